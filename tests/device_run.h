@@ -26,14 +26,14 @@ enum { N_COMMON = sizeof common / sizeof *common };
 // --- a rank
 // All weights as this rank has them, one after the other.
 static inline drv_status keep_weights(device_run *run, int rank, const programs *built) {
-    const param_list *list = &built->params;
+    const param_list *list = &built->held.params;
     int64_t at = 0;
     for (int i = 0; i < list->n; i++)
         run->bytes[rank] += param_elements(&list->p[i]) * 4;
     run->weights[rank] = mem_alloc((size_t)run->bytes[rank]);
     for (int i = 0; i < list->n; i++) {
         const int64_t bytes = param_elements(&list->p[i]) * 4;
-        DRV_TRY(backend_read(built->b, 0, list->p[i].name, 0, bytes, run->weights[rank] + at));
+        DRV_TRY(backend_read(built->held.b, 0, list->p[i].name, 0, bytes, run->weights[rank] + at));
         at += bytes;
     }
     return DRV_OK;
@@ -51,16 +51,16 @@ static inline drv_status take_step(stepper *steps, const batch *b, step_values *
 }
 
 static inline drv_status take_steps(comm *self, arena *mem, device_run *run, programs *built) {
-    const mesh ranks = programs_mesh(built->c);
+    const mesh ranks = run_mesh(built->held.c);
     stepper steps = stepper_new(mem, built, self, &ranks);
     for (int step = 0; step < TAKEN; step++) {
-        const batch whole = make_batch(mem, built->c, step),
-                    global = share_of_batch(mem, built->c, &whole);
+        const batch whole = make_batch(mem, built->held.c, step),
+                    global = share_of_batch(mem, built->held.c, &whole);
         step_values values;
         steps.step = step + 1;
         DRV_TRY(take_step(&steps, &global, &values));
         int n;
-        const ckpt_tensor *list = state_optimizer(mem, built, &n);
+        const ckpt_tensor *list = state_optimizer(mem, &built->held, &n);
         if (step == 0)
             DRV_TRY(put_tensors(self, mem, built, &ranks, list, n, "exp_avg.", run->moments));
         if (comm_rank(self) != 0) continue;
@@ -163,7 +163,7 @@ static inline void expect_replicas(const device_run *run, const mesh *m) {
 static inline void expect_run(const device_run *several, const device_run *one) {
     arena *a = arena_new("config");
     const run_config cfg = config_of(a, several);
-    const mesh m = programs_mesh(&cfg);
+    const mesh m = run_mesh(&cfg);
     for (int step = 0; step < TAKEN; step++) {
         expect_near("loss", step, several->loss[step], one->loss[step]);
         expect_near("gradient norm", step, several->grad_norm[step], one->grad_norm[step]);

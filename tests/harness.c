@@ -120,17 +120,17 @@ test_run *test_run_open(const char *const *sets, int n) {
     OK(backend_open(a, "cpu", &b));
     OK(programs_build(a, &r->c, &r->p));
     OK(programs_load(a, b, &r->p));
-    OK(programs_init_weights(&r->p));
+    OK(held_init_weights(&r->p.held));
     return r;
 }
 
 void test_run_close(test_run *r) {
-    r->p.b->v->close(r->p.b);
+    r->p.held.b->v->close(r->p.held.b);
     arena_free(r->a);
 }
 
 static void put_i32(test_run *r, const char *name, const int32_t *x, int64_t n) {
-    OK(backend_write(r->p.b, 0, name, 0, 4 * n, x));
+    OK(backend_write(r->p.held.b, 0, name, 0, 4 * n, x));
 }
 
 void test_run_batch(test_run *r, uint64_t seed, int document) {
@@ -153,12 +153,12 @@ void test_run_batch(test_run *r, uint64_t seed, int document) {
 }
 
 double test_run_step(test_run *r, double dloss) {
-    const int64_t n = programs_addends(&r->c);
+    const int64_t n = run_layout_of(&r->c).addends;
     double losses[16], sum = 0;
     assert_true(n <= 16);
     OK(programs_write_dloss(&r->p, dloss));
-    OK(backend_run(r->p.b, r->p.step));
-    OK(backend_read(r->p.b, 0, "loss", 0, n * (int64_t)sizeof *losses, losses));
+    OK(backend_run(r->p.held.b, r->p.step));
+    OK(backend_read(r->p.held.b, 0, "loss", 0, n * (int64_t)sizeof *losses, losses));
     for (int64_t i = 0; i < n; i++)
         sum += losses[i];
     return sum;
@@ -166,16 +166,16 @@ double test_run_step(test_run *r, double dloss) {
 
 float *test_run_state(test_run *r, const char *prefix, int64_t *n) {
     int64_t total = 0;
-    for (int i = 0; i < r->p.params.n; i++)
-        total += param_elements(&r->p.params.p[i]);
+    for (int i = 0; i < r->p.held.params.n; i++)
+        total += param_elements(&r->p.held.params.p[i]);
     float *x = mem_alloc(sizeof *x * (size_t)total);
     *n = 0;
-    for (int i = 0; i < r->p.params.n; i++) {
-        const param *w = &r->p.params.p[i];
+    for (int i = 0; i < r->p.held.params.n; i++) {
+        const param *w = &r->p.held.params.p[i];
         const char *name = *prefix ? arena_printf(r->a, "%s%s", prefix, w->name)
-                                   : programs_master(r->a, &r->p, w);
+                                   : held_master(r->a, &r->p.held, w);
         const int64_t k = param_elements(w);
-        OK(backend_read(r->p.b, 0, name, 0, 4 * k, x + *n));
+        OK(backend_read(r->p.held.b, 0, name, 0, 4 * k, x + *n));
         *n += k;
     }
     return x;

@@ -15,7 +15,8 @@
 #include "base/parallel.h"
 #include "base/rng.h"
 #include "ir/op.h"
-#include "train/state.h"
+#include "train/programs.h"
+#include "weights/state.h"
 
 #define OK(expr)                                                                                   \
     do {                                                                                           \

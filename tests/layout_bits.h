@@ -32,7 +32,7 @@ static inline layout_run run_case(const bits_case *c, const char *const *sets, i
         all[n++] = c->sets[i];
     print_message("tensor %d, context %d, data %d, pipeline %d, %s; %s, %s\n", c->tensor,
             c->context, c->data, c->pipeline, c->sets[0] ? c->sets[0] : "", sets[0], sets[1]);
-    return run_layout(c->tensor * c->context * c->data * c->pipeline, all, n);
+    return train_layout(c->tensor * c->context * c->data * c->pipeline, all, n);
 }
 
 static inline void same_bits_on(const bits_case *cases, size_t n_cases, const char *const *sets,

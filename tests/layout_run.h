@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "ckpt/pieces.h"
-#include "train/lora_state.h"
-#include "train/state.h"
+#include "weights/lora_state.h"
+#include "weights/state.h"
 #include "train/step.h"
-#include "train/zero.h"
+#include "weights/run_layout.h"
 
 // Two steps: the second has weights that were updated, and updates moments that are not zero.
 enum { STEPS = 2, MAX_SETS = 24 };
@@ -53,11 +53,11 @@ static inline batch make_batch(arena *a, const run_config *cfg, int step) {
 
 // What this rank has of them.
 static inline batch share_of_batch(arena *a, const run_config *cfg, const batch *whole) {
-    const mesh ranks = programs_mesh(cfg);
+    const run_layout layout = run_layout_of(cfg);
     const int64_t micro = cfg->micro_batch_size;
     batch mine = batch_of_run(a, cfg, whole->rows / cfg->data_ranks);
-    mine.first_micro = zero_first_micro(cfg, mesh_place(&ranks, (int)cfg->rank, AXIS_DATA));
-    mine.every_micro = zero_every_micro(cfg);
+    mine.first_micro = layout.first_micro;
+    mine.every_micro = layout.every_micro;
     for (; mine.filled < mine.rows; mine.filled++) {
         const int64_t row = batch_index(&mine, mine.filled / micro) * micro + mine.filled % micro,
                       at = row * whole->row_tokens;
@@ -90,8 +90,8 @@ static inline int64_t place_of(const param_list *model, const char *hf_name) {
 static inline drv_status put_tensors(comm *self, arena *mem, const programs *built,
         const mesh *ranks, const ckpt_tensor *list, int n_tensors, const char *prefix,
         float *whole) {
-    const model_layout all = layout_of(built->params.layout.model);
-    const param_list model = llama_params(mem, &all, &built->lora);
+    const model_layout all = layout_of(built->held.params.layout.model);
+    const param_list model = llama_params(mem, &all, &built->held.lora);
     for (int i = 0; i < n_tensors; i++) {
         const int64_t columns = tensor_columns(&list[i].entry);
         const char *name = list[i].entry.name;
@@ -102,7 +102,8 @@ static inline drv_status put_tensors(comm *self, arena *mem, const programs *bui
             const int64_t elements = piece_elements(piece);
             if (!is_first_copy(ranks, comm_rank(self), piece->replicated)) continue;
             float *values = ARENA_ARRAY(mem, float, elements);
-            DRV_TRY(backend_read(built->b, 0, piece->source, piece->offset, 4 * elements, values));
+            DRV_TRY(backend_read(built->held.b, 0, piece->source, piece->offset, 4 * elements,
+                    values));
             for (int64_t e = 0, run; e < elements; e += run) {
                 const int64_t place = piece_place(piece, columns, e, &run);
                 if (run > elements - e) run = elements - e;
@@ -115,22 +116,23 @@ static inline drv_status put_tensors(comm *self, arena *mem, const programs *bui
 
 static inline drv_status put_weights(comm *self, arena *mem, const programs *built,
         const mesh *ranks, layout_run *run) {
-    const bool branches = built->lora.n > 0;
+    const bool branches = built->held.lora.n > 0;
     int n;
-    const ckpt_tensor *list =
-            branches ? state_adapter(mem, built, false, &n) : state_model(mem, built, false, &n);
+    const ckpt_tensor *list = branches ? state_adapter(mem, &built->held, false, &n)
+                                       : state_model(mem, &built->held, false, &n);
     DRV_TRY(put_tensors(self, mem, built, ranks, list, n, "", run->weights));
     if (!branches) return DRV_OK;
-    list = state_optimizer(mem, built, &n);
+    list = state_optimizer(mem, &built->held, &n);
     return put_tensors(self, mem, built, ranks, list, n, "exp_avg.",
-            run->weights + programs_trained(built));
+            run->weights + held_trained(&built->held));
 }
 
 // B of low-rank branches, which begin at zero: so that A has gradients from the first step on.
 static inline drv_status fill_branches(arena *mem, programs *built) {
     int n = 0;
-    const ckpt_tensor *list = built->lora.n ? state_adapter(mem, built, true, &n) : NULL;
-    const ckpt_sink sink = state_weight_sink(built);
+    const ckpt_tensor *list =
+            built->held.lora.n ? state_adapter(mem, &built->held, true, &n) : NULL;
+    const ckpt_sink sink = state_weight_sink(&built->held);
     for (int i = 0; i < n; i++)
         for (int k = 0; k < list[i].n_pieces && strstr(list[i].entry.name, "lora_B"); k++) {
             const ckpt_piece *piece = &list[i].piece[k];
@@ -163,14 +165,14 @@ static inline drv_status rank_run_open(comm *self, arena *mem, const char *const
     DRV_TRY(config_load(mem, NULL, sets, n_sets, &out->cfg));
     DRV_TRY(config_set_ranks(&out->cfg, comm_size(self)));
     out->cfg.rank = comm_rank(self);
-    out->ranks = programs_mesh(&out->cfg);
+    out->ranks = run_mesh(&out->cfg);
     DRV_TRY(backend_open_with(mem, name, opts, &out->device));
     backend_join(out->device, self, &out->ranks);
     DRV_TRY(programs_build(mem, &out->cfg, &out->built));
-    out->built.comm = self;
+    out->built.held.comm = self;
     DRV_TRY(programs_load(mem, out->device, &out->built));
     DRV_TRY(programs_check_held(&out->built));
-    return programs_init_weights(&out->built);
+    return held_init_weights(&out->built.held);
 }
 
 static inline drv_status one_rank(comm *self, arena *mem, layout_run *run) {
@@ -220,7 +222,7 @@ static inline drv_status run_rank(comm *c, void *ctx) {
     return status;
 }
 
-static inline layout_run run_layout(int ranks, const char *const *sets, int n_sets) {
+static inline layout_run train_layout(int ranks, const char *const *sets, int n_sets) {
     layout_run r = {.ranks = ranks,
             .n_sets = 6,
             .sets = {"model.preset=tiny", "model.num_hidden_layers=4", "data.sequence_length=40",

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "base/file.h"
-#include "train/choices.h"
+#include "infer/choices.h"
 
 // A line of scores.txt: "SPECIALS GOLD ACC ACC_NORM N VALUE..."; the pointer moves past it.
 static void check_line(char **p, bool specials, const choice_record *record, const double *got,

@@ -36,7 +36,7 @@ static layout_run run_on(const layout *l, const char *const *more, int n_more) {
             arena_printf(a, "parallel.pipeline=%d", l->pipeline)};
     for (int i = 0; i < n_more; i++)
         sets[3 + i] = more[i];
-    layout_run r = run_layout(l->context * l->data * l->tensor * l->pipeline, sets, 3 + n_more);
+    layout_run r = train_layout(l->context * l->data * l->tensor * l->pipeline, sets, 3 + n_more);
     r.sets[6] = NULL;
     arena_free(a);
     static char text[4][64];

@@ -30,7 +30,7 @@ static layout_run run_case(const mesh_case *c, const model_case *model, int leav
     if (more) all[n++] = more;
     print_message("tensor %d, context %d of %d, pipeline %d, data %d, %s, %s\n", c->tensor,
             c->context, leaves, c->pipeline, c->data, model->sets[0], more ? more : "");
-    layout_run r = run_layout(c->tensor * c->context * c->pipeline * c->data, all, n);
+    layout_run r = train_layout(c->tensor * c->context * c->pipeline * c->data, all, n);
     arena_free(a);
     return r;
 }

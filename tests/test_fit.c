@@ -7,8 +7,9 @@
 #include "base/memory_limit.h"
 #include "base/parallel.h"
 #include "harness.h"
-#include "train/batch.h"
+#include "train/batch_feed.h"
 #include "train/fit.h"
+#include "weights/process_bytes.h"
 
 static const int64_t MIB = 1 << 20, GIB = 1 << 30;
 
@@ -124,7 +125,7 @@ static void ulimit_counts(void **state) {
 static int64_t needed(const run_config *cfg) {
     memory_plan planned;
     OK(fit_plan(cfg, &planned));
-    return planned.total + fit_process_bytes(cfg);
+    return planned.total + process_bytes(cfg);
 }
 
 // A run that is out of memory is told what it does not do already.

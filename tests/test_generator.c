@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "ckpt/safetensors.h"
-#include "train/generate.h"
+#include "infer/generate.h"
 
 enum { VOCAB = 96, CONTEXT = 512 };
 
@@ -112,21 +112,21 @@ static void the_whole_prompt_in_one_program(void **state) {
                 "data.sequence_length=128", "training.global_batch_size=1",
                 "training.micro_batch_size=1"};
         test_run *run = test_run_open(sets, 6);
-        OK(state_load_weights(&run->p, model->opts.folder));
+        OK(state_load_weights(&run->p.held, model->opts.folder));
         int32_t ids[128], position[128];
         float got[VOCAB], *want = ARENA_ARRAY(model->a, float, 128 * VOCAB);
         uint16_t *words = ARENA_ARRAY(model->a, uint16_t, 128 * VOCAB);
         prompt_of(128, ids);
         for (int t = 0; t < 128; t++)
             position[t] = t;
-        const llama_opts shape = {.rows = 1, .seq = 128, .dt = run->p.dt};
+        const llama_opts shape = {.rows = 1, .seq = 128, .dt = run->p.held.dt};
         executable *e;
-        OK(backend_compile(run->a, run->p.b,
-                llama_build(run->a, &run->p.params, LLAMA_LOGITS, &shape), NULL, &e));
-        OK(backend_write(run->p.b, 0, "tokens", 0, sizeof ids, ids));
-        OK(backend_write(run->p.b, 0, "position", 0, sizeof position, position));
-        OK(backend_run(run->p.b, e));
-        OK(backend_read(run->p.b, 0, "logits", 0, (bf16 ? 2 : 4) * 128 * VOCAB,
+        OK(backend_compile(run->a, run->p.held.b,
+                llama_build(run->a, &run->p.held.params, LLAMA_LOGITS, &shape), NULL, &e));
+        OK(backend_write(run->p.held.b, 0, "tokens", 0, sizeof ids, ids));
+        OK(backend_write(run->p.held.b, 0, "position", 0, sizeof position, position));
+        OK(backend_run(run->p.held.b, e));
+        OK(backend_read(run->p.held.b, 0, "logits", 0, (bf16 ? 2 : 4) * 128 * VOCAB,
                 bf16 ? (void *)words : (void *)want));
         for (int k = 0; k < 128 * VOCAB && bf16; k++)
             want[k] = bf16_to_f32(words[k]);

@@ -61,7 +61,7 @@ static test_run *open_run(golden *from, const char *type, int micro_batch) {
             arena_printf(from->a, "training.precision=%s", type), "optimizer.lr=0.01",
             "schedule.type=constant", "schedule.warmup_steps=0"};
     test_run *run = test_run_open(sets, sizeof sets / sizeof *sets);
-    OK(state_load_weights(&run->p, from->folder));
+    OK(state_load_weights(&run->p.held, from->folder));
     return run;
 }
 
@@ -78,16 +78,16 @@ static void put_rows(const golden *from, test_run *run, int roll, int first, int
         }
     }
     const int64_t bytes = 4 * n_rows * SEQ;
-    OK(backend_write(run->p.b, 0, "tokens", 0, bytes, tokens));
-    OK(backend_write(run->p.b, 0, "labels", 0, bytes, labels));
-    OK(backend_write(run->p.b, 0, "position", 0, bytes, position));
+    OK(backend_write(run->p.held.b, 0, "tokens", 0, bytes, tokens));
+    OK(backend_write(run->p.held.b, 0, "labels", 0, bytes, labels));
+    OK(backend_write(run->p.held.b, 0, "position", 0, bytes, position));
 }
 
 // Elements of a named tensor from `first` on, as doubles.
 static double *run_values(test_run *run, const char *name, dtype dt, int64_t first, int64_t n) {
     double *out = ARENA_ARRAY(run->a, double, n);
     void *raw = arena_alloc(run->a, (size_t)(n * dtype_bytes(dt)));
-    OK(backend_read(run->p.b, 0, name, first * dtype_bytes(dt), n * dtype_bytes(dt), raw));
+    OK(backend_read(run->p.held.b, 0, name, first * dtype_bytes(dt), n * dtype_bytes(dt), raw));
     for (int64_t i = 0; i < n; i++)
         out[i] = (double)(dt == DT_BF16 ? bf16_to_f32(((const uint16_t *)raw)[i])
                                         : ((const float *)raw)[i]);
@@ -109,14 +109,14 @@ static void expect_close(const pass_case *c, const char *what, const double *got
 }
 
 static void check_logits(const pass_case *c, golden *from, test_run *run) {
-    const llama_opts opts = {.rows = ROWS, .seq = SEQ, .dt = run->p.dt};
+    const llama_opts opts = {.rows = ROWS, .seq = SEQ, .dt = run->p.held.dt};
     const int64_t n = ROWS * SEQ * run->c.model.vocab_size;
     executable *forward;
-    graph *g = llama_build(run->a, &run->p.params, LLAMA_LOGITS, &opts);
-    OK(backend_compile(run->a, run->p.b, g, NULL, &forward));
+    graph *g = llama_build(run->a, &run->p.held.params, LLAMA_LOGITS, &opts);
+    OK(backend_compile(run->a, run->p.held.b, g, NULL, &forward));
     put_rows(from, run, 0, 0, ROWS);
-    OK(backend_run(run->p.b, forward));
-    expect_close(c, "logits", run_values(run, "logits", run->p.dt, 0, n),
+    OK(backend_run(run->p.held.b, forward));
+    expect_close(c, "logits", run_values(run, "logits", run->p.held.dt, 0, n),
             golden_values(from, "logits", n), n, c->logits);
 }
 
@@ -129,7 +129,7 @@ static void check_gradient(const pass_case *c, golden *from, test_run *run, cons
         const int64_t n = part->rows * cols;
         const char *theirs = arena_printf(from->a, "grad.%s", part->hf_name);
         double *got = run_values(run, name, DT_F32, part->row * cols, n);
-        if (w == run->p.params.head && w == run->p.params.embedding) { // both uses
+        if (w == run->p.held.params.head && w == run->p.held.params.embedding) { // both uses
             const double *second = run_values(run, arena_printf(from->a, "%s.second", name), DT_F32,
                     part->row * cols, n);
             for (int64_t k = 0; k < n; k++)
@@ -148,8 +148,8 @@ static void check_pass(const pass_case *c) {
     const double want = *golden_values(&from, "loss", 1);
     if (!(fabs(loss - want) <= c->loss * want))
         fail_msg("%s in %s: loss %.9g, expected %.9g", c->model, c->precision, loss, want);
-    for (int i = 0; i < run->p.params.n; i++)
-        check_gradient(c, &from, run, &run->p.params.p[i]);
+    for (int i = 0; i < run->p.held.params.n; i++)
+        check_gradient(c, &from, run, &run->p.held.params.p[i]);
     test_run_close(run);
     golden_close(&from);
 }
@@ -186,8 +186,8 @@ static double train_step(const golden *from, test_run *run, int step, int micro_
     }
     const double hyper[N_HYPER] = {schedule_lr(&run->c, step + 1), 1 - pow(0.9, step + 1),
             1 - pow(0.95, step + 1), 1, step + 1};
-    OK(backend_write(run->p.b, 0, "hyper", 0, sizeof hyper, hyper));
-    OK(backend_run(run->p.b, run->p.update));
+    OK(backend_write(run->p.held.b, 0, "hyper", 0, sizeof hyper, hyper));
+    OK(backend_run(run->p.held.b, run->p.update));
     return loss;
 }
 

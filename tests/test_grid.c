@@ -166,7 +166,7 @@ static drv_status steps_of_rank(comm *self, arena *mem, case_run *run) {
         steps.step = step + 1;
         DRV_TRY(stepper_gradients(&steps, &share, NULL, NULL, &number[0]));
         DRV_TRY(stepper_update(&steps, hyper, &number[1], &number[2]));
-        DRV_TRY(hashes_take(comm_rank(self) == 0 ? run->a : mem, &mine.built, &hashes));
+        DRV_TRY(hashes_take(comm_rank(self) == 0 ? run->a : mem, &mine.built.held, &hashes));
         if (comm_rank(self) != 0) continue;
         memcpy(run->number[step], number, sizeof number);
         run->hashes[step] = hashes;

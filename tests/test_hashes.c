@@ -36,11 +36,11 @@ static uint64_t sum_of(const tensor_hashes *h) {
 // Two neighbours of a weight change places; then they change back.
 static void swap(test_run *run, const char *name, int64_t at) {
     float pair[2], swapped[2];
-    OK(backend_read(run->p.b, 0, name, 4 * at, sizeof pair, pair));
+    OK(backend_read(run->p.held.b, 0, name, 4 * at, sizeof pair, pair));
     swapped[0] = pair[1];
     swapped[1] = pair[0];
     assert_true(pair[0] != pair[1]);
-    OK(backend_write(run->p.b, 0, name, 4 * at, sizeof swapped, swapped));
+    OK(backend_write(run->p.held.b, 0, name, 4 * at, sizeof swapped, swapped));
 }
 
 static void hashes_see_which_weight_and_where(void **state) {
@@ -49,11 +49,11 @@ static void hashes_see_which_weight_and_where(void **state) {
             "training.hash_every=1"};
     test_run *run = test_run_open(sets, 4);
     const char *embedding = "model.embed_tokens.weight";
-    const int64_t elements = param_elements(param_of_part(&run->p.params, embedding));
+    const int64_t elements = param_elements(param_of_part(&run->p.held.params, embedding));
     const int64_t places[] = {0, elements / 2, elements - 2};
     arena *a = arena_new("hashes");
     state_hashes before, after;
-    OK(hashes_take(a, &run->p, &before));
+    OK(hashes_take(a, &run->p.held, &before));
     assert_true(before.weights.all == sum_of(&before.weights));
     assert_true(before.gradients.all == sum_of(&before.gradients));
     // Both are ones: their names are all that they differ in.
@@ -61,7 +61,7 @@ static void hashes_see_which_weight_and_where(void **state) {
                 *weight_hash(&before.weights, "model.layers.1.input_layernorm.weight"));
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         swap(run, embedding, places[i]);
-        OK(hashes_take(a, &run->p, &after));
+        OK(hashes_take(a, &run->p.held, &after));
         for (int k = 0; k < before.weights.n; k++)
             assert_true((before.weights.of[k] != after.weights.of[k]) ==
                         (strcmp(before.weights.list[k].entry.name, embedding) == 0));

@@ -9,11 +9,11 @@ static void lanes_give_the_same_bits_on_any_ranks(void **state) {
     static const char *const precisions[] = {"training.precision=fp32", "training.precision=bf16"};
     for (int p = 0; p < 2; p++) {
         const char *sets[] = {"parallel.lanes=8", precisions[p], NULL};
-        layout_run one = run_layout(1, sets, 2);
+        layout_run one = train_layout(1, sets, 2);
         for (int ranks = 2; ranks <= 8; ranks *= 2)
             for (int zero = 0; zero < 2; zero++) {
                 sets[2] = zero ? "parallel.zero=1" : "parallel.zero=0";
-                layout_run several = run_layout(ranks, sets, 3);
+                layout_run several = train_layout(ranks, sets, 3);
                 expect_same_bits(&several, &one);
                 free(several.weights);
             }
@@ -25,7 +25,7 @@ static void lanes_give_the_same_bits_on_any_ranks(void **state) {
 static void three_ranks_are_three_lanes(void **state) {
     (void)state;
     const char *sets[] = {"training.global_batch_size=12", "parallel.lanes=3"};
-    layout_run one = run_layout(1, sets, 2), three = run_layout(3, sets, 1);
+    layout_run one = train_layout(1, sets, 2), three = train_layout(3, sets, 1);
     expect_same_bits(&three, &one);
     free(one.weights);
     free(three.weights);
@@ -45,9 +45,9 @@ static void data_ranks_share_the_optimizer(void **state) {
                 arena_printf(mem, "parallel.tensor=%s", cases[i].tensor),
                 arena_printf(mem, "training.precision=%s", cases[i].precision),
                 arena_printf(mem, "model.tie_word_embeddings=%s", cases[i].tied)};
-        layout_run whole = run_layout(cases[i].ranks, sets, 5);
+        layout_run whole = train_layout(cases[i].ranks, sets, 5);
         sets[1] = "parallel.zero=1";
-        layout_run shards = run_layout(cases[i].ranks, sets, 5);
+        layout_run shards = train_layout(cases[i].ranks, sets, 5);
         expect_same_bits(&shards, &whole);
         const int data = cases[i].ranks / (cases[i].tensor[0] - '0');
         const double share = (double)shards.optimizer_bytes / (double)whole.optimizer_bytes;
@@ -105,11 +105,11 @@ static void tensor_ranks_are_close_to_one(void **state) {
     for (int k = 0; k < 3; k++) {
         const char *sets[] = {"training.precision=fp32", "training.global_batch_size=4",
                 tied[k % 2], recompute[k], NULL, NULL};
-        layout_run one = run_layout(1, sets, 4);
+        layout_run one = train_layout(1, sets, 4);
         for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
             sets[4] = layouts[i].tensor;
             sets[5] = layouts[i].sequence;
-            layout_run several = run_layout(layouts[i].ranks, sets, 6);
+            layout_run several = train_layout(layouts[i].ranks, sets, 6);
             expect_close(&several, &one, 2e-5);
             free(several.weights);
         }
@@ -121,7 +121,7 @@ static void tensor_ranks_of_bf16(void **state) {
     (void)state;
     const char *sets[] = {"training.precision=bf16", "training.global_batch_size=4",
             "parallel.tensor=4"};
-    layout_run one = run_layout(1, sets, 2), four = run_layout(4, sets, 3);
+    layout_run one = train_layout(1, sets, 2), four = train_layout(4, sets, 3);
     expect_close(&four, &one, 2e-3);
     free(one.weights);
     free(four.weights);
@@ -131,7 +131,7 @@ static void tensor_ranks_of_bf16(void **state) {
 static void a_split_model_begins_alike(void **state) {
     (void)state;
     const char *still[] = {"training.precision=fp32", "optimizer.eps=1.0", "parallel.tensor=4"};
-    layout_run one = run_layout(1, still, 2), four = run_layout(4, still, 3);
+    layout_run one = train_layout(1, still, 2), four = train_layout(4, still, 3);
     assert_true(worst_difference(&four, &one) < 1e-5); // steps of eps 1 hardly move it
     free(one.weights);
     free(four.weights);

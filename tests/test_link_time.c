@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "cli/link_time.h"
+#include "search/link_time.h"
 
 static const link_speeds hosts = {450e9, 50e9, 8}, alike = {50e9, 50e9, 0};
 

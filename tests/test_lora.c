@@ -6,8 +6,8 @@
 #include <math.h>
 
 #include "ckpt/safetensors.h"
-#include "train/batch.h"
-#include "train/lora_state.h"
+#include "train/batch_feed.h"
+#include "weights/lora_state.h"
 
 // --- PEFT's adapters
 typedef struct peft_case {
@@ -52,7 +52,7 @@ static test_run *open_case(arena *mem, const peft_case *of, const char *file, go
             arena_printf(mem, "training.global_batch_size=%lld", (long long)want->rows),
             arena_printf(mem, "training.micro_batch_size=%lld", (long long)want->rows)};
     test_run *r = test_run_open(sets, sizeof sets / sizeof *sets);
-    OK(lora_load_eval(&r->p, base, folder));
+    OK(lora_load_eval(&r->p.held, base, folder));
     int64_t n;
     const double *ids = numbers(mem, want, "tokens", &n);
     int32_t *words = ARENA_ARRAY(mem, int32_t, 3 * n), *labels = words + n, *position = labels + n;
@@ -61,9 +61,9 @@ static test_run *open_case(arena *mem, const peft_case *of, const char *file, go
         position[i] = (int32_t)(i % want->seq);
         labels[i] = (i + 1) % want->seq ? (int32_t)ids[i + 1] : -1;
     }
-    OK(backend_write(r->p.b, 0, "tokens", 0, 4 * n, words));
-    OK(backend_write(r->p.b, 0, "labels", 0, 4 * n, labels));
-    OK(backend_write(r->p.b, 0, "position", 0, 4 * n, position));
+    OK(backend_write(r->p.held.b, 0, "tokens", 0, 4 * n, words));
+    OK(backend_write(r->p.held.b, 0, "labels", 0, 4 * n, labels));
+    OK(backend_write(r->p.held.b, 0, "position", 0, 4 * n, position));
     return r;
 }
 
@@ -88,14 +88,14 @@ static void logits_of_adapters(void **state) {
         int64_t n;
         executable *e;
         test_run *r = open_case(a, &cases[i], "golden.safetensors", &g);
-        const llama_opts o = {.rows = g.rows, .seq = g.seq, .dt = r->p.dt};
-        OK(backend_compile(r->a, r->p.b, llama_build(r->a, &r->p.params, LLAMA_LOGITS, &o), NULL,
-                &e));
-        OK(backend_run(r->p.b, e));
+        const llama_opts o = {.rows = g.rows, .seq = g.seq, .dt = r->p.held.dt};
+        OK(backend_compile(r->a, r->p.held.b,
+                llama_build(r->a, &r->p.held.params, LLAMA_LOGITS, &o), NULL, &e));
+        OK(backend_run(r->p.held.b, e));
         const double *want = numbers(a, &g, "logits", &n);
         double *got = ARENA_ARRAY(a, double, n);
         float *logits = ARENA_ARRAY(a, float, n);
-        OK(backend_read(r->p.b, 0, "logits", 0, 4 * n, logits));
+        OK(backend_read(r->p.held.b, 0, "logits", 0, 4 * n, logits));
         for (int64_t k = 0; k < n; k++)
             got[k] = (double)logits[k];
         compare(cases[i].name, "logits", got, want, n, 1e-5);
@@ -109,7 +109,7 @@ static void check_part(arena *a, const golden *g, test_run *r, const param *w, i
     double *got = ARENA_ARRAY(a, double, n);
     float *grad = ARENA_ARRAY(a, float, n);
     assert_true(n == w->part[part].rows * w->dim[1]);
-    OK(backend_read(r->p.b, 0, arena_printf(a, "grad.%s", w->name),
+    OK(backend_read(r->p.held.b, 0, arena_printf(a, "grad.%s", w->name),
             4 * w->part[part].row * w->dim[1], 4 * n, grad));
     for (int64_t k = 0; k < n; k++)
         got[k] = (double)grad[k];
@@ -126,8 +126,8 @@ static void gradients_of_adapters(void **state) {
         const double dloss = 1 / (double)(g.rows * (g.seq - 1));
         const double loss = test_run_step(r, dloss) * dloss, want = *numbers(a, &g, "loss", &n);
         if (!(fabs(loss - want) <= 1e-5 * want)) fail_msg("loss %.9g, expected %.9g", loss, want);
-        for (int k = 0; k < r->p.params.n; k++) {
-            const param *w = &r->p.params.p[k];
+        for (int k = 0; k < r->p.held.params.n; k++) {
+            const param *w = &r->p.held.params.p[k];
             if (!w->is_adapter)
                 assert_null(graph_find(r->p.step_graph, arena_printf(a, "grad.%s", w->name)));
             for (int part = 0; part < w->n_parts && w->is_adapter; part++, checked++)
@@ -151,10 +151,10 @@ static double loss_of_rows(int64_t micro, int64_t first_row, double rate, int se
             arena_printf(mem, "training.seed=%d", seed),
             arena_printf(mem, "training.micro_batch_size=%lld", (long long)micro)};
     test_run *run = test_run_open(sets, sizeof sets / sizeof *sets);
-    for (int i = 0; i < run->p.params.n; i++) {
-        const param *w = &run->p.params.p[i];
+    for (int i = 0; i < run->p.held.params.n; i++) {
+        const param *w = &run->p.held.params.p[i];
         for (int64_t k = 0; w->init != INIT_ONES && k < param_elements(w); k++)
-            element_write(run->p.b, graph_find(run->p.step_graph, w->name), k,
+            element_write(run->p.held.b, graph_find(run->p.step_graph, w->name), k,
                     noise(3 + (uint64_t)i, (uint64_t)k) / (w->is_adapter ? 4 : 16));
     }
     batch all = batch_new(mem, 4, 32);
@@ -222,7 +222,7 @@ static void published_counts(void **state) {
         OK(programs_load(mem, null, &p));
         const memory_plan m = programs_memory(&p);
         const int64_t n = counts[i].trained, all = model_parameters(&c.model) + n;
-        assert_int_equal(programs_trained(&p), n);
+        assert_int_equal(held_trained(&p.held), n);
         assert_int_equal(m.gradients, 4 * n);
         assert_int_equal(m.optimizer, 12 * n); // master and two moments
         assert_true(m.weights >= 2 * all && m.weights < 2 * all + all / 1000);

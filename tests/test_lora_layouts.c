@@ -36,7 +36,7 @@ static void stages_have_the_bits_of_one_rank(void **state) {
         const pipeline_case *c = &pipelines[i];
         const char *sets[] = {"lora.rank=4", dropped, c->targets, c->precision, c->recompute,
                 c->tied, NULL, NULL, NULL};
-        layout_run one = run_layout(1, sets, 6);
+        layout_run one = train_layout(1, sets, 6);
         for (int ranks = 2; ranks <= 4; ranks *= 2)
             for (int k = 0; k < N_SCHEDULES; k++) {
                 if (k == INTERLEAVED && ranks > 2) continue; // four layers
@@ -46,7 +46,7 @@ static void stages_have_the_bits_of_one_rank(void **state) {
                                            : "parallel.virtual_stages=1";
                 print_message("%d stages, %s, %s, %s\n", ranks, schedules[k], c->targets,
                         c->precision);
-                layout_run several = run_layout(ranks, sets, 9);
+                layout_run several = train_layout(ranks, sets, 9);
                 expect_same_bits(&several, &one);
                 free(several.weights);
             }
@@ -87,14 +87,14 @@ static const char *const degrees[] = {[1] = "parallel.tensor=1", [2] = "parallel
 
 static void compare_with_one(const char *targets, const char *type, double bound) {
     const char *sets[] = {"lora.rank=4", dropped, targets, type, NULL, NULL, NULL, NULL};
-    layout_run one = run_layout(1, sets, 4);
+    layout_run one = train_layout(1, sets, 4);
     for (size_t i = 0; i < sizeof meshes / sizeof *meshes; i++) {
         const mesh_case *c = &meshes[i];
         int n = 4;
         sets[n++] = degrees[c->tensor];
         for (int k = 0; k < 3 && c->sets[k]; k++)
             sets[n++] = c->sets[k];
-        layout_run several = run_layout(c->tensor * c->others, sets, n);
+        layout_run several = train_layout(c->tensor * c->others, sets, n);
         expect_close(&several, &one, bound);
         free(several.weights);
     }
@@ -112,9 +112,9 @@ static void context_ranks_are_close_to_one(void **state) {
 static void dropout_matters(void **state) {
     (void)state;
     const char *sets[] = {"lora.rank=4", dropped, all_branches, "training.precision=fp32"};
-    layout_run with = run_layout(1, sets, 4);
+    layout_run with = train_layout(1, sets, 4);
     sets[1] = "lora.dropout=0";
-    layout_run without = run_layout(1, sets, 4);
+    layout_run without = train_layout(1, sets, 4);
     if (!(fabs(with.loss[0] / without.loss[0] - 1) > 1e-4))
         fail_msg("losses %.9g and %.9g", with.loss[0], without.loss[0]);
     free(with.weights);

@@ -129,7 +129,7 @@ static void as_planned(void **state) {
             char set[64];
             snprintf(set, sizeof set, "training.micro_batch_size=%d", n_rows);
             const char *sets[] = {set, branches[i], "parallel.tensor=2", "parallel.check_every=0"};
-            layout_run got = run_layout(2, sets, 4);
+            layout_run got = train_layout(2, sets, 4);
             const double planned = STEPS * 2 * got.wire[AXIS_TENSOR];
             if (fabs((double)got.sent[AXIS_TENSOR] - planned) > 1e-9 * planned + 0.5)
                 fail_msg("%s, %s: %lld bytes sent, %g planned", set, branches[i],

@@ -19,7 +19,7 @@ static layout_run run_sets(int ranks, const char *const *sets, const char *const
     for (int i = 0; more && i < MAX_KEYS && more[i]; i++)
         all[n++] = more[i];
     if (overlap) all[n++] = overlap;
-    return run_layout(ranks, all, n);
+    return train_layout(ranks, all, n);
 }
 
 static void expect_as_planned(const layout_run *r) {

@@ -46,8 +46,8 @@ static int64_t held_by(const built_program *program, backend *device) {
 static void expect_update_in_place(const programs *built, backend *device) {
     backend_memory need;
     int64_t n_trained = 0;
-    for (int i = 0; i < built->params.n; i++)
-        n_trained += param_elements(&built->params.p[i]);
+    for (int i = 0; i < built->held.params.n; i++)
+        n_trained += param_elements(&built->held.params.p[i]);
     assert_true(backend_program_memory(device, built->update, &need));
     assert_true(need.aliased >= 12 * n_trained); // weights and two moments
 }
@@ -65,18 +65,18 @@ static void memory_is_that_of_the_largest_part(void **state) {
     programs built;
     OK(config_load(mem, NULL, sets, sizeof sets / sizeof *sets, &cfg));
     OK(config_set_ranks(&cfg, 2));
-    const mesh ranks = programs_mesh(&cfg);
+    const mesh ranks = run_mesh(&cfg);
     OK(backend_open_with(mem, "pjrt", &opts, &device));
     backend_join(device, NULL, &ranks);
     OK(programs_build(mem, &cfg, &built));
     OK(programs_compile(mem, device, &built, NULL));
     expect_update_in_place(&built, device);
     const int64_t planned = programs_memory(&built).total;
-    for (int i = 0; i < built.n_all; i++) {
-        const int64_t held = held_by(&built.all[i], device);
+    for (int i = 0; i < built.held.n_all; i++) {
+        const int64_t held = held_by(&built.held.all[i], device);
         if (held > planned || held < planned / 10 * 9)
-            fail_msg("%s holds %lld bytes, planned %lld", built.all[i].graph->name, (long long)held,
-                    (long long)planned);
+            fail_msg("%s holds %lld bytes, planned %lld", built.held.all[i].graph->name,
+                    (long long)held, (long long)planned);
     }
     backend_close(device);
     arena_free(mem);

@@ -39,7 +39,7 @@ static step_run *open_run(const char *name, int micro_batch, bool bf16) {
     OK(backend_open_with(a, name, &(backend_opts){.plugin = "cpu", .cache_dir = cache}, &b));
     OK(programs_build(a, &r->cfg, &r->p));
     OK(programs_load(a, b, &r->p));
-    OK(programs_init_weights(&r->p));
+    OK(held_init_weights(&r->p.held));
     OK(comm_open(a, NULL, &r->comm));
     const mesh one = mesh_single();
     r->stepper = stepper_new(a, &r->p, r->comm, &one);
@@ -48,7 +48,7 @@ static step_run *open_run(const char *name, int micro_batch, bool bf16) {
 }
 
 static void close_run(step_run *r) {
-    backend_close(r->p.b);
+    backend_close(r->p.held.b);
     comm_close(r->comm);
     arena_free(r->a);
 }
@@ -139,7 +139,7 @@ static void a_skipped_step_counts_no_update(void **state) {
         start_whole(got, 1, 1, 1, &v);
         OK(stepper_finish(&got->stepper, &v));
         step_apart(want, 1, 1);
-        OK(backend_write(got->p.b, 0, "grad_norm2", 0, sizeof norm2, &norm2));
+        OK(backend_write(got->p.held.b, 0, "grad_norm2", 0, sizeof norm2, &norm2));
         start_whole(got, 2, 40, 2, &v); // far apart, to tell them
         OK(stepper_finish(&got->stepper, &v));
         const step_values w = step_apart(want, 2, skipped ? 2 : 40);
@@ -153,13 +153,13 @@ static void a_skipped_step_counts_no_update(void **state) {
 static void a_step_without_a_finite_norm_changes_nothing(void **state) {
     (void)state;
     step_run *run = open_run("pjrt", 2, false);
-    const char *name = run->p.params.p[0].name;
+    const char *name = run->p.held.params.p[0].name;
     const float nan = NAN;
     float before[4], after[4];
     step_values v[2];
-    OK(backend_write(run->p.b, 0, name, 0, sizeof nan, &nan));
+    OK(backend_write(run->p.held.b, 0, name, 0, sizeof nan, &nan));
     fill_batch(run, 1);
-    OK(backend_read(run->p.b, 0, name, 4, sizeof before, before));
+    OK(backend_read(run->p.held.b, 0, name, 4, sizeof before, before));
     for (int i = 0; i < ROWS * TOKENS; i++)
         run->batch.tokens[i] = 0; // the row of the NaN
     double hyper[2 * N_HYPER];
@@ -170,7 +170,7 @@ static void a_step_without_a_finite_norm_changes_nothing(void **state) {
     OK(stepper_finish(&run->stepper, &v[0]));
     OK(stepper_finish(&run->stepper, &v[1]));
     assert_true(isnan(v[0].grad_norm) != 0);
-    OK(backend_read(run->p.b, 0, name, 4, sizeof after, after));
+    OK(backend_read(run->p.held.b, 0, name, 4, sizeof after, after));
     assert_memory_equal(before, after, sizeof before);
     close_run(run);
 }
@@ -198,10 +198,10 @@ static void weights_and_moments_are_updated_in_place(void **state) {
     (void)state;
     step_run *r = open_run("pjrt", 2, false);
     backend_memory m;
-    assert_true(backend_program_memory(r->p.b, r->p.whole_step, &m));
+    assert_true(backend_program_memory(r->p.held.b, r->p.whole_step, &m));
     int64_t n = 0;
-    for (int i = 0; i < r->p.params.n; i++)
-        n += param_elements(&r->p.params.p[i]);
+    for (int i = 0; i < r->p.held.params.n; i++)
+        n += param_elements(&r->p.held.params.p[i]);
     assert_true(m.aliased == 12 * n); // weights and two moments
     assert_true(m.results - m.aliased < 4096);
     close_run(r);

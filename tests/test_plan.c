@@ -169,19 +169,19 @@ static void the_back_end_holds_the_plan(void **state) {
         test_run *r = test_run_open(sets, 5);
         const memory_plan memory = programs_memory(&r->p);
         const int64_t planned = memory.total - memory.batches; // those are not the back end's
-        assert_int_equal(backend_held_bytes(r->p.b), planned);
+        assert_int_equal(backend_held_bytes(r->p.held.b), planned);
         OK(programs_check_held(&r->p));
         test_run_batch(r, 1, 16);
         test_run_step(r, 1e-3);
-        OK(backend_run(r->p.b, r->p.update));
-        assert_int_equal(backend_held_bytes(r->p.b), planned);
+        OK(backend_run(r->p.held.b, r->p.update));
+        assert_int_equal(backend_held_bytes(r->p.held.b), planned);
 
         // A program that the plan does not know of.
         graph *g = graph_new(r->a, "stranger");
         tensor *x = graph_state(g, TENSOR_CACHE, "stranger", DT_F32, 1, (int64_t[]){1});
         graph_output(g, graph_add(g, OP_add, 2, (tensor *[]){x, x}, NULL)->out[0], "twice");
         executable *e;
-        OK(backend_compile(r->a, r->p.b, g, NULL, &e));
+        OK(backend_compile(r->a, r->p.held.b, g, NULL, &e));
         FAILS(programs_check_held(&r->p), DRV_E_DEVICE, "that were planned");
         test_run_close(r);
     }
@@ -228,7 +228,7 @@ static void presets(void **state) {
         // FLOPs of the graph are those of the formula, 6 a weight and the causal half of attention.
         const double want =
                 flops_of_training(&cfg.model, cfg.sequence_length) * (double)cfg.sequence_length;
-        const double flops = programs_find(&built, "step")->plan->flops;
+        const double flops = held_find(&built.held, "step")->plan->flops;
         assert_true(flops > 0.9999 * want && flops < 1.0001 * want);
         arena_free(mem);
     }

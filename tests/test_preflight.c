@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "cli/node_check.h"
+#include "measure/node_check.h"
 #include "launch/preflight.h"
 
 enum { NODES = 8 };

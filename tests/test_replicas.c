@@ -47,11 +47,11 @@ static const harm harms[] = {{{"parallel.tensor=2", "parallel.zero=1", "training
 static int n_told[sizeof harms / sizeof *harms];
 
 static const param *weight_of(const programs *p, const char *name) { // or of a master
-    return param_of_part(&p->params, strncmp(name, "master.", 7) == 0 ? name + 7 : name);
+    return param_of_part(&p->held.params, strncmp(name, "master.", 7) == 0 ? name + 7 : name);
 }
 
 static int64_t last_byte(const programs *p, const char *state) {
-    return param_elements(weight_of(p, state)) * dtype_bytes(programs_state_type(p, state)) - 1;
+    return param_elements(weight_of(p, state)) * dtype_bytes(held_state_type(&p->held, state)) - 1;
 }
 
 static drv_status one_harm(comm *self, arena *mem, const harm *done, int index) {
@@ -67,7 +67,7 @@ static drv_status one_harm(comm *self, arena *mem, const harm *done, int index) 
         byte ^= 1;
         DRV_TRY(backend_write(mine.device, 0, done->state, at, 1, &byte));
     }
-    const drv_status found = replicas_check(&mine.built, 7);
+    const drv_status found = replicas_check(&mine.built.held, 7);
     EXPECT(self, found == DRV_OK || (found == DRV_E_DATA && done->text));
     if (found == DRV_E_DATA) {
         EXPECT(self,
@@ -115,21 +115,21 @@ static void a_weight_that_is_no_number_is_named(void **state) {
     const char *sets[] = {"model.preset=tiny", VOCABULARY, "data.sequence_length=32",
             "training.precision=bf16"};
     test_run *run = test_run_open(sets, 4);
-    OK(replicas_check_finite(&run->p, 3));
+    OK(replicas_check_finite(&run->p.held, 3));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const param *w = weight_of(&run->p, cases[i].state);
         const int64_t at = cases[i].element < 0 ? param_elements(w) - 1 : cases[i].element,
-                      unit = dtype_bytes(programs_state_type(&run->p, cases[i].state));
+                      unit = dtype_bytes(held_state_type(&run->p.held, cases[i].state));
         const uint16_t half = (uint16_t)(cases[i].bits >> 16);
         char before[4];
-        OK(backend_read(run->p.b, 0, cases[i].state, at * unit, unit, before));
-        OK(backend_write(run->p.b, 0, cases[i].state, at * unit, unit,
+        OK(backend_read(run->p.held.b, 0, cases[i].state, at * unit, unit, before));
+        OK(backend_write(run->p.held.b, 0, cases[i].state, at * unit, unit,
                 unit == 2 ? (const void *)&half : &cases[i].bits));
         if (cases[i].text)
-            FAILS(replicas_check_finite(&run->p, 3), DRV_E_DATA, cases[i].text);
+            FAILS(replicas_check_finite(&run->p.held, 3), DRV_E_DATA, cases[i].text);
         else
-            OK(replicas_check_finite(&run->p, 3));
-        OK(backend_write(run->p.b, 0, cases[i].state, at * unit, unit, before));
+            OK(replicas_check_finite(&run->p.held, 3));
+        OK(backend_write(run->p.held.b, 0, cases[i].state, at * unit, unit, before));
     }
     test_run_close(run);
 }

@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "config/key.h"
-#include "train/carry.h"
+#include "weights/carry.h"
 #include "train/resume.h"
 
 // --- the model
@@ -108,7 +108,7 @@ static void check_moments(const test_run *run, const moments *want) {
     arena *mem = arena_new("moments");
     int n_moments;
     str file = {0};
-    const ckpt_tensor *list = state_optimizer(mem, &run->p, &n_moments);
+    const ckpt_tensor *list = state_optimizer(mem, &run->p.held, &n_moments);
     st_entry *entries = ARENA_ARRAY(mem, st_entry, n_moments + 1);
     for (int i = 0; i < n_moments; i++) {
         entries[i] = list[i].entry;
@@ -125,9 +125,9 @@ static void check_moments(const test_run *run, const moments *want) {
     OK(file_write_atomic(path_join(mem, dir, "optimizer.safetensors"), file.p, file.n));
     test_run *to = (test_run *)(uintptr_t)run;
     if (want->says)
-        FAILS(state_load_moments(&to->p, dir), DRV_E_DATA, want->says);
+        FAILS(state_load_moments(&to->p.held, dir), DRV_E_DATA, want->says);
     else
-        OK(state_load_moments(&to->p, dir));
+        OK(state_load_moments(&to->p.held, dir));
     str_free(&file);
     arena_free(mem);
 }

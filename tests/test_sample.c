@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "harness.h"
-#include "train/sample.h"
+#include "infer/sample.h"
 
 enum { N = 6, DRAWS = 20000, SEED = 7 };
 

@@ -6,8 +6,8 @@
 
 #include "base/file.h"
 #include "data/set/dataset_writer.h"
-#include "train/prefix.h"
-#include "train/score.h"
+#include "infer/prefix.h"
+#include "infer/score.h"
 
 typedef struct model_of {
     arena *a;

@@ -30,13 +30,13 @@ static void compare(const stages_case *c, const layout_run *want, int schedule) 
     print_message("%d ranks: pipeline %d, data %d, tensor %d, %s, %s\n",
             c->pipeline * c->data * c->tensor, c->pipeline, c->data, c->tensor, schedules[schedule],
             c->n_sets ? c->sets[0] : "");
-    layout_run got = run_layout(c->pipeline * c->data * c->tensor, sets, n);
+    layout_run got = train_layout(c->pipeline * c->data * c->tensor, sets, n);
     expect_same_bits(&got, want);
     free(got.weights);
 }
 
 static void all_schedules(stages_case c, int first_pipeline, int last_pipeline) {
-    layout_run want = run_layout(c.tensor, c.sets, c.n_sets);
+    layout_run want = train_layout(c.tensor, c.sets, c.n_sets);
     for (c.pipeline = first_pipeline; c.pipeline <= last_pipeline; c.pipeline *= 2)
         for (int schedule = 0; schedule < N_SCHEDULES; schedule++)
             if (schedule != INTERLEAVED || c.pipeline == 2) compare(&c, &want, schedule);

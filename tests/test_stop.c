@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "train/stop.h"
+#include "base/stop.h"
 
 static void tell(void *ctx) {
     const int fd = *(int *)ctx;

@@ -141,9 +141,9 @@ static void each_sum_follows_what_adds_last(void **state) {
             programs built;
             found *sums = ARENA_NEW(mem, found);
             build(mem, cases[i].ranks, rank, cases[i].keys, &cfg, &built);
-            for (int k = 0; k < built.n_all; k++)
-                if (built.all[k].each_micro_batch)
-                    look_at(built.all[k].graph, sums, &cases[i].want);
+            for (int k = 0; k < built.held.n_all; k++)
+                if (built.held.all[k].each_micro_batch)
+                    look_at(built.held.all[k].graph, sums, &cases[i].want);
             assert_true(sums->n > 0);
             for (int k = 0; k < sums->n; k++) {
                 if (sums->summed_in[k] != sums->added_in[k])

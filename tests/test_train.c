@@ -73,11 +73,11 @@ static void documents_are_apart(void **state) {
         const char *sets[] = {"model.preset=tiny", "data.sequence_length=90",
                 n_threads ? "training.precision=bf16" : "training.precision=fp32"};
         test_run *run = test_run_open(sets, 3);
-        llama_opts opts = {.rows = 1, .seq = 90, .dt = run->p.dt};
+        llama_opts opts = {.rows = 1, .seq = 90, .dt = run->p.held.dt};
         executable *step;
-        OK(backend_compile(run->a, run->p.b,
-                llama_build(run->a, &run->p.params, LLAMA_LOGITS, &opts), NULL, &step));
-        const int64_t row = 512 * dtype_bytes(run->p.dt), bytes = 90 * row;
+        OK(backend_compile(run->a, run->p.held.b,
+                llama_build(run->a, &run->p.held.params, LLAMA_LOGITS, &opts), NULL, &step));
+        const int64_t row = 512 * dtype_bytes(run->p.held.dt), bytes = 90 * row;
         char *logits[2];
         int32_t tokens[90], position[90];
         for (int k = 0; k < 2; k++) {
@@ -85,11 +85,11 @@ static void documents_are_apart(void **state) {
                 tokens[i] = (i * 7 + (i < 40 ? 13 * k : 0)) % 512;
                 position[i] = i < 40 ? i : i - 40;
             }
-            OK(backend_write(run->p.b, 0, "tokens", 0, sizeof tokens, tokens));
-            OK(backend_write(run->p.b, 0, "position", 0, sizeof position, position));
-            OK(backend_run(run->p.b, step));
+            OK(backend_write(run->p.held.b, 0, "tokens", 0, sizeof tokens, tokens));
+            OK(backend_write(run->p.held.b, 0, "position", 0, sizeof position, position));
+            OK(backend_run(run->p.held.b, step));
             logits[k] = mem_alloc((size_t)bytes);
-            OK(backend_read(run->p.b, 0, "logits", 0, bytes, logits[k]));
+            OK(backend_read(run->p.held.b, 0, "logits", 0, bytes, logits[k]));
         }
         assert_true(memcmp(logits[0], logits[1], (size_t)(40 * row)) != 0);
         assert_memory_equal(logits[0] + 40 * row, logits[1] + 40 * row, (size_t)(50 * row));
@@ -115,8 +115,8 @@ static void micro_batches_add_up(void **state) {
         static const char *const names[] = {"tokens", "labels", "position"};
         for (int k = 0; k < 3; k++) {
             int32_t x[64];
-            OK(backend_read(first->p.b, 0, names[k], 256 * i, 256, x));
-            OK(backend_write(second->p.b, 0, names[k], 0, 256, x));
+            OK(backend_read(first->p.held.b, 0, names[k], 256 * i, 256, x));
+            OK(backend_write(second->p.held.b, 0, names[k], 0, 256, x));
         }
         sum += test_run_step(second, 1.0 / 200);
     }
@@ -147,7 +147,7 @@ static void nan_is_skipped(void **state) {
     const char *sets[] = {"model.preset=tiny", "data.sequence_length=32",
             "training.precision=bf16"};
     test_run *r = test_run_open(sets, 3);
-    backend *b = r->p.b;
+    backend *b = r->p.held.b;
     test_run_batch(r, 1, 32);
     test_run_step(r, (double)NAN);
     int64_t n;

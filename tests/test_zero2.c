@@ -16,7 +16,7 @@ static layout_run run_sets(int ranks, const char *const *sets, const char *const
         all[n] = sets[n];
     for (int i = 0; more && more[i]; i++)
         all[n++] = more[i];
-    return run_layout(ranks, all, n);
+    return train_layout(ranks, all, n);
 }
 
 static void same_bits_as_one(const char *const *sets, const zero_case *cases, size_t n_cases) {

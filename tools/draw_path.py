@@ -18,16 +18,17 @@ BOXES = {
     (3, 1): ("plan", "every byte placed", RUN_FILL),
     (4, 1): ("backend", "kernels run", RUN_FILL),
     (5, 1): ("train", "the loop", RUN_FILL),
-    (5, 2): ("ckpt", "saved, hashed", RUN_FILL),
+    (5, 2): ("weights, ckpt", "saved, hashed", RUN_FILL),
     (4, 2): ("model folder", "loads anywhere", OUT_FILL),
+    (3, 2): ("infer", "answers, scores", RUN_FILL),
     (5, 0): ("metrics", "jsonl, TensorBoard", OUT_FILL),
 }
 ARROWS = [((0, 0), (1, 0)), ((1, 0), (2, 0)), ((2, 0), (3, 0)), ((3, 0), (4, 0)), ((4, 0), (5, 1)),
           ((0, 1), (1, 1)), ((1, 1), (2, 1)), ((2, 1), (3, 1)), ((3, 1), (4, 1)), ((4, 1), (5, 1)),
-          ((5, 1), (5, 2)), ((5, 2), (4, 2)), ((5, 1), (5, 0)), ((4, 2), (1, 1))]
+          ((5, 1), (5, 2)), ((5, 2), (4, 2)), ((5, 1), (5, 0)), ((4, 2), (3, 2)), ((4, 2), (1, 1))]
 # What prints that part of the path, under its box.
 VERBS = {(1, 1): "drover config", (2, 1): "drover graph", (3, 1): "drover plan", (3, 0): "drover data show",
-         (2, 0): "drover tokenizer", (5, 0): "drover plot", (4, 2): "drover generate, eval"}
+         (2, 0): "drover tokenizer", (5, 0): "drover plot", (3, 2): "drover generate, eval"}
 ROW = H + 52
 
 
@@ -37,9 +38,8 @@ def corner(box):
 
 def path(a, b):
     (ax, ay), (bx, by) = corner(a), corner(b)
-    if a == (4, 2):  # a checkpoint continues a run: around the lower edge
-        x0, y0, x1, y1 = ax, ay + H / 2, bx + W * 0.25, by + H
-        return f"M{x0},{y0} H{x1} V{y1 + 6}"
+    if a == (4, 2) and b == (1, 1):  # a checkpoint continues a run: around the lower edge
+        return f"M{ax + W / 2},{ay + H} v26 H{bx + W * 0.25} V{by + H + 6}"
     if a == (4, 0):
         return f"M{ax + W},{ay + H / 2} h{GAP / 2} V{by + H * 0.3} H{bx - 6}"
     if a[0] == b[0]:
@@ -47,7 +47,7 @@ def path(a, b):
     return f"M{ax + W},{ay + H / 2} H{bx - 6}" if bx > ax else f"M{ax},{ay + H / 2} H{bx + W + 6}"
 
 
-width, height = 24 + 6 * W + 5 * GAP, 14 + 2 * ROW + H + 30
+width, height = 24 + 6 * W + 5 * GAP, 14 + 2 * ROW + H + 36
 print(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"')
 print(f'     font-family="Helvetica, Arial, sans-serif" fill="{INK}">')
 print("<title>The path of the data through drover</title>")
@@ -67,6 +67,6 @@ for box, verb in VERBS.items():
     print(f'<text x="{x + W / 2 + {(1, 1): 28, (5, 0): -38}.get(box, 0)}" y="{y + dy}" text-anchor="middle" font-size="11" '
           f'font-family="monospace" fill="#52606d">{verb}</text>')
 x, y = corner((1, 2))
-print(f'<text x="{x + W * 0.25 + 10}" y="{y + H / 2 - 8}" font-size="11" fill="#52606d">'
-      "a checkpoint, or any Llama from the hub, continues: model.from</text>")
+for line, words in enumerate(("a checkpoint, or any Llama from the hub,", "continues: model.from")):
+    print(f'<text x="{x + W * 0.25 + 10}" y="{y + H / 2 + 14 * line}" font-size="11" fill="#52606d">{words}</text>')
 print("</svg>")

@@ -12,10 +12,10 @@
 #include "base/str.h"
 #include "cli/bench.h"
 #include "cli/cli.h"
-#include "cli/step_time.h"
+#include "search/step_time.h"
 #include "config/config.h"
 #include "ir/op.h"
-#include "train/device.h"
+#include "weights/device.h"
 #include "train/programs.h"
 
 // Peaks of the two types, FLOP/s.
@@ -128,7 +128,7 @@ static void print_profile(const double s[N_OPS], double total, const double flop
 }
 
 static void op_flops(const programs *p, double out[N_OPS]) {
-    const double n_micro = (double)(p->c->global_batch_size / p->c->micro_batch_size);
+    const double n_micro = (double)(p->held.c->global_batch_size / p->held.c->micro_batch_size);
     memset(out, 0, N_OPS * sizeof *out);
     for (int i = 0; i < p->step_graph->n_nodes; i++) {
         const node *n = p->step_graph->nodes[i];
@@ -138,7 +138,7 @@ static void op_flops(const programs *p, double out[N_OPS]) {
 
 static void print_step(const programs *built, const step_times *times, const peaks *gemm,
         bool as_json) {
-    const run_config *cfg = built->c;
+    const run_config *cfg = built->held.c;
     const char *model = *cfg->preset ? cfg->preset : *cfg->from ? cfg->from : "custom";
     const char *type = cfg->precision == PRECISION_BF16 ? "bf16" : "fp32";
     const double tokens = (double)(cfg->global_batch_size * cfg->sequence_length);
@@ -155,7 +155,7 @@ static void print_step(const programs *built, const step_times *times, const pea
                 model, (long long)cfg->sequence_length, (long long)cfg->global_batch_size,
                 (long long)cfg->micro_batch_size, type, par_threads(), tokens / times->best,
                 tokens / times->mean, flops_per_s, gemm->f32, gemm->bf16, ratio, all_ratio,
-                (long long)programs_trained(built), (long long)memory_peak_bytes());
+                (long long)held_trained(&built->held), (long long)memory_peak_bytes());
     else
         printf("%s, sequence %lld, batch %lld in micro-batches of %lld, %s, %d thread%s\n"
                "%.1f tokens/s, %.1f GFLOP/s; GEMM peak fp32 %.1f, bf16 %.1f; %.1f %% of the higher; peak memory %s\n",
@@ -186,7 +186,7 @@ static drv_status bench_step(arena *mem, const cli_args *args, const run_config 
                 config_where(cfg, "parallel.pipeline"), (long long)cfg->pipeline_parallel);
     DRV_TRY(programs_build(mem, cfg, &built));
     DRV_TRY(programs_load(mem, device, &built));
-    DRV_TRY(programs_init_weights(&built));
+    DRV_TRY(held_init_weights(&built.held));
     DRV_TRY(step_time(&built, repeats, &times));
     DRV_TRY(raise_peaks(device, tries, &peak)); // again: a quiet spell must not flatter either side
     if (cli_has(args, "--profile")) {

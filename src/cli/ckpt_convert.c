@@ -13,7 +13,7 @@
 #include "ckpt/gguf_writer.h"
 #include "cli/gguf_export.h"
 #include "convert/convert.h"
-#include "train/resolve.h"
+#include "weights/resolve.h"
 
 // A run directory or config stands for its newest checkpoint; everything else is what it is, so
 // that the reader of models can say what is wrong with it. A checkpoint is checked byte by byte.

@@ -1,7 +1,7 @@
 // A conversation with a model: turns, rendered by the model's chat template, and its answers.
 #pragma once
 #include "chat/chat_model.h"
-#include "train/generate.h"
+#include "infer/generate.h"
 
 typedef struct conversation_opts {
     generator *generator; // loaded

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/str.h"
-#include "cli/node_check.h"
+#include "measure/node_check.h"
 
 // Of the seconds, for links; the rest is node_measure's.
 #define LINK_SHARE 0.2

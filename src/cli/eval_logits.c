@@ -9,7 +9,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "train/stop.h"
+#include "base/stop.h"
 
 // safetensors (github.com/huggingface/safetensors, README "Format"): the length of the header, the
 // header padded by spaces to 8 bytes, the data.

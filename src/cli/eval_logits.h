@@ -1,6 +1,6 @@
 // `drover eval --logits FILE`.
 #pragma once
-#include "train/score.h"
+#include "infer/score.h"
 
 // The logits of the first document of `docs`, as many tokens as the context holds, as a safetensors
 // file: token_ids and logits. Something that lies there is not overwritten (DRV_E_USAGE).

@@ -6,9 +6,9 @@
 
 #include "base/file.h"
 #include "base/parallel.h"
-#include "train/device.h"
+#include "weights/device.h"
 #include "train/model_hint.h"
-#include "train/resolve.h"
+#include "weights/resolve.h"
 
 drv_status generation_precision(const cli_args *args, generate_precision *out) {
     const char *name = cli_get(args, "--precision", "auto");

@@ -2,7 +2,7 @@
 #pragma once
 #include "base/json.h"
 #include "cli/cli.h"
-#include "train/generate.h"
+#include "infer/generate.h"
 
 // Rows for a table of options; --max-tokens, which generation_read reads too, has a default of its
 // own in each verb.

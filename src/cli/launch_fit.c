@@ -5,8 +5,9 @@
 #include "base/parallel.h"
 #include "base/str.h"
 #include "cli/launch_jobs.h"
-#include "cli/plan_stages.h"
+#include "search/stage_plans.h"
 #include "train/fit.h"
+#include "weights/process_bytes.h"
 
 // The nearest numbers of nodes that the layout can divide, as "; 2 or 4 nodes would do".
 static const char *near_nodes(arena *a, const run_config *cfg, const job_spec *spec) {
@@ -42,9 +43,9 @@ static drv_status set_ranks(arena *a, run_config *cfg, const job_spec *spec) {
 
 static drv_status planned_bytes(arena *a, run_config *cfg, int64_t *out) {
     memory_plan planned;
-    plan_stages stages;
+    stage_plans stages;
     if (cfg->pipeline_parallel > 1) {
-        DRV_TRY(plan_stages_make(a, true, cfg, &stages));
+        DRV_TRY(stage_plans_make(a, true, cfg, &stages));
         *out = stages.bytes[stages.worst];
         return DRV_OK;
     }
@@ -69,7 +70,7 @@ drv_status launch_check_fit(arena *mem, run_config *cfg, const job_spec *spec, c
     par_set_threads(type->cpus / spec->ranks);
     DRV_TRY(planned_bytes(mem, cfg, &bytes));
     const bool on_device = type->family != DEVICE_NONE;
-    const int64_t process = fit_process_bytes(cfg),
+    const int64_t process = process_bytes(cfg),
                   has = on_device ? type->device_memory : type->pod_memory / spec->ranks,
                   needs = on_device ? bytes : bytes + process;
     if (needs <= has) {

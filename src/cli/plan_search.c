@@ -1,141 +1,14 @@
-// Plans the layouts that the estimates put first, mesh after mesh, and lists those that fit.
+// What is asked of a search for layouts, and what it has found, as lines or JSON.
 #include "cli/plan_search.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "cli/layout_candidates.h"
-#include "cli/plan_stages.h"
-#include "train/fit.h"
-
-enum { MAX_TRIES = 8 }; // variants of one mesh that are planned
-// Of the GEMM peak, as in drover plan.
-#define REACHED 0.75
-
-typedef struct found {
-    const run_config *cfg;
-    int64_t ranks, top;
-    rank_power power;
-    double flops_per_token[3]; // by recompute_mode
-    layout_candidate *list;    // that fit, planned
-    int n, n_not;              // meshes of which no variant fits
-} found;
-
-// --- planning one
-typedef struct planned {
-    int64_t bytes;
-    double bubble, wire[N_AXES];
-} planned;
-
-static drv_status plan_whole(arena *a, const run_config *cfg, planned *out) {
-    programs p;
-    backend *null;
-    DRV_TRY(backend_open(a, "null", &null));
-    drv_status status = programs_build(a, cfg, &p);
-    if (status == DRV_OK) status = programs_load(a, null, &p);
-    if (status == DRV_OK) {
-        *out = (planned){.bytes = programs_memory(&p).total};
-        programs_wire(&p, out->wire);
-    }
-    backend_close(null);
-    return status;
-}
-
-static drv_status plan_pipeline(arena *a, run_config *cfg, planned *out) {
-    plan_stages stages;
-    DRV_TRY(plan_stages_make(a, true, cfg, &stages));
-    *out = (planned){.bytes = stages.bytes[stages.worst], .bubble = stages.result.bubble};
-    memcpy(out->wire, stages.wire, sizeof out->wire);
-    return DRV_OK;
-}
-
-static double step_seconds(const found *on, const layout_candidate *c, const run_config *cfg,
-        const planned *made) {
-    const double tokens = (double)(cfg->global_batch_size * cfg->sequence_length),
-                 compute = on->flops_per_token[c->recompute] * tokens /
-                           ((double)on->ranks * on->power.flops),
-                 micro_batches = (double)(cfg->global_batch_size / (c->micro_batch * c->data));
-    const mesh m = layout_mesh(c);
-    double wire = 0;
-    for (int axis = 0; axis < N_AXES; axis++) {
-        const double seconds =
-                link_axis_seconds(&on->power.links, &m, (mesh_axis)axis, made->wire[axis]);
-        wire += axis == AXIS_DATA ? layout_exposed_seconds(cfg, c, seconds, compute / micro_batches)
-                                  : seconds;
-    }
-    return compute / (1 - made->bubble) + wire;
-}
-
-// What it takes and needs; DRV_E_USAGE: it is not possible after all.
-static drv_status plan_candidate(const found *on, layout_candidate *what) {
-    arena *a = arena_new("a layout");
-    run_config cfg = *on->cfg;
-    planned made = {0};
-    drv_status status = layout_candidate_apply(what, on->ranks, &cfg);
-    if (status == DRV_OK)
-        status = what->pipeline > 1 ? plan_pipeline(a, &cfg, &made) : plan_whole(a, &cfg, &made);
-    if (status == DRV_OK) {
-        what->bubble = made.bubble;
-        what->seconds = step_seconds(on, what, &cfg, &made);
-        what->planned_bytes = made.bytes + fit_process_bytes(&cfg);
-        what->bytes = (double)what->planned_bytes;
-    }
-    arena_free(a);
-    return status;
-}
-
-// The first variant of the mesh at `first` that fits. *next: where the next mesh begins.
-static bool find_variant(const found *f, const layout_candidates *all, int first, int *next,
-        layout_candidate *out) {
-    int tries = 0;
-    bool fits = false;
-    for (*next = first; *next < all->n; ++*next) {
-        if (!layout_same_mesh(&all->list[first], &all->list[*next])) break;
-        layout_candidate c = all->list[*next];
-        if (fits || tries == MAX_TRIES) continue;
-        if (plan_candidate(f, &c) != DRV_OK) continue;
-        tries++;
-        fits = c.bytes <= f->power.memory;
-        if (fits) *out = c;
-    }
-    return fits;
-}
-
-static int by_seconds(const void *x, const void *y) {
-    const layout_candidate *a = x, *b = y;
-    return (a->seconds > b->seconds) - (a->seconds < b->seconds);
-}
-
-// Of a search that takes longer than a second. It ends as soon as enough layouts fit.
-static void show_progress(const found *f, const layout_candidates *all, double begin) {
-    const int tried = f->n + f->n_not, left = all->n_meshes - tried;
-    const double seconds = clock_s() - begin;
-    if (seconds < 1) return;
-    progress("planning layouts: mesh %d of at most %d, %d fit, at most %s left", tried + 1,
-            all->n_meshes, f->n, str_duration(seconds / tried * left));
-}
-
-// The estimates' order is nearly that of the plans: a few more are planned than listed.
-static void plan_best(found *f, const layout_candidates *all) {
-    enum { MORE = 4 };
-    const double begin = clock_s();
-    f->list = mem_alloc(sizeof *f->list * (size_t)(f->top + MORE));
-    for (int i = 0, next; i < all->n && f->n < f->top + MORE; i = next) {
-        if (i > 0) show_progress(f, all, begin);
-        if (find_variant(f, all, i, &next, &f->list[f->n]))
-            f->n++;
-        else
-            f->n_not++;
-    }
-    progress_end();
-    qsort(f->list, (size_t)f->n, sizeof *f->list, by_seconds);
-    if (f->n > f->top) f->n = (int)f->top;
-}
+#include "backend/backend.h"
+#include "search/layout_search.h"
 
 // --- what is said
 static const char *schedule_of(const layout_candidate *c) {
@@ -168,17 +41,17 @@ static const char *keys_of(arena *a, const layout_candidate *c) {
     return keys;
 }
 
-static double tokens_per_s(const found *f, const layout_candidate *c) {
+static double tokens_per_s(const layout_search *f, const layout_candidate *c) {
     return (double)(f->cfg->global_batch_size * f->cfg->sequence_length) / c->seconds;
 }
 
-// Of the peak, which products reach REACHED of; what is computed again counts nothing.
-static double mfu_of(const found *f, const layout_candidate *c) {
-    return tokens_per_s(f, c) * f->flops_per_token[RECOMPUTE_NONE] * REACHED /
+// Of the peak, which products reach SEARCH_REACHED of; what is computed again counts nothing.
+static double mfu_of(const layout_search *f, const layout_candidate *c) {
+    return tokens_per_s(f, c) * f->flops_per_token[RECOMPUTE_NONE] * SEARCH_REACHED /
            ((double)f->ranks * f->power.flops);
 }
 
-static void print_row(const found *f, const layout_candidate *c) {
+static void print_row(const layout_search *f, const layout_candidate *c) {
     char stages[16] = "", seconds[32];
     if (c->virtual_stages > 1)
         snprintf(stages, sizeof stages, " x%lld", (long long)c->virtual_stages);
@@ -201,10 +74,11 @@ static const char *links_of(arena *a, const link_speeds *l) {
             l->inside / 1e9, (long long)l->ranks_per_host, l->between / 1e9);
 }
 
-static void print_found(arena *mem, const found *best, const layout_candidates *all) {
+static void print_found(arena *mem, const layout_search *best) {
+    const layout_candidates *all = &best->all;
     printf("%lld ranks of %s and %s FLOP/s (%.0f %% of the peak), %s; a batch of %lld rows of %lld tokens\n",
             (long long)best->ranks, str_bytes(best->power.memory), str_si(best->power.flops),
-            100 * REACHED, links_of(mem, &best->power.links),
+            100 * SEARCH_REACHED, links_of(mem, &best->power.links),
             (long long)best->cfg->global_batch_size, (long long)best->cfg->sequence_length);
     printf("%10s %9s %6s %11s %7s %9s %8s %6s  %-15s %8s %6s  %-10s %-9s %5s\n", "step", "tokens/s",
             "MFU", "memory", "tensor", "pipeline", "context", "data", "schedule", "bubble", "micro",
@@ -221,7 +95,8 @@ static void print_found(arena *mem, const found *best, const layout_candidates *
     printf("the first: %s\n", keys_of(mem, &best->list[0]));
 }
 
-static void print_json(arena *mem, const found *best, const layout_candidates *all) {
+static void print_json(arena *mem, const layout_search *best) {
+    const layout_candidates *all = &best->all;
     json_t *list = json_array();
     for (int i = 0; i < best->n; i++) {
         const layout_candidate *c = &best->list[i];
@@ -253,8 +128,8 @@ static void print_json(arena *mem, const found *best, const layout_candidates *a
     json_decref(o);
 }
 
-static drv_status report(arena *mem, const cli_args *args, const found *best,
-        const layout_candidates *all) {
+static drv_status report(arena *mem, const cli_args *args, const layout_search *best) {
+    const layout_candidates *all = &best->all;
     if (all->n_meshes == 0) {
         str refused = {0};
         layout_refusals_add(all, &refused);
@@ -271,19 +146,63 @@ static drv_status report(arena *mem, const cli_args *args, const found *best,
                 all->n + all->n_too_large, all->n_meshes, (long long)best->ranks,
                 str_bytes(best->power.memory));
     if (cli_has(args, "--json"))
-        print_json(mem, best, all);
+        print_json(mem, best);
     else
-        print_found(mem, best, all);
+        print_found(mem, best);
     return DRV_OK;
 }
 
 // --- what a rank is
+static drv_status refuse_link(const char *text) {
+    return drv_fail(DRV_E_USAGE,
+            "plan: --link is \"%.60s\", expected GB/s from 1e-06 to 1e+09, or two of them as 450:50: "
+            "inside a host, and between hosts",
+            text);
+}
+
+static bool read_speed(const char *text, size_t n, double *out) {
+    char copy[64];
+    double x;
+    if (n >= sizeof copy) return false;
+    memcpy(copy, text, n);
+    copy[n] = 0;
+    if (!str_to_f64(copy, &x) || !(x >= 1e-6 && x <= 1e9)) return false;
+    *out = 1e9 * x;
+    return true;
+}
+
+// Reads "X" or "INSIDE:BETWEEN" in GB/s and the ranks of a host. DRV_E_USAGE: a speed that is none,
+// two speeds without the ranks of a host or the other way round, or hosts that `ranks` ranks do not
+// fill.
+static drv_status read_links(const cli_args *args, int64_t ranks, link_speeds *out) {
+    const char *text = cli_get(args, "--link", "12.5"), *colon = strchr(text, ':');
+    const size_t first = colon ? (size_t)(colon - text) : strlen(text);
+    link_speeds l = {0};
+    DRV_TRY(cli_get_i64(args, "--ranks-per-host", 1, 1 << 20, &l.ranks_per_host));
+    if (!read_speed(text, first, &l.inside)) return refuse_link(text);
+    l.between = l.inside;
+    if (colon && !read_speed(colon + 1, strlen(colon + 1), &l.between)) return refuse_link(text);
+    if (colon && !l.ranks_per_host)
+        return drv_fail(DRV_E_USAGE,
+                "plan: --link %s has a speed inside a host, which needs --ranks-per-host", text);
+    if (!colon && l.ranks_per_host)
+        return drv_fail(DRV_E_USAGE,
+                "plan: --ranks-per-host needs --link INSIDE:BETWEEN, the speeds inside a host and "
+                "between hosts, as 450:50");
+    if (ranks > l.ranks_per_host && l.ranks_per_host && ranks % l.ranks_per_host)
+        return drv_fail(DRV_E_USAGE,
+                "plan: --ranks-per-host is %lld, expected a divisor of --ranks %lld",
+                (long long)l.ranks_per_host, (long long)ranks);
+    *out = l;
+    return DRV_OK;
+}
+
 static drv_status read_power(arena *a, const cli_args *args, int64_t ranks, rank_power *out) {
     double gflops = 0;
     link_speeds links;
     int64_t memory = memory_limit_read("").free;
     DRV_TRY(cli_get_f64(args, "--gflops", 1e-3, 1e12, &gflops));
-    DRV_TRY(link_speeds_read(args, ranks, &links));
+    DRV_TRY(read_links(args, ranks, &links));
     DRV_TRY(cli_get_bytes(args, "--memory", 1 << 20, &memory));
     if (gflops == 0) {
         backend *cpu;
@@ -293,25 +212,7 @@ static drv_status read_power(arena *a, const cli_args *args, int64_t ranks, rank
         DRV_TRY(status);
         gflops /= 1e9;
     }
-    *out = (rank_power){REACHED * gflops * 1e9, (double)memory, links};
-    return DRV_OK;
-}
-
-// What a token costs does not depend on the layout.
-static drv_status count_flops(found *f) {
-    for (int mode = RECOMPUTE_NONE; mode <= RECOMPUTE_FULL; mode++) {
-        arena *a = arena_new("flops");
-        run_config one = *f->cfg;
-        programs p;
-        config_one_rank(&one);
-        one.micro_batch_size = 1;
-        one.addend_rows = 0;
-        one.recompute = (recompute_mode)mode;
-        const drv_status status = programs_build(a, &one, &p);
-        if (status == DRV_OK) f->flops_per_token[mode] = programs_flops_per_token(&p, true);
-        arena_free(a);
-        DRV_TRY(status);
-    }
+    *out = (rank_power){SEARCH_REACHED * gflops * 1e9, (double)memory, links};
     return DRV_OK;
 }
 
@@ -326,16 +227,12 @@ static drv_status check_batch(const run_config *cfg, int64_t ranks) {
 }
 
 drv_status plan_search(arena *a, const cli_args *args, const run_config *cfg, int64_t ranks) {
-    found f = {.cfg = cfg, .ranks = ranks, .top = 10};
-    layout_candidates all;
-    DRV_TRY(cli_get_i64(args, "--top", 1, 1000, &f.top));
+    layout_search s = {.cfg = cfg, .ranks = ranks, .top = 10};
+    DRV_TRY(cli_get_i64(args, "--top", 1, 1000, &s.top));
     DRV_TRY(check_batch(cfg, ranks));
-    DRV_TRY(read_power(a, args, ranks, &f.power));
-    DRV_TRY(count_flops(&f));
-    layout_candidates_find(cfg, ranks, f.flops_per_token, &f.power, &all);
-    plan_best(&f, &all);
-    const drv_status status = report(a, args, &f, &all);
-    layout_candidates_free(&all);
-    free(f.list);
+    DRV_TRY(read_power(a, args, ranks, &s.power));
+    drv_status status = layout_search_run(&s);
+    if (status == DRV_OK) status = report(a, args, &s);
+    layout_search_free(&s);
     return status;
 }

@@ -3,7 +3,7 @@
 
 #include "base/file.h"
 #include "base/str.h"
-#include "cli/plan_stages.h"
+#include "search/stage_plans.h"
 #include "watch/rank_table.h"
 
 bool run_about_config(arena *mem, const char *run_dir, run_config *out) {
@@ -22,10 +22,10 @@ static const char *axis(arena *mem, const char *name, int64_t n) {
 
 const char *run_about(arena *mem, const char *run_dir, double *bubble) {
     run_config cfg;
-    plan_stages stages;
+    stage_plans stages;
     *bubble = 0;
     if (!run_about_config(mem, run_dir, &cfg)) return "";
-    if (cfg.pipeline_parallel > 1 && plan_stages_make(mem, false, &cfg, &stages) == DRV_OK)
+    if (cfg.pipeline_parallel > 1 && stage_plans_make(mem, false, &cfg, &stages) == DRV_OK)
         *bubble = stages.result.bubble;
     return arena_printf(mem, "%s parameters, %s%s%s%s%s",
             str_si((double)model_parameters(&cfg.model)), precision_name(cfg.precision),

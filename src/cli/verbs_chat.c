@@ -9,7 +9,7 @@
 #include "cli/chat_prompt.h"
 #include "ckpt/adapter.h"
 #include "cli/generate_args.h"
-#include "train/resolve.h"
+#include "weights/resolve.h"
 
 // --- what the template sees
 

@@ -7,7 +7,7 @@
 #include "cli/cli.h"
 #include "cli/kept_list.h"
 #include "config/config.h"
-#include "train/device.h"
+#include "weights/device.h"
 #include "train/programs.h"
 
 enum { MAX_MESSAGE = 512 };
@@ -64,7 +64,7 @@ static drv_status set_devices(const cli_args *args, const char *target, run_conf
         int64_t *n) {
     DRV_TRY(cli_get_i64(args, "--devices", 1, 1 << 12, n));
     if (*n) DRV_TRY_CTX(config_set_ranks(cfg, *n), "compile: --devices %lld", (long long)*n);
-    const mesh ranks = programs_mesh(cfg);
+    const mesh ranks = run_mesh(cfg);
     if (!*n) *n = target ? mesh_ranks(&ranks) : device_count(cfg);
     if (*n == mesh_ranks(&ranks)) return DRV_OK;
     DRV_TRY_CTX(config_set_ranks(cfg, *n), "%lld devices", (long long)*n);
@@ -78,7 +78,7 @@ static drv_status open_devices(arena *mem, const cli_args *args, run_config *cfg
     // Whatever runs here are on; what is `auto` follows it.
     if (target) cfg->backend = backend_caps_pjrt.name;
     DRV_TRY(set_devices(args, target, cfg, &n));
-    out->ranks = programs_mesh(cfg);
+    out->ranks = run_mesh(cfg);
     if (target)
         DRV_TRY_CTX(device_open_targets(mem, cfg, target, (int)n, &out->pool), "compile");
     else if (n > 1 && !config_backend(cfg)->has_devices)

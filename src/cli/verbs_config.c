@@ -9,12 +9,14 @@
 #include "cli/cli.h"
 #include "cli/plan_search.h"
 #include "cli/plan_stages.h"
-#include "cli/step_time.h"
 #include "data/set/dataset.h"
+#include "search/layout_search.h"
+#include "search/step_time.h"
 #include "train/fit.h"
 #include "train/run_inputs.h"
-#include "train/lora_state.h"
 #include "translate/translate.h"
+#include "weights/lora_state.h"
+#include "weights/process_bytes.h"
 
 static drv_status load(arena *a, const cli_args *c, run_config *out) {
     int n;
@@ -134,8 +136,8 @@ static const cli_option graph_options[] = {
 
 static drv_status refuse_program(arena *a, const programs *p, const char *name) {
     const char *names = "";
-    for (int i = 0; i < p->n_all; i++)
-        names = arena_printf(a, "%s%s%s", names, i == 0 ? "" : ", ", p->all[i].graph->name);
+    for (int i = 0; i < p->held.n_all; i++)
+        names = arena_printf(a, "%s%s%s", names, i == 0 ? "" : ", ", p->held.all[i].graph->name);
     return drv_fail(DRV_E_USAGE, "graph: --program is \"%s\", expected one of %s", name, names);
 }
 
@@ -144,8 +146,8 @@ static drv_status run_graph(arena *a, const cli_args *args) {
     programs p;
     DRV_TRY(load(a, args, &cfg));
     DRV_TRY(programs_build(a, &cfg, &p));
-    const char *name = cli_get(args, "--program", p.all[0].graph->name);
-    const built_program *found = programs_find(&p, name);
+    const char *name = cli_get(args, "--program", p.held.all[0].graph->name);
+    const built_program *found = held_find(&p.held, name);
     if (!found) return refuse_program(a, &p, name);
     str text = {0};
     graph_print(found->graph, &text);
@@ -181,7 +183,7 @@ typedef struct plan_report {
     double step_s, run_s;          // seconds 0: not known
     bool fits;
     const char *would_fit;     // keys to set; NULL: none would, or it fits
-    const plan_stages *stages; // NULL: no pipeline
+    const stage_plans *stages; // NULL: no pipeline
     bool is_measured;          // step_s is of micro-batches that were run, not of the GEMM peak
     const char *refused;       // why `drover train` would not begin; NULL: it would
 } plan_report;
@@ -207,13 +209,13 @@ static void print_memory(const plan_report *r) {
 }
 
 static double trainable_share(const plan_report *r) {
-    return (double)programs_trained(r->p) / (double)model_parameters(&r->cfg->model);
+    return (double)held_trained(&r->p->held) / (double)model_parameters(&r->cfg->model);
 }
 
 static void print_nodes(const programs *p) {
-    for (int i = 0; i < p->n_all; i++)
-        printf("%s%d in %s", i == 0 ? "nodes         " : ", ", p->all[i].graph->n_nodes,
-                p->all[i].graph->name);
+    for (int i = 0; i < p->held.n_all; i++)
+        printf("%s%d in %s", i == 0 ? "nodes         " : ", ", p->held.all[i].graph->n_nodes,
+                p->held.all[i].graph->name);
     printf("\n");
 }
 
@@ -240,7 +242,7 @@ static void print_plan(const plan_report *report) {
             precision_name(cfg->precision));
     if (lora_is_on(cfg))
         printf("trainable     %lld in low-rank branches, %.3g %% of the model\n",
-                (long long)programs_trained(report->p), 100 * trainable_share(report));
+                (long long)held_trained(&report->p->held), 100 * trainable_share(report));
     printf("batch         %lld row%s of %lld tokens, %lld per micro-batch, %d rank%s\n",
             (long long)cfg->global_batch_size, str_plural(cfg->global_batch_size),
             (long long)cfg->sequence_length, (long long)cfg->micro_batch_size, report->ranks,
@@ -255,7 +257,7 @@ static void print_plan(const plan_report *report) {
     if (report->ranks > 1 || leaves)
         printf("layout        tensor %d%s%s, data %d, %lld lane%s\n",
                 report->mesh.size[AXIS_TENSOR],
-                report->p->params.layout.sequence ? " with its tokens shared" : "", shared,
+                report->p->held.params.layout.sequence ? " with its tokens shared" : "", shared,
                 report->mesh.size[AXIS_DATA], (long long)cfg->n_lanes, str_plural(cfg->n_lanes));
     if (report->stages) plan_stages_print(report->stages);
     printf("compute       %s FLOP per token, %s per step\n", str_si(report->flops_per_token),
@@ -287,7 +289,7 @@ static void print_plan_json(const plan_report *report) {
             "total", (json_int_t)memory->total, "process", (json_int_t)report->process);
     const json_int_t n = model_parameters(&report->cfg->model);
     json_t *o = json_pack("{s:I,s:I,s:f,s:f,s:i,s:o,s:f,s:f,s:b,s:I,s:I,s:s?}", "parameters", n,
-            "trainable_parameters", (json_int_t)programs_trained(report->p), "flops_per_token",
+            "trainable_parameters", (json_int_t)held_trained(&report->p->held), "flops_per_token",
             report->flops_per_token, "recomputed_flops_per_token", report->again, "ranks",
             report->ranks, "bytes", bytes, "step_seconds", report->step_s, "run_seconds",
             report->run_s, "fits", report->fits, "memory_bytes", (json_int_t)report->limit.machine,
@@ -319,7 +321,7 @@ static drv_status measure_time(arena *a, plan_report *r) {
         r->step_s =
                 (r->flops_per_token + r->again) * tokens /
                 ((double)(cfg->tensor_parallel * cfg->pipeline_parallel * cfg->context_parallel) *
-                        0.75 * peak * (1 - (r->stages ? r->stages->result.bubble : 0)));
+                        SEARCH_REACHED * peak * (1 - (r->stages ? r->stages->result.bubble : 0)));
     r->run_s = r->step_s * (double)cfg->steps;
     return DRV_OK;
 }
@@ -337,17 +339,17 @@ static drv_status run_plan(arena *mem, const cli_args *args) {
     if (cli_has(args, "--search")) return plan_search(mem, args, &cfg, ranks);
     const drv_status inputs = run_inputs_try(&cfg);
     const char *refused = inputs == DRV_OK ? NULL : arena_strdup(mem, drv_message());
-    plan_stages stages;
-    if (cfg.pipeline_parallel > 1) DRV_TRY(plan_stages_make(mem, false, &cfg, &stages));
+    stage_plans stages;
+    if (cfg.pipeline_parallel > 1) DRV_TRY(stage_plans_make(mem, false, &cfg, &stages));
     DRV_TRY(backend_open(mem, "null", &null));
     DRV_TRY(programs_build(mem, &cfg, &built));
     DRV_TRY(programs_load(mem, null, &built));
     plan_report report = {.cfg = &cfg,
             .p = &built,
             .memory = programs_memory(&built),
-            .process = fit_process_bytes(&cfg),
+            .process = process_bytes(&cfg),
             .limit = memory_limit_read(""),
-            .mesh = programs_mesh(&cfg),
+            .mesh = run_mesh(&cfg),
             .refused = refused,
             .stages = cfg.pipeline_parallel > 1 ? &stages : NULL,
             .flops_per_token = programs_flops_per_token(&built, false)};

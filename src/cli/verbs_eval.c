@@ -9,13 +9,13 @@
 #include "cli/eval_choices.h"
 #include "cli/eval_logits.h"
 #include "cli/generate_args.h"
-#include "train/device.h"
-#include "train/lora_state.h"
-#include "train/prefix.h"
-#include "train/resolve.h"
+#include "weights/device.h"
+#include "weights/lora_state.h"
+#include "infer/prefix.h"
+#include "weights/resolve.h"
 #include "train/resume.h"
-#include "train/score.h"
-#include "train/stop.h"
+#include "infer/score.h"
+#include "base/stop.h"
 
 static const cli_option eval_options[] = {
         CLI_SET,

@@ -6,7 +6,7 @@
 
 #include "base/cpu.h"
 #include "base/log.h"
-#include "train/device.h"
+#include "weights/device.h"
 #include "train/ranks.h"
 
 enum { ARITHMETIC_TEXT = 96 };

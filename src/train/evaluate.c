@@ -9,7 +9,7 @@
 #include "base/str.h"
 #include "train/pipeline_run.h"
 #include "train/stages.h"
-#include "train/stop.h"
+#include "base/stop.h"
 
 int64_t evaluate_run_rows(const run_config *cfg, const rows *r) {
     const int64_t batch_tokens = cfg->global_batch_size * cfg->sequence_length;
@@ -69,7 +69,7 @@ static drv_status note_loss(evaluation *e, int64_t first) {
     const int64_t n = e->n_here * e->n_addends, at = first / b->rows * e->n_addends;
     double loss = 0;
     if (first >= e->n_rows) return DRV_OK;
-    DRV_TRY(backend_read(e->p->b, 0, "loss", 0, n * (int64_t)sizeof loss, e->mine));
+    DRV_TRY(backend_read(e->p->held.b, 0, "loss", 0, n * (int64_t)sizeof loss, e->mine));
     for (int64_t i = 0; i < n; i++) {
         const int64_t part = e->first + i / e->n_addends;
         e->losses[part * losses_of_part(e) + at + i % e->n_addends] = e->mine[i];
@@ -84,7 +84,7 @@ static drv_status note_loss(evaluation *e, int64_t first) {
 static drv_status run_micro_batch(evaluation *e, int64_t first) {
     DRV_TRY(fill_batch(e, first));
     DRV_TRY(batch_write(&e->batch, e->p, 0));
-    DRV_TRY(backend_run(e->p->b, e->p->eval));
+    DRV_TRY(backend_run(e->p->held.b, e->p->eval));
     return note_loss(e, first);
 }
 
@@ -96,14 +96,14 @@ static int64_t first_row(const evaluation *e, const pipeline_task *item) {
 static drv_status take(void *ctx, const pipeline_task *item, const void *message) {
     evaluation *e = ctx;
     DRV_TRY(fill_batch(e, first_row(e, item)));
-    backend_use_slot(e->p->b, 0);
+    backend_use_slot(e->p->held.b, 0);
     if (message) DRV_TRY(stages_put(e->p, item, 0, message));
     return batch_write_stage(&e->batch, e->p, item->chunk, 0, 0);
 }
 
 static drv_status compute(void *ctx, const pipeline_task *item) {
     evaluation *e = ctx;
-    DRV_TRY(backend_run(e->p->b, e->p->stage[item->chunk].eval));
+    DRV_TRY(backend_run(e->p->held.b, e->p->stage[item->chunk].eval));
     return programs_is_last(e->p, item->chunk) ? note_loss(e, first_row(e, item)) : DRV_OK;
 }
 
@@ -114,7 +114,7 @@ static drv_status give(void *ctx, const pipeline_task *item, void *message) {
 
 static drv_status run_stages(evaluation *e) {
     const pipeline_actions actions = {e, take, compute, give};
-    pipeline_shape shape = stages_shape(e->p->c);
+    pipeline_shape shape = stages_shape(e->p->held.c);
     pipeline_schedule schedule;
     shape.forward_only = true;
     shape.micro_batches = (int)turns_of(e);
@@ -142,7 +142,7 @@ static drv_status run_rows(evaluation *e) {
     const double begin_s = clock_s();
     for (int64_t turn = 0; turn < turns_of(e); turn++) {
         const int64_t first = (turn * e->ranks + e->me) * micro;
-        if (stop_requested() && mesh_ranks(&e->p->params.layout.mesh) == 1)
+        if (stop_requested() && mesh_ranks(&e->p->held.params.layout.mesh) == 1)
             return drv_fail(DRV_STOPPED, "%s while evaluating", stop_requested());
         DRV_TRY(run_micro_batch(e, first));
         const int64_t done = first + micro < e->n_rows ? first + micro : e->n_rows;
@@ -179,19 +179,19 @@ static void make_arrays(arena *mem, evaluation *e) {
 drv_status evaluate(programs *of, rows *source, int64_t n_rows, comm *self, double *loss,
         int64_t *tokens) {
     arena *mem = arena_new("evaluate");
-    const mesh ranks = programs_mesh(of->c);
-    const zigzag cut = programs_cut(of->c);
+    const mesh *ranks = &of->layout.mesh;
+    const zigzag cut = of->layout.zigzag;
     evaluation e = {.p = of,
             .rows = source,
             .all = rows_per_epoch(source),
-            .ranks = ranks.size[AXIS_DATA],
-            .me = mesh_place(&ranks, comm_rank(self), AXIS_DATA),
-            .joined = comm_update_ranks(self, &ranks),
-            .first = mesh_place(&ranks, comm_rank(self), AXIS_CONTEXT) * cut.lanes,
+            .ranks = ranks->size[AXIS_DATA],
+            .me = mesh_place(ranks, comm_rank(self), AXIS_DATA),
+            .joined = comm_update_ranks(self, ranks),
+            .first = mesh_place(ranks, comm_rank(self), AXIS_CONTEXT) * cut.lanes,
             .n_here = cut.lanes,
             .n_parts = zigzag_leaves(&cut),
-            .n_addends = programs_addends(of->c),
-            .batch = batch_of_run(mem, of->c, of->c->micro_batch_size)};
+            .n_addends = of->layout.addends,
+            .batch = batch_of_run(mem, of->held.c, of->held.c->micro_batch_size)};
     e.n_rows = n_rows && n_rows < e.all ? n_rows : e.all;
     make_arrays(mem, &e);
     drv_status status = run_all(&e);

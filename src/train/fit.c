@@ -4,37 +4,7 @@
 
 #include <string.h>
 
-#include "base/parallel.h"
-#include "base/round.h"
-#include "ckpt/block_hash.h"
-#include "train/carry.h"
-
-// Measured on Zen 5 with 1 to 64 layers and 1 to 8 ranks (bench/results/2026-11-22-layouts.md).
-#define ALONE_BYTES  ((int64_t)20 << 20)  // code, libraries, reading data
-#define MPI_BYTES    ((int64_t)12 << 20)  // its code, and what it holds
-#define LAYER_BYTES  ((int64_t)100 << 10) // of a graph
-#define THREAD_BYTES ((int64_t)128 << 10)
-
-// A block of a file that a rank writes; among ranks that have not all the same also what it sends
-// to those that write others, and what they send (ckpt/shared_writer.c).
-static int64_t save_bytes(const run_config *cfg, const mesh *m) {
-    const int alike = cfg->zero ? 1 : m->size[AXIS_DATA] * m->size[AXIS_CONTEXT],
-              ranks = mesh_ranks(m) / alike;
-    const int64_t state = 12 *
-                          model_parameters(&cfg->model), // masters and moments, the largest file
-            block = state < CKPT_BLOCK_BYTES ? state : CKPT_BLOCK_BYTES;
-    return block + 2 * block * (ranks - 1) / ranks;
-}
-
-int64_t fit_process_bytes(const run_config *cfg) {
-    mesh m = programs_mesh(cfg);
-    for (int axis = 0; axis < N_AXES; axis++)
-        if (m.size[axis] == 0) m.size[axis] = 1; // of a model that is not trained
-    const int ranks = mesh_ranks(&m), stages = m.size[AXIS_PIPELINE];
-    return ALONE_BYTES + THREAD_BYTES * par_threads() + (ranks > 1 ? MPI_BYTES : 0) +
-           LAYER_BYTES * div_up(cfg->model.num_hidden_layers, stages) + carry_bytes(cfg) +
-           save_bytes(cfg, &m);
-}
+#include "weights/process_bytes.h"
 
 drv_status fit_plan(const run_config *cfg, memory_plan *out) {
     arena *a = arena_new("fit");
@@ -52,7 +22,7 @@ drv_status fit_plan(const run_config *cfg, memory_plan *out) {
 }
 
 static bool fits(const run_config *cfg, const memory_plan *planned, const memory_limit *limit) {
-    return planned->total + fit_process_bytes(cfg) <= limit->free;
+    return planned->total + process_bytes(cfg) <= limit->free;
 }
 
 static int64_t state_bytes(const memory_plan *planned) {
@@ -108,7 +78,7 @@ static drv_status suggest(arena *mem, const run_config *cfg, const run_config *b
     DRV_TRY(fit_plan(base, &planned));
     // Neither rows nor recomputation make the state smaller, and bf16 keeps fp32 beside it, but for
     // weights that rest.
-    if (state_bytes(&planned) + fit_process_bytes(cfg) > limit->free &&
+    if (state_bytes(&planned) + process_bytes(cfg) > limit->free &&
             (base->lora.rank == 0 || base->precision == PRECISION_BF16))
         return DRV_OK;
     for (size_t p = 0; p < sizeof precisions / sizeof *precisions; p++)
@@ -152,16 +122,16 @@ drv_status fit_check(const run_config *cfg, const memory_limit *limit) {
     if (status == DRV_OK && keys)
         status = drv_fail(DRV_E_DEVICE,
                 "the run needs %s of memory, but %s are %s; this would fit: %s",
-                str_bytes((double)(planned.total + fit_process_bytes(cfg))),
+                str_bytes((double)(planned.total + process_bytes(cfg))),
                 str_bytes((double)limit->free), limit->what, keys);
     else if (status == DRV_OK)
         status = drv_fail(DRV_E_DEVICE,
                 "the run needs %s of memory, but %s are %s; its weights, gradients and optimizer alone "
                 "take %s: expected a smaller model%s",
-                str_bytes((double)(planned.total + fit_process_bytes(cfg))),
+                str_bytes((double)(planned.total + process_bytes(cfg))),
                 str_bytes((double)limit->free), limit->what, str_bytes((double)state),
-                state + fit_process_bytes(cfg) < limit->free ? " or a smaller data.sequence_length"
-                                                             : "");
+                state + process_bytes(cfg) < limit->free ? " or a smaller data.sequence_length"
+                                                         : "");
     arena_free(a);
     return status;
 }

@@ -4,11 +4,6 @@
 #include "base/memory_limit.h"
 #include "train/programs.h"
 
-// What the process of rank 0 holds beside the planned bytes: code and libraries, graphs, files that
-// go into checkpoints, buffers of a save, and among several ranks MPI. Other ranks need up to 20
-// MiB less.
-int64_t fit_process_bytes(const run_config *cfg);
-
 // Plans the run without a device: bytes by class of what `drover train` would hold, beside those of
 // the process. The number of threads must be set (par_set_threads), as each has its scratch.
 DRV_CHECKED drv_status fit_plan(const run_config *cfg, memory_plan *out);

@@ -24,7 +24,7 @@ uint64_t hashes_element(uint64_t name, int64_t place, float value) {
 }
 
 typedef struct piece_call {
-    const programs *p;
+    const held_model *p;
     const ckpt_tensor *t;
     const ckpt_piece *piece;
     uint64_t *sum;      // by chunk
@@ -51,7 +51,7 @@ static void hash_chunk(void *arg, int64_t chunk, int thread) {
     free(values);
 }
 
-static drv_status add_piece(const programs *p, const ckpt_tensor *t, const ckpt_piece *piece,
+static drv_status add_piece(const held_model *p, const ckpt_tensor *t, const ckpt_piece *piece,
         uint64_t *sum) {
     const int64_t n_chunks = div_up(piece_elements(piece), CHUNK);
     piece_call call = {p, t, piece, mem_alloc(sizeof *call.sum * (size_t)n_chunks),
@@ -68,8 +68,8 @@ static drv_status add_piece(const programs *p, const ckpt_tensor *t, const ckpt_
 }
 
 // Of what several ranks have alike the first one counts.
-static bool is_mine(const programs *p, const ckpt_piece *piece) {
-    const mesh ranks = programs_mesh(p->c);
+static bool is_mine(const held_model *p, const ckpt_piece *piece) {
+    const mesh ranks = run_mesh(p->c);
     for (int axis = 0; axis < N_AXES; axis++)
         if (piece->replicated >> axis & 1 &&
                 mesh_place(&ranks, (int)p->c->rank, (mesh_axis)axis) > 0)
@@ -77,7 +77,7 @@ static bool is_mine(const programs *p, const ckpt_piece *piece) {
     return true;
 }
 
-static drv_status add_tensors(const programs *p, const ckpt_tensor *list, int n, uint64_t *sums) {
+static drv_status add_tensors(const held_model *p, const ckpt_tensor *list, int n, uint64_t *sums) {
     for (int i = 0; i < n; i++)
         for (int k = 0; k < list[i].n_pieces; k++)
             if (is_mine(p, &list[i].piece[k]))
@@ -85,7 +85,7 @@ static drv_status add_tensors(const programs *p, const ckpt_tensor *list, int n,
     return DRV_OK;
 }
 
-static drv_status add_ranks(arena *a, const programs *p, uint64_t *sums, int n) {
+static drv_status add_ranks(arena *a, const held_model *p, uint64_t *sums, int n) {
     if (!p->comm || comm_size(p->comm) == 1) return DRV_OK;
     comm_group *world = comm_world(p->comm);
     uint64_t *all = ARENA_ARRAY(a, uint64_t, (int64_t)n * group_size(world));
@@ -104,7 +104,7 @@ static tensor_hashes of_tensors(const ckpt_tensor *list, int n, const uint64_t *
     return made;
 }
 
-drv_status hashes_take(arena *a, const programs *p, state_hashes *out) {
+drv_status hashes_take(arena *a, const held_model *p, state_hashes *out) {
     int n_gradients, n_weights;
     const ckpt_tensor *gradients = state_gradients(a, p, &n_gradients),
                       *weights = p->lora.n ? state_adapter(a, p, false, &n_weights)

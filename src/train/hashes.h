@@ -1,7 +1,7 @@
 // Hashes of gradients and weights that are the same on any layout, so that two runs can be compared
 // step by step and tensor by tensor (training.hash_every).
 #pragma once
-#include "train/state.h"
+#include "weights/state.h"
 
 typedef struct tensor_hashes {
     const ckpt_tensor *list; // the same tensors on all ranks
@@ -16,7 +16,7 @@ typedef struct state_hashes {
 } state_hashes;
 
 // Every rank calls it, after an update, and gets the same; the arena holds it.
-DRV_CHECKED drv_status hashes_take(arena *a, const programs *p, state_hashes *out);
+DRV_CHECKED drv_status hashes_take(arena *a, const held_model *p, state_hashes *out);
 
 // What is added up for an element of a tensor: its bits, with its place and the hash of the
 // tensor's name. Sums of them, modulo 2^64, are the same however elements are split among ranks.

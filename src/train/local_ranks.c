@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "base/parallel.h"
-#include "train/device.h"
+#include "weights/device.h"
 #include "train/run.h"
 
 typedef struct local_run {

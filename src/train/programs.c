@@ -5,44 +5,27 @@
 
 #include "ir/rounding.h"
 #include "ir/shard.h"
-#include "train/lora_state.h"
+#include "weights/lora_state.h"
 #include "train/stages.h"
-#include "train/zero.h"
+#include "weights/run_layout.h"
 
-void programs_add(arena *a, programs *p, graph *g, executable **run, bool each_micro_batch) {
-    if (p->n_all == p->cap_all) {
-        const int cap = p->cap_all ? 2 * p->cap_all : 16;
-        built_program *list = ARENA_ARRAY(a, built_program, cap);
-        if (p->n_all) memcpy(list, p->all, sizeof *list * (size_t)p->n_all);
-        p->all = list;
-        p->cap_all = cap;
-    }
-    p->all[p->n_all++] = (built_program){g, NULL, run, each_micro_batch};
-}
-
-const built_program *programs_find(const programs *p, const char *name) {
-    for (int i = 0; i < p->n_all; i++)
-        if (strcmp(p->all[i].graph->name, name) == 0) return &p->all[i];
-    return NULL;
-}
-
-static drv_status build_step(arena *a, const run_config *cfg, programs *out) {
-    llama_opts opts = stages_step_opts(cfg, out->dt);
-    out->step_graph = llama_build(a, &out->params, LLAMA_LOSS, &opts);
+static drv_status build_step(arena *a, programs *out) {
+    llama_opts opts = stages_step_opts(out);
+    out->step_graph = llama_build(a, &out->held.params, LLAMA_LOSS, &opts);
     out->step_graph->name = "step";
-    programs_add(a, out, out->step_graph, &out->step, true);
-    return stages_differentiate(cfg, out->step_graph, "loss", -1, 1);
+    held_add(a, &out->held, out->step_graph, &out->step, true);
+    return stages_differentiate(out, out->step_graph, "loss", -1, 1);
 }
 
 static drv_status build_eval(arena *a, const run_config *cfg, programs *out) {
     const llama_opts opts = {.rows = cfg->micro_batch_size,
-            .seq = programs_row_tokens(cfg),
-            .lanes = programs_cut(cfg).lanes,
+            .seq = out->layout.row_tokens,
+            .lanes = out->layout.zigzag.lanes,
             .addend_rows = config_addend_rows(cfg),
-            .dt = out->dt};
-    out->eval_graph = llama_build(a, &out->params, LLAMA_LOSS, &opts);
+            .dt = out->held.dt};
+    out->eval_graph = llama_build(a, &out->held.params, LLAMA_LOSS, &opts);
     out->eval_graph->name = "eval";
-    programs_add(a, out, out->eval_graph, &out->eval, false);
+    held_add(a, &out->held, out->eval_graph, &out->eval, false);
     return graph_verify(out->eval_graph, STAGE_BUILT);
 }
 
@@ -54,9 +37,9 @@ static dtype kept_dtype(precision p) {
 static drv_status build_lanes(arena *a, tensor *const *weights, int n, const graph *of,
         lane_programs *lanes, programs *out) {
     tensor **added = ARENA_ARRAY(a, tensor *, n);
-    const dtype grads = kept_dtype(out->c->grad_dtype);
+    const dtype grads = kept_dtype(out->held.c->grad_dtype);
     int n_added = 0;
-    const int leaves = programs_cut(out->c).lanes;
+    const int leaves = out->layout.zigzag.lanes;
     for (int i = 0; i < n; i++)
         if (graph_find(of, arena_printf(a, "grad.%s", weights[i]->name)))
             added[n_added++] = weights[i];
@@ -65,8 +48,8 @@ static drv_status build_lanes(arena *a, tensor *const *weights, int n, const gra
               *back = pass_lane(a, added, n_added, slot, leaves, false, grads);
         if (out->n_stages) aside->name = arena_printf(a, "%s.%s", of->name, aside->name);
         if (out->n_stages) back->name = arena_printf(a, "%s.%s", of->name, back->name);
-        programs_add(a, out, aside, &lanes->aside[slot], false);
-        programs_add(a, out, back, &lanes->back[slot], false);
+        held_add(a, &out->held, aside, &lanes->aside[slot], false);
+        held_add(a, &out->held, back, &lanes->back[slot], false);
         DRV_TRY(graph_verify(aside, STAGE_DIFFERENTIATED));
         DRV_TRY(graph_verify(back, STAGE_DIFFERENTIATED));
     }
@@ -81,7 +64,7 @@ typedef struct update_weights {
 } update_weights;
 
 static update_weights list_weights(arena *mem, const programs *built) {
-    const param_list *params = &built->params;
+    const param_list *params = &built->held.params;
     graph *g = graph_new(mem, "weights");
     update_weights list = {ARENA_ARRAY(mem, tensor *, params->n + 1),
             ARENA_ARRAY(mem, bool, params->n), ARENA_ARRAY(mem, bool, params->n),
@@ -91,23 +74,23 @@ static update_weights list_weights(arena *mem, const programs *built) {
         if (!w->trainable) continue;
         const bool table = w == params->embedding || w == params->head;
         list.split[list.n] = w->split != SPLIT_NONE;
-        list.tied[list.n] = table && built->c->model.tie_word_embeddings;
+        list.tied[list.n] = table && built->held.c->model.tie_word_embeddings;
         list.copy[list.n] = w->is_copy;
-        list.w[list.n++] = graph_state(g, TENSOR_WEIGHT, w->name, param_dtype(w, built->dt),
+        list.w[list.n++] = graph_state(g, TENSOR_WEIGHT, w->name, param_dtype(w, built->held.dt),
                 w->n_dims, w->dim);
     }
     const param *head = params->head;
     if (head && head == params->embedding && head->trainable)
         list.w[list.n + list.n_second++] =
                 graph_state(g, TENSOR_WEIGHT, arena_printf(mem, "%s.second", head->name),
-                        param_dtype(head, built->dt), head->n_dims, head->dim);
+                        param_dtype(head, built->held.dt), head->n_dims, head->dim);
     return list;
 }
 
 static drv_status build_update(arena *mem, const run_config *cfg, programs *out) {
     const update_weights list = list_weights(mem, out);
     const int n = list.n + list.n_second;
-    for (int64_t lanes = zero_lanes_here(cfg); (int64_t)1 << out->n_lane_slots < lanes;)
+    for (int64_t lanes = out->layout.lanes_here; (int64_t)1 << out->n_lane_slots < lanes;)
         out->n_lane_slots++;
     if (!out->n_stages) DRV_TRY(build_lanes(mem, list.w, n, out->step_graph, &out->lanes, out));
     for (int v = 0; v < out->n_stages; v++)
@@ -115,47 +98,27 @@ static drv_status build_update(arena *mem, const run_config *cfg, programs *out)
             const graph *of = out->stage[v].graph[part];
             if (of) DRV_TRY(build_lanes(mem, list.w, n, of, &out->stage[v].lanes[part], out));
         }
-    const mesh all_ranks = programs_mesh(cfg);
+    const run_layout *layout = &out->layout;
     const update_opts opts = {cfg->betas[0], cfg->betas[1], cfg->eps, cfg->weight_decay,
-            mesh_of_update(&all_ranks), list.split, list.tied, list.copy, programs_cut(cfg).lanes,
-            (int)cfg->data_ranks, out->zero > 0, kept_dtype(cfg->state_dtype),
-            kept_dtype(cfg->grad_dtype), !config_has_masters(cfg), zero_shards(cfg),
-            zero_sums(cfg).ranks > 0, zero_gathers_beside(cfg), cfg->hash_every > 0,
-            cfg->decay_norms};
+            mesh_of_update(&layout->mesh), list.split, list.tied, list.copy, layout->zigzag.lanes,
+            (int)cfg->data_ranks, out->held.zero > 0, kept_dtype(cfg->state_dtype),
+            kept_dtype(cfg->grad_dtype), !config_has_masters(cfg), layout->shards,
+            layout->sums.ranks > 0, layout->gathers_beside, cfg->hash_every > 0, cfg->decay_norms};
     out->update_graph = pass_update(mem, list.w, list.n, &opts);
-    programs_add(mem, out, out->update_graph, &out->update, false);
+    held_add(mem, &out->held, out->update_graph, &out->update, false);
     return graph_verify(out->update_graph, STAGE_DIFFERENTIATED);
 }
 
-mesh programs_mesh(const run_config *cfg) {
-    return (mesh){{(int)cfg->pipeline_parallel, (int)cfg->data_ranks, (int)cfg->context_parallel,
-            (int)cfg->tensor_parallel}};
-}
-
-zigzag programs_cut(const run_config *cfg) {
-    return (zigzag){(int)cfg->context_parallel,
-            (int)(cfg->n_context_leaves / cfg->context_parallel), cfg->sequence_length};
-}
-
-int programs_addends(const run_config *cfg) {
-    return (int)(cfg->micro_batch_size / config_addend_rows(cfg));
-}
-
-int64_t programs_row_tokens(const run_config *cfg) {
-    return cfg->sequence_length / cfg->context_parallel;
-}
-
 // What does not divide, or what the back end has no rule for.
-static drv_status check_mesh(const run_config *cfg) {
-    const int64_t t = cfg->tensor_parallel,
-                  tokens = cfg->micro_batch_size * programs_row_tokens(cfg);
+static drv_status check_mesh(const run_config *cfg, const run_layout *layout) {
+    const int64_t t = cfg->tensor_parallel, tokens = cfg->micro_batch_size * layout->row_tokens;
     if (t > 1 && cfg->sequence_parallel && tokens % t != 0)
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"parallel.tensor\" is %lld, expected a divisor of the %lld tokens of a "
                 "micro-batch%s, or parallel.sequence: false",
                 config_where(cfg, "parallel.tensor"), (long long)t, (long long)tokens,
                 cfg->context_parallel > 1 ? " on a context rank" : "");
-    if (!config_backend(cfg)->orders_sums && programs_cut(cfg).lanes > 1)
+    if (!config_backend(cfg)->orders_sums && layout->zigzag.lanes > 1)
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"parallel.context_leaves\" is %lld, expected %lld, a leaf of the row for "
                 "each context rank: backend %s joins no leaves of one rank",
@@ -165,12 +128,11 @@ static drv_status check_mesh(const run_config *cfg) {
 }
 
 // Devices run one program: the vocabulary is cut evenly, in no more leaves than ranks unless told so.
-static drv_status find_layout(const run_config *cfg, model_layout *out) {
-    const mesh ranks = programs_mesh(cfg);
+static drv_status find_layout(const run_config *cfg, const mesh *ranks, model_layout *out) {
     const bool one_program = config_backend(cfg)->has_devices;
-    const int n_tensor = ranks.size[AXIS_TENSOR],
+    const int n_tensor = ranks->size[AXIS_TENSOR],
               leaves = one_program && !cfg->leaves ? n_tensor : (int)cfg->leaves;
-    DRV_TRY(layout_on(&cfg->model, &ranks, (int)cfg->rank,
+    DRV_TRY(layout_on(&cfg->model, ranks, (int)cfg->rank,
             &(layout_opts){cfg->sequence_parallel, leaves}, out));
     if (!one_program || out->vocab_part * n_tensor == cfg->model.vocab_size) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
@@ -180,56 +142,54 @@ static drv_status find_layout(const run_config *cfg, model_layout *out) {
 }
 
 drv_status programs_build(arena *mem, const run_config *cfg, programs *out) {
-    *out = (programs){.c = cfg,
+    *out = (programs){.layout = run_layout_of(cfg)};
+    out->held = (held_model){.c = cfg,
             .dt = cfg->precision == PRECISION_BF16 ? DT_BF16 : DT_F32,
-            .zero = zero_level(cfg)};
+            .zero = out->layout.zero};
     model_layout layout;
-    if (cfg->grad_dtype == PRECISION_BF16 && programs_cut(cfg).lanes > 1)
+    if (cfg->grad_dtype == PRECISION_BF16 && out->layout.zigzag.lanes > 1)
         return drv_fail(DRV_E_USAGE,
                 "%s: training.grad_dtype is bf16, but each rank has %d leaves of a row, whose gradients "
                 "are fp32: expected as many context ranks as leaves",
-                config_where(cfg, "training.grad_dtype"), programs_cut(cfg).lanes);
-    DRV_TRY(zero_check(cfg));
-    DRV_TRY(check_mesh(cfg));
-    DRV_TRY_CTX(find_layout(cfg, &layout), "%s", config_where(cfg, "parallel.tensor"));
+                config_where(cfg, "training.grad_dtype"), out->layout.zigzag.lanes);
+    DRV_TRY(run_layout_check(cfg));
+    DRV_TRY(check_mesh(cfg, &out->layout));
+    DRV_TRY_CTX(find_layout(cfg, &out->layout.mesh, &layout), "%s",
+            config_where(cfg, "parallel.tensor"));
     if (cfg->pipeline_parallel > 1)
         DRV_TRY_CTX(layout_cut_layers(&layout, (int)cfg->rank, (int)cfg->virtual_stages), "%s",
                 config_where(cfg, "parallel.pipeline"));
-    DRV_TRY(lora_of_run(mem, cfg, &out->lora));
-    out->params = llama_params(mem, &layout, &out->lora);
+    DRV_TRY(lora_of_run(mem, cfg, &out->held.lora));
+    out->held.params = llama_params(mem, &layout, &out->held.lora);
     if (cfg->pipeline_parallel > 1) {
         DRV_TRY(stages_build(mem, cfg, out));
     } else {
-        DRV_TRY(build_step(mem, cfg, out));
+        DRV_TRY(build_step(mem, out));
         DRV_TRY(build_eval(mem, cfg, out));
     }
     return build_update(mem, cfg, out);
 }
 
-int64_t programs_trained(const programs *p) {
-    return p->lora.n ? lora_parameters(&p->lora, &p->c->model) : model_parameters(&p->c->model);
-}
-
 bool programs_is_last(const programs *p, int chunk) {
-    return p->params.layout.heads && chunk == p->params.layout.n_chunks - 1;
+    return p->held.params.layout.heads && chunk == p->held.params.layout.n_chunks - 1;
 }
 
 drv_status programs_write_dloss(programs *p, double dloss) {
-    const int n = programs_cut(p->c).lanes * programs_addends(p->c);
-    for (int rank = 0; rank < p->b->n_local_ranks; rank++)
+    const int n = p->layout.zigzag.lanes * p->layout.addends;
+    for (int rank = 0; rank < p->held.b->n_local_ranks; rank++)
         for (int i = 0; i < n; i++)
-            DRV_TRY(backend_write(p->b, rank, "dloss", i * (int64_t)sizeof dloss, sizeof dloss,
+            DRV_TRY(backend_write(p->held.b, rank, "dloss", i * (int64_t)sizeof dloss, sizeof dloss,
                     &dloss));
     return DRV_OK;
 }
 
 bool programs_has_loss(const programs *p) {
-    return p->params.layout.heads;
+    return p->held.params.layout.heads;
 }
 
 static bool has_whole_step(const backend *b, const programs *p) {
-    const mesh m = programs_mesh(p->c);
-    return backend_has_steps(b) && !p->n_stages && p->n_lane_slots == 0 && mesh_ranks(&m) == 1;
+    return backend_has_steps(b) && !p->n_stages && p->n_lane_slots == 0 &&
+           mesh_ranks(&p->layout.mesh) == 1;
 }
 
 // Programs to be loaded, with the number of nodes of each.
@@ -242,12 +202,12 @@ typedef struct request_list {
 
 // Of all graphs; of the step's and the update's, where whole steps are one program, that one.
 static request_list list_requests(arena *mem, backend *device, programs *built) {
-    request_list list = {ARENA_ARRAY(mem, load_request, built->n_all),
-            ARENA_ARRAY(mem, const char *, built->n_all), ARENA_ARRAY(mem, int, built->n_all), 0};
-    const run_config *cfg = built->c;
+    request_list list = {ARENA_ARRAY(mem, load_request, built->held.n_all),
+            ARENA_ARRAY(mem, const char *, built->held.n_all),
+            ARENA_ARRAY(mem, int, built->held.n_all), 0};
     const bool whole = has_whole_step(device, built);
-    for (int i = 0; i < built->n_all; i++) {
-        built_program *one = &built->all[i];
+    for (int i = 0; i < built->held.n_all; i++) {
+        built_program *one = &built->held.all[i];
         load_request *r = &list.r[list.n];
         one->plan = backend_plan(mem, device, one->graph);
         if (whole && one->graph == built->update_graph) continue;
@@ -257,7 +217,7 @@ static request_list list_requests(arena *mem, backend *device, programs *built) 
         if (!whole || one->graph != built->step_graph) continue;
         step_parts *parts = ARENA_NEW(mem, step_parts);
         *parts = (step_parts){"whole_step", built->step_graph, built->update_graph,
-                (int)(cfg->global_batch_size / cfg->micro_batch_size)};
+                (int)built->layout.all_micro_batches};
         r->parts = parts;
         r->out = &built->whole_step;
         list.name[list.n - 1] = parts->name;
@@ -268,7 +228,7 @@ static request_list list_requests(arena *mem, backend *device, programs *built) 
 drv_status programs_compile(arena *a, backend *b, programs *p, const compile_report *report) {
     const request_list list = list_requests(a, b, p);
     const load_request *failed = NULL;
-    p->b = b;
+    p->held.b = b;
     if (p->n_stages) DRV_TRY(backend_check_pipeline(b));
     DRV_TRY(backend_load_all(a, b, list.r, list.n));
     for (int i = 0; i < list.n; i++) {
@@ -278,59 +238,10 @@ drv_status programs_compile(arena *a, backend *b, programs *p, const compile_rep
     return failed ? drv_fail(failed->status, "%s", failed->message) : DRV_OK;
 }
 
-dtype programs_state_type(const programs *p, const char *name) {
-    for (int i = 0; i < p->n_all; i++) {
-        const tensor *t = graph_find(p->all[i].graph, name);
-        if (t) return t->dt;
-    }
-    DRV_ASSERT(false, "no program has \"%s\"", name);
-    return DT_F32;
-}
-
-// Which elements of the model a weight here is (ir/rounding.h).
-static void fill_place(const programs *p, const param *w, uint32_t place[N_PLACE_WORDS]) {
-    const uint64_t seed = (uint64_t)p->c->seed;
-    place[PLACE_COLUMNS] = w->n_dims == 2 ? (uint32_t)w->dim[1] : 1;
-    place[PLACE_ALL_COLUMNS] = w->n_dims == 2 ? (uint32_t)w->all_columns : 1;
-    place[PLACE_FIRST_COLUMN] = w->n_dims == 2 ? (uint32_t)w->first_column : 0;
-    place[PLACE_FIRST] = (uint32_t)programs_shard_of(p, w).first;
-    for (int k = 0; k < PLACE_MAX_PARTS; k++) {
-        uint32_t *words = place + PLACE_PARTS + k * PART_WORDS;
-        memset(words, 0, sizeof *words * PART_WORDS);
-        words[PART_ROW] = PLACE_NO_ROW;
-        if (k >= w->n_parts) continue;
-        const param_part *part = &w->part[k];
-        const rounding_keys update = rounding_keys_of(seed, RNG_UPDATE, part->hf_name),
-                            gradient = rounding_keys_of(seed, RNG_GRADIENT, part->hf_name);
-        words[PART_ROW] = (uint32_t)part->row;
-        words[PART_FIRST_ROW] = (uint32_t)part->first_row;
-        memcpy(words + PART_UPDATE, update.key, sizeof update.key);
-        memcpy(words + PART_GRADIENT, gradient.key, sizeof gradient.key);
-    }
-}
-
-// Of the weights of which a program asks for it.
-static drv_status write_places(programs *p) {
-    uint32_t place[N_PLACE_WORDS];
-    char name[256];
-    for (int i = 0; i < p->params.n; i++) {
-        const param *w = &p->params.p[i];
-        snprintf(name, sizeof name, "place.%s", w->name);
-        bool used = false;
-        for (int k = 0; k < p->n_all; k++)
-            used |= graph_find(p->all[k].graph, name) != NULL;
-        if (!used) continue;
-        fill_place(p, w, place);
-        for (int rank = 0; rank < p->b->n_local_ranks; rank++)
-            DRV_TRY(backend_write(p->b, rank, name, 0, sizeof place, place));
-    }
-    return DRV_OK;
-}
-
 drv_status programs_load(arena *a, backend *b, programs *p) {
     DRV_TRY(programs_compile(a, b, p, NULL));
     DRV_TRY(programs_check_fit(p));
-    DRV_TRY(write_places(p));
+    DRV_TRY(held_write_places(&p->held));
     return backend_prepare(b);
 }
 
@@ -340,16 +251,8 @@ drv_status programs_finish_lane(programs *p, const lane_programs *lanes, int64_t
     for (int slot = 0; slot < p->n_lane_slots; slot++) {
         const bool taken = lane >> slot & 1;
         if (!taken && !last)
-            return lanes->aside[slot] ? backend_run(p->b, lanes->aside[slot]) : DRV_OK;
-        if (taken && lanes->back[slot]) DRV_TRY(backend_run(p->b, lanes->back[slot]));
+            return lanes->aside[slot] ? backend_run(p->held.b, lanes->aside[slot]) : DRV_OK;
+        if (taken && lanes->back[slot]) DRV_TRY(backend_run(p->held.b, lanes->back[slot]));
     }
     return DRV_OK;
-}
-
-programs_shard programs_shard_of(const programs *p, const param *w) {
-    const int64_t n = param_elements(w);
-    const mesh m = programs_mesh(p->c), update = mesh_of_update(&m);
-    const int ranks = update.size[AXIS_DATA], place = mesh_place_in_update(&m, (int)p->c->rank);
-    if (!p->zero) return (programs_shard){0, n};
-    return (programs_shard){shard_first(n, ranks, place), shard_count(n, ranks, place)};
 }

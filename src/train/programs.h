@@ -1,12 +1,8 @@
 // The programs of a run (design D3), made from its config: one forward/backward pass of a
 // micro-batch, or those of the pipeline stages of this rank; the update; evaluation.
 #pragma once
-#include "backend/backend.h"
-#include "config/config.h"
-#include "ir/zigzag.h"
-#include "model/llama.h"
-#include "passes/passes.h"
 #include "plan/pipeline.h"
+#include "weights/held_model.h"
 
 enum { MAX_SLOTS = 20 }; // 2^20 lanes
 
@@ -31,13 +27,6 @@ static inline bool stage_trains(const stage_programs *s) {
     return s->trains_before || s->trains_here;
 }
 
-typedef struct built_program {
-    graph *graph;
-    plan *plan;
-    executable **run;      // where it is put when it is loaded
-    bool each_micro_batch; // of training; otherwise once a step, or apart from steps
-} built_program;
-
 // Told of each program when all have been compiled, in order.
 typedef struct compile_report {
     void (*tell)(void *ctx, const char *name, int n_nodes, const load_request *made);
@@ -45,13 +34,8 @@ typedef struct compile_report {
 } compile_report;
 
 typedef struct programs {
-    const run_config *c;
-    backend *b;
-    comm *comm;    // with whom state is loaded; NULL: alone
-    lora_set lora; // of all layers; empty: without LoRA
-    param_list params;
-    dtype dt; // of compute
-    int zero; // what data ranks share (parallel.zero): masters and moments, sums of gradients
+    held_model held;
+    run_layout layout;
     graph *step_graph, *update_graph, *eval_graph;
     executable *step, *update, *eval;
     // Whole steps (backend.h: step_parts), where the back end has them and one rank and one lane
@@ -66,24 +50,10 @@ typedef struct programs {
     pipeline_slots slots;
     int64_t message_bytes;      // of what a stage hands to the next one
     struct pipeline_link *link; // to the neighbours; NULL until there is a stepper
-    built_program *all;         // every one of the above
-    int n_all, cap_all;
 } programs;
 
-// Numbers that are trained, of the whole model: with LoRA those of its branches.
-int64_t programs_trained(const programs *p);
-// The mesh of the job (config_set_ranks).
-mesh programs_mesh(const run_config *cfg);
-// How its context ranks share a row, and how many tokens of one each has.
-zigzag programs_cut(const run_config *cfg);
-int64_t programs_row_tokens(const run_config *cfg);
-int programs_addends(const run_config *cfg); // of a micro-batch (docs/adr/0026)
 // Graphs only, each verified after each pass: nothing is planned or allocated.
 DRV_CHECKED drv_status programs_build(arena *mem, const run_config *cfg, programs *out);
-// Notes a program that was built; `run` is set when it is loaded.
-void programs_add(arena *a, programs *p, graph *g, executable **run, bool each_micro_batch);
-// One by its name; NULL: there is none.
-const built_program *programs_find(const programs *p, const char *name);
 // Whether a chunk of this rank is the last stage, which has labels and loss; whether any is.
 bool programs_is_last(const programs *p, int chunk);
 // Of every loss that a micro-batch has, on all local ranks.
@@ -94,24 +64,6 @@ DRV_CHECKED drv_status programs_load(arena *a, backend *b, programs *p);
 // Compiles all of them, whatever becomes of each; the first failure is returned.
 DRV_CHECKED drv_status programs_compile(arena *a, backend *b, programs *p,
         const compile_report *report);
-
-// The type of a state that some program has, as a master or a moment.
-dtype programs_state_type(const programs *p, const char *name);
-// Master name of a weight: "master.W" beside a bf16 weight; W itself in fp32, or without masters.
-const char *programs_master(arena *a, const programs *p, const param *w);
-// Which elements of a weight its masters and moments on this rank are of.
-typedef struct programs_shard {
-    int64_t first, n;
-} programs_shard;
-programs_shard programs_shard_of(const programs *p, const param *w);
-// Writes fp32 values of part of a weight (elements from `first`) to the master, as far as this rank
-// has it, and the compute copy.
-DRV_CHECKED drv_status programs_write_weight(programs *p, int rank, const param *w, int64_t first,
-        int64_t n, const float *values);
-// Fresh weights as transformers makes them: normal with initializer_range, norms 1.
-DRV_CHECKED drv_status programs_init_weights(programs *p);
-// Fresh low-rank branches as PEFT makes them: A uniform, B zero. All other weights stay.
-DRV_CHECKED drv_status programs_init_adapter(programs *p);
 
 // Lane number `lane` of `n_lanes` of this rank is finished. Every slot that holds its left neighbour
 // is added; what comes out waits in the first free slot, or, of the last lane, is the sum of all.

@@ -4,7 +4,7 @@
 #include "base/str.h"
 #include "ir/op.h"
 #include "ir/shard.h"
-#include "train/batch.h"
+#include "train/batch_feed.h"
 #include "train/pipeline_run.h"
 #include "train/programs.h"
 #include "train/stages.h"
@@ -23,7 +23,7 @@ static double flops_of(const graph *g, bool recomputed) {
 // low-rank branches each for itself; the graph of one rank alone says it all.
 static double flops_of_model(const programs *p, bool recomputed) {
     arena *a = arena_new("flops");
-    run_config whole = *p->c;
+    run_config whole = *p->held.c;
     programs all;
     whole.pipeline_parallel = whole.virtual_stages = whole.tensor_parallel = 1;
     whole.rank = 0;
@@ -35,23 +35,21 @@ static double flops_of_model(const programs *p, bool recomputed) {
 }
 
 double programs_flops_per_token(const programs *p, bool recomputed) {
-    const run_config *cfg = p->c;
+    const run_config *cfg = p->held.c;
     if (p->n_stages || cfg->tensor_parallel > 1) return flops_of_model(p, recomputed);
     return flops_of(p->step_graph, recomputed) /
-           (double)(cfg->micro_batch_size * programs_row_tokens(cfg));
+           (double)(cfg->micro_batch_size * p->layout.row_tokens);
 }
 
 void programs_wire(const programs *p, double bytes[N_AXES]) {
-    const run_config *cfg = p->c;
-    const double micro_batches =
-            (double)(cfg->global_batch_size / cfg->micro_batch_size / cfg->data_ranks);
+    const double micro_batches = (double)p->layout.micro_batches;
     for (int axis = 0; axis < N_AXES; axis++)
         bytes[axis] = 0;
-    for (int i = 0; i < p->n_all; i++) {
-        const graph *g = p->all[i].graph;
-        const double runs = p->all[i].each_micro_batch ? micro_batches : g == p->update_graph;
+    for (int i = 0; i < p->held.n_all; i++) {
+        const graph *g = p->held.all[i].graph;
+        const double runs = p->held.all[i].each_micro_batch ? micro_batches : g == p->update_graph;
         for (int axis = 0; axis < N_AXES; axis++)
-            bytes[axis] += runs * p->all[i].plan->wire_bytes[axis];
+            bytes[axis] += runs * p->held.all[i].plan->wire_bytes[axis];
     }
     bytes[AXIS_PIPELINE] += micro_batches * stages_sent(p);
 }
@@ -59,9 +57,9 @@ void programs_wire(const programs *p, double bytes[N_AXES]) {
 // Scratch of the largest collective; it lies in the arena.
 static int64_t largest_exchange(const programs *p) {
     int64_t largest = 0;
-    for (int k = 0; k < p->n_all; k++)
-        for (int i = 0; i < p->all[k].graph->n_nodes; i++) {
-            const node *n = p->all[k].graph->nodes[i];
+    for (int k = 0; k < p->held.n_all; k++)
+        for (int i = 0; i < p->held.all[k].graph->n_nodes; i++) {
+            const node *n = p->held.all[k].graph->nodes[i];
             if (!op_rows[n->op]->wire || n->attrs.ranks <= 1) continue; // 0: along no axis
             if (n->attrs.beside || n->attrs.summed) continue;           // takes nothing there
             const int64_t bytes = tensor_bytes(n->in[0]);
@@ -73,9 +71,9 @@ static int64_t largest_exchange(const programs *p) {
 // Through which sums go beside the backward pass.
 static int64_t largest_bucket(const programs *p) {
     int64_t largest = 0;
-    for (int k = 0; k < p->n_all; k++)
-        for (int i = 0; i < p->all[k].graph->n_nodes; i++) {
-            const node *n = p->all[k].graph->nodes[i];
+    for (int k = 0; k < p->held.n_all; k++)
+        for (int i = 0; i < p->held.all[k].graph->n_nodes; i++) {
+            const node *n = p->held.all[k].graph->nodes[i];
             if (n->op != OP_sum_shard) continue;
             const int64_t shard = shard_length(tensor_elements(n->in[0]), n->attrs.ranks),
                           bytes = comm_bucket_bytes(n->in[0]->dt, shard, n->attrs.ranks);
@@ -88,9 +86,9 @@ static int64_t largest_bucket(const programs *p) {
 static void add_state(const programs *p, int64_t bytes[N_TENSOR_CLASSES]) {
     arena *a = arena_new("state");
     name_map seen = {.a = a};
-    for (int k = 0; k < p->n_all; k++)
-        for (int i = 0; i < p->all[k].graph->n_tensors; i++) {
-            tensor *t = p->all[k].graph->tensors[i];
+    for (int k = 0; k < p->held.n_all; k++)
+        for (int i = 0; i < p->held.all[k].graph->n_tensors; i++) {
+            tensor *t = p->held.all[k].graph->tensors[i];
             if (t->cls == TENSOR_TEMP || t->alias || name_map_get(&seen, t->name)) continue;
             name_map_set(&seen, t->name, t);
             bytes[t->cls] += plan_state_bytes(t);
@@ -102,13 +100,14 @@ static void add_state(const programs *p, int64_t bytes[N_TENSOR_CLASSES]) {
 memory_plan programs_memory(const programs *p) {
     int64_t state[N_TENSOR_CLASSES] = {0}, arena_bytes = 0;
     add_state(p, state);
-    for (int i = 0; i < p->n_all; i++)
-        if (p->all[i].plan->arena_bytes > arena_bytes) arena_bytes = p->all[i].plan->arena_bytes;
+    for (int i = 0; i < p->held.n_all; i++)
+        if (p->held.all[i].plan->arena_bytes > arena_bytes)
+            arena_bytes = p->held.all[i].plan->arena_bytes;
     memory_plan m = {.weights = state[TENSOR_WEIGHT],
             .gradients = state[TENSOR_GRAD],
             .optimizer = state[TENSOR_OPTIMIZER],
             .activations = arena_bytes + state[TENSOR_KEPT],
-            .batches = batch_reader_bytes(p->c),
+            .batches = batch_reader_bytes(p->held.c),
             .messages = pipeline_link_bytes(p->message_bytes) + largest_bucket(p)};
     m.data = state[TENSOR_INPUT] + state[TENSOR_OUTPUT] + m.batches;
     m.communication = largest_exchange(p) + m.messages;
@@ -118,13 +117,13 @@ memory_plan programs_memory(const programs *p) {
 
 int64_t programs_compiled_bytes(const programs *p, const char **name) {
     int64_t most = 0;
-    for (int i = -1; i < p->n_all; i++) {
-        const executable *e = i < 0 ? p->whole_step : *p->all[i].run;
+    for (int i = -1; i < p->held.n_all; i++) {
+        const executable *e = i < 0 ? p->whole_step : *p->held.all[i].run;
         backend_memory m;
-        if (!e || !backend_program_memory(p->b, e, &m) || backend_memory_total(&m) <= most)
+        if (!e || !backend_program_memory(p->held.b, e, &m) || backend_memory_total(&m) <= most)
             continue;
         most = backend_memory_total(&m);
-        *name = i < 0 ? "whole_step" : p->all[i].graph->name;
+        *name = i < 0 ? "whole_step" : p->held.all[i].graph->name;
     }
     return most;
 }
@@ -132,7 +131,7 @@ int64_t programs_compiled_bytes(const programs *p, const char **name) {
 drv_status programs_check_fit(const programs *p) {
     const char *name = "";
     const int64_t most = programs_compiled_bytes(p, &name);
-    return backend_check_fit(p->b, name, most,
+    return backend_check_fit(p->held.b, name, most,
             "`drover plan` says what takes it: expected a smaller micro-batch, more recomputation or "
             "more devices");
 }
@@ -140,14 +139,14 @@ drv_status programs_check_fit(const programs *p) {
 drv_status programs_check_held(const programs *p) {
     const memory_plan memory = programs_memory(p);
     const int64_t planned = memory.total - memory.batches - memory.messages,
-                  held = backend_held_bytes(p->b);
+                  held = backend_held_bytes(p->held.b);
     if (held > planned)
         return drv_fail(DRV_E_DEVICE,
                 "the %s back end holds %lld bytes, expected at most the %lld that were planned; "
                 "this is a fault of drover",
-                backend_name(p->b), (long long)held, (long long)planned);
+                backend_name(p->held.b), (long long)held, (long long)planned);
     if (held != 0 && held < planned) // 0: its memory is not placed by the plan
         log_warn("the %s back end holds %lld bytes, fewer than the %lld that were planned",
-                backend_name(p->b), (long long)held, (long long)planned);
+                backend_name(p->held.b), (long long)held, (long long)planned);
     return DRV_OK;
 }

@@ -11,8 +11,8 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "launch/expect.h"
-#include "train/stop.h"
-#include "train/zero.h"
+#include "base/stop.h"
+#include "weights/run_layout.h"
 
 // mpirun binds two ranks to one core each, whatever the machine has: all threads of a rank would
 // share it. A mask that somebody asked for stays: srun's, and mpirun's --bind-to.
@@ -61,8 +61,8 @@ static void say_ranks(const run_config *cfg, const comm *c) {
     log_info("%d ranks on %d host%s over %s: tensor %lld%s%s, data %lld, %lld lane%s%s; %d thread%s a rank, %s%s",
             comm_size(c), hosts, hosts > 1 ? "s" : "", comm_backend(c),
             (long long)cfg->tensor_parallel, pipeline, context, (long long)cfg->data_ranks,
-            (long long)cfg->n_lanes, cfg->n_lanes > 1 ? "s" : "", levels[zero_level(cfg)], threads,
-            threads > 1 ? "s" : "", cores, comm_launcher());
+            (long long)cfg->n_lanes, cfg->n_lanes > 1 ? "s" : "", levels[run_layout_of(cfg).zero],
+            threads, threads > 1 ? "s" : "", cores, comm_launcher());
 }
 
 drv_status ranks_set_up(run *r, run_config *cfg) {

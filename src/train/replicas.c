@@ -10,14 +10,14 @@
 enum { PIECE_BYTES = 1 << 20 }; // hashed at a time
 
 typedef struct replica_hashes {
-    const programs *p;
+    const held_model *p;
     arena *a;
     int n; // two of each weight: itself, its master
     uint64_t *hash;
     bool *alike; // tensor ranks have the same
 } replica_hashes;
 
-static drv_status hash_state(const programs *p, const char *name, int64_t bytes, char *piece,
+static drv_status hash_state(const held_model *p, const char *name, int64_t bytes, char *piece,
         XXH3_state_t *state, uint64_t *out) {
     XXH3_64bits_reset(state);
     for (int64_t at = 0; at < bytes; at += PIECE_BYTES) {
@@ -30,18 +30,18 @@ static drv_status hash_state(const programs *p, const char *name, int64_t bytes,
 }
 
 // Masters that are shards differ on purpose.
-static bool has_whole_master(const programs *p, const char *master, const param *w) {
+static bool has_whole_master(const held_model *p, const char *master, const param *w) {
     return !p->zero && strcmp(master, w->name) != 0;
 }
 
 static drv_status hash_all(replica_hashes *of) {
-    const programs *p = of->p;
+    const held_model *p = of->p;
     char *piece = mem_alloc(PIECE_BYTES);
     XXH3_state_t *state = XXH3_createState();
     drv_status status = DRV_OK;
     for (int i = 0; i < p->params.n && status == DRV_OK; i++) {
         const param *w = &p->params.p[i];
-        const char *master = programs_master(of->a, p, w);
+        const char *master = held_master(of->a, p, w);
         const int64_t n = param_elements(w);
         of->alike[2 * i] = of->alike[2 * i + 1] = w->split == SPLIT_NONE;
         status = hash_state(p, w->name, n * dtype_bytes(param_dtype(w, p->dt)), piece, state,
@@ -91,7 +91,7 @@ static drv_status compare(const replica_hashes *of, const comm_group *ranks_of, 
 // stops all.
 static drv_status compare_along(const replica_hashes *of, unsigned axes, bool only_alike,
         int64_t step) {
-    const mesh ranks = programs_mesh(of->p->c);
+    const mesh ranks = run_mesh(of->p->c);
     comm_group *g = comm_axes(of->p->comm, &ranks, axes);
     if (group_size(g) == 1) return DRV_OK;
     uint64_t *all = ARENA_ARRAY(of->a, uint64_t, (int64_t)of->n * group_size(g));
@@ -99,7 +99,7 @@ static drv_status compare_along(const replica_hashes *of, unsigned axes, bool on
     return compare(of, g, all, only_alike, step);
 }
 
-drv_status replicas_check(const programs *p, int64_t step) {
+drv_status replicas_check(const held_model *p, int64_t step) {
     if (!p->comm || comm_size(p->comm) == 1) return DRV_OK;
     arena *a = arena_new("replicas");
     replica_hashes of = {.p = p, .a = a, .n = 2 * p->params.n};
@@ -127,9 +127,9 @@ static bool is_finite(dtype dt, const char *values, int64_t i) {
     return dt == DT_BF16 ? (half & 0x7F80) != 0x7F80 : (word & 0x7F800000) != 0x7F800000;
 }
 
-static drv_status check_state(const programs *p, const char *name, int64_t n, char *piece,
+static drv_status check_state(const held_model *p, const char *name, int64_t n, char *piece,
         int64_t step) {
-    const dtype dt = programs_state_type(p, name);
+    const dtype dt = held_state_type(p, name);
     const int64_t unit = dtype_bytes(dt), most = PIECE_BYTES / unit;
     for (int64_t at = 0; at < n; at += most) {
         const int64_t here = n - at < most ? n - at : most;
@@ -144,16 +144,16 @@ static drv_status check_state(const programs *p, const char *name, int64_t n, ch
     return DRV_OK;
 }
 
-drv_status replicas_check_finite(const programs *p, int64_t step) {
+drv_status replicas_check_finite(const held_model *p, int64_t step) {
     arena *a = arena_new("finite");
     char *piece = mem_alloc(PIECE_BYTES);
     drv_status status = DRV_OK;
     for (int i = 0; i < p->params.n && status == DRV_OK; i++) {
         const param *w = &p->params.p[i];
-        const char *master = programs_master(a, p, w);
+        const char *master = held_master(a, p, w);
         status = check_state(p, w->name, param_elements(w), piece, step);
         if (status == DRV_OK && strcmp(master, w->name) != 0)
-            status = check_state(p, master, programs_shard_of(p, w).n, piece, step);
+            status = check_state(p, master, held_shard_of(p, w).n, piece, step);
     }
     free(piece);
     arena_free(a);

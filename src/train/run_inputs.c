@@ -3,7 +3,7 @@
 
 #include "base/log.h"
 #include "data/set/vocab_check.h"
-#include "train/carry.h"
+#include "weights/carry.h"
 #include "train/schedule.h"
 
 // All ranks see all rows, and so count the same steps.

@@ -5,18 +5,18 @@
 
 #include "base/json.h"
 #include "base/log.h"
-#include "train/device.h"
-#include "train/carry.h"
+#include "weights/device.h"
+#include "weights/carry.h"
 #include "train/fit.h"
 #include "train/run_inputs.h"
-#include "train/lora_base.h"
-#include "train/lora_state.h"
+#include "weights/lora_base.h"
+#include "weights/lora_state.h"
 #include "train/ranks.h"
 #include "train/replicas.h"
 #include "train/resume.h"
 #include "train/run.h"
-#include "train/state.h"
-#include "train/stop.h"
+#include "weights/state.h"
+#include "base/stop.h"
 
 static drv_status open_run_dir(run *r, bool fresh) {
     const char *dir = r->cfg->run_dir;
@@ -40,9 +40,7 @@ static drv_status open_data(run *self) {
     if (self->leads && !split && self->valid_rows) carry_check_data(cfg, self->valid_rows);
     if (self->leads)
         DRV_TRY(vocab_check_start(self->a, both, self->valid_rows ? 2 : 1, &self->vocab));
-    const mesh m = programs_mesh(cfg);
-    self->reader = batch_reader_new(self->a, self->train_rows, cfg,
-            mesh_place(&m, comm_rank(self->comm), AXIS_DATA));
+    self->reader = batch_reader_new(self->a, self->train_rows, cfg);
     return DRV_OK;
 }
 
@@ -70,8 +68,8 @@ static void carry(run *r, const char *name, const char *text) {
 
 static drv_status open_base(run *r) {
     const char *base, *model = r->content.config_json;
-    DRV_TRY_CTX(lora_load_base(&r->p, r->cfg->from, &r->base_hashes), "%s: weights of model.from",
-            config_where(r->cfg, "model.from"));
+    DRV_TRY_CTX(lora_load_base(&r->p.held, r->cfg->from, &r->base_hashes),
+            "%s: weights of model.from", config_where(r->cfg, "model.from"));
     r->content.is_adapter = true;
     DRV_TRY(lora_describe(r->a, r->cfg, r->base_hashes, &r->content.config_json, &base));
     carry(r, "base.json", base);
@@ -81,18 +79,18 @@ static drv_status open_base(run *r) {
 
 static drv_status begin_branches(run *r) {
     const char *adapter = r->cfg->lora.adapter;
-    if (!*adapter) return programs_init_adapter(&r->p);
+    if (!*adapter) return held_init_adapter(&r->p.held);
     DRV_TRY(lora_check_base(adapter, r->cfg->from, r->base_hashes));
-    DRV_TRY(lora_load(&r->p, adapter, false));
+    DRV_TRY(lora_load(&r->p.held, adapter, false));
     log_info("branches from %s", adapter);
     return DRV_OK;
 }
 
 static drv_status load_checkpoint(run *r, const char *folder) {
-    if (!r->base_hashes) return state_load(&r->p, folder);
+    if (!r->base_hashes) return state_load(&r->p.held, folder);
     DRV_TRY(lora_check_base(folder, r->cfg->from, r->base_hashes));
-    DRV_TRY(lora_load(&r->p, folder, true));
-    return state_load_moments(&r->p, folder);
+    DRV_TRY(lora_load(&r->p.held, folder, true));
+    return state_load_moments(&r->p.held, folder);
 }
 
 // To those who watch: where it goes on (NULL: at step 0), and what no checkpoint holds.
@@ -149,7 +147,7 @@ static drv_status open_weights(run *r) {
     r->state = run_state_new();
     r->saved_step = r->saving_step = -1;
     ckpt_ranks ranks;
-    DRV_TRY(resume_choose(r->a, state_ranks(&r->p, &ranks), cfg->run_dir, &folder));
+    DRV_TRY(resume_choose(r->a, state_ranks(&r->p.held, &ranks), cfg->run_dir, &folder));
     if (lora_is_on(cfg)) DRV_TRY(open_base(r));
     if (folder) return resume_from(r, folder);
     if (r->leads) DRV_TRY(keep_lost_metrics(r));
@@ -157,9 +155,9 @@ static drv_status open_weights(run *r) {
     if (!config_loads_weights(cfg)) {
         if (*cfg->from)
             log_info("fresh weights: model.weights is random, %s gives the shape alone", cfg->from);
-        return programs_init_weights(&r->p);
+        return held_init_weights(&r->p.held);
     }
-    DRV_TRY_CTX(state_load_weights(&r->p, cfg->from), "%s: weights of model.from",
+    DRV_TRY_CTX(state_load_weights(&r->p.held, cfg->from), "%s: weights of model.from",
             config_where(cfg, "model.from"));
     log_info("weights from %s", cfg->from);
     return DRV_OK;
@@ -171,7 +169,7 @@ static void say_size(const run *r) {
             str_si((double)model_parameters(&r->cfg->model)), precision_name(r->cfg->precision),
             str_bytes((double)memory.total), (long long)rows_per_epoch(r->train_rows),
             str_plural(rows_per_epoch(r->train_rows)), (long long)r->cfg->sequence_length);
-    const int64_t trained = programs_trained(&r->p);
+    const int64_t trained = held_trained(&r->p.held);
     if (lora_is_on(r->cfg))
         log_info("LoRA: %lld parameters are trained, %.3g %% of the model; rank %lld, alpha %g%s, dropout %g, base %s",
                 (long long)trained,
@@ -272,12 +270,12 @@ static drv_status open_programs(run *r) {
     r->content.config_json = arena_strdup(r->a, text);
     free(text);
     json_decref(model);
-    const mesh ranks = programs_mesh(cfg);
+    const mesh ranks = run_mesh(cfg);
     backend_join(r->b, r->comm, &ranks);
     // For the report, before there are weights: what the measurement holds is not on top of them.
     if (r->leads) DRV_TRY(run_measure_peak(r));
     DRV_TRY(programs_build(r->a, cfg, &r->p));
-    r->p.comm = r->comm;
+    r->p.held.comm = r->comm;
     DRV_TRY(load_programs(r));
     return programs_check_held(&r->p);
 }
@@ -319,8 +317,9 @@ drv_status run_open(run *r, bool fresh) {
     DRV_TRY(ranks_together(r, ranks_agree_on_arithmetic(r)));
     DRV_TRY(ranks_together(r, open_programs(r)));
     DRV_TRY(ranks_together(r, open_weights(r)));
-    if (run_checks_replicas(r)) DRV_TRY(ranks_together(r, replicas_check(&r->p, r->state.step)));
-    const mesh ranks = programs_mesh(r->cfg);
+    if (run_checks_replicas(r))
+        DRV_TRY(ranks_together(r, replicas_check(&r->p.held, r->state.step)));
+    const mesh ranks = run_mesh(r->cfg);
     r->stepper = stepper_new(r->a, &r->p, r->comm, &ranks);
     r->times = rank_times_new(r->a, r->comm);
     tell_plan(r);

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "train/ranks.h"
 #include "train/resume.h"
-#include "train/state.h"
+#include "weights/state.h"
 
 drv_status run_check_dir(run *r) {
     if (r->lost_dir) return DRV_OK; // it saves elsewhere
@@ -73,13 +73,13 @@ static drv_status is_ours(void *ctx) {
 static void open_saver(run *self) {
     ckpt_ranks ranks;
     self->saver = ckpt_saver_new(self->checkpoints, self->cfg->checkpoint_keep,
-            state_ranks(&self->p, &ranks), state_read_f32, &self->p);
+            state_ranks(&self->p.held, &ranks), state_read_f32, &self->p);
     ckpt_saver_guard(self->saver, is_ours, self);
     int *n_model = &self->content.n_model;
     self->content.model = self->content.is_adapter
-                                  ? state_adapter(self->a, &self->p, false, n_model)
-                                  : state_model(self->a, &self->p, false, n_model);
-    self->content.optimizer = state_optimizer(self->a, &self->p, &self->content.n_optimizer);
+                                  ? state_adapter(self->a, &self->p.held, false, n_model)
+                                  : state_model(self->a, &self->p.held, false, n_model);
+    self->content.optimizer = state_optimizer(self->a, &self->p.held, &self->content.n_optimizer);
 }
 
 // --- beside a directory that was lost

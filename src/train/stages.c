@@ -5,41 +5,43 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "train/zero.h"
+#include "weights/run_layout.h"
 
 static const recompute_policy policies[] = {[RECOMPUTE_NONE] = KEEP_ALL,
         [RECOMPUTE_SELECTIVE] = KEEP_GEMMS,
         [RECOMPUTE_FULL] = KEEP_STREAM};
 
-llama_opts stages_step_opts(const run_config *cfg, dtype dt) {
-    const int64_t in_lane = cfg->global_batch_size / cfg->micro_batch_size / cfg->n_lanes;
+llama_opts stages_step_opts(const programs *p) {
+    const run_config *cfg = p->held.c;
+    const run_layout *layout = &p->layout;
     return (llama_opts){.rows = cfg->micro_batch_size,
-            .seq = programs_row_tokens(cfg),
-            .lanes = programs_cut(cfg).lanes,
-            .dt = dt,
+            .seq = layout->row_tokens,
+            .lanes = layout->zigzag.lanes,
+            .dt = p->held.dt,
             .addend_rows = config_addend_rows(cfg),
-            .adds_up = in_lane > 1 && cfg->grad_dtype != PRECISION_BF16 && zero_level(cfg) < 2,
+            .adds_up = layout->in_lane > 1 && cfg->grad_dtype != PRECISION_BF16 && layout->zero < 2,
             .dropout = cfg->lora.dropout,
             .seed = cfg->seed,
             .causal = cfg->pack == PACK_STREAM};
 }
 
-drv_status stages_differentiate(const run_config *cfg, graph *g, const char *name, int chunk,
+drv_status stages_differentiate(const programs *p, graph *g, const char *name, int chunk,
         int n_slots) {
+    const run_config *cfg = p->held.c;
     DRV_TRY(graph_verify(g, STAGE_BUILT));
     pass_autodiff(g, name);
     DRV_TRY(graph_verify(g, STAGE_DIFFERENTIATED));
     pass_recompute(g, policies[cfg->recompute]);
-    const gradient_shards shards = zero_shards(cfg);
-    if (shards.ranks)
-        pass_shard_gradients(g, &shards, chunk < 0 ? "turn" : arena_printf(g->a, "turn.%d", chunk),
+    const gradient_shards *shards = &p->layout.shards;
+    if (shards->ranks)
+        pass_shard_gradients(g, shards, chunk < 0 ? "turn" : arena_printf(g->a, "turn.%d", chunk),
                 n_slots);
     if (cfg->grad_dtype == PRECISION_BF16)
         pass_round_gradients(g, chunk < 0 ? "number" : arena_printf(g->a, "number.%d", chunk),
                 n_slots);
-    const gradient_sums sums = zero_sums(cfg);
-    if (sums.ranks)
-        pass_sum_beside(g, &sums, chunk < 0 ? "last" : arena_printf(g->a, "last.%d", chunk),
+    const gradient_sums *sums = &p->layout.sums;
+    if (sums->ranks)
+        pass_sum_beside(g, sums, chunk < 0 ? "last" : arena_printf(g->a, "last.%d", chunk),
                 n_slots);
     return graph_verify(g, STAGE_DIFFERENTIATED);
 }
@@ -50,11 +52,10 @@ pipeline_shape stages_shape(const run_config *cfg) {
             [SCHEDULE_GPIPE] = PIPELINE_GPIPE,
             [SCHEDULE_INTERLEAVED] = PIPELINE_INTERLEAVED,
             [SCHEDULE_ZB_H1] = PIPELINE_ZB_H1};
-    const int64_t micro_batches = cfg->global_batch_size / cfg->micro_batch_size / cfg->data_ranks;
     return (pipeline_shape){.kind = kinds[config_pipeline_schedule(cfg)],
             .ranks = (int)cfg->pipeline_parallel,
             .chunks = (int)cfg->virtual_stages,
-            .micro_batches = (int)micro_batches};
+            .micro_batches = (int)run_layout_of(cfg).micro_batches};
 }
 
 static drv_status simulate(arena *a, const run_config *cfg, const pipeline_schedule *schedule,
@@ -89,33 +90,33 @@ drv_status stages_schedule(arena *a, const run_config *cfg, pipeline_schedule *o
 
 static drv_status build_schedule(arena *a, const run_config *cfg, programs *p) {
     pipeline_result result;
-    const mesh m = programs_mesh(cfg);
     DRV_TRY(stages_schedule(a, cfg, &p->schedule, &result));
-    p->slots = pipeline_find_slots(a, &p->schedule, mesh_place(&m, (int)cfg->rank, AXIS_PIPELINE));
+    p->slots = pipeline_find_slots(a, &p->schedule,
+            mesh_place(&p->layout.mesh, (int)cfg->rank, AXIS_PIPELINE));
     return DRV_OK;
 }
 
 // --- programs
 static int64_t bytes_between(const run_config *cfg, const programs *p) {
-    const model_layout *l = &p->params.layout;
-    const int64_t tokens = cfg->micro_batch_size * programs_row_tokens(cfg);
+    const model_layout *l = &p->held.params.layout;
+    const int64_t tokens = cfg->micro_batch_size * p->layout.row_tokens;
     return (l->sequence ? tokens / l->mesh.size[AXIS_TENSOR] : tokens) * l->hidden *
-           dtype_bytes(p->dt);
+           dtype_bytes(p->held.dt);
 }
 
 static drv_status build_eval(arena *a, const run_config *cfg, programs *p, int chunk,
         const char *prefix) {
     stage_programs *stage = &p->stage[chunk];
     const llama_opts opts = {.rows = cfg->micro_batch_size,
-            .seq = programs_row_tokens(cfg),
-            .lanes = programs_cut(cfg).lanes,
+            .seq = p->layout.row_tokens,
+            .lanes = p->layout.zigzag.lanes,
             .addend_rows = config_addend_rows(cfg),
-            .dt = p->dt,
+            .dt = p->held.dt,
             .chunk = chunk,
             .n_slots = stage->n_slots};
-    stage->eval_graph = llama_build(a, &p->params, LLAMA_LOSS, &opts);
+    stage->eval_graph = llama_build(a, &p->held.params, LLAMA_LOSS, &opts);
     stage->eval_graph->name = arena_printf(a, "%seval", prefix);
-    programs_add(a, p, stage->eval_graph, &stage->eval, false);
+    held_add(a, &p->held, stage->eval_graph, &stage->eval, false);
     return graph_verify(stage->eval_graph, STAGE_BUILT);
 }
 
@@ -126,39 +127,38 @@ static bool splits_weights(const programs *p) {
 
 // Whether something is trained in n layers, or in the tables.
 static bool trains(const programs *built, int64_t first, int64_t n) {
-    return built->lora.n == 0 || lora_parameters_of(&built->lora, &built->c->model, first, n) > 0;
+    return built->held.lora.n == 0 ||
+           lora_parameters_of(&built->held.lora, &built->held.c->model, first, n) > 0;
 }
 
 // The whole graph of a stage. One before all low-rank branches has no backward pass, and one right
 // after them none for its input: nobody needs it.
-static drv_status build_whole(arena *mem, const run_config *cfg, programs *built, int chunk,
-        graph **out) {
+static drv_status build_whole(arena *mem, programs *built, int chunk, graph **out) {
     stage_programs *stage = &built->stage[chunk];
-    const layer_chunk *layers = &built->params.layout.chunk[chunk];
-    llama_opts opts = stages_step_opts(cfg, built->dt);
+    const layer_chunk *layers = &built->held.params.layout.chunk[chunk];
+    llama_opts opts = stages_step_opts(built);
     stage->trains_before = layers->first > 0 && trains(built, 0, layers->first);
     stage->trains_here = trains(built, layers->first, layers->n);
     opts.chunk = chunk;
     opts.n_slots = stage->n_slots;
     opts.frozen_before = !stage->trains_before;
-    graph *whole = *out = llama_build(mem, &built->params, LLAMA_LOSS, &opts);
+    graph *whole = *out = llama_build(mem, &built->held.params, LLAMA_LOSS, &opts);
     const char *end = programs_is_last(built, chunk) ? "loss" : arena_printf(mem, "out.%d", chunk);
     stage->drops = graph_find(whole, arena_printf(mem, "origin.%d", chunk)) != NULL;
-    if (stage_trains(stage)) return stages_differentiate(cfg, whole, end, chunk, stage->n_slots);
+    if (stage_trains(stage)) return stages_differentiate(built, whole, end, chunk, stage->n_slots);
     whole->stage = STAGE_DIFFERENTIATED;
     return graph_verify(whole, STAGE_DIFFERENTIATED);
 }
 
 static drv_status build_stage(arena *mem, const run_config *cfg, programs *built, int chunk) {
     graph *whole;
-    const mesh ranks = programs_mesh(cfg);
     const pipeline_task item = {.chunk = chunk};
     const char *prefix = arena_printf(mem, "stage%d.",
             pipeline_stage(&built->schedule.shape,
-                    mesh_place(&ranks, (int)cfg->rank, AXIS_PIPELINE), &item));
+                    mesh_place(&built->layout.mesh, (int)cfg->rank, AXIS_PIPELINE), &item));
     stage_programs *stage = &built->stage[chunk];
     stage->n_slots = built->slots.n[chunk];
-    DRV_TRY(build_whole(mem, cfg, built, chunk, &whole));
+    DRV_TRY(build_whole(mem, built, chunk, &whole));
     whole->name = arena_printf(mem, "%sstep", prefix);
     const bool last = programs_is_last(built, chunk), split = splits_weights(built);
     if (!last && split && stage_trains(stage))
@@ -166,14 +166,14 @@ static drv_status build_stage(arena *mem, const run_config *cfg, programs *built
     pass_cut(mem, whole, &(cut_opts){prefix, stage->n_slots, split}, stage->graph);
     for (int part = 0; part < N_CUTS; part++) {
         if (!stage->graph[part]) continue;
-        programs_add(mem, built, stage->graph[part], &stage->run[part], true);
+        held_add(mem, &built->held, stage->graph[part], &stage->run[part], true);
         DRV_TRY(graph_verify(stage->graph[part], STAGE_DIFFERENTIATED));
     }
     return build_eval(mem, cfg, built, chunk, prefix);
 }
 
 drv_status stages_build(arena *a, const run_config *cfg, programs *p) {
-    p->n_stages = p->params.layout.n_chunks;
+    p->n_stages = p->held.params.layout.n_chunks;
     p->stage = ARENA_ARRAY(a, stage_programs, p->n_stages);
     p->message_bytes = bytes_between(cfg, p);
     DRV_TRY(build_schedule(a, cfg, p));
@@ -183,7 +183,7 @@ drv_status stages_build(arena *a, const run_config *cfg, programs *p) {
 }
 
 double stages_sent(const programs *p) {
-    const model_layout *l = &p->params.layout;
+    const model_layout *l = &p->held.params.layout;
     int n = 0;
     for (int v = 0; v < p->n_stages; v++)
         n += !programs_is_last(p, v) + !(l->embeds && v == 0);
@@ -197,7 +197,7 @@ drv_status stages_put(programs *p, const pipeline_task *item, int slot, const vo
     char name[32];
     if (!forward && !stage_trains(&p->stage[item->chunk])) return DRV_OK;
     snprintf(name, sizeof name, forward ? "h.%d" : "dout.%d", item->chunk);
-    return backend_write(p->b, 0, name, at, p->message_bytes, message);
+    return backend_write(p->held.b, 0, name, at, p->message_bytes, message);
 }
 
 // Stages before which all is frozen send their empty messages all the same: the schedule is one.
@@ -208,5 +208,5 @@ drv_status stages_get(const programs *p, const pipeline_task *item, void *messag
         return DRV_OK;
     }
     snprintf(name, sizeof name, item->work == WORK_FORWARD ? "out.%d" : "dh.%d", item->chunk);
-    return backend_read(p->b, 0, name, 0, p->message_bytes, message);
+    return backend_read(p->held.b, 0, name, 0, p->message_bytes, message);
 }

@@ -3,10 +3,10 @@
 #include "train/programs.h"
 
 // Options of a graph that trains.
-llama_opts stages_step_opts(const run_config *cfg, dtype dt);
+llama_opts stages_step_opts(const programs *p);
 // Differentiates a built graph from its output `name`, with the recomputation that the config asks
 // for.
-DRV_CHECKED drv_status stages_differentiate(const run_config *cfg, graph *g, const char *name,
+DRV_CHECKED drv_status stages_differentiate(const programs *p, graph *g, const char *name,
         int chunk, int n_slots);
 
 // The shape of the run's schedule.

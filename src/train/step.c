@@ -8,22 +8,22 @@
 
 #include "train/pipeline_run.h"
 #include "train/stages.h"
-#include "train/zero.h"
+#include "weights/run_layout.h"
 
 stepper stepper_new(arena *a, programs *p, comm *c, const mesh *m) {
-    const run_config *cfg = p->c;
-    const int64_t all = cfg->global_batch_size / cfg->micro_batch_size,
-                  share = all / cfg->data_ranks;
-    const int n_leaves = programs_cut(cfg).lanes, n_addends = programs_addends(cfg);
-    const int64_t n_losses = share * n_addends;
+    const run_config *cfg = p->held.c;
+    const run_layout *l = &p->layout;
+    const int n_leaves = l->zigzag.lanes, n_addends = l->addends;
+    const int64_t n_losses = l->micro_batches * n_addends;
     const stepper s = {.p = p,
             .comm = c,
             .mesh = *m,
-            .n_micro_batches = share,
-            .n_lanes = zero_lanes_here(cfg),
+            .n_micro_batches = l->micro_batches,
+            .n_lanes = l->lanes_here,
             .n_leaves = n_leaves,
             .n_addends = n_addends,
-            .losses = ARENA_ARRAY(a, double, all *n_addends * cfg->n_context_leaves),
+            .losses =
+                    ARENA_ARRAY(a, double, l->all_micro_batches *n_addends * cfg->n_context_leaves),
             .mine = ARENA_ARRAY(a, double, n_leaves *n_addends),
             .first_loss = n_losses * n_leaves * mesh_place_in_update(m, comm_rank(c)),
             .n_losses = n_losses};
@@ -34,7 +34,7 @@ stepper stepper_new(arena *a, programs *p, comm *c, const mesh *m) {
 // Of micro-batch m of this rank.
 static drv_status note_loss(stepper *s, int64_t m) {
     const size_t bytes = sizeof *s->mine * (size_t)s->n_addends; // of a leaf
-    DRV_TRY(backend_read(s->p->b, 0, "loss", 0, s->n_leaves * (int64_t)bytes, s->mine));
+    DRV_TRY(backend_read(s->p->held.b, 0, "loss", 0, s->n_leaves * (int64_t)bytes, s->mine));
     for (int leaf = 0; leaf < s->n_leaves; leaf++)
         memcpy(s->losses + s->first_loss + leaf * s->n_losses + m * s->n_addends,
                 s->mine + leaf * s->n_addends, bytes);
@@ -44,10 +44,10 @@ static drv_status note_loss(stepper *s, int64_t m) {
 static drv_status run_micro_batch(stepper *s, const batch *b, int64_t m) {
     programs *p = s->p;
     DRV_TRY(batch_write(b, p, m));
-    if (p->c->lora.dropout > 0) DRV_TRY(batch_write_origin(b, p, -1, 0, m));
+    if (p->held.c->lora.dropout > 0) DRV_TRY(batch_write_origin(b, p, -1, 0, m));
     DRV_TRY(batch_write_number(b, p, -1, 0, m));
     DRV_TRY(batch_write_turn(p, -1, 0, m));
-    DRV_TRY(backend_run(p->b, p->step));
+    DRV_TRY(backend_run(p->held.b, p->step));
     return note_loss(s, m);
 }
 
@@ -64,7 +64,7 @@ static drv_status sum_losses(stepper *s, double *sum) {
     DRV_TRY(comm_all_gather(ranks, s->losses + s->first_loss, loss_bytes(s), NULL, s->losses));
     *sum = 0;
     // Else a rank's follow each other. Where ranks take turns an addend is a micro-batch.
-    const bool in_turn = zero_every_micro(s->p->c) > 1;
+    const bool in_turn = s->p->layout.every_micro > 1;
     for (int64_t i = 0; i < n_data * s->n_losses; i++) {
         const int64_t data = in_turn ? i % n_data : i / s->n_losses,
                       at = in_turn ? i / n_data : i % s->n_losses;
@@ -114,7 +114,7 @@ static drv_status take(void *ctx, const pipeline_task *item, const void *message
     programs *p = s->p;
     const int m = item->micro_batch, slot = p->slots.of[item->chunk * s->n_micro_batches + m];
     DRV_TRY(look_around(call));
-    backend_use_slot(p->b, slot);
+    backend_use_slot(p->held.b, slot);
     if (message) DRV_TRY(stages_put(p, item, slot, message));
     if (item->work != WORK_FORWARD) return DRV_OK;
     if (p->stage[item->chunk].drops) DRV_TRY(batch_write_origin(call->b, p, item->chunk, slot, m));
@@ -131,7 +131,8 @@ static drv_status compute(void *ctx, const pipeline_task *item) {
     stage_programs *stage = &s->p->stage[item->chunk];
     const cut_part part = parts[item->work];
     const int64_t in_lane = s->n_micro_batches / s->n_lanes, m = item->micro_batch;
-    if (part == CUT_FORWARD || stage_trains(stage)) DRV_TRY(backend_run(s->p->b, stage->run[part]));
+    if (part == CUT_FORWARD || stage_trains(stage))
+        DRV_TRY(backend_run(s->p->held.b, stage->run[part]));
     if (part == CUT_BACKWARD && programs_is_last(s->p, item->chunk)) DRV_TRY(note_loss(s, m));
     if (part == CUT_FORWARD || (m + 1) % in_lane != 0) return DRV_OK;
     return programs_finish_lane(s->p, &stage->lanes[part], m / in_lane, s->n_lanes);
@@ -182,7 +183,7 @@ int stepper_bad_rank(const stepper *s) {
 
 drv_status stepper_update(stepper *s, const double hyper[N_HYPER], double *grad_norm,
         double *param_norm) {
-    backend *b = s->p->b;
+    backend *b = s->p->held.b;
     comm_note(s->comm, s->step, "update");
     for (int rank = 0; rank < b->n_local_ranks; rank++)
         DRV_TRY(backend_write(b, rank, "hyper", 0, N_HYPER * sizeof *hyper, hyper));
@@ -204,16 +205,16 @@ drv_status stepper_start(stepper *s, const batch *b, const double hyper[2 * N_HY
     *out = (step_values){.dloss = 1 / (double)b->counted};
     comm_note(s->comm, s->step, "step");
     DRV_TRY(batch_write_whole(b, p));
-    DRV_TRY(backend_write(p->b, 0, "dloss", 0, bytes, &out->dloss));
-    DRV_TRY(backend_write(p->b, 0, "step.hyper", 0, 2 * N_HYPER * bytes, hyper));
-    DRV_TRY(backend_run(p->b, p->whole_step));
-    DRV_TRY(backend_fetch(p->b, 0, "loss", bytes, &out->loss));
-    DRV_TRY(backend_fetch(p->b, 0, "grad_norm2", bytes, &out->grad_norm));
-    return backend_fetch(p->b, 0, "param_norm2", bytes, &out->param_norm);
+    DRV_TRY(backend_write(p->held.b, 0, "dloss", 0, bytes, &out->dloss));
+    DRV_TRY(backend_write(p->held.b, 0, "step.hyper", 0, 2 * N_HYPER * bytes, hyper));
+    DRV_TRY(backend_run(p->held.b, p->whole_step));
+    DRV_TRY(backend_fetch(p->held.b, 0, "loss", bytes, &out->loss));
+    DRV_TRY(backend_fetch(p->held.b, 0, "grad_norm2", bytes, &out->grad_norm));
+    return backend_fetch(p->held.b, 0, "param_norm2", bytes, &out->param_norm);
 }
 
 drv_status stepper_finish(stepper *s, step_values *v) {
-    DRV_TRY(backend_arrive(s->p->b, N_STEP_VALUES));
+    DRV_TRY(backend_arrive(s->p->held.b, N_STEP_VALUES));
     v->loss *= v->dloss;
     v->grad_norm = sqrt(v->grad_norm);
     v->param_norm = sqrt(v->param_norm);

@@ -3,7 +3,7 @@
 #pragma once
 #include "comm/comm.h"
 #include "ir/hyper.h"
-#include "train/batch.h"
+#include "train/batch_feed.h"
 
 typedef struct stepper {
     programs *p;

@@ -8,14 +8,14 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "train/carry.h"
-#include "train/device.h"
+#include "weights/carry.h"
+#include "weights/device.h"
 #include "train/evaluate.h"
-#include "train/lora_state.h"
+#include "weights/lora_state.h"
 #include "train/ranks.h"
 #include "train/replicas.h"
 #include "train/schedule.h"
-#include "train/stop.h"
+#include "base/stop.h"
 
 // --- a step
 // DRV_STOPPED between two micro-batches: the partial gradient is thrown away, the step is done anew
@@ -42,7 +42,7 @@ static drv_status take_hashes(run *self, step_metrics *m) {
     arena_free(self->hashed);
     self->hashed = arena_new("hashes");
     comm_note(self->comm, m->step, "hashes");
-    return hashes_take(self->hashed, &self->p, &m->hashes);
+    return hashes_take(self->hashed, &self->p.held, &m->hashes);
 }
 
 // Forward and backward, then the update, waiting for each.
@@ -193,7 +193,7 @@ static drv_status take_step(run *self, step_metrics *made) {
 // and they are not to be saved.
 static drv_status check_weights(run *r) {
     if (r->p.whole_step) return DRV_OK; // they may be those of a later step
-    const drv_status status = ranks_together(r, replicas_check_finite(&r->p, r->state.step));
+    const drv_status status = ranks_together(r, replicas_check_finite(&r->p.held, r->state.step));
     r->weights_lost |= status != DRV_OK;
     if (status != DRV_OK) r->cause = "not_finite";
     return status;
@@ -319,7 +319,7 @@ static drv_status compare_replicas(run *r) {
     if (!run_checks_replicas(r) || r->n_started || r->state.step % r->cfg->check_every != 0)
         return DRV_OK;
     comm_note(r->comm, r->state.step, "compare weights");
-    const drv_status status = ranks_together(r, replicas_check(&r->p, r->state.step));
+    const drv_status status = ranks_together(r, replicas_check(&r->p.held, r->state.step));
     if (status != DRV_OK) r->weights_lost = true; // which are right is not for the program to say
     return status;
 }

@@ -1,7 +1,7 @@
 // Any bytes as a file of multiple choice: whole records, or one line of refusal.
 #include <stdint.h>
 
-#include "train/choices.h"
+#include "infer/choices.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 

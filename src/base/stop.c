@@ -1,0 +1,160 @@
+// Signals of a run. The handler only notes what came; the loop looks between micro-batches.
+#include "base/stop.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+static const struct {
+    int number;
+    const char *name;
+} signals[] = {{SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}, {SIGHUP, "SIGHUP"}, {SIGUSR1, "SIGUSR1"},
+        {SIGUSR2, "SIGUSR2"}};
+enum { N_SIGNALS = sizeof signals / sizeof *signals };
+
+// timeout(1) and mpirun tell a process and then its group: the same key pressed once.
+enum { SAME_PRESS_MS = 100 };
+
+static volatile sig_atomic_t stop_signal, save_wanted;
+static _Atomic int64_t interrupted_ms; // of the first SIGINT; 0: none
+static atomic_int n_at_once;           // calls of stop_ends_process that have not ended
+static atomic_bool ends_silently;
+
+static struct { // who is told before the process ends
+    pthread_t thread;
+    sem_t wanted; // an end, or that nobody is to be told any more
+    void (*fn)(void *ctx);
+    void *ctx;
+    atomic_bool is_there, asked, over;
+} teller;
+
+static int64_t now_ms(void) { // clock_gettime may be called from a handler
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000 + 1;
+}
+
+// Called in handlers, where formatting is not allowed.
+static _Noreturn void end_process(int number) {
+    enum { EXIT_STOPPED = 3 }; // docs/adr/0006
+    static const char before[] = "drover: stopped by ",
+                      after[] = " while programs were compiled; the same command starts it again\n";
+    char words[128] = "", *end = words;
+    for (int i = 0; i < N_SIGNALS; i++)
+        if (signals[i].number == number)
+            end = stpncpy(stpncpy(stpncpy(end, before, sizeof before), signals[i].name, 8), after,
+                    sizeof after);
+    if (!ends_silently) log_last_words(words, (size_t)(end - words));
+    _exit(EXIT_STOPPED);
+}
+
+static void on_signal(int number) {
+    if (number == SIGUSR2) {
+        save_wanted = 1;
+        return;
+    }
+    if (number == SIGINT) {
+        const int64_t first = interrupted_ms, now = now_ms();
+        if (!first) {
+            interrupted_ms = now;
+        } else if (now - first > SAME_PRESS_MS) {
+            signal(SIGINT, SIG_DFL);
+            raise(SIGINT); // delivered when this handler returns
+        }
+    }
+    if (!stop_signal) stop_signal = number;
+    if (n_at_once > 0 && (!teller.is_there || atomic_exchange(&teller.asked, true)))
+        end_process(number);
+    if (n_at_once > 0) sem_post(&teller.wanted);
+}
+
+static void *tell_main(void *arg) {
+    (void)arg;
+    while (sem_wait(&teller.wanted) != 0 || (!teller.over && n_at_once == 0)) {
+    }
+    if (teller.over) return NULL;
+    teller.fn(teller.ctx);
+    end_process(stop_signal);
+}
+
+drv_status stop_tell_end(void (*fn)(void *ctx), void *ctx) {
+    sigset_t all, before;
+    teller.fn = fn;
+    teller.ctx = ctx;
+    teller.asked = teller.over = false;
+    if (sem_init(&teller.wanted, 0, 0) != 0)
+        return drv_fail(DRV_E_DEVICE, "could not make a semaphore: %s", strerror(errno));
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int bad = pthread_create(&teller.thread, NULL, tell_main, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (bad) return drv_fail(DRV_E_DEVICE, "could not start a thread: %s", strerror(bad));
+    teller.is_there = true;
+    return DRV_OK;
+}
+
+void stop_untell_end(void) {
+    if (!atomic_exchange(&teller.is_there, false)) return;
+    teller.over = true;
+    sem_post(&teller.wanted);
+    pthread_join(teller.thread, NULL);
+}
+
+void stop_listen(void) {
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART}, old;
+    sigset_t held; // a launcher starts ranks with them blocked, so that none comes before this
+    stop_signal = save_wanted = 0;
+    interrupted_ms = 0;
+    sigemptyset(&action.sa_mask);
+    sigemptyset(&held);
+    for (int i = 0; i < N_SIGNALS; i++) {
+        const bool nohup = signals[i].number == SIGHUP && sigaction(SIGHUP, NULL, &old) == 0 &&
+                           old.sa_handler == SIG_IGN;
+        if (!nohup) sigaction(signals[i].number, &action, NULL);
+        sigaddset(&held, signals[i].number);
+    }
+    pthread_sigmask(SIG_UNBLOCK, &held, NULL);
+}
+
+const char *stop_requested(void) {
+    for (int i = 0; i < N_SIGNALS; i++)
+        if (signals[i].number == stop_signal) return signals[i].name;
+    return NULL;
+}
+
+int stop_number(void) {
+    return stop_signal;
+}
+
+void stop_take_over(int number) {
+    if (!stop_signal) stop_signal = number;
+}
+
+bool stop_take_save_request(void) {
+    const bool wanted = save_wanted;
+    if (wanted) save_wanted = 0;
+    return wanted;
+}
+
+void stop_ends_process(bool silent) {
+    ends_silently = silent;
+    n_at_once++;
+    if (!stop_signal) return;
+    const struct timespec pause_s = {0, 10000000};
+    if (teller.is_there) sem_post(&teller.wanted);
+    while (teller.is_there) // the process ends meanwhile
+        nanosleep(&pause_s, NULL);
+    end_process(stop_signal);
+}
+
+void stop_is_saved_again(void) {
+    n_at_once--;
+}

@@ -1,0 +1,56 @@
+// Multiple choice as lm-evaluation-harness scores it: the log-likelihood of each choice after its
+// context; accuracy by the largest (acc), and by the largest per character of the choice (acc_norm).
+#pragma once
+#include "infer/scorer.h"
+
+typedef struct text_span { // UTF-8, lives in the arena
+    const char *p;
+    size_t n;
+} text_span;
+
+typedef struct choice_record {
+    int64_t line; // of the file, from 1
+    text_span context, *choice;
+    size_t n_stripped; // bytes of the context before the white space at its end
+    int n_choices, gold;
+} choice_record;
+
+enum { MAX_BAD_LINES = 10 };
+typedef struct choice_set {
+    const char *path;
+    choice_record *record;
+    int64_t n, n_bad;               // n_bad: lines that are no records
+    const char *bad[MAX_BAD_LINES]; // what is wrong with the first of them
+} choice_set;
+
+// Reads JSON lines; blank ones are skipped. What a record is, is told by its fields:
+//   {"context" or "query", "choices": [text], "gold", "label" or "answer": number or text of one}
+//   HellaSwag: {"activity_label", "ctx_a", "ctx_b", "endings", "label"}
+//   ARC: {"question", "choices": {"text": [...], "label": [...]}, "answerKey"}
+// with the texts that lm-evaluation-harness makes of the last two. DRV_E_DATA: file and line, what
+// is there and what was expected; also when there is no record at all. Where more than one line is
+// wrong, each of the first is a warning.
+DRV_CHECKED drv_status choices_read(arena *a, const char *path, choice_set *out);
+// The same from n_bytes bytes; `path` is for messages.
+DRV_CHECKED drv_status choices_parse(arena *mem, const char *path, const char *bytes,
+        size_t n_bytes, choice_set *out);
+
+typedef struct choices_result {
+    int64_t n;                    // records that were scored
+    double acc, acc_norm;         // shares of n
+    double acc_err, acc_norm_err; // standard errors; NaN when n is 1
+    double **log_likelihood; // [record][choice], natural logarithm; NaN: not scored, if interrupted
+    int64_t n_cut;           // choices whose context lost tokens on its left: beyond the model's
+    int64_t n_tokens;        // that were read: contexts once, and all choices
+    double seconds;          // of scoring
+} choices_result;
+
+typedef struct choices_opts {
+    scorer_opts model; // its rows are chosen here
+    bool specials;     // what the tokenizer puts around a text is there too
+} choices_opts;
+
+// Scores all records. DRV_E_DATA: a choice adds no token or does not fit into the model's context;
+// DRV_STOPPED: a signal asked for it, *out is of those that were scored. The result lives in `a`.
+DRV_CHECKED drv_status choices_score(arena *a, const choices_opts *opts, const choice_set *set,
+        choices_result *out);

@@ -1,0 +1,238 @@
+// Opens a model for scoring, and runs packed windows through it.
+#include "infer/scorer.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/log.h"
+#include "base/memory_limit.h"
+#include "base/round.h"
+#include "weights/device.h"
+#include "weights/process_bytes.h"
+#include "weights/lora_state.h"
+#include "weights/state.h"
+
+struct scorer {
+    run_config config;
+    held_model held;
+    graph *score_graph;
+    executable *score;
+    plan *plan; // of that program
+    batch batch;
+    double *losses;  // [rows, row_tokens]
+    int32_t *hidden; // [rows, row_tokens, 2], where windows have branches; else NULL
+};
+
+void scorer_choose_rows(int64_t context, int64_t longest, int64_t total, scorer_opts *out) {
+    // Full rows of SCORER_TOKENS, or a few shorter ones that a small set fills just as well.
+    const int64_t n_rows = div_up(total, SCORER_TOKENS), even = n_rows ? div_up(total, n_rows) : 1,
+                  fair = round_up(even + even / 32, 64);
+    const int64_t short_of = fair < SCORER_TOKENS ? fair : SCORER_TOKENS,
+                  wanted = longest > short_of ? longest : short_of;
+    out->row_tokens = wanted < context ? wanted : context;
+    out->rows = out->row_tokens < SCORER_TOKENS / 2 && total > out->row_tokens
+                        ? SCORER_TOKENS / out->row_tokens
+                        : 1;
+}
+
+// --- opening
+// The program of `opts`, planned and loaded on `b`.
+static drv_status compile(arena *a, backend *b, const scorer_opts *opts, scorer *s) {
+    lora_set branches;
+    const model_layout layout = layout_of(&s->config.model);
+    DRV_TRY(lora_of_run(a, &s->config, &branches));
+    s->held = (held_model){.c = &s->config,
+            .b = b,
+            .dt = opts->bf16 ? DT_BF16 : DT_F32,
+            .params = llama_params(a, &layout, &branches)};
+    const llama_opts shape = {.rows = opts->rows,
+            .seq = opts->row_tokens,
+            .dt = s->held.dt,
+            .branches = opts->branches};
+    s->score_graph =
+            llama_build(a, &s->held.params, opts->logits ? LLAMA_LOGITS : LLAMA_SCORE, &shape);
+    DRV_TRY(graph_verify(s->score_graph, STAGE_BUILT));
+    DRV_TRY(backend_compile(a, b, s->score_graph, &s->plan, &s->score));
+    return backend_check_program(b, s->score_graph->name, s->score,
+            opts->bf16 ? "expected a smaller --context"
+                       : "expected a smaller --context, or --precision bf16");
+}
+
+// Bytes that it would hold.
+static drv_status plan_bytes(const scorer_opts *opts, const scorer *like, int64_t *out) {
+    arena *a = arena_new("a plan of scoring");
+    backend *null;
+    scorer s = {.config = like->config};
+    drv_status status = backend_open(a, "null", &null);
+    if (status == DRV_OK) status = compile(a, null, opts, &s);
+    if (status == DRV_OK) {
+        *out = s.plan->arena_bytes + process_bytes(&s.config);
+        for (int i = 0; i < N_TENSOR_CLASSES; i++)
+            *out += s.plan->class_bytes[i];
+        backend_close(null);
+    }
+    arena_free(a);
+    return status;
+}
+
+static drv_status check_memory(const scorer_opts *opts, const scorer *s) {
+    const memory_limit limit = memory_limit_read("");
+    scorer_opts smaller = *opts;
+    int64_t needed, bytes;
+    DRV_TRY(plan_bytes(opts, s, &needed));
+    for (bytes = needed; bytes > limit.free && smaller.row_tokens > 64;) {
+        smaller.row_tokens /= 2;
+        smaller.rows = 1;
+        DRV_TRY(plan_bytes(&smaller, s, &bytes));
+    }
+    if (needed <= limit.free) return DRV_OK;
+    if (bytes <= limit.free)
+        return drv_fail(DRV_E_DEVICE,
+                "\"%s\" on texts of %lld tokens needs %s of memory, but %s are %s; this would fit: --context %lld",
+                opts->folder, (long long)opts->row_tokens, str_bytes((double)needed),
+                str_bytes((double)limit.free), limit.what, (long long)smaller.row_tokens);
+    return drv_fail(DRV_E_DEVICE,
+            "\"%s\" needs %s of memory, but %s are %s; expected a smaller model%s", opts->folder,
+            str_bytes((double)bytes), str_bytes((double)limit.free), limit.what,
+            opts->bf16 ? "" : " or --precision bf16");
+}
+
+drv_status scorer_open(arena *a, const scorer_opts *opts, scorer **out) {
+    scorer *s = ARENA_NEW(a, scorer);
+    backend *b;
+    s->config.lora.adapter = opts->adapter;
+    s->config.micro_batch_size = opts->rows;
+    s->config.sequence_length = opts->row_tokens;
+    DRV_TRY(model_config_read(opts->folder, &s->config.model));
+    DRV_TRY(check_memory(opts, s));
+    const char *name = *opts->backend ? opts->backend : backend_caps_cpu.name;
+    DRV_TRY_CTX(backend_open_with(a, name, &opts->device, &b), "key \"%s\"",
+            device_key(name, opts->device.plugin));
+    *out = s;
+    DRV_TRY(compile(a, b, opts, s));
+    s->batch = batch_new(a, opts->rows, opts->row_tokens);
+    s->losses = ARENA_ARRAY(a, double, opts->rows * opts->row_tokens);
+    if (opts->branches) s->hidden = ARENA_ARRAY(a, int32_t, 2 * opts->rows * opts->row_tokens);
+    // fp32 masters exist only in training: in bf16 the weights are rounded once here too.
+    return *opts->adapter ? lora_load_eval(&s->held, opts->folder, opts->adapter)
+                          : state_load_eval_weights(&s->held, opts->folder);
+}
+
+void scorer_close(scorer *s) {
+    if (!s) return;
+    str_free(&s->batch.names);
+    if (s->held.b) backend_close(s->held.b);
+}
+
+// --- running
+batch *scorer_batch(scorer *s) {
+    return &s->batch;
+}
+
+drv_status scorer_run(scorer *s, const double **losses) {
+    const batch *b = &s->batch;
+    const int64_t n = b->rows * b->row_tokens;
+    DRV_TRY(batch_write_rows(b, &s->held, "", 0, b->rows));
+    if (s->hidden)
+        DRV_TRY(backend_write(s->held.b, 0, "hidden", 0, 2 * n * (int64_t)sizeof *s->hidden,
+                s->hidden));
+    DRV_TRY(backend_run(s->held.b, s->score));
+    DRV_TRY(backend_read(s->held.b, 0, "token_loss", 0, n * (int64_t)sizeof(double), s->losses));
+    *losses = s->losses;
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(s->losses[i]))
+            return drv_fail(DRV_E_DATA, "the loss is %g, expected a finite number%s%s",
+                    s->losses[i], b->names.n ? "; rows: " : "", b->names.n ? b->names.p : "");
+    return DRV_OK;
+}
+
+// --- logits
+drv_status scorer_run_logits(scorer *s) {
+    const batch *b = &s->batch;
+    const int64_t bytes = b->rows * b->row_tokens * (int64_t)sizeof(int32_t);
+    DRV_TRY(backend_write(s->held.b, 0, "tokens", 0, bytes, b->tokens));
+    DRV_TRY(backend_write(s->held.b, 0, "position", 0, bytes, b->position));
+    return backend_run(s->held.b, s->score);
+}
+
+drv_status scorer_read_logits(scorer *s, int64_t at, float *logits) {
+    const int64_t n = s->config.model.vocab_size;
+    if (s->held.dt == DT_F32)
+        return backend_read(s->held.b, 0, "logits", 4 * at * n, 4 * n, logits);
+    // In the second half of its place; widened from the front, none is overwritten before its turn.
+    uint16_t *words = (uint16_t *)(void *)(logits + n) - n;
+    DRV_TRY(backend_read(s->held.b, 0, "logits", 2 * at * n, 2 * n, words));
+    for (int64_t i = 0; i < n; i++) {
+        const float wide = bf16_to_f32(words[i]);
+        memcpy(logits + i, &wide, sizeof wide);
+    }
+    return DRV_OK;
+}
+
+// --- windows
+typedef struct packed_run {
+    scorer *s;
+    const int32_t *ids;
+    const window_list *list;
+    const packed_rows *pack; // a piece's `first` is the number of its window
+    double *losses;
+    int64_t n_tokens; // of windows so far
+} packed_run;
+
+static window_row row_of_batch(const scorer *s, int64_t row) {
+    const batch *b = &s->batch;
+    const int64_t at = row * b->row_tokens;
+    return (window_row){.row_tokens = b->row_tokens,
+            .tokens = b->tokens + at,
+            .position = b->position + at,
+            .labels = b->labels + at,
+            .hidden = s->hidden ? s->hidden + 2 * at : NULL};
+}
+
+// The next free row of the batch gets the windows of `row`; row -1: none.
+static void add_row(packed_run *r, int64_t row) {
+    window_row to = row_of_batch(r->s, r->s->batch.filled++);
+    for (int64_t k = row < 0 ? 0 : r->pack->row[row]; row >= 0 && k < r->pack->row[row + 1]; k++) {
+        const score_window *w = &r->list->p[r->pack->pieces[k].first];
+        window_put(r->list, w, r->ids, &to);
+        r->n_tokens += w->n_tokens;
+    }
+    window_row_end(&to);
+}
+
+static void take_row(const packed_run *r, int64_t row, const double *of_row) {
+    for (int64_t k = r->pack->row[row]; k < r->pack->row[row + 1]; k++)
+        of_row += window_take(r->list, &r->list->p[r->pack->pieces[k].first], of_row, r->losses);
+}
+
+static drv_status run_rows(packed_run *r, scorer_each each, void *ctx) {
+    batch *b = &r->s->batch;
+    const double *losses;
+    for (int64_t row = 0; row < r->pack->n_rows; row += b->rows) {
+        const int64_t left = r->pack->n_rows - row, n = left < b->rows ? left : b->rows;
+        batch_clear(b);
+        while (b->filled < b->rows)
+            add_row(r, b->filled < n ? row + b->filled : -1);
+        DRV_TRY(scorer_run(r->s, &losses));
+        for (int64_t i = 0; i < n; i++)
+            take_row(r, row + i, losses + i * b->row_tokens);
+        if (each) DRV_TRY(each(ctx, r->n_tokens));
+    }
+    return DRV_OK;
+}
+
+drv_status scorer_windows(scorer *s, const int32_t *ids, const window_list *list, int64_t first,
+        int64_t n, double *losses, scorer_each each, void *ctx) {
+    piece_list pieces = {.n = n, .p = mem_alloc(sizeof *pieces.p * (size_t)(n + 1))};
+    for (int64_t i = 0; i < n; i++)
+        pieces.p[i] = (row_piece){.first = first + i, .n = list->p[first + i].n_tokens};
+    packed_rows pack;
+    packing_make(&pieces, s->batch.row_tokens, &pack);
+    packed_run r = {s, ids, list, &pack, losses, 0};
+    const drv_status status = run_rows(&r, each, ctx);
+    packing_free(&pack);
+    free(pieces.p);
+    return status;
+}

@@ -1,0 +1,146 @@
+// Figures of one node alone.
+#include "measure/node_check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backend/backend.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory_limit.h"
+#include "base/parallel.h"
+#include "base/version.h"
+
+#define MIB          ((int64_t)1 << 20)
+// Of the seconds: products, copies, the disk; the rest is for links.
+#define GEMM_SHARE   0.4
+#define MEMORY_SHARE 0.2
+#define DISK_SHARE   0.2
+// Two buffers of it are beyond the caches of a processor (EPYC: 384 MiB), where a node has the
+// memory.
+enum { COPY_MIB = 256, COPY_PIECE_MIB = 1, FILE_MIB = 256, BLOCK_MIB = 4, PEAK_TRIES = 2 };
+
+// --- products
+static drv_status measure_gemm(arena *a, double seconds, double *out) {
+    static const dtype types[] = {DT_F32, DT_BF16};
+    backend *device;
+    const double until = clock_s() + seconds;
+    drv_status status = DRV_OK;
+    DRV_TRY(backend_open_cpu(a, &device));
+    *out = 0;
+    do {
+        for (int i = 0; i < 2 && status == DRV_OK; i++) {
+            double now;
+            status = backend_peak(device, types[i], PEAK_TRIES, &now);
+            if (status == DRV_OK && now > *out) *out = now;
+        }
+    } while (status == DRV_OK && clock_s() < until);
+    backend_close(device);
+    return status;
+}
+
+// --- memory
+typedef struct copy {
+    char *to;
+    const char *from;
+} copy;
+
+static void copy_piece(void *arg, int64_t i, int thread) {
+    const copy *c = arg;
+    (void)thread;
+    memcpy(c->to + i * COPY_PIECE_MIB * MIB, c->from + i * COPY_PIECE_MIB * MIB,
+            (size_t)(COPY_PIECE_MIB * MIB));
+}
+
+static void measure_memory(double seconds, double *out) {
+    const memory_limit limit = memory_limit_read("");
+    int64_t mib = COPY_MIB;
+    while (mib > COPY_PIECE_MIB && 4 * mib * MIB > limit.free)
+        mib /= 2;
+    const size_t bytes = (size_t)(mib * MIB);
+    char *from = pages_alloc(bytes), *to = pages_alloc(bytes);
+    const double until = clock_s() + seconds;
+    if (from && to) {
+        memset(from, 1, bytes); // else all of it would be one page of zeros
+        memset(to, 1, bytes);
+        *out = 0;
+        do {
+            const double begin = clock_s();
+            par_for(mib / COPY_PIECE_MIB, copy_piece, &(copy){to, from});
+            const double rate = 2 * (double)bytes / (clock_s() - begin); // read, and written
+            if (rate > *out) *out = rate;
+        } while (clock_s() < until);
+    }
+    pages_free(from, from ? bytes : 0);
+    pages_free(to, to ? bytes : 0);
+}
+
+// --- the run directory
+// Writes blocks until the time or the size is reached, and syncs them.
+static drv_status write_blocks(int fd, const char *path, const char *block, double seconds,
+        node_result *out, int *n_blocks) {
+    const double begin = clock_s();
+    for (*n_blocks = 0; *n_blocks < FILE_MIB / BLOCK_MIB; ++*n_blocks) {
+        if (*n_blocks > 0 && clock_s() > begin + seconds) break;
+        DRV_TRY(file_write_all(fd, path, block, (size_t)(BLOCK_MIB * MIB)));
+    }
+    const double written = clock_s();
+    if (fsync(fd) != 0) return file_fail("sync", path);
+    const double end = clock_s();
+    out->fsync_s = end - written;
+    out->value[NODE_DISK_WRITE] = *n_blocks * (double)(BLOCK_MIB * MIB) / (end - begin);
+    return DRV_OK;
+}
+
+static drv_status read_blocks(int fd, const char *path, char *block, int n_blocks,
+        node_result *out) {
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED); // from the disk, not from what was just written
+    const double begin = clock_s();
+    for (int i = 0; i < n_blocks; i++) {
+        const ssize_t n = pread(fd, block, (size_t)(BLOCK_MIB * MIB), (off_t)(i * BLOCK_MIB * MIB));
+        if (n != (ssize_t)(BLOCK_MIB * MIB)) return file_fail("read", path);
+    }
+    out->value[NODE_DISK_READ] = n_blocks * (double)(BLOCK_MIB * MIB) / (clock_s() - begin);
+    return DRV_OK;
+}
+
+static drv_status measure_disk(arena *mem, int rank, const char *dir, double seconds,
+        node_result *out) {
+    const char *path = path_join(mem, dir, arena_printf(mem, ".drover-node-%d.tmp", rank));
+    char *block = arena_alloc(mem, (size_t)(BLOCK_MIB * MIB));
+    int n_blocks;
+    memset(block, 'x', (size_t)(BLOCK_MIB * MIB));
+    const int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0) return file_fail("create", path);
+    drv_status status = write_blocks(fd, path, block, seconds / 2, out, &n_blocks);
+    if (status == DRV_OK) status = read_blocks(fd, path, block, n_blocks, out);
+    close(fd);
+    unlink(path);
+    return status;
+}
+
+drv_status node_measure(arena *a, int rank, const char *dir, double seconds, node_result *out) {
+    char host[NODE_HOST] = "";
+    *out = (node_result){.fsync_s = (double)NAN, .sees_lock = -1, .sees_rename = 1};
+    for (int i = 0; i < N_NODE_FIGURES; i++)
+        out->value[i] = (double)NAN;
+    gethostname(host, sizeof host - 1);
+    snprintf(out->host, sizeof out->host, "%s", host);
+    snprintf(out->version, sizeof out->version, "%s %s", drover_number(), drover_commit());
+    DRV_TRY(measure_gemm(a, GEMM_SHARE * seconds, &out->value[NODE_GEMM]));
+    measure_memory(MEMORY_SHARE * seconds, &out->value[NODE_MEMORY]);
+    out->sees_directory = 1;
+    if (measure_disk(a, rank, dir, DISK_SHARE * seconds, out) != DRV_OK) {
+        log_warn("node %d (%s): %s", rank, host, drv_message());
+        out->sees_directory = 0;
+        out->value[NODE_DISK_WRITE] = out->value[NODE_DISK_READ] = (double)NAN;
+    }
+    const memory_limit limit = memory_limit_read("");
+    if (limit.free < INT64_MAX) out->value[NODE_FREE] = (double)limit.free;
+    return DRV_OK;
+}

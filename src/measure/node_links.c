@@ -1,0 +1,187 @@
+// What nodes find of each other: links in pairs, clocks, the directory that all share.
+// Legend: a arena, c comm.
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "measure/node_check.h"
+
+// A message begins with how long the next one is; 0: none. The first are as short as that, for the
+// latency; then they grow until one takes so much of the time that a few more fit.
+enum { PINGS = 64, FIRST_BYTES = 1 << 18, MOST_BYTES = 1 << 24, CLOCK_PINGS = 8 };
+#define GROW_SHARE    0.1
+// A file system that several machines share may show them a file late.
+#define SEEN_WITHIN_S 10.0
+
+// --- who meets whom: the tables of a round-robin tournament, of which as many rounds are played
+int node_rounds(int n_nodes) {
+    int rounds = 0;
+    for (int reach = 1; reach < n_nodes; reach *= 2)
+        rounds++;
+    return rounds;
+}
+
+int node_partner(int n_nodes, int node, int round) {
+    const int circle = n_nodes % 2 ? n_nodes : n_nodes - 1; // of an even number one stands still
+    if (n_nodes < 2) return -1;
+    if (n_nodes % 2 == 0 && node == circle) { // it meets whom the circle would pair with himself
+        for (int other = 0; other < circle; other++)
+            if (2 * other % circle == round % circle) return other;
+    }
+    const int other = ((round - node) % circle + circle) % circle;
+    if (other != node) return other;
+    return n_nodes % 2 ? -1 : circle;
+}
+
+// --- a pair
+static drv_status move(comm *c, bool sends, int to, void *p, int64_t bytes) {
+    comm_transfer t;
+    if (sends)
+        comm_send(comm_world(c), to, p, bytes, &t);
+    else
+        comm_receive(comm_world(c), to, p, bytes, &t);
+    return comm_wait(comm_world(c), "doctor: a link", &t, 1);
+}
+
+// There and back; who leads says how long the next message is. *seconds: of both ways.
+static drv_status ping(comm *c, int partner, bool leads, char *buffer, int64_t bytes, int64_t *next,
+        double *seconds) {
+    const double begin = clock_s();
+    if (leads) memcpy(buffer, next, sizeof *next);
+    DRV_TRY(move(c, leads, partner, buffer, bytes));
+    DRV_TRY(move(c, !leads, partner, buffer, bytes));
+    if (!leads) memcpy(next, buffer, sizeof *next);
+    *seconds = clock_s() - begin;
+    return DRV_OK;
+}
+
+static drv_status measure_pair(comm *c, int partner, double seconds, char *buffer,
+        double *bandwidth, double *latency) {
+    const bool leads = comm_rank(c) < partner;
+    int64_t bytes = sizeof bytes, next = bytes;
+    double took;
+    *latency = HUGE_VAL;
+    *bandwidth = 0;
+    for (int i = 0; i < PINGS; i++) {
+        if (leads) next = i + 1 < PINGS ? (int64_t)sizeof next : FIRST_BYTES;
+        DRV_TRY(ping(c, partner, leads, buffer, bytes, &next, &took));
+        if (took / 2 < *latency) *latency = took / 2;
+    }
+    const double until = clock_s() + seconds;
+    for (bytes = FIRST_BYTES; bytes > 0; bytes = next) {
+        // Whoever leads decides before he knows how long this one takes, so by the one before.
+        if (leads)
+            next = clock_s() > until                                        ? 0
+                   : took < GROW_SHARE * seconds && 2 * bytes <= MOST_BYTES ? 2 * bytes
+                                                                            : bytes;
+        DRV_TRY(ping(c, partner, leads, buffer, bytes, &next, &took));
+        const double rate = 2 * (double)bytes / took;
+        if (rate > *bandwidth) *bandwidth = rate;
+    }
+    return DRV_OK;
+}
+
+static drv_status measure_links(arena *mem, comm *c, double seconds, node_result *out) {
+    const int n = comm_size(c), rounds = node_rounds(n);
+    char *buffer = arena_alloc(mem, MOST_BYTES);
+    for (int round = 0; round < rounds; round++) {
+        const int partner = node_partner(n, comm_rank(c), round);
+        double bandwidth, latency;
+        DRV_TRY(comm_barrier(comm_world(c)));
+        if (partner < 0) continue;
+        DRV_TRY(measure_pair(c, partner, seconds / rounds, buffer, &bandwidth, &latency));
+        // The best of them: a bad link of another node is that node's.
+        if (!(out->value[NODE_BANDWIDTH] >= bandwidth)) out->value[NODE_BANDWIDTH] = bandwidth;
+        if (!(out->value[NODE_LATENCY] <= latency)) out->value[NODE_LATENCY] = latency;
+    }
+    return DRV_OK;
+}
+
+// --- clocks
+// Node 0 answers one after the other with its time; the answer that came back soonest counts.
+static drv_status measure_clock(comm *c, node_result *out) {
+    double best = HUGE_VAL, theirs;
+    const int rank = comm_rank(c);
+    for (int other = 1; other < comm_size(c); other++)
+        for (int i = 0; i < CLOCK_PINGS && (rank == 0 || rank == other); i++) {
+            const double begin = clock_utc_s();
+            theirs = begin;
+            DRV_TRY(move(c, rank != 0, rank ? 0 : other, &theirs, sizeof theirs));
+            if (rank == 0) theirs = clock_utc_s();
+            DRV_TRY(move(c, rank == 0, rank ? 0 : other, &theirs, sizeof theirs));
+            const double end = clock_utc_s();
+            if (rank == 0 || end - begin >= best) continue;
+            best = end - begin;
+            out->clock_s = (begin + end) / 2 - theirs;
+        }
+    return DRV_OK;
+}
+
+// --- the directory
+// Whether a lock that node 0 holds keeps this node away; -1: nobody could take it.
+static drv_status look_for_lock(arena *a, comm *c, const char *dir, node_result *out) {
+    const char *path = path_join(a, dir, ".drover-node.lock");
+    const bool holds = comm_rank(c) == 0;
+    int32_t taken = 0;
+    int fd = holds ? open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
+    if (fd >= 0) taken = flock(fd, LOCK_EX | LOCK_NB) == 0;
+    DRV_TRY(comm_broadcast(comm_world(c), 0, &taken, sizeof taken));
+    if (!holds) fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (!taken)
+        out->sees_lock = -1;
+    else
+        out->sees_lock =
+                holds || (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK);
+    const drv_status status = comm_barrier(comm_world(c)); // until all have looked
+    if (fd >= 0) close(fd);
+    if (holds) unlink(path);
+    return status;
+}
+
+static bool has_bytes(const char *path, const char *expected, size_t n) {
+    char got[32] = "";
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    const ssize_t read_now = fd >= 0 ? read(fd, got, sizeof got) : -1;
+    if (fd >= 0) close(fd);
+    return read_now == (ssize_t)n && memcmp(got, expected, n) == 0;
+}
+
+// Whether a file that node 0 renames into place is seen under its name, with what is in it.
+static drv_status look_for_rename(arena *a, comm *c, const char *dir, node_result *out) {
+    const char *path = path_join(a, dir, ".drover-node.seen");
+    char text[24] = "";
+    int32_t made = 0;
+    if (comm_rank(c) == 0) {
+        snprintf(text, sizeof text, "%.17g", clock_utc_s());
+        made = file_write_atomic(path, text, sizeof text) == DRV_OK;
+    }
+    DRV_TRY(comm_broadcast(comm_world(c), 0, text, sizeof text));
+    DRV_TRY(comm_broadcast(comm_world(c), 0, &made, sizeof made));
+    const double until = clock_s() + SEEN_WITHIN_S;
+    bool seen = has_bytes(path, text, sizeof text);
+    while (made && !seen && clock_s() < until) {
+        usleep(100000);
+        seen = has_bytes(path, text, sizeof text);
+    }
+    out->sees_rename = seen || !made; // node 0 alone is to blame
+    DRV_TRY(comm_barrier(comm_world(c)));
+    if (comm_rank(c) == 0) unlink(path);
+    return DRV_OK;
+}
+
+drv_status node_measure_others(arena *a, comm *c, const char *dir, double seconds,
+        node_result *out) {
+    if (comm_size(c) == 1) return DRV_OK;
+    DRV_TRY(measure_links(a, c, seconds, out));
+    DRV_TRY(comm_barrier(comm_world(c)));
+    DRV_TRY(measure_clock(c, out));
+    DRV_TRY(look_for_lock(a, c, dir, out));
+    return look_for_rename(a, c, dir, out);
+}

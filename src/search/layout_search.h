@@ -1,0 +1,23 @@
+// The best layouts of a config on a number of ranks: candidates in the order of their estimates,
+// really planned until enough of them fit.
+#pragma once
+#include "search/layout_candidates.h"
+
+// Products reach so much of the GEMM peak in a step.
+#define SEARCH_REACHED 0.75
+
+typedef struct layout_search {
+    const run_config *cfg;
+    int64_t ranks, top; // top: layouts that are wanted
+    rank_power power;
+    // What is found; layout_search_free.
+    double flops_per_token[3]; // by recompute_mode
+    layout_candidates all;
+    layout_candidate *list; // that fit, planned, the fastest first
+    int n, n_not;           // of the list; meshes of which no variant fits
+} layout_search;
+
+// Fills in what is found for what is asked above. DRV_E_USAGE: the config cannot be built at all;
+// that no layout fits is no error.
+DRV_CHECKED drv_status layout_search_run(layout_search *s);
+void layout_search_free(layout_search *s);

@@ -1,0 +1,183 @@
+// Global batches of a run, read ahead, and their way into its programs.
+#include "train/batch_feed.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+
+batch batch_of_run(arena *a, const run_config *cfg, int64_t n_rows) {
+    const run_layout layout = run_layout_of(cfg);
+    batch b = batch_new(a, n_rows, layout.row_tokens);
+    b.cut = layout.zigzag;
+    b.place = mesh_place(&layout.mesh, (int)cfg->rank, AXIS_CONTEXT);
+    b.micro = cfg->micro_batch_size;
+    if (zigzag_leaves(&b.cut) > 1) b.row = ARENA_ARRAY(a, int32_t, 3 * b.cut.tokens);
+    return b;
+}
+
+drv_status batch_write(const batch *b, programs *p, int64_t m) {
+    const int64_t n = p->held.c->micro_batch_size;
+    return batch_write_rows(b, &p->held, "", m * n, n);
+}
+
+drv_status batch_write_stage(const batch *b, programs *p, int chunk, int slot, int64_t m) {
+    const int64_t n = p->held.c->micro_batch_size * b->row_tokens, at = m * n, bytes = n * 4;
+    const model_layout *l = &p->held.params.layout;
+    const struct {
+        const char *name;
+        const int32_t *from;
+        bool taken;
+    } inputs[] = {{"tokens", b->tokens, l->embeds && chunk == 0}, {"position", b->position, true},
+            {"labels", b->labels, programs_is_last(p, chunk)}};
+    char name[32];
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        if (!inputs[i].taken) continue;
+        snprintf(name, sizeof name, "%s.%d", inputs[i].name, chunk);
+        DRV_TRY(backend_write(p->held.b, 0, name, slot * bytes, bytes, inputs[i].from + at));
+    }
+    return DRV_OK;
+}
+
+// Of token t of a micro-batch on this rank: its row there, and its place in the whole row.
+static int64_t row_of_token(const batch *b, int64_t t, int64_t *in_row) {
+    const int64_t u = zigzag_chunk_tokens(&b->cut), leaf = ZIGZAG_HALVES * u;
+    *in_row = t % b->row_tokens;
+    if (!b->row) return t / b->row_tokens;
+    const int64_t run = t / leaf; // of the tokens of a row that a leaf has; rows follow each other
+    const int chunk = (int)(run / b->micro * ZIGZAG_HALVES + t % leaf / u);
+    *in_row = zigzag_chunk(&b->cut, b->place, chunk) * u + t % u;
+    return run % b->micro;
+}
+
+// Where the tokens of n rows are from, from `first` of the global batch on: to element `to`.
+static drv_status write_origin(const batch *b, programs *p, const char *name, int64_t to,
+        int64_t first, int64_t n_rows) {
+    enum { PIECE = 256 }; // tokens
+    const int64_t n = n_rows * b->row_tokens, first_row = b->rows_before + first;
+    for (int64_t at = 0; at < n; at += PIECE) {
+        const int64_t n_here = n - at < PIECE ? n - at : PIECE, bytes = 12 * n_here;
+        uint32_t words[3 * PIECE];
+        for (int64_t i = 0; i < n_here; i++) {
+            int64_t in_row;
+            const uint64_t row = (uint64_t)(first_row + row_of_token(b, at + i, &in_row));
+            words[3 * i] = (uint32_t)row;
+            words[3 * i + 1] = (uint32_t)(row >> 32);
+            words[3 * i + 2] = (uint32_t)in_row;
+        }
+        for (int rank = 0; rank < p->held.b->n_local_ranks; rank++)
+            DRV_TRY(backend_write(p->held.b, rank, name, 12 * (to + at), bytes, words));
+    }
+    return DRV_OK;
+}
+
+drv_status batch_write_origin(const batch *b, programs *p, int chunk, int slot, int64_t m) {
+    const int64_t n_rows = p->held.c->micro_batch_size;
+    char name[32];
+    snprintf(name, sizeof name, chunk < 0 ? "origin" : "origin.%d", chunk);
+    return write_origin(b, p, name, slot * n_rows * b->row_tokens, batch_index(b, m) * n_rows,
+            n_rows);
+}
+
+// That of its first row.
+static drv_status write_number(const batch *b, programs *p, const char *name, int64_t to,
+        int64_t index) {
+    const uint64_t row = (uint64_t)(b->rows_before + index * p->held.c->micro_batch_size);
+    const uint32_t words[] = {(uint32_t)row, (uint32_t)(row >> 32)};
+    for (int rank = 0; rank < p->held.b->n_local_ranks; rank++)
+        DRV_TRY(backend_write(p->held.b, rank, name, to * (int64_t)sizeof words, sizeof words,
+                words));
+    return DRV_OK;
+}
+
+drv_status batch_write_number(const batch *b, programs *p, int chunk, int slot, int64_t m) {
+    char name[32];
+    if (p->held.c->grad_dtype != PRECISION_BF16) return DRV_OK;
+    snprintf(name, sizeof name, chunk < 0 ? "number" : "number.%d", chunk);
+    return write_number(b, p, name, slot, batch_index(b, m));
+}
+
+drv_status batch_write_turn(programs *p, int chunk, int slot, int64_t m) {
+    const gradient_sums sums = p->layout.sums;
+    const bool turns = p->held.zero == 2;
+    const int32_t value = turns ? (int32_t)m : m + 1 == sums.micro_batches;
+    char name[32];
+    if (!turns && !sums.ranks) return DRV_OK;
+    const int n = snprintf(name, sizeof name, turns ? "turn" : "last");
+    if (chunk >= 0) snprintf(name + n, sizeof name - (size_t)n, ".%d", chunk);
+    for (int rank = 0; rank < p->held.b->n_local_ranks; rank++)
+        DRV_TRY(backend_write(p->held.b, rank, name, slot * (int64_t)sizeof value, sizeof value,
+                &value));
+    return DRV_OK;
+}
+
+static drv_status write_numbers(const batch *b, programs *p) {
+    const int64_t n = b->rows / p->held.c->micro_batch_size;
+    for (int64_t i = 0; i < n && p->held.c->grad_dtype == PRECISION_BF16; i++)
+        DRV_TRY(write_number(b, p, "step.number", i, batch_index(b, i)));
+    return DRV_OK;
+}
+
+drv_status batch_write_whole(const batch *b, programs *p) {
+    DRV_TRY(batch_write_rows(b, &p->held, "step.", 0, b->rows));
+    DRV_TRY(write_numbers(b, p));
+    if (p->held.c->lora.dropout == 0) return DRV_OK;
+    return write_origin(b, p, "step.origin", 0, batch_index(b, 0) * p->held.c->micro_batch_size,
+            b->rows);
+}
+
+// --- reading ahead
+batch_reader batch_reader_new(arena *a, rows *r, const run_config *cfg) {
+    const int64_t share = cfg->global_batch_size / cfg->data_ranks;
+    const run_layout layout = run_layout_of(cfg);
+    batch_reader reader = {.rows = r, .n_global = cfg->global_batch_size};
+    for (int i = 0; i < 2; i++) {
+        reader.batches[i] = batch_of_run(a, cfg, share);
+        reader.batches[i].every_micro = layout.every_micro;
+        reader.batches[i].first_micro = layout.first_micro;
+    }
+    return reader;
+}
+
+static drv_status fill_other(void *ctx) {
+    batch_reader *reader = ctx;
+    batch *b = &reader->batches[!reader->current];
+    batch_clear(b);
+    b->rows_before = rows_taken(reader->rows);
+    int64_t at = 0; // row of the global batch
+    while (b->filled < b->rows) {
+        const int64_t row = batch_index(b, b->filled / b->micro) * b->micro + b->filled % b->micro;
+        rows_skip(reader->rows, row - at);
+        DRV_TRY(batch_add_row(b, reader->rows));
+        at = row + 1;
+    }
+    rows_skip(reader->rows, reader->n_global - at);
+    b->rows_taken = rows_taken(reader->rows);
+    return DRV_OK;
+}
+
+drv_status batch_reader_next(batch_reader *reader, bool more, batch **out) {
+    if (!reader->started) task_start(&reader->task, fill_other, reader);
+    reader->started = false;
+    DRV_TRY(task_wait(&reader->task));
+    reader->current = !reader->current;
+    *out = &reader->batches[reader->current];
+    if (more) task_start(&reader->task, fill_other, reader);
+    reader->started = more;
+    return DRV_OK;
+}
+
+int64_t batch_reader_bytes(const run_config *cfg) {
+    enum { N_BATCHES = 2, N_ARRAYS = 3 }; // tokens, position, labels
+    const run_layout layout = run_layout_of(cfg);
+    const int64_t share = cfg->global_batch_size / cfg->data_ranks,
+                  whole = zigzag_leaves(&layout.zigzag) > 1 ? layout.zigzag.tokens
+                                                            : 0; // a row before it is cut
+    return N_BATCHES * N_ARRAYS * (int64_t)sizeof(int32_t) * (share * layout.row_tokens + whole);
+}
+
+void batch_reader_close(batch_reader *reader) {
+    if (task_wait(&reader->task) != DRV_OK) log_file_only("read ahead: %s", drv_message());
+    for (int i = 0; i < 2; i++)
+        str_free(&reader->batches[i].names);
+}

@@ -1,0 +1,39 @@
+// Rows of tokens, and their way into the inputs of programs.
+#pragma once
+#include "data/set/rows.h"
+#include "weights/held_model.h"
+
+// Rows of one global batch, those that a rank computes with, or of a micro-batch of an evaluation.
+typedef struct batch {
+    int64_t rows, row_tokens; // row_tokens: of a row, on this rank
+    zigzag cut;               // how ranks share a row
+    int place;                // of this rank in it
+    int64_t micro;            // rows of a micro-batch, whose leaves follow each other
+    int32_t *row;             // [3, cut.tokens] a whole row; NULL: rows are not cut
+    // Micro-batch m here is number first_micro + m every_micro of the global batch.
+    int64_t first_micro, every_micro;
+    int64_t filled;                      // rows that are there
+    int32_t *tokens, *position, *labels; // [rows, row_tokens]; label -1: nothing to predict
+    int64_t counted;                     // labels that count
+    int64_t rows_before, rows_taken;     // of the source: before the global batch, with it
+    str names;                           // which rows, for messages; str_free it
+} batch;
+
+// The rows to train on, or those of an evaluation (data.valid or the split). stride: 0: cut or
+// packed as those of training; else windows with all the context that a row holds (piece_windows).
+DRV_CHECKED drv_status batch_open_rows(arena *mem, const run_config *cfg, bool train,
+        int64_t stride, rows **out);
+
+batch batch_new(arena *a, int64_t n_rows, int64_t row_tokens);
+void batch_clear(batch *b);
+// DRV_E_IO, DRV_E_DATA: the data set is gone, shorter, or has a token beyond the vocabulary.
+DRV_CHECKED drv_status batch_add_row(batch *b, rows *r);
+// The same of a row that is there: of its tokens, positions and labels what this rank has.
+void batch_put_row(batch *b, const int32_t *tokens, const int32_t *position, const int32_t *labels);
+// Rows that predict nothing up to the last one.
+void batch_pad(batch *b);
+// The number of micro-batch m of this rank in the global batch.
+int64_t batch_index(const batch *b, int64_t m);
+// Writes rows [first, first + n) to the inputs of every local rank that begin with `prefix`.
+DRV_CHECKED drv_status batch_write_rows(const batch *b, held_model *p, const char *prefix,
+        int64_t first, int64_t n);

@@ -1,0 +1,87 @@
+// The programs and the parameters of a held model.
+#include "weights/held_model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "ir/rounding.h"
+#include "ir/shard.h"
+
+void held_add(arena *a, held_model *p, graph *g, executable **run, bool each_micro_batch) {
+    if (p->n_all == p->cap_all) {
+        const int cap = p->cap_all ? 2 * p->cap_all : 16;
+        built_program *list = ARENA_ARRAY(a, built_program, cap);
+        if (p->n_all) memcpy(list, p->all, sizeof *list * (size_t)p->n_all);
+        p->all = list;
+        p->cap_all = cap;
+    }
+    p->all[p->n_all++] = (built_program){g, NULL, run, each_micro_batch};
+}
+
+const built_program *held_find(const held_model *p, const char *name) {
+    for (int i = 0; i < p->n_all; i++)
+        if (strcmp(p->all[i].graph->name, name) == 0) return &p->all[i];
+    return NULL;
+}
+
+int64_t held_trained(const held_model *p) {
+    return p->lora.n ? lora_parameters(&p->lora, &p->c->model) : model_parameters(&p->c->model);
+}
+
+dtype held_state_type(const held_model *p, const char *name) {
+    for (int i = 0; i < p->n_all; i++) {
+        const tensor *t = graph_find(p->all[i].graph, name);
+        if (t) return t->dt;
+    }
+    DRV_ASSERT(false, "no program has \"%s\"", name);
+    return DT_F32;
+}
+
+held_shard held_shard_of(const held_model *p, const param *w) {
+    const int64_t n = param_elements(w);
+    const mesh m = run_mesh(p->c), update = mesh_of_update(&m);
+    const int ranks = update.size[AXIS_DATA], place = mesh_place_in_update(&m, (int)p->c->rank);
+    if (!p->zero) return (held_shard){0, n};
+    return (held_shard){shard_first(n, ranks, place), shard_count(n, ranks, place)};
+}
+
+// --- where rounding by chance draws
+// Which elements of the model a weight here is (ir/rounding.h).
+static void fill_place(const held_model *p, const param *w, uint32_t place[N_PLACE_WORDS]) {
+    const uint64_t seed = (uint64_t)p->c->seed;
+    place[PLACE_COLUMNS] = w->n_dims == 2 ? (uint32_t)w->dim[1] : 1;
+    place[PLACE_ALL_COLUMNS] = w->n_dims == 2 ? (uint32_t)w->all_columns : 1;
+    place[PLACE_FIRST_COLUMN] = w->n_dims == 2 ? (uint32_t)w->first_column : 0;
+    place[PLACE_FIRST] = (uint32_t)held_shard_of(p, w).first;
+    for (int k = 0; k < PLACE_MAX_PARTS; k++) {
+        uint32_t *words = place + PLACE_PARTS + k * PART_WORDS;
+        memset(words, 0, sizeof *words * PART_WORDS);
+        words[PART_ROW] = PLACE_NO_ROW;
+        if (k >= w->n_parts) continue;
+        const param_part *part = &w->part[k];
+        const rounding_keys update = rounding_keys_of(seed, RNG_UPDATE, part->hf_name),
+                            gradient = rounding_keys_of(seed, RNG_GRADIENT, part->hf_name);
+        words[PART_ROW] = (uint32_t)part->row;
+        words[PART_FIRST_ROW] = (uint32_t)part->first_row;
+        memcpy(words + PART_UPDATE, update.key, sizeof update.key);
+        memcpy(words + PART_GRADIENT, gradient.key, sizeof gradient.key);
+    }
+}
+
+// Of the weights of which a program asks for it.
+drv_status held_write_places(held_model *p) {
+    uint32_t place[N_PLACE_WORDS];
+    char name[256];
+    for (int i = 0; i < p->params.n; i++) {
+        const param *w = &p->params.p[i];
+        snprintf(name, sizeof name, "place.%s", w->name);
+        bool used = false;
+        for (int k = 0; k < p->n_all; k++)
+            used |= graph_find(p->all[k].graph, name) != NULL;
+        if (!used) continue;
+        fill_place(p, w, place);
+        for (int rank = 0; rank < p->b->n_local_ranks; rank++)
+            DRV_TRY(backend_write(p->b, rank, name, 0, sizeof place, place));
+    }
+    return DRV_OK;
+}

@@ -1,0 +1,55 @@
+// A model that a back end holds: its parameters, in which type they compute, with whom they are
+// shared, and the programs whose state they are. Training, generation and scoring each build the
+// programs that they need and read or write the values here.
+#pragma once
+#include "backend/backend.h"
+#include "config/config.h"
+#include "model/llama.h"
+#include "weights/run_layout.h"
+
+typedef struct built_program {
+    graph *graph;
+    plan *plan;
+    executable **run;      // where it is put when it is loaded
+    bool each_micro_batch; // of training; otherwise once a step, or apart from steps
+} built_program;
+
+typedef struct held_model {
+    const run_config *c;
+    backend *b;
+    comm *comm;    // with whom state is loaded; NULL: alone
+    lora_set lora; // of all layers; empty: without LoRA
+    param_list params;
+    dtype dt; // of compute
+    int zero; // what data ranks share (parallel.zero): masters and moments, sums of gradients
+    built_program *all; // every program of a run; none of one that is not trained
+    int n_all, cap_all;
+} held_model;
+
+// Notes a program that was built; `run` is set when it is loaded.
+void held_add(arena *a, held_model *p, graph *g, executable **run, bool each_micro_batch);
+// A noted program by its name; NULL: there is none.
+const built_program *held_find(const held_model *p, const char *name);
+
+// Numbers that are trained, of the whole model: with LoRA those of its branches.
+int64_t held_trained(const held_model *p);
+// The type of a state that some noted program has, as a master or a moment.
+dtype held_state_type(const held_model *p, const char *name);
+// Master name of a weight: "master.W" beside a bf16 weight; W itself in fp32, or without masters.
+const char *held_master(arena *a, const held_model *p, const param *w);
+// Which elements of a weight its masters and moments on this rank are of.
+typedef struct held_shard {
+    int64_t first, n;
+} held_shard;
+held_shard held_shard_of(const held_model *p, const param *w);
+
+// Writes fp32 values of part of a weight (elements from `first`) to the master, as far as this rank
+// has it, and the compute copy.
+DRV_CHECKED drv_status held_write_weight(held_model *p, int rank, const param *w, int64_t first,
+        int64_t n, const float *values);
+// Fresh weights as transformers makes them: normal with initializer_range, norms 1.
+DRV_CHECKED drv_status held_init_weights(held_model *p);
+// Fresh low-rank branches as PEFT makes them: A uniform, B zero. All other weights stay.
+DRV_CHECKED drv_status held_init_adapter(held_model *p);
+// Says to the programs that round by chance which part of each weight this rank has (ir/rounding.h).
+DRV_CHECKED drv_status held_write_places(held_model *p);

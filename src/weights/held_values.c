@@ -1,0 +1,142 @@
+// Values of weights: fp32 numbers into the master and the copy to compute with, and fresh ones.
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/parallel.h"
+#include "base/rng.h"
+#include "base/round.h"
+#include "weights/held_model.h"
+
+// The weight is a rounded copy of a master. What is frozen has no other value than that.
+static bool has_master(const held_model *p, const param *w) {
+    return w->trainable && param_dtype(w, p->dt) != dtype_acc(p->dt) && config_has_masters(p->c);
+}
+
+const char *held_master(arena *a, const held_model *p, const param *w) {
+    return has_master(p, w) ? arena_printf(a, "master.%s", w->name) : w->name;
+}
+
+// Those of elements [first, first + n) that this rank's master has.
+static drv_status write_master(held_model *p, int rank, const param *w, int64_t first, int64_t n,
+        const float *values) {
+    char master[256];
+    const held_shard shard = held_shard_of(p, w);
+    const int64_t from = first > shard.first ? first : shard.first,
+                  end = first + n < shard.first + shard.n ? first + n : shard.first + shard.n;
+    snprintf(master, sizeof master, "master.%s", w->name);
+    if (from >= end) return DRV_OK;
+    return backend_write(p->b, rank, master, 4 * (from - shard.first), 4 * (end - from),
+            values + (from - first));
+}
+
+// Elements: of a piece of a weight that a thread fills, and that are rounded at a time.
+enum { PIECE = 1 << 16, ROUNDED = 2048 };
+
+drv_status held_write_weight(held_model *p, int rank, const param *w, int64_t first, int64_t n,
+        const float *values) {
+    backend *b = p->b;
+    if (param_dtype(w, p->dt) == DT_F32)
+        return backend_write(b, rank, w->name, first * 4, n * 4, values);
+    if (has_master(p, w)) DRV_TRY(write_master(p, rank, w, first, n, values));
+    uint16_t rounded[ROUNDED];
+    for (int64_t i = 0; i < n; i += ROUNDED) {
+        const int64_t m = n - i < ROUNDED ? n - i : ROUNDED;
+        for (int64_t j = 0; j < m; j++)
+            rounded[j] = f32_to_bf16(values[i + j]);
+        DRV_TRY(backend_write(b, rank, w->name, (first + i) * 2, m * 2, rounded));
+    }
+    return DRV_OK;
+}
+
+typedef struct fill_call { // one part of a weight, filled by all threads
+    held_model *p;
+    int rank;
+    const param *w;
+    const param_part *part;
+    drv_status *status; // by piece
+} fill_call;
+
+static int64_t columns_of(const param *w) {
+    return w->n_dims == 2 ? w->dim[1] : 1;
+}
+
+static int64_t part_elements(const param *w, const param_part *part) {
+    return part->rows * columns_of(w);
+}
+
+// Element `first` of the Hugging Face parameter and those after it.
+static void draw(const fill_call *f, int64_t first, int64_t n, float *x) {
+    const run_config *cfg = f->p->c;
+    const rng_key key = {(uint64_t)cfg->seed, RNG_INIT, hash_name(f->part->hf_name)};
+    const double bound = f->w->n_dims == 2 ? 1 / sqrt((double)f->w->all_columns) : 0;
+    switch (f->w->init) {
+    case INIT_NORMAL:
+        rng_normal_fill(&key, (uint64_t)first, n, cfg->model.initializer_range, x);
+        return;
+    case INIT_UNIFORM:
+        for (int64_t j = 0; j < n; j++)
+            x[j] = (float)(bound * (2 * rng_uniform(&key, (uint64_t)(first + j)) - 1));
+        return;
+    case INIT_ONES:
+    case INIT_ZEROS:
+        for (int64_t j = 0; j < n; j++)
+            x[j] = f->w->init == INIT_ONES;
+    }
+}
+
+// Elements of this rank's part, row by row: the numbers are those of one rank.
+static void draw_part(const fill_call *f, int64_t first, int64_t n, float *x) {
+    const param *w = f->w;
+    const int64_t columns = columns_of(w), above = f->part->first_row;
+    if (columns == w->all_columns) {
+        draw(f, above * columns + first, n, x);
+        return;
+    }
+    for (int64_t i = 0; i < n;) {
+        const int64_t row = (first + i) / columns, column = (first + i) % columns;
+        const int64_t left = columns - column, m = left < n - i ? left : n - i;
+        draw(f, (above + row) * w->all_columns + w->first_column + column, m, x + i);
+        i += m;
+    }
+}
+
+static void fill_piece(void *arg, int64_t i, int thread) {
+    (void)thread;
+    const fill_call *f = arg;
+    const int64_t total = part_elements(f->w, f->part), first = i * PIECE,
+                  n = total - first < PIECE ? total - first : PIECE;
+    float *x = mem_alloc(sizeof *x * PIECE);
+    draw_part(f, first, n, x);
+    const int64_t above = f->part->row * (total / f->part->rows);
+    f->status[i] = held_write_weight(f->p, f->rank, f->w, above + first, n, x);
+    free(x);
+}
+
+static drv_status fill_part(held_model *p, int rank, const param *w, const param_part *part) {
+    const int64_t pieces = div_up(part_elements(w, part), PIECE);
+    fill_call f = {p, rank, w, part, mem_alloc(sizeof *f.status * (size_t)pieces)};
+    par_for(pieces, fill_piece, &f);
+    drv_status status = DRV_OK;
+    for (int64_t i = 0; i < pieces && status == DRV_OK; i++)
+        status = f.status[i];
+    free(f.status);
+    return status;
+}
+
+static drv_status init_weights(held_model *p, bool adapter_alone) {
+    for (int rank = 0; rank < p->b->n_local_ranks; rank++)
+        for (int i = 0; i < p->params.n; i++) {
+            const param *w = &p->params.p[i];
+            for (int k = 0; k < w->n_parts; k++)
+                if (w->is_adapter || !adapter_alone) DRV_TRY(fill_part(p, rank, w, &w->part[k]));
+        }
+    return DRV_OK;
+}
+
+drv_status held_init_weights(held_model *p) {
+    return init_weights(p, false);
+}
+
+drv_status held_init_adapter(held_model *p) {
+    return init_weights(p, true);
+}

@@ -1,0 +1,135 @@
+// The base of an adapter: its weights read and hashed, held against what an adapter says of it.
+#include "weights/lora_base.h"
+
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/file.h"
+#include "ckpt/adapter.h"
+#include "weights/state.h"
+
+typedef struct hashing { // a sink before another one
+    const ckpt_sink *next;
+    XXH3_state_t *state;
+    json_t *hashes;
+} hashing;
+
+static drv_status hash_values(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece,
+        int64_t first, int64_t n, const float *values) {
+    hashing *h = ctx;
+    if (first == 0) XXH3_128bits_reset(h->state);
+    XXH3_128bits_update(h->state, values, sizeof *values * (size_t)n);
+    if (first + n == st_entry_elements(&t->entry)) {
+        char hex[33];
+        const XXH128_hash_t hash = XXH3_128bits_digest(h->state);
+        snprintf(hex, sizeof hex, "%016llx%016llx", (unsigned long long)hash.high64,
+                (unsigned long long)hash.low64);
+        json_object_set_new(h->hashes, t->entry.name, json_string(hex));
+    }
+    return h->next->write(h->next->ctx, t, piece, first, n, values);
+}
+
+drv_status lora_load_hashed(held_model *p, const char *folder, const ckpt_sink *next,
+        json_t **hashes) {
+    hashing h = {next, XXH3_createState(), json_object()};
+    const ckpt_sink sink = {.write = hash_values, .ctx = &h};
+    drv_status status = state_load_model(p, folder, &sink);
+    XXH3_freeState(h.state);
+    if (status == DRV_OK)
+        *hashes = h.hashes;
+    else
+        json_decref(h.hashes);
+    return status;
+}
+
+// --- together
+// Of several ranks none has all of a tensor: each reads and hashes some of them whole.
+enum { HASH_CHARS = 33 }; // with its zero
+
+typedef struct shared_hashes {
+    model_source base;
+    const ckpt_tensor *list; // of the model, on all ranks alike
+    int n, ranks;
+    char (*hash)[HASH_CHARS]; // by tensor
+} shared_hashes;
+
+static int64_t first_of_rank(const shared_hashes *s, int rank) {
+    return (int64_t)s->n * rank / s->ranks;
+}
+
+static drv_status hash_some(const shared_hashes *s, int rank) {
+    for (int64_t i = first_of_rank(s, rank); i < first_of_rank(s, rank + 1); i++) {
+        const source_tensor *t = model_source_find(&s->base, s->list[i].entry.name);
+        if (t) DRV_TRY(source_hash_f32(&s->base, t, s->hash[i])); // else said while it is read
+    }
+    return DRV_OK;
+}
+
+static drv_status exchange_hashes(arena *a, const shared_hashes *s, comm *c) {
+    int64_t *bytes = ARENA_ARRAY(a, int64_t, s->ranks);
+    for (int r = 0; r < s->ranks; r++)
+        bytes[r] = HASH_CHARS * (first_of_rank(s, r + 1) - first_of_rank(s, r));
+    return comm_all_gather(comm_world(c), s->hash + first_of_rank(s, comm_rank(c)), 0, bytes,
+            s->hash);
+}
+
+static drv_status hash_together(held_model *p, const ckpt_ranks *ranks, const char *folder,
+        json_t **hashes) {
+    arena *a = arena_new("hashes of the base");
+    shared_hashes s = {.ranks = ckpt_size(ranks)};
+    s.list = state_model(a, p, true, &s.n);
+    s.hash = arena_alloc(a, (size_t)s.n * HASH_CHARS);
+    drv_status status = model_source_open(a, folder, &s.base);
+    if (status == DRV_OK) status = hash_some(&s, ckpt_rank(ranks));
+    model_source_close(&s.base);
+    status = ckpt_agree(ranks, status);
+    if (status == DRV_OK) status = exchange_hashes(a, &s, ranks->comm);
+    *hashes = json_object();
+    for (int i = 0; i < s.n && status == DRV_OK; i++)
+        json_object_set_new(*hashes, s.list[i].entry.name, json_string(s.hash[i]));
+    if (status != DRV_OK) json_decref(*hashes);
+    arena_free(a);
+    return status;
+}
+
+drv_status lora_load_base(held_model *p, const char *folder, json_t **hashes) {
+    const ckpt_sink sink = state_weight_sink(p);
+    ckpt_ranks ranks;
+    if (!state_ranks(p, &ranks)) return lora_load_hashed(p, folder, &sink, hashes);
+    DRV_TRY(state_load_model(p, folder, &sink));
+    return hash_together(p, &ranks, folder, hashes);
+}
+
+static drv_status compare_hashes(const char *path, const char *base, const json_t *expected,
+        const json_t *hashes) {
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)expected, name, value) {
+        const char *want = json_string_value(value),
+                   *got = json_string_value(json_object_get(hashes, name));
+        if (want && got && strcmp(want, got) == 0) continue;
+        return drv_fail(DRV_E_DATA,
+                "%s: tensor \"%.120s\" of base \"%s\" has hash %s, expected %s: the adapter belongs to another base",
+                path, name, base, got ? got : "(it is missing)", want ? want : "text");
+    }
+    if (json_object_size(expected) == json_object_size(hashes)) return DRV_OK;
+    return drv_fail(DRV_E_DATA, "%s: %zu tensors, but base \"%s\" has %zu", path,
+            json_object_size(expected), base, json_object_size(hashes));
+}
+
+drv_status lora_check_base(const char *folder, const char *base, const json_t *hashes) {
+    arena *a = arena_new("base.json");
+    const char *path = path_join(a, folder, "base.json");
+    json_t *o = NULL;
+    drv_status status = DRV_OK;
+    if (file_exists(path)) {
+        status = json_read_file(path, &o);
+        if (status == DRV_OK && !json_is_object(json_object_get(o, "tensors")))
+            status = drv_fail(DRV_E_DATA, "%s: no \"tensors\", expected the hash of each", path);
+        if (status == DRV_OK)
+            status = compare_hashes(path, base, json_object_get(o, "tensors"), hashes);
+        json_decref(o);
+    }
+    arena_free(a);
+    return status;
+}

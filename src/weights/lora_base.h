@@ -1,0 +1,19 @@
+// The base that low-rank branches belong to. A checkpoint of a LoRA run names it
+// (adapter_config.json) and knows it by a hash of each of its tensors:
+//
+//   base.json          folder, and XXH3-128 of the fp32 values of each tensor: whatever the format
+//   base_config.json   the config.json of the base
+#pragma once
+#include "base/json.h"
+#include "ckpt/ckpt.h"
+#include "weights/held_model.h"
+
+// Base weights of a run from `folder`; *hashes by tensor, the caller owns it. Ranks read and hash
+// it together.
+DRV_CHECKED drv_status lora_load_base(held_model *p, const char *folder, json_t **hashes);
+// The same by this rank alone, to any sink.
+DRV_CHECKED drv_status lora_load_hashed(held_model *p, const char *folder, const ckpt_sink *next,
+        json_t **hashes);
+// The base has the tensors that base.json of an adapter's folder lists. DRV_E_DATA names the first
+// that differs. A folder without base.json (PEFT's own) fits any base of the right shapes.
+DRV_CHECKED drv_status lora_check_base(const char *folder, const char *base, const json_t *hashes);

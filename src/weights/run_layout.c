@@ -1,0 +1,72 @@
+// From a config to what each rank does in a step.
+#include "weights/run_layout.h"
+
+#include <string.h>
+
+mesh run_mesh(const run_config *cfg) {
+    return (mesh){{(int)cfg->pipeline_parallel, (int)cfg->data_ranks, (int)cfg->context_parallel,
+            (int)cfg->tensor_parallel}};
+}
+
+// Ranks along which the optimizer is shared and gradients are summed.
+static int update_ranks(const run_config *cfg) {
+    return (int)(cfg->data_ranks * cfg->context_parallel);
+}
+
+// What data ranks share of the sums of gradients while they are made.
+static gradient_shards shards_of(const run_config *cfg, const run_layout *l) {
+    if (l->zero < 2) return (gradient_shards){0};
+    return (gradient_shards){.ranks = update_ranks(cfg),
+            .data_ranks = (int)cfg->data_ranks,
+            .lanes = l->zigzag.lanes,
+            .micro_batches = l->all_micro_batches,
+            .in_lane = l->in_lane};
+}
+
+// A sum that lanes or leaves of the row are joined to later is not complete by then.
+static gradient_sums sums_of(const run_config *cfg, const run_layout *l) {
+    if (l->zero == 2 || l->lanes_here > 1 || l->zigzag.lanes > 1) return (gradient_sums){0};
+    return (gradient_sums){.ranks = update_ranks(cfg),
+            .data_ranks = (int)cfg->data_ranks,
+            .micro_batches = (int)l->micro_batches,
+            .whole = l->zero == 0};
+}
+
+run_layout run_layout_of(const run_config *cfg) {
+    const bool shares = update_ranks(cfg) > 1;
+    const int64_t all = cfg->global_batch_size / cfg->micro_batch_size;
+    run_layout l = {.mesh = run_mesh(cfg),
+            .zigzag = {(int)cfg->context_parallel,
+                    (int)(cfg->n_context_leaves / cfg->context_parallel), cfg->sequence_length},
+            .row_tokens = cfg->sequence_length / cfg->context_parallel,
+            .addends = (int)(cfg->micro_batch_size / config_addend_rows(cfg)),
+            .all_micro_batches = all,
+            .micro_batches = all / cfg->data_ranks,
+            .in_lane = all / cfg->n_lanes,
+            .zero = shares ? (int)cfg->zero : 0};
+    const int place = mesh_place(&l.mesh, (int)cfg->rank, AXIS_DATA);
+    const bool beside = shares && cfg->overlap && config_backend(cfg)->sends_beside;
+    l.lanes_here = l.zero == 2 ? 1 : cfg->n_lanes / cfg->data_ranks;
+    l.every_micro = l.zero == 2 ? cfg->data_ranks : 1;
+    l.first_micro = l.zero == 2 ? place : place * l.micro_batches;
+    l.gathers_beside = beside && l.zero > 0;
+    l.shards = shards_of(cfg, &l);
+    if (beside) l.sums = sums_of(cfg, &l);
+    return l;
+}
+
+// What cannot be shared (docs/adr/0021).
+drv_status run_layout_check(const run_config *cfg) {
+    if (run_layout_of(cfg).zero < 2) return DRV_OK;
+    if (!config_backend(cfg)->orders_sums)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"parallel.zero\" is 2, which backend %s does not have, since its "
+                "collectives add in an order of their own; expected 0 or 1",
+                config_where(cfg, "parallel.zero"), cfg->backend);
+    if (cfg->grad_dtype == PRECISION_BF16)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"parallel.zero\" is 2, which keeps sums of gradients in fp32, but "
+                "training.grad_dtype is bf16; expected zero 0 or 1, or grad_dtype fp32",
+                config_where(cfg, "parallel.zero"));
+    return DRV_OK;
+}

@@ -1,0 +1,243 @@
+// Which state tensors make up a checkpoint, and how they come back from one.
+#include "weights/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/pieces.h"
+
+const ckpt_ranks *state_ranks(const held_model *p, ckpt_ranks *out) {
+    *out = (ckpt_ranks){.comm = p->comm, .mesh = run_mesh(p->c)};
+    return p->comm && comm_size(p->comm) > 1 ? out : NULL;
+}
+
+static bool is_model(const param *w) {
+    return !w->is_adapter;
+}
+static bool is_adapter(const param *w) {
+    return w->is_adapter;
+}
+static bool is_trained(const param *w) {
+    return w->trainable;
+}
+
+// What this rank has of a part of a weight: elements [first, first + n) of its own part of the
+// whole weight, which lie at the beginning of `source`. Offsets are those of fp32 values, whatever
+// the source keeps them in (state_read_f32).
+static ckpt_tensor tensor_of(const param *w, const param_part *part, const char *name, st_type type,
+        const char *source, int64_t first, int64_t n, unsigned replicated, bool at_ends) {
+    const int64_t columns = w->n_dims == 2 ? w->dim[1] : 1, begin = part->row * columns,
+                  end = begin + part->rows * columns;
+    const int64_t from = first > begin ? first : begin, to = first + n < end ? first + n : end;
+    ckpt_tensor t = {.entry = {name, w->n_dims,
+                             {part->all_rows, w->n_dims == 2 ? w->all_columns : 0}, type}};
+    if (from < to) t.n_pieces = pieces_of_run(from - begin, to - from, columns, t.piece);
+    int64_t offset = 4 * (from - first);
+    for (int k = 0; k < t.n_pieces; k++) {
+        ckpt_piece *p = &t.piece[k];
+        p->row += part->first_row;
+        p->column += w->n_dims == 2 ? w->first_column : 0;
+        p->source = source;
+        p->offset = offset;
+        p->replicated = replicated;
+        p->at_ends = at_ends;
+        offset += 4 * p->rows * p->columns;
+    }
+    return t;
+}
+
+// The first and the last stage have it.
+static bool is_tied_table(const held_model *p, const param *w) {
+    return w->is_copy || (p->c->model.tie_word_embeddings && w == p->params.embedding);
+}
+
+// The axes along which ranks have the same of it.
+static unsigned replicated(const held_model *p, const param *w, bool sharded) {
+    unsigned axes = 0;
+    if (w->split == SPLIT_NONE) axes |= 1u << AXIS_TENSOR;
+    if (!sharded) axes |= 1u << AXIS_DATA | 1u << AXIS_CONTEXT;
+    if (p->params.layout.mesh.size[AXIS_PIPELINE] == 1 || is_tied_table(p, w))
+        axes |= 1u << AXIS_PIPELINE;
+    return axes;
+}
+
+// All ranks name the same tensors, those of other stages without pieces.
+static param_list all_params(arena *a, const held_model *p) {
+    if (p->params.layout.mesh.size[AXIS_PIPELINE] <= 1) return p->params;
+    const model_layout all = layout_all_layers(&p->params.layout);
+    return llama_params(a, &all, &p->lora);
+}
+
+// What a run keeps a moment or the value of a weight in, on whatever rank it is.
+static st_type type_of(const param *w, const held_model *p, bool is_moment) {
+    const run_config *cfg = p->c;
+    const bool bf16 = is_moment ? cfg->state_dtype == PRECISION_BF16
+                                : w->trainable && param_dtype(w, p->dt) == DT_BF16 &&
+                                          !config_has_masters(cfg);
+    return bf16 ? ST_BF16 : ST_F32;
+}
+
+// All parts of the parameters that are `wanted`; `source` is where their values are.
+static ckpt_tensor *add_tensors(arena *mem, const held_model *built,
+        bool (*wanted)(const param *weight), const char *hf_prefix, const char *source_prefix,
+        bool to_load, ckpt_tensor *tensors, int *n_tensors) {
+    const param_list model = all_params(mem, built);
+    for (int i = 0; i < model.n; i++) {
+        const param *named = &model.p[i],
+                    *weight = param_of_part(&built->params, named->part[0].hf_name);
+        if (!wanted(named)) continue;
+        if (!weight) { // of another stage
+            for (int k = 0; k < named->n_parts; k++)
+                tensors[(*n_tensors)++] = tensor_of(named, &named->part[k],
+                        arena_printf(mem, "%s%s", hf_prefix, named->part[k].hf_name),
+                        type_of(named, built, source_prefix != NULL), "", 0, 0, 0, false);
+            continue;
+        }
+        const char *source = source_prefix ? arena_printf(mem, "%s%s", source_prefix, weight->name)
+                                           : held_master(mem, built, weight);
+        // A weight that computes is whole on each data rank; what the optimizer has need not be.
+        const bool sharded = built->zero && strcmp(source, weight->name) != 0 && !to_load;
+        const held_shard shard =
+                sharded ? held_shard_of(built, weight) : (held_shard){0, param_elements(weight)};
+        for (int k = 0; k < weight->n_parts; k++)
+            tensors[(*n_tensors)++] = tensor_of(weight, &weight->part[k],
+                    arena_printf(mem, "%s%s", hf_prefix, weight->part[k].hf_name),
+                    type_of(named, built, source_prefix != NULL), source, shard.first, shard.n,
+                    replicated(built, weight, sharded), is_tied_table(built, weight));
+    }
+    return tensors;
+}
+
+// Parts of all weights of all layers: six of the model, an A of up to three for each of four inputs
+// and a B for each of seven projections; and of what lies outside the layers.
+static int64_t max_parts(const held_model *p) {
+    return (3 * 6 + 3 * 4 + 7) * p->c->model.num_hidden_layers + 3;
+}
+
+ckpt_tensor *state_model(arena *a, const held_model *p, bool to_load, int *n) {
+    ckpt_tensor *t = ARENA_ARRAY(a, ckpt_tensor, max_parts(p));
+    *n = 0;
+    return add_tensors(a, p, is_model, "", NULL, to_load, t, n);
+}
+
+ckpt_tensor *state_adapter(arena *a, const held_model *p, bool to_load, int *n) {
+    ckpt_tensor *t = ARENA_ARRAY(a, ckpt_tensor, max_parts(p));
+    *n = 0;
+    return add_tensors(a, p, is_adapter, "", NULL, to_load, t, n);
+}
+
+ckpt_tensor *state_optimizer(arena *a, const held_model *p, int *n) {
+    ckpt_tensor *t = ARENA_ARRAY(a, ckpt_tensor, 2 * max_parts(p));
+    *n = 0;
+    add_tensors(a, p, is_trained, "exp_avg.", "adam_m.", false, t, n);
+    return add_tensors(a, p, is_trained, "exp_avg_sq.", "adam_v.", false, t, n);
+}
+
+ckpt_tensor *state_gradients(arena *a, const held_model *p, int *n) {
+    ckpt_tensor *t = ARENA_ARRAY(a, ckpt_tensor, max_parts(p));
+    *n = 0;
+    return add_tensors(a, p, is_trained, "", "gradient.", false, t, n);
+}
+
+static drv_status put_weight(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece,
+        int64_t first, int64_t n, const float *values) {
+    held_model *p = ctx;
+    const param *w = param_of_part(&p->params, t->entry.name);
+    for (int rank = 0; rank < p->b->n_local_ranks; rank++)
+        DRV_TRY(held_write_weight(p, rank, w, piece->offset / 4 + first, n, values));
+    return DRV_OK;
+}
+
+static drv_status put_compute(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece,
+        int64_t first, int64_t n, const float *values) {
+    held_model *p = ctx;
+    const param *w = param_of_part(&p->params, t->entry.name);
+    const bool bf16 = param_dtype(w, p->dt) == DT_BF16;
+    const int64_t element = piece->offset / 4 + first;
+    uint16_t *rounded = mem_alloc(sizeof *rounded * (size_t)n);
+    for (int64_t i = 0; i < n && bf16; i++)
+        rounded[i] = f32_to_bf16(values[i]);
+    drv_status s = bf16 ? backend_write(p->b, 0, w->name, 2 * element, 2 * n, rounded)
+                        : backend_write(p->b, 0, w->name, 4 * element, 4 * n, values);
+    free(rounded);
+    return s;
+}
+
+static drv_status put_moment(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece,
+        int64_t first, int64_t n, const float *values) {
+    held_model *p = ctx;
+    for (int64_t i = 0; i < n && str_starts(t->entry.name, "exp_avg_sq."); i++)
+        if (values[i] < 0)
+            return drv_fail(DRV_E_DATA, "\"%s\" is %g in row %lld, expected no negative number",
+                    t->entry.name, (double)values[i],
+                    (long long)(piece->row + (first + i) / piece->columns));
+    const bool bf16 = held_state_type(p, piece->source) == DT_BF16;
+    const int64_t element = piece->offset / 4 + first;
+    uint16_t *rounded = mem_alloc(sizeof *rounded * (size_t)n);
+    for (int64_t i = 0; i < n && bf16; i++)
+        rounded[i] = f32_to_bf16(values[i]);
+    drv_status status = DRV_OK;
+    for (int rank = 0; rank < p->b->n_local_ranks && status == DRV_OK; rank++)
+        status = bf16 ? backend_write(p->b, rank, piece->source, 2 * element, 2 * n, rounded)
+                      : backend_write(p->b, rank, piece->source, 4 * element, 4 * n, values);
+    free(rounded);
+    return status;
+}
+
+drv_status state_read_f32(void *ctx, const char *source, int64_t offset, int64_t bytes, void *dst) {
+    const held_model *p = ctx;
+    if (held_state_type(p, source) != DT_BF16)
+        return backend_read(p->b, 0, source, offset, bytes, dst);
+    float *values = dst;
+    uint16_t *stored = (uint16_t *)dst + bytes / 4; // the upper half, widened from below
+    DRV_TRY(backend_read(p->b, 0, source, offset / 2, bytes / 2, stored));
+    for (int64_t i = 0; i < bytes / 4; i++) {
+        const float value = bf16_to_f32(stored[i]);
+        memcpy(&values[i], &value, sizeof value);
+    }
+    return DRV_OK;
+}
+
+ckpt_sink state_weight_sink(held_model *p) {
+    return (ckpt_sink){put_weight, p, .exact = false};
+}
+
+ckpt_sink state_compute_sink(held_model *p) {
+    return (ckpt_sink){put_compute, p, .exact = false};
+}
+
+drv_status state_load_model(held_model *p, const char *folder, const ckpt_sink *sink) {
+    arena *a = arena_new("load weights");
+    int n;
+    ckpt_tensor *t = state_model(a, p, true, &n);
+    ckpt_ranks ranks;
+    drv_status s = ckpt_fill(state_ranks(p, &ranks), folder, "model", t, n, sink);
+    arena_free(a);
+    return s;
+}
+
+drv_status state_load_weights(held_model *p, const char *folder) {
+    const ckpt_sink sink = state_weight_sink(p);
+    return state_load_model(p, folder, &sink);
+}
+
+drv_status state_load_eval_weights(held_model *p, const char *folder) {
+    const ckpt_sink sink = state_compute_sink(p);
+    return state_load_model(p, folder, &sink);
+}
+
+drv_status state_load_moments(held_model *p, const char *folder) {
+    arena *a = arena_new("load moments");
+    int n;
+    ckpt_tensor *list = state_optimizer(a, p, &n);
+    ckpt_ranks ranks;
+    drv_status status = ckpt_fill(state_ranks(p, &ranks), folder, "optimizer", list, n,
+            &(ckpt_sink){put_moment, p, .exact = true, .takes_bf16 = true});
+    arena_free(a);
+    return status;
+}
+
+drv_status state_load(held_model *p, const char *folder) {
+    DRV_TRY(state_load_model(p, folder, &(ckpt_sink){put_weight, p, .exact = true}));
+    return state_load_moments(p, folder);
+}

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -130,7 +131,8 @@ drv_status node_measure(arena *a, int rank, const char *dir, double seconds, nod
     for (int i = 0; i < N_NODE_FIGURES; i++)
         out->value[i] = (double)NAN;
     gethostname(host, sizeof host - 1);
-    snprintf(out->host, sizeof out->host, "%s", host);
+    const char *by_slurm = getenv("SLURMD_NODENAME"); // what its --exclude takes
+    snprintf(out->host, sizeof out->host, "%s", by_slurm && *by_slurm ? by_slurm : host);
     snprintf(out->version, sizeof out->version, "%s %s", drover_number(), drover_commit());
     DRV_TRY(measure_gemm(a, GEMM_SHARE * seconds, &out->value[NODE_GEMM]));
     measure_memory(MEMORY_SHARE * seconds, &out->value[NODE_MEMORY]);

@@ -110,6 +110,25 @@ node 1x 2 --set run_dir=known
 ended "the right secret" 0 0 1x
 unset DROVER_JOB_SECRET_FILE
 expect 2 "DROVER_JOB_SECRET_FILE" "$drover" launch node run.yaml --nodes 2 --node-rank 0 --master 10.0.0.1:2000
+DROVER_JOB_SECRET_FILE=secret expect 75 "the name is not known" "$drover" launch node run.yaml --nodes 2 --node-rank 1 \
+    --master no-such-host.invalid:2000 --wait 2
+says "waiting for node 0 at no-such-host.invalid:2000"
+
+# --- two versions of the program, as launch node and as ranks of mpirun
+mkdir other-version
+cp "$(dirname "$drover")"/drover_mpi.so other-version
+sed -E 's/drover ([0-9.]+) \(commit ./drover \1 (commit X/g' "$drover" >other-version/drover && chmod +x other-version/drover
+port=$(free_port)
+node 0 2 --set run_dir=versions
+wait_for test -e /tmp/drover-"$(id -u)"-$port.secret
+expect 2 "(commit X" timeout -s KILL $LIMIT other-version/drover launch node run.yaml --nodes 2 --node-rank 1 --master 127.0.0.1:$port
+says "node 0 has drover"
+kill -TERM "$(launcher 0)"
+ended "another version does not come in" 3 0
+expect 2 "expected the same program on all hosts" mpirun --oversubscribe -n 1 "$drover" train run.yaml --set run_dir=versions : \
+    -n 1 other-version/drover train run.yaml --set run_dir=versions
+check "two versions of ranks: one of them says it" [ "$(grep -c "^drover: rank 1" out)" = 1 ]
+check "two versions: nothing was trained" [ ! -e versions/metrics.jsonl ]
 
 port=$(free_port)
 node 0 2 --set run_dir=taken
@@ -139,6 +158,12 @@ ended "TERM at node 2" 3 0 1 2
 told 0 "stopped by SIGTERM"
 check "TERM: a step is saved" [ -n "$(ls term/checkpoints)" ]
 starts killed
+kill -STOP "$(launcher 1)" # a while without a word harms nobody
+stopped=$(rank_of 2)
+kill -STOP "$stopped"
+wait_for grep -q "rank 2 (.*holds up the others" node-0.out
+kill -CONT "$stopped" "$(launcher 1)"
+wait_for grep -q "rank 2 continues" node-0.out
 kill -KILL "$(rank_of 1)"
 ended "a rank that is killed" 75 0 1 2
 export DROVER_RETRY_STATUS=175

@@ -127,7 +127,7 @@ static int listen_here(struct sockaddr_in *at) {
     *at = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
     assert_int_equal(bind(fd, (struct sockaddr *)at, n), 0);
-    assert_int_equal(listen(fd, MAX_CALLERS), 0);
+    assert_int_equal(listen(fd, 4 * MAX_CALLERS), 0);
     assert_int_equal(getsockname(fd, (struct sockaddr *)at, &n), 0);
     return fd;
 }
@@ -172,10 +172,39 @@ static void strangers_hold_up_nobody(void **state) {
     close(fd), close(known.fd), close(port);
 }
 
+// Whoever has given its proof is heard, whatever number has come after it.
+static void a_flood_pushes_out_nobody_unheard(void **state) {
+    (void)state;
+    enum { FLOOD = 2 * MAX_CALLERS };
+    int strangers[FLOOD];
+    job_secret secret;
+    struct sockaddr_in at;
+    OK(secret_make(&secret));
+    const int port = listen_here(&at), known_fd = call(&at);
+    reception *callers = reception_open(port, &secret, "one");
+    handshake known;
+    handshake_begin(&known, known_fd, true, &secret, "one", LONGEST_S);
+    assert_int_equal(reception_serve(callers, NULL), -1);
+    struct pollfd p = {known_fd, POLLIN, 0};
+    assert_int_equal(poll(&p, 1, LONGEST_S * 1000), 1);
+    handshake_go_on(&known); // its proof is on its way
+    for (int i = 0; i < FLOOD; i++)
+        strangers[i] = call(&at);
+    int fd = -1;
+    for (int i = 0; i < 4 && fd < 0; i++)
+        fd = reception_serve(callers, NULL);
+    assert_true(fd >= 0);
+    reception_close(callers);
+    for (int i = 0; i < FLOOD; i++)
+        close(strangers[i]);
+    close(fd), close(known_fd), close(port);
+}
+
 int main(void) {
     alarm(5 * LONGEST_S);
     const struct CMUnitTest tests[] = {cmocka_unit_test(published_vectors),
             cmocka_unit_test(both_must_know_it), cmocka_unit_test(nothing_holds_twice),
-            cmocka_unit_test(who_is_slow_is_refused), cmocka_unit_test(strangers_hold_up_nobody)};
+            cmocka_unit_test(who_is_slow_is_refused), cmocka_unit_test(strangers_hold_up_nobody),
+            cmocka_unit_test(a_flood_pushes_out_nobody_unheard)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

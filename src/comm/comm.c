@@ -2,6 +2,7 @@
 // alone has no transport: no collective of a group of one sends anything.
 #include "comm/comm_internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "base/version.h"
 
 static double or_default(double given, double otherwise) {
     return given > 0 ? given : otherwise;
@@ -36,11 +38,25 @@ comm *comm_new(arena *a, const comm_transport *v, void *state, int rank, int siz
     return c;
 }
 
+// Another version may count, name or send something else. All ranks see it, and one says it.
+static drv_status check_versions(const comm *c) {
+    for (int i = 1; i < c->size; i++) {
+        if (strcmp(c->info[i].version, c->info[0].version) == 0) continue;
+        if (c->rank > 0) return drv_fail(DRV_E_USAGE, "%s", "");
+        return drv_fail(DRV_E_USAGE,
+                "rank %d (%s) is %s, rank 0 (%s) is %s; expected the same program on all hosts", i,
+                c->info[i].host, c->info[i].version, c->info[0].host, c->info[0].version);
+    }
+    return DRV_OK;
+}
+
 drv_status comm_meet(comm *c) {
     rank_info *mine = &c->info[c->rank];
     if (gethostname(mine->host, sizeof mine->host - 1) != 0) memcpy(mine->host, "?", 2);
+    snprintf(mine->version, sizeof mine->version, "%s", drover_version());
     mine->pid = (int32_t)getpid();
-    return comm_all_gather(c->world, mine, sizeof *mine, NULL, c->info);
+    DRV_TRY(comm_all_gather(c->world, mine, sizeof *mine, NULL, c->info));
+    return check_versions(c);
 }
 
 static void free_comm(comm *c) {

@@ -46,8 +46,9 @@ typedef struct rank_status {
     rank_figures figures;
 } rank_status;
 
-typedef struct rank_info { // of any rank, known to all
+typedef struct rank_info { // of any rank, known to all; the same in all versions of drover
     char host[64];
+    char version[96]; // drover_version
     int32_t pid;
 } rank_info;
 

@@ -14,6 +14,8 @@
 
 // A caller answers within a round trip; a busy machine may take seconds to let it run.
 #define CALLER_S 10.0
+// Callers taken before the others are heard again: a flood gives each that many rounds.
+enum { AT_ONCE = MAX_CALLERS / 8 };
 
 drv_status secret_make(job_secret *out) {
     if (getrandom(out->bytes, sizeof out->bytes, 0) == sizeof out->bytes) return DRV_OK;
@@ -142,7 +144,7 @@ static void drop(reception *r, int i) {
 }
 
 static void take_callers(reception *r) {
-    for (int taken = 0; taken < MAX_CALLERS; taken++) {
+    for (int taken = 0; taken < AT_ONCE; taken++) {
         const int fd = accept4(r->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0) return;
         if (r->n == MAX_CALLERS) drop(r, 0);
@@ -150,8 +152,9 @@ static void take_callers(reception *r) {
     }
 }
 
+// Those that are there before those that come: their word may be here already, and a flood of
+// others would push them out unheard.
 int reception_serve(reception *r, handshake *proven) {
-    take_callers(r);
     for (int i = 0; i < r->n;) {
         const handshake_state state = handshake_go_on(&r->callers[i]);
         const int fd = r->callers[i].fd;
@@ -165,6 +168,7 @@ int reception_serve(reception *r, handshake *proven) {
         else
             i++;
     }
+    take_callers(r);
     return -1;
 }
 

@@ -9,6 +9,7 @@
 
 #include "launch/control.h"
 #include "launch/launch.h"
+#include "launch/local_job.h"
 #include "launch/outcome.h"
 
 static drv_status connect_to_launcher(int *out) {
@@ -33,6 +34,7 @@ drv_status launch_agent(const char *const *words, int n_words) {
     control line;
     control_message m;
     int fd = -1, ended = -1;
+    local_job_hold_signals();
     DRV_TRY(connect_to_launcher(&fd));
     control_open(&line, fd, true, &none);
     control_send(&line, CONTROL_COMMAND, words, n_words);

@@ -17,15 +17,23 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/memory_limit.h"
 #include "base/str.h"
 
 static const int passed_on[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
 enum { N_PASSED_ON = sizeof passed_on / sizeof *passed_on };
 
-#define HARDER_S 10.0 // mpirun and its daemons end ranks within seconds when they are asked to
-#define REAP_S   5.0
+#define REAP_S 5.0
 
 // --- opening
+void local_job_hold_signals(void) {
+    sigset_t set;
+    sigemptyset(&set);
+    for (int i = 0; i < N_PASSED_ON; i++)
+        sigaddset(&set, passed_on[i]);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
 static void listen_to_signals(local_job *self) {
     sigset_t set;
     struct sigaction old;
@@ -95,7 +103,7 @@ static _Noreturn void become(const char *const *argv, const char *const *variabl
     sigset_t none;
     sigemptyset(&none);
     setsid();
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1); // it was gone before that
     const int nothing = open("/dev/null", O_RDONLY);
     if (nothing >= 0) dup2(nothing, 0);
@@ -111,6 +119,7 @@ static _Noreturn void become(const char *const *argv, const char *const *variabl
     signal(SIGPIPE, SIG_DFL);
     signal(SIGXFSZ, SIG_DFL);
     sigprocmask(SIG_SETMASK, &none, NULL);
+    local_job_hold_signals();
     execvp(argv[0], (char *const *)(uintptr_t)argv);
     fprintf(stderr, "drover: could not run \"%s\": %s; expected Open MPI\n", argv[0],
             strerror(errno));
@@ -118,6 +127,7 @@ static _Noreturn void become(const char *const *argv, const char *const *variabl
 }
 
 drv_status local_job_start(local_job *self, const char *const *argv, const char *const *variables) {
+    self->kills_before = memory_kills_read("");
     const pid_t parent = getpid(), child = fork();
     if (child < 0)
         return drv_fail(DRV_E_IO, "could not start \"%s\": %s", argv[0], strerror(errno));
@@ -145,17 +155,12 @@ int local_job_signal(local_job *self) {
     return 0;
 }
 
+// mpirun and its daemons heed no signal that can be blocked, and are asked to end only when the job
+// is decided: local_job_close takes the ranks, if any is left.
 void local_job_end(local_job *self) {
-    static const int harder[] = {SIGTERM, SIGKILL};
-    const double now = clock_s();
-    if (!self->child || self->child_ended) return;
-    if (self->told_s > 0 && now - self->told_s < HARDER_S * self->n_asked) return;
-    const int number = harder[self->n_asked > 0];
-    if (self->told_s <= 0) self->told_s = now;
-    self->n_asked++;
-    kill(self->child, number); // mpirun ends its ranks, and tells its daemons to
-    for (int i = 0; i < self->n_ranks && number == SIGKILL; i++)
-        if (self->ranks[i].pid && !self->ranks[i].ended) kill(self->ranks[i].pid, SIGKILL);
+    if (!self->child || self->child_ended || self->told_s > 0) return;
+    self->told_s = clock_s();
+    kill(self->child, SIGKILL);
 }
 
 // --- ranks
@@ -194,7 +199,13 @@ bool local_job_has_ranks(const local_job *self) {
     return false;
 }
 
+bool local_job_lacked_memory(const local_job *self) {
+    return self->child && self->kills_before >= 0 && memory_kills_read("") > self->kills_before;
+}
+
 bool local_job_forward(local_job *self, int number) {
+    // Slurm has sent it to the ranks as well, and a second SIGINT would end them at once.
+    if (number == SIGINT && getenv("SLURM_STEP_ID")) number = SIGTERM;
     for (int i = 0; i < self->n_ranks; i++)
         self->ranks[i].pending |= 1u << number;
     local_job_look(self);
@@ -206,7 +217,7 @@ outcome local_job_outcome(local_job *self, int first_rank) {
     local_job_look(self);
     for (int i = 0; i < self->n_ranks; i++) {
         local_rank *r = &self->ranks[i];
-        const outcome unsaid = {OUTCOME_UNSAID, 0, first_rank + i};
+        const outcome unsaid = {OUTCOME_UNSAID, 0, first_rank + i, DRV_E_PEER};
         if (!r->pid) continue;
         if (!r->has_said) r->has_said = outcome_read(self->dir, i, &r->said);
         all = outcome_of_both(all, r->has_said ? r->said : unsaid);
@@ -228,9 +239,9 @@ static void kill_children(void) {
         if (*word) kill((pid_t)strtol(word, NULL, 10), SIGKILL);
 }
 
-void local_job_close(local_job *self) {
+static void kill_all(const local_job *self) {
     for (int i = 0; i < self->n_ranks; i++) {
-        local_rank *r = &self->ranks[i];
+        const local_rank *r = &self->ranks[i];
         if (r->pid && !r->ended) kill(r->pid, SIGKILL);
     }
     for (const double end = clock_s() + REAP_S; clock_s() < end;) {
@@ -239,6 +250,25 @@ void local_job_close(local_job *self) {
         if (pid < 0) break;
         if (pid == 0) usleep(10000);
     }
+}
+
+drv_status local_job_renew(local_job *self) {
+    kill_all(self);
+    memset(self->ranks, 0, sizeof *self->ranks * (size_t)self->n_ranks);
+    self->child = 0;
+    self->child_ended = false;
+    self->child_status = 0;
+    self->told_s = self->ranks_ended_s = 0;
+    if (self->shared && dir_remove(self->shared) != DRV_OK) log_warn("%s", drv_message());
+    if (self->shared_fd >= 0) close(self->shared_fd);
+    open_shared(self);
+    DRV_TRY(dir_remove(self->dir));
+    if (mkdir(self->dir, 0700) == 0) return DRV_OK;
+    return drv_fail(DRV_E_IO, "could not make \"%s\": %s", self->dir, strerror(errno));
+}
+
+void local_job_close(local_job *self) {
+    kill_all(self);
     if (self->signal_fd >= 0) close(self->signal_fd);
     if (self->dir && dir_remove(self->dir) != DRV_OK) log_warn("%s", drv_message());
     if (self->shared && dir_remove(self->shared) != DRV_OK) log_warn("%s", drv_message());

@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <errno.h>
 #include <glob.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "launch/shares.h"
 #include "launch/expect.h"
 #include "launch/launch.h"
+#include "launch/local_job.h"
 #include "launch/outcome.h"
 
 enum { NEURON_PORT = 62182 }; // where torch-neuronx has the root of its communicator, too
@@ -96,16 +96,6 @@ static drv_status take_devices(arena *a, const rank_place *place) {
     return DRV_OK;
 }
 
-// Signals that come before train listens wait: the launcher sends none before it knows the process.
-static void hold_signals(void) {
-    sigset_t set;
-    sigemptyset(&set);
-    const int held[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
-    for (size_t i = 0; i < sizeof held / sizeof *held; i++)
-        sigaddset(&set, held[i]);
-    sigprocmask(SIG_BLOCK, &set, NULL);
-}
-
 static drv_status say_process(arena *a, const rank_place *place) {
     const char *dir = getenv(LAUNCH_DIR), *pid = arena_printf(a, "%d", (int)getpid());
     if (!dir) return drv_fail(DRV_E_USAGE, "launch rank: no " LAUNCH_DIR);
@@ -122,7 +112,7 @@ drv_status launch_rank(arena *a, const char *const *words, int n_words) {
     rank_place place;
     char program[4096];
     DRV_TRY(find_place(&place));
-    hold_signals();
+    local_job_hold_signals(); // those that come before train listens wait
     DRV_TRY(say_process(a, &place));
     take_cores(&place);
     if (strcmp(words[0], "cpu") != 0) DRV_TRY(take_devices(a, &place));

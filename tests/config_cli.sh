@@ -15,6 +15,12 @@ expect 2 "--reference and --set exclude each other" "$drover" config --reference
 cmp -s printed.yaml again.yaml && ok || bad "config does not read back what it prints"
 grep -q '^    factor: 8 ' printed.yaml && ok || bad "rope scaling is not printed" printed.yaml
 
+# --- another trainer's file: all keys that are not ours in one answer
+for i in $(seq 90); do echo "strange_key_$i: $i"; done >foreign.yaml
+expect 2 'foreign.yaml:1: unknown key "strange_key_1" with value "1"' "$drover" config foreign.yaml
+n=$(grep -o '"strange_key_[0-9]*"' out | sort -u | wc -l)
+[ "$n" = 90 ] && [ "$(wc -l <out)" = 1 ] && ok || bad "$n of 90 unknown keys are answered" out
+
 # --- plans and the machine
 expect 0 "fits          no" "$drover" plan --set model.preset=llama-3.1-405b
 expect 0 "fits          yes" "$drover" plan --set model.preset=tiny
@@ -22,6 +28,7 @@ expect 0 '"fits": true' "$drover" plan --set model.preset=tiny --json
 for field in run_seconds memory_bytes memory_free_bytes would_fit step_seconds; do
     grep -q "\"$field\": " out && ok || bad "plan --json has no $field" out
 done
+expect 1 '"run_dir" is "printed.yaml", which is not a folder' "$drover" plan --set model.preset=tiny --set run_dir=printed.yaml
 DROVER_PEAK_FLOPS=fast expect 2 'DROVER_PEAK_FLOPS is "fast", expected what one rank can compute, in FLOP/s' "$drover" plan --set model.preset=tiny
 expect 0 " for 100000 steps" "$drover" plan --set model.preset=llama-15m --set training.steps=100000
 expect 2 "expected a multiple of" "$drover" plan --set model.preset=tiny --ranks 3

@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "ckpt/pieces.h"
-#include "weights/lora_state.h"
-#include "weights/state.h"
 #include "train/step.h"
+#include "weights/lora_state.h"
 #include "weights/run_layout.h"
+#include "weights/state.h"
 
 // Two steps: the second has weights that were updated, and updates moments that are not zero.
 enum { STEPS = 2, MAX_SETS = 24 };

@@ -81,6 +81,12 @@ unread base/config.yaml "$drover" train base
 unread base/config.yaml "$drover" ckpt list base
 unread base/config.yaml "$drover" eval base
 
+# --- what a run appends to or writes aside: nobody reads a pipe there, and a device keeps nothing
+for file in log.txt metrics.jsonl events.jsonl hashes.jsonl config.yaml.tmp; do
+    touch base/$file
+    every_kind base/$file "$drover" train base/config.yaml --set training.steps=4 --set training.hash_every=1
+done
+
 # --- inputs: a pipe that is named is read; one that a folder or a pattern gives is passed over
 mkdir texts && cp text.txt texts/a.txt && mkfifo texts/b.txt
 expect 0 "texts/b.txt is a pipe and is passed over" timeout 60 "$drover" data build --input texts --tokenizer tok --out data/folder

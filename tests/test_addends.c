@@ -64,7 +64,7 @@ static op_run run_open(const addends_case *c, bool whole) {
     r.g = graph_new(r.a, whole ? "whole" : "one");
     for (int i = 0; i < c->n_in; i++)
         in[i] = make_input(r.g, c, &c->in[i], whole);
-    if (!whole) attrs.lanes = attrs.addends = 0;
+    if (!whole) attrs.sum.lanes = attrs.sum.addends = 0;
     if (!whole && attrs.chunk > c->tokens) attrs.chunk = (int)c->tokens;
     r.n = graph_add(r.g, c->op, c->n_in, in, &attrs);
     for (int o = 0; o < r.n->n_out; o++)
@@ -170,7 +170,7 @@ static addends_case matmul_case(dtype dt) {
 static addends_case low_rank_case(dtype dt) {
     return (addends_case){.text = "lora_up_grad_b",
             .op = OP_lora_up_grad_b,
-            .attrs = {.alpha1 = 0.7, .column1 = 31, .from = 2},
+            .attrs = {.branches[0].alpha = 0.7, .branches[0].column = 31, .from = 2},
             .in = {{"dy", BY_ROW, dt, 0, OUT, 1}, {"t", BY_ROW, dt, 0, 6, 1},
                     {"acc", ACCUMULATOR, DT_F32, 33, 4, 1}},
             .n_in = 3};
@@ -211,7 +211,7 @@ static addends_case loss_case(dtype dt) {
 static void set_chunk(addends_case *c, int most) {
     const int fit = (int)(most / c->tokens), addends = addends_of(&c->attrs);
     c->attrs.chunk = fit ? (int)c->tokens * (fit < addends ? fit : addends) : most;
-    c->attrs.apart = !fit;
+    c->attrs.sum.apart = !fit;
 }
 
 typedef addends_case (*make_case)(dtype dt);
@@ -232,11 +232,11 @@ static void each_addend_is_a_call(void **state) {
                 for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
                     addends_case c = cases[i]((dtype)dt);
                     if (sums[s].lanes && sums[s].leaves && lengths[l] > 600) continue;
-                    c.attrs.lanes = sums[s].lanes;
-                    c.attrs.addends = sums[s].addends;
+                    c.attrs.sum.lanes = sums[s].lanes;
+                    c.attrs.sum.addends = sums[s].addends;
                     c.tokens = lengths[l];
                     if (c.op != OP_embedding_grad && c.op != OP_linear_cross_entropy_grad)
-                        c.attrs.leaves = sums[s].leaves;
+                        c.attrs.sum.leaves = sums[s].leaves;
                     if (c.op == OP_linear_cross_entropy_grad) set_chunk(&c, 512);
                     expect_chain(&c);
                 }
@@ -249,10 +249,10 @@ static void chunks_of_the_loss(void **state) {
         for (int most = 16; most <= 130; most += 38)
             for (int leaves = 0; leaves <= 4; leaves += 4) {
                 addends_case c = loss_case((dtype)dt);
-                c.attrs.leaves = leaves;
+                c.attrs.sum.leaves = leaves;
                 c.attrs.part = leaves ? 56 : 0;
-                c.attrs.lanes = most % 4 ? 2 : 0;
-                c.attrs.addends = 5;
+                c.attrs.sum.lanes = most % 4 ? 2 : 0;
+                c.attrs.sum.addends = 5;
                 c.tokens = 33;
                 set_chunk(&c, most);
                 expect_chain(&c);
@@ -264,7 +264,7 @@ static void parts_of_the_loss(void **state) {
     (void)state;
     addends_case c = loss_case(DT_F32);
     c.attrs.skip_dx = 1;
-    c.attrs.addends = 3;
+    c.attrs.sum.addends = 3;
     c.acc = 1;
     c.tokens = 21;
     set_chunk(&c, 50);
@@ -277,7 +277,7 @@ static void the_sum_is_right(void **state) {
     (void)state;
     for (int dt = DT_F32; dt <= DT_BF16; dt++) {
         addends_case c = matmul_case((dtype)dt);
-        c.attrs.addends = 3;
+        c.attrs.sum.addends = 3;
         c.tokens = 67;
         op_run r = run_open(&c, true);
         static double got[OUT * IN], want[OUT * IN];
@@ -321,7 +321,7 @@ static void what_does_not_divide(void **state) {
         for (int k = 0; k < c.n_in; k++)
             in[k] = make_input(g, &c, &c.in[k], false);
         assert_null(refusal(c.op, c.n_in, in, c.attrs));
-        c.attrs.addends = 3;
+        c.attrs.sum.addends = 3;
         assert_non_null(strstr(refusal(c.op, c.n_in, in, c.attrs), "must divide the tokens"));
         arena_free(a);
     }
@@ -333,7 +333,7 @@ static void chunks_that_cut_addends(void **state) {
     arena *a = arena_new("refused");
     graph *g = graph_new(a, "refused");
     tensor *in[MAX_IN];
-    c.attrs.addends = 4;
+    c.attrs.sum.addends = 4;
     c.tokens = 5;
     for (int k = 0; k < c.n_in; k++)
         in[k] = make_input(g, &c, &c.in[k], true);
@@ -343,7 +343,7 @@ static void chunks_that_cut_addends(void **state) {
     assert_non_null(strstr(refusal(c.op, c.n_in, in, c.attrs), "whole addends"));
     c.attrs.chunk = 3;
     assert_non_null(strstr(refusal(c.op, c.n_in, in, c.attrs), "summed apart"));
-    c.attrs.apart = 1;
+    c.attrs.sum.apart = 1;
     assert_null(refusal(c.op, c.n_in, in, c.attrs));
     arena_free(a);
 }

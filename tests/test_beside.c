@@ -49,15 +49,15 @@ static graph *beside_graph(arena *mem, const scene *of) {
     built->mesh = both;
     const int64_t dim = N, length = shard_length(N, RANKS);
     tensor *x = graph_state(built, TENSOR_INPUT, "x", DT_F32, 1, &dim), *end;
-    op_attrs attrs = {.axis = AXIS_DATA, .ranks = RANKS, .beside = 1};
+    op_attrs attrs = {.mesh.axis = AXIS_DATA, .mesh.ranks = RANKS, .mesh.beside = 1};
     if (of->what == GATHER) {
         tensor *in[] = {graph_state(built, TENSOR_WEIGHT, "t", DT_F32, 1, &dim),
                 graph_state(built, TENSOR_OPTIMIZER, "shard", DT_F32, 1, &length)};
         end = graph_add(built, OP_gather_shards, 2, in, &attrs)->out[0];
     } else {
-        attrs.data_ranks = RANKS;
-        attrs.in_lane = 1;
-        attrs.whole = of->what == SUM_WHOLE;
+        attrs.sum.data_ranks = RANKS;
+        attrs.sum.in_lane = 1;
+        attrs.mesh.whole = of->what == SUM_WHOLE;
         tensor *in[] = {graph_state(built, TENSOR_GRAD, "t", DT_F32, 1, &dim),
                 graph_state(built, TENSOR_INPUT, "last", DT_I32, 1, (int64_t[]){1})};
         end = graph_add(built, OP_sum_shard, 2, in, &attrs)->out[0];
@@ -297,7 +297,7 @@ static drv_status run_summed(comm *self, arena *mem, backend *device) {
     graph *built = graph_new(mem, "summed");
     built->mesh = both;
     tensor *sum = graph_state(built, TENSOR_GRAD, "t", DT_F32, 1, (int64_t[]){N});
-    const op_attrs attrs = {.axis = AXIS_DATA, .ranks = RANKS, .summed = 1};
+    const op_attrs attrs = {.mesh.axis = AXIS_DATA, .mesh.ranks = RANKS, .mesh.summed = 1};
     graph_output(built, graph_add(built, OP_reduce_shard, 1, &sum, &attrs)->out[0], "mine");
     DRV_TRY(backend_compile(mem, device, built, &planned, &run));
     DRV_TRY(backend_prepare(device));

@@ -47,7 +47,7 @@ static drv_status one_case(comm *self, arena *mem, const case_of *checked, dtype
     graph *built = graph_new(mem, "collective");
     built->mesh = ranks;
     tensor *x = graph_state(built, TENSOR_INPUT, "x", dt, 2, (int64_t[]){ROWS, COLS});
-    const op_attrs attrs = {.axis = checked->axis, .ranks = 2, .dim = checked->dim};
+    const op_attrs attrs = {.mesh.axis = checked->axis, .mesh.ranks = 2, .mesh.dim = checked->dim};
     tensor *y = graph_add(built, checked->op, 1, &x, &attrs)->out[0];
     if (checked->op == OP_share) y = graph_add(built, OP_add, 2, (tensor *[]){y, y}, NULL)->out[0];
     graph_output(built, y, "y");
@@ -89,7 +89,7 @@ static node *add_one(arena *a, op_kind op, int ranks, const mesh *m, graph **out
     graph *g = *out = graph_new(a, "g");
     if (m) g->mesh = *m;
     tensor *x = graph_state(g, TENSOR_WEIGHT, "x", DT_F32, 2, (int64_t[]){8, 3});
-    const op_attrs attrs = {.axis = AXIS_TENSOR, .ranks = ranks};
+    const op_attrs attrs = {.mesh.axis = AXIS_TENSOR, .mesh.ranks = ranks};
     return graph_add(g, op, 1, &x, &attrs);
 }
 

@@ -47,9 +47,9 @@ static drv_status check_columns(comm *self, backend *b, const tensor *y, const o
 }
 
 static graph *graph_of(arena *mem, const op_case *of, dtype dt, tensor **x) {
-    op_attrs attrs = {.axis = AXIS_TENSOR,
-            .ranks = RANKS,
-            .replicas = REPLICAS,
+    op_attrs attrs = {.mesh.axis = AXIS_TENSOR,
+            .mesh.ranks = RANKS,
+            .mesh.replicas = REPLICAS,
             .n_heads = HEADS,
             .head_dim = HEAD_DIM};
     graph *g = graph_new(mem, "heads");
@@ -113,15 +113,17 @@ static void attributes_that_cannot_be_are_refused(void **state) {
     static const struct {
         op_attrs attrs;
         const char *text;
-    } cases[] = {{{.axis = AXIS_TENSOR, .ranks = 4, .replicas = 3, .n_heads = 2, .head_dim = 6},
+    } cases[] = {{{.mesh = {.axis = AXIS_TENSOR, .ranks = 4, .replicas = 3},
+                          .n_heads = 2,
+                          .head_dim = 6},
                          "replicas must divide the ranks"},
-            {{.axis = AXIS_TENSOR, .ranks = 4, .n_heads = 2, .head_dim = 6},
+            {{.mesh = {.axis = AXIS_TENSOR, .ranks = 4}, .n_heads = 2, .head_dim = 6},
                     "replicas must divide the ranks"},
-            {{.axis = AXIS_TENSOR, .ranks = 4, .replicas = 4, .n_heads = 2, .head_dim = 6},
+            {{.mesh = {.axis = AXIS_TENSOR, .ranks = 4, .replicas = 4}, .n_heads = 2, .head_dim = 6},
                     "replicas must divide head_dim"},
-            {{.axis = AXIS_DATA, .ranks = 1, .replicas = 1, .n_heads = 2, .head_dim = 6},
+            {{.mesh = {.axis = AXIS_DATA, .ranks = 1, .replicas = 1}, .n_heads = 2, .head_dim = 6},
                     "along the tensor axis"},
-            {{.axis = AXIS_TENSOR, .ranks = 4, .replicas = 2, .n_heads = 3, .head_dim = 6},
+            {{.mesh = {.axis = AXIS_TENSOR, .ranks = 4, .replicas = 2}, .n_heads = 3, .head_dim = 6},
                     "has not the columns of its heads"}};
     arena *a = arena_new("refused");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

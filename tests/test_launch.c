@@ -161,12 +161,36 @@ static void other_keys_and_replays_end_a_line(void **state) {
     }
 }
 
+// --- orders
+static void an_order_is_whole(void **state) {
+    (void)state;
+    static const char *const whole[] = {"2", "4", "1", "PATH=/x", "/x/orted", "-mca"};
+    daemon_order order;
+    OK(daemon_order_parse(whole, 6, &order));
+    assert_int_equal(order.place, 2);
+    assert_int_equal(order.n_nodes, 4);
+    assert_string_equal(order.variables[0], "PATH=/x");
+    assert_string_equal(order.argv[0], "/x/orted");
+    assert_int_equal(order.n_args, 2);
+    for (int n = 0; n < 5; n++) // cut
+        assert_int_equal(daemon_order_parse(whole, n, &order), DRV_E_DATA);
+    static const char *const wrong[][5] = {{"0", "4", "0", "orted", ""},
+            {"4", "4", "0", "orted", ""}, {"1", "-1", "0", "orted", ""},
+            {"1", "2", "9", "orted", ""}, {"1", "2", "0", "sh", ""},
+            {"1", "2", "1", "LD_PRELOAD=/x", "orted"}, {"1", "2", "x", "orted", ""}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(daemon_order_parse(wrong[i], 5, &order), DRV_E_DATA);
+}
+
 // --- ends
 static void the_first_failure_is_the_jobs(void **state) {
     (void)state;
-    static const outcome done = {OUTCOME_DONE, 0, 0}, stopped = {OUTCOME_STOPPED, 3, 1},
-                         killed = {OUTCOME_UNSAID, 0, 2}, peer = {OUTCOME_PEER, 75, 0},
-                         full = {OUTCOME_FAILED, 75, 3}, wrong = {OUTCOME_FAILED, 1, 1};
+    static const outcome done = {OUTCOME_DONE, 0, 0, DRV_OK},
+                         stopped = {OUTCOME_STOPPED, 3, 1, DRV_STOPPED},
+                         killed = {OUTCOME_UNSAID, 0, 2, DRV_E_PEER},
+                         peer = {OUTCOME_PEER, 75, 0, DRV_E_PEER},
+                         full = {OUTCOME_FAILED, 75, 3, DRV_E_FULL},
+                         wrong = {OUTCOME_FAILED, 1, 1, DRV_E_DATA};
     static const struct {
         const outcome *x, *y;
         int launcher, status;
@@ -185,8 +209,8 @@ static void the_first_failure_is_the_jobs(void **state) {
         assert_true(outcome_parse(outcome_text(a, both), &back));
         assert_memory_equal(&back, &both, sizeof both);
     }
-    static const char *const no[] = {"", "1", "1 2", "6 0 0", "1 256 0", "1 0 -1", "x 0 0",
-            "1 0 99999999999999"};
+    static const char *const no[] = {"", "1", "1 2", "1 0 0", "6 0 0 0", "1 256 0 0", "1 0 -1 0",
+            "x 0 0 0", "1 0 99999999999999 0", "5 75 0 99"};
     for (size_t i = 0; i < sizeof no / sizeof *no; i++) {
         outcome back;
         if (outcome_parse(no[i], &back)) fail_msg("\"%s\" is taken", no[i]);
@@ -240,7 +264,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(daemons_are_understood),
             cmocka_unit_test(nothing_else_is_run), cmocka_unit_test(messages_arrive_whole),
             cmocka_unit_test(other_keys_and_replays_end_a_line),
-            cmocka_unit_test(the_first_failure_is_the_jobs), cmocka_unit_test(devices_are_shared),
-            cmocka_unit_test(every_core_belongs_to_one_rank)};
+            cmocka_unit_test(an_order_is_whole), cmocka_unit_test(the_first_failure_is_the_jobs),
+            cmocka_unit_test(devices_are_shared), cmocka_unit_test(every_core_belongs_to_one_rank)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

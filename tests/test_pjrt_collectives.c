@@ -6,10 +6,10 @@
 #include <math.h>
 
 #include "backend/pjrt/pjrt_backend.h"
-#include "pjrt_pool.h"
 #include "ir/grad.h"
 #include "ir/shard.h"
 #include "ir/zigzag.h"
+#include "pjrt_pool.h"
 
 enum { RANKS = 8, MAX_STATES = 12, MOST = 4096, TEST_BLOCK = 8 };
 enum { DATA_X_TENSOR, DATA_X_FOUR, DATA_X_CONTEXT, ALL_THREE };
@@ -30,7 +30,9 @@ static tensor *state(const built_case *c, tensor_class cls, const char *name, dt
 }
 
 static op_attrs along(const built_case *c) {
-    return (op_attrs){.axis = (int)c->axis, .ranks = c->ranks.size[c->axis], .dim = c->dim};
+    return (op_attrs){.mesh.axis = (int)c->axis,
+            .mesh.ranks = c->ranks.size[c->axis],
+            .mesh.dim = c->dim};
 }
 
 // The value, and the gradient by the rule of its row for a given gradient of the value.
@@ -66,7 +68,7 @@ static void reduce_scatter(const built_case *c) {
 // Of state, in place: what the gradients of a step are.
 static void reduce_state(const built_case *c) {
     op_attrs attrs = along(c);
-    attrs.in_place = 1;
+    attrs.mesh.in_place = 1;
     tensor *g = state(c, TENSOR_GRAD, "g", DT_F32, 16, 24);
     graph_add(c->g, OP_all_reduce, 1, &g, &attrs);
 }
@@ -97,14 +99,14 @@ static void squares(const built_case *c) {
     tensor *in[] = {state(c, TENSOR_GRAD, "same_a", DT_F32, 40, 31),
             state(c, TENSOR_GRAD, "same_b", DT_F32, 7, 0),
             state(c, TENSOR_GRAD, "c", DT_F32, 40, 31)};
-    const op_attrs attrs = {.axes = 1 << AXIS_TENSOR | 1 << AXIS_DATA, .n_alike = 2};
+    const op_attrs attrs = {.mesh.axes = 1 << AXIS_TENSOR | 1 << AXIS_DATA, .mesh.n_alike = 2};
     graph_output(c->g, graph_add(c->g, OP_sum_squares, 3, in, &attrs)->out[0], "norm2");
 }
 
 enum { VOCAB = 22 }; // of all tensor ranks
 static void embedding(const built_case *c) {
     op_attrs attrs = along(c);
-    const int64_t here = attrs.part = VOCAB / attrs.ranks;
+    const int64_t here = attrs.part = VOCAB / attrs.mesh.ranks;
     tensor *ids = state(c, TENSOR_INPUT, "same_ids", DT_I32, 12, 0);
     tensor *in[] = {ids, state(c, TENSOR_WEIGHT, "table", c->dt, here, 5)};
     tensor *grad[] = {ids, state(c, TENSOR_INPUT, "dx", c->dt, 12, 5),
@@ -116,13 +118,13 @@ static void embedding(const built_case *c) {
 static void loss_of(const built_case *c, op_kind op) {
     op_attrs attrs = along(c);
     attrs.chunk = 5; // three of 12 tokens, the last one shorter
-    attrs.part = VOCAB / attrs.ranks;
+    attrs.part = VOCAB / attrs.mesh.ranks;
     tensor *in[] = {state(c, TENSOR_WEIGHT, "same_h", c->dt, 12, 7),
-            state(c, TENSOR_WEIGHT, "w", c->dt, VOCAB / attrs.ranks, 7),
+            state(c, TENSOR_WEIGHT, "w", c->dt, VOCAB / attrs.mesh.ranks, 7),
             state(c, TENSOR_INPUT, "same_labels", DT_I32, 12, 0), NULL, NULL};
     const bool grad = op == OP_linear_cross_entropy_grad;
     if (grad) in[3] = state(c, TENSOR_INPUT, "same_dloss", DT_F64, 1, 0);
-    if (grad) in[4] = state(c, TENSOR_GRAD, "acc", DT_F32, VOCAB / attrs.ranks, 7);
+    if (grad) in[4] = state(c, TENSOR_GRAD, "acc", DT_F32, VOCAB / attrs.mesh.ranks, 7);
     const node *n = graph_add(c->g, op, grad ? 5 : 3, in, &attrs);
     graph_output(c->g, n->out[0], "loss");
     graph_output(c->g, n->out[1], grad ? "dh" : "losses");
@@ -140,10 +142,10 @@ static void loss_grad(const built_case *c) {
 enum { HEADS = 2, HEAD_DIM = 6, TOKENS = 15 };
 static void heads(const built_case *c) {
     op_attrs attrs = along(c);
-    attrs.replicas = 2;
+    attrs.mesh.replicas = 2;
     attrs.n_heads = HEADS;
     attrs.head_dim = HEAD_DIM;
-    const int64_t columns = (int64_t)HEADS * HEAD_DIM, share = HEAD_DIM / attrs.replicas;
+    const int64_t columns = (int64_t)HEADS * HEAD_DIM, share = HEAD_DIM / attrs.mesh.replicas;
     tensor *x = state(c, TENSOR_INPUT, "x", c->dt, TOKENS, columns + 2 * share),
            *whole = graph_add(c->g, OP_gather_kv, 1, &x, &attrs)->out[0],
            *sums = state(c, TENSOR_INPUT, "sums", DT_F32, TOKENS, columns + (int64_t)2 * HEAD_DIM);

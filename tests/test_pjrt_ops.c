@@ -61,7 +61,7 @@ static double tolerance_of(dtype computed, dtype stored) {
 
 // Of leaves of the row, or an op without a rule: the back end refuses it.
 static bool is_refused(const node *last) {
-    return last->attrs.lanes > 1 || last->attrs.addends > 1 || !lower_ops[last->op]->lower;
+    return last->attrs.sum.lanes > 1 || last->attrs.sum.addends > 1 || !lower_ops[last->op]->lower;
 }
 
 // Whether the example is refused; if so, the message says which op it is.
@@ -172,7 +172,7 @@ static void far_positions(void **state) {
     OK(backend_open_with(mem, "pjrt", *state, &device));
     graph *g = graph_new(mem, "far");
     tensor *position = graph_state(g, TENSOR_INPUT, "position", DT_I32, 1, (int64_t[]){N});
-    const op_attrs attrs = {.head_dim = D, .theta = 500000, .table_dtype = DT_F32};
+    const op_attrs attrs = {.head_dim = D, .rope.theta = 500000, .table_dtype = DT_F32};
     tensor *table = graph_add(g, OP_rope_table, 1, &position, &attrs)->out[0];
     graph_output(g, table, "table");
     OK(backend_compile(mem, device, g, NULL, &program));

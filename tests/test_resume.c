@@ -6,8 +6,8 @@
 
 #include "base/log.h"
 #include "config/key.h"
-#include "weights/carry.h"
 #include "train/resume.h"
+#include "weights/carry.h"
 
 // --- the model
 static model_config some_model(void) {

@@ -102,11 +102,11 @@ static nodes build(arena *mem, const ring_run *run, const mesh *ranks) {
             .n_kv_heads = shape->n_kv_heads,
             .head_dim = shape->head_dim,
             .seq = (int)(shape->tokens / run->ranks),
-            .axis = run->ranks > 1 ? AXIS_CONTEXT : 0,
-            .ranks = run->ranks > 1 ? run->ranks : 0,
-            .lanes = run->lanes > 1 ? run->lanes : 0,
-            .leaves = run->leaves / replicas_of(run),
-            .replicas = run->replicas};
+            .mesh.axis = run->ranks > 1 ? AXIS_CONTEXT : 0,
+            .mesh.ranks = run->ranks > 1 ? run->ranks : 0,
+            .sum.lanes = run->lanes > 1 ? run->lanes : 0,
+            .sum.leaves = run->leaves / replicas_of(run),
+            .mesh.replicas = run->replicas};
     made.g->mesh = *ranks;
     made.qkv = graph_state(made.g, TENSOR_INPUT, "qkv", run->dt, 2,
             (int64_t[]){n_tokens, columns_here(run, 1)});

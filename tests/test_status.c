@@ -5,7 +5,7 @@
 
 #include "base/status.h"
 
-enum { LONG = 5000 };
+enum { LONG = 10000 };
 
 static void stays_one_line(void **state) {
     (void)state;
@@ -22,7 +22,8 @@ static void keeps_both_ends(void **state) {
     static const char *const letters[] = {"x", "ü", "語", "😀"};
     for (size_t k = 0; k < sizeof letters / sizeof *letters; k++)
         for (size_t shift = 0; shift < 4; shift++) {
-            char value[LONG + 8] = "";
+            static char value[LONG + 8];
+            memset(value, 0, sizeof value);
             memset(value, '.', shift);
             for (size_t n = shift; n + 4 < LONG; n += strlen(letters[k]))
                 memcpy(value + n, letters[k], strlen(letters[k]) + 1);
@@ -44,7 +45,7 @@ static void context_stands_in_front(void **state) {
     assert_string_equal(drv_message(), "line 7: bad");
     drv_fail(DRV_E_DATA, "again: %s", drv_message()); // of itself
     assert_string_equal(drv_message(), "again: line 7: bad");
-    char name[LONG] = "";
+    static char name[LONG]; // ends in NUL
     memset(name, 'n', LONG - 1);
     drv_context(DRV_E_DATA, "%s", name);
     const char *text = drv_message();

@@ -50,12 +50,12 @@ static void expect_in_place(const graph *g, int at) {
 }
 
 static void expect_attrs(const op_attrs *got, const op_attrs *want) {
-    assert_int_equal(got->axis, AXIS_DATA);
-    assert_int_equal(got->ranks, want->ranks);
-    assert_int_equal(got->data_ranks, want->data_ranks);
-    assert_int_equal(got->in_lane, want->in_lane);
-    assert_int_equal(got->whole, want->whole);
-    assert_true(got->beside);
+    assert_int_equal(got->mesh.axis, AXIS_DATA);
+    assert_int_equal(got->mesh.ranks, want->mesh.ranks);
+    assert_int_equal(got->sum.data_ranks, want->sum.data_ranks);
+    assert_int_equal(got->sum.in_lane, want->sum.in_lane);
+    assert_int_equal(got->mesh.whole, want->mesh.whole);
+    assert_true(got->mesh.beside);
 }
 
 static void note_adds(const graph *g, const node *n, found *f) {
@@ -105,28 +105,28 @@ typedef struct graph_case {
 } graph_case;
 
 static const graph_case cases[] = {
-        {2, {.ranks = 2, .data_ranks = 2, .in_lane = 4, .whole = 1}, false,
+        {2, {.mesh = {.ranks = 2, .whole = 1}, .sum = {.data_ranks = 2, .in_lane = 4}}, false,
                 {"parallel.zero=0", "model.tie_word_embeddings=true"}},
-        {2, {.ranks = 2, .data_ranks = 2, .in_lane = 4}, false,
+        {2, {.mesh = {.ranks = 2}, .sum = {.data_ranks = 2, .in_lane = 4}}, false,
                 {"parallel.zero=1", "model.tie_word_embeddings=false", "training.recompute=full"}},
-        {4, {.ranks = 4, .data_ranks = 2, .in_lane = 4, .whole = 1}, false,
+        {4, {.mesh = {.ranks = 4, .whole = 1}, .sum = {.data_ranks = 2, .in_lane = 4}}, false,
                 {"parallel.zero=0", "parallel.context=2", "parallel.context_leaves=2",
                         "training.recompute=selective"}},
-        {8, {.ranks = 2, .data_ranks = 2, .in_lane = 2}, false,
+        {8, {.mesh = {.ranks = 2}, .sum = {.data_ranks = 2, .in_lane = 2}}, false,
                 {"parallel.zero=1", "parallel.pipeline=2", "parallel.tensor=2",
                         "model.tie_word_embeddings=true", "training.recompute=full",
                         "training.micro_batch_size=2"}},
-        {4, {.ranks = 2, .data_ranks = 2, .in_lane = 4, .whole = 1}, true,
+        {4, {.mesh = {.ranks = 2, .whole = 1}, .sum = {.data_ranks = 2, .in_lane = 4}}, true,
                 {"parallel.zero=0", "parallel.pipeline=2", "parallel.schedule=zb-h1",
                         "model.tie_word_embeddings=true"}},
-        {4, {.ranks = 2, .data_ranks = 2, .in_lane = 4}, true,
+        {4, {.mesh = {.ranks = 2}, .sum = {.data_ranks = 2, .in_lane = 4}}, true,
                 {"parallel.zero=1", "parallel.pipeline=2", "parallel.schedule=zb-h1",
                         "training.grad_dtype=bf16", "training.precision=bf16",
                         "training.recompute=full"}},
-        {4, {.ranks = 2, .data_ranks = 2, .in_lane = 4}, true,
+        {4, {.mesh = {.ranks = 2}, .sum = {.data_ranks = 2, .in_lane = 4}}, true,
                 {"parallel.zero=1", "parallel.pipeline=2", "parallel.schedule=zb-h1", "lora.rank=4",
                         "lora.dropout=0.1"}},
-        {4, {.ranks = 2, .data_ranks = 2, .in_lane = 4}, false,
+        {4, {.mesh = {.ranks = 2}, .sum = {.data_ranks = 2, .in_lane = 4}}, false,
                 {"parallel.zero=1", "parallel.pipeline=2", "parallel.schedule=interleaved",
                         "parallel.virtual_stages=2", "model.tie_word_embeddings=true"}},
 };
@@ -175,9 +175,10 @@ static void several_nodes_add(void **state) {
     OK(graph_verify(built, STAGE_BUILT));
     pass_autodiff(built, "y");
     const gradient_sums beside = {.ranks = 6, .data_ranks = 3, .micro_batches = 5, .whole = true};
-    pass_sum_beside(built, &beside, "last", 1);
+    pass_sum_beside(built, &beside, INPUT_ALONE, 1);
     OK(graph_verify(built, STAGE_DIFFERENTIATED));
-    look_at(built, sums, &(op_attrs){.ranks = 6, .data_ranks = 3, .in_lane = 5, .whole = 1});
+    look_at(built, sums,
+            &(op_attrs){.mesh.ranks = 6, .sum.data_ranks = 3, .sum.in_lane = 5, .mesh.whole = 1});
     assert_int_equal(sums->n, 2);
     assert_int_equal(sums->n_adds[find(sums, "grad.w")], 3);
     assert_ptr_equal(sums->summed_in[find(sums, "grad.w")], built);
@@ -190,8 +191,8 @@ static int count_beside(const programs *p, op_kind op, int beside, int summed) {
     int n = 0;
     for (int i = 0; i < p->update_graph->n_nodes; i++) {
         const node *one = p->update_graph->nodes[i];
-        n += one->op == op && one->attrs.axis == AXIS_DATA && one->attrs.ranks == 2 &&
-             one->attrs.beside == beside && one->attrs.summed == summed;
+        n += one->op == op && one->attrs.mesh.axis == AXIS_DATA && one->attrs.mesh.ranks == 2 &&
+             one->attrs.mesh.beside == beside && one->attrs.mesh.summed == summed;
     }
     return n;
 }

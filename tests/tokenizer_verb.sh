@@ -52,6 +52,10 @@ expect 1 "large:1: token id 400 is not in the vocabulary, expected 0 to 399" \
     "$drover" tokenizer decode --tokenizer plain --input large
 
 # --- nothing silent
+mkdir lines && sed 's/"added_tokens": *\[/&{"id": 9999, "content": "a\\nb", "special": false}, /' plain/tokenizer.json >lines/tokenizer.json
+printf 'the fox' | "$drover" tokenizer encode --tokenizer lines >/dev/null 2>out
+has 'added token "a?b" has id 9999' out
+same "$(wc -l <out)" 1 "a warning is one line, whatever a token's name holds"
 expect 2 "--vocab-size" "$drover" tokenizer encode --tokenizer plain --vocab-size 3
 expect 2 "tokenizer decode" "$drover" tokenizer decode --tokenizer plain --input ids wrong
 expect 1 "could not write to standard output" sh -c "'$drover' tokenizer encode --tokenizer plain --input text.txt >/dev/full"

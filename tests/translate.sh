@@ -107,7 +107,7 @@ $MAYBE torchrun $ARGS megatron_gpt_pretraining.py --config-path=conf --config-na
     model.optim.name=adamw model.optim.lr=3.0e-4 model.optim.sched.name=CosineAnnealing \
     +exp_manager.checkpoint_callback_params.save_last=False 2>&1 | tee log
 SH
-expect 2 "NODES is set in the if in line 2 of ./train_llama.sh, which is not run; give --ranks N" "$drover" config --from nemo-megatron llama.sh --set model.vocab_size=32000
+expect 2 "NODES is set in the if in line 2 of ./train_llama.sh, which is not run (SLURM_NNODES is not set in ./train_llama.sh); give --ranks N" "$drover" config --from nemo-megatron llama.sh --set model.vocab_size=32000
 expect 0 "data: 16 " "$drover" config --from nemo-megatron llama.sh --ranks 128 --set model.vocab_size=32000
 says 'prefix: "/data/b", weight: 0.7' "steps: 20000 " "global_batch_size: 256 " "warmup_like: nemo" "train_llama.sh:10"
 expect 0 "data: 8 " "$drover" config --from nemo-megatron llama.sh --var NODES=2 --set model.vocab_size=32000
@@ -118,6 +118,63 @@ printf 'if true; then\nA=1\n' >open.sh
 expect 2 'open.sh:1: "if" is not closed' "$drover" config --from nemo-megatron open.sh
 printf 'A="x\n' >quote.sh
 expect 2 "quote.sh:1: a quote is not closed" "$drover" config --from nemo-megatron quote.sh
+
+# --- what a script itself decides is worked out: files that it sources, branches, sums, lists
+cat >run_7b.sh <<'SH'
+: ${GBS:=256}
+export TRAIN_ITERS=500 TP=8
+./common.sh
+SH
+cat >common.sh <<'SH'
+source ./setup.sh
+case "$INSTANCE" in
+    trn1*|x) PER_NODE=32 ;;
+    *) PER_NODE=64; TP=1 ;;
+esac
+DP=$(($PER_NODE * 4 / $TP))
+declare -a MODEL=(model.hidden_size=4096 model.ffn_hidden_size=11008 # wide
+    "model.num_layers=32" model.num_attention_heads=32)
+[ $DP -gt 8 ] && UBS=2 || UBS=1
+while getopts "a:" opt; do GBS=1; done
+torchrun megatron_gpt_pretraining.py --config-path=conf --config-name=llama trainer.devices=$PER_NODE trainer.num_nodes=4 \
+    trainer.max_steps=$TRAIN_ITERS model.tensor_model_parallel_size=$TP "${MODEL[@]}" model.encoder_seq_length=4096 \
+    model.max_position_embeddings=4096 model.global_batch_size=$(( GBS * 2 )) model.micro_batch_size=$UBS \
+    model.megatron_amp_O2=$amp model.wrap_with_zero=$zero model.zero_use_master_weight=$zero model.zero_use_fp32_grad_accum=$sums \
+    model.data.data_prefix=[1.0,$HOME/data] model.optim.name=$OPTIM model.optim.lr=3.0e-4 model.optim.sched.name=CosineAnnealing \
+    +exp_manager.checkpoint_callback_params.train_time_interval=36000 trainer.max_time=00:12:30:00
+SH
+cat >setup.sh <<'SH'
+INSTANCE=trn1.32xlarge
+mode="bf16SR"
+if [[ $mode == "bf16SR" ]]; then
+    export XLA_USE_BF16=1 OPTIM=adamw amp=false zero=false
+elif [[ $mode == "masters" ]]; then
+    export XLA_DOWNCAST_BF16=1 OPTIM=adamw amp=false zero=true sums=true
+else
+    echo no such mode
+fi
+if [ "$COMPILE" = "1" ]; then
+    TRAIN_ITERS=4
+fi
+SH
+nemo="$drover config --from nemo-megatron run_7b.sh --set model.vocab_size=32000"
+expect 0 "steps: 500 " env HOME=/home/me $nemo
+says "global_batch_size: 512 " "data: 16 " "micro_batch_size: 2 " "state_dtype: bf16" "zero: 0 " 'prefix: "/home/me/data"' "hidden_size: 4096 " \
+    "every_minutes: 600 " "max_minutes: 750 " "(./setup.sh:4)"
+expect 0 "master_dtype: fp32" $nemo --var mode=masters
+says "zero: 1 "
+expect 0 "steps: 4 " $nemo --var COMPILE=1
+expect 0 "data: 256 " $nemo --var INSTANCE=trn2
+expect 2 "UBS is set in the list in line 9 of ./common.sh, which is not run" $nemo --var TP='$x'
+
+# --- keys of other keys' kind, and the defaults of a program
+printf 'exp_manager:\n  ema: {enable: False, decay: 0.99}\nmodel: {flash_attention: False}\n' >off.txt
+expect 0 "seed: 1234 " "$drover" config --from nxdt off.txt --set model.preset=tiny
+says "sequence: false " "clip_grad_norm: 0 " "betas: [0.9, 0.999] " "exp_manager.ema.decay (off.txt:2): exp_manager.ema.enable says"
+expect 0 "stop_at_step: 10 " "$drover" config --from args --set model.preset=llama-2-7b --ranks 8 -- python3 ray_train_llama2.py --steps_this_run 10
+expect 0 "micro_batch_size: 1 " "$drover" config --from args --set model.preset=llama-3-70b --ranks 512 -- torchrun run_llama_nxd.py \
+    --train_batch_size 512 --num_microbatches 512 --pipeline_parallel_size 8 --tensor_parallel_size 32 --lr 1.5e-5 --warmup_steps 2000 --max_steps 30000
+says "global_batch_size: 1024 " "data: 2 " "warmup_like: nemo" "type: cosine" "seed: 1234 "
 
 # --- command lines
 args="$drover config --from args --set model.preset=llama-3.1-8b"

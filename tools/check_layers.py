@@ -38,6 +38,11 @@ edges = 0
 
 # Who asks a back end by its name and not by what it can do (src/base/backend_caps.h): the key, and PJRT's own verbs and keys.
 NAMES_A_BACK_END = {"config/run_keys.c", "cli/doctor.c", "cli/verbs_devices.c", "cli/generate_args.c"}
+
+# Names of the inputs of programs are spelled out in one table (src/ir/program_inputs.h). Fields of JSON are something else.
+INPUTS = re.findall(r'\.name = "(\w+)"', (src / "ir/program_inputs.c").read_text())
+INPUT_LITERAL = re.compile(r'"(?:step\.)?(?:%s)(?:\.%%d)?"' % "|".join(INPUTS))
+NAMES_FIELDS = {"train/resume.c", "train/trainer_json.c", "train/metrics.c", "convert/compare.c"}
 for path in sorted(src.rglob("*.[ch]")):
     here, where = room(path.relative_to(src)), path.relative_to(root)
     if here is None:
@@ -47,6 +52,10 @@ for path in sorted(src.rglob("*.[ch]")):
         if re.search(r'"(pjrt|cpu)"', line) and not line.lstrip().startswith("//") and here in (
                 "train", "config", "cli", "convert") and str(path.relative_to(src)) not in NAMES_A_BACK_END:
             bad.append(f"{where}:{number}: names a back end, expected a question of base/backend_caps.h")
+        if INPUT_LITERAL.search(line) and not line.lstrip().startswith("//") and here.split("/")[0] in (
+                "model", "passes", "backend", "weights", "infer", "train", "search", "convert") and str(
+                path.relative_to(src)) not in NAMES_FIELDS:
+            bad.append(f"{where}:{number}: names an input of a program, expected a row of ir/program_inputs.h")
         m = re.match(r'\s*#\s*include\s+(?:"([\w/]+/)[\w.]+"|<([^>]+)>)', line)
         if not m:
             continue

@@ -1,13 +1,20 @@
 #!/usr/bin/env python3
 """Random tokenizers, odd ones on purpose, encoded and decoded by drover and by Hugging Face tokenizers: raw characters
 in byte-level vocabularies, bytes without a token, unknown tokens, byte fallback, ids with gaps, added tokens with
-spaces or with ids of their own, decoders that are missing or not whole, keys that share an id. Prints the seed and the first difference of each kind; exit 1 if there was one.
+spaces or with ids of their own, decoders that are missing or not whole, keys that share an id, merges that stand twice. Of
+each also a mixture: normalizers, pre-tokenizers (split patterns of golden_split_patterns.py among them) and post-processors
+put together at random, added tokens with odd ids; these may be refused, by name and in one line, but what is taken has the
+same ids. Prints the seed and the first differences of each kind; exit 1 if there was one.
 
     python tools/compare_random_tokenizers.py build/drover [--rounds 200] [--seed 1] [--keep DIR]
     python tools/compare_random_tokenizers.py --golden tests/golden/tokenizers/odd.jsonl   (tests/test_odd_tokenizers.c)
 """
-import argparse, json, pathlib, random, subprocess, sys, tempfile
+import argparse, json, os, pathlib, random, subprocess, sys, tempfile
+
+os.environ["RUST_BACKTRACE"] = "0"  # Hugging Face's panics in one line
 from tokenizers import Tokenizer
+
+import golden_split_patterns as patterns
 
 PRINTABLE = [*range(33, 127), *range(161, 173), *range(174, 256)]
 CHAR = {b: chr(b) for b in PRINTABLE}
@@ -98,7 +105,8 @@ def make(rng):
 
 def make_odder(seed):
     """make, and from seed 19 on (the golden file's first lines are older) now and then without a decoder, with a part of one, or
-    with keys that share an id. Returns the ids whose text Hugging Face takes from any of its keys, too."""
+    with keys that share an id; from 31 on with merges that stand twice. Returns the ids whose text Hugging Face takes from any of
+    its keys, too."""
     t, rng, shared = make(random.Random(seed)), random.Random(-seed - 1), set()
     if seed < 19:
         return t, shared
@@ -110,8 +118,78 @@ def make_odder(seed):
     vocab = t["model"]["vocab"]
     for key in rng.sample(sorted(vocab), rng.choice([0, 0, 1, 12])):
         vocab[key] = rng.choice(list(vocab.values()))
+    merges = t["model"]["merges"]
+    if seed > 30 and merges and rng.random() < .5:
+        for merge in rng.choices(merges, k=rng.choice([1, 8])):
+            merges.insert(rng.randrange(len(merges) + 1), merge)
     ids = list(vocab.values())
     return t, {i for i in ids if ids.count(i) > 1}
+
+
+def any_part(rng, parts, key):
+    """None, one of the parts, or a sequence of up to three."""
+    n = rng.choice([0, 1, 1, 2, 2, 3])
+    chosen = [rng.choice(parts)(rng) for _ in range(n)]
+    if n == 0:
+        return None
+    return chosen[0] if n == 1 and rng.random() < .7 else {"type": "Sequence", key: chosen}
+
+
+NORMALIZERS = [
+    lambda r: dict(type="Prepend", prepend=r.choice(["\u2581"] * 15 + [" ", "x"])),
+    lambda r: dict(type="Replace", pattern=r.choice([dict(String=" ")] * 15 + [dict(String="a"), dict(Regex=" +")]),
+                   content=r.choice(["\u2581"] * 15 + ["", "_"])),
+    lambda r: dict(type=r.choice(["NFC"] * 15 + ["NFKC", "NFD", "Lowercase"])),
+]
+BEHAVIORS = ["Isolated"] * 20 + ["Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"]
+SPLIT = lambda r: dict(type="Split", pattern=dict(Regex=r.choice([r.choice(patterns.KNOWN), r.choice(patterns.ODD), patterns.pattern(r)])),
+                       behavior=r.choice(BEHAVIORS), invert=r.random() < .04)
+LEVEL = lambda r: dict(type="ByteLevel", add_prefix_space=r.random() < .1, trim_offsets=True, use_regex=r.random() < .5)
+PRE_TOKENIZERS = [
+    SPLIT, SPLIT, LEVEL, LEVEL,
+    lambda r: dict(type="Metaspace", replacement=r.choice(["\u2581"] * 15 + ["_"]), prepend_scheme=r.choice(["always", "first", "never"]),
+                   split=r.random() < .6),
+    lambda r: dict(type="Digits", individual_digits=r.random() < .5),
+    lambda r: r.choice([dict(type=x) for x in ["Whitespace", "WhitespaceSplit", "Punctuation", "BertPreTokenizer"]] +
+                       [dict(type="Split", pattern=dict(String=x), behavior="Isolated", invert=False) for x in ["a", " ", "\u2581", "."]]),
+]
+
+
+def template(rng):
+    text, token = dict(Sequence=dict(id="A", type_id=0)), dict(SpecialToken=dict(id="<s>", type_id=0))
+    other = dict(Sequence=dict(id="B", type_id=0))
+    single = rng.choice([[token, text], [text, token], [token, text, token], [text]] * 3 + [[text, text], [token], [text, token, text], [other], [text, other]])
+    return dict(type="TemplateProcessing", single=single, pair=[text, other], special_tokens={"<s>": dict(id="<s>", ids=[rng.choice([0, 1, 2])], tokens=["<s>"])})
+
+
+POST_PROCESSORS = [template, template, lambda r: dict(type="ByteLevel", add_prefix_space=False, trim_offsets=True, use_regex=True)]
+
+
+def mix(seed):
+    """The tokenizer of a seed with some of its parts put together anew."""
+    (t, shared), rng = make_odder(seed), random.Random(f"mixture {seed}")
+    vocab = t["model"]["vocab"]
+    if rng.random() < .4:
+        t["normalizer"] = any_part(rng, NORMALIZERS, "normalizers")
+    if t["pre_tokenizer"] and rng.random() < .5:  # as most files have it: patterns, then bytes
+        t["pre_tokenizer"] = dict(type="Sequence", pretokenizers=[*(SPLIT(rng) for _ in range(rng.randrange(1, 3))), dict(LEVEL(rng), use_regex=False)])
+    elif rng.random() < .7:
+        t["pre_tokenizer"] = any_part(rng, PRE_TOKENIZERS, "pretokenizers")
+    if rng.random() < .4:
+        t["post_processor"] = any_part(rng, POST_PROCESSORS, "processors")
+    for added in t["added_tokens"]:
+        for flag in ["single_word", "lstrip", "rstrip"]:
+            added[flag] = rng.random() < .02
+    if t["added_tokens"] and rng.random() < .05:
+        added = rng.choice(t["added_tokens"])
+        added["id"] = rng.choice([None, str(added["id"]), -1, 1.5])
+        if added["id"] == 1.5:
+            del added["id"]
+    if rng.random() < .1:
+        t["truncation"] = dict(max_length=2, strategy="LongestFirst", stride=0, direction="Right")
+    if rng.random() < .1:
+        t["padding"] = dict(strategy=dict(Fixed=8), direction="Right", pad_to_multiple_of=None, pad_id=0, pad_type_id=0, pad_token=next(iter(vocab)))
+    return t, shared
 
 
 def drover(args, lines, directory):
@@ -121,22 +199,35 @@ def drover(args, lines, directory):
     return ([json.loads(x) for x in run.stdout.split("\n")[:-1]], run.stderr) if run.returncode == 0 else (None, run.stderr)
 
 
-def compare(seed, binary, directory):
+def their_ids(text, all_texts):
+    """Hugging Face's tokenizer and ids, or why there are none."""
+    try:
+        theirs = Tokenizer.from_str(text)
+        theirs.no_truncation()  # transformers sets both anew with each call
+        theirs.no_padding()
+        return theirs, [theirs.encode(s).ids for s in all_texts]
+    except BaseException as e:  # it panics on some texts
+        return None, str(e)
+
+
+def compare(seed, binary, directory, maker):
     rng = random.Random(seed)
-    made, shared = make_odder(seed)
+    made, shared = maker(seed)
     (directory / "tokenizer.json").write_text(json.dumps(made))
     all_texts = list(texts(rng))
-    try:
-        theirs = Tokenizer.from_str(json.dumps(made))
-        want = [theirs.encode(s).ids for s in all_texts]
-    except Exception as e:
-        return f"skipped: Hugging Face refuses it: {e}"
+    theirs, want = their_ids(json.dumps(made), all_texts)
     got, err = drover([binary, "tokenizer", "encode"], [json.dumps(dict(text=s)) for s in all_texts], directory)
     if got is None:
-        return f"refused: {err.strip()}"
+        lines = err.splitlines()
+        named = all(x.startswith("warning: ") for x in lines[:-1]) and lines[-1].startswith("drover: ") and "tokenizer.json" in lines[-1]
+        return f"refused: {err.strip()}" if named else f"answered in another way: {err.strip()}"
+    if theirs is None:
+        return f"taken, though Hugging Face refuses it: {want}"
     for s, x, y in zip(all_texts, got, want):
         if x != y:
             return f"ids: {s!r}: {x}, Hugging Face {y} {[theirs.id_to_token(i) for i in y]}"
+    if maker is mix:
+        return "same"
     known = [i for i in range(theirs.get_vocab_size(True) * 2) if theirs.id_to_token(i) is not None and i not in shared]
     lists = [x for x in want if not shared & set(x)] + [[rng.choice(known) for _ in range(8)] for _ in range(20)]
     texts_of = [theirs.decode(x, skip_special_tokens=False) for x in lists]
@@ -158,12 +249,24 @@ def torchtitan():
     return t
 
 
+def doubled():
+    """Merges that stand twice, and merges of keys that share an id: of each pair of ids the last one counts."""
+    t = byte_level(random.Random(0))
+    vocab = {CHAR[b]: b for b in range(256)}
+    merges = ["t h", "h e", "a b", "b a", "t h", "a y", "l o", "e l", "l l", "e l", "l o", "ll o", "th e", "a b"]
+    for merge in merges:
+        vocab.setdefault(merge.replace(" ", ""), len(vocab))
+    vocab["y"] = vocab["b"]
+    t["model"].update(vocab=vocab, merges=[m.split(" ") for m in merges], unk_token=None, byte_fallback=False, ignore_merges=False)
+    return t
+
+
 def golden(path):
     """Tokenizers, one a line, with texts, their ids, and what the ids of those texts and random ones decode to."""
     with open(path, "w") as f:
-        for seed in [0, *range(1, 31)]:
+        for seed in range(32):
             rng = random.Random(seed)
-            made, shared = make_odder(seed) if seed else (torchtitan(), set())
+            made, shared = {0: lambda: (torchtitan(), set()), 31: lambda: (doubled(), {ord("b")})}.get(seed, lambda: make_odder(seed))()
             if seed and seed < 19:
                 make(rng)  # as the first lines were made
             theirs = Tokenizer.from_str(json.dumps(made))
@@ -184,19 +287,23 @@ def main():
     a = p.parse_args()
     if a.golden:
         return golden(a.golden)
-    kinds = {}
-    with tempfile.TemporaryDirectory() as tmp:
-        for i in range(a.seed, a.seed + a.rounds):
-            directory = pathlib.Path(tmp)
-            if a.keep:
-                (directory := a.keep / str(i)).mkdir(parents=True, exist_ok=True)
-            result = compare(i, a.drover, directory)
-            kinds.setdefault(result.split(":")[0][:8], []).append((i, result))
-    for kind, results in kinds.items():
-        print(f"{kind}: {len(results)}")
-        for i, result in results[:6] if kind != "same" else []:
-            print(f"  seed {i}: {result[:600]}")
-    sys.exit(bool(set(kinds) - {"same", "skipped"}))
+    differ = False
+    for maker, fine in [(make_odder, {"same"}), (mix, {"same", "refused"})]:
+        kinds = {}
+        with tempfile.TemporaryDirectory() as tmp:
+            for i in range(a.seed, a.seed + a.rounds):
+                directory = pathlib.Path(tmp)
+                if a.keep:
+                    (directory := a.keep / maker.__name__ / str(i)).mkdir(parents=True, exist_ok=True)
+                result = compare(i, a.drover, directory, maker)
+                kinds.setdefault(result.split(":")[0][:8], []).append((i, result))
+        differ |= bool(set(kinds) - fine)
+        print(f"{maker.__name__}:")
+        for kind, results in kinds.items():
+            print(f"  {kind}: {len(results)}")
+            for i, result in results[:6] if kind != "same" else []:
+                print(f"    seed {i}: {result[:600]}")
+    sys.exit(differ)
 
 
 if __name__ == "__main__":

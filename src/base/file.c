@@ -40,9 +40,9 @@ const char *file_odd_kind(const char *path) {
     return stat(path, &st) != 0 || S_ISREG(st.st_mode) ? NULL : kind_of(st.st_mode);
 }
 
-static drv_status is_odd(const char *path, const char *kind) {
-    return drv_fail(DRV_E_IO, "could not read \"%s\": it is %s, expected a file on a disk", path,
-            kind);
+static drv_status is_odd(const char *what, const char *path, const char *kind) {
+    return drv_fail(DRV_E_IO, "could not %s \"%s\": it is %s, expected a file on a disk", what,
+            path, kind);
 }
 
 // What a user has named may be a pipe, which waits for its writer, or a device. `n` is 0 where the
@@ -52,7 +52,7 @@ static drv_status open_any(const char *path, int *fd, int64_t *n) {
     *fd = open(path, O_RDONLY | O_CLOEXEC);
     if (*fd < 0) return file_fail("open", path);
     drv_status status = fstat(*fd, &st) == 0 ? DRV_OK : file_fail("look at", path);
-    if (status == DRV_OK && S_ISDIR(st.st_mode)) status = is_odd(path, kind_of(st.st_mode));
+    if (status == DRV_OK && S_ISDIR(st.st_mode)) status = is_odd("read", path, kind_of(st.st_mode));
     if (status != DRV_OK) close(*fd);
     *n = S_ISREG(st.st_mode) ? st.st_size : 0;
     return status;
@@ -61,10 +61,12 @@ static drv_status open_any(const char *path, int *fd, int64_t *n) {
 drv_status file_open_regular(const char *path, int *fd, int64_t *n_bytes) {
     struct stat st;
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // else it waits for a pipe's writer
-    if (*fd < 0 && errno == ENXIO && file_odd_kind(path)) return is_odd(path, file_odd_kind(path));
+    if (*fd < 0 && errno == ENXIO && file_odd_kind(path))
+        return is_odd("read", path, file_odd_kind(path));
     if (*fd < 0) return file_fail("open", path);
     drv_status status = fstat(*fd, &st) == 0 ? DRV_OK : file_fail("look at", path);
-    if (status == DRV_OK && !S_ISREG(st.st_mode)) status = is_odd(path, kind_of(st.st_mode));
+    if (status == DRV_OK && !S_ISREG(st.st_mode))
+        status = is_odd("read", path, kind_of(st.st_mode));
     if (status == DRV_OK) {
         *n_bytes = st.st_size;
         return DRV_OK;
@@ -236,12 +238,41 @@ static void parent_of(const char *path, char *out, size_t cap) {
         snprintf(out, cap, "%.*s", (int)(slash - path), path);
 }
 
+// Opens a file on a disk to be written. O_NONBLOCK: a pipe that nobody reads is not waited for.
+static drv_status open_to_write(const char *what, const char *path, int flags, int *fd) {
+    struct stat st;
+    *fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | flags, 0666);
+    if (*fd < 0) {
+        const int why = errno;
+        const char *kind = file_odd_kind(path);
+        errno = why;
+        return kind ? is_odd(what, path, kind) : file_fail(what, path);
+    }
+    const drv_status status = fstat(*fd, &st) != 0  ? file_fail("look at", path)
+                              : S_ISREG(st.st_mode) ? DRV_OK
+                                                    : is_odd(what, path, kind_of(st.st_mode));
+    if (status != DRV_OK) close(*fd);
+    return status;
+}
+
+drv_status file_append(const char *path, FILE **out) {
+    int fd;
+    DRV_TRY(open_to_write("append to", path, O_APPEND, &fd));
+    FILE *f = fdopen(fd, "a");
+    if (!f) {
+        close(fd);
+        return file_fail("append to", path);
+    }
+    *out = f;
+    return DRV_OK;
+}
+
 drv_status file_write_atomic(const char *path, const void *p, size_t n) {
     char tmp[4000], dir[4000];
     if (snprintf(tmp, sizeof tmp, "%s.tmp", path) >= (int)sizeof tmp)
         return drv_fail(DRV_E_IO, "path \"%s\" is too long", path);
-    int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) return file_fail("create", tmp);
+    int fd;
+    DRV_TRY(open_to_write("create", tmp, O_TRUNC, &fd));
     drv_status s = file_write_all(fd, tmp, p, n);
     if (s == DRV_OK && fsync(fd) != 0) s = file_fail("sync", tmp);
     if (close(fd) != 0 && s == DRV_OK) s = file_fail("close", tmp);

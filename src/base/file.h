@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/arena.h"
 #include "base/status.h"
@@ -41,6 +42,10 @@ DRV_CHECKED drv_status file_write_all(int fd, const char *path, const void *p, s
 
 // The same at a place of its own in the file.
 DRV_CHECKED drv_status file_write_at(int fd, const char *path, const void *p, size_t n, int64_t at);
+
+// Opens a file on a disk for appending, made if it is not there. Anything else in its place is
+// refused at once, by what it is; nobody has to read a pipe first.
+DRV_CHECKED drv_status file_append(const char *path, FILE **out);
 
 // Writes aside ("PATH.tmp"), fsyncs, renames into place, fsyncs the folder: after a crash the old
 // content or the new one is there, never a part.

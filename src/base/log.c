@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/status_line.h"
 
 #define CLEAR "\r\033[J"
@@ -205,6 +206,8 @@ __attribute__((format(printf, 2, 0))) static void emit_format(const char *level,
         va_list ap) {
     char text[4096];
     vsnprintf(text, sizeof text, fmt, ap);
+    for (char *c = text; *level && *c; c++) // a warning is one line, whatever names it holds
+        if ((unsigned char)*c < ' ' || *c == 0x7F) *c = '?';
     emit(level, text, text);
 }
 
@@ -271,8 +274,8 @@ void log_fields(const log_field *fields, int n) {
 }
 
 drv_status log_open_file(const char *path) {
-    FILE *f = fopen(path, "a");
-    if (!f) return drv_fail(DRV_E_IO, "could not open \"%s\": %s", path, strerror(errno));
+    FILE *f;
+    DRV_TRY(file_append(path, &f));
     log_close_file();
     file = f;
     return DRV_OK;

@@ -104,3 +104,28 @@ memory_limit memory_limit_read(const char *root) {
     arena_free(a);
     return limit;
 }
+
+typedef struct kill_counter {
+    const char *file;
+    int64_t n; // -1: not found yet
+} kill_counter;
+
+// The nearest group that counts: those above it count other jobs too.
+static void look_at_kills(void *ctx, arena *a, const char *folder) {
+    kill_counter *counter = ctx;
+    if (counter->n < 0)
+        counter->n = read_number(arena_printf(a, "%s/%s", folder, counter->file), "oom_kill");
+}
+
+int64_t memory_kills_read(const char *root) {
+    const cgroup_tree version1 = {"memory", "/sys/fs/cgroup/memory"},
+                      version2 = {"", "/sys/fs/cgroup"};
+    arena *a = arena_new("memory kills");
+    kill_counter counter = {"memory.events", -1};
+    cgroup_each(a, root, &version2, look_at_kills, &counter);
+    counter.file = "memory.oom_control";
+    cgroup_each(a, root, &version1, look_at_kills, &counter);
+    if (counter.n < 0) counter.n = read_number(arena_printf(a, "%s/proc/vmstat", root), "oom_kill");
+    arena_free(a);
+    return counter.n;
+}

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static _Thread_local char message[2048];
+// The longest lists all keys of another trainer's file (config/unknown_key.c).
+static _Thread_local char message[8192];
 
 // The length of `text` up to `n` bytes, less a character that would be cut.
 static size_t whole_characters(const char *text, size_t n) {

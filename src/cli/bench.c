@@ -12,11 +12,11 @@
 #include "base/str.h"
 #include "cli/bench.h"
 #include "cli/cli.h"
-#include "search/step_time.h"
 #include "config/config.h"
 #include "ir/op.h"
-#include "weights/device.h"
+#include "search/step_time.h"
 #include "train/programs.h"
+#include "weights/device.h"
 
 // Peaks of the two types, FLOP/s.
 typedef struct peaks {

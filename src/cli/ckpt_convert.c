@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "cli/generate_args.h"
 #include "base/parallel.h"
 #include "ckpt/consolidate.h"
 #include "ckpt/gguf_writer.h"
+#include "cli/generate_args.h"
 #include "cli/gguf_export.h"
 #include "convert/convert.h"
 #include "weights/resolve.h"

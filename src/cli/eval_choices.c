@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "infer/choices.h"
 #include "base/stop.h"
+#include "infer/choices.h"
 
 // JSON has no word but null for the standard error of one record.
 static void print_number(const char *name, double value) {

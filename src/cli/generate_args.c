@@ -6,8 +6,8 @@
 
 #include "base/file.h"
 #include "base/parallel.h"
-#include "weights/device.h"
 #include "train/model_hint.h"
+#include "weights/device.h"
 #include "weights/resolve.h"
 
 drv_status generation_precision(const cli_args *args, generate_precision *out) {

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/backend.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "backend/backend.h"
 #include "search/layout_search.h"
 
 // --- what is said
@@ -197,7 +197,7 @@ static drv_status read_links(const cli_args *args, int64_t ranks, link_speeds *o
     return DRV_OK;
 }
 
-static drv_status read_power(arena *a, const cli_args *args, int64_t ranks, rank_power *out) {
+drv_status plan_read_power(arena *a, const cli_args *args, int64_t ranks, rank_power *out) {
     double gflops = 0;
     link_speeds links;
     int64_t memory = memory_limit_read("").free;
@@ -230,7 +230,7 @@ drv_status plan_search(arena *a, const cli_args *args, const run_config *cfg, in
     layout_search s = {.cfg = cfg, .ranks = ranks, .top = 10};
     DRV_TRY(cli_get_i64(args, "--top", 1, 1000, &s.top));
     DRV_TRY(check_batch(cfg, ranks));
-    DRV_TRY(read_power(a, args, ranks, &s.power));
+    DRV_TRY(plan_read_power(a, args, ranks, &s.power));
     drv_status status = layout_search_run(&s);
     if (status == DRV_OK) status = report(a, args, &s);
     layout_search_free(&s);

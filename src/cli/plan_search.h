@@ -2,6 +2,7 @@
 #pragma once
 #include "base/memory_limit.h"
 #include "cli/cli.h"
+#include "search/layout_search.h"
 #include "config/config.h"
 
 // Options of its own, for the table of the verb.
@@ -15,13 +16,17 @@
         "--memory", "SIZE", "bytes of a rank, as 80GB or 24GiB (default: free on this machine)"    \
     }
 #define PLAN_SEARCH_RULES                                                                          \
-    {.option = "--search", .needs = "--ranks"}, {.option = "--top", .needs = "--search"},          \
-            {.option = "--gflops", .needs = "--search"},                                           \
-            {.option = "--link", .needs = "--search"},                                             \
-            {.option = "--ranks-per-host", .needs = "--search"}, {                                 \
-        .option = "--memory", .needs = "--search"                                                  \
+    {.option = "--search", .needs = "--ranks", .excludes = "--elastic"},                           \
+            {.option = "--top", .needs = "--search"},                                              \
+            {.option = "--gflops", .needs = "--search --elastic"},                                 \
+            {.option = "--link", .needs = "--search --elastic"},                                   \
+            {.option = "--ranks-per-host", .needs = "--search --elastic"}, {                       \
+        .option = "--memory", .needs = "--search --elastic"                                        \
     }
 
+// What a rank is, by the options and this machine.
+DRV_CHECKED drv_status plan_read_power(arena *a, const cli_args *args, int64_t ranks,
+        rank_power *out);
 // DRV_E_USAGE: no layout is possible, with what does not divide what; or none fits.
 DRV_CHECKED drv_status plan_search(arena *a, const cli_args *args, const run_config *cfg,
         int64_t ranks);

@@ -6,8 +6,8 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "cli/chat_prompt.h"
 #include "ckpt/adapter.h"
+#include "cli/chat_prompt.h"
 #include "cli/generate_args.h"
 #include "weights/resolve.h"
 

@@ -2,13 +2,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/parallel.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/kept_list.h"
+#include "cli/plan_elastic.h"
 #include "config/config.h"
-#include "weights/device.h"
 #include "train/programs.h"
+#include "weights/device.h"
 
 enum { MAX_MESSAGE = 512 };
 
@@ -59,7 +61,7 @@ static void print_memory(const counts *c, const programs *p) {
             (long long)planned, 100 * ((double)planned / (double)most - 1));
 }
 
-// As many devices as are asked for, or as parallel.* asks for.
+// As many devices as are asked for (*n, 0: nothing said), or as parallel.* asks for.
 static drv_status set_devices(const cli_args *args, const char *target, run_config *cfg,
         int64_t *n) {
     DRV_TRY(cli_get_i64(args, "--devices", 1, 1 << 12, n));
@@ -71,10 +73,10 @@ static drv_status set_devices(const cli_args *args, const char *target, run_conf
     return DRV_OK;
 }
 
-static drv_status open_devices(arena *mem, const cli_args *args, run_config *cfg,
+// n: devices, 0: as the options and the config say.
+static drv_status open_devices(arena *mem, const cli_args *args, run_config *cfg, int64_t n,
         compiled_for *out) {
     const char *target = cli_get(args, "--target", NULL);
-    int64_t n = 0;
     // Whatever runs here are on; what is `auto` follows it.
     if (target) cfg->backend = backend_caps_pjrt.name;
     DRV_TRY(set_devices(args, target, cfg, &n));
@@ -134,21 +136,64 @@ static drv_status set_bounds(const cli_args *args, run_config *cfg) {
     return DRV_OK;
 }
 
-static drv_status compile(arena *mem, const cli_args *args) {
-    run_config cfg;
+// All programs of a world. n: as of open_devices.
+static drv_status compile_world(arena *mem, const cli_args *args, run_config *cfg, int64_t n,
+        counts *c) {
     compiled_for to = {0};
-    counts c = {0};
-    int n_sets;
-    const char **sets = cli_get_all(mem, args, "--set", &n_sets);
     drv_status status = DRV_OK;
-    DRV_TRY(config_load(mem, args->positional[0], sets, n_sets, &cfg));
-    par_set_threads((int)cfg.threads);
-    DRV_TRY(set_bounds(args, &cfg));
-    DRV_TRY(open_devices(mem, args, &cfg, &to));
+    DRV_TRY(set_bounds(args, cfg));
+    DRV_TRY(open_devices(mem, args, cfg, n, &to));
     for (int place = 0; place < to.ranks.size[AXIS_PIPELINE] && status == DRV_OK; place++)
-        status = compile_rank(&cfg, &to, place, &c);
+        status = compile_rank(cfg, &to, place, c);
     if (to.pool) device_pool_close(to.pool);
-    DRV_TRY(status);
+    return status;
+}
+
+// The config with keys that a layout has beside those of the command line.
+static drv_status load_config(arena *mem, const cli_args *args, const elastic_layout *layout,
+        run_config *cfg) {
+    int n;
+    const char **sets = cli_get_all(mem, args, "--set", &n);
+    const char **all = ARENA_ARRAY(mem, const char *, n + layout->n_sets + 1);
+    for (int i = 0; i < n + layout->n_sets; i++)
+        all[i] = i < n ? sets[i] : layout->sets[i - n];
+    return config_load(mem, args->positional[0], all, n + layout->n_sets, cfg);
+}
+
+// Those of every world that the job may come down to.
+static drv_status compile_elastic(arena *mem, const cli_args *args, const run_config *cfg,
+        counts *c) {
+    elastic_job job;
+    DRV_TRY(elastic_job_read(args, cfg, &job));
+    if (!config_backend(cfg)->has_devices && !cli_has(args, "--target"))
+        return drv_fail(DRV_E_USAGE,
+                "compile: --elastic, but `backend: %s` keeps no programs, expected backend pjrt or --target",
+                cfg->backend);
+    DRV_TRY(elastic_power(mem, job.ranks, &job.power));
+    for (int n = job.n_nodes; n > 0; n--) {
+        elastic_layout found;
+        run_config of_world;
+        if (elastic_on(mem, &job, n, &found) != DRV_OK) {
+            log_info("%d node%s: %s", n, str_plural(n), drv_message());
+            continue;
+        }
+        log_info("%d node%s: %s", n, str_plural(n), found.words);
+        DRV_TRY(load_config(mem, args, &found, &of_world));
+        DRV_TRY(compile_world(mem, args, &of_world, (int64_t)n * job.ranks, c));
+    }
+    return DRV_OK;
+}
+
+static drv_status compile(arena *mem, const cli_args *args) {
+    static const elastic_layout own;
+    run_config cfg;
+    counts c = {0};
+    DRV_TRY(load_config(mem, args, &own, &cfg));
+    par_set_threads((int)cfg.threads);
+    if (cli_has(args, "--elastic"))
+        DRV_TRY(compile_elastic(mem, args, &cfg, &c));
+    else
+        DRV_TRY(compile_world(mem, args, &cfg, 0, &c));
     if (c.n_kept) fprintf(stderr, "%d of %d from the cache\n", c.n_kept, c.n);
     printf("Total graphs: %d\nTotal successful: %d\nTotal failed: %d\n", c.n, c.n - c.n_failed,
             c.n_failed);
@@ -173,6 +218,8 @@ static const cli_option options[] = {
                 "cuda:h200, cuda:h100, cuda:a100 or cuda:b200, which need not be there"},
         {"--devices", "N",
                 "for so many, shared as parallel.* says; otherwise as many as it asks for"},
+        ELASTIC_OPTIONS(
+                "for every number of nodes up to --nodes, as drover plan --elastic lists them"),
         {"--jobs", "N", "so many programs at a time; otherwise pjrt.compile_jobs"},
         {"--memory", "SIZE", "of the host, for all of them; otherwise pjrt.compile_gib"},
         {"--list", NULL, "list the programs that are kept"},
@@ -183,8 +230,10 @@ static const cli_option options[] = {
         CLI_JSON,
 };
 static const cli_rule rules[] = {
-        {"--list", NULL, "--evict --target --devices --jobs --memory", false},
-        {"--evict", NULL, "--target --devices --jobs --memory --json", false},
+        {"--list", NULL, "--evict --target --devices --elastic --jobs --memory", false},
+        {"--evict", NULL, "--target --devices --elastic --jobs --memory --json", false},
+        {"--elastic", "--nodes", "--devices", false},
+        ELASTIC_RULES,
         {"--max-size", "--evict", NULL, false},
         {"--max-age", "--evict", NULL, false},
         {"--cache", "--list --evict", NULL, false},
@@ -194,6 +243,7 @@ const verb verb_compile = {
         .name = "compile",
         .summary = "compile a run's programs, so that it starts at once",
         .usage = "CONFIG [--target GPU] [--devices N] [--set KEY=VALUE]...\n"
+                 "CONFIG --elastic --nodes N [--ranks-per-node N] [--target GPU]\n"
                  "--list [CONFIG] [--cache DIR] [--json]\n"
                  "--evict [CONFIG] [--max-size SIZE] [--max-age DAYS] [--cache DIR]",
         .help = "Compiles the programs of a run for its back end and keeps them in the compile cache\n"
@@ -208,6 +258,9 @@ const verb verb_compile = {
                 "\n"
                 "A run on several devices has programs of its own: --devices N compiles those of N local\n"
                 "devices, or of N of the target; of a pipeline those of each of its ranks.\n"
+                "\n"
+                "--elastic compiles what a job of drover launch node may go on with, too: the layouts of all\n"
+                "smaller numbers of nodes, so that a world with fewer starts at once.\n"
                 "\n"
                 "--target compiles for a GPU that this machine has not got, keeps nothing, and prints\n"
                 "what the compiler plans beside what `drover plan` says: does the step compile, and does\n"

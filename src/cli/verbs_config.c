@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "cli/cli.h"
+#include "cli/plan_elastic.h"
 #include "cli/plan_search.h"
 #include "cli/plan_stages.h"
 #include "data/set/dataset.h"
@@ -337,6 +338,7 @@ static drv_status run_plan(arena *mem, const cli_args *args) {
         DRV_TRY_CTX(config_set_ranks(&cfg, ranks), "plan: --ranks %lld", (long long)ranks);
     par_set_threads((int)cfg.threads);
     if (cli_has(args, "--search")) return plan_search(mem, args, &cfg, ranks);
+    if (cli_has(args, "--elastic")) return plan_elastic(mem, args, &cfg);
     const drv_status inputs = run_inputs_try(&cfg);
     const char *refused = inputs == DRV_OK ? NULL : arena_strdup(mem, drv_message());
     stage_plans stages;
@@ -381,15 +383,19 @@ static const cli_option plan_options[] = {
         CLI_JSON,
         {"--ranks", "N", "ranks of the job; those that parallel.tensor leaves share the rows"},
         PLAN_SEARCH_OPTIONS,
+        ELASTIC_OPTIONS(
+                "for each number of nodes up to --nodes the layout that a job would go on with"),
 };
 static const cli_rule plan_rules[] = {
         PLAN_SEARCH_RULES,
+        {.option = "--elastic", .needs = "--nodes", .excludes = "--ranks"},
+        ELASTIC_RULES,
 };
 const verb verb_plan = {
         .name = "plan",
         .summary = "print memory, FLOPs and time of a run before it runs",
         .usage =
-                "[CONFIG] [--ranks N] [--json] [--set KEY=VALUE]...\n[CONFIG] --ranks N --search [--top N] [--memory SIZE] [--gflops X] [--link X[:Y]]",
+                "[CONFIG] [--ranks N] [--json] [--set KEY=VALUE]...\n[CONFIG] --ranks N --search [--top N] [--memory SIZE] [--gflops X] [--link X[:Y]]\n[CONFIG] --elastic --nodes N [--ranks-per-node N] [--memory SIZE] [--gflops X] [--link X[:Y]]",
         .help = "Builds the graphs, differentiates them and places every byte, without allocating a\n"
                 "weight. The run stays within what is printed. It says whether that fits into the memory\n"
                 "of this machine, its control group and ulimit, or what would; and how long the run\n"
@@ -412,6 +418,11 @@ const verb verb_plan = {
                 "Example: drover plan --set model.preset=llama-3-70b --ranks 512 --search --memory 80GB\n"
                 "             --gflops 990e3 --link 450:50 --ranks-per-host 8\n"
                 "             --set training.global_batch_size=1024\n"
+                "\n"
+                "--elastic lists what drover launch node --min-nodes goes on with when nodes are lost: for each\n"
+                "number of nodes the fastest layout that fits, its tokens/s, and whether it has the bits of the\n"
+                "whole job, which parallel.lanes decides; all nodes have the config's own.\n"
+                "Example: drover plan run.yaml --elastic --nodes 16 --ranks-per-node 8\n"
                 "\n"
                 "Example: drover plan --set model.preset=llama-3.1-405b",
         .options = plan_options,

@@ -5,17 +5,17 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/parallel.h"
+#include "base/stop.h"
 #include "cli/cli.h"
 #include "cli/eval_choices.h"
 #include "cli/eval_logits.h"
 #include "cli/generate_args.h"
+#include "infer/prefix.h"
+#include "infer/score.h"
+#include "train/resume.h"
 #include "weights/device.h"
 #include "weights/lora_state.h"
-#include "infer/prefix.h"
 #include "weights/resolve.h"
-#include "train/resume.h"
-#include "infer/score.h"
-#include "base/stop.h"
 
 static const cli_option eval_options[] = {
         CLI_SET,

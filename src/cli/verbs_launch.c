@@ -1,14 +1,17 @@
 // drover launch: one process on each node becomes ranks on all of them.
 #include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/str.h"
 #include "cli/cli.h"
 #include "cli/launch_ask.h"
 #include "cli/launch_jobs.h"
+#include "cli/launch_plans.h"
 #include "config/config.h"
 #include "launch/expect.h"
 #include "launch/launch.h"
@@ -21,6 +24,13 @@ static const cli_option node_options[] = {
         {"--node-rank", "I", "which of them this is, from 0 (default: as the launcher says)"},
         {"--master", "HOST:PORT", "where node 0 is (default: as the launcher says; port 29400)"},
         {"--wait", "SECONDS", "how long nodes wait for each other (300)"},
+        {"--max-restarts", "N", "start the ranks again after a failure, so often (0)"},
+        {"--restart-window", "TIME", "in any time of this length, as 90s, 10m, 1h (1h)"},
+        {"--min-nodes", "M", "go on with so few, in another layout (all but the spare ones)"},
+        {"--spare-nodes", "S", "of the nodes, so many wait for one that fails (0)"},
+        {"--grow-after", "TIME",
+                "nodes that came and waited so long take part after the next save (5m)"},
+        {"--explain", NULL, "print what follows which failure, and end"},
         {"--fresh", NULL, "as of drover train"},
         CLI_EXPECT,
         CLI_SET,
@@ -98,7 +108,67 @@ static drv_status read_config(arena *a, const cli_args *args, launch_job *job) {
     const char **sets = cli_get_all(a, args, "--set", &n);
     DRV_TRY(config_load(a, args->positional[0], sets, n, cfg));
     job->backend = cfg->backend;
+    job->run_dir = cfg->run_dir;
     if (!job->ranks) job->ranks = 1;
+    job->planner = launch_planner_new(a, cfg, job->n_nodes, job->ranks);
+    return DRV_OK;
+}
+
+// "90s", "5m", "1h", or seconds.
+static drv_status read_time(const cli_args *args, const char *option, double most, double *out) {
+    static const struct {
+        char unit;
+        double seconds;
+    } units[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
+    const char *text = cli_get(args, option, NULL);
+    double number = 0, unit = 1;
+    char digits[32];
+    if (!text) return DRV_OK;
+    size_t n = strlen(text);
+    for (size_t i = 0; i < sizeof units / sizeof *units && n > 0; i++)
+        if (text[n - 1] == units[i].unit) {
+            unit = units[i].seconds;
+            n--;
+            break;
+        }
+    if (n > 0 && n < sizeof digits) {
+        memcpy(digits, text, n);
+        digits[n] = 0;
+        if (str_to_f64(digits, &number) && number >= 0 && number * unit <= most) {
+            *out = number * unit;
+            return DRV_OK;
+        }
+    }
+    return drv_fail(DRV_E_USAGE, "%s: %s \"%s\", expected a time up to %s, as 90s, 5m or 1h",
+            args->name, option, text, str_long_duration(most));
+}
+
+// --- what follows a failure
+static drv_status read_rules(const cli_args *args, launch_job *job) {
+    int64_t restarts = 0, spares = 0, least = 0;
+    DRV_TRY(cli_get_i64(args, "--max-restarts", 0, 1000000, &restarts));
+    DRV_TRY(cli_get_i64(args, "--spare-nodes", 0, MAX_NODES, &spares));
+    DRV_TRY(cli_get_i64(args, "--min-nodes", 1, MAX_NODES, &least));
+    if (spares >= job->n_nodes)
+        return drv_fail(DRV_E_USAGE, "%s: --spare-nodes %lld, expected fewer than the %d node%s",
+                args->name, (long long)spares, job->n_nodes, str_plural(job->n_nodes));
+    const int full = job->n_nodes - (int)spares;
+    if (least > full)
+        return drv_fail(DRV_E_USAGE, "%s: --min-nodes %lld, expected at most the %d node%s%s",
+                args->name, (long long)least, full, str_plural(full),
+                spares ? " that are no spare ones" : "");
+    job->n_spares = (int)spares;
+    job->rules = (supervisor_rules){(int)restarts, 3600, least ? (int)least : full};
+    job->grow_after_s = 300;
+    DRV_TRY(read_time(args, "--restart-window", 366 * 86400.0, &job->rules.window_s));
+    return read_time(args, "--grow-after", 366 * 86400.0, &job->grow_after_s);
+}
+
+static drv_status explain(const supervisor_rules *rules) {
+    str text = {0};
+    supervisor_explain(rules, &text);
+    fputs(text.p, stdout);
+    str_free(&text);
     return DRV_OK;
 }
 
@@ -113,7 +183,9 @@ static drv_status find_world(arena *a, const cli_args *args, launch_job *job) {
     job->port = job->world.port.by ? job->world.port.value : DEFAULT_PORT;
     DRV_TRY(check_world(&job->world, job->n_nodes));
     DRV_TRY(read_config(a, args, job));
-    return expect_check(job->n_nodes * job->ranks, job->n_nodes);
+    DRV_TRY(read_rules(args, job));
+    const int full = job->n_nodes - job->n_spares;
+    return expect_check(full * job->ranks, full);
 }
 
 static drv_status train_here(arena *a, const launch_job *job) {
@@ -132,13 +204,16 @@ static drv_status run_node(arena *a, const cli_args *args) {
     DRV_TRY(find_world(a, args, &job));
     DRV_TRY(find_secret(&job));
     collect_train(a, args, &job);
+    if (cli_has(args, "--explain")) return explain(&job.rules);
     unsetenv(EXPECT_NODES); // checked: nodes may be containers of one host
+    unsetenv(EXPECT_RANKS); // checked, too: later worlds may have fewer
     const ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
     if (n < 0) return drv_fail(DRV_E_IO, "could not find this program: %s", strerror(errno));
     program[n] = 0;
     job.program = program;
     log_info("launch: %s; this is node %d", nodes_words(a, &job.world, job.ranks), job.node);
-    if (job.n_nodes == 1 && job.ranks == 1) return train_here(a, &job); // no MPI, no port
+    if (job.n_nodes == 1 && job.ranks == 1 && job.rules.max_restarts == 0)
+        return train_here(a, &job); // no MPI, no port
     return job.node == 0 ? launch_head(a, &job) : launch_member(a, &job);
 }
 
@@ -159,6 +234,8 @@ static const verb subverbs[] = {
                 .summary = "train on several nodes, of which this process is one",
                 .usage =
                         "CONFIG [--ranks-per-node N] [--nodes N --node-rank I --master HOST:PORT]\n"
+                        "CONFIG [--max-restarts N] [--restart-window TIME] [--min-nodes M]\n"
+                        "CONFIG [--spare-nodes S] [--grow-after TIME] [--explain]\n"
                         "CONFIG [--wait SECONDS] [--fresh] [--set KEY=VALUE]...\n"
                         "CONFIG [--expect-ranks N] [--expect-nodes N]",
                 .help = "Started once on each node, as torchrun is, it makes ranks of `drover train` on all of\n"
@@ -168,11 +245,16 @@ static const verb subverbs[] = {
                         "options. docs/launch.md has an example of each.\n"
                         "\n"
                         "Several hosts share a secret: DROVER_JOB_SECRET_FILE, the same file of mode 0600 on all.\n"
-                        "Node 0 listens only until all have come, on the address of --master (DROVER_INTERFACE:\n"
-                        "another one). Local ranks share the cores and, with backend: pjrt, the devices.\n"
+                        "Node 0 listens only until all have come (with --max-restarts as long as the job runs), on the\n"
+                        "address of --master (DROVER_INTERFACE: another one). Local ranks share the cores and, with backend: pjrt, the devices.\n"
                         "\n"
                         "SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGUSR2 reach the ranks, and it waits for the save. Every\n"
-                        "node ends with the status of the first rank that failed: 0, 1, 2, 3, 75 as of drover train.",
+                        "node ends with the status of the first rank that failed: 0, 1, 2, 3, 75 as of drover train.\n"
+                        "\n"
+                        "--max-restarts N: node 0 starts the ranks again after a failure that another try may mend\n"
+                        "(--explain lists which), on the nodes that still answer and without hosts that failed twice.\n"
+                        "--spare-nodes S of the nodes wait to take the place of one; with --min-nodes M the job goes\n"
+                        "on with fewer, in the fastest layout that has the same bits (drover plan --elastic).",
                 .options = node_options,
                 .n_options = sizeof node_options / sizeof *node_options,
                 .min_positional = 1,

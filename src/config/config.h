@@ -94,7 +94,10 @@ typedef struct run_config {
     int64_t eval_batches;   // of global_batch_size rows; 0: at least EVAL_TOKENS tokens, or all
     int64_t log_every;      // steps
     const char *status_dir; // ""; else where rank 0 keeps ranks/status
-    int64_t threads;        // 0: all cores
+    const char *http;       // "none", a port, or HOST:PORT: where rank 0 serves its page
+    bool http_ranks;        // metrics by rank for Prometheus
+    const char *http_metrics_token_file; // ""; else a token that opens /metrics alone
+    int64_t threads;                     // 0: all cores
     double straggler_ratio;
     int64_t max_bad_steps;
     int64_t hash_every;   // steps; 0: never
@@ -115,7 +118,8 @@ typedef struct run_config {
     double min_lr;
     // parallel, in ranks
     int64_t tensor_parallel, pipeline_parallel, context_parallel, data_parallel; // data 0: auto
-    int64_t check_every;                                                         // steps; 0: never
+    double give_up_s;    // a rank that hangs for so long ends the job
+    int64_t check_every; // steps; 0: never
     int64_t lanes, leaves, context_leaves, addend_rows; // 0: auto; see config_addend_rows
     stage_schedule pipeline_schedule;                   // see config_pipeline_schedule
     int64_t virtual_stages;                             // of each pipeline rank

@@ -83,7 +83,8 @@ void config_print_changed(const run_config *cfg, str *out) {
 
 static bool is_of_host(const char *path) {
     static const char *const paths[] = {"model.from", "tokenizer", "data.train", "data.valid",
-            "lora.adapter", "pjrt.plugin", "run_dir", "training.status_dir", "training.threads"};
+            "lora.adapter", "pjrt.plugin", "run_dir", "training.status_dir", "training.threads",
+            "training.http", "training.http_metrics_token_file"};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         if (strcmp(path, paths[i]) == 0) return true;
     return false;

@@ -28,7 +28,7 @@ const foreign_key foreign_args[] = {
                 "accumulation"),
         FACT("max_steps max_training_steps", "training.steps", "steps"),
         FACT("num_train_epochs max_epochs", "training.steps", "epochs"),
-        FACT("steps_this_run", "training.steps", "stop_at"),
+        FACT("steps_this_run", "training.stop_at_step", "stop_at"),
         FACT("max_seq_length max_length seq_len block_size sequence_length", "data.sequence_length",
                 "row_length"),
         SAME("seed", "training.seed"),
@@ -36,7 +36,7 @@ const foreign_key foreign_args[] = {
         FACT("bf16", "training.precision", "bf16"),
         ONLY("fp16 fp16_full_eval tf32 bf16_full_eval", "false",
                 "training.precision is bf16 or fp32"),
-        FACT("use_mix_precision use_fp32_optimizer optimizer_use_master_weights use_master_weights use_gpu_compatible_precision",
+        FACT("use_mix_precision use_fp32_optimizer use_amp optimizer_use_master_weights use_master_weights use_gpu_compatible_precision",
                 "optimizer.master_dtype", "masters"),
         NONE("stochastic_rounding_enabled optimizer_save_master_weights_in_ckpt optimizer_use_fp32_grad_acc use_fp32_grad_acc",
                 "what is kept in bf16 is always rounded stochastically; fp32 weights are saved where the run has them"),
@@ -66,7 +66,9 @@ const foreign_key foreign_args[] = {
         SAME("tensor_parallel_size", "parallel.tensor"),
         SAME("pipeline_parallel_size", "parallel.pipeline"),
         SAME("context_parallel_size", "parallel.context"),
-        NONE("num_microbatches pipeline_parallel_num_microbatches deallocate_pipeline_outputs trace_file_path fuse_microbatches",
+        SAME("virtual_pipeline_size", "parallel.virtual_stages"),
+        FACT("num_microbatches", "training.micro_batch_size", "micro_batches"),
+        NONE("pipeline_parallel_num_microbatches deallocate_pipeline_outputs trace_file_path fuse_microbatches",
                 "a pipeline runs the micro-batches of a step as parallel.schedule says"),
         {"zero_1 use_zero_1 use_zero1_optimizer", "parallel.zero", NULL, ARGS, FOREIGN_map,
                 "true=1 1=1 false=0 0=0"},
@@ -77,7 +79,8 @@ const foreign_key foreign_args[] = {
         NONE("kv_replicator kv_size_multiplier qkv_linear fuse_qkv use_flash_attention attn_implementation recompute_causal_mask "
              "disable_embedding_parallelization parallelize_embeddings transpose_nki_inputs use_deferred_init "
              "use_meta_device_init num_local_ranks_per_step use_xser save_load_xser async_save async_checkpoint_saving "
-             "neuron_cc_optlevel neuron_cc_flags_model_type neuron_parallel_compile torch_compile use_cache low_cpu_mem_usage "
+             "neuron_cc_optlevel neuron_cc_flags_model_type neuron_parallel_compile torch_compile use_cache low_cpu_mem_usage num_nodes hooks* dump_only_* enable_activation_dumps enable_grad_dumps "
+             "enable_tb_logging_* target_layers master_print_model_layers "
              "use_liger_kernel liger_kernel ddp_find_unused_parameters ddp_bucket_cap_mb ddp_timeout local_rank cpu use_cpu "
              "no_cuda rdzv_* master_addr master_port node_rank standalone tee log_dir redirects max_restarts monitor_interval "
              "role start_method config_file mixed_precision dynamo_backend main_process_port main_process_ip machine_rank "
@@ -88,14 +91,18 @@ const foreign_key foreign_args[] = {
         // model
         FACT("model_name_or_path model_id base_model_name_or_path pretrained_model_name_or_path pretrained_weight",
                 "model.from", "from"),
-        FACT("model_path config_name", "model.hidden_size", "model_config"),
-        FACT("num_layers", "model.num_hidden_layers", "num_layers"),
+        FACT("model_path config_name training_config", "model.hidden_size", "model_config"),
+        FACT("num_layers num_layer", "model.num_hidden_layers", "num_layers"),
         FACT("hidden_size", "model.hidden_size", "hidden_size"),
         NONE("torch_dtype dtype",
                 "weights are read in any type; training.precision is that of the run"),
         ONLY("trust_remote_code use_auth_token token model_revision revision cache_dir use_fast_tokenizer",
                 "false true main null", "the model is a folder on this machine"),
         CHANGES("load_in_4bit load_in_8bit", "a frozen model is held in training.precision"),
+        NONE("model_name task hf_token golden_rouge_score_path",
+                "the model is a folder on this machine, and data are a set that drover data build wrote"),
+        CHANGES("pretrained_ckpt finetuned",
+                "NxD's shards are not read: give the Hugging Face folder by --set model.from=DIR"),
         FACT("tokenizer_name tokenizer_id tokenizer_name_or_path tokenizer_path", "tokenizer",
                 "tokenizer"),
         // LoRA
@@ -110,7 +117,7 @@ const foreign_key foreign_args[] = {
         ONLY("lora_task_type", "CAUSAL_LM", "the model is a Llama that continues text"),
         ONLY("use_dora", "false", "branches are plain LoRA"),
         // data
-        FACT("dataset_name dataset_id train_file data_dir dataset_path data_path dataset",
+        FACT("dataset_name dataset_id train_file data_dir dataset_path data_path dataset training_dir",
                 "data.train", "train"),
         FACT("validation_file", "data.valid", "valid"),
         NONE("dataset_config dataset_config_name dataset_train_split dataset_test_split dataset_text_field preprocessing_num_workers "
@@ -130,7 +137,8 @@ const foreign_key foreign_args[] = {
         FACT("save_steps checkpoint_freq checkpoint_frequency", "checkpoint.every", "save_every"),
         {"save_total_limit num_kept_checkpoint", "checkpoint.keep", NULL, ARGS, FOREIGN_count,
                 NULL},
-        NONE("checkpoint_dir save_checkpoint save_on_each_node save_only_model save_safetensors minimal_ckpt load_best_model_at_end",
+        NONE("checkpoint_dir save_checkpoint save_on_each_node save_only_model save_safetensors minimal_ckpt load_best_model_at_end model_final_path "
+             "use_master_weight_in_ckpt avoid_saving_lower_precision_weights",
                 "a run always saves below run_dir: Hugging Face folders in safetensors"),
         FACT("logging_steps logging_interval", "training.log_every", "log_every"),
         NONE("logging_strategy logging_dir logging_first_step logging_nan_inf_filter report_to run_name tb_dir metrics_file "

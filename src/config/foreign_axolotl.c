@@ -23,7 +23,7 @@ const foreign_key foreign_axolotl[] = {
         ONLY("model_type", "LlamaForCausalLM AutoModelForCausalLM MistralForCausalLM",
                 "the model is a Llama"),
         NONE("tokenizer_type tokenizer_use_fast tokenizer_legacy base_model_config is_llama_derived_model hub_model_id "
-             "base_model_ignore_patterns",
+             "base_model_ignore_patterns gptq_disable_exllama hf_use_auth_token push_dataset_to_hub",
                 "the model is a folder on this machine, with its tokenizer"),
         ONLY("trust_remote_code special_tokens tokens", "false",
                 "the tokenizer is taken as it lies"),
@@ -38,13 +38,18 @@ const foreign_key foreign_axolotl[] = {
         FACT("val_set_size", "data.split", "val_share"),
         NONE("pad_to_sequence_len eval_sample_packing dataset_prepared_path dataset_processes dataset_keep_in_memory shuffle_merged_datasets dataloader_num_workers "
              "dataloader_pin_memory dataloader_prefetch_factor chat_template default_system_message pretrain_multipack_buffer_size "
-             "pretrain_multipack_attn skip_prepare_dataset",
+             "pretrain_multipack_attn skip_prepare_dataset remove_unused_columns sample_packing_sequentially sample_packing_group_size sample_packing_bin_size "
+             "sample_packing_eff_est",
                 "drover data build makes the set, and rows are read while the step before computes"),
         FACT("sequence_len", "data.sequence_length", "row_length"),
         FACT("sample_packing", "data.pack", "sample_packing"),
         {"train_on_inputs", "data.loss", NULL, AXOLOTL, FOREIGN_map, "true=all false=responses"},
-        CHANGES("group_by_length max_steps_per_epoch noisy_embedding_alpha neftune_noise_alpha curriculum_sampling",
+        CHANGES("group_by_length max_steps_per_epoch noisy_embedding_alpha neftune_noise_alpha curriculum_sampling "
+                "lr_quadratic_warmup relora jagged_restart_steps lisa_n_layers dataset_exact_deduplication fp8 qat.* llmcompressor.* peft.loftq_config.*",
                 "drover has no such option"),
+        NONE("relora_* jagged_restart_* lisa_* fp8_*", "another key says whether it is used"),
+        {"excess_length_strategy", "data.too_long", NULL, AXOLOTL, FOREIGN_map,
+                "truncate=truncate drop=drop"},
         // LoRA
         FACT("adapter", "lora.rank", "adapter"),
         FACT("lora_model_dir", "lora.adapter", "lora_model_dir"),
@@ -71,7 +76,7 @@ const foreign_key foreign_axolotl[] = {
         SAME("weight_decay", "optimizer.weight_decay"),
         FACT("adam_beta1", "optimizer.betas", "beta1"),
         FACT("adam_beta2", "optimizer.betas", "beta2"),
-        SAME("adam_epsilon", "optimizer.eps"),
+        SAME("adam_epsilon adam_eps", "optimizer.eps"),
         SAME("max_grad_norm", "optimizer.clip_grad_norm"),
         FACT("lr_scheduler", "schedule.type", "schedule"),
         FACT("lr_scheduler_kwargs", "schedule.min_lr", "schedule_kwargs"),
@@ -86,7 +91,7 @@ const foreign_key foreign_axolotl[] = {
         {"gradient_checkpointing", "training.recompute", NULL, AXOLOTL, FOREIGN_map,
                 "true=full false=none unsloth=full offload=full"},
         NONE("gradient_checkpointing_kwargs flash_attention flash_attn_cross_entropy flash_attn_rms_norm flash_attn_fuse_qkv "
-             "flash_attn_fuse_mlp xformers_attention sdp_attention flex_attention eager_attention torch_compile local_rank ddp* "
+             "flash_attn_fuse_mlp attn_implementation flex_attn_* flash_optimum torchdistx_path activation_offloading use_ray ray_* xformers_attention sdp_attention flex_attention eager_attention torch_compile local_rank ddp* "
              "plugins liger_* cut_cross_entropy low_cpu_mem_usage",
                 "it says how the same is computed"),
         ONLY("s2_attention", "false", "attention sees the whole row"),
@@ -109,8 +114,9 @@ const foreign_key foreign_axolotl[] = {
         NONE("eval_batch_size eval_table_size eval_max_new_tokens eval_causal_lm_metrics do_causal_lm_eval early_stopping_patience",
                 "evaluations take micro-batches as training does"),
         NONE("wandb_* mlflow_* use_wandb use_mlflow use_tensorboard debug logging_dir loss_watchdog_* axolotl_config_path "
-             "resume_from_checkpoint auto_resume_from_checkpoints include_tokens_per_second profiler_steps",
+             "resume_from_checkpoint auto_resume_from_checkpoints include_tokens_per_second profiler_steps use_otel_metrics otel_metrics_* comet_* use_comet",
                 "a run directory always has log.txt, metrics.jsonl and tensorboard/; a run resumes by itself"),
+        NONE("trl.* rl_beta kto_*", "it is for preference training, which rl says"),
         {"rl", NULL, "preference training (DPO, ORPO, KTO, GRPO) is not supported", AXOLOTL,
                 FOREIGN_never, NULL},
         {"reward_model process_reward_model", NULL, "reward models are not supported", AXOLOTL,

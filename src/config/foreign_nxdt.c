@@ -43,9 +43,10 @@ const foreign_key foreign_nxdt[] = {
                 "the batch sizes say how much is accumulated"),
         NONE(NEMO,
                 "trainer.precision trainer.accelerator trainer.logger trainer.enable_checkpointing "
-                "trainer.replace_sampler_ddp trainer.use_distributed_sampler trainer.benchmark trainer.max_time "
-                "trainer.enable_model_summary",
+                "trainer.replace_sampler_ddp trainer.use_distributed_sampler trainer.benchmark "
+                "trainer.enable_model_summary trainer.enable_progress_bar trainer.callbacks",
                 "it is for PyTorch Lightning"),
+        FACT(BOTH, "trainer.max_time", "training.max_minutes", "max_time"),
         // exp_manager
         FACT(BOTH, "exp_manager.explicit_log_dir exp_manager.exp_dir exp_manager.exp_log_dir",
                 "run_dir", "run_dir"),
@@ -63,8 +64,9 @@ const foreign_key foreign_nxdt[] = {
         FACT(BOTH, "exp_manager.create_checkpoint_callback", "checkpoint.every", "checkpoints"),
         NONE(BOTH, "exp_manager.disable_validation_on_resume",
                 "evaluations follow training.eval_every"),
-        {"exp_manager.ema.*", NULL, "there is no moving average of weights", BOTH, FOREIGN_changes,
-                NULL},
+        {"exp_manager.ema.enable", NULL, "there is no moving average of weights", BOTH,
+                FOREIGN_changes, NULL},
+        NONE(BOTH, "exp_manager.ema.*", "exp_manager.ema.enable says whether there is one"),
         NONE(BOTH,
                 "exp_manager.checkpoint_callback_params.monitor exp_manager.checkpoint_callback_params.mode "
                 "exp_manager.checkpoint_callback_params.filename exp_manager.checkpoint_callback_params.save_last "
@@ -78,10 +80,10 @@ const foreign_key foreign_nxdt[] = {
                 FOREIGN_count, NULL},
         FACT(BOTH, "exp_manager.checkpoint_callback_params.every_n_train_steps", "checkpoint.every",
                 "save_every"),
-        NONE(BOTH,
-                "exp_manager.checkpoint_callback_params.every_n_epochs "
-                "exp_manager.checkpoint_callback_params.train_time_interval",
-                "checkpoints are by steps: checkpoint.every"),
+        NONE(BOTH, "exp_manager.checkpoint_callback_params.every_n_epochs",
+                "checkpoints are by steps and minutes: checkpoint.every, checkpoint.every_minutes"),
+        FACT(BOTH, "exp_manager.checkpoint_callback_params.train_time_interval",
+                "checkpoint.every_minutes", "save_seconds"),
         NONE(BOTH,
                 "exp_manager.checkpoint_callback_params.use_master_weights_in_ckpt exp_manager.save_xser exp_manager.load_xser "
                 "exp_manager.async_checkpointing exp_manager.ckpt_ptl_version model.save_xser model.load_xser",
@@ -172,7 +174,9 @@ const foreign_key foreign_nxdt[] = {
                 "model.native_amp_init_scale model.native_amp_growth_interval model.fp16_lm_cross_entropy model.tensor_model_init* "
                 "model.onnx_safe model.gradient_accumulation_fusion model.bias_activation_fusion model.bias_dropout_add_fusion "
                 "model.masked_softmax_fusion model.pre_process model.post_process model.transfer_with_static_ring "
-                "model.use_flash_attention model.headscale",
+                "model.use_flash_attention model.flash_attention model.headscale model.hysteresis "
+                "model.grad_allreduce_chunk_size_mb model.grad_div_ar_fusion model.sync_batch_comm "
+                "model.apex_transformer_log_level model.nsys_profile.*",
                 "it says how the same is computed"),
         NONE(BOTH, "model.pipeline_cuts",
                 "the layers are dealt out evenly; the last stage has one fewer, since it has the head"),
@@ -201,6 +205,32 @@ const foreign_key foreign_nxdt[] = {
         NONE(BOTH, "model.make_vocab_size_divisible_by", "what is padded is no part of the model"),
         ONLY(NXDT, "model.moe.* model.num_moe_experts", "null", "drover trains dense Llamas"),
         FACT(NEMO, "model.megatron_amp_O2", "optimizer.master_dtype", "amp_O2"),
+        FACT(NEMO, "model.zero_use_master_weight", "optimizer.master_dtype", "zero_masters"),
+        FACT(NEMO, "model.zero_use_fp32_grad_accum", "training.grad_dtype", "fp32_grad_acc"),
+        ONLY(NEMO, "model.fp32_residual_connection model.transformer_engine model.fp8", "false",
+                "activations are in training.precision, bf16 or fp32"),
+        NONE(NEMO, "model.fp8_*", "model.fp8 says whether it is used"),
+        NONE(NEMO, "model.flexible_pipeline_parallel_stages",
+                "the layers are dealt out evenly; the last stage has one fewer, since it has the head"),
+        NONE(NEMO,
+                "model.convert_to_hf model.output_dir model.config_path async_checkpointing "
+                "enable_recovery_time_instrumentation enable_checkpoint_removal_protection",
+                "a checkpoint is a Hugging Face folder, written beside the training"),
+        ONLY(NEMO, "restore_from_path model.restore_from_path", "null",
+                "NeMo's own files are not read: give the Hugging Face folder by --set model.from=DIR"),
+        ONLY(NEMO, "model.data.fine_tuning model.data.chat", "false",
+                "examples become a set by drover data build --sft; give it by --data"),
+        NONE(NEMO, "model.data.train_ds.* model.data.validation_ds.* model.data.test_ds.*",
+                "it is for fine-tuning, which model.data.fine_tuning says"),
+        FACT(NEMO, "model.peft.peft_scheme", "lora.rank", "use_lora"),
+        FACT(NEMO, "model.peft.lora_tuning.adapter_dim", "lora.rank", "lora_rank"),
+        FACT(NEMO, "model.peft.lora_tuning.adapter_dropout", "lora.dropout", "lora_dropout"),
+        FACT(NEMO, "model.peft.lora_tuning.alpha", "lora.alpha", "lora_alpha"),
+        ONLY(NEMO, "model.peft.restore_from_path model.peft.lora_tuning.layer_selection", "null",
+                "branches are at all layers, and begin anew: lora.adapter is a PEFT folder"),
+        ONLY(NEMO, "model.peft.lora_tuning.weight_tying", "false",
+                "each layer has branches of its own"),
+        NONE(NEMO, "model.peft.lora_tuning.*", "branches begin as PEFT's do"),
         NONE(NEMO,
                 "model.log_parameter_norm model.log_gradient_norm model.gradient_norm model.mcore_gpt",
                 "a run always tells norms"),

@@ -54,7 +54,7 @@ const foreign_key foreign_scripts[] = {
         NONE(SCRIPT,
                 "NAMESPACE INSTANCE_TYPE EFA* NEURON_PER_NODE IMAGE* REGISTRY REGION AWS_* ACCOUNT* CLUSTER* FSX* PVC* JOB_NAME "
                 "MODEL_OUTPUT_PATH OUTPUT_PATH MERGE* FINAL_MODEL_PATH ADAPTER_CONFIG_PATH LORA_SAFETENSORS_PATH INPUT_DIR OUTPUT_DIR "
-                "SAVE_FORMAT HF_TOKEN NUM_NODES NODES",
+                "SAVE_FORMAT HF_TOKEN NUM_NODES NODES TAG CHECKPOINT_DIR_COMPILE AUTO_RESUME MODEL_TOKENIZER_PATH",
                 "it is for the cluster's job, or for a step that drover does not need"),
         // run_llama3.1_8b.sh
         FACT(OPTIONS, "t", "training.steps", "steps"),
@@ -66,7 +66,7 @@ const foreign_key foreign_scripts[] = {
                 "checkpoints and TensorBoard's files are below run_dir; that script ignores -c"),
         FACT(OPTIONS, "s", "data.sequence_length", "row_length"),
         FACT(OPTIONS, "n", "parallel.data", "nodes"),
-        FACT(OPTIONS, "r", "training.steps", "stop_at"),
+        FACT(OPTIONS, "r", "training.stop_at_step", "stop_at"),
         SAME(OPTIONS, "g", "training.global_batch_size"),
         SAME(OPTIONS, "z", "training.micro_batch_size"),
         NONE(OPTIONS, "p", "there is nothing to compile before a run"),

@@ -125,6 +125,14 @@ static const key run_keys[] = {
         {KEY("training.status_dir", text, status_dir), .initial = "",
                 .help = "a folder on a disk of rank 0's own for the table of ranks, which it writes once a second; empty: in "
                         "run_dir, as RUN_DIR/ranks/status"},
+        {KEY("training.http", text, http), .initial = "none",
+                .help = "where rank 0 serves a page and metrics of the run: none, a port (on 127.0.0.1 alone; 0: any that is "
+                        "free), or HOST:PORT"},
+        {KEY("training.http_ranks", bool, http_ranks), .initial = "false",
+                .help = "metrics for Prometheus have figures of each rank too"},
+        {KEY("training.http_metrics_token_file", text, http_metrics_token_file), .initial = "",
+                .help = "a file with a token of at least 16 characters that opens /metrics and nothing else, read anew at each "
+                        "request; empty: only the token in RUN_DIR/http.json does"},
         {KEY("training.straggler_ratio", real, straggler_ratio), .initial = "1.2", .min = 1.01,
                 .max = 1e3,
                 .help = "a rank whose own time is so many times that of the others of its pipeline stage, in 15 of 20 steps, is "
@@ -249,6 +257,9 @@ static const key run_keys[] = {
         {KEY("parallel.check_every", int, check_every), .initial = "100", .max = NO_MAX,
                 .help = "steps between comparisons of weights that ranks should have alike, by their "
                         "hashes, which also happen at the start; 0: never"},
+        {KEY("parallel.give_up_s", real, give_up_s), .initial = "600", .min = 6, .max = 1e6,
+                .help = "seconds after which a rank that is not heard of ends the job on all ranks, "
+                        "with 75, as does one that holds up an operation for so long and 300 s"},
         {KEY("checkpoint.every", int, checkpoint_every), .initial = "100", .max = NO_MAX,
                 .help = "steps between checkpoints; 0: only at the end"},
         {KEY("checkpoint.every_minutes", real, checkpoint_minutes), .initial = "0", .max = 1e9,

@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "config/config_internal.h"
 #include "config/foreign_key.h"
 #include "config/key.h"
@@ -140,15 +141,18 @@ static const char *next_answer(arena *a, const value *v) {
 }
 
 drv_status unknown_keys_refuse(arena *a, const unknown_keys *all) {
-    enum { MOST = 12, FILE_OF_ANOTHER = 3 };
+    enum { MOST_BYTES = 7000, FILE_OF_ANOTHER = 3 }; // what a message holds, with its ends
     if (all->n == 0) return DRV_OK;
     const value *first = all->list[0];
-    const char *others = "";
-    for (int i = 1; i < all->n && i < MOST; i++)
-        others = arena_printf(a, "%s%s", others, next_answer(a, all->list[i]));
-    if (all->n > MOST) others = arena_printf(a, "%s; and %d more", others, all->n - MOST);
+    str others = {0};
+    int n = 1;
+    for (; n < all->n && others.n < MOST_BYTES; n++)
+        str_puts(&others, next_answer(a, all->list[n]));
+    if (n < all->n) str_printf(&others, "; and %d more", all->n - n);
     if (all->n >= FILE_OF_ANOTHER)
-        others = arena_printf(a, "%s; drover config --from translates another trainer's file",
-                others);
-    return drv_fail(DRV_E_USAGE, "%s: unknown key %s%s", first->where, answer(a, first), others);
+        str_puts(&others, "; drover config --from translates another trainer's file");
+    const drv_status status = drv_fail(DRV_E_USAGE, "%s: unknown key %s%s", first->where,
+            answer(a, first), others.n ? others.p : "");
+    str_free(&others);
+    return status;
 }

@@ -10,6 +10,7 @@
 #include "backend/backend.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "ir/program_inputs.h"
 
 enum { PIECE_BYTES = 16 << 20, MAX_PRODUCTS = 64 };
 
@@ -58,26 +59,27 @@ static drv_status build_norm(replay *r) {
 
 static drv_status build_attention(replay *self) {
     const model_config *config = &self->config;
-    graph *g = graph_new(self->a, "attention");
-    tensor *qkv = state(g, TENSOR_INPUT, "qkv", self->n, self->l.qkv_width);
-    tensor *position = graph_state(g, TENSOR_INPUT, "position", DT_I32, 1, &self->n);
+    graph *program = graph_new(self->a, "attention");
+    tensor *qkv = state(program, TENSOR_INPUT, "qkv", self->n, self->l.qkv_width);
+    tensor *position = graph_state(program, TENSOR_INPUT, program_inputs[INPUT_POSITION].name,
+            DT_I32, 1, &self->n);
     const op_attrs table = {.head_dim = self->l.head_dim,
             .table_dtype = DT_F32,
-            .theta = config->rope_theta,
-            .factor = config->rope_factor,
-            .low_freq_factor = config->rope_low_freq_factor,
-            .high_freq_factor = config->rope_high_freq_factor,
-            .original_context = (double)config->rope_original_context};
-    tensor *rotated[] = {qkv, graph_add(g, OP_rope_table, 1, &position, &table)->out[0]};
+            .rope.theta = config->rope_theta,
+            .rope.factor = config->rope_factor,
+            .rope.low_freq_factor = config->rope_low_freq_factor,
+            .rope.high_freq_factor = config->rope_high_freq_factor,
+            .rope.original_context = (double)config->rope_original_context};
+    tensor *rotated[] = {qkv, graph_add(program, OP_rope_table, 1, &position, &table)->out[0]};
     const op_attrs rope = {.n_heads = self->l.n_heads + self->l.n_kv_heads,
             .head_dim = self->l.head_dim};
-    tensor *in[] = {graph_add(g, OP_rope, 2, rotated, &rope)->out[0], position};
+    tensor *in[] = {graph_add(program, OP_rope, 2, rotated, &rope)->out[0], position};
     const op_attrs attrs = {.n_heads = self->l.n_heads,
             .n_kv_heads = self->l.n_kv_heads,
             .head_dim = self->l.head_dim,
             .seq = (int)self->n};
-    graph_output(g, graph_add(g, OP_attention, 2, in, &attrs)->out[0], "attended");
-    return compile(self, g, &self->attention);
+    graph_output(program, graph_add(program, OP_attention, 2, in, &attrs)->out[0], "attended");
+    return compile(self, program, &self->attention);
 }
 
 static drv_status build_swiglu(replay *r) {
@@ -261,7 +263,8 @@ static drv_status layer(replay *r, const model *m, const layer_params *w, activa
     DRV_TRY(norm(r, m, w->input_norm, act));
     DRV_TRY(fused(r, m, w->qkv, act->normed_NH, act->wide));
     DRV_TRY(backend_write(r->b, 0, "qkv", 0, 4 * n * r->l.qkv_width, act->wide));
-    DRV_TRY(backend_write(r->b, 0, "position", 0, 4 * n, r->prompts->position));
+    DRV_TRY(backend_write(r->b, 0, program_inputs[INPUT_POSITION].name, 0, 4 * n,
+            r->prompts->position));
     DRV_TRY(backend_run(r->b, r->attention));
     DRV_TRY(backend_read(r->b, 0, "attended", 0, 4 * n * r->l.q_width, act->attended));
     DRV_TRY(fused(r, m, w->o, act->attended, act->branch_NH));

@@ -8,9 +8,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/stop.h"
 #include "base/str.h"
 #include "infer/prefix.h"
-#include "base/stop.h"
 
 // Rows that are packed together: so many that they are full, so few that progress is seen.
 enum { ROWS_TOGETHER = 32 };

@@ -7,8 +7,8 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "tok/unicode.h"
 #include "infer/choices.h"
+#include "tok/unicode.h"
 
 enum { MAX_CHOICES = 1024 };
 

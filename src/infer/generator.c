@@ -11,8 +11,9 @@
 #include "base/log.h"
 #include "base/memory_limit.h"
 #include "base/str.h"
-#include "weights/process_bytes.h"
+#include "ir/program_inputs.h"
 #include "weights/lora_state.h"
+#include "weights/process_bytes.h"
 #include "weights/state.h"
 
 // Tokens of a block of a prompt, smallest first: one program for each.
@@ -224,9 +225,9 @@ static drv_status run_tokens(generator *g, executable *e, const char *program, i
     for (int64_t i = 0; i < size; i++)
         position[i] = (int32_t)(g->n_cached + i);
     char name[32];
-    snprintf(name, sizeof name, "%s.tokens", program);
+    snprintf(name, sizeof name, "%s.%s", program, program_inputs[INPUT_TOKENS].name);
     DRV_TRY(backend_write(g->held.b, 0, name, 0, 4 * size, ids));
-    snprintf(name, sizeof name, "%s.position", program);
+    snprintf(name, sizeof name, "%s.%s", program, program_inputs[INPUT_POSITION].name);
     DRV_TRY(backend_write(g->held.b, 0, name, 0, 4 * size, position));
     DRV_TRY(backend_run(g->held.b, e));
     g->n_cached += n;

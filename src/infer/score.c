@@ -6,9 +6,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "weights/carry.h"
 #include "base/stop.h"
 #include "infer/text_size.h"
+#include "weights/carry.h"
 
 typedef struct pass { // over all rows
     score_result *out;

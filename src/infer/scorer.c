@@ -9,9 +9,10 @@
 #include "base/log.h"
 #include "base/memory_limit.h"
 #include "base/round.h"
+#include "ir/program_inputs.h"
 #include "weights/device.h"
-#include "weights/process_bytes.h"
 #include "weights/lora_state.h"
+#include "weights/process_bytes.h"
 #include "weights/state.h"
 
 struct scorer {
@@ -134,10 +135,11 @@ batch *scorer_batch(scorer *s) {
 drv_status scorer_run(scorer *s, const double **losses) {
     const batch *b = &s->batch;
     const int64_t n = b->rows * b->row_tokens;
-    DRV_TRY(batch_write_rows(b, &s->held, "", 0, b->rows));
+    for (program_input which = INPUT_TOKENS; which <= INPUT_LABELS; which++)
+        DRV_TRY(batch_write_rows(b, &s->held, which, INPUT_ALONE, 0, 0, b->rows));
     if (s->hidden)
-        DRV_TRY(backend_write(s->held.b, 0, "hidden", 0, 2 * n * (int64_t)sizeof *s->hidden,
-                s->hidden));
+        DRV_TRY(backend_write(s->held.b, 0, program_inputs[INPUT_HIDDEN].name, 0,
+                2 * n * (int64_t)sizeof *s->hidden, s->hidden));
     DRV_TRY(backend_run(s->held.b, s->score));
     DRV_TRY(backend_read(s->held.b, 0, "token_loss", 0, n * (int64_t)sizeof(double), s->losses));
     *losses = s->losses;
@@ -151,9 +153,8 @@ drv_status scorer_run(scorer *s, const double **losses) {
 // --- logits
 drv_status scorer_run_logits(scorer *s) {
     const batch *b = &s->batch;
-    const int64_t bytes = b->rows * b->row_tokens * (int64_t)sizeof(int32_t);
-    DRV_TRY(backend_write(s->held.b, 0, "tokens", 0, bytes, b->tokens));
-    DRV_TRY(backend_write(s->held.b, 0, "position", 0, bytes, b->position));
+    for (program_input which = INPUT_TOKENS; which <= INPUT_POSITION; which++)
+        DRV_TRY(batch_write_rows(b, &s->held, which, INPUT_ALONE, 0, 0, b->rows));
     return backend_run(s->held.b, s->score);
 }
 

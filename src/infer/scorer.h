@@ -1,8 +1,8 @@
 // A model that scores tokens: windows of texts packed into rows, and the loss of each token by one
 // forward pass over many of them. No logits are stored.
 #pragma once
-#include "weights/batch.h"
 #include "infer/windows.h"
+#include "weights/batch.h"
 
 typedef struct scorer scorer; // single owner
 

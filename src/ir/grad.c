@@ -100,21 +100,21 @@ void grad_buffer_set(grad_ctx *ctx, const tensor *t, tensor *updated) {
 }
 
 op_attrs grad_tokens(const grad_ctx *ctx, const node *n, op_attrs attrs) {
-    attrs.lanes = grad_lanes(ctx);
-    attrs.addends = grad_addends(ctx);
-    attrs.leaves = n->attrs.dw_leaves;
-    if (n->attrs.dw_ranks <= 1) return attrs;
-    attrs.axis = n->attrs.axis;
-    attrs.ranks = n->attrs.dw_ranks;
+    attrs.sum.lanes = grad_lanes(ctx);
+    attrs.sum.addends = grad_addends(ctx);
+    attrs.sum.leaves = n->attrs.sum.dw_leaves;
+    if (n->attrs.sum.dw_ranks <= 1) return attrs;
+    attrs.mesh.axis = n->attrs.mesh.axis;
+    attrs.mesh.ranks = n->attrs.sum.dw_ranks;
     return attrs;
 }
 
 double wire_of_tokens(const op_attrs *attrs, const tensor *accumulator) {
     const double bytes = (double)tensor_bytes(accumulator) / lanes_of(attrs);
-    if (attrs->ranks <= 1) return 0;
-    if (!tells_runs(attrs)) return wire_all_reduce(bytes, attrs->ranks);
+    if (attrs->mesh.ranks <= 1) return 0;
+    if (!tells_runs(attrs)) return wire_all_reduce(bytes, attrs->mesh.ranks);
     return wire_gather(bytes * (double)(runs_of_rank(attrs) / runs_joined_here(attrs)),
-            attrs->ranks);
+            attrs->mesh.ranks);
 }
 
 void grad_replace(grad_ctx *ctx, const tensor *old, tensor *with) {

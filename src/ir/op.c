@@ -13,9 +13,23 @@ const op_row *const op_rows[N_OPS] = {
 #undef X
 };
 
+#define ROW(type, name, member) {#name, offsetof(op_attrs, member), ATTR_KIND_##type},
 const op_attr op_attr_table[N_ATTRS] = {
-#define X(type, name) {#name, offsetof(op_attrs, name), ATTR_KIND_##type},
+#define X(type, name) ROW(type, name, name)
         OP_ATTRS(X)
+#undef X
+#define X(type, name) ROW(type, name, mesh.name)
+                MESH_USE(X)
+#undef X
+#define X(type, name) ROW(type, name, sum.name)
+                        SUM_TREE(X)
+#undef X
+#define X(type, name) ROW(type, name, rope.name)
+                                ROPE_ANGLES(X)
+#undef X
+#define X(i, first, factor)                                                                        \
+    ROW(int, first, branches[i].column) ROW(double, factor, branches[i].alpha)
+                                        BRANCH_ATTRS(X)
 #undef X
 };
 

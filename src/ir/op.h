@@ -51,11 +51,16 @@ typedef struct op_row {
 extern const op_row *const op_rows[N_OPS];
 
 // --- attributes
+// Those of a branch have its number, from 1.
+#define BRANCH_ATTRS(X) X(0, column1, alpha1) X(1, column2, alpha2) X(2, column3, alpha3)
 typedef enum op_attr_id {
 #define X(type, name) ATTR_##name,
-    OP_ATTRS(X)
+    OP_ATTRS(X) MESH_USE(X) SUM_TREE(X) ROPE_ANGLES(X)
 #undef X
-            N_ATTRS
+#define X(i, column, alpha) ATTR_##column, ATTR_##alpha,
+            BRANCH_ATTRS(X)
+#undef X
+                    N_ATTRS
 } op_attr_id;
 #define ATTR(name) ((uint64_t)1 << ATTR_##name)
 
@@ -69,17 +74,6 @@ extern const op_attr op_attr_table[N_ATTRS];
 
 // NULL, or what is wrong: an attribute that the op does not read is not zero.
 const char *op_attrs_unlisted(const node *n);
-
-// A low-rank branch (ops/low_rank.c): its first column in the matrix of its projection, its factor.
-enum { MAX_BRANCHES = 3 };
-static inline int branch_column(const op_attrs *attrs, int branch) {
-    const int columns[MAX_BRANCHES] = {attrs->column1, attrs->column2, attrs->column3};
-    return columns[branch];
-}
-static inline double branch_alpha(const op_attrs *attrs, int branch) {
-    const double alphas[MAX_BRANCHES] = {attrs->alpha1, attrs->alpha2, attrs->alpha3};
-    return alphas[branch];
-}
 
 // --- shorthands for rows
 static inline tensor_spec spec_like(const tensor *t) {
@@ -103,18 +97,18 @@ static inline tensor_spec spec_2d(dtype dt, int64_t n, int64_t m) {
 }
 // Leaves of the row that a node has to do with (graph.h: lanes).
 static inline int lanes_of(const op_attrs *attrs) {
-    return attrs->lanes > 1 ? attrs->lanes : 1;
+    return attrs->sum.lanes > 1 ? attrs->sum.lanes : 1;
 }
 // Addends of each lane that a sum over tokens gives, one after the other.
 static inline int addends_of(const op_attrs *attrs) {
-    return attrs->addends > 1 ? attrs->addends : 1;
+    return attrs->sum.addends > 1 ? attrs->sum.addends : 1;
 }
 // What is made or added to for each of several lanes: `one` after `one`.
 static inline tensor_spec spec_by_lane(const op_attrs *attrs, tensor_spec one) {
     tensor_spec all = one;
-    if (attrs->lanes <= 1) return one;
+    if (attrs->sum.lanes <= 1) return one;
     all.n_dims = one.n_dims + 1;
-    all.dim[0] = attrs->lanes;
+    all.dim[0] = attrs->sum.lanes;
     for (int i = 0; i < one.n_dims && i + 1 < MAX_DIMS; i++)
         all.dim[i + 1] = one.dim[i];
     return all;
@@ -122,8 +116,8 @@ static inline tensor_spec spec_by_lane(const op_attrs *attrs, tensor_spec one) {
 // How a weight's gradient is summed over tokens (ir/token_sums.h). Where tensor ranks share them,
 // an addend may be on several.
 static inline const char *check_tokens(const op_attrs *attrs, int64_t n_tokens) {
-    const int ranks = attrs->ranks > 1 ? attrs->ranks : 1;
-    if (attrs->leaves < 0 || lanes_of(attrs) * attrs->leaves > MAX_LEAVES)
+    const int ranks = attrs->mesh.ranks > 1 ? attrs->mesh.ranks : 1;
+    if (attrs->sum.leaves < 0 || lanes_of(attrs) * attrs->sum.leaves > MAX_LEAVES)
         return "no such number of leaves";
     if (n_tokens * ranks % lanes_of(attrs)) return "lanes must divide the tokens";
     if (n_tokens * ranks / lanes_of(attrs) % addends_of(attrs))

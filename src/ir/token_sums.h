@@ -11,12 +11,12 @@ static inline int64_t sums_of_tokens(const op_attrs *attrs) {
 }
 
 static inline int runs_of_leaf(const op_attrs *attrs) {
-    return attrs->leaves > 1 ? attrs->leaves : 1;
+    return attrs->sum.leaves > 1 ? attrs->sum.leaves : 1;
 }
 
 // Runs of a sum, of all ranks.
 static inline int runs_of_sum(const op_attrs *attrs) {
-    return runs_of_leaf(attrs) * (attrs->ranks > 1 ? attrs->ranks : 1);
+    return runs_of_leaf(attrs) * (attrs->mesh.ranks > 1 ? attrs->mesh.ranks : 1);
 }
 
 // Runs of this rank, of all sums.
@@ -26,7 +26,7 @@ static inline int64_t runs_of_rank(const op_attrs *attrs) {
 
 // Whether ranks tell each other what they have found of several sums; a single one they join.
 static inline bool tells_runs(const op_attrs *attrs) {
-    return attrs->ranks > 1 && sums_of_tokens(attrs) > 1;
+    return attrs->mesh.ranks > 1 && sums_of_tokens(attrs) > 1;
 }
 
 // So many neighbouring runs a rank joins itself: its runs of a sum; where it tells them, the

@@ -69,7 +69,7 @@ static drv_status check_row(const checker *check, const node *checked) {
     if (bad)
         return drv_fail(DRV_E_DATA, "graph %s: node %d %s: %s", check->g->name, check->index,
                 row->name, bad);
-    const int axis = checked->attrs.axis, ranks = checked->attrs.ranks;
+    const int axis = checked->attrs.mesh.axis, ranks = checked->attrs.mesh.ranks;
     const mesh update = mesh_of_update(&check->g->mesh); // over which gradients are summed
     const bool along = ranks == check->g->mesh.size[axis] ||
                        (row->attrs & ATTR(data_ranks) && ranks == update.size[axis]);

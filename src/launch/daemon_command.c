@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "launch/nodes.h"
 
 enum { MAX_WORDS = 2048, MAX_BYTES = 1 << 19, MAX_VARIABLES = 8 };
 
@@ -143,4 +144,24 @@ drv_status daemon_command_parse(arena *a, const char *const *words, int n_words,
         n--;
     if (all[n - 1] != ')') return not_one(all);
     return parse_line(a, arena_strndup(a, all + strlen(PROFILE), n - 1 - strlen(PROFILE)), out);
+}
+
+static int number_of(const char *field) {
+    int64_t n;
+    return str_to_i64(field, &n) && n >= 0 && n <= MAX_NODES ? (int)n : -1;
+}
+
+drv_status daemon_order_parse(const char *const *fields, int n_fields, daemon_order *out) {
+    int number[DAEMON_ORDER_NUMBERS] = {-1, -1, -1};
+    for (int i = 0; i < DAEMON_ORDER_NUMBERS && n_fields > DAEMON_ORDER_NUMBERS; i++)
+        number[i] = number_of(fields[i]);
+    const int n_args = n_fields - DAEMON_ORDER_NUMBERS - number[2];
+    if (number[0] < 1 || number[1] <= number[0] || number[2] < 0 || n_args < 1)
+        return drv_fail(DRV_E_DATA, "node 0 sent no whole command");
+    const char *const *rest = fields + DAEMON_ORDER_NUMBERS;
+    for (int i = 0; i < number[2]; i++)
+        DRV_TRY(daemon_variable_check(rest[i]));
+    DRV_TRY(daemon_command_check(rest[number[2]]));
+    *out = (daemon_order){number[0], number[1], rest, rest + number[2], number[2], n_args};
+    return DRV_OK;
 }

@@ -17,6 +17,17 @@ typedef struct daemon_command {
 // words: as the agent got them, after the host. Strings live in `a`. DRV_E_DATA: something else.
 DRV_CHECKED drv_status daemon_command_parse(arena *a, const char *const *words, int n_words,
         daemon_command *out);
+// The same as node 0 hands it on: fields of a message (CONTROL_COMMAND), which they outlive not.
+typedef struct daemon_order {
+    int place, n_nodes; // of the node in the world, and of the world
+    const char *const *variables, *const *argv;
+    int n_variables, n_args;
+} daemon_order;
+enum { DAEMON_ORDER_NUMBERS = 3 }; // place, nodes, how many variables: before those and the daemon
+
+// DRV_E_DATA: no whole order, no place of a node other than node 0, another program.
+DRV_CHECKED drv_status daemon_order_parse(const char *const *fields, int n_fields,
+        daemon_order *out);
 // The program alone, and one of those variables, as they come from another node.
 DRV_CHECKED drv_status daemon_command_check(const char *program);
 DRV_CHECKED drv_status daemon_variable_check(const char *variable);

@@ -1,4 +1,4 @@
-// Who is connected to node 0: callers, nodes, agents of mpirun.
+// Who is connected to node 0: callers and nodes.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -7,17 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/exit_status.h"
-#include "base/file.h"
 #include "base/log.h"
 #include "base/version.h"
 #include "comm/host_address.h"
-#include "launch/daemon_command.h"
 #include "launch/head.h"
+
+enum { N_HELLO = 6 };
+#define SILENT_S 8.0 // four beats
 
 // --- listening
 // The address that the other nodes know: that of the master's name, if it is one of this host. A
@@ -54,26 +54,9 @@ static drv_status find_address(const head *h, uint32_t *out) {
     return DRV_OK;
 }
 
-static drv_status listen_to_agents(head *h) {
-    struct sockaddr_un at = {.sun_family = AF_UNIX};
-    const char *path = path_join(h->a, h->local.dir, "agents");
-    if (strlen(path) >= sizeof at.sun_path)
-        return drv_fail(DRV_E_USAGE, "TMPDIR is too long for a socket: \"%s\"", path);
-    memcpy(at.sun_path, path, strlen(path));
-    h->agent_listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (bind(h->agent_listener, (const struct sockaddr *)&at, sizeof at) == 0 &&
-            listen(h->agent_listener, 1024) == 0)
-        return DRV_OK;
-    return drv_fail(DRV_E_IO, "could not listen at \"%s\": %s", path, strerror(errno));
-}
-
 drv_status head_listen(head *h) {
     const launch_job *job = h->job;
     uint32_t address;
-    h->members = ARENA_ARRAY(h->a, head_member, job->n_nodes);
-    h->agents = ARENA_ARRAY(h->a, head_agent, job->n_nodes);
-    for (int i = 0; i < job->n_nodes; i++)
-        h->members[i].line = h->agents[i].line = (control){.fd = -1, .closed = true};
     DRV_TRY(find_address(h, &address));
     inet_ntop(AF_INET, &address, h->address, sizeof h->address);
     h->listener = bind_here(address, job->port);
@@ -83,7 +66,7 @@ drv_status head_listen(head *h) {
     if (!job->has_secret)
         DRV_TRY(launch_leave_secret(h->a, job->port, &h->secret, &h->secret_path));
     h->callers = reception_open(h->listener, &h->secret, LAUNCH_PURPOSE);
-    return listen_to_agents(h);
+    return DRV_OK;
 }
 
 void head_stop_listening(head *h) {
@@ -99,11 +82,9 @@ void head_stop_listening(head *h) {
 
 void head_close(head *h) {
     head_stop_listening(h);
-    for (int i = 1; i < h->job->n_nodes && h->members; i++)
+    for (int i = 1; i < h->job->n_nodes; i++)
         control_close(&h->members[i].line);
-    for (int i = 0; i < h->n_agents; i++)
-        control_close(&h->agents[i].line);
-    if (h->agent_listener >= 0) close(h->agent_listener);
+    head_close_agents(h);
 }
 
 static void watch(struct pollfd *fds, int *n, int fd, bool sends) {
@@ -135,9 +116,17 @@ static void refuse(head *h, control *line, int status, const char *why) {
     control_flush(line, 1);
 }
 
+// A node whose process has been started again, or has lost its connection, may come before the loss
+// of the old one is known.
+static bool may_replace(const head *h, int node, const char *process) {
+    const head_member *old = &h->members[node];
+    if (h->job->rules.max_restarts == 0) return false;
+    return strcmp(old->process, process) == 0 || clock_s() - old->line.heard_s > SILENT_S;
+}
+
 static const char *what_differs(head *h, const control_message *m, int node) {
     const launch_job *job = h->job;
-    if (m->n_fields != 5) return "it says hello in another way";
+    if (m->n_fields != N_HELLO) return "it says hello in another way";
     if (strcmp(m->field[0], drover_version()) != 0)
         return arena_printf(h->a, "node %d has drover %s, node 0 has %s; expected the same", node,
                 m->field[0], drover_version());
@@ -148,7 +137,7 @@ static const char *what_differs(head *h, const control_message *m, int node) {
     if (node < 1 || node >= job->n_nodes)
         return arena_printf(h->a, "a node calls itself node %d, expected 1 to %d", node,
                 job->n_nodes - 1);
-    if (h->members[node].here)
+    if (h->members[node].here && !may_replace(h, node, m->field[5]))
         return arena_printf(h->a, "node %d came twice: from %s, and from %s", node,
                 h->members[node].host, m->field[4]);
     return NULL;
@@ -168,27 +157,38 @@ static void name_member(head *h, int node, int fd) {
         snprintf(new->label, sizeof new->label, "127.1.%d.%d", node / 250, 1 + node % 250);
 }
 
+static void is_lost(head *h, int node);
+
 // True: the newcomer's line was taken over or is done with.
 static bool meet(head *h, control *line) {
     control_message m;
     control_pump(line);
     if (!control_take(line, &m)) return line->closed;
-    const int node = m.kind == CONTROL_HELLO && m.n_fields == 5 ? control_number(m.field[1]) : 0;
+    const int node =
+            m.kind == CONTROL_HELLO && m.n_fields == N_HELLO ? control_number(m.field[1]) : 0;
     const char *why = m.kind == CONTROL_HELLO ? what_differs(h, &m, node) : "it does not say hello";
     if (why) {
-        refuse(h, line, EXIT_USAGE, why);
+        // One that is to come again, once the old one is known to be gone, is not to give up.
+        const bool later = h->world.number > 0 && node > 0 && node < h->job->n_nodes;
+        refuse(h, line, later ? EXIT_TRY_AGAIN : EXIT_USAGE, why);
         return true;
     }
     head_member *new = &h->members[node];
-    const char *address = h->address;
+    if (new->here) is_lost(h, node);
+    const char *fields[] = {h->address, h->job->rules.max_restarts > 0 ? "1" : "0"};
     snprintf(new->host, sizeof new->host, "%s", m.field[4]);
+    snprintf(new->process, sizeof new->process, "%s", m.field[5]);
     control_close(&new->line);
     new->line = *line;
     *line = (control){.fd = -1, .closed = true};
-    new->here = true;
+    new->here = new->ready = true;
+    new->came_s = clock_s();
     h->n_here++;
     name_member(h, node, new->line.fd);
-    control_send(&new->line, CONTROL_WELCOME, &address, 1);
+    control_send(&new->line, CONTROL_WELCOME, fields, 2);
+    if (h->world.number > 0)
+        log_info("node %d (%s) has come%s", node, new->host,
+                new->excluded ? ", but is excluded" : "; it waits for the next world");
     return true;
 }
 
@@ -215,115 +215,70 @@ static void take_newcomers(head *h) {
 }
 
 // --- nodes that are there
-static void let_agents_go(head *h, int node, int status) {
-    const char *text = arena_printf(h->a, "%d", status);
-    const char *fields[] = {text, ""};
-    for (int i = 0; i < h->n_agents; i++)
-        if (h->agents[i].node == node) control_send(&h->agents[i].line, CONTROL_END, fields, 2);
-}
-
-static void is_over(head *h, int node, outcome result) {
-    head_member *m = &h->members[node];
-    m->over = true;
-    m->result = result;
-    if (h->first_over_s <= 0) h->first_over_s = clock_s();
-    let_agents_go(h, node, result.kind == OUTCOME_PEER && m->line.closed);
-}
-
 static void is_lost(head *h, int node) {
     head_member *m = &h->members[node];
     const char *why = arena_printf(h->a, "node %d (%s) is gone", node, m->host);
-    log_warn("%s%s", why, h->local.child ? "" : "; waiting for it to come again");
+    log_warn("%s%s", why, h->world.number > 0 ? "" : "; waiting for it to come again");
     control_close(&m->line);
-    if (!h->local.child) {
-        m->here = false;
-        h->n_here--;
-        return;
-    }
-    if (h->lost_s <= 0) h->lost_s = clock_s();
-    if (!h->lost) h->lost = why;
-    is_over(h, node, (outcome){OUTCOME_PEER, EXIT_TRY_AGAIN, node * h->job->ranks});
+    m->here = m->ready = false;
+    h->n_here--;
+    if (h->world.runs) world_node_lost(h, node, why);
+    m->place = -1;
+}
+
+// A signal has asked this node to stop: its ranks have it too.
+static void is_leaving(head *h, int node) {
+    head_member *m = &h->members[node];
+    const char *fields[] = {arena_printf(h->a, "%d", EXIT_STOPPED), ""};
+    if (h->world.runs && m->place >= 0)
+        h->world.asked = true;
+    else if (h->world.runs) {
+        log_info("node %d (%s), which waited, is stopped", node, m->host);
+        control_send(&m->line, CONTROL_END, fields, 2);
+        control_flush(&m->line, 1);
+    } else
+        head_end(h, EXIT_STOPPED,
+                arena_printf(h->a,
+                        "node %d was stopped while no rank ran; the same command starts it again",
+                        node));
 }
 
 // False: no node says that, or not now.
 static bool take_word(head *h, int node, const control_message *m) {
     head_member *of = &h->members[node];
     outcome result;
-    if (m->kind == CONTROL_LEAVE) {
-        head_end(h, EXIT_STOPPED,
-                arena_printf(h->a,
-                        "node %d was stopped before there was a rank; the same command starts it again",
-                        node));
+    switch (m->kind) {
+    case CONTROL_LEAVE:
+        is_leaving(h, node);
         return true;
-    }
-    if (m->kind != CONTROL_RESULT || !of->told || m->n_fields != 1 ||
-            !outcome_parse(m->field[0], &result))
+    case CONTROL_READY:
+        if (of->ready) return false;
+        of->ready = true;
+        return true;
+    case CONTROL_RESULT: // it may cross with the word that the world is over
+        if (!of->told || of->ready || m->n_fields != 2 || !outcome_parse(m->field[0], &result))
+            return false;
+        if (h->world.runs) world_node_over(h, node, result, strcmp(m->field[1], "1") == 0);
+        return true;
+    default:
         return false;
-    is_over(h, node, result);
-    return true;
+    }
 }
 
 static void serve_node(head *h, int node) {
     head_member *of = &h->members[node];
     control_message m;
     control_pump(&of->line);
-    while (!of->over && control_take(&of->line, &m)) {
+    while (control_take(&of->line, &m)) {
         if (take_word(h, node, &m)) continue;
         log_warn("node %d (%s) speaks out of turn", node, of->host);
         control_close(&of->line);
     }
-    if (of->line.closed && !of->over) is_lost(h, node);
+    if (of->line.closed) is_lost(h, node);
 }
 
 void head_serve_nodes(head *h) {
     take_newcomers(h);
     for (int i = 1; i < h->job->n_nodes; i++)
         if (h->members[i].here) serve_node(h, i);
-}
-
-// --- agents of mpirun
-static drv_status send_command(head *h, head_agent *agent, const control_message *m) {
-    daemon_command command;
-    int node = 0;
-    if (m->n_fields < 2) return drv_fail(DRV_E_DATA, "an agent without a command");
-    for (int i = 1; i < h->job->n_nodes; i++)
-        if (strcmp(m->field[0], h->members[i].label) == 0) node = i;
-    if (!node)
-        return drv_fail(DRV_E_DATA, "mpirun starts a daemon on \"%s\", which is no node",
-                m->field[0]);
-    DRV_TRY(daemon_command_parse(h->a, m->field + 1, m->n_fields - 1, &command));
-    const int n_fields = 1 + command.n_variables + command.n_args;
-    const char **fields = ARENA_ARRAY(h->a, const char *, n_fields);
-    fields[0] = arena_printf(h->a, "%d", command.n_variables);
-    for (int i = 0; i < command.n_variables; i++)
-        fields[1 + i] = command.variables[i];
-    for (int i = 0; i < command.n_args; i++)
-        fields[1 + command.n_variables + i] = command.argv[i];
-    agent->node = node;
-    h->members[node].told = true;
-    control_send(&h->members[node].line, CONTROL_COMMAND, fields, n_fields);
-    return h->members[node].over ? drv_fail(DRV_E_PEER, "node %d is gone", node) : DRV_OK;
-}
-
-static void serve_agent(head *h, head_agent *agent) {
-    static const char *const failed[] = {"1", ""};
-    control_message m;
-    control_pump(&agent->line);
-    while (control_take(&agent->line, &m)) {
-        if (m.kind != CONTROL_COMMAND || send_command(h, agent, &m) == DRV_OK) continue;
-        log_warn("%s", drv_message());
-        control_send(&agent->line, CONTROL_END, failed, 2);
-    }
-    control_pump(&agent->line);
-}
-
-void head_serve_agents(head *h) {
-    static const job_secret none;
-    while (h->agent_listener >= 0 && h->n_agents < h->job->n_nodes) {
-        const int fd = accept4(h->agent_listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd < 0) break;
-        control_open(&h->agents[h->n_agents++].line, fd, false, &none);
-    }
-    for (int i = 0; i < h->n_agents; i++)
-        serve_agent(h, &h->agents[i]);
 }

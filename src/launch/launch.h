@@ -7,11 +7,37 @@
 #pragma once
 #include "comm/handshake.h"
 #include "launch/nodes.h"
+#include "launch/supervisor.h"
+
+// What a world of some of the nodes is to be.
+typedef struct world_layout {
+    int n_nodes;             // at most as many as there are
+    const char *const *sets; // [n_sets], "KEY=VALUE": what changes in the config
+    int n_sets;
+    bool same_bits;    // as the whole job would have
+    const char *words; // of a line that tells of it
+} world_layout;
+
+// Whoever knows the config and the model. Texts live in `a`.
+typedef struct launch_planner {
+    void *ctx;
+    // The best layout for at most n_nodes, of at least min_nodes. DRV_E_USAGE: there is none.
+    drv_status (*choose)(void *ctx, arena *a, int n_nodes, int min_nodes, world_layout *out);
+    // The rows of the global batch of a step. NULL: they cannot be told.
+    const char *(*rows)(void *ctx, arena *a, int64_t step);
+    // What a rank was planned to hold in that layout, beside what it was seen to.
+    const char *(*memory)(void *ctx, arena *a, const world_layout *layout, int n_ranks);
+} launch_planner;
 
 typedef struct launch_job {
     node_world world;
     int node, n_nodes, ranks; // ranks: of each node
-    uint32_t address;         // of node 0, network order; 0: to be found
+    int n_spares;             // of the nodes: beyond the layout
+    supervisor_rules rules;   // max_restarts 0: the first world is the last
+    double grow_after_s;      // that nodes have waited, before they are taken
+    const launch_planner *planner;
+    const char *run_dir;
+    uint32_t address; // of node 0, network order; 0: to be found
     int port;
     job_secret secret;
     bool has_secret;

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/memory_limit.h"
 #include "base/str.h"
 
 static const int passed_on[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
@@ -126,6 +127,7 @@ static _Noreturn void become(const char *const *argv, const char *const *variabl
 }
 
 drv_status local_job_start(local_job *self, const char *const *argv, const char *const *variables) {
+    self->kills_before = memory_kills_read("");
     const pid_t parent = getpid(), child = fork();
     if (child < 0)
         return drv_fail(DRV_E_IO, "could not start \"%s\": %s", argv[0], strerror(errno));
@@ -197,6 +199,10 @@ bool local_job_has_ranks(const local_job *self) {
     return false;
 }
 
+bool local_job_lacked_memory(const local_job *self) {
+    return self->child && self->kills_before >= 0 && memory_kills_read("") > self->kills_before;
+}
+
 bool local_job_forward(local_job *self, int number) {
     // Slurm has sent it to the ranks as well, and a second SIGINT would end them at once.
     if (number == SIGINT && getenv("SLURM_STEP_ID")) number = SIGTERM;
@@ -211,7 +217,7 @@ outcome local_job_outcome(local_job *self, int first_rank) {
     local_job_look(self);
     for (int i = 0; i < self->n_ranks; i++) {
         local_rank *r = &self->ranks[i];
-        const outcome unsaid = {OUTCOME_UNSAID, 0, first_rank + i};
+        const outcome unsaid = {OUTCOME_UNSAID, 0, first_rank + i, DRV_E_PEER};
         if (!r->pid) continue;
         if (!r->has_said) r->has_said = outcome_read(self->dir, i, &r->said);
         all = outcome_of_both(all, r->has_said ? r->said : unsaid);
@@ -233,9 +239,9 @@ static void kill_children(void) {
         if (*word) kill((pid_t)strtol(word, NULL, 10), SIGKILL);
 }
 
-void local_job_close(local_job *self) {
+static void kill_all(const local_job *self) {
     for (int i = 0; i < self->n_ranks; i++) {
-        local_rank *r = &self->ranks[i];
+        const local_rank *r = &self->ranks[i];
         if (r->pid && !r->ended) kill(r->pid, SIGKILL);
     }
     for (const double end = clock_s() + REAP_S; clock_s() < end;) {
@@ -244,6 +250,25 @@ void local_job_close(local_job *self) {
         if (pid < 0) break;
         if (pid == 0) usleep(10000);
     }
+}
+
+drv_status local_job_renew(local_job *self) {
+    kill_all(self);
+    memset(self->ranks, 0, sizeof *self->ranks * (size_t)self->n_ranks);
+    self->child = 0;
+    self->child_ended = false;
+    self->child_status = 0;
+    self->told_s = self->ranks_ended_s = 0;
+    if (self->shared && dir_remove(self->shared) != DRV_OK) log_warn("%s", drv_message());
+    if (self->shared_fd >= 0) close(self->shared_fd);
+    open_shared(self);
+    DRV_TRY(dir_remove(self->dir));
+    if (mkdir(self->dir, 0700) == 0) return DRV_OK;
+    return drv_fail(DRV_E_IO, "could not make \"%s\": %s", self->dir, strerror(errno));
+}
+
+void local_job_close(local_job *self) {
+    kill_all(self);
     if (self->signal_fd >= 0) close(self->signal_fd);
     if (self->dir && dir_remove(self->dir) != DRV_OK) log_warn("%s", drv_message());
     if (self->shared && dir_remove(self->shared) != DRV_OK) log_warn("%s", drv_message());

@@ -1,6 +1,6 @@
-// What a launcher has on its own node: a folder of its own, the one program that it starts (mpirun,
-// or a daemon of it), the ranks that come of that, and the signals that it passes on. Nothing
-// waits, and nothing outlives local_job_close.
+// What a launcher has on its own node: a folder of its own, the program that it starts (mpirun, or
+// a daemon of it, one after the other), the ranks that come of that, and the signals that it passes
+// on. Nothing waits, and nothing outlives local_job_close.
 #pragma once
 #include <stdbool.h>
 #include <sys/types.h>
@@ -27,6 +27,7 @@ typedef struct local_job {
     int child_status;     // 128 + the signal that ended it
     double told_s;        // clock: when the child was ended by this process; 0: it was not
     double ranks_ended_s; // clock: when all ranks had ended; 0: not yet
+    int64_t kills_before; // of the system, for want of memory, before the child
 } local_job;
 
 // Blocks the signals that are passed on to ranks, for this process and what it becomes: in a step
@@ -50,5 +51,10 @@ bool local_job_has_ranks(const local_job *self); // one has come
 outcome local_job_outcome(local_job *self, int first_rank);
 // Ends the child, not its ranks.
 void local_job_end(local_job *self);
+// Whether the system has killed a process here for want of memory since the child was started.
+bool local_job_lacked_memory(const local_job *self);
+// For another child: kills and reaps what the one before has left, and empties the folder.
+// DRV_E_IO: it cannot be made anew.
+DRV_CHECKED drv_status local_job_renew(local_job *self);
 // Kills and reaps what is left, removes the folder.
 void local_job_close(local_job *self);

@@ -1,4 +1,5 @@
-// A node other than node 0: finds it, proves the secret, and runs the daemon that it is told to.
+// A node other than node 0: finds it, proves the secret, and runs the daemon that it is told to, a
+// further one in each world that it takes part in.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -6,6 +7,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -25,8 +27,9 @@
 #define SAY_S     10.0 // between lines of one that waits
 #define HANDS_S   20.0 // for a connection and its handshake
 #define VERDICT_S 60.0 // for node 0 to say how the job has ended, after this node's ranks have
+#define RETURN_S  30.0 // for a lost connection to node 0 to be made again
 #define LOOK_MS   50
-enum { MAX_REFUSALS = 5 };
+enum { MAX_REFUSALS = 5, MAX_CLOSED = 4 };
 
 typedef struct member {
     arena *a;
@@ -34,7 +37,11 @@ typedef struct member {
     local_job local;
     control line; // to node 0
     char address[INET_ADDRSTRLEN];
+    char process[24];   // tells this process from another one that calls itself the same node
+    bool returns;       // node 0 goes on after a world has ended, and takes nodes that come again
     bool welcome, told; // told: how the ranks of this node have ended
+    bool clears;        // ends what is left of a world
+    int place;          // in the world
     double told_s;
     int verdict; // exit status; -1: not yet
     const char *why;
@@ -60,7 +67,8 @@ static uint32_t resolve(const char *host) {
     return found;
 }
 
-typedef enum attempt { CONNECTED, NOT_KNOWN, NOBODY, NOT_ACCEPTED, INTERRUPTED } attempt;
+// CLOSED: the host is there, and no process of it listens.
+typedef enum attempt { CONNECTED, NOT_KNOWN, NOBODY, CLOSED, NOT_ACCEPTED } attempt;
 
 // Until the socket is ready, a signal asks to stop, or the time is up.
 static bool wait_for(member *m, int fd, short events, double end_s) {
@@ -106,8 +114,8 @@ static attempt try_once(member *m) {
     const bool begun = connect(fd, (struct sockaddr *)&at, sizeof at) == 0 || errno == EINPROGRESS;
     attempt made = NOBODY;
     if (begun && wait_for(m, fd, POLLOUT, clock_s() + HANDS_S) &&
-            getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &n) == 0 && error == 0)
-        made = shake_hands(m, fd, &secret);
+            getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &n) == 0)
+        made = error == 0 ? shake_hands(m, fd, &secret) : error == ECONNREFUSED ? CLOSED : NOBODY;
     if (made != CONNECTED) close(fd);
     return made;
 }
@@ -117,13 +125,19 @@ static const char *what_is_missing(attempt last) {
     return last == NOT_ACCEPTED ? "it does not accept this node's secret" : "nobody answers there";
 }
 
-static drv_status find_head(member *m) {
+// `again`: it was found before, so that a port at which nobody listens any more means its end.
+static drv_status find_head(member *m, double seconds, bool again) {
     const launch_job *job = m->job;
-    const double end_s = clock_s() + job->wait_s;
+    const double end_s = clock_s() + seconds;
     double say_s = clock_s() + 1;
-    int refusals = 0;
+    int refusals = 0, n_closed = 0;
     for (attempt last; (last = try_once(m)) != CONNECTED;) {
         if (m->verdict >= 0) return DRV_OK;
+        n_closed += last == CLOSED;
+        if (again && n_closed == MAX_CLOSED) {
+            end(m, EXIT_TRY_AGAIN, "node 0 is gone");
+            return DRV_OK;
+        }
         refusals = last == NOT_ACCEPTED ? refusals + 1 : 0;
         const char *why = what_is_missing(last);
         if (refusals == MAX_REFUSALS && job->has_secret)
@@ -132,10 +146,10 @@ static drv_status find_head(member *m) {
                     job->world.master.value, job->port);
         if (clock_s() > end_s)
             return drv_fail(DRV_E_BUSY, "node 0 at %s:%d was not found within %.0f s: %s",
-                    job->world.master.value, job->port, job->wait_s, why);
+                    job->world.master.value, job->port, seconds, why);
         if (clock_s() > say_s) {
             log_info("waiting for node 0 at %s:%d, for at most %.0f s: %s", job->world.master.value,
-                    job->port, job->wait_s, why);
+                    job->port, seconds, why);
             say_s = clock_s() + SAY_S;
         }
         wait_for(m, -1, 0, clock_s() + RETRY_S);
@@ -149,8 +163,9 @@ static void say_hello(member *m) {
     char host[64] = "?";
     if (gethostname(host, sizeof host - 1) != 0) memcpy(host, "?", 2);
     const char *fields[] = {drover_version(), arena_printf(m->a, "%d", job->node),
-            arena_printf(m->a, "%d", job->n_nodes), arena_printf(m->a, "%d", job->ranks), host};
-    control_send(&m->line, CONTROL_HELLO, fields, 5);
+            arena_printf(m->a, "%d", job->n_nodes), arena_printf(m->a, "%d", job->ranks), host,
+            m->process};
+    control_send(&m->line, CONTROL_HELLO, fields, 6);
 }
 
 // A folder of programs or libraries goes before what the variable has here.
@@ -162,24 +177,25 @@ static const char *with_own(arena *a, const char *variable) {
 }
 
 static drv_status run_daemon(member *m, const control_message *said) {
-    const char **variables = launch_variables(m->a, m->job, m->local.dir, m->address);
-    const int n_given = said->n_fields > 0 ? control_number(said->field[0]) : -1;
-    const int n_args = said->n_fields - 1 - n_given;
+    launch_job here = *m->job;
+    daemon_order order;
     int n = 0;
-    if (n_given < 0 || n_args < 1 || n_args > said->n_fields)
-        return drv_fail(DRV_E_DATA, "node 0 sent no whole command");
-    DRV_TRY(daemon_command_check(said->field[1 + n_given]));
+    DRV_TRY(daemon_order_parse(said->field, said->n_fields, &order));
+    if (order.n_nodes > m->job->n_nodes)
+        return drv_fail(DRV_E_DATA, "node 0 has a world of %d nodes, expected at most %d",
+                order.n_nodes, m->job->n_nodes);
+    m->place = here.node = order.place;
+    here.n_nodes = order.n_nodes;
+    const char **variables = launch_variables(m->a, &here, m->local.dir, m->address);
     while (variables[n])
         n++;
-    const char **all = ARENA_ARRAY(m->a, const char *, n + n_given + 1);
+    const char **all = ARENA_ARRAY(m->a, const char *, n + order.n_variables + 1);
     memcpy(all, variables, sizeof *all * (size_t)n);
-    for (int i = 1; i <= n_given; i++) {
-        DRV_TRY(daemon_variable_check(said->field[i]));
-        all[n++] = with_own(m->a, said->field[i]);
-    }
-    const char **argv = ARENA_ARRAY(m->a, const char *, n_args + 1);
-    for (int i = 0; i < n_args; i++)
-        argv[i] = arena_strdup(m->a, said->field[1 + n_given + i]);
+    for (int i = 0; i < order.n_variables; i++)
+        all[n++] = with_own(m->a, order.variables[i]);
+    const char **argv = ARENA_ARRAY(m->a, const char *, order.n_args + 1);
+    for (int i = 0; i < order.n_args; i++)
+        argv[i] = arena_strdup(m->a, order.argv[i]);
     return local_job_start(&m->local, argv, all);
 }
 
@@ -187,58 +203,104 @@ static void obey(member *m) {
     control_message said;
     while (m->verdict < 0 && control_take(&m->line, &said)) {
         const bool ends = said.kind == CONTROL_END || said.kind == CONTROL_REFUSED;
-        if (said.kind == CONTROL_WELCOME) {
+        if (said.kind == CONTROL_WELCOME && said.n_fields == 2) {
             m->welcome = true;
+            m->returns = strcmp(said.field[1], "1") == 0;
             log_info("node %d of %d: node 0 is there, at %s; waiting for its word", m->job->node,
                     m->job->n_nodes, m->address);
         }
-        if (said.kind == CONTROL_COMMAND && m->welcome && !m->local.child &&
+        if (said.kind == CONTROL_OVER) m->clears = true;
+        if (said.kind == CONTROL_COMMAND && m->welcome && !m->local.child && !m->clears &&
                 run_daemon(m, &said) != DRV_OK)
             end(m, 1, drv_message());
         if (ends && said.n_fields == 2) end(m, control_number(said.field[0]), said.field[1]);
     }
-    if (m->line.closed) end(m, EXIT_TRY_AGAIN, "node 0 is gone");
+    if (m->line.closed && !(m->welcome && m->returns)) end(m, EXIT_TRY_AGAIN, "node 0 is gone");
 }
 
 // --- this node's part
 static void tell_result(member *m) {
     const local_job *l = &m->local;
     const bool over = l->child && (l->child_ended || l->ranks_ended_s > 0);
-    if (m->told && clock_s() - m->told_s > VERDICT_S)
+    if (m->told && !m->returns && clock_s() - m->told_s > VERDICT_S)
         end(m, EXIT_TRY_AGAIN, "node 0 does not say how the job has ended");
-    if (m->told || !over) return;
-    const char *text =
-            outcome_text(m->a, local_job_outcome(&m->local, m->job->node * m->job->ranks));
-    control_send(&m->line, CONTROL_RESULT, &text, 1);
+    if (m->told || !over || m->clears) return;
+    const char *fields[] = {outcome_text(m->a,
+                                    local_job_outcome(&m->local, m->place * m->job->ranks)),
+            local_job_lacked_memory(&m->local) ? "1" : "0"};
+    control_send(&m->line, CONTROL_RESULT, fields, 2);
     m->told = true;
     m->told_s = clock_s();
 }
 
 static void pass_on(member *m) {
-    for (int number; (number = local_job_signal(&m->local));)
-        if (!local_job_forward(&m->local, number) && number != SIGUSR2 && !m->told)
-            control_send(&m->line, CONTROL_LEAVE, NULL, 0); // node 0 then ends all
+    for (int number; (number = local_job_signal(&m->local));) {
+        local_job_forward(&m->local, number);
+        // Node 0 starts no further world; where there is none, it ends all.
+        if (number != SIGUSR2) control_send(&m->line, CONTROL_LEAVE, NULL, 0);
+    }
 }
 
-static void serve(member *m) {
+// Ends what is left of a world, without waiting; true: nothing is.
+static bool clear_up(member *m) {
+    if (m->local.child && !m->local.child_ended) {
+        local_job_end(&m->local);
+        return false;
+    }
+    if (m->local.child && local_job_renew(&m->local) != DRV_OK) end(m, 1, drv_message());
+    m->clears = m->told = false;
+    return true;
+}
+
+// The ranks here are of a world that has lost this node. A signal meanwhile ends the search.
+static drv_status come_again(member *m) {
+    log_warn("the connection to node 0 is lost; looking for it again");
+    control_close(&m->line);
+    m->welcome = false;
+    while (!clear_up(m)) {
+        poll(NULL, 0, LOOK_MS);
+        const int number = local_job_signal(&m->local);
+        if (number && number != SIGUSR2) end(m, EXIT_STOPPED, "stopped after node 0 was lost");
+    }
+    if (m->verdict < 0) DRV_TRY(find_head(m, RETURN_S, true));
+    if (m->verdict < 0) say_hello(m);
+    return DRV_OK;
+}
+
+static drv_status serve(member *m) {
     say_hello(m);
     while (m->verdict < 0) {
+        if (m->line.closed) DRV_TRY(come_again(m));
+        if (m->verdict >= 0) break;
         struct pollfd p[2] = {{m->line.fd, (short)(POLLIN | (m->line.out.n ? POLLOUT : 0)), 0},
                 {m->local.signal_fd, POLLIN, 0}};
         poll(p, 2, LOOK_MS);
         pass_on(m);
         local_job_look(&m->local);
         tell_result(m);
+        if (m->clears && clear_up(m)) control_send(&m->line, CONTROL_READY, NULL, 0);
         control_pump(&m->line);
         obey(m);
     }
+    return DRV_OK;
+}
+
+// Different for each process, also of several containers whose process ids are alike.
+static drv_status name_process(member *m) {
+    job_secret chance;
+    uint64_t number;
+    DRV_TRY(secret_make(&chance));
+    memcpy(&number, chance.bytes, sizeof number);
+    snprintf(m->process, sizeof m->process, "%016llx", (unsigned long long)number);
+    return DRV_OK;
 }
 
 drv_status launch_member(arena *a, const launch_job *job) {
     member m = {.a = a, .job = job, .line = {.fd = -1, .closed = true}, .verdict = -1, .why = ""};
     DRV_TRY(local_job_open(a, job->ranks, &m.local));
-    drv_status status = find_head(&m);
-    if (status == DRV_OK && m.verdict < 0) serve(&m);
+    drv_status status = name_process(&m);
+    if (status == DRV_OK) status = find_head(&m, job->wait_s, false);
+    if (status == DRV_OK && m.verdict < 0) status = serve(&m);
     while (m.local.child && !m.local.child_ended) { // it is killed at last
         local_job_end(&m.local);
         poll(NULL, 0, LOOK_MS);

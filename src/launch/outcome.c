@@ -21,7 +21,8 @@ void outcome_leave(drv_status status) {
                *rank = getenv("OMPI_COMM_WORLD_RANK");
     if (!dir || !local || !rank) return;
     arena *a = arena_new("outcome");
-    const outcome mine = {kind_of(status), exit_status_plain(status), (int)strtol(rank, NULL, 10)};
+    const outcome mine = {kind_of(status), exit_status_plain(status), (int)strtol(rank, NULL, 10),
+            status};
     const char *text = outcome_text(a, mine);
     const char *path = arena_printf(a, "%s/ended-%s", dir, local);
     if (file_write_atomic(path, text, strlen(text)) != DRV_OK) log_file_only("%s", drv_message());
@@ -45,19 +46,22 @@ outcome outcome_of_both(outcome x, outcome y) {
 }
 
 const char *outcome_text(arena *a, outcome o) {
-    return arena_printf(a, "%d %d %d", (int)o.kind, o.status, o.rank);
+    return arena_printf(a, "%d %d %d %d", (int)o.kind, o.status, o.rank, (int)o.code);
 }
 
 bool outcome_parse(const char *text, outcome *out) {
-    const int limits[] = {N_OUTCOMES - 1, 255, INT32_MAX};
-    int64_t number[3];
-    char word[3][16];
-    if (strlen(text) > 40 || sscanf(text, "%15s %15s %15s", word[0], word[1], word[2]) != 3)
+    const int limits[] = {N_OUTCOMES - 1, 255, INT32_MAX, DRV_STOPPED};
+    enum { N = sizeof limits / sizeof *limits };
+    int64_t number[N];
+    char word[N][16];
+    if (strlen(text) > 48 ||
+            sscanf(text, "%15s %15s %15s %15s", word[0], word[1], word[2], word[3]) != N)
         return false;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < N; i++)
         if (!str_to_i64(word[i], &number[i]) || number[i] < 0 || number[i] > limits[i])
             return false;
-    *out = (outcome){(outcome_kind)number[0], (int)number[1], (int)number[2]};
+    *out = (outcome){(outcome_kind)number[0], (int)number[1], (int)number[2],
+            (drv_status)number[3]};
     return true;
 }
 

@@ -18,8 +18,9 @@ typedef enum outcome_kind {
 
 typedef struct outcome {
     outcome_kind kind;
-    int status; // exit_status_plain
-    int rank;   // of the job
+    int status;      // exit_status_plain
+    int rank;        // of the world
+    drv_status code; // what it is a status of: 75 has several
 } outcome;
 
 // Where a launcher keeps what its ranks tell it: their process ids and how they ended.

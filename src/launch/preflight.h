@@ -1,5 +1,6 @@
 // Pre-flight: figures that every node has measured of itself and of its links -> which nodes stand
-// out, and which of them a job does without. Measuring is src/measure/node_check.h's; nothing here does.
+// out, and which of them a job does without. Measuring is src/measure/node_check.h's; nothing here
+// does.
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,6 +2,8 @@
 // norm_of_stream.
 #include "model/llama.h"
 
+#include "ir/program_inputs.h"
+
 typedef struct builder {
     graph *g;
     const model_layout *l;
@@ -31,10 +33,10 @@ static tensor *weight(builder *b, const param *p) {
 // The gradient of a weight that tensor ranks have alike is a sum over tokens, which they may share.
 static void sum_over_tokens(const builder *b, op_attrs *attrs) {
     if (b->l->all_leaves <= 1) return;
-    attrs->dw_leaves = b->l->sequence ? b->l->leaves : b->l->all_leaves;
+    attrs->sum.dw_leaves = b->l->sequence ? b->l->leaves : b->l->all_leaves;
     if (!b->l->sequence) return;
-    attrs->axis = AXIS_TENSOR;
-    attrs->dw_ranks = b->l->mesh.size[AXIS_TENSOR];
+    attrs->mesh.axis = AXIS_TENSOR;
+    attrs->sum.dw_ranks = b->l->mesh.size[AXIS_TENSOR];
 }
 
 // Sums over what tensor ranks split are made of leaves: over columns of x, or of dx over those of
@@ -45,14 +47,14 @@ static tensor *times_weight(builder *b, tensor *x_NK, const param *w_OK) {
     op_attrs attrs = {.tb = 1};
     const bool several = b->l->mesh.size[AXIS_TENSOR] > 1, leaves = b->l->all_leaves > 1;
     if (w_OK->split == SPLIT_COLUMNS && leaves) {
-        attrs.leaves = b->l->leaves;
-        attrs.wide = several;
+        attrs.sum.leaves = b->l->leaves;
+        attrs.sum.wide = several;
     }
     if (w_OK->split == SPLIT_ROWS && leaves) {
-        attrs.dx_leaves = b->l->leaves;
-        attrs.dx_wide = several;
-        if (w_OK->n_parts > 1) attrs.run1 = (int)w_OK->part[1].row;
-        if (w_OK->n_parts > 2) attrs.run2 = (int)w_OK->part[2].row;
+        attrs.sum.dx_leaves = b->l->leaves;
+        attrs.sum.dx_wide = several;
+        if (w_OK->n_parts > 1) attrs.sum.run1 = (int)w_OK->part[1].row;
+        if (w_OK->n_parts > 2) attrs.sum.run2 = (int)w_OK->part[2].row;
     }
     if (w_OK->split == SPLIT_NONE) sum_over_tokens(b, &attrs);
     return add1(b, OP_matmul, 2, in, attrs);
@@ -64,26 +66,33 @@ static bool is_cached(const builder *b) {
 
 // The cached programs live side by side and take different numbers of tokens; so do the stages of a
 // rank, each with its micro-batches.
-static const char *input_name(const builder *b, const char *name) {
-    if (is_cached(b)) return arena_printf(b->g->a, "%s.%s", b->g->name, name);
-    return b->staged ? arena_printf(b->g->a, "%s.%d", name, b->opts->chunk) : name;
+static const char *name_of_input(const builder *b, program_input which) {
+    arena *a = b->g->a;
+    if (is_cached(b)) return arena_printf(a, "%s.%s", b->g->name, program_inputs[which].name);
+    return arena_strdup(a, input_name_of(which, b->staged ? b->opts->chunk : INPUT_ALONE).text);
 }
 
-static tensor *input(builder *b, const char *name, dtype dt, int n_dims, const int64_t *dim) {
-    tensor *t = graph_state(b->g, TENSOR_INPUT, name, dt, n_dims, dim);
+static tensor *input(builder *b, program_input which, dtype dt, int n_dims, const int64_t *dim) {
+    tensor *t = graph_state(b->g, TENSOR_INPUT, name_of_input(b, which), dt, n_dims, dim);
     if (b->opts->n_slots) t->n_slots = b->opts->n_slots;
     return t;
+}
+
+static tensor *token_input(builder *b, program_input which) {
+    const program_input_row *row = &program_inputs[which];
+    const int64_t n = row->per_token * b->opts->rows * b->opts->seq;
+    return input(b, which, row->dt, 1, &n);
 }
 
 // The attributes of what works over the tensor axis; none of it where that has one rank.
 static op_attrs over_tensor(const builder *b) {
     const int ranks = b->l->mesh.size[AXIS_TENSOR];
-    return ranks > 1 ? (op_attrs){.axis = AXIS_TENSOR, .ranks = ranks} : (op_attrs){0};
+    return ranks > 1 ? (op_attrs){.mesh.axis = AXIS_TENSOR, .mesh.ranks = ranks} : (op_attrs){0};
 }
 
 static op_attrs split_vocabulary(const builder *b) {
     op_attrs attrs = over_tensor(b);
-    if (attrs.ranks) attrs.part = (int)b->l->vocab_part;
+    if (attrs.mesh.ranks) attrs.part = (int)b->l->vocab_part;
     return attrs;
 }
 
@@ -91,14 +100,14 @@ static op_attrs split_vocabulary(const builder *b) {
 // something else with them.
 static tensor *enter(builder *b, tensor *x_NH) {
     const op_attrs attrs = over_tensor(b);
-    if (!attrs.ranks) return x_NH;
+    if (!attrs.mesh.ranks) return x_NH;
     return add1(b, b->l->sequence ? OP_all_gather : OP_share, 1, &x_NH, attrs);
 }
 
 // What leaves products that are split by rows: one of several partial sums.
 static tensor *leave(builder *b, tensor *y_NH) {
     const op_attrs attrs = over_tensor(b);
-    if (!attrs.ranks) return y_NH;
+    if (!attrs.mesh.ranks) return y_NH;
     y_NH = add1(b, b->l->sequence ? OP_reduce_scatter : OP_all_reduce, 1, &y_NH, attrs);
     if (y_NH->dt == b->opts->dt) return y_NH;
     return add1(b, OP_narrow, 1, &y_NH, (op_attrs){.to = b->opts->dt});
@@ -107,10 +116,8 @@ static tensor *leave(builder *b, tensor *y_NH) {
 // `part`: what of x this rank has, if ranks share it.
 static tensor *dropped(builder *b, tensor *x_MK, int site, op_attrs part) {
     const llama_opts *opts = b->opts;
-    const int64_t n = 3 * opts->rows * opts->seq;
-    const char *name = input_name(b, "origin");
-    tensor *origin = graph_find(b->g, name);
-    if (!origin) origin = input(b, name, DT_I32, 1, &n);
+    tensor *origin = graph_find(b->g, name_of_input(b, INPUT_ORIGIN));
+    if (!origin) origin = token_input(b, INPUT_ORIGIN);
     part.seq = (int)opts->seq;
     part.rate = opts->dropout;
     part.site = site;
@@ -123,7 +130,7 @@ static tensor *branches_down(builder *b, tensor *x_MK, const param *w_OK) {
     const param_branches *branches = w_OK->branches;
     const bool columns = w_OK->split == SPLIT_COLUMNS;
     op_attrs part = columns || b->l->sequence ? over_tensor(b) : (op_attrs){0};
-    if (part.ranks) part.dim = columns;
+    if (part.mesh.ranks) part.mesh.dim = columns;
     if (b->opts->dropout > 0) x_MK = dropped(b, x_MK, branches->site, part);
     return times_weight(b, x_MK, branches->a);
 }
@@ -135,17 +142,17 @@ static tensor *branches_up(builder *b, tensor *y_NO, tensor *t_NR, const param *
     tensor *in[2 + MAX_PARTS] = {y_NO, t_NR};
     for (int i = 0; i < branches->n; i++)
         in[2 + i] = weight(b, branches->b[i]);
-    op_attrs attrs = {.alpha1 = branches->scale[0],
-            .alpha2 = branches->scale[1],
-            .alpha3 = branches->scale[2],
-            .column1 = branches->column[0],
-            .column2 = branches->column[1],
-            .column3 = branches->column[2]};
+    op_attrs attrs = {.branches[0].alpha = branches->scale[0],
+            .branches[1].alpha = branches->scale[1],
+            .branches[2].alpha = branches->scale[2],
+            .branches[0].column = branches->column[0],
+            .branches[1].column = branches->column[1],
+            .branches[2].column = branches->column[2]};
     if (w_OK->split != SPLIT_ROWS) {
         sum_over_tokens(b, &attrs);
     } else if (b->l->all_leaves > 1) {
-        attrs.dx_leaves = b->l->leaves;
-        attrs.dx_wide = b->l->mesh.size[AXIS_TENSOR] > 1;
+        attrs.sum.dx_leaves = b->l->leaves;
+        attrs.sum.dx_wide = b->l->mesh.size[AXIS_TENSOR] > 1;
     }
     return add1(b, OP_lora_up, 2 + branches->n, in, attrs);
 }
@@ -165,20 +172,15 @@ static tensor *joined_linear(builder *b, tensor *x_NK, const param *w_OK) {
     return branches_up(b, y_MO, leave(b, branches_down(b, x_NK, w_OK)), w_OK);
 }
 
-static tensor *i32_input(builder *b, const char *name) {
-    int64_t n = b->opts->rows * b->opts->seq;
-    return input(b, input_name(b, name), DT_I32, 1, &n);
-}
-
 static tensor *rope_table(builder *b) {
     const model_config *m = b->l->model;
     const op_attrs attrs = {.head_dim = b->l->head_dim,
             .table_dtype = dtype_acc(b->opts->dt),
-            .theta = m->rope_theta,
-            .factor = m->rope_factor,
-            .low_freq_factor = m->rope_low_freq_factor,
-            .high_freq_factor = m->rope_high_freq_factor,
-            .original_context = (double)m->rope_original_context};
+            .rope.theta = m->rope_theta,
+            .rope.factor = m->rope_factor,
+            .rope.low_freq_factor = m->rope_low_freq_factor,
+            .rope.high_freq_factor = m->rope_high_freq_factor,
+            .rope.original_context = (double)m->rope_original_context};
     return add1(b, OP_rope_table, 1, &b->position, attrs);
 }
 
@@ -189,7 +191,7 @@ static tensor *norm_of_stream(builder *b, const param *p, tensor **h, tensor **b
     op_attrs attrs = b->l->sequence ? over_tensor(b) : (op_attrs){0};
     attrs.eps = b->l->model->rms_norm_eps;
     if (b->l->all_leaves > 1) // of tokens
-        attrs.leaves = b->l->sequence ? b->l->leaves : b->l->all_leaves;
+        attrs.sum.leaves = b->l->sequence ? b->l->leaves : b->l->all_leaves;
     if (!*branch) return add1(b, OP_rmsnorm, 2, (tensor *[]){*h, w}, attrs);
     node *n = graph_add(b->g, OP_add_rmsnorm, 3, (tensor *[]){*h, *branch, w}, &attrs);
     *h = n->out[0];
@@ -216,18 +218,18 @@ static bool attention_joins(const builder *b) {
 static op_attrs attention_attrs(const builder *b) {
     const model_layout *l = b->l;
     op_attrs attrs = {.n_heads = l->n_heads,
-            .all_heads = over_tensor(b).ranks ? (int)l->model->num_attention_heads : 0,
+            .all_heads = over_tensor(b).mesh.ranks ? (int)l->model->num_attention_heads : 0,
             .n_kv_heads = l->n_kv_heads,
             .head_dim = l->head_dim,
             .seq = (int)b->opts->seq,
-            .lanes = node_lanes(b),
-            .leaves = l->head_leaves > 1 ? l->head_leaves : 0,
-            .wide = l->replicas > 1 && !attention_joins(b),
-            .replicas = l->replicas > 1 && attention_joins(b) ? l->replicas : 0,
+            .sum.lanes = node_lanes(b),
+            .sum.leaves = l->head_leaves > 1 ? l->head_leaves : 0,
+            .sum.wide = l->replicas > 1 && !attention_joins(b),
+            .mesh.replicas = l->replicas > 1 && attention_joins(b) ? l->replicas : 0,
             .causal = b->opts->causal};
     if (l->mesh.size[AXIS_CONTEXT] > 1) {
-        attrs.axis = AXIS_CONTEXT;
-        attrs.ranks = l->mesh.size[AXIS_CONTEXT];
+        attrs.mesh.axis = AXIS_CONTEXT;
+        attrs.mesh.ranks = l->mesh.size[AXIS_CONTEXT];
     }
     return attrs;
 }
@@ -237,7 +239,7 @@ static op_attrs attention_attrs(const builder *b) {
 static tensor *over_replicas(builder *b, op_kind op, tensor *qkv) {
     if (b->l->replicas == 1) return qkv;
     op_attrs attrs = over_tensor(b);
-    attrs.replicas = b->l->replicas;
+    attrs.mesh.replicas = b->l->replicas;
     attrs.n_heads = b->l->n_heads;
     attrs.head_dim = b->l->head_dim;
     return add1(b, op, 1, &qkv, attrs);
@@ -289,19 +291,19 @@ static int logit_rows(const builder *b) {
 static tensor *head_table(builder *b) {
     tensor *w_VH = weight(b, b->params->head);
     if (b->params->head != b->params->embedding) return w_VH;
-    return add1(b, OP_share, 1, &w_VH, (op_attrs){.axis = AXIS_PIPELINE, .ranks = 1});
+    return add1(b, OP_share, 1, &w_VH, (op_attrs){.mesh.axis = AXIS_PIPELINE, .mesh.ranks = 1});
 }
 
 static op_attrs loss_attrs(const builder *b) {
     op_attrs attrs = split_vocabulary(b);
     attrs.chunk = logit_rows(b);
-    attrs.lanes = node_lanes(b);
-    attrs.addends = b->g->addends > 1 ? b->g->addends : 0;
-    attrs.apart = (b->opts->adds_up || attrs.addends) && attrs.chunk < tokens_of_addend(b);
+    attrs.sum.lanes = node_lanes(b);
+    attrs.sum.addends = b->g->addends > 1 ? b->g->addends : 0;
+    attrs.sum.apart = (b->opts->adds_up || attrs.sum.addends) && attrs.chunk < tokens_of_addend(b);
     if (b->l->all_leaves > 1) {
-        attrs.leaves = b->l->leaves;
+        attrs.sum.leaves = b->l->leaves;
         attrs.part = (int)b->l->vocab_part;
-        attrs.dx_wide = attrs.ranks > 1;
+        attrs.sum.dx_wide = attrs.mesh.ranks > 1;
     }
     return attrs;
 }
@@ -312,7 +314,7 @@ static void head(builder *b, tensor *x_NH) {
         return;
     }
     tensor *w_VH = head_table(b);
-    tensor *in[] = {enter(b, x_NH), w_VH, i32_input(b, "labels")};
+    tensor *in[] = {enter(b, x_NH), w_VH, token_input(b, INPUT_LABELS)};
     const op_attrs attrs = loss_attrs(b);
     node *n = graph_add(b->g, OP_linear_cross_entropy, 3, in, &attrs);
     if (b->mode == LLAMA_LOSS)
@@ -326,26 +328,26 @@ static tensor *enter_stage(builder *b) {
     const model_layout *l = b->l;
     tensor *h_NH;
     if (b->is_first) {
-        tensor *in[] = {i32_input(b, "tokens"), weight(b, b->params->embedding)};
-        b->position = i32_input(b, "position");
+        tensor *in[] = {token_input(b, INPUT_TOKENS), weight(b, b->params->embedding)};
+        b->position = token_input(b, INPUT_POSITION);
         h_NH = leave(b, add1(b, OP_embedding, 2, in, split_vocabulary(b)));
     } else {
         const int64_t n = b->opts->rows * b->opts->seq;
         const int64_t dim[] = {l->sequence ? n / l->mesh.size[AXIS_TENSOR] : n, l->hidden};
-        h_NH = input(b, input_name(b, "h"), b->opts->dt, 2, dim);
+        h_NH = input(b, INPUT_STREAM, b->opts->dt, 2, dim);
         h_NH->trainable = !b->opts->frozen_before;
-        b->position = i32_input(b, "position");
+        b->position = token_input(b, INPUT_POSITION);
     }
     b->rope = rope_table(b);
-    const int64_t n_ends = 2 * b->opts->rows * b->opts->seq;
-    if (b->opts->branches) b->hidden = input(b, input_name(b, "hidden"), DT_I32, 1, &n_ends);
+    if (b->opts->branches) b->hidden = token_input(b, INPUT_HIDDEN);
     return h_NH;
 }
 
 static void leave_stage(builder *b, tensor *h_NH, tensor *branch_NH) {
     if (!b->is_last) {
         tensor *in[] = {h_NH, branch_NH};
-        graph_output(b->g, add1(b, OP_add, 2, in, (op_attrs){0}), input_name(b, "out"));
+        graph_output(b->g, add1(b, OP_add, 2, in, (op_attrs){0}),
+                arena_printf(b->g->a, STAGE_OUTPUT, b->opts->chunk));
         return;
     }
     tensor *x_NH = norm_of_stream(b, b->params->final_norm, &h_NH, &branch_NH);

@@ -36,9 +36,12 @@ static tensor *weight_of(const graph *g, const char *grad) {
 }
 
 tensor *slotted_input_of(graph *g, const slotted_input *input) {
-    tensor *made = graph_find(g, input->name);
+    const program_input_row *row = &program_inputs[input->which];
+    const int64_t n = row->alone;
+    const char *name = arena_strdup(g->a, input_name_of(input->which, input->chunk).text);
+    tensor *made = graph_find(g, name);
     if (made) return made;
-    made = graph_state(g, TENSOR_INPUT, input->name, DT_I32, 1, &input->words);
+    made = graph_state(g, TENSOR_INPUT, name, row->dt, 1, &n);
     made->n_slots = input->n_slots;
     return made;
 }
@@ -52,7 +55,7 @@ static void stand_by(graph *g, const node *n) {
 // The first node adds to zeros instead.
 static node *begin(graph *g, const accumulator *a) {
     node *first = g->nodes[a->first];
-    const op_attrs attrs = {.lanes = g->lanes > 1 ? g->lanes : 0};
+    const op_attrs attrs = {.sum.lanes = g->lanes > 1 ? g->lanes : 0};
     stand_by(g, first);
     tensor *sum = a->sum, *like = a->weight;
     node *zeros = graph_make(g, OP_zeros, 1, &like, &attrs);

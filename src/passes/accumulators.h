@@ -1,7 +1,7 @@
 // What becomes of a micro-batch's sums of gradients, in one node after the last op that adds to
 // each (round_gradients.c, shard_gradients.c, sum_beside.c). No op knows of it.
 #pragma once
-#include "ir/graph.h"
+#include "ir/program_inputs.h"
 
 typedef struct accumulator {
     tensor *sum;     // the state "grad.W" or "grad.W.second"
@@ -10,11 +10,10 @@ typedef struct accumulator {
     tensor *added;   // what that gives: with all of this micro-batch
 } accumulator;
 
-// An input i32[words] that such nodes read, with so many slots.
+// An input that such nodes read, of a chunk, with so many slots.
 typedef struct slotted_input {
-    const char *name;
-    int64_t words;
-    int n_slots;
+    program_input which;
+    int chunk, n_slots;
 } slotted_input;
 // Made when a node first asks for it.
 tensor *slotted_input_of(graph *g, const slotted_input *input);

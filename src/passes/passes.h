@@ -18,9 +18,9 @@ typedef enum recompute_policy {
 void pass_recompute(graph *g, recompute_policy policy);
 
 // The sums of gradients (states "grad.W" of a differentiated graph) become bf16, rounded
-// stochastically as each micro-batch is added (docs/adr/0019): the input `number`, i32[2] with so
-// many slots, tells micro-batches of a run apart.
-void pass_round_gradients(graph *g, const char *number, int n_slots);
+// stochastically as each micro-batch is added (docs/adr/0019): INPUT_NUMBER of the chunk (or
+// INPUT_ALONE), with so many slots, tells micro-batches of a run apart.
+void pass_round_gradients(graph *g, int chunk, int n_slots);
 
 // How ranks keep shards of the sums of gradients (ZeRO-2, docs/adr/0021).
 typedef struct gradient_shards {
@@ -29,9 +29,9 @@ typedef struct gradient_shards {
     int64_t micro_batches; // of a step, of all ranks; data rank i has numbers i, i + data_ranks, ...
     int64_t in_lane;       // of a lane, whose sums are joined in a tree
 } gradient_shards;
-// Each sum of a differentiated graph becomes this rank's shard of it. The input `turn`, i32[1] with
-// so many slots, says which of the rank's micro-batches of the step it is, from 0.
-void pass_shard_gradients(graph *g, const gradient_shards *by, const char *turn, int n_slots);
+// Each sum of a differentiated graph becomes this rank's shard of it. INPUT_TURN of
+// the chunk, with so many slots, says which of the rank's micro-batches of the step it is, from 0.
+void pass_shard_gradients(graph *g, const gradient_shards *by, int chunk, int n_slots);
 // That state in another program, and the shard of the gradient when all micro-batches are there.
 tensor *pass_shards(graph *g, const char *name, const tensor *w, const gradient_shards *by);
 tensor *pass_join_shards(graph *g, tensor *sums, const gradient_shards *by);
@@ -43,9 +43,9 @@ typedef struct gradient_sums {
     int micro_batches; // of a rank and step
     bool whole;        // all ranks get all of each sum; else each its shard
 } gradient_sums;
-// For each sum of a differentiated graph. The input `last`, i32[1] with so many slots, says whether
-// this is the rank's last micro-batch of the step.
-void pass_sum_beside(graph *g, const gradient_sums *by, const char *last, int n_slots);
+// For each sum of a differentiated graph. INPUT_LAST of the chunk, with so many slots, says
+// whether this is the rank's last micro-batch of the step.
+void pass_sum_beside(graph *g, const gradient_sums *by, int chunk, int n_slots);
 
 // The update program: gradients of all ranks, global norm, then AdamW, for `n` weights given as
 // tensors of a training graph (the trainable ones).

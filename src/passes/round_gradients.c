@@ -10,6 +10,6 @@ static node *add_rounded(graph *g, const accumulator *of, void *ctx) {
     return graph_make(g, OP_add_rounded, 4, in, NULL);
 }
 
-void pass_round_gradients(graph *g, const char *number, int n_slots) {
-    accumulators_replace(g, add_rounded, &(slotted_input){number, 2, n_slots});
+void pass_round_gradients(graph *g, int chunk, int n_slots) {
+    accumulators_replace(g, add_rounded, &(slotted_input){INPUT_NUMBER, chunk, n_slots});
 }

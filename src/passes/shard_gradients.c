@@ -35,19 +35,19 @@ static node *add_shard(graph *g, const accumulator *of, void *ctx) {
     of->sum->n_dims = 3;
     set_dims(by, of->weight, of->sum->dim);
     tensor *in[] = {of->added, of->sum, slotted_input_of(g, &call->turn)};
-    const op_attrs attrs = {.axis = AXIS_DATA,
-            .ranks = by->ranks,
-            .data_ranks = by->data_ranks,
-            .lanes = by->lanes > 1 ? by->lanes : 0,
-            .in_lane = (int)by->in_lane};
+    const op_attrs attrs = {.mesh.axis = AXIS_DATA,
+            .mesh.ranks = by->ranks,
+            .sum.data_ranks = by->data_ranks,
+            .sum.lanes = by->lanes > 1 ? by->lanes : 0,
+            .sum.in_lane = (int)by->in_lane};
     return graph_make(g, OP_add_shard, 3, in, &attrs);
 }
 
-void pass_shard_gradients(graph *g, const gradient_shards *by, const char *turn, int n_slots) {
-    accumulators_replace(g, add_shard, &(add_shards){by, {turn, 1, n_slots}});
+void pass_shard_gradients(graph *g, const gradient_shards *by, int chunk, int n_slots) {
+    accumulators_replace(g, add_shard, &(add_shards){by, {INPUT_TURN, chunk, n_slots}});
 }
 
 tensor *pass_join_shards(graph *g, tensor *sums, const gradient_shards *by) {
-    const op_attrs attrs = {.open = shard_open(by->micro_batches, by->in_lane)};
+    const op_attrs attrs = {.sum.open = shard_open(by->micro_batches, by->in_lane)};
     return graph_add(g, OP_join_shards, 1, &sums, &attrs)->out[0];
 }

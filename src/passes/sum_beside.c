@@ -12,15 +12,15 @@ typedef struct sum_shards {
 static node *sum_shard(graph *g, const accumulator *of, void *ctx) {
     const sum_shards *call = ctx;
     tensor *in[] = {of->added, slotted_input_of(g, &call->last)};
-    const op_attrs attrs = {.axis = AXIS_DATA,
-            .ranks = call->by->ranks,
-            .data_ranks = call->by->data_ranks,
-            .in_lane = call->by->micro_batches,
-            .whole = call->by->whole,
-            .beside = 1};
+    const op_attrs attrs = {.mesh.axis = AXIS_DATA,
+            .mesh.ranks = call->by->ranks,
+            .sum.data_ranks = call->by->data_ranks,
+            .sum.in_lane = call->by->micro_batches,
+            .mesh.whole = call->by->whole,
+            .mesh.beside = 1};
     return graph_make(g, OP_sum_shard, 2, in, &attrs);
 }
 
-void pass_sum_beside(graph *g, const gradient_sums *by, const char *last, int n_slots) {
-    accumulators_follow(g, sum_shard, &(sum_shards){by, {last, 1, n_slots}});
+void pass_sum_beside(graph *g, const gradient_sums *by, int chunk, int n_slots) {
+    accumulators_follow(g, sum_shard, &(sum_shards){by, {INPUT_LAST, chunk, n_slots}});
 }

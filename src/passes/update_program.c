@@ -1,6 +1,7 @@
 // The update program: norm of all gradients, then one AdamW node per weight.
 #include "ir/hyper.h"
 #include "ir/op.h"
+#include "ir/program_inputs.h"
 #include "ir/rounding.h"
 #include "ir/shard.h"
 #include "passes/passes.h"
@@ -10,27 +11,27 @@ static tensor *state(graph *g, tensor_class cls, const char *prefix, const tenso
 }
 
 static op_attrs along(const graph *g, mesh_axis axis) {
-    return (op_attrs){.axis = (int)axis, .ranks = g->mesh.size[axis]};
+    return (op_attrs){.mesh.axis = (int)axis, .mesh.ranks = g->mesh.size[axis]};
 }
 
 static tensor *sum_over(graph *g, tensor *x, mesh_axis axis) {
     op_attrs attrs = along(g, axis);
-    attrs.in_place = true;
-    return attrs.ranks == 1 ? x : graph_add(g, OP_all_reduce, 1, &x, &attrs)->out[0];
+    attrs.mesh.in_place = true;
+    return attrs.mesh.ranks == 1 ? x : graph_add(g, OP_all_reduce, 1, &x, &attrs)->out[0];
 }
 
 // Over data and context ranks, and the leaves of the row that each has. Where no two ranks have the
 // same leaves, a rank's are complete and are joined before anything travels.
 static tensor *sum_over_update(graph *g, tensor *grad, const update_opts *opts) {
     op_attrs attrs = along(g, AXIS_DATA);
-    attrs.summed = opts->summed;
+    attrs.mesh.summed = opts->summed;
     if (opts->summed && !opts->zero) return grad;
-    const op_attrs here = {.lanes = opts->lanes};
+    const op_attrs here = {.sum.lanes = opts->lanes};
     const bool lanes = opts->lanes > 1, together = lanes && opts->data_ranks > 1;
     if (lanes && !together) grad = graph_add(g, OP_join_lanes, 1, &grad, &here)->out[0];
     if (together) {
-        attrs.lanes = opts->lanes;
-        attrs.data_ranks = opts->data_ranks;
+        attrs.sum.lanes = opts->lanes;
+        attrs.sum.data_ranks = opts->data_ranks;
     }
     if (opts->zero) return graph_add(g, OP_reduce_shard, 1, &grad, &attrs)->out[0];
     if (together) return graph_add(g, OP_join_lanes, 1, &grad, &attrs)->out[0];
@@ -48,9 +49,9 @@ static tensor *gradient(graph *g, const tensor *w, const char *use, const update
 // Both uses of a tied table, each summed over the data ranks before (docs/adr/0011).
 static tensor *both_uses(graph *g, const tensor *w, tensor *grad, const update_opts *opts) {
     op_attrs ends = along(g, AXIS_PIPELINE);
-    ends.in_place = !opts->zero;
-    ends.ends = 1;
-    if (ends.ranks > 1) return graph_add(g, OP_all_reduce, 1, &grad, &ends)->out[0];
+    ends.mesh.in_place = !opts->zero;
+    ends.mesh.ends = 1;
+    if (ends.mesh.ranks > 1) return graph_add(g, OP_all_reduce, 1, &grad, &ends)->out[0];
     tensor *in[] = {grad, gradient(g, w, ".second", opts)};
     return graph_add(g, opts->zero ? OP_add : OP_take_back, 2, in, NULL)->out[0];
 }
@@ -61,15 +62,15 @@ static tensor *global_squares(graph *g, tensor *const *t, int n, const update_op
     tensor **in = ARENA_ARRAY(g->a, tensor *, n);
     int n_in = 0;
     op_attrs attrs = {0};
-    if (g->mesh.size[AXIS_PIPELINE] > 1) attrs.axes |= 1 << AXIS_PIPELINE;
-    if (tensor_ranks) attrs.axes |= 1 << AXIS_TENSOR;
-    if (opts->zero) attrs.axes |= 1 << AXIS_DATA;
+    if (g->mesh.size[AXIS_PIPELINE] > 1) attrs.mesh.axes |= 1 << AXIS_PIPELINE;
+    if (tensor_ranks) attrs.mesh.axes |= 1 << AXIS_TENSOR;
+    if (opts->zero) attrs.mesh.axes |= 1 << AXIS_DATA;
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < n; i++) {
             const bool split = opts->split && opts->split[i];
             if (split != pass || (opts->copy && opts->copy[i])) continue;
             in[n_in++] = t[i];
-            attrs.n_alike += tensor_ranks && !split;
+            attrs.mesh.n_alike += tensor_ranks && !split;
         }
     return graph_add(g, OP_sum_squares, n_in, in, &attrs)->out[0];
 }
@@ -118,7 +119,7 @@ static const node *add_update(graph *g, const tensor *w, tensor *state[4], tenso
 static tensor *update(graph *g, const tensor *w, tensor *grad, tensor *norm2, tensor *hyper,
         const update_opts *opts) {
     op_attrs over_data = along(g, AXIS_DATA);
-    over_data.beside = opts->gathers_beside;
+    over_data.mesh.beside = opts->gathers_beside;
     const dtype acc = dtype_acc(w->dt), moments = pass_kept_type(opts->moments, w->dt);
     const bool copy = w->dt != acc && !opts->no_masters; // of a master
     tensor *weight = state(g, TENSOR_WEIGHT, "", w, w->dt), *share = share_of(g, weight, opts);
@@ -137,12 +138,17 @@ static void keep_gradient(graph *g, const tensor *w, tensor *grad) {
             arena_printf(g->a, "gradient.%s", w->name));
 }
 
+static tensor *hyper_input(graph *g) {
+    const program_input_row *row = &program_inputs[INPUT_HYPER];
+    return graph_state(g, TENSOR_INPUT, row->name, row->dt, 1, (int64_t[]){row->alone});
+}
+
 graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *opts) {
     graph *g = graph_new(a, "update");
     g->phase = PHASE_UPDATE;
     g->mesh = opts->mesh;
     g->lanes = opts->lanes;
-    tensor *hyper = graph_state(g, TENSOR_INPUT, "hyper", DT_F64, 1, (int64_t[]){N_HYPER});
+    tensor *hyper = hyper_input(g);
     tensor **grads = ARENA_ARRAY(a, tensor *, n), **updated = ARENA_ARRAY(a, tensor *, n);
     for (int i = 0; i < n; i++)
         grads[i] = gradient(g, weights[i], "", opts);

@@ -131,11 +131,11 @@ int64_t plan_state_bytes(const tensor *t) {
 static void add_wire(plan *p, const node *n) {
     node along = *n;
     const op_row *row = op_rows[n->op];
-    if (row->attrs & ATTR(axis)) p->wire_bytes[n->attrs.axis] += row->wire(n);
+    if (row->attrs & ATTR(axis)) p->wire_bytes[n->attrs.mesh.axis] += row->wire(n);
     if (row->wire_replicas) p->wire_bytes[AXIS_TENSOR] += row->wire_replicas(n);
     for (int axis = 0; axis < N_AXES; axis++) {
-        if (!(n->attrs.axes >> axis & 1)) continue;
-        along.attrs.ranks = p->g->mesh.size[axis];
+        if (!(n->attrs.mesh.axes >> axis & 1)) continue;
+        along.attrs.mesh.ranks = p->g->mesh.size[axis];
         p->wire_bytes[axis] += row->wire(&along);
     }
 }

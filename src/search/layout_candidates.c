@@ -17,6 +17,7 @@
 #include "base/round.h"
 #include "ir/shard.h"
 #include "model/layout.h"
+#include "weights/run_layout.h"
 
 enum { MAX_VIRTUAL = 32 };
 // Estimates may be so much too high before a layout is left out unplanned.
@@ -24,6 +25,7 @@ enum { MAX_VIRTUAL = 32 };
 
 typedef struct search {
     const run_config *cfg;
+    run_config with; // the same with the keys of the candidate that is looked at
     int64_t ranks;
     const double *flops_per_token;
     const rank_power *power;
@@ -132,19 +134,17 @@ static double compute_seconds(const search *work, const layout_candidate *of) {
     return one * (micro_batches * slowest + fill);
 }
 
-// As it does in a run (weights/run_layout.h): sums beside two thirds of a micro-batch, its backward
-// pass, and new weights beside the forward pass of the next one.
-double layout_exposed_seconds(const run_config *cfg, const layout_candidate *c, double data_s,
-        double micro_batch_s) {
+// Sums go beside two thirds of a micro-batch, its backward pass, and new weights beside the forward
+// pass of the next one.
+double layout_exposed_seconds(const run_config *cfg, double data_s, double micro_batch_s) {
+    const run_layout run = run_layout_of(cfg);
     const double weights = cfg->precision == PRECISION_BF16 ? 2 : 4, // bytes of wire a parameter
-            micro_batches = (double)(cfg->global_batch_size / (c->micro_batch * c->data)),
-                 sums = c->zero == 2 ? 4 * micro_batches
-                        : c->zero    ? 4
-                                     : 8,
-                 gathers = c->zero ? weights : 0, sums_s = data_s * sums / (sums + gathers);
-    const bool whole_sums = c->zero < 2 && (cfg->lanes == 0 || cfg->lanes == c->data);
-    if (!cfg->overlap || !config_backend(cfg)->sends_beside) return data_s;
-    return fmax(sums_s - (whole_sums ? micro_batch_s * 2 / 3 : 0), 0) +
+            sums = run.zero == 2 ? 4 * (double)run.micro_batches
+                   : run.zero    ? 4
+                                 : 8,
+                 gathers = run.zero ? weights : 0, sums_s = data_s * sums / (sums + gathers);
+    if (!run.gathers_beside && !run.sums.ranks) return data_s;
+    return fmax(sums_s - (run.sums.ranks ? micro_batch_s * 2 / 3 : 0), 0) +
            fmax(data_s - sums_s - micro_batch_s / 3, 0);
 }
 
@@ -159,7 +159,7 @@ static double wire_seconds(const search *work, const layout_candidate *of, doubl
     const double kv = (double)(model->num_key_value_heads * model->head_dim),
                  // Keys and values forward and backward, their gradients in fp32.
             ring = (8 * bf16 + 8) * tokens * kv / t * (n - 1) * layers;
-    const double tensor = (of->sequence ? 20 : 16) * bf16 * tokens * h * (t - 1) / t * layers;
+    const double between = (of->sequence ? 20 : 16) * bf16 * tokens * h * (t - 1) / t * layers;
     const double boundary = of->pipeline > 1 ? 4 * bf16 * tokens * h * (double)of->virtual_stages /
                                                        (of->sequence ? t : 1)
                                              : 0;
@@ -168,10 +168,10 @@ static double wire_seconds(const search *work, const layout_candidate *of, doubl
                  data = (d - 1) / d * weights * (of->zero ? sums + 2 * bf16 : 8);
     const link_speeds *l = &work->power->links;
     const mesh m = layout_mesh(of);
-    const double each = link_axis_seconds(l, &m, AXIS_TENSOR, tensor) +
+    const double each = link_axis_seconds(l, &m, AXIS_TENSOR, between) +
                         link_axis_seconds(l, &m, AXIS_PIPELINE, boundary) +
                         link_axis_seconds(l, &m, AXIS_CONTEXT, ring);
-    return each * micro_batches_of(work, of) + layout_exposed_seconds(work->cfg, of,
+    return each * micro_batches_of(work, of) + layout_exposed_seconds(&work->with,
                                                        link_axis_seconds(l, &m, AXIS_DATA, data),
                                                        compute_s / micro_batches_of(work, of));
 }
@@ -179,6 +179,7 @@ static double wire_seconds(const search *work, const layout_candidate *of, doubl
 // --- enumeration
 static void add(search *s, layout_candidate c) {
     layout_candidates *out = s->out;
+    s->with.zero = c.zero;
     c.bytes = bytes_of(s, &c);
     if (c.bytes > SLACK * s->power->memory) {
         out->n_too_large++;
@@ -190,20 +191,20 @@ static void add(search *s, layout_candidate c) {
     out->list[out->n++] = c;
 }
 
-// ZeRO-2 where there are data ranks, and what it cannot be with is not asked for
-// (weights/run_layout.h).
-static int64_t most_zero(const run_config *cfg, const layout_candidate *c) {
+// ZeRO-2 where there are data ranks that can have it.
+static int64_t most_zero(search *s, const layout_candidate *c) {
     if (c->data * c->context == 1) return 0;
-    return c->data > 1 && cfg->grad_dtype != PRECISION_BF16 && config_backend(cfg)->orders_sums ? 2
-                                                                                                : 1;
+    s->with.zero = 2;
+    return c->data > 1 && run_layout_check(&s->with) == DRV_OK ? 2 : 1;
 }
 
 // Recomputation, tokens and optimizer shared or not.
 static void add_variants(search *s, layout_candidate c) {
-    const int64_t tokens = c.micro_batch * s->cfg->sequence_length / c.context;
+    const int64_t tokens = c.micro_batch * s->cfg->sequence_length / c.context,
+                  zero_end = most_zero(s, &c) + 1;
     for (int mode = RECOMPUTE_NONE; mode <= RECOMPUTE_FULL; mode++)
         for (int sequence = 0; sequence <= (c.tensor > 1 && tokens % c.tensor == 0); sequence++)
-            for (int64_t zero = 0; zero <= most_zero(s->cfg, &c); zero++) {
+            for (int64_t zero = 0; zero < zero_end; zero++) {
                 c.recompute = (recompute_mode)mode;
                 c.sequence = sequence;
                 c.zero = zero;
@@ -235,9 +236,8 @@ static void add_micro_batches(search *s, layout_candidate c) {
     const int64_t share = s->cfg->global_batch_size / c.data;
     const int before = s->out->n + s->out->n_too_large;
     for (c.micro_batch = 1; c.micro_batch <= 16 && c.micro_batch <= share; c.micro_batch *= 2) {
-        run_config cfg = *s->cfg;
         c.virtual_stages = 1;
-        if (share % c.micro_batch == 0 && layout_candidate_apply(&c, s->ranks, &cfg) == DRV_OK)
+        if (share % c.micro_batch == 0 && layout_candidate_apply(&c, s->ranks, &s->with) == DRV_OK)
             add_schedules(s, c);
     }
     s->out->n_meshes += s->out->n + s->out->n_too_large > before;
@@ -343,19 +343,25 @@ static void group_meshes(layout_candidates *c) {
 
 void layout_candidates_find(const run_config *cfg, int64_t ranks, const double flops_per_token[3],
         const rank_power *power, layout_candidates *out) {
-    search s = {cfg, ranks, flops_per_token, power, out, (double)model_parameters(&cfg->model),
-            clock_s()};
+    search work = {.cfg = cfg,
+            .with = *cfg,
+            .ranks = ranks,
+            .flops_per_token = flops_per_token,
+            .power = power,
+            .out = out,
+            .parameters = (double)model_parameters(&cfg->model),
+            .begin = clock_s()};
     *out = (layout_candidates){0};
-    refuse_degrees(&s);
+    refuse_degrees(&work);
     for (int64_t t = 1; t <= ranks; t++) {
         const mesh m = {{1, 1, 1, (int)t}};
         const layout_opts opts = {.leaves = (int)cfg->leaves};
         model_layout layout;
         if (ranks % t) continue;
         if (layout_on(&cfg->model, &m, 0, &opts, &layout) == DRV_OK)
-            add_contexts(&s, (layout_candidate){.tensor = t});
+            add_contexts(&work, (layout_candidate){.tensor = t});
         else
-            refuse(&s, "tensor", t, strstr(drv_message(), "expected"));
+            refuse(&work, "tensor", t, strstr(drv_message(), "expected"));
     }
     group_meshes(out);
     progress_end();

@@ -1,8 +1,8 @@
 // All layouts of a config on a number of ranks, with an estimate of each: for drover plan --search,
 // which plans those that look best.
 #pragma once
-#include "search/link_time.h"
 #include "config/config.h"
+#include "search/link_time.h"
 
 typedef struct layout_candidate {
     int64_t tensor, pipeline, context, data, micro_batch, zero;
@@ -48,10 +48,9 @@ void layout_refusals_add(const layout_candidates *c, str *out);
 // The mesh of a candidate.
 mesh layout_mesh(const layout_candidate *c);
 bool layout_same_mesh(const layout_candidate *x, const layout_candidate *y);
-// Of data_s seconds of traffic among data ranks in a step, those that no micro-batch of
+// Of data_s seconds of traffic among data ranks in a step of cfg, those that no micro-batch of
 // micro_batch_s hides (docs/adr/0027).
-double layout_exposed_seconds(const run_config *cfg, const layout_candidate *c, double data_s,
-        double micro_batch_s);
+double layout_exposed_seconds(const run_config *cfg, double data_s, double micro_batch_s);
 // Writes it into a config of `ranks` ranks. DRV_E_USAGE: the batch does not divide.
 DRV_CHECKED drv_status layout_candidate_apply(const layout_candidate *c, int64_t ranks,
         run_config *out);

@@ -52,23 +52,23 @@ static double step_seconds(const layout_search *on, const layout_candidate *c,
     for (int axis = 0; axis < N_AXES; axis++) {
         const double seconds =
                 link_axis_seconds(&on->power.links, &m, (mesh_axis)axis, made->wire[axis]);
-        wire += axis == AXIS_DATA ? layout_exposed_seconds(cfg, c, seconds, compute / micro_batches)
+        wire += axis == AXIS_DATA ? layout_exposed_seconds(cfg, seconds, compute / micro_batches)
                                   : seconds;
     }
     return compute / (1 - made->bubble) + wire;
 }
 
 // What it takes and needs; DRV_E_USAGE: it is not possible after all.
-static drv_status plan_candidate(const layout_search *on, layout_candidate *what) {
+drv_status layout_search_plan(const layout_search *s, layout_candidate *what) {
     arena *a = arena_new("a layout");
-    run_config cfg = *on->cfg;
+    run_config cfg = *s->cfg;
     planned made = {0};
-    drv_status status = layout_candidate_apply(what, on->ranks, &cfg);
+    drv_status status = layout_candidate_apply(what, s->ranks, &cfg);
     if (status == DRV_OK)
         status = what->pipeline > 1 ? plan_pipeline(a, &cfg, &made) : plan_whole(a, &cfg, &made);
     if (status == DRV_OK) {
         what->bubble = made.bubble;
-        what->seconds = step_seconds(on, what, &cfg, &made);
+        what->seconds = step_seconds(s, what, &cfg, &made);
         what->planned_bytes = made.bytes + process_bytes(&cfg);
         what->bytes = (double)what->planned_bytes;
     }
@@ -85,7 +85,7 @@ static bool find_variant(const layout_search *f, const layout_candidates *all, i
         if (!layout_same_mesh(&all->list[first], &all->list[*next])) break;
         layout_candidate c = all->list[*next];
         if (fits || tries == MAX_TRIES) continue;
-        if (plan_candidate(f, &c) != DRV_OK) continue;
+        if (layout_search_plan(f, &c) != DRV_OK) continue;
         tries++;
         fits = c.bytes <= f->power.memory;
         if (fits) *out = c;

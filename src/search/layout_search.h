@@ -20,4 +20,7 @@ typedef struct layout_search {
 // Fills in what is found for what is asked above. DRV_E_USAGE: the config cannot be built at all;
 // that no layout fits is no error.
 DRV_CHECKED drv_status layout_search_run(layout_search *s);
+// Plans a layout of one's own after layout_search_run: fills in seconds, bytes and bubble.
+// DRV_E_USAGE: it is not possible.
+DRV_CHECKED drv_status layout_search_plan(const layout_search *s, layout_candidate *what);
 void layout_search_free(layout_search *s);

@@ -8,26 +8,30 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "ir/hyper.h"
-#include "weights/device.h"
+#include "ir/program_inputs.h"
 #include "train/fit.h"
+#include "weights/device.h"
 
 // Random tokens of micro-batch i to the inputs of a step, or of a whole one to its i-th slice.
-static drv_status write_random_batch(programs *p, uint64_t index, int64_t slice) {
-    const run_config *cfg = p->held.c;
+static drv_status write_random_batch(programs *to, uint64_t index, int64_t slice) {
+    const run_config *cfg = to->held.c;
     const int64_t n_tokens = cfg->micro_batch_size * cfg->sequence_length, bytes = n_tokens * 4,
-                  at = p->whole_step ? slice * bytes : 0;
-    const char *const *names =
-            p->whole_step ? (const char *[]){"step.tokens", "step.labels", "step.position"}
-                          : (const char *[]){"tokens", "labels", "position"};
+                  first = to->whole_step ? slice * bytes : 0;
+    const int of = to->whole_step ? INPUT_OF_STEP : INPUT_ALONE;
     int32_t *numbers = mem_alloc((size_t)bytes);
     const rng_key key = {1, RNG_TEST, index};
     for (int64_t i = 0; i < n_tokens; i++)
         numbers[i] = (int32_t)(rng_u64(&key, (uint64_t)i) % (uint64_t)cfg->model.vocab_size);
-    drv_status status = backend_write(p->held.b, 0, names[0], at, bytes, numbers);
-    if (status == DRV_OK) status = backend_write(p->held.b, 0, names[1], at, bytes, numbers);
+    drv_status status = backend_write(to->held.b, 0, input_name_of(INPUT_TOKENS, of).text, first,
+            bytes, numbers);
+    if (status == DRV_OK)
+        status = backend_write(to->held.b, 0, input_name_of(INPUT_LABELS, of).text, first, bytes,
+                numbers);
     for (int64_t i = 0; i < n_tokens; i++)
         numbers[i] = (int32_t)(i % cfg->sequence_length);
-    if (status == DRV_OK) status = backend_write(p->held.b, 0, names[2], at, bytes, numbers);
+    if (status == DRV_OK)
+        status = backend_write(to->held.b, 0, input_name_of(INPUT_POSITION, of).text, first, bytes,
+                numbers);
     free(numbers);
     return status;
 }
@@ -38,8 +42,9 @@ static drv_status write_numbers(programs *p) {
     // Of the update (ir/hyper.h), once more for a whole step.
     const double hyper[2 * N_HYPER] = {1e-5, 0.1, 0.05, 1, 1, 1e-5, 0.1, 0.05, 1, 1};
     DRV_TRY(programs_write_dloss(p, dloss));
-    if (p->whole_step) return backend_write(p->held.b, 0, "step.hyper", 0, sizeof hyper, hyper);
-    return backend_write(p->held.b, 0, "hyper", 0, sizeof hyper / 2, hyper);
+    const input_name name = input_name_of(INPUT_HYPER, p->whole_step ? INPUT_OF_STEP : INPUT_ALONE);
+    const int64_t bytes = (p->whole_step ? 2 : 1) * N_HYPER * (int64_t)sizeof *hyper;
+    return backend_write(p->held.b, 0, name.text, 0, bytes, hyper);
 }
 
 static drv_status run_micro_batch(programs *p, uint64_t index) {

@@ -66,11 +66,9 @@ static drv_status add_merges(loader *load, const merge_list *list) {
         while (tok->merges[h & tok->merge_mask].pair != UINT64_MAX &&
                 tok->merges[h & tok->merge_mask].pair != pair)
             h++;
-        if (tok->merges[h & tok->merge_mask].pair != UINT64_MAX) continue; // the first one counts
+        // Of merges of the same two ids (a merge that stands twice, or keys that share an id) the
+        // last one counts, with its rank.
         tok->merges[h & tok->merge_mask] = (pair_rank){pair, merge->rank, merge->merged};
-        if (tok->byte_level && merge->n_left == 1 && merge->n_right == 1)
-            tok->byte_merges[256 * (unsigned char)sides[0] + (unsigned char)sides[1]] =
-                    (merge_to){merge->rank, merge->merged};
     }
     return DRV_OK;
 }
@@ -151,6 +149,16 @@ static drv_status read_merges(loader *l, merge_list *list) {
     return status;
 }
 
+// By the ids of the bytes, once all merges are there: two bytes may share an id.
+static void fill_byte_merges(loader *load) {
+    tokenizer *t = load->t;
+    t->byte_merges = ARENA_ARRAY(load->a, merge_to, 256 * 256);
+    for (int left = 0; left < 256; left++)
+        for (int right = 0; right < 256; right++)
+            t->byte_merges[256 * left + right] =
+                    tokenizer_merge_of(t, t->byte_id[left], t->byte_id[right]);
+}
+
 drv_status load_merges(loader *load) {
     tokenizer *tok = load->t;
     merge_list list = {.t = tok};
@@ -163,13 +171,11 @@ drv_status load_merges(loader *load) {
     tok->merges = ARENA_ARRAY(load->a, pair_rank, tok->merge_mask);
     memset(tok->merges, 0xFF, sizeof *tok->merges * tok->merge_mask);
     tok->merge_mask--;
-    if (tok->byte_level) tok->byte_merges = ARENA_ARRAY(load->a, merge_to, 256 * 256);
-    for (int i = 0; tok->byte_level && i < 256 * 256; i++)
-        tok->byte_merges[i].rank = INT32_MAX;
     if (status == DRV_OK) {
         par_for(div_up(list.n, LOOK_UP_AT_ONCE), look_up_merges, &list);
         status = add_merges(load, &list);
     }
+    if (status == DRV_OK && tok->byte_level && tok->all_bytes) fill_byte_merges(load);
     free(list.p);
     str_free(&list.pool);
     return status;

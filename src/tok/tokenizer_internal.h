@@ -93,7 +93,7 @@ struct tokenizer {        // immutable after opening, but for `words`
     bool fuse_unknown;        // neighbours that are unknown become one
     pair_rank *merges;
     uint64_t merge_mask;
-    merge_to *byte_merges; // byte-level: of two bytes, at 256 * left + right
+    merge_to *byte_merges; // byte-level, with all bytes: of two bytes, at 256 * left + right
     int32_t *word_slots;   // bytes -> id, open addressing; -1: empty
     uint64_t word_mask;
     added_token *added;
@@ -110,6 +110,19 @@ struct tokenizer {        // immutable after opening, but for `words`
     word_table *words;
 };
 
+// The merge of two ids; NULL: none.
+static inline const pair_rank *tokenizer_merge(const tokenizer *t, int32_t a, int32_t b) {
+    const uint64_t pair = (uint64_t)(uint32_t)a << 32 | (uint32_t)b;
+    for (uint64_t h = pair_hash(pair);; h++) {
+        const pair_rank *m = &t->merges[h & t->merge_mask];
+        if (m->pair == pair) return m;
+        if (m->pair == UINT64_MAX) return NULL;
+    }
+}
+static inline merge_to tokenizer_merge_of(const tokenizer *t, int32_t a, int32_t b) {
+    const pair_rank *p = tokenizer_merge(t, a, b);
+    return p ? (merge_to){p->rank, p->merged} : (merge_to){INT32_MAX, -1};
+}
 // A vocabulary entry as the bytes that it stands for in a word: never longer than the key, and
 // `out` may be it.
 size_t entry_to_bytes(const tokenizer *tok, const char *key, size_t n_key, unsigned char *out,

@@ -39,15 +39,6 @@ void merger_free(merger *m) {
     free(m);
 }
 
-static inline const pair_rank *find_merge(const tokenizer *t, int32_t a, int32_t b) {
-    const uint64_t pair = (uint64_t)(uint32_t)a << 32 | (uint32_t)b;
-    for (uint64_t h = pair_hash(pair);; h++) {
-        const pair_rank *m = &t->merges[h & t->merge_mask];
-        if (m->pair == pair) return m;
-        if (m->pair == UINT64_MAX) return NULL;
-    }
-}
-
 typedef struct symbol_writer {
     int32_t *p;
     int64_t n;
@@ -116,17 +107,12 @@ static int64_t first_symbols(merger *self, const unsigned char *word, size_t n_b
     return symbols.n;
 }
 
-static inline merge_to merge_of(const tokenizer *t, int32_t a, int32_t b) {
-    const pair_rank *p = find_merge(t, a, b);
-    return p ? (merge_to){p->rank, p->merged} : (merge_to){INT32_MAX, -1};
-}
-
 // A short word: its symbols side by side, beside each its merge with the next.
 static int64_t merge_short(const tokenizer *t, const unsigned char *s, int32_t *symbol, int64_t n) {
     merge_to with_next[SHORT_WORD];
     for (int64_t i = 0; i + 1 < n; i++)
-        with_next[i] =
-                s ? t->byte_merges[256 * s[i] + s[i + 1]] : merge_of(t, symbol[i], symbol[i + 1]);
+        with_next[i] = s ? t->byte_merges[256 * s[i] + s[i + 1]]
+                         : tokenizer_merge_of(t, symbol[i], symbol[i + 1]);
     while (n > 1) {
         int64_t best = 0;
         for (int64_t i = 1; i + 1 < n; i++)
@@ -138,8 +124,8 @@ static int64_t merge_short(const tokenizer *t, const unsigned char *s, int32_t *
             symbol[i] = symbol[i + 1];
             with_next[i] = with_next[i + 1];
         }
-        if (best > 0) with_next[best - 1] = merge_of(t, symbol[best - 1], symbol[best]);
-        if (best + 1 < n) with_next[best] = merge_of(t, symbol[best], symbol[best + 1]);
+        if (best > 0) with_next[best - 1] = tokenizer_merge_of(t, symbol[best - 1], symbol[best]);
+        if (best + 1 < n) with_next[best] = tokenizer_merge_of(t, symbol[best], symbol[best + 1]);
     }
     return n;
 }
@@ -154,7 +140,7 @@ HEAP_DEFINE(candidates, candidate, before)
 static void consider(merger *m, int32_t at) {
     if (at < 0 || m->pieces[at].next < 0) return;
     int32_t a = m->pieces[at].id, b = m->pieces[m->pieces[at].next].id;
-    const pair_rank *p = find_merge(m->t, a, b);
+    const pair_rank *p = tokenizer_merge(m->t, a, b);
     if (!p) return;
     MEM_GROW(m->heap, m->n_heap, m->cap_heap);
     candidates_push(m->heap, m->n_heap++, (candidate){p->rank, at, a, b});
@@ -172,7 +158,7 @@ static void merge_long(merger *self, int32_t n_symbols, id_list *out) {
         piece *p = &self->pieces[c.at];
         if (p->id != c.left || p->next < 0 || self->pieces[p->next].id != c.right) continue;
         piece *q = &self->pieces[p->next];
-        p->id = find_merge(self->t, c.left, c.right)->merged;
+        p->id = tokenizer_merge(self->t, c.left, c.right)->merged;
         q->id = -1;
         p->next = q->next;
         if (q->next >= 0) self->pieces[q->next].prev = c.at;

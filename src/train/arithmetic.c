@@ -6,8 +6,8 @@
 
 #include "base/cpu.h"
 #include "base/log.h"
-#include "weights/device.h"
 #include "train/ranks.h"
+#include "weights/device.h"
 
 enum { ARITHMETIC_TEXT = 96 };
 

@@ -1,9 +1,6 @@
 // Global batches of a run, read ahead, and their way into its programs.
 #include "train/batch_feed.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "base/log.h"
 
 batch batch_of_run(arena *a, const run_config *cfg, int64_t n_rows) {
@@ -14,29 +11,6 @@ batch batch_of_run(arena *a, const run_config *cfg, int64_t n_rows) {
     b.micro = cfg->micro_batch_size;
     if (zigzag_leaves(&b.cut) > 1) b.row = ARENA_ARRAY(a, int32_t, 3 * b.cut.tokens);
     return b;
-}
-
-drv_status batch_write(const batch *b, programs *p, int64_t m) {
-    const int64_t n = p->held.c->micro_batch_size;
-    return batch_write_rows(b, &p->held, "", m * n, n);
-}
-
-drv_status batch_write_stage(const batch *b, programs *p, int chunk, int slot, int64_t m) {
-    const int64_t n = p->held.c->micro_batch_size * b->row_tokens, at = m * n, bytes = n * 4;
-    const model_layout *l = &p->held.params.layout;
-    const struct {
-        const char *name;
-        const int32_t *from;
-        bool taken;
-    } inputs[] = {{"tokens", b->tokens, l->embeds && chunk == 0}, {"position", b->position, true},
-            {"labels", b->labels, programs_is_last(p, chunk)}};
-    char name[32];
-    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
-        if (!inputs[i].taken) continue;
-        snprintf(name, sizeof name, "%s.%d", inputs[i].name, chunk);
-        DRV_TRY(backend_write(p->held.b, 0, name, slot * bytes, bytes, inputs[i].from + at));
-    }
-    return DRV_OK;
 }
 
 // Of token t of a micro-batch on this rank: its row there, and its place in the whole row.
@@ -50,13 +24,21 @@ static int64_t row_of_token(const batch *b, int64_t t, int64_t *in_row) {
     return run % b->micro;
 }
 
+static drv_status put(programs *p, program_input which, int chunk, int64_t first, int64_t bytes,
+        const void *from) {
+    const input_name name = input_name_of(which, chunk);
+    for (int rank = 0; rank < p->held.b->n_local_ranks; rank++)
+        DRV_TRY(backend_write(p->held.b, rank, name.text, first, bytes, from));
+    return DRV_OK;
+}
+
 // Where the tokens of n rows are from, from `first` of the global batch on: to element `to`.
-static drv_status write_origin(const batch *b, programs *p, const char *name, int64_t to,
-        int64_t first, int64_t n_rows) {
+static drv_status put_origin(const batch *b, programs *p, int chunk, int64_t to, int64_t first,
+        int64_t n_rows) {
     enum { PIECE = 256 }; // tokens
     const int64_t n = n_rows * b->row_tokens, first_row = b->rows_before + first;
     for (int64_t at = 0; at < n; at += PIECE) {
-        const int64_t n_here = n - at < PIECE ? n - at : PIECE, bytes = 12 * n_here;
+        const int64_t n_here = n - at < PIECE ? n - at : PIECE;
         uint32_t words[3 * PIECE];
         for (int64_t i = 0; i < n_here; i++) {
             int64_t in_row;
@@ -65,65 +47,62 @@ static drv_status write_origin(const batch *b, programs *p, const char *name, in
             words[3 * i + 1] = (uint32_t)(row >> 32);
             words[3 * i + 2] = (uint32_t)in_row;
         }
-        for (int rank = 0; rank < p->held.b->n_local_ranks; rank++)
-            DRV_TRY(backend_write(p->held.b, rank, name, 12 * (to + at), bytes, words));
+        DRV_TRY(put(p, INPUT_ORIGIN, chunk, 12 * (to + at), 12 * n_here, words));
     }
     return DRV_OK;
 }
 
-drv_status batch_write_origin(const batch *b, programs *p, int chunk, int slot, int64_t m) {
-    const int64_t n_rows = p->held.c->micro_batch_size;
-    char name[32];
-    snprintf(name, sizeof name, chunk < 0 ? "origin" : "origin.%d", chunk);
-    return write_origin(b, p, name, slot * n_rows * b->row_tokens, batch_index(b, m) * n_rows,
-            n_rows);
-}
-
-// That of its first row.
-static drv_status write_number(const batch *b, programs *p, const char *name, int64_t to,
-        int64_t index) {
-    const uint64_t row = (uint64_t)(b->rows_before + index * p->held.c->micro_batch_size);
+// The number of micro-batch m in the run is that of its first row.
+static drv_status put_number(const batch *b, programs *p, int chunk, int64_t slot, int64_t m) {
+    const uint64_t row =
+            (uint64_t)(b->rows_before + batch_index(b, m) * p->held.c->micro_batch_size);
     const uint32_t words[] = {(uint32_t)row, (uint32_t)(row >> 32)};
-    for (int rank = 0; rank < p->held.b->n_local_ranks; rank++)
-        DRV_TRY(backend_write(p->held.b, rank, name, to * (int64_t)sizeof words, sizeof words,
-                words));
-    return DRV_OK;
-}
-
-drv_status batch_write_number(const batch *b, programs *p, int chunk, int slot, int64_t m) {
-    char name[32];
     if (p->held.c->grad_dtype != PRECISION_BF16) return DRV_OK;
-    snprintf(name, sizeof name, chunk < 0 ? "number" : "number.%d", chunk);
-    return write_number(b, p, name, slot, batch_index(b, m));
+    return put(p, INPUT_NUMBER, chunk, slot * (int64_t)sizeof words, sizeof words, words);
 }
 
-drv_status batch_write_turn(programs *p, int chunk, int slot, int64_t m) {
-    const gradient_sums sums = p->layout.sums;
-    const bool turns = p->held.zero == 2;
-    const int32_t value = turns ? (int32_t)m : m + 1 == sums.micro_batches;
-    char name[32];
-    if (!turns && !sums.ranks) return DRV_OK;
-    const int n = snprintf(name, sizeof name, turns ? "turn" : "last");
-    if (chunk >= 0) snprintf(name + n, sizeof name - (size_t)n, ".%d", chunk);
-    for (int rank = 0; rank < p->held.b->n_local_ranks; rank++)
-        DRV_TRY(backend_write(p->held.b, rank, name, slot * (int64_t)sizeof value, sizeof value,
-                &value));
+// Of ops that have to do with other ranks' gradients; nothing where there are none.
+static drv_status put_turn(programs *p, int chunk, int slot, int64_t m) {
+    const gradient_sums *sums = &p->layout.sums;
+    const bool turns = p->layout.zero == 2;
+    const int32_t value = turns ? (int32_t)m : m + 1 == sums->micro_batches;
+    if (!turns && !sums->ranks) return DRV_OK;
+    return put(p, turns ? INPUT_TURN : INPUT_LAST, chunk, slot * (int64_t)sizeof value,
+            sizeof value, &value);
+}
+
+drv_status batch_feed_rows(const batch *b, programs *p, int chunk, int slot, int64_t m) {
+    const int64_t n = p->held.c->micro_batch_size;
+    const int stage = chunk == INPUT_ALONE ? 0 : chunk;
+    const bool taken[] = {[INPUT_TOKENS] = p->held.params.layout.embeds && stage == 0,
+            [INPUT_POSITION] = true,
+            [INPUT_LABELS] = programs_is_last(p, stage)};
+    for (program_input which = INPUT_TOKENS; which <= INPUT_LABELS; which++)
+        if (taken[which]) DRV_TRY(batch_write_rows(b, &p->held, which, chunk, slot * n, m * n, n));
     return DRV_OK;
 }
 
-static drv_status write_numbers(const batch *b, programs *p) {
-    const int64_t n = b->rows / p->held.c->micro_batch_size;
-    for (int64_t i = 0; i < n && p->held.c->grad_dtype == PRECISION_BF16; i++)
-        DRV_TRY(write_number(b, p, "step.number", i, batch_index(b, i)));
-    return DRV_OK;
+drv_status batch_feed(const batch *b, programs *p, int chunk, int slot, int64_t m) {
+    const int64_t n_rows = p->held.c->micro_batch_size;
+    const bool alone = chunk == INPUT_ALONE;
+    if (alone ? p->held.c->lora.dropout > 0 : p->stage[chunk].drops)
+        DRV_TRY(put_origin(b, p, chunk, slot * n_rows * b->row_tokens, batch_index(b, m) * n_rows,
+                n_rows));
+    if (alone || p->stage[chunk].trains_here) {
+        DRV_TRY(put_number(b, p, chunk, slot, m));
+        DRV_TRY(put_turn(p, chunk, slot, m));
+    }
+    return batch_feed_rows(b, p, chunk, slot, m);
 }
 
-drv_status batch_write_whole(const batch *b, programs *p) {
-    DRV_TRY(batch_write_rows(b, &p->held, "step.", 0, b->rows));
-    DRV_TRY(write_numbers(b, p));
+drv_status batch_feed_step(const batch *b, programs *p) {
+    const int64_t n_rows = p->held.c->micro_batch_size;
+    for (program_input which = INPUT_TOKENS; which <= INPUT_LABELS; which++)
+        DRV_TRY(batch_write_rows(b, &p->held, which, INPUT_OF_STEP, 0, 0, b->rows));
+    for (int64_t m = 0; m < b->rows / n_rows; m++)
+        DRV_TRY(put_number(b, p, INPUT_OF_STEP, m, m));
     if (p->held.c->lora.dropout == 0) return DRV_OK;
-    return write_origin(b, p, "step.origin", 0, batch_index(b, 0) * p->held.c->micro_batch_size,
-            b->rows);
+    return put_origin(b, p, INPUT_OF_STEP, 0, batch_index(b, 0) * n_rows, b->rows);
 }
 
 // --- reading ahead

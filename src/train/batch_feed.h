@@ -1,35 +1,20 @@
 // The rows of a run into the inputs of its programs. The next batch is read while this one computes.
 #pragma once
 #include "base/task.h"
-#include "weights/batch.h"
 #include "train/programs.h"
+#include "weights/batch.h"
 
 // Of a run: of each row this rank has what it computes with.
 batch batch_of_run(arena *a, const run_config *cfg, int64_t n_rows);
 
-// Writes micro-batch m of this rank to the inputs of every local rank.
-DRV_CHECKED drv_status batch_write(const batch *b, programs *p, int64_t m);
-
-// Writes all of it, to the inputs of a whole step (programs.h), where tokens are from as well.
-DRV_CHECKED drv_status batch_write_whole(const batch *b, programs *p);
-
-// The same for one stage of a pipeline, into a slot: what that stage takes of the micro-batch.
-DRV_CHECKED drv_status batch_write_stage(const batch *b, programs *p, int chunk, int slot,
-        int64_t m);
-
-// Writes where the tokens of micro-batch m come from, which dropout is a function of: the
-// number of the row in the run and the place in it. `chunk`, `slot`: of a stage; -1, 0: no pipeline.
-DRV_CHECKED drv_status batch_write_origin(const batch *b, programs *p, int chunk, int slot,
-        int64_t m);
-
-// The number of micro-batch m in the run, which the rounding of gradients in bf16 is a
-// function of. As above; nothing where gradients are fp32.
-DRV_CHECKED drv_status batch_write_number(const batch *b, programs *p, int chunk, int slot,
-        int64_t m);
-
-// Which of this rank's micro-batches it is, for ops that have to do with other ranks' gradients. As
-// above; nothing where there are none.
-DRV_CHECKED drv_status batch_write_turn(programs *p, int chunk, int slot, int64_t m);
+// Writes all that the training program of a chunk (or INPUT_ALONE) takes of micro-batch m of this
+// rank, into a slot: its rows, where their tokens come from if it has dropout, its number in the
+// run if gradients are rounded, and which of the rank's it is if sums travel.
+DRV_CHECKED drv_status batch_feed(const batch *b, programs *p, int chunk, int slot, int64_t m);
+// The rows alone, which is all that an evaluation takes.
+DRV_CHECKED drv_status batch_feed_rows(const batch *b, programs *p, int chunk, int slot, int64_t m);
+// Writes all of the batch to the inputs of a whole step (programs.h).
+DRV_CHECKED drv_status batch_feed_step(const batch *b, programs *p);
 
 // Full batches, one after the other, each read ahead by a thread. Owns the position of `rows`.
 typedef struct batch_reader {

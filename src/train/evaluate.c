@@ -6,10 +6,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/round.h"
+#include "base/stop.h"
 #include "base/str.h"
+#include "ir/program_inputs.h"
 #include "train/pipeline_run.h"
 #include "train/stages.h"
-#include "base/stop.h"
 
 int64_t evaluate_run_rows(const run_config *cfg, const rows *r) {
     const int64_t batch_tokens = cfg->global_batch_size * cfg->sequence_length;
@@ -83,7 +84,7 @@ static drv_status note_loss(evaluation *e, int64_t first) {
 
 static drv_status run_micro_batch(evaluation *e, int64_t first) {
     DRV_TRY(fill_batch(e, first));
-    DRV_TRY(batch_write(&e->batch, e->p, 0));
+    DRV_TRY(batch_feed_rows(&e->batch, e->p, INPUT_ALONE, 0, 0));
     DRV_TRY(backend_run(e->p->held.b, e->p->eval));
     return note_loss(e, first);
 }
@@ -98,7 +99,7 @@ static drv_status take(void *ctx, const pipeline_task *item, const void *message
     DRV_TRY(fill_batch(e, first_row(e, item)));
     backend_use_slot(e->p->held.b, 0);
     if (message) DRV_TRY(stages_put(e->p, item, 0, message));
-    return batch_write_stage(&e->batch, e->p, item->chunk, 0, 0);
+    return batch_feed_rows(&e->batch, e->p, item->chunk, 0, 0);
 }
 
 static drv_status compute(void *ctx, const pipeline_task *item) {

@@ -5,8 +5,8 @@
 
 #include "base/log.h"
 #include "base/parallel.h"
-#include "weights/device.h"
 #include "train/run.h"
+#include "weights/device.h"
 
 typedef struct local_run {
     const run_config *cfg;

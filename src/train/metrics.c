@@ -194,12 +194,8 @@ drv_status metrics_open(arena *mem, const char *run_dir, int64_t resumed_step, m
     self->hash_path = path_join(mem, run_dir, "hashes.jsonl");
     DRV_TRY(cut_json(mem, self->json_path, resumed_step > 0 ? resumed_step : -1));
     DRV_TRY(cut_json(mem, self->hash_path, resumed_step > 0 ? resumed_step : -1));
-    self->json = fopen(self->json_path, "a");
-    if (!self->json)
-        return drv_fail(DRV_E_IO, "could not open \"%s\": %s", self->json_path, strerror(errno));
-    self->event = fopen(self->event_path, "ab");
-    if (!self->event)
-        return drv_fail(DRV_E_IO, "could not open \"%s\": %s", self->event_path, strerror(errno));
+    DRV_TRY(file_append(self->json_path, &self->json));
+    DRV_TRY(file_append(self->event_path, &self->event));
     Tensorboard__Event first = TENSORBOARD__EVENT__INIT;
     first.wall_time = clock_utc_s();
     first.file_version = (char *)(uintptr_t) "brain.Event:2";
@@ -279,9 +275,7 @@ static json_t *every_bit(double x) { // "0x1.5bf0a8b145769p+1"
 
 static drv_status write_hashes(metrics *m, const step_metrics *step) {
     if (!step->hashed) return DRV_OK;
-    if (!m->hash) m->hash = fopen(m->hash_path, "a");
-    if (!m->hash)
-        return drv_fail(DRV_E_IO, "could not open \"%s\": %s", m->hash_path, strerror(errno));
+    if (!m->hash) DRV_TRY(file_append(m->hash_path, &m->hash));
     json_t *o = json_object();
     json_object_set_new(o, "step", json_integer(step->step));
     json_object_set_new(o, "loss", every_bit(step->loss));

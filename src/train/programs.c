@@ -3,10 +3,11 @@
 
 #include <string.h>
 
+#include "ir/program_inputs.h"
 #include "ir/rounding.h"
 #include "ir/shard.h"
-#include "weights/lora_state.h"
 #include "train/stages.h"
+#include "weights/lora_state.h"
 #include "weights/run_layout.h"
 
 static drv_status build_step(arena *a, programs *out) {
@@ -14,7 +15,7 @@ static drv_status build_step(arena *a, programs *out) {
     out->step_graph = llama_build(a, &out->held.params, LLAMA_LOSS, &opts);
     out->step_graph->name = "step";
     held_add(a, &out->held, out->step_graph, &out->step, true);
-    return stages_differentiate(out, out->step_graph, "loss", -1, 1);
+    return stages_differentiate(out, out->step_graph, "loss", INPUT_ALONE, 1);
 }
 
 static drv_status build_eval(arena *a, const run_config *cfg, programs *out) {
@@ -178,8 +179,8 @@ drv_status programs_write_dloss(programs *p, double dloss) {
     const int n = p->layout.zigzag.lanes * p->layout.addends;
     for (int rank = 0; rank < p->held.b->n_local_ranks; rank++)
         for (int i = 0; i < n; i++)
-            DRV_TRY(backend_write(p->held.b, rank, "dloss", i * (int64_t)sizeof dloss, sizeof dloss,
-                    &dloss));
+            DRV_TRY(backend_write(p->held.b, rank, program_inputs[INPUT_DLOSS].name,
+                    i * (int64_t)sizeof dloss, sizeof dloss, &dloss));
     return DRV_OK;
 }
 

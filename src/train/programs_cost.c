@@ -60,8 +60,8 @@ static int64_t largest_exchange(const programs *p) {
     for (int k = 0; k < p->held.n_all; k++)
         for (int i = 0; i < p->held.all[k].graph->n_nodes; i++) {
             const node *n = p->held.all[k].graph->nodes[i];
-            if (!op_rows[n->op]->wire || n->attrs.ranks <= 1) continue; // 0: along no axis
-            if (n->attrs.beside || n->attrs.summed) continue;           // takes nothing there
+            if (!op_rows[n->op]->wire || n->attrs.mesh.ranks <= 1) continue; // 0: along no axis
+            if (n->attrs.mesh.beside || n->attrs.mesh.summed) continue;      // takes nothing there
             const int64_t bytes = tensor_bytes(n->in[0]);
             if (bytes > largest) largest = bytes;
         }
@@ -75,8 +75,8 @@ static int64_t largest_bucket(const programs *p) {
         for (int i = 0; i < p->held.all[k].graph->n_nodes; i++) {
             const node *n = p->held.all[k].graph->nodes[i];
             if (n->op != OP_sum_shard) continue;
-            const int64_t shard = shard_length(tensor_elements(n->in[0]), n->attrs.ranks),
-                          bytes = comm_bucket_bytes(n->in[0]->dt, shard, n->attrs.ranks);
+            const int64_t shard = shard_length(tensor_elements(n->in[0]), n->attrs.mesh.ranks),
+                          bytes = comm_bucket_bytes(n->in[0]->dt, shard, n->attrs.mesh.ranks);
             if (bytes > largest) largest = bytes;
         }
     return largest;

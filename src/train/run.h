@@ -7,9 +7,9 @@
 #include "train/rank_watch.h"
 #include "train/report.h"
 #include "train/run_record.h"
-#include "weights/state.h"
 #include "train/step.h"
 #include "train/trainer_json.h"
+#include "weights/state.h"
 
 // A step between its start and its report. Where a step is one program, the next one is started
 // before the numbers of this one are read.
@@ -49,11 +49,12 @@ typedef struct run {
     arena *hashed;        // of the last step that was (training.hash_every); NULL: none yet
     report *report;
     rank_times times;
-    stragglers *stragglers;     // rank 0 of several; NULL: not this rank
-    struct rank_watch *watch;   // rank 0: writes ranks/status; NULL: not yet
-    struct host_energy *energy; // of this host (rank_watch.c)
-    rank_figures figures;       // of this rank, as the others hear them
-    double measured_s;          // when `figures` had its memory looked at
+    stragglers *stragglers;      // rank 0 of several; NULL: not this rank
+    struct rank_watch *watch;    // rank 0: writes ranks/status; NULL: not yet
+    struct observers *observers; // rank 0: show the run to others; NULL: not yet
+    struct host_energy *energy;  // of this host (rank_watch.c)
+    rank_figures figures;        // of this rank, as the others hear them
+    double measured_s;           // when `figures` had its memory looked at
     // saving
     ckpt_saver *saver;                 // NULL until the first save
     ckpt_content content;              // what it writes

@@ -3,8 +3,8 @@
 
 #include "base/log.h"
 #include "data/set/vocab_check.h"
-#include "weights/carry.h"
 #include "train/schedule.h"
+#include "weights/carry.h"
 
 // All ranks see all rows, and so count the same steps.
 static void count_steps(run_config *cfg, bool say, const rows *train) {
@@ -44,6 +44,9 @@ static drv_status try_rows(arena *a, run_config *cfg, rows **train, rows **valid
 }
 
 drv_status run_inputs_try(run_config *cfg) {
+    if (file_exists(cfg->run_dir) && !file_is_dir(cfg->run_dir))
+        return drv_fail(DRV_E_IO, "%s: key \"run_dir\" is \"%s\", which is not a folder",
+                config_where(cfg, "run_dir"), cfg->run_dir);
     arena *a = arena_new("inputs of a run");
     rows *train = NULL, *valid = NULL;
     drv_status status = carry_token_ids(a, cfg);

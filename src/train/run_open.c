@@ -5,18 +5,19 @@
 
 #include "base/json.h"
 #include "base/log.h"
-#include "weights/device.h"
-#include "weights/carry.h"
+#include "base/stop.h"
 #include "train/fit.h"
-#include "train/run_inputs.h"
-#include "weights/lora_base.h"
-#include "weights/lora_state.h"
+#include "train/observers.h"
 #include "train/ranks.h"
 #include "train/replicas.h"
 #include "train/resume.h"
 #include "train/run.h"
+#include "train/run_inputs.h"
+#include "weights/carry.h"
+#include "weights/device.h"
+#include "weights/lora_base.h"
+#include "weights/lora_state.h"
 #include "weights/state.h"
-#include "base/stop.h"
 
 static drv_status open_run_dir(run *r, bool fresh) {
     const char *dir = r->cfg->run_dir;
@@ -329,6 +330,7 @@ drv_status run_open(run *r, bool fresh) {
 }
 
 void run_close(run *r) {
+    observers_end(r->observers);
     rank_watch_close(r->watch);
     rank_watch_close_energy(r);
     ckpt_saver_free(r->saver);

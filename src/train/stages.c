@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ir/program_inputs.h"
+
 #include "weights/run_layout.h"
 
 static const recompute_policy policies[] = {[RECOMPUTE_NONE] = KEEP_ALL,
@@ -33,16 +35,10 @@ drv_status stages_differentiate(const programs *p, graph *g, const char *name, i
     DRV_TRY(graph_verify(g, STAGE_DIFFERENTIATED));
     pass_recompute(g, policies[cfg->recompute]);
     const gradient_shards *shards = &p->layout.shards;
-    if (shards->ranks)
-        pass_shard_gradients(g, shards, chunk < 0 ? "turn" : arena_printf(g->a, "turn.%d", chunk),
-                n_slots);
-    if (cfg->grad_dtype == PRECISION_BF16)
-        pass_round_gradients(g, chunk < 0 ? "number" : arena_printf(g->a, "number.%d", chunk),
-                n_slots);
+    if (shards->ranks) pass_shard_gradients(g, shards, chunk, n_slots);
+    if (cfg->grad_dtype == PRECISION_BF16) pass_round_gradients(g, chunk, n_slots);
     const gradient_sums *sums = &p->layout.sums;
-    if (sums->ranks)
-        pass_sum_beside(g, sums, chunk < 0 ? "last" : arena_printf(g->a, "last.%d", chunk),
-                n_slots);
+    if (sums->ranks) pass_sum_beside(g, sums, chunk, n_slots);
     return graph_verify(g, STAGE_DIFFERENTIATED);
 }
 
@@ -143,8 +139,9 @@ static drv_status build_whole(arena *mem, programs *built, int chunk, graph **ou
     opts.n_slots = stage->n_slots;
     opts.frozen_before = !stage->trains_before;
     graph *whole = *out = llama_build(mem, &built->held.params, LLAMA_LOSS, &opts);
-    const char *end = programs_is_last(built, chunk) ? "loss" : arena_printf(mem, "out.%d", chunk);
-    stage->drops = graph_find(whole, arena_printf(mem, "origin.%d", chunk)) != NULL;
+    const char *end =
+            programs_is_last(built, chunk) ? "loss" : arena_printf(mem, STAGE_OUTPUT, chunk);
+    stage->drops = graph_find(whole, input_name_of(INPUT_ORIGIN, chunk).text) != NULL;
     if (stage_trains(stage)) return stages_differentiate(built, whole, end, chunk, stage->n_slots);
     whole->stage = STAGE_DIFFERENTIATED;
     return graph_verify(whole, STAGE_DIFFERENTIATED);
@@ -162,7 +159,7 @@ static drv_status build_stage(arena *mem, const run_config *cfg, programs *built
     whole->name = arena_printf(mem, "%sstep", prefix);
     const bool last = programs_is_last(built, chunk), split = splits_weights(built);
     if (!last && split && stage_trains(stage))
-        graph_find(whole, arena_printf(mem, "dout.%d", chunk))->n_slots = stage->n_slots;
+        graph_find(whole, input_name_of(INPUT_STREAM_GRAD, chunk).text)->n_slots = stage->n_slots;
     pass_cut(mem, whole, &(cut_opts){prefix, stage->n_slots, split}, stage->graph);
     for (int part = 0; part < N_CUTS; part++) {
         if (!stage->graph[part]) continue;
@@ -194,10 +191,9 @@ double stages_sent(const programs *p) {
 drv_status stages_put(programs *p, const pipeline_task *item, int slot, const void *message) {
     const bool forward = item->work == WORK_FORWARD;
     const int64_t at = forward || splits_weights(p) ? slot * p->message_bytes : 0;
-    char name[32];
     if (!forward && !stage_trains(&p->stage[item->chunk])) return DRV_OK;
-    snprintf(name, sizeof name, forward ? "h.%d" : "dout.%d", item->chunk);
-    return backend_write(p->held.b, 0, name, at, p->message_bytes, message);
+    const input_name name = input_name_of(forward ? INPUT_STREAM : INPUT_STREAM_GRAD, item->chunk);
+    return backend_write(p->held.b, 0, name.text, at, p->message_bytes, message);
 }
 
 // Stages before which all is frozen send their empty messages all the same: the schedule is one.
@@ -207,6 +203,7 @@ drv_status stages_get(const programs *p, const pipeline_task *item, void *messag
         memset(message, 0, (size_t)p->message_bytes);
         return DRV_OK;
     }
-    snprintf(name, sizeof name, item->work == WORK_FORWARD ? "out.%d" : "dh.%d", item->chunk);
+    snprintf(name, sizeof name, item->work == WORK_FORWARD ? STAGE_OUTPUT : STAGE_STREAM_GRAD,
+            item->chunk);
     return backend_read(p->held.b, 0, name, 0, p->message_bytes, message);
 }

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ir/program_inputs.h"
 #include "train/pipeline_run.h"
 #include "train/stages.h"
 #include "weights/run_layout.h"
@@ -43,10 +44,7 @@ static drv_status note_loss(stepper *s, int64_t m) {
 
 static drv_status run_micro_batch(stepper *s, const batch *b, int64_t m) {
     programs *p = s->p;
-    DRV_TRY(batch_write(b, p, m));
-    if (p->held.c->lora.dropout > 0) DRV_TRY(batch_write_origin(b, p, -1, 0, m));
-    DRV_TRY(batch_write_number(b, p, -1, 0, m));
-    DRV_TRY(batch_write_turn(p, -1, 0, m));
+    DRV_TRY(batch_feed(b, p, INPUT_ALONE, 0, m));
     DRV_TRY(backend_run(p->held.b, p->step));
     return note_loss(s, m);
 }
@@ -117,12 +115,7 @@ static drv_status take(void *ctx, const pipeline_task *item, const void *message
     backend_use_slot(p->held.b, slot);
     if (message) DRV_TRY(stages_put(p, item, slot, message));
     if (item->work != WORK_FORWARD) return DRV_OK;
-    if (p->stage[item->chunk].drops) DRV_TRY(batch_write_origin(call->b, p, item->chunk, slot, m));
-    if (p->stage[item->chunk].trains_here) {
-        DRV_TRY(batch_write_number(call->b, p, item->chunk, slot, m));
-        DRV_TRY(batch_write_turn(p, item->chunk, slot, m));
-    }
-    return batch_write_stage(call->b, p, item->chunk, slot, m);
+    return batch_feed(call->b, p, item->chunk, slot, m);
 }
 
 static drv_status compute(void *ctx, const pipeline_task *item) {
@@ -186,7 +179,8 @@ drv_status stepper_update(stepper *s, const double hyper[N_HYPER], double *grad_
     backend *b = s->p->held.b;
     comm_note(s->comm, s->step, "update");
     for (int rank = 0; rank < b->n_local_ranks; rank++)
-        DRV_TRY(backend_write(b, rank, "hyper", 0, N_HYPER * sizeof *hyper, hyper));
+        DRV_TRY(backend_write(b, rank, program_inputs[INPUT_HYPER].name, 0, N_HYPER * sizeof *hyper,
+                hyper));
     DRV_TRY(backend_run(b, s->p->update));
     DRV_TRY(backend_read(b, 0, "grad_norm2", 0, sizeof *grad_norm, grad_norm));
     DRV_TRY(backend_read(b, 0, "param_norm2", 0, sizeof *param_norm, param_norm));
@@ -204,9 +198,10 @@ drv_status stepper_start(stepper *s, const batch *b, const double hyper[2 * N_HY
     const int64_t bytes = sizeof(double);
     *out = (step_values){.dloss = 1 / (double)b->counted};
     comm_note(s->comm, s->step, "step");
-    DRV_TRY(batch_write_whole(b, p));
-    DRV_TRY(backend_write(p->held.b, 0, "dloss", 0, bytes, &out->dloss));
-    DRV_TRY(backend_write(p->held.b, 0, "step.hyper", 0, 2 * N_HYPER * bytes, hyper));
+    DRV_TRY(batch_feed_step(b, p));
+    DRV_TRY(programs_write_dloss(p, out->dloss));
+    DRV_TRY(backend_write(p->held.b, 0, input_name_of(INPUT_HYPER, INPUT_OF_STEP).text, 0,
+            2 * N_HYPER * bytes, hyper));
     DRV_TRY(backend_run(p->held.b, p->whole_step));
     DRV_TRY(backend_fetch(p->held.b, 0, "loss", bytes, &out->loss));
     DRV_TRY(backend_fetch(p->held.b, 0, "grad_norm2", bytes, &out->grad_norm));

@@ -8,14 +8,14 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "weights/carry.h"
-#include "weights/device.h"
+#include "base/stop.h"
 #include "train/evaluate.h"
-#include "weights/lora_state.h"
 #include "train/ranks.h"
 #include "train/replicas.h"
 #include "train/schedule.h"
-#include "base/stop.h"
+#include "weights/carry.h"
+#include "weights/device.h"
+#include "weights/lora_state.h"
 
 // --- a step
 // DRV_STOPPED between two micro-batches: the partial gradient is thrown away, the step is done anew
@@ -537,17 +537,19 @@ static drv_status check_processes(const run_config *cfg) {
 }
 
 drv_status train(arena *a, const run_config *config, bool fresh) {
-    run_config cfg = *config;
-    run r = {.a = a, .cfg = &cfg, .saved_step = -1, .saving_step = -1};
+    run_config *cfg = ARENA_NEW(a, run_config);
+    run r = {.a = a, .cfg = cfg, .saved_step = -1, .saving_step = -1};
+    *cfg = *config;
     char message[2048];
     const int n_devices = comm_launched() > 1 ? 1 : device_count(config);
     const drv_status processes = check_processes(config);
     stop_listen(); // before ranks meet: one that a signal ends meanwhile would be taken for dead
     if (processes != DRV_OK) return train_refuse(a, processes);
     if (n_devices > 1) return run_on_devices(config, n_devices, fresh);
-    DRV_TRY(comm_open(a, NULL, &r.comm));
+    const comm_opts opts = {.give_up_s = cfg->give_up_s};
+    DRV_TRY(comm_open(a, &opts, &r.comm));
     r.leads = comm_rank(r.comm) == 0;
-    const drv_status status = run_all(&r, &cfg, fresh);
+    const drv_status status = run_all(&r, cfg, fresh);
     snprintf(message, sizeof message, "%s", drv_message());
     run_close(&r);
     return leave_ranks(&r, status, message);

@@ -9,8 +9,10 @@
 // --- the shape
 // config.json's fields, one by one, under what the foreign config says itself.
 static drv_status add_config_json(translation *self, const value *path) {
-    model_config m;
-    const drv_status status = model_config_read(path->text, &m);
+    model_config shape;
+    const char *file =
+            file_is_dir(path->text) ? path_join(self->a, path->text, "config.json") : path->text;
+    const drv_status status = model_config_read(file, &shape);
     if (status != DRV_OK)
         return drv_context(DRV_E_USAGE,
                 "%s: \"%s\" is the config.json of the model (give another by --set model.preset=NAME or "
@@ -18,12 +20,12 @@ static drv_status add_config_json(translation *self, const value *path) {
                 path->where, path->path);
     for (int i = 0; i < n_model_keys; i++) {
         const key *k = &model_keys[i];
-        if (m.rope_type == ROPE_DEFAULT && str_starts(k->path, "rope_scaling.")) continue;
+        if (shape.rope_type == ROPE_DEFAULT && str_starts(k->path, "rope_scaling.")) continue;
         if (str_ends(k->path, "_token_id")) continue; // the tokenizer's
         const char *name = arena_printf(self->a, "model.%s", k->path);
         if (translation_get(self, name)) continue;
         str text = {0};
-        k->type->print(k, &m, &text);
+        k->type->print(k, &shape, &text);
         translation_set(self, name, arena_strdup(self->a, text.p), path, NULL);
         str_free(&text);
     }
@@ -136,7 +138,7 @@ static void derive_type(translation *self, const value *type, bool fp32_moments)
 
 static void derive_precision(translation *self) {
     const value *type = fact_take(self, "precision"), *optim = fact_take(self, "optim"),
-                *amp = fact_take(self, "amp_O2");
+                *amp = fact_take(self, "amp_O2"), *zero = fact_take(self, "zero_masters");
     const bool fp32_moments =
             optim && (says(optim, "adamw_fp32OptState") || says(optim, "adamw_fp32optstate"));
     if (optim && !fp32_moments && !says(optim, "adamw"))
@@ -156,8 +158,14 @@ static void derive_precision(translation *self) {
     const value *use = fact_take(self, "xla_use_bf16"),
                 *downcast = fact_take(self, "xla_downcast_bf16");
     const value *bf16 = fact_take(self, "bf16"), *masters = fact_take(self, "masters");
+    const value *summed = fact_take(self, "fp32_grad_acc");
     const bool kept = (amp && says_true(amp)) || (masters && says_true(masters)) ||
-                      (downcast && says_true(downcast)) || fp32_moments;
+                      (zero && says_true(zero)) || (downcast && says_true(downcast)) ||
+                      fp32_moments;
+    if (zero)
+        report_add(self, TRANSLATED, zero, says_true(zero) ? "fp32 masters" : "no fp32 masters");
+    if (summed)
+        report_add(self, TRANSLATED, summed, "sums of gradients are fp32 beside fp32 masters");
     if (amp) report_add(self, TRANSLATED, amp, says_true(amp) ? "fp32 masters" : "no fp32 masters");
     if (masters)
         report_add(self, TRANSLATED, masters,

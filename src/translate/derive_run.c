@@ -1,5 +1,6 @@
 // Ranks, batches, steps, schedule and the loop's intervals: what several foreign keys say together.
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "translate/translation.h"
@@ -57,13 +58,24 @@ static drv_status derive_ranks(translation *self) {
 }
 
 static drv_status derive_batch(translation *self) {
-    double micro = 1, accumulation = 1, rows = 0;
-    bool has_micro, accumulates, has_rows;
+    double micro = 1, accumulation = 1, rows = 0, n_cut = 0;
+    bool has_micro, accumulates, has_rows, is_cut;
     const value *of_micro = fact_take(self, "micro"), *times = fact_take(self, "accumulation");
     DRV_TRY(fact_number(self, "micro", &micro, &has_micro));
     DRV_TRY(fact_number(self, "accumulation", &accumulation, &accumulates));
-    const value *device = fact_take(self, "rows_of_device");
+    const value *device = fact_take(self, "rows_of_device"),
+                *cut = fact_take(self, "micro_batches");
     DRV_TRY(fact_number(self, "rows_of_device", &rows, &has_rows));
+    DRV_TRY(fact_number(self, "micro_batches", &n_cut, &is_cut));
+    if (is_cut && has_micro) { // rows of a data rank, and how many parts they make
+        if (!is_whole(n_cut) || n_cut < 1 || fmod(micro, n_cut) != 0)
+            return refuse(self, cut, "expected a number that divides the rows of a data rank");
+        report_add(self, TRANSLATED, cut, "micro-batches of a step");
+        micro /= n_cut;
+        accumulation *= n_cut;
+    } else if (is_cut) {
+        report_add(self, NO_EFFECT, cut, "the micro-batch is given");
+    }
     if (has_micro && (!is_whole(micro) || micro < 1))
         return refuse(self, of_micro, "expected rows, 1 or more");
     if (accumulates && (!is_whole(accumulation) || accumulation < 1))
@@ -95,6 +107,17 @@ static drv_status derive_batch(translation *self) {
             arena_printf(self->a, "%g rows x %g micro-batches x %lld data ranks", micro,
                     accumulation, (long long)data));
     return DRV_OK;
+}
+
+// --ranks alone says how many data ranks there are, where no file does.
+static void derive_data_ranks(translation *self) {
+    static const value ranks = {.kind = VALUE_TEXT, .path = "--ranks", .where = "command line"};
+    const int64_t others = model_ranks(self);
+    if (translation_get(self, "parallel.data") || !self->opts->ranks || others < 1 ||
+            !translation_get(self, "training.global_batch_size") || self->ranks % others != 0)
+        return;
+    translation_set(self, "parallel.data", whole(self->a, (double)(self->ranks / others)), &ranks,
+            NULL);
 }
 
 // Steps of so many epochs: whole batches, as DataLoader(drop_last=True) has them.
@@ -138,13 +161,12 @@ static drv_status derive_steps(translation *self) {
     }
     if (has_steps && steps <= 0) report_add(self, NO_EFFECT, of_steps, "no limit");
     if (!stops) return DRV_OK;
-    const int64_t all = translation_number(self, "training.steps", 0);
-    const bool early = stop > 0 && (int64_t)stop < all;
-    report_add(self, early ? CHANGES : NO_EFFECT, at,
-            early ? arena_printf(self->a,
-                            "the run would end at step %g of %lld; drover trains all of them", stop,
-                            (long long)all)
-                  : "all steps are trained");
+    if (!is_whole(stop)) return refuse(self, at, "expected a number of steps");
+    if (stop > 0 && (int64_t)stop < translation_number(self, "training.steps", 0))
+        translation_set(self, "training.stop_at_step", whole(self->a, stop), at,
+                "it is of one start, counted from step 0; raise it for the next");
+    else
+        report_add(self, NO_EFFECT, at, "all steps are trained");
     return DRV_OK;
 }
 
@@ -240,6 +262,52 @@ static drv_status derive_schedule(translation *self) {
 }
 
 // --- intervals
+// DD:HH:MM:SS, H:MM:SS, a number of seconds, or {days: 1, hours: 2} as minutes; false: it is none.
+static bool minutes_of(const value *time, double *out) {
+    static const char *const names[] = {"days", "hours", "minutes", "seconds"};
+    static const double factors[] = {24 * 60, 60, 1, 1.0 / 60};
+    double number;
+    *out = 0;
+    if (time->kind == VALUE_MAP) {
+        for (int i = 0; i < time->n; i++) {
+            int k = 0;
+            while (k < 4 && strcmp(time->items[i].name, names[k]) != 0)
+                k++;
+            if (k == 4 || time->items[i].kind != VALUE_TEXT ||
+                    !str_to_f64(time->items[i].text, &number))
+                return false;
+            *out += number * factors[k];
+        }
+        return true;
+    }
+    if (time->kind != VALUE_TEXT) return false;
+    int parts = 1;
+    for (const char *p = time->text; *p; p++)
+        parts += *p == ':';
+    const char *p = time->text;
+    for (int k = 4 - parts; k >= 0 && k < 4; k++) {
+        char *end;
+        number = strtod(p, &end);
+        if (end == p || *end != (k < 3 ? ':' : 0)) return false;
+        *out += number * factors[k];
+        p = end + 1;
+    }
+    return parts <= 4;
+}
+
+static drv_status derive_minutes(translation *self, const char *name, const char *key) {
+    const value *time = fact_take(self, name);
+    double minutes;
+    if (!time) return DRV_OK;
+    if (!minutes_of(time, &minutes) || !(minutes >= 0 && minutes < 1e9))
+        return refuse(self, time, "expected seconds, or DD:HH:MM:SS");
+    if (minutes == 0)
+        report_add(self, NO_EFFECT, time, "it is off");
+    else
+        translation_set(self, key, arena_printf(self->a, "%.10g", minutes), time, "in minutes");
+    return DRV_OK;
+}
+
 // Every so many steps; a number below 1 is a share of the run.
 static drv_status derive_interval(translation *self, const char *name, const char *key, bool off) {
     double x = 0;
@@ -299,6 +367,8 @@ static drv_status derive_intervals(translation *self) {
         if (v)
             report_add(self, NO_EFFECT, v, "it is by steps: checkpoint.every, training.eval_every");
     }
+    DRV_TRY(derive_minutes(self, "save_seconds", "checkpoint.every_minutes"));
+    DRV_TRY(derive_minutes(self, "max_time", "training.max_minutes"));
     DRV_TRY(derive_interval(self, "log_every", "training.log_every", false));
     DRV_TRY(derive_interval(self, "save_every", "checkpoint.every", saves_off));
     return derive_interval(self, "eval_every", "training.eval_every", evals_off);
@@ -313,6 +383,7 @@ drv_status derive_run(translation *self) {
                 b2, NULL);
     DRV_TRY(derive_ranks(self));
     DRV_TRY(derive_batch(self));
+    derive_data_ranks(self);
     DRV_TRY(derive_steps(self));
     DRV_TRY(derive_schedule(self));
     return derive_intervals(self);

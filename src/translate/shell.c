@@ -1,33 +1,13 @@
-// The grammar is that of POSIX (Shell Command Language, 2.2 to 2.10), as far as a script that
-// starts a training needs it. Blocks (if, for, while, case, functions) are skipped; what is
-// assigned in them is unknown from there on.
-#include "translate/shell.h"
-
-#include <ctype.h>
+// The grammar is that of POSIX (Shell Command Language, 2.9), as far as a script that starts a
+// training needs it. An if or a case is followed where the script itself says what it asks for;
+// all other blocks are skipped, and what is assigned in them is unknown from there on.
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/str.h"
+#include "translate/shell_internal.h"
 
-enum { MAX_NESTED = 64, MAX_VALUE = 1 << 16, MAX_WORDS = 10000 };
-
-typedef struct reader {
-    arena *a;
-    const char *file, *p, *end;
-    int line;
-    shell_script *script;
-    const char *block; // the block that is skipped: "the if of line 12"; NULL: none
-    int n_words;
-} reader;
-
-// A word that is being read.
-typedef struct builder {
-    str text;
-    const char *unknown;
-    bool any; // a quote or a letter: "" is a word, an unset variable is none
-} builder;
-
-static drv_status refuse(const reader *self, int line, const char *what) {
+drv_status shell_refuse(const reader *self, int line, const char *what) {
     return drv_fail(DRV_E_USAGE, "%s:%d: %s", self->file, line, what);
 }
 
@@ -58,326 +38,75 @@ void shell_set(shell_script *script, const char *name, const char *value) {
     v->file = NULL;
 }
 
-static void assign(reader *self, const char *name, const shell_word *value) {
+void shell_assign(reader *self, const char *name, const shell_word *value, const word_list *items) {
+    const bool fresh = !shell_find(self->script, name);
+    if (self->dead && !fresh) return;
     shell_variable *v = variable(self->script, name);
     if (!v->file) return; // the caller's
-    v->value = *value;
     v->file = self->file;
-    if (self->block)
-        v->value.unknown = arena_printf(self->a, "%s is set in %s of %s, which is not run", name,
-                self->block, self->file);
-}
-
-// --- letters
-static bool at_end(const reader *self) {
-    return self->p >= self->end;
-}
-
-static char peek(const reader *self, int ahead) {
-    return self->end - self->p > ahead ? self->p[ahead] : 0;
-}
-
-static void advance(reader *self, int n) {
-    for (; n > 0 && !at_end(self); n--, self->p++)
-        self->line += *self->p == '\n';
-}
-
-static bool is_name(char c, bool first) {
-    return isalpha((unsigned char)c) || c == '_' || (!first && isdigit((unsigned char)c));
-}
-
-static int name_length(const reader *self) {
-    int n = 0;
-    while (is_name(peek(self, n), n == 0))
-        n++;
-    return n;
-}
-
-static const char *take(reader *self, int n) {
-    const char *text = arena_strndup(self->a, self->p, (size_t)n);
-    advance(self, n);
-    return text;
-}
-
-static void skip_blanks(reader *self) {
-    for (;;) {
-        if (peek(self, 0) == '\\' && peek(self, 1) == '\n')
-            advance(self, 2);
-        else if (peek(self, 0) == '\\' && peek(self, 1) == '\r' && peek(self, 2) == '\n')
-            advance(self, 3);
-        else if (peek(self, 0) == ' ' || peek(self, 0) == '\t' || peek(self, 0) == '\r')
-            advance(self, 1);
-        else
-            break;
+    v->unset = self->dead;
+    v->value = self->dead ? (shell_word){"", NULL, value->line} : *value;
+    v->n_items = 0;
+    if (self->dead) return;
+    if (items && items->n > 0) {
+        shell_word *words = ARENA_ARRAY(self->a, shell_word, items->n);
+        memcpy(words, items->words, sizeof *words * (size_t)items->n);
+        v->items = words;
+        v->n_items = items->n;
     }
-    if (peek(self, 0) == '#')
-        while (!at_end(self) && peek(self, 0) != '\n')
-            advance(self, 1);
+    if (!self->block) return;
+    v->n_items = 0;
+    v->value.unknown = arena_printf(self->a, "%s is set in %s of %s, which is not run%s%s%s", name,
+            self->block, self->file, self->why ? " (" : "", self->why ? self->why : "",
+            self->why ? ")" : "");
 }
 
-// --- expansions
-static drv_status add(const reader *self, builder *b, const char *text, size_t n) {
-    b->any = true;
-    if (b->text.n + n > MAX_VALUE) return refuse(self, self->line, "a word of more than 64 KiB");
-    str_add(&b->text, text, n);
-    return DRV_OK;
-}
-
-static void set_unknown(builder *b, const char *why) {
-    b->any = true;
-    if (!b->unknown) b->unknown = why;
-}
-
-// From an opening bracket past the one that closes it.
-static drv_status skip_balanced(reader *self, char open, char close) {
-    const int line = self->line;
-    int depth = 0;
-    do {
-        const char c = peek(self, 0);
-        if (at_end(self)) return refuse(self, line, "a bracket is not closed");
-        if (c == '\\') advance(self, 1);
-        if (c == '\'' || c == '"') {
-            advance(self, 1);
-            while (!at_end(self) && peek(self, 0) != c)
-                advance(self, c == '"' && peek(self, 0) == '\\' ? 2 : 1);
-        }
-        depth += (c == open) - (c == close);
-        advance(self, 1);
-    } while (depth > 0);
-    return DRV_OK;
-}
-
-static drv_status read_text(reader *self, builder *b, const char *stop, bool quoted, int depth);
-
-static drv_status add_variable(reader *self, builder *b, const char *name) {
-    const shell_variable *v = shell_find(self->script, name);
-    if (!v) {
-        set_unknown(b, arena_printf(self->a, "%s is not set in %s", name, self->file));
-        return DRV_OK;
-    }
-    if (v->value.unknown) set_unknown(b, v->value.unknown);
-    const bool any = b->any;
-    DRV_TRY(add(self, b, v->value.text, strlen(v->value.text)));
-    b->any = any || *v->value.text; // an empty one makes no word
-    return DRV_OK;
-}
-
-// ${NAME}, ${NAME:-word}, ${NAME:=word} and the same without a colon; r is after the "{".
-static drv_status read_braces(reader *self, builder *word, int depth) {
-    const char *begin = self->p - 1; // "{"
-    const int line = self->line, n_name = name_length(self);
-    const char *name = n_name ? take(self, n_name) : "";
-    const bool colon = peek(self, 0) == ':';
-    const char operator= peek(self, colon);
-    if (n_name && !colon && operator== '}') {
-        advance(self, 1);
-        return add_variable(self, word, name);
-    }
-    if (!n_name || (operator!= '=' && operator!= '-')) {
-        self->p = begin;
-        self->line = line;
-        DRV_TRY(skip_balanced(self, '{', '}'));
-        set_unknown(word, arena_printf(self->a, "line %d of %s changes a variable by ${...}", line,
-                                  self->file));
-        return DRV_OK;
-    }
-    advance(self, 1 + colon);
-    builder otherwise = {0};
-    drv_status status = read_text(self, &otherwise, "}", true, depth + 1);
-    if (status == DRV_OK && at_end(self)) status = refuse(self, line, "a ${ is not closed");
-    advance(self, 1);
-    const shell_variable *v = shell_find(self->script, name);
-    const shell_word fallback = {arena_strdup(self->a, otherwise.text.p ? otherwise.text.p : ""),
-            otherwise.unknown, line};
-    const bool is_set = v && (!colon || *v->value.text || v->value.unknown);
-    str_free(&otherwise.text);
-    DRV_TRY(status);
-    if (is_set) return add_variable(self, word, name);
-    if (operator== '=') assign(self, name, &fallback);
-    if (fallback.unknown) set_unknown(word, fallback.unknown);
-    return add(self, word, fallback.text, strlen(fallback.text));
-}
-
-static drv_status read_dollar(reader *self, builder *word, int depth) {
-    const int line = self->line;
-    advance(self, 1);
-    if (depth > MAX_NESTED) return refuse(self, line, "${} nested deeper than 64");
-    if (peek(self, 0) == '(') {
-        set_unknown(word, arena_printf(self->a, "line %d of %s asks a command, which is not run",
-                                  line, self->file));
-        return skip_balanced(self, '(', ')');
-    }
-    if (peek(self, 0) == '{') {
-        advance(self, 1);
-        return read_braces(self, word, depth);
-    }
-    const int n = name_length(self);
-    if (n) return add_variable(self, word, take(self, n));
-    if (strchr("0123456789@*#?$!-", peek(self, 0)) && !at_end(self)) {
-        set_unknown(word, arena_printf(self->a, "$%c is not known before a run", peek(self, 0)));
-        advance(self, 1);
-        return DRV_OK;
-    }
-    return add(self, word, "$", 1);
-}
-
-static drv_status read_backticks(reader *self, builder *b) {
-    const int line = self->line;
-    advance(self, 1);
-    while (!at_end(self) && peek(self, 0) != '`')
-        advance(self, peek(self, 0) == '\\' ? 2 : 1);
-    if (at_end(self)) return refuse(self, line, "a ` is not closed");
-    advance(self, 1);
-    set_unknown(b, arena_printf(self->a, "line %d of %s asks a command, which is not run", line,
-                           self->file));
-    return DRV_OK;
-}
-
-static drv_status read_quoted(reader *self, builder *b, int depth) {
-    const int line = self->line;
-    const char quote = peek(self, 0);
-    advance(self, 1);
-    b->any = true;
-    if (quote == '"') {
-        DRV_TRY(read_text(self, b, "\"", true, depth));
-    } else {
-        const char *begin = self->p;
-        while (!at_end(self) && peek(self, 0) != '\'')
-            advance(self, 1);
-        DRV_TRY(add(self, b, begin, (size_t)(self->p - begin)));
-    }
-    if (at_end(self)) return refuse(self, line, "a quote is not closed");
-    advance(self, 1);
-    return DRV_OK;
-}
-
-// Until one of the letters in `stop`, which is left. `quoted`: blanks, brackets and quotes of the
-// other kind are letters as any.
-static drv_status read_text(reader *self, builder *word, const char *stop, bool quoted, int depth) {
-    while (!at_end(self) && !strchr(stop, *self->p)) {
-        const char c = *self->p;
-        if (c == '\\' && peek(self, 1) == '\n') {
-            advance(self, 2);
-        } else if (c == '\\' && (!quoted || (peek(self, 1) && strchr("$`\"\\", peek(self, 1))))) {
-            advance(self, 1);
-            if (!at_end(self)) DRV_TRY(add(self, word, self->p, 1));
-            advance(self, 1);
-        } else if (c == '$') {
-            DRV_TRY(read_dollar(self, word, depth));
-        } else if (c == '`') {
-            DRV_TRY(read_backticks(self, word));
-        } else if ((c == '"' || c == '\'') && !quoted) {
-            DRV_TRY(read_quoted(self, word, depth));
-        } else {
-            DRV_TRY(add(self, word, self->p, 1));
-            advance(self, 1);
-        }
-    }
-    return DRV_OK;
-}
-
-#define WORD_ENDS " \t\r\n;&|<>()"
-
-// --- words and commands
-typedef struct word_list {
-    shell_word *words;
-    int n, cap;
-} word_list;
-
-static drv_status add_word(reader *self, word_list *list, const char *text, size_t n,
-        const char *unknown, int line) {
-    if (++self->n_words > MAX_WORDS) return refuse(self, line, "more than 10000 words");
-    MEM_GROW(list->words, list->n, list->cap);
-    list->words[list->n++] = (shell_word){arena_strndup(self->a, text, n), unknown, line};
-    return DRV_OK;
-}
-
-// A variable outside quotes is cut at blanks, which the text of a quote keeps: the word is read in
-// stretches of one kind.
-static drv_status read_word(reader *self, word_list *list) {
-    const int line = self->line;
-    builder word = {0};
-    drv_status status = DRV_OK;
-    while (status == DRV_OK && !at_end(self) && !strchr(WORD_ENDS, *self->p)) {
-        const bool splits = *self->p == '$';
-        const size_t before = word.text.n;
-        if (splits) {
-            status = read_dollar(self, &word, 0);
-        } else if (*self->p == '"' || *self->p == '\'') {
-            status = read_quoted(self, &word, 0);
-        } else {
-            status = read_text(self, &word, WORD_ENDS "$\"'", false, 0);
-        }
-        for (size_t i = before; splits && status == DRV_OK && word.text.p && word.text.p[i]; i++) {
-            if (!isspace((unsigned char)word.text.p[i])) continue;
-            if (i > 0) status = add_word(self, list, word.text.p, i, word.unknown, line);
-            char *rest = arena_strdup(self->a, word.text.p + i + 1);
-            str_clear(&word.text);
-            str_puts(&word.text, rest);
-            word.any = *rest;
-            i = (size_t)-1;
-        }
-    }
-    if (status == DRV_OK && (word.any || word.unknown))
-        status = add_word(self, list, word.text.p ? word.text.p : "", word.text.n, word.unknown,
-                line);
-    str_free(&word.text);
-    return status;
-}
-
-// NAME=VALUE or NAME+=VALUE at r; *was says whether there was one.
+// NAME=VALUE or NAME+=VALUE; *was says whether there was one.
 static drv_status read_assignment(reader *self, bool *was) {
-    const int n_name = name_length(self), line = self->line;
-    const bool appends = peek(self, n_name) == '+';
-    *was = n_name > 0 && peek(self, n_name + appends) == '=';
+    const int n_name = shell_name_length(self);
+    const bool appends = shell_peek(self, n_name) == '+';
+    *was = n_name > 0 && shell_peek(self, n_name + appends) == '=';
     if (!*was) return DRV_OK;
-    const char *name = take(self, n_name);
-    advance(self, 1 + appends);
-    builder value = {0};
-    drv_status status = DRV_OK;
-    const shell_variable *old = shell_find(self->script, name);
-    if (appends && old) status = add_variable(self, &value, name);
-    if (status == DRV_OK && peek(self, 0) == '(') {
-        set_unknown(&value,
-                arena_printf(self->a, "%s is a list in line %d of %s", name, line, self->file));
-        status = skip_balanced(self, '(', ')');
-    } else if (status == DRV_OK) {
-        status = read_text(self, &value, WORD_ENDS, false, 0);
-    }
-    const shell_word word = {arena_strdup(self->a, value.text.p ? value.text.p : ""), value.unknown,
-            line};
-    str_free(&value.text);
-    if (status == DRV_OK) assign(self, name, &word);
+    const char *name = shell_take(self, n_name);
+    shell_word word;
+    word_list items = {0};
+    shell_advance(self, 1 + appends);
+    const drv_status status =
+            shell_read_value(self, appends ? shell_find(self->script, name) : NULL, &word, &items);
+    if (status == DRV_OK) shell_assign(self, name, &word, &items);
+    free(items.words);
     return status;
 }
 
 // "> file", "2>&1", "< file", "<<< word"; here-documents are skipped with their lines.
 static drv_status skip_redirection(reader *self) {
     word_list target = {0};
-    const bool here = peek(self, 0) == '<' && peek(self, 1) == '<' && peek(self, 2) != '<';
-    while (peek(self, 0) == '<' || peek(self, 0) == '>' || peek(self, 0) == '&')
-        advance(self, 1);
-    if (here && peek(self, 0) == '-') advance(self, 1);
-    skip_blanks(self);
+    const bool here =
+            shell_peek(self, 0) == '<' && shell_peek(self, 1) == '<' && shell_peek(self, 2) != '<';
+    self->redirects = true;
+    while (shell_peek(self, 0) == '<' || shell_peek(self, 0) == '>' || shell_peek(self, 0) == '&')
+        shell_advance(self, 1);
+    if (here && shell_peek(self, 0) == '-') shell_advance(self, 1);
+    shell_skip_blanks(self);
     drv_status status = DRV_OK;
-    if (peek(self, 0) == '(') // >(command)
-        status = skip_balanced(self, '(', ')');
+    if (shell_peek(self, 0) == '(') // >(command)
+        status = shell_skip_balanced(self, '(', ')');
     else
-        status = read_word(self, &target);
+        status = shell_read_word(self, &target);
     if (status == DRV_OK && here && target.n) {
         const char *mark = target.words[0].text;
         const size_t n_mark = strlen(mark);
-        while (!at_end(self)) { // to the line that is the mark
-            while (!at_end(self) && peek(self, 0) != '\n')
-                advance(self, 1);
-            advance(self, 1);
-            while (peek(self, 0) == '\t')
-                advance(self, 1);
+        while (!shell_at_end(self)) { // to the line that is the mark
+            while (!shell_at_end(self) && shell_peek(self, 0) != '\n')
+                shell_advance(self, 1);
+            shell_advance(self, 1);
+            while (shell_peek(self, 0) == '\t')
+                shell_advance(self, 1);
             if ((size_t)(self->end - self->p) < n_mark || strncmp(self->p, mark, n_mark) != 0)
                 continue;
-            if (peek(self, (int)n_mark) == '\n' || self->p + n_mark >= self->end) break;
+            if (shell_peek(self, (int)n_mark) == '\n' || self->p + n_mark >= self->end) break;
         }
-        advance(self, (int)n_mark);
+        shell_advance(self, (int)n_mark);
     }
     free(target.words);
     return status;
@@ -390,18 +119,18 @@ static bool is_number(const char *text) {
 // The words of a command, up to what ends it, which is left.
 static drv_status read_words(reader *self, word_list *list) {
     for (;;) {
-        skip_blanks(self);
-        const char c = peek(self, 0);
-        if (at_end(self) || c == '\n' || c == ';' || c == '|' || c == '(' || c == ')')
+        shell_skip_blanks(self);
+        const char c = shell_peek(self, 0);
+        if (shell_at_end(self) || c == '\n' || c == ';' || c == '|' || c == '(' || c == ')')
             return DRV_OK;
-        if (c == '&' && peek(self, 1) != '>') return DRV_OK;
+        if (c == '&' && shell_peek(self, 1) != '>') return DRV_OK;
         if (c == '<' || c == '>' || c == '&') {
             const bool descriptor = list->n > 0 && self->p[-1] == list->words[list->n - 1].text[0];
             if (descriptor && is_number(list->words[list->n - 1].text)) list->n--;
             DRV_TRY(skip_redirection(self));
             continue;
         }
-        DRV_TRY(read_word(self, list));
+        DRV_TRY(shell_read_word(self, list));
     }
 }
 
@@ -415,111 +144,354 @@ static bool is_one_of(const char *word, const char *const *list) {
 static drv_status read_export(reader *self) {
     for (;;) {
         bool was;
-        skip_blanks(self);
-        if (at_end(self) || strchr("\n;|&<>()", *self->p)) return DRV_OK;
+        shell_skip_blanks(self);
+        if (shell_at_end(self) || strchr("\n;|&<>()", *self->p)) return DRV_OK;
         DRV_TRY(read_assignment(self, &was));
         word_list rest = {0};
         if (was) continue;
-        const drv_status status = read_word(self, &rest);
+        const drv_status status = shell_read_word(self, &rest);
         free(rest.words);
         DRV_TRY(status);
     }
 }
 
+// --- commands
 static drv_status read_block(reader *self, const char *keyword, int depth);
+static drv_status read_if(reader *self, int depth);
+static drv_status read_case(reader *self, int depth);
 
-// One command with what stands before it; the block that it opens is skipped.
-// *closes: it is a word that ends a block.
-static drv_status read_command(reader *self, int depth, bool *closes) {
-    static const char *const openers[] = {"if", "for", "while", "until", "case", "select", "{",
-            "function", NULL};
-    static const char *const closers[] = {"fi", "done", "esac", "}", NULL};
-    static const char *const between[] = {"then", "do", "else", "elif", "!", "time", "exec", NULL};
-    static const char *const exports[] = {"export", "declare", "local", "readonly", "typeset",
-            NULL};
-    *closes = false;
-    bool was = true;
-    while (was) {
-        skip_blanks(self);
-        DRV_TRY(read_assignment(self, &was));
-    }
-    int n = name_length(self);
-    if (n == 0 && (peek(self, 0) == '{' || peek(self, 0) == '}' || peek(self, 0) == '!')) n = 1;
-    const char *word = arena_strndup(self->a, self->p, (size_t)n);
-    if (n && (peek(self, n) == 0 || strchr(WORD_ENDS, peek(self, n)))) {
-        if (is_one_of(word, openers) || is_one_of(word, closers) || is_one_of(word, between) ||
-                is_one_of(word, exports))
-            advance(self, n);
-        if (is_one_of(word, openers)) return read_block(self, word, depth);
-        if (is_one_of(word, closers)) *closes = true;
-        if (is_one_of(word, closers)) return DRV_OK;
-        if (is_one_of(word, between)) return read_command(self, depth, closes);
-        if (is_one_of(word, exports)) return read_export(self);
-    }
+typedef struct ending { // of a command
+    bool closes;        // it is a word that ends a block
+    const char *word;   // "then", "else", "elif" or "do", which ends what stands before it; NULL
+    verdict test;       // what it says as a condition; an assignment succeeds
+    bool is_test;       // it is one, not a program that would have to run
+    const char *why;    // what is not known of it
+} ending;
+
+static drv_status record(reader *self, const word_list *list, int line) {
+    if (list->n == 0 || self->block || self->dead) return DRV_OK;
+    shell_word *words = ARENA_ARRAY(self->a, shell_word, list->n);
+    memcpy(words, list->words, sizeof *words * (size_t)list->n);
+    const shell_command command = {self->file, line, words, list->n};
+    shell_script *script = self->script;
+    MEM_GROW(script->commands, script->n_commands, script->cap_commands);
+    script->commands[script->n_commands++] = command;
+    return script->on_command ? script->on_command(script->on_command_arg, script, &command)
+                              : DRV_OK;
+}
+
+static drv_status read_simple(reader *self, ending *end) {
     word_list list = {0};
     const int line = self->line;
+    self->redirects = false;
     drv_status status = read_words(self, &list);
-    if (status == DRV_OK && list.n > 0 && !self->block) {
-        shell_word *words = ARENA_ARRAY(self->a, shell_word, list.n);
-        memcpy(words, list.words, sizeof *words * (size_t)list.n);
-        MEM_GROW(self->script->commands, self->script->n_commands, self->script->cap_commands);
-        self->script->commands[self->script->n_commands++] =
-                (shell_command){self->file, line, words, list.n};
+    const bool defines = list.n == 1 && shell_peek(self, 0) == '(' && shell_peek(self, 1) == ')';
+    if (status == DRV_OK && !defines && list.n > 0) {
+        end->test = shell_test(self->script, list.words, list.n, &end->why);
+        end->is_test = *list.words[0].text == '[' || strcmp(list.words[0].text, "test") == 0;
+        if (self->redirects && strcmp(list.words[0].text, "[[") == 0) end->test = TEST_UNKNOWN;
+        status = record(self, &list, line);
     }
-    const bool defines = list.n == 1 && peek(self, 0) == '(' && peek(self, 1) == ')'; // name() {
-    if (status == DRV_OK && defines && !self->block) self->script->n_commands--;
-    if (status == DRV_OK && !defines && peek(self, 0) == '(')
-        status = skip_balanced(self, '(', ')');
+    if (status == DRV_OK && !defines && shell_peek(self, 0) == '(')
+        status = shell_skip_balanced(self, '(', ')');
     free(list.words);
     return status;
 }
 
-// Past what stands between commands.
-static void skip_separators(reader *self) {
+// The keyword at the reader's place; "": none.
+static const char *keyword_here(reader *self) {
+    int n = shell_name_length(self);
+    if (n == 0 && shell_peek(self, 0) && strchr("{}!", shell_peek(self, 0))) n = 1;
+    const bool ends = shell_peek(self, n) == 0 || strchr(WORD_ENDS, shell_peek(self, n));
+    return n && ends ? arena_strndup(self->a, self->p, (size_t)n) : "";
+}
+
+static verdict opposite(verdict v) {
+    if (v == TEST_UNKNOWN) return v;
+    return v == TEST_TRUE ? TEST_FALSE : TEST_TRUE;
+}
+
+// One command with what stands before it; a block that it opens is read with it.
+static drv_status read_command(reader *self, int depth, ending *end) {
+    static const char *const openers[] = {"for", "while", "until", "select", "{", "function", NULL};
+    static const char *const closers[] = {"fi", "done", "esac", "}", NULL};
+    static const char *const between[] = {"then", "do", "else", "elif", NULL};
+    static const char *const before[] = {"!", "time", "exec", NULL};
+    static const char *const exports[] = {"export", "declare", "local", "readonly", "typeset",
+            NULL};
+    *end = (ending){.test = TEST_TRUE};
+    bool was = true;
+    while (was) {
+        shell_skip_blanks(self);
+        DRV_TRY(read_assignment(self, &was));
+    }
+    const char *word = keyword_here(self);
+    const int length = (int)strlen(word);
+    if (strcmp(word, "if") == 0 || strcmp(word, "case") == 0) {
+        end->test = TEST_UNKNOWN;
+        shell_advance(self, length);
+        return *word == 'i' ? read_if(self, depth) : read_case(self, depth);
+    }
+    if (is_one_of(word, openers)) {
+        end->test = TEST_UNKNOWN;
+        shell_advance(self, length);
+        return read_block(self, word, depth);
+    }
+    if (is_one_of(word, closers) || is_one_of(word, between)) {
+        shell_advance(self, length);
+        end->closes = is_one_of(word, closers);
+        if (!end->closes) end->word = word;
+        return DRV_OK;
+    }
+    if (is_one_of(word, before)) {
+        shell_advance(self, length);
+        DRV_TRY(read_command(self, depth, end));
+        if (*word == '!') end->test = opposite(end->test);
+        return DRV_OK;
+    }
+    if (!is_one_of(word, exports)) return read_simple(self, end);
+    shell_advance(self, length);
+    return read_export(self);
+}
+
+// Past what stands between commands; where `in_case`, not past the ";;" that ends its part.
+static void skip_separators(reader *self, bool in_case) {
     for (;;) {
-        skip_blanks(self);
-        if (at_end(self) || !strchr("\n;|&()", *self->p)) return;
-        advance(self, 1);
+        shell_skip_blanks(self);
+        if (shell_at_end(self) || !strchr("\n;|&()", *self->p)) return;
+        if (in_case && *self->p == ';' && shell_peek(self, 1) == ';') return;
+        shell_advance(self, 1);
     }
 }
 
-// From after the keyword past the word that closes the block. The variable of a for loop is set.
-static drv_status read_block(reader *self, const char *keyword, int depth) {
+// --- blocks
+typedef struct branches { // of an if or a case
+    const char *outer;    // the reader's block and dead around it
+    bool outer_dead, taken, undecided;
+    const char *name; // "the if in line 12"
+    const char *why;  // what decides it and is not known; NULL: nothing that has a name
+} branches;
+
+static branches branches_begin(const reader *self, const char *keyword, int line) {
+    return (branches){self->block, self->dead, false, false,
+            arena_printf(self->a, "the %s in line %d", keyword, line), NULL};
+}
+
+// What the next branch is read as: it runs, it does not, or nobody knows.
+static void branches_next(reader *self, branches *all, verdict test, const char *why) {
+    self->block = all->outer;
+    self->dead = all->outer_dead || all->taken || test == TEST_FALSE;
+    if (self->dead) return;
+    if (test == TEST_UNKNOWN && !all->undecided) all->why = why;
+    all->undecided |= test == TEST_UNKNOWN;
+    if (all->undecided && !self->block) {
+        self->block = all->name;
+        self->why = all->why;
+    }
+    all->taken = !all->undecided;
+}
+
+static void branches_end(reader *self, const branches *all) {
+    self->block = all->outer;
+    self->dead = all->outer_dead;
+}
+
+// Commands that && and || join. After a test they run as it says; a program is taken to succeed,
+// and what comes after its || may run or not.
+static drv_status read_list(reader *self, int depth, ending *end) {
+    branches all = branches_begin(self, "list", self->line);
+    verdict last = TEST_TRUE;
+    for (bool live = true;;) {
+        DRV_TRY(read_command(self, depth, end));
+        shell_skip_blanks(self);
+        const char c = shell_peek(self, 0);
+        const bool joins = (c == '&' || c == '|') && shell_peek(self, 1) == c;
+        const bool succeeds = end->test == TEST_UNKNOWN && !end->is_test && c == '&';
+        if (live) last = succeeds ? TEST_TRUE : end->test;
+        if (!joins || end->closes || end->word) break;
+        shell_advance(self, 2);
+        skip_separators(self, false);
+        const verdict runs = c == '&' ? last : opposite(last);
+        live = runs != TEST_FALSE;
+        self->dead = all.outer_dead || !live;
+        self->block = all.outer;
+        if (runs == TEST_UNKNOWN && !self->block) {
+            self->block = all.name;
+            self->why = end->why;
+        }
+    }
+    branches_end(self, &all);
+    return DRV_OK;
+}
+
+static verdict both(verdict a, verdict b, bool is_and) {
+    const verdict decides = is_and ? TEST_FALSE : TEST_TRUE;
+    if (a == decides || b == decides) return decides;
+    return a == TEST_UNKNOWN ? a : b;
+}
+
+// The commands between `keyword` (if, elif, while) and its then or do, which is read too.
+static drv_status read_condition(reader *self, int depth, const char *keyword, verdict *out,
+        const char **why) {
+    const char *stop = *keyword == 'w' ? "do" : "then";
     const int line = self->line;
     const char *outer = self->block;
-    if (depth >= MAX_NESTED) return refuse(self, line, "blocks nested deeper than 64");
-    if (!outer)
-        self->block = arena_printf(self->a, "the %s in line %d",
-                *keyword == '{' ? "block" : keyword, line);
-    skip_blanks(self);
+    bool first = true, is_and = false, joins = false;
+    *why = NULL;
+    *out = TEST_UNKNOWN;
+    if (!outer) self->block = arena_printf(self->a, "a condition in line %d", line);
+    for (;;) {
+        ending end;
+        skip_separators(self, false);
+        if (shell_at_end(self))
+            return shell_refuse(self, line, arena_printf(self->a, "\"%s\" is not closed", keyword));
+        DRV_TRY(read_command(self, depth + 1, &end));
+        if (end.word && strcmp(end.word, stop) == 0) break;
+        if (end.test == TEST_UNKNOWN && end.why && !*why) *why = end.why;
+        *out = joins && !first ? both(*out, end.test, is_and) : end.test;
+        first = false;
+        shell_skip_blanks(self);
+        const char c = shell_peek(self, 0);
+        joins = (c == '&' || c == '|') && shell_peek(self, 1) == c;
+        is_and = c == '&';
+        if (c == '|' && !joins) { // only the last command of a pipe counts, which no test is
+            *out = TEST_UNKNOWN;
+            joins = is_and = true;
+        }
+    }
+    self->block = outer;
+    return DRV_OK;
+}
+
+static drv_status read_if(reader *self, int depth) {
+    const int line = self->line;
+    branches all = branches_begin(self, "if", line);
+    ending end = {.word = "elif"};
+    if (depth >= MAX_NESTED) return shell_refuse(self, line, "blocks nested deeper than 64");
+    while (!end.closes) {
+        verdict test = TEST_TRUE;
+        const char *why = NULL;
+        if (end.word && strcmp(end.word, "elif") == 0) {
+            branches_end(self, &all);
+            DRV_TRY(read_condition(self, depth, "if", &test, &why));
+        }
+        branches_next(self, &all, test, why);
+        do {
+            skip_separators(self, false);
+            if (shell_at_end(self)) return shell_refuse(self, line, "\"if\" is not closed");
+            DRV_TRY(read_list(self, depth + 1, &end));
+        } while (!end.closes && !end.word);
+    }
+    branches_end(self, &all);
+    return DRV_OK;
+}
+
+// The patterns of a part of a case, up to and with its ")".
+static drv_status read_patterns(reader *self, int line, const shell_word *subject, verdict *out) {
+    word_list list = {0};
+    drv_status status = DRV_OK;
+    *out = subject->unknown ? TEST_UNKNOWN : TEST_FALSE;
+    if (shell_peek(self, 0) == '(') shell_advance(self, 1);
+    while (status == DRV_OK && shell_peek(self, 0) != ')') {
+        const int before = list.n;
+        shell_skip_blanks(self);
+        status = shell_read_word(self, &list);
+        shell_skip_blanks(self);
+        if (status == DRV_OK && shell_peek(self, 0) == '(') { // as in @(a|b)
+            status = shell_skip_balanced(self, '(', ')');
+            *out = TEST_UNKNOWN;
+            continue;
+        }
+        const char c = shell_peek(self, 0);
+        if (status == DRV_OK && (shell_at_end(self) || !strchr("|)", c)))
+            status = shell_refuse(self, line, "a pattern of \"case\" is not closed");
+        if (c == '|') shell_advance(self, 1);
+        for (int i = before; i < list.n; i++)
+            if (list.words[i].unknown && *out == TEST_FALSE)
+                *out = TEST_UNKNOWN;
+            else if (!subject->unknown && fnmatch(list.words[i].text, subject->text, 0) == 0)
+                *out = TEST_TRUE;
+    }
+    if (list.n == 1 && strcmp(list.words[0].text, "*") == 0) *out = TEST_TRUE;
+    shell_advance(self, 1);
+    free(list.words);
+    return status;
+}
+
+static drv_status read_case(reader *self, int depth) {
+    const int line = self->line;
+    word_list list = {0};
+    shell_skip_blanks(self);
+    drv_status status = shell_read_word(self, &list);
+    const shell_word subject =
+            list.n == 1 ? list.words[0] : (shell_word){"", "its word is not one", line};
+    free(list.words);
+    DRV_TRY(status);
+    branches all = branches_begin(self, "case", line);
+    ending end = {0};
+    if (depth >= MAX_NESTED) return shell_refuse(self, line, "blocks nested deeper than 64");
+    shell_skip_blanks(self);
+    if (strcmp(keyword_here(self), "in") == 0) shell_advance(self, 2);
+    while (!end.closes) {
+        verdict test;
+        branches_end(self, &all);
+        skip_separators(self, false);
+        if (shell_at_end(self)) return shell_refuse(self, line, "\"case\" is not closed");
+        if (strcmp(keyword_here(self), "esac") == 0) {
+            shell_advance(self, 4);
+            break;
+        }
+        DRV_TRY(read_patterns(self, line, &subject, &test));
+        branches_next(self, &all, test, subject.unknown);
+        for (skip_separators(self, true); shell_peek(self, 0) != ';' && !end.closes;
+                skip_separators(self, true)) {
+            if (shell_at_end(self)) return shell_refuse(self, line, "\"case\" is not closed");
+            DRV_TRY(read_list(self, depth + 1, &end));
+        }
+    }
+    branches_end(self, &all);
+    return DRV_OK;
+}
+
+// From after the keyword past the word that closes the block. A loop runs as often as only a shell
+// knows, but while getopts: a script is read as it runs without options.
+static drv_status read_block(reader *self, const char *keyword, int depth) {
+    const int line = self->line;
+    branches all = branches_begin(self, *keyword == '{' ? "block" : keyword, line);
+    verdict test = TEST_UNKNOWN;
+    const char *why;
+    if (depth >= MAX_NESTED) return shell_refuse(self, line, "blocks nested deeper than 64");
+    shell_skip_blanks(self);
     const bool loop = strcmp(keyword, "for") == 0 || strcmp(keyword, "select") == 0;
-    if (loop && name_length(self)) {
+    const bool function = strcmp(keyword, "function") == 0; // its block comes next
+    if (strcmp(keyword, "while") == 0) DRV_TRY(read_condition(self, depth, keyword, &test, &why));
+    branches_next(self, &all, test == TEST_FALSE ? test : TEST_UNKNOWN, NULL);
+    if (loop && shell_name_length(self)) {
         const shell_word value = {"", NULL, line};
-        assign(self, take(self, name_length(self)), &value);
+        shell_assign(self, shell_take(self, shell_name_length(self)), &value, NULL);
     }
-    bool closes = strcmp(keyword, "function") == 0; // its block comes next
-    while (!closes) {
-        skip_separators(self);
-        if (at_end(self))
-            return refuse(self, line, arena_printf(self->a, "\"%s\" is not closed", keyword));
-        DRV_TRY(read_command(self, depth + 1, &closes));
+    for (ending end = {.closes = function}; !end.closes;) {
+        skip_separators(self, false);
+        if (shell_at_end(self))
+            return shell_refuse(self, line, arena_printf(self->a, "\"%s\" is not closed", keyword));
+        DRV_TRY(read_list(self, depth + 1, &end));
     }
-    if (strcmp(keyword, "function") == 0) {
+    if (function) {
         word_list name = {0};
         const drv_status status = read_words(self, &name);
         free(name.words);
         DRV_TRY(status);
     }
-    self->block = outer;
+    branches_end(self, &all);
     return DRV_OK;
 }
 
 drv_status shell_read(arena *a, const char *file, const char *text, size_t n,
         shell_script *script) {
     reader self = {.a = a, .file = file, .p = text, .end = text + n, .line = 1, .script = script};
-    bool closes;
+    ending end;
     if (memchr(text, 0, n)) return drv_fail(DRV_E_USAGE, "%s: a NUL byte, expected text", file);
-    for (skip_separators(&self); !at_end(&self); skip_separators(&self))
-        DRV_TRY(read_command(&self, 0, &closes));
+    for (skip_separators(&self, false); !shell_at_end(&self); skip_separators(&self, false))
+        DRV_TRY(read_list(&self, 0, &end));
     return DRV_OK;
 }

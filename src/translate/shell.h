@@ -1,7 +1,10 @@
 // Reads the text of a shell script: assignments and commands. Nothing is run: what only a shell can
-// know (the output of a command, a branch that was taken, a variable from outside) is unknown, and
-// says so where it is used.
+// know (the output of a command, a variable from outside, a branch that depends on either) is
+// unknown, and says so where it is used. Sums and conditions on what the script itself sets are
+// worked out.
 #pragma once
+#include <stdbool.h>
+
 #include "base/arena.h"
 #include "base/status.h"
 
@@ -22,19 +25,27 @@ typedef struct shell_command { // without what its input and output are sent to
 typedef struct shell_variable {
     const char *name;
     shell_word value;
-    const char *file; // where it was set; NULL: by the caller
+    const char *file;        // where it was set; NULL: by the caller
+    bool unset;              // only a branch that does not run would set it
+    const shell_word *items; // of a list
+    int n_items;
 } shell_variable;
 
-typedef struct shell_script {
+typedef struct shell_script shell_script;
+struct shell_script {
     shell_variable *variables;
     int n_variables, cap_variables;
     shell_command *commands;
     int n_commands, cap_commands;
-} shell_script;
+    // NULL, or called at each command in its place, so that a script that it starts or sources can
+    // be read there.
+    drv_status (*on_command)(void *arg, shell_script *script, const shell_command *command);
+    void *on_command_arg;
+};
 
-// Adds what stands in a script to `script`, zero at first, whose variables are known from its
-// beginning; freed by shell_clear. All else lives in `a`. DRV_E_USAGE, with file and line: a quote
-// or a block is not closed, or something is too long.
+// Adds what stands in a script to `script`, zero but for on_command at first, whose variables are
+// known from its beginning; freed by shell_clear. All else lives in `a`. DRV_E_USAGE, with file and
+// line: a quote or a block is not closed, or something is too long.
 DRV_CHECKED drv_status shell_read(arena *a, const char *file, const char *text, size_t n,
         shell_script *script);
 void shell_clear(shell_script *script);

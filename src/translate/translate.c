@@ -24,7 +24,7 @@ static const value *leaf(translation *self, const char *name, const char *where,
 
 // "name=value" of program_defaults, for names that were not said. A default is said as a fact or
 // sets a key; only those whose row's key or fact nobody gave are taken.
-static void add_defaults(translation *self) {
+static drv_status add_defaults(translation *self) {
     for (const char *const *word = program_defaults(self); *word; word++) {
         const char *equal = strchr(*word, '='),
                    *name = arena_strndup(self->a, *word, (size_t)(equal - *word));
@@ -33,13 +33,14 @@ static void add_defaults(translation *self) {
         bool said = row->rule != FOREIGN_fact && translation_get(self, row->ours);
         for (int i = 0; i < self->n_facts; i++)
             said |= row->rule == FOREIGN_fact && strcmp(self->facts[i].name, row->argument) == 0;
-        if (!said)
-            translate_key(self,
-                    leaf(self, name,
-                            *self->program ? arena_printf(self->a, "default of %s", self->program)
-                                           : "default",
-                            equal + 1));
+        if (said) continue;
+        value *v = ARENA_NEW(self->a, value);
+        const char *where =
+                *self->program ? arena_printf(self->a, "default of %s", self->program) : "default";
+        DRV_TRY(yaml_read_value(self->a, name, where, equal + 1, v));
+        translate_key(self, v);
     }
+    return DRV_OK;
 }
 
 // --- command lines
@@ -57,22 +58,42 @@ static const char *flag_name(arena *a, const char *word, size_t n) {
 
 static bool is_flag(const shell_word *word) {
     const char *p = word->text;
+    if (word->unknown && p[0] == '-' && p[1] != '-') return false; // the end of "$(...)-x"
     return p[0] == '-' && p[1] && (p[1] == '-' || !strchr("0123456789.", p[1]));
 }
 
+static bool is_fact(const foreign_key *row, const char *name) {
+    return row && row->rule == FOREIGN_fact && strcmp(row->argument, name) == 0;
+}
+
+// Why it does not matter what a flag's value is: the caller has said it; NULL: it does.
+static const char *said_by_caller(const translation *self, const foreign_key *row) {
+    const bool counts = is_fact(row, "devices") || is_fact(row, "nodes");
+    const bool has_model =
+            translation_given(self, "model.from") || translation_given(self, "model.preset");
+    if (counts && self->opts->ranks) return "--ranks gives them";
+    if (has_model && (is_fact(row, "from") || is_fact(row, "model_config")))
+        return "--set gives the model";
+    if (!row || !row->ours || !translation_given(self, row->ours)) return NULL;
+    return arena_printf(self->a, "--set gives %s", row->ours);
+}
+
 // A row that is said and not known leaves a message for where it would be used.
-static bool add_word(translation *self, const char *name, const shell_command *from,
+static void add_word(translation *self, const char *name, const shell_command *from,
         const shell_word *word, const char *text) {
     const char *where =
             from->file ? arena_printf(self->a, "%s:%d", from->file, word->line) : "command line";
     const value *v = leaf(self, name, where, text);
     const foreign_key *row = foreign_find(self->kinds, name);
-    if (word->unknown && row && row->rule != FOREIGN_none)
+    const char *settled = word->unknown ? said_by_caller(self, row) : NULL;
+    if (settled)
+        report_add(self, NO_EFFECT, v, settled);
+    else if (word->unknown && row && row->rule != FOREIGN_none)
         report_add(self, REFUSED, v,
-                arena_printf(self->a, "is not known: %s; give --var NAME=VALUE", word->unknown));
+                arena_printf(self->a, "is not known: %s; give %s--var NAME=VALUE", word->unknown,
+                        is_fact(row, "devices") || is_fact(row, "nodes") ? "--ranks N, or " : ""));
     else
         translate_key(self, v);
-    return true;
 }
 
 // Flags from words[first] to words[end]: --name value, --name=value, --switch; several values make
@@ -82,7 +103,7 @@ static drv_status read_flags(translation *self, const shell_command *c, int firs
         const shell_word *word = &c->words[i];
         if (!is_flag(word)) continue; // trl's sft, a file beside the flags
         const char *name = word->text + strspn(word->text, "-"), *equal = strchr(name, '=');
-        shell_word said = {"true", NULL, word->line};
+        shell_word said = {"true", word->unknown, word->line};
         const char *plain = flag_name(self->a, name, equal ? (size_t)(equal - name) : strlen(name));
         if (equal) {
             said = (shell_word){equal + 1, word->unknown, word->line};
@@ -108,13 +129,29 @@ static int program_at(const shell_command *c, bool scripts) {
     return -1;
 }
 
+// Variables that no script sets: where the user's files are, and that this is a training, not the
+// run before it that only compiles.
+static const char *const ambient[] = {"HOME", "COMPILE", "NEURON_EXTRACT_GRAPHS_ONLY"};
+
+static bool is_ambient(const translation *self, const char *name) {
+    const size_t n = strlen(name);
+    for (int i = 0; i < self->opts->n_variables; i++)
+        if (strncmp(self->opts->variables[i], name, n) == 0 && self->opts->variables[i][n] == '=')
+            return false;
+    for (size_t i = 0; i < sizeof ambient / sizeof *ambient; i++)
+        if (strcmp(ambient[i], name) == 0) return true;
+    return false;
+}
+
 static void add_variables(translation *self, const shell_script *script, bool all) {
     const unsigned kinds = self->kinds;
     self->kinds = FOREIGN_SCRIPT;
     for (int i = 0; i < script->n_variables; i++) {
         const shell_variable *v = &script->variables[i];
         const bool environment = str_starts(v->name, "XLA_");
-        if (!all && !environment) continue;
+        if ((!all && !environment) || is_ambient(self, v->name)) continue;
+        const bool loops = v->value.unknown && !foreign_find(FOREIGN_SCRIPT, v->name);
+        if (loops || v->unset || (!v->file && !foreign_find(FOREIGN_SCRIPT, v->name))) continue;
         const shell_command from = {v->file && *v->file ? v->file : NULL, v->value.line, NULL, 0};
         add_word(self, v->name, &from, &v->value, v->value.text);
     }
@@ -171,42 +208,60 @@ static drv_status read_command(translation *self, const shell_command *c,
 }
 
 // --- scripts
-static drv_status read_script(translation *self, const char *path, shell_script *script,
-        int depth) {
+typedef struct script_reader {
+    translation *self;
+    int depth; // of scripts that start each other
+} script_reader;
+
+static drv_status follow_command(void *arg, shell_script *script, const shell_command *command);
+
+static drv_status read_script(script_reader *reader, const char *path, shell_script *script) {
     char *text;
     size_t n_bytes;
-    const int first = script->n_commands;
-    if (depth > 8)
+    if (reader->depth > 8)
         return drv_fail(DRV_E_USAGE, "%s: scripts that call each other more than 8 deep", path);
-    DRV_TRY(file_read(self->a, path, &text, &n_bytes));
-    DRV_TRY(shell_read(self->a, path, text, n_bytes, script));
-    for (int i = first, end = script->n_commands; i < end; i++) {
-        const shell_command command = script->commands[i];
-        const bool sources = command.n > 1 && (strcmp(command.words[0].text, "source") == 0 ||
-                                                      strcmp(command.words[0].text, ".") == 0);
-        const char *other = command.words[sources ? 1 : 0].text;
-        if (program_at(&command, true) >= 0) continue;
-        const char *slash = strrchr(path, '/');
-        const char *beside = path_join(self->a,
-                slash ? arena_strndup(self->a, path, (size_t)(slash - path)) : ".",
-                base_name(other));
-        const value v = *leaf(self, command.words[0].text,
-                arena_printf(self->a, "%s:%d", path, command.line), "");
-        const bool calls = str_ends(other, ".sh") && (sources || command.n == 1) &&
-                           strcmp(base_name(other), base_name(path)) != 0;
-        if (calls && file_exists(beside)) {
-            report_add(self, NO_EFFECT, &v, arena_printf(self->a, "%s is read", beside));
-            DRV_TRY(read_script(self, beside, script, depth + 1));
-        } else if (strcmp(command.words[0].text, ":") != 0) {
-            report_add(self, NO_EFFECT, &v,
-                    calls ? "that script is not here and was not read"
-                          : "a command, which is not run");
-        }
+    DRV_TRY(file_read(reader->self->a, path, &text, &n_bytes));
+    script->on_command = follow_command;
+    script->on_command_arg = reader;
+    reader->depth++;
+    const drv_status status = shell_read(reader->self->a, path, text, n_bytes, script);
+    reader->depth--;
+    return status;
+}
+
+// A script that is sourced or started is read where that stands, from the folder of the first one;
+// of other commands is said that they are not run.
+static drv_status follow_command(void *arg, shell_script *script, const shell_command *command) {
+    script_reader *reader = arg;
+    translation *self = reader->self;
+    const char *verb = command->words[0].text, *path = command->file;
+    const bool sources = command->n > 1 && (strcmp(verb, "source") == 0 || strcmp(verb, ".") == 0);
+    const bool by_shell = command->n == 2 && (strcmp(verb, "bash") == 0 || strcmp(verb, "sh") == 0);
+    const char *other = command->words[sources || by_shell ? 1 : 0].text;
+    if (program_at(command, true) >= 0) return DRV_OK;
+    const char *slash = strrchr(path, '/');
+    const char *beside = path_join(self->a,
+            slash ? arena_strndup(self->a, path, (size_t)(slash - path)) : ".", base_name(other));
+    const value v = *leaf(self, verb, arena_printf(self->a, "%s:%d", path, command->line), "");
+    const bool calls = str_ends(other, ".sh") && (sources || by_shell || command->n == 1) &&
+                       strcmp(base_name(other), base_name(path)) != 0;
+    if (calls && file_exists(beside)) {
+        report_add(self, NO_EFFECT, &v, arena_printf(self->a, "%s is read", beside));
+        return read_script(reader, beside, script);
     }
+    static const char *const tests[] = {":", "[", "[[", "test", "echo", "set", NULL};
+    for (const char *const *word = tests; *word; word++)
+        if (strcmp(verb, *word) == 0) return DRV_OK;
+    report_add(self, NO_EFFECT, &v,
+            calls ? "that script is not here and was not read" : "a command, which is not run");
     return DRV_OK;
 }
 
 static drv_status set_variables(translation *self, shell_script *script) {
+    const char *home = getenv(ambient[0]);
+    if (home && *home) shell_set(script, ambient[0], home);
+    shell_set(script, ambient[1], "0");
+    shell_set(script, ambient[2], "0");
     for (int i = 0; i < self->opts->n_variables; i++) {
         const char *word = self->opts->variables[i], *equal = strchr(word, '=');
         if (!equal || equal == word)
@@ -289,12 +344,13 @@ static drv_status read_overrides(translation *self, const shell_command *command
 static drv_status read_hydra(translation *self) {
     const translate_opts *opts = self->opts;
     shell_script script = {0};
+    script_reader reader = {self, 0};
     value root = {.kind = VALUE_MAP, .path = "", .where = "command line"};
     drv_status status = set_variables(self, &script);
     bool found = false;
     for (int i = 0; status == DRV_OK && i < opts->n_files; i++)
         if (str_ends(opts->files[i], ".sh"))
-            status = read_script(self, opts->files[i], &script, 0);
+            status = read_script(&reader, opts->files[i], &script);
         else if (status = hydra_read(self->a, opts->files[i], &root), true)
             found = true;
     for (int i = 0; status == DRV_OK && i < script.n_commands; i++) {
@@ -334,9 +390,10 @@ static drv_status read_yaml(translation *self) {
 static drv_status read_args(translation *self) {
     const translate_opts *opts = self->opts;
     shell_script script = {0};
+    script_reader reader = {self, 0};
     drv_status status = set_variables(self, &script);
     for (int i = 0; status == DRV_OK && i < opts->n_files; i++)
-        status = read_script(self, opts->files[i], &script, 0);
+        status = read_script(&reader, opts->files[i], &script);
     shell_word *words = ARENA_ARRAY(self->a, shell_word, opts->n_words + 1);
     for (int i = 0; i < opts->n_words; i++)
         words[i].text = opts->words[i];
@@ -378,7 +435,7 @@ static drv_status find_kind(const char *name, const kind **out) {
 
 static drv_status run(translation *self, const kind *k) {
     DRV_TRY(k->read(self));
-    add_defaults(self);
+    DRV_TRY(add_defaults(self));
     DRV_TRY(derive_model(self));
     DRV_TRY(derive_data(self));
     DRV_TRY(derive_run(self));

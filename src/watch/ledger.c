@@ -80,6 +80,7 @@ static void lose(ledger *self, int k, const run_event *resume) {
 static void take_event(ledger *self, int k, const run_event *first, const run_event *event) {
     ledger_attempt *at = &self->attempts[k];
     const double now = since(first, event);
+    if (event->kind >= EVENT_RESTART) return; // no attempt is alive
     if (now >= self->walls[k]) {
         self->walls[k] = self->last_s[k] = now;
         self->last_utc[k] = event->time;

@@ -50,6 +50,10 @@ static const struct {
                 {{'I', "rank"}, {'S', "host"}, {'s', "cause"}, {'s', "message"}, {'i', "step"}}},
         [EVENT_END] = {"end", {{'s', "state"}, {'i', "status"}, {'s', "cause"}, {'i', "step"},
                                       {'I', "saved_step"}}},
+        [EVENT_RESTART] = {"restart",
+                {{'s', "cause"}, {'I', "node"}, {'S', "host"}, {'I', "step"}, {'n', "wait_s"}}},
+        [EVENT_EXCLUSION] = {"exclusion", {{'i', "node"}, {'S', "host"}, {'s', "cause"}}},
+        [EVENT_LAYOUT] = {"layout", {{'i', "nodes"}, {'i', "ranks"}, {'s', "settings"}}},
 };
 
 const char *run_event_name(run_event_kind kind) {

@@ -20,6 +20,10 @@ typedef enum run_event_kind {
     EVENT_STRAGGLER_OVER,
     EVENT_FAILURE,
     EVENT_END,
+    // Of the launcher, between attempts.
+    EVENT_RESTART,
+    EVENT_EXCLUSION,
+    EVENT_LAYOUT,
     N_EVENT_KINDS
 } run_event_kind;
 const char *run_event_name(run_event_kind kind); // "start"

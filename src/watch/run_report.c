@@ -168,18 +168,37 @@ void run_report_text(watched_run *const *runs, int n, const report_opts *opts, s
 // --- HTML
 static const char head[] =
         "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
-        "<meta name=\"viewport\" content=\"width=device-width\">\n<title>drover report</title>\n<style>\n"
+        "<meta name=\"viewport\" content=\"width=device-width\">\n<title>drover report</title>\n";
+
+static const char style[] =
         "body{font:14px system-ui,sans-serif;color:#222;background:#fff;max-width:960px;margin:24px auto;padding:0 12px}\n"
         "svg{max-width:100%;height:auto}\ntable{border-collapse:collapse;margin:8px 0}\n"
         "td,th{padding:3px 14px 3px 0;text-align:right;border-bottom:1px solid #ddd}\n"
-        "td:first-child,th:first-child{text-align:left}\n"
-        ".verdict{font-size:18px;font-weight:bold}\n.bar{display:inline-block;height:10px;background:#0072b2;"
-        "-webkit-print-color-adjust:exact;print-color-adjust:exact}\n"
-        ".line{position:relative;height:14px;width:300px;background:#eee}"
-        ".line span{position:absolute;top:2px;height:10px;background:#0072b2;-webkit-print-color-adjust:exact;print-color-adjust:exact}"
-        ".line .open{background:none;border:1px solid #0072b2;box-sizing:border-box}"
-        ".line .fault{top:0;height:14px;width:3px;background:#d00}\npre{white-space:pre-wrap}\n"
-        "@media print{h2,table,svg{break-inside:avoid}}\n</style>\n";
+        "td:first-child,th:first-child,td.left{text-align:left}\n"
+        ".verdict{font-size:18px;font-weight:bold}\n.bar{fill:#0072b2;vertical-align:middle;"
+        "-webkit-print-color-adjust:exact;print-color-adjust:exact}\n#live{color:#a30}\n"
+        ".line{background:#eee;fill:#0072b2;-webkit-print-color-adjust:exact;print-color-adjust:exact}"
+        ".line .open{fill:none;stroke:#0072b2}.line .fault{fill:#d00}\npre{white-space:pre-wrap}\n"
+        "@media print{h2,table,svg{break-inside:avoid}}\n";
+
+void run_report_style(str *out) {
+    str_puts(out, style);
+    str_puts(out, plot_style());
+}
+
+// A page that is served must have no style or script inside of it: its policy forbids them.
+static void html_head(bool served, str *out) {
+    str_puts(out, head);
+    if (served) {
+        str_puts(out,
+                "<link rel=\"stylesheet\" href=\"/page.css\">\n<script src=\"/page.js\" defer></script>\n"
+                "<noscript><meta http-equiv=\"refresh\" content=\"10\"></noscript>\n");
+        return;
+    }
+    str_puts(out, "<style>\n");
+    run_report_style(out);
+    str_puts(out, "</style>\n");
+}
 
 static void element(str *out, const char *open, const char *words, const char *close) {
     str_puts(out, open);
@@ -192,7 +211,7 @@ static void html_ledger(const watched_run *run, const report_opts *opts, str *ou
     str_puts(out, "<h3>Where the time went</h3>\n<table>\n");
     for (int i = 0; i < N_LEDGER_CLASSES; i++)
         str_printf(out,
-                "<tr><td>%s</td><td>%.1f s</td><td>%.1f %%</td><td style=\"text-align:left\"><span class=\"bar\" style=\"width:%.0fpx\"></span></td></tr>\n",
+                "<tr><td>%s</td><td>%.1f s</td><td>%.1f %%</td><td class=\"left\"><svg class=\"bar\" width=\"300\" height=\"10\"><rect width=\"%.0f\" height=\"10\"/></svg></td></tr>\n",
                 ledger_name((ledger_class)i), run->sums.seconds[i], 100 * share(&run->sums, i),
                 300 * share(&run->sums, i));
     str_printf(out, "<tr><td>wall time</td><td>%.1f s</td><td></td><td></td></tr>\n</table>\n",
@@ -228,7 +247,7 @@ static void html_table(const report_table *table, str *out) {
         for (int k = 0; k < table->columns; k++)
             element(out,
                     i == 0 && table->has_head ? "<th>"
-                    : table->columns == 2     ? "<td style=\"text-align:left\">"
+                    : table->columns == 2     ? "<td class=\"left\">"
                                               : "<td>",
                     table->rows[i][k], i == 0 && table->has_head ? "</th>" : "</td>");
         str_puts(out, "</tr>\n");
@@ -248,15 +267,15 @@ static void html_attempts(const watched_run *run, str *out) {
         const ledger_attempt *at = &sums->attempts[i];
         const double begin = isfinite(at->running_s) ? at->running_s : at->until_s;
         str_printf(out,
-                "<tr><td><div class=\"line\"><span class=\"open\" style=\"left:%.1fpx;width:%.1fpx\"></span>"
-                "<span style=\"left:%.1fpx;width:%.1fpx\"></span>",
+                "<tr><td><svg class=\"line\" width=\"300\" height=\"14\"><rect class=\"open\" x=\"%.1f\" y=\"2\" width=\"%.1f\" height=\"10\"/>"
+                "<rect x=\"%.1f\" y=\"2\" width=\"%.1f\" height=\"10\"/>",
                 scale * at->from_s, scale * fmax(begin - at->from_s, 0), scale * begin,
                 scale * fmax(at->until_s - begin, 0));
         if (at->failure)
-            str_printf(out, "<span class=\"fault\" style=\"left:%.1fpx\"></span>",
+            str_printf(out, "<rect class=\"fault\" x=\"%.1f\" width=\"3\" height=\"14\"/>",
                     fmax(scale * at->until_s - 3, 0));
         say_attempt(at, words, sizeof words);
-        element(out, "</div></td><td style=\"text-align:left\">", words, "</td></tr>\n");
+        element(out, "</svg></td><td class=\"left\">", words, "</td></tr>\n");
     }
     str_puts(out, "</table>\n");
 }
@@ -298,7 +317,7 @@ void run_report_html(watched_run *const *runs, int n, const report_opts *opts, s
     static const char *const keys[N_WATCHED_CURVES] = {"loss", "val_loss", "tokens_per_s", "mfu"};
     arena *mem = arena_new("report");
     plot_run *curves = ARENA_ARRAY(mem, plot_run, n);
-    str_puts(out, head);
+    html_head(opts->served, out);
     for (int i = 0; i < n; i++) {
         curves[i].name = runs[i]->dir;
         for (int k = 0; k < N_WATCHED_CURVES; k++)
@@ -310,8 +329,8 @@ void run_report_html(watched_run *const *runs, int n, const report_opts *opts, s
         html_table(&table, out);
     }
     str_puts(out, "<h2>Curves</h2>\n");
-    plot_svg(mem, &(plot){.runs = curves, .n_runs = n, .keys = keys, .n_keys = N_WATCHED_CURVES},
-            out);
+    plot drawn = {curves, n, keys, N_WATCHED_CURVES, .styled = true};
+    plot_svg(mem, &drawn, out);
     str_puts(out, "</html>\n");
     arena_free(mem);
 }

@@ -125,6 +125,8 @@ static void take_step(watched_run *run, const json_t *record, int64_t step) {
                     .rank_compute_s = mean_of(record, "rank_compute_s"),
                     .rank_data_s = mean_of(record, "rank_data_s"),
                     .rank_wait_s = mean_of(record, "rank_wait_s")});
+    step_histogram_add(&run->steps, number(record, "step_s"));
+    run->n_skipped += json_is_true(json_object_get(record, "skipped"));
     const double valid = run->last.val_loss;
     const json_t *slowest = json_object_get(record, "slowest_rank");
     const char *reason = json_string_value(json_object_get(record, "slowest_reason"));
@@ -181,7 +183,8 @@ static void restart(watched_run *run) {
             .tokens = none,
             .val_loss = none,
             .slowest_rank = -1};
-    run->n_broken = 0;
+    run->steps = (step_histogram){0};
+    run->n_skipped = run->n_broken = 0;
     run->n_energy = 0;
 }
 

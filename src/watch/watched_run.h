@@ -5,6 +5,7 @@
 #include "watch/ledger.h"
 #include "watch/rank_table.h"
 #include "watch/run_status.h"
+#include "watch/step_histogram.h"
 
 // Curves over the steps, of a bounded number of points: means of 1, 2, 4 ... neighbours.
 typedef enum watched_curve {
@@ -38,6 +39,8 @@ typedef struct watched_run {
     rank_table table;
     run_event_list events;
     watched_step last;
+    step_histogram steps;
+    int64_t n_skipped; // steps that changed nothing: their gradient was not finite
     plot_series curves[N_WATCHED_CURVES];
     int64_t per_point[N_WATCHED_CURVES];
     ledger_sums sums;

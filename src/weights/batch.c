@@ -114,19 +114,15 @@ void batch_pad(batch *b) {
     }
 }
 
-drv_status batch_write_rows(const batch *b, held_model *p, const char *prefix, int64_t first,
-        int64_t n) {
-    const struct {
-        const char *name;
-        const int32_t *from;
-    } inputs[] = {{"tokens", b->tokens}, {"position", b->position}, {"labels", b->labels}};
-    const int64_t at = first * b->row_tokens, bytes = n * b->row_tokens * 4;
-    char name[32];
-    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
-        snprintf(name, sizeof name, "%s%s", prefix, inputs[i].name);
-        for (int rank = 0; rank < p->b->n_local_ranks; rank++)
-            DRV_TRY(backend_write(p->b, rank, name, 0, bytes, inputs[i].from + at));
-    }
+drv_status batch_write_rows(const batch *b, held_model *p, program_input which, int chunk,
+        int64_t to, int64_t first, int64_t n) {
+    const int32_t *const arrays[] =
+            {[INPUT_TOKENS] = b->tokens, [INPUT_POSITION] = b->position, [INPUT_LABELS] = b->labels};
+    const int64_t row_bytes = b->row_tokens * (int64_t)sizeof **arrays;
+    const input_name name = input_name_of(which, chunk);
+    for (int rank = 0; rank < p->b->n_local_ranks; rank++)
+        DRV_TRY(backend_write(p->b, rank, name.text, to * row_bytes, n * row_bytes,
+                arrays[which] + first * b->row_tokens));
     return DRV_OK;
 }
 

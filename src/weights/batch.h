@@ -1,6 +1,7 @@
 // Rows of tokens, and their way into the inputs of programs.
 #pragma once
 #include "data/set/rows.h"
+#include "ir/program_inputs.h"
 #include "weights/held_model.h"
 
 // Rows of one global batch, those that a rank computes with, or of a micro-batch of an evaluation.
@@ -34,6 +35,7 @@ void batch_put_row(batch *b, const int32_t *tokens, const int32_t *position, con
 void batch_pad(batch *b);
 // The number of micro-batch m of this rank in the global batch.
 int64_t batch_index(const batch *b, int64_t m);
-// Writes rows [first, first + n) to the inputs of every local rank that begin with `prefix`.
-DRV_CHECKED drv_status batch_write_rows(const batch *b, held_model *p, const char *prefix,
-        int64_t first, int64_t n);
+// Writes INPUT_TOKENS, INPUT_POSITION or INPUT_LABELS of rows [first, first + n) to the input of
+// that chunk (or INPUT_ALONE, INPUT_OF_STEP) of every local rank, as its rows from `to` on.
+DRV_CHECKED drv_status batch_write_rows(const batch *b, held_model *p, program_input which,
+        int chunk, int64_t to, int64_t first, int64_t n);

@@ -71,18 +71,19 @@ static comm_group *replicas_of(cpu_backend *b, const comm_group *along, int repl
 // The ranks along the axis of a collective, or some of them.
 static drv_status find_group(cpu_backend *b, const mesh *m, const node *n, comm_group **out) {
     *out = NULL;
-    if (n->attrs.ranks <= 1) return DRV_OK;
-    const mesh_axis axis = (mesh_axis)n->attrs.axis;
+    if (n->attrs.mesh.ranks <= 1) return DRV_OK;
+    const mesh_axis axis = (mesh_axis)n->attrs.mesh.axis;
     const mesh update = mesh_of_update(m); // over which gradients are summed
-    if (n->attrs.data_ranks && update.size[axis] == n->attrs.ranks) m = &update;
-    if (m->size[axis] != n->attrs.ranks || !is_mesh_of(b, m))
+    if (n->attrs.sum.data_ranks && update.size[axis] == n->attrs.mesh.ranks) m = &update;
+    if (m->size[axis] != n->attrs.mesh.ranks || !is_mesh_of(b, m))
         return drv_fail(DRV_E_DEVICE, "%s over %d ranks, but the %s axis here has %d",
-                op_rows[n->op]->name, n->attrs.ranks, mesh_axis_name(axis), b->mesh.size[axis]);
+                op_rows[n->op]->name, n->attrs.mesh.ranks, mesh_axis_name(axis),
+                b->mesh.size[axis]);
     *out = group_along(b, m, axis);
-    if (n->attrs.replicas && axis == AXIS_TENSOR)
-        *out = n->attrs.replicas > 1 ? replicas_of(b, *out, n->attrs.replicas) : NULL;
-    if (!n->attrs.ends) return DRV_OK;
-    const int ends[] = {group_rank(*out, 0), group_rank(*out, n->attrs.ranks - 1)};
+    if (n->attrs.mesh.replicas && axis == AXIS_TENSOR)
+        *out = n->attrs.mesh.replicas > 1 ? replicas_of(b, *out, n->attrs.mesh.replicas) : NULL;
+    if (!n->attrs.mesh.ends) return DRV_OK;
+    const int ends[] = {group_rank(*out, 0), group_rank(*out, n->attrs.mesh.ranks - 1)};
     *out = comm_ranks(b->comm, "ends of an axis", ends, 2);
     return DRV_OK;
 }
@@ -95,12 +96,13 @@ static drv_status lower(cpu_backend *b, const mesh *m, const node *n, instructio
             .kernels = b->kernels,
             .attention = b->attention};
     DRV_TRY(find_group(b, m, n, &out->group));
-    if (n->attrs.beside && out->group) out->group = courier_group(b->states.courier, out->group);
-    if (n->op == OP_attention_grad && n->attrs.replicas > 1)
-        out->replicas = replicas_of(b, group_along(b, m, AXIS_TENSOR), n->attrs.replicas);
+    if (n->attrs.mesh.beside && out->group)
+        out->group = courier_group(b->states.courier, out->group);
+    if (n->op == OP_attention_grad && n->attrs.mesh.replicas > 1)
+        out->replicas = replicas_of(b, group_along(b, m, AXIS_TENSOR), n->attrs.mesh.replicas);
     out->tensor_place = b->comm ? mesh_place(&b->mesh, comm_rank(b->comm), AXIS_TENSOR) : 0;
     for (int axis = 0; axis < N_AXES; axis++)
-        if (n->attrs.axes >> axis & 1 && m->size[axis] > 1)
+        if (n->attrs.mesh.axes >> axis & 1 && m->size[axis] > 1)
             out->along[axis] = group_along(b, m, (mesh_axis)axis);
     return row->lower ? row->lower(b->a, b->gemm, n, out) : DRV_OK;
 }
@@ -208,7 +210,7 @@ static drv_status run(backend *base, executable *e) {
         op_kind writer = N_OPS;
         if (ins->touched) DRV_TRY(store_settle(&b->states, ins->touched, &writer));
         if (writer != N_OPS) note_time(b, writer, &since);
-        if (ins->node->attrs.beside && ins->group)
+        if (ins->node->attrs.mesh.beside && ins->group)
             store_begin(&b->states, e->plan, ins);
         else
             ins->run(ins);

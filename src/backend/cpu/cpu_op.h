@@ -23,7 +23,7 @@ struct instruction {
     gemm *gemm[MAX_GEMMS];
     const instruction *next_product; // the next one of a single row, in a circle; NULL: none
     comm_group *group;               // of an op with an axis; NULL: one rank
-    comm_group *along[N_AXES];       // of an op with several (attrs.axes); NULL: one rank
+    comm_group *along[N_AXES];       // of an op with several (attrs.mesh.axes); NULL: one rank
     comm_group *
             replicas; // of attention of rows that ranks share: tensor ranks with one key-value head
     int tensor_place; // of this rank
@@ -39,9 +39,9 @@ bool is_row_product(const instruction *ins);
 typedef struct cpu_op {
     // Cuts the work in chunks of a fixed size and calls the kernels. NULL: nothing to compute.
     void (*run)(const instruction *ins);
-    // Of a node that goes on beside those that follow (attrs.beside): what cannot wait, and how
-    // many bytes the rest sends to others, negative: there is no rest; and that, on another thread,
-    // with state alone: temporaries are gone by then.
+    // Of a node that goes on beside those that follow (attrs.mesh.beside): what cannot wait, and
+    // how many bytes the rest sends to others, negative: there is no rest; and that, on another
+    // thread, with state alone: temporaries are gone by then.
     int64_t (*begin)(const instruction *ins);
     drv_status (*rest)(const void *ins);
     // Bytes of scratch while it runs. NULL: none.

@@ -13,7 +13,7 @@
 #include "ir/wire.h"
 
 static bool ranks_join(const node *n) {
-    return n->attrs.ranks > 1;
+    return n->attrs.mesh.ranks > 1;
 }
 
 // Near-equal runs of n_tokens, the tokens of an addend.
@@ -45,7 +45,7 @@ static one_product product_of(const node *n, const gemm_shape *shape, int i) {
         one.shape.k = shape->k / runs_of_rank(&n->attrs) + i;
     } else {
         one.shape.k = shape->k / sums_of_tokens(&n->attrs);
-        one.tree = tree_of_tokens(n->attrs.leaves, one.shape.k, n->attrs.addends);
+        one.tree = tree_of_tokens(n->attrs.sum.leaves, one.shape.k, n->attrs.sum.addends);
     }
     return one;
 }
@@ -75,13 +75,13 @@ static int64_t n_told(const node *n) {
 static int64_t joined_bytes(const node *n, const gemm_shape *shape) {
     if (!ranks_join(n)) return 0;
     if (!tells_runs(&n->attrs)) return round_up(sum_bytes(shape), 64);
-    const int64_t sums = runs_joined_here(&n->attrs) + n_told(n) * (1 + n->attrs.ranks);
+    const int64_t sums = runs_joined_here(&n->attrs) + n_told(n) * (1 + n->attrs.mesh.ranks);
     return round_up(sum_bytes(shape) * sums, 64);
 }
 
 int64_t grad_product_workspace(const node *n, const gemm_shape *shape, int n_threads) {
     const bool by_comm = ranks_join(n) && !tells_runs(&n->attrs);
-    int64_t most = by_comm ? wire_scratch(shape->out, shape->m * shape->n, n->attrs.ranks) : 0;
+    int64_t most = by_comm ? wire_scratch(shape->out, shape->m * shape->n, n->attrs.mesh.ranks) : 0;
     for (int i = 0; i < n_products(n, shape); i++) {
         const one_product one = product_of(n, shape, i);
         const int64_t bytes = gemm_workspace(&one.shape, &one.tree, n_threads);

@@ -23,7 +23,7 @@ static int at_least_one(int n) {
 
 ring ring_of(const node *of, const tensor *qkv, const instruction *ins) {
     const op_attrs *attrs = &of->attrs;
-    const int ranks = at_least_one(attrs->ranks), lanes = at_least_one(attrs->lanes);
+    const int ranks = at_least_one(attrs->mesh.ranks), lanes = at_least_one(attrs->sum.lanes);
     ring made = {.ins = ins,
             .attrs = attrs,
             .group = ins ? ins->group : NULL,
@@ -36,8 +36,8 @@ ring ring_of(const node *of, const tensor *qkv, const instruction *ins) {
             .head_dim = attrs->head_dim,
             .n_slots = ring_tree_slots(ranks, lanes),
             .n_d_slots = ring_tree_slots(ranks, 1),
-            .head_leaves = at_least_one(attrs->leaves),
-            .replicas = at_least_one(attrs->replicas)};
+            .head_leaves = at_least_one(attrs->sum.leaves),
+            .replicas = at_least_one(attrs->mesh.replicas)};
     made.u = zigzag_chunk_tokens(&made.cut);
     made.groups = groups_of_pass(attrs->n_kv_heads, made.u);
     made.heads = made.groups * made.n_rep;

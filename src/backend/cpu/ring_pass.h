@@ -34,7 +34,7 @@ typedef struct ring {
 // `qkv` is an input of the node.
 ring ring_of(const node *of, const tensor *qkv, const instruction *ins);
 static inline bool ring_is_cut(const op_attrs *attrs) {
-    return attrs->ranks > 1 || attrs->lanes > 1;
+    return attrs->mesh.ranks > 1 || attrs->sum.lanes > 1;
 }
 
 // Where a pass is: the first group of heads of a row.

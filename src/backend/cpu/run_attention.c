@@ -12,8 +12,8 @@ static attention_args attention_shape(const node *n, dtype dt) {
             .all_heads = n->attrs.all_heads,
             .n_kv_heads = n->attrs.n_kv_heads,
             .head_dim = n->attrs.head_dim,
-            .leaves = n->attrs.leaves,
-            .dqkv_is_acc = n->attrs.wide};
+            .leaves = n->attrs.sum.leaves,
+            .dqkv_is_acc = n->attrs.sum.wide};
 }
 
 typedef struct attention_call {

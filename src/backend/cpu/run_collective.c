@@ -15,10 +15,10 @@ typedef struct cut {
 
 // whole: the tensor that has all parts.
 static cut cut_of(const node *n, const tensor *whole) {
-    cut c = {1, dtype_bytes(whole->dt), n->attrs.ranks};
-    for (int d = 0; d < n->attrs.dim; d++)
+    cut c = {1, dtype_bytes(whole->dt), n->attrs.mesh.ranks};
+    for (int d = 0; d < n->attrs.mesh.dim; d++)
         c.outer *= whole->dim[d];
-    for (int d = n->attrs.dim; d < whole->n_dims; d++)
+    for (int d = n->attrs.mesh.dim; d < whole->n_dims; d++)
         c.part_bytes *= whole->dim[d];
     c.part_bytes /= c.ranks;
     return c;
@@ -42,7 +42,7 @@ static void move(const instruction *ins) {
 
 static int64_t join_bytes(const node *n) {
     const tensor *x = n->in[0];
-    return round_up(wire_scratch(x->dt, tensor_elements(x), n->attrs.ranks), 64);
+    return round_up(wire_scratch(x->dt, tensor_elements(x), n->attrs.mesh.ranks), 64);
 }
 
 static void all_reduce(const instruction *ins) {
@@ -74,7 +74,7 @@ static void all_gather(const instruction *ins) {
 
 static int64_t gather_workspace(const node *n, int n_threads) {
     (void)n_threads;
-    return n->attrs.ranks > 1 && cut_of(n, n->out[0]).outer > 1 ? tensor_bytes(n->out[0]) : 0;
+    return n->attrs.mesh.ranks > 1 && cut_of(n, n->out[0]).outer > 1 ? tensor_bytes(n->out[0]) : 0;
 }
 
 const cpu_op cpu_op_all_gather = {.run = all_gather, .workspace = gather_workspace};
@@ -98,7 +98,7 @@ static void reduce_scatter(const instruction *ins) {
 
 static int64_t scatter_workspace(const node *n, int n_threads) {
     (void)n_threads;
-    if (n->attrs.ranks == 1) return 0;
+    if (n->attrs.mesh.ranks == 1) return 0;
     const bool packs = cut_of(n, n->in[0]).outer > 1;
     return join_bytes(n) + (packs ? tensor_bytes(n->in[0]) : 0);
 }

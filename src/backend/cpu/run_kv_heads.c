@@ -17,7 +17,7 @@ typedef struct kv_columns {
 static kv_columns columns_of(const node *n) {
     const op_attrs *attrs = &n->attrs;
     return (kv_columns){(int64_t)attrs->n_heads * attrs->head_dim, attrs->head_dim,
-            attrs->head_dim / attrs->replicas, attrs->replicas};
+            attrs->head_dim / attrs->mesh.replicas, attrs->mesh.replicas};
 }
 
 static void copy(char *to, const char *from, int64_t n, int64_t unit) {
@@ -93,7 +93,7 @@ static int64_t kv_numbers(const node *n) { // of wholes
 
 static int64_t gather_workspace(const node *n, int n_threads) {
     (void)n_threads;
-    return n->attrs.replicas > 1 ? kv_numbers(n) * dtype_bytes(n->in[0]->dt) : 0;
+    return n->attrs.mesh.replicas > 1 ? kv_numbers(n) * dtype_bytes(n->in[0]->dt) : 0;
 }
 
 const cpu_op cpu_op_gather_kv = {.run = gather_kv, .workspace = gather_workspace};
@@ -134,7 +134,7 @@ typedef struct join_call {
 
 static int64_t place_all(const node *n, char *base, join_call *out) {
     const dtype acc = n->in[0]->dt;
-    const int64_t all = kv_numbers(n), replicas = n->attrs.replicas;
+    const int64_t all = kv_numbers(n), replicas = n->attrs.mesh.replicas;
     const int64_t bytes[] = {all * dtype_bytes(acc), wire_scratch(acc, all, (int)replicas),
             all / replicas * dtype_bytes(acc), all * dtype_bytes(n->attrs.to)};
     char **at[] = {&out->partial, &out->scratch, &out->sums, &out->rounded};
@@ -203,7 +203,7 @@ static void join_kv(const instruction *ins) {
 static int64_t join_workspace(const node *n, int n_threads) {
     (void)n_threads;
     join_call unused;
-    return n->attrs.replicas > 1 ? place_all(n, NULL, &unused) : 0;
+    return n->attrs.mesh.replicas > 1 ? place_all(n, NULL, &unused) : 0;
 }
 
 const cpu_op cpu_op_join_kv = {.run = join_kv, .workspace = join_workspace};

@@ -34,8 +34,8 @@ static branch up_branch(const node *n, int i) {
                             .in = t->dt,
                             .out = y->dt,
                             .accumulate = true,
-                            .scale = branch_alpha(&n->attrs, i)},
-            from_of(n, 2, i), branch_column(&n->attrs, i)};
+                            .scale = n->attrs.branches[i].alpha},
+            from_of(n, 2, i), n->attrs.branches[i].column};
 }
 
 // dt_i = alpha dy[:, columns] B_i
@@ -50,8 +50,8 @@ static branch grad_branch(const node *n, int i) {
                             .ldc = dt->dim[1],
                             .in = dy->dt,
                             .out = dt->dt,
-                            .scale = branch_alpha(&n->attrs, i)},
-            branch_column(&n->attrs, i), from_of(n, 1, i)};
+                            .scale = n->attrs.branches[i].alpha},
+            n->attrs.branches[i].column, from_of(n, 1, i)};
 }
 
 // acc += alpha dy[:, columns]^T t_i
@@ -68,13 +68,13 @@ static gemm_shape grad_b_shape(const node *n) {
             .in = dy->dt,
             .out = acc->dt,
             .accumulate = true,
-            .scale = n->attrs.alpha1};
+            .scale = n->attrs.branches[0].alpha};
 }
 
 // Of the columns of a branch, over which dt is a sum.
 static gemm_tree branch_tree(const node *n, const branch *part) {
     const gemm_tree none = {0};
-    const int leaves = n->op == OP_lora_up_grad ? n->attrs.leaves : 0;
+    const int leaves = n->op == OP_lora_up_grad ? n->attrs.sum.leaves : 0;
     if (leaves < 2) return none;
     return (gemm_tree){.n_leaves = leaves, .n_runs = 1, .each = {part->shape.k / leaves}};
 }
@@ -135,7 +135,8 @@ const cpu_op cpu_op_lora_up_grad = {.run = run_branches,
 static void lora_up_grad_b(const instruction *ins) {
     const op_attrs *attrs = &ins->node->attrs;
     const gemm_shape shape = grad_b_shape(ins->node);
-    grad_product_run(ins, &shape, input_at(ins, 0, attrs->column1), input_at(ins, 1, attrs->from));
+    grad_product_run(ins, &shape, input_at(ins, 0, attrs->branches[0].column),
+            input_at(ins, 1, attrs->from));
 }
 
 static int64_t grad_b_workspace(const node *n, int n_threads) {

@@ -67,8 +67,8 @@ static loss_shapes shapes(const node *n, int64_t rows) {
     const int64_t ld = logits_row_bytes(n) / dtype_bytes(dt), // of the gradient of the logits
             addend = rows_of_addend(n), added = rows < addend ? rows : addend;
     return (loss_shapes){{{rows, v, width, false, true, width, width, v, dt, acc, false, 1},
-            {rows, width, v, false, false, ld, width, width, dt, n->attrs.dx_wide ? acc : dt, false,
-                    1},
+            {rows, width, v, false, false, ld, width, width, dt, n->attrs.sum.dx_wide ? acc : dt,
+                    false, 1},
             {v, width, added, true, false, ld, width, width, dt, acc, true, 1}}};
 }
 
@@ -84,11 +84,11 @@ static int64_t logits_bytes(const node *n) {
 
 // --- leaves
 static int n_ranks(const node *n) {
-    return n->attrs.ranks > 1 ? n->attrs.ranks : 1;
+    return n->attrs.mesh.ranks > 1 ? n->attrs.mesh.ranks : 1;
 }
 
 static int n_leaves(const node *n) {
-    return n->attrs.leaves > 1 ? n->attrs.leaves : 1;
+    return n->attrs.sum.leaves > 1 ? n->attrs.sum.leaves : 1;
 }
 
 static bool has_leaves(const node *n) {
@@ -96,13 +96,13 @@ static bool has_leaves(const node *n) {
 }
 
 static int64_t leaf_rows(const node *n) {
-    return n->attrs.leaves > 0 ? n->attrs.part / n->attrs.leaves : n->in[1]->dim[0];
+    return n->attrs.sum.leaves > 0 ? n->attrs.part / n->attrs.sum.leaves : n->in[1]->dim[0];
 }
 
 // The sum over the vocabulary in dh.
 static gemm_tree vocabulary_tree(const node *n) {
     const int64_t leaf = leaf_rows(n), rest = n->in[1]->dim[0] % leaf;
-    gemm_tree tree = {.n_leaves = n->attrs.leaves, .n_runs = n->attrs.leaves > 0};
+    gemm_tree tree = {.n_leaves = n->attrs.sum.leaves, .n_runs = n->attrs.sum.leaves > 0};
     if (tree.n_runs == 0) return tree;
     tree.each[0] = leaf;
     tree.last = rest;
@@ -149,7 +149,7 @@ static int64_t before_apart_bytes(const node *n, int n_threads) {
 }
 
 static bool sums_apart(const node *n) {
-    return n->attrs.apart && n->op == OP_linear_cross_entropy_grad && has_product(n, DW);
+    return n->attrs.sum.apart && n->op == OP_linear_cross_entropy_grad && has_product(n, DW);
 }
 
 static int64_t loss_workspace(const node *n, int n_threads) {

@@ -86,7 +86,8 @@ bool is_row_product(const instruction *ins) {
 }
 
 static bool is_one_row(const node *n) {
-    return n->in[0]->dim[0] == 1 && n->attrs.tb && !n->attrs.ta && n->n_in == 2 && !n->attrs.wide;
+    return n->in[0]->dim[0] == 1 && n->attrs.tb && !n->attrs.ta && n->n_in == 2 &&
+           !n->attrs.sum.wide;
 }
 
 static gemm_shape matmul_shape(const node *n) {
@@ -107,13 +108,13 @@ static gemm_shape matmul_shape(const node *n) {
 
 static gemm_tree matmul_tree(const node *n) {
     const op_attrs *attrs = &n->attrs;
-    const int64_t ends[MAX_RUNS] = {attrs->run1, attrs->run2, n->in[0]->dim[!attrs->ta]};
-    gemm_tree tree = {.n_leaves = attrs->leaves};
+    const int64_t ends[MAX_RUNS] = {attrs->sum.run1, attrs->sum.run2, n->in[0]->dim[!attrs->ta]};
+    gemm_tree tree = {.n_leaves = attrs->sum.leaves};
     int64_t begin = 0;
-    for (int i = 0; i < MAX_RUNS && attrs->leaves > 0; i++) {
+    for (int i = 0; i < MAX_RUNS && attrs->sum.leaves > 0; i++) {
         if (ends[i] <= begin) continue;
         tree.first[tree.n_runs] = begin;
-        tree.each[tree.n_runs++] = (ends[i] - begin) / attrs->leaves;
+        tree.each[tree.n_runs++] = (ends[i] - begin) / attrs->sum.leaves;
         begin = ends[i];
     }
     return tree;

@@ -193,11 +193,11 @@ static int64_t norm_parts_bytes(const node *n) {
 
 // What follows in the workspace: what all ranks tell, or what a single sum is joined from.
 static int64_t norm_exchange_bytes(const node *n) {
-    if (n->attrs.ranks <= 1) return 0;
+    if (n->attrs.mesh.ranks <= 1) return 0;
     if (tells_runs(&n->attrs))
-        return runs_of_rank(&n->attrs) / runs_joined_here(&n->attrs) * n->attrs.ranks *
+        return runs_of_rank(&n->attrs) / runs_joined_here(&n->attrs) * n->attrs.mesh.ranks *
                norm_part_bytes(n);
-    return wire_scratch(dtype_acc(n->in[0]->dt), n->in[0]->dim[1], n->attrs.ranks);
+    return wire_scratch(dtype_acc(n->in[0]->dt), n->in[0]->dim[1], n->attrs.mesh.ranks);
 }
 
 static void join_norm_leaves(const instruction *ins, char *first, int n, char *out) {
@@ -260,8 +260,9 @@ const cpu_op cpu_op_rmsnorm_grad = {.run = rmsnorm_grad, .workspace = rmsnorm_gr
 // --- positions
 static void rope_table(const instruction *ins) {
     const op_attrs *attrs = &ins->node->attrs;
-    const rope_args args = {attrs->head_dim, attrs->theta, attrs->factor, attrs->low_freq_factor,
-            attrs->high_freq_factor, attrs->original_context};
+    const rope_args args = {attrs->head_dim, attrs->rope.theta, attrs->rope.factor,
+            attrs->rope.low_freq_factor, attrs->rope.high_freq_factor,
+            attrs->rope.original_context};
     ins->kernels->rope_table(ins->node->out[0]->dt, &args, ins->node->in[0]->dim[0], ins->in[0],
             ins->out[0]);
 }
@@ -358,10 +359,10 @@ typedef struct dropout_part {
 static dropout_part part_of(const instruction *ins) {
     const op_attrs *attrs = &ins->node->attrs;
     const tensor *x = ins->node->in[0];
-    const int64_t place = ins->group && attrs->ranks > 1 ? group_place(ins->group) : 0;
-    const bool columns = attrs->ranks > 1 && attrs->dim == 1;
+    const int64_t place = ins->group && attrs->mesh.ranks > 1 ? group_place(ins->group) : 0;
+    const bool columns = attrs->mesh.ranks > 1 && attrs->mesh.dim == 1;
     return (dropout_part){columns ? 0 : place * x->dim[0], columns ? place * x->dim[1] : 0,
-            columns ? attrs->ranks * x->dim[1] : x->dim[1]};
+            columns ? attrs->mesh.ranks * x->dim[1] : x->dim[1]};
 }
 
 // How many of up to n tokens follow each other in one row.

@@ -14,7 +14,7 @@ typedef struct shard {
 } shard;
 
 static shard shard_of(const instruction *ins, int64_t n) {
-    const int ranks = ins->group ? ins->node->attrs.ranks : 1,
+    const int ranks = ins->group ? ins->node->attrs.mesh.ranks : 1,
               place = ins->group ? group_place(ins->group) : 0;
     return (shard){n, shard_length(n, ranks), shard_first(n, ranks, place),
             shard_count(n, ranks, place), ranks};
@@ -35,7 +35,7 @@ static int64_t *sizes_of(const instruction *ins, const shard *s, int64_t unit) {
 }
 
 static int64_t sizes_bytes(const node *n) {
-    return round_up((int64_t)sizeof(int64_t) * n->attrs.ranks, 64);
+    return round_up((int64_t)sizeof(int64_t) * n->attrs.mesh.ranks, 64);
 }
 
 // --- sums over leaves of the row (docs/adr/0015)
@@ -46,13 +46,13 @@ static int64_t lane_elements(const node *n) {
 // What is joined to a shard: that of each lane of each rank.
 static int64_t parts_bytes(const node *n) {
     const int64_t unit = dtype_bytes(n->in[0]->dt);
-    return round_up(lanes_of(&n->attrs) * n->attrs.ranks *
-                            shard_length(lane_elements(n), n->attrs.ranks) * unit,
+    return round_up(lanes_of(&n->attrs) * n->attrs.mesh.ranks *
+                            shard_length(lane_elements(n), n->attrs.mesh.ranks) * unit,
             64);
 }
 
 static int64_t list_bytes(const node *n) {
-    return round_up((int64_t)sizeof(void *) * lanes_of(&n->attrs) * n->attrs.ranks, 64);
+    return round_up((int64_t)sizeof(void *) * lanes_of(&n->attrs) * n->attrs.mesh.ranks, 64);
 }
 
 // This rank's shard of the sum over all lanes of all ranks, in the order that ops/lane.c says.
@@ -61,7 +61,7 @@ static drv_status sum_lanes(const instruction *ins, const shard *s, void *out) {
     const node *n = ins->node;
     const dtype dt = n->in[0]->dt;
     const int64_t unit = dtype_bytes(dt), *sizes = sizes_of(ins, s, unit);
-    const int lanes = lanes_of(&n->attrs), data = n->attrs.data_ranks;
+    const int lanes = lanes_of(&n->attrs), data = n->attrs.sum.data_ranks;
     const void **list = (const void **)((char *)ins->workspace + sizes_bytes(n));
     char *parts = (char *)list + list_bytes(n);
     for (int lane = 0; lane < lanes; lane++) {
@@ -100,11 +100,11 @@ static void reduce_shard(const instruction *ins) {
     const node *n = ins->node;
     const tensor *g = n->in[0];
     const shard s = shard_of(ins, lane_elements(n));
-    if (n->attrs.summed)
+    if (n->attrs.mesh.summed)
         memcpy(ins->out[0], input_at(ins, 0, s.first), (size_t)(s.count * dtype_bytes(g->dt)));
     else if (!ins->group)
         join_here(ins, ins->out[0]);
-    else if (n->attrs.lanes > 1)
+    else if (n->attrs.sum.lanes > 1)
         *ins->failed = sum_lanes(ins, &s, ins->out[0]);
     else
         *ins->failed = comm_reduce_scatter(ins->group, g->dt, COMM_SUM, ins->in[0], s.n,
@@ -116,8 +116,8 @@ static void reduce_shard(const instruction *ins) {
 
 static int64_t reduce_workspace(const node *n, int n_threads) {
     (void)n_threads;
-    if (n->attrs.ranks <= 1 || n->attrs.summed) return 0;
-    return sizes_bytes(n) + (n->attrs.lanes > 1 ? list_bytes(n) : 0) + parts_bytes(n);
+    if (n->attrs.mesh.ranks <= 1 || n->attrs.mesh.summed) return 0;
+    return sizes_bytes(n) + (n->attrs.sum.lanes > 1 ? list_bytes(n) : 0) + parts_bytes(n);
 }
 
 const cpu_op cpu_op_reduce_shard = {.run = reduce_shard, .workspace = reduce_workspace};
@@ -139,11 +139,11 @@ static void add_in_order(const shard_call *call, const char *part, int64_t n,
         double (*sums)[SUM_ELEMENTS]) {
     const node *add = call->ins->node;
     const dtype dt = add->in[0]->dt;
-    const int64_t in_lane = add->attrs.in_lane;
+    const int64_t in_lane = add->attrs.sum.in_lane;
     const kernels *k = call->ins->kernels;
     const int64_t from_rank_to_rank = call->s->count * dtype_bytes(dt);
     int open = shard_open(call->before, in_lane);
-    for (int i = 0; i < add->attrs.data_ranks; i++) {
+    for (int i = 0; i < add->attrs.sum.data_ranks; i++) {
         const int64_t index = call->before + i;
         if (index % in_lane == 0) memset(sums[open++], 0, sizeof *sums);
         k->accumulate(dt, n, part + i * from_rank_to_rank, sums[open - 1]);
@@ -161,11 +161,11 @@ static void add_to_leaf(const shard_call *call, int64_t leaf, int64_t first, int
     const tensor *kept = ins->node->in[1];
     const int lanes = lanes_of(attrs);
     const int64_t unit = dtype_bytes(kept->dt), bytes = n * unit, length = kept->dim[2],
-                  place = leaf / lanes * attrs->data_ranks, lane = leaf % lanes;
+                  place = leaf / lanes * attrs->sum.data_ranks, lane = leaf % lanes;
     const char *part =
             call->parts + ((lane * call->s->ranks + place) * call->s->count + first) * unit;
-    const int before = shard_open(call->before, attrs->in_lane),
-              after = shard_open(call->before + attrs->data_ranks, attrs->in_lane);
+    const int before = shard_open(call->before, attrs->sum.in_lane),
+              after = shard_open(call->before + attrs->sum.data_ranks, attrs->sum.in_lane);
     for (int i = 0; i < before; i++)
         memcpy(sums[i], output_at(ins, 0, (i * kept->dim[1] + leaf) * length + first),
                 (size_t)bytes);
@@ -193,7 +193,7 @@ static void add_shard(const instruction *ins) {
     shard_call call = {.ins = ins,
             .s = &s,
             .sums = (void *)((char *)ins->workspace + sizes_bytes(n)),
-            .before = (int64_t) * (const int32_t *)ins->in[2] * n->attrs.data_ranks};
+            .before = (int64_t) * (const int32_t *)ins->in[2] * n->attrs.sum.data_ranks};
     call.parts = ins->group ? (char *)(call.sums + par_threads()) : ins->in[0];
     for (int lane = 0; lane < lanes_of(&n->attrs) && ins->group; lane++) {
         *ins->failed = comm_all_to_all(ins->group, input_at(ins, 0, lane * s.n), sizes,
@@ -205,7 +205,7 @@ static void add_shard(const instruction *ins) {
 
 static int64_t add_workspace(const node *n, int n_threads) {
     const int64_t sums = n_threads * (int64_t)sizeof(double[MAX_OPEN][SUM_ELEMENTS]);
-    return sizes_bytes(n) + sums + (n->attrs.ranks > 1 ? parts_bytes(n) : 0);
+    return sizes_bytes(n) + sums + (n->attrs.mesh.ranks > 1 ? parts_bytes(n) : 0);
 }
 
 const cpu_op cpu_op_add_shard = {.run = add_shard, .workspace = add_workspace};
@@ -218,7 +218,7 @@ static void close_sums(void *arg, int64_t c, int thread) {
     const tensor *s = ins->node->in[0];
     const int64_t all = s->dim[1] * s->dim[2], first = c * CHUNK_ELEMENTS,
                   n = chunk_length(all, CHUNK_ELEMENTS, c);
-    for (int64_t open = ins->node->attrs.open - 1; open > 0; open--)
+    for (int64_t open = ins->node->attrs.sum.open - 1; open > 0; open--)
         ins->kernels->accumulate(s->dt, n, output_at(ins, 0, open * all + first),
                 output_at(ins, 0, (open - 1) * all + first));
 }
@@ -228,7 +228,7 @@ static void join_shards(const instruction *ins) {
     const void *list[MAX_LEAVES];
     for (int64_t leaf = 0; leaf < s->dim[1]; leaf++)
         list[leaf] = output_at(ins, 0, leaf * s->dim[2]);
-    if (ins->node->attrs.open > 1)
+    if (ins->node->attrs.sum.open > 1)
         run_chunks(ins, s->dim[1] * s->dim[2], CHUNK_ELEMENTS, close_sums);
     if (s->dim[1] > 1) join_parts(s->dt, COMM_SUM, list, (int)s->dim[1], s->dim[2], ins->out[0]);
 }
@@ -311,7 +311,7 @@ static int64_t begin_sum(const instruction *ins) {
     const shard s = shard_of(ins, tensor_elements(g));
     if (!ins->group || *(const int32_t *)ins->in[1] == 0) return -1;
     return (s.n - s.count) * dtype_bytes(g->dt) +
-           (ins->node->attrs.whole ? gather_bytes(&s, g->dt) : 0);
+           (ins->node->attrs.mesh.whole ? gather_bytes(&s, g->dt) : 0);
 }
 
 static drv_status sum_rest(const void *of) {
@@ -319,7 +319,7 @@ static drv_status sum_rest(const void *of) {
     const tensor *g = ins->node->in[0];
     const shard s = shard_of(ins, tensor_elements(g));
     DRV_TRY(comm_sum_shards(ins->group, g->dt, ins->out[0], s.n, s.length));
-    if (!ins->node->attrs.whole) return DRV_OK;
+    if (!ins->node->attrs.mesh.whole) return DRV_OK;
     return comm_gather_shards(ins->group, g->dt, ins->out[0], s.n, s.length);
 }
 

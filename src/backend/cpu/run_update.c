@@ -45,7 +45,7 @@ static void sum_squares(const instruction *ins) {
     exact_sum sum = {.n_since = 0};
     squares_call call = {ins, 0, ins->workspace};
     for (call.input = 0; call.input < ins->node->n_in; call.input++) {
-        if (call.input < ins->node->attrs.n_alike && ins->tensor_place > 0) continue;
+        if (call.input < ins->node->attrs.mesh.n_alike && ins->tensor_place > 0) continue;
         const int64_t n_chunks = div_up(tensor_elements(ins->node->in[call.input]), CHUNK_ELEMENTS);
         par_for(n_chunks, squares_chunk, &call);
         for (int64_t c = 0; c < n_chunks; c++)

@@ -24,16 +24,17 @@ static const char *check(const tensor *qkv, const tensor *position, const op_att
     if (qkv->dim[1] != (int64_t)(attrs->n_heads + 2 * attrs->n_kv_heads) * attrs->head_dim)
         return "qkv has not (heads + 2 kv_heads) * head_dim columns";
     if (attrs->seq < 1 || qkv->dim[0] % attrs->seq) return "seq must divide the tokens";
-    const bool cut = attrs->ranks > 1 || attrs->lanes > 1;
-    const int lanes = attrs->lanes > 1 ? attrs->lanes : 1;
+    const bool cut = attrs->mesh.ranks > 1 || attrs->sum.lanes > 1;
+    const int lanes = attrs->sum.lanes > 1 ? attrs->sum.lanes : 1;
     if (cut && qkv->dt == DT_F64) return "rows that are cut are f32 or bf16";
     if (lanes & (lanes - 1)) return "lanes must be a power of two";
     if (cut && attrs->seq % (ZIGZAG_HALVES * lanes)) return "seq must divide into chunks";
-    if (attrs->replicas > 1 &&
-            (!cut || attrs->n_kv_heads != 1 || attrs->head_dim % attrs->replicas))
+    if (attrs->mesh.replicas > 1 &&
+            (!cut || attrs->n_kv_heads != 1 || attrs->head_dim % attrs->mesh.replicas))
         return "replicas must divide the one key-value head of rows that are cut";
     if (!is_i32(position, qkv->dim[0])) return "position must be i32[N]";
-    if (attrs->leaves < 0 || (attrs->leaves && attrs->n_heads / attrs->n_kv_heads % attrs->leaves))
+    if (attrs->sum.leaves < 0 ||
+            (attrs->sum.leaves && attrs->n_heads / attrs->n_kv_heads % attrs->sum.leaves))
         return "leaves must divide the query heads of a group";
     return NULL;
 }
@@ -47,11 +48,11 @@ static const char *shape(const node *n, tensor_spec *out, int *n_out) {
 }
 
 static int ranks_of(const node *n) {
-    return n->attrs.ranks > 1 ? n->attrs.ranks : 1;
+    return n->attrs.mesh.ranks > 1 ? n->attrs.mesh.ranks : 1;
 }
 
 static int replicas_of(const node *n) {
-    return n->attrs.replicas > 1 ? n->attrs.replicas : 1;
+    return n->attrs.mesh.replicas > 1 ? n->attrs.mesh.replicas : 1;
 }
 
 // The tokens of its row that a token sees, on average.
@@ -116,7 +117,7 @@ const op_row op_row_attention = {
 static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *d_o = n->in[0], *qkv = n->in[1], *o = n->in[2];
     out[0] = spec_like(qkv);
-    if (n->attrs.wide) out[0].dt = dtype_acc(qkv->dt);
+    if (n->attrs.sum.wide) out[0].dt = dtype_acc(qkv->dt);
     *n_out = 1;
     if (!same_type(d_o, o) || o->dt != qkv->dt) return "do and o differ";
     return check(qkv, n->in[4], &n->attrs);
@@ -138,7 +139,7 @@ static double grad_wire(const node *n) {
 // end all get all runs, rounded.
 static double grad_wire_replicas(const node *n) {
     const dtype dt = n->in[1]->dt;
-    const int replicas = replicas_of(n), lanes = n->attrs.lanes > 1 ? n->attrs.lanes : 1;
+    const int replicas = replicas_of(n), lanes = n->attrs.sum.lanes > 1 ? n->attrs.sum.lanes : 1;
     const double numbers = kv_numbers(n, n->in[1]);
     return ranks_of(n) * lanes *
                    wire_scatter(numbers * (double)dtype_bytes(dtype_acc(dt)), replicas) +
@@ -158,8 +159,8 @@ static void example_grad(example *e) {
 
 static void example_partial_grad(example *e) {
     op_attrs attrs = example_attrs;
-    attrs.leaves = 2;
-    attrs.wide = 1;
+    attrs.sum.leaves = 2;
+    attrs.sum.wide = 1;
     example_grad_of(e, &attrs);
 }
 

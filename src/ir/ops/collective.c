@@ -9,9 +9,10 @@
 
 static const char *check(const node *n) {
     const tensor *x = n->in[0];
-    if (n->attrs.ranks < 1) return "ranks must be positive";
-    if (n->attrs.axis < 0 || n->attrs.axis >= N_AXES) return "the mesh has no such axis";
-    if (n->attrs.dim < 0 || n->attrs.dim >= x->n_dims) return "the tensor has no such dim";
+    if (n->attrs.mesh.ranks < 1) return "ranks must be positive";
+    if (n->attrs.mesh.axis < 0 || n->attrs.mesh.axis >= N_AXES) return "the mesh has no such axis";
+    if (n->attrs.mesh.dim < 0 || n->attrs.mesh.dim >= x->n_dims)
+        return "the tensor has no such dim";
     return x->dt == DT_I32 ? "inputs must be real" : NULL;
 }
 
@@ -37,8 +38,8 @@ static void pass_back(grad_ctx *ctx, node *n, op_kind op) {
 
 // Of one rank: all that a test in one process can run (test_layouts has several).
 static void one_rank(example *e, op_kind op, tensor *x, op_attrs attrs) {
-    attrs.axis = AXIS_TENSOR;
-    attrs.ranks = 1;
+    attrs.mesh.axis = AXIS_TENSOR;
+    attrs.mesh.ranks = 1;
     graph_add(e->g, op, 1, &x, &attrs);
 }
 
@@ -73,7 +74,7 @@ const op_row op_row_share = {
 // all_reduce(x) -> sum over the axis; of its first and last rank alone where `ends`. in_place: x is
 // state, which takes the sum.
 static const char *reduce_shape(const node *n, tensor_spec *out, int *n_out) {
-    out[0] = n->attrs.in_place ? spec_in_place(n, 0) : spec_may_alias(n, 0);
+    out[0] = n->attrs.mesh.in_place ? spec_in_place(n, 0) : spec_may_alias(n, 0);
     *n_out = 1;
     return check(n);
 }
@@ -83,7 +84,7 @@ static void reduce_grad(grad_ctx *ctx, node *n) {
 }
 
 static double reduce_wire(const node *n) {
-    return wire_all_reduce(bytes_in(n), n->attrs.ends ? 2 : n->attrs.ranks);
+    return wire_all_reduce(bytes_in(n), n->attrs.mesh.ends ? 2 : n->attrs.mesh.ranks);
 }
 
 static void reduce_example(example *e) {
@@ -92,7 +93,7 @@ static void reduce_example(example *e) {
 
 static void reduce_state_example(example *e) {
     tensor *x = example_state(e, TENSOR_GRAD, "x", dtype_acc(e->dt), 4, 5, -1, 1);
-    one_rank(e, OP_all_reduce, x, (op_attrs){.in_place = 1});
+    one_rank(e, OP_all_reduce, x, (op_attrs){.mesh.in_place = 1});
 }
 
 const op_row op_row_all_reduce = {
@@ -113,7 +114,7 @@ static const char *gather_shape(const node *n, tensor_spec *out, int *n_out) {
     out[0] = spec_like(n->in[0]);
     *n_out = 1;
     const char *bad = check(n);
-    if (!bad) out[0].dim[n->attrs.dim] *= n->attrs.ranks;
+    if (!bad) out[0].dim[n->attrs.mesh.dim] *= n->attrs.mesh.ranks;
     return bad;
 }
 
@@ -122,7 +123,7 @@ static void gather_grad(grad_ctx *ctx, node *n) {
 }
 
 static double gather_wire(const node *n) {
-    return wire_gather(bytes_in(n), n->attrs.ranks);
+    return wire_gather(bytes_in(n), n->attrs.mesh.ranks);
 }
 
 static void gather_example(example *e) {
@@ -130,7 +131,7 @@ static void gather_example(example *e) {
 }
 
 static void gather_columns_example(example *e) {
-    one_rank(e, OP_all_gather, example_activation(e, "x", 4, 5), (op_attrs){.dim = 1});
+    one_rank(e, OP_all_gather, example_activation(e, "x", 4, 5), (op_attrs){.mesh.dim = 1});
 }
 
 const op_row op_row_all_gather = {
@@ -153,8 +154,8 @@ static const char *scatter_shape(const node *n, tensor_spec *out, int *n_out) {
     *n_out = 1;
     const char *bad = check(n);
     if (bad) return bad;
-    if (out[0].dim[n->attrs.dim] % n->attrs.ranks) return "ranks must divide the dim";
-    out[0].dim[n->attrs.dim] /= n->attrs.ranks;
+    if (out[0].dim[n->attrs.mesh.dim] % n->attrs.mesh.ranks) return "ranks must divide the dim";
+    out[0].dim[n->attrs.mesh.dim] /= n->attrs.mesh.ranks;
     return NULL;
 }
 
@@ -163,7 +164,7 @@ static void scatter_grad(grad_ctx *ctx, node *n) {
 }
 
 static double scatter_wire(const node *n) {
-    return wire_scatter(bytes_in(n), n->attrs.ranks);
+    return wire_scatter(bytes_in(n), n->attrs.mesh.ranks);
 }
 
 static void scatter_example(example *e) {
@@ -171,7 +172,7 @@ static void scatter_example(example *e) {
 }
 
 static void scatter_columns_example(example *e) {
-    one_rank(e, OP_reduce_scatter, example_activation(e, "x", 4, 5), (op_attrs){.dim = 1});
+    one_rank(e, OP_reduce_scatter, example_activation(e, "x", 4, 5), (op_attrs){.mesh.dim = 1});
 }
 
 const op_row op_row_reduce_scatter = {

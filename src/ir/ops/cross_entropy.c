@@ -25,13 +25,15 @@ static const char *check(const node *n) {
     const op_attrs *attrs = &n->attrs;
     const int64_t addend = h->dim[0] / sums_of_tokens(attrs);
     if (h->dim[0] % sums_of_tokens(attrs)) return "lanes and addends must divide the tokens";
-    if (attrs->addends > 1 && attrs->chunk >= addend && attrs->chunk % addend)
+    if (attrs->sum.addends > 1 && attrs->chunk >= addend && attrs->chunk % addend)
         return "a chunk must hold whole addends, or part of one";
-    if (attrs->addends > 1 && attrs->chunk < addend && !attrs->apart)
+    if (attrs->sum.addends > 1 && attrs->chunk < addend && !attrs->sum.apart)
         return "an addend of several chunks must be summed apart";
-    const int64_t leaf = attrs->leaves > 0 ? attrs->part / attrs->leaves : 0;
-    if (attrs->leaves && (leaf < 1 || attrs->part % attrs->leaves)) return "part must be of leaves";
-    if (attrs->leaves && (w->dim[0] > attrs->part || w->dim[0] <= (attrs->leaves - 1) * leaf))
+    const int64_t leaf = attrs->sum.leaves > 0 ? attrs->part / attrs->sum.leaves : 0;
+    if (attrs->sum.leaves && (leaf < 1 || attrs->part % attrs->sum.leaves))
+        return "part must be of leaves";
+    if (attrs->sum.leaves &&
+            (w->dim[0] > attrs->part || w->dim[0] <= (attrs->sum.leaves - 1) * leaf))
         return "every leaf must have rows";
     return NULL;
 }
@@ -44,9 +46,9 @@ static const char *shape(const node *n, tensor_spec *out, int *n_out) {
 }
 
 static double wire(const node *n) {
-    const double pair = 2 * sizeof(double), leaves = n->attrs.leaves ? n->attrs.leaves : 1;
-    if (n->attrs.ranks <= 1) return 0;
-    return wire_gather(pair * leaves * (double)n->in[0]->dim[0], n->attrs.ranks);
+    const double pair = 2 * sizeof(double), leaves = n->attrs.sum.leaves ? n->attrs.sum.leaves : 1;
+    if (n->attrs.mesh.ranks <= 1) return 0;
+    return wire_gather(pair * leaves * (double)n->in[0]->dim[0], n->attrs.mesh.ranks);
 }
 
 static double flops(const node *n) {
@@ -83,7 +85,7 @@ static void loss_leaves_example(example *e) {
     tensor *in[] = {example_activation(e, "h", 6, 5), example_weight(e, "w", e->dt, 11, 5),
             example_integers(e, "labels", 6, example_labels)};
     graph_add(e->g, OP_linear_cross_entropy, 3, in,
-            &(op_attrs){.chunk = 4, .leaves = 4, .part = 12});
+            &(op_attrs){.chunk = 4, .sum.leaves = 4, .part = 12});
 }
 
 // Two leaves of a row, each a chunk and a shorter one.
@@ -91,14 +93,14 @@ static void loss_lanes_example(example *e) {
     tensor *in[] = {example_activation(e, "h", 6, 5), example_weight(e, "w", e->dt, 11, 5),
             example_integers(e, "labels", 6, example_labels)};
     e->g->lanes = 2;
-    graph_add(e->g, OP_linear_cross_entropy, 3, in, &(op_attrs){.chunk = 2, .lanes = 2});
+    graph_add(e->g, OP_linear_cross_entropy, 3, in, &(op_attrs){.chunk = 2, .sum.lanes = 2});
 }
 
 // Three addends, two of them in the first chunk.
 static void loss_addends_example(example *e) {
     tensor *in[] = {example_activation(e, "h", 6, 5), example_weight(e, "w", e->dt, 11, 5),
             example_integers(e, "labels", 6, example_labels)};
-    graph_add(e->g, OP_linear_cross_entropy, 3, in, &(op_attrs){.chunk = 4, .addends = 3});
+    graph_add(e->g, OP_linear_cross_entropy, 3, in, &(op_attrs){.chunk = 4, .sum.addends = 3});
 }
 
 const op_row op_row_linear_cross_entropy = {
@@ -126,7 +128,7 @@ static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     if (n->n_in != (dw ? 5 : 4)) return "acc and skip_dw exclude each other";
     out[(*n_out)++] = spec_1d(DT_F64, sums_of_tokens(&n->attrs));
     if (dx) out[*n_out] = spec_like(n->in[0]);
-    if (dx && n->attrs.dx_wide) out[*n_out].dt = dtype_acc(w->dt);
+    if (dx && n->attrs.sum.dx_wide) out[*n_out].dt = dtype_acc(w->dt);
     *n_out += dx;
     if (dw) out[(*n_out)++] = spec_in_place(n, 4);
     const char *bad = check(n);
@@ -146,8 +148,8 @@ static void grad_of_example(example *e, op_attrs attrs) {
     tensor *in[5] = {example_given(e, "h", 6, 5), example_given(e, "w", 11, 5),
             example_integers(e, "labels", 6, example_labels),
             example_state(e, TENSOR_INPUT, "dloss", DT_F64, sums_of_tokens(&attrs), 0, 0.5, 1)};
-    const int64_t dim[] = {attrs.lanes, 11, 5};
-    const bool lanes = attrs.lanes > 1;
+    const int64_t dim[] = {attrs.sum.lanes, 11, 5};
+    const bool lanes = attrs.sum.lanes > 1;
     if (!attrs.skip_dw) in[4] = example_accumulator(e, "acc", 2 + lanes, dim + !lanes);
     if (!attrs.chunk) attrs.chunk = lanes ? 2 : 4;
     graph_add(e->g, OP_linear_cross_entropy_grad, attrs.skip_dw ? 4 : 5, in, &attrs);
@@ -166,36 +168,36 @@ static void weight_alone_example(example *e) {
 }
 
 static void leaves_example(example *e) {
-    grad_of_example(e, (op_attrs){.leaves = 4, .part = 12});
+    grad_of_example(e, (op_attrs){.sum.leaves = 4, .part = 12});
 }
 
 static void lanes_example(example *e) {
-    grad_of_example(e, (op_attrs){.lanes = 2});
+    grad_of_example(e, (op_attrs){.sum.lanes = 2});
 }
 
 static void apart_example(example *e) {
-    grad_of_example(e, (op_attrs){.apart = 1});
+    grad_of_example(e, (op_attrs){.sum.apart = 1});
 }
 
 static void apart_lanes_example(example *e) {
-    grad_of_example(e, (op_attrs){.apart = 1, .lanes = 2});
+    grad_of_example(e, (op_attrs){.sum.apart = 1, .sum.lanes = 2});
 }
 
 // In a chunk two addends and one; then each in a chunk and a shorter one.
 static void addends_example(example *e) {
-    grad_of_example(e, (op_attrs){.addends = 3});
+    grad_of_example(e, (op_attrs){.sum.addends = 3});
 }
 
 static void long_addends_example(example *e) {
-    grad_of_example(e, (op_attrs){.addends = 2, .chunk = 2, .apart = 1});
+    grad_of_example(e, (op_attrs){.sum.addends = 2, .chunk = 2, .sum.apart = 1});
 }
 
 static void addends_lanes_example(example *e) {
-    grad_of_example(e, (op_attrs){.addends = 3, .lanes = 2, .leaves = 4, .part = 12});
+    grad_of_example(e, (op_attrs){.sum.addends = 3, .sum.lanes = 2, .sum.leaves = 4, .part = 12});
 }
 
 static void partial_example(example *e) {
-    grad_of_example(e, (op_attrs){.leaves = 2, .part = 12, .dx_wide = 1});
+    grad_of_example(e, (op_attrs){.sum.leaves = 2, .part = 12, .sum.dx_wide = 1});
 }
 
 const op_row op_row_linear_cross_entropy_grad = {

@@ -11,14 +11,14 @@
 static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *x = n->in[0];
     const op_attrs *attrs = &n->attrs;
-    const int64_t parts = attrs->ranks > 1 && attrs->dim == 0 ? attrs->ranks : 1;
+    const int64_t parts = attrs->mesh.ranks > 1 && attrs->mesh.dim == 0 ? attrs->mesh.ranks : 1;
     out[0] = spec_may_alias(n, 0);
     *n_out = 1;
     if (!is_matrix(x) || attrs->seq < 1 || parts * x->dim[0] % attrs->seq)
         return "x must be rows of seq";
     if (!is_i32(n->in[1], 3 * parts * x->dim[0])) return "origin must be three words per token";
-    if (attrs->axis < 0 || attrs->axis >= N_AXES) return "the mesh has no such axis";
-    if (attrs->dim < 0 || attrs->dim > 1) return "dim must be 0 or 1";
+    if (attrs->mesh.axis < 0 || attrs->mesh.axis >= N_AXES) return "the mesh has no such axis";
+    if (attrs->mesh.dim < 0 || attrs->mesh.dim > 1) return "dim must be 0 or 1";
     if (!(attrs->rate >= 0 && attrs->rate < 1)) return "rate must be in [0, 1)";
     if (attrs->site < 0 || attrs->site >= 1 << 24) return "site must be below 2^24";
     return NULL;

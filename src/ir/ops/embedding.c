@@ -5,7 +5,7 @@
 #include "ir/token_sums.h"
 
 static const char *check_part(const node *n, int64_t rows) {
-    return n->attrs.ranks > 1 && n->attrs.part < rows ? "a split table needs its part" : NULL;
+    return n->attrs.mesh.ranks > 1 && n->attrs.part < rows ? "a split table needs its part" : NULL;
 }
 
 static const char *shape(const node *n, tensor_spec *out, int *n_out) {
@@ -22,8 +22,8 @@ static void grad(grad_ctx *ctx, node *n) {
     if (!acc) return;
     tensor *in[] = {n->in[0], dx, acc};
     op_attrs attrs = n->attrs;
-    attrs.lanes = grad_lanes(ctx);
-    attrs.addends = grad_addends(ctx);
+    attrs.sum.lanes = grad_lanes(ctx);
+    attrs.sum.addends = grad_addends(ctx);
     grad_buffer_set(ctx, n->in[1], graph_add(ctx->g, OP_embedding_grad, 3, in, &attrs)->out[0]);
 }
 
@@ -63,7 +63,7 @@ const op_row op_row_embedding = {
 static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *ids = n->in[0], *dx = n->in[1], *acc = n->in[2];
     if (!is_matrix(dx) || !is_i32(ids, dx->dim[0])) return "ids must be i32[N] for dx[N,H]";
-    const int64_t rows = acc->dim[n->attrs.lanes > 1];
+    const int64_t rows = acc->dim[n->attrs.sum.lanes > 1];
     const tensor_spec table = spec_by_lane(&n->attrs, spec_2d(dtype_acc(dx->dt), rows, dx->dim[1]));
     if (!is_like(acc, &table)) return "the accumulator must be [V,H]";
     if (dx->dim[0] % sums_of_tokens(&n->attrs)) return "lanes and addends must divide the tokens";
@@ -82,7 +82,7 @@ static void grad_lanes_example(example *e) {
     const int64_t dim[] = {2, 7, 5};
     tensor *in[] = {example_integers(e, "ids", 6, example_ids), example_given(e, "dx", 6, 5),
             example_accumulator(e, "acc", 3, dim)};
-    graph_add(e->g, OP_embedding_grad, 3, in, &(op_attrs){.lanes = 2});
+    graph_add(e->g, OP_embedding_grad, 3, in, &(op_attrs){.sum.lanes = 2});
 }
 
 // Row 5 has two tokens, of two addends; in the second one also two.
@@ -91,7 +91,7 @@ static const int32_t addends_ids[6] = {0, 5, 3, 5, 5, 2};
 static void grad_addends_example(example *e) {
     tensor *in[] = {example_integers(e, "ids", 6, addends_ids), example_given(e, "dx", 6, 5),
             example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 7, 5, -1, 1)};
-    graph_add(e->g, OP_embedding_grad, 3, in, &(op_attrs){.addends = 2});
+    graph_add(e->g, OP_embedding_grad, 3, in, &(op_attrs){.sum.addends = 2});
 }
 
 const op_row op_row_embedding_grad = {

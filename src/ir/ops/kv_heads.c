@@ -15,17 +15,18 @@ static const char *check(const node *n, int64_t kv_columns) {
     const tensor *x = n->in[0];
     const op_attrs *attrs = &n->attrs;
     if (!is_matrix(x)) return "x must be a matrix";
-    if (attrs->axis != AXIS_TENSOR) return "heads are shared along the tensor axis";
-    if (attrs->replicas < 1 || attrs->ranks < 1 || attrs->ranks % attrs->replicas)
+    if (attrs->mesh.axis != AXIS_TENSOR) return "heads are shared along the tensor axis";
+    if (attrs->mesh.replicas < 1 || attrs->mesh.ranks < 1 ||
+            attrs->mesh.ranks % attrs->mesh.replicas)
         return "replicas must divide the ranks";
-    if (attrs->head_dim % attrs->replicas) return "replicas must divide head_dim";
+    if (attrs->head_dim % attrs->mesh.replicas) return "replicas must divide head_dim";
     if (x->dim[1] != (int64_t)attrs->n_heads * attrs->head_dim + 2 * kv_columns)
         return "x has not the columns of its heads";
     return NULL;
 }
 
 static int64_t columns_of_share(const node *n) {
-    return n->attrs.replicas > 0 ? n->attrs.head_dim / n->attrs.replicas : 0;
+    return n->attrs.mesh.replicas > 0 ? n->attrs.head_dim / n->attrs.mesh.replicas : 0;
 }
 
 static tensor_spec with_columns(const node *n, int64_t kv_columns) {
@@ -42,9 +43,9 @@ static double kv_numbers(const node *n) {
 #define KV_ATTRS (ATTR(axis) | ATTR(ranks) | ATTR(replicas) | ATTR(n_heads) | ATTR(head_dim))
 
 // All that a test in one process can run (test_kv_heads has several ranks).
-static const op_attrs one_rank = {.axis = AXIS_TENSOR,
-        .ranks = 1,
-        .replicas = 1,
+static const op_attrs one_rank = {.mesh.axis = AXIS_TENSOR,
+        .mesh.ranks = 1,
+        .mesh.replicas = 1,
         .n_heads = 2,
         .head_dim = 6};
 
@@ -63,7 +64,7 @@ static void gather_grad(grad_ctx *ctx, node *n) {
 
 static double gather_wire(const node *n) {
     const double bytes = kv_numbers(n) * (double)dtype_bytes(n->in[0]->dt);
-    return wire_gather(bytes / n->attrs.replicas, n->attrs.replicas);
+    return wire_gather(bytes / n->attrs.mesh.replicas, n->attrs.mesh.replicas);
 }
 
 static void gather_example(example *e) {
@@ -152,7 +153,7 @@ static const char *join_shape(const node *n, tensor_spec *out, int *n_out) {
 
 // Sums travel in the accumulation type, what they come to as it is rounded.
 static double join_wire(const node *n) {
-    const int replicas = n->attrs.replicas;
+    const int replicas = n->attrs.mesh.replicas;
     return wire_scatter(kv_numbers(n) * (double)dtype_bytes(n->in[0]->dt), replicas) +
            wire_gather(kv_numbers(n) * (double)dtype_bytes(n->attrs.to) / replicas, replicas);
 }

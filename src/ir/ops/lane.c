@@ -59,26 +59,26 @@ const op_row op_row_take_back = {
 static const char *join_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *g = n->in[0];
     *n_out = 1;
-    if (n->attrs.lanes < 2 || g->n_dims < 2 || g->dim[0] != n->attrs.lanes)
+    if (n->attrs.sum.lanes < 2 || g->n_dims < 2 || g->dim[0] != n->attrs.sum.lanes)
         return "the first dim must be the lanes";
     out[0] = (tensor_spec){g->dt, g->n_dims - 1, {g->dim[1], g->dim[2]}, 0, false};
-    const int ranks = n->attrs.ranks > 1 ? n->attrs.ranks : 1;
-    if (ranks > 1 && (n->attrs.data_ranks < 1 || ranks % n->attrs.data_ranks))
+    const int ranks = n->attrs.mesh.ranks > 1 ? n->attrs.mesh.ranks : 1;
+    if (ranks > 1 && (n->attrs.sum.data_ranks < 1 || ranks % n->attrs.sum.data_ranks))
         return "data ranks must divide ranks";
     return NULL;
 }
 
 static double join_wire(const node *n) {
     const double bytes = (double)tensor_bytes(n->in[0]);
-    const int ranks = n->attrs.ranks;
+    const int ranks = n->attrs.mesh.ranks;
     if (ranks <= 1) return 0;
-    return wire_scatter(bytes, ranks) + wire_gather(bytes / n->attrs.lanes / ranks, ranks);
+    return wire_scatter(bytes, ranks) + wire_gather(bytes / n->attrs.sum.lanes / ranks, ranks);
 }
 
 static void join_example(example *e) {
     const int64_t dim[] = {4, 3, 17};
     tensor *in[] = {example_accumulator(e, "g", 3, dim)};
-    graph_add(e->g, OP_join_lanes, 1, in, &(op_attrs){.lanes = 4});
+    graph_add(e->g, OP_join_lanes, 1, in, &(op_attrs){.sum.lanes = 4});
 }
 
 const op_row op_row_join_lanes = {

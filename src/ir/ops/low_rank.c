@@ -24,11 +24,11 @@ static int64_t width_of_t(const node *n, int first) {
 // y_NO is what has the columns of the branches.
 static const char *check(const node *n, const tensor *y, int first) {
     int64_t end = 0;
-    const int leaves = first == 1 ? n->attrs.leaves : n->attrs.dx_leaves;
+    const int leaves = first == 1 ? n->attrs.sum.leaves : n->attrs.sum.dx_leaves;
     if (leaves < 0) return "leaves must not be negative";
     for (int i = 0; i < n->n_in - first; i++) {
         const tensor *b = n->in[first + i];
-        const int column = branch_column(&n->attrs, i);
+        const int column = n->attrs.branches[i].column;
         if (leaves && b->dim[0] % leaves) return "leaves must divide the columns of a branch";
         if (!is_matrix(b) || b->dt != y->dt) return "B must be [columns of its branch, rank]";
         if (column < end) return "branches must not overlap";
@@ -63,8 +63,8 @@ static double flops(const node *n) {
 static void grad_b(grad_ctx *ctx, const node *up, int i, int from) {
     tensor *b = up->in[2 + i], *in[] = {grad_of(ctx, up->out[0]), up->in[1], grad_buffer(ctx, b)};
     const op_attrs attrs = grad_tokens(ctx, up,
-            (op_attrs){.alpha1 = branch_alpha(&up->attrs, i),
-                    .column1 = branch_column(&up->attrs, i),
+            (op_attrs){.branches[0].alpha = up->attrs.branches[i].alpha,
+                    .branches[0].column = up->attrs.branches[i].column,
                     .from = from});
     if (in[2]) grad_buffer_set(ctx, b, graph_add(ctx->g, OP_lora_up_grad_b, 3, in, &attrs)->out[0]);
 }
@@ -80,15 +80,18 @@ static void grad(grad_ctx *ctx, node *up) {
     }
     if (!grad_wanted(ctx, up->in[1])) return;
     op_attrs attrs = up->attrs;
-    attrs.leaves = attrs.dx_leaves;
-    attrs.wide = attrs.dx_wide;
-    attrs.dx_leaves = attrs.dx_wide = attrs.dw_leaves = attrs.dw_ranks = attrs.axis = 0;
+    attrs.sum.leaves = attrs.sum.dx_leaves;
+    attrs.sum.wide = attrs.sum.dx_wide;
+    attrs.sum.dx_leaves = attrs.sum.dx_wide = attrs.sum.dw_leaves = attrs.sum.dw_ranks =
+            attrs.mesh.axis = 0;
     grad_add(ctx, up->in[1], graph_add(ctx->g, OP_lora_up_grad, up->n_in - 1, in, &attrs)->out[0]);
 }
 
 // Branches of the first and the last columns, none between, of different ranks; and one in the
 // middle.
-static const op_attrs two_branches = {.alpha1 = 0.7, .alpha2 = 1.25, .column2 = 7};
+static const op_attrs two_branches = {.branches[0].alpha = 0.7,
+        .branches[1].alpha = 1.25,
+        .branches[1].column = 7};
 
 static void two_branches_example(example *e) {
     tensor *in[] = {example_activation(e, "y", 5, 13), example_activation(e, "t", 5, 5),
@@ -99,7 +102,8 @@ static void two_branches_example(example *e) {
 static void one_branch_example(example *e) {
     tensor *in[] = {example_activation(e, "y", 1, 9), example_activation(e, "t", 1, 2),
             example_weight(e, "b1", e->dt, 5, 2)};
-    graph_add(e->g, OP_lora_up, 3, in, &(op_attrs){.alpha1 = 2, .column1 = 3});
+    graph_add(e->g, OP_lora_up, 3, in,
+            &(op_attrs){.branches[0].alpha = 2, .branches[0].column = 3});
 }
 
 // dt in two leaves of each branch, the gradients of B in three runs of tokens.
@@ -107,8 +111,8 @@ static void leaves_example(example *e) {
     tensor *in[] = {example_activation(e, "y", 5, 13), example_activation(e, "t", 5, 5),
             example_weight(e, "b1", e->dt, 4, 2), example_weight(e, "b2", e->dt, 6, 3)};
     op_attrs attrs = two_branches;
-    attrs.dx_leaves = 2;
-    attrs.dw_leaves = 3;
+    attrs.sum.dx_leaves = 2;
+    attrs.sum.dw_leaves = 3;
     graph_add(e->g, OP_lora_up, 4, in, &attrs);
 }
 
@@ -116,7 +120,7 @@ static void lanes_example(example *e) {
     tensor *in[] = {example_activation(e, "y", 8, 13), example_activation(e, "t", 8, 5),
             example_weight(e, "b1", e->dt, 4, 2), example_weight(e, "b2", e->dt, 6, 3)};
     op_attrs attrs = two_branches;
-    attrs.dw_leaves = 2;
+    attrs.sum.dw_leaves = 2;
     e->g->lanes = 2;
     graph_add(e->g, OP_lora_up, 4, in, &attrs);
 }
@@ -151,7 +155,7 @@ static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *dy = n->in[0];
     *n_out = 1;
     if (!is_matrix(dy)) return "dy must be a matrix";
-    out[0] = spec_2d(n->attrs.wide ? dtype_acc(dy->dt) : dy->dt, dy->dim[0], width_of_t(n, 1));
+    out[0] = spec_2d(n->attrs.sum.wide ? dtype_acc(dy->dt) : dy->dt, dy->dim[0], width_of_t(n, 1));
     return check(n, dy, 1);
 }
 
@@ -169,8 +173,8 @@ static void grad_leaves_example(example *e) {
     tensor *in[] = {example_given(e, "dy", 5, 13), example_given(e, "b1", 4, 2),
             example_given(e, "b2", 6, 3)};
     op_attrs attrs = two_branches;
-    attrs.leaves = 2;
-    attrs.wide = 1;
+    attrs.sum.leaves = 2;
+    attrs.sum.wide = 1;
     graph_add(e->g, OP_lora_up_grad, 3, in, &attrs);
 }
 
@@ -197,7 +201,8 @@ static const char *grad_b_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor_spec want = spec_by_lane(&n->attrs,
             spec_2d(dtype_acc(dy->dt), acc->dim[first], acc->dim[first + 1]));
     if (!is_like(acc, &want)) return "the accumulator must be a matrix, or one for each lane";
-    if (n->attrs.column1 + acc->dim[first] > dy->dim[1]) return "the branch ends beyond dy";
+    if (n->attrs.branches[0].column + acc->dim[first] > dy->dim[1])
+        return "the branch ends beyond dy";
     if (n->attrs.from + acc->dim[first + 1] > t->dim[1]) return "the branch ends beyond t";
     return check_tokens(&n->attrs, dy->dim[0]);
 }
@@ -214,11 +219,11 @@ static void grad_b_of_example(example *e, int leaves, int addends) {
     const int n = addends > 1 ? 6 : 5;
     tensor *in[] = {example_given(e, "dy", n, 13), example_given(e, "t", n, 5),
             example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 6, 3, -1, 1)};
-    const op_attrs attrs = {.alpha1 = 0.7,
-            .column1 = 7,
+    const op_attrs attrs = {.branches[0].alpha = 0.7,
+            .branches[0].column = 7,
             .from = 2,
-            .leaves = leaves,
-            .addends = addends};
+            .sum.leaves = leaves,
+            .sum.addends = addends};
     graph_add(e->g, OP_lora_up_grad_b, 3, in, &attrs);
 }
 

@@ -17,7 +17,7 @@
 #include "ir/grad.h"
 
 static const char *check_leaves(const op_attrs *attrs, int leaves, int64_t k) {
-    const int64_t ends[] = {attrs->run1, attrs->run2, k};
+    const int64_t ends[] = {attrs->sum.run1, attrs->sum.run2, k};
     int64_t begin = 0;
     if (leaves < 0) return "leaves must not be negative";
     for (int i = 0; i < 3; i++) {
@@ -37,13 +37,13 @@ static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     int64_t m = a->dim[n->attrs.ta], k = a->dim[!n->attrs.ta], kb = b->dim[n->attrs.tb];
     int64_t cols = b->dim[!n->attrs.tb];
     if (k != kb) return "inner dims differ";
-    out[0] = spec_2d(n->attrs.wide ? dtype_acc(a->dt) : a->dt, m, cols);
-    const bool for_dx = n->attrs.dx_leaves > 0;
-    if ((n->attrs.lanes > 1 || n->attrs.addends > 1) &&
+    out[0] = spec_2d(n->attrs.sum.wide ? dtype_acc(a->dt) : a->dt, m, cols);
+    const bool for_dx = n->attrs.sum.dx_leaves > 0;
+    if ((n->attrs.sum.lanes > 1 || n->attrs.sum.addends > 1) &&
             (n->n_in < 3 || !n->attrs.ta || n->attrs.tb))
         return "lanes and addends are of weight gradients";
     if (n->n_in < 3)
-        return check_leaves(&n->attrs, for_dx ? n->attrs.dx_leaves : n->attrs.leaves,
+        return check_leaves(&n->attrs, for_dx ? n->attrs.sum.dx_leaves : n->attrs.sum.leaves,
                 for_dx ? cols : k);
     const tensor_spec acc = spec_by_lane(&n->attrs, spec_2d(dtype_acc(a->dt), m, cols));
     out[0] = spec_in_place(n, 2);
@@ -64,14 +64,16 @@ static void grad(grad_ctx *ctx, node *n) {
     const op_attrs tokens = grad_tokens(ctx, n, (op_attrs){.ta = 1});
     if (in_b[2]) grad_buffer_set(ctx, b, graph_add(ctx->g, OP_matmul, 3, in_b, &tokens)->out[0]);
     if (!grad_wanted(ctx, a)) return;
-    op_attrs attrs = {.leaves = n->attrs.dx_leaves, .run1 = n->attrs.run1, .run2 = n->attrs.run2};
+    op_attrs attrs = {.sum.leaves = n->attrs.sum.dx_leaves,
+            .sum.run1 = n->attrs.sum.run1,
+            .sum.run2 = n->attrs.sum.run2};
     tensor *in_a[] = {dy, b, grad_of(ctx, a)};
     if (in_a[2]) { // what other readers of a gave so far
-        DRV_ASSERT(!n->attrs.dx_wide, "a partial sum joins no other gradient");
+        DRV_ASSERT(!n->attrs.sum.dx_wide, "a partial sum joins no other gradient");
         grad_put(ctx, a, graph_add(ctx->g, OP_matmul_add, 3, in_a, &attrs)->out[0]);
         return;
     }
-    attrs.wide = n->attrs.dx_wide;
+    attrs.sum.wide = n->attrs.sum.dx_wide;
     grad_add(ctx, a, graph_add(ctx->g, OP_matmul, 2, in_a, &attrs)->out[0]);
 }
 
@@ -107,13 +109,13 @@ static void lanes_example(example *e) {
     const int64_t dim[] = {2, 3, 7};
     tensor *in[] = {example_given(e, "dy", 10, 3), example_given(e, "x", 10, 7),
             example_accumulator(e, "acc", 3, dim)};
-    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.ta = 1, .lanes = 2});
+    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.ta = 1, .sum.lanes = 2});
 }
 
 static void addends_example(example *e) {
     tensor *in[] = {example_given(e, "dy", 12, 3), example_given(e, "x", 12, 7),
             example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 3, 7, -1, 1)};
-    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.ta = 1, .addends = 4, .leaves = 2});
+    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.ta = 1, .sum.addends = 4, .sum.leaves = 2});
 }
 
 // Two lanes of two addends.
@@ -125,14 +127,14 @@ static void linear_addends_example(example *e) {
 // The weight's gradient is a sum of three runs of 5 tokens: 1, 2 and 2 of them.
 static void tokens_example(example *e) {
     tensor *in[] = {example_activation(e, "x", 5, 7), example_weight(e, "w", e->dt, 3, 7)};
-    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.tb = 1, .dw_leaves = 3});
+    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.tb = 1, .sum.dw_leaves = 3});
 }
 
 // More runs than tokens.
 static void few_tokens_example(example *e) {
     tensor *in[] = {example_given(e, "dy", 5, 3), example_given(e, "x", 5, 7),
             example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 3, 7, -1, 1)};
-    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.ta = 1, .leaves = 8});
+    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.ta = 1, .sum.leaves = 8});
 }
 
 // A product alone exchanges nothing (all_reduce does that); ranks join what is added to a gradient.
@@ -143,12 +145,12 @@ static double grad_wire(const node *n) {
 // Two leaves of q, k and v: 4, 2 and 2 columns each.
 static void leaves_example(example *e) {
     tensor *in[] = {example_given(e, "dy", 5, 16), example_given(e, "w", 16, 7)};
-    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.leaves = 2, .run1 = 8, .run2 = 12});
+    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.sum.leaves = 2, .sum.run1 = 8, .sum.run2 = 12});
 }
 
 static void partial_example(example *e) {
     tensor *in[] = {example_activation(e, "x", 5, 12), example_weight(e, "w", e->dt, 7, 12)};
-    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.tb = 1, .leaves = 4, .wide = 1});
+    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.tb = 1, .sum.leaves = 4, .sum.wide = 1});
 }
 
 const op_row op_row_matmul = {
@@ -177,7 +179,7 @@ static const char *add_shape(const node *n, tensor_spec *out, int *n_out) {
     if (!is_matrix(a) || !is_matrix(b) || !is_matrix(c) || a->dt != b->dt || a->dt != c->dt)
         return "a, b and c must be matrices of one type";
     if (a->dim[!n->attrs.ta] != b->dim[n->attrs.tb]) return "inner dims differ";
-    const char *bad = check_leaves(&n->attrs, n->attrs.leaves, a->dim[!n->attrs.ta]);
+    const char *bad = check_leaves(&n->attrs, n->attrs.sum.leaves, a->dim[!n->attrs.ta]);
     if (bad) return bad;
     if (c->dim[0] != a->dim[n->attrs.ta] || c->dim[1] != b->dim[!n->attrs.tb])
         return "c does not fit the product";
@@ -193,7 +195,7 @@ static void add_example(example *e) {
 static void add_leaves_example(example *e) {
     tensor *in[] = {example_given(e, "dy", 5, 12), example_given(e, "w", 12, 7),
             example_given(e, "c", 5, 7)};
-    graph_add(e->g, OP_matmul_add, 3, in, &(op_attrs){.leaves = 3});
+    graph_add(e->g, OP_matmul_add, 3, in, &(op_attrs){.sum.leaves = 3});
 }
 
 const op_row op_row_matmul_add = {

@@ -35,8 +35,8 @@ static tensor *input_grad(grad_ctx *ctx, const node *n, tensor *dy, tensor *x, t
     if (dh) in[n_in++] = dh;
     op_attrs attrs = n->attrs;
     attrs.skip_dw = !acc;
-    attrs.lanes = acc ? grad_lanes(ctx) : 0;
-    attrs.addends = acc ? grad_addends(ctx) : 0;
+    attrs.sum.lanes = acc ? grad_lanes(ctx) : 0;
+    attrs.sum.addends = acc ? grad_addends(ctx) : 0;
     node *made = graph_add(ctx->g, OP_rmsnorm_grad, n_in, in, &attrs);
     if (acc) grad_buffer_set(ctx, w, made->out[1]);
     return made->out[0];
@@ -154,7 +154,7 @@ static double grad_wire(const node *n) {
 
 static void grad_of_example(example *e, bool frozen, bool past, op_attrs attrs) {
     const dtype acc = dtype_acc(e->dt);
-    const int lanes = attrs.lanes;
+    const int lanes = attrs.sum.lanes;
     const int64_t dim[] = {lanes, 33};
     attrs.eps = 1e-2;
     attrs.skip_dw = frozen;
@@ -185,19 +185,19 @@ static void frozen_past_example(example *e) {
 }
 
 static void leaves_example(example *e) {
-    grad_of_example(e, false, true, (op_attrs){.leaves = 2});
+    grad_of_example(e, false, true, (op_attrs){.sum.leaves = 2});
 }
 
 static void lanes_example(example *e) {
-    grad_of_example(e, false, true, (op_attrs){.lanes = 2});
+    grad_of_example(e, false, true, (op_attrs){.sum.lanes = 2});
 }
 
 static void addends_example(example *e) {
-    grad_of_example(e, false, true, (op_attrs){.addends = 2});
+    grad_of_example(e, false, true, (op_attrs){.sum.addends = 2});
 }
 
 static void addends_lanes_example(example *e) {
-    grad_of_example(e, false, false, (op_attrs){.addends = 2, .lanes = 2, .leaves = 3});
+    grad_of_example(e, false, false, (op_attrs){.sum.addends = 2, .sum.lanes = 2, .sum.leaves = 3});
 }
 
 const op_row op_row_rmsnorm_grad = {

@@ -21,12 +21,12 @@ static const char *table_shape(const node *n, tensor_spec *out, int *n_out) {
 static const int32_t example_positions[5] = {0, 1, 2, 0, 70};
 
 static node *table(example *e, int head_dim, double factor) {
-    op_attrs attrs = {.head_dim = head_dim, .theta = 10000, .table_dtype = dtype_acc(e->dt)};
+    op_attrs attrs = {.head_dim = head_dim, .rope.theta = 10000, .table_dtype = dtype_acc(e->dt)};
     if (factor > 0) {
-        attrs.factor = factor;
-        attrs.low_freq_factor = 1;
-        attrs.high_freq_factor = 4;
-        attrs.original_context = 64;
+        attrs.rope.factor = factor;
+        attrs.rope.low_freq_factor = 1;
+        attrs.rope.high_freq_factor = 4;
+        attrs.rope.original_context = 64;
     }
     tensor *in[] = {example_integers(e, "position", 5, example_positions)};
     return graph_add(e->g, OP_rope_table, 1, in, &attrs);

@@ -90,7 +90,7 @@ static void zeros_example(example *e) {
 
 static void zeros_lanes_example(example *e) {
     tensor *like = example_state(e, TENSOR_GRAD, "g", e->dt, 3, 17, -1, 1);
-    graph_add(e->g, OP_zeros, 1, &like, &(op_attrs){.lanes = 2});
+    graph_add(e->g, OP_zeros, 1, &like, &(op_attrs){.sum.lanes = 2});
 }
 
 const op_row op_row_zeros = {

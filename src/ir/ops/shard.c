@@ -5,19 +5,19 @@
 #include "ir/wire.h"
 
 static const char *check_state(const node *n, const tensor *whole) {
-    if (n->attrs.ranks < 1) return "ranks must be positive";
-    if (n->attrs.axis < 0 || n->attrs.axis >= N_AXES) return "the mesh has no such axis";
+    if (n->attrs.mesh.ranks < 1) return "ranks must be positive";
+    if (n->attrs.mesh.axis < 0 || n->attrs.mesh.axis >= N_AXES) return "the mesh has no such axis";
     return whole->dt == DT_I32 ? "inputs must be real" : NULL;
 }
 
 static tensor_spec spec_of_shard(const node *n, const tensor *whole) {
-    return spec_1d(whole->dt, shard_length(tensor_elements(whole), n->attrs.ranks));
+    return spec_1d(whole->dt, shard_length(tensor_elements(whole), n->attrs.mesh.ranks));
 }
 
 // A rank sends all but its own shard, or its own to all others: on the average over the ranks,
 // since the last shard may be short.
 static double shard_wire(const node *n) {
-    return wire_scatter((double)tensor_bytes(n->in[0]), n->attrs.ranks);
+    return wire_scatter((double)tensor_bytes(n->in[0]), n->attrs.mesh.ranks);
 }
 
 // sum_shard(g, last i32[1]) -> g': where `last` is not 0, this rank's shard of g becomes the sum
@@ -28,14 +28,14 @@ static const char *sum_shape(const node *n, tensor_spec *out, int *n_out) {
     out[0] = spec_in_place(n, 0);
     const char *bad = check_state(n, n->in[0]);
     if (bad) return bad;
-    if (n->attrs.data_ranks < 1 || n->attrs.ranks % n->attrs.data_ranks)
+    if (n->attrs.sum.data_ranks < 1 || n->attrs.mesh.ranks % n->attrs.sum.data_ranks)
         return "data ranks must divide ranks";
-    if (n->attrs.in_lane < 1) return "a step must have micro-batches";
+    if (n->attrs.sum.in_lane < 1) return "a step must have micro-batches";
     return is_i32(n->in[1], 1) ? NULL : "last must be i32[1]";
 }
 
 static double sum_wire(const node *n) {
-    return shard_wire(n) * (n->attrs.whole ? 2 : 1) / n->attrs.in_lane;
+    return shard_wire(n) * (n->attrs.mesh.whole ? 2 : 1) / n->attrs.sum.in_lane;
 }
 
 static void sum_example(example *e) {
@@ -43,7 +43,11 @@ static void sum_example(example *e) {
     tensor *in[] = {example_state(e, TENSOR_GRAD, "g", dtype_acc(e->dt), 3, 17, -1, 1),
             example_integers(e, "last", 1, last)};
     graph_add(e->g, OP_sum_shard, 2, in,
-            &(op_attrs){.axis = AXIS_DATA, .ranks = 1, .data_ranks = 1, .in_lane = 2, .beside = 1});
+            &(op_attrs){.mesh.axis = AXIS_DATA,
+                    .mesh.ranks = 1,
+                    .sum.data_ranks = 1,
+                    .sum.in_lane = 2,
+                    .mesh.beside = 1});
 }
 
 const op_row op_row_sum_shard = {
@@ -67,35 +71,38 @@ static const char *reduce_shape(const node *n, tensor_spec *out, int *n_out) {
     const char *bad = check_state(n, g);
     if (bad) return bad;
     const int lanes = lanes_of(&n->attrs);
-    out[0] = spec_1d(g->dt, shard_length(tensor_elements(g) / lanes, n->attrs.ranks));
+    out[0] = spec_1d(g->dt, shard_length(tensor_elements(g) / lanes, n->attrs.mesh.ranks));
     out[1] = spec_in_place(n, 0);
-    if (lanes > 1 && n->attrs.summed) return "leaves of the row cannot be summed before";
+    if (lanes > 1 && n->attrs.mesh.summed) return "leaves of the row cannot be summed before";
     if (lanes > 1 && g->dim[0] != lanes) return "the first dim must be the lanes";
-    if (lanes > 1 && (n->attrs.data_ranks < 1 || n->attrs.ranks % n->attrs.data_ranks))
+    if (lanes > 1 && (n->attrs.sum.data_ranks < 1 || n->attrs.mesh.ranks % n->attrs.sum.data_ranks))
         return "data ranks must divide ranks";
     return NULL;
 }
 
 static double reduce_wire(const node *n) {
-    return n->attrs.summed ? 0 : shard_wire(n);
+    return n->attrs.mesh.summed ? 0 : shard_wire(n);
 }
 
 static void reduce_example(example *e) {
     tensor *in[] = {example_state(e, TENSOR_GRAD, "g", dtype_acc(e->dt), 3, 17, -1, 1)};
-    graph_add(e->g, OP_reduce_shard, 1, in, &(op_attrs){.axis = AXIS_DATA, .ranks = 1});
+    graph_add(e->g, OP_reduce_shard, 1, in, &(op_attrs){.mesh.axis = AXIS_DATA, .mesh.ranks = 1});
 }
 
 static void reduce_summed_example(example *e) {
     tensor *in[] = {example_state(e, TENSOR_GRAD, "g", dtype_acc(e->dt), 3, 17, -1, 1)};
     graph_add(e->g, OP_reduce_shard, 1, in,
-            &(op_attrs){.axis = AXIS_DATA, .ranks = 1, .summed = 1});
+            &(op_attrs){.mesh.axis = AXIS_DATA, .mesh.ranks = 1, .mesh.summed = 1});
 }
 
 static void reduce_lanes_example(example *e) {
     const int64_t dim[] = {2, 3, 17};
     tensor *in[] = {example_accumulator(e, "g", 3, dim)};
     graph_add(e->g, OP_reduce_shard, 1, in,
-            &(op_attrs){.axis = AXIS_DATA, .ranks = 1, .lanes = 2, .data_ranks = 1});
+            &(op_attrs){.mesh.axis = AXIS_DATA,
+                    .mesh.ranks = 1,
+                    .sum.lanes = 2,
+                    .sum.data_ranks = 1});
 }
 
 const op_row op_row_reduce_shard = {
@@ -122,11 +129,11 @@ static const char *add_shape(const node *n, tensor_spec *out, int *n_out) {
     out[0] = spec_in_place(n, 1);
     const char *bad = check_state(n, g);
     if (bad) return bad;
-    if (attrs->data_ranks < 1 || attrs->ranks % attrs->data_ranks)
+    if (attrs->sum.data_ranks < 1 || attrs->mesh.ranks % attrs->sum.data_ranks)
         return "data ranks must divide ranks";
-    if (attrs->in_lane < 1) return "a lane must have micro-batches";
-    const int64_t leaves = lanes * attrs->ranks / attrs->data_ranks,
-                  length = shard_length(tensor_elements(g) / lanes, attrs->ranks);
+    if (attrs->sum.in_lane < 1) return "a lane must have micro-batches";
+    const int64_t leaves = lanes * attrs->mesh.ranks / attrs->sum.data_ranks,
+                  length = shard_length(tensor_elements(g) / lanes, attrs->mesh.ranks);
     if (s->dt != g->dt || s->n_dims != 3 || s->dim[1] != leaves || s->dim[2] != length)
         return "s must be shards of sums for each leaf";
     return is_i32(n->in[2], 1) ? NULL : "turn must be i32[1]";
@@ -138,7 +145,10 @@ static void add_example(example *e) {
     tensor *in[] = {example_state(e, TENSOR_GRAD, "g", dtype_acc(e->dt), 3, 17, -1, 1),
             example_accumulator(e, "s", 3, dim), example_integers(e, "turn", 1, turn)};
     graph_add(e->g, OP_add_shard, 3, in,
-            &(op_attrs){.axis = AXIS_DATA, .ranks = 1, .data_ranks = 1, .in_lane = 2});
+            &(op_attrs){.mesh.axis = AXIS_DATA,
+                    .mesh.ranks = 1,
+                    .sum.data_ranks = 1,
+                    .sum.in_lane = 2});
 }
 
 const op_row op_row_add_shard = {
@@ -158,7 +168,8 @@ static const char *join_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *s = n->in[0];
     *n_out = 1;
     if (s->n_dims != 3 || s->dt == DT_I32) return "s must be shards of sums";
-    if (n->attrs.open < 1 || n->attrs.open > s->dim[0]) return "no such number of open sums";
+    if (n->attrs.sum.open < 1 || n->attrs.sum.open > s->dim[0])
+        return "no such number of open sums";
     out[0] = spec_1d(s->dt, s->dim[2]);
     out[0].alias_in = 0;
     return NULL;
@@ -167,7 +178,7 @@ static const char *join_shape(const node *n, tensor_spec *out, int *n_out) {
 static void join_example(example *e) {
     const int64_t dim[] = {3, 4, 51};
     tensor *s = example_accumulator(e, "s", 3, dim);
-    graph_add(e->g, OP_join_shards, 1, &s, &(op_attrs){.open = 2});
+    graph_add(e->g, OP_join_shards, 1, &s, &(op_attrs){.sum.open = 2});
 }
 
 const op_row op_row_join_shards = {
@@ -185,7 +196,7 @@ static const char *take_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *w = n->in[0];
     *n_out = 1;
     out[0] = spec_1d(w->dt, tensor_elements(w));
-    if (n->attrs.ranks == 0) return w->dt == DT_I32 ? "w must be real" : NULL;
+    if (n->attrs.mesh.ranks == 0) return w->dt == DT_I32 ? "w must be real" : NULL;
     const char *bad = check_state(n, w);
     if (!bad) out[0] = spec_of_shard(n, w);
     return bad;
@@ -193,7 +204,7 @@ static const char *take_shape(const node *n, tensor_spec *out, int *n_out) {
 
 static void take_example(example *e) {
     tensor *in[] = {example_given(e, "w", 3, 17)};
-    graph_add(e->g, OP_take_shard, 1, in, &(op_attrs){.axis = AXIS_DATA, .ranks = 1});
+    graph_add(e->g, OP_take_shard, 1, in, &(op_attrs){.mesh.axis = AXIS_DATA, .mesh.ranks = 1});
 }
 
 static void take_all_example(example *e) {
@@ -219,7 +230,8 @@ static const char *gather_shape(const node *n, tensor_spec *out, int *n_out) {
     const char *bad = check_state(n, w);
     if (bad) return bad;
     out[0] = spec_in_place(n, 0);
-    if (s->dt != w->dt || tensor_elements(s) != shard_length(tensor_elements(w), n->attrs.ranks))
+    if (s->dt != w->dt ||
+            tensor_elements(s) != shard_length(tensor_elements(w), n->attrs.mesh.ranks))
         return "s must be a shard of w";
     return NULL;
 }
@@ -227,7 +239,7 @@ static const char *gather_shape(const node *n, tensor_spec *out, int *n_out) {
 static void gather_example(example *e) {
     tensor *in[] = {example_state(e, TENSOR_WEIGHT, "w", dtype_acc(e->dt), 3, 17, -1, 1),
             example_state(e, TENSOR_OPTIMIZER, "s", dtype_acc(e->dt), 51, 0, -1, 1)};
-    graph_add(e->g, OP_gather_shards, 2, in, &(op_attrs){.axis = AXIS_DATA, .ranks = 1});
+    graph_add(e->g, OP_gather_shards, 2, in, &(op_attrs){.mesh.axis = AXIS_DATA, .mesh.ranks = 1});
 }
 
 const op_row op_row_gather_shards = {

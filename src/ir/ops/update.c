@@ -17,7 +17,7 @@ static const char *squares_shape(const node *n, tensor_spec *out, int *n_out) {
 
 // Along one axis: the exact sum travels as it is.
 static double squares_wire(const node *n) {
-    return wire_all_reduce(WIRE_EXACT_BYTES, n->attrs.ranks);
+    return wire_all_reduce(WIRE_EXACT_BYTES, n->attrs.mesh.ranks);
 }
 
 static void squares_example(example *e) {

@@ -91,8 +91,8 @@ def run_world(job):
 def main():
     with open(sys.argv[1], encoding="utf-8") as file:
         job = json.load(file)
-    signal.signal(signal.SIGTERM, ask_stop)
     ray.init()
+    signal.signal(signal.SIGTERM, ask_stop)  # after init, which sets one that ends this process and with it all actors
     for _ in range(job["tries"] + 1):
         status = run_world(job)
         if status != RETRY or stop_asked:

@@ -134,34 +134,36 @@ static drv_status check_nodes(const lowering *l) {
     for (int i = 0; i < program->n_nodes; i++) {
         const node *n = program->nodes[i];
         const char *name = op_rows[n->op]->name;
-        const int here = n->attrs.ends ? n->attrs.ranks : l->mesh.size[n->attrs.axis];
-        if (n->attrs.lanes > 1)
+        const int here =
+                n->attrs.mesh.ends ? n->attrs.mesh.ranks : l->mesh.size[n->attrs.mesh.axis];
+        if (n->attrs.sum.lanes > 1)
             return drv_fail(DRV_E_DEVICE,
                     "graph \"%s\": node %d %s is of %d leaves of a row, which the pjrt back end has no "
                     "rule for; expected parallel.context_leaves auto, a leaf for each context rank",
-                    program->name, i, name, n->attrs.lanes);
-        if (n->attrs.addends > 1)
+                    program->name, i, name, n->attrs.sum.lanes);
+        if (n->attrs.sum.addends > 1)
             return drv_fail(DRV_E_DEVICE,
                     "graph \"%s\": node %d %s is of %d addends, which the pjrt back end has no rule for; "
                     "expected parallel.addend_rows auto, the whole micro-batch",
-                    program->name, i, name, n->attrs.addends);
+                    program->name, i, name, n->attrs.sum.addends);
         if (!lower_ops[n->op]->lower)
             return drv_fail(DRV_E_DEVICE,
                     "graph \"%s\": node %d is %s, which the pjrt back end has no rule for",
                     program->name, i, name);
-        if (n->attrs.ranks > 1 && n->attrs.ranks != here)
+        if (n->attrs.mesh.ranks > 1 && n->attrs.mesh.ranks != here)
             return drv_fail(DRV_E_DEVICE,
                     "graph \"%s\": node %d %s is over %d ranks, but the %s axis of the pjrt back "
                     "end has %d",
-                    program->name, i, name, n->attrs.ranks,
-                    mesh_axis_name((mesh_axis)n->attrs.axis), here);
+                    program->name, i, name, n->attrs.mesh.ranks,
+                    mesh_axis_name((mesh_axis)n->attrs.mesh.axis), here);
         const bool looks_up = n->op == OP_embedding || n->op == OP_linear_cross_entropy;
-        if (n->attrs.ranks > 1 && looks_up && n->attrs.part && n->in[1]->dim[0] != n->attrs.part)
+        if (n->attrs.mesh.ranks > 1 && looks_up && n->attrs.part &&
+                n->in[1]->dim[0] != n->attrs.part)
             return drv_fail(DRV_E_DEVICE,
                     "graph \"%s\": node %d %s has %lld of %d rows of the vocabulary, but devices "
                     "run one program, expected a vocabulary that %d ranks share evenly",
                     program->name, i, name, (long long)n->in[1]->dim[0], n->attrs.part,
-                    n->attrs.ranks);
+                    n->attrs.mesh.ranks);
     }
     return DRV_OK;
 }

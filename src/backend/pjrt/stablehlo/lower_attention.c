@@ -29,7 +29,7 @@ static attention_call open_call(lowering *l, const node *n, const tensor *qkv) {
             .d = attrs->head_dim,
             .dt = lower_type(l, qkv->dt),
             .acc = lower_acc(l, qkv),
-            .n_chunks = attrs->ranks > 1 ? ZIGZAG_HALVES : 1,
+            .n_chunks = attrs->mesh.ranks > 1 ? ZIGZAG_HALVES : 1,
             .scale = 1 / sqrt((double)attrs->head_dim)};
     const int64_t chunk = c.seq / c.n_chunks;
     const int64_t most = l->options.attention_block ? l->options.attention_block : DEFAULT_BLOCK;
@@ -264,7 +264,7 @@ static void attention(lowering *l, const node *n) {
     attention_call c = open_call(l, n, n->in[0]);
     const bool branches = n->op == OP_branch_attention;
     const hlo_value hidden = branches ? lower_in(l, n, 2) : (hlo_value){0};
-    const bool ring = n->attrs.ranks > 1;
+    const bool ring = n->attrs.mesh.ranks > 1;
     if (ring) lower_ring_open(&c, n);
     cut_qkv(&c, lower_in(l, n, 0), lower_in(l, n, 1), branches ? &hidden : NULL);
     hlo_value like = c.first, out = c.q, carried[N_FORWARD];
@@ -333,7 +333,7 @@ static void attention_grad(lowering *l, const node *n) {
     }
     static const int64_t columns[] = {3};
     attention_call c = open_call(l, n, n->in[1]);
-    const bool ring = n->attrs.ranks > 1;
+    const bool ring = n->attrs.mesh.ranks > 1;
     if (ring) lower_ring_open(&c, n);
     cut_qkv(&c, lower_in(l, n, 1), lower_in(l, n, 4), NULL);
     c.d_o = cut_heads(&c, lower_in(l, n, 0), 0, c.n_heads, c.group);

@@ -27,8 +27,8 @@ enum { MAX, SUM, OUT, N_FORWARD };
 enum { DQ, DK, DV, N_GRADIENTS };
 hlo_body attention_pair, attention_grad_pair; // ctx: attention_call
 
-// Of rows that ranks share (attrs.ranks > 1): where the tokens here are; all pairs of the keys of
-// all ranks.
+// Of rows that ranks share (attrs.mesh.ranks > 1): where the tokens here are; all pairs of the keys
+// of all ranks.
 void lower_ring_open(attention_call *c, const node *n);
 void lower_ring_pairs(attention_call *c, const node *n, hlo_value carried[N_FORWARD]);
 void lower_ring_grad(attention_call *c, const node *n, hlo_value carried[N_GRADIENTS]);

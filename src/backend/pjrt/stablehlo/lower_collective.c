@@ -41,7 +41,7 @@ hlo_groups lower_neighbours(lowering *l, mesh_axis axis, int n) {
 }
 
 static hlo_groups groups_of(lowering *l, const node *n) {
-    return groups_along(l, 1u << n->attrs.axis);
+    return groups_along(l, 1u << n->attrs.mesh.axis);
 }
 
 hlo_value lower_sum_along(lowering *l, hlo_value x, unsigned axes) {
@@ -67,7 +67,8 @@ hlo_value lower_place(lowering *l, mesh_axis axis) {
 hlo_value lower_rows_here(lowering *l, const node *n, hlo_value rows, int64_t n_here,
         hlo_value *is_here) {
     hlo_text *h = &l->h;
-    const hlo_value first = hlo_scale(h, lower_place(l, (mesh_axis)n->attrs.axis), (double)n_here);
+    const hlo_value first =
+            hlo_scale(h, lower_place(l, (mesh_axis)n->attrs.mesh.axis), (double)n_here);
     const hlo_value here = hlo_binary(h, "subtract", rows, hlo_spread(h, first, &rows));
     *is_here = hlo_binary(h, "and", hlo_compare(h, "GE", here, hlo_fill(h, 0, &here)),
             hlo_compare(h, "LT", here, hlo_fill(h, (double)n_here, &here)));
@@ -81,25 +82,26 @@ static void same(lowering *l, const node *n) {
 
 // Over the ends of the pipeline the sum is there before the program is (lower_graph.c).
 static void all_reduce(lowering *l, const node *n) {
-    if (n->attrs.ranks == 1 || n->attrs.ends)
+    if (n->attrs.mesh.ranks == 1 || n->attrs.mesh.ends)
         same(l, n);
     else
         lower_set(l, n, 0, hlo_all_reduce(&l->h, "add", lower_in(l, n, 0), groups_of(l, n)));
 }
 
 static void all_gather(lowering *l, const node *n) {
-    if (n->attrs.ranks == 1)
+    if (n->attrs.mesh.ranks == 1)
         same(l, n);
     else
-        lower_set(l, n, 0, hlo_all_gather(&l->h, lower_in(l, n, 0), n->attrs.dim, groups_of(l, n)));
+        lower_set(l, n, 0,
+                hlo_all_gather(&l->h, lower_in(l, n, 0), n->attrs.mesh.dim, groups_of(l, n)));
 }
 
 static void reduce_scatter(lowering *l, const node *n) {
     const hlo_value x = lower_in(l, n, 0);
-    if (n->attrs.ranks == 1)
+    if (n->attrs.mesh.ranks == 1)
         same(l, n);
     else
-        lower_set(l, n, 0, hlo_reduce_scatter(&l->h, x, n->attrs.dim, groups_of(l, n)));
+        lower_set(l, n, 0, hlo_reduce_scatter(&l->h, x, n->attrs.mesh.dim, groups_of(l, n)));
 }
 
 const lower_op lower_op_share = {.lower = same};
@@ -109,7 +111,7 @@ const lower_op lower_op_reduce_scatter = {.lower = reduce_scatter};
 
 // --- shards: all of a tensor in a row, filled up with zeros to as many whole shards as ranks
 static int shards_of(const node *n) {
-    return n->attrs.ranks ? n->attrs.ranks : 1;
+    return n->attrs.mesh.ranks ? n->attrs.mesh.ranks : 1;
 }
 
 static hlo_value in_shards(lowering *l, const node *n, hlo_value x) {
@@ -122,21 +124,22 @@ static void take_shard(lowering *l, const node *n) {
     const hlo_value row = in_shards(l, n, lower_in(l, n, 0));
     const int64_t length = row.dim[0] / shards_of(n);
     hlo_place first = hlo_at(0);
-    if (n->attrs.ranks > 1) first = (hlo_place){true, 0, lower_place(l, (mesh_axis)n->attrs.axis)};
+    if (n->attrs.mesh.ranks > 1)
+        first = (hlo_place){true, 0, lower_place(l, (mesh_axis)n->attrs.mesh.axis)};
     lower_set(l, n, 0, hlo_take(&l->h, row, 0, hlo_place_times(&l->h, first, length), length));
 }
 
 static void reduce_shard(lowering *l, const node *n) {
     const hlo_value g = lower_in(l, n, 0), row = in_shards(l, n, g);
     lower_set(l, n, 0,
-            n->attrs.ranks == 1 ? row : hlo_reduce_scatter(&l->h, row, 0, groups_of(l, n)));
+            n->attrs.mesh.ranks == 1 ? row : hlo_reduce_scatter(&l->h, row, 0, groups_of(l, n)));
     lower_set(l, n, 1, hlo_fill(&l->h, 0, &g));
 }
 
 static void gather_shards(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     const hlo_value w = lower_in(l, n, 0), s = lower_in(l, n, 1);
-    const hlo_value row = n->attrs.ranks == 1 ? s : hlo_all_gather(h, s, 0, groups_of(l, n));
+    const hlo_value row = n->attrs.mesh.ranks == 1 ? s : hlo_all_gather(h, s, 0, groups_of(l, n));
     const hlo_value whole = hlo_slice(h, row, 0, 0, hlo_elements(&w));
     lower_set(l, n, 0, hlo_reshape(h, whole, w.n_dims, w.dim));
 }

@@ -19,7 +19,7 @@ typedef struct graph_cut {
 // --- where it is cut
 static bool goes_along_pipeline(const graph_cut *c, const node *n) {
     return c->g->mesh.size[AXIS_PIPELINE] > 1 && n->op == OP_sum_squares &&
-           n->attrs.axes >> AXIS_PIPELINE & 1;
+           n->attrs.mesh.axes >> AXIS_PIPELINE & 1;
 }
 
 // The state that holds a value between programs: its own, or one for this purpose.
@@ -39,11 +39,11 @@ static const char *held_name(const graph_cut *c, const tensor *t) {
 // along all of it.
 static void find_end(graph_cut *c) {
     const node *begin = c->g->nodes[c->first];
-    if (begin->attrs.ends)
+    if (begin->attrs.mesh.ends)
         c->out->before = (lowered_exchange){EXCHANGE_ENDS, held_name(c, begin->in[0])};
     for (c->end = c->first; c->end < c->g->n_nodes; c->end++) {
         const node *n = c->g->nodes[c->end];
-        if (n->attrs.ends && c->end > c->first) return;
+        if (n->attrs.mesh.ends && c->end > c->first) return;
         if (!goes_along_pipeline(c, n)) continue;
         c->out->after = (lowered_exchange){EXCHANGE_PIPELINE, held_name(c, n->out[0])};
         c->end++;

@@ -29,11 +29,12 @@ static hlo_value put_together(lowering *l, hlo_value q, hlo_value kv) {
 
 static void gather_kv(lowering *l, const node *n) {
     const hlo_value x = lower_in(l, n, 0);
-    if (n->attrs.replicas == 1) {
+    if (n->attrs.mesh.replicas == 1) {
         same(l, n);
         return;
     }
-    const hlo_groups replicas = lower_neighbours(l, (mesh_axis)n->attrs.axis, n->attrs.replicas);
+    const hlo_groups replicas =
+            lower_neighbours(l, (mesh_axis)n->attrs.mesh.axis, n->attrs.mesh.replicas);
     const hlo_value kv = hlo_all_gather(&l->h, take_kv(l, n, x), 2, replicas);
     lower_set(l, n, 0, put_together(l, take_q(l, n, x), kv));
 }
@@ -41,14 +42,14 @@ static void gather_kv(lowering *l, const node *n) {
 static void slice_kv(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     const hlo_value x = lower_in(l, n, 0);
-    if (n->attrs.replicas == 1) {
+    if (n->attrs.mesh.replicas == 1) {
         same(l, n);
         return;
     }
-    const hlo_value place = lower_place(l, (mesh_axis)n->attrs.axis),
+    const hlo_value place = lower_place(l, (mesh_axis)n->attrs.mesh.axis),
                     among = hlo_binary(h, "remainder", place,
-                            hlo_fill(h, n->attrs.replicas, &place));
-    const int64_t share = n->attrs.head_dim / n->attrs.replicas;
+                            hlo_fill(h, n->attrs.mesh.replicas, &place));
+    const int64_t share = n->attrs.head_dim / n->attrs.mesh.replicas;
     const hlo_place first = hlo_place_times(h, (hlo_place){true, 0, among}, share);
     lower_set(l, n, 0,
             put_together(l, take_q(l, n, x), hlo_take(h, take_kv(l, n, x), 2, first, share)));
@@ -57,11 +58,12 @@ static void slice_kv(lowering *l, const node *n) {
 // Sums travel in the accumulation type and are rounded once, as those of q.
 static void join_kv(lowering *l, const node *n) {
     const hlo_value x = lower_in(l, n, 0);
-    if (n->attrs.replicas == 1) {
+    if (n->attrs.mesh.replicas == 1) {
         lower_round(l, n, 0, x);
         return;
     }
-    const hlo_groups replicas = lower_neighbours(l, (mesh_axis)n->attrs.axis, n->attrs.replicas);
+    const hlo_groups replicas =
+            lower_neighbours(l, (mesh_axis)n->attrs.mesh.axis, n->attrs.mesh.replicas);
     const hlo_value kv = hlo_all_reduce(&l->h, "add", take_kv(l, n, x), replicas);
     lower_round(l, n, 0, put_together(l, take_q(l, n, x), kv));
 }

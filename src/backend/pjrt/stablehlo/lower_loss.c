@@ -39,15 +39,15 @@ static hlo_value row_losses(hlo_text *h, hlo_value lse, hlo_value own, hlo_value
 
 // --- a vocabulary that is split over ranks: `w` is this rank's part of its rows
 static hlo_value over_ranks(const loss_call *c, hlo_value x, bool max) {
-    const unsigned axes = 1u << c->n->attrs.axis;
-    if (c->n->attrs.ranks <= 1) return x;
+    const unsigned axes = 1u << c->n->attrs.mesh.axis;
+    if (c->n->attrs.mesh.ranks <= 1) return x;
     return max ? lower_max_along(c->l, x, axes) : lower_sum_along(c->l, x, axes);
 }
 
 // Where labels are in this rank's part; outside it where they are not.
 static hlo_value column_of(const loss_call *c, hlo_value labels) {
     hlo_value is_here;
-    if (c->n->attrs.ranks <= 1) return labels;
+    if (c->n->attrs.mesh.ranks <= 1) return labels;
     return lower_rows_here(c->l, c->n, labels, c->w.dim[0], &is_here);
 }
 
@@ -110,7 +110,7 @@ static void loss(lowering *l, const node *n) {
         const hlo_value dloss = hlo_reshape(h, lower_in(l, n, 3), 0, NULL);
         c.scale = hlo_convert(h, dloss, lower_acc(l, n->in[0]));
         hlo_value like = c.h;
-        if (n->attrs.dx_wide) like.type = lower_acc(l, n->in[0]);
+        if (n->attrs.sum.dx_wide) like.type = lower_acc(l, n->in[0]);
         if (!n->attrs.skip_dx) carried[c.dh = n_carried++] = hlo_fill(h, 0, &like);
         if (!n->attrs.skip_dw) carried[c.dw = n_carried++] = lower_in(l, n, 4);
     }

@@ -10,7 +10,7 @@ static hlo_value product(lowering *l, const node *n, hlo_type type) {
 
 // What is added to a gradient, of all ranks that have other tokens.
 static hlo_value added_to(lowering *l, const node *n, hlo_value acc, hlo_value added) {
-    if (n->attrs.ranks > 1) added = lower_sum_along(l, added, 1u << n->attrs.axis);
+    if (n->attrs.mesh.ranks > 1) added = lower_sum_along(l, added, 1u << n->attrs.mesh.axis);
     return hlo_binary(&l->h, "add", acc, added);
 }
 
@@ -37,13 +37,13 @@ static void lora_up(lowering *l, const node *n) {
     int64_t end = 0, from = 0;
     for (int i = 0; i < n->n_in - 2; i++) {
         const hlo_value b = lower_in(l, n, 2 + i);
-        const int64_t first = branch_column(&n->attrs, i), width = b.dim[0], rank = b.dim[1];
+        const int64_t first = n->attrs.branches[i].column, width = b.dim[0], rank = b.dim[1];
         if (first > end) part[n_parts++] = hlo_slice(h, y, 1, end, first - end);
         const hlo_value before =
                 hlo_convert(h, hlo_slice(h, y, 1, first, width), lower_acc(l, n->in[0]));
         const hlo_value t_i = hlo_slice(h, t, 1, from, rank);
         const hlo_value up =
-                hlo_scale(h, hlo_dot(h, t_i, b, 1, 1, before.type), branch_alpha(&n->attrs, i));
+                hlo_scale(h, hlo_dot(h, t_i, b, 1, 1, before.type), n->attrs.branches[i].alpha);
         part[n_parts++] = hlo_convert(h, hlo_binary(h, "add", before, up), y.type);
         end = first + width;
         from += rank;
@@ -59,9 +59,9 @@ static void lora_up_grad(lowering *l, const node *n) {
     hlo_value part[MAX_BRANCHES];
     for (int i = 0; i < n->n_in - 1; i++) {
         const hlo_value b = lower_in(l, n, 1 + i);
-        const hlo_value d = hlo_slice(h, dy, 1, branch_column(&n->attrs, i), b.dim[0]);
+        const hlo_value d = hlo_slice(h, dy, 1, n->attrs.branches[i].column, b.dim[0]);
         part[i] = hlo_scale(h, hlo_dot(h, d, b, 1, 0, lower_acc(l, n->in[0])),
-                branch_alpha(&n->attrs, i));
+                n->attrs.branches[i].alpha);
     }
     lower_round(l, n, 0, hlo_concat(h, part, n->n_in - 1, 1));
 }
@@ -70,9 +70,11 @@ static void lora_up_grad(lowering *l, const node *n) {
 static void lora_up_grad_b(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     const hlo_value acc = lower_in(l, n, 2);
-    const hlo_value dy = hlo_slice(h, lower_in(l, n, 0), 1, n->attrs.column1, acc.dim[0]);
+    const hlo_value dy =
+            hlo_slice(h, lower_in(l, n, 0), 1, n->attrs.branches[0].column, acc.dim[0]);
     const hlo_value t = hlo_slice(h, lower_in(l, n, 1), 1, n->attrs.from, acc.dim[1]);
-    const hlo_value added = hlo_scale(h, hlo_dot(h, dy, t, 0, 0, acc.type), n->attrs.alpha1);
+    const hlo_value added =
+            hlo_scale(h, hlo_dot(h, dy, t, 0, 0, acc.type), n->attrs.branches[0].alpha);
     lower_set(l, n, 0, added_to(l, n, acc, added));
 }
 

@@ -36,8 +36,8 @@ static hlo_value numbers_of(const attention_call *c, const node *n, hlo_value pl
               number[ZIGZAG_HALVES];
     const hlo_value inside = hlo_compare(h, "LT", token, hlo_fill(h, (double)tokens, &token));
     chunk[EARLY] = place;
-    chunk[LATE] = hlo_binary(h, "subtract", hlo_fill(h, ZIGZAG_HALVES * n->attrs.ranks - 1, &place),
-            place);
+    chunk[LATE] = hlo_binary(h, "subtract",
+            hlo_fill(h, ZIGZAG_HALVES * n->attrs.mesh.ranks - 1, &place), place);
     for (int i = 0; i < ZIGZAG_HALVES; i++) {
         const hlo_value first = hlo_scale(h, chunk[i], (double)tokens);
         number[i] = hlo_binary(h, "add", token, hlo_spread(h, first, &token));
@@ -52,7 +52,7 @@ static hlo_value keys_of(const attention_call *c, const node *n, hlo_value place
 }
 
 void lower_ring_open(attention_call *c, const node *n) {
-    const hlo_value place = lower_place(c->l, (mesh_axis)n->attrs.axis);
+    const hlo_value place = lower_place(c->l, (mesh_axis)n->attrs.mesh.axis);
     c->numbered = true;
     c->query = numbers_of(c, n, place, -1);
     c->key = keys_of(c, n, place);
@@ -104,16 +104,16 @@ static hlo_value pass_on(const ring_call *r, hlo_value x) {
 }
 
 static ring_call open_ring(attention_call *c, const node *n, hlo_body *pair, int n_sums) {
-    const mesh_axis axis = (mesh_axis)n->attrs.axis;
+    const mesh_axis axis = (mesh_axis)n->attrs.mesh.axis;
     const int64_t most = 3 * (int64_t)c->n_blocks * c->n_blocks;
     c->query_block = ARENA_ARRAY(c->l->g->a, int64_t, most);
     c->key_block = ARENA_ARRAY(c->l->g->a, int64_t, most);
     c->n_pairs = 0;
     return (ring_call){.c = c,
             .n = n,
-            .ranks = lower_neighbours(c->l, axis, n->attrs.ranks),
+            .ranks = lower_neighbours(c->l, axis, n->attrs.mesh.ranks),
             .place = lower_place(c->l, axis),
-            .hops = n->attrs.ranks,
+            .hops = n->attrs.mesh.ranks,
             .pair = pair,
             .n_sums = n_sums};
 }
@@ -182,7 +182,7 @@ void lower_ring_pairs(attention_call *c, const node *n, hlo_value carried[N_FORW
 // Tensor ranks that share the key-value head have the gradients of other query heads each.
 static void join_replicas(const ring_call *r, hlo_value carried[N_GRADIENTS]) {
     lowering *l = r->c->l;
-    const hlo_groups replicas = lower_neighbours(l, AXIS_TENSOR, r->n->attrs.replicas);
+    const hlo_groups replicas = lower_neighbours(l, AXIS_TENSOR, r->n->attrs.mesh.replicas);
     const int64_t heads = carried[DK].dim[0];
     const hlo_value both =
             hlo_all_reduce(&l->h, "add", hlo_concat(&l->h, &carried[DK], 2, 0), replicas);
@@ -195,5 +195,5 @@ void lower_ring_grad(attention_call *c, const node *n, hlo_value carried[N_GRADI
     go_around(&r, carried, backward_hop, add_gradients);
     carried[DK] = pass_on(&r, carried[DK]);
     carried[DV] = pass_on(&r, carried[DV]);
-    if (n->attrs.replicas > 1) join_replicas(&r, carried);
+    if (n->attrs.mesh.replicas > 1) join_replicas(&r, carried);
 }

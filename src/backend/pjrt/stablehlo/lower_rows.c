@@ -17,7 +17,7 @@ static hlo_value inside(lowering *l, hlo_value is_here, hlo_value ids) {
 static void embedding(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     hlo_value ids = lower_in(l, n, 0), is_here, table = lower_in(l, n, 1);
-    if (n->attrs.ranks <= 1) {
+    if (n->attrs.mesh.ranks <= 1) {
         lower_set(l, n, 0, hlo_gather_rows(h, table, ids));
         return;
     }
@@ -30,7 +30,7 @@ static void embedding_grad(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     const hlo_value acc = lower_in(l, n, 2);
     hlo_value ids = lower_in(l, n, 0), added = hlo_convert(h, lower_in(l, n, 1), acc.type), is_here;
-    if (n->attrs.ranks > 1) {
+    if (n->attrs.mesh.ranks > 1) {
         ids = lower_rows_here(l, n, ids, acc.dim[0], &is_here);
         ids = inside(l, is_here, ids);
         added = or_else(l, is_here, added, 0);
@@ -88,7 +88,7 @@ static void rmsnorm_grad(lowering *l, const node *n) {
     if (frozen) return;
     const hlo_value normed = hlo_binary(h, "multiply", x, r_rows);
     hlo_value dw = hlo_reduce(h, "add", hlo_binary(h, "multiply", dy, normed), 1, (int64_t[]){0});
-    if (n->attrs.ranks > 1) dw = lower_sum_along(l, dw, 1u << n->attrs.axis);
+    if (n->attrs.mesh.ranks > 1) dw = lower_sum_along(l, dw, 1u << n->attrs.mesh.axis);
     lower_set(l, n, 1, hlo_binary(h, "add", lower_in(l, n, 4), dw));
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ir/op.h"
+#include "ir/program_inputs.h"
 
 typedef struct step_lowering {
     arena *a;
@@ -21,7 +22,7 @@ typedef struct step_lowering {
     int n_carried;
 } step_lowering;
 
-// Inputs that are one number for all turns: "dloss".
+// Others are one number for all turns: INPUT_DLOSS.
 static bool is_sliced(const tensor *t) {
     return t->cls == TENSOR_INPUT && t->dt != DT_F64;
 }
@@ -42,7 +43,7 @@ static int place_of(const step_lowering *s, const char *name) {
 }
 
 static const char *sliced_name(const step_lowering *s, const tensor *t) {
-    return arena_printf(s->a, "step.%s", t->name);
+    return arena_printf(s->a, INPUT_STEP_NAME, t->name);
 }
 
 static lowered_state sliced_state(const step_lowering *s, const tensor *t) {
@@ -55,7 +56,7 @@ static lowered_state sliced_state(const step_lowering *s, const tensor *t) {
 }
 
 static bool is_hyper(const tensor *t) {
-    return strcmp(t->name, "hyper") == 0;
+    return strcmp(t->name, program_inputs[INPUT_HYPER].name) == 0;
 }
 
 static void add_arguments(step_lowering *self) {
@@ -74,7 +75,7 @@ static void add_arguments(step_lowering *self) {
             continue;
         lowered_state state = lower_state(&self->rest, t, -1);
         if (is_hyper(t)) {
-            state.name = "step.hyper";
+            state.name = sliced_name(self, t);
             state.shape.dim[0] *= 2;
         }
         add_argument(self, &self->rest, &state);
@@ -149,7 +150,7 @@ static void run_turn(hlo_text *h, void *ctx, hlo_place turn, hlo_value *carried)
 // --- the update
 // `hyper` for what became of the step before.
 static hlo_value choose_hyper(step_lowering *s, hlo_text *h) {
-    const hlo_value both = s->in[place_of(s, "step.hyper")],
+    const hlo_value both = s->in[place_of(s, input_name_of(INPUT_HYPER, INPUT_OF_STEP).text)],
                     norm2 = s->in[place_of(s, "grad_norm2")];
     const int64_t n = both.dim[0] / 2;
     const hlo_value first = hlo_slice(h, both, 0, 0, n), second = hlo_slice(h, both, 0, n, n);

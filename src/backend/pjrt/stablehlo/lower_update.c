@@ -25,11 +25,12 @@ static hlo_value on_first_rank(lowering *l, hlo_value x) {
 
 static void sum_squares(lowering *l, const node *n) {
     hlo_text *h = &l->h;
-    const unsigned axes = (unsigned)n->attrs.axes;
+    const unsigned axes = (unsigned)n->attrs.mesh.axes;
     hlo_value total = hlo_scalar(h, lower_type(l, DT_F64), 0);
     for (int k = 0; k < n->n_in; k++) {
         total = hlo_binary(h, "add", total, squares_of(l, lower_in(l, n, k)));
-        if (k + 1 == n->attrs.n_alike && axes >> AXIS_TENSOR & 1) total = on_first_rank(l, total);
+        if (k + 1 == n->attrs.mesh.n_alike && axes >> AXIS_TENSOR & 1)
+            total = on_first_rank(l, total);
     }
     lower_set(l, n, 0, hlo_reshape(h, lower_sum_along(l, total, axes), HLO_DIMS(1)));
 }

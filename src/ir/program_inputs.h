@@ -1,0 +1,48 @@
+// The inputs of programs: what the host writes before one runs. Who builds a graph, who rewrites
+// it, who lowers it and who fills it agree on them here, and nowhere else is a name spelled out.
+#pragma once
+#include "ir/graph.h"
+
+typedef enum program_input {
+    // Of each token; from the rows of a data set, or from texts that are scored or continued.
+    INPUT_TOKENS,   // its id
+    INPUT_POSITION, // in its document
+    INPUT_LABELS,   // the id that follows; negative: it predicts nothing
+    INPUT_HIDDEN,   // the two ends of what it does not see (attention_args)
+    INPUT_ORIGIN,   // number of its row in the run, in two words, and its place there: for dropout
+    // Of a micro-batch; by the loop of a run.
+    INPUT_NUMBER, // of its first row in the run, in two words: for gradients rounded by chance
+    INPUT_TURN,   // which of the rank's micro-batches of the step it is: for ZeRO-2
+    INPUT_LAST,   // 1: the rank's last of the step, whose sums travel beside the backward pass
+    INPUT_DLOSS,  // of each loss that the program has: its share of the step's loss
+    // Between stages of a pipeline; by the message of the neighbour.
+    INPUT_STREAM,      // [N, H] the residual stream that a stage begins with
+    INPUT_STREAM_GRAD, // [N, H] the gradient of what it has handed on
+    // Of the update: f64[N_HYPER] (ir/hyper.h).
+    INPUT_HYPER,
+    N_PROGRAM_INPUTS
+} program_input;
+
+typedef struct program_input_row {
+    const char *name;
+    dtype dt;
+    int per_token, alone; // elements of each token, or of all; 0, 0: the graph knows
+} program_input_row;
+extern const program_input_row program_inputs[N_PROGRAM_INPUTS];
+
+// Whose input it is: the number of a chunk of a pipeline's rank, or one of these.
+enum {
+    INPUT_ALONE = -1,   // the program is the only one of its kind
+    INPUT_OF_STEP = -2, // a whole step's (backend.h: step_parts), with a slice for each micro-batch
+};
+// What a whole step calls the slices of an input.
+#define INPUT_STEP_NAME   "step.%s"
+
+// What a stage of a pipeline hands on, and the gradient of the stream that it began with.
+#define STAGE_OUTPUT      "out.%d"
+#define STAGE_STREAM_GRAD "dh.%d"
+
+typedef struct input_name {
+    char text[48];
+} input_name;
+input_name input_name_of(program_input which, int chunk);

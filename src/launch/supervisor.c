@@ -1,0 +1,140 @@
+// The policy of restarts: one row for each cause.
+// Legend: n ends in the order of time, `last` of them the newest.
+#include "launch/supervisor.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/exit_status.h"
+
+enum { SAME_STEP = 3, SAME_HOST = 2 };
+
+// first_s: before the first restart in a row, doubled by each further one up to most_s. A cause
+// that restarts at once waits only where the world before has failed alike without a step between.
+typedef struct rule {
+    const char *name, *cause, *happens;
+    bool restarts, blames; // blames: a host that it happens to twice is left out
+    double first_s, repeated_s, most_s;
+} rule;
+
+#define AT_ONCE .restarts = true, .blames = true, .first_s = 0, .repeated_s = 1, .most_s = 60
+
+static const rule rules_of[N_END_CAUSES] = {
+        [END_DONE] = {"done", "all steps are done (0)", "the job ends"},
+        [END_STOPPED] = {"stopped", "stop on request (3)", "no restart: the step is saved"},
+        [END_GROWS] = {"grows", "nodes have come (back)",
+                "after the next save a world with them, which counts as no restart",
+                .restarts = true},
+        [END_LOST] = {"lost", "lost host or rank", "restart at once", AT_ONCE},
+        [END_HANG] = {"hang", "hang", "restart at once", AT_ONCE},
+        [END_DEVICE] = {"device", "device error", "restart at once", AT_ONCE},
+        [END_FULL] = {"full", "disk full", "wait, then restart: 30 s, doubled up to 10 min",
+                .restarts = true, .first_s = 30, .repeated_s = 60, .most_s = 600},
+        [END_MEMORY] = {"memory", "out of memory (cgroup events, 137)",
+                "no restart: the plan beside the peak is printed"},
+        [END_FAILED] = {"failed", "not finite loss, bad data, refused checkpoint (1)",
+                "no restart: another try gives the same bits"},
+        [END_USAGE] = {"usage", "configuration (2)", "no restart: another try gives the same"},
+        [END_HELD] = {"held", "another attempt has the run directory (75)",
+                "no restart: the scheduler's turn"},
+        [END_NO_RANKS] = {"no_ranks", "mpirun cannot start the ranks (1)",
+                "no restart: another try gives the same"},
+};
+
+const char *end_cause_name(end_cause cause) {
+    return rules_of[cause].name;
+}
+
+static int count_restarts(const supervisor_rules *rules, const world_end *ends, int n) {
+    int count = 0;
+    for (int i = 0; i + 1 < n; i++)
+        count += ends[i].cause != END_GROWS && ends[n - 1].at_s - ends[i].at_s < rules->window_s;
+    return count;
+}
+
+static bool is_twice(const supervisor_rules *rules, const world_end *ends, int n) {
+    const world_end *last = &ends[n - 1];
+    int count = 0;
+    for (int i = 0; i < n && last->node >= 0; i++)
+        count += rules_of[ends[i].cause].blames && ends[i].node == last->node &&
+                 last->at_s - ends[i].at_s < rules->window_s;
+    return count >= SAME_HOST;
+}
+
+// Different nodes on which the step after ends[n - 1].step has failed.
+static int count_hosts(const world_end *ends, int n) {
+    const world_end *last = &ends[n - 1];
+    int count = 0;
+    for (int i = 0; i < n && last->step >= 0; i++) {
+        bool counts =
+                rules_of[ends[i].cause].blames && ends[i].step == last->step && ends[i].node >= 0;
+        for (int k = 0; k < i && counts; k++)
+            counts = ends[k].step != last->step || ends[k].node != ends[i].node ||
+                     !rules_of[ends[k].cause].blames;
+        count += counts;
+    }
+    return count;
+}
+
+// How many ends before the last were of its cause, one after the other. A full disk may let steps
+// through; for all others a finished step is a new beginning.
+static double wait_of(const world_end *ends, int n) {
+    const world_end *last = &ends[n - 1];
+    const rule *r = &rules_of[last->cause];
+    int repeated = 0;
+    for (int i = n - 1; i > 0 && ends[i - 1].cause == last->cause; i--) {
+        if (r->first_s <= 0 && ends[i - 1].step != ends[i].step) break;
+        repeated++;
+    }
+    if (repeated == 0) return r->first_s;
+    return fmin(r->most_s, r->repeated_s * exp2(fmin(repeated - 1, 30)));
+}
+
+static decision end_with(int status, const char *why) {
+    return (decision){.status = status, .excluded = -1, .why = why};
+}
+
+decision supervisor_decide(arena *a, const supervisor_rules *rules, const world_end *ends, int n,
+        int n_usable) {
+    const world_end *last = &ends[n - 1];
+    const rule *of = &rules_of[last->cause];
+    const int before = count_restarts(rules, ends, n);
+    if (!of->restarts) return end_with(last->status, of->happens);
+    if (last->cause == END_GROWS)
+        return (decision){.restarts = true, .excluded = -1, .why = of->happens};
+    if (of->blames && count_hosts(ends, n) >= SAME_STEP) {
+        decision made = end_with(1,
+                arena_printf(a, "step %lld has failed on %d different hosts, at last on node %d",
+                        (long long)last->step + 1, SAME_STEP, last->node));
+        made.same_rows = true;
+        return made;
+    }
+    if (before >= rules->max_restarts)
+        return end_with(last->status,
+                rules->max_restarts == 0 ? "no restart: none is allowed (--max-restarts)"
+                                         : arena_printf(a, "no restart: %d within %s are used up",
+                                                   before, str_long_duration(rules->window_s)));
+    decision made = {.restarts = true, .wait_s = wait_of(ends, n), .excluded = -1, .why = of->cause};
+    if (of->blames && is_twice(rules, ends, n)) {
+        // Node 0 has the loop, and rank 0.
+        made.spared = last->node == 0 || n_usable - 1 < rules->min_nodes;
+        if (!made.spared) made.excluded = last->node;
+    }
+    return made;
+}
+
+void supervisor_explain(const supervisor_rules *rules, str *out) {
+    str_printf(out, "%-50s  %s\n", "cause", "what happens");
+    for (int i = 0; i < N_END_CAUSES; i++)
+        str_printf(out, "%-50s  %s%s\n", rules_of[i].cause, rules_of[i].happens,
+                rules_of[i].blames ? "; the same host twice in the window: excluded" : "");
+    str_printf(out, "%-50s  %s\n", "the same step on three hosts",
+            "no restart (1): the rows of that step are named");
+    str_printf(out, "%-50s  %s\n", "node 0 is gone",
+            "all others end with 75: the scheduler's turn");
+    str_printf(out,
+            "at most %d restart%s within %s, worlds of at least %d node%s; alike again without a step "
+            "between: 1 s, doubled up to 1 min\n",
+            rules->max_restarts, str_plural(rules->max_restarts),
+            str_long_duration(rules->window_s), rules->min_nodes, str_plural(rules->min_nodes));
+}

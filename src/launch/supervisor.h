@@ -1,0 +1,57 @@
+// What follows the end of a world: a pure function of how all worlds so far have ended. A world is
+// the ranks of one mpirun; the loop that starts them is in head.c.
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/str.h"
+
+typedef enum end_cause {
+    END_DONE,
+    END_STOPPED, // on request
+    END_GROWS,   // stopped by its own launcher: nodes that have come take part in the next one
+    END_LOST,    // a rank or a host
+    END_HANG,
+    END_DEVICE,   // one failed that had worked
+    END_FULL,     // no space on a disk
+    END_MEMORY,   // the system killed a rank, or it held more than was planned
+    END_FAILED,   // status 1
+    END_USAGE,    // status 2
+    END_HELD,     // another attempt has the run directory
+    END_NO_RANKS, // mpirun could not start the ranks
+    N_END_CAUSES
+} end_cause;
+const char *end_cause_name(end_cause cause); // "lost", as events.jsonl has it
+
+typedef struct world_end {
+    end_cause cause;
+    int status;    // exit status
+    int node;      // of the job, on which it began; -1: not known
+    int64_t step;  // the last finished one; -1: not known
+    double at_s;   // clock
+    char host[64]; // of that node; "": not known
+} world_end;
+
+typedef struct supervisor_rules {
+    int max_restarts; // in any window
+    double window_s;
+    int min_nodes; // of a world
+} supervisor_rules;
+
+typedef struct decision {
+    bool restarts;
+    int status;     // of the job, where it ends
+    double wait_s;  // before the next world
+    int excluded;   // a node that takes part no more; -1: none
+    bool spared;    // that node would have been excluded, if the others were enough
+    bool same_rows; // the same step failed on several hosts
+    const char *why;
+} decision;
+
+// The last of n ends is the one to decide upon. n_usable: nodes that may take part in the next
+// world, with the one on which it failed. Texts live in `a`.
+decision supervisor_decide(arena *a, const supervisor_rules *rules, const world_end *ends, int n,
+        int n_usable);
+// The policy as a table: what supervisor_decide does, cause by cause.
+void supervisor_explain(const supervisor_rules *rules, str *out);

@@ -1,0 +1,242 @@
+// Searches with the trees of sums pinned to those of the whole job: lanes, leaves and addends are
+// all that bits depend on (docs/layouts.md). Where that finds nothing, one without.
+// Legend: d, t, p, c degrees of data, tensor, pipeline, context.
+#include "search/elastic_layouts.h"
+
+#include <string.h>
+
+#include "backend/backend.h"
+#include "base/clock.h"
+#include "base/memory_limit.h"
+#include "base/str.h"
+
+enum { TOP = 64, MAX_SETS = 16 };
+#define LINK_BYTES_PER_S 12.5e9 // the default of drover plan --search
+
+drv_status elastic_power(arena *a, int ranks, rank_power *out) {
+    const int64_t free_bytes = memory_limit_read("").free;
+    double flops;
+    backend *cpu;
+    DRV_TRY(backend_open_cpu(a, &cpu));
+    const drv_status status = backend_peak_flops(cpu, &flops);
+    backend_close(cpu);
+    DRV_TRY(status);
+    *out = (rank_power){SEARCH_REACHED * flops, (double)free_bytes / ranks,
+            {LINK_BYTES_PER_S, LINK_BYTES_PER_S, 0}};
+    return DRV_OK;
+}
+
+// --- a layout as keys
+static const char *schedule_of(const layout_candidate *c) {
+    static const char *const names[] = {[SCHEDULE_AUTO] = "auto",
+            [SCHEDULE_1F1B] = "1f1b",
+            [SCHEDULE_GPIPE] = "gpipe",
+            [SCHEDULE_INTERLEAVED] = "interleaved",
+            [SCHEDULE_ZB_H1] = "zb-h1"};
+    return names[c->schedule];
+}
+
+static void set_number(arena *a, const char **sets, int *n, const char *key, int64_t value) {
+    sets[(*n)++] = value > 0 || strcmp(key, "parallel.zero") == 0
+                           ? arena_printf(a, "%s=%lld", key, (long long)value)
+                           : arena_printf(a, "%s=auto", key);
+}
+
+// pinned: the config that was searched with; lanes and leaves 0: auto.
+static void fill_sets(arena *a, const run_config *pinned, elastic_layout *out) {
+    const layout_candidate *c = &out->layout;
+    const char **sets = ARENA_ARRAY(a, const char *, MAX_SETS);
+    int n = 0;
+    set_number(a, sets, &n, "parallel.tensor", c->tensor);
+    set_number(a, sets, &n, "parallel.pipeline", c->pipeline);
+    set_number(a, sets, &n, "parallel.context", c->context);
+    set_number(a, sets, &n, "parallel.data", c->data);
+    set_number(a, sets, &n, "parallel.zero", c->zero);
+    set_number(a, sets, &n, "parallel.lanes", pinned->lanes);
+    set_number(a, sets, &n, "parallel.context_leaves", pinned->context_leaves);
+    set_number(a, sets, &n, "parallel.addend_rows", pinned->addend_rows);
+    set_number(a, sets, &n, "parallel.virtual_stages", c->virtual_stages);
+    set_number(a, sets, &n, "training.micro_batch_size", c->micro_batch);
+    sets[n++] = arena_printf(a, "parallel.schedule=%s", schedule_of(c));
+    sets[n++] = arena_printf(a, "parallel.sequence=%s", c->sequence ? "true" : "false");
+    sets[n++] = arena_printf(a, "training.recompute=%s", recompute_name(c->recompute));
+    out->sets = sets;
+    out->n_sets = n;
+}
+
+// Which numbers of data ranks would have had the bits.
+static const char *other_bits(arena *a, const run_config *whole) {
+    str list = {0};
+    for (int64_t d = 1; d <= whole->n_lanes; d++) {
+        const int64_t each = whole->n_lanes / d;
+        if (whole->n_lanes % d == 0 && (each & (each - 1)) == 0)
+            str_printf(&list, "%s%lld", list.n ? ", " : "", (long long)d);
+    }
+    const char *text =
+            arena_printf(a, "other bits: parallel.lanes %lld keeps them on %s data rank%s",
+                    (long long)whole->n_lanes, list.p, list.n > 1 ? "s" : "");
+    str_free(&list);
+    return text;
+}
+
+static void fill_words(arena *a, const run_config *whole, elastic_layout *out) {
+    const layout_candidate *c = &out->layout;
+    const struct {
+        const char *axis;
+        int64_t n;
+    } axes[] = {{"data", c->data}, {"tensor", c->tensor}, {"pipeline", c->pipeline},
+            {"context", c->context}};
+    str text = {0};
+    for (size_t i = 0; i < sizeof axes / sizeof *axes; i++)
+        if (axes[i].n > 1)
+            str_printf(&text, "%s%s %lld", text.n ? " x " : "", axes[i].axis, (long long)axes[i].n);
+    if (text.n == 0) str_puts(&text, "one rank");
+    str_printf(&text, ", micro-batch %lld, zero %lld; %s", (long long)c->micro_batch,
+            (long long)c->zero,
+            out->same_bits                       ? "the same bits"
+            : config_backend(whole)->orders_sums ? other_bits(a, whole)
+                                                 : "bits as its compiler has them");
+    out->words = arena_strdup(a, text.p);
+    str_free(&text);
+}
+
+// --- which layouts have the bits
+static bool is_power_of_two(int64_t n) {
+    return n > 0 && (n & (n - 1)) == 0;
+}
+
+static drv_status whole_job(const elastic_job *job, run_config *out) {
+    *out = *job->cfg;
+    DRV_TRY_CTX(config_set_ranks(out, (int64_t)job->n_nodes * job->ranks), "%d node%s of %d rank%s",
+            job->n_nodes, str_plural(job->n_nodes), job->ranks, str_plural(job->ranks));
+    return DRV_OK;
+}
+
+static drv_status apply(const run_config *pinned, const layout_candidate *c, int64_t ranks,
+        run_config *out) {
+    *out = *pinned;
+    DRV_TRY(layout_candidate_apply(c, ranks, out));
+    out->context_leaves = pinned->context_leaves;
+    return config_set_ranks(out, ranks);
+}
+
+static bool has_bits(const run_config *whole, const run_config *pinned, const layout_candidate *c,
+        int64_t ranks) {
+    run_config tried;
+    return is_power_of_two(whole->n_context_leaves / c->context) &&
+           whole->n_context_leaves % c->context == 0 &&
+           (c->zero == 2 || is_power_of_two(whole->n_lanes / c->data)) &&
+           apply(pinned, c, ranks, &tried) == DRV_OK;
+}
+
+// The fastest of a search that counts.
+static bool pick(arena *a, const elastic_job *job, const run_config *whole,
+        const run_config *pinned, bool same_bits, const layout_search *s, elastic_layout *out) {
+    for (int i = 0; i < s->n; i++) {
+        run_config tried;
+        const layout_candidate *c = &s->list[i];
+        if (same_bits ? !has_bits(whole, pinned, c, s->ranks)
+                      : apply(pinned, c, s->ranks, &tried) != DRV_OK)
+            continue;
+        *out = (elastic_layout){.n_nodes = (int)(s->ranks / job->ranks),
+                .layout = *c,
+                .tokens_per_s =
+                        (double)(whole->global_batch_size * whole->sequence_length) / c->seconds,
+                .perfect = (double)s->ranks * s->power.flops / s->flops_per_token[RECOMPUTE_NONE],
+                .same_bits = same_bits};
+        fill_sets(a, pinned, out);
+        fill_words(a, whole, out);
+        return true;
+    }
+    return false;
+}
+
+static drv_status search(arena *mem, const elastic_job *job, const run_config *whole,
+        const run_config *pinned, bool same_bits, int64_t ranks, elastic_layout *out) {
+    layout_search made = {.cfg = pinned, .ranks = ranks, .top = TOP, .power = job->power};
+    drv_status status = layout_search_run(&made);
+    if (status == DRV_OK && !pick(mem, job, whole, pinned, same_bits, &made, out)) {
+        str refused = {0};
+        layout_refusals_add(&made.all, &refused);
+        status = drv_fail(DRV_E_USAGE, "no layout of %lld ranks is possible%s%s", (long long)ranks,
+                refused.n ? ": " : " that fits", refused.n ? refused.p : "");
+        str_free(&refused);
+    }
+    layout_search_free(&made);
+    return status;
+}
+
+// --- one number of nodes
+static drv_status own_layout(arena *mem, const elastic_job *job, const run_config *whole,
+        elastic_layout *out) {
+    const int64_t ranks = (int64_t)job->n_nodes * job->ranks;
+    layout_search made = {.cfg = job->cfg, .ranks = ranks, .top = 1, .power = job->power};
+    layout_candidate mine = {.tensor = whole->tensor_parallel,
+            .pipeline = whole->pipeline_parallel,
+            .context = whole->context_parallel,
+            .data = whole->data_ranks,
+            .micro_batch = whole->micro_batch_size,
+            .zero = whole->zero,
+            .schedule =
+                    whole->pipeline_parallel > 1 ? config_pipeline_schedule(whole) : SCHEDULE_AUTO,
+            .virtual_stages = whole->virtual_stages,
+            .recompute = whole->recompute,
+            .sequence = whole->sequence_parallel};
+    drv_status status = layout_search_run(&made);
+    if (status == DRV_OK) status = layout_search_plan(&made, &mine);
+    layout_search_free(&made);
+    DRV_TRY(status);
+    *out = (elastic_layout){.n_nodes = job->n_nodes,
+            .layout = mine,
+            .tokens_per_s =
+                    (double)(whole->global_batch_size * whole->sequence_length) / mine.seconds,
+            .same_bits = true};
+    fill_words(mem, whole, out);
+    return DRV_OK;
+}
+
+drv_status elastic_on(arena *mem, const elastic_job *job, int n_nodes, elastic_layout *out) {
+    const int64_t ranks = (int64_t)n_nodes * job->ranks;
+    run_config whole;
+    DRV_TRY(whole_job(job, &whole));
+    if (n_nodes == job->n_nodes) return own_layout(mem, job, &whole, out);
+    run_config pinned = *job->cfg;
+    pinned.lanes = whole.n_lanes;
+    pinned.context_leaves = whole.n_context_leaves;
+    pinned.addend_rows = config_addend_rows(&whole);
+    if (config_backend(&whole)->orders_sums &&
+            search(mem, job, &whole, &pinned, true, ranks, out) == DRV_OK)
+        return DRV_OK;
+    pinned = *job->cfg;
+    pinned.lanes = 0;
+    pinned.context_leaves = 0;
+    return search(mem, job, &whole, &pinned, false, ranks, out);
+}
+
+// --- at most so many
+// More is not looked for once something is found.
+#define SEARCH_S 10.0
+
+drv_status elastic_choose(arena *mem, const elastic_job *job, int n_nodes, int min_nodes,
+        elastic_layout *out) {
+    const bool keeps_bits = config_gives(job->cfg, "parallel.lanes");
+    const double begin_s = clock_s();
+    bool found = false;
+    drv_status status = DRV_OK;
+    for (int n = n_nodes; n >= min_nodes && n > 0; n--) {
+        elastic_layout tried;
+        status = elastic_on(mem, job, n, &tried);
+        if (status != DRV_OK) continue;
+        const bool better = keeps_bits && tried.same_bits != out->same_bits
+                                    ? tried.same_bits
+                                    : tried.tokens_per_s > out->tokens_per_s;
+        if (!found || better) *out = tried;
+        found = true;
+        // Without any loss one node fewer would not be faster.
+        const bool enough = out->tokens_per_s >= tried.perfect * (n - 1) / n;
+        if ((enough && (out->same_bits || !keeps_bits)) || clock_s() - begin_s > SEARCH_S) break;
+    }
+    if (found) return DRV_OK;
+    return drv_fail(DRV_E_USAGE, "no layout for %d to %d nodes; %s", min_nodes, n_nodes,
+            status == DRV_OK ? "" : arena_strdup(mem, drv_message()));
+}

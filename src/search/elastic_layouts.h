@@ -1,0 +1,31 @@
+// Layouts of a job that has fewer nodes than it was made for: the fastest that fits, where one
+// keeps the bits of the whole job; for drover launch node, plan --elastic and compile --elastic.
+#pragma once
+#include "search/layout_search.h"
+
+typedef struct elastic_job {
+    const run_config *cfg; // for any number of ranks
+    int n_nodes, ranks;    // of the whole job; of each node
+    rank_power power;      // of a rank
+} elastic_job;
+
+typedef struct elastic_layout {
+    int n_nodes;
+    layout_candidate layout;
+    double tokens_per_s, perfect; // perfect: if no rank ever waited
+    bool same_bits;
+    const char *const *sets; // [n_sets], "KEY=VALUE", what makes a config of it; none: the job's own
+    int n_sets;
+    const char *words; // "data 2 x tensor 2, the same bits"
+} elastic_layout;
+
+// Of this machine: its peak of products, its free memory among the ranks of a node.
+DRV_CHECKED drv_status elastic_power(arena *a, int ranks, rank_power *out);
+// The job's own layout on all its nodes, else the fastest on exactly n_nodes; with other bits only
+// where none has the same. DRV_E_USAGE: there is none, with the reasons. Texts live in `mem`.
+DRV_CHECKED drv_status elastic_on(arena *mem, const elastic_job *job, int n_nodes,
+        elastic_layout *out);
+// The best on at most n_nodes and at least min_nodes: with the same bits where the config gives
+// parallel.lanes and a layout has them, else the fastest.
+DRV_CHECKED drv_status elastic_choose(arena *mem, const elastic_job *job, int n_nodes,
+        int min_nodes, elastic_layout *out);

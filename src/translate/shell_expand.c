@@ -1,0 +1,362 @@
+// Words of a shell script: quotes, variables, arithmetic. The grammar is that of POSIX (Shell
+// Command Language, 2.2 and 2.6).
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "translate/shell_internal.h"
+
+// A word that is being read.
+typedef struct builder {
+    str text;
+    const char *unknown;
+    bool any; // a quote or a letter: "" is a word, an unset variable is none
+} builder;
+
+// --- letters
+bool shell_at_end(const reader *self) {
+    return self->p >= self->end;
+}
+
+char shell_peek(const reader *self, int ahead) {
+    return self->end - self->p > ahead ? self->p[ahead] : 0;
+}
+
+void shell_advance(reader *self, int n) {
+    for (; n > 0 && !shell_at_end(self); n--, self->p++)
+        self->line += *self->p == '\n';
+}
+
+static bool is_name(char c, bool first) {
+    return isalpha((unsigned char)c) || c == '_' || (!first && isdigit((unsigned char)c));
+}
+
+int shell_name_length(const reader *self) {
+    int n = 0;
+    while (is_name(shell_peek(self, n), n == 0))
+        n++;
+    return n;
+}
+
+const char *shell_take(reader *self, int n) {
+    const char *text = arena_strndup(self->a, self->p, (size_t)n);
+    shell_advance(self, n);
+    return text;
+}
+
+void shell_skip_blanks(reader *self) {
+    for (;;) {
+        if (shell_peek(self, 0) == '\\' && shell_peek(self, 1) == '\n')
+            shell_advance(self, 2);
+        else if (shell_peek(self, 0) == '\\' && shell_peek(self, 1) == '\r' &&
+                 shell_peek(self, 2) == '\n')
+            shell_advance(self, 3);
+        else if (shell_peek(self, 0) == ' ' || shell_peek(self, 0) == '\t' ||
+                 shell_peek(self, 0) == '\r')
+            shell_advance(self, 1);
+        else
+            break;
+    }
+    if (shell_peek(self, 0) == '#')
+        while (!shell_at_end(self) && shell_peek(self, 0) != '\n')
+            shell_advance(self, 1);
+}
+
+// --- expansions
+static drv_status add(const reader *self, builder *b, const char *text, size_t n) {
+    b->any = true;
+    if (b->text.n + n > MAX_VALUE)
+        return shell_refuse(self, self->line, "a word of more than 64 KiB");
+    str_add(&b->text, text, n);
+    return DRV_OK;
+}
+
+static void set_unknown(builder *b, const char *why) {
+    b->any = true;
+    if (!b->unknown) b->unknown = why;
+}
+
+// From an opening bracket past the one that closes it.
+drv_status shell_skip_balanced(reader *self, char open, char close) {
+    const int line = self->line;
+    int depth = 0;
+    do {
+        const char c = shell_peek(self, 0);
+        if (shell_at_end(self)) return shell_refuse(self, line, "a bracket is not closed");
+        if (c == '\\') shell_advance(self, 1);
+        if (c == '\'' || c == '"') {
+            shell_advance(self, 1);
+            while (!shell_at_end(self) && shell_peek(self, 0) != c)
+                shell_advance(self, c == '"' && shell_peek(self, 0) == '\\' ? 2 : 1);
+        }
+        depth += (c == open) - (c == close);
+        shell_advance(self, 1);
+    } while (depth > 0);
+    return DRV_OK;
+}
+
+static drv_status read_text(reader *self, builder *b, const char *stop, bool quoted, int depth);
+
+static drv_status add_variable(reader *self, builder *b, const char *name) {
+    const shell_variable *v = shell_find(self->script, name);
+    if (!v) {
+        set_unknown(b, arena_printf(self->a, "%s is not set in %s", name, self->file));
+        return DRV_OK;
+    }
+    if (v->value.unknown) set_unknown(b, v->value.unknown);
+    const bool any = b->any;
+    DRV_TRY(add(self, b, v->value.text, strlen(v->value.text)));
+    b->any = any || *v->value.text; // an empty one makes no word
+    return DRV_OK;
+}
+
+// ${NAME}, ${NAME:-word}, ${NAME:=word} and the same without a colon; r is after the "{".
+static drv_status read_braces(reader *self, builder *word, int depth) {
+    const char *begin = self->p - 1; // "{"
+    const int line = self->line, n_name = shell_name_length(self);
+    const char *name = n_name ? shell_take(self, n_name) : "";
+    const bool colon = shell_peek(self, 0) == ':';
+    const char operator= shell_peek(self, colon);
+    const bool all = n_name && operator== '[' && strchr("@*", shell_peek(self, 1)) &&
+                     shell_peek(self, 2) == ']' && shell_peek(self, 3) == '}'; // of a list
+    if (n_name && !colon && (operator== '}' || all)) {
+        shell_advance(self, all ? 4 : 1);
+        return add_variable(self, word, name);
+    }
+    if (!n_name || (operator!= '=' && operator!= '-')) {
+        self->p = begin;
+        self->line = line;
+        DRV_TRY(shell_skip_balanced(self, '{', '}'));
+        set_unknown(word, arena_printf(self->a, "line %d of %s changes a variable by ${...}", line,
+                                  self->file));
+        return DRV_OK;
+    }
+    shell_advance(self, 1 + colon);
+    builder otherwise = {0};
+    drv_status status = read_text(self, &otherwise, "}", true, depth + 1);
+    if (status == DRV_OK && shell_at_end(self))
+        status = shell_refuse(self, line, "a ${ is not closed");
+    shell_advance(self, 1);
+    const shell_variable *v = shell_find(self->script, name);
+    const shell_word fallback = {arena_strdup(self->a, otherwise.text.p ? otherwise.text.p : ""),
+            otherwise.unknown, line};
+    const bool is_set = v && !v->unset && (!colon || *v->value.text || v->value.unknown);
+    str_free(&otherwise.text);
+    DRV_TRY(status);
+    if (is_set) return add_variable(self, word, name);
+    if (operator== '=') shell_assign(self, name, &fallback, NULL);
+    if (fallback.unknown) set_unknown(word, fallback.unknown);
+    return add(self, word, fallback.text, strlen(fallback.text));
+}
+
+// $(command), or $((sum)).
+static drv_status read_brackets(reader *self, builder *word) {
+    const int line = self->line;
+    const char *begin = self->p;
+    const bool sums = shell_peek(self, 1) == '(';
+    int64_t sum;
+    DRV_TRY(shell_skip_balanced(self, '(', ')'));
+    const size_t n = (size_t)(self->p - begin);
+    if (sums && n >= 4 && self->p[-2] == ')') {
+        if (shell_arithmetic(self->script, begin + 2, n - 4, &sum)) {
+            const char *text = arena_printf(self->a, "%lld", (long long)sum);
+            return add(self, word, text, strlen(text));
+        }
+        set_unknown(word, arena_printf(self->a, "line %d of %s computes with what is not known",
+                                  line, self->file));
+        return DRV_OK;
+    }
+    set_unknown(word, arena_printf(self->a, "line %d of %s asks a command, which is not run", line,
+                              self->file));
+    return DRV_OK;
+}
+
+static drv_status read_dollar(reader *self, builder *word, int depth) {
+    const int line = self->line;
+    shell_advance(self, 1);
+    if (depth > MAX_NESTED) return shell_refuse(self, line, "${} nested deeper than 64");
+    if (shell_peek(self, 0) == '(') return read_brackets(self, word);
+    if (shell_peek(self, 0) == '{') {
+        shell_advance(self, 1);
+        return read_braces(self, word, depth);
+    }
+    const int n = shell_name_length(self);
+    if (n) return add_variable(self, word, shell_take(self, n));
+    if (strchr("0123456789@*#?$!-", shell_peek(self, 0)) && !shell_at_end(self)) {
+        set_unknown(word,
+                arena_printf(self->a, "$%c is not known before a run", shell_peek(self, 0)));
+        shell_advance(self, 1);
+        return DRV_OK;
+    }
+    return add(self, word, "$", 1);
+}
+
+static drv_status read_backticks(reader *self, builder *b) {
+    const int line = self->line;
+    shell_advance(self, 1);
+    while (!shell_at_end(self) && shell_peek(self, 0) != '`')
+        shell_advance(self, shell_peek(self, 0) == '\\' ? 2 : 1);
+    if (shell_at_end(self)) return shell_refuse(self, line, "a ` is not closed");
+    shell_advance(self, 1);
+    set_unknown(b, arena_printf(self->a, "line %d of %s asks a command, which is not run", line,
+                           self->file));
+    return DRV_OK;
+}
+
+static drv_status read_quoted(reader *self, builder *b, int depth) {
+    const int line = self->line;
+    const char quote = shell_peek(self, 0);
+    shell_advance(self, 1);
+    b->any = true;
+    if (quote == '"') {
+        DRV_TRY(read_text(self, b, "\"", true, depth));
+    } else {
+        const char *begin = self->p;
+        while (!shell_at_end(self) && shell_peek(self, 0) != '\'')
+            shell_advance(self, 1);
+        DRV_TRY(add(self, b, begin, (size_t)(self->p - begin)));
+    }
+    if (shell_at_end(self)) return shell_refuse(self, line, "a quote is not closed");
+    shell_advance(self, 1);
+    return DRV_OK;
+}
+
+// Until one of the letters in `stop`, which is left. `quoted`: blanks, brackets and quotes of the
+// other kind are letters as any.
+static drv_status read_text(reader *self, builder *word, const char *stop, bool quoted, int depth) {
+    while (!shell_at_end(self) && !strchr(stop, *self->p)) {
+        const char c = *self->p;
+        if (c == '\\' && shell_peek(self, 1) == '\n') {
+            shell_advance(self, 2);
+        } else if (c == '\\' &&
+                   (!quoted || (shell_peek(self, 1) && strchr("$`\"\\", shell_peek(self, 1))))) {
+            shell_advance(self, 1);
+            if (!shell_at_end(self)) DRV_TRY(add(self, word, self->p, 1));
+            shell_advance(self, 1);
+        } else if (c == '$') {
+            DRV_TRY(read_dollar(self, word, depth));
+        } else if (c == '`') {
+            DRV_TRY(read_backticks(self, word));
+        } else if ((c == '"' || c == '\'') && !quoted) {
+            DRV_TRY(read_quoted(self, word, depth));
+        } else {
+            DRV_TRY(add(self, word, self->p, 1));
+            shell_advance(self, 1);
+        }
+    }
+    return DRV_OK;
+}
+
+// --- words
+static drv_status add_word(reader *self, word_list *list, const char *text, size_t n,
+        const char *unknown, int line) {
+    if (++self->n_words > MAX_WORDS) return shell_refuse(self, line, "more than 10000 words");
+    MEM_GROW(list->words, list->n, list->cap);
+    list->words[list->n++] = (shell_word){arena_strndup(self->a, text, n), unknown, line};
+    return DRV_OK;
+}
+
+// "${NAME[@]}" or ${NAME[@]}: the words of a list. false: that does not stand here.
+static bool take_list(reader *self, word_list *list, drv_status *status) {
+    const int quoted = shell_peek(self, 0) == '"';
+    const char *const end = quoted ? "[@]}\"" : "[@]}";
+    int n = quoted + 2;
+    if (shell_peek(self, quoted) != '$' || shell_peek(self, quoted + 1) != '{') return false;
+    while (is_name(shell_peek(self, n), n == quoted + 2))
+        n++;
+    for (int i = 0; end[i]; i++)
+        if (shell_peek(self, n + i) != end[i]) return false;
+    const char *name = arena_strndup(self->a, self->p + quoted + 2, (size_t)(n - quoted - 2));
+    const shell_variable *v = shell_find(self->script, name);
+    if (!v || v->n_items == 0) return false;
+    for (int i = 0; i < v->n_items && *status == DRV_OK; i++)
+        *status = add_word(self, list, v->items[i].text, strlen(v->items[i].text),
+                v->items[i].unknown, v->items[i].line);
+    shell_advance(self, n + (int)strlen(end));
+    return true;
+}
+
+// A variable outside quotes is cut at blanks, which the text of a quote keeps: the word is read in
+// stretches of one kind.
+drv_status shell_read_word(reader *self, word_list *list) {
+    const int line = self->line;
+    builder word = {0};
+    drv_status status = DRV_OK;
+    while (status == DRV_OK && !shell_at_end(self) && !strchr(WORD_ENDS, *self->p)) {
+        const bool splits = *self->p == '$';
+        const size_t before = word.text.n;
+        if (!word.any && take_list(self, list, &status)) continue;
+        if (splits) {
+            status = read_dollar(self, &word, 0);
+        } else if (*self->p == '"' || *self->p == '\'') {
+            status = read_quoted(self, &word, 0);
+        } else {
+            status = read_text(self, &word, WORD_ENDS "$\"'", false, 0);
+        }
+        for (size_t i = before; splits && status == DRV_OK && word.text.p && word.text.p[i]; i++) {
+            if (!isspace((unsigned char)word.text.p[i])) continue;
+            if (i > 0) status = add_word(self, list, word.text.p, i, word.unknown, line);
+            char *rest = arena_strdup(self->a, word.text.p + i + 1);
+            str_clear(&word.text);
+            str_puts(&word.text, rest);
+            word.any = *rest;
+            i = (size_t)-1;
+        }
+    }
+    if (status == DRV_OK && (word.any || word.unknown))
+        status = add_word(self, list, word.text.p ? word.text.p : "", word.text.n, word.unknown,
+                line);
+    str_free(&word.text);
+    return status;
+}
+
+// (word ...): a list; as a text it is its words.
+static drv_status read_array(reader *self, builder *value, word_list *items) {
+    const char *begin = self->p;
+    const int line = self->line;
+    drv_status status = DRV_OK;
+    shell_advance(self, 1);
+    for (;;) {
+        const char *before = self->p;
+        shell_skip_blanks(self);
+        if (shell_peek(self, 0) == '\n') shell_advance(self, 1);
+        if (shell_at_end(self) || shell_peek(self, 0) == ')') break;
+        status = shell_read_word(self, items);
+        if (status != DRV_OK || self->p == before) break;
+    }
+    if (status == DRV_OK && shell_peek(self, 0) == ')') {
+        for (int i = 0; i < items->n && status == DRV_OK; i++) {
+            if (items->words[i].unknown) set_unknown(value, items->words[i].unknown);
+            if (value->text.n) str_puts(&value->text, " ");
+            status = add(self, value, items->words[i].text, strlen(items->words[i].text));
+        }
+        shell_advance(self, 1);
+    } else if (status == DRV_OK) {
+        self->p = begin;
+        self->line = line;
+        items->n = 0;
+        set_unknown(value, arena_printf(self->a, "a list in line %d of %s", line, self->file));
+        status = shell_skip_balanced(self, '(', ')');
+    }
+    return status;
+}
+
+drv_status shell_read_value(reader *self, const shell_variable *before, shell_word *out,
+        word_list *items) {
+    const int line = self->line;
+    builder value = {0};
+    drv_status status = DRV_OK;
+    if (before) status = add_variable(self, &value, before->name);
+    for (int i = 0; before && i < before->n_items && status == DRV_OK; i++)
+        status = add_word(self, items, before->items[i].text, strlen(before->items[i].text),
+                before->items[i].unknown, before->items[i].line);
+    if (status == DRV_OK && shell_peek(self, 0) == '(') {
+        status = read_array(self, &value, items);
+    } else if (status == DRV_OK) {
+        status = read_text(self, &value, WORD_ENDS, false, 0);
+    }
+    *out = (shell_word){arena_strdup(self->a, value.text.p ? value.text.p : ""), value.unknown,
+            line};
+    str_free(&value.text);
+    return status;
+}

@@ -1,0 +1,56 @@
+// What the files of the shell reader share: where it is, and what it knows of a word.
+#pragma once
+#include "base/str.h"
+#include "translate/shell.h"
+
+enum { MAX_NESTED = 64, MAX_VALUE = 1 << 16, MAX_WORDS = 10000 };
+#define WORD_ENDS " \t\r\n;&|<>()"
+
+typedef struct reader {
+    arena *a;
+    const char *file, *p, *end;
+    int line;
+    shell_script *script;
+    const char *block; // the block of which nobody knows whether it runs: "the if in line 12";
+                       // NULL: none
+    const char *why;   // what is not known of the block; NULL: the block itself
+    bool dead;         // what is read does not run: nothing is assigned
+    bool redirects;    // a command had <, > or >>
+    int n_words;
+} reader;
+
+typedef struct word_list {
+    shell_word *words;
+    int n, cap;
+} word_list;
+
+typedef enum verdict { TEST_FALSE, TEST_TRUE, TEST_UNKNOWN } verdict;
+
+// The letters at the reader's place; 0 behind the end.
+bool shell_at_end(const reader *self);
+char shell_peek(const reader *self, int ahead);
+void shell_advance(reader *self, int n);
+int shell_name_length(const reader *self);
+const char *shell_take(reader *self, int n);
+void shell_skip_blanks(reader *self);
+drv_status shell_refuse(const reader *self, int line, const char *what);
+
+// Sets a variable, which is unknown where the block is. `items`: those of a list; NULL: none.
+void shell_assign(reader *self, const char *name, const shell_word *value, const word_list *items);
+// From an opening bracket past the one that closes it. DRV_E_USAGE: none does.
+DRV_CHECKED drv_status shell_skip_balanced(reader *self, char open, char close);
+// Adds the word at the reader's place to `list`: none where variables leave nothing of it, several
+// where they hold blanks.
+DRV_CHECKED drv_status shell_read_word(reader *self, word_list *list);
+// The value of an assignment, up to a letter in WORD_ENDS; the words of a list are added to
+// `items`. `before`: what it is appended to; NULL: nothing.
+DRV_CHECKED drv_status shell_read_value(reader *self, const shell_variable *before, shell_word *out,
+        word_list *items);
+
+// The value of what stands in $((...)) by the variables of the script; false: it is not known, or
+// no arithmetic of +, -, *, /, % and brackets on whole numbers of 64 bits.
+bool shell_arithmetic(const shell_script *script, const char *text, size_t n, int64_t *out);
+// What the command of a condition says: [ ... ], [[ ... ]] or test on strings and numbers, -v, -z,
+// -n. *why: what is not known where it is unknown; NULL: the command itself.
+verdict shell_test(const shell_script *script, const shell_word *words, int n_words,
+        const char **why);

@@ -1,0 +1,73 @@
+#!/bin/bash
+# Real Ray, a cluster of two nodes on this machine, with examples/launch/ray/ray_nodes.py: `ray job submit` to the end, with the
+# bits of mpirun; a rank that is killed, up to `ray job status`; TERM by `ray job stop`: saved, and resumed by another job with the
+# bits of an unbroken run. usage: ray.sh DROVER
+. "$(dirname "$0")"/clusters.bash
+[ -x "$launchers"/ray/bin/ray ] || skip "no Ray in $launchers (tools/fetch_launchers.sh ray gets it)"
+echo "reads $launchers/ray, outside the tree"
+shim=$(realpath "$tests"/../examples/launch/ray/ray_nodes.py)
+PATH=$launchers/ray/bin:$PATH
+make_data
+sed -i "s#tokenizer: tok#tokenizer: $dir/tok#; s#train: data/set#train: $dir/data/set#" run.yaml
+sed -i 's/micro_batch_size: 2/micro_batch_size: 1/; s/steps: 40/steps: 100000/; s/every: 3/every: 50/' run.yaml
+export RAY_raylet_start_wait_time_s=120 RAY_USAGE_STATS_ENABLED=0 RAY_JOB_STOP_WAIT_TIME_S=120 RAY_COLOR_PREFIX=0
+(umask 077; head -c 32 /dev/urandom >secret)
+export DROVER_JOB_SECRET_FILE=$dir/secret # Ray calls its nodes by the address of this machine
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+folder=$(mktemp -d /tmp/drover-ray.XXXXXX) # sockets of Ray have long names
+nodes=()
+trap 'kill "${nodes[@]}" 2>/dev/null; wait; rm -rf "$folder" "$dir"' EXIT
+gcs=$(free_port) dashboard=$(free_port)
+ray start --block --head --node-ip-address=127.0.0.1 --port=$gcs --num-cpus=2 --dashboard-host=127.0.0.1 --dashboard-port=$dashboard \
+    --temp-dir="$folder" --min-worker-port=0 --max-worker-port=0 >head.out 2>&1 &
+nodes+=($!)
+answers() { (exec 3<>"/dev/tcp/127.0.0.1/$1"); }
+wait_for answers $dashboard
+ray start --block --address=127.0.0.1:$gcs --node-ip-address=127.0.0.1 --num-cpus=2 --min-worker-port=0 --max-worker-port=0 >second.out 2>&1 &
+nodes+=($!)
+export RAY_ADDRESS=http://127.0.0.1:$dashboard
+wait_for timeout 60 ray job submit -- true # until all of Ray is there
+# job RUN SETTING...: the words of `ray job submit` for two nodes of two ranks, in `submit`
+job() {
+    local run=$1 words
+    words=$(python3 -c 'import json, sys; print(json.dumps(sys.argv[1:]))' "$drover" launch node "$dir"/run.yaml --ranks-per-node 2 \
+        --expect-ranks 4 --set run_dir="$dir/$run" $(shift; printf -- '--set %s ' "$@"))
+    echo "{\"nodes\": 2, \"bundle\": {\"CPU\": 1}, \"command\": $words, \"tries\": 0, \"wait_s\": 120, \"grace_s\": 120}" >"$run".json
+    submit=(timeout -s KILL $LIMIT ray job submit --submission-id "$run" -- python3 "$shim" "$dir/$run".json)
+}
+status_of() { ray job status "$1" 2>&1; }
+
+job done training.stop_at_step=0 training.steps=6
+expect 0 "succeeded" "${submit[@]}"
+is status done 0
+journal done '"event": *"start".*"ranks": *4'
+expect 0 "step 6" ranks 4 train run.yaml --set run_dir=mpi --set training.steps=6
+check "the bits of mpirun" test "$(sums done 000006)" = "$(sums mpi 000006)"
+
+job killed training.stop_at_step=0
+"${submit[@]}" >out 2>&1 &
+pid=$!
+begun killed 5
+kill -KILL "$(pgrep -f "^drover train .*run_dir=$dir/killed " | head -n 1)"
+wait_end $pid
+check "a rank is killed: ray job submit exits $?" [ $? != 0 ]
+is status killed 75
+expect 0 "Job 'killed' failed" status_of killed
+says "exit code 75"
+
+job stopped training.stop_at_step=0
+"${submit[@]}" >out 2>&1 &
+pid=$!
+begun stopped 5
+timeout 200 ray job stop stopped >stop.out 2>&1
+wait_end $pid
+is end stopped stopped
+is status stopped 3
+to=$((10#$(newest stopped) + 4))
+job again run_dir="$dir"/stopped training.stop_at_step=$to
+"${submit[@]}" >out 2>&1
+is status stopped 3
+expect 3 "step $to" ranks 4 train run.yaml --set run_dir=whole --set training.stop_at_step=$to
+to=$(printf %06d $to)
+check "the bits of a run that nothing stopped" test "$(sums stopped $to)" = "$(sums whole $to)"
+finish

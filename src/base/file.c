@@ -136,6 +136,18 @@ drv_status file_read(arena *mem, const char *path, char **out, size_t *n_bytes) 
     return read_open(mem, fd, path, size, out, n_bytes);
 }
 
+drv_status file_read_small(arena *mem, const char *path, int64_t max_bytes, char **out,
+        size_t *n_bytes) {
+    int fd;
+    int64_t bytes;
+    DRV_TRY(file_open_regular(path, &fd, &bytes));
+    close(fd);
+    if (bytes > max_bytes)
+        return drv_fail(DRV_E_DATA, "\"%s\" has %lld bytes, expected at most %lld", path,
+                (long long)bytes, (long long)max_bytes);
+    return file_read(mem, path, out, n_bytes);
+}
+
 drv_status file_read_any(arena *mem, const char *path, char **out, size_t *n_bytes) {
     int fd;
     int64_t size;

@@ -21,6 +21,9 @@ const char *file_odd_kind(const char *path);
 
 // The whole file, followed by a NUL that is not counted. A file on a disk, or of /proc.
 DRV_CHECKED drv_status file_read(arena *mem, const char *path, char **out, size_t *n_bytes);
+// The same for a file on a disk that has at most max_bytes. DRV_E_DATA: it has more.
+DRV_CHECKED drv_status file_read_small(arena *mem, const char *path, int64_t max_bytes, char **out,
+        size_t *n_bytes);
 // The same of what a user names as an input: a pipe is waited for and a device read to its end.
 DRV_CHECKED drv_status file_read_any(arena *mem, const char *path, char **out, size_t *n_bytes);
 

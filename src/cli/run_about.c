@@ -6,13 +6,15 @@
 #include "search/stage_plans.h"
 #include "watch/rank_table.h"
 
+enum { MAX_CONFIG = 1 << 20 };
+
 bool run_about_config(arena *mem, const char *run_dir, run_config *out) {
     rank_table table;
     const char *path = path_join(mem, run_dir, "config.yaml");
     const int ranks = rank_table_read(mem, run_dir, &table) == DRV_OK ? table.n : 1;
     char *text;
     size_t n;
-    return file_read(mem, path, &text, &n) == DRV_OK &&
+    return file_read_small(mem, path, MAX_CONFIG, &text, &n) == DRV_OK &&
            config_load(mem, path, NULL, 0, out) == DRV_OK && config_set_ranks(out, ranks) == DRV_OK;
 }
 

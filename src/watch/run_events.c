@@ -17,6 +17,8 @@
 
 // No line that drover writes comes near it: messages have 2 KiB.
 enum { MAX_LINE = 1 << 16, MAX_FIELDS = 9 };
+// A journal of more than a million events is none.
+enum { MAX_JOURNAL = 1 << 28 };
 // A disk may take long for a line; one that ends a run waits for it only so long.
 enum { LOCK_WAIT_S = 3 };
 
@@ -252,7 +254,7 @@ drv_status run_events_read(const char *run_dir, run_event_list *out) {
     *out = (run_event_list){0};
     drv_status status = DRV_OK;
     if (file_exists(path)) {
-        status = file_read(a, path, &text, &n);
+        status = file_read_small(a, path, MAX_JOURNAL, &text, &n);
         if (status == DRV_OK) run_events_parse(text, n, out);
     }
     arena_free(a);

@@ -211,6 +211,6 @@ drv_status run_status_read(arena *a, const char *run_dir, run_status *out) {
     const char *path = path_join(a, run_dir, "status.json");
     char *bytes;
     size_t n;
-    DRV_TRY(file_read(a, path, &bytes, &n));
+    DRV_TRY(file_read_small(a, path, MAX_BYTES, &bytes, &n));
     return run_status_parse(a, path, bytes, n, out);
 }

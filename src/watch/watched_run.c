@@ -200,6 +200,7 @@ static void read_metrics(watched_run *run, double limit_s) {
         }
         files->metrics_open = true;
     }
+    files->metrics.until_s = limit_s > 0 ? until : 0;
     json_t *record = NULL;
     for (int64_t i = 1; (record = json_lines_next(&files->metrics)); i++) {
         take_record(run, record);
@@ -208,7 +209,8 @@ static void read_metrics(watched_run *run, double limit_s) {
     }
     const int64_t bytes = file_size(files->metrics_path);
     run->metrics_bytes = bytes > 0 ? bytes : 0;
-    run->read_bytes = record ? files->metrics.offset : run->metrics_bytes;
+    const bool late = record || (limit_s > 0 && clock_s() > until);
+    run->read_bytes = late ? files->metrics.offset : run->metrics_bytes;
     run->n_broken += files->metrics.n_broken;
     files->metrics.n_broken = 0;
 }

@@ -184,7 +184,7 @@ static void write_train(arena *a, const job_spec *spec, str *out) {
     str_puts(out, functions);
     str_puts(out, run);
     // By "mixed", which is the default, a rank was let out of MPI_Init before others had come that
-    // far, 4 times of 75 (Slurm 22.05, Open MPI 4.1): its first message found them not ready.
+    // far, 5 times of 95 (Slurm 22.05, Open MPI 4.1): its first message found them not ready.
     if (!spec->is_node_launch || spec->preflight != PREFLIGHT_OFF)
         str_puts(out, "export SLURM_PMIX_FENCE=tree\n");
     if (spec->preflight != PREFLIGHT_OFF) str_puts(out, preflight);

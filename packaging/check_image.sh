@@ -18,6 +18,11 @@ try() { # RUN...: the command that runs words in the image as its user
     said=$("$@" /usr/bin/mpirun --oversubscribe -n 2 /usr/bin/drover doctor --node /tmp/run --seconds 0.5 --json 2>/dev/null || :)
     grep -q '"node": 1' <<<"$said"
 }
+has_sshd() { # which says its version, and ends with 1
+    local said
+    said=$("$@" /usr/sbin/sshd -V 2>&1 || :)
+    grep -q OpenSSH <<<"$said"
+}
 has_no_sshd() { ! "$@" /usr/bin/test -e /usr/sbin/sshd; }
 
 # Building is tried by a first step that costs nothing.
@@ -33,11 +38,11 @@ if buildah_may; then
     echo "image: by buildah"
     for variant in node mpi; do
         buildah --storage-driver vfs build --isolation chroot --build-arg BASE=localhost/drover-base --target $variant \
-            -t "localhost/drover-$variant" -f packaging/Containerfile .
+            --layers -t "localhost/drover-$variant" -f packaging/Containerfile .
         made=$(buildah --storage-driver vfs from "localhost/drover-$variant")
         inside() { buildah --storage-driver vfs run --isolation chroot "$made" "$@"; }
         try inside
-        if [ $variant = node ]; then has_no_sshd inside; else inside /usr/sbin/sshd -V 2>&1 | grep -q OpenSSH; fi
+        if [ $variant = node ]; then has_no_sshd inside; else has_sshd inside; fi
         entry=$(buildah --storage-driver vfs inspect --type image --format '{{.OCIv1.Config.Entrypoint}}' "localhost/drover-$variant")
         [ $variant = mpi ] || [ "$entry" = "[/usr/bin/drover launch node]" ]
     done
@@ -50,7 +55,7 @@ else
             unshare --mount --pid --fork sh -ec 'mount -t proc proc "$0/proc"; mount --bind /dev "$0/dev"; exec env -i HOME=/home/drover PATH=/usr/bin:/bin /usr/sbin/chroot --userspec=1000:1000 "$0" "$@"' "$work/roots/$variant" "$@"
         }
         try inside
-        if [ $variant = node ]; then has_no_sshd inside; else inside /usr/sbin/sshd -V 2>&1 | grep -q OpenSSH; fi
+        if [ $variant = node ]; then has_no_sshd inside; else has_sshd inside; fi
     done
 fi
 echo "image: both variants run"

@@ -31,8 +31,8 @@ wrong() { # TEXT ARGUMENT...
 wrong "--min-nodes 5, expected at most the 4 nodes" --min-nodes 5 --max-restarts 3
 wrong "--min-nodes 4, expected at most the 3 nodes that are no spare ones" --min-nodes 4 --spare-nodes 1 --max-restarts 3
 wrong "--spare-nodes 4, expected fewer than the 4 nodes" --spare-nodes 4 --max-restarts 3
-wrong "--restart-window \"1y\", expected a time" --restart-window 1y --max-restarts 3
-wrong "--grow-after \"-1s\", expected a time" --grow-after -1s --max-restarts 3
+wrong "--restart-window is \"1y\", expected a time" --restart-window 1y --max-restarts 3
+wrong "--grow-after is \"-1s\", expected a time" --grow-after -1s --max-restarts 3
 expect 0 "restart at once; the same host twice in the window: excluded" "$drover" launch node run.yaml --nodes 4 --node-rank 0 --master 127.0.0.1:29400 --max-restarts 3 --min-nodes 2 --explain
 says "no restart: another try gives the same bits" "at most 3 restarts within 1 h, worlds of at least 2 nodes"
 

@@ -139,7 +139,7 @@ static drv_status read_time(const cli_args *args, const char *option, double mos
             return DRV_OK;
         }
     }
-    return drv_fail(DRV_E_USAGE, "%s: %s \"%s\", expected a time up to %s, as 90s, 5m or 1h",
+    return drv_fail(DRV_E_USAGE, "%s: %s is \"%s\", expected a time up to %s, as 90s, 5m or 1h",
             args->name, option, text, str_long_duration(most));
 }
 

@@ -8,7 +8,7 @@ expect 0 "300 tokens" "$drover" tokenizer train --input text.txt --vocab-size 30
 
 # broken NAME...: a folder with an empty file of each, where the loader looks first
 names=()
-for name in curl crypto dnnl snappy ncursesw; do
+for name in curl crypto dnnl snappy ncursesw microhttpd; do
     file=$(grep -aom 1 "lib$name\.so[.0-9]*" "$drover" | head -n 1)
     check "the program knows a file of lib$name" [ -n "$file" ]
     mkdir -p "without/$name" && : >"without/$name/$file" && cp "without/$name/$file" without/
@@ -44,4 +44,11 @@ packed=("$drover" data build --tokenizer tok --out packed --input "$golden"/parq
 expect 1 "too short" lacking snappy "${packed[@]}"
 says "libsnappy"
 expect 0 "documents" "${packed[@]}"
+# A page or posts of progress end no run.
+expect 0 "step-000001" lacking microhttpd "$drover" train run.yaml --set run_dir=page --set training.http=0
+says "page: training.http needs libmicrohttpd, which cannot be loaded: " "apt-get install libmicrohttpd12"
+check "and no address is told" [ ! -e page/http.json ]
+expect 0 "step-000001" lacking curl env KUBEFLOW_TRAINER_SERVER_URL=https://127.0.0.1:1/x KUBEFLOW_TRAINER_SERVER_CA_CERT=ca \
+    KUBEFLOW_TRAINER_SERVER_TOKEN=token "$drover" train run.yaml --set run_dir=progress
+says "progress: posts of progress need libcurl, which cannot be loaded: "
 finish

@@ -291,9 +291,38 @@ static void a_small_run_by_hand(void **state) {
     arena_free(mem);
 }
 
+// An evaluation before the first step is no part of the start, and the killed attempt's is neither.
+static void an_evaluation_before_the_first_step_counts_once(void **state) {
+    (void)state;
+    static const char text[] =
+            "{\"time\":100,\"mono\":5,\"attempt\":1,\"event\":\"start\",\"version\":\"x\",\"ranks\":2,\"nodes\":1,\"host\":\"n\",\"pid\":1,\"job\":\"\",\"steps\":2,\"backend\":\"cpu\"}\n"
+            "{\"time\":107,\"mono\":12,\"attempt\":1,\"event\":\"evaluation\",\"step\":0,\"seconds\":4,\"val_loss\":5}\n"
+            "{\"time\":120,\"mono\":1,\"attempt\":2,\"event\":\"start\",\"version\":\"x\",\"ranks\":2,\"nodes\":1,\"host\":\"n\",\"pid\":1,\"job\":\"\",\"steps\":2,\"backend\":\"cpu\"}\n"
+            "{\"time\":129,\"mono\":10,\"attempt\":2,\"event\":\"evaluation\",\"step\":0,\"seconds\":6,\"val_loss\":5}\n"
+            "{\"time\":130,\"mono\":11,\"attempt\":2,\"event\":\"running\",\"step\":1}\n"
+            "{\"time\":133,\"mono\":14,\"attempt\":2,\"event\":\"end\",\"state\":\"done\",\"status\":0,\"cause\":\"done\",\"step\":1,\"saved_step\":1}\n";
+    arena *mem = arena_new("test");
+    run_event_list events;
+    run_events_parse(text, sizeof text - 1, &events);
+    ledger *book = ledger_new(mem, &events, 0);
+    ledger_add(book, &(ledger_step){.step = 1, .step_s = 3});
+    const ledger_sums made = ledger_close(mem, book);
+    const double want[N_LEDGER_CLASSES] = {[LEDGER_COMPUTE] = 3,
+            [LEDGER_EVALUATION] = 4 + 6,
+            [LEDGER_START] = 3 + 4,
+            [LEDGER_DOWN] = 13};
+    for (int i = 0; i < N_LEDGER_CLASSES; i++)
+        if (fabs(made.seconds[i] - want[i]) > 1e-9)
+            fail_msg("%s is %g s, expected %g", ledger_name((ledger_class)i), made.seconds[i],
+                    want[i]);
+    run_events_free(&events);
+    arena_free(mem);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(a_small_run_by_hand),
+            cmocka_unit_test(an_evaluation_before_the_first_step_counts_once),
             cmocka_unit_test(parts_are_those_of_the_history),
             cmocka_unit_test(files_that_were_cut_still_add_up),
     };

@@ -11,14 +11,22 @@ static void the_slowest_rank_and_its_reason(void **state) {
         int slowest;
         const char *reason;
     } cases[] = {
-            {"computes", {{1, 0, 0, 1, 0}, {2, 0, 0, 0, 0}, {1, 0, 0, 1, 0}}, 1, "compute"},
-            {"waits for its rows", {{1, 0, 0, 1, 0}, {1, 0, 0, 1, 0}, {1, 1, 0, 0, 0}}, 2, "data"},
-            {"waits for its disk", {{1, 0.1, 0.9, 0, 0}, {1, 0, 0, 1, 0}, {1, 0, 0, 1, 0}}, 0,
-                    "save"},
-            {"a little of all", {{1, 0, 0, 1, 0}, {1.5, 0.6, 0, 0, 0}, {1, 0, 0, 1, 0}}, 1, "data"},
-            {"all alike", {{1, 0, 0, 0.1, 0}, {1.01, 0, 0, 0.1, 0}, {1, 0, 0, 0.1, 0}}, 1,
+            {"computes", {{1, 0, 0, 1, 0, 0, 0}, {2, 0, 0, 0, 0, 0, 0}, {1, 0, 0, 1, 0, 0, 0}}, 1,
                     "compute"},
-            {"messages take longest", {{1, 0, 0, 4, 0}, {1.01, 0, 0, 4, 0}, {1, 0, 0, 4, 0}}, 1,
+            {"waits for its rows",
+                    {{1, 0, 0, 1, 0, 0, 0}, {1, 0, 0, 1, 0, 0, 0}, {1, 1, 0, 0, 0, 0, 0}}, 2,
+                    "data"},
+            {"waits for its disk",
+                    {{1, 0.1, 0.9, 0, 0, 0, 0}, {1, 0, 0, 1, 0, 0, 0}, {1, 0, 0, 1, 0, 0, 0}}, 0,
+                    "save"},
+            {"a little of all",
+                    {{1, 0, 0, 1, 0, 0, 0}, {1.5, 0.6, 0, 0, 0, 0, 0}, {1, 0, 0, 1, 0, 0, 0}}, 1,
+                    "data"},
+            {"all alike",
+                    {{1, 0, 0, 0.1, 0, 0, 0}, {1.01, 0, 0, 0.1, 0, 0, 0}, {1, 0, 0, 0.1, 0, 0, 0}},
+                    1, "compute"},
+            {"messages take longest",
+                    {{1, 0, 0, 4, 0, 0, 0}, {1.01, 0, 0, 4, 0, 0, 0}, {1, 0, 0, 4, 0, 0, 0}}, 1,
                     "wait"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -39,7 +47,11 @@ static drv_status share(comm *self, void *ctx) {
     EXPECT(self, t.n == 0);
     rank_times_add(&t, &(rank_time){.compute = 1});
     rank_times_add(&t, &(rank_time){.compute = 1 + rank, .wait = 3 - rank, .sent = 8 * rank});
+    if (rank % 2 == 0) rank_times_set_energy(&t, 100 + rank, 2); // of two hosts
     OK(rank_times_share(&t));
+    for (int i = 0; i < 4; i++)
+        EXPECT(self,
+                t.of[i].energy_steps == (i % 2 ? 0 : 2) && (i % 2 || t.of[i].joules == 100 + i));
     EXPECT(self, t.n == 4 && t.slowest == 3 && strcmp(t.reason, "compute") == 0 && t.steps == 0);
     for (int i = 0; i < t.n; i++)
         EXPECT(self, t.of[i].compute == 1 + i / 2.0 && t.of[i].wait == (3 - i) / 2.0 &&
@@ -49,6 +61,33 @@ static drv_status share(comm *self, void *ctx) {
     EXPECT(self, comm_sent_by(self) - before == 2); // a byte in each of two rounds
     arena_free(a);
     return DRV_OK;
+}
+
+// Each step of the last few, on every rank.
+static drv_status share_recent(comm *self, void *ctx) {
+    (void)ctx;
+    arena *a = arena_new("test");
+    const int rank = comm_rank(self);
+    rank_times t = rank_times_new(a, self);
+    for (int step = 1; step <= 3 * RECENT_STEPS; step++) {
+        bool there;
+        rank_times_add(&t, &(rank_time){.compute = step, .data = rank, .save = 0.5, .wait = 2});
+        OK(rank_times_share_recent(&t, &there));
+        EXPECT(self, there == (step % RECENT_STEPS == 0));
+        for (int i = 0; there && i < RECENT_STEPS; i++) {
+            const rank_time *of = rank_times_recent(&t, i);
+            for (int k = 0; k < comm_size(self); k++)
+                EXPECT(self, of[k].compute == step - RECENT_STEPS + 1 + i && of[k].data == k &&
+                                     of[k].save == 0.5 && of[k].wait == 2);
+        }
+    }
+    arena_free(a);
+    return DRV_OK;
+}
+
+static void all_ranks_know_each_step(void **state) {
+    (void)state;
+    OK(comm_run_threads(3, 1, NULL, share_recent, NULL));
 }
 
 static void all_ranks_know_the_means_of_all(void **state) {
@@ -74,6 +113,7 @@ static void waiting_for_messages_is_counted(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(the_slowest_rank_and_its_reason),
             cmocka_unit_test(all_ranks_know_the_means_of_all),
+            cmocka_unit_test(all_ranks_know_each_step),
             cmocka_unit_test(waiting_for_messages_is_counted)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

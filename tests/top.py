@@ -95,6 +95,16 @@ def reports():
         return p.returncode, p.stdout.decode(), p.stderr.decode()
 
     make_run("ended", 4)
+    with open("ended/events.jsonl", "a") as f:
+        told = {"rank": 2, "host": "node<1>", "hosts_all": False}
+        f.write(event(30, 1, "running", step=1, energy="RAPL (package-0)") +
+                event(40, 1, "straggler", reason="data", ratio=1.75, since_step=11, **told) +
+                event(50, 1, "straggler_over", step=31, **told) +
+                event(55, 1, "straggler", reason="compute", ratio=2, since_step=33, rank=3, host="h", hosts_all=True))
+    with open("ended/metrics.jsonl", "a") as f:
+        for i in (41, 42):
+            f.write(json.dumps({"step": i, "loss": 1, "step_s": 0, "energy": [
+                {"host": h, "joules": j, "steps": 2, "joules_per_step": j / 2} for h, j in (("a", 600), ("<b>", 400))]}) + "\n")
     write("ended/status.json", status(state="ended", end="failed", status=75, cause="peer", message="<script>x</script>"))
     code, out, err = report("ended", "--price", "3600")
     check("the verdict comes first", code == 0 and out.split("\n")[1].startswith(
@@ -103,9 +113,18 @@ def reports():
     check("the ledger", re.search(r"compute +36.0 s   60.0 %", out) and "goodput 60.0 %" in out and
           "wall time 1 min in 1 attempt," in out, out)
     check("the price: 60 s at 3600 an hour", "60.00, of it 36.00 useful" in out, out)
+    check("stragglers and their ends", re.search(
+        r"Stragglers\n +rank 2 \(node<1>\) +data, 1.75 times as long, step 11 to step 31, attempt 1\n"
+        r" +host h +compute, 2.00 times as long, step 33 to its end", out), out)
+    check("energy of both hosts", re.search(r"Energy\n +steps that count +2.00 kJ, 500 J a step\n +a +1.20 kJ, 300 J a step\n"
+                                            r" +<b> +800 J, 200 J a step\n +read by +RAPL", out), out)
+    said = json.loads(report("ended", "--json")[1])["runs"][0]["ledger"]["energy"]
+    check("energy in JSON", said["joules"] == 2000 and said["joules_per_step"] == 500 and len(said["hosts"]) == 2, said)
     code, _, err = report("ended", "a", "--out", "two.html")
     page = open("two.html").read() if code == 0 else ""
     check("a page of both", code == 0 and "<h2>ended</h2>" in page and "<h2>a</h2>" in page, err)
+    check("its stragglers and energy", "node&lt;1&gt;" in page and "&lt;b&gt;" in page and "500 J a step" in page and
+          'class="fault"' in page)
     check("its text is escaped", "<script" not in page and "&lt;script&gt;" in page and "\033" not in page)
     check("it has no external parts", not re.search(r'(src|href)=|url\((?!#)|@import|https?://(?!www\.w3\.org)', page),
           re.findall(r".{0,60}(?:src=|href=|url\((?!#)|@import|https?://(?!www)).{0,60}", page))

@@ -25,6 +25,7 @@ library liblz4 liblz4-dev
 library libcurl libcurl4-openssl-dev
 library libcrypto libssl-dev
 library ncursesw libncurses-dev
+library libmicrohttpd libmicrohttpd-dev
 header snappy-c.h libsnappy-dev
 header dnnl.h libdnnl-dev
 header cmocka.h libcmocka-dev

@@ -1,14 +1,33 @@
 // report: what became of runs, as text, JSON or one HTML page.
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/file.h"
 #include "base/log.h"
 #include "cli/cli.h"
+#include "cli/generate_args.h"
+#include "cli/report_facts.h"
 #include "cli/run_about.h"
 #include "watch/run_report.h"
 
 enum { MAX_RUNS = 64 };
+
+static void add_facts(json_t *run, const report_facts *facts) {
+    json_t *planned = json_object(), *samples = json_array();
+    json_object_set_new(planned, "rank_bytes", json_real(facts->rank_bytes));
+    json_object_set_new(planned, "sent_bytes", json_real(facts->sent_bytes));
+    json_object_set_new(planned, "bubble", json_real(facts->bubble));
+    for (int i = 0; i < facts->n_samples; i++)
+        json_array_append_new(samples,
+                generation_json_text(facts->samples[i], strlen(facts->samples[i])));
+    json_object_set_new(run, "plan", facts->rank_bytes > 0 ? json_incref(planned) : json_null());
+    json_decref(planned);
+    json_object_set_new(run, "config_changed",
+            facts->config ? generation_json_text(facts->config, strlen(facts->config))
+                          : json_null());
+    json_object_set_new(run, "samples", samples);
+}
 
 static drv_status write_report(const cli_args *args, watched_run *const *runs,
         const report_opts *opts) {
@@ -17,8 +36,11 @@ static drv_status write_report(const cli_args *args, watched_run *const *runs,
     drv_status status = DRV_OK;
     if (cli_has(args, "--json")) {
         json_t *all = json_object(), *list = json_array();
-        for (int i = 0; i < args->n_positional; i++)
-            json_array_append_new(list, watched_run_json(runs[i]));
+        for (int i = 0; i < args->n_positional; i++) {
+            json_t *run = watched_run_json(runs[i]);
+            add_facts(run, &opts->facts[i]);
+            json_array_append_new(list, run);
+        }
         json_object_set_new(all, "runs", list);
         char *text = json_print(all, JSON_COMPACT);
         json_decref(all);
@@ -38,12 +60,15 @@ static drv_status write_report(const cli_args *args, watched_run *const *runs,
 
 static drv_status run_report(arena *mem, const cli_args *args) {
     watched_run *runs[MAX_RUNS];
+    report_facts facts[MAX_RUNS];
     const char *about[MAX_RUNS], *file = cli_get(args, "--out", NULL);
-    report_opts opts = {.about = about};
+    report_opts opts = {.about = about, .facts = facts};
+    int64_t n_samples = 0;
     if (file && !str_ends(file, ".html"))
         return drv_fail(DRV_E_USAGE, "report: --out is \"%s\", expected a name ending in .html",
                 file);
     DRV_TRY(cli_get_f64(args, "--price", 0, 1e9, &opts.price));
+    DRV_TRY(cli_get_i64(args, "--samples", 1, 100, &n_samples));
     for (int i = 0; i < args->n_positional; i++)
         if (!watched_run_is_one(args->positional[i]))
             return drv_fail(DRV_E_USAGE,
@@ -53,6 +78,8 @@ static drv_status run_report(arena *mem, const cli_args *args) {
     for (int i = 0; i < args->n_positional; i++) {
         double bubble;
         about[i] = run_about(mem, args->positional[i], &bubble);
+        facts[i] = report_facts_find(mem, args->positional[i]);
+        if (n_samples) report_facts_sample(mem, args->positional[i], n_samples, &facts[i]);
         runs[i] = watched_run_open(args->positional[i], bubble);
         watched_run_read(runs[i], 0);
     }
@@ -65,6 +92,7 @@ static drv_status run_report(arena *mem, const cli_args *args) {
 static const cli_option options[] = {
         {"--out", "FILE.html", "write one page without external parts"},
         {"--price", "MONEY", "of an hour of the whole run, to tell what it cost"},
+        {"--samples", "N", "N texts of at most 100 tokens by the newest checkpoint of each run"},
         CLI_JSON,
 };
 
@@ -75,10 +103,12 @@ static const cli_rule rules[] = {
 const verb verb_report = {
         .name = "report",
         .summary = "tell what became of runs",
-        .usage = "RUN_DIR... [--out FILE.html] [--price MONEY] [--json]",
+        .usage = "RUN_DIR... [--out FILE.html] [--price MONEY] [--samples N] [--json]",
         .help = "Tells whether a run is done, why it stopped and what to do; where its wall time went, over all\n"
-                "attempts; its attempts and ranks; as a page also its curves. Several runs follow each other,\n"
-                "their curves in the same panels.\n"
+                "attempts; its attempts; loss and speed, the plan beside what was measured, stragglers, energy,\n"
+                "where it ran, and keys that differ from their defaults; as a page also ranks and curves.\n"
+                "Several runs follow each other and are compared, with the efficiency of more ranks; their\n"
+                "curves share panels.\n"
                 "Example: drover report runs/a runs/b --out compare.html",
         .options = options,
         .n_options = sizeof options / sizeof *options,

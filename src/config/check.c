@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/host_port.h"
 #include "base/hub_name.h"
 #include "config/config_internal.h"
 
@@ -285,6 +286,15 @@ static drv_status check_batch(const run_config *cfg) {
     return DRV_OK;
 }
 
+static drv_status check_http(const run_config *cfg) {
+    host_port at;
+    if (strcmp(cfg->http, "none") == 0) return DRV_OK;
+    if (host_port_parse(cfg->http, &at) && at.port >= 0) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "%s: key \"training.http\" is \"%.80s\", expected none, a port from 0 to 65535, or HOST:PORT",
+            config_where(cfg, "training.http"), cfg->http);
+}
+
 static drv_status check_data(const run_config *cfg) {
     const double total = cfg->split[0] + cfg->split[1] + cfg->split[2];
     if (!(total > 0)) return DRV_OK;
@@ -352,6 +362,7 @@ drv_status config_check(arena *a, run_config *cfg) {
     DRV_TRY(check_batch(cfg));
     DRV_TRY(check_hashes(cfg));
     DRV_TRY(check_data(cfg));
+    DRV_TRY(check_http(cfg));
     DRV_TRY(check_lora(a, cfg));
     DRV_TRY(check_context(cfg));
     DRV_TRY(config_check_length(cfg));

@@ -94,7 +94,11 @@ typedef struct run_config {
     int64_t eval_batches;   // of global_batch_size rows; 0: at least EVAL_TOKENS tokens, or all
     int64_t log_every;      // steps
     const char *status_dir; // ""; else where rank 0 keeps ranks/status
-    int64_t threads;        // 0: all cores
+    const char *http;       // "none", a port, or HOST:PORT: where rank 0 serves its page
+    bool http_ranks;        // metrics by rank for Prometheus
+    const char *http_metrics_token_file; // ""; else a token that opens /metrics alone
+    int64_t threads;                     // 0: all cores
+    double straggler_ratio;
     int64_t max_bad_steps;
     int64_t hash_every;   // steps; 0: never
     double max_minutes;   // of this start; 0: any
@@ -180,6 +184,9 @@ bool config_gives(const run_config *cfg, const char *path);
 // The effective options as YAML that config_load reads back to the same; with_help adds defaults
 // and what each means.
 void config_print(const run_config *cfg, bool with_help, str *out);
+// A line "path: value (default: ...)" for each key that differs from its default. Shapes of the
+// model, whose defaults are the preset's, are left out.
+void config_print_changed(const run_config *cfg, str *out);
 // A line "path: value" for each key that is the same on all ranks of a run: paths of files and
 // threads may differ from host to host.
 void config_print_shared(const run_config *cfg, str *out);

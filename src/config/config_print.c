@@ -49,9 +49,42 @@ void config_print(const run_config *cfg, bool with_help, str *out) {
     arena_free(a);
 }
 
+// The default as the key's type prints it: "3.0e-4" and 0.0003 are the same.
+static bool is_default(arena *mem, const key *k, const key_table *table, const run_config *cfg) {
+    run_config other = *cfg;
+    str now = {0}, then = {0};
+    value v;
+    const char *text = *k->initial ? k->initial : "\"\"";
+    bool same = yaml_read_value(mem, k->path, "default", text, &v) == DRV_OK &&
+                k->type->parse(mem, k, &v, (char *)&other + table->offset) == DRV_OK;
+    if (same) {
+        k->type->print(k, (const char *)cfg + table->offset, &now);
+        k->type->print(k, (const char *)&other + table->offset, &then);
+        same = strcmp(now.p, then.p) == 0;
+    }
+    str_free(&now);
+    str_free(&then);
+    return same;
+}
+
+void config_print_changed(const run_config *cfg, str *out) {
+    arena *mem = arena_new("changed keys");
+    for (int i = 0; i < key_count(); i++) {
+        const key_table *table;
+        const char *path;
+        const key *k = key_of_index(mem, i, &table, &path);
+        if (!k->initial || is_default(mem, k, table, cfg)) continue;
+        str_printf(out, "%s: ", path);
+        k->type->print(k, (const char *)cfg + table->offset, out);
+        str_printf(out, " (default: %s)\n", default_of(k));
+    }
+    arena_free(mem);
+}
+
 static bool is_of_host(const char *path) {
     static const char *const paths[] = {"model.from", "tokenizer", "data.train", "data.valid",
-            "lora.adapter", "pjrt.plugin", "run_dir", "training.status_dir", "training.threads"};
+            "lora.adapter", "pjrt.plugin", "run_dir", "training.status_dir", "training.threads",
+            "training.http", "training.http_metrics_token_file"};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         if (strcmp(path, paths[i]) == 0) return true;
     return false;

@@ -125,6 +125,18 @@ static const key run_keys[] = {
         {KEY("training.status_dir", text, status_dir), .initial = "",
                 .help = "a folder on a disk of rank 0's own for the table of ranks, which it writes once a second; empty: in "
                         "run_dir, as RUN_DIR/ranks/status"},
+        {KEY("training.http", text, http), .initial = "none",
+                .help = "where rank 0 serves a page and metrics of the run: none, a port (on 127.0.0.1 alone; 0: any that is "
+                        "free), or HOST:PORT"},
+        {KEY("training.http_ranks", bool, http_ranks), .initial = "false",
+                .help = "metrics for Prometheus have figures of each rank too"},
+        {KEY("training.http_metrics_token_file", text, http_metrics_token_file), .initial = "",
+                .help = "a file with a token of at least 16 characters that opens /metrics and nothing else, read anew at each "
+                        "request; empty: only the token in RUN_DIR/http.json does"},
+        {KEY("training.straggler_ratio", real, straggler_ratio), .initial = "1.2", .min = 1.01,
+                .max = 1e3,
+                .help = "a rank whose own time is so many times that of the others of its pipeline stage, in 15 of 20 steps, is "
+                        "named as a straggler, in the log and in events.jsonl"},
         {KEY("training.threads", int, threads), .initial = "0", .max = 4096,
                 .help = "0: all cores; results do not depend on it"},
         {KEY("training.max_bad_steps", int, max_bad_steps), .initial = "5", .min = 1, .max = NO_MAX,

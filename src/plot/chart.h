@@ -10,6 +10,7 @@ typedef struct plot {
     int n_runs;
     const char *const *keys;
     int n_keys;
+    bool styled; // the page that it goes into has plot_style already
 } plot;
 
 // Index of a key; -1: not asked for.
@@ -26,6 +27,8 @@ typedef struct plot_terminal_opts {
 void plot_terminal(arena *a, const plot *p, const plot_terminal_opts *opts, str *out);
 // Appends text as HTML shows it: clean, and with its markup taken for letters.
 void plot_add_text(str *out, const char *text);
+// The CSS of a drawing.
+const char *plot_style(void);
 // One <svg> element with everything in it.
 void plot_svg(arena *mem, const plot *runs, str *out);
 // A page of its own: the SVG and a table that compares the runs.

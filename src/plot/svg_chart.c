@@ -198,7 +198,6 @@ static void add_legend(const plot *p, double y, str *out) {
 }
 
 static const char style[] =
-        "<style>\n"
         "text{font:13px system-ui,'DejaVu Sans',sans-serif;fill:#444}\n"
         ".title{font-size:14px;font-weight:600;fill:#111}\n"
         ".run{font-weight:600;fill:#111}\n"
@@ -209,8 +208,11 @@ static const char style[] =
         ".axis{stroke:#888;fill:none}\n"
         ".raw{stroke-width:1;stroke-opacity:.28;fill:none}\n"
         ".mean{stroke-width:2.2;stroke-linejoin:round;stroke-linecap:round;fill:none}\n"
-        "circle{fill:#fff;stroke-width:2}\n"
-        "</style>\n";
+        "circle{fill:#fff;stroke-width:2}\n";
+
+const char *plot_style(void) {
+    return style;
+}
 
 void plot_svg(arena *mem, const plot *runs, str *out) {
     const int loss = plot_key(runs, "loss"), valid = plot_key(runs, "val_loss");
@@ -223,7 +225,7 @@ void plot_svg(arena *mem, const plot *runs, str *out) {
     str_printf(out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" width=\"%d\" height=\"%.0f\">\n",
             WIDTH, height, WIDTH, height);
-    str_puts(out, style);
+    if (!runs->styled) str_printf(out, "<style>\n%s</style>\n", style);
     str_printf(out, "<rect width=\"%d\" height=\"%.0f\" fill=\"#fff\"/>\n", WIDTH, height);
     add_legend(runs, MARGIN + 10, out);
     const double inner = WIDTH - 2 * MARGIN;

@@ -305,6 +305,25 @@ static void add_ranks(json_t *record, const rank_times *t) {
     json_object_set_new(record, "rank_sent_bytes", sent);
 }
 
+// What each host used since it was last read, of hosts that were read now.
+static void add_energy(json_t *record, const rank_times *t) {
+    json_t *hosts = json_array();
+    for (int rank = 0; rank < (t->n ? t->n : 1); rank++) {
+        const rank_time *of = &t->of[rank];
+        if (!(of->energy_steps > 0)) continue;
+        json_t *host = json_object();
+        json_object_set_new(host, "host", json_string(comm_host(t->comm, rank)));
+        json_object_set_new(host, "joules", number(of->joules));
+        json_object_set_new(host, "steps", json_integer((json_int_t)of->energy_steps));
+        json_object_set_new(host, "joules_per_step", number(of->joules / of->energy_steps));
+        json_array_append_new(hosts, host);
+    }
+    if (json_array_size(hosts))
+        json_object_set_new(record, "energy", hosts);
+    else
+        json_decref(hosts);
+}
+
 drv_status metrics_step(metrics *self, const step_metrics *step) {
     json_t *record = json_object();
     const double rate = throughput(self, step);
@@ -330,6 +349,7 @@ drv_status metrics_step(metrics *self, const step_metrics *step) {
         json_object_set_new(record, "weight_hash", hash_text(step->hashes.weights.all));
     }
     if (step->shared && step->times->n) add_ranks(record, step->times);
+    if (step->shared) add_energy(record, step->times);
     const scalar list[] = {{"reduced_train_loss", step->loss}, {"lr", step->lr},
             {"gradient_norm", step->grad_norm}, {"parameter_norm", step->param_norm},
             {"global_step", (double)step->step},

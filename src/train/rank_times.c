@@ -7,7 +7,13 @@
 #define STANDS_OUT 0.05
 
 rank_times rank_times_new(arena *a, comm *c) {
-    return (rank_times){.comm = c, .of = ARENA_ARRAY(a, rank_time, comm_size(c)), .reason = ""};
+    const int n = comm_size(c);
+    return (rank_times){.comm = c,
+            .recent = arena_alloc(a, sizeof(float[RECENT_STEPS][4])),
+            .recent_of = ARENA_ARRAY(a, float, (int64_t)n *RECENT_STEPS * 4),
+            .step_of = ARENA_ARRAY(a, rank_time, n),
+            .of = ARENA_ARRAY(a, rank_time, n),
+            .reason = ""};
 }
 
 void rank_times_add(rank_times *t, const rank_time *step) {
@@ -17,6 +23,16 @@ void rank_times_add(rank_times *t, const rank_time *step) {
     t->sum.wait += step->wait;
     t->sum.sent += step->sent;
     t->steps++;
+    float *recent = t->recent[t->n_recent++ % RECENT_STEPS];
+    recent[0] = (float)step->compute;
+    recent[1] = (float)step->data;
+    recent[2] = (float)step->save;
+    recent[3] = (float)step->wait;
+}
+
+void rank_times_set_energy(rank_times *t, double joules, int64_t steps) {
+    t->sum.joules = joules;
+    t->sum.energy_steps = (double)steps;
 }
 
 double rank_time_own(const rank_time *t) {
@@ -50,13 +66,37 @@ int rank_times_slowest(const rank_time *of, int n, const char **reason) {
 
 drv_status rank_times_share(rank_times *t) {
     const double steps = (double)t->steps;
-    if (comm_size(t->comm) == 1 || t->steps == 0) return DRV_OK;
+    if (t->steps == 0) return DRV_OK;
     const rank_time mine = {t->sum.compute / steps, t->sum.data / steps, t->sum.save / steps,
-            t->sum.wait / steps, t->sum.sent / steps};
+            t->sum.wait / steps, t->sum.sent / steps, t->sum.joules, t->sum.energy_steps};
+    t->of[0] = mine;
+    t->sum.energy_steps = 0;
+    if (comm_size(t->comm) == 1) return DRV_OK;
     DRV_TRY(comm_all_gather(comm_world(t->comm), &mine, sizeof mine, NULL, t->of));
     t->n = comm_size(t->comm);
     t->slowest = rank_times_slowest(t->of, t->n, &t->reason);
     memset(&t->sum, 0, sizeof t->sum);
     t->steps = 0;
     return DRV_OK;
+}
+
+drv_status rank_times_share_recent(rank_times *t, bool *there) {
+    *there = false;
+    if (comm_size(t->comm) == 1 || t->n_recent < RECENT_STEPS) return DRV_OK;
+    t->n_recent = 0;
+    DRV_TRY(comm_all_gather(comm_world(t->comm), t->recent, sizeof(float[RECENT_STEPS][4]), NULL,
+            t->recent_of));
+    *there = true;
+    return DRV_OK;
+}
+
+const rank_time *rank_times_recent(rank_times *t, int i) {
+    for (int rank = 0; rank < comm_size(t->comm); rank++) {
+        const float *from = t->recent_of + ((int64_t)rank * RECENT_STEPS + i) * 4;
+        t->step_of[rank] = (rank_time){.compute = (double)from[0],
+                .data = (double)from[1],
+                .save = (double)from[2],
+                .wait = (double)from[3]};
+    }
+    return t->step_of;
 }

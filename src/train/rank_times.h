@@ -7,11 +7,19 @@
 typedef struct rank_time {
     double compute, data, save, wait;
     double sent; // bytes that it sent to others
+    // Energy of its host, if this rank reads it, over so many steps; 0 steps: not read since.
+    double joules, energy_steps;
 } rank_time;
+
+enum { RECENT_STEPS = 5 }; // steps whose times travel together
 
 typedef struct rank_times {
     comm *comm;
-    rank_time sum; // of the steps since they were shared
+    float (*recent)[4]; // [RECENT_STEPS] compute, data, save, wait, since they travelled
+    int n_recent;
+    float *recent_of;   // [ranks][RECENT_STEPS][4], as they came
+    rank_time *step_of; // by rank: one of those steps
+    rank_time sum;      // of the steps since they were shared; energy: as it was last read
     int64_t steps;
     rank_time *of;      // by rank: mean of the steps before that
     int n;              // 0: one rank alone, or not shared yet
@@ -22,8 +30,15 @@ typedef struct rank_times {
 
 rank_times rank_times_new(arena *a, comm *c);
 void rank_times_add(rank_times *t, const rank_time *step);
-// Gives all ranks the means of all since the last call, 40 bytes of each: every rank calls it.
+// What this rank's host used for the last `steps` steps; goes with the next rank_times_share.
+void rank_times_set_energy(rank_times *t, double joules, int64_t steps);
+// Gives all ranks the means of all since the last call, 56 bytes of each: every rank calls it.
 DRV_CHECKED drv_status rank_times_share(rank_times *t);
+// Every RECENT_STEPS steps, 80 bytes of each rank: gives all ranks each of the last steps, for
+// rank_times_recent. *there is false in between. Every rank calls it after each rank_times_add.
+DRV_CHECKED drv_status rank_times_share_recent(rank_times *t, bool *there);
+// What all ranks did in the step number i, 0 <= i < RECENT_STEPS, of those: `sent` is not told.
+const rank_time *rank_times_recent(rank_times *t, int i);
 // The seconds of its own.
 double rank_time_own(const rank_time *t);
 // Of n ranks, as above.

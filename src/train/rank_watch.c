@@ -1,6 +1,7 @@
 // The thread that writes ranks/status, and what a rank tells of itself.
 #include "train/rank_watch.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -9,7 +10,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "train/ranks.h"
 #include "train/run.h"
+#include "watch/energy.h"
 #include "watch/rank_table.h"
 
 enum { EVERY_S = 1 };
@@ -135,4 +138,122 @@ void rank_watch_tell(run *r, const rank_time *step) {
         r->measured_s = now;
     }
     comm_tell(r->comm, f);
+}
+
+// --- energy
+enum { ENERGY_WORDS = 192 };
+
+struct host_energy {
+    energy *counters;  // the lowest rank of each host has them; NULL: not this one
+    double joules, at; // when they were last read: what they had come to, by which clock
+    int64_t step;      // the last one before that
+    const char *words; // rank 0: how it is read, on all hosts
+};
+
+static bool is_first_of_host(const comm *c, int rank) {
+    for (int i = 0; i < rank; i++)
+        if (strcmp(comm_host(c, i), comm_host(c, rank)) == 0) return false;
+    return true;
+}
+
+// "RAPL (package-0)"; hosts that differ from the first are counted, and one is named.
+static void say_energy(run *r, const char *words) {
+    const int n = comm_size(r->comm);
+    int hosts = 0, others = 0, other = 0;
+    for (int i = 0; i < n; i++) {
+        if (!is_first_of_host(r->comm, i)) continue;
+        hosts++;
+        if (strcmp(words, words + (size_t)i * ENERGY_WORDS) == 0) continue;
+        if (!others++) other = i;
+    }
+    char more[ENERGY_WORDS + 128] = "";
+    if (others)
+        snprintf(more, sizeof more, "; otherwise on %d of %d hosts, on %.64s: %s", others, hosts,
+                comm_host(r->comm, other), words + (size_t)other * ENERGY_WORDS);
+    r->energy->words = arena_printf(r->a, "%s%s", words, more);
+    log_file_only("energy: %s", r->energy->words);
+}
+
+drv_status rank_watch_open_energy(run *r) {
+    char mine[ENERGY_WORDS] = "";
+    drv_status status = DRV_OK;
+    struct host_energy *of = r->energy = ARENA_NEW(r->a, struct host_energy);
+    *of = (struct host_energy){.step = r->state.step, .words = ""};
+    if (is_first_of_host(r->comm, comm_rank(r->comm)))
+        status = energy_open(r->a, NULL, &of->counters);
+    DRV_TRY(ranks_together(r, status));
+    if (of->counters) {
+        cut(mine, sizeof mine, energy_source(of->counters));
+        of->joules = energy_read(of->counters);
+    }
+    of->at = clock_s();
+    arena *scratch = arena_new("energy of hosts");
+    char *all = arena_alloc(scratch, (size_t)comm_size(r->comm) * ENERGY_WORDS);
+    status = comm_all_gather(comm_world(r->comm), mine, sizeof mine, NULL, all);
+    if (status == DRV_OK && r->leads) say_energy(r, all);
+    arena_free(scratch);
+    return status;
+}
+
+const char *rank_watch_energy_words(const run *r) {
+    return r->energy->words;
+}
+
+void rank_watch_close_energy(run *r) {
+    if (r->energy) energy_close(r->energy->counters);
+}
+
+void rank_watch_energy(run *r, int64_t step) {
+    struct host_energy *of = r->energy;
+    const bool last = step >= r->cfg->steps;
+    if (!of->counters || (!last && clock_s() < of->at + EVERY_S)) return;
+    const double joules = energy_read(of->counters);
+    if (isfinite(joules) && step > of->step)
+        rank_times_set_energy(&r->times, joules - of->joules, step - of->step);
+    of->joules = joules;
+    of->step = step;
+    of->at = clock_s();
+}
+
+// --- stragglers
+void rank_watch_find_stragglers(run *r, const mesh *ranks) {
+    const int n = comm_size(r->comm);
+    if (!r->leads || n == 1) return;
+    int *stages = ARENA_ARRAY(r->a, int, n), *hosts = ARENA_ARRAY(r->a, int, n), n_hosts = 0;
+    for (int i = 0; i < n; i++) {
+        int same = 0;
+        while (same < i && strcmp(comm_host(r->comm, same), comm_host(r->comm, i)) != 0)
+            same++;
+        hosts[i] = same < i ? hosts[same] : n_hosts++;
+        stages[i] = mesh_place(ranks, i, AXIS_PIPELINE);
+    }
+    r->stragglers = stragglers_new(r->a, n, stages, hosts, r->cfg->straggler_ratio);
+}
+
+static void tell_straggler(run *r, const straggler *told) {
+    const char *host = comm_host(r->comm, told->rank);
+    char who[128];
+    if (told->whole_host)
+        snprintf(who, sizeof who, "host %s, all of its ranks,", host);
+    else
+        snprintf(who, sizeof who, "rank %d (%s)", told->rank, host);
+    if (told->over)
+        log_info("%s is as fast as the others again since about step %lld", who,
+                (long long)told->step);
+    else
+        log_warn("%s holds the others up: %s, %.2f times as long since step %lld", who,
+                told->reason, told->ratio, (long long)told->step);
+    record_straggler(r->record, told, host);
+}
+
+drv_status rank_watch_stragglers(run *r, int64_t step) {
+    straggler told;
+    bool there;
+    DRV_TRY(rank_times_share_recent(&r->times, &there));
+    for (int i = 0; there && r->stragglers && i < RECENT_STEPS; i++) {
+        stragglers_add(r->stragglers, step - RECENT_STEPS + 1 + i, rank_times_recent(&r->times, i));
+        while (stragglers_next(r->stragglers, &told))
+            tell_straggler(r, &told);
+    }
+    return DRV_OK;
 }

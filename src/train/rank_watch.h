@@ -15,5 +15,18 @@ DRV_CHECKED drv_status rank_watch_open(arena *a, comm *job, const run_config *cf
 // Writes it a last time. NULL is allowed.
 void rank_watch_close(rank_watch *w);
 
+// Every rank, before the first step: one of each host begins to read its energy (watch/energy.h).
+DRV_CHECKED drv_status rank_watch_open_energy(struct run *r);
+const char *rank_watch_energy_words(const struct run *r); // rank 0: how it is read, or why not
+void rank_watch_close_energy(struct run *r);
+// Before a step's times are shared: what the host used since, read at most once a second.
+void rank_watch_energy(struct run *r, int64_t step);
+
 // Every rank, after each step: tells the others what the step went into and what the rank holds.
 void rank_watch_tell(struct run *r, const rank_time *step);
+
+// Rank 0 of several: from now on looks for stragglers among the ranks of a mesh.
+void rank_watch_find_stragglers(struct run *r, const mesh *ranks);
+// Every rank, after each step: now and then all learn what each did in the last steps, and rank 0
+// tells of stragglers, in the log and in the journal.
+DRV_CHECKED drv_status rank_watch_stragglers(struct run *r, int64_t step);

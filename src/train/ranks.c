@@ -12,6 +12,7 @@
 #include "base/parallel.h"
 #include "base/stop.h"
 #include "launch/expect.h"
+#include "train/observers.h"
 #include "weights/run_layout.h"
 
 // mpirun binds two ranks to one core each, whatever the machine has: all threads of a rank would
@@ -81,6 +82,7 @@ drv_status ranks_set_up(run *r, run_config *cfg) {
 
 drv_status ranks_open_files(run *r) {
     if (r->leads) DRV_TRY(rank_watch_open(r->a, r->comm, r->cfg, &r->watch));
+    if (r->leads) r->observers = observers_begin(r->a, r->cfg);
     if (comm_size(r->comm) == 1) return DRV_OK;
     DRV_TRY(comm_barrier(comm_world(r->comm)));
     const char *dir = path_join(r->a, r->cfg->run_dir, "ranks");

@@ -49,9 +49,12 @@ typedef struct run {
     arena *hashed;        // of the last step that was (training.hash_every); NULL: none yet
     report *report;
     rank_times times;
-    struct rank_watch *watch; // rank 0: writes ranks/status; NULL: not yet
-    rank_figures figures;     // of this rank, as the others hear them
-    double measured_s;        // when `figures` had its memory looked at
+    stragglers *stragglers;      // rank 0 of several; NULL: not this rank
+    struct rank_watch *watch;    // rank 0: writes ranks/status; NULL: not yet
+    struct observers *observers; // rank 0: show the run to others; NULL: not yet
+    struct host_energy *energy;  // of this host (rank_watch.c)
+    rank_figures figures;        // of this rank, as the others hear them
+    double measured_s;           // when `figures` had its memory looked at
     // saving
     ckpt_saver *saver;                 // NULL until the first save
     ckpt_content content;              // what it writes

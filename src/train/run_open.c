@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/stop.h"
 #include "train/fit.h"
+#include "train/observers.h"
 #include "train/ranks.h"
 #include "train/replicas.h"
 #include "train/resume.h"
@@ -322,12 +323,16 @@ drv_status run_open(run *r, bool fresh) {
     const mesh ranks = run_mesh(r->cfg);
     r->stepper = stepper_new(r->a, &r->p, r->comm, &ranks);
     r->times = rank_times_new(r->a, r->comm);
+    rank_watch_find_stragglers(r, &ranks);
     tell_plan(r);
-    return ranks_together(r, open_reports(r));
+    DRV_TRY(ranks_together(r, open_reports(r)));
+    return rank_watch_open_energy(r);
 }
 
 void run_close(run *r) {
+    observers_end(r->observers);
     rank_watch_close(r->watch);
+    rank_watch_close_energy(r);
     ckpt_saver_free(r->saver);
     if (r->metrics) metrics_close(r->metrics);
     vocab_check_cancel(&r->vocab);

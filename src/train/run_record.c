@@ -195,8 +195,11 @@ void record_resume(run_record *self, int64_t step, const char *from, const lost_
     if (from) self->status.saved_step = step;
 }
 
-void record_running(run_record *self, int64_t step) {
-    add_event(self, EVENT_RUNNING, json_pack("{s:I}", "step", (json_int_t)step));
+void record_running(run_record *self, int64_t step, const char *energy) {
+    json_t *fields = json_object(), *words = json_string(energy);
+    json_object_set_new(fields, "step", json_integer(step));
+    json_object_set_new(fields, "energy", words ? words : json_null());
+    add_event(self, EVENT_RUNNING, fields);
     set_state(self, RUN_RUNNING);
 }
 
@@ -236,6 +239,21 @@ void record_evaluation(run_record *self, int64_t step, double seconds, double va
     json_object_set_new(fields, "seconds", number(seconds));
     json_object_set_new(fields, "val_loss", number(val_loss));
     add_event(self, EVENT_EVALUATION, fields);
+}
+
+void record_straggler(run_record *self, const straggler *told, const char *host) {
+    json_t *fields = json_object();
+    json_object_set_new(fields, "rank", json_integer(told->rank));
+    json_object_set_new(fields, "host", json_string(host));
+    json_object_set_new(fields, "hosts_all", json_boolean(told->whole_host));
+    if (told->over) {
+        json_object_set_new(fields, "step", json_integer(told->step));
+    } else {
+        json_object_set_new(fields, "reason", json_string(told->reason));
+        json_object_set_new(fields, "ratio", json_real(round(told->ratio * 1e3) / 1e3));
+        json_object_set_new(fields, "since_step", json_integer(told->step));
+    }
+    add_event(self, told->over ? EVENT_STRAGGLER_OVER : EVENT_STRAGGLER, fields);
 }
 
 void record_stop(run_record *self, int64_t step, const char *signal, const char *reason) {

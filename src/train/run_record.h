@@ -6,6 +6,7 @@
 #include "comm/comm.h"
 #include "config/config.h"
 #include "train/metrics.h"
+#include "train/stragglers.h"
 
 typedef struct run_record run_record; // any thread may call; NULL for `self`: nothing is recorded
 
@@ -24,11 +25,14 @@ void record_close(run_record *self);
 
 // --- what happens
 void record_resume(run_record *self, int64_t step, const char *from, const lost_metrics *lost);
-void record_running(run_record *self, int64_t step);
+// energy: how it is read on the hosts, or why not.
+void record_running(run_record *self, int64_t step, const char *energy);
 void record_step(run_record *self, const step_metrics *m);
 void record_saving(run_record *self);
 void record_saved(run_record *self, int64_t step, double seconds, double blocked_s, int64_t bytes);
 void record_evaluation(run_record *self, int64_t step, double seconds, double val_loss);
+// `host` is that of the rank.
+void record_straggler(run_record *self, const straggler *told, const char *host);
 // `signal` or `reason` is NULL.
 void record_stop(run_record *self, int64_t step, const char *signal, const char *reason);
 // How it ends on this rank: the cause where the status does not tell it (NULL: it does); `alone`:

@@ -142,8 +142,10 @@ static drv_status share_times(run *r, step_metrics *m) {
     rank_times *t = &r->times;
     m->times = t;
     m->shared = m->step % r->cfg->log_every == 0 || m->step == m->steps;
-    if (!m->shared || comm_size(r->comm) == 1) return DRV_OK;
+    if (!m->shared) return DRV_OK;
+    rank_watch_energy(r, m->step);
     DRV_TRY(rank_times_share(t));
+    if (comm_size(r->comm) == 1) return DRV_OK;
     const rank_time *mine = &t->of[comm_rank(r->comm)];
     log_file_only(
             "step %lld: compute %.3f s, data %.3f s, save %.3f s, waited %.3f s, sent %.0f bytes; slowest rank %d",
@@ -186,7 +188,8 @@ static drv_status take_step(run *self, step_metrics *made) {
     rank_times_add(&self->times, &mine);
     rank_watch_tell(self, &mine);
     fill_metrics(self, made);
-    return share_times(self, made);
+    DRV_TRY(share_times(self, made));
+    return rank_watch_stragglers(self, made->step);
 }
 
 // A step was skipped: of weights that are no numbers, on whatever rank, no later one can be better,
@@ -255,8 +258,8 @@ static drv_status validate(run *r) {
     r->state.evaluated = r->state.step;
     r->state.val_loss = loss;
     if (!r->leads) return DRV_OK;
+    DRV_TRY(run_measure_peak(r)); // steps wait for it as for the evaluation
     record_evaluation(r->record, r->state.step, clock_s() - begin, loss);
-    DRV_TRY(run_measure_peak(r));
     report_valid(r->report, r->state.step, loss, tokens);
     note_metrics(r, metrics_valid(r->metrics, r->state.step, loss, tokens));
     return DRV_OK;
@@ -369,7 +372,8 @@ static drv_status loop(run *r) {
     if (evaluation_is_due(r)) DRV_TRY(validate(r));
     DRV_TRY(run_check_dir(r));
     r->save_began_s = clock_s();
-    if (r->leads && r->state.step < last_step(cfg)) record_running(r->record, r->state.step + 1);
+    if (r->leads && r->state.step < last_step(cfg))
+        record_running(r->record, r->state.step + 1, rank_watch_energy_words(r));
     for (bool first = true; r->state.step < last_step(cfg); first = false) {
         if (is_to_stop(r)) {
             DRV_TRY(finish_all(r));
@@ -533,18 +537,19 @@ static drv_status check_processes(const run_config *cfg) {
 }
 
 drv_status train(arena *a, const run_config *config, bool fresh) {
-    run_config cfg = *config;
-    run r = {.a = a, .cfg = &cfg, .saved_step = -1, .saving_step = -1};
+    run_config *cfg = ARENA_NEW(a, run_config);
+    run r = {.a = a, .cfg = cfg, .saved_step = -1, .saving_step = -1};
+    *cfg = *config;
     char message[2048];
     const int n_devices = comm_launched() > 1 ? 1 : device_count(config);
     const drv_status processes = check_processes(config);
     stop_listen(); // before ranks meet: one that a signal ends meanwhile would be taken for dead
     if (processes != DRV_OK) return train_refuse(a, processes);
     if (n_devices > 1) return run_on_devices(config, n_devices, fresh);
-    const comm_opts opts = {.give_up_s = cfg.give_up_s};
+    const comm_opts opts = {.give_up_s = cfg->give_up_s};
     DRV_TRY(comm_open(a, &opts, &r.comm));
     r.leads = comm_rank(r.comm) == 0;
-    const drv_status status = run_all(&r, &cfg, fresh);
+    const drv_status status = run_all(&r, cfg, fresh);
     snprintf(message, sizeof message, "%s", drv_message());
     run_close(&r);
     return leave_ranks(&r, status, message);

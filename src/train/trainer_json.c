@@ -45,7 +45,7 @@ run_state run_state_new(void) {
 // same files on any ranks.
 static bool is_recorded(const char *path) {
     static const char *const left_out[] = {"model.", "run_dir", "training.status_dir",
-            "training.threads", "training.log_every", "training.recompute",
+            "training.threads", "training.http", "training.log_every", "training.recompute",
             "training.micro_batch_size", "training.eval_", "training.hash_every",
             "training.max_minutes", "training.stop_at_step", "checkpoint.", "parallel."};
     for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)

@@ -11,6 +11,7 @@ struct ledger {
     double *last_utc;      // by attempt: of its last event, since when...
     double *last_s;        // ...it had lasted so long
     double *blocked;       // by attempt: waited for checkpoints, by the journal
+    double *early;         // by attempt: evaluated before its first step
     int64_t *resumed_step; // by attempt
     double bubble;
     // Steps since the last line with means of the ranks, all of one attempt.
@@ -102,6 +103,7 @@ static void take_event(ledger *self, int k, const run_event *first, const run_ev
         break;
     case EVENT_EVALUATION:
         at->seconds[LEDGER_EVALUATION] += seconds(run_event_f64(event, "seconds"));
+        if (isnan(at->running_s)) self->early[k] = at->seconds[LEDGER_EVALUATION];
         break;
     case EVENT_FAILURE:
         if (!at->failure) at->failure = event;
@@ -126,6 +128,7 @@ ledger *ledger_new(arena *mem, const run_event_list *events, double bubble) {
             .last_utc = ARENA_ARRAY(mem, double, room),
             .last_s = ARENA_ARRAY(mem, double, room),
             .blocked = ARENA_ARRAY(mem, double, room),
+            .early = ARENA_ARRAY(mem, double, room),
             .resumed_step = ARENA_ARRAY(mem, int64_t, room),
             .bubble = bubble > 0 ? fmin(bubble, 1) : 0};
     for (int i = 0; i < room; i++)
@@ -210,10 +213,8 @@ static double close_attempt(ledger *self, int k, bool last) {
     ledger_attempt *at = &self->attempts[k];
     double *of = at->seconds;
     const bool ran = !isnan(at->running_s) || at->last_step > 0;
-    if (!ran)
-        of[LEDGER_START] = self->walls[k];
-    else if (!isnan(at->running_s))
-        of[LEDGER_START] = at->running_s;
+    const double until = !ran ? self->walls[k] : isnan(at->running_s) ? 0 : at->running_s;
+    of[LEDGER_START] = fmax(until - self->early[k], 0);
     if (self->blocked[k] > of[LEDGER_SAVE]) of[LEDGER_SAVE] = self->blocked[k];
     const double known = sum_of(of), rest = self->walls[k] - known;
     const bool goes_on = last && !at->end && !at->failure;
@@ -244,6 +245,7 @@ ledger *ledger_again(arena *mem, const run_event_list *events, const ledger *bef
     self->last_utc = fresh.last_utc;
     self->last_s = fresh.last_s;
     self->blocked = fresh.blocked;
+    self->early = fresh.early;
     self->resumed_step = fresh.resumed_step;
     for (int k = 0; k < self->n; k++) {
         for (size_t i = 0; i < sizeof of_steps / sizeof *of_steps; i++)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/status_line.h"
+#include "watch/report_tables.h"
 
 enum { BAR = 40, MAX_RANK_ROWS = 64, WORDS = 512 };
 
@@ -70,13 +71,50 @@ static void say_goodput(const watched_run *run, const report_opts *opts, char *o
                         3600);
 }
 
+static const report_facts *facts_of(const report_opts *opts, int i) {
+    static const report_facts none;
+    return opts->facts ? &opts->facts[i] : &none;
+}
+
 // --- text
 static void text_line(str *out, const char *words) {
     text_add_clean(out, words, false);
     str_puts(out, "\n");
 }
 
-static void text_run(const watched_run *run, const char *about, const report_opts *opts, str *out) {
+static void text_table(const report_table *table, str *out) {
+    int widths[REPORT_COLUMNS] = {0};
+    if (!table->n) return;
+    str_printf(out, "\n%s\n", table->title);
+    for (int i = 0; i < table->n; i++)
+        for (int k = 0; k < table->columns; k++)
+            widths[k] = (int)fmax(widths[k], (double)strlen(table->rows[i][k]));
+    for (int i = 0; i < table->n; i++) {
+        str line = {0};
+        for (int k = 0; k < table->columns; k++)
+            str_printf(&line, "  %*s", k == 0 || table->columns == 2 ? -widths[k] : widths[k],
+                    table->rows[i][k]);
+        while (line.n && line.p[line.n - 1] == ' ')
+            line.p[--line.n] = 0;
+        text_line(out, line.p);
+        str_free(&line);
+    }
+}
+
+static void text_samples(const report_facts *facts, str *out) {
+    if (facts->no_samples) {
+        str_puts(out, "\nno samples of text: ");
+        text_line(out, facts->no_samples);
+    }
+    for (int i = 0; i < facts->n_samples; i++) {
+        str_printf(out, "\nsample %d\n", i + 1);
+        text_add_clean(out, facts->samples[i], true);
+        str_puts(out, "\n");
+    }
+}
+
+static void text_run(const watched_run *run, const char *about, const report_facts *facts,
+        const report_opts *opts, str *out) {
     char words[WORDS];
     const ledger_sums *sums = &run->sums;
     say_verdict(run, words, sizeof words);
@@ -84,8 +122,6 @@ static void text_run(const watched_run *run, const char *about, const report_opt
     text_line(out, words);
     if (*advice(run)) text_line(out, advice(run));
     if (*about) text_line(out, about);
-    if (isfinite(run->last.loss))
-        str_printf(out, "loss %.4f, %.0f tokens/s\n", run->last.loss, run->last.tokens_per_s);
     str_printf(out, "\nwall time %s in %d attempt%s, %lld step%s lost\n",
             str_long_duration(sums->wall_s), sums->n_attempts, str_plural(sums->n_attempts),
             (long long)sums->n_lost_steps, str_plural(sums->n_lost_steps));
@@ -107,27 +143,62 @@ static void text_run(const watched_run *run, const char *about, const report_opt
         say_attempt(&sums->attempts[i], words, sizeof words);
         text_line(out, words);
     }
+    arena *mem = arena_new("tables of a report");
+    for (int i = 0; i < N_REPORT_TABLES; i++) {
+        const report_table table = report_table_make(mem, i, run, facts);
+        text_table(&table, out);
+    }
+    arena_free(mem);
+    text_samples(facts, out);
     if (run->problems.n) text_add_clean(out, run->problems.p, true);
 }
 
 void run_report_text(watched_run *const *runs, int n, const report_opts *opts, str *out) {
     for (int i = 0; i < n; i++) {
         if (i) str_puts(out, "\n");
-        text_run(runs[i], opts->about[i], opts, out);
+        text_run(runs[i], opts->about[i], facts_of(opts, i), opts, out);
     }
+    if (n < 2) return;
+    arena *mem = arena_new("comparison");
+    const report_table table = report_compare(mem, runs, n);
+    text_table(&table, out);
+    arena_free(mem);
 }
 
 // --- HTML
 static const char head[] =
         "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
-        "<meta name=\"viewport\" content=\"width=device-width\">\n<title>drover report</title>\n<style>\n"
+        "<meta name=\"viewport\" content=\"width=device-width\">\n<title>drover report</title>\n";
+
+static const char style[] =
         "body{font:14px system-ui,sans-serif;color:#222;background:#fff;max-width:960px;margin:24px auto;padding:0 12px}\n"
         "svg{max-width:100%;height:auto}\ntable{border-collapse:collapse;margin:8px 0}\n"
         "td,th{padding:3px 14px 3px 0;text-align:right;border-bottom:1px solid #ddd}\n"
-        "td:first-child,th:first-child{text-align:left}\n"
-        ".verdict{font-size:18px;font-weight:bold}\n.bar{display:inline-block;height:10px;background:#0072b2;"
-        "-webkit-print-color-adjust:exact;print-color-adjust:exact}\n"
-        "@media print{h2,table,svg{break-inside:avoid}}\n</style>\n";
+        "td:first-child,th:first-child,td.left{text-align:left}\n"
+        ".verdict{font-size:18px;font-weight:bold}\n.bar{fill:#0072b2;vertical-align:middle;"
+        "-webkit-print-color-adjust:exact;print-color-adjust:exact}\n#live{color:#a30}\n"
+        ".line{background:#eee;fill:#0072b2;-webkit-print-color-adjust:exact;print-color-adjust:exact}"
+        ".line .open{fill:none;stroke:#0072b2}.line .fault{fill:#d00}\npre{white-space:pre-wrap}\n"
+        "@media print{h2,table,svg{break-inside:avoid}}\n";
+
+void run_report_style(str *out) {
+    str_puts(out, style);
+    str_puts(out, plot_style());
+}
+
+// A page that is served must have no style or script inside of it: its policy forbids them.
+static void html_head(bool served, str *out) {
+    str_puts(out, head);
+    if (served) {
+        str_puts(out,
+                "<link rel=\"stylesheet\" href=\"/page.css\">\n<script src=\"/page.js\" defer></script>\n"
+                "<noscript><meta http-equiv=\"refresh\" content=\"10\"></noscript>\n");
+        return;
+    }
+    str_puts(out, "<style>\n");
+    run_report_style(out);
+    str_puts(out, "</style>\n");
+}
 
 static void element(str *out, const char *open, const char *words, const char *close) {
     str_puts(out, open);
@@ -140,7 +211,7 @@ static void html_ledger(const watched_run *run, const report_opts *opts, str *ou
     str_puts(out, "<h3>Where the time went</h3>\n<table>\n");
     for (int i = 0; i < N_LEDGER_CLASSES; i++)
         str_printf(out,
-                "<tr><td>%s</td><td>%.1f s</td><td>%.1f %%</td><td style=\"text-align:left\"><span class=\"bar\" style=\"width:%.0fpx\"></span></td></tr>\n",
+                "<tr><td>%s</td><td>%.1f s</td><td>%.1f %%</td><td class=\"left\"><svg class=\"bar\" width=\"300\" height=\"10\"><rect width=\"%.0f\" height=\"10\"/></svg></td></tr>\n",
                 ledger_name((ledger_class)i), run->sums.seconds[i], 100 * share(&run->sums, i),
                 300 * share(&run->sums, i));
     str_printf(out, "<tr><td>wall time</td><td>%.1f s</td><td></td><td></td></tr>\n</table>\n",
@@ -168,7 +239,56 @@ static void html_ranks(const rank_table *table, str *out) {
         str_printf(out, "<p>... and %d more</p>\n", table->n - MAX_RANK_ROWS);
 }
 
-static void html_run(const watched_run *run, const char *about, const report_opts *opts, str *out) {
+static void html_table(const report_table *table, str *out) {
+    if (!table->n) return;
+    element(out, "<h3>", table->title, "</h3>\n<table>\n");
+    for (int i = 0; i < table->n; i++) {
+        str_puts(out, "<tr>");
+        for (int k = 0; k < table->columns; k++)
+            element(out,
+                    i == 0 && table->has_head ? "<th>"
+                    : table->columns == 2     ? "<td class=\"left\">"
+                                              : "<td>",
+                    table->rows[i][k], i == 0 && table->has_head ? "</th>" : "</td>");
+        str_puts(out, "</tr>\n");
+    }
+    str_puts(out, "</table>\n");
+}
+
+// Attempts under each other on one scale of time: open until the first step, then filled; a mark
+// where a failure was told. What it says stands beside it in words.
+static void html_attempts(const watched_run *run, str *out) {
+    const ledger_sums *sums = &run->sums;
+    const double scale = sums->wall_s > 0 ? 300 / sums->wall_s : 0;
+    char words[WORDS];
+    if (run->events.n == 0) return;
+    str_puts(out, "<h3>Attempts</h3>\n<table>\n");
+    for (int i = 0; i < sums->n_attempts; i++) {
+        const ledger_attempt *at = &sums->attempts[i];
+        const double begin = isfinite(at->running_s) ? at->running_s : at->until_s;
+        str_printf(out,
+                "<tr><td><svg class=\"line\" width=\"300\" height=\"14\"><rect class=\"open\" x=\"%.1f\" y=\"2\" width=\"%.1f\" height=\"10\"/>"
+                "<rect x=\"%.1f\" y=\"2\" width=\"%.1f\" height=\"10\"/>",
+                scale * at->from_s, scale * fmax(begin - at->from_s, 0), scale * begin,
+                scale * fmax(at->until_s - begin, 0));
+        if (at->failure)
+            str_printf(out, "<rect class=\"fault\" x=\"%.1f\" width=\"3\" height=\"14\"/>",
+                    fmax(scale * at->until_s - 3, 0));
+        say_attempt(at, words, sizeof words);
+        element(out, "</svg></td><td class=\"left\">", words, "</td></tr>\n");
+    }
+    str_puts(out, "</table>\n");
+}
+
+static void html_samples(const report_facts *facts, str *out) {
+    if (facts->no_samples) element(out, "<p>no samples of text: ", facts->no_samples, "</p>\n");
+    if (facts->n_samples) str_puts(out, "<h3>Samples</h3>\n");
+    for (int i = 0; i < facts->n_samples; i++)
+        element(out, "<pre>", facts->samples[i], "</pre>\n");
+}
+
+static void html_run(const watched_run *run, const char *about, const report_facts *facts,
+        const report_opts *opts, str *out) {
     char words[WORDS];
     element(out, "<h2>", run->dir, "</h2>\n");
     say_verdict(run, words, sizeof words);
@@ -176,13 +296,15 @@ static void html_run(const watched_run *run, const char *about, const report_opt
     if (*advice(run)) element(out, "<p>", advice(run), "</p>\n");
     if (*about) element(out, "<p>", about, "</p>\n");
     html_ledger(run, opts, out);
-    if (run->events.n > 0) str_puts(out, "<h3>Attempts</h3>\n<ul>\n");
-    for (int i = 0; i < run->sums.n_attempts && run->events.n > 0; i++) {
-        say_attempt(&run->sums.attempts[i], words, sizeof words);
-        element(out, "<li>", words, "</li>\n");
-    }
-    if (run->events.n > 0) str_puts(out, "</ul>\n");
+    html_attempts(run, out);
     html_ranks(&run->table, out);
+    arena *mem = arena_new("tables of a report");
+    for (int i = 0; i < N_REPORT_TABLES; i++) {
+        const report_table table = report_table_make(mem, i, run, facts);
+        html_table(&table, out);
+    }
+    arena_free(mem);
+    html_samples(facts, out);
     for (const char *at = run->problems.n ? run->problems.p : ""; *at;) {
         const size_t length = strcspn(at, "\n");
         snprintf(words, sizeof words, "%.*s", (int)length, at);
@@ -195,16 +317,20 @@ void run_report_html(watched_run *const *runs, int n, const report_opts *opts, s
     static const char *const keys[N_WATCHED_CURVES] = {"loss", "val_loss", "tokens_per_s", "mfu"};
     arena *mem = arena_new("report");
     plot_run *curves = ARENA_ARRAY(mem, plot_run, n);
-    str_puts(out, head);
+    html_head(opts->served, out);
     for (int i = 0; i < n; i++) {
         curves[i].name = runs[i]->dir;
         for (int k = 0; k < N_WATCHED_CURVES; k++)
             curves[i].series[k] = runs[i]->curves[k];
-        html_run(runs[i], opts->about[i], opts, out);
+        html_run(runs[i], opts->about[i], facts_of(opts, i), opts, out);
+    }
+    if (n > 1) {
+        const report_table table = report_compare(mem, runs, n);
+        html_table(&table, out);
     }
     str_puts(out, "<h2>Curves</h2>\n");
-    plot_svg(mem, &(plot){.runs = curves, .n_runs = n, .keys = keys, .n_keys = N_WATCHED_CURVES},
-            out);
+    plot drawn = {curves, n, keys, N_WATCHED_CURVES, .styled = true};
+    plot_svg(mem, &drawn, out);
     str_puts(out, "</html>\n");
     arena_free(mem);
 }

@@ -31,8 +31,28 @@ static json_t *step_json(const watched_step *step) {
     return object;
 }
 
-static json_t *ledger_json(const ledger_sums *sums) {
+static json_t *energy_json(const watched_run *run) {
+    double per_step;
+    json_t *object = json_object(), *hosts = json_array();
+    json_object_set_new(object, "joules", number(watched_run_joules(run, &per_step)));
+    json_object_set_new(object, "joules_per_step", number(per_step));
+    json_object_set_new(object, "source", text(watched_run_energy_words(run)));
+    for (int64_t i = 0; i < run->n_energy; i++) {
+        const watched_energy *of = &run->energy[i];
+        json_t *host = json_object();
+        json_object_set_new(host, "host", text(of->host));
+        json_object_set_new(host, "joules", number(of->joules));
+        json_object_set_new(host, "steps", count(of->steps));
+        json_array_append_new(hosts, host);
+    }
+    json_object_set_new(object, "hosts", hosts);
+    return object;
+}
+
+static json_t *ledger_json(const watched_run *run) {
+    const ledger_sums *sums = &run->sums;
     json_t *object = json_object(), *classes = json_object();
+    json_object_set_new(object, "energy", energy_json(run));
     for (int i = 0; i < N_LEDGER_CLASSES; i++)
         json_object_set_new(classes, ledger_key((ledger_class)i), number(sums->seconds[i]));
     json_object_set_new(object, "wall_s", number(sums->wall_s));
@@ -99,7 +119,7 @@ json_t *watched_run_json(const watched_run *run) {
     json_object_set_new(object, "status",
             run->has_status ? status_json(&run->status) : json_null());
     json_object_set_new(object, "last_step", step_json(&run->last));
-    json_object_set_new(object, "ledger", ledger_json(&run->sums));
+    json_object_set_new(object, "ledger", ledger_json(run));
     json_object_set_new(object, "ranks_time",
             run->has_table ? number(run->table.time) : json_null());
     json_object_set_new(object, "ranks", ranks);

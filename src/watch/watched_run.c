@@ -90,7 +90,32 @@ static double mean_of(const json_t *record, const char *key) {
     return n ? sum / (double)n : 0;
 }
 
+enum { MAX_HOSTS = 1 << 14 };
+
+static void take_energy(watched_run *run, const json_t *record) {
+    size_t i;
+    const json_t *of;
+    json_array_foreach(json_object_get(record, "energy"), i, of) {
+        const char *host = json_string_value(json_object_get(of, "host"));
+        const double joules = number(of, "joules");
+        const json_int_t steps = json_integer_value(json_object_get(of, "steps"));
+        if (!host || !(joules >= 0 && joules < 1e15) || steps < 1 || steps > 1LL << 50) continue;
+        int64_t at = 0;
+        while (at < run->n_energy && strncmp(run->energy[at].host, host, 63) != 0)
+            at++;
+        if (at == MAX_HOSTS) continue;
+        if (at == run->n_energy) {
+            MEM_GROW(run->energy, run->n_energy, run->cap_energy);
+            run->energy[run->n_energy++] = (watched_energy){.steps = 0};
+            snprintf(run->energy[at].host, sizeof run->energy[at].host, "%s", host);
+        }
+        run->energy[at].joules += joules;
+        run->energy[at].steps += steps;
+    }
+}
+
 static void take_step(watched_run *run, const json_t *record, int64_t step) {
+    take_energy(run, record);
     ledger_add(run->files->ledger,
             &(ledger_step){.step = step,
                     .step_s = number(record, "step_s"),
@@ -100,6 +125,8 @@ static void take_step(watched_run *run, const json_t *record, int64_t step) {
                     .rank_compute_s = mean_of(record, "rank_compute_s"),
                     .rank_data_s = mean_of(record, "rank_data_s"),
                     .rank_wait_s = mean_of(record, "rank_wait_s")});
+    step_histogram_add(&run->steps, number(record, "step_s"));
+    run->n_skipped += json_is_true(json_object_get(record, "skipped"));
     const double valid = run->last.val_loss;
     const json_t *slowest = json_object_get(record, "slowest_rank");
     const char *reason = json_string_value(json_object_get(record, "slowest_reason"));
@@ -156,7 +183,9 @@ static void restart(watched_run *run) {
             .tokens = none,
             .val_loss = none,
             .slowest_rank = -1};
-    run->n_broken = 0;
+    run->steps = (step_histogram){0};
+    run->n_skipped = run->n_broken = 0;
+    run->n_energy = 0;
 }
 
 static void read_metrics(watched_run *run, double limit_s) {
@@ -235,6 +264,7 @@ void watched_run_close(watched_run *self) {
     arena_free(files->steps);
     run_events_free(&self->events);
     str_free(&self->problems);
+    free(self->energy);
     free(files);
     free(self);
 }
@@ -259,4 +289,22 @@ const char *watched_run_state(const watched_run *run) {
     if (heard < 0) return "unknown";
     if (clock_utc_s() - heard > SILENT_S) return "silent";
     return run->has_status ? run_state_name(run->status.state) : "running";
+}
+
+double watched_run_joules(const watched_run *run, double *per_step) {
+    double joules = run->n_energy ? 0 : (double)NAN;
+    *per_step = joules;
+    for (int64_t i = 0; i < run->n_energy; i++) {
+        joules += run->energy[i].joules;
+        *per_step += run->energy[i].joules / (double)run->energy[i].steps;
+    }
+    return joules;
+}
+
+const char *watched_run_energy_words(const watched_run *run) {
+    const char *words = "";
+    for (int64_t i = 0; i < run->events.n; i++)
+        if (run->events.events[i].kind == EVENT_RUNNING)
+            words = run_event_text(&run->events.events[i], "energy");
+    return words;
 }

@@ -5,6 +5,7 @@
 #include "watch/ledger.h"
 #include "watch/rank_table.h"
 #include "watch/run_status.h"
+#include "watch/step_histogram.h"
 
 // Curves over the steps, of a bounded number of points: means of 1, 2, 4 ... neighbours.
 typedef enum watched_curve {
@@ -24,6 +25,13 @@ typedef struct watched_step {
     char slowest_reason[16];
 } watched_step;
 
+// What a host has used for steps that count, as far as it was read (`energy` in metrics.jsonl).
+typedef struct watched_energy {
+    char host[64];
+    double joules;
+    int64_t steps;
+} watched_energy;
+
 typedef struct watched_run {
     const char *dir;
     bool has_status, has_table;
@@ -31,9 +39,13 @@ typedef struct watched_run {
     rank_table table;
     run_event_list events;
     watched_step last;
+    step_histogram steps;
+    int64_t n_skipped; // steps that changed nothing: their gradient was not finite
     plot_series curves[N_WATCHED_CURVES];
     int64_t per_point[N_WATCHED_CURVES];
     ledger_sums sums;
+    watched_energy *energy; // by host; none: not readable
+    int64_t n_energy, cap_energy;
     int64_t read_bytes, metrics_bytes; // of metrics.jsonl; fewer read: still catching up
     int64_t n_broken;                  // lines of metrics.jsonl that say nothing
     str problems;                      // one a line: what could not be read, and why
@@ -45,6 +57,10 @@ watched_run *watched_run_open(const char *dir, double bubble);
 // Reads what is new, of metrics.jsonl for at most limit_s seconds, 0: all of it.
 void watched_run_read(watched_run *self, double limit_s);
 void watched_run_close(watched_run *self);
+// Joules of all hosts, and of a step; NaN: none was read.
+double watched_run_joules(const watched_run *run, double *per_step);
+// How energy is read, or why not, as the run says; "": it does not.
+const char *watched_run_energy_words(const watched_run *run);
 
 // Whether `dir` looks like a run directory: it has one of the files of a run.
 bool watched_run_is_one(const char *dir);

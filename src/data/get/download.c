@@ -71,7 +71,7 @@ drv_status download_files(const download *list, int n_files, const download_opts
         download_stats *out) {
     crowd all = {.n = n_files, .begin = clock_s()};
     *out = (download_stats){.files = n_files};
-    DRV_TRY(curl_open());
+    DRV_TRY(curl_open("downloads need"));
     all.jobs = mem_alloc(((size_t)n_files + 1) * sizeof *all.jobs);
     for (int i = 0; i < n_files; i++) {
         transfer *job = &all.jobs[i];
@@ -109,7 +109,7 @@ drv_status download_text(arena *mem, const char *url, const download_opts *opts,
         size_t *n_bytes, char **next) {
     const download file = {.url = url, .path = url, .size = -1};
     transfer job = {.file = &file, .opts = opts, .fd = -1, .total = -1, .is_text = true};
-    drv_status status = curl_open();
+    drv_status status = curl_open("downloads need");
     for (job.state = JOB_WAITS; status == DRV_OK && job.state == JOB_WAITS;) {
         if (job.not_before > clock_s()) {
             usleep(20000);

@@ -2,7 +2,7 @@
 // resume, hashes at the end, waits between tries. download.c runs many side by side.
 #pragma once
 #include "base/str.h"
-#include "data/get/curl_calls.h"
+#include "base/curl_calls.h"
 #include "data/get/download.h"
 
 typedef enum job_state { JOB_WAITS, JOB_RUNS, JOB_DONE } job_state;

@@ -1,5 +1,5 @@
-// The only file that sees libcurl's header: the functions that downloads call. libcurl is opened
-// when the first download begins (base/library.h).
+// The only file that sees libcurl's header: the functions of it that drover calls. libcurl is
+// opened when a download begins, or a run that posts its progress (base/library.h).
 #pragma once
 #include <curl/curl.h>
 
@@ -20,9 +20,12 @@ typedef struct curl_calls {
     __typeof__(curl_multi_info_read) *multi_info_read;
     __typeof__(curl_multi_poll) *multi_poll;
     __typeof__(curl_multi_cleanup) *multi_cleanup;
+    __typeof__(curl_slist_append) *slist_append;
+    __typeof__(curl_slist_free_all) *slist_free_all;
 } curl_calls;
 
 extern const curl_calls *const curl; // to be called after curl_open
 
-// DRV_E_IO: libcurl is not there; says how to get it.
-DRV_CHECKED drv_status curl_open(void);
+// DRV_E_IO: libcurl is not there; `what` begins the message and says what needs it ("downloads
+// need"). The first call is of a thread that no other one runs beside in libcurl.
+DRV_CHECKED drv_status curl_open(const char *what);

@@ -1,0 +1,17 @@
+// An address as it is written in a key or in the Host header of a request: PORT, HOST, HOST:PORT,
+// with an IPv6 address in brackets.
+#pragma once
+#include <stdbool.h>
+
+enum { HOST_BYTES = 256 }; // with its NUL; a name of DNS has 253 bytes at most
+
+typedef struct host_port {
+    char host[HOST_BYTES]; // without brackets; "": only a port was given
+    int port;              // 0 to 65535; -1: none was given
+} host_port;
+
+// Reads the whole of `text`. A host is a name (letters, digits, "-", "_" and "."), or an address.
+// False: it is neither of the forms above.
+bool host_port_parse(const char *text, host_port *out);
+// Whether the host is an IPv4 or IPv6 address and no name.
+bool host_is_address(const char *host);

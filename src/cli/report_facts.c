@@ -1,0 +1,97 @@
+// The plan of a run, its keys, and samples of its newest checkpoint.
+#include "cli/report_facts.h"
+
+#include <math.h>
+
+#include "base/log.h"
+#include "cli/run_about.h"
+#include "infer/generate.h"
+#include "search/stage_plans.h"
+#include "weights/process_bytes.h"
+#include "weights/resolve.h"
+
+enum { SAMPLE_TOKENS = 100 };
+
+// --- the plan
+static drv_status plan_one(arena *mem, const run_config *cfg, report_facts *facts) {
+    programs built;
+    backend *null;
+    double wire[N_AXES], again;
+    DRV_TRY(backend_open(mem, "null", &null));
+    DRV_TRY(programs_build(mem, cfg, &built));
+    DRV_TRY(programs_load(mem, null, &built));
+    programs_wire(&built, wire);
+    again = programs_flops_per_token(&built, true);
+    facts->work = again / programs_flops_per_token(&built, false);
+    facts->rank_bytes = (double)(programs_memory(&built).total + process_bytes(cfg));
+    for (int axis = 0; axis < N_AXES; axis++)
+        facts->sent_bytes += wire[axis];
+    backend_close(null);
+    return DRV_OK;
+}
+
+static drv_status plan_all(arena *mem, run_config *cfg, report_facts *facts) {
+    stage_plans stages;
+    if (cfg->pipeline_parallel > 1) DRV_TRY(stage_plans_make(mem, false, cfg, &stages));
+    DRV_TRY(plan_one(mem, cfg, facts));
+    if (cfg->pipeline_parallel == 1) return DRV_OK;
+    facts->bubble = stages.result.bubble;
+    facts->sent_bytes = 0;
+    for (int i = 0; i < stages.n; i++)
+        facts->sent_bytes = fmax(facts->sent_bytes, stages.sent[i]);
+    return DRV_OK;
+}
+
+report_facts report_facts_find(arena *mem, const char *run_dir) {
+    report_facts facts = {0};
+    run_config cfg;
+    str text = {0};
+    if (!run_about_config(mem, run_dir, &cfg)) return facts;
+    config_print_changed(&cfg, &text);
+    facts.config = arena_strdup(mem, text.n ? text.p : "");
+    str_free(&text);
+    report_facts planned = facts;
+    return plan_all(mem, &cfg, &planned) == DRV_OK ? planned : facts;
+}
+
+// --- samples
+static drv_status write_samples(generator *gen, arena *mem, const char **texts, int64_t n) {
+    id_list ids = {0};
+    const int32_t bos = tokenizer_bos(generator_tokenizer(gen));
+    int64_t tokens = generator_context(gen) - 1;
+    if (tokens > SAMPLE_TOKENS) tokens = SAMPLE_TOKENS;
+    id_list_add(&ids, bos >= 0 ? bos : 0);
+    drv_status status = generator_load(gen, tokens + 1);
+    for (int64_t i = 0; i < n && status == DRV_OK; i++) {
+        const generate_opts opts = {.max_tokens = tokens,
+                .sampling = {.temperature = 0.8, .top_p = 0.95, .repetition_penalty = 1},
+                .index = i};
+        generate_result made = {0};
+        prompt_cost cost;
+        status = generator_prompt(gen, ids.p, ids.n, &cost);
+        if (status == DRV_OK) status = generate(gen, &opts, &made);
+        texts[i] = arena_strndup(mem, made.text.n ? made.text.p : "", made.text.n);
+        generate_result_free(&made);
+    }
+    id_list_free(&ids);
+    return status;
+}
+
+void report_facts_sample(arena *mem, const char *run_dir, int64_t n, report_facts *facts) {
+    const char **texts = ARENA_ARRAY(mem, const char *, n);
+    generator *gen = NULL;
+    model_ref model;
+    drv_status status = model_resolve(mem, run_dir, NULL, &model);
+    if (status == DRV_OK) {
+        const generator_opts opts = {.folder = model.folder, .adapter = model.adapter};
+        status = generator_open(mem, &opts, &gen);
+        if (status == DRV_OK) status = write_samples(gen, mem, texts, n);
+    }
+    generator_close(gen);
+    if (status != DRV_OK) {
+        facts->no_samples = arena_strdup(mem, drv_message());
+        return;
+    }
+    facts->samples = texts;
+    facts->n_samples = (int)n;
+}

@@ -1,0 +1,61 @@
+// Observers of a run, by their table of functions alone.
+#include "train/observers.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "base/str.h"
+#include "train/stages.h"
+#include "watch/run_observer.h"
+
+static const run_observer *const all[] = {&page_observer, &progress_observer};
+enum { N_OBSERVERS = sizeof all / sizeof *all };
+
+struct observers {
+    run_view *view;
+    void *of[N_OBSERVERS]; // NULL: it was not asked for
+};
+
+static const char *axis(arena *mem, const char *name, int64_t n) {
+    return n > 1 ? arena_printf(mem, ", %s %lld", name, (long long)n) : "";
+}
+
+static const char *describe(arena *mem, const run_config *cfg) {
+    return arena_printf(mem, "%s parameters, %s%s%s%s%s",
+            str_si((double)model_parameters(&cfg->model)), precision_name(cfg->precision),
+            axis(mem, "tensor", cfg->tensor_parallel),
+            axis(mem, "pipeline", cfg->pipeline_parallel),
+            axis(mem, "context", cfg->context_parallel), axis(mem, "data", cfg->data_ranks));
+}
+
+// Of the pipeline's schedule; 0 without one.
+static double bubble_of(arena *mem, const run_config *cfg) {
+    pipeline_schedule schedule;
+    pipeline_result result;
+    if (cfg->pipeline_parallel <= 1) return 0;
+    return stages_schedule(mem, cfg, &schedule, &result) == DRV_OK ? result.bubble : 0;
+}
+
+observers *observers_begin(arena *mem, const run_config *cfg) {
+    observers *self = ARENA_NEW(mem, observers);
+    self->view = run_view_open(cfg->run_dir, bubble_of(mem, cfg));
+    const run_observed run = {.run_dir = cfg->run_dir,
+            .about = describe(mem, cfg),
+            .save_every = cfg->checkpoint_every,
+            .http = cfg->http,
+            .http_metrics_token_file = cfg->http_metrics_token_file,
+            .http_ranks = cfg->http_ranks,
+            .view = self->view};
+    for (int i = 0; i < N_OBSERVERS; i++)
+        if (all[i]->begin(&run, &self->of[i]) != DRV_OK)
+            log_warn("%s: %s; training goes on without it", all[i]->name, drv_message());
+    return self;
+}
+
+void observers_end(observers *self) {
+    bool all_ended = true;
+    if (!self) return;
+    for (int i = 0; i < N_OBSERVERS; i++)
+        if (self->of[i]) all_ended &= all[i]->end(self->of[i]);
+    if (all_ended) run_view_close(self->view); // else one of them still looks at it
+}

@@ -1,0 +1,13 @@
+// Those who show a run to others while it goes on (watch/run_observer.h): which there are, and when
+// they begin and end.
+#pragma once
+#include "base/arena.h"
+#include "config/config.h"
+
+typedef struct observers observers;
+
+// Rank 0, once the run directory is taken and the table of ranks is there. Whoever cannot begin is
+// warned of, and the run goes on without it.
+observers *observers_begin(arena *mem, const run_config *cfg);
+// After status.json says how the run ended; takes seconds at most. NULL is allowed.
+void observers_end(observers *self);

@@ -1,0 +1,217 @@
+// Which ranks are slow, and since when: a window of steps for each, then what is told of them.
+#include "train/stragglers.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    WINDOW = 20,
+    MANY = 15,       // slow steps of a window make a straggler...
+    FEW = 5,         // ...and as few end it
+    SUSPECT = 8,     // slow steps of the other ranks of a host for which the host may be the cause
+    PATIENCE = 8,    // steps that a rank waits to be named for the rest of such a host
+    FIRST_STEPS = 5, // not looked at
+};
+// Less than this share of a step holds nobody up.
+#define STANDS_OUT 0.05
+
+typedef struct rank_window {
+    uint32_t slow; // a bit a step, the newest lowest
+    rank_time steps[WINDOW];
+    double others[WINDOW]; // what the other ranks of its stage took
+    int n_many;            // steps for which it has been a straggler
+    bool told;             // of it alone
+} rank_window;
+
+struct stragglers {
+    int n, n_hosts;
+    const int *stages, *hosts;
+    double ratio;
+    rank_window *ranks;
+    bool *told_hosts;
+    int64_t n_steps, step;
+    double *sorted; // scratch: own times of a stage
+    int next;       // place of stragglers_next: hosts, then ranks; 0 after each step
+};
+
+stragglers *stragglers_new(arena *a, int n_ranks, const int *stages, const int *hosts,
+        double ratio) {
+    stragglers *self = ARENA_NEW(a, stragglers);
+    *self = (stragglers){.n = n_ranks,
+            .stages = stages,
+            .hosts = hosts,
+            .ratio = ratio,
+            .ranks = ARENA_ARRAY(a, rank_window, n_ranks),
+            .sorted = ARENA_ARRAY(a, double, n_ranks)};
+    for (int i = 0; i < n_ranks; i++)
+        if (hosts[i] >= self->n_hosts) self->n_hosts = hosts[i] + 1;
+    self->told_hosts = ARENA_ARRAY(a, bool, self->n_hosts);
+    memset(self->ranks, 0, sizeof *self->ranks * (size_t)n_ranks);
+    memset(self->told_hosts, 0, sizeof *self->told_hosts * (size_t)self->n_hosts);
+    return self;
+}
+
+// --- a step
+static int compare(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+// The median of a sorted list without its element `but`.
+static double median_without(const double *sorted, int n, int but) {
+    const int left = n - 1, low = (left - 1) / 2, high = left / 2;
+    return (sorted[low + (low >= but)] + sorted[high + (high >= but)]) / 2;
+}
+
+static int place_of(const double *sorted, int n, double value) {
+    const double *at = bsearch(&value, sorted, (size_t)n, sizeof *sorted, compare);
+    return at ? (int)(at - sorted) : n - 1;
+}
+
+static bool is_slow(const stragglers *self, const rank_time *mine, double others) {
+    const double own = rank_time_own(mine);
+    return own > self->ratio * others && own - others > STANDS_OUT * (own + mine->wait);
+}
+
+static void add_stage(stragglers *self, int stage, const rank_time *of) {
+    int n = 0;
+    for (int i = 0; i < self->n; i++)
+        if (self->stages[i] == stage) self->sorted[n++] = rank_time_own(&of[i]);
+    if (n < 2) return;
+    qsort(self->sorted, (size_t)n, sizeof *self->sorted, compare);
+    for (int i = 0; i < self->n; i++) {
+        if (self->stages[i] != stage) continue;
+        rank_window *rank = &self->ranks[i];
+        const double others =
+                median_without(self->sorted, n, place_of(self->sorted, n, rank_time_own(&of[i])));
+        rank->steps[self->n_steps % WINDOW] = of[i];
+        rank->others[self->n_steps % WINDOW] = others;
+        rank->slow = (rank->slow << 1 | is_slow(self, &of[i], others)) & ((1u << WINDOW) - 1);
+    }
+}
+
+static int slow_steps(const rank_window *rank) {
+    return __builtin_popcount(rank->slow);
+}
+
+void stragglers_add(stragglers *self, int64_t step, const rank_time *of) {
+    int n_stages = 0;
+    self->step = step;
+    if (self->n_steps++ < FIRST_STEPS) return;
+    for (int i = 0; i < self->n; i++)
+        if (self->stages[i] >= n_stages) n_stages = self->stages[i] + 1;
+    for (int stage = 0; stage < n_stages; stage++)
+        add_stage(self, stage, of);
+    for (int i = 0; i < self->n; i++) {
+        const int slow = slow_steps(&self->ranks[i]);
+        if (slow >= MANY || (slow > FEW && self->ranks[i].n_many))
+            self->ranks[i].n_many++;
+        else
+            self->ranks[i].n_many = 0;
+    }
+    self->next = 0;
+}
+
+// --- what is told
+// Whether all ranks of a host are slow at least in so many steps; a host of one rank, or one that
+// is alone, is nothing beside its ranks.
+static bool host_is_slow(const stragglers *self, int host, bool named) {
+    int here = 0;
+    for (int i = 0; i < self->n; i++) {
+        const rank_window *rank = &self->ranks[i];
+        if (self->hosts[i] != host) continue;
+        here++;
+        if (named ? !rank->n_many : slow_steps(rank) < SUSPECT) return false;
+    }
+    return here > 1 && self->n_hosts > 1;
+}
+
+// The seconds of a rank over its window, and those of the others in the same steps.
+static double ratio_of(const stragglers *self, const rank_window *rank) {
+    double own = 0, others = 0;
+    for (int64_t i = 0; i < WINDOW && i < self->n_steps; i++)
+        if (rank->slow >> i & 1) {
+            const int64_t at = (self->n_steps - 1 - i) % WINDOW;
+            own += rank_time_own(&rank->steps[at]);
+            others += rank->others[at];
+        }
+    return others > 0 ? fmin(own / others, 1e6) : 1e6;
+}
+
+static rank_time sum_of(const rank_window *rank) {
+    rank_time sum = {0};
+    for (int i = 0; i < WINDOW; i++) {
+        sum.compute += rank->steps[i].compute;
+        sum.data += rank->steps[i].data;
+        sum.save += rank->steps[i].save;
+    }
+    return sum;
+}
+
+// What it has more of than the ranks of its stage have on the average.
+static const char *reason_of(const stragglers *self, int rank) {
+    rank_time mean = {0};
+    int count = 0;
+    for (int i = 0; i < self->n; i++) {
+        if (i == rank || self->stages[i] != self->stages[rank]) continue;
+        const rank_time sum = sum_of(&self->ranks[i]);
+        mean.compute += sum.compute;
+        mean.data += sum.data;
+        mean.save += sum.save;
+        count++;
+    }
+    const rank_time mine = sum_of(&self->ranks[rank]);
+    const double compute = mine.compute - mean.compute / count,
+                 data = mine.data - mean.data / count, save = mine.save - mean.save / count;
+    return save > compute && save > data ? "save" : data > compute ? "data" : "compute";
+}
+
+static void describe(const stragglers *self, int rank, bool over, straggler *out) {
+    const rank_window *window = &self->ranks[rank];
+    *out = (straggler){.rank = rank, .over = over, .reason = "", .step = self->step};
+    if (over) return;
+    out->ratio = ratio_of(self, window);
+    out->reason = reason_of(self, rank);
+    out->step = self->step - (31 - __builtin_clz(window->slow)); // its oldest slow step
+}
+
+// Whether the news of a host is told now.
+static bool tell_host(stragglers *self, int host, straggler *out) {
+    const bool slow = host_is_slow(self, host, true);
+    if (slow == self->told_hosts[host]) return false;
+    int worst = -1;
+    double most = 0;
+    for (int i = 0; i < self->n; i++) {
+        if (self->hosts[i] != host) continue;
+        const double ratio = ratio_of(self, &self->ranks[i]);
+        if (worst < 0 || ratio > most) worst = i, most = ratio;
+    }
+    self->told_hosts[host] = slow;
+    describe(self, worst, !slow, out);
+    out->whole_host = true;
+    return true;
+}
+
+static bool tell_rank(stragglers *self, int i, straggler *out) {
+    rank_window *rank = &self->ranks[i];
+    if (rank->told && !rank->n_many) {
+        rank->told = false;
+        describe(self, i, true, out);
+        return true;
+    }
+    const int host = self->hosts[i];
+    const bool waits = host_is_slow(self, host, false) && rank->n_many < PATIENCE;
+    if (rank->told || !rank->n_many || self->told_hosts[host] || waits) return false;
+    rank->told = true;
+    describe(self, i, false, out);
+    return true;
+}
+
+bool stragglers_next(stragglers *self, straggler *out) {
+    for (; self->next < self->n_hosts; self->next++)
+        if (tell_host(self, self->next, out)) return true;
+    for (; self->next < self->n_hosts + self->n; self->next++)
+        if (tell_rank(self, self->next - self->n_hosts, out)) return true;
+    return false;
+}

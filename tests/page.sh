@@ -1,0 +1,16 @@
+#!/bin/bash
+# The page of a run (training.http), asked as a browser, Prometheus and those who mean no good would ask; see page.py.
+# usage: page.sh DROVER
+tests=$(realpath "$(dirname "$0")")
+. "$tests"/story.bash
+make_data
+expect 2 'key "training.http" is "no port", expected none, a port from 0 to 65535, or HOST:PORT' \
+    "$drover" config run.yaml --set training.http="no port"
+for wrong in 65536 host: 127.0.0.1:x ::1:80 -1 http://x:80; do
+    expect 2 'key "training.http"' "$drover" config run.yaml --set training.http="$wrong"
+done
+for right in 0 8080 127.0.0.1:0 '"[::1]:80"' node-1:9090 none; do
+    expect 0 "http: " "$drover" config run.yaml --set training.http="$right"
+done
+expect 0 "" python3 -B "$tests"/page.py "$drover"
+finish

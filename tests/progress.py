@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Runs whose progress is posted to servers that take it, or do not: progress.py DROVER, in a folder with run.yaml, ca.pem,
+other.pem, server.pem and server.key. Exit status 0: all is as it should be."""
+import atexit, contextlib, http.server, json, os, re, signal, socket, ssl, subprocess, sys, threading, time
+
+DROVER = sys.argv[1]
+PATIENCE = 120  # seconds; other tests run beside this one
+
+
+class Server:
+    """Answers each post with a status; 0: it says nothing."""
+
+    def __init__(self, status):
+        self.posts = []  # (seconds, path, token, body)
+        posts, stays = self.posts, threading.Event()
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def log_message(self, *words):
+                pass
+
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                posts.append((time.time(), self.path, self.headers["Authorization"], self.headers["Content-Type"], body))
+                if status == 0:
+                    stays.wait(PATIENCE)
+                self.send_response(status or 200)
+                if status == 302:
+                    self.send_header("Location", "https://localhost/elsewhere")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+        class Quiet(http.server.ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, *what):
+                pass
+
+        self.server = Quiet(("127.0.0.1", 0), Handler)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain("server.pem", "server.key")
+        self.server.socket = context.wrap_socket(self.server.socket, server_side=True, do_handshake_on_connect=False)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.port = self.server.server_address[1]
+
+
+class Run:
+    def __init__(self, name, port, ca="ca.pem", url=None, **more):
+        self.name, self.token_file = name, f"{name}.token"
+        self.rotate(f"token-{name}-first")
+        names = dict(URL=url or f"https://localhost:{port}/apis/trainjobs/a/status?secret=in-the-url", CA_CERT=ca,
+                     TOKEN=self.token_file)
+        names.update(more)
+        env = dict(os.environ, DROVER_THREADS="1", https_proxy="http://127.0.0.1:1", HTTPS_PROXY="http://127.0.0.1:1",
+                   **{f"KUBEFLOW_TRAINER_SERVER_{k}": v for k, v in names.items() if v is not None})
+        self.process = subprocess.Popen([DROVER, "train", "run.yaml", "--set", f"run_dir={name}", "--set",
+                                         "training.steps=1000000", "--set", "training.log_every=1000"],
+                                        env=env, stdout=subprocess.DEVNULL, stderr=open(f"{name}.out", "w"))
+        atexit.register(self.process.kill)
+
+    def rotate(self, token):
+        with open(f"{self.token_file}.new", "w") as f:
+            f.write(token + "\n")
+        os.rename(f"{self.token_file}.new", self.token_file)
+
+    def said(self):
+        with open(f"{self.name}.out") as f:
+            return f.read()
+
+    def wait(self, what, why):
+        until = time.time() + PATIENCE
+        while time.time() < until:
+            if what():
+                return
+            assert self.process.poll() is None, f"{self.name}: {why}: {self.said()}"
+            time.sleep(0.03)
+        raise AssertionError(f"{self.name}: waited in vain: {why}: {self.said()}")
+
+    def steps(self):
+        with contextlib.suppress(OSError):
+            with open(f"{self.name}/metrics.jsonl", "rb") as f:
+                return f.read().count(b"\n")
+        return 0
+
+    def warnings(self):
+        return re.findall(r"^warning: (progress: .*)$", self.said(), re.M)
+
+    def end(self):
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(PATIENCE) == 3, self.said()
+        everything = self.said() + open(f"{self.name}/log.txt").read()
+        assert "token-" not in everything and "in-the-url" not in everything, f"{self.name}: a secret is in the log"
+
+
+def check_body(post, run, token):
+    _, path, authorization, kind, body = post
+    assert path == "/apis/trainjobs/a/status?secret=in-the-url", path
+    assert authorization == f"Bearer {token}" and kind == "application/json", (authorization, kind)
+    all_of_it = json.loads(body)
+    assert list(all_of_it) == ["trainerStatus"] and len(body) < 65536, body
+    status = all_of_it["trainerStatus"]
+    assert set(status) <= {"progressPercentage", "estimatedRemainingSeconds", "metrics", "lastUpdatedTime"}, status
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", status["lastUpdatedTime"]), status
+    assert 0 <= status["progressPercentage"] <= 100 and status.get("estimatedRemainingSeconds", 0) >= 0
+    assert len(status["metrics"]) <= 16
+    for metric in status["metrics"]:
+        assert set(metric) == {"name", "value"} and isinstance(metric["value"], str), metric
+    return {m["name"]: m["value"] for m in status["metrics"]}
+
+
+servers = {name: Server(status) for name, status in
+           {"good": 200, "refuses": 401, "breaks": 500, "redirects": 302, "silent": 0, "stranger": 200}.items()}
+with socket.socket() as s:
+    s.bind(("127.0.0.1", 0))
+    gone = s.getsockname()[1]
+runs = {name: Run(name, server.port, "other.pem" if name == "stranger" else "ca.pem") for name, server in servers.items()}
+runs["gone"] = Run("gone", gone)
+runs["half"] = Run("half", gone, CA_CERT=None)
+runs["plain"] = Run("plain", gone, url=f"http://localhost:{servers['good'].port}/")
+for run in runs.values():
+    run.wait(lambda: run.steps() > 3, "steps")
+
+# --- one that takes them: at once, 10 s later, and at the end with the token of then
+good, posts = runs["good"], servers["good"].posts
+assert f"progress: posted every 10 s to localhost, port {servers['good'].port} " in good.said(), good.said()
+good.wait(lambda: len(posts) >= 2, "a second post")
+assert posts[1][0] - posts[0][0] > 9, "posts too soon after each other"
+for post in posts[:2]:
+    check_body(post, good, "token-good-first")
+assert "loss" in check_body(posts[1], good, "token-good-first")
+good.rotate("token-good-second")
+n = len(posts)
+good.end()
+assert len(posts) > n, "nothing at the end"
+last = check_body(posts[-1], good, "token-good-second")
+assert int(last["step"]) > 3 and float(last["loss"]) > 0, last
+assert not good.warnings(), good.warnings()
+
+# --- the others: said once, and the run goes on
+for name, text in {"refuses": "the server refuses the token of KUBEFLOW_TRAINER_SERVER_TOKEN (401)",
+                   "breaks": "the server answered 500", "redirects": "the server answered 302",
+                   "stranger": "SSL peer certificate", "gone": "Couldn't connect to server",
+                   "silent": "Timeout was reached", "half": "KUBEFLOW_TRAINER_SERVER_CA_CERT is not set",
+                   "plain": "KUBEFLOW_TRAINER_SERVER_URL is no https://"}.items():
+    run = runs[name]
+    run.wait(run.warnings, "a warning")
+    before = run.steps()
+    run.wait(lambda: run.steps() > before + 3, "steps after it")
+    run.end()
+    assert len(run.warnings()) == 1 and text in run.warnings()[0], f"{name}: {run.warnings()}"
+assert not servers["stranger"].posts, "a server of another CA got the token"
+assert len(servers["good"].posts) == n + 1, "a post over plain HTTP"

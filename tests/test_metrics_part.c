@@ -1,0 +1,115 @@
+// The lines of metrics.jsonl from a step on: the same as reading all of it gives, for any file.
+#include "watch/metrics_part.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+static json_t *part_of(const char *path, int64_t from) {
+    str out = {0};
+    json_t *all;
+    OK(metrics_part(path, from, &out));
+    OK(json_read_bytes("part", out.p, out.n, &all));
+    str_free(&out);
+    return all;
+}
+
+static int64_t number_of(const json_t *object, const char *key) {
+    return json_integer_value(json_object_get(object, key));
+}
+
+// Steps from 1 on, with an evaluation after each tenth; lines of `wide` bytes more.
+static const char *write_steps(arena *mem, int n_steps, int wide) {
+    const char *path = path_join(mem, temporary_dir(mem), "metrics.jsonl");
+    FILE *f = fopen(path, "w");
+    for (int i = 1; i <= n_steps; i++) {
+        fprintf(f, "{\"step\": %d, \"loss\": %d.5, \"pad\": \"%*s\"}\n", i, i, 1 + wide * (i % 7),
+                "");
+        if (i % 10 == 0) fprintf(f, "{\"step\": %d, \"val_loss\": 1.5}\n", i);
+    }
+    fclose(f);
+    return path;
+}
+
+static void any_step_is_found(void **state) {
+    (void)state;
+    enum { STEPS = 9000 };
+    arena *mem = arena_new("test");
+    const char *path = write_steps(mem, STEPS, 40);
+    for (int64_t from = 0; from <= STEPS + 5; from += from < 20 || from > STEPS - 20 ? 1 : 211) {
+        json_t *all = part_of(path, from), *list = json_object_get(all, "records");
+        const int64_t first = from > 1 ? from : 1;
+        if (first > STEPS) {
+            assert_int_equal(json_array_size(list), 0);
+            assert_int_equal(number_of(all, "next"), from);
+        } else {
+            assert_int_equal(number_of(json_array_get(list, 0), "step"), first);
+            const json_t *last = json_array_get(list, json_array_size(list) - 1);
+            assert_int_equal(number_of(all, "next"), number_of(last, "step") + 1);
+        }
+        json_decref(all);
+    }
+    arena_free(mem);
+}
+
+static void parts_join_without_gaps(void **state) {
+    (void)state;
+    enum { STEPS = 2500 };
+    arena *mem = arena_new("test");
+    const char *path = write_steps(mem, STEPS, 3);
+    int64_t from = 0, expected = 1, n = 0;
+    for (bool more = true; more;) {
+        json_t *all = part_of(path, from), *list = json_object_get(all, "records"), *record;
+        size_t i;
+        json_array_foreach(list, i, record) {
+            const bool evaluation = json_object_get(record, "val_loss") != NULL;
+            assert_int_equal(number_of(record, "step"), evaluation ? expected - 1 : expected);
+            expected += !evaluation;
+            n++;
+        }
+        assert_true(json_array_size(list) <= PART_RECORDS + 1);
+        more = json_is_true(json_object_get(all, "more"));
+        from = number_of(all, "next");
+        json_decref(all);
+    }
+    assert_int_equal(n, STEPS + STEPS / 10);
+    arena_free(mem);
+}
+
+static void what_is_no_record_is_left_out(void **state) {
+    (void)state;
+    arena *mem = arena_new("test");
+    const char *path = path_join(mem, temporary_dir(mem), "metrics.jsonl");
+    FILE *f = fopen(path, "w");
+    fputs("\n{\"step\": 1}\nrubbish\n{\"step\": \"2\"}\n[1]\n\xff\xfe\n{\"step\": 3}\n{\"step\": 4}",
+            f);
+    fclose(f);
+    json_t *all = part_of(path, 0), *list = json_object_get(all, "records");
+    assert_int_equal(json_array_size(list), 2); // the last line is still being written
+    assert_int_equal(number_of(all, "next"), 4);
+    json_decref(all);
+    arena_free(mem);
+}
+
+static void no_file_is_no_record(void **state) {
+    (void)state;
+    arena *mem = arena_new("test");
+    const char *dir = temporary_dir(mem);
+    json_t *all = part_of(path_join(mem, dir, "metrics.jsonl"), 7);
+    assert_int_equal(json_array_size(json_object_get(all, "records")), 0);
+    assert_int_equal(number_of(all, "next"), 7);
+    json_decref(all);
+    str out = {0};
+    FAILS(metrics_part(dir, 0, &out), DRV_E_IO, "");
+    str_free(&out);
+    arena_free(mem);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(any_step_is_found),
+            cmocka_unit_test(parts_join_without_gaps),
+            cmocka_unit_test(what_is_no_record_is_left_out),
+            cmocka_unit_test(no_file_is_no_record)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -3,6 +3,7 @@
 # make test     all tests          make asan   the same under AddressSanitizer and UBSan
 # make install  program, man page, bash completion: PREFIX (/usr/local), DESTDIR
 # make package  a .deb in build/   make deps   looks for what the build needs, and nothing else
+# make bundle   one tarball in build/ that runs on a Debian 12 without network: program, libraries, docs, hashes
 # make bench  speed against this machine's GEMM peak
 # make fuzz   T=60: each fuzz target for T seconds (clang)
 BUILD ?= build
@@ -14,7 +15,7 @@ TEST_JOBS ?= $(shell echo $$((2 * $(JOBS) + 2))) # many tests wait for other pro
 PREFIX ?= /usr/local
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all configure program manual deps run test install uninstall package asan clang bench fuzz check format clean
+.PHONY: all configure program manual deps run test install uninstall package bundle asan clang bench fuzz check format clean
 all: configure
 	@cmake --build $(BUILD) -j $(JOBS)
 
@@ -42,6 +43,10 @@ package: manual
 	@tools/install_deps.sh dpkg-dev
 	@cpack -G DEB --config $(BUILD)/CPackConfig.cmake -B $(BUILD)
 
+bundle: manual
+	@tools/install_deps.sh patchelf
+	@tools/make_bundle.sh $(BUILD)
+
 deps:
 	@tools/install_deps.sh
 
@@ -56,6 +61,7 @@ check:
 	@python3 tools/check_sizes.py
 	@python3 tools/check_headers.py
 	@python3 tools/check_names.py
+	@python3 tools/check_glossary.py
 	@python3 tools/check_commits.py
 	@python3 tools/wrap_docs.py --check
 	@tools/check_format.sh

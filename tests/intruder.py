@@ -173,7 +173,7 @@ def known(port, path):
     version = os.environ["VERSION"]
 
     def hello(node=1, **but):
-        fields = {"version": version, "node": str(node), "nodes": "3", "ranks": "1", "host": "h", **but}
+        fields = {"version": version, "node": str(node), "nodes": "3", "ranks": "1", "host": "h", "process": "7", **but}
         return list(fields.values())
 
     cases = {

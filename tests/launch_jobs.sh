@@ -10,7 +10,7 @@ for folder in "$tree/../shared" "$tree/../../shared"; do [ ! -x "$folder/tools/v
 cat >run.yaml <<'YAML'
 model: {preset: tiny}
 data: {train: data/set, sequence_length: 64}
-training: {steps: 10, global_batch_size: 512, micro_batch_size: 1}
+training: {steps: 10, global_batch_size: 16384, micro_batch_size: 1}
 YAML
 pods="--image registry.example/drover:1 --pvc claim"
 options() { # KIND TYPE: what each needs
@@ -20,8 +20,8 @@ options() { # KIND TYPE: what each needs
 
 # --- every kind, size and machine
 for kind in slurm "slurm --tasks node" trainjob "trainjob --policy mpi" "trainjob --policy torch" mpi-operator pytorchjob ray volcano skypilot; do
-    for type in trn1.32xlarge p5.48xlarge cpu; do
-        for nodes in 1 16; do
+    for type in trn1.32xlarge trn2.48xlarge p5.48xlarge cpu; do
+        for nodes in 1 16 128; do
             # shellcheck disable=SC2046,SC2086 # words
             expect 0 "next:" "$drover" launch $kind run.yaml --nodes $nodes --instance $type $(options ${kind%% *} $type) \
                 --out "jobs/${kind// /}-$type-$nodes"
@@ -35,7 +35,7 @@ for kind in slurm trainjob skypilot; do
     expect 0 "compile" "$drover" launch $kind run.yaml --job compile --instance cpu $more --out jobs/$kind-compile
     expect 0 "data" "$drover" launch $kind --job data --instance cpu $more --out jobs/$kind-data -- data build --input $'a b\n"#' --out 'x$y'
 done
-check "all were written" test "$(find jobs -type f | wc -l)" -ge 72
+check "all were written" test "$(find jobs -type f ! -name launch.json | wc -l)" -ge 126
 check "scripts are bash" bash -c 'for f in jobs/*/*.sbatch; do bash -n "$f" || exit 1; done'
 if command -v shellcheck >/dev/null; then shellcheck -e SC2016 jobs/*/*.sbatch >out 2>&1 && ok || bad "shellcheck" out; fi
 manifests=$(find jobs -name '*.yaml' ! -path '*skypilot*')
@@ -144,6 +144,7 @@ refused "--queue: \"a b\" is no name of a queue" slurm run.yaml --instance cpu -
 refused '--mount: "shared" is no place' trainjob run.yaml --instance cpu $pods --mount shared
 refused "--shm: 60.00 GiB of /dev/shm" trainjob run.yaml --instance cpu $pods --shm 60G
 refused '--time: "1:2:3:4" is no time' slurm run.yaml --instance cpu --time 1:2:3:4
+refused '--preflight "x", expected off, warn or exclude' slurm run.yaml --instance cpu --preflight x
 refused '--tasks "x", expected rank or node' slurm run.yaml --instance cpu --tasks x
 refused '--job "x", expected train, compile or data' slurm run.yaml --instance cpu --job x
 refused "works on one machine" slurm run.yaml --instance cpu --job compile --nodes 2
@@ -158,6 +159,21 @@ check "nothing is written" test ! -e refused
 mkdir full && touch full/x
 expect 2 '"full" is there already' "$drover" launch slurm run.yaml --instance cpu --out full
 check "what is there stays, and nothing is left beside it" bash -c '[ -e full/x ] && ! ls -d full.* 2>/dev/null'
+
+# --- the grace is what saves have taken: twice the longest, and a minute
+mkdir -p runs/run
+event() { echo "{\"time\": $1, \"mono\": $1, \"attempt\": 1, \"event\": \"$2\", \"step\": 1, $3}"; }
+{ event 1 save '"seconds": 12.2, "blocked_s": 0, "bytes": 1'; event 2 save '"seconds": 100.5, "blocked_s": 0, "bytes": 1'
+  event 3 evaluation '"seconds": 900, "val_loss": 1'; } >runs/run/events.jsonl
+# shellcheck disable=SC2086
+expect 0 "--grace 261: twice the longest save of \"runs/run\", 100.5 s, and a minute" "$drover" launch trainjob run.yaml --instance cpu $pods --out graced
+check "it is that of the pods" grep -q "terminationGracePeriodSeconds: 261" graced/trainjob.yaml
+# shellcheck disable=SC2086
+expect 0 "next" "$drover" launch slurm run.yaml --instance cpu --grace 7 --preflight exclude --out measured
+check "a given one counts" grep -q "signal=B:USR1@67" measured/train.sbatch
+check "nodes are measured before" grep -q 'doctor --node "$run_dir" --hosts' measured/train.sbatch
+if command -v shellcheck >/dev/null; then shellcheck -e SC2016 measured/*.sbatch >out 2>&1 && ok || bad "shellcheck, with --preflight" out; fi
+rm -r runs
 
 # --- submitted by the scheduler's own program: its words, and a secret that no argument and no file holds
 mkdir bin

@@ -4,7 +4,7 @@ run.yaml. Exit status 0: all is as it should be."""
 import atexit, contextlib, http.client, json, os, re, signal, socket, stat, subprocess, sys, time
 
 DROVER = sys.argv[1]
-PATIENCE = 120  # seconds; other tests run beside this one
+PATIENCE = 240  # seconds; other tests run beside this one
 
 
 class Run:
@@ -80,7 +80,7 @@ def ask(address, path, method="GET", body=None, **headers):
         connection.close()
 
 
-def raw(address, data, wait=30):
+def raw(address, data, wait=PATIENCE):
     """Sends bytes; the status of the answer, 0 where the connection was closed without one."""
     host, port = address.rsplit(":", 1)
     with socket.create_connection((host, int(port)), timeout=wait) as s:

@@ -207,7 +207,7 @@ static void ranks_and_leaves_print(void **state) {
     graph *g = new_graph(a, "g", &x, &acc);
     print(g, &text);
     assert_memory_equal(text.p, "graph g {\n", 10);
-    g->lanes = 2;
+    g->row_leaves = 2;
     print(g, &text);
     assert_memory_equal(text.p, "graph g on 2 leaves of a row {\n", 31);
     g->mesh = (mesh){{3, 1, 2, 4}};

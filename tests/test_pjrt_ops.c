@@ -61,7 +61,8 @@ static double tolerance_of(dtype computed, dtype stored) {
 
 // Of leaves of the row, or an op without a rule: the back end refuses it.
 static bool is_refused(const node *last) {
-    return last->attrs.sum.lanes > 1 || last->attrs.sum.addends > 1 || !lower_ops[last->op]->lower;
+    return last->attrs.sum.row_leaves > 1 || last->attrs.sum.addends > 1 ||
+           !lower_ops[last->op]->lower;
 }
 
 // Whether the example is refused; if so, the message says which op it is.

@@ -40,9 +40,9 @@ static void the_slowest_rank_and_its_reason(void **state) {
 // Two steps, the second one of rank r takes r seconds more.
 static drv_status share(comm *self, void *ctx) {
     (void)ctx;
-    arena *a = arena_new("test");
+    arena *mem = arena_new("test");
     const int rank = comm_rank(self);
-    rank_times t = rank_times_new(a, self);
+    rank_times t = rank_times_new(mem, self);
     OK(rank_times_share(&t)); // nothing was added
     EXPECT(self, t.n == 0);
     rank_times_add(&t, &(rank_time){.compute = 1});
@@ -59,7 +59,7 @@ static drv_status share(comm *self, void *ctx) {
     const int64_t before = comm_sent_by(self);
     OK(comm_barrier(comm_world(self)));
     EXPECT(self, comm_sent_by(self) - before == 2); // a byte in each of two rounds
-    arena_free(a);
+    arena_free(mem);
     return DRV_OK;
 }
 

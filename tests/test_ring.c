@@ -58,7 +58,7 @@ enum { N_RESULTS = 2, MAX_REPLICAS = 4 }; // o, dqkv
 typedef struct ring_run {
     const ring_case *c;
     dtype dt;
-    int ranks, lanes;
+    int ranks, leaves_here;
     int leaves, replicas; // of the heads of a group, in all; tensor ranks that share one. 0: one
     double *result[N_RESULTS]; // by row, token in the row, column
 } ring_run;
@@ -104,7 +104,7 @@ static nodes build(arena *mem, const ring_run *run, const mesh *ranks) {
             .seq = (int)(shape->tokens / run->ranks),
             .mesh.axis = run->ranks > 1 ? AXIS_CONTEXT : 0,
             .mesh.ranks = run->ranks > 1 ? run->ranks : 0,
-            .sum.lanes = run->lanes > 1 ? run->lanes : 0,
+            .sum.row_leaves = run->leaves_here > 1 ? run->leaves_here : 0,
             .sum.leaves = run->leaves / replicas_of(run),
             .mesh.replicas = run->replicas};
     made.g->mesh = *ranks;
@@ -133,9 +133,9 @@ typedef void token_fn(backend *b, const nodes *x, ring_run *r, const token_place
 static void each_token(backend *b, const nodes *x, ring_run *r, const mesh *m, int rank,
         token_fn *fn) {
     const int place = mesh_place(m, rank, AXIS_CONTEXT);
-    const zigzag cut = {r->ranks, r->lanes, r->c->tokens};
+    const zigzag cut = {r->ranks, r->leaves_here, r->c->tokens};
     const int64_t u = zigzag_chunk_tokens(&cut);
-    const bool whole = r->ranks * r->lanes == 1;
+    const bool whole = r->ranks * r->leaves_here == 1;
     for (int64_t row = 0; row < r->c->rows; row++)
         for (int i = 0; i < zigzag_chunks(&cut); i++)
             for (int64_t t = 0; t < u; t++) {
@@ -219,12 +219,12 @@ static drv_status ring_rank(comm *self, void *ctx) {
     return status;
 }
 
-static ring_run run_heads(const ring_case *c, dtype dt, int context, int lanes, int leaves,
+static ring_run run_heads(const ring_case *c, dtype dt, int context, int leaves_here, int leaves,
         int replicas) {
     ring_run r = {.c = c,
             .dt = dt,
             .ranks = context,
-            .lanes = lanes,
+            .leaves_here = leaves_here,
             .leaves = leaves,
             .replicas = replicas};
     const int ranks = r.ranks * replicas_of(&r);
@@ -238,8 +238,8 @@ static ring_run run_heads(const ring_case *c, dtype dt, int context, int lanes, 
     return r;
 }
 
-static ring_run run_ring(const ring_case *c, dtype dt, int ranks, int lanes) {
-    return run_heads(c, dt, ranks, lanes, 0, 0);
+static ring_run run_ring(const ring_case *c, dtype dt, int ranks, int leaves_here) {
+    return run_heads(c, dt, ranks, leaves_here, 0, 0);
 }
 
 static void free_run(ring_run *r) {
@@ -255,7 +255,7 @@ static void expect_near(const ring_run *got, const ring_run *want, double bound)
         if (!(error < bound))
             fail_msg("%s, %lld tokens, documents of %d, %d ranks x %d leaves: %s differs by %.3g",
                     dtype_name(got->dt), (long long)got->c->tokens, got->c->document, got->ranks,
-                    got->lanes, names[k], error);
+                    got->leaves_here, names[k], error);
     }
 }
 
@@ -282,7 +282,7 @@ static void expect_bits(const ring_run *want, ring_run got) {
                 fail_msg("%s, %lld tokens, documents of %d, %d ranks x %d leaves, %d replicas: "
                          "element %lld of %d is %.9g, expected %.9g",
                         dtype_name(got.dt), (long long)got.c->tokens, got.c->document, got.ranks,
-                        got.lanes, got.replicas, (long long)i, k, got.result[k][i],
+                        got.leaves_here, got.replicas, (long long)i, k, got.result[k][i],
                         want->result[k][i]);
     }
     free_run(&got);

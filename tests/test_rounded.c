@@ -190,9 +190,9 @@ static void sums(void **unused) {
 // --- places: rows 2 .. 4 and 5 .. 9 of two parts, of which a rank has 3 of 8 columns
 static void runs(void **unused) {
     (void)unused;
-    const uint32_t none = PLACE_NO_ROW;
-    const uint32_t split[N_PLACE_WORDS] = {3, 8, 4, 0, 0, 2, 1, 2, 3, 4, 2, 5, 5, 6, 7, 8, none},
-                   whole[N_PLACE_WORDS] = {8, 8, 0, 0, 0, 2, 1, 2, 3, 4, 2, 5, 5, 6, 7, 8, none};
+    const uint32_t none = EXTENT_NO_ROW;
+    const uint32_t split[N_EXTENT_WORDS] = {3, 8, 4, 0, 0, 2, 1, 2, 3, 4, 2, 5, 5, 6, 7, 8, none},
+                   whole[N_EXTENT_WORDS] = {8, 8, 0, 0, 0, 2, 1, 2, 3, 4, 2, 5, 5, 6, 7, 8, none};
     for (int64_t at = 0; at < 6 * 3; at++) {
         const place_run run = place_run_at(split, at, 100);
         const int64_t row = at / 3, there = row < 2 ? row + 2 : row - 2 + 5;

@@ -215,7 +215,9 @@ wandb_project: x
 YAML
 expect 2 "give --ranks N" "$drover" config --from axolotl axolotl.txt --set model.preset=llama-3.1-8b
 expect 0 "global_batch_size: 64 " "$drover" config --from axolotl axolotl.txt --set model.preset=llama-3.1-8b --ranks 8
-says "warmup_steps: 10 " "target_modules: all-linear" "pack: examples" "split: [0.9, 0.1, 0]" "rank: 8 "
+says "warmup_steps: 10 " "target_modules: all-linear" "pack: examples" 'train: "/data/alpaca"' "split: [0.9, 0.1, 0]" "rank: 8 "
+expect 0 'train: "data/set"' "$drover" config --from axolotl axolotl.txt --set model.preset=llama-3.1-8b --ranks 8 --data data/set
+expect 0 'train: "data/set"' "$drover" config --from args --set model.preset=tiny --data data/set -- python train.py --max_steps 5
 sed 's/adapter: lora/adapter: qlora/' axolotl.txt >qlora.txt
 expect 2 "--accept adapter" "$drover" config --from axolotl qlora.txt --set model.preset=llama-3.1-8b --ranks 8
 echo "rl: dpo" >>axolotl.txt

@@ -2,6 +2,7 @@
 // Legend: a arena, s state or status.
 #include "cli/launch_jobs.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@
 #include "launch/jobs/job_names.h"
 #include "launch/jobs/shell_words.h"
 #include "launch/nodes.h"
+#include "watch/run_events.h"
 
 enum { DEFAULT_GRACE_S = 600, DEFAULT_TRIES = 3, MAX_GRACE_S = 86400, MAX_TRIES = 1000 };
 #define DEFAULT_MOUNT "/shared"
@@ -26,7 +28,8 @@ enum { DEFAULT_GRACE_S = 600, DEFAULT_TRIES = 3, MAX_GRACE_S = 86400, MAX_TRIES 
             {"--name", "NAME", "of the job (from that of the config)"},                            \
             {"--job", "WORK", "train, compile (CONFIG's programs) or data (a verb, after --)"},    \
             {"--tries", "N", "further ones, where another try may succeed (3)"},                   \
-            {"--grace", "SECONDS", "for a save when the job is to end (600)"},                     \
+            {"--grace", "SECONDS",                                                                 \
+                    "for a save when the job is to end (by the run's longest one; else 600)"},     \
             {"--out", "DIR", "folder for the files, new or empty (launch/NAME-KIND)"},             \
             {"--submit", NULL, "hand them to the scheduler, too"}, CLI_SET
 #define QUEUE(what)                                                                                \
@@ -49,6 +52,8 @@ const cli_option launch_slurm_options[] = {
         TIME,
         {"--tasks", "HOW",
                 "rank: srun starts ranks by PMIx; node: launch node on each (on Neuron)"},
+        {"--preflight", "HOW",
+                "off; warn: drover doctor --node says which nodes stand out; exclude: tries without them (off)"},
 };
 const cli_option launch_skypilot_options[] = {ALL_KINDS, VOLUME};
 const cli_option launch_volcano_options[] = {ALL_KINDS, VOLUME, PODS, QUEUE("of Volcano")};
@@ -127,6 +132,19 @@ static drv_status read_work(const cli_args *args, job_work *out) {
             value);
 }
 
+static drv_status read_preflight(const cli_args *args, preflight_use *out) {
+    static const char *const names[] = {"off", "warn", "exclude"};
+    const char *value = text_of(args, "--preflight");
+    for (int i = 0; value && i < 3; i++)
+        if (strcmp(value, names[i]) == 0) {
+            *out = (preflight_use)i;
+            return DRV_OK;
+        }
+    if (!value) return DRV_OK;
+    return drv_fail(DRV_E_USAGE, "%s: --preflight \"%s\", expected off, warn or exclude",
+            args->name, value);
+}
+
 static drv_status read_instance(arena *mem, const cli_args *args, job_spec *spec) {
     const char *file = cli_get(args, "--instance-file", NULL),
                *name = cli_get(args, "--instance", NULL);
@@ -173,6 +191,26 @@ static drv_status read_numbers(const cli_args *args, job_spec *spec) {
     return time ? job_read_time(time, &spec->time_s) : DRV_OK;
 }
 
+// Where the run has saved before, here: twice the longest of its saves and a minute for the ranks
+// to notice, so that a slower file system or a larger neighbour does not cost a save.
+static drv_status grace_by_saves(const char *run_dir, int *grace_s) {
+    enum { NOTICE_S = 60 };
+    run_event_list list;
+    double longest = 0;
+    DRV_TRY(run_events_read(run_dir, &list));
+    for (int64_t i = 0; i < list.n; i++) {
+        const double seconds = run_event_f64(&list.events[i], "seconds");
+        if (list.events[i].kind == EVENT_SAVE && seconds > longest) longest = seconds;
+    }
+    run_events_free(&list);
+    if (longest <= 0) return DRV_OK;
+    const double grace = ceil(2 * longest) + NOTICE_S;
+    *grace_s = grace < MAX_GRACE_S ? (int)grace : MAX_GRACE_S;
+    log_info("--grace %d: twice the longest save of \"%s\", %.1f s, and a minute", *grace_s,
+            run_dir, longest);
+    return DRV_OK;
+}
+
 // The config, with its bytes, or the words of data work.
 static drv_status read_subject(arena *mem, const cli_args *args, job_spec *spec, run_config *cfg) {
     static const char *const verbs[] = {"data", "tokenizer", "model", "ckpt"};
@@ -198,6 +236,8 @@ static drv_status read_subject(arena *mem, const cli_args *args, job_spec *spec,
     DRV_TRY(file_read(mem, spec->config, &text, &n_bytes));
     spec->config_text = text;
     spec->run_dir = cfg->run_dir;
+    if (spec->work == WORK_TRAIN && !cli_has(args, "--grace"))
+        DRV_TRY(grace_by_saves(cfg->run_dir, &spec->grace_s));
     return DRV_OK;
 }
 
@@ -239,6 +279,7 @@ static drv_status resolve(arena *a, const cli_args *args, job_spec *spec, run_co
             spec->kind->is_node_launch || (has_both && spec->instance->family == DEVICE_NEURON);
     DRV_TRY(read_choice(args, "--policy", "mpi", "torch", &spec->is_node_launch));
     DRV_TRY(read_choice(args, "--tasks", "rank", "node", &spec->is_node_launch));
+    DRV_TRY(read_preflight(args, &spec->preflight));
     spec->image = text_of(args, "--image");
     spec->queue = text_of(args, "--queue");
     spec->name_space = text_of(args, "--namespace");

@@ -7,7 +7,7 @@
 
 // Options by kind; the numbers are held against the lists.
 enum {
-    N_LAUNCH_SLURM_OPTIONS = 14,
+    N_LAUNCH_SLURM_OPTIONS = 15,
     N_LAUNCH_SKYPILOT_OPTIONS = 14,
     N_LAUNCH_VOLCANO_OPTIONS = 17,
     N_LAUNCH_POD_OPTIONS = 18,

@@ -48,7 +48,7 @@
     X(take_shard)                                                                                  \
     X(gather_shards)                                                                               \
     X(adamw)                                                                                       \
-    X(join_lanes)                                                                                  \
+    X(join_leaves)                                                                                 \
     X(adamw_rounded)                                                                               \
     X(zeros)                                                                                       \
     X(add_rounded)                                                                                 \
@@ -112,13 +112,15 @@ typedef struct mesh_use {
 // (docs/adr/0012, docs/adr/0015, docs/adr/0026); zero for ops that add nothing up over tokens or
 // over what ranks split.
 #define SUM_TREE(X)                                                                                \
-    X(int, lanes)     /* so many leaves of each row are on this rank (zigzag.h); 0: one */         \
-    X(int, addends)   /* sums over tokens: so many addends of each lane (docs/adr/0026); 0: one */ \
-    X(int, leaves)    /* sums over what tensor ranks split: leaves here (docs/adr/0012) */         \
-    X(int, dx_leaves) /* matmul, lora_up: those of the gradient of x, or of t */                   \
-    X(int, dw_leaves) /* matmul, lora_up: runs of tokens of the gradient of the weight, of B */    \
-    X(int, dw_ranks)  /* and ranks along the axis that have other tokens */                        \
-    X(int, data_ranks) /* sums over lanes: so many neighbours of `ranks` have one leaf */          \
+    X(int, row_leaves) /* so many leaves of each row are on this rank (zigzag.h); 0: one */        \
+    X(int, addends) /* sums over tokens: so many addends of each leaf of the row (docs/adr/0026);  \
+                       0: one */                                                                   \
+    X(int, leaves)  /* sums over what tensor ranks split: leaves here (docs/adr/0012) */           \
+    X(int, dx_leaves)  /* matmul, lora_up: those of the gradient of x, or of t */                  \
+    X(int, dw_leaves)  /* matmul, lora_up: runs of tokens of the gradient of the weight, of B */   \
+    X(int, dw_ranks)   /* and ranks along the axis that have other tokens */                       \
+    X(int, data_ranks) /* sums over leaves of the row: so many neighbours of `ranks` have one leaf \
+                        */                                                                         \
     X(int, in_lane)    /* add_shard: micro-batches of a lane; sum_shard: of a rank and step */     \
     X(int, open)       /* join_shards: sums that are left at the end of a step */                  \
     X(int, wide)       /* the result is a partial sum, in the accumulation type */                 \
@@ -232,7 +234,7 @@ typedef struct graph {
     mesh mesh;      // of the ranks that run it; one rank unless set
     // Leaves of each row on this rank (zigzag.h), 1 unless set. Tokens lie leaf after leaf, and the
     // gradient of a weight has an accumulator for each.
-    int lanes;
+    int row_leaves;
     // What a micro-batch gives to a gradient is so many addends for each of these leaves, each of
     // some rows (docs/adr/0026); 1 unless set. They differ in the rows alone, which lie in order.
     int addends;
@@ -247,7 +249,8 @@ tensor *graph_state(graph *g, tensor_class cls, const char *name, dtype dt, int 
         const int64_t *dim);
 tensor *graph_find(const graph *g, const char *name); // a named tensor; NULL if absent
 // The state in which the gradient of a weight is summed: as w is, in the accumulation type; on a
-// rank that has several leaves of each row (g->lanes) one after the other for each: [lanes, ...].
+// rank that has several leaves of each row (g->row_leaves) one after the other for each:
+// [row_leaves, ...].
 tensor *graph_accumulator(graph *g, const char *name, const tensor *w);
 
 // Appends a node; shapes of the outputs come from the op's row. Wrong inputs are our bug: abort.

@@ -95,20 +95,20 @@ static inline tensor_spec spec_1d(dtype dt, int64_t n) {
 static inline tensor_spec spec_2d(dtype dt, int64_t n, int64_t m) {
     return (tensor_spec){dt, 2, {n, m, 0}, -1, false};
 }
-// Leaves of the row that a node has to do with (graph.h: lanes).
-static inline int lanes_of(const op_attrs *attrs) {
-    return attrs->sum.lanes > 1 ? attrs->sum.lanes : 1;
+// Leaves of the row that a node has to do with (graph.h: row_leaves).
+static inline int row_leaves_of(const op_attrs *attrs) {
+    return attrs->sum.row_leaves > 1 ? attrs->sum.row_leaves : 1;
 }
-// Addends of each lane that a sum over tokens gives, one after the other.
+// Addends of each leaf that a sum over tokens gives, one after the other.
 static inline int addends_of(const op_attrs *attrs) {
     return attrs->sum.addends > 1 ? attrs->sum.addends : 1;
 }
-// What is made or added to for each of several lanes: `one` after `one`.
-static inline tensor_spec spec_by_lane(const op_attrs *attrs, tensor_spec one) {
+// What is made or added to for each of several leaves of the row: `one` after `one`.
+static inline tensor_spec spec_by_leaf(const op_attrs *attrs, tensor_spec one) {
     tensor_spec all = one;
-    if (attrs->sum.lanes <= 1) return one;
+    if (attrs->sum.row_leaves <= 1) return one;
     all.n_dims = one.n_dims + 1;
-    all.dim[0] = attrs->sum.lanes;
+    all.dim[0] = attrs->sum.row_leaves;
     for (int i = 0; i < one.n_dims && i + 1 < MAX_DIMS; i++)
         all.dim[i + 1] = one.dim[i];
     return all;
@@ -117,10 +117,10 @@ static inline tensor_spec spec_by_lane(const op_attrs *attrs, tensor_spec one) {
 // an addend may be on several.
 static inline const char *check_tokens(const op_attrs *attrs, int64_t n_tokens) {
     const int ranks = attrs->mesh.ranks > 1 ? attrs->mesh.ranks : 1;
-    if (attrs->sum.leaves < 0 || lanes_of(attrs) * attrs->sum.leaves > MAX_LEAVES)
+    if (attrs->sum.leaves < 0 || row_leaves_of(attrs) * attrs->sum.leaves > MAX_LEAVES)
         return "no such number of leaves";
-    if (n_tokens * ranks % lanes_of(attrs)) return "lanes must divide the tokens";
-    if (n_tokens * ranks / lanes_of(attrs) % addends_of(attrs))
+    if (n_tokens * ranks % row_leaves_of(attrs)) return "row_leaves must divide the tokens";
+    if (n_tokens * ranks / row_leaves_of(attrs) % addends_of(attrs))
         return "addends must divide the tokens";
     return NULL;
 }

@@ -88,7 +88,7 @@ static void print_head(const graph *g, str *out) {
         str_printf(out, "%s%s %d", before, mesh_axis_name((mesh_axis)axis), g->mesh.size[axis]);
         before = ", ";
     }
-    if (g->lanes > 1) str_printf(out, "%s%d leaves of a row", before, g->lanes);
+    if (g->row_leaves > 1) str_printf(out, "%s%d leaves of a row", before, g->row_leaves);
     str_puts(out, " {\n");
 }
 

@@ -1,28 +1,29 @@
 // Which elements of the model a rank's part of a weight is, for ops that round stochastically
-// (base/stochastic.h): state i32[N_PLACE_WORDS] beside the weight, "place.W", which the host writes
-// once. A value of the program and no attribute, so that ranks with different parts run one program.
+// (base/stochastic.h): state i32[N_EXTENT_WORDS] beside the weight, "extent.W", which the host
+// writes once. A value of the program and no attribute, so that ranks with different parts run one
+// program.
 #pragma once
 #include <stdbool.h>
 
 #include "base/stochastic.h"
 
 // Words without sign. Rows are those of the weight on this rank; parts are as in
-// model/parameters.h, those that are not there begin at row PLACE_NO_ROW.
+// model/parameters.h, those that are not there begin at row EXTENT_NO_ROW.
 enum {
-    PLACE_COLUMNS,      // of a row here
-    PLACE_ALL_COLUMNS,  // of a row of the model's parameters
-    PLACE_FIRST_COLUMN, // where a row here begins in it
-    PLACE_FIRST,        // element of the weight with which this rank's shard of it begins (ZeRO)
-    PLACE_PARTS,        // of each part, PART_WORDS words:
-    PART_ROW = 0,       // where it begins here
-    PART_FIRST_ROW,     // where that is in the parameter
-    PART_UPDATE,        // two words: rounding_keys of RNG_UPDATE
-    PART_GRADIENT = 4,  // and of RNG_GRADIENT
+    EXTENT_COLUMNS,      // of a row here
+    EXTENT_ALL_COLUMNS,  // of a row of the model's parameters
+    EXTENT_FIRST_COLUMN, // where a row here begins in it
+    EXTENT_FIRST,        // element of the weight with which this rank's shard of it begins (ZeRO)
+    EXTENT_PARTS,        // of each part, PART_WORDS words:
+    PART_ROW = 0,        // where it begins here
+    PART_FIRST_ROW,      // where that is in the parameter
+    PART_UPDATE,         // two words: rounding_keys of RNG_UPDATE
+    PART_GRADIENT = 4,   // and of RNG_GRADIENT
     PART_WORDS = 6,
-    PLACE_MAX_PARTS = 3,
-    N_PLACE_WORDS = PLACE_PARTS + PLACE_MAX_PARTS * PART_WORDS
+    EXTENT_MAX_PARTS = 3,
+    N_EXTENT_WORDS = EXTENT_PARTS + EXTENT_MAX_PARTS * PART_WORDS
 };
-#define PLACE_NO_ROW 0xFFFFFFFFu
+#define EXTENT_NO_ROW 0xFFFFFFFFu
 
 // Elements of a weight that follow each other in one parameter of the model, too.
 typedef struct place_run {
@@ -32,16 +33,16 @@ typedef struct place_run {
 } place_run;
 // The run that begins with element `at` of the weight, at most n elements.
 static inline place_run place_run_at(const uint32_t *place, int64_t at, int64_t n) {
-    const int64_t columns = place[PLACE_COLUMNS], row = at / columns, column = at % columns;
-    int k = PLACE_MAX_PARTS - 1;
-    while (k > 0 && row < place[PLACE_PARTS + k * PART_WORDS + PART_ROW])
+    const int64_t columns = place[EXTENT_COLUMNS], row = at / columns, column = at % columns;
+    int k = EXTENT_MAX_PARTS - 1;
+    while (k > 0 && row < place[EXTENT_PARTS + k * PART_WORDS + PART_ROW])
         k--;
-    const uint32_t *part = place + PLACE_PARTS + k * PART_WORDS;
-    const bool whole_rows = place[PLACE_COLUMNS] == place[PLACE_ALL_COLUMNS];
-    const int64_t end_row = k + 1 < PLACE_MAX_PARTS ? part[PART_WORDS + PART_ROW] : PLACE_NO_ROW,
+    const uint32_t *part = place + EXTENT_PARTS + k * PART_WORDS;
+    const bool whole_rows = place[EXTENT_COLUMNS] == place[EXTENT_ALL_COLUMNS];
+    const int64_t end_row = k + 1 < EXTENT_MAX_PARTS ? part[PART_WORDS + PART_ROW] : EXTENT_NO_ROW,
                   left = (whole_rows ? end_row * columns : (row + 1) * columns) - at;
     const uint32_t row_there = (uint32_t)row - part[PART_ROW] + part[PART_FIRST_ROW];
     return (place_run){part,
-            row_there * place[PLACE_ALL_COLUMNS] + place[PLACE_FIRST_COLUMN] + (uint32_t)column,
+            row_there * place[EXTENT_ALL_COLUMNS] + place[EXTENT_FIRST_COLUMN] + (uint32_t)column,
             left < n ? left : n};
 }

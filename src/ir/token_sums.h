@@ -1,13 +1,13 @@
 // How what a node adds to gradients is summed over its tokens. Tokens lie leaf after leaf of the
-// row (lanes), in each addend after addend (docs/adr/0026), and each of these sums is a tree over
-// `leaves` runs of its tokens on each rank (docs/adr/0012). Where `ranks` share the tokens, each
-// has as many of all runs, which follow each other: those of one sum may be on several.
+// row (row_leaves), in each addend after addend (docs/adr/0026), and each of these sums is a tree
+// over `leaves` runs of its tokens on each rank (docs/adr/0012). Where `ranks` share the tokens,
+// each has as many of all runs, which follow each other: those of one sum may be on several.
 #pragma once
 #include "ir/op.h"
 
-// Of all ranks together: lane after lane, addend after addend.
+// Of all ranks together: leaf after leaf, addend after addend.
 static inline int64_t sums_of_tokens(const op_attrs *attrs) {
-    return (int64_t)lanes_of(attrs) * addends_of(attrs);
+    return (int64_t)row_leaves_of(attrs) * addends_of(attrs);
 }
 
 static inline int runs_of_leaf(const op_attrs *attrs) {

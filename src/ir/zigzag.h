@@ -1,29 +1,29 @@
 // How a row is cut among the ranks of the context axis (docs/adr/0015): in 2 n chunks, of which
 // leaf j of n has j and 2 n - 1 - j, so that under a causal mask all leaves have the same work. A
-// rank has as many neighbouring leaves as `lanes` says, one unless asked for more.
+// rank has `leaves_here` neighbouring leaves, one unless asked for more.
 #pragma once
 #include <stdint.h>
 
 enum { ZIGZAG_HALVES = 2 }; // chunks of a leaf
 
 typedef struct zigzag {
-    int ranks, lanes; // leaves: ranks * lanes
-    int64_t tokens;   // of a row, a multiple of all chunks
+    int ranks, leaves_here; // leaves of the row: ranks * leaves_here
+    int64_t tokens;         // of a row, a multiple of all chunks
 } zigzag;
 
 static inline int zigzag_leaves(const zigzag *z) {
-    return z->ranks * z->lanes;
+    return z->ranks * z->leaves_here;
 }
 static inline int64_t zigzag_chunk_tokens(const zigzag *z) {
     return z->tokens / ZIGZAG_HALVES / zigzag_leaves(z);
 }
 // Chunks of a rank.
 static inline int zigzag_chunks(const zigzag *z) {
-    return ZIGZAG_HALVES * z->lanes;
+    return ZIGZAG_HALVES * z->leaves_here;
 }
 // The place in the row, in chunks, of chunk i of the rank at `place`.
 static inline int64_t zigzag_chunk(const zigzag *z, int place, int i) {
-    const int64_t leaf = (int64_t)place * z->lanes + i / ZIGZAG_HALVES;
+    const int64_t leaf = (int64_t)place * z->leaves_here + i / ZIGZAG_HALVES;
     return i % ZIGZAG_HALVES ? ZIGZAG_HALVES * zigzag_leaves(z) - 1 - leaf : leaf;
 }
 // Where chunk i of row `row` begins among the tokens that a rank has of n_rows: leaf after

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -21,7 +22,8 @@
 #define GEMM_SHARE   0.4
 #define MEMORY_SHARE 0.2
 #define DISK_SHARE   0.2
-// Two buffers of it are beyond the caches of a processor (EPYC: 384 MiB), where a node has the memory.
+// Two buffers of it are beyond the caches of a processor (EPYC: 384 MiB), where a node has the
+// memory.
 enum { COPY_MIB = 256, COPY_PIECE_MIB = 1, FILE_MIB = 256, BLOCK_MIB = 4, PEAK_TRIES = 2 };
 
 // --- products
@@ -129,7 +131,8 @@ drv_status node_measure(arena *a, int rank, const char *dir, double seconds, nod
     for (int i = 0; i < N_NODE_FIGURES; i++)
         out->value[i] = (double)NAN;
     gethostname(host, sizeof host - 1);
-    snprintf(out->host, sizeof out->host, "%s", host);
+    const char *by_slurm = getenv("SLURMD_NODENAME"); // what its --exclude takes
+    snprintf(out->host, sizeof out->host, "%s", by_slurm && *by_slurm ? by_slurm : host);
     snprintf(out->version, sizeof out->version, "%s %s", drover_number(), drover_commit());
     DRV_TRY(measure_gemm(a, GEMM_SHARE * seconds, &out->value[NODE_GEMM]));
     measure_memory(MEMORY_SHARE * seconds, &out->value[NODE_MEMORY]);

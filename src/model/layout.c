@@ -19,7 +19,7 @@ model_layout layout_of(const model_config *model) {
             .n_chunks = 1,
             .chunk = {{0, (int)model->num_hidden_layers, 0}},
             .embeds = true,
-            .heads = true,
+            .has_head = true,
             .n_heads = (int)model->num_attention_heads,
             .n_kv_heads = (int)model->num_key_value_heads,
             .head_dim = (int)model->head_dim,
@@ -157,7 +157,7 @@ model_layout layout_all_layers(const model_layout *l) {
     all.n_layers = (int)l->model->num_hidden_layers;
     all.n_chunks = 1;
     all.chunk[0] = (layer_chunk){0, all.n_layers, 0};
-    all.embeds = all.heads = true;
+    all.embeds = all.has_head = true;
     return all;
 }
 
@@ -181,6 +181,6 @@ drv_status layout_cut_layers(model_layout *layout, int rank, int n_chunks) {
     }
     free(n);
     layout->embeds = place == 0;
-    layout->heads = place == ranks - 1;
+    layout->has_head = place == ranks - 1;
     return DRV_OK;
 }

@@ -23,7 +23,7 @@ typedef struct model_layout {
     int n_layers;              // of this rank, in all its chunks
     int n_chunks;
     layer_chunk chunk[MAX_CHUNKS];
-    bool embeds, heads; // the first stage is here; the last one is, with final norm and head
+    bool embeds, has_head; // the first stage is here; the last one is, with final norm and head
     int n_heads, n_kv_heads, head_dim;
     int64_t hidden, vocab, ffn; // H, V, F
     int64_t q_width, kv_width;  // columns of q, and of k or v, that this rank has the weights of

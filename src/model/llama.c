@@ -205,13 +205,13 @@ static tensor *cache(builder *b, const char *kind) {
     return graph_state(b->g, TENSOR_CACHE, name, b->opts->dt, 3, dim);
 }
 
-static int node_lanes(const builder *b) {
-    return b->g->lanes > 1 ? b->g->lanes : 0;
+static int node_row_leaves(const builder *b) {
+    return b->g->row_leaves > 1 ? b->g->row_leaves : 0;
 }
 
 // Attention of rows that are cut joins what tensor ranks find of one key-value head itself.
 static bool attention_joins(const builder *b) {
-    return b->l->mesh.size[AXIS_CONTEXT] > 1 || node_lanes(b);
+    return b->l->mesh.size[AXIS_CONTEXT] > 1 || node_row_leaves(b);
 }
 
 // Attention is cut by the heads of the model: all_heads, where ranks share them.
@@ -222,7 +222,7 @@ static op_attrs attention_attrs(const builder *b) {
             .n_kv_heads = l->n_kv_heads,
             .head_dim = l->head_dim,
             .seq = (int)b->opts->seq,
-            .sum.lanes = node_lanes(b),
+            .sum.row_leaves = node_row_leaves(b),
             .sum.leaves = l->head_leaves > 1 ? l->head_leaves : 0,
             .sum.wide = l->replicas > 1 && !attention_joins(b),
             .mesh.replicas = l->replicas > 1 && attention_joins(b) ? l->replicas : 0,
@@ -272,7 +272,7 @@ static tensor *mlp_block(builder *b, const layer_params *w, tensor *x_NH) {
 }
 
 static int64_t tokens_of_addend(const builder *b) {
-    return b->opts->rows * b->opts->seq / b->g->lanes / b->g->addends;
+    return b->opts->rows * b->opts->seq / b->g->row_leaves / b->g->addends;
 }
 
 // Rows of logits that exist at a time: enough for an efficient GEMM, at most 256 MiB of them on one
@@ -297,7 +297,7 @@ static tensor *head_table(builder *b) {
 static op_attrs loss_attrs(const builder *b) {
     op_attrs attrs = split_vocabulary(b);
     attrs.chunk = logit_rows(b);
-    attrs.sum.lanes = node_lanes(b);
+    attrs.sum.row_leaves = node_row_leaves(b);
     attrs.sum.addends = b->g->addends > 1 ? b->g->addends : 0;
     attrs.sum.apart = (b->opts->adds_up || attrs.sum.addends) && attrs.chunk < tokens_of_addend(b);
     if (b->l->all_leaves > 1) {
@@ -371,7 +371,7 @@ graph *llama_build(arena *mem, const param_list *params, llama_mode mode, const 
     build.is_first = build.layers->first == 0;
     build.is_last = build.layers->first + build.layers->n == layout->model->num_hidden_layers;
     build.g->mesh = layout->mesh;
-    if (opts->lanes > 1) build.g->lanes = opts->lanes;
+    if (opts->row_leaves > 1) build.g->row_leaves = opts->row_leaves;
     if (opts->addend_rows) build.g->addends = (int)(opts->rows / opts->addend_rows);
     tensor *branch_NH = NULL, *h_NH = enter_stage(&build);
     for (int i = 0; i < build.layers->n; i++) {

@@ -6,7 +6,7 @@
 #include "model/parameters.h"
 
 typedef enum llama_mode {
-    // tokens, position, labels i32[N] -> loss f64[lanes * addends], sums over counted tokens
+    // tokens, position, labels i32[N] -> loss f64[row_leaves * addends], sums over counted tokens
     LLAMA_LOSS,
     LLAMA_SCORE,   // the same inputs -> token_loss f64[N], 0 where the label is negative
     LLAMA_LOGITS,  // tokens, position -> logits [N,V]
@@ -16,7 +16,7 @@ typedef enum llama_mode {
 
 typedef struct llama_opts {
     int64_t rows, seq; // seq: tokens of a row, on this rank where ranks share rows
-    int lanes;         // LLAMA_LOSS: leaves of each row on this rank (ir/zigzag.h); 0: one
+    int row_leaves;    // LLAMA_LOSS: leaves of each row on this rank (ir/zigzag.h); 0: one
     dtype dt;          // of GEMM inputs and stored activations
     int64_t capacity;  // of the caches, tokens
     double dropout;    // of the inputs of low-rank branches. Above 0: origin i32[3 N] is an input

@@ -190,7 +190,7 @@ param_list llama_params(arena *mem, const model_layout *sizes, const lora_set *l
     for (int v = 0; v < sizes->n_chunks; v++)
         for (int i = 0; i < sizes->chunk[v].n; i++)
             list.layer[sizes->chunk[v].at + i] = add_layer(mem, &list, sizes->chunk[v].first + i);
-    if (sizes->heads) add_head(mem, &list);
+    if (sizes->has_head) add_head(mem, &list);
     for (int v = 0; v < sizes->n_chunks && has_lora; v++)
         for (int i = 0; i < sizes->chunk[v].n; i++)
             add_layer_branches(mem, &list, sizes->chunk[v].first + i, sizes->chunk[v].at + i, lora);

@@ -1,5 +1,6 @@
-// Graph -> graph. Each pass says which stage it needs and which it gives; whoever runs
-// one lets graph_verify look at the result.
+// Graph -> graph, or parameters -> graph. Each pass says which stage of a graph it takes and which
+// it gives. Whoever runs passes has graph_verify look at the graph when its stage changes, and
+// after the last of several that leave it in one.
 #pragma once
 #include "ir/graph.h"
 
@@ -9,7 +10,7 @@
 // leads to frozen weights alone.
 void pass_autodiff(graph *g, const char *name);
 
-// Trades time for memory in a differentiated graph; the values stay the same to the bit.
+// STAGE_DIFFERENTIATED -> the same. Trades time for memory; the values stay the same to the bit.
 typedef enum recompute_policy {
     KEEP_ALL,
     KEEP_GEMMS, // norms, activations and the attention core again (arXiv:2205.05198, section 5)
@@ -17,19 +18,20 @@ typedef enum recompute_policy {
 } recompute_policy;
 void pass_recompute(graph *g, recompute_policy policy);
 
-// The sums of gradients (states "grad.W" of a differentiated graph) become bf16, rounded
+// STAGE_DIFFERENTIATED -> the same. The sums of gradients (states "grad.W") become bf16, rounded
 // stochastically as each micro-batch is added (docs/adr/0019): INPUT_NUMBER of the chunk (or
 // INPUT_ALONE), with so many slots, tells micro-batches of a run apart.
 void pass_round_gradients(graph *g, int chunk, int n_slots);
 
 // How ranks keep shards of the sums of gradients (ZeRO-2, docs/adr/0021).
 typedef struct gradient_shards {
-    int ranks;             // data and context ranks, each with a shard; 0: sums are whole
-    int data_ranks, lanes; // of them so many neighbours have the same leaves, `lanes` each
+    int ranks; // data and context ranks, each with a shard; 0: sums are whole
+    int data_ranks,
+            row_leaves;    // of them so many neighbours have the same leaves, `row_leaves` each
     int64_t micro_batches; // of a step, of all ranks; data rank i has numbers i, i + data_ranks, ...
     int64_t in_lane;       // of a lane, whose sums are joined in a tree
 } gradient_shards;
-// Each sum of a differentiated graph becomes this rank's shard of it. INPUT_TURN of
+// STAGE_DIFFERENTIATED -> the same. Each sum becomes this rank's shard of it. INPUT_TURN of
 // the chunk, with so many slots, says which of the rank's micro-batches of the step it is, from 0.
 void pass_shard_gradients(graph *g, const gradient_shards *by, int chunk, int n_slots);
 // That state in another program, and the shard of the gradient when all micro-batches are there.
@@ -43,8 +45,8 @@ typedef struct gradient_sums {
     int micro_batches; // of a rank and step
     bool whole;        // all ranks get all of each sum; else each its shard
 } gradient_sums;
-// For each sum of a differentiated graph. INPUT_LAST of the chunk, with so many slots, says
-// whether this is the rank's last micro-batch of the step.
+// STAGE_DIFFERENTIATED -> the same. For each sum a node joins the ranks. INPUT_LAST of the chunk,
+// with so many slots, says whether this is the rank's last micro-batch of the step.
 void pass_sum_beside(graph *g, const gradient_sums *by, int chunk, int n_slots);
 
 // The update program: gradients of all ranks, global norm, then AdamW, for `n` weights given as
@@ -59,7 +61,7 @@ typedef struct update_opts {
     const bool *tied, *copy;
     // Leaves of the row on this rank, and ranks that have the same ones: of those in the data axis
     // of `mesh` so many neighbours.
-    int lanes, data_ranks;
+    int row_leaves, data_ranks;
     bool zero;            // data ranks share the optimizer: each has a shard of its state (ZeRO-1)
     dtype moments, grads; // DT_BF16: rounded stochastically (docs/adr/0019); else sums of weights
     bool no_masters;      // a weight in bf16 is updated itself
@@ -73,13 +75,14 @@ typedef struct update_opts {
 } update_opts;
 // Where the elements of a weight, by its name, are in the model (ir/rounding.h): state that the
 // host writes.
-tensor *pass_place(graph *g, const char *weight);
+tensor *pass_extent(graph *g, const char *weight);
+// A new graph in STAGE_DIFFERENTIATED.
 graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *opts);
 
-// Moves the gradients of `n` weights to slot number `slot` (states "laneK.W") and clears them, or
-// adds that slot to them from the left. `lanes`: leaves of the row on this rank; grads: as in
-// update_opts.
-graph *pass_lane(arena *a, tensor *const *weights, int n, int slot, int lanes, bool put_aside,
+// A new graph in STAGE_DIFFERENTIATED. Moves the gradients of `n` weights to slot number `slot`
+// (states "laneK.W") and clears them, or adds that slot to them from the left. `row_leaves`: leaves
+// of the row on this rank; grads: as in update_opts.
+graph *pass_lane(arena *a, tensor *const *weights, int n, int slot, int row_leaves, bool put_aside,
         dtype grads);
 // What state in `kept` is of a weight in dt: bf16, or the type of its sums.
 static inline dtype pass_kept_type(dtype kept, dtype dt) {

@@ -6,7 +6,7 @@
 
 static node *add_rounded(graph *g, const accumulator *of, void *ctx) {
     of->sum->dt = DT_BF16;
-    tensor *in[] = {of->sum, of->added, pass_place(g, of->weight->name), slotted_input_of(g, ctx)};
+    tensor *in[] = {of->sum, of->added, pass_extent(g, of->weight->name), slotted_input_of(g, ctx)};
     return graph_make(g, OP_add_rounded, 4, in, NULL);
 }
 

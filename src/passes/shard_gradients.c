@@ -9,7 +9,7 @@
 #include "passes/passes.h"
 
 static int n_leaves(const gradient_shards *by) { // of the row, of all ranks
-    return by->lanes * by->ranks / by->data_ranks;
+    return by->row_leaves * by->ranks / by->data_ranks;
 }
 
 static void set_dims(const gradient_shards *by, const tensor *w, int64_t dim[3]) {
@@ -38,7 +38,7 @@ static node *add_shard(graph *g, const accumulator *of, void *ctx) {
     const op_attrs attrs = {.mesh.axis = AXIS_DATA,
             .mesh.ranks = by->ranks,
             .sum.data_ranks = by->data_ranks,
-            .sum.lanes = by->lanes > 1 ? by->lanes : 0,
+            .sum.row_leaves = by->row_leaves > 1 ? by->row_leaves : 0,
             .sum.in_lane = (int)by->in_lane};
     return graph_make(g, OP_add_shard, 3, in, &attrs);
 }

@@ -26,15 +26,15 @@ static tensor *sum_over_update(graph *g, tensor *grad, const update_opts *opts) 
     op_attrs attrs = along(g, AXIS_DATA);
     attrs.mesh.summed = opts->summed;
     if (opts->summed && !opts->zero) return grad;
-    const op_attrs here = {.sum.lanes = opts->lanes};
-    const bool lanes = opts->lanes > 1, together = lanes && opts->data_ranks > 1;
-    if (lanes && !together) grad = graph_add(g, OP_join_lanes, 1, &grad, &here)->out[0];
+    const op_attrs here = {.sum.row_leaves = opts->row_leaves};
+    const bool row_leaves = opts->row_leaves > 1, together = row_leaves && opts->data_ranks > 1;
+    if (row_leaves && !together) grad = graph_add(g, OP_join_leaves, 1, &grad, &here)->out[0];
     if (together) {
-        attrs.sum.lanes = opts->lanes;
+        attrs.sum.row_leaves = opts->row_leaves;
         attrs.sum.data_ranks = opts->data_ranks;
     }
     if (opts->zero) return graph_add(g, OP_reduce_shard, 1, &grad, &attrs)->out[0];
-    if (together) return graph_add(g, OP_join_lanes, 1, &grad, &attrs)->out[0];
+    if (together) return graph_add(g, OP_join_leaves, 1, &grad, &attrs)->out[0];
     return sum_over(g, grad, AXIS_DATA);
 }
 
@@ -90,11 +90,11 @@ static tensor *share_of(graph *g, tensor *w, const update_opts *opts) {
     return opts->zero ? graph_add(g, OP_take_shard, 1, &w, &attrs)->out[0] : w;
 }
 
-tensor *pass_place(graph *g, const char *weight) {
-    const char *name = arena_printf(g->a, "place.%s", weight);
+tensor *pass_extent(graph *g, const char *weight) {
+    const char *name = arena_printf(g->a, "extent.%s", weight);
     tensor *there = graph_find(g, name);
     return there ? there
-                 : graph_state(g, TENSOR_OPTIMIZER, name, DT_I32, 1, (int64_t[]){N_PLACE_WORDS});
+                 : graph_state(g, TENSOR_OPTIMIZER, name, DT_I32, 1, (int64_t[]){N_EXTENT_WORDS});
 }
 
 // The node that updates p, in the form for what is kept in bf16 where something is. copy: the
@@ -106,7 +106,7 @@ static const node *add_update(graph *g, const tensor *w, tensor *state[4], tenso
     int n_in = 6;
     for (int i = 0; i < 4; i++)
         rounds |= state[i]->dt == DT_BF16;
-    if (rounds) in[n_in++] = pass_place(g, w->name);
+    if (rounds) in[n_in++] = pass_extent(g, w->name);
     if (copy) in[n_in++] = copy;
     const op_attrs attrs = {.beta1 = opts->beta1,
             .beta2 = opts->beta2,
@@ -147,7 +147,7 @@ graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *o
     graph *g = graph_new(a, "update");
     g->phase = PHASE_UPDATE;
     g->mesh = opts->mesh;
-    g->lanes = opts->lanes;
+    g->row_leaves = opts->row_leaves;
     tensor *hyper = hyper_input(g);
     tensor **grads = ARENA_ARRAY(a, tensor *, n), **updated = ARENA_ARRAY(a, tensor *, n);
     for (int i = 0; i < n; i++)

@@ -6,21 +6,21 @@
 batch batch_of_run(arena *a, const run_config *cfg, int64_t n_rows) {
     const run_layout layout = run_layout_of(cfg);
     batch b = batch_new(a, n_rows, layout.row_tokens);
-    b.cut = layout.zigzag;
+    b.zigzag = layout.zigzag;
     b.place = mesh_place(&layout.mesh, (int)cfg->rank, AXIS_CONTEXT);
     b.micro = cfg->micro_batch_size;
-    if (zigzag_leaves(&b.cut) > 1) b.row = ARENA_ARRAY(a, int32_t, 3 * b.cut.tokens);
+    if (zigzag_leaves(&b.zigzag) > 1) b.row = ARENA_ARRAY(a, int32_t, 3 * b.zigzag.tokens);
     return b;
 }
 
 // Of token t of a micro-batch on this rank: its row there, and its place in the whole row.
 static int64_t row_of_token(const batch *b, int64_t t, int64_t *in_row) {
-    const int64_t u = zigzag_chunk_tokens(&b->cut), leaf = ZIGZAG_HALVES * u;
+    const int64_t u = zigzag_chunk_tokens(&b->zigzag), leaf = ZIGZAG_HALVES * u;
     *in_row = t % b->row_tokens;
     if (!b->row) return t / b->row_tokens;
     const int64_t run = t / leaf; // of the tokens of a row that a leaf has; rows follow each other
     const int chunk = (int)(run / b->micro * ZIGZAG_HALVES + t % leaf / u);
-    *in_row = zigzag_chunk(&b->cut, b->place, chunk) * u + t % u;
+    *in_row = zigzag_chunk(&b->zigzag, b->place, chunk) * u + t % u;
     return run % b->micro;
 }
 

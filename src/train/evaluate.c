@@ -181,16 +181,16 @@ drv_status evaluate(programs *of, rows *source, int64_t n_rows, comm *self, doub
         int64_t *tokens) {
     arena *mem = arena_new("evaluate");
     const mesh *ranks = &of->layout.mesh;
-    const zigzag cut = of->layout.zigzag;
+    const zigzag z = of->layout.zigzag;
     evaluation e = {.p = of,
             .rows = source,
             .all = rows_per_epoch(source),
             .ranks = ranks->size[AXIS_DATA],
             .me = mesh_place(ranks, comm_rank(self), AXIS_DATA),
             .joined = comm_update_ranks(self, ranks),
-            .first = mesh_place(ranks, comm_rank(self), AXIS_CONTEXT) * cut.lanes,
-            .n_here = cut.lanes,
-            .n_parts = zigzag_leaves(&cut),
+            .first = mesh_place(ranks, comm_rank(self), AXIS_CONTEXT) * z.leaves_here,
+            .n_here = z.leaves_here,
+            .n_parts = zigzag_leaves(&z),
             .n_addends = of->layout.addends,
             .batch = batch_of_run(mem, of->held.c, of->held.c->micro_batch_size)};
     e.n_rows = n_rows && n_rows < e.all ? n_rows : e.all;

@@ -21,7 +21,7 @@ static drv_status build_step(arena *a, programs *out) {
 static drv_status build_eval(arena *a, const run_config *cfg, programs *out) {
     const llama_opts opts = {.rows = cfg->micro_batch_size,
             .seq = out->layout.row_tokens,
-            .lanes = out->layout.zigzag.lanes,
+            .row_leaves = out->layout.zigzag.leaves_here,
             .addend_rows = config_addend_rows(cfg),
             .dt = out->held.dt};
     out->eval_graph = llama_build(a, &out->held.params, LLAMA_LOSS, &opts);
@@ -40,7 +40,7 @@ static drv_status build_lanes(arena *a, tensor *const *weights, int n, const gra
     tensor **added = ARENA_ARRAY(a, tensor *, n);
     const dtype grads = kept_dtype(out->held.c->grad_dtype);
     int n_added = 0;
-    const int leaves = out->layout.zigzag.lanes;
+    const int leaves = out->layout.zigzag.leaves_here;
     for (int i = 0; i < n; i++)
         if (graph_find(of, arena_printf(a, "grad.%s", weights[i]->name)))
             added[n_added++] = weights[i];
@@ -101,10 +101,11 @@ static drv_status build_update(arena *mem, const run_config *cfg, programs *out)
         }
     const run_layout *layout = &out->layout;
     const update_opts opts = {cfg->betas[0], cfg->betas[1], cfg->eps, cfg->weight_decay,
-            mesh_of_update(&layout->mesh), list.split, list.tied, list.copy, layout->zigzag.lanes,
-            (int)cfg->data_ranks, out->held.zero > 0, kept_dtype(cfg->state_dtype),
-            kept_dtype(cfg->grad_dtype), !config_has_masters(cfg), layout->shards,
-            layout->sums.ranks > 0, layout->gathers_beside, cfg->hash_every > 0, cfg->decay_norms};
+            mesh_of_update(&layout->mesh), list.split, list.tied, list.copy,
+            layout->zigzag.leaves_here, (int)cfg->data_ranks, out->held.zero > 0,
+            kept_dtype(cfg->state_dtype), kept_dtype(cfg->grad_dtype), !config_has_masters(cfg),
+            layout->shards, layout->sums.ranks > 0, layout->gathers_beside, cfg->hash_every > 0,
+            cfg->decay_norms};
     out->update_graph = pass_update(mem, list.w, list.n, &opts);
     held_add(mem, &out->held, out->update_graph, &out->update, false);
     return graph_verify(out->update_graph, STAGE_DIFFERENTIATED);
@@ -119,7 +120,7 @@ static drv_status check_mesh(const run_config *cfg, const run_layout *layout) {
                 "micro-batch%s, or parallel.sequence: false",
                 config_where(cfg, "parallel.tensor"), (long long)t, (long long)tokens,
                 cfg->context_parallel > 1 ? " on a context rank" : "");
-    if (!config_backend(cfg)->orders_sums && layout->zigzag.lanes > 1)
+    if (!config_backend(cfg)->orders_sums && layout->zigzag.leaves_here > 1)
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"parallel.context_leaves\" is %lld, expected %lld, a leaf of the row for "
                 "each context rank: backend %s joins no leaves of one rank",
@@ -148,11 +149,11 @@ drv_status programs_build(arena *mem, const run_config *cfg, programs *out) {
             .dt = cfg->precision == PRECISION_BF16 ? DT_BF16 : DT_F32,
             .zero = out->layout.zero};
     model_layout layout;
-    if (cfg->grad_dtype == PRECISION_BF16 && out->layout.zigzag.lanes > 1)
+    if (cfg->grad_dtype == PRECISION_BF16 && out->layout.zigzag.leaves_here > 1)
         return drv_fail(DRV_E_USAGE,
                 "%s: training.grad_dtype is bf16, but each rank has %d leaves of a row, whose gradients "
                 "are fp32: expected as many context ranks as leaves",
-                config_where(cfg, "training.grad_dtype"), out->layout.zigzag.lanes);
+                config_where(cfg, "training.grad_dtype"), out->layout.zigzag.leaves_here);
     DRV_TRY(run_layout_check(cfg));
     DRV_TRY(check_mesh(cfg, &out->layout));
     DRV_TRY_CTX(find_layout(cfg, &out->layout.mesh, &layout), "%s",
@@ -172,11 +173,11 @@ drv_status programs_build(arena *mem, const run_config *cfg, programs *out) {
 }
 
 bool programs_is_last(const programs *p, int chunk) {
-    return p->held.params.layout.heads && chunk == p->held.params.layout.n_chunks - 1;
+    return p->held.params.layout.has_head && chunk == p->held.params.layout.n_chunks - 1;
 }
 
 drv_status programs_write_dloss(programs *p, double dloss) {
-    const int n = p->layout.zigzag.lanes * p->layout.addends;
+    const int n = p->layout.zigzag.leaves_here * p->layout.addends;
     for (int rank = 0; rank < p->held.b->n_local_ranks; rank++)
         for (int i = 0; i < n; i++)
             DRV_TRY(backend_write(p->held.b, rank, program_inputs[INPUT_DLOSS].name,
@@ -185,7 +186,7 @@ drv_status programs_write_dloss(programs *p, double dloss) {
 }
 
 bool programs_has_loss(const programs *p) {
-    return p->held.params.layout.heads;
+    return p->held.params.layout.has_head;
 }
 
 static bool has_whole_step(const backend *b, const programs *p) {
@@ -242,7 +243,7 @@ drv_status programs_compile(arena *a, backend *b, programs *p, const compile_rep
 drv_status programs_load(arena *a, backend *b, programs *p) {
     DRV_TRY(programs_compile(a, b, p, NULL));
     DRV_TRY(programs_check_fit(p));
-    DRV_TRY(held_write_places(&p->held));
+    DRV_TRY(held_write_extents(&p->held));
     return backend_prepare(b);
 }
 

@@ -52,7 +52,8 @@ typedef struct programs {
     struct pipeline_link *link; // to the neighbours; NULL until there is a stepper
 } programs;
 
-// Graphs only, each verified after each pass: nothing is planned or allocated.
+// Graphs only: nothing is planned or allocated. Each is verified as it is built, as it is
+// differentiated, and after the last pass over it.
 DRV_CHECKED drv_status programs_build(arena *mem, const run_config *cfg, programs *out);
 // Whether a chunk of this rank is the last stage, which has labels and loss; whether any is.
 bool programs_is_last(const programs *p, int chunk);

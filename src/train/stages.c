@@ -18,7 +18,7 @@ llama_opts stages_step_opts(const programs *p) {
     const run_layout *layout = &p->layout;
     return (llama_opts){.rows = cfg->micro_batch_size,
             .seq = layout->row_tokens,
-            .lanes = layout->zigzag.lanes,
+            .row_leaves = layout->zigzag.leaves_here,
             .dt = p->held.dt,
             .addend_rows = config_addend_rows(cfg),
             .adds_up = layout->in_lane > 1 && cfg->grad_dtype != PRECISION_BF16 && layout->zero < 2,
@@ -105,7 +105,7 @@ static drv_status build_eval(arena *a, const run_config *cfg, programs *p, int c
     stage_programs *stage = &p->stage[chunk];
     const llama_opts opts = {.rows = cfg->micro_batch_size,
             .seq = p->layout.row_tokens,
-            .lanes = p->layout.zigzag.lanes,
+            .row_leaves = p->layout.zigzag.leaves_here,
             .addend_rows = config_addend_rows(cfg),
             .dt = p->held.dt,
             .chunk = chunk,

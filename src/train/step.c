@@ -14,7 +14,7 @@
 stepper stepper_new(arena *a, programs *p, comm *c, const mesh *m) {
     const run_config *cfg = p->held.c;
     const run_layout *l = &p->layout;
-    const int n_leaves = l->zigzag.lanes, n_addends = l->addends;
+    const int n_leaves = l->zigzag.leaves_here, n_addends = l->addends;
     const int64_t n_losses = l->micro_batches * n_addends;
     const stepper s = {.p = p,
             .comm = c,

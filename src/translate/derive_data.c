@@ -146,18 +146,17 @@ static drv_status derive_rows(translation *self, bool sft) {
     return DRV_OK;
 }
 
-drv_status derive_data(translation *self) {
-    const value *train = fact_take(self, "train"), *valid = fact_take(self, "valid"),
-                *blend = fact_take(self, "blend");
-    const value *tokenizer = fact_take(self, "tokenizer"), *run_dir = fact_take(self, "run_dir");
-    bool sft = false;
-    for (int i = 0; i < self->n_facts; i++)
-        sft |= strcmp(self->facts[i].name, "sft_packing") == 0;
-    const value *from = train ? train : blend;
-    if (self->opts->data && from) {
-        const value text = {.kind = VALUE_TEXT, .text = self->opts->data};
+// --data is the set whatever the foreign config says, also where it says none.
+static void derive_train(translation *self, const value *train, const value *blend, bool sft) {
+    static const value by_data = {.kind = VALUE_TEXT, .path = "--data", .where = "command line"};
+    const value text = {.kind = VALUE_TEXT, .text = self->opts->data};
+    const value *from = train ? train : blend ? blend : &by_data;
+    if (self->opts->data) {
         translation_set(self, "data.train", value_yaml(self->a, &text, true), from, "by --data");
         if (train && blend) report_add(self, NO_EFFECT, blend, "--data gives the set");
+        if (blend)
+            translation_set(self, "data.pack", "stream", blend,
+                    "attention crosses documents there");
     } else if (train && train->kind == VALUE_TEXT) {
         set_source(self, "data.train", train, train->text, sft);
     } else if (train) {
@@ -166,6 +165,16 @@ drv_status derive_data(translation *self) {
     if (blend && !self->opts->data) derive_blend(self, blend);
     if (train && !sft && (self->kinds & FOREIGN_NXDT))
         translation_set(self, "data.pack", "stream", train, "attention crosses documents there");
+}
+
+drv_status derive_data(translation *self) {
+    const value *train = fact_take(self, "train"), *valid = fact_take(self, "valid"),
+                *blend = fact_take(self, "blend");
+    const value *tokenizer = fact_take(self, "tokenizer"), *run_dir = fact_take(self, "run_dir");
+    bool sft = false;
+    for (int i = 0; i < self->n_facts; i++)
+        sft |= strcmp(self->facts[i].name, "sft_packing") == 0;
+    derive_train(self, train, blend, sft);
     if (valid && valid->kind == VALUE_TEXT && (sft || !(self->kinds & FOREIGN_NXDT)))
         set_source(self, "data.valid", valid, valid->text, sft);
     else if (valid)

@@ -41,7 +41,7 @@ batch batch_new(arena *a, int64_t n_rows, int64_t row_tokens) {
     const int64_t n = n_rows * row_tokens;
     return (batch){.rows = n_rows,
             .row_tokens = row_tokens,
-            .cut = {1, 1, row_tokens},
+            .zigzag = {1, 1, row_tokens},
             .micro = n_rows,
             .every_micro = 1,
             .tokens = ARENA_ARRAY(a, int32_t, n),
@@ -62,7 +62,7 @@ typedef struct adding {
 static drv_status add_row(void *ctx) {
     const adding *x = ctx;
     batch *b = x->b;
-    const int64_t at = b->filled * b->row_tokens, n = b->cut.tokens;
+    const int64_t at = b->filled * b->row_tokens, n = b->zigzag.tokens;
     int64_t counted = 0; // of the whole row
     if (!b->row)
         return rows_next(x->r, b->tokens + at, b->position + at, b->labels + at, &b->counted);
@@ -73,11 +73,11 @@ static drv_status add_row(void *ctx) {
 
 void batch_put_row(batch *b, const int32_t *tokens, const int32_t *position,
         const int32_t *labels) {
-    const int64_t u = zigzag_chunk_tokens(&b->cut), micro_batch = b->filled / b->micro,
+    const int64_t u = zigzag_chunk_tokens(&b->zigzag), micro_batch = b->filled / b->micro,
                   before = micro_batch * b->micro * b->row_tokens;
-    for (int i = 0; i < zigzag_chunks(&b->cut); i++) {
-        const int64_t from = zigzag_chunk(&b->cut, b->place, i) * u,
-                      at = before + zigzag_token(&b->cut, b->micro, b->filled % b->micro, i);
+    for (int i = 0; i < zigzag_chunks(&b->zigzag); i++) {
+        const int64_t from = zigzag_chunk(&b->zigzag, b->place, i) * u,
+                      at = before + zigzag_token(&b->zigzag, b->micro, b->filled % b->micro, i);
         const size_t bytes = sizeof *tokens * (size_t)u;
         memcpy(b->tokens + at, tokens + from, bytes);
         memcpy(b->position + at, position + from, bytes);
@@ -99,7 +99,7 @@ drv_status batch_add_row(batch *b, rows *r) {
 }
 
 void batch_pad(batch *b) {
-    const int64_t n = b->cut.tokens;
+    const int64_t n = b->zigzag.tokens;
     for (; b->filled < b->rows; b->filled++) {
         const int64_t first = b->filled * b->row_tokens;
         int32_t *tokens = b->row ? b->row : b->tokens + first,

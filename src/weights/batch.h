@@ -7,10 +7,10 @@
 // Rows of one global batch, those that a rank computes with, or of a micro-batch of an evaluation.
 typedef struct batch {
     int64_t rows, row_tokens; // row_tokens: of a row, on this rank
-    zigzag cut;               // how ranks share a row
+    zigzag zigzag;            // how ranks share a row
     int place;                // of this rank in it
     int64_t micro;            // rows of a micro-batch, whose leaves follow each other
-    int32_t *row;             // [3, cut.tokens] a whole row; NULL: rows are not cut
+    int32_t *row;             // [3, zigzag.tokens] a whole row; NULL: rows are not cut
     // Micro-batch m here is number first_micro + m every_micro of the global batch.
     int64_t first_micro, every_micro;
     int64_t filled;                      // rows that are there

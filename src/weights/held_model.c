@@ -47,16 +47,16 @@ held_shard held_shard_of(const held_model *p, const param *w) {
 
 // --- where rounding by chance draws
 // Which elements of the model a weight here is (ir/rounding.h).
-static void fill_place(const held_model *p, const param *w, uint32_t place[N_PLACE_WORDS]) {
+static void fill_extent(const held_model *p, const param *w, uint32_t place[N_EXTENT_WORDS]) {
     const uint64_t seed = (uint64_t)p->c->seed;
-    place[PLACE_COLUMNS] = w->n_dims == 2 ? (uint32_t)w->dim[1] : 1;
-    place[PLACE_ALL_COLUMNS] = w->n_dims == 2 ? (uint32_t)w->all_columns : 1;
-    place[PLACE_FIRST_COLUMN] = w->n_dims == 2 ? (uint32_t)w->first_column : 0;
-    place[PLACE_FIRST] = (uint32_t)held_shard_of(p, w).first;
-    for (int k = 0; k < PLACE_MAX_PARTS; k++) {
-        uint32_t *words = place + PLACE_PARTS + k * PART_WORDS;
+    place[EXTENT_COLUMNS] = w->n_dims == 2 ? (uint32_t)w->dim[1] : 1;
+    place[EXTENT_ALL_COLUMNS] = w->n_dims == 2 ? (uint32_t)w->all_columns : 1;
+    place[EXTENT_FIRST_COLUMN] = w->n_dims == 2 ? (uint32_t)w->first_column : 0;
+    place[EXTENT_FIRST] = (uint32_t)held_shard_of(p, w).first;
+    for (int k = 0; k < EXTENT_MAX_PARTS; k++) {
+        uint32_t *words = place + EXTENT_PARTS + k * PART_WORDS;
         memset(words, 0, sizeof *words * PART_WORDS);
-        words[PART_ROW] = PLACE_NO_ROW;
+        words[PART_ROW] = EXTENT_NO_ROW;
         if (k >= w->n_parts) continue;
         const param_part *part = &w->part[k];
         const rounding_keys update = rounding_keys_of(seed, RNG_UPDATE, part->hf_name),
@@ -69,17 +69,17 @@ static void fill_place(const held_model *p, const param *w, uint32_t place[N_PLA
 }
 
 // Of the weights of which a program asks for it.
-drv_status held_write_places(held_model *p) {
-    uint32_t place[N_PLACE_WORDS];
+drv_status held_write_extents(held_model *p) {
+    uint32_t place[N_EXTENT_WORDS];
     char name[256];
     for (int i = 0; i < p->params.n; i++) {
         const param *w = &p->params.p[i];
-        snprintf(name, sizeof name, "place.%s", w->name);
+        snprintf(name, sizeof name, "extent.%s", w->name);
         bool used = false;
         for (int k = 0; k < p->n_all; k++)
             used |= graph_find(p->all[k].graph, name) != NULL;
         if (!used) continue;
-        fill_place(p, w, place);
+        fill_extent(p, w, place);
         for (int rank = 0; rank < p->b->n_local_ranks; rank++)
             DRV_TRY(backend_write(p->b, rank, name, 0, sizeof place, place));
     }

@@ -52,4 +52,4 @@ DRV_CHECKED drv_status held_init_weights(held_model *p);
 // Fresh low-rank branches as PEFT makes them: A uniform, B zero. All other weights stay.
 DRV_CHECKED drv_status held_init_adapter(held_model *p);
 // Says to the programs that round by chance which part of each weight this rank has (ir/rounding.h).
-DRV_CHECKED drv_status held_write_places(held_model *p);
+DRV_CHECKED drv_status held_write_extents(held_model *p);

@@ -18,14 +18,14 @@ static gradient_shards shards_of(const run_config *cfg, const run_layout *l) {
     if (l->zero < 2) return (gradient_shards){0};
     return (gradient_shards){.ranks = update_ranks(cfg),
             .data_ranks = (int)cfg->data_ranks,
-            .lanes = l->zigzag.lanes,
+            .row_leaves = l->zigzag.leaves_here,
             .micro_batches = l->all_micro_batches,
             .in_lane = l->in_lane};
 }
 
 // A sum that lanes or leaves of the row are joined to later is not complete by then.
 static gradient_sums sums_of(const run_config *cfg, const run_layout *l) {
-    if (l->zero == 2 || l->lanes_here > 1 || l->zigzag.lanes > 1) return (gradient_sums){0};
+    if (l->zero == 2 || l->lanes_here > 1 || l->zigzag.leaves_here > 1) return (gradient_sums){0};
     return (gradient_sums){.ranks = update_ranks(cfg),
             .data_ranks = (int)cfg->data_ranks,
             .micro_batches = (int)l->micro_batches,

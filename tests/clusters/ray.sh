@@ -10,21 +10,28 @@ PATH=$launchers/ray/bin:$PATH
 make_data
 sed -i "s#tokenizer: tok#tokenizer: $dir/tok#; s#train: data/set#train: $dir/data/set#" run.yaml
 sed -i 's/micro_batch_size: 2/micro_batch_size: 1/; s/steps: 40/steps: 100000/; s/every: 3/every: 50/' run.yaml
-export RAY_raylet_start_wait_time_s=120 RAY_USAGE_STATS_ENABLED=0 RAY_JOB_STOP_WAIT_TIME_S=120 RAY_COLOR_PREFIX=0
+export RAY_USAGE_STATS_ENABLED=0 RAY_JOB_STOP_WAIT_TIME_S=120 RAY_COLOR_PREFIX=0
 (umask 077; head -c 32 /dev/urandom >secret)
 export DROVER_JOB_SECRET_FILE=$dir/secret # Ray calls its nodes by the address of this machine
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 folder=$(mktemp -d /tmp/drover-ray.XXXXXX) # sockets of Ray have long names
 nodes=()
 trap 'kill "${nodes[@]}" 2>/dev/null; wait; rm -rf "$folder" "$dir"' EXIT
+# node NAME WORD...: `ray start`, which gives a raylet 30 s and then up, until it has started
+node() {
+    local name=$1 i pid
+    shift
+    for i in 1 2 3 4 5; do
+        ray start --block --node-ip-address=127.0.0.1 --num-cpus=2 --min-worker-port=0 --max-worker-port=0 "$@" >"$name".out 2>&1 &
+        pid=$!
+        wait_for eval "grep -q 'will now block forever' $name.out || is_gone $pid"
+        is_gone $pid || break
+    done
+    nodes+=($pid)
+}
 gcs=$(free_port) dashboard=$(free_port)
-ray start --block --head --node-ip-address=127.0.0.1 --port=$gcs --num-cpus=2 --dashboard-host=127.0.0.1 --dashboard-port=$dashboard \
-    --temp-dir="$folder" --min-worker-port=0 --max-worker-port=0 >head.out 2>&1 &
-nodes+=($!)
-answers() { (exec 3<>"/dev/tcp/127.0.0.1/$1"); }
-wait_for answers $dashboard
-ray start --block --address=127.0.0.1:$gcs --node-ip-address=127.0.0.1 --num-cpus=2 --min-worker-port=0 --max-worker-port=0 >second.out 2>&1 &
-nodes+=($!)
+node head --head --port="$gcs" --dashboard-host=127.0.0.1 --dashboard-port="$dashboard" --temp-dir="$folder"
+node second --address=127.0.0.1:"$gcs"
 export RAY_ADDRESS=http://127.0.0.1:$dashboard
 wait_for timeout 60 ray job submit -- true # until all of Ray is there
 # job RUN SETTING...: the words of `ray job submit` for two nodes of two ranks, in `submit`

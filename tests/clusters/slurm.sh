@@ -32,7 +32,7 @@ check_end() { # FORM STATUS WANTED...: a run has ended so; srun's status is WANT
     echo "$form: a run that ends with $status: srun ends with $got"
     case " $* " in *" $got "*) ok ;; *) bad "$form: srun ends with $got for $status" out ;; esac
 }
-[ -n "$ONLY" ] || for form in ranks nodes; do
+for form in ranks nodes; do
     step $form run_dir=$form training.stop_at_step=6 >out 2>&1
     check_end $form 3 3 143
     check "$form: the bits of mpirun" test "$(sums $form 000006)" = "$(sums mpi 000006)"
@@ -45,10 +45,17 @@ check_end() { # FORM STATUS WANTED...: a run has ended so; srun's status is WANT
     check_end $form 2 2 143
     step $form run_dir=$form-1 data.train=nowhere >out 2>&1
     check_end $form 1 1 143
+    step $form run_dir=$form-75 >out 2>&1 &
+    pid=$!
+    begun $form-75 5
+    kill -KILL "$(pgrep -f "^[^ ]*drover train .*run_dir=$form-75" | tail -n 1)" # a rank
+    wait_end $pid
+    check_end $form 75 75 137 143
+    is status $form-75 75
 done
 
 # --- signals to each process of a step: USR1, TERM and INT save and end with 3
-[ -n "$ONLY" ] || for form in ranks nodes; do
+for form in ranks nodes; do
     for signal in USR1 TERM INT; do
         run=$form-$signal
         step $form run_dir=$run >out 2>&1 &

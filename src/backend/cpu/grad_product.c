@@ -1,4 +1,4 @@
-// Products that are added to gradients. Three ways: in place, lane by lane, each a chain of
+// Products that are added to gradients. Three ways: in place, leaf by leaf, each a chain of
 // addends; where ranks join, by way of a sum that comm joins; where ranks join and there are
 // several sums, of leaves of the row or of addends, whose runs of tokens may lie on several ranks,
 // each gets what all have found of the runs.
@@ -106,10 +106,10 @@ static void run_product(const call *c, int i, int64_t first, char *out) {
 }
 
 static void in_place(const call *c) {
-    const int lanes = lanes_of(&c->ins->node->attrs);
-    for (int lane = 0; lane < lanes; lane++)
-        run_product(c, 0, c->shape->k / lanes * lane,
-                (char *)c->ins->out[0] + lane * sum_bytes(c->shape));
+    const int row_leaves = row_leaves_of(&c->ins->node->attrs);
+    for (int own_leaf = 0; own_leaf < row_leaves; own_leaf++)
+        run_product(c, 0, c->shape->k / row_leaves * own_leaf,
+                (char *)c->ins->out[0] + own_leaf * sum_bytes(c->shape));
 }
 
 static void by_sum(const call *c) {

@@ -20,9 +20,9 @@ typedef struct backward {
     ring_tree queries, dkeys;
     float *dq;       // slots of the first tree, by chunk [u][H][D]
     float *dk;       // slots of the second, a run of dkeys (ring_pass.h)
-    float *parts[2]; // of what is found for another rank, lane by lane; one is under way
+    float *parts[2]; // of what is found for another rank, leaf by leaf; one is under way
     float *found;    // as parts, of each leaf of heads: [..][D] is [..][leaf][D]; else NULL
-    float *whole;    // dkeys lane by lane, before replicas cut them in runs; else NULL
+    float *whole;    // dkeys leaf by leaf, before replicas cut them in runs; else NULL
     char *join;      // memory for that
     char *rounded;   // dkeys of the compute type, of all replicas; else NULL
     float *part;     // of the kernels
@@ -35,12 +35,13 @@ static int64_t place_all(const ring *shape, char *base, int n_threads, backward 
     const attention_args args = ring_args(shape);
     const int64_t dq_bytes = shape->seq * shape->heads * shape->head_dim * (int64_t)sizeof(float),
                   dk_bytes = shape->run_floats * (int64_t)sizeof(float),
-                  all_bytes = shape->cut.lanes * shape->dkeys_floats * (int64_t)sizeof(float);
-    const int n_buffers = shape->cut.ranks > 1 ? 2 : 1;
+                  all_bytes =
+                          shape->zigzag.leaves_here * shape->dkeys_floats * (int64_t)sizeof(float);
+    const int n_buffers = shape->zigzag.ranks > 1 ? 2 : 1;
     int64_t used = 0;
     for (int i = 0; i < n_buffers; i++) {
         out->keys.buffer[i] = ring_take(base, &used, shape->keys_bytes);
-        out->parts[i] = ring_take(base, &used, shape->cut.lanes * dk_bytes);
+        out->parts[i] = ring_take(base, &used, shape->zigzag.leaves_here * dk_bytes);
     }
     out->dq = ring_take(base, &used, shape->n_slots * dq_bytes);
     out->dk = ring_take(base, &used, shape->n_d_slots * dk_bytes);
@@ -98,12 +99,12 @@ static void join_dkeys(void *ctx, int left, int right) {
 }
 
 // What the leaves of queries of this rank give, in the tree of all: into the first.
-static void join_lanes(const backward *b, float *parts, int first, int end) {
+static void join_leaves(const backward *b, float *parts, int first, int end) {
     const int64_t n = b->pass.r->run_floats;
     const int middle = first + (end - first) / 2;
     if (end - first == 1) return;
-    join_lanes(b, parts, first, middle);
-    join_lanes(b, parts, middle, end);
+    join_leaves(b, parts, first, middle);
+    join_leaves(b, parts, middle, end);
     add_floats(parts + first * n, parts + middle * n, n);
 }
 
@@ -131,8 +132,8 @@ static void join_heads_chunk(void *arg, int64_t c, int thread) {
 }
 
 static void join_heads(const ring *r, const float *found, float *to) {
-    heads_call call = {found, to, r->cut.lanes * r->dkeys_floats / r->head_dim, r->head_dim,
-            r->head_leaves};
+    heads_call call = {found, to, r->zigzag.leaves_here * r->dkeys_floats / r->head_dim,
+            r->head_dim, r->head_leaves};
     par_for((call.n + HEADS_CHUNK - 1) / HEADS_CHUNK, join_heads_chunk, &call);
 }
 
@@ -173,21 +174,21 @@ static void pair_gradients(backward *sums, int slot, float *dkeys, int query, in
     ring_keys_test(&sums->keys);
 }
 
-static void leaf_gradients(backward *b, float *parts, int source, int lane) {
+static void leaf_gradients(backward *b, float *parts, int source, int own_leaf) {
     const ring *r = b->pass.r;
-    const int slot = ring_tree_take(&b->queries), leaf = source * r->cut.lanes + lane;
+    const int slot = ring_tree_take(&b->queries), leaf = source * r->zigzag.leaves_here + own_leaf;
     memset(b->dq + slot * dq_floats(r), 0, sizeof *b->dq * (size_t)dq_floats(r));
-    for (int q = 0; q < zigzag_chunks(&r->cut); q++)
+    for (int q = 0; q < zigzag_chunks(&r->zigzag); q++)
         for (int half = 0; half < ZIGZAG_HALVES; half++)
             pair_gradients(b, slot, parts + q / ZIGZAG_HALVES * r->dkeys_floats * r->head_leaves, q,
-                    source, lane * ZIGZAG_HALVES + half);
+                    source, own_leaf * ZIGZAG_HALVES + half);
     ring_tree_add(&b->queries, (leaf_run){leaf, leaf + 1}, slot);
 }
 
 // --- gradients of keys on their way home
 static void add_dkeys(backward *b, int rank, int slot) {
-    const int lanes = b->pass.r->cut.lanes;
-    ring_tree_add(&b->dkeys, (leaf_run){rank * lanes, (rank + 1) * lanes}, slot);
+    const int row_leaves = b->pass.r->zigzag.leaves_here;
+    ring_tree_add(&b->dkeys, (leaf_run){rank * row_leaves, (rank + 1) * row_leaves}, slot);
 }
 
 static drv_status finish_dkeys(backward *b) {
@@ -211,7 +212,7 @@ static drv_status send_dkeys(backward *b, int hop, const float *parts) {
     }
     DRV_TRY(finish_dkeys(b));
     b->received = ring_tree_take(&b->dkeys);
-    b->from = (r->place + hop) % r->cut.ranks;
+    b->from = (r->place + hop) % r->zigzag.ranks;
     comm_receive(r->group, b->from, b->dk + b->received * r->run_floats, bytes, &b->moving[0]);
     comm_send(r->group, ring_source(r, hop), parts, bytes, &b->moving[1]);
     return DRV_OK;
@@ -220,25 +221,25 @@ static drv_status send_dkeys(backward *b, int hop, const float *parts) {
 // What replicas have of the same leaves: of each a run of the numbers, joined.
 static drv_status join_replicas(const backward *b, float *runs) {
     const ring *r = b->pass.r;
-    for (int lane = 0; lane < r->cut.lanes; lane++)
+    for (int own_leaf = 0; own_leaf < r->zigzag.leaves_here; own_leaf++)
         DRV_TRY(comm_reduce_scatter(r->ins->replicas, DT_F32, COMM_SUM,
-                b->whole + lane * r->dkeys_floats, r->dkeys_floats, NULL,
-                runs + lane * r->run_floats, b->join));
+                b->whole + own_leaf * r->dkeys_floats, r->dkeys_floats, NULL,
+                runs + own_leaf * r->run_floats, b->join));
     return DRV_OK;
 }
 
 static drv_status run_hop(backward *b, int hop) {
     const ring *r = b->pass.r;
-    const int lanes = r->cut.lanes, source = ring_source(r, hop);
+    const int row_leaves = r->zigzag.leaves_here, source = ring_source(r, hop);
     float *parts = b->parts[hop % 2], *whole = b->whole ? b->whole : parts,
           *found = b->found ? b->found : whole;
     ring_keys_start(&b->keys, hop);
-    memset(found, 0, sizeof *found * (size_t)(lanes * r->dkeys_floats * r->head_leaves));
-    for (int lane = lanes - 1; lane >= 0; lane--)
-        leaf_gradients(b, found, source, lane);
+    memset(found, 0, sizeof *found * (size_t)(row_leaves * r->dkeys_floats * r->head_leaves));
+    for (int own_leaf = row_leaves - 1; own_leaf >= 0; own_leaf--)
+        leaf_gradients(b, found, source, own_leaf);
     if (b->found) join_heads(r, found, whole);
     if (b->whole) DRV_TRY(join_replicas(b, parts));
-    join_lanes(b, parts, 0, lanes);
+    join_leaves(b, parts, 0, row_leaves);
     DRV_TRY(ring_keys_finish(&b->keys));
     return send_dkeys(b, hop, parts);
 }
@@ -292,17 +293,17 @@ static void put_block(void *ctx, int chunk, int64_t first, int64_t n) {
 
 static drv_status run_pass(backward *b) {
     const ring *r = b->pass.r;
-    b->queries = (ring_tree){.n_leaves = zigzag_leaves(&r->cut),
+    b->queries = (ring_tree){.n_leaves = zigzag_leaves(&r->zigzag),
             .n_slots = r->n_slots,
             .join = join_dq,
             .ctx = b};
-    b->dkeys = (ring_tree){.n_leaves = zigzag_leaves(&r->cut),
+    b->dkeys = (ring_tree){.n_leaves = zigzag_leaves(&r->zigzag),
             .n_slots = r->n_d_slots,
             .join = join_dkeys,
             .ctx = b};
     b->received = -1;
     ring_keys_pack(&b->keys, &b->pass, r->ins->in[1]);
-    for (int hop = 0; hop < r->cut.ranks; hop++)
+    for (int hop = 0; hop < r->zigzag.ranks; hop++)
         DRV_TRY(run_hop(b, hop));
     DRV_TRY(finish_dkeys(b));
     if (b->rounded) DRV_TRY(gather_dkeys(b));

@@ -20,11 +20,11 @@ typedef struct forward {
 
 static int64_t place_all(const ring *r, char *base, int n_threads, forward *out) {
     const attention_args args = ring_args(r);
-    const int n_chunks = zigzag_chunks(&r->cut);
+    const int n_chunks = zigzag_chunks(&r->zigzag);
     int64_t used = 0;
     out->chunk_floats = r->u * r->heads * (r->head_dim + 1);
     const int64_t chunk_bytes = out->chunk_floats * (int64_t)sizeof(float);
-    for (int i = 0; i < (r->cut.ranks > 1 ? 2 : 1); i++)
+    for (int i = 0; i < (r->zigzag.ranks > 1 ? 2 : 1); i++)
         out->keys.buffer[i] = ring_take(base, &used, r->keys_bytes);
     out->slots = ring_take(base, &used, r->n_slots * n_chunks * chunk_bytes);
     out->extra = ring_take(base, &used, chunk_bytes);
@@ -34,10 +34,10 @@ static int64_t place_all(const ring *r, char *base, int n_threads, forward *out)
 }
 
 static float *chunk_of_slot(const forward *f, int slot, int chunk) {
-    return f->slots + (slot * zigzag_chunks(&f->pass.r->cut) + chunk) * f->chunk_floats;
+    return f->slots + (slot * zigzag_chunks(&f->pass.r->zigzag) + chunk) * f->chunk_floats;
 }
 static bool *seen_of(const forward *f, int slot, int chunk) {
-    return &f->seen[slot * zigzag_chunks(&f->pass.r->cut) + chunk];
+    return &f->seen[slot * zigzag_chunks(&f->pass.r->zigzag) + chunk];
 }
 
 // --- joins
@@ -91,7 +91,7 @@ static void join_slots(void *ctx, int left, int right) {
     const forward *f = ctx;
     join_call call = {.f = f, .chunk = -1, .left_slot = left, .right_slot = right};
     ring_blocks(f->pass.r, join_block, &call);
-    for (int c = 0; c < zigzag_chunks(&f->pass.r->cut); c++)
+    for (int c = 0; c < zigzag_chunks(&f->pass.r->zigzag); c++)
         *seen_of(f, left, c) |= *seen_of(f, right, c);
 }
 
@@ -123,13 +123,13 @@ static void see(forward *f, int slot, int q, int source, int k) {
     ring_keys_test(&f->keys);
 }
 
-static void see_leaf(forward *f, int source, int lane) {
-    const zigzag *cut = &f->pass.r->cut;
-    const int slot = ring_tree_take(&f->tree), leaf = source * cut->lanes + lane;
-    for (int q = 0; q < zigzag_chunks(cut); q++) {
+static void see_leaf(forward *f, int source, int own_leaf) {
+    const zigzag *z = &f->pass.r->zigzag;
+    const int slot = ring_tree_take(&f->tree), leaf = source * z->leaves_here + own_leaf;
+    for (int q = 0; q < zigzag_chunks(z); q++) {
         *seen_of(f, slot, q) = false;
         for (int half = 0; half < ZIGZAG_HALVES; half++)
-            see(f, slot, q, source, lane * ZIGZAG_HALVES + half);
+            see(f, slot, q, source, own_leaf * ZIGZAG_HALVES + half);
     }
     ring_tree_add(&f->tree, (leaf_run){leaf, leaf + 1}, slot);
 }
@@ -166,15 +166,15 @@ static void put_block(void *ctx, int chunk, int64_t first, int64_t n_tokens) {
 
 static drv_status run_pass(forward *f) {
     const ring *r = f->pass.r;
-    f->tree = (ring_tree){.n_leaves = zigzag_leaves(&r->cut),
+    f->tree = (ring_tree){.n_leaves = zigzag_leaves(&r->zigzag),
             .n_slots = r->n_slots,
             .join = join_slots,
             .ctx = f};
     ring_keys_pack(&f->keys, &f->pass, r->ins->in[0]);
-    for (int hop = 0; hop < r->cut.ranks; hop++) {
+    for (int hop = 0; hop < r->zigzag.ranks; hop++) {
         ring_keys_start(&f->keys, hop);
-        for (int lane = r->cut.lanes - 1; lane >= 0; lane--)
-            see_leaf(f, ring_source(r, hop), lane);
+        for (int own_leaf = r->zigzag.leaves_here - 1; own_leaf >= 0; own_leaf--)
+            see_leaf(f, ring_source(r, hop), own_leaf);
         DRV_TRY(ring_keys_finish(&f->keys));
     }
     output_call call = {f, ring_tree_result(&f->tree)};

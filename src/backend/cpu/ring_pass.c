@@ -23,22 +23,23 @@ static int at_least_one(int n) {
 
 ring ring_of(const node *of, const tensor *qkv, const instruction *ins) {
     const op_attrs *attrs = &of->attrs;
-    const int ranks = at_least_one(attrs->mesh.ranks), lanes = at_least_one(attrs->sum.lanes);
+    const int ranks = at_least_one(attrs->mesh.ranks),
+              row_leaves = at_least_one(attrs->sum.row_leaves);
     ring made = {.ins = ins,
             .attrs = attrs,
             .group = ins ? ins->group : NULL,
             .place = ins && ins->group ? group_place(ins->group) : 0,
-            .cut = {ranks, lanes, (int64_t)attrs->seq * ranks},
+            .zigzag = {ranks, row_leaves, (int64_t)attrs->seq * ranks},
             .seq = attrs->seq,
             .rows = qkv->dim[0] / attrs->seq,
             .dt = qkv->dt,
             .n_rep = attrs->n_heads / attrs->n_kv_heads,
             .head_dim = attrs->head_dim,
-            .n_slots = ring_tree_slots(ranks, lanes),
+            .n_slots = ring_tree_slots(ranks, row_leaves),
             .n_d_slots = ring_tree_slots(ranks, 1),
             .head_leaves = at_least_one(attrs->sum.leaves),
             .replicas = at_least_one(attrs->mesh.replicas)};
-    made.u = zigzag_chunk_tokens(&made.cut);
+    made.u = zigzag_chunk_tokens(&made.zigzag);
     made.groups = groups_of_pass(attrs->n_kv_heads, made.u);
     made.heads = made.groups * made.n_rep;
     made.dkeys_floats = 2 * made.seq * made.groups * made.head_dim;
@@ -67,7 +68,8 @@ bool ring_pair(const ring_pass *p, const void *qkv, const int32_t *position, int
     const ring *r = p->r;
     const int64_t unit = dtype_bytes(r->dt), t = ring_token(p, q),
                   kv_bytes = r->u * r->groups * r->head_dim * unit,
-                  apart = zigzag_chunk(&r->cut, r->place, q) - zigzag_chunk(&r->cut, source, k);
+                  apart = zigzag_chunk(&r->zigzag, r->place, q) -
+                          zigzag_chunk(&r->zigzag, source, k);
     args->first = apart * r->u;
     args->position = position + t;
     args->qkv = (const char *)qkv +
@@ -115,7 +117,7 @@ static void run_block(void *arg, int64_t i, int thread) {
 
 void ring_blocks(const ring *r, ring_block_fn *fn, void *ctx) {
     block_call call = {r, fn, ctx};
-    par_for(zigzag_chunks(&r->cut) * div_up(r->u, RING_BLOCK), run_block, &call);
+    par_for(zigzag_chunks(&r->zigzag) * div_up(r->u, RING_BLOCK), run_block, &call);
 }
 
 // --- keys
@@ -151,7 +153,7 @@ void ring_keys_pack(ring_keys *k, const ring_pass *p, const char *qkv) {
 
 void ring_keys_start(ring_keys *k, int hop) {
     const ring *r = k->r;
-    const int ranks = r->cut.ranks;
+    const int ranks = r->zigzag.ranks;
     if (hop == ranks - 1) return;
     comm_receive(r->group, (r->place + ranks - 1) % ranks, k->buffer[!k->at], r->keys_bytes,
             &k->moving[0]);

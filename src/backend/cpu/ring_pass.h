@@ -18,7 +18,7 @@ typedef struct ring {
     const op_attrs *attrs;
     comm_group *group; // NULL: one rank
     int place;
-    zigzag cut;
+    zigzag zigzag;
     int64_t u, rows, seq; // seq: tokens of a row on this rank
     dtype dt;
     int n_rep, head_dim;
@@ -34,7 +34,7 @@ typedef struct ring {
 // `qkv` is an input of the node.
 ring ring_of(const node *of, const tensor *qkv, const instruction *ins);
 static inline bool ring_is_cut(const op_attrs *attrs) {
-    return attrs->mesh.ranks > 1 || attrs->sum.lanes > 1;
+    return attrs->mesh.ranks > 1 || attrs->sum.row_leaves > 1;
 }
 
 // Where a pass is: the first group of heads of a row.
@@ -45,7 +45,7 @@ typedef struct ring_pass {
 } ring_pass;
 
 static inline int64_t ring_token(const ring_pass *p, int chunk) {
-    return zigzag_token(&p->r->cut, p->r->rows, p->row, chunk);
+    return zigzag_token(&p->r->zigzag, p->r->rows, p->row, chunk);
 }
 // The shape of a pass for the kernels: queries of one chunk against keys of another.
 attention_args ring_args(const ring *r);
@@ -82,7 +82,7 @@ void ring_keys_test(ring_keys *k);
 void ring_keys_cancel(ring_keys *k); // after a failure
 // The rank whose keys are there in a hop.
 static inline int ring_source(const ring *r, int hop) {
-    return (r->place + r->cut.ranks - hop) % r->cut.ranks;
+    return (r->place + r->zigzag.ranks - hop) % r->zigzag.ranks;
 }
 
 // Takes bytes of the workspace; base NULL: counts alone.

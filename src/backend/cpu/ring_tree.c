@@ -70,26 +70,28 @@ static void join_nothing(void *ctx, int left, int right) {
 }
 
 // Falling from `first` on, once around. (Rising order needs no more: counted up to 64 ranks.)
-static int slots_from(int n_ranks, int lanes, int first) {
-    ring_tree t = {.n_leaves = n_ranks * lanes, .n_slots = RING_TREE_SLOTS, .join = join_nothing};
+static int slots_from(int n_ranks, int row_leaves, int first) {
+    ring_tree t = {.n_leaves = n_ranks * row_leaves,
+            .n_slots = RING_TREE_SLOTS,
+            .join = join_nothing};
     int most = 0;
-    for (int i = 0; i < n_ranks * lanes; i++) {
-        const int rank = (first + n_ranks - i / lanes) % n_ranks,
-                  leaf = rank * lanes + lanes - 1 - i % lanes, n = t.n_waiting + 1;
+    for (int i = 0; i < n_ranks * row_leaves; i++) {
+        const int rank = (first + n_ranks - i / row_leaves) % n_ranks,
+                  leaf = rank * row_leaves + row_leaves - 1 - i % row_leaves, n = t.n_waiting + 1;
         if (n > most) most = n;
         ring_tree_add(&t, (leaf_run){leaf, leaf + 1}, ring_tree_take(&t));
     }
     return most;
 }
 
-int ring_tree_slots(int n_ranks, int lanes) {
+int ring_tree_slots(int n_ranks, int row_leaves) {
     enum { COUNTED = 64 };
     int most = 0, bound = 0;
-    while ((int64_t)1 << bound < (int64_t)n_ranks * lanes)
+    while ((int64_t)1 << bound < (int64_t)n_ranks * row_leaves)
         bound++;
-    if ((int64_t)n_ranks * lanes > COUNTED) return 2 * bound;
+    if ((int64_t)n_ranks * row_leaves > COUNTED) return 2 * bound;
     for (int first = 0; first < n_ranks; first++) {
-        const int n = slots_from(n_ranks, lanes, first);
+        const int n = slots_from(n_ranks, row_leaves, first);
         if (n > most) most = n;
     }
     return most;

@@ -24,9 +24,9 @@ typedef struct ring_tree {
     void *ctx;
 } ring_tree;
 
-// The slots that n_ranks ranks with `lanes` leaves each need at most, whichever begins, where
+// The slots that n_ranks ranks with `row_leaves` leaves each need at most, whichever begins, where
 // leaves come rank after rank, rising or falling, once around.
-int ring_tree_slots(int n_ranks, int lanes);
+int ring_tree_slots(int n_ranks, int row_leaves);
 int ring_tree_take(ring_tree *t); // a free slot
 // What the slot holds is the sum of these leaves, a node of the tree; the tree has the slot now.
 void ring_tree_add(ring_tree *t, leaf_run leaves, int slot);

@@ -57,7 +57,7 @@ static branch grad_branch(const node *n, int i) {
 // acc += alpha dy[:, columns]^T t_i
 static gemm_shape grad_b_shape(const node *n) {
     const tensor *dy = n->in[0], *t = n->in[1], *acc = n->out[0];
-    const int columns = acc->n_dims - 1; // lanes come before both dims
+    const int columns = acc->n_dims - 1; // leaves of the row come before both dims
     return (gemm_shape){.m = acc->dim[columns - 1],
             .n = acc->dim[columns],
             .k = dy->dim[0],

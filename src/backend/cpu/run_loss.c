@@ -1,8 +1,8 @@
 // linear_cross_entropy and its gradient: chunk by chunk of rows; logits in the accumulation type,
 // then their gradient in the compute type in the same place. Chunks begin anew with each leaf of
-// the row (lanes), so that a leaf is computed as on a rank that has no other. A chunk holds whole
-// addends (docs/adr/0026), which are added to the gradient of the table one after the other, or is
-// part of one, with which chunks begin anew.
+// the row (row_leaves), so that a leaf is computed as on a rank that has no other. A chunk holds
+// whole addends (docs/adr/0026), which are added to the gradient of the table one after the other,
+// or is part of one, with which chunks begin anew.
 //
 // Workspace: logits of a chunk | scratch of the products | loss of each row (double), which without
 // gradient is an output; of a vocabulary in leaves, or split over ranks, also: what this rank and
@@ -300,10 +300,10 @@ static void add_table_chunk(void *arg, int64_t c, int thread) {
 }
 
 // Where the products of the chunks are added up; NULL: there are none.
-static char *begin_table(loss_call *call, int64_t lane) {
+static char *begin_table(loss_call *call, int64_t own_leaf) {
     const node *loss = call->ins->node;
     if (!has_product(loss, DW)) return NULL;
-    call->dw = output_at(call->ins, loss->n_out - 1, lane * tensor_elements(loss->in[1]));
+    call->dw = output_at(call->ins, loss->n_out - 1, own_leaf * tensor_elements(loss->in[1]));
     if (!call->apart) return call->dw;
     memset(call->apart, 0,
             (size_t)(tensor_elements(loss->in[1]) * dtype_bytes(dtype_acc(call->dt))));

@@ -92,7 +92,7 @@ static bool is_one_row(const node *n) {
 
 static gemm_shape matmul_shape(const node *n) {
     const tensor *x = n->in[0], *w = n->in[1], *y = n->out[0];
-    const int columns = y->n_dims - 1; // lanes come before both dims
+    const int columns = y->n_dims - 1; // leaves of the row come before both dims
     return (gemm_shape){.m = y->dim[columns - 1],
             .n = y->dim[columns],
             .k = x->dim[!n->attrs.ta],

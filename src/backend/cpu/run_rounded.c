@@ -29,7 +29,7 @@ static void update_chunk(void *arg, int64_t chunk, int thread) {
     const adamw_types types = {in[0]->dt, in[1]->dt, in[3]->dt};
     const uint32_t update = (uint32_t)((const double *)ins->in[5])[HYPER_UPDATE];
     for (int64_t at = first; at < first + n;) {
-        const place_run run = place_run_at(place, at + place[PLACE_FIRST], first + n - at);
+        const place_run run = place_run_at(place, at + place[EXTENT_FIRST], first + n - at);
         const rounding by = keys_at(&run, PART_UPDATE, update);
         ins->kernels->adamw_rounded(&types, run.n, output_at(ins, 0, at), output_at(ins, 1, at),
                 output_at(ins, 2, at), output_at(ins, 3, at), &args, &by,

@@ -60,14 +60,14 @@ static int by_row(const void *x, const void *y) {
 // Those that this rank has the rows of, row by row, each in the order of tokens; then one of no row.
 static void sort_tokens(const instruction *ins, token_of_row *list) {
     const int32_t *ids = ins->in[0];
-    const int lanes = lanes_of(&ins->node->attrs);
-    const int64_t here = rows_before(ins), n_here = ins->node->in[2]->dim[lanes > 1],
-                  tokens = ins->node->in[1]->dim[0], in_lane = tokens / lanes;
+    const int row_leaves = row_leaves_of(&ins->node->attrs);
+    const int64_t here = rows_before(ins), n_here = ins->node->in[2]->dim[row_leaves > 1],
+                  tokens = ins->node->in[1]->dim[0], in_leaf = tokens / row_leaves;
     int64_t n = 0;
     for (int64_t token = 0; token < tokens; token++) {
         const int64_t id = ids[token] - here;
         if (id >= 0 && id < n_here)
-            list[n++] = (token_of_row){token / in_lane * n_here + id, token};
+            list[n++] = (token_of_row){token / in_leaf * n_here + id, token};
     }
     qsort(list, (size_t)n, sizeof *list, by_row);
     list[n] = (token_of_row){-1, 0};
@@ -145,8 +145,9 @@ const cpu_op cpu_op_add_rmsnorm = {.run = add_rmsnorm};
 // tree, which ranks that have other tokens continue; then what was there before. NORM_PARTS in all,
 // if there are not more leaves.
 //
-// With lanes and addends, the tokens of each are cut so. Where tensor ranks share the tokens, runs
-// of tokens of one sum may lie on several: each gets what all have found, and joins that of a sum.
+// With leaves of the row and addends, the tokens of each are cut so. Where tensor ranks share the
+// tokens, runs of tokens of one sum may lie on several: each gets what all have found, and joins
+// that of a sum.
 //
 // Workspace: a row of sums for each part | what ranks join from.
 enum { NORM_PARTS = 16 };

@@ -39,51 +39,51 @@ static int64_t sizes_bytes(const node *n) {
 }
 
 // --- sums over leaves of the row (docs/adr/0015)
-static int64_t lane_elements(const node *n) {
-    return tensor_elements(n->in[0]) / lanes_of(&n->attrs);
+static int64_t leaf_elements(const node *n) {
+    return tensor_elements(n->in[0]) / row_leaves_of(&n->attrs);
 }
 
-// What is joined to a shard: that of each lane of each rank.
+// What is joined to a shard: that of each leaf of each rank.
 static int64_t parts_bytes(const node *n) {
     const int64_t unit = dtype_bytes(n->in[0]->dt);
-    return round_up(lanes_of(&n->attrs) * n->attrs.mesh.ranks *
-                            shard_length(lane_elements(n), n->attrs.mesh.ranks) * unit,
+    return round_up(row_leaves_of(&n->attrs) * n->attrs.mesh.ranks *
+                            shard_length(leaf_elements(n), n->attrs.mesh.ranks) * unit,
             64);
 }
 
 static int64_t list_bytes(const node *n) {
-    return round_up((int64_t)sizeof(void *) * lanes_of(&n->attrs) * n->attrs.mesh.ranks, 64);
+    return round_up((int64_t)sizeof(void *) * row_leaves_of(&n->attrs) * n->attrs.mesh.ranks, 64);
 }
 
-// This rank's shard of the sum over all lanes of all ranks, in the order that ops/lane.c says.
-// Workspace: sizes | pointers to the parts | the parts, lane by lane in the order of ranks.
-static drv_status sum_lanes(const instruction *ins, const shard *s, void *out) {
+// This rank's shard of the sum over all leaves of all ranks, in the order that ops/own_leaf.c says.
+// Workspace: sizes | pointers to the parts | the parts, leaf by leaf in the order of ranks.
+static drv_status sum_row_leaves(const instruction *ins, const shard *s, void *out) {
     const node *n = ins->node;
     const dtype dt = n->in[0]->dt;
     const int64_t unit = dtype_bytes(dt), *sizes = sizes_of(ins, s, unit);
-    const int lanes = lanes_of(&n->attrs), data = n->attrs.sum.data_ranks;
+    const int row_leaves = row_leaves_of(&n->attrs), data = n->attrs.sum.data_ranks;
     const void **list = (const void **)((char *)ins->workspace + sizes_bytes(n));
     char *parts = (char *)list + list_bytes(n);
-    for (int lane = 0; lane < lanes; lane++) {
-        char *here = parts + lane * s->ranks * s->count * unit;
-        DRV_TRY(comm_all_to_all(ins->group, input_at(ins, 0, lane * s->n), sizes, here, NULL,
+    for (int own_leaf = 0; own_leaf < row_leaves; own_leaf++) {
+        char *here = parts + own_leaf * s->ranks * s->count * unit;
+        DRV_TRY(comm_all_to_all(ins->group, input_at(ins, 0, own_leaf * s->n), sizes, here, NULL,
                 s->count * unit));
         for (int place = 0; place < s->ranks; place++)
-            list[(place / data * lanes + lane) * data + place % data] =
+            list[(place / data * row_leaves + own_leaf) * data + place % data] =
                     here + place * s->count * unit;
     }
-    join_runs(dt, COMM_SUM, list, lanes * s->ranks, data, s->count, out);
+    join_runs(dt, COMM_SUM, list, row_leaves * s->ranks, data, s->count, out);
     return DRV_OK;
 }
 
-// The lanes of this rank alone.
+// The leaves of this rank alone.
 static void join_here(const instruction *ins, void *out) {
     const node *n = ins->node;
-    const int lanes = lanes_of(&n->attrs);
+    const int row_leaves = row_leaves_of(&n->attrs);
     const void *list[MAX_LEAVES];
-    for (int lane = 0; lane < lanes; lane++)
-        list[lane] = input_at(ins, 0, lane * lane_elements(n));
-    join_parts(n->in[0]->dt, COMM_SUM, list, lanes, lane_elements(n), out);
+    for (int own_leaf = 0; own_leaf < row_leaves; own_leaf++)
+        list[own_leaf] = input_at(ins, 0, own_leaf * leaf_elements(n));
+    join_parts(n->in[0]->dt, COMM_SUM, list, row_leaves, leaf_elements(n), out);
 }
 
 // --- reduce_shard
@@ -99,13 +99,13 @@ static void clear_chunk(void *arg, int64_t c, int thread) {
 static void reduce_shard(const instruction *ins) {
     const node *n = ins->node;
     const tensor *g = n->in[0];
-    const shard s = shard_of(ins, lane_elements(n));
+    const shard s = shard_of(ins, leaf_elements(n));
     if (n->attrs.mesh.summed)
         memcpy(ins->out[0], input_at(ins, 0, s.first), (size_t)(s.count * dtype_bytes(g->dt)));
     else if (!ins->group)
         join_here(ins, ins->out[0]);
-    else if (n->attrs.sum.lanes > 1)
-        *ins->failed = sum_lanes(ins, &s, ins->out[0]);
+    else if (n->attrs.sum.row_leaves > 1)
+        *ins->failed = sum_row_leaves(ins, &s, ins->out[0]);
     else
         *ins->failed = comm_reduce_scatter(ins->group, g->dt, COMM_SUM, ins->in[0], s.n,
                 sizes_of(ins, &s, 1), ins->out[0], (char *)ins->workspace + sizes_bytes(n));
@@ -117,7 +117,7 @@ static void reduce_shard(const instruction *ins) {
 static int64_t reduce_workspace(const node *n, int n_threads) {
     (void)n_threads;
     if (n->attrs.mesh.ranks <= 1 || n->attrs.mesh.summed) return 0;
-    return sizes_bytes(n) + (n->attrs.sum.lanes > 1 ? list_bytes(n) : 0) + parts_bytes(n);
+    return sizes_bytes(n) + (n->attrs.sum.row_leaves > 1 ? list_bytes(n) : 0) + parts_bytes(n);
 }
 
 const cpu_op cpu_op_reduce_shard = {.run = reduce_shard, .workspace = reduce_workspace};
@@ -128,7 +128,7 @@ enum { SUM_ELEMENTS = 256, MAX_OPEN = 24 }; // of a chunk that fits the cache; 2
 typedef struct shard_call {
     const instruction *ins;
     const shard *s;
-    char *parts;                            // of each lane, in the order of ranks
+    char *parts;                            // of each leaf, in the order of ranks
     double (*sums)[MAX_OPEN][SUM_ELEMENTS]; // by thread, in the accumulation type
     int64_t before;                         // micro-batches that were added before these
 } shard_call;
@@ -159,11 +159,11 @@ static void add_to_leaf(const shard_call *call, int64_t leaf, int64_t first, int
     const instruction *ins = call->ins;
     const op_attrs *attrs = &ins->node->attrs;
     const tensor *kept = ins->node->in[1];
-    const int lanes = lanes_of(attrs);
+    const int row_leaves = row_leaves_of(attrs);
     const int64_t unit = dtype_bytes(kept->dt), bytes = n * unit, length = kept->dim[2],
-                  place = leaf / lanes * attrs->sum.data_ranks, lane = leaf % lanes;
+                  place = leaf / row_leaves * attrs->sum.data_ranks, own_leaf = leaf % row_leaves;
     const char *part =
-            call->parts + ((lane * call->s->ranks + place) * call->s->count + first) * unit;
+            call->parts + ((own_leaf * call->s->ranks + place) * call->s->count + first) * unit;
     const int before = shard_open(call->before, attrs->sum.in_lane),
               after = shard_open(call->before + attrs->sum.data_ranks, attrs->sum.in_lane);
     for (int i = 0; i < before; i++)
@@ -188,16 +188,16 @@ static void add_shard_chunk(void *arg, int64_t c, int thread) {
 // Workspace: sizes | sums of each thread | what has come from other ranks.
 static void add_shard(const instruction *ins) {
     const node *n = ins->node;
-    const shard s = shard_of(ins, lane_elements(n));
+    const shard s = shard_of(ins, leaf_elements(n));
     const int64_t unit = dtype_bytes(n->in[0]->dt), *sizes = sizes_of(ins, &s, unit);
     shard_call call = {.ins = ins,
             .s = &s,
             .sums = (void *)((char *)ins->workspace + sizes_bytes(n)),
             .before = (int64_t) * (const int32_t *)ins->in[2] * n->attrs.sum.data_ranks};
     call.parts = ins->group ? (char *)(call.sums + par_threads()) : ins->in[0];
-    for (int lane = 0; lane < lanes_of(&n->attrs) && ins->group; lane++) {
-        *ins->failed = comm_all_to_all(ins->group, input_at(ins, 0, lane * s.n), sizes,
-                call.parts + lane * s.ranks * s.count * unit, NULL, s.count * unit);
+    for (int own_leaf = 0; own_leaf < row_leaves_of(&n->attrs) && ins->group; own_leaf++) {
+        *ins->failed = comm_all_to_all(ins->group, input_at(ins, 0, own_leaf * s.n), sizes,
+                call.parts + own_leaf * s.ranks * s.count * unit, NULL, s.count * unit);
         if (*ins->failed != DRV_OK) return;
     }
     par_for(div_up(s.count, CHUNK_ELEMENTS), add_shard_chunk, &call);
@@ -235,25 +235,25 @@ static void join_shards(const instruction *ins) {
 
 const cpu_op cpu_op_join_shards = {.run = join_shards};
 
-// --- join_lanes
-// What comes after the first lane.
-static void clear_lanes(void *arg, int64_t c, int thread) {
+// --- join_leaves
+// What comes after the first leaf.
+static void clear_leaves(void *arg, int64_t c, int thread) {
     (void)thread;
     const instruction *ins = arg;
-    const int64_t n = lane_elements(ins->node), all = tensor_elements(ins->node->in[0]);
+    const int64_t n = leaf_elements(ins->node), all = tensor_elements(ins->node->in[0]);
     memset(output_at(ins, 0, n + c * CHUNK_ELEMENTS), 0,
             (size_t)(chunk_length(all - n, CHUNK_ELEMENTS, c) *
                      dtype_bytes(ins->node->out[0]->dt)));
 }
 
-// Each rank joins its shard, where it is in the first lane, and gives it to all others.
-static void join_lanes(const instruction *ins) {
+// Each rank joins its shard, where it is in the first leaf, and gives it to all others.
+static void join_leaves(const instruction *ins) {
     const node *n = ins->node;
-    const int64_t elements = lane_elements(n), unit = dtype_bytes(n->in[0]->dt);
+    const int64_t elements = leaf_elements(n), unit = dtype_bytes(n->in[0]->dt);
     if (ins->group) {
         const shard s = shard_of(ins, elements);
         char *own = output_at(ins, 0, s.first);
-        *ins->failed = sum_lanes(ins, &s, own);
+        *ins->failed = sum_row_leaves(ins, &s, own);
         if (*ins->failed == DRV_OK)
             *ins->failed =
                     comm_all_gather(ins->group, own, 0, sizes_of(ins, &s, unit), ins->out[0]);
@@ -261,10 +261,10 @@ static void join_lanes(const instruction *ins) {
     } else {
         join_here(ins, ins->out[0]);
     }
-    run_chunks(ins, tensor_elements(n->in[0]) - elements, CHUNK_ELEMENTS, clear_lanes);
+    run_chunks(ins, tensor_elements(n->in[0]) - elements, CHUNK_ELEMENTS, clear_leaves);
 }
 
-const cpu_op cpu_op_join_lanes = {.run = join_lanes, .workspace = reduce_workspace};
+const cpu_op cpu_op_join_leaves = {.run = join_leaves, .workspace = reduce_workspace};
 
 // --- shards of weights
 static void take_shard(const instruction *ins) {

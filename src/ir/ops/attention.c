@@ -24,11 +24,11 @@ static const char *check(const tensor *qkv, const tensor *position, const op_att
     if (qkv->dim[1] != (int64_t)(attrs->n_heads + 2 * attrs->n_kv_heads) * attrs->head_dim)
         return "qkv has not (heads + 2 kv_heads) * head_dim columns";
     if (attrs->seq < 1 || qkv->dim[0] % attrs->seq) return "seq must divide the tokens";
-    const bool cut = attrs->mesh.ranks > 1 || attrs->sum.lanes > 1;
-    const int lanes = attrs->sum.lanes > 1 ? attrs->sum.lanes : 1;
+    const bool cut = attrs->mesh.ranks > 1 || attrs->sum.row_leaves > 1;
+    const int row_leaves = attrs->sum.row_leaves > 1 ? attrs->sum.row_leaves : 1;
     if (cut && qkv->dt == DT_F64) return "rows that are cut are f32 or bf16";
-    if (lanes & (lanes - 1)) return "lanes must be a power of two";
-    if (cut && attrs->seq % (ZIGZAG_HALVES * lanes)) return "seq must divide into chunks";
+    if (row_leaves & (row_leaves - 1)) return "row_leaves must be a power of two";
+    if (cut && attrs->seq % (ZIGZAG_HALVES * row_leaves)) return "seq must divide into chunks";
     if (attrs->mesh.replicas > 1 &&
             (!cut || attrs->n_kv_heads != 1 || attrs->head_dim % attrs->mesh.replicas))
         return "replicas must divide the one key-value head of rows that are cut";
@@ -90,7 +90,7 @@ static node *example_forward(example *e, tensor *qkv) {
 
 #define ATTENTION_ATTRS                                                                            \
     (ATTR(n_heads) | ATTR(n_kv_heads) | ATTR(head_dim) | ATTR(seq) | ATTR(axis) | ATTR(ranks) |    \
-            ATTR(lanes) | ATTR(all_heads) | ATTR(leaves) | ATTR(wide) | ATTR(replicas) |           \
+            ATTR(row_leaves) | ATTR(all_heads) | ATTR(leaves) | ATTR(wide) | ATTR(replicas) |      \
             ATTR(causal))
 
 static void example_rows(example *e) {
@@ -139,9 +139,10 @@ static double grad_wire(const node *n) {
 // end all get all runs, rounded.
 static double grad_wire_replicas(const node *n) {
     const dtype dt = n->in[1]->dt;
-    const int replicas = replicas_of(n), lanes = n->attrs.sum.lanes > 1 ? n->attrs.sum.lanes : 1;
+    const int replicas = replicas_of(n),
+              row_leaves = n->attrs.sum.row_leaves > 1 ? n->attrs.sum.row_leaves : 1;
     const double numbers = kv_numbers(n, n->in[1]);
-    return ranks_of(n) * lanes *
+    return ranks_of(n) * row_leaves *
                    wire_scatter(numbers * (double)dtype_bytes(dtype_acc(dt)), replicas) +
            wire_gather(numbers / replicas * (double)dtype_bytes(dt), replicas);
 }

@@ -8,10 +8,10 @@
 // of its sum of exponents and the logit of the label, if it is there, go to all ranks, 16 bytes per
 // token and leaf, and are joined in their order; the sum over the vocabulary of dh is a tree of
 // leaves. With ranks dh is one of several partial sums (`dx_wide`: in the accumulation type).
-// `lanes`: N is so many leaves of the row, each with a loss, a dloss and an accumulator of its own.
-// `addends`: the rows of each leaf are so many addends, each with a loss and a dloss; what they
-// give w is added one after the other. A chunk holds whole addends, or part of one, of which what
-// the chunks give w is summed `apart`.
+// `row_leaves`: N is so many leaves of the row, each with a loss, a dloss and an accumulator of its
+// own. `addends`: the rows of each leaf are so many addends, each with a loss and a dloss; what
+// they give w is added one after the other. A chunk holds whole addends, or part of one, of which
+// what the chunks give w is summed `apart`.
 #include "ir/grad.h"
 #include "ir/token_sums.h"
 #include "ir/wire.h"
@@ -24,7 +24,7 @@ static const char *check(const node *n) {
     if (n->attrs.chunk < 1) return "chunk must be positive";
     const op_attrs *attrs = &n->attrs;
     const int64_t addend = h->dim[0] / sums_of_tokens(attrs);
-    if (h->dim[0] % sums_of_tokens(attrs)) return "lanes and addends must divide the tokens";
+    if (h->dim[0] % sums_of_tokens(attrs)) return "row_leaves and addends must divide the tokens";
     if (attrs->sum.addends > 1 && attrs->chunk >= addend && attrs->chunk % addend)
         return "a chunk must hold whole addends, or part of one";
     if (attrs->sum.addends > 1 && attrs->chunk < addend && !attrs->sum.apart)
@@ -89,11 +89,11 @@ static void loss_leaves_example(example *e) {
 }
 
 // Two leaves of a row, each a chunk and a shorter one.
-static void loss_lanes_example(example *e) {
+static void loss_row_leaves_example(example *e) {
     tensor *in[] = {example_activation(e, "h", 6, 5), example_weight(e, "w", e->dt, 11, 5),
             example_integers(e, "labels", 6, example_labels)};
-    e->g->lanes = 2;
-    graph_add(e->g, OP_linear_cross_entropy, 3, in, &(op_attrs){.chunk = 2, .sum.lanes = 2});
+    e->g->row_leaves = 2;
+    graph_add(e->g, OP_linear_cross_entropy, 3, in, &(op_attrs){.chunk = 2, .sum.row_leaves = 2});
 }
 
 // Three addends, two of them in the first chunk.
@@ -114,9 +114,10 @@ const op_row op_row_linear_cross_entropy = {
         .built = true,
         .differentiated = true,
         .attrs = ATTR(chunk) | ATTR(axis) | ATTR(ranks) | ATTR(leaves) | ATTR(part) |
-                 ATTR(dx_wide) | ATTR(lanes) | ATTR(addends) | ATTR(apart),
+                 ATTR(dx_wide) | ATTR(row_leaves) | ATTR(addends) | ATTR(apart),
         .n_statistics = 1,
-        .examples = {loss_example, loss_leaves_example, loss_lanes_example, loss_addends_example},
+        .examples = {loss_example, loss_leaves_example, loss_row_leaves_example,
+                loss_addends_example},
 };
 
 // --- linear_cross_entropy_grad(h, w, labels, dloss[, acc]) -> loss[, dh][, acc']
@@ -134,7 +135,7 @@ static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     const char *bad = check(n);
     if (bad) return bad;
     const tensor_spec acc =
-            spec_by_lane(&n->attrs, spec_2d(dtype_acc(w->dt), w->dim[0], w->dim[1]));
+            spec_by_leaf(&n->attrs, spec_2d(dtype_acc(w->dt), w->dim[0], w->dim[1]));
     if (!is_f64(n->in[3], sums_of_tokens(&n->attrs))) return "dloss must be like the loss";
     return dw && !is_like(n->in[4], &acc) ? "the accumulator must fit w" : NULL;
 }
@@ -148,10 +149,10 @@ static void grad_of_example(example *e, op_attrs attrs) {
     tensor *in[5] = {example_given(e, "h", 6, 5), example_given(e, "w", 11, 5),
             example_integers(e, "labels", 6, example_labels),
             example_state(e, TENSOR_INPUT, "dloss", DT_F64, sums_of_tokens(&attrs), 0, 0.5, 1)};
-    const int64_t dim[] = {attrs.sum.lanes, 11, 5};
-    const bool lanes = attrs.sum.lanes > 1;
-    if (!attrs.skip_dw) in[4] = example_accumulator(e, "acc", 2 + lanes, dim + !lanes);
-    if (!attrs.chunk) attrs.chunk = lanes ? 2 : 4;
+    const int64_t dim[] = {attrs.sum.row_leaves, 11, 5};
+    const bool row_leaves = attrs.sum.row_leaves > 1;
+    if (!attrs.skip_dw) in[4] = example_accumulator(e, "acc", 2 + row_leaves, dim + !row_leaves);
+    if (!attrs.chunk) attrs.chunk = row_leaves ? 2 : 4;
     graph_add(e->g, OP_linear_cross_entropy_grad, attrs.skip_dw ? 4 : 5, in, &attrs);
 }
 
@@ -171,16 +172,16 @@ static void leaves_example(example *e) {
     grad_of_example(e, (op_attrs){.sum.leaves = 4, .part = 12});
 }
 
-static void lanes_example(example *e) {
-    grad_of_example(e, (op_attrs){.sum.lanes = 2});
+static void row_leaves_example(example *e) {
+    grad_of_example(e, (op_attrs){.sum.row_leaves = 2});
 }
 
 static void apart_example(example *e) {
     grad_of_example(e, (op_attrs){.sum.apart = 1});
 }
 
-static void apart_lanes_example(example *e) {
-    grad_of_example(e, (op_attrs){.sum.apart = 1, .sum.lanes = 2});
+static void apart_row_leaves_example(example *e) {
+    grad_of_example(e, (op_attrs){.sum.apart = 1, .sum.row_leaves = 2});
 }
 
 // In a chunk two addends and one; then each in a chunk and a shorter one.
@@ -192,8 +193,9 @@ static void long_addends_example(example *e) {
     grad_of_example(e, (op_attrs){.sum.addends = 2, .chunk = 2, .sum.apart = 1});
 }
 
-static void addends_lanes_example(example *e) {
-    grad_of_example(e, (op_attrs){.sum.addends = 3, .sum.lanes = 2, .sum.leaves = 4, .part = 12});
+static void addends_row_leaves_example(example *e) {
+    grad_of_example(e,
+            (op_attrs){.sum.addends = 3, .sum.row_leaves = 2, .sum.leaves = 4, .part = 12});
 }
 
 static void partial_example(example *e) {
@@ -209,9 +211,9 @@ const op_row op_row_linear_cross_entropy_grad = {
         .wire = wire,
         .differentiated = true,
         .attrs = ATTR(chunk) | ATTR(skip_dx) | ATTR(skip_dw) | ATTR(axis) | ATTR(ranks) |
-                 ATTR(leaves) | ATTR(part) | ATTR(dx_wide) | ATTR(lanes) | ATTR(addends) |
+                 ATTR(leaves) | ATTR(part) | ATTR(dx_wide) | ATTR(row_leaves) | ATTR(addends) |
                  ATTR(apart),
         .examples = {grad_example, frozen_weight_example, weight_alone_example, leaves_example,
-                partial_example, lanes_example, apart_example, apart_lanes_example, addends_example,
-                long_addends_example, addends_lanes_example},
+                partial_example, row_leaves_example, apart_example, apart_row_leaves_example,
+                addends_example, long_addends_example, addends_row_leaves_example},
 };

@@ -22,7 +22,7 @@ static void grad(grad_ctx *ctx, node *n) {
     if (!acc) return;
     tensor *in[] = {n->in[0], dx, acc};
     op_attrs attrs = n->attrs;
-    attrs.sum.lanes = grad_lanes(ctx);
+    attrs.sum.row_leaves = grad_row_leaves(ctx);
     attrs.sum.addends = grad_addends(ctx);
     grad_buffer_set(ctx, n->in[1], graph_add(ctx->g, OP_embedding_grad, 3, in, &attrs)->out[0]);
 }
@@ -36,14 +36,14 @@ static void example_lookup(example *e) {
     graph_add(e->g, OP_embedding, 2, in, NULL);
 }
 
-static void lanes_lookup(example *e) {
-    e->g->lanes = 2;
+static void row_leaves_lookup(example *e) {
+    e->g->row_leaves = 2;
     example_lookup(e);
 }
 
 static void addends_lookup(example *e) {
     e->g->addends = 3;
-    lanes_lookup(e);
+    row_leaves_lookup(e);
 }
 
 const op_row op_row_embedding = {
@@ -55,18 +55,19 @@ const op_row op_row_embedding = {
         .attrs = ATTR(axis) | ATTR(ranks) | ATTR(part),
         .built = true,
         .differentiated = true,
-        .examples = {example_lookup, lanes_lookup, addends_lookup},
+        .examples = {example_lookup, row_leaves_lookup, addends_lookup},
 };
 
-// dtable_VH += sum over tokens of dx_NH at row ids[n]. `lanes`: N is so many leaves of the row,
-// each with a table of its own. `addends`: of each so many, summed apart.
+// dtable_VH += sum over tokens of dx_NH at row ids[n]. `row_leaves`: N is so many leaves of the
+// row, each with a table of its own. `addends`: of each so many, summed apart.
 static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *ids = n->in[0], *dx = n->in[1], *acc = n->in[2];
     if (!is_matrix(dx) || !is_i32(ids, dx->dim[0])) return "ids must be i32[N] for dx[N,H]";
-    const int64_t rows = acc->dim[n->attrs.sum.lanes > 1];
-    const tensor_spec table = spec_by_lane(&n->attrs, spec_2d(dtype_acc(dx->dt), rows, dx->dim[1]));
+    const int64_t rows = acc->dim[n->attrs.sum.row_leaves > 1];
+    const tensor_spec table = spec_by_leaf(&n->attrs, spec_2d(dtype_acc(dx->dt), rows, dx->dim[1]));
     if (!is_like(acc, &table)) return "the accumulator must be [V,H]";
-    if (dx->dim[0] % sums_of_tokens(&n->attrs)) return "lanes and addends must divide the tokens";
+    if (dx->dim[0] % sums_of_tokens(&n->attrs))
+        return "row_leaves and addends must divide the tokens";
     out[0] = spec_in_place(n, 2);
     *n_out = 1;
     return check_part(n, rows);
@@ -78,11 +79,11 @@ static void grad_example(example *e) {
     graph_add(e->g, OP_embedding_grad, 3, in, NULL);
 }
 
-static void grad_lanes_example(example *e) {
+static void grad_row_leaves_example(example *e) {
     const int64_t dim[] = {2, 7, 5};
     tensor *in[] = {example_integers(e, "ids", 6, example_ids), example_given(e, "dx", 6, 5),
             example_accumulator(e, "acc", 3, dim)};
-    graph_add(e->g, OP_embedding_grad, 3, in, &(op_attrs){.sum.lanes = 2});
+    graph_add(e->g, OP_embedding_grad, 3, in, &(op_attrs){.sum.row_leaves = 2});
 }
 
 // Row 5 has two tokens, of two addends; in the second one also two.
@@ -99,7 +100,7 @@ const op_row op_row_embedding_grad = {
         .min_in = 3,
         .max_in = 3,
         .shape = grad_shape,
-        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(part) | ATTR(lanes) | ATTR(addends),
+        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(part) | ATTR(row_leaves) | ATTR(addends),
         .differentiated = true,
-        .examples = {grad_example, grad_lanes_example, grad_addends_example},
+        .examples = {grad_example, grad_row_leaves_example, grad_addends_example},
 };

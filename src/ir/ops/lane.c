@@ -53,14 +53,14 @@ const op_row op_row_take_back = {
         .examples = {back_example},
 };
 
-// join_lanes(g[lanes, ...]) -> s[...]: the sum over the leaves of the row, in the memory of the
-// first one; the others are cleared. With ranks it is the sum over all of theirs: data
-// ranks (`data_ranks` of them) in a tree, then leaves, then context ranks.
+// join_leaves(g[row_leaves, ...]) -> s[...]: the sum over the leaves of the row, in the memory of
+// the first one; the others are cleared. With ranks it is the sum over all of theirs: data ranks
+// (`data_ranks` of them) in a tree, then leaves, then context ranks.
 static const char *join_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *g = n->in[0];
     *n_out = 1;
-    if (n->attrs.sum.lanes < 2 || g->n_dims < 2 || g->dim[0] != n->attrs.sum.lanes)
-        return "the first dim must be the lanes";
+    if (n->attrs.sum.row_leaves < 2 || g->n_dims < 2 || g->dim[0] != n->attrs.sum.row_leaves)
+        return "the first dim must be row_leaves";
     out[0] = (tensor_spec){g->dt, g->n_dims - 1, {g->dim[1], g->dim[2]}, 0, false};
     const int ranks = n->attrs.mesh.ranks > 1 ? n->attrs.mesh.ranks : 1;
     if (ranks > 1 && (n->attrs.sum.data_ranks < 1 || ranks % n->attrs.sum.data_ranks))
@@ -72,22 +72,22 @@ static double join_wire(const node *n) {
     const double bytes = (double)tensor_bytes(n->in[0]);
     const int ranks = n->attrs.mesh.ranks;
     if (ranks <= 1) return 0;
-    return wire_scatter(bytes, ranks) + wire_gather(bytes / n->attrs.sum.lanes / ranks, ranks);
+    return wire_scatter(bytes, ranks) + wire_gather(bytes / n->attrs.sum.row_leaves / ranks, ranks);
 }
 
 static void join_example(example *e) {
     const int64_t dim[] = {4, 3, 17};
     tensor *in[] = {example_accumulator(e, "g", 3, dim)};
-    graph_add(e->g, OP_join_lanes, 1, in, &(op_attrs){.sum.lanes = 4});
+    graph_add(e->g, OP_join_leaves, 1, in, &(op_attrs){.sum.row_leaves = 4});
 }
 
-const op_row op_row_join_lanes = {
-        .name = "join_lanes",
+const op_row op_row_join_leaves = {
+        .name = "join_leaves",
         .min_in = 1,
         .max_in = 1,
         .shape = join_shape,
         .wire = join_wire,
         .differentiated = true,
-        .attrs = ATTR(lanes) | ATTR(axis) | ATTR(ranks) | ATTR(data_ranks),
+        .attrs = ATTR(row_leaves) | ATTR(axis) | ATTR(ranks) | ATTR(data_ranks),
         .examples = {join_example},
 };

@@ -116,19 +116,19 @@ static void leaves_example(example *e) {
     graph_add(e->g, OP_lora_up, 4, in, &attrs);
 }
 
-static void lanes_example(example *e) {
+static void row_leaves_example(example *e) {
     tensor *in[] = {example_activation(e, "y", 8, 13), example_activation(e, "t", 8, 5),
             example_weight(e, "b1", e->dt, 4, 2), example_weight(e, "b2", e->dt, 6, 3)};
     op_attrs attrs = two_branches;
     attrs.sum.dw_leaves = 2;
-    e->g->lanes = 2;
+    e->g->row_leaves = 2;
     graph_add(e->g, OP_lora_up, 4, in, &attrs);
 }
 
-// Two lanes of two addends.
+// Two leaves of the row, each of two addends.
 static void addends_example(example *e) {
     e->g->addends = 2;
-    lanes_example(e);
+    row_leaves_example(e);
 }
 
 #define BRANCHES                                                                                   \
@@ -145,7 +145,7 @@ const op_row op_row_lora_up = {
         .flops = flops,
         .built = true,
         .differentiated = true,
-        .examples = {two_branches_example, one_branch_example, leaves_example, lanes_example,
+        .examples = {two_branches_example, one_branch_example, leaves_example, row_leaves_example,
                 addends_example},
 };
 
@@ -193,14 +193,15 @@ const op_row op_row_lora_up_grad = {
 // begins at column `from` of t; summed over tokens in `leaves`, which `ranks` join, and in `addends`
 static const char *grad_b_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *dy = n->in[0], *t = n->in[1], *acc = n->in[2];
-    const int first = lanes_of(&n->attrs) > 1; // dim of an accumulator
+    const int first = row_leaves_of(&n->attrs) > 1; // dim of an accumulator
     out[0] = spec_in_place(n, 2);
     *n_out = 1;
     if (!is_matrix(dy) || !is_matrix(t) || t->dt != dy->dt || t->dim[0] != dy->dim[0])
         return "dy and t must be matrices of one height";
-    const tensor_spec want = spec_by_lane(&n->attrs,
+    const tensor_spec want = spec_by_leaf(&n->attrs,
             spec_2d(dtype_acc(dy->dt), acc->dim[first], acc->dim[first + 1]));
-    if (!is_like(acc, &want)) return "the accumulator must be a matrix, or one for each lane";
+    if (!is_like(acc, &want))
+        return "the accumulator must be a matrix, or one for each leaf of the row";
     if (n->attrs.branches[0].column + acc->dim[first] > dy->dim[1])
         return "the branch ends beyond dy";
     if (n->attrs.from + acc->dim[first + 1] > t->dim[1]) return "the branch ends beyond t";
@@ -208,7 +209,7 @@ static const char *grad_b_shape(const node *n, tensor_spec *out, int *n_out) {
 }
 
 static double grad_b_flops(const node *n) {
-    return branch_flops(n, 2, n->in[0]->dim[0]) / lanes_of(&n->attrs);
+    return branch_flops(n, 2, n->in[0]->dim[0]) / row_leaves_of(&n->attrs);
 }
 
 static double grad_b_wire(const node *n) {
@@ -245,7 +246,7 @@ const op_row op_row_lora_up_grad_b = {
         .max_in = 3,
         .shape = grad_b_shape,
         .attrs = ATTR(alpha1) | ATTR(column1) | ATTR(from) | ATTR(leaves) | ATTR(axis) |
-                 ATTR(ranks) | ATTR(lanes) | ATTR(addends),
+                 ATTR(ranks) | ATTR(row_leaves) | ATTR(addends),
         .flops = grad_b_flops,
         .wire = grad_b_wire,
         .differentiated = true,

@@ -10,10 +10,10 @@
 //
 // A weight's gradient is a sum over tokens. dw_leaves: made of so many runs of tokens, which differ
 // by one at most, joined in a tree; dw_ranks: along the axis each rank has other tokens, and they
-// join what each has before it is added. (In the product itself: `leaves` and `ranks`.) `lanes`:
-// the tokens are so many leaves of the row, and the sum of each is added to an accumulator of its
-// own: acc[lanes, M, N]. `addends`: the tokens of each are so many addends, whose products are
-// added one after the other.
+// join what each has before it is added. (In the product itself: `leaves` and `ranks`.)
+// `row_leaves`: the tokens are so many leaves of the row, and the sum of each is added to an
+// accumulator of its own: acc[row_leaves, M, N]. `addends`: the tokens of each are so many addends,
+// whose products are added one after the other.
 #include "ir/grad.h"
 
 static const char *check_leaves(const op_attrs *attrs, int leaves, int64_t k) {
@@ -39,13 +39,13 @@ static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     if (k != kb) return "inner dims differ";
     out[0] = spec_2d(n->attrs.sum.wide ? dtype_acc(a->dt) : a->dt, m, cols);
     const bool for_dx = n->attrs.sum.dx_leaves > 0;
-    if ((n->attrs.sum.lanes > 1 || n->attrs.sum.addends > 1) &&
+    if ((n->attrs.sum.row_leaves > 1 || n->attrs.sum.addends > 1) &&
             (n->n_in < 3 || !n->attrs.ta || n->attrs.tb))
-        return "lanes and addends are of weight gradients";
+        return "row_leaves and addends are of weight gradients";
     if (n->n_in < 3)
         return check_leaves(&n->attrs, for_dx ? n->attrs.sum.dx_leaves : n->attrs.sum.leaves,
                 for_dx ? cols : k);
-    const tensor_spec acc = spec_by_lane(&n->attrs, spec_2d(dtype_acc(a->dt), m, cols));
+    const tensor_spec acc = spec_by_leaf(&n->attrs, spec_2d(dtype_acc(a->dt), m, cols));
     out[0] = spec_in_place(n, 2);
     if (!is_like(n->in[2], &acc)) return "the accumulator does not fit the product";
     return check_tokens(&n->attrs, k);
@@ -54,7 +54,7 @@ static const char *shape(const node *n, tensor_spec *out, int *n_out) {
 static double flops(const node *n) {
     const tensor *a = n->in[0];
     const double all = (double)tensor_elements(n->out[0]) * (double)a->dim[!n->attrs.ta];
-    return 2 * all / lanes_of(&n->attrs);
+    return 2 * all / row_leaves_of(&n->attrs);
 }
 
 static void grad(grad_ctx *ctx, node *n) {
@@ -82,9 +82,9 @@ static void linear_example(example *e) {
     graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.tb = 1});
 }
 
-static void linear_lanes_example(example *e) {
+static void linear_row_leaves_example(example *e) {
     tensor *in[] = {example_activation(e, "x", 8, 7), example_weight(e, "w", e->dt, 3, 7)};
-    e->g->lanes = 2;
+    e->g->row_leaves = 2;
     graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.tb = 1});
 }
 
@@ -105,11 +105,11 @@ static void accumulating_example(example *e) {
     graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.ta = 1});
 }
 
-static void lanes_example(example *e) {
+static void row_leaves_example(example *e) {
     const int64_t dim[] = {2, 3, 7};
     tensor *in[] = {example_given(e, "dy", 10, 3), example_given(e, "x", 10, 7),
             example_accumulator(e, "acc", 3, dim)};
-    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.ta = 1, .sum.lanes = 2});
+    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.ta = 1, .sum.row_leaves = 2});
 }
 
 static void addends_example(example *e) {
@@ -118,10 +118,10 @@ static void addends_example(example *e) {
     graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.ta = 1, .sum.addends = 4, .sum.leaves = 2});
 }
 
-// Two lanes of two addends.
+// Two leaves of the row, each of two addends.
 static void linear_addends_example(example *e) {
     e->g->addends = 2;
-    linear_lanes_example(e);
+    linear_row_leaves_example(e);
 }
 
 // The weight's gradient is a sum of three runs of 5 tokens: 1, 2 and 2 of them.
@@ -165,9 +165,9 @@ const op_row op_row_matmul = {
         .differentiated = true,
         .attrs = ATTR(ta) | ATTR(tb) | ATTR(leaves) | ATTR(dx_leaves) | ATTR(run1) | ATTR(run2) |
                  ATTR(wide) | ATTR(dx_wide) | ATTR(dw_leaves) | ATTR(dw_ranks) | ATTR(axis) |
-                 ATTR(ranks) | ATTR(lanes) | ATTR(addends),
+                 ATTR(ranks) | ATTR(row_leaves) | ATTR(addends),
         .examples = {linear_example, one_row_example, plain_example, accumulating_example,
-                leaves_example, partial_example, lanes_example, linear_lanes_example,
+                leaves_example, partial_example, row_leaves_example, linear_row_leaves_example,
                 tokens_example, few_tokens_example, addends_example, linear_addends_example},
 };
 

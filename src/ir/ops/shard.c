@@ -63,19 +63,20 @@ const op_row op_row_sum_shard = {
 };
 
 // reduce_shard(g) -> s, g' = 0: this rank's shard of the sum over the axis; `summed`: it is there
-// already. `lanes`: each rank has so many leaves of the row, which are summed as in join_lanes
-// (ops/lane.c).
+// already. `row_leaves`: each rank has so many leaves of the row, which are summed as in
+// join_leaves (ops/lane.c).
 static const char *reduce_shape(const node *n, tensor_spec *out, int *n_out) {
     *n_out = 2;
     const tensor *g = n->in[0];
     const char *bad = check_state(n, g);
     if (bad) return bad;
-    const int lanes = lanes_of(&n->attrs);
-    out[0] = spec_1d(g->dt, shard_length(tensor_elements(g) / lanes, n->attrs.mesh.ranks));
+    const int row_leaves = row_leaves_of(&n->attrs);
+    out[0] = spec_1d(g->dt, shard_length(tensor_elements(g) / row_leaves, n->attrs.mesh.ranks));
     out[1] = spec_in_place(n, 0);
-    if (lanes > 1 && n->attrs.mesh.summed) return "leaves of the row cannot be summed before";
-    if (lanes > 1 && g->dim[0] != lanes) return "the first dim must be the lanes";
-    if (lanes > 1 && (n->attrs.sum.data_ranks < 1 || n->attrs.mesh.ranks % n->attrs.sum.data_ranks))
+    if (row_leaves > 1 && n->attrs.mesh.summed) return "leaves of the row cannot be summed before";
+    if (row_leaves > 1 && g->dim[0] != row_leaves) return "the first dim must be the row_leaves";
+    if (row_leaves > 1 &&
+            (n->attrs.sum.data_ranks < 1 || n->attrs.mesh.ranks % n->attrs.sum.data_ranks))
         return "data ranks must divide ranks";
     return NULL;
 }
@@ -95,13 +96,13 @@ static void reduce_summed_example(example *e) {
             &(op_attrs){.mesh.axis = AXIS_DATA, .mesh.ranks = 1, .mesh.summed = 1});
 }
 
-static void reduce_lanes_example(example *e) {
+static void reduce_leaves_example(example *e) {
     const int64_t dim[] = {2, 3, 17};
     tensor *in[] = {example_accumulator(e, "g", 3, dim)};
     graph_add(e->g, OP_reduce_shard, 1, in,
             &(op_attrs){.mesh.axis = AXIS_DATA,
                     .mesh.ranks = 1,
-                    .sum.lanes = 2,
+                    .sum.row_leaves = 2,
                     .sum.data_ranks = 1});
 }
 
@@ -112,19 +113,20 @@ const op_row op_row_reduce_shard = {
         .shape = reduce_shape,
         .wire = reduce_wire,
         .differentiated = true,
-        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(lanes) | ATTR(data_ranks) | ATTR(summed),
-        .examples = {reduce_example, reduce_summed_example, reduce_lanes_example},
+        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(row_leaves) | ATTR(data_ranks) | ATTR(summed),
+        .examples = {reduce_example, reduce_summed_example, reduce_leaves_example},
 };
 
 // add_shard(g, s[open, leaves, length], turn i32[1]) -> s': what the ranks have found in their
 // micro-batch number `turn` is added to this rank's shard of the sums, in place. `leaves` of the
-// row are those of all ranks, `lanes` of them here. Data rank i of n has micro-batches i, i + n,
-// ... of the step: they come in the order in which one rank would run them, and lanes of `in_lane`
-// of them are joined as there; sums of them that wait for others are `open` (ir/shard.h).
+// row are those of all ranks, `row_leaves` of them here. Data rank i of n has micro-batches i, i +
+// n,
+// ... of the step: they come in the order in which one rank would run them, and row_leaves of
+// `in_lane` of them are joined as there; sums of them that wait for others are `open` (ir/shard.h).
 static const char *add_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *g = n->in[0], *s = n->in[1];
     const op_attrs *attrs = &n->attrs;
-    const int lanes = lanes_of(attrs);
+    const int row_leaves = row_leaves_of(attrs);
     *n_out = 1;
     out[0] = spec_in_place(n, 1);
     const char *bad = check_state(n, g);
@@ -132,8 +134,8 @@ static const char *add_shape(const node *n, tensor_spec *out, int *n_out) {
     if (attrs->sum.data_ranks < 1 || attrs->mesh.ranks % attrs->sum.data_ranks)
         return "data ranks must divide ranks";
     if (attrs->sum.in_lane < 1) return "a lane must have micro-batches";
-    const int64_t leaves = lanes * attrs->mesh.ranks / attrs->sum.data_ranks,
-                  length = shard_length(tensor_elements(g) / lanes, attrs->mesh.ranks);
+    const int64_t leaves = row_leaves * attrs->mesh.ranks / attrs->sum.data_ranks,
+                  length = shard_length(tensor_elements(g) / row_leaves, attrs->mesh.ranks);
     if (s->dt != g->dt || s->n_dims != 3 || s->dim[1] != leaves || s->dim[2] != length)
         return "s must be shards of sums for each leaf";
     return is_i32(n->in[2], 1) ? NULL : "turn must be i32[1]";
@@ -158,7 +160,7 @@ const op_row op_row_add_shard = {
         .shape = add_shape,
         .wire = shard_wire,
         .differentiated = true,
-        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(lanes) | ATTR(data_ranks) | ATTR(in_lane),
+        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(row_leaves) | ATTR(data_ranks) | ATTR(in_lane),
         .examples = {add_example},
 };
 

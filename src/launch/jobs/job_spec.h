@@ -13,6 +13,9 @@ typedef enum job_work {
     WORK_DATA     // a verb of drover on one machine, without devices
 } job_work;
 
+// What the nodes' own figures are good for before the ranks start.
+typedef enum preflight_use { PREFLIGHT_OFF, PREFLIGHT_WARN, PREFLIGHT_EXCLUDE } preflight_use;
+
 typedef struct job_kind job_kind;
 
 typedef struct job_spec {
@@ -28,6 +31,7 @@ typedef struct job_spec {
     job_work work;
     int nodes, ranks;        // ranks: of each node
     int64_t time_s;          // 0: no limit
+    preflight_use preflight; // of Slurm
     int grace_s, tries;      // seconds for a save after TERM; further tries after the first
     int64_t shm;             // bytes of /dev/shm
     const char *config;      // as given

@@ -81,6 +81,7 @@ static const char secret[] =
 
 static const char functions[] =
         "\n"
+        "slow= # hosts that stand out before the run\n"
         "# A try on other hosts is a new job, which says of which one it is.\n"
         "first=${DROVER_FIRST_JOB:-$SLURM_JOB_ID}\n"
         "unset DROVER_FIRST_JOB\n"
@@ -105,7 +106,7 @@ static const char functions[] =
         "# The job once more: in its place, or, to keep away from hosts, as a new job.\n"
         "again() {\n"
         "    local bad\n"
-        "    bad=$(bad_hosts)\n"
+        "    bad=$({ bad_hosts; echo \"$slow\"; } | sed '/^$/d' | paste -sd, -)\n"
         "    rm -f \"$began\" ${secret:+\"$secret\"}\n"
         "    if [ -n \"$bad\" ]; then\n"
         "        say \"the next try keeps away from $bad\"\n"
@@ -134,6 +135,22 @@ static const char run[] =
         "\n"
         "began=$(mktemp) || exit 75\n"
         "say \"on $SLURM_JOB_NODELIST, start $((${SLURM_RESTART_COUNT:-0} + 1))\"\n";
+
+// Before the ranks: one on each node measures it, all at once. What is printed for a person goes to
+// the log, the hosts that stand out to the next try.
+static const char preflight[] =
+        "\n"
+        "slow=$(srun --ntasks-per-node=1 --ntasks=\"$SLURM_NNODES\" --mpi=pmix \"${program[0]}\" doctor --node \"$run_dir\" --hosts | sort -u | paste -sd, -)\n"
+        "[ -z \"$slow\" ] || say \"nodes that stand out: $slow\"\n",
+                  exclude[] = "if [ -n \"$slow\" ]; then\n"
+                              "    count=$(($(cat \"$tried\" 2>/dev/null || echo 0) + 1))\n"
+                              "    if [ \"$count\" -le \"$tries\" ]; then\n"
+                              "        echo \"$count\" >\"$tried\"\n"
+                              "        again\n"
+                              "        exit 75\n"
+                              "    fi\n"
+                              "    say \"no try is left for others: they are used\"\n"
+                              "fi\n";
 
 static const char ends[] = "step=$!\n"
                            "while :; do # wait ends when a trap has run\n"
@@ -167,8 +184,11 @@ static void write_train(arena *a, const job_spec *spec, str *out) {
     str_puts(out, functions);
     str_puts(out, run);
     // By "mixed", which is the default, a rank was let out of MPI_Init before others had come that
-    // far, 4 times of 75 (Slurm 22.05, Open MPI 4.1): its first message found them not ready.
-    if (!spec->is_node_launch) str_puts(out, "export SLURM_PMIX_FENCE=tree\n");
+    // far, 5 times of 95 (Slurm 22.05, Open MPI 4.1): its first message found them not ready.
+    if (!spec->is_node_launch || spec->preflight != PREFLIGHT_OFF)
+        str_puts(out, "export SLURM_PMIX_FENCE=tree\n");
+    if (spec->preflight != PREFLIGHT_OFF) str_puts(out, preflight);
+    if (spec->preflight == PREFLIGHT_EXCLUDE) str_puts(out, exclude);
     str_printf(out, "srun -K \"${resume[@]}\" --mpi=%s --cpu-bind=none \"${program[@]}\" &\n",
             spec->is_node_launch ? "none" : "pmix");
     str_puts(out, ends);

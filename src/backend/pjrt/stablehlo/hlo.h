@@ -108,23 +108,23 @@ hlo_value hlo_barrier(hlo_text *h, hlo_value x, hlo_value after);
 void hlo_barrier_all(hlo_text *h, hlo_value *v, int n);
 
 // --- places that a loop moves through
-typedef struct hlo_place { // `fixed` is read where there is no value
+typedef struct hlo_index { // `fixed` is read where there is no value
     bool moves;
     int64_t fixed;
     hlo_value value; // i32 scalar
-} hlo_place;
-hlo_place hlo_at(int64_t fixed);
-hlo_place hlo_place_times(hlo_text *h, hlo_place p, int64_t factor);
-hlo_value hlo_place_value(hlo_text *h, hlo_place p); // i32 scalar
+} hlo_index;
+hlo_index hlo_at(int64_t fixed);
+hlo_index hlo_index_times(hlo_text *h, hlo_index p, int64_t factor);
+hlo_value hlo_index_value(hlo_text *h, hlo_index p); // i32 scalar
 // Elements [first, first + n) along one dim, and putting them back.
-hlo_value hlo_take(hlo_text *h, hlo_value x, int dim, hlo_place first, int64_t n);
-hlo_value hlo_put(hlo_text *h, hlo_value x, hlo_value part, int dim, hlo_place first);
+hlo_value hlo_take(hlo_text *h, hlo_value x, int dim, hlo_index first, int64_t n);
+hlo_value hlo_put(hlo_text *h, hlo_value x, hlo_value part, int dim, hlo_index first);
 // Element `at` of a table of whole numbers, the numbers of which are known.
-hlo_place hlo_place_of(hlo_text *h, const int64_t *table, int n, hlo_place at);
+hlo_index hlo_index_of(hlo_text *h, const int64_t *table, int n, hlo_index at);
 
 // Runs `body` n times, n known; `carried` holds what a turn takes over and what it leaves. Few
 // turns are written out one after the other, more are a loop.
-typedef void hlo_body(hlo_text *h, void *ctx, hlo_place turn, hlo_value *carried);
+typedef void hlo_body(hlo_text *h, void *ctx, hlo_index turn, hlo_value *carried);
 enum { HLO_MAX_UNROLLED = 3 };
 void hlo_repeat(hlo_text *h, int n, hlo_value *carried, int n_carried, hlo_body *body, void *ctx);
 // Always a loop.

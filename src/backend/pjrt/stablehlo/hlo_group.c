@@ -145,24 +145,24 @@ hlo_value hlo_barrier(hlo_text *h, hlo_value x, hlo_value after) {
 }
 
 // --- places
-hlo_place hlo_at(int64_t fixed) {
-    return (hlo_place){.fixed = fixed};
+hlo_index hlo_at(int64_t fixed) {
+    return (hlo_index){.fixed = fixed};
 }
 
-hlo_place hlo_place_times(hlo_text *h, hlo_place p, int64_t factor) {
+hlo_index hlo_index_times(hlo_text *h, hlo_index p, int64_t factor) {
     if (!p.moves) return hlo_at(p.fixed * factor);
     p.value = hlo_scale(h, p.value, (double)factor);
     return p;
 }
 
-hlo_value hlo_place_value(hlo_text *h, hlo_place p) {
+hlo_value hlo_index_value(hlo_text *h, hlo_index p) {
     return p.moves ? p.value : hlo_scalar(h, HLO_I32, (double)p.fixed);
 }
 
-hlo_place hlo_place_of(hlo_text *h, const int64_t *table, int n, hlo_place at) {
+hlo_index hlo_index_of(hlo_text *h, const int64_t *table, int n, hlo_index at) {
     if (!at.moves) return hlo_at(table[at.fixed]);
     const hlo_value all = hlo_table(h, HLO_I32, n, table);
-    return (hlo_place){true, 0, hlo_reshape(h, hlo_take(h, all, 0, at, 1), 0, NULL)};
+    return (hlo_index){true, 0, hlo_reshape(h, hlo_take(h, all, 0, at, 1), 0, NULL)};
 }
 
 // The operands that say where: zero in every dim but one.
@@ -179,7 +179,7 @@ static void put_start_types(hlo_text *h, int n_dims) {
         str_puts(&h->s, ", tensor<i32>");
 }
 
-hlo_value hlo_take(hlo_text *h, hlo_value x, int dim, hlo_place first, int64_t n) {
+hlo_value hlo_take(hlo_text *h, hlo_value x, int dim, hlo_index first, int64_t n) {
     if (!first.moves) return hlo_slice(h, x, dim, first.fixed, n);
     const hlo_value zero = hlo_scalar(h, HLO_I32, 0);
     hlo_value out = hlo_new(h, x.type, x.n_dims, x.dim);
@@ -198,9 +198,9 @@ hlo_value hlo_take(hlo_text *h, hlo_value x, int dim, hlo_place first, int64_t n
     return out;
 }
 
-hlo_value hlo_put(hlo_text *h, hlo_value x, hlo_value part, int dim, hlo_place first) {
+hlo_value hlo_put(hlo_text *h, hlo_value x, hlo_value part, int dim, hlo_index first) {
     if (part.dim[dim] == x.dim[dim]) return part;
-    const hlo_value at = hlo_place_value(h, first), zero = hlo_scalar(h, HLO_I32, 0),
+    const hlo_value at = hlo_index_value(h, first), zero = hlo_scalar(h, HLO_I32, 0),
                     out = hlo_new(h, x.type, x.n_dims, x.dim);
     str_printf(&h->s, "  %%v%d = \"stablehlo.dynamic_update_slice\"(", out.id);
     hlo_put_values(h, (hlo_value[]){x, part}, 2);
@@ -244,7 +244,7 @@ void hlo_loop(hlo_text *h, int n_turns, hlo_value *carried, int n_carried, hlo_b
     hlo_put_return(h, "stablehlo.return", &more, 1);
     str_puts(&h->s, "  }, { ");
     put_block(h, all, n_all, fresh);
-    body(h, ctx, (hlo_place){true, 0, fresh[0]}, fresh + 1);
+    body(h, ctx, (hlo_index){true, 0, fresh[0]}, fresh + 1);
     fresh[0] = hlo_binary(h, "add", fresh[0], hlo_scalar(h, HLO_I32, 1));
     hlo_put_return(h, "stablehlo.return", fresh, n_all);
     str_puts(&h->s, "  }) : (");

@@ -136,11 +136,11 @@ static drv_status check_nodes(const lowering *l) {
         const char *name = op_rows[n->op]->name;
         const int here =
                 n->attrs.mesh.ends ? n->attrs.mesh.ranks : l->mesh.size[n->attrs.mesh.axis];
-        if (n->attrs.sum.lanes > 1)
+        if (n->attrs.sum.row_leaves > 1)
             return drv_fail(DRV_E_DEVICE,
                     "graph \"%s\": node %d %s is of %d leaves of a row, which the pjrt back end has no "
                     "rule for; expected parallel.context_leaves auto, a leaf for each context rank",
-                    program->name, i, name, n->attrs.sum.lanes);
+                    program->name, i, name, n->attrs.sum.row_leaves);
         if (n->attrs.sum.addends > 1)
             return drv_fail(DRV_E_DEVICE,
                     "graph \"%s\": node %d %s is of %d addends, which the pjrt back end has no rule for; "

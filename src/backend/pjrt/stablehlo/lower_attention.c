@@ -131,13 +131,13 @@ static void cut_qkv(attention_call *c, hlo_value qkv, hlo_value position, const 
 
 // --- a pair of blocks
 typedef struct block_pair {
-    hlo_place query, key;      // first tokens
+    hlo_index query, key;      // first tokens
     hlo_value q, k, v;         // [RK, G B, D], [RK, B, D]
     hlo_value scores, visible; // [RK, G, B, B']
 } block_pair;
 
 // [RK, G, S, D] -> [RK, G B, D] of one block of queries.
-static hlo_value take_queries(const attention_call *c, hlo_value x, hlo_place first) {
+static hlo_value take_queries(const attention_call *c, hlo_value x, hlo_index first) {
     hlo_text *h = &c->l->h;
     x = hlo_take(h, x, 2, first, c->block);
     return hlo_reshape(h, x, HLO_DIMS(x.dim[0], c->group * c->block, c->d));
@@ -153,24 +153,24 @@ static hlo_value beside(hlo_text *h, hlo_value x, const hlo_value *like) {
     return hlo_broadcast(h, x, like->n_dims, like->dim, at);
 }
 
-static hlo_value numbers_from(hlo_text *h, const hlo_value *like, int along, hlo_place first) {
+static hlo_value numbers_from(hlo_text *h, const hlo_value *like, int along, hlo_index first) {
     const hlo_value count = hlo_iota(h, HLO_I32, like->n_dims, like->dim, along);
-    return hlo_binary(h, "add", count, hlo_spread(h, hlo_place_value(h, first), like));
+    return hlo_binary(h, "add", count, hlo_spread(h, hlo_index_value(h, first), like));
 }
 
 // The first token of block `turn` of a table.
-static hlo_place first_token(const attention_call *c, const int64_t *blocks, hlo_place turn) {
+static hlo_index first_token(const attention_call *c, const int64_t *blocks, hlo_index turn) {
     hlo_text *h = &c->l->h;
-    hlo_place at = hlo_place_times(h, hlo_place_of(h, blocks, c->n_pairs, turn), c->block);
+    hlo_index at = hlo_index_times(h, hlo_index_of(h, blocks, c->n_pairs, turn), c->block);
     if (!c->offset.moves) return at;
-    at.value = hlo_binary(h, "add", hlo_place_value(h, at), c->offset.value);
+    at.value = hlo_binary(h, "add", hlo_index_value(h, at), c->offset.value);
     at.moves = true;
     return at;
 }
 
 // Places in the row of a block's tokens, along a dim of `like`.
 static hlo_value places_of(const attention_call *c, hlo_value numbers, const hlo_value *like,
-        int along, hlo_place first) {
+        int along, hlo_index first) {
     hlo_text *h = &c->l->h;
     if (!c->numbered) return numbers_from(h, like, along, first);
     return hlo_along(h, hlo_take(h, numbers, 0, first, c->block), like, along);
@@ -188,7 +188,7 @@ static hlo_value without_hidden(const attention_call *c, const block_pair *p, hl
 }
 
 // Token t of a row sees those from first[t] to t, but for what is hidden.
-static block_pair open_pair(const attention_call *c, hlo_place turn) {
+static block_pair open_pair(const attention_call *c, hlo_index turn) {
     hlo_text *h = &c->l->h;
     block_pair p = {.query = first_token(c, c->query_block, turn),
             .key = first_token(c, c->key_block, turn)};
@@ -224,7 +224,7 @@ static hlo_value flat(const attention_call *c, hlo_value x) {
 }
 
 // --- forward
-void attention_pair(hlo_text *h, void *ctx, hlo_place turn, hlo_value *carried) {
+void attention_pair(hlo_text *h, void *ctx, hlo_index turn, hlo_value *carried) {
     const attention_call *c = ctx;
     static const int64_t keys[] = {3};
     block_pair p = open_pair(c, turn);
@@ -287,7 +287,7 @@ const lower_op lower_op_attention = {.lower = attention};
 const lower_op lower_op_branch_attention = {.lower = attention};
 
 // --- gradient
-void attention_grad_pair(hlo_text *h, void *ctx, hlo_place turn, hlo_value *carried) {
+void attention_grad_pair(hlo_text *h, void *ctx, hlo_index turn, hlo_value *carried) {
     const attention_call *c = ctx;
     const block_pair p = open_pair(c, turn);
     const hlo_value d_o = take_queries(c, c->d_o, p.query);

@@ -9,7 +9,7 @@ typedef struct attention_call {
     int n_chunks; // of a row here, each padded to n_blocks of its own
     int n_blocks, n_pairs;
     int64_t *query_block, *key_block; // by pair
-    hlo_place offset;                 // in tokens, of the queries and keys of all pairs
+    hlo_index offset;                 // in tokens, of the queries and keys of all pairs
     hlo_type dt, acc;
     double scale;
     hlo_value q, k, v;         // [RK, G, S, D], [RK, S, D]

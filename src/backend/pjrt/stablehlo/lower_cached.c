@@ -6,7 +6,7 @@
 
 // The rows of qkv after head `first` as [K, N, D], put into the cache [K, capacity, D].
 static hlo_value append(lowering *l, const node *n, hlo_value qkv, int64_t first, int k,
-        hlo_place at) {
+        hlo_index at) {
     hlo_text *h = &l->h;
     static const int64_t order[] = {1, 0, 2};
     const int64_t d = n->attrs.head_dim, heads = n->attrs.n_kv_heads;
@@ -24,7 +24,7 @@ static void cached_attention(lowering *l, const node *n) {
     const hlo_value qkv = lower_in(l, n, 0), position = lower_in(l, n, 3);
     const int64_t rows = qkv.dim[0];
     // Positions count up: the first one says where all go.
-    const hlo_place at = {true, 0, hlo_element(h, position, 0)};
+    const hlo_index at = {true, 0, hlo_element(h, position, 0)};
     const hlo_value keys = append(l, n, qkv, attrs->n_heads, 1, at),
                     values = append(l, n, qkv, attrs->n_heads + kv, 2, at);
     hlo_value q = hlo_slice(h, qkv, 1, 0, attrs->n_heads * d);

@@ -123,10 +123,10 @@ static hlo_value in_shards(lowering *l, const node *n, hlo_value x) {
 static void take_shard(lowering *l, const node *n) {
     const hlo_value row = in_shards(l, n, lower_in(l, n, 0));
     const int64_t length = row.dim[0] / shards_of(n);
-    hlo_place first = hlo_at(0);
+    hlo_index first = hlo_at(0);
     if (n->attrs.mesh.ranks > 1)
-        first = (hlo_place){true, 0, lower_place(l, (mesh_axis)n->attrs.mesh.axis)};
-    lower_set(l, n, 0, hlo_take(&l->h, row, 0, hlo_place_times(&l->h, first, length), length));
+        first = (hlo_index){true, 0, lower_place(l, (mesh_axis)n->attrs.mesh.axis)};
+    lower_set(l, n, 0, hlo_take(&l->h, row, 0, hlo_index_times(&l->h, first, length), length));
 }
 
 static void reduce_shard(lowering *l, const node *n) {

@@ -18,7 +18,8 @@ enum {
 
 bool lower_cudnn_fits(const lowering *l, const node *n, const tensor *qkv) {
     const op_attrs *attrs = &n->attrs;
-    const bool whole = attrs->mesh.ranks <= 1 && attrs->sum.lanes <= 1 && attrs->mesh.replicas <= 1;
+    const bool whole =
+            attrs->mesh.ranks <= 1 && attrs->sum.row_leaves <= 1 && attrs->mesh.replicas <= 1;
     return l->options.cudnn && attrs->causal && whole && qkv->dt == DT_BF16 && !attrs->sum.wide &&
            attrs->head_dim % HEAD_DIM_STEP == 0 && attrs->head_dim <= MAX_HEAD_DIM;
 }

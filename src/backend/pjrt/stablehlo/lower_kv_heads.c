@@ -50,7 +50,7 @@ static void slice_kv(lowering *l, const node *n) {
                     among = hlo_binary(h, "remainder", place,
                             hlo_fill(h, n->attrs.mesh.replicas, &place));
     const int64_t share = n->attrs.head_dim / n->attrs.mesh.replicas;
-    const hlo_place first = hlo_place_times(h, (hlo_place){true, 0, among}, share);
+    const hlo_index first = hlo_index_times(h, (hlo_index){true, 0, among}, share);
     lower_set(l, n, 0,
             put_together(l, take_q(l, n, x), hlo_take(h, take_kv(l, n, x), 2, first, share)));
 }

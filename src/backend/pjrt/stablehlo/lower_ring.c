@@ -82,17 +82,17 @@ static void own_keys(const ring_call *r, hlo_value *carried) {
 }
 
 // The keys of the rank that is `hop` before this one.
-static void keys_of_hop(const ring_call *r, hlo_place hop, hlo_value *carried) {
+static void keys_of_hop(const ring_call *r, hlo_index hop, hlo_value *carried) {
     attention_call *c = r->c;
     hlo_text *h = &c->l->h;
-    const hlo_value hops = hlo_place_value(h, hop), n = hlo_fill(h, r->hops, &hops),
+    const hlo_value hops = hlo_index_value(h, hop), n = hlo_fill(h, r->hops, &hops),
                     before = hlo_binary(h, "subtract", hlo_binary(h, "add", r->place, n), hops),
                     source = hlo_binary(h, "remainder", before, n);
     const hlo_value late = hlo_convert(h, hlo_compare(h, "GT", source, r->place), HLO_I32);
     c->key = keys_of(c, r->n, source);
     add_pairs(c, LATE, EARLY, false);
     run_pairs(r, carried);
-    c->offset = hlo_place_times(h, (hlo_place){true, 0, late}, c->padded / ZIGZAG_HALVES);
+    c->offset = hlo_index_times(h, (hlo_index){true, 0, late}, c->padded / ZIGZAG_HALVES);
     add_pairs(c, EARLY, EARLY, false);
     run_pairs(r, carried);
     c->offset = hlo_at(0);
@@ -118,17 +118,17 @@ static ring_call open_ring(attention_call *c, const node *n, hlo_body *pair, int
             .n_sums = n_sums};
 }
 
-static hlo_place hop_of(hlo_text *h, const ring_call *r, hlo_place turn) {
+static hlo_index hop_of(hlo_text *h, const ring_call *r, hlo_index turn) {
     if (!turn.moves) return hlo_at(turn.fixed + r->first_turn);
     const hlo_value first = hlo_fill(h, r->first_turn, &turn.value);
-    return (hlo_place){true, 0, hlo_binary(h, "add", turn.value, first)};
+    return (hlo_index){true, 0, hlo_binary(h, "add", turn.value, first)};
 }
 
 // --- carried over hops: sums, then keys and values, which move on while a rank computes with them
 enum { MAX_SUMS = 3 };
 
-static void hop_body(hlo_text *h, const ring_call *r, hlo_place turn, hlo_value *carried, bool last,
-        void (*compute)(const ring_call *r, hlo_place hop, hlo_value *carried)) {
+static void hop_body(hlo_text *h, const ring_call *r, hlo_index turn, hlo_value *carried, bool last,
+        void (*compute)(const ring_call *r, hlo_index hop, hlo_value *carried)) {
     hlo_value *k = carried + r->n_sums, *v = k + 1;
     r->c->k = *k;
     r->c->v = *v;
@@ -137,12 +137,12 @@ static void hop_body(hlo_text *h, const ring_call *r, hlo_place turn, hlo_value 
     compute(r, hop_of(h, r, turn), carried);
 }
 
-static void forward_hop(hlo_text *h, void *ctx, hlo_place turn, hlo_value *carried) {
+static void forward_hop(hlo_text *h, void *ctx, hlo_index turn, hlo_value *carried) {
     hop_body(h, ctx, turn, carried, false, keys_of_hop);
 }
 
 // The gradients of keys that a rank finds are added to those that come with the keys.
-static void add_gradients(const ring_call *r, hlo_place hop, hlo_value *carried) {
+static void add_gradients(const ring_call *r, hlo_index hop, hlo_value *carried) {
     hlo_text *h = &r->c->l->h;
     hlo_value here[N_GRADIENTS] = {carried[DQ]};
     for (int i = DK; i < N_GRADIENTS; i++)
@@ -153,12 +153,12 @@ static void add_gradients(const ring_call *r, hlo_place hop, hlo_value *carried)
         carried[i] = hlo_binary(h, "add", pass_on(r, carried[i]), here[i]);
 }
 
-static void backward_hop(hlo_text *h, void *ctx, hlo_place turn, hlo_value *carried) {
+static void backward_hop(hlo_text *h, void *ctx, hlo_index turn, hlo_value *carried) {
     hop_body(h, ctx, turn, carried, false, add_gradients);
 }
 
 static void go_around(ring_call *r, hlo_value *sums, hlo_body *hop,
-        void (*compute)(const ring_call *r, hlo_place hop, hlo_value *carried)) {
+        void (*compute)(const ring_call *r, hlo_index hop, hlo_value *carried)) {
     hlo_text *h = &r->c->l->h;
     hlo_value carried[MAX_SUMS + 2];
     const hlo_value k = pass_on(r, r->c->k), v = pass_on(r, r->c->v);

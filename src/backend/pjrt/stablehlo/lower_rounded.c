@@ -24,26 +24,26 @@ typedef struct element_words { // of each element of a tensor
 } element_words;
 
 typedef struct place_values {
-    hlo_value words;                      // u32[N_PLACE_WORDS]
-    hlo_value row;                        // of each element, on this rank
-    hlo_value parts[PLACE_MAX_PARTS - 1]; // whether it lies in part 1, 2 (or after it)
+    hlo_value words;                       // u32[N_EXTENT_WORDS]
+    hlo_value row;                         // of each element, on this rank
+    hlo_value parts[EXTENT_MAX_PARTS - 1]; // whether it lies in part 1, 2 (or after it)
 } place_values;
 
 static hlo_value word_everywhere(hlo_text *h, const place_values *place, int word) {
     return hlo_spread(h, hlo_element(h, place->words, word), &place->row);
 }
 
-// A word of each part: u32[PLACE_MAX_PARTS].
+// A word of each part: u32[EXTENT_MAX_PARTS].
 static hlo_value part_words(hlo_text *h, const place_values *place, int word) {
-    hlo_value all = hlo_slice(h, place->words, 0, PLACE_PARTS, PLACE_MAX_PARTS * PART_WORDS);
-    all = hlo_reshape(h, all, HLO_DIMS(PLACE_MAX_PARTS, PART_WORDS));
-    return hlo_reshape(h, hlo_slice(h, all, 1, word, 1), HLO_DIMS(PLACE_MAX_PARTS));
+    hlo_value all = hlo_slice(h, place->words, 0, EXTENT_PARTS, EXTENT_MAX_PARTS * PART_WORDS);
+    all = hlo_reshape(h, all, HLO_DIMS(EXTENT_MAX_PARTS, PART_WORDS));
+    return hlo_reshape(h, hlo_slice(h, all, 1, word, 1), HLO_DIMS(EXTENT_MAX_PARTS));
 }
 
 // What each element has of numbers that its part has.
 static hlo_value by_part(hlo_text *h, const place_values *place, hlo_value parts) {
     hlo_value all = hlo_spread(h, hlo_element(h, parts, 0), &place->row);
-    for (int k = 1; k < PLACE_MAX_PARTS; k++)
+    for (int k = 1; k < EXTENT_MAX_PARTS; k++)
         all = hlo_select(h, place->parts[k - 1],
                 hlo_spread(h, hlo_element(h, parts, k), &place->row), all);
     return all;
@@ -60,8 +60,8 @@ static void find_rows(hlo_text *h, const hlo_value *like, place_values *place, h
         place->row = hlo_iota(h, HLO_U32, like->n_dims, like->dim, 0);
         return;
     }
-    const hlo_value columns = word_everywhere(h, place, PLACE_COLUMNS);
-    at = hlo_binary(h, "add", at, word_everywhere(h, place, PLACE_FIRST));
+    const hlo_value columns = word_everywhere(h, place, EXTENT_COLUMNS);
+    at = hlo_binary(h, "add", at, word_everywhere(h, place, EXTENT_FIRST));
     *column = hlo_binary(h, "remainder", at, columns);
     place->row = hlo_binary(h, "divide", at, columns);
 }
@@ -72,14 +72,14 @@ static hlo_value elements_of(hlo_text *h, const hlo_value *like, place_values *p
     find_rows(h, like, place, &column);
     const hlo_value first = part_words(h, place, PART_ROW),
                     moved = hlo_binary(h, "subtract", part_words(h, place, PART_FIRST_ROW), first);
-    for (int k = 1; k < PLACE_MAX_PARTS; k++)
+    for (int k = 1; k < EXTENT_MAX_PARTS; k++)
         place->parts[k - 1] = hlo_compare(h, "GE", place->row,
                 hlo_spread(h, hlo_element(h, first, k), &place->row));
     const hlo_value row = hlo_binary(h, "add", place->row, by_part(h, place, moved));
     const hlo_value begin =
-            hlo_binary(h, "multiply", row, word_everywhere(h, place, PLACE_ALL_COLUMNS));
+            hlo_binary(h, "multiply", row, word_everywhere(h, place, EXTENT_ALL_COLUMNS));
     return hlo_binary(h, "add", hlo_binary(h, "add", begin, column),
-            word_everywhere(h, place, PLACE_FIRST_COLUMN));
+            word_everywhere(h, place, EXTENT_FIRST_COLUMN));
 }
 
 // The words of all elements in the shape of `like`; step: a u32 scalar, mixed.

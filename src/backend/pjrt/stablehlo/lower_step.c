@@ -119,7 +119,7 @@ static void find_carried(step_lowering *s) {
     }
 }
 
-static void set_turn_values(step_lowering *s, hlo_text *h, hlo_place turn) {
+static void set_turn_values(step_lowering *s, hlo_text *h, hlo_index turn) {
     const graph *g = s->parts->turn;
     for (int i = 0; i < g->n_tensors; i++) {
         const tensor *t = g->tensors[i];
@@ -131,7 +131,7 @@ static void set_turn_values(step_lowering *s, hlo_text *h, hlo_place turn) {
     }
 }
 
-static void run_turn(hlo_text *h, void *ctx, hlo_place turn, hlo_value *carried) {
+static void run_turn(hlo_text *h, void *ctx, hlo_index turn, hlo_value *carried) {
     step_lowering *s = ctx;
     hlo_value *values = s->turn.values;
     set_turn_values(s, h, turn);

@@ -137,7 +137,7 @@ static void take_back(lowering *l, const node *n) {
 }
 
 // No rules: graphs with leaves of the row or with ZeRO-2 are refused (lower.c).
-const lower_op lower_op_join_lanes = {.lower = NULL};
+const lower_op lower_op_join_leaves = {.lower = NULL};
 const lower_op lower_op_sum_shard = {.lower = NULL};
 const lower_op lower_op_add_shard = {.lower = NULL};
 const lower_op lower_op_join_shards = {.lower = NULL};

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""What a page costs a run: usage: bench/page.py DROVER CONFIG [--set KEY=VALUE]... (llama-15m; a folder for the run is made).
+
+One run with training.http. Blocks of SECONDS with a scrape of /metrics and a look at /api/status a second stand beside
+blocks without, in turn (the order of each pair changes): medians of step_s of both, and their ratio for each of PAIRS. What
+the thread of the page takes of the processor is read from /proc, which no other program disturbs. Then 10,000 connections.
+"""
+import contextlib, http.client, json, os, signal, socket, statistics, subprocess, sys, tempfile, time
+
+PAIRS, SECONDS = 10, float(os.environ.get("BLOCK_S", "15"))
+drover, *words = sys.argv[1:]
+run_dir = tempfile.mkdtemp(prefix="page-")
+run = subprocess.Popen([drover, "train", *words, "--set", f"run_dir={run_dir}", "--set", "training.http=0", "--set",
+                        "training.http_ranks=true"], stderr=subprocess.DEVNULL)
+
+
+def steps():
+    with contextlib.suppress(OSError):
+        return [json.loads(line)["step_s"] for line in open(f"{run_dir}/metrics.jsonl") if line.endswith("\n") and "step_s" in line]
+    return []
+
+
+def ask(path):
+    c = http.client.HTTPConnection(*keys["address"].rsplit(":", 1), timeout=60)
+    c.request("GET", path, headers={"Authorization": "Bearer " + keys["token"]})
+    assert c.getresponse().read()
+    c.close()
+
+
+def ticks():
+    """Clock ticks of each thread."""
+    found = {}
+    for task in os.listdir(f"/proc/{run.pid}/task"):
+        words = open(f"/proc/{run.pid}/task/{task}/stat").read().rsplit(")", 1)[1].split()
+        found[task] = (int(words[16]), (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK"))
+    return found
+
+
+def page_seconds():
+    return sum(seconds for nice, seconds in ticks().values() if nice == 10)
+
+
+def block(asks):
+    first, until = len(steps()), time.time() + SECONDS
+    while time.time() < until:
+        if asks:
+            ask("/metrics")
+            ask("/api/status")
+        time.sleep(1)
+    return steps()[first + 1:]
+
+
+try:
+    while len(steps()) < 3:
+        assert run.poll() is None, "the run has ended"
+        time.sleep(0.2)
+    keys = json.load(open(f"{run_dir}/http.json"))
+    ratios, began, before = [], time.time(), page_seconds()
+    asked = 0
+    for pair in range(PAIRS):
+        both = {}
+        for asks in (True, False) if pair % 2 else (False, True):
+            both[asks] = block(asks)
+        if all(both.values()):
+            ratios.append(statistics.median(both[True]) / statistics.median(both[False]))
+            print(f"pair {pair + 1}: {len(both[True])} and {len(both[False])} steps, ratio {ratios[-1]:.4f}", flush=True)
+    share = (page_seconds() - before) / (PAIRS * SECONDS)
+    print(f"median ratio {statistics.median(ratios):.4f}, from {min(ratios):.4f} to {max(ratios):.4f}")
+    print(f"the thread of the page: {100 * share:.3f} % of a core while it is asked ({os.cpu_count()} cores)")
+    first, before, began = len(steps()), page_seconds(), time.time()
+    host, port = keys["address"].rsplit(":", 1)
+    sent = 0
+    for i in range(10000):
+        s = socket.socket()
+        s.setblocking(False)
+        s.connect_ex((host, int(port)))
+        with contextlib.suppress(OSError):
+            s.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            sent += 1
+        s.close() if i % 2 else None
+        time.sleep(0.002)
+    seconds = time.time() - began
+    print(f"10,000 connections in {seconds:.0f} s: the page took {100 * (page_seconds() - before) / seconds:.2f} % of a core, "
+          f"{len(steps()) - first} steps were made, the run {'goes on' if run.poll() is None else 'HAS ENDED'}")
+finally:
+    run.send_signal(signal.SIGTERM)
+    run.wait(120)

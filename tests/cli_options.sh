@@ -23,6 +23,8 @@ arguments() {
     case "$1 $2" in
     "compile --max-"*) echo --evict; return ;;
     "doctor --seconds" | "doctor --hosts") echo --node; return ;;
+    "plan --nodes" | "compile --nodes") echo run.yaml --elastic; return ;;
+    "plan --ranks-per-node" | "compile --ranks-per-node") echo run.yaml --elastic --nodes 2; return ;;
     "config --ranks") echo run.yaml --from nxdt; return ;;
     esac
     case $1 in

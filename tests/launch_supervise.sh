@@ -31,8 +31,8 @@ wrong() { # TEXT ARGUMENT...
 wrong "--min-nodes 5, expected at most the 4 nodes" --min-nodes 5 --max-restarts 3
 wrong "--min-nodes 4, expected at most the 3 nodes that are no spare ones" --min-nodes 4 --spare-nodes 1 --max-restarts 3
 wrong "--spare-nodes 4, expected fewer than the 4 nodes" --spare-nodes 4 --max-restarts 3
-wrong "--restart-window \"1y\", expected a time" --restart-window 1y --max-restarts 3
-wrong "--grow-after \"-1s\", expected a time" --grow-after -1s --max-restarts 3
+wrong "--restart-window is \"1y\", expected a time" --restart-window 1y --max-restarts 3
+wrong "--grow-after is \"-1s\", expected a time" --grow-after -1s --max-restarts 3
 expect 0 "restart at once; the same host twice in the window: excluded" "$drover" launch node run.yaml --nodes 4 --node-rank 0 --master 127.0.0.1:29400 --max-restarts 3 --min-nodes 2 --explain
 says "no restart: another try gives the same bits" "at most 3 restarts within 1 h, worlds of at least 2 nodes"
 
@@ -114,22 +114,39 @@ fails() { # CODE TEXT RUN SETTING...
     told 0 "$text"
     check "$run: no restart" [ ! -e "$run/events.jsonl" -o "$(restarts "$run" 2>/dev/null)" = 0 ]
 }
-for i in 1 2; do # a refused checkpoint and a run directory that another attempt has, twice
-    fails 1 "no restart: another try gives the same bits" nan$i optimizer.lr=1e30 training.max_bad_steps=1 schedule.warmup_steps=0 optimizer.grad_clip=0
-    cp -r all refused$i
-    sed -i 's/"hidden_size": [0-9]*/"hidden_size": 32/' refused$i/checkpoints/*/config.json
-    fails 1 "no restart: another try gives the same bits" refused$i
+for k in 1 2; do # a loss that is not finite and a refused checkpoint, twice
+    fails 1 "no restart: another try gives the same bits" nan$k optimizer.lr=1e3 optimizer.clip_grad_norm=0 schedule.type=constant schedule.warmup_steps=0 training.max_bad_steps=1 training.steps=2000 checkpoint.every=0
+    mkdir refused$k && cp -r all/checkpoints refused$k
+    sed -i 's/"hidden_size": [0-9]*/"hidden_size": 32/' refused$k/checkpoints/*/config.json
+    fails 1 "no restart: another try gives the same bits" refused$k
 done
+# Two attempts on one run directory. The second is refused; where the lock is lost, as on a file system without, it takes the
+# directory over from the first, which is paused, and the first, continued, puts no checkpoint there and no line in the journal.
 port=$(free_port)
-opts="--max-restarts 9 --set training.steps=100000 --set checkpoint.every=100000 --set run_dir=first"
+opts="--max-restarts 9 --set training.steps=100000 --set checkpoint.every=20 --set run_dir=first"
 for i in 0 1; do node $i 2 $opts; done
-finished first 5
-kill -STOP "$(launcher 0)" $(descendants "$(launcher 0)") # paused: another attempt on the same directory
-first=("${pids[0]}" "${pids[1]}") head=$(launcher 0)
-fails 75 "the scheduler's turn" first training.steps=100000
+finished first 25
+head=$(launcher 0) first=("${pids[0]}" "${pids[1]}")
+fails 75 "the scheduler's turn" first
+kill -STOP "$head" $(descendants "$head")
+rm first/.lock
+port=$(free_port)
+last=$((10#$(ls first/checkpoints | sed -n '$s/step-//p') + 20))
+for i in 0 1; do node $i 2 --set run_dir=first --set training.steps=$last --set checkpoint.every=20; done
+ended "the second attempt" 0 0 1
+written() { (cd first && find checkpoints saved.json events.jsonl metrics.jsonl -type f -exec sha256sum {} + | sort); }
+written >before
 kill -CONT "$head" $(descendants "$head")
 pids[0]=${first[0]} pids[1]=${first[1]}
-finished first 20
-kill -KILL "$head"
+ended "the first attempt" 1 0 1
+check "the first attempt has added nothing" cmp before <(written)
+told 0 "first.orphan-1"
+
+port=$(free_port)
+opts="--max-restarts 9 --set training.steps=100000 --set checkpoint.every=100000 --set run_dir=head"
+for i in 0 1; do node $i 2 $opts; done
+finished head 5
+kill -KILL "$(launcher 0)"
 ended "node 0 is lost" 75 1
+told 1 "node 0 is gone"
 finish

@@ -1,6 +1,6 @@
 # Sourced by tests of `drover launch node` instead of ranks.bash: nodes on this machine, one process each, run.yaml to train.
-. "$(dirname "${BASH_SOURCE[0]}")"/ranks.bash
 tests=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
+. "$(dirname "${BASH_SOURCE[0]}")"/ranks.bash
 LIMIT=300 # seconds for a job, which takes far less; what hangs fails
 unset HWLOC_SYNTHETIC # ranks take their cores by themselves
 export OMPI_MCA_btl_tcp_if_include=lo

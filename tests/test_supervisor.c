@@ -3,7 +3,12 @@
 // Legend: n ends, at_s seconds.
 #include "harness.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/exit_status.h"
+#include "base/file.h"
+#include "base/memory_limit.h"
 #include "launch/supervisor.h"
 #include "launch/world_cause.h"
 
@@ -208,6 +213,37 @@ static void each_end_has_its_cause(void **state) {
     }
 }
 
+// --- what the system has killed
+static void write_file(const char *root, const char *path, const char *text) {
+    arena *a = arena_new("file");
+    const char *all = path_join(a, root, path);
+    char *folder = arena_strdup(a, all);
+    *strrchr(folder, '/') = 0;
+    OK(dir_make(folder));
+    OK(file_write_atomic(all, text, strlen(text)));
+    arena_free(a);
+}
+
+static void kills_for_memory_are_counted(void **state) {
+    (void)state;
+    char root[] = "/tmp/drover-kills-XXXXXX";
+    assert_non_null(mkdtemp(root));
+    assert_int_equal(memory_kills_read(root), -1);
+    write_file(root, "proc/vmstat", "oom_kill 3\n"); // of the machine
+    assert_int_equal(memory_kills_read(root), 3);
+    write_file(root, "proc/self/cgroup", "4:memory:/job\n0::/\n"); // version 1
+    write_file(root, "sys/fs/cgroup/memory/memory.oom_control", "under_oom 0\noom_kill 7\n");
+    assert_int_equal(memory_kills_read(root), 7);
+    write_file(root, "sys/fs/cgroup/memory/job/memory.oom_control", "under_oom 0\noom_kill 2\n");
+    assert_int_equal(memory_kills_read(root), 2);           // our own group, not those above it
+    write_file(root, "proc/self/cgroup", "0::/job/step\n"); // version 2
+    write_file(root, "sys/fs/cgroup/job/memory.events", "oom 1\noom_kill 1\n");
+    assert_int_equal(memory_kills_read(root), 1);
+    write_file(root, "sys/fs/cgroup/job/step/memory.events", "oom 0\noom_kill 0\n");
+    assert_int_equal(memory_kills_read(root), 0);
+    OK(dir_remove(root));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(each_cause_has_its_rule),
@@ -217,6 +253,7 @@ int main(void) {
             cmocka_unit_test(a_step_that_fails_everywhere_ends_the_job),
             cmocka_unit_test(the_table_names_every_cause),
             cmocka_unit_test(each_end_has_its_cause),
+            cmocka_unit_test(kills_for_memory_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -395,7 +395,7 @@ const verb verb_plan = {
         .name = "plan",
         .summary = "print memory, FLOPs and time of a run before it runs",
         .usage =
-                "[CONFIG] [--ranks N] [--json] [--set KEY=VALUE]...\n[CONFIG] --ranks N --search [--top N] [--memory SIZE] [--gflops X] [--link X[:Y]]\n[CONFIG] --elastic --nodes N [--ranks-per-node N] [--memory SIZE] [--gflops X] [--link X[:Y]]",
+                "[CONFIG] [--ranks N] [--json] [--set KEY=VALUE]...\n[CONFIG] --ranks N --search [--top N] [--memory SIZE] [--gflops X] [--link X[:Y]]\n[CONFIG] --elastic --nodes N [--ranks-per-node N] [--memory SIZE] [--gflops X]",
         .help = "Builds the graphs, differentiates them and places every byte, without allocating a\n"
                 "weight. The run stays within what is printed. It says whether that fits into the memory\n"
                 "of this machine, its control group and ulimit, or what would; and how long the run\n"

@@ -139,7 +139,7 @@ static drv_status read_time(const cli_args *args, const char *option, double mos
             return DRV_OK;
         }
     }
-    return drv_fail(DRV_E_USAGE, "%s: %s \"%s\", expected a time up to %s, as 90s, 5m or 1h",
+    return drv_fail(DRV_E_USAGE, "%s: %s is \"%s\", expected a time up to %s, as 90s, 5m or 1h",
             args->name, option, text, str_long_duration(most));
 }
 
@@ -246,7 +246,8 @@ static const verb subverbs[] = {
                         "\n"
                         "Several hosts share a secret: DROVER_JOB_SECRET_FILE, the same file of mode 0600 on all.\n"
                         "Node 0 listens only until all have come (with --max-restarts as long as the job runs), on the\n"
-                        "address of --master (DROVER_INTERFACE: another one). Local ranks share the cores and, with backend: pjrt, the devices.\n"
+                        "address of --master (DROVER_INTERFACE: another one). Local ranks share the cores and, with\n"
+                        "backend: pjrt, the devices.\n"
                         "\n"
                         "SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGUSR2 reach the ranks, and it waits for the save. Every\n"
                         "node ends with the status of the first rank that failed: 0, 1, 2, 3, 75 as of drover train.\n"

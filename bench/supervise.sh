@@ -1,0 +1,99 @@
+#!/bin/bash
+# A job of `drover launch node --max-restarts` on four virtual nodes of a real Slurm, disturbed again and again: ranks and
+# daemons are killed, nodes crash and are drained, ranks hang, the disk fills, connections break, signals, limits and scancel
+# end the step. What Slurm itself ends is submitted again, as an array of tries would. At the end: the bytes of checkpoints
+# beside those of an undisturbed run, seconds from each fault to the next finished step, goodput by the ledger.
+# Needs root, slurm-wlm, and a throw-away cluster by the program that SLURM_LOCAL names (start, stop, exec, fail, recover).
+# usage: supervise.sh PROGRAM [FAULTS [SECONDS_BETWEEN]]
+. "$(dirname "$0")"/../tests/ranks.bash
+faults=${2:-20} between=${3:-60}
+: "${SLURM_LOCAL:?the program that starts a throw-away cluster of Slurm}"
+make_data
+sed -i 's/num_hidden_layers: 2/num_hidden_layers: 3/; s/micro_batch_size: 2/micro_batch_size: 1/' run.yaml
+sed -i 's/checkpoint:.*/checkpoint: {every: 50, keep: 0}/; s/training: {/training: {log_every: 100, /' run.yaml
+echo 'parallel: {lanes: 4, give_up_s: 10}' >>run.yaml
+head -c 32 /dev/urandom >secret && chmod 600 secret
+export DROVER_JOB_SECRET_FILE=$dir/secret OMPI_MCA_btl_tcp_if_include=lo
+unset HWLOC_SYNTHETIC
+mkdir runs && mount -t tmpfs -o size=400m tmpfs runs
+eval "$(SLURM_LOCAL_NODES=4 "$SLURM_LOCAL" start)"
+trap '"$SLURM_LOCAL" stop; umount "$dir/runs"; rm -rf "$dir"' EXIT
+ms() { echo $((($(date +%s%N) - from) / 1000000)); }
+run=runs/disturbed
+submit() { # the number of the job
+    cat >job.sh <<JOB
+#!/bin/bash
+#SBATCH --nodes=1-4 --ntasks-per-node=1 --requeue --open-mode=append --output=$dir/job.out --time=${limit:-30}
+exec srun --kill-on-bad-exit=0 --no-kill --overcommit --mpi=none $drover launch node run.yaml --max-restarts 100 --min-nodes 1 --grow-after 5s --wait 30 --set run_dir=$run --set training.steps=$steps
+JOB
+    sbatch --parsable --no-kill -N "${n_nodes:-4}" job.sh
+}
+ranks_here() { pgrep -f "^drover train .*run_dir=$run"; }
+rank() { # N: the process of a rank of the world that is there
+    local pid
+    for pid in $(ranks_here); do
+        tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null | grep -qx "OMPI_COMM_WORLD_RANK=$1" && echo "$pid" && return
+    done
+}
+n_ranks() { ranks_here | wc -l; }
+last_step() { tail -n 1 $run/metrics.jsonl 2>/dev/null | sed -nE 's/.*"step":([0-9]+),.*/\1/p'; }
+starts() { grep -c '"event":"running"' $run/events.jsonl 2>/dev/null; }
+goes_on() { # a world that began after the fault has finished a step; 10 minutes at most
+    local i
+    for i in $(seq 6000); do
+        [ "$(starts)" -gt "$before" ] 2>/dev/null && [ -n "$(last_step)" ] && return 0
+        [ "$(squeue -h -j "$job" 2>/dev/null | wc -l)" = 0 ] && { [ "$(tail -n 1 $run/events.jsonl | grep -c '"state":"done"')" = 1 ] && return 1; job=$(submit); }
+        sleep 0.1
+    done
+    bad "no step in ten minutes after: $what" job.out
+    exit 1
+}
+strike() { # one fault; `what` names it
+    local victim=$((RANDOM % $(n_ranks)))
+    case $(($1 % 10)) in
+    0) what="rank $victim is killed" && kill -KILL "$(rank $victim)" ;;
+    1) what="a daemon is killed" && kill -KILL "$(pgrep -n orted || rank 0)" ;;
+    2) what="node n4 crashes" && "$SLURM_LOCAL" fail n4 && sleep 3 && "$SLURM_LOCAL" recover n4 ;;
+    3) what="rank $victim stops (SIGSTOP)" && kill -STOP "$(rank $victim)" ;;
+    4) what="the disk is full" && { head -c 500M /dev/zero >runs/filler 2>/dev/null; sleep 20; rm runs/filler; } ;;
+    5) what="TERM at rank $victim" && kill -TERM "$(rank $victim)" ;;
+    6) what="USR1 at the step" && scancel --signal=USR1 "$job" ;;
+    7) what="scancel" && scancel "$job" ;;
+    8) what="requeue" && scontrol requeue "$job" ;;
+    9) what="node n3 is drained, rank $victim is killed" && scontrol update nodename=n3 state=drain reason=drive && kill -KILL "$(rank $victim)" && scontrol update nodename=n3 state=resume ;;
+    esac
+}
+steps=1000000
+job=$(submit)
+before=0 what="the start"
+goes_on
+echo "| fault | next finished step after, ms | nodes then |"
+echo "|---|---|---|"
+for k in $(seq 0 $((faults - 1))); do
+    sleep $((between / 2 + RANDOM % between))
+    before=$(starts) from=$(date +%s%N)
+    strike $k 2>/dev/null
+    goes_on
+    echo "| $what | $(ms) | $(n_ranks) |"
+done
+# It ends at a round step that is not far, by itself.
+steps=$((($(last_step) / 50 + 3) * 50))
+scancel --signal=TERM "$job"
+while [ "$(squeue -h -j "$job" | wc -l)" != 0 ]; do sleep 0.2; done
+job=$(submit)
+while [ "$(squeue -h -j "$job" | wc -l)" != 0 ]; do sleep 0.2; done
+check "it ended by itself, done" grep -q '"state": "ended"' $run/status.json
+check "with status 0" grep -q '"status": 0' $run/status.json
+"$drover" train run.yaml --set run_dir=runs/one --set training.steps=$steps >one.out 2>&1
+n_same=0 n_other=0
+for step in runs/one/checkpoints/step-*; do
+    name=${step##*step-}
+    [ -d "$run/checkpoints/step-$name" ] || continue
+    if [ "$(sums runs/one "$name")" = "$(sums $run "$name")" ]; then n_same=$((n_same + 1)); else n_other=$((n_other + 1)); fi
+done
+echo "checkpoints: $n_same byte for byte those of an undisturbed run of one rank, $n_other others"
+check "all checkpoints are the same" [ $n_other = 0 -a $n_same -gt 0 ]
+check "each row once, in order" [ "$(sed -nE 's/.*"consumed_samples":([0-9]+),.*/\1/p' $run/metrics.jsonl | awk '$1 != 8 * NR { bad = 1 } END { print bad + 0 }')" = 0 ]
+"$drover" report $run | sed -n '1,40p'
+grep -E '"event":"(restart|exclusion|layout)"' $run/events.jsonl | sed -E 's/.*"event":"([a-z]*)".*"cause":"([a-z_]*)".*/\1 \2/; t; s/.*"event":"(layout)".*"nodes":([0-9]*).*/\1 \2 nodes/' | sort | uniq -c
+finish

@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     for (int k = 0; k < 3; k++)
         for (int64_t i = 1; i < run.series[k].n; i++)
             DRV_ASSERT(run.series[k].x[i - 1] < run.series[k].x[i], "steps are not in order");
-    const plot all = {&run, 1, keys, 3};
+    const plot all = {.runs = &run, .n_runs = 1, .keys = keys, .n_keys = 3};
     str out = {0};
     plot_terminal(a, &all, &(plot_terminal_opts){.columns = 40, .rows = 10, .utf8 = n_bytes % 2},
             &out);

@@ -66,11 +66,12 @@ check:
 	@python3 tools/wrap_docs.py --check
 	@tools/check_format.sh
 
-# Without the runs whose time is that of a plugin's compiler; tests of the back end's parts stay.
+# Without the runs whose time is that of a plugin's compiler or of other programs (schedulers, browsers, installers); tests
+# of the parts stay.
 asan: deps
 	cmake -S . -B build-asan -DDROVER_SANITIZE=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g" >/dev/null
 	cmake --build build-asan -j $(JOBS)
-	ctest --test-dir build-asan --output-on-failure -j $(TEST_JOBS) -E '^(plan_cuda|cudnn_attention|train_pjrt.*)$$'
+	ctest --test-dir build-asan --output-on-failure -j $(TEST_JOBS) -E '^(plan_cuda|cudnn_attention|train_pjrt.*|bundle|browser|prometheus|launch_sky|cluster_.*)$$'
 
 clang: deps
 	cmake -S . -B build-clang -DCMAKE_C_COMPILER=clang >/dev/null
@@ -79,10 +80,9 @@ clang: deps
 fuzz: deps
 	cmake -S . -B build-fuzz -DCMAKE_C_COMPILER=clang -DDROVER_FUZZ=ON -DDROVER_SANITIZE=ON >/dev/null
 	cmake --build build-fuzz -j $(JOBS) --target fuzzers
-	@for t in build-fuzz/tests/fuzz_*; do \
-	  case $$t in *.*) continue;; esac; n=$${t##*/fuzz_}; \
-	  mkdir -p build-fuzz/corpus/$$n; \
-	  $$t -max_total_time=$(T) -rss_limit_mb=2048 -timeout=10 build-fuzz/corpus/$$n tests/corpus/$$n || exit 1; done
+	@ls build-fuzz/tests/fuzz_* | grep -v '\.' | xargs -P $(JOBS) -I{} sh -c 'n=$${1##*/fuzz_}; mkdir -p build-fuzz/corpus/$$n; \
+	  $$1 -max_total_time=$(T) -rss_limit_mb=2048 -timeout=10 build-fuzz/corpus/$$n tests/corpus/$$n >build-fuzz/corpus/$$n.log 2>&1 || \
+	  { tail -n 40 build-fuzz/corpus/$$n.log; exit 255; }; tail -n 1 build-fuzz/corpus/$$n.log | sed "s/^/$$n: /"' sh {}
 
 bench: program
 	$(BUILD)/drover bench gemm

@@ -53,7 +53,7 @@ const cli_option launch_slurm_options[] = {
         {"--tasks", "HOW",
                 "rank: srun starts ranks by PMIx; node: launch node on each (on Neuron)"},
         {"--preflight", "HOW",
-                "off; warn: drover doctor --node says which nodes stand out; exclude: tries without them (off)"},
+                "off; warn: says which nodes stand out; exclude: tries without them (off)"},
 };
 const cli_option launch_skypilot_options[] = {ALL_KINDS, VOLUME};
 const cli_option launch_volcano_options[] = {ALL_KINDS, VOLUME, PODS, QUEUE("of Volcano")};

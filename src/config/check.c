@@ -288,7 +288,7 @@ static drv_status check_batch(const run_config *cfg) {
 
 static drv_status check_http(const run_config *cfg) {
     host_port at;
-    if (strcmp(cfg->http, "none") == 0) return DRV_OK;
+    if (!*cfg->http || strcmp(cfg->http, "none") == 0) return DRV_OK; // null is none, too
     if (host_port_parse(cfg->http, &at) && at.port >= 0) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
             "%s: key \"training.http\" is \"%.80s\", expected none, a port from 0 to 65535, or HOST:PORT",

@@ -1,10 +1,13 @@
 // A stop while there is nothing to save ends the process at once; who watches is told before.
 #include "harness.h"
 
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/signal_stack.h"
 #include "base/stop.h"
 
 static void tell(void *ctx) {
@@ -63,8 +66,51 @@ static void nobody_is_told_afterwards(void **state) {
     stop_untell_end();
 }
 
+// Code that a library has made keeps values below the stack pointer.
+enum { NEAR = 1024, FAR = 16384, N_SIGNALS = 50 };
+
+static atomic_int n_sent;
+
+static void *send_signals(void *thread) {
+    for (int i = 0; i < N_SIGNALS; i++) {
+        pthread_kill(*(pthread_t *)thread, SIGUSR2);
+        usleep(1000);
+    }
+    atomic_store(&n_sent, N_SIGNALS);
+    return NULL;
+}
+
+// The bytes are this function's own neighbours: it calls nothing while they are to stay.
+#if defined __SANITIZE_ADDRESS__
+__attribute__((no_sanitize_address))
+#endif
+__attribute__((noinline)) static int
+harmed_below(void) {
+    volatile unsigned char *frame = (unsigned char *)__builtin_frame_address(0);
+    int n = 0;
+    for (int i = NEAR; i < FAR; i++)
+        frame[-i] = (unsigned char)(i * 7);
+    while (atomic_load(&n_sent) < N_SIGNALS) {
+    }
+    for (int i = NEAR; i < FAR; i++)
+        n += frame[-i] != (unsigned char)(i * 7);
+    return n;
+}
+
+static void handlers_leave_the_stack_alone(void **state) {
+    (void)state;
+    pthread_t sender, self = pthread_self();
+    signal_stack_give();
+    stop_listen();
+    assert_int_equal(pthread_create(&sender, NULL, send_signals, &self), 0);
+    assert_int_equal(harmed_below(), 0);
+    pthread_join(sender, NULL);
+    assert_true(stop_take_save_request());
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(who_watches_is_told),
-            cmocka_unit_test(nobody_is_told_afterwards)};
+            cmocka_unit_test(nobody_is_told_afterwards),
+            cmocka_unit_test(handlers_leave_the_stack_alone)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -162,7 +162,8 @@ static void watch_signals(void) {
     static bool watching;
     if (watching) return;
     watching = true;
-    struct sigaction resize = {.sa_handler = on_resize, .sa_flags = SA_RESTART}, before;
+    struct sigaction resize = {.sa_handler = on_resize, .sa_flags = SA_RESTART | SA_ONSTACK},
+                     before;
     sigaction(SIGWINCH, &resize, NULL);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         if (sigaction(ends[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)

@@ -109,7 +109,7 @@ void stop_untell_end(void) {
 }
 
 void stop_listen(void) {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART}, old;
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | SA_ONSTACK}, old;
     sigset_t held; // a launcher starts ranks with them blocked, so that none comes before this
     stop_signal = save_wanted = 0;
     interrupted_ms = 0;

@@ -4,8 +4,9 @@
 
 #include "base/status.h"
 
-// From now on SIGINT, SIGTERM, SIGHUP (unless it was ignored, as nohup does) and SIGUSR1 ask for a
-// stop, SIGUSR2 for a checkpoint. A second SIGINT ends the process at once. Forgets old requests.
+// The handlers run on the stack of base/signal_stack.h. From now on SIGINT, SIGTERM, SIGHUP (unless
+// it was ignored, as nohup does) and SIGUSR1 ask for a stop, SIGUSR2 for a checkpoint. A second
+// SIGINT ends the process at once. Forgets old requests.
 void stop_listen(void);
 // Name of the signal that asked for a stop, such as "SIGTERM"; NULL: none did. Any thread.
 const char *stop_requested(void);

@@ -28,7 +28,7 @@ static void on_interrupt(int number) {
 }
 
 drv_status chat_prompt_listen(void) {
-    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART | SA_ONSTACK};
     if (pipe2(wake, O_CLOEXEC | O_NONBLOCK) != 0)
         return drv_fail(DRV_E_IO, "could not make a pipe: %s", strerror(errno));
     sigemptyset(&action.sa_mask);

@@ -7,6 +7,7 @@
 
 #include "base/exit_status.h"
 #include "base/log.h"
+#include "base/signal_stack.h"
 #include "base/version.h"
 #include "cli/cli.h"
 #include "launch/outcome.h"
@@ -79,6 +80,7 @@ static drv_status run(arena *a, int argc, char **argv) {
 int main(int argc, char **argv) {
     open_standard_files();
     cli_open_stdout();
+    signal_stack_give();
     signal(SIGPIPE, SIG_IGN); // lost messages stop nothing; lost results do, in stdout.c
     signal(SIGXFSZ, SIG_IGN); // a file size limit is an error of write, not the end
     if (argc < 2) {

@@ -35,13 +35,14 @@ static drv_status run_here(run *r, local_run *all) {
 static drv_status run_rank(comm *c, void *ctx) {
     local_run *all = ctx;
     arena *a = arena_new("run");
-    run r = {.a = a,
+    run *r = ARENA_NEW(a, run); // more than a frame may hold
+    *r = (run){.a = a,
             .comm = c,
             .pool = all->pool,
             .leads = comm_rank(c) == 0,
             .saved_step = -1,
             .saving_step = -1};
-    const drv_status status = run_here(&r, all);
+    const drv_status status = run_here(r, all);
     arena_free(a);
     return status;
 }

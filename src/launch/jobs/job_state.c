@@ -17,7 +17,7 @@ const char *job_phase_name(job_phase phase) {
 
 // Somebody else's words, which are to be shown: printable, and not endless.
 static const char *shown(arena *a, const char *text, size_t n) {
-    char *copy = arena_strndup(a, text, n < WORDS_MOST ? n : WORDS_MOST);
+    char *copy = arena_strndup(a, text, strnlen(text, n < WORDS_MOST ? n : WORDS_MOST));
     for (char *p = copy; *p; p++)
         if ((unsigned char)*p < ' ' || *p == 0x7F) *p = ' ';
     return copy;

@@ -66,7 +66,7 @@ int64_t gemm_bytes(const gemm *g); // that of one that is built, for the current
 void gemm_run(const gemm *g, const void *a, const void *b, void *c, void *workspace, int64_t bytes);
 
 // Measurements, for bench, doctor and MFU. gemm_time: best rate of `tries` runs of a shape, FLOP/s.
-// gemm_peak: best of a few square products of a type (one size up to 4 tries, four sizes above) in
+// gemm_peak: best of a few square products of a type (one size up to 4 tries, five sizes above) in
 // the arithmetic of the type itself, by our vector kernels and by oneDNN; 0: neither has it here.
 DRV_CHECKED drv_status gemm_time(arena *a, gemm_machine *m, const gemm_shape *shape, int tries,
         double *flops_per_s);

@@ -66,15 +66,21 @@ drv_status gemm_time(arena *a, gemm_machine *m, const gemm_shape *shape, int tri
     return DRV_OK;
 }
 
+// A quick look is at the second size alone, unless the first says that it would take long: a build
+// under ASan, or a machine whose cores others have.
 static drv_status measure(arena *a, dtype dt, gemm_choice choice, int tries, double *best) {
-    static const int64_t sizes[] = {1024, 768, 1536, 2048};
+    enum { QUICK_TRIES = 4, QUICK_SIZES = 2, SIZES = 5 };
+    static const int64_t sizes[SIZES] = {192, 768, 1024, 1536, 2048};
+    const double longest_s = 0.25;
+    const bool quick = tries <= QUICK_TRIES;
     gemm_machine *m;
     DRV_TRY(gemm_machine_open(a, choice, &m));
     drv_status status = DRV_OK;
-    for (int i = 0; i < (tries > 4 ? 4 : 1) && status == DRV_OK; i++) {
+    for (int i = 0; i < (quick ? QUICK_SIZES : SIZES) && status == DRV_OK; i++) {
         const int64_t n = sizes[i];
         const gemm_shape shape = {n, n, n, false, false, n, n, n, dt, DT_F32, false, 1};
         double rate = 0;
+        if (i && quick && 2.0 * (double)(n * n * n) * tries > longest_s * *best) break;
         status = gemm_time(a, m, &shape, tries, &rate);
         if (status == DRV_OK && rate > *best) *best = rate;
     }

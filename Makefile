@@ -61,6 +61,7 @@ check:
 	@python3 tools/check_sizes.py
 	@python3 tools/check_headers.py
 	@python3 tools/check_names.py
+	@python3 tools/check_initialisers.py
 	@python3 tools/check_glossary.py
 	@python3 tools/check_commits.py
 	@python3 tools/wrap_docs.py --check

@@ -33,6 +33,10 @@ def reaches(a, b, seen):
     return False
 
 
+# Headers of the C library and of Linux; every other one is a library's and has a line in layers.txt.
+SYSTEM = re.compile(r"(?:sys|linux|net|netinet|arpa)/\w+\.h|(?:ctype|dirent|dlfcn|elf|errno|fcntl|float|fnmatch|glob|ifaddrs|limits|"
+                    r"locale|math|netdb|poll|pthread|regex|sched|semaphore|setjmp|signal|spawn|stdarg|stdatomic|stdbool|stddef|"
+                    r"stdint|stdio|stdlib|string|strings|time|unistd)\.h")
 bad = [f"layers.txt: {f} includes itself through others" for f in folders if reaches(f, f, frozenset())]
 edges = 0
 
@@ -60,6 +64,8 @@ for path in sorted(src.rglob("*.[ch]")):
         if not m:
             continue
         if m[2]:
+            if not SYSTEM.fullmatch(m[2]) and not any(m[2].startswith(header) for header in owners):
+                bad.append(f"{where}:{number}: <{m[2]}> is of a library that has no line in layers.txt")
             for header, allowed in owners.items():
                 if m[2].startswith(header) and not inside(here, allowed):
                     bad.append(f"{where}:{number}: only {' and '.join(allowed)} may see <{m[2]}>")

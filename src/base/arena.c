@@ -75,6 +75,12 @@ char *arena_strndup(arena *a, const char *s, size_t n) {
     return p;
 }
 
+void *arena_grow(arena *a, const void *old, size_t used, size_t bytes) {
+    void *room = arena_alloc(a, bytes);
+    if (used) memcpy(room, old, used);
+    return room;
+}
+
 char *arena_strdup(arena *a, const char *s) {
     return arena_strndup(a, s, strlen(s));
 }

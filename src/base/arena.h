@@ -12,6 +12,8 @@ void arena_free(arena *a); // NULL is allowed
 
 // Zeroed, 64-byte aligned.
 void *arena_alloc(arena *mem, size_t bytes);
+// The first `used` bytes of `old` (NULL: none) in new room of `bytes`; `old` stays in the arena.
+void *arena_grow(arena *a, const void *old, size_t used, size_t bytes);
 char *arena_strdup(arena *a, const char *s);
 char *arena_strndup(arena *a, const char *s, size_t n);
 char *arena_printf(arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -32,6 +34,7 @@ void *pages_alloc(size_t bytes);
 void pages_free(void *p, size_t bytes);
 
 // Grows `ptr` (elements of its own type) so that index `n` exists; `cap` is the current capacity.
+// ARENA_GROW does so in an arena, for a list of `n` elements.
 #define MEM_GROW(ptr, n, cap)                                                                      \
     do {                                                                                           \
         if ((n) >= (cap)) {                                                                        \
@@ -39,5 +42,14 @@ void pages_free(void *p, size_t bytes);
             while ((n) >= (cap))                                                                   \
                 (cap) *= 2;                                                                        \
             (ptr) = mem_realloc((ptr), sizeof *(ptr) * (size_t)(cap));                             \
+        }                                                                                          \
+    } while (0)
+
+#define ARENA_GROW(a, ptr, n, cap)                                                                 \
+    do {                                                                                           \
+        if ((n) == (cap)) {                                                                        \
+            (cap) = (cap) ? (cap)*2 : 16;                                                          \
+            (ptr) = arena_grow((a), (ptr), sizeof *(ptr) * (size_t)(n),                            \
+                    sizeof *(ptr) * (size_t)(cap));                                                \
         }                                                                                          \
     } while (0)

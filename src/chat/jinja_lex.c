@@ -33,7 +33,8 @@ static drv_status add(lexer *l, token_kind kind, const char *p, size_t n, value 
         if (l->n) memcpy(bigger, l->t, sizeof(token) * (size_t)l->n);
         l->t = bigger;
     }
-    l->t[l->n++] = (token){kind, p, n, line_of(l, p), constant};
+    l->t[l->n++] =
+            (token){.kind = kind, .p = p, .n = n, .line = line_of(l, p), .constant = constant};
     return DRV_OK;
 }
 

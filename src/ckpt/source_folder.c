@@ -157,8 +157,12 @@ static void close_folder(model_source *s) {
             st_close(&f->files[i]);
 }
 
-static const source_reader folder_reader = {"a Hugging Face folder", read_raw, read_f32,
-        read_config, read_files, close_folder};
+static const source_reader folder_reader = {.format = "a Hugging Face folder",
+        .read_raw = read_raw,
+        .read_f32 = read_f32,
+        .config = read_config,
+        .files = read_files,
+        .close = close_folder};
 
 drv_status model_source_open_folder(arena *mem, const char *path, const char *which,
         model_source *out) {

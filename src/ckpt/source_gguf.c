@@ -201,8 +201,12 @@ static void close_gguf(model_source *s) {
     gguf_close(&g->file);
 }
 
-static const source_reader gguf_reader = {"a GGUF file", read_raw, read_f32, read_config,
-        read_files, close_gguf};
+static const source_reader gguf_reader = {.format = "a GGUF file",
+        .read_raw = read_raw,
+        .read_f32 = read_f32,
+        .config = read_config,
+        .files = read_files,
+        .close = close_gguf};
 
 // --- opening
 static drv_status add_tensor(gguf_source *gguf, const gguf_tensor *tensor, model_source *out) {

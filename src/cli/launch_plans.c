@@ -20,7 +20,11 @@ static drv_status choose(void *ctx, arena *a, int n_nodes, int min_nodes, world_
     if (!p->has_power) DRV_TRY(elastic_power(a, p->job.ranks, &p->job.power));
     p->has_power = true;
     DRV_TRY(elastic_choose(a, &p->job, n_nodes, min_nodes, &found));
-    *out = (world_layout){found.n_nodes, found.sets, found.n_sets, found.same_bits, found.words};
+    *out = (world_layout){.n_nodes = found.n_nodes,
+            .sets = found.sets,
+            .n_sets = found.n_sets,
+            .same_bits = found.same_bits,
+            .words = found.words};
     return DRV_OK;
 }
 

@@ -109,7 +109,13 @@ static void join_chunk(void *arg, int64_t index, int thread) {
 
 void join_runs(dtype dt, comm_join join, const void *const *part, int n_parts, int run, int64_t n,
         void *out) {
-    call c = {dt, join, part, n_parts, run, n, out};
+    call c = {.dt = dt,
+            .join = join,
+            .part = part,
+            .n_parts = n_parts,
+            .run = run,
+            .n = n,
+            .out = out};
     par_for(div_up(n, CHUNK), join_chunk, &c);
 }
 

@@ -64,4 +64,9 @@ static void close_mpi(void) {
     MPI_Finalize();
 }
 
-const mpi_module drover_mpi = {MPI_MODULE_VERSION, open_mpi, send, receive, test, close_mpi};
+const mpi_module drover_mpi = {.version = MPI_MODULE_VERSION,
+        .open = open_mpi,
+        .send = send,
+        .receive = receive,
+        .test = test,
+        .close = close_mpi};

@@ -184,6 +184,9 @@ bool config_gives(const run_config *cfg, const char *path);
 // The effective options as YAML that config_load reads back to the same; with_help adds defaults
 // and what each means.
 void config_print(const run_config *cfg, bool with_help, str *out);
+// The value of key `i` of all keys in order, in one line as config_print has it, and its path, both in
+// `a`; NULL: there are no more keys.
+const char *config_key_text(arena *a, const run_config *cfg, int i, const char **path);
 // A line "path: value (default: ...)" for each key that differs from its default. Shapes of the
 // model, whose defaults are the preset's, are left out.
 void config_print_changed(const run_config *cfg, str *out);

@@ -49,6 +49,17 @@ void config_print(const run_config *cfg, bool with_help, str *out) {
     arena_free(a);
 }
 
+const char *config_key_text(arena *a, const run_config *cfg, int i, const char **path) {
+    if (i >= key_count()) return NULL;
+    const key_table *table;
+    const key *k = key_of_index(a, i, &table, path);
+    str out = {0};
+    k->type->print(k, (const char *)cfg + table->offset, &out);
+    const char *text = arena_strndup(a, out.p, out.n);
+    str_free(&out);
+    return text;
+}
+
 // The default as the key's type prints it: "3.0e-4" and 0.0003 are the same.
 static bool is_default(arena *mem, const key *k, const key_table *table, const run_config *cfg) {
     run_config other = *cfg;
@@ -92,15 +103,9 @@ static bool is_of_host(const char *path) {
 
 void config_print_shared(const run_config *cfg, str *out) {
     arena *mem = arena_new("shared keys");
-    for (int i = 0; i < key_count(); i++) {
-        const key_table *table;
-        const char *path;
-        const key *k = key_of_index(mem, i, &table, &path);
-        if (is_of_host(path)) continue;
-        str_printf(out, "%s: ", path);
-        k->type->print(k, (const char *)cfg + table->offset, out);
-        str_puts(out, "\n");
-    }
+    const char *path, *text;
+    for (int i = 0; (text = config_key_text(mem, cfg, i, &path)); i++)
+        if (!is_of_host(path)) str_printf(out, "%s: %s\n", path, text);
     arena_free(mem);
 }
 

@@ -57,7 +57,13 @@ static drv_status merge_rows(void *ctx, const source_tensor *t, int64_t row, int
     DRV_TRY(load_a(m, module));
     float *b = mem_alloc(sizeof *b * (size_t)(n * module->rank)),
           *delta = mem_alloc(sizeof *delta * (size_t)(t->cols * par_threads()));
-    product p = {m->a, b, values, delta, module->rank, t->cols, (float)module->scale};
+    product p = {.a = m->a,
+            .b = b,
+            .values = values,
+            .delta = delta,
+            .rank = module->rank,
+            .cols = t->cols,
+            .scale = (float)module->scale};
     drv_status status = source_read_f32(&m->adapter->tensors, module->b, row, n, b);
     if (status == DRV_OK) par_for(n, merge_row, &p);
     free(b);
@@ -119,7 +125,11 @@ static drv_status check_proof(const convert_result *result, const char *out) {
 drv_status convert_import(arena *a, const model *from, const st_entry *list, int n, const char *out,
         const model_write_opts *opts, bool verify, convert_result *result) {
     model_write_opts all = *opts;
-    proving prove = {a, from, from->path, true, result};
+    proving prove = {.a = a,
+            .from = from,
+            .from_name = from->path,
+            .bits_do = true,
+            .result = result};
     *result = (convert_result){0};
     if (verify) all.proof = (model_proof){look, &prove};
     DRV_TRY(model_write(a, &from->source, list, n, out, &all, &result->written));
@@ -143,7 +153,7 @@ static st_entry *list_entries(arena *a, const model *m) {
 static drv_status copy(arena *a, const model *from, const char *name, const char *out,
         const model_write_opts *opts, bool verify, convert_result *result) {
     merging merge = {.adapter = from->adapter};
-    proving prove = {a, from, name, false, result};
+    proving prove = {.a = a, .from = from, .from_name = name, .result = result};
     model_write_opts all = *opts;
     all.change = (model_change){has_module, merge_rows, &merge};
     if (verify) all.proof = (model_proof){look, &prove};

@@ -303,8 +303,11 @@ drv_status replay_hidden(replay *r, const model *m, const char *what, float *hid
     const size_t n = (size_t)r->n,
                  wide = (size_t)(2 * r->l.ffn > r->l.qkv_width ? 2 * r->l.ffn : r->l.qkv_width);
     const size_t hidden = (size_t)r->l.hidden, q = (size_t)r->l.q_width;
-    activations act = {mem_alloc(4 * n * hidden), hidden_NH, mem_alloc(4 * n * wide),
-            mem_alloc(4 * n * q), mem_alloc(4 * n * hidden)};
+    activations act = {.stream_NH = mem_alloc(4 * n * hidden),
+            .normed_NH = hidden_NH,
+            .wide = mem_alloc(4 * n * wide),
+            .attended = mem_alloc(4 * n * q),
+            .branch_NH = mem_alloc(4 * n * hidden)};
     r->disturbed = m->disturbed;
     drv_status status = all_layers(r, m, what, &act);
     progress_end();

@@ -89,7 +89,11 @@ static void cut(const token_index *index, int32_t whole, uint64_t *left, uint64_
         const int32_t r = find_hashed(index, token.p + i, token.n - i, right);
         if (r < 0) continue;
         MEM_GROW(list->p, list->n, list->cap);
-        list->p[list->n++] = (score_merge){l, r, whole, n_left, characters - n_left};
+        list->p[list->n++] = (score_merge){.left = l,
+                .right = r,
+                .whole = whole,
+                .n_left = n_left,
+                .n_right = characters - n_left};
     }
     if (list->n > begin + 1)
         qsort(list->p + begin, (size_t)(list->n - begin), sizeof *list->p, by_parts);

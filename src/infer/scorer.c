@@ -231,7 +231,7 @@ drv_status scorer_windows(scorer *s, const int32_t *ids, const window_list *list
         pieces.p[i] = (row_piece){.first = first + i, .n = list->p[first + i].n_tokens};
     packed_rows pack;
     packing_make(&pieces, s->batch.row_tokens, &pack);
-    packed_run r = {s, ids, list, &pack, losses, 0};
+    packed_run r = {.s = s, .ids = ids, .list = list, .pack = &pack, .losses = losses};
     const drv_status status = run_rows(&r, each, ctx);
     packing_free(&pack);
     free(pieces.p);

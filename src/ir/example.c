@@ -6,7 +6,8 @@
 static tensor *input(example *e, example_role role, tensor *t, double low, double high,
         const int32_t *values) {
     DRV_ASSERT(e->n_inputs < MAX_EXAMPLE_INPUTS, "example with more inputs");
-    e->input[e->n_inputs++] = (example_input){t, role, low, high, values};
+    e->input[e->n_inputs++] =
+            (example_input){.t = t, .role = role, .low = low, .high = high, .values = values};
     return t;
 }
 

@@ -16,16 +16,6 @@ graph *graph_new(arena *a, const char *name) {
     return g;
 }
 
-// Grows a pointer list that lives in the arena.
-static void *grow(arena *a, void *list, int n, int *cap) {
-    if (n < *cap) return list;
-    int bigger = *cap ? *cap * 2 : 64;
-    void *p = arena_alloc(a, sizeof(void *) * (size_t)bigger);
-    if (n) memcpy(p, list, sizeof(void *) * (size_t)n);
-    *cap = bigger;
-    return p;
-}
-
 static tensor *new_tensor(graph *g, dtype dt, int n_dims, const int64_t *dim) {
     DRV_ASSERT(n_dims >= 1 && n_dims <= MAX_DIMS, "%d dims", n_dims);
     tensor *t = ARENA_NEW(g->a, tensor);
@@ -35,7 +25,7 @@ static tensor *new_tensor(graph *g, dtype dt, int n_dims, const int64_t *dim) {
     t->n_slots = 1;
     for (int i = 0; i < n_dims; i++)
         t->dim[i] = dim[i];
-    g->tensors = grow(g->a, g->tensors, g->n_tensors, &g->cap_tensors);
+    ARENA_GROW(g->a, g->tensors, g->n_tensors, g->cap_tensors);
     g->tensors[g->n_tensors++] = t;
     return t;
 }
@@ -89,7 +79,7 @@ node *graph_make(graph *self, op_kind op, int n_in, tensor *const *in, const op_
 }
 
 void graph_append(graph *g, node *n) {
-    g->nodes = grow(g->a, g->nodes, g->n_nodes, &g->cap_nodes);
+    ARENA_GROW(g->a, g->nodes, g->n_nodes, g->cap_nodes);
     g->nodes[g->n_nodes++] = n;
 }
 

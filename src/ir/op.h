@@ -77,7 +77,10 @@ const char *op_attrs_unlisted(const node *n);
 
 // --- shorthands for rows
 static inline tensor_spec spec_like(const tensor *t) {
-    return (tensor_spec){t->dt, t->n_dims, {t->dim[0], t->dim[1], t->dim[2]}, -1, false};
+    return (tensor_spec){.dt = t->dt,
+            .n_dims = t->n_dims,
+            .dim = {t->dim[0], t->dim[1], t->dim[2]},
+            .alias_in = -1};
 }
 static inline tensor_spec spec_in_place(const node *n, int input) {
     tensor_spec spec = spec_like(n->in[input]);
@@ -90,10 +93,10 @@ static inline tensor_spec spec_may_alias(const node *n, int input) {
     return spec;
 }
 static inline tensor_spec spec_1d(dtype dt, int64_t n) {
-    return (tensor_spec){dt, 1, {n, 0, 0}, -1, false};
+    return (tensor_spec){.dt = dt, .n_dims = 1, .dim = {n, 0, 0}, .alias_in = -1};
 }
 static inline tensor_spec spec_2d(dtype dt, int64_t n, int64_t m) {
-    return (tensor_spec){dt, 2, {n, m, 0}, -1, false};
+    return (tensor_spec){.dt = dt, .n_dims = 2, .dim = {n, m, 0}, .alias_in = -1};
 }
 // Leaves of the row that a node has to do with (graph.h: row_leaves).
 static inline int row_leaves_of(const op_attrs *attrs) {

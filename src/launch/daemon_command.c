@@ -162,6 +162,11 @@ drv_status daemon_order_parse(const char *const *fields, int n_fields, daemon_or
     for (int i = 0; i < number[2]; i++)
         DRV_TRY(daemon_variable_check(rest[i]));
     DRV_TRY(daemon_command_check(rest[number[2]]));
-    *out = (daemon_order){number[0], number[1], rest, rest + number[2], number[2], n_args};
+    *out = (daemon_order){.place = number[0],
+            .n_nodes = number[1],
+            .variables = rest,
+            .argv = rest + number[2],
+            .n_variables = number[2],
+            .n_args = n_args};
     return DRV_OK;
 }

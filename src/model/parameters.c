@@ -22,7 +22,11 @@ static param *add(arena *a, param_list *list, int layer, const char *name) {
 // Rows from `first` on, of `all`.
 static void add_rows(param_list *list, param *p, const char *hf_name, int64_t rows, int64_t first,
         int64_t all) {
-    p->part[p->n_parts++] = (param_part){hf_name, p->dim[0], rows, first, all};
+    p->part[p->n_parts++] = (param_part){.hf_name = hf_name,
+            .row = p->dim[0],
+            .rows = rows,
+            .first_row = first,
+            .all_rows = all};
     p->dim[0] += rows;
     name_map_set(&list->by_part, hf_name, p);
 }

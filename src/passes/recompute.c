@@ -17,13 +17,7 @@ typedef struct recompute_pass {
 } recompute_pass;
 
 static void emit(recompute_pass *p, node *n) {
-    if (p->n_out == p->cap_out) {
-        int cap = p->cap_out ? 2 * p->cap_out : 1024;
-        node **list = ARENA_ARRAY(p->g->a, node *, cap);
-        if (p->n_out) memcpy(list, p->out, sizeof *list * (size_t)p->n_out);
-        p->out = list;
-        p->cap_out = cap;
-    }
+    ARENA_GROW(p->g->a, p->out, p->n_out, p->cap_out);
     p->out[p->n_out++] = n;
 }
 

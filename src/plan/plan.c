@@ -91,11 +91,14 @@ static int list_items(const plan *p, workspace_fn workspace, void *ctx, place_it
         const tensor *t = g->tensors[i];
         if (t->cls != TENSOR_TEMP || p->first[i] < 0 || p->storage[i] != t) continue;
         const int64_t bytes = round_up(tensor_bytes(t), PLAN_ALIGN);
-        items[n_items++] = (place_item){bytes, p->first[i], p->last[i], i, 0};
+        items[n_items++] =
+                (place_item){.bytes = bytes, .first = p->first[i], .last = p->last[i], .id = i};
     }
     for (int i = 0; i < g->n_nodes; i++) {
         const int64_t bytes = workspace ? round_up(workspace(ctx, g->nodes[i]), PLAN_ALIGN) : 0;
-        if (bytes) items[n_items++] = (place_item){bytes, i, i, g->n_tensors + i, 0};
+        if (bytes)
+            items[n_items++] =
+                    (place_item){.bytes = bytes, .first = i, .last = i, .id = g->n_tensors + i};
     }
     return n_items;
 }

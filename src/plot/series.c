@@ -9,15 +9,9 @@
 #include "base/json_lines.h"
 
 static void add_point(arena *a, plot_series *s, double x, double y) {
-    if (s->n == s->cap) { // the old arrays stay in the arena: at most as much again
-        const int64_t cap = s->cap ? 2 * s->cap : 256;
-        double *wider_x = ARENA_ARRAY(a, double, cap), *wider_y = ARENA_ARRAY(a, double, cap);
-        if (s->n > 0) {
-            memcpy(wider_x, s->x, sizeof *s->x * (size_t)s->n);
-            memcpy(wider_y, s->y, sizeof *s->y * (size_t)s->n);
-        }
-        *s = (plot_series){wider_x, wider_y, s->n, cap};
-    }
+    int64_t cap = s->cap; // of both lists
+    ARENA_GROW(a, s->x, s->n, cap);
+    ARENA_GROW(a, s->y, s->n, s->cap);
     s->x[s->n] = x;
     s->y[s->n++] = y;
 }

@@ -54,8 +54,11 @@ static void hash_chunk(void *arg, int64_t chunk, int thread) {
 static drv_status add_piece(const held_model *p, const ckpt_tensor *t, const ckpt_piece *piece,
         uint64_t *sum) {
     const int64_t n_chunks = div_up(piece_elements(piece), CHUNK);
-    piece_call call = {p, t, piece, mem_alloc(sizeof *call.sum * (size_t)n_chunks),
-            mem_alloc(sizeof *call.status * (size_t)n_chunks)};
+    piece_call call = {.p = p,
+            .t = t,
+            .piece = piece,
+            .sum = mem_alloc(sizeof *call.sum * (size_t)n_chunks),
+            .status = mem_alloc(sizeof *call.status * (size_t)n_chunks)};
     par_for(n_chunks, hash_chunk, &call);
     drv_status status = DRV_OK;
     for (int64_t i = 0; i < n_chunks && status == DRV_OK; i++) {

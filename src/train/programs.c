@@ -66,10 +66,11 @@ typedef struct update_weights {
 
 static update_weights list_weights(arena *mem, const programs *built) {
     const param_list *params = &built->held.params;
-    graph *g = graph_new(mem, "weights");
-    update_weights list = {ARENA_ARRAY(mem, tensor *, params->n + 1),
-            ARENA_ARRAY(mem, bool, params->n), ARENA_ARRAY(mem, bool, params->n),
-            ARENA_ARRAY(mem, bool, params->n), 0, 0};
+    graph *apart = graph_new(mem, "weights");
+    update_weights list = {.w = ARENA_ARRAY(mem, tensor *, params->n + 1),
+            .split = ARENA_ARRAY(mem, bool, params->n),
+            .tied = ARENA_ARRAY(mem, bool, params->n),
+            .copy = ARENA_ARRAY(mem, bool, params->n)};
     for (int i = 0; i < params->n; i++) {
         const param *w = &params->p[i];
         if (!w->trainable) continue;
@@ -77,35 +78,48 @@ static update_weights list_weights(arena *mem, const programs *built) {
         list.split[list.n] = w->split != SPLIT_NONE;
         list.tied[list.n] = table && built->held.c->model.tie_word_embeddings;
         list.copy[list.n] = w->is_copy;
-        list.w[list.n++] = graph_state(g, TENSOR_WEIGHT, w->name, param_dtype(w, built->held.dt),
-                w->n_dims, w->dim);
+        list.w[list.n++] = graph_state(apart, TENSOR_WEIGHT, w->name,
+                param_dtype(w, built->held.dt), w->n_dims, w->dim);
     }
     const param *head = params->head;
     if (head && head == params->embedding && head->trainable)
         list.w[list.n + list.n_second++] =
-                graph_state(g, TENSOR_WEIGHT, arena_printf(mem, "%s.second", head->name),
+                graph_state(apart, TENSOR_WEIGHT, arena_printf(mem, "%s.second", head->name),
                         param_dtype(head, built->held.dt), head->n_dims, head->dim);
     return list;
 }
 
 static drv_status build_update(arena *mem, const run_config *cfg, programs *out) {
     const update_weights list = list_weights(mem, out);
-    const int n = list.n + list.n_second;
+    const int n_all = list.n + list.n_second;
     for (int64_t lanes = out->layout.lanes_here; (int64_t)1 << out->n_lane_slots < lanes;)
         out->n_lane_slots++;
-    if (!out->n_stages) DRV_TRY(build_lanes(mem, list.w, n, out->step_graph, &out->lanes, out));
+    if (!out->n_stages) DRV_TRY(build_lanes(mem, list.w, n_all, out->step_graph, &out->lanes, out));
     for (int v = 0; v < out->n_stages; v++)
         for (int part = CUT_BACKWARD; part < N_CUTS; part++) {
             const graph *of = out->stage[v].graph[part];
-            if (of) DRV_TRY(build_lanes(mem, list.w, n, of, &out->stage[v].lanes[part], out));
+            if (of) DRV_TRY(build_lanes(mem, list.w, n_all, of, &out->stage[v].lanes[part], out));
         }
     const run_layout *layout = &out->layout;
-    const update_opts opts = {cfg->betas[0], cfg->betas[1], cfg->eps, cfg->weight_decay,
-            mesh_of_update(&layout->mesh), list.split, list.tied, list.copy,
-            layout->zigzag.leaves_here, (int)cfg->data_ranks, out->held.zero > 0,
-            kept_dtype(cfg->state_dtype), kept_dtype(cfg->grad_dtype), !config_has_masters(cfg),
-            layout->shards, layout->sums.ranks > 0, layout->gathers_beside, cfg->hash_every > 0,
-            cfg->decay_norms};
+    const update_opts opts = {.beta1 = cfg->betas[0],
+            .beta2 = cfg->betas[1],
+            .eps = cfg->eps,
+            .weight_decay = cfg->weight_decay,
+            .mesh = mesh_of_update(&layout->mesh),
+            .split = list.split,
+            .tied = list.tied,
+            .copy = list.copy,
+            .row_leaves = layout->zigzag.leaves_here,
+            .data_ranks = (int)cfg->data_ranks,
+            .zero = out->held.zero > 0,
+            .moments = kept_dtype(cfg->state_dtype),
+            .grads = kept_dtype(cfg->grad_dtype),
+            .no_masters = !config_has_masters(cfg),
+            .shards = layout->shards,
+            .summed = layout->sums.ranks > 0,
+            .gathers_beside = layout->gathers_beside,
+            .keep_gradients = cfg->hash_every > 0,
+            .decay_norms = cfg->decay_norms};
     out->update_graph = pass_update(mem, list.w, list.n, &opts);
     held_add(mem, &out->held, out->update_graph, &out->update, false);
     return graph_verify(out->update_graph, STAGE_DIFFERENTIATED);

@@ -67,8 +67,13 @@ int rank_times_slowest(const rank_time *of, int n, const char **reason) {
 drv_status rank_times_share(rank_times *t) {
     const double steps = (double)t->steps;
     if (t->steps == 0) return DRV_OK;
-    const rank_time mine = {t->sum.compute / steps, t->sum.data / steps, t->sum.save / steps,
-            t->sum.wait / steps, t->sum.sent / steps, t->sum.joules, t->sum.energy_steps};
+    const rank_time mine = {.compute = t->sum.compute / steps,
+            .data = t->sum.data / steps,
+            .save = t->sum.save / steps,
+            .wait = t->sum.wait / steps,
+            .sent = t->sum.sent / steps,
+            .joules = t->sum.joules,
+            .energy_steps = t->sum.energy_steps};
     t->of[0] = mine;
     t->sum.energy_steps = 0;
     if (comm_size(t->comm) == 1) return DRV_OK;

@@ -76,35 +76,15 @@ static void add_trees(const run_config *cfg, json_t *values) {
     }
 }
 
-// "section:" and "  key: value" lines of config_print -> {"section.key": "value"}; further lines of
-// a list belong to its key.
 static json_t *config_values(const run_config *cfg) {
-    str yaml = {0}, value = {0};
-    char section[128] = "", path[256] = "";
+    arena *a = arena_new("config values");
     json_t *values = json_object();
-    config_print(cfg, false, &yaml);
-    for (char *line = yaml.p, *end; line && (end = strchr(line, '\n')); line = end + 1) {
-        *end = 0;
-        const size_t indent = strspn(line, " ");
-        char *colon = strstr(line, ": ");
-        if (indent == 0 && !colon) {
-            snprintf(section, sizeof section, "%.*s.", (int)strcspn(line, ":"), line);
-        } else if (indent <= 2 && line[indent] != '-') {
-            const char *key = line + indent, *rest = colon ? colon + 2 : "";
-            snprintf(path, sizeof path, "%s%.*s", indent ? section : "", (int)strcspn(key, ":"),
-                    key);
-            str_clear(&value);
-            str_puts(&value, rest);
-        } else {
-            str_printf(&value, " %s", line + indent);
-        }
-        if (*path && is_recorded(path))
-            json_object_set_new(values, path, json_string(value.p ? value.p : ""));
-    }
+    const char *path, *text;
+    for (int i = 0; (text = config_key_text(a, cfg, i, &path)); i++)
+        if (is_recorded(path)) json_object_set_new(values, path, json_string(text));
     add_lengths(cfg, values);
     add_trees(cfg, values);
-    str_free(&yaml);
-    str_free(&value);
+    arena_free(a);
     return values;
 }
 

@@ -49,7 +49,7 @@ static void put(arena *mem, value *map, const char *path, const value *leaf) {
     if (map->n) memcpy(items, map->items, sizeof *items * (size_t)map->n);
     if (at < 0) {
         at = map->n++;
-        items[at] = (value){VALUE_MAP, full, name, leaf->where, NULL, false, NULL, 0};
+        items[at] = (value){.kind = VALUE_MAP, .path = full, .name = name, .where = leaf->where};
     }
     if (rest)
         put(mem, &items[at], rest, leaf);

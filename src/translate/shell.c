@@ -273,8 +273,9 @@ typedef struct branches { // of an if or a case
 } branches;
 
 static branches branches_begin(const reader *self, const char *keyword, int line) {
-    return (branches){self->block, self->dead, false, false,
-            arena_printf(self->a, "the %s in line %d", keyword, line), NULL};
+    return (branches){.outer = self->block,
+            .outer_dead = self->dead,
+            .name = arena_printf(self->a, "the %s in line %d", keyword, line)};
 }
 
 // What the next branch is read as: it runs, it does not, or nobody knows.

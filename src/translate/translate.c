@@ -17,7 +17,7 @@ static const char *base_name(const char *path) {
 
 static const value *leaf(translation *self, const char *name, const char *where, const char *text) {
     value *v = ARENA_NEW(self->a, value);
-    *v = (value){VALUE_TEXT, name, name, where, text, false, NULL, 0};
+    *v = (value){.kind = VALUE_TEXT, .path = name, .name = name, .where = where, .text = text};
     if (strcmp(text, "None") == 0 || strcmp(text, "null") == 0) v->kind = VALUE_NULL;
     return v;
 }

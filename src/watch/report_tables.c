@@ -10,13 +10,7 @@ enum { MAX_STRAGGLERS = 40 };
 #define PLANNED_SHARE 0.75
 
 static void add_row(arena *mem, report_table *table, const char *const *cells) {
-    if (table->n == table->cap) {
-        const int cap = table->cap ? 2 * table->cap : 16;
-        const char *(*rows)[REPORT_COLUMNS] = arena_alloc(mem, sizeof *rows * (size_t)cap);
-        if (table->n) memcpy(rows, table->rows, sizeof *rows * (size_t)table->n);
-        table->rows = rows;
-        table->cap = cap;
-    }
+    ARENA_GROW(mem, table->rows, table->n, table->cap);
     for (int i = 0; i < table->columns; i++)
         table->rows[table->n][i] = cells[i];
     table->n++;

@@ -8,13 +8,7 @@
 #include "ir/shard.h"
 
 void held_add(arena *a, held_model *p, graph *g, executable **run, bool each_micro_batch) {
-    if (p->n_all == p->cap_all) {
-        const int cap = p->cap_all ? 2 * p->cap_all : 16;
-        built_program *list = ARENA_ARRAY(a, built_program, cap);
-        if (p->n_all) memcpy(list, p->all, sizeof *list * (size_t)p->n_all);
-        p->all = list;
-        p->cap_all = cap;
-    }
+    ARENA_GROW(a, p->all, p->n_all, p->cap_all);
     p->all[p->n_all++] = (built_program){g, NULL, run, each_micro_batch};
 }
 

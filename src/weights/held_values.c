@@ -114,7 +114,11 @@ static void fill_piece(void *arg, int64_t i, int thread) {
 
 static drv_status fill_part(held_model *p, int rank, const param *w, const param_part *part) {
     const int64_t pieces = div_up(part_elements(w, part), PIECE);
-    fill_call f = {p, rank, w, part, mem_alloc(sizeof *f.status * (size_t)pieces)};
+    fill_call f = {.p = p,
+            .rank = rank,
+            .w = w,
+            .part = part,
+            .status = mem_alloc(sizeof *f.status * (size_t)pieces)};
     par_for(pieces, fill_piece, &f);
     drv_status status = DRV_OK;
     for (int64_t i = 0; i < pieces && status == DRV_OK; i++)

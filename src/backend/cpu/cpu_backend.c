@@ -143,13 +143,7 @@ static drv_status prepare(backend *base) {
 }
 
 static void note_slotted(cpu_backend *b, executable *e, slotted made) {
-    if (e->n_slotted == e->cap_slotted) {
-        const int cap = e->cap_slotted ? 2 * e->cap_slotted : 64;
-        slotted *list = ARENA_ARRAY(b->a, slotted, cap);
-        if (e->n_slotted) memcpy(list, e->slotted, sizeof *list * (size_t)e->n_slotted);
-        e->slotted = list;
-        e->cap_slotted = cap;
-    }
+    ARENA_GROW(b->a, e->slotted, e->n_slotted, e->cap_slotted);
     e->slotted[e->n_slotted++] = made;
 }
 

@@ -298,7 +298,7 @@ static void run_tile(void *arg, int64_t index, int thread) {
 
 void gemm_run(const gemm *g, const void *a, const void *b, void *c, void *workspace,
         int64_t bytes) {
-    gemm_call call = {g, a, b, c, workspace};
+    gemm_call call = {.g = g, .a = a, .b = b, .c = c, .workspace = workspace};
     DRV_ASSERT(bytes >= gemm_bytes(g), "%lld bytes were planned for %d threads, which need %lld",
             (long long)bytes, par_threads(), (long long)gemm_bytes(g));
     par_for(g->n_m * g->n_n, run_tile, &call);

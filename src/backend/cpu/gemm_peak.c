@@ -66,6 +66,18 @@ drv_status gemm_time(arena *a, gemm_machine *m, const gemm_shape *shape, int tri
     return DRV_OK;
 }
 
+static gemm_shape square(int64_t n, dtype dt) {
+    return (gemm_shape){.m = n,
+            .n = n,
+            .k = n,
+            .lda = n,
+            .ldb = n,
+            .ldc = n,
+            .in = dt,
+            .out = DT_F32,
+            .scale = 1};
+}
+
 // A quick look is at the second size alone, unless the first says that it would take long: a build
 // under ASan, or a machine whose cores others have.
 static drv_status measure(arena *a, dtype dt, gemm_choice choice, int tries, double *best) {
@@ -78,7 +90,7 @@ static drv_status measure(arena *a, dtype dt, gemm_choice choice, int tries, dou
     drv_status status = DRV_OK;
     for (int i = 0; i < (quick ? QUICK_SIZES : SIZES) && status == DRV_OK; i++) {
         const int64_t n = sizes[i];
-        const gemm_shape shape = {n, n, n, false, false, n, n, n, dt, DT_F32, false, 1};
+        const gemm_shape shape = square(n, dt);
         double rate = 0;
         if (i && quick && 2.0 * (double)(n * n * n) * tries > longest_s * *best) break;
         status = gemm_time(a, m, &shape, tries, &rate);

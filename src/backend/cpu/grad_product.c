@@ -161,8 +161,13 @@ static void by_told_runs(const call *c) {
 void grad_product_run(const instruction *ins, const gemm_shape *shape, const void *a,
         const void *b) {
     const int64_t joined = joined_bytes(ins->node, shape);
-    const call c = {ins, shape, a, b, ins->workspace, (char *)ins->workspace + joined,
-            ins->workspace_bytes - joined};
+    const call c = {.ins = ins,
+            .shape = shape,
+            .a = a,
+            .b = b,
+            .joined = ins->workspace,
+            .scratch = (char *)ins->workspace + joined,
+            .scratch_bytes = ins->workspace_bytes - joined};
     if (!ranks_join(ins->node))
         in_place(&c);
     else if (tells_runs(&ins->node->attrs))

@@ -132,8 +132,11 @@ static void join_heads_chunk(void *arg, int64_t c, int thread) {
 }
 
 static void join_heads(const ring *r, const float *found, float *to) {
-    heads_call call = {found, to, r->zigzag.leaves_here * r->dkeys_floats / r->head_dim,
-            r->head_dim, r->head_leaves};
+    heads_call call = {.found = found,
+            .to = to,
+            .n = r->zigzag.leaves_here * r->dkeys_floats / r->head_dim,
+            .head_dim = r->head_dim,
+            .leaves = r->head_leaves};
     par_for((call.n + HEADS_CHUNK - 1) / HEADS_CHUNK, join_heads_chunk, &call);
 }
 

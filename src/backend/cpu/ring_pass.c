@@ -97,7 +97,11 @@ static void run_unit(void *arg, int64_t unit, int thread) {
 
 void ring_units(const ring *r, const attention_args *args, int64_t n_units, char *scratch,
         ring_unit_fn *fn) {
-    unit_call call = {r, args, scratch, attention_scratch_bytes(args), fn};
+    unit_call call = {.r = r,
+            .args = args,
+            .scratch = scratch,
+            .scratch_bytes = attention_scratch_bytes(args),
+            .fn = fn};
     par_for(n_units, run_unit, &call);
 }
 

@@ -189,7 +189,7 @@ static drv_status join_over_replicas(const join_call *call) {
 static void join_kv(const instruction *ins) {
     const node *n = ins->node;
     const int64_t chunks = div_up(tokens_of(n), CHUNK_ROWS);
-    join_call call = {ins, columns_of(n), NULL, NULL, NULL, NULL};
+    join_call call = {.ins = ins, .of = columns_of(n)};
     if (!ins->group) {
         ins->kernels->narrow(n->attrs.to, tensor_elements(n->in[0]), ins->in[0], NULL, ins->out[0]);
         return;

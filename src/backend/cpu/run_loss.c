@@ -61,15 +61,52 @@ static int64_t rows_of_run(const node *n) {
     return n->attrs.chunk < addend ? addend : addend * addends_of(&n->attrs);
 }
 
-static loss_shapes shapes(const node *n, int64_t rows) {
+static gemm_shape logits_shape(const node *n, int64_t rows) {
     const int64_t v = n->in[1]->dim[0], width = n->in[1]->dim[1];
-    const dtype dt = n->in[0]->dt, acc = dtype_acc(dt);
-    const int64_t ld = logits_row_bytes(n) / dtype_bytes(dt), // of the gradient of the logits
-            addend = rows_of_addend(n), added = rows < addend ? rows : addend;
-    return (loss_shapes){{{rows, v, width, false, true, width, width, v, dt, acc, false, 1},
-            {rows, width, v, false, false, ld, width, width, dt, n->attrs.sum.dx_wide ? acc : dt,
-                    false, 1},
-            {v, width, added, true, false, ld, width, width, dt, acc, true, 1}}};
+    return (gemm_shape){.m = rows,
+            .n = v,
+            .k = width,
+            .tb = true,
+            .lda = width,
+            .ldb = width,
+            .ldc = v,
+            .in = n->in[0]->dt,
+            .out = dtype_acc(n->in[0]->dt),
+            .scale = 1};
+}
+
+static gemm_shape dh_shape(const node *n, int64_t rows) {
+    const int64_t width = n->in[1]->dim[1];
+    const dtype dt = n->in[0]->dt;
+    return (gemm_shape){.m = rows,
+            .n = width,
+            .k = n->in[1]->dim[0],
+            .lda = logits_row_bytes(n) / dtype_bytes(dt),
+            .ldb = width,
+            .ldc = width,
+            .in = dt,
+            .out = n->attrs.sum.dx_wide ? dtype_acc(dt) : dt,
+            .scale = 1};
+}
+
+static gemm_shape dw_shape(const node *n, int64_t rows) {
+    const int64_t width = n->in[1]->dim[1], addend = rows_of_addend(n);
+    const dtype dt = n->in[0]->dt;
+    return (gemm_shape){.m = n->in[1]->dim[0],
+            .n = width,
+            .k = rows < addend ? rows : addend,
+            .ta = true,
+            .lda = logits_row_bytes(n) / dtype_bytes(dt),
+            .ldb = width,
+            .ldc = width,
+            .in = dt,
+            .out = dtype_acc(dt),
+            .accumulate = true,
+            .scale = 1};
+}
+
+static loss_shapes shapes(const node *n, int64_t rows) {
+    return (loss_shapes){{logits_shape(n, rows), dh_shape(n, rows), dw_shape(n, rows)}};
 }
 
 static bool has_product(const node *n, int product) {

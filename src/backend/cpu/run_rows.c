@@ -261,9 +261,12 @@ const cpu_op cpu_op_rmsnorm_grad = {.run = rmsnorm_grad, .workspace = rmsnorm_gr
 // --- positions
 static void rope_table(const instruction *ins) {
     const op_attrs *attrs = &ins->node->attrs;
-    const rope_args args = {attrs->head_dim, attrs->rope.theta, attrs->rope.factor,
-            attrs->rope.low_freq_factor, attrs->rope.high_freq_factor,
-            attrs->rope.original_context};
+    const rope_args args = {.head_dim = attrs->head_dim,
+            .theta = attrs->rope.theta,
+            .factor = attrs->rope.factor,
+            .low_freq_factor = attrs->rope.low_freq_factor,
+            .high_freq_factor = attrs->rope.high_freq_factor,
+            .original_context = attrs->rope.original_context};
     ins->kernels->rope_table(ins->node->out[0]->dt, &args, ins->node->in[0]->dim[0], ins->in[0],
             ins->out[0]);
 }

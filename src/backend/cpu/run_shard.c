@@ -16,8 +16,11 @@ typedef struct shard {
 static shard shard_of(const instruction *ins, int64_t n) {
     const int ranks = ins->group ? ins->node->attrs.mesh.ranks : 1,
               place = ins->group ? group_place(ins->group) : 0;
-    return (shard){n, shard_length(n, ranks), shard_first(n, ranks, place),
-            shard_count(n, ranks, place), ranks};
+    return (shard){.n = n,
+            .length = shard_length(n, ranks),
+            .first = shard_first(n, ranks, place),
+            .count = shard_count(n, ranks, place),
+            .ranks = ranks};
 }
 
 // What is missing of a short shard is zero.

@@ -187,24 +187,27 @@ static drv_status compile_all(device_team *t, void *ctx) {
 }
 
 drv_status team_compile(team_member *self, const lowered *l, int n, team_compiled *out) {
-    device_team *t = self->team;
-    const device_pool *pool = t->pool;
-    if (t->n > t->n_here && pool->cluster && !pool->client->rank_devices)
+    device_team *team = self->team;
+    const device_pool *pool = team->pool;
+    if (team->n > team->n_here && pool->cluster && !pool->client->rank_devices)
         return drv_fail(DRV_E_DEVICE,
                 "program \"%s\" is for %d processes, but plugin \"%s\" joins none; expected "
                 "parallel.pipeline %d, a stage for each, or one process with pjrt.devices",
-                l->name, t->n, pool->plugin->name, comm_size(pool->cluster));
+                l->name, team->n, pool->plugin->name, comm_size(pool->cluster));
     compile_call call = {.l = l, .n = n};
     DRV_TRY(meet(self, compile_all, &call));
     // The next meeting, which would add programs, needs this rank.
     for (int i = 0; i < n; i++) {
-        team_program *made = t->programs[t->n_programs - n + i];
+        team_program *made = team->programs[team->n_programs - n + i];
         const XXH128_hash_t mine = XXH3_128bits(l[i].text.p, l[i].text.n);
         DRV_ASSERT(XXH128_isEqual(mine, made->text),
                 "rank %d of its team prints another program \"%s\" than the others", self->place,
                 l[i].name);
-        out[i] = (team_compiled){&made->program, made->ended.status, made->ended.message,
-                made->seconds, made->from_cache};
+        out[i] = (team_compiled){.program = &made->program,
+                .status = made->ended.status,
+                .message = made->ended.message,
+                .seconds = made->seconds,
+                .from_cache = made->from_cache};
     }
     return DRV_OK;
 }

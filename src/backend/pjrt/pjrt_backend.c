@@ -312,8 +312,12 @@ static bool program_memory(backend *base, const executable *first, backend_memor
     for (const executable *e = first; e; e = e->next) {
         compiled_memory m;
         if (!client_program_memory(b->pool->client, e->program, &m)) return false;
-        const backend_memory part = {m.argument, m.output, m.alias, m.temp, m.code,
-                bytes_elsewhere(&b->states, first, e)};
+        const backend_memory part = {.arguments = m.argument,
+                .results = m.output,
+                .aliased = m.alias,
+                .temporary = m.temp,
+                .code = m.code,
+                .elsewhere = bytes_elsewhere(&b->states, first, e)};
         if (e == first || backend_memory_total(&part) > backend_memory_total(&most)) most = part;
     }
     *out = most;

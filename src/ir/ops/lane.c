@@ -61,7 +61,10 @@ static const char *join_shape(const node *n, tensor_spec *out, int *n_out) {
     *n_out = 1;
     if (n->attrs.sum.row_leaves < 2 || g->n_dims < 2 || g->dim[0] != n->attrs.sum.row_leaves)
         return "the first dim must be row_leaves";
-    out[0] = (tensor_spec){g->dt, g->n_dims - 1, {g->dim[1], g->dim[2]}, 0, false};
+    out[0] = (tensor_spec){.dt = g->dt,
+            .n_dims = g->n_dims - 1,
+            .dim = {g->dim[1], g->dim[2]},
+            .alias_in = 0};
     const int ranks = n->attrs.mesh.ranks > 1 ? n->attrs.mesh.ranks : 1;
     if (ranks > 1 && (n->attrs.sum.data_ranks < 1 || ranks % n->attrs.sum.data_ranks))
         return "data ranks must divide ranks";

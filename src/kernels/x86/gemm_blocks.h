@@ -124,7 +124,13 @@ INLINE void edge_tile(tile_function *tile, int64_t n_rows, int64_t n_cols, int64
         FOR_VECTORS(j, k, n_cols, {
             v_store(whole + i * NR + j, v_load_as(p->dt_from, p->from, i * p->ld_from + j, k), k);
         });
-    const place own = {DT_F32, p->from ? whole : NULL, NR, p->scale, DT_F32, whole, NR};
+    const place own = {.dt_from = DT_F32,
+            .from = p->from ? whole : NULL,
+            .ld_from = NR,
+            .scale = p->scale,
+            .dt = DT_F32,
+            .to = whole,
+            .ld_to = NR};
     tile(n_words, a, panel, &own, ahead);
     for (int64_t i = 0; i < n_rows; i++)
         FOR_VECTORS(j, k, n_cols,
@@ -196,7 +202,13 @@ INLINE place place_of(const gemm_job *job, int64_t i, int64_t j) {
                begun = job->k0 > 0 || (shape->accumulate && !apart);
     float *sum = aside ? job->aside + i * shape->n + j : (float *)job->c + i * shape->ldc + j;
     const int64_t ld = aside ? shape->n : shape->ldc;
-    place p = {DT_F32, begun ? sum : NULL, ld, (float)gemm_scale(shape), DT_F32, sum, ld};
+    place p = {.dt_from = DT_F32,
+            .from = begun ? sum : NULL,
+            .ld_from = ld,
+            .scale = (float)gemm_scale(shape),
+            .dt = DT_F32,
+            .to = sum,
+            .ld_to = ld};
     if (narrow && begun && job->k0 == 0) {
         p.dt_from = DT_BF16;
         p.from = (const uint16_t *)job->c + i * shape->ldc + j;

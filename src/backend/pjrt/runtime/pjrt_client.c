@@ -311,7 +311,11 @@ bool client_program_memory(const device_client *c, const device_program *p, comp
     const drv_status status =
             plugin_call(c->plugin, PJRT_SLOT_Executable_GetCompiledMemoryStats, &args);
     executable_free(c, p, args.executable);
-    *out = (compiled_memory){args.argument, args.output, args.alias, args.temp, args.code};
+    *out = (compiled_memory){.argument = args.argument,
+            .output = args.output,
+            .alias = args.alias,
+            .temp = args.temp,
+            .code = args.code};
     return status == DRV_OK;
 }
 

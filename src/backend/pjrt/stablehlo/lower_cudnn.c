@@ -31,8 +31,12 @@ typedef struct fused_call {
 
 static fused_call open_call(lowering *l, const node *n, const tensor *qkv) {
     const op_attrs *attrs = &n->attrs;
-    return (fused_call){&l->h, qkv->dim[0] / attrs->seq, attrs->seq, attrs->n_heads,
-            attrs->n_kv_heads, attrs->head_dim};
+    return (fused_call){.h = &l->h,
+            .rows = qkv->dim[0] / attrs->seq,
+            .seq = attrs->seq,
+            .heads = attrs->n_heads,
+            .kv_heads = attrs->n_kv_heads,
+            .d = attrs->head_dim};
 }
 
 // --- the call

@@ -15,9 +15,12 @@ enum { LOW_BITS = 12 };
 
 static void split_turns(const node *n, int64_t *high, int64_t *low) {
     const op_attrs *attrs = &n->attrs;
-    const rope_args args = {attrs->head_dim, attrs->rope.theta, attrs->rope.factor,
-            attrs->rope.low_freq_factor, attrs->rope.high_freq_factor,
-            attrs->rope.original_context};
+    const rope_args args = {.head_dim = attrs->head_dim,
+            .theta = attrs->rope.theta,
+            .factor = attrs->rope.factor,
+            .low_freq_factor = attrs->rope.low_freq_factor,
+            .high_freq_factor = attrs->rope.high_freq_factor,
+            .original_context = attrs->rope.original_context};
     for (int j = 0; j < attrs->head_dim / 2; j++) {
         const double turns = rope_frequency(&args, j) / TWO_PI, whole = floor(turns);
         const double units = (turns - whole) * 0x1p32;

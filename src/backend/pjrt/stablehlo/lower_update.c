@@ -67,7 +67,11 @@ static step_numbers read_numbers(lowering *l, const node *n) {
         step_numbers s = make_numbers(l, n);
         hlo_value all[] = {s.grad_scale, s.lr, s.c1, s.c2, s.finite};
         hlo_barrier_all(&l->h, all, 5);
-        l->numbers = (step_numbers){all[0], all[1], all[2], all[3], all[4]};
+        l->numbers = (step_numbers){.grad_scale = all[0],
+                .lr = all[1],
+                .c1 = all[2],
+                .c2 = all[3],
+                .finite = all[4]};
         l->norm2 = n->in[4];
     }
     step_numbers s = l->numbers;

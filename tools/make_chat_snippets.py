@@ -113,6 +113,7 @@ SNIPPETS = [
     "{{ 'a b&c=d/\xe9?'|urlencode }}{{ {'a b':1,'c':'\xe9/&'}|urlencode }}{{ [('a',1),('b','x y')]|urlencode }}{{ 5|urlencode }}",
     "{{ '<a>'|forceescape }}{{ '<a>'|safe|forceescape }}",
     "{{ 42|string }}{{ '42'|int }}{{ '0x1f'|int(0, 16) }}{{ 'zz'|int(7) }}{{ '3.7'|float }}{{ '3.7'|int }}{{ 'x'|float(1.5) }}{{ 3.7|int }}{{ ' 12 '|int }}{{ '1_000'|int }}{{ '1e3'|int }}",
+    "{{ '0x10'|float }} {{ '0x10'|int }} {{ '1_0.5'|float }} {{ '0x1p3'|int(7) }} {{ 00 }} {{ 010.5 }}",
     "{{ 3.14159|round(2) }}{{ 2.5|round }}{{ 3.5|round }}{{ 2.1|round(0,'ceil') }}{{ 2.9|round(method='floor') }}{{ 5|round }}{{ 1234|round(-2) }}{{ -3|abs }}",
     "{{ 'a\\nb\\n\\nc'|indent }}|{{ 'a\\nb'|indent(2, true) }}|{{ 'a\\n\\nb'|indent(1, blank=true) }}|{{ 'a\\nb'|indent('>>') }}|{{ 'a\\nb\\n'|indent(2) }}|",
     '{{ \'<>&"\'|e }}{{ \'<\'|escape ~ \'>\' }}{{ \'<b>\'|safe }}{{ \'foo bar\'|truncate(5) }}{{ \'foo bar baz foo bar\'|truncate(10) }}{{ \'one two\'|wordcount }}{{ \'foo\'|attr(\'upper\') is callable }}{{ messages[0]|attr(\'role\') is defined }}',

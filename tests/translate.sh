@@ -6,6 +6,7 @@ tests=$(realpath "$(dirname "$0")")
 
 # --- NxD Training: each config that its users have, planned at its ranks
 "$tests"/translate/make_nxdt.py . || bad "make_nxdt.py"
+TIMEFORMAT="%U %S"
 value() { sed -n "s/^ *$1: \([^ ]*\).*/\1/p" "$2" | head -1; }
 for yaml in *.yaml; do
     name=${yaml%.yaml}
@@ -21,7 +22,10 @@ for yaml in *.yaml; do
     got="$(value data "$name".out | tail -1) $(value global_batch_size "$name".out) $(value steps "$name".out) $(value type "$name".out)"
     got="$(sed -n '/^parallel:/,/^[a-z]/s/^  data: \([0-9]*\) .*/\1/p' "$name".out) ${got#* }"
     [ "$got" = "$data $batch $steps $schedule" ] && ok || bad "$name: $got, expected $data $batch $steps $schedule"
-    expect 0 " $ranks ranks" "$drover" plan "$name".out --ranks "$ranks"
+    accumulation=$(($(value global_batch_size "$name".out) / ($(value micro_batch_size "$name".out) * data)))
+    [ $accumulation = $((batch / data)) ] && ok || bad "$name: $accumulation micro-batches of a row, not $((batch / data))"
+    { time expect 0 " $ranks ranks" "$drover" plan "$name".out --ranks "$ranks"; } 2>seconds
+    check "$name: planned in $(cat seconds) s of the processor" awk '{ exit $1 + $2 >= 5 }' seconds
     "$drover" config "$name".out >printed.txt
     "$drover" config - <printed.txt | cmp -s - printed.txt && ok || bad "$name: config - is not stable"
 done

@@ -102,6 +102,11 @@ def reports():
                 event(40, 1, "straggler", reason="data", ratio=1.75, since_step=11, **told) +
                 event(50, 1, "straggler_over", step=31, **told) +
                 event(55, 1, "straggler", reason="compute", ratio=2, since_step=33, rank=3, host="h", hosts_all=True))
+        # What other ranks say of it, and what the launcher does then.
+        f.write(event(60, 1, "failure", rank=2, host="node<1>", cause="peer", message="rank 1 is gone", step=40) +
+                event(62, 1, "restart", cause="lost", node=1, host="n\033[1m", step=40, wait_s=2.5) +
+                event(62, 1, "exclusion", cause="lost", node=1, host="node<1>") +
+                event(63, 1, "layout", nodes=1, ranks=3, settings="parallel.tensor=1", same_bits=True))
     with open("ended/metrics.jsonl", "a") as f:
         for i in (41, 42):
             f.write(json.dumps({"step": i, "loss": 1, "step_s": 0, "energy": [
@@ -113,6 +118,12 @@ def reports():
     check("what to do", "another try may succeed" in out.split("\n")[2], out)
     check("the ledger", re.search(r"compute +36.0 s   60.0 %", out) and "goodput 60.0 %" in out and
           "wall time 1 min in 1 attempt," in out, out)
+    check("attempts, faults and what the launcher did", re.search(
+        r"\nattempt 1  from 0:00 for 1 min  steps 1 to 42  no end: rank 1 \(node0\): bad \?\[31m words\n"
+        r"  at 1:00  failure: rank 2 \(node<1>\): rank 1 is gone \(peer, step 40\)\n"
+        r"  at 1:00  restart: node 1 \(n\?\[1m\): lost, step 40, after a wait of 2.5 s\n"
+        r"  at 1:00  exclusion: node 1 \(node<1>\): lost\n"
+        r"  at 1:00  layout: 1 node, 3 ranks, parallel.tensor=1; the same bits\n", out), out)
     check("the price: 60 s at 3600 an hour", "60.00, of it 36.00 useful" in out, out)
     check("stragglers and their ends", re.search(
         r"Stragglers\n +rank 2 \(node<1>\) +data, 1.75 times as long, step 11 to step 31, attempt 1\n"
@@ -125,7 +136,7 @@ def reports():
     page = open("two.html").read() if code == 0 else ""
     check("a page of both", code == 0 and "<h2>ended</h2>" in page and "<h2>a</h2>" in page, err)
     check("its stragglers and energy", "node&lt;1&gt;" in page and "&lt;b&gt;" in page and "500 J a step" in page and
-          'class="fault"' in page)
+          'class="fault"' in page and 'class="event"' in page and "exclusion: node 1 (node&lt;1&gt;): lost" in page)
     check("its text is escaped", "<script" not in page and "&lt;script&gt;" in page and "\033" not in page)
     check("it has no external parts", not re.search(r'(src|href)=|url\((?!#)|@import|https?://(?!www\.w3\.org)', page),
           re.findall(r".{0,60}(?:src=|href=|url\((?!#)|@import|https?://(?!www)).{0,60}", page))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """drover top and drover report: as text, as JSON, as a page and on pseudo-terminals, of runs whose files this script writes itself, also torn, cut,
 binary and of 1,000 ranks. usage: top.py DROVER"""
-import fcntl, json, os, pty, re, resource, select, signal, struct, subprocess, sys, tempfile, termios, time
+import fcntl, json, os, pty, re, resource, select, shutil, signal, struct, subprocess, sys, tempfile, termios, time
 from on_terminal import has_terminal
 
 drover = os.path.realpath(sys.argv[1])
@@ -161,12 +161,14 @@ def bad_files():
             write(f"odd/{name}", content)
             code, out, err = run("odd", "--once")
             check(f"{name} {i} does not matter", code == 0 and ("step" in out), (code, out[-300:], err[-300:]))
-        with open(f"odd/{name}", "r+b") as f:  # 10 GB of holes behind it; of metrics.jsonl all would be read
-            f.truncate(10 << 30 if name != "metrics.jsonl" else 1 << 27)
+        with open(f"odd/{name}", "r+b") as f:  # 10 GB of holes behind it
+            f.truncate(10 << 30)
         for verb in "top", "report":
             p = subprocess.run([drover, verb, "odd"], capture_output=True, timeout=600, stdin=subprocess.DEVNULL,
-                               preexec_fn=lambda: sanitized or resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30)))
+                               preexec_fn=lambda: sanitized or resource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29)))
             check(f"{name} of 10 GB: {verb}", p.returncode == 0 and b"step" in p.stdout, p.stderr[-300:])
+            check(f"metrics.jsonl of 10 GB is said: {verb}", name != "metrics.jsonl" or b"a line of more than 32 MiB" in p.stdout,
+                  p.stdout[-300:])
         os.unlink(f"odd/{name}")
         os.mkfifo(f"odd/{name}")
         check(f"{name} as a pipe", run("odd", "--once")[0] == 0)
@@ -175,6 +177,38 @@ def bad_files():
         check(f"{name} as a folder", run("odd", "--once")[0] == 0)
         os.rmdir(f"odd/{name}")
         check(f"{name} gone", run("odd", "--once")[0] == 0)
+
+
+def another_user():
+    """Runs of others: who may read them sees them, who may not is told so in a line."""
+    if os.geteuid() != 0:
+        return
+    shutil.copy(drover, "drover")
+
+    def ask(*args):
+        p = subprocess.run(["./drover", *args], capture_output=True, stdin=subprocess.DEVNULL, timeout=120, user=65534,
+                           group=65534, extra_groups=[])
+        return p.returncode, p.stdout.decode(), p.stderr.decode()
+
+    before = [(name, os.stat(os.path.join(where, name)).st_mtime_ns) for where, _, names in os.walk("a") for name in names]
+    code, out, err = ask("top", "a", "--once")
+    check("a run of another user", code == 0 and "step 40/100" in out and "goodput 60.0%" in out, (out[:300], err))
+    check("a report of it", ask("report", "a")[0] == 0)
+    check("it is left as it was", before == [(name, os.stat(os.path.join(where, name)).st_mtime_ns)
+                                             for where, _, names in os.walk("a") for name in names])
+    os.chmod("a/metrics.jsonl", 0o600)
+    code, out, err = ask("top", "a", "--once")
+    check("a file that it may not read", code == 0 and 'could not open "a/metrics.jsonl": Permission denied' in out and
+          "goodput -" in out, (out[:300], err))
+    os.chmod("a/metrics.jsonl", 0o644)
+    for mode in 0o000, 0o644:
+        os.chmod("a", mode)
+        for words in ("top", "a", "--once"), ("top", "a", "--json"), ("report", "a"):
+            code, out, err = ask(*words)
+            check(f"a folder of mode {mode:o}: {words}", code == 1 and not out and err.count("\n") == 1 and
+                  "Permission denied" in err, (code, out, err))
+    os.chmod("a", 0o755)
+    os.unlink("drover")
 
 
 class Live:
@@ -232,6 +266,13 @@ def screens():
         os.kill(live.pid, signal.SIGWINCH)
         os.write(live.fd, b"q")
         check(f"{columns}x{rows}: q ends it, also at 20x5", live.finish()[0] == 0)
+    for rows, columns in (5, 20), (1, 1):
+        live = Live(rows, columns, "a", "many")
+        for key in b"\n", b"p", b"s", b"r", b"q", b"l", b"q", b"/", b"node\n":
+            live.until(b"\033[", 0.1)
+            os.write(live.fd, key)
+        os.write(live.fd, b"qq")
+        check(f"all keys at {columns}x{rows}", live.finish()[0] == 0, live.raw[-300:])
     live = Live(24, 80, ".")
     check("a list", live.until(b"many"), live.raw[-300:])
     os.write(live.fd, b"\n")
@@ -258,7 +299,7 @@ def large_metrics():
     with open("large/metrics.jsonl", "r+b") as f:
         f.truncate(10 << 30)
     live = Live(24, 80, "large")
-    check("10 GB of metrics.jsonl do not hold up the screen", live.until(b"reading metrics.jsonl", 20), live.raw[-300:])
+    check("10 GB of metrics.jsonl do not hold up the screen", live.until(b"a line of more than 32 MiB"), live.raw[-300:])
     os.write(live.fd, b"q")
     check("nor its end", live.finish()[0] == 0)
     subprocess.run(["rm", "-r", "large"])
@@ -270,6 +311,16 @@ def harmed_meanwhile():
     live.until(b"compute, wait, data, save")
     write("b/ranks/status", table(4)[:700])
     check("a torn line while it looks", live.until(b"not readable"), live.raw[-500:])
+    with open("b/events.jsonl", "a") as f:
+        f.write(event(70, 2, "start", version="x", ranks=4, nodes=1, host="node0", pid=1, job="", restarts=None, steps=100,
+                      backend="cpu") + event(71, 2, "resume", step=20, lost_steps=20, lost_s=20.0, **{"from": "step-000020"}))
+    write("b/cut", "".join(x + "\n" for x in open("b/metrics.jsonl").read().split("\n")[:20]))
+    os.rename("b/cut", "b/metrics.jsonl")
+    write("b/status.json", status(step=20, attempt=3))
+    check("it resumes, and its metrics are cut", live.until(b"resume  step 20"), live.raw[-500:])
+    write("b/status.json", status(step=20, attempt=3, time=time.time() - 100))
+    write("b/ranks/status", table(4).replace(b"drover ranks 1", b"drover ranks 7"))
+    check("it is killed: nothing is heard of it", live.until(b"silent"), live.raw[-500:])
     write("b/status.json", status(state="ended", end="failed", status=75, cause="peer", message="rank 3 died"))
     check("how it ended", live.until(b"rank 3 died"), live.raw[-500:])
     os.rename("b", "c")
@@ -279,24 +330,48 @@ def harmed_meanwhile():
 
 
 def costs():
+    """What 1,000 ranks cost, in time of the processor, which other programs do not take away. The metrics are longer than
+    what is read before the first frame."""
+    many = json.dumps([0.123] * 1000)
+    with open("many/metrics.jsonl", "w") as f:
+        for i in range(1, 151):
+            f.write(f'{{"step": {i}, "loss": {5 - i / 1000}, "step_s": 1.0, "rank_compute_s": {many}, "rank_wait_s": {many}}}\n')
     begin = time.monotonic()
     live = Live(60, 200, "many")
-    live.until(b"a cell a rank")
+    newest = live.until(b"step 150/100")
     first = time.monotonic() - begin
-    while time.monotonic() < begin + 3:
-        select.select([live.fd], [], [], 0.2)[0] and os.read(live.fd, 65536)
+    check("the newest step in the first frame", newest and (b"reading metrics.jsonl" in live.raw or live.until(b"reading metrics.jsonl")), live.raw[-300:])
     os.write(live.fd, b"q")
-    code, used = live.finish()
-    print(f"1,000 ranks: first frame after {1e3 * first:.0f} ms, {100 * used / (time.monotonic() - begin):.1f} % of a core")
+    start = live.finish()[1]
+    live = Live(60, 200, "many")
+
+    def draws(seconds):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            select.select([live.fd], [], [], 0.2)[0] and os.read(live.fd, 65536)
+
+    draws(1.5)  # until all has been read
+    used = lambda: sum(map(int, open(f"/proc/{live.pid}/stat").read().rsplit(")", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+    before, begin = used(), time.monotonic()
+    draws(2)
+    share = (used() - before) / (time.monotonic() - begin)
+    os.write(live.fd, b"q")
+    live.finish()
+    print(f"1,000 ranks: first frame after {1e3 * first:.0f} ms, with {1e3 * start:.0f} ms of a processor; then {100 * share:.1f} % of it")
+    # Twice what is wanted: a processor that others use too is slower.
+    check("a first frame in 100 ms", sanitized or start < 0.2, start)
+    check("less than 5 % of a processor", sanitized or share < 0.1, share)
 
 
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
+    os.chmod(folder, 0o755)
     make_run("a", 4)
     make_run("many", 1000)
     os.mkdir("empty")
     texts()
     reports()
+    another_user()
     os.mkdir("apart")
     os.chdir("apart")
     os.mkdir("empty")

@@ -47,7 +47,7 @@ observers *observers_begin(arena *mem, const run_config *cfg) {
     const run_observed run = {.run_dir = cfg->run_dir,
             .about = describe(mem, cfg),
             .save_every = cfg->checkpoint_every,
-            .http = cfg->http,
+            .http = config_http(cfg),
             .http_metrics_token_file = cfg->http_metrics_token_file,
             .http_ranks = cfg->http_ranks,
             .view = self->view};

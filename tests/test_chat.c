@@ -289,6 +289,8 @@ static void broken_templates(void **state) {
             {"a\nb {{ x", "t:2: {{ without }}"},
             {"{{ 'x }}", "a string does not end"},
             {"{{ 1__0 }}", "a '_' in a number"},
+            {"{{ 010 }}", "a number that begins with 0"},
+            {"{{ 0_1 }}", "a number that begins with 0"},
             {"{{ 1_ }}", "a '_' in a number"},
             {"{{ 1_.5 }}", "a '_' in a number"},
             {"{{ 0x_ }}", "a '_' in a number"},

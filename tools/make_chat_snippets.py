@@ -96,6 +96,7 @@ SNIPPETS = [
     "{{ [3,1,2]|sort }}{{ ['b','A','c']|sort }}{{ ['b','A','c']|sort(case_sensitive=true) }}{{ messages|sort(attribute='role')|map(attribute='role')|list }}{{ [1,2,3]|reverse|list }}{{ 'abc'|reverse }}{{ [[2,'a'],[1,'b']]|sort }}",
     "{{ messages|sort(attribute='role,content')|map(attribute='role')|list }}",
     "{{ 42|string }}{{ '42'|int }}{{ '0x1f'|int(0, 16) }}{{ 'zz'|int(7) }}{{ '3.7'|float }}{{ '3.7'|int }}{{ 'x'|float(1.5) }}{{ 3.7|int }}{{ ' 12 '|int }}{{ '1_000'|int }}{{ '1e3'|int }}",
+    "{{ '0x10'|float }} {{ '0x10'|int }} {{ '1_0.5'|float }} {{ '0x1p3'|int(7) }} {{ 00 }} {{ 010.5 }}",
     "{{ 'a\\nb\\n\\nc'|indent }}|{{ 'a\\nb'|indent(2, true) }}|{{ 'a\\n\\nb'|indent(1, blank=true) }}|{{ 'a\\nb'|indent('>>') }}|{{ 'a\\nb\\n'|indent(2) }}|",
     '{{ \'<>&"\'|e }}{{ \'<\'|escape ~ \'>\' }}{{ \'<b>\'|safe }}',
     "{{ 'x'|replace('x','y')|upper|trim|length }}{{ ' x '|trim }}{{ 'xax'|trim('x') }}{{ 'aaa'|replace('a','b',2) }}{{ 'abc'|list }}{{ 'abc'|first }}{{ 'abc'|last }}{{ 'hello world'|capitalize }}",

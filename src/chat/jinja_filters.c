@@ -22,6 +22,28 @@ drv_status filter_whole(const value *v, const char *what, int64_t *inout) {
 
 // --- numbers
 
+enum { NUMBER_BYTES = 80 };
+
+// Copies the text of a number without the underscores between its digits; false: it has none, or
+// more than a number can be long.
+static bool number_text(const value *of, char text[NUMBER_BYTES]) {
+    size_t n = 0;
+    if (of->s.n == 0 || of->s.n >= NUMBER_BYTES) return false;
+    for (size_t i = 0; i < of->s.n; i++) {
+        const char *at = of->s.p + i;
+        const bool between = *at == '_' && i && i + 1 < of->s.n && isalnum((unsigned char)at[-1]) &&
+                             isalnum((unsigned char)at[1]);
+        if (!between) text[n++] = *at;
+    }
+    text[n] = 0;
+    return true;
+}
+
+// Reads what Python's float() takes: 0x10 is C's.
+static bool is_real(const char *text, double *out) {
+    return !strpbrk(text, "xX") && str_to_f64(text, out);
+}
+
 static drv_status filter_int(jinja_context *context, const value *self, const call_args *args,
         value *out) {
     (void)context;
@@ -36,21 +58,13 @@ static drv_status filter_int(jinja_context *context, const value *self, const ca
     if (self->kind == VALUE_FLOAT && fabs(self->f) < 0x1p62) *out = value_int((int64_t)self->f);
     if (self->kind != VALUE_STRING) return DRV_OK;
     const value trimmed = text_strip(self, NULL, true, true);
-    char text[80], *end;
-    if (trimmed.s.n == 0 || trimmed.s.n >= sizeof text || base < 2 || base > 36) return DRV_OK;
-    size_t n_text = 0; // without the underscores between digits
-    for (size_t i = 0; i < trimmed.s.n; i++) {
-        const char *at = trimmed.s.p + i;
-        const bool between = *at == '_' && i && i + 1 < trimmed.s.n &&
-                             isalnum((unsigned char)at[-1]) && isalnum((unsigned char)at[1]);
-        if (!between) text[n_text++] = *at;
-    }
-    text[n_text] = 0;
+    char text[NUMBER_BYTES], *end;
+    if (base < 2 || base > 36 || !number_text(&trimmed, text)) return DRV_OK;
     double real;
     const long long i = strtoll(text, &end, (int)base);
     if (!*end)
         *out = value_int(i);
-    else if (base == 10 && str_to_f64(text, &real) && fabs(real) < 0x1p62)
+    else if (base == 10 && is_real(text, &real) && fabs(real) < 0x1p62)
         *out = value_int((int64_t)real);
     return DRV_OK;
 }
@@ -65,12 +79,9 @@ static drv_status filter_float(jinja_context *c, const value *v, const call_args
     if (value_is_number(v)) *out = value_float(value_real(v));
     if (v->kind != VALUE_STRING) return DRV_OK;
     const value trimmed = text_strip(v, NULL, true, true);
-    char text[80];
+    char text[NUMBER_BYTES];
     double x;
-    if (trimmed.s.n == 0 || trimmed.s.n >= sizeof text) return DRV_OK;
-    memcpy(text, trimmed.s.p, trimmed.s.n);
-    text[trimmed.s.n] = 0;
-    if (str_to_f64(text, &x)) *out = value_float(x);
+    if (number_text(&trimmed, text) && is_real(text, &x)) *out = value_float(x);
     return DRV_OK;
 }
 

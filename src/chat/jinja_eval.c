@@ -123,7 +123,7 @@ static drv_status check_macro_args(const value_function *self, const call_args *
     return DRV_OK;
 }
 
-static drv_status bind_parameters(jinja_context *context, const value_function *self,
+static drv_status bind_parameters(jinja_context *c, const value_function *self,
         const call_args *args) {
     const macro_parameters *parameters = &self->macro->parameters;
     const int n_positional = args->n - args->n_keywords;
@@ -137,9 +137,8 @@ static drv_status bind_parameters(jinja_context *context, const value_function *
                 v = args->v[n_positional + k];
                 given = true;
             }
-        if (!given && parameters->defaults[i])
-            DRV_TRY(jinja_eval(context, parameters->defaults[i], &v));
-        DRV_TRY(value_dict_set(&context->m, &context->scope->names, parameters->names[i], v));
+        if (!given && parameters->defaults[i]) DRV_TRY(jinja_eval(c, parameters->defaults[i], &v));
+        DRV_TRY(value_dict_set(&c->m, &c->scope->names, parameters->names[i], v));
     }
     return DRV_OK;
 }
@@ -222,7 +221,7 @@ static drv_status eval_named(jinja_context *c, const expr *e, value *out) {
     return DRV_OK;
 }
 
-static drv_status eval_kind(jinja_context *context, const expr *node, value *out) {
+static drv_status eval_kind(jinja_context *c, const expr *node, value *out) {
     value left, right;
     call_args args;
     switch (node->kind) {
@@ -230,37 +229,37 @@ static drv_status eval_kind(jinja_context *context, const expr *node, value *out
         *out = node->constant;
         return DRV_OK;
     case EXPR_NAME:
-        *out = look_up(context, &node->name);
+        *out = look_up(c, &node->name);
         return DRV_OK;
     case EXPR_LIST:
-        return eval_list(context, node, out);
+        return eval_list(c, node, out);
     case EXPR_DICT:
-        return eval_dict(context, node, out);
+        return eval_dict(c, node, out);
     case EXPR_ATTRIBUTE:
-        DRV_TRY(jinja_eval(context, node->a, &left));
-        return jinja_attribute(context, &left, &node->name, out);
+        DRV_TRY(jinja_eval(c, node->a, &left));
+        return jinja_attribute(c, &left, &node->name, out);
     case EXPR_ITEM:
-        DRV_TRY(jinja_eval(context, node->a, &left));
-        DRV_TRY(jinja_eval(context, node->b, &right));
-        return jinja_item(context, &left, &right, out);
+        DRV_TRY(jinja_eval(c, node->a, &left));
+        DRV_TRY(jinja_eval(c, node->b, &right));
+        return jinja_item(c, &left, &right, out);
     case EXPR_SLICE:
-        return jinja_eval_slice(context, node, out);
+        return jinja_eval_slice(c, node, out);
     case EXPR_CALL:
-        DRV_TRY(jinja_eval(context, node->a, &left));
-        DRV_TRY(jinja_eval_args(context, node, &args));
-        context->line = node->line;
-        return jinja_call(context, &left, &args, out);
+        DRV_TRY(jinja_eval(c, node->a, &left));
+        DRV_TRY(jinja_eval_args(c, node, &args));
+        c->line = node->line;
+        return jinja_call(c, &left, &args, out);
     case EXPR_FILTER:
     case EXPR_TEST:
-        return eval_named(context, node, out);
+        return eval_named(c, node, out);
     case EXPR_UNARY:
-        return jinja_eval_unary(context, node, out);
+        return jinja_eval_unary(c, node, out);
     case EXPR_BINARY:
-        return jinja_eval_binary(context, node, out);
+        return jinja_eval_binary(c, node, out);
     case EXPR_COMPARE:
-        return jinja_eval_compare(context, node, out);
+        return jinja_eval_compare(c, node, out);
     default:
-        return eval_logic(context, node, out);
+        return eval_logic(c, node, out);
     }
 }
 

@@ -66,14 +66,14 @@ DRV_CHECKED drv_status jinja_eval(jinja_context *c, const expr *e, value *out);
 // The parts of jinja_eval.
 DRV_CHECKED drv_status jinja_eval_slice(jinja_context *c, const expr *e, value *out);
 DRV_CHECKED drv_status jinja_eval_unary(jinja_context *c, const expr *e, value *out);
-DRV_CHECKED drv_status jinja_eval_binary(jinja_context *context, const expr *node, value *out);
+DRV_CHECKED drv_status jinja_eval_binary(jinja_context *c, const expr *node, value *out);
 DRV_CHECKED drv_status jinja_eval_compare(jinja_context *c, const expr *e, value *out);
 DRV_CHECKED drv_status jinja_eval_args(jinja_context *c, const expr *e, call_args *out);
 DRV_CHECKED drv_status jinja_run(jinja_context *c, const stmt_list *body);
 DRV_CHECKED drv_status jinja_run_loop(jinja_context *c, const stmt *node, const value *over);
 // loop.name; *found false: there is none. DRV_E_DATA names what Jinja has and we refuse.
-DRV_CHECKED drv_status jinja_loop_attribute(jinja_context *context, loop_state *loop,
-        const value *name, bool *found, value *out);
+DRV_CHECKED drv_status jinja_loop_attribute(jinja_context *c, loop_state *loop, const value *name,
+        bool *found, value *out);
 // Runs a body with its text caught in *out.
 DRV_CHECKED drv_status jinja_caught(jinja_context *c, const stmt_list *body, value *out);
 DRV_CHECKED drv_status jinja_open_scope(jinja_context *c, scope *outer, scope **out);
@@ -81,18 +81,18 @@ DRV_CHECKED drv_status jinja_open_scope(jinja_context *c, scope *outer, scope **
 DRV_CHECKED drv_status jinja_assign(jinja_context *c, const expr *target, value v);
 DRV_CHECKED drv_status jinja_call(jinja_context *c, const value *callee, const call_args *args,
         value *out);
-DRV_CHECKED drv_status jinja_attribute(jinja_context *context, const value *self, const value *name,
+DRV_CHECKED drv_status jinja_attribute(jinja_context *c, const value *self, const value *name,
         value *out);
-DRV_CHECKED drv_status jinja_item(jinja_context *context, const value *self, const value *index,
+DRV_CHECKED drv_status jinja_item(jinja_context *c, const value *self, const value *index,
         value *out);
 // Every item that iterating over a value gives; *out begins empty ({0}) and may share the value's
 // array. DRV_E_DATA: it cannot be iterated over.
-DRV_CHECKED drv_status jinja_items(jinja_context *context, const value *self, value_list *out);
+DRV_CHECKED drv_status jinja_items(jinja_context *c, const value *self, value_list *out);
 // markupsafe's escape: HTML's five characters, unless the text is safe. *out is.
 DRV_CHECKED drv_status jinja_escape(jinja_context *c, const value *text, value *out);
 // Takes the next item of a generator; false: there is none left.
 bool generator_next(const value *generator, value *out);
-DRV_CHECKED drv_status jinja_contains(jinja_context *context, const value *self, const value *item,
+DRV_CHECKED drv_status jinja_contains(jinja_context *c, const value *self, const value *item,
         bool *out);
 DRV_CHECKED drv_status jinja_new_function(jinja_context *c, const value_function *f, value *out);
 // A string value of what was collected in `text`, which is freed.
@@ -107,7 +107,7 @@ DRV_CHECKED drv_status jinja_format_braces(jinja_context *c, const value_functio
         const call_args *args, value *out);
 DRV_CHECKED drv_status jinja_filter(jinja_context *c, const value *name, const value *v,
         const call_args *args, value *out);
-DRV_CHECKED drv_status jinja_test(jinja_context *context, const value *name, const value *self,
+DRV_CHECKED drv_status jinja_test(jinja_context *c, const value *name, const value *self,
         const call_args *args, bool *out);
 // A method of a string, list or dict, bound to v; *found false: there is none of that name.
 DRV_CHECKED drv_status jinja_method(jinja_context *c, const value *v, const value *name,

@@ -44,9 +44,9 @@ static bool is_real(const char *text, double *out) {
     return !strpbrk(text, "xX") && str_to_f64(text, out);
 }
 
-static drv_status filter_int(jinja_context *context, const value *self, const call_args *args,
+static drv_status filter_int(jinja_context *c, const value *self, const call_args *args,
         value *out) {
-    (void)context;
+    (void)c;
     DRV_TRY(call_check(args, "int", 0, 2, "default base"));
     DRV_TRY(jinja_defined(self));
     const value *otherwise = call_arg(args, 0, "default");

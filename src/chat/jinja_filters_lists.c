@@ -71,11 +71,11 @@ static drv_status filter_reverse(jinja_context *c, const value *v, const call_ar
 }
 
 // As filter_by_path; `otherwise` (NULL: none) stands where a part of the path is undefined.
-static drv_status by_path_or(jinja_context *context, const value *self, const value *path,
+static drv_status by_path_or(jinja_context *c, const value *self, const value *path,
         const value *otherwise, value *out) {
     *out = *self;
     if (path->kind == VALUE_INT) {
-        DRV_TRY(jinja_item(context, self, path, out));
+        DRV_TRY(jinja_item(c, self, path, out));
         if (otherwise && out->kind == VALUE_UNDEFINED) *out = *otherwise;
         return DRV_OK;
     }
@@ -90,7 +90,7 @@ static drv_status by_path_or(jinja_context *context, const value *self, const va
         if (n < sizeof number) memcpy(number, part.s.p, n);
         const value index = value_int(strtoll(number, &end, 10));
         const bool is_number = n > 0 && n < sizeof number && !*end;
-        DRV_TRY(jinja_item(context, &from, is_number ? &index : &part, out));
+        DRV_TRY(jinja_item(c, &from, is_number ? &index : &part, out));
         if (otherwise && out->kind == VALUE_UNDEFINED) *out = *otherwise;
         i += n + 1;
     }
@@ -128,7 +128,7 @@ static call_args args_after(const call_args *args, int n) {
     return (call_args){args->v + n, args->n - n, args->keywords, args->n_keywords};
 }
 
-static drv_status filter_map(jinja_context *context, const value *self, const call_args *args,
+static drv_status filter_map(jinja_context *c, const value *self, const call_args *args,
         value *out) {
     value_list items = {0};
     const bool named = args->n > args->n_keywords;
@@ -137,16 +137,16 @@ static drv_status filter_map(jinja_context *context, const value *self, const ca
     const value *attribute = named ? NULL : call_arg(args, 0, "attribute"),
                 *otherwise = named ? NULL : call_arg(args, 1, "default");
     if (!named && !attribute) return drv_fail(DRV_E_DATA, "map needs a filter or attribute=");
-    if (value_true(self)) DRV_TRY(jinja_items(context, self, &items)); // none, say, is empty here
-    DRV_TRY(value_new_generator(&context->m, out));
+    if (value_true(self)) DRV_TRY(jinja_items(c, self, &items)); // none, say, is empty here
+    DRV_TRY(value_new_generator(&c->m, out));
     const call_args rest = named ? args_after(args, 1) : *args;
     for (int64_t i = 0; i < items.n; i++) {
         value item;
         if (named)
-            DRV_TRY(jinja_filter(context, &args->v[0], &items.v[i], &rest, &item));
+            DRV_TRY(jinja_filter(c, &args->v[0], &items.v[i], &rest, &item));
         else
-            DRV_TRY(by_path_or(context, &items.v[i], attribute, otherwise, &item));
-        DRV_TRY(value_list_add(&context->m, out->list, item));
+            DRV_TRY(by_path_or(c, &items.v[i], attribute, otherwise, &item));
+        DRV_TRY(value_list_add(&c->m, out->list, item));
     }
     return DRV_OK;
 }

@@ -4,20 +4,19 @@
 #include "chat/jinja_filters_internal.h"
 
 // Stable merge sort, since comparing may fail. keys[i] belongs to items[i].
-static drv_status merge_sort(jinja_context *context, value *keys, value *items, value *key_room,
+static drv_status merge_sort(jinja_context *c, value *keys, value *items, value *key_room,
         value *room, int64_t n_items, bool reverse) {
     if (n_items < 2) return DRV_OK;
     const int64_t half = n_items / 2;
-    DRV_TRY(jinja_charge(context, n_items));
-    DRV_TRY(merge_sort(context, keys, items, key_room, room, half, reverse));
-    DRV_TRY(merge_sort(context, keys + half, items + half, key_room, room, n_items - half,
-            reverse));
+    DRV_TRY(jinja_charge(c, n_items));
+    DRV_TRY(merge_sort(c, keys, items, key_room, room, half, reverse));
+    DRV_TRY(merge_sort(c, keys + half, items + half, key_room, room, n_items - half, reverse));
     for (int64_t i = 0, a = 0, b = half; i < n_items; i++) {
         int order = a == half ? 1 : -1;
         if (a < half && b < n_items) {
             order = 0;
-            if (!value_equal(&context->m, &keys[a], &keys[b]))
-                DRV_TRY(value_compare(&context->m, &keys[a], &keys[b], &order));
+            if (!value_equal(&c->m, &keys[a], &keys[b]))
+                DRV_TRY(value_compare(&c->m, &keys[a], &keys[b], &order));
             if (reverse) order = -order;
         }
         const int64_t from = order <= 0 ? a++ : b++;
@@ -38,25 +37,25 @@ static drv_status lowered(jinja_context *c, value *key) {
 }
 
 // The key that an item is sorted by: of "role,content" a list of both.
-static drv_status sort_key(jinja_context *context, const value *item, const value *attribute,
+static drv_status sort_key(jinja_context *c, const value *item, const value *attribute,
         bool case_sensitive, value *out) {
     const char *comma = attribute && attribute->kind == VALUE_STRING && attribute->s.n
                                 ? memchr(attribute->s.p, ',', attribute->s.n)
                                 : NULL;
     *out = *item;
     if (!comma) {
-        if (attribute) DRV_TRY(filter_by_path(context, item, attribute, out));
-        return case_sensitive ? DRV_OK : lowered(context, out);
+        if (attribute) DRV_TRY(filter_by_path(c, item, attribute, out));
+        return case_sensitive ? DRV_OK : lowered(c, out);
     }
-    DRV_TRY(value_new_list(&context->m, out));
+    DRV_TRY(value_new_list(&c->m, out));
     for (const char *p = attribute->s.p, *end = p + attribute->s.n; p <= end; p = comma + 1) {
         value part;
         comma = p < end ? memchr(p, ',', (size_t)(end - p)) : NULL;
         if (!comma) comma = end;
         const value path = value_slice(p, (size_t)(comma - p));
-        DRV_TRY(filter_by_path(context, item, &path, &part));
-        if (!case_sensitive) DRV_TRY(lowered(context, &part));
-        DRV_TRY(value_list_add(&context->m, out->list, part));
+        DRV_TRY(filter_by_path(c, item, &path, &part));
+        if (!case_sensitive) DRV_TRY(lowered(c, &part));
+        DRV_TRY(value_list_add(&c->m, out->list, part));
     }
     return DRV_OK;
 }
@@ -95,25 +94,25 @@ static drv_status filter_dictsort(jinja_context *c, const value *v, const call_a
             sensitive && value_true(sensitive));
 }
 
-static drv_status filter_unique(jinja_context *context, const value *self, const call_args *args,
+static drv_status filter_unique(jinja_context *c, const value *self, const call_args *args,
         value *out) {
     value_list items = {0}, keys = {0};
     DRV_TRY(call_check(args, "unique", 0, 2, "case_sensitive attribute"));
     const value *sensitive = call_arg(args, 0, "case_sensitive"),
                 *attribute = call_arg(args, 1, "attribute");
-    DRV_TRY(jinja_items(context, self, &items));
-    DRV_TRY(value_new_generator(&context->m, out));
+    DRV_TRY(jinja_items(c, self, &items));
+    DRV_TRY(value_new_generator(&c->m, out));
     for (int64_t i = 0; i < items.n; i++) {
         value key = items.v[i];
         bool seen = false;
-        if (attribute) DRV_TRY(filter_by_path(context, &items.v[i], attribute, &key));
-        if (!sensitive || !value_true(sensitive)) DRV_TRY(lowered(context, &key));
-        DRV_TRY(jinja_charge(context, keys.n));
+        if (attribute) DRV_TRY(filter_by_path(c, &items.v[i], attribute, &key));
+        if (!sensitive || !value_true(sensitive)) DRV_TRY(lowered(c, &key));
+        DRV_TRY(jinja_charge(c, keys.n));
         for (int64_t k = 0; k < keys.n && !seen; k++)
-            seen = value_equal(&context->m, &keys.v[k], &key);
+            seen = value_equal(&c->m, &keys.v[k], &key);
         if (seen) continue;
-        DRV_TRY(value_list_add(&context->m, &keys, key));
-        DRV_TRY(value_list_add(&context->m, out->list, items.v[i]));
+        DRV_TRY(value_list_add(&c->m, &keys, key));
+        DRV_TRY(value_list_add(&c->m, out->list, items.v[i]));
     }
     return DRV_OK;
 }

@@ -59,13 +59,13 @@ static bool before_word(const value *text, size_t at, size_t *length) {
     return text_is_space(c) || (c < 0x80 && strchr("-([{<", c));
 }
 
-static drv_status filter_title(jinja_context *context, const value *self, const call_args *args,
+static drv_status filter_title(jinja_context *c, const value *self, const call_args *args,
         value *out) {
     value text;
     str titled = {0};
     DRV_TRY(filter_no_args(args, "title"));
-    DRV_TRY(as_text(context, self, &text));
-    DRV_TRY(jinja_charge(context, (int64_t)text.s.n / 16));
+    DRV_TRY(as_text(c, self, &text));
+    DRV_TRY(jinja_charge(c, (int64_t)text.s.n / 16));
     for (size_t from = 0, length; from < text.s.n;) {
         size_t to = from;
         while (to < text.s.n && !before_word(&text, to, &length))
@@ -80,7 +80,7 @@ static drv_status filter_title(jinja_context *context, const value *self, const 
         for (from = to; from < text.s.n && before_word(&text, from, &length); from += length)
             str_add(&titled, text.s.p + from, length);
     }
-    return jinja_take(context, &titled, out);
+    return jinja_take(c, &titled, out);
 }
 
 static drv_status filter_replace(jinja_context *c, const value *v, const call_args *args,
@@ -95,7 +95,7 @@ static drv_status filter_replace(jinja_context *c, const value *v, const call_ar
     return text_replace(c, &text, &from, &to, most, out);
 }
 
-static drv_status filter_indent(jinja_context *context, const value *self, const call_args *args,
+static drv_status filter_indent(jinja_context *c, const value *self, const call_args *args,
         value *out) {
     value text;
     str done = {0};
@@ -105,7 +105,7 @@ static drv_status filter_indent(jinja_context *context, const value *self, const
     int64_t n = 4;
     if (width && width->kind != VALUE_STRING) DRV_TRY(filter_whole(width, "indent", &n));
     if (n > 1000) return drv_fail(DRV_E_DATA, "indent by %lld", (long long)n);
-    DRV_TRY(as_text(context, self, &text));
+    DRV_TRY(as_text(c, self, &text));
     const char *p = text.s.p, *end = p + text.s.n;
     for (bool top = true;; top = false) {
         const char *line = p < end ? memchr(p, '\n', (size_t)(end - p)) : NULL,
@@ -121,7 +121,7 @@ static drv_status filter_indent(jinja_context *context, const value *self, const
         str_puts(&done, "\n");
         p = line + 1;
     }
-    return jinja_take(context, &done, out);
+    return jinja_take(c, &done, out);
 }
 
 drv_status jinja_escape(jinja_context *c, const value *text, value *out) {
@@ -162,7 +162,7 @@ static drv_status filter_safe(jinja_context *c, const value *v, const call_args 
     return DRV_OK;
 }
 
-static drv_status filter_tojson(jinja_context *context, const value *self, const call_args *args,
+static drv_status filter_tojson(jinja_context *c, const value *self, const call_args *args,
         value *out) {
     tojson_opts opts = {.indent = -1,
             .indent_text = value_none(),
@@ -192,7 +192,7 @@ static drv_status filter_tojson(jinja_context *context, const value *self, const
     opts.sort_keys = sort && value_true(sort);
     str text = {0};
     drv_status status = value_tojson(self, &opts, 0, &text);
-    if (status == DRV_OK) return jinja_take(context, &text, out);
+    if (status == DRV_OK) return jinja_take(c, &text, out);
     str_free(&text);
     return status;
 }

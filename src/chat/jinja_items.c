@@ -5,22 +5,21 @@
 #include "base/round.h"
 #include "chat/jinja_eval_internal.h"
 
-drv_status jinja_attribute(jinja_context *context, const value *self, const value *name,
-        value *out) {
+drv_status jinja_attribute(jinja_context *c, const value *self, const value *name, value *out) {
     DRV_TRY(jinja_defined(self));
     const value *found = NULL;
     bool method = false;
     if (self->kind == VALUE_NAMESPACE) found = value_dict_get(self->dict, name);
     if (self->kind == VALUE_FUNCTION && self->function->loop)
-        DRV_TRY(jinja_loop_attribute(context, self->function->loop, name, &method, out));
+        DRV_TRY(jinja_loop_attribute(c, self->function->loop, name, &method, out));
     else if (self->kind == VALUE_FUNCTION && self->function->macro)
         return drv_fail(DRV_E_DATA, "attributes of a macro are not supported, found \"%.*s\"",
                 (int)(name->s.n < 60 ? name->s.n : 60), name->s.p);
     else if (!found)
-        DRV_TRY(jinja_method(context, self, name, &method, out));
+        DRV_TRY(jinja_method(c, self, name, &method, out));
     if (method) return DRV_OK;
     if (!found && self->kind == VALUE_DICT) {
-        DRV_TRY(jinja_charge(context, self->dict->keys.n / 32));
+        DRV_TRY(jinja_charge(c, self->dict->keys.n / 32));
         found = value_dict_get(self->dict, name);
     }
     *out = found ? *found : value_undefined(name->s.p, name->s.n);
@@ -33,13 +32,13 @@ static drv_status index_of(const value *index, int64_t n, int64_t *out) {
     return DRV_OK;
 }
 
-drv_status jinja_item(jinja_context *context, const value *self, const value *index, value *out) {
+drv_status jinja_item(jinja_context *c, const value *self, const value *index, value *out) {
     DRV_TRY(jinja_defined(self));
     const bool number = index->kind == VALUE_INT || index->kind == VALUE_BOOL;
     int64_t i = 0;
     *out = value_undefined("", 0);
     if (self->kind == VALUE_DICT) {
-        DRV_TRY(jinja_charge(context, self->dict->keys.n / 32));
+        DRV_TRY(jinja_charge(c, self->dict->keys.n / 32));
         const value *found = value_dict_get(self->dict, index);
         if (found) {
             *out = *found;
@@ -51,14 +50,14 @@ drv_status jinja_item(jinja_context *context, const value *self, const value *in
         return DRV_OK;
     } else if (self->kind == VALUE_STRING && number) {
         const int64_t n = text_length(self->s.p, self->s.n);
-        DRV_TRY(jinja_charge(context, (int64_t)self->s.n / 64));
+        DRV_TRY(jinja_charge(c, (int64_t)self->s.n / 64));
         DRV_TRY(index_of(index, n, &i));
         if (i < 0 || i >= n) return DRV_OK;
         const size_t from = text_offset(self->s.p, self->s.n, i), rest = self->s.n - from;
         *out = value_slice(self->s.p + from, text_offset(self->s.p + from, rest, 1));
         return DRV_OK;
     }
-    return index->kind == VALUE_STRING ? jinja_attribute(context, self, index, out) : DRV_OK;
+    return index->kind == VALUE_STRING ? jinja_attribute(c, self, index, out) : DRV_OK;
 }
 
 // Python's slice.indices: first, how many, and the step, of n items.
@@ -149,31 +148,31 @@ bool generator_next(const value *generator, value *out) {
     return true;
 }
 
-drv_status jinja_items(jinja_context *context, const value *self, value_list *out) {
+drv_status jinja_items(jinja_context *c, const value *self, value_list *out) {
     switch (self->kind) {
     case VALUE_UNDEFINED:
         return DRV_OK;
     case VALUE_LIST:
-        DRV_TRY(jinja_charge(context, self->list->n));
+        DRV_TRY(jinja_charge(c, self->list->n));
         *out = *self->list;
         out->cap = out->n; // what is added goes elsewhere
         return DRV_OK;
     case VALUE_GENERATOR: // can be gone through once
-        DRV_TRY(jinja_charge(context, self->list->n));
+        DRV_TRY(jinja_charge(c, self->list->n));
         *out = *self->list;
         out->cap = out->n;
         self->list->n = 0;
         return DRV_OK;
     case VALUE_DICT:
-        DRV_TRY(jinja_charge(context, self->dict->keys.n));
+        DRV_TRY(jinja_charge(c, self->dict->keys.n));
         *out = self->dict->keys;
         out->cap = out->n;
         return DRV_OK;
     case VALUE_STRING:
-        DRV_TRY(jinja_charge(context, (int64_t)self->s.n));
+        DRV_TRY(jinja_charge(c, (int64_t)self->s.n));
         for (size_t i = 0; i < self->s.n;) {
             const size_t n = text_offset(self->s.p + i, self->s.n - i, 1);
-            DRV_TRY(value_list_add(&context->m, out, value_slice(self->s.p + i, n)));
+            DRV_TRY(value_list_add(&c->m, out, value_slice(self->s.p + i, n)));
             i += n;
         }
         return DRV_OK;
@@ -182,29 +181,29 @@ drv_status jinja_items(jinja_context *context, const value *self, value_list *ou
     }
 }
 
-drv_status jinja_contains(jinja_context *context, const value *self, const value *item, bool *out) {
+drv_status jinja_contains(jinja_context *c, const value *self, const value *item, bool *out) {
     *out = false;
     if (self->kind == VALUE_UNDEFINED) return DRV_OK;
     if (self->kind == VALUE_STRING) {
         if (item->kind != VALUE_STRING)
             return drv_fail(DRV_E_DATA, "a string holds strings, found %s", value_type_name(item));
-        DRV_TRY(jinja_charge(context, (int64_t)self->s.n / 32));
+        DRV_TRY(jinja_charge(c, (int64_t)self->s.n / 32));
         *out = item->s.n == 0 || (self->s.n && memmem(self->s.p, self->s.n, item->s.p, item->s.n));
         return DRV_OK;
     }
     if (self->kind == VALUE_DICT) {
-        DRV_TRY(jinja_charge(context, self->dict->keys.n / 4));
+        DRV_TRY(jinja_charge(c, self->dict->keys.n / 4));
         *out = value_dict_get(self->dict, item) != NULL;
         return DRV_OK;
     }
     if (self->kind != VALUE_LIST && self->kind != VALUE_GENERATOR)
         return drv_fail(DRV_E_DATA, "%s cannot be searched by \"in\"", value_type_name(self));
-    DRV_TRY(jinja_charge(context, self->list->n / 4));
+    DRV_TRY(jinja_charge(c, self->list->n / 4));
     value next;
     while (self->kind == VALUE_GENERATOR && !*out && generator_next(self, &next))
-        *out = value_equal(&context->m, &next, item);
+        *out = value_equal(&c->m, &next, item);
     if (self->kind == VALUE_GENERATOR) return DRV_OK;
     for (int64_t i = 0; i < self->list->n && !*out; i++)
-        *out = value_equal(&context->m, &self->list->v[i], item);
+        *out = value_equal(&c->m, &self->list->v[i], item);
     return DRV_OK;
 }

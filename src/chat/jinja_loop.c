@@ -51,8 +51,8 @@ static drv_status ahead(jinja_context *c, loop_state *loop, const value *name, v
     return DRV_OK;
 }
 
-drv_status jinja_loop_attribute(jinja_context *context, loop_state *loop, const value *name,
-        bool *found, value *out) {
+drv_status jinja_loop_attribute(jinja_context *c, loop_state *loop, const value *name, bool *found,
+        value *out) {
     const int64_t i = loop->index;
     const struct {
         const char *name;
@@ -69,7 +69,7 @@ drv_status jinja_loop_attribute(jinja_context *context, loop_state *loop, const 
             return DRV_OK;
         }
     for (size_t k = 0; k < sizeof coming / sizeof *coming; k++)
-        if (value_is(name, coming[k])) return ahead(context, loop, name, out);
+        if (value_is(name, coming[k])) return ahead(c, loop, name, out);
     for (size_t k = 0; k < sizeof refused / sizeof *refused; k++)
         if (value_is(name, refused[k]))
             return drv_fail(DRV_E_DATA, "loop.%s is not supported", refused[k]);
@@ -80,22 +80,22 @@ drv_status jinja_loop_attribute(jinja_context *context, loop_state *loop, const 
 // --- turns
 
 // In a scope of its own, which is the current one.
-static drv_status run_turns(jinja_context *context, loop_state *loop) {
+static drv_status run_turns(jinja_context *c, loop_state *loop) {
     const stmt *node = loop->node;
     bool there;
     value self;
-    DRV_TRY(jinja_new_function(context, &(value_function){.name = "loop", .loop = loop}, &self));
-    DRV_TRY(choose(context, loop, 1, &there));
-    if (!there) return jinja_run(context, &node->otherwise);
+    DRV_TRY(jinja_new_function(c, &(value_function){.name = "loop", .loop = loop}, &self));
+    DRV_TRY(choose(c, loop, 1, &there));
+    if (!there) return jinja_run(c, &node->otherwise);
     while (there) {
-        context->scope->names.keys.n = context->scope->names.values.n = 0; // gone with the turn
-        DRV_TRY(value_dict_set(&context->m, &context->scope->names, value_text("loop"), self));
-        DRV_TRY(jinja_assign(context, node->target, loop->chosen.v[loop->index]));
-        DRV_TRY(jinja_run(context, &node->body));
-        const loop_control control = context->control;
-        context->control = RUN_ON;
+        c->scope->names.keys.n = c->scope->names.values.n = 0; // gone with the turn
+        DRV_TRY(value_dict_set(&c->m, &c->scope->names, value_text("loop"), self));
+        DRV_TRY(jinja_assign(c, node->target, loop->chosen.v[loop->index]));
+        DRV_TRY(jinja_run(c, &node->body));
+        const loop_control control = c->control;
+        c->control = RUN_ON;
         if (control == RUN_BREAK) break;
-        DRV_TRY(choose(context, loop, loop->index + 2, &there));
+        DRV_TRY(choose(c, loop, loop->index + 2, &there));
         loop->index++;
     }
     return DRV_OK;

@@ -49,13 +49,13 @@ static drv_status whole_arg(const value *v, const char *what, int64_t *out) {
     return DRV_OK;
 }
 
-static drv_status split_spaces(jinja_context *context, const value *self, int64_t most, bool right,
+static drv_status split_spaces(jinja_context *c, const value *self, int64_t most, bool right,
         value *out) {
     value rest = text_strip(self, NULL, true, true);
     while (rest.s.n) {
         size_t word = 0, k;
         if (most == 0) {
-            DRV_TRY(value_list_add(&context->m, out->list, rest));
+            DRV_TRY(value_list_add(&c->m, out->list, rest));
             break;
         }
         if (right) {
@@ -63,7 +63,7 @@ static drv_status split_spaces(jinja_context *context, const value *self, int64_
             while (word && !text_strips(rest.s.p + text_char_before(rest.s.p, word),
                                    word - text_char_before(rest.s.p, word), NULL))
                 word = text_char_before(rest.s.p, word);
-            DRV_TRY(value_list_add(&context->m, out->list,
+            DRV_TRY(value_list_add(&c->m, out->list,
                     value_slice(rest.s.p + word, rest.s.n - word)));
             rest = value_slice(rest.s.p, word);
         } else {
@@ -71,7 +71,7 @@ static drv_status split_spaces(jinja_context *context, const value *self, int64_
                 text_char_at(rest.s.p + word, rest.s.n - word, &k);
                 word += k;
             }
-            DRV_TRY(value_list_add(&context->m, out->list, value_slice(rest.s.p, word)));
+            DRV_TRY(value_list_add(&c->m, out->list, value_slice(rest.s.p, word)));
             rest = value_slice(rest.s.p + word, rest.s.n - word);
         }
         rest = text_strip(&rest, NULL, !right, right);

@@ -145,17 +145,17 @@ static drv_status format_string(jinja_context *c, const value *format, const val
     return jinja_format_percent(c, format, &all, out);
 }
 
-drv_status jinja_eval_binary(jinja_context *context, const expr *node, value *out) {
+drv_status jinja_eval_binary(jinja_context *c, const expr *node, value *out) {
     value left, right;
-    DRV_TRY(jinja_eval(context, node->a, &left));
-    DRV_TRY(jinja_eval(context, node->b, &right));
+    DRV_TRY(jinja_eval(c, node->a, &left));
+    DRV_TRY(jinja_eval(c, node->b, &right));
     if (node->op == '~') {
         str text = {0};
         DRV_TRY(jinja_printable(&left));
         DRV_TRY(jinja_printable(&right));
         value_print(&left, &text);
         value_print(&right, &text);
-        return jinja_take(context, &text, out);
+        return jinja_take(c, &text, out);
     }
     DRV_TRY(jinja_defined(&left));
     DRV_TRY(jinja_defined(&right));
@@ -165,18 +165,17 @@ drv_status jinja_eval_binary(jinja_context *context, const expr *node, value *ou
                                right.kind == VALUE_INT ? right.i : right.b, out)
                      : real_arithmetic(node->op, value_real(&left), value_real(&right), out);
     if (node->op == '+' && left.kind == VALUE_STRING && right.kind == VALUE_STRING)
-        return join_strings(context, &left, &right, out);
+        return join_strings(c, &left, &right, out);
     if (node->op == '+' && left.kind == VALUE_LIST && right.kind == VALUE_LIST &&
             left.list->form == right.list->form && left.list->form <= LIST_TUPLE)
-        return join_lists(context, left.list, right.list, out);
+        return join_lists(c, left.list, right.list, out);
     const bool whole_a = left.kind == VALUE_INT || left.kind == VALUE_BOOL,
                whole_b = right.kind == VALUE_INT || right.kind == VALUE_BOOL;
     if (node->op == '*' && (left.kind == VALUE_STRING || left.kind == VALUE_LIST) && whole_b)
-        return repeat(context, &left, right.kind == VALUE_INT ? right.i : right.b, out);
+        return repeat(c, &left, right.kind == VALUE_INT ? right.i : right.b, out);
     if (node->op == '*' && (right.kind == VALUE_STRING || right.kind == VALUE_LIST) && whole_a)
-        return repeat(context, &right, left.kind == VALUE_INT ? left.i : left.b, out);
-    if (node->op == '%' && left.kind == VALUE_STRING)
-        return format_string(context, &left, &right, out);
+        return repeat(c, &right, left.kind == VALUE_INT ? left.i : left.b, out);
+    if (node->op == '%' && left.kind == VALUE_STRING) return format_string(c, &left, &right, out);
     return no_operator(node->op, &left, &right);
 }
 

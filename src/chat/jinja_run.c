@@ -49,37 +49,37 @@ static drv_status run_generation(jinja_context *c, const stmt *s) {
     return print(c, &text);
 }
 
-static drv_status run_one(jinja_context *context, const stmt *node) {
+static drv_status run_one(jinja_context *c, const stmt *node) {
     value shown, text;
     switch (node->kind) {
     case STMT_TEXT:
-        return print(context, &node->text);
+        return print(c, &node->text);
     case STMT_PRINT:
-        DRV_TRY(jinja_eval(context, node->value, &shown));
-        return print(context, &shown);
+        DRV_TRY(jinja_eval(c, node->value, &shown));
+        return print(c, &shown);
     case STMT_IF:
-        DRV_TRY(jinja_eval(context, node->value, &shown));
-        return jinja_run(context, value_true(&shown) ? &node->body : &node->otherwise);
+        DRV_TRY(jinja_eval(c, node->value, &shown));
+        return jinja_run(c, value_true(&shown) ? &node->body : &node->otherwise);
     case STMT_FOR:
-        DRV_TRY(jinja_eval(context, node->value, &shown));
-        return jinja_run_loop(context, node, &shown);
+        DRV_TRY(jinja_eval(c, node->value, &shown));
+        return jinja_run_loop(c, node, &shown);
     case STMT_SET:
-        DRV_TRY(jinja_eval(context, node->value, &shown));
-        return jinja_assign(context, node->target, shown);
+        DRV_TRY(jinja_eval(c, node->value, &shown));
+        return jinja_assign(c, node->target, shown);
     case STMT_SET_BLOCK:
-        DRV_TRY(in_new_scope(context, &node->body, &text));
-        if (node->value) DRV_TRY(filter_text(context, node->value, text, &text));
-        return jinja_assign(context, node->target, text);
+        DRV_TRY(in_new_scope(c, &node->body, &text));
+        if (node->value) DRV_TRY(filter_text(c, node->value, text, &text));
+        return jinja_assign(c, node->target, text);
     case STMT_FILTER:
-        DRV_TRY(in_new_scope(context, &node->body, &text));
-        DRV_TRY(filter_text(context, node->value, text, &text));
-        return print(context, &text);
+        DRV_TRY(in_new_scope(c, &node->body, &text));
+        DRV_TRY(filter_text(c, node->value, text, &text));
+        return print(c, &text);
     case STMT_MACRO:
-        return run_macro(context, node);
+        return run_macro(c, node);
     case STMT_GENERATION:
-        return run_generation(context, node);
+        return run_generation(c, node);
     default:
-        context->control = node->kind == STMT_BREAK ? RUN_BREAK : RUN_CONTINUE;
+        c->control = node->kind == STMT_BREAK ? RUN_BREAK : RUN_CONTINUE;
         return DRV_OK;
     }
 }

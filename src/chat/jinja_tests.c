@@ -136,8 +136,8 @@ static bool is_same(const value *a, const value *b) {
     return a->kind == VALUE_DICT ? a->dict == b->dict : value_equal(NULL, a, b);
 }
 
-drv_status jinja_test(jinja_context *context, const value *name, const value *self,
-        const call_args *args, bool *out) {
+drv_status jinja_test(jinja_context *c, const value *name, const value *self, const call_args *args,
+        bool *out) {
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         if (!value_is(name, tests[i].name)) continue;
         const test_kind kind = tests[i].kind;
@@ -151,12 +151,12 @@ drv_status jinja_test(jinja_context *context, const value *name, const value *se
         case IS_AT_MOST:
         case IS_MORE:
         case IS_AT_LEAST:
-            return order_test(context, self, &args->v[0], kind, out);
+            return order_test(c, self, &args->v[0], kind, out);
         case IS_IN:
-            return jinja_contains(context, &args->v[0], self, out);
+            return jinja_contains(c, &args->v[0], self, out);
         case IS_EQUAL:
         case IS_UNEQUAL:
-            *out = value_equal(&context->m, self, &args->v[0]) == (kind == IS_EQUAL);
+            *out = value_equal(&c->m, self, &args->v[0]) == (kind == IS_EQUAL);
             return DRV_OK;
         case IS_SAME:
             *out = is_same(self, &args->v[0]);
@@ -186,7 +186,7 @@ static drv_status raise_exception(jinja_context *c, const value_function *f, con
     return status;
 }
 
-static drv_status strftime_now(jinja_context *context, const value_function *function,
+static drv_status strftime_now(jinja_context *c, const value_function *function,
         const call_args *args, value *out) {
     (void)function;
     char format[256], text[1024];
@@ -211,17 +211,17 @@ static drv_status strftime_now(jinja_context *context, const value_function *fun
     format[n_format] = 0;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    const size_t n = strftime(text, sizeof text, format, &context->now);
+    const size_t n = strftime(text, sizeof text, format, &c->now);
 #pragma GCC diagnostic pop
-    return value_copy_string(&context->m, text, n, out);
+    return value_copy_string(&c->m, text, n, out);
 }
 
 // dict(pairs or mapping, k=v) and namespace of the same.
-static drv_status make_dict(jinja_context *context, const value_function *self,
-        const call_args *args, value *out) {
+static drv_status make_dict(jinja_context *c, const value_function *self, const call_args *args,
+        value *out) {
     const int n_positional = args->n - args->n_keywords;
     if (n_positional > 1) return drv_fail(DRV_E_DATA, "%s takes at most one mapping", self->name);
-    DRV_TRY(value_new_dict(&context->m, out));
+    DRV_TRY(value_new_dict(&c->m, out));
     const value *from = n_positional ? &args->v[0] : NULL;
     value pairs = value_none();
     if (from && from->kind == VALUE_GENERATOR) { // gone through once
@@ -233,18 +233,16 @@ static drv_status make_dict(jinja_context *context, const value_function *self,
         return drv_fail(DRV_E_DATA, "%s expects a mapping, found %s", self->name,
                 value_type_name(from));
     for (int64_t i = 0; from && from->kind == VALUE_DICT && i < from->dict->keys.n; i++)
-        DRV_TRY(value_dict_set(&context->m, out->dict, from->dict->keys.v[i],
-                from->dict->values.v[i]));
+        DRV_TRY(value_dict_set(&c->m, out->dict, from->dict->keys.v[i], from->dict->values.v[i]));
     for (int64_t i = 0; from && from->kind == VALUE_LIST && i < from->list->n; i++) {
         const value *pair = &from->list->v[i];
         if (pair->kind != VALUE_LIST || pair->list->n != 2)
             return drv_fail(DRV_E_DATA, "%s expects pairs", self->name);
-        DRV_TRY(jinja_charge(context, out->dict->keys.n));
-        DRV_TRY(value_dict_set(&context->m, out->dict, pair->list->v[0], pair->list->v[1]));
+        DRV_TRY(jinja_charge(c, out->dict->keys.n));
+        DRV_TRY(value_dict_set(&c->m, out->dict, pair->list->v[0], pair->list->v[1]));
     }
     for (int k = 0; k < args->n_keywords; k++)
-        DRV_TRY(value_dict_set(&context->m, out->dict, args->keywords[k],
-                args->v[n_positional + k]));
+        DRV_TRY(value_dict_set(&c->m, out->dict, args->keywords[k], args->v[n_positional + k]));
     if (self->name[0] == 'n') out->kind = VALUE_NAMESPACE;
     for (int64_t i = 0; self->name[0] == 'n' && i < out->dict->keys.n; i++)
         if (out->dict->keys.v[i].kind == VALUE_STRING && out->dict->keys.v[i].s.n &&
@@ -253,7 +251,7 @@ static drv_status make_dict(jinja_context *context, const value_function *self,
     return DRV_OK;
 }
 
-static drv_status range(jinja_context *context, const value_function *self, const call_args *args,
+static drv_status range(jinja_context *c, const value_function *self, const call_args *args,
         value *out) {
     (void)self;
     int64_t bound[3] = {0, 0, 1};
@@ -275,9 +273,9 @@ static drv_status range(jinja_context *context, const value_function *self, cons
     if (n > JINJA_MAX_RANGE)
         return drv_fail(DRV_E_DATA, "range of %lld items, at most %d", (long long)n,
                 JINJA_MAX_RANGE);
-    DRV_TRY(value_new_list(&context->m, out));
+    DRV_TRY(value_new_list(&c->m, out));
     for (int64_t i = 0; i < n; i++)
-        DRV_TRY(value_list_add(&context->m, out->list, value_int(bound[0] + i * step)));
+        DRV_TRY(value_list_add(&c->m, out->list, value_int(bound[0] + i * step)));
     out->list->form = LIST_RANGE;
     return DRV_OK;
 }

@@ -64,11 +64,11 @@ const char *text_find(const char *p, size_t n, const value *what) {
     return what->s.n == 0 ? p : n ? memmem(p, n, what->s.p, what->s.n) : NULL;
 }
 
-drv_status text_replace(jinja_context *context, const value *self, const value *from,
-        const value *to, int64_t most, value *out) {
+drv_status text_replace(jinja_context *c, const value *self, const value *from, const value *to,
+        int64_t most, value *out) {
     str text = {0};
     const char *rest = self->s.p, *end = rest + self->s.n;
-    DRV_TRY(jinja_charge(context, (int64_t)self->s.n / 16));
+    DRV_TRY(jinja_charge(c, (int64_t)self->s.n / 16));
     for (int64_t n = 0; most < 0 || n < most; n++) {
         const char *hit = text_find(rest, (size_t)(end - rest), from);
         if (!hit) break;
@@ -88,5 +88,5 @@ drv_status text_replace(jinja_context *context, const value *self, const value *
         rest += k;
     }
     str_add(&text, rest, (size_t)(end - rest));
-    return jinja_take(context, &text, out);
+    return jinja_take(c, &text, out);
 }

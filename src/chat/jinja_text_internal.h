@@ -10,7 +10,7 @@ value text_strip(const value *v, const value *chars, bool left, bool right);
 // Appends the text as Python's method makes it (jinja_case.c). The caller charges n/16 steps.
 void text_case(const value *v, text_case_kind kind, str *out);
 // Every `from` as `to`, the first `most` of them (-1: all).
-DRV_CHECKED drv_status text_replace(jinja_context *context, const value *self, const value *from,
+DRV_CHECKED drv_status text_replace(jinja_context *c, const value *self, const value *from,
         const value *to, int64_t most, value *out);
 
 // UTF-8 of a code point, with a NUL after it; its bytes, 0: it is none.

@@ -1,7 +1,9 @@
 // A key of the configuration or a field of config.json: where its value lies in a struct, how it is
 // read and printed, what it may be and what it means. The tables of keys (run_keys.c,
-// model_config.c) are the only place that lists them: parsing, printing, checking, defaults and
-// docs/keys.md follow.
+// model_config.c) list each once; parsing, printing, checking of one value, defaults and
+// docs/keys.md follow them. Rules over several keys are in check.c. Two lists elsewhere name keys
+// that are left out: those that differ from host to host (config_print.c), and those that a
+// checkpoint does not record (train/trainer_json.c).
 #pragma once
 #include <stdbool.h>
 

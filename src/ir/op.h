@@ -44,6 +44,12 @@ typedef struct op_row {
     bool cheap;   // beside the products of a layer: made again under KEEP_GEMMS
     bool renames; // outputs are inputs by another name: nothing is computed, nothing overwritten
 
+    // Sums of gradients. `clears`: the output is what a sum begins with. `goes_with`: 1 + the input
+    // that the op takes into a sum, or passes on; a cut leaves it beside the op that makes that
+    // input. 0: of no input. `in_buckets`: what it sends goes through buckets (comm_bucket_bytes).
+    int goes_with;
+    bool clears, in_buckets;
+
     bool built, differentiated;        // stages in which the op may stand (all may be planned)
     example_fn examples[MAX_EXAMPLES]; // at least one; the last node of each is of this op
 } op_row;

@@ -19,15 +19,14 @@ typedef struct cutter {
 // added up. (The chain of gradients of inputs stays together, also on the first stage, where it
 // ends in a weight.)
 static bool is_for_weights(const node *n, const bool *read_earlier) {
-    const bool again = n->recomputed || op_rows[n->op]->renames;
+    const op_row *row = op_rows[n->op];
+    const bool again = n->recomputed || row->renames;
     if (n->phase != PHASE_BACKWARD) return false;
-    if (n->op == OP_add_rounded) return is_for_weights(n->in[1]->def, read_earlier);
-    if (n->op == OP_add_shard || n->op == OP_sum_shard)
-        return is_for_weights(n->in[0]->def, read_earlier);
+    if (row->goes_with) return is_for_weights(n->in[row->goes_with - 1]->def, read_earlier);
     for (int o = 0; o < n->n_out; o++) {
         const tensor *t = n->out[o];
         const tensor *root = tensor_root(t);
-        const bool to_zeros = root->def && root->def->op == OP_zeros; // of a sum in bf16
+        const bool to_zeros = root->def && op_rows[root->def->op]->clears; // of a sum in bf16
         const bool accumulates = root->cls == TENSOR_GRAD || to_zeros;
         if (read_earlier[t->id] || t->cls == TENSOR_OUTPUT || !(again || accumulates)) return false;
     }

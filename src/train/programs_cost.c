@@ -74,7 +74,7 @@ static int64_t largest_bucket(const programs *p) {
     for (int k = 0; k < p->held.n_all; k++)
         for (int i = 0; i < p->held.all[k].graph->n_nodes; i++) {
             const node *n = p->held.all[k].graph->nodes[i];
-            if (n->op != OP_sum_shard) continue;
+            if (!op_rows[n->op]->in_buckets) continue;
             const int64_t shard = shard_length(tensor_elements(n->in[0]), n->attrs.mesh.ranks),
                           bytes = comm_bucket_bytes(n->in[0]->dt, shard, n->attrs.mesh.ranks);
             if (bytes > largest) largest = bytes;

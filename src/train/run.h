@@ -98,7 +98,7 @@ DRV_CHECKED drv_status run_move_out(run *r);
 
 // A failed save is warned of and tried again at the next interval; the third in a row is an error.
 enum { MAX_FAILED_SAVES = 3 };
-DRV_CHECKED drv_status run_start_save(run *self);
+DRV_CHECKED drv_status run_start_save(run *r);
 // Takes the result of a save that has ended. `wait`: of one that is under way too.
 DRV_CHECKED drv_status run_settle_save(run *r, bool wait);
 // The last finished step is in place when this returns DRV_OK. Like every save one of all ranks.

@@ -32,16 +32,15 @@ static drv_status open_run_dir(run *r, bool fresh) {
     return log_open_file(path_join(r->a, dir, "log.txt"));
 }
 
-static drv_status open_data(run *self) {
-    const run_config *cfg = self->cfg;
+static drv_status open_data(run *r) {
+    const run_config *cfg = r->cfg;
     const bool split = cfg->n_valid == 0;
-    DRV_TRY(run_inputs_open(self->a, self->cfg, self->leads, &self->train_rows, &self->valid_rows));
-    const rows *both[2] = {self->train_rows, self->valid_rows};
-    if (self->leads) carry_check_data(cfg, self->train_rows);
-    if (self->leads && !split && self->valid_rows) carry_check_data(cfg, self->valid_rows);
-    if (self->leads)
-        DRV_TRY(vocab_check_start(self->a, both, self->valid_rows ? 2 : 1, &self->vocab));
-    self->reader = batch_reader_new(self->a, self->train_rows, cfg);
+    DRV_TRY(run_inputs_open(r->a, r->cfg, r->leads, &r->train_rows, &r->valid_rows));
+    const rows *both[2] = {r->train_rows, r->valid_rows};
+    if (r->leads) carry_check_data(cfg, r->train_rows);
+    if (r->leads && !split && r->valid_rows) carry_check_data(cfg, r->valid_rows);
+    if (r->leads) DRV_TRY(vocab_check_start(r->a, both, r->valid_rows ? 2 : 1, &r->vocab));
+    r->reader = batch_reader_new(r->a, r->train_rows, cfg);
     return DRV_OK;
 }
 
@@ -250,14 +249,13 @@ static void tell_stopped_early(void *ctx) {
 
 // Where the back end compiles, this takes seconds to minutes; elsewhere a stop waits for the first
 // step, where all ranks agree on it.
-static drv_status load_programs(run *self) {
-    if (!backend_has_steps(self->b))
-        return say_less(self, programs_load(self->a, self->b, &self->p));
-    if (self->leads) DRV_TRY(stop_tell_end(tell_stopped_early, self));
-    stop_ends_process(!self->leads && !self->pool);
-    const drv_status status = programs_load(self->a, self->b, &self->p);
+static drv_status load_programs(run *r) {
+    if (!backend_has_steps(r->b)) return say_less(r, programs_load(r->a, r->b, &r->p));
+    if (r->leads) DRV_TRY(stop_tell_end(tell_stopped_early, r));
+    stop_ends_process(!r->leads && !r->pool);
+    const drv_status status = programs_load(r->a, r->b, &r->p);
     stop_is_saved_again();
-    if (self->leads) stop_untell_end();
+    if (r->leads) stop_untell_end();
     return status;
 }
 

@@ -70,16 +70,15 @@ static drv_status is_ours(void *ctx) {
     return r->lost_dir ? DRV_OK : record_check(r->record);
 }
 
-static void open_saver(run *self) {
+static void open_saver(run *r) {
     ckpt_ranks ranks;
-    self->saver = ckpt_saver_new(self->checkpoints, self->cfg->checkpoint_keep,
-            state_ranks(&self->p.held, &ranks), state_read_f32, &self->p);
-    ckpt_saver_guard(self->saver, is_ours, self);
-    int *n_model = &self->content.n_model;
-    self->content.model = self->content.is_adapter
-                                  ? state_adapter(self->a, &self->p.held, false, n_model)
-                                  : state_model(self->a, &self->p.held, false, n_model);
-    self->content.optimizer = state_optimizer(self->a, &self->p.held, &self->content.n_optimizer);
+    r->saver = ckpt_saver_new(r->checkpoints, r->cfg->checkpoint_keep,
+            state_ranks(&r->p.held, &ranks), state_read_f32, &r->p);
+    ckpt_saver_guard(r->saver, is_ours, r);
+    int *n_model = &r->content.n_model;
+    r->content.model = r->content.is_adapter ? state_adapter(r->a, &r->p.held, false, n_model)
+                                             : state_model(r->a, &r->p.held, false, n_model);
+    r->content.optimizer = state_optimizer(r->a, &r->p.held, &r->content.n_optimizer);
 }
 
 // --- beside a directory that was lost
@@ -125,24 +124,23 @@ drv_status run_move_out(run *r) {
 }
 
 // --- a save
-drv_status run_start_save(run *self) {
-    self->save_began_s = clock_s();
-    if (self->state.step == self->saved_step || self->state.step == self->saving_step)
-        return DRV_OK;
-    DRV_TRY(run_settle_save(self, true));
-    DRV_TRY(run_check_dir(self));
-    if (!self->saver) open_saver(self);
-    record_saving(self->record);
-    self->blocked_s = 0;
-    char *json = trainer_json_text(&self->state, self->about);
-    self->content.trainer_json = json;
-    self->saving_step = self->state.step;
-    self->save_ended = false;
-    drv_status status = ckpt_start(self->saver, self->state.step, &self->content);
+drv_status run_start_save(run *r) {
+    r->save_began_s = clock_s();
+    if (r->state.step == r->saved_step || r->state.step == r->saving_step) return DRV_OK;
+    DRV_TRY(run_settle_save(r, true));
+    DRV_TRY(run_check_dir(r));
+    if (!r->saver) open_saver(r);
+    record_saving(r->record);
+    r->blocked_s = 0;
+    char *json = trainer_json_text(&r->state, r->about);
+    r->content.trainer_json = json;
+    r->saving_step = r->state.step;
+    r->save_ended = false;
+    drv_status status = ckpt_start(r->saver, r->state.step, &r->content);
     free(json);
     if (status == DRV_OK) return DRV_OK;
-    status = note_result(self, status);
-    self->saving_step = -1;
+    status = note_result(r, status);
+    r->saving_step = -1;
     return status;
 }
 

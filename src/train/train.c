@@ -35,65 +35,65 @@ static void fill_hyper(const run_config *cfg, double lr, int64_t updates, double
     out[HYPER_UPDATE] = (double)updates;
 }
 
-static drv_status take_hashes(run *self, step_metrics *m) {
-    const int64_t every = self->cfg->hash_every;
+static drv_status take_hashes(run *r, step_metrics *m) {
+    const int64_t every = r->cfg->hash_every;
     m->hashed = every > 0 && m->step % every == 0;
     if (!m->hashed) return DRV_OK;
-    arena_free(self->hashed);
-    self->hashed = arena_new("hashes");
-    comm_note(self->comm, m->step, "hashes");
-    return hashes_take(self->hashed, &self->p.held, &m->hashes);
+    arena_free(r->hashed);
+    r->hashed = arena_new("hashes");
+    comm_note(r->comm, m->step, "hashes");
+    return hashes_take(r->hashed, &r->p.held, &m->hashes);
 }
 
 // Forward and backward, then the update, waiting for each.
-static drv_status run_apart(run *self, const batch *b, started_step *s) {
+static drv_status run_apart(run *r, const batch *b, started_step *s) {
     double hyper[N_HYPER];
     step_values *v = &s->values;
-    fill_hyper(self->cfg, s->m.lr, self->state.updates + 1, hyper);
+    fill_hyper(r->cfg, s->m.lr, r->state.updates + 1, hyper);
     const double begin = clock_s();
-    DRV_TRY(stepper_gradients(&self->stepper, b, heed_stop, self, &v->loss));
+    DRV_TRY(stepper_gradients(&r->stepper, b, heed_stop, r, &v->loss));
     const double compute = clock_s();
-    if (self->saver) ckpt_wait_read(self->saver); // a checkpoint may still be reading the weights
+    if (r->saver) ckpt_wait_read(r->saver); // a checkpoint may still be reading the weights
     const double saved = clock_s();
-    self->weights_lost = true; // until the update is done
-    DRV_TRY(stepper_update(&self->stepper, hyper, &v->grad_norm, &v->param_norm));
-    self->weights_lost = false;
+    r->weights_lost = true; // until the update is done
+    DRV_TRY(stepper_update(&r->stepper, hyper, &v->grad_norm, &v->param_norm));
+    r->weights_lost = false;
     s->m.compute_s = compute - begin;
     s->m.save_s = saved - compute;
-    self->blocked_s += s->m.save_s;
+    r->blocked_s += s->m.save_s;
     s->m.update_s = clock_s() - saved;
-    return take_hashes(self, &s->m);
+    return take_hashes(r, &s->m);
 }
 
 // As one program. Whether the step before, which may still be computing, counts as an update is
 // known there and not here.
-static drv_status start_whole(run *self, const batch *b, started_step *s) {
+static drv_status start_whole(run *r, const batch *b, started_step *s) {
     double hyper[2 * N_HYPER];
-    const int64_t updates = self->state.updates + 1;
-    fill_hyper(self->cfg, s->m.lr, updates + self->n_started, hyper);
-    fill_hyper(self->cfg, s->m.lr, updates, hyper + N_HYPER);
+    const int64_t updates = r->state.updates + 1;
+    fill_hyper(r->cfg, s->m.lr, updates + r->n_started, hyper);
+    fill_hyper(r->cfg, s->m.lr, updates, hyper + N_HYPER);
     const double begin = clock_s();
-    if (self->saver) ckpt_wait_read(self->saver);
+    if (r->saver) ckpt_wait_read(r->saver);
     s->m.save_s = clock_s() - begin;
-    self->blocked_s += s->m.save_s;
-    self->weights_lost = self->start_failed = true; // until it is finished; until it is started
-    DRV_TRY(stepper_start(&self->stepper, b, hyper, &s->values));
-    self->start_failed = false;
+    r->blocked_s += s->m.save_s;
+    r->weights_lost = r->start_failed = true; // until it is finished; until it is started
+    DRV_TRY(stepper_start(&r->stepper, b, hyper, &s->values));
+    r->start_failed = false;
     return DRV_OK;
 }
 
-static drv_status start_step(run *self) {
-    const run_config *cfg = self->cfg;
-    started_step *started = &self->started[(self->first_started + self->n_started) % MAX_STARTED];
+static drv_status start_step(run *r) {
+    const run_config *cfg = r->cfg;
+    started_step *started = &r->started[(r->first_started + r->n_started) % MAX_STARTED];
     batch *taken;
-    const int64_t step = self->state.step + self->n_started + 1;
+    const int64_t step = r->state.step + r->n_started + 1;
     started->begin = clock_s();
-    started->waited = comm_waited(self->comm);
-    started->sent = comm_sent_by(self->comm);
-    const drv_status read = batch_reader_next(&self->reader, step < cfg->steps, &taken);
+    started->waited = comm_waited(r->comm);
+    started->sent = comm_sent_by(r->comm);
+    const drv_status read = batch_reader_next(&r->reader, step < cfg->steps, &taken);
     started->read_s = clock_s() - started->begin;
-    DRV_TRY(ranks_together(self, read));
-    DRV_TRY(comm_all_reduce(comm_update_ranks(self->comm, &self->stepper.mesh), DT_I64, COMM_SUM,
+    DRV_TRY(ranks_together(r, read));
+    DRV_TRY(comm_all_reduce(comm_update_ranks(r->comm, &r->stepper.mesh), DT_I64, COMM_SUM,
             &taken->counted, 1, NULL));
     started->m = (step_metrics){.step = step,
             .lr = schedule_lr(cfg, step),
@@ -103,11 +103,10 @@ static drv_status start_step(run *self) {
     started->rows_taken = taken->rows_taken;
     str_clear(&started->rows);
     str_puts(&started->rows, taken->names.p);
-    self->stepper.step = step;
+    r->stepper.step = step;
     if (taken->counted)
-        DRV_TRY(self->p.whole_step ? start_whole(self, taken, started)
-                                   : run_apart(self, taken, started));
-    self->n_started++;
+        DRV_TRY(r->p.whole_step ? start_whole(r, taken, started) : run_apart(r, taken, started));
+    r->n_started++;
     return DRV_OK;
 }
 
@@ -160,36 +159,36 @@ static double without_sign(double x) {
 }
 
 // Waits for the oldest step that was started, which is the last finished one then.
-static drv_status take_step(run *self, step_metrics *made) {
-    started_step *started = &self->started[self->first_started];
-    run_state *state = &self->state;
-    if (self->p.whole_step && started->counted) {
-        DRV_TRY(stepper_finish(&self->stepper, &started->values));
-        self->weights_lost = self->start_failed || self->n_started > 1;
+static drv_status take_step(run *r, step_metrics *made) {
+    started_step *started = &r->started[r->first_started];
+    run_state *state = &r->state;
+    if (r->p.whole_step && started->counted) {
+        DRV_TRY(stepper_finish(&r->stepper, &started->values));
+        r->weights_lost = r->start_failed || r->n_started > 1;
     }
     const double now = clock_s(),
-                 begin = started->begin > self->finished ? started->begin : self->finished;
+                 begin = started->begin > r->finished ? started->begin : r->finished;
     *made = started->m;
     made->loss = without_sign(started->values.loss);
     made->grad_norm = without_sign(started->values.grad_norm);
     made->param_norm = started->values.param_norm;
     made->skipped = !isfinite(made->grad_norm);
     made->step_s = now - begin;
-    if (self->p.whole_step) made->compute_s = made->step_s - made->data_s - made->save_s;
-    self->finished = now;
+    if (r->p.whole_step) made->compute_s = made->step_s - made->data_s - made->save_s;
+    r->finished = now;
     state->step = made->step;
     state->rows_taken = started->rows_taken;
     state->tokens += started->counted;
     state->loss = made->loss;
     rank_time mine = {.data = started->read_s, .save = made->save_s};
-    mine.wait = comm_waited(self->comm) - started->waited;
-    mine.sent = (double)(comm_sent_by(self->comm) - started->sent);
+    mine.wait = comm_waited(r->comm) - started->waited;
+    mine.sent = (double)(comm_sent_by(r->comm) - started->sent);
     mine.compute = made->step_s - rank_time_own(&mine) - mine.wait;
-    rank_times_add(&self->times, &mine);
-    rank_watch_tell(self, &mine);
-    fill_metrics(self, made);
-    DRV_TRY(share_times(self, made));
-    return rank_watch_stragglers(self, made->step);
+    rank_times_add(&r->times, &mine);
+    rank_watch_tell(r, &mine);
+    fill_metrics(r, made);
+    DRV_TRY(share_times(r, made));
+    return rank_watch_stragglers(r, made->step);
 }
 
 // A step was skipped: of weights that are no numbers, on whatever rank, no later one can be better,
@@ -203,8 +202,8 @@ static drv_status check_weights(run *r) {
 }
 
 // The weights were left alone; too many such steps in a row end the run.
-static drv_status count_bad_step(run *self, const started_step *started, const step_metrics *made) {
-    run_state *state = &self->state;
+static drv_status count_bad_step(run *r, const started_step *started, const step_metrics *made) {
+    run_state *state = &r->state;
     const char *why =
             started->counted ? "the gradient is NaN or infinite" : "there is no token to predict";
     if (!made->skipped) {
@@ -213,25 +212,25 @@ static drv_status count_bad_step(run *self, const started_step *started, const s
         return DRV_OK;
     }
     state->bad_steps++;
-    DRV_TRY(check_weights(self));
-    const int bad = stepper_bad_rank(&self->stepper);
-    if (self->leads && bad == 0)
+    DRV_TRY(check_weights(r));
+    const int bad = stepper_bad_rank(&r->stepper);
+    if (r->leads && bad == 0)
         log_warn("step %lld skipped: %s (loss %g, gradient norm %g); its rows: %s",
                 (long long)made->step, why, made->loss, made->grad_norm, started->rows.p);
-    else if (self->leads)
+    else if (r->leads)
         log_warn("step %lld skipped: %s (loss %g, gradient norm %g), at first on rank %d (%s)",
                 (long long)made->step, why, made->loss, made->grad_norm, bad,
-                comm_host(self->comm, bad));
-    if (state->bad_steps < self->cfg->max_bad_steps) return DRV_OK;
+                comm_host(r->comm, bad));
+    if (state->bad_steps < r->cfg->max_bad_steps) return DRV_OK;
     drv_status status = DRV_OK;
-    self->cause = "not_finite";
-    if (comm_rank(self->comm) == bad)
+    r->cause = "not_finite";
+    if (comm_rank(r->comm) == bad)
         status = drv_fail(DRV_E_DATA,
                 "stopped at step %lld: %lld %s skipped: %s (loss %g); rows of the last: %s",
                 (long long)made->step, (long long)state->bad_steps,
                 state->bad_steps > 1 ? "steps in a row were" : "step was", why, made->loss,
                 started->rows.p);
-    return ranks_together(self, status);
+    return ranks_together(r, status);
 }
 
 // --- around the steps
@@ -398,19 +397,19 @@ static drv_status check_learned(run *r) {
 }
 
 // Where the run directory is not this run's any more, the last step goes beside it.
-static drv_status leave_dir(run *self, drv_status status, char *why, size_t size) {
+static drv_status leave_dir(run *r, drv_status status, char *why, size_t size) {
     char before[1024];
-    if (!self->lost_dir) {
-        const drv_status held = run_check_dir(self);
+    if (!r->lost_dir) {
+        const drv_status held = run_check_dir(r);
         if (held == DRV_OK || held == DRV_E_PEER) return held == DRV_OK ? status : held;
         snprintf(before, sizeof before, "%s", why);
         const bool failed = status != DRV_OK && status != DRV_STOPPED;
         snprintf(why, size, "%s%s%s", failed ? before : "", failed ? "; " : "", drv_message());
     }
-    self->cause = NULL;
-    if (self->weights_lost || self->state.step == 0) return DRV_E_IO;
-    if (run_move_out(self) != DRV_OK) {
-        self->weights_lost = true; // there is no place for them
+    r->cause = NULL;
+    if (r->weights_lost || r->state.step == 0) return DRV_E_IO;
+    if (run_move_out(r) != DRV_OK) {
+        r->weights_lost = true; // there is no place for them
         snprintf(before, sizeof before, "%s; %s", why, drv_message());
         snprintf(why, size, "%s", before);
     }
@@ -429,44 +428,44 @@ static drv_status tell_stopped(const run *r) {
 }
 
 // However the loop ended, its last finished step is saved, unless that is what failed.
-static drv_status end(run *self, drv_status status) {
+static drv_status end(run *r, drv_status status) {
     char why[1024];
     snprintf(why, sizeof why, "%s", drv_message());
     progress_end();
-    if (status != DRV_OK && finish_all(self) != DRV_OK) log_file_only("%s", drv_message());
-    const long long step = self->state.step;
-    if (status == DRV_STOPPED) log_info("%s: saving after step %lld", stop_reason(self), step);
+    if (status != DRV_OK && finish_all(r) != DRV_OK) log_file_only("%s", drv_message());
+    const long long step = r->state.step;
+    if (status == DRV_STOPPED) log_info("%s: saving after step %lld", stop_reason(r), step);
     // Asked while the last evaluation ran: all steps are done; the next start evaluates.
-    if (status == DRV_STOPPED && step >= self->cfg->steps) status = DRV_OK;
-    if (status == DRV_STOPPED && self->leads)
-        record_stop(self->record, step, self->limit ? NULL : stop_requested(), self->limit);
+    if (status == DRV_STOPPED && step >= r->cfg->steps) status = DRV_OK;
+    if (status == DRV_STOPPED && r->leads)
+        record_stop(r->record, step, r->limit ? NULL : stop_requested(), r->limit);
     drv_status saved = DRV_OK;
     // Where one rank of several fails, the others are in the middle of a step.
-    self->together |= status == DRV_OK || status == DRV_STOPPED || comm_size(self->comm) == 1;
-    if (status == DRV_OK && check_learned(self) != DRV_OK) {
+    r->together |= status == DRV_OK || status == DRV_STOPPED || comm_size(r->comm) == 1;
+    if (status == DRV_OK && check_learned(r) != DRV_OK) {
         status = DRV_E_DATA;
         snprintf(why, sizeof why, "%s", drv_message());
     }
-    if (self->together && status != DRV_E_PEER) status = leave_dir(self, status, why, sizeof why);
-    if (!self->weights_lost && self->failed_saves < MAX_FAILED_SAVES && self->together)
-        saved = run_save_last(self);
+    if (r->together && status != DRV_E_PEER) status = leave_dir(r, status, why, sizeof why);
+    if (!r->weights_lost && r->failed_saves < MAX_FAILED_SAVES && r->together)
+        saved = run_save_last(r);
     // What all know of, rank 0 says; what another rank says needs no second line.
-    const bool silent = !*why || (self->together && !self->leads);
+    const bool silent = !*why || (r->together && !r->leads);
     if (status != DRV_OK && silent) return drv_fail(status, "%s", why);
-    if (status == DRV_OK && !self->leads) return DRV_OK;
+    if (status == DRV_OK && !r->leads) return DRV_OK;
     if (status == DRV_OK) {
-        if (saved == DRV_OK && self->saved_step >= 0)
-            report_summary(self->report, arena_printf(self->a, "%s/step-%06lld", self->checkpoints,
-                                                 (long long)self->saved_step));
+        if (saved == DRV_OK && r->saved_step >= 0)
+            report_summary(r->report,
+                    arena_printf(r->a, "%s/step-%06lld", r->checkpoints, (long long)r->saved_step));
         return saved;
     }
     if (saved != DRV_OK) return drv_context(saved, "%s", why);
-    if (status == DRV_STOPPED) return tell_stopped(self);
-    if (self->saved_step < 0) return drv_fail(status, "%s", why);
-    if (self->lost_dir)
-        return drv_fail(status, "%s; step %lld is saved in \"%s\"", why,
-                (long long)self->saved_step, self->run_dir);
-    return drv_fail(status, "%s; step %lld is saved", why, (long long)self->saved_step);
+    if (status == DRV_STOPPED) return tell_stopped(r);
+    if (r->saved_step < 0) return drv_fail(status, "%s", why);
+    if (r->lost_dir)
+        return drv_fail(status, "%s; step %lld is saved in \"%s\"", why, (long long)r->saved_step,
+                r->run_dir);
+    return drv_fail(status, "%s; step %lld is saved", why, (long long)r->saved_step);
 }
 
 static drv_status set_up(run *r, run_config *cfg) {

@@ -98,7 +98,7 @@ static drv_status lower(cpu_backend *b, const mesh *m, const node *n, instructio
     DRV_TRY(find_group(b, m, n, &out->group));
     if (n->attrs.mesh.beside && out->group)
         out->group = courier_group(b->states.courier, out->group);
-    if (n->op == OP_attention_grad && n->attrs.mesh.replicas > 1)
+    if (row->over_replicas && n->attrs.mesh.replicas > 1)
         out->replicas = replicas_of(b, group_along(b, m, AXIS_TENSOR), n->attrs.mesh.replicas);
     out->tensor_place = b->comm ? mesh_place(&b->mesh, comm_rank(b->comm), AXIS_TENSOR) : 0;
     for (int axis = 0; axis < N_AXES; axis++)

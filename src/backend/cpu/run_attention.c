@@ -109,7 +109,9 @@ static int64_t attention_grad_workspace(const node *n, int n_threads) {
     return attention_part_bytes(&args) + n_threads * attention_scratch_bytes(&args);
 }
 
-const cpu_op cpu_op_attention_grad = {.run = attention_grad, .workspace = attention_grad_workspace};
+const cpu_op cpu_op_attention_grad = {.run = attention_grad,
+        .workspace = attention_grad_workspace,
+        .over_replicas = true};
 
 // --- over a cache
 // Copies the keys (output 1) or values (output 2) of all rows to their slots.

@@ -1,10 +1,11 @@
-// Data sets -> fixed rows of T tokens, in an order that is a function of the seed and of how many
-// rows were taken: so a resume is instant, and the order is the same for any number of ranks.
+// Turns data sets into fixed rows of T tokens, in an order that is a function of the seed and of
+// how many rows were taken: a resume reads nothing again, and the order is the same for any number
+// of ranks.
 //
 // The documents of a part (training, validation, test) stand one after the other and are cut every
 // T tokens, so no token is dropped; the last row is filled up with tokens that nobody predicts. Or
-// whole examples are packed into rows (packed_rows.h), or documents with all the context that they
-// have.
+// whole examples are packed into rows (packed_rows.h), or windows over documents, in which each
+// token has all the context that fits (rows_opts.stride).
 // - shuffled (training): an epoch takes the rows of a data set in the order of a seeded
 //   permutation. Blends take row i from the data set that is furthest behind its weight.
 // - in order (evaluation): the rows of the first data set from front to back, then those of the
@@ -60,19 +61,22 @@ typedef struct rows_opts {
 
 typedef struct rows rows; // single owner
 
-// DRV_E_DATA: a data set is broken, or has nothing to predict in this part. DRV_E_USAGE: answers
-// are to count, and it has no roles.
+// Opens all data sets; the rows live in `mem`, the files stay open until rows_close. DRV_E_IO: a
+// file cannot be read. DRV_E_DATA: a data set is broken, or has nothing to predict in this part.
+// DRV_E_USAGE: answers are to count and a set has no roles, or the weights sum to nothing.
 DRV_CHECKED drv_status rows_open(arena *mem, const rows_opts *opts, rows **out);
 void rows_close(rows *stream);
 int64_t rows_per_epoch(const rows *stream); // of all sources together
-// Of rows with a stride: tokens of the longest window, and of all.
+// Count the tokens of the longest piece that was packed into rows (a window or an example), and of
+// all pieces; 0 where documents are cut every T tokens.
 int64_t rows_longest(const rows *stream);
 int64_t rows_packed_tokens(const rows *stream);
 int64_t rows_taken(const rows *stream);
-// Moves to where `taken` rows have been taken. O(taken) additions only for shuffled blends.
+// Moves to where `taken` rows have been taken: at once, but for shuffled blends, which take `taken`
+// additions.
 void rows_seek(rows *stream, int64_t taken);
 
-// Passes over n rows without reading them.
+// Passes over n rows without reading them: rows_seek to n rows further, in n additions at most.
 void rows_skip(rows *stream, int64_t n);
 
 // The next row: tokens[T], position[T] (from the start of the document, or of the row), labels[T]

@@ -96,6 +96,7 @@ static void zeros_row_leaves_example(example *e) {
 
 const op_row op_row_zeros = {
         .name = "zeros",
+        .clears = true,
         .min_in = 1,
         .max_in = 1,
         .shape = zeros_shape,
@@ -127,6 +128,7 @@ static void add_example(example *e) {
 
 const op_row op_row_add_rounded = {
         .name = "add_rounded",
+        .goes_with = 2,
         .min_in = 4,
         .max_in = 4,
         .shape = add_shape,

@@ -52,6 +52,8 @@ static void sum_example(example *e) {
 
 const op_row op_row_sum_shard = {
         .name = "sum_shard",
+        .goes_with = 1,
+        .in_buckets = true,
         .min_in = 2,
         .max_in = 2,
         .shape = sum_shape,
@@ -155,6 +157,7 @@ static void add_example(example *e) {
 
 const op_row op_row_add_shard = {
         .name = "add_shard",
+        .goes_with = 1,
         .min_in = 3,
         .max_in = 3,
         .shape = add_shape,

@@ -110,12 +110,12 @@ INLINE void softmax_grad_rows(const arithmetic *by, const backward_unit *unit, i
         delta[r] = v_set(exists ? unit->delta[t] : 0);
         if (exists) mask_scores(unit->args, t, k0, unit->scores + (i + r) * BLOCK);
     }
-    for (int64_t j = 0; j < BLOCK; j += LANES) {
+    for (int64_t j = 0; j < BLOCK; j += WIDTH) {
         vec p[2], ds[2];
         for (int r = 0; r < 2; r++) {
             const int64_t at = (i + r) * BLOCK + j;
-            p[r] = v_exp2(v_fma(v_load(unit->scores + at, LANES), factor2, minus_lse[r]));
-            ds[r] = v_mul(v_mul(p[r], factor), v_sub(v_load(unit->dp + at, LANES), delta[r]));
+            p[r] = v_exp2(v_fma(v_load(unit->scores + at, WIDTH), factor2, minus_lse[r]));
+            ds[r] = v_mul(v_mul(p[r], factor), v_sub(v_load(unit->dp + at, WIDTH), delta[r]));
         }
         if (by->per_word == 2) {
             by->put_across(unit->p_across + i / 2 * BLOCK + j, p[0], p[1]);

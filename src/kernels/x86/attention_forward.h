@@ -54,8 +54,8 @@ INLINE void softmax_row(const arithmetic *by, const forward_unit *unit, int64_t 
     uint32_t *p = unit->p + row * row_words;
     mask_scores(unit->args, unit->q0 + row % BLOCK, k0, scores);
     vec top = v_set(-INFINITY);
-    for (int j = 0; j < BLOCK; j += LANES)
-        top = v_max(top, v_load(scores + j, LANES));
+    for (int j = 0; j < BLOCK; j += WIDTH)
+        top = v_max(top, v_load(scores + j, WIDTH));
     const float now = v_top(top) * unit->scale, before = unit->max[row];
     const float next = now > before ? now : before;
     vec part = v_set(0);
@@ -63,8 +63,8 @@ INLINE void softmax_row(const arithmetic *by, const forward_unit *unit, int64_t 
         memset(p, 0, sizeof *p * (size_t)row_words);
     } else {
         const vec minus_max = v_set(-next), factor = v_set(unit->scale);
-        for (int j = 0; j < BLOCK; j += LANES) {
-            const vec e = v_exp2(v_fma(v_load(scores + j, LANES), factor, minus_max));
+        for (int j = 0; j < BLOCK; j += WIDTH) {
+            const vec e = v_exp2(v_fma(v_load(scores + j, WIDTH), factor, minus_max));
             part = v_add(part, e);
             put_along(by, p + j / by->per_word, e);
         }
@@ -73,8 +73,8 @@ INLINE void softmax_row(const arithmetic *by, const forward_unit *unit, int64_t 
     unit->sum[row] = unit->sum[row] * keep + v_sum(part);
     unit->max[row] = next;
     if (keep < 1)
-        for (int64_t j = 0; j < unit->ld; j += LANES)
-            v_store(o + j, v_mul(v_set(keep), v_load(o + j, LANES)), LANES);
+        for (int64_t j = 0; j < unit->ld; j += WIDTH)
+            v_store(o + j, v_mul(v_set(keep), v_load(o + j, WIDTH)), WIDTH);
 }
 
 INLINE void forward_keys(const arithmetic *by, product_function *product, const forward_unit *unit,

@@ -76,15 +76,15 @@ INLINE void pack_tokens(const arithmetic *by, const attention_args *args, matrix
 }
 
 // --- c [m, n] = a b, or c += a b. Registers hold TILE_ROWS rows by TILE_VECS vectors of c.
-enum { TILE_ROWS = LANES == 16 ? 6 : 4, TILE_VECS = LANES == 16 ? 4 : 3 };
+enum { TILE_ROWS = WIDTH == 16 ? 6 : 4, TILE_VECS = WIDTH == 16 ? 4 : 3 };
 
 typedef vec mac_function(vec sum, uint32_t a, vec b);
 
-// An instance of block_product. b must be readable to the next multiple of LANES words after n.
+// An instance of block_product. b must be readable to the next multiple of WIDTH words after n.
 typedef void product_function(int64_t m, int64_t n, int64_t n_words, words_a a, words_b b, sums c,
         bool add);
 
-// n_rows x n_vecs vectors; last_n lanes of the last vector exist in c.
+// n_rows x n_vecs vectors; last_n elements of the last vector exist in c.
 INLINE void attention_tile(mac_function *mac, const int n_rows, const int n_vecs, int64_t n_words,
         words_a a, words_b b, sums c, bool add, int last_n) {
     vec sum[6][4];
@@ -92,13 +92,13 @@ INLINE void attention_tile(mac_function *mac, const int n_rows, const int n_vecs
     for (int i = 0; i < n_rows; i++)
 #pragma GCC unroll 4
         for (int j = 0; j < n_vecs; j++)
-            sum[i][j] = add ? v_load(c.at + i * c.ld + j * LANES, j == n_vecs - 1 ? last_n : LANES)
+            sum[i][j] = add ? v_load(c.at + i * c.ld + j * WIDTH, j == n_vecs - 1 ? last_n : WIDTH)
                             : v_set(0);
     for (int64_t w = 0; w < n_words; w++) {
         vec row[4];
 #pragma GCC unroll 4
         for (int j = 0; j < n_vecs; j++)
-            row[j] = load_words(b.at + w * b.ld + j * LANES);
+            row[j] = load_words(b.at + w * b.ld + j * WIDTH);
 #pragma GCC unroll 6
         for (int i = 0; i < n_rows; i++)
 #pragma GCC unroll 4
@@ -109,7 +109,7 @@ INLINE void attention_tile(mac_function *mac, const int n_rows, const int n_vecs
     for (int i = 0; i < n_rows; i++)
 #pragma GCC unroll 4
         for (int j = 0; j < n_vecs; j++)
-            v_store(c.at + i * c.ld + j * LANES, sum[i][j], j == n_vecs - 1 ? last_n : LANES);
+            v_store(c.at + i * c.ld + j * WIDTH, sum[i][j], j == n_vecs - 1 ? last_n : WIDTH);
 }
 
 // All m rows of n_vecs vectors.
@@ -135,9 +135,9 @@ INLINE void attention_columns(mac_function *mac, const int n_vecs, int64_t m, in
 INLINE void block_product(mac_function *mac, int64_t m, int64_t n, int64_t n_words, words_a a,
         words_b b, sums c, bool add) {
     while (n > 0) {
-        const int64_t all = div_up(n, LANES), n_vecs = all < TILE_VECS ? all : TILE_VECS;
-        const int64_t n_cols = n < n_vecs * LANES ? n : n_vecs * LANES;
-        const int last_n = (int)(n_cols - (n_vecs - 1) * LANES);
+        const int64_t all = div_up(n, WIDTH), n_vecs = all < TILE_VECS ? all : TILE_VECS;
+        const int64_t n_cols = n < n_vecs * WIDTH ? n : n_vecs * WIDTH;
+        const int last_n = (int)(n_cols - (n_vecs - 1) * WIDTH);
         if (n_vecs == 1)
             attention_columns(mac, 1, m, n_words, a, b, c, add, last_n);
         else if (n_vecs == 2)

@@ -1,10 +1,10 @@
-// Dropout: random words for 64 elements at a time, in the lanes of vectors. They are those of
+// Dropout: random words for 64 elements at a time, in vectors. They are those of
 // base/rng.h, to the bit.
 #pragma once
 #include "kernels/ref/ref.h"
 #include "kernels/x86/vec.h"
 
-// LANES counters of Philox4x32, a word of all of them in each vector.
+// WIDTH counters of Philox4x32, a word of all of them in each vector.
 typedef struct counters {
     ints word[4];
 } counters;
@@ -39,12 +39,12 @@ INLINE void factors_of_group(const dropout_args *args, int64_t group, float scal
         float factor[DROPOUT_GROUP]) {
     enum { COUNTERS = DROPOUT_GROUP / 4 };
     const ints threshold = i_set(dropout_threshold(args));
-    for (int i = 0; i < COUNTERS; i += LANES) {
+    for (int i = 0; i < COUNTERS; i += WIDTH) {
         counters c;
         philox(&args->key, dropout_block(args, group) + (uint64_t)i, &c);
         for (int w = 0; w < 4; w++)
             v_store(factor + w * COUNTERS + i, v_if_at_least(c.word[w], threshold, v_set(scale)),
-                    LANES);
+                    WIDTH);
     }
 }
 

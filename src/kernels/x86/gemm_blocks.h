@@ -21,7 +21,7 @@
 
 // A register tile is MR rows by NV vectors; panels of a that cross the rows of storage hold ACROSS
 // rows. Tiles fetch what comes next every STEP words.
-enum { MR = LANES == 16 ? 8 : 4, NV = 3, NR = NV * LANES, ACROSS = 16, STEP = 8 };
+enum { MR = WIDTH == 16 ? 8 : 4, NV = 3, NR = NV * WIDTH, ACROSS = 16, STEP = 8 };
 
 // Rows of memory to be fetched, some cache lines at a time between multiplications: all at once
 // would fill the processor's miss buffers and stall it.
@@ -63,7 +63,7 @@ INLINE void multiply(mac_function *mac, int64_t n_words, words_a a, const uint32
         vec b[NV];
 #pragma GCC unroll 3
         for (int j = 0; j < NV; j++)
-            b[j] = load_words(panel + w * NR + j * LANES);
+            b[j] = load_words(panel + w * NR + j * WIDTH);
 #pragma GCC unroll 8
         for (int i = 0; i < MR; i++)
 #pragma GCC unroll 3
@@ -107,13 +107,13 @@ INLINE void register_tile(mac_function *mac, bool general, int64_t n_words, word
 #pragma GCC unroll 3
             for (int j = 0; j < NV; j++)
                 sum[i][j] =
-                        v_add(v_load_as(dt_from, tile->from, i * tile->ld_from + j * LANES, LANES),
+                        v_add(v_load_as(dt_from, tile->from, i * tile->ld_from + j * WIDTH, WIDTH),
                                 sum[i][j]);
 #pragma GCC unroll 8
     for (int i = 0; i < MR; i++)
 #pragma GCC unroll 3
         for (int j = 0; j < NV; j++)
-            v_store_as(tile->dt, tile->to, i * tile->ld_to + j * LANES, sum[i][j], LANES);
+            v_store_as(tile->dt, tile->to, i * tile->ld_to + j * WIDTH, sum[i][j], WIDTH);
 }
 
 // The same where only n_rows x n_cols of the tile exist: by way of a whole one.

@@ -11,8 +11,8 @@
 // Bytes: some rows, since the stream of a small matrix is over before the processor finds it.
 enum { FETCH_AHEAD = 8192, LINE = 64 };
 
-// The sums of x . w, `width` elements, by lane. Where memory is read once and in order, what
-// follows w is fetched `ahead` (a constant).
+// The sums of x . w, `width` elements, by element of a vector. Where memory is read once and in
+// order, what follows w is fetched `ahead` (a constant).
 typedef vec dot_function(int64_t width, const void *x, const void *w, bool ahead);
 
 // Begins to load `bytes` (a constant) that lie FETCH_AHEAD after w. Every line has to be fetched: a
@@ -22,21 +22,21 @@ INLINE void fetch_ahead(const void *w, int bytes) {
         _mm_prefetch((const char *)w + FETCH_AHEAD + line, _MM_HINT_T0);
 }
 
-// LANES elements from index i on and the LANES after them; those of bf16 are sorted by even and
+// WIDTH elements from index i on and the WIDTH after them; those of bf16 are sorted by even and
 // odd places, which costs less than by halves and is the same to a sum.
 INLINE void load_two(dtype dt, const void *p, int64_t i, vec two[2]) {
     if (dt == DT_BF16) {
         v_load_bf16_pairs((const uint16_t *)p + i, &two[0], &two[1]);
         return;
     }
-    two[0] = v_load((const float *)p + i, LANES);
-    two[1] = v_load((const float *)p + i + LANES, LANES);
+    two[0] = v_load((const float *)p + i, WIDTH);
+    two[1] = v_load((const float *)p + i + WIDTH, WIDTH);
 }
 
 // One row at a time, so that memory is read as one stream: four rows at once, each with its own,
 // read bf16 at two thirds of the speed (bench/results/2026-11-22-generate.md).
 INLINE vec float_dot(dtype dt, int64_t width, const void *x, const void *w, bool ahead) {
-    const int64_t step = 4 * LANES;
+    const int64_t step = 4 * WIDTH;
     vec sum[4], a[2], b[2]; // four sums hide the latency of the multiplier
     for (int s = 0; s < 4; s++)
         sum[s] = v_set(0);
@@ -45,14 +45,14 @@ INLINE vec float_dot(dtype dt, int64_t width, const void *x, const void *w, bool
         if (ahead)
             fetch_ahead((const char *)w + j * dtype_bytes(dt), (int)(step * dtype_bytes(dt)));
         for (int s = 0; s < 4; s += 2) {
-            load_two(dt, x, j + s * LANES, a);
-            load_two(dt, w, j + s * LANES, b);
+            load_two(dt, x, j + s * WIDTH, a);
+            load_two(dt, w, j + s * WIDTH, b);
             sum[s] = v_fma(a[0], b[0], sum[s]);
             sum[s + 1] = v_fma(a[1], b[1], sum[s + 1]);
         }
     }
-    for (; j < width; j += LANES) {
-        const int k = width - j < LANES ? (int)(width - j) : LANES;
+    for (; j < width; j += WIDTH) {
+        const int k = width - j < WIDTH ? (int)(width - j) : WIDTH;
         if (ahead) fetch_ahead((const char *)w + j * dtype_bytes(dt), 1);
         sum[0] = v_fma(v_load_as(dt, w, j, k), v_load_as(dt, x, j, k), sum[0]);
     }
@@ -91,15 +91,15 @@ INLINE void fetch_rows(const char *p, int64_t row_bytes, int64_t first, int64_t 
         _mm_prefetch(p + line, _MM_HINT_T0);
 }
 
-// Scores of as many keys at a time as a vector has lanes, which costs a third of summing up each
-// key's lanes alone. The values are wanted next.
+// Scores of as many keys at a time as a vector has elements, which costs a third of summing up
+// each key's vector alone. The values are wanted next.
 INLINE void score_keys(dot_function *dot, const row_chunk *c, int64_t n_heads) {
-    for (int64_t s = 0; s < c->n; s += LANES) {
-        const int n_here = c->n - s < LANES ? (int)(c->n - s) : LANES;
+    for (int64_t s = 0; s < c->n; s += WIDTH) {
+        const int n_here = c->n - s < WIDTH ? (int)(c->n - s) : WIDTH;
         fetch_rows(c->values, c->row_bytes, s, n_here);
         for (int64_t head = 0; head < n_heads; head++) {
-            vec sum[LANES];
-            for (int i = 0; i < LANES; i++)
+            vec sum[WIDTH];
+            for (int i = 0; i < WIDTH; i++)
                 sum[i] = dot(c->d, c->q + head * c->row_bytes,
                         c->keys + (s + (i < n_here ? i : n_here - 1)) * c->row_bytes, false);
             v_store(c->scores + head * c->stride + s, v_sums(sum), n_here);
@@ -120,8 +120,8 @@ INLINE void weigh_scores(int64_t n, int64_t d, float *p, float *part) {
     part[1] = v_sum(sum);
 }
 
-// o_HD = p_HN V_ND for n_heads heads and n_vecs vectors of columns from j on (constants), k lanes
-// of the last. Where `ahead`, the keys that follow this chunk are fetched.
+// o_HD = p_HN V_ND for n_heads heads and n_vecs vectors of columns from j on (constants), k
+// elements of the last. Where `ahead`, the keys that follow this chunk are fetched.
 INLINE void weigh_columns(dtype dt, const row_chunk *c, int n_heads, int n_vecs, int64_t j, int k,
         bool ahead, const float *p, float *o, int64_t o_stride) {
     vec sum[4][4];
@@ -132,24 +132,24 @@ INLINE void weigh_columns(dtype dt, const row_chunk *c, int n_heads, int n_vecs,
         vec v[4];
         if (ahead) fetch_rows(c->keys, c->row_bytes, c->n + s, 1);
         for (int i = 0; i < n_vecs; i++)
-            v[i] = v_load_as(dt, c->values, s * c->d + j + i * LANES, k);
+            v[i] = v_load_as(dt, c->values, s * c->d + j + i * WIDTH, k);
         for (int h = 0; h < n_heads; h++)
             for (int i = 0; i < n_vecs; i++)
                 sum[h][i] = v_fma(v_set(p[h * c->stride + s]), v[i], sum[h][i]);
     }
     for (int h = 0; h < n_heads; h++)
         for (int i = 0; i < n_vecs; i++)
-            v_store(o + h * o_stride + j + i * LANES, sum[h][i], k);
+            v_store(o + h * o_stride + j + i * WIDTH, sum[h][i], k);
 }
 
 INLINE void weigh_values(dtype dt, const row_chunk *c, int n_heads, bool ahead, const float *p,
         float *o, int64_t o_stride) {
-    enum { N_VECS = LANES == 16 ? 4 : 2 }; // sums that fit the registers
+    enum { N_VECS = WIDTH == 16 ? 4 : 2 }; // sums that fit the registers
     int64_t j = 0;
-    for (; j + N_VECS * LANES <= c->d; j += N_VECS * LANES)
-        weigh_columns(dt, c, n_heads, N_VECS, j, LANES, ahead && j == 0, p, o, o_stride);
-    for (; j < c->d; j += LANES)
-        weigh_columns(dt, c, n_heads, 1, j, c->d - j < LANES ? (int)(c->d - j) : LANES,
+    for (; j + N_VECS * WIDTH <= c->d; j += N_VECS * WIDTH)
+        weigh_columns(dt, c, n_heads, N_VECS, j, WIDTH, ahead && j == 0, p, o, o_stride);
+    for (; j < c->d; j += WIDTH)
+        weigh_columns(dt, c, n_heads, 1, j, c->d - j < WIDTH ? (int)(c->d - j) : WIDTH,
                 ahead && j == 0, p, o, o_stride);
 }
 

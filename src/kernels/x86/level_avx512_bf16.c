@@ -61,10 +61,10 @@ INLINE vec pair_dot(int64_t width, const void *x, const void *w, bool ahead) {
                     (__m512bh)_mm512_loadu_si512(b + j + 32 * s));
     }
     for (; j < width; j += 32) {
-        const __mmask32 lanes = width - j < 32 ? (1u << (width - j)) - 1 : UINT32_MAX;
+        const __mmask32 there = width - j < 32 ? (1u << (width - j)) - 1 : UINT32_MAX;
         if (ahead) fetch_ahead(b + j, 64);
-        sum[0] = _mm512_dpbf16_ps(sum[0], (__m512bh)_mm512_maskz_loadu_epi16(lanes, a + j),
-                (__m512bh)_mm512_maskz_loadu_epi16(lanes, b + j));
+        sum[0] = _mm512_dpbf16_ps(sum[0], (__m512bh)_mm512_maskz_loadu_epi16(there, a + j),
+                (__m512bh)_mm512_maskz_loadu_epi16(there, b + j));
     }
     return v_add(sum[0], sum[1]);
 }

@@ -41,7 +41,7 @@ INLINE void pack_rows(const arithmetic *by, matrix m, int64_t at, int64_t n_rows
         by->along(m.at, at + i * m.ld, k, dst + i * ld);
 }
 
-// panel: a multiple of LANES; a constant but where there is one panel. Reads n columns of k rows,
+// panel: a multiple of WIDTH; a constant but where there is one panel. Reads n columns of k rows,
 // from element `at` on; `ahead` fetches rows before they are read.
 INLINE void pack_across(const arithmetic *by, int64_t panel, matrix m, int64_t at, int64_t n,
         int64_t k, bool ahead, uint32_t *dst) {
@@ -54,11 +54,11 @@ INLINE void pack_across(const arithmetic *by, int64_t panel, matrix m, int64_t a
         uint32_t *to = dst + w * panel;
         int64_t j = 0;
         for (; j + panel <= n; j += panel)
-            for (int64_t l = 0; l < panel; l += LANES)
+            for (int64_t l = 0; l < panel; l += WIDTH)
                 store_words(to + j * n_words + l,
-                        by->across(m.at, from + j + l, m.ld, k - row, LANES));
-        for (int64_t l = 0; j < n && l < panel; l += LANES) {
-            const int64_t left = n - j - l, have = left < 0 ? 0 : left < LANES ? left : LANES;
+                        by->across(m.at, from + j + l, m.ld, k - row, WIDTH));
+        for (int64_t l = 0; j < n && l < panel; l += WIDTH) {
+            const int64_t left = n - j - l, have = left < 0 ? 0 : left < WIDTH ? left : WIDTH;
             store_words(to + j * n_words + l,
                     by->across(m.at, from + j + l, m.ld, k - row, (int)have));
         }

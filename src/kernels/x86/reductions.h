@@ -81,7 +81,7 @@ INLINE float largest(const float *x, int64_t n) {
     float max = -INFINITY;
     FOR_VECTORS(j, k, n, {
         const vec v = v_load(x + j, k);
-        if (k == LANES)
+        if (k == WIDTH)
             top = v_max(top, v);
         else
             for (int i = 0; i < k; i++)
@@ -98,7 +98,7 @@ INLINE double exp_row(float *x, int64_t n, float max) {
     FOR_VECTORS(j, k, n, {
         const vec e = v_exp(v_sub(v_load(x + j, k), top));
         v_store(x + j, e, k);
-        if (k == LANES)
+        if (k == WIDTH)
             sum = v_add(sum, e);
         else
             for (int i = 0; i < k; i++)

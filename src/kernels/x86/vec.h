@@ -1,6 +1,6 @@
-// Vectors of float as the compiler's flags allow: 8 lanes by AVX2, 16 by AVX-512. Loads and stores
-// of part of a vector touch only the first n lanes. Everything here is inlined, so that a constant
-// n == LANES, dtype or arithmetic costs nothing.
+// Vectors of float as the compiler's flags allow: 8 elements by AVX2, 16 by AVX-512. Loads and
+// stores of part of a vector touch only the first n elements. Everything here is inlined, so that a
+// constant n == WIDTH, dtype or arithmetic costs nothing.
 #pragma once
 #ifdef __AVX512F__
 #include "kernels/x86/vec_avx512.h"
@@ -10,13 +10,13 @@
 
 #include "base/dtype.h"
 
-// Runs the statements after `n` for each vector of [0, n): j is the index of its first lane, k the
-// number of lanes (the constant LANES but for the last, partial vector).
+// Runs the statements after `n` for each vector of [0, n): j is the index of its first element, k
+// the number of elements (the constant WIDTH but for the last, partial vector).
 #define FOR_VECTORS(j, k, n, ...)                                                                  \
     do {                                                                                           \
         int64_t j = 0;                                                                             \
-        for (; j + LANES <= (n); j += LANES) {                                                     \
-            const int k = LANES;                                                                   \
+        for (; j + WIDTH <= (n); j += WIDTH) {                                                     \
+            const int k = WIDTH;                                                                   \
             __VA_ARGS__                                                                            \
         }                                                                                          \
         if (j < (n)) {                                                                             \
@@ -61,7 +61,7 @@ INLINE vec v_exp(vec x) {
 // 2^x within 4 units in the last place for x <= 127; 0 below -126 (AVX-512: below -149); NaN stays.
 // On |r| <= 1/2 the minimax polynomial of degree 5 has a relative error of 7.5e-8.
 INLINE vec v_exp2(vec x) {
-    const vec inside = v_max(v_set(LANES == 16 ? -200.0f : -126.0f), x); // operand order keeps NaN
+    const vec inside = v_max(v_set(WIDTH == 16 ? -200.0f : -126.0f), x); // operand order keeps NaN
     const vec n = v_nearest(inside), r = v_sub(inside, n);
     vec p = v_set(1.3276472e-3f);
     p = v_fma(p, r, v_set(9.675541e-3f));
@@ -69,7 +69,7 @@ INLINE vec v_exp2(vec x) {
     p = v_fma(p, r, v_set(2.402212e-1f));
     p = v_fma(p, r, v_set(6.9314694e-1f));
     p = v_scale2(v_fma(p, r, v_set(1.0000001f)), n);
-    return LANES == 16 ? p : v_zero_below(p, x, -126.0f); // v_scale2 of AVX-512 takes any n
+    return WIDTH == 16 ? p : v_zero_below(p, x, -126.0f); // v_scale2 of AVX-512 takes any n
 }
 
 // Transposes 8 x 8 words.

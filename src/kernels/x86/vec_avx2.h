@@ -7,7 +7,7 @@
 #define INLINE static inline __attribute__((always_inline))
 
 typedef __m256 vec;
-enum { LANES = 8 };
+enum { WIDTH = 8 };
 
 INLINE vec v_set(float x) {
     return _mm256_set1_ps(x);
@@ -79,10 +79,10 @@ INLINE __m256i v_mask(int n) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 INLINE vec v_load(const float *p, int n) {
-    return n == LANES ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, v_mask(n));
+    return n == WIDTH ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, v_mask(n));
 }
 INLINE void v_store(float *p, vec x, int n) {
-    if (n == LANES)
+    if (n == WIDTH)
         _mm256_storeu_ps(p, x);
     else
         _mm256_maskstore_ps(p, v_mask(n), x);
@@ -90,23 +90,23 @@ INLINE void v_store(float *p, vec x, int n) {
 
 INLINE vec v_load_bf16(const uint16_t *p, int n) {
     __m128i half;
-    if (n == LANES) {
+    if (n == WIDTH) {
         half = _mm_loadu_si128((const __m128i *)(const void *)p);
     } else {
-        uint16_t part[LANES] = {0};
+        uint16_t part[WIDTH] = {0};
         for (int i = 0; i < n; i++)
             part[i] = p[i];
         half = _mm_loadu_si128((const __m128i *)(const void *)part);
     }
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
 }
-// 2 LANES elements: those at even places and those at odd ones.
+// 2 WIDTH elements: those at even places and those at odd ones.
 INLINE void v_load_bf16_pairs(const uint16_t *p, vec *even, vec *odd) {
     const __m256i both = _mm256_loadu_si256((const __m256i *)(const void *)p);
     *even = _mm256_castsi256_ps(_mm256_slli_epi32(both, 16));
     *odd = _mm256_castsi256_ps(_mm256_and_si256(both, _mm256_set1_epi32((int)0xFFFF0000)));
 }
-// The nearest bf16 (even in a tie) in the upper half of each lane; the lower half is not cleared.
+// The nearest bf16 (even in a tie) in the upper half of each element; the lower half is not cleared.
 INLINE __m256i v_bf16_above(vec x) {
     const __m256i bits = _mm256_castps_si256(x);
     const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
@@ -114,15 +114,15 @@ INLINE __m256i v_bf16_above(vec x) {
     const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
     return _mm256_blendv_epi8(sum, _mm256_or_si256(bits, _mm256_set1_epi32(0x400000)), nan);
 }
-// The upper halves of the lanes.
+// The upper halves of the elements.
 INLINE void v_store_above(uint16_t *p, __m256i x, int n) {
     const __m256i low = _mm256_srli_epi32(x, 16);
     const __m128i half =
             _mm_packus_epi32(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1));
-    if (n == LANES) {
+    if (n == WIDTH) {
         _mm_storeu_si128((__m128i *)(void *)p, half);
     } else {
-        uint16_t part[LANES];
+        uint16_t part[WIDTH];
         _mm_storeu_si128((__m128i *)(void *)part, half);
         for (int i = 0; i < n; i++)
             p[i] = part[i];
@@ -165,7 +165,7 @@ INLINE ints i_and(ints a, ints b) {
     return _mm256_and_si256(a, b);
 }
 #define i_right(a, bits) _mm256_srli_epi32(a, bits)
-// Rounds by the lower 16 bits of each lane, as f32_to_bf16_by.
+// Rounds by the lower 16 bits of each element, as f32_to_bf16_by.
 INLINE void v_store_bf16_by(uint16_t *p, vec x, ints by, int n) {
     const ints bits = _mm256_castps_si256(x), top = i_set(0x7F800000u),
                sum = i_add(bits, i_and(by, i_set(0xFFFF)));

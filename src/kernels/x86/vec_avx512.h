@@ -6,7 +6,7 @@
 #define INLINE static inline __attribute__((always_inline))
 
 typedef __m512 vec;
-enum { LANES = 16 };
+enum { WIDTH = 16 };
 
 INLINE vec v_set(float x) {
     return _mm512_set1_ps(x);
@@ -81,21 +81,21 @@ INLINE __mmask16 v_mask(int n) {
     return (__mmask16)((1u << n) - 1);
 }
 INLINE vec v_load(const float *p, int n) {
-    return n == LANES ? _mm512_loadu_ps(p) : _mm512_maskz_loadu_ps(v_mask(n), p);
+    return n == WIDTH ? _mm512_loadu_ps(p) : _mm512_maskz_loadu_ps(v_mask(n), p);
 }
 INLINE void v_store(float *p, vec x, int n) {
-    if (n == LANES)
+    if (n == WIDTH)
         _mm512_storeu_ps(p, x);
     else
         _mm512_mask_storeu_ps(p, v_mask(n), x);
 }
 
 INLINE vec v_load_bf16(const uint16_t *p, int n) {
-    const __m256i half = n == LANES ? _mm256_loadu_si256((const __m256i *)(const void *)p)
+    const __m256i half = n == WIDTH ? _mm256_loadu_si256((const __m256i *)(const void *)p)
                                     : _mm256_maskz_loadu_epi16(v_mask(n), p);
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
 }
-// 2 LANES elements: those at even places and those at odd ones.
+// 2 WIDTH elements: those at even places and those at odd ones.
 INLINE void v_load_bf16_pairs(const uint16_t *p, vec *even, vec *odd) {
     const __m512i both = _mm512_loadu_si512(p);
     *even = _mm512_castsi512_ps(_mm512_slli_epi32(both, 16));
@@ -115,7 +115,7 @@ INLINE __m256i v_to_bf16(vec x) {
 #endif
 }
 INLINE void v_store_bf16(uint16_t *p, vec x, int n) {
-    if (n == LANES)
+    if (n == WIDTH)
         _mm256_storeu_si256((__m256i *)(void *)p, v_to_bf16(x));
     else
         _mm256_mask_storeu_epi16(p, v_mask(n), v_to_bf16(x));
@@ -154,7 +154,7 @@ INLINE ints i_and(ints a, ints b) {
     return _mm512_and_si512(a, b);
 }
 #define i_right(a, bits) _mm512_srli_epi32(a, bits)
-// Rounds by the lower 16 bits of each lane, as f32_to_bf16_by.
+// Rounds by the lower 16 bits of each element, as f32_to_bf16_by.
 INLINE void v_store_bf16_by(uint16_t *p, vec x, ints by, int n) {
     const ints bits = _mm512_castps_si512(x), top = i_set(0x7F800000u),
                sum = i_add(bits, i_and(by, i_set(0xFFFF)));
@@ -164,7 +164,7 @@ INLINE void v_store_bf16_by(uint16_t *p, vec x, ints by, int n) {
     ints out = _mm512_mask_mov_epi32(bits, rounds, sum);
     out = _mm512_mask_or_epi32(out, nan, out, i_set(0x400000));
     const __m256i half = _mm512_cvtepi32_epi16(i_right(out, 16));
-    if (n == LANES)
+    if (n == WIDTH)
         _mm256_storeu_si256((__m256i *)(void *)p, half);
     else
         _mm256_mask_storeu_epi16(p, v_mask(n), half);

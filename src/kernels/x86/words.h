@@ -20,16 +20,16 @@
 typedef struct arithmetic {
     dtype dt;     // of the operands in memory; what is rounded is rounded to it
     int per_word; // elements of the inner dimension in a word
-    // sum + a b: the word a with each of LANES words of b.
+    // sum + a b: the word a with each of WIDTH words of b.
     vec (*mac)(vec sum, uint32_t a, vec b);
     // n elements of a row as words; the half of a last word that is missing becomes 0.
     void (*along)(const void *src, int64_t at, int64_t n, uint32_t *dst);
     // 8 words of a row.
     __m256 (*eight_along)(const void *src, int64_t at);
-    // LANES words that run down the rows: word i from element at + i of per_word rows that are
-    // ld elements apart. Lanes from n on and rows from n_rows on are 0.
+    // WIDTH words that run down the rows: word i from element at + i of per_word rows that are
+    // ld elements apart. Elements from n on and rows from n_rows on are 0.
     vec (*across)(const void *src, int64_t at, int64_t ld, int64_t n_rows, int n);
-    // LANES values of two rows as words that run down the rows; NULL where a word is one value.
+    // WIDTH values of two rows as words that run down the rows; NULL where a word is one value.
     void (*put_across)(uint32_t *dst, vec upper, vec lower);
 } arithmetic;
 
@@ -62,16 +62,16 @@ INLINE int64_t words_of(const arithmetic *by, int64_t n_elements) {
 }
 
 INLINE vec load_words(const uint32_t *p) {
-    return v_load((const float *)(const void *)p, LANES);
+    return v_load((const float *)(const void *)p, WIDTH);
 }
 INLINE void store_words(uint32_t *p, vec words) {
-    v_store((float *)(void *)p, words, LANES);
+    v_store((float *)(void *)p, words, WIDTH);
 }
 
-// LANES values, rounded to the operands' type, as words of a row.
+// WIDTH values, rounded to the operands' type, as words of a row.
 INLINE void put_along(const arithmetic *by, uint32_t *dst, vec x) {
     if (by->per_word == 2)
-        v_store_bf16((uint16_t *)(void *)dst, x, LANES);
+        v_store_bf16((uint16_t *)(void *)dst, x, WIDTH);
     else
         store_words(dst, v_rounded_as(by->dt, x));
 }

@@ -29,10 +29,10 @@ INLINE vec pairs_of(__m256i low, __m256i high) {
 
 INLINE vec pair_across(const void *src, int64_t at, int64_t ld, int64_t n_rows, int n) {
     const uint16_t *x = (const uint16_t *)src + at;
-    const __mmask16 lanes = v_mask(n);
+    const __mmask16 there = v_mask(n);
     __m256i low = _mm256_setzero_si256(), high = low;
-    if (n_rows > 0) low = _mm256_maskz_loadu_epi16(lanes, x);
-    if (n_rows > 1) high = _mm256_maskz_loadu_epi16(lanes, x + ld);
+    if (n_rows > 0) low = _mm256_maskz_loadu_epi16(there, x);
+    if (n_rows > 1) high = _mm256_maskz_loadu_epi16(there, x + ld);
     return pairs_of(low, high);
 }
 

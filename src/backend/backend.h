@@ -1,6 +1,6 @@
-// What every back end offers (design D5). A back end owns the state of its local ranks (weights,
-// gradients, optimizer, inputs, outputs, by name) and runs planned programs on it. Loops over ranks
-// belong to the caller: everything takes a local rank.
+// The interface that every back end has (design D5). A back end owns the state of its local ranks
+// (weights, gradients, optimizer, inputs, outputs, by name) and runs planned programs on it. Loops
+// over ranks belong to the caller: everything takes a local rank.
 #pragma once
 #include "base/arena.h"
 #include "base/status.h"
@@ -32,7 +32,7 @@ typedef struct backend_product {
     bool accumulate;
 } backend_product;
 
-// What a program needs as its compiler plans it, in bytes of one device. `aliased` of the results
+// The memory of a program as its compiler plans it, in bytes of a device. `aliased` of the results
 // take the memory of arguments; `elsewhere` is state of the programs loaded so far that this one
 // does not see, and that stays on the device while it runs. Of a program that the back end has cut
 // in parts: those of the part that needs most.
@@ -40,7 +40,7 @@ typedef struct backend_memory {
     int64_t arguments, results, aliased, temporary, code, elsewhere;
 } backend_memory;
 
-// What is on the device while the program runs.
+// Returns the bytes on the device while the program runs.
 static inline int64_t backend_memory_total(const backend_memory *m) {
     return m->arguments + m->results - m->aliased + m->temporary + m->elsewhere;
 }
@@ -101,9 +101,9 @@ typedef struct backend_vtable {
             const void *src);
     drv_status (*read)(backend *b, int rank, const char *name, int64_t offset, int64_t bytes,
             void *dst);
-    // Of state and arenas; 0: the memory is not placed by the plan.
+    // Bytes of state and arenas; 0: the memory is not placed by the plan.
     int64_t (*held_bytes)(backend *b);
-    // What a loaded program needs. False: unknown. NULL: as the plan says.
+    // Fills the memory of a loaded program. False: unknown. NULL: as the plan says.
     bool (*memory)(backend *b, const executable *e, backend_memory *out);
     // Bytes that its device gives to programs; 0: unknown. NULL: as much as there is of the host's.
     int64_t (*capacity)(backend *b);
@@ -219,7 +219,7 @@ DRV_CHECKED drv_status backend_peak_flops(backend *b, double *flops_per_s);
 // Devices that ranks of one process share, each a thread with a back end of its own.
 typedef struct device_pool device_pool;
 
-// What a back end may be told when it is opened; zero: its defaults.
+// Options with which a back end is opened; zero: its defaults.
 typedef struct backend_opts {
     // pjrt: name or path of the plugin (backend/pjrt/runtime/plugin.h), options of its compiler as
     // NAME=VALUE, and the share of a GPU's memory that is taken at once

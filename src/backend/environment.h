@@ -1,4 +1,4 @@
-// What an accelerator needs of this machine beside its plugin: device files, drivers, libraries,
+// Lists the needs of an accelerator beside its plugin: device files, drivers, libraries,
 // compilers, variables. Looked at without opening a plugin.
 #pragma once
 #include "base/arena.h"

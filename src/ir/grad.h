@@ -1,4 +1,4 @@
-// What gradient rules may use. A rule runs while autodiff (passes/autodiff.c) walks the forward
+// The tools of gradient rules. A rule runs while autodiff (passes/autodiff.c) walks the forward
 // nodes backwards: it reads the gradients of a node's outputs and adds to those of its inputs.
 #pragma once
 #include "ir/op.h"

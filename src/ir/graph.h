@@ -71,8 +71,8 @@ typedef enum op_kind {
             N_OPS
 } op_kind;
 
-// What a tensor is for. All but TENSOR_TEMP have a name, live across programs and are counted in
-// the plan under their class.
+// Says what a tensor is for. All but TENSOR_TEMP have a name, live across programs and are counted
+// in the plan under their class.
 typedef enum tensor_class {
     TENSOR_TEMP,
     TENSOR_INPUT,     // written by the host before a run
@@ -89,7 +89,7 @@ enum { MAX_DIMS = 3, MAX_OUT = 5, MAX_LEAVES = 256 };
 
 typedef struct node node;
 
-// What a node does along the ranks of the mesh; zero for ops that know no ranks.
+// Says how a node uses the ranks of the mesh; zero for ops that know no ranks.
 #define MESH_USE(X)                                                                                \
     X(int, axis)     /* collectives: mesh axis */                                                  \
     X(int, ranks)    /* collectives: size of that axis */                                          \
@@ -198,10 +198,9 @@ typedef struct tensor {
     int n_dims;
     int64_t dim[MAX_DIMS];
     tensor_class cls;
-    // Of weights: autodiff makes its gradient; true unless said otherwise. Of real inputs: false
-    // unless said otherwise.
+    // Autodiff makes its gradient. Weights begin with true, real inputs with false.
     bool trainable;
-    // Of state: so many copies, of which a program sees the one that the back end was told.
+    // The copies of a state tensor; a program sees the one that the back end was told.
     int n_slots;
     node *def;            // NULL: exists before the program runs
     struct tensor *alias; // shares this older value's storage; NULL otherwise
@@ -271,8 +270,9 @@ int64_t tensor_elements(const tensor *t);
 int64_t tensor_bytes(const tensor *t);      // of one slot
 const tensor *tensor_root(const tensor *t); // follows aliases to the storage's first value
 
-// Checks shapes, aliases and attributes against the op rows, definitions before uses, that nobody
-// reads what was overwritten, and which ops the stage allows.
+// Checks that shapes, aliases, attributes and numbers of ranks are those of the op rows and of the
+// mesh, that every value is defined before it is read, that nobody reads what was overwritten, and
+// that the stage allows every op. DRV_E_DATA names the node; also where g has not reached `stage`.
 DRV_CHECKED drv_status graph_verify(const graph *g, graph_stage stage);
 
 // One line per node. Graphs with the same text compute the same: it holds the mesh and the leaves

@@ -33,7 +33,7 @@ typedef struct op_row {
     double (*flops)(const node *n);
     // Bytes that a rank sends to others. NULL: none.
     double (*wire)(const node *n);
-    // What goes to tensor ranks besides, of an op that is over another axis. NULL: nothing.
+    // Bytes that an op over another axis sends to tensor ranks besides. NULL: none.
     double (*wire_replicas)(const node *n);
 
     // Recomputation. The first n_kept outputs are never dropped: the residual stream. `remake`
@@ -57,7 +57,7 @@ typedef struct op_row {
 extern const op_row *const op_rows[N_OPS];
 
 // --- attributes
-// Those of a branch have its number, from 1.
+// The attributes of a branch have its number, from 1.
 #define BRANCH_ATTRS(X) X(0, column1, alpha1) X(1, column2, alpha2) X(2, column3, alpha3)
 typedef enum op_attr_id {
 #define X(type, name) ATTR_##name,
@@ -112,7 +112,7 @@ static inline int row_leaves_of(const op_attrs *attrs) {
 static inline int addends_of(const op_attrs *attrs) {
     return attrs->sum.addends > 1 ? attrs->sum.addends : 1;
 }
-// What is made or added to for each of several leaves of the row: `one` after `one`.
+// Returns the shape of something that each leaf of the row has one of: `one` after `one`.
 static inline tensor_spec spec_by_leaf(const op_attrs *attrs, tensor_spec one) {
     tensor_spec all = one;
     if (attrs->sum.row_leaves <= 1) return one;

@@ -4,13 +4,13 @@
 #include "ir/graph.h"
 
 typedef enum program_input {
-    // Of each token; from the rows of a data set, or from texts that are scored or continued.
+    // Filled for each token from the rows of a data set, or from texts that are scored or continued.
     INPUT_TOKENS,   // its id
     INPUT_POSITION, // in its document
     INPUT_LABELS,   // the id that follows; negative: it predicts nothing
     INPUT_HIDDEN,   // the two ends of what it does not see (attention_args)
     INPUT_ORIGIN,   // number of its row in the run, in two words, and its place there: for dropout
-    // Of a micro-batch; by the loop of a run.
+    // Filled for each micro-batch by the loop of a run.
     INPUT_NUMBER, // of its first row in the run, in two words: for gradients rounded by chance
     INPUT_TURN,   // which of the rank's micro-batches of the step it is: for ZeRO-2
     INPUT_LAST,   // 1: the rank's last of the step, whose sums travel beside the backward pass
@@ -18,7 +18,7 @@ typedef enum program_input {
     // Between stages of a pipeline; by the message of the neighbour.
     INPUT_STREAM,      // [N, H] the residual stream that a stage begins with
     INPUT_STREAM_GRAD, // [N, H] the gradient of what it has handed on
-    // Of the update: f64[N_HYPER] (ir/hyper.h).
+    // Read by the update: f64[N_HYPER] (ir/hyper.h).
     INPUT_HYPER,
     N_PROGRAM_INPUTS
 } program_input;
@@ -35,10 +35,10 @@ enum {
     INPUT_ALONE = -1,   // the program is the only one of its kind
     INPUT_OF_STEP = -2, // a whole step's (backend.h: step_parts), with a slice for each micro-batch
 };
-// What a whole step calls the slices of an input.
+// The names by which a whole step calls the slices of an input.
 #define INPUT_STEP_NAME   "step.%s"
 
-// What a stage of a pipeline hands on, and the gradient of the stream that it began with.
+// The value that a stage of a pipeline hands on, and the gradient of the stream it began with.
 #define STAGE_OUTPUT      "out.%d"
 #define STAGE_STREAM_GRAD "dh.%d"
 

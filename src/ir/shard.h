@@ -14,7 +14,7 @@ static inline int64_t shard_length(int64_t n, int ranks) {
     return length < n ? length : n;
 }
 
-// Of a shard: its first element in the tensor, and how many of it are there.
+// Return the first element of a shard in the tensor, and how many elements it has there.
 static inline int64_t shard_first(int64_t n, int ranks, int place) {
     const int64_t first = place * shard_length(n, ranks);
     return first < n ? first : n;

@@ -5,7 +5,7 @@
 #pragma once
 #include "ir/op.h"
 
-// Of all ranks together: leaf after leaf, addend after addend.
+// Counts the sums over tokens of all ranks together: leaf after leaf, addend after addend.
 static inline int64_t sums_of_tokens(const op_attrs *attrs) {
     return (int64_t)row_leaves_of(attrs) * addends_of(attrs);
 }

@@ -15,9 +15,9 @@ typedef struct layer_chunk {
     int at;       // where they begin among those of this rank
 } layer_chunk;
 
-// What one rank of a mesh has: over the tensor axis heads, feed-forward width and vocabulary are
-// cut in equal parts, over the pipeline axis the layers in runs. `sequence`: between products each
-// tensor rank has a part of the tokens.
+// A layout says which part of the model one rank of a mesh has: over the tensor axis heads,
+// feed-forward width and vocabulary are cut in equal parts, over the pipeline axis the layers in
+// runs. `sequence`: between products each tensor rank has a part of the tokens.
 typedef struct model_layout {
     const model_config *model; // must outlive the layout; for what ranks do not share (eps, theta)
     int n_layers;              // of this rank, in all its chunks
@@ -54,7 +54,7 @@ typedef struct layout_opts {
     bool sequence;
     int leaves;
 } layout_opts;
-// Of a rank of the mesh, one chunk. DRV_E_USAGE names what the mesh does not divide.
+// Fills the layout of one chunk on one rank of the mesh. DRV_E_USAGE names what does not divide.
 DRV_CHECKED drv_status layout_on(const model_config *model, const mesh *ranks, int rank,
         const layout_opts *opts, model_layout *out);
 // The same with the layers of all stages, as one rank has them.

@@ -1,5 +1,6 @@
-// What becomes of a micro-batch's sums of gradients, in one node after the last op that adds to
-// each (round_gradients.c, shard_gradients.c, sum_beside.c). No op knows of it.
+// Adds one node after the last op that adds to each sum of gradients: it rounds, shards or sums
+// what the micro-batch gave (round_gradients.c, shard_gradients.c, sum_beside.c). No other op knows
+// of it.
 #pragma once
 #include "ir/program_inputs.h"
 

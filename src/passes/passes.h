@@ -84,7 +84,7 @@ graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *o
 // of the row on this rank; grads: as in update_opts.
 graph *pass_lane(arena *a, tensor *const *weights, int n, int slot, int row_leaves, bool put_aside,
         dtype grads);
-// What state in `kept` is of a weight in dt: bf16, or the type of its sums.
+// Returns the type that state of a weight in `dt` has: bf16 if `kept` says so, or that of its sums.
 static inline dtype pass_kept_type(dtype kept, dtype dt) {
     return kept == DT_BF16 && dt != DT_F64 ? DT_BF16 : dtype_acc(dt);
 }

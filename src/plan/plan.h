@@ -23,7 +23,7 @@ typedef struct plan {
     int64_t place_probes;      // work of placing, see place_items
 } plan;
 
-// What a back end holds for a state tensor: its slots, together rounded up to PLAN_ALIGN.
+// Returns the bytes that a back end holds for a state tensor: its slots, rounded up to PLAN_ALIGN.
 int64_t plan_state_bytes(const tensor *t);
 
 // Scratch that a back end needs while it runs a node.

@@ -4,7 +4,7 @@
 #include "train/programs.h"
 #include "weights/batch.h"
 
-// Of a run: of each row this rank has what it computes with.
+// Makes a batch of n_rows rows, each with the part that this rank computes with.
 batch batch_of_run(arena *a, const run_config *cfg, int64_t n_rows);
 
 // Writes all that the training program of a chunk (or INPUT_ALONE) takes of micro-batch m of this
@@ -32,5 +32,5 @@ batch_reader batch_reader_new(arena *a, rows *r, const run_config *cfg);
 // so it is read meanwhile. An error of that read is returned by the call that asks for it.
 DRV_CHECKED drv_status batch_reader_next(batch_reader *reader, bool more, batch **out);
 void batch_reader_close(batch_reader *reader); // waits for a read under way
-// What the two batches of a run hold, in bytes.
+// Returns the bytes of the two batches that a run holds.
 int64_t batch_reader_bytes(const run_config *cfg);

@@ -1,5 +1,5 @@
-// What a run writes for programs: metrics.jsonl (one object per step or evaluation) and TensorBoard
-// events with NxD Training's tags. docs/formats.md lists the keys.
+// Writes the records of a run for other programs: metrics.jsonl (one object per step or evaluation)
+// and TensorBoard events with NxD Training's tags. docs/formats.md lists the keys.
 #pragma once
 #include <stdbool.h>
 
@@ -25,7 +25,7 @@ typedef struct step_metrics {
 
 typedef struct metrics metrics;
 
-// What metrics.jsonl has of steps after one: how many, and what they had taken.
+// The steps that metrics.jsonl has after a given one: how many, and the seconds that they took.
 typedef struct lost_metrics {
     int64_t steps;
     double seconds;

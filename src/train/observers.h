@@ -1,4 +1,4 @@
-// Those who show a run to others while it goes on (watch/run_observer.h): which there are, and when
+// Observers show a run to others while it goes on (watch/run_observer.h): which there are, and when
 // they begin and end.
 #pragma once
 #include "base/arena.h"

@@ -12,7 +12,7 @@ typedef struct pipeline_link {      // a rank's neighbours; reused from step to 
     double waited_s; // for messages, since the caller last set it to 0
 } pipeline_link;
 
-// What the plan counts for the messages under way.
+// Returns the bytes that the plan counts for the messages under way.
 int64_t pipeline_link_bytes(int64_t message_bytes);
 pipeline_link *pipeline_link_new(arena *a, comm *c, const mesh *m, int64_t message_bytes);
 

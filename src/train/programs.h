@@ -12,7 +12,7 @@ typedef struct lane_programs {
     executable *aside[MAX_SLOTS], *back[MAX_SLOTS];
 } lane_programs;
 
-// Of one pipeline stage of this rank. Inputs and kept state have slots.
+// The programs of one pipeline stage of this rank. Inputs and kept state have slots.
 typedef struct stage_programs {
     int n_slots;
     bool trains_before, trains_here; // something is trained in stages before it; in it
@@ -57,7 +57,7 @@ typedef struct programs {
 DRV_CHECKED drv_status programs_build(arena *mem, const run_config *cfg, programs *out);
 // Whether a chunk of this rank is the last stage, which has labels and loss; whether any is.
 bool programs_is_last(const programs *p, int chunk);
-// Of every loss that a micro-batch has, on all local ranks.
+// Writes the gradient of every loss that a micro-batch has, on all local ranks.
 DRV_CHECKED drv_status programs_write_dloss(programs *p, double dloss);
 bool programs_has_loss(const programs *p);
 // Plans them for a back end and loads them.
@@ -79,8 +79,8 @@ double programs_flops_per_token(const programs *p, bool recomputed);
 // which are a few bytes per micro-batch.
 void programs_wire(const programs *p, double bytes[N_AXES]);
 
-// What a run holds, by class, in bytes per rank. `activations` is the arena and what stages keep of
-// micro-batches in flight; `communication` is part of the arena and, outside the back end,
+// The memory of a run by class, in bytes per rank. `activations` is the arena and what stages keep
+// of micro-batches in flight; `communication` is part of the arena and, outside the back end,
 // `messages` between stages; `data` is inputs and outputs of the programs and, outside the back
 // end, `batches`: the rows of two global batches, one of which is read ahead.
 typedef struct memory_plan {

@@ -1,4 +1,5 @@
-// What the steps of each rank go into, so that a person sees which rank the others wait for, and why.
+// Measures what each rank spends its steps on, so that a person sees whom the others wait for, and
+// why.
 #pragma once
 #include "comm/comm.h"
 
@@ -30,7 +31,7 @@ typedef struct rank_times {
 
 rank_times rank_times_new(arena *a, comm *c);
 void rank_times_add(rank_times *t, const rank_time *step);
-// What this rank's host used for the last `steps` steps; goes with the next rank_times_share.
+// Notes the energy of this rank's host in the last `steps` steps, for the next rank_times_share.
 void rank_times_set_energy(rank_times *t, double joules, int64_t steps);
 // Gives all ranks the means of all since the last call, 56 bytes of each: every rank calls it.
 DRV_CHECKED drv_status rank_times_share(rank_times *t);
@@ -41,5 +42,5 @@ DRV_CHECKED drv_status rank_times_share_recent(rank_times *t, bool *there);
 const rank_time *rank_times_recent(rank_times *t, int i);
 // The seconds of its own.
 double rank_time_own(const rank_time *t);
-// Of n ranks, as above.
+// Does so for n ranks that are given.
 int rank_times_slowest(const rank_time *of, int n, const char **reason);

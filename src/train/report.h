@@ -1,4 +1,4 @@
-// What a person sees of a run: the status line of a terminal, the lines of every log_every-th step,
+// Shows a run to a person: the status line of a terminal, the lines of every log_every-th step,
 // evaluations, and a summary at the end. All of it goes to standard error and log.txt.
 #pragma once
 #include "base/arena.h"

@@ -1,4 +1,4 @@
-// What the parts of a training run share: opening (run_open.c), saving (run_save.c), steps (train.c).
+// A training run, as its parts share it: opening (run_open.c), saving (run_save.c), steps (train.c).
 #pragma once
 #include "data/set/vocab_check.h"
 #include "train/batch_feed.h"

@@ -1,4 +1,5 @@
-// What a run reads before its first step: the rows of its data, and the tokenizer that is carried.
+// Opens what a run reads before its first step: the rows of its data, and the tokenizer that is
+// carried.
 #pragma once
 #include "train/batch_feed.h"
 

@@ -1,7 +1,7 @@
-// What a run leaves for those who watch it: its hold on the run directory, its journal and its
-// status.json (src/watch). Rank 0 writes; when it has died, the lowest rank that lives writes how
-// the job ended. Nothing here ends a run but the loss of its directory: a journal that cannot be
-// written is warned of once.
+// Keeps the record of a run for those who watch it: its hold on the run directory, its journal and
+// its status.json (src/watch). Rank 0 writes; when it has died, the lowest rank that lives writes
+// how the job ended. Nothing here ends a run but the loss of its directory: a journal that cannot
+// be written is warned of once.
 #pragma once
 #include "comm/comm.h"
 #include "config/config.h"

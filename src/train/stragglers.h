@@ -26,5 +26,5 @@ stragglers *stragglers_new(arena *a, int n_ranks, const int *stages, const int *
         double ratio);
 // One step of all ranks, of[n_ranks]; steps come in order.
 void stragglers_add(stragglers *self, int64_t step, const rank_time *of);
-// What has changed since: one at a time; false: nothing more.
+// Takes the next change since the last look; false: there is none left.
 bool stragglers_next(stragglers *self, straggler *out);

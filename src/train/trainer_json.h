@@ -19,8 +19,8 @@ typedef struct run_state {
 
 run_state run_state_new(void);
 
-// What is recorded beside the counters: the config's keys that bear on the result, the data's
-// fingerprint, the arithmetic. The caller owns it.
+// Returns what a checkpoint records beside the counters: the config's keys that bear on the result,
+// the data's fingerprint, the arithmetic. The caller owns it.
 json_t *trainer_about(const run_config *cfg, const rows *train, const char *arithmetic);
 
 // The text of trainer.json; free() it.

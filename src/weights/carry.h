@@ -1,4 +1,4 @@
-// What a run's checkpoints take over from its tokenizer and from the model that it started from.
+// The files that a run's checkpoints take over from its tokenizer and from the model it started from.
 #pragma once
 #include "ckpt/ckpt.h"
 #include "config/config.h"
@@ -12,7 +12,7 @@ DRV_CHECKED drv_status carry_token_ids(arena *a, run_config *cfg);
 // generation_config.json included; what is missing there, from model.from when that has the same
 // tokenizer. They are held in memory, so a checkpoint does not depend on folders that may go.
 DRV_CHECKED drv_status carry_files(arena *mem, const run_config *cfg, ckpt_content *out);
-// What they take, by the sizes of the tokenizer's files.
+// Returns the memory that they take, by the sizes of the tokenizer's files.
 int64_t carry_bytes(const run_config *cfg);
 // Says which of them are not those of this checkpoint, from which the run resumes.
 void carry_say_changes(const ckpt_content *now, const char *folder);

@@ -20,5 +20,5 @@ int device_count(const run_config *cfg);
 // programs are compiled and not run.
 DRV_CHECKED drv_status device_open_targets(arena *a, const run_config *cfg, const char *target,
         int n_devices, device_pool **out);
-// What `backend` is opened with by the keys pjrt.*; it lives as long as the config.
+// Returns the options of the back end by the keys pjrt.*; they live as long as the config.
 backend_opts device_opts(const run_config *cfg);

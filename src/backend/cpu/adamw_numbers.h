@@ -1,5 +1,5 @@
-// What the update's two ops (adamw, adamw_rounded) do to each element in a step. Their inputs 4 and
-// 5 are the squared norm of all gradients and `hyper` (ir/hyper.h).
+// The arithmetic of the update's two ops (adamw, adamw_rounded) on each element in a step. Their
+// inputs 4 and 5 are the squared norm of all gradients and `hyper` (ir/hyper.h).
 #pragma once
 #include <math.h>
 

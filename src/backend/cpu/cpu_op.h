@@ -1,4 +1,4 @@
-// What the CPU back end knows of an op: a row that says how a node becomes an instruction and what
+// The CPU back end's table of ops: a row says how a node becomes an instruction and what
 // scratch it needs. The rows stand beside the functions that they name, in run_*.c: `cpu_op_NAME`
 // for each op of IR_OPS. An op without a row does not link.
 #pragma once
@@ -57,7 +57,7 @@ extern const cpu_op *const cpu_ops[N_OPS];
 // Chunks of an op, counted in rows, in elements of a flat array, or in columns.
 enum { CHUNK_ROWS = 32, CHUNK_ELEMENTS = 1 << 15, CHUNK_COLUMNS = 64 };
 
-// Of n things in chunks of `size`: how many are in chunk c.
+// Returns how many of n things, in chunks of `size`, are in chunk c.
 static inline int64_t chunk_length(int64_t n, int64_t size, int64_t c) {
     return n - c * size < size ? n - c * size : size;
 }

@@ -41,7 +41,7 @@ state *store_of(const state_store *s, const plan *p, const tensor *t);
 DRV_CHECKED drv_status store_find(const state_store *s, const char *name, int64_t offset,
         int64_t bytes, char **out);
 
-// What a node reads and writes of it; ends with NULL.
+// Lists the state that a node reads and writes; ends with NULL.
 state **store_touched(const state_store *s, const plan *p, const node *n);
 // Until nobody writes any of these. *writer: the op that was waited for; stays if none was.
 DRV_CHECKED drv_status store_settle(const state_store *s, state *const *touched, op_kind *writer);

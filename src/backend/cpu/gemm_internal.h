@@ -1,4 +1,4 @@
-// What gemm.c and gemm_tree.c share.
+// The parts of a product that gemm.c and gemm_tree.c share.
 #pragma once
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/onednn.h"

@@ -39,27 +39,28 @@ static bool read_piece(json_lines *self) {
     return true;
 }
 
+static const char *give_up(json_lines *self) {
+    self->too_long = true;
+    self->n_broken++;
+    str_free(&self->buffer);
+    self->taken = 0;
+    return NULL;
+}
+
 // The next whole line, without its line feed; NULL: none yet.
-static const char *next_line(json_lines *self, size_t *length) {
-    str *buffer = &self->buffer;
+static const char *next_line(json_lines *self, size_t *n) {
+    str *b = &self->buffer;
     size_t looked = self->taken;
     for (;;) {
-        const char *end =
-                buffer->n > looked ? memchr(buffer->p + looked, '\n', buffer->n - looked) : NULL;
+        const char *end = b->n > looked ? memchr(b->p + looked, '\n', b->n - looked) : NULL;
         if (end) {
-            const char *line = buffer->p + self->taken;
-            *length = (size_t)(end - line);
-            self->taken += *length + 1;
+            const char *line = b->p + self->taken;
+            *n = (size_t)(end - line);
+            self->taken += *n + 1;
             return line;
         }
-        if (buffer->n - self->taken > JSON_LINE_MAX) {
-            self->too_long = true;
-            self->n_broken++;
-            str_free(buffer);
-            self->taken = 0;
-            return NULL;
-        }
-        const size_t kept = buffer->n - self->taken;
+        if (b->n - self->taken > JSON_LINE_MAX) return give_up(self);
+        const size_t kept = b->n - self->taken;
         const bool late = self->until_s > 0 && clock_s() > self->until_s;
         if (late || !read_piece(self)) return NULL;
         looked = kept;

@@ -301,10 +301,10 @@ static const gemm_tree trees[] = {{0}, {.n_leaves = 8, .n_runs = 1, .each = {K /
         {.addends = 3}, {.n_leaves = 4, .n_runs = 1, .each = {K / 4}, .addends = 3}};
 enum { N_TREES = sizeof trees / sizeof *trees };
 
-static void run_in_plan(gemm_machine *m, arena *mem, dtype in, const gemm_tree *tree) {
+static void run_in_plan(gemm_machine *machine, arena *mem, dtype in, const gemm_tree *tree) {
     const bool adds = tree->addends > 0;
     const int64_t terms = adds ? K * tree->addends : K;
-    const gemm_shape s = {.m = M,
+    const gemm_shape shape = {.m = M,
             .n = N,
             .k = K,
             .ta = adds,
@@ -315,8 +315,8 @@ static void run_in_plan(gemm_machine *m, arena *mem, dtype in, const gemm_tree *
             .out = DT_F32,
             .accumulate = adds};
     gemm *g;
-    OK(gemm_new(mem, m, &s, tree, &g));
-    const int64_t bytes = gemm_workspace(&s, tree, par_threads());
+    OK(gemm_new(mem, machine, &shape, tree, &g));
+    const int64_t bytes = gemm_workspace(&shape, tree, par_threads());
     void *a = whole_array(in, M * terms, 1), *b = whole_array(in, terms * N, 2);
     float *c = whole_array(DT_F32, M * N, 3);
     unsigned char *workspace =

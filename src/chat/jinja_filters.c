@@ -48,6 +48,7 @@ static drv_status filter_int(jinja_context *context, const value *self, const ca
         value *out) {
     (void)context;
     DRV_TRY(call_check(args, "int", 0, 2, "default base"));
+    DRV_TRY(jinja_defined(self));
     const value *otherwise = call_arg(args, 0, "default");
     int64_t base = 10;
     DRV_TRY(filter_whole(call_arg(args, 1, "base"), "int", &base));
@@ -72,6 +73,7 @@ static drv_status filter_float(jinja_context *c, const value *v, const call_args
         value *out) {
     (void)c;
     DRV_TRY(call_check(args, "float", 0, 1, "default"));
+    DRV_TRY(jinja_defined(v));
     const value *otherwise = call_arg(args, 0, "default");
     *out = otherwise ? *otherwise : value_float(0);
     if (value_is_number(v)) *out = value_float(value_real(v));
@@ -80,42 +82,6 @@ static drv_status filter_float(jinja_context *c, const value *v, const call_args
     char text[NUMBER_BYTES];
     double x;
     if (number_text(&trimmed, text) && is_real(text, &x)) *out = value_float(x);
-    return DRV_OK;
-}
-
-static drv_status filter_abs(jinja_context *c, const value *v, const call_args *args, value *out) {
-    (void)c;
-    DRV_TRY(filter_no_args(args, "abs"));
-    if (!value_is_number(v) || (v->kind == VALUE_INT && v->i == INT64_MIN))
-        return drv_fail(DRV_E_DATA, "abs expects a number, found %s", value_type_name(v));
-    *out = v->kind == VALUE_FLOAT ? value_float(fabs(v->f))
-                                  : value_int(v->kind == VALUE_INT ? llabs(v->i) : v->b);
-    return DRV_OK;
-}
-
-static drv_status filter_round(jinja_context *context, const value *self, const call_args *args,
-        value *out) {
-    (void)context;
-    int64_t digits = 0;
-    DRV_TRY(call_check(args, "round", 0, 2, "precision method"));
-    DRV_TRY(filter_whole(call_arg(args, 0, "precision"), "round", &digits));
-    const value *how = call_arg(args, 1, "method");
-    if (!value_is_number(self) || digits < -300 || digits > 300)
-        return drv_fail(DRV_E_DATA, "round expects a number, found %s", value_type_name(self));
-    const double x = value_real(self), unit = pow(10, (double)digits);
-    char text[400];
-    if (how && value_is(how, "ceil"))
-        *out = value_float(ceil(x * unit) / unit);
-    else if (how && value_is(how, "floor"))
-        *out = value_float(floor(x * unit) / unit);
-    else if (digits < 0)
-        *out = value_float(rint(x * unit) / unit);
-    else { // Python rounds the exact decimal value, half to even, as printf does
-        snprintf(text, sizeof text, "%.*f", (int)(digits > 40 ? 40 : digits), x);
-        *out = value_float(strtod(text, NULL));
-    }
-    if (self->kind != VALUE_FLOAT && !(how && (value_is(how, "ceil") || value_is(how, "floor"))))
-        *out = value_int((int64_t)out->f);
     return DRV_OK;
 }
 
@@ -133,28 +99,11 @@ static drv_status filter_default(jinja_context *c, const value *v, const call_ar
     return DRV_OK;
 }
 
-static drv_status filter_attr(jinja_context *c, const value *v, const call_args *args, value *out) {
-    DRV_TRY(call_check(args, "attr", 1, 1, "name"));
-    bool found;
-    DRV_TRY(jinja_defined(v));
-    if (args->v[0].kind != VALUE_STRING) {
-        *out = value_undefined("", 0);
-        return DRV_OK;
-    }
-    if (v->kind != VALUE_DICT) return jinja_attribute(c, v, &args->v[0], out);
-    DRV_TRY(jinja_method(c, v, &args->v[0], &found, out)); // not what it holds
-    if (!found) *out = value_undefined(args->v[0].s.p, args->v[0].s.n);
-    return DRV_OK;
-}
-
 static const filter_row filters_of_values[] = {
-        {"abs", filter_abs},
-        {"attr", filter_attr},
         {"d", filter_default},
         {"default", filter_default},
         {"float", filter_float},
         {"int", filter_int},
-        {"round", filter_round},
         {0},
 };
 
@@ -166,10 +115,6 @@ static const filter_row *filter_named(const value *name) {
         for (const filter_row *row = tables[i]; row->name; row++)
             if (value_is(name, row->name)) return row;
     return NULL;
-}
-
-bool jinja_has_filter(const value *name) {
-    return filter_named(name) != NULL;
 }
 
 drv_status jinja_filter(jinja_context *c, const value *name, const value *v, const call_args *args,

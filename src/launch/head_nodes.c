@@ -64,7 +64,7 @@ drv_status head_listen(head *h) {
         return drv_fail(errno == EADDRINUSE ? DRV_E_BUSY : DRV_E_IO,
                 "could not listen at %s:%d: %s", h->address, job->port, strerror(errno));
     if (!job->has_secret)
-        DRV_TRY(launch_leave_secret(h->a, job->port, &h->secret, &h->secret_path));
+        DRV_TRY(launch_leave_secret(h->a, job->port, &h->secret, &h->secret_path, &h->secret_fd));
     h->callers = reception_open(h->listener, &h->secret, LAUNCH_PURPOSE);
     return DRV_OK;
 }
@@ -77,6 +77,8 @@ void head_stop_listening(head *h) {
     if (h->listener >= 0) close(h->listener);
     h->listener = -1;
     if (h->secret_path) unlink(h->secret_path);
+    if (h->secret_fd >= 0) close(h->secret_fd);
+    h->secret_fd = -1;
     h->secret_path = NULL;
 }
 
@@ -176,6 +178,10 @@ static bool meet(head *h, control *line) {
     head_member *new = &h->members[node];
     if (new->here) is_lost(h, node);
     const char *fields[] = {h->address, h->job->rules.max_restarts > 0 ? "1" : "0"};
+    if (strcmp(new->process, m.field[5]) != 0) {
+        new->measured = false;
+        new->share = 1;
+    }
     snprintf(new->host, sizeof new->host, "%s", m.field[4]);
     snprintf(new->process, sizeof new->process, "%s", m.field[5]);
     control_close(&new->line);

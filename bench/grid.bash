@@ -16,11 +16,14 @@ schedule: {type: constant, warmup_steps: 2}
 checkpoint: {every: 0}
 parallel: {lanes: 4, context_leaves: 2}
 YAML
-files="hashes.jsonl checkpoints/step-000010/model.safetensors checkpoints/step-000010/optimizer.safetensors checkpoints/step-000010/trainer.json checkpoints/step-000010/manifest.json"
+# LoRA upon a checkpoint of the same shape, whose sums are to be those of one rank as well.
+sed '/^ *num_key_value_heads/d; s/^model:.*/model: {from: base}/' run.yaml >lora.yaml
+echo 'lora: {rank: 8, alpha: 16, dropout: 0.1, target_modules: all-linear}' >>lora.yaml
+files="hashes.jsonl checkpoints/step-000010/model.safetensors checkpoints/step-000010/adapter_model.safetensors checkpoints/step-000010/optimizer.safetensors checkpoints/step-000010/trainer.json checkpoints/step-000010/manifest.json"
 # one_rank KEYS: the run folder of one rank, made at its first use, of the model and precision in the keys
 one_rank() {
     local one model
-    one=one.$(echo "$1" | grep -oE '(hidden_size|tie_word_embeddings|precision)=[a-z0-9]*' | tr '\n=' '._')
+    one=one.$config.$(echo "$1" | grep -oE '(hidden_size|tie_word_embeddings|precision)=[a-z0-9]*' | tr '\n=' '._')
     model=$(echo "$1" | tr ' ' '\n' | grep -E '^model|precision')
     [ -d "$one" ] || train 1 "$one" $model >log.txt 2>&1 || { tail -2 log.txt >&2; return 1; }
     echo "$one"
@@ -28,6 +31,7 @@ one_rank() {
 compare() { # RUN ONE: the first file that differs, with the step of a line
     local file
     for file in $files; do
+        [[ $file != *model.safetensors || -e $1/$file || -e $2/$file ]] || continue # a run has a model or an adapter
         cmp "$2/$file" "$1/$file" >differs.txt 2>&1 || { sed "s|$1/||; s|$2/||" differs.txt | tail -1; return; }
     done
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random small Llamas through `drover ckpt export`, `merge` and `verify`: right results are proved, harmed copies are found.
 
-    python tools/prove_random_models.py build/drover [--models 1000] [--seed 1] [--harmed 10]
+    python tools/prove_random_models.py build/drover [--models 1000] [--seed 1] [--first 0] [--harmed 10]
 
 Each model has a shape, scales and oddities of its own (widths from 1 on, subnormal weights, rows of zeros, logits that are
 nearly alike). It is exported as f32, bf16 and f16, merged with a random adapter as f32, bf16 and f16, and verified both ways; a
@@ -165,6 +165,7 @@ def main():
     p.add_argument("drover")
     p.add_argument("--models", type=int, default=1000)
     p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--first", type=int, default=0)
     p.add_argument("--harmed", type=int, default=10)
     o = p.parse_args()
     drover, alarms, proofs, vanished, harms, missed = os.path.abspath(o.drover), [], 0, 0, 0, []
@@ -174,7 +175,7 @@ def main():
         done = subprocess.run([drover, *map(str, args)], env=env, capture_output=True, text=True)
         return done.returncode, done.stderr.strip().split("\n")[-1]
 
-    for k in range(o.models):
+    for k in range(o.first, o.first + o.models):
         r = random.Random(o.seed * 1000003 + k)
         with tempfile.TemporaryDirectory() as top:
             top = pathlib.Path(top)
@@ -196,7 +197,7 @@ def main():
                 if status:
                     alarms.append((k, a, b))
                     print(f"model {k}, verify {a} {b}: {said}", flush=True)
-            if k < o.harmed:
+            if k - o.first < o.harmed:
                 done, not_found = harm_all(r, run, top, k)
                 harms, missed = harms + done, missed + not_found
     print(f"{o.models} models, {proofs} proofs ({vanished} of adapters that vanish in rounding), {len(alarms)} false alarms; "

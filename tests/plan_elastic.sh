@@ -1,7 +1,6 @@
 #!/bin/bash
 # drover plan --elastic: a line for each number of nodes down to one, whose settings make a config of so many ranks that plan
-# takes, with the lanes of the whole job where it says "same"; wrong numbers are refused. With XLA's CPU plugin: drover compile
-# --elastic fills the cache for all of those worlds. usage: plan_elastic.sh DROVER
+# takes, with the lanes of the whole job where it says "same"; wrong numbers are refused. usage: plan_elastic.sh DROVER
 . "$(dirname "$0")"/story.bash
 cat >run.yaml <<'YAML'
 model: {preset: tiny, num_hidden_layers: 3}
@@ -43,18 +42,5 @@ for lanes in 4 auto; do
     check "lanes $lanes: four rows" [ $n = 4 ]
 done
 
-plugins=${DROVER_PJRT_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/drover/pjrt}
-if ls "$plugins"/cpu/*.so >/dev/null 2>&1; then
-    echo "reads $plugins/cpu, outside the tree"
-    export DROVER_PJRT_DIR=$plugins DROVER_PJRT_PLUGIN=cpu DROVER_COMPILE_CACHE=$dir/cache
-    small=(--set backend=pjrt --set training.global_batch_size=2 --set parallel.lanes=2 --set model.num_hidden_layers=2)
-    expect 0 "Total failed: 0" "$drover" compile run.yaml --elastic --nodes 2 "${small[@]}"
-    says "2 nodes: data 2" "1 node: one rank"
-    "$drover" compile run.yaml --elastic --nodes 2 "${small[@]}" >out 2>&1
-    check "all of them are in the cache" grep -qE '^([0-9]+) of \1 from the cache' out
-    expect 0 "from the cache" "$drover" compile run.yaml "${small[@]}" # the world of one node is among them
-else
-    echo "skipped: compile --elastic, no plugin in $plugins/cpu (tools/fetch_pjrt.py cpu gets one)"
-fi
 expect 2 "keeps no programs" "$drover" compile run.yaml --elastic --nodes 2
 finish

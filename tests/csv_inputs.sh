@@ -44,20 +44,23 @@ check "another column" same_set got want
 # --- rows that are broken are named and skipped; a file without the column is refused with those that it has
 printf 'id,text\n1,one\n2\n3,"three" and,more\n4,four,more\n5,"five\nlines"\n' >broken.csv
 expect 0 "2 documents" build broken --input broken.csv
-says "broken.csv:2: fewer fields than the header row has" "broken.csv:3: more text behind a closing quote" \
-    "broken.csv:4: more fields than the header row has" "skipped 3 records"
-expect 1 "broken.csv:2: fewer fields" build strict --strict --input broken.csv
+says "broken.csv:3: fewer fields than the header row has" "broken.csv:4: more text behind a closing quote" \
+    "broken.csv:5: more fields than the header row has" "skipped 3 records"
+expect 2 "broken.csv:3: fewer fields" build strict --strict --input broken.csv
+printf '\357\273\277"text\nof it",id\r\n\r\n"two\n\nlines",1\r\nfew\r\n\r\n"a ""b""\n",2,3\r\n' >lines.csv # the line in the file
+expect 0 "1 document" build lines --input lines.csv --text-column $'text\nof it'
+says "lines.csv:7: fewer fields" "lines.csv:9: more fields"
 printf 'text\nfine\n"never closed\nmore\n' >open.csv
-expect 0 "open.csv:2: a quote is not closed before the end of the file" build open --input open.csv
-expect 1 'broken.csv: no column "body" in its header row, which has "id", "text"; --text-column' build no --input broken.csv --text-column body
+expect 0 "open.csv:3: a quote is not closed before the end of the file" build open --input open.csv
+expect 2 'broken.csv: no column "body" in its header row, which has "id", "text"; --text-column' build no --input broken.csv --text-column body
 printf 'text,text\na,b\n' >twice.csv
-expect 1 'twice.csv: its header row has two columns "text"' build no --input twice.csv
+expect 2 'twice.csv: its header row has two columns "text"' build no --input twice.csv
 : >empty.csv
-expect 1 "empty.csv: the file is empty, expected a header row" build no --input empty.csv
+expect 2 "empty.csv: the file is empty, expected a header row" build no --input empty.csv
 printf 'text\n' >header.csv
-expect 1 "header.csv: no document in it" build no --input header.csv
+expect 2 "header.csv: no document in it" build no --input header.csv
 printf '\377\376t\0e\0' >wide.csv
-expect 1 "is UTF-16, expected UTF-8" build no --input wide.csv
+expect 2 "is UTF-16, expected UTF-8" build no --input wide.csv
 
 # --- conversations: the same as of JSON
 cat >talk.jsonl <<'JSON'
@@ -69,22 +72,22 @@ expect 0 "2 documents" build talk --sft --template alpaca --input talk.jsonl
 expect 0 "2 documents" build table --sft --template alpaca --input talk.csv
 check "conversations of a table" same_set talk table
 check "and their answers" cmp talk.roles table.roles
-expect 1 'broken.csv: no column of a conversation in its header row, which has "id", "text"; expected prompt and response' \
+expect 2 'broken.csv: no column of a conversation in its header row, which has "id", "text"; expected prompt and response' \
     build no --sft --template alpaca --input broken.csv
 
 # --- what needs an option says which
-expect 1 'talk.jsonl:1: "text": has no such key; it has "prompt", "response"; drover data build --sft' build no --input talk.jsonl
+expect 2 'talk.jsonl:1: "text": has no such key; it has "prompt", "response"; drover data build --sft' build no --input talk.jsonl
 says "talk.jsonl: no document in it: all records were skipped"
 printf '{"id": 1, "body": "x"}\n' >other.jsonl
-expect 1 '"text": has no such key; it has "id", "body"' build no --input other.jsonl
+expect 2 '"text": has no such key; it has "id", "body"' build no --input other.jsonl
 check "no word of conversations" eval '! grep -q sft out'
 mkdir -p src/deep && for i in $(seq 345); do echo "print($i)" >src/file$i.py; done && mv src/file9*.py src/deep/ && touch src/notes
-expect 1 'in "src"; it has 345 .py: --ending py takes them as texts, and so does a pattern in quotes: "src/*.py"' build no --input src
+expect 2 'in "src"; it has 345 .py: --ending py takes them as texts, and so does a pattern in quotes: "src/*.py"' build no --input src
 expect 0 "345 documents" build sources --input src --ending py
 expect 0 "345 documents" build sources2 --input src --ending .py c
 expect 0 "documents" build one --input src/*.py
 check "hundreds of files by the shell's pattern" test "$("$drover" data info one 2>&1 | grep -c "$(ls src/*.py | wc -l)")" -ge 1
-expect 1 'it has 1 .csv: --text-column NAME takes a column of them' build no --input tables
+expect 2 'it has 1 .csv: --text-column NAME takes a column of them' build no --input tables
 expect 2 "--sft and --text-column exclude each other" build no --sft --text-column x --input talk.csv
 
 # --- text where a data set is expected

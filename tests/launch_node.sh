@@ -34,11 +34,12 @@ told() { # I TEXT: node I says it
 }
 nothing_left() {
     wait_for eval '! pgrep -f "launch rank|orted|drover train run.yaml" -s 0 >/dev/null'
-    ls -d "$TMPDIR"/drover-* /tmp/drover-"$(id -u)-$port".secret >out 2>/dev/null
+    ls -d "$TMPDIR"/drover-* "$left-$(id -u)-$port".secret >out 2>/dev/null
     check "$1: nothing is left" [ ! -s out ]
 }
 export TMPDIR=$dir/tmp
 mkdir "$TMPDIR"
+left=/tmp/drover-node-$(head -c 8 /proc/sys/kernel/random/boot_id) # what a launcher keeps outside the run
 settings() { for set in "$@"; do printf -- '--set\n%s\n' "$set"; done; }
 
 # --- the same bytes
@@ -120,7 +121,7 @@ cp "$(dirname "$drover")"/drover_mpi.so other-version
 sed -E 's/drover ([0-9.]+) \(commit ./drover \1 (commit X/g' "$drover" >other-version/drover && chmod +x other-version/drover
 port=$(free_port)
 node 0 2 --set run_dir=versions
-wait_for test -e /tmp/drover-"$(id -u)"-$port.secret
+wait_for test -e "$left-$(id -u)-$port".secret
 expect 2 "(commit X" timeout -s KILL $LIMIT other-version/drover launch node run.yaml --nodes 2 --node-rank 1 --master 127.0.0.1:$port
 says "node 0 has drover"
 kill -TERM "$(launcher 0)"
@@ -132,7 +133,7 @@ check "two versions: nothing was trained" [ ! -e versions/metrics.jsonl ]
 
 port=$(free_port)
 node 0 2 --set run_dir=taken
-wait_for test -e /tmp/drover-"$(id -u)"-$port.secret
+wait_for test -e "$left-$(id -u)-$port".secret
 node 0x 2 --set run_dir=taken
 ended "a port that is taken" 75 0x
 told 0x "could not listen at 127.0.0.1:$port"
@@ -172,11 +173,30 @@ kill -KILL "$(launcher 0)"
 wait "${pids[0]}"
 ended "node 0 is killed" 175 1 2
 unset DROVER_RETRY_STATUS
-rm -rf "$TMPDIR"/drover-* # of the one that was killed
 starts member
 kill -KILL "$(launcher 1)"
 ended "node 1 is killed" 75 0 2
-rm -rf "$TMPDIR"/drover-*
+
+# --- what launchers that were killed have left, the next one removes, and nothing of one that lives
+port=$(free_port)
+killed=$left-$(id -u)-$port.secret
+node 0 2 --set run_dir=next
+wait_for test -e "$killed"
+kill -KILL "$(launcher 0)"
+wait "${pids[0]}"
+touch -d "2 minutes ago" "$killed" "$TMPDIR"/drover-node-*
+port=$(free_port)
+node 0 2 --set run_dir=next
+wait_for test -e "$left-$(id -u)-$port".secret
+check "the secret of one that was killed is gone" [ ! -e "$killed" ]
+check "so are the folders of four" [ "$(ls -d "$TMPDIR"/drover-node-* | wc -l)" = 1 ]
+touch -d "2 minutes ago" "$left-$(id -u)-$port".secret "$TMPDIR"/drover-node-*
+node 0x 2 --set run_dir=next
+ended "another at that port" 75 0x
+check "the secret of one that lives is left" [ -e "$left-$(id -u)-$port".secret ]
+check "so is its folder" [ "$(ls -d "$TMPDIR"/drover-node-* | wc -l)" = 1 ]
+kill -TERM "$(launcher 0)"
+ended "TERM" 3 0
 nothing_left "after faults"
 expect 2 "unknown key" "$drover" launch node run.yaml --set nokey=1 --nodes 1
 finish

@@ -16,7 +16,7 @@ expect 0 "63 documents" build rows_set --input "$golden"/saved_text.jsonl
 check "the same set" same_set text_set rows_set
 check "on standard input, by content" eval "'$drover' data build --tokenizer tok --out piped --input - <'$golden'/text_zstd.arrow 2>out"
 check "a column by name" build named --input text --json-key text
-expect 1 'no column "body" of text, nor "input_ids" of lists of integers; it has "text" (text), "n" (integers)' \
+expect 2 'no column "body" of text, nor "input_ids" of lists of integers; it has "text" (text), "n" (integers)' \
     build x --input text --json-key body
 expect 0 "" "$drover" tokenizer train --input text --vocab-size 300 --out from_arrow
 
@@ -38,7 +38,7 @@ t["model"]["merges"], t["model"]["vocab"] = [], {k: v for k, v in t["model"]["vo
 t["added_tokens"] = []
 json.dump(t, open("small/tokenizer.json", "w"))
 END
-expect 1 "expected below" "$drover" data build --tokenizer small --out x --input "$golden"/saved_ids
+expect 2 "expected below" "$drover" data build --tokenizer small --out x --input "$golden"/saved_ids
 
 # --- labels are roles: no chat template is needed, padding is left out
 expect 0 "5 documents" build sft_set --sft --input "$golden"/saved_labels
@@ -57,21 +57,21 @@ assert [r != 0 for r in roles] == learned, (roles, learned)
 END
 expect 0 "" "$drover" data verify sft_set
 expect 0 "" "$drover" data info sft_set
-expect 1 '(messages, ' build x --sft --input "$golden"/saved_ids
+expect 2 '(messages, ' build x --sft --input "$golden"/saved_ids
 says 'nor "input_ids" and "labels"'
 
 # --- folders that cannot be read in one way alone
 mkdir dict && echo '{"splits": ["train", "test"]}' >dict/dataset_dict.json && cp -r text dict/train
-expect 1 '"dict" holds the splits train, test of a data set, expected the folder of one of them' build x --input dict
+expect 2 '"dict" holds the splits train, test of a data set, expected the folder of one of them' build x --input dict
 expect 0 "63 documents" build split --input dict/train
 rm text/data-00002-of-00003.arrow
-expect 1 'text/state.json names "data-00002-of-00003.arrow", which is not there' build x --input text
+expect 2 'text/state.json names "data-00002-of-00003.arrow", which is not there' build x --input text
 echo '{"_data_files": [{"filename": "../x.arrow"}]}' >text/state.json
-expect 1 'entry 0 of _data_files has no filename' build x --input text
+expect 2 'entry 0 of _data_files has no filename' build x --input text
 echo '{"_data_files": [], "_indices_data_files": [{"filename": "i.arrow"}]}' >text/state.json
-expect 1 'rows that are chosen by indices' build x --input text
+expect 2 'rows that are chosen by indices' build x --input text
 head -c 700 "$golden"/text_plain.arrow >cut.arrow
-expect 1 'cut.arrow: ' build x --input cut.arrow
+expect 2 'cut.arrow: ' build x --input cut.arrow
 gzip -k cut.arrow
-expect 1 'a packed Arrow file; unpack it first' build x --input cut.arrow.gz
+expect 2 'a packed Arrow file; unpack it first' build x --input cut.arrow.gz
 finish

@@ -42,7 +42,7 @@ expect 0 "120 documents" "${build[@]}" --input chat.json --out data/array
 check "an array gives other tokens" cmp data/array.bin data/chat.bin
 check "an array gives other roles" cmp data/array.roles data/chat.roles
 { echo '['; sed 's/$/,/' chat.jsonl; } >cut.json
-expect 1 "cut.json: a broken JSON array: after element 120: the file ends within the array" "${build[@]}" --input cut.json --out data/cut
+expect 2 "cut.json: a broken JSON array: after element 120: the file ends within the array" "${build[@]}" --input cut.json --out data/cut
 
 # Parquet with the usual columns, recognised by its first bytes too
 parquet=$golden/parquet
@@ -51,7 +51,7 @@ expect 0 "2 documents" "${build[@]}" --input alpaca --out data/alpaca
 expect 0 "" "$drover" data show data/alpaca --tokenizer tok
 says "<user>a</>" "<assistant>[[*c</>"
 expect 0 "documents" "${build[@]}" --input "$parquet"/chat2.parquet --out data/nested
-expect 1 'no column of text by a name that is known' "${build[@]}" --input "$parquet"/numbers.parquet --out data/none
+expect 2 'no column of text by a name that is known' "${build[@]}" --input "$parquet"/numbers.parquet --out data/none
 
 cat >sft.yaml <<YAML
 model: {preset: tiny, vocab_size: 400, num_hidden_layers: 2}

@@ -6,6 +6,7 @@ tests=$(realpath "$(dirname "$0")")
 
 # --- NxD Training: each config that its users have, planned at its ranks
 "$tests"/translate/make_nxdt.py . || bad "make_nxdt.py"
+TIMEFORMAT="%U %S"
 value() { sed -n "s/^ *$1: \([^ ]*\).*/\1/p" "$2" | head -1; }
 for yaml in *.yaml; do
     name=${yaml%.yaml}
@@ -21,7 +22,10 @@ for yaml in *.yaml; do
     got="$(value data "$name".out | tail -1) $(value global_batch_size "$name".out) $(value steps "$name".out) $(value type "$name".out)"
     got="$(sed -n '/^parallel:/,/^[a-z]/s/^  data: \([0-9]*\) .*/\1/p' "$name".out) ${got#* }"
     [ "$got" = "$data $batch $steps $schedule" ] && ok || bad "$name: $got, expected $data $batch $steps $schedule"
-    expect 0 " $ranks ranks" "$drover" plan "$name".out --ranks "$ranks"
+    accumulation=$(($(value global_batch_size "$name".out) / ($(value micro_batch_size "$name".out) * data)))
+    [ $accumulation = $((batch / data)) ] && ok || bad "$name: $accumulation micro-batches of a row, not $((batch / data))"
+    { time expect 0 " $ranks ranks" "$drover" plan "$name".out --ranks "$ranks"; } 2>seconds
+    check "$name: planned in $(cat seconds) s of the processor" awk '{ exit $1 + $2 >= 5 }' seconds
     "$drover" config "$name".out >printed.txt
     "$drover" config - <printed.txt | cmp -s - printed.txt && ok || bad "$name: config - is not stable"
 done
@@ -188,7 +192,16 @@ expect 2 "1 ranks are fewer than tensor x pipeline x context = 8; give --ranks N
 expect 2 "drover model get hf:some/llama" "$drover" config --from args -- python3 train.py --model_name_or_path some/llama --max_steps 5
 expect 2 '"foo" no key of args' $args -- python train.py --max_steps 5 --foo 1
 expect 2 '--accept optim' $args -- python train.py --max_steps 5 --optim adafactor
-expect 2 "no program in the command line" $args -- ls -l
+expect 2 "\"ls\": no command that trains, expected a program" $args -- ls -l
+printf 'echo python train.py --lr 1\nFOO=1\npython prepare.py --input x\n' >nothing.sh
+expect 2 "nothing.sh: no command that trains, expected a program that ends in .py" $args nothing.sh
+: >empty.sh
+expect 2 "empty.sh: no command that trains" $args empty.sh
+expect 2 "empty.sh: no command that trains, expected ... megatron_gpt_pretraining.py" "$drover" config --from nemo-megatron empty.sh
+printf 'MODEL_ID=some/llama\nMAX_TRAINING_STEPS=7\nLEARNING_RATE=2e-5\n' >jobspec.sh
+expect 0 "steps: 7 " $args --ranks 8 jobspec.sh
+printf 'python train.py --max_steps 7 --learning_rate 1e-3\npython convert.py --input_dir x\n' >convert.sh
+expect 0 "steps: 7 " $args --ranks 8 convert.sh
 
 # --- Axolotl
 cat >axolotl.txt <<'YAML'

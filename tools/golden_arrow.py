@@ -57,6 +57,35 @@ def conversations(n=80):
     return [dict(messages=some(message, .1), system=rng.choice([text(), None])) for _ in range(n)]
 
 
+def coded(out):
+    """Text that is no plain column: dictionaries that change between batches, views of short and long text."""
+    few = ["yes", "no", "größe", None, "x" * 40, ""]
+    parts = [[few[rng.randrange(6)] for _ in range(n)] for n in (20, 15)]
+    write_rows(out / "dictionary.jsonl", [dict(text=t) for part in parts for t in part])
+    for name, index, value, codec in (("i8", pa.int8(), pa.string(), None), ("i32_large", pa.int32(), pa.large_string(), "zstd")):
+        tables = [pa.table(dict(n=pa.array(range(len(part))), text=pa.array(part, value).dictionary_encode().cast(
+            pa.dictionary(index, value)), kind=pa.array(["a"] * len(part)).dictionary_encode())) for part in parts]
+        with pa.OSFile(str(out / f"dictionary_{name}.arrow"), "wb") as sink, pa.ipc.new_stream(
+                sink, tables[0].schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as writer:
+            for table in tables:
+                writer.write_table(table)
+    values = texts()
+    write_rows(out / "views.jsonl", [dict(text=t) for t in values])
+    for codec in (None, "lz4"):
+        other = pa.array(["some text that is passed over, with a buffer of its own"] * len(values), pa.binary_view())
+        table = pa.table(dict(other=other, text=pa.array(values, pa.string_view()), n=pa.array(range(len(values)))))
+        write_stream(out / f"views_{codec or 'plain'}.arrow", table, 17, codec)
+    deltas = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
+    grown = [pa.table(dict(text=pa.DictionaryArray.from_arrays(pa.array([0, n - 1]), pa.array(list("abcd")[:n])))) for n in (2, 4)]
+    with pa.OSFile(str(out / "deltas.arrow"), "wb") as sink, pa.ipc.new_stream(sink, grown[0].schema, options=deltas) as writer:
+        for table in grown:
+            writer.write_table(table)
+    turns = [dict(messages=[dict(role=rng.choice(["user", "assistant"]), content=text()) for _ in range(3)]) for _ in range(9)]
+    write_rows(out / "roles.jsonl", turns)
+    message = pa.list_(pa.struct([("role", pa.dictionary(pa.int32(), pa.string())), ("content", pa.string_view())]))
+    write_stream(out / "roles.arrow", pa.Table.from_pylist(turns, schema=pa.schema([("messages", message)])), 4)
+
+
 def main(out):
     out.mkdir(parents=True, exist_ok=True)
     save_folder(out, "saved_text", [dict(text=t, n=i) for i, t in enumerate(texts())], num_shards=3)
@@ -84,6 +113,7 @@ def main(out):
     message = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string()), ("calls", call)]))
     table = pa.Table.from_pylist(chat, schema=pa.schema([("messages", message), ("system", pa.large_string())]))
     write_stream(out / "chat.arrow", table.slice(3, 50), 9, "lz4")  # offsets that do not begin at zero
+    coded(out)
 
 
 if __name__ == "__main__":

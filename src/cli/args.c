@@ -251,3 +251,7 @@ drv_status cli_need(const cli_args *args, const char *option, const char **out) 
     if (!*out) return drv_fail(DRV_E_USAGE, "%s: %s is missing", args->name, option);
     return DRV_OK;
 }
+
+drv_status cli_judge_input(drv_status status) {
+    return status == DRV_E_DATA ? DRV_E_USAGE : status;
+}

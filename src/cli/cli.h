@@ -84,6 +84,10 @@ const char **cli_get_all(arena *a, const cli_args *args, const char *name, int *
 // The value of an option that must be there.
 DRV_CHECKED drv_status cli_need(const cli_args *args, const char *option, const char **out);
 
+// The status of a verb that reads files which drover has not made: one that is not what it should
+// be is wrong usage, as a wrong config is (docs/adr/0006-exit-status.md).
+drv_status cli_judge_input(drv_status status);
+
 // From here on the first write to standard output that fails ends the program: exit status 1 and
 // "could not write to standard output: No space left on device".
 void cli_open_stdout(void);

@@ -87,11 +87,12 @@ const char launch_job_help[] =
         "the config travels in a ConfigMap, and several nodes of drover launch node share a Secret, which\n"
         "--submit makes and no file holds. --job compile and --job data make jobs of the same image for\n"
         "drover compile CONFIG and for data:\n"
-        "  drover launch trainjob --job data --instance cpu ... -- data build --input text --out data/set\n"
+        "  drover launch trainjob --job data --instance cpu ...\n"
+        "      -- data build --input text --out data/set\n"
         "\n"
         "docs/launch-jobs.md has the kinds, what ends do in each, and what the image must hold.\n"
-        "Example: drover launch slurm run.yaml --nodes 16 --instance trn1.32xlarge --time 24h\n"
-        "             --set backend=pjrt --set pjrt.plugin=neuron";
+        "Example: drover launch slurm run.yaml --nodes 16 --instance trn1.32xlarge\n"
+        "             --time 24h --set backend=pjrt --set pjrt.plugin=neuron";
 
 // --- from options to a job
 static const job_kind *find_kind(const cli_args *args) {

@@ -163,13 +163,14 @@ drv_status tokenizer_train(arena *mem, const cli_args *args) {
     const double begin = clock_s();
     int64_t bytes = 0, n_vocab = 0;
     reader *r;
-    DRV_TRY(reader_open(mem, inputs, n_inputs, &from, &r));
+    drv_status status = reader_open(mem, inputs, n_inputs, &from, &r);
+    if (status != DRV_OK) return cli_judge_input(status);
     bpe_trainer *t = bpe_trainer_new(&opts);
-    drv_status status = count_all(r, t, &bytes);
+    status = count_all(r, t, &bytes);
     if (status == DRV_OK) status = bpe_trainer_finish(t, out, &n_vocab);
     bpe_trainer_free(t);
     reader_close(r);
-    DRV_TRY(status);
+    if (status != DRV_OK) return cli_judge_input(status);
     print_specials(&opts);
     log_info("%s/tokenizer.json: %lld tokens from %s of text in %.1f s", out, (long long)n_vocab,
             str_bytes((double)bytes), clock_s() - begin);

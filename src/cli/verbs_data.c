@@ -51,7 +51,8 @@ static drv_status data_build(arena *mem, const cli_args *args) {
                 opts.prefix);
     DRV_TRY(cli_get_i64(args, "--workers", 0, 4096, &workers));
     par_set_threads((int)workers);
-    DRV_TRY(dataset_build(mem, &opts, &stats));
+    const drv_status status = dataset_build(mem, &opts, &stats);
+    if (status != DRV_OK) return cli_judge_input(status);
     const build_counts *all = &stats.all;
     log_info("%s.bin: %lld document%s, %lld tokens, %.2f bytes per token, %.1f MB/s; skipped %lld "
              "record%s, replaced %lld invalid byte sequence%s",

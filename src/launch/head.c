@@ -328,6 +328,7 @@ drv_status launch_head(arena *a, const launch_job *job) {
     *h = (head){.a = a,
             .job = job,
             .secret = job->secret,
+            .secret_fd = -1,
             .address = "127.0.0.1",
             .listener = -1,
             .agent_listener = -1,

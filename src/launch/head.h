@@ -59,6 +59,7 @@ typedef struct head {
     local_job local;
     job_secret secret;
     const char *secret_path; // left for this machine; NULL: none
+    int secret_fd;           // holds that file
     char address[INET_ADDRSTRLEN];
     int listener, agent_listener;
     reception *callers;

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -19,6 +18,7 @@
 #include "base/log.h"
 #include "base/memory_limit.h"
 #include "base/str.h"
+#include "launch/leftovers.h"
 
 static const int passed_on[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
 enum { N_PASSED_ON = sizeof passed_on / sizeof *passed_on };
@@ -47,51 +47,28 @@ static void listen_to_signals(local_job *self) {
     DRV_ASSERT(self->signal_fd >= 0, "signalfd: %s", strerror(errno));
 }
 
-// A folder in /dev/shm is memory, and a launcher that is killed leaves its own. Whoever lives holds
-// a lock on it; one that is younger than STALE_S may not have come to that.
-enum { STALE_S = 60 };
-
-static int lock_folder(const char *path) {
-    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
-    close(fd);
-    return -1;
-}
-
-static void remove_stale(arena *a) {
-    char **names;
-    int n = 0;
-    struct stat info;
-    if (dir_list(a, "/dev/shm", &names, &n) != DRV_OK) return;
-    for (int i = 0; i < n; i++) {
-        const char *path = path_join(a, "/dev/shm", names[i]);
-        if (!str_starts(names[i], "drover-") || lstat(path, &info) != 0 ||
-                info.st_uid != geteuid() || !S_ISDIR(info.st_mode) ||
-                clock_utc_s() - (double)info.st_mtime < STALE_S)
-            continue;
-        const int fd = lock_folder(path);
-        if (fd >= 0 && dir_remove(path) != DRV_OK) log_warn("%s", drv_message());
-        if (fd >= 0) close(fd);
-    }
-}
-
+// A folder in /dev/shm is memory.
 static void open_shared(local_job *self) {
-    remove_stale(self->a);
     self->shared = arena_printf(self->a, "/dev/shm%s", strrchr(self->dir, '/'));
     if (mkdir(self->shared, 0700) != 0) self->shared = NULL; // Open MPI then looks for itself
-    self->shared_fd = self->shared ? lock_folder(self->shared) : -1;
+    self->shared_fd = self->shared ? leftover_hold(self->shared) : -1;
 }
 
 drv_status local_job_open(arena *a, int n_ranks, local_job *out) {
     const char *base = getenv("TMPDIR");
-    char *dir = arena_printf(a, "%s/drover-XXXXXX", base && *base == '/' ? base : "/tmp");
+    if (!base || *base != '/') base = "/tmp";
+    char *dir = arena_printf(a, "%s/%s-XXXXXX", base, leftover_prefix(a));
     *out = (local_job){.a = a,
             .n_ranks = n_ranks,
             .ranks = ARENA_ARRAY(a, local_rank, n_ranks),
             .signal_fd = -1,
+            .dir_fd = -1,
             .shared_fd = -1};
+    leftovers_remove(a, base);
+    leftovers_remove(a, "/dev/shm");
     if (!mkdtemp(dir)) return drv_fail(DRV_E_IO, "could not make \"%s\": %s", dir, strerror(errno));
     out->dir = dir;
+    out->dir_fd = leftover_hold(dir);
     open_shared(out);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     listen_to_signals(out);
@@ -263,8 +240,11 @@ drv_status local_job_renew(local_job *self) {
     if (self->shared_fd >= 0) close(self->shared_fd);
     open_shared(self);
     DRV_TRY(dir_remove(self->dir));
-    if (mkdir(self->dir, 0700) == 0) return DRV_OK;
-    return drv_fail(DRV_E_IO, "could not make \"%s\": %s", self->dir, strerror(errno));
+    if (self->dir_fd >= 0) close(self->dir_fd);
+    if (mkdir(self->dir, 0700) != 0)
+        return drv_fail(DRV_E_IO, "could not make \"%s\": %s", self->dir, strerror(errno));
+    self->dir_fd = leftover_hold(self->dir);
+    return DRV_OK;
 }
 
 void local_job_close(local_job *self) {
@@ -272,5 +252,6 @@ void local_job_close(local_job *self) {
     if (self->signal_fd >= 0) close(self->signal_fd);
     if (self->dir && dir_remove(self->dir) != DRV_OK) log_warn("%s", drv_message());
     if (self->shared && dir_remove(self->shared) != DRV_OK) log_warn("%s", drv_message());
+    if (self->dir_fd >= 0) close(self->dir_fd);
     if (self->shared_fd >= 0) close(self->shared_fd);
 }

@@ -19,8 +19,9 @@ typedef struct local_rank {
 
 typedef struct local_job {
     arena *a;
-    const char *dir, *shared;          // shared: of the same name in /dev/shm; NULL: there is none
-    int n_ranks, signal_fd, shared_fd; // shared_fd: locks that folder while this process lives
+    const char *dir, *shared; // shared: of the same name in /dev/shm; NULL: there is none
+    int dir_fd, shared_fd;    // lock those folders while this process lives
+    int n_ranks, signal_fd;
     local_rank *ranks;
     pid_t child; // 0: not started
     bool child_ended;

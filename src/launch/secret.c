@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "launch/launch.h"
+#include "launch/leftovers.h"
 #include "launch/outcome.h"
 
 enum { LEAST_BYTES = 16, MOST_BYTES = 1 << 16 };
@@ -46,17 +47,19 @@ drv_status launch_read_secret(job_secret *out, bool *found) {
 }
 
 static const char *secret_path(arena *a, int port) {
-    return arena_printf(a, "/tmp/drover-%u-%d.secret", (unsigned)getuid(), port);
+    return arena_printf(a, "/tmp/%s-%u-%d.secret", leftover_prefix(a), (unsigned)getuid(), port);
 }
 
-drv_status launch_leave_secret(arena *a, int port, job_secret *out, const char **path) {
+drv_status launch_leave_secret(arena *a, int port, job_secret *out, const char **path, int *held) {
     job_secret drawn;
     DRV_TRY(secret_make(&drawn));
+    leftovers_remove(a, "/tmp");
     const char *mine = secret_path(a, port);
     unlink(mine); // of an earlier job at this port
     const int fd = open(mine, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) return drv_fail(DRV_E_IO, "could not create \"%s\": %s", mine, strerror(errno));
     *path = mine;
+    *held = leftover_hold(mine);
     const drv_status status = file_write_all(fd, mine, drawn.bytes, sizeof drawn.bytes);
     close(fd);
     DRV_TRY(status);

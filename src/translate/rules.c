@@ -94,11 +94,23 @@ static const char *origin_of(const translation *self, const value *from) {
     return arena_printf(self->a, "%s: %s, %s", self->opts->kind, from->path, where);
 }
 
+// What the weights of a folder decide.
+static bool is_shape(const char *path) {
+    static const char *const keys[] = {"model.num_hidden_layers", "model.hidden_size",
+            "model.intermediate_size", "model.num_attention_heads", "model.num_key_value_heads"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strcmp(path, keys[i]) == 0) return true;
+    return false;
+}
+
 void translation_set(translation *self, const char *path, const char *yaml, const value *from,
         const char *remark) {
     DRV_ASSERT(key_find(path) >= 0, "no key \"%s\"", path);
-    if (translation_given(self, path)) {
-        report_add(self, NO_EFFECT, from, arena_printf(self->a, "--set gives %s", path));
+    const char *by = translation_given(self, path)                             ? path
+                     : is_shape(path) && translation_given(self, "model.from") ? "model.from"
+                                                                               : NULL;
+    if (by) {
+        report_add(self, NO_EFFECT, from, arena_printf(self->a, "--set gives %s", by));
         return;
     }
     report_add(self, TRANSLATED, from,

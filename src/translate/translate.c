@@ -119,9 +119,19 @@ static drv_status read_flags(translation *self, const shell_command *c, int firs
     return DRV_OK;
 }
 
+// A command that names a program and does not run it.
+static bool only_names(const char *verb) {
+    static const char *const verbs[] = {"echo", "printf", "cat", "cp", "mv", "rm", "ls", "chmod",
+            "sed", "grep", "tar", "git", "curl", "wget", "ln", "touch", NULL};
+    for (const char *const *word = verbs; *word; word++)
+        if (strcmp(base_name(verb), *word) == 0) return true;
+    return false;
+}
+
 // The word of the command that names the program; -1: it starts none. `scripts`: a shell script
 // with options counts as one.
 static int program_at(const shell_command *c, bool scripts) {
+    if (c->n > 0 && only_names(c->words[0].text)) return -1;
     for (int i = 0; i < c->n; i++)
         if (is_program(c->words[i].text)) return i;
     for (int i = 0; scripts && i + 1 < c->n; i++)
@@ -143,8 +153,10 @@ static bool is_ambient(const translation *self, const char *name) {
     return false;
 }
 
-static void add_variables(translation *self, const shell_script *script, bool all) {
+// How many of them are known, or would be if they had a value.
+static int add_variables(translation *self, const shell_script *script, bool all) {
     const unsigned kinds = self->kinds;
+    int n_known = 0;
     self->kinds = FOREIGN_SCRIPT;
     for (int i = 0; i < script->n_variables; i++) {
         const shell_variable *v = &script->variables[i];
@@ -153,9 +165,11 @@ static void add_variables(translation *self, const shell_script *script, bool al
         const bool loops = v->value.unknown && !foreign_find(FOREIGN_SCRIPT, v->name);
         if (loops || v->unset || (!v->file && !foreign_find(FOREIGN_SCRIPT, v->name))) continue;
         const shell_command from = {v->file && *v->file ? v->file : NULL, v->value.line, NULL, 0};
+        n_known += foreign_find(FOREIGN_SCRIPT, v->name) != NULL;
         add_word(self, v->name, &from, &v->value, v->value.text);
     }
     self->kinds = kinds;
+    return n_known;
 }
 
 // run_llama3.1_8b.sh -w 500 -n 16: what its script adds to the options (seed S0).
@@ -363,8 +377,11 @@ static drv_status read_hydra(translation *self) {
         status = drv_fail(DRV_E_USAGE,
                 "%s: no command that trains, expected ... training_orchestrator.py --config-name=NAME",
                 opts->files[0]);
-    if (status == DRV_OK && (!found || (self->kinds & FOREIGN_NEMO)))
-        add_variables(self, &script, !found);
+    if (status == DRV_OK && (!found || (self->kinds & FOREIGN_NEMO)) &&
+            add_variables(self, &script, !found) == 0 && !found)
+        status = drv_fail(DRV_E_USAGE,
+                "%s: no command that trains, expected ... megatron_gpt_pretraining.py KEY=VALUE..., or variables of llama_7b.sh",
+                opts->files[0]);
     for (int i = 0; status == DRV_OK && i < opts->n_words; i++)
         status = hydra_override(self->a, &root, opts->words[i], "command line");
     const shell_variable *iterations = shell_find(&script, "TRAIN_ITERS");
@@ -387,6 +404,26 @@ static drv_status read_yaml(translation *self) {
     return DRV_OK;
 }
 
+#define PROGRAMS                                                                                   \
+    "expected a program that ends in .py with a trainer's options, or run_llama3.1_8b.sh"
+
+// Whether a command starts a training: by its name, or by an option that a trainer has. Scripts
+// also run programs that prepare data or convert checkpoints.
+static bool trains(const translation *self, const shell_command *c) {
+    const int at = program_at(c, true);
+    if (at < 0) return false;
+    const char *program = base_name(c->words[at].text);
+    if (str_ends(program, ".sh") || str_starts(program, "run_llama") ||
+            str_starts(program, "ray_train") || str_starts(program, "tp_"))
+        return true;
+    for (int i = at + 1; i < c->n; i++) {
+        if (!is_flag(&c->words[i])) continue;
+        const char *name = c->words[i].text + strspn(c->words[i].text, "-");
+        if (foreign_find(self->kinds, flag_name(self->a, name, strcspn(name, "=")))) return true;
+    }
+    return false;
+}
+
 static drv_status read_args(translation *self) {
     const translate_opts *opts = self->opts;
     shell_script script = {0};
@@ -398,17 +435,17 @@ static drv_status read_args(translation *self) {
     for (int i = 0; i < opts->n_words; i++)
         words[i].text = opts->words[i];
     const shell_command line = {NULL, 0, words, opts->n_words};
-    const shell_command *command = opts->n_words && program_at(&line, true) >= 0 ? &line : NULL;
+    const shell_command *command = opts->n_words && trains(self, &line) ? &line : NULL;
     for (int i = script.n_commands - 1; !command && i >= 0; i--)
-        if (program_at(&script.commands[i], true) >= 0) command = &script.commands[i];
+        if (trains(self, &script.commands[i])) command = &script.commands[i];
     if (status == DRV_OK && command)
         status = read_command(self, command, &script);
     else if (status == DRV_OK && opts->n_words)
+        status = drv_fail(DRV_E_USAGE, "\"%s\": no command that trains, " PROGRAMS, opts->words[0]);
+    else if (status == DRV_OK && add_variables(self, &script, true) == 0)
         status = drv_fail(DRV_E_USAGE,
-                "\"%s\": no program in the command line, expected one that ends in .py, or run_llama3.1_8b.sh",
-                opts->words[0]);
-    else if (status == DRV_OK)
-        add_variables(self, &script, true);
+                "%s: no command that trains, " PROGRAMS ", or variables of generate-jobspec.sh",
+                opts->files[0]);
     shell_clear(&script);
     return status;
 }

@@ -179,9 +179,9 @@ static void add_value(const arrow_reader *reader, int field, int64_t i, str *out
     } else if (type == ARROW_STRUCT) {
         add_members(reader, field, i, out);
     } else if (type == ARROW_TEXT) {
-        const char *text = (const char *)reader->columns.of[field].values.p;
-        arrow_range(&reader->columns, field, i, &begin, &end);
-        str_add_json(out, text ? text + begin : "", (size_t)(end - begin));
+        size_t n;
+        const char *text = arrow_text(&reader->columns, field, i, &n);
+        str_add_json(out, text, n);
     } else {
         arrow_range(&reader->columns, field, i, &begin, &end);
         str_puts(out, "[");
@@ -261,23 +261,28 @@ drv_status arrow_next(arrow_reader *reader, str *out, const char **broken, bool 
     *broken = NULL;
     *row = true;
     while (reader->row == reader->rows) {
-        reader->row = 0;
-        DRV_TRY(arrow_stream_next(reader->stream, &reader->rows, row));
+        arrow_batch batch;
+        reader->row = reader->rows = 0;
+        DRV_TRY(arrow_stream_next(reader->stream, &batch, row));
         if (!*row) return DRV_OK;
-        DRV_TRY(arrow_columns_load(&reader->columns, reader->rows));
+        if (batch.is_dictionary) {
+            DRV_TRY(arrow_columns_define(&reader->columns, &batch));
+            continue;
+        }
+        DRV_TRY(arrow_columns_load(&reader->columns, batch.rows));
+        reader->rows = batch.rows;
     }
     const int64_t i = reader->row++;
     if (reader->gives == ARROW_GIVES_JSON) {
         add_members(reader, 0, i, out);
     } else if (reader->gives == ARROW_GIVES_TEXT) {
-        int64_t begin, end;
-        const char *text = (const char *)reader->columns.of[reader->text].values.p;
+        size_t n;
         if (arrow_is_null(&reader->columns, reader->text, i)) {
             *broken = "is null";
             return DRV_OK;
         }
-        arrow_range(&reader->columns, reader->text, i, &begin, &end);
-        str_add(out, text ? text + begin : "", (size_t)(end - begin));
+        const char *text = arrow_text(&reader->columns, reader->text, i, &n);
+        str_add(out, text, n);
     } else {
         *broken = add_ids(reader, i, out);
     }

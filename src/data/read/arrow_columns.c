@@ -5,21 +5,35 @@
 #include <string.h>
 
 void arrow_columns_init(arena *a, const char *path, arrow_stream *stream, arrow_columns *out) {
-    const int n = arrow_stream_schema(stream)->n;
+    const arrow_schema *schema = arrow_stream_schema(stream);
+    const int n = schema->n;
     *out = (arrow_columns){.stream = stream,
             .path = path,
             .of = ARENA_ARRAY(a, arrow_column, n),
             .wanted = ARENA_ARRAY(a, bool, n)};
     memset(out->of, 0, sizeof *out->of * (size_t)n);
     memset(out->wanted, 0, sizeof *out->wanted * (size_t)n);
+    for (int i = 0; i < n; i++) {
+        if (schema->fields[i].coding != ARROW_DICTIONARY) continue;
+        out->of[i].words = ARENA_NEW(a, arrow_column);
+        *out->of[i].words = (arrow_column){0};
+    }
+}
+
+static void free_buffers(arrow_column *column) {
+    free(column->valid.p);
+    free(column->offsets.p);
+    free(column->values.p);
+    for (int k = 0; k < column->cap_further; k++)
+        free(column->further[k].p);
+    free(column->further);
 }
 
 void arrow_columns_free(arrow_columns *columns) {
     const int n = columns->stream ? arrow_stream_schema(columns->stream)->n : 0;
     for (int i = 0; i < n; i++) {
-        free(columns->of[i].valid.p);
-        free(columns->of[i].offsets.p);
-        free(columns->of[i].values.p);
+        free_buffers(&columns->of[i]);
+        if (columns->of[i].words) free_buffers(columns->of[i].words);
     }
 }
 
@@ -32,28 +46,106 @@ static drv_status broken(const arrow_columns *columns, int i, const char *what) 
             (long long)arrow_stream_batch(columns->stream), field_of(columns, i)->name, what);
 }
 
-static int64_t offset_at(const arrow_columns *columns, int field, int64_t i) {
-    const arrow_buffer *buffer = &columns->of[field].offsets;
-    const int width = field_of(columns, field)->width;
-    return fb_number_at(&(flatbuffer){.p = buffer->p, .n = buffer->n}, (size_t)(i * width), width);
+static int64_t number_at(const arrow_buffer *buffer, int width, bool is_signed, int64_t i) {
+    const int64_t number =
+            fb_number_at(&(flatbuffer){.p = buffer->p, .n = buffer->n}, (size_t)(i * width), width);
+    if (is_signed || width == 8) return number;
+    return number & (int64_t)((UINT64_C(1) << 8 * width) - 1);
+}
+
+static bool is_null(const arrow_column *column, int64_t i) {
+    return column->valid.n > 0 && !(column->valid.p[i / 8] >> i % 8 & 1);
 }
 
 // They begin at zero or above and never fall; *last: the greatest.
-static drv_status check_offsets(const arrow_columns *columns, int i, int64_t *last) {
-    const arrow_column *column = &columns->of[i];
+static drv_status check_offsets(const arrow_columns *columns, int i, const arrow_column *column,
+        int64_t *last) {
     const int width = field_of(columns, i)->width;
     *last = 0;
     if (column->node.length == 0) return DRV_OK;
     if (column->node.length >= (int64_t)column->offsets.n / width)
         return broken(columns, i, "fewer offsets than values");
     for (int64_t k = 0; k <= column->node.length; k++) {
-        const int64_t offset = offset_at(columns, i, k);
+        const int64_t offset = number_at(&column->offsets, width, true, k);
         if (offset < *last) return broken(columns, i, "offsets that fall, or lie below zero");
         *last = offset;
     }
     return DRV_OK;
 }
 
+// --- text
+static drv_status load_plain(arrow_columns *columns, int i, arrow_column *column, int first) {
+    int64_t last;
+    DRV_TRY(arrow_stream_buffer(columns->stream, first + 1, &column->offsets));
+    DRV_TRY(arrow_stream_buffer(columns->stream, first + 2, &column->values));
+    DRV_TRY(check_offsets(columns, i, column, &last));
+    return last <= (int64_t)column->values.n ? DRV_OK
+                                             : broken(columns, i, "text beyond its buffer");
+}
+
+// A view: the length, then the bytes where there are at most 12 of them, else the first four of
+// them, the number of a further buffer, and where they begin in it.
+enum { VIEW_BYTES = 16, VIEW_TEXT = 4, VIEW_SHORT = 12, VIEW_BUFFER = 8, VIEW_AT = 12 };
+
+typedef struct view {
+    int64_t n, buffer, at;
+} view;
+
+static view view_at(const arrow_column *column, int64_t i) {
+    const flatbuffer views = {.p = column->values.p, .n = column->values.n};
+    const size_t at = (size_t)i * VIEW_BYTES;
+    return (view){fb_number_at(&views, at, 4), fb_number_at(&views, at + VIEW_BUFFER, 4),
+            fb_number_at(&views, at + VIEW_AT, 4)};
+}
+
+static bool is_inside(const arrow_column *column, const view *v) {
+    if (v->n <= VIEW_SHORT) return v->n >= 0;
+    return v->buffer >= 0 && v->buffer < column->n_further && v->at >= 0 &&
+           v->at + v->n <= (int64_t)column->further[v->buffer].n;
+}
+
+static drv_status load_views(arrow_columns *columns, int i, int first, int n_further) {
+    arrow_column *column = &columns->of[i];
+    DRV_TRY(arrow_stream_buffer(columns->stream, first + 1, &column->values));
+    if (column->node.length > (int64_t)column->values.n / VIEW_BYTES)
+        return broken(columns, i, "fewer views than values");
+    if (n_further > column->cap_further) {
+        const size_t size = sizeof *column->further, cap = (size_t)column->cap_further;
+        column->further = mem_realloc(column->further, size * (size_t)n_further);
+        memset(column->further + cap, 0, size * ((size_t)n_further - cap));
+        column->cap_further = n_further;
+    }
+    column->n_further = n_further;
+    for (int k = 0; k < n_further; k++)
+        DRV_TRY(arrow_stream_buffer(columns->stream, first + 2 + k, &column->further[k]));
+    for (int64_t k = 0; k < column->node.length; k++) {
+        const view v = view_at(column, k);
+        if (!is_null(column, k) && !is_inside(column, &v))
+            return broken(columns, i, "a view of text beyond its buffers");
+    }
+    return DRV_OK;
+}
+
+static int64_t index_at(const arrow_columns *columns, int field, int64_t i) {
+    const arrow_field *of = field_of(columns, field);
+    return number_at(&columns->of[field].values, of->index_width, of->index_signed, i);
+}
+
+static drv_status load_indices(arrow_columns *columns, int i, int first) {
+    arrow_column *column = &columns->of[i];
+    DRV_TRY(arrow_stream_buffer(columns->stream, first + 1, &column->values));
+    if (column->node.length > (int64_t)column->values.n / field_of(columns, i)->index_width)
+        return broken(columns, i, "numbers beyond their buffer");
+    for (int64_t k = 0; k < column->node.length; k++) {
+        if (is_null(column, k)) continue;
+        const int64_t index = index_at(columns, i, k);
+        if (index < 0 || index >= column->words->node.length)
+            return broken(columns, i, "a number that its dictionary does not have");
+    }
+    return DRV_OK;
+}
+
+// --- all columns
 static drv_status load_column(arrow_columns *columns, int i, int64_t least);
 
 static drv_status load_children(arrow_columns *columns, int i, int64_t least) {
@@ -63,26 +155,24 @@ static drv_status load_children(arrow_columns *columns, int i, int64_t least) {
     return DRV_OK;
 }
 
-static drv_status load_values(arrow_columns *columns, int i) {
+static drv_status load_values(arrow_columns *columns, int i, int first, int n_further) {
     const arrow_field *field = field_of(columns, i);
     arrow_column *column = &columns->of[i];
     const int64_t length = column->node.length;
     int64_t last;
     switch (field->type) {
     case ARROW_TEXT:
-        DRV_TRY(arrow_stream_buffer(columns->stream, field->buffer + 1, &column->offsets));
-        DRV_TRY(arrow_stream_buffer(columns->stream, field->buffer + 2, &column->values));
-        DRV_TRY(check_offsets(columns, i, &last));
-        return last <= (int64_t)column->values.n ? DRV_OK
-                                                 : broken(columns, i, "text beyond its buffer");
+        if (field->coding == ARROW_VIEWS) return load_views(columns, i, first, n_further);
+        if (field->coding == ARROW_DICTIONARY) return load_indices(columns, i, first);
+        return load_plain(columns, i, column, first);
     case ARROW_INT:
-        DRV_TRY(arrow_stream_buffer(columns->stream, field->buffer + 1, &column->values));
+        DRV_TRY(arrow_stream_buffer(columns->stream, first + 1, &column->values));
         return length <= (int64_t)column->values.n / field->width
                        ? DRV_OK
                        : broken(columns, i, "numbers beyond their buffer");
     case ARROW_LIST:
-        DRV_TRY(arrow_stream_buffer(columns->stream, field->buffer + 1, &column->offsets));
-        DRV_TRY(check_offsets(columns, i, &last));
+        DRV_TRY(arrow_stream_buffer(columns->stream, first + 1, &column->offsets));
+        DRV_TRY(check_offsets(columns, i, column, &last));
         return load_children(columns, i, last);
     case ARROW_FIXED_LIST:
         // Lists of nothing would let a batch of no bytes have any number of rows.
@@ -97,28 +187,70 @@ static drv_status load_values(arrow_columns *columns, int i) {
     return DRV_OK;
 }
 
+// Its length, and which of its values are null.
+static drv_status load_validity(arrow_columns *columns, int i, int node, int buffer,
+        arrow_column *column) {
+    DRV_TRY(arrow_stream_node(columns->stream, node, &column->node));
+    column->valid.n = 0;
+    if (column->node.nulls == 0) return DRV_OK;
+    DRV_TRY(arrow_stream_buffer(columns->stream, buffer, &column->valid));
+    const int64_t n_bytes = column->node.length / 8 + (column->node.length % 8 != 0);
+    return (int64_t)column->valid.n >= n_bytes
+                   ? DRV_OK
+                   : broken(columns, i, "fewer bits of validity than values");
+}
+
 // A column that must have at least so many values.
 static drv_status load_column(arrow_columns *columns, int i, int64_t least) {
-    arrow_column *column = &columns->of[i];
-    const arrow_field *field = field_of(columns, i);
-    DRV_TRY(arrow_stream_node(columns->stream, field->node, &column->node));
-    if (column->node.length < least) return broken(columns, i, "fewer values than its parent");
-    column->valid.n = 0;
-    if (column->node.nulls > 0) {
-        DRV_TRY(arrow_stream_buffer(columns->stream, field->buffer, &column->valid));
-        if ((int64_t)column->valid.n < column->node.length / 8 + (column->node.length % 8 != 0))
-            return broken(columns, i, "fewer bits of validity than values");
-    }
-    return load_values(columns, i);
+    int n_further;
+    const int first = arrow_stream_first_buffer(columns->stream, i, &n_further);
+    DRV_TRY(load_validity(columns, i, field_of(columns, i)->node, first, &columns->of[i]));
+    if (columns->of[i].node.length < least)
+        return broken(columns, i, "fewer values than its parent");
+    return load_values(columns, i, first, n_further);
 }
 
 drv_status arrow_columns_load(arrow_columns *columns, int64_t rows) {
     return load_children(columns, 0, rows);
 }
 
+drv_status arrow_columns_define(arrow_columns *columns, const arrow_batch *batch) {
+    const int n = arrow_stream_schema(columns->stream)->n;
+    for (int i = 1; i < n; i++) {
+        const arrow_field *field = field_of(columns, i);
+        if (!columns->wanted[i] || field->coding != ARROW_DICTIONARY ||
+                field->dictionary != batch->dictionary)
+            continue;
+        arrow_column *words = columns->of[i].words;
+        DRV_TRY(load_validity(columns, i, 0, 0, words));
+        DRV_TRY(load_plain(columns, i, words, 0));
+    }
+    return DRV_OK;
+}
+
 bool arrow_is_null(const arrow_columns *columns, int field, int64_t i) {
-    const arrow_buffer *valid = &columns->of[field].valid;
-    return valid->n > 0 && !(valid->p[i / 8] >> i % 8 & 1);
+    const arrow_column *column = &columns->of[field];
+    if (is_null(column, i)) return true;
+    return column->words && is_null(column->words, index_at(columns, field, i));
+}
+
+const char *arrow_text(const arrow_columns *columns, int field, int64_t i, size_t *n) {
+    const arrow_column *column = &columns->of[field];
+    const arrow_field *of = field_of(columns, field);
+    if (of->coding == ARROW_VIEWS) {
+        const view v = view_at(column, i);
+        *n = (size_t)v.n;
+        if (v.n > VIEW_SHORT) return (const char *)column->further[v.buffer].p + v.at;
+        return (const char *)column->values.p + i * VIEW_BYTES + VIEW_TEXT;
+    }
+    if (column->words) {
+        i = index_at(columns, field, i);
+        column = column->words;
+    }
+    const int64_t begin = number_at(&column->offsets, of->width, true, i),
+                  end = number_at(&column->offsets, of->width, true, i + 1);
+    *n = (size_t)(end - begin);
+    return column->values.p ? (const char *)column->values.p + begin : "";
 }
 
 void arrow_range(const arrow_columns *columns, int field, int64_t i, int64_t *begin, int64_t *end) {
@@ -128,15 +260,11 @@ void arrow_range(const arrow_columns *columns, int field, int64_t i, int64_t *be
         *end = *begin + of->list_size;
         return;
     }
-    *begin = offset_at(columns, field, i);
-    *end = offset_at(columns, field, i + 1);
+    *begin = number_at(&columns->of[field].offsets, of->width, true, i);
+    *end = number_at(&columns->of[field].offsets, of->width, true, i + 1);
 }
 
 int64_t arrow_number(const arrow_columns *columns, int field, int64_t i) {
     const arrow_field *of = field_of(columns, field);
-    const arrow_buffer *values = &columns->of[field].values;
-    const int64_t number = fb_number_at(&(flatbuffer){.p = values->p, .n = values->n},
-            (size_t)(i * of->width), of->width);
-    if (of->is_signed || of->width == 8) return number;
-    return number & (int64_t)((UINT64_C(1) << 8 * of->width) - 1);
+    return number_at(&columns->of[field].values, of->width, of->is_signed, i);
 }

@@ -7,6 +7,7 @@ enum { MAX_FIELDS = 4096, MAX_DEPTH = 32 };
 
 // Fields of the tables, in the order of Schema.fbs.
 enum { SCHEMA_ENDIANNESS, SCHEMA_FIELDS };
+enum { DICTIONARY_ID, DICTIONARY_INDEX_TYPE };
 enum { FIELD_NAME, FIELD_NULLABLE, FIELD_TYPE_KIND, FIELD_TYPE, FIELD_DICTIONARY, FIELD_CHILDREN };
 
 // The union Type of Schema.fbs: how many buffers a column of it has, beside those of its children.
@@ -37,6 +38,11 @@ static const type_row types[] = {
         [19] = {"bytes", ARROW_TEXT, 8, 3},
         [20] = {"text", ARROW_TEXT, 8, 3},
         [21] = {"lists", ARROW_LIST, 8, 2},
+        [22] = {"runs", ARROW_OTHER, 0, 0},
+        [23] = {"bytes", ARROW_TEXT, 0, 2},
+        [24] = {"text", ARROW_TEXT, 0, 2},
+        [25] = {"list views", ARROW_OTHER, 0, 3},
+        [26] = {"list views", ARROW_OTHER, 0, 3},
 };
 
 typedef struct builder {
@@ -56,6 +62,36 @@ static const char *copy_name(builder *self, size_t field) {
     return name;
 }
 
+// Int of Schema.fbs. `bits`: what it is where the file does not say.
+static drv_status read_int(builder *self, const arrow_field *of, size_t type, int64_t bits,
+        int *width, bool *is_signed) {
+    if (type) {
+        bits = fb_int(self->message, type, 0, 4, 0);
+        *is_signed = fb_int(self->message, type, 1, 1, 0) != 0;
+    }
+    *width = (int)(bits / 8);
+    if (bits == 8 || bits == 16 || bits == 32 || bits == 64) return DRV_OK;
+    return drv_fail(DRV_E_DATA,
+            "%s: column \"%s\" has integers of %lld bits, expected 8, 16, 32 or 64", self->path,
+            of->name, (long long)bits);
+}
+
+// The values of a dictionary lie elsewhere; here are numbers that point to them. Those of text are
+// read.
+static drv_status read_dictionary(builder *self, size_t coding, arrow_field *out) {
+    if (out->type != ARROW_TEXT || out->coding != ARROW_PLAIN) {
+        out->type = ARROW_OTHER;
+        out->words = "a dictionary";
+        out->has_views = false;
+        return DRV_OK;
+    }
+    out->coding = ARROW_DICTIONARY;
+    out->dictionary = fb_int(self->message, coding, DICTIONARY_ID, 8, 0);
+    out->index_signed = true;
+    return read_int(self, out, fb_table(self->message, coding, DICTIONARY_INDEX_TYPE), 32,
+            &out->index_width, &out->index_signed);
+}
+
 // Which row of `types`, and what its own table adds.
 static drv_status read_type(builder *self, size_t field, arrow_field *out, int *n_buffers) {
     const int64_t kind = fb_int(self->message, field, FIELD_TYPE_KIND, 1, 0);
@@ -63,33 +99,27 @@ static drv_status read_type(builder *self, size_t field, arrow_field *out, int *
     const size_t n_types = sizeof types / sizeof *types;
     if (kind < 1 || (size_t)kind >= n_types || !types[kind].name)
         return drv_fail(DRV_E_DATA,
-                "%s: column \"%s\" is of Arrow type %lld, expected one without unions, runs and views",
+                "%s: column \"%s\" is of Arrow type %lld, which is not read (14: a union)",
                 self->path, out->name, (long long)kind);
     out->type = types[kind].type;
     out->words = types[kind].name;
     out->width = types[kind].width;
     *n_buffers = types[kind].buffers;
-    if (out->type == ARROW_INT) {
-        const int64_t bits = fb_int(self->message, type, 0, 4, 0);
-        out->width = (int)(bits / 8);
-        out->is_signed = fb_int(self->message, type, 1, 1, 0) != 0;
-        if (bits != 8 && bits != 16 && bits != 32 && bits != 64)
-            return drv_fail(DRV_E_DATA,
-                    "%s: column \"%s\" has integers of %lld bits, expected 8, 16, 32 or 64",
-                    self->path, out->name, (long long)bits);
+    if (out->type == ARROW_TEXT && out->width == 0) {
+        out->coding = ARROW_VIEWS;
+        out->has_views = true;
     }
+    if (out->type == ARROW_INT) DRV_TRY(read_int(self, out, type, 0, &out->width, &out->is_signed));
     if (out->type == ARROW_FIXED_LIST) {
         out->list_size = fb_int(self->message, type, 0, 4, 0);
         if (out->list_size < 0)
             return drv_fail(DRV_E_DATA, "%s: column \"%s\" has lists of %lld elements", self->path,
                     out->name, (long long)out->list_size);
     }
-    // The values of a dictionary lie elsewhere; here are numbers that point to them.
-    if (!fb_table(self->message, field, FIELD_DICTIONARY)) return DRV_OK;
-    out->type = ARROW_OTHER;
-    out->words = "a dictionary";
+    const size_t dictionary = fb_table(self->message, field, FIELD_DICTIONARY);
+    if (!dictionary) return DRV_OK;
     *n_buffers = 2;
-    return DRV_OK;
+    return read_dictionary(self, dictionary, out);
 }
 
 static bool has_children(const arrow_field *f, int n, bool is_dictionary) {
@@ -112,6 +142,7 @@ static drv_status add_field(builder *self, size_t field, int depth) {
             .buffer = out->n_buffers};
     DRV_TRY(read_type(self, field, f, &n_buffers));
     out->n_buffers += n_buffers;
+    out->n_views += f->has_views;
     const bool is_dictionary = fb_table(self->message, field, FIELD_DICTIONARY) != 0;
     const fb_vector children = fb_elements(self->message, field, FIELD_CHILDREN, 4);
     if (!has_children(f, (int)children.n, is_dictionary))
@@ -138,7 +169,7 @@ drv_status arrow_read_schema(arena *a, const char *path, flatbuffer *message, si
     out->fields = ARENA_ARRAY(a, arrow_field, MAX_FIELDS);
     out->fields[0] = (arrow_field){.name = "", .type = ARROW_STRUCT, .node = -1, .buffer = -1};
     out->n = 1;
-    out->n_nodes = out->n_buffers = 0;
+    out->n_nodes = out->n_buffers = out->n_views = 0;
     const drv_status status = add_fields(&b, &columns, 0);
     if (message->broken)
         return drv_fail(DRV_E_DATA, "%s: a broken Arrow schema: an offset leads out of it", path);

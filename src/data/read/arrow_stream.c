@@ -17,8 +17,10 @@ enum { MAX_MESSAGE = 1 << 26, MAX_BUFFER = 1 << 30 };
 
 // Message.fbs: fields of Message, kinds of header, fields of RecordBatch.
 enum { MESSAGE_VERSION, MESSAGE_HEADER_KIND, MESSAGE_HEADER, MESSAGE_BODY_BYTES };
-enum { HEADER_SCHEMA = 1, HEADER_RECORD_BATCH = 3 };
-enum { BATCH_LENGTH, BATCH_NODES, BATCH_BUFFERS, BATCH_COMPRESSION };
+enum { HEADER_SCHEMA = 1, HEADER_DICTIONARY = 2, HEADER_RECORD_BATCH = 3 };
+enum { BATCH_LENGTH, BATCH_NODES, BATCH_BUFFERS, BATCH_COMPRESSION, BATCH_VIEW_BUFFERS };
+enum { DICTIONARY_ID, DICTIONARY_BATCH, DICTIONARY_IS_DELTA };
+enum { N_TEXT_BUFFERS = 3 }; // validity, offsets, bytes
 enum { CODEC_LZ4_FRAME, CODEC_ZSTD_FRAME };
 enum { VERSION_4 = 3 }; // of the metadata: older ones lay buffers out otherwise
 
@@ -34,7 +36,8 @@ struct arrow_stream {
     // the batch at hand
     int64_t body, body_bytes; // in the file
     fb_vector nodes, buffers;
-    int codec; // -1: none
+    fb_vector further; // how many buffers each field of views has beside its two
+    int codec;         // -1: none
 };
 
 static drv_status read_at(const arrow_stream *stream, void *to, size_t n, int64_t at) {
@@ -149,21 +152,39 @@ const arrow_schema *arrow_stream_schema(const arrow_stream *stream) {
     return &stream->schema;
 }
 
-static drv_status open_batch(arrow_stream *stream, size_t header, int64_t *rows) {
+// What a batch has beside what its schema counts. False: counts that cannot be.
+static bool count_further(arrow_stream *stream, int64_t *n) {
+    *n = 0;
+    if (stream->further.n != stream->schema.n_views) return false;
+    for (int64_t i = 0; i < stream->further.n; i++) {
+        const int64_t of = fb_number_at(&stream->message, stream->further.at + 8 * (size_t)i, 8);
+        if (of < 0 || of > stream->buffers.n) return false;
+        *n += of;
+    }
+    return true;
+}
+
+static drv_status open_batch(arrow_stream *stream, size_t header, bool is_dictionary,
+        int64_t *rows) {
     flatbuffer *message = &stream->message;
-    stream->n_batches++;
+    const int n_nodes = is_dictionary ? 1 : stream->schema.n_nodes,
+              n_buffers = is_dictionary ? N_TEXT_BUFFERS : stream->schema.n_buffers;
+    int64_t n_further = 0;
     *rows = fb_int(message, header, BATCH_LENGTH, 8, 0);
     stream->nodes = fb_elements(message, header, BATCH_NODES, 16);
     stream->buffers = fb_elements(message, header, BATCH_BUFFERS, 16);
+    stream->further = fb_elements(message, header, BATCH_VIEW_BUFFERS, 8);
     const size_t compression = fb_table(message, header, BATCH_COMPRESSION);
     stream->codec = compression ? (int)fb_int(message, compression, 0, 1, CODEC_LZ4_FRAME) : -1;
-    if (message->broken) return broken(stream, "an offset leads out of its message");
+    if (message->broken || !header) return broken(stream, "an offset leads out of its message");
     if (*rows < 0) return broken(stream, "a number of rows below zero");
-    if (stream->nodes.n != stream->schema.n_nodes || stream->buffers.n != stream->schema.n_buffers)
+    if (!is_dictionary && !count_further(stream, &n_further))
+        return broken(stream, "other buffers of views than its columns have");
+    if (stream->nodes.n != n_nodes || stream->buffers.n != n_buffers + n_further)
         return drv_fail(DRV_E_DATA,
-                "%s: Arrow record batch %lld: %lld columns and %lld buffers, expected %d and %d by the schema",
+                "%s: Arrow record batch %lld: %lld columns and %lld buffers, expected %d and %lld by the schema",
                 stream->path, (long long)stream->n_batches, (long long)stream->nodes.n,
-                (long long)stream->buffers.n, stream->schema.n_nodes, stream->schema.n_buffers);
+                (long long)stream->buffers.n, n_nodes, (long long)(n_buffers + n_further));
     if (stream->codec > CODEC_ZSTD_FRAME)
         return drv_fail(DRV_E_DATA,
                 "%s: Arrow record batch %lld: compression %d, expected LZ4 or zstd", stream->path,
@@ -171,18 +192,54 @@ static drv_status open_batch(arrow_stream *stream, size_t header, int64_t *rows)
     return DRV_OK;
 }
 
-drv_status arrow_stream_next(arrow_stream *stream, int64_t *rows, bool *more) {
+static bool has_dictionary(const arrow_stream *stream, int64_t id) {
+    for (int i = 1; i < stream->schema.n; i++)
+        if (stream->schema.fields[i].coding == ARROW_DICTIONARY &&
+                stream->schema.fields[i].dictionary == id)
+            return true;
+    return false;
+}
+
+static drv_status open_dictionary(arrow_stream *stream, size_t header, arrow_batch *out) {
+    if (fb_int(&stream->message, header, DICTIONARY_IS_DELTA, 1, 0) != 0)
+        return broken(stream, "a dictionary in several parts (deltas), expected it whole");
+    return open_batch(stream, fb_table(&stream->message, header, DICTIONARY_BATCH), true,
+            &out->rows);
+}
+
+drv_status arrow_stream_next(arrow_stream *stream, arrow_batch *batch, bool *more) {
     int64_t kind;
     size_t header = 0;
     *more = false;
     for (;;) {
         DRV_TRY(next_message(stream, &kind, &header));
         if (kind == 0) return DRV_OK;
-        if (kind != HEADER_RECORD_BATCH) continue; // values of dictionaries, which are not read
-        DRV_TRY(open_batch(stream, header, rows));
+        *batch = (arrow_batch){.is_dictionary = kind == HEADER_DICTIONARY};
+        *more = kind == HEADER_RECORD_BATCH;
+        stream->n_batches += *more;
+        if (*more) return open_batch(stream, header, false, &batch->rows);
+        if (kind != HEADER_DICTIONARY) continue;
+        batch->dictionary = fb_int(&stream->message, header, DICTIONARY_ID, 8, 0);
+        if (!has_dictionary(stream, batch->dictionary)) continue;
         *more = true;
-        return DRV_OK;
+        return open_dictionary(stream, header, batch);
     }
+}
+
+int arrow_stream_first_buffer(const arrow_stream *stream, int field, int *n_further) {
+    const arrow_field *fields = stream->schema.fields;
+    int64_t first = fields[field].buffer, number = 0;
+    *n_further = 0;
+    for (int i = 1; i <= field; i++) {
+        if (!fields[i].has_views) continue;
+        const int64_t n =
+                fb_number_at(&stream->message, stream->further.at + 8 * (size_t)number++, 8);
+        if (i < field)
+            first += n;
+        else
+            *n_further = (int)n;
+    }
+    return (int)first;
 }
 
 drv_status arrow_stream_node(const arrow_stream *stream, int node, arrow_node *out) {

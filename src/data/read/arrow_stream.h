@@ -21,10 +21,20 @@ typedef struct arrow_node { // a column in the batch at hand
 DRV_CHECKED drv_status arrow_stream_open(arena *a, const char *path, arrow_stream **out);
 void arrow_stream_close(arrow_stream *stream);
 const arrow_schema *arrow_stream_schema(const arrow_stream *stream);
-// Goes to the next record batch; its rows. *more false: there is none.
-DRV_CHECKED drv_status arrow_stream_next(arrow_stream *stream, int64_t *rows, bool *more);
+typedef struct arrow_batch {
+    int64_t rows;
+    bool is_dictionary; // its rows are all values of `dictionary`, in one column
+    int64_t dictionary;
+} arrow_batch;
+
+// Goes to the next record batch, or batch of a dictionary that a column of the schema has. *more
+// false: there is none.
+DRV_CHECKED drv_status arrow_stream_next(arrow_stream *stream, arrow_batch *batch, bool *more);
 // DRV_E_DATA: a length below zero.
 DRV_CHECKED drv_status arrow_stream_node(const arrow_stream *stream, int node, arrow_node *out);
+// The number of a field's first buffer in the batch; *n_further: how many it has beside those that
+// the schema knows of.
+int arrow_stream_first_buffer(const arrow_stream *stream, int field, int *n_further);
 // Buffer `number` of the batch, whole.
 DRV_CHECKED drv_status arrow_stream_buffer(const arrow_stream *stream, int number,
         arrow_buffer *out);

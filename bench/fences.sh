@@ -11,6 +11,8 @@ sed -i 's/warmup_steps: 5/type: constant, warmup_steps: 5/' run.yaml # other num
 echo 'parallel: {lanes: 2}' >>run.yaml
 run=runs/fenced
 mkdir runs
+# As sums, but for the number of steps that a config says.
+bits() { (cd "$1/checkpoints/step-$2" && sha256sum model.safetensors optimizer.safetensors && sed 's/"training.steps": "[0-9]*"//' trainer.json | sha256sum); } # RUN STEP
 descendants() { # PID
     local child
     for child in $(pgrep -P "$1"); do echo "$child" && descendants "$child"; done
@@ -62,7 +64,7 @@ last=$(last_saved)
 n_same=0 n_other=0
 for step in $(ls -d $run/checkpoints/step-* | grep -v tmp); do
     name=${step##*step-}
-    if [ "$(sums $run "$name")" = "$(sums one "$name")" ]; then n_same=$((n_same + 1)); else n_other=$((n_other + 1)); fi
+    if [ "$(bits $run "$name")" = "$(bits one "$name")" ]; then n_same=$((n_same + 1)); else n_other=$((n_other + 1)); fi
 done
 echo "$pauses pauses; $n_refused times the second attempt was refused; $(attempts) attempts, $last steps"
 echo "checkpoints: $n_same byte for byte those of an undisturbed run of one rank, $n_other others"

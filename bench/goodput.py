@@ -1,29 +1,24 @@
 #!/usr/bin/env python3
 """Whether the goodput ledger tells where the time of a run went: runs of several ranks that are killed, stopped, hung, filled up
 and broken, by a driver that keeps a record of its own: when, by its own clock, each line of the run's files appeared, what it
-did to the run and when. Prints both for each part of the wall time; exit status 1 if they differ by more than SLACK s and 2 %.
-usage: goodput.py DROVER [FAULTS [RANKS [SLACK]]]   (20 faults of 4 ranks, 2 s). A full disk needs root (a small tmpfs)."""
-import json, os, random, shutil, signal, subprocess, sys, tempfile, threading, time
+did to the run and when. Prints both for each class that it can know: start, evaluation, save, lost, down, stopped, and the
+steps that are left; exit status 1 if one of them differs by more than SLACK s and 2 %, or the wall time does.
+usage: goodput.py DROVER [FAULTS [RANKS [SLACK]]]   (20 faults of 4 ranks, 2 s: about five minutes on two free cores). A full
+disk needs root (a small tmpfs)."""
+import json, os, random, shutil, signal, statistics, subprocess, sys, tempfile, threading, time
+import small_run
 
 drover = os.path.realpath(sys.argv[1])
+EVERY = 20  # steps between checkpoints
 n_faults, ranks, slack = (int(sys.argv[i]) if len(sys.argv) > i else [20, 4, 2][i - 2] for i in (2, 3, 4))
-environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "DROVER_THREADS": "1",
-               "OMPI_MCA_hwloc_base_binding_policy": "none", "DROVER_PEAK_FLOPS": "1e11"}
-
-
-def make_data():
-    with open("text.txt", "w") as f:
-        for i in range(3000):
-            f.write(f"Document {i} tells of the fox, the dog and {i * i % 97} lazy hens.\n\n")
-    for args in (["tokenizer", "train", "--input", "text.txt", "--vocab-size", "400", "--out", "tok"],
-                 ["data", "build", "--input", "text.txt", "--separator", "\n\n", "--tokenizer", "tok", "--out", "data/set",
-                  "--append-eod"]):
-        subprocess.run([drover, *args], check=True, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    with open("run.yaml", "w") as f:
-        f.write("model: {preset: tiny, vocab_size: 400, num_hidden_layers: 2}\ntokenizer: tok\n"
-                "data: {train: data/set, split: [90, 10, 0], sequence_length: 128}\n"
-                "training: {steps: 100000, global_batch_size: 8, micro_batch_size: 2, eval_every: 25, eval_batches: 20}\n"
-                "schedule: {type: constant, warmup_steps: 0}\ncheckpoint: {every: 20, keep: 2}\nrun_dir: disk/run\n")
+CONFIG = """\
+model: {preset: tiny, vocab_size: 400, num_hidden_layers: 2}
+data: {train: data/set, split: [90, 10, 0], sequence_length: 128}
+training: {steps: 100000, global_batch_size: 8, micro_batch_size: 2, eval_every: 25, eval_batches: 20}
+schedule: {type: constant, warmup_steps: 0}
+checkpoint: {every: %d, keep: 2}
+run_dir: disk/run
+""" % EVERY
 
 
 class Watcher(threading.Thread):
@@ -121,9 +116,7 @@ def attempt(record, kind):
     record.before = record.count("end") + record.count("failure")
     sets = ["optimizer.lr=1000", "optimizer.weight_decay=1000", "training.max_bad_steps=2", "checkpoint.every=0"] if kind == "nan" else []
     saved = set(os.listdir("disk/run/checkpoints")) if kind == "nan" and record.attempts else set()
-    job = subprocess.Popen(["mpirun", "--oversubscribe", "-n", str(ranks), drover, "train", "run.yaml",
-                            *(x for s in sets for x in ("--set", s))], env=environment, stdout=subprocess.DEVNULL,
-                           stderr=open("err", "ab"))
+    job = small_run.train(drover, ranks, sets, open("err", "ab"))
     if not record.wait(lambda: record.count("running") > running, job):
         sys.exit("the run does not start:\n" + open("err").read()[-3000:])
     lines = len(record.metrics.seen) + random.randrange(15, 60)
@@ -147,9 +140,24 @@ def attempt(record, kind):
     print(f"attempt {len(record.attempts)}: {kind or 'the last'}, {dead - record.attempts[-1][0]:.1f} s", flush=True)
 
 
+def save_seconds(record, running, dead, kept):
+    """What an attempt waited for checkpoints, seen from outside: how much longer the steps beside a save are than the others
+    of the attempt, and, of one that was asked to stop, from then until the save is told of."""
+    usual, beside, last = [], [], None
+    for t, line in record.metrics.seen:
+        if running <= t <= dead and "step_s" in line and line["step"] <= kept:
+            if last:
+                (beside if line["step"] % EVERY in (0, 1) else usual).append(t - last)
+        last = t if running <= t <= dead else None
+    seconds = max(sum(beside) - len(beside) * statistics.mean(usual), 0) if usual and beside else 0
+    asked = [t for t, e in record.events.seen if e["event"] == "stop" and running <= t <= dead]
+    saved = [t for t, e in record.events.seen if e["event"] == "save" and asked and asked[0] <= t <= dead]
+    return seconds, saved[-1] - asked[0] if saved else 0
+
+
 def own_record(record):
     """The parts as this program saw them."""
-    parts = dict.fromkeys(("start", "down", "stopped", "lost", "evaluation", "steps"), 0.0)
+    parts = dict.fromkeys(("start", "evaluation", "save", "lost", "down", "stopped", "steps"), 0.0)
     bounds = record.attempts
     for k, (start, running, dead, well) in enumerate(bounds):
         # An evaluation before the first step is no part of the start: how long it took is the run's word.
@@ -172,6 +180,9 @@ def own_record(record):
                 parts["evaluation" if "val_loss" in line else "steps"] += t - last
             last = t
         parts["steps" if well else "lost"] += dead - last
+        beside, at_end = save_seconds(record, running, dead, kept)
+        parts["save"] += beside + at_end
+        parts["steps"] -= beside + at_end
     return parts, bounds[-1][2] - bounds[0][0]
 
 
@@ -179,7 +190,7 @@ def compare(parts, wall):
     said = json.loads(subprocess.run([drover, "report", "disk/run", "--json"], check=True, capture_output=True).stdout)
     ledger = said["runs"][0]["ledger"]
     seconds = ledger["seconds"]
-    steps = sum(seconds[x] for x in ("compute", "communication", "bubble", "data", "save", "other"))
+    steps = sum(seconds[x] for x in ("compute", "communication", "bubble", "data", "other"))
     made = {**{x: seconds[x] for x in parts if x != "steps"}, "steps": steps, "wall": ledger["wall_s"]}
     truth = {**parts, "wall": wall}
     good = abs(sum(seconds.values()) - ledger["wall_s"]) < 1e-6
@@ -198,10 +209,11 @@ with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     random.seed(5)
     os.mkdir("disk")
+    begin = time.monotonic()
     mounted = n_faults >= 5 and subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "none", "disk"],
                                                stderr=subprocess.DEVNULL).returncode == 0
     try:
-        make_data()
+        small_run.make(drover, CONFIG)
         kinds = ["stop", "kill all", "kill one", "hang", "nan"] + (["full"] if mounted else [])
         faults = [kinds[i % len(kinds)] for i in range(n_faults)]
         if n_faults >= 5:  # the first one leaves a checkpoint to go back to
@@ -216,5 +228,5 @@ with tempfile.TemporaryDirectory() as folder:
         if mounted:
             subprocess.run(["umount", "-l", "disk"])
     os.chdir("/")
-print("good" if good else "BAD")
+print("good" if good else "BAD", f"({n_faults} faults of {ranks} ranks, {time.monotonic() - begin:.0f} s)")
 sys.exit(not good)

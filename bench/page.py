@@ -1,17 +1,31 @@
 #!/usr/bin/env python3
-"""What a page costs a run: usage: bench/page.py DROVER CONFIG [--set KEY=VALUE]... (llama-15m; a folder for the run is made).
+"""What a page costs a run: usage: bench/page.py DROVER [CONFIG [--set KEY=VALUE]...] (without CONFIG: llama-15m, two rows of
+256 tokens a step). Six minutes; needs two cores of its own.
 
-One run with training.http. Blocks of SECONDS with a scrape of /metrics and a look at /api/status a second stand beside
-blocks without, in turn (the order of each pair changes): medians of step_s of both, and their ratio for each of PAIRS. What
-the thread of the page takes of the processor is read from /proc, which no other program disturbs. Then 10,000 connections.
+One run with training.http. Blocks of SECONDS (BLOCK_S, 15) with a scrape of /metrics and a look at /api/status a second
+stand beside blocks without, in turn (the order of each pair changes): medians of step_s of both, and their ratio for each of
+PAIRS. What the thread of the page takes of the processor is read from /proc, which no other program disturbs. Then 10,000
+connections. Exit status 1: the median of the ratios is above 1.005, or the run has ended.
 """
-import contextlib, http.client, json, os, signal, socket, statistics, subprocess, sys, tempfile, time
+import contextlib, http.client, json, os, shutil, signal, socket, statistics, sys, tempfile, time
+import small_run
 
+CONFIG = """\
+model: {preset: llama-15m, vocab_size: 400}
+data: {train: data/set, split: [100, 0, 0], sequence_length: 256}
+training: {steps: 1000000, global_batch_size: 2, eval_every: 0, log_every: 100}
+checkpoint: {every: 0}
+"""
 PAIRS, SECONDS = 10, float(os.environ.get("BLOCK_S", "15"))
-drover, *words = sys.argv[1:]
-run_dir = tempfile.mkdtemp(prefix="page-")
-run = subprocess.Popen([drover, "train", *words, "--set", f"run_dir={run_dir}", "--set", "training.http=0", "--set",
-                        "training.http_ranks=true"], stderr=subprocess.DEVNULL)
+drover, words = os.path.realpath(sys.argv[1]), sys.argv[2:]
+folder = tempfile.mkdtemp(prefix="page-")
+run_dir = f"{folder}/run"
+if not words:
+    os.chdir(folder)
+    small_run.make(drover, CONFIG)
+    words = ["run.yaml"]
+run = small_run.start([drover, "train", *words, "--set", f"run_dir={run_dir}", "--set", "training.http=0", "--set",
+                       "training.http_ranks=true"], stderr=open(f"{folder}/err", "w"))
 
 
 def steps():
@@ -52,7 +66,7 @@ def block(asks):
 
 try:
     while len(steps()) < 3:
-        assert run.poll() is None, "the run has ended"
+        assert run.poll() is None, open(f"{folder}/err").read()
         time.sleep(0.2)
     keys = json.load(open(f"{run_dir}/http.json"))
     ratios, began, before = [], time.time(), page_seconds()
@@ -82,6 +96,11 @@ try:
     seconds = time.time() - began
     print(f"10,000 connections in {seconds:.0f} s: the page took {100 * (page_seconds() - before) / seconds:.2f} % of a core, "
           f"{len(steps()) - first} steps were made, the run {'goes on' if run.poll() is None else 'HAS ENDED'}")
+    good = statistics.median(ratios) <= 1.005 and run.poll() is None
+    print(f"load {os.getloadavg()[0]:.1f};", "good" if good else "BAD")
 finally:
     run.send_signal(signal.SIGTERM)
     run.wait(120)
+    os.chdir("/")
+    shutil.rmtree(folder)
+sys.exit(not good)

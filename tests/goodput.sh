@@ -3,5 +3,5 @@
 # (bench/goodput.py; with 20 faults of five kinds it takes minutes).
 here=$(realpath "$(dirname "$0")")
 . "$here"/ranks.bash
-expect 0 "good" python3 "$here"/../bench/goodput.py "$drover" 2 2 3
+expect 0 "good" python3 -B "$here"/../bench/goodput.py "$drover" 2 2 3
 finish

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Debian's Prometheus scrapes a run, and its promtool reads what the page answers; the rules of examples/launch/prometheus
-# fire when they should, and are the same for the operator. usage: prometheus.sh DROVER
+# fire when they should, and are the same for the operator. usage: prometheus.sh DROVER; DROVER_SCRAPES: how many scrapes, one a
+# second, instead of 5.
 tests=$(realpath "$(dirname "$0")")
 examples=$tests/../examples/launch/prometheus
 . "$tests"/story.bash
@@ -41,7 +42,7 @@ get() { python3 -c 'import sys, urllib.request as u; sys.stdout.buffer.write(u.u
 # ask QUERY: its first value; nothing where there is none yet
 ask() { get "http://127.0.0.1:$port/api/v1/query?query=$1" 2>/dev/null | sed -n 's/.*"value":\[[^,]*,"\([^"]*\)".*/\1/p'; }
 at_least() { [ "$(ask "$1" | cut -d. -f1)" -ge "$2" ] 2>/dev/null; }
-wait_for at_least 'count_over_time(drover_step%5B5m%5D)' 5
+wait_for at_least 'count_over_time(drover_step%5B5m%5D)' "${DROVER_SCRAPES:-5}"
 wait_for at_least 'drover_step_seconds_count' 5
 check "each scrape went well" [ "$(ask 'min_over_time(up%7Bjob=%22drover%22%7D%5B5m%5D)')" = 1 ]
 check "the run has its name" [ "$(ask 'count(drover_loss%7Brun=%22the+run%22%7D)')" = 1 ]

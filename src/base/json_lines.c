@@ -39,6 +39,14 @@ static bool read_piece(json_lines *self) {
     return true;
 }
 
+static const char *give_up(json_lines *self) {
+    self->too_long = true;
+    self->n_broken++;
+    str_free(&self->buffer);
+    self->taken = 0;
+    return NULL;
+}
+
 // The next whole line, without its line feed; NULL: none yet.
 static const char *next_line(json_lines *self, size_t *n) {
     str *b = &self->buffer;
@@ -51,13 +59,7 @@ static const char *next_line(json_lines *self, size_t *n) {
             self->taken += *n + 1;
             return line;
         }
-        if (b->n - self->taken > JSON_LINE_MAX) {
-            self->too_long = true;
-            self->n_broken++;
-            str_free(b);
-            self->taken = 0;
-            return NULL;
-        }
+        if (b->n - self->taken > JSON_LINE_MAX) return give_up(self);
         const size_t kept = b->n - self->taken;
         const bool late = self->until_s > 0 && clock_s() > self->until_s;
         if (late || !read_piece(self)) return NULL;

@@ -4,13 +4,18 @@
 # end the step. What Slurm itself ends is submitted again, as an array of tries would. At the end: the bytes of checkpoints
 # beside those of an undisturbed run, seconds from each fault to the next finished step, goodput by the ledger.
 # Needs root, slurm-wlm, and a throw-away cluster by the program that SLURM_LOCAL names (start, stop, exec, fail, recover).
-# usage: supervise.sh PROGRAM [FAULTS [SECONDS_BETWEEN]]
+# MINUTES (30) bounds it: 20 faults in half an hour, as many fewer in less (the ten kinds take 15), and for the end about a
+# quarter of that again: the undisturbed run. The median is looked at; goodput is printed.
+# usage: [MINUTES=10] SLURM_LOCAL=... supervise.sh PROGRAM
 . "$(dirname "$0")"/../tests/ranks.bash
-faults=${2:-20} between=${3:-60}
+killed=()
+minutes=${MINUTES:-30}
+faults=$(((20 * minutes + 29) / 30))
 : "${SLURM_LOCAL:?the program that starts a throw-away cluster of Slurm}"
 make_data
 sed -i 's/num_hidden_layers: 2/num_hidden_layers: 3/; s/micro_batch_size: 2/micro_batch_size: 1/' run.yaml
 sed -i 's/checkpoint:.*/checkpoint: {every: 50, keep: 0}/; s/training: {/training: {log_every: 100, /' run.yaml
+sed -i 's/warmup_steps: 5/type: constant, warmup_steps: 5/' run.yaml # it ends at another step than it begins for
 echo 'parallel: {lanes: 4, give_up_s: 10}' >>run.yaml
 head -c 32 /dev/urandom >secret && chmod 600 secret
 export DROVER_JOB_SECRET_FILE=$dir/secret OMPI_MCA_btl_tcp_if_include=lo
@@ -18,13 +23,33 @@ unset HWLOC_SYNTHETIC
 mkdir runs && mount -t tmpfs -o size=400m tmpfs runs
 eval "$(SLURM_LOCAL_NODES=4 "$SLURM_LOCAL" start)"
 trap '"$SLURM_LOCAL" stop; umount "$dir/runs"; rm -rf "$dir"' EXIT
+# As sums, but for the number of steps that a config says.
+bits() { (cd "$1/checkpoints/step-$2" && sha256sum model.safetensors optimizer.safetensors && sed 's/"training.steps": "[0-9]*"//' trainer.json | sha256sum); } # RUN STEP
 ms() { echo $((($(date +%s%N) - from) / 1000000)); }
 run=runs/disturbed
+cat >task.sh <<'TASK'
+trap : USR1 TERM HUP INT
+"$@" &
+while :; do
+    wait $!
+    code=$?
+    kill -0 $! 2>/dev/null || break
+done
+[ $code -ge 128 ] || touch over
+exit $code
+TASK
 submit() { # the number of the job
     cat >job.sh <<JOB
 #!/bin/bash
 #SBATCH --nodes=1-4 --ntasks-per-node=1 --requeue --open-mode=append --output=$dir/job.out --time=${limit:-30}
-exec srun --kill-on-bad-exit=0 --no-kill --overcommit --mpi=none $drover launch node run.yaml --max-restarts 100 --min-nodes 1 --grow-after 5s --wait 30 --set run_dir=$run --set training.steps=$steps
+trap : USR1 TERM
+rm -f over
+srun --kill-on-bad-exit=0 --no-kill --overcommit --mpi=none bash task.sh $drover launch node run.yaml --max-restarts 100 --restart-window 5m --min-nodes 1 --grow-after 5s --wait 30 --set run_dir=$run --set training.steps=$steps &
+# Of a node that has crashed and come back srun waits for a task that is no more: once nodes end by themselves, the step does.
+until [ -e over ] || ! kill -0 \$! 2>/dev/null; do sleep 0.5; done
+for i in 1 2 3 4 5 6 7 8 9 10; do kill -0 \$! 2>/dev/null && sleep 1; done
+kill -0 \$! 2>/dev/null && scancel --signal=KILL "\$SLURM_JOB_ID.0"
+wait
 JOB
     sbatch --parsable --no-kill -N "${n_nodes:-4}" job.sh
 }
@@ -48,14 +73,15 @@ goes_on() { # a world that began after the fault has finished a step; 10 minutes
     bad "no step in ten minutes after: $what" job.out
     exit 1
 }
-strike() { # one fault; `what` names it
-    local victim=$((RANDOM % $(n_ranks)))
+strike() { # one fault; `what` names it. Between two worlds there is nobody to strike
+    local victim n
+    until n=$(n_ranks) && [ "$n" -gt 0 ] && victim=$((RANDOM % n)) && [ -n "$(rank $victim)" ]; do sleep 0.2; done
     case $(($1 % 10)) in
     0) what="rank $victim is killed" && kill -KILL "$(rank $victim)" ;;
-    1) what="a daemon is killed" && kill -KILL "$(pgrep -n orted || rank 0)" ;;
+    1) what="a daemon is killed" && kill -KILL "$(pgrep -n orted || pgrep -n prted || rank 0)" ;;
     2) what="node n4 crashes" && "$SLURM_LOCAL" fail n4 && sleep 3 && "$SLURM_LOCAL" recover n4 ;;
     3) what="rank $victim stops (SIGSTOP)" && kill -STOP "$(rank $victim)" ;;
-    4) what="the disk is full" && { head -c 500M /dev/zero >runs/filler 2>/dev/null; sleep 20; rm runs/filler; } ;;
+    4) what="the disk is full (20 s)" && { head -c 500M /dev/zero >runs/filler 2>/dev/null; sleep 20; rm runs/filler; } ;;
     5) what="TERM at rank $victim" && kill -TERM "$(rank $victim)" ;;
     6) what="USR1 at the step" && scancel --signal=USR1 "$job" ;;
     7) what="scancel" && scancel "$job" ;;
@@ -67,15 +93,22 @@ steps=1000000
 job=$(submit)
 before=0 what="the start"
 goes_on
+began=$(date +%s)
 echo "| fault | next finished step after, ms | nodes then |"
 echo "|---|---|---|"
 for k in $(seq 0 $((faults - 1))); do
-    sleep $((between / 2 + RANDOM % between))
+    sleep 3 # at least, and by the clock: faults have their minutes
+    while [ "$(date +%s)" -lt $((began + k * 60 * minutes / faults + RANDOM % 5)) ]; do sleep 0.5; done
     before=$(starts) from=$(date +%s%N)
     strike $k 2>/dev/null
     goes_on
-    echo "| $what | $(ms) | $(n_ranks) |"
+    took=$(ms)
+    case $what in *killed*) killed+=("$took") ;; esac
+    echo "| $what | $took | $(n_ranks) |"
 done
+median=$(printf '%s\n' "${killed[@]}" | sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }')
+echo "median after a rank or a daemon was killed: $median ms"
+check "the median is below 5 s: $median ms" [ "${median:-0}" -lt 5000 ]
 # It ends at a round step that is not far, by itself.
 steps=$((($(last_step) / 50 + 3) * 50))
 scancel --signal=TERM "$job"
@@ -84,12 +117,12 @@ job=$(submit)
 while [ "$(squeue -h -j "$job" | wc -l)" != 0 ]; do sleep 0.2; done
 check "it ended by itself, done" grep -q '"state": "ended"' $run/status.json
 check "with status 0" grep -q '"status": 0' $run/status.json
-"$drover" train run.yaml --set run_dir=runs/one --set training.steps=$steps >one.out 2>&1
+DROVER_THREADS=$(nproc) "$drover" train run.yaml --set run_dir=runs/one --set training.steps=$steps >one.out 2>&1
 n_same=0 n_other=0
 for step in runs/one/checkpoints/step-*; do
     name=${step##*step-}
     [ -d "$run/checkpoints/step-$name" ] || continue
-    if [ "$(sums runs/one "$name")" = "$(sums $run "$name")" ]; then n_same=$((n_same + 1)); else n_other=$((n_other + 1)); fi
+    if [ "$(bits runs/one "$name")" = "$(bits $run "$name")" ]; then n_same=$((n_same + 1)); else n_other=$((n_other + 1)); fi
 done
 echo "checkpoints: $n_same byte for byte those of an undisturbed run of one rank, $n_other others"
 check "all checkpoints are the same" [ $n_other = 0 -a $n_same -gt 0 ]

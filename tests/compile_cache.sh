@@ -24,6 +24,7 @@ expect 0 "Total successful: 2" compile
 list
 says "whole_step" "eval" "cpu, PJRT 0." "2 programs"
 expect 0 "2 programs" "$drover" compile run.yaml --list --set pjrt.cache="$kept"
+expect 0 "2 of 2 from the cache" compile --elastic --nodes 1
 touch -d '3 days ago' "$kept"/*
 expect 0 "3 days" "$drover" compile --list --cache "$kept"
 expect 0 "Total successful: 2" compile

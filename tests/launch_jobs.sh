@@ -174,6 +174,9 @@ expect 0 "next" "$drover" launch slurm run.yaml --instance cpu --grace 7 --prefl
 check "a given one counts" grep -q "signal=B:USR1@67" measured/train.sbatch
 check "nodes are measured before" grep -q 'doctor --node "$run_dir" --hosts' measured/train.sbatch
 if command -v shellcheck >/dev/null; then shellcheck -e SC2016 measured/*.sbatch >out 2>&1 && ok || bad "shellcheck, with --preflight" out; fi
+# shellcheck disable=SC2086
+expect 0 "next" "$drover" launch volcano run.yaml --instance cpu --nodes 2 $pods --queue trainium2 --out queued
+check "the queue of Volcano" grep -qx "  queue: trainium2" queued/volcano.yaml
 for kind in pytorchjob ray "trainjob --policy torch"; do # shellcheck disable=SC2086
     expect 0 "next" "$drover" launch $kind run.yaml --instance cpu --nodes 2 $pods --preflight exclude --out "by ${kind%% *}"
     check "$kind: launch node measures them" grep -qE -- "--preflight,? *exclude|--preflight$" "by ${kind%% *}/${kind%% *}.yaml" "by ${kind%% *}/rayjob.yaml"

@@ -39,6 +39,7 @@ for path in sys.argv[1:]:
     if parts[0].startswith(("trn", "p5")):
         assert resources.instance_type == parts[0] and "AWS" in str(resources.cloud), (path, resources)
     assert resources.job_recovery["recover_on_exit_codes"] == [75], (path, resources.job_recovery)
+    assert "/shared" not in task.run, path # there is no volume
     if nodes > 1:
         assert "$SKYPILOT_NODE_RANK" in task.run and "$HOME #x" in task.run, path
 print(len(sys.argv) - 1, "tasks")

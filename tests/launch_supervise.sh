@@ -134,7 +134,7 @@ port=$(free_port)
 last=$((10#$(ls first/checkpoints | sed -n '$s/step-//p') + 20))
 for i in 0 1; do node $i 2 --set run_dir=first --set training.steps=$last --set checkpoint.every=20; done
 ended "the second attempt" 0 0 1
-written() { (cd first && find checkpoints saved.json events.jsonl metrics.jsonl -type f -exec sha256sum {} + | sort); }
+written() { (cd first && find checkpoints saved.json status.json events.jsonl metrics.jsonl -type f -exec sha256sum {} + | sort); }
 written >before
 kill -CONT "$head" $(descendants "$head")
 pids[0]=${first[0]} pids[1]=${first[1]}

@@ -154,11 +154,15 @@ static void lost_directory_is_noticed(void **state) {
     assert_true(file_exists(path_join(a, dir, "owner.json")));
     assert_int_equal(rename(dir, moved), 0);
     FAILS(run_owner_check(other), DRV_E_IO, "was moved or removed");
+    assert_false(run_owner_is_taken(other)); // the directory is still its own
     assert_int_equal(rename(moved, dir), 0); // back again
     OK(run_owner_check(other));
     run_owner_release(other);
     arena_free(a);
 }
+
+static const char starts[] = "{\"time\":1,\"mono\":1,\"attempt\":1,\"event\":\"start\"}\n"
+                             "{\"time\":2,\"mono\":2,\"attempt\":2,\"event\":\"start\"}\n";
 
 static void stolen_directory_is_noticed(void **state) {
     (void)state;
@@ -171,13 +175,30 @@ static void stolen_directory_is_noticed(void **state) {
     assert_true(file_exists(path));
     OK(file_write_atomic(path, "{\"tok", 5));
     OK(run_owner_check(owner));
+    assert_false(run_owner_is_taken(owner));
     put_stranger(a, dir);
+    assert_true(run_owner_is_taken(owner));
     FAILS(run_owner_check(owner), DRV_E_IO,
             "was taken over by another drover (host n9, process 4711, job 17, since 2025-11-23");
     const char *stranger = owner_bytes(a, dir);
     usleep(200000); // heartbeats of the one before go nowhere
     run_owner_release(owner);
     assert_string_equal(stranger, owner_bytes(a, dir));
+    arena_free(a);
+}
+
+static void attempt_that_has_come_and_gone_is_noticed(void **state) {
+    (void)state;
+    arena *a = arena_new("test");
+    const char *dir = run_folder(a);
+    run_owner *owner;
+    OK(run_owner_take(a, dir, &quick, &owner));
+    OK(dir_remove(path_join(a, dir, "owner.json")));
+    assert_false(run_owner_is_taken(owner));
+    OK(file_write_atomic(path_join(a, dir, "events.jsonl"), starts, strlen(starts)));
+    assert_true(run_owner_is_taken(owner));
+    FAILS(run_owner_check(owner), DRV_E_IO, "another drover has been in the run directory");
+    run_owner_release(owner);
     arena_free(a);
 }
 
@@ -189,6 +210,7 @@ int main(void) {
             cmocka_unit_test(stale_owner_is_taken_over),
             cmocka_unit_test(heart_beats),
             cmocka_unit_test(lost_directory_is_noticed),
+            cmocka_unit_test(attempt_that_has_come_and_gone_is_noticed),
             cmocka_unit_test(stolen_directory_is_noticed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -292,7 +292,11 @@ static drv_status resolve(arena *a, const cli_args *args, job_spec *spec, run_co
     spec->queue = text_of(args, "--queue");
     spec->name_space = text_of(args, "--namespace");
     spec->claim = text_of(args, "--pvc");
-    spec->mount = takes(args, "--mount") ? cli_get(args, "--mount", DEFAULT_MOUNT) : NULL;
+    // A task of SkyPilot without a volume begins where SkyPilot lets it.
+    const bool has_mount = spec->kind->is_kubernetes || spec->claim;
+    spec->mount = takes(args, "--mount")
+                          ? cli_get(args, "--mount", has_mount ? DEFAULT_MOUNT : NULL)
+                          : NULL;
     DRV_TRY(read_subject(a, args, spec, cfg));
     spec->name = cli_get(args, "--name", default_name(a, spec));
     spec->command = command_of(a, args);

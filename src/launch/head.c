@@ -162,19 +162,19 @@ static void take_nodes(head *h, const world_layout *layout, int *nodes) {
 }
 
 // --- waiting for them
-static void describe_absent(const head *h, str *out) {
+static int describe_absent(const head *h, str *out) {
     int n = 0;
     for (int i = 1; i < h->job->n_nodes; i++)
         if (!head_is_usable(h, i) && !h->members[i].excluded)
             str_printf(out, "%s%d", n++ ? ", " : "", i);
+    return n;
 }
 
-static void say_absent(head *h, int n_usable, double until_s) {
+static void say_absent(head *h, double until_s) {
     str absent = {0};
     const double now = clock_s();
-    const int n_absent = h->job->n_nodes - n_usable;
     if (now < until_s && now < h->say_s) return;
-    describe_absent(h, &absent);
+    const int n_absent = describe_absent(h, &absent);
     const char *nodes = absent.p ? absent.p : "";
     if (now < until_s)
         log_info("waiting for node%s %s of %d at %s:%d, for at most %.0f s", str_plural(n_absent),
@@ -185,6 +185,14 @@ static void say_absent(head *h, int n_usable, double until_s) {
                         str_plural(n_absent), nodes, h->job->n_nodes, h->job->wait_s));
     str_free(&absent);
     h->say_s = now + SAY_S;
+}
+
+// Without those that are shut out, for which there is nothing to wait.
+static int count_not_shut_out(const head *h) {
+    int n = 1;
+    for (int i = 1; i < h->job->n_nodes; i++)
+        n += !h->members[i].excluded;
+    return n;
 }
 
 // Whether the nodes that are there are enough, or all that will be.
@@ -198,6 +206,7 @@ static bool are_enough(const head *h, int n_usable, double waited_s, double *ful
     }
     *full_s = 0;
     if (n_usable < h->job->rules.min_nodes) return false;
+    if (!first && n_usable == count_not_shut_out(h)) return true;
     if (first) return waited_s >= h->job->wait_s;
     return waited_s >= (one_is_late(h) ? READY_S : COME_S);
 }
@@ -215,7 +224,7 @@ static void gather(head *h, world_layout *layout) {
             log_warn("%s", drv_message());
             refused = n;
         }
-        say_absent(h, n, until_s);
+        say_absent(h, until_s);
         if (h->verdict < 0) head_serve(h, LOOK_MS);
     }
 }

@@ -16,6 +16,7 @@
 // ended, or some have failed or vanished, mpirun has a while to see it.
 #define RESULTS_S     30.0
 #define TEARDOWN_S    20.0
+#define LEFT_S        0.2 // for mpirun, once all ranks have ended because one was lost
 #define SURVIVORS_S   120.0
 #define STATUS_S      1.0 // between looks at status.json
 #define STOPPED_EARLY "stopped before there was a rank; the same command starts it again"
@@ -137,7 +138,10 @@ static void look_at_growth(head *h) {
     local_job_forward(&h->local, SIGTERM);
 }
 
-static bool is_stuck(const head *h, double now) {
+// A world that has lost a rank is over when all others have ended: mpirun would go on to kill them
+// for a second or more, and its status says nothing that is not known.
+static bool is_stuck(const head *h, const outcome *all, double now) {
+    const bool lost = all->kind == OUTCOME_PEER;
     const world *w = &h->world;
     int n_told = 1;
     for (int place = 1; place < w->n_nodes; place++)
@@ -145,7 +149,7 @@ static bool is_stuck(const head *h, double now) {
     return (!local_job_has_ranks(&h->local) && now - w->started_s > h->job->wait_s) ||
            (n_told > 1 && w->first_over_s > 0 && now - w->first_over_s > SURVIVORS_S) ||
            (w->lost_s > 0 && now - w->lost_s > TEARDOWN_S) ||
-           (w->all_over_s > 0 && now - w->all_over_s > TEARDOWN_S);
+           (w->all_over_s > 0 && now - w->all_over_s > (lost ? LEFT_S : TEARDOWN_S));
 }
 
 // --- the end
@@ -207,7 +211,7 @@ bool world_look(head *h, world_end *end, const char **why) {
     if (n_over == w->n_nodes && w->all_over_s <= 0) w->all_over_s = now;
     if (!h->local.child_ended) {
         look_at_growth(h);
-        if (is_stuck(h, now)) local_job_end(&h->local);
+        if (is_stuck(h, &all, now)) local_job_end(&h->local);
         return false;
     }
     if (w->mpirun_over_s <= 0) w->mpirun_over_s = now;

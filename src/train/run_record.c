@@ -29,6 +29,7 @@ struct run_record {
     arena *a;
     bool leads;
     run_owner *owner; // rank 0's
+    bool moved;       // to another directory, which has no owner
     int dir_fd;
     run_events *events; // NULL: not rank 0, which has not died
     int64_t attempt;
@@ -47,8 +48,14 @@ static void note(run_record *self, drv_status status) {
     self->failing |= status != DRV_OK;
 }
 
+// One that was paused may wake up in the directory of an attempt that has begun meanwhile, whose
+// files are not to be written. Its next save says so.
+static bool is_taken_over(const run_record *self) {
+    return self->owner && !self->moved && run_owner_is_taken(self->owner);
+}
+
 static void add_event(run_record *self, run_event_kind kind, json_t *fields) {
-    if (!self || !self->events) {
+    if (!self || !self->events || is_taken_over(self)) {
         json_decref(fields);
         return;
     }
@@ -57,7 +64,7 @@ static void add_event(run_record *self, run_event_kind kind, json_t *fields) {
 
 // Locked.
 static void write_status(run_record *self, bool lasts) {
-    if (self->dir_fd < 0) return;
+    if (self->dir_fd < 0 || is_taken_over(self)) return;
     self->written_s = clock_s();
     note(self, run_status_write(self->dir_fd, &self->status, lasts));
 }
@@ -159,6 +166,7 @@ drv_status record_check(run_record *self) {
 void record_move(run_record *self, const char *run_dir) {
     if (!self) return;
     pthread_mutex_lock(&self->lock);
+    self->moved = true;
     if (self->dir_fd >= 0) close(self->dir_fd);
     self->dir_fd = open(run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (self->leads) {
@@ -262,13 +270,15 @@ void record_stop(run_record *self, int64_t step, const char *signal, const char 
 }
 
 // --- the end
-// The journal as other ranks may have left it already: whether this attempt has ended.
+// The journal as others may have left it already: whether this attempt has ended, or a further one
+// has begun.
 static bool is_written(const run_record *self, const char *run_dir) {
     run_event_list list;
     bool found = false;
     if (run_events_read(run_dir, &list) != DRV_OK) return false;
     for (int64_t i = 0; i < list.n; i++)
-        found |= list.events[i].kind == EVENT_END && list.events[i].attempt == self->attempt;
+        found |= list.events[i].attempt > self->attempt ||
+                 (list.events[i].kind == EVENT_END && list.events[i].attempt == self->attempt);
     run_events_free(&list);
     return found;
 }

@@ -280,17 +280,24 @@ static drv_status settle(const run_owner *self) {
     return held_by_another(self, &now);
 }
 
-static drv_status take(run_owner *self) {
+// How many attempts the journal knows of.
+static drv_status count_starts(const char *run_dir, int64_t *out) {
     run_event_list list;
-    int64_t attempt = 1;
+    DRV_TRY(run_events_read(run_dir, &list));
+    *out = 0;
+    for (int64_t i = 0; i < list.n; i++)
+        *out += list.events[i].kind == EVENT_START;
+    run_events_free(&list);
+    return DRV_OK;
+}
+
+static drv_status take(run_owner *self) {
+    int64_t n_starts;
     self->dir_fd = open(self->run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (self->dir_fd < 0) return file_fail("open folder", self->run_dir);
     DRV_TRY(take_lock(self));
-    DRV_TRY(run_events_read(self->run_dir, &list));
-    for (int64_t i = 0; i < list.n; i++)
-        attempt += list.events[i].kind == EVENT_START;
-    run_events_free(&list);
-    self->mine = describe_self(attempt);
+    DRV_TRY(count_starts(self->run_dir, &n_starts));
+    self->mine = describe_self(n_starts + 1);
     DRV_TRY(watch_owner(self));
     DRV_TRY(write_owner(self));
     DRV_TRY(settle(self));
@@ -349,14 +356,33 @@ static drv_status check_place(const run_owner *self) {
             self->run_dir);
 }
 
+// An attempt that has ended takes its owner.json with it: its start stays in the journal.
+static bool has_follower(const run_owner *self, const char *run_dir) {
+    int64_t n_starts;
+    return count_starts(run_dir, &n_starts) == DRV_OK && n_starts > self->mine.attempt;
+}
+
 drv_status run_owner_check(run_owner *self) {
     owner_text now;
     char name[256];
     DRV_TRY(check_place(self));
-    if (!read_owner(self->owner_path, &now)) return write_owner(self); // removed, or rubbish
+    if (!read_owner(self->owner_path, &now)) { // removed, or rubbish
+        if (!has_follower(self, self->run_dir)) return write_owner(self);
+        return drv_fail(DRV_E_IO, "another drover has been in the run directory \"%s\"",
+                self->run_dir);
+    }
     if (strcmp(now.token, self->mine.token) == 0) return DRV_OK;
     return drv_fail(DRV_E_IO, "run directory \"%s\" was taken over by another drover (%s)",
             self->run_dir, name_owner(&now, name, sizeof name));
+}
+
+bool run_owner_is_taken(const run_owner *self) {
+    char dir[40], path[64];
+    owner_text now;
+    snprintf(dir, sizeof dir, "/proc/self/fd/%d", self->dir_fd);
+    snprintf(path, sizeof path, "%s/owner.json", dir);
+    return read_owner(path, &now) ? strcmp(now.token, self->mine.token) != 0
+                                  : has_follower(self, dir);
 }
 
 int run_owner_dir(const run_owner *self) {

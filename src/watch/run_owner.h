@@ -3,6 +3,8 @@
 // has locks and some have them on one machine alone (Lustre without "flock" and with "localflock").
 // One attempt holds it; one that has lost it finds out before it puts a checkpoint in its place.
 #pragma once
+#include <stdbool.h>
+
 #include "base/arena.h"
 #include "base/status.h"
 
@@ -23,6 +25,8 @@ DRV_CHECKED drv_status run_owner_take(arena *a, const char *run_dir, const run_o
 // DRV_E_IO: the directory was moved, removed or replaced, or another attempt has taken it over. The
 // message says which, and who.
 DRV_CHECKED drv_status run_owner_check(run_owner *self);
+// Whether the open directory, wherever it is now, is another attempt's, or was meanwhile. Any thread.
+bool run_owner_is_taken(const run_owner *self);
 // The open directory, wherever it is now. It belongs to the owner.
 int run_owner_dir(const run_owner *self);
 // Gives it back; owner.json is removed where it is still ours. NULL is allowed.

@@ -30,7 +30,7 @@ typedef struct job_spec {
     const char *image;              // NULL: none, as for Slurm
     const char *queue;              // NULL: the cluster's own
     const char *name_space, *claim; // of Kubernetes; name_space NULL: that of the context
-    const char *mount;              // where the claim is, and the working directory
+    const char *mount; // where the claim is, and the working directory; NULL: as the machine has it
     const instance_type *instance;
     bool is_hyperpod;    // the instance was named ml.*
     bool is_node_launch; // `drover launch node` on each node, not mpirun or srun

@@ -42,9 +42,11 @@ static const char *script(arena *a, const job_spec *spec) {
                        "unset DROVER_JOB_SECRET\n"
                        "export DROVER_JOB_SECRET_FILE=$secret\n"
                        "umask 022\n");
-    str_puts(&out, "cd ");
-    shell_word(&out, spec->mount);
-    str_puts(&out, "\n");
+    if (spec->mount) {
+        str_puts(&out, "cd ");
+        shell_word(&out, spec->mount);
+        str_puts(&out, "\n");
+    }
     put_program(a, spec, &out);
     const char *text = arena_strdup(a, out.p);
     str_free(&out);

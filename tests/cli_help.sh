@@ -31,13 +31,13 @@ for verb in $verbs; do
     "$drover" help "$verb" >help.txt
     check "help $verb names itself" grep -q "^drover $verb: ." help.txt
     check "help $verb has a usage" grep -q "^usage: drover $verb" help.txt
-    check "help $verb fits 100 columns" same "$(awk 'length > 100' help.txt)" ""
+    check "help $verb fits 80 columns" same "$(awk 'length > 80' help.txt)" ""
     all=$(for s in $subverbs; do "$drover" help "$verb" "$s" | options; done | sort -u)
     for sub in $subverbs; do
         "$drover" help "$verb" "$sub" >help.txt
         check "help $verb $sub" same "$(cat help.txt)" "$("$drover" "$verb" "$sub" --help)"
         check "help $verb $sub has a usage" grep -q "^usage: drover $verb $sub" help.txt
-        check "help $verb $sub fits 100 columns" same "$(awk 'length > 100' help.txt)" ""
+        check "help $verb $sub fits 80 columns" same "$(awk 'length > 80' help.txt)" ""
         own=$(options <help.txt)
         for option in $all; do
             echo "$own" | grep -qx -- "$option" && continue

@@ -28,7 +28,13 @@ expect 0 '"fits": true' "$drover" plan --set model.preset=tiny --json
 for field in run_seconds memory_bytes memory_free_bytes would_fit step_seconds; do
     grep -q "\"$field\": " out && ok || bad "plan --json has no $field" out
 done
-expect 1 '"run_dir" is "printed.yaml", which is not a folder' "$drover" plan --set model.preset=tiny --set run_dir=printed.yaml
+for dir in printed.yaml printed.yaml/x/y /proc/x "a/$(printf '%0300d' 0)/b"; do
+    expect 1 'key "run_dir": ' "$drover" plan --set model.preset=tiny --set "run_dir=$dir"
+    out_has "train would refuse this run" && ok || bad "$dir is refused as train would" out
+    "$drover" train --set model.preset=tiny --set "run_dir=$dir" >out 2>&1 && bad "train takes $dir" out || ok
+done
+expect 0 "fits          yes" "$drover" plan --set model.preset=tiny --set run_dir=a/b/c
+check "a plan leaves nothing behind" test ! -e a
 DROVER_PEAK_FLOPS=fast expect 2 'DROVER_PEAK_FLOPS is "fast", expected what one rank can compute, in FLOP/s' "$drover" plan --set model.preset=tiny
 expect 0 " for 100000 steps" "$drover" plan --set model.preset=llama-15m --set training.steps=100000
 expect 2 "expected a multiple of" "$drover" plan --set model.preset=tiny --ranks 3

@@ -44,11 +44,14 @@ check "another column" same_set got want
 # --- rows that are broken are named and skipped; a file without the column is refused with those that it has
 printf 'id,text\n1,one\n2\n3,"three" and,more\n4,four,more\n5,"five\nlines"\n' >broken.csv
 expect 0 "2 documents" build broken --input broken.csv
-says "broken.csv:2: fewer fields than the header row has" "broken.csv:3: more text behind a closing quote" \
-    "broken.csv:4: more fields than the header row has" "skipped 3 records"
-expect 2 "broken.csv:2: fewer fields" build strict --strict --input broken.csv
+says "broken.csv:3: fewer fields than the header row has" "broken.csv:4: more text behind a closing quote" \
+    "broken.csv:5: more fields than the header row has" "skipped 3 records"
+expect 2 "broken.csv:3: fewer fields" build strict --strict --input broken.csv
+printf '\357\273\277"text\nof it",id\r\n\r\n"two\n\nlines",1\r\nfew\r\n\r\n"a ""b""\n",2,3\r\n' >lines.csv # the line in the file
+expect 0 "1 document" build lines --input lines.csv --text-column $'text\nof it'
+says "lines.csv:7: fewer fields" "lines.csv:9: more fields"
 printf 'text\nfine\n"never closed\nmore\n' >open.csv
-expect 0 "open.csv:2: a quote is not closed before the end of the file" build open --input open.csv
+expect 0 "open.csv:3: a quote is not closed before the end of the file" build open --input open.csv
 expect 2 'broken.csv: no column "body" in its header row, which has "id", "text"; --text-column' build no --input broken.csv --text-column body
 printf 'text,text\na,b\n' >twice.csv
 expect 2 'twice.csv: its header row has two columns "text"' build no --input twice.csv

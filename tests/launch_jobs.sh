@@ -145,6 +145,7 @@ refused '--mount: "shared" is no place' trainjob run.yaml --instance cpu $pods -
 refused "--shm: 60.00 GiB of /dev/shm" trainjob run.yaml --instance cpu $pods --shm 60G
 refused '--time: "1:2:3:4" is no time' slurm run.yaml --instance cpu --time 1:2:3:4
 refused '--preflight "x", expected off, warn or exclude' slurm run.yaml --instance cpu --preflight x
+refused "--preflight is of drover launch node, expected a job of it (--policy torch)" trainjob run.yaml --instance cpu $pods --preflight warn
 refused '--tasks "x", expected rank or node' slurm run.yaml --instance cpu --tasks x
 refused '--job "x", expected train, compile or data' slurm run.yaml --instance cpu --job x
 refused "works on one machine" slurm run.yaml --instance cpu --job compile --nodes 2
@@ -173,6 +174,10 @@ expect 0 "next" "$drover" launch slurm run.yaml --instance cpu --grace 7 --prefl
 check "a given one counts" grep -q "signal=B:USR1@67" measured/train.sbatch
 check "nodes are measured before" grep -q 'doctor --node "$run_dir" --hosts' measured/train.sbatch
 if command -v shellcheck >/dev/null; then shellcheck -e SC2016 measured/*.sbatch >out 2>&1 && ok || bad "shellcheck, with --preflight" out; fi
+for kind in pytorchjob ray "trainjob --policy torch"; do # shellcheck disable=SC2086
+    expect 0 "next" "$drover" launch $kind run.yaml --instance cpu --nodes 2 $pods --preflight exclude --out "by ${kind%% *}"
+    check "$kind: launch node measures them" grep -qE -- "--preflight,? *exclude|--preflight$" "by ${kind%% *}/${kind%% *}.yaml" "by ${kind%% *}/rayjob.yaml"
+done 2>/dev/null
 rm -r runs
 
 # --- submitted by the scheduler's own program: its words, and a secret that no argument and no file holds

@@ -217,6 +217,15 @@ for data in (b"GET / HTTP/1.1\r\n" + head + b"X: " + b"a" * (1 << 20) + b"\r\n\r
              b"GET /" + b"a" * (1 << 20) + b" HTTP/1.1\r\n\r\n",
              b"GET /healthz\0/../x HTTP/1.1\r\nHost: a.b\r\n\r\n",
              b"GET /\0 HTTP/1.1\r\n" + head + b"\r\n",
+             # What would be let in without its NUL, or by the first of two headers.
+             b"GET /healthz HTTP/1.1\r\nHost: localhost\0.evil.example\r\n\r\n",
+             b"GET /metrics HTTP/1.1\r\n" + head[:-2] + b"\0x\r\n\r\n",
+             b"GET /metrics HTTP/1.1\r\n" + head + b"X: y\0\r\n\r\n", b"GET /metrics HTTP/1.1\r\n" + head + b"X\0: y\r\n\r\n",
+             b"GET /metrics HTTP/1.1\r\n" + head + b"\0\r\n\r\n", b"GET\0 /metrics HTTP/1.1\r\n" + head + b"\r\n",
+             b"GET /metrics HTTP/1.1\0\r\n" + head + b"\r\n", b"GET /api/metrics?from=1\0 HTTP/1.1\r\n" + head + b"\r\n",
+             *(b"GET /metrics HTTP/1.1\r\n" + head + again + b"\r\n\r\n" for again in (
+                 b"Host: evil.example", b"Authorization: Bearer x", b"Content-Length: 0\r\nContent-Length: 5",
+                 f"Origin: http://{address}".encode() + b"\r\nOrigin: http://evil.example")),
              b"\0" * 5000, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" * 40, b"\r\n" * 20000,
              b"GET\r\n\r\n", b"GET /\r\n\r\n", b"GET / HTTP/9.9\r\n" + head + b"\r\n", b"POST / HTTP/1.1\r\n\r\n",
              b"GET / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\n" + head + b"Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\nx",
@@ -227,6 +236,10 @@ for data in (b"GET / HTTP/1.1\r\n" + head + b"X: " + b"a" * (1 << 20) + b"\r\n\r
     got = raw(address, data)
     assert got in REFUSED, f"{data[:60]!r}: {got}"
     assert run.process.poll() is None, f"{data[:60]!r}: {run.said()}"
+for good in (b"GET /metrics HTTP/1.1\r\n" + head + b"X:y \r\nY:\t z\r\nEmpty:\r\n\r\n",
+             b"GET /api/metrics?from=1 HTTP/1.1\n" + head.replace(b"\r", b"") + b"\n",
+             b"GET /metrics HTTP/1.0\r\n" + head[:-2] + b"  \r\nContent-Length: 0\r\n\r\n"):
+    is_(raw(address, good), 200, good)
 crowd = []
 for _ in range(600):
     s = socket.socket()

@@ -1,46 +1,11 @@
 #!/usr/bin/env python3
 """Runs whose progress is posted to servers that take it, or do not: progress.py DROVER, in a folder with run.yaml, ca.pem,
 other.pem, server.pem and server.key. Exit status 0: all is as it should be."""
-import atexit, contextlib, http.server, json, os, re, signal, socket, ssl, subprocess, sys, threading, time
+import atexit, contextlib, json, os, re, signal, socket, subprocess, sys, time
+from tls_server import Server
 
 DROVER = sys.argv[1]
 PATIENCE = 120  # seconds; other tests run beside this one
-
-
-class Server:
-    """Answers each post with a status; 0: it says nothing."""
-
-    def __init__(self, status):
-        self.posts = []  # (seconds, path, token, body)
-        posts, stays = self.posts, threading.Event()
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def log_message(self, *words):
-                pass
-
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                posts.append((time.time(), self.path, self.headers["Authorization"], self.headers["Content-Type"], body))
-                if status == 0:
-                    stays.wait(PATIENCE)
-                self.send_response(status or 200)
-                if status == 302:
-                    self.send_header("Location", "https://localhost/elsewhere")
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-        class Quiet(http.server.ThreadingHTTPServer):
-            daemon_threads = True
-
-            def handle_error(self, *what):
-                pass
-
-        self.server = Quiet(("127.0.0.1", 0), Handler)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain("server.pem", "server.key")
-        self.server.socket = context.wrap_socket(self.server.socket, server_side=True, do_handshake_on_connect=False)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        self.port = self.server.server_address[1]
 
 
 class Run:

@@ -2,6 +2,7 @@
 // that the system refuses, and oneDNN on the calling thread alone.
 #include <dirent.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #include "backend/backend.h"
 #include "backend/cpu/gemm.h"
@@ -18,11 +19,12 @@ static graph *product_graph(arena *a, int64_t n) {
 
 // --- a peak that others disturb: looks are low while they take the cores, never high
 static const double *looks;
-static int n_looks;
+static int n_looks, look_ms;
 
 static drv_status next_look(backend *b, dtype dt, int tries, double *flops_per_s) {
     (void)b, (void)tries;
     *flops_per_s = dt == DT_F32 ? 0 : looks[n_looks++];
+    if (dt == DT_BF16) nanosleep(&(struct timespec){0, look_ms * 1000000L}, NULL);
     return DRV_OK;
 }
 
@@ -30,10 +32,15 @@ static void peak_is_looked_at_until_two_agree(void **state) {
     (void)state;
     static const struct {
         double look[10], want;
-        int n;
-    } cases[] = {{{100e9, 98e9}, 100e9, 2}, {{40e9, 100e9, 60e9, 97e9}, 100e9, 4},
-            {{40e9, 41e9}, 41e9, 2}, {{0, 0}, 0, 2},
-            {{10e9, 20e9, 40e9, 80e9, 160e9, 320e9, 640e9, 1280e9, 1280e9}, 1280e9, 8}};
+        int n, ms;
+    } cases[] = {{.look = {100e9, 98e9}, .want = 100e9, .n = 2},
+            {.look = {40e9, 100e9, 60e9, 97e9}, .want = 100e9, .n = 4},
+            {.look = {40e9, 41e9}, .want = 41e9, .n = 2}, {.look = {0, 0}, .want = 0, .n = 2},
+            {.look = {10e9, 20e9, 40e9, 80e9, 160e9, 320e9, 640e9, 1280e9, 1280e9},
+                    .want = 1280e9,
+                    .n = 8},
+            // Slow looks hold up no start.
+            {.look = {10e9, 20e9, 40e9}, .want = 20e9, .n = 2, .ms = 250}};
     const backend_vtable calls = {.name = "fake", .peak = next_look};
     backend fake = {&calls, 1};
     const char *said = getenv("DROVER_PEAK_FLOPS");
@@ -43,6 +50,7 @@ static void peak_is_looked_at_until_two_agree(void **state) {
         double peak;
         looks = cases[i].look;
         n_looks = 0;
+        look_ms = cases[i].ms;
         OK(backend_peak_flops(&fake, &peak));
         if (peak != cases[i].want || n_looks != cases[i].n)
             fail_msg("case %zu: %g FLOP/s after %d looks, expected %g after %d", i, peak, n_looks,

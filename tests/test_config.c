@@ -123,6 +123,15 @@ static void files_that_are_no_configuration(void **state) {
             {TINY "run_dir: >\n    \n  x\n", {"run.yaml:2", "a block of text"}},      // S98Z
             {TINY "run_dir: \"\u00e9\"# no\n", {"run.yaml:2", "a '#' right behind"}}, // SU5Z
             {TINY "run_dir: ># x\n  x\n", {"run.yaml:2"}},                            // X4QW
+            {TINY "training: {steps: !!str 5}\n", {"run.yaml:2", "a tag (!)"}},
+            {TINY "run_dir: !local x\n", {"run.yaml:2", "a tag (!)"}},
+            {"!!map\nmodel: {preset: tiny}\n", {"run.yaml:1", "a tag (!)"}},
+            {TINY "run_dir: ! x\n", {"run.yaml:2", "a tag (!)"}},
+            {TINY "training: {steps: 017}\n", {"run.yaml:2", "\"017\"", "without a 0 in front"}},
+            {TINY "training: {seed: -00}\n", {"run.yaml:2", "\"-00\"", "without a 0 in front"}},
+            {TINY "optimizer: {lr: 010}\n", {"run.yaml:2", "\"010\"", "without a 0 in front"}},
+            {TINY "optimizer: {lr: 0x1p-9}\n", {"run.yaml:2", "\"0x1p-9\"", "a number"}},
+            {TINY "optimizer: {lr: 0x0}\n", {"run.yaml:2", "\"0x0\"", "a number"}},
             {"\xFF\xFEm\0", {"run.yaml:1", "UTF-16"}},
             {TINY "optimizer: {lr: 1e-400}\n", {"run.yaml:2", "optimizer.lr", "1e-400"}},
             {TINY "optimizer: {lr: 1e400}\n", {"run.yaml:2", "optimizer.lr", "1e400"}},

@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "base/log.h"
 #include "gguf/gguf_builder.h"
 #include "gguf/llama_meta.h"
 #include "gguf/llama_names.h"
@@ -239,6 +240,35 @@ static void tokens_that_are_no_list(void **state) {
     meta_says(&b, "\"tokenizer.ggml.tokens\" is text, expected an array of texts");
 }
 
+// Messages go to a file while `n` tokens are read for the 16 rows; returns them.
+static const char *said_of_tokens(arena *a, int n, const char *refusal) {
+    const char *path = path_join(a, temporary_dir(a), "log.txt");
+    char *text;
+    gguf_builder b = {0};
+    gguf_put_text(&b, "general.architecture", "llama");
+    put_llama(&b, "");
+    gguf_put_array(&b, "tokenizer.ggml.tokens", GGUF_TEXT, (uint64_t)n);
+    for (int i = 0; i < n; i++)
+        gguf_add_text(&b, "a", 1);
+    OK(log_open_file(path));
+    log_to_file_only(true);
+    meta_says(&b, refusal);
+    log_to_file_only(false);
+    log_close_file();
+    OK(file_read(a, path, &text, NULL));
+    return text;
+}
+
+static void fewer_tokens_than_rows(void **state) {
+    (void)state;
+    arena *a = arena_new("test");
+    assert_string_equal(said_of_tokens(a, 16, NULL), "");
+    assert_non_null(strstr(said_of_tokens(a, 15, NULL),
+            "the tokenizer has 15 tokens, token_embd.weight 16 rows: the last 1 are no token"));
+    said_of_tokens(a, 17, "the tokenizer has 17 tokens, but token_embd.weight 16 rows");
+    arena_free(a);
+}
+
 static void merge_says(const char *merge, const char *says) {
     static const char *const tokens[] = {"a", "b", "ab", "xb", "ax"};
     arena *mem = arena_new("merges");
@@ -287,6 +317,7 @@ int main(void) {
             cmocka_unit_test(what_is_no_llama),
             cmocka_unit_test(rotary_scaling_of_other_kinds),
             cmocka_unit_test(tokens_that_are_no_list),
+            cmocka_unit_test(fewer_tokens_than_rows),
             cmocka_unit_test(merges_of_what_is_no_token),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-// The lines of metrics.jsonl from a step on: the same as reading all of it gives, for any file.
+// The lines of metrics.jsonl from a step on, and the newest: the same as reading all of it gives.
 #include "watch/metrics_part.h"
 
 #include <fcntl.h>
@@ -106,10 +106,40 @@ static void no_file_is_no_record(void **state) {
     arena_free(mem);
 }
 
+static int64_t newest_of(const char *path, const char *key) {
+    json_t *record = metrics_newest(path, key);
+    const int64_t step = record ? number_of(record, "step") : -1;
+    json_decref(record);
+    return step;
+}
+
+static void the_newest_is_found_from_the_end(void **state) {
+    (void)state;
+    arena *mem = arena_new("test");
+    const char *path = write_steps(mem, 9000, 40);
+    assert_int_equal(newest_of(path, "loss"), 9000);
+    assert_int_equal(newest_of(path, "val_loss"), 9000);
+    assert_int_equal(newest_of(path, "nothing"), -1);
+    FILE *f = fopen(path, "a");
+    fputs("rubbish\n\n{\"step\": 9001, \"loss\": 1}", f); // the last line is still being written
+    fflush(f);
+    assert_int_equal(newest_of(path, "loss"), 9000);
+    fputs("\n", f);
+    fflush(f);
+    assert_int_equal(newest_of(path, "loss"), 9001);
+    for (int i = 0; i < 1 << 19; i++) // behind it, what has no line feed
+        fputc(0, f);
+    fclose(f);
+    assert_int_equal(newest_of(path, "loss"), -1);
+    assert_int_equal(newest_of(temporary_dir(mem), "loss"), -1);
+    assert_int_equal(newest_of("/nowhere", "loss"), -1);
+    arena_free(mem);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(any_step_is_found),
             cmocka_unit_test(parts_join_without_gaps),
-            cmocka_unit_test(what_is_no_record_is_left_out),
-            cmocka_unit_test(no_file_is_no_record)};
+            cmocka_unit_test(what_is_no_record_is_left_out), cmocka_unit_test(no_file_is_no_record),
+            cmocka_unit_test(the_newest_is_found_from_the_end)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

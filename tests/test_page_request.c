@@ -156,6 +156,8 @@ static void methods_bodies_and_odd_targets_are_refused(void **state) {
     assert_int_equal(status_of(request), 200);
     request.has_body = true;
     assert_int_equal(status_of(request), 413);
+    request.broken = true;
+    assert_int_equal(status_of(request), 400);
     for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
         if (status_of(request_of(targets[i])) != 400) fail_msg("target \"%s\"", targets[i]);
     char longest[3000];

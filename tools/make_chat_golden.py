@@ -17,17 +17,17 @@ NUMBERS = ["0", "1", "-3", "7", "2.5", "1e20", "0.1", "1e-7", "100", "-0.0", "3.
 NAMES = ["messages", "messages[0]", "messages[0].content", "messages[1]['role']", "messages[-1].content", "x", "missing",
          "ns.a", "lst", "d", "d.k", "d['k2']", "d.nope", "bos_token", "tools", "messages|length", "s", "t"]
 FILTERS = """trim upper lower title capitalize length first last list string int float tojson tojson(indent=2) sort
-join(',') join default('D') d('E',true) replace('a','b') replace('','-') abs round round(1) min max sum items|list dictsort
+join(',') join default('D') d('E',true) replace('a','b') replace('','-') items|list dictsort
 indent indent(2,true) escape map('upper')|list map(attribute='role')|list select|list reject('none')|list
-selectattr('role','equalto','user')|list selectattr('role')|map(attribute='content')|list rejectattr('content')|list wordcount
-batch(2)|list count safe tojson(sort_keys=true) map('int')|list sort(reverse=true) select('string')|list trim('x') reverse|list
+selectattr('role','equalto','user')|list selectattr('role')|map(attribute='content')|list rejectattr('content')|list
+count safe tojson(sort_keys=true) map('int')|list sort(reverse=true) select('string')|list trim('x') reverse|list
 tojson(separators=(',',':'))""".split()
 TESTS = ["defined", "undefined", "none", "string", "number", "integer", "float", "boolean", "mapping", "iterable", "odd", "even",
-         "true", "false", "equalto 3", "eq('a')", "in [1,'a']", "lower", "upper", "divisibleby 3", "ne 1", "gt 2"]
+         "true", "false", "equalto 3", "eq('a')", "in [1,'a']", "ne 1", "gt 2"]
 METHODS = """strip() upper() lower() split() split(',') split(',',1) rsplit('\x20',1) startswith('a') endswith(('x','d')) replace('a','Q')
-title() capitalize() lstrip('aH') rstrip('d') find('o') rfind('o') count('a') splitlines() isdigit() isalpha() isupper() zfill(6)
-center(9,'*') ljust(8) join(['a','b']) partition('o') rpartition('o') removeprefix('He') removesuffix('ld') get('k')
-get('zz','def') items()|list keys()|list values()|list index('a') swapcase() nope append(1) isspace() islower()""".split("\n")
+title() capitalize() lstrip('aH') rstrip('d') find('o') rfind('o') count('a') splitlines() isdigit() isalpha() join(['a','b'])
+removeprefix('He') removesuffix('ld') get('k') get('zz','def') items()|list keys()|list values()|list nope append(1)
+isspace()""".split("\n")
 METHODS = [m for line in METHODS for m in line.split(" ") if m]
 PARTS = ["[0]", "[-1]", "[1:]", "[:-1]", "[::-1]", "['k']", "[1:3]", "[::2]", "[-3:-1]", "[10]", "['role']", ".role", ".content"]
 
@@ -83,7 +83,7 @@ def text():
 
 def loop(depth):
     over = pick(["m in messages", "c in 'abc'", "i in range(3)", "k, v in d.items()", "y in lst", "m in messages if m.role == 'user'"])
-    shown = pick(["loop.index", "loop.first", "loop.last", "loop.length", "loop.previtem", "loop.cycle('p','q')", "m.content",
+    shown = pick(["loop.index", "loop.first", "loop.last", "loop.length", "loop.previtem", "m.content",
                   "y", "loop.revindex0"])
     inside = pick(["", tag("set x = " + expression(1)), tag("set ns.a = " + expression(1)),
                    tag("if loop.index == 2") + tag(pick(["break", "continue"])) + tag("endif")])

@@ -26,13 +26,16 @@ def listed(text, title):
 def read_verb(program, name):
     text = ask(program, "help", *name.split())
     verb = Verb(name, summary=text.splitlines()[0].split(": ", 1)[1])
-    verb.usage = re.findall(r"^(?:usage:|      ) (drover .*)$", text, re.M)
+    verb.usage = [re.sub(r"\n +", " ", u) for u in re.findall(r"^(?:usage:|      ) (drover .*(?:\n {11}.*)*)$", text, re.M)]
     body = re.split(r"^(?:options|subverbs):\n", text, maxsplit=1, flags=re.M)
     verb.text = "\n\n".join(body[0].split("\n\n")[2:]).strip()
     for line in (body[1].splitlines() if len(body) > 1 and "\noptions:\n" in text else []):
         m = re.match(r"  (--[a-z-]+)(?: ([^ ]+))? +(.*)$", line)
         if m:
             verb.options.append((m[1], m[2] or "", m[3]))
+        elif line.startswith("   "):  # goes on
+            name, value, help = verb.options.pop()
+            verb.options.append((name, value, f"{help} {line.strip()}"))
     for sub, _ in listed(text, "subverbs"):
         verb.subverbs.append(read_verb(program, f"{name} {sub}"))
     if verb.subverbs:

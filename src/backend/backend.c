@@ -23,10 +23,12 @@ drv_status backend_open(arena *a, const char *name, backend **out) {
 // A look is low while other programs take the cores, never high: looked at until the two highest
 // agree, or it has held up the start for long enough.
 static drv_status steady_peak(backend *b, dtype dt, double *highest) {
+    enum { LEAST_LOOKS = 2, MOST_LOOKS = 8 };
     const double agree = 0.95, until = clock_s() + 0.4;
     double second = 0;
     *highest = 0;
-    for (int i = 0; i < 2 || (second < agree * *highest && clock_s() < until); i++) {
+    for (int i = 0; i < MOST_LOOKS; i++) {
+        if (i >= LEAST_LOOKS && (second >= agree * *highest || clock_s() > until)) break;
         double look;
         DRV_TRY(backend_peak(b, dt, 2, &look));
         if (look > *highest) {

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -322,6 +323,28 @@ drv_status dir_make(const char *path) {
     }
     if (!file_is_dir(path)) return drv_fail(DRV_E_IO, "\"%s\" is not a folder", path);
     return DRV_OK;
+}
+
+drv_status dir_try(const char *path) {
+    static const char trial[] = "/.drover-XXXXXX";
+    char there[PATH_MAX + sizeof trial];
+    if (strlen(path) >= PATH_MAX) return drv_fail(DRV_E_IO, "path \"%s\" is too long", path);
+    snprintf(there, sizeof there, "%s", path);
+    while (!file_exists(there)) {
+        char *slash = strrchr(there, '/');
+        if (strlen(slash ? slash + 1 : there) > NAME_MAX)
+            return drv_fail(DRV_E_IO, "path \"%s\" is too long", path);
+        if (slash && slash > there)
+            *slash = 0;
+        else
+            snprintf(there, sizeof there, slash ? "/" : ".");
+    }
+    if (!file_is_dir(there)) return drv_fail(DRV_E_IO, "\"%s\" is not a folder", there);
+    const size_t n = strlen(there);
+    memcpy(there + n, trial, sizeof trial);
+    if (mkdtemp(there)) return rmdir(there) == 0 ? DRV_OK : file_fail("remove folder", there);
+    there[n] = 0;
+    return file_fail("make a folder in", there);
 }
 
 drv_status dir_make_parent(const char *path) {

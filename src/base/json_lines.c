@@ -52,8 +52,11 @@ static const char *next_line(json_lines *self, size_t *n) {
             return line;
         }
         if (b->n - self->taken > JSON_LINE_MAX) {
-            self->skipping = true;
-            self->taken = b->n;
+            self->too_long = true;
+            self->n_broken++;
+            str_free(b);
+            self->taken = 0;
+            return NULL;
         }
         const size_t kept = b->n - self->taken;
         const bool late = self->until_s > 0 && clock_s() > self->until_s;
@@ -64,13 +67,11 @@ static const char *next_line(json_lines *self, size_t *n) {
 
 json_t *json_lines_next(json_lines *self) {
     size_t n;
-    for (const char *line; (line = next_line(self, &n));) {
-        json_t *value = self->skipping ? NULL : json_loadb(line, n, 0, NULL);
-        const bool blank = n == 0 && !self->skipping;
-        self->skipping = false;
+    for (const char *line; !self->too_long && (line = next_line(self, &n));) {
+        json_t *value = json_loadb(line, n, 0, NULL);
         if (json_is_object(value)) return value;
         json_decref(value);
-        self->n_broken += !blank;
+        self->n_broken += n > 0;
     }
     return NULL;
 }

@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "base/str.h"
 
-enum { JSON_LINE_MAX = 1 << 25 }; // bytes; a longer line counts as broken
+enum { JSON_LINE_MAX = 1 << 25 }; // bytes; a longer line is none, and ends the reading
 
 typedef struct json_lines {
     int fd;
@@ -16,15 +16,15 @@ typedef struct json_lines {
     size_t taken;     // of the buffer
     int64_t offset;   // of the file: where reading goes on
     int64_t n_broken; // lines that are no JSON object
-    bool skipping;    // until the end of a line that is too long
+    bool too_long;    // a line was: nothing of it or behind it is read
     double until_s;   // by clock_s: nothing more is read after it; 0: no limit
 } json_lines;
 
 // `path` must outlive it; `regular`: pipes and devices are refused at once. DRV_E_IO.
 DRV_CHECKED drv_status json_lines_open(const char *path, bool regular, json_lines *out);
-// The next object, which the caller owns; NULL at the end of the whole lines, or when until_s is
-// over. What is appended later is found by the next call; a last line without a line feed is left
-// for then.
+// The next object, which the caller owns; NULL at the end of the whole lines, after a line that is
+// too long, or when until_s is over. What is appended later is found by the next call; a last line
+// without a line feed is left for then.
 json_t *json_lines_next(json_lines *self);
 // Whether the file at `path` is another one by now, or shorter than what was read of it.
 bool json_lines_replaced(const json_lines *self);

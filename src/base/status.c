@@ -67,6 +67,15 @@ const char *drv_message(void) {
     return message;
 }
 
+void drv_save(drv_status status, drv_saved *out) {
+    out->status = status;
+    snprintf(out->message, sizeof out->message, "%s", status == DRV_OK ? "" : message);
+}
+
+drv_status drv_restore(const drv_saved *saved) {
+    return saved->status == DRV_OK ? DRV_OK : drv_fail(saved->status, "%s", saved->message);
+}
+
 void drv_abort(const char *file, int line, const char *cond, const char *fmt, ...) {
     fprintf(stderr, "drover: internal error at %s:%d: %s: ", file, line, cond);
     va_list ap;

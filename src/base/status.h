@@ -28,6 +28,18 @@ drv_status drv_context(drv_status code, const char *fmt, ...) __attribute__((for
 // The message of this thread's last failure; "" when there was none.
 const char *drv_message(void);
 
+// A status with its message, kept while other calls replace this thread's message, or for another
+// thread. The message of DRV_OK is "".
+typedef struct drv_saved {
+    drv_status status;
+    char message[2048]; // what is longer is cut off
+} drv_saved;
+
+// Keeps a status with this thread's last message.
+void drv_save(drv_status status, drv_saved *out);
+// Records the message again (of DRV_OK nothing) and returns the status.
+drv_status drv_restore(const drv_saved *saved);
+
 _Noreturn void drv_abort(const char *file, int line, const char *cond, const char *fmt, ...)
         __attribute__((format(printf, 4, 5)));
 

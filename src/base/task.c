@@ -1,12 +1,9 @@
 // One function on a thread of its own; its status and message reach the thread that waits.
 #include "base/task.h"
 
-#include <stdio.h>
-
 static void *run(void *arg) {
     task *t = arg;
-    t->status = t->run(t->ctx);
-    if (t->status != DRV_OK) snprintf(t->message, sizeof t->message, "%s", drv_message());
+    drv_save(t->run(t->ctx), &t->ended);
     return NULL;
 }
 
@@ -21,7 +18,7 @@ void task_start(task *t, drv_status (*fn)(void *ctx), void *ctx) {
 drv_status task_wait(task *t) {
     if (t->running) pthread_join(t->thread, NULL);
     t->running = false;
-    const drv_status s = t->status;
-    t->status = DRV_OK;
-    return s == DRV_OK ? s : drv_fail(s, "%s", t->message);
+    const drv_status status = drv_restore(&t->ended);
+    drv_save(DRV_OK, &t->ended);
+    return status;
 }

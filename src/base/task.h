@@ -10,8 +10,7 @@ typedef struct task {
     drv_status (*run)(void *ctx);
     void *ctx;
     bool running;
-    drv_status status;
-    char message[1024];
+    drv_saved ended;
 } task;
 
 void task_start(task *t, drv_status (*run)(void *ctx), void *ctx);

@@ -48,19 +48,18 @@ static bool in_class(int32_t c, case_class class) {
     return false;
 }
 
-bool text_char_is_upper(int32_t c) {
+static bool is_upper(int32_t c) {
     if (c < 0x80) return c >= 'A' && c <= 'Z';
     return utf8proc_category(c) == UTF8PROC_CATEGORY_LU || in_class(c, CASE_IS_UPPER);
 }
 
-bool text_char_is_lower(int32_t c) {
+static bool is_lower(int32_t c) {
     if (c < 0x80) return c >= 'a' && c <= 'z';
     return utf8proc_category(c) == UTF8PROC_CATEGORY_LL || in_class(c, CASE_IS_LOWER);
 }
 
 static bool is_cased(int32_t c) {
-    return text_char_is_upper(c) || text_char_is_lower(c) ||
-           utf8proc_category(c) == UTF8PROC_CATEGORY_LT;
+    return is_upper(c) || is_lower(c) || utf8proc_category(c) == UTF8PROC_CATEGORY_LT;
 }
 
 // Accents, apostrophes and the like, which do not end a word before or after a sigma.
@@ -92,14 +91,6 @@ static void put_mapped(str *out, int32_t c, int to) {
     put_char(out, to == TO_UPPER   ? utf8proc_toupper(c)
                   : to == TO_TITLE ? utf8proc_totitle(c)
                                    : utf8proc_tolower(c));
-}
-
-static void put_folded(str *out, int32_t c) {
-    int32_t codes[8];
-    int last = 0;
-    const utf8proc_ssize_t n = utf8proc_decompose_char(c, codes, 8, UTF8PROC_CASEFOLD, &last);
-    for (utf8proc_ssize_t i = 0; i < n && i < 8; i++)
-        put_char(out, codes[i]);
 }
 
 // Unicode's Final_Sigma for the one at `at`: a cased letter stands before it, none after it,
@@ -134,14 +125,10 @@ void text_case(const value *v, text_case_kind kind, str *out) {
     bool inside = false; // of a word
     for (size_t i = 0, n; i < v->s.n; i += n) {
         const int32_t c = text_char_at(v->s.p + i, v->s.n - i, &n);
-        if (kind == CASE_FOLD)
-            put_folded(out, c);
-        else if (kind == CASE_UPPER || (kind == CASE_SWAP && text_char_is_lower(c)))
+        if (kind == CASE_UPPER)
             put_mapped(out, c, TO_UPPER);
         else if ((kind == CASE_TITLE && !inside) || (kind == CASE_CAPITAL && i == 0))
             put_mapped(out, c, TO_TITLE);
-        else if (kind == CASE_SWAP && !text_char_is_upper(c))
-            put_char(out, c);
         else
             put_lower(out, v, i, c);
         if (kind == CASE_TITLE) inside = is_cased(c);

@@ -106,36 +106,20 @@ drv_status jinja_caught(jinja_context *c, const stmt_list *body, value *out) {
     return status;
 }
 
-// varargs and kwargs: the arguments beyond the parameters, which a macro takes if it names them.
-static drv_status bind_rest(jinja_context *context, const value_function *self,
-        const call_args *args) {
+static drv_status check_macro_args(const value_function *self, const call_args *args) {
     const macro_parameters *parameters = &self->macro->parameters;
     const int n_positional = args->n - args->n_keywords;
-    value rest, named;
-    DRV_TRY(value_new_list(&context->m, &rest));
-    DRV_TRY(value_new_dict(&context->m, &named));
-    rest.list->form = LIST_TUPLE;
-    if (n_positional > parameters->n && !parameters->uses_varargs)
+    if (n_positional > parameters->n)
         return drv_fail(DRV_E_DATA, "macro %s takes at most %d arguments, found %d", self->name,
                 parameters->n, n_positional);
-    for (int i = parameters->n; i < n_positional; i++)
-        DRV_TRY(value_list_add(&context->m, rest.list, args->v[i]));
     for (int k = 0; k < args->n_keywords; k++) {
-        bool known = value_is(&args->keywords[k], "caller");
+        bool known = false;
         for (int i = 0; i < parameters->n && !known; i++)
             known = value_equal(NULL, &parameters->names[i], &args->keywords[k]);
-        if (!known && !parameters->uses_kwargs)
+        if (!known)
             return drv_fail(DRV_E_DATA, "macro %s has no parameter \"%.*s\"", self->name,
                     (int)args->keywords[k].s.n, args->keywords[k].s.p);
-        if (!known)
-            DRV_TRY(value_dict_set(&context->m, named.dict, args->keywords[k],
-                    args->v[n_positional + k]));
     }
-    value_dict *names = &context->scope->names;
-    if (parameters->uses_varargs)
-        DRV_TRY(value_dict_set(&context->m, names, value_text("varargs"), rest));
-    if (parameters->uses_kwargs)
-        DRV_TRY(value_dict_set(&context->m, names, value_text("kwargs"), named));
     return DRV_OK;
 }
 
@@ -143,7 +127,7 @@ static drv_status bind_parameters(jinja_context *context, const value_function *
         const call_args *args) {
     const macro_parameters *parameters = &self->macro->parameters;
     const int n_positional = args->n - args->n_keywords;
-    DRV_TRY(bind_rest(context, self, args));
+    DRV_TRY(check_macro_args(self, args));
     for (int i = 0; i < parameters->n; i++) {
         value v = value_undefined(parameters->names[i].s.p, parameters->names[i].s.n);
         bool given = i < n_positional;
@@ -163,14 +147,9 @@ static drv_status bind_parameters(jinja_context *context, const value_function *
 static drv_status call_macro(jinja_context *c, const value_function *f, const call_args *args,
         value *out) {
     scope *outer = c->scope, *inner;
-    if (f->caller.kind == VALUE_FUNCTION && !f->macro->parameters.uses_caller)
-        return drv_fail(DRV_E_DATA, "macro %s is called by a call block and has no caller()",
-                f->name);
     DRV_TRY(jinja_open_scope(c, f->outer, &inner));
     c->scope = inner;
     drv_status status = bind_parameters(c, f, args);
-    if (status == DRV_OK && f->caller.kind == VALUE_FUNCTION)
-        status = value_dict_set(&c->m, &inner->names, value_text("caller"), f->caller);
     if (status == DRV_OK) status = jinja_caught(c, &f->macro->body, out);
     c->scope = outer;
     return status;

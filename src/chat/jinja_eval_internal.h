@@ -50,10 +50,8 @@ struct value_function {
     native_function native;
     value self; // of a method, or what a function carries with it
     const stmt *macro;
-    scope *outer;      // where a macro was defined
-    value caller;      // of a call block; undefined otherwise
-    loop_state *loop;  // of the variable `loop` and its methods
-    const void *bound; // not NULL: it is a method, without attributes of its own
+    scope *outer;     // where a macro was defined
+    loop_state *loop; // of the variable `loop`
 };
 
 // DRV_E_DATA: a function, generator or range, whose text no template can want.
@@ -72,9 +70,8 @@ DRV_CHECKED drv_status jinja_eval_binary(jinja_context *context, const expr *nod
 DRV_CHECKED drv_status jinja_eval_compare(jinja_context *c, const expr *e, value *out);
 DRV_CHECKED drv_status jinja_eval_args(jinja_context *c, const expr *e, call_args *out);
 DRV_CHECKED drv_status jinja_run(jinja_context *c, const stmt_list *body);
-DRV_CHECKED drv_status jinja_run_loop(jinja_context *c, const stmt *node, const value *over,
-        int depth);
-// loop.name; *found false: there is none.
+DRV_CHECKED drv_status jinja_run_loop(jinja_context *c, const stmt *node, const value *over);
+// loop.name; *found false: there is none. DRV_E_DATA names what Jinja has and we refuse.
 DRV_CHECKED drv_status jinja_loop_attribute(jinja_context *context, loop_state *loop,
         const value *name, bool *found, value *out);
 // Runs a body with its text caught in *out.
@@ -110,7 +107,6 @@ DRV_CHECKED drv_status jinja_format_braces(jinja_context *c, const value_functio
         const call_args *args, value *out);
 DRV_CHECKED drv_status jinja_filter(jinja_context *c, const value *name, const value *v,
         const call_args *args, value *out);
-bool jinja_has_filter(const value *name);
 DRV_CHECKED drv_status jinja_test(jinja_context *context, const value *name, const value *self,
         const call_args *args, bool *out);
 // A method of a string, list or dict, bound to v; *found false: there is none of that name.

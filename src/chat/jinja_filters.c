@@ -22,10 +22,33 @@ drv_status filter_whole(const value *v, const char *what, int64_t *inout) {
 
 // --- numbers
 
+enum { NUMBER_BYTES = 80 };
+
+// Copies the text of a number without the underscores between its digits; false: it has none, or
+// more than a number can be long.
+static bool number_text(const value *of, char text[NUMBER_BYTES]) {
+    size_t n = 0;
+    if (of->s.n == 0 || of->s.n >= NUMBER_BYTES) return false;
+    for (size_t i = 0; i < of->s.n; i++) {
+        const char *at = of->s.p + i;
+        const bool between = *at == '_' && i && i + 1 < of->s.n && isalnum((unsigned char)at[-1]) &&
+                             isalnum((unsigned char)at[1]);
+        if (!between) text[n++] = *at;
+    }
+    text[n] = 0;
+    return true;
+}
+
+// Reads what Python's float() takes: 0x10 is C's.
+static bool is_real(const char *text, double *out) {
+    return !strpbrk(text, "xX") && str_to_f64(text, out);
+}
+
 static drv_status filter_int(jinja_context *context, const value *self, const call_args *args,
         value *out) {
     (void)context;
     DRV_TRY(call_check(args, "int", 0, 2, "default base"));
+    DRV_TRY(jinja_defined(self));
     const value *otherwise = call_arg(args, 0, "default");
     int64_t base = 10;
     DRV_TRY(filter_whole(call_arg(args, 1, "base"), "int", &base));
@@ -35,21 +58,13 @@ static drv_status filter_int(jinja_context *context, const value *self, const ca
     if (self->kind == VALUE_FLOAT && fabs(self->f) < 0x1p62) *out = value_int((int64_t)self->f);
     if (self->kind != VALUE_STRING) return DRV_OK;
     const value trimmed = text_strip(self, NULL, true, true);
-    char text[80], *end;
-    if (trimmed.s.n == 0 || trimmed.s.n >= sizeof text || base < 2 || base > 36) return DRV_OK;
-    size_t n_text = 0; // without the underscores between digits
-    for (size_t i = 0; i < trimmed.s.n; i++) {
-        const char *at = trimmed.s.p + i;
-        const bool between = *at == '_' && i && i + 1 < trimmed.s.n &&
-                             isalnum((unsigned char)at[-1]) && isalnum((unsigned char)at[1]);
-        if (!between) text[n_text++] = *at;
-    }
-    text[n_text] = 0;
+    char text[NUMBER_BYTES], *end;
+    if (base < 2 || base > 36 || !number_text(&trimmed, text)) return DRV_OK;
     double real;
     const long long i = strtoll(text, &end, (int)base);
     if (!*end)
         *out = value_int(i);
-    else if (base == 10 && str_to_f64(text, &real) && fabs(real) < 0x1p62)
+    else if (base == 10 && is_real(text, &real) && fabs(real) < 0x1p62)
         *out = value_int((int64_t)real);
     return DRV_OK;
 }
@@ -58,53 +73,15 @@ static drv_status filter_float(jinja_context *c, const value *v, const call_args
         value *out) {
     (void)c;
     DRV_TRY(call_check(args, "float", 0, 1, "default"));
+    DRV_TRY(jinja_defined(v));
     const value *otherwise = call_arg(args, 0, "default");
     *out = otherwise ? *otherwise : value_float(0);
     if (value_is_number(v)) *out = value_float(value_real(v));
     if (v->kind != VALUE_STRING) return DRV_OK;
     const value trimmed = text_strip(v, NULL, true, true);
-    char text[80];
+    char text[NUMBER_BYTES];
     double x;
-    if (trimmed.s.n == 0 || trimmed.s.n >= sizeof text) return DRV_OK;
-    memcpy(text, trimmed.s.p, trimmed.s.n);
-    text[trimmed.s.n] = 0;
-    if (str_to_f64(text, &x)) *out = value_float(x);
-    return DRV_OK;
-}
-
-static drv_status filter_abs(jinja_context *c, const value *v, const call_args *args, value *out) {
-    (void)c;
-    DRV_TRY(filter_no_args(args, "abs"));
-    if (!value_is_number(v) || (v->kind == VALUE_INT && v->i == INT64_MIN))
-        return drv_fail(DRV_E_DATA, "abs expects a number, found %s", value_type_name(v));
-    *out = v->kind == VALUE_FLOAT ? value_float(fabs(v->f))
-                                  : value_int(v->kind == VALUE_INT ? llabs(v->i) : v->b);
-    return DRV_OK;
-}
-
-static drv_status filter_round(jinja_context *context, const value *self, const call_args *args,
-        value *out) {
-    (void)context;
-    int64_t digits = 0;
-    DRV_TRY(call_check(args, "round", 0, 2, "precision method"));
-    DRV_TRY(filter_whole(call_arg(args, 0, "precision"), "round", &digits));
-    const value *how = call_arg(args, 1, "method");
-    if (!value_is_number(self) || digits < -300 || digits > 300)
-        return drv_fail(DRV_E_DATA, "round expects a number, found %s", value_type_name(self));
-    const double x = value_real(self), unit = pow(10, (double)digits);
-    char text[400];
-    if (how && value_is(how, "ceil"))
-        *out = value_float(ceil(x * unit) / unit);
-    else if (how && value_is(how, "floor"))
-        *out = value_float(floor(x * unit) / unit);
-    else if (digits < 0)
-        *out = value_float(rint(x * unit) / unit);
-    else { // Python rounds the exact decimal value, half to even, as printf does
-        snprintf(text, sizeof text, "%.*f", (int)(digits > 40 ? 40 : digits), x);
-        *out = value_float(strtod(text, NULL));
-    }
-    if (self->kind != VALUE_FLOAT && !(how && (value_is(how, "ceil") || value_is(how, "floor"))))
-        *out = value_int((int64_t)out->f);
+    if (number_text(&trimmed, text) && is_real(text, &x)) *out = value_float(x);
     return DRV_OK;
 }
 
@@ -122,28 +99,11 @@ static drv_status filter_default(jinja_context *c, const value *v, const call_ar
     return DRV_OK;
 }
 
-static drv_status filter_attr(jinja_context *c, const value *v, const call_args *args, value *out) {
-    DRV_TRY(call_check(args, "attr", 1, 1, "name"));
-    bool found;
-    DRV_TRY(jinja_defined(v));
-    if (args->v[0].kind != VALUE_STRING) {
-        *out = value_undefined("", 0);
-        return DRV_OK;
-    }
-    if (v->kind != VALUE_DICT) return jinja_attribute(c, v, &args->v[0], out);
-    DRV_TRY(jinja_method(c, v, &args->v[0], &found, out)); // not what it holds
-    if (!found) *out = value_undefined(args->v[0].s.p, args->v[0].s.n);
-    return DRV_OK;
-}
-
 static const filter_row filters_of_values[] = {
-        {"abs", filter_abs},
-        {"attr", filter_attr},
         {"d", filter_default},
         {"default", filter_default},
         {"float", filter_float},
         {"int", filter_int},
-        {"round", filter_round},
         {0},
 };
 
@@ -155,10 +115,6 @@ static const filter_row *filter_named(const value *name) {
         for (const filter_row *row = tables[i]; row->name; row++)
             if (value_is(name, row->name)) return row;
     return NULL;
-}
-
-bool jinja_has_filter(const value *name) {
-    return filter_named(name) != NULL;
 }
 
 drv_status jinja_filter(jinja_context *c, const value *name, const value *v, const call_args *args,

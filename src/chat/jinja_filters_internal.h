@@ -7,10 +7,7 @@ DRV_CHECKED drv_status filter_no_args(const call_args *args, const char *what);
 // A whole number, if v is given and not none.
 DRV_CHECKED drv_status filter_whole(const value *v, const char *what, int64_t *inout);
 
-// An attribute by a dotted path, as map, selectattr, sort, join and sum take it; `otherwise` (NULL:
-// none) stands where a part of it is undefined.
-DRV_CHECKED drv_status filter_by_path_or(jinja_context *context, const value *self,
-        const value *path, const value *otherwise, value *out);
+// An attribute by a dotted path, as map, selectattr, sort and join take it.
 DRV_CHECKED drv_status filter_by_path(jinja_context *c, const value *v, const value *path,
         value *out);
 // A list of its own with the same items.

@@ -70,7 +70,8 @@ static drv_status filter_reverse(jinja_context *c, const value *v, const call_ar
     return jinja_filter(c, &name, &list, &(call_args){&nothing, 1, NULL, 0}, out);
 }
 
-drv_status filter_by_path_or(jinja_context *context, const value *self, const value *path,
+// As filter_by_path; `otherwise` (NULL: none) stands where a part of the path is undefined.
+static drv_status by_path_or(jinja_context *context, const value *self, const value *path,
         const value *otherwise, value *out) {
     *out = *self;
     if (path->kind == VALUE_INT) {
@@ -97,7 +98,7 @@ drv_status filter_by_path_or(jinja_context *context, const value *self, const va
 }
 
 drv_status filter_by_path(jinja_context *c, const value *v, const value *path, value *out) {
-    return filter_by_path_or(c, v, path, NULL, out);
+    return by_path_or(c, v, path, NULL, out);
 }
 
 static drv_status filter_join(jinja_context *c, const value *v, const call_args *args, value *out) {
@@ -144,7 +145,7 @@ static drv_status filter_map(jinja_context *context, const value *self, const ca
         if (named)
             DRV_TRY(jinja_filter(context, &args->v[0], &items.v[i], &rest, &item));
         else
-            DRV_TRY(filter_by_path_or(context, &items.v[i], attribute, otherwise, &item));
+            DRV_TRY(by_path_or(context, &items.v[i], attribute, otherwise, &item));
         DRV_TRY(value_list_add(&context->m, out->list, item));
     }
     return DRV_OK;
@@ -206,81 +207,7 @@ static drv_status filter_items(jinja_context *c, const value *v, const call_args
     return DRV_OK;
 }
 
-static drv_status filter_sum(jinja_context *context, const value *self, const call_args *args,
-        value *out) {
-    value_list items = {0};
-    DRV_TRY(call_check(args, "sum", 0, 2, "attribute start"));
-    const value *attribute = call_arg(args, 0, "attribute"), *start = call_arg(args, 1, "start");
-    DRV_TRY(jinja_items(context, self, &items));
-    *out = start ? *start : value_int(0);
-    for (int64_t i = 0; i < items.n; i++) {
-        value item = items.v[i];
-        if (attribute && attribute->kind != VALUE_NONE)
-            DRV_TRY(filter_by_path(context, &items.v[i], attribute, &item));
-        if (!value_is_number(&item) || !value_is_number(out))
-            return drv_fail(DRV_E_DATA, "sum of %s", value_type_name(&item));
-        if (item.kind == VALUE_FLOAT || out->kind == VALUE_FLOAT)
-            *out = value_float(value_real(out) + value_real(&item));
-        else if (__builtin_add_overflow(out->kind == VALUE_INT ? out->i : out->b,
-                         item.kind == VALUE_INT ? item.i : item.b, &out->i))
-            return drv_fail(DRV_E_DATA, "a number is beyond 64 bits");
-        else
-            out->kind = VALUE_INT;
-    }
-    return DRV_OK;
-}
-
-static drv_status filter_batch(jinja_context *c, const value *v, const call_args *args,
-        value *out) {
-    value_list items = {0};
-    int64_t size = 0;
-    DRV_TRY(call_check(args, "batch", 1, 2, "linecount fill_with"));
-    DRV_TRY(filter_whole(call_arg(args, 0, "linecount"), "batch", &size));
-    const value *fill = call_arg(args, 1, "fill_with");
-    if (size < 1 || size > JINJA_MAX_RANGE)
-        return drv_fail(DRV_E_DATA, "batch of %lld", (long long)size);
-    DRV_TRY(jinja_items(c, v, &items));
-    DRV_TRY(value_new_generator(&c->m, out));
-    for (int64_t i = 0; i < items.n; i += size) {
-        value part;
-        DRV_TRY(value_new_list(&c->m, &part));
-        for (int64_t k = i; k < i + size && (k < items.n || (fill && fill->kind != VALUE_NONE));
-                k++)
-            DRV_TRY(value_list_add(&c->m, part.list, k < items.n ? items.v[k] : *fill));
-        DRV_TRY(value_list_add(&c->m, out->list, part));
-    }
-    return DRV_OK;
-}
-
-// The other way round: so many lists, the first ones longer by one where that leaves a rest.
-static drv_status filter_slice(jinja_context *context, const value *self, const call_args *args,
-        value *out) {
-    value_list items = {0};
-    int64_t slices = 0, at = 0;
-    DRV_TRY(call_check(args, "slice", 1, 2, "slices fill_with"));
-    DRV_TRY(filter_whole(call_arg(args, 0, "slices"), "slice", &slices));
-    const value *fill = call_arg(args, 1, "fill_with");
-    if (slices < 1 || slices > JINJA_MAX_RANGE)
-        return drv_fail(DRV_E_DATA, "slice in %lld", (long long)slices);
-    DRV_TRY(jinja_items(context, self, &items));
-    DRV_TRY(value_new_generator(&context->m, out));
-    for (int64_t i = 0; i < slices; i++) {
-        const bool longer = i < items.n % slices;
-        const int64_t end = at + items.n / slices + longer;
-        value part;
-        DRV_TRY(jinja_charge(context, 1));
-        DRV_TRY(value_new_list(&context->m, &part));
-        for (; at < end; at++)
-            DRV_TRY(value_list_add(&context->m, part.list, items.v[at]));
-        if (fill && fill->kind != VALUE_NONE && !longer)
-            DRV_TRY(value_list_add(&context->m, part.list, *fill));
-        DRV_TRY(value_list_add(&context->m, out->list, part));
-    }
-    return DRV_OK;
-}
-
 const filter_row filters_of_lists[] = {
-        {"batch", filter_batch},
         {"count", filter_length},
         {"first", filter_first},
         {"items", filter_items},
@@ -294,7 +221,5 @@ const filter_row filters_of_lists[] = {
         {"reverse", filter_reverse},
         {"select", filter_select},
         {"selectattr", filter_selectattr},
-        {"slice", filter_slice},
-        {"sum", filter_sum},
         {0},
 };

@@ -118,81 +118,8 @@ static drv_status filter_unique(jinja_context *context, const value *self, const
     return DRV_OK;
 }
 
-static drv_status extreme(jinja_context *c, const value *v, const call_args *args, int sign,
-        value *out) {
-    value_list items = {0};
-    value best = value_undefined("", 0);
-    DRV_TRY(call_check(args, "min and max", 0, 2, "case_sensitive attribute"));
-    const value *sensitive = call_arg(args, 0, "case_sensitive"),
-                *attribute = call_arg(args, 1, "attribute");
-    DRV_TRY(jinja_items(c, v, &items));
-    *out = value_undefined("item of an empty sequence", 25);
-    for (int64_t i = 0; i < items.n; i++) {
-        value key = items.v[i];
-        int order = 1;
-        if (attribute) DRV_TRY(filter_by_path(c, &items.v[i], attribute, &key));
-        if (!sensitive || !value_true(sensitive)) DRV_TRY(lowered(c, &key));
-        if (i) DRV_TRY(value_compare(&c->m, &key, &best, &order));
-        if (i && order * sign <= 0) continue;
-        best = key;
-        *out = items.v[i];
-    }
-    return DRV_OK;
-}
-static drv_status filter_min(jinja_context *c, const value *v, const call_args *args, value *out) {
-    return extreme(c, v, args, -1, out);
-}
-static drv_status filter_max(jinja_context *c, const value *v, const call_args *args, value *out) {
-    return extreme(c, v, args, 1, out);
-}
-
-// Pairs of an attribute and the items that have it, in its order; .grouper and .list name the two.
-static drv_status filter_groupby(jinja_context *context, const value *self, const call_args *args,
-        value *out) {
-    value_list items = {0};
-    value sorted, last = value_none(), group = value_none();
-    DRV_TRY(call_check(args, "groupby", 1, 3, "attribute default case_sensitive"));
-    const value *attribute = call_arg(args, 0, "attribute"),
-                *otherwise = call_arg(args, 1, "default"),
-                *sensitive = call_arg(args, 2, "case_sensitive");
-    if (!attribute) return drv_fail(DRV_E_DATA, "groupby needs an attribute");
-    DRV_TRY(jinja_items(context, self, &items));
-    DRV_TRY(value_new_list(&context->m, &sorted)); // pairs of key and item
-    for (int64_t i = 0; i < items.n; i++) {
-        value key, pair;
-        DRV_TRY(filter_by_path_or(context, &items.v[i], attribute, otherwise, &key));
-        DRV_TRY(value_new_list(&context->m, &pair));
-        DRV_TRY(value_list_add(&context->m, pair.list, key));
-        DRV_TRY(value_list_add(&context->m, pair.list, items.v[i]));
-        DRV_TRY(value_list_add(&context->m, sorted.list, pair));
-    }
-    const bool exact = sensitive && value_true(sensitive);
-    const value first = value_int(0);
-    DRV_TRY(sort_items(context, sorted.list, &first, false, exact));
-    DRV_TRY(value_new_list(&context->m, out));
-    for (int64_t i = 0; i < sorted.list->n; i++) {
-        const value *pair = sorted.list->v[i].list->v;
-        value key = pair[0], made;
-        if (!exact) DRV_TRY(lowered(context, &key));
-        if (!i || !value_equal(&context->m, &key, &last)) {
-            DRV_TRY(value_new_list(&context->m, &group));
-            DRV_TRY(value_new_list(&context->m, &made));
-            made.list->form = LIST_GROUP;
-            DRV_TRY(value_list_add(&context->m, made.list, pair[0]));
-            DRV_TRY(value_list_add(&context->m, made.list, group));
-            DRV_TRY(value_list_add(&context->m, out->list, made));
-            last = key;
-        }
-        DRV_TRY(value_list_add(&context->m, group.list, pair[1]));
-    }
-    return DRV_OK;
-}
-
 const filter_row filters_of_order[] = {
         {"dictsort", filter_dictsort},
-        {"groupby", filter_groupby},
-        {"max", filter_max},
-        {"min", filter_min},
         {"sort", filter_sort},
         {"unique", filter_unique},
         {0},

@@ -150,74 +150,6 @@ static drv_status filter_escape(jinja_context *c, const value *v, const call_arg
     return jinja_escape(c, &text, out);
 }
 
-static drv_status filter_force_escape(jinja_context *c, const value *v, const call_args *args,
-        value *out) {
-    value text;
-    DRV_TRY(filter_no_args(args, "forceescape"));
-    DRV_TRY(as_text(c, v, &text));
-    text.s.safe = false;
-    return jinja_escape(c, &text, out);
-}
-
-// In the middle of `width` columns: the method of that name, whose width need not be given here.
-static drv_status filter_center(jinja_context *c, const value *v, const call_args *args,
-        value *out) {
-    const value name = value_text("center"), columns = value_int(80);
-    value text, method;
-    bool found;
-    DRV_TRY(call_check(args, "center", 0, 1, "width"));
-    DRV_TRY(as_text(c, v, &text));
-    DRV_TRY(jinja_method(c, &text, &name, &found, &method));
-    return jinja_call(c, &method, args->n ? args : &(call_args){&columns, 1, NULL, 0}, out);
-}
-
-// RFC 3986, section 2: all but letters, digits and "-._~" as %XX; a "/" stays too, unless it is in
-// a query, where a space becomes "+".
-static drv_status quote_url(jinja_context *c, const value *v, bool query, str *out) {
-    value text;
-    DRV_TRY(as_text(c, v, &text));
-    for (size_t i = 0; i < text.s.n; i++) {
-        const unsigned char byte = (unsigned char)text.s.p[i];
-        if (byte == ' ' && query)
-            str_puts(out, "+");
-        else if ((byte < 0x80 && isalnum(byte)) || (byte && strchr("-._~", byte)) ||
-                 (byte == '/' && !query))
-            str_add(out, &byte, 1);
-        else
-            str_printf(out, "%%%02X", byte);
-    }
-    return DRV_OK;
-}
-
-static drv_status quote_query(jinja_context *c, const value *v, str *out) {
-    value_list items = {0};
-    value pairs = *v;
-    const value name = value_text("items");
-    if (v->kind == VALUE_DICT) DRV_TRY(jinja_filter(c, &name, v, &(call_args){0}, &pairs));
-    DRV_TRY(jinja_items(c, &pairs, &items));
-    for (int64_t i = 0; i < items.n; i++) {
-        const value *pair = &items.v[i];
-        if (pair->kind != VALUE_LIST || pair->list->n != 2)
-            return drv_fail(DRV_E_DATA, "urlencode expects pairs, found %s", value_type_name(pair));
-        if (i) str_puts(out, "&");
-        DRV_TRY(quote_url(c, &pair->list->v[0], true, out));
-        str_puts(out, "=");
-        DRV_TRY(quote_url(c, &pair->list->v[1], true, out));
-    }
-    return DRV_OK;
-}
-
-static drv_status filter_urlencode(jinja_context *c, const value *v, const call_args *args,
-        value *out) {
-    const bool many = v->kind == VALUE_DICT || v->kind == VALUE_LIST || v->kind == VALUE_GENERATOR;
-    str text = {0};
-    DRV_TRY(filter_no_args(args, "urlencode"));
-    drv_status status = many ? quote_query(c, v, &text) : quote_url(c, v, false, &text);
-    if (status == DRV_OK) return jinja_take(c, &text, out);
-    str_free(&text);
-    return status;
-}
-
 static drv_status filter_string(jinja_context *c, const value *v, const call_args *args,
         value *out) {
     DRV_TRY(filter_no_args(args, "string"));
@@ -228,19 +160,6 @@ static drv_status filter_safe(jinja_context *c, const value *v, const call_args 
     DRV_TRY(filter_string(c, v, args, out));
     out->s.safe = true;
     return DRV_OK;
-}
-
-// "%s and %d"|format(a, b), or of names: "%(a)s"|format(a=1)
-static drv_status filter_format(jinja_context *c, const value *v, const call_args *args,
-        value *out) {
-    value named;
-    if (v->kind != VALUE_STRING || (args->n_keywords && args->n_keywords < args->n))
-        return drv_fail(DRV_E_DATA, "format expects a string, and values in order or by name");
-    if (!args->n_keywords) return jinja_format_percent(c, v, args, out);
-    DRV_TRY(value_new_dict(&c->m, &named));
-    for (int k = 0; k < args->n; k++)
-        DRV_TRY(value_dict_set(&c->m, named.dict, args->keywords[k], args->v[k]));
-    return jinja_format_percent(c, v, &(call_args){&named, 1, NULL, 0}, out);
 }
 
 static drv_status filter_tojson(jinja_context *context, const value *self, const call_args *args,
@@ -278,66 +197,10 @@ static drv_status filter_tojson(jinja_context *context, const value *self, const
     return status;
 }
 
-// Bytes of the first n characters.
-static size_t bytes_of(const value *text, int64_t n) {
-    size_t bytes = 0, length;
-    for (; n > 0 && bytes < text->s.n; n--, bytes += length)
-        text_char_at(text->s.p + bytes, text->s.n - bytes, &length);
-    return bytes;
-}
-
-// Up to `length` characters with `end` in place of the rest, cut at a space; texts that are up to
-// `leeway` longer stay whole.
-static drv_status filter_truncate(jinja_context *context, const value *self, const call_args *args,
-        value *out) {
-    int64_t length = 255, leeway = 5;
-    DRV_TRY(call_check(args, "truncate", 0, 4, "length killwords end leeway"));
-    DRV_TRY(filter_whole(call_arg(args, 0, "length"), "truncate", &length));
-    DRV_TRY(filter_whole(call_arg(args, 3, "leeway"), "truncate", &leeway));
-    const value dots = value_text("..."), *words = call_arg(args, 1, "killwords"),
-                *end = call_arg(args, 2, "end");
-    if (!end) end = &dots;
-    if (self->kind != VALUE_STRING || end->kind != VALUE_STRING || self->s.safe || end->s.safe)
-        return drv_fail(DRV_E_DATA, "truncate expects strings that are not safe, found %s",
-                value_type_name(self->kind == VALUE_STRING ? end : self));
-    const int64_t keep = length - text_length(end->s.p, end->s.n);
-    if (keep < 0 || leeway < 0 || length > INT32_MAX || leeway > INT32_MAX)
-        return drv_fail(DRV_E_DATA, "truncate to %lld, with a leeway of %lld", (long long)length,
-                (long long)leeway);
-    *out = *self;
-    if (text_length(self->s.p, self->s.n) <= length + leeway) return DRV_OK;
-    const size_t most = bytes_of(self, keep);
-    const char *space = words && value_true(words) ? NULL : memrchr(self->s.p, ' ', most);
-    str text = {0};
-    str_add(&text, self->s.p, space ? (size_t)(space - self->s.p) : most);
-    str_add(&text, end->s.p, end->s.n);
-    return jinja_take(context, &text, out);
-}
-
-// Words are runs of letters, digits and underscores.
-static drv_status filter_wordcount(jinja_context *c, const value *v, const call_args *args,
-        value *out) {
-    value text;
-    int64_t n = 0;
-    bool inside = false;
-    DRV_TRY(filter_no_args(args, "wordcount"));
-    DRV_TRY(as_text(c, v, &text));
-    for (size_t i = 0, k; i < text.s.n; i += k) {
-        const bool word = text_is_word(text.s.p + i, text.s.n - i, &k);
-        n += word && !inside;
-        inside = word;
-    }
-    *out = value_int(n);
-    return DRV_OK;
-}
-
 const filter_row filters_of_text[] = {
         {"capitalize", filter_capitalize},
         {"e", filter_escape},
         {"escape", filter_escape},
-        {"center", filter_center},
-        {"forceescape", filter_force_escape},
-        {"format", filter_format},
         {"indent", filter_indent},
         {"lower", filter_lower},
         {"replace", filter_replace},
@@ -346,9 +209,6 @@ const filter_row filters_of_text[] = {
         {"title", filter_title},
         {"tojson", filter_tojson},
         {"trim", filter_trim},
-        {"truncate", filter_truncate},
         {"upper", filter_upper},
-        {"urlencode", filter_urlencode},
-        {"wordcount", filter_wordcount},
         {0},
 };

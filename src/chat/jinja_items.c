@@ -5,52 +5,17 @@
 #include "base/round.h"
 #include "chat/jinja_eval_internal.h"
 
-// What Jinja's Macro tells of itself, without what the sandbox hides.
-static drv_status macro_attribute(jinja_context *context, const value_function *self,
-        const value *name, bool *found, value *out) {
-    const macro_parameters *parameters = &self->macro->parameters;
-    bool takes_caller = false;
-    for (int i = 0; i < parameters->n; i++)
-        takes_caller |= value_is(&parameters->names[i], "caller");
-    const struct {
-        const char *name;
-        bool holds;
-    } flags[] = {{"catch_varargs", parameters->uses_varargs},
-            {"catch_kwargs", parameters->uses_kwargs}, {"caller", parameters->uses_caller},
-            {"explicit_caller", takes_caller}};
-    *found = true;
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
-        if (value_is(name, flags[i].name)) {
-            *out = value_bool(flags[i].holds);
-            return DRV_OK;
-        }
-    if (value_is(name, "name")) { // a call block's has none
-        *out = self->macro->text.s.n ? self->macro->text : (value){.kind = VALUE_NONE};
-        return DRV_OK;
-    }
-    *found = value_is(name, "arguments");
-    if (!*found) return DRV_OK;
-    DRV_TRY(value_new_list(&context->m, out));
-    out->list->form = LIST_TUPLE;
-    for (int i = 0; i < parameters->n; i++)
-        DRV_TRY(value_list_add(&context->m, out->list, parameters->names[i]));
-    return DRV_OK;
-}
-
 drv_status jinja_attribute(jinja_context *context, const value *self, const value *name,
         value *out) {
     DRV_TRY(jinja_defined(self));
     const value *found = NULL;
     bool method = false;
-    if (self->kind == VALUE_LIST && self->list->form == LIST_GROUP)
-        found = value_is(name, "grouper") ? &self->list->v[0]
-                : value_is(name, "list")  ? &self->list->v[1]
-                                          : NULL;
     if (self->kind == VALUE_NAMESPACE) found = value_dict_get(self->dict, name);
-    if (self->kind == VALUE_FUNCTION && self->function->loop && !self->function->bound)
+    if (self->kind == VALUE_FUNCTION && self->function->loop)
         DRV_TRY(jinja_loop_attribute(context, self->function->loop, name, &method, out));
     else if (self->kind == VALUE_FUNCTION && self->function->macro)
-        DRV_TRY(macro_attribute(context, self->function, name, &method, out));
+        return drv_fail(DRV_E_DATA, "attributes of a macro are not supported, found \"%.*s\"",
+                (int)(name->s.n < 60 ? name->s.n : 60), name->s.p);
     else if (!found)
         DRV_TRY(jinja_method(context, self, name, &method, out));
     if (method) return DRV_OK;

@@ -197,6 +197,8 @@ static drv_status lex_number(lexer *lex) {
                          : strchr("oO", text[1]) ? 8
                                                  : 2;
         const char *digits = prefixed ? text + 2 : text;
+        if (base == 10 && *text == '0' && text[strspn(text, "0")])
+            return fail_at(lex, begin, "a number that begins with 0");
         const unsigned long long i = strtoull(digits, &end, base);
         if (*end || end == digits || i > INT64_MAX || n_text > 20 + 46 * (size_t)prefixed)
             return fail_at(lex, begin, "a number cannot be read, or is beyond 64 bits");

@@ -10,10 +10,7 @@ struct loop_state {
     int64_t n_asked;   // of them, those for which the condition was asked
     value_list chosen; // without a condition: all
     int64_t index;     // of the turn, from 0
-    int depth;
-    scope *asking; // where the condition sees the item; NULL: there is none
-    scope *outer;  // where the loop stands
-    value changed; // what loop.changed was told last
+    scope *asking;     // where the condition sees the item; NULL: there is none
 };
 
 // Chooses items until there are n; *there false: there are fewer.
@@ -35,31 +32,6 @@ static drv_status choose(jinja_context *c, loop_state *loop, int64_t n, bool *th
 }
 
 // --- the variable `loop`
-
-static drv_status loop_cycle(jinja_context *c, const value_function *f, const call_args *args,
-        value *out) {
-    (void)c;
-    if (!args->n) return drv_fail(DRV_E_DATA, "loop.cycle takes at least one value");
-    *out = args->v[f->loop->index % args->n];
-    return DRV_OK;
-}
-
-static drv_status loop_changed(jinja_context *c, const value_function *f, const call_args *args,
-        value *out) {
-    value now, *last = &f->loop->changed;
-    DRV_TRY(value_new_list(&c->m, &now));
-    for (int i = 0; i < args->n; i++)
-        DRV_TRY(value_list_add(&c->m, now.list, args->v[i]));
-    *out = value_bool(last->kind == VALUE_UNDEFINED || !value_equal(&c->m, last, &now));
-    *last = now;
-    return DRV_OK;
-}
-
-static drv_status method(jinja_context *c, loop_state *loop, const char *name, native_function call,
-        value *out) {
-    return jinja_new_function(c,
-            &(value_function){.name = name, .native = call, .bound = loop, .loop = loop}, out);
-}
 
 // What needs the items to come.
 static drv_status ahead(jinja_context *c, loop_state *loop, const value *name, value *out) {
@@ -86,10 +58,10 @@ drv_status jinja_loop_attribute(jinja_context *context, loop_state *loop, const 
         const char *name;
         value v;
     } known[] = {{"index", value_int(i + 1)}, {"index0", value_int(i)},
-            {"first", value_bool(i == 0)}, {"depth", value_int(loop->depth + 1)},
-            {"depth0", value_int(loop->depth)},
+            {"first", value_bool(i == 0)},
             {"previtem", i ? loop->chosen.v[i - 1] : value_undefined("previtem", 8)}};
-    static const char *const coming[] = {"last", "nextitem", "length", "revindex", "revindex0"};
+    static const char *const coming[] = {"last", "nextitem", "length", "revindex", "revindex0"},
+                             *const refused[] = {"cycle", "changed", "depth", "depth0"};
     *found = true;
     for (size_t k = 0; k < sizeof known / sizeof *known; k++)
         if (value_is(name, known[k].name)) {
@@ -98,40 +70,21 @@ drv_status jinja_loop_attribute(jinja_context *context, loop_state *loop, const 
         }
     for (size_t k = 0; k < sizeof coming / sizeof *coming; k++)
         if (value_is(name, coming[k])) return ahead(context, loop, name, out);
-    if (value_is(name, "cycle")) return method(context, loop, "cycle", loop_cycle, out);
-    if (value_is(name, "changed")) return method(context, loop, "changed", loop_changed, out);
+    for (size_t k = 0; k < sizeof refused / sizeof *refused; k++)
+        if (value_is(name, refused[k]))
+            return drv_fail(DRV_E_DATA, "loop.%s is not supported", refused[k]);
     *found = false;
     return DRV_OK;
 }
 
 // --- turns
 
-// loop(items): the loop again, one level deeper.
-static drv_status loop_again(jinja_context *c, const value_function *f, const call_args *args,
-        value *out) {
-    str text = {0}, *outer = c->out;
-    scope *inner = c->scope;
-    DRV_TRY(call_check(args, "loop", 1, 1, ""));
-    c->out = &text;
-    c->scope = f->loop->outer;
-    drv_status status = jinja_run_loop(c, f->loop->node, &args->v[0], f->loop->depth + 1);
-    c->scope = inner;
-    c->out = outer;
-    if (status == DRV_OK) return jinja_take(c, &text, out);
-    str_free(&text);
-    return status;
-}
-
 // In a scope of its own, which is the current one.
 static drv_status run_turns(jinja_context *context, loop_state *loop) {
     const stmt *node = loop->node;
     bool there;
     value self;
-    DRV_TRY(jinja_new_function(context,
-            &(value_function){.name = "loop",
-                    .loop = loop,
-                    .native = node->recursive ? loop_again : NULL},
-            &self));
+    DRV_TRY(jinja_new_function(context, &(value_function){.name = "loop", .loop = loop}, &self));
     DRV_TRY(choose(context, loop, 1, &there));
     if (!there) return jinja_run(context, &node->otherwise);
     while (there) {
@@ -148,12 +101,12 @@ static drv_status run_turns(jinja_context *context, loop_state *loop) {
     return DRV_OK;
 }
 
-drv_status jinja_run_loop(jinja_context *c, const stmt *node, const value *over, int depth) {
+drv_status jinja_run_loop(jinja_context *c, const stmt *node, const value *over) {
     scope *outer = c->scope, *inner;
     void *p;
     DRV_TRY(value_alloc(&c->m, sizeof(loop_state), &p));
     loop_state *loop = p;
-    *loop = (loop_state){.node = node, .depth = depth, .outer = outer};
+    *loop = (loop_state){.node = node};
     DRV_TRY(jinja_items(c, over, &loop->all));
     if (node->condition) {
         DRV_TRY(jinja_open_scope(c, outer, &loop->asking));

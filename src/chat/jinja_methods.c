@@ -72,20 +72,15 @@ static drv_status copy(jinja_context *c, const value_function *f, const call_arg
     return DRV_OK;
 }
 
-static drv_status list_find(jinja_context *c, const value_function *f, const call_args *args,
+static drv_status list_count(jinja_context *c, const value_function *f, const call_args *args,
         value *out) {
     const value_list *l = f->self.list;
-    int64_t n = 0, first = -1;
+    int64_t n = 0;
     DRV_TRY(call_check(args, f->name, 1, 1, ""));
     DRV_TRY(jinja_charge(c, l->n));
     for (int64_t i = 0; i < l->n; i++)
-        if (value_equal(&c->m, &l->v[i], &args->v[0])) {
-            n++;
-            if (first < 0) first = i;
-        }
-    if (f->name[0] == 'i' && first < 0)
-        return drv_fail(DRV_E_DATA, "index: the value is not in the list");
-    *out = value_int(f->name[0] == 'i' ? first : n);
+        n += value_equal(&c->m, &l->v[i], &args->v[0]);
+    *out = value_int(n);
     return DRV_OK;
 }
 
@@ -95,8 +90,7 @@ static const method_row methods_of_containers[] = {
         {VALUE_DICT, "values", dict_list},
         {VALUE_DICT, "get", dict_get},
         {VALUE_DICT, "copy", copy},
-        {VALUE_LIST, "index", list_find},
-        {VALUE_LIST, "count", list_find},
+        {VALUE_LIST, "count", list_count},
         {VALUE_LIST, "copy", copy},
         {0},
 };

@@ -30,8 +30,8 @@ static drv_status str_case(jinja_context *c, const value_function *f, const call
     static const struct {
         const char *name;
         text_case_kind kind;
-    } kinds[] = {{"upper", CASE_UPPER}, {"lower", CASE_LOWER}, {"casefold", CASE_FOLD},
-            {"title", CASE_TITLE}, {"capitalize", CASE_CAPITAL}, {"swapcase", CASE_SWAP}};
+    } kinds[] = {{"upper", CASE_UPPER}, {"lower", CASE_LOWER}, {"title", CASE_TITLE},
+            {"capitalize", CASE_CAPITAL}};
     str text = {0};
     DRV_TRY(call_check(args, f->name, 0, 0, ""));
     DRV_TRY(jinja_charge(c, (int64_t)f->self.s.n / 16));
@@ -165,47 +165,18 @@ static bool text_starts(const value *v, const value *what, bool end) {
                    memcmp(end ? v->s.p + v->s.n - what->s.n : v->s.p, what->s.p, what->s.n) == 0);
 }
 
-// The part of a text that the arguments `start` and `end` (code points, as in a slice) leave;
-// *first: where it begins. *none: the start is beyond the end, so that not even nothing is found.
-static drv_status part_of(const value *self, const call_args *args, const char *what, value *out,
-        int64_t *first, bool *none) {
-    const int64_t n = args->n > 1 ? text_length(self->s.p, self->s.n) : 0;
-    int64_t bound[2] = {0, n};
-    *out = *self;
-    *first = 0;
-    *none = false;
-    if (args->n < 2) return DRV_OK;
-    for (int i = 0; i < 2 && i + 1 < args->n; i++) {
-        if (args->v[i + 1].kind == VALUE_NONE) continue;
-        DRV_TRY(whole_arg(&args->v[i + 1], what, &bound[i]));
-        if (bound[i] < 0) bound[i] = bound[i] + n < 0 ? 0 : bound[i] + n;
-    }
-    if (bound[1] > n) bound[1] = n;
-    *none = bound[0] > bound[1];
-    if (*none) bound[0] = bound[1];
-    const size_t from = text_offset(self->s.p, self->s.n, bound[0]),
-                 to = text_offset(self->s.p, self->s.n, bound[1]);
-    *out = value_slice(self->s.p + from, to - from);
-    *first = bound[0];
-    return DRV_OK;
-}
-
 static drv_status str_starts_ends(jinja_context *c, const value_function *f, const call_args *args,
         value *out) {
     (void)c;
     const bool end = f->name[0] == 'e';
-    DRV_TRY(call_check(args, f->name, 1, 3, ""));
+    DRV_TRY(call_check(args, f->name, 1, 1, ""));
     bool holds = false;
-    value part;
-    int64_t first;
-    bool none;
-    DRV_TRY(part_of(&f->self, args, f->name, &part, &first, &none));
     const value *what = &args->v[0];
     const int64_t n = what->kind == VALUE_LIST ? what->list->n : 1;
     for (int64_t i = 0; i < n && !holds; i++) {
         const value *one = what->kind == VALUE_LIST ? &what->list->v[i] : what;
         DRV_TRY(want_string(one, f->name));
-        holds = !none && text_starts(&part, one, end);
+        holds = text_starts(&f->self, one, end);
     }
     *out = value_bool(holds);
     return DRV_OK;
@@ -250,39 +221,27 @@ static drv_status str_join(jinja_context *c, const value_function *f, const call
     return jinja_take(c, &text, out);
 }
 
-// find, rfind, index, rindex: the code point where a text begins.
+// find, rfind: the code point where a text begins, or -1.
 static drv_status str_find(jinja_context *c, const value_function *f, const call_args *args,
         value *out) {
-    value part;
-    const value *v = &part;
-    int64_t first;
-    bool none;
-    DRV_TRY(call_check(args, f->name, 1, 3, ""));
-    DRV_TRY(want_string(&args->v[0], f->name));
-    DRV_TRY(jinja_charge(c, (int64_t)f->self.s.n / 16));
-    DRV_TRY(part_of(&f->self, args, f->name, &part, &first, &none));
-    const char *hit = none                ? NULL
-                      : f->name[0] == 'r' ? (v->s.n                  ? find_last(v, &args->v[0])
-                                                    : args->v[0].s.n ? NULL
-                                                                     : v->s.p)
-                                          : text_find(v->s.p, v->s.n, &args->v[0]);
-    if (!hit && strstr(f->name, "index"))
-        return drv_fail(DRV_E_DATA, "%s: the text is not there", f->name);
-    *out = value_int(hit ? first + text_length(v->s.p, (size_t)(hit - v->s.p)) : -1);
+    const value *v = &f->self, *what = &args->v[0];
+    DRV_TRY(call_check(args, f->name, 1, 1, ""));
+    DRV_TRY(want_string(what, f->name));
+    DRV_TRY(jinja_charge(c, (int64_t)v->s.n / 16));
+    const char *hit =
+            f->name[0] == 'r' && v->s.n ? find_last(v, what) : text_find(v->s.p, v->s.n, what);
+    *out = value_int(hit ? text_length(v->s.p, (size_t)(hit - v->s.p)) : -1);
     return DRV_OK;
 }
 
 static drv_status str_count(jinja_context *c, const value_function *f, const call_args *args,
         value *out) {
-    value part;
-    int64_t n = 0, first;
-    bool none;
-    DRV_TRY(call_check(args, f->name, 1, 3, ""));
+    int64_t n = 0;
+    DRV_TRY(call_check(args, f->name, 1, 1, ""));
     DRV_TRY(want_string(&args->v[0], f->name));
     DRV_TRY(jinja_charge(c, (int64_t)f->self.s.n / 16));
-    DRV_TRY(part_of(&f->self, args, f->name, &part, &first, &none));
-    const char *p = part.s.p, *end = p + part.s.n;
-    if (args->v[0].s.n == 0 && !none) n = text_length(p, part.s.n) + 1;
+    const char *p = f->self.s.p, *end = p + f->self.s.n;
+    if (args->v[0].s.n == 0) n = text_length(p, f->self.s.n) + 1;
     for (const char *hit; args->v[0].s.n && (hit = text_find(p, (size_t)(end - p), &args->v[0]));
             n++)
         p = hit + args->v[0].s.n;
@@ -292,84 +251,22 @@ static drv_status str_count(jinja_context *c, const value_function *f, const cal
 
 static bool is_kind(const char *name, utf8proc_int32_t c) {
     const utf8proc_category_t k = utf8proc_category(c);
-    const bool letter = k >= UTF8PROC_CATEGORY_LU && k <= UTF8PROC_CATEGORY_LO,
-               digit = k == UTF8PROC_CATEGORY_ND;
+    const bool letter = k >= UTF8PROC_CATEGORY_LU && k <= UTF8PROC_CATEGORY_LO;
     if (strcmp(name, "isalpha") == 0) return letter;
     if (strcmp(name, "isalnum") == 0)
         return letter || (k >= UTF8PROC_CATEGORY_ND && k <= UTF8PROC_CATEGORY_NO);
-    if (strcmp(name, "isspace") == 0) return text_is_space(c);
-    return digit; // isdigit, isdecimal, isnumeric
+    return strcmp(name, "isspace") == 0 ? text_is_space(c) : k == UTF8PROC_CATEGORY_ND; // isdigit
 }
 
 static drv_status str_is_kind(jinja_context *c, const value_function *f, const call_args *args,
         value *out) {
-    bool holds = f->self.s.n > 0, any = false;
+    bool holds = f->self.s.n > 0;
     DRV_TRY(call_check(args, f->name, 0, 0, ""));
     DRV_TRY(jinja_charge(c, (int64_t)f->self.s.n / 16));
-    const bool upper = strcmp(f->name, "isupper") == 0, lower = strcmp(f->name, "islower") == 0;
-    for (size_t i = 0, n; i < f->self.s.n && holds; i += n) {
-        const utf8proc_int32_t code = text_char_at(f->self.s.p + i, f->self.s.n - i, &n);
-        if (!upper && !lower) {
-            holds = is_kind(f->name, code);
-            continue;
-        }
-        const bool up = text_char_is_upper(code), low = text_char_is_lower(code);
-        any |= upper ? up : low;
-        holds = !(upper ? low : up) && utf8proc_category(code) != UTF8PROC_CATEGORY_LT;
-    }
-    *out = value_bool(holds && (any || (!upper && !lower)));
+    for (size_t i = 0, n; i < f->self.s.n && holds; i += n)
+        holds = is_kind(f->name, text_char_at(f->self.s.p + i, f->self.s.n - i, &n));
+    *out = value_bool(holds);
     return DRV_OK;
-}
-
-static drv_status str_partition(jinja_context *context, const value_function *self,
-        const call_args *args, value *out) {
-    const bool right = self->name[0] == 'r';
-    DRV_TRY(call_check(args, self->name, 1, 1, ""));
-    DRV_TRY(want_string(&args->v[0], self->name));
-    if (!args->v[0].s.n) return drv_fail(DRV_E_DATA, "%s: the separator is empty", self->name);
-    const value *v = &self->self, *sep = &args->v[0];
-    const char *hit = right ? (v->s.n ? find_last(v, sep) : NULL) : text_find(v->s.p, v->s.n, sep);
-    value part[3] = {value_slice(v->s.p, 0), value_slice(v->s.p, 0), value_slice(v->s.p, 0)};
-    part[right ? 2 : 0] = *v;
-    if (hit) {
-        const size_t before = (size_t)(hit - v->s.p), after = before + sep->s.n;
-        part[0] = value_slice(v->s.p, before);
-        part[1] = *sep;
-        part[2] = value_slice(v->s.p + after, v->s.n - after);
-    }
-    DRV_TRY(value_new_list(&context->m, out));
-    out->list->form = LIST_TUPLE;
-    for (int i = 0; i < 3; i++)
-        DRV_TRY(value_list_add(&context->m, out->list, part[i]));
-    return DRV_OK;
-}
-
-// ljust, rjust, center, zfill
-static drv_status str_pad(jinja_context *context, const value_function *self, const call_args *args,
-        value *out) {
-    int64_t width = 0;
-    const value *fill = call_arg(args, 1, "fillchar");
-    DRV_TRY(call_check(args, self->name, 1, 2, "width fillchar"));
-    DRV_TRY(whole_arg(call_arg(args, 0, "width"), self->name, &width));
-    if (fill) DRV_TRY(want_string(fill, self->name));
-    const bool zeros = self->name[0] == 'z';
-    const int64_t n = text_length(self->self.s.p, self->self.s.n), more = width > n ? width - n : 0;
-    if (more > JINJA_MAX_OUTPUT)
-        return drv_fail(DRV_E_DATA, "%s: a width of %lld", self->name, (long long)width);
-    const int64_t left = self->name[0] == 'l'   ? 0
-                         : self->name[0] == 'c' ? more / 2 + (more & width & 1)
-                                                : more;
-    const value pad = zeros ? value_text("0") : fill ? *fill : value_text(" ");
-    const bool sign =
-            zeros && self->self.s.n && (self->self.s.p[0] == '-' || self->self.s.p[0] == '+');
-    str text = {0};
-    str_add(&text, self->self.s.p, sign);
-    for (int64_t i = 0; i < more; i++) {
-        if (i == left) str_add(&text, self->self.s.p + sign, self->self.s.n - sign);
-        str_add(&text, pad.s.p, pad.s.n);
-    }
-    if (left == more) str_add(&text, self->self.s.p + sign, self->self.s.n - sign);
-    return jinja_take(context, &text, out);
 }
 
 const method_row methods_of_strings[] = {
@@ -378,10 +275,8 @@ const method_row methods_of_strings[] = {
         {VALUE_STRING, "rstrip", str_strip},
         {VALUE_STRING, "upper", str_case},
         {VALUE_STRING, "lower", str_case},
-        {VALUE_STRING, "casefold", str_case},
         {VALUE_STRING, "title", str_case},
         {VALUE_STRING, "capitalize", str_case},
-        {VALUE_STRING, "swapcase", str_case},
         {VALUE_STRING, "split", str_split},
         {VALUE_STRING, "rsplit", str_split},
         {VALUE_STRING, "splitlines", str_splitlines},
@@ -394,22 +289,10 @@ const method_row methods_of_strings[] = {
         {VALUE_STRING, "format", jinja_format_braces},
         {VALUE_STRING, "find", str_find},
         {VALUE_STRING, "rfind", str_find},
-        {VALUE_STRING, "index", str_find},
-        {VALUE_STRING, "rindex", str_find},
         {VALUE_STRING, "count", str_count},
         {VALUE_STRING, "isalpha", str_is_kind},
         {VALUE_STRING, "isalnum", str_is_kind},
         {VALUE_STRING, "isdigit", str_is_kind},
-        {VALUE_STRING, "isdecimal", str_is_kind},
-        {VALUE_STRING, "isnumeric", str_is_kind},
         {VALUE_STRING, "isspace", str_is_kind},
-        {VALUE_STRING, "isupper", str_is_kind},
-        {VALUE_STRING, "islower", str_is_kind},
-        {VALUE_STRING, "partition", str_partition},
-        {VALUE_STRING, "rpartition", str_partition},
-        {VALUE_STRING, "ljust", str_pad},
-        {VALUE_STRING, "rjust", str_pad},
-        {VALUE_STRING, "center", str_pad},
-        {VALUE_STRING, "zfill", str_pad},
         {0},
 };

@@ -86,7 +86,6 @@ static drv_status parse_for(parser *p, stmt *s) {
     if (!parser_accept_word(p, "in")) return parser_fail(p, "expected \"in\"");
     DRV_TRY(jinja_parse_tuple(p, false, &s->value));
     if (parser_accept_word(p, "if")) DRV_TRY(jinja_parse_expr(p, &s->condition));
-    s->recursive = parser_accept_word(p, "recursive");
     DRV_TRY(end_of_block(p));
     p->loops++;
     DRV_TRY(parse_body(p, ends, &s->body));
@@ -131,34 +130,15 @@ static drv_status parse_parameters(parser *p, macro_parameters *out) {
     return DRV_OK;
 }
 
-// The body of a macro or call block, and which of the arguments beyond its parameters it takes.
-static drv_status parse_macro_body(parser *p, const char *end, stmt *s) {
-    const bool varargs = p->varargs, kwargs = p->kwargs, caller = p->caller;
-    p->varargs = p->kwargs = p->caller = false;
-    DRV_TRY(parse_until(p, end, &s->body));
-    s->parameters.uses_varargs = p->varargs;
-    s->parameters.uses_kwargs = p->kwargs;
-    s->parameters.uses_caller = p->caller;
-    p->varargs |= varargs;
-    p->kwargs |= kwargs;
-    p->caller |= caller;
-    return DRV_OK;
-}
-
 static drv_status parse_macro(parser *p, stmt *s) {
     DRV_TRY(parser_expect_name(p, &s->text));
     DRV_TRY(parser_expect_operator(p, "("));
     DRV_TRY(parse_parameters(p, &s->parameters));
     DRV_TRY(end_of_block(p));
-    return parse_macro_body(p, "endmacro", s);
-}
-
-static drv_status parse_call_block(parser *p, stmt *s) {
-    if (parser_accept_operator(p, "(")) DRV_TRY(parse_parameters(p, &s->parameters));
-    DRV_TRY(jinja_parse_expr(p, &s->value));
-    if (s->value->kind != EXPR_CALL) return parser_fail(p, "expected a call");
-    DRV_TRY(end_of_block(p));
-    return parse_macro_body(p, "endcall", s);
+    p->macros++;
+    DRV_TRY(parse_until(p, "endmacro", &s->body));
+    p->macros--;
+    return DRV_OK;
 }
 
 static drv_status parse_filter_block(parser *p, stmt *s) {
@@ -167,25 +147,6 @@ static drv_status parse_filter_block(parser *p, stmt *s) {
         DRV_TRY(jinja_parse_filter(p, s->value, &s->value));
     DRV_TRY(end_of_block(p));
     return parse_until(p, "endfilter", &s->body);
-}
-
-static drv_status parse_with(parser *p, stmt *s) {
-    expr_list targets = {0}, values = {0};
-    while (p->t->kind != TOKEN_BLOCK_END) {
-        expr *target, *v;
-        if (targets.n) DRV_TRY(parser_expect_operator(p, ","));
-        DRV_TRY(parser_new_expr(p, EXPR_NAME, &target));
-        DRV_TRY(parser_expect_name(p, &target->name));
-        DRV_TRY(parser_expect_operator(p, "="));
-        DRV_TRY(jinja_parse_expr(p, &v));
-        DRV_TRY(parser_add_expr(p, &targets, target));
-        DRV_TRY(parser_add_expr(p, &values, v));
-    }
-    s->targets = targets.e;
-    s->values = values.e;
-    s->n_targets = targets.n;
-    DRV_TRY(end_of_block(p));
-    return parse_until(p, "endwith", &s->body);
 }
 
 static drv_status parse_generation(parser *p, stmt *s) {
@@ -207,8 +168,8 @@ static drv_status parse_statement(parser *p, stmt *s) {
         drv_status (*parse)(parser *p, stmt *s);
     } statements[] = {{"if", STMT_IF, parse_if}, {"for", STMT_FOR, parse_for},
             {"set", STMT_SET, parse_set}, {"macro", STMT_MACRO, parse_macro},
-            {"call", STMT_CALL, parse_call_block}, {"filter", STMT_FILTER, parse_filter_block},
-            {"with", STMT_WITH, parse_with}, {"generation", STMT_GENERATION, parse_generation},
+            {"filter", STMT_FILTER, parse_filter_block},
+            {"generation", STMT_GENERATION, parse_generation},
             {"break", STMT_BREAK, parse_loop_control},
             {"continue", STMT_CONTINUE, parse_loop_control}};
     for (size_t i = 0; i < sizeof statements / sizeof *statements; i++)
@@ -217,7 +178,7 @@ static drv_status parse_statement(parser *p, stmt *s) {
             return statements[i].parse(p, s);
         }
     return parser_fail(p,
-            "expected a statement that chat templates use (if, for, set, macro, call, filter, with, generation)");
+            "expected a statement that chat templates use (if, for, set, macro, filter, generation)");
 }
 
 static bool ends_here(const parser *p, const char *const *ends) {

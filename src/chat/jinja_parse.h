@@ -45,13 +45,11 @@ typedef enum stmt_kind {
     STMT_TEXT,       // text
     STMT_PRINT,      // value
     STMT_IF,         // value, body, otherwise
-    STMT_FOR,        // target in value if condition: body, otherwise; recursive
+    STMT_FOR,        // target in value if condition: body, otherwise
     STMT_SET,        // target = value
     STMT_SET_BLOCK,  // target = what body prints, through value (a filter) when there is one
     STMT_MACRO,      // name, parameters, body
-    STMT_CALL,       // value is a call whose caller() is the macro of parameters and body
     STMT_FILTER,     // what body prints, through value (a filter without its a)
-    STMT_WITH,       // targets = values in body
     STMT_GENERATION, // body, whose place in the output is noted
     STMT_BREAK,
     STMT_CONTINUE,
@@ -66,8 +64,6 @@ typedef struct macro_parameters {
     value *names;
     expr **defaults; // NULL: none
     int n;
-    bool uses_varargs, uses_kwargs, // the body names them: it takes arguments beyond these
-            uses_caller;            // it may be called by a call block
 } macro_parameters;
 
 struct stmt {
@@ -75,11 +71,8 @@ struct stmt {
     int line;
     value text; // or the macro's name
     expr *target, *value, *condition;
-    expr **targets, **values;
-    int n_targets;
     stmt_list body, otherwise;
     macro_parameters parameters;
-    bool recursive;
 };
 
 // *marks: the template has {% generation %} somewhere.

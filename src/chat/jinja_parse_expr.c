@@ -96,9 +96,8 @@ static drv_status parse_name(parser *p, expr **out) {
             {"False", {.kind = VALUE_BOOL}}, {"none", {.kind = VALUE_NONE}},
             {"None", {.kind = VALUE_NONE}}};
     DRV_TRY(parser_new_expr(p, EXPR_NAME, out));
-    p->varargs |= parser_at_word(p, "varargs");
-    p->kwargs |= parser_at_word(p, "kwargs");
-    p->caller |= parser_at_word(p, "caller");
+    if (p->macros && (parser_at_word(p, "varargs") || parser_at_word(p, "kwargs")))
+        return parser_fail(p, "expected the macro's own parameters");
     for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
         if (parser_at_word(p, constants[i].word)) {
             (*out)->kind = EXPR_CONSTANT;

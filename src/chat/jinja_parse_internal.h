@@ -6,9 +6,8 @@ typedef struct parser {
     value_memory *m;
     const char *name;
     const token *t;
-    int depth, loops;
-    bool marks;                   // there was a generation block
-    bool varargs, kwargs, caller; // these names were used
+    int depth, loops, macros; // that surround what is parsed
+    bool marks;               // there was a generation block
 } parser;
 
 typedef struct expr_list { // grows while it is parsed

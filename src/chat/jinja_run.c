@@ -39,39 +39,6 @@ static drv_status run_macro(jinja_context *c, const stmt *s) {
     return value_dict_set(&c->m, &c->scope->names, s->text, f);
 }
 
-static drv_status run_call_block(jinja_context *c, const stmt *s) {
-    value callee, caller, text;
-    call_args args;
-    DRV_TRY(jinja_eval(c, s->value->a, &callee));
-    DRV_TRY(jinja_eval_args(c, s->value, &args));
-    DRV_TRY(jinja_defined(&callee));
-    if (callee.kind != VALUE_FUNCTION || !callee.function->macro)
-        return drv_fail(DRV_E_DATA, "call needs a macro, found %s", value_type_name(&callee));
-    DRV_TRY(jinja_new_function(c,
-            &(value_function){.name = "caller", .macro = s, .outer = c->scope}, &caller));
-    value_function f = *callee.function;
-    f.caller = caller;
-    DRV_TRY(jinja_new_function(c, &f, &callee));
-    DRV_TRY(jinja_call(c, &callee, &args, &text));
-    return print(c, &text);
-}
-
-static drv_status run_with(jinja_context *c, const stmt *s) {
-    scope *outer = c->scope, *inner;
-    DRV_TRY(jinja_open_scope(c, outer, &inner));
-    drv_status status = DRV_OK;
-    for (int i = 0; i < s->n_targets && status == DRV_OK;
-            i++) { // all values are of the outer scope
-        value v;
-        status = jinja_eval(c, s->values[i], &v);
-        if (status == DRV_OK) status = value_dict_set(&c->m, &inner->names, s->targets[i]->name, v);
-    }
-    c->scope = inner;
-    if (status == DRV_OK) status = jinja_run(c, &s->body);
-    c->scope = outer;
-    return status;
-}
-
 static drv_status run_generation(jinja_context *c, const stmt *s) {
     value text;
     DRV_TRY(in_new_scope(c, &s->body, &text));
@@ -95,7 +62,7 @@ static drv_status run_one(jinja_context *context, const stmt *node) {
         return jinja_run(context, value_true(&shown) ? &node->body : &node->otherwise);
     case STMT_FOR:
         DRV_TRY(jinja_eval(context, node->value, &shown));
-        return jinja_run_loop(context, node, &shown, 0);
+        return jinja_run_loop(context, node, &shown);
     case STMT_SET:
         DRV_TRY(jinja_eval(context, node->value, &shown));
         return jinja_assign(context, node->target, shown);
@@ -109,10 +76,6 @@ static drv_status run_one(jinja_context *context, const stmt *node) {
         return print(context, &text);
     case STMT_MACRO:
         return run_macro(context, node);
-    case STMT_CALL:
-        return run_call_block(context, node);
-    case STMT_WITH:
-        return run_with(context, node);
     case STMT_GENERATION:
         return run_generation(context, node);
     default:

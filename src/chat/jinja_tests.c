@@ -21,14 +21,8 @@ typedef enum test_kind {
     IS_MAPPING,
     IS_ITERABLE,
     IS_SEQUENCE,
-    IS_CALLABLE,
     IS_ODD,
-    IS_EVEN,
-    IS_LOWER,
-    IS_UPPER,
-    IS_ESCAPED,
-    IS_FILTER,
-    IS_TEST, // without argument
+    IS_EVEN, // without argument
     IS_EQUAL,
     IS_UNEQUAL,
     IS_LESS,
@@ -36,7 +30,6 @@ typedef enum test_kind {
     IS_MORE,
     IS_AT_LEAST,
     IS_IN,
-    IS_DIVISIBLE,
     IS_SAME, // with one
 } test_kind;
 
@@ -57,11 +50,8 @@ static const struct {
         {"mapping", IS_MAPPING},
         {"iterable", IS_ITERABLE},
         {"sequence", IS_SEQUENCE},
-        {"callable", IS_CALLABLE},
         {"odd", IS_ODD},
         {"even", IS_EVEN},
-        {"lower", IS_LOWER},
-        {"upper", IS_UPPER},
         {"equalto", IS_EQUAL},
         {"eq", IS_EQUAL},
         {"==", IS_EQUAL},
@@ -69,48 +59,27 @@ static const struct {
         {"!=", IS_UNEQUAL},
         {"lt", IS_LESS},
         {"<", IS_LESS},
-        {"lessthan", IS_LESS},
         {"le", IS_AT_MOST},
         {"<=", IS_AT_MOST},
         {"gt", IS_MORE},
         {">", IS_MORE},
-        {"greaterthan", IS_MORE},
         {"ge", IS_AT_LEAST},
         {">=", IS_AT_LEAST},
         {"in", IS_IN},
-        {"divisibleby", IS_DIVISIBLE},
         {"sameas", IS_SAME},
-        {"escaped", IS_ESCAPED},
-        {"filter", IS_FILTER},
-        {"test", IS_TEST},
 };
 
-static drv_status text_test(jinja_context *c, const value *v, test_kind kind, bool *out) {
-    const value name = value_text(kind == IS_LOWER ? "islower" : "isupper");
-    value method, result;
-    bool found;
-    str text = {0};
-    value_print(v, &text);
-    value printed;
-    DRV_TRY(jinja_take(c, &text, &printed));
-    DRV_TRY(jinja_method(c, &printed, &name, &found, &method));
-    DRV_TRY(jinja_call(c, &method, &(call_args){0}, &result));
-    *out = value_true(&result);
-    return DRV_OK;
-}
-
-static drv_status number_test(const value *v, const value *arg, test_kind kind, bool *out) {
-    const int64_t by = kind == IS_DIVISIBLE ? (arg->kind == VALUE_INT ? arg->i : 0) : 2;
-    if (v->kind == VALUE_FLOAT && by != 0) {
-        const double rest = fmod(v->f, (double)by), wanted = kind == IS_ODD ? 1 : 0;
+static drv_status parity_test(const value *v, test_kind kind, bool *out) {
+    if (v->kind == VALUE_FLOAT) {
+        const double rest = fmod(v->f, 2), wanted = kind == IS_ODD ? 1 : 0;
         *out = !(fabs(rest) < wanted) && !(fabs(rest) > wanted);
         return DRV_OK;
     }
-    if ((v->kind != VALUE_INT && v->kind != VALUE_BOOL) || by == 0 || by == -1)
-        return drv_fail(DRV_E_DATA, "odd, even and divisibleby expect whole numbers, found %s",
+    if (v->kind != VALUE_INT && v->kind != VALUE_BOOL)
+        return drv_fail(DRV_E_DATA, "odd and even expect whole numbers, found %s",
                 value_type_name(v));
-    const int64_t rest = (v->kind == VALUE_INT ? v->i : v->b) % by;
-    *out = (rest == 0) == (kind != IS_ODD);
+    const int64_t rest = (v->kind == VALUE_INT ? v->i : v->b) % 2;
+    *out = (rest == 0) == (kind == IS_EVEN);
     return DRV_OK;
 }
 
@@ -123,12 +92,6 @@ static drv_status order_test(jinja_context *c, const value *v, const value *arg,
            : kind == IS_MORE    ? order > 0
                                 : order >= 0;
     return DRV_OK;
-}
-
-static bool has_test(const value *name) {
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
-        if (value_is(name, tests[i].name)) return true;
-    return false;
 }
 
 static bool is_of_kind(const value *self, test_kind kind) {
@@ -159,19 +122,9 @@ static bool is_of_kind(const value *self, test_kind kind) {
         return self->kind == VALUE_GENERATOR || self->kind == VALUE_STRING ||
                self->kind == VALUE_LIST || self->kind == VALUE_DICT ||
                self->kind == VALUE_UNDEFINED;
-    case IS_ESCAPED:
-        return self->kind == VALUE_STRING && self->s.safe;
-    case IS_FILTER:
-        return jinja_has_filter(self);
-    case IS_TEST:
-        return has_test(self);
-    case IS_SEQUENCE: // what has a length and items
+    default: // a sequence: what has a length and items
         if (self->kind == VALUE_LIST) return !list_is_view(self->list->form);
         return self->kind == VALUE_STRING || self->kind == VALUE_DICT ||
-               self->kind == VALUE_UNDEFINED;
-    default: // what is undefined can be called, as in Jinja; the variable self cannot
-        return (self->kind == VALUE_FUNCTION &&
-                       (self->function->native || self->function->macro || self->function->loop)) ||
                self->kind == VALUE_UNDEFINED;
     }
 }
@@ -189,15 +142,11 @@ drv_status jinja_test(jinja_context *context, const value *name, const value *se
         if (!value_is(name, tests[i].name)) continue;
         const test_kind kind = tests[i].kind;
         const int n_args = kind >= IS_EQUAL;
-        DRV_TRY(call_check(args, tests[i].name, n_args, n_args, "other num seq"));
+        DRV_TRY(call_check(args, tests[i].name, n_args, n_args, "other seq"));
         switch (kind) {
         case IS_ODD:
         case IS_EVEN:
-        case IS_DIVISIBLE:
-            return number_test(self, args->v, kind, out);
-        case IS_LOWER:
-        case IS_UPPER:
-            return text_test(context, self, kind, out);
+            return parity_test(self, kind, out);
         case IS_LESS:
         case IS_AT_MOST:
         case IS_MORE:
@@ -333,28 +282,6 @@ static drv_status range(jinja_context *context, const value_function *self, cons
     return DRV_OK;
 }
 
-// joiner(sep)(): nothing the first time, then the separator.
-static drv_status join_next(jinja_context *c, const value_function *f, const call_args *args,
-        value *out) {
-    const value used = value_text("used");
-    DRV_TRY(call_check(args, "joiner", 0, 0, ""));
-    const value sep = value_text("sep"), *text = value_dict_get(f->self.dict, &sep);
-    *out = value_dict_get(f->self.dict, &used) ? *text : value_text("");
-    return value_dict_set(&c->m, f->self.dict, used, value_bool(true));
-}
-
-static drv_status joiner(jinja_context *c, const value_function *f, const call_args *args,
-        value *out) {
-    (void)f;
-    value state;
-    DRV_TRY(call_check(args, "joiner", 0, 1, "sep"));
-    DRV_TRY(value_new_dict(&c->m, &state));
-    DRV_TRY(value_dict_set(&c->m, state.dict, value_text("sep"),
-            args->n ? args->v[0] : value_text(", ")));
-    return jinja_new_function(c,
-            &(value_function){.name = "joiner", .native = join_next, .self = state}, out);
-}
-
 // What Jinja has and no chat template wants: it is defined, and refused when it is called.
 static drv_status refuse(jinja_context *c, const value_function *f, const call_args *args,
         value *out) {
@@ -367,8 +294,8 @@ drv_status jinja_add_globals(jinja_context *c) {
         const char *name;
         native_function call;
     } functions[] = {{"raise_exception", raise_exception}, {"strftime_now", strftime_now},
-            {"namespace", make_dict}, {"dict", make_dict}, {"range", range}, {"joiner", joiner},
-            {"cycler", refuse}, {"lipsum", refuse}, {"self", NULL}};
+            {"namespace", make_dict}, {"dict", make_dict}, {"range", range}, {"joiner", refuse},
+            {"cycler", refuse}, {"lipsum", refuse}, {"self", refuse}};
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         value f;
         DRV_TRY(jinja_new_function(c,

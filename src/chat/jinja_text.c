@@ -21,13 +21,6 @@ utf8proc_int32_t text_char_at(const char *p, size_t n, size_t *length) {
     return k > 0 ? c : 0xFFFD;
 }
 
-bool text_is_word(const char *p, size_t n, size_t *length) {
-    const utf8proc_int32_t c = text_char_at(p, n, length);
-    const utf8proc_category_t k = utf8proc_category(c);
-    return c == '_' || (k >= UTF8PROC_CATEGORY_LU && k <= UTF8PROC_CATEGORY_LO) ||
-           (k >= UTF8PROC_CATEGORY_ND && k <= UTF8PROC_CATEGORY_NO);
-}
-
 size_t text_char_before(const char *p, size_t n) {
     do
         n--;

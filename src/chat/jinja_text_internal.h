@@ -2,24 +2,13 @@
 #pragma once
 #include "chat/jinja_eval_internal.h"
 
-typedef enum text_case_kind {
-    CASE_UPPER,
-    CASE_LOWER,
-    CASE_TITLE,
-    CASE_CAPITAL,
-    CASE_SWAP,
-    CASE_FOLD
-} text_case_kind;
+typedef enum text_case_kind { CASE_UPPER, CASE_LOWER, CASE_TITLE, CASE_CAPITAL } text_case_kind;
 
 bool text_is_space(int32_t c);
-// A letter, digit or underscore begins the text; *length: bytes of the character.
-bool text_is_word(const char *p, size_t n, size_t *length);
 // Without the characters of `chars` (NULL: white space) at its sides.
 value text_strip(const value *v, const value *chars, bool left, bool right);
 // Appends the text as Python's method makes it (jinja_case.c). The caller charges n/16 steps.
 void text_case(const value *v, text_case_kind kind, str *out);
-bool text_char_is_upper(int32_t c); // by Unicode's property, as isupper() and islower() ask
-bool text_char_is_lower(int32_t c);
 // Every `from` as `to`, the first `most` of them (-1: all).
 DRV_CHECKED drv_status text_replace(jinja_context *context, const value *self, const value *from,
         const value *to, int64_t most, value *out);

@@ -101,8 +101,8 @@ double value_real(const value *v) {
 const char *value_type_name(const value *v) {
     static const char *const names[] = {"Undefined", "NoneType", "bool", "int", "float", "str",
             "list", "generator", "dict", "Namespace", "function"};
-    static const char *const forms[] = {"list", "tuple", "tuple", "range", "dict_keys",
-            "dict_values", "dict_items"};
+    static const char *const forms[] = {"list", "tuple", "range", "dict_keys", "dict_values",
+            "dict_items"};
     return v->kind == VALUE_LIST ? forms[v->list->form] : names[v->kind];
 }
 
@@ -130,13 +130,8 @@ bool value_true(const value *v) {
 
 static bool equal(value_memory *m, const value *left, const value *right, int depth);
 
-// A group is a tuple.
-static list_form python_form(const value_list *l) {
-    return l->form == LIST_GROUP ? LIST_TUPLE : l->form;
-}
-
 static bool lists_equal(value_memory *m, const value_list *a, const value_list *b, int depth) {
-    if (a->n != b->n || python_form(a) != python_form(b)) return false;
+    if (a->n != b->n || a->form != b->form) return false;
     for (int64_t i = 0; i < a->n; i++)
         if (!equal(m, &a->v[i], &b->v[i], depth)) return false;
     return true;
@@ -275,9 +270,9 @@ static void repr_string(const value *self, str *out) {
 static void repr(const value *self, int depth, str *out);
 
 static void repr_list(const value_list *l, int depth, str *out) {
-    static const char *const begins[] = {"[", "(", "(", "range(", "dict_keys([", "dict_values([",
+    static const char *const begins[] = {"[", "(", "range(", "dict_keys([", "dict_values([",
             "dict_items(["},
-                             *const ends[] = {"]", ")", ")", ")", "])", "])", "])"};
+                             *const ends[] = {"]", ")", ")", "])", "])", "])"};
     str_puts(out, begins[l->form]);
     for (int64_t i = 0; i < l->n; i++) {
         if (i) str_puts(out, ", ");

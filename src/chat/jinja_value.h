@@ -49,7 +49,6 @@ struct value {
 typedef enum list_form {
     LIST_PLAIN,
     LIST_TUPLE,
-    LIST_GROUP, // a pair that groupby makes: a tuple with names
     LIST_RANGE,
     LIST_KEYS,
     LIST_VALUES,

@@ -35,8 +35,7 @@ struct ckpt_saver {
     bool running, has_thread, state_read, done;
     pthread_mutex_t lock; // of state_read and done
     pthread_cond_t changed;
-    drv_status status;
-    char message[2048];
+    drv_saved ended;
     drv_status (*is_ours)(void *ctx); // NULL: nobody else can have the folder
     void *ours_ctx;
     double begun_s, seconds;
@@ -195,9 +194,8 @@ static void in_place(ckpt_saver *saver) {
 
 static void *save_thread(void *arg) {
     ckpt_saver *saver = arg;
-    saver->status = save(saver);
-    if (saver->status != DRV_OK) {
-        snprintf(saver->message, sizeof saver->message, "%s", drv_message());
+    drv_save(save(saver), &saver->ended);
+    if (saver->ended.status != DRV_OK) {
         if (ckpt_rank(saver->ranks) == 0 && check_ours(saver) == DRV_OK)
             out_folder_discard(&saver->folder);
     } else {
@@ -238,12 +236,10 @@ drv_status ckpt_wait(ckpt_saver *saver) {
     if (!saver->running) return DRV_OK;
     if (saver->has_thread) pthread_join(saver->thread, NULL);
     saver->running = false;
-    drv_status status = saver->status;
-    if (status == DRV_E_PEER)
-        drv_fail(status, "%s", saver->message);
-    else if (status != DRV_OK)
+    const drv_status status = drv_restore(&saver->ended);
+    if (status != DRV_OK && status != DRV_E_PEER)
         drv_fail(status, "could not save checkpoint \"%s\": %s; older checkpoints are untouched",
-                saver->final, saver->message);
+                saver->final, saver->ended.message);
     arena_free(saver->a);
     saver->a = NULL;
     return status;

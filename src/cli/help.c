@@ -1,10 +1,78 @@
 // drover help: what the table of verbs says of itself.
+#include <ctype.h>
 #include <string.h>
 
 #include "base/str.h"
 #include "cli/cli.h"
 
-enum { MAX_VERBS = 32 }; // of drover, and subverbs of one
+enum {
+    MAX_VERBS = 32, // of drover, and subverbs of one
+    WIDTH = 80,
+    FULL = 50,       // a shorter line of a help ends where it ends
+    MAX_INDENT = 40, // of what follows the first word of a list's line
+    USAGE_INDENT = 11,
+};
+
+// Prints n bytes of words from `column` on, in lines of WIDTH that begin at `indent`. What stands
+// in brackets stays together.
+static void print_words(FILE *f, const char *text, int n, int column, int indent) {
+    for (int at = 0; at < n;) {
+        int spaces = 0, word = 0, depth = 0;
+        while (at + spaces < n && isspace((unsigned char)text[at + spaces]))
+            spaces++;
+        for (const char *c = text + at + spaces; at + spaces + word < n; c++, word++) {
+            if (isspace((unsigned char)*c) && depth == 0) break;
+            depth += (*c == '[') - (*c == ']');
+        }
+        at += spaces;
+        if (column > indent && column + spaces + word > WIDTH) {
+            fputs("\n", f);
+            column = 0, spaces = indent;
+        }
+        column += fprintf(f, "%*s%.*s", spaces, "", word, text + at);
+        at += word;
+    }
+}
+
+// Where the rest of a line that is too long goes: below what follows a gap of several spaces, else
+// below its beginning.
+static int indent_of(const char *line, int n) {
+    int begin = 0;
+    while (begin < n && line[begin] == ' ')
+        begin++;
+    for (int i = begin; i + 2 < n && i < MAX_INDENT; i++)
+        if (line[i] == ' ' && line[i + 1] == ' ' && line[i + 2] != ' ') return i + 2;
+    return begin;
+}
+
+static bool is_prose(const char *line, int n) {
+    return n > 0 && indent_of(line, n) == 0;
+}
+
+// Bytes of the paragraph that begins at `text`: several lines of prose, or one of another kind.
+static int paragraph_bytes(const char *text) {
+    int n = 0;
+    for (int line = (int)strcspn(text, "\n");; line = (int)strcspn(text + n, "\n")) {
+        const char *next = text + n + line + 1;
+        const bool full = is_prose(text + n, line) && line >= FULL;
+        n += line;
+        if (!full || !text[n] || !is_prose(next, (int)strcspn(next, "\n")) ||
+                strncmp(next, "Example: ", 9) == 0)
+            return n;
+        n++;
+    }
+}
+
+// Paragraphs are filled; examples and lists keep their lines.
+static void print_text(FILE *f, const char *text) {
+    fputs("\n", f);
+    for (const char *at = text; at;) {
+        const int n = paragraph_bytes(at);
+        print_words(f, at, n, 0, indent_of(at, (int)strcspn(at, "\n")));
+        fputs("\n", f);
+        at = at[n] ? at + n + 1 : NULL;
+    }
+}
 
 static void print_names(FILE *f, const verb *const *list, int n) {
     int width = 0;
@@ -36,10 +104,11 @@ static void print_verbs(FILE *f) {
 static void print_usage(FILE *f, const char *name, const char *usage) {
     const char *head = "usage:";
     for (const char *line = usage; line; head = "      ") {
-        const char *end = strchr(line, '\n');
-        fprintf(f, "%s drover %s%s%.*s\n", head, name, *line ? " " : "",
-                end ? (int)(end - line) : (int)strlen(line), line);
-        line = end ? end + 1 : NULL;
+        const int n = (int)strcspn(line, "\n");
+        const int column = fprintf(f, "%s drover %s%s", head, name, n ? " " : "");
+        print_words(f, line, n, column, USAGE_INDENT);
+        fputs("\n", f);
+        line = line[n] ? line + n + 1 : NULL;
     }
 }
 
@@ -54,8 +123,10 @@ static void print_options(FILE *f, const verb *v) {
     }
     for (int i = 0; i < v->n_options; i++) {
         const cli_option *o = &v->options[i];
-        fprintf(f, "  %s %-*s  %s\n", o->name, width - (int)strlen(o->name) - 1,
-                o->value ? o->value : "", o->help);
+        const int column = fprintf(f, "  %s %-*s  ", o->name, width - (int)strlen(o->name) - 1,
+                o->value ? o->value : "");
+        print_words(f, o->help, (int)strlen(o->help), column, column);
+        fputs("\n", f);
     }
 }
 
@@ -70,7 +141,7 @@ void cli_print_help(FILE *file, const verb *parent, const verb *shown) {
     if (shown->summary) fprintf(file, "drover %s: %s\n\n", name, shown->summary);
     if (shown->n_subverbs == 0) {
         print_usage(file, name, shown->usage);
-        if (shown->help) fprintf(file, "\n%s\n", shown->help);
+        if (shown->help) print_text(file, shown->help);
         print_options(file, shown);
         return;
     }
@@ -79,7 +150,7 @@ void cli_print_help(FILE *file, const verb *parent, const verb *shown) {
     for (int i = 0; i < shown->n_subverbs; i++)
         list[i] = &shown->subverbs[i];
     print_names(file, list, shown->n_subverbs);
-    if (shown->help) fprintf(file, "\n%s\n", shown->help);
+    if (shown->help) print_text(file, shown->help);
     fprintf(file, "\ndrover help %s SUBVERB    says more\n", name);
 }
 

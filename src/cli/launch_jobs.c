@@ -36,6 +36,9 @@ enum { DEFAULT_GRACE_S = 600, DEFAULT_TRIES = 3, MAX_GRACE_S = 86400, MAX_TRIES 
     { "--queue", "NAME", what }
 #define TIME                                                                                       \
     { "--time", "TIME", "limit of a try: HH:MM:SS, DAYS-HH:MM:SS, or as 90m, 24h, 7d" }
+#define PREFLIGHT(says)                                                                            \
+    { "--preflight", "HOW", says }
+#define OF_NODES "off, warn, exclude: as of drover launch node, which each node runs (off)"
 #define VOLUME                                                                                     \
     {"--image", "IMAGE", "container image with drover: docs/launch-jobs.md"},                      \
             {"--pvc", "NAME", "volume with data and runs: a PersistentVolumeClaim"}, {             \
@@ -52,15 +55,14 @@ const cli_option launch_slurm_options[] = {
         TIME,
         {"--tasks", "HOW",
                 "rank: srun starts ranks by PMIx; node: launch node on each (on Neuron)"},
-        {"--preflight", "HOW",
-                "off; warn: says which nodes stand out; exclude: tries without them (off)"},
+        PREFLIGHT("off; warn: says which nodes stand out; exclude: tries without them (off)"),
 };
-const cli_option launch_skypilot_options[] = {ALL_KINDS, VOLUME};
+const cli_option launch_skypilot_options[] = {ALL_KINDS, VOLUME, PREFLIGHT(OF_NODES)};
 const cli_option launch_volcano_options[] = {ALL_KINDS, VOLUME, PODS, QUEUE("of Volcano")};
 const cli_option launch_pod_options[] = {ALL_KINDS, VOLUME, PODS,
-        QUEUE("local queue of Kueue, which starts the job"), TIME};
+        QUEUE("local queue of Kueue, which starts the job"), TIME, PREFLIGHT(OF_NODES)};
 const cli_option launch_trainjob_options[] = {ALL_KINDS, VOLUME, PODS,
-        QUEUE("local queue of Kueue, which starts the job"), TIME,
+        QUEUE("local queue of Kueue, which starts the job"), TIME, PREFLIGHT(OF_NODES),
         {"--policy", "HOW", "mpi: mpirun over ssh; torch: launch node in each pod (on Neuron)"}};
 
 #define HOLDS(list, n) _Static_assert(sizeof list / sizeof *list == n, #list)
@@ -85,11 +87,12 @@ const char launch_job_help[] =
         "the config travels in a ConfigMap, and several nodes of drover launch node share a Secret, which\n"
         "--submit makes and no file holds. --job compile and --job data make jobs of the same image for\n"
         "drover compile CONFIG and for data:\n"
-        "  drover launch trainjob --job data --instance cpu ... -- data build --input text --out data/set\n"
+        "  drover launch trainjob --job data --instance cpu ...\n"
+        "      -- data build --input text --out data/set\n"
         "\n"
         "docs/launch-jobs.md has the kinds, what ends do in each, and what the image must hold.\n"
-        "Example: drover launch slurm run.yaml --nodes 16 --instance trn1.32xlarge --time 24h\n"
-        "             --set backend=pjrt --set pjrt.plugin=neuron";
+        "Example: drover launch slurm run.yaml --nodes 16 --instance trn1.32xlarge\n"
+        "             --time 24h --set backend=pjrt --set pjrt.plugin=neuron";
 
 // --- from options to a job
 static const job_kind *find_kind(const cli_args *args) {
@@ -132,17 +135,22 @@ static drv_status read_work(const cli_args *args, job_work *out) {
             value);
 }
 
-static drv_status read_preflight(const cli_args *args, preflight_use *out) {
-    static const char *const names[] = {"off", "warn", "exclude"};
+// Slurm's script measures nodes by itself; elsewhere `drover launch node` does.
+static drv_status read_preflight(const cli_args *args, const job_spec *spec, preflight_use *out) {
     const char *value = text_of(args, "--preflight");
-    for (int i = 0; value && i < 3; i++)
-        if (strcmp(value, names[i]) == 0) {
-            *out = (preflight_use)i;
-            return DRV_OK;
-        }
     if (!value) return DRV_OK;
-    return drv_fail(DRV_E_USAGE, "%s: --preflight \"%s\", expected off, warn or exclude",
-            args->name, value);
+    for (int i = 0; i < N_PREFLIGHT_USES; i++)
+        if (strcmp(value, preflight_words[i]) == 0) *out = (preflight_use)i;
+    if (strcmp(value, preflight_words[*out]) != 0)
+        return drv_fail(DRV_E_USAGE, "%s: --preflight \"%s\", expected off, warn or exclude",
+                args->name, value);
+    if (spec->is_node_launch || *out == PREFLIGHT_OFF || strcmp(spec->kind->name, "slurm") == 0)
+        return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "%s: --preflight is of drover launch node, expected a job of it (%s) or --preflight off",
+            args->name,
+            takes(args, "--policy") ? "--policy torch"
+                                    : "pytorchjob, trainjob --policy torch, ray");
 }
 
 static drv_status read_instance(arena *mem, const cli_args *args, job_spec *spec) {
@@ -279,7 +287,7 @@ static drv_status resolve(arena *a, const cli_args *args, job_spec *spec, run_co
             spec->kind->is_node_launch || (has_both && spec->instance->family == DEVICE_NEURON);
     DRV_TRY(read_choice(args, "--policy", "mpi", "torch", &spec->is_node_launch));
     DRV_TRY(read_choice(args, "--tasks", "rank", "node", &spec->is_node_launch));
-    DRV_TRY(read_preflight(args, &spec->preflight));
+    DRV_TRY(read_preflight(args, spec, &spec->preflight));
     spec->image = text_of(args, "--image");
     spec->queue = text_of(args, "--queue");
     spec->name_space = text_of(args, "--namespace");

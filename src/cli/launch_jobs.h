@@ -8,10 +8,10 @@
 // Options by kind; the numbers are held against the lists.
 enum {
     N_LAUNCH_SLURM_OPTIONS = 15,
-    N_LAUNCH_SKYPILOT_OPTIONS = 14,
+    N_LAUNCH_SKYPILOT_OPTIONS = 15,
     N_LAUNCH_VOLCANO_OPTIONS = 17,
-    N_LAUNCH_POD_OPTIONS = 18,
-    N_LAUNCH_TRAINJOB_OPTIONS = 19,
+    N_LAUNCH_POD_OPTIONS = 19,
+    N_LAUNCH_TRAINJOB_OPTIONS = 20,
     MAX_LAUNCH_WORDS = 4096
 };
 extern const cli_option launch_slurm_options[], launch_skypilot_options[], launch_volcano_options[],

@@ -278,7 +278,7 @@ static const verb subverbs[] = {
         },
         {
                 .name = "list",
-                .summary = "the checkpoints of a run: step, loss, size, verified or why not",
+                .summary = "checkpoints of a run: step, loss, size, verified or why not",
                 .usage = "RUN_DIR [--json]",
                 .help = "Every byte of each checkpoint is checked against its manifest of hashes.",
                 .options = json_options,
@@ -300,7 +300,7 @@ static const verb subverbs[] = {
         },
         {
                 .name = "verify",
-                .summary = "check every byte of a checkpoint, or prove that two models are one",
+                .summary = "check every byte of a checkpoint, or that two models are one",
                 .usage = "CHECKPOINT|RUN_DIR [--json]\nA B [--json]",
                 .help = "CHECKPOINT: all files are compared with the manifest of hashes; a failure names the file.\n"
                         "RUN_DIR: all checkpoints of the run, a line each; with --json a list of objects.\n"

@@ -30,11 +30,16 @@ static const cli_option node_options[] = {
         {"--spare-nodes", "S", "of the nodes, so many wait for one that fails (0)"},
         {"--grow-after", "TIME",
                 "nodes that came and waited so long take part after the next save (5m)"},
+        {"--preflight", "HOW",
+                "measure nodes before ranks: off, warn, exclude (those that stand out) (off)"},
+        {"--preflight-seconds", "SECONDS", "for about so long (10)"},
         {"--explain", NULL, "print what follows which failure, and end"},
         {"--fresh", NULL, "as of drover train"},
         CLI_EXPECT,
         CLI_SET,
 };
+
+static const cli_rule node_rules[] = {{.option = "--preflight-seconds", .needs = "--preflight"}};
 
 static drv_status take_options(arena *a, const cli_args *args, node_world *w) {
     const struct {
@@ -164,6 +169,19 @@ static drv_status read_rules(const cli_args *args, launch_job *job) {
     return read_time(args, "--grow-after", 366 * 86400.0, &job->grow_after_s);
 }
 
+static drv_status read_preflight(const cli_args *args, launch_job *job) {
+    const char *how = cli_get(args, "--preflight", "off");
+    double seconds = 10;
+    DRV_TRY(cli_get_f64(args, "--preflight-seconds", 0.1, 600, &seconds));
+    job->prefers = strcmp(how, "exclude") == 0;
+    if (job->prefers || strcmp(how, "warn") == 0)
+        job->check_s = seconds;
+    else if (strcmp(how, "off") != 0)
+        return drv_fail(DRV_E_USAGE, "%s: --preflight \"%s\", expected off, warn or exclude",
+                args->name, how);
+    return DRV_OK;
+}
+
 static drv_status explain(const supervisor_rules *rules) {
     str text = {0};
     supervisor_explain(rules, &text);
@@ -184,6 +202,7 @@ static drv_status find_world(arena *a, const cli_args *args, launch_job *job) {
     DRV_TRY(check_world(&job->world, job->n_nodes));
     DRV_TRY(read_config(a, args, job));
     DRV_TRY(read_rules(args, job));
+    DRV_TRY(read_preflight(args, job));
     const int full = job->n_nodes - job->n_spares;
     return expect_check(full * job->ranks, full);
 }
@@ -236,6 +255,7 @@ static const verb subverbs[] = {
                         "CONFIG [--ranks-per-node N] [--nodes N --node-rank I --master HOST:PORT]\n"
                         "CONFIG [--max-restarts N] [--restart-window TIME] [--min-nodes M]\n"
                         "CONFIG [--spare-nodes S] [--grow-after TIME] [--explain]\n"
+                        "CONFIG [--preflight off|warn|exclude] [--preflight-seconds SECONDS]\n"
                         "CONFIG [--wait SECONDS] [--fresh] [--set KEY=VALUE]...\n"
                         "CONFIG [--expect-ranks N] [--expect-nodes N]",
                 .help = "Started once on each node, as torchrun is, it makes ranks of `drover train` on all of\n"
@@ -255,9 +275,13 @@ static const verb subverbs[] = {
                         "--max-restarts N: node 0 starts the ranks again after a failure that another try may mend\n"
                         "(--explain lists which), on the nodes that still answer and without hosts that failed twice.\n"
                         "--spare-nodes S of the nodes wait to take the place of one; with --min-nodes M the job goes\n"
-                        "on with fewer, in the fastest layout that has the same bits (drover plan --elastic).",
+                        "on with fewer, in the fastest layout that has the same bits (drover plan --elastic).\n"
+                        "--preflight measures nodes (drover doctor --node) before a world that takes new ones; exclude:\n"
+                        "one below 0.8 of the median is taken only where no spare one is left.",
                 .options = node_options,
                 .n_options = sizeof node_options / sizeof *node_options,
+                .rules = node_rules,
+                .n_rules = sizeof node_rules / sizeof *node_rules,
                 .min_positional = 1,
                 .max_positional = 1,
                 .run = run_node,

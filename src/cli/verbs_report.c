@@ -71,10 +71,7 @@ static drv_status run_report(arena *mem, const cli_args *args) {
     DRV_TRY(cli_get_i64(args, "--samples", 1, 100, &n_samples));
     for (int i = 0; i < args->n_positional; i++)
         if (!watched_run_is_one(args->positional[i]))
-            return drv_fail(DRV_E_USAGE,
-                    "report: \"%s\" is no run directory; expected metrics.jsonl, status.json, events.jsonl or "
-                    "ranks/status in it",
-                    args->positional[i]);
+            return watched_run_none("report", args->positional[i]);
     for (int i = 0; i < args->n_positional; i++) {
         double bubble;
         about[i] = run_about(mem, args->positional[i], &bubble);

@@ -16,7 +16,10 @@
 #include "watch/top_view.h"
 
 enum { FRAME_MS = 500, ONCE_ROWS = 96, MAX_RUNS = 256 };
-#define FRAME_READS_S 0.05 // of metrics.jsonl, so that a long one does not hold up the screen
+// Seconds of reading metrics.jsonl, so that a long one holds up neither the screen nor a script.
+#define FIRST_FRAME_S 0.01
+#define FRAME_READS_S 0.05
+#define ONCE_READS_S  10.0
 
 typedef struct top {
     watched_run **runs;
@@ -41,16 +44,14 @@ static drv_status find_runs(arena *mem, top *self, const char *dir) {
     int n;
     const int before = self->n;
     if (watched_run_is_one(dir)) return add_run(mem, self, dir);
+    if (!file_is_dir(dir)) return watched_run_none("top", dir);
     DRV_TRY(dir_list(mem, dir, &names, &n));
     for (int i = 0; i < n; i++) {
         const char *inner = path_join(mem, dir, names[i]);
         if (watched_run_is_one(inner)) DRV_TRY(add_run(mem, self, inner));
     }
     if (self->n > before) return DRV_OK;
-    return drv_fail(DRV_E_USAGE,
-            "top: \"%s\" is no run directory and has none in it; expected metrics.jsonl, status.json, "
-            "events.jsonl or ranks/status",
-            dir);
+    return watched_run_none("top", dir);
 }
 
 // --- a frame
@@ -63,10 +64,14 @@ static void draw(top *self, screen *s) {
     top_draw(s, self->runs[self->open], &self->view);
 }
 
+// Reads the open run, or all of them where the list is shown.
 static void read_shown(top *self, double limit_s) {
-    for (int i = 0; i < self->n; i++)
-        if (self->open < 0 || i == self->open)
-            watched_run_read(self->runs[i], self->open < 0 ? limit_s / self->n : limit_s);
+    const double until = clock_s() + limit_s;
+    const int first = self->open < 0 ? 0 : self->open, end = self->open < 0 ? self->n : first + 1;
+    for (int i = first; i < end; i++) {
+        const double share = (until - clock_s()) / (end - i);
+        watched_run_read(self->runs[i], share > 1e-3 ? share : 1e-3);
+    }
 }
 
 static int output_columns(void) {
@@ -180,7 +185,7 @@ static drv_status live(arena *mem, top *self) {
     double next = 0;
     for (bool goes_on = true; goes_on;) {
         if (clock_s() >= next) {
-            read_shown(self, FRAME_READS_S);
+            read_shown(self, next > 0 ? FRAME_READS_S : FIRST_FRAME_S);
             next = clock_s() + 1e-3 * FRAME_MS;
         }
         int columns, rows;
@@ -217,8 +222,7 @@ static drv_status run_top(arena *mem, const cli_args *args) {
     all.open = all.n == 1 ? 0 : -1;
     all.view.utf8 = all.list.utf8 = terminal_is_utf8(STDOUT_FILENO);
     const bool text = wants_text(args) || cli_has(args, "--json");
-    for (int i = 0; i < all.n && text && status == DRV_OK; i++)
-        watched_run_read(all.runs[i], 0);
+    if (text && status == DRV_OK) read_shown(&all, ONCE_READS_S);
     if (status == DRV_OK && cli_has(args, "--json"))
         print_json(&all);
     else if (status == DRV_OK && text)

@@ -152,7 +152,7 @@ typedef struct comm_blame {
 // Of a failure that ended the job, else of the last one that all agreed on.
 comm_blame comm_blamed(const comm *c);
 // Calls fn(ctx) before this process is ended because another rank failed while this one's thread
-// computes: on another thread, with a few tenths of a second left. NULL: no longer.
+// computes: on another thread. A launcher may leave it a second then. NULL: no longer.
 void comm_before_end(comm *self, void (*fn)(void *ctx), void *ctx);
 // DRV_E_PEER and its message if a rank has failed.
 DRV_CHECKED drv_status comm_check(const comm *c);

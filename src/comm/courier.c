@@ -25,8 +25,7 @@ struct courier {
     int n, next, cap;
     int64_t n_handed, n_done;
     bool closing;
-    drv_status status;
-    char message[FAILURE_TEXT];
+    drv_saved ended; // the first failure
 };
 
 courier *courier_open(comm *c) {
@@ -60,17 +59,14 @@ static bool take(courier *q, errand *out) {
 // What it has said to send was counted already.
 static void do_errand(courier *q, const errand *one) {
     const int64_t before = one->over ? one->over->sent : 0;
-    const drv_status status = q->status == DRV_OK ? one->run(one->what) : DRV_OK;
-    if (one->over && status == DRV_OK && q->status == DRV_OK)
+    const drv_status status = q->ended.status == DRV_OK ? one->run(one->what) : DRV_OK;
+    if (one->over && status == DRV_OK && q->ended.status == DRV_OK)
         DRV_ASSERT(one->over->sent - before == one->bytes,
                 "an errand over %s sent %lld bytes of %lld", one->over->name,
                 (long long)(one->over->sent - before), (long long)one->bytes);
     pthread_mutex_lock(&q->lock);
     q->n_done++;
-    if (status != DRV_OK && q->status == DRV_OK) {
-        q->status = status;
-        snprintf(q->message, sizeof q->message, "%s", drv_message());
-    }
+    if (status != DRV_OK && q->ended.status == DRV_OK) drv_save(status, &q->ended);
     pthread_cond_broadcast(&q->changed);
     pthread_mutex_unlock(&q->lock);
 }
@@ -119,9 +115,9 @@ static drv_status wait_for(courier *q, int64_t number) {
     pthread_mutex_lock(&q->lock);
     while (q->n_done < number)
         pthread_cond_wait(&q->changed, &q->lock);
-    const drv_status status = q->status;
+    const drv_status status = drv_restore(&q->ended);
     pthread_mutex_unlock(&q->lock);
-    return status == DRV_OK ? DRV_OK : drv_fail(status, "%s", q->message);
+    return status;
 }
 
 drv_status courier_wait(courier *q, int64_t number, comm_group *g, const char *what) {

@@ -168,8 +168,7 @@ typedef struct worker {
     drv_status (*fn)(comm *c, void *ctx);
     void *ctx;
     pthread_t thread;
-    drv_status status;
-    char message[FAILURE_TEXT];
+    drv_saved ended;
 } worker;
 
 static void *run(void *arg) {
@@ -181,10 +180,9 @@ static void *run(void *arg) {
     pthread_mutex_lock(&w->hub->lock);
     w->hub->ranks[w->rank].c = c;
     pthread_mutex_unlock(&w->hub->lock);
-    w->status = comm_meet(c);
-    if (w->status == DRV_OK) w->status = w->fn(c, w->ctx);
-    snprintf(w->message, sizeof w->message, "%s", drv_message());
-    if (w->status != DRV_OK) comm_abort(c, w->status);
+    const drv_status met = comm_meet(c);
+    drv_save(met == DRV_OK ? w->fn(c, w->ctx) : met, &w->ended);
+    if (w->ended.status != DRV_OK) comm_abort(c, w->ended.status);
     comm_close(c);
     team_use(NULL);
     team_free(t);
@@ -206,7 +204,7 @@ static drv_status run_all(worker *w, int n) {
     if (n_started < n) return drv_fail(DRV_E_DEVICE, "could not start %d threads as ranks", n);
     const comm_failure *f = &w->hub->failure;
     if (f->kind == FAIL_NONE) return DRV_OK;
-    return drv_fail(w[f->rank].status, "%s", w[f->rank].message);
+    return drv_restore(&w[f->rank].ended);
 }
 
 drv_status comm_run_threads(int n_ranks, int n_threads, const comm_opts *opts,

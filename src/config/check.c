@@ -286,13 +286,17 @@ static drv_status check_batch(const run_config *cfg) {
     return DRV_OK;
 }
 
+const char *config_http(const run_config *cfg) {
+    return !*cfg->http || strcmp(cfg->http, "none") == 0 ? NULL : cfg->http;
+}
+
 static drv_status check_http(const run_config *cfg) {
     host_port at;
-    if (!*cfg->http || strcmp(cfg->http, "none") == 0) return DRV_OK; // null is none, too
-    if (host_port_parse(cfg->http, &at) && at.port >= 0) return DRV_OK;
+    const char *where = config_http(cfg);
+    if (!where || (host_port_parse(where, &at) && at.port >= 0)) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
             "%s: key \"training.http\" is \"%.80s\", expected none, a port from 0 to 65535, or HOST:PORT",
-            config_where(cfg, "training.http"), cfg->http);
+            config_where(cfg, "training.http"), where);
 }
 
 static drv_status check_data(const run_config *cfg) {

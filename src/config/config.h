@@ -94,7 +94,7 @@ typedef struct run_config {
     int64_t eval_batches;   // of global_batch_size rows; 0: at least EVAL_TOKENS tokens, or all
     int64_t log_every;      // steps
     const char *status_dir; // ""; else where rank 0 keeps ranks/status
-    const char *http;       // "none", a port, or HOST:PORT: where rank 0 serves its page
+    const char *http;       // where rank 0 serves its page: config_http
     bool http_ranks;        // metrics by rank for Prometheus
     const char *http_metrics_token_file; // ""; else a token that opens /metrics alone
     int64_t threads;                     // 0: all cores
@@ -155,6 +155,8 @@ DRV_CHECKED drv_status config_set_ranks(run_config *cfg, int64_t ranks);
 void config_count_steps(run_config *cfg, int64_t epoch_rows);
 // The key that says how long the run is: "training.epochs" or "training.steps".
 const char *config_length_key(const run_config *cfg);
+// "training.http": a port, or HOST:PORT; NULL: no page.
+const char *config_http(const run_config *cfg);
 // Steps of the warm-up: schedule.warmup_steps or the share schedule.warmup_ratio of cfg->steps;
 // auto is a tenth of the steps, at most 100.
 int64_t config_warmup_steps(const run_config *cfg);

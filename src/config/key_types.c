@@ -56,6 +56,18 @@ static void describe_range(const key *k, const char *what, str *out) {
         str_printf(out, "%s of at least %.10g", what, k->min);
 }
 
+// Refuses what only looks like a number: 017 is 15 in YAML 1.1 and 17 in 1.2, and only C has 0x1p-9.
+static drv_status check_digits(const key *k, const value *v) {
+    if (v->kind != VALUE_TEXT) return DRV_OK;
+    const char *digits = v->text + (*v->text == '-' || *v->text == '+');
+    if (*digits != '0' || !digits[1]) return DRV_OK;
+    if (digits[1] == 'x' || digits[1] == 'X') return key_refuse(k, v);
+    if (digits[strspn(digits, "0123456789")]) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "%s: key \"%s\" is \"%s\", expected a number without a 0 in front: readers of YAML differ on it",
+            v->where, v->path, v->text);
+}
+
 // The key's choice of this name; NULL: it has none.
 static const choice *find_choice(const key *k, const char *name) {
     for (const choice *c = k->choices; c && c->name; c++)
@@ -77,11 +89,14 @@ static drv_status parse_int(arena *a, const key *k, const value *v, void *base) 
         return DRV_OK;
     }
     const choice *named = v->kind == VALUE_TEXT ? find_choice(k, v->text) : NULL;
-    if (named)
+    if (named) {
         x = named->value;
-    else if (v->kind != VALUE_TEXT || v->string || !str_to_i64(v->text, &x) ||
-             !key_in_range(k, (double)x))
-        return key_refuse(k, v);
+    } else {
+        DRV_TRY(check_digits(k, v));
+        if (v->kind != VALUE_TEXT || v->string || !str_to_i64(v->text, &x) ||
+                !key_in_range(k, (double)x))
+            return key_refuse(k, v);
+    }
     *out = x;
     return DRV_OK;
 }
@@ -124,6 +139,7 @@ static drv_status parse_real(arena *a, const key *k, const value *v, void *base)
         if (k->optional) *out = k->none;
         return DRV_OK;
     }
+    DRV_TRY(check_digits(k, v));
     if (v->kind != VALUE_TEXT || v->string || !str_to_f64(v->text, &x) || !key_in_range(k, x))
         return key_refuse(k, v);
     *out = x;

@@ -62,6 +62,8 @@ static drv_status check_kind(strict_walk *w, const yaml_token_t *t) {
     case YAML_VERSION_DIRECTIVE_TOKEN: // MUS6/00
     case YAML_TAG_DIRECTIVE_TOKEN:
         return refuse(w, &t->start_mark, "a directive (%), expected keys and values");
+    case YAML_TAG_TOKEN: // libyaml's reader passes it over: `!!str 5` would be a number
+        return refuse(w, &t->start_mark, "a tag (!), expected a value; a text in quotes is a text");
     case YAML_KEY_TOKEN: // `{?foo: bar}`
         if (t->end_mark.index == t->start_mark.index) return DRV_OK;
         return refuse(w, &t->start_mark, "a '?' before a key, expected key: value");

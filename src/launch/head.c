@@ -74,7 +74,7 @@ static int full_nodes(const head *h) {
     return h->job->n_nodes - h->job->n_spares;
 }
 
-static bool is_usable(const head *h, int node) {
+bool head_is_usable(const head *h, int node) {
     const head_member *m = &h->members[node];
     if (node == 0) return true;
     return m->here && m->ready && !m->excluded && clock_s() - m->line.heard_s < FRESH_S;
@@ -83,7 +83,7 @@ static bool is_usable(const head *h, int node) {
 static int count_usable(const head *h) {
     int n = 0;
     for (int i = 0; i < h->job->n_nodes; i++)
-        n += is_usable(h, i);
+        n += head_is_usable(h, i);
     return n;
 }
 
@@ -97,7 +97,7 @@ static int count_not_excluded(const head *h) {
 // One that is there, and has not yet ended what was left.
 static bool one_is_late(const head *h) {
     for (int i = 1; i < h->job->n_nodes; i++)
-        if (h->members[i].here && !h->members[i].excluded && !is_usable(h, i)) return true;
+        if (h->members[i].here && !h->members[i].excluded && !head_is_usable(h, i)) return true;
     return false;
 }
 
@@ -116,27 +116,45 @@ bool head_could_grow(const head *h, int *n_nodes) {
     if (h->job->rules.max_restarts == 0 || n == full_nodes(h)) return false;
     for (int i = 1; i < h->job->n_nodes; i++) {
         const head_member *m = &h->members[i];
-        n += m->place < 0 && is_usable(h, i) && clock_s() - m->came_s >= h->job->grow_after_s;
+        n += m->place < 0 && head_is_usable(h, i) && clock_s() - m->came_s >= h->job->grow_after_s;
     }
     if (n == h->world.n_nodes || choose_layout(h, n, &layout) != DRV_OK) return false;
     *n_nodes = layout.n_nodes;
     return layout.n_nodes > h->world.n_nodes;
 }
 
-static void take_nodes(head *h, const world_layout *layout) {
+// Of more nodes than are needed, those that a check has named go last, the worst of them first.
+static bool is_left_out(const head *h, int node, int n_spare) {
+    const double share = h->members[node].share;
+    int n_worse = 0;
+    if (node == 0 || share >= 1) return false;
+    for (int i = 1; i < h->job->n_nodes; i++)
+        n_worse += head_is_usable(h, i) &&
+                   (h->members[i].share < share || (h->members[i].share <= share && i > node));
+    return n_worse < n_spare;
+}
+
+// Those of the next world, by place.
+static int *pick_nodes(const head *h, int n_nodes) {
+    int *nodes = ARENA_ARRAY(h->a, int, n_nodes);
+    const int n_spare = count_usable(h) - n_nodes;
+    for (int i = 0, place = 0; place < n_nodes; i++)
+        if (head_is_usable(h, i) && !is_left_out(h, i, n_spare)) nodes[place++] = i;
+    return nodes;
+}
+
+static void take_nodes(head *h, const world_layout *layout, int *nodes) {
     world *w = &h->world;
     const world_layout before = w->layout;
     const int number = w->number;
     *w = (world){.number = number + 1,
             .layout = *layout,
             .n_nodes = layout->n_nodes,
-            .nodes = ARENA_ARRAY(h->a, int, layout->n_nodes),
+            .nodes = nodes,
             .lost_node = -1,
             .first_killed = -1,
             .attempt_before = w->attempt_before,
             .saved_seen = -1};
-    for (int i = 0, place = 0; place < w->n_nodes; i++)
-        if (is_usable(h, i)) w->nodes[place++] = i;
     if (number == 0 ? layout->n_sets == 0 : before.n_nodes == layout->n_nodes) return;
     log_info("%d node%s instead of %d%s%s", w->n_nodes, str_plural(w->n_nodes),
             number > 0 ? before.n_nodes : full_nodes(h), *layout->words ? ": " : "", layout->words);
@@ -147,7 +165,7 @@ static void take_nodes(head *h, const world_layout *layout) {
 static void describe_absent(const head *h, str *out) {
     int n = 0;
     for (int i = 1; i < h->job->n_nodes; i++)
-        if (!is_usable(h, i) && !h->members[i].excluded)
+        if (!head_is_usable(h, i) && !h->members[i].excluded)
             str_printf(out, "%s%d", n++ ? ", " : "", i);
 }
 
@@ -171,7 +189,7 @@ static void say_absent(head *h, int n_usable, double until_s) {
 
 // Whether the nodes that are there are enough, or all that will be.
 static bool are_enough(const head *h, int n_usable, double waited_s, double *full_s) {
-    const bool first = h->world.number == 0;
+    const bool first = h->world.number == 0 && !h->members[0].measured;
     if (n_usable == h->job->n_nodes) return true;
     if (n_usable >= full_nodes(h)) {
         if (*full_s <= 0) *full_s = clock_s();
@@ -184,20 +202,16 @@ static bool are_enough(const head *h, int n_usable, double waited_s, double *ful
     return waited_s >= (one_is_late(h) ? READY_S : COME_S);
 }
 
-// Until h->world has nodes and a layout, or the job has ended.
-static void gather(head *h) {
+// Until there are nodes with a layout, or the job has ended.
+static void gather(head *h, world_layout *layout) {
     const double begin_s = clock_s(), until_s = begin_s + h->job->wait_s;
     double full_s = 0;
     int refused = 0; // so many nodes have no layout
     h->say_s = begin_s + 2;
     while (h->verdict < 0) {
-        world_layout layout;
         const int n = count_usable(h);
         if (n != refused && are_enough(h, n, clock_s() - begin_s, &full_s)) {
-            if (choose_layout(h, n, &layout) == DRV_OK) {
-                take_nodes(h, &layout);
-                return;
-            }
+            if (choose_layout(h, n, layout) == DRV_OK) return;
             log_warn("%s", drv_message());
             refused = n;
         }
@@ -285,9 +299,16 @@ static void decide(head *h, const world_end *end, const char *why) {
 static void run(head *h) {
     while (h->verdict < 0) {
         world_end end;
+        world_layout layout;
         const char *why = "";
-        gather(h);
+        gather(h, &layout);
         if (h->verdict >= 0) break;
+        int *nodes = pick_nodes(h, layout.n_nodes);
+        if (check_is_due(h, nodes, layout.n_nodes)) {
+            check_nodes(h);
+            continue; // with those that are still there
+        }
+        take_nodes(h, &layout, nodes);
         run_world(h, &end, &why);
         if (h->verdict < 0) decide(h, &end, why);
     }
@@ -308,7 +329,7 @@ drv_status launch_head(arena *a, const launch_job *job) {
             .verdict = -1,
             .why = ""};
     for (int i = 0; i < job->n_nodes; i++)
-        h->members[i] = (head_member){.line = {.fd = -1, .closed = true}, .place = -1};
+        h->members[i] = (head_member){.line = {.fd = -1, .closed = true}, .place = -1, .share = 1};
     DRV_TRY(local_job_open(a, job->ranks, &h->local));
     drv_status status = job->n_nodes > 1 ? head_listen(h) : DRV_OK;
     if (status == DRV_OK) run(h);

@@ -1,6 +1,6 @@
 // Node 0 of a job: what its files share. head.c is the loop over worlds, world.c one of them,
-// head_nodes.c who is connected, head_agents.c the agents of mpirun, head_record.c what the run
-// directory says and is told.
+// head_nodes.c who is connected, head_check.c which of them stand out, head_agents.c the agents of
+// mpirun, head_record.c what the run directory says and is told.
 // Legend: node is a number of the job, place one of the world: the ranks of place p are p * ranks
 // and up.
 #pragma once
@@ -20,6 +20,8 @@ typedef struct head_member {
     bool told;     // what to run in this world
     bool ready;    // nothing of an earlier world is left on it
     bool excluded; // it has failed too often
+    bool measured; // beside others, by this process of it
+    double share;  // its lowest one of a median then; 1: it does not stand out
     int place;     // in the world under way; -1: it waits
     bool over;     // its ranks of that world have ended, or it is gone
     bool lacked_memory;
@@ -36,8 +38,8 @@ typedef struct head_agent { // of mpirun, for the daemon of a node
 
 // One mpirun and its ranks.
 typedef struct world {
-    int number; // from 1; 0: there was none
-    bool runs;
+    int number;          // from 1; 0: there was none
+    bool runs, checks;   // checks: one rank of each node measures it
     int n_nodes, *nodes; // by place; the first is node 0
     world_layout layout;
     double started_s, first_over_s, all_over_s, mpirun_over_s, lost_s; // clock; 0: not yet
@@ -61,7 +63,7 @@ typedef struct head {
     char address[INET_ADDRSTRLEN];
     int listener, agent_listener;
     reception *callers;
-    head_member *members; // by node; of the first, `excluded` and the like are never set
+    head_member *members; // by node; of the first only `measured` and `share` are set
     int n_here;
     control newcomers[MAX_CALLERS]; // have proven the secret, and not yet said who they are
     int n_newcomers, n_agents;
@@ -80,6 +82,15 @@ void head_end(head *h, int status, const char *why);
 void head_serve(head *h, int ms);
 // Whether the nodes that are there now could make a larger world; *n_nodes: of how many.
 bool head_could_grow(const head *h, int *n_nodes);
+// Whether a node is there for the next world.
+bool head_is_usable(const head *h, int node);
+
+// --- head_check.c
+// Whether one of these nodes, by place, has not been measured and is to be.
+bool check_is_due(const head *h, const int *nodes, int n_nodes);
+// Measures all nodes that are there, at once, and says which stand out. What goes wrong is said and
+// stops nothing but a job that is asked to.
+void check_nodes(head *h);
 
 // --- head_nodes.c
 DRV_CHECKED drv_status head_listen(head *h);
@@ -95,7 +106,7 @@ void head_let_agents_go(head *h, int node, int status);
 void head_close_agents(head *h);
 
 // --- world.c
-// Starts ranks on the nodes of h->world. DRV_E_IO.
+// Starts ranks on the nodes of h->world, or the check of them. DRV_E_IO.
 DRV_CHECKED drv_status world_start(head *h);
 // True: it has ended; *end is how, and *why in words ("": its ranks have said so).
 bool world_look(head *h, world_end *end, const char **why);

@@ -178,6 +178,10 @@ static bool meet(head *h, control *line) {
     head_member *new = &h->members[node];
     if (new->here) is_lost(h, node);
     const char *fields[] = {h->address, h->job->rules.max_restarts > 0 ? "1" : "0"};
+    if (strcmp(new->process, m.field[5]) != 0) {
+        new->measured = false;
+        new->share = 1;
+    }
     snprintf(new->host, sizeof new->host, "%s", m.field[4]);
     snprintf(new->process, sizeof new->process, "%s", m.field[5]);
     control_close(&new->line);

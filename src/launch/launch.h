@@ -35,6 +35,8 @@ typedef struct launch_job {
     int n_spares;             // of the nodes: beyond the layout
     supervisor_rules rules;   // max_restarts 0: the first world is the last
     double grow_after_s;      // that nodes have waited, before they are taken
+    double check_s;           // how long nodes are measured before a world with new ones; 0: never
+    bool prefers;             // nodes that stand out are the last to be taken
     const launch_planner *planner;
     const char *run_dir;
     uint32_t address; // of node 0, network order; 0: to be found
@@ -51,6 +53,7 @@ typedef struct launch_job {
 #define LAUNCH_SOCKET  "DROVER_LAUNCH_SOCKET" // for agents of mpirun, in the launcher's folder
 #define LAUNCH_NODE    "DROVER_LAUNCH_NODE"   // "NODE NODES RANKS ADDRESS", for ranks
 #define LAUNCH_PURPOSE "drover launch node"
+#define LAUNCH_CHECK   "check" // to a rank, in the place of a back end: to measure its node
 
 // Node 0, and a job of one node. The status of the first rank that failed.
 DRV_CHECKED drv_status launch_head(arena *a, const launch_job *job);
@@ -58,7 +61,8 @@ DRV_CHECKED drv_status launch_head(arena *a, const launch_job *job);
 DRV_CHECKED drv_status launch_member(arena *a, const launch_job *job);
 // What mpirun runs for the daemon of a host: until that has ended.
 DRV_CHECKED drv_status launch_agent(const char *const *words, int n_words);
-// What mpirun runs as a rank: gives it its cores and devices, and becomes `drover train`.
+// What mpirun runs as a rank: gives it its cores and devices, and becomes `drover train`; or the
+// one rank of a node that is measured, whose words are LAUNCH_CHECK, the run directory and seconds.
 DRV_CHECKED drv_status launch_rank(arena *a, const char *const *words, int n_words);
 // The secret of DROVER_JOB_SECRET_FILE. *found: the variable is set. DRV_E_USAGE: others may read
 // the file, or it holds less than 16 bytes.

@@ -2,6 +2,8 @@
 #include <fcntl.h>
 #include <errno.h>
 #include <glob.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +36,7 @@ static drv_status number_of(const char *variable, int *out) {
 }
 
 // Every rank stands where its number says: else the world is not the one that was asked for.
-static drv_status find_place(rank_place *out) {
+static drv_status find_place(bool checks, rank_place *out) {
     const char *node = getenv(LAUNCH_NODE);
     DRV_TRY(number_of("OMPI_COMM_WORLD_RANK", &out->rank));
     DRV_TRY(number_of("OMPI_COMM_WORLD_SIZE", &out->size));
@@ -44,6 +46,7 @@ static drv_status find_place(rank_place *out) {
             sscanf(node, "%d %d %d %63s", &out->node, &out->nodes, &out->ranks, out->address) != 4)
         return drv_fail(DRV_E_USAGE,
                 "launch rank: no " LAUNCH_NODE "; expected to be run by drover launch");
+    if (checks) out->ranks = 1;
     if (out->size == out->nodes * out->ranks && out->here == out->ranks &&
             out->rank == out->node * out->ranks + out->local)
         return DRV_OK;
@@ -108,23 +111,48 @@ static drv_status say_process(arena *a, const rank_place *place) {
     return file_write_atomic(arena_printf(a, "%s/rank-%d", dir, place->local), pid, strlen(pid));
 }
 
-drv_status launch_rank(arena *a, const char *const *words, int n_words) {
-    rank_place place;
+static drv_status become(arena *a, const char *const *words, int n_words) {
     char program[4096];
-    DRV_TRY(find_place(&place));
-    local_job_hold_signals(); // those that come before train listens wait
-    DRV_TRY(say_process(a, &place));
-    take_cores(&place);
-    if (strcmp(words[0], "cpu") != 0) DRV_TRY(take_devices(a, &place));
-    setenv(EXPECT_RANKS, arena_printf(a, "%d", place.size), 0);
     const ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
     if (n < 0) return drv_fail(DRV_E_IO, "could not find this program: %s", strerror(errno));
     program[n] = 0;
     const char **argv = ARENA_ARRAY(a, const char *, n_words + 2);
     argv[0] = "drover";
-    argv[1] = "train";
-    for (int i = 1; i < n_words; i++)
+    for (int i = 0; i < n_words; i++)
         argv[i + 1] = words[i];
     execv(program, (char *const *)(uintptr_t)argv);
     return drv_fail(DRV_E_IO, "could not run \"%s\": %s", program, strerror(errno));
+}
+
+// What rank 0 prints goes into a file in the launcher's folder. A signal ends the check: there is
+// nothing to save.
+static drv_status become_check(arena *a, const rank_place *place, const char *const *words) {
+    const char *const argv[] = {"doctor", "--node", words[1], "--json", "--seconds", words[2]};
+    sigset_t none;
+    DRV_TRY(say_process(a, place));
+    if (place->rank == 0) {
+        const char *path = path_join(a, getenv(LAUNCH_DIR), LAUNCH_CHECK);
+        const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+        if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0) return file_fail("create", path);
+    }
+    signal(SIGUSR2, SIG_IGN);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    return become(a, argv, sizeof argv / sizeof *argv);
+}
+
+drv_status launch_rank(arena *a, const char *const *words, int n_words) {
+    rank_place place;
+    const bool checks = n_words == 3 && strcmp(words[0], LAUNCH_CHECK) == 0;
+    DRV_TRY(find_place(checks, &place));
+    if (checks) return become_check(a, &place, words);
+    local_job_hold_signals(); // those that come before train listens wait
+    DRV_TRY(say_process(a, &place));
+    take_cores(&place);
+    if (strcmp(words[0], "cpu") != 0) DRV_TRY(take_devices(a, &place));
+    setenv(EXPECT_RANKS, arena_printf(a, "%d", place.size), 0);
+    const char **train = ARENA_ARRAY(a, const char *, n_words);
+    memcpy(train, words, sizeof *train * (size_t)n_words);
+    train[0] = "train";
+    return become(a, train, n_words);
 }

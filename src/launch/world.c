@@ -59,17 +59,21 @@ static const char **words_of(head *h, const char *const *before, int n_before) {
 static drv_status start_mpirun(head *h) {
     const launch_job *job = h->job;
     launch_job here = *job;
-    const char *hosts, *ranks = arena_printf(h->a, "%d", job->ranks * h->world.n_nodes);
+    const int ranks = h->world.checks ? 1 : job->ranks; // of a node
+    const char *hosts;
     const char *agent = path_join(h->a, h->local.dir, "drover");
     here.n_nodes = h->world.n_nodes;
     DRV_TRY(write_hosts(h, &hosts));
     if (symlink(job->program, agent) != 0) // a path without spaces, which mpirun would split at
         return drv_fail(DRV_E_IO, "could not create \"%s\": %s", agent, strerror(errno));
-    const char *words[] = {"mpirun", "--hostfile", hosts, "-n", ranks, "--map-by",
-            arena_printf(h->a, "ppr:%d:node", job->ranks), job->program, "launch", "rank", "--",
-            job->backend};
+    const char *words[] = {"mpirun", "--hostfile", hosts, "-n",
+            arena_printf(h->a, "%d", ranks * h->world.n_nodes), "--map-by",
+            arena_printf(h->a, "ppr:%d:node", ranks), job->program, "launch", "rank", "--",
+            h->world.checks ? LAUNCH_CHECK : job->backend, job->run_dir,
+            arena_printf(h->a, "%g", job->check_s), NULL};
+    enum { N_TRAIN = sizeof words / sizeof *words - 3 };
     h->world.started_s = clock_s();
-    return local_job_start(&h->local, words_of(h, words, sizeof words / sizeof *words),
+    return local_job_start(&h->local, h->world.checks ? words : words_of(h, words, N_TRAIN),
             launch_variables(h->a, &here, h->local.dir, h->address));
 }
 
@@ -81,7 +85,7 @@ drv_status world_start(head *h) {
         m->told = m->over = m->ready = m->lacked_memory = false;
         m->result = (outcome){0};
     }
-    if (w->number > 1) DRV_TRY(local_job_renew(&h->local));
+    if (h->local.child) DRV_TRY(local_job_renew(&h->local));
     w->runs = true;
     record_look(h, &w->attempt_before, &w->saved_seen);
     if (h->job->n_nodes > 1) DRV_TRY(head_open_agents(h));
@@ -122,7 +126,7 @@ static void look_at_growth(head *h) {
     const double now = clock_s();
     int64_t attempt, saved;
     int most;
-    if (w->grows || w->asked || now - w->looked_s < STATUS_S) return;
+    if (w->checks || w->grows || w->asked || now - w->looked_s < STATUS_S) return;
     w->looked_s = now;
     record_look(h, &attempt, &saved);
     const bool is_new = attempt > w->attempt_before && saved > w->saved_seen;

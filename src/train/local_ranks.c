@@ -13,22 +13,18 @@ typedef struct local_run {
     device_pool *pool;
     bool fresh;
     // Of rank 0: an end that all ranks agree on, as a stop is.
-    drv_status status;
-    char message[2048];
+    drv_saved ended;
 } local_run;
 
 static drv_status run_here(run *r, local_run *all) {
-    char message[sizeof all->message];
     run_config cfg = *all->cfg;
     r->cfg = &cfg;
-    const drv_status status = run_all(r, &cfg, all->fresh);
-    snprintf(message, sizeof message, "%s", drv_message());
+    drv_saved ended;
+    drv_save(run_all(r, &cfg, all->fresh), &ended);
     run_close(r);
-    if (status != DRV_OK && (!r->together || status == DRV_E_PEER))
-        return drv_fail(status, "%s", message);
-    if (!r->leads) return DRV_OK;
-    all->status = status;
-    memcpy(all->message, message, sizeof message);
+    if (ended.status != DRV_OK && (!r->together || ended.status == DRV_E_PEER))
+        return drv_restore(&ended);
+    if (r->leads) all->ended = ended;
     return DRV_OK;
 }
 
@@ -75,5 +71,5 @@ drv_status run_on_devices(const run_config *cfg, int n_devices, bool fresh) {
     }
     arena_free(a);
     if (status != DRV_OK) return status;
-    return all.status == DRV_OK ? DRV_OK : drv_fail(all.status, "%s", all.message);
+    return drv_restore(&all.ended);
 }

@@ -1,7 +1,9 @@
 // Observers of a run, by their table of functions alone.
 #include "train/observers.h"
 
+#include <pthread.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/log.h"
 #include "base/str.h"
@@ -9,11 +11,13 @@
 #include "watch/run_observer.h"
 
 static const run_observer *const all[] = {&page_observer, &progress_observer};
-enum { N_OBSERVERS = sizeof all / sizeof *all };
+enum { N_OBSERVERS = sizeof all / sizeof *all, END_S = 6 };
 
 struct observers {
     run_view *view;
     void *of[N_OBSERVERS]; // NULL: it was not asked for
+    pthread_mutex_t lock;  // of their end
+    bool ended;
 };
 
 static const char *axis(arena *mem, const char *name, int64_t n) {
@@ -38,11 +42,12 @@ static double bubble_of(arena *mem, const run_config *cfg) {
 
 observers *observers_begin(arena *mem, const run_config *cfg) {
     observers *self = ARENA_NEW(mem, observers);
+    pthread_mutex_init(&self->lock, NULL);
     self->view = run_view_open(cfg->run_dir, bubble_of(mem, cfg));
     const run_observed run = {.run_dir = cfg->run_dir,
             .about = describe(mem, cfg),
             .save_every = cfg->checkpoint_every,
-            .http = cfg->http,
+            .http = config_http(cfg),
             .http_metrics_token_file = cfg->http_metrics_token_file,
             .http_ranks = cfg->http_ranks,
             .view = self->view};
@@ -53,9 +58,17 @@ observers *observers_begin(arena *mem, const run_config *cfg) {
 }
 
 void observers_end(observers *self) {
+    struct timespec until;
     bool all_ended = true;
     if (!self) return;
-    for (int i = 0; i < N_OBSERVERS; i++)
-        if (self->of[i]) all_ended &= all[i]->end(self->of[i]);
-    if (all_ended) run_view_close(self->view); // else one of them still looks at it
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += END_S;
+    if (pthread_mutex_timedlock(&self->lock, &until) != 0) return;
+    if (!self->ended) {
+        for (int i = 0; i < N_OBSERVERS; i++)
+            if (self->of[i]) all_ended &= all[i]->end(self->of[i]);
+        if (all_ended) run_view_close(self->view); // else one of them still looks at it
+        self->ended = true;
+    }
+    pthread_mutex_unlock(&self->lock);
 }

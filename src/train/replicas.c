@@ -109,13 +109,12 @@ drv_status replicas_check(const held_model *p, int64_t step) {
     if (status == DRV_OK)
         status = compare_along(&of, 1u << AXIS_DATA | 1u << AXIS_CONTEXT, false, step);
     // Whoever has found a difference still takes part: the others wait for it.
-    char found[1024];
-    const drv_status before = status;
-    snprintf(found, sizeof found, "%s", drv_message());
+    drv_saved found;
+    drv_save(status, &found);
     if (status == DRV_OK || status == DRV_E_DATA)
         status = compare_along(&of, 1u << AXIS_TENSOR, true, step);
     arena_free(a);
-    return before == DRV_E_DATA && status != DRV_E_PEER ? drv_fail(before, "%s", found) : status;
+    return found.status == DRV_E_DATA && status != DRV_E_PEER ? drv_restore(&found) : status;
 }
 
 // --- weights that are no numbers

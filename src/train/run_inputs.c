@@ -44,9 +44,7 @@ static drv_status try_rows(arena *a, run_config *cfg, rows **train, rows **valid
 }
 
 drv_status run_inputs_try(run_config *cfg) {
-    if (file_exists(cfg->run_dir) && !file_is_dir(cfg->run_dir))
-        return drv_fail(DRV_E_IO, "%s: key \"run_dir\" is \"%s\", which is not a folder",
-                config_where(cfg, "run_dir"), cfg->run_dir);
+    DRV_TRY_CTX(dir_try(cfg->run_dir), "%s: key \"run_dir\"", config_where(cfg, "run_dir"));
     arena *a = arena_new("inputs of a run");
     rows *train = NULL, *valid = NULL;
     drv_status status = carry_token_ids(a, cfg);

@@ -309,10 +309,18 @@ bool run_checks_replicas(const run *r) {
            config_backend(r->cfg)->uses_host_memory;
 }
 
+// Another rank has failed while the thread of this one computes, or ends (comm_before_end).
+static void end_of_process(void *ctx) {
+    const run *r = ctx;
+    record_end(r->record, DRV_E_PEER, NULL, "", false);
+    observers_end(r->observers);
+}
+
 drv_status run_open(run *r, bool fresh) {
     DRV_TRY(ranks_together(r, ranks_share_config(r)));
     DRV_TRY(ranks_together(r, open_folder(r, fresh)));
     DRV_TRY(record_share(r->a, r->cfg, r->comm, &r->record));
+    if (comm_size(r->comm) > 1) comm_before_end(r->comm, end_of_process, r);
     DRV_TRY(ranks_together(r, ranks_open_files(r)));
     DRV_TRY(ranks_together(r, open_device(r)));
     DRV_TRY(ranks_together(r, ranks_agree_on_arithmetic(r)));
@@ -331,6 +339,7 @@ drv_status run_open(run *r, bool fresh) {
 
 void run_close(run *r) {
     observers_end(r->observers);
+    if (r->comm) comm_before_end(r->comm, NULL, NULL);
     rank_watch_close(r->watch);
     rank_watch_close_energy(r);
     ckpt_saver_free(r->saver);

@@ -141,8 +141,6 @@ drv_status record_take(arena *a, const run_config *cfg, comm *c, run_record **ou
     return DRV_OK;
 }
 
-static void end_of_process(void *self);
-
 drv_status record_share(arena *a, const run_config *cfg, comm *c, run_record **self) {
     int64_t attempt = *self ? (*self)->attempt : 0;
     if (comm_size(c) == 1) return DRV_OK;
@@ -151,7 +149,6 @@ drv_status record_share(arena *a, const run_config *cfg, comm *c, run_record **s
         *self = new_record(a, cfg, c, attempt);
         (*self)->dir_fd = open(cfg->run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     }
-    comm_before_end(c, end_of_process, *self);
     return DRV_OK;
 }
 
@@ -175,7 +172,6 @@ void record_move(run_record *self, const char *run_dir) {
 
 void record_close(run_record *self) {
     if (!self) return;
-    comm_before_end(self->comm, NULL, NULL);
     run_events_close(self->events);
     if (self->dir_fd >= 0) close(self->dir_fd);
     run_owner_release(self->owner);
@@ -366,9 +362,4 @@ void record_end(run_record *self, drv_status status, const char *cause, const ch
     }
     self->ended = true;
     pthread_mutex_unlock(&self->lock);
-}
-
-// Another rank has failed while the thread of this one computes (comm_before_end).
-static void end_of_process(void *self) {
-    record_end(self, DRV_E_PEER, NULL, "", false);
 }

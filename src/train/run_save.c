@@ -32,11 +32,11 @@ static void note_saved(run *r) {
 }
 
 static drv_status note_failed(run *r, drv_status status) {
-    char why[1024];
+    drv_saved failed;
+    drv_save(status, &failed);
     if (status == DRV_E_PEER) return status;
-    snprintf(why, sizeof why, "%s", drv_message());
     DRV_TRY(run_check_dir(r)); // that says more
-    drv_fail(status, "%s", why);
+    drv_restore(&failed);
     if (++r->failed_saves < MAX_FAILED_SAVES) {
         static const char text[] = "%s; training continues and tries again at the next checkpoint";
         if (r->leads)

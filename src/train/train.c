@@ -279,15 +279,14 @@ static drv_status wait_for_vocabulary(run *r) {
 static drv_status finish_step(run *r) {
     step_metrics m;
     DRV_TRY(take_step(r, &m));
-    const drv_status bad = count_bad_step(r, &r->started[r->first_started], &m);
-    char why[1024];
-    snprintf(why, sizeof why, "%s", drv_message());
+    drv_saved bad;
+    drv_save(count_bad_step(r, &r->started[r->first_started], &m), &bad);
     r->first_started = (r->first_started + 1) % MAX_STARTED;
     r->n_started--;
     record_step(r->record, &m);
     if (r->leads) report_step(r->report, &m);
     if (r->leads) note_metrics(r, metrics_step(r->metrics, &m));
-    return bad == DRV_OK ? DRV_OK : drv_fail(bad, "%s", why);
+    return drv_restore(&bad);
 }
 
 static drv_status finish_all(run *r) {
@@ -483,47 +482,46 @@ static drv_status open_and_run(run *r, run_config *cfg, bool fresh) {
 }
 
 drv_status run_all(run *r, run_config *cfg, bool fresh) {
-    char message[2048];
     r->began_s = clock_s();
-    const drv_status status = open_and_run(r, cfg, fresh);
-    snprintf(message, sizeof message, "%s", drv_message());
-    record_end(r->record, status, r->cause, status == DRV_OK ? "" : message,
+    drv_saved ended;
+    drv_save(open_and_run(r, cfg, fresh), &ended);
+    record_end(r->record, ended.status, r->cause, ended.message,
             !r->together || comm_size(r->comm) == 1);
-    return status == DRV_OK ? status : drv_fail(status, "%s", message);
+    return drv_restore(&ended);
 }
 
 // A failure ends all ranks, with the message of the one that it is of. What all know of, a stop or
 // a failure that they agreed on, rank 0 says. It is said here, before any rank ends: from then on
 // mpirun ends the others.
-static drv_status leave_ranks(run *r, drv_status status, const char *message) {
+static drv_status leave_ranks(run *r, const drv_saved *ended) {
+    drv_status status = ended->status;
     bool mine = r->leads || status == DRV_E_PEER;
     if (status != DRV_OK && (!r->together || status == DRV_E_PEER)) {
-        drv_fail(status, "%s", message);
+        drv_restore(ended);
         mine = comm_abort(r->comm, status);
     }
     const comm_blame blame = comm_blamed(r->comm);
     const bool alone = comm_size(r->comm) == 1;
-    if (status != DRV_OK && mine && *message && !alone) {
-        log_failure(message);
+    if (status != DRV_OK && mine && *ended->message && !alone) {
+        log_failure(ended->message);
         comm_said(r->comm);
     }
     comm_close(r->comm);
     // All processes end with the status of the rank that failed.
     if (status == DRV_E_PEER && blame.rank >= 0) status = blame.status;
-    return status == DRV_OK ? DRV_OK : drv_fail(status, "%s", alone ? message : "");
+    return status == DRV_OK ? DRV_OK : drv_fail(status, "%s", alone ? ended->message : "");
 }
 
 drv_status train_refuse(arena *a, drv_status status) {
-    char message[2048];
-    run r = {.a = a};
-    snprintf(message, sizeof message, "%s", drv_message());
-    if (comm_launched() == 1 || comm_open(a, NULL, &r.comm) != DRV_OK)
-        return drv_fail(status, "%s", message);
-    r.leads = comm_rank(r.comm) == 0;
-    drv_fail(status, "%s", message);
-    status = ranks_together(&r, status);
-    snprintf(message, sizeof message, "%s", drv_message());
-    return leave_ranks(&r, status, message);
+    run *r = ARENA_NEW(a, run); // more than a frame may hold beside messages
+    r->a = a;
+    drv_saved refused;
+    drv_save(status, &refused);
+    if (comm_launched() == 1 || comm_open(a, NULL, &r->comm) != DRV_OK)
+        return drv_restore(&refused);
+    r->leads = comm_rank(r->comm) == 0;
+    drv_save(ranks_together(r, drv_restore(&refused)), &refused);
+    return leave_ranks(r, &refused);
 }
 
 // Ranks are processes or devices of one, not both (docs/adr/0025).
@@ -538,19 +536,19 @@ static drv_status check_processes(const run_config *cfg) {
 
 drv_status train(arena *a, const run_config *config, bool fresh) {
     run_config *cfg = ARENA_NEW(a, run_config);
-    run r = {.a = a, .cfg = cfg, .saved_step = -1, .saving_step = -1};
+    run *r = ARENA_NEW(a, run);
+    *r = (run){.a = a, .cfg = cfg, .saved_step = -1, .saving_step = -1};
     *cfg = *config;
-    char message[2048];
     const int n_devices = comm_launched() > 1 ? 1 : device_count(config);
     const drv_status processes = check_processes(config);
     stop_listen(); // before ranks meet: one that a signal ends meanwhile would be taken for dead
     if (processes != DRV_OK) return train_refuse(a, processes);
     if (n_devices > 1) return run_on_devices(config, n_devices, fresh);
     const comm_opts opts = {.give_up_s = cfg->give_up_s};
-    DRV_TRY(comm_open(a, &opts, &r.comm));
-    r.leads = comm_rank(r.comm) == 0;
-    const drv_status status = run_all(&r, cfg, fresh);
-    snprintf(message, sizeof message, "%s", drv_message());
-    run_close(&r);
-    return leave_ranks(&r, status, message);
+    DRV_TRY(comm_open(a, &opts, &r->comm));
+    r->leads = comm_rank(r->comm) == 0;
+    drv_saved ended;
+    drv_save(run_all(r, cfg, fresh), &ended);
+    run_close(r);
+    return leave_ranks(r, &ended);
 }

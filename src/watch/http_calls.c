@@ -8,6 +8,7 @@
 
 static const library_call calls[] = {CALL(start_daemon), CALL(stop_daemon), CALL(get_daemon_info),
         CALL(get_timeout), CALL(run), CALL(get_connection_info), CALL(lookup_connection_value),
+        CALL(get_connection_values),
         CALL(create_response_from_buffer), CALL(add_response_header), CALL(queue_response),
         CALL(destroy_response)};
 enum { N_CALLS = sizeof calls / sizeof *calls };

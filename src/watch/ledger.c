@@ -51,11 +51,6 @@ static double seconds(double x) {
 }
 
 // --- attempts from the journal
-static bool begins_attempt(const run_event_list *events, int64_t i) {
-    return i == 0 || events->events[i].kind == EVENT_START ||
-           events->events[i].attempt != events->events[i - 1].attempt;
-}
-
 // Seconds from the first event of an attempt to another one. What a rank other than 0 wrote, the
 // failure of rank 0, has another monotonic clock: it and UTC both run forward, and what is too
 // large is the one that jumped.
@@ -120,7 +115,7 @@ ledger *ledger_new(arena *mem, const run_event_list *events, double bubble) {
     ledger *self = ARENA_NEW(mem, ledger);
     int count = 0, k = -1;
     for (int64_t i = 0; i < events->n; i++)
-        count += begins_attempt(events, i);
+        count += run_events_begin_attempt(events, i);
     const int room = count > 0 ? count : 1; // without a journal the steps are one attempt
     *self = (ledger){.attempts = ARENA_ARRAY(mem, ledger_attempt, room),
             .n = room,
@@ -136,7 +131,7 @@ ledger *ledger_new(arena *mem, const run_event_list *events, double bubble) {
     const run_event *first = NULL;
     for (int64_t i = 0; i < events->n; i++) {
         const run_event *event = &events->events[i];
-        if (begins_attempt(events, i)) {
+        if (run_events_begin_attempt(events, i)) {
             first = event;
             self->attempts[++k].number = event->attempt;
             self->attempts[k].from_s = event->time;        // until ledger_close

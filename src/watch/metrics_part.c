@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 
-enum { LINE_MAX_BYTES = 1 << 22, NARROW = 1 << 17 };
+enum { LINE_MAX_BYTES = 1 << 22, NARROW = 1 << 17, TAIL_BYTES = 1 << 18 };
 
 typedef struct part_file {
     int fd;
@@ -107,4 +107,31 @@ drv_status metrics_part(const char *path, int64_t from, str *out) {
     str_free(&file.line);
     if (file.fd >= 0) close(file.fd);
     return DRV_OK;
+}
+
+// --- the newest one
+// The record of the last whole line that has the key; the text is that of whole lines.
+static json_t *last_with(const char *text, size_t n, const char *key) {
+    while (n > 0) {
+        const char *feed = n > 1 ? memrchr(text, '\n', n - 1) : NULL;
+        const size_t begin = feed ? (size_t)(feed + 1 - text) : 0;
+        json_t *record = json_loadb(text + begin, n - 1 - begin, 0, NULL);
+        if (json_object_get(record, key)) return record;
+        json_decref(record);
+        n = begin;
+    }
+    return NULL;
+}
+
+json_t *metrics_newest(const char *path, const char *key) {
+    int fd;
+    int64_t size;
+    if (file_open_regular(path, &fd, &size) != DRV_OK) return NULL;
+    char *text = mem_alloc(TAIL_BYTES);
+    const ssize_t got = pread(fd, text, TAIL_BYTES, size > TAIL_BYTES ? size - TAIL_BYTES : 0);
+    close(fd);
+    const char *end = got > 0 ? memrchr(text, '\n', (size_t)got) : NULL;
+    json_t *record = end ? last_with(text, (size_t)(end + 1 - text), key) : NULL;
+    free(text);
+    return record;
 }

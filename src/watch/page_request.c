@@ -97,7 +97,9 @@ static bool has_bearer(const page_request *request, const char *token) {
     if (!text || strncasecmp(text, scheme, strlen(scheme)) != 0) return false;
     text += strlen(scheme);
     text += strspn(text, " ");
-    const size_t n = strlen(text);
+    size_t n = strlen(text);
+    while (n > 0 && text[n - 1] == ' ')
+        n--;
     return n < TOKEN_MAX && page_secret_is(token, text, n);
 }
 
@@ -136,6 +138,9 @@ static page_answer check_query(const page_request *request, page_answer answer) 
 page_answer page_request_check(const page_request *request, const page_keys *keys) {
     page_answer answer = {.status = 200, .why = ""};
     const char *code;
+    if (request->broken)
+        return refuse(400,
+                "expected no NUL, no header over several lines, and none twice that must stand once");
     if (strcmp(request->method, "GET") != 0 && strcmp(request->method, "HEAD") != 0)
         return refuse(405, "expected GET or HEAD: no request changes anything");
     if (request->has_body) return refuse(413, "expected no body");

@@ -28,6 +28,7 @@ typedef struct page_request {
     const char *method, *target; // target: with its query, nothing decoded
     const char *host, *origin, *authorization, *cookie;
     bool has_body; // a length above zero, or chunks
+    bool broken;   // a NUL in it, or a header twice that must stand once
 } page_request;
 
 // What opens the page.

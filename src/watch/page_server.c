@@ -15,6 +15,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "watch/http_calls.h"
+#include "watch/page_headers.h"
 
 enum {
     MAX_GUESTS = 32,
@@ -29,7 +30,7 @@ enum {
 typedef struct guest {
     int fd; // -1: the place is free
     double since_s;
-    const char *target_end; // where its version begins, if the target is as long as it seems
+    const char *received, *received_end; // the target, where libmicrohttpd has it
     char target[TARGET_BYTES];
 } guest;
 
@@ -86,7 +87,8 @@ static void *on_target(void *ctx, const char *target, struct MHD_Connection *con
     guest *from = info ? info->socket_context : NULL;
     if (!from) return NULL;
     snprintf(from->target, sizeof from->target, "%s", target);
-    from->target_end = target + strlen(target) + 1;
+    from->received = target;
+    from->received_end = target + strlen(target);
     return from;
 }
 
@@ -135,14 +137,15 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
     (void)upload;
     if (!from || from == &self->nobody || *upload_bytes) return MHD_NO;
     const page_request request = {.method = method,
-            // A NUL in it has cut it: what was sent is none of our paths.
-            .target = version == from->target_end ? from->target : "",
+            .target = from->target,
             .host = http->lookup_connection_value(connection, MHD_HEADER_KIND, "Host"),
             .origin = http->lookup_connection_value(connection, MHD_HEADER_KIND, "Origin"),
             .authorization =
                     http->lookup_connection_value(connection, MHD_HEADER_KIND, "Authorization"),
             .cookie = http->lookup_connection_value(connection, MHD_HEADER_KIND, "Cookie"),
-            .has_body = has_body(connection)};
+            .has_body = has_body(connection),
+            .broken = page_headers_are_broken(connection,
+                    &(page_line){method, from->received, from->received_end, version})};
     page_reply reply = {.status = 200, .type = "text/plain; charset=utf-8"};
     self->calls->answer(self->ctx, &request, &reply);
     struct MHD_Response *made = http->create_response_from_buffer(reply.body.n,

@@ -268,6 +268,11 @@ void run_events_free(run_event_list *list) {
     *list = (run_event_list){0};
 }
 
+bool run_events_begin_attempt(const run_event_list *list, int64_t i) {
+    return i == 0 || list->events[i].kind == EVENT_START ||
+           list->events[i].attempt != list->events[i - 1].attempt;
+}
+
 int64_t run_event_i64(const run_event *e, const char *key, int64_t otherwise) {
     const json_t *value = json_object_get(e->fields, key);
     return json_is_integer(value) ? json_integer_value(value) : otherwise;

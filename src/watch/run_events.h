@@ -72,6 +72,8 @@ void run_events_parse(const char *text, size_t n, run_event_list *out);
 DRV_CHECKED drv_status run_events_read(const char *run_dir, run_event_list *out);
 void run_events_free(run_event_list *list);
 
+// Whether event i is the first of an attempt.
+bool run_events_begin_attempt(const run_event_list *list, int64_t i);
 // A field of an event; where it is absent or null: `otherwise`, NaN, "". The text belongs to the
 // list.
 int64_t run_event_i64(const run_event *e, const char *key, int64_t otherwise);

@@ -10,11 +10,13 @@
 // A run as it is when it begins; texts must outlive the observers.
 typedef struct run_observed {
     const char *run_dir;
-    const char *about;                          // model and layout in words
-    int64_t save_every;                         // steps between checkpoints; 0: only at the end
-    const char *http, *http_metrics_token_file; // keys of the config
-    bool http_ranks;                            //
-    run_view *view;                             // of its files
+    const char *about;  // model and layout in words
+    int64_t save_every; // steps between checkpoints; 0: only at the end
+    // Keys of the config.
+    const char *http; // NULL: no page
+    const char *http_metrics_token_file;
+    bool http_ranks;
+    run_view *view; // of its files
 } run_observed;
 
 typedef struct run_observer {

@@ -321,10 +321,10 @@ drv_status run_owner_take(arena *a, const char *run_dir, const run_owner_opts *o
     init(self, a, run_dir, opts);
     const drv_status status = take(self);
     if (status != DRV_OK) {
-        char why[1024];
-        snprintf(why, sizeof why, "%s", drv_message());
+        drv_saved refused;
+        drv_save(status, &refused);
         run_owner_release(self);
-        return drv_fail(status, "%s", why);
+        return drv_restore(&refused);
     }
     *out = self;
     return DRV_OK;

@@ -265,7 +265,7 @@ static drv_status open_page(run_page *self) {
 }
 
 static drv_status begin(const run_observed *run, void **out) {
-    if (!*run->http || strcmp(run->http, "none") == 0) return DRV_OK;
+    if (!run->http) return DRV_OK;
     run_page *self = new_page(run);
     const drv_status status = open_page(self);
     if (status != DRV_OK) {

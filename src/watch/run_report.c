@@ -7,6 +7,7 @@
 
 #include "base/status_line.h"
 #include "watch/report_tables.h"
+#include "watch/report_timeline.h"
 
 enum { BAR = 40, MAX_RANK_ROWS = 64, WORDS = 512 };
 
@@ -39,29 +40,16 @@ static const char *advice(const watched_run *run) {
     return "";
 }
 
-static void say_attempt(const ledger_attempt *at, char *out, size_t size) {
-    const char *end = at->end ? run_event_text(at->end, "state") : "no end";
-    const char *cause = at->failure ? run_event_text(at->failure, "message")
-                        : at->end   ? run_event_text(at->end, "cause")
-                                    : "killed, or still alive";
-    char steps[64] = "no step", from[32];
-    snprintf(from, sizeof from, "%s", str_duration(at->from_s));
-    if (at->last_step >= at->first_step && at->first_step > 0)
-        snprintf(steps, sizeof steps, "steps %lld to %lld", (long long)at->first_step,
-                (long long)at->last_step);
-    snprintf(out, size, "attempt %lld  from %s for %s  %s  %s: %s", (long long)at->number, from,
-            str_long_duration(at->until_s - at->from_s), steps, end, cause);
-}
-
 static double share(const ledger_sums *sums, int class) {
     return sums->wall_s > 0 ? sums->seconds[class] / sums->wall_s : 0;
 }
 
 static void say_goodput(const watched_run *run, const report_opts *opts, char *out, size_t size) {
     const ledger_sums *sums = &run->sums;
+    char percent[32] = "not known";
+    if (isfinite(sums->goodput)) snprintf(percent, sizeof percent, "%.1f %%", 100 * sums->goodput);
     int n = snprintf(out, size,
-            "goodput %.1f %% = (compute + communication + bubble) / (wall - stopped)",
-            isfinite(sums->goodput) ? 100 * sums->goodput : 0);
+            "goodput %s = (compute + communication + bubble) / (wall - stopped)", percent);
     if (opts->price > 0 && n > 0 && n < (int)size)
         snprintf(out + n, size - (size_t)n, "; at %g an hour: %.2f, of it %.2f useful", opts->price,
                 opts->price * (sums->wall_s - sums->seconds[LEDGER_STOPPED]) / 3600,
@@ -99,6 +87,15 @@ static void text_table(const report_table *table, str *out) {
         text_line(out, line.p);
         str_free(&line);
     }
+}
+
+static void text_timeline(arena *mem, const watched_run *run, str *out) {
+    const timeline line = report_timeline(mem, run);
+    for (int i = 0; i < line.n; i++) {
+        if (!line.rows[i].attempt) str_printf(out, "  at %s  ", str_duration(line.rows[i].at_s));
+        text_line(out, line.rows[i].words);
+    }
+    if (line.left_out) str_printf(out, "  ... and %lld more\n", (long long)line.left_out);
 }
 
 static void text_samples(const report_facts *facts, str *out) {
@@ -139,11 +136,8 @@ static void text_run(const watched_run *run, const char *about, const report_fac
     if (sums->n_negative)
         str_printf(out, "%d time%s between attempts came out below zero and counted as none\n",
                 sums->n_negative, str_plural(sums->n_negative));
-    for (int i = 0; i < sums->n_attempts && run->events.n > 0; i++) {
-        say_attempt(&sums->attempts[i], words, sizeof words);
-        text_line(out, words);
-    }
     arena *mem = arena_new("tables of a report");
+    text_timeline(mem, run, out);
     for (int i = 0; i < N_REPORT_TABLES; i++) {
         const report_table table = report_table_make(mem, i, run, facts);
         text_table(&table, out);
@@ -178,7 +172,7 @@ static const char style[] =
         ".verdict{font-size:18px;font-weight:bold}\n.bar{fill:#0072b2;vertical-align:middle;"
         "-webkit-print-color-adjust:exact;print-color-adjust:exact}\n#live{color:#a30}\n"
         ".line{background:#eee;fill:#0072b2;-webkit-print-color-adjust:exact;print-color-adjust:exact}"
-        ".line .open{fill:none;stroke:#0072b2}.line .fault{fill:#d00}\npre{white-space:pre-wrap}\n"
+        ".line .open{fill:none;stroke:#0072b2}.line .fault{fill:#d00}.line .event{fill:#555}\npre{white-space:pre-wrap}\n"
         "@media print{h2,table,svg{break-inside:avoid}}\n";
 
 void run_report_style(str *out) {
@@ -256,28 +250,33 @@ static void html_table(const report_table *table, str *out) {
 }
 
 // Attempts under each other on one scale of time: open until the first step, then filled; a mark
-// where a failure was told. What it says stands beside it in words.
-static void html_attempts(const watched_run *run, str *out) {
+// where a failure was told. Events between them are marks alone. What each says stands beside it.
+static void html_timeline(arena *mem, const watched_run *run, str *out) {
     const ledger_sums *sums = &run->sums;
     const double scale = sums->wall_s > 0 ? 300 / sums->wall_s : 0;
-    char words[WORDS];
-    if (run->events.n == 0) return;
-    str_puts(out, "<h3>Attempts</h3>\n<table>\n");
-    for (int i = 0; i < sums->n_attempts; i++) {
-        const ledger_attempt *at = &sums->attempts[i];
-        const double begin = isfinite(at->running_s) ? at->running_s : at->until_s;
-        str_printf(out,
-                "<tr><td><svg class=\"line\" width=\"300\" height=\"14\"><rect class=\"open\" x=\"%.1f\" y=\"2\" width=\"%.1f\" height=\"10\"/>"
-                "<rect x=\"%.1f\" y=\"2\" width=\"%.1f\" height=\"10\"/>",
-                scale * at->from_s, scale * fmax(begin - at->from_s, 0), scale * begin,
-                scale * fmax(at->until_s - begin, 0));
-        if (at->failure)
-            str_printf(out, "<rect class=\"fault\" x=\"%.1f\" width=\"3\" height=\"14\"/>",
-                    fmax(scale * at->until_s - 3, 0));
-        say_attempt(at, words, sizeof words);
-        element(out, "</svg></td><td class=\"left\">", words, "</td></tr>\n");
+    const timeline line = report_timeline(mem, run);
+    if (!line.n) return;
+    str_puts(out, "<h3>Attempts and faults</h3>\n<table>\n");
+    for (int i = 0; i < line.n; i++) {
+        const timeline_row *row = &line.rows[i];
+        const ledger_attempt *at = row->attempt;
+        str_puts(out, "<tr><td><svg class=\"line\" width=\"300\" height=\"14\">");
+        if (at) {
+            const double begin = isfinite(at->running_s) ? at->running_s : at->until_s;
+            str_printf(out,
+                    "<rect class=\"open\" x=\"%.1f\" y=\"2\" width=\"%.1f\" height=\"10\"/>"
+                    "<rect x=\"%.1f\" y=\"2\" width=\"%.1f\" height=\"10\"/>",
+                    scale * at->from_s, scale * fmax(begin - at->from_s, 0), scale * begin,
+                    scale * fmax(at->until_s - begin, 0));
+        }
+        if (!at || row->fault)
+            str_printf(out, "<rect class=\"%s\" x=\"%.1f\" width=\"3\" height=\"14\"/>",
+                    row->fault ? "fault" : "event",
+                    fmax(scale * (at ? at->until_s : row->at_s) - 3, 0));
+        element(out, "</svg></td><td class=\"left\">", row->words, "</td></tr>\n");
     }
     str_puts(out, "</table>\n");
+    if (line.left_out) str_printf(out, "<p>... and %lld more</p>\n", (long long)line.left_out);
 }
 
 static void html_samples(const report_facts *facts, str *out) {
@@ -295,10 +294,10 @@ static void html_run(const watched_run *run, const char *about, const report_fac
     element(out, "<p class=\"verdict\">", words, "</p>\n");
     if (*advice(run)) element(out, "<p>", advice(run), "</p>\n");
     if (*about) element(out, "<p>", about, "</p>\n");
-    html_ledger(run, opts, out);
-    html_attempts(run, out);
-    html_ranks(&run->table, out);
     arena *mem = arena_new("tables of a report");
+    html_ledger(run, opts, out);
+    html_timeline(mem, run, out);
+    html_ranks(&run->table, out);
     for (int i = 0; i < N_REPORT_TABLES; i++) {
         const report_table table = report_table_make(mem, i, run, facts);
         html_table(&table, out);

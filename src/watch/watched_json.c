@@ -119,6 +119,9 @@ json_t *watched_run_json(const watched_run *run) {
     json_object_set_new(object, "status",
             run->has_status ? status_json(&run->status) : json_null());
     json_object_set_new(object, "last_step", step_json(&run->last));
+    json_object_set_new(object, "metrics_read",
+            json_real(run->metrics_bytes > 0 ? (double)run->read_bytes / (double)run->metrics_bytes
+                                             : 1));
     json_object_set_new(object, "ledger", ledger_json(run));
     json_object_set_new(object, "ranks_time",
             run->has_table ? number(run->table.time) : json_null());

@@ -1,6 +1,7 @@
 // Reading the files of a run, again and again.
 #include "watch/watched_run.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +11,9 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json_lines.h"
+#include "watch/metrics_part.h"
 
-enum { MAX_POINTS = 4096, LINES_AT_ONCE = 64 };
+enum { MAX_POINTS = 4096 };
 #define SILENT_S 60.0
 
 struct watched_files {
@@ -100,7 +102,8 @@ static void take_energy(watched_run *run, const json_t *record) {
         const double joules = number(of, "joules");
         const json_int_t steps = json_integer_value(json_object_get(of, "steps"));
         if (!host || !(joules >= 0 && joules < 1e15) || steps < 1 || steps > 1LL << 50) continue;
-        int64_t at = 0;
+        int64_t at = (int64_t)i; // where it stood in the line before
+        if (at >= run->n_energy || strncmp(run->energy[at].host, host, 63) != 0) at = 0;
         while (at < run->n_energy && strncmp(run->energy[at].host, host, 63) != 0)
             at++;
         if (at == MAX_HOSTS) continue;
@@ -114,19 +117,7 @@ static void take_energy(watched_run *run, const json_t *record) {
     }
 }
 
-static void take_step(watched_run *run, const json_t *record, int64_t step) {
-    take_energy(run, record);
-    ledger_add(run->files->ledger,
-            &(ledger_step){.step = step,
-                    .step_s = number(record, "step_s"),
-                    .data_s = number(record, "data_s"),
-                    .save_s = number(record, "save_s"),
-                    .shared = json_array_size(json_object_get(record, "rank_compute_s")) > 0,
-                    .rank_compute_s = mean_of(record, "rank_compute_s"),
-                    .rank_data_s = mean_of(record, "rank_data_s"),
-                    .rank_wait_s = mean_of(record, "rank_wait_s")});
-    step_histogram_add(&run->steps, number(record, "step_s"));
-    run->n_skipped += json_is_true(json_object_get(record, "skipped"));
+static void show_step(watched_run *run, const json_t *record, int64_t step) {
     const double valid = run->last.val_loss;
     const json_t *slowest = json_object_get(record, "slowest_rank");
     const char *reason = json_string_value(json_object_get(record, "slowest_reason"));
@@ -143,9 +134,29 @@ static void take_step(watched_run *run, const json_t *record, int64_t step) {
     snprintf(run->last.slowest_reason, sizeof run->last.slowest_reason, "%s", reason ? reason : "");
 }
 
+static void take_step(watched_run *run, const json_t *record, int64_t step) {
+    take_energy(run, record);
+    ledger_add(run->files->ledger,
+            &(ledger_step){.step = step,
+                    .step_s = number(record, "step_s"),
+                    .data_s = number(record, "data_s"),
+                    .save_s = number(record, "save_s"),
+                    .shared = json_array_size(json_object_get(record, "rank_compute_s")) > 0,
+                    .rank_compute_s = mean_of(record, "rank_compute_s"),
+                    .rank_data_s = mean_of(record, "rank_data_s"),
+                    .rank_wait_s = mean_of(record, "rank_wait_s")});
+    step_histogram_add(&run->steps, number(record, "step_s"));
+    run->n_skipped += json_is_true(json_object_get(record, "skipped"));
+    show_step(run, record, step);
+}
+
+static bool is_step(const json_t *at) {
+    return json_is_integer(at) && json_integer_value(at) >= 0;
+}
+
 static void take_record(watched_run *run, const json_t *record) {
     const json_t *at = json_object_get(record, "step");
-    if (!json_is_integer(at) || json_integer_value(at) < 0) {
+    if (!is_step(at)) {
         run->n_broken++;
         return;
     }
@@ -188,31 +199,42 @@ static void restart(watched_run *run) {
     run->n_energy = 0;
 }
 
-static void read_metrics(watched_run *run, double limit_s) {
+// While most of a long file has not been read, the step that is shown is its newest all the same.
+static void look_ahead(watched_run *run) {
+    json_t *record = metrics_newest(run->files->metrics_path, "step_s");
+    const json_t *at = json_object_get(record, "step");
+    if (is_step(at)) show_step(run, record, json_integer_value(at));
+    json_decref(record);
+}
+
+// False: the file has more than was read of it.
+static bool read_metrics(watched_run *run, double limit_s) {
     struct watched_files *files = run->files;
     const double until = clock_s() + limit_s;
     if (files->metrics_open && json_lines_replaced(&files->metrics)) restart(run);
     if (!files->metrics_open) {
-        if (!file_exists(files->metrics_path)) return; // before the first step
+        if (!file_exists(files->metrics_path)) return true; // before the first step
         if (json_lines_open(files->metrics_path, true, &files->metrics) != DRV_OK) {
             note_problem(run);
-            return;
+            return false;
         }
         files->metrics_open = true;
     }
     files->metrics.until_s = limit_s > 0 ? until : 0;
     json_t *record = NULL;
-    for (int64_t i = 1; (record = json_lines_next(&files->metrics)); i++) {
+    while ((record = json_lines_next(&files->metrics))) {
         take_record(run, record);
         json_decref(record);
-        if (limit_s > 0 && i % LINES_AT_ONCE == 0 && clock_s() > until) break;
+        if (limit_s > 0 && clock_s() > until) break;
     }
     const int64_t bytes = file_size(files->metrics_path);
     run->metrics_bytes = bytes > 0 ? bytes : 0;
     const bool late = record || (limit_s > 0 && clock_s() > until);
-    run->read_bytes = late ? files->metrics.offset : run->metrics_bytes;
+    run->read_bytes = late && !files->metrics.too_long ? files->metrics.offset : run->metrics_bytes;
+    if (run->read_bytes < run->metrics_bytes) look_ahead(run);
     run->n_broken += files->metrics.n_broken;
     files->metrics.n_broken = 0;
+    return run->read_bytes == run->metrics_bytes && !files->metrics.too_long;
 }
 
 // --- the other files
@@ -251,9 +273,15 @@ void watched_run_read(watched_run *self, double limit_s) {
     if (!self->has_table && is_there(frame, self->dir, "ranks/status")) note_problem(self);
     if (!self->has_table) self->table = (rank_table){0};
     read_events(self);
-    read_metrics(self, limit_s);
+    const bool whole = read_metrics(self, limit_s);
     self->sums = ledger_close(frame, files->ledger);
-    if (self->n_broken)
+    if (!whole) self->sums.goodput = (double)NAN;
+    if (files->metrics.too_long)
+        str_printf(&self->problems,
+                "metrics.jsonl: a line of more than %d MiB, expected JSON objects, one a line; what "
+                "follows is not read\n",
+                JSON_LINE_MAX >> 20);
+    else if (self->n_broken)
         str_printf(&self->problems, "metrics.jsonl: %lld line%s broken and left out\n",
                 (long long)self->n_broken, self->n_broken > 1 ? "s are" : " is");
 }
@@ -281,6 +309,15 @@ bool watched_run_is_one(const char *dir) {
         found |= is_there(mem, dir, names[i]);
     arena_free(mem);
     return found;
+}
+
+drv_status watched_run_none(const char *verb, const char *dir) {
+    if (file_is_dir(dir) && access(dir, X_OK) != 0 && errno == EACCES)
+        return file_fail("look into", dir);
+    return drv_fail(DRV_E_USAGE,
+            "%s: \"%s\" is no run directory; expected metrics.jsonl, status.json, events.jsonl or "
+            "ranks/status in it",
+            verb, dir);
 }
 
 const char *watched_run_state(const watched_run *run) {

@@ -46,10 +46,12 @@ typedef struct watched_run {
     ledger_sums sums;
     watched_energy *energy; // by host; none: not readable
     int64_t n_energy, cap_energy;
-    int64_t read_bytes, metrics_bytes; // of metrics.jsonl; fewer read: still catching up
-    int64_t n_broken;                  // lines of metrics.jsonl that say nothing
-    str problems;                      // one a line: what could not be read, and why
-    struct watched_files *files;       // of watched_run.c
+    // Of metrics.jsonl. Fewer read: still catching up; `last` is the newest step all the same, and
+    // the goodput is not known yet.
+    int64_t read_bytes, metrics_bytes;
+    int64_t n_broken;            // lines of metrics.jsonl that say nothing
+    str problems;                // one a line: what could not be read, and why
+    struct watched_files *files; // of watched_run.c
 } watched_run;
 
 // `dir` must outlive it. bubble: as in ledger_new. Nothing is read yet.
@@ -64,6 +66,9 @@ const char *watched_run_energy_words(const watched_run *run);
 
 // Whether `dir` looks like a run directory: it has one of the files of a run.
 bool watched_run_is_one(const char *dir);
+// The failure of a verb for which there is none. DRV_E_IO: it may not look into `dir`; else
+// DRV_E_USAGE.
+DRV_CHECKED drv_status watched_run_none(const char *verb, const char *dir);
 // One word for how it stands: "running", "done", "failed", "stopped", "silent" (its status has not
 // been written for a minute, by this machine's clock), "unknown".
 const char *watched_run_state(const watched_run *run);

@@ -1,4 +1,5 @@
-// Any bytes as metrics.jsonl, from any step: the answer is JSON, and its steps are asked for.
+// Any bytes as metrics.jsonl, from any step: the answer is JSON, and its steps are asked for; and
+// the newest record.
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -23,6 +24,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
                         "its steps");
         json_decref(all);
     }
+    record = metrics_newest(path, "loss");
+    DRV_ASSERT(!record || json_object_get(record, "loss"), "the newest has it");
+    json_decref(record);
     str_free(&out);
     close(fd);
     return 0;

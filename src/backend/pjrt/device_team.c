@@ -16,14 +16,12 @@
 #include "base/log.h"
 #include "base/str.h"
 
-enum { MAX_MESSAGE = 1024 };
 typedef struct team_program {
     device_program program;
     XXH128_hash_t text; // what every rank must have printed
     bool from_cache;
     double seconds;
-    drv_status status;
-    char message[MAX_MESSAGE]; // of a failure
+    drv_saved ended;
 } team_program;
 
 struct device_team {
@@ -38,9 +36,8 @@ struct device_team {
     pthread_cond_t ended;
     int n_arrived;
     uint64_t n_meetings;
-    bool broken; // a rank has left without its meeting: none will come about
-    drv_status status;
-    char message[MAX_MESSAGE];
+    bool broken;   // a rank has left without its meeting: none will come about
+    drv_saved met; // how the last one ended
     // By place, of the meeting under way.
     pjrt_buffer ***arguments, ***results;
     pjrt_event **done;
@@ -64,7 +61,7 @@ static drv_status wait_for_end(device_team *t, const comm *c) {
         t->broken = true; // what this rank has brought is gone
         return status;
     }
-    return t->status == DRV_OK ? DRV_OK : drv_fail(t->status, "%s", t->message);
+    return drv_restore(&t->met);
 }
 
 // Calls act(t, ctx of the last rank) once for all ranks here; all get its status.
@@ -79,8 +76,7 @@ static drv_status meet(team_member *self, drv_status (*act)(device_team *t, void
         status = wait_for_end(t, self->c);
     } else {
         status = act(t, ctx);
-        t->status = status;
-        if (status != DRV_OK) snprintf(t->message, sizeof t->message, "%s", drv_message());
+        drv_save(status, &t->met);
         t->n_arrived = 0;
         t->n_meetings++;
         pthread_cond_broadcast(&t->ended);
@@ -152,16 +148,13 @@ static void compile_one(void *ctx, int i) {
     const int64_t bytes = compile_bytes((int64_t)l->text.n);
     compile_gate_enter(&pool->gate, bytes);
     const double start = clock_s();
-    made->status = compile_cached(&pool->cache, pool->client, l->text.p, l->text.n, &options,
+    drv_status status = compile_cached(&pool->cache, pool->client, l->text.p, l->text.n, &options,
             &made->program, &made->from_cache);
-    if (made->status != DRV_OK && strstr(drv_message(), "<unknown>:0"))
-        made->status = refuse_again(pool, l, &options, &made->program);
+    if (status != DRV_OK && strstr(drv_message(), "<unknown>:0"))
+        status = refuse_again(pool, l, &options, &made->program);
     made->seconds = clock_s() - start;
     compile_gate_leave(&pool->gate, bytes);
-    if (made->status != DRV_OK) {
-        made->status = lower_explain(l, made->status);
-        snprintf(made->message, sizeof made->message, "%s", drv_message());
-    }
+    drv_save(status == DRV_OK ? DRV_OK : lower_explain(l, status), &made->ended);
     tell_progress(call);
 }
 
@@ -210,8 +203,8 @@ drv_status team_compile(team_member *self, const lowered *l, int n, team_compile
         DRV_ASSERT(XXH128_isEqual(mine, made->text),
                 "rank %d of its team prints another program \"%s\" than the others", self->place,
                 l[i].name);
-        out[i] = (team_compiled){&made->program, made->status, made->message, made->seconds,
-                made->from_cache};
+        out[i] = (team_compiled){&made->program, made->ended.status, made->ended.message,
+                made->seconds, made->from_cache};
     }
     return DRV_OK;
 }

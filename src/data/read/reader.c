@@ -35,6 +35,7 @@ struct reader {
     arrow_reader *arrow;
     csv_table *table; // of a CSV or TSV file; its rows
     csv_scan row;
+    int64_t lines;    // of the table, that were passed: a row may go over several
     bool eof, within; // within: a piece of the text was handed out
     bool is_array;    // its records are the elements of one JSON array
     array_scan array;
@@ -198,6 +199,15 @@ static drv_status look_for_foreign(reader *in) {
             unpack && !piped ? " " : "", unpack && !piped ? in->f->name : "");
 }
 
+static void pass_row(reader *in) {
+    const char *p = in->buffer.p + in->at, *end = p + in->row.next;
+    while ((p = memchr(p, '\n', (size_t)(end - p)))) {
+        in->lines++;
+        p++;
+    }
+    in->at += in->row.next;
+}
+
 // The next row of a table into in->row; *done: there is none any more.
 static drv_status next_row(reader *in, bool *done) {
     for (*done = false;;) {
@@ -209,13 +219,13 @@ static drv_status next_row(reader *in, bool *done) {
         if (event == CSV_MORE) {
             if (n > MAX_ROW_BYTES)
                 return drv_fail(DRV_E_DATA,
-                        "%s: the row after row %lld is longer than %d MiB: is a quote not closed?",
-                        in->f->name, (long long)in->number, MAX_ROW_BYTES >> 20);
+                        "%s:%lld: a row that is longer than %d MiB begins here: is a quote not closed?",
+                        in->f->name, (long long)in->lines + 1, MAX_ROW_BYTES >> 20);
             DRV_TRY(fill(in));
             continue;
         }
         if (in->row.end > 0 || in->row.why) return DRV_OK;
-        in->at += in->row.next; // an empty line
+        pass_row(in); // an empty line
     }
 }
 
@@ -235,7 +245,7 @@ static drv_status open_table(reader *in) {
         return drv_fail(DRV_E_DATA, "%s: %s, expected a header row with the names of its columns",
                 in->f->name, done ? "the file is empty" : in->row.why);
     const size_t at = in->at;
-    in->at += in->row.next;
+    pass_row(in);
     return csv_table_open(in->f->name, in->row.delimiter, in->buffer.p + at, in->row.end,
             in->o.lines ? NULL : in->o.key, in->o.fields, &in->table);
 }
@@ -283,7 +293,7 @@ static drv_status open_next(reader *in) {
     in->eof = in->within = in->is_array = false;
     in->array = (array_scan){0};
     in->broken = NULL;
-    in->number = 0;
+    in->number = in->lines = 0;
     str_clear(&in->buffer);
     in->at = 0;
     if (in->f->kind == INPUT_PARQUET || in->f->kind == INPUT_ARROW) return open_columns(in);
@@ -390,7 +400,8 @@ static drv_status next_of_file(reader *in, str *bytes, record *out, bool *done) 
         out->broken =
                 in->row.why ? in->row.why
                             : csv_table_take(in->table, in->buffer.p + in->at, in->row.end, bytes);
-        in->at += in->row.next;
+        in->number = in->lines; // those before it
+        pass_row(in);
         return DRV_OK;
     }
     for (;;) {

@@ -33,7 +33,7 @@ typedef struct record {
     size_t at, n; // its bytes in what reader_next appended to: a line of JSON, or text as it lies,
                   // not yet UTF-8
     int file;     // number in the list
-    int64_t number; // line, element, row (below a header) or document in the file, from 1
+    int64_t number; // line (of a row: its first), element or document in the file, from 1
     bool json;
     bool ids;           // int32_t each, of the machine's byte order
     bool labels;        // then a byte for each: whether it has a label

@@ -9,6 +9,8 @@
 
 enum { NAME_MOST = 63, MAP_MOST = 900 << 10 };
 
+const char *const preflight_words[N_PREFLIGHT_USES] = {"off", "warn", "exclude"};
+
 // --- what is refused
 static drv_status check_name(const job_spec *spec) {
     const job_kind *kind = spec->kind;
@@ -170,6 +172,10 @@ const char *const *job_words(arena *a, const job_spec *spec, const char *config,
     if (spec->work == WORK_TRAIN && spec->is_node_launch) {
         add(list, n, "--ranks-per-node");
         add(list, n, arena_printf(a, "%d", spec->ranks));
+        if (spec->preflight != PREFLIGHT_OFF && strcmp(spec->kind->name, "slurm") != 0) {
+            add(list, n, "--preflight");
+            add(list, n, preflight_words[spec->preflight]);
+        }
     }
     if (spec->work == WORK_TRAIN) {
         add(list, n, "--expect-ranks");

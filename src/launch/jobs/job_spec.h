@@ -14,7 +14,13 @@ typedef enum job_work {
 } job_work;
 
 // What the nodes' own figures are good for before the ranks start.
-typedef enum preflight_use { PREFLIGHT_OFF, PREFLIGHT_WARN, PREFLIGHT_EXCLUDE } preflight_use;
+typedef enum preflight_use {
+    PREFLIGHT_OFF,
+    PREFLIGHT_WARN,
+    PREFLIGHT_EXCLUDE,
+    N_PREFLIGHT_USES
+} preflight_use;
+extern const char *const preflight_words[N_PREFLIGHT_USES]; // as of --preflight
 
 typedef struct job_kind job_kind;
 
@@ -31,7 +37,7 @@ typedef struct job_spec {
     job_work work;
     int nodes, ranks;        // ranks: of each node
     int64_t time_s;          // 0: no limit
-    preflight_use preflight; // of Slurm
+    preflight_use preflight; // of Slurm, or of `drover launch node`
     int grace_s, tries;      // seconds for a save after TERM; further tries after the first
     int64_t shm;             // bytes of /dev/shm
     const char *config;      // as given

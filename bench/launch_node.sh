@@ -1,11 +1,12 @@
 #!/bin/bash
 # `drover launch node` beside plain mpirun, in turn: how long until the ranks of four nodes on this machine have met in MPI, and how
-# long their steps take. Messages go by TCP in both, as between hosts. usage: launch_node.sh DROVER [ROUNDS]
+# long their steps take. Messages go by TCP in both, as between hosts. The last lines are medians over the rounds, and whether ranks
+# met within 3 s and steps are alike; status 1: not. On a quiet machine two minutes. usage: launch_node.sh DROVER [ROUNDS]
 . "$(dirname "$0")"/../tests/ranks.bash
 unset HWLOC_SYNTHETIC
 export OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self TMPDIR=$dir
 make_data
-sed -i 's/micro_batch_size: 2/micro_batch_size: 1/; s/steps: 40/steps: 60/; s/checkpoint:.*/checkpoint: {every: 0}/' run.yaml
+sed -i 's/micro_batch_size: 2/micro_batch_size: 1/; s/steps: 40/steps: 200/; s/checkpoint:.*/checkpoint: {every: 0}/' run.yaml
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 by_node() {
     local i
@@ -13,7 +14,10 @@ by_node() {
     "$drover" launch node run.yaml --nodes 4 --node-rank 0 --master 127.0.0.1:$port --set run_dir="$1" >out-0 2>&1
     wait
 }
-by_mpirun() { ranks 4 train run.yaml --set run_dir="$1" >out-0 2>&1; }
+# The same for both: a thread a rank, nothing bound, and no yielding, which mpirun sets where one node has more ranks than cores,
+# and which made steps on a busy machine three times as long.
+export DROVER_THREADS=1
+by_mpirun() { mpirun --oversubscribe --mca mpi_yield_when_idle 0 --bind-to none -n 4 "$drover" train run.yaml --set run_dir="$1" >out-0 2>&1; }
 for round in $(seq "${2:-5}"); do
     for how in by_node by_mpirun; do
         began=$(date +%s.%N)
@@ -23,7 +27,19 @@ import json, statistics, sys
 how, run, began = sys.argv[1:]
 start = next(e for e in map(json.loads, open(run + "/events.jsonl")) if e["event"] == "start")
 steps = [m["tokens_per_s"] for m in map(json.loads, open(run + "/metrics.jsonl")) if m.get("step", 0) > 10 and "tokens_per_s" in m]
-print(f"{how}: ranks have met after {start['time'] - float(began):.2f} s; a step takes {8 * 64e3 / statistics.median(steps):.1f} ms (median of {len(steps)})")
+met, step_ms = start["time"] - float(began), 8 * 64e3 / statistics.median(steps)
+open("rounds", "a").write(f"{how} {met} {step_ms}\n")
+print(f"{how}: ranks have met after {met:.2f} s; a step takes {step_ms:.1f} ms (median of {len(steps)})")
 PY
     done
 done
+python3 - <<'PY'
+import statistics
+rounds = [line.split() for line in open("rounds")]
+median = {how: [statistics.median(float(r[k]) for r in rounds if r[0] == how) for k in (1, 2)] for how in ("by_node", "by_mpirun")}
+ratios = sorted(float(a[2]) / float(b[2]) for a, b in zip(rounds[::2], rounds[1::2]))
+met, ratio = median["by_node"][0], statistics.median(ratios)
+print(f"ranks have met after {met:.2f} s (mpirun: {median['by_mpirun'][0]:.2f} s), within 3 s: {'yes' if met <= 3 else 'NO'}")
+print(f"a step takes {ratio:.3f} of mpirun's ({ratios[0]:.3f} to {ratios[-1]:.3f}), alike within 5 %: {'yes' if abs(ratio - 1) <= 0.05 else 'NO'}")
+raise SystemExit(met > 3 or abs(ratio - 1) > 0.05)
+PY

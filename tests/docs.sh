@@ -55,7 +55,7 @@ import glob, re, subprocess, sys
 tree = sys.argv[1]
 def listed(help, head):
     part = re.search(rf"^{head}:\n((?:  .*\n)+)", help, re.M)
-    return re.findall(r"^  ([a-z]+|--[a-z-]+)(?= |$)", part[1], re.M) if part else []
+    return re.findall(r"^  ([a-z][a-z-]*|--[a-z-]+)(?= |$)", part[1], re.M) if part else []
 def help_of(*words):
     return subprocess.run(["drover", "help", *words], capture_output=True, text=True, check=True).stdout
 options = {}

@@ -233,6 +233,9 @@ expect 0 'train: "data/set"' "$drover" config --from axolotl axolotl.txt --set m
 expect 0 'train: "data/set"' "$drover" config --from args --set model.preset=tiny --data data/set -- python train.py --max_steps 5
 sed 's/adapter: lora/adapter: qlora/' axolotl.txt >qlora.txt
 expect 2 "--accept adapter" "$drover" config --from axolotl qlora.txt --set model.preset=llama-3.1-8b --ranks 8
+sed 's/learning_rate: .*/learning_rate: fast/' axolotl.txt >fast.txt
+expect 2 '"optimizer.lr" is "fast", expected a number from 0 to 1000 (axolotl: learning_rate, line 17)' "$drover" config --from axolotl fast.txt \
+    --set model.preset=llama-3.1-8b --ranks 8
 echo "rl: dpo" >>axolotl.txt
 expect 2 "is not supported" "$drover" config --from axolotl axolotl.txt --set model.preset=llama-3.1-8b --ranks 8
 

@@ -55,9 +55,21 @@ static drv_status count_tokens(const char *prefix, int64_t *tokens) {
 }
 
 // The config of the translation is loaded as any before it is printed: what comes out reads back.
+// Of a value that is refused the comment on its line says where it comes from.
 static drv_status check_translation(arena *a, const str *text) {
     run_config cfg;
-    return config_load_text(a, "translation", text->p, text->n, &cfg);
+    const drv_status status = config_load_text(a, "translation", text->p, text->n, &cfg);
+    const char *said = status == DRV_OK ? "" : arena_strdup(a, drv_message()),
+               *number = "translation:";
+    if (!str_starts(said, number)) return status;
+    const char *line = arena_strndup(a, text->p, text->n);
+    for (long n = strtol(said + strlen(number), NULL, 10); n > 1 && line; n--)
+        line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL;
+    const char *end = line ? line + strcspn(line, "\n") : NULL,
+               *origin = line ? strstr(line, " # ") : NULL;
+    if (!origin || origin > end) return status;
+    origin += strlen(" # ");
+    return drv_fail(status, "%s (%.*s)", said, (int)(end - origin), origin);
 }
 
 static drv_status print_translation(arena *mem, const cli_args *args) {

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -84,4 +85,15 @@ uint32_t host_address_towards(const host_addresses *here, const host_addresses *
     }
     // Where another interface than that of the route is asked for.
     return here->n > 0 && there->n > 0 ? here->address[0] : 0;
+}
+
+bool host_is_gone(int fd, int *n_silent) {
+    enum { LOOKS = 3 };
+    struct tcp_info info;
+    socklen_t n = sizeof info;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &n) != 0) return false; // no TCP
+    const uint32_t ack_ms = info.tcpi_last_ack_recv, data_ms = info.tcpi_last_data_recv;
+    const bool silent = (ack_ms < data_ms ? ack_ms : data_ms) > 1000 * HOST_GONE_S;
+    *n_silent = silent ? *n_silent + 1 : 0;
+    return *n_silent >= LOOKS;
 }

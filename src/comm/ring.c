@@ -17,6 +17,7 @@
 #include "base/exit_status.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "comm/host_address.h"
 #include "comm/ring_connect.h"
 
 #define BEAT_S  0.25
@@ -44,6 +45,7 @@ static size_t note_bytes(uint32_t kind) {
 typedef struct neighbour {
     int fd, rank; // fd -1: gone
     bool bye;
+    int n_silent, n_beats; // of host_is_gone, which is asked now and then
     str in, out;
 } neighbour;
 
@@ -109,12 +111,12 @@ static void describe(const struct ring *r, int rank, const char *what, char *tex
             *s->op ? s->op : "computing");
 }
 
-static void lost(struct ring *r, neighbour *l) {
+static void lost(struct ring *r, neighbour *l, const char *how) {
     char text[FAILURE_TEXT];
     close(l->fd);
     l->fd = -1;
     if (l->bye || r->closing) return;
-    describe(r, l->rank, "died, last heard of", text, sizeof text);
+    describe(r, l->rank, how, text, sizeof text);
     fail(r, FAIL_DIED, l->rank, text);
 }
 
@@ -181,7 +183,7 @@ static void receive(struct ring *links, int from) {
         const ssize_t n = recv(from_link->fd, news, sizeof news, MSG_DONTWAIT);
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
         if (n <= 0) {
-            lost(links, from_link);
+            lost(links, from_link, "died, last heard of");
             return;
         }
         str_add(&from_link->in, news, (size_t)n);
@@ -231,11 +233,20 @@ static void watch(struct ring *links, double now) {
     fail(links, FAIL_SILENT, suspect, text);
 }
 
+// A host whose link is cut, or that has lost its power, closes nothing.
+static void look_for_host(struct ring *r, neighbour *l) {
+    enum { BEATS = 4 };
+    if (l->fd < 0 || ++l->n_beats % BEATS != 0 || !host_is_gone(l->fd, &l->n_silent)) return;
+    lost(r, l, "cannot be reached any more, last heard of");
+}
+
 static void beat(struct ring *r) {
     note x = {.kind = NOTE_STATUS, .beat = ++r->beat, .rank = r->c->rank};
     x.status = comm_status_now(r->c);
     hear(r, r->c->rank, &x.status);
     send_both(r, &x);
+    for (int i = 0; i < 2; i++)
+        look_for_host(r, &r->link[i]);
     if (!has_failed(r->c)) watch(r, clock_s());
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
+#include "comm/host_address.h"
 
 #define BEAT_S 2.0
 enum { HEAD_BYTES = 8 };
@@ -90,6 +91,7 @@ void control_pump(control *c) {
     const double now = clock_s();
     if (c->closed) return;
     if (now - c->beat_s >= BEAT_S) {
+        if (host_is_gone(c->fd, &c->n_silent)) c->closed = true;
         control_send(c, CONTROL_BEAT, NULL, 0);
         c->beat_s = now;
     }

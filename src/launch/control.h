@@ -39,6 +39,7 @@ typedef struct control {
     uint64_t n_sent, n_received;
     str in, out, text;      // text: of the message that was taken last
     double heard_s, beat_s; // clock
+    int n_silent;           // of host_is_gone
     const char **fields;    // of that message
 } control;
 
@@ -52,7 +53,7 @@ void control_open(control *c, int fd, bool calls, const job_secret *key);
 void control_close(control *c); // fine when it is not open
 void control_send(control *c, control_kind kind, const char *const *fields, int n_fields);
 // Sends and receives what can be at once, and a beat when it is time; c->closed: the other side is
-// gone, silent for too long, or speaks another language.
+// gone, its host cut off, silent for too long, or speaks another language.
 void control_pump(control *c);
 // The next whole message; false: none is there.
 bool control_take(control *c, control_message *out);

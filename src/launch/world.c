@@ -18,6 +18,7 @@
 #define TEARDOWN_S    20.0
 #define LEFT_S        0.2 // for mpirun, once all ranks have ended because one was lost
 #define SURVIVORS_S   120.0
+#define LOST_S        3.0 // with a node lost and the ranks here ended, mpirun waits in vain
 #define STATUS_S      1.0 // between looks at status.json
 #define STOPPED_EARLY "stopped before there was a rank; the same command starts it again"
 enum { LOOK_MS = 50 };
@@ -143,12 +144,14 @@ static void look_at_growth(head *h) {
 static bool is_stuck(const head *h, const outcome *all, double now) {
     const bool lost = all->kind == OUTCOME_PEER;
     const world *w = &h->world;
+    const double ended_s = h->local.ranks_ended_s;
     int n_told = 1;
     for (int place = 1; place < w->n_nodes; place++)
         n_told += member_at(h, place)->over;
     return (!local_job_has_ranks(&h->local) && now - w->started_s > h->job->wait_s) ||
            (n_told > 1 && w->first_over_s > 0 && now - w->first_over_s > SURVIVORS_S) ||
            (w->lost_s > 0 && now - w->lost_s > TEARDOWN_S) ||
+           (w->lost_s > 0 && ended_s > 0 && now - w->lost_s > LOST_S && now - ended_s > LOST_S) ||
            (w->all_over_s > 0 && now - w->all_over_s > (lost ? LEFT_S : TEARDOWN_S));
 }
 

@@ -161,8 +161,11 @@ static void lost_directory_is_noticed(void **state) {
     arena_free(a);
 }
 
-static const char starts[] = "{\"time\":1,\"mono\":1,\"attempt\":1,\"event\":\"start\"}\n"
-                             "{\"time\":2,\"mono\":2,\"attempt\":2,\"event\":\"start\"}\n";
+#define START(n)                                                                                   \
+    "{\"time\":" n ",\"mono\":" n ",\"attempt\":" n ",\"event\":\"start\",\"version\":\"0\","      \
+    "\"ranks\":1,\"nodes\":1,\"host\":\"h\",\"pid\":1,\"job\":\"\",\"restarts\":null,\"steps\":9," \
+    "\"backend\":\"cpu\"}\n"
+static const char starts[] = START("1") START("2");
 
 static void stolen_directory_is_noticed(void **state) {
     (void)state;

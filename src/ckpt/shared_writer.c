@@ -197,14 +197,21 @@ static drv_status exchange(shared_file *f) {
     return comm_all_to_all(world, f->out.p, f->out_bytes, f->in.p, f->in_bytes, 0);
 }
 
-static void place_runs(shared_file *f) {
+// What a rank sends while it is killed may arrive as rubbish: Open MPI says that it could not read
+// from another process's memory, and goes on.
+static drv_status place_runs(shared_file *f) {
     for (int64_t i = 0; f->n_ranks > 1 && i < f->in.n;) {
-        run head;
-        memcpy(&head, f->in.p + i, sizeof head);
+        run head = {0};
+        const int64_t left = f->in.n - i - (int64_t)sizeof head;
+        if (left >= 0) memcpy(&head, f->in.p + i, sizeof head);
+        if (left < head.bytes || (int64_t)head.at + head.bytes > f->block_bytes)
+            return drv_fail(DRV_E_DEVICE,
+                    "\"%s\": what other ranks have sent is no part of a block", f->path);
         memcpy(f->block + head.at, f->in.p + i + sizeof head, head.bytes);
         f->filled += head.bytes;
         i += (int64_t)sizeof head + head.bytes;
     }
+    return DRV_OK;
 }
 
 static drv_status write_block(shared_file *f, int64_t block) {
@@ -214,7 +221,7 @@ static drv_status write_block(shared_file *f, int64_t block) {
                          : left < n ? left
                                     : n;
     if (head > 0) memcpy(f->block, f->header.p + begin, (size_t)head);
-    place_runs(f);
+    DRV_TRY(place_runs(f));
     if (f->filled + head != n)
         return drv_fail(DRV_E_DEVICE,
                 "\"%s\": the ranks have %lld bytes of %lld at byte %lld; this is a fault of drover",

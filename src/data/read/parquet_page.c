@@ -36,12 +36,17 @@ static bool gunzip(const unsigned char *p, size_t n, unsigned char *out, size_t 
 }
 
 // snappy is opened at the first page that is packed with it.
+static struct { __typeof__(snappy_uncompress) *uncompress; } table;
+static const library_call call = {"snappy_uncompress", 0};
+static library snappy = {.file = LIBRARY_FILE, .calls = &call, .n_calls = 1, .table = &table};
+
+const char *page_lacks(int codec) {
+    return codec != CODEC_SNAPPY || library_ready(&snappy) ? NULL : snappy.why;
+}
+
 static const char *unsnap(const unsigned char *p, size_t n, unsigned char *out, size_t n_out) {
-    static struct { __typeof__(snappy_uncompress) *uncompress; } table;
-    static const library_call call = {"snappy_uncompress", 0};
-    static library snappy = {.file = LIBRARY_FILE, .calls = &call, .n_calls = 1, .table = &table};
     size_t k = n_out;
-    if (!library_ready(&snappy)) return snappy.why;
+    if (page_lacks(CODEC_SNAPPY)) return snappy.why;
     const bool good = table.uncompress((const char *)p, n, (char *)out, &k) == SNAPPY_OK;
     return good && k == n_out ? NULL : "broken snappy";
 }

@@ -41,6 +41,8 @@ enum { // Encoding of parquet.thrift
     PARQUET_RLE_DICTIONARY = 8
 };
 
+// Why a page of this codec cannot be unpacked on this machine; NULL: it can.
+const char *page_lacks(int codec);
 // Unpacks n_packed bytes into exactly n_out. `codec` is a parquet_codec of the file, so it may be
 // any number. Returns what is wrong, or NULL.
 const char *page_unpack(int codec, const unsigned char *packed, size_t n_packed, unsigned char *out,

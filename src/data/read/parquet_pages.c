@@ -175,7 +175,10 @@ static drv_status read_page(parquet_pages *pages, const page_header *header, int
     memcpy(*out, pages->packed, (size_t)plain_bytes);
     const size_t packed = (size_t)(header->packed - plain_bytes),
                  unpacked = (size_t)(header->unpacked - plain_bytes);
-    const char *why = NULL;
+    const char *why = NULL, *lacks = page_lacks(header->is_packed ? pages->codec : CODEC_NONE);
+    if (lacks)
+        return drv_fail(DRV_E_IO, "%s: at byte %lld: %s", pages->file->path, (long long)pages->at,
+                lacks);
     if (packed || unpacked)
         why = page_unpack(header->is_packed ? pages->codec : CODEC_NONE,
                 pages->packed + plain_bytes, packed, *out + plain_bytes, unpacked);

@@ -49,26 +49,30 @@ static void print_row(const elastic_job *job, int n, const elastic_layout *l, co
 drv_status plan_elastic(arena *mem, const cli_args *args, const run_config *cfg) {
     const bool as_json = cli_has(args, "--json");
     elastic_job job;
-    json_t *list = json_array();
+    drv_status status = DRV_OK;
     DRV_TRY(elastic_job_read(args, cfg, &job));
     DRV_TRY(plan_read_power(mem, args, (int64_t)job.n_nodes * job.ranks, &job.power));
     if (!as_json)
         printf("%6s %6s %10s  %-9s  %s\n", "nodes", "ranks", "tokens/s", "bits", "layout");
+    json_t *list = json_array();
     for (int n = job.n_nodes; n > 0; n--) {
         elastic_layout found;
         const bool is = elastic_on(mem, &job, n, &found) == DRV_OK;
-        if (!is && n == job.n_nodes) return DRV_E_USAGE;
+        if (!is && n == job.n_nodes) {
+            status = DRV_E_USAGE;
+            break;
+        }
         const char *why = is ? NULL : arena_strdup(mem, drv_message());
         if (as_json)
             json_array_append_new(list, row_as_json(&job, n, is ? &found : NULL, why));
         else
             print_row(&job, n, is ? &found : NULL, why);
     }
-    if (as_json) {
+    if (as_json && status == DRV_OK) {
         char *text = json_print(list, 0);
         puts(text);
         free(text);
     }
     json_decref(list);
-    return DRV_OK;
+    return status;
 }

@@ -69,8 +69,9 @@ check:
 
 # Without the runs whose time is that of a plugin's compiler or of other programs (schedulers, browsers, installers), and
 # without long stories of many processes, each of whose parts another test has; ten times as slow they would take an hour.
-NOT_ASAN := plan_cuda|cudnn_attention|train_pjrt.*|pjrt_layouts|bundle|browser|prometheus|launch_(sky|sbatch|supervise|rows|hosts|preflight)|cluster_.*
-NOT_ASAN := $(NOT_ASAN)|compile_cache|pjrt_faults|workflow_.*|goodput|page_ranks|docs|doctor_node|plan_search
+NOT_ASAN := plan_cuda|plan_search|cudnn_attention|train_pjrt.*|pjrt_(layouts|pipeline|step|collectives|faults)|compile_cache
+NOT_ASAN := $(NOT_ASAN)|launch_(sky|sbatch|supervise|rows|hosts|preflight)|cluster_.*|workflow_.*|bundle|browser|prometheus
+NOT_ASAN := $(NOT_ASAN)|goodput|page_ranks|docs|doctor_node
 asan: deps
 	cmake -S . -B build-asan -DDROVER_SANITIZE=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g" >/dev/null
 	cmake --build build-asan -j $(JOBS)

@@ -1,23 +1,24 @@
 #!/bin/bash
-# `drover launch node` beside plain mpirun, in turn: how long until the ranks of four nodes on this machine have met in MPI, and how
-# long their steps take. Messages go by TCP in both, as between hosts. The last lines are medians over the rounds, and whether ranks
-# met within 3 s and steps are alike; status 1: not. On a quiet machine two minutes. usage: launch_node.sh DROVER [ROUNDS]
+# `drover launch node` beside plain mpirun, in turn: how long until the ranks of NODES nodes on this machine (as many as it has cores,
+# at most four) have met in MPI, and how long their steps take. Messages go by TCP in both, as between hosts. The last lines are medians over the rounds, and whether ranks
+# met within 3 s and steps are alike; status 1: not. On a quiet machine two minutes. usage: launch_node.sh DROVER [ROUNDS [NODES]]
 . "$(dirname "$0")"/../tests/ranks.bash
 unset HWLOC_SYNTHETIC
 export OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self TMPDIR=$dir
 make_data
 sed -i 's/micro_batch_size: 2/micro_batch_size: 1/; s/steps: 40/steps: 200/; s/checkpoint:.*/checkpoint: {every: 0}/' run.yaml
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+cores=$(nproc) nodes=${3:-$((cores < 4 ? cores : 4))} # more ranks than cores compare who gives way to whom
 by_node() {
     local i
-    for i in 3 2 1; do "$drover" launch node run.yaml --nodes 4 --node-rank $i --master 127.0.0.1:$port --set run_dir="$1" >out-$i 2>&1 & done
-    "$drover" launch node run.yaml --nodes 4 --node-rank 0 --master 127.0.0.1:$port --set run_dir="$1" >out-0 2>&1
+    for i in $(seq $((nodes - 1))); do "$drover" launch node run.yaml --nodes $nodes --node-rank $i --master 127.0.0.1:$port --set run_dir="$1" >out-$i 2>&1 & done
+    "$drover" launch node run.yaml --nodes $nodes --node-rank 0 --master 127.0.0.1:$port --set run_dir="$1" >out-0 2>&1
     wait
 }
 # The same for both: a thread a rank, nothing bound, and no yielding, which mpirun sets where one node has more ranks than cores,
 # and which made steps on a busy machine three times as long.
 export DROVER_THREADS=1
-by_mpirun() { mpirun --oversubscribe --mca mpi_yield_when_idle 0 --bind-to none -n 4 "$drover" train run.yaml --set run_dir="$1" >out-0 2>&1; }
+by_mpirun() { mpirun --oversubscribe --mca mpi_yield_when_idle 0 --bind-to none -n $nodes "$drover" train run.yaml --set run_dir="$1" >out-0 2>&1; }
 for round in $(seq "${2:-5}"); do
     for how in by_node by_mpirun; do
         began=$(date +%s.%N)

@@ -1,7 +1,8 @@
 #!/bin/bash
-# `drover launch node` beside plain mpirun, in turn: how long until the ranks of NODES nodes on this machine (as many as it has cores,
-# at most four) have met in MPI, and how long their steps take. Messages go by TCP in both, as between hosts. The last lines are medians over the rounds, and whether ranks
-# met within 3 s and steps are alike; status 1: not. On a quiet machine two minutes. usage: launch_node.sh DROVER [ROUNDS [NODES]]
+# `drover launch node` beside plain mpirun, in turn: how long until the ranks of NODES nodes on this machine (as many as it
+# has cores, at most four) have met in MPI, and how long their steps take. Messages go by TCP in both, as between hosts. The
+# last lines are medians over the rounds, and whether ranks met within 3 s and steps are alike; status 1: not. On a quiet
+# machine two minutes. usage: launch_node.sh DROVER [ROUNDS [NODES]]
 . "$(dirname "$0")"/../tests/ranks.bash
 unset HWLOC_SYNTHETIC
 export OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self TMPDIR=$dir

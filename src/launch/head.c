@@ -134,13 +134,13 @@ static bool is_left_out(const head *h, int node, int n_spare) {
     return n_worse < n_spare;
 }
 
-// Those of the next world, by place.
+// Those of the next world, by place. NULL: one that was counted has fallen silent since.
 static int *pick_nodes(const head *h, int n_nodes) {
-    int *nodes = ARENA_ARRAY(h->a, int, n_nodes);
+    int *nodes = ARENA_ARRAY(h->a, int, n_nodes), place = 0;
     const int n_spare = count_usable(h) - n_nodes;
-    for (int i = 0, place = 0; place < n_nodes; i++)
+    for (int i = 0; i < h->job->n_nodes && place < n_nodes; i++)
         if (head_is_usable(h, i) && !is_left_out(h, i, n_spare)) nodes[place++] = i;
-    return nodes;
+    return place == n_nodes ? nodes : NULL;
 }
 
 static void take_nodes(head *h, const world_layout *layout, int *nodes) {
@@ -313,6 +313,7 @@ static void run(head *h) {
         gather(h, &layout);
         if (h->verdict >= 0) break;
         int *nodes = pick_nodes(h, layout.n_nodes);
+        if (!nodes) continue;
         if (check_is_due(h, nodes, layout.n_nodes)) {
             check_nodes(h);
             continue; // with those that are still there

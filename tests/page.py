@@ -1,48 +1,17 @@
 #!/usr/bin/env python3
 """Asks the page of a run, as a browser, Prometheus and those who mean no good would: page.py DROVER, in a folder with
 run.yaml. Exit status 0: all is as it should be."""
-import atexit, contextlib, http.client, json, os, re, signal, socket, stat, subprocess, sys, time
+import contextlib, http.client, json, os, re, signal, socket, stat, sys, time
+from started_run import PATIENCE, StartedRun
 
 DROVER = sys.argv[1]
-PATIENCE = 240  # seconds; other tests run beside this one
 
 
-class Run:
+class Run(StartedRun):
     """A training run in the background, with a page or without."""
 
     def __init__(self, name, *sets):
-        self.dir = name
-        words = [DROVER, "train", "run.yaml", "--set", f"run_dir={name}", "--set", "training.steps=1000000"]
-        for one in sets:
-            words += ["--set", one]
-        self.out = open(f"{name}.out", "w+")
-        self.process = subprocess.Popen(words, stdout=self.out, stderr=self.out)
-        atexit.register(self.process.kill)  # of an assertion that fails
-
-    def wait(self, what, why):
-        until = time.time() + PATIENCE
-        while time.time() < until:
-            found = what()
-            if found:
-                return found
-            assert self.process.poll() is None, f"{why}: the run has ended: {self.said()}"
-            time.sleep(0.03)
-        raise AssertionError(f"waited in vain: {why}")
-
-    def said(self):
-        with open(f"{self.dir}.out") as f:
-            return f.read()
-
-    def steps(self):
-        with contextlib.suppress(OSError):
-            with open(f"{self.dir}/metrics.jsonl", "rb") as f:
-                return f.read().count(b"\n")
-        return 0
-
-    def keys(self):
-        with contextlib.suppress(OSError, ValueError):
-            with open(f"{self.dir}/http.json") as f:
-                return json.load(f)
+        super().__init__(name, [DROVER], sets)
 
     def began(self):
         self.wait(lambda: self.steps() >= 3, "three steps")
@@ -51,7 +20,7 @@ class Run:
     def end(self):
         self.process.send_signal(signal.SIGTERM)
         assert self.process.wait(PATIENCE) == 3, self.said()
-        assert not os.path.exists(f"{self.dir}/http.json"), "http.json is left"
+        assert not os.path.exists(f"{self.name}/http.json"), "http.json is left"
 
     def listening(self):
         """Local addresses of the process' listening sockets, as /proc writes them."""

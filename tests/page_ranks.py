@@ -1,44 +1,22 @@
 #!/usr/bin/env python3
-"""Two runs of two ranks with a page and posts of progress; rank 1 is stopped, continued, killed: page_ranks.py DROVER, in a folder with run.yaml,
-ca.pem, server.pem and server.key. Exit status 0: all is as it should be."""
-import atexit, contextlib, http.client, json, os, re, signal, subprocess, sys, time
+"""Two runs of two ranks with a page and posts of progress; rank 1 is stopped, continued, killed: page_ranks.py DROVER, in a
+folder with run.yaml, ca.pem, server.pem and server.key. Exit status 0: all is as it should be."""
+import http.client, json, os, re, signal, sys
+from started_run import PATIENCE, StartedRun
 from tls_server import Server
 
 DROVER = sys.argv[1]
-PATIENCE = 120  # seconds; other tests run beside this one
 
 
-class Run:
+class Run(StartedRun):
     def __init__(self, name, *sets):
-        self.name, self.server = name, Server(200)
+        self.server = Server(200)
         with open(f"{name}.token", "w") as f:
             f.write("token\n")
         env = dict(os.environ, KUBEFLOW_TRAINER_SERVER_URL=f"https://localhost:{self.server.port}/status",
                    KUBEFLOW_TRAINER_SERVER_CA_CERT="ca.pem", KUBEFLOW_TRAINER_SERVER_TOKEN=f"{name}.token")
-        words = ["mpirun", "--oversubscribe", "-n", "2", DROVER, "train", "run.yaml"]
-        for one in (f"run_dir={name}", "training.steps=1000000", "training.http=0", "training.http_ranks=true", *sets):
-            words += ["--set", one]
-        self.process = subprocess.Popen(words, env=env, stdout=subprocess.DEVNULL, stderr=open(f"{name}.out", "w"))
-        atexit.register(self.process.kill)
-
-    def said(self):
-        with open(f"{self.name}.out") as f:
-            return f.read()
-
-    def wait(self, what, why):
-        until = time.time() + PATIENCE
-        while time.time() < until:
-            found = what()
-            if found:
-                return found
-            assert self.process.poll() is None, f"{self.name}: {why}: the run has ended: {self.said()}"
-            time.sleep(0.03)
-        raise AssertionError(f"{self.name}: waited in vain: {why}: {self.said()}")
-
-    def keys(self):
-        with contextlib.suppress(OSError, ValueError):
-            with open(f"{self.name}/http.json") as f:
-                return json.load(f)
+        super().__init__(name, ["mpirun", "--oversubscribe", "-n", "2", DROVER],
+                         ("training.http=0", "training.http_ranks=true", *sets), env)
 
     def ask(self, path):
         keys = self.keys()

@@ -1,50 +1,28 @@
 #!/usr/bin/env python3
 """Runs whose progress is posted to servers that take it, or do not: progress.py DROVER, in a folder with run.yaml, ca.pem,
 other.pem, server.pem and server.key. Exit status 0: all is as it should be."""
-import atexit, contextlib, json, os, re, signal, socket, subprocess, sys, time
+import json, os, re, signal, socket, sys
+from started_run import PATIENCE, StartedRun
 from tls_server import Server
 
 DROVER = sys.argv[1]
-PATIENCE = 120  # seconds; other tests run beside this one
 
 
-class Run:
+class Run(StartedRun):
     def __init__(self, name, port, ca="ca.pem", url=None, **more):
-        self.name, self.token_file = name, f"{name}.token"
+        self.token_file = f"{name}.token"
         self.rotate(f"token-{name}-first")
         names = dict(URL=url or f"https://localhost:{port}/apis/trainjobs/a/status?secret=in-the-url", CA_CERT=ca,
                      TOKEN=self.token_file)
         names.update(more)
         env = dict(os.environ, DROVER_THREADS="1", https_proxy="http://127.0.0.1:1", HTTPS_PROXY="http://127.0.0.1:1",
                    **{f"KUBEFLOW_TRAINER_SERVER_{k}": v for k, v in names.items() if v is not None})
-        self.process = subprocess.Popen([DROVER, "train", "run.yaml", "--set", f"run_dir={name}", "--set",
-                                         "training.steps=1000000", "--set", "training.log_every=1000"],
-                                        env=env, stdout=subprocess.DEVNULL, stderr=open(f"{name}.out", "w"))
-        atexit.register(self.process.kill)
+        super().__init__(name, [DROVER], ["training.log_every=1000"], env)
 
     def rotate(self, token):
         with open(f"{self.token_file}.new", "w") as f:
             f.write(token + "\n")
         os.rename(f"{self.token_file}.new", self.token_file)
-
-    def said(self):
-        with open(f"{self.name}.out") as f:
-            return f.read()
-
-    def wait(self, what, why):
-        until = time.time() + PATIENCE
-        while time.time() < until:
-            if what():
-                return
-            assert self.process.poll() is None, f"{self.name}: {why}: {self.said()}"
-            time.sleep(0.03)
-        raise AssertionError(f"{self.name}: waited in vain: {why}: {self.said()}")
-
-    def steps(self):
-        with contextlib.suppress(OSError):
-            with open(f"{self.name}/metrics.jsonl", "rb") as f:
-                return f.read().count(b"\n")
-        return 0
 
     def warnings(self):
         return re.findall(r"^warning: (progress: .*)$", self.said(), re.M)

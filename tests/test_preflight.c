@@ -23,16 +23,17 @@ static void good(node_result *results, int n) {
     }
 }
 
-// Judges after `change` and expects the nodes that are left out with so many spares.
-static void expect_out(arena *a, const node_result *results, int n, int spares, const int *nodes,
-        int n_out, const char *says) {
+// Expects that these nodes are named and no other, the worst of them first.
+static void expect_named(arena *a, const node_result *results, int n, const int *nodes, int n_named,
+        const char *says) {
     preflight judged;
-    int out[NODES];
     preflight_judge(a, results, n, &judged);
-    assert_int_equal(preflight_leave_out(&judged, spares, out), n_out);
-    for (int i = 0; i < n_out; i++)
-        assert_int_equal(out[i], nodes[i]);
-    if (n_out && !strstr(judged.said[nodes[0]], says))
+    assert_int_equal(judged.n_named, n_named);
+    for (int i = 0; i < n_named; i++) {
+        if (!*judged.said[nodes[i]]) fail_msg("node %d is not named", nodes[i]);
+        if (i) assert_true(judged.worst[nodes[i - 1]] <= judged.worst[nodes[i]]);
+    }
+    if (n_named && !strstr(judged.said[nodes[0]], says))
         fail_msg("\"%s\" does not say \"%s\"", judged.said[nodes[0]], says);
 }
 
@@ -42,31 +43,29 @@ static void nodes_that_stand_out(void **state) {
     node_result results[NODES];
     static const int third[] = {3}, fifth_and_third[] = {5, 3};
     good(results, NODES);
-    expect_out(a, results, NODES, 8, NULL, 0, "");
+    expect_named(a, results, NODES, NULL, 0, "");
     results[3].value[NODE_GEMM] *= 0.81; // at 0.8 of the median none is named
-    expect_out(a, results, NODES, 8, NULL, 0, "");
+    expect_named(a, results, NODES, NULL, 0, "");
     results[3].value[NODE_GEMM] *= 0.9;
-    expect_out(a, results, NODES, 8, third, 1, "GEMM 0.72 of the median: 72.9 GFLOP/s, not 101");
-    expect_out(a, results, NODES, 0, NULL, 0, ""); // no spare: it has to do
+    expect_named(a, results, NODES, third, 1, "GEMM 0.72 of the median: 72.9 GFLOP/s, not 101");
     results[5].value[NODE_LATENCY] = 1e-3;
-    expect_out(a, results, NODES, 8, fifth_and_third, 2, "latency 9.90 of the median: 1000 us");
-    expect_out(a, results, NODES, 1, fifth_and_third, 1, "latency");
+    expect_named(a, results, NODES, fifth_and_third, 2, "latency 9.90 of the median: 1000 us");
     results[5].value[NODE_LATENCY] = 1.15e-4; // within the noise
-    expect_out(a, results, NODES, 8, third, 1, "GEMM");
+    expect_named(a, results, NODES, third, 1, "GEMM");
     good(results, NODES);
     results[3].clock_s = -1.5;
-    expect_out(a, results, NODES, 8, third, 1, "its clock is -1.5 s from node 0's");
+    expect_named(a, results, NODES, third, 1, "its clock is -1.5 s from node 0's");
     good(results, NODES);
     results[3].sees_rename = 0;
     results[5].sees_directory = 0;
     results[5].value[NODE_DISK_WRITE] = results[5].value[NODE_DISK_READ] = (double)NAN;
-    expect_out(a, results, NODES, 8, (const int[]){3, 5}, 2, "does not see files of node 0");
+    expect_named(a, results, NODES, (const int[]){3, 5}, 2, "does not see files of node 0");
     good(results, NODES);
     snprintf(results[3].version, sizeof results[3].version, "0.2.0 def");
-    expect_out(a, results, NODES, 8, third, 1, "its drover is 0.2.0 def, not 0.1.0 abc");
+    expect_named(a, results, NODES, third, 1, "its drover is 0.2.0 def, not 0.1.0 abc");
     good(results, 1); // alone: there is nothing beside it
     results[0].value[NODE_BANDWIDTH] = results[0].value[NODE_LATENCY] = (double)NAN;
-    expect_out(a, results, 1, 8, NULL, 0, "");
+    expect_named(a, results, 1, NULL, 0, "");
     arena_free(a);
 }
 
@@ -92,7 +91,7 @@ static void results_read_back(void **state) {
         for (int f = 0; f < N_NODE_FIGURES; f++)
             assert_true(again[i].value[f] == results[i].value[f] || isnan(results[i].value[f]));
     }
-    expect_out(a, again, n, 1, (const int[]){2}, 1, "memory 0.51 of the median");
+    expect_named(a, again, n, (const int[]){2}, 1, "memory 0.51 of the median");
     static const struct {
         const char *text, *says;
     } wrong[] = {{"[]", "key \"nodes\" has 0 items"}, {"{\"nodes\": []}", "has 0 items"},

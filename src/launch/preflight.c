@@ -98,18 +98,6 @@ void preflight_judge(arena *a, const node_result *results, int n_nodes, prefligh
     }
 }
 
-int preflight_leave_out(const preflight *judged, int n_spares, int *out) {
-    int n = 0;
-    for (int node = 0; node < judged->n_nodes; node++) {
-        if (!*judged->said[node]) continue;
-        int place = n++;
-        for (; place > 0 && judged->worst[out[place - 1]] > judged->worst[node]; place--)
-            out[place] = out[place - 1];
-        out[place] = node;
-    }
-    return n < n_spares ? n : n_spares > 0 ? n_spares : 0;
-}
-
 // --- as JSON
 static json_t *number(double x) {
     return isfinite(x) ? json_real(x) : json_null();

@@ -53,9 +53,6 @@ typedef struct preflight {
 
 // Judges results of nodes 0 to n - 1. Lives in `a`.
 void preflight_judge(arena *a, const node_result *results, int n_nodes, preflight *out);
-// The nodes to do without, worst first: those that are named, at most n_spares of them. Node 0,
-// which everything else is measured against, may be among them. out[n_nodes]; the number of them.
-int preflight_leave_out(const preflight *judged, int n_spares, int *out);
 // Reads what `drover doctor --node --json` prints. DRV_E_DATA names the key that is wrong. Results
 // live in `a`.
 DRV_CHECKED drv_status preflight_read(arena *a, const char *path, const char *text, size_t n,

@@ -25,7 +25,7 @@ make_data
 printf '%s\n' "a token for the metrics" | tr ' ' - >metrics.token
 mkdir -p "runs/without a page"
 "$drover" train run.yaml --set training.steps=1000000 --set run_dir="runs/the run" --set training.http=0 \
-    --set training.http_ranks=true --set training.http_metrics_token_file=metrics.token --set training.log_every=1000 2>out &
+    --set training.http_ranks=true --set training.http_metrics_token_file=metrics.token --set training.log_every=1000 2>run.out &
 run=$!
 wait_for test -s "runs/the run/http.json"
 expect 0 "" "$examples"/file-sd.sh runs targets.json

@@ -39,7 +39,7 @@ job() {
     local run=$1 words
     words=$(python3 -c 'import json, sys; print(json.dumps(sys.argv[1:]))' "$drover" launch node "$dir"/run.yaml --ranks-per-node 2 \
         --expect-ranks 4 --set run_dir="$dir/$run" $(shift; printf -- '--set %s ' "$@"))
-    echo "{\"nodes\": 2, \"bundle\": {\"CPU\": 1}, \"command\": $words, \"tries\": 0, \"wait_s\": 120, \"grace_s\": 120}" >"$run".json
+    echo "{\"nodes\": 2, \"bundle\": {\"CPU\": 1}, \"command\": $words, \"tries\": 0, \"wait_s\": 120, \"grace_s\": 120, \"restarts\": ${restarts:-false}}" >"$run".json
     submit=(timeout -s KILL $LIMIT ray job submit --submission-id "$run" -- python3 "$shim" "$dir/$run".json)
 }
 status_of() { ray job status "$1" 2>&1; }

@@ -54,7 +54,7 @@ const char *const *mpirun_words(arena *a, const job_spec *spec, const char *host
                                                                            &n_program);
     const char **list = ARENA_ARRAY(a, const char *, n_program + 64);
     const char *const first[] = {"mpirun", "--hostfile", hosts, "-np",
-            arena_printf(a, "%d", spec->nodes * spec->ranks), "--map-by",
+            arena_printf(a, "%d", job_ranks(spec)), "--map-by",
             arena_printf(a, "ppr:%d:node%s", spec->ranks, oversubscribe ? ":OVERSUBSCRIBE" : ""),
             "--bind-to", "none", "--wdir", spec->mount, "--mca", "plm_rsh_args", SSH_OPTIONS};
     *n = 0;

@@ -161,6 +161,8 @@ refused "--spare-nodes 2, expected fewer than the 2 nodes" pytorchjob run.yaml -
 refused "--nodes 4 with 1 spare, of 1 ranks each" ray run.yaml --instance cpu $pods --nodes 4 --spare-nodes 1
 refused "the nearest that would do: 3 or 5 nodes" ray run.yaml --instance cpu $pods --nodes 4 --spare-nodes 1
 refused "--job compile has no ranks, expected no --max-restarts" ray run.yaml --instance cpu $pods --job compile --max-restarts 1
+refused "--progress is of ranks that mpirun starts, expected --policy mpi" trainjob run.yaml --instance cpu $pods --policy torch --namespace ns --progress
+refused "--progress needs --namespace" trainjob run.yaml --instance cpu $pods --progress
 refused '--tasks "x", expected rank or node' slurm run.yaml --instance cpu --tasks x
 refused '--job "x", expected train, compile or data' slurm run.yaml --instance cpu --job x
 refused "works on one machine" slurm run.yaml --instance cpu --job compile --nodes 2
@@ -215,6 +217,29 @@ check "five machines: SkyPilot" grep -qx "num_nodes: 5" ruled/skypilot/skypilot.
 check "five machines: Ray, whose program leaves the word to node 0" bash -c 'grep -q "\"nodes\": 5" ruled/ray/rayjob.yaml && grep -q "\"restarts\": true" ruled/ray/rayjob.yaml'
 if command -v shellcheck >/dev/null; then shellcheck -e SC2016 ruled/slurm/train.sbatch >out 2>&1 && ok || bad "shellcheck, with --max-restarts" out; fi
 [ -z "$shared" ] || { "$shared/tools/validate-manifests" -q ruled/*/[^s]*.yaml >out 2>&1 && ok || bad "validate-manifests, with --max-restarts" out; }
+
+# --- the token for progress: Trainer gives it to the pods of its own step, which by the mpi policy are the launcher's alone
+# shellcheck disable=SC2086
+expect 0 "next" "$drover" launch trainjob run.yaml --instance cpu --nodes 2 $pods --namespace ns --progress --out progress
+[ -z "$shared" ] || { "$shared/tools/validate-manifests" -q progress/*.yaml >out 2>&1 && ok || bad "validate-manifests, with --progress" out; }
+if python3 -c 'import yaml' 2>/dev/null; then
+    python3 - >out 2>&1 <<'PY' && ok || bad "the token is where ranks are" out
+import yaml
+_, runtime, job = yaml.safe_load_all(open("progress/trainjob.yaml"))
+node, launcher = (j["template"]["spec"]["template"]["spec"] for j in runtime["spec"]["template"]["spec"]["replicatedJobs"])
+(volume,) = (v["projected"]["sources"] for v in node["volumes"] if v["name"] == "progress")
+assert volume[0]["serviceAccountToken"]["audience"] == "trainer.kubeflow.org/v1alpha1/namespaces/ns/trainjobs/run/status"
+assert volume[1]["configMap"]["name"] == "run-tls-config" and volume[1]["configMap"]["optional"] is True
+(place,) = (m["mountPath"] for m in node["containers"][0]["volumeMounts"] if m["name"] == "progress")
+assert place == "/var/run/secrets/kubeflow/trainer"
+assert node["automountServiceAccountToken"] is False
+assert "progress" not in [v["name"] for v in launcher["volumes"]]  # Trainer's own is called kubeflow-trainer-token
+words = job["spec"]["trainer"]["command"]
+for name in ("URL", "CA_CERT", "TOKEN"):
+    assert words[words.index(f"KUBEFLOW_TRAINER_SERVER_{name}") - 1] == "-x", words
+PY
+fi
+check "none without --progress" bash -c '! grep -rq "projected\|KUBEFLOW" jobs'
 
 # --- submitted by the scheduler's own program: its words, and a secret that no argument and no file holds
 mkdir bin

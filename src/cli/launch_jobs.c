@@ -65,7 +65,8 @@ const cli_option launch_pod_options[] = {ALL_KINDS, VOLUME, PODS,
         QUEUE("local queue of Kueue, which starts the job"), TIME, PREFLIGHT(OF_NODES)};
 const cli_option launch_trainjob_options[] = {ALL_KINDS, VOLUME, PODS,
         QUEUE("local queue of Kueue, which starts the job"), TIME, PREFLIGHT(OF_NODES),
-        {"--policy", "HOW", "mpi: mpirun over ssh; torch: launch node in each pod (on Neuron)"}};
+        {"--policy", "HOW", "mpi: mpirun over ssh; torch: launch node in each pod (on Neuron)"},
+        {"--progress", NULL, "of mpi: rank 0 posts it to Trainer (needs its gate TrainJobStatus)"}};
 
 #define HOLDS(list, n) _Static_assert(sizeof list / sizeof *list == n, #list)
 HOLDS(launch_slurm_options, N_LAUNCH_SLURM_OPTIONS);
@@ -180,6 +181,21 @@ static drv_status read_node_options(arena *mem, const cli_args *args, job_spec *
         spec->preflight = how;
     else if (how != PREFLIGHT_OFF)
         return hand_on(args, spec, "--preflight", preflight_words[how]);
+    return DRV_OK;
+}
+
+// By the torch policy Trainer gives its token to the pods of ranks by itself; by the mpi policy to
+// the launcher alone. The token is made for a job in a namespace.
+static drv_status read_progress(const cli_args *args, job_spec *spec) {
+    if (!takes(args, "--progress") || !cli_has(args, "--progress")) return DRV_OK;
+    if (spec->work != WORK_TRAIN || spec->is_node_launch)
+        return drv_fail(DRV_E_USAGE,
+                "%s: --progress is of ranks that mpirun starts, expected --policy mpi; with torch Trainer itself gives pods its token",
+                args->name);
+    if (!spec->name_space)
+        return drv_fail(DRV_E_USAGE,
+                "%s: --progress needs --namespace: the token is for a job in it", args->name);
+    spec->has_progress = true;
     return DRV_OK;
 }
 
@@ -322,6 +338,7 @@ static drv_status resolve(arena *a, const cli_args *args, job_spec *spec, run_co
     spec->queue = text_of(args, "--queue");
     spec->name_space = text_of(args, "--namespace");
     spec->claim = text_of(args, "--pvc");
+    DRV_TRY(read_progress(args, spec));
     // A task of SkyPilot without a volume begins where SkyPilot lets it.
     const bool has_mount = spec->kind->is_kubernetes || spec->claim;
     spec->mount = takes(args, "--mount")

@@ -34,6 +34,7 @@ typedef struct job_spec {
     const instance_type *instance;
     bool is_hyperpod;    // the instance was named ml.*
     bool is_node_launch; // `drover launch node` on each node, not mpirun or srun
+    bool has_progress;   // ranks of mpirun get the token with which Trainer takes their progress
     job_work work;
     int nodes, ranks;        // ranks: of each node
     int spares;              // of the nodes: they wait, beyond the layout

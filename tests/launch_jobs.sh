@@ -138,6 +138,8 @@ refused "expected at most 47 for ray" ray run.yaml --instance cpu $pods --name "
 refused "--image is missing" trainjob run.yaml --instance cpu --pvc claim
 refused "--pvc is missing" trainjob run.yaml --instance cpu --image x
 refused '--image: "a b" is no image' trainjob run.yaml --instance cpu --pvc claim --image "a b"
+refused '--image: "r/UPPER" is no image' ray run.yaml --instance cpu --pvc claim --image r/UPPER
+refused '--pvc: "A b" is no name of a claim' skypilot run.yaml --instance cpu --pvc "A b"
 refused '--pvc: "A" is no name of a claim' trainjob run.yaml --instance cpu --pvc A --image x
 refused "--namespace: \"a.b\" is no namespace" trainjob run.yaml --instance cpu $pods --namespace a.b
 refused "--queue: \"a b\" is no name of a queue" slurm run.yaml --instance cpu --queue "a b"

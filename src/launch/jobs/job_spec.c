@@ -40,9 +40,6 @@ static drv_status check_kubernetes(const job_spec *spec) {
         return drv_fail(DRV_E_USAGE,
                 "launch %s: --pvc is missing: the PersistentVolumeClaim with data and run directory",
                 spec->kind->name);
-    if (!name_is_dns_subdomain(spec->claim))
-        return drv_fail(DRV_E_USAGE,
-                "--pvc: \"%s\" is no name of a claim, expected a-z, 0-9, - and .", spec->claim);
     if (spec->name_space &&
             (!name_is_dns_subdomain(spec->name_space) || strchr(spec->name_space, '.') ||
                     strlen(spec->name_space) > NAME_MOST))
@@ -83,6 +80,9 @@ drv_status job_check(arena *a, const job_spec *spec) {
         return drv_fail(DRV_E_USAGE,
                 "--queue: \"%s\" is no name of a queue, expected at most 63 letters, digits, -, _ and .",
                 spec->queue);
+    if (spec->claim && !name_is_dns_subdomain(spec->claim))
+        return drv_fail(DRV_E_USAGE,
+                "--pvc: \"%s\" is no name of a claim, expected a-z, 0-9, - and .", spec->claim);
     if (spec->mount && !name_is_mount(spec->mount))
         return drv_fail(DRV_E_USAGE,
                 "--mount: \"%s\" is no place for a volume, expected an absolute path without \":\" and \"..\"",

@@ -319,12 +319,11 @@ static drv_status check_schedule(const run_config *cfg) {
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"schedule.min_lr\" is %g, expected at most optimizer.lr %g",
                 config_where(cfg, "schedule.min_lr"), cfg->min_lr, cfg->lr);
-    if (cfg->decay_steps > 0 && cfg->schedule != SCHEDULE_WSD)
+    if (cfg->decay_steps > 0 && cfg->schedule == SCHEDULE_CONSTANT)
         return drv_fail(DRV_E_USAGE,
-                "%s: key \"schedule.decay_steps\" is %lld, which schedule.type %s does not have; "
-                "expected 0, or type: wsd",
-                config_where(cfg, "schedule.decay_steps"), (long long)cfg->decay_steps,
-                schedule_name(cfg->schedule));
+                "%s: key \"schedule.decay_steps\" is %lld, but schedule.type constant has no decay; "
+                "expected 0, or another type",
+                config_where(cfg, "schedule.decay_steps"), (long long)cfg->decay_steps);
     return DRV_OK;
 }
 

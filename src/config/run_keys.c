@@ -199,7 +199,9 @@ static const key run_keys[] = {
                 .help = "rate of step s of the w warm-up steps: torchtitan: lr s / w; transformers: lr (s - 1) / w, so that "
                         "the first step has rate 0; nemo: lr s / (w + 1)"},
         {KEY("schedule.decay_steps", int, decay_steps), .initial = "0", .max = NO_MAX,
-                .help = "wsd: steps of the final decay; 0: a tenth of training.steps"},
+                .help = "wsd: steps of the final decay; 0: a tenth of training.steps; cosine, linear: steps of the "
+                        "decay after the warm-up, before which the run may end, or after which it goes on with "
+                        "min_lr; 0: to the end of the run"},
         {KEY("schedule.min_lr", real, min_lr), .initial = "0", .max = 1e3,
                 .help = "reached by the decay one step after the last, so that with 0 no step is wasted"},
         {KEY("parallel.tensor", int, tensor_parallel), .initial = "1", .min = 1, .max = 1 << 10,

@@ -12,7 +12,7 @@ numbers() { grep -E "\"($shape)\"" "$1"/config.json | tr -d ' ,' | sort; }
 same_shape() { diff <(numbers "$1") <(numbers "$2"); }
 
 echo "-- Hugging Face to GGUF and back: the same bytes in every type"
-for model in tied untied_llama3; do
+for model in tied untied_llama3 qwen3 qwen3_untied; do
     for type in f32 bf16 f16; do
         expect 0 "proved" "$drover" ckpt export "$golden/$model" --out $model-$type --dtype $type
         expect 0 "tensors" "$drover" ckpt export $model-$type --gguf $model-$type.gguf

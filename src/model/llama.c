@@ -1,5 +1,5 @@
-// The graph of a Llama. The residual stream h and the last branch are kept apart: see
-// norm_of_stream.
+// The graph of a Llama, and of what its families add (base/model_family.h). The residual stream h
+// and the last branch are kept apart: see norm_of_stream.
 #include "model/llama.h"
 
 #include "ir/program_inputs.h"
@@ -245,9 +245,24 @@ static tensor *over_replicas(builder *b, op_kind op, tensor *qkv) {
     return add1(b, op, 1, &qkv, attrs);
 }
 
+// Heads are whole here, and every rank has all tokens.
+static tensor *norm_of_heads(builder *b, const layer_params *w, tensor *qkv_NC) {
+    const model_layout *l = b->l;
+    op_attrs attrs = over_tensor(b);
+    attrs.mesh.replicas = l->replicas > 1 ? l->replicas : 0;
+    attrs.eps = l->model->rms_norm_eps;
+    attrs.n_heads = l->n_heads;
+    attrs.n_kv_heads = l->n_kv_heads;
+    attrs.head_dim = l->head_dim;
+    tensor *in[] = {qkv_NC, weight(b, w->q_norm), weight(b, w->k_norm)};
+    return add1(b, OP_head_norm, 3, in, attrs);
+}
+
 static tensor *attention_block(builder *b, const layer_params *w, tensor *x_NH) {
     const model_layout *l = b->l;
-    tensor *rotated[] = {over_replicas(b, OP_gather_kv, spread_linear(b, x_NH, w->qkv)), b->rope};
+    tensor *whole_NC = over_replicas(b, OP_gather_kv, spread_linear(b, x_NH, w->qkv));
+    if (w->q_norm) whole_NC = norm_of_heads(b, w, whole_NC);
+    tensor *rotated[] = {whole_NC, b->rope};
     tensor *qkv_NC = add1(b, OP_rope, 2, rotated,
             (op_attrs){.n_heads = l->n_heads + l->n_kv_heads, .head_dim = l->head_dim});
     if (!attention_joins(b)) qkv_NC = over_replicas(b, OP_share_kv, qkv_NC);

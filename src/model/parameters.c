@@ -1,4 +1,4 @@
-// The table of a Llama's weights.
+// The table of a model's weights.
 #include "model/parameters.h"
 
 #include <string.h>
@@ -139,9 +139,13 @@ static layer_params add_layer(arena *a, param_list *list, int i) {
             {"self_attn.k_proj.weight", l->kv_width}, {"self_attn.v_proj.weight", l->kv_width}};
     const part_spec gate_up[MAX_PARTS] = {{"mlp.gate_proj.weight", l->ffn},
             {"mlp.up_proj.weight", l->ffn}};
-    layer_params w;
+    layer_params w = {0};
     w.input_norm = norm(a, list, i, "input_layernorm.weight", l->hidden);
     w.qkv = fused(a, list, i, "self_attn.qkv_proj.weight", qkv, l->hidden);
+    if (l->model->qk_norm) {
+        w.q_norm = norm(a, list, i, "self_attn.q_norm.weight", l->head_dim);
+        w.k_norm = norm(a, list, i, "self_attn.k_norm.weight", l->head_dim);
+    }
     w.o = matrix(a, list, i, "self_attn.o_proj.weight", SPLIT_COLUMNS, l->hidden, l->q_width);
     w.post_norm = norm(a, list, i, "post_attention_layernorm.weight", l->hidden);
     w.gate_up = fused(a, list, i, "mlp.gate_up_proj.weight", gate_up, l->hidden);

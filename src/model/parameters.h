@@ -56,6 +56,8 @@ typedef struct param_branches {
 typedef struct layer_params {
     const param *input_norm; // [H]
     const param *qkv;        // [C, H]
+    const param *q_norm;     // [head_dim], of every query head; NULL: none
+    const param *k_norm;     // likewise of keys
     const param *o;          // [H, q_width]
     const param *post_norm;  // [H]
     const param *gate_up;    // [2 F, H]

@@ -1,6 +1,6 @@
-// Root mean square normalisation of each head of queries and keys before it is rotated, as Qwen3 has
-// it (arXiv:2505.09388, section 2): one weight for all query heads, one for all key heads, each as
-// long as a head. qkv_NC holds, for each token, n_heads query heads, n_kv_heads key heads and as
+// Root mean square normalisation of each head of queries and keys before it is rotated, as Qwen3
+// has it (arXiv:2505.09388, section 2): one weight for all query heads, one for all key heads, each
+// as long as a head. qkv_NC holds, for each token, n_heads query heads, n_kv_heads key heads and as
 // many value heads, which are copied.
 //   y = x * r * w,  r = 1/sqrt(mean(x^2) + eps) of each head
 //
@@ -64,8 +64,8 @@ enum { EXAMPLE_WIDTH = (6 + 2 * 2) * 6 };
 
 static void norm_example(example *e) {
     const dtype acc = dtype_acc(e->dt);
-    tensor *in[] = {example_activation(e, "x", 4, EXAMPLE_WIDTH), example_weight(e, "wq", acc, 6, 0),
-            example_weight(e, "wk", acc, 6, 0)};
+    tensor *in[] = {example_activation(e, "x", 4, EXAMPLE_WIDTH),
+            example_weight(e, "wq", acc, 6, 0), example_weight(e, "wk", acc, 6, 0)};
     graph_add(e->g, OP_head_norm, 3, in, &example_attrs);
 }
 
@@ -102,8 +102,7 @@ const op_row op_row_head_norm = {
 static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *dy = n->in[0], *x = n->in[1];
     const bool trained = !n->attrs.skip_dw;
-    const tensor_spec sums =
-            spec_by_leaf(&n->attrs, spec_1d(dtype_acc(x->dt), n->attrs.head_dim));
+    const tensor_spec sums = spec_by_leaf(&n->attrs, spec_1d(dtype_acc(x->dt), n->attrs.head_dim));
     out[0] = spec_may_alias(n, 0);
     *n_out = trained ? 3 : 1;
     if (n->n_in != (trained ? 7 : 5)) return "accumulators and skip_dw exclude each other";

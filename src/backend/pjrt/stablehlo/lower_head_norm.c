@@ -45,8 +45,8 @@ static void head_norm(lowering *l, const node *n) {
         const hlo_value x = take(l, n, all, heads_of(n, keys)),
                         w = hlo_along(h, lower_in(l, n, 1 + keys), &x, 2);
         const hlo_value mean = head_mean(l, hlo_binary(h, "multiply", x, x));
-        r[keys] = hlo_unary(h, "rsqrt",
-                hlo_binary(h, "add", mean, hlo_fill(h, n->attrs.eps, &mean)));
+        r[keys] =
+                hlo_unary(h, "rsqrt", hlo_binary(h, "add", mean, hlo_fill(h, n->attrs.eps, &mean)));
         const hlo_value scaled = hlo_binary(h, "multiply", x, by_head(l, r[keys], &x));
         y[keys] = flat(l, hlo_binary(h, "multiply", scaled, w));
     }

@@ -24,7 +24,7 @@ static void what_is_no_llama_is_refused(void **state) {
             {"{", {"config.json:1", "not valid JSON"}},
             {"{\"model_type\": \"gpt2\"}", {"model_type", "\"gpt2\"", "expected \"llama\""}},
             {"{\"model_type\": \"qwen2_moe\"}",
-                    {"qwen2_moe", "a mixture of experts", "\"mistral\" or \"qwen3\""}},
+                    {"qwen2_moe", "a mixture of experts", "\"qwen2\" or \"qwen3\""}},
             {"{\"model_type\": \"qwen3\", \"attention_bias\": true}",
                     {"attention_bias", "\"true\"", "expected false"}},
             {"{\"vocab_size\": \"x\"}", {"vocab_size", "\"x\"", "a whole number from 1"}},
@@ -99,9 +99,19 @@ static void a_family_has_its_own_defaults(void **state) {
             &m));
     assert_int_equal(m.head_dim, 16);
     assert_int_equal(m.num_key_value_heads, 4);
+    arena_free(a);
+}
+
+static void the_family_says_what_is_added(void **state) {
+    (void)state;
+    arena *a = arena_new("config.json");
+    model_config m;
+    OK(read_text(a, "{\"model_type\": \"qwen2\", \"num_key_value_heads\": 2, " SHAPE "}", &m));
+    assert_int_equal(m.max_position_embeddings, 32768);
+    assert_true(m.qkv_bias && !m.qk_norm);
     // No key of YAML makes another model of a Llama's file.
-    OK(read_text(a, "{" SHAPE ", \"qk_norm\": true}", &m));
-    assert_false(m.qk_norm);
+    OK(read_text(a, "{" SHAPE ", \"qk_norm\": true, \"qkv_bias\": true}", &m));
+    assert_false(m.qk_norm || m.qkv_bias);
     arena_free(a);
 }
 
@@ -177,6 +187,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_no_llama_is_refused),
             cmocka_unit_test(defaults_are_those_of_transformers),
             cmocka_unit_test(a_family_has_its_own_defaults),
+            cmocka_unit_test(the_family_says_what_is_added),
             cmocka_unit_test(rope_is_read_from_any_version_of_transformers),
             cmocka_unit_test(written_and_read_back_is_the_same),
             cmocka_unit_test(differences_are_named)};

@@ -7,12 +7,12 @@ transformers, numpy.
 """
 import json, pathlib, random, struct, subprocess, sys, tempfile
 import numpy as np, torch
-from transformers import AutoModelForCausalLM, LlamaConfig, Qwen3Config
+from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config, Qwen3Config
 from transformers.utils import logging
 
 logging.disable_progress_bar()
 
-FAMILIES = {"llama": LlamaConfig, "qwen3": Qwen3Config}
+FAMILIES = {"llama": LlamaConfig, "qwen2": Qwen2Config, "qwen3": Qwen3Config}
 STEPS, LR, BETAS, EPS, DECAY, CLIP = 3, 1e-2, (0.9, 0.95), 1e-8, 0.1, 1.0
 
 

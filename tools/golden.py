@@ -8,7 +8,7 @@ tests need none of them.
 import json, pathlib, sys
 import torch, transformers
 from safetensors.torch import save_file
-from transformers import LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
 # name -> (config, model, what is special)
 CASES = {
@@ -21,6 +21,12 @@ CASES = {
         dict(num_key_value_heads=1, tie_word_embeddings=False, head_dim=16, rope_theta=500000.0,
             rope_scaling=dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
                               original_max_position_embeddings=32))),
+    # biases on q, k and v; three query heads to a key head
+    "qwen2": (Qwen2Config, Qwen2ForCausalLM,
+        dict(num_attention_heads=6, num_key_value_heads=2, head_dim=10, tie_word_embeddings=False,
+             rope_theta=1e6)),
+    "qwen2_tied": (Qwen2Config, Qwen2ForCausalLM,
+        dict(num_attention_heads=3, num_key_value_heads=1, head_dim=12, tie_word_embeddings=True)),
     # norms of the heads of queries and keys; heads that are no power of two, and wider together than
     # hidden_size
     "qwen3": (Qwen3Config, Qwen3ForCausalLM,

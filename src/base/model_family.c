@@ -20,6 +20,14 @@ const model_family model_families[] = {
                 .max_position_embeddings = 131072,
         },
         {
+                .model_type = "qwen2",
+                .architecture = "Qwen2ForCausalLM",
+                .gguf = "qwen2",
+                .qkv_bias = true,
+                .num_key_value_heads = 32,
+                .max_position_embeddings = 32768,
+        },
+        {
                 .model_type = "qwen3",
                 .architecture = "Qwen3ForCausalLM",
                 .gguf = "qwen3",

@@ -9,6 +9,7 @@
 typedef struct model_family {
     const char *model_type, *architecture; // in config.json
     const char *gguf;                      // general.architecture, and the prefix of its keys
+    bool qkv_bias;                         // biases of the projections to queries, keys, values
     bool qk_norm;                          // an RMS norm of each head of queries and keys
 
     // GGUF has the two halves of each rotary pair of q and k side by side (llama.cpp's NORM rope);

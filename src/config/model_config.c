@@ -47,6 +47,8 @@ const key model_keys[] = {
         {FIELD("tie_word_embeddings", bool, tie_word_embeddings),
                 .initial_note = SHAPE_NOTE ", else false",
                 .help = "the output weight is the embedding"},
+        {FIELD("qkv_bias", bool, qkv_bias), .initial_note = SHAPE_NOTE ", else false",
+                .help = "biases of the projections to queries, keys and values (Qwen2)"},
         {FIELD("qk_norm", bool, qk_norm), .initial_note = SHAPE_NOTE ", else false",
                 .help = "an RMS norm of each head of queries and keys before their rotation (Qwen3)"},
         {FIELD("rope_scaling.rope_type", choice, rope_type), .choices = rope_choices,
@@ -116,6 +118,14 @@ static drv_status check_heads(const char *where, const char *prefix, const model
     return DRV_OK;
 }
 
+// A checkpoint is a folder that transformers reads, so its class must exist there.
+static drv_status check_family(const char *where, const char *prefix, const model_config *m) {
+    if (model_config_family(m)) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "%s: %sqkv_bias and %sqk_norm are true, expected one of them: no family has both",
+            where, prefix, prefix);
+}
+
 static drv_status check_rope(const char *where, const char *prefix, const model_config *m) {
     if (m->rope_type == ROPE_DEFAULT) return DRV_OK;
     if (m->rope_factor >= 1 && m->rope_low_freq_factor > 0 &&
@@ -162,6 +172,7 @@ drv_status model_config_check(const char *where, const char *prefix, model_confi
     }
     DRV_TRY(check_ranges(where, prefix, m));
     DRV_TRY(check_heads(where, prefix, m));
+    DRV_TRY(check_family(where, prefix, m));
     DRV_TRY(check_rope(where, prefix, m));
     return check_ids(where, prefix, m);
 }
@@ -187,7 +198,8 @@ static int64_t layer_weights(const model_config *m) {
     const int64_t q = m->num_attention_heads * m->head_dim,
                   kv = m->num_key_value_heads * m->head_dim;
     const int64_t matrices = m->hidden_size * (2 * q + 2 * kv + 3 * m->intermediate_size);
-    return matrices + 2 * m->hidden_size + (m->qk_norm ? 2 * m->head_dim : 0);
+    return matrices + 2 * m->hidden_size + (m->qkv_bias ? q + 2 * kv : 0) +
+           (m->qk_norm ? 2 * m->head_dim : 0);
 }
 
 int64_t model_parameters(const model_config *m) {

@@ -19,7 +19,8 @@ typedef struct model_config {
     int64_t max_position_embeddings; // tokens
     double rms_norm_eps, rope_theta, initializer_range;
     bool tie_word_embeddings;
-    bool qk_norm; // an RMS norm of each head of queries and keys
+    bool qkv_bias; // biases of the projections to queries, keys and values
+    bool qk_norm;  // an RMS norm of each head of queries and keys
     // rope_scaling of type llama3 (arXiv:2407.21783 and the 3.1 release); all 0 with ROPE_DEFAULT
     rope_type rope_type;
     double rope_factor, rope_low_freq_factor, rope_high_freq_factor;
@@ -50,7 +51,7 @@ DRV_CHECKED drv_status model_config_of_json(const char *path, const json_t *json
 // of fields: "model." in YAML, "" in config.json. DRV_E_USAGE: one of them does not hold.
 DRV_CHECKED drv_status model_config_check(const char *where, const char *prefix, model_config *m);
 
-// The family whose additions the model has, the first of several.
+// The family whose additions the model has, the first of several; NULL: none has all of them.
 const model_family *model_config_family(const model_config *m);
 
 // The config.json that transformers reads; the caller owns the value.

@@ -25,7 +25,6 @@ static const value *find_value(const value *v, const char *path) {
 static const struct {
     const char *model_type, *differs;
 } relatives[] = {
-        {"qwen2", "biases on q_proj, k_proj and v_proj"},
         {"qwen2_moe", "a mixture of experts"},
         {"qwen3_moe", "a mixture of experts"},
         {"mixtral", "a mixture of experts"},
@@ -136,7 +135,8 @@ static drv_status check_fixed(const value *root) {
 
 // Keys of YAML that the family says in config.json.
 static bool is_of_family(const key *k) {
-    return k->offset == offsetof(model_config, qk_norm);
+    return k->offset == offsetof(model_config, qkv_bias) ||
+           k->offset == offsetof(model_config, qk_norm);
 }
 
 // What is null where a family has a number of its own follows from the heads, as in transformers.
@@ -167,6 +167,7 @@ static drv_status read_fields(arena *mem, const value *root, const model_family 
     out->head_dim = family->head_dim;
     if (family->max_position_embeddings)
         out->max_position_embeddings = family->max_position_embeddings;
+    out->qkv_bias = family->qkv_bias;
     out->qk_norm = family->qk_norm;
     for (int i = 0; i < n_model_keys; i++) {
         const key *k = &model_keys[i];
@@ -232,15 +233,18 @@ static void put_json(json_t *o, const char *path, json_t *x) {
 
 const model_family *model_config_family(const model_config *m) {
     for (int i = 0; i < n_model_families; i++)
-        if (model_families[i].qk_norm == m->qk_norm) return &model_families[i];
+        if (model_families[i].qkv_bias == m->qkv_bias && model_families[i].qk_norm == m->qk_norm)
+            return &model_families[i];
     return NULL;
 }
 
 json_t *model_config_json(const model_config *m) {
     const model_family *family = model_config_family(m);
-    json_t *o = json_pack("{s:[s], s:s, s:b, s:s, s:b, s:s}", "architectures", family->architecture,
-            "model_type", family->model_type, "attention_bias", 0, "hidden_act", "silu", "mlp_bias",
-            0, "torch_dtype", "float32");
+    json_t *o = json_pack("{s:[s], s:s, s:s, s:b, s:s}", "architectures", family->architecture,
+            "model_type", family->model_type, "hidden_act", "silu", "mlp_bias", 0, "torch_dtype",
+            "float32");
+    // Of q, k, v and o; a family whose q, k and v have biases has no such field.
+    if (!family->qkv_bias) json_object_set_new(o, "attention_bias", json_false());
     for (int i = 0; i < n_model_keys; i++) {
         const key *k = &model_keys[i];
         if (m->rope_type == ROPE_DEFAULT && str_starts(k->path, "rope_scaling.")) continue;

@@ -10,6 +10,7 @@
     .rope_high_freq_factor = 4, .rope_original_context = 8192
 #define COMMON .initializer_range = 0.02, .bos_token_id = -1, .pad_token_id = -1
 #define TIED   .tie_word_embeddings = true
+#define QWEN2  .qkv_bias = true
 #define QWEN3  .qk_norm = true
 
 static const struct {
@@ -32,6 +33,15 @@ static const struct {
                                  LLAMA3_ROPE(32), COMMON}},
         {"llama-3.2-3b", {128256, 3072, 8192, 28, 24, 8, 128, 131072, 1e-5, 5e5, TIED,
                                  LLAMA3_ROPE(32), COMMON}},
+        {"qwen2.5-0.5b", {151936, 896, 4864, 24, 14, 2, 64, 32768, 1e-6, 1e6, QWEN2, TIED, COMMON}},
+        {"qwen2.5-1.5b",
+                {151936, 1536, 8960, 28, 12, 2, 128, 131072, 1e-6, 1e6, QWEN2, TIED, COMMON}},
+        {"qwen2.5-3b",
+                {151936, 2048, 11008, 36, 16, 2, 128, 32768, 1e-6, 1e6, QWEN2, TIED, COMMON}},
+        {"qwen2.5-7b", {152064, 3584, 18944, 28, 28, 4, 128, 131072, 1e-6, 1e6, QWEN2, COMMON}},
+        {"qwen2.5-14b", {152064, 5120, 13824, 48, 40, 8, 128, 131072, 1e-5, 1e6, QWEN2, COMMON}},
+        {"qwen2.5-32b", {152064, 5120, 27648, 64, 40, 8, 128, 131072, 1e-5, 1e6, QWEN2, COMMON}},
+        {"qwen2.5-72b", {152064, 8192, 29568, 80, 64, 8, 128, 131072, 1e-5, 1e6, QWEN2, COMMON}},
         {"qwen3-0.6b", {151936, 1024, 3072, 28, 16, 8, 128, 40960, 1e-6, 1e6, QWEN3, TIED, COMMON}},
         {"qwen3-1.7b", {151936, 2048, 6144, 28, 16, 8, 128, 40960, 1e-6, 1e6, QWEN3, TIED, COMMON}},
         {"qwen3-4b", {151936, 2560, 9728, 36, 32, 8, 128, 40960, 1e-6, 1e6, QWEN3, TIED, COMMON}},

@@ -236,10 +236,25 @@ static drv_status linear(replay *r, const model *m, const char *name, const floa
     return add_adapter(r, m, name, x_NK, y, width);
 }
 
+// Adds a part of a bias to its columns of y [N, width].
+static drv_status add_bias(const replay *r, const model *m, const param_part *part, float *y,
+        int64_t width) {
+    const source_tensor *t = model_source_find(&m->source, part->hf_name);
+    float *values = mem_alloc(sizeof *values * (size_t)part->rows);
+    const drv_status status = read_weights(r, &m->source, t, 0, part->rows, values);
+    for (int64_t token = 0; token < r->n && status == DRV_OK; token++)
+        for (int64_t i = 0; i < part->rows; i++)
+            y[token * width + part->row + i] += values[i];
+    free(values);
+    return status;
+}
+
 // All parts of a fused weight, side by side.
 static drv_status fused(replay *r, const model *m, const param *w, const float *x_NK, float *y) {
     for (int k = 0; k < w->n_parts; k++)
         DRV_TRY(linear(r, m, w->part[k].hf_name, x_NK, y + w->part[k].row, w->dim[0]));
+    for (int k = 0; w->bias && k < w->bias->n_parts; k++)
+        DRV_TRY(add_bias(r, m, &w->bias->part[k], y, w->dim[0]));
     return DRV_OK;
 }
 

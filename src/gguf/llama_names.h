@@ -10,7 +10,8 @@ typedef enum llama_rows {
     ROWS_AS_THEY_ARE,
     ROWS_OF_QUERY, // where a family interleaves (model_family), GGUF has, within each head, the two
     ROWS_OF_KEY,   // halves of the rotary pairs so: halves 0 and 1 of pair 0, of pair 1, ...
-    OF_QK_NORM,    // as they are, in families that have those norms
+    OF_QK_NORM,    // as they are, in families that have those norms, ...
+    OF_QKV_BIAS,   // or those biases
 } llama_rows;
 
 typedef struct llama_name {

@@ -157,10 +157,12 @@ static tensor *branches_up(builder *b, tensor *y_NO, tensor *t_NR, const param *
     return add1(b, OP_lora_up, 2 + branches->n, in, attrs);
 }
 
-// A product whose columns are split over tensor ranks. Its branches narrow x before the ranks
-// exchange it: A is whole on each of them, B is split as the product is (docs/adr/0008).
+// A product whose columns are split over tensor ranks, and its bias. Its branches narrow x before
+// the ranks exchange it: A is whole on each of them, B is split as the product is (docs/adr/0008).
 static tensor *spread_linear(builder *b, tensor *x_MK, const param *w_OK) {
     tensor *y_NO = times_weight(b, enter(b, x_MK), w_OK);
+    if (w_OK->bias)
+        y_NO = add1(b, OP_add_bias, 2, (tensor *[]){y_NO, weight(b, w_OK->bias)}, (op_attrs){0});
     if (!w_OK->branches) return y_NO;
     return branches_up(b, y_NO, enter(b, branches_down(b, x_MK, w_OK)), w_OK);
 }

@@ -2,8 +2,8 @@
 // accumulation type; each number is rounded once.
 //
 // The gradient of b is the sum of dy over tokens: of each addend of each leaf of the row
-// (ir/token_sums.h) a chain over runs of tokens, each of which is a chain. Tensor ranks that split the
-// columns have all tokens.
+// (ir/token_sums.h) a chain over runs of tokens, each of which is a chain. Tensor ranks that split
+// the columns have all tokens.
 #include "ir/grad.h"
 
 static const char *shape(const node *n, tensor_spec *out, int *n_out) {

@@ -159,7 +159,7 @@ static const key run_keys[] = {
         {KEY("optimizer.weight_decay", real, weight_decay), .initial = "0.1", .max = 1e3,
                 .help = "AdamW: decoupled, of matrices; norms have none"},
         {KEY("optimizer.decay_norms", bool, decay_norms), .initial = "false",
-                .help = "true: the weights of norms decay too"},
+                .help = "true: the weights of norms and biases decay too"},
         {KEY("optimizer.clip_grad_norm", real, clip_grad_norm), .initial = "1.0", .max = 1e9,
                 .help = "gradients with a larger global norm are scaled down to it; 0: never"},
         {KEY("optimizer.state_dtype", choice, state_dtype), .choices = precision_choices,

@@ -50,6 +50,9 @@
     X(adamw)                                                                                       \
     X(join_leaves)                                                                                 \
     X(adamw_rounded)                                                                               \
+    X(momentum)                                                                                    \
+    X(orthogonalise)                                                                               \
+    X(descend)                                                                                     \
     X(zeros)                                                                                       \
     X(add_rounded)                                                                                 \
     X(put_aside)                                                                                   \
@@ -176,8 +179,11 @@ enum { MAX_BRANCHES = 3 };
     X(int, from)          /* lora_up_grad_b: first column of the branch in t */                    \
     X(double, rate)       /* dropout: the share that is dropped */                                 \
     X(double, seed)       /* dropout: training.seed, below 2^53 */                                 \
-    X(double, eps)        /* rmsnorm, adamw */                                                     \
-    X(double, beta1)      /* adamw */                                                              \
+    X(int, ns_steps)      /* orthogonalise: steps of Newton-Schulz */                              \
+    X(int, second_row)    /* and where the second and third matrix begin; 0: there is none */      \
+    X(int, third_row)                                                                              \
+    X(double, eps)   /* rmsnorm, adamw, orthogonalise */                                           \
+    X(double, beta1) /* adamw, momentum */                                                         \
     X(double, beta2)                                                                               \
     X(double, weight_decay)
 

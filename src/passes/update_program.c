@@ -1,10 +1,13 @@
-// The update program: norm of all gradients, then one AdamW node per weight.
+// The update program: norm of all gradients, then a node of AdamW for each weight, or those of Muon.
 #include "ir/hyper.h"
 #include "ir/op.h"
 #include "ir/program_inputs.h"
 #include "ir/rounding.h"
 #include "ir/shard.h"
 #include "passes/passes.h"
+
+// Below this norm a matrix counts as 0: that of torch.optim.Muon.
+#define MUON_EPS 1e-7
 
 static tensor *state(graph *g, tensor_class cls, const char *prefix, const tensor *w, dtype dt) {
     return graph_state(g, cls, arena_printf(g->a, "%s%s", prefix, w->name), dt, w->n_dims, w->dim);
@@ -115,18 +118,51 @@ static const node *add_update(graph *g, const tensor *w, tensor *state[4], tenso
     return graph_add(g, rounds ? OP_adamw_rounded : OP_adamw, n_in, in, &attrs);
 }
 
-// The new value of a weight's master, or of its shard.
+static tensor *gathered_along(graph *g, tensor *x, mesh_axis axis) {
+    const op_attrs attrs = along(g, axis);
+    return attrs.mesh.ranks == 1 ? x : graph_add(g, OP_all_gather, 1, &x, &attrs)->out[0];
+}
+
+// The same by Muon: what momentum makes of this rank's share of the gradient becomes whole, and of
+// what that is orthogonalised to the share is taken again. The ranks all compute the same products.
+static const node *add_muon(graph *g, tensor *weight, const muon_weight *by, tensor *p, tensor *m,
+        tensor *grad, tensor *norm2, tensor *hyper, tensor *copy, const update_opts *opts) {
+    tensor *from[] = {m, grad, norm2, hyper};
+    tensor *u = graph_add(g, OP_momentum, 4, from,
+            &(op_attrs){.to = weight->dt, .beta1 = opts->muon_momentum})
+                        ->out[2];
+    if (opts->zero) u = gathered_along(g, u, AXIS_DATA);
+    tensor *whole[] = {gathered_along(g, u, AXIS_TENSOR), weight};
+    op_attrs attrs = along(g, AXIS_TENSOR);
+    attrs.mesh.dim = by->by_columns;
+    attrs.ns_steps = opts->ns_steps;
+    attrs.second_row = by->second_row;
+    attrs.third_row = by->third_row;
+    attrs.eps = MUON_EPS;
+    tensor *o = share_of(g, graph_add(g, OP_orthogonalise, 2, whole, &attrs)->out[0], opts);
+    tensor *in[] = {p, o, norm2, hyper, copy};
+    return graph_add(g, OP_descend, copy ? 5 : 4, in,
+            &(op_attrs){.weight_decay = opts->weight_decay});
+}
+
+// The new value of a weight's master, or of its shard. muon: how Muon updates it; NULL: AdamW does.
 static tensor *update(graph *g, const tensor *w, tensor *grad, tensor *norm2, tensor *hyper,
-        const update_opts *opts) {
+        const muon_weight *muon, const update_opts *opts) {
     op_attrs over_data = along(g, AXIS_DATA);
     over_data.mesh.beside = opts->gathers_beside;
     const dtype acc = dtype_acc(w->dt), moments = pass_kept_type(opts->moments, w->dt);
     const bool copy = w->dt != acc && !opts->no_masters; // of a master
-    tensor *weight = state(g, TENSOR_WEIGHT, "", w, w->dt), *share = share_of(g, weight, opts);
-    tensor *kept[] = {copy ? optimizer_state(g, "master.", w, acc, opts) : share,
-            optimizer_state(g, "adam_m.", w, moments, opts),
-            optimizer_state(g, "adam_v.", w, moments, opts), grad};
-    const node *n = add_update(g, w, kept, norm2, hyper, copy ? share : NULL, opts);
+    tensor *weight = state(g, TENSOR_WEIGHT, "", w, w->dt), *share = share_of(g, weight, opts),
+           *p = copy ? optimizer_state(g, "master.", w, acc, opts) : share;
+    const node *n;
+    if (muon) {
+        tensor *m = optimizer_state(g, "momentum.", w, acc, opts);
+        n = add_muon(g, weight, muon, p, m, grad, norm2, hyper, copy ? share : NULL, opts);
+    } else {
+        tensor *kept[] = {p, optimizer_state(g, "adam_m.", w, moments, opts),
+                optimizer_state(g, "adam_v.", w, moments, opts), grad};
+        n = add_update(g, w, kept, norm2, hyper, copy ? share : NULL, opts);
+    }
     tensor *gathered[] = {weight, copy ? n->out[n->n_out - 1] : n->out[0]};
     if (opts->zero) graph_add(g, OP_gather_shards, 2, gathered, &over_data);
     return n->out[0];
@@ -136,6 +172,10 @@ static tensor *update(graph *g, const tensor *w, tensor *grad, tensor *norm2, te
 static void keep_gradient(graph *g, const tensor *w, tensor *grad) {
     graph_output(g, graph_add(g, OP_take_shard, 1, &grad, NULL)->out[0],
             arena_printf(g->a, "gradient.%s", w->name));
+}
+
+static const muon_weight *muon_of(const update_opts *opts, int i) {
+    return opts->muon && opts->muon[i].is ? &opts->muon[i] : NULL;
 }
 
 static tensor *hyper_input(graph *g) {
@@ -159,7 +199,7 @@ graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *o
     tensor *norm2 = global_squares(g, grads, n, opts);
     graph_output(g, norm2, "grad_norm2");
     for (int i = 0; i < n; i++)
-        updated[i] = update(g, weights[i], grads[i], norm2, hyper, opts);
+        updated[i] = update(g, weights[i], grads[i], norm2, hyper, muon_of(opts, i), opts);
     graph_output(g, global_squares(g, updated, n, opts), "param_norm2");
     g->stage = STAGE_DIFFERENTIATED;
     return g;

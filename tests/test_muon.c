@@ -189,8 +189,31 @@ static void ranks_have_the_bits_of_one(void **state) {
     }
 }
 
+// What is sent is what was planned, and the state of a matrix is one moment beside its master.
+static void traffic_and_state_are_as_planned(void **state) {
+    (void)state;
+    const char *sets[] = {"optimizer.type=muon", "parallel.tensor=2", "training.precision=bf16"};
+    layout_run run = train_layout(4, sets, 3), one = train_layout(1, sets, 1);
+    const char *adamw[] = {"optimizer.type=adamw"};
+    layout_run other = train_layout(1, adamw, 1);
+    for (int axis = AXIS_DATA; axis < N_AXES; axis++)
+        if (fabs((double)run.sent[axis] - run.planned[axis]) > 1e-9 * run.planned[axis] + 0.5)
+            fail_msg("%s ranks sent %lld bytes, planned %.17g", mesh_axis_name((mesh_axis)axis),
+                    (long long)run.sent[axis], run.planned[axis]);
+    arena *a = arena_new("tiny");
+    run_config cfg;
+    OK(config_load(a, NULL, one.sets, one.n_sets, &cfg));
+    int64_t n_elements =
+            model_parameters(&cfg.model) - cfg.model.vocab_size * cfg.model.hidden_size;
+    n_elements -= (2 * cfg.model.num_hidden_layers + 1) * cfg.model.hidden_size; // norms
+    assert_int_equal(other.optimizer_bytes - one.optimizer_bytes, 4 * n_elements);
+    arena_free(a);
+    free(run.weights), free(one.weights), free(other.weights);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(twenty_steps_are_those_of_torch),
-            cmocka_unit_test(ranks_have_the_bits_of_one)};
+            cmocka_unit_test(ranks_have_the_bits_of_one),
+            cmocka_unit_test(traffic_and_state_are_as_planned)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

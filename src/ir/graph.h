@@ -52,6 +52,8 @@
     X(adamw_rounded)                                                                               \
     X(momentum)                                                                                    \
     X(orthogonalise)                                                                               \
+    X(to_owner)                                                                                    \
+    X(from_owner)                                                                                  \
     X(descend)                                                                                     \
     X(zeros)                                                                                       \
     X(add_rounded)                                                                                 \
@@ -104,7 +106,9 @@ typedef struct node node;
     X(int, in_place) /* all_reduce: of state */                                                    \
     X(int, beside)   /* collectives: goes on beside the nodes that follow (docs/adr/0027) */       \
     X(int, whole)    /* sum_shard: of all shards, on all ranks */                                  \
-    X(int, summed)   /* reduce_shard: by sum_shard, so that nothing travels */
+    X(int, summed)   /* reduce_shard: by sum_shard, so that nothing travels */                     \
+    X(int, owner)    /* to_owner, from_owner: the place that has the whole; */                     \
+    X(int, owns)     /* and that is this rank */
 typedef struct mesh_use {
 #define X(type, name) type name;
     MESH_USE(X)
@@ -130,7 +134,7 @@ typedef struct mesh_use {
     X(int, dx_wide)    /* so is dx */                                                              \
     X(int, apart)      /* linear_cross_entropy: what chunks give w is summed before it is added */ \
     X(int, run1)       /* matmul: where what leaves are cut from has its second run, ... */        \
-    X(int, run2)
+    X(int, run2)       /* orthogonalise: rows with which the second and third matrix begin */
 typedef struct sum_tree {
 #define X(type, name) type name;
     SUM_TREE(X)
@@ -180,10 +184,8 @@ enum { MAX_BRANCHES = 3 };
     X(double, rate)       /* dropout: the share that is dropped */                                 \
     X(double, seed)       /* dropout: training.seed, below 2^53 */                                 \
     X(int, ns_steps)      /* orthogonalise: steps of Newton-Schulz */                              \
-    X(int, second_row)    /* and where the second and third matrix begin; 0: there is none */      \
-    X(int, third_row)                                                                              \
-    X(double, eps)   /* rmsnorm, adamw, orthogonalise */                                           \
-    X(double, beta1) /* adamw, momentum */                                                         \
+    X(double, eps)        /* rmsnorm, adamw, orthogonalise */                                      \
+    X(double, beta1)      /* adamw, momentum */                                                    \
     X(double, beta2)                                                                               \
     X(double, weight_decay)
 

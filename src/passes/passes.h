@@ -83,6 +83,10 @@ typedef struct update_opts {
     const muon_weight *muon; // by weight; NULL: AdamW updates all
     double muon_momentum;
     int ns_steps; // of Newton-Schulz
+    // With `zero`: each matrix is orthogonalised by one of the data ranks, of which this is number
+    // `place`; else by all.
+    bool muon_owners;
+    int place;
 } update_opts;
 // Where the elements of a weight, by its name, are in the model (ir/rounding.h): state that the
 // host writes.

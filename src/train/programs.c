@@ -133,7 +133,9 @@ static drv_status build_update(arena *mem, const run_config *cfg, programs *out)
             .decay_norms = cfg->decay_norms,
             .muon = cfg->optimizer == OPTIMIZER_ADAMW ? NULL : list.muon,
             .muon_momentum = cfg->muon_momentum,
-            .ns_steps = (int)cfg->muon_ns_steps};
+            .ns_steps = (int)cfg->muon_ns_steps,
+            .muon_owners = !config_backend(cfg)->has_devices,
+            .place = mesh_place_in_update(&layout->mesh, (int)cfg->rank)};
     out->update_graph = pass_update(mem, list.w, list.n, &opts);
     held_add(mem, &out->held, out->update_graph, &out->update, false);
     return graph_verify(out->update_graph, STAGE_DIFFERENTIATED);

@@ -6,6 +6,7 @@
 #include "backend/cpu/adamw_numbers.h"
 #include "base/round.h"
 #include "ir/newton_schulz.h"
+#include "ir/shard.h"
 
 // --- momentum
 static void momentum_chunk(void *arg, int64_t chunk, int thread) {
@@ -33,6 +34,51 @@ static void momentum(const instruction *ins) {
 }
 
 const cpu_op cpu_op_momentum = {.run = momentum};
+
+// --- to_owner, from_owner. Workspace: bytes to each place | bytes from each
+static int64_t owner_workspace(const node *n, int n_threads) {
+    (void)n_threads;
+    return n->attrs.mesh.ranks > 1 ? 2 * n->attrs.mesh.ranks * (int64_t)sizeof(int64_t) : 0;
+}
+
+static void to_owner(const instruction *ins) {
+    const mesh_use *use = &ins->node->attrs.mesh;
+    const int64_t bytes = tensor_bytes(ins->node->in[0]);
+    int64_t *to = ins->workspace, *from = to + use->ranks;
+    if (!ins->group) {
+        memcpy(ins->out[0], ins->in[0], (size_t)bytes);
+        return;
+    }
+    for (int i = 0; i < use->ranks; i++) {
+        to[i] = i == use->owner ? bytes : 0;
+        from[i] = use->owns ? bytes : 0;
+    }
+    *ins->failed = comm_all_to_all(ins->group, ins->in[0], to, ins->out[0], from, 0);
+}
+
+const cpu_op cpu_op_to_owner = {.run = to_owner, .workspace = owner_workspace};
+
+// What is missing of a short shard is 0.
+static void from_owner(const instruction *ins) {
+    const mesh_use *use = &ins->node->attrs.mesh;
+    const int64_t all = tensor_elements(ins->node->in[1]),
+                  unit = dtype_bytes(ins->node->out[0]->dt),
+                  place = ins->group ? group_place(ins->group) : 0,
+                  bytes = shard_count(all, use->ranks, (int)place) * unit;
+    int64_t *to = ins->workspace, *from = to + use->ranks;
+    memset((char *)ins->out[0] + bytes, 0, (size_t)(tensor_bytes(ins->node->out[0]) - bytes));
+    if (!ins->group) {
+        memcpy(ins->out[0], ins->in[0], (size_t)bytes);
+        return;
+    }
+    for (int i = 0; i < use->ranks; i++) {
+        to[i] = use->owns ? shard_count(all, use->ranks, i) * unit : 0;
+        from[i] = i == use->owner ? bytes : 0;
+    }
+    *ins->failed = comm_all_to_all(ins->group, ins->in[0], to, ins->out[0], from, 0);
+}
+
+const cpu_op cpu_op_from_owner = {.run = from_owner, .workspace = owner_workspace};
 
 // --- descend
 static void descend_chunk(void *arg, int64_t chunk, int thread) {
@@ -66,7 +112,7 @@ typedef struct one_matrix {
 static int matrices_of(const node *n, one_matrix *list) {
     const tensor *like = n->in[1];
     const op_attrs *attrs = &n->attrs;
-    const int64_t ends[MAX_MATRICES] = {attrs->second_row, attrs->third_row, like->dim[0]},
+    const int64_t ends[MAX_MATRICES] = {attrs->sum.run1, attrs->sum.run2, like->dim[0]},
                   ranks = attrs->mesh.ranks;
     int n_matrices = 0;
     for (int64_t k = 0, begin = 0; k < MAX_MATRICES; k++) {

@@ -1,7 +1,9 @@
 // The ops of Muon's update (docs/optimizers.md), one after the other for a weight: momentum,
-// orthogonalise, descend. Between them ranks that share the weight or its state gather the whole.
+// orthogonalise, descend. Between them ranks that share the weight or its state gather the whole,
+// or, where each has matrices of its own, send it to its owner and take what comes back.
 #include "ir/hyper.h"
 #include "ir/op.h"
+#include "ir/shard.h"
 
 static const char *check_numbers(const tensor *norm2, const tensor *hyper) {
     if (!is_f64(norm2, 1)) return "norm2 must be one f64";
@@ -76,10 +78,10 @@ static const char *orthogonalise_shape(const node *n, tensor_spec *out, int *n_o
     if (tensor_elements(u) / attrs->mesh.ranks < tensor_elements(like))
         return "u must have the elements of all ranks";
     if (attrs->mesh.dim < 0 || attrs->mesh.dim > 1) return "a matrix has no such dim";
-    if (attrs->second_row < 0 || attrs->second_row >= like->dim[0]) return "no such second_row";
-    if (attrs->third_row && (attrs->third_row <= attrs->second_row || !attrs->second_row ||
-                                    attrs->third_row >= like->dim[0]))
-        return "no such third_row";
+    if (attrs->sum.run1 < 0 || attrs->sum.run1 >= like->dim[0]) return "no such run1";
+    if (attrs->sum.run2 && (attrs->sum.run2 <= attrs->sum.run1 || !attrs->sum.run1 ||
+                                   attrs->sum.run2 >= like->dim[0]))
+        return "no such run2";
     return attrs->ns_steps >= 1 ? NULL : "ns_steps must be positive";
 }
 
@@ -87,7 +89,7 @@ static const char *orthogonalise_shape(const node *n, tensor_spec *out, int *n_o
 static double orthogonalise_flops(const node *n) {
     const tensor *like = n->in[1];
     const op_attrs *attrs = &n->attrs;
-    const int64_t ends[] = {attrs->second_row, attrs->third_row, like->dim[0]};
+    const int64_t ends[] = {attrs->sum.run1, attrs->sum.run2, like->dim[0]};
     double flops = 0;
     for (int64_t k = 0, begin = 0; k < 3; k++) {
         if (ends[k] <= begin) continue;
@@ -121,7 +123,7 @@ static void tall_example(example *e) {
 }
 
 static void parts_example(example *e) {
-    orthogonalise_of(e, 12, 5, (op_attrs){.ns_steps = 1, .second_row = 7, .third_row = 10});
+    orthogonalise_of(e, 12, 5, (op_attrs){.ns_steps = 1, .sum.run1 = 7, .sum.run2 = 10});
 }
 
 const op_row op_row_orthogonalise = {
@@ -132,9 +134,87 @@ const op_row op_row_orthogonalise = {
         .flops = orthogonalise_flops,
         .built = true,
         .differentiated = true,
-        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(dim) | ATTR(ns_steps) | ATTR(second_row) |
-                 ATTR(third_row) | ATTR(eps),
+        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(dim) | ATTR(ns_steps) | ATTR(run1) | ATTR(run2) |
+                 ATTR(eps),
         .examples = {wide_example, tall_example, parts_example},
+};
+
+static const char *check_owner(const node *n) {
+    const mesh_use *use = &n->attrs.mesh;
+    if (use->ranks < 1) return "ranks must be positive";
+    if (use->axis < 0 || use->axis >= N_AXES) return "the mesh has no such axis";
+    return use->owner < 0 || use->owner >= use->ranks ? "no rank is the owner" : NULL;
+}
+
+// to_owner(u[n]) -> U: of the owner the shards of all ranks, [ranks n]; of the others one element,
+// which nobody reads.
+static const char *to_owner_shape(const node *n, tensor_spec *out, int *n_out) {
+    const tensor *u = n->in[0];
+    *n_out = 1;
+    out[0] = spec_1d(u->dt, n->attrs.mesh.owns ? n->attrs.mesh.ranks * tensor_elements(u) : 1);
+    if (u->dt == DT_I32) return "u must be real";
+    return check_owner(n);
+}
+
+static double to_owner_wire(const node *n) {
+    return n->attrs.mesh.owns || n->attrs.mesh.ranks == 1 ? 0 : (double)tensor_bytes(n->in[0]);
+}
+
+static void to_owner_example(example *e) {
+    tensor *u = example_given(e, "u", 51, 0);
+    graph_add(e->g, OP_to_owner, 1, &u,
+            &(op_attrs){.mesh.axis = AXIS_DATA, .mesh.ranks = 1, .mesh.owns = 1});
+}
+
+const op_row op_row_to_owner = {
+        .name = "to_owner",
+        .min_in = 1,
+        .max_in = 1,
+        .shape = to_owner_shape,
+        .wire = to_owner_wire,
+        .differentiated = true,
+        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(owner) | ATTR(owns),
+        .examples = {to_owner_example},
+};
+
+// from_owner(o, w) -> s: this rank's shard of o, which the owner has in the shape of the weight w;
+// o of the others is anything, w is not read.
+static const char *from_owner_shape(const node *n, tensor_spec *out, int *n_out) {
+    const tensor *o = n->in[0], *w = n->in[1];
+    const char *bad = check_owner(n);
+    *n_out = 1;
+    out[0] = spec_1d(dtype_acc(w->dt), 1);
+    if (bad) return bad;
+    out[0].dim[0] = shard_length(tensor_elements(w), n->attrs.mesh.ranks);
+    if (w->dt == DT_I32) return "w must be real";
+    if (n->attrs.mesh.owns && (!same_shape(o, w) || o->dt != dtype_acc(w->dt)))
+        return "o must be sums in the shape of w";
+    return NULL;
+}
+
+static double from_owner_wire(const node *n) {
+    const mesh_use *use = &n->attrs.mesh;
+    const int64_t all = tensor_elements(n->in[1]),
+                  others = all - shard_count(all, use->ranks, use->owner);
+    return use->owns ? (double)(others * dtype_bytes(n->out[0]->dt)) : 0;
+}
+
+static void from_owner_example(example *e) {
+    tensor *in[] = {example_state(e, TENSOR_INPUT, "o", dtype_acc(e->dt), 3, 17, -1, 1),
+            example_given(e, "w", 3, 17)};
+    graph_add(e->g, OP_from_owner, 2, in,
+            &(op_attrs){.mesh.axis = AXIS_DATA, .mesh.ranks = 1, .mesh.owns = 1});
+}
+
+const op_row op_row_from_owner = {
+        .name = "from_owner",
+        .min_in = 2,
+        .max_in = 2,
+        .shape = from_owner_shape,
+        .wire = from_owner_wire,
+        .differentiated = true,
+        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(owner) | ATTR(owns),
+        .examples = {from_owner_example},
 };
 
 // descend(p, o, norm2, hyper[, w]) -> p'[, w' = p' in the compute type]: p -= lr (o + weight_decay

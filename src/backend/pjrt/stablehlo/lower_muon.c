@@ -81,7 +81,7 @@ static void orthogonalise(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     const tensor *like = n->in[1];
     const op_attrs *attrs = &n->attrs;
-    const int64_t ends[] = {attrs->second_row, attrs->third_row, like->dim[0]};
+    const int64_t ends[] = {attrs->sum.run1, attrs->sum.run2, like->dim[0]};
     hlo_value made[3];
     int n_made = 0;
     for (int64_t k = 0, begin = 0; k < 3; k++) {
@@ -120,3 +120,7 @@ static void descend(lowering *l, const node *n) {
 }
 
 const lower_op lower_op_descend = {.lower = descend};
+
+// No rules: devices run one program, in which no rank owns what others do not.
+const lower_op lower_op_to_owner = {.lower = NULL};
+const lower_op lower_op_from_owner = {.lower = NULL};

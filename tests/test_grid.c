@@ -21,6 +21,7 @@ typedef enum axis_of_grid {
     G_TIED,
     G_PRECISION,
     G_FAMILY,
+    G_OPTIMIZER,
     N_GRID
 } axis_of_grid;
 
@@ -44,6 +45,7 @@ static const grid_axis grid[N_GRID] = {
         [G_PRECISION] = {"training.precision", 2, {"bf16", "fp32"}},
         [G_FAMILY] = {"model", 3,
                 {"qk_norm=false", "qk_norm=true", "qkv_bias=true"}}, // what it adds
+        [G_OPTIMIZER] = {"optimizer.type", 2, {"adamw", "muon"}},
 };
 
 // The same for every case, the one rank included: heads that share 2 of keys and values, a
@@ -224,22 +226,24 @@ static const char *difference(arena *a, const case_run *got, const case_run *wan
 }
 
 // --- one rank, once for each model
-static case_run alone[MAX_VALUES][MAX_VALUES][MAX_VALUES]; // by tied, precision, family
+// By tied, precision, family, optimizer.
+static case_run alone[MAX_VALUES][MAX_VALUES][MAX_VALUES][MAX_VALUES];
 
 static drv_status one_rank_of(const grid_case *c, int n_steps, const case_run **out) {
-    case_run *run = &alone[c->at[G_TIED]][c->at[G_PRECISION]][c->at[G_FAMILY]];
+    case_run *run = &alone[c->at[G_TIED]][c->at[G_PRECISION]][c->at[G_FAMILY]][c->at[G_OPTIMIZER]];
     const grid_case one = {.at = {[G_TIED] = c->at[G_TIED],
                                    [G_PRECISION] = c->at[G_PRECISION],
-                                   [G_FAMILY] = c->at[G_FAMILY]}};
+                                   [G_FAMILY] = c->at[G_FAMILY],
+                                   [G_OPTIMIZER] = c->at[G_OPTIMIZER]}};
     *out = run;
     return run->a ? DRV_OK : run_grid_case(&one, n_steps, run);
 }
 
 static void forget_runs_of_one(void) {
-    case_run *all = &alone[0][0][0];
-    for (size_t i = 0; i < sizeof alone / sizeof *all; i++) {
-        arena_free(all[i].a);
-        all[i].a = NULL;
+    case_run *list = &alone[0][0][0][0];
+    for (size_t i = 0; i < sizeof alone / sizeof *list; i++) {
+        arena_free(list[i].a);
+        list[i].a = NULL;
     }
 }
 

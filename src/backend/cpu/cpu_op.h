@@ -8,7 +8,7 @@
 #include "ir/graph.h"
 #include "kernels/kernels.h"
 
-enum { MAX_GEMMS = 6 }; // of one instruction: those of linear_cross_entropy_grad
+enum { MAX_GEMMS = 9 }; // of one instruction: three for each matrix of orthogonalise
 
 // One lowered node. Pointers are set when the program is linked to memory.
 typedef struct instruction instruction;

@@ -5,6 +5,7 @@
 #pragma once
 #include <math.h>
 
+#include "base/elementary.h"
 #include "kernels/ref/ref.h"
 #include "kernels/x86/reductions.h"
 
@@ -208,7 +209,7 @@ INLINE void row_attention_join_as(dtype dt, const attention_args *args, const fl
         for (int64_t c = 1; c < n_chunks; c++)
             max = p[c * step] > max || isnan(p[c * step]) ? p[c * step] : max;
         for (int64_t c = 0; c < n_chunks; c++) {
-            weight[c] = expf(p[c * step] - max);
+            weight[c] = (float)drv_exp((double)(p[c * step] - max));
             sum += weight[c] * p[c * step + 1];
         }
         FOR_VECTORS(j, k, d, {

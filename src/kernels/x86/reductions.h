@@ -4,6 +4,7 @@
 #pragma once
 #include <math.h>
 
+#include "base/elementary.h"
 #include "kernels/ref/ref.h"
 #include "kernels/x86/vec.h"
 
@@ -140,5 +141,5 @@ static double cross_entropy(dtype dt, int64_t n, void *logits, int64_t label, do
         scaled(dt, n, row, scale / total, d);
         put(dt, d, label, scale * (own_p - 1));
     }
-    return max + log(total) - own;
+    return max + drv_log(total) - own;
 }

@@ -254,6 +254,13 @@ static drv_status check_hashes(const run_config *cfg) {
             config_where(cfg, "training.hash_every"), (long long)cfg->hash_every, cfg->backend);
 }
 
+static drv_status check_arithmetic(const run_config *cfg) {
+    if (cfg->arithmetic == ARITHMETIC_FASTEST || config_backend(cfg)->is_processor) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "%s: key \"training.arithmetic\" is portable, expected fastest with backend %s, whose compiler orders sums itself",
+            config_where(cfg, "training.arithmetic"), cfg->backend);
+}
+
 void config_one_rank(run_config *cfg) {
     cfg->tensor_parallel = cfg->pipeline_parallel = cfg->context_parallel = 1;
     cfg->virtual_stages = 1;
@@ -387,6 +394,7 @@ drv_status config_check(arena *a, run_config *cfg) {
     DRV_TRY(check_ranks(cfg));
     DRV_TRY(check_batch(cfg));
     DRV_TRY(check_hashes(cfg));
+    DRV_TRY(check_arithmetic(cfg));
     DRV_TRY(check_data(cfg));
     DRV_TRY(check_http(cfg));
     DRV_TRY(check_lora(a, cfg));

@@ -15,6 +15,8 @@ static const choice loss_choices[] = {{"auto", COUNT_AUTO}, {"responses", COUNT_
 static const choice long_choices[] = {{"truncate", LONG_TRUNCATE}, {"drop", LONG_DROP}, {NULL, 0}};
 static const choice precision_choices[] = {{"bf16", PRECISION_BF16}, {"fp32", PRECISION_F32},
         {NULL, 0}};
+static const choice arithmetic_choices[] = {{"fastest", ARITHMETIC_FASTEST},
+        {"portable", ARITHMETIC_PORTABLE}, {NULL, 0}};
 static const choice save_choices[] = {{"auto", SAVE_AUTO}, {"f32", SAVE_F32}, {"bf16", SAVE_BF16},
         {"f16", SAVE_F16}, {NULL, 0}};
 static const choice optimizer_choices[] = {{"adamw", OPTIMIZER_ADAMW}, {"muon", OPTIMIZER_MUON},
@@ -109,6 +111,10 @@ static const key run_keys[] = {
                 .initial = "bf16",
                 .help = "of products and stored activations; what bf16 leaves in fp32 (weights, moments, gradients) "
                         "is for optimizer.state_dtype and training.grad_dtype to say"},
+        {KEY("training.arithmetic", choice, arithmetic), .choices = arithmetic_choices,
+                .initial = "fastest",
+                .help = "portable: the same bits on any processor (bf16 products in fp32 arithmetic, no oneDNN), also of ranks on "
+                        "different ones; fastest: those of this kind of processor"},
         {KEY("training.save_dtype", choice, save_dtype), .choices = save_choices, .initial = "auto",
                 .help = "of a checkpoint's model file: f32, bf16 or f16; auto: bf16 in bf16 runs, else f32. "
                         "fp32 weights that the run keeps lie beside it, and it resumes from them"},

@@ -54,6 +54,8 @@ static void keys_in_conflict_are_named(void **state) {
             {"model: {hidden_size: 100, vocab_size: 10, intermediate_size: 8, num_hidden_layers: 1, "
              "num_attention_heads: 3}\n",
                     {"num_attention_heads is 3", "hidden_size 100", "model.head_dim"}},
+            {"model: {preset: qwen3-0.6b, qkv_bias: true}\n",
+                    {"model.qkv_bias and model.qk_norm are true", "one of them"}},
             {"model: {hidden_size: 100}\n", {"no model.vocab_size", "a whole number from 1"}},
             {TINY "data: {sequence_length: 4096}\n", {"sequence_length", "4096", "512"}},
             {"training: {steps: 1}\n", {"run.yaml: no model", "model.preset", "model.from"}},

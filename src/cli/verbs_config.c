@@ -276,6 +276,12 @@ static void print_plan(const plan_report *report) {
     printf("compute       %s FLOP per token, %s per step\n", str_si(report->flops_per_token),
             str_si(report->flops_per_token *
                     (double)(cfg->global_batch_size * cfg->sequence_length)));
+    if (programs_update_flops(report->p) > 0)
+        printf("              and %s in the update of this rank, %.2g %% of its share of a step\n",
+                str_si(programs_update_flops(report->p)),
+                100 * programs_update_flops(report->p) * report->ranks /
+                        (report->flops_per_token *
+                                (double)(cfg->global_batch_size * cfg->sequence_length)));
     if (report->again > 0)
         printf("              and %s per token to compute again what is not kept\n",
                 str_si(report->again));
@@ -324,7 +330,7 @@ static void print_plan_json(const plan_report *report) {
 static drv_status measure_time(arena *a, plan_report *r) {
     const run_config *cfg = r->cfg;
     backend *cpu;
-    DRV_TRY(backend_open_cpu(a, &cpu));
+    DRV_TRY(backend_open_cpu(a, &(backend_opts){0}, &cpu));
     double peak;
     const drv_status status = backend_peak_flops(cpu, &peak);
     backend_close(cpu);

@@ -254,6 +254,13 @@ static drv_status check_hashes(const run_config *cfg) {
             config_where(cfg, "training.hash_every"), (long long)cfg->hash_every, cfg->backend);
 }
 
+static drv_status check_arithmetic(const run_config *cfg) {
+    if (cfg->arithmetic == ARITHMETIC_FASTEST || config_backend(cfg)->is_processor) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "%s: key \"training.arithmetic\" is portable, expected fastest with backend %s, whose compiler orders sums itself",
+            config_where(cfg, "training.arithmetic"), cfg->backend);
+}
+
 void config_one_rank(run_config *cfg) {
     cfg->tensor_parallel = cfg->pipeline_parallel = cfg->context_parallel = 1;
     cfg->virtual_stages = 1;
@@ -358,15 +365,40 @@ static drv_status check_lora(arena *mem, run_config *cfg) {
     return DRV_OK;
 }
 
+// What Muon cannot do: its momentum and the weights are kept in fp32, and low-rank branches are not
+// the matrices that it is for.
+static drv_status check_optimizer(const run_config *cfg) {
+    const char *where = config_where(cfg, "optimizer.type");
+    if (cfg->optimizer == OPTIMIZER_ADAMW) return DRV_OK;
+    if (cfg->state_dtype == PRECISION_BF16)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"optimizer.type\" is muon and optimizer.state_dtype is bf16, expected fp32: the "
+                "momentum of Muon is not rounded",
+                where);
+    if (cfg->precision == PRECISION_BF16 && !config_has_masters(cfg))
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"optimizer.type\" is muon and optimizer.master_dtype is bf16, expected fp32: Muon "
+                "updates fp32 masters",
+                where);
+    if (cfg->lora.rank > 0 || *cfg->lora.adapter)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"optimizer.type\" is muon, but of a LoRA run only branches are trained (lora.rank "
+                "%lld), which are AdamW's; expected adamw",
+                where, (long long)cfg->lora.rank);
+    return DRV_OK;
+}
+
 drv_status config_check(arena *a, run_config *cfg) {
     DRV_TRY(check_model(cfg));
     DRV_TRY(check_pipeline(cfg));
     DRV_TRY(check_ranks(cfg));
     DRV_TRY(check_batch(cfg));
     DRV_TRY(check_hashes(cfg));
+    DRV_TRY(check_arithmetic(cfg));
     DRV_TRY(check_data(cfg));
     DRV_TRY(check_http(cfg));
     DRV_TRY(check_lora(a, cfg));
+    DRV_TRY(check_optimizer(cfg));
     DRV_TRY(check_context(cfg));
     DRV_TRY(config_check_length(cfg));
     return check_schedule(cfg);

@@ -11,6 +11,8 @@
 enum { EVAL_TOKENS = 100000 }; // an evaluation by default (docs/adr/0005)
 
 typedef enum precision { PRECISION_BF16, PRECISION_F32 } precision;
+// The bits of this kind of processor, or of any (docs/adr/0036).
+typedef enum arithmetic_kind { ARITHMETIC_FASTEST, ARITHMETIC_PORTABLE } arithmetic_kind;
 typedef enum stage_schedule {
     SCHEDULE_AUTO,
     SCHEDULE_1F1B,
@@ -29,6 +31,7 @@ typedef enum schedule_type {
 } schedule_type;
 // Whose rule the rates of the warm-up follow (train/schedule.c).
 typedef enum warmup_rule { WARMUP_TORCHTITAN, WARMUP_TRANSFORMERS, WARMUP_NEMO } warmup_rule;
+typedef enum optimizer_type { OPTIMIZER_ADAMW, OPTIMIZER_MUON } optimizer_type;
 typedef enum pack_mode { PACK_AUTO, PACK_DOCUMENTS, PACK_STREAM, PACK_EXAMPLES } pack_mode;
 typedef enum long_mode { LONG_TRUNCATE, LONG_DROP } long_mode;
 typedef enum loss_mode { COUNT_AUTO, COUNT_RESPONSES, COUNT_LAST, COUNT_ALL } loss_mode;
@@ -37,6 +40,7 @@ typedef enum weights_mode { WEIGHTS_RANDOM, WEIGHTS_LOAD } weights_mode;
 const char *precision_name(precision p); // "bf16", "fp32"
 const char *recompute_name(recompute_mode r);
 const char *schedule_name(schedule_type t);
+const char *optimizer_name(optimizer_type t);
 
 typedef struct data_source {
     const char *prefix;
@@ -87,6 +91,7 @@ typedef struct run_config {
     double epochs;       // passes over data.train; not above 0: not given
     int64_t global_batch_size, micro_batch_size, seed; // batches in rows
     precision precision;
+    arithmetic_kind arithmetic;
     save_dtype save_dtype; // of a checkpoint's model file; SAVE_AUTO: see config_save_dtype
     precision grad_dtype;  // of sums of gradients
     recompute_mode recompute;
@@ -104,6 +109,9 @@ typedef struct run_config {
     double max_minutes;   // of this start; 0: any
     int64_t stop_at_step; // of this start; 0: none
     // optimizer
+    optimizer_type optimizer;
+    double muon_momentum;
+    int64_t muon_ns_steps;
     double lr, betas[2], eps, weight_decay, clip_grad_norm;
     bool decay_norms;         // weight_decay also applies to norms
     precision state_dtype;    // of moments

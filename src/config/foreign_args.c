@@ -54,7 +54,7 @@ const foreign_key foreign_args[] = {
         SAME("adam_epsilon", "optimizer.eps"),
         {"max_grad_norm", "optimizer.clip_grad_norm", NULL, ARGS, FOREIGN_same, NULL},
         ONLY("optim", "adamw_torch adamw_torch_fused adamw_hf adamw_apex_fused adamw",
-                "the optimizer is AdamW"),
+                "it is AdamW; optimizer.type has muon, too"),
         FACT("lr_scheduler_type scheduler_type", "schedule.type", "schedule"),
         FACT("lr_scheduler_kwargs", "schedule.min_lr", "schedule_kwargs"),
         SAME("warmup_steps", "schedule.warmup_steps"),

@@ -15,8 +15,12 @@ static const choice loss_choices[] = {{"auto", COUNT_AUTO}, {"responses", COUNT_
 static const choice long_choices[] = {{"truncate", LONG_TRUNCATE}, {"drop", LONG_DROP}, {NULL, 0}};
 static const choice precision_choices[] = {{"bf16", PRECISION_BF16}, {"fp32", PRECISION_F32},
         {NULL, 0}};
+static const choice arithmetic_choices[] = {{"fastest", ARITHMETIC_FASTEST},
+        {"portable", ARITHMETIC_PORTABLE}, {NULL, 0}};
 static const choice save_choices[] = {{"auto", SAVE_AUTO}, {"f32", SAVE_F32}, {"bf16", SAVE_BF16},
         {"f16", SAVE_F16}, {NULL, 0}};
+static const choice optimizer_choices[] = {{"adamw", OPTIMIZER_ADAMW}, {"muon", OPTIMIZER_MUON},
+        {NULL, 0}};
 static const choice master_choices[] = {{"auto", MASTER_AUTO}, {"fp32", MASTER_F32},
         {"bf16", MASTER_BF16}, {NULL, 0}};
 static const choice recompute_choices[] = {{"none", RECOMPUTE_NONE},
@@ -42,6 +46,9 @@ const char *recompute_name(recompute_mode r) {
     return choice_name(recompute_choices, (int)r);
 }
 
+const char *optimizer_name(optimizer_type t) {
+    return choice_name(optimizer_choices, (int)t);
+}
 const char *schedule_name(schedule_type t) {
     return choice_name(schedule_choices, (int)t);
 }
@@ -104,6 +111,10 @@ static const key run_keys[] = {
                 .initial = "bf16",
                 .help = "of products and stored activations; what bf16 leaves in fp32 (weights, moments, gradients) "
                         "is for optimizer.state_dtype and training.grad_dtype to say"},
+        {KEY("training.arithmetic", choice, arithmetic), .choices = arithmetic_choices,
+                .initial = "fastest",
+                .help = "portable: the same bits on any processor (bf16 products in fp32 arithmetic, no oneDNN), also of ranks on "
+                        "different ones; fastest: those of this kind of processor"},
         {KEY("training.save_dtype", choice, save_dtype), .choices = save_choices, .initial = "auto",
                 .help = "of a checkpoint's model file: f32, bf16 or f16; auto: bf16 in bf16 runs, else f32. "
                         "fp32 weights that the run keeps lie beside it, and it resumes from them"},
@@ -150,6 +161,9 @@ static const key run_keys[] = {
         {KEY("training.stop_at_step", int, stop_at_step), .initial = "0", .max = NO_MAX,
                 .help = "stop and save after this step, exit status 3 where it is not the last; the schedule stays that of "
                         "training.steps; 0: none"},
+        {KEY("optimizer.type", choice, optimizer), .choices = optimizer_choices, .initial = "adamw",
+                .help = "muon: the matrices of the layers by orthogonalised momentum, scaled so that AdamW's lr and "
+                        "weight_decay carry over; all else by AdamW. docs/optimizers.md"},
         {KEY("optimizer.lr", real, lr), .initial = "3.0e-4", .max = 1e3,
                 .help = "peak learning rate"},
         {KEY("optimizer.betas", reals, betas), .initial = "[0.9, 0.95]", .max = 0.9999999,
@@ -159,7 +173,7 @@ static const key run_keys[] = {
         {KEY("optimizer.weight_decay", real, weight_decay), .initial = "0.1", .max = 1e3,
                 .help = "AdamW: decoupled, of matrices; norms have none"},
         {KEY("optimizer.decay_norms", bool, decay_norms), .initial = "false",
-                .help = "true: the weights of norms decay too"},
+                .help = "true: the weights of norms and biases decay too"},
         {KEY("optimizer.clip_grad_norm", real, clip_grad_norm), .initial = "1.0", .max = 1e9,
                 .help = "gradients with a larger global norm are scaled down to it; 0: never"},
         {KEY("optimizer.state_dtype", choice, state_dtype), .choices = precision_choices,
@@ -170,6 +184,10 @@ static const key run_keys[] = {
                 .initial = "auto",
                 .help = "what a bf16 run updates: fp32 masters beside its weights, or, with bf16, the weights themselves, rounded "
                         "stochastically; auto: as state_dtype"},
+        {KEY("optimizer.muon_momentum", real, muon_momentum), .initial = "0.95", .max = 0.9999999,
+                .help = "Muon: decay of the momentum, which takes Nesterov's step"},
+        {KEY("optimizer.muon_ns_steps", int, muon_ns_steps), .initial = "5", .min = 1, .max = 20,
+                .help = "Muon: steps of Newton-Schulz"},
         {KEY("lora.rank", int, lora.rank), .max = 1 << 14,
                 .initial_note = "0, or 8 where another key of lora is given",
                 .help = "train low-rank branches of this rank and freeze the model; 0: train all of it"},

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "base/elementary.h"
 #include "base/log.h"
 
 // The warm-up gives step 1 the rate lr / warmup_steps, never 0. The decay takes its first step at
@@ -39,8 +40,9 @@ double schedule_lr(const run_config *cfg, int64_t step) {
     }
     if ((double)step > end) return cfg->min_lr;
     const double x = ((double)step - 1 - begin) / (end - begin);
-    const double share =
-            cfg->schedule == SCHEDULE_COSINE ? 0.5 * (1 + cos(3.14159265358979323846 * x)) : 1 - x;
+    const double share = cfg->schedule == SCHEDULE_COSINE
+                                 ? 0.5 * (1 + drv_cos(3.14159265358979323846 * x))
+                                 : 1 - x;
     return cfg->min_lr + (cfg->lr - cfg->min_lr) * share;
 }
 

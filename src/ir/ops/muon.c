@@ -140,7 +140,7 @@ static void wide_example(example *e) {
 }
 
 static void tall_example(example *e) {
-    orthogonalise_of(e, 17, 4, (op_attrs){.ns_steps = 2, .mesh.dim = 1});
+    orthogonalise_of(e, 17, 4, (op_attrs){.ns_steps = 5, .mesh.dim = 1});
 }
 
 static void parts_example(example *e) {

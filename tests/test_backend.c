@@ -125,6 +125,7 @@ static void cpu_says_how_it_multiplies(void **state) {
     static const struct {
         const char *level, *gemm, *want;
     } cases[] = {{"ref", NULL, "kernels ref, bf16 products by fp32"},
+            {"plain", "fp32", "kernels plain, bf16 products by fp32"},
             {"avx2", "fp32", "kernels avx2, bf16 products by fp32"},
             {"avx512", "onednn", "kernels avx512, bf16 products by oneDNN"},
             {"avx512_bf16", "bf16", "kernels avx512_bf16, bf16 products by bf16 dot product"}};

@@ -10,7 +10,7 @@
 #include "base/str.h"
 
 drv_status backend_open_with(arena *a, const char *name, const backend_opts *opts, backend **out) {
-    if (strcmp(name, "cpu") == 0) return backend_open_cpu(a, out);
+    if (strcmp(name, "cpu") == 0) return backend_open_cpu(a, opts, out);
     if (strcmp(name, "pjrt") == 0) return backend_open_pjrt(a, opts, out);
     if (strcmp(name, "null") == 0) return backend_open_null(a, &backend_cpu, out);
     return drv_fail(DRV_E_USAGE, "back end \"%s\" is unknown, expected cpu, pjrt or null", name);

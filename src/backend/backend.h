@@ -221,6 +221,7 @@ typedef struct device_pool device_pool;
 
 // Options with which a back end is opened; zero: its defaults.
 typedef struct backend_opts {
+    bool portable; // cpu: the bits that any processor gives (docs/adr/0036)
     // pjrt: name or path of the plugin (backend/pjrt/runtime/plugin.h), options of its compiler as
     // NAME=VALUE, and the share of a GPU's memory that is taken at once
     const char *plugin;
@@ -241,9 +242,10 @@ typedef struct backend_opts {
     comm *cluster; // of several processes, each with one device; NULL: this one is alone
 } backend_opts;
 
-// The embedded CPU back end. DROVER_CPU=ref|avx2|avx512|avx512_bf16 forces a level of kernels,
+// The embedded CPU back end, with backend_opts.portable.
+// DROVER_CPU=ref|plain|avx2|avx512|avx512_bf16 forces a level of kernels,
 // DROVER_GEMM=own|bf16|fp32|onednn how products are multiplied (backend/cpu/gemm.h).
-DRV_CHECKED drv_status backend_open_cpu(arena *a, backend **out);
+DRV_CHECKED drv_status backend_open_cpu(arena *a, const backend_opts *opts, backend **out);
 extern const backend_vtable backend_cpu;
 // Plans for another back end and verifies, computes nothing, holds nothing.
 DRV_CHECKED drv_status backend_open_null(arena *mem, const backend_vtable *planned_for,

@@ -5,18 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[] = {"ref", "avx2", "avx512", "avx512_bf16"};
+static const char *const names[] = {"ref", "plain", "avx2", "avx512", "avx512_bf16"};
 
 cpu_level cpu_detect(void) {
 #ifdef __x86_64__
     __builtin_cpu_init();
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return CPU_REF;
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return CPU_PLAIN;
     if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
             !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
         return CPU_AVX2;
     return __builtin_cpu_supports("avx512bf16") ? CPU_AVX512_BF16 : CPU_AVX512;
 #else
-    return CPU_REF;
+    return CPU_PLAIN;
 #endif
 }
 
@@ -28,7 +28,7 @@ drv_status cpu_level_chosen(cpu_level *out) {
     const char *asked = getenv("DROVER_CPU");
     *out = cpu_detect();
     if (!asked) return DRV_OK;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i <= (int)CPU_AVX512_BF16; i++) {
         if (strcmp(asked, names[i]) != 0) continue;
         if (i > (int)*out)
             return drv_fail(DRV_E_USAGE, "DROVER_CPU is \"%s\", but this processor has only %s",
@@ -36,8 +36,8 @@ drv_status cpu_level_chosen(cpu_level *out) {
         *out = (cpu_level)i;
         return DRV_OK;
     }
-    return drv_fail(DRV_E_USAGE, "DROVER_CPU is \"%s\", expected ref, avx2, avx512 or avx512_bf16",
-            asked);
+    return drv_fail(DRV_E_USAGE,
+            "DROVER_CPU is \"%s\", expected ref, plain, avx2, avx512 or avx512_bf16", asked);
 }
 
 static bool cpuinfo(const char *key, char *out, size_t cap) {

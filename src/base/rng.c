@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "base/elementary.h"
 #include "base/status.h"
 
 void rng_block(const rng_key *k, uint64_t block, uint32_t out[4]) {
@@ -35,10 +36,10 @@ double rng_uniform(const rng_key *k, uint64_t index) {
 
 // The two normal numbers of words a, b.
 static void normal_pair(float sigma, uint32_t a, uint32_t b, float out[2]) {
-    const float r = sigma * sqrtf(-2 * logf(((float)(a >> 8) + 1) * 0x1p-24f));
-    const float t = 6.28318530717958647692f * ((float)(b >> 8) * 0x1p-24f);
-    out[0] = r * cosf(t);
-    out[1] = r * sinf(t);
+    const float r = sigma * sqrtf(-2 * (float)drv_log((double)(((float)(a >> 8) + 1) * 0x1p-24f)));
+    const double t = (double)(6.28318530717958647692f * ((float)(b >> 8) * 0x1p-24f));
+    out[0] = r * (float)drv_cos(t);
+    out[1] = r * (float)drv_sin(t);
 }
 
 void rng_normal_fill(const rng_key *k, uint64_t first, int64_t n, double sigma, float *out) {

@@ -206,7 +206,7 @@ drv_status plan_read_power(arena *a, const cli_args *args, int64_t ranks, rank_p
     DRV_TRY(cli_get_bytes(args, "--memory", 1 << 20, &memory));
     if (gflops == 0) {
         backend *cpu;
-        DRV_TRY(backend_open_cpu(a, &cpu));
+        DRV_TRY(backend_open_cpu(a, &(backend_opts){0}, &cpu));
         const drv_status status = backend_peak_flops(cpu, &gflops);
         backend_close(cpu);
         DRV_TRY(status);

@@ -330,7 +330,7 @@ static void print_plan_json(const plan_report *report) {
 static drv_status measure_time(arena *a, plan_report *r) {
     const run_config *cfg = r->cfg;
     backend *cpu;
-    DRV_TRY(backend_open_cpu(a, &cpu));
+    DRV_TRY(backend_open_cpu(a, &(backend_opts){0}, &cpu));
     double peak;
     const drv_status status = backend_peak_flops(cpu, &peak);
     backend_close(cpu);

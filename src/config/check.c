@@ -254,6 +254,13 @@ static drv_status check_hashes(const run_config *cfg) {
             config_where(cfg, "training.hash_every"), (long long)cfg->hash_every, cfg->backend);
 }
 
+static drv_status check_arithmetic(const run_config *cfg) {
+    if (cfg->arithmetic == ARITHMETIC_FASTEST || config_backend(cfg)->is_processor) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "%s: key \"training.arithmetic\" is portable, expected fastest with backend %s, whose compiler orders sums itself",
+            config_where(cfg, "training.arithmetic"), cfg->backend);
+}
+
 void config_one_rank(run_config *cfg) {
     cfg->tensor_parallel = cfg->pipeline_parallel = cfg->context_parallel = 1;
     cfg->virtual_stages = 1;
@@ -319,12 +326,11 @@ static drv_status check_schedule(const run_config *cfg) {
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"schedule.min_lr\" is %g, expected at most optimizer.lr %g",
                 config_where(cfg, "schedule.min_lr"), cfg->min_lr, cfg->lr);
-    if (cfg->decay_steps > 0 && cfg->schedule != SCHEDULE_WSD)
+    if (cfg->decay_steps > 0 && cfg->schedule == SCHEDULE_CONSTANT)
         return drv_fail(DRV_E_USAGE,
-                "%s: key \"schedule.decay_steps\" is %lld, which schedule.type %s does not have; "
-                "expected 0, or type: wsd",
-                config_where(cfg, "schedule.decay_steps"), (long long)cfg->decay_steps,
-                schedule_name(cfg->schedule));
+                "%s: key \"schedule.decay_steps\" is %lld, but schedule.type constant has no decay; "
+                "expected 0, or another type",
+                config_where(cfg, "schedule.decay_steps"), (long long)cfg->decay_steps);
     return DRV_OK;
 }
 
@@ -388,6 +394,7 @@ drv_status config_check(arena *a, run_config *cfg) {
     DRV_TRY(check_ranks(cfg));
     DRV_TRY(check_batch(cfg));
     DRV_TRY(check_hashes(cfg));
+    DRV_TRY(check_arithmetic(cfg));
     DRV_TRY(check_data(cfg));
     DRV_TRY(check_http(cfg));
     DRV_TRY(check_lora(a, cfg));

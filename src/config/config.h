@@ -11,6 +11,8 @@
 enum { EVAL_TOKENS = 100000 }; // an evaluation by default (docs/adr/0005)
 
 typedef enum precision { PRECISION_BF16, PRECISION_F32 } precision;
+// The bits of this kind of processor, or of any (docs/adr/0036).
+typedef enum arithmetic_kind { ARITHMETIC_FASTEST, ARITHMETIC_PORTABLE } arithmetic_kind;
 typedef enum stage_schedule {
     SCHEDULE_AUTO,
     SCHEDULE_1F1B,
@@ -89,6 +91,7 @@ typedef struct run_config {
     double epochs;       // passes over data.train; not above 0: not given
     int64_t global_batch_size, micro_batch_size, seed; // batches in rows
     precision precision;
+    arithmetic_kind arithmetic;
     save_dtype save_dtype; // of a checkpoint's model file; SAVE_AUTO: see config_save_dtype
     precision grad_dtype;  // of sums of gradients
     recompute_mode recompute;

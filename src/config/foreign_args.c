@@ -60,8 +60,7 @@ const foreign_key foreign_args[] = {
         SAME("warmup_steps", "schedule.warmup_steps"),
         FACT("warmup_ratio", "schedule.warmup_steps", "warmup_ratio"),
         SAME("min_lr", "schedule.min_lr"),
-        ONLY("constant_steps", "0",
-                "the decay ends with the run, without steps of min_lr after it"),
+        FACT("constant_steps", "schedule.decay_steps", "constant_steps"),
         // parallel
         SAME("tensor_parallel_size", "parallel.tensor"),
         SAME("pipeline_parallel_size", "parallel.pipeline"),

@@ -84,7 +84,7 @@ const foreign_key foreign_peers[] = {
                 "schedule.warmup_steps", NULL),
         HINT("lr_decay_iters lr_decay_steps max_decay_steps lr_wsd_decay_iters lr_decay_samples "
              "constant_steps",
-                "schedule.decay_steps", "of wsd; the others decay until training.steps"),
+                "schedule.decay_steps", "steps of the decay alone, without those of the warm-up"),
         HINT("decay_ratio lr_decay_ratio lr_wsd_decay_ratio", "schedule.decay_steps",
                 "of wsd, in steps: the ratio x training.steps"),
         HINT("min_learning_rate lr_min end_learning_rate final_lr min_lr_ratio min_lr_factor eta_min "

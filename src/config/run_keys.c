@@ -15,6 +15,8 @@ static const choice loss_choices[] = {{"auto", COUNT_AUTO}, {"responses", COUNT_
 static const choice long_choices[] = {{"truncate", LONG_TRUNCATE}, {"drop", LONG_DROP}, {NULL, 0}};
 static const choice precision_choices[] = {{"bf16", PRECISION_BF16}, {"fp32", PRECISION_F32},
         {NULL, 0}};
+static const choice arithmetic_choices[] = {{"fastest", ARITHMETIC_FASTEST},
+        {"portable", ARITHMETIC_PORTABLE}, {NULL, 0}};
 static const choice save_choices[] = {{"auto", SAVE_AUTO}, {"f32", SAVE_F32}, {"bf16", SAVE_BF16},
         {"f16", SAVE_F16}, {NULL, 0}};
 static const choice optimizer_choices[] = {{"adamw", OPTIMIZER_ADAMW}, {"muon", OPTIMIZER_MUON},
@@ -109,6 +111,10 @@ static const key run_keys[] = {
                 .initial = "bf16",
                 .help = "of products and stored activations; what bf16 leaves in fp32 (weights, moments, gradients) "
                         "is for optimizer.state_dtype and training.grad_dtype to say"},
+        {KEY("training.arithmetic", choice, arithmetic), .choices = arithmetic_choices,
+                .initial = "fastest",
+                .help = "portable: the same bits on any processor (bf16 products in fp32 arithmetic, no oneDNN), also of ranks on "
+                        "different ones; fastest: those of this kind of processor"},
         {KEY("training.save_dtype", choice, save_dtype), .choices = save_choices, .initial = "auto",
                 .help = "of a checkpoint's model file: f32, bf16 or f16; auto: bf16 in bf16 runs, else f32. "
                         "fp32 weights that the run keeps lie beside it, and it resumes from them"},
@@ -168,7 +174,7 @@ static const key run_keys[] = {
         {KEY("optimizer.weight_decay", real, weight_decay), .initial = "0.1", .max = 1e3,
                 .help = "AdamW: decoupled, of matrices; norms have none"},
         {KEY("optimizer.decay_norms", bool, decay_norms), .initial = "false",
-                .help = "true: the weights of norms decay too"},
+                .help = "true: the weights of norms and biases decay too"},
         {KEY("optimizer.clip_grad_norm", real, clip_grad_norm), .initial = "1.0", .max = 1e9,
                 .help = "gradients with a larger global norm are scaled down to it; 0: never"},
         {KEY("optimizer.state_dtype", choice, state_dtype), .choices = precision_choices,
@@ -214,7 +220,9 @@ static const key run_keys[] = {
                 .help = "rate of step s of the w warm-up steps: torchtitan: lr s / w; transformers: lr (s - 1) / w, so that "
                         "the first step has rate 0; nemo: lr s / (w + 1)"},
         {KEY("schedule.decay_steps", int, decay_steps), .initial = "0", .max = NO_MAX,
-                .help = "wsd: steps of the final decay; 0: a tenth of training.steps"},
+                .help = "wsd: steps of the final decay; 0: a tenth of training.steps; cosine, linear: steps of the "
+                        "decay after the warm-up, before which the run may end, or after which it goes on with "
+                        "min_lr; 0: to the end of the run"},
         {KEY("schedule.min_lr", real, min_lr), .initial = "0", .max = 1e3,
                 .help = "reached by the decay one step after the last, so that with 0 no step is wasted"},
         {KEY("parallel.tensor", int, tensor_parallel), .initial = "1", .min = 1, .max = 1 << 10,

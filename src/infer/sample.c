@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/elementary.h"
+
 struct sampler {
     sample_opts opts;
     int64_t n_vocab;
@@ -101,7 +103,7 @@ int32_t sampler_draw(sampler *self, float *logits, const int32_t *seen, int64_t 
     for (int64_t i = 0; i < self->n_vocab; i++) {
         const double x = ((double)logits[i] - top) / self->opts.temperature;
         // exp(-50) is 2e-22: beyond what a sum in double sees.
-        logits[i] = logits[i] < kept || x < -50 ? 0 : (float)exp(x);
+        logits[i] = logits[i] < kept || x < -50 ? 0 : (float)drv_exp(x);
         total += (double)logits[i];
     }
     const double least = smallest_weight(self, logits, total);

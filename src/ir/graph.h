@@ -22,6 +22,10 @@
     X(rmsnorm)                                                                                     \
     X(add_rmsnorm)                                                                                 \
     X(rmsnorm_grad)                                                                                \
+    X(head_norm)                                                                                   \
+    X(head_norm_grad)                                                                              \
+    X(add_bias)                                                                                    \
+    X(bias_grad)                                                                                   \
     X(matmul)                                                                                      \
     X(matmul_add)                                                                                  \
     X(rope_table)                                                                                  \

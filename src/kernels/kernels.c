@@ -5,12 +5,11 @@
 
 const kernels *kernels_for(cpu_level level) {
 #ifdef DROVER_X86
-    static const kernels *const tables[] = {&kernels_ref, &kernels_avx2, &kernels_avx512,
-            &kernels_avx512_bf16};
+    static const kernels *const tables[] = {&kernels_ref, &kernels_plain, &kernels_avx2,
+            &kernels_avx512, &kernels_avx512_bf16};
     return tables[level];
 #else
-    (void)level;
-    return &kernels_ref;
+    return level == CPU_REF ? &kernels_ref : &kernels_plain;
 #endif
 }
 

@@ -181,7 +181,7 @@ typedef struct kernels {
     void (*row_attention_join)(const attention_args *args, const void *part);
 } kernels;
 
-extern const kernels kernels_ref, kernels_avx2, kernels_avx512, kernels_avx512_bf16;
+extern const kernels kernels_ref, kernels_plain, kernels_avx2, kernels_avx512, kernels_avx512_bf16;
 
 // The table for a level; levels that this build lacks fall back to the next lower one.
 const kernels *kernels_for(cpu_level level);

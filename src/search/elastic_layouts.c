@@ -17,7 +17,7 @@ drv_status elastic_power(arena *a, int ranks, rank_power *out) {
     const int64_t free_bytes = memory_limit_read("").free;
     double flops;
     backend *cpu;
-    DRV_TRY(backend_open_cpu(a, &cpu));
+    DRV_TRY(backend_open_cpu(a, &(backend_opts){0}, &cpu));
     const drv_status status = backend_peak_flops(cpu, &flops);
     backend_close(cpu);
     DRV_TRY(status);

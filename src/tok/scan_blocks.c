@@ -215,7 +215,7 @@ SCANNER(avx512, AVX512, blocks_digits_gpt2, SPLIT_DIGITS_GPT2)
 SCANNER(avx512, AVX512, blocks_llama3, SPLIT_LLAMA3)
 
 scan_blocks scan_blocks_for(split_kind kind, cpu_level level) {
-    if (level == CPU_REF) return NULL;
+    if (level < CPU_AVX2) return NULL;
     const bool wide = level >= CPU_AVX512;
     switch (kind) {
     case SPLIT_GPT2:

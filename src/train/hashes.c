@@ -2,6 +2,7 @@
 // tensor: so a rank adds up what it has, whatever that is, and the sums of all ranks are added.
 #include "train/hashes.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,8 +16,8 @@ enum { CHUNK = 1 << 14 }; // elements that a thread reads at a time
 // The finalizer of SplitMix64 (Steele et al., OOPSLA 2014), a bijection: two elements of a tensor
 // of fewer than 2^32 never have the same hash.
 uint64_t hashes_element(uint64_t name, int64_t place, float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
+    uint32_t bits = 0x7FC00000; // of any NaN: processors differ in its sign and payload
+    if (!isnan(value)) memcpy(&bits, &value, sizeof bits);
     uint64_t x = (((uint64_t)place << 32 | bits) ^ name) + 0x9E3779B97F4A7C15u;
     x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
     x = (x ^ x >> 27) * 0x94D049BB133111EBu;

@@ -18,6 +18,6 @@ typedef struct state_hashes {
 // Every rank calls it, after an update, and gets the same; the arena holds it.
 DRV_CHECKED drv_status hashes_take(arena *a, const held_model *p, state_hashes *out);
 
-// Hashes an element of a tensor: its bits, with its index and the hash of the
+// Hashes an element of a tensor: its bits (alike of any NaN), with its index and the hash of the
 // tensor's name. Sums of them, modulo 2^64, are the same however elements are split among ranks.
 uint64_t hashes_element(uint64_t name, int64_t place, float value);

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "base/elementary.h"
 #include "base/log.h"
 
 // The warm-up gives step 1 the rate lr / warmup_steps, never 0. The decay takes its first step at
@@ -27,18 +28,21 @@ double schedule_lr(const run_config *cfg, int64_t step) {
     const int64_t warmup = config_warmup_steps(cfg);
     if (step <= warmup) return warmup_lr(cfg, step, warmup);
     double begin = (double)warmup; // steps before the decay
-    const double end = (double)cfg->steps;
+    double end = (double)cfg->steps;
     if (cfg->schedule == SCHEDULE_CONSTANT) return cfg->lr;
     if (cfg->schedule == SCHEDULE_WSD) {
         const double decay =
                 cfg->decay_steps ? (double)cfg->decay_steps : ceil((double)cfg->steps / 10);
         begin = fmax(begin, end - decay);
         if ((double)step <= begin) return cfg->lr;
+    } else if (cfg->decay_steps) {
+        end = begin + (double)cfg->decay_steps;
     }
     if ((double)step > end) return cfg->min_lr;
     const double x = ((double)step - 1 - begin) / (end - begin);
-    const double share =
-            cfg->schedule == SCHEDULE_COSINE ? 0.5 * (1 + cos(3.14159265358979323846 * x)) : 1 - x;
+    const double share = cfg->schedule == SCHEDULE_COSINE
+                                 ? 0.5 * (1 + drv_cos(3.14159265358979323846 * x))
+                                 : 1 - x;
     return cfg->min_lr + (cfg->lr - cfg->min_lr) * share;
 }
 

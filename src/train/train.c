@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/elementary.h"
 #include "base/log.h"
 #include "base/stop.h"
 #include "train/evaluate.h"
@@ -29,8 +30,8 @@ static drv_status heed_stop(void *ctx) {
 
 static void fill_hyper(const run_config *cfg, double lr, int64_t updates, double out[N_HYPER]) {
     out[HYPER_LR] = lr;
-    out[HYPER_C1] = 1 - pow(cfg->betas[0], (double)updates);
-    out[HYPER_C2] = 1 - pow(cfg->betas[1], (double)updates);
+    out[HYPER_C1] = 1 - drv_pow(cfg->betas[0], (double)updates);
+    out[HYPER_C2] = 1 - drv_pow(cfg->betas[1], (double)updates);
     out[HYPER_CLIP] = cfg->clip_grad_norm;
     out[HYPER_UPDATE] = (double)updates;
 }

@@ -6,7 +6,8 @@
 #define GIB ((double)(1 << 30))
 
 backend_opts device_opts(const run_config *cfg) {
-    return (backend_opts){.plugin = cfg->pjrt.plugin,
+    return (backend_opts){.portable = cfg->arithmetic == ARITHMETIC_PORTABLE,
+            .plugin = cfg->pjrt.plugin,
             .flags = cfg->pjrt.flags,
             .n_flags = cfg->pjrt.n_flags,
             .memory_fraction = cfg->pjrt.memory_fraction,

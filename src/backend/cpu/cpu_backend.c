@@ -32,6 +32,7 @@ typedef struct cpu_backend {
     arena *a;
     gemm_machine *gemm;
     cpu_level level;
+    bool portable;
     const kernels *kernels, *attention;
     state_store states;
     char *arena;
@@ -80,7 +81,7 @@ static drv_status find_group(cpu_backend *b, const mesh *m, const node *n, comm_
                 op_rows[n->op]->name, n->attrs.mesh.ranks, mesh_axis_name(axis),
                 b->mesh.size[axis]);
     *out = group_along(b, m, axis);
-    if (n->attrs.mesh.replicas && axis == AXIS_TENSOR)
+    if (n->attrs.mesh.replicas && axis == AXIS_TENSOR && !cpu_ops[n->op]->whole_axis)
         *out = n->attrs.mesh.replicas > 1 ? replicas_of(b, *out, n->attrs.mesh.replicas) : NULL;
     if (!n->attrs.mesh.ends) return DRV_OK;
     const int ends[] = {group_rank(*out, 0), group_rank(*out, n->attrs.mesh.ranks - 1)};
@@ -277,6 +278,7 @@ static void describe(backend *base, backend_info *out) {
 
 static const char *arithmetic(backend *base) {
     cpu_backend *b = self(base);
+    if (b->portable) return "portable";
     return arena_printf(b->a, "kernels %s, bf16 products by %s", cpu_level_name(b->level),
             gemm_arithmetic(b->gemm));
 }
@@ -343,14 +345,15 @@ const backend_vtable backend_cpu = {.name = "cpu",
         .time_product = time_product,
         .close = finish};
 
-drv_status backend_open_cpu(arena *a, backend **out) {
+drv_status backend_open_cpu(arena *a, const backend_opts *opts, backend **out) {
     cpu_backend *b = ARENA_NEW(a, cpu_backend);
     b->base = (backend){&backend_cpu, 1};
     b->a = b->states.a = b->states.names.a = a;
     b->mesh = mesh_single();
     DRV_TRY(cpu_level_chosen(&b->level));
-    DRV_TRY(gemm_machine_open(a, GEMM_BY_RULE, &b->gemm));
-    b->kernels = kernels_for(b->level);
+    b->portable = opts->portable;
+    DRV_TRY(gemm_machine_open(a, b->portable ? GEMM_PORTABLE : GEMM_BY_RULE, &b->gemm));
+    b->kernels = gemm_plain_kernels(b->gemm);
     b->attention = gemm_kernels(b->gemm);
     *out = &b->base;
     return DRV_OK;

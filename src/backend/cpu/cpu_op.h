@@ -48,6 +48,7 @@ typedef struct cpu_op {
     int64_t (*workspace)(const node *n, int n_threads);
     // Builds what `run` needs beyond pointers, or sets another out->run. NULL: nothing.
     drv_status (*lower)(arena *a, gemm_machine *m, const node *n, instruction *out);
+    bool whole_axis;    // works over all ranks of its axis, whatever replicas there are
     bool over_replicas; // `run` joins the tensor ranks that have one key-value head (replicas)
 } cpu_op;
 

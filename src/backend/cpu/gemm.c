@@ -29,6 +29,14 @@ struct gemm_machine {
 static drv_status choose(gemm_choice *choice, cpu_level level) {
     static const char *const names[] = {"", "bf16", "fp32", "own", "onednn"};
     const char *asked = getenv("DROVER_GEMM");
+    if (*choice == GEMM_PORTABLE && level == CPU_REF)
+        return drv_fail(DRV_E_USAGE,
+                "DROVER_CPU is \"ref\", which computes in double, but training.arithmetic is portable; expected plain or higher");
+    if (*choice == GEMM_PORTABLE && asked && strcmp(asked, "own") != 0 &&
+            strcmp(asked, "fp32") != 0)
+        return drv_fail(DRV_E_USAGE,
+                "DROVER_GEMM is \"%s\", but training.arithmetic is portable, expected own, fp32 or none",
+                asked);
     for (gemm_choice i = GEMM_BF16; i <= GEMM_ONEDNN && asked && *choice == GEMM_BY_RULE; i++)
         if (strcmp(asked, names[i]) == 0) *choice = i;
     if (asked && *choice == GEMM_BY_RULE)
@@ -66,6 +74,7 @@ static drv_status find_rule(gemm_choice choice, gemm_rule *rule) {
     DRV_TRY(choose(&choice, level));
     // Intel runs the bf16 dot product at no more than the fp32 rate (half on a measured Emerald
     // Rapids: 87 against 175 GFLOP/s a core), AMD at twice (Zen 4: 220 against 110).
+    if (choice == GEMM_PORTABLE && level == CPU_AVX512_BF16) level = CPU_AVX512;
     rule->dot = level == CPU_AVX512_BF16 &&
                 (choice == GEMM_BF16 || (choice != GEMM_FP32 && !cpu_is_intel()));
     rule->kernels = kernels_for(level);
@@ -113,6 +122,10 @@ bool gemm_by_library(const gemm_machine *m, dtype in) {
 const char *gemm_way(const gemm_machine *m, dtype in) {
     if (in == DT_BF16) return gemm_arithmetic(m);
     return m->rule.library_f32 ? "oneDNN" : "fp32";
+}
+
+const kernels *gemm_plain_kernels(const gemm_machine *m) {
+    return m->rule.kernels;
 }
 
 const kernels *gemm_kernels(const gemm_machine *m) {
@@ -247,8 +260,12 @@ int64_t gemm_workspace(const gemm_shape *s, const gemm_tree *tree, int threads) 
     gemm_rule rule;
     if (find_rule(GEMM_BY_RULE, &rule) != DRV_OK)
         rule = (gemm_rule){.kernels = &kernels_ref, .kernels_bf16 = &kernels_ref};
-    const gemm g = cut(&rule, s, tree, threads);
-    return threads * thread_bytes(&g);
+    gemm g = cut(&rule, s, tree, threads);
+    const int64_t bytes = threads * thread_bytes(&g);
+    if (g.kernels) return bytes;
+    rule.library_f32 = rule.library_bf16 = false; // as GEMM_PORTABLE, which the plan does not see
+    g = cut(&rule, s, tree, threads);
+    return threads * thread_bytes(&g) > bytes ? threads * thread_bytes(&g) : bytes;
 }
 
 int64_t gemm_bytes(const gemm *g) {

@@ -17,11 +17,12 @@ typedef struct gemm gemm;                 // immutable after build
 typedef struct gemm_machine gemm_machine; // which kernels multiply
 
 typedef enum gemm_choice {
-    GEMM_BY_RULE, // or as DROVER_GEMM says, by one of the names below
-    GEMM_BF16,    // "bf16": our kernels, bf16 by dot product; needs CPU_AVX512_BF16
-    GEMM_FP32,    // "fp32": our kernels, bf16 widened
-    GEMM_OWN,     // "own": our kernels, bf16 as suits the processor; bits hang on no layout
-    GEMM_ONEDNN,  // "onednn": oneDNN for fp32, and for bf16 where it has that (CPU_AVX512)
+    GEMM_BY_RULE,  // or as DROVER_GEMM says, by one of the names below
+    GEMM_BF16,     // "bf16": our kernels, bf16 by dot product; needs CPU_AVX512_BF16
+    GEMM_FP32,     // "fp32": our kernels, bf16 widened
+    GEMM_OWN,      // "own": our kernels, bf16 as suits the processor; bits hang on no layout
+    GEMM_ONEDNN,   // "onednn": oneDNN for fp32, and for bf16 where it has that (CPU_AVX512)
+    GEMM_PORTABLE, // our kernels and bits that every level has, bf16 widened; "fp32", "own" agree
 } gemm_choice;
 
 // How the sum over the inner dimension is formed, if not in one chain: in equal leaves, each a
@@ -50,15 +51,17 @@ bool gemm_widens(const gemm_machine *m); // bf16 operands to fp32
 const char *gemm_way(const gemm_machine *m, dtype in);
 // oneDNN multiplies these: its blocks, and so the bits, may follow the shape that a rank has.
 bool gemm_by_library(const gemm_machine *m, dtype in);
-// The table whose arithmetic suits bf16 operands here; attention takes the same.
+// The table for all that is no product of bf16, and the one whose arithmetic suits bf16 operands
+// here; attention takes the latter.
+const kernels *gemm_plain_kernels(const gemm_machine *m);
 const kernels *gemm_kernels(const gemm_machine *m);
 
 // Building may allocate; running does not. The bits do not depend on the number of threads.
 // tree NULL: none.
 DRV_CHECKED drv_status gemm_new(arena *mem, gemm_machine *machine, const gemm_shape *shape,
         const gemm_tree *tree, gemm **out);
-// Scratch of a product that a machine of GEMM_BY_RULE will multiply on a team of `threads`: for
-// plans, which are made without a machine.
+// Scratch of a product that a machine of GEMM_BY_RULE or GEMM_PORTABLE will multiply on a team of
+// `threads`: for plans, which are made without a machine.
 int64_t gemm_workspace(const gemm_shape *s, const gemm_tree *tree, int threads);
 int64_t gemm_bytes(const gemm *g); // that of one that is built, for the current team
 // On the team that it was built for. bytes: of workspace; fewer than gemm_bytes, and a tile that

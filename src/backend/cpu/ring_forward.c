@@ -6,6 +6,7 @@
 
 #include "backend/cpu/ring_pass.h"
 #include "backend/cpu/ring_tree.h"
+#include "base/elementary.h"
 
 // A slot holds, by chunk: o [u][H][D], then lse [H][u], fp32.
 typedef struct forward {
@@ -49,6 +50,10 @@ typedef struct join_call {
     int left_slot, right_slot;
 } join_call;
 
+static float exp_of(float x) {
+    return (float)drv_exp((double)x);
+}
+
 // The first takes in the second.
 static void join_rows(const ring *r, float *left, const float *right, int64_t first, int64_t n) {
     const int64_t d = r->head_dim, lse = r->u * r->heads * d;
@@ -57,8 +62,9 @@ static void join_rows(const ring *r, float *left, const float *right, int64_t fi
             float *a = &left[lse + h * r->u + t], *o = left + (t * r->heads + h) * d;
             const float b = right[lse + h * r->u + t], *add = right + (t * r->heads + h) * d;
             if (b == -HUGE_VALF) continue;
-            const float top = *a > b ? *a : b, sum = top + logf(expf(*a - top) + expf(b - top)),
-                        keep = expf(*a - sum), share = expf(b - sum);
+            const float top = *a > b ? *a : b, both = exp_of(*a - top) + exp_of(b - top),
+                        sum = top + (float)drv_log((double)both), keep = exp_of(*a - sum),
+                        share = exp_of(b - sum);
             *a = sum;
             for (int64_t i = 0; i < d; i++)
                 o[i] = keep * o[i] + share * add[i];

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "backend/cpu/cpu_op.h"
+#include "base/elementary.h"
 #include "base/round.h"
 #include "ir/token_sums.h"
 
@@ -229,7 +230,7 @@ static void look_at_row(void *arg, int64_t r, int thread) {
         double max;
         call->sums[at] =
                 call->ins->kernels->exponents(call->dt, n, logits + begin * dtype_bytes(acc), &max);
-        part->lse = max + log(call->sums[at]);
+        part->lse = max + drv_log(call->sums[at]);
     }
 }
 
@@ -245,10 +246,10 @@ static row_part join_parts_of(const loss_call *call, int64_t r) {
                 if (pass == 0)
                     max = fmax(max, part->lse);
                 else
-                    sum += exp(part->lse - max);
+                    sum += drv_exp(part->lse - max);
                 whole.own = fmax(whole.own, part->own);
             }
-    whole.lse = max + log(sum);
+    whole.lse = max + drv_log(sum);
     return whole;
 }
 
@@ -285,12 +286,12 @@ static void split_row(void *arg, int64_t index, int thread) {
     // In rising order: a leaf's gradient takes the place of exponentials that are done with.
     for (int leaf = 0; leaf < call->leaves; leaf++) {
         const int64_t begin = leaf * call->leaf, at = index * call->leaves + leaf;
-        const double share = exp(call->mine[at].lse - whole.lse);
+        const double share = drv_exp(call->mine[at].lse - whole.lse);
         call->ins->kernels->scaled(call->dt, leaf_length(call, leaf), logits + begin * acc_bytes,
                 scale * share / call->sums[at], logits + begin * bytes);
     }
     if (label >= 0 && label < call->n_vocab)
-        put_number(call->dt, logits, label, scale * (exp(whole.own - whole.lse) - 1));
+        put_number(call->dt, logits, label, scale * (drv_exp(whole.own - whole.lse) - 1));
 }
 
 static void look_and_split(void *arg, int64_t r, int thread) {

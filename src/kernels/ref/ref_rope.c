@@ -1,6 +1,5 @@
 // Rotary table, shared by all levels: it is computed once a pass, in double.
-#include <math.h>
-
+#include "base/elementary.h"
 #include "kernels/ref/ref.h"
 
 #define TWO_PI 6.283185307179586476925
@@ -18,7 +17,7 @@ static double scaled(const rope_args *args, double f) {
 }
 
 double rope_frequency(const rope_args *args, int j) {
-    return scaled(args, pow(args->theta, -2.0 * j / args->head_dim));
+    return scaled(args, drv_pow(args->theta, -2.0 * j / args->head_dim));
 }
 
 void ref_rope_table(dtype dt, const rope_args *args, int64_t n, const int32_t *position,
@@ -29,8 +28,8 @@ void ref_rope_table(dtype dt, const rope_args *args, int64_t n, const int32_t *p
         const double f = rope_frequency(args, j);
         for (int64_t i = 0; i < n; i++) {
             double angle = position[i] * f;
-            put(acc, table, i * args->head_dim + j, cos(angle));
-            put(acc, table, i * args->head_dim + half + j, sin(angle));
+            put(acc, table, i * args->head_dim + j, drv_cos(angle));
+            put(acc, table, i * args->head_dim + half + j, drv_sin(angle));
         }
     }
 }

@@ -164,12 +164,12 @@ INLINE void prepare_queries(const arithmetic *by, const backward_unit *unit) {
     const matrix qkv = matrix_of_qkv(args), d_o = {args->d_o, o_width};
     for (int64_t t = unit->first_query; t < args->seq; t++) {
         const int64_t at = t * o_width + unit->head * head_dim;
-        vec sum = v_set(0);
-        FOR_VECTORS(j, k, head_dim, {
+        lanes sum = lanes_of(v_set(0));
+        FOR_LANES(j, s, k, head_dim, {
             const vec o = v_load_as(by->dt, args->o, at + j, k);
-            sum = v_fma(v_load_as(by->dt, args->d_o, at + j, k), o, sum);
+            sum.of[s] = v_fma(v_load_as(by->dt, args->d_o, at + j, k), o, sum.of[s]);
         });
-        unit->delta[t] = v_sum(sum);
+        unit->delta[t] = lanes_sum(&sum);
     }
     for (int64_t q0 = unit->first_query; q0 < args->seq; q0 += BLOCK) {
         const int64_t n = rows_of_block(args, q0), b_at = q0 / by->per_word * unit->ld;

@@ -15,6 +15,7 @@
 //     v   [BLOCK words][ld]        operand B of p v: a row per key, or per two keys as pairs
 //     p   [n_rep][BLOCK][BLOCK words]  operand A, words along the keys; floats: in place of scores
 #pragma once
+#include "base/elementary.h"
 #include "kernels/x86/attention_tile.h"
 
 typedef struct forward_unit {
@@ -53,24 +54,24 @@ INLINE void softmax_row(const arithmetic *by, const forward_unit *unit, int64_t 
     float *scores = unit->scores + row * BLOCK, *o = unit->o + row * unit->ld;
     uint32_t *p = unit->p + row * row_words;
     mask_scores(unit->args, unit->q0 + row % BLOCK, k0, scores);
-    vec top = v_set(-INFINITY);
-    for (int j = 0; j < BLOCK; j += WIDTH)
-        top = v_max(top, v_load(scores + j, WIDTH));
-    const float now = v_top(top) * unit->scale, before = unit->max[row];
+    lanes top = lanes_of(v_set(-INFINITY));
+    FOR_LANES(j, s, k, BLOCK, { top.of[s] = v_max(top.of[s], v_load(scores + j, k)); });
+    const float now = lanes_top(&top) * unit->scale, before = unit->max[row];
     const float next = now > before ? now : before;
-    vec part = v_set(0);
+    lanes part = lanes_of(v_set(0));
     if (next == -INFINITY) { // no key of this block is seen
         memset(p, 0, sizeof *p * (size_t)row_words);
     } else {
         const vec minus_max = v_set(-next), factor = v_set(unit->scale);
-        for (int j = 0; j < BLOCK; j += WIDTH) {
-            const vec e = v_exp2(v_fma(v_load(scores + j, WIDTH), factor, minus_max));
-            part = v_add(part, e);
+        FOR_LANES(j, s, k, BLOCK, {
+            const vec e = v_exp2(v_fma(v_load(scores + j, k), factor, minus_max));
+            part.of[s] = v_add(part.of[s], e);
             put_along(by, p + j / by->per_word, e);
-        }
+        });
     }
-    const float keep = before == next || next == -INFINITY ? 1 : exp2f(before - next);
-    unit->sum[row] = unit->sum[row] * keep + v_sum(part);
+    const float keep =
+            before == next || next == -INFINITY ? 1 : v_first(v_exp2(v_set(before - next)));
+    unit->sum[row] = unit->sum[row] * keep + lanes_sum(&part);
     unit->max[row] = next;
     if (keep < 1)
         for (int64_t j = 0; j < unit->ld; j += WIDTH)
@@ -119,7 +120,7 @@ INLINE void store_outputs(const arithmetic *by, const forward_unit *u) {
             });
             if (args->lse)
                 ((float *)args->lse)[head * args->lse_stride + t] =
-                        u->max[r] / LOG2_E + logf(u->sum[r]);
+                        u->max[r] / LOG2_E + (float)drv_log((double)u->sum[r]);
         }
 }
 

@@ -32,7 +32,7 @@ typedef struct lines {
 
 INLINE void fetch_some(lines *l) {
     for (int64_t i = 0; i < l->per_step && l->n_rows > 0; i++) {
-        _mm_prefetch(l->next, _MM_HINT_T0);
+        v_prefetch(l->next);
         l->next += 64;
         if (l->next < l->row + l->bytes + 63) continue;
         l->row += l->row_bytes;

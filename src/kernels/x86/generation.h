@@ -5,6 +5,7 @@
 #pragma once
 #include <math.h>
 
+#include "base/elementary.h"
 #include "kernels/ref/ref.h"
 #include "kernels/x86/reductions.h"
 
@@ -19,44 +20,52 @@ typedef vec dot_function(int64_t width, const void *x, const void *w, bool ahead
 // loop that left out the end of each row read bf16 at three quarters of the speed.
 INLINE void fetch_ahead(const void *w, int bytes) {
     for (int line = 0; line < bytes; line += LINE)
-        _mm_prefetch((const char *)w + FETCH_AHEAD + line, _MM_HINT_T0);
+        v_prefetch((const char *)w + FETCH_AHEAD + line);
 }
 
-// WIDTH elements from index i on and the WIDTH after them; those of bf16 are sorted by even and
-// odd places, which costs less than by halves and is the same to a sum.
-INLINE void load_two(dtype dt, const void *p, int64_t i, vec two[2]) {
+// Vector s of the LANES elements from index i on, and of the LANES after them; those of bf16 are
+// sorted by even and odd places, which costs less than by halves and is the same to a sum.
+INLINE void load_two(dtype dt, const void *p, int64_t i, int s, vec two[2]) {
     if (dt == DT_BF16) {
-        v_load_bf16_pairs((const uint16_t *)p + i, &two[0], &two[1]);
+        v_load_bf16_pairs((const uint16_t *)p + i + 2 * s * WIDTH, &two[0], &two[1]);
         return;
     }
-    two[0] = v_load((const float *)p + i, WIDTH);
-    two[1] = v_load((const float *)p + i + WIDTH, WIDTH);
+    two[0] = v_load((const float *)p + i + s * WIDTH, WIDTH);
+    two[1] = v_load((const float *)p + i + LANES + s * WIDTH, WIDTH);
 }
 
 // One row at a time, so that memory is read as one stream: four rows at once, each with its own,
 // read bf16 at two thirds of the speed (bench/results/2026-11-22-generate.md).
 INLINE vec float_dot(dtype dt, int64_t width, const void *x, const void *w, bool ahead) {
-    const int64_t step = 4 * WIDTH;
-    vec sum[4], a[2], b[2]; // four sums hide the latency of the multiplier
-    for (int s = 0; s < 4; s++)
-        sum[s] = v_set(0);
-    int64_t j = 0;
-    for (; j + step <= width; j += step) {
+    const int64_t step = 4 * LANES;
+    vec a[2], b[2];
+    lanes sum[4]; // four sums hide the latency of the multiplier
+    for (int i = 0; i < 4; i++)
+        sum[i] = lanes_of(v_set(0));
+    int64_t at = 0;
+    for (; at + step <= width; at += step) {
         if (ahead)
-            fetch_ahead((const char *)w + j * dtype_bytes(dt), (int)(step * dtype_bytes(dt)));
-        for (int s = 0; s < 4; s += 2) {
-            load_two(dt, x, j + s * WIDTH, a);
-            load_two(dt, w, j + s * WIDTH, b);
-            sum[s] = v_fma(a[0], b[0], sum[s]);
-            sum[s + 1] = v_fma(a[1], b[1], sum[s + 1]);
-        }
+            fetch_ahead((const char *)w + at * dtype_bytes(dt), (int)(step * dtype_bytes(dt)));
+#pragma GCC unroll 2
+        for (int i = 0; i < 4; i += 2)
+#pragma GCC unroll 4
+            for (int s = 0; s < LANE_VECS; s++) {
+                load_two(dt, x, at + i * LANES, s, a);
+                load_two(dt, w, at + i * LANES, s, b);
+                sum[i].of[s] = v_fma(a[0], b[0], sum[i].of[s]);
+                sum[i + 1].of[s] = v_fma(a[1], b[1], sum[i + 1].of[s]);
+            }
     }
-    for (; j < width; j += WIDTH) {
-        const int k = width - j < WIDTH ? (int)(width - j) : WIDTH;
-        if (ahead) fetch_ahead((const char *)w + j * dtype_bytes(dt), 1);
-        sum[0] = v_fma(v_load_as(dt, w, j, k), v_load_as(dt, x, j, k), sum[0]);
-    }
-    return v_add(v_add(sum[0], sum[1]), v_add(sum[2], sum[3]));
+    FOR_LANES(j, s, k, width - at, {
+        if (ahead) fetch_ahead((const char *)w + (at + j) * dtype_bytes(dt), 1);
+        sum[0].of[s] =
+                v_fma(v_load_as(dt, w, at + j, k), v_load_as(dt, x, at + j, k), sum[0].of[s]);
+    });
+    lanes all;
+#pragma GCC unroll 4
+    for (int s = 0; s < LANE_VECS; s++)
+        all.of[s] = v_add(v_add(sum[0].of[s], sum[1].of[s]), v_add(sum[2].of[s], sum[3].of[s]));
+    return lanes_fold(&all);
 }
 
 INLINE vec f32_dot(int64_t width, const void *x, const void *w, bool ahead) {
@@ -88,7 +97,7 @@ typedef struct row_chunk {
 // Begins to load the rows [first, first + n) of [.., row_bytes].
 INLINE void fetch_rows(const char *p, int64_t row_bytes, int64_t first, int64_t n) {
     for (int64_t line = first * row_bytes; line < (first + n) * row_bytes; line += LINE)
-        _mm_prefetch(p + line, _MM_HINT_T0);
+        v_prefetch(p + line);
 }
 
 // Scores of as many keys at a time as a vector has elements, which costs a third of summing up
@@ -111,13 +120,13 @@ INLINE void score_keys(dot_function *dot, const row_chunk *c, int64_t n_heads) {
 INLINE void weigh_scores(int64_t n, int64_t d, float *p, float *part) {
     const float scale = 1 / sqrtf((float)d), max = largest(p, n);
     const vec factor = v_set(scale), top = v_set(max);
-    vec sum = v_set(0);
-    FOR_VECTORS(j, k, n, {
+    lanes sum = lanes_of(v_set(0));
+    FOR_LANES(j, s, k, n, {
         v_store(p + j, v_exp(v_mul(factor, v_sub(v_load(p + j, k), top))), k);
-        sum = v_add(sum, v_load(p + j, k));
+        sum.of[s] = v_add(sum.of[s], v_load(p + j, k));
     });
     part[0] = max * scale;
-    part[1] = v_sum(sum);
+    part[1] = lanes_sum(&sum);
 }
 
 // o_HD = p_HN V_ND for n_heads heads and n_vecs vectors of columns from j on (constants), k
@@ -208,7 +217,7 @@ INLINE void row_attention_join_as(dtype dt, const attention_args *args, const fl
         for (int64_t c = 1; c < n_chunks; c++)
             max = p[c * step] > max || isnan(p[c * step]) ? p[c * step] : max;
         for (int64_t c = 0; c < n_chunks; c++) {
-            weight[c] = expf(p[c * step] - max);
+            weight[c] = (float)drv_exp((double)(p[c * step] - max));
             sum += weight[c] * p[c * step + 1];
         }
         FOR_VECTORS(j, k, d, {

@@ -16,7 +16,7 @@
 //            ...
 //     As pairs: word (w, j) = { b[2w][j], b[2w + 1][j] }.
 //
-// pack_transposed: operand B stored [n, k]. One such panel, made by transposing 8 x 8 words:
+// pack_transposed: operand B stored [n, k]. One such panel, made by transposing TURN x TURN words:
 //
 //     storage, words along rows            panel
 //     j = 0   w0 w1 w2 ...                 w = 0   | j0 j1 j2 ... |
@@ -31,8 +31,8 @@ enum { AHEAD = 8 }; // words of the inner dimension that pack_across fetches ahe
 // Begins to load what will be read soon.
 INLINE void fetch(const char *p, int64_t bytes) {
     for (int64_t i = 0; i < bytes; i += 64)
-        _mm_prefetch(p + i, _MM_HINT_T0);
-    _mm_prefetch(p + bytes - 1, _MM_HINT_T0);
+        v_prefetch(p + i);
+    v_prefetch(p + bytes - 1);
 }
 
 INLINE void pack_rows(const arithmetic *by, matrix m, int64_t at, int64_t n_rows, int64_t k,
@@ -74,21 +74,21 @@ INLINE uint32_t word_of(const arithmetic *by, matrix m, int64_t at, int64_t i, i
     return word;
 }
 
-// n <= panel, a multiple of 8.
+// n <= panel, a multiple of TURN.
 INLINE void pack_transposed(const arithmetic *by, const int panel, matrix m, int64_t at, int64_t n,
         int64_t k, uint32_t *dst) {
     const int64_t n_words = words_of(by, k), whole_words = k / by->per_word;
-    for (int64_t r = 0; r < panel; r += 8) {
-        int64_t done = 0; // words of these eight rows
-        for (; r + 8 <= n && done + 8 <= whole_words; done += 8) {
-            __m256 block[8];
-            for (int i = 0; i < 8; i++)
-                block[i] = by->eight_along(m.at, at + (r + i) * m.ld + done * by->per_word);
-            transpose8(block);
-            for (int i = 0; i < 8; i++)
-                _mm256_storeu_ps((float *)(void *)(dst + (done + i) * panel + r), block[i]);
+    for (int64_t r = 0; r < panel; r += TURN) {
+        int64_t done = 0; // words of these TURN rows
+        for (; r + TURN <= n && done + TURN <= whole_words; done += TURN) {
+            turn_row block[TURN];
+            for (int i = 0; i < TURN; i++)
+                block[i] = by->turn_along(m.at, at + (r + i) * m.ld + done * by->per_word);
+            turn(block);
+            for (int i = 0; i < TURN; i++)
+                turn_store(dst + (done + i) * panel + r, block[i]);
         }
-        for (int64_t i = r; i < r + 8; i++)
+        for (int64_t i = r; i < r + TURN; i++)
             for (int64_t w = done; w < n_words; w++)
                 dst[w * panel + i] = word_of(by, m, at, i, n, k, w);
     }

@@ -4,6 +4,7 @@
 #pragma once
 #include <math.h>
 
+#include "base/elementary.h"
 #include "kernels/ref/ref.h"
 #include "kernels/x86/vec.h"
 
@@ -11,21 +12,21 @@ INLINE void rmsnorm_as(dtype dt, int64_t rows, int64_t width, const void *x, con
         const float *w, double eps, void *h, void *y, float *r) {
     for (int64_t i = 0; i < rows; i++) {
         const int64_t row = i * width;
-        vec sum = v_set(0);
+        lanes sum = lanes_of(v_set(0));
         if (d) {
-            FOR_VECTORS(j, k, width, {
+            FOR_LANES(j, s, k, width, {
                 const vec all = v_add(v_load_as(dt, x, row + j, k), v_load_as(dt, d, row + j, k));
                 const vec v = v_rounded_as(dt, all); // as the next reader sees it
                 v_store_as(dt, h, row + j, v, k);
-                sum = v_fma(v, v, sum);
+                sum.of[s] = v_fma(v, v, sum.of[s]);
             });
         } else {
-            FOR_VECTORS(j, k, width, {
+            FOR_LANES(j, s, k, width, {
                 const vec v = v_load_as(dt, x, row + j, k);
-                sum = v_fma(v, v, sum);
+                sum.of[s] = v_fma(v, v, sum.of[s]);
             });
         }
-        r[i] = (float)(1 / sqrt((double)v_sum(sum) / (double)width + eps));
+        r[i] = (float)(1 / sqrt((double)lanes_sum(&sum) / (double)width + eps));
         const vec scale = v_set(r[i]);
         const void *in = d ? h : x;
         FOR_VECTORS(j, k, width, {
@@ -49,14 +50,14 @@ INLINE void rmsnorm_grad_as(dtype dt, int64_t rows, int64_t width, const void *d
     for (int64_t i = 0; i < rows; i++) {
         const int64_t row = i * width;
         const vec scale = v_set(r[i]);
-        vec dot = v_set(0);
-        FOR_VECTORS(j, k, width, {
+        lanes dot = lanes_of(v_set(0));
+        FOR_LANES(j, s, k, width, {
             const vec g = v_load_as(dt, dy, row + j, k);
             const vec v = v_mul(v_load_as(dt, x, row + j, k), scale);
-            dot = v_fma(v_mul(g, v_load(w + j, k)), v, dot);
+            dot.of[s] = v_fma(v_mul(g, v_load(w + j, k)), v, dot.of[s]);
             if (dw) v_store(dw + j, v_fma(g, v, v_load(dw + j, k)), k);
         });
-        const vec mean = v_set(v_sum(dot) / (float)width);
+        const vec mean = v_set(lanes_sum(&dot) / (float)width);
         FOR_VECTORS(j, k, width, {
             const vec g = v_mul(v_load_as(dt, dy, row + j, k), v_load(w + j, k));
             const vec v = v_mul(v_load_as(dt, x, row + j, k), scale);
@@ -76,35 +77,34 @@ static void rmsnorm_grad(dtype dt, int64_t rows, int64_t width, const void *dy, 
         rmsnorm_grad_as(DT_F32, rows, width, dy, x, w, r, dh, dx, dw);
 }
 
+// What is left of a row beyond whole lanes goes element by element.
 INLINE float largest(const float *x, int64_t n) {
-    vec top = v_set(-INFINITY);
+    const int64_t whole = n / LANES * LANES;
+    lanes top = lanes_of(v_set(-INFINITY));
+    FOR_LANES(j, s, k, whole, { top.of[s] = v_max(top.of[s], v_load(x + j, k)); });
+    const float of_lanes = lanes_top(&top);
     float max = -INFINITY;
-    FOR_VECTORS(j, k, n, {
-        const vec v = v_load(x + j, k);
-        if (k == WIDTH)
-            top = v_max(top, v);
-        else
-            for (int i = 0; i < k; i++)
-                max = x[j + i] > max ? x[j + i] : max;
-    });
-    return fmaxf(max, v_top(top));
+    for (int64_t j = whole; j < n; j++)
+        max = x[j] > max ? x[j] : max;
+    return of_lanes > max ? of_lanes : max;
 }
 
 // x = exp(x - max); the sum.
 INLINE double exp_row(float *x, int64_t n, float max) {
+    const int64_t whole = n / LANES * LANES;
     const vec top = v_set(max);
-    vec sum = v_set(0);
+    lanes sum = lanes_of(v_set(0));
     double tail = 0;
-    FOR_VECTORS(j, k, n, {
+    FOR_LANES(j, s, k, whole, {
         const vec e = v_exp(v_sub(v_load(x + j, k), top));
         v_store(x + j, e, k);
-        if (k == WIDTH)
-            sum = v_add(sum, e);
-        else
-            for (int i = 0; i < k; i++)
-                tail += (double)x[j + i];
+        sum.of[s] = v_add(sum.of[s], e);
     });
-    return (double)v_sum(sum) + tail;
+    FOR_VECTORS(j, k, n - whole,
+            { v_store(x + whole + j, v_exp(v_sub(v_load(x + whole + j, k), top)), k); });
+    for (int64_t j = whole; j < n; j++)
+        tail += (double)x[j];
+    return (double)lanes_sum(&sum) + tail;
 }
 
 static double exponents(dtype dt, int64_t n, void *x, double *max) {
@@ -140,5 +140,5 @@ static double cross_entropy(dtype dt, int64_t n, void *logits, int64_t label, do
         scaled(dt, n, row, scale / total, d);
         put(dt, d, label, scale * (own_p - 1));
     }
-    return max + log(total) - own;
+    return max + drv_log(total) - own;
 }

@@ -1,11 +1,16 @@
-// Vectors of float as the compiler's flags allow: 8 elements by AVX2, 16 by AVX-512. Loads and
-// stores of part of a vector touch only the first n elements. Everything here is inlined, so that a
-// constant n == WIDTH, dtype or arithmetic costs nothing.
+// Vectors of float as the compiler's flags allow: 8 elements by AVX2, 16 by AVX-512, else 4 in
+// plain C. Loads and stores of part of a vector touch only the first n elements. Everything here is
+// inlined, so that a constant n == WIDTH, dtype or arithmetic costs nothing.
+//
+// Every function gives the same bits at each width (but for the sign and the payload of a NaN), and
+// so do the kernels, if they add up rows by `lanes` (docs/adr/0036).
 #pragma once
 #ifdef __AVX512F__
 #include "kernels/x86/vec_avx512.h"
-#else
+#elif defined __AVX2__
 #include "kernels/x86/vec_avx2.h"
+#else
+#include "kernels/x86/vec_plain.h"
 #endif
 
 #include "base/dtype.h"
@@ -24,6 +29,60 @@
             __VA_ARGS__                                                                            \
         }                                                                                          \
     } while (0)
+
+// Sums (or largest elements) of a row: element j belongs to the one numbered j % LANES, at any
+// width, and at the end they are joined in halves: lane i with lane i + 8, then i + 4, i + 2, i + 1.
+enum { LANES = 16, LANE_VECS = LANES / WIDTH };
+typedef struct lanes {
+    vec of[LANE_VECS];
+} lanes;
+
+// FOR_VECTORS with, as s, the index of the vector of lanes that the elements belong to.
+#define FOR_LANES(j, s, k, n, ...)                                                                 \
+    do {                                                                                           \
+        int64_t row_ = 0;                                                                          \
+        for (; row_ + LANES <= (n); row_ += LANES)                                                 \
+            _Pragma("GCC unroll 4") for (int s = 0; s < LANE_VECS; s++) {                          \
+                const int64_t j = row_ + s * WIDTH;                                                \
+                const int k = WIDTH;                                                               \
+                __VA_ARGS__                                                                        \
+            }                                                                                      \
+        _Pragma("GCC unroll 4") for (int s = 0; s < LANE_VECS; s++) {                              \
+            const int64_t j = row_ + s * WIDTH, left_ = (n)-j;                                     \
+            if (left_ <= 0) break;                                                                 \
+            const int k = left_ < WIDTH ? (int)left_ : WIDTH;                                      \
+            __VA_ARGS__                                                                            \
+        }                                                                                          \
+    } while (0)
+
+INLINE lanes lanes_of(vec x) {
+    lanes all;
+#pragma GCC unroll 4
+    for (int s = 0; s < LANE_VECS; s++)
+        all.of[s] = x;
+    return all;
+}
+// The sums of lanes as far as vectors are added; v_sum goes on with what is left of them.
+INLINE vec lanes_fold(const lanes *x) {
+    if (LANE_VECS == 4)
+        return v_add(v_add(x->of[0], x->of[2 % LANE_VECS]),
+                v_add(x->of[1 % LANE_VECS], x->of[3 % LANE_VECS]));
+    return LANE_VECS == 2 ? v_add(x->of[0], x->of[1 % LANE_VECS]) : x->of[0];
+}
+INLINE float lanes_sum(const lanes *x) {
+    return v_sum(lanes_fold(x));
+}
+INLINE float lanes_top(const lanes *x) {
+    if (LANE_VECS == 4)
+        return v_top(v_max(v_max(x->of[0], x->of[2 % LANE_VECS]),
+                v_max(x->of[1 % LANE_VECS], x->of[3 % LANE_VECS])));
+    return v_top(LANE_VECS == 2 ? v_max(x->of[0], x->of[1 % LANE_VECS]) : x->of[0]);
+}
+
+// Begins to load what will be read soon.
+INLINE void v_prefetch(const void *p) {
+    __builtin_prefetch(p);
+}
 
 // n elements of type dt (f32 or bf16) from index i, as float.
 INLINE vec v_load_as(dtype dt, const void *p, int64_t i, int n) {
@@ -58,10 +117,10 @@ INLINE vec v_exp(vec x) {
     return v_zero_below(v_scale2(v_add(p, v_set(1)), n), x, -87.0f);
 }
 
-// 2^x within 4 units in the last place for x <= 127; 0 below -126 (AVX-512: below -149); NaN stays.
+// 2^x within 4 units in the last place for x <= 127; 0 below -126; NaN stays.
 // On |r| <= 1/2 the minimax polynomial of degree 5 has a relative error of 7.5e-8.
 INLINE vec v_exp2(vec x) {
-    const vec inside = v_max(v_set(WIDTH == 16 ? -200.0f : -126.0f), x); // operand order keeps NaN
+    const vec inside = v_max(v_set(-126.0f), x); // operand order keeps NaN
     const vec n = v_nearest(inside), r = v_sub(inside, n);
     vec p = v_set(1.3276472e-3f);
     p = v_fma(p, r, v_set(9.675541e-3f));
@@ -69,26 +128,5 @@ INLINE vec v_exp2(vec x) {
     p = v_fma(p, r, v_set(2.402212e-1f));
     p = v_fma(p, r, v_set(6.9314694e-1f));
     p = v_scale2(v_fma(p, r, v_set(1.0000001f)), n);
-    return WIDTH == 16 ? p : v_zero_below(p, x, -126.0f); // v_scale2 of AVX-512 takes any n
-}
-
-// Transposes 8 x 8 words.
-INLINE void transpose8(__m256 r[8]) {
-    __m256 t[8];
-    for (int i = 0; i < 4; i++) {
-        t[2 * i] = _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]);
-        t[2 * i + 1] = _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]);
-    }
-    for (int i = 0; i < 2; i++) {
-        r[4 * i] = _mm256_shuffle_ps(t[4 * i], t[4 * i + 2], 0x44);
-        r[4 * i + 1] = _mm256_shuffle_ps(t[4 * i], t[4 * i + 2], 0xEE);
-        r[4 * i + 2] = _mm256_shuffle_ps(t[4 * i + 1], t[4 * i + 3], 0x44);
-        r[4 * i + 3] = _mm256_shuffle_ps(t[4 * i + 1], t[4 * i + 3], 0xEE);
-    }
-    for (int i = 0; i < 4; i++) {
-        t[i] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x20);
-        t[i + 4] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x31);
-    }
-    for (int i = 0; i < 8; i++)
-        r[i] = t[i];
+    return v_zero_below(p, x, -126.0f);
 }

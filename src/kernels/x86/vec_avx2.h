@@ -4,7 +4,7 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-#define INLINE static inline __attribute__((always_inline))
+#include "kernels/x86/turn_avx.h"
 
 typedef __m256 vec;
 enum { WIDTH = 8 };
@@ -39,7 +39,7 @@ INLINE vec v_fma(vec a, vec b, vec c) { // a b + c
 INLINE vec v_fnma(vec a, vec b, vec c) { // c - a b
     return _mm256_fnmadd_ps(a, b, c);
 }
-INLINE float v_sum(vec a) {
+INLINE float v_sum(vec a) { // in halves: element i and i + 4, then i + 2, i + 1
     __m128 s = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
     s = _mm_add_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
@@ -62,6 +62,9 @@ INLINE float v_top(vec a) {
     __m128 s = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
     s = _mm_max_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
+}
+INLINE float v_first(vec a) {
+    return _mm256_cvtss_f32(a);
 }
 INLINE vec v_nearest(vec x) { // the nearest whole number
     return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);

@@ -3,7 +3,7 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-#define INLINE static inline __attribute__((always_inline))
+#include "kernels/x86/turn_avx.h"
 
 typedef __m512 vec;
 enum { WIDTH = 16 };
@@ -38,8 +38,11 @@ INLINE vec v_fma(vec a, vec b, vec c) { // a b + c
 INLINE vec v_fnma(vec a, vec b, vec c) { // c - a b
     return _mm512_fnmadd_ps(a, b, c);
 }
-INLINE float v_sum(vec a) {
-    return _mm512_reduce_add_ps(a);
+INLINE float v_sum(vec a) { // in halves: element i and i + 8, then i + 4, i + 2, i + 1
+    const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
 }
 // v_sum of 16 vectors, with its order of additions. In each step two vectors become one, which has
 // the first's sums before the second's in each part of what is left of a vector.
@@ -64,12 +67,18 @@ INLINE vec v_sums(const vec x[16]) {
             _mm512_shuffle_ps(pair[0], pair[1], 0xDD));
 }
 INLINE float v_top(vec a) {
-    return _mm512_reduce_max_ps(a);
+    const __m256 h = _mm256_max_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+    __m128 s = _mm_max_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+    s = _mm_max_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
+}
+INLINE float v_first(vec a) {
+    return _mm512_cvtss_f32(a);
 }
 INLINE vec v_nearest(vec x) { // the nearest whole number
     return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
-INLINE vec v_scale2(vec x, vec n) { // x * 2^n
+INLINE vec v_scale2(vec x, vec n) { // x * 2^n; n in [-126, 127]
     return _mm512_scalef_ps(x, n);
 }
 INLINE vec v_zero_below(vec result, vec x, float limit) { // 0 where x < limit, else result

@@ -15,13 +15,17 @@ enum { CHUNK = 1 << 14 }; // elements that a thread reads at a time
 
 // The finalizer of SplitMix64 (Steele et al., OOPSLA 2014), a bijection: two elements of a tensor
 // of fewer than 2^32 never have the same hash.
-uint64_t hashes_element(uint64_t name, int64_t place, float value) {
-    uint32_t bits = 0x7FC00000; // of any NaN: processors differ in its sign and payload
-    if (!isnan(value)) memcpy(&bits, &value, sizeof bits);
+uint64_t hashes_word(uint64_t name, int64_t place, uint32_t bits) {
     uint64_t x = (((uint64_t)place << 32 | bits) ^ name) + 0x9E3779B97F4A7C15u;
     x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
     x = (x ^ x >> 27) * 0x94D049BB133111EBu;
     return x ^ x >> 31;
+}
+
+uint64_t hashes_element(uint64_t name, int64_t place, float value) {
+    uint32_t bits = 0x7FC00000; // of any NaN: processors differ in its sign and payload
+    if (!isnan(value)) memcpy(&bits, &value, sizeof bits);
+    return hashes_word(name, place, bits);
 }
 
 typedef struct piece_call {
@@ -108,11 +112,26 @@ static tensor_hashes of_tensors(const ckpt_tensor *list, int n, const uint64_t *
     return made;
 }
 
+static const ckpt_tensor *trained(arena *a, const held_model *p, int *n) {
+    return p->lora.n ? state_adapter(a, p, false, n) : state_model(a, p, false, n);
+}
+
+drv_status hashes_begin(arena *a, const held_model *p, uint64_t batch, state_hashes *out) {
+    int n;
+    const ckpt_tensor *weights = trained(a, p, &n);
+    uint64_t *sums = ARENA_ARRAY(a, uint64_t, n + 1); // the last of the batch
+    DRV_TRY(add_tensors(p, weights, n, sums));
+    sums[n] = batch;
+    DRV_TRY(add_ranks(a, p, sums, n + 1));
+    out->before = of_tensors(weights, n, sums);
+    out->batch = sums[n];
+    return DRV_OK;
+}
+
 drv_status hashes_take(arena *a, const held_model *p, state_hashes *out) {
     int n_gradients, n_weights;
     const ckpt_tensor *gradients = state_gradients(a, p, &n_gradients),
-                      *weights = p->lora.n ? state_adapter(a, p, false, &n_weights)
-                                           : state_model(a, p, false, &n_weights);
+                      *weights = trained(a, p, &n_weights);
     const int n = n_gradients + n_weights;
     uint64_t *sums = ARENA_ARRAY(a, uint64_t, n);
     DRV_TRY(add_tensors(p, gradients, n_gradients, sums));

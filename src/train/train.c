@@ -36,12 +36,19 @@ static void fill_hyper(const run_config *cfg, double lr, int64_t updates, double
     out[HYPER_UPDATE] = (double)updates;
 }
 
-static drv_status take_hashes(run *r, step_metrics *m) {
+static drv_status begin_hashes(run *r, const batch *b, step_metrics *m) {
     const int64_t every = r->cfg->hash_every;
     m->hashed = every > 0 && m->step % every == 0;
     if (!m->hashed) return DRV_OK;
     arena_free(r->hashed);
     r->hashed = arena_new("hashes");
+    comm_note(r->comm, m->step, "hashes");
+    m->hashes.arithmetic = json_string_value(json_object_get(r->about, "arithmetic"));
+    return hashes_begin(r->hashed, &r->p.held, batch_hash(b, r->cfg), &m->hashes);
+}
+
+static drv_status take_hashes(run *r, step_metrics *m) {
+    if (!m->hashed) return DRV_OK;
     comm_note(r->comm, m->step, "hashes");
     return hashes_take(r->hashed, &r->p.held, &m->hashes);
 }
@@ -54,6 +61,7 @@ static drv_status run_apart(run *r, const batch *b, started_step *s) {
     const double begin = clock_s();
     DRV_TRY(stepper_gradients(&r->stepper, b, heed_stop, r, &v->loss));
     const double compute = clock_s();
+    DRV_TRY(begin_hashes(r, b, &s->m));
     if (r->saver) ckpt_wait_read(r->saver); // a checkpoint may still be reading the weights
     const double saved = clock_s();
     r->weights_lost = true; // until the update is done

@@ -1,6 +1,7 @@
 // What a replay compares, step by step, and how it names what differs.
 #include "train/audit_internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -31,11 +32,11 @@ static void seek(audit *self, int64_t step) {
 
 // --- what is found
 // By the op whose result it is: of a parameter's name.
-static const char *gradient_op(const char *tensor) {
-    if (strstr(tensor, "lora_")) return "low_rank_grad";
-    if (strstr(tensor, "norm")) return "rmsnorm_grad";
-    if (strstr(tensor, "embed_tokens")) return "embedding_grad";
-    if (str_ends(tensor, ".bias")) return "bias_grad";
+static const char *gradient_op(const char *name) {
+    if (strstr(name, "lora_")) return "low_rank_grad";
+    if (strstr(name, "norm")) return "rmsnorm_grad";
+    if (strstr(name, "embed_tokens")) return "embedding_grad";
+    if (str_ends(name, ".bias")) return "bias_grad";
     return "matmul_grad";
 }
 
@@ -83,7 +84,7 @@ static void compare_tensors(const audit *self, const char *key, const tensor_has
 }
 
 // --- what it says
-static const char *op_of(const run *r, const difference *found, const char *tensor) {
+static const char *op_of(const difference *found, const char *name) {
     switch (found->kind) {
     case AUDIT_BATCH:
         return "data";
@@ -92,9 +93,9 @@ static const char *op_of(const run *r, const difference *found, const char *tens
     case AUDIT_LOSS:
         return "forward";
     case AUDIT_GRADIENT:
-        return gradient_op(tensor);
+        return gradient_op(name);
     case AUDIT_UPDATE:
-        return r->audit->optimizer;
+        return "update";
     default:
         return "squares";
     }
@@ -116,7 +117,7 @@ static const char *meaning_of(arena *a, const audit_result *x) {
         return x->n_tensors > 1 ? "from an equal loss, the first in the order of the backward pass"
                                 : "from an equal loss, it alone";
     case AUDIT_UPDATE:
-        return "from an equal gradient: the update, or what the optimizer kept";
+        return "from an equal gradient: the update, or what the optimizer kept (moments, masters)";
     default:
         return "from equal tensors";
     }
@@ -124,17 +125,18 @@ static const char *meaning_of(arena *a, const audit_result *x) {
 
 static drv_status say(run *r, const audit_result *x) {
     arena *a = r->audit->a;
-    const char *where = x->element < 0 ? ""
-                                       : arena_printf(a, "; one bit explains it: bit %d of element %lld",
-                                                 x->bit, (long long)x->element),
-               *tensor = x->tensor ? arena_printf(a, " of %s", x->tensor) : "",
+    const char *where = x->element < 0
+                                ? ""
+                                : arena_printf(a, "; one bit explains it: bit %d of element %lld",
+                                          x->bit, (long long)x->element),
+               *which = x->tensor ? arena_printf(a, " of %s", x->tensor) : "",
                *hashes = !x->recorded && !x->replayed
                                  ? ""
                                  : arena_printf(a, "; recorded %016llx, replayed %016llx",
                                            (unsigned long long)x->recorded,
                                            (unsigned long long)x->replayed);
     return drv_fail(DRV_E_DATA, "step %lld differs: %s%s (%s): %s%s%s", (long long)x->step,
-            audit_kind_name(x->kind), tensor, x->op, meaning_of(a, x), where, hashes);
+            audit_kind_name(x->kind), which, x->op, meaning_of(a, x), where, hashes);
 }
 
 // What rank 0 has found, for all: ranks that hold parts of the tensor look for the bit.
@@ -143,29 +145,29 @@ typedef struct shared_find {
     uint64_t difference;
 } shared_find;
 
-static drv_status end_at(run *r, const step_metrics *m, const difference *found,
+static drv_status end_at(run *r, const step_metrics *at, const difference *found,
         const tensor_hashes *lists[]) {
-    audit_result *x = r->audit->result;
+    audit_result *result = r->audit->result;
     shared_find all = {(int32_t)found->kind, found->of ? found->index : -1, found->n == 1,
             found->recorded - found->replayed};
     DRV_TRY(comm_broadcast(comm_world(r->comm), 0, &all, sizeof all));
     if (all.kind == AUDIT_EQUAL) return DRV_OK;
     const tensor_hashes *of = lists[all.kind];
-    x->kind = (audit_kind)all.kind;
-    x->step = m->step;
-    x->element = -1;
+    result->kind = (audit_kind)all.kind;
+    result->step = at->step;
+    result->element = -1;
     if (of && all.alone)
-        DRV_TRY(hashes_find_bit(&r->p.held, &of->list[all.index], all.difference, &x->element,
-                &x->bit));
+        DRV_TRY(hashes_find_bit(&r->p.held, &of->list[all.index], all.difference, &result->element,
+                &result->bit));
     drv_status status = DRV_OK;
     if (r->leads) {
-        x->equal_to = r->audit->equal_to;
-        x->n_tensors = found->n;
-        x->tensor = of ? arena_strdup(r->audit->a, of->list[all.index].entry.name) : NULL;
-        x->recorded = found->recorded;
-        x->replayed = found->replayed;
-        x->op = op_of(r, found, x->tensor ? x->tensor : "");
-        status = say(r, x);
+        result->equal_to = r->audit->equal_to;
+        result->n_tensors = found->n;
+        result->tensor = of ? arena_strdup(r->audit->a, of->list[all.index].entry.name) : NULL;
+        result->recorded = found->recorded;
+        result->replayed = found->replayed;
+        result->op = op_of(found, result->tensor ? result->tensor : "");
+        status = say(r, result);
     }
     return ranks_together(r, status);
 }
@@ -216,8 +218,8 @@ drv_status audit_begin_step(run *r, const step_metrics *m) {
 
 drv_status audit_end_step(run *r, const step_metrics *m) {
     difference found = {0};
-    const tensor_hashes *lists[N_AUDIT_KINDS] = {[AUDIT_GRADIENT] = &m->hashes.gradients,
-            [AUDIT_UPDATE] = &m->hashes.weights};
+    const tensor_hashes *lists[N_AUDIT_KINDS] =
+            {[AUDIT_GRADIENT] = &m->hashes.gradients, [AUDIT_UPDATE] = &m->hashes.weights};
     audit *self = r->audit;
     if (!m->hashed) return DRV_OK;
     if (r->leads && self->at_step && m->step >= self->result->first) {

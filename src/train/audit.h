@@ -25,19 +25,19 @@ typedef enum audit_kind {
 } audit_kind;
 
 typedef struct audit_result {
-    bool leads;                 // this rank has the report: rank 0
-    const char *checkpoint;     // it was replayed from; NULL: from the beginning
-    const char *arithmetic;     // of both
-    int64_t first, last;        // steps that were asked for
-    int64_t compared, ranks;    // steps that were; ranks of the replay
-    audit_kind kind;            // of the first difference
-    int64_t step, equal_to;     // where; the last step before it that is known to be equal
-    const char *tensor;         // the first one in the order of the computation; NULL: none
-    int n_tensors;              // that differ there
-    const char *op;             // "forward", "matmul_grad", "adamw", ...; NULL where kind is equal
+    bool leads;              // this rank has the report: rank 0
+    const char *checkpoint;  // it was replayed from; NULL: from the beginning
+    const char *arithmetic;  // of both
+    int64_t first, last;     // steps that were asked for
+    int64_t compared, ranks; // steps that were; ranks of the replay
+    audit_kind kind;         // of the first difference
+    int64_t step, equal_to;  // where; the last step before it that is known to be equal
+    const char *tensor;      // the first one in the order of the computation; NULL: none
+    int n_tensors;           // that differ there
+    const char *op; // "data", "memory", "forward", "matmul_grad", "update", ...; NULL: equal
     uint64_t recorded, replayed; // hashes of the tensor or the batch
-    int64_t element;            // whose one bit explains the difference; -1: not one
-    int bit;                    // of the element as a float, from the lowest
+    int64_t element;             // whose one bit explains the difference; -1: not one
+    int bit;                     // of the element as a float, from the lowest
 } audit_result;
 
 // DRV_OK: all steps are equal. DRV_E_DATA: out->kind tells where they part, drv_message() as a

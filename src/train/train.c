@@ -10,6 +10,7 @@
 #include "base/elementary.h"
 #include "base/log.h"
 #include "base/stop.h"
+#include "train/audit.h"
 #include "train/evaluate.h"
 #include "train/ranks.h"
 #include "train/replicas.h"
@@ -44,7 +45,8 @@ static drv_status begin_hashes(run *r, const batch *b, step_metrics *m) {
     r->hashed = arena_new("hashes");
     comm_note(r->comm, m->step, "hashes");
     m->hashes.arithmetic = json_string_value(json_object_get(r->about, "arithmetic"));
-    return hashes_begin(r->hashed, &r->p.held, batch_hash(b, r->cfg), &m->hashes);
+    DRV_TRY(hashes_begin(r->hashed, &r->p.held, batch_hash(b, r->cfg), &m->hashes));
+    return r->audit ? audit_begin_step(r, m) : DRV_OK;
 }
 
 static drv_status take_hashes(run *r, step_metrics *m) {
@@ -294,7 +296,8 @@ static drv_status finish_step(run *r) {
     record_step(r->record, &m);
     if (r->leads) report_step(r->report, &m);
     if (r->leads) note_metrics(r, metrics_step(r->metrics, &m));
-    return drv_restore(&bad);
+    DRV_TRY(drv_restore(&bad));
+    return r->audit ? audit_end_step(r, &m) : DRV_OK;
 }
 
 static drv_status finish_all(run *r) {
@@ -388,7 +391,7 @@ static drv_status loop(run *r) {
         }
         DRV_TRY(one_round(r, first));
     }
-    if (r->state.step >= cfg->steps) return DRV_OK;
+    if (r->state.step >= cfg->steps || r->audit) return DRV_OK;
     r->limit = "training.stop_at_step";
     return drv_fail(DRV_STOPPED, "%s", r->limit);
 }
@@ -463,7 +466,7 @@ static drv_status end(run *r, drv_status status) {
     if (status != DRV_OK && silent) return drv_fail(status, "%s", why);
     if (status == DRV_OK && !r->leads) return DRV_OK;
     if (status == DRV_OK) {
-        if (saved == DRV_OK && r->saved_step >= 0)
+        if (saved == DRV_OK && r->saved_step >= 0 && !r->audit)
             report_summary(r->report,
                     arena_printf(r->a, "%s/step-%06lld", r->checkpoints, (long long)r->saved_step));
         return saved;
@@ -542,10 +545,10 @@ static drv_status check_processes(const run_config *cfg) {
             config_where(cfg, "pjrt.devices"), (long long)cfg->pjrt.devices, comm_launched());
 }
 
-drv_status train(arena *a, const run_config *config, bool fresh) {
+static drv_status train_as(arena *a, const run_config *config, bool fresh, struct audit *audit) {
     run_config *cfg = ARENA_NEW(a, run_config);
     run *r = ARENA_NEW(a, run);
-    *r = (run){.a = a, .cfg = cfg, .saved_step = -1, .saving_step = -1};
+    *r = (run){.a = a, .cfg = cfg, .audit = audit, .saved_step = -1, .saving_step = -1};
     *cfg = *config;
     const int n_devices = comm_launched() > 1 ? 1 : device_count(config);
     const drv_status processes = check_processes(config);
@@ -559,4 +562,12 @@ drv_status train(arena *a, const run_config *config, bool fresh) {
     drv_save(run_all(r, cfg, fresh), &ended);
     run_close(r);
     return leave_ranks(r, &ended);
+}
+
+drv_status train(arena *a, const run_config *config, bool fresh) {
+    return train_as(a, config, fresh, NULL);
+}
+
+drv_status train_audited(arena *a, const run_config *config, struct audit *audit) {
+    return train_as(a, config, true, audit);
 }

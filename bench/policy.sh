@@ -1,9 +1,12 @@
 #!/bin/bash
 # Each row of the table of `drover launch node --explain`, twice, end to end, with nodes on this machine: what is never
 # restarted (memory that the system takes back by killing, by a control group; a loss that is not finite, a row that is none,
-# a config that does not fit, a refused checkpoint, a stop), and what is (a full disk after half a minute, the same step on
-# three hosts twice and then no more). Needs root for the control group and a tmpfs. Six minutes on two cores.
-# usage: policy.sh PROGRAM
+# a config that does not fit, a refused checkpoint, a stop), and what is (a rank that is killed, and again, after which its
+# node is left out; one that hangs; a device that fails, by a plugin around XLA's for processors; a full disk after half a
+# minute; the same step on three hosts twice and then no more). Needs root for the control group and a tmpfs. ROWS: only those
+# rows, of lost, hang, device, memory, rest (all). Seven minutes on two cores.
+# usage: [ROWS="ROW..."] policy.sh PROGRAM
+here=$(realpath "$(dirname "$0")")
 . "$(dirname "$0")"/../tests/nodes.bash
 sed -i 's/checkpoint:.*/checkpoint: {every: 20, keep: 0}/; s/training: {/training: {log_every: 10, /' run.yaml
 restarts() { grep -c '"event":"restart"' "$1/events.jsonl" 2>/dev/null; } # RUN
@@ -14,7 +17,7 @@ begin() { # NODES RUN SETTING...
     mapfile -t sets < <(settings run_dir="$run" "$@")
     for i in $(seq 0 $((n - 1))); do
         [ "$i" != 1 ] || [ -z "$within" ] || echo $$ >"$within/cgroup.procs" # and what it starts from here on
-        node "$i" "$n" --max-restarts 9 --wait 60 "${sets[@]}"
+        node "$i" "$n" --max-restarts 9 --min-nodes "${least:-$n}" --wait 60 "${sets[@]}"
     done
     [ -z "$within" ] || echo $$ >"${within%/*}/cgroup.procs"
 }
@@ -26,6 +29,10 @@ ends() { # CODE TEXT RUN RESTARTS NODE...
     [ "$(restarts "$run")" = "$times" ] || [ "$times" = 0 -a ! -e "$run/events.jsonl" ] && ok || bad "$run: $(restarts "$run") restarts, not $times" node-0.out
     echo "$run: exit $code, $times restarts: $(grep -F -- "$text" node-0.out | tail -n 1)"
 }
+again() { # RUN N: after restart N the new world has begun its first step
+    wait_for eval "[ \"\$(restarts $1)\" = $2 ] && grep '\"event\":\"running\"' $1/events.jsonl | tail -n 1 | grep -q '\"attempt\":$(($2 + 1)),'"
+}
+wanted() { [ -z "$ROWS" ] || [[ " $ROWS " == *" $1 "* ]]; } # ROW
 finished() { wait_for grep -q "\"step\":$2," "$1/metrics.jsonl"; } # RUN STEP
 within= group= # of memory: version 2, or 1
 for g in /sys/fs/cgroup/drover-policy-$$ /sys/fs/cgroup/memory/drover-policy-$$; do
@@ -34,8 +41,42 @@ for g in /sys/fs/cgroup/drover-policy-$$ /sys/fs/cgroup/memory/drover-policy-$$;
 done
 [ -n "$group" ] || echo "skipped: memory, no control group can be made"
 forever=training.steps=100000
+plugins=(${DROVER_PJRT_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/drover/pjrt}/cpu/*.so)
+if ! cc -std=c17 -D_GNU_SOURCE -shared -fPIC -I "$here/../src" -DFAULT_PLUGIN="\"${plugins[0]}\"" -DFAULT_FILE="\"$dir/fault\"" \
+    -o faulty.so "$here/faulty_plugin.c" -ldl || [ ! -e "${plugins[0]}" ]; then
+    echo "skipped: device, no plugin (tools/fetch_pjrt.py cpu gets one) or compiler" && plugins=()
+fi
+export DROVER_COMPILE_CACHE=$dir/cache
 for k in 1 2; do
-    if [ -n "$group" ]; then
+    if wanted lost; then
+        least=1
+        begin 2 lost$k $forever
+        least=
+        for n in 1 2; do
+            finished lost$k 5
+            kill -KILL "$(rank_of 1)"
+            again lost$k $n
+        done
+        kill -TERM "$(launcher 0)"
+        ends 3 "it is excluded" lost$k 2 0 1
+    fi
+    if wanted hang; then
+        begin 2 hang$k $forever parallel.give_up_s=6
+        finished hang$k 5
+        kill -STOP "$(rank_of 1)"
+        again hang$k 1
+        kill -TERM "$(launcher 0)"
+        ends 3 "hang on node 1" hang$k 1 0 1
+    fi
+    if wanted device && [ ${#plugins[@]} -gt 0 ]; then
+        begin 1 device$k $forever backend=pjrt pjrt.plugin=./faulty.so
+        finished device$k 5
+        touch fault
+        again device$k 1
+        kill -TERM "$(launcher 0)"
+        ends 3 "device on node 0" device$k 1 0
+    fi
+    if wanted memory && [ -n "$group" ]; then
         limit=$([ -e "$group/memory.max" ] && echo memory.max || echo memory.limit_in_bytes)
         echo 500M >"$group/$limit"
         within=$group # node 1
@@ -49,6 +90,7 @@ for k in 1 2; do
         kill -KILL $hog 2>/dev/null
         wait $hog 2>/dev/null
     fi
+    wanted rest || continue
     begin 2 nan$k training.steps=2000 optimizer.lr=1e3 optimizer.clip_grad_norm=0 schedule.type=constant schedule.warmup_steps=0 training.max_bad_steps=1 checkpoint.every=0
     ends 1 "no restart: another try gives the same bits" nan$k 0 0 1
     cp -r data bad$k.data

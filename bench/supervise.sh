@@ -48,7 +48,8 @@ srun --kill-on-bad-exit=0 --no-kill --overcommit --mpi=none bash task.sh $drover
 # Of a node that has crashed and come back srun waits for a task that is no more: once nodes end by themselves, the step does.
 until [ -e over ] || ! kill -0 \$! 2>/dev/null; do sleep 0.5; done
 for i in 1 2 3 4 5 6 7 8 9 10; do kill -0 \$! 2>/dev/null && sleep 1; done
-kill -0 \$! 2>/dev/null && scancel --signal=KILL "\$SLURM_JOB_ID.0"
+kill -0 \$! 2>/dev/null && scancel --signal=KILL "\$SLURM_JOB_ID.0"; sleep 2
+kill -KILL \$! 2>/dev/null # it waits on where the node knows no step any more
 wait
 JOB
     sbatch --parsable --no-kill -N "${n_nodes:-4}" job.sh

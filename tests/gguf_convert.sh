@@ -12,7 +12,7 @@ numbers() { grep -E "\"($shape)\"" "$1"/config.json | tr -d ' ,' | sort; }
 same_shape() { diff <(numbers "$1") <(numbers "$2"); }
 
 echo "-- Hugging Face to GGUF and back: the same bytes in every type"
-for model in tied untied_llama3; do
+for model in tied untied_llama3 qwen2 qwen2_tied qwen3 qwen3_untied; do
     for type in f32 bf16 f16; do
         expect 0 "proved" "$drover" ckpt export "$golden/$model" --out $model-$type --dtype $type
         expect 0 "tensors" "$drover" ckpt export $model-$type --gguf $model-$type.gguf
@@ -73,7 +73,7 @@ sed 's/llama/gemma/' bpe.gguf >other.gguf
 expect 1 "general.architecture is \"gemma\", which is not read; expected \"llama\"" "$drover" ckpt import other.gguf --out none
 sed 's/llama-bpe/brand-new/' bpe.gguf >pre.gguf
 expect 1 "tokenizer.ggml.pre is \"brand-new\"" "$drover" ckpt import pre.gguf --out none
-for type in qwen2:"biases on q_proj" mixtral:"a mixture of experts" mistral:"sliding_window is not given"; do
+for type in qwen2:"has no tensor \"model.layers.0.self_attn.q_proj.bias\"" mixtral:"a mixture of experts" mistral:"sliding_window is not given"; do
     cp -r tied-f32 ${type%%:*}
     sed -i "s/\"model_type\": \"llama\"/\"model_type\": \"${type%%:*}\"/" ${type%%:*}/config.json
     sed -i 's/"max_position_embeddings": [0-9]*/"max_position_embeddings": 8192/' ${type%%:*}/config.json

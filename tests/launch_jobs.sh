@@ -138,6 +138,8 @@ refused "expected at most 47 for ray" ray run.yaml --instance cpu $pods --name "
 refused "--image is missing" trainjob run.yaml --instance cpu --pvc claim
 refused "--pvc is missing" trainjob run.yaml --instance cpu --image x
 refused '--image: "a b" is no image' trainjob run.yaml --instance cpu --pvc claim --image "a b"
+refused '--image: "r/UPPER" is no image' ray run.yaml --instance cpu --pvc claim --image r/UPPER
+refused '--pvc: "A b" is no name of a claim' skypilot run.yaml --instance cpu --pvc "A b"
 refused '--pvc: "A" is no name of a claim' trainjob run.yaml --instance cpu --pvc A --image x
 refused "--namespace: \"a.b\" is no namespace" trainjob run.yaml --instance cpu $pods --namespace a.b
 refused "--queue: \"a b\" is no name of a queue" slurm run.yaml --instance cpu --queue "a b"
@@ -146,6 +148,23 @@ refused "--shm: 60.00 GiB of /dev/shm" trainjob run.yaml --instance cpu $pods --
 refused '--time: "1:2:3:4" is no time' slurm run.yaml --instance cpu --time 1:2:3:4
 refused '--preflight "x", expected off, warn or exclude' slurm run.yaml --instance cpu --preflight x
 refused "--preflight is of drover launch node, expected a job of it (--policy torch)" trainjob run.yaml --instance cpu $pods --preflight warn
+refused "--max-restarts is of drover launch node, expected a job of it (--tasks node)" slurm run.yaml --instance cpu --max-restarts 1
+refused "--spare-nodes is of drover launch node, expected a job of it (--policy torch)" trainjob run.yaml --instance cpu $pods --nodes 2 --spare-nodes 1
+for kind in mpi-operator volcano; do
+    for option in "--max-restarts 1" "--restart-window 1h" "--min-nodes 1" "--spare-nodes 1" "--grow-after 5m" "--preflight warn"; do
+        refused "${option% *} is of drover launch node, expected a job of it (pytorchjob, ray" $kind run.yaml --instance cpu --nodes 2 $pods $option
+    done
+done
+refused '--max-restarts is "0.5", expected a whole number' ray run.yaml --instance cpu $pods --max-restarts 0.5
+refused '--restart-window is "x", expected a time' ray run.yaml --instance cpu $pods --restart-window x
+refused '--grow-after is "-1s", expected a time' ray run.yaml --instance cpu $pods --grow-after=-1s
+refused "--min-nodes 5, expected at most the 4 nodes that are no spare ones" pytorchjob run.yaml --instance cpu $pods --nodes 5 --spare-nodes 1 --min-nodes 5
+refused "--spare-nodes 2, expected fewer than the 2 nodes" pytorchjob run.yaml --instance cpu $pods --nodes 2 --spare-nodes 2
+refused "--nodes 4 with 1 spare, of 1 ranks each" ray run.yaml --instance cpu $pods --nodes 4 --spare-nodes 1
+refused "the nearest that would do: 3 or 5 nodes" ray run.yaml --instance cpu $pods --nodes 4 --spare-nodes 1
+refused "--job compile has no ranks, expected no --max-restarts" ray run.yaml --instance cpu $pods --job compile --max-restarts 1
+refused "--progress is of ranks that mpirun starts, expected --policy mpi" trainjob run.yaml --instance cpu $pods --policy torch --namespace ns --progress
+refused "--progress needs --namespace" trainjob run.yaml --instance cpu $pods --progress
 refused '--tasks "x", expected rank or node' slurm run.yaml --instance cpu --tasks x
 refused '--job "x", expected train, compile or data' slurm run.yaml --instance cpu --job x
 refused "works on one machine" slurm run.yaml --instance cpu --job compile --nodes 2
@@ -182,6 +201,47 @@ for kind in pytorchjob ray "trainjob --policy torch"; do # shellcheck disable=SC
     check "$kind: launch node measures them" grep -qE -- "--preflight,? *exclude|--preflight$" "by ${kind%% *}/${kind%% *}.yaml" "by ${kind%% *}/rayjob.yaml"
 done 2>/dev/null
 rm -r runs
+
+# --- what follows a failure arrives at drover launch node; spare nodes are of the job, and not of its layout
+rules=(--max-restarts 5 --restart-window 30m --min-nodes 2 --spare-nodes 1 --grow-after 90s --preflight exclude)
+for kind in "slurm --tasks node" pytorchjob ray skypilot "trainjob --policy torch"; do # shellcheck disable=SC2046,SC2086
+    expect 0 "4 nodes (and 1 spare) x 1 rank" "$drover" launch $kind run.yaml --instance cpu --nodes 5 $(options ${kind%% *} cpu) "${rules[@]}" --out "ruled/${kind%% *}"
+    rm "ruled/${kind%% *}/launch.json"
+    given=$(sed '/Made by/d' "ruled/${kind%% *}/"* | tr -cs 'a-z0-9' ' ') # words, whatever a list looks like
+    [[ $given == *" ranks per node 1 max restarts 5 restart window 30m min nodes 2 spare nodes 1 grow after 90s preflight exclude expect ranks 4 "* ]] && ok || bad "$kind hands them on"
+done
+check "five machines: Slurm" grep -qx "#SBATCH --nodes=5" ruled/slurm/train.sbatch
+check "a lost node ends neither job" grep -qx "#SBATCH --no-kill" ruled/slurm/train.sbatch
+check "nor step" grep -q "^srun --kill-on-bad-exit=0 --no-kill .*--mpi=none" ruled/slurm/train.sbatch
+check "five machines: PyTorchJob" grep -q "replicas: 4" ruled/pytorchjob/pytorchjob.yaml
+check "five machines: TrainJob" test "$(grep -c "numNodes: 5" ruled/trainjob/trainjob.yaml)" = 2
+check "five machines: SkyPilot" grep -qx "num_nodes: 5" ruled/skypilot/skypilot.yaml
+check "five machines: Ray, whose program leaves the word to node 0" bash -c 'grep -q "\"nodes\": 5" ruled/ray/rayjob.yaml && grep -q "\"restarts\": true" ruled/ray/rayjob.yaml'
+if command -v shellcheck >/dev/null; then shellcheck -e SC2016 ruled/slurm/train.sbatch >out 2>&1 && ok || bad "shellcheck, with --max-restarts" out; fi
+[ -z "$shared" ] || { "$shared/tools/validate-manifests" -q ruled/*/[^s]*.yaml >out 2>&1 && ok || bad "validate-manifests, with --max-restarts" out; }
+
+# --- the token for progress: Trainer gives it to the pods of its own step, which by the mpi policy are the launcher's alone
+# shellcheck disable=SC2086
+expect 0 "next" "$drover" launch trainjob run.yaml --instance cpu --nodes 2 $pods --namespace ns --progress --out progress
+[ -z "$shared" ] || { "$shared/tools/validate-manifests" -q progress/*.yaml >out 2>&1 && ok || bad "validate-manifests, with --progress" out; }
+if python3 -c 'import yaml' 2>/dev/null; then
+    python3 - >out 2>&1 <<'PY' && ok || bad "the token is where ranks are" out
+import yaml
+_, runtime, job = yaml.safe_load_all(open("progress/trainjob.yaml"))
+node, launcher = (j["template"]["spec"]["template"]["spec"] for j in runtime["spec"]["template"]["spec"]["replicatedJobs"])
+(volume,) = (v["projected"]["sources"] for v in node["volumes"] if v["name"] == "progress")
+assert volume[0]["serviceAccountToken"]["audience"] == "trainer.kubeflow.org/v1alpha1/namespaces/ns/trainjobs/run/status"
+assert volume[1]["configMap"]["name"] == "run-tls-config" and volume[1]["configMap"]["optional"] is True
+(place,) = (m["mountPath"] for m in node["containers"][0]["volumeMounts"] if m["name"] == "progress")
+assert place == "/var/run/secrets/kubeflow/trainer"
+assert node["automountServiceAccountToken"] is False
+assert "progress" not in [v["name"] for v in launcher["volumes"]]  # Trainer's own is called kubeflow-trainer-token
+words = job["spec"]["trainer"]["command"]
+for name in ("URL", "CA_CERT", "TOKEN"):
+    assert words[words.index(f"KUBEFLOW_TRAINER_SERVER_{name}") - 1] == "-x", words
+PY
+fi
+check "none without --progress" bash -c '! grep -rq "projected\|KUBEFLOW" jobs'
 
 # --- submitted by the scheduler's own program: its words, and a secret that no argument and no file holds
 mkdir bin

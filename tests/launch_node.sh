@@ -15,7 +15,7 @@ declare -A pids
 node() {
     local i=$1 nodes=$2
     shift 2
-    timeout -s KILL $LIMIT "$drover" launch node run.yaml --nodes "$nodes" --node-rank "${i%x}" --master 127.0.0.1:$port "$@" >node-$i.out 2>&1 &
+    timeout -s KILL $LIMIT "$drover" launch node run.yaml --nodes "$nodes" --node-rank "${i%x}" --master ${master:-127.0.0.1}:$port "$@" >node-$i.out 2>&1 &
     pids[$i]=$!
 }
 launcher() { pgrep -P "${pids[$1]}"; } # of node I: the child of timeout
@@ -34,12 +34,13 @@ told() { # I TEXT: node I says it
 }
 nothing_left() {
     wait_for eval '! pgrep -f "launch rank|orted|drover train run.yaml" -s 0 >/dev/null'
-    ls -d "$TMPDIR"/drover-* "$left-$(id -u)-$port".secret >out 2>/dev/null
+    ls -d "$TMPDIR"/drover-* "$(secret_file)" >out 2>/dev/null
     check "$1: nothing is left" [ ! -s out ]
 }
 export TMPDIR=$dir/tmp
 mkdir "$TMPDIR"
 left=/tmp/drover-node-$(head -c 8 /proc/sys/kernel/random/boot_id) # what a launcher keeps outside the run
+secret_file() { echo "$left-$(id -u)-$(stat -Lc %i /proc/self/ns/net)-${1:-127.0.0.1}-$port.secret"; } # [ADDRESS]
 settings() { for set in "$@"; do printf -- '--set\n%s\n' "$set"; done; }
 
 # --- the same bytes
@@ -68,6 +69,18 @@ timeout -s KILL $LIMIT "$drover" launch node run.yaml --ranks-per-node 4 --set r
 check "alone: exit $?" [ $? = 0 ]
 check "alone: the bytes of mpirun" test "$(sums alone 000006)" = "$(sums dp.mpi 000006)"
 nothing_left "after four jobs"
+
+# --- two jobs at one port of two addresses: each has a secret of its own
+port=$(free_port)
+node 0 2 --set run_dir=here
+master=127.0.0.2
+node 0x 2 --set run_dir=there
+wait_for test -e "$(secret_file)" -a -e "$(secret_file $master)"
+node 1x 2 --set run_dir=there
+master=
+node 1 2 --set run_dir=here
+ended "two jobs at one port" 0 0 1 0x 1x
+nothing_left "after two jobs at one port"
 
 # --- who does not come, comes twice, or is somebody else
 port=$(free_port)
@@ -121,7 +134,7 @@ cp "$(dirname "$drover")"/drover_mpi.so other-version
 sed -E 's/drover ([0-9.]+) \(commit ./drover \1 (commit X/g' "$drover" >other-version/drover && chmod +x other-version/drover
 port=$(free_port)
 node 0 2 --set run_dir=versions
-wait_for test -e "$left-$(id -u)-$port".secret
+wait_for test -e "$(secret_file)"
 expect 2 "(commit X" timeout -s KILL $LIMIT other-version/drover launch node run.yaml --nodes 2 --node-rank 1 --master 127.0.0.1:$port
 says "node 0 has drover"
 kill -TERM "$(launcher 0)"
@@ -133,7 +146,7 @@ check "two versions: nothing was trained" [ ! -e versions/metrics.jsonl ]
 
 port=$(free_port)
 node 0 2 --set run_dir=taken
-wait_for test -e "$left-$(id -u)-$port".secret
+wait_for test -e "$(secret_file)"
 node 0x 2 --set run_dir=taken
 ended "a port that is taken" 75 0x
 told 0x "could not listen at 127.0.0.1:$port"
@@ -179,7 +192,7 @@ ended "node 1 is killed" 75 0 2
 
 # --- what launchers that were killed have left, the next one removes, and nothing of one that lives
 port=$(free_port)
-killed=$left-$(id -u)-$port.secret
+killed=$(secret_file)
 node 0 2 --set run_dir=next
 wait_for test -e "$killed"
 kill -KILL "$(launcher 0)"
@@ -187,13 +200,13 @@ wait "${pids[0]}"
 touch -d "2 minutes ago" "$killed" "$TMPDIR"/drover-node-*
 port=$(free_port)
 node 0 2 --set run_dir=next
-wait_for test -e "$left-$(id -u)-$port".secret
+wait_for test -e "$(secret_file)"
 check "the secret of one that was killed is gone" [ ! -e "$killed" ]
 check "so are the folders of four" [ "$(ls -d "$TMPDIR"/drover-node-* | wc -l)" = 1 ]
-touch -d "2 minutes ago" "$left-$(id -u)-$port".secret "$TMPDIR"/drover-node-*
+touch -d "2 minutes ago" "$(secret_file)" "$TMPDIR"/drover-node-*
 node 0x 2 --set run_dir=next
 ended "another at that port" 75 0x
-check "the secret of one that lives is left" [ -e "$left-$(id -u)-$port".secret ]
+check "the secret of one that lives is left" [ -e "$(secret_file)" ]
 check "so is its folder" [ "$(ls -d "$TMPDIR"/drover-node-* | wc -l)" = 1 ]
 kill -TERM "$(launcher 0)"
 ended "TERM" 3 0

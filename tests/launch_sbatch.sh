@@ -19,7 +19,8 @@ job=(run.yaml --instance-file machine.yaml)
 
 # --- sbatch takes them all
 i=0
-for options in "--nodes 1" "--nodes 2 --time 1h --tries 1" "--nodes 2 --tasks node --preflight exclude" "--nodes 2 --ranks-per-node 2 --preflight warn" "--job compile"; do
+for options in "--nodes 1" "--nodes 2 --time 1h --tries 1" "--nodes 2 --tasks node --preflight exclude" "--nodes 2 --ranks-per-node 2 --preflight warn" "--job compile" \
+    "--nodes 2 --tasks node --max-restarts 3 --spare-nodes 1 --preflight exclude"; do
     # shellcheck disable=SC2086
     expect 0 "wrote" "$drover" launch slurm "${job[@]}" $options --out "taken/$((i += 1))"
 done
@@ -43,4 +44,13 @@ check "the run stays, the job is gone" test -e runs/run/status.json -a ! -e life
 expect 0 "submitted as job" "$drover" launch slurm "${job[@]}" --nodes 2 --submit --out again
 wait_for eval '"$drover" launch status again | grep -q "running, step.*attempt 2"'
 expect 0 "stopped, step" "$drover" launch stop again
+
+# --- with --max-restarts the ranks are started again within the step, which ends when node 0 does
+expect 0 "submitted as job" "$drover" launch slurm "${job[@]}" --nodes 2 --tasks node --max-restarts 3 --set run_dir=runs/held --submit --out held
+began() { grep -c '"event": *"running"' runs/held/events.jsonl 2>/dev/null; }
+wait_for eval '[ "$(began)" = 1 ]'
+pkill -KILL -n -f "^drover train .*run_dir=runs/held" || bad "no rank to be killed"
+wait_for eval '[ "$(began)" = 2 ]'
+expect 0 "stopped, step" "$drover" launch stop held
+check "one job, one step: no try is used up" bash -c '! grep -q "try 1" run-*.log && ! ls .drover-over-* .run.tries 2>/dev/null'
 finish

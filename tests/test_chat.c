@@ -110,7 +110,7 @@ static void snippets(void **state) {
     assert_true(check_file(TEST_DIR "/golden/chat/snippets.jsonl", NULL) >= 140);
 }
 
-static void model_families(void **state) {
+static void templates_of_families(void **state) {
     (void)state;
     outside_path(TEST_DIR "/../../shared/data/chat");
     assert_true(check_file(TEST_DIR "/../../shared/data/chat/golden.jsonl",
@@ -352,7 +352,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(random_templates),
             cmocka_unit_test(snippets),
-            cmocka_unit_test(model_families),
+            cmocka_unit_test(templates_of_families),
             cmocka_unit_test(late_conditions),
             cmocka_unit_test(generators_and_safe_texts),
             cmocka_unit_test(greedy_templates),

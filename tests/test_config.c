@@ -54,6 +54,8 @@ static void keys_in_conflict_are_named(void **state) {
             {"model: {hidden_size: 100, vocab_size: 10, intermediate_size: 8, num_hidden_layers: 1, "
              "num_attention_heads: 3}\n",
                     {"num_attention_heads is 3", "hidden_size 100", "model.head_dim"}},
+            {"model: {preset: qwen3-0.6b, qkv_bias: true}\n",
+                    {"model.qkv_bias and model.qk_norm are true", "one of them"}},
             {"model: {hidden_size: 100}\n", {"no model.vocab_size", "a whole number from 1"}},
             {TINY "data: {sequence_length: 4096}\n", {"sequence_length", "4096", "512"}},
             {"training: {steps: 1}\n", {"run.yaml: no model", "model.preset", "model.from"}},
@@ -67,7 +69,8 @@ static void keys_in_conflict_are_named(void **state) {
                     {"schedule.warmup_ratio 0.1", "schedule.warmup_steps 0", "exclude each other"}},
             {TINY "schedule: {warmup_ratio: 1.5}\n", {"warmup_ratio", "a number from 0 to 1"}},
             {TINY "schedule: {min_lr: 1}\n", {"run.yaml:2", "min_lr", "at most optimizer.lr"}},
-            {TINY "schedule: {decay_steps: 5}\n", {"decay_steps", "5", "cosine", "wsd"}},
+            {TINY "schedule: {type: constant, decay_steps: 5}\n",
+                    {"decay_steps", "5", "constant", "no decay"}},
             {TINY "data: {train: a, valid: b, split: [9, 1, 0]}\n",
                     {"data.valid", "data.split", "exclude each other"}},
             {TINY "data: {train: a, split: [0, 1, 0]}\n", {"data.split", "a share to train on"}},

@@ -11,7 +11,8 @@
 
 enum { VOCAB = 96, CONTEXT = 512 };
 
-static const char *const models[] = {"tied", "untied_llama3"};
+static const char *const models[] = {"tied", "untied_llama3", "qwen2", "qwen3"};
+enum { N_MODELS = sizeof models / sizeof *models };
 // About the blocks of a prompt (16, 64, 256 tokens, and one token that is not among them), of
 // queries and of keys; a full context.
 static const int lengths[] = {1, 2, 16, 17, 63, 64, 65, 66, 80, 100, 127, 128, 129, 256, 257, 300,
@@ -80,15 +81,15 @@ static void any_length_is_transformers(void **state) {
     (void)state;
     int32_t ids[CONTEXT];
     prompt_of(CONTEXT, ids);
-    for (int i = 0; i < 4; i++) {
-        const bool bf16 = i >= 2;
-        opened *m = open_model(models[i % 2], bf16 ? GENERATE_BF16 : GENERATE_FP32);
+    for (int i = 0; i < 2 * N_MODELS; i++) {
+        const bool bf16 = i >= N_MODELS;
+        opened *m = open_model(models[i % N_MODELS], bf16 ? GENERATE_BF16 : GENERATE_FP32);
         st_file golden;
         OK(st_open(m->a, golden_path(m->a, "generation.safetensors"), &golden));
         for (int k = 0; k < N_LENGTHS; k++) {
             float got[VOCAB], want[VOCAB];
             char name[64];
-            snprintf(name, sizeof name, "%s.%d", models[i % 2], lengths[k]);
+            snprintf(name, sizeof name, "%s.%d", models[i % N_MODELS], lengths[k]);
             OK(st_read_f32(&golden, st_find(&golden, name), 0, VOCAB, want));
             // Nothing is kept of the prompt before: its first token is another.
             const int32_t other = (ids[0] + 1) % VOCAB;
@@ -104,9 +105,9 @@ static void any_length_is_transformers(void **state) {
 // row: whole prompts in one program give nearly the same.
 static void the_whole_prompt_in_one_program(void **state) {
     (void)state;
-    for (int i = 0; i < 4; i++) {
-        const bool bf16 = i >= 2;
-        opened *model = open_model(models[i % 2], bf16 ? GENERATE_BF16 : GENERATE_FP32);
+    for (int i = 0; i < 2 * N_MODELS; i++) {
+        const bool bf16 = i >= N_MODELS;
+        opened *model = open_model(models[i % N_MODELS], bf16 ? GENERATE_BF16 : GENERATE_FP32);
         const char *sets[] = {arena_printf(model->a, "model.from=%s", model->opts.folder),
                 "model.weights=load", bf16 ? "training.precision=bf16" : "training.precision=fp32",
                 "data.sequence_length=128", "training.global_batch_size=1",
@@ -134,7 +135,7 @@ static void the_whole_prompt_in_one_program(void **state) {
             const int32_t other = (ids[0] + 1) % VOCAB;
             logits_after(model->g, &other, 1, got);
             logits_after(model->g, ids, n, got);
-            expect_near(models[i % 2], n, got, want + (n - 1) * VOCAB, bf16 ? 0.03 : 1e-5);
+            expect_near(models[i % N_MODELS], n, got, want + (n - 1) * VOCAB, bf16 ? 0.03 : 1e-5);
         }
         test_run_close(run);
         close_model(model);

@@ -86,7 +86,7 @@ static void names_both_ways(void **state) {
         assert_ptr_equal(llama_name_of_gguf(gguf, &layer), &llama_names[i]);
         assert_int_equal(layer, strstr(gguf, "12") ? 12 : -1);
     }
-    static const char *const none[] = {"blk.0.attn_q.bias", "blk.x.attn_q.weight",
+    static const char *const none[] = {"blk.0.attn_output.bias", "blk.x.attn_q.weight",
             "blk.01.attn_q.weight", "blk..attn_q.weight", "blk.1.attn_q.weight2", ""};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++)
         assert_null(llama_name_of_gguf(none[i], &layer));
@@ -186,7 +186,7 @@ static void what_is_no_llama(void **state) {
     } cases[] = {
             {"llama", "", NULL, 0, NULL},
             {"gemma2", "", NULL, 0, "general.architecture is \"gemma2\", which is not read"},
-            {"qwen2", "", NULL, 0, "expected \"llama\""},
+            {"qwen2moe", "", NULL, 0, "expected \"llama\" or \"qwen2\" or \"qwen3\""},
             {"llama", "llama.block_count", NULL, 0, "llama.block_count is missing"},
             {"llama", "llama.context_length", NULL, 0, "llama.context_length is missing"},
             {"llama", "llama.attention.layer_norm_rms_epsilon", NULL, 0, "epsilon is missing"},

@@ -20,6 +20,8 @@ typedef enum axis_of_grid {
     G_SCHEDULE,
     G_TIED,
     G_PRECISION,
+    G_FAMILY,
+    G_OPTIMIZER,
     N_GRID
 } axis_of_grid;
 
@@ -41,6 +43,9 @@ static const grid_axis grid[N_GRID] = {
         [G_SCHEDULE] = {"parallel.schedule", 4, {"1f1b", "gpipe", "interleaved", "zb-h1"}},
         [G_TIED] = {"model.tie_word_embeddings", 2, {"true", "false"}},
         [G_PRECISION] = {"training.precision", 2, {"bf16", "fp32"}},
+        [G_FAMILY] = {"model", 3,
+                {"qk_norm=false", "qk_norm=true", "qkv_bias=true"}}, // what it adds
+        [G_OPTIMIZER] = {"optimizer.type", 2, {"adamw", "muon"}},
 };
 
 // The same for every case, the one rank included: heads that share 2 of keys and values, a
@@ -89,7 +94,8 @@ static int add_sets(arena *a, const grid_case *c, const char **sets) {
     int n = 0;
     for (int axis = 0; axis < N_GRID; axis++)
         if (axis != G_SCHEDULE || degree(c, G_PIPELINE) > 1)
-            sets[n++] = arena_printf(a, "%s=%s", grid[axis].key, grid[axis].value[c->at[axis]]);
+            sets[n++] = arena_printf(a, axis == G_FAMILY ? "%s.%s" : "%s=%s", grid[axis].key,
+                    grid[axis].value[c->at[axis]]);
     if (degree(c, G_PIPELINE) > 1 &&
             strcmp(grid[G_SCHEDULE].value[c->at[G_SCHEDULE]], "interleaved") == 0)
         sets[n++] = "parallel.virtual_stages=2";
@@ -220,21 +226,25 @@ static const char *difference(arena *a, const case_run *got, const case_run *wan
 }
 
 // --- one rank, once for each model
-static case_run alone[MAX_VALUES][MAX_VALUES]; // by tied, precision
+// By tied, precision, family, optimizer.
+static case_run alone[MAX_VALUES][MAX_VALUES][MAX_VALUES][MAX_VALUES];
 
 static drv_status one_rank_of(const grid_case *c, int n_steps, const case_run **out) {
-    case_run *run = &alone[c->at[G_TIED]][c->at[G_PRECISION]];
-    const grid_case one = {.at = {[G_TIED] = c->at[G_TIED], [G_PRECISION] = c->at[G_PRECISION]}};
+    case_run *run = &alone[c->at[G_TIED]][c->at[G_PRECISION]][c->at[G_FAMILY]][c->at[G_OPTIMIZER]];
+    const grid_case one = {.at = {[G_TIED] = c->at[G_TIED],
+                                   [G_PRECISION] = c->at[G_PRECISION],
+                                   [G_FAMILY] = c->at[G_FAMILY],
+                                   [G_OPTIMIZER] = c->at[G_OPTIMIZER]}};
     *out = run;
     return run->a ? DRV_OK : run_grid_case(&one, n_steps, run);
 }
 
 static void forget_runs_of_one(void) {
-    for (int tied = 0; tied < MAX_VALUES; tied++)
-        for (int k = 0; k < MAX_VALUES; k++) {
-            arena_free(alone[tied][k].a);
-            alone[tied][k].a = NULL;
-        }
+    case_run *list = &alone[0][0][0][0];
+    for (size_t i = 0; i < sizeof alone / sizeof *list; i++) {
+        arena_free(list[i].a);
+        list[i].a = NULL;
+    }
 }
 
 // What is wrong with a case; NULL: nothing.

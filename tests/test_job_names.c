@@ -6,6 +6,7 @@
 
 #include <regex.h>
 
+#include "launch/jobs/job_names.h"
 #include "launch/jobs/job_record.h"
 #include "launch/jobs/job_spec.h"
 
@@ -15,8 +16,9 @@ enum { SETS = 10000, NAME_BYTES = 72, LABEL = 63 };
 #define LABEL_1123 "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 #define SUBDOMAIN  "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 #define QUEUE      "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
-#define IMAGE      "^[A-Za-z0-9][-A-Za-z0-9_./:@]*$"
-#define MOUNT      "^/[^:]+$"
+#define IMAGE                                                                                      \
+    "^([A-Za-z0-9.-]+(:[0-9]+)?/)?[a-z0-9]([a-z0-9_./-]*[a-z0-9])?(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?$"
+#define MOUNT "^/[^:]+$"
 
 static size_t below(uint64_t seed, uint64_t index, size_t n) {
     return (size_t)((noise(seed, index) + 1) / 2 * (double)n);
@@ -119,7 +121,24 @@ static void names_are_valid_or_refused(void **state) {
     assert_true(n_refused > 1000);
 }
 
+// As of distribution's reference/reference_test.go.
+static void images(void **state) {
+    (void)state;
+    static const char *const good[] = {"drover", "a/b", "r/d:1",
+            "Registry.Example:5000/a/b-c:V1.0_x", "localhost/a", "a__b/c--d",
+            "x@sha256:0123456789abcdef0123456789abcdef",
+            "h.io/x:t@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"};
+    static const char *const bad[] = {"", "a b", "UPPER", "a//b", "a/", "/a", ":x", "x:", "a:b:c",
+            "a_/b", "-a", "a.", "h/UP", "x@sha256:12", "x@sha256", "a$b", "x:-t", "x:\n",
+            "h:port/x", ".h/x"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        if (!name_is_image(good[i])) fail_msg("\"%s\" was refused", good[i]);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        if (name_is_image(bad[i])) fail_msg("\"%s\" was taken", bad[i]);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(names_are_valid_or_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(names_are_valid_or_refused),
+            cmocka_unit_test(images)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

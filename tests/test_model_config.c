@@ -23,6 +23,10 @@ static void what_is_no_llama_is_refused(void **state) {
     } cases[] = {{"[]", {"config.json", "expected a JSON object, found a list of 0"}},
             {"{", {"config.json:1", "not valid JSON"}},
             {"{\"model_type\": \"gpt2\"}", {"model_type", "\"gpt2\"", "expected \"llama\""}},
+            {"{\"model_type\": \"qwen2_moe\"}",
+                    {"qwen2_moe", "a mixture of experts", "\"qwen2\" or \"qwen3\""}},
+            {"{\"model_type\": \"qwen3\", \"attention_bias\": true}",
+                    {"attention_bias", "\"true\"", "expected false"}},
             {"{\"vocab_size\": \"x\"}", {"vocab_size", "\"x\"", "a whole number from 1"}},
             {"{\"vocab_size\": \"32\"}", {"vocab_size", "\"32\"", "a whole number"}},
             {"{\"vocab_size\": 1e99}", {"vocab_size", "a whole number"}},
@@ -74,6 +78,40 @@ static void defaults_are_those_of_transformers(void **state) {
     assert_true(m.rms_norm_eps == 1e-6 && m.rope_theta == 1e4 && m.initializer_range == 0.02);
     assert_false(m.tie_word_embeddings);
     assert_true(m.bos_token_id == -1 && m.n_eos == 0 && m.pad_token_id == -1);
+    arena_free(a);
+}
+
+static void a_family_has_its_own_defaults(void **state) {
+    (void)state;
+    arena *a = arena_new("config.json");
+    model_config m;
+    OK(read_text(a,
+            "{\"model_type\": \"qwen3\", \"vocab_size\": 32, \"hidden_size\": 64, "
+            "\"intermediate_size\": 96, \"num_hidden_layers\": 2, \"num_attention_heads\": 32}",
+            &m));
+    assert_int_equal(m.head_dim, 128);
+    assert_int_equal(m.num_key_value_heads, 32);
+    assert_int_equal(m.max_position_embeddings, 32768);
+    assert_true(m.qk_norm);
+    OK(read_text(a,
+            "{\"model_type\": \"qwen3\", " SHAPE
+            ", \"head_dim\": null, \"num_key_value_heads\": null}",
+            &m));
+    assert_int_equal(m.head_dim, 16);
+    assert_int_equal(m.num_key_value_heads, 4);
+    arena_free(a);
+}
+
+static void the_family_says_what_is_added(void **state) {
+    (void)state;
+    arena *a = arena_new("config.json");
+    model_config m;
+    OK(read_text(a, "{\"model_type\": \"qwen2\", \"num_key_value_heads\": 2, " SHAPE "}", &m));
+    assert_int_equal(m.max_position_embeddings, 32768);
+    assert_true(m.qkv_bias && !m.qk_norm);
+    // No key of YAML makes another model of a Llama's file.
+    OK(read_text(a, "{" SHAPE ", \"qk_norm\": true, \"qkv_bias\": true}", &m));
+    assert_false(m.qk_norm || m.qkv_bias);
     arena_free(a);
 }
 
@@ -148,6 +186,8 @@ static void differences_are_named(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_no_llama_is_refused),
             cmocka_unit_test(defaults_are_those_of_transformers),
+            cmocka_unit_test(a_family_has_its_own_defaults),
+            cmocka_unit_test(the_family_says_what_is_added),
             cmocka_unit_test(rope_is_read_from_any_version_of_transformers),
             cmocka_unit_test(written_and_read_back_is_the_same),
             cmocka_unit_test(differences_are_named)};

@@ -203,7 +203,12 @@ static double flops_of_training(const model_config *m, int64_t seq) {
 static void presets(void **state) {
     (void)state;
     static const double millions[] = {6738.415616, 13015.86432, 68976.648192, 8030.261248,
-            70553.706496, 8030.261248, 70553.706496, 405853.388800, 134.515008, 15.191712, 0};
+            70553.706496, 8030.261248, 70553.706496, 405853.388800, 1235.814400,
+            3212.749824, // llama
+            494.032768, 1543.714304, 3085.938688, 7615.616512, 14770.033664, 32763.876352,
+            72706.203648, 596.049920, 1720.574976, 4022.468096, 8190.735360, 14768.307200,
+            32762.123264, // qwen3
+            134.515008, 15.191712, 0};
     for (int i = 0; i < n_model_presets; i++) {
         arena *mem = arena_new("preset");
         const char *sets[] = {arena_printf(mem, "model.preset=%s", model_preset_name(i)),

@@ -31,6 +31,11 @@ static void rates(void **state) {
             {SCHEDULE_WSD, 100, 10, 0, 0, 100, 0.1},
             {SCHEDULE_WSD, 100, 10, 4, 0, 100, 0.25},
             {SCHEDULE_CONSTANT, 10, 0, 0, 0, 10, 1},
+            // A decay of its own length: min_lr after it, or a run that ends before.
+            {SCHEDULE_COSINE, 100, 4, 6, 0.1, 8, 0.1 + 0.9 * half},
+            {SCHEDULE_LINEAR, 100, 4, 6, 0.1, 11, 0.1},
+            {SCHEDULE_LINEAR, 100, 4, 6, 0.1, 100, 0.1},
+            {SCHEDULE_LINEAR, 6, 4, 6, 0, 6, 5.0 / 6},
             // Beyond the end (steps were lowered): the lowest rate.
             {SCHEDULE_COSINE, 10, 4, 0, 0.1, 11, 0.1},
     };

@@ -44,6 +44,11 @@ for yaml in *.yaml; do
     [ "$schedule" = cosine ] || formula="linear 1.5e-4 10 $steps"
     trains "$name" "$formula" nxdt $data "$name.small" $model
 done
+sed 's/constant_steps: 0/constant_steps: 30/; s/max_steps: 20$/max_steps: 100/' megatron_llama_7B_config.small >constant.small
+trains constant_steps "nemo_cosine_30 0.000015 10 100 1e-6" nxdt data/set constant.small $width $small_head
+check "its decay is what they leave" [ "$(value decay_steps constant_steps.toy)" = 60 ]
+sed 's/constant_steps: 30/constant_steps: 90/' constant.small >long.small
+expect 2 "constant_steps\" is \"90\", expected steps that leave some for the decay: 100 in all, 10 of warm-up" "$drover" config --from nxdt $toy --data data/set --accept all long.small $width
 lora=run-hf_llama3_8B_SFT_lora_config
 "$drover" config "hf_llama3_8B_SFT_lora_config.toy" >out
 says "from: \"base/checkpoints/step-000001\"" "rank: 16" "loss: responses"

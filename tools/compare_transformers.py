@@ -1,27 +1,28 @@
 #!/usr/bin/env python3
-"""Random small Llamas: drover beside transformers. For each, the loss of `drover eval` and the loss
+"""Random small models of every family: drover beside transformers. For each, the loss of `drover eval` and the loss
 and gradient norm of a few steps of `drover train` are compared with PyTorch's in double. Needs torch,
 transformers, numpy.
 
-    python tools/compare_transformers.py build/drover [models] [seed]
+    python tools/compare_transformers.py build/drover [models] [seed] [family ...]
 """
 import json, pathlib, random, struct, subprocess, sys, tempfile
 import numpy as np, torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config, Qwen3Config
 from transformers.utils import logging
 
 logging.disable_progress_bar()
 
+FAMILIES = {"llama": LlamaConfig, "qwen2": Qwen2Config, "qwen3": Qwen3Config}
 STEPS, LR, BETAS, EPS, DECAY, CLIP = 3, 1e-2, (0.9, 0.95), 1e-8, 0.1, 1.0
 
 
-def random_config(r):
+def random_config(r, family):
     head_dim = r.choice([4, 8, 12, 16, 24, 32, 40, 48, 64, 80, 96, 128, 160, 256])
     kv = r.choice([1, 1, 2, 3])
     heads = kv * r.choice([1, 2, 3, 4])
     scaling = r.choice([None, dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0,
                                    high_freq_factor=4.0, original_max_position_embeddings=32)])
-    return LlamaConfig(vocab_size=r.randint(17, 700), hidden_size=heads * r.randint(1, 150 // heads),
+    return FAMILIES[family](vocab_size=r.randint(17, 700), hidden_size=heads * r.randint(1, 150 // heads),
         intermediate_size=r.randint(1, 300), num_hidden_layers=r.randint(1, 3),
         num_attention_heads=heads, num_key_value_heads=kv, head_dim=head_dim,
         max_position_embeddings=4096, rms_norm_eps=r.choice([1e-5, 1e-6]), rope_theta=r.choice([1e4, 5e5]),
@@ -67,10 +68,10 @@ def run(*command):
     return p.stdout
 
 
-def compare(drover, r, folder):
-    config = random_config(r)
+def compare(drover, r, family, folder):
+    config = random_config(r, family)
     torch.manual_seed(r.randrange(1 << 30))
-    model = LlamaForCausalLM(config).float()
+    model = AutoModelForCausalLM.from_config(config).float()
     with torch.no_grad():
         for p in model.parameters():
             if p.dim() == 1:
@@ -82,7 +83,7 @@ def compare(drover, r, folder):
     write_dataset(folder / "data", tokens)
     x = torch.tensor(tokens[:-1]).view(rows, seq)
     y = torch.tensor(tokens[1:]).view(rows, seq)
-    double = LlamaForCausalLM(config).double()
+    double = AutoModelForCausalLM.from_config(config).double()
     double.load_state_dict({k: v.double() for k, v in model.state_dict().items()})
     steps, after = reference(double, x, y)
     worst = {}
@@ -105,7 +106,7 @@ run_dir: {name}
         pairs = [(g, w) for a, b in zip(got, steps) for g, w in zip(a, b)] + [(final["loss"], after)]
         error = max(abs(g - w) / max(abs(w), 1e-3) for g, w in pairs)
         worst[precision] = max(worst.get(precision, 0), error)
-    shape = (f"V {config.vocab_size} H {config.hidden_size} F {config.intermediate_size} L {config.num_hidden_layers} "
+    shape = (f"{family:8}V {config.vocab_size} H {config.hidden_size} F {config.intermediate_size} L {config.num_hidden_layers} "
              f"heads {config.num_attention_heads}/{config.num_key_value_heads} x {config.head_dim} rows {rows} "
              f"(by {micro}) x {seq}")
     # AdamW's first steps divide a gradient by its own size, so an element near 0 turns fp32's 1e-6 into
@@ -119,10 +120,11 @@ def main():
     drover = sys.argv[1]
     models = int(sys.argv[2]) if len(sys.argv) > 2 else 20
     seed = int(sys.argv[3]) if len(sys.argv) > 3 else 1
+    families = sys.argv[4:] or sorted(FAMILIES)
     bad = 0
     for i in range(models):
         with tempfile.TemporaryDirectory() as folder:
-            bad += compare(drover, random.Random(seed * 1000 + i), pathlib.Path(folder))
+            bad += compare(drover, random.Random(seed * 1000 + i), families[i % len(families)], pathlib.Path(folder))
     print(f"{models} models, {bad} differ")
     sys.exit(bad > 0)
 

@@ -1,24 +1,40 @@
 #!/usr/bin/env python3
-"""Makes tests/golden/: tiny Llamas with the logits, loss, gradients and training losses that PyTorch
+"""Makes tests/golden/: tiny models of every family with the logits, loss, gradients and training losses that PyTorch
 and transformers give for them, in double and in float. Needs torch, transformers, safetensors; the
 tests need none of them.
 
-    python tools/golden.py tests/golden
+    python tools/golden.py tests/golden [CASE ...]
 """
 import json, pathlib, sys
 import torch, transformers
 from safetensors.torch import save_file
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
+# name -> (config, model, what is special)
 CASES = {
     # grouped query heads, tied embeddings
-    "tied": dict(num_key_value_heads=2, tie_word_embeddings=True, rope_theta=10000.0),
+    "tied": (LlamaConfig, LlamaForCausalLM,
+        dict(num_key_value_heads=2, tie_word_embeddings=True, rope_theta=10000.0)),
     # grouped query heads, untied, llama3 frequency scaling (short original context, so that all three
     # branches of the formula are taken), head_dim apart from hidden_size / heads
-    "untied_llama3": dict(num_key_value_heads=1, tie_word_embeddings=False, head_dim=16,
-        rope_theta=500000.0,
-        rope_scaling=dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
-                          original_max_position_embeddings=32)),
+    "untied_llama3": (LlamaConfig, LlamaForCausalLM,
+        dict(num_key_value_heads=1, tie_word_embeddings=False, head_dim=16, rope_theta=500000.0,
+            rope_scaling=dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                              original_max_position_embeddings=32))),
+    # biases on q, k and v; three query heads to a key head
+    "qwen2": (Qwen2Config, Qwen2ForCausalLM,
+        dict(num_attention_heads=6, num_key_value_heads=2, head_dim=10, tie_word_embeddings=False,
+             rope_theta=1e6)),
+    "qwen2_tied": (Qwen2Config, Qwen2ForCausalLM,
+        dict(num_attention_heads=3, num_key_value_heads=1, head_dim=12, tie_word_embeddings=True)),
+    # norms of the heads of queries and keys; heads that are no power of two, and wider together than
+    # hidden_size
+    "qwen3": (Qwen3Config, Qwen3ForCausalLM,
+        dict(num_attention_heads=6, num_key_value_heads=2, head_dim=10, tie_word_embeddings=True,
+             rope_theta=1e6)),
+    "qwen3_untied": (Qwen3Config, Qwen3ForCausalLM,
+        dict(num_attention_heads=3, num_key_value_heads=1, head_dim=16, tie_word_embeddings=False,
+             rope_theta=10000.0)),
 }
 ROWS, SEQ, STEPS = 4, 48, 20
 LR, BETAS, EPS, DECAY, CLIP = 1e-2, (0.9, 0.95), 1e-8, 0.1, 1.0
@@ -30,12 +46,12 @@ def loss_of(model, tokens):
         logits[:, :-1].reshape(-1, logits.shape[-1]), tokens[:, 1:].reshape(-1)), logits
 
 
-def make(name, extra, out):
+def make(name, config_class, model_class, extra, out):
     torch.manual_seed(1)
-    config = LlamaConfig(vocab_size=96, hidden_size=32, intermediate_size=80, num_hidden_layers=2,
+    config = config_class(**{**dict(vocab_size=96, hidden_size=32, intermediate_size=80, num_hidden_layers=2,
         num_attention_heads=4, max_position_embeddings=512, rms_norm_eps=1e-5, initializer_range=0.1,
-        bos_token_id=0, eos_token_id=1, attn_implementation="eager", **extra)
-    model = LlamaForCausalLM(config).float().train()
+        bos_token_id=0, eos_token_id=1, attn_implementation="eager"), **extra})
+    model = model_class(config).float().train()
     with torch.no_grad():  # norms that are not all 1
         for n, p in model.named_parameters():
             if p.dim() == 1:
@@ -45,7 +61,7 @@ def make(name, extra, out):
     (folder / "generation_config.json").unlink(missing_ok=True)
     tokens = torch.randint(0, config.vocab_size, (ROWS, SEQ))
     golden = {"tokens": tokens.float()}
-    double = LlamaForCausalLM(config).double()
+    double = model_class(config).double()
     double.load_state_dict({k: v.double() for k, v in model.state_dict().items()})
     loss, logits = loss_of(double, tokens)
     loss.backward()
@@ -73,5 +89,6 @@ def make(name, extra, out):
 
 
 if __name__ == "__main__":
-    for case, extra in CASES.items():
-        make(case, extra, pathlib.Path(sys.argv[1]))
+    for case, (config_class, model_class, extra) in CASES.items():
+        if len(sys.argv) == 2 or case in sys.argv[2:]:
+            make(case, config_class, model_class, extra, pathlib.Path(sys.argv[1]))

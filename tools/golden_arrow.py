@@ -57,6 +57,23 @@ def conversations(n=80):
     return [dict(messages=some(message, .1), system=rng.choice([text(), None])) for _ in range(n)]
 
 
+def grown(out):
+    """A dictionary that grows from batch to batch (deltas), with values that are null, and is another one then."""
+    words = ["a", "b", None, "größe" * 9, "", "d" * 70, "e"]
+    sizes = [(words, 2), (words, 4), (words, 4), (words, 7), (["z"], 1), (["z", None, "y"], 3)]
+    picked = [(values[:n], [rng.choice([None, *range(n)]) for _ in range(11)] + [n - 1]) for values, n in sizes]
+    write_rows(out / "deltas.jsonl", [dict(text=None if i is None else values[i]) for values, at in picked for i in at])
+    for name, index, value, codec in (("i8", pa.int8(), pa.string(), None), ("i32_large", pa.int32(), pa.large_string(), "zstd")):
+        tables = [pa.table(dict(text=pa.DictionaryArray.from_arrays(pa.array(at, index), pa.array(values, value))))
+                  for values, at in picked]
+        options = pa.ipc.IpcWriteOptions(compression=codec, emit_dictionary_deltas=True)
+        with pa.OSFile(str(out / f"deltas_{name}.arrow"), "wb") as sink, pa.ipc.new_stream(
+                sink, tables[0].schema, options=options) as writer:
+            for table in tables:
+                writer.write_table(table)
+            assert writer.stats.num_dictionary_deltas == 3 and writer.stats.num_replaced_dictionaries == 1, writer.stats
+
+
 def coded(out):
     """Text that is no plain column: dictionaries that change between batches, views of short and long text."""
     few = ["yes", "no", "größe", None, "x" * 40, ""]
@@ -75,11 +92,7 @@ def coded(out):
         other = pa.array(["some text that is passed over, with a buffer of its own"] * len(values), pa.binary_view())
         table = pa.table(dict(other=other, text=pa.array(values, pa.string_view()), n=pa.array(range(len(values)))))
         write_stream(out / f"views_{codec or 'plain'}.arrow", table, 17, codec)
-    deltas = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
-    grown = [pa.table(dict(text=pa.DictionaryArray.from_arrays(pa.array([0, n - 1]), pa.array(list("abcd")[:n])))) for n in (2, 4)]
-    with pa.OSFile(str(out / "deltas.arrow"), "wb") as sink, pa.ipc.new_stream(sink, grown[0].schema, options=deltas) as writer:
-        for table in grown:
-            writer.write_table(table)
+    grown(out)
     turns = [dict(messages=[dict(role=rng.choice(["user", "assistant"]), content=text()) for _ in range(3)]) for _ in range(9)]
     write_rows(out / "roles.jsonl", turns)
     message = pa.list_(pa.struct([("role", pa.dictionary(pa.int32(), pa.string())), ("content", pa.string_view())]))

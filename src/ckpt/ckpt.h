@@ -3,7 +3,8 @@
 //   checkpoints/step-000100/
 //     config.json  model.safetensors  (or model-00001-of-0000N.safetensors and an index)
 //     tokenizer.json ...              what the run carries from its tokenizer and source
-//     optimizer.safetensors           exp_avg.NAME and exp_avg_sq.NAME, full shapes, in the type
+//     optimizer.safetensors           exp_avg.NAME and exp_avg_sq.NAME, or of a matrix that Muon
+//                                     updates momentum_buffer.NAME, full shapes, in the type
 //                                     that the run keeps; master.NAME, a weight as the run has it,
 //                                     where the model file is of another type
 //     trainer.json                    step, rows taken, tokens, what the optimizer counts

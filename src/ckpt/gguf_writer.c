@@ -86,32 +86,38 @@ static const char *last_part(arena *a, const char *path) {
     return arena_strndup(a, path + begin, n - begin);
 }
 
+static const char *family_key(const writing *w, const char *name) {
+    return arena_printf(w->a, "%s.%s", w->meta->family->gguf, name);
+}
+
 static void put_shape(writing *out) {
     const llama_meta *meta = out->meta;
     gguf_builder *header = &out->header;
     uint32_t file_type = 0;
     for (int i = 0; i < N_WRITTEN_TYPES; i++)
         if (written_types[i].type == out->type) file_type = written_types[i].file_type;
-    gguf_put_text(header, "general.architecture", "llama");
+    gguf_put_text(header, "general.architecture", meta->family->gguf);
     gguf_put_text(header, "general.type", "model");
     gguf_put_text(header, "general.name",
             out->opts->name ? out->opts->name : last_part(out->a, out->source->path));
     gguf_put_u32(header, "general.file_type", file_type);
     gguf_put_u32(header, "general.quantization_version", 2);
-    gguf_put_u32(header, "llama.vocab_size", (uint32_t)meta->vocab_size);
-    gguf_put_u32(header, "llama.context_length", (uint32_t)meta->context);
-    gguf_put_u32(header, "llama.embedding_length", (uint32_t)meta->hidden_size);
-    gguf_put_u32(header, "llama.block_count", (uint32_t)meta->n_layers);
-    gguf_put_u32(header, "llama.feed_forward_length", (uint32_t)meta->intermediate_size);
-    gguf_put_u32(header, "llama.attention.head_count", (uint32_t)meta->n_heads);
-    gguf_put_u32(header, "llama.attention.head_count_kv", (uint32_t)meta->n_kv_heads);
-    gguf_put_u32(header, "llama.attention.key_length", (uint32_t)meta->head_dim);
-    gguf_put_u32(header, "llama.attention.value_length", (uint32_t)meta->head_dim);
-    gguf_put_u32(header, "llama.rope.dimension_count", (uint32_t)meta->head_dim);
-    gguf_put_f32(header, "llama.rope.freq_base", (float)meta->rope_theta);
-    gguf_put_f32(header, "llama.attention.layer_norm_rms_epsilon", (float)meta->rms_norm_eps);
+    const struct {
+        const char *name;
+        int64_t value;
+    } numbers[] = {{"vocab_size", meta->vocab_size}, {"context_length", meta->context},
+            {"embedding_length", meta->hidden_size}, {"block_count", meta->n_layers},
+            {"feed_forward_length", meta->intermediate_size},
+            {"attention.head_count", meta->n_heads}, {"attention.head_count_kv", meta->n_kv_heads},
+            {"attention.key_length", meta->head_dim}, {"attention.value_length", meta->head_dim},
+            {"rope.dimension_count", meta->head_dim}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        gguf_put_u32(header, family_key(out, numbers[i].name), (uint32_t)numbers[i].value);
+    gguf_put_f32(header, family_key(out, "rope.freq_base"), (float)meta->rope_theta);
+    gguf_put_f32(header, family_key(out, "attention.layer_norm_rms_epsilon"),
+            (float)meta->rms_norm_eps);
     if (meta->rope.original_context)
-        gguf_put_u32(header, "llama.rope.scaling.original_context_length",
+        gguf_put_u32(header, family_key(out, "rope.scaling.original_context_length"),
                 (uint32_t)meta->rope.original_context);
 }
 
@@ -177,11 +183,11 @@ static quant_id type_for(const writing *w, const source_tensor *t) {
 
 static void plan_tensor(writing *w, const llama_name *row, int layer) {
     const source_tensor *t = model_source_find(w->source, llama_name_print(w->a, row->hf, layer));
-    if (!t) return; // lm_head of a tied model
+    if (!t) return; // lm_head of a tied model, or of another family
     planned *p = &w->list[w->n++];
     const bool vector = t->n_dims == 1;
     const int64_t dim[2] = {vector ? t->rows : t->cols, t->rows};
-    *p = (planned){t, type_for(w, t), row->rows != ROWS_AS_THEY_ARE, 0};
+    *p = (planned){t, type_for(w, t), llama_name_interleaves(row, w->meta->family), 0};
     p->bytes = gguf_put_tensor(&w->header, llama_name_print(w->a, row->gguf, layer), p->type, dim,
             vector ? 1 : 2);
 }

@@ -29,7 +29,8 @@ static void shape_of(const llama_meta *m, const char *name, int64_t dim[2]) {
     const struct {
         const char *part;
         int64_t rows, cols; // cols 1: a vector
-    } shapes[] = {{"token_embd", m->vocab_size, m->hidden_size}, {"norm", m->hidden_size, 1},
+    } shapes[] = {{"token_embd", m->vocab_size, m->hidden_size}, {"attn_q_norm", m->head_dim, 1},
+            {"attn_k_norm", m->head_dim, 1}, {"norm", m->hidden_size, 1},
             {"attn_q", q, m->hidden_size}, {"attn_k", kv, m->hidden_size},
             {"attn_v", kv, m->hidden_size}, {"attn_output", m->hidden_size, q},
             {"ffn_gate", m->intermediate_size, m->hidden_size},
@@ -56,9 +57,9 @@ static drv_status check_shape(const gguf_source *g, const gguf_tensor *t, const 
 }
 
 static drv_status refuse_tensor(const gguf_source *g, const char *name) {
-    const char *why = str_ends(name, ".bias") ? ": a Llama with biases is not supported" : "";
-    return drv_fail(DRV_E_DATA, "%s: tensor \"%s\" has no place in a Llama of %lld layers%s",
-            g->file.path, name, (long long)g->meta.n_layers, why);
+    return drv_fail(DRV_E_DATA,
+            "%s: tensor \"%s\" has no place in a model of architecture \"%s\" with %lld layers",
+            g->file.path, name, g->meta.family->gguf, (long long)g->meta.n_layers);
 }
 
 static drv_status check_complete(const gguf_source *g) {
@@ -66,6 +67,7 @@ static drv_status check_complete(const gguf_source *g) {
         const bool layered = strstr(llama_names[i].gguf, "%d") != NULL;
         const int64_t n = layered ? g->meta.n_layers : 1;
         if (strcmp(llama_names[i].gguf, "output.weight") == 0) continue; // absent: tied
+        if (!llama_name_is_of(&llama_names[i], g->meta.family)) continue;
         for (int layer = 0; layer < n; layer++) {
             const char *name = llama_name_print(g->a, llama_names[i].gguf, layer);
             if (!gguf_find_tensor(&g->file, name))
@@ -213,10 +215,11 @@ static drv_status add_tensor(gguf_source *gguf, const gguf_tensor *tensor, model
     int layer;
     const llama_name *row = llama_name_of_gguf(tensor->name, &layer);
     if (strcmp(tensor->name, "rope_freqs.weight") == 0) return DRV_OK; // config.json has it
-    if (!row || layer >= gguf->meta.n_layers) return refuse_tensor(gguf, tensor->name);
+    if (!row || layer >= gguf->meta.n_layers || !llama_name_is_of(row, gguf->meta.family))
+        return refuse_tensor(gguf, tensor->name);
     DRV_TRY(check_shape(gguf, tensor, row));
     gguf_origin *origin = ARENA_NEW(gguf->a, gguf_origin);
-    *origin = (gguf_origin){tensor, row->rows != ROWS_AS_THEY_ARE};
+    *origin = (gguf_origin){tensor, llama_name_interleaves(row, gguf->meta.family)};
     source_tensor *listed = &out->tensors[out->n++];
     *listed = (source_tensor){.name = llama_name_print(gguf->a, row->hf, layer),
             .file = gguf->file.path,

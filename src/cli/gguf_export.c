@@ -5,7 +5,8 @@
 #include "ckpt/gguf_writer.h"
 
 static llama_meta meta_of(const model_config *cfg) {
-    llama_meta meta = {.vocab_size = cfg->vocab_size,
+    llama_meta meta = {.family = model_config_family(cfg),
+            .vocab_size = cfg->vocab_size,
             .hidden_size = cfg->hidden_size,
             .intermediate_size = cfg->intermediate_size,
             .n_layers = cfg->num_hidden_layers,

@@ -12,14 +12,15 @@
 // The nearest numbers of nodes that the layout can divide, as "; 2 or 4 nodes would do".
 static const char *near_nodes(arena *a, const run_config *cfg, const job_spec *spec) {
     enum { FARTHEST = 1024 };
+    const int nodes = spec->nodes - spec->spares;
     int below = 0, above = 0;
     for (int i = 1; i <= FARTHEST && !(below && above); i++) {
         run_config copy = *cfg;
-        if (!below && spec->nodes - i > 0 &&
-                config_set_ranks(&copy, (int64_t)(spec->nodes - i) * spec->ranks) == DRV_OK)
+        if (!below && nodes - i > 0 &&
+                config_set_ranks(&copy, (int64_t)(nodes - i) * spec->ranks) == DRV_OK)
             below = spec->nodes - i;
         copy = *cfg;
-        if (!above && config_set_ranks(&copy, (int64_t)(spec->nodes + i) * spec->ranks) == DRV_OK)
+        if (!above && config_set_ranks(&copy, (int64_t)(nodes + i) * spec->ranks) == DRV_OK)
             above = spec->nodes + i;
     }
     if (below && above)
@@ -31,13 +32,14 @@ static const char *near_nodes(arena *a, const run_config *cfg, const job_spec *s
 
 static drv_status set_ranks(arena *a, run_config *cfg, const job_spec *spec) {
     run_config tried = *cfg;
-    const drv_status status = config_set_ranks(&tried, (int64_t)spec->nodes * spec->ranks);
+    const drv_status status = config_set_ranks(&tried, job_ranks(spec));
     if (status == DRV_OK) {
         *cfg = tried;
         return DRV_OK;
     }
     const char *why = arena_strdup(a, drv_message());
-    return drv_fail(status, "--nodes %d, of %d ranks each: %s%s", spec->nodes, spec->ranks, why,
+    return drv_fail(status, "--nodes %d%s, of %d ranks each: %s%s", spec->nodes,
+            spec->spares ? arena_printf(a, " with %d spare", spec->spares) : "", spec->ranks, why,
             near_nodes(a, cfg, spec));
 }
 
@@ -74,9 +76,11 @@ drv_status launch_check_fit(arena *mem, run_config *cfg, const job_spec *spec, c
                   has = on_device ? type->device_memory : type->pod_memory / spec->ranks,
                   needs = on_device ? bytes : bytes + process;
     if (needs <= has) {
-        *says = arena_printf(mem, "%d node%s x %d rank%s on %s: a rank needs %s of %s", spec->nodes,
-                str_plural(spec->nodes), spec->ranks, str_plural(spec->ranks), type->name,
-                str_bytes((double)needs), str_bytes((double)has));
+        *says = arena_printf(mem, "%d node%s%s x %d rank%s on %s: a rank needs %s of %s",
+                spec->nodes - spec->spares, str_plural(spec->nodes - spec->spares),
+                spec->spares ? arena_printf(mem, " (and %d spare)", spec->spares) : "", spec->ranks,
+                str_plural(spec->ranks), type->name, str_bytes((double)needs),
+                str_bytes((double)has));
         return DRV_OK;
     }
     const memory_limit limit = {.machine = has, .free = on_device ? has + process : has};

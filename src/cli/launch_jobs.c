@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "cli/launch_rules.h"
 #include "launch/jobs/job_commands.h"
 #include "launch/jobs/job_names.h"
 #include "launch/jobs/shell_words.h"
@@ -20,7 +21,7 @@ enum { DEFAULT_GRACE_S = 600, DEFAULT_TRIES = 3, MAX_GRACE_S = 86400, MAX_TRIES 
 
 // --- options
 #define ALL_KINDS                                                                                  \
-    {"--nodes", "N", "machines (1)"},                                                              \
+    {"--nodes", "N", "machines, spare ones among them (1)"},                                       \
             {"--instance", "TYPE",                                                                 \
                     "their type (a wrong one lists all); cpu: 16 CPUs; ml.TYPE: of HyperPod"},     \
             {"--instance-file", "FILE", "another type, from YAML: docs/launch-jobs.md"},           \
@@ -31,7 +32,7 @@ enum { DEFAULT_GRACE_S = 600, DEFAULT_TRIES = 3, MAX_GRACE_S = 86400, MAX_TRIES 
             {"--grace", "SECONDS",                                                                 \
                     "for a save when the job is to end (by the run's longest one; else 600)"},     \
             {"--out", "DIR", "folder for the files, new or empty (launch/NAME-KIND)"},             \
-            {"--submit", NULL, "hand them to the scheduler, too"}, CLI_SET
+            {"--submit", NULL, "hand them to the scheduler, too"}, CLI_SET, LAUNCH_RULE_OPTIONS
 #define QUEUE(what)                                                                                \
     { "--queue", "NAME", what }
 #define TIME                                                                                       \
@@ -55,15 +56,17 @@ const cli_option launch_slurm_options[] = {
         TIME,
         {"--tasks", "HOW",
                 "rank: srun starts ranks by PMIx; node: launch node on each (on Neuron)"},
-        PREFLIGHT("off; warn: says which nodes stand out; exclude: tries without them (off)"),
+        PREFLIGHT("off; warn: says which nodes stand out; exclude: goes on without them (off)"),
 };
 const cli_option launch_skypilot_options[] = {ALL_KINDS, VOLUME, PREFLIGHT(OF_NODES)};
-const cli_option launch_volcano_options[] = {ALL_KINDS, VOLUME, PODS, QUEUE("of Volcano")};
+const cli_option launch_volcano_options[] = {ALL_KINDS, VOLUME, PODS, QUEUE("of Volcano"),
+        PREFLIGHT(OF_NODES)};
 const cli_option launch_pod_options[] = {ALL_KINDS, VOLUME, PODS,
         QUEUE("local queue of Kueue, which starts the job"), TIME, PREFLIGHT(OF_NODES)};
 const cli_option launch_trainjob_options[] = {ALL_KINDS, VOLUME, PODS,
         QUEUE("local queue of Kueue, which starts the job"), TIME, PREFLIGHT(OF_NODES),
-        {"--policy", "HOW", "mpi: mpirun over ssh; torch: launch node in each pod (on Neuron)"}};
+        {"--policy", "HOW", "mpi: mpirun over ssh; torch: launch node in each pod (on Neuron)"},
+        {"--progress", NULL, "of mpi: rank 0 posts it to Trainer (needs its gate TrainJobStatus)"}};
 
 #define HOLDS(list, n) _Static_assert(sizeof list / sizeof *list == n, #list)
 HOLDS(launch_slurm_options, N_LAUNCH_SLURM_OPTIONS);
@@ -85,8 +88,9 @@ const char launch_job_help[] =
         "\n"
         "Pods run as user 1000 without rights (IPC_LOCK apart, for EFA), their requests are their limits;\n"
         "the config travels in a ConfigMap, and several nodes of drover launch node share a Secret, which\n"
-        "--submit makes and no file holds. --job compile and --job data make jobs of the same image for\n"
-        "drover compile CONFIG and for data:\n"
+        "--submit makes and no file holds. Kinds that run drover launch node hand on to it what follows a\n"
+        "failure (--max-restarts, --spare-nodes and their kin). --job compile and --job data make jobs of\n"
+        "the same image for drover compile CONFIG and for data:\n"
         "  drover launch trainjob --job data --instance cpu ...\n"
         "      -- data build --input text --out data/set\n"
         "\n"
@@ -135,22 +139,64 @@ static drv_status read_work(const cli_args *args, job_work *out) {
             value);
 }
 
-// Slurm's script measures nodes by itself; elsewhere `drover launch node` does.
-static drv_status read_preflight(const cli_args *args, const job_spec *spec, preflight_use *out) {
-    const char *value = text_of(args, "--preflight");
-    if (!value) return DRV_OK;
-    for (int i = 0; i < N_PREFLIGHT_USES; i++)
-        if (strcmp(value, preflight_words[i]) == 0) *out = (preflight_use)i;
-    if (strcmp(value, preflight_words[*out]) != 0)
-        return drv_fail(DRV_E_USAGE, "%s: --preflight \"%s\", expected off, warn or exclude",
-                args->name, value);
-    if (spec->is_node_launch || *out == PREFLIGHT_OFF || strcmp(spec->kind->name, "slurm") == 0)
-        return DRV_OK;
-    return drv_fail(DRV_E_USAGE,
-            "%s: --preflight is of drover launch node, expected a job of it (%s) or --preflight off",
-            args->name,
+static drv_status check_node_launch(const cli_args *args, const job_spec *spec,
+        const char *option) {
+    if (spec->work != WORK_TRAIN)
+        return drv_fail(DRV_E_USAGE, "%s: --job %s has no ranks, expected no %s", args->name,
+                cli_get(args, "--job", ""), option);
+    if (spec->is_node_launch) return DRV_OK;
+    return drv_fail(DRV_E_USAGE, "%s: %s is of drover launch node, expected a job of it (%s)",
+            args->name, option,
             takes(args, "--policy") ? "--policy torch"
-                                    : "pytorchjob, trainjob --policy torch, ray");
+            : takes(args, "--tasks")
+                    ? "--tasks node"
+                    : "pytorchjob, ray, skypilot, slurm --tasks node, trainjob --policy torch");
+}
+
+static drv_status hand_on(const cli_args *args, job_spec *spec, const char *option,
+        const char *value) {
+    DRV_TRY(check_node_launch(args, spec, option));
+    spec->node_options[spec->n_node_options++] = option;
+    spec->node_options[spec->n_node_options++] = value;
+    return DRV_OK;
+}
+
+// What `drover launch node` gets, as it was given. Slurm's script measures nodes itself where srun
+// starts the ranks, or where it alone can go on without one: no spare node takes its place.
+static drv_status read_node_options(arena *mem, const cli_args *args, job_spec *spec) {
+    launch_rules rules;
+    preflight_use how;
+    DRV_TRY(launch_read_rules(args, spec->nodes, &rules));
+    DRV_TRY(launch_read_preflight(args, &how));
+    spec->spares = rules.n_spares;
+    spec->restarts = rules.rules.max_restarts > 0;
+    spec->node_options = ARENA_ARRAY(mem, const char *, 2 * N_LAUNCH_RULE_OPTIONS + 2);
+    for (int i = 0; i < N_LAUNCH_RULE_OPTIONS; i++) {
+        const char *option = launch_rule_names[i], *value = cli_get(args, option, NULL);
+        if (value) DRV_TRY(hand_on(args, spec, option, value));
+    }
+    const bool none_waits = how == PREFLIGHT_EXCLUDE && spec->spares == 0,
+               has_script = takes(args, "--tasks") && spec->work == WORK_TRAIN;
+    if (has_script && (!spec->is_node_launch || none_waits))
+        spec->preflight = how;
+    else if (how != PREFLIGHT_OFF)
+        return hand_on(args, spec, "--preflight", preflight_words[how]);
+    return DRV_OK;
+}
+
+// By the torch policy Trainer gives its token to the pods of ranks by itself; by the mpi policy to
+// the launcher alone. The token is made for a job in a namespace.
+static drv_status read_progress(const cli_args *args, job_spec *spec) {
+    if (!takes(args, "--progress") || !cli_has(args, "--progress")) return DRV_OK;
+    if (spec->work != WORK_TRAIN || spec->is_node_launch)
+        return drv_fail(DRV_E_USAGE,
+                "%s: --progress is of ranks that mpirun starts, expected --policy mpi; with torch Trainer itself gives pods its token",
+                args->name);
+    if (!spec->name_space)
+        return drv_fail(DRV_E_USAGE,
+                "%s: --progress needs --namespace: the token is for a job in it", args->name);
+    spec->has_progress = true;
+    return DRV_OK;
 }
 
 static drv_status read_instance(arena *mem, const cli_args *args, job_spec *spec) {
@@ -287,11 +333,12 @@ static drv_status resolve(arena *a, const cli_args *args, job_spec *spec, run_co
             spec->kind->is_node_launch || (has_both && spec->instance->family == DEVICE_NEURON);
     DRV_TRY(read_choice(args, "--policy", "mpi", "torch", &spec->is_node_launch));
     DRV_TRY(read_choice(args, "--tasks", "rank", "node", &spec->is_node_launch));
-    DRV_TRY(read_preflight(args, spec, &spec->preflight));
+    DRV_TRY(read_node_options(a, args, spec));
     spec->image = text_of(args, "--image");
     spec->queue = text_of(args, "--queue");
     spec->name_space = text_of(args, "--namespace");
     spec->claim = text_of(args, "--pvc");
+    DRV_TRY(read_progress(args, spec));
     // A task of SkyPilot without a volume begins where SkyPilot lets it.
     const bool has_mount = spec->kind->is_kubernetes || spec->claim;
     spec->mount = takes(args, "--mount")

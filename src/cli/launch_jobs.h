@@ -7,11 +7,11 @@
 
 // Options by kind; the numbers are held against the lists.
 enum {
-    N_LAUNCH_SLURM_OPTIONS = 15,
-    N_LAUNCH_SKYPILOT_OPTIONS = 15,
-    N_LAUNCH_VOLCANO_OPTIONS = 17,
-    N_LAUNCH_POD_OPTIONS = 19,
-    N_LAUNCH_TRAINJOB_OPTIONS = 20,
+    N_LAUNCH_SLURM_OPTIONS = 20,
+    N_LAUNCH_SKYPILOT_OPTIONS = 20,
+    N_LAUNCH_VOLCANO_OPTIONS = 23,
+    N_LAUNCH_POD_OPTIONS = 24,
+    N_LAUNCH_TRAINJOB_OPTIONS = 26,
     MAX_LAUNCH_WORDS = 4096
 };
 extern const cli_option launch_slurm_options[], launch_skypilot_options[], launch_volcano_options[],

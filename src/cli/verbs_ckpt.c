@@ -259,8 +259,8 @@ static const verb subverbs[] = {
                         "generation_config.json. It appears whole or not at all, and memory is bounded whatever the\n"
                         "size of the model.\n"
                         "\n"
-                        "GGUF: weights of F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 and Q2_K to Q6_K of a Llama, or of\n"
-                        "a Mistral without sliding window. The tokenizer is made from the metadata. Quantised weights\n"
+                        "GGUF: weights of F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 and Q2_K to Q6_K of a Llama or a\n"
+                        "relative (docs/families.md). The tokenizer is made from the metadata. Quantised weights\n"
                         "become f32, which holds them exactly; --dtype bf16 halves that and rounds. Other weights keep\n"
                         "their type. docs/conversions.md says what is carried through.\n"
                         "\n"
@@ -268,8 +268,8 @@ static const verb subverbs[] = {
                         "rounded them, both are replayed and compared as by export. verify.json tells the result.\n"
                         "\n"
                         "Folders: safetensors of one or many files. Pickles (pytorch_model.bin) and Meta's own layout\n"
-                        "(consolidated.00.pth) are refused with what to do instead; models that differ from a Llama\n"
-                        "are, with what differs.",
+                        "(consolidated.00.pth) are refused with what to do instead; models of no family that is known\n"
+                        "here are, with what differs.",
                 .options = import_options,
                 .n_options = sizeof import_options / sizeof *import_options,
                 .min_positional = 1,

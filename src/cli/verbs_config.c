@@ -276,6 +276,12 @@ static void print_plan(const plan_report *report) {
     printf("compute       %s FLOP per token, %s per step\n", str_si(report->flops_per_token),
             str_si(report->flops_per_token *
                     (double)(cfg->global_batch_size * cfg->sequence_length)));
+    if (programs_update_flops(report->p) > 0)
+        printf("              and %s in the update of this rank, %.2g %% of its share of a step\n",
+                str_si(programs_update_flops(report->p)),
+                100 * programs_update_flops(report->p) * report->ranks /
+                        (report->flops_per_token *
+                                (double)(cfg->global_batch_size * cfg->sequence_length)));
     if (report->again > 0)
         printf("              and %s per token to compute again what is not kept\n",
                 str_si(report->again));

@@ -12,6 +12,7 @@
 #include "cli/launch_ask.h"
 #include "cli/launch_jobs.h"
 #include "cli/launch_plans.h"
+#include "cli/launch_rules.h"
 #include "config/config.h"
 #include "launch/expect.h"
 #include "launch/launch.h"
@@ -24,12 +25,7 @@ static const cli_option node_options[] = {
         {"--node-rank", "I", "which of them this is, from 0 (default: as the launcher says)"},
         {"--master", "HOST:PORT", "where node 0 is (default: as the launcher says; port 29400)"},
         {"--wait", "SECONDS", "how long nodes wait for each other (300)"},
-        {"--max-restarts", "N", "start the ranks again after a failure, so often (0)"},
-        {"--restart-window", "TIME", "in any time of this length, as 90s, 10m, 1h (1h)"},
-        {"--min-nodes", "M", "go on with so few, in another layout (all but the spare ones)"},
-        {"--spare-nodes", "S", "of the nodes, so many wait for one that fails (0)"},
-        {"--grow-after", "TIME",
-                "nodes that came and waited so long take part after the next save (5m)"},
+        LAUNCH_RULE_OPTIONS,
         {"--preflight", "HOW",
                 "measure nodes before ranks: off, warn, exclude (those that stand out) (off)"},
         {"--preflight-seconds", "SECONDS", "for about so long (10)"},
@@ -119,66 +115,23 @@ static drv_status read_config(arena *a, const cli_args *args, launch_job *job) {
     return DRV_OK;
 }
 
-// "90s", "5m", "1h", or seconds.
-static drv_status read_time(const cli_args *args, const char *option, double most, double *out) {
-    static const struct {
-        char unit;
-        double seconds;
-    } units[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
-    const char *text = cli_get(args, option, NULL);
-    double number = 0, unit = 1;
-    char digits[32];
-    if (!text) return DRV_OK;
-    size_t n = strlen(text);
-    for (size_t i = 0; i < sizeof units / sizeof *units && n > 0; i++)
-        if (text[n - 1] == units[i].unit) {
-            unit = units[i].seconds;
-            n--;
-            break;
-        }
-    if (n > 0 && n < sizeof digits) {
-        memcpy(digits, text, n);
-        digits[n] = 0;
-        if (str_to_f64(digits, &number) && number >= 0 && number * unit <= most) {
-            *out = number * unit;
-            return DRV_OK;
-        }
-    }
-    return drv_fail(DRV_E_USAGE, "%s: %s is \"%s\", expected a time up to %s, as 90s, 5m or 1h",
-            args->name, option, text, str_long_duration(most));
-}
-
 // --- what follows a failure
 static drv_status read_rules(const cli_args *args, launch_job *job) {
-    int64_t restarts = 0, spares = 0, least = 0;
-    DRV_TRY(cli_get_i64(args, "--max-restarts", 0, 1000000, &restarts));
-    DRV_TRY(cli_get_i64(args, "--spare-nodes", 0, MAX_NODES, &spares));
-    DRV_TRY(cli_get_i64(args, "--min-nodes", 1, MAX_NODES, &least));
-    if (spares >= job->n_nodes)
-        return drv_fail(DRV_E_USAGE, "%s: --spare-nodes %lld, expected fewer than the %d node%s",
-                args->name, (long long)spares, job->n_nodes, str_plural(job->n_nodes));
-    const int full = job->n_nodes - (int)spares;
-    if (least > full)
-        return drv_fail(DRV_E_USAGE, "%s: --min-nodes %lld, expected at most the %d node%s%s",
-                args->name, (long long)least, full, str_plural(full),
-                spares ? " that are no spare ones" : "");
-    job->n_spares = (int)spares;
-    job->rules = (supervisor_rules){(int)restarts, 3600, least ? (int)least : full};
-    job->grow_after_s = 300;
-    DRV_TRY(read_time(args, "--restart-window", 366 * 86400.0, &job->rules.window_s));
-    return read_time(args, "--grow-after", 366 * 86400.0, &job->grow_after_s);
+    launch_rules read;
+    DRV_TRY(launch_read_rules(args, job->n_nodes, &read));
+    job->rules = read.rules;
+    job->n_spares = read.n_spares;
+    job->grow_after_s = read.grow_after_s;
+    return DRV_OK;
 }
 
 static drv_status read_preflight(const cli_args *args, launch_job *job) {
-    const char *how = cli_get(args, "--preflight", "off");
+    preflight_use how;
     double seconds = 10;
     DRV_TRY(cli_get_f64(args, "--preflight-seconds", 0.1, 600, &seconds));
-    job->prefers = strcmp(how, "exclude") == 0;
-    if (job->prefers || strcmp(how, "warn") == 0)
-        job->check_s = seconds;
-    else if (strcmp(how, "off") != 0)
-        return drv_fail(DRV_E_USAGE, "%s: --preflight \"%s\", expected off, warn or exclude",
-                args->name, how);
+    DRV_TRY(launch_read_preflight(args, &how));
+    job->prefers = how == PREFLIGHT_EXCLUDE;
+    if (how != PREFLIGHT_OFF) job->check_s = seconds;
     return DRV_OK;
 }
 

@@ -326,12 +326,11 @@ static drv_status check_schedule(const run_config *cfg) {
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"schedule.min_lr\" is %g, expected at most optimizer.lr %g",
                 config_where(cfg, "schedule.min_lr"), cfg->min_lr, cfg->lr);
-    if (cfg->decay_steps > 0 && cfg->schedule != SCHEDULE_WSD)
+    if (cfg->decay_steps > 0 && cfg->schedule == SCHEDULE_CONSTANT)
         return drv_fail(DRV_E_USAGE,
-                "%s: key \"schedule.decay_steps\" is %lld, which schedule.type %s does not have; "
-                "expected 0, or type: wsd",
-                config_where(cfg, "schedule.decay_steps"), (long long)cfg->decay_steps,
-                schedule_name(cfg->schedule));
+                "%s: key \"schedule.decay_steps\" is %lld, but schedule.type constant has no decay; "
+                "expected 0, or another type",
+                config_where(cfg, "schedule.decay_steps"), (long long)cfg->decay_steps);
     return DRV_OK;
 }
 
@@ -366,6 +365,29 @@ static drv_status check_lora(arena *mem, run_config *cfg) {
     return DRV_OK;
 }
 
+// What Muon cannot do: its momentum and the weights are kept in fp32, and low-rank branches are not
+// the matrices that it is for.
+static drv_status check_optimizer(const run_config *cfg) {
+    const char *where = config_where(cfg, "optimizer.type");
+    if (cfg->optimizer == OPTIMIZER_ADAMW) return DRV_OK;
+    if (cfg->state_dtype == PRECISION_BF16)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"optimizer.type\" is muon and optimizer.state_dtype is bf16, expected fp32: the "
+                "momentum of Muon is not rounded",
+                where);
+    if (cfg->precision == PRECISION_BF16 && !config_has_masters(cfg))
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"optimizer.type\" is muon and optimizer.master_dtype is bf16, expected fp32: Muon "
+                "updates fp32 masters",
+                where);
+    if (cfg->lora.rank > 0 || *cfg->lora.adapter)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"optimizer.type\" is muon, but of a LoRA run only branches are trained (lora.rank "
+                "%lld), which are AdamW's; expected adamw",
+                where, (long long)cfg->lora.rank);
+    return DRV_OK;
+}
+
 drv_status config_check(arena *a, run_config *cfg) {
     DRV_TRY(check_model(cfg));
     DRV_TRY(check_pipeline(cfg));
@@ -376,6 +398,7 @@ drv_status config_check(arena *a, run_config *cfg) {
     DRV_TRY(check_data(cfg));
     DRV_TRY(check_http(cfg));
     DRV_TRY(check_lora(a, cfg));
+    DRV_TRY(check_optimizer(cfg));
     DRV_TRY(check_context(cfg));
     DRV_TRY(config_check_length(cfg));
     return check_schedule(cfg);

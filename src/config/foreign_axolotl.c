@@ -71,7 +71,7 @@ const foreign_key foreign_axolotl[] = {
         SAME("seed", "training.seed"),
         // optimizer and schedule
         ONLY("optimizer", "adamw_torch adamw_torch_fused adamw_hf adamw_apex_fused",
-                "the optimizer is AdamW"),
+                "it is AdamW; optimizer.type has muon, too"),
         SAME("learning_rate", "optimizer.lr"),
         SAME("weight_decay", "optimizer.weight_decay"),
         FACT("adam_beta1", "optimizer.betas", "beta1"),

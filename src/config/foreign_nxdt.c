@@ -245,8 +245,7 @@ const foreign_key foreign_nxdt[] = {
         SAME(BOTH, "model.optim.sched.warmup_steps", "schedule.warmup_steps"),
         FACT(BOTH, "model.optim.sched.max_steps", "training.steps", "schedule_steps"),
         SAME(BOTH, "model.optim.sched.min_lr", "schedule.min_lr"),
-        ONLY(BOTH, "model.optim.sched.constant_steps", "0",
-                "the decay ends with the run, without steps of min_lr after it"),
+        FACT(BOTH, "model.optim.sched.constant_steps", "schedule.decay_steps", "constant_steps"),
         // precision
         FACT(NXDT, "precision.type", "training.precision", "precision"),
         FACT(NXDT, "precision.master_weights", "optimizer.master_dtype", "master_weights"),

@@ -60,8 +60,22 @@ const foreign_key foreign_peers[] = {
         HINT("max_grad_norm max_norm clip_grad gradient_clip_val gradient_clipping grad_clip grad_norm_clip "
              "gradient_clip",
                 "optimizer.clip_grad_norm", NULL),
-        HINT("optim optimizer_type optimizer_name optimizer.type optimizer.name", "optimizer.lr",
-                "the optimizer is AdamW"),
+        HINT("optim optimizer_type optimizer_name optimizer.name opt", "optimizer.type",
+                "adamw or muon"),
+        HINT("momentum muon_momentum muon_beta", "optimizer.muon_momentum", NULL),
+        HINT("muon_num_ns_steps muon_ns_steps ns_steps num_ns_steps newton_schulz_steps",
+                "optimizer.muon_ns_steps", NULL),
+        HINT("matrix_lr embedding_lr unembedding_lr scalar_lr muon_lr muon_learning_rate",
+                "optimizer.lr", "one rate for all: steps of Muon are as large as AdamW's"),
+        HINT("muon_use_nesterov muon_nesterov nesterov", NULL, "Muon takes Nesterov's step"),
+        HINT("muon_scale_mode muon_extra_scale_factor muon_adjust_lr adjust_lr_fn", NULL,
+                "steps of Muon are 0.2 sqrt(max(rows, columns)) times the orthogonal matrix, as "
+                "adjust_lr_fn: match_rms_adamw has them"),
+        HINT("muon_split_qkv muon_no_split_qkv muon_tp_mode", NULL,
+                "each matrix of the model is orthogonalised by itself and whole, on any layout"),
+        HINT("muon_coefficient_type ns_coefficients", NULL, "the quintic of torch.optim.Muon"),
+        HINT("muon_fp32_matmul_prec", "training.precision", "its products follow it"),
+        HINT("muon_scalar_optimizer scalar_opt", NULL, "what is no matrix of a layer is AdamW's"),
         HINT("lr_scheduler_type lr_decay_style lr_scheduler scheduler_type decay_type scheduler "
              "lr_schedule sched decay_lr",
                 "schedule.type", NULL),
@@ -70,7 +84,7 @@ const foreign_key foreign_peers[] = {
                 "schedule.warmup_steps", NULL),
         HINT("lr_decay_iters lr_decay_steps max_decay_steps lr_wsd_decay_iters lr_decay_samples "
              "constant_steps",
-                "schedule.decay_steps", "of wsd; the others decay until training.steps"),
+                "schedule.decay_steps", "steps of the decay alone, without those of the warm-up"),
         HINT("decay_ratio lr_decay_ratio lr_wsd_decay_ratio", "schedule.decay_steps",
                 "of wsd, in steps: the ratio x training.steps"),
         HINT("min_learning_rate lr_min end_learning_rate final_lr min_lr_ratio min_lr_factor eta_min "

@@ -1,12 +1,10 @@
-// The fields of a Llama's config.json: one table that reads, writes, checks and compares them, and
-// that gives the keys below "model" in YAML.
+// The fields of a model's shape: one table that reads, writes, checks and compares them, and that
+// gives the keys below "model" in YAML.
 #include "config/model_config.h"
 
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "config/key.h"
 
 static const choice rope_choices[] = {{"default", ROPE_DEFAULT}, {"llama3", ROPE_LLAMA3},
@@ -49,6 +47,10 @@ const key model_keys[] = {
         {FIELD("tie_word_embeddings", bool, tie_word_embeddings),
                 .initial_note = SHAPE_NOTE ", else false",
                 .help = "the output weight is the embedding"},
+        {FIELD("qkv_bias", bool, qkv_bias), .initial_note = SHAPE_NOTE ", else false",
+                .help = "biases of the projections to queries, keys and values (Qwen2)"},
+        {FIELD("qk_norm", bool, qk_norm), .initial_note = SHAPE_NOTE ", else false",
+                .help = "an RMS norm of each head of queries and keys before their rotation (Qwen3)"},
         {FIELD("rope_scaling.rope_type", choice, rope_type), .choices = rope_choices,
                 .optional = true, .none = ROPE_DEFAULT, .initial_note = SHAPE_NOTE ", else default",
                 .help = "llama3 stretches the low rotary frequencies, as Llama 3.1 does"},
@@ -116,6 +118,14 @@ static drv_status check_heads(const char *where, const char *prefix, const model
     return DRV_OK;
 }
 
+// A checkpoint is a folder that transformers reads, so its class must exist there.
+static drv_status check_family(const char *where, const char *prefix, const model_config *m) {
+    if (model_config_family(m)) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "%s: %sqkv_bias and %sqk_norm are true, expected one of them: no family has both",
+            where, prefix, prefix);
+}
+
 static drv_status check_rope(const char *where, const char *prefix, const model_config *m) {
     if (m->rope_type == ROPE_DEFAULT) return DRV_OK;
     if (m->rope_factor >= 1 && m->rope_low_freq_factor > 0 &&
@@ -162,212 +172,9 @@ drv_status model_config_check(const char *where, const char *prefix, model_confi
     }
     DRV_TRY(check_ranges(where, prefix, m));
     DRV_TRY(check_heads(where, prefix, m));
+    DRV_TRY(check_family(where, prefix, m));
     DRV_TRY(check_rope(where, prefix, m));
     return check_ids(where, prefix, m);
-}
-
-// --- config.json
-// What lies at a path of names with dots; NULL: nothing does.
-static const value *find_value(const value *v, const char *path) {
-    for (int i = 0; i < v->n; i++) {
-        const value *item = &v->items[i];
-        if (v->kind != VALUE_MAP || !str_starts(path, item->path)) continue;
-        const char end = path[strlen(item->path)];
-        if (end == 0) return item;
-        if (end == '.') return find_value(item, path);
-    }
-    return NULL;
-}
-
-// The graph of these is that of a Llama but for what is named. Sources: modeling_*.py of
-// transformers.
-static const struct {
-    const char *model_type, *differs;
-} relatives[] = {
-        {"qwen2", "biases on q_proj, k_proj and v_proj"},
-        {"qwen3", "norms of queries and keys"},
-        {"qwen2_moe", "a mixture of experts"},
-        {"qwen3_moe", "a mixture of experts"},
-        {"mixtral", "a mixture of experts"},
-        {"llama4", "a mixture of experts and layers without rotary embedding"},
-        {"llama4_text", "a mixture of experts and layers without rotary embedding"},
-        {"gemma", "a scaled embedding, norms that add 1 to their weight, and GELU"},
-        {"gemma2", "norms after each part, capped logits and sliding windows"},
-        {"gemma3", "norms of queries and keys and sliding windows"},
-        {"gemma3_text", "norms of queries and keys and sliding windows"},
-        {"phi3", "fused weights qkv_proj and gate_up_proj"},
-        {"smollm3", "layers without rotary embedding"},
-        {"granite", "multipliers on the embedding, attention, residual stream and logits"},
-        {"olmo", "norms without weights"},
-        {"olmo2", "norms after each part, and of queries and keys"},
-        {"stablelm", "layer norms, and a part of each head without rotary embedding"},
-        {"starcoder2", "layer norms and biases"},
-        {"internlm2", "a fused weight wqkv"},
-        {"cohere", "layer norms, and attention beside the feed-forward layer"},
-        {"gpt2", "learned positions, layer norms and GELU"},
-        {"gpt_neox", "layer norms, GELU, and attention beside the feed-forward layer"},
-};
-
-static bool is_mistral(const value *root) {
-    const value *type = find_value(root, "model_type");
-    return type && type->kind == VALUE_TEXT && strcmp(type->text, "mistral") == 0;
-}
-
-static drv_status check_type(const value *root) {
-    const value *type = find_value(root, "model_type");
-    if (!type || type->kind == VALUE_NULL || is_mistral(root)) return DRV_OK;
-    if (type->kind != VALUE_TEXT) return key_refuse(&(key){.expected = "\"llama\""}, type);
-    if (strcmp(type->text, "llama") == 0) return DRV_OK;
-    for (size_t i = 0; i < sizeof relatives / sizeof *relatives; i++)
-        if (strcmp(type->text, relatives[i].model_type) == 0)
-            return drv_fail(DRV_E_DATA,
-                    "%s: model_type is \"%s\", which has %s; expected \"llama\" (or \"mistral\" "
-                    "without a sliding window)",
-                    type->where, type->text, relatives[i].differs);
-    return key_refuse(&(key){.expected = "\"llama\""}, type);
-}
-
-// MistralConfig has a window of 4096 where config.json says nothing of it.
-static drv_status check_window(const value *root, const model_config *m) {
-    const value *window = find_value(root, "sliding_window");
-    int64_t tokens = window ? 0 : 4096;
-    if (!is_mistral(root) || (window && window->kind == VALUE_NULL)) return DRV_OK;
-    if (window && (window->kind != VALUE_TEXT || !str_to_i64(window->text, &tokens)))
-        return key_refuse(&(key){.expected = "null"}, window);
-    if (tokens >= m->max_position_embeddings) return DRV_OK;
-    return drv_fail(DRV_E_DATA,
-            "%s: sliding_window is %s%lld: attention in a sliding window is not supported, expected "
-            "null",
-            (window ? window : root)->where, window ? "" : "not given, which stands for ",
-            (long long)tokens);
-}
-
-// The same text, or the same number.
-static bool same_value(const char *text, const char *other) {
-    double x, y;
-    if (strcmp(text, other) == 0) return true;
-    return str_to_f64(text, &x) && str_to_f64(other, &y) && x == y;
-}
-
-// What drover's Llama is, where config.json could say something else.
-static drv_status check_fixed(const value *root) {
-    static const struct {
-        const char *name, *text, *expected;
-    } fixed[] = {{"hidden_act", "silu", "\"silu\""},
-            {"attention_bias", "false", "false: a Llama with biases is not supported"},
-            {"mlp_bias", "false", "false: a Llama with biases is not supported"},
-            {"partial_rotary_factor", "1",
-                    "1: rotary positions in a part of a head are not supported"},
-            {"rope_parameters.partial_rotary_factor", "1",
-                    "1: rotary positions in a part of a head are not supported"}};
-    DRV_TRY(check_type(root));
-    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
-        const value *v = find_value(root, fixed[i].name);
-        if (!v || v->kind == VALUE_NULL) continue;
-        if (v->kind == VALUE_TEXT && same_value(v->text, fixed[i].text)) continue;
-        const key k = {.expected = fixed[i].expected};
-        return key_refuse(&k, v);
-    }
-    for (int i = 0; i < 2; i++) {
-        const value *rope = find_value(root, i ? "rope_parameters" : "rope_scaling");
-        if (!rope || rope->kind == VALUE_NULL || rope->kind == VALUE_MAP) continue;
-        return key_refuse(&(key){.expected = "null or an object"}, rope);
-    }
-    const value *quantized = find_value(root, "quantization_config");
-    if (quantized && quantized->kind != VALUE_NULL)
-        return drv_fail(DRV_E_DATA,
-                "%s: key \"quantization_config\" is there, expected a model that is not quantized",
-                root->where);
-    return DRV_OK;
-}
-
-static drv_status read_fields(arena *mem, const value *root, model_config *out) {
-    // Names of other versions of transformers, before today's, which count more.
-    static const struct {
-        const char *other, *path;
-    } others[] = {{"rope_scaling.type", "rope_scaling.rope_type"},
-            {"rope_parameters.rope_theta", "rope_theta"},
-            {"rope_parameters.type", "rope_scaling.rope_type"},
-            {"rope_parameters.rope_type", "rope_scaling.rope_type"},
-            {"rope_parameters.factor", "rope_scaling.factor"},
-            {"rope_parameters.low_freq_factor", "rope_scaling.low_freq_factor"},
-            {"rope_parameters.high_freq_factor", "rope_scaling.high_freq_factor"},
-            {"rope_parameters.original_max_position_embeddings",
-                    "rope_scaling.original_max_position_embeddings"}};
-    *out = model_config_defaults();
-    if (is_mistral(root)) { // what MistralConfig assumes
-        out->num_key_value_heads = 8;
-        out->max_position_embeddings = 131072;
-    }
-    for (int i = 0; i < n_model_keys; i++) {
-        const key *k = &model_keys[i];
-        for (size_t j = 0; j < sizeof others / sizeof *others; j++) {
-            const value *v = find_value(root, others[j].other);
-            if (v && strcmp(others[j].path, k->path) == 0) DRV_TRY(k->type->parse(mem, k, v, out));
-        }
-        const value *v = find_value(root, k->path);
-        if (v) DRV_TRY(k->type->parse(mem, k, v, out));
-    }
-    return DRV_OK;
-}
-
-static drv_status read_json(arena *a, const char *path, const json_t *json, model_config *out) {
-    const value root = value_of_json(a, path, "", json);
-    if (root.kind != VALUE_MAP)
-        return drv_fail(DRV_E_DATA, "%s: expected a JSON object, found %s", path,
-                value_shown(a, &root));
-    DRV_TRY(check_fixed(&root));
-    DRV_TRY(read_fields(a, &root, out));
-    DRV_TRY(check_window(&root, out));
-    return model_config_check(path, "", out);
-}
-
-drv_status model_config_of_json(const char *path, const json_t *json, model_config *out) {
-    arena *a = arena_new("config.json");
-    model_config m;
-    const drv_status status = read_json(a, path, json, &m);
-    arena_free(a);
-    if (status != DRV_OK)
-        return status == DRV_E_USAGE ? DRV_E_DATA : status; // it is not a command line
-    *out = m;
-    return DRV_OK;
-}
-
-drv_status model_config_read(const char *path, model_config *out) {
-    arena *a = arena_new("path of config.json");
-    json_t *json = NULL;
-    if (file_is_dir(path)) path = path_join(a, path, "config.json");
-    drv_status status = json_read_file(path, &json);
-    if (status == DRV_OK) status = model_config_of_json(path, json, out);
-    json_decref(json);
-    arena_free(a);
-    return status;
-}
-
-// Puts a value at a path of names with dots.
-static void put_json(json_t *o, const char *path, json_t *x) {
-    const char *dot = strchr(path, '.');
-    if (!dot) {
-        json_object_set_new(o, path, x);
-        return;
-    }
-    char section[64];
-    snprintf(section, sizeof section, "%.*s", (int)(dot - path), path);
-    if (!json_object_get(o, section)) json_object_set_new(o, section, json_object());
-    put_json(json_object_get(o, section), dot + 1, x);
-}
-
-json_t *model_config_json(const model_config *m) {
-    json_t *o = json_pack("{s:[s], s:s, s:b, s:s, s:b, s:s}", "architectures", "LlamaForCausalLM",
-            "model_type", "llama", "attention_bias", 0, "hidden_act", "silu", "mlp_bias", 0,
-            "torch_dtype", "float32");
-    for (int i = 0; i < n_model_keys; i++) {
-        const key *k = &model_keys[i];
-        if (m->rope_type == ROPE_DEFAULT && str_starts(k->path, "rope_scaling.")) continue;
-        json_t *x = k->type->json(k, m);
-        if (x) put_json(o, k->path, x);
-    }
-    return o;
 }
 
 const char *model_config_difference(arena *a, const model_config *m, const model_config *other) {
@@ -388,12 +195,15 @@ const char *model_config_difference(arena *a, const model_config *m, const model
 
 // --- sizes
 static int64_t layer_weights(const model_config *m) {
-    int64_t q = m->num_attention_heads * m->head_dim, kv = m->num_key_value_heads * m->head_dim;
-    return m->hidden_size * (2 * q + 2 * kv + 3 * m->intermediate_size);
+    const int64_t q = m->num_attention_heads * m->head_dim,
+                  kv = m->num_key_value_heads * m->head_dim;
+    const int64_t matrices = m->hidden_size * (2 * q + 2 * kv + 3 * m->intermediate_size);
+    return matrices + 2 * m->hidden_size + (m->qkv_bias ? q + 2 * kv : 0) +
+           (m->qk_norm ? 2 * m->head_dim : 0);
 }
 
 int64_t model_parameters(const model_config *m) {
     int64_t tables = m->tie_word_embeddings ? 1 : 2;
     return tables * m->vocab_size * m->hidden_size + m->hidden_size +
-           m->num_hidden_layers * (layer_weights(m) + 2 * m->hidden_size);
+           m->num_hidden_layers * layer_weights(m);
 }

@@ -1,10 +1,12 @@
-// The shape of a Llama: Hugging Face config.json's own fields.
+// The shape of a model: Hugging Face config.json's own fields, and what its family
+// (base/model_family.h) adds to a Llama.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/model_family.h"
 #include "base/status.h"
 
 enum { MAX_EOS = 8 };
@@ -17,6 +19,8 @@ typedef struct model_config {
     int64_t max_position_embeddings; // tokens
     double rms_norm_eps, rope_theta, initializer_range;
     bool tie_word_embeddings;
+    bool qkv_bias; // biases of the projections to queries, keys and values
+    bool qk_norm;  // an RMS norm of each head of queries and keys
     // rope_scaling of type llama3 (arXiv:2407.21783 and the 3.1 release); all 0 with ROPE_DEFAULT
     rope_type rope_type;
     double rope_factor, rope_low_freq_factor, rope_high_freq_factor;
@@ -34,9 +38,9 @@ const char *model_preset_name(int i);
 // Shapes alone: token ids come from the run's tokenizer.
 bool model_preset(const char *name, model_config *out);
 
-// Reads config.json (or the folder that holds it). A Mistral without a sliding window is a Llama
-// too. Refuses what is none, by name of the field and with what differs. DRV_E_IO: it cannot be
-// read; DRV_E_DATA: it says what drover does not do, or something wrong.
+// Reads config.json (or the folder that holds it) of a model of any family. Refuses what is none,
+// by name of the field and with what differs. DRV_E_IO: it cannot be read; DRV_E_DATA: it says what
+// drover does not do, or something wrong.
 DRV_CHECKED drv_status model_config_read(const char *path, model_config *out);
 // The same for config.json that was read already; `path` is for messages.
 DRV_CHECKED drv_status model_config_of_json(const char *path, const json_t *json,
@@ -46,6 +50,9 @@ DRV_CHECKED drv_status model_config_of_json(const char *path, const json_t *json
 // token ids. `where` begins the message (file and line, or a path), `prefix` comes before the names
 // of fields: "model." in YAML, "" in config.json. DRV_E_USAGE: one of them does not hold.
 DRV_CHECKED drv_status model_config_check(const char *where, const char *prefix, model_config *m);
+
+// The family whose additions the model has, the first of several; NULL: none has all of them.
+const model_family *model_config_family(const model_config *m);
 
 // The config.json that transformers reads; the caller owns the value.
 json_t *model_config_json(const model_config *m);

@@ -19,6 +19,8 @@ static const choice arithmetic_choices[] = {{"fastest", ARITHMETIC_FASTEST},
         {"portable", ARITHMETIC_PORTABLE}, {NULL, 0}};
 static const choice save_choices[] = {{"auto", SAVE_AUTO}, {"f32", SAVE_F32}, {"bf16", SAVE_BF16},
         {"f16", SAVE_F16}, {NULL, 0}};
+static const choice optimizer_choices[] = {{"adamw", OPTIMIZER_ADAMW}, {"muon", OPTIMIZER_MUON},
+        {NULL, 0}};
 static const choice master_choices[] = {{"auto", MASTER_AUTO}, {"fp32", MASTER_F32},
         {"bf16", MASTER_BF16}, {NULL, 0}};
 static const choice recompute_choices[] = {{"none", RECOMPUTE_NONE},
@@ -44,6 +46,9 @@ const char *recompute_name(recompute_mode r) {
     return choice_name(recompute_choices, (int)r);
 }
 
+const char *optimizer_name(optimizer_type t) {
+    return choice_name(optimizer_choices, (int)t);
+}
 const char *schedule_name(schedule_type t) {
     return choice_name(schedule_choices, (int)t);
 }
@@ -156,6 +161,9 @@ static const key run_keys[] = {
         {KEY("training.stop_at_step", int, stop_at_step), .initial = "0", .max = NO_MAX,
                 .help = "stop and save after this step, exit status 3 where it is not the last; the schedule stays that of "
                         "training.steps; 0: none"},
+        {KEY("optimizer.type", choice, optimizer), .choices = optimizer_choices, .initial = "adamw",
+                .help = "muon: the matrices of the layers by orthogonalised momentum, scaled so that AdamW's lr and "
+                        "weight_decay carry over; all else by AdamW. docs/optimizers.md"},
         {KEY("optimizer.lr", real, lr), .initial = "3.0e-4", .max = 1e3,
                 .help = "peak learning rate"},
         {KEY("optimizer.betas", reals, betas), .initial = "[0.9, 0.95]", .max = 0.9999999,
@@ -165,7 +173,7 @@ static const key run_keys[] = {
         {KEY("optimizer.weight_decay", real, weight_decay), .initial = "0.1", .max = 1e3,
                 .help = "AdamW: decoupled, of matrices; norms have none"},
         {KEY("optimizer.decay_norms", bool, decay_norms), .initial = "false",
-                .help = "true: the weights of norms decay too"},
+                .help = "true: the weights of norms and biases decay too"},
         {KEY("optimizer.clip_grad_norm", real, clip_grad_norm), .initial = "1.0", .max = 1e9,
                 .help = "gradients with a larger global norm are scaled down to it; 0: never"},
         {KEY("optimizer.state_dtype", choice, state_dtype), .choices = precision_choices,
@@ -176,6 +184,10 @@ static const key run_keys[] = {
                 .initial = "auto",
                 .help = "what a bf16 run updates: fp32 masters beside its weights, or, with bf16, the weights themselves, rounded "
                         "stochastically; auto: as state_dtype"},
+        {KEY("optimizer.muon_momentum", real, muon_momentum), .initial = "0.95", .max = 0.9999999,
+                .help = "Muon: decay of the momentum, which takes Nesterov's step"},
+        {KEY("optimizer.muon_ns_steps", int, muon_ns_steps), .initial = "5", .min = 1, .max = 20,
+                .help = "Muon: steps of Newton-Schulz"},
         {KEY("lora.rank", int, lora.rank), .max = 1 << 14,
                 .initial_note = "0, or 8 where another key of lora is given",
                 .help = "train low-rank branches of this rank and freeze the model; 0: train all of it"},
@@ -205,7 +217,9 @@ static const key run_keys[] = {
                 .help = "rate of step s of the w warm-up steps: torchtitan: lr s / w; transformers: lr (s - 1) / w, so that "
                         "the first step has rate 0; nemo: lr s / (w + 1)"},
         {KEY("schedule.decay_steps", int, decay_steps), .initial = "0", .max = NO_MAX,
-                .help = "wsd: steps of the final decay; 0: a tenth of training.steps"},
+                .help = "wsd: steps of the final decay; 0: a tenth of training.steps; cosine, linear: steps of the "
+                        "decay after the warm-up, before which the run may end, or after which it goes on with "
+                        "min_lr; 0: to the end of the run"},
         {KEY("schedule.min_lr", real, min_lr), .initial = "0", .max = 1e3,
                 .help = "reached by the decay one step after the last, so that with 0 no step is wasted"},
         {KEY("parallel.tensor", int, tensor_parallel), .initial = "1", .min = 1, .max = 1 << 10,

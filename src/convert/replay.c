@@ -70,6 +70,15 @@ static drv_status build_attention(replay *self) {
             .rope.low_freq_factor = config->rope_low_freq_factor,
             .rope.high_freq_factor = config->rope_high_freq_factor,
             .rope.original_context = (double)config->rope_original_context};
+    if (config->qk_norm) {
+        tensor *normed[] = {qkv, state(program, TENSOR_WEIGHT, "q_norm", self->l.head_dim, 0),
+                state(program, TENSOR_WEIGHT, "k_norm", self->l.head_dim, 0)};
+        const op_attrs norm = {.n_heads = self->l.n_heads,
+                .n_kv_heads = self->l.n_kv_heads,
+                .head_dim = self->l.head_dim,
+                .eps = config->rms_norm_eps};
+        qkv = graph_add(program, OP_head_norm, 3, normed, &norm)->out[0];
+    }
     tensor *rotated[] = {qkv, graph_add(program, OP_rope_table, 1, &position, &table)->out[0]};
     const op_attrs rope = {.n_heads = self->l.n_heads + self->l.n_kv_heads,
             .head_dim = self->l.head_dim};
@@ -227,10 +236,25 @@ static drv_status linear(replay *r, const model *m, const char *name, const floa
     return add_adapter(r, m, name, x_NK, y, width);
 }
 
+// Adds a part of a bias to its columns of y [N, width].
+static drv_status add_bias(const replay *r, const model *m, const param_part *part, float *y,
+        int64_t width) {
+    const source_tensor *t = model_source_find(&m->source, part->hf_name);
+    float *values = mem_alloc(sizeof *values * (size_t)part->rows);
+    const drv_status status = read_weights(r, &m->source, t, 0, part->rows, values);
+    for (int64_t token = 0; token < r->n && status == DRV_OK; token++)
+        for (int64_t i = 0; i < part->rows; i++)
+            y[token * width + part->row + i] += values[i];
+    free(values);
+    return status;
+}
+
 // All parts of a fused weight, side by side.
 static drv_status fused(replay *r, const model *m, const param *w, const float *x_NK, float *y) {
     for (int k = 0; k < w->n_parts; k++)
         DRV_TRY(linear(r, m, w->part[k].hf_name, x_NK, y + w->part[k].row, w->dim[0]));
+    for (int k = 0; w->bias && k < w->bias->n_parts; k++)
+        DRV_TRY(add_bias(r, m, &w->bias->part[k], y, w->dim[0]));
     return DRV_OK;
 }
 
@@ -240,14 +264,25 @@ typedef struct activations {
     float *stream_NH, *normed_NH, *wide, *attended, *branch_NH;
 } activations;
 
+// A vector of weights becomes the state of that name.
+static drv_status put_vector(replay *r, const model *m, const param *w, const char *state_name) {
+    const source_tensor *t = model_source_find(&m->source, w->part[0].hf_name);
+    float *values = mem_alloc(sizeof *values * (size_t)t->rows);
+    drv_status status = read_weights(r, &m->source, t, 0, t->rows, values);
+    if (status == DRV_OK) status = backend_write(r->b, 0, state_name, 0, 4 * t->rows, values);
+    free(values);
+    return status;
+}
+
+static drv_status put_head_norms(replay *r, const model *m, const layer_params *w) {
+    if (!w->q_norm) return DRV_OK;
+    DRV_TRY(put_vector(r, m, w->q_norm, "q_norm"));
+    return put_vector(r, m, w->k_norm, "k_norm");
+}
+
 static drv_status norm(replay *r, const model *m, const param *w, activations *act) {
     const int64_t bytes = 4 * r->n * r->l.hidden;
-    const source_tensor *t = model_source_find(&m->source, w->part[0].hf_name);
-    float *gain = mem_alloc(sizeof *gain * (size_t)r->l.hidden);
-    drv_status status = read_weights(r, &m->source, t, 0, t->rows, gain);
-    if (status == DRV_OK) status = backend_write(r->b, 0, "gain", 0, 4 * r->l.hidden, gain);
-    free(gain);
-    DRV_TRY(status);
+    DRV_TRY(put_vector(r, m, w, "gain"));
     DRV_TRY(backend_write(r->b, 0, "stream", 0, bytes, act->stream_NH));
     DRV_TRY(backend_run(r->b, r->norm));
     return backend_read(r->b, 0, "normed", 0, bytes, act->normed_NH);
@@ -262,6 +297,7 @@ static drv_status layer(replay *r, const model *m, const layer_params *w, activa
     const int64_t n = r->n;
     DRV_TRY(norm(r, m, w->input_norm, act));
     DRV_TRY(fused(r, m, w->qkv, act->normed_NH, act->wide));
+    DRV_TRY(put_head_norms(r, m, w));
     DRV_TRY(backend_write(r->b, 0, "qkv", 0, 4 * n * r->l.qkv_width, act->wide));
     DRV_TRY(backend_write(r->b, 0, program_inputs[INPUT_POSITION].name, 0, 4 * n,
             r->prompts->position));

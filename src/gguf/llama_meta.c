@@ -1,4 +1,4 @@
-// Metadata of a GGUF file -> the shape of a Llama -> config.json. Keys and their defaults are those
+// Metadata of a GGUF file -> the shape of a model -> config.json. Keys and their defaults are those
 // of llama.cpp's loader (llama-model.cpp, models/llama.cpp).
 #include "gguf/llama_meta.h"
 
@@ -24,8 +24,19 @@ static const char *arch_key(const char *arch, const char *name) {
     return key;
 }
 
-// --- what is no Llama
-static drv_status check_kind(arena *mem, const gguf_file *file, const char **arch) {
+// --- what is of no family
+// "llama" or ...; in `a`.
+static const char *architectures(arena *a) {
+    const char *names = "";
+    for (int i = 0; i < n_model_families; i++)
+        if (model_family_of_gguf(model_families[i].gguf) == &model_families[i])
+            names = arena_printf(a, "%s%s\"%s\"", names, *names ? " or " : "",
+                    model_families[i].gguf);
+    return names;
+}
+
+static drv_status check_kind(arena *mem, const gguf_file *file, const char **arch,
+        const model_family **family) {
     const char *kind = "model";
     int64_t parts = 1;
     *arch = NULL;
@@ -41,16 +52,17 @@ static drv_status check_kind(arena *mem, const gguf_file *file, const char **arc
                 "--merge joins them",
                 file->path, (long long)parts);
     if (!*arch)
-        return drv_fail(DRV_E_DATA, "%s: general.architecture is missing, expected \"llama\"",
-                file->path);
-    if (strcmp(*arch, "llama") == 0 || strcmp(*arch, "mistral") == 0) return DRV_OK;
+        return drv_fail(DRV_E_DATA, "%s: general.architecture is missing, expected %s", file->path,
+                architectures(mem));
+    // Files of today call a Mistral "llama".
+    *family = model_family_of_gguf(strcmp(*arch, "mistral") == 0 ? "llama" : *arch);
+    if (*family) return DRV_OK;
     return drv_fail(DRV_E_DATA,
-            "%s: general.architecture is \"%.40s\", which is not read; expected \"llama\" (Llama, "
-            "and Mistral without a sliding window)",
-            file->path, *arch);
+            "%s: general.architecture is \"%.40s\", which is not read; expected %s", file->path,
+            *arch, architectures(mem));
 }
 
-// Numbers that would change the graph, with the value that leaves it a Llama's.
+// Numbers that would change the graph, with the value that leaves it as it is.
 static drv_status check_absent(const gguf_file *file, const char *arch) {
     static const struct {
         const char *name, *what;
@@ -82,7 +94,7 @@ static drv_status check_absent(const gguf_file *file, const char *arch) {
         }
         if (x != keys[i].harmless && x != 0)
             return drv_fail(DRV_E_DATA,
-                    "%s: %s is %g: %s, which drover's Llama does not have, expected none",
+                    "%s: %s is %g: %s, which no family of models here has, expected none",
                     file->path, key, x, keys[i].what);
     }
     return DRV_OK;
@@ -248,7 +260,7 @@ static drv_status read_vocabulary(const gguf_file *f, const char *arch, llama_me
 drv_status llama_meta_read(arena *a, const gguf_file *f, llama_meta *out) {
     const char *arch;
     llama_meta m = {0};
-    DRV_TRY(check_kind(a, f, &arch));
+    DRV_TRY(check_kind(a, f, &arch, &m.family));
     DRV_TRY(check_absent(f, arch));
     DRV_TRY(check_rope_type(a, f, arch));
     DRV_TRY(need(f, arch_key(arch, "block_count"), 4096, &m.n_layers));
@@ -295,9 +307,9 @@ json_t *llama_config_json(const llama_meta *m, const char *dtype) {
             "num_key_value_heads", (json_int_t)m->n_kv_heads, "head_dim", (json_int_t)m->head_dim,
             "max_position_embeddings", (json_int_t)m->context);
     json_t *o = json_pack("{s:[s], s:s, s:b, s:s, s:b, s:f, s:f, s:b, s:s}", "architectures",
-            "LlamaForCausalLM", "model_type", "llama", "attention_bias", 0, "hidden_act", "silu",
-            "mlp_bias", 0, "rms_norm_eps", m->rms_norm_eps, "rope_theta", m->rope_theta,
-            "tie_word_embeddings", m->tied, "torch_dtype", dtype);
+            m->family->architecture, "model_type", m->family->model_type, "attention_bias", 0,
+            "hidden_act", "silu", "mlp_bias", 0, "rms_norm_eps", m->rms_norm_eps, "rope_theta",
+            m->rope_theta, "tie_word_embeddings", m->tied, "torch_dtype", dtype);
     json_object_update(o, shape);
     json_decref(shape);
     json_object_set_new(o, "rope_scaling", rope_json(m));

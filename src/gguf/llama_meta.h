@@ -1,7 +1,8 @@
-// What the metadata of a GGUF file say of a Llama, and the config.json and generation_config.json
-// that say the same.
+// What the metadata of a GGUF file say of a Llama or a relative, and the config.json and
+// generation_config.json that say the same.
 #pragma once
 #include "base/json.h"
+#include "base/model_family.h"
 
 #include "gguf/gguf.h"
 #include "gguf/llama_rope.h"
@@ -9,6 +10,7 @@
 enum { MAX_LLAMA_EOS = 8 };
 
 typedef struct llama_meta {
+    const model_family *family;
     int64_t vocab_size, hidden_size, intermediate_size, n_layers, n_heads, n_kv_heads, head_dim;
     int64_t context; // tokens
     double rms_norm_eps, rope_theta;
@@ -19,8 +21,8 @@ typedef struct llama_meta {
     int n_eos;
 } llama_meta;
 
-// DRV_E_DATA: a key is missing or out of range, or the file is no Llama: another architecture, or
-// something that drover's Llama does not have, by its key.
+// DRV_E_DATA: a key is missing or out of range, or the file is of no family: another architecture,
+// or something that none of them has, by its key.
 DRV_CHECKED drv_status llama_meta_read(arena *a, const gguf_file *f, llama_meta *out);
 // Ids of special tokens that are beyond the vocabulary are warned of, once, and left out.
 drv_status llama_meta_token(const gguf_file *f, const char *key, int64_t n_tokens, int64_t *id);

@@ -9,6 +9,11 @@ const llama_name llama_names[] = {
         {"blk.%d.attn_q.weight", "model.layers.%d.self_attn.q_proj.weight", 2, ROWS_OF_QUERY},
         {"blk.%d.attn_k.weight", "model.layers.%d.self_attn.k_proj.weight", 2, ROWS_OF_KEY},
         {"blk.%d.attn_v.weight", "model.layers.%d.self_attn.v_proj.weight", 2, ROWS_AS_THEY_ARE},
+        {"blk.%d.attn_q.bias", "model.layers.%d.self_attn.q_proj.bias", 1, OF_QKV_BIAS},
+        {"blk.%d.attn_k.bias", "model.layers.%d.self_attn.k_proj.bias", 1, OF_QKV_BIAS},
+        {"blk.%d.attn_v.bias", "model.layers.%d.self_attn.v_proj.bias", 1, OF_QKV_BIAS},
+        {"blk.%d.attn_q_norm.weight", "model.layers.%d.self_attn.q_norm.weight", 1, OF_QK_NORM},
+        {"blk.%d.attn_k_norm.weight", "model.layers.%d.self_attn.k_norm.weight", 1, OF_QK_NORM},
         {"blk.%d.attn_output.weight", "model.layers.%d.self_attn.o_proj.weight", 2,
                 ROWS_AS_THEY_ARE},
         {"blk.%d.ffn_norm.weight", "model.layers.%d.post_attention_layernorm.weight", 1,
@@ -20,6 +25,15 @@ const llama_name llama_names[] = {
         {"output.weight", "lm_head.weight", 2, ROWS_AS_THEY_ARE},
 };
 const int n_llama_names = sizeof llama_names / sizeof *llama_names;
+
+bool llama_name_is_of(const llama_name *row, const model_family *family) {
+    if (row->rows == OF_QKV_BIAS) return family->qkv_bias;
+    return row->rows != OF_QK_NORM || family->qk_norm;
+}
+
+bool llama_name_interleaves(const llama_name *row, const model_family *family) {
+    return (row->rows == ROWS_OF_QUERY || row->rows == ROWS_OF_KEY) && family->gguf_interleaves;
+}
 
 // Whether `name` is `pattern` with a number, written without leading zeros, for its "%d".
 static bool matches(const char *name, const char *pattern, int *layer) {

@@ -1,14 +1,17 @@
-// The tensors of a Llama under GGUF's and under Hugging Face's names.
+// The tensors of a Llama and its relatives under GGUF's and under Hugging Face's names.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/model_family.h"
 
 typedef enum llama_rows {
     ROWS_AS_THEY_ARE,
-    ROWS_OF_QUERY, // within each head, GGUF has the two halves of the rotary pairs interleaved:
-    ROWS_OF_KEY,   // its rows are those of halves 0 and 1 of pair 0, of pair 1, ...
+    ROWS_OF_QUERY, // where a family interleaves (model_family), GGUF has, within each head, the two
+    ROWS_OF_KEY,   // halves of the rotary pairs so: halves 0 and 1 of pair 0, of pair 1, ...
+    OF_QK_NORM,    // as they are, in families that have those norms, ...
+    OF_QKV_BIAS,   // or those biases
 } llama_rows;
 
 typedef struct llama_name {
@@ -20,7 +23,11 @@ typedef struct llama_name {
 extern const llama_name llama_names[];
 extern const int n_llama_names;
 
-// The row for a name of GGUF, and its layer (-1: none). NULL: no tensor of a Llama has that name.
+// Whether models of a family have the tensor, and whether its rows are interleaved in GGUF.
+bool llama_name_is_of(const llama_name *row, const model_family *family);
+bool llama_name_interleaves(const llama_name *row, const model_family *family);
+
+// The row for a name of GGUF, and its layer (-1: none). NULL: no tensor has that name.
 const llama_name *llama_name_of_gguf(const char *name, int *layer);
 
 // The name of a layer's tensor by its pattern; `layer` counts only where the pattern has "%d".

@@ -22,6 +22,10 @@
     X(rmsnorm)                                                                                     \
     X(add_rmsnorm)                                                                                 \
     X(rmsnorm_grad)                                                                                \
+    X(head_norm)                                                                                   \
+    X(head_norm_grad)                                                                              \
+    X(add_bias)                                                                                    \
+    X(bias_grad)                                                                                   \
     X(matmul)                                                                                      \
     X(matmul_add)                                                                                  \
     X(rope_table)                                                                                  \
@@ -50,6 +54,11 @@
     X(adamw)                                                                                       \
     X(join_leaves)                                                                                 \
     X(adamw_rounded)                                                                               \
+    X(momentum)                                                                                    \
+    X(orthogonalise)                                                                               \
+    X(to_owner)                                                                                    \
+    X(from_owner)                                                                                  \
+    X(descend)                                                                                     \
     X(zeros)                                                                                       \
     X(add_rounded)                                                                                 \
     X(put_aside)                                                                                   \
@@ -101,7 +110,9 @@ typedef struct node node;
     X(int, in_place) /* all_reduce: of state */                                                    \
     X(int, beside)   /* collectives: goes on beside the nodes that follow (docs/adr/0027) */       \
     X(int, whole)    /* sum_shard: of all shards, on all ranks */                                  \
-    X(int, summed)   /* reduce_shard: by sum_shard, so that nothing travels */
+    X(int, summed)   /* reduce_shard: by sum_shard, so that nothing travels */                     \
+    X(int, owner)    /* to_owner, from_owner: the place that has the whole; */                     \
+    X(int, owns)     /* and that is this rank */
 typedef struct mesh_use {
 #define X(type, name) type name;
     MESH_USE(X)
@@ -127,7 +138,7 @@ typedef struct mesh_use {
     X(int, dx_wide)    /* so is dx */                                                              \
     X(int, apart)      /* linear_cross_entropy: what chunks give w is summed before it is added */ \
     X(int, run1)       /* matmul: where what leaves are cut from has its second run, ... */        \
-    X(int, run2)
+    X(int, run2)       /* orthogonalise: rows with which the second and third matrix begin */
 typedef struct sum_tree {
 #define X(type, name) type name;
     SUM_TREE(X)
@@ -176,8 +187,9 @@ enum { MAX_BRANCHES = 3 };
     X(int, from)          /* lora_up_grad_b: first column of the branch in t */                    \
     X(double, rate)       /* dropout: the share that is dropped */                                 \
     X(double, seed)       /* dropout: training.seed, below 2^53 */                                 \
-    X(double, eps)        /* rmsnorm, adamw */                                                     \
-    X(double, beta1)      /* adamw */                                                              \
+    X(int, ns_steps)      /* orthogonalise: steps of Newton-Schulz */                              \
+    X(double, eps)        /* rmsnorm, adamw, orthogonalise */                                      \
+    X(double, beta1)      /* adamw, momentum */                                                    \
     X(double, beta2)                                                                               \
     X(double, weight_decay)
 

@@ -29,6 +29,10 @@ typedef struct adamw_args {
 typedef struct adamw_types { // of the weight, of both moments, of the gradient: f32 or bf16
     dtype p, moments, g;
 } adamw_types;
+typedef struct momentum_args {
+    double decay, grad_scale; // grad_scale: from clipping
+    dtype g, to;              // of the gradient and of the direction
+} momentum_args;
 
 // Which elements of a row of the data are dropped is a function of {seed, row, site, element}:
 // never of how rows are batched or when the value is made again. Random words come in groups: of
@@ -149,6 +153,16 @@ typedef struct kernels {
             const adamw_args *args, const rounding *by, uint16_t *w);
     // sum (bf16) += x (f32), rounded by the first words. (ref: both f64, not rounded, where dt is.)
     void (*add_rounded)(dtype dt, int64_t n, const void *x, void *sum, const rounding *by);
+    // m (acc) = decay m + (1 - decay) x with x = grad_scale g, which is cleared; u = decay m + (1 -
+    // decay) x, rounded once.
+    void (*momentum)(dtype acc, int64_t n, void *m, void *g, void *u, const momentum_args *args);
+    // y (`to`) = factor x (dt) + z (acc; NULL: nothing), rounded once. y may be x where both have
+    // one type.
+    void (*combine)(dtype dt, dtype to, int64_t n, double factor, const void *x, const void *z,
+            void *y);
+    // p (acc) -= lr (o + weight_decay p), rounded once; w (bf16, NULL: none) = p rounded.
+    void (*descend)(dtype acc, int64_t n, void *p, const void *o, double lr, double weight_decay,
+            uint16_t *w);
     // What is rounded to dt, in every arithmetic: operands of products, that is qkv, d_o, and
     // P = exp(score - largest score of the blocks of ATTENTION_BLOCK keys so far) as it multiplies
     // V, P = exp(score - lse) and dS as they multiply d_o, Q and K; and what is stored. Scores, dP,

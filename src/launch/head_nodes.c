@@ -64,7 +64,8 @@ drv_status head_listen(head *h) {
         return drv_fail(errno == EADDRINUSE ? DRV_E_BUSY : DRV_E_IO,
                 "could not listen at %s:%d: %s", h->address, job->port, strerror(errno));
     if (!job->has_secret)
-        DRV_TRY(launch_leave_secret(h->a, job->port, &h->secret, &h->secret_path, &h->secret_fd));
+        DRV_TRY(launch_leave_secret(h->a, h->address, job->port, &h->secret, &h->secret_path,
+                &h->secret_fd));
     h->callers = reception_open(h->listener, &h->secret, LAUNCH_PURPOSE);
     return DRV_OK;
 }
@@ -74,9 +75,9 @@ void head_stop_listening(head *h) {
     h->callers = NULL;
     while (h->n_newcomers > 0)
         control_close(&h->newcomers[--h->n_newcomers]);
+    if (h->secret_path) unlink(h->secret_path); // before another job can listen there
     if (h->listener >= 0) close(h->listener);
     h->listener = -1;
-    if (h->secret_path) unlink(h->secret_path);
     if (h->secret_fd >= 0) close(h->secret_fd);
     h->secret_fd = -1;
     h->secret_path = NULL;

@@ -106,8 +106,9 @@ static attempt try_once(member *m) {
     socklen_t n = sizeof error;
     at.sin_addr.s_addr = resolve(job->world.master.value);
     if (!at.sin_addr.s_addr) return NOT_KNOWN;
-    if (!job->has_secret && !launch_find_secret(m->a, job->port, &secret)) return NOBODY;
     inet_ntop(AF_INET, &at.sin_addr, m->address, sizeof m->address);
+    if (!job->has_secret && !launch_find_secret(m->a, m->address, job->port, &secret))
+        return NOBODY;
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return NOBODY;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);

@@ -46,16 +46,22 @@ drv_status launch_read_secret(job_secret *out, bool *found) {
     return status;
 }
 
-static const char *secret_path(arena *a, int port) {
-    return arena_printf(a, "/tmp/%s-%u-%d.secret", leftover_prefix(a), (unsigned)getuid(), port);
+// Named after the socket at which node 0 listens, which no two jobs have at a time: the network (of
+// containers that share a /tmp), the address, the port.
+static const char *secret_path(arena *a, const char *address, int port) {
+    struct stat network = {0};
+    if (stat("/proc/self/ns/net", &network) != 0) network.st_ino = 0;
+    return arena_printf(a, "/tmp/%s-%u-%llu-%s-%d.secret", leftover_prefix(a), (unsigned)getuid(),
+            (unsigned long long)network.st_ino, address, port);
 }
 
-drv_status launch_leave_secret(arena *a, int port, job_secret *out, const char **path, int *held) {
+drv_status launch_leave_secret(arena *a, const char *address, int port, job_secret *out,
+        const char **path, int *held) {
     job_secret drawn;
     DRV_TRY(secret_make(&drawn));
     leftovers_remove(a, "/tmp");
-    const char *mine = secret_path(a, port);
-    unlink(mine); // of an earlier job at this port
+    const char *mine = secret_path(a, address, port);
+    unlink(mine); // of an earlier job there
     const int fd = open(mine, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) return drv_fail(DRV_E_IO, "could not create \"%s\": %s", mine, strerror(errno));
     *path = mine;
@@ -66,10 +72,11 @@ drv_status launch_leave_secret(arena *a, int port, job_secret *out, const char *
     return make_key((const char *)drawn.bytes, sizeof drawn.bytes, out);
 }
 
-bool launch_find_secret(arena *a, int port, job_secret *out) {
+bool launch_find_secret(arena *a, const char *address, int port, job_secret *out) {
     char bytes[SECRET_BYTES];
     struct stat info;
-    const int fd = open(secret_path(a, port), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    const int fd =
+            open(secret_path(a, address, port), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0) return false;
     const bool mine = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == getuid() &&
                       !(info.st_mode & 077) && read(fd, bytes, sizeof bytes) == sizeof bytes;

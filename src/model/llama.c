@@ -1,5 +1,5 @@
-// The graph of a Llama. The residual stream h and the last branch are kept apart: see
-// norm_of_stream.
+// The graph of a Llama, and of what its families add (base/model_family.h). The residual stream h
+// and the last branch are kept apart: see norm_of_stream.
 #include "model/llama.h"
 
 #include "ir/program_inputs.h"
@@ -157,10 +157,12 @@ static tensor *branches_up(builder *b, tensor *y_NO, tensor *t_NR, const param *
     return add1(b, OP_lora_up, 2 + branches->n, in, attrs);
 }
 
-// A product whose columns are split over tensor ranks. Its branches narrow x before the ranks
-// exchange it: A is whole on each of them, B is split as the product is (docs/adr/0008).
+// A product whose columns are split over tensor ranks, and its bias. Its branches narrow x before
+// the ranks exchange it: A is whole on each of them, B is split as the product is (docs/adr/0008).
 static tensor *spread_linear(builder *b, tensor *x_MK, const param *w_OK) {
     tensor *y_NO = times_weight(b, enter(b, x_MK), w_OK);
+    if (w_OK->bias)
+        y_NO = add1(b, OP_add_bias, 2, (tensor *[]){y_NO, weight(b, w_OK->bias)}, (op_attrs){0});
     if (!w_OK->branches) return y_NO;
     return branches_up(b, y_NO, enter(b, branches_down(b, x_MK, w_OK)), w_OK);
 }
@@ -245,9 +247,24 @@ static tensor *over_replicas(builder *b, op_kind op, tensor *qkv) {
     return add1(b, op, 1, &qkv, attrs);
 }
 
+// Heads are whole here, and every rank has all tokens.
+static tensor *norm_of_heads(builder *b, const layer_params *w, tensor *qkv_NC) {
+    const model_layout *l = b->l;
+    op_attrs attrs = over_tensor(b);
+    attrs.mesh.replicas = l->replicas > 1 ? l->replicas : 0;
+    attrs.eps = l->model->rms_norm_eps;
+    attrs.n_heads = l->n_heads;
+    attrs.n_kv_heads = l->n_kv_heads;
+    attrs.head_dim = l->head_dim;
+    tensor *in[] = {qkv_NC, weight(b, w->q_norm), weight(b, w->k_norm)};
+    return add1(b, OP_head_norm, 3, in, attrs);
+}
+
 static tensor *attention_block(builder *b, const layer_params *w, tensor *x_NH) {
     const model_layout *l = b->l;
-    tensor *rotated[] = {over_replicas(b, OP_gather_kv, spread_linear(b, x_NH, w->qkv)), b->rope};
+    tensor *whole_NC = over_replicas(b, OP_gather_kv, spread_linear(b, x_NH, w->qkv));
+    if (w->q_norm) whole_NC = norm_of_heads(b, w, whole_NC);
+    tensor *rotated[] = {whole_NC, b->rope};
     tensor *qkv_NC = add1(b, OP_rope, 2, rotated,
             (op_attrs){.n_heads = l->n_heads + l->n_kv_heads, .head_dim = l->head_dim});
     if (!attention_joins(b)) qkv_NC = over_replicas(b, OP_share_kv, qkv_NC);

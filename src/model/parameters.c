@@ -1,4 +1,4 @@
-// The table of a Llama's weights.
+// The table of a model's weights.
 #include "model/parameters.h"
 
 #include <string.h>
@@ -76,6 +76,19 @@ static const param *fused(arena *a, param_list *list, int layer, const char *nam
     return p;
 }
 
+// What is added to the rows of a fused weight: its parts by other names.
+static void add_bias(arena *a, param_list *list, int layer, const char *name,
+        const part_spec parts[MAX_PARTS], const param *projection) {
+    param *p = add(a, list, layer, name);
+    p->n_dims = 1;
+    p->all_columns = 1;
+    p->split = SPLIT_ROWS;
+    p->init = INIT_ZEROS;
+    for (int i = 0; i < MAX_PARTS && parts[i].hf_name; i++)
+        add_part(list, p, layer_name(a, layer, parts[i].hf_name), parts[i].rows);
+    list->p[projection - list->p].bias = p;
+}
+
 // --- low-rank branches
 static param *add_branch_matrix(arena *a, param_list *list, const char *name, param_split split,
         int64_t columns, param_init init) {
@@ -133,15 +146,27 @@ static void add_layer_branches(arena *a, param_list *list, int layer, int at,
 }
 
 // --- all weights
+// What families add to the projections of attention.
+static void add_to_qkv(arena *a, param_list *list, int layer, layer_params *w) {
+    const model_layout *l = &list->layout;
+    const part_spec bias[MAX_PARTS] = {{"self_attn.q_proj.bias", l->q_width},
+            {"self_attn.k_proj.bias", l->kv_width}, {"self_attn.v_proj.bias", l->kv_width}};
+    if (l->model->qkv_bias) add_bias(a, list, layer, "self_attn.qkv_proj.bias", bias, w->qkv);
+    if (!l->model->qk_norm) return;
+    w->q_norm = norm(a, list, layer, "self_attn.q_norm.weight", l->head_dim);
+    w->k_norm = norm(a, list, layer, "self_attn.k_norm.weight", l->head_dim);
+}
+
 static layer_params add_layer(arena *a, param_list *list, int i) {
     const model_layout *l = &list->layout;
     const part_spec qkv[MAX_PARTS] = {{"self_attn.q_proj.weight", l->q_width},
             {"self_attn.k_proj.weight", l->kv_width}, {"self_attn.v_proj.weight", l->kv_width}};
     const part_spec gate_up[MAX_PARTS] = {{"mlp.gate_proj.weight", l->ffn},
             {"mlp.up_proj.weight", l->ffn}};
-    layer_params w;
+    layer_params w = {0};
     w.input_norm = norm(a, list, i, "input_layernorm.weight", l->hidden);
     w.qkv = fused(a, list, i, "self_attn.qkv_proj.weight", qkv, l->hidden);
+    add_to_qkv(a, list, i, &w);
     w.o = matrix(a, list, i, "self_attn.o_proj.weight", SPLIT_COLUMNS, l->hidden, l->q_width);
     w.post_norm = norm(a, list, i, "post_attention_layernorm.weight", l->hidden);
     w.gate_up = fused(a, list, i, "mlp.gate_up_proj.weight", gate_up, l->hidden);
@@ -184,7 +209,7 @@ static void check_branches(const param_list *list, const lora_set *lora) {
 }
 
 param_list llama_params(arena *mem, const model_layout *sizes, const lora_set *lora) {
-    enum { PER_LAYER = sizeof(layer_params) / sizeof(param *), OUTSIDE = 3 };
+    enum { BIASES = 1, PER_LAYER = sizeof(layer_params) / sizeof(param *) + BIASES, OUTSIDE = 3 };
     enum { BRANCHES_PER_LAYER = 4 + 7 }; // an A for each input, a B for each projection
     const bool has_lora = lora && lora->n > 0;
     param_list list = {.layout = *sizes, .by_part = {.a = mem}};

@@ -29,7 +29,7 @@ typedef enum param_init {
 // Projections that read the same input are one weight of several parts (docs/adr/0003).
 typedef struct param {
     const char *name;
-    int n_dims;     // 2: matrix [out, in]; 1: norm
+    int n_dims;     // 2: matrix [out, in]; 1: norm, bias
     int64_t dim[2]; // of this rank
     param_split split;
     int64_t first_column, all_columns; // of the Hugging Face parameters
@@ -40,6 +40,7 @@ typedef struct param {
     bool is_copy;   // the first stage of the pipeline has it as well (a tied head): it counts there
     bool is_adapter;                       // stored in an adapter's folder, not in the model's
     const struct param_branches *branches; // of a projection; NULL: none
+    const struct param *bias;              // of a projection: [dim[0]]; NULL: none
 } param;
 
 // Low-rank branches of some parts of a projection (docs/adr/0008): y += scale_i (x A_i^T) B_i^T on
@@ -56,6 +57,8 @@ typedef struct param_branches {
 typedef struct layer_params {
     const param *input_norm; // [H]
     const param *qkv;        // [C, H]
+    const param *q_norm;     // [head_dim], of every query head; NULL: none
+    const param *k_norm;     // likewise of keys
     const param *o;          // [H, q_width]
     const param *post_norm;  // [H]
     const param *gate_up;    // [2 F, H]
@@ -75,7 +78,7 @@ typedef struct param_list {
 // All are trainable; with LoRA (`lora` NULL or empty: without) the branches alone. Lives in `mem`.
 param_list llama_params(arena *mem, const model_layout *sizes, const lora_set *lora);
 int64_t param_elements(const param *p);
-// Norms stay in fp32: they are a few thousand numbers and no GEMM reads them.
+// Norms and biases stay in fp32: they are a few thousand numbers and no GEMM reads them.
 dtype param_dtype(const param *p, dtype compute);
 // The weight that holds this Hugging Face parameter; NULL: none.
 const param *param_of_part(const param_list *list, const char *hf_name);

@@ -49,8 +49,16 @@ typedef struct gradient_sums {
 // with so many slots, says whether this is the rank's last micro-batch of the step.
 void pass_sum_beside(graph *g, const gradient_sums *by, int chunk, int n_slots);
 
-// The update program: gradients of all ranks, global norm, then AdamW, for `n` weights given as
-// tensors of a training graph (the trainable ones).
+// A weight that Muon updates (ir/ops/muon.c): up to three matrices, one below the other, each
+// orthogonalised by itself.
+typedef struct muon_weight {
+    bool is;                   // else AdamW updates the weight
+    bool by_columns;           // how tensor ranks cut it, where they do
+    int second_row, third_row; // of this rank's part; 0: there is none
+} muon_weight;
+
+// The update program: gradients of all ranks, global norm, then AdamW or Muon, for `n` weights
+// given as tensors of a training graph (the trainable ones).
 typedef struct update_opts {
     double beta1, beta2, eps, weight_decay; // decay is for matrices; see decay_norms
     mesh mesh;         // mesh_of_update of the ranks: gradients are summed over its data axis
@@ -71,7 +79,14 @@ typedef struct update_opts {
     // The sum of each gradient over all ranks, or this rank's shard of it, stays as the output
     // "gradient.W" for the host to read.
     bool keep_gradients;
-    bool decay_norms; // weight_decay is for vectors too
+    bool decay_norms;        // weight_decay is for vectors too
+    const muon_weight *muon; // by weight; NULL: AdamW updates all
+    double muon_momentum;
+    int ns_steps; // of Newton-Schulz
+    // With `zero`: each matrix is orthogonalised by one of the data ranks, of which this is number
+    // `place`; else by all.
+    bool muon_owners;
+    int place;
 } update_opts;
 // Where the elements of a weight, by its name, are in the model (ir/rounding.h): state that the
 // host writes.

@@ -1,21 +1,21 @@
-// The update program: norm of all gradients, then one AdamW node per weight.
+// The update program: norm of all gradients, then a node of AdamW for each weight, or those of Muon.
 #include "ir/hyper.h"
 #include "ir/op.h"
 #include "ir/program_inputs.h"
 #include "ir/rounding.h"
 #include "ir/shard.h"
-#include "passes/passes.h"
+#include "passes/update_internal.h"
 
 static tensor *state(graph *g, tensor_class cls, const char *prefix, const tensor *w, dtype dt) {
     return graph_state(g, cls, arena_printf(g->a, "%s%s", prefix, w->name), dt, w->n_dims, w->dim);
 }
 
-static op_attrs along(const graph *g, mesh_axis axis) {
+op_attrs update_along(const graph *g, mesh_axis axis) {
     return (op_attrs){.mesh.axis = (int)axis, .mesh.ranks = g->mesh.size[axis]};
 }
 
 static tensor *sum_over(graph *g, tensor *x, mesh_axis axis) {
-    op_attrs attrs = along(g, axis);
+    op_attrs attrs = update_along(g, axis);
     attrs.mesh.in_place = true;
     return attrs.mesh.ranks == 1 ? x : graph_add(g, OP_all_reduce, 1, &x, &attrs)->out[0];
 }
@@ -23,7 +23,7 @@ static tensor *sum_over(graph *g, tensor *x, mesh_axis axis) {
 // Over data and context ranks, and the leaves of the row that each has. Where no two ranks have the
 // same leaves, a rank's are complete and are joined before anything travels.
 static tensor *sum_over_update(graph *g, tensor *grad, const update_opts *opts) {
-    op_attrs attrs = along(g, AXIS_DATA);
+    op_attrs attrs = update_along(g, AXIS_DATA);
     attrs.mesh.summed = opts->summed;
     if (opts->summed && !opts->zero) return grad;
     const op_attrs here = {.sum.row_leaves = opts->row_leaves};
@@ -48,7 +48,7 @@ static tensor *gradient(graph *g, const tensor *w, const char *use, const update
 
 // Both uses of a tied table, each summed over the data ranks before (docs/adr/0011).
 static tensor *both_uses(graph *g, const tensor *w, tensor *grad, const update_opts *opts) {
-    op_attrs ends = along(g, AXIS_PIPELINE);
+    op_attrs ends = update_along(g, AXIS_PIPELINE);
     ends.mesh.in_place = !opts->zero;
     ends.mesh.ends = 1;
     if (ends.mesh.ranks > 1) return graph_add(g, OP_all_reduce, 1, &grad, &ends)->out[0];
@@ -76,7 +76,7 @@ static tensor *global_squares(graph *g, tensor *const *t, int n, const update_op
 }
 
 // State of the optimizer beside a weight: its shard, where data ranks share it.
-static tensor *optimizer_state(graph *g, const char *prefix, const tensor *w, dtype dt,
+tensor *update_state(graph *g, const char *prefix, const tensor *w, dtype dt,
         const update_opts *opts) {
     const int64_t length = shard_length(tensor_elements(w), g->mesh.size[AXIS_DATA]);
     if (!opts->zero) return state(g, TENSOR_OPTIMIZER, prefix, w, dt);
@@ -84,10 +84,24 @@ static tensor *optimizer_state(graph *g, const char *prefix, const tensor *w, dt
             &length);
 }
 
-// What is updated of a weight; where data ranks share the work, a copy of its shard.
-static tensor *share_of(graph *g, tensor *w, const update_opts *opts) {
-    const op_attrs attrs = along(g, AXIS_DATA);
+tensor *update_share(graph *g, tensor *w, const update_opts *opts) {
+    const op_attrs attrs = update_along(g, AXIS_DATA);
     return opts->zero ? graph_add(g, OP_take_shard, 1, &w, &attrs)->out[0] : w;
+}
+
+updated_weight update_weight(graph *g, const tensor *w, const update_opts *opts) {
+    const dtype acc = dtype_acc(w->dt);
+    tensor *weight = state(g, TENSOR_WEIGHT, "", w, w->dt), *share = update_share(g, weight, opts);
+    if (w->dt == acc || opts->no_masters) return (updated_weight){weight, share, NULL};
+    return (updated_weight){weight, update_state(g, "master.", w, acc, opts), share};
+}
+
+tensor *update_end(graph *g, const updated_weight *it, const node *n, const update_opts *opts) {
+    op_attrs over_data = update_along(g, AXIS_DATA);
+    over_data.mesh.beside = opts->gathers_beside;
+    tensor *gathered[] = {it->weight, it->copy ? n->out[n->n_out - 1] : n->out[0]};
+    if (opts->zero) graph_add(g, OP_gather_shards, 2, gathered, &over_data);
+    return n->out[0];
 }
 
 tensor *pass_extent(graph *g, const char *weight) {
@@ -115,21 +129,14 @@ static const node *add_update(graph *g, const tensor *w, tensor *state[4], tenso
     return graph_add(g, rounds ? OP_adamw_rounded : OP_adamw, n_in, in, &attrs);
 }
 
-// The new value of a weight's master, or of its shard.
+// The new value of a weight's master, or of its shard, by AdamW.
 static tensor *update(graph *g, const tensor *w, tensor *grad, tensor *norm2, tensor *hyper,
         const update_opts *opts) {
-    op_attrs over_data = along(g, AXIS_DATA);
-    over_data.mesh.beside = opts->gathers_beside;
-    const dtype acc = dtype_acc(w->dt), moments = pass_kept_type(opts->moments, w->dt);
-    const bool copy = w->dt != acc && !opts->no_masters; // of a master
-    tensor *weight = state(g, TENSOR_WEIGHT, "", w, w->dt), *share = share_of(g, weight, opts);
-    tensor *kept[] = {copy ? optimizer_state(g, "master.", w, acc, opts) : share,
-            optimizer_state(g, "adam_m.", w, moments, opts),
-            optimizer_state(g, "adam_v.", w, moments, opts), grad};
-    const node *n = add_update(g, w, kept, norm2, hyper, copy ? share : NULL, opts);
-    tensor *gathered[] = {weight, copy ? n->out[n->n_out - 1] : n->out[0]};
-    if (opts->zero) graph_add(g, OP_gather_shards, 2, gathered, &over_data);
-    return n->out[0];
+    const dtype moments = pass_kept_type(opts->moments, w->dt);
+    const updated_weight it = update_weight(g, w, opts);
+    tensor *kept[] = {it.p, update_state(g, "adam_m.", w, moments, opts),
+            update_state(g, "adam_v.", w, moments, opts), grad};
+    return update_end(g, &it, add_update(g, w, kept, norm2, hyper, it.copy, opts), opts);
 }
 
 // A copy: the update clears the sum itself.
@@ -141,6 +148,14 @@ static void keep_gradient(graph *g, const tensor *w, tensor *grad) {
 static tensor *hyper_input(graph *g) {
     const program_input_row *row = &program_inputs[INPUT_HYPER];
     return graph_state(g, TENSOR_INPUT, row->name, row->dt, 1, (int64_t[]){row->alone});
+}
+
+static void update_all(graph *g, tensor *const *weights, tensor *const *grads, int n, tensor *norm2,
+        tensor *hyper, const update_opts *opts, tensor **updated) {
+    for (int i = 0; i < n; i++)
+        if (!update_by_muon(opts, i))
+            updated[i] = update(g, weights[i], grads[i], norm2, hyper, opts);
+    if (opts->muon) update_muon(g, weights, grads, n, norm2, hyper, opts, updated);
 }
 
 graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *opts) {
@@ -158,8 +173,7 @@ graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *o
         keep_gradient(g, weights[i], grads[i]);
     tensor *norm2 = global_squares(g, grads, n, opts);
     graph_output(g, norm2, "grad_norm2");
-    for (int i = 0; i < n; i++)
-        updated[i] = update(g, weights[i], grads[i], norm2, hyper, opts);
+    update_all(g, weights, grads, n, norm2, hyper, opts, updated);
     graph_output(g, global_squares(g, updated, n, opts), "param_norm2");
     g->stage = STAGE_DIFFERENTIATED;
     return g;

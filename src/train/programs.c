@@ -61,8 +61,17 @@ static drv_status build_lanes(arena *a, tensor *const *weights, int n, const gra
 typedef struct update_weights {
     tensor **w; // n trained ones, then second uses
     bool *split, *tied, *copy;
+    muon_weight *muon;
     int n, n_second;
 } update_weights;
+
+// The parts of a weight are matrices of their own, as they are for whoever has the model.
+static muon_weight muon_of(const held_model *held, const param *w) {
+    return (muon_weight){.is = held_by_muon(held, w),
+            .by_columns = w->split == SPLIT_COLUMNS,
+            .second_row = w->n_parts > 1 ? (int)w->part[1].row : 0,
+            .third_row = w->n_parts > 2 ? (int)w->part[2].row : 0};
+}
 
 static update_weights list_weights(arena *mem, const programs *built) {
     const param_list *params = &built->held.params;
@@ -70,7 +79,8 @@ static update_weights list_weights(arena *mem, const programs *built) {
     update_weights list = {.w = ARENA_ARRAY(mem, tensor *, params->n + 1),
             .split = ARENA_ARRAY(mem, bool, params->n),
             .tied = ARENA_ARRAY(mem, bool, params->n),
-            .copy = ARENA_ARRAY(mem, bool, params->n)};
+            .copy = ARENA_ARRAY(mem, bool, params->n),
+            .muon = ARENA_ARRAY(mem, muon_weight, params->n)};
     for (int i = 0; i < params->n; i++) {
         const param *w = &params->p[i];
         if (!w->trainable) continue;
@@ -78,6 +88,7 @@ static update_weights list_weights(arena *mem, const programs *built) {
         list.split[list.n] = w->split != SPLIT_NONE;
         list.tied[list.n] = table && built->held.c->model.tie_word_embeddings;
         list.copy[list.n] = w->is_copy;
+        list.muon[list.n] = muon_of(&built->held, w);
         list.w[list.n++] = graph_state(apart, TENSOR_WEIGHT, w->name,
                 param_dtype(w, built->held.dt), w->n_dims, w->dim);
     }
@@ -119,7 +130,12 @@ static drv_status build_update(arena *mem, const run_config *cfg, programs *out)
             .summed = layout->sums.ranks > 0,
             .gathers_beside = layout->gathers_beside,
             .keep_gradients = cfg->hash_every > 0,
-            .decay_norms = cfg->decay_norms};
+            .decay_norms = cfg->decay_norms,
+            .muon = cfg->optimizer == OPTIMIZER_ADAMW ? NULL : list.muon,
+            .muon_momentum = cfg->muon_momentum,
+            .ns_steps = (int)cfg->muon_ns_steps,
+            .muon_owners = !config_backend(cfg)->has_devices,
+            .place = mesh_place_in_update(&layout->mesh, (int)cfg->rank)};
     out->update_graph = pass_update(mem, list.w, list.n, &opts);
     held_add(mem, &out->held, out->update_graph, &out->update, false);
     return graph_verify(out->update_graph, STAGE_DIFFERENTIATED);

@@ -41,6 +41,10 @@ double programs_flops_per_token(const programs *p, bool recomputed) {
            (double)(cfg->micro_batch_size * p->layout.row_tokens);
 }
 
+double programs_update_flops(const programs *p) {
+    return flops_of(p->update_graph, false);
+}
+
 void programs_wire(const programs *p, double bytes[N_AXES]) {
     const double micro_batches = (double)p->layout.micro_batches;
     for (int axis = 0; axis < N_AXES; axis++)

@@ -213,6 +213,19 @@ void resume_say_changes(const json_t *before, const json_t *now) {
     arena_free(mem);
 }
 
+drv_status resume_check_optimizer(const char *folder, const json_t *before, const run_config *cfg) {
+    const json_t *config = json_object_get(before, "config"),
+                 *type = json_object_get(config, "optimizer.type");
+    const char *was = type ? recorded(type)
+                           : optimizer_name(OPTIMIZER_ADAMW), // of an earlier version
+            *is = optimizer_name(cfg->optimizer);
+    if (strcmp(was, is) == 0) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "\"%s\" is of a run with optimizer.type %s, but the config has %s: a run keeps its "
+            "optimizer; give another run_dir or --fresh (model.from takes weights over)",
+            folder, was, is);
+}
+
 // --- files of earlier parts
 static bool belongs_to_run(const char *name) {
     static const char *const names[] = {"checkpoints", "metrics.jsonl", "hashes.jsonl",

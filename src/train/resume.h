@@ -16,6 +16,10 @@ void resume_note_saved(const char *run_dir, int64_t step);
 DRV_CHECKED drv_status resume_check_model(const char *folder, const model_config *m, bool lora,
         bool say);
 
+// It is of a run with the config's optimizer, as `before`, its trainer.json, says; DRV_E_USAGE.
+DRV_CHECKED drv_status resume_check_optimizer(const char *folder, const json_t *before,
+        const run_config *cfg);
+
 // Says what is not as in the part before, a line for each, and what that means for the order of
 // rows. `before` and `now` as trainer_about makes them.
 void resume_say_changes(const json_t *before, const json_t *now);

@@ -115,7 +115,8 @@ static drv_status resume_from(run *r, const char *folder) {
     DRV_TRY_CTX(resume_check_model(folder, &r->cfg->model, lora_is_on(r->cfg), true),
             "cannot resume");
     DRV_TRY_CTX(trainer_json_read(folder, &r->state, &before), "cannot resume");
-    drv_status status = load_checkpoint(r, folder);
+    drv_status status = resume_check_optimizer(folder, before, r->cfg);
+    if (status == DRV_OK) status = load_checkpoint(r, folder);
     if (status != DRV_OK) {
         json_decref(before);
         return drv_context(status, "resume from \"%s\"", folder);

@@ -28,13 +28,15 @@ double schedule_lr(const run_config *cfg, int64_t step) {
     const int64_t warmup = config_warmup_steps(cfg);
     if (step <= warmup) return warmup_lr(cfg, step, warmup);
     double begin = (double)warmup; // steps before the decay
-    const double end = (double)cfg->steps;
+    double end = (double)cfg->steps;
     if (cfg->schedule == SCHEDULE_CONSTANT) return cfg->lr;
     if (cfg->schedule == SCHEDULE_WSD) {
         const double decay =
                 cfg->decay_steps ? (double)cfg->decay_steps : ceil((double)cfg->steps / 10);
         begin = fmax(begin, end - decay);
         if ((double)step <= begin) return cfg->lr;
+    } else if (cfg->decay_steps) {
+        end = begin + (double)cfg->decay_steps;
     }
     if ((double)step > end) return cfg->min_lr;
     const double x = ((double)step - 1 - begin) / (end - begin);

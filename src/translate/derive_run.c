@@ -229,6 +229,33 @@ static drv_status derive_min_lr(translation *self) {
     return DRV_OK;
 }
 
+// The last constant_steps of a run have min_lr, and NeMo's warm-up is then Megatron's: lr (s - 1) /
+// w (nemo/core/optim/lr_scheduler.py, CosineAnnealing).
+static drv_status derive_constant_steps(translation *self, const known_schedule *known) {
+    const value *tail = fact_take(self, "constant_steps");
+    const int64_t steps = translation_number(self, "training.steps", 0),
+                  warmup = translation_number(self, "schedule.warmup_steps", 0);
+    double constant = 0;
+    bool said;
+    DRV_TRY(fact_number(self, "constant_steps", &constant, &said));
+    if (said && constant == 0) report_add(self, NO_EFFECT, tail, "the decay ends with the run");
+    if (!said || constant == 0) return DRV_OK;
+    if (!known || strcmp(known->ours, "cosine") != 0 || strcmp(known->warmup, "nemo") != 0) {
+        report_add(self, CHANGES, tail, "is of NeMo's cosine; the decay ends with the run");
+        return DRV_OK;
+    }
+    const double decay = (double)(steps - warmup) - constant;
+    if (!is_whole(constant) || constant < 0 || decay < 1)
+        return refuse(self, tail,
+                arena_printf(self->a,
+                        "expected steps that leave some for the decay: %lld in all, %lld of warm-up",
+                        (long long)steps, (long long)warmup));
+    translation_set(self, "schedule.decay_steps", whole(self->a, decay), tail,
+            "what the warm-up and the constant steps leave");
+    translation_set(self, "schedule.warmup_like", "transformers", tail, "as it is beside them");
+    return DRV_OK;
+}
+
 static drv_status derive_schedule(translation *self) {
     const value *name = fact_take(self, "schedule"), *end = fact_take(self, "schedule_steps");
     const value *ratio = fact_take(self, "warmup_ratio");
@@ -258,6 +285,7 @@ static drv_status derive_schedule(translation *self) {
         report_add(self, CHANGES, end,
                 arena_printf(self->a, "is %g; the schedule ends with the run, at step %lld", last,
                         (long long)steps));
+    DRV_TRY(derive_constant_steps(self, known));
     return derive_min_lr(self);
 }
 

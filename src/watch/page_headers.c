@@ -10,13 +10,7 @@
 enum { MAX_GAP = 1 << 15 }; // more than all headers together
 
 static const char *const once[] = {"Host", "Origin", "Authorization", "Content-Length"};
-enum { N_ONCE = sizeof once / sizeof *once };
-
-typedef struct walk {
-    const char *end; // of the text before
-    int seen[N_ONCE];
-    bool broken;
-} walk;
+_Static_assert(sizeof once / sizeof *once == N_ONCE, "each has a count");
 
 // Whether what lies between two texts are more than the bytes that part them: `most` NULs, in the
 // place of blanks, colons and line ends, and blanks.
@@ -31,25 +25,37 @@ static bool has_more(const char *end, const char *next, int most) {
     return nuls > most;
 }
 
-static enum MHD_Result take(void *ctx, enum MHD_ValueKind kind, const char *name,
-        const char *value) {
-    walk *self = ctx;
-    (void)kind;
+void page_headers_begin(page_headers *self, const page_line *line) {
+    *self = (page_headers){.end = line->version + strlen(line->version)};
+    self->broken = has_more(line->method + strlen(line->method), line->target, 1) ||
+                   has_more(line->target_end, line->version, 1);
+}
+
+void page_headers_take(page_headers *self, const char *name, const char *value) {
     self->broken |= has_more(self->end, name, 2); // CR and LF
     for (int i = 0; i < N_ONCE; i++)
         self->broken |= strcasecmp(name, once[i]) == 0 && self->seen[i]++ > 0;
-    if (!value) return MHD_YES;
+    if (!value) return;
     self->broken |= has_more(name + strlen(name), value, 1); // the colon
     self->end = value + strlen(value);
+}
+
+bool page_headers_end(page_headers *self, const char *body) {
+    return self->broken || (body && has_more(self->end, body, 4));
+}
+
+static enum MHD_Result take(void *ctx, enum MHD_ValueKind kind, const char *name,
+        const char *value) {
+    (void)kind;
+    page_headers_take(ctx, name, value);
     return MHD_YES;
 }
 
 bool page_headers_are_broken(struct MHD_Connection *connection, const page_line *line) {
     const union MHD_ConnectionInfo *info =
             http->get_connection_info(connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-    walk self = {.end = line->version + strlen(line->version)};
-    self.broken = has_more(line->method + strlen(line->method), line->target, 1) ||
-                  has_more(line->target_end, line->version, 1);
-    http->get_connection_values(connection, MHD_HEADER_KIND, take, &self);
-    return self.broken || (info && has_more(self.end, line->method + info->header_size, 4));
+    page_headers headers;
+    page_headers_begin(&headers, line);
+    http->get_connection_values(connection, MHD_HEADER_KIND, take, &headers);
+    return page_headers_end(&headers, info ? line->method + info->header_size : NULL);
 }

@@ -22,6 +22,11 @@ int64_t held_trained(const held_model *p) {
     return p->lora.n ? lora_parameters(&p->lora, &p->c->model) : model_parameters(&p->c->model);
 }
 
+bool held_by_muon(const held_model *p, const param *w) {
+    return p->c->optimizer == OPTIMIZER_MUON && w->trainable && w->n_dims == 2 && !w->is_adapter &&
+           str_starts(w->name, "model.layers.");
+}
+
 dtype held_state_type(const held_model *p, const char *name) {
     for (int i = 0; i < p->n_all; i++) {
         const tensor *t = graph_find(p->all[i].graph, name);

@@ -33,6 +33,9 @@ const built_program *held_find(const held_model *p, const char *name);
 
 // Numbers that are trained, of the whole model: with LoRA those of its branches.
 int64_t held_trained(const held_model *p);
+// Whether Muon updates a weight: a matrix of a layer, in a run whose optimizer it is. All other
+// weights are AdamW's.
+bool held_by_muon(const held_model *p, const param *w);
 // The type of a state that some noted program has, as a master or a moment.
 dtype held_state_type(const held_model *p, const char *name);
 // Master name of a weight: "master.W" beside a bf16 weight; W itself in fp32, or without masters.

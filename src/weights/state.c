@@ -11,14 +11,21 @@ const ckpt_ranks *state_ranks(const held_model *p, ckpt_ranks *out) {
     return p->comm && comm_size(p->comm) > 1 ? out : NULL;
 }
 
-static bool is_model(const param *w) {
+typedef bool wanted_fn(const held_model *p, const param *w);
+static bool is_model(const held_model *p, const param *w) {
+    (void)p;
     return !w->is_adapter;
 }
-static bool is_adapter(const param *w) {
+static bool is_adapter(const held_model *p, const param *w) {
+    (void)p;
     return w->is_adapter;
 }
-static bool is_trained(const param *w) {
+static bool is_trained(const held_model *p, const param *w) {
+    (void)p;
     return w->trainable;
+}
+static bool by_adamw(const held_model *p, const param *w) {
+    return w->trainable && !held_by_muon(p, w);
 }
 
 // What this rank has of a part of a weight: elements [first, first + n) of its own part of the
@@ -78,14 +85,14 @@ static st_type type_of(const param *w, const held_model *p, bool is_moment) {
 }
 
 // All parts of the parameters that are `wanted`; `source` is where their values are.
-static ckpt_tensor *add_tensors(arena *mem, const held_model *built,
-        bool (*wanted)(const param *weight), const char *hf_prefix, const char *source_prefix,
-        bool to_load, ckpt_tensor *tensors, int *n_tensors) {
+static ckpt_tensor *add_tensors(arena *mem, const held_model *built, wanted_fn *wanted,
+        const char *hf_prefix, const char *source_prefix, bool to_load, ckpt_tensor *tensors,
+        int *n_tensors) {
     const param_list model = all_params(mem, built);
     for (int i = 0; i < model.n; i++) {
         const param *named = &model.p[i],
                     *weight = param_of_part(&built->params, named->part[0].hf_name);
-        if (!wanted(named)) continue;
+        if (!wanted(built, named)) continue;
         if (!weight) { // of another stage
             for (int k = 0; k < named->n_parts; k++)
                 tensors[(*n_tensors)++] = tensor_of(named, &named->part[k],
@@ -129,8 +136,9 @@ ckpt_tensor *state_adapter(arena *a, const held_model *p, bool to_load, int *n) 
 ckpt_tensor *state_optimizer(arena *a, const held_model *p, int *n) {
     ckpt_tensor *t = ARENA_ARRAY(a, ckpt_tensor, 2 * max_parts(p));
     *n = 0;
-    add_tensors(a, p, is_trained, "exp_avg.", "adam_m.", false, t, n);
-    return add_tensors(a, p, is_trained, "exp_avg_sq.", "adam_v.", false, t, n);
+    add_tensors(a, p, by_adamw, "exp_avg.", "adam_m.", false, t, n);
+    add_tensors(a, p, by_adamw, "exp_avg_sq.", "adam_v.", false, t, n);
+    return add_tensors(a, p, held_by_muon, "momentum_buffer.", "momentum.", false, t, n);
 }
 
 ckpt_tensor *state_used(arena *a, const held_model *p, int *n) {

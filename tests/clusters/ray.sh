@@ -34,12 +34,12 @@ node head --head --port="$gcs" --dashboard-host=127.0.0.1 --dashboard-port="$das
 node second --address=127.0.0.1:"$gcs"
 export RAY_ADDRESS=http://127.0.0.1:$dashboard
 wait_for timeout 60 ray job submit -- true # until all of Ray is there
-# job RUN SETTING...: the words of `ray job submit` for two nodes of two ranks, in `submit`
+# job RUN SETTING...: the words of `ray job submit` for two nodes of two ranks, in `submit`; restarts=true: with --max-restarts
 job() {
     local run=$1 words
     words=$(python3 -c 'import json, sys; print(json.dumps(sys.argv[1:]))' "$drover" launch node "$dir"/run.yaml --ranks-per-node 2 \
-        --expect-ranks 4 --set run_dir="$dir/$run" $(shift; printf -- '--set %s ' "$@"))
-    echo "{\"nodes\": 2, \"bundle\": {\"CPU\": 1}, \"command\": $words, \"tries\": 0, \"wait_s\": 120, \"grace_s\": 120}" >"$run".json
+        --expect-ranks 4 ${restarts:+--max-restarts 3} --set run_dir="$dir/$run" $(shift; printf -- '--set %s ' "$@"))
+    echo "{\"nodes\": 2, \"bundle\": {\"CPU\": 1}, \"command\": $words, \"tries\": 0, \"wait_s\": 120, \"grace_s\": 120, \"restarts\": ${restarts:-false}}" >"$run".json
     submit=(timeout -s KILL $LIMIT ray job submit --submission-id "$run" -- python3 "$shim" "$dir/$run".json)
 }
 status_of() { ray job status "$1" 2>&1; }
@@ -77,4 +77,22 @@ is status stopped 3
 expect 3 "step $to" ranks 4 train run.yaml --set run_dir=whole --set training.stop_at_step=$to
 to=$(printf %06d $to)
 check "the bits of a run that nothing stopped" test "$(sums stopped $to)" = "$(sums whole $to)"
+
+# --- with --max-restarts node 0 has the word: a rank is killed, then the program of the other node, which is started again
+restarts=true
+job held training.stop_at_step=0
+"${submit[@]}" >out 2>&1 &
+pid=$!
+begins() { [ "$(grep -c '"event": *"running"' held/events.jsonl 2>/dev/null)" = "$1" ]; }
+wait_for begins 1
+kill -KILL "$(pgrep -f "^drover train .*run_dir=$dir/held " | head -n 1)"
+wait_for begins 2
+for launcher in $(pgrep -f "launch node $dir/run.yaml .*run_dir=$dir/held"); do
+    ! tr '\0' '\n' <"/proc/$launcher/environ" | grep -qx DROVER_NODE_RANK=1 || kill -KILL "$launcher"
+done
+wait_for begins 3
+timeout 200 ray job stop held >stop.out 2>&1
+wait_end $pid
+is status held 3
+check "two restarts" test "$(grep -c '"event": *"restart"' held/events.jsonl)" = 2
 finish

@@ -27,6 +27,14 @@ def nemo_cosine(s, lr, w, n, least):
     return least if s > n else least + (lr - least) * 0.5 * (1 + math.cos(math.pi * (s - w) / (n - w)))
 
 
+def nemo_cosine_30(s, lr, w, n, least):
+    """the same with constant_steps: 30, which is Megatron's form"""
+    if s <= w:
+        return lr * s / w
+    d = n - 30 - w
+    return least if s > w + d else least + (lr - least) * 0.5 * (1 + math.cos(math.pi * (s - w) / d))
+
+
 def main():
     path, name, lr, warmup, steps, least = (sys.argv[1:] + ["0"])[:6]
     lines = [json.loads(line) for line in open(path)]

@@ -81,7 +81,7 @@ static drv_status find_group(cpu_backend *b, const mesh *m, const node *n, comm_
                 op_rows[n->op]->name, n->attrs.mesh.ranks, mesh_axis_name(axis),
                 b->mesh.size[axis]);
     *out = group_along(b, m, axis);
-    if (n->attrs.mesh.replicas && axis == AXIS_TENSOR)
+    if (n->attrs.mesh.replicas && axis == AXIS_TENSOR && !cpu_ops[n->op]->whole_axis)
         *out = n->attrs.mesh.replicas > 1 ? replicas_of(b, *out, n->attrs.mesh.replicas) : NULL;
     if (!n->attrs.mesh.ends) return DRV_OK;
     const int ends[] = {group_rank(*out, 0), group_rank(*out, n->attrs.mesh.ranks - 1)};

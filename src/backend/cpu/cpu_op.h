@@ -8,7 +8,7 @@
 #include "ir/graph.h"
 #include "kernels/kernels.h"
 
-enum { MAX_GEMMS = 6 }; // of one instruction: those of linear_cross_entropy_grad
+enum { MAX_GEMMS = 9 }; // of one instruction: three for each matrix of orthogonalise
 
 // One lowered node. Pointers are set when the program is linked to memory.
 typedef struct instruction instruction;
@@ -48,6 +48,7 @@ typedef struct cpu_op {
     int64_t (*workspace)(const node *n, int n_threads);
     // Builds what `run` needs beyond pointers, or sets another out->run. NULL: nothing.
     drv_status (*lower)(arena *a, gemm_machine *m, const node *n, instruction *out);
+    bool whole_axis;    // works over all ranks of its axis, whatever replicas there are
     bool over_replicas; // `run` joins the tensor ranks that have one key-value head (replicas)
 } cpu_op;
 

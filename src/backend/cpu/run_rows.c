@@ -1,4 +1,5 @@
-// Ops that work on rows or elements, each by itself: embedding, norms, rope, swiglu, add, dropout.
+// Ops that work on rows or elements, each by itself: embedding, norms, biases, rope, swiglu, add,
+// dropout.
 #include <stdlib.h>
 #include <string.h>
 
@@ -257,6 +258,64 @@ static int64_t rmsnorm_grad_workspace(const node *n, int n_threads) {
 }
 
 const cpu_op cpu_op_rmsnorm_grad = {.run = rmsnorm_grad, .workspace = rmsnorm_grad_workspace};
+
+// --- biases
+static void add_bias_rows(void *arg, int64_t c, int thread) {
+    (void)thread;
+    const instruction *ins = arg;
+    const tensor *x = ins->node->in[0];
+    const int64_t width = x->dim[1], first = c * CHUNK_ROWS,
+                  end = first + chunk_length(x->dim[0], CHUNK_ROWS, c);
+    for (int64_t row = first; row < end; row++)
+        ins->kernels->narrow(x->dt, width, ins->in[1], input_at(ins, 0, row * width),
+                output_at(ins, 0, row * width));
+}
+
+static void add_bias(const instruction *ins) {
+    run_chunks(ins, ins->node->in[0]->dim[0], CHUNK_ROWS, add_bias_rows);
+}
+
+const cpu_op cpu_op_add_bias = {.run = add_bias};
+
+enum { BIAS_RUN = 64 }; // tokens: rounding errors grow with the root of a chain's length
+
+// Adds columns [column, column + n) of tokens [first, end) to `sum`, in the accumulation type.
+static void sum_of_tokens(const instruction *ins, int64_t column, int64_t n, int64_t first,
+        int64_t end, double *sum) {
+    const tensor *dy = ins->node->in[0];
+    for (int64_t token = first; token < end;) {
+        double run[CHUNK_COLUMNS] = {0};
+        const int64_t run_end = token + BIAS_RUN < end ? token + BIAS_RUN : end;
+        for (; token < run_end; token++)
+            ins->kernels->accumulate(dy->dt, n, input_at(ins, 0, token * dy->dim[1] + column), run);
+        ins->kernels->accumulate(dtype_acc(dy->dt), n, run, sum);
+    }
+}
+
+// Each chunk owns a range of columns of one leaf of the row.
+static void bias_grad_columns(void *arg, int64_t c, int thread) {
+    (void)thread;
+    const instruction *ins = arg;
+    const op_attrs *attrs = &ins->node->attrs;
+    const tensor *dy = ins->node->in[0], *acc = ins->node->in[1];
+    const int64_t width = dy->dim[1], in_leaf = div_up(width, CHUNK_COLUMNS), leaf = c / in_leaf,
+                  column = c % in_leaf * CHUNK_COLUMNS,
+                  n = chunk_length(width, CHUNK_COLUMNS, c % in_leaf),
+                  tokens = dy->dim[0] / sums_of_tokens(attrs);
+    for (int64_t i = 0; i < addends_of(attrs); i++) {
+        double sum[CHUNK_COLUMNS] = {0};
+        const int64_t first = (leaf * addends_of(attrs) + i) * tokens;
+        sum_of_tokens(ins, column, n, first, first + tokens, sum);
+        ins->kernels->accumulate(acc->dt, n, sum, output_at(ins, 0, leaf * width + column));
+    }
+}
+
+static void bias_grad(const instruction *ins) {
+    const int64_t chunks = div_up(ins->node->in[0]->dim[1], CHUNK_COLUMNS);
+    run_chunks(ins, row_leaves_of(&ins->node->attrs) * chunks, 1, bias_grad_columns);
+}
+
+const cpu_op cpu_op_bias_grad = {.run = bias_grad};
 
 // --- positions
 static void rope_table(const instruction *ins) {

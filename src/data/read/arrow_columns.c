@@ -214,6 +214,58 @@ drv_status arrow_columns_load(arrow_columns *columns, int64_t rows) {
     return load_children(columns, 0, rows);
 }
 
+// --- dictionaries
+static unsigned char *room_behind(arrow_buffer *buffer, size_t used, size_t more) {
+    buffer->n = used + more;
+    if (buffer->n > buffer->cap) {
+        buffer->cap = 2 * buffer->n;
+        buffer->p = mem_realloc(buffer->p, buffer->cap);
+    }
+    return buffer->p + used;
+}
+
+static void join_validity(arrow_column *words, const arrow_column *more) {
+    const int64_t before = words->node.length, n = before + more->node.length;
+    if (words->valid.n == 0 && more->valid.n == 0) return;
+    arrow_buffer joined = {0};
+    memset(room_behind(&joined, 0, (size_t)(n / 8 + 1)), 0, (size_t)(n / 8 + 1));
+    for (int64_t k = 0; k < n; k++)
+        if (!(k < before ? is_null(words, k) : is_null(more, k - before)))
+            joined.p[k / 8] |= (unsigned char)(1 << k % 8);
+    free(words->valid.p);
+    words->valid = joined;
+}
+
+// Puts the values of `more` behind those of the dictionary.
+static drv_status join_words(const arrow_columns *columns, int i, arrow_column *words,
+        const arrow_column *more) {
+    const int width = field_of(columns, i)->width;
+    const int64_t before = words->node.length, n = more->node.length;
+    if (n == 0) return DRV_OK;
+    const int64_t text = before ? number_at(&words->offsets, width, true, before) : 0,
+                  first = number_at(&more->offsets, width, true, 0),
+                  added = number_at(&more->offsets, width, true, n) - first;
+    if (width == 4 && text + added > INT32_MAX)
+        return broken(columns, i, "a dictionary of more text than its offsets can count");
+    join_validity(words, more);
+    unsigned char *to =
+            room_behind(&words->offsets, (size_t)(before * width), (size_t)((n + 1) * width));
+    for (int64_t k = 0; k <= n; k++) {
+        const int64_t at = text + number_at(&more->offsets, width, true, k) - first;
+        memcpy(to + k * width, &at, (size_t)width); // little-endian, as Arrow's are
+    }
+    to = room_behind(&words->values, (size_t)text, (size_t)added);
+    if (added) memcpy(to, more->values.p + first, (size_t)added);
+    words->node.length += n;
+    words->node.nulls += more->node.nulls;
+    return DRV_OK;
+}
+
+static drv_status define(arrow_columns *columns, int i, arrow_column *words) {
+    DRV_TRY(load_validity(columns, i, 0, 0, words));
+    return load_plain(columns, i, words, 0);
+}
+
 drv_status arrow_columns_define(arrow_columns *columns, const arrow_batch *batch) {
     const int n = arrow_stream_schema(columns->stream)->n;
     for (int i = 1; i < n; i++) {
@@ -221,9 +273,12 @@ drv_status arrow_columns_define(arrow_columns *columns, const arrow_batch *batch
         if (!columns->wanted[i] || field->coding != ARROW_DICTIONARY ||
                 field->dictionary != batch->dictionary)
             continue;
-        arrow_column *words = columns->of[i].words;
-        DRV_TRY(load_validity(columns, i, 0, 0, words));
-        DRV_TRY(load_plain(columns, i, words, 0));
+        arrow_column more = {0};
+        drv_status status = define(columns, i, batch->is_delta ? &more : columns->of[i].words);
+        if (status == DRV_OK && batch->is_delta)
+            status = join_words(columns, i, columns->of[i].words, &more);
+        free_buffers(&more);
+        if (status != DRV_OK) return status;
     }
     return DRV_OK;
 }

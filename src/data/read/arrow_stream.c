@@ -201,8 +201,7 @@ static bool has_dictionary(const arrow_stream *stream, int64_t id) {
 }
 
 static drv_status open_dictionary(arrow_stream *stream, size_t header, arrow_batch *out) {
-    if (fb_int(&stream->message, header, DICTIONARY_IS_DELTA, 1, 0) != 0)
-        return broken(stream, "a dictionary in several parts (deltas), expected it whole");
+    out->is_delta = fb_int(&stream->message, header, DICTIONARY_IS_DELTA, 1, 0) != 0;
     return open_batch(stream, fb_table(&stream->message, header, DICTIONARY_BATCH), true,
             &out->rows);
 }

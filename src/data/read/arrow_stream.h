@@ -25,6 +25,7 @@ typedef struct arrow_batch {
     int64_t rows;
     bool is_dictionary; // its rows are all values of `dictionary`, in one column
     int64_t dictionary;
+    bool is_delta; // they come after the values that the dictionary has
 } arrow_batch;
 
 // Goes to the next record batch, or batch of a dictionary that a column of the schema has. *more

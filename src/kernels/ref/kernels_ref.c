@@ -167,6 +167,33 @@ static void adamw(dtype acc, int64_t n, void *p, void *m, void *v, void *g, cons
     }
 }
 
+static void momentum(dtype acc, int64_t n, void *m, void *g, void *u, const momentum_args *args) {
+    for (int64_t i = 0; i < n; i++) {
+        const double x = get(args->g, g, i) * args->grad_scale,
+                     mi = args->decay * get(acc, m, i) + (1 - args->decay) * x;
+        put(acc, m, i, mi);
+        put(args->g, g, i, 0);
+        put(args->to, u, i, args->decay * mi + (1 - args->decay) * x);
+    }
+}
+
+static void combine(dtype dt, dtype to, int64_t n, double factor, const void *x, const void *z,
+        void *y) {
+    for (int64_t i = 0; i < n; i++) {
+        const double product = factor * get(dt, x, i);
+        put(to, y, i, z ? product + get(dtype_acc(dt), z, i) : product);
+    }
+}
+
+static void descend(dtype acc, int64_t n, void *p, const void *o, double lr, double weight_decay,
+        uint16_t *w) {
+    for (int64_t i = 0; i < n; i++) {
+        const double pi = get(acc, p, i);
+        put(acc, p, i, pi - lr * (get(acc, o, i) + weight_decay * pi));
+        if (w) w[i] = f32_to_bf16((float)get(acc, p, i));
+    }
+}
+
 // x by `bits` where it is kept in bf16.
 static void put_rounded(dtype dt, void *p, int64_t i, double x, uint32_t bits) {
     if (dt == DT_BF16)
@@ -226,6 +253,9 @@ const kernels kernels_ref = {
         .dropout = dropout,
         .squares = squares,
         .adamw = adamw,
+        .momentum = momentum,
+        .combine = combine,
+        .descend = descend,
         .adamw_rounded = adamw_rounded,
         .add_rounded = add_rounded,
         .gemm = ref_gemm,

@@ -8,6 +8,7 @@
 #include "kernels/x86/elementwise.h"
 #include "kernels/x86/gemm_pair.h"
 #include "kernels/x86/generation.h"
+#include "kernels/x86/muon.h"
 #include "kernels/x86/reductions.h"
 #include "kernels/x86/rounded.h"
 
@@ -96,6 +97,9 @@ const kernels kernels_avx512_bf16 = {
         .dropout = dropout,
         .squares = squares,
         .adamw = adamw,
+        .momentum = momentum,
+        .combine = combine,
+        .descend = descend,
         .adamw_rounded = adamw_rounded,
         .add_rounded = add_rounded,
         .attention = attention,

@@ -1,6 +1,8 @@
 // Forms of names. Sources: apimachinery's pkg/util/validation; distribution's reference/regexp.go.
 #include "launch/jobs/job_names.h"
 
+#include <regex.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -54,9 +56,25 @@ bool name_is_label_key(const char *text) {
     return name_is_dns_subdomain(prefix) && name_is_label(slash + 1);
 }
 
+// [HOST[:PORT]/]PATH[:TAG][@ALGORITHM:DIGEST]
 bool name_is_image(const char *text) {
-    return strlen(text) <= 1024 && has_only(text, LOWER UPPER DIGITS "-_./:@") &&
-           is_in(*text, LOWER UPPER DIGITS);
+    static const char host[] = "[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?",
+                      part[] = "[a-z0-9]+(([.]|_|__|-+)[a-z0-9]+)*";
+    enum { MOST = 255 }; // of the path
+    char pattern[512];
+    regex_t compiled;
+    snprintf(pattern, sizeof pattern,
+            "^(%s([.]%s)*(:[0-9]+)?/)?(%s(/%s)*)(:[A-Za-z0-9_][-A-Za-z0-9_.]{0,127})?"
+            "(@[A-Za-z][-A-Za-z0-9_+.]*:[0-9A-Fa-f]{32,})?$",
+            host, host, part, part);
+    if (strlen(text) > (size_t)4 * MOST || regcomp(&compiled, pattern, REG_EXTENDED) != 0)
+        return false;
+    enum { PATH = 5, N_GROUPS };
+    regmatch_t found[N_GROUPS];
+    const bool is_one = regexec(&compiled, text, N_GROUPS, found, 0) == 0 &&
+                        found[PATH].rm_eo - found[PATH].rm_so <= MOST;
+    regfree(&compiled);
+    return is_one;
 }
 
 bool name_is_mount(const char *text) {

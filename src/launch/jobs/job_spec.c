@@ -40,9 +40,6 @@ static drv_status check_kubernetes(const job_spec *spec) {
         return drv_fail(DRV_E_USAGE,
                 "launch %s: --pvc is missing: the PersistentVolumeClaim with data and run directory",
                 spec->kind->name);
-    if (!name_is_dns_subdomain(spec->claim))
-        return drv_fail(DRV_E_USAGE,
-                "--pvc: \"%s\" is no name of a claim, expected a-z, 0-9, - and .", spec->claim);
     if (spec->name_space &&
             (!name_is_dns_subdomain(spec->name_space) || strchr(spec->name_space, '.') ||
                     strlen(spec->name_space) > NAME_MOST))
@@ -83,6 +80,9 @@ drv_status job_check(arena *a, const job_spec *spec) {
         return drv_fail(DRV_E_USAGE,
                 "--queue: \"%s\" is no name of a queue, expected at most 63 letters, digits, -, _ and .",
                 spec->queue);
+    if (spec->claim && !name_is_dns_subdomain(spec->claim))
+        return drv_fail(DRV_E_USAGE,
+                "--pvc: \"%s\" is no name of a claim, expected a-z, 0-9, - and .", spec->claim);
     if (spec->mount && !name_is_mount(spec->mount))
         return drv_fail(DRV_E_USAGE,
                 "--mount: \"%s\" is no place for a volume, expected an absolute path without \":\" and \"..\"",
@@ -142,6 +142,10 @@ drv_status job_read_time(const char *text, int64_t *out) {
 }
 
 // --- what all kinds have alike
+int job_ranks(const job_spec *spec) {
+    return (spec->nodes - spec->spares) * spec->ranks;
+}
+
 const char *job_secret_name(arena *a, const job_spec *spec) {
     const bool is_needed = spec->work == WORK_TRAIN && spec->is_node_launch && spec->nodes > 1;
     return is_needed ? arena_printf(a, "%s-secret", spec->name) : NULL;
@@ -152,7 +156,8 @@ static void add(const char **list, int *n, const char *word) {
 }
 
 const char *const *job_words(arena *a, const job_spec *spec, const char *config, int *n) {
-    const char **list = ARENA_ARRAY(a, const char *, 2 * spec->n_sets + spec->n_words + 16);
+    const char **list = ARENA_ARRAY(a, const char *,
+            2 * spec->n_sets + spec->n_words + spec->n_node_options + 16);
     *n = 0;
     add(list, n, "drover");
     if (spec->work == WORK_DATA) {
@@ -172,14 +177,12 @@ const char *const *job_words(arena *a, const job_spec *spec, const char *config,
     if (spec->work == WORK_TRAIN && spec->is_node_launch) {
         add(list, n, "--ranks-per-node");
         add(list, n, arena_printf(a, "%d", spec->ranks));
-        if (spec->preflight != PREFLIGHT_OFF && strcmp(spec->kind->name, "slurm") != 0) {
-            add(list, n, "--preflight");
-            add(list, n, preflight_words[spec->preflight]);
-        }
+        for (int i = 0; i < spec->n_node_options; i++)
+            add(list, n, spec->node_options[i]);
     }
     if (spec->work == WORK_TRAIN) {
         add(list, n, "--expect-ranks");
-        add(list, n, arena_printf(a, "%d", spec->nodes * spec->ranks));
+        add(list, n, arena_printf(a, "%d", job_ranks(spec)));
     }
     for (int i = 0; i < spec->n_sets; i++) {
         add(list, n, "--set");

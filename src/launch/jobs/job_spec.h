@@ -34,15 +34,20 @@ typedef struct job_spec {
     const instance_type *instance;
     bool is_hyperpod;    // the instance was named ml.*
     bool is_node_launch; // `drover launch node` on each node, not mpirun or srun
+    bool has_progress;   // ranks of mpirun get the token with which Trainer takes their progress
     job_work work;
     int nodes, ranks;        // ranks: of each node
+    int spares;              // of the nodes: they wait, beyond the layout
+    bool restarts;           // `drover launch node` starts its ranks again
     int64_t time_s;          // 0: no limit
-    preflight_use preflight; // of Slurm, or of `drover launch node`
+    preflight_use preflight; // of Slurm's script
     int grace_s, tries;      // seconds for a save after TERM; further tries after the first
     int64_t shm;             // bytes of /dev/shm
     const char *config;      // as given
     const char *config_text; // its bytes, valid UTF-8; NULL: none, as of WORK_DATA without one
     const char *run_dir;
+    const char **node_options; // of `drover launch node`, to be handed on: NAME, VALUE, ...
+    int n_node_options;
     const char *const *sets; // KEY=VALUE
     int n_sets;
     const char *const *words; // of WORK_DATA: what follows `drover`
@@ -73,6 +78,8 @@ DRV_CHECKED drv_status job_check(arena *a, const job_spec *spec);
 DRV_CHECKED drv_status job_read_time(const char *text, int64_t *out);
 // Makes all files of the job.
 DRV_CHECKED drv_status job_write(arena *a, const job_spec *spec, job_files *files);
+// The ranks that begin: of the nodes that are no spare ones.
+int job_ranks(const job_spec *spec);
 // The name of the Secret that several nodes need; NULL: none is needed.
 const char *job_secret_name(arena *a, const job_spec *spec);
 // The words of the program that each kind starts in the end: `drover train CONFIG ...`, or `drover

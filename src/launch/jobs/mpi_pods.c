@@ -11,6 +11,10 @@
     "-p 2222 -i " SSH_DIR "/id_rsa -o ConnectionAttempts=10 -o StrictHostKeyChecking=no "          \
     "-o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
 
+// What Trainer's controller puts into the environment of the launcher.
+static const char *const progress_variables[] = {"KUBEFLOW_TRAINER_SERVER_URL",
+        "KUBEFLOW_TRAINER_SERVER_CA_CERT", "KUBEFLOW_TRAINER_SERVER_TOKEN"};
+
 // mpirun kills its ranks soon after TERM, but hands USR1 on: the ranks save and end, and so does
 // mpirun. It is process 1 there.
 const char mpirun_pre_stop[] = "kill -USR1 1; while kill -0 1 2>/dev/null; do sleep 1; done";
@@ -54,7 +58,7 @@ const char *const *mpirun_words(arena *a, const job_spec *spec, const char *host
                                                                            &n_program);
     const char **list = ARENA_ARRAY(a, const char *, n_program + 64);
     const char *const first[] = {"mpirun", "--hostfile", hosts, "-np",
-            arena_printf(a, "%d", spec->nodes * spec->ranks), "--map-by",
+            arena_printf(a, "%d", job_ranks(spec)), "--map-by",
             arena_printf(a, "ppr:%d:node%s", spec->ranks, oversubscribe ? ":OVERSUBSCRIBE" : ""),
             "--bind-to", "none", "--wdir", spec->mount, "--mca", "plm_rsh_args", SSH_OPTIONS};
     *n = 0;
@@ -63,6 +67,10 @@ const char *const *mpirun_words(arena *a, const job_spec *spec, const char *host
     for (; *variables; variables += 2) {
         list[(*n)++] = "-x";
         list[(*n)++] = arena_printf(a, "%s=%s", variables[0], variables[1]);
+    }
+    for (int i = 0; spec->has_progress && i < 3; i++) {
+        list[(*n)++] = "-x";
+        list[(*n)++] = progress_variables[i];
     }
     for (int i = 0; i < n_program; i++)
         list[(*n)++] = program[i];

@@ -168,6 +168,32 @@ static bool has_shm(const pod *p) {
     return p->size == POD_HOST || p->size == POD_DEVICES;
 }
 
+// The token of a pod for Trainer's server alone (its audience), and the certificate of that server,
+// as Trainer 2.2 and 2.3 lay them out in the pods of its own step. Where its gate TrainJobStatus is
+// closed there is no such ConfigMap, which must not keep the pod from starting.
+static void put_progress(yaml_writer *w, arena *a, const job_spec *spec) {
+    enum { HOUR_S = 3600 };
+    yaml_map(w, NULL), yaml_text(w, "name", "progress"), yaml_map(w, "projected");
+    yaml_list(w, "sources");
+    yaml_map(w, NULL), yaml_map(w, "serviceAccountToken");
+    yaml_text(w, "audience",
+            arena_printf(a, "trainer.kubeflow.org/v1alpha1/namespaces/%s/trainjobs/%s/status",
+                    spec->name_space, spec->name));
+    yaml_int(w, "expirationSeconds", HOUR_S);
+    yaml_text(w, "path", "token");
+    yaml_map_end(w), yaml_map_end(w);
+    yaml_map(w, NULL), yaml_map(w, "configMap");
+    yaml_text(w, "name", arena_printf(a, "%s-tls-config", spec->name));
+    yaml_list(w, "items");
+    yaml_map(w, NULL), yaml_text(w, "key", "ca.crt"), yaml_text(w, "path", "ca.crt");
+    yaml_map_end(w);
+    yaml_list_end(w);
+    yaml_bool(w, "optional", true);
+    yaml_map_end(w), yaml_map_end(w);
+    yaml_list_end(w);
+    yaml_map_end(w), yaml_map_end(w);
+}
+
 static const char *secret_of(arena *a, const job_spec *spec, const pod *p) {
     return p->has_program ? job_secret_name(a, spec) : NULL;
 }
@@ -186,6 +212,7 @@ static void put_mounts(yaml_writer *w, arena *a, const job_spec *spec, const pod
     if (has_shm(p)) put_mount(w, "shm", "/dev/shm", false);
     if (spec->config_text) put_mount(w, "config", CONFIG_DIR, true);
     if (secret_of(a, spec, p)) put_mount(w, "secret", SECRET_DIR, true);
+    if (p->has_progress) put_mount(w, "progress", "/var/run/secrets/kubeflow/trainer", true);
     yaml_list_end(w);
 }
 
@@ -212,6 +239,7 @@ static void put_volumes(yaml_writer *w, arena *a, const job_spec *spec, const po
         yaml_int(w, "defaultMode", 0440); // of root and the pod's group
         yaml_map_end(w), yaml_map_end(w);
     }
+    if (p->has_progress) put_progress(w, a, spec);
     yaml_list_end(w);
 }
 

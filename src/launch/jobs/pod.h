@@ -30,6 +30,7 @@ typedef struct pod {
     const char *const *environment; // beside job_environment: NAME, VALUE, ..., NULL; or NULL
     int ssh_port;                   // ready when something listens there; 0: no probe
     bool by_volcano;                // its scheduler places the pod
+    bool has_progress;              // Trainer's token and certificate, where Trainer has its own
 } pod;
 
 // The writer of a file of manifests, after a comment with the command that made it.

@@ -28,9 +28,10 @@ static const char *job_json(arena *a, const job_spec *spec) {
     json_t *command = json_array();
     for (int i = 0; i < n; i++)
         json_array_append_new(command, json_string(words[i]));
-    json_t *job = json_pack("{s:i,s:{s:i},s:o,s:i,s:i,s:i}", "nodes", spec->nodes, "bundle",
+    json_t *job = json_pack("{s:i,s:{s:i},s:o,s:i,s:i,s:i,s:b}", "nodes", spec->nodes, "bundle",
             device_name(spec->instance), device_count(spec->instance), "command", command, "tries",
-            spec->tries, "wait_s", NODES_WAIT_S, "grace_s", spec->grace_s);
+            spec->tries, "wait_s", NODES_WAIT_S, "grace_s", spec->grace_s, "restarts",
+            spec->restarts);
     char *text = json_print(job, JSON_INDENT(1));
     const char *kept = arena_printf(a, "%s\n", text);
     free(text);

@@ -5,7 +5,8 @@ the first that fails. Ray has no interface to C for this.
     ray_nodes.py JOB.json
 
 JOB.json: "nodes"; "bundle", what Ray is to reserve on each; "command", a list of words; "tries", how often a world that
-ends with 75 (another try may succeed) is started again; "wait_s", for the nodes; "grace_s", for a save.
+ends with 75 (another try may succeed) is started again; "wait_s", for the nodes; "grace_s", for a save; "restarts": the
+command goes on without a node by itself, and node 0 decides how it ends.
 """
 import json
 import os
@@ -20,6 +21,7 @@ from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 RETRY = 75
+AFTER_NODE_0_S = 30  # for the others, which it has told
 stop_asked = False
 
 
@@ -47,43 +49,72 @@ def ask_stop(*_):
     stop_asked = True
 
 
-def watch(nodes, running, grace_s):
-    """The status of the first that fails; 0: none has."""
-    first, told = 0, None
-    while running and (told is None or time.monotonic() < told + grace_s):
-        for future in ray.wait(list(running), num_returns=1, timeout=1)[0]:
-            rank = running.pop(future)
-            try:
-                status = ray.get(future)
-            except ray.exceptions.RayError as error:
-                print(f"ray_nodes: node {rank} is lost: {error}", file=sys.stderr)
-                status = RETRY
-            first = first or status
-        if told is None and (stop_asked or first):
-            told = time.monotonic()
-            for node in (nodes[rank] for rank in running.values()):
-                node.stop.remote()
-    return first or (RETRY if running else 0)
+class World:
+    def __init__(self, job, group):
+        self.job, self.group, self.nodes, self.running = job, group, {}, {}
+
+    def place(self, rank):
+        where = PlacementGroupSchedulingStrategy(self.group, placement_group_bundle_index=rank)
+        self.nodes[rank] = Node.options(scheduling_strategy=where).remote()
+
+    def start(self, rank):
+        future = self.nodes[rank].run.remote(self.job["command"], {**self.variables, "DROVER_NODE_RANK": str(rank)})
+        self.running[future] = rank
+
+    def begin(self):
+        for rank in range(self.job["nodes"]):
+            self.place(rank)
+        host, port = ray.get(self.nodes[0].address.remote(), timeout=self.job["wait_s"])
+        self.variables = {"DROVER_NODES": str(self.job["nodes"]), "DROVER_MASTER": f"{host}:{port}"}
+        for rank in self.nodes:
+            self.start(rank)
+
+    def end_of(self, future, rank):
+        """Its status, and whether its node or its program was lost."""
+        try:
+            status = ray.get(future)
+            return status, status >= 128
+        except ray.exceptions.RayError as error:
+            print(f"ray_nodes: node {rank} is lost: {error}", file=sys.stderr)
+            return RETRY, isinstance(error, ray.exceptions.RayActorError)
+
+    def goes_on(self):
+        return 0 in self.running.values() if self.job["restarts"] else bool(self.running)
+
+    def watch(self):
+        """The status of the first that fails; 0: none has."""
+        first, told = 0, None
+        while self.goes_on() and (told is None or time.monotonic() < told + self.job["grace_s"]):
+            for future in ray.wait(list(self.running), num_returns=1, timeout=1)[0]:
+                rank = self.running.pop(future)
+                status, lost = self.end_of(future, rank)
+                if rank == 0 or not self.job["restarts"]:
+                    first = first or status
+                elif lost and told is None:  # it may come back, when Ray has a place for it
+                    self.place(rank)
+                    self.start(rank)
+            if told is None and (stop_asked or first):
+                told = time.monotonic()
+                for rank in self.running.values():
+                    self.nodes[rank].stop.remote()
+        if self.job["restarts"] and self.running and not self.goes_on():
+            ray.wait(list(self.running), num_returns=len(self.running), timeout=AFTER_NODE_0_S)
+            return first
+        return first or (RETRY if self.running else 0)
 
 
 def run_world(job):
     group = placement_group([job["bundle"]] * job["nodes"], strategy="STRICT_SPREAD")
-    nodes = []
+    world = World(job, group)
     try:
         ray.get(group.ready(), timeout=job["wait_s"])
-        for rank in range(job["nodes"]):
-            place = PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=rank)
-            nodes.append(Node.options(scheduling_strategy=place).remote())
-        host, port = ray.get(nodes[0].address.remote(), timeout=job["wait_s"])
-        world = {"DROVER_NODES": str(job["nodes"]), "DROVER_MASTER": f"{host}:{port}"}
-        running = {node.run.remote(job["command"], {**world, "DROVER_NODE_RANK": str(rank)}): rank
-                   for rank, node in enumerate(nodes)}
-        return watch(nodes, running, job["grace_s"])
+        world.begin()
+        return world.watch()
     except ray.exceptions.RayError as error:
         print(f"ray_nodes: {job['nodes']} nodes with {job['bundle']} did not come: {error}", file=sys.stderr)
         return RETRY
     finally:
-        for node in nodes:
+        for node in world.nodes.values():
             ray.kill(node)
         remove_placement_group(group)
 

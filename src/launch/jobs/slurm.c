@@ -32,6 +32,7 @@ static void put_head(const job_spec *spec, str *out) {
     str_puts(out, "#SBATCH --exclusive\n");
     if (spec->queue) str_printf(out, "#SBATCH --partition=%s\n", spec->queue);
     if (spec->time_s) put_time(out, spec->time_s);
+    if (spec->restarts) str_puts(out, "#SBATCH --no-kill\n"); // the other nodes go on
     if (spec->work == WORK_TRAIN)
         str_printf(out,
                 "#SBATCH --signal=B:USR1@%d\n" // in time for a save before the limit
@@ -79,12 +80,7 @@ static const char secret[] =
         "trap 'rm -f \"$secret\"' EXIT\n"
         "export DROVER_JOB_SECRET_FILE=$secret\n";
 
-static const char functions[] =
-        "\n"
-        "slow= # hosts that stand out before the run\n"
-        "# A try on other hosts is a new job, which says of which one it is.\n"
-        "first=${DROVER_FIRST_JOB:-$SLURM_JOB_ID}\n"
-        "unset DROVER_FIRST_JOB\n"
+static const char run_status[] =
         "\n"
         "# The status of the run that has just ended: its own word, else srun's.\n"
         "status_of_run() {\n"
@@ -93,7 +89,14 @@ static const char functions[] =
         "        said=$(tr -d '\\n' <\"$run_dir/status.json\" | sed -nE 's/.*\"status\": *([0-9]+).*/\\1/p')\n"
         "    fi\n"
         "    echo \"${said:-$1}\"\n"
-        "}\n"
+        "}\n";
+
+static const char functions[] =
+        "\n"
+        "slow= # hosts that stand out before the run\n"
+        "# A try on other hosts is a new job, which says of which one it is.\n"
+        "first=${DROVER_FIRST_JOB:-$SLURM_JOB_ID}\n"
+        "unset DROVER_FIRST_JOB\n"
         "\n"
         "# Hosts on which ranks were lost at least twice, with commas.\n"
         "bad_hosts() {\n"
@@ -152,14 +155,36 @@ static const char preflight[] =
                               "    say \"no try is left for others: they are used\"\n"
                               "fi\n";
 
-static const char ends[] = "step=$!\n"
+// The step of ranks, and how they have ended.
+static const char once[] = "step=$!\n"
                            "while :; do # wait ends when a trap has run\n"
                            "    wait \"$step\"\n"
                            "    status=$?\n"
                            "    kill -0 \"$step\" 2>/dev/null || break\n"
                            "done\n"
-                           "status=$(status_of_run \"$status\")\n"
-                           "\n"
+                           "status=$(status_of_run \"$status\")\n";
+
+// The step of nodes that go on without one that is lost. Its end is node 0's, whose shell writes
+// the status down: srun would wait for the task of a node that crashed and came back, and the run's
+// own word is that of its last ranks, not of who has decided against others.
+static const char restarts[] =
+        "\n"
+        "# drover starts its ranks again by itself: a node that is lost does not end the step, node 0 does.\n"
+        "over=$(mktemp \"$PWD/.drover-over-XXXXXX\") || exit 75\n"
+        "# shellcheck disable=SC2016 # each node's own\n"
+        "task='trap : USR1 USR2 TERM INT HUP; \"$@\"; status=$?; "
+        "[ \"$SLURM_PROCID\" != 0 ] || echo $status >\"$0\"; exit $status'\n"
+        "srun --kill-on-bad-exit=0 --no-kill \"${resume[@]}\" --mpi=none --cpu-bind=none bash -c \"$task\" \"$over\" \"${program[@]}\" &\n"
+        "step=$!\n"
+        "until [ -s \"$over\" ] || ! kill -0 \"$step\" 2>/dev/null; do sleep 1; done\n"
+        "for _ in {1..30}; do kill -0 \"$step\" 2>/dev/null && sleep 1; done\n"
+        "kill -KILL \"$step\" 2>/dev/null\n"
+        "wait \"$step\" 2>/dev/null\n"
+        "status=$(cat \"$over\")\n"
+        "[ \"${status:-137}\" -lt 128 ] || status=75 # node 0 was lost\n"
+        "rm -f \"$over\"\n";
+
+static const char ends[] = "\n"
                            "if [ \"$status\" = 75 ]; then\n"
                            "    count=$(($(cat \"$tried\" 2>/dev/null || echo 0) + 1))\n"
                            "    if [ \"$count\" -le \"$tries\" ]; then\n"
@@ -182,6 +207,7 @@ static void write_train(arena *a, const job_spec *spec, str *out) {
     str_puts(out, checks);
     str_puts(out, job_secret_name(a, spec) ? secret : "\nsecret=\n");
     str_puts(out, functions);
+    if (!spec->restarts) str_puts(out, run_status);
     str_puts(out, run);
     // By "mixed", which is the default, a rank was let out of MPI_Init before others had come that
     // far, 5 times of 95 (Slurm 22.05, Open MPI 4.1): its first message found them not ready.
@@ -189,8 +215,13 @@ static void write_train(arena *a, const job_spec *spec, str *out) {
         str_puts(out, "export SLURM_PMIX_FENCE=tree\n");
     if (spec->preflight != PREFLIGHT_OFF) str_puts(out, preflight);
     if (spec->preflight == PREFLIGHT_EXCLUDE) str_puts(out, exclude);
-    str_printf(out, "srun -K \"${resume[@]}\" --mpi=%s --cpu-bind=none \"${program[@]}\" &\n",
-            spec->is_node_launch ? "none" : "pmix");
+    if (spec->restarts) {
+        str_puts(out, restarts);
+    } else {
+        str_printf(out, "srun -K \"${resume[@]}\" --mpi=%s --cpu-bind=none \"${program[@]}\" &\n",
+                spec->is_node_launch ? "none" : "pmix");
+        str_puts(out, once);
+    }
     str_puts(out, ends);
 }
 

@@ -116,6 +116,7 @@ static void put_jobs(yaml_writer *w, arena *a, const job_spec *spec) {
                       .size = POD_DEVICES,
                       .restart = "Never",
                       .pre_stop = sshd_pre_stop,
+                      .has_progress = spec->has_progress,
                       .ssh_port = SSH_PORT},
               launcher = {.container = "node",
                       .has_program = true,

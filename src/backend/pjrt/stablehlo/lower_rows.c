@@ -1,4 +1,4 @@
-// Ops that work on rows or elements: embedding, norms, swiglu, add, barrier.
+// Ops that work on rows or elements: embedding, norms, biases, swiglu, add, barrier.
 #include "backend/pjrt/stablehlo/lower_collective.h"
 #include "ir/op.h"
 
@@ -95,6 +95,21 @@ static void rmsnorm_grad(lowering *l, const node *n) {
 const lower_op lower_op_rmsnorm = {.lower = rmsnorm};
 const lower_op lower_op_add_rmsnorm = {.lower = add_rmsnorm};
 const lower_op lower_op_rmsnorm_grad = {.lower = rmsnorm_grad};
+
+// --- biases
+static void add_bias(lowering *l, const node *n) {
+    const hlo_value x = lower_in_acc(l, n, 0, 0), b = hlo_along(&l->h, lower_in(l, n, 1), &x, 1);
+    lower_round(l, n, 0, hlo_binary(&l->h, "add", x, b));
+}
+
+static void bias_grad(lowering *l, const node *n) {
+    const hlo_value dy = lower_in_acc(l, n, 0, 0),
+                    sum = hlo_reduce(&l->h, "add", dy, 1, (int64_t[]){0});
+    lower_set(l, n, 0, hlo_binary(&l->h, "add", lower_in(l, n, 1), sum));
+}
+
+const lower_op lower_op_add_bias = {.lower = add_bias};
+const lower_op lower_op_bias_grad = {.lower = bias_grad};
 
 // --- swiglu: rows are [gate, up]
 static void swiglu(lowering *l, const node *n) {

@@ -37,34 +37,34 @@ static void sum_squares(lowering *l, const node *n) {
 
 const lower_op lower_op_sum_squares = {.lower = sum_squares};
 
-// --- adamw(p, m, v, g, norm2, hyper[, w])
-static hlo_value hyper_number(lowering *l, const node *n, int i) {
-    return hlo_element(&l->h, lower_in(l, n, 5), i);
+// --- numbers of the step
+static hlo_value hyper_number(lowering *l, const node *n, int norm2_at, int i) {
+    return hlo_element(&l->h, lower_in(l, n, norm2_at + 1), i);
 }
 
 // In f64 where the device has it, and then in the type of the elements.
-static step_numbers make_numbers(lowering *l, const node *n) {
+static step_numbers make_numbers(lowering *l, const node *n, int at) {
     hlo_text *h = &l->h;
     const hlo_type type = lower_acc(l, n->in[0]);
-    const hlo_value norm2 = hlo_element(h, lower_in(l, n, 4), 0),
-                    clip = hyper_number(l, n, HYPER_CLIP), one = hlo_fill(h, 1, &norm2),
+    const hlo_value norm2 = hlo_element(h, lower_in(l, n, at), 0),
+                    clip = hyper_number(l, n, at, HYPER_CLIP), one = hlo_fill(h, 1, &norm2),
                     norm = hlo_unary(h, "sqrt", norm2);
     const hlo_value scale = hlo_binary(h, "minimum", one,
             hlo_binary(h, "divide", clip, hlo_binary(h, "add", norm, hlo_fill(h, 1e-6, &norm))));
     const hlo_value clips = hlo_compare(h, "GT", clip, hlo_fill(h, 0, &clip));
     return (step_numbers){.grad_scale = hlo_convert(h, hlo_select(h, clips, scale, one), type),
-            .lr = hlo_convert(h, hyper_number(l, n, HYPER_LR), type),
-            .c1 = hlo_convert(h, hyper_number(l, n, HYPER_C1), type),
-            .c2 = hlo_convert(h, hyper_number(l, n, HYPER_C2), type),
+            .lr = hlo_convert(h, hyper_number(l, n, at, HYPER_LR), type),
+            .c1 = hlo_convert(h, hyper_number(l, n, at, HYPER_C1), type),
+            .c2 = hlo_convert(h, hyper_number(l, n, at, HYPER_C2), type),
             .finite = hlo_compare(h, "LT", norm2, hlo_fill(h, __builtin_inf(), &norm2))};
 }
 
 // Once for all weights, behind a barrier: else a compiler joins a copy of them to each weight's
 // update, and XLA keeps in memory what it has joined (bench/results/2026-11-23-pjrt.md). And one
 // weight after the other: a compiler that may updates several at once, into new memory.
-static step_numbers read_numbers(lowering *l, const node *n) {
-    if (l->norm2 != n->in[4]) {
-        step_numbers s = make_numbers(l, n);
+step_numbers lower_numbers(lowering *l, const node *n, int norm2_at) {
+    if (l->norm2 != n->in[norm2_at]) {
+        step_numbers s = make_numbers(l, n, norm2_at);
         hlo_value all[] = {s.grad_scale, s.lr, s.c1, s.c2, s.finite};
         hlo_barrier_all(&l->h, all, 5);
         l->numbers = (step_numbers){.grad_scale = all[0],
@@ -72,13 +72,14 @@ static step_numbers read_numbers(lowering *l, const node *n) {
                 .c1 = all[2],
                 .c2 = all[3],
                 .finite = all[4]};
-        l->norm2 = n->in[4];
+        l->norm2 = n->in[norm2_at];
     }
     step_numbers s = l->numbers;
     if (l->has_updated) s.grad_scale = hlo_barrier(&l->h, s.grad_scale, l->updated);
     return s;
 }
 
+// --- adamw(p, m, v, g, norm2, hyper[, w])
 // b old + (1 - b) x
 static hlo_value moment(hlo_text *h, double b, hlo_value old, hlo_value x) {
     return hlo_binary(h, "add", hlo_scale(h, old, b), hlo_scale(h, x, 1 - b));
@@ -89,7 +90,7 @@ adamw_values lower_adamw(lowering *l, const node *n, hlo_value *finite) {
     const op_attrs *attrs = &n->attrs;
     const hlo_value p = lower_in_acc(l, n, 0, 0), m = lower_in_acc(l, n, 1, 0),
                     v = lower_in_acc(l, n, 2, 0);
-    const step_numbers s = read_numbers(l, n);
+    const step_numbers s = lower_numbers(l, n, 4);
     const hlo_value g =
             hlo_binary(h, "multiply", lower_in_acc(l, n, 3, 0), hlo_spread(h, s.grad_scale, &p));
     const hlo_value new_m = moment(h, attrs->beta1, m, g),

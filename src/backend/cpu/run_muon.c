@@ -1,0 +1,349 @@
+// Muon's update (ir/ops/muon.c). Legend: U a matrix as it comes, X as it is orthogonalised,
+// A = X X^T or X^T X; [R, C] X, [M, M] A with M the smaller of both.
+#include <math.h>
+#include <string.h>
+
+#include "backend/cpu/adamw_numbers.h"
+#include "base/round.h"
+#include "ir/newton_schulz.h"
+#include "ir/shard.h"
+
+// --- momentum
+static void momentum_chunk(void *arg, int64_t chunk, int thread) {
+    (void)thread;
+    const instruction *ins = arg;
+    const tensor *m = ins->node->in[0], *g = ins->node->in[1], *u = ins->node->out[2];
+    const double norm2 = *(const double *)ins->in[2];
+    const int64_t first = chunk * CHUNK_ELEMENTS,
+                  n = chunk_length(tensor_elements(m), CHUNK_ELEMENTS, chunk);
+    if (!isfinite(norm2)) {
+        memset(output_at(ins, 1, first), 0, (size_t)(n * dtype_bytes(g->dt)));
+        memset(output_at(ins, 2, first), 0, (size_t)(n * dtype_bytes(u->dt)));
+        return;
+    }
+    const momentum_args args = {.decay = ins->node->attrs.beta1,
+            .grad_scale = clip_scale(norm2, ins->in[3]),
+            .g = g->dt,
+            .to = u->dt};
+    ins->kernels->momentum(m->dt, n, output_at(ins, 0, first), output_at(ins, 1, first),
+            output_at(ins, 2, first), &args);
+}
+
+static void momentum(const instruction *ins) {
+    run_chunks(ins, tensor_elements(ins->node->in[0]), CHUNK_ELEMENTS, momentum_chunk);
+}
+
+const cpu_op cpu_op_momentum = {.run = momentum};
+
+// --- to_owner, from_owner. Workspace: bytes to each place | bytes from each
+static int64_t owner_workspace(const node *n, int n_threads) {
+    (void)n_threads;
+    return n->attrs.mesh.ranks > 1 ? 2 * n->attrs.mesh.ranks * (int64_t)sizeof(int64_t) : 0;
+}
+
+static void to_owner(const instruction *ins) {
+    const mesh_use *use = &ins->node->attrs.mesh;
+    const int64_t bytes = tensor_bytes(ins->node->in[0]);
+    int64_t *to = ins->workspace, *from = to + use->ranks;
+    if (!ins->group) {
+        memcpy(ins->out[0], ins->in[0], (size_t)bytes);
+        return;
+    }
+    for (int i = 0; i < use->ranks; i++) {
+        to[i] = i == use->owner ? bytes : 0;
+        from[i] = use->owns ? bytes : 0;
+    }
+    *ins->failed = comm_all_to_all(ins->group, ins->in[0], to, ins->out[0], from, 0);
+}
+
+const cpu_op cpu_op_to_owner = {.run = to_owner, .workspace = owner_workspace};
+
+// What is missing of a short shard is 0.
+static void from_owner(const instruction *ins) {
+    const mesh_use *use = &ins->node->attrs.mesh;
+    const int64_t all = tensor_elements(ins->node->in[1]),
+                  unit = dtype_bytes(ins->node->out[0]->dt),
+                  place = ins->group ? group_place(ins->group) : 0,
+                  bytes = shard_count(all, use->ranks, (int)place) * unit;
+    int64_t *to = ins->workspace, *from = to + use->ranks;
+    memset((char *)ins->out[0] + bytes, 0, (size_t)(tensor_bytes(ins->node->out[0]) - bytes));
+    if (!ins->group) {
+        memcpy(ins->out[0], ins->in[0], (size_t)bytes);
+        return;
+    }
+    for (int i = 0; i < use->ranks; i++) {
+        to[i] = use->owns ? shard_count(all, use->ranks, i) * unit : 0;
+        from[i] = i == use->owner ? bytes : 0;
+    }
+    *ins->failed = comm_all_to_all(ins->group, ins->in[0], to, ins->out[0], from, 0);
+}
+
+const cpu_op cpu_op_from_owner = {.run = from_owner, .workspace = owner_workspace};
+
+// --- descend
+static void descend_chunk(void *arg, int64_t chunk, int thread) {
+    (void)thread;
+    const instruction *ins = arg;
+    const tensor *p = ins->node->in[0];
+    const double *hyper = ins->in[3];
+    const int64_t first = chunk * CHUNK_ELEMENTS,
+                  n = chunk_length(tensor_elements(p), CHUNK_ELEMENTS, chunk);
+    if (!isfinite(*(const double *)ins->in[2])) return;
+    ins->kernels->descend(p->dt, n, output_at(ins, 0, first), input_at(ins, 1, first),
+            hyper[HYPER_LR], ins->node->attrs.weight_decay,
+            ins->node->n_in > 4 ? (uint16_t *)(void *)output_at(ins, 1, first) : NULL);
+}
+
+static void descend(const instruction *ins) {
+    run_chunks(ins, tensor_elements(ins->node->in[0]), CHUNK_ELEMENTS, descend_chunk);
+}
+
+const cpu_op cpu_op_descend = {.run = descend};
+
+// --- orthogonalise
+enum { MAX_MATRICES = 3, PRODUCTS = 3 };
+
+// One matrix of a weight: rows [row, row + rows) of the weight here are its part on this rank.
+typedef struct one_matrix {
+    int64_t row, rows; // of this rank's part of the weight
+    int64_t R, C, M;
+} one_matrix;
+
+static int matrices_of(const node *n, one_matrix *list) {
+    const tensor *like = n->in[1];
+    const op_attrs *attrs = &n->attrs;
+    const int64_t ends[MAX_MATRICES] = {attrs->sum.run1, attrs->sum.run2, like->dim[0]},
+                  ranks = attrs->mesh.ranks;
+    int n_matrices = 0;
+    for (int64_t k = 0, begin = 0; k < MAX_MATRICES; k++) {
+        if (ends[k] <= begin) continue;
+        one_matrix *one = &list[n_matrices++];
+        *one = (one_matrix){.row = begin,
+                .rows = ends[k] - begin,
+                .R = (ends[k] - begin) * (attrs->mesh.dim == 0 ? ranks : 1),
+                .C = like->dim[1] * (attrs->mesh.dim == 1 ? ranks : 1)};
+        one->M = one->R < one->C ? one->R : one->C;
+        begin = ends[k];
+    }
+    return n_matrices;
+}
+
+static bool is_wide(const one_matrix *one) {
+    return one->R <= one->C;
+}
+
+// A = X X^T; A A, times c; A X. Or A = X^T X and X A.
+static gemm_shape product_shape(const one_matrix *one, int which, dtype dt) {
+    const bool wide = is_wide(one);
+    const gemm_shape shapes[PRODUCTS] = {{.m = one->M,
+                                                 .n = one->M,
+                                                 .k = wide ? one->C : one->R,
+                                                 .ta = !wide,
+                                                 .tb = wide,
+                                                 .lda = one->C,
+                                                 .ldb = one->C,
+                                                 .ldc = one->M,
+                                                 .in = dt,
+                                                 .out = dt},
+            {.m = one->M,
+                    .n = one->M,
+                    .k = one->M,
+                    .lda = one->M,
+                    .ldb = one->M,
+                    .ldc = one->M,
+                    .in = dt,
+                    .out = dtype_acc(dt),
+                    .scale = NS_C},
+            {.m = one->R,
+                    .n = one->C,
+                    .k = one->M,
+                    .lda = wide ? one->M : one->C,
+                    .ldb = wide ? one->C : one->M,
+                    .ldc = one->C,
+                    .in = dt,
+                    .out = dtype_acc(dt)}};
+    return shapes[which];
+}
+
+// Scratch, one after the other: X, A; sums of a product with X, or of A A; squares of each chunk of
+// X; and what products need.
+typedef struct ns_scratch {
+    int64_t x, a, sums, squares, products; // offsets in bytes
+} ns_scratch;
+
+static ns_scratch scratch_of(const node *n) {
+    one_matrix list[MAX_MATRICES];
+    const int n_matrices = matrices_of(n, list);
+    const int64_t unit = dtype_bytes(n->in[0]->dt), acc = dtype_bytes(dtype_acc(n->in[0]->dt));
+    int64_t elements = 0, square = 0;
+    for (int k = 0; k < n_matrices; k++) {
+        if (list[k].R * list[k].C > elements) elements = list[k].R * list[k].C;
+        if (list[k].M * list[k].M > square) square = list[k].M * list[k].M;
+    }
+    ns_scratch s = {.a = round_up(elements * unit, 64)};
+    s.sums = s.a + round_up(square * unit, 64);
+    s.squares = s.sums + round_up((elements > square ? elements : square) * acc, 64);
+    s.products =
+            s.squares + round_up(div_up(elements, CHUNK_ELEMENTS) * (int64_t)sizeof(double), 64);
+    return s;
+}
+
+static int64_t orthogonalise_workspace(const node *n, int n_threads) {
+    one_matrix list[MAX_MATRICES];
+    const int n_matrices = matrices_of(n, list);
+    int64_t most = 0;
+    for (int k = 0; k < n_matrices; k++)
+        for (int which = 0; which < PRODUCTS; which++) {
+            const gemm_shape shape = product_shape(&list[k], which, n->in[0]->dt);
+            const int64_t bytes = gemm_workspace(&shape, NULL, n_threads);
+            if (bytes > most) most = bytes;
+        }
+    return scratch_of(n).products + most;
+}
+
+static drv_status lower_orthogonalise(arena *a, gemm_machine *m, const node *n, instruction *out) {
+    one_matrix list[MAX_MATRICES];
+    const int n_matrices = matrices_of(n, list);
+    for (int k = 0; k < n_matrices; k++)
+        for (int which = 0; which < PRODUCTS; which++) {
+            const gemm_shape shape = product_shape(&list[k], which, n->in[0]->dt);
+            DRV_TRY(gemm_new(a, m, &shape, NULL, &out->gemm[k * PRODUCTS + which]));
+        }
+    return DRV_OK;
+}
+
+typedef struct ns_call {
+    const instruction *ins;
+    const one_matrix *one;
+    dtype dt; // of X and A
+    char *x, *a, *sums;
+    double *squares;
+    int64_t n;            // elements that combine_chunk combines,
+    double factor;        // of them
+    char *values, *added; // times factor, and what is added; NULL: nothing
+} ns_call;
+
+// Rows of U to X, or this rank's part of each, CHUNK_ROWS at a time. Ranks that share columns have
+// a part of each row.
+static void load_rows(void *arg, int64_t chunk, int thread) {
+    (void)thread;
+    const ns_call *call = arg;
+    const node *n = call->ins->node;
+    const one_matrix *one = call->one;
+    const int ranks = n->attrs.mesh.ranks, n_pieces = n->attrs.mesh.dim == 1 ? ranks : 1;
+    const int64_t unit = dtype_bytes(call->dt), columns = one->C / n_pieces,
+                  from_rank_to_rank = tensor_elements(n->in[0]) / ranks;
+    const int64_t end = chunk * CHUNK_ROWS + chunk_length(one->R, CHUNK_ROWS, chunk);
+    for (int64_t row = chunk * CHUNK_ROWS; row < end; row++)
+        for (int k = 0; k < n_pieces; k++) {
+            const int64_t rank = n_pieces > 1 ? k : row / one->rows,
+                          at = rank * from_rank_to_rank +
+                               (one->row + (n_pieces > 1 ? row : row % one->rows)) * columns;
+            memcpy(call->x + (row * one->C + k * columns) * unit, input_at(call->ins, 0, at),
+                    (size_t)(columns * unit));
+        }
+}
+
+// The rows of this rank, or its part of each, from X, times factor.
+static void store_rows(void *arg, int64_t chunk, int thread) {
+    (void)thread;
+    const ns_call *call = arg;
+    const node *n = call->ins->node;
+    const one_matrix *one = call->one;
+    const bool by_rows = n->attrs.mesh.dim == 0;
+    const int64_t columns = n->in[1]->dim[1], place = call->ins->tensor_place,
+                  unit = dtype_bytes(call->dt), first_row = by_rows ? place * one->rows : 0,
+                  first_column = by_rows ? 0 : place * columns;
+    const int64_t end = chunk * CHUNK_ROWS + chunk_length(one->rows, CHUNK_ROWS, chunk);
+    for (int64_t row = chunk * CHUNK_ROWS; row < end; row++)
+        call->ins->kernels->combine(call->dt, dtype_acc(call->dt), columns, call->factor,
+                call->x + ((first_row + row) * one->C + first_column) * unit, NULL,
+                output_at(call->ins, 0, (one->row + row) * columns));
+}
+
+static void square_chunk(void *arg, int64_t chunk, int thread) {
+    (void)thread;
+    const ns_call *call = arg;
+    const int64_t first = chunk * CHUNK_ELEMENTS,
+                  end = first + chunk_length(call->n, CHUNK_ELEMENTS, chunk);
+    double sum = 0;
+    for (int64_t at = first; at < end; at += SQUARES_MOST) {
+        double words[SQUARES_SUMS];
+        const int n_words = call->ins->kernels->squares(call->dt,
+                end - at < SQUARES_MOST ? end - at : SQUARES_MOST,
+                call->x + at * dtype_bytes(call->dt), words);
+        for (int i = 0; i < n_words; i++)
+            sum += words[i];
+    }
+    call->squares[chunk] = sum;
+}
+
+// Rounded to the type of X, as torch has it: products see the difference.
+static double norm_of(ns_call *call) {
+    double sum = 0;
+    call->n = call->one->R * call->one->C;
+    par_for(div_up(call->n, CHUNK_ELEMENTS), square_chunk, call);
+    for (int64_t i = 0; i < div_up(call->n, CHUNK_ELEMENTS); i++)
+        sum += call->squares[i];
+    return call->dt == DT_BF16 ? (double)bf16_to_f32(f32_to_bf16((float)sqrt(sum))) : sqrt(sum);
+}
+
+static void combine_chunk(void *arg, int64_t chunk, int thread) {
+    (void)thread;
+    const ns_call *call = arg;
+    const int64_t first = chunk * CHUNK_ELEMENTS, n = chunk_length(call->n, CHUNK_ELEMENTS, chunk);
+    char *values = call->values + first * dtype_bytes(call->dt);
+    call->ins->kernels->combine(call->dt, call->dt, n, call->factor, values,
+            call->added ? call->added + first * dtype_bytes(dtype_acc(call->dt)) : NULL, values);
+}
+
+// values = factor values + added, n of them.
+static void combine(ns_call *call, int64_t n, double factor, char *values, char *added) {
+    call->n = n;
+    call->factor = factor;
+    call->values = values;
+    call->added = added;
+    par_for(div_up(n, CHUNK_ELEMENTS), combine_chunk, call);
+}
+
+static void newton_schulz(ns_call *call, gemm *const *product, char *scratch, int64_t bytes) {
+    const one_matrix *one = call->one;
+    const int64_t elements = one->R * one->C, square = one->M * one->M;
+    const bool wide = is_wide(one);
+    for (int step = 0; step < call->ins->node->attrs.ns_steps; step++) {
+        gemm_run(product[0], call->x, call->x, call->a, scratch, bytes);
+        gemm_run(product[1], call->a, call->a, call->sums, scratch, bytes);
+        combine(call, square, NS_B, call->a, call->sums);
+        gemm_run(product[2], wide ? call->a : call->x, wide ? call->x : call->a, call->sums,
+                scratch, bytes);
+        combine(call, elements, NS_A, call->x, call->sums);
+    }
+}
+
+static void orthogonalise_one(const instruction *ins, const one_matrix *one, gemm *const *product) {
+    const ns_scratch at = scratch_of(ins->node);
+    char *base = ins->workspace;
+    ns_call call = {.ins = ins,
+            .one = one,
+            .dt = ins->node->in[0]->dt,
+            .x = base + at.x,
+            .a = base + at.a,
+            .sums = base + at.sums,
+            .squares = (double *)(void *)(base + at.squares)};
+    par_for(div_up(one->R, CHUNK_ROWS), load_rows, &call);
+    combine(&call, one->R * one->C, 1 / fmax(norm_of(&call), ins->node->attrs.eps), call.x, NULL);
+    newton_schulz(&call, product, base + at.products, ins->workspace_bytes - at.products);
+    call.factor = MUON_RMS * sqrt((double)(one->R > one->C ? one->R : one->C));
+    par_for(div_up(one->rows, CHUNK_ROWS), store_rows, &call);
+}
+
+static void orthogonalise(const instruction *ins) {
+    one_matrix list[MAX_MATRICES];
+    const int n_matrices = matrices_of(ins->node, list);
+    for (int k = 0; k < n_matrices; k++)
+        orthogonalise_one(ins, &list[k], &ins->gemm[k * PRODUCTS]);
+}
+
+const cpu_op cpu_op_orthogonalise = {.run = orthogonalise,
+        .workspace = orthogonalise_workspace,
+        .lower = lower_orthogonalise};

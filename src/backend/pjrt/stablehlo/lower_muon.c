@@ -1,0 +1,126 @@
+// Muon's update (ir/ops/muon.c). Legend: as in backend/cpu/run_muon.c.
+#include <math.h>
+
+#include "backend/pjrt/stablehlo/lower_adamw.h"
+#include "backend/pjrt/stablehlo/lower_collective.h"
+#include "ir/newton_schulz.h"
+
+// --- momentum(m, g, norm2, hyper)
+static void momentum(lowering *l, const node *n) {
+    hlo_text *h = &l->h;
+    const double decay = n->attrs.beta1;
+    const step_numbers s = lower_numbers(l, n, 2);
+    const hlo_value m = lower_in(l, n, 0), g = lower_in(l, n, 1),
+                    x = hlo_scale(h,
+                            hlo_binary(h, "multiply", lower_in_acc(l, n, 1, 0),
+                                    hlo_spread(h, s.grad_scale, &m)),
+                            1 - decay);
+    const hlo_value new_m = hlo_binary(h, "add", hlo_scale(h, m, decay), x),
+                    u = hlo_binary(h, "add", hlo_scale(h, new_m, decay), x);
+    const hlo_value like = {.type = HLO_BOOL, .n_dims = m.n_dims, .dim = {m.dim[0], m.dim[1]}},
+                    finite = hlo_spread(h, s.finite, &like);
+    lower_set(l, n, 0, hlo_select(h, finite, new_m, m));
+    lower_set(l, n, 1, hlo_fill(h, 0, &g));
+    lower_round(l, n, 2, hlo_select(h, finite, u, hlo_fill(h, 0, &u)));
+}
+
+const lower_op lower_op_momentum = {.lower = momentum};
+
+// --- orthogonalise(u, like)
+// Rows [begin, begin + rows) of the weight, of all ranks.
+static hlo_value whole_matrix(lowering *l, const node *n, int64_t begin, int64_t rows) {
+    hlo_text *h = &l->h;
+    const tensor *like = n->in[1];
+    const int ranks = n->attrs.mesh.ranks;
+    const hlo_value u = lower_in(l, n, 0);
+    const int64_t elements = hlo_elements(&u), here = tensor_elements(like);
+    const hlo_value flat = hlo_reshape(h, u, HLO_DIMS(elements));
+    hlo_value *parts = ARENA_ARRAY(l->g->a, hlo_value, ranks);
+    for (int i = 0; i < ranks; i++) {
+        const hlo_value part = hlo_slice(h, flat, 0, i * (elements / ranks), here);
+        parts[i] = hlo_slice(h, hlo_reshape(h, part, HLO_DIMS(like->dim[0], like->dim[1])), 0,
+                begin, rows);
+    }
+    return ranks == 1 ? parts[0] : hlo_concat(h, parts, ranks, n->attrs.mesh.dim);
+}
+
+static hlo_value multiply_add(hlo_text *h, double factor, hlo_value x, hlo_value added) {
+    const hlo_value sum =
+            hlo_binary(h, "add", hlo_scale(h, hlo_convert(h, x, added.type), factor), added);
+    return hlo_convert(h, sum, x.type);
+}
+
+// A step of Newton-Schulz; ctx: the type of sums.
+static void ns_step(hlo_text *h, void *ctx, hlo_index turn, hlo_value *carried) {
+    (void)turn;
+    const hlo_type acc = *(const hlo_type *)ctx;
+    const hlo_value x = carried[0];
+    const int wide = x.dim[0] <= x.dim[1];
+    const hlo_value a = hlo_dot(h, x, x, wide, wide, x.type),
+                    aa = hlo_scale(h, hlo_dot(h, a, a, 1, 0, acc), NS_C),
+                    b = multiply_add(h, NS_B, a, aa);
+    carried[0] = multiply_add(h, NS_A, x,
+            wide ? hlo_dot(h, b, x, 1, 0, acc) : hlo_dot(h, x, b, 1, 0, acc));
+}
+
+static hlo_value newton_schulz(lowering *l, const node *n, hlo_value x) {
+    hlo_text *h = &l->h;
+    hlo_type acc = lower_acc(l, n->in[0]);
+    const hlo_value wide = hlo_convert(h, x, acc),
+                    squares = hlo_reduce_all(h, "add", hlo_binary(h, "multiply", wide, wide)),
+                    root = hlo_convert(h, hlo_unary(h, "sqrt", squares), x.type),
+                    norm = hlo_binary(h, "maximum", hlo_convert(h, root, acc),
+                            hlo_fill(h, n->attrs.eps, &squares));
+    hlo_value made =
+            hlo_convert(h, hlo_binary(h, "divide", wide, hlo_spread(h, norm, &wide)), x.type);
+    hlo_repeat(h, n->attrs.ns_steps, &made, 1, ns_step, &acc);
+    return made;
+}
+
+static void orthogonalise(lowering *l, const node *n) {
+    hlo_text *h = &l->h;
+    const tensor *like = n->in[1];
+    const op_attrs *attrs = &n->attrs;
+    const int64_t ends[] = {attrs->sum.run1, attrs->sum.run2, like->dim[0]};
+    hlo_value made[3];
+    int n_made = 0;
+    for (int64_t k = 0, begin = 0; k < 3; k++) {
+        if (ends[k] <= begin) continue;
+        const int64_t rows = ends[k] - begin,
+                      here = attrs->mesh.dim == 0 ? rows : like->dim[1]; // of the dim that is cut
+        const hlo_value u = whole_matrix(l, n, begin, rows),
+                        x = hlo_convert(h, newton_schulz(l, n, u), lower_acc(l, n->in[0]));
+        hlo_value o = hlo_scale(h, x,
+                MUON_RMS * sqrt((double)(x.dim[0] > x.dim[1] ? x.dim[0] : x.dim[1])));
+        if (attrs->mesh.ranks > 1) {
+            const hlo_index place = {.moves = true, .value = lower_place(l, AXIS_TENSOR)};
+            o = hlo_take(h, o, attrs->mesh.dim, hlo_index_times(h, place, here), here);
+        }
+        made[n_made++] = o;
+        begin = ends[k];
+    }
+    lower_set(l, n, 0, n_made == 1 ? made[0] : hlo_concat(h, made, n_made, 0));
+}
+
+const lower_op lower_op_orthogonalise = {.lower = orthogonalise};
+
+// --- descend(p, o, norm2, hyper[, w])
+static void descend(lowering *l, const node *n) {
+    hlo_text *h = &l->h;
+    const step_numbers s = lower_numbers(l, n, 2);
+    const hlo_value p = lower_in(l, n, 0),
+                    taken = hlo_binary(h, "add", lower_in(l, n, 1),
+                            hlo_scale(h, p, n->attrs.weight_decay)),
+                    new_p = hlo_binary(h, "subtract", p,
+                            hlo_binary(h, "multiply", hlo_spread(h, s.lr, &p), taken));
+    const hlo_value like = {.type = HLO_BOOL, .n_dims = p.n_dims, .dim = {p.dim[0], p.dim[1]}},
+                    kept = hlo_select(h, hlo_spread(h, s.finite, &like), new_p, p);
+    lower_updated(l, n, kept);
+    if (n->n_in == 5) lower_round(l, n, 1, kept);
+}
+
+const lower_op lower_op_descend = {.lower = descend};
+
+// No rules: devices run one program, in which no rank owns what others do not.
+const lower_op lower_op_to_owner = {.lower = NULL};
+const lower_op lower_op_from_owner = {.lower = NULL};

@@ -1,0 +1,29 @@
+// The families of models that drover knows: what each adds to the graph of a Llama, and its names
+// in config.json and GGUF. Whatever adds something to the graph is a field of model_config too
+// (config/model_config.h), by which parameters and graph are built: no code asks for a family by
+// its name. A new family is a row here, a golden test and a chat template.
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct model_family {
+    const char *model_type, *architecture; // in config.json
+    const char *gguf;                      // general.architecture, and the prefix of its keys
+    bool qkv_bias;                         // biases of the projections to queries, keys, values
+    bool qk_norm;                          // an RMS norm of each head of queries and keys
+
+    // GGUF has the two halves of each rotary pair of q and k side by side (llama.cpp's NORM rope);
+    // else one half after the other, as config.json's models do (its NEOX rope).
+    bool gguf_interleaves;
+
+    // What the family's class of transformers assumes where config.json says nothing; 0: the same
+    // as LlamaConfig.
+    int64_t num_key_value_heads, head_dim, max_position_embeddings;
+} model_family;
+
+extern const model_family model_families[];
+extern const int n_model_families;
+
+// The row of a model_type, or of a general.architecture; NULL: there is none.
+const model_family *model_family_of_type(const char *model_type);
+const model_family *model_family_of_gguf(const char *architecture);

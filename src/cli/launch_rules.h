@@ -1,0 +1,29 @@
+// What follows a failure of a job of drover launch node: the options that say it, which the jobs
+// for schedulers take too and hand on.
+#pragma once
+#include "cli/cli.h"
+#include "launch/jobs/job_spec.h"
+#include "launch/supervisor.h"
+
+#define LAUNCH_RULE_OPTIONS                                                                        \
+    {"--max-restarts", "N", "start the ranks again after a failure, so often (0)"},                \
+            {"--restart-window", "TIME", "in any time of this length, as 90s, 10m, 1h (1h)"},      \
+            {"--min-nodes", "M", "go on with so few, in another layout (all but the spare ones)"}, \
+            {"--spare-nodes", "S", "of the nodes, so many wait for one that fails (0)"}, {         \
+        "--grow-after", "TIME",                                                                    \
+                "nodes that came and waited so long take part after the next save (5m)"            \
+    }
+enum { N_LAUNCH_RULE_OPTIONS = 5 };
+extern const char *const launch_rule_names[N_LAUNCH_RULE_OPTIONS];
+
+typedef struct launch_rules {
+    supervisor_rules rules;
+    int n_spares; // of the nodes: beyond the layout
+    double grow_after_s;
+} launch_rules;
+
+// Reads those options of a job of n_nodes. DRV_E_USAGE: more spare nodes than there may be, more
+// nodes at least than take part, or no number or time.
+DRV_CHECKED drv_status launch_read_rules(const cli_args *args, int n_nodes, launch_rules *out);
+// Reads --preflight. DRV_E_USAGE: none of its words.
+DRV_CHECKED drv_status launch_read_preflight(const cli_args *args, preflight_use *out);

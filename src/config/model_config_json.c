@@ -1,0 +1,256 @@
+// config.json of Hugging Face -> a model's shape, and back. What differs between families of models
+// is in base/model_family.h; what none of them has is refused here.
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "config/key.h"
+#include "config/model_config.h"
+
+// What lies at a path of names with dots; NULL: nothing does.
+static const value *find_value(const value *v, const char *path) {
+    for (int i = 0; i < v->n; i++) {
+        const value *item = &v->items[i];
+        if (v->kind != VALUE_MAP || !str_starts(path, item->path)) continue;
+        const char end = path[strlen(item->path)];
+        if (end == 0) return item;
+        if (end == '.') return find_value(item, path);
+    }
+    return NULL;
+}
+
+// The graph of these is that of no family here, for what is named. Sources: modeling_*.py of
+// transformers.
+static const struct {
+    const char *model_type, *differs;
+} relatives[] = {
+        {"qwen2_moe", "a mixture of experts"},
+        {"qwen3_moe", "a mixture of experts"},
+        {"mixtral", "a mixture of experts"},
+        {"llama4", "a mixture of experts and layers without rotary embedding"},
+        {"llama4_text", "a mixture of experts and layers without rotary embedding"},
+        {"gemma", "a scaled embedding, norms that add 1 to their weight, and GELU"},
+        {"gemma2", "norms after each part, capped logits and sliding windows"},
+        {"gemma3", "norms of queries and keys and sliding windows"},
+        {"gemma3_text", "norms of queries and keys and sliding windows"},
+        {"phi3", "fused weights qkv_proj and gate_up_proj"},
+        {"smollm3", "layers without rotary embedding"},
+        {"granite", "multipliers on the embedding, attention, residual stream and logits"},
+        {"olmo", "norms without weights"},
+        {"olmo2", "norms after each part, and of queries and keys"},
+        {"stablelm", "layer norms, and a part of each head without rotary embedding"},
+        {"starcoder2", "layer norms and biases"},
+        {"internlm2", "a fused weight wqkv"},
+        {"cohere", "layer norms, and attention beside the feed-forward layer"},
+        {"gpt2", "learned positions, layer norms and GELU"},
+        {"gpt_neox", "layer norms, GELU, and attention beside the feed-forward layer"},
+};
+
+// "llama", "mistral" or ...; in `a`.
+static const char *family_names(arena *a) {
+    const char *names = "";
+    for (int i = 0; i < n_model_families; i++)
+        names = arena_printf(a, "%s%s\"%s\"", names,
+                i == 0                      ? ""
+                : i + 1 == n_model_families ? " or "
+                                            : ", ",
+                model_families[i].model_type);
+    return names;
+}
+
+// A config.json that says nothing is one of a Llama.
+static drv_status find_family(arena *a, const value *root, const model_family **out) {
+    const value *type = find_value(root, "model_type");
+    *out = model_family_of_type("llama");
+    if (!type || type->kind == VALUE_NULL) return DRV_OK;
+    const key expected = {.expected = family_names(a)};
+    if (type->kind != VALUE_TEXT) return key_refuse(&expected, type);
+    const model_family *family = model_family_of_type(type->text);
+    if (family) *out = family;
+    if (family) return DRV_OK;
+    for (size_t i = 0; i < sizeof relatives / sizeof *relatives; i++)
+        if (strcmp(type->text, relatives[i].model_type) == 0)
+            return drv_fail(DRV_E_DATA, "%s: model_type is \"%s\", which has %s; expected %s",
+                    type->where, type->text, relatives[i].differs, expected.expected);
+    return key_refuse(&expected, type);
+}
+
+// MistralConfig has a window of 4096 where config.json says nothing of it.
+static drv_status check_window(const value *root, const model_family *family,
+        const model_config *m) {
+    const value *window = find_value(root, "sliding_window");
+    int64_t tokens = window ? 0 : 4096;
+    if (strcmp(family->model_type, "mistral") != 0 || (window && window->kind == VALUE_NULL))
+        return DRV_OK;
+    if (window && (window->kind != VALUE_TEXT || !str_to_i64(window->text, &tokens)))
+        return key_refuse(&(key){.expected = "null"}, window);
+    if (tokens >= m->max_position_embeddings) return DRV_OK;
+    return drv_fail(DRV_E_DATA,
+            "%s: sliding_window is %s%lld: attention in a sliding window is not supported, expected "
+            "null",
+            (window ? window : root)->where, window ? "" : "not given, which stands for ",
+            (long long)tokens);
+}
+
+// The same text, or the same number.
+static bool same_value(const char *text, const char *other) {
+    double x, y;
+    if (strcmp(text, other) == 0) return true;
+    return str_to_f64(text, &x) && str_to_f64(other, &y) && x == y;
+}
+
+// What every family here is, where config.json could say something else.
+static drv_status check_fixed(const value *root) {
+    static const struct {
+        const char *name, *text, *expected;
+    } fixed[] = {{"hidden_act", "silu", "\"silu\""},
+            {"attention_bias", "false", "false: biases on q, k, v and o are not supported"},
+            {"mlp_bias", "false", "false: biases of the feed-forward layer are not supported"},
+            {"use_sliding_window", "false",
+                    "false: attention in a sliding window is not supported"},
+            {"partial_rotary_factor", "1",
+                    "1: rotary positions in a part of a head are not supported"},
+            {"rope_parameters.partial_rotary_factor", "1",
+                    "1: rotary positions in a part of a head are not supported"}};
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+        const value *v = find_value(root, fixed[i].name);
+        if (!v || v->kind == VALUE_NULL) continue;
+        if (v->kind == VALUE_TEXT && same_value(v->text, fixed[i].text)) continue;
+        const key k = {.expected = fixed[i].expected};
+        return key_refuse(&k, v);
+    }
+    for (int i = 0; i < 2; i++) {
+        const value *rope = find_value(root, i ? "rope_parameters" : "rope_scaling");
+        if (!rope || rope->kind == VALUE_NULL || rope->kind == VALUE_MAP) continue;
+        return key_refuse(&(key){.expected = "null or an object"}, rope);
+    }
+    const value *quantized = find_value(root, "quantization_config");
+    if (quantized && quantized->kind != VALUE_NULL)
+        return drv_fail(DRV_E_DATA,
+                "%s: key \"quantization_config\" is there, expected a model that is not quantized",
+                root->where);
+    return DRV_OK;
+}
+
+// Keys of YAML that the family says in config.json.
+static bool is_of_family(const key *k) {
+    return k->offset == offsetof(model_config, qkv_bias) ||
+           k->offset == offsetof(model_config, qk_norm);
+}
+
+// What is null where a family has a number of its own follows from the heads, as in transformers.
+static bool follows_if_null(const key *k, const value *v, model_config *out) {
+    const bool follows = k->offset == offsetof(model_config, num_key_value_heads) ||
+                         k->offset == offsetof(model_config, head_dim);
+    if (!follows || v->kind != VALUE_NULL) return false;
+    *(int64_t *)((char *)out + k->offset) = 0;
+    return true;
+}
+
+static drv_status read_fields(arena *mem, const value *root, const model_family *family,
+        model_config *out) {
+    // Names of other versions of transformers, before today's, which count more.
+    static const struct {
+        const char *other, *path;
+    } others[] = {{"rope_scaling.type", "rope_scaling.rope_type"},
+            {"rope_parameters.rope_theta", "rope_theta"},
+            {"rope_parameters.type", "rope_scaling.rope_type"},
+            {"rope_parameters.rope_type", "rope_scaling.rope_type"},
+            {"rope_parameters.factor", "rope_scaling.factor"},
+            {"rope_parameters.low_freq_factor", "rope_scaling.low_freq_factor"},
+            {"rope_parameters.high_freq_factor", "rope_scaling.high_freq_factor"},
+            {"rope_parameters.original_max_position_embeddings",
+                    "rope_scaling.original_max_position_embeddings"}};
+    *out = model_config_defaults();
+    out->num_key_value_heads = family->num_key_value_heads;
+    out->head_dim = family->head_dim;
+    if (family->max_position_embeddings)
+        out->max_position_embeddings = family->max_position_embeddings;
+    out->qkv_bias = family->qkv_bias;
+    out->qk_norm = family->qk_norm;
+    for (int i = 0; i < n_model_keys; i++) {
+        const key *k = &model_keys[i];
+        if (is_of_family(k)) continue;
+        for (size_t j = 0; j < sizeof others / sizeof *others; j++) {
+            const value *v = find_value(root, others[j].other);
+            if (v && strcmp(others[j].path, k->path) == 0) DRV_TRY(k->type->parse(mem, k, v, out));
+        }
+        const value *v = find_value(root, k->path);
+        if (v && follows_if_null(k, v, out)) continue;
+        if (v) DRV_TRY(k->type->parse(mem, k, v, out));
+    }
+    return DRV_OK;
+}
+
+static drv_status read_json(arena *a, const char *path, const json_t *json, model_config *out) {
+    const value root = value_of_json(a, path, "", json);
+    if (root.kind != VALUE_MAP)
+        return drv_fail(DRV_E_DATA, "%s: expected a JSON object, found %s", path,
+                value_shown(a, &root));
+    const model_family *family;
+    DRV_TRY(find_family(a, &root, &family));
+    DRV_TRY(check_fixed(&root));
+    DRV_TRY(read_fields(a, &root, family, out));
+    DRV_TRY(check_window(&root, family, out));
+    return model_config_check(path, "", out);
+}
+
+drv_status model_config_of_json(const char *path, const json_t *json, model_config *out) {
+    arena *a = arena_new("config.json");
+    model_config m;
+    const drv_status status = read_json(a, path, json, &m);
+    arena_free(a);
+    if (status != DRV_OK)
+        return status == DRV_E_USAGE ? DRV_E_DATA : status; // it is not a command line
+    *out = m;
+    return DRV_OK;
+}
+
+drv_status model_config_read(const char *path, model_config *out) {
+    arena *a = arena_new("path of config.json");
+    json_t *json = NULL;
+    if (file_is_dir(path)) path = path_join(a, path, "config.json");
+    drv_status status = json_read_file(path, &json);
+    if (status == DRV_OK) status = model_config_of_json(path, json, out);
+    json_decref(json);
+    arena_free(a);
+    return status;
+}
+
+// Puts a value at a path of names with dots.
+static void put_json(json_t *o, const char *path, json_t *x) {
+    const char *dot = strchr(path, '.');
+    if (!dot) {
+        json_object_set_new(o, path, x);
+        return;
+    }
+    char section[64];
+    snprintf(section, sizeof section, "%.*s", (int)(dot - path), path);
+    if (!json_object_get(o, section)) json_object_set_new(o, section, json_object());
+    put_json(json_object_get(o, section), dot + 1, x);
+}
+
+const model_family *model_config_family(const model_config *m) {
+    for (int i = 0; i < n_model_families; i++)
+        if (model_families[i].qkv_bias == m->qkv_bias && model_families[i].qk_norm == m->qk_norm)
+            return &model_families[i];
+    return NULL;
+}
+
+json_t *model_config_json(const model_config *m) {
+    const model_family *family = model_config_family(m);
+    json_t *o = json_pack("{s:[s], s:s, s:s, s:b, s:s}", "architectures", family->architecture,
+            "model_type", family->model_type, "hidden_act", "silu", "mlp_bias", 0, "torch_dtype",
+            "float32");
+    // Of q, k, v and o; a family whose q, k and v have biases has no such field.
+    if (!family->qkv_bias) json_object_set_new(o, "attention_bias", json_false());
+    for (int i = 0; i < n_model_keys; i++) {
+        const key *k = &model_keys[i];
+        if (m->rope_type == ROPE_DEFAULT && str_starts(k->path, "rope_scaling.")) continue;
+        if (is_of_family(k)) continue;
+        json_t *x = k->type->json(k, m);
+        if (x) put_json(o, k->path, x);
+    }
+    return o;
+}

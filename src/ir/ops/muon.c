@@ -1,0 +1,260 @@
+// The ops of Muon's update (docs/optimizers.md), one after the other for a weight: momentum,
+// orthogonalise, descend. Between them ranks that share the weight or its state gather the whole,
+// or, where each has matrices of its own, send it to its owner and take what comes back.
+#include "ir/hyper.h"
+#include "ir/op.h"
+#include "ir/shard.h"
+
+static const char *check_numbers(const tensor *norm2, const tensor *hyper) {
+    if (!is_f64(norm2, 1)) return "norm2 must be one f64";
+    return is_f64(hyper, N_HYPER) ? NULL : "hyper must be f64[N_HYPER]";
+}
+
+// momentum(m, g, norm2, hyper) -> m', g' = 0, u. As torch.optim.Muon has it, with Nesterov's step,
+// after clipping by global norm as in adamw (ops/update.c):
+//   m = b m + (1 - b) g;  u = (1 - b) g + b m, rounded to `to`
+// g may be bf16. When norm2 is not finite, only the gradient is cleared, and u is 0.
+static const char *momentum_shape(const node *n, tensor_spec *out, int *n_out) {
+    const tensor *m = n->in[0], *g = n->in[1];
+    *n_out = 3;
+    out[0] = spec_in_place(n, 0);
+    out[1] = spec_in_place(n, 1);
+    out[2] = spec_like(m);
+    out[2].dt = n->attrs.to;
+    if (!same_shape(m, g)) return "m and g must have one shape";
+    if (g->dt != m->dt && g->dt != DT_BF16) return "g must be bf16 or as m";
+    if (dtype_acc(n->attrs.to) != m->dt) return "m must be of the sums of the result's type";
+    return check_numbers(n->in[2], n->in[3]);
+}
+
+static void momentum_example(example *e) {
+    const dtype acc = dtype_acc(e->dt);
+    tensor *in[] = {example_state(e, TENSOR_OPTIMIZER, "m", acc, 3, 17, -0.1, 0.1),
+            example_state(e, TENSOR_GRAD, "g", acc, 3, 17, -1, 1),
+            example_state(e, TENSOR_INPUT, "norm2", DT_F64, 1, 0, 1, 4),
+            example_state(e, TENSOR_INPUT, "hyper", DT_F64, N_HYPER, 0, 0.1, 0.5)};
+    graph_add(e->g, OP_momentum, 4, in, &(op_attrs){.to = e->dt, .beta1 = 0.95});
+}
+
+static void bf16_gradient_example(example *e) {
+    const dtype acc = dtype_acc(e->dt);
+    tensor *in[] = {example_state(e, TENSOR_OPTIMIZER, "m", acc, 3, 17, -0.1, 0.1),
+            example_state(e, TENSOR_GRAD, "g", acc == DT_F64 ? acc : DT_BF16, 3, 17, -1, 1),
+            example_state(e, TENSOR_INPUT, "norm2", DT_F64, 1, 0, 1, 4),
+            example_state(e, TENSOR_INPUT, "hyper", DT_F64, N_HYPER, 0, 0.1, 0.5)};
+    graph_add(e->g, OP_momentum, 4, in, &(op_attrs){.to = e->dt, .beta1 = 0.95});
+}
+
+const op_row op_row_momentum = {
+        .name = "momentum",
+        .min_in = 4,
+        .max_in = 4,
+        .shape = momentum_shape,
+        .built = true,
+        .differentiated = true,
+        .attrs = ATTR(to) | ATTR(beta1),
+        .examples = {momentum_example, bf16_gradient_example},
+};
+
+// orthogonalise(u, like) -> o: of each matrix U that u holds, about the nearest matrix whose
+// singular values are equal, as large as AdamW's steps are (arXiv:2502.16982, equation 4):
+//   X = U / max(|U|, eps);  ns_steps times  A = X X^T,  X = 3.4445 X + (-4.775 A + 2.0315 A A) X
+//   o = 0.2 sqrt(max(rows, columns)) X
+// with the numbers of ir/newton_schulz.h. (A = X^T X and X A where there are more rows than
+// columns, which is the same.) X, A and the polynomial in A are rounded to u's type, in which
+// products take them; sums and o are not. `like` [r, c], which is not read, is this rank's part of
+// the weight: up to three matrices, one below the other, the later ones from second_row and
+// third_row on. u holds the parts of all tensor ranks, each as an equal run of elements, of which
+// the first r c count; `dim` says how they are cut. o is this rank's part of the result.
+static const char *orthogonalise_shape(const node *n, tensor_spec *out, int *n_out) {
+    const tensor *u = n->in[0], *like = n->in[1];
+    const op_attrs *attrs = &n->attrs;
+    *n_out = 1;
+    if (!is_matrix(like)) return "like must be a matrix";
+    out[0] = spec_2d(dtype_acc(u->dt), like->dim[0], like->dim[1]);
+    if (u->dt == DT_I32) return "u must be real";
+    if (attrs->mesh.ranks < 1 || tensor_elements(u) % attrs->mesh.ranks)
+        return "ranks must divide the elements of u";
+    if (tensor_elements(u) / attrs->mesh.ranks < tensor_elements(like))
+        return "u must have the elements of all ranks";
+    if (attrs->mesh.dim < 0 || attrs->mesh.dim > 1) return "a matrix has no such dim";
+    if (attrs->sum.run1 < 0 || attrs->sum.run1 >= like->dim[0]) return "no such run1";
+    if (attrs->sum.run2 && (attrs->sum.run2 <= attrs->sum.run1 || !attrs->sum.run1 ||
+                                   attrs->sum.run2 >= like->dim[0]))
+        return "no such run2";
+    return attrs->ns_steps >= 1 ? NULL : "ns_steps must be positive";
+}
+
+// Products of a step: A, A A, and that of both with X. Of the whole matrices, whatever the ranks.
+static double orthogonalise_flops(const node *n) {
+    const tensor *like = n->in[1];
+    const op_attrs *attrs = &n->attrs;
+    const int64_t ends[] = {attrs->sum.run1, attrs->sum.run2, like->dim[0]};
+    double flops = 0;
+    for (int64_t k = 0, begin = 0; k < 3; k++) {
+        if (ends[k] <= begin) continue;
+        const double rows = (double)(ends[k] - begin) *
+                            (attrs->mesh.dim == 0 ? attrs->mesh.ranks : 1),
+                     columns =
+                             (double)like->dim[1] * (attrs->mesh.dim == 1 ? attrs->mesh.ranks : 1),
+                     less = rows < columns ? rows : columns;
+        flops += 2 * less * less * (2 * (rows + columns - less) + less) * attrs->ns_steps;
+        begin = ends[k];
+    }
+    return flops;
+}
+
+static void orthogonalise_of(example *e, int64_t rows, int64_t columns, op_attrs attrs) {
+    tensor *in[] = {example_given(e, "u", rows, columns),
+            example_weight(e, "w", e->dt, rows, columns)};
+    e->input[e->n_inputs - 1].role = EXAMPLE_GIVEN;
+    attrs.mesh.axis = AXIS_TENSOR;
+    attrs.mesh.ranks = 1;
+    attrs.eps = 1e-7;
+    graph_add(e->g, OP_orthogonalise, 2, in, &attrs);
+}
+
+static void wide_example(example *e) {
+    orthogonalise_of(e, 3, 17, (op_attrs){.ns_steps = 2});
+}
+
+static void tall_example(example *e) {
+    orthogonalise_of(e, 17, 4, (op_attrs){.ns_steps = 2, .mesh.dim = 1});
+}
+
+static void parts_example(example *e) {
+    orthogonalise_of(e, 12, 5, (op_attrs){.ns_steps = 1, .sum.run1 = 7, .sum.run2 = 10});
+}
+
+const op_row op_row_orthogonalise = {
+        .name = "orthogonalise",
+        .min_in = 2,
+        .max_in = 2,
+        .shape = orthogonalise_shape,
+        .flops = orthogonalise_flops,
+        .built = true,
+        .differentiated = true,
+        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(dim) | ATTR(ns_steps) | ATTR(run1) | ATTR(run2) |
+                 ATTR(eps),
+        .examples = {wide_example, tall_example, parts_example},
+};
+
+static const char *check_owner(const node *n) {
+    const mesh_use *use = &n->attrs.mesh;
+    if (use->ranks < 1) return "ranks must be positive";
+    if (use->axis < 0 || use->axis >= N_AXES) return "the mesh has no such axis";
+    return use->owner < 0 || use->owner >= use->ranks ? "no rank is the owner" : NULL;
+}
+
+// to_owner(u[n]) -> U: of the owner the shards of all ranks, [ranks n]; of the others one element,
+// which nobody reads.
+static const char *to_owner_shape(const node *n, tensor_spec *out, int *n_out) {
+    const tensor *u = n->in[0];
+    *n_out = 1;
+    out[0] = spec_1d(u->dt, n->attrs.mesh.owns ? n->attrs.mesh.ranks * tensor_elements(u) : 1);
+    if (u->dt == DT_I32) return "u must be real";
+    return check_owner(n);
+}
+
+static double to_owner_wire(const node *n) {
+    return n->attrs.mesh.owns || n->attrs.mesh.ranks == 1 ? 0 : (double)tensor_bytes(n->in[0]);
+}
+
+static void to_owner_example(example *e) {
+    tensor *u = example_given(e, "u", 51, 0);
+    graph_add(e->g, OP_to_owner, 1, &u,
+            &(op_attrs){.mesh.axis = AXIS_DATA, .mesh.ranks = 1, .mesh.owns = 1});
+}
+
+const op_row op_row_to_owner = {
+        .name = "to_owner",
+        .min_in = 1,
+        .max_in = 1,
+        .shape = to_owner_shape,
+        .wire = to_owner_wire,
+        .differentiated = true,
+        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(owner) | ATTR(owns),
+        .examples = {to_owner_example},
+};
+
+// from_owner(o, w) -> s: this rank's shard of o, which the owner has in the shape of the weight w;
+// o of the others is anything, w is not read.
+static const char *from_owner_shape(const node *n, tensor_spec *out, int *n_out) {
+    const tensor *o = n->in[0], *w = n->in[1];
+    const char *bad = check_owner(n);
+    *n_out = 1;
+    out[0] = spec_1d(dtype_acc(w->dt), 1);
+    if (bad) return bad;
+    out[0].dim[0] = shard_length(tensor_elements(w), n->attrs.mesh.ranks);
+    if (w->dt == DT_I32) return "w must be real";
+    if (n->attrs.mesh.owns && (!same_shape(o, w) || o->dt != dtype_acc(w->dt)))
+        return "o must be sums in the shape of w";
+    return NULL;
+}
+
+static double from_owner_wire(const node *n) {
+    const mesh_use *use = &n->attrs.mesh;
+    const int64_t all = tensor_elements(n->in[1]),
+                  others = all - shard_count(all, use->ranks, use->owner);
+    return use->owns ? (double)(others * dtype_bytes(n->out[0]->dt)) : 0;
+}
+
+static void from_owner_example(example *e) {
+    tensor *in[] = {example_state(e, TENSOR_INPUT, "o", dtype_acc(e->dt), 3, 17, -1, 1),
+            example_given(e, "w", 3, 17)};
+    graph_add(e->g, OP_from_owner, 2, in,
+            &(op_attrs){.mesh.axis = AXIS_DATA, .mesh.ranks = 1, .mesh.owns = 1});
+}
+
+const op_row op_row_from_owner = {
+        .name = "from_owner",
+        .min_in = 2,
+        .max_in = 2,
+        .shape = from_owner_shape,
+        .wire = from_owner_wire,
+        .differentiated = true,
+        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(owner) | ATTR(owns),
+        .examples = {from_owner_example},
+};
+
+// descend(p, o, norm2, hyper[, w]) -> p'[, w' = p' in the compute type]: p -= lr (o + weight_decay
+// p), rounded once. Nothing happens where norm2 is not finite.
+static const char *descend_shape(const node *n, tensor_spec *out, int *n_out) {
+    *n_out = 1;
+    out[0] = spec_in_place(n, 0);
+    if (!same_type(n->in[0], n->in[1])) return "p and o must have one type and shape";
+    if (n->n_in == 5) {
+        out[(*n_out)++] = spec_in_place(n, 4);
+        if (!same_shape(n->in[4], n->in[0])) return "the compute copy must fit p";
+    }
+    return check_numbers(n->in[2], n->in[3]);
+}
+
+static void descend_of(example *e, bool copy) {
+    const dtype acc = dtype_acc(e->dt);
+    tensor *in[5] = {example_state(e, TENSOR_OPTIMIZER, "p", acc, 3, 17, -1, 1),
+            example_state(e, TENSOR_INPUT, "o", acc, 3, 17, -1, 1),
+            example_state(e, TENSOR_INPUT, "norm2", DT_F64, 1, 0, 1, 4),
+            example_state(e, TENSOR_INPUT, "hyper", DT_F64, N_HYPER, 0, 0.1, 0.5)};
+    if (copy) in[4] = example_state(e, TENSOR_WEIGHT, "w", DT_BF16, 3, 17, -1, 1);
+    graph_add(e->g, OP_descend, copy ? 5 : 4, in, &(op_attrs){.weight_decay = 0.1});
+}
+
+static void descend_example(example *e) {
+    descend_of(e, false);
+}
+
+static void descend_copy_example(example *e) {
+    descend_of(e, true);
+}
+
+const op_row op_row_descend = {
+        .name = "descend",
+        .min_in = 4,
+        .max_in = 5,
+        .shape = descend_shape,
+        .built = true,
+        .differentiated = true,
+        .attrs = ATTR(weight_decay),
+        .examples = {descend_example, descend_copy_example},
+};

@@ -1,0 +1,140 @@
+// The update by Muon (ir/ops/muon.c). Data ranks that share the optimizer each have a shard of the
+// momentum, but a matrix is orthogonalised whole: they send what the momentum gives to the matrix's
+// owner, who sends back what comes of it. Matrices get owners in groups, so that ranks compute at
+// the same time, and no more than a group is whole at a time.
+#include "passes/update_internal.h"
+
+// Below this norm a matrix counts as 0: that of torch.optim.Muon.
+#define MUON_EPS 1e-7
+
+// Weights of a group for each rank: those of a layer, so that each rank gets one of each shape.
+enum { GROUP_WEIGHTS = 4 };
+
+typedef struct muon_step { // of one weight
+    const muon_weight *by;
+    updated_weight it;
+    int index, owner; // among all weights; of the data ranks
+    double cost;      // of its matrices, FLOPs
+    tensor *u, *o;    // of this rank's shard until it is gathered; what comes of it
+} muon_step;
+
+typedef struct muon_pass {
+    graph *g;
+    const update_opts *opts;
+    tensor *norm2, *hyper;
+    double *load; // FLOPs of each data rank
+} muon_pass;
+
+static bool has_owners(const muon_pass *pass) {
+    return pass->opts->zero && pass->opts->muon_owners;
+}
+
+static op_attrs matrices_of(const muon_pass *pass, const muon_weight *by) {
+    op_attrs attrs = update_along(pass->g, AXIS_TENSOR);
+    attrs.mesh.dim = by->by_columns;
+    attrs.ns_steps = pass->opts->ns_steps;
+    attrs.sum.run1 = by->second_row;
+    attrs.sum.run2 = by->third_row;
+    attrs.eps = MUON_EPS;
+    return attrs;
+}
+
+static op_attrs owned(const muon_pass *pass, const muon_step *step) {
+    op_attrs attrs = update_along(pass->g, AXIS_DATA);
+    attrs.mesh.owner = step->owner;
+    attrs.mesh.owns = step->owner == pass->opts->place;
+    return attrs;
+}
+
+static tensor *gather(graph *g, tensor *x, mesh_axis axis) {
+    const op_attrs attrs = update_along(g, axis);
+    return attrs.mesh.ranks == 1 ? x : graph_add(g, OP_all_gather, 1, &x, &attrs)->out[0];
+}
+
+// What the momentum gives, on whoever orthogonalises it.
+static void begin(const muon_pass *pass, const tensor *w, tensor *grad, muon_step *step) {
+    graph *g = pass->g;
+    step->it = update_weight(g, w, pass->opts);
+    tensor *in[] = {update_state(g, "momentum.", w, dtype_acc(w->dt), pass->opts), grad,
+            pass->norm2, pass->hyper};
+    const op_attrs attrs = {.to = w->dt, .beta1 = pass->opts->muon_momentum},
+                   to = owned(pass, step);
+    step->u = graph_add(g, OP_momentum, 4, in, &attrs)->out[2];
+    if (has_owners(pass))
+        step->u = graph_add(g, OP_to_owner, 1, &step->u, &to)->out[0];
+    else if (pass->opts->zero)
+        step->u = gather(g, step->u, AXIS_DATA);
+}
+
+static void orthogonalise(const muon_pass *pass, muon_step *step) {
+    const op_attrs attrs = matrices_of(pass, step->by);
+    step->o = step->u; // of another's, which nobody reads
+    if (has_owners(pass) && step->owner != pass->opts->place) return;
+    tensor *in[] = {gather(pass->g, step->u, AXIS_TENSOR), step->it.weight};
+    step->o = graph_add(pass->g, OP_orthogonalise, 2, in, &attrs)->out[0];
+}
+
+static tensor *end(const muon_pass *pass, const muon_step *step) {
+    graph *g = pass->g;
+    const op_attrs from = owned(pass, step);
+    tensor *back[] = {step->o, step->it.weight};
+    tensor *o = has_owners(pass) ? graph_add(g, OP_from_owner, 2, back, &from)->out[0]
+                                 : update_share(g, step->o, pass->opts);
+    tensor *in[] = {step->it.p, o, pass->norm2, pass->hyper, step->it.copy};
+    const node *n = graph_add(g, OP_descend, step->it.copy ? 5 : 4, in,
+            &(op_attrs){.weight_decay = pass->opts->weight_decay});
+    return update_end(g, &step->it, n, pass->opts);
+}
+
+static double cost(const muon_pass *pass, const tensor *w, const muon_weight *by) {
+    tensor like = *w;
+    tensor *in[] = {&like, &like};
+    const node n = {.in = in, .n_in = 2, .attrs = matrices_of(pass, by)};
+    return op_rows[OP_orthogonalise]->flops(&n);
+}
+
+// The dearest first, to the rank that has least to do: it goes on from group to group.
+static void choose_owners(const muon_pass *pass, muon_step *steps, int n) {
+    for (int left = n; left > 0; left--) {
+        muon_step *dearest = NULL;
+        int rank = 0;
+        for (int i = 0; i < n; i++)
+            if (steps[i].owner < 0 && (!dearest || steps[i].cost > dearest->cost))
+                dearest = &steps[i];
+        for (int i = 1; i < pass->g->mesh.size[AXIS_DATA]; i++)
+            if (pass->load[i] < pass->load[rank]) rank = i;
+        dearest->owner = rank;
+        pass->load[rank] += dearest->cost;
+    }
+}
+
+static void update_group(const muon_pass *pass, tensor *const *weights, tensor *const *grads,
+        muon_step *steps, int n, tensor **updated) {
+    if (has_owners(pass)) choose_owners(pass, steps, n);
+    for (int i = 0; i < n; i++)
+        begin(pass, weights[steps[i].index], grads[steps[i].index], &steps[i]);
+    for (int i = 0; i < n; i++)
+        orthogonalise(pass, &steps[i]);
+    for (int i = 0; i < n; i++)
+        updated[steps[i].index] = end(pass, &steps[i]);
+}
+
+static muon_step step_of(const muon_pass *pass, const tensor *w, int index) {
+    const muon_weight *by = &pass->opts->muon[index];
+    return (muon_step){.by = by, .index = index, .owner = -1, .cost = cost(pass, w, by)};
+}
+
+void update_muon(graph *g, tensor *const *weights, tensor *const *grads, int n, tensor *norm2,
+        tensor *hyper, const update_opts *opts, tensor **updated) {
+    const int ranks = g->mesh.size[AXIS_DATA];
+    double *load = ARENA_ARRAY(g->a, double, ranks);
+    const muon_pass pass = {.g = g, .opts = opts, .norm2 = norm2, .hyper = hyper, .load = load};
+    const int most = has_owners(&pass) ? GROUP_WEIGHTS * ranks : 1;
+    muon_step *steps = ARENA_ARRAY(g->a, muon_step, most);
+    for (int i = 0, n_steps = 0; i < n; i++) {
+        if (update_by_muon(opts, i)) steps[n_steps++] = step_of(&pass, weights[i], i);
+        if (n_steps < most && i + 1 < n) continue;
+        update_group(&pass, weights, grads, steps, n_steps, updated);
+        n_steps = 0;
+    }
+}

@@ -172,6 +172,12 @@ ckpt_tensor *state_optimizer(arena *a, const held_model *p, int *n) {
     return p->c->optimizer == OPTIMIZER_NORMUON ? add_row_squares(a, p, t, n) : t;
 }
 
+ckpt_tensor *state_used(arena *a, const held_model *p, int *n) {
+    ckpt_tensor *t = ARENA_ARRAY(a, ckpt_tensor, max_parts(p));
+    *n = 0;
+    return add_tensors(a, p, is_trained, "", "", false, t, n);
+}
+
 ckpt_tensor *state_gradients(arena *a, const held_model *p, int *n) {
     ckpt_tensor *t = ARENA_ARRAY(a, ckpt_tensor, max_parts(p));
     *n = 0;

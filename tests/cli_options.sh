@@ -33,7 +33,7 @@ arguments() {
     eval) echo $model --data data/set ;;
     generate) echo $model --max-tokens 1 ;;
     chat) echo $model --template template ;;
-    plot | top | report | "ckpt list") echo run ;;
+    plot | top | report | audit | "ckpt list") echo run ;;
     "tokenizer train") echo --input text.txt --vocab-size 300 --out out ;;
     "tokenizer encode" | "bench tokenizer" | "bench data") echo --tokenizer tok --input text.txt ;;
     "tokenizer decode") echo --tokenizer tok --input ids ;;

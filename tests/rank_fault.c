@@ -1,8 +1,7 @@
 // Built and preloaded by tests/train_rank_faults.sh: faults of one rank's machine. On rank
 // FAULT_RANK, once the file FAULT_READ exists, reading a .bin fails with EIO; once FAULT_NAN
 // exists, which holds the bytes that a weight of the run begins with, the first four of them become
-// NaN, or the number FAULT_NUMBER, wherever they are in memory, whatever the rank is doing. With
-// FAULT_LOGARITHM that rank has another mathematical library: logarithms are the next larger float.
+// NaN, or the number FAULT_NUMBER, wherever they are in memory, whatever the rank is doing.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -39,12 +38,6 @@ ssize_t pread(int fd, void *to, size_t n, off_t at) {
 }
 ssize_t pread64(int fd, void *to, size_t n, off64_t at) {
     return pread(fd, to, n, at);
-}
-
-float logf(float x) {
-    static float (*real)(float);
-    if (!real) real = (float (*)(float))dlsym(RTLD_NEXT, "logf");
-    return is_mine() && getenv("FAULT_LOGARITHM") ? nextafterf(real(x), INFINITY) : real(x);
 }
 
 enum { PATTERN = 64 };

@@ -121,6 +121,20 @@ static uint64_t updates(const kernels *level, dtype dt, int64_t length) {
     return hash;
 }
 
+static uint64_t muon(const kernels *k, dtype dt, int64_t n) {
+    const momentum_args args = {.decay = 0.95, .grad_scale = 0.7, .g = dt, .to = dt};
+    array m = values(DT_F32, n, 1, true), g = values(dt, n, 2, true), u = values(dt, n, 3, false),
+          p = values(DT_F32, n, 4, true), z = values(DT_F32, n, 5, false),
+          w = array_new(DT_BF16, n, 0, 0, 0);
+    k->momentum(DT_F32, n, m.p, g.p, u.p, &args);
+    uint64_t hash = hash_of(hash_of(0, &m), &u);
+    k->combine(dt, dt, n, 0.3, u.p, z.p, u.p);
+    k->descend(DT_F32, n, p.p, z.p, 0.02, 0.1, w.p);
+    hash = hash_of(hash_of(hash_of(hash, &u), &p), &w);
+    array_free(&m), array_free(&g), array_free(&u), array_free(&p), array_free(&z), array_free(&w);
+    return hash;
+}
+
 static uint64_t loss(const kernels *k, dtype dt, int64_t n) {
     array logits = values(DT_F32, n, 1, false), d = values(dt, n, 2, false),
           of_row = array_new(DT_F32, 1, 0, 0, 0);
@@ -246,6 +260,7 @@ static const struct {
         {"norms", norms, 600, {0x778382A51347D1F0, 0xAA293481BD7DCAEE}},
         {"elements", elements, 600, {0x2221AF3E02798D3B, 0xA19093786201F110}},
         {"updates", updates, 600, {0xCCD1A60EA06E6636, 0xDB46B3792BCE92D6}},
+        {"muon", muon, 600, {0x1E30529197CC9BA9, 0xD36BD4316912ECDA}},
         {"loss", loss, 600, {0xB80F45E120BF7765, 0x351D0A8D5CD44838}},
         {"rotation", rotation, 600, {0x17B6FF96E1976649, 0xADF73D5E99EF268D}},
         {"products", products, 100, {0x51A177443E2A0FA6, 0xC4A2F23A5503AA2B}},
@@ -276,7 +291,20 @@ static void every_level_gives_the_recorded_bits(void **state) {
     assert_int_equal(n_bad, 0);
 }
 
+// A level whose table lacks a new kernel would end a run.
+static void every_level_has_every_kernel(void **state) {
+    (void)state;
+    for (int level = CPU_REF; level <= (int)CPU_AVX512_BF16; level++) {
+        const kernels *k = kernels_for((cpu_level)level);
+        void (*members[sizeof *k / sizeof(void (*)(void))])(void);
+        memcpy(members, k, sizeof *k);
+        for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+            if (!members[i]) fail_msg("member %d of kernels_%s is not set", (int)i, k->name);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_level_gives_the_recorded_bits)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_level_has_every_kernel),
+            cmocka_unit_test(every_level_gives_the_recorded_bits)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

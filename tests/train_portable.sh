@@ -15,6 +15,10 @@ for precision in bf16 fp32; do
     DROVER_CPU=plain expect 0 "step 2" train 1 plain-$precision training.precision=$precision
     same high-$precision plain-$precision
 done
+muon=(optimizer.type=muon model.qk_norm=true)
+expect 0 "step 2" train 1 high-muon "${muon[@]}"
+DROVER_CPU=plain expect 0 "step 2" train 1 plain-muon "${muon[@]}"
+same high-muon plain-muon
 check "what is recorded is no kind of processor" grep -q '"arithmetic": "portable"' high-bf16/checkpoints/step-000002/trainer.json
 mixed() { # RUN_DIR SETTING...: two ranks of two processors
     local run=$1 sets=()

@@ -2,6 +2,9 @@
 #include "train/batch_feed.h"
 
 #include "base/log.h"
+#include "base/rng.h"
+#include "train/hashes.h"
+#include "weights/run_layout.h"
 
 batch batch_of_run(arena *a, const run_config *cfg, int64_t n_rows) {
     const run_layout layout = run_layout_of(cfg);
@@ -103,6 +106,26 @@ drv_status batch_feed_step(const batch *b, programs *p) {
         DRV_TRY(put_number(b, p, INPUT_OF_STEP, m, m));
     if (p->held.c->lora.dropout == 0) return DRV_OK;
     return put_origin(b, p, INPUT_OF_STEP, 0, batch_index(b, 0) * n_rows, b->rows);
+}
+
+uint64_t batch_hash(const batch *b, const run_config *cfg) {
+    const mesh ranks = run_mesh(cfg);
+    const int stage = mesh_place(&ranks, (int)cfg->rank, AXIS_PIPELINE),
+              last = ranks.size[AXIS_PIPELINE] - 1;
+    const uint64_t tokens = hash_name("batch.tokens"), positions = hash_name("batch.positions"),
+                   labels = hash_name("batch.labels");
+    uint64_t sum = 0;
+    if (mesh_place(&ranks, (int)cfg->rank, AXIS_TENSOR) > 0) return 0;
+    for (int64_t i = 0, n = b->micro * b->row_tokens; i < b->rows * b->row_tokens; i++) {
+        int64_t in_row;
+        const int64_t row = batch_index(b, i / n) * b->micro + row_of_token(b, i % n, &in_row),
+                      place = row * cfg->sequence_length + in_row;
+        if (stage == 0)
+            sum += hashes_word(tokens, place, (uint32_t)b->tokens[i]) +
+                   hashes_word(positions, place, (uint32_t)b->position[i]);
+        if (stage == last) sum += hashes_word(labels, place, (uint32_t)b->labels[i]);
+    }
+    return sum;
 }
 
 // --- reading ahead

@@ -3,6 +3,7 @@
 #include "train/hashes.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,13 +16,17 @@ enum { CHUNK = 1 << 14 }; // elements that a thread reads at a time
 
 // The finalizer of SplitMix64 (Steele et al., OOPSLA 2014), a bijection: two elements of a tensor
 // of fewer than 2^32 never have the same hash.
-uint64_t hashes_element(uint64_t name, int64_t place, float value) {
-    uint32_t bits = 0x7FC00000; // of any NaN: processors differ in its sign and payload
-    if (!isnan(value)) memcpy(&bits, &value, sizeof bits);
+uint64_t hashes_word(uint64_t name, int64_t place, uint32_t bits) {
     uint64_t x = (((uint64_t)place << 32 | bits) ^ name) + 0x9E3779B97F4A7C15u;
     x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
     x = (x ^ x >> 27) * 0x94D049BB133111EBu;
     return x ^ x >> 31;
+}
+
+uint64_t hashes_element(uint64_t name, int64_t place, float value) {
+    uint32_t bits = 0x7FC00000; // of any NaN: processors differ in its sign and payload
+    if (!isnan(value)) memcpy(&bits, &value, sizeof bits);
+    return hashes_word(name, place, bits);
 }
 
 typedef struct piece_call {
@@ -108,6 +113,18 @@ static tensor_hashes of_tensors(const ckpt_tensor *list, int n, const uint64_t *
     return made;
 }
 
+drv_status hashes_begin(arena *a, const held_model *p, uint64_t batch, state_hashes *out) {
+    int n;
+    const ckpt_tensor *weights = state_used(a, p, &n);
+    uint64_t *sums = ARENA_ARRAY(a, uint64_t, n + 1); // the last of the batch
+    DRV_TRY(add_tensors(p, weights, n, sums));
+    sums[n] = batch;
+    DRV_TRY(add_ranks(a, p, sums, n + 1));
+    out->before = of_tensors(weights, n, sums);
+    out->batch = sums[n];
+    return DRV_OK;
+}
+
 drv_status hashes_take(arena *a, const held_model *p, state_hashes *out) {
     int n_gradients, n_weights;
     const ckpt_tensor *gradients = state_gradients(a, p, &n_gradients),
@@ -120,5 +137,69 @@ drv_status hashes_take(arena *a, const held_model *p, state_hashes *out) {
     DRV_TRY(add_ranks(a, p, sums, n));
     out->gradients = of_tensors(gradients, n_gradients, sums);
     out->weights = of_tensors(weights, n_weights, sums + n_gradients);
+    return DRV_OK;
+}
+
+// --- a flipped bit
+typedef struct bit_search {
+    const held_model *p;
+    const ckpt_tensor *t;
+    const ckpt_piece *piece;
+    uint64_t difference;
+    _Atomic int64_t found; // 32 element + bit; -1: not yet
+    drv_status *status;    // by chunk
+} bit_search;
+
+static int64_t find_in_element(uint64_t name, int64_t place, float value, uint64_t difference) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    const uint64_t mine = hashes_word(name, place, bits);
+    for (int bit = 0; bit < 32; bit++)
+        if (hashes_word(name, place, bits ^ 1u << bit) - mine == difference)
+            return 32 * place + bit;
+    return -1;
+}
+
+static void search_chunk(void *arg, int64_t chunk, int thread) {
+    (void)thread;
+    bit_search *call = arg;
+    const int64_t first = chunk * CHUNK, left = piece_elements(call->piece) - first,
+                  n = left < CHUNK ? left : CHUNK, columns = tensor_columns(&call->t->entry);
+    const uint64_t name = hash_name(call->t->entry.name);
+    float *values = mem_alloc(sizeof *values * CHUNK);
+    call->status[chunk] = state_read_f32((void *)(uintptr_t)call->p, call->piece->source,
+            call->piece->offset + 4 * first, 4 * n, values);
+    for (int64_t i = 0, run; i < n && call->status[chunk] == DRV_OK; i++) {
+        const int64_t place = piece_place(call->piece, columns, first + i, &run),
+                      at = find_in_element(name, place, values[i], call->difference);
+        if (at >= 0) call->found = at;
+    }
+    free(values);
+}
+
+static drv_status search_piece(bit_search *call) {
+    const int64_t n_chunks = div_up(piece_elements(call->piece), CHUNK);
+    drv_status status = DRV_OK;
+    call->status = mem_alloc(sizeof *call->status * (size_t)n_chunks);
+    par_for(n_chunks, search_chunk, call);
+    for (int64_t i = 0; i < n_chunks && status == DRV_OK; i++)
+        status = call->status[i];
+    free(call->status);
+    return status;
+}
+
+drv_status hashes_find_bit(const held_model *p, const ckpt_tensor *t, uint64_t difference,
+        int64_t *element, int *bit) {
+    bit_search call = {.p = p, .t = t, .difference = difference, .found = -1};
+    drv_status status = DRV_OK;
+    for (int k = 0; k < t->n_pieces && status == DRV_OK; k++) {
+        call.piece = &t->piece[k];
+        status = search_piece(&call);
+    }
+    int64_t found = call.found;
+    DRV_TRY(status);
+    if (p->comm) DRV_TRY(comm_all_reduce(comm_world(p->comm), DT_I64, COMM_MAX, &found, 1, NULL));
+    *element = found < 0 ? -1 : found / 32;
+    *bit = found < 0 ? 0 : (int)(found % 32);
     return DRV_OK;
 }

@@ -11,13 +11,26 @@ typedef struct tensor_hashes {
 } tensor_hashes;
 
 typedef struct state_hashes {
+    const char *arithmetic;  // how the run computes (backend_arithmetic)
+    uint64_t batch;          // tokens, positions and labels of the global batch
+    tensor_hashes before;    // what is trained, as the step computed with it: rounded copies
     tensor_hashes gradients; // of the last update, summed over all ranks, before they were clipped
     tensor_hashes weights;   // what is trained, as the run keeps it: masters where there are some
 } state_hashes;
 
-// Every rank calls it, after an update, and gets the same; the arena holds it.
+// Every rank calls both and gets the same; the arena holds it. hashes_begin before an update: fills
+// batch (of which this rank has a part, batch_hash) and before; hashes_take after it: the others.
+DRV_CHECKED drv_status hashes_begin(arena *a, const held_model *p, uint64_t batch,
+        state_hashes *out);
 DRV_CHECKED drv_status hashes_take(arena *a, const held_model *p, state_hashes *out);
+
+// Looks for one bit of one element, which, if it were the other, would make the hash of a tensor
+// larger by `difference`, modulo 2^64: *element is its index, -1 if there is none. Every rank calls
+// it and gets the same. Seconds for 10^8 elements.
+DRV_CHECKED drv_status hashes_find_bit(const held_model *p, const ckpt_tensor *t,
+        uint64_t difference, int64_t *element, int *bit);
 
 // Hashes an element of a tensor: its bits (alike of any NaN), with its index and the hash of the
 // tensor's name. Sums of them, modulo 2^64, are the same however elements are split among ranks.
 uint64_t hashes_element(uint64_t name, int64_t place, float value);
+uint64_t hashes_word(uint64_t name, int64_t place, uint32_t bits); // the same of any 32 bits

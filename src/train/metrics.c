@@ -281,6 +281,9 @@ static drv_status write_hashes(metrics *m, const step_metrics *step) {
     json_object_set_new(o, "loss", every_bit(step->loss));
     json_object_set_new(o, "grad_norm", every_bit(step->grad_norm));
     json_object_set_new(o, "param_norm", every_bit(step->param_norm));
+    json_object_set_new(o, "arithmetic", json_string(step->hashes.arithmetic));
+    json_object_set_new(o, "batch", hash_text(step->hashes.batch));
+    json_object_set_new(o, "before", by_tensor(&step->hashes.before));
     json_object_set_new(o, "gradients", by_tensor(&step->hashes.gradients));
     json_object_set_new(o, "weights", by_tensor(&step->hashes.weights));
     return write_line(m->hash, m->hash_path, o);

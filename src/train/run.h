@@ -31,9 +31,10 @@ typedef struct run {
     device_pool *pool; // ranks are threads of this process, on a device each; NULL: they are not
     bool leads;        // rank 0: has the run directory's files, reports, saves
     stepper stepper;
-    bool stopping;     // several ranks: they have agreed to. A signal alone stops one rank only
-    const char *limit; // key that asked for the stop; NULL: a signal did
-    bool fresh;        // it began anew, with what was there moved aside
+    bool stopping;       // several ranks: they have agreed to. A signal alone stops one rank only
+    const char *limit;   // key that asked for the stop; NULL: a signal did
+    struct audit *audit; // a replay (audit.h), which saves nothing; NULL: a run
+    bool fresh;          // it began anew, with what was there moved aside
     bool together; // all ranks end here, for the same reason: they can save, and rank 0 says why
     backend *b;
     programs p;

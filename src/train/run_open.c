@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/stop.h"
+#include "train/audit.h"
 #include "train/fit.h"
 #include "train/observers.h"
 #include "train/ranks.h"
@@ -148,7 +149,11 @@ static drv_status open_weights(run *r) {
     r->state = run_state_new();
     r->saved_step = r->saving_step = -1;
     ckpt_ranks ranks;
-    DRV_TRY(resume_choose(r->a, state_ranks(&r->p.held, &ranks), cfg->run_dir, &folder));
+    const ckpt_ranks *all = state_ranks(&r->p.held, &ranks);
+    if (!r->audit)
+        DRV_TRY(resume_choose(r->a, all, cfg->run_dir, &folder));
+    else if ((folder = audit_checkpoint(r)))
+        DRV_TRY(ckpt_verify_shared(all, folder));
     if (lora_is_on(cfg)) DRV_TRY(open_base(r));
     if (folder) return resume_from(r, folder);
     if (r->leads) DRV_TRY(keep_lost_metrics(r));
@@ -333,6 +338,7 @@ drv_status run_open(run *r, bool fresh) {
     rank_watch_find_stragglers(r, &ranks);
     tell_plan(r);
     DRV_TRY(ranks_together(r, open_reports(r)));
+    if (r->audit) DRV_TRY(ranks_together(r, audit_open(r)));
     return rank_watch_open_energy(r);
 }
 

@@ -126,7 +126,8 @@ drv_status run_move_out(run *r) {
 // --- a save
 drv_status run_start_save(run *r) {
     r->save_began_s = clock_s();
-    if (r->state.step == r->saved_step || r->state.step == r->saving_step) return DRV_OK;
+    if (r->audit || r->state.step == r->saved_step || r->state.step == r->saving_step)
+        return DRV_OK;
     DRV_TRY(run_settle_save(r, true));
     DRV_TRY(run_check_dir(r));
     if (!r->saver) open_saver(r);

@@ -10,6 +10,7 @@
 #include "base/elementary.h"
 #include "base/log.h"
 #include "base/stop.h"
+#include "train/audit.h"
 #include "train/evaluate.h"
 #include "train/ranks.h"
 #include "train/replicas.h"
@@ -36,12 +37,20 @@ static void fill_hyper(const run_config *cfg, double lr, int64_t updates, double
     out[HYPER_UPDATE] = (double)updates;
 }
 
-static drv_status take_hashes(run *r, step_metrics *m) {
+static drv_status begin_hashes(run *r, const batch *b, step_metrics *m) {
     const int64_t every = r->cfg->hash_every;
     m->hashed = every > 0 && m->step % every == 0;
     if (!m->hashed) return DRV_OK;
     arena_free(r->hashed);
     r->hashed = arena_new("hashes");
+    comm_note(r->comm, m->step, "hashes");
+    m->hashes.arithmetic = json_string_value(json_object_get(r->about, "arithmetic"));
+    DRV_TRY(hashes_begin(r->hashed, &r->p.held, batch_hash(b, r->cfg), &m->hashes));
+    return r->audit ? audit_begin_step(r, m) : DRV_OK;
+}
+
+static drv_status take_hashes(run *r, step_metrics *m) {
+    if (!m->hashed) return DRV_OK;
     comm_note(r->comm, m->step, "hashes");
     return hashes_take(r->hashed, &r->p.held, &m->hashes);
 }
@@ -54,6 +63,7 @@ static drv_status run_apart(run *r, const batch *b, started_step *s) {
     const double begin = clock_s();
     DRV_TRY(stepper_gradients(&r->stepper, b, heed_stop, r, &v->loss));
     const double compute = clock_s();
+    DRV_TRY(begin_hashes(r, b, &s->m));
     if (r->saver) ckpt_wait_read(r->saver); // a checkpoint may still be reading the weights
     const double saved = clock_s();
     r->weights_lost = true; // until the update is done
@@ -286,7 +296,8 @@ static drv_status finish_step(run *r) {
     record_step(r->record, &m);
     if (r->leads) report_step(r->report, &m);
     if (r->leads) note_metrics(r, metrics_step(r->metrics, &m));
-    return drv_restore(&bad);
+    DRV_TRY(drv_restore(&bad));
+    return r->audit ? audit_end_step(r, &m) : DRV_OK;
 }
 
 static drv_status finish_all(run *r) {
@@ -380,7 +391,7 @@ static drv_status loop(run *r) {
         }
         DRV_TRY(one_round(r, first));
     }
-    if (r->state.step >= cfg->steps) return DRV_OK;
+    if (r->state.step >= cfg->steps || r->audit) return DRV_OK;
     r->limit = "training.stop_at_step";
     return drv_fail(DRV_STOPPED, "%s", r->limit);
 }
@@ -455,7 +466,7 @@ static drv_status end(run *r, drv_status status) {
     if (status != DRV_OK && silent) return drv_fail(status, "%s", why);
     if (status == DRV_OK && !r->leads) return DRV_OK;
     if (status == DRV_OK) {
-        if (saved == DRV_OK && r->saved_step >= 0)
+        if (saved == DRV_OK && r->saved_step >= 0 && !r->audit)
             report_summary(r->report,
                     arena_printf(r->a, "%s/step-%06lld", r->checkpoints, (long long)r->saved_step));
         return saved;
@@ -534,10 +545,10 @@ static drv_status check_processes(const run_config *cfg) {
             config_where(cfg, "pjrt.devices"), (long long)cfg->pjrt.devices, comm_launched());
 }
 
-drv_status train(arena *a, const run_config *config, bool fresh) {
+static drv_status train_as(arena *a, const run_config *config, bool fresh, struct audit *audit) {
     run_config *cfg = ARENA_NEW(a, run_config);
     run *r = ARENA_NEW(a, run);
-    *r = (run){.a = a, .cfg = cfg, .saved_step = -1, .saving_step = -1};
+    *r = (run){.a = a, .cfg = cfg, .audit = audit, .saved_step = -1, .saving_step = -1};
     *cfg = *config;
     const int n_devices = comm_launched() > 1 ? 1 : device_count(config);
     const drv_status processes = check_processes(config);
@@ -551,4 +562,12 @@ drv_status train(arena *a, const run_config *config, bool fresh) {
     drv_save(run_all(r, cfg, fresh), &ended);
     run_close(r);
     return leave_ranks(r, &ended);
+}
+
+drv_status train(arena *a, const run_config *config, bool fresh) {
+    return train_as(a, config, fresh, NULL);
+}
+
+drv_status train_audited(arena *a, const run_config *config, struct audit *audit) {
+    return train_as(a, config, true, audit);
 }

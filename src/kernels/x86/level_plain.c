@@ -3,6 +3,7 @@
 #include "kernels/x86/dropout.h"
 #include "kernels/x86/elementwise.h"
 #include "kernels/x86/level_float.h"
+#include "kernels/x86/muon.h"
 #include "kernels/x86/reductions.h"
 #include "kernels/x86/rounded.h"
 
@@ -24,6 +25,9 @@ const kernels kernels_plain = {
         .dropout = dropout,
         .squares = squares,
         .adamw = adamw,
+        .momentum = momentum,
+        .combine = combine,
+        .descend = descend,
         .adamw_rounded = adamw_rounded,
         .add_rounded = add_rounded,
         .attention = attention,

@@ -1,0 +1,129 @@
+// audit: replays steps of a run and says where it went another way.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "cli/cli.h"
+#include "train/audit.h"
+
+// "A:B", "A:", ":B" or "A", one step.
+static drv_status read_steps(const char *text, int64_t *first, int64_t *last) {
+    char copy[64];
+    if (!text) return DRV_OK;
+    snprintf(copy, sizeof copy, "%s", text);
+    char *colon = strchr(copy, ':');
+    if (colon) *colon = 0;
+    const char *end = colon ? colon + 1 : copy;
+    const bool good = strlen(text) < sizeof copy && (*copy || *end) &&
+                      (!*copy || (str_to_i64(copy, first) && *first > 0)) &&
+                      (!*end || (str_to_i64(end, last) && *last > 0));
+    if (good) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "audit: --steps is \"%.40s\", expected A:B, steps from 1 on (A: and :B leave an end open)",
+            text);
+}
+
+static json_t *text_or_null(const char *text) {
+    return text ? json_string(text) : json_null();
+}
+
+static json_t *hash(const audit_result *x, uint64_t value) {
+    char text[17];
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)value);
+    return x->recorded || x->replayed ? json_string(text) : json_null();
+}
+
+static void print_json(const audit_result *result, const char *message) {
+    json_t *all = json_object(), *found = json_null();
+    if (result->kind != AUDIT_EQUAL) {
+        found = json_object();
+        json_object_set_new(found, "step", json_integer(result->step));
+        json_object_set_new(found, "what", json_string(audit_kind_name(result->kind)));
+        json_object_set_new(found, "tensor", text_or_null(result->tensor));
+        json_object_set_new(found, "tensors", json_integer(result->n_tensors));
+        json_object_set_new(found, "op", text_or_null(result->op));
+        json_object_set_new(found, "element",
+                result->element < 0 ? json_null() : json_integer(result->element));
+        json_object_set_new(found, "bit",
+                result->element < 0 ? json_null() : json_integer(result->bit));
+        json_object_set_new(found, "recorded", hash(result, result->recorded));
+        json_object_set_new(found, "replayed", hash(result, result->replayed));
+        json_object_set_new(found, "equal_to_step", json_integer(result->equal_to));
+        json_object_set_new(found, "message", json_string(message));
+    }
+    json_object_set_new(all, "equal", json_boolean(result->kind == AUDIT_EQUAL));
+    json_object_set_new(all, "checkpoint", text_or_null(result->checkpoint));
+    json_object_set_new(all, "arithmetic", text_or_null(result->arithmetic));
+    json_object_set_new(all, "first_step", json_integer(result->first));
+    json_object_set_new(all, "last_step", json_integer(result->last));
+    json_object_set_new(all, "compared", json_integer(result->compared));
+    json_object_set_new(all, "ranks", json_integer(result->ranks));
+    json_object_set_new(all, "difference", found);
+    char *text = json_print(all, JSON_COMPACT);
+    puts(text);
+    free(text);
+    json_decref(all);
+}
+
+static void print_text(const audit_result *x, const char *message) {
+    if (x->kind == AUDIT_EQUAL)
+        printf("equal: %lld of the steps %lld to %lld were recorded, and are what this machine computes: batches, "
+               "weights, losses, gradients and norms, to the bit\n",
+                (long long)x->compared, (long long)x->first, (long long)x->last);
+    else
+        printf("%s\n", message);
+    printf("replayed from %s on %lld rank%s, %s\n", x->checkpoint ? x->checkpoint : "the beginning",
+            (long long)x->ranks, x->ranks > 1 ? "s" : "", x->arithmetic);
+}
+
+static drv_status run_audit(arena *a, const cli_args *args) {
+    audit_opts opts = {.run_dir = args->positional[0], .out_dir = cli_get(args, "--out", NULL)};
+    audit_result result;
+    drv_saved ended;
+    DRV_TRY(read_steps(cli_get(args, "--steps", NULL), &opts.first, &opts.last));
+    opts.sets = cli_get_all(a, args, "--set", &opts.n_sets);
+    drv_save(audit_run(a, &opts, &result), &ended);
+    const bool told = result.kind != AUDIT_EQUAL || (ended.status == DRV_OK && result.leads);
+    if (told && result.leads && cli_has(args, "--json"))
+        print_json(&result, ended.message);
+    else if (told && result.leads)
+        print_text(&result, ended.message);
+    return drv_restore(&ended);
+}
+
+static const cli_option options[] = {
+        {"--steps", "A:B", "which steps; default: all that were recorded"},
+        {"--out", "DIR", "where the replay has its logs; default: RUN_DIR/audit"},
+        {"--set", "KEY=VALUE",
+                "layout of the replay (parallel.tensor, ...), threads, or where data lie (repeatable)"},
+        CLI_JSON,
+};
+
+const verb verb_audit = {
+        .name = "audit",
+        .summary = "replay steps of a run and find the first that differs",
+        .usage = "RUN_DIR [--steps A:B] [--out DIR] [--set KEY=VALUE]... [--json]",
+        .help = "Shows that a run computed what its configuration and data say, or where it did not: a bit\n"
+                "that flipped in memory, a machine that multiplies wrongly, data that changed. It takes the\n"
+                "newest checkpoint before step A (without one, the beginning), trains again up to step B on\n"
+                "this machine, and compares with the hashes that the run recorded: of the batch, of weights\n"
+                "as a step used them, loss, gradients, norms, and weights after the update. The first that\n"
+                "differs is named: step, tensor, op, and where one bit explains it, element and bit.\n"
+                "\n"
+                "The run has to be trained with training.hash_every. With training.arithmetic: portable any\n"
+                "processor can replay it; with fastest the same kind must, and another is refused. Its layout\n"
+                "does not matter: `mpirun -n 4 drover audit runs/a --set parallel.tensor=2` audits what one\n"
+                "process trained, and the other way round. RUN_DIR is not changed, but for RUN_DIR/audit.\n"
+                "Start it where the run was started, so that its paths hold.\n"
+                "\n"
+                "Example: drover audit runs/a --steps 900:1000\n"
+                "\n"
+                "Exit status: 0 equal, 1 a step differs, 2 it cannot be audited here, and why.",
+        .options = options,
+        .n_options = sizeof options / sizeof *options,
+        .min_positional = 1,
+        .max_positional = 1,
+        .run = run_audit,
+};

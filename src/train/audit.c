@@ -1,0 +1,237 @@
+// What a replay compares, step by step, and how it names what differs.
+#include "train/audit_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "train/ranks.h"
+
+static const char *const kind_names[] = {"equal", "batch", "weight", "loss", "gradient",
+        "gradient norm", "update", "parameter norm"};
+
+const char *audit_kind_name(audit_kind kind) {
+    return kind_names[kind];
+}
+
+// --- the record
+static uint64_t hash_in(const json_t *object, const char *name) {
+    const char *text = json_string_value(json_object_get(object, name));
+    return text ? strtoull(text, NULL, 16) : 0;
+}
+
+// The line of this step; NULL: it was not recorded. Rank 0's.
+static void seek(audit *self, int64_t step) {
+    json_int_t at = -1;
+    while (self->line && (at = json_integer_value(json_object_get(self->line, "step"))) < step) {
+        json_decref(self->line);
+        self->line = json_lines_next(&self->lines);
+    }
+    self->at_step = self->line && at == step;
+}
+
+// --- what is found
+// By the op whose result it is: of a parameter's name.
+static const char *gradient_op(const char *name) {
+    if (strstr(name, "lora_")) return "low_rank_grad";
+    if (strstr(name, "norm")) return "rmsnorm_grad";
+    if (strstr(name, "embed_tokens")) return "embedding_grad";
+    if (str_ends(name, ".bias")) return "bias_grad";
+    return "matmul_grad";
+}
+
+typedef struct difference {
+    audit_kind kind;
+    const tensor_hashes *of; // NULL: no tensor
+    int index, n;            // of the first tensor; how many differ
+    uint64_t recorded, replayed;
+} difference;
+
+static void compare_number(const audit *self, const char *key, uint64_t mine, audit_kind kind,
+        difference *found) {
+    const json_t *value = json_object_get(self->line, key);
+    const uint64_t recorded = hash_in(self->line, key);
+    if (found->kind != AUDIT_EQUAL || !value || recorded == mine) return;
+    *found = (difference){.kind = kind, .recorded = recorded, .replayed = mine};
+}
+
+static void compare_real(const audit *self, const char *key, double mine, audit_kind kind,
+        difference *found) {
+    char text[40];
+    const char *recorded = json_string_value(json_object_get(self->line, key));
+    snprintf(text, sizeof text, "%a", mine);
+    if (found->kind != AUDIT_EQUAL || !recorded || strcmp(recorded, text) == 0) return;
+    *found = (difference){.kind = kind};
+}
+
+// Tensors are listed as the forward pass uses them; gradients come in the reverse order.
+static void compare_tensors(const audit *self, const char *key, const tensor_hashes *mine,
+        audit_kind kind, difference *found) {
+    const json_t *recorded = json_object_get(self->line, key);
+    if (found->kind != AUDIT_EQUAL || !recorded) return;
+    for (int i = 0; i < mine->n; i++) {
+        const int at = kind == AUDIT_GRADIENT ? mine->n - 1 - i : i;
+        const uint64_t was = hash_in(recorded, mine->list[at].entry.name);
+        if (was == mine->of[at]) continue;
+        if (found->n == 0)
+            *found = (difference){.kind = kind,
+                    .of = mine,
+                    .index = at,
+                    .recorded = was,
+                    .replayed = mine->of[at]};
+        found->n++;
+    }
+}
+
+// --- what it says
+static const char *op_of(const difference *found, const char *name) {
+    switch (found->kind) {
+    case AUDIT_BATCH:
+        return "data";
+    case AUDIT_WEIGHT:
+        return "memory";
+    case AUDIT_LOSS:
+        return "forward";
+    case AUDIT_GRADIENT:
+        return gradient_op(name);
+    case AUDIT_UPDATE:
+        return "update";
+    default:
+        return "squares";
+    }
+}
+
+static const char *meaning_of(arena *a, const audit_result *x) {
+    const long long before = x->equal_to;
+    switch (x->kind) {
+    case AUDIT_BATCH:
+        return "the run trained on other tokens than its data set and seed give here";
+    case AUDIT_WEIGHT:
+        return arena_printf(a,
+                "it was another when the step used it than the replay has after step %lld: memory, or a step that "
+                "was not recorded",
+                before);
+    case AUDIT_LOSS:
+        return "from equal weights and an equal batch: the forward pass";
+    case AUDIT_GRADIENT:
+        return x->n_tensors > 1 ? "from an equal loss, the first in the order of the backward pass"
+                                : "from an equal loss, it alone";
+    case AUDIT_UPDATE:
+        return "from an equal gradient: the update, or what the optimizer kept (moments, masters)";
+    default:
+        return "from equal tensors";
+    }
+}
+
+static drv_status say(run *r, const audit_result *x) {
+    arena *a = r->audit->a;
+    const char *where = x->element < 0
+                                ? ""
+                                : arena_printf(a, "; one bit explains it: bit %d of element %lld",
+                                          x->bit, (long long)x->element),
+               *which = x->tensor ? arena_printf(a, " of %s", x->tensor) : "",
+               *hashes = !x->recorded && !x->replayed
+                                 ? ""
+                                 : arena_printf(a, "; recorded %016llx, replayed %016llx",
+                                           (unsigned long long)x->recorded,
+                                           (unsigned long long)x->replayed);
+    return drv_fail(DRV_E_DATA, "step %lld differs: %s%s (%s): %s%s%s", (long long)x->step,
+            audit_kind_name(x->kind), which, x->op, meaning_of(a, x), where, hashes);
+}
+
+// What rank 0 has found, for all: ranks that hold parts of the tensor look for the bit.
+typedef struct shared_find {
+    int32_t kind, index, alone;
+    uint64_t difference;
+} shared_find;
+
+static drv_status end_at(run *r, const step_metrics *at, const difference *found,
+        const tensor_hashes *lists[]) {
+    audit_result *result = r->audit->result;
+    shared_find all = {(int32_t)found->kind, found->of ? found->index : -1, found->n == 1,
+            found->recorded - found->replayed};
+    DRV_TRY(comm_broadcast(comm_world(r->comm), 0, &all, sizeof all));
+    if (all.kind == AUDIT_EQUAL) return DRV_OK;
+    const tensor_hashes *of = lists[all.kind];
+    result->kind = (audit_kind)all.kind;
+    result->step = at->step;
+    result->element = -1;
+    if (of && all.alone)
+        DRV_TRY(hashes_find_bit(&r->p.held, &of->list[all.index], all.difference, &result->element,
+                &result->bit));
+    drv_status status = DRV_OK;
+    if (r->leads) {
+        result->equal_to = r->audit->equal_to;
+        result->n_tensors = found->n;
+        result->tensor = of ? arena_strdup(r->audit->a, of->list[all.index].entry.name) : NULL;
+        result->recorded = found->recorded;
+        result->replayed = found->replayed;
+        result->op = op_of(found, result->tensor ? result->tensor : "");
+        status = say(r, result);
+    }
+    return ranks_together(r, status);
+}
+
+// --- for the loop
+const char *audit_checkpoint(const run *r) {
+    return r->audit->result->checkpoint;
+}
+
+static drv_status check_arithmetic(const run *r) {
+    audit *self = r->audit;
+    const char *mine = json_string_value(json_object_get(r->about, "arithmetic")), *recorded;
+    if (!r->leads) return DRV_OK;
+    seek(self, self->result->first);
+    if (!self->line)
+        return drv_fail(DRV_E_USAGE, "%s ends before step %lld", self->path,
+                (long long)self->result->first);
+    recorded = json_string_value(json_object_get(self->line, "arithmetic"));
+    self->result->arithmetic = arena_strdup(self->a, mine);
+    if (!recorded || strcmp(recorded, mine) == 0) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "\"%s\" was trained by \"%s\", and this machine computes by \"%s\": last bits differ where nothing went "
+            "wrong; audit it on the same kind of processor, or train with training.arithmetic: portable",
+            self->run_dir, recorded, mine);
+}
+
+drv_status audit_open(run *r) {
+    r->audit->equal_to = r->state.step;
+    r->audit->result->leads = r->leads;
+    r->audit->result->ranks = comm_size(r->comm);
+    if (r->leads) DRV_TRY(json_lines_open(r->audit->path, true, &r->audit->lines));
+    if (r->leads) r->audit->line = json_lines_next(&r->audit->lines);
+    return check_arithmetic(r);
+}
+
+drv_status audit_begin_step(run *r, const step_metrics *m) {
+    difference found = {0};
+    const tensor_hashes *lists[N_AUDIT_KINDS] = {[AUDIT_WEIGHT] = &m->hashes.before};
+    if (r->leads) {
+        seek(r->audit, m->step);
+        if (r->audit->at_step && m->step >= r->audit->result->first) {
+            compare_number(r->audit, "batch", m->hashes.batch, AUDIT_BATCH, &found);
+            compare_tensors(r->audit, "before", &m->hashes.before, AUDIT_WEIGHT, &found);
+        }
+    }
+    return end_at(r, m, &found, lists);
+}
+
+drv_status audit_end_step(run *r, const step_metrics *m) {
+    difference found = {0};
+    const tensor_hashes *lists[N_AUDIT_KINDS] =
+            {[AUDIT_GRADIENT] = &m->hashes.gradients, [AUDIT_UPDATE] = &m->hashes.weights};
+    audit *self = r->audit;
+    if (!m->hashed) return DRV_OK;
+    if (r->leads && self->at_step && m->step >= self->result->first) {
+        compare_real(self, "loss", m->loss, AUDIT_LOSS, &found);
+        compare_tensors(self, "gradients", &m->hashes.gradients, AUDIT_GRADIENT, &found);
+        compare_real(self, "grad_norm", m->grad_norm, AUDIT_NORM, &found);
+        compare_tensors(self, "weights", &m->hashes.weights, AUDIT_UPDATE, &found);
+        compare_real(self, "param_norm", m->param_norm, AUDIT_PARAM_NORM, &found);
+        if (found.kind == AUDIT_EQUAL) {
+            self->result->compared++;
+            self->equal_to = m->step;
+        }
+    }
+    return end_at(r, m, &found, lists);
+}

@@ -1,0 +1,175 @@
+// The replay of an audit: a configuration that computes what the run did on the ranks that there
+// are, the checkpoint to begin with, the steps.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "ckpt/ckpt.h"
+#include "train/audit_internal.h"
+#include "train/train.h"
+#include "watch/rank_table.h"
+
+enum { MAX_CONFIG = 1 << 20, MAX_SETS = 64, N_FORCED = 24 };
+
+// --- what may be said of a replay: nothing that it computes hangs on
+static drv_status check_sets(const audit_opts *opts) {
+    static const char *const allowed[] = {"parallel.tensor=", "parallel.pipeline=",
+            "parallel.schedule=", "parallel.virtual_stages=", "parallel.context=", "parallel.data=",
+            "parallel.sequence=", "parallel.zero=", "parallel.overlap=", "training.threads=",
+            "training.micro_batch_size=", "training.recompute=", "training.log_every=",
+            "data.train=", "data.valid=", "tokenizer=", "model.from="};
+    if (opts->n_sets > MAX_SETS)
+        return drv_fail(DRV_E_USAGE, "audit: %d times --set, expected at most %d", opts->n_sets,
+                MAX_SETS);
+    for (int i = 0; i < opts->n_sets; i++) {
+        bool known = false;
+        for (size_t k = 0; k < sizeof allowed / sizeof *allowed; k++)
+            known |= str_starts(opts->sets[i], allowed[k]);
+        if (!known)
+            return drv_fail(DRV_E_USAGE,
+                    "audit: --set %s: it would not be the same run; expected the layout (parallel.tensor, .pipeline, "
+                    ".context, .data, .zero, ...), threads, micro-batches, recomputation, or where data.train, "
+                    "data.valid, tokenizer or model.from lie now",
+                    opts->sets[i]);
+    }
+    return DRV_OK;
+}
+
+// --- steps
+// The first and the last step that hashes.jsonl has.
+static drv_status find_recorded(const char *path, int64_t *first, int64_t *last) {
+    json_lines lines;
+    *first = *last = 0;
+    if (!file_exists(path))
+        return drv_fail(DRV_E_USAGE,
+                "there is no \"%s\": only a run with training.hash_every records what can be audited",
+                path);
+    DRV_TRY(json_lines_open(path, true, &lines));
+    for (json_t *line; (line = json_lines_next(&lines));) {
+        const json_t *step = json_object_get(line, "step");
+        const int64_t at = json_is_integer(step) ? json_integer_value(step) : 0;
+        if (at > 0 && *first == 0) *first = at;
+        if (at > *last) *last = at;
+        json_decref(line);
+    }
+    json_lines_close(&lines);
+    if (*last > 0) return DRV_OK;
+    return drv_fail(DRV_E_DATA, "%s has no line of a step", path);
+}
+
+static drv_status choose_steps(const audit_opts *opts, audit *self) {
+    audit_result *x = self->result;
+    int64_t first, last;
+    if (!file_exists(path_join(self->a, self->run_dir, "config.yaml")))
+        return drv_fail(DRV_E_USAGE, "\"%s\" is no run directory: there is no config.yaml",
+                self->run_dir);
+    DRV_TRY(find_recorded(self->path, &first, &last));
+    x->first = opts->first ? opts->first : first;
+    x->last = opts->last ? opts->last : last;
+    if (x->first > x->last || x->last > last)
+        return drv_fail(DRV_E_USAGE, "audit: steps %lld:%lld, but %s has %lld to %lld",
+                (long long)x->first, (long long)x->last, self->path, (long long)first,
+                (long long)last);
+    return DRV_OK;
+}
+
+// The newest checkpoint before the first step; NULL: the run is replayed from its beginning.
+static drv_status choose_checkpoint(audit *self) {
+    const char *dir = path_join(self->a, self->run_dir, "checkpoints");
+    char **names;
+    int n;
+    self->result->checkpoint = NULL;
+    DRV_TRY(ckpt_list(self->a, dir, &names, &n));
+    for (int i = 0; i < n && ckpt_step_of(names[i]) < self->result->first; i++)
+        self->result->checkpoint = path_join(self->a, dir, names[i]);
+    return DRV_OK;
+}
+
+static int64_t from_step(const audit *self) {
+    return self->result->checkpoint ? ckpt_step_of(self->result->checkpoint) : 0;
+}
+
+// --- the configuration
+// That of the steps after a given one: config.yaml, or what it was until step N, the next one.
+static drv_status choose_config(const audit *self, const char **out) {
+    char **names;
+    int n;
+    int64_t until = INT64_MAX;
+    const char stem[] = "config.until-";
+    *out = path_join(self->a, self->run_dir, "config.yaml");
+    DRV_TRY(dir_list(self->a, self->run_dir, &names, &n));
+    for (int i = 0; i < n; i++) {
+        char *end;
+        if (!str_starts(names[i], stem)) continue;
+        const int64_t step = strtoll(names[i] + strlen(stem), &end, 10);
+        if (strcmp(end, ".yaml") != 0 || step <= from_step(self) || step >= until) continue;
+        until = step;
+        *out = path_join(self->a, self->run_dir, names[i]);
+    }
+    if (self->result->last <= until) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "the configuration of \"%s\" changed after step %lld (%s): audit the steps up to it and those after it apart, "
+            "with --steps",
+            self->run_dir, (long long)until, *out);
+}
+
+// How the run's ranks joined their sums, for ranks of any other number: what auto came to.
+static drv_status read_trees(const audit *self, const char *config, char **sets, int *n) {
+    run_config *cfg = ARENA_NEW(self->a, run_config);
+    rank_table table;
+    const int ranks = rank_table_read(self->a, self->run_dir, &table) == DRV_OK ? table.n : 1;
+    char *text;
+    size_t bytes;
+    DRV_TRY(file_read_small(self->a, config, MAX_CONFIG, &text, &bytes));
+    DRV_TRY(config_load(self->a, config, NULL, 0, cfg));
+    DRV_TRY_CTX(config_set_ranks(cfg, ranks), "%s, for %d ranks", config, ranks);
+    sets[(*n)++] = arena_printf(self->a, "parallel.lanes=%lld", (long long)cfg->n_lanes);
+    if (cfg->leaves)
+        sets[(*n)++] = arena_printf(self->a, "parallel.leaves=%lld", (long long)cfg->leaves);
+    sets[(*n)++] =
+            arena_printf(self->a, "parallel.context_leaves=%lld", (long long)cfg->n_context_leaves);
+    sets[(*n)++] =
+            arena_printf(self->a, "parallel.addend_rows=%lld", (long long)config_addend_rows(cfg));
+    return DRV_OK;
+}
+
+// What the run's keys say of its layout does not hold here, nor does what it did beside steps.
+static drv_status load_config(const audit *self, const audit_opts *opts, run_config *out) {
+    static const char *const apart[] = {"parallel.tensor=1", "parallel.pipeline=1",
+            "parallel.context=1", "parallel.data=auto", "parallel.virtual_stages=1",
+            "parallel.schedule=auto", "parallel.zero=1", "checkpoint.every=0",
+            "checkpoint.every_minutes=0", "training.eval_every=0", "training.max_minutes=0",
+            "training.http=none", "training.status_dir="};
+    char *sets[MAX_SETS + N_FORCED];
+    int n = 0;
+    const char *config;
+    DRV_TRY(choose_config(self, &config));
+    for (size_t i = 0; i < sizeof apart / sizeof *apart; i++)
+        sets[n++] = arena_strdup(self->a, apart[i]);
+    DRV_TRY(read_trees(self, config, sets, &n));
+    for (int i = 0; i < opts->n_sets; i++)
+        sets[n++] = arena_strdup(self->a, opts->sets[i]);
+    sets[n++] = arena_printf(self->a, "training.stop_at_step=%lld", (long long)self->result->last);
+    sets[n++] = arena_printf(self->a, "run_dir=%s",
+            opts->out_dir ? opts->out_dir : path_join(self->a, opts->run_dir, "audit"));
+    return config_load(self->a, config, (const char *const *)sets, n, out);
+}
+
+drv_status audit_run(arena *a, const audit_opts *opts, audit_result *out) {
+    audit self = {.a = a,
+            .run_dir = opts->run_dir,
+            .path = path_join(a, opts->run_dir, "hashes.jsonl"),
+            .result = out,
+            .lines = {.fd = -1}};
+    run_config *cfg = ARENA_NEW(a, run_config);
+    *out = (audit_result){.element = -1};
+    drv_status status = check_sets(opts);
+    if (status == DRV_OK) status = choose_steps(opts, &self);
+    if (status == DRV_OK) status = choose_checkpoint(&self);
+    if (status == DRV_OK) status = load_config(&self, opts, cfg);
+    if (status != DRV_OK) return train_refuse(a, status);
+    status = train_audited(a, cfg, &self);
+    json_decref(self.line);
+    json_lines_close(&self.lines);
+    return status;
+}

@@ -1,0 +1,31 @@
+#!/bin/bash
+# drover audit finds and places a bit that flipped in a weight, a gradient, an optimizer's moment or a token: by a drover with
+# hooks that turn one over (flips.c), alone and on a rank of two.
+. "$(dirname "$0")"/story.bash
+unset DROVER_CPU DROVER_GEMM
+flipping=$(dirname "$drover")/tests/flipping_drover
+[ -x "$flipping" ] || { echo "skipped: $flipping is not built"; exit 77; }
+make_data
+sed -i 's/steps: 40/steps: 5/; s/micro_batch_size: 2/micro_batch_size: 2, arithmetic: portable, hash_every: 1/
+    s/global_batch_size: 8/global_batch_size: 4/; s/warmup_steps: 5/warmup_steps: 1/; s/checkpoint:.*/checkpoint: {every: 1}/' run.yaml
+flipped() { # NAME FLIP: a run whose bit flips, then its audit, which fails
+    FLIP=$2 expect 0 "step 5" "$flipping" train run.yaml --set run_dir="$1"
+    expect 1 "step 4 differs: " "$drover" audit "$1"
+}
+down=model.layers.1.mlp.down_proj.weight
+# Of two weights in bf16 the upper one of word 100 is element 201.
+flipped weight "weight $down 4 100 20"
+says "step 4 differs: weight of $down (memory): it was another when the step used it than the replay has after step 3" \
+    "one bit explains it: bit 20 of element 201; recorded "
+flipped gradient "gradient grad.$down 4 7 22"
+says "step 4 differs: gradient of $down (matmul_grad): from an equal loss, it alone" "bit 22 of element 7;"
+flipped moment "moment adam_m.$down 4 9 21"
+says "step 4 differs: update of $down (update): from an equal gradient: the update, or what the optimizer kept"
+flipped batch "batch - 4 50 0"
+says "step 4 differs: batch (data): the run trained on other tokens"
+expect 0 "equal: 3 of" "$drover" audit batch --steps 1:3
+# What comes after the flip is its consequence: from a checkpoint behind it all is equal again.
+expect 0 "equal: 1 of the steps 5 to 5" "$drover" audit weight --steps 5
+"$drover" audit weight --json 2>/dev/null >json
+check "JSON" grep -q "\"compared\":3,\"ranks\":1,\"difference\":{\"step\":4,\"what\":\"weight\",\"tensor\":\"$down\",\"tensors\":1,\"op\":\"memory\",\"element\":201,\"bit\":20,\"recorded\":" json
+finish

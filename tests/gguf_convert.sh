@@ -12,7 +12,7 @@ numbers() { grep -E "\"($shape)\"" "$1"/config.json | tr -d ' ,' | sort; }
 same_shape() { diff <(numbers "$1") <(numbers "$2"); }
 
 echo "-- Hugging Face to GGUF and back: the same bytes in every type"
-for model in tied untied_llama3 qwen2 qwen2_tied qwen3 qwen3_untied; do
+for model in tied untied_llama3 mistral qwen2 qwen2_tied qwen3 qwen3_untied; do
     for type in f32 bf16 f16; do
         expect 0 "proved" "$drover" ckpt export "$golden/$model" --out $model-$type --dtype $type
         expect 0 "tensors" "$drover" ckpt export $model-$type --gguf $model-$type.gguf
@@ -73,15 +73,19 @@ sed 's/llama/gemma/' bpe.gguf >other.gguf
 expect 1 "general.architecture is \"gemma\", which is not read; expected \"llama\"" "$drover" ckpt import other.gguf --out none
 sed 's/llama-bpe/brand-new/' bpe.gguf >pre.gguf
 expect 1 "tokenizer.ggml.pre is \"brand-new\"" "$drover" ckpt import pre.gguf --out none
-for type in qwen2:"has no tensor \"model.layers.0.self_attn.q_proj.bias\"" mixtral:"a mixture of experts" mistral:"sliding_window is not given"; do
+for type in qwen2:"has no tensor \"model.layers.0.self_attn.q_proj.bias\"" mixtral:"a mixture of experts"; do
     cp -r tied-f32 ${type%%:*}
     sed -i "s/\"model_type\": \"llama\"/\"model_type\": \"${type%%:*}\"/" ${type%%:*}/config.json
     sed -i 's/"max_position_embeddings": [0-9]*/"max_position_embeddings": 8192/' ${type%%:*}/config.json
     expect 1 "${type#*:}" "$drover" ckpt import ${type%%:*} --out none
 done
-sed -i 's/"hidden_act"/"sliding_window": null, "hidden_act"/' mistral/config.json
-expect 0 "in a config: model: {from:" "$drover" ckpt import mistral --out from-mistral
+cp -r tied-f32 nowindow
+sed -i 's/"model_type": "llama"/"model_type": "mistral", "sliding_window": null/' nowindow/config.json
+expect 0 "in a config: model: {from:" "$drover" ckpt import nowindow --out from-mistral
 check "a Mistral without a window is a Llama" same tied-f32 from-mistral
+expect 1 "max_window_layers is 1, which a GGUF file has no place for" "$drover" ckpt export "$golden/qwen2_window" --gguf none
+sed 's/"sliding_window": 12/"sliding_window": 600/' "$golden/mistral/config.json" >nowindow/config.json
+expect 1 "nowindow/config.json: sliding_window is 600, expected at most max_position_embeddings 512, or null" "$drover" ckpt import nowindow --out none
 check "nothing was written" test ! -e none -a ! -e none.tmp -a ! -e new.gguf
 
 echo "-- a real model"

@@ -6,22 +6,27 @@
 typedef struct attention_case {
     int64_t seq;
     int n_heads, n_kv_heads, head_dim;
-    int document; // tokens
+    int document, window; // tokens
 } attention_case;
 
 static const attention_case cases[] = {
-        {1, 1, 1, 2, 1},
-        {2, 3, 1, 2, 1}, // a token sees itself alone
-        {63, 2, 2, 8, 63},
-        {64, 2, 1, 32, 64}, // a block
-        {65, 4, 2, 16, 65}, // a block and a token
-        {127, 1, 1, 24, 31},
-        {130, 3, 1, 48, 50},
-        {257, 6, 2, 64, 100},
-        {320, 2, 1, 128, 320}, // two chunks of keys
-        {300, 9, 3, 64, 7},
-        {128, 2, 1, 6, 129},
-        {701, 2, 2, 20, 701},
+        {1, 1, 1, 2, 1, 0},
+        {2, 3, 1, 2, 1, 0}, // a token sees itself alone
+        {63, 2, 2, 8, 63, 0},
+        {64, 2, 1, 32, 64, 0}, // a block
+        {65, 4, 2, 16, 65, 0}, // a block and a token
+        {127, 1, 1, 24, 31, 0},
+        {130, 3, 1, 48, 50, 0},
+        {257, 6, 2, 64, 100, 0},
+        {320, 2, 1, 128, 320, 0}, // two chunks of keys
+        {300, 9, 3, 64, 7, 0},
+        {128, 2, 1, 6, 129, 0},
+        {701, 2, 2, 20, 701, 0},
+        {320, 2, 1, 32, 320,
+                64}, // a window of a block, of less, of a token, of more than a document
+        {257, 4, 2, 24, 200, 33},
+        {130, 2, 2, 8, 130, 1},
+        {701, 3, 1, 20, 90, 130},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
@@ -42,6 +47,7 @@ static problem problem_new(dtype dt, attention_case shape, uint64_t seed, double
                              .n_heads = shape.n_heads,
                              .n_kv_heads = shape.n_kv_heads,
                              .head_dim = shape.head_dim,
+                             .window = shape.window,
                              .lse_stride = shape.seq}};
     given.qkv = array_new(dt, shape.seq * width, seed, 1.5, unit);
     given.o = array_new(dt, n_o, seed + 1, 1, unit);
@@ -56,9 +62,9 @@ static problem problem_new(dtype dt, attention_case shape, uint64_t seed, double
     given.args.lse = given.lse.p;
     given.args.d_o = given.d_o.p, given.args.dqkv = given.dqkv.p, given.args.part = given.part.p;
     snprintf(given.text, sizeof given.text,
-            "%s, %lld tokens, heads %d/%d of %d, documents of %d, seed %d", dtype_name(dt),
-            (long long)shape.seq, shape.n_heads, shape.n_kv_heads, shape.head_dim, shape.document,
-            (int)seed);
+            "%s, %lld tokens, heads %d/%d of %d, documents of %d, window %d, seed %d",
+            dtype_name(dt), (long long)shape.seq, shape.n_heads, shape.n_kv_heads, shape.head_dim,
+            shape.document, shape.window, (int)seed);
     return given;
 }
 
@@ -145,7 +151,8 @@ static int64_t count_flips(const char *what, const array *got, const array *want
 // terms would differ by 2^-9 of their size, the sums by ten times the bound.
 static void arithmetics_agree(void **state) {
     (void)state;
-    const attention_case exact[] = {{130, 4, 2, 64, 130}, {64, 2, 1, 16, 40}, {97, 3, 3, 64, 97}};
+    const attention_case exact[] = {{130, 4, 2, 64, 130, 0}, {64, 2, 1, 16, 40, 0},
+            {97, 3, 3, 64, 97, 0}};
     const kernels *levels[3];
     const int n_tokens = vector_levels(levels);
     for (int i = 0; i < 3 * (n_tokens - 1); i++) {
@@ -231,8 +238,9 @@ static void expect_other_part(const kernels *level, dtype dt, attention_case sha
 
 static void parts_of_a_row_are_the_reference(void **state) {
     (void)state;
-    const attention_case parts[] = {{1, 1, 1, 2, 9}, {64, 4, 2, 16, 1000}, {65, 4, 2, 16, 100},
-            {130, 6, 2, 48, 50}, {300, 2, 1, 64, 350}};
+    const attention_case parts[] = {{1, 1, 1, 2, 9, 0}, {64, 4, 2, 16, 1000, 0},
+            {65, 4, 2, 16, 100, 0}, {130, 6, 2, 48, 50, 0}, {300, 2, 1, 64, 350, 0},
+            {130, 4, 2, 16, 1000, 70}};
     const kernels *levels[3];
     for (int n = vector_levels(levels), i = 0; i < n; i++)
         for (size_t c = 0; c < sizeof parts / sizeof *parts; c++)

@@ -21,6 +21,8 @@ typedef struct row {
     attention_args args;
 } row;
 
+static int64_t window; // of all rows
+
 static row row_new(dtype dt, const branch_case *c, int64_t seq) {
     const int64_t width = (c->n_heads + 2 * c->n_kv_heads) * c->head_dim;
     row x = {.qkv = array_new(dt, seq * width, 5, 1.5, 0),
@@ -32,6 +34,7 @@ static row row_new(dtype dt, const branch_case *c, int64_t seq) {
             .n_heads = c->n_heads,
             .n_kv_heads = c->n_kv_heads,
             .head_dim = c->head_dim,
+            .window = window,
             .qkv = x.qkv.p,
             .position = x.position,
             .o = x.o.p};
@@ -88,21 +91,23 @@ static row path_alone(const kernels *k, dtype dt, const branch_case *c, const ro
 }
 
 // Blocks of keys end elsewhere, so sums have another order: c eps sqrt(K).
-static void expect_paths(const kernels *k, dtype dt, const branch_case *c) {
-    const double bound = 4 * (dt == DT_BF16 ? 0x1p-8 : 0x1p-23) * sqrt((double)(c->stem + 200));
-    const int64_t o_width = c->n_heads * c->head_dim;
-    row whole = whole_row(k, dt, c);
-    int64_t begin = c->before + c->stem;
-    for (int i = 0; i < MAX_BRANCHES_HERE; begin += c->branch[i++]) {
-        row alone = path_alone(k, dt, c, &whole, begin, c->branch[i]);
+static void expect_paths(const kernels *level, dtype dt, const branch_case *shape) {
+    const double bound = 4 * (dt == DT_BF16 ? 0x1p-8 : 0x1p-23) * sqrt((double)(shape->stem + 200));
+    const int64_t o_width = shape->n_heads * shape->head_dim;
+    row whole = whole_row(level, dt, shape);
+    int64_t begin = shape->before + shape->stem;
+    for (int i = 0; i < MAX_BRANCHES_HERE; begin += shape->branch[i++]) {
+        row alone = path_alone(level, dt, shape, &whole, begin, shape->branch[i]);
         for (int64_t t = 0; t < alone.args.seq * o_width; t++) {
-            const int64_t token = t / o_width,
-                          from = token < c->stem ? c->before + token : begin + token - c->stem;
+            const int64_t token = t / o_width, from = token < shape->stem
+                                                              ? shape->before + token
+                                                              : begin + token - shape->stem;
             const double got = array_at(&whole.o, from * o_width + t % o_width),
                          want = array_at(&alone.o, t);
             if (fabs(got - want) > bound)
-                fail_msg("%s, %s, case %d, branch %d, token %lld: %.9g, expected %.9g", k->name,
-                        dtype_name(dt), (int)(c - cases), i, (long long)token, got, want);
+                fail_msg("%s, %s, case %d, window %d, branch %d, token %lld: %.9g, expected %.9g",
+                        level->name, dtype_name(dt), (int)(shape - cases), (int)window, i,
+                        (long long)token, got, want);
         }
         row_free(&alone);
     }
@@ -110,8 +115,7 @@ static void expect_paths(const kernels *k, dtype dt, const branch_case *c) {
     row_free(&whole);
 }
 
-static void branches_see_their_beginning_and_themselves(void **state) {
-    (void)state;
+static void every_branch(void) {
     const kernels *levels[4] = {NULL};
     const int n = vector_levels(levels);
     levels[n] = &kernels_ref;
@@ -122,8 +126,25 @@ static void branches_see_their_beginning_and_themselves(void **state) {
         }
 }
 
+static void branches_see_their_beginning_and_themselves(void **state) {
+    (void)state;
+    every_branch();
+}
+
+// Within a branch, over its beginning, over the ends of blocks; a branch that reaches further back
+// than the end of the one before.
+static void branches_in_a_window(void **state) {
+    (void)state;
+    static const int64_t windows[] = {1, 2, 6, 64, 100};
+    for (size_t i = 0; i < sizeof windows / sizeof *windows; i++) {
+        window = windows[i];
+        every_branch();
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(branches_see_their_beginning_and_themselves)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(
+                                               branches_see_their_beginning_and_themselves),
+            cmocka_unit_test(branches_in_a_window)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,6 +54,10 @@ static void keys_in_conflict_are_named(void **state) {
             {"model: {hidden_size: 100, vocab_size: 10, intermediate_size: 8, num_hidden_layers: 1, "
              "num_attention_heads: 3}\n",
                     {"num_attention_heads is 3", "hidden_size 100", "model.head_dim"}},
+            {"model: {preset: tiny, sliding_window: 513}\n",
+                    {"model.sliding_window is 513", "max_position_embeddings 512", "or null"}},
+            {"model: {preset: tiny, sliding_window: 8, max_window_layers: 1}\n",
+                    {"model.max_window_layers is 1", "expected 0"}},
             {"model: {preset: qwen3-0.6b, qkv_bias: true}\n",
                     {"model.qkv_bias and model.qk_norm are true", "one of them"}},
             {"model: {hidden_size: 100}\n", {"no model.vocab_size", "a whole number from 1"}},

@@ -11,7 +11,8 @@
 
 enum { VOCAB = 96, CONTEXT = 512 };
 
-static const char *const models[] = {"tied", "untied_llama3", "qwen2", "qwen3"};
+static const char *const models[] = {"tied", "untied_llama3", "mistral", "qwen2_window", "qwen2",
+        "qwen3"};
 enum { N_MODELS = sizeof models / sizeof *models };
 // About the blocks of a prompt (16, 64, 256 tokens, and one token that is not among them), of
 // queries and of keys; a full context.

@@ -163,12 +163,15 @@ static void a_pass_is_that_of_transformers(void **state) {
     const pass_case cases[] = {
             {"tied", "fp32", 1e-5, 1e-5, 1e-5},
             {"untied_llama3", "fp32", 1e-5, 1e-5, 1e-5},
+            {"mistral", "fp32", 1e-5, 1e-5, 1e-5},
+            {"qwen2_window", "fp32", 1e-5, 1e-5, 1e-5},
             {"qwen2", "fp32", 1e-5, 1e-5, 1e-5},
             {"qwen2_tied", "fp32", 1e-5, 1e-5, 1e-5},
             {"qwen3", "fp32", 1e-5, 1e-5, 1e-5},
             {"qwen3_untied", "fp32", 1e-5, 1e-5, 1e-5},
             {"tied", "bf16", 2 * forward, 2 * backward, 1e-3},
             {"untied_llama3", "bf16", 2 * forward, 2 * backward, 1e-3},
+            {"mistral", "bf16", 2 * forward, 2 * backward, 1e-3},
             {"qwen2", "bf16", 2 * forward, 2 * backward, 1e-3},
             {"qwen3", "bf16", 2 * forward, 2 * backward, 1e-3},
     };
@@ -214,7 +217,8 @@ static void check_training(const training_case *c) {
 static void twenty_steps_are_those_of_pytorch(void **state) {
     (void)state;
     const training_case cases[] = {{"tied", ROWS}, {"untied_llama3", ROWS}, {"tied", 1},
-            {"qwen2", ROWS}, {"qwen2_tied", 2}, {"qwen3", ROWS}, {"qwen3_untied", 2}};
+            {"mistral", ROWS}, {"qwen2", ROWS}, {"qwen2_tied", 2}, {"qwen3", ROWS},
+            {"qwen3_untied", 2}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check_training(&cases[i]);
 }

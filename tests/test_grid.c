@@ -43,8 +43,9 @@ static const grid_axis grid[N_GRID] = {
         [G_SCHEDULE] = {"parallel.schedule", 4, {"1f1b", "gpipe", "interleaved", "zb-h1"}},
         [G_TIED] = {"model.tie_word_embeddings", 2, {"true", "false"}},
         [G_PRECISION] = {"training.precision", 2, {"bf16", "fp32"}},
-        [G_FAMILY] = {"model", 3,
-                {"qk_norm=false", "qk_norm=true", "qkv_bias=true"}}, // what it adds
+        [G_FAMILY] = {"model", 4,
+                {"qk_norm=false", "qk_norm=true", "qkv_bias=true",
+                        "sliding_window=7"}}, // what it adds
         [G_OPTIMIZER] = {"optimizer.type", 2, {"adamw", "muon"}},
 };
 

@@ -133,7 +133,8 @@ static void names_are_what_patterns_say(void **state) {
             {"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$", name_is_label},
             {"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$",
                     name_is_label_key},
-            {"^[A-Za-z0-9][-A-Za-z0-9_./:@]*$", name_is_image},
+            {"^([A-Za-z0-9](-*[A-Za-z0-9])*([.][A-Za-z0-9](-*[A-Za-z0-9])*)*(:[0-9]+)?/)?[a-z0-9]+(([._]|__|-+)[a-z0-9]+)*(/[a-z0-9]+(([._]|__|-+)[a-z0-9]+)*)*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?$",
+                    name_is_image}, // digests are longer
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         regex_t pattern;

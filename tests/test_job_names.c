@@ -121,6 +121,12 @@ static void names_are_valid_or_refused(void **state) {
     assert_true(n_refused > 1000);
 }
 
+static const char *rows_of_a(void) {
+    static char text[300];
+    memset(text, 'a', sizeof text - 1);
+    return text;
+}
+
 // As of distribution's reference/reference_test.go.
 static void images(void **state) {
     (void)state;
@@ -131,6 +137,14 @@ static void images(void **state) {
     static const char *const bad[] = {"", "a b", "UPPER", "a//b", "a/", "/a", ":x", "x:", "a:b:c",
             "a_/b", "-a", "a.", "h/UP", "x@sha256:12", "x@sha256", "a$b", "x:-t", "x:\n",
             "h:port/x", ".h/x"};
+    static char at_most[2][300], above[2][300]; // the path, the tag
+    for (int i = 0; i < 2; i++) {
+        const int n = i ? 128 : 255;
+        snprintf(at_most[i], sizeof at_most[i], "%s%.*s", i ? "h/x:" : "h/", n, rows_of_a());
+        snprintf(above[i], sizeof above[i], "%sa", at_most[i]);
+        assert_true(name_is_image(at_most[i]));
+        assert_false(name_is_image(above[i]));
+    }
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
         if (!name_is_image(good[i])) fail_msg("\"%s\" was refused", good[i]);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)

@@ -81,6 +81,13 @@ static void defaults_are_those_of_transformers(void **state) {
     arena_free(a);
 }
 
+static char *as_json(const model_config *m) {
+    json_t *o = model_config_json(m);
+    char *text = json_dumps(o, JSON_INDENT(2));
+    json_decref(o);
+    return text;
+}
+
 static void a_family_has_its_own_defaults(void **state) {
     (void)state;
     arena *a = arena_new("config.json");
@@ -109,9 +116,63 @@ static void the_family_says_what_is_added(void **state) {
     OK(read_text(a, "{\"model_type\": \"qwen2\", \"num_key_value_heads\": 2, " SHAPE "}", &m));
     assert_int_equal(m.max_position_embeddings, 32768);
     assert_true(m.qkv_bias && !m.qk_norm);
+    OK(read_text(a, "{\"model_type\": \"mistral\", \"num_key_value_heads\": 2, " SHAPE "}", &m));
+    assert_int_equal(m.sliding_window, 4096); // as MistralConfig says
+    OK(read_text(a,
+            "{\"model_type\": \"mistral\", \"sliding_window\": null, " SHAPE
+            ", \"num_key_value_heads\": 2}",
+            &m));
+    assert_int_equal(m.sliding_window, 0);
     // No key of YAML makes another model of a Llama's file.
     OK(read_text(a, "{" SHAPE ", \"qk_norm\": true, \"qkv_bias\": true}", &m));
     assert_false(m.qk_norm || m.qkv_bias);
+    arena_free(a);
+}
+
+static void windows_are_read_as_transformers_does(void **state) {
+    (void)state;
+    static const struct {
+        const char *fields;
+        int64_t window, from; // tokens, layer
+        const char *says;     // NULL: it is read
+    } cases[] = {{"\"use_sliding_window\": false, \"sliding_window\": 131072", 0, 0, NULL},
+            {"\"sliding_window\": 8", 0, 0, NULL}, // not used unless it is said
+            {"\"use_sliding_window\": true, \"sliding_window\": 8, \"max_window_layers\": 1", 8, 1,
+                    NULL},
+            {"\"use_sliding_window\": true, \"sliding_window\": 8", 0, 0, NULL}, // from layer 28 on
+            {"\"use_sliding_window\": true, \"sliding_window\": null, \"max_window_layers\": 0", 0,
+                    0, NULL},
+            {"\"use_sliding_window\": true, \"max_window_layers\": 0", 4096, 0, NULL},
+            {"\"use_sliding_window\": true, \"sliding_window\": 32769, \"max_window_layers\": 0", 0,
+                    0, "sliding_window is 32769, expected at most max_position_embeddings 32768"},
+            {"\"use_sliding_window\": true, \"sliding_window\": -1, \"max_window_layers\": 0", 0, 0,
+                    "sliding_window"},
+            {"\"use_sliding_window\": \"yes\"", 0, 0, "use_sliding_window"},
+            {"\"layer_types\": [\"full_attention\", \"full_attention\"]", 0, 0, NULL},
+            {"\"layer_types\": [\"full_attention\", \"sliding_attention\"]", 0, 0,
+                    "layer_types[1]"},
+            {"\"use_sliding_window\": true, \"sliding_window\": 8, \"max_window_layers\": 1, "
+             "\"layer_types\": [\"full_attention\", \"sliding_attention\"]",
+                    8, 1, NULL}};
+    arena *a = arena_new("config.json");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        model_config m;
+        const char *text = arena_printf(a,
+                "{\"model_type\": \"qwen2\", \"num_key_value_heads\": 2, " SHAPE ", %s}",
+                cases[i].fields);
+        if (cases[i].says) {
+            FAILS(read_text(a, text, &m), DRV_E_DATA, cases[i].says);
+            continue;
+        }
+        OK(read_text(a, text, &m));
+        assert_int_equal(m.sliding_window, cases[i].window);
+        assert_int_equal(m.max_window_layers, cases[i].from);
+        char *written = as_json(&m);
+        OK(read_text(a, written, &m));
+        assert_int_equal(m.sliding_window, cases[i].window);
+        assert_int_equal(m.max_window_layers, cases[i].from);
+        free(written);
+    }
     arena_free(a);
 }
 
@@ -134,13 +195,6 @@ static void rope_is_read_from_any_version_of_transformers(void **state) {
                     m.rope_high_freq_factor == 4 && m.rope_original_context == 64);
     }
     arena_free(a);
-}
-
-static char *as_json(const model_config *m) {
-    json_t *o = model_config_json(m);
-    char *text = json_dumps(o, JSON_INDENT(2));
-    json_decref(o);
-    return text;
 }
 
 static void written_and_read_back_is_the_same(void **state) {
@@ -188,6 +242,7 @@ int main(void) {
             cmocka_unit_test(defaults_are_those_of_transformers),
             cmocka_unit_test(a_family_has_its_own_defaults),
             cmocka_unit_test(the_family_says_what_is_added),
+            cmocka_unit_test(windows_are_read_as_transformers_does),
             cmocka_unit_test(rope_is_read_from_any_version_of_transformers),
             cmocka_unit_test(written_and_read_back_is_the_same),
             cmocka_unit_test(differences_are_named)};

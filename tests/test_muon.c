@@ -131,10 +131,11 @@ static double difference(arena *a, const st_file *file, const char *name, const 
     return sqrt(squares / all);
 }
 
-static void expect_golden(const char *type, const char *kind, double most) {
+static void expect_golden(const char *optimizer, const char *type, const char *kind, double most) {
     arena *a = arena_new("golden");
-    const char *sets[] = {arena_printf(a, "training.precision=%s", type)};
-    layout_run run = train_muon(sets, 1, 1);
+    const char *sets[] = {arena_printf(a, "training.precision=%s", type),
+            arena_printf(a, "optimizer.type=%s", optimizer)};
+    layout_run run = train_muon(sets, 2, 1);
     st_file file;
     OK(st_open(a, golden_path(a, "muon.safetensors"), &file));
     for (int k = 0; k < N_MATRICES; k++) {
@@ -152,8 +153,10 @@ static void expect_golden(const char *type, const char *kind, double most) {
 
 static void twenty_steps_are_those_of_torch(void **state) {
     (void)state;
-    expect_golden("fp32", "f32", 2e-6);  // measured: 5e-7
-    expect_golden("bf16", "bf16", 1e-4); // 4.4e-5: of 10,000 roundings a step a few fall otherwise
+    expect_golden("muon", "fp32", "f32", 2e-6); // measured: 5e-7
+    // 4.4e-5: of 10,000 roundings a step a few fall otherwise.
+    expect_golden("muon", "bf16", "bf16", 1e-4);
+    expect_golden("normuon", "fp32", "normuon", 2e-6);
 }
 
 // --- ranks
@@ -169,14 +172,15 @@ static const struct {
 
 static void ranks_have_the_bits_of_one(void **state) {
     (void)state;
-    static const char *const types[] = {"training.precision=fp32", "training.precision=bf16"};
+    static const char *const types[][2] = {{"training.precision=fp32", "optimizer.type=normuon"},
+            {"training.precision=bf16", "optimizer.type=muon"}};
     for (int k = 0; k < 2; k++) {
-        layout_run one = train_muon(&types[k], 1, 1);
+        layout_run one = train_muon(types[k], 2, 1);
         for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
-            const char *sets[MAX_KEYS + 1] = {types[k]};
-            int n = 1;
-            while (n <= MAX_KEYS && layouts[i].sets[n - 1])
-                sets[n] = layouts[i].sets[n - 1], n++;
+            const char *sets[MAX_KEYS + 2] = {types[k][0], types[k][1]};
+            int n = 2;
+            for (int key = 0; key < MAX_KEYS && layouts[i].sets[key]; key++)
+                sets[n++] = layouts[i].sets[key];
             layout_run several = train_muon(sets, n, layouts[i].ranks);
             for (int64_t j = 0; j < one.n_weights; j++)
                 if (several.weights[j] != one.weights[j])
@@ -186,6 +190,22 @@ static void ranks_have_the_bits_of_one(void **state) {
             free(several.weights);
         }
         free(one.weights);
+    }
+}
+
+// Biases and norms of heads are AdamW's, on ranks as on one, where sums of gradients travel beside
+// the backward pass, or in shards after each micro-batch.
+static void other_families_have_the_bits_of_one(void **state) {
+    (void)state;
+    static const char *const families[] = {"model.qkv_bias=true", "model.qk_norm=true"};
+    for (int k = 0; k < 2; k++) {
+        const char *sets[] = {"optimizer.type=normuon", families[k], "parallel.lanes=2",
+                "parallel.addend_rows=1", "parallel.tensor=2", "parallel.zero=2"};
+        layout_run one = train_layout(1, sets, 4), four = train_layout(4, sets, 5),
+                   shards = train_layout(4, sets, 6);
+        expect_same_bits(&four, &one);
+        expect_same_bits(&shards, &one);
+        free(one.weights), free(four.weights), free(shards.weights);
     }
 }
 
@@ -214,6 +234,7 @@ static void traffic_and_state_are_as_planned(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(twenty_steps_are_those_of_torch),
             cmocka_unit_test(ranks_have_the_bits_of_one),
+            cmocka_unit_test(other_families_have_the_bits_of_one),
             cmocka_unit_test(traffic_and_state_are_as_planned)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,12 +7,12 @@ transformers, numpy.
 """
 import json, pathlib, random, struct, subprocess, sys, tempfile
 import numpy as np, torch
-from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config, Qwen3Config
+from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config
 from transformers.utils import logging
 
 logging.disable_progress_bar()
 
-FAMILIES = {"llama": LlamaConfig, "qwen2": Qwen2Config, "qwen3": Qwen3Config}
+FAMILIES = {"llama": LlamaConfig, "mistral": MistralConfig, "qwen2": Qwen2Config, "qwen3": Qwen3Config}
 STEPS, LR, BETAS, EPS, DECAY, CLIP = 3, 1e-2, (0.9, 0.95), 1e-8, 0.1, 1.0
 
 
@@ -22,12 +22,15 @@ def random_config(r, family):
     heads = kv * r.choice([1, 2, 3, 4])
     scaling = r.choice([None, dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0,
                                    high_freq_factor=4.0, original_max_position_embeddings=32)])
+    window = r.choice([None, r.randint(1, 300)]) if family != "llama" else None
+    more = dict(sliding_window=window) if family == "mistral" else \
+        dict(use_sliding_window=window is not None, sliding_window=window, max_window_layers=r.randint(0, 3))
     return FAMILIES[family](vocab_size=r.randint(17, 700), hidden_size=heads * r.randint(1, 150 // heads),
         intermediate_size=r.randint(1, 300), num_hidden_layers=r.randint(1, 3),
         num_attention_heads=heads, num_key_value_heads=kv, head_dim=head_dim,
         max_position_embeddings=4096, rms_norm_eps=r.choice([1e-5, 1e-6]), rope_theta=r.choice([1e4, 5e5]),
         rope_scaling=scaling, tie_word_embeddings=r.random() < 0.5, initializer_range=0.1,
-        bos_token_id=0, eos_token_id=1, attn_implementation="eager")
+        bos_token_id=0, eos_token_id=1, attn_implementation="eager", **(more if family != "llama" else {}))
 
 
 def write_dataset(prefix, tokens):
@@ -107,7 +110,7 @@ run_dir: {name}
         error = max(abs(g - w) / max(abs(w), 1e-3) for g, w in pairs)
         worst[precision] = max(worst.get(precision, 0), error)
     shape = (f"{family:8}V {config.vocab_size} H {config.hidden_size} F {config.intermediate_size} L {config.num_hidden_layers} "
-             f"heads {config.num_attention_heads}/{config.num_key_value_heads} x {config.head_dim} rows {rows} "
+             f"heads {config.num_attention_heads}/{config.num_key_value_heads} x {config.head_dim} window {getattr(config, 'sliding_window', None)} rows {rows} "
              f"(by {micro}) x {seq}")
     # AdamW's first steps divide a gradient by its own size, so an element near 0 turns fp32's 1e-6 into
     # a larger share of a step; bf16 rounds by 2^-9 some ten times a layer.

@@ -8,7 +8,8 @@ tests need none of them.
 import json, pathlib, sys
 import torch, transformers
 from safetensors.torch import save_file
-from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
+from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
 # name -> (config, model, what is special)
 CASES = {
@@ -21,6 +22,14 @@ CASES = {
         dict(num_key_value_heads=1, tie_word_embeddings=False, head_dim=16, rope_theta=500000.0,
             rope_scaling=dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
                               original_max_position_embeddings=32))),
+    # a window of a fourth of the rows; three query heads to a key head
+    "mistral": (MistralConfig, MistralForCausalLM,
+        dict(num_attention_heads=6, num_key_value_heads=2, head_dim=10, tie_word_embeddings=False,
+             sliding_window=12)),
+    # biases on q, k and v, the second layer in a window
+    "qwen2_window": (Qwen2Config, Qwen2ForCausalLM,
+        dict(num_attention_heads=4, num_key_value_heads=2, head_dim=8, tie_word_embeddings=True,
+             use_sliding_window=True, sliding_window=5, max_window_layers=1)),
     # biases on q, k and v; three query heads to a key head
     "qwen2": (Qwen2Config, Qwen2ForCausalLM,
         dict(num_attention_heads=6, num_key_value_heads=2, head_dim=10, tie_word_embeddings=False,

@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM
 LENGTHS = [1, 2, 16, 17, 63, 64, 65, 66, 80, 100, 127, 128, 129, 256, 257, 300, 512]
 
 golden, out = pathlib.Path(sys.argv[1]), {}
-for name in ["tied", "untied_llama3", "qwen2", "qwen3"]:
+for name in ["tied", "untied_llama3", "mistral", "qwen2_window", "qwen2", "qwen3"]:
     model = AutoModelForCausalLM.from_pretrained(golden / name, attn_implementation="eager").double().eval()
     ids = torch.tensor([[(7919 * i + 13) % 96 for i in range(max(LENGTHS))]])
     for n in LENGTHS:

@@ -6,11 +6,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+// How config.json says that a token sees the last `sliding_window` tokens alone.
+typedef enum family_window {
+    WINDOW_NEVER,   // it does not: the field is not read
+    WINDOW_OF_ALL,  // sliding_window is a number, in all layers; null: without
+    WINDOW_SWITCHED // where use_sliding_window is true; layers before max_window_layers see all
+} family_window;
+
 typedef struct model_family {
     const char *model_type, *architecture; // in config.json
     const char *gguf;                      // general.architecture, and the prefix of its keys
     bool qkv_bias;                         // biases of the projections to queries, keys, values
     bool qk_norm;                          // an RMS norm of each head of queries and keys
+    family_window window;
 
     // GGUF has the two halves of each rotary pair of q and k side by side (llama.cpp's NORM rope);
     // else one half after the other, as config.json's models do (its NEOX rope).
@@ -19,11 +27,13 @@ typedef struct model_family {
     // What the family's class of transformers assumes where config.json says nothing; 0: the same
     // as LlamaConfig.
     int64_t num_key_value_heads, head_dim, max_position_embeddings;
+    int64_t sliding_window, max_window_layers;
 } model_family;
 
 extern const model_family model_families[];
 extern const int n_model_families;
 
-// The row of a model_type, or of a general.architecture; NULL: there is none.
+// The row of a model_type, or of a general.architecture (without or with a window); NULL: there is
+// none.
 const model_family *model_family_of_type(const char *model_type);
-const model_family *model_family_of_gguf(const char *architecture);
+const model_family *model_family_of_gguf(const char *architecture, bool window);

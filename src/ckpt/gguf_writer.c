@@ -116,6 +116,8 @@ static void put_shape(writing *out) {
     gguf_put_f32(header, family_key(out, "rope.freq_base"), (float)meta->rope_theta);
     gguf_put_f32(header, family_key(out, "attention.layer_norm_rms_epsilon"),
             (float)meta->rms_norm_eps);
+    if (meta->window)
+        gguf_put_u32(header, family_key(out, "attention.sliding_window"), (uint32_t)meta->window);
     if (meta->rope.original_context)
         gguf_put_u32(header, family_key(out, "rope.scaling.original_context_length"),
                 (uint32_t)meta->rope.original_context);

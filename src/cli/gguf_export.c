@@ -14,6 +14,7 @@ static llama_meta meta_of(const model_config *cfg) {
             .n_kv_heads = cfg->num_key_value_heads,
             .head_dim = cfg->head_dim,
             .context = cfg->max_position_embeddings,
+            .window = cfg->sliding_window,
             .rms_norm_eps = cfg->rms_norm_eps,
             .rope_theta = cfg->rope_theta,
             .tied = cfg->tie_word_embeddings,
@@ -35,6 +36,14 @@ drv_status gguf_export(const model *m, const char *out, const char *type, bool f
     if (type && !gguf_write_type(type, &opts.type))
         return drv_fail(DRV_E_USAGE,
                 "ckpt export: --type is \"%s\", expected f32, f16, bf16 or q8_0", type);
+    if (m->config.max_window_layers)
+        return drv_fail(DRV_E_DATA,
+                "%s: max_window_layers is %lld, which a GGUF file has no place for, expected 0",
+                m->path, (long long)m->config.max_window_layers);
+    if (m->config.sliding_window)
+        log_warn("%s has a sliding window of %lld tokens; the file says so, but llama.cpp attends to "
+                 "all tokens of a model of this architecture",
+                m->path, (long long)m->config.sliding_window);
     const llama_meta meta = meta_of(&m->config);
     DRV_TRY(gguf_write(&m->source, &meta, out, &opts, &written));
     log_info("%s: %d tensors, %s of %s in %.1f s", out, written.n_tensors,

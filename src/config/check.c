@@ -368,23 +368,23 @@ static drv_status check_lora(arena *mem, run_config *cfg) {
 // What Muon cannot do: its momentum and the weights are kept in fp32, and low-rank branches are not
 // the matrices that it is for.
 static drv_status check_optimizer(const run_config *cfg) {
-    const char *where = config_where(cfg, "optimizer.type");
+    const char *where = config_where(cfg, "optimizer.type"), *type = optimizer_name(cfg->optimizer);
     if (cfg->optimizer == OPTIMIZER_ADAMW) return DRV_OK;
     if (cfg->state_dtype == PRECISION_BF16)
         return drv_fail(DRV_E_USAGE,
-                "%s: key \"optimizer.type\" is muon and optimizer.state_dtype is bf16, expected fp32: the "
+                "%s: key \"optimizer.type\" is %s and optimizer.state_dtype is bf16, expected fp32: the "
                 "momentum of Muon is not rounded",
-                where);
+                where, type);
     if (cfg->precision == PRECISION_BF16 && !config_has_masters(cfg))
         return drv_fail(DRV_E_USAGE,
-                "%s: key \"optimizer.type\" is muon and optimizer.master_dtype is bf16, expected fp32: Muon "
+                "%s: key \"optimizer.type\" is %s and optimizer.master_dtype is bf16, expected fp32: Muon "
                 "updates fp32 masters",
-                where);
+                where, type);
     if (cfg->lora.rank > 0 || *cfg->lora.adapter)
         return drv_fail(DRV_E_USAGE,
-                "%s: key \"optimizer.type\" is muon, but of a LoRA run only branches are trained (lora.rank "
+                "%s: key \"optimizer.type\" is %s, but of a LoRA run only branches are trained (lora.rank "
                 "%lld), which are AdamW's; expected adamw",
-                where, (long long)cfg->lora.rank);
+                where, type, (long long)cfg->lora.rank);
     return DRV_OK;
 }
 

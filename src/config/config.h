@@ -31,7 +31,7 @@ typedef enum schedule_type {
 } schedule_type;
 // Whose rule the rates of the warm-up follow (train/schedule.c).
 typedef enum warmup_rule { WARMUP_TORCHTITAN, WARMUP_TRANSFORMERS, WARMUP_NEMO } warmup_rule;
-typedef enum optimizer_type { OPTIMIZER_ADAMW, OPTIMIZER_MUON } optimizer_type;
+typedef enum optimizer_type { OPTIMIZER_ADAMW, OPTIMIZER_MUON, OPTIMIZER_NORMUON } optimizer_type;
 typedef enum pack_mode { PACK_AUTO, PACK_DOCUMENTS, PACK_STREAM, PACK_EXAMPLES } pack_mode;
 typedef enum long_mode { LONG_TRUNCATE, LONG_DROP } long_mode;
 typedef enum loss_mode { COUNT_AUTO, COUNT_RESPONSES, COUNT_LAST, COUNT_ALL } loss_mode;
@@ -110,7 +110,7 @@ typedef struct run_config {
     int64_t stop_at_step; // of this start; 0: none
     // optimizer
     optimizer_type optimizer;
-    double muon_momentum;
+    double muon_momentum, normuon_beta2;
     int64_t muon_ns_steps;
     double lr, betas[2], eps, weight_decay, clip_grad_norm;
     bool decay_norms;         // weight_decay also applies to norms

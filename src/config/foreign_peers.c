@@ -61,7 +61,7 @@ const foreign_key foreign_peers[] = {
              "gradient_clip",
                 "optimizer.clip_grad_norm", NULL),
         HINT("optim optimizer_type optimizer_name optimizer.name opt", "optimizer.type",
-                "adamw or muon"),
+                "adamw, muon or normuon"),
         HINT("momentum muon_momentum muon_beta", "optimizer.muon_momentum", NULL),
         HINT("muon_num_ns_steps muon_ns_steps ns_steps num_ns_steps newton_schulz_steps",
                 "optimizer.muon_ns_steps", NULL),

@@ -51,6 +51,14 @@ const key model_keys[] = {
                 .help = "biases of the projections to queries, keys and values (Qwen2)"},
         {FIELD("qk_norm", bool, qk_norm), .initial_note = SHAPE_NOTE ", else false",
                 .help = "an RMS norm of each head of queries and keys before their rotation (Qwen3)"},
+        {FIELD("sliding_window", int, sliding_window), .min = 1, .max = 1 << 30, .optional = true,
+                .none = 0, .initial_note = SHAPE_NOTE ", else null",
+                .help = "a token attends to so many of the last ones at most, itself among them "
+                        "(Mistral-7B-v0.1); null: to all before it"},
+        {FIELD("max_window_layers", int, max_window_layers), .min = 0, .max = 4096,
+                .initial_note = SHAPE_NOTE ", else 0",
+                .help = "the first layer with sliding_window; those before it attend to all (Qwen2, "
+                        "Qwen3)"},
         {FIELD("rope_scaling.rope_type", choice, rope_type), .choices = rope_choices,
                 .optional = true, .none = ROPE_DEFAULT, .initial_note = SHAPE_NOTE ", else default",
                 .help = "llama3 stretches the low rotary frequencies, as Llama 3.1 does"},
@@ -120,10 +128,28 @@ static drv_status check_heads(const char *where, const char *prefix, const model
 
 // A checkpoint is a folder that transformers reads, so its class must exist there.
 static drv_status check_family(const char *where, const char *prefix, const model_config *m) {
+    if (m->qkv_bias && m->qk_norm)
+        return drv_fail(DRV_E_USAGE,
+                "%s: %sqkv_bias and %sqk_norm are true, expected one of them: no family has both",
+                where, prefix, prefix);
+    if (m->sliding_window > m->max_position_embeddings)
+        return drv_fail(DRV_E_USAGE,
+                "%s: %ssliding_window is %lld, expected at most max_position_embeddings %lld, or "
+                "null",
+                where, prefix, (long long)m->sliding_window, (long long)m->max_position_embeddings);
     if (model_config_family(m)) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
-            "%s: %sqkv_bias and %sqk_norm are true, expected one of them: no family has both",
-            where, prefix, prefix);
+            "%s: %smax_window_layers is %lld, expected 0: of families without %sqkv_bias and "
+            "%sqk_norm all layers have the window",
+            where, prefix, (long long)m->max_window_layers, prefix, prefix);
+}
+
+// A window that no layer has, or that is as long as the context, is none.
+static void drop_window(model_config *m) {
+    if (m->max_window_layers >= m->num_hidden_layers ||
+            m->sliding_window == m->max_position_embeddings)
+        m->sliding_window = 0;
+    if (m->sliding_window == 0) m->max_window_layers = 0;
 }
 
 static drv_status check_rope(const char *where, const char *prefix, const model_config *m) {
@@ -155,7 +181,7 @@ static drv_status check_ids(const char *where, const char *prefix, const model_c
             prefix, name, (long long)id, (long long)m->vocab_size - 1, (long long)m->vocab_size);
 }
 
-drv_status model_config_check(const char *where, const char *prefix, model_config *m) {
+static drv_status fill_heads(const char *where, const char *prefix, model_config *m) {
     if (m->num_key_value_heads == 0) m->num_key_value_heads = m->num_attention_heads;
     if (m->head_dim == 0 && m->num_attention_heads > 0) {
         if (m->hidden_size % m->num_attention_heads)
@@ -166,10 +192,16 @@ drv_status model_config_check(const char *where, const char *prefix, model_confi
                     prefix);
         m->head_dim = m->hidden_size / m->num_attention_heads;
     }
+    return DRV_OK;
+}
+
+drv_status model_config_check(const char *where, const char *prefix, model_config *m) {
+    DRV_TRY(fill_heads(where, prefix, m));
     if (m->rope_type == ROPE_DEFAULT) {
         m->rope_factor = m->rope_low_freq_factor = m->rope_high_freq_factor = 0;
         m->rope_original_context = 0;
     }
+    drop_window(m);
     DRV_TRY(check_ranges(where, prefix, m));
     DRV_TRY(check_heads(where, prefix, m));
     DRV_TRY(check_family(where, prefix, m));

@@ -21,6 +21,8 @@ typedef struct model_config {
     bool tie_word_embeddings;
     bool qkv_bias; // biases of the projections to queries, keys and values
     bool qk_norm;  // an RMS norm of each head of queries and keys
+    // In layers from max_window_layers on a token sees so many of the last ones, itself among them.
+    int64_t sliding_window, max_window_layers; // tokens, 0: any number; layers
     // rope_scaling of type llama3 (arXiv:2407.21783 and the 3.1 release); all 0 with ROPE_DEFAULT
     rope_type rope_type;
     double rope_factor, rope_low_freq_factor, rope_high_freq_factor;

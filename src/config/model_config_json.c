@@ -76,23 +76,6 @@ static drv_status find_family(arena *a, const value *root, const model_family **
     return key_refuse(&expected, type);
 }
 
-// MistralConfig has a window of 4096 where config.json says nothing of it.
-static drv_status check_window(const value *root, const model_family *family,
-        const model_config *m) {
-    const value *window = find_value(root, "sliding_window");
-    int64_t tokens = window ? 0 : 4096;
-    if (strcmp(family->model_type, "mistral") != 0 || (window && window->kind == VALUE_NULL))
-        return DRV_OK;
-    if (window && (window->kind != VALUE_TEXT || !str_to_i64(window->text, &tokens)))
-        return key_refuse(&(key){.expected = "null"}, window);
-    if (tokens >= m->max_position_embeddings) return DRV_OK;
-    return drv_fail(DRV_E_DATA,
-            "%s: sliding_window is %s%lld: attention in a sliding window is not supported, expected "
-            "null",
-            (window ? window : root)->where, window ? "" : "not given, which stands for ",
-            (long long)tokens);
-}
-
 // The same text, or the same number.
 static bool same_value(const char *text, const char *other) {
     double x, y;
@@ -107,8 +90,6 @@ static drv_status check_fixed(const value *root) {
     } fixed[] = {{"hidden_act", "silu", "\"silu\""},
             {"attention_bias", "false", "false: biases on q, k, v and o are not supported"},
             {"mlp_bias", "false", "false: biases of the feed-forward layer are not supported"},
-            {"use_sliding_window", "false",
-                    "false: attention in a sliding window is not supported"},
             {"partial_rotary_factor", "1",
                     "1: rotary positions in a part of a head are not supported"},
             {"rope_parameters.partial_rotary_factor", "1",
@@ -136,7 +117,57 @@ static drv_status check_fixed(const value *root) {
 // Keys of YAML that the family says in config.json.
 static bool is_of_family(const key *k) {
     return k->offset == offsetof(model_config, qkv_bias) ||
-           k->offset == offsetof(model_config, qk_norm);
+           k->offset == offsetof(model_config, qk_norm) ||
+           k->offset == offsetof(model_config, sliding_window) ||
+           k->offset == offsetof(model_config, max_window_layers);
+}
+
+static const key *key_of(size_t offset) {
+    int i = 0;
+    while (model_keys[i].offset != offset)
+        i++;
+    return &model_keys[i];
+}
+
+// Reads a key that is there, or is what the family says.
+static drv_status read_or(arena *a, const value *root, size_t offset, int64_t otherwise,
+        model_config *out) {
+    const key *k = key_of(offset);
+    const value *v = find_value(root, k->path);
+    *(int64_t *)((char *)out + offset) = otherwise;
+    return v ? k->type->parse(a, k, v, out) : DRV_OK;
+}
+
+static drv_status read_window(arena *a, const value *root, const model_family *family,
+        model_config *out) {
+    static const key is_used = {.path = "use_sliding_window", .type = &type_bool};
+    const value *switched = find_value(root, is_used.path);
+    bool used = family->window == WINDOW_OF_ALL;
+    if (family->window == WINDOW_SWITCHED && switched)
+        DRV_TRY(type_bool.parse(a, &is_used, switched, &used));
+    if (!used) return DRV_OK;
+    const size_t window = offsetof(model_config, sliding_window),
+                 layers = offsetof(model_config, max_window_layers);
+    DRV_TRY(read_or(a, root, window, family->sliding_window, out));
+    return family->window == WINDOW_OF_ALL
+                   ? DRV_OK
+                   : read_or(a, root, layers, family->max_window_layers, out);
+}
+
+// layer_types says the same once more, layer by layer.
+static drv_status check_layer_types(const value *root, const model_config *m) {
+    const value *types = find_value(root, "layer_types");
+    for (int i = 0; types && types->kind == VALUE_LIST && i < types->n; i++) {
+        const value *type = &types->items[i];
+        const bool has_window = m->sliding_window && i >= m->max_window_layers;
+        const char *expected = has_window ? "sliding_attention" : "full_attention";
+        if (type->kind == VALUE_TEXT && strcmp(type->text, expected) == 0) continue;
+        return key_refuse(&(key){.expected = has_window
+                                                     ? "\"sliding_attention\", by max_window_layers"
+                                                     : "\"full_attention\""},
+                type);
+    }
+    return DRV_OK;
 }
 
 // What is null where a family has a number of its own follows from the heads, as in transformers.
@@ -192,8 +223,9 @@ static drv_status read_json(arena *a, const char *path, const json_t *json, mode
     DRV_TRY(find_family(a, &root, &family));
     DRV_TRY(check_fixed(&root));
     DRV_TRY(read_fields(a, &root, family, out));
-    DRV_TRY(check_window(&root, family, out));
-    return model_config_check(path, "", out);
+    DRV_TRY(read_window(a, &root, family, out));
+    DRV_TRY(model_config_check(path, "", out));
+    return check_layer_types(&root, out);
 }
 
 drv_status model_config_of_json(const char *path, const json_t *json, model_config *out) {
@@ -232,10 +264,25 @@ static void put_json(json_t *o, const char *path, json_t *x) {
 }
 
 const model_family *model_config_family(const model_config *m) {
-    for (int i = 0; i < n_model_families; i++)
-        if (model_families[i].qkv_bias == m->qkv_bias && model_families[i].qk_norm == m->qk_norm)
-            return &model_families[i];
+    const family_window least = m->sliding_window == 0      ? WINDOW_NEVER
+                                : m->max_window_layers == 0 ? WINDOW_OF_ALL
+                                                            : WINDOW_SWITCHED;
+    for (int i = 0; i < n_model_families; i++) {
+        const model_family *family = &model_families[i];
+        if (family->qkv_bias == m->qkv_bias && family->qk_norm == m->qk_norm &&
+                family->window >= least)
+            return family;
+    }
     return NULL;
+}
+
+static void put_window(json_t *o, const model_config *m, const model_family *family) {
+    if (family->window == WINDOW_NEVER) return;
+    json_object_set_new(o, "sliding_window",
+            m->sliding_window ? json_integer(m->sliding_window) : json_null());
+    if (family->window == WINDOW_OF_ALL) return;
+    json_object_set_new(o, "use_sliding_window", json_boolean(m->sliding_window > 0));
+    json_object_set_new(o, "max_window_layers", json_integer(m->max_window_layers));
 }
 
 json_t *model_config_json(const model_config *m) {
@@ -245,6 +292,7 @@ json_t *model_config_json(const model_config *m) {
             "float32");
     // Of q, k, v and o; a family whose q, k and v have biases has no such field.
     if (!family->qkv_bias) json_object_set_new(o, "attention_bias", json_false());
+    put_window(o, m, family);
     for (int i = 0; i < n_model_keys; i++) {
         const key *k = &model_keys[i];
         if (m->rope_type == ROPE_DEFAULT && str_starts(k->path, "rope_scaling.")) continue;

@@ -1,6 +1,6 @@
-// Built-in shapes. Sources: the models' config.json on the Hugging Face hub (meta-llama, Qwen,
-// HuggingFaceTB/SmolLM2-135M). llama-15m is the shape of karpathy/tinyllamas stories15M; tiny is
-// ours, for tests.
+// Built-in shapes. Sources: the models' config.json on the Hugging Face hub (meta-llama, mistralai,
+// Qwen, HuggingFaceTB/SmolLM2-135M). llama-15m is the shape of karpathy/tinyllamas stories15M; tiny
+// is ours, for tests.
 #include <string.h>
 
 #include "config/model_config.h"
@@ -33,6 +33,9 @@ static const struct {
                                  LLAMA3_ROPE(32), COMMON}},
         {"llama-3.2-3b", {128256, 3072, 8192, 28, 24, 8, 128, 131072, 1e-5, 5e5, TIED,
                                  LLAMA3_ROPE(32), COMMON}},
+        {"mistral-7b-v0.1", {32000, 4096, 14336, 32, 32, 8, 128, 32768, 1e-5, 1e4,
+                                    .sliding_window = 4096, COMMON}},
+        {"mistral-7b-v0.3", {32768, 4096, 14336, 32, 32, 8, 128, 32768, 1e-5, 1e6, COMMON}},
         {"qwen2.5-0.5b", {151936, 896, 4864, 24, 14, 2, 64, 32768, 1e-6, 1e6, QWEN2, TIED, COMMON}},
         {"qwen2.5-1.5b",
                 {151936, 1536, 8960, 28, 12, 2, 128, 131072, 1e-6, 1e6, QWEN2, TIED, COMMON}},

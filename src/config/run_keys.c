@@ -20,7 +20,7 @@ static const choice arithmetic_choices[] = {{"fastest", ARITHMETIC_FASTEST},
 static const choice save_choices[] = {{"auto", SAVE_AUTO}, {"f32", SAVE_F32}, {"bf16", SAVE_BF16},
         {"f16", SAVE_F16}, {NULL, 0}};
 static const choice optimizer_choices[] = {{"adamw", OPTIMIZER_ADAMW}, {"muon", OPTIMIZER_MUON},
-        {NULL, 0}};
+        {"normuon", OPTIMIZER_NORMUON}, {NULL, 0}};
 static const choice master_choices[] = {{"auto", MASTER_AUTO}, {"fp32", MASTER_F32},
         {"bf16", MASTER_BF16}, {NULL, 0}};
 static const choice recompute_choices[] = {{"none", RECOMPUTE_NONE},
@@ -163,7 +163,8 @@ static const key run_keys[] = {
                         "training.steps; 0: none"},
         {KEY("optimizer.type", choice, optimizer), .choices = optimizer_choices, .initial = "adamw",
                 .help = "muon: the matrices of the layers by orthogonalised momentum, scaled so that AdamW's lr and "
-                        "weight_decay carry over; all else by AdamW. docs/optimizers.md"},
+                        "weight_decay carry over; all else by AdamW. normuon: besides, its rows are made equally large over the "
+                        "steps. docs/optimizers.md"},
         {KEY("optimizer.lr", real, lr), .initial = "3.0e-4", .max = 1e3,
                 .help = "peak learning rate"},
         {KEY("optimizer.betas", reals, betas), .initial = "[0.9, 0.95]", .max = 0.9999999,
@@ -186,6 +187,8 @@ static const key run_keys[] = {
                         "stochastically; auto: as state_dtype"},
         {KEY("optimizer.muon_momentum", real, muon_momentum), .initial = "0.95", .max = 0.9999999,
                 .help = "Muon: decay of the momentum, which takes Nesterov's step"},
+        {KEY("optimizer.normuon_beta2", real, normuon_beta2), .initial = "0.95", .max = 0.9999999,
+                .help = "NorMuon: decay of the mean square of each row of the orthogonalised matrix"},
         {KEY("optimizer.muon_ns_steps", int, muon_ns_steps), .initial = "5", .min = 1, .max = 20,
                 .help = "Muon: steps of Newton-Schulz"},
         {KEY("lora.rank", int, lora.rank), .max = 1 << 14,

@@ -29,7 +29,8 @@ struct replay {
     const replay_prompts *prompts;
     disturbance disturbed; // of the model under way
     int64_t n;             // tokens
-    executable *norm, *attention, *swiglu;
+    executable *norm, *swiglu;
+    executable *attention[2]; // without a window, and with the model's
     product products[MAX_PRODUCTS];
     int n_products;
     float *piece;  // of weights
@@ -57,9 +58,9 @@ static drv_status build_norm(replay *r) {
     return compile(r, g, &r->norm);
 }
 
-static drv_status build_attention(replay *self) {
+static drv_status build_attention_in(replay *self, int64_t window, executable **out) {
     const model_config *config = &self->config;
-    graph *program = graph_new(self->a, "attention");
+    graph *program = graph_new(self->a, window ? "attention.window" : "attention");
     tensor *qkv = state(program, TENSOR_INPUT, "qkv", self->n, self->l.qkv_width);
     tensor *position = graph_state(program, TENSOR_INPUT, program_inputs[INPUT_POSITION].name,
             DT_I32, 1, &self->n);
@@ -86,9 +87,16 @@ static drv_status build_attention(replay *self) {
     const op_attrs attrs = {.n_heads = self->l.n_heads,
             .n_kv_heads = self->l.n_kv_heads,
             .head_dim = self->l.head_dim,
-            .seq = (int)self->n};
+            .seq = (int)self->n,
+            .window = (int)window};
     graph_output(program, graph_add(program, OP_attention, 2, in, &attrs)->out[0], "attended");
-    return compile(self, program, &self->attention);
+    return compile(self, program, out);
+}
+
+static drv_status build_attention(replay *r) {
+    const int64_t window = r->config.sliding_window;
+    DRV_TRY(build_attention_in(r, 0, &r->attention[0]));
+    return window ? build_attention_in(r, window, &r->attention[1]) : DRV_OK;
 }
 
 static drv_status build_swiglu(replay *r) {
@@ -293,17 +301,29 @@ static void add_branch(const replay *r, activations *act) {
         act->stream_NH[i] += act->branch_NH[i];
 }
 
-static drv_status layer(replay *r, const model *m, const layer_params *w, activations *act) {
+static bool has_window(const replay *r, int layer) {
+    return r->config.sliding_window && layer >= r->config.max_window_layers;
+}
+
+// From the normalised stream to the branch that is added to it.
+static drv_status attend(replay *r, const model *m, int i, activations *act) {
     const int64_t n = r->n;
-    DRV_TRY(norm(r, m, w->input_norm, act));
+    const layer_params *w = &m->params.layer[i];
     DRV_TRY(fused(r, m, w->qkv, act->normed_NH, act->wide));
     DRV_TRY(put_head_norms(r, m, w));
     DRV_TRY(backend_write(r->b, 0, "qkv", 0, 4 * n * r->l.qkv_width, act->wide));
     DRV_TRY(backend_write(r->b, 0, program_inputs[INPUT_POSITION].name, 0, 4 * n,
             r->prompts->position));
-    DRV_TRY(backend_run(r->b, r->attention));
+    DRV_TRY(backend_run(r->b, r->attention[has_window(r, i)]));
     DRV_TRY(backend_read(r->b, 0, "attended", 0, 4 * n * r->l.q_width, act->attended));
-    DRV_TRY(fused(r, m, w->o, act->attended, act->branch_NH));
+    return fused(r, m, w->o, act->attended, act->branch_NH);
+}
+
+static drv_status layer(replay *r, const model *m, int i, activations *act) {
+    const int64_t n = r->n;
+    const layer_params *w = &m->params.layer[i];
+    DRV_TRY(norm(r, m, w->input_norm, act));
+    DRV_TRY(attend(r, m, i, act));
     add_branch(r, act);
     DRV_TRY(norm(r, m, w->post_norm, act));
     DRV_TRY(fused(r, m, w->gate_up, act->normed_NH, act->wide));
@@ -327,7 +347,7 @@ static drv_status all_layers(replay *r, const model *m, const char *what, activa
     const double begin = clock_s();
     DRV_TRY(embed(r, m, act));
     for (int i = 0; i < r->l.n_layers; i++) {
-        DRV_TRY(layer(r, m, &m->params.layer[i], act));
+        DRV_TRY(layer(r, m, i, act));
         const double each = (clock_s() - begin) / (i + 1);
         progress("replaying %s: layer %d of %d, %s left", what, i + 1, r->l.n_layers,
                 str_duration(each * (r->l.n_layers - i - 1)));

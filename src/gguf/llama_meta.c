@@ -29,7 +29,7 @@ static const char *arch_key(const char *arch, const char *name) {
 static const char *architectures(arena *a) {
     const char *names = "";
     for (int i = 0; i < n_model_families; i++)
-        if (model_family_of_gguf(model_families[i].gguf) == &model_families[i])
+        if (model_family_of_gguf(model_families[i].gguf, false) == &model_families[i])
             names = arena_printf(a, "%s%s\"%s\"", names, *names ? " or " : "",
                     model_families[i].gguf);
     return names;
@@ -55,7 +55,7 @@ static drv_status check_kind(arena *mem, const gguf_file *file, const char **arc
         return drv_fail(DRV_E_DATA, "%s: general.architecture is missing, expected %s", file->path,
                 architectures(mem));
     // Files of today call a Mistral "llama".
-    *family = model_family_of_gguf(strcmp(*arch, "mistral") == 0 ? "llama" : *arch);
+    *family = model_family_of_gguf(strcmp(*arch, "mistral") == 0 ? "llama" : *arch, false);
     if (*family) return DRV_OK;
     return drv_fail(DRV_E_DATA,
             "%s: general.architecture is \"%.40s\", which is not read; expected %s", file->path,
@@ -113,16 +113,6 @@ static drv_status check_rope_type(arena *a, const gguf_file *f, const char *arch
             f->path, arch_key(arch, "rope.scaling.type"), type, factor);
 }
 
-static drv_status check_window(const gguf_file *f, const char *arch, int64_t context) {
-    int64_t window = 0;
-    const char *key = arch_key(arch, "attention.sliding_window");
-    DRV_TRY(gguf_get_i64(f, key, &window));
-    if (window == 0 || window >= context) return DRV_OK;
-    return drv_fail(DRV_E_DATA,
-            "%s: %s is %lld: attention in a sliding window is not supported, expected none",
-            f->path, key, (long long)window);
-}
-
 // --- numbers
 static drv_status need(const gguf_file *f, const char *key, int64_t most, int64_t *out) {
     *out = -1;
@@ -133,6 +123,19 @@ static drv_status need(const gguf_file *f, const char *key, int64_t most, int64_
                 key, (long long)most);
     return drv_fail(DRV_E_DATA, "%s: %s is %lld, expected 1 to %lld", f->path, key, (long long)*out,
             (long long)most);
+}
+
+// Files by llama.cpp have none for these architectures; those by ckpt export do.
+static drv_status read_window(const gguf_file *f, const char *arch, llama_meta *m) {
+    const char *key = arch_key(arch, "attention.sliding_window");
+    m->window = 0;
+    DRV_TRY(gguf_get_i64(f, key, &m->window));
+    if (m->window < 0 || m->window > m->context)
+        return drv_fail(DRV_E_DATA, "%s: %s is %lld, expected at most the context, %lld", f->path,
+                key, (long long)m->window, (long long)m->context);
+    if (m->window == m->context) m->window = 0;
+    m->family = model_family_of_gguf(m->family->gguf, m->window > 0);
+    return DRV_OK;
 }
 
 static drv_status check_width(const gguf_file *f, const char *key, int64_t expected) {
@@ -267,7 +270,7 @@ drv_status llama_meta_read(arena *a, const gguf_file *f, llama_meta *out) {
     DRV_TRY(need(f, arch_key(arch, "context_length"), 1 << 30, &m.context));
     DRV_TRY(need(f, arch_key(arch, "embedding_length"), 1 << 20, &m.hidden_size));
     DRV_TRY(need(f, arch_key(arch, "feed_forward_length"), 1 << 22, &m.intermediate_size));
-    DRV_TRY(check_window(f, arch, m.context));
+    DRV_TRY(read_window(f, arch, &m));
     DRV_TRY(read_heads(f, arch, &m));
     DRV_TRY(read_reals(f, arch, &m));
     DRV_TRY(read_vocabulary(f, arch, &m));
@@ -299,6 +302,16 @@ static json_t *rope_json(const llama_meta *m) {
             "original_max_position_embeddings", (json_int_t)r->original_context);
 }
 
+static void put_family(const llama_meta *m, json_t *o) {
+    json_object_set_new(o, "architectures", json_pack("[s]", m->family->architecture));
+    json_object_set_new(o, "model_type", json_string(m->family->model_type));
+    if (!m->family->qkv_bias) json_object_set_new(o, "attention_bias", json_false());
+    if (m->window) json_object_set_new(o, "sliding_window", json_integer(m->window));
+    if (m->family->window != WINDOW_SWITCHED) return;
+    json_object_set_new(o, "use_sliding_window", json_boolean(m->window > 0));
+    json_object_set_new(o, "max_window_layers", json_integer(0));
+}
+
 json_t *llama_config_json(const llama_meta *m, const char *dtype) {
     json_t *shape = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "vocab_size",
             (json_int_t)m->vocab_size, "hidden_size", (json_int_t)m->hidden_size,
@@ -306,13 +319,13 @@ json_t *llama_config_json(const llama_meta *m, const char *dtype) {
             (json_int_t)m->n_layers, "num_attention_heads", (json_int_t)m->n_heads,
             "num_key_value_heads", (json_int_t)m->n_kv_heads, "head_dim", (json_int_t)m->head_dim,
             "max_position_embeddings", (json_int_t)m->context);
-    json_t *o = json_pack("{s:[s], s:s, s:b, s:s, s:b, s:f, s:f, s:b, s:s}", "architectures",
-            m->family->architecture, "model_type", m->family->model_type, "attention_bias", 0,
-            "hidden_act", "silu", "mlp_bias", 0, "rms_norm_eps", m->rms_norm_eps, "rope_theta",
-            m->rope_theta, "tie_word_embeddings", m->tied, "torch_dtype", dtype);
+    json_t *o = json_pack("{s:s, s:b, s:f, s:f, s:b, s:s}", "hidden_act", "silu", "mlp_bias", 0,
+            "rms_norm_eps", m->rms_norm_eps, "rope_theta", m->rope_theta, "tie_word_embeddings",
+            m->tied, "torch_dtype", dtype);
     json_object_update(o, shape);
     json_decref(shape);
     json_object_set_new(o, "rope_scaling", rope_json(m));
+    put_family(m, o);
     json_object_set_new(o, "bos_token_id", id_json(m->bos));
     json_object_set_new(o, "eos_token_id", eos_json(m));
     json_object_set_new(o, "pad_token_id", id_json(m->pad));

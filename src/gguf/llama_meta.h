@@ -13,6 +13,7 @@ typedef struct llama_meta {
     const model_family *family;
     int64_t vocab_size, hidden_size, intermediate_size, n_layers, n_heads, n_kv_heads, head_dim;
     int64_t context; // tokens
+    int64_t window;  // of the last ones that a token sees at most; 0: any number
     double rms_norm_eps, rope_theta;
     llama3_rope rope;
     bool tied;                  // there is no output.weight

@@ -175,6 +175,7 @@ enum { MAX_BRANCHES = 3 };
     X(int, head_dim)                                                                               \
     X(int, seq)       /* attention: tokens per row, on this rank */                                \
     X(int, causal)    /* attention: token t of each row sees 0 .. t, whatever the positions say */ \
+    X(int, window)    /* attention: a token sees so many at most, itself too; 0: any number */     \
     X(int, inverse)   /* rope: rotate back */                                                      \
     X(int, part)      /* split vocabulary: rows of a rank, of the last one perhaps fewer */        \
     X(int, all_heads) /* attention: query heads of all tensor ranks; 0: n_heads */                 \

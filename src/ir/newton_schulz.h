@@ -3,10 +3,13 @@
 // torch.optim.Muon has too. They make the slope at 0 as large as can be, so that five steps bring
 // small values near 1; they do not converge to it.
 #pragma once
-#define NS_A     3.4445
-#define NS_B     (-4.775)
-#define NS_C     2.0315
+#define NS_A        3.4445
+#define NS_B        (-4.775)
+#define NS_C        2.0315
 
 // What an orthogonalised matrix is multiplied with, times the root of its longer side: steps are
 // then as large as AdamW's mostly are (arXiv:2502.16982, equation 4).
-#define MUON_RMS 0.2
+#define MUON_RMS    0.2
+
+// What NorMuon adds to the root of a row's mean square.
+#define NORMUON_EPS 1e-10

@@ -61,6 +61,7 @@ typedef struct attention_args {
     int all_heads;           // query heads of the model, where ranks share them; 0: n_heads
     const void *qkv;         // [seq, (n_heads + 2 n_kv_heads) * head_dim], or queries alone
     const int32_t *position; // [seq] tokens before t that it sees: the last ones up to t
+    int64_t window;          // of which there are fewer than this; 0: any number
     // [seq][2] of the forward pass: the tokens from the first to before the second, which lie among
     // those and are not seen nor counted by position; NULL: none.
     const int32_t *hidden;
@@ -195,10 +196,20 @@ static inline int64_t attention_keys(const attention_args *args) {
     return args->n_keys ? args->n_keys : args->first + args->seq;
 }
 
-// The first token that row t sees; below 0: one before the keys.
+// The first token that row t sees; below 0: one before the keys. What is hidden lies within a
+// window or before it.
 static inline int64_t attention_first(const attention_args *args, int64_t t) {
-    const int64_t n_hidden = args->hidden ? args->hidden[2 * t + 1] - args->hidden[2 * t] : 0;
-    return args->first + t - args->position[t] - n_hidden;
+    const int64_t all = args->position[t], token = args->first + t,
+                  first = token - (args->window && all >= args->window ? args->window - 1 : all);
+    if (!args->hidden || (args->window && args->hidden[2 * t + 1] <= first)) return first;
+    return first - (args->hidden[2 * t + 1] - args->hidden[2 * t]);
+}
+
+// A token before which neither row t nor a later one sees any: of continuations that follow each
+// other the next one may reach further back than the end of this one.
+static inline int64_t attention_earliest(const attention_args *args, int64_t t) {
+    if (!args->hidden || !args->window) return attention_first(args, t);
+    return args->first + t - args->position[t] - (args->hidden[2 * t + 1] - args->hidden[2 * t]);
 }
 
 static inline int64_t attention_qkv_width(const attention_args *args) {

@@ -216,9 +216,19 @@ static bool attention_joins(const builder *b) {
     return b->l->mesh.size[AXIS_CONTEXT] > 1 || node_row_leaves(b);
 }
 
+// Tokens that a token of this layer sees at most; 0: all before it, as rows and caches are no longer.
+static int window_of_layer(const builder *b) {
+    const model_config *m = b->l->model;
+    const int64_t row =
+            is_cached(b) ? b->opts->capacity : b->opts->seq * b->l->mesh.size[AXIS_CONTEXT];
+    return b->g->layer >= m->max_window_layers && m->sliding_window < row ? (int)m->sliding_window
+                                                                          : 0;
+}
+
 // Attention is cut by the heads of the model: all_heads, where ranks share them.
 static op_attrs attention_attrs(const builder *b) {
     const model_layout *l = b->l;
+    const int window = window_of_layer(b);
     op_attrs attrs = {.n_heads = l->n_heads,
             .all_heads = over_tensor(b).mesh.ranks ? (int)l->model->num_attention_heads : 0,
             .n_kv_heads = l->n_kv_heads,
@@ -228,7 +238,8 @@ static op_attrs attention_attrs(const builder *b) {
             .sum.leaves = l->head_leaves > 1 ? l->head_leaves : 0,
             .sum.wide = l->replicas > 1 && !attention_joins(b),
             .mesh.replicas = l->replicas > 1 && attention_joins(b) ? l->replicas : 0,
-            .causal = b->opts->causal};
+            .causal = b->opts->causal && !window,
+            .window = window};
     if (l->mesh.size[AXIS_CONTEXT] > 1) {
         attrs.mesh.axis = AXIS_CONTEXT;
         attrs.mesh.ranks = l->mesh.size[AXIS_CONTEXT];

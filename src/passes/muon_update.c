@@ -26,7 +26,7 @@ typedef struct muon_pass {
 } muon_pass;
 
 static bool has_owners(const muon_pass *pass) {
-    return pass->opts->zero && pass->opts->muon_owners;
+    return pass->opts->muon_owners;
 }
 
 static op_attrs matrices_of(const muon_pass *pass, const muon_weight *by) {
@@ -36,6 +36,7 @@ static op_attrs matrices_of(const muon_pass *pass, const muon_weight *by) {
     attrs.sum.run1 = by->second_row;
     attrs.sum.run2 = by->third_row;
     attrs.eps = MUON_EPS;
+    attrs.beta2 = pass->opts->normuon_beta2;
     return attrs;
 }
 
@@ -66,12 +67,23 @@ static void begin(const muon_pass *pass, const tensor *w, tensor *grad, muon_ste
         step->u = gather(g, step->u, AXIS_DATA);
 }
 
+// A number for each row of all tensor ranks, on whoever orthogonalises the weight.
+static tensor *row_squares(graph *g, const tensor *w, const op_attrs *attrs) {
+    const int64_t rows = w->dim[0] * (attrs->mesh.dim == 0 ? attrs->mesh.ranks : 1);
+    return graph_state(g, TENSOR_OPTIMIZER, arena_printf(g->a, "row_squares.%s", w->name),
+            dtype_acc(w->dt), 1, &rows);
+}
+
 static void orthogonalise(const muon_pass *pass, muon_step *step) {
     const op_attrs attrs = matrices_of(pass, step->by);
     step->o = step->u; // of another's, which nobody reads
     if (has_owners(pass) && step->owner != pass->opts->place) return;
-    tensor *in[] = {gather(pass->g, step->u, AXIS_TENSOR), step->it.weight};
-    step->o = graph_add(pass->g, OP_orthogonalise, 2, in, &attrs)->out[0];
+    tensor *in[4] = {gather(pass->g, step->u, AXIS_TENSOR), step->it.weight};
+    if (attrs.beta2 > 0) {
+        in[2] = row_squares(pass->g, step->it.weight, &attrs);
+        in[3] = pass->norm2;
+    }
+    step->o = graph_add(pass->g, OP_orthogonalise, attrs.beta2 > 0 ? 4 : 2, in, &attrs)->out[0];
 }
 
 static tensor *end(const muon_pass *pass, const muon_step *step) {

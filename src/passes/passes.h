@@ -82,8 +82,9 @@ typedef struct update_opts {
     bool decay_norms;        // weight_decay is for vectors too
     const muon_weight *muon; // by weight; NULL: AdamW updates all
     double muon_momentum;
-    int ns_steps; // of Newton-Schulz
-    // With `zero`: each matrix is orthogonalised by one of the data ranks, of which this is number
+    int ns_steps;         // of Newton-Schulz
+    double normuon_beta2; // 0: Muon; else NorMuon
+    // Needs `zero`: each matrix is orthogonalised by one of the data ranks, of which this is number
     // `place`; else by all.
     bool muon_owners;
     int place;

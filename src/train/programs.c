@@ -134,7 +134,8 @@ static drv_status build_update(arena *mem, const run_config *cfg, programs *out)
             .muon = cfg->optimizer == OPTIMIZER_ADAMW ? NULL : list.muon,
             .muon_momentum = cfg->muon_momentum,
             .ns_steps = (int)cfg->muon_ns_steps,
-            .muon_owners = !config_backend(cfg)->has_devices,
+            .normuon_beta2 = cfg->optimizer == OPTIMIZER_NORMUON ? cfg->normuon_beta2 : 0,
+            .muon_owners = held_has_owners(&out->held),
             .place = mesh_place_in_update(&layout->mesh, (int)cfg->rank)};
     out->update_graph = pass_update(mem, list.w, list.n, &opts);
     held_add(mem, &out->held, out->update_graph, &out->update, false);

@@ -23,8 +23,18 @@ int64_t held_trained(const held_model *p) {
 }
 
 bool held_by_muon(const held_model *p, const param *w) {
-    return p->c->optimizer == OPTIMIZER_MUON && w->trainable && w->n_dims == 2 && !w->is_adapter &&
+    return p->c->optimizer != OPTIMIZER_ADAMW && w->trainable && w->n_dims == 2 && !w->is_adapter &&
            str_starts(w->name, "model.layers.");
+}
+
+bool held_has_owners(const held_model *p) {
+    return p->zero && !config_backend(p->c)->has_devices; // devices run one program
+}
+
+bool held_has(const held_model *p, const char *name) {
+    for (int i = 0; i < p->n_all; i++)
+        if (graph_find(p->all[i].graph, name)) return true;
+    return false;
 }
 
 dtype held_state_type(const held_model *p, const char *name) {

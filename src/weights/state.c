@@ -133,12 +133,43 @@ ckpt_tensor *state_adapter(arena *a, const held_model *p, bool to_load, int *n) 
     return add_tensors(a, p, is_adapter, "", NULL, to_load, t, n);
 }
 
+// NorMuon's mean squares of rows, whole on the rank that orthogonalises the weight: of all tensor
+// ranks, matrix after matrix.
+static ckpt_tensor row_squares_of(arena *mem, const held_model *p, const param *named, int k) {
+    const param_part *part = &named->part[k];
+    const param *w = param_of_part(&p->params, part->hf_name);
+    ckpt_tensor t = {.entry = {arena_printf(mem, "second_momentum_buffer.%s", part->hf_name), 1,
+                             {part->all_rows, 0}, ST_F32}};
+    const char *source = arena_printf(mem, "row_squares.%s", named->name);
+    if (!w || !held_has(p, source)) return t;
+    const bool by_rows = w->split == SPLIT_ROWS;
+    unsigned axes = 1u << AXIS_TENSOR;
+    if (!held_has_owners(p)) axes |= 1u << AXIS_DATA | 1u << AXIS_CONTEXT;
+    if (p->params.layout.mesh.size[AXIS_PIPELINE] == 1) axes |= 1u << AXIS_PIPELINE;
+    t.n_pieces = 1;
+    t.piece[0] = (ckpt_piece){.rows = part->all_rows,
+            .columns = 1,
+            .source = source,
+            .offset = 4 * w->part[k].row * (by_rows ? p->params.layout.mesh.size[AXIS_TENSOR] : 1),
+            .replicated = axes};
+    return t;
+}
+
+static ckpt_tensor *add_row_squares(arena *mem, const held_model *p, ckpt_tensor *tensors, int *n) {
+    const param_list model = all_params(mem, p);
+    for (int i = 0; i < model.n; i++)
+        for (int k = 0; k < model.p[i].n_parts && held_by_muon(p, &model.p[i]); k++)
+            tensors[(*n)++] = row_squares_of(mem, p, &model.p[i], k);
+    return tensors;
+}
+
 ckpt_tensor *state_optimizer(arena *a, const held_model *p, int *n) {
     ckpt_tensor *t = ARENA_ARRAY(a, ckpt_tensor, 2 * max_parts(p));
     *n = 0;
     add_tensors(a, p, by_adamw, "exp_avg.", "adam_m.", false, t, n);
     add_tensors(a, p, by_adamw, "exp_avg_sq.", "adam_v.", false, t, n);
-    return add_tensors(a, p, held_by_muon, "momentum_buffer.", "momentum.", false, t, n);
+    add_tensors(a, p, held_by_muon, "momentum_buffer.", "momentum.", false, t, n);
+    return p->c->optimizer == OPTIMIZER_NORMUON ? add_row_squares(a, p, t, n) : t;
 }
 
 ckpt_tensor *state_used(arena *a, const held_model *p, int *n) {
@@ -177,14 +208,22 @@ static drv_status put_compute(void *ctx, const ckpt_tensor *t, const ckpt_piece 
     return s;
 }
 
-static drv_status put_moment(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece,
-        int64_t first, int64_t n, const float *values) {
-    held_model *p = ctx;
-    for (int64_t i = 0; i < n && str_starts(t->entry.name, "exp_avg_sq."); i++)
+static drv_status check_squares(const ckpt_tensor *t, const ckpt_piece *piece, int64_t first,
+        int64_t n, const float *values) {
+    const bool squares = str_starts(t->entry.name, "exp_avg_sq.") ||
+                         str_starts(t->entry.name, "second_momentum_buffer.");
+    for (int64_t i = 0; i < n && squares; i++)
         if (values[i] < 0)
             return drv_fail(DRV_E_DATA, "\"%s\" is %g in row %lld, expected no negative number",
                     t->entry.name, (double)values[i],
                     (long long)(piece->row + (first + i) / piece->columns));
+    return DRV_OK;
+}
+
+static drv_status put_moment(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece,
+        int64_t first, int64_t n, const float *values) {
+    held_model *p = ctx;
+    DRV_TRY(check_squares(t, piece, first, n, values));
     const bool bf16 = held_state_type(p, piece->source) == DT_BF16;
     const int64_t element = piece->offset / 4 + first;
     uint16_t *rounded = mem_alloc(sizeof *rounded * (size_t)n);

@@ -57,6 +57,7 @@ attention_args ring_args(const ring *r) {
             .n_heads = r->heads,
             .n_kv_heads = r->groups,
             .head_dim = r->head_dim,
+            .window = attrs->window,
             .capacity = r->u,
             .n_keys = r->u,
             .qkv_width = q_width + 2 * kv_width,
@@ -77,7 +78,7 @@ bool ring_pair(const ring_pass *p, const void *qkv, const int32_t *position, int
     args->keys = keys + k * 2 * kv_bytes;
     args->values = (const char *)args->keys + kv_bytes;
     // The first query sees the earliest tokens: documents follow each other.
-    return apart >= 0 && args->first - args->position[0] < r->u;
+    return apart >= 0 && attention_first(args, 0) < r->u;
 }
 
 // --- work

@@ -12,6 +12,7 @@ static attention_args attention_shape(const node *n, dtype dt) {
             .all_heads = n->attrs.all_heads,
             .n_kv_heads = n->attrs.n_kv_heads,
             .head_dim = n->attrs.head_dim,
+            .window = n->attrs.window,
             .leaves = n->attrs.sum.leaves,
             .dqkv_is_acc = n->attrs.sum.wide};
 }
@@ -155,6 +156,17 @@ static void row_run(void *arg, int64_t run, int thread) {
                 call->scratch + thread * call->scratch_bytes);
 }
 
+// A single row sees all keys that it is given: those before its window are not.
+static void see_window(attention_args *args) {
+    const int64_t before = args->window && args->first >= args->window
+                                   ? args->first - args->window + 1
+                                   : 0,
+                  bytes = before * args->head_dim * dtype_bytes(args->dt);
+    args->keys = (const char *)args->keys + bytes;
+    args->values = (const char *)args->values + bytes;
+    args->first -= before;
+}
+
 // Rows follow each other in the cache. A single one, as in decoding, is cut by keys, several by
 // blocks of queries: a row of a prompt has the same bits whatever rows go through with it, if they
 // are not alone.
@@ -175,9 +187,10 @@ static void cached_attention(const instruction *ins) {
         par_for(attention_units(&args), attention_unit, &call);
         return;
     }
+    see_window(&call.args);
     call.scratch += row_part_bytes(ins->node);
     par_for(row_runs(&call), row_run, &call);
-    ins->kernels->row_attention_join(&args, ins->workspace);
+    ins->kernels->row_attention_join(&call.args, ins->workspace);
 }
 
 static int64_t cached_attention_workspace(const node *n, int n_threads) {

@@ -165,26 +165,31 @@ static gemm_shape product_shape(const one_matrix *one, int which, dtype dt) {
     return shapes[which];
 }
 
+typedef struct row_scale {
+    double factor, squares; // of a row of X; sum of squares after it
+} row_scale;
+
 // Scratch, one after the other: X, A; sums of a product with X, or of A A; squares of each chunk of
-// X; and what products need.
+// X; of each row, for NorMuon; and what products need.
 typedef struct ns_scratch {
-    int64_t x, a, sums, squares, products; // offsets in bytes
+    int64_t x, a, sums, squares, rows, products; // offsets in bytes
 } ns_scratch;
 
 static ns_scratch scratch_of(const node *n) {
     one_matrix list[MAX_MATRICES];
     const int n_matrices = matrices_of(n, list);
     const int64_t unit = dtype_bytes(n->in[0]->dt), acc = dtype_bytes(dtype_acc(n->in[0]->dt));
-    int64_t elements = 0, square = 0;
+    int64_t elements = 0, square = 0, rows = 0;
     for (int k = 0; k < n_matrices; k++) {
+        if (n->n_in > 2 && list[k].R > rows) rows = list[k].R;
         if (list[k].R * list[k].C > elements) elements = list[k].R * list[k].C;
         if (list[k].M * list[k].M > square) square = list[k].M * list[k].M;
     }
     ns_scratch s = {.a = round_up(elements * unit, 64)};
     s.sums = s.a + round_up(square * unit, 64);
     s.squares = s.sums + round_up((elements > square ? elements : square) * acc, 64);
-    s.products =
-            s.squares + round_up(div_up(elements, CHUNK_ELEMENTS) * (int64_t)sizeof(double), 64);
+    s.rows = s.squares + round_up(div_up(elements, CHUNK_ELEMENTS) * (int64_t)sizeof(double), 64);
+    s.products = s.rows + round_up(rows * (int64_t)sizeof(row_scale), 64);
     return s;
 }
 
@@ -218,6 +223,7 @@ typedef struct ns_call {
     dtype dt; // of X and A
     char *x, *a, *sums;
     double *squares;
+    row_scale *rows;      // NULL: it is not NorMuon
     int64_t n;            // elements that combine_chunk combines,
     double factor;        // of them
     char *values, *added; // times factor, and what is added; NULL: nothing
@@ -256,26 +262,32 @@ static void store_rows(void *arg, int64_t chunk, int thread) {
                   first_column = by_rows ? 0 : place * columns;
     const int64_t end = chunk * CHUNK_ROWS + chunk_length(one->rows, CHUNK_ROWS, chunk);
     for (int64_t row = chunk * CHUNK_ROWS; row < end; row++)
-        call->ins->kernels->combine(call->dt, dtype_acc(call->dt), columns, call->factor,
+        call->ins->kernels->combine(call->dt, dtype_acc(call->dt), columns,
+                call->factor * (call->rows ? call->rows[first_row + row].factor : 1),
                 call->x + ((first_row + row) * one->C + first_column) * unit, NULL,
                 output_at(call->ins, 0, (one->row + row) * columns));
+}
+
+// Of elements [first, first + n) of X.
+static double squares_of(const ns_call *call, int64_t first, int64_t n) {
+    double sum = 0;
+    for (int64_t at = first; at < first + n; at += SQUARES_MOST) {
+        double words[SQUARES_SUMS];
+        const int64_t left = first + n - at;
+        const int n_words =
+                call->ins->kernels->squares(call->dt, left < SQUARES_MOST ? left : SQUARES_MOST,
+                        call->x + at * dtype_bytes(call->dt), words);
+        for (int i = 0; i < n_words; i++)
+            sum += words[i];
+    }
+    return sum;
 }
 
 static void square_chunk(void *arg, int64_t chunk, int thread) {
     (void)thread;
     const ns_call *call = arg;
-    const int64_t first = chunk * CHUNK_ELEMENTS,
-                  end = first + chunk_length(call->n, CHUNK_ELEMENTS, chunk);
-    double sum = 0;
-    for (int64_t at = first; at < end; at += SQUARES_MOST) {
-        double words[SQUARES_SUMS];
-        const int n_words = call->ins->kernels->squares(call->dt,
-                end - at < SQUARES_MOST ? end - at : SQUARES_MOST,
-                call->x + at * dtype_bytes(call->dt), words);
-        for (int i = 0; i < n_words; i++)
-            sum += words[i];
-    }
-    call->squares[chunk] = sum;
+    call->squares[chunk] =
+            squares_of(call, chunk * CHUNK_ELEMENTS, chunk_length(call->n, CHUNK_ELEMENTS, chunk));
 }
 
 // Rounded to the type of X, as torch has it: products see the difference.
@@ -320,6 +332,44 @@ static void newton_schulz(ns_call *call, gemm *const *product, char *scratch, in
     }
 }
 
+// --- NorMuon: rows of X by their mean square over the steps
+// The rows of a matrix in v, which has those of all ranks.
+static char *mean_squares(const ns_call *call) {
+    const bool by_rows = call->ins->node->attrs.mesh.dim == 0;
+    return output_at(call->ins, 1,
+            call->one->row * (by_rows ? call->ins->node->attrs.mesh.ranks : 1));
+}
+
+static void scale_rows(void *arg, int64_t chunk, int thread) {
+    (void)thread;
+    const ns_call *call = arg;
+    const one_matrix *one = call->one;
+    const double beta2 = call->ins->node->attrs.beta2;
+    const bool is_double = dtype_acc(call->dt) == DT_F64,
+               counts = isfinite(*(const double *)call->ins->in[3]);
+    void *v = mean_squares(call);
+    const int64_t end = chunk * CHUNK_ROWS + chunk_length(one->R, CHUNK_ROWS, chunk);
+    for (int64_t row = chunk * CHUNK_ROWS; row < end; row++) {
+        const double squares = squares_of(call, row * one->C, one->C),
+                     old = is_double ? ((double *)v)[row] : (double)((float *)v)[row],
+                     mean = beta2 * old + (1 - beta2) * squares / (double)one->C,
+                     factor = 1 / (sqrt(mean) + NORMUON_EPS);
+        if (counts && is_double) ((double *)v)[row] = mean;
+        if (counts && !is_double) ((float *)v)[row] = (float)mean;
+        call->rows[row] = (row_scale){factor, squares * factor * factor};
+    }
+}
+
+// Returns the factor of all rows, beside that of each.
+static double normalise(ns_call *call) {
+    const one_matrix *one = call->one;
+    double squares = 0;
+    par_for(div_up(one->R, CHUNK_ROWS), scale_rows, call);
+    for (int64_t row = 0; row < one->R; row++)
+        squares += call->rows[row].squares;
+    return squares > 0 ? MUON_RMS * sqrt((double)(one->R * one->C) / squares) : 0;
+}
+
 static void orthogonalise_one(const instruction *ins, const one_matrix *one, gemm *const *product) {
     const ns_scratch at = scratch_of(ins->node);
     char *base = ins->workspace;
@@ -329,11 +379,13 @@ static void orthogonalise_one(const instruction *ins, const one_matrix *one, gem
             .x = base + at.x,
             .a = base + at.a,
             .sums = base + at.sums,
-            .squares = (double *)(void *)(base + at.squares)};
+            .squares = (double *)(void *)(base + at.squares),
+            .rows = ins->node->n_in > 2 ? (row_scale *)(void *)(base + at.rows) : NULL};
     par_for(div_up(one->R, CHUNK_ROWS), load_rows, &call);
     combine(&call, one->R * one->C, 1 / fmax(norm_of(&call), ins->node->attrs.eps), call.x, NULL);
     newton_schulz(&call, product, base + at.products, ins->workspace_bytes - at.products);
-    call.factor = MUON_RMS * sqrt((double)(one->R > one->C ? one->R : one->C));
+    call.factor = call.rows ? normalise(&call)
+                            : MUON_RMS * sqrt((double)(one->R > one->C ? one->R : one->C));
     par_for(div_up(one->rows, CHUNK_ROWS), store_rows, &call);
 }
 

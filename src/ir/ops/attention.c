@@ -4,6 +4,7 @@
 // N = rows * seq; token t of a row sees tokens t - position[t] .. t of the same row, so position
 // (counted from the start of the document) is also the document mask. Scale: 1/sqrt(head_dim).
 // `causal` says that every row is one document, so that a back end need not look: position[t] is t.
+// `window`: a token sees so many of those at most, the last ones up to itself; not `causal` then.
 //
 // With `ranks` each of them has seq tokens of rows of ranks * seq, cut zigzag (ir/zigzag.h): keys
 // and values go around in a ring (arXiv:2310.01889), in the backward pass their gradients go home.
@@ -23,6 +24,7 @@ static const char *check(const tensor *qkv, const tensor *position, const op_att
         return "kv_heads must divide heads";
     if (qkv->dim[1] != (int64_t)(attrs->n_heads + 2 * attrs->n_kv_heads) * attrs->head_dim)
         return "qkv has not (heads + 2 kv_heads) * head_dim columns";
+    if (attrs->window < 0) return "a window must not be negative";
     if (attrs->seq < 1 || qkv->dim[0] % attrs->seq) return "seq must divide the tokens";
     const bool cut = attrs->mesh.ranks > 1 || attrs->sum.row_leaves > 1;
     const int row_leaves = attrs->sum.row_leaves > 1 ? attrs->sum.row_leaves : 1;
@@ -55,9 +57,10 @@ static int replicas_of(const node *n) {
     return n->attrs.mesh.replicas > 1 ? n->attrs.mesh.replicas : 1;
 }
 
-// The tokens of its row that a token sees, on average.
+// The tokens of its row that a token sees, on average: with a window of w, 1, 2, .. w, w, ..
 static double seen(const node *n) {
-    return ((double)n->attrs.seq * ranks_of(n) + 1) / 2;
+    const double row = (double)n->attrs.seq * ranks_of(n), w = n->attrs.window;
+    return w == 0 || w >= row ? (row + 1) / 2 : w * (1 - (w - 1) / (2 * row));
 }
 
 // Two products.
@@ -91,10 +94,14 @@ static node *example_forward(example *e, tensor *qkv) {
 #define ATTENTION_ATTRS                                                                            \
     (ATTR(n_heads) | ATTR(n_kv_heads) | ATTR(head_dim) | ATTR(seq) | ATTR(axis) | ATTR(ranks) |    \
             ATTR(row_leaves) | ATTR(all_heads) | ATTR(leaves) | ATTR(wide) | ATTR(replicas) |      \
-            ATTR(causal))
+            ATTR(causal) | ATTR(window))
 
 static void example_rows(example *e) {
     example_forward(e, example_activation(e, "qkv", 10, 48));
+}
+
+static void example_window(example *e) {
+    example_forward(e, example_activation(e, "qkv", 10, 48))->attrs.window = 2;
 }
 
 const op_row op_row_attention = {
@@ -110,7 +117,7 @@ const op_row op_row_attention = {
         .attrs = ATTENTION_ATTRS,
         .n_statistics = 1,
         .cheap = true,
-        .examples = {example_rows},
+        .examples = {example_rows, example_window},
 };
 
 // attention_grad(do, qkv, o, lse, position) -> dqkv
@@ -158,6 +165,12 @@ static void example_grad(example *e) {
     example_grad_of(e, &example_attrs);
 }
 
+static void example_window_grad(example *e) {
+    op_attrs attrs = example_attrs;
+    attrs.window = 2;
+    example_grad_of(e, &attrs);
+}
+
 static void example_partial_grad(example *e) {
     op_attrs attrs = example_attrs;
     attrs.sum.leaves = 2;
@@ -175,7 +188,7 @@ const op_row op_row_attention_grad = {
         .wire_replicas = grad_wire_replicas,
         .differentiated = true,
         .attrs = ATTENTION_ATTRS,
-        .examples = {example_grad, example_partial_grad},
+        .examples = {example_grad, example_window_grad, example_partial_grad},
 };
 
 // branch_attention(qkv_NC, position_N, hidden_2N) -> o: rows in which several continuations of one
@@ -191,14 +204,24 @@ static const char *branch_shape(const node *n, tensor_spec *out, int *n_out) {
 }
 
 // A row of two tokens and three continuations; one of a continuation alone, then a document.
-static void branch_example(example *e) {
+static void branch_example_of(example *e, int window) {
     static const int32_t positions[14] = {0, 1, 2, 3, 2, 2, 3, 0, 1, 1, 2, 0, 1, 2};
     static const int32_t hidden[28] = {[8] = 2, 4, 2, 5, 2, 5, [18] = 1, 2, 1, 2};
     tensor *in[] = {example_given(e, "qkv", 14, 48), example_integers(e, "position", 14, positions),
             example_integers(e, "hidden", 28, hidden)};
     op_attrs attrs = example_attrs;
     attrs.seq = 7;
+    attrs.window = window;
     graph_add(e->g, OP_branch_attention, 3, in, &attrs);
+}
+
+static void branch_example(example *e) {
+    branch_example_of(e, 0);
+}
+
+// Of two tokens: within a continuation, and across what is hidden from it.
+static void branch_window_example(example *e) {
+    branch_example_of(e, 2);
 }
 
 const op_row op_row_branch_attention = {
@@ -209,8 +232,9 @@ const op_row op_row_branch_attention = {
         .flops = flops,
         .built = true,
         .differentiated = true,
-        .attrs = ATTR(n_heads) | ATTR(n_kv_heads) | ATTR(head_dim) | ATTR(seq) | ATTR(all_heads),
-        .examples = {branch_example},
+        .attrs = ATTR(n_heads) | ATTR(n_kv_heads) | ATTR(head_dim) | ATTR(seq) | ATTR(all_heads) |
+                 ATTR(window),
+        .examples = {branch_example, branch_window_example},
 };
 
 // cached_attention(qkv_NC, keys, values, position_N) -> o, keys', values': appends the N tokens of
@@ -228,16 +252,29 @@ static const char *cached_shape(const node *n, tensor_spec *out, int *n_out) {
     return check(qkv, n->in[3], &n->attrs);
 }
 
-// Three tokens after the four that the caches hold.
-static void cached_example(example *e) {
+// `n` tokens after the four that the caches hold.
+static void cached_example_of(example *e, int n, int window) {
     static const int32_t positions[3] = {4, 5, 6};
-    tensor *qkv = example_given(e, "qkv", 3, 48);
+    tensor *qkv = example_given(e, "qkv", n, 48);
     tensor *keys = example_cache(e, "keys", (int64_t[]){2, 9, 6}),
            *values = example_cache(e, "values", (int64_t[]){2, 9, 6});
-    tensor *in[] = {qkv, keys, values, example_integers(e, "position", 3, positions)};
+    tensor *in[] = {qkv, keys, values, example_integers(e, "position", n, positions)};
     op_attrs attrs = example_attrs;
-    attrs.seq = 3;
+    attrs.seq = n;
+    attrs.window = window;
     graph_add(e->g, OP_cached_attention, 4, in, &attrs);
+}
+
+static void cached_example(example *e) {
+    cached_example_of(e, 3, 0);
+}
+
+static void cached_window_example(example *e) {
+    cached_example_of(e, 3, 3);
+}
+
+static void cached_row_window_example(example *e) {
+    cached_example_of(e, 1, 3);
 }
 
 const op_row op_row_cached_attention = {
@@ -248,6 +285,7 @@ const op_row op_row_cached_attention = {
         .flops = flops,
         .built = true,
         .differentiated = true,
-        .attrs = ATTR(n_heads) | ATTR(n_kv_heads) | ATTR(head_dim) | ATTR(seq) | ATTR(all_heads),
-        .examples = {cached_example},
+        .attrs = ATTR(n_heads) | ATTR(n_kv_heads) | ATTR(head_dim) | ATTR(seq) | ATTR(all_heads) |
+                 ATTR(window),
+        .examples = {cached_example, cached_window_example, cached_row_window_example},
 };

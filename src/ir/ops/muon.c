@@ -56,8 +56,9 @@ const op_row op_row_momentum = {
         .examples = {momentum_example, bf16_gradient_example},
 };
 
-// orthogonalise(u, like) -> o: of each matrix U that u holds, about the nearest matrix whose
-// singular values are equal, as large as AdamW's steps are (arXiv:2502.16982, equation 4):
+// orthogonalise(u, like[, v, norm2]) -> o[, v']: of each matrix U that u holds, about the nearest
+// matrix whose singular values are equal, as large as AdamW's steps are (arXiv:2502.16982, equation
+// 4):
 //   X = U / max(|U|, eps);  ns_steps times  A = X X^T,  X = 3.4445 X + (-4.775 A + 2.0315 A A) X
 //   o = 0.2 sqrt(max(rows, columns)) X
 // with the numbers of ir/newton_schulz.h. (A = X^T X and X A where there are more rows than
@@ -66,23 +67,39 @@ const op_row op_row_momentum = {
 // the weight: up to three matrices, one below the other, the later ones from second_row and
 // third_row on. u holds the parts of all tensor ranks, each as an equal run of elements, of which
 // the first r c count; `dim` says how they are cut. o is this rank's part of the result.
+static const char *check_matrices(const node *n) {
+    const tensor *like = n->in[1];
+    const op_attrs *attrs = &n->attrs;
+    const int64_t second = attrs->sum.run1, third = attrs->sum.run2;
+    if (attrs->mesh.dim < 0 || attrs->mesh.dim > 1) return "a matrix has no such dim";
+    if (second < 0 || second >= like->dim[0]) return "no such run1";
+    if (third && (third <= second || !second || third >= like->dim[0])) return "no such run2";
+    return attrs->ns_steps >= 1 ? NULL : "ns_steps must be positive";
+}
+
+static const char *check_row_squares(const node *n) {
+    const tensor *u = n->in[0], *like = n->in[1];
+    const int64_t rows = like->dim[0] * (n->attrs.mesh.dim == 0 ? n->attrs.mesh.ranks : 1);
+    if (n->n_in == 3) return "v and norm2 go together";
+    if ((n->n_in == 4) != (n->attrs.beta2 > 0)) return "v and beta2 go together";
+    if (n->n_in < 4) return NULL;
+    if (!is_acc(n->in[2], u->dt, rows)) return "v must be a sum for each row of all ranks";
+    return is_f64(n->in[3], 1) ? NULL : "norm2 must be one f64";
+}
+
 static const char *orthogonalise_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *u = n->in[0], *like = n->in[1];
-    const op_attrs *attrs = &n->attrs;
-    *n_out = 1;
-    if (!is_matrix(like)) return "like must be a matrix";
+    const int ranks = n->attrs.mesh.ranks;
+    *n_out = n->n_in == 4 ? 2 : 1;
     out[0] = spec_2d(dtype_acc(u->dt), like->dim[0], like->dim[1]);
+    if (n->n_in == 4) out[1] = spec_in_place(n, 2);
+    if (!is_matrix(like)) return "like must be a matrix";
     if (u->dt == DT_I32) return "u must be real";
-    if (attrs->mesh.ranks < 1 || tensor_elements(u) % attrs->mesh.ranks)
-        return "ranks must divide the elements of u";
-    if (tensor_elements(u) / attrs->mesh.ranks < tensor_elements(like))
+    if (ranks < 1 || tensor_elements(u) % ranks) return "ranks must divide the elements of u";
+    if (tensor_elements(u) / ranks < tensor_elements(like))
         return "u must have the elements of all ranks";
-    if (attrs->mesh.dim < 0 || attrs->mesh.dim > 1) return "a matrix has no such dim";
-    if (attrs->sum.run1 < 0 || attrs->sum.run1 >= like->dim[0]) return "no such run1";
-    if (attrs->sum.run2 && (attrs->sum.run2 <= attrs->sum.run1 || !attrs->sum.run1 ||
-                                   attrs->sum.run2 >= like->dim[0]))
-        return "no such run2";
-    return attrs->ns_steps >= 1 ? NULL : "ns_steps must be positive";
+    const char *bad = check_matrices(n);
+    return bad ? bad : check_row_squares(n);
 }
 
 // Products of a step: A, A A, and that of both with X. Of the whole matrices, whatever the ranks.
@@ -105,13 +122,17 @@ static double orthogonalise_flops(const node *n) {
 }
 
 static void orthogonalise_of(example *e, int64_t rows, int64_t columns, op_attrs attrs) {
-    tensor *in[] = {example_given(e, "u", rows, columns),
-            example_weight(e, "w", e->dt, rows, columns)};
-    e->input[e->n_inputs - 1].role = EXAMPLE_GIVEN;
+    const dtype acc = dtype_acc(e->dt);
+    tensor *in[4] = {example_given(e, "u", rows, columns),
+            example_state(e, TENSOR_WEIGHT, "w", e->dt, rows, columns, -1, 1)};
+    if (attrs.beta2 > 0) {
+        in[2] = example_state(e, TENSOR_OPTIMIZER, "v", acc, rows, 0, 0.01, 0.1);
+        in[3] = example_state(e, TENSOR_INPUT, "norm2", DT_F64, 1, 0, 1, 4);
+    }
     attrs.mesh.axis = AXIS_TENSOR;
     attrs.mesh.ranks = 1;
     attrs.eps = 1e-7;
-    graph_add(e->g, OP_orthogonalise, 2, in, &attrs);
+    graph_add(e->g, OP_orthogonalise, attrs.beta2 > 0 ? 4 : 2, in, &attrs);
 }
 
 static void wide_example(example *e) {
@@ -119,24 +140,28 @@ static void wide_example(example *e) {
 }
 
 static void tall_example(example *e) {
-    orthogonalise_of(e, 17, 4, (op_attrs){.ns_steps = 2, .mesh.dim = 1});
+    orthogonalise_of(e, 17, 4, (op_attrs){.ns_steps = 5, .mesh.dim = 1});
 }
 
 static void parts_example(example *e) {
     orthogonalise_of(e, 12, 5, (op_attrs){.ns_steps = 1, .sum.run1 = 7, .sum.run2 = 10});
 }
 
+static void normuon_example(example *e) {
+    orthogonalise_of(e, 9, 5, (op_attrs){.ns_steps = 1, .sum.run1 = 4, .beta2 = 0.95});
+}
+
 const op_row op_row_orthogonalise = {
         .name = "orthogonalise",
         .min_in = 2,
-        .max_in = 2,
+        .max_in = 4,
         .shape = orthogonalise_shape,
         .flops = orthogonalise_flops,
         .built = true,
         .differentiated = true,
         .attrs = ATTR(axis) | ATTR(ranks) | ATTR(dim) | ATTR(ns_steps) | ATTR(run1) | ATTR(run2) |
-                 ATTR(eps),
-        .examples = {wide_example, tall_example, parts_example},
+                 ATTR(eps) | ATTR(beta2),
+        .examples = {wide_example, tall_example, parts_example, normuon_example},
 };
 
 static const char *check_owner(const node *n) {

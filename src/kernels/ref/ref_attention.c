@@ -179,7 +179,7 @@ void ref_attention_grad(const attention_args *args, int64_t unit, void *scratch)
         }
     for (int64_t query = 0; query < args->seq; query++) {
         const int64_t at = query * attention_o_width(args) + (int64_t)head * args->head_dim,
-                      token = args->first + query, begin = token - args->position[query];
+                      token = args->first + query, begin = attention_first(args, query);
         const double delta = dot(args, args->d_o, at, args->o, at);
         const double lse = get(acc, args->lse, head * args->lse_stride + query);
         for (int64_t s = begin > first ? begin : first; s <= token && s < end; s++) {

@@ -135,7 +135,8 @@ INLINE void attention_forward(const arithmetic *by, product_function *product,
         pack_rows(by, matrix_of_qkv(args), element_of(args, u.q0, u.group * u.n_rep + h), u.n_q,
                 args->head_dim, u.q + h * BLOCK * u.ld, u.ld);
     const int64_t end = args->first + u.q0 + u.n_q, n_keys = attention_keys(args),
-                  last_key = (end < n_keys ? end : n_keys) - 1, begin = attention_first(args, u.q0);
+                  last_key = (end < n_keys ? end : n_keys) - 1,
+                  begin = attention_earliest(args, u.q0);
     for (int64_t k0 = begin > 0 ? begin / BLOCK * BLOCK : 0; k0 <= last_key; k0 += BLOCK)
         forward_keys(by, product, &u, k0);
     store_outputs(by, &u);

@@ -2,7 +2,6 @@
 #include "launch/jobs/job_names.h"
 
 #include <regex.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -56,25 +55,35 @@ bool name_is_label_key(const char *text) {
     return name_is_dns_subdomain(prefix) && name_is_label(slash + 1);
 }
 
-// [HOST[:PORT]/]PATH[:TAG][@ALGORITHM:DIGEST]
+// [HOST[:PORT]/]PATH[:TAG][@ALGORITHM:DIGEST]. Lengths are looked at behind: glibc takes long to
+// compile repetitions with a bound.
 bool name_is_image(const char *text) {
-    static const char host[] = "[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?",
-                      part[] = "[a-z0-9]+(([.]|_|__|-+)[a-z0-9]+)*";
-    enum { MOST = 255 }; // of the path
-    char pattern[512];
+#define HOST "[A-Za-z0-9](-*[A-Za-z0-9])*"
+#define PART "[a-z0-9]+(([.]|_|__|-+)[a-z0-9]+)*"
+    static const char pattern[] = "^(" HOST "([.]" HOST ")*(:[0-9]+)?/)?"
+                                  "(" PART "(/" PART ")*)"
+                                  "(:[A-Za-z0-9_][-A-Za-z0-9_.]*)?"
+                                  "(@[A-Za-z][-A-Za-z0-9_+.]*:([0-9A-Fa-f]+))?$";
+    enum {
+        PATH = 6,
+        TAG = 12,
+        DIGEST = 14,
+        N_GROUPS,
+        MOST_PATH = 255,
+        MOST_TAG = 129,
+        LEAST_DIGEST = 32
+    };
     regex_t compiled;
-    snprintf(pattern, sizeof pattern,
-            "^(%s([.]%s)*(:[0-9]+)?/)?(%s(/%s)*)(:[A-Za-z0-9_][-A-Za-z0-9_.]{0,127})?"
-            "(@[A-Za-z][-A-Za-z0-9_+.]*:[0-9A-Fa-f]{32,})?$",
-            host, host, part, part);
-    if (strlen(text) > (size_t)4 * MOST || regcomp(&compiled, pattern, REG_EXTENDED) != 0)
-        return false;
-    enum { PATH = 5, N_GROUPS };
     regmatch_t found[N_GROUPS];
-    const bool is_one = regexec(&compiled, text, N_GROUPS, found, 0) == 0 &&
-                        found[PATH].rm_eo - found[PATH].rm_so <= MOST;
+    if (strlen(text) > (size_t)4 * MOST_PATH || regcomp(&compiled, pattern, REG_EXTENDED) != 0)
+        return false;
+    const bool has_form = regexec(&compiled, text, N_GROUPS, found, 0) == 0;
     regfree(&compiled);
-    return is_one;
+    return has_form && found[PATH].rm_eo - found[PATH].rm_so <= MOST_PATH &&
+           found[TAG].rm_eo - found[TAG].rm_so <= MOST_TAG &&
+           (found[DIGEST].rm_so < 0 || found[DIGEST].rm_eo - found[DIGEST].rm_so >= LEAST_DIGEST);
+#undef HOST
+#undef PART
 }
 
 bool name_is_mount(const char *text) {

@@ -70,10 +70,9 @@ class World:
             self.start(rank)
 
     def end_of(self, future, rank):
-        """Its status, and whether its node or its program was lost."""
+        """Its status, and whether its actor was lost."""
         try:
-            status = ray.get(future)
-            return status, status >= 128
+            return ray.get(future), False
         except ray.exceptions.RayError as error:
             print(f"ray_nodes: node {rank} is lost: {error}", file=sys.stderr)
             return RETRY, isinstance(error, ray.exceptions.RayActorError)
@@ -90,8 +89,9 @@ class World:
                 status, lost = self.end_of(future, rank)
                 if rank == 0 or not self.job["restarts"]:
                     first = first or status
-                elif lost and told is None:  # it may come back, when Ray has a place for it
-                    self.place(rank)
+                elif told is None and (lost or status >= 128):  # it may come back, when Ray has a place for it
+                    if lost:
+                        self.place(rank)
                     self.start(rank)
             if told is None and (stop_asked or first):
                 told = time.monotonic()

@@ -171,6 +171,7 @@ static const char restarts[] =
         "\n"
         "# drover starts its ranks again by itself: a node that is lost does not end the step, node 0 does.\n"
         "over=$(mktemp \"$PWD/.drover-over-XXXXXX\") || exit 75\n"
+        "trap 'rm -f \"$over\" ${secret:+\"$secret\"}' EXIT\n"
         "# shellcheck disable=SC2016 # each node's own\n"
         "task='trap : USR1 USR2 TERM INT HUP; \"$@\"; status=$?; "
         "[ \"$SLURM_PROCID\" != 0 ] || echo $status >\"$0\"; exit $status'\n"

@@ -18,6 +18,13 @@
 enum { DEFAULT_BLOCK = 512 };
 static const double NEVER = -1e30; // a score that is not attended; finite, so that differences are
 
+// The first block of keys that a query of block i sees: those before its window are not computed. A
+// chunk of a row sees keys of others, too.
+static int first_key_block(const attention_call *c, int i) {
+    const int64_t first = i * c->block - c->window + 1;
+    return c->window && c->n_chunks == 1 && first > 0 ? (int)(first / c->block) : 0;
+}
+
 static attention_call open_call(lowering *l, const node *n, const tensor *qkv) {
     const op_attrs *attrs = &n->attrs;
     attention_call c = {.l = l,
@@ -30,7 +37,8 @@ static attention_call open_call(lowering *l, const node *n, const tensor *qkv) {
             .dt = lower_type(l, qkv->dt),
             .acc = lower_acc(l, qkv),
             .n_chunks = attrs->mesh.ranks > 1 ? ZIGZAG_HALVES : 1,
-            .scale = 1 / sqrt((double)attrs->head_dim)};
+            .scale = 1 / sqrt((double)attrs->head_dim),
+            .window = attrs->window};
     const int64_t chunk = c.seq / c.n_chunks;
     const int64_t most = l->options.attention_block ? l->options.attention_block : DEFAULT_BLOCK;
     c.n_blocks = (int)((chunk + most - 1) / most);
@@ -39,7 +47,7 @@ static attention_call open_call(lowering *l, const node *n, const tensor *qkv) {
     c.query_block = ARENA_ARRAY(l->g->a, int64_t, c.n_blocks * (c.n_blocks + 1) / 2);
     c.key_block = ARENA_ARRAY(l->g->a, int64_t, c.n_blocks * (c.n_blocks + 1) / 2);
     for (int i = 0; i < c.n_blocks; i++)
-        for (int j = 0; j <= i; j++) {
+        for (int j = first_key_block(&c, i); j <= i; j++) {
             c.query_block[c.n_pairs] = i;
             c.key_block[c.n_pairs++] = j;
         }
@@ -110,7 +118,10 @@ static hlo_value cut_hidden(attention_call *c, hlo_value hidden, hlo_value first
         end[i] = pad_tokens(c, end[i], 1);
         c->hidden[i] = for_heads(c, end[i]);
     }
-    return hlo_binary(h, "subtract", first, hlo_binary(h, "subtract", end[1], end[0]));
+    hlo_value n = hlo_binary(h, "subtract", end[1], end[0]);
+    if (c->window) // what lies before it is not in the way
+        n = hlo_select(h, hlo_compare(h, "LE", end[1], first), hlo_fill(h, 0, &n), n);
+    return hlo_binary(h, "subtract", first, n);
 }
 
 // hidden NULL: nothing is.
@@ -124,6 +135,9 @@ static void cut_qkv(attention_call *c, hlo_value qkv, hlo_value position, const 
     position = pad_tokens(c, position, 1);
     const hlo_value token = c->numbered ? hlo_along(h, c->query, &position, 1)
                                         : hlo_iota(h, HLO_I32, 2, position.dim, 1);
+    if (c->window)
+        position =
+                hlo_binary(h, "minimum", position, hlo_fill(h, (double)c->window - 1, &position));
     hlo_value begin = hlo_binary(h, "subtract", token, position);
     if (hidden) begin = cut_hidden(c, *hidden, begin);
     c->first = for_heads(c, begin);

@@ -12,6 +12,7 @@ typedef struct attention_call {
     hlo_index offset;                 // in tokens, of the queries and keys of all pairs
     hlo_type dt, acc;
     double scale;
+    int window;                // tokens that one sees at most; 0: any number
     hlo_value q, k, v;         // [RK, G, S, D], [RK, S, D]
     bool numbered;             // else tokens count from 0 in S:
     hlo_value query, key;      // i32 [S]: their places in the row

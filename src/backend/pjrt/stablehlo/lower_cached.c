@@ -15,7 +15,18 @@ static hlo_value append(lowering *l, const node *n, hlo_value qkv, int64_t first
     return hlo_put(h, lower_in(l, n, k), x, 1, at);
 }
 
-// Scores of all slots of the cache; those after a token's own are hidden. Every token sees itself.
+// Whether a token sees the slots of the cache: those up to its own, within its window. Every token
+// sees itself.
+static hlo_value visible_slots(lowering *l, hlo_value own, int window) {
+    hlo_text *h = &l->h;
+    const hlo_value slot = hlo_iota(h, HLO_I32, own.n_dims, own.dim, own.n_dims - 1);
+    const hlo_value until = hlo_compare(h, "LE", slot, own);
+    if (!window) return until;
+    const hlo_value end = hlo_binary(h, "add", slot, hlo_fill(h, window, &slot));
+    return hlo_binary(h, "and", until, hlo_compare(h, "GT", end, own));
+}
+
+// Scores of all slots of the cache; those that a token does not see are hidden.
 static void cached_attention(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     static const int64_t slots[] = {2}, to_heads[] = {1, 2, 0, 3}, to_rows[] = {2, 0, 1, 3};
@@ -36,8 +47,7 @@ static void cached_attention(lowering *l, const node *n) {
     like.type = HLO_I32;
     const hlo_value own = hlo_broadcast(h, position, HLO_DIMS(kv, group, rows, like.dim[2]),
             (const int64_t[]){2});
-    const hlo_value visible = hlo_compare(h, "LE", hlo_iota(h, HLO_I32, 3, like.dim, 2),
-            hlo_reshape(h, own, 3, like.dim));
+    const hlo_value visible = visible_slots(l, hlo_reshape(h, own, 3, like.dim), attrs->window);
     const hlo_value seen = hlo_select(h, visible, scores, hlo_fill(h, -__builtin_inf(), &scores));
     static const int64_t queries[] = {0, 1};
     const hlo_value max = hlo_reduce(h, "maximum", seen, 1, slots);

@@ -77,29 +77,65 @@ static hlo_value newton_schulz(lowering *l, const node *n, hlo_value x) {
     return made;
 }
 
+// The matrix as large as a step is.
+static hlo_value scaled_matrix(hlo_text *h, hlo_value x) {
+    return hlo_scale(h, x, MUON_RMS * sqrt((double)(x.dim[0] > x.dim[1] ? x.dim[0] : x.dim[1])));
+}
+
+// NorMuon. *v: the mean squares of its rows, which are updated.
+static hlo_value normalised_matrix(hlo_text *h, hlo_value x, double beta2, hlo_value *v) {
+    const hlo_value squares = hlo_binary(h, "multiply", x, x),
+                    means = hlo_scale(h, hlo_reduce(h, "add", squares, 1, (int64_t[]){1}),
+                            1 / (double)x.dim[1]);
+    *v = hlo_binary(h, "add", hlo_scale(h, *v, beta2), hlo_scale(h, means, 1 - beta2));
+    const hlo_value below =
+            hlo_binary(h, "add", hlo_unary(h, "sqrt", *v), hlo_fill(h, NORMUON_EPS, v));
+    const hlo_value y = hlo_binary(h, "divide", x, hlo_along(h, below, &x, 0)),
+                    norm = hlo_unary(h, "sqrt",
+                            hlo_reduce_all(h, "add", hlo_binary(h, "multiply", y, y)));
+    const hlo_value above = hlo_fill(h, MUON_RMS * sqrt((double)hlo_elements(&x)), &norm),
+                    none = hlo_compare(h, "EQ", norm, hlo_fill(h, 0, &norm)),
+                    factor = hlo_select(h, none, norm, hlo_binary(h, "divide", above, norm));
+    return hlo_binary(h, "multiply", y, hlo_spread(h, factor, &y));
+}
+
+// This rank's part of a matrix.
+static hlo_value part_here(lowering *l, const node *n, hlo_value o) {
+    if (n->attrs.mesh.ranks == 1) return o;
+    const int64_t here = o.dim[n->attrs.mesh.dim] / n->attrs.mesh.ranks;
+    const hlo_index place = {.moves = true, .value = lower_place(l, AXIS_TENSOR)};
+    return hlo_take(&l->h, o, n->attrs.mesh.dim, hlo_index_times(&l->h, place, here), here);
+}
+
+static void keep_means(lowering *l, const node *n, const hlo_value *v, int n_v) {
+    hlo_text *h = &l->h;
+    const hlo_value old = lower_in(l, n, 2), norm2 = hlo_element(h, lower_in(l, n, 3), 0),
+                    like = {.type = HLO_BOOL, .n_dims = 1, .dim = {old.dim[0]}},
+                    finite = hlo_compare(h, "LT", norm2, hlo_fill(h, __builtin_inf(), &norm2)),
+                    new = n_v == 1 ? v[0] : hlo_concat(h, v, n_v, 0);
+    lower_set(l, n, 1, hlo_select(h, hlo_spread(h, finite, &like), new, old));
+}
+
 static void orthogonalise(lowering *l, const node *n) {
     hlo_text *h = &l->h;
-    const tensor *like = n->in[1];
     const op_attrs *attrs = &n->attrs;
-    const int64_t ends[] = {attrs->sum.run1, attrs->sum.run2, like->dim[0]};
-    hlo_value made[3];
+    const int64_t ends[] = {attrs->sum.run1, attrs->sum.run2, n->in[1]->dim[0]};
+    const int64_t ranks = attrs->mesh.dim == 0 ? attrs->mesh.ranks : 1; // of rows
+    hlo_value made[3], v[3];
     int n_made = 0;
     for (int64_t k = 0, begin = 0; k < 3; k++) {
         if (ends[k] <= begin) continue;
-        const int64_t rows = ends[k] - begin,
-                      here = attrs->mesh.dim == 0 ? rows : like->dim[1]; // of the dim that is cut
-        const hlo_value u = whole_matrix(l, n, begin, rows),
+        const hlo_value u = whole_matrix(l, n, begin, ends[k] - begin),
                         x = hlo_convert(h, newton_schulz(l, n, u), lower_acc(l, n->in[0]));
-        hlo_value o = hlo_scale(h, x,
-                MUON_RMS * sqrt((double)(x.dim[0] > x.dim[1] ? x.dim[0] : x.dim[1])));
-        if (attrs->mesh.ranks > 1) {
-            const hlo_index place = {.moves = true, .value = lower_place(l, AXIS_TENSOR)};
-            o = hlo_take(h, o, attrs->mesh.dim, hlo_index_times(h, place, here), here);
-        }
-        made[n_made++] = o;
+        if (n->n_in > 2) v[n_made] = hlo_slice(h, lower_in(l, n, 2), 0, ranks * begin, x.dim[0]);
+        made[n_made] = part_here(l, n,
+                n->n_in > 2 ? normalised_matrix(h, x, attrs->beta2, &v[n_made])
+                            : scaled_matrix(h, x));
+        n_made++;
         begin = ends[k];
     }
     lower_set(l, n, 0, n_made == 1 ? made[0] : hlo_concat(h, made, n_made, 0));
+    if (n->n_in > 2) keep_means(l, n, v, n_made);
 }
 
 const lower_op lower_op_orthogonalise = {.lower = orthogonalise};

@@ -166,7 +166,7 @@ static inline drv_status rank_run_open(comm *self, arena *mem, const char *const
     DRV_TRY(config_set_ranks(&out->cfg, comm_size(self)));
     out->cfg.rank = comm_rank(self);
     out->ranks = run_mesh(&out->cfg);
-    DRV_TRY(backend_open_with(mem, name, opts, &out->device));
+    DRV_TRY(backend_open_with(mem, name, opts ? opts : &(backend_opts){0}, &out->device));
     backend_join(out->device, self, &out->ranks);
     DRV_TRY(programs_build(mem, &out->cfg, &out->built));
     out->built.held.comm = self;

@@ -193,6 +193,22 @@ static void ranks_have_the_bits_of_one(void **state) {
     }
 }
 
+// Biases and norms of heads are AdamW's, on ranks as on one, where sums of gradients travel beside
+// the backward pass, or in shards after each micro-batch.
+static void other_families_have_the_bits_of_one(void **state) {
+    (void)state;
+    static const char *const families[] = {"model.qkv_bias=true", "model.qk_norm=true"};
+    for (int k = 0; k < 2; k++) {
+        const char *sets[] = {"optimizer.type=normuon", families[k], "parallel.lanes=2",
+                "parallel.addend_rows=1", "parallel.tensor=2", "parallel.zero=2"};
+        layout_run one = train_layout(1, sets, 4), four = train_layout(4, sets, 5),
+                   shards = train_layout(4, sets, 6);
+        expect_same_bits(&four, &one);
+        expect_same_bits(&shards, &one);
+        free(one.weights), free(four.weights), free(shards.weights);
+    }
+}
+
 // What is sent is what was planned, and the state of a matrix is one moment beside its master.
 static void traffic_and_state_are_as_planned(void **state) {
     (void)state;
@@ -218,6 +234,7 @@ static void traffic_and_state_are_as_planned(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(twenty_steps_are_those_of_torch),
             cmocka_unit_test(ranks_have_the_bits_of_one),
+            cmocka_unit_test(other_families_have_the_bits_of_one),
             cmocka_unit_test(traffic_and_state_are_as_planned)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

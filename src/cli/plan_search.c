@@ -47,7 +47,7 @@ static double tokens_per_s(const layout_search *f, const layout_candidate *c) {
 
 // Of the peak, which products reach SEARCH_REACHED of; what is computed again counts nothing.
 static double mfu_of(const layout_search *f, const layout_candidate *c) {
-    return tokens_per_s(f, c) * f->flops_per_token[RECOMPUTE_NONE] * SEARCH_REACHED /
+    return tokens_per_s(f, c) * f->flops.per_token[RECOMPUTE_NONE] * SEARCH_REACHED /
            ((double)f->ranks * f->power.flops);
 }
 

@@ -142,7 +142,7 @@ static bool pick(arena *a, const elastic_job *job, const run_config *whole,
                 .layout = *c,
                 .tokens_per_s =
                         (double)(whole->global_batch_size * whole->sequence_length) / c->seconds,
-                .perfect = (double)s->ranks * s->power.flops / s->flops_per_token[RECOMPUTE_NONE],
+                .perfect = (double)s->ranks * s->power.flops / s->flops.per_token[RECOMPUTE_NONE],
                 .same_bits = same_bits};
         fill_sets(a, pinned, out);
         fill_words(a, whole, out);

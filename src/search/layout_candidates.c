@@ -27,7 +27,7 @@ typedef struct search {
     const run_config *cfg;
     run_config with; // the same with the keys of the candidate that is looked at
     int64_t ranks;
-    const double *flops_per_token;
+    const step_flops *flops;
     const rank_power *power;
     layout_candidates *out;
     double parameters, begin; // begin: clock_s
@@ -105,7 +105,9 @@ static double bytes_of(const search *s, const layout_candidate *c) {
                  parameters = s->parameters / (double)(c->tensor * c->pipeline);
     const double sums = c->zero == 2 ? 4.0 * open_sums(s, c) / (double)c->data : 4,
                  state = (bf16 ? 2 : 4) + sums,
-                 optimizer = (bf16 ? 12 : 8) / (c->zero ? (double)(c->data * c->context) : 1);
+                 moments = s->cfg->optimizer == OPTIMIZER_ADAMW ? 8 : 4,
+                 optimizer = ((bf16 ? 4 : 0) + moments) /
+                             (c->zero ? (double)(c->data * c->context) : 1);
     return parameters * (state + optimizer) +
            kept_of_layer(s, c) * layers / p * in_flight(c, micro_batches_of(s, c));
 }
@@ -117,7 +119,7 @@ static double compute_seconds(const search *work, const layout_candidate *of) {
     const double head = layout_head_in_layers(m), all = (double)m->num_hidden_layers + head,
                  tokens = (double)(of->micro_batch * work->cfg->sequence_length / of->context),
                  micro_batches = micro_batches_of(work, of);
-    const double one = work->flops_per_token[of->recompute] * tokens /
+    const double one = work->flops->per_token[of->recompute] * tokens /
                        ((double)of->tensor * work->power->flops); // a micro-batch through the model
     double slowest = 0, fill;
     int *layers = mem_alloc(sizeof *layers * (size_t)n_stages);
@@ -177,6 +179,13 @@ static double wire_seconds(const search *work, const layout_candidate *of, doubl
 }
 
 // --- enumeration
+double layout_update_seconds(const run_config *cfg, const step_flops *flops,
+        const rank_power *power, const layout_candidate *of) {
+    const bool shared = of->zero && !config_backend(cfg)->has_devices;
+    return flops->update /
+           ((double)of->pipeline * power->flops * (shared ? (double)(of->data * of->context) : 1));
+}
+
 static void add(search *s, layout_candidate c) {
     layout_candidates *out = s->out;
     s->with.zero = c.zero;
@@ -186,7 +195,8 @@ static void add(search *s, layout_candidate c) {
         return;
     }
     const double compute_s = compute_seconds(s, &c);
-    c.seconds = compute_s + wire_seconds(s, &c, compute_s);
+    c.seconds = compute_s + layout_update_seconds(s->cfg, s->flops, s->power, &c) +
+                wire_seconds(s, &c, compute_s);
     MEM_GROW(out->list, out->n, out->cap);
     out->list[out->n++] = c;
 }
@@ -341,12 +351,12 @@ static void group_meshes(layout_candidates *c) {
     c->list = grouped;
 }
 
-void layout_candidates_find(const run_config *cfg, int64_t ranks, const double flops_per_token[3],
+void layout_candidates_find(const run_config *cfg, int64_t ranks, const step_flops *flops,
         const rank_power *power, layout_candidates *out) {
     search work = {.cfg = cfg,
             .with = *cfg,
             .ranks = ranks,
-            .flops_per_token = flops_per_token,
+            .flops = flops,
             .power = power,
             .out = out,
             .parameters = (double)model_parameters(&cfg->model),

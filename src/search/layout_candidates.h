@@ -39,9 +39,15 @@ typedef struct layout_candidates {
     int n_refused;
 } layout_candidates;
 
-// flops_per_token: by recompute_mode, with what is computed again.
-void layout_candidates_find(const run_config *cfg, int64_t ranks, const double flops_per_token[3],
+typedef struct step_flops {
+    double per_token[3]; // by recompute_mode, with what is computed again
+    double update;       // of all weights (Muon)
+} step_flops;
+void layout_candidates_find(const run_config *cfg, int64_t ranks, const step_flops *flops,
         const rank_power *power, layout_candidates *out);
+// Of a layout's update: data ranks that share the optimizer share its products, tensor ranks do not.
+double layout_update_seconds(const run_config *cfg, const step_flops *flops,
+        const rank_power *power, const layout_candidate *of);
 void layout_candidates_free(layout_candidates *c);
 // "tensor 16, 32 (expected a divisor of model.num_key_value_heads 8); ..."
 void layout_refusals_add(const layout_candidates *c, str *out);

@@ -44,7 +44,7 @@ static drv_status plan_pipeline(arena *a, run_config *cfg, planned *out) {
 static double step_seconds(const layout_search *on, const layout_candidate *c,
         const run_config *cfg, const planned *made) {
     const double tokens = (double)(cfg->global_batch_size * cfg->sequence_length),
-                 compute = on->flops_per_token[c->recompute] * tokens /
+                 compute = on->flops.per_token[c->recompute] * tokens /
                            ((double)on->ranks * on->power.flops),
                  micro_batches = (double)(cfg->global_batch_size / (c->micro_batch * c->data));
     const mesh m = layout_mesh(c);
@@ -55,7 +55,8 @@ static double step_seconds(const layout_search *on, const layout_candidate *c,
         wire += axis == AXIS_DATA ? layout_exposed_seconds(cfg, seconds, compute / micro_batches)
                                   : seconds;
     }
-    return compute / (1 - made->bubble) + wire;
+    return compute / (1 - made->bubble) + wire +
+           layout_update_seconds(cfg, &on->flops, &on->power, c);
 }
 
 // What it takes and needs; DRV_E_USAGE: it is not possible after all.
@@ -135,7 +136,10 @@ static drv_status count_flops(layout_search *f) {
         one.addend_rows = 0;
         one.recompute = (recompute_mode)mode;
         const drv_status status = programs_build(a, &one, &p);
-        if (status == DRV_OK) f->flops_per_token[mode] = programs_flops_per_token(&p, true);
+        if (status == DRV_OK) {
+            f->flops.per_token[mode] = programs_flops_per_token(&p, true);
+            f->flops.update = programs_update_flops(&p);
+        }
         arena_free(a);
         DRV_TRY(status);
     }
@@ -144,7 +148,7 @@ static drv_status count_flops(layout_search *f) {
 
 drv_status layout_search_run(layout_search *s) {
     DRV_TRY(count_flops(s));
-    layout_candidates_find(s->cfg, s->ranks, s->flops_per_token, &s->power, &s->all);
+    layout_candidates_find(s->cfg, s->ranks, &s->flops, &s->power, &s->all);
     plan_best(s, &s->all);
     return DRV_OK;
 }

@@ -11,7 +11,7 @@ typedef struct layout_search {
     int64_t ranks, top; // top: layouts that are wanted
     rank_power power;
     // What is found; layout_search_free.
-    double flops_per_token[3]; // by recompute_mode
+    step_flops flops;
     layout_candidates all;
     layout_candidate *list; // that fit, planned, the fastest first
     int n, n_not;           // of the list; meshes of which no variant fits

@@ -18,6 +18,7 @@ done
 if [ -n "$missing" ]; then
     dpkg --add-architecture arm64
     apt-get update -q
+    # shellcheck disable=SC2086 # packages
     apt-get install -y -q --no-install-recommends --no-remove $missing
 fi
 cmake -S . -B build-arm64 -DCMAKE_TOOLCHAIN_FILE=cmake/arm64.cmake \

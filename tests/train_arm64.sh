@@ -6,6 +6,7 @@ unset DROVER_CPU DROVER_GEMM
 there=$(dirname "$(dirname "$drover")")/build-arm64/drover
 command -v qemu-aarch64-static >/dev/null && [ -x "$there" ] || { echo "skipped: no qemu-aarch64-static, or no $there"; exit 77; }
 arm64() { qemu-aarch64-static "$there" "$@"; }
+[ "$(arm64 --version)" = "$("$drover" --version)" ] || { echo "skipped: $there is of another commit"; exit 77; }
 make_data
 sed -i 's/steps: 40/steps: 2/; s/sequence_length: 64/sequence_length: 40/; s/micro_batch_size: 2/micro_batch_size: 1, arithmetic: portable, hash_every: 1/
     s/global_batch_size: 8/global_batch_size: 4/; s/warmup_steps: 5/warmup_steps: 1/; s/checkpoint:.*/checkpoint: {every: 1}/' run.yaml

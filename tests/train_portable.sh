@@ -15,7 +15,7 @@ for precision in bf16 fp32; do
     DROVER_CPU=plain expect 0 "step 2" train 1 plain-$precision training.precision=$precision
     same high-$precision plain-$precision
 done
-muon=(optimizer.type=muon model.qk_norm=true)
+muon=(optimizer.type=normuon model.qk_norm=true)
 expect 0 "step 2" train 1 high-muon "${muon[@]}"
 DROVER_CPU=plain expect 0 "step 2" train 1 plain-muon "${muon[@]}"
 same high-muon plain-muon

@@ -17,6 +17,7 @@ for package in $wanted; do
 done
 if [ -n "$missing" ]; then
     dpkg --add-architecture arm64
+    # shellcheck disable=SC2086 # packages
     apt-get update -q && apt-get install -y -q --no-install-recommends --no-remove $missing || exit 77
 fi
 cmake -S . -B build-arm64 -DCMAKE_TOOLCHAIN_FILE=cmake/arm64.cmake \

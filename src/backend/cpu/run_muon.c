@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend/cpu/adamw_numbers.h"
+#include "base/exact_sum.h"
 #include "base/round.h"
 #include "ir/newton_schulz.h"
 #include "ir/shard.h"
@@ -268,9 +269,10 @@ static void store_rows(void *arg, int64_t chunk, int thread) {
                 output_at(call->ins, 0, (one->row + row) * columns));
 }
 
-// Of elements [first, first + n) of X.
+// Of elements [first, first + n) of X, rounded once: how many words there are, and what is in each,
+// hangs on the level of kernels.
 static double squares_of(const ns_call *call, int64_t first, int64_t n) {
-    double sum = 0;
+    exact_sum sum = {0};
     for (int64_t at = first; at < first + n; at += SQUARES_MOST) {
         double words[SQUARES_SUMS];
         const int64_t left = first + n - at;
@@ -278,9 +280,9 @@ static double squares_of(const ns_call *call, int64_t first, int64_t n) {
                 call->ins->kernels->squares(call->dt, left < SQUARES_MOST ? left : SQUARES_MOST,
                         call->x + at * dtype_bytes(call->dt), words);
         for (int i = 0; i < n_words; i++)
-            sum += words[i];
+            exact_add(&sum, words[i]);
     }
-    return sum;
+    return exact_value(&sum);
 }
 
 static void square_chunk(void *arg, int64_t chunk, int thread) {

@@ -5,6 +5,7 @@
 # make package  a .deb in build/   make deps   looks for what the build needs, and nothing else
 # make bundle   one tarball in build/ that runs on a Debian 12 without network: program, libraries, docs, hashes
 # make bench  speed against this machine's GEMM peak
+# make arm64  cross-builds for arm64 and runs the tests of its bits under qemu
 # make fuzz   T=60: each fuzz target for T seconds (clang)
 BUILD ?= build
 CC ?= cc
@@ -15,7 +16,7 @@ TEST_JOBS ?= $(shell echo $$((2 * $(JOBS) + 2))) # many tests wait for other pro
 PREFIX ?= /usr/local
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all configure program manual deps run test install uninstall package bundle asan clang bench fuzz check format clean
+.PHONY: all configure program manual deps run test install uninstall package bundle asan clang arm64 bench fuzz check format clean
 all: configure
 	@cmake --build $(BUILD) -j $(JOBS)
 
@@ -80,6 +81,9 @@ asan: deps
 clang: deps
 	cmake -S . -B build-clang -DCMAKE_C_COMPILER=clang >/dev/null
 	cmake --build build-clang -j $(JOBS)
+
+arm64: deps
+	@JOBS=$(JOBS) tools/build_arm64.sh
 
 fuzz: deps
 	cmake -S . -B build-fuzz -DCMAKE_C_COMPILER=clang -DDROVER_FUZZ=ON -DDROVER_SANITIZE=ON >/dev/null

@@ -76,7 +76,7 @@ INLINE void pack_tokens(const arithmetic *by, const attention_args *args, matrix
 }
 
 // --- c [m, n] = a b, or c += a b. Registers hold TILE_ROWS rows by TILE_VECS vectors of c.
-enum { TILE_ROWS = WIDTH == 16 ? 6 : 4, TILE_VECS = WIDTH == 16 ? 4 : 3 };
+enum { TILE_ROWS = REGISTERS == 32 ? 6 : 4, TILE_VECS = REGISTERS == 32 ? 4 : 3 };
 
 typedef vec mac_function(vec sum, uint32_t a, vec b);
 

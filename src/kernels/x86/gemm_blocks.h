@@ -21,7 +21,7 @@
 
 // A register tile is MR rows by NV vectors; panels of a that cross the rows of storage hold ACROSS
 // rows. Tiles fetch what comes next every STEP words.
-enum { MR = WIDTH == 16 ? 8 : 4, NV = 3, NR = NV * WIDTH, ACROSS = 16, STEP = 8 };
+enum { MR = REGISTERS == 32 ? 8 : 4, NV = 3, NR = NV * WIDTH, ACROSS = 16, STEP = 8 };
 
 // Rows of memory to be fetched, some cache lines at a time between multiplications: all at once
 // would fill the processor's miss buffers and stall it.

@@ -153,7 +153,7 @@ INLINE void weigh_columns(dtype dt, const row_chunk *c, int n_heads, int n_vecs,
 
 INLINE void weigh_values(dtype dt, const row_chunk *c, int n_heads, bool ahead, const float *p,
         float *o, int64_t o_stride) {
-    enum { N_VECS = WIDTH == 16 ? 4 : 2 }; // sums that fit the registers
+    enum { N_VECS = REGISTERS == 32 ? 4 : 2 }; // sums that fit the registers
     int64_t j = 0;
     for (; j + N_VECS * WIDTH <= c->d; j += N_VECS * WIDTH)
         weigh_columns(dt, c, n_heads, N_VECS, j, WIDTH, ahead && j == 0, p, o, o_stride);

@@ -7,7 +7,7 @@
 #include "kernels/x86/turn_avx.h"
 
 typedef __m256 vec;
-enum { WIDTH = 8 };
+enum { WIDTH = 8, REGISTERS = 16 };
 
 INLINE vec v_set(float x) {
     return _mm256_set1_ps(x);

@@ -6,7 +6,7 @@
 #include "kernels/x86/turn_avx.h"
 
 typedef __m512 vec;
-enum { WIDTH = 16 };
+enum { WIDTH = 16, REGISTERS = 32 };
 
 INLINE vec v_set(float x) {
     return _mm512_set1_ps(x);

@@ -1,5 +1,6 @@
 // vec of 4 floats in plain C (GCC's vectors), for any processor: its bits are those that the levels
-// with instructions of their own must give. Included by vec.h, which says what is common.
+// with instructions of their own must give. On arm64 these vectors are registers of NEON, and what
+// C has no operator for is done by vec_neon.h. Included by vec.h, which says what is common.
 #pragma once
 #include <math.h>
 #include <stdint.h>
@@ -9,7 +10,11 @@
 #include "base/stochastic.h"
 #include "kernels/x86/inline.h"
 
-enum { WIDTH = 4 };
+#ifdef __ARM_NEON
+enum { WIDTH = 4, REGISTERS = 32 };
+#else
+enum { WIDTH = 4, REGISTERS = 16 };
+#endif
 typedef float vec __attribute__((vector_size(16)));
 typedef uint32_t ints __attribute__((vector_size(16))); // 32-bit words without sign
 
@@ -44,6 +49,10 @@ INLINE vec v_max(vec a, vec b) { // b where one is NaN
 INLINE vec v_min(vec a, vec b) {
     return v_select((ints)(a < b), a, b);
 }
+
+#ifdef __ARM_NEON
+#include "kernels/x86/vec_neon.h"
+#else
 INLINE vec v_sqrt(vec a) {
     for (int i = 0; i < WIDTH; i++)
         a[i] = sqrtf(a[i]);
@@ -61,6 +70,23 @@ vec v_fma(vec a, vec b, vec c) {
         c[i] = fmaf(a[i], b[i], c[i]);
     return c;
 }
+INLINE vec v_load_bf16(const uint16_t *p, int n) {
+    float part[WIDTH] = {0};
+    for (int i = 0; i < n; i++)
+        part[i] = bf16_to_f32(p[i]);
+    return (vec){part[0], part[1], part[2], part[3]};
+}
+INLINE void v_store_bf16(uint16_t *p, vec x, int n) { // rounds to nearest even
+    for (int i = 0; i < n; i++)
+        p[i] = f32_to_bf16(x[i]);
+}
+INLINE vec v_rounded_bf16(vec x) { // the nearest bf16, as a float
+    for (int i = 0; i < WIDTH; i++)
+        x[i] = bf16_to_f32(f32_to_bf16(x[i]));
+    return x;
+}
+#endif
+
 INLINE vec v_fnma(vec a, vec b, vec c) { // c - a b
     return v_fma(-a, b, c);
 }
@@ -107,27 +133,12 @@ INLINE void v_store(float *p, vec x, int n) {
             p[i] = x[i];
 }
 
-INLINE vec v_load_bf16(const uint16_t *p, int n) {
-    float part[WIDTH] = {0};
-    for (int i = 0; i < n; i++)
-        part[i] = bf16_to_f32(p[i]);
-    return (vec){part[0], part[1], part[2], part[3]};
-}
 // 2 WIDTH elements: those at even places and those at odd ones.
 INLINE void v_load_bf16_pairs(const uint16_t *p, vec *even, vec *odd) {
     ints both;
     memcpy(&both, p, sizeof both); // the first of two in the lower half (little-endian)
     *even = (vec)(both << 16);
     *odd = (vec)(both & 0xFFFF0000u);
-}
-INLINE void v_store_bf16(uint16_t *p, vec x, int n) { // rounds to nearest even
-    for (int i = 0; i < n; i++)
-        p[i] = f32_to_bf16(x[i]);
-}
-INLINE vec v_rounded_bf16(vec x) { // the nearest bf16, as a float
-    for (int i = 0; i < WIDTH; i++)
-        x[i] = bf16_to_f32(f32_to_bf16(x[i]));
-    return x;
 }
 
 // --- 32-bit words without sign

@@ -1,0 +1,26 @@
+#!/bin/sh
+# Builds drover and the tests of its bits for arm64 with Debian's cross compiler, in build-arm64/, and runs these under
+# qemu. What is missing is installed, as root on Debian: compiler, qemu, and the libraries of that architecture (with
+# oneDNN's as it is loaded: the headers of two architectures exclude each other). Exit status 77: they cannot be had.
+set -e
+cd "$(dirname "$0")/.."
+libraries="libc6 libjansson-dev libyaml-dev libxxhash-dev libprotobuf-c-dev libutf8proc-dev libpcre2-dev libzstd-dev
+zlib1g-dev liblz4-dev libcmocka-dev libcurl4-openssl-dev libssl-dev libdnnl2 libsnappy-dev libncurses-dev libmicrohttpd-dev"
+wanted="gcc-aarch64-linux-gnu qemu-user-static"
+for library in $libraries; do wanted="$wanted $library:arm64"; done
+missing=
+for package in $wanted; do
+    case $(dpkg-query -W -f '${Status}' "$package" 2>/dev/null) in
+    *" installed") ;;
+    *) missing="$missing $package" ;;
+    esac
+done
+if [ -n "$missing" ]; then
+    dpkg --add-architecture arm64
+    apt-get update -q && apt-get install -y -q --no-install-recommends --no-remove $missing || exit 77
+fi
+cmake -S . -B build-arm64 -DCMAKE_TOOLCHAIN_FILE=cmake/arm64.cmake \
+    -DFILE_OF_dnnl=/usr/lib/aarch64-linux-gnu/libdnnl.so.2 >build-arm64.log || { cat build-arm64.log; exit 1; }
+rm build-arm64.log
+cmake --build build-arm64 -j "${JOBS:-$(nproc)}" --target drover test_portable test_elementary
+for test in test_elementary test_portable; do qemu-aarch64-static build-arm64/tests/$test; done

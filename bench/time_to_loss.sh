@@ -9,14 +9,15 @@
 # RUNS="drover:adamw:3e-3 drover:muon:3e-3 torch:adamw:3e-3 torch:muon:3e-3"     which, with their learning rates: give
 #               several of one kind to sweep it (drover:muon:1e-3 drover:muon:2e-3); drover has normuon, too
 # SEEDS="1"     of each run       OUT=/tmp/time_to_loss     kept: a second call goes on with what is missing
+# ROWS=32       of a step, of 256 tokens
 # MODE=fp32     of PyTorch: fp32 or bf16 (autocast), compile-fp32, compile-bf16        PRECISION=fp32  of drover
 # With the defaults about 23 minutes. The text: manuals of Perl (package perl-doc); every 20th document is held out.
 set -euo pipefail
-[ $# -ge 1 ] || { sed -n '2,14p' "$0" | cut -c3-; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,15p' "$0" | cut -c3-; exit 2; }
 drover=$(realpath -- "$1") python=${2:-} here=$(dirname "$(realpath -- "$0")")
 budget=${BUDGET_S:-300} out=${OUT:-/tmp/time_to_loss} precision=${PRECISION:-fp32}
 runs=${RUNS:-drover:adamw:3e-3 drover:muon:3e-3 torch:adamw:3e-3 torch:muon:3e-3}
-rows=32 row=256
+rows=${ROWS:-32} row=256
 mkdir -p "$out"
 cd "$out"
 
@@ -54,12 +55,12 @@ YAML
 # field FILE NAME: the last value of a field of metrics
 field() { sed -n "s/.*\"$2\": *\([-0-9.e]*\).*/\1/p" "$1" | tail -n 1; }
 
-# How many steps fit: the median rate of 30 steps, which are thrown away.
+# How many steps fit: the median rate of 11 steps, which are thrown away.
 drover_run() { # NAME OPTIMIZER LR SEED
     local keys=(--set optimizer.type="$2" --set optimizer.lr="$3" --set training.seed="$4") rate steps
     [ -e "$1/checkpoints" ] || {
-        "$drover" train base.yaml "${keys[@]}" --set training.steps=30 --set run_dir="$1.rate" --set training.log_every=1 >/dev/null 2>&1
-        rate=$(sed -n 's/.*"tokens_per_s": *\([0-9.]*\).*/\1/p' "$1.rate/metrics.jsonl" | sort -n | sed -n 15p)
+        "$drover" train base.yaml "${keys[@]}" --set training.steps=11 --set run_dir="$1.rate" --set training.log_every=1 >/dev/null 2>&1
+        rate=$(sed -n 's/.*"tokens_per_s": *\([0-9.]*\).*/\1/p' "$1.rate/metrics.jsonl" | sort -n | sed -n 6p)
         rm -rf "$1.rate"
         steps=$(awk -v r="$rate" -v b="$budget" -v n=$((rows * row)) 'BEGIN { printf "%d", r * b / n }')
         "$drover" train base.yaml "${keys[@]}" --set training.steps="$steps" --set run_dir="$1" >"$1.log" 2>&1

@@ -20,11 +20,11 @@ YAML
 sed '/^ *num_key_value_heads/d; s/^model:.*/model: {from: base}/' run.yaml >lora.yaml
 echo 'lora: {rank: 8, alpha: 16, dropout: 0.1, target_modules: all-linear}' >>lora.yaml
 files="hashes.jsonl checkpoints/step-000010/model.safetensors checkpoints/step-000010/adapter_model.safetensors checkpoints/step-000010/optimizer.safetensors checkpoints/step-000010/trainer.json checkpoints/step-000010/manifest.json"
-# one_rank KEYS: the run folder of one rank, made at its first use, of the model and precision in the keys
+# one_rank KEYS: the run folder of one rank, made at its first use, of the model, optimizer and precision in the keys
 one_rank() {
     local one model
-    one=one.$config.$(echo "$1" | grep -oE '(hidden_size|tie_word_embeddings|precision)=[a-z0-9]*' | tr '\n=' '._')
-    model=$(echo "$1" | tr ' ' '\n' | grep -E '^model|precision')
+    one=one.$config.$(echo "$1" | grep -oE '(hidden_size|tie_word_embeddings|precision|qk_norm|qkv_bias|sliding_window|optimizer.type)=[a-z0-9]*' | tr '\n=' '._')
+    model=$(echo "$1" | tr ' ' '\n' | grep -E '^model|^optimizer|precision')
     [ -d "$one" ] || train 1 "$one" $model >log.txt 2>&1 || { tail -2 log.txt >&2; return 1; }
     echo "$one"
 }

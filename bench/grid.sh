@@ -1,6 +1,7 @@
 #!/bin/bash
 # Every layout against one rank, bit for bit: each mesh of tensor 1, 2, 4 x pipeline 1, 2, 4 x context 1, 2 x data 1, 2, 4 that
-# fits in 8 ranks, ZeRO 0 and 1, sequence parallel or not, 1f1b, gpipe, interleaved and zb-h1, tied and not, bf16 and fp32: 10
+# fits in 8 ranks, ZeRO 0 and 1, sequence parallel or not, 1f1b, gpipe, interleaved and zb-h1, tied and not, bf16 and fp32,
+# what each family adds ("*qk_norm=true*", ...) and every optimizer: 4832 cases, 604 of each family and optimizer; 10
 # steps of a model with 2 key-value heads and a vocabulary of 263; losses, norms, gradients before clipping and weights of
 # each step. First all of them on threads of one process (tests/test_grid.c), then, by `mpirun drover train`, so many that
 # each pair of values of two of these is among them, their checkpoints too; a model whose tied table spans several blocks

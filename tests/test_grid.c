@@ -25,7 +25,7 @@ typedef enum axis_of_grid {
     N_GRID
 } axis_of_grid;
 
-enum { MAX_VALUES = 4, MAX_CASES = 4096, MAX_RANKS = 8 };
+enum { MAX_VALUES = 4, MAX_CASES = 16384, MAX_RANKS = 8 };
 
 typedef struct grid_axis {
     const char *key;
@@ -84,6 +84,7 @@ static int list_cases(grid_case *list) {
     int n = 0;
     grid_case c = {.taken = false};
     for (int axis = 0; axis < N_GRID;) {
+        if (n == MAX_CASES) fail_msg("more than %d cases", MAX_CASES);
         if (is_case(&c)) list[n++] = c;
         for (axis = 0; axis < N_GRID && ++c.at[axis] == grid[axis].n; axis++)
             c.at[axis] = 0;

@@ -45,11 +45,12 @@ static void all_branches_bf16(void **state) {
 
 static void query_and_value_alone(void **state) {
     (void)state;
-    const char *const sets[][4] = {{bf16, q_and_v, tied, kept}, {fp32, q_and_v, untied, dropped}};
+    const char *const sets[][5] = {{bf16, q_and_v, tied, kept, "model.qk_norm=true"},
+            {fp32, q_and_v, untied, dropped, "model.qkv_bias=true"}};
     static const bits_case some[] = {{2, 1, 1, 1, {SHARED}}, {4, 1, 1, 1, {WHOLE}},
             {4, 1, 1, 1, {SHARED}}, {2, 1, 2, 2, {SHARED}}};
     for (int i = 0; i < 2; i++)
-        same_branches_on(some, 4, sets[i], 4);
+        same_branches_on(some, 4, sets[i], 5);
 }
 
 // A branch of one part in the middle of a fused product, and of what is summed alone; first layers

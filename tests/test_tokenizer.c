@@ -85,8 +85,8 @@ static void check_line(void *ctx, int64_t number, const json_t *line) {
 
 static void same_as_hugging_face(void **state) {
     (void)state;
-    static const char *const names[] = {"gpt2", "llama3", "other", "digits", "sentencepiece",
-            "metaspace_first", "metaspace_split", "metaspace_never"};
+    static const char *const names[] = {"gpt2", "llama3", "qwen2", "other", "digits",
+            "sentencepiece", "metaspace_first", "metaspace_split", "metaspace_never"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         arena *a = arena_new("tokenizer");
         const char *dir = golden_path(a, arena_printf(a, "tokenizers/%s", names[i]));

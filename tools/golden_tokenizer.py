@@ -3,7 +3,7 @@
 cases.jsonl with texts, the ids it gives and the text it decodes them to. Needs the Python package
 tokenizers; the tests need no Python.
 
-    python tools/golden_tokenizer.py tests/golden/tokenizers
+    python tools/golden_tokenizer.py tests/golden/tokenizers [NAME ...]
 """
 import json, pathlib, random, sys, unicodedata
 import tokenizers
@@ -11,6 +11,7 @@ from tokenizers import Tokenizer, Regex, decoders, models, normalizers, pre_toke
 
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
           r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
 OTHER = r"\p{Lu}?\p{Ll}+|\p{N}+|[^\p{L}\p{N}]+"  # goes through PCRE2
 
 
@@ -49,6 +50,14 @@ def byte_level(pre):
     return t
 
 
+def qwen2():
+    """As Qwen's: NFC, digits one by one, and its own special tokens, which nothing puts around a text."""
+    t = byte_level(split(QWEN2))
+    t.normalizer = normalizers.NFC()
+    t.add_special_tokens(["<|im_start|>", "<|im_end|>"])
+    return t
+
+
 def sentencepiece():
     base = byte_level(pre_tokenizers.ByteLevel(add_prefix_space=False))
     t = Tokenizer(models.BPE())
@@ -79,9 +88,9 @@ def split(pattern):
                                     pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
 
 
-def main(out):
+def main(out, names):
     made = {"gpt2": byte_level(pre_tokenizers.ByteLevel(add_prefix_space=False)),
-        "llama3": byte_level(split(LLAMA3)), "other": byte_level(split(OTHER)),
+        "llama3": byte_level(split(LLAMA3)), "qwen2": qwen2(), "other": byte_level(split(OTHER)),
         "digits": byte_level(pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True),
                                                       pre_tokenizers.ByteLevel(add_prefix_space=False)])),
         "sentencepiece": sentencepiece(), "metaspace_first": metaspace("first", False),
@@ -90,6 +99,8 @@ def main(out):
     (out / "corpus.jsonl").write_text("".join(json.dumps(dict(text=d)) + "\n" for d in corpus()))
     (out / "VERSIONS").write_text(f"tokenizers {tokenizers.__version__}, Python {sys.version.split()[0]}, unicodedata {unicodedata.unidata_version}\n")
     for name, t in made.items():
+        if names and name not in names:
+            continue
         (out / name).mkdir(exist_ok=True)
         t.save(str(out / name / "tokenizer.json"))
         with open(out / name / "cases.jsonl", "w") as f:
@@ -99,4 +110,4 @@ def main(out):
 
 
 if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]))
+    main(pathlib.Path(sys.argv[1]), sys.argv[2:])

@@ -134,6 +134,10 @@ static void op_flops(const programs *p, double out[N_OPS]) {
         const node *n = p->step_graph->nodes[i];
         if (op_rows[n->op]->flops) out[n->op] += n_micro * op_rows[n->op]->flops(n);
     }
+    for (int i = 0; i < p->update_graph->n_nodes; i++) {
+        const node *n = p->update_graph->nodes[i];
+        if (op_rows[n->op]->flops) out[n->op] += op_rows[n->op]->flops(n);
+    }
 }
 
 static void print_step(const programs *built, const step_times *times, const peaks *gemm,

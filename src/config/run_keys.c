@@ -172,7 +172,7 @@ static const key run_keys[] = {
         {KEY("optimizer.eps", real, eps), .initial = "1.0e-8", .max = 1,
                 .help = "AdamW: added to the root of the second moment"},
         {KEY("optimizer.weight_decay", real, weight_decay), .initial = "0.1", .max = 1e3,
-                .help = "AdamW: decoupled, of matrices; norms have none"},
+                .help = "decoupled, of matrices; norms have none"},
         {KEY("optimizer.decay_norms", bool, decay_norms), .initial = "false",
                 .help = "true: the weights of norms and biases decay too"},
         {KEY("optimizer.clip_grad_norm", real, clip_grad_norm), .initial = "1.0", .max = 1e9,

@@ -16,8 +16,8 @@ check "its hash" bash -c 'cd "$1" && sha256sum -c --quiet "$2".sha256' x "$build
 
 # A root with the files of libc6 and libgcc-s1, a Debian without all else.
 mkdir -p root/proc root/dev root/tmp root/home
-for package in libc6 libgcc-s1; do
-    dpkg-query -L $package | grep '\.so' | while read -r file; do
+for package in libc6 libgcc-s1; do # of this architecture: others may be installed too (make arm64)
+    dpkg-query -L "$package:$(dpkg --print-architecture)" | grep '\.so' | while read -r file; do
         [ -d "$file" ] || { mkdir -p "root$(dirname "$file")" && cp -a "$file" "root$file"; }
     done
 done

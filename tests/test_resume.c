@@ -55,7 +55,8 @@ static void change(model_config *m, const key *k) {
 
 static bool is_free(const char *field) {
     static const char *const fields[] = {"initializer_range", "max_position_embeddings",
-            "bos_token_id", "eos_token_id", "pad_token_id"};
+            "bos_token_id", "eos_token_id", "pad_token_id",
+            "max_window_layers"}; // the last one says nothing without a window
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (strcmp(field, fields[i]) == 0) return true;
     return false;
@@ -73,10 +74,26 @@ static void every_field_of_the_model_is_compared(void **state) {
         change(&other, &model_keys[i]);
         if (is_free(field))
             OK(resume_check_model(dir, &other, false, false));
+        else if (model_config_family(&other) != model_config_family(&saved))
+            FAILS(resume_check_model(dir, &other, false, false), DRV_E_USAGE, "architectures is ");
         else // of rope_scaling's parts the whole is named
             FAILS(resume_check_model(dir, &other, false, false), DRV_E_USAGE,
                     arena_printf(a, "%.*s is ", (int)strcspn(field, "."), field));
     }
+    arena_free(a);
+}
+
+static void which_layers_have_a_window(void **state) {
+    (void)state;
+    arena *a = arena_new("test");
+    model_config saved = some_model();
+    saved.qk_norm = true;
+    saved.sliding_window = 16;
+    model_config other = saved;
+    other.max_window_layers = 1;
+    const char *dir = write_config(a, &saved);
+    OK(resume_check_model(dir, &saved, false, false));
+    FAILS(resume_check_model(dir, &other, false, false), DRV_E_USAGE, "max_window_layers is ");
     arena_free(a);
 }
 
@@ -347,7 +364,8 @@ int main(void) {
     if (log_open_file(log_path) != DRV_OK) return 1;
     log_to_file_only(true);
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_field_of_the_model_is_compared),
-            cmocka_unit_test(a_field_of_one_alone), cmocka_unit_test(moments_are_not_trusted),
+            cmocka_unit_test(which_layers_have_a_window), cmocka_unit_test(a_field_of_one_alone),
+            cmocka_unit_test(moments_are_not_trusted),
             cmocka_unit_test(what_changed_is_said_in_one_line),
             cmocka_unit_test(another_arithmetic_is_said),
             cmocka_unit_test(addends_of_an_earlier_version),

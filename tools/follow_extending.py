@@ -42,8 +42,7 @@ def add_op(blocks):
     insert("src/kernels/x86/elementwise.h", "INLINE void accumulate_as(", blocks[6] + "\n")
     with open(work / "src/backend/pjrt/stablehlo/lower_rows.c", "a") as file:
         file.write("\n" + blocks[7])
-    for level in ("avx2", "avx512", "avx512_bf16"):
-        insert(f"src/kernels/x86/level_{level}.c", "        .rope = rope,\n", "        .scale = scale,\n")
+    insert("src/kernels/x86/level_table.h", "            .rope = rope,", "            .scale = scale, \\\n")
 
 
 def add_key(blocks):

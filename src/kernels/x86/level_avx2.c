@@ -1,39 +1,5 @@
 // The level AVX2 + FMA: the kernels of this folder, compiled with these instructions, as one table.
-#include "kernels/ref/ref.h"
-#include "kernels/x86/dropout.h"
-#include "kernels/x86/elementwise.h"
 #include "kernels/x86/level_float.h"
-#include "kernels/x86/muon.h"
-#include "kernels/x86/reductions.h"
-#include "kernels/x86/rounded.h"
+#include "kernels/x86/level_table.h"
 
-const kernels kernels_avx2 = {
-        .name = "avx2",
-        .gemm = gemm,
-        .add = add,
-        .accumulate = accumulate,
-        .narrow = narrow,
-        .rmsnorm = rmsnorm,
-        .rmsnorm_grad = rmsnorm_grad,
-        .rope_table = ref_rope_table,
-        .rope = rope,
-        .swiglu = swiglu,
-        .swiglu_grad = swiglu_grad,
-        .cross_entropy = cross_entropy,
-        .exponents = exponents,
-        .scaled = scaled,
-        .dropout = dropout,
-        .squares = squares,
-        .adamw = adamw,
-        .momentum = momentum,
-        .combine = combine,
-        .descend = descend,
-        .adamw_rounded = adamw_rounded,
-        .add_rounded = add_rounded,
-        .attention = attention,
-        .attention_grad = attention_grad,
-        .attention_grad_sum = attention_grad_sum,
-        .row_times_matrix = row_times_matrix,
-        .row_attention = row_attention,
-        .row_attention_join = row_attention_join,
-};
+LEVEL_TABLE(avx2);

@@ -1,16 +1,11 @@
 // The level AVX-512 with its bf16 instructions, as one table: products of bf16 go by the dot
 // product, those of f32 as at the level below; all else is compiled again, with an instruction that
 // rounds to bf16.
-#include "kernels/ref/ref.h"
 #include "kernels/x86/attention_pair.h"
 #include "kernels/x86/attention_sum.h"
-#include "kernels/x86/dropout.h"
-#include "kernels/x86/elementwise.h"
 #include "kernels/x86/gemm_pair.h"
 #include "kernels/x86/generation.h"
-#include "kernels/x86/muon.h"
-#include "kernels/x86/reductions.h"
-#include "kernels/x86/rounded.h"
+#include "kernels/x86/level_table.h"
 
 static void gemm(const gemm_shape *shape, const void *a, const void *b, void *c, void *scratch) {
     if (shape->in == DT_F64)
@@ -79,33 +74,4 @@ static void row_attention(const attention_args *args, int64_t unit, void *part, 
     row_attention_of(pair_dot, args, unit, part, scratch);
 }
 
-const kernels kernels_avx512_bf16 = {
-        .name = "avx512_bf16",
-        .gemm = gemm,
-        .add = add,
-        .accumulate = accumulate,
-        .narrow = narrow,
-        .rmsnorm = rmsnorm,
-        .rmsnorm_grad = rmsnorm_grad,
-        .rope_table = ref_rope_table,
-        .rope = rope,
-        .swiglu = swiglu,
-        .swiglu_grad = swiglu_grad,
-        .cross_entropy = cross_entropy,
-        .exponents = exponents,
-        .scaled = scaled,
-        .dropout = dropout,
-        .squares = squares,
-        .adamw = adamw,
-        .momentum = momentum,
-        .combine = combine,
-        .descend = descend,
-        .adamw_rounded = adamw_rounded,
-        .add_rounded = add_rounded,
-        .attention = attention,
-        .attention_grad = attention_grad,
-        .attention_grad_sum = attention_grad_sum,
-        .row_times_matrix = row_times_matrix,
-        .row_attention = row_attention,
-        .row_attention_join = row_attention_join,
-};
+LEVEL_TABLE(avx512_bf16);

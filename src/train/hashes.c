@@ -37,15 +37,24 @@ typedef struct piece_call {
     drv_status *status; // by chunk
 } piece_call;
 
+// The n elements of a chunk of a piece, from *first on.
+static drv_status read_chunk(const held_model *p, const ckpt_piece *piece, int64_t chunk,
+        float *values, int64_t *first, int64_t *n) {
+    *first = chunk * CHUNK;
+    const int64_t left = piece_elements(piece) - *first;
+    *n = left < CHUNK ? left : CHUNK;
+    return state_read_f32((void *)(uintptr_t)p, piece->source, piece->offset + 4 * *first, 4 * *n,
+            values);
+}
+
 static void hash_chunk(void *arg, int64_t chunk, int thread) {
     (void)thread;
     const piece_call *call = arg;
-    const int64_t first = chunk * CHUNK, left = piece_elements(call->piece) - first,
-                  n = left < CHUNK ? left : CHUNK, columns = tensor_columns(&call->t->entry);
+    const int64_t columns = tensor_columns(&call->t->entry);
     const uint64_t name = hash_name(call->t->entry.name);
     float *values = mem_alloc(sizeof *values * CHUNK);
-    call->status[chunk] = state_read_f32((void *)(uintptr_t)call->p, call->piece->source,
-            call->piece->offset + 4 * first, 4 * n, values);
+    int64_t first, n;
+    call->status[chunk] = read_chunk(call->p, call->piece, chunk, values, &first, &n);
     uint64_t sum = 0;
     for (int64_t i = 0, run; i < n && call->status[chunk] == DRV_OK; i += run) {
         const int64_t place = piece_place(call->piece, columns, first + i, &run);
@@ -163,12 +172,11 @@ static int64_t find_in_element(uint64_t name, int64_t place, float value, uint64
 static void search_chunk(void *arg, int64_t chunk, int thread) {
     (void)thread;
     bit_search *call = arg;
-    const int64_t first = chunk * CHUNK, left = piece_elements(call->piece) - first,
-                  n = left < CHUNK ? left : CHUNK, columns = tensor_columns(&call->t->entry);
+    const int64_t columns = tensor_columns(&call->t->entry);
     const uint64_t name = hash_name(call->t->entry.name);
     float *values = mem_alloc(sizeof *values * CHUNK);
-    call->status[chunk] = state_read_f32((void *)(uintptr_t)call->p, call->piece->source,
-            call->piece->offset + 4 * first, 4 * n, values);
+    int64_t first, n;
+    call->status[chunk] = read_chunk(call->p, call->piece, chunk, values, &first, &n);
     for (int64_t i = 0, run; i < n && call->status[chunk] == DRV_OK; i++) {
         const int64_t place = piece_place(call->piece, columns, first + i, &run),
                       at = find_in_element(name, place, values[i], call->difference);

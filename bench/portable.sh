@@ -1,6 +1,6 @@
 #!/bin/bash
 # What sums in 16 lanes and portable arithmetic cost: training steps of two programs, and of fastest against portable,
-# taking turns. usage: portable.sh OLD NEW [PAIRS]; OLD is a drover of before, NEW one of now. About a minute a pair on two cores.
+# taking turns. usage: portable.sh OLD NEW [PAIRS]; OLD is a drover of before, NEW one of now. About three minutes a pair on two cores of Zen 3.
 set -euo pipefail
 old=$1 new=$2 pairs=${3:-6}
 export DROVER_PEAK_FLOPS=1e11

@@ -13,6 +13,16 @@ const op_row *const op_rows[N_OPS] = {
 #undef X
 };
 
+double node_bytes(const node *n) {
+    double bytes = 0;
+    if (op_rows[n->op]->touched) return op_rows[n->op]->touched(n);
+    for (int i = 0; i < n->n_in; i++)
+        bytes += (double)tensor_bytes(n->in[i]);
+    for (int o = 0; o < n->n_out; o++)
+        bytes += (double)tensor_bytes(n->out[o]);
+    return bytes;
+}
+
 #define ROW(type, name, member) {#name, offsetof(op_attrs, member), ATTR_KIND_##type},
 const op_attr op_attr_table[N_ATTRS] = {
 #define X(type, name) ROW(type, name, name)

@@ -31,6 +31,8 @@ typedef struct op_row {
     // Floating-point operations of the arithmetic that a model needs (matmuls, attention; causal
     // attention counts the pairs that are attended). NULL: counted as none.
     double (*flops)(const node *n);
+    // Bytes of memory that it must read and write. NULL: all its inputs and outputs (node_bytes).
+    double (*touched)(const node *n);
     // Bytes that a rank sends to others. NULL: none.
     double (*wire)(const node *n);
     // Bytes that an op over another axis sends to tensor ranks besides. NULL: none.
@@ -41,8 +43,9 @@ typedef struct op_row {
     // outputs; NULL: n runs again.
     int n_kept;
     node *(*remake)(graph *g, const node *n);
-    bool cheap;   // beside the products of a layer: made again under KEEP_GEMMS
-    bool renames; // outputs are inputs by another name: nothing is computed, nothing overwritten
+    bool cheap;      // beside the products of a layer: made again under KEEP_GEMMS
+    bool renames;    // outputs are inputs by another name: nothing is computed, nothing overwritten
+    bool collective; // it only moves or joins what ranks have
 
     // Sums of gradients. `clears`: the output is what a sum begins with. `goes_with`: 1 + the input
     // that the op takes into a sum, or passes on; a cut leaves it beside the op that makes that
@@ -55,6 +58,10 @@ typedef struct op_row {
 } op_row;
 
 extern const op_row *const op_rows[N_OPS];
+
+// Bytes of memory that a node reads and writes at least: each input and each output once, or what
+// its row says.
+double node_bytes(const node *n);
 
 // --- attributes
 // The attributes of a branch have its number, from 1.

@@ -131,15 +131,16 @@ int64_t plan_state_bytes(const tensor *t) {
 }
 
 // Bytes along its axis, or along each of its axes.
-static void add_wire(plan *p, const node *n) {
+void plan_add_wire(const graph *g, const node *n, double bytes[N_AXES]) {
     node along = *n;
     const op_row *row = op_rows[n->op];
-    if (row->attrs & ATTR(axis)) p->wire_bytes[n->attrs.mesh.axis] += row->wire(n);
-    if (row->wire_replicas) p->wire_bytes[AXIS_TENSOR] += row->wire_replicas(n);
+    if (!row->wire) return;
+    if (row->attrs & ATTR(axis)) bytes[n->attrs.mesh.axis] += row->wire(n);
+    if (row->wire_replicas) bytes[AXIS_TENSOR] += row->wire_replicas(n);
     for (int axis = 0; axis < N_AXES; axis++) {
         if (!(n->attrs.mesh.axes >> axis & 1)) continue;
-        along.attrs.mesh.ranks = p->g->mesh.size[axis];
-        p->wire_bytes[axis] += row->wire(&along);
+        along.attrs.mesh.ranks = g->mesh.size[axis];
+        bytes[axis] += row->wire(&along);
     }
 }
 
@@ -152,7 +153,7 @@ static void add_up(plan *p) {
     for (int i = 0; i < g->n_nodes; i++) {
         const op_row *row = op_rows[g->nodes[i]->op];
         if (row->flops) p->flops += row->flops(g->nodes[i]);
-        if (row->wire) add_wire(p, g->nodes[i]);
+        plan_add_wire(g, g->nodes[i], p->wire_bytes);
     }
 }
 

@@ -29,6 +29,9 @@ int64_t plan_state_bytes(const tensor *t);
 // Scratch that a back end needs while it runs a node.
 typedef int64_t (*workspace_fn)(void *ctx, const node *n);
 
+// Adds the bytes that a rank sends when it runs a node of g, by axis of the mesh.
+void plan_add_wire(const graph *g, const node *n, double bytes[N_AXES]);
+
 // Needs STAGE_DIFFERENTIATED or later (or a forward graph); gives STAGE_PLANNED. workspace NULL: no
 // node needs any.
 plan *plan_make(arena *a, graph *g, workspace_fn workspace, void *ctx);

@@ -27,6 +27,11 @@ static void grad(grad_ctx *ctx, node *n) {
     grad_buffer_set(ctx, n->in[1], graph_add(ctx->g, OP_embedding_grad, 3, in, &attrs)->out[0]);
 }
 
+// The rows that are looked up, not the table.
+static double touched(const node *n) {
+    return (double)(tensor_bytes(n->in[0]) + 2 * tensor_bytes(n->out[0]));
+}
+
 // With the first and the last row, and one that comes twice.
 static const int32_t example_ids[6] = {0, 5, 3, 6, 5, 2};
 
@@ -52,6 +57,7 @@ const op_row op_row_embedding = {
         .max_in = 2,
         .shape = shape,
         .grad = grad,
+        .touched = touched,
         .attrs = ATTR(axis) | ATTR(ranks) | ATTR(part),
         .built = true,
         .differentiated = true,
@@ -71,6 +77,13 @@ static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     out[0] = spec_in_place(n, 2);
     *n_out = 1;
     return check_part(n, rows);
+}
+
+// Each row of dx, and the row of the table that it is added to.
+static double grad_touched(const node *n) {
+    const double numbers = (double)tensor_elements(n->in[1]);
+    return (double)(tensor_bytes(n->in[0]) + tensor_bytes(n->in[1])) +
+           2 * numbers * (double)dtype_bytes(n->in[2]->dt);
 }
 
 static void grad_example(example *e) {
@@ -100,6 +113,7 @@ const op_row op_row_embedding_grad = {
         .min_in = 3,
         .max_in = 3,
         .shape = grad_shape,
+        .touched = grad_touched,
         .attrs = ATTR(axis) | ATTR(ranks) | ATTR(part) | ATTR(row_leaves) | ATTR(addends),
         .differentiated = true,
         .examples = {grad_example, grad_row_leaves_example, grad_addends_example},

@@ -90,6 +90,7 @@ const op_row op_row_join_leaves = {
         .max_in = 1,
         .shape = join_shape,
         .wire = join_wire,
+        .collective = true,
         .differentiated = true,
         .attrs = ATTR(row_leaves) | ATTR(axis) | ATTR(ranks) | ATTR(data_ranks),
         .examples = {join_example},

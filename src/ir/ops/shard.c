@@ -38,6 +38,11 @@ static double sum_wire(const node *n) {
     return shard_wire(n) * (n->attrs.mesh.whole ? 2 : 1) / n->attrs.sum.in_lane;
 }
 
+// Of its micro-batches one, the last.
+static double sum_touched(const node *n) {
+    return 2 * (double)tensor_bytes(n->in[0]) / n->attrs.sum.in_lane;
+}
+
 static void sum_example(example *e) {
     static const int32_t last[] = {1};
     tensor *in[] = {example_state(e, TENSOR_GRAD, "g", dtype_acc(e->dt), 3, 17, -1, 1),
@@ -57,7 +62,9 @@ const op_row op_row_sum_shard = {
         .min_in = 2,
         .max_in = 2,
         .shape = sum_shape,
+        .touched = sum_touched,
         .wire = sum_wire,
+        .collective = true,
         .differentiated = true,
         .attrs = ATTR(axis) | ATTR(ranks) | ATTR(data_ranks) | ATTR(in_lane) | ATTR(whole) |
                  ATTR(beside),
@@ -114,6 +121,7 @@ const op_row op_row_reduce_shard = {
         .max_in = 1,
         .shape = reduce_shape,
         .wire = reduce_wire,
+        .collective = true,
         .differentiated = true,
         .attrs = ATTR(axis) | ATTR(ranks) | ATTR(row_leaves) | ATTR(data_ranks) | ATTR(summed),
         .examples = {reduce_example, reduce_summed_example, reduce_leaves_example},
@@ -162,6 +170,7 @@ const op_row op_row_add_shard = {
         .max_in = 3,
         .shape = add_shape,
         .wire = shard_wire,
+        .collective = true,
         .differentiated = true,
         .attrs = ATTR(axis) | ATTR(ranks) | ATTR(row_leaves) | ATTR(data_ranks) | ATTR(in_lane),
         .examples = {add_example},
@@ -253,6 +262,7 @@ const op_row op_row_gather_shards = {
         .max_in = 2,
         .shape = gather_shape,
         .wire = shard_wire,
+        .collective = true,
         .differentiated = true,
         .attrs = ATTR(axis) | ATTR(ranks) | ATTR(beside),
         .examples = {gather_example},

@@ -1,4 +1,4 @@
-// Drawings of curves: on a terminal, and as an SVG or HTML file.
+// Drawings: curves on a terminal, and as an SVG or HTML file; bars as an SVG.
 #pragma once
 #include "base/str.h"
 #include "plot/series.h"
@@ -29,7 +29,17 @@ void plot_terminal(arena *a, const plot *p, const plot_terminal_opts *opts, str 
 void plot_add_text(str *out, const char *text);
 // The CSS of a drawing.
 const char *plot_style(void);
+// Returns a colour for the i-th of a few things; it begins anew after six.
+const char *plot_colour(int i);
 // One <svg> element with everything in it.
 void plot_svg(arena *mem, const plot *runs, str *out);
+// A bar: a value, and which part of it is needed at least, drawn darker; beside it a note. Bars
+// that follow each other with one group have one colour.
+typedef struct plot_bar {
+    const char *group, *name, *note;
+    double value, least;
+} plot_bar;
+// One <svg> element: horizontal bars of values of one unit ("ms").
+void plot_bars_svg(const char *title, const char *unit, const plot_bar *bars, int n, str *out);
 // A page of its own: the SVG and a table that compares the runs.
 void plot_html(arena *mem, const plot *runs, str *out);

@@ -26,6 +26,10 @@ static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7"
         "#56b4e9"};
 enum { N_COLOURS = sizeof colours / sizeof *colours };
 
+const char *plot_colour(int i) {
+    return colours[i % N_COLOURS];
+}
+
 typedef struct panel {
     double x, y, width, height; // of the area inside the axes
     plot_range x_range, y_range;
@@ -168,12 +172,12 @@ static void add_panel(arena *mem, const plot *runs, int key, int points, int ind
         const plot_series *s = &runs->runs[r].series[key];
         const plot_series raw = extremes(mem, s, RAW_POINTS / 2), smooth = moving_mean(mem, s),
                           thick = plot_means(mem, &smooth, SMOOTH_POINTS);
-        if (smooth.y != s->y) add_line(&area, &raw, colours[r % N_COLOURS], "raw", out);
-        add_line(&area, &thick, colours[r % N_COLOURS], "mean", out);
+        if (smooth.y != s->y) add_line(&area, &raw, plot_colour(r), "raw", out);
+        add_line(&area, &thick, plot_colour(r), "mean", out);
     }
     str_puts(out, "</g>\n");
     for (int r = 0; r < runs->n_runs && points >= 0; r++)
-        add_points(&area, &runs->runs[r].series[points], colours[r % N_COLOURS], out);
+        add_points(&area, &runs->runs[r].series[points], plot_colour(r), out);
 }
 
 // --- the whole
@@ -181,8 +185,8 @@ static void add_legend(const plot *p, double y, str *out) {
     const int loss = plot_key(p, "loss"), valid = plot_key(p, "val_loss");
     for (int r = 0; r < p->n_runs; r++, y += LEGEND_ROW) {
         const plot_run *run = &p->runs[r];
-        str_printf(out, "<path class=\"mean\" stroke=\"%s\" d=\"M%d %.1fh26\"/>\n",
-                colours[r % N_COLOURS], MARGIN, y - 4);
+        str_printf(out, "<path class=\"mean\" stroke=\"%s\" d=\"M%d %.1fh26\"/>\n", plot_colour(r),
+                MARGIN, y - 4);
         str_printf(out, "<text class=\"run\" x=\"%d\" y=\"%.1f\">", MARGIN + 36, y);
         plot_add_text(out, run->name);
         str_puts(out, "<tspan class=\"note\" dx=\"14\">");

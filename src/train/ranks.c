@@ -119,3 +119,22 @@ drv_status ranks_together(run *r, drv_status status) {
     r->together |= status != DRV_OK && status != DRV_E_PEER;
     return status;
 }
+
+drv_status ranks_leave(run *r, const drv_saved *ended) {
+    drv_status status = ended->status;
+    bool mine = r->leads || status == DRV_E_PEER;
+    if (status != DRV_OK && (!r->together || status == DRV_E_PEER)) {
+        drv_restore(ended);
+        mine = comm_abort(r->comm, status);
+    }
+    const comm_blame blame = comm_blamed(r->comm);
+    const bool alone = comm_size(r->comm) == 1;
+    if (status != DRV_OK && mine && *ended->message && !alone) {
+        log_failure(ended->message);
+        comm_said(r->comm);
+    }
+    comm_close(r->comm);
+    // All processes end with the status of the rank that failed.
+    if (status == DRV_E_PEER && blame.rank >= 0) status = blame.status;
+    return status == DRV_OK ? DRV_OK : drv_fail(status, "%s", alone ? ended->message : "");
+}

@@ -16,5 +16,10 @@ DRV_CHECKED drv_status ranks_agree_on_arithmetic(run *r);
 DRV_CHECKED drv_status ranks_agree(run *r, drv_status mine, bool *save);
 // Refused: a rank that has another configuration than rank 0 (one_config.c).
 DRV_CHECKED drv_status ranks_share_config(run *r);
+// Ends the part of this rank. A failure ends all ranks, with the message of the one that it is of;
+// what all know of, a stop or a failure that they agreed on, rank 0 says. It is said here, before
+// any rank ends: from then on mpirun ends the others. Returns the status of the rank that failed;
+// the message is empty where one of several has printed it.
+DRV_CHECKED drv_status ranks_leave(run *r, const drv_saved *ended);
 // How all ranks fared: a failure of one is that of all, with its message, and all end here.
 DRV_CHECKED drv_status ranks_together(run *r, drv_status status);

@@ -501,28 +501,6 @@ drv_status run_all(run *r, run_config *cfg, bool fresh) {
     return drv_restore(&ended);
 }
 
-// A failure ends all ranks, with the message of the one that it is of. What all know of, a stop or
-// a failure that they agreed on, rank 0 says. It is said here, before any rank ends: from then on
-// mpirun ends the others.
-static drv_status leave_ranks(run *r, const drv_saved *ended) {
-    drv_status status = ended->status;
-    bool mine = r->leads || status == DRV_E_PEER;
-    if (status != DRV_OK && (!r->together || status == DRV_E_PEER)) {
-        drv_restore(ended);
-        mine = comm_abort(r->comm, status);
-    }
-    const comm_blame blame = comm_blamed(r->comm);
-    const bool alone = comm_size(r->comm) == 1;
-    if (status != DRV_OK && mine && *ended->message && !alone) {
-        log_failure(ended->message);
-        comm_said(r->comm);
-    }
-    comm_close(r->comm);
-    // All processes end with the status of the rank that failed.
-    if (status == DRV_E_PEER && blame.rank >= 0) status = blame.status;
-    return status == DRV_OK ? DRV_OK : drv_fail(status, "%s", alone ? ended->message : "");
-}
-
 drv_status train_refuse(arena *a, drv_status status) {
     run *r = ARENA_NEW(a, run); // more than a frame may hold beside messages
     r->a = a;
@@ -532,7 +510,7 @@ drv_status train_refuse(arena *a, drv_status status) {
         return drv_restore(&refused);
     r->leads = comm_rank(r->comm) == 0;
     drv_save(ranks_together(r, drv_restore(&refused)), &refused);
-    return leave_ranks(r, &refused);
+    return ranks_leave(r, &refused);
 }
 
 // Ranks are processes or devices of one, not both (docs/adr/0025).
@@ -561,7 +539,7 @@ static drv_status train_as(arena *a, const run_config *config, bool fresh, struc
     drv_saved ended;
     drv_save(run_all(r, cfg, fresh), &ended);
     run_close(r);
-    return leave_ranks(r, &ended);
+    return ranks_leave(r, &ended);
 }
 
 drv_status train(arena *a, const run_config *config, bool fresh) {

@@ -107,8 +107,13 @@ typedef struct backend_vtable {
     bool (*memory)(backend *b, const executable *e, backend_memory *out);
     // Bytes that its device gives to programs; 0: unknown. NULL: as much as there is of the host's.
     int64_t (*capacity)(backend *b);
-    void (*profile)(backend *b, double s[N_OPS]); // seconds by op since the last call
-    const char *(*device)(backend *b);            // "AMD EPYC"; belongs to the back end
+    // Times each node of all loaded programs from now on, or no longer; what was measured before is
+    // forgotten. node_seconds: what each node of a program took since then, by its place in the
+    // graph, negative where nothing is computed; *n_runs: how often the program ran. NULL, both: it
+    // compiles programs as a whole, whose nodes cannot be told apart.
+    void (*time_nodes)(backend *b, bool on);
+    const double *(*node_seconds)(const executable *e, int64_t *n_runs);
+    const char *(*device)(backend *b); // "AMD EPYC"; belongs to the back end
     // Opens the libraries that it names: nothing for the start of a run.
     void (*describe)(backend *b, backend_info *out);
     // One line on how numbers are made, the same in every run on this machine with these settings.
@@ -120,6 +125,9 @@ typedef struct backend_vtable {
     // Highest FLOP/s measured of products of a type in its own arithmetic, with more `tries` on
     // more sizes (2: some 40 ms on two cores); 0: unknown.
     drv_status (*peak)(backend *b, dtype dt, int tries, double *flops_per_s);
+    // Highest of `tries` rates at which all threads go through memory beyond any cache, reading or
+    // reading and writing, bytes/s; 0: unknown.
+    drv_status (*memory_rate)(backend *b, int tries, double *bytes_per_s);
     // Best FLOP/s of `tries` of one product. way: [0, n_ways) of backend_info; *by says how it was
     // multiplied. NULL where n_ways is 0.
     drv_status (*time_product)(backend *b, int way, const backend_product *p, int tries,
@@ -183,8 +191,15 @@ DRV_CHECKED drv_status backend_check_fit(backend *b, const char *name, int64_t b
         const char *expected);
 DRV_CHECKED drv_status backend_check_program(backend *b, const char *name, const executable *e,
         const char *expected);
-static inline void backend_profile(backend *b, double s[N_OPS]) {
-    b->v->profile(b, s);
+static inline bool backend_times_nodes(const backend *b) {
+    return b->v->time_nodes != NULL;
+}
+static inline void backend_time_nodes(backend *b, bool on) {
+    b->v->time_nodes(b, on);
+}
+static inline const double *backend_node_seconds(const backend *b, const executable *e,
+        int64_t *n_runs) {
+    return b->v->node_seconds(e, n_runs);
 }
 static inline const char *backend_device(backend *b) {
     return b->v->device(b);
@@ -202,6 +217,9 @@ static inline const char *backend_way_of_same_bits(backend *b, dtype in) {
 }
 static inline drv_status backend_peak(backend *b, dtype dt, int tries, double *flops_per_s) {
     return b->v->peak(b, dt, tries, flops_per_s);
+}
+static inline drv_status backend_memory_rate(backend *b, int tries, double *bytes_per_s) {
+    return b->v->memory_rate(b, tries, bytes_per_s);
 }
 static inline drv_status backend_time_product(backend *b, int way, const backend_product *p,
         int tries, double *flops_per_s, const char **by) {

@@ -1,34 +1,17 @@
 // drover bench: speed against the physical limit of this machine, measured in the same run.
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "backend/backend.h"
-#include "base/clock.h"
-#include "base/json.h"
-#include "base/log.h"
 #include "base/parallel.h"
-#include "base/rng.h"
 #include "base/str.h"
 #include "cli/bench.h"
 #include "cli/cli.h"
-#include "config/config.h"
-#include "ir/op.h"
-#include "search/step_time.h"
-#include "train/programs.h"
 #include "weights/device.h"
 
-// Peaks of the two types, FLOP/s.
-typedef struct peaks {
-    double f32, bf16;
-} peaks;
+enum { LAYER_TRIES = 5 }; // runs of a product of the model
 
-// Runs of a product. Up to 4 are a quick look, at one size.
-enum { PEAK_TRIES = 8, LOOK_TRIES = 2, LAYER_TRIES = 5 };
-
-// The higher of what was measured before and what is measured now.
-static drv_status raise_peaks(backend *b, int tries, peaks *p) {
-    peaks now;
+drv_status bench_raise_peaks(backend *b, int tries, bench_peaks *p) {
+    bench_peaks now;
     DRV_TRY(backend_peak(b, DT_F32, tries, &now.f32));
     DRV_TRY(backend_peak(b, DT_BF16, tries, &now.bf16));
     if (now.f32 > p->f32) p->f32 = now.f32;
@@ -96,7 +79,7 @@ static drv_status bench_layers(backend *device, int n_ways, const run_config *cf
 
 static drv_status bench_gemm(arena *mem, const cli_args *args, const run_config *cfg) {
     backend *device;
-    peaks peak = {0, 0};
+    bench_peaks peak = {0, 0};
     int64_t repeats = 0; // not said
     DRV_TRY(cli_get_i64(args, "--repeats", 1, 1000, &repeats));
     DRV_TRY(device_open(mem, cfg, &device));
@@ -105,7 +88,7 @@ static drv_status bench_gemm(arena *mem, const cli_args *args, const run_config 
         return drv_fail(DRV_E_USAGE,
                 "bench gemm: back end \"%s\" computes nothing that could be measured",
                 backend_name(device));
-    DRV_TRY(raise_peaks(device, repeats ? (int)repeats : PEAK_TRIES, &peak));
+    DRV_TRY(bench_raise_peaks(device, repeats ? (int)repeats : PEAK_TRIES, &peak));
     if (cli_has(args, "--json")) {
         printf("{\"threads\": %d, \"gemm_peak_fp32\": %.4g, \"gemm_peak_bf16\": %.4g}\n",
                 par_threads(), peak.f32, peak.bf16);
@@ -118,94 +101,8 @@ static drv_status bench_gemm(arena *mem, const cli_args *args, const run_config 
     return DRV_OK;
 }
 
-// --- step
-static void print_profile(const double s[N_OPS], double total, const double flops[N_OPS]) {
-    fprintf(stderr, "%-28s %8s %7s %9s\n", "op", "ms", "share", "GFLOP/s");
-    for (int i = 0; i < N_OPS; i++)
-        if (s[i] > 0)
-            fprintf(stderr, "%-28s %8.1f %6.1f%% %9.1f\n", op_rows[i]->name, s[i] * 1e3,
-                    100 * s[i] / total, flops[i] / s[i] / 1e9);
-}
-
-static void op_flops(const programs *p, double out[N_OPS]) {
-    const double n_micro = (double)(p->held.c->global_batch_size / p->held.c->micro_batch_size);
-    memset(out, 0, N_OPS * sizeof *out);
-    for (int i = 0; i < p->step_graph->n_nodes; i++) {
-        const node *n = p->step_graph->nodes[i];
-        if (op_rows[n->op]->flops) out[n->op] += n_micro * op_rows[n->op]->flops(n);
-    }
-    for (int i = 0; i < p->update_graph->n_nodes; i++) {
-        const node *n = p->update_graph->nodes[i];
-        if (op_rows[n->op]->flops) out[n->op] += op_rows[n->op]->flops(n);
-    }
-}
-
-static void print_step(const programs *built, const step_times *times, const peaks *gemm,
-        bool as_json) {
-    const run_config *cfg = built->held.c;
-    const char *model = *cfg->preset ? cfg->preset : *cfg->from ? cfg->from : "custom";
-    const char *type = cfg->precision == PRECISION_BF16 ? "bf16" : "fp32";
-    const double tokens = (double)(cfg->global_batch_size * cfg->sequence_length);
-    const double flops_per_s = tokens * programs_flops_per_token(built, false) / times->best;
-    const double all_flops_per_s = tokens * programs_flops_per_token(built, true) / times->best;
-    const double peak = gemm->f32 > gemm->bf16 ? gemm->f32 : gemm->bf16;
-    const double ratio = peak > 0 ? flops_per_s / peak : 0; // 0: unknown
-    const double all_ratio = peak > 0 ? all_flops_per_s / peak : 0;
-    if (as_json)
-        printf("{\"model\": \"%s\", \"sequence\": %lld, \"batch\": %lld, \"micro_batch\": %lld, "
-               "\"precision\": \"%s\", \"threads\": %d, \"tokens_per_s\": %.2f, "
-               "\"mean_tokens_per_s\": %.2f, \"flops_per_s\": %.5g, \"gemm_peak_fp32\": %.5g, "
-               "\"gemm_peak_bf16\": %.5g, \"ratio\": %.4f, \"recomputing_ratio\": %.4f, \"trainable_parameters\": %lld, \"peak_rss\": %lld}\n",
-                model, (long long)cfg->sequence_length, (long long)cfg->global_batch_size,
-                (long long)cfg->micro_batch_size, type, par_threads(), tokens / times->best,
-                tokens / times->mean, flops_per_s, gemm->f32, gemm->bf16, ratio, all_ratio,
-                (long long)held_trained(&built->held), (long long)memory_peak_bytes());
-    else
-        printf("%s, sequence %lld, batch %lld in micro-batches of %lld, %s, %d thread%s\n"
-               "%.1f tokens/s, %.1f GFLOP/s; GEMM peak fp32 %.1f, bf16 %.1f; %.1f %% of the higher; peak memory %s\n",
-                model, (long long)cfg->sequence_length, (long long)cfg->global_batch_size,
-                (long long)cfg->micro_batch_size, type, par_threads(), str_plural(par_threads()),
-                tokens / times->best, flops_per_s / 1e9, gemm->f32 / 1e9, gemm->bf16 / 1e9,
-                100 * ratio, str_bytes((double)memory_peak_bytes()));
-    if (!as_json && all_flops_per_s > flops_per_s)
-        printf("with what is computed again %.1f GFLOP/s, %.1f %% of the peak\n",
-                all_flops_per_s / 1e9, 100 * all_ratio);
-}
-
-static drv_status bench_step(arena *mem, const cli_args *args, const run_config *of_run) {
-    int64_t repeats = 3;
-    run_config one = *of_run, *cfg = &one;
-    config_one_rank(cfg);
-    DRV_TRY(cli_get_i64(args, "--repeats", 1, 1000, &repeats));
-    backend *device;
-    programs built;
-    peaks peak = {0, 0};
-    step_times times;
-    DRV_TRY(device_open(mem, cfg, &device));
-    const int tries = repeats < 3 ? LOOK_TRIES : PEAK_TRIES;
-    DRV_TRY(raise_peaks(device, tries, &peak));
-    if (cfg->pipeline_parallel > 1)
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.pipeline\" is %lld, expected 1: bench step is one process",
-                config_where(cfg, "parallel.pipeline"), (long long)cfg->pipeline_parallel);
-    DRV_TRY(programs_build(mem, cfg, &built));
-    DRV_TRY(programs_load(mem, device, &built));
-    DRV_TRY(held_init_weights(&built.held));
-    DRV_TRY(step_time(&built, repeats, &times));
-    DRV_TRY(raise_peaks(device, tries, &peak)); // again: a quiet spell must not flatter either side
-    if (cli_has(args, "--profile")) {
-        double flops[N_OPS];
-        op_flops(&built, flops);
-        print_profile(times.op_s, times.best, flops);
-    }
-    print_step(&built, &times, &peak, cli_has(args, "--json"));
-    backend_close(device);
-    return DRV_OK;
-}
-
 // --- the verb
-// Without a file: llama-135m, unless --set says otherwise.
-static drv_status load(arena *a, const cli_args *args, run_config *out) {
+drv_status bench_load(arena *a, const cli_args *args, run_config *out) {
     int n_sets;
     const char **sets = cli_get_all(a, args, "--set", &n_sets);
     const char *file = args->n_positional > 0 ? args->positional[0] : NULL;
@@ -220,14 +117,8 @@ static drv_status load(arena *a, const cli_args *args, run_config *out) {
 
 static drv_status run_gemm(arena *a, const cli_args *args) {
     run_config cfg;
-    DRV_TRY(load(a, args, &cfg));
+    DRV_TRY(bench_load(a, args, &cfg));
     return bench_gemm(a, args, &cfg);
-}
-
-static drv_status run_step(arena *a, const cli_args *args) {
-    run_config cfg;
-    DRV_TRY(load(a, args, &cfg));
-    return bench_step(a, args, &cfg);
 }
 
 static const cli_option gemm_options[] = {
@@ -240,7 +131,18 @@ static const cli_option step_options[] = {
         CLI_JSON,
         {"--repeats", "N",
                 "steps to time; the fastest counts (default 3; below, peaks are a quick look)"},
-        {"--profile", NULL, "also print the time of each op"},
+        {"--profile", NULL,
+                "also print the time of each op, and what the machine's peaks would allow"},
+        {"--out", "FILE", "draw the profile as FILE.svg"},
+};
+static const cli_rule step_rules[] = {
+        {.option = "--out", .needs = "--profile"},
+};
+static const cli_option attention_options[] = {
+        CLI_SET,
+        CLI_JSON,
+        {"--repeats", "N", "runs of each; the fastest counts (default 3)"},
+        {"--tokens", "N", "the longest rows: 512, times 4 up to this (default 32768)"},
 };
 static const cli_option tokenizer_options[] = {
         {"--tokenizer", "DIR", "folder of tokenizer.json"},
@@ -272,14 +174,33 @@ static const verb subverbs[] = {
         {
                 .name = "step",
                 .summary = "training steps against the GEMM peak",
-                .usage = "[CONFIG] [--set KEY=VALUE]... [--repeats N] [--profile] [--json]",
+                .usage =
+                        "[CONFIG] [--set KEY=VALUE]... [--repeats N] [--profile [--out FILE.svg]] [--json]",
                 .help = "Training steps on random tokens: tokens/s, FLOP/s (causal attention) and their ratio to\n"
                         "the higher of the fp32 and bf16 GEMM peaks measured in the same run. Without CONFIG:\n"
-                        "llama-135m, e.g. --set model.preset=llama-15m --set data.sequence_length=512.",
+                        "llama-135m, e.g. --set model.preset=llama-15m --set data.sequence_length=512.\n"
+                        "With --profile also where the time of the fastest step goes: each op's seconds, FLOPs and\n"
+                        "bytes, beside the peak of products and the rate of memory measured in the same run.\n"
+                        "`mpirun -n N drover bench step CONFIG` measures N ranks; the profile is rank 0's.",
                 .options = step_options,
                 .n_options = sizeof step_options / sizeof *step_options,
+                .rules = step_rules,
+                .n_rules = sizeof step_rules / sizeof *step_rules,
                 .max_positional = 1,
-                .run = run_step,
+                .run = bench_step,
+        },
+        {
+                .name = "attention",
+                .summary = "attention and its gradient against the GEMM peak",
+                .usage = "[CONFIG] [--set KEY=VALUE]... [--tokens N] [--repeats N] [--json]",
+                .help = "Attention of heads of 64 and 128 over rows of 512 tokens and more, of one document and\n"
+                        "of many that are masked from each other, and its gradient: FLOP/s of the pairs of tokens\n"
+                        "that are seen, and their ratio to the peak of products measured in the same run. Of the\n"
+                        "config it takes the type, the arithmetic and the threads.",
+                .options = attention_options,
+                .n_options = sizeof attention_options / sizeof *attention_options,
+                .max_positional = 1,
+                .run = bench_attention,
         },
         {
                 .name = "tokenizer",
@@ -303,7 +224,7 @@ static const verb subverbs[] = {
 
 const verb verb_bench = {
         .name = "bench",
-        .summary = "measure speed: GEMM, training step, tokenizer, data set",
+        .summary = "measure speed: GEMM, training step, attention, tokenizer, data set",
         .help = "Each is measured against the physical limit of this machine in the same run.",
         .subverbs = subverbs,
         .n_subverbs = sizeof subverbs / sizeof *subverbs,

@@ -1,6 +1,24 @@
 // Parts of drover bench.
 #pragma once
+#include "backend/backend.h"
 #include "cli/cli.h"
+#include "config/config.h"
 
+// Peaks of the two types, FLOP/s.
+typedef struct bench_peaks {
+    double f32, bf16;
+} bench_peaks;
+
+// Runs of each product that a peak is the best of. Up to 4 are a quick look, at one size.
+enum { PEAK_TRIES = 8, LOOK_TRIES = 2 };
+
+// Keeps the higher of what was measured before and what is measured now.
+DRV_CHECKED drv_status bench_raise_peaks(backend *b, int tries, bench_peaks *p);
+// Loads the config that the arguments name, and sets the threads. Without a file: llama-135m, unless
+// --set says otherwise.
+DRV_CHECKED drv_status bench_load(arena *a, const cli_args *args, run_config *out);
+
+DRV_CHECKED drv_status bench_step(arena *a, const cli_args *args);
+DRV_CHECKED drv_status bench_attention(arena *a, const cli_args *args);
 DRV_CHECKED drv_status bench_tokenizer(arena *a, const cli_args *args);
 DRV_CHECKED drv_status bench_data(arena *mem, const cli_args *args);

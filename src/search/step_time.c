@@ -2,126 +2,145 @@
 #include "search/step_time.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/rng.h"
-#include "ir/hyper.h"
 #include "ir/program_inputs.h"
 #include "train/fit.h"
+#include "train/step.h"
 #include "weights/device.h"
 
-// Random tokens of micro-batch i to the inputs of a step, or of a whole one to its i-th slice.
-static drv_status write_random_batch(programs *to, uint64_t index, int64_t slice) {
-    const run_config *cfg = to->held.c;
-    const int64_t n_tokens = cfg->micro_batch_size * cfg->sequence_length, bytes = n_tokens * 4,
-                  first = to->whole_step ? slice * bytes : 0;
-    const int of = to->whole_step ? INPUT_OF_STEP : INPUT_ALONE;
-    int32_t *numbers = mem_alloc((size_t)bytes);
+// What the optimizer is told (ir/hyper.h), once more for a whole step.
+static const double hyper[2 * N_HYPER] = {1e-5, 0.1, 0.05, 1, 1, 1e-5, 0.1, 0.05, 1, 1};
+
+// A row is the same on all ranks that have a part of it.
+static void add_random_row(batch *b, const run_config *cfg, uint64_t index) {
+    const int64_t n = cfg->sequence_length, at = b->filled * b->row_tokens,
+                  row = batch_index(b, b->filled / b->micro) * b->micro + b->filled % b->micro;
     const rng_key key = {1, RNG_TEST, index};
-    for (int64_t i = 0; i < n_tokens; i++)
-        numbers[i] = (int32_t)(rng_u64(&key, (uint64_t)i) % (uint64_t)cfg->model.vocab_size);
-    drv_status status = backend_write(to->held.b, 0, input_name_of(INPUT_TOKENS, of).text, first,
-            bytes, numbers);
-    if (status == DRV_OK)
-        status = backend_write(to->held.b, 0, input_name_of(INPUT_LABELS, of).text, first, bytes,
-                numbers);
-    for (int64_t i = 0; i < n_tokens; i++)
-        numbers[i] = (int32_t)(i % cfg->sequence_length);
-    if (status == DRV_OK)
-        status = backend_write(to->held.b, 0, input_name_of(INPUT_POSITION, of).text, first, bytes,
-                numbers);
-    free(numbers);
-    return status;
+    int32_t *tokens = b->row ? b->row : b->tokens + at,
+            *position = b->row ? b->row + n : b->position + at,
+            *labels = b->row ? b->row + 2 * n : b->labels + at;
+    for (int64_t i = 0; i < n; i++) {
+        tokens[i] = labels[i] =
+                (int32_t)(rng_u64(&key, (uint64_t)(row * n + i)) % (uint64_t)cfg->model.vocab_size);
+        position[i] = (int32_t)i;
+    }
+    if (b->row) batch_put_row(b, tokens, position, labels);
+    b->filled++;
 }
 
-static drv_status write_numbers(programs *p) {
+// This rank's part of global batch number `index`, of random tokens.
+static void fill_randomly(batch *b, const run_config *cfg, uint64_t index) {
+    batch_clear(b);
+    while (b->filled < b->rows)
+        add_random_row(b, cfg, index);
+    b->rows_before = (int64_t)index * cfg->global_batch_size;
+    b->counted = cfg->global_batch_size * cfg->sequence_length;
+}
+
+static batch new_batch(arena *a, const programs *p) {
     const run_config *cfg = p->held.c;
-    const double dloss = 1.0 / (double)(cfg->global_batch_size * cfg->sequence_length);
-    // Of the update (ir/hyper.h), once more for a whole step.
-    const double hyper[2 * N_HYPER] = {1e-5, 0.1, 0.05, 1, 1, 1e-5, 0.1, 0.05, 1, 1};
-    DRV_TRY(programs_write_dloss(p, dloss));
-    const input_name name = input_name_of(INPUT_HYPER, p->whole_step ? INPUT_OF_STEP : INPUT_ALONE);
-    const int64_t bytes = (p->whole_step ? 2 : 1) * N_HYPER * (int64_t)sizeof *hyper;
-    return backend_write(p->held.b, 0, name.text, 0, bytes, hyper);
-}
-
-static drv_status run_micro_batch(programs *p, uint64_t index) {
-    DRV_TRY(write_random_batch(p, index, 0));
-    return backend_run(p->held.b, p->step);
+    batch b = batch_of_run(a, cfg, cfg->global_batch_size / cfg->data_ranks);
+    b.every_micro = p->layout.every_micro;
+    b.first_micro = p->layout.first_micro;
+    return b;
 }
 
 // A device computes on its own: its step has ended when its numbers are here.
-static drv_status run_whole_step(programs *p, uint64_t index, int64_t n_micro) {
+static drv_status run_whole_step(programs *p, const batch *b) {
     double loss;
-    for (int64_t i = 0; i < n_micro; i++)
-        DRV_TRY(write_random_batch(p, index * 1000 + (uint64_t)i, i));
+    DRV_TRY(programs_write_dloss(p, 1 / (double)b->counted));
+    DRV_TRY(backend_write(p->held.b, 0, input_name_of(INPUT_HYPER, INPUT_OF_STEP).text, 0,
+            sizeof hyper, hyper));
+    DRV_TRY(batch_feed_step(b, p));
     DRV_TRY(backend_run(p->held.b, p->whole_step));
     return backend_read(p->held.b, 0, "loss", 0, sizeof loss, &loss);
 }
 
-static drv_status run_step(programs *p, uint64_t index) {
-    const int64_t n_micro = p->held.c->global_batch_size / p->held.c->micro_batch_size;
-    DRV_TRY(write_numbers(p));
-    if (p->whole_step) return run_whole_step(p, index, n_micro);
-    for (int64_t i = 0; i < n_micro; i++)
-        DRV_TRY(run_micro_batch(p, index * 1000 + (uint64_t)i));
-    return backend_run(p->held.b, p->update);
+static drv_status run_step(stepper *s, const batch *b) {
+    double loss, grad_norm, param_norm;
+    if (s->p->whole_step) return run_whole_step(s->p, b);
+    DRV_TRY(stepper_gradients(s, b, NULL, NULL, &loss));
+    return stepper_update(s, hyper, &grad_norm, &param_norm);
 }
 
-drv_status step_time(programs *p, int64_t repeats, step_times *out) {
-    double sum = 0, ignored[N_OPS];
-    DRV_TRY(run_step(p, 0));
+drv_status step_time(arena *mem, programs *built, comm *ranks, int64_t repeats, step_times *out,
+        step_profile *profile) {
+    stepper steps = stepper_new(mem, built, ranks, &built->layout.mesh);
+    batch taken = new_batch(mem, built);
+    double sum = 0;
+    fill_randomly(&taken, built->held.c, 0);
+    DRV_TRY(run_step(&steps, &taken));
     *out = (step_times){.best = HUGE_VAL};
-    for (int64_t i = 0; i < repeats; i++) {
-        backend_profile(p->held.b, ignored);
+    for (steps.step = 1; steps.step <= repeats; steps.step++) {
+        fill_randomly(&taken, built->held.c, (uint64_t)steps.step);
+        if (profile) backend_time_nodes(built->held.b, true);
         const double begin = clock_s();
-        DRV_TRY(run_step(p, 1 + (uint64_t)i));
+        DRV_TRY(run_step(&steps, &taken));
         const double seconds = clock_s() - begin;
         sum += seconds;
-        progress("step %lld of %lld: %.2f s", (long long)i + 1, (long long)repeats, seconds);
-        if (seconds < out->best) {
-            out->best = seconds;
-            backend_profile(p->held.b, out->op_s);
-        }
+        progress("step %lld of %lld: %.2f s", (long long)steps.step, (long long)repeats, seconds);
+        if (seconds >= out->best) continue;
+        out->best = seconds;
+        if (profile) step_profile_take(built, seconds, profile);
     }
+    if (profile) backend_time_nodes(built->held.b, false);
     progress_end();
     out->mean = sum / (double)repeats;
     return DRV_OK;
 }
 
 // --- a rehearsal
+typedef struct rehearsal {
+    programs *p;
+    const batch *batch; // one micro-batch
+} rehearsal;
+
+static drv_status run_micro_batch(const rehearsal *r) {
+    if (r->p->whole_step) return run_whole_step(r->p, r->batch);
+    DRV_TRY(batch_feed(r->batch, r->p, INPUT_ALONE, 0, 0));
+    return backend_run(r->p->held.b, r->p->step);
+}
+
+static drv_status run_update(const rehearsal *r) {
+    return backend_run(r->p->held.b, r->p->update);
+}
+
 // Calls the function until `least_s` have passed, at least twice; the mean of the calls.
-static drv_status mean_seconds(programs *p, drv_status (*fn)(programs *p, uint64_t index),
+static drv_status mean_seconds(const rehearsal *r, drv_status (*fn)(const rehearsal *r),
         double least_s, double *out) {
     const double begin = clock_s();
-    uint64_t n_calls = 0;
+    int n_calls = 0;
     do
-        DRV_TRY(fn(p, ++n_calls));
-    while (n_calls < 2 || clock_s() - begin < least_s);
-    *out = (clock_s() - begin) / (double)n_calls;
+        DRV_TRY(fn(r));
+    while (++n_calls < 2 || clock_s() - begin < least_s);
+    *out = (clock_s() - begin) / n_calls;
     return DRV_OK;
 }
 
-static drv_status run_update(programs *p, uint64_t index) {
-    (void)index;
-    return backend_run(p->held.b, p->update);
-}
-
-static drv_status rehearse(arena *a, const run_config *cfg, backend *device, double *micro_batch_s,
-        double *update_s) {
+static drv_status rehearse(arena *mem, const run_config *cfg, backend *device,
+        double *micro_batch_s, double *update_s) {
     programs p;
-    DRV_TRY(programs_build(a, cfg, &p));
-    DRV_TRY(programs_load(a, device, &p));
+    DRV_TRY(programs_build(mem, cfg, &p));
+    DRV_TRY(programs_load(mem, device, &p));
     DRV_TRY(held_init_weights(&p.held));
-    DRV_TRY(run_step(&p, 0));
-    if (p.whole_step) { // of one micro-batch: its update is in it
-        *update_s = 0;
-        return mean_seconds(&p, run_step, 0.2, micro_batch_s);
+    batch b = new_batch(mem, &p);
+    const rehearsal all = {&p, &b};
+    fill_randomly(&b, cfg, 0);
+    *update_s = 0; // of a whole step it is in that
+    if (p.whole_step) {
+        DRV_TRY(run_micro_batch(&all));
+        return mean_seconds(&all, run_micro_batch, 0.2, micro_batch_s);
     }
-    DRV_TRY(mean_seconds(&p, run_micro_batch, 0.2, micro_batch_s));
-    return mean_seconds(&p, run_update, 0.05, update_s);
+    DRV_TRY(programs_write_dloss(&p, 1 / (double)b.counted));
+    DRV_TRY(backend_write(device, 0, program_inputs[INPUT_HYPER].name, 0, N_HYPER * sizeof *hyper,
+            hyper));
+    DRV_TRY(run_micro_batch(&all));
+    DRV_TRY(run_update(&all));
+    DRV_TRY(mean_seconds(&all, run_micro_batch, 0.2, micro_batch_s));
+    return mean_seconds(&all, run_update, 0.05, update_s);
 }
 
 drv_status step_rehearse(arena *a, const run_config *cfg, const memory_limit *limit,

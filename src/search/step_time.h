@@ -2,16 +2,18 @@
 // foretells.
 #pragma once
 #include "base/memory_limit.h"
-#include "train/programs.h"
+#include "comm/comm.h"
+#include "search/step_profile.h"
 
 typedef struct step_times {
-    double best, mean;  // seconds per step
-    double op_s[N_OPS]; // of the best one
+    double best, mean; // seconds per step, by the clock of this rank
 } step_times;
 
-// Runs one step untimed, which touches all memory, then `repeats` of them. The programs are loaded
-// and their weights are set.
-DRV_CHECKED drv_status step_time(programs *p, int64_t repeats, step_times *out);
+// Runs one step untimed, which touches all memory, then `repeats` of them, on all ranks of `c`
+// together, as a run does. The programs are loaded and their weights are set. profile: of the best
+// one, on a back end that times nodes; NULL: not wanted.
+DRV_CHECKED drv_status step_time(arena *mem, programs *built, comm *ranks, int64_t repeats,
+        step_times *out, step_profile *profile);
 
 // Seconds of a step of one rank, measured on parts of it, where that is soon done: a micro-batch
 // takes under a second by `by_peak_s`, the seconds that a step takes by the peak of products, and

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend/cpu/cpu_state.h"
+#include "backend/cpu/memory_rate.h"
 #include "backend/cpu/onednn.h"
 #include "base/clock.h"
 #include "base/parallel.h"
@@ -17,6 +18,7 @@ typedef struct slotted { // a pointer of an instruction into a tensor that has s
 } slotted;
 
 struct executable {
+    executable *next; // of all that are loaded
     const plan *plan;
     instruction *code;
     int n_code;
@@ -25,6 +27,9 @@ struct executable {
     slotted *slotted;
     int n_slotted, cap_slotted;
     int slot; // that they point into
+    // Since time_nodes: by node of the graph, negative where there is nothing to run; runs.
+    double *seconds;
+    int64_t n_runs;
 };
 
 typedef struct cpu_backend {
@@ -37,7 +42,8 @@ typedef struct cpu_backend {
     state_store states;
     char *arena;
     int64_t arena_bytes, arena_wanted;
-    double seconds[N_OPS];
+    executable *loaded; // the last one; NULL: none
+    bool times_nodes;
     int slot;
     comm *comm; // NULL: one rank
     mesh mesh;
@@ -110,16 +116,19 @@ static drv_status lower(cpu_backend *b, const mesh *m, const node *n, instructio
 
 static drv_status load(backend *base, const plan *planned, executable **out) {
     cpu_backend *cpu = self(base);
-    const graph *g = planned->g;
-    DRV_TRY(store_create(&cpu->states, g));
+    const graph *from = planned->g;
+    DRV_TRY(store_create(&cpu->states, from));
     executable *program = ARENA_NEW(cpu->a, executable);
     program->plan = planned;
-    program->code = ARENA_ARRAY(cpu->a, instruction, g->n_nodes);
-    for (int i = 0; i < g->n_nodes; i++) {
-        const node *n = g->nodes[i];
+    program->seconds = ARENA_ARRAY(cpu->a, double, from->n_nodes);
+    program->code = ARENA_ARRAY(cpu->a, instruction, from->n_nodes);
+    for (int i = 0; i < from->n_nodes; i++) {
+        const node *n = from->nodes[i];
         instruction *ins = &program->code[program->n_code];
-        DRV_TRY(lower(cpu, &g->mesh, n, ins));
+        DRV_TRY(lower(cpu, &from->mesh, n, ins));
+        program->seconds[i] = ins->run ? 0 : -1;
         if (!ins->run) continue;
+        ins->seconds = &program->seconds[i];
         ins->in = ARENA_ARRAY(cpu->a, void *, n->n_in);
         ins->out = ARENA_ARRAY(cpu->a, void *, n->n_out);
         ins->workspace = (void *)(uintptr_t)planned->workspace[i]; // an offset until linked
@@ -128,7 +137,8 @@ static drv_status load(backend *base, const plan *planned, executable **out) {
         program->n_code++;
     }
     if (planned->arena_bytes > cpu->arena_wanted) cpu->arena_wanted = planned->arena_bytes;
-    *out = program;
+    program->next = cpu->loaded;
+    *out = cpu->loaded = program;
     return DRV_OK;
 }
 
@@ -187,9 +197,24 @@ static void move_to_slot(executable *e, int slot) {
     e->slot = slot;
 }
 
-static void note_time(cpu_backend *b, op_kind op, double *since) {
+static void time_nodes(backend *b, bool on) {
+    self(b)->times_nodes = on;
+    for (executable *e = self(b)->loaded; e; e = e->next) {
+        e->n_runs = 0;
+        for (int i = 0; i < e->n_code; i++)
+            *e->code[i].seconds = 0;
+    }
+}
+
+static const double *node_seconds(const executable *e, int64_t *n_runs) {
+    *n_runs = e->n_runs;
+    return e->seconds;
+}
+
+// The one place where nodes are timed: what has passed since the node before is this one's.
+static void note_time(const instruction *ins, double *since) {
     const double now = clock_s();
-    b->seconds[op] += now - *since;
+    *ins->seconds += now - *since;
     *since = now;
 }
 
@@ -198,19 +223,18 @@ static drv_status run(backend *base, executable *e) {
     DRV_TRY(prepare(base));
     if (!e->ready || e->linked != b->arena) link_program(b, e);
     if (e->slot != b->slot) move_to_slot(e, b->slot);
-    double since = clock_s();
+    double since = b->times_nodes ? clock_s() : 0;
+    e->n_runs++;
     for (int i = 0; i < e->n_code; i++) {
-        const instruction *ins = &e->code[i];
-        const op_kind op = ins->node->op;
-        op_kind writer = N_OPS;
+        const instruction *ins = &e->code[i], *writer = NULL;
         if (ins->touched) DRV_TRY(store_settle(&b->states, ins->touched, &writer));
-        if (writer != N_OPS) note_time(b, writer, &since);
+        if (b->times_nodes && writer) note_time(writer, &since);
         if (ins->node->attrs.mesh.beside && ins->group)
             store_begin(&b->states, e->plan, ins);
         else
             ins->run(ins);
         if (b->failed != DRV_OK) return b->failed;
-        note_time(b, op, &since);
+        if (b->times_nodes) note_time(ins, &since);
     }
     return DRV_OK;
 }
@@ -252,11 +276,6 @@ static int64_t held_bytes(backend *b) {
     return self(b)->states.held;
 }
 
-static void profile(backend *b, double s[N_OPS]) {
-    memcpy(s, self(b)->seconds, sizeof self(b)->seconds);
-    memset(self(b)->seconds, 0, sizeof self(b)->seconds);
-}
-
 static const char *device(backend *b) {
     (void)b; // they all compute on the one there is
     return cpu_model_name();
@@ -290,6 +309,10 @@ static const char *way_of_same_bits(backend *b, dtype in) {
 static drv_status peak(backend *b, dtype dt, int tries, double *flops_per_s) {
     (void)b;
     return gemm_peak(dt, tries, flops_per_s);
+}
+
+static drv_status memory_rate(backend *b, int tries, double *bytes_per_s) {
+    return memory_rate_measure(self(b)->kernels, tries, bytes_per_s);
 }
 
 // Way 0: as a run multiplies; 1: oneDNN, the yardstick.
@@ -336,12 +359,14 @@ const backend_vtable backend_cpu = {.name = "cpu",
         .write = write_state,
         .read = read_state,
         .held_bytes = held_bytes,
-        .profile = profile,
+        .time_nodes = time_nodes,
+        .node_seconds = node_seconds,
         .device = device,
         .describe = describe,
         .arithmetic = arithmetic,
         .way_of_same_bits = way_of_same_bits,
         .peak = peak,
+        .memory_rate = memory_rate,
         .time_product = time_product,
         .close = finish};
 

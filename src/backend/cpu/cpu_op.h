@@ -28,6 +28,7 @@ struct instruction {
             replicas; // of attention of rows that ranks share: tensor ranks with one key-value head
     int tensor_place; // of this rank
     struct state **touched; // named state, up to a NULL (cpu_state.h); NULL: one rank
+    double *seconds;        // of its node, where nodes are timed
     drv_status *failed; // set, with a message, when other ranks cannot be reached: the program ends
 };
 

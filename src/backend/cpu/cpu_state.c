@@ -83,14 +83,14 @@ state **store_touched(const state_store *s, const plan *p, const node *n) {
     return list;
 }
 
-drv_status store_settle(const state_store *s, state *const *touched, op_kind *writer) {
+drv_status store_settle(const state_store *s, state *const *touched, const instruction **writer) {
     for (state *const *at = touched; *at; at++) {
         const int64_t errand = atomic_load(&(*at)->errand);
         if (!errand) continue;
         const instruction *by = (*at)->writer;
         DRV_TRY(courier_wait(s->courier, errand, by->group, op_rows[by->node->op]->name));
         atomic_store(&(*at)->errand, 0);
-        *writer = by->node->op;
+        *writer = by;
     }
     return DRV_OK;
 }

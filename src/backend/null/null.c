@@ -1,7 +1,5 @@
 // The back end that only plans: scratch is that of the back end it plans for, so that a plan made
 // without a device is the plan of a run on one.
-#include <string.h>
-
 #include "backend/backend.h"
 
 typedef struct null_backend {
@@ -50,11 +48,6 @@ static int64_t held_bytes(backend *b) {
     return 0;
 }
 
-static void profile(backend *b, double s[N_OPS]) {
-    (void)b;
-    memset(s, 0, N_OPS * sizeof *s);
-}
-
 static const char *device(backend *b) {
     (void)b;
     return "none";
@@ -82,6 +75,12 @@ static drv_status peak(backend *b, dtype dt, int tries, double *flops_per_s) {
     return DRV_OK;
 }
 
+static drv_status memory_rate(backend *b, int tries, double *bytes_per_s) {
+    (void)b, (void)tries;
+    *bytes_per_s = 0;
+    return DRV_OK;
+}
+
 static void finish(backend *b) {
     (void)b;
 }
@@ -98,11 +97,11 @@ drv_status backend_open_null(arena *mem, const backend_vtable *planned_for, back
             .write = write_nowhere,
             .read = read_nothing,
             .held_bytes = held_bytes,
-            .profile = profile,
             .device = device,
             .describe = describe,
             .arithmetic = arithmetic,
             .peak = peak,
+            .memory_rate = memory_rate,
             .close = finish};
     b->base = (backend){&b->calls, 1};
     *out = &b->base;

@@ -330,11 +330,6 @@ static int64_t capacity(backend *base) {
     return client_memory(b->pool->client, b->states.device, &used, &limit) ? limit : 0;
 }
 
-static void profile(backend *b, double s[N_OPS]) {
-    (void)b; // the compiler joins ops
-    memset(s, 0, N_OPS * sizeof *s);
-}
-
 static const char *device(backend *base) {
     pjrt_backend *b = self(base);
     return arena_printf(b->a, "%s (%s)", b->pool->client->kind, b->pool->client->platform);
@@ -366,6 +361,12 @@ static drv_status peak(backend *b, dtype dt, int tries, double *flops_per_s) {
     return DRV_OK;
 }
 
+static drv_status memory_rate(backend *b, int tries, double *bytes_per_s) {
+    (void)b, (void)tries;
+    *bytes_per_s = 0;
+    return DRV_OK;
+}
+
 static void finish(backend *base) {
     pjrt_backend *b = self(base);
     if (settle(b, 0) != DRV_OK) log_warn("%s", drv_message());
@@ -387,11 +388,11 @@ static const backend_vtable calls = {.name = "pjrt",
         .held_bytes = held_bytes,
         .memory = program_memory,
         .capacity = capacity,
-        .profile = profile,
         .device = device,
         .describe = describe,
         .arithmetic = arithmetic,
         .peak = peak,
+        .memory_rate = memory_rate,
         .close = finish};
 
 // A pool of its own: one device.

@@ -1,0 +1,259 @@
+// drover bench step: training steps on random tokens, against the peak of products; with --profile
+// each op against the roofline of the machine.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/parallel.h"
+#include "base/str.h"
+#include "cli/bench.h"
+#include "ir/op.h"
+#include "plot/chart.h"
+#include "search/step_time.h"
+#include "train/ranks.h"
+#include "train/train.h"
+#include "weights/device.h"
+
+enum { MEMORY_TRIES = 4 };
+
+typedef struct step_report {
+    const programs *p;
+    const char *model;
+    int ranks;
+    bench_peaks peak;      // of a rank
+    double memory_per_s;   // bytes, of a rank; 0: not measured
+    step_times times;      // of this rank
+    step_profile *profile; // of its best step; NULL: not wanted
+    // Of all ranks: needed by the model, and with what is computed again.
+    double tokens, flops_per_s, all_flops_per_s, ratio, all_ratio;
+} step_report;
+
+static const char *type_name(const run_config *cfg) {
+    return cfg->precision == PRECISION_BF16 ? "bf16" : "fp32";
+}
+
+// What products of the run's own type can reach.
+static machine_roof roof_of(const step_report *r) {
+    const bool wide = r->p->held.c->precision == PRECISION_F32 || r->peak.f32 > r->peak.bf16;
+    return (machine_roof){wide ? r->peak.f32 : r->peak.bf16, r->memory_per_s};
+}
+
+// 0 of a row that took less than the clock tells.
+static double a_second(double amount, const profile_row *row) {
+    return row->seconds > 0 ? amount / row->seconds : 0;
+}
+
+static void add_up(step_report *r) {
+    const run_config *cfg = r->p->held.c;
+    const double peak = r->ranks * (r->peak.f32 > r->peak.bf16 ? r->peak.f32 : r->peak.bf16);
+    r->model = *cfg->preset ? cfg->preset : *cfg->from ? cfg->from : "custom";
+    r->tokens = (double)(cfg->global_batch_size * cfg->sequence_length);
+    r->flops_per_s = r->tokens * programs_flops_per_token(r->p, false) / r->times.best;
+    r->all_flops_per_s = r->tokens * programs_flops_per_token(r->p, true) / r->times.best;
+    r->ratio = peak > 0 ? r->flops_per_s / peak : 0; // 0: unknown
+    r->all_ratio = peak > 0 ? r->all_flops_per_s / peak : 0;
+}
+
+// --- JSON
+static json_t *row_json(const profile_row *row, double step_s, const machine_roof *roof) {
+    bool by_memory;
+    const double least = profile_least_s(row, roof, &by_memory);
+    return json_pack("{ss ss sI sf sf sf sf sf sf sf ss sf sf}", "program",
+            profile_program_name(row->program), "op", op_rows[row->op]->name, "count",
+            (json_int_t)row->count, "seconds", row->seconds, "share", row->seconds / step_s,
+            "flops", row->flops, "bytes", row->bytes, "sent_bytes", row->sent, "flops_per_s",
+            a_second(row->flops, row), "bytes_per_s", a_second(row->bytes, row), "bound",
+            by_memory ? "memory" : "compute", "bound_seconds", least, "of_bound",
+            a_second(least, row));
+}
+
+static json_t *profile_json(const step_report *r) {
+    const step_profile *p = r->profile;
+    const machine_roof roof = roof_of(r);
+    json_t *list = json_array();
+    for (int i = 0; i < p->n_rows; i++)
+        json_array_append_new(list, row_json(&p->rows[i], p->step_s, &roof));
+    return json_pack("{sf sf sf so sf}", "step_seconds", p->step_s, "peak_flops_per_s",
+            roof.flops_per_s, "memory_bytes_per_s", roof.bytes_per_s, "rows", list,
+            "outside_seconds", p->outside_s);
+}
+
+static void print_json(const step_report *r) {
+    const run_config *cfg = r->p->held.c;
+    json_t *o = json_pack("{ss sI sI sI ss si si sf sf sf sf sf sf sf sI sI}", "model", r->model,
+            "sequence", (json_int_t)cfg->sequence_length, "batch",
+            (json_int_t)cfg->global_batch_size, "micro_batch", (json_int_t)cfg->micro_batch_size,
+            "precision", type_name(cfg), "ranks", r->ranks, "threads", par_threads(),
+            "tokens_per_s", r->tokens / r->times.best, "mean_tokens_per_s",
+            r->tokens / r->times.mean, "flops_per_s", r->flops_per_s, "gemm_peak_fp32", r->peak.f32,
+            "gemm_peak_bf16", r->peak.bf16, "ratio", r->ratio, "recomputing_ratio", r->all_ratio,
+            "trainable_parameters", (json_int_t)held_trained(&r->p->held), "peak_rss",
+            (json_int_t)memory_peak_bytes());
+    if (r->profile) json_object_set_new(o, "profile", profile_json(r));
+    char *text = json_dumps(o, JSON_REAL_PRECISION(6));
+    puts(text);
+    free(text);
+    json_decref(o);
+}
+
+// --- text
+static void print_row(const profile_row *row, double step_s, const machine_roof *roof) {
+    bool by_memory;
+    const double least = profile_least_s(row, roof, &by_memory);
+    printf("%-10s %-24s %6lld %9.2f %5.1f%% %8.1f %7.1f", profile_program_name(row->program),
+            op_rows[row->op]->name, (long long)row->count, row->seconds * 1e3,
+            100 * row->seconds / step_s, a_second(row->flops, row) / 1e9,
+            a_second(row->bytes, row) / 1e9);
+    if (least > 0) printf("  %-7s %5.2f", by_memory ? "memory" : "compute", a_second(least, row));
+    printf("\n");
+}
+
+static void print_profile(const step_report *r) {
+    const step_profile *p = r->profile;
+    const machine_roof roof = roof_of(r);
+    printf("\n%-10s %-24s %6s %9s %6s %8s %7s  %-7s %s\n", "program", "op", "runs", "ms", "share",
+            "GFLOP/s", "GB/s", "bound", "of bound");
+    for (int i = 0; i < p->n_rows; i++)
+        print_row(&p->rows[i], p->step_s, &roof);
+    printf("%-10s %-24s %6s %9.2f %5.1f%%\n", "", "outside ops", "", p->outside_s * 1e3,
+            100 * p->outside_s / p->step_s);
+    printf("%-10s %-24s %6s %9.2f %5.1f%%\n", "", "the step", "", p->step_s * 1e3, 100.0);
+    printf("bounds: products %.1f GFLOP/s, memory %.1f GB/s%s\n", roof.flops_per_s / 1e9,
+            roof.bytes_per_s / 1e9, r->ranks > 1 ? "; of rank 0" : "");
+}
+
+static void print_text(const step_report *r) {
+    const run_config *cfg = r->p->held.c;
+    char ranks[32] = "";
+    if (r->ranks > 1) snprintf(ranks, sizeof ranks, "%d ranks of ", r->ranks);
+    printf("%s, sequence %lld, batch %lld in micro-batches of %lld, %s, %s%d thread%s\n"
+           "%.1f tokens/s, %.1f GFLOP/s; GEMM peak fp32 %.1f, bf16 %.1f; %.1f %% of the higher; peak memory %s\n",
+            r->model, (long long)cfg->sequence_length, (long long)cfg->global_batch_size,
+            (long long)cfg->micro_batch_size, type_name(cfg), ranks, par_threads(),
+            str_plural(par_threads()), r->tokens / r->times.best, r->flops_per_s / 1e9,
+            r->peak.f32 / 1e9, r->peak.bf16 / 1e9, 100 * r->ratio,
+            str_bytes((double)memory_peak_bytes()));
+    if (r->all_flops_per_s > r->flops_per_s)
+        printf("with what is computed again %.1f GFLOP/s, %.1f %% of the peak\n",
+                r->all_flops_per_s / 1e9, 100 * r->all_ratio);
+    if (r->profile) print_profile(r);
+}
+
+// --- a picture
+static plot_bar bar_of(arena *a, const profile_row *row, const step_report *r) {
+    const machine_roof roof = roof_of(r);
+    bool by_memory;
+    const double least = profile_least_s(row, &roof, &by_memory);
+    const char *share = arena_printf(a, "%.1f ms, %.1f %%", row->seconds * 1e3,
+            100 * row->seconds / r->profile->step_s);
+    return (plot_bar){.group = profile_program_name(row->program),
+            .name = op_rows[row->op]->name,
+            .value = row->seconds * 1e3,
+            .least = least * 1e3,
+            .note = least > 0 ? arena_printf(a, "%s, %.2f of %s", share, a_second(least, row),
+                                        by_memory ? "memory" : "compute")
+                              : share};
+}
+
+static drv_status draw(arena *a, const step_report *r, const char *file) {
+    const step_profile *p = r->profile;
+    const run_config *cfg = r->p->held.c;
+    plot_bar *bars = ARENA_ARRAY(a, plot_bar, p->n_rows + 1);
+    for (int i = 0; i < p->n_rows; i++)
+        bars[i] = bar_of(a, &p->rows[i], r);
+    bars[p->n_rows] = (plot_bar){.group = "outside ops",
+            .name = "outside ops",
+            .value = p->outside_s * 1e3,
+            .note = arena_printf(a, "%.1f ms", p->outside_s * 1e3)};
+    const char *title = arena_printf(a,
+            "%s, %s, a step of %.1f ms: time of each op, and darker what its bound needs", r->model,
+            type_name(cfg), p->step_s * 1e3);
+    str out = {0};
+    plot_bars_svg(title, "ms", bars, p->n_rows + 1, &out);
+    const drv_status status = file_write_atomic(file, out.p, out.n);
+    str_free(&out);
+    return status;
+}
+
+// --- measuring
+// Alone whatever layout the config asks for; under mpirun or srun one of its ranks.
+static drv_status set_up(run *r, run_config *cfg) {
+    r->cfg = cfg;
+    r->leads = comm_rank(r->comm) == 0;
+    if (comm_size(r->comm) == 1) {
+        config_one_rank(cfg);
+        return DRV_OK;
+    }
+    DRV_TRY(ranks_together(r, ranks_set_up(r, cfg)));
+    return ranks_together(r, ranks_share_config(r));
+}
+
+static drv_status open_device(run *r, bool profiled) {
+    DRV_TRY(device_open_among(r->a, r->cfg, r->comm, &r->b));
+    if (!profiled || backend_times_nodes(r->b)) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "bench step: --profile needs a back end that runs op by op: expected backend cpu, but %s is \"%s\"",
+            config_where(r->cfg, "backend"), r->cfg->backend);
+}
+
+static drv_status build(run *r) {
+    const mesh ranks = run_mesh(r->cfg);
+    if (comm_size(r->comm) > 1) backend_join(r->b, r->comm, &ranks);
+    DRV_TRY(programs_build(r->a, r->cfg, &r->p));
+    r->p.held.comm = r->comm;
+    DRV_TRY(programs_load(r->a, r->b, &r->p));
+    return held_init_weights(&r->p.held);
+}
+
+static drv_status measure(run *r, int64_t repeats, step_report *out) {
+    const int tries = repeats < 3 ? LOOK_TRIES : PEAK_TRIES;
+    DRV_TRY(ranks_together(r, open_device(r, out->profile)));
+    DRV_TRY(ranks_together(r, ranks_agree_on_arithmetic(r)));
+    DRV_TRY(ranks_together(r, bench_raise_peaks(r->b, tries, &out->peak)));
+    if (out->profile)
+        DRV_TRY(ranks_together(r, backend_memory_rate(r->b, MEMORY_TRIES, &out->memory_per_s)));
+    DRV_TRY(ranks_together(r, build(r)));
+    DRV_TRY(step_time(r->a, &r->p, r->comm, repeats, &out->times, out->profile));
+    // Again: a quiet spell must not flatter either side.
+    DRV_TRY(ranks_together(r, bench_raise_peaks(r->b, tries, &out->peak)));
+    out->p = &r->p;
+    out->ranks = comm_size(r->comm);
+    add_up(out);
+    return DRV_OK;
+}
+
+static drv_status run_bench(run *r, const cli_args *args, run_config *cfg) {
+    int64_t repeats = 3;
+    const char *file = cli_get(args, "--out", NULL);
+    step_report of_step = {0};
+    DRV_TRY(cli_get_i64(args, "--repeats", 1, 1000, &repeats));
+    if (file && !str_ends(file, ".svg"))
+        return drv_fail(DRV_E_USAGE, "bench step: --out is \"%s\", expected a name ending in .svg",
+                file);
+    DRV_TRY(set_up(r, cfg));
+    if (cli_has(args, "--profile")) of_step.profile = ARENA_NEW(r->a, step_profile);
+    DRV_TRY(measure(r, repeats, &of_step));
+    if (!r->leads) return DRV_OK;
+    if (cli_has(args, "--json"))
+        print_json(&of_step);
+    else
+        print_text(&of_step);
+    return file ? draw(r->a, &of_step, file) : DRV_OK;
+}
+
+drv_status bench_step(arena *a, const cli_args *args) {
+    run_config *cfg = ARENA_NEW(a, run_config);
+    run *r = ARENA_NEW(a, run);
+    const drv_status loaded = bench_load(a, args, cfg);
+    if (loaded != DRV_OK) return train_refuse(a, loaded);
+    r->a = a;
+    DRV_TRY(comm_open(a, &(comm_opts){.give_up_s = cfg->give_up_s}, &r->comm));
+    drv_saved ended;
+    drv_save(run_bench(r, args, cfg), &ended);
+    if (r->b) backend_close(r->b);
+    return ranks_leave(r, &ended);
+}

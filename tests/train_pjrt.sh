@@ -16,6 +16,9 @@ for precision in fp32 bf16; do
     check "$precision: losses of pjrt and cpu differ" near $bound cpu-$precision pjrt-$precision
 done
 
+expect 2 "--profile needs a back end that runs op by op: expected backend cpu, but --set is \"pjrt\"" "$drover" bench step run.yaml \
+    --set backend=pjrt --profile
+
 # --- ten steps on one, resumed on the other
 for backends in "cpu pjrt" "pjrt cpu"; do
     set -- $backends

@@ -1,5 +1,6 @@
 // The gradient of attention. A unit is one query head and one chunk of keys; it goes through the
-// blocks of keys of the chunk and, for each, through the blocks of queries that see it:
+// blocks of keys of the chunk and, for each, through the blocks of queries that see it. Of a block
+// that is not seen whole, strips of queries and of keys alone are multiplied (attention_tile.h):
 //
 //     p  = exp(q k^T - lse)
 //     ds = p * (d_o v^T - delta) / sqrt(head_dim)      delta = row sums of d_o * o
@@ -97,9 +98,10 @@ INLINE backward_unit backward_unit_of(const arithmetic *by, const attention_args
     return out;
 }
 
-// From scores and dp of two queries i and i + 1, the second of which may not exist: p and ds.
+// From scores and dp of two queries i and i + 1, the second of which may not exist: p and ds of a
+// span of keys.
 INLINE void softmax_grad_rows(const arithmetic *by, const backward_unit *unit, int64_t q0,
-        int64_t k0, int64_t i, int64_t n_q) {
+        int64_t k0, int64_t i, int64_t n_q, span keys) {
     const int64_t row_words = BLOCK / by->per_word;
     const vec factor = v_set(unit->scale), factor2 = v_set(unit->scale * LOG2_E);
     vec minus_lse[2], delta[2];
@@ -108,9 +110,9 @@ INLINE void softmax_grad_rows(const arithmetic *by, const backward_unit *unit, i
         const bool exists = i + r < n_q;
         minus_lse[r] = v_set(exists ? -LOG2_E * unit->lse[t] : -INFINITY);
         delta[r] = v_set(exists ? unit->delta[t] : 0);
-        if (exists) mask_scores(unit->args, t, k0, unit->scores + (i + r) * BLOCK);
+        if (exists) mask_scores(unit->args, t, k0, keys, unit->scores + (i + r) * BLOCK);
     }
-    for (int64_t j = 0; j < BLOCK; j += WIDTH) {
+    for (int64_t j = keys.begin; j < keys.end; j += WIDTH) {
         vec p[2], ds[2];
         for (int r = 0; r < 2; r++) {
             const int64_t at = (i + r) * BLOCK + j;
@@ -128,34 +130,94 @@ INLINE void softmax_grad_rows(const arithmetic *by, const backward_unit *unit, i
     }
 }
 
-INLINE void softmax_grad(const arithmetic *by, const backward_unit *u, int64_t q0, int64_t k0,
-        int64_t n_q) {
-    if (n_q % 2) { // the other row of the last pair
-        memset(u->scores + n_q * BLOCK, 0, sizeof(float) * BLOCK);
-        memset(u->dp + n_q * BLOCK, 0, sizeof(float) * BLOCK);
+// p and ds of the keys of a block that no query of a strip sees.
+INLINE void clear_unseen(const arithmetic *by, const backward_unit *u, const strip *at,
+        int64_t begin, int64_t end) {
+    const size_t bytes = sizeof(uint32_t) * (size_t)(end - begin);
+    const int64_t rows = round_up(at->n_rows, by->per_word) / by->per_word;
+    for (int64_t i = at->row / by->per_word; i < at->row / by->per_word + rows; i++) {
+        memset(u->p_across + i * BLOCK + begin, 0, bytes);
+        memset(u->ds_across + i * BLOCK + begin, 0, bytes);
     }
-    for (int64_t i = 0; i < n_q; i += 2)
-        softmax_grad_rows(by, u, q0, k0, i, n_q);
+}
+
+INLINE void softmax_grad(const arithmetic *by, const backward_unit *u, int64_t q0, int64_t k0,
+        const strip *at) {
+    const int64_t end = at->row + at->n_rows;
+    if (end % 2) { // the other row of the last pair
+        memset(u->scores + end * BLOCK, 0, sizeof(float) * BLOCK);
+        memset(u->dp + end * BLOCK, 0, sizeof(float) * BLOCK);
+    }
+    for (int64_t i = at->row; i < end; i += 2)
+        softmax_grad_rows(by, u, q0, k0, i, end, at->keys);
+    clear_unseen(by, u, at, 0, at->keys.begin);
+    clear_unseen(by, u, at, at->keys.end, BLOCK);
+}
+
+// p and ds of a strip of queries, and what they add to dq.
+INLINE void backward_queries(const arithmetic *by, product_function *product,
+        const backward_unit *u, int64_t q0, int64_t k0, const strip *at) {
+    const int64_t d = u->args->head_dim, d_words = words_of(by, d), k_words = BLOCK / by->per_word,
+                  row = at->row, begin = at->keys.begin, n_keys = at->keys.end - begin,
+                  first = begin / by->per_word;
+    const words_a q_a = {u->q_a + (q0 + row) * u->row_a, u->row_a, 1},
+                  do_a = {u->do_a + (q0 + row) * u->row_a, u->row_a, 1},
+                  ds_along = {u->ds_along + row * k_words + first, k_words, 1};
+    const sums scores = {u->scores + row * BLOCK + begin, BLOCK},
+               dp = {u->dp + row * BLOCK + begin, BLOCK}, dq = {u->dq + (q0 + row) * d, d};
+    product(at->n_rows, n_keys, d_words, q_a, (words_b){u->kt + begin, BLOCK}, scores, false);
+    product(at->n_rows, n_keys, d_words, do_a, (words_b){u->vt + begin, BLOCK}, dp, false);
+    softmax_grad(by, u, q0, k0, at);
+    product(at->n_rows, d, n_keys / by->per_word, ds_along,
+            (words_b){u->k_b + first * u->ld, u->ld}, dq, k0 > u->first);
+}
+
+// What a strip of keys gets from the queries that see it: in `keys` rows are keys.
+INLINE void backward_keys(const arithmetic *by, product_function *product, const backward_unit *u,
+        int64_t q0, int64_t k0, strip keys, bool later) {
+    const int64_t d = u->args->head_dim, first = keys.keys.begin / by->per_word,
+                  n_words = words_of(by, keys.keys.end - keys.keys.begin),
+                  b_at = (q0 / by->per_word + first) * u->ld;
+    const words_a p_across = {u->p_across + first * BLOCK + keys.row, 1, BLOCK},
+                  ds_across = {u->ds_across + first * BLOCK + keys.row, 1, BLOCK};
+    const words_b q_b = {u->q_b + b_at, u->ld}, do_b = {u->do_b + b_at, u->ld};
+    const sums dv = {u->dv + (k0 + keys.row) * d, d}, dk = {u->dk + (k0 + keys.row) * d, d};
+    product(keys.n_rows, d, n_words, p_across, do_b, dv, later);
+    product(keys.n_rows, d, n_words, ds_across, q_b, dk, later);
+}
+
+// Turns strips of queries, each with the keys that it sees, into strips of the n_k keys, each with
+// the queries from the first to the last that see it.
+INLINE int strips_of_keys(const strip *queries, int n_queries, int64_t n_k,
+        strip out[MAX_STRIPS]) {
+    int n = 0;
+    for (int64_t key = 0; key < n_k; key += STRIP) {
+        const int64_t n_rows = n_k - key < STRIP ? n_k - key : STRIP;
+        span seen = {0, 0};
+        for (int i = 0; i < n_queries; i++) {
+            if (key < queries[i].keys.begin || key >= queries[i].keys.end) continue;
+            if (seen.end == 0) seen.begin = queries[i].row;
+            seen.end = queries[i].row + queries[i].n_rows;
+        }
+        if (n > 0 && out[n - 1].keys.begin == seen.begin && out[n - 1].keys.end == seen.end)
+            out[n - 1].n_rows += n_rows;
+        else
+            out[n++] = (strip){key, n_rows, seen};
+    }
+    return n;
 }
 
 INLINE void backward_block(const arithmetic *by, product_function *product, const backward_unit *u,
         int64_t q0, int64_t k0) {
-    const int64_t d = u->args->head_dim, d_words = words_of(by, d), k_words = BLOCK / by->per_word;
     const int64_t n_q = rows_of_block(u->args, q0), n_k = keys_of_block(u->args, k0);
     const bool later = q0 > first_query(u->args, k0); // the sums of the block have begun
-    const int64_t q_words = words_of(by, n_q), b_at = q0 / by->per_word * u->ld;
-    const words_a q_a = {u->q_a + q0 * u->row_a, u->row_a, 1},
-                  do_a = {u->do_a + q0 * u->row_a, u->row_a, 1};
-    const words_b q_b = {u->q_b + b_at, u->ld}, do_b = {u->do_b + b_at, u->ld};
-    const words_a p_across = {u->p_across, 1, BLOCK}, ds_across = {u->ds_across, 1, BLOCK},
-                  ds_along = {u->ds_along, k_words, 1};
-    const sums dv = {u->dv + k0 * d, d}, dk = {u->dk + k0 * d, d}, dq = {u->dq + q0 * d, d};
-    product(n_q, BLOCK, d_words, q_a, (words_b){u->kt, BLOCK}, (sums){u->scores, BLOCK}, false);
-    product(n_q, BLOCK, d_words, do_a, (words_b){u->vt, BLOCK}, (sums){u->dp, BLOCK}, false);
-    softmax_grad(by, u, q0, k0, n_q);
-    product(n_k, d, q_words, p_across, do_b, dv, later);
-    product(n_k, d, q_words, ds_across, q_b, dk, later);
-    product(n_q, d, k_words, ds_along, (words_b){u->k_b, u->ld}, dq, k0 > u->first);
+    strip queries[MAX_STRIPS], keys[MAX_STRIPS];
+    const int n_queries = strips_of_block(u->args, q0, n_q, k0, queries),
+              n_keys = strips_of_keys(queries, n_queries, n_k, keys);
+    for (int i = 0; i < n_queries; i++)
+        backward_queries(by, product, u, q0, k0, &queries[i]);
+    for (int i = 0; i < n_keys; i++)
+        backward_keys(by, product, u, q0, k0, keys[i], later);
 }
 
 INLINE void prepare_queries(const arithmetic *by, const backward_unit *unit) {

@@ -1,7 +1,7 @@
 // Attention forward: FlashAttention-2 (arXiv:2307.08691) with causal and document masks and grouped
 // heads. A unit is BLOCK queries of all heads of a group, which share their keys and values:
 //
-//     for each block of BLOCK keys that a query of the unit sees
+//     for each block of BLOCK keys that a query of the unit sees, strip by strip of its queries
 //         scores = q k^T                       [n_rep][BLOCK][BLOCK]
 //         p = exp(scores - largest so far)     p words; o and sum shrink when the largest grows
 //         o += p v
@@ -48,22 +48,25 @@ INLINE forward_unit forward_unit_of(const arithmetic *by, const attention_args *
     return u;
 }
 
-// Row r of the scores (r counts queries of all heads) becomes probabilities of keys k0 on.
-INLINE void softmax_row(const arithmetic *by, const forward_unit *unit, int64_t row, int64_t k0) {
-    const int64_t row_words = BLOCK / by->per_word;
+// Row r of the scores (r counts queries of all heads) becomes probabilities of a span of the keys
+// from k0 on.
+INLINE void softmax_row(const arithmetic *by, const forward_unit *unit, int64_t row, int64_t k0,
+        span keys) {
+    const int64_t row_words = BLOCK / by->per_word, n = keys.end - keys.begin;
     float *scores = unit->scores + row * BLOCK, *o = unit->o + row * unit->ld;
-    uint32_t *p = unit->p + row * row_words;
-    mask_scores(unit->args, unit->q0 + row % BLOCK, k0, scores);
+    uint32_t *p = unit->p + row * row_words + keys.begin / by->per_word;
+    mask_scores(unit->args, unit->q0 + row % BLOCK, k0, keys, scores);
+    scores += keys.begin;
     lanes top = lanes_of(v_set(-INFINITY));
-    FOR_LANES(j, s, k, BLOCK, { top.of[s] = v_max(top.of[s], v_load(scores + j, k)); });
+    FOR_LANES(j, s, k, n, { top.of[s] = v_max(top.of[s], v_load(scores + j, k)); });
     const float now = lanes_top(&top) * unit->scale, before = unit->max[row];
     const float next = now > before ? now : before;
     lanes part = lanes_of(v_set(0));
     if (next == -INFINITY) { // no key of this block is seen
-        memset(p, 0, sizeof *p * (size_t)row_words);
+        memset(p, 0, sizeof *p * (size_t)(n / by->per_word));
     } else {
         const vec minus_max = v_set(-next), factor = v_set(unit->scale);
-        FOR_LANES(j, s, k, BLOCK, {
+        FOR_LANES(j, s, k, n, {
             const vec e = v_exp2(v_fma(v_load(scores + j, k), factor, minus_max));
             part.of[s] = v_add(part.of[s], e);
             put_along(by, p + j / by->per_word, e);
@@ -78,29 +81,44 @@ INLINE void softmax_row(const arithmetic *by, const forward_unit *unit, int64_t 
             v_store(o + j, v_mul(v_set(keep), v_load(o + j, WIDTH)), WIDTH);
 }
 
+// The queries of a strip, of all heads, and the keys that they see.
+INLINE void forward_strip(const arithmetic *by, product_function *product, const forward_unit *unit,
+        int64_t k0, const strip *at) {
+    const int64_t row_words = BLOCK / by->per_word, first = at->keys.begin / by->per_word,
+                  n_keys = at->keys.end - at->keys.begin;
+    if (n_keys == 0) return;
+    for (int64_t h = 0; h < unit->n_rep; h++) {
+        const int64_t row = h * BLOCK + at->row;
+        const words_a q = {unit->q + row * unit->ld, unit->ld, 1};
+        const sums scores = {unit->scores + row * BLOCK + at->keys.begin, BLOCK};
+        product(at->n_rows, n_keys, words_of(by, unit->args->head_dim), q,
+                (words_b){unit->kt + at->keys.begin, BLOCK}, scores, false);
+    }
+    for (int64_t h = 0; h < unit->n_rep; h++)
+        for (int64_t i = at->row; i < at->row + at->n_rows; i++)
+            softmax_row(by, unit, h * BLOCK + i, k0, at->keys);
+    for (int64_t h = 0; h < unit->n_rep; h++) {
+        const int64_t row = h * BLOCK + at->row;
+        const words_a p = {unit->p + row * row_words + first, row_words, 1};
+        const sums o = {unit->o + row * unit->ld, unit->ld};
+        product(at->n_rows, unit->ld, n_keys / by->per_word, p,
+                (words_b){unit->v + first * unit->ld, unit->ld}, o, true);
+    }
+}
+
 INLINE void forward_keys(const arithmetic *by, product_function *product, const forward_unit *unit,
         int64_t k0) {
     const attention_args *args = unit->args;
-    const int64_t n_k = keys_of_block(args, k0), row_words = BLOCK / by->per_word;
+    const int64_t n_k = keys_of_block(args, k0);
     const operand keys = operand_of(args, args->keys, key_head(args, unit->group), unit->group, k0),
                   values = operand_of(args, args->values, value_head(args, unit->group),
                           unit->group, k0);
     pack_transposed(by, BLOCK, keys.m, keys.at, n_k, args->head_dim, unit->kt);
     pack_tokens(by, args, values.m, values.at, n_k, BLOCK, unit->v, unit->ld);
-    for (int64_t h = 0; h < unit->n_rep; h++) {
-        const words_a q = {unit->q + h * BLOCK * unit->ld, unit->ld, 1};
-        const sums scores = {unit->scores + h * BLOCK * BLOCK, BLOCK};
-        product(unit->n_q, BLOCK, words_of(by, args->head_dim), q, (words_b){unit->kt, BLOCK},
-                scores, false);
-    }
-    for (int64_t h = 0; h < unit->n_rep; h++)
-        for (int64_t i = 0; i < unit->n_q; i++)
-            softmax_row(by, unit, h * BLOCK + i, k0);
-    for (int64_t h = 0; h < unit->n_rep; h++) {
-        const words_a p = {unit->p + h * BLOCK * row_words, row_words, 1};
-        const sums o = {unit->o + h * BLOCK * unit->ld, unit->ld};
-        product(unit->n_q, unit->ld, row_words, p, (words_b){unit->v, unit->ld}, o, true);
-    }
+    strip strips[MAX_STRIPS];
+    const int n_strips = strips_of_block(args, unit->q0, unit->n_q, k0, strips);
+    for (int i = 0; i < n_strips; i++)
+        forward_strip(by, product, unit, k0, &strips[i]);
 }
 
 INLINE void store_outputs(const arithmetic *by, const forward_unit *u) {

@@ -49,21 +49,64 @@ INLINE operand operand_of(const attention_args *args, const void *cache, int64_t
     return (operand){matrix_of_qkv(args), element_of(args, t, head)};
 }
 
+// --- which scores of a block are computed: strips of queries by spans of keys
+// Both are multiples of STRIP whatever the level, so that a sum has the same terms on each; LANES
+// divides it. A span holds all keys that a query of its strip sees, and others, which are masked.
+enum { STRIP = 16, MAX_STRIPS = BLOCK / STRIP };
+
+typedef struct span { // begin .. end of a block; empty: 0 .. 0
+    int64_t begin, end;
+} span;
+
+typedef struct strip {
+    int64_t row, n_rows; // queries of the block
+    span keys;
+} strip;
+
+// The keys that row t sees, from k0 on: all of the span but for what is hidden.
+INLINE span keys_of_row(const attention_args *args, int64_t t, int64_t k0) {
+    const int64_t last = args->first + t + 1, n_keys = attention_keys(args);
+    return (span){attention_first(args, t) - k0, (last < n_keys ? last : n_keys) - k0};
+}
+
+// Strips of the n_q queries from q0 on and the keys of block k0; neighbours with one span are one.
+INLINE int strips_of_block(const attention_args *args, int64_t q0, int64_t n_q, int64_t k0,
+        strip out[MAX_STRIPS]) {
+    int n = 0;
+    for (int64_t row = 0; row < n_q; row += STRIP) {
+        const int64_t n_rows = n_q - row < STRIP ? n_q - row : STRIP;
+        span keys = {BLOCK, 0};
+        for (int64_t i = row; i < row + n_rows; i++) {
+            const span seen = keys_of_row(args, q0 + i, k0);
+            if (seen.begin < keys.begin) keys.begin = seen.begin;
+            if (seen.end > keys.end) keys.end = seen.end;
+        }
+        keys.begin = keys.begin < 0 ? 0 : keys.begin / STRIP * STRIP;
+        keys.end = keys.end > BLOCK ? BLOCK : round_up(keys.end, STRIP);
+        if (keys.begin >= keys.end) keys = (span){0, 0};
+        if (n > 0 && out[n - 1].keys.begin == keys.begin && out[n - 1].keys.end == keys.end)
+            out[n - 1].n_rows += n_rows;
+        else
+            out[n++] = (strip){row, n_rows, keys};
+    }
+    return n;
+}
+
 INLINE void mask_hidden(const int32_t *hidden, int64_t k0, float *scores) {
     const int64_t begin = hidden[0] - k0, end = hidden[1] - k0;
     for (int64_t j = begin > 0 ? begin : 0; j < end && j < BLOCK; j++)
         scores[j] = -INFINITY;
 }
 
-// Scores of row t for keys k0 .. k0 + BLOCK: those that it does not see become -inf. It sees
-// `from` .. `to`, but for what is hidden.
-INLINE void mask_scores(const attention_args *args, int64_t t, int64_t k0, float *scores) {
-    const int64_t from = attention_first(args, t) - k0, last = args->first + t + 1,
-                  n_keys = attention_keys(args), to = (last < n_keys ? last : n_keys) - k0;
+// Scores of row t for a span of the keys from k0 on: those that it does not see become -inf.
+INLINE void mask_scores(const attention_args *args, int64_t t, int64_t k0, span keys,
+        float *scores) {
+    const span seen = keys_of_row(args, t, k0);
     if (args->hidden) mask_hidden(args->hidden + 2 * t, k0, scores);
-    if (from <= 0 && to >= BLOCK) return;
-    for (int64_t j = 0; j < BLOCK; j++)
-        if (j < from || j >= to) scores[j] = -INFINITY;
+    for (int64_t j = keys.begin; j < keys.end && j < seen.begin; j++)
+        scores[j] = -INFINITY;
+    for (int64_t j = seen.end > keys.begin ? seen.end : keys.begin; j < keys.end; j++)
+        scores[j] = -INFINITY;
 }
 
 // Tokens first .. first + n of a head as operand B whose inner dimension is the tokens:

@@ -131,6 +131,38 @@ static void every_level_is_the_reference(void **state) {
     }
 }
 
+// Keys and values that no query of a strip sees are not multiplied: a NaN in those of the last
+// token of a block reaches neither the output of its first 48 queries nor the gradient of these.
+static void unseen_keys_are_left_alone(void **state) {
+    (void)state;
+    const attention_case shape = {64, 1, 1, 32, 64, 0};
+    enum { WIDTH = 3 * 32, LAST = 63 * WIDTH + 32, UNTOUCHED = 48 };
+    const kernels *levels[3];
+    const int n = vector_levels(levels);
+    for (int i = 0; i < 2 * n; i++) {
+        const dtype dt = i % 2 ? DT_BF16 : DT_F32;
+        problem clean = problem_new(dt, shape, 5, 0), got = problem_new(dt, shape, 5, 0);
+        for (int64_t j = 0; j < 2 * 32; j++)
+            array_put(&got.qkv, LAST + j, NAN);
+        problem *const both[] = {&clean, &got};
+        for (int k = 0; k < 2; k++) {
+            run_forward(levels[i / 2], &both[k]->args);
+            run_gradient(levels[i / 2], &both[k]->args);
+        }
+        for (int64_t t = 0; t < UNTOUCHED; t++)
+            for (int64_t j = 0; j < 32; j++) {
+                if (array_at(&got.o, t * 32 + j) != array_at(&clean.o, t * 32 + j))
+                    fail_msg("%s, %s: the output of token %lld has changed", levels[i / 2]->name,
+                            dtype_name(dt), (long long)t);
+                if (array_at(&got.dqkv, t * WIDTH + j) != array_at(&clean.dqkv, t * WIDTH + j))
+                    fail_msg("%s, %s: the gradient of query %lld has changed", levels[i / 2]->name,
+                            dtype_name(dt), (long long)t);
+            }
+        problem_free(&clean);
+        problem_free(&got);
+    }
+}
+
 // Elements of bf16 that differ at all; none by more than `error` and a rounding to a neighbour.
 static int64_t count_flips(const char *what, const array *got, const array *want, double error) {
     int64_t n = 0;
@@ -252,7 +284,7 @@ static void parts_of_a_row_are_the_reference(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_level_is_the_reference),
-            cmocka_unit_test(arithmetics_agree),
+            cmocka_unit_test(unseen_keys_are_left_alone), cmocka_unit_test(arithmetics_agree),
             cmocka_unit_test(parts_of_a_row_are_the_reference)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

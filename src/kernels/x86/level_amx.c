@@ -2,6 +2,10 @@
 // do at most.
 #include "kernels/x86/gemm_tiles.h"
 
+#if !defined __AMX_BF16__ && !defined __AMXBF16__
+#error "compiled without the instructions of AMX"
+#endif
+
 // Nothing but products of registers, each sum waiting for three others.
 static void spin(int64_t n) {
     tiles_begin();

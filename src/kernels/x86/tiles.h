@@ -33,7 +33,7 @@ enum {
     COLUMNS_TILE = 6,
 };
 
-#ifdef __AMX_BF16__
+#if defined __AMX_BF16__ || defined __AMXBF16__ // as clang 14 says it
 #include "kernels/x86/tiles_amx.h"
 #else
 #include "kernels/x86/tiles_plain.h"

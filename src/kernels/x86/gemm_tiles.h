@@ -32,12 +32,15 @@ enum { MOST_GROUPS = 20, PASS = 2 * TILE_SIDE };
 
 // Lines of storage: row i of the square has the words of line i.
 static void square_along(const uint16_t *from, int64_t ld, int64_t n, int64_t k, uint32_t *square) {
-    const size_t bytes = 2 * (size_t)(k < TILE_GROUP ? k : TILE_GROUP);
-    for (int64_t i = 0; i < TILE_SIDE; i++) {
-        uint32_t *row = square + i * TILE_SIDE;
-        if (i >= n || k < TILE_GROUP) memset(row, 0, 4 * TILE_SIDE);
-        if (i < n) memcpy(row, from + i * ld, bytes);
+    if (n >= TILE_SIDE && k >= TILE_GROUP) {
+        for (int64_t i = 0; i < TILE_SIDE; i++)
+            memcpy(square + i * TILE_SIDE, from + i * ld, 4 * TILE_SIDE);
+        return;
     }
+    memset(square, 0, sizeof *square * TILE_WORDS);
+    for (int64_t i = 0; i < n && i < TILE_SIDE; i++)
+        memcpy(square + i * TILE_SIDE, from + i * ld,
+                sizeof *from * (size_t)(k < TILE_GROUP ? k : TILE_GROUP));
 }
 
 // Lines that run down the rows of storage: row w of the square has word w of each line.
@@ -133,9 +136,27 @@ static lines lines_of_next(const tiles_job *job, int64_t j) {
     return l;
 }
 
+// Where the sums of a pass begin, or else end, fetched by the pass before it.
+static lines lines_of_sums(const tiles_job *job, int64_t row, int64_t column) {
+    const gemm_shape *s = job->shape;
+    const bool ends = job->last && !job->begun;
+    const int64_t n_rows = at_most(s->m - row, PASS),
+                  unit = ends ? dtype_bytes(s->out) : (int64_t)sizeof(float),
+                  ld = ends ? s->ldc : job->between.ld;
+    const char *from = ends ? job->c : (const char *)job->between.at;
+    if (n_rows <= 0 || job->n_groups == 0) return (lines){0};
+    lines l = {.row = from + (row * ld + column) * unit,
+            .row_bytes = ld * unit,
+            .bytes = at_most(s->n - column, PASS) * unit,
+            .n_rows = n_rows};
+    l.next = l.row;
+    l.per_step = div_up(n_rows * (l.bytes / 64 + 1), job->n_groups);
+    return l;
+}
+
 // rows x columns strips (constants), whose sums end in `to`, and begin there if that is begun.
 INLINE void tile_pass(const int rows, const int columns, const tiles_job *job, const uint32_t *a,
-        sums to, lines *ahead) {
+        sums to, lines ahead[2]) {
     const int64_t strip = job->n_groups * TILE_WORDS, line = 4 * TILE_SIDE;
     const uint32_t *b = job->panel;
 #pragma GCC unroll 2
@@ -158,7 +179,8 @@ INLINE void tile_pass(const int rows, const int columns, const tiles_job *job, c
             for (int j = 0; j < columns; j++)
                 tile_dot(i, j);
         }
-        fetch_some(ahead);
+        fetch_some(&ahead[0]);
+        fetch_some(&ahead[1]);
     }
 #pragma GCC unroll 2
     for (int i = 0; i < rows; i++)
@@ -168,7 +190,7 @@ INLINE void tile_pass(const int rows, const int columns, const tiles_job *job, c
 }
 
 static void pass_of(int64_t n_rows, int64_t n_columns, const tiles_job *job, const uint32_t *a,
-        sums to, lines *ahead) {
+        sums to, lines ahead[2]) {
     if (n_rows > TILE_SIDE && n_columns > TILE_SIDE)
         tile_pass(2, 2, job, a, to, ahead);
     else if (n_rows > TILE_SIDE)
@@ -205,7 +227,7 @@ static void put_sums(const tiles_job *job, int64_t row, int64_t column, int64_t 
 
 // Registers are stored where the sums belong, unless they have to be changed, or a strip is not
 // whole: then by way of `whole`.
-static void run_pass(const tiles_job *job, int64_t row, int64_t column, lines *ahead) {
+static void run_pass(const tiles_job *job, int64_t row, int64_t column, lines ahead[2]) {
     const gemm_shape *s = job->shape;
     const int64_t n_rows = at_most(s->m - row, PASS), n_columns = at_most(s->n - column, PASS);
     const bool strips = n_rows % TILE_SIDE == 0 && n_columns % TILE_SIDE == 0,
@@ -239,9 +261,11 @@ static void run_block(const tiles_job *job) {
             pack_strip(&columns, at_most(s->n - at, TILE_SIDE), job->k,
                     job->panel + (at - j) / TILE_SIDE * strip);
         }
-        lines ahead = lines_of_next(job, j + PASS);
-        for (int64_t i = 0; i < s->m; i += PASS)
-            run_pass(job, i, j, &ahead);
+        lines ahead[2] = {lines_of_next(job, j + PASS)};
+        for (int64_t i = 0; i < s->m; i += PASS) {
+            ahead[1] = lines_of_sums(job, i + PASS, j);
+            run_pass(job, i, j, ahead);
+        }
     }
 }
 

@@ -328,22 +328,22 @@ static void bits(void **state) {
         const int64_t rows = form == 8 ? 130 : 530, columns = form == 8 ? 200 : 400,
                       inner = form == 8 ? 660 : 1700;
         const dtype in = form < 4 ? DT_F32 : DT_BF16;
-        const gemm_shape s = {rows, columns, inner, form & 1, form & 2, form & 1 ? rows : inner,
+        const gemm_shape shape = {rows, columns, inner, form & 1, form & 2, form & 1 ? rows : inner,
                 form & 2 ? inner : columns, columns, in, in, false, 1};
         char *x = random_array(in, rows * inner, 1), *y = random_array(in, columns * inner, 2);
         char *want = random_array(in, rows * columns, 3),
              *got = random_array(in, rows * columns, 3);
-        void *scratch = mem_alloc((size_t)gemm_scratch_bytes(&s));
+        void *scratch = mem_alloc((size_t)gemm_scratch_bytes(&shape));
         for (int threads = 1; threads < 8; threads++) {
             gemm_machine *m;
             gemm *g;
             par_set_threads(threads);
             OK(gemm_machine_open(mem, choice, &m));
-            OK(gemm_new(mem, m, &s, NULL, &g));
+            OK(gemm_new(mem, m, &shape, NULL, &g));
             void *workspace = mem_alloc((size_t)gemm_bytes(g));
             gemm_run(g, x, y, got, workspace, gemm_bytes(g));
             free(workspace);
-            (form == 8 ? tiles_amx_twin.gemm : gemm_kernels(m)->gemm)(&s, x, y, want, scratch);
+            (form == 8 ? tiles_amx_twin.gemm : gemm_kernels(m)->gemm)(&shape, x, y, want, scratch);
             assert_memory_equal(got, want, (size_t)(rows * columns * dtype_bytes(in)));
             gemm_machine_close(m);
         }

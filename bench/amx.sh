@@ -6,7 +6,7 @@ set -euo pipefail
 cd "${1:-$(dirname "$0")/..}"
 grep -qw amx_bf16 /proc/cpuinfo && grep -qw amx_tile /proc/cpuinfo || { echo "no amx_bf16 here" >&2; exit 77; }
 make -s
-cmake --build build --target test_tiles test_gemm test_amx_bits test_micro_batch test_tensor_bits
+cmake --build build -j "$(nproc)" --target test_tiles test_gemm test_amx_bits test_micro_batch test_tensor_bits
 drover=$PWD/build/drover
 grep -m 1 "model name" /proc/cpuinfo
 git log -1 --format="commit %h"

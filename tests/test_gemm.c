@@ -167,8 +167,15 @@ static void empty_products(void **state) {
         const int64_t *size = empty[i / 4 / N_TYPES];
         const types t = all_types[i / 4 % N_TYPES];
         for (int level = CPU_REF; level <= (int)cpu_detect(); level++) {
-            product p = product_new((gemm_shape){size[0], size[1], size[2], i & 1, i & 2, 0, 0, 0,
-                                            t.in, t.out, t.accumulate, t.scale},
+            product p = product_new((gemm_shape){.m = size[0],
+                                            .n = size[1],
+                                            .k = size[2],
+                                            .ta = i & 1,
+                                            .tb = i & 2,
+                                            .in = t.in,
+                                            .out = t.out,
+                                            .accumulate = t.accumulate,
+                                            .scale = t.scale},
                     5);
             void *scratch = mem_alloc((size_t)gemm_scratch_bytes(&p.s));
             kernels_for((cpu_level)level)->gemm(&p.s, p.x, p.y, p.c, scratch);
@@ -325,8 +332,16 @@ static void bits(void **state) {
         const gemm_choice choice = form < 8 ? GEMM_FP32 : GEMM_BF16;
         if (choice == GEMM_BF16 && cpu_detect() < CPU_AVX512_BF16) break;
         const dtype in = form < 4 ? DT_F32 : DT_BF16;
-        const gemm_shape s = {M, N, K, form & 1, form & 2, form & 1 ? M : K, form & 2 ? K : N, N,
-                in, in, false, 1};
+        const gemm_shape s = {.m = M,
+                .n = N,
+                .k = K,
+                .ta = form & 1,
+                .tb = form & 2,
+                .lda = form & 1 ? M : K,
+                .ldb = form & 2 ? K : N,
+                .ldc = N,
+                .in = in,
+                .out = in};
         char *x = random_array(in, M * K, 1), *y = random_array(in, N * K, 2);
         char *want = random_array(in, M * N, 3), *got = random_array(in, M * N, 3);
         void *scratch = mem_alloc((size_t)gemm_scratch_bytes(&s));

@@ -51,7 +51,8 @@ dnnl_status_t dnnl_primitive_execute(const_dnnl_primitive_t primitive, dnnl_stre
 
 static void *multiply(void *unused) {
     enum { N = 256 };
-    const gemm_shape s = {N, N, N, false, false, N, N, N, DT_F32, DT_F32, false, 1};
+    const gemm_shape s =
+            {.m = N, .n = N, .k = N, .lda = N, .ldb = N, .ldc = N, .in = DT_F32, .out = DT_F32};
     static const float operand[N * N];
     static float c[N * N]; // of zeros, whoever writes it
     arena *a = arena_new("gemm");

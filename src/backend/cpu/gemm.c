@@ -182,11 +182,11 @@ static void choose_tiles(gemm *g, int64_t threads) {
 
 // The one place where it is decided who multiplies and how a product is cut, for what is planned
 // and for what runs. Our kernels give the same bits however a product is cut; oneDNN's tiles may
-// not see how many threads there are.
+// not see how many threads there are. It knows no blocks of quantised numbers.
 static gemm cut(const gemm_rule *rule, const gemm_shape *shape, const gemm_tree *tree,
         int64_t threads) {
     gemm g = {.shape = *shape, .plain = rule->kernels};
-    const bool library = by_library(rule, shape->in);
+    const bool library = by_library(rule, shape->in) && !shape->blocks;
     if (tree) g.tree = *tree;
     if (!library) g.kernels = shape->in == DT_BF16 ? rule->kernels_bf16 : rule->kernels;
     choose_tiles(&g, library ? 2 : threads);
@@ -196,7 +196,8 @@ static gemm cut(const gemm_rule *rule, const gemm_shape *shape, const gemm_tree 
 static bool same_gemm(const gemm_shape *a, const gemm_shape *b) {
     return a->m == b->m && a->n == b->n && a->k == b->k && a->ta == b->ta && a->tb == b->tb &&
            a->lda == b->lda && a->ldb == b->ldb && a->ldc == b->ldc && a->in == b->in &&
-           a->out == b->out && a->accumulate == b->accumulate && gemm_scale(a) == gemm_scale(b);
+           a->out == b->out && a->accumulate == b->accumulate && gemm_scale(a) == gemm_scale(b) &&
+           block_matrix_same(a->blocks, b->blocks);
 }
 
 static gemm_shape tile_shape(const gemm *g, bool last_m, bool last_n) {
@@ -297,9 +298,9 @@ static void run_tile(void *arg, int64_t index, int thread) {
     const bool last_m = i == g->n_m - 1, last_n = j == g->n_n - 1;
     const int64_t es = dtype_bytes(s->in), os = dtype_bytes(s->out);
     const char *a = call->a + es * (s->ta ? row : row * s->lda);
-    const char *b = call->b + es * (s->tb ? col * s->ldb : col);
+    gemm_shape t = tile_shape(g, last_m, last_n);
+    const char *b = move_b(&t, call->b, s->tb ? col : 0, s->tb ? 0 : col);
     char *c = call->c + os * (row * s->ldc + col);
-    const gemm_shape t = tile_shape(g, last_m, last_n);
     char *scratch = call->workspace + thread * thread_bytes(g),
          *end = scratch + tile_scratch_bytes(g);
     memcpy(end, guard, sizeof guard);

@@ -52,6 +52,7 @@ const op_row op_row_embedding = {
         .max_in = 2,
         .shape = shape,
         .grad = grad,
+        .reads_blocks = true,
         .attrs = ATTR(axis) | ATTR(ranks) | ATTR(part),
         .built = true,
         .differentiated = true,

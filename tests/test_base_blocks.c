@@ -285,6 +285,5 @@ int main(void) {
             cmocka_unit_test(ranks_have_the_bits_of_one), cmocka_unit_test(plans_count_blocks),
             cmocka_unit_test(rows_that_are_no_blocks_are_refused),
             cmocka_unit_test(blocks_of_a_gguf_file_stay_as_they_are)};
-    ask_for_same_bits();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -264,14 +264,13 @@ static void products_have_the_bits_of_widened_matrices(void **state) {
 }
 
 // The tiles of a team, and sums in leaves; what is planned is enough.
-static void tiles_and_leaves_widen_their_part(void **state) {
-    (void)state;
+static void tiles_and_leaves_by(gemm_choice choice) {
     static const gemm_tree trees[] = {{0}, {.n_leaves = 4, .n_runs = 1, .each = {192}},
             {.n_leaves = 4, .n_runs = 2, .first = {0, 512}, .each = {128, 64}}};
     static const quant_id ids[] = {QUANT_Q4_K, QUANT_Q6_K};
     arena *mem = arena_new("gemm");
     gemm_machine *machine;
-    OK(gemm_machine_open(mem, GEMM_OWN, &machine));
+    OK(gemm_machine_open(mem, choice, &machine));
     for (int form = 0; form < 6; form++) {
         const bool tb = form & 1;
         const gemm_tree *tree = &trees[form / 2];
@@ -297,6 +296,13 @@ static void tiles_and_leaves_widen_their_part(void **state) {
     }
     gemm_machine_close(machine);
     arena_free(mem);
+}
+
+// By vectors, and by the registers of AMX in plain C.
+static void tiles_and_leaves_widen_their_part(void **state) {
+    (void)state;
+    tiles_and_leaves_by(GEMM_FP32);
+    tiles_and_leaves_by(GEMM_AMX_TWIN);
 }
 
 int main(void) {

@@ -2,6 +2,7 @@
 #include "kernels/kernels.h"
 
 #include "base/round.h"
+#include "kernels/tile_kernels.h"
 
 const kernels *kernels_for(cpu_level level) {
 #ifdef DROVER_X86
@@ -10,6 +11,14 @@ const kernels *kernels_for(cpu_level level) {
     return tables[level];
 #else
     return level == CPU_REF ? &kernels_ref : &kernels_plain;
+#endif
+}
+
+const tile_kernels *tiles_by_instructions(void) {
+#ifdef DROVER_X86
+    return &tiles_amx;
+#else
+    return &tiles_amx_twin;
 #endif
 }
 
@@ -23,13 +32,14 @@ static int64_t gemm_widened_words(const gemm_shape *shape, int64_t words) {
     return shape->tb ? shape->n * (words + 2 * WIDEN_UNIT) : words * (shape->n + 2 * WIDEN_UNIT);
 }
 
-// Enough for all levels: a block of packed rows, a panel of 48 columns, fp32 sums that end as bf16
-// or, of several blocks, are added, and what is widened of b for a block of k.
+// Enough for all levels and for tiles: a block of packed rows, a panel of 48 columns, fp32 sums
+// that end as bf16 or, of several blocks, are added, and what is widened of b for a block of k.
+// Tiles take half as many words, but 16 at least.
 int64_t gemm_scratch_bytes(const gemm_shape *shape) {
     const int64_t words = shape->k < GEMM_WORDS ? shape->k : GEMM_WORDS,
-                  rows = round_up(shape->m, 16);
+                  rows = round_up(shape->m, 16), panel = words < 16 ? 16 : words;
     const bool aside = shape->out == DT_BF16 || (shape->accumulate && shape->k > GEMM_WORDS);
-    return (rows * (words + GEMM_PAD) + 48 * words + (aside ? shape->m * shape->n : 0) +
+    return (rows * (words + GEMM_PAD) + 48 * panel + (aside ? shape->m * shape->n : 0) +
                    gemm_widened_words(shape, words)) *
            4;
 }

@@ -142,9 +142,8 @@ INLINE void edge_tile(tile_function *tile, int64_t n_rows, int64_t n_cols, int64
 typedef struct gemm_job {
     const gemm_shape *shape;
     matrix a, b;
-    const void *held; // b in blocks; b is what is widened of it
-    void *widened;
-    int64_t b_at; // element of b that begins the block of k
+    void *widened; // of b in blocks: b is that, then
+    int64_t b_at;  // element of b that begins the block of k
     void *c;
     uint32_t *packed_a, *panel;
     int64_t ld_a; // words between packed rows of a
@@ -167,30 +166,6 @@ INLINE void pack_a(const arithmetic *by, const gemm_job *job) {
 INLINE words_a packed_rows(const gemm_job *job, int64_t i) {
     if (!job->shape->ta) return (words_a){job->packed_a + i * job->ld_a, job->ld_a, 1};
     return (words_a){job->packed_a + i / ACROSS * ACROSS * job->n_words + i % ACROSS, 1, ACROSS};
-}
-
-// Widens what the job's block of k needs of b: so many columns of so many rows as it is stored.
-INLINE void widen_b(const arithmetic *by, gemm_job *job) {
-    const gemm_shape *shape = job->shape;
-    const block_matrix *blocks = shape->blocks;
-    const int64_t row = shape->b_row + (shape->tb ? 0 : job->k0),
-                  n_rows = shape->tb ? shape->n : job->k,
-                  column = shape->b_column + (shape->tb ? job->k0 : 0),
-                  n = shape->tb ? job->k : shape->n, first = column / WIDEN_UNIT * WIDEN_UNIT,
-                  whole = round_up(column + n, WIDEN_UNIT),
-                  end = whole < blocks->columns ? whole : blocks->columns;
-    job->b = (matrix){job->widened, n + 2 * WIDEN_UNIT};
-    job->b_at = column - first;
-    for (int64_t i = 0; i < n_rows; i++) {
-        const quant_type *type, *next;
-        const char *at = (const char *)job->held + block_row_at(blocks, row + i, &type);
-        if (i + 1 < n_rows) {
-            const char *ahead = (const char *)job->held + block_row_at(blocks, row + i + 1, &next);
-            fetch(ahead + block_row_bytes(next, first), block_row_bytes(next, end - first));
-        }
-        widen(by->dt, type, at, first, end - first,
-                (char *)job->widened + i * job->b.ld * dtype_bytes(by->dt));
-    }
 }
 
 // Columns j .. j + n of b.
@@ -285,7 +260,6 @@ INLINE void gemm_blocks(const arithmetic *by, tile_function *tile, const gemm_sh
     job.panel = job.packed_a + round_up(shape->m, ACROSS) * job.ld_a;
     job.aside = (float *)(void *)(job.panel + NR * block_words);
     job.n_blocks = n_blocks;
-    job.held = b;
     job.widened =
             job.aside + (shape->out == DT_BF16 || adds_whole_sum(&job) ? shape->m * shape->n : 0);
     do { // once if k is 0, too
@@ -293,7 +267,11 @@ INLINE void gemm_blocks(const arithmetic *by, tile_function *tile, const gemm_sh
         job.k = left < most ? left : most;
         job.n_words = words_of(by, job.k);
         job.b_at = shape->tb ? job.k0 : job.k0 * job.b.ld;
-        if (shape->blocks) widen_b(by, &job);
+        if (shape->blocks) {
+            const widened_b wide = widen_b(by->dt, shape, b, job.k0, job.k, job.widened);
+            job.b = (matrix){wide.at, wide.ld};
+            job.b_at = 0;
+        }
         pack_a(by, &job);
         for (int64_t j = 0; j < shape->n; j += NR)
             multiply_panel(by, tile, &job, j);

@@ -2,7 +2,8 @@
 // definition. Layouts are drawn in base/quants.c; each product and sum is rounded as there, so the
 // bits are those of block_widen at every level.
 #pragma once
-#include "base/block_matrix.h"
+#include "base/round.h"
+#include "kernels/kernels.h"
 #include "kernels/x86/vec.h"
 
 // WIDTH numbers of 4 bits, the lower or the upper halves of bytes.
@@ -77,4 +78,35 @@ static void widen(dtype dt, const quant_type *type, const void *row, int64_t fir
         widen_as(DT_BF16, type, row, first, n, out);
     else
         widen_as(DT_F32, type, row, first, n, out);
+}
+
+// An operand b in memory, from the first element of a block of k on.
+typedef struct widened_b {
+    const void *at;
+    int64_t ld;
+} widened_b;
+
+// Widens to `to` what a product needs of its b for elements [k0, k0 + k) of k: so many columns of
+// so many rows as it is held, and those beside them that fill units.
+static inline widened_b widen_b(dtype dt, const gemm_shape *shape, const void *held, int64_t k0,
+        int64_t k, void *to) {
+    const block_matrix *blocks = shape->blocks;
+    const int64_t row = shape->b_row + (shape->tb ? 0 : k0), n_rows = shape->tb ? shape->n : k,
+                  column = shape->b_column + (shape->tb ? k0 : 0), n = shape->tb ? k : shape->n,
+                  first = column / WIDEN_UNIT * WIDEN_UNIT,
+                  whole = round_up(column + n, WIDEN_UNIT),
+                  end = whole < blocks->columns ? whole : blocks->columns, ld = n + 2 * WIDEN_UNIT,
+                  bytes = dtype_bytes(dt);
+    for (int64_t i = 0; i < n_rows; i++) {
+        const quant_type *type, *next;
+        const char *at = (const char *)held + block_row_at(blocks, row + i, &type);
+        if (i + 1 < n_rows) {
+            const char *ahead = (const char *)held + block_row_at(blocks, row + i + 1, &next);
+            ahead += block_row_bytes(next, first);
+            for (int64_t b = 0; b < block_row_bytes(next, end - first); b += 64)
+                v_prefetch(ahead + b);
+        }
+        widen(dt, type, at, first, end - first, (char *)to + i * ld * bytes);
+    }
+    return (widened_b){(char *)to + (column - first) * bytes, ld};
 }

@@ -66,7 +66,7 @@ check "the folder is as it was" untouched full mine
 expect 0 "in a config: model: {from:" "$drover" ckpt import bpe.gguf --out full --force
 check "--force keeps other files" test -e full/mine -a -e full/model.safetensors
 expect 2 "bpe.gguf\" is there already; --force replaces it" "$drover" ckpt export bpe --gguf bpe.gguf
-expect 2 "expected f32, f16, bf16 or q8_0" "$drover" ckpt export bpe --gguf new.gguf --type q4_k
+expect 2 "expected f32, f16, bf16, q8_0 or q4_k" "$drover" ckpt export bpe --gguf new.gguf --type q5_k
 head -c 1000 bpe.gguf >cut.gguf
 expect 1 "is it truncated?" "$drover" ckpt import cut.gguf --out none
 sed 's/llama/gemma/' bpe.gguf >other.gguf

@@ -14,7 +14,7 @@
 #include "weights/state.h"
 
 // Two steps: the second has weights that were updated, and updates moments that are not zero.
-enum { STEPS = 2, MAX_SETS = 24 };
+enum { STEPS = 2, MAX_SETS = 32 };
 
 typedef struct layout_run { // what a run of STEPS steps came to
     const char *sets[MAX_SETS];
@@ -175,9 +175,13 @@ static inline drv_status rank_run_open(comm *self, arena *mem, const char *const
     return held_init_weights(&out->built.held);
 }
 
+// Another base than initial weights, before the first step of every rank. NULL: none.
+static drv_status (*before_steps)(comm *self, arena *mem, const layout_run *run, programs *built);
+
 static inline drv_status one_rank(comm *self, arena *mem, layout_run *run) {
     rank_run mine;
     DRV_TRY(rank_run_open(self, mem, run->sets, run->n_sets, "cpu", NULL, &mine));
+    if (before_steps) DRV_TRY(before_steps(self, mem, run, &mine.built));
     DRV_TRY(fill_branches(mem, &mine.built));
     stepper steps = stepper_new(mem, &mine.built, self, &mine.ranks);
     for (int step = 0; step < STEPS; step++) {

@@ -157,8 +157,14 @@ typedef struct product {
 } product;
 
 static void multiply(const product *x, int64_t first, int64_t k, const gemm_tree *tree, float *c) {
-    const gemm_shape s = {ROWS, COLUMNS, k, false, false, (int64_t)x->leaves * LEAF, COLUMNS,
-            COLUMNS, DT_F32, DT_F32, false, 1};
+    const gemm_shape s = {.m = ROWS,
+            .n = COLUMNS,
+            .k = k,
+            .lda = (int64_t)x->leaves * LEAF,
+            .ldb = COLUMNS,
+            .ldc = COLUMNS,
+            .in = DT_F32,
+            .out = DT_F32};
     gemm *g;
     OK(gemm_new(x->mem, x->m, &s, tree, &g));
     void *workspace = mem_alloc((size_t)gemm_bytes(g));

@@ -167,8 +167,15 @@ static void empty_products(void **state) {
         const int64_t *size = empty[i / 4 / N_TYPES];
         const types t = all_types[i / 4 % N_TYPES];
         for (int level = CPU_REF; level <= (int)cpu_detect(); level++) {
-            product p = product_new((gemm_shape){size[0], size[1], size[2], i & 1, i & 2, 0, 0, 0,
-                                            t.in, t.out, t.accumulate, t.scale},
+            product p = product_new((gemm_shape){.m = size[0],
+                                            .n = size[1],
+                                            .k = size[2],
+                                            .ta = i & 1,
+                                            .tb = i & 2,
+                                            .in = t.in,
+                                            .out = t.out,
+                                            .accumulate = t.accumulate,
+                                            .scale = t.scale},
                     5);
             void *scratch = mem_alloc((size_t)gemm_scratch_bytes(&p.s));
             kernels_for((cpu_level)level)->gemm(&p.s, p.x, p.y, p.c, scratch);
@@ -328,8 +335,16 @@ static void bits(void **state) {
         const int64_t rows = form == 8 ? 130 : 530, columns = form == 8 ? 200 : 400,
                       inner = form == 8 ? 660 : 1700;
         const dtype in = form < 4 ? DT_F32 : DT_BF16;
-        const gemm_shape shape = {rows, columns, inner, form & 1, form & 2, form & 1 ? rows : inner,
-                form & 2 ? inner : columns, columns, in, in, false, 1};
+        const gemm_shape shape = {.m = rows,
+                .n = columns,
+                .k = inner,
+                .ta = form & 1,
+                .tb = form & 2,
+                .lda = form & 1 ? rows : inner,
+                .ldb = form & 2 ? inner : columns,
+                .ldc = columns,
+                .in = in,
+                .out = in};
         char *x = random_array(in, rows * inner, 1), *y = random_array(in, columns * inner, 2);
         char *want = random_array(in, rows * columns, 3),
              *got = random_array(in, rows * columns, 3);

@@ -51,14 +51,23 @@ dnnl_status_t dnnl_primitive_execute(const_dnnl_primitive_t primitive, dnnl_stre
 
 static void *multiply(void *unused) {
     enum { N = 256 };
-    const gemm_shape s = {N, N, N, false, true, N, N, N, DT_F32, DT_F32, true, 1};
+    const gemm_shape shape = {.m = N,
+            .n = N,
+            .k = N,
+            .tb = true,
+            .lda = N,
+            .ldb = N,
+            .ldc = N,
+            .in = DT_F32,
+            .out = DT_F32,
+            .accumulate = true};
     float *x = mem_alloc(sizeof *x * N * N), *y = mem_alloc(sizeof *y * N * N),
           *c = mem_alloc(sizeof *c * N * N);
     arena *a = arena_new("gemm");
     onednn_product *product;
     for (int i = 0; i < N * N; i++)
         x[i] = (float)(i % 7), y[i] = (float)(i % 5), c[i] = 1;
-    OK(onednn_new(a, &s, &product));
+    OK(onednn_new(a, &shape, &product));
     onednn_run(product, x, y, c);
     onednn_free(product);
     for (int at = 0; at < N * N; at += 997) { // whole numbers: exact in any order

@@ -23,7 +23,7 @@ static const struct {
     quant_id type;
     uint32_t file_type; // general.file_type: what most tensors are (ggml.h, ggml_ftype)
 } written_types[] = {{"f32", QUANT_F32, 0}, {"f16", QUANT_F16, 1}, {"q8_0", QUANT_Q8_0, 7},
-        {"bf16", QUANT_BF16, 32}};
+        {"q4_k", QUANT_Q4_K, 14}, {"bf16", QUANT_BF16, 32}};
 enum { N_WRITTEN_TYPES = sizeof written_types / sizeof *written_types };
 
 bool gguf_write_type(const char *name, quant_id *out) {
@@ -148,9 +148,13 @@ static drv_status put_sampling(writing *w, const ckpt_carried *file) {
 
 static drv_status put_tokenizer(writing *out) {
     const model_source *source = out->source;
-    ckpt_carried *files;
-    int n_rows;
-    DRV_TRY(source->reader->files(out->a, source, &files, &n_rows));
+    ckpt_carried *own;
+    const ckpt_carried *files = out->opts->files;
+    int n_rows = out->opts->n_files;
+    if (!files) {
+        DRV_TRY(source->reader->files(out->a, source, &own, &n_rows));
+        files = own;
+    }
     const ckpt_carried *json = carried(files, n_rows, "tokenizer.json"),
                        *config = carried(files, n_rows, "tokenizer_config.json"),
                        *map = carried(files, n_rows, "special_tokens_map.json"),
@@ -178,9 +182,16 @@ static drv_status put_tokenizer(writing *out) {
 }
 
 // --- tensors
+// Rows that are no whole blocks of the type asked for are written in one that has room for them.
 static quant_id type_for(const writing *w, const source_tensor *t) {
+    const bool is_output =
+            strcmp(t->name, w->meta->tied ? "model.embed_tokens.weight" : "lm_head.weight") == 0;
+    const quant_id wanted[] = {quant_of_weight(w->type, is_output), QUANT_Q8_0, QUANT_F16};
     if (t->n_dims == 1) return QUANT_F32;
-    return t->cols % quant_type_of(w->type)->block == 0 ? w->type : QUANT_F16;
+    int i = 0;
+    while (t->cols % quant_type_of(wanted[i])->block != 0)
+        i++;
+    return wanted[i];
 }
 
 static void plan_tensor(writing *w, const llama_name *row, int layer) {
@@ -228,10 +239,10 @@ static drv_status round_to(const planned *p, const float *values, int64_t n, uns
     const char *name = p->from->name;
     if (p->type == QUANT_F16) return tensor_round(name, ST_F16, values, n, out);
     if (p->type == QUANT_BF16) return tensor_round(name, ST_BF16, values, n, out);
-    for (int64_t i = 0; i < n && p->type == QUANT_Q8_0; i++) // the scale is an fp16
-        if (!(fabsf(values[i]) < 65504.0f * 127))
-            return drv_fail(DRV_E_DATA, "tensor \"%s\" has the value %g, which Q8_0 cannot hold",
-                    name, (double)values[i]);
+    for (int64_t i = 0; i < n && type->limit > 0; i++)
+        if (!(fabsf(values[i]) < type->limit))
+            return drv_fail(DRV_E_DATA, "tensor \"%s\" has the value %g, which %s cannot hold",
+                    name, (double)values[i], type->name);
     type->from_f32(values, n / type->block, out);
     return DRV_OK;
 }
@@ -254,10 +265,13 @@ static drv_status copy_tensor(writing *out, const planned *plan) {
           *ordered = plan->interleaved ? mem_alloc((size_t)values_bytes) : NULL;
     unsigned char *bytes = mem_alloc((size_t)values_bytes);
     const quant_type *type = quant_type_of(plan->type);
+    const model_change *change = out->opts->change;
     drv_status status = DRV_OK;
     for (int64_t row = 0; row < tensor->rows && status == DRV_OK; row += rows) {
         const int64_t n = tensor->rows - row < rows ? tensor->rows - row : rows;
         status = source_read_f32(out->source, tensor, row, n, values);
+        if (status == DRV_OK && change && change->has(change->ctx, tensor))
+            status = change->rows(change->ctx, tensor, row, n, values);
         if (status == DRV_OK && ordered) interleave(values, n, tensor->cols, head, ordered);
         if (status == DRV_OK)
             status = round_to(plan, ordered ? ordered : values, n * tensor->cols, bytes);

@@ -1,16 +1,20 @@
 // A source as a GGUF file that llama.cpp loads: metadata, tokenizer and chat template, norms in
 // F32, matrices in one type. Memory is the rows of one head, or a piece of a tensor.
 #pragma once
-#include "ckpt/model_source.h"
+#include "ckpt/model_writer.h"
 #include "gguf/llama_meta.h"
 
 typedef struct gguf_write_opts {
     const char *verb; // "export": begins the progress line
     const char *name; // general.name; NULL: the source's last part
     bool has_type;    // otherwise the source's own: F32, F16 or BF16
-    quant_id type; // F32, F16, BF16 or Q8_0, whose matrices have F16 where rows are not a multiple
-                   // of 32
-    bool force;    // replace a file
+    // F32, F16, BF16, Q8_0 or Q4_K, which the output weight has Q8_0 with; a matrix whose rows are
+    // no whole blocks (32, 256) has Q8_0 or F16.
+    quant_id type;
+    bool force;                 // replace a file
+    const model_change *change; // as of model_write_opts; NULL: none
+    const ckpt_carried *files;  // likewise
+    int n_files;
 } gguf_write_opts;
 
 typedef struct gguf_written { // for a summary
@@ -20,7 +24,7 @@ typedef struct gguf_written { // for a summary
     double seconds;
 } gguf_written;
 
-// "f32", "f16", "bf16", "q8_0", as options name them; also "fp32" and "fp16".
+// "f32", "f16", "bf16", "q8_0", "q4_k", as options name them; also "fp32" and "fp16".
 bool gguf_write_type(const char *name, quant_id *out);
 // DRV_E_USAGE: `path` is a folder, or is there and `force` is not given. Best asked before long
 // work.

@@ -31,10 +31,20 @@ static bool is_gguf(arena *a, const char *path) {
     return !file_is_dir(path) && gguf_is_gguf(path);
 }
 
+// What ckpt import --keep-blocks makes.
+static bool is_gguf_folder(arena *a, const char *path) {
+    return file_is_dir(path) && is_gguf(a, path_join(a, path, SOURCE_GGUF));
+}
+
+static drv_status open_gguf_folder(arena *a, const char *path, model_source *out) {
+    return model_source_open_gguf(a, path_join(a, path, SOURCE_GGUF), out);
+}
+
 static const struct {
     bool (*recognises)(arena *a, const char *path);
     drv_status (*open)(arena *a, const char *path, model_source *out);
-} formats[] = {{is_model_folder, open_model_folder}, {is_gguf, model_source_open_gguf}};
+} formats[] = {{is_model_folder, open_model_folder}, {is_gguf, model_source_open_gguf},
+        {is_gguf_folder, open_gguf_folder}};
 
 // What people have and drover does not read: a file in the folder, and what to do.
 static const struct {
@@ -206,6 +216,13 @@ drv_status source_read_raw(const model_source *s, const source_tensor *t, int64_
     for (int64_t i = 0; i < n * t->cols; i++)
         if (!isfinite(values[i])) return not_finite(t, row * t->cols + i, isnan(values[i]));
     return DRV_OK;
+}
+
+drv_status source_read_blocks(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
+        void *out) {
+    check_range(t, row, n);
+    DRV_ASSERT(t->quant, "\"%s\" is %s: no blocks", t->name, t->type_name);
+    return s->reader->read_raw(s, t, row, n, out);
 }
 
 int64_t source_piece_rows(const source_tensor *t, int64_t bytes) {

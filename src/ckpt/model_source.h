@@ -3,6 +3,7 @@
 // once. A new format is a row in model_source.c: what recognises it, and what opens it.
 #pragma once
 #include "base/json.h"
+#include "base/quants.h"
 #include "ckpt/safetensors.h"
 
 typedef struct source_tensor {
@@ -12,9 +13,10 @@ typedef struct source_tensor {
     st_type type;          // ST_OTHER: what safetensors of a Llama do not hold, as "Q4_K"
     int n_dims;
     int64_t dim[MAX_ST_DIMS];
-    int64_t rows, cols; // dim[0], and the product of the others; a scalar is one row of one
-    int64_t row_bytes;  // as stored
-    const void *origin; // the reader's own
+    int64_t rows, cols;      // dim[0], and the product of the others; a scalar is one row of one
+    int64_t row_bytes;       // as stored
+    const quant_type *quant; // of a matrix of a GGUF file; else NULL
+    const void *origin;      // the reader's own
 } source_tensor;
 
 // A file that goes with the weights, as it is: tokenizer, chat template, generation defaults.
@@ -53,10 +55,12 @@ struct model_source {
     void *state; // the reader's own
 };
 
-// `path`: a Hugging Face folder (a checkpoint is one) or a GGUF file. The source lives in `a`, but
+// `path`: a Hugging Face folder (a checkpoint is one), a GGUF file, or a folder that has one by the
+// name of SOURCE_GGUF instead of safetensors. The source lives in `a`, but
 // is closed by hand. DRV_E_DATA: a format that drover does not read (named, with what to do), or a
 // broken one.
 DRV_CHECKED drv_status model_source_open(arena *a, const char *path, model_source *out);
+#define SOURCE_GGUF "model.gguf"
 // The tensors of WHICH.safetensors, or of the files of its index, in a folder.
 DRV_CHECKED drv_status model_source_open_folder(arena *mem, const char *path, const char *which,
         model_source *out);
@@ -84,6 +88,9 @@ DRV_CHECKED drv_status source_read_f32(const model_source *s, const source_tenso
 // The same bytes as stored, for tensors of F32, F16 or BF16; checked as well.
 DRV_CHECKED drv_status source_read_raw(const model_source *s, const source_tensor *t, int64_t row,
         int64_t n, void *out);
+// Rows of a tensor with `quant`, as its blocks lie in the file; their values are not looked at.
+DRV_CHECKED drv_status source_read_blocks(const model_source *s, const source_tensor *t,
+        int64_t row, int64_t n, void *out);
 // Two tensors have the same shape and, in fp32, the same values.
 DRV_CHECKED drv_status model_source_same(const model_source *s, const source_tensor *t,
         const model_source *other, const source_tensor *u, bool *same);

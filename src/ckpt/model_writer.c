@@ -1,10 +1,12 @@
 // Copies tensors from a source into a folder, piece by piece.
 #include "ckpt/model_writer.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -169,6 +171,38 @@ static drv_status write_tensors(const model_source *s, const st_entry *list, int
     return tensor_writer_close(c.out, status);
 }
 
+// The file of a GGUF source, as it lies.
+static drv_status copy_file(const model_source *source, out_folder *folder,
+        const model_write_opts *opts) {
+    out_stream to;
+    int fd;
+    int64_t size;
+    DRV_TRY(file_open_regular(source->path, &fd, &size));
+    drv_status status = check_room(folder->tmp, size);
+    if (status == DRV_OK) status = out_stream_open(folder, SOURCE_GGUF, &to);
+    if (status != DRV_OK) {
+        close(fd);
+        return status;
+    }
+    char *piece = mem_alloc(PIECE);
+    for (int64_t done = 0; done < size && status == DRV_OK;) {
+        const ssize_t got = pread(fd, piece, PIECE, done);
+        if (got <= 0) {
+            status = drv_fail(DRV_E_IO, "could not read \"%source\": %source", source->path,
+                    got < 0 ? strerror(errno) : "it has become shorter");
+            break;
+        }
+        status = out_stream_write(&to, piece, (size_t)got);
+        done += got;
+        progress("%source: %source of %source", opts->verb, str_bytes((double)done),
+                str_bytes((double)size));
+    }
+    progress_end();
+    free(piece);
+    close(fd);
+    return out_stream_close(&to, status);
+}
+
 // --- into place
 // What was not good is kept to be looked at, under a name that nobody takes for the model.
 static drv_status put_beside(arena *a, out_folder *o, const char **path) {
@@ -196,7 +230,8 @@ static drv_status write_all(arena *a, const model_source *s, const st_entry *lis
     drv_status status =
             write_files(a, s, opts, &o); // what is refused here is, before the long work
     if (status == DRV_OK) status = write_config(s, &o, main_type(list, n));
-    if (status == DRV_OK) status = write_tensors(s, list, n, &o, opts);
+    if (status == DRV_OK)
+        status = opts->keep_blocks ? copy_file(s, &o, opts) : write_tensors(s, list, n, &o, opts);
     if (status == DRV_OK) status = finish(a, &o, opts, out);
     if (status != DRV_OK) out_folder_discard(&o);
     return status;
@@ -220,8 +255,9 @@ drv_status model_write(arena *a, const model_source *s, const st_entry *list, in
         typed[i].type = type_for(model_source_find(s, list[i].name), opts);
     }
     *out = (model_written){.n_tensors = n, .type = main_type(typed, n)};
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n && !opts->keep_blocks; i++)
         out->bytes += st_entry_bytes(&typed[i]);
+    if (opts->keep_blocks) out->bytes = file_size(s->path);
     DRV_TRY(model_write_check(s->path, path, opts->force));
     DRV_TRY(dir_make_parent(path));
     DRV_TRY(file_lock_take(a, lock_name(a, path), arena_printf(a, "\"%s\"", path), &lock));

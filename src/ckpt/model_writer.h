@@ -19,11 +19,12 @@ typedef struct model_proof {
 } model_proof;
 
 typedef struct model_write_opts {
-    const char *verb;          // "import": begins the progress line
-    bool has_type;             // all tensors get `type`: F32, F16 or BF16
-    st_type type;              // otherwise each keeps its own; quantised ones become F32
-    int64_t shard_bytes;       // 0: SHARD_BYTES
-    bool force;                // write into a folder that has other files
+    const char *verb;    // "import": begins the progress line
+    bool has_type;       // all tensors get `type`: F32, F16 or BF16
+    st_type type;        // otherwise each keeps its own; quantised ones become F32
+    int64_t shard_bytes; // 0: SHARD_BYTES
+    bool force;          // write into a folder that has other files
+    bool keep_blocks;    // of a GGUF file: the file itself, as SOURCE_GGUF, without safetensors
     const ckpt_carried *files; // instead of the source's own; NULL: those
     int n_files;
     model_change change; // has NULL: none

@@ -231,6 +231,7 @@ static drv_status add_tensor(gguf_source *gguf, const gguf_tensor *tensor, model
     listed->rows = listed->dim[0];
     listed->cols = row->n_dims == 2 ? listed->dim[1] : 1;
     listed->row_bytes = gguf_row_bytes(tensor);
+    listed->quant = row->n_dims == 2 ? tensor->type : NULL;
     if (row->n_dims == 1) {
         bool fits = false;
         if (gguf->type != ST_F32) DRV_TRY(fits_type(gguf, tensor, &fits));

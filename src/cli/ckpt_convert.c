@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "ckpt/consolidate.h"
-#include "ckpt/gguf_writer.h"
 #include "cli/generate_args.h"
 #include "cli/gguf_export.h"
 #include "convert/convert.h"
@@ -68,7 +67,7 @@ static void print_result(const char *out, const convert_result *r) {
 
 // --- verbs
 // A GGUF file is written whole, then held against its source; one that is out of bounds is renamed.
-static drv_status prove_gguf(arena *a, const model *from, const char *file) {
+static drv_status prove_gguf(arena *a, const model *from, const char *name, const char *file) {
     model made;
     comparison c;
     DRV_TRY(model_open(a, file, &made));
@@ -77,7 +76,7 @@ static drv_status prove_gguf(arena *a, const model *from, const char *file) {
     DRV_TRY(status);
     ckpt_print_comparison(&c);
     DRV_TRY(json_write_file(arena_printf(a, "%s.verify.json", file),
-            comparison_json(&c, from->path, file)));
+            comparison_json(&c, name, file)));
     if (!c.problem) {
         printf("proved: %s.verify.json holds these numbers\n", file);
         return DRV_OK;
@@ -90,13 +89,20 @@ static drv_status prove_gguf(arena *a, const model *from, const char *file) {
             file);
 }
 
+static drv_status write_gguf(arena *a, const cli_args *args, const model *m, const char *name,
+        const char *file, const gguf_write_opts *opts) {
+    DRV_TRY(gguf_export(m, file, opts));
+    return cli_has(args, "--no-verify") ? DRV_OK : prove_gguf(a, m, name, file);
+}
+
 static drv_status export_gguf(arena *a, const cli_args *args, const char *path, const char *file) {
     model m;
-    DRV_TRY(gguf_write_check(file, cli_has(args, "--force")));
+    gguf_write_opts opts;
+    const bool force = cli_has(args, "--force");
+    DRV_TRY(gguf_write_check(file, force));
+    DRV_TRY(gguf_export_opts("export", cli_get(args, "--type", NULL), force, &opts));
     DRV_TRY(model_open(a, path, &m));
-    drv_status status =
-            gguf_export(&m, file, cli_get(args, "--type", NULL), cli_has(args, "--force"));
-    if (status == DRV_OK && !cli_has(args, "--no-verify")) status = prove_gguf(a, &m, file);
+    const drv_status status = write_gguf(a, args, &m, m.path, file, &opts);
     model_close(&m);
     return status;
 }
@@ -117,14 +123,31 @@ drv_status ckpt_export(arena *a, const cli_args *args) {
     return status;
 }
 
+static drv_status merge_gguf(arena *a, const cli_args *args, const char *base,
+        const char *adapter_path, const char *file) {
+    merged_model m;
+    gguf_write_opts opts;
+    const bool force = cli_has(args, "--force");
+    DRV_TRY(gguf_write_check(file, force));
+    DRV_TRY(gguf_export_opts("merge", cli_get(args, "--type", NULL), force, &opts));
+    DRV_TRY(merged_open(a, base, adapter_path, &m));
+    opts.change = &m.change;
+    opts.files = m.files;
+    opts.n_files = m.n_files;
+    const drv_status status = write_gguf(a, args, &m.base, m.name, file, &opts);
+    merged_close(&m);
+    return status;
+}
+
 drv_status ckpt_merge(arena *a, const cli_args *args) {
-    const char *base, *adapter_path, *out;
+    const char *base, *adapter_path, *out, *gguf = cli_get(args, "--gguf", NULL);
     model_write_opts opts;
     convert_result result;
-    DRV_TRY(cli_need(args, "--out", &out));
+    if (!gguf) DRV_TRY(cli_need(args, "--out", &out));
     DRV_TRY(read_options(args, "merge", &opts));
     DRV_TRY(find_model(a, args->positional[0], &base));
     DRV_TRY(find_model(a, args->positional[1], &adapter_path));
+    if (gguf) return merge_gguf(a, args, base, adapter_path, gguf);
     drv_status status = convert_merge(a, base, adapter_path, out, &opts,
             !cli_has(args, "--no-verify"), &result);
     if (status == DRV_OK)

@@ -31,6 +31,14 @@ static drv_status write_folder(arena *a, const model *m, const char *out,
     return convert_import(a, m, list, n, out, opts, verify, result);
 }
 
+static drv_status check_blocks(const model *m) {
+    for (int i = 0; i < m->source.n; i++)
+        if (m->source.tensors[i].quant) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "ckpt import: --keep-blocks, but \"%s\" is %s, expected a GGUF file", m->path,
+            m->source.reader->format);
+}
+
 // The folder is complete; a tokenizer that drover does not read would be found out only later.
 static void try_tokenizer(arena *a, const char *out) {
     tokenizer *t;
@@ -46,6 +54,7 @@ static drv_status read_options(const cli_args *args, model_write_opts *opts) {
     const char *type = cli_get(args, "--dtype", NULL);
     *opts = (model_write_opts){.verb = "import",
             .has_type = type != NULL,
+            .keep_blocks = cli_has(args, "--keep-blocks"),
             .force = cli_has(args, "--force")};
     if (type && !st_type_of(type, &opts->type))
         return drv_fail(DRV_E_USAGE, "ckpt import: --dtype is \"%s\", expected bf16, f16 or f32",
@@ -62,8 +71,11 @@ drv_status ckpt_import(arena *mem, const cli_args *args) {
     DRV_TRY(read_options(args, &opts));
     DRV_TRY(model_write_check(in, out, opts.force));
     DRV_TRY(model_open(mem, in, &source));
-    const drv_status status =
-            write_folder(mem, &source, out, &opts, !cli_has(args, "--no-verify"), &result);
+    const char *kept = opts.keep_blocks ? model_main_tensor(&source)->type_name : NULL;
+    drv_status status = kept ? check_blocks(&source) : DRV_OK;
+    result.compared = false;
+    if (status == DRV_OK)
+        status = write_folder(mem, &source, out, &opts, !cli_has(args, "--no-verify"), &result);
     model_close(&source);
     if (status != DRV_OK) {
         if (result.compared) ckpt_print_comparison(&result.comparison);
@@ -72,13 +84,16 @@ drv_status ckpt_import(arena *mem, const cli_args *args) {
     const model_written written = result.written;
     try_tokenizer(mem, out);
     log_info("%s: %d tensors, %s of %s in %.1f s", out, written.n_tensors,
-            str_bytes((double)written.bytes), st_type_name(written.type), written.seconds);
+            str_bytes((double)written.bytes), kept ? kept : st_type_name(written.type),
+            written.seconds);
     if (result.compared) {
         ckpt_print_comparison(&result.comparison);
         printf("proved%s; verify.json in it says so\n",
                 result.comparison.tokens ? "" : ": all weights are equal to the bit");
     }
-    printf("in a config: model: {from: %s}\n", out);
+    printf(kept ? "in a config: model: {from: %s, base_dtype: gguf}\n"
+                : "in a config: model: {from: %s}\n",
+            out);
     generation_print_hint(out);
     return DRV_OK;
 }

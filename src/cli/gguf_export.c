@@ -1,8 +1,7 @@
-// drover ckpt export --gguf: a model, which was checked when it was opened, as a GGUF file.
+// A model, which was checked when it was opened, as a GGUF file.
 #include "cli/gguf_export.h"
 
 #include "base/log.h"
-#include "ckpt/gguf_writer.h"
 
 static llama_meta meta_of(const model_config *cfg) {
     llama_meta meta = {.family = model_config_family(cfg),
@@ -30,12 +29,15 @@ static llama_meta meta_of(const model_config *cfg) {
     return meta;
 }
 
-drv_status gguf_export(const model *m, const char *out, const char *type, bool force) {
-    gguf_write_opts opts = {.verb = "export", .has_type = type != NULL, .force = force};
+drv_status gguf_export_opts(const char *what, const char *type, bool force, gguf_write_opts *out) {
+    *out = (gguf_write_opts){.verb = what, .has_type = type != NULL, .force = force};
+    if (!type || gguf_write_type(type, &out->type)) return DRV_OK;
+    return drv_fail(DRV_E_USAGE, "ckpt %s: --type is \"%s\", expected f32, f16, bf16, q8_0 or q4_k",
+            what, type);
+}
+
+drv_status gguf_export(const model *m, const char *out, const gguf_write_opts *opts) {
     gguf_written written;
-    if (type && !gguf_write_type(type, &opts.type))
-        return drv_fail(DRV_E_USAGE,
-                "ckpt export: --type is \"%s\", expected f32, f16, bf16 or q8_0", type);
     if (m->config.max_window_layers)
         return drv_fail(DRV_E_DATA,
                 "%s: max_window_layers is %lld, which a GGUF file has no place for, expected 0",
@@ -45,7 +47,7 @@ drv_status gguf_export(const model *m, const char *out, const char *type, bool f
                  "all tokens of a model of this architecture",
                 m->path, (long long)m->config.sliding_window);
     const llama_meta meta = meta_of(&m->config);
-    DRV_TRY(gguf_write(&m->source, &meta, out, &opts, &written));
+    DRV_TRY(gguf_write(&m->source, &meta, out, opts, &written));
     log_info("%s: %d tensors, %s of %s in %.1f s", out, written.n_tensors,
             str_bytes((double)written.bytes), quant_type_of(written.type)->name, written.seconds);
     return DRV_OK;

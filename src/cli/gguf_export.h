@@ -1,8 +1,11 @@
-// drover ckpt export --gguf.
+// drover ckpt export --gguf, ckpt merge --gguf.
 #pragma once
+#include "ckpt/gguf_writer.h"
 #include "cli/cli.h"
 #include "convert/model.h"
 
-// Writes a model as the GGUF file `out`. `type`: "f32", "f16", "bf16" or "q8_0"; NULL: the
-// model's own.
-DRV_CHECKED drv_status gguf_export(const model *m, const char *out, const char *type, bool force);
+// `type`: "f32", "f16", "bf16", "q8_0" or "q4_k"; NULL: the model's own. `what`: the verb of ckpt.
+DRV_CHECKED drv_status gguf_export_opts(const char *what, const char *type, bool force,
+        gguf_write_opts *out);
+// Writes a model as the GGUF file `out`.
+DRV_CHECKED drv_status gguf_export(const model *m, const char *out, const gguf_write_opts *opts);

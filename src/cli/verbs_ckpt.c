@@ -199,10 +199,16 @@ static drv_status run_verify(arena *a, const cli_args *args) {
 static const cli_option import_options[] = {
         {"--out", "DIR", "where the Hugging Face folder goes"},
         {"--dtype", "TYPE", "type of all tensors: bf16, f16 or f32 (default: see above)"},
+        {"--keep-blocks", NULL,
+                "keep the GGUF file as it is in the folder, to tune it in its blocks"},
         {"--max-shard-size", "SIZE", "largest size of a file, as 500MB or 2GB (default 5GB)"},
         {"--no-verify", NULL, "do not compare the result with its source"},
         {"--force", NULL,
                 "write into a folder that has files; model*.safetensors in it are removed"},
+};
+
+static const cli_rule import_rules[] = {
+        {.option = "--keep-blocks", .excludes = "--dtype --max-shard-size"},
 };
 
 static const cli_option json_options[] = {CLI_JSON};
@@ -214,6 +220,11 @@ static const cli_option json_options[] = {CLI_JSON};
         "--max-shard-size", "SIZE",                                                                \
                 "largest size of a file, as 500MB or 2GB (default 5GB, as transformers)"           \
     }
+#define GGUF_OPTIONS                                                                               \
+    {"--gguf", "FILE", "write a GGUF file for llama.cpp instead of a folder"}, {                   \
+        "--type", "TYPE",                                                                          \
+                "type of its matrices: f32, f16, bf16, q8_0 or q4_k (default: as they are)"        \
+    }
 #define FORCE_OPTION                                                                               \
     {                                                                                              \
         "--force", NULL,                                                                           \
@@ -224,21 +235,21 @@ static const cli_option merge_options[] = {
         OUT_OPTION,
         {"--dtype", "TYPE", "type of the weights: bf16, f16 or f32 (default: as they are)"},
         SHARD_OPTION,
+        GGUF_OPTIONS,
         {"--no-verify", NULL, "do not replay and compare the result"},
-        FORCE_OPTION,
+        {"--force", NULL, "write into a folder that has other files, or replace FILE"},
         {"--threads", "N", "0: all cores (default)"},
 };
 static const cli_option export_options[] = {
         OUT_OPTION,
         {"--dtype", "TYPE", "type of the weights: bf16, f16 or f32 (default: as they are)"},
         SHARD_OPTION,
-        {"--gguf", "FILE", "write a GGUF file for llama.cpp instead of a folder"},
-        {"--type", "TYPE", "type of its matrices: f32, f16, bf16 or q8_0 (default: as they are)"},
+        GGUF_OPTIONS,
         {"--no-verify", NULL, "do not replay and compare the result"},
         {"--force", NULL, "write into a folder that has other files, or replace FILE"},
         {"--threads", "N", "0: all cores (default)"},
 };
-static const cli_rule export_rules[] = {
+static const cli_rule gguf_rules[] = {
         {.option = "--gguf", .excludes = "--out --dtype --max-shard-size"},
         {.option = "--type", .needs = "--gguf"},
 };
@@ -253,7 +264,8 @@ static const verb subverbs[] = {
         {
                 .name = "import",
                 .summary = "make a Hugging Face folder of a GGUF file or another folder",
-                .usage = "FILE.gguf|HF_DIR --out DIR [--dtype bf16|f16|f32]",
+                .usage =
+                        "FILE.gguf|HF_DIR --out DIR [--dtype bf16|f16|f32]\nFILE.gguf --out DIR --keep-blocks",
                 .help = "Writes a folder that drover and transformers load: config.json, weights in safetensors, the\n"
                         "tokenizer (tokenizer.json, tokenizer_config.json with the chat template) and\n"
                         "generation_config.json. It appears whole or not at all, and memory is bounded whatever the\n"
@@ -262,7 +274,8 @@ static const verb subverbs[] = {
                         "GGUF: weights of F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 and Q2_K to Q6_K of a Llama or a\n"
                         "relative (docs/families.md). The tokenizer is made from the metadata. Quantised weights\n"
                         "become f32, which holds them exactly; --dtype bf16 halves that and rounds. Other weights keep\n"
-                        "their type. docs/conversions.md says what is carried through.\n"
+                        "their type. docs/conversions.md says what is carried through. --keep-blocks writes the file\n"
+                        "itself instead, as model.gguf: a base for model.base_dtype gguf (docs/small-machines.md).\n"
                         "\n"
                         "The weights written are held against the source by a hash of all values; where --dtype has\n"
                         "rounded them, both are replayed and compared as by export. verify.json tells the result.\n"
@@ -272,6 +285,8 @@ static const verb subverbs[] = {
                         "here are, with what differs.",
                 .options = import_options,
                 .n_options = sizeof import_options / sizeof *import_options,
+                .rules = import_rules,
+                .n_rules = sizeof import_rules / sizeof *import_rules,
                 .min_positional = 1,
                 .max_positional = 1,
                 .run = ckpt_import,
@@ -324,7 +339,7 @@ static const verb subverbs[] = {
                 .name = "export",
                 .summary = "write a model as people publish it, and prove it",
                 .usage =
-                        "SRC --out DIR [--dtype bf16|f16|f32]\nSRC --gguf FILE [--type f32|f16|bf16|q8_0]",
+                        "SRC --out DIR [--dtype bf16|f16|f32]\nSRC --gguf FILE [--type f32|f16|bf16|q8_0|q4_k]",
                 .help = "SRC is a checkpoint, a run directory or config (its newest checkpoint), or any model that\n"
                         "drover reads. DIR becomes a Hugging Face folder for transformers, vLLM, llama.cpp's converter\n"
                         "and others: safetensors in shards with an index, config.json that says the type truthfully,\n"
@@ -333,15 +348,16 @@ static const verb subverbs[] = {
                         "\n"
                         "Without --dtype weights keep their type and their bytes. A weight that f16 cannot hold is\n"
                         "refused by name. Memory is bounded by pieces, whatever the size. --gguf writes weights,\n"
-                        "tokenizer and chat template in one file that llama.cpp loads.\n"
+                        "tokenizer and chat template in one file that llama.cpp loads. Of --type q4_k the output weight\n"
+                        "is Q8_0; of q8_0 and q4_k a matrix whose rows are no whole blocks (32, 256) is Q8_0 or F16.\n"
                         "\n"
                         "The result is proved: SRC and DIR are replayed as by ckpt verify A B, and the numbers are\n"
                         "kept in verify.json (FILE.verify.json). A result that is out of bounds is put at DIR.unproved\n"
                         "(FILE.unproved) and exits 1.",
                 .options = export_options,
                 .n_options = sizeof export_options / sizeof *export_options,
-                .rules = export_rules,
-                .n_rules = sizeof export_rules / sizeof *export_rules,
+                .rules = gguf_rules,
+                .n_rules = sizeof gguf_rules / sizeof *gguf_rules,
                 .min_positional = 1,
                 .max_positional = 1,
                 .run = ckpt_export,
@@ -349,7 +365,8 @@ static const verb subverbs[] = {
         {
                 .name = "merge",
                 .summary = "a base and a LoRA adapter as one model, proved",
-                .usage = "BASE ADAPTER --out DIR [--dtype bf16|f16|f32]",
+                .usage =
+                        "BASE ADAPTER --out DIR [--dtype bf16|f16|f32]\nBASE ADAPTER --gguf FILE [--type f32|f16|bf16|q8_0|q4_k]",
                 .help = "ADAPTER is PEFT's folder (adapter_config.json, adapter_model.safetensors), as drover and PEFT\n"
                         "save it; a LoRA run's directory stands for its newest checkpoint. Each weight becomes\n"
                         "W + scale B A, computed in fp32 and rounded once; scale is alpha / r, or alpha / sqrt(r) for\n"
@@ -358,9 +375,12 @@ static const verb subverbs[] = {
                         "the base (PiSSA, OLoRA).\n"
                         "\n"
                         "The tokenizer is the adapter's where it has one. Everything else is as in ckpt export: base\n"
-                        "+ adapter and the merged model are replayed and compared.",
+                        "+ adapter and the merged model are replayed and compared. --gguf quantises the merged model\n"
+                        "as --type says; what the base lay in memory as while it was tuned does not count.",
                 .options = merge_options,
                 .n_options = sizeof merge_options / sizeof *merge_options,
+                .rules = gguf_rules,
+                .n_rules = sizeof gguf_rules / sizeof *gguf_rules,
                 .min_positional = 2,
                 .max_positional = 2,
                 .run = ckpt_merge,

@@ -37,7 +37,8 @@ static drv_status check_folder(arena *mem, const run_config *cfg) {
     if (!file_is_dir(from) && str_ends(from, ".gguf"))
         return refuse_from(cfg,
                 arena_printf(mem,
-                        "a GGUF file; make a folder of it first: drover ckpt import %s --out DIR",
+                        "a GGUF file; make a folder of it first: drover ckpt import %s --out DIR "
+                        "(--keep-blocks, for model.base_dtype: gguf)",
                         from));
     if (!file_is_dir(from))
         return refuse_from(cfg, "a file, expected the folder that holds config.json and weights");
@@ -62,7 +63,8 @@ static drv_status check_weights(arena *a, const run_config *cfg) {
     int n;
     DRV_TRY(dir_list(a, cfg->from, &names, &n));
     for (int i = 0; i < n; i++) {
-        if (str_ends(names[i], ".safetensors") || str_ends(names[i], ".safetensors.index.json"))
+        if (str_ends(names[i], ".safetensors") || str_ends(names[i], ".safetensors.index.json") ||
+                str_ends(names[i], ".gguf"))
             return DRV_OK;
         for (size_t k = 0; k < sizeof pickled / sizeof *pickled; k++)
             if (str_ends(names[i], pickled[k])) found = names[i];
@@ -365,6 +367,29 @@ static drv_status check_lora(arena *mem, run_config *cfg) {
     return DRV_OK;
 }
 
+// A base that is trained is held in the types of the optimizer's keys.
+static drv_status check_base(const run_config *cfg) {
+    const char *where = config_where(cfg, "model.base_dtype"),
+               *type = base_dtype_name(cfg->base_dtype);
+    if (cfg->base_dtype == BASE_AUTO) return DRV_OK;
+    if (cfg->lora.rank == 0 && !*cfg->lora.adapter)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"model.base_dtype\" is %s, but without a section lora all weights are trained; "
+                "expected lora.rank above 0, or auto",
+                where, type);
+    if (!config_backend(cfg)->widens_blocks)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"model.base_dtype\" is %s, which backend %s does not widen, expected auto, or "
+                "backend cpu",
+                where, type, cfg->backend);
+    if (cfg->base_dtype == BASE_GGUF && !*cfg->from)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"model.base_dtype\" is gguf, expected model.from, a folder that drover ckpt "
+                "import --keep-blocks has made of a GGUF file",
+                where);
+    return DRV_OK;
+}
+
 // What Muon cannot do: its momentum and the weights are kept in fp32, and low-rank branches are not
 // the matrices that it is for.
 static drv_status check_optimizer(const run_config *cfg) {
@@ -398,6 +423,7 @@ drv_status config_check(arena *a, run_config *cfg) {
     DRV_TRY(check_data(cfg));
     DRV_TRY(check_http(cfg));
     DRV_TRY(check_lora(a, cfg));
+    DRV_TRY(check_base(cfg));
     DRV_TRY(check_optimizer(cfg));
     DRV_TRY(check_context(cfg));
     DRV_TRY(config_check_length(cfg));

@@ -36,11 +36,14 @@ typedef enum pack_mode { PACK_AUTO, PACK_DOCUMENTS, PACK_STREAM, PACK_EXAMPLES }
 typedef enum long_mode { LONG_TRUNCATE, LONG_DROP } long_mode;
 typedef enum loss_mode { COUNT_AUTO, COUNT_RESPONSES, COUNT_LAST, COUNT_ALL } loss_mode;
 typedef enum weights_mode { WEIGHTS_RANDOM, WEIGHTS_LOAD } weights_mode;
+// What the frozen base of low-rank branches is held in (docs/adr/0039).
+typedef enum base_dtype { BASE_AUTO, BASE_BF16, BASE_Q8_0, BASE_Q4_K, BASE_GGUF } base_dtype;
 
 const char *precision_name(precision p); // "bf16", "fp32"
 const char *recompute_name(recompute_mode r);
 const char *schedule_name(schedule_type t);
 const char *optimizer_name(optimizer_type t);
+const char *base_dtype_name(base_dtype t);
 
 typedef struct data_source {
     const char *prefix;
@@ -75,6 +78,7 @@ typedef struct run_config {
     // model
     const char *preset, *from; // "" = not given
     weights_mode weights;      // see config_loads_weights
+    base_dtype base_dtype;     // of matrices that are not trained; BASE_AUTO: as precision
     model_config model;        // effective; token ids only where the config itself gives them
     const char *tokenizer;     // folder; model.from when that has one; "" = none
     // data

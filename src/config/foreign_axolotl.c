@@ -28,7 +28,7 @@ const foreign_key foreign_axolotl[] = {
         ONLY("trust_remote_code special_tokens tokens", "false",
                 "the tokenizer is taken as it lies"),
         ONLY("load_in_8bit load_in_4bit gptq", "false",
-                "a frozen model is held in training.precision"),
+                "model.base_dtype q4_k and q8_0 hold a frozen model in blocks of ggml, not NF4"),
         ONLY("strict resize_token_embeddings_to_32x", "false true",
                 "drover's configs are always strict"),
         // data

@@ -164,7 +164,8 @@ const foreign_key foreign_peers[] = {
                 NULL,
                 "A begins uniform, B zero; all branches have one rank, and nothing else is trained"),
         HINT("qlora load_in_4bit load_in_8bit bnb_4bit_quant_type quantization_config quantize_base",
-                NULL, "a frozen model is held in training.precision"),
+                "model.base_dtype",
+                "q4_k and q8_0 hold a frozen model in 4 and 8 bits: blocks of ggml, not NF4"),
         // data
         HINT("tokenizer_name tokenizer_model tokenizer_path tokenizer_name_or_path tokenizer_type "
              "vocab_file merge_file tokenizer_dir",

@@ -8,6 +8,8 @@
 
 static const choice weights_choices[] = {{"random", WEIGHTS_RANDOM}, {"load", WEIGHTS_LOAD},
         {NULL, 0}};
+static const choice base_choices[] = {{"auto", BASE_AUTO}, {"bf16", BASE_BF16}, {"q8_0", BASE_Q8_0},
+        {"q4_k", BASE_Q4_K}, {"gguf", BASE_GGUF}, {NULL, 0}};
 static const choice pack_choices[] = {{"auto", PACK_AUTO}, {"examples", PACK_EXAMPLES},
         {"documents", PACK_DOCUMENTS}, {"stream", PACK_STREAM}, {NULL, 0}};
 static const choice loss_choices[] = {{"auto", COUNT_AUTO}, {"responses", COUNT_RESPONSES},
@@ -49,6 +51,9 @@ const char *recompute_name(recompute_mode r) {
 const char *optimizer_name(optimizer_type t) {
     return choice_name(optimizer_choices, (int)t);
 }
+const char *base_dtype_name(base_dtype t) {
+    return choice_name(base_choices, (int)t);
+}
 const char *schedule_name(schedule_type t) {
     return choice_name(schedule_choices, (int)t);
 }
@@ -65,6 +70,9 @@ static const key model_source_keys[] = {
         {KEY("model.weights", choice, weights), .choices = weights_choices,
                 .initial_note = "load with model.from, else random",
                 .help = "load: begin with the weights of model.from; random: with fresh ones"},
+        {KEY("model.base_dtype", choice, base_dtype), .choices = base_choices, .initial = "auto",
+                .help = "what the frozen matrices of a LoRA run lie in memory as: q8_0, q4_k: quantised when they are loaded; "
+                        "gguf: the blocks of the GGUF file that model.from has; auto: training.precision"},
 };
 static const int n_model_source_keys = sizeof model_source_keys / sizeof *model_source_keys;
 

@@ -232,7 +232,7 @@ static void judge(arena *mem, comparison *c) {
                 c->rms, c->type_b, c->bound_rms);
     else if (c->effect > 0 && c->rms >= c->effect)
         c->problem = arena_printf(mem,
-                "the adapter changes logits by %.3g of their root mean square, and of that nothing is left: the result differs from base + adapter by %.3g; --dtype f32 rounds less",
+                "the adapter changes logits by %.3g of their root mean square, and of that nothing is left: the result differs from base + adapter by %.3g; --dtype f32, or a finer --type, rounds less",
                 c->effect, c->rms);
     else if (c->max_abs > c->bound_max_abs)
         c->problem = arena_printf(mem, "a logit differs by %.3g, and rounding to %s explains %.3g",
@@ -264,7 +264,7 @@ drv_status compare_models(arena *mem, const model *model_a, const model *model_b
     if (difference && !out->problem)
         out->problem = arena_printf(mem, "their tokenizers differ: %s", difference);
     if (!out->problem && out->rms > out->effect / 2 && out->effect > 0)
-        log_warn("rounding to %s changes logits by %.3g, the adapter by %.3g; --dtype f32 rounds less",
+        log_warn("rounding to %s changes logits by %.3g, the adapter by %.3g; --dtype f32, or a finer --type, rounds less",
                 out->type_b, out->rms, out->effect);
     return status;
 }

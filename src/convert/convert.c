@@ -16,7 +16,7 @@ typedef struct merging {
 
 static bool has_module(void *ctx, const source_tensor *t) {
     const merging *m = ctx;
-    return m->adapter && adapter_find(m->adapter, t->name);
+    return adapter_find(m->adapter, t->name) != NULL;
 }
 
 static drv_status load_a(merging *m, const adapter_module *module) {
@@ -152,15 +152,11 @@ static st_entry *list_entries(arena *a, const model *m) {
 
 static drv_status copy(arena *a, const model *from, const char *name, const char *out,
         const model_write_opts *opts, bool verify, convert_result *result) {
-    merging merge = {.adapter = from->adapter};
     proving prove = {.a = a, .from = from, .from_name = name, .result = result};
     model_write_opts all = *opts;
-    all.change = (model_change){has_module, merge_rows, &merge};
     if (verify) all.proof = (model_proof){look, &prove};
-    drv_status status = model_write(a, &from->source, list_entries(a, from), from->n_tensors, out,
-            &all, &result->written);
-    free(merge.a);
-    DRV_TRY(status);
+    DRV_TRY(model_write(a, &from->source, list_entries(a, from), from->n_tensors, out, &all,
+            &result->written));
     return check_proof(result, out);
 }
 
@@ -178,15 +174,16 @@ drv_status convert_export(arena *a, const char *path, const char *out, const mod
 
 // --- merging
 // The adapter's tokenizer and template, where it has a tokenizer: training may have changed them.
-static drv_status choose_files(arena *mem, const model *base, const adapter *ad,
-        model_write_opts *opts) {
+static drv_status choose_files(arena *mem, merged_model *merged) {
+    const model *base = &merged->base;
+    const adapter *ad = &merged->adapter;
     ckpt_carried *own, *list = ARENA_ARRAY(mem, ckpt_carried, 2 * n_ckpt_carried_names);
     int n_own;
     DRV_TRY(base->source.reader->files(mem, &base->source, &own, &n_own));
-    opts->files = list;
+    merged->files = list;
     if (!file_exists(path_join(mem, ad->path, "tokenizer.json"))) {
-        opts->files = own;
-        opts->n_files = n_own;
+        merged->files = own;
+        merged->n_files = n_own;
         return DRV_OK;
     }
     ckpt_carried *theirs;
@@ -194,39 +191,56 @@ static drv_status choose_files(arena *mem, const model *base, const adapter *ad,
     DRV_TRY(ad->tensors.reader->files(mem, &ad->tensors, &theirs, &n_theirs));
     bool generation = false;
     for (int i = 0; i < n_theirs; i++) {
-        list[opts->n_files++] = theirs[i];
+        list[merged->n_files++] = theirs[i];
         generation |= strcmp(theirs[i].name, "generation_config.json") == 0;
     }
     for (int i = 0; i < n_own && !generation; i++)
-        if (strcmp(own[i].name, "generation_config.json") == 0) list[opts->n_files++] = own[i];
+        if (strcmp(own[i].name, "generation_config.json") == 0) list[merged->n_files++] = own[i];
     return DRV_OK;
 }
 
-static drv_status merge_open(arena *a, model *base, adapter *ad, const char *out,
-        const model_write_opts *opts, bool verify, convert_result *result) {
-    model_write_opts with_files = *opts;
-    const char *name = arena_printf(a, "%s + %s", base->path, ad->path);
-    base->adapter = ad;
-    adapter_warn_of_base(ad, base->source.path);
-    DRV_TRY(adapter_check_base(ad, &base->source));
-    DRV_TRY(adapter_check_hashes(ad, &base->source));
-    DRV_TRY(choose_files(a, base, ad, &with_files));
-    return copy(a, base, name, out, &with_files, verify, result);
+static drv_status join_adapter(arena *a, merged_model *m) {
+    m->merging = ARENA_NEW(a, merging);
+    *m->merging = (merging){.adapter = &m->adapter};
+    m->base.adapter = &m->adapter;
+    m->change = (model_change){has_module, merge_rows, m->merging};
+    m->name = arena_printf(a, "%s + %s", m->base.path, m->adapter.path);
+    adapter_warn_of_base(&m->adapter, m->base.source.path);
+    DRV_TRY(adapter_check_base(&m->adapter, &m->base.source));
+    DRV_TRY(adapter_check_hashes(&m->adapter, &m->base.source));
+    return choose_files(a, m);
+}
+
+drv_status merged_open(arena *a, const char *base, const char *adapter_path, merged_model *out) {
+    *out = (merged_model){0};
+    DRV_TRY(adapter_open(a, adapter_path, &out->adapter));
+    drv_status status = model_open(a, base, &out->base);
+    if (status == DRV_OK) {
+        status = join_adapter(a, out);
+        if (status != DRV_OK) model_close(&out->base);
+    }
+    if (status != DRV_OK) adapter_close(&out->adapter);
+    return status;
+}
+
+void merged_close(merged_model *m) {
+    free(m->merging->a);
+    model_close(&m->base);
+    adapter_close(&m->adapter);
 }
 
 drv_status convert_merge(arena *a, const char *base, const char *adapter_path, const char *out,
         const model_write_opts *opts, bool verify, convert_result *result) {
-    model m;
-    adapter ad;
+    merged_model m;
+    model_write_opts all = *opts;
     *result = (convert_result){0};
     DRV_TRY(model_write_check(adapter_path, out, opts->force));
     DRV_TRY(model_write_check(base, out, opts->force));
-    DRV_TRY(adapter_open(a, adapter_path, &ad));
-    drv_status status = model_open(a, base, &m);
-    if (status == DRV_OK) {
-        status = merge_open(a, &m, &ad, out, opts, verify, result);
-        model_close(&m);
-    }
-    adapter_close(&ad);
+    DRV_TRY(merged_open(a, base, adapter_path, &m));
+    all.change = m.change;
+    all.files = m.files;
+    all.n_files = m.n_files;
+    const drv_status status = copy(a, &m.base, m.name, out, &all, verify, result);
+    merged_close(&m);
     return status;
 }

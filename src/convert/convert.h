@@ -16,6 +16,21 @@ typedef struct convert_result {
 DRV_CHECKED drv_status convert_export(arena *a, const char *path, const char *out,
         const model_write_opts *opts, bool verify, convert_result *result);
 
+// A base with an adapter (PEFT's folder): what its weights become on their way out, and the files
+// that go with them. Its tokenizer counts when it has one. Single owner.
+typedef struct merged_model {
+    model base;
+    adapter adapter;
+    const char *name; // "BASE + ADAPTER"
+    model_change change;
+    struct merging *merging; // of `change`
+    const ckpt_carried *files;
+    int n_files;
+} merged_model;
+DRV_CHECKED drv_status merged_open(arena *a, const char *base, const char *adapter_path,
+        merged_model *out);
+void merged_close(merged_model *m);
+
 // The same of a model with an adapter (PEFT's folder): W + scale B A in fp32, rounded once. Its
 // tokenizer counts when it has one.
 DRV_CHECKED drv_status convert_merge(arena *a, const char *base, const char *adapter_path,

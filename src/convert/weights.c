@@ -19,12 +19,13 @@ double weights_roundoff(const char *type) {
 }
 
 // Half the smallest subnormal number: 2^-24 of F16 (5 bits of exponent, 10 of fraction:
-// 2^(-14-10)), and of the scales of quantised blocks, which stand for up to 127 times as much;
-// 2^-133 of BF16 (2^(-126-7)), 2^-149 of F32.
+// 2^(-14-10)), and of the scales of quantised blocks, which stand for up to 127 times as much, in
+// those of sub-blocks up to 63 x 31; 2^-133 of BF16 (2^(-126-7)), 2^-149 of F32.
 double weights_floor(const char *type) {
     if (strcmp(type, "BF16") == 0) return 0x1p-134;
     if (strcmp(type, "F16") == 0) return 0x1p-25;
-    return *type == 'Q' ? 127 * 0x1p-25 : 0x1p-150;
+    if (*type != 'Q') return 0x1p-150;
+    return (strstr(type, "_K") ? 63 * 31 : 127) * 0x1p-25;
 }
 
 // --- what rounding explains

@@ -14,7 +14,7 @@
 #include "base/arena.h"
 #include "base/name_map.h"
 #include "base/status.h"
-#include "gguf/quants.h"
+#include "base/quants.h"
 
 typedef enum gguf_type { // numbers of the format
     GGUF_U8,

@@ -312,7 +312,7 @@ static void put_family(const llama_meta *m, json_t *o) {
     json_object_set_new(o, "max_window_layers", json_integer(0));
 }
 
-json_t *llama_config_json(const llama_meta *m, const char *dtype) {
+json_t *llama_config_json(const llama_meta *m, const char *torch_dtype) {
     json_t *shape = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "vocab_size",
             (json_int_t)m->vocab_size, "hidden_size", (json_int_t)m->hidden_size,
             "intermediate_size", (json_int_t)m->intermediate_size, "num_hidden_layers",
@@ -321,7 +321,7 @@ json_t *llama_config_json(const llama_meta *m, const char *dtype) {
             "max_position_embeddings", (json_int_t)m->context);
     json_t *o = json_pack("{s:s, s:b, s:f, s:f, s:b, s:s}", "hidden_act", "silu", "mlp_bias", 0,
             "rms_norm_eps", m->rms_norm_eps, "rope_theta", m->rope_theta, "tie_word_embeddings",
-            m->tied, "torch_dtype", dtype);
+            m->tied, "torch_dtype", torch_dtype);
     json_object_update(o, shape);
     json_decref(shape);
     json_object_set_new(o, "rope_scaling", rope_json(m));

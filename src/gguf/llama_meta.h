@@ -28,8 +28,8 @@ DRV_CHECKED drv_status llama_meta_read(arena *a, const gguf_file *f, llama_meta 
 // Ids of special tokens that are beyond the vocabulary are warned of, once, and left out.
 drv_status llama_meta_token(const gguf_file *f, const char *key, int64_t n_tokens, int64_t *id);
 
-// config.json as transformers reads it; `dtype` as torch calls it. The caller owns the value.
-json_t *llama_config_json(const llama_meta *m, const char *dtype);
+// config.json as transformers reads it; `torch_dtype` as torch calls it. The caller owns the value.
+json_t *llama_config_json(const llama_meta *m, const char *torch_dtype);
 // generation_config.json: ids, and what general.sampling recommends.
 DRV_CHECKED drv_status llama_generation_json(const gguf_file *f, const llama_meta *m, json_t **out);
 // The same keys the other way: GGUF's name for a number of generation_config.json.

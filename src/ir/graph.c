@@ -115,7 +115,12 @@ int64_t tensor_elements(const tensor *t) {
 }
 
 int64_t tensor_bytes(const tensor *t) {
-    return tensor_elements(t) * dtype_bytes(t->dt);
+    const block_matrix *blocks = tensor_blocks(t);
+    return blocks ? block_matrix_bytes(blocks) : tensor_elements(t) * dtype_bytes(t->dt);
+}
+
+const block_matrix *tensor_blocks(const tensor *t) {
+    return tensor_root(t)->blocks;
 }
 
 const tensor *tensor_root(const tensor *t) {

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/block_matrix.h"
 #include "base/dtype.h"
 #include "base/name_map.h"
 #include "base/status.h"
@@ -210,6 +211,9 @@ typedef struct tensor {
     dtype dt;
     int n_dims;
     int64_t dim[MAX_DIMS];
+    // A frozen weight that is held in blocks of quantised numbers: dt is what ops see of it (op.h:
+    // reads_blocks). NULL: elements of dt.
+    const block_matrix *blocks;
     tensor_class cls;
     // Autodiff makes its gradient. Weights begin with true, real inputs with false.
     bool trainable;
@@ -280,7 +284,9 @@ void graph_move_output(graph *g, tensor *from, tensor *to);
 void graph_prune(graph *g);
 
 int64_t tensor_elements(const tensor *t);
-int64_t tensor_bytes(const tensor *t);      // of one slot
+int64_t tensor_bytes(const tensor *t); // of one slot
+// How the storage that t lies in is held; NULL: as elements.
+const block_matrix *tensor_blocks(const tensor *t);
 const tensor *tensor_root(const tensor *t); // follows aliases to the storage's first value
 
 // Checks that shapes, aliases, attributes and numbers of ranks are those of the op rows and of the

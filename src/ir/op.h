@@ -27,7 +27,8 @@ typedef struct op_row {
 
     // Adds the nodes of the gradient. NULL: not differentiable.
     void (*grad)(grad_ctx *ctx, node *n);
-    int n_statistics; // the last outputs, which have no gradient: what it reads, or only the host
+    bool reads_blocks; // input 1 may be held in blocks of quantised numbers
+    int n_statistics;  // the last outputs, which have no gradient: what it reads, or only the host
     // Floating-point operations of the arithmetic that a model needs (matmuls, attention; causal
     // attention counts the pairs that are attended). NULL: counted as none.
     double (*flops)(const node *n);

@@ -14,6 +14,9 @@ static void print_type(const tensor *t, str *out) {
     for (int i = 0; i < t->n_dims; i++)
         str_printf(out, i ? ",%lld" : "%lld", (long long)t->dim[i]);
     str_puts(out, "]");
+    for (int i = 0; t->blocks && i < t->blocks->n_parts; i++)
+        str_printf(out, "%s%s x %lld", i ? ", " : " in ", t->blocks->part[i].type->name,
+                (long long)t->blocks->part[i].rows);
 }
 
 static void print_attr(const op_attrs *attrs, const op_attr *field, str *out) {

@@ -56,12 +56,22 @@ static bool follows(const tensor *t, const tensor_spec *spec, const node *n) {
 
 static const char *const stage_names[] = {"built", "differentiated", "planned"};
 
+// What is held in blocks is read by the ops that widen it alone.
+static const char *check_blocks(const node *n) {
+    const op_row *row = op_rows[n->op];
+    for (int k = 0; k < n->n_in; k++)
+        if (tensor_blocks(n->in[k]) && !row->renames && !(row->reads_blocks && k == 1))
+            return "an input is held in blocks, which the op does not read";
+    return NULL;
+}
+
 static drv_status check_row(const checker *check, const node *checked) {
     const op_row *row = op_rows[checked->op];
     tensor_spec spec[MAX_OUT];
     int n_out = 0;
     const char *bad = row->shape(checked, spec, &n_out);
     if (!bad) bad = op_attrs_unlisted(checked);
+    if (!bad) bad = check_blocks(checked);
     bool same = n_out == checked->n_out;
     for (int o = 0; !bad && same && o < n_out; o++)
         same = follows(checked->out[o], &spec[o], checked);

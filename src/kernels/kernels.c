@@ -26,13 +26,22 @@ int64_t attention_units(const attention_args *args) {
     return args->n_kv_heads * div_up(args->seq, ATTENTION_BLOCK);
 }
 
-// Enough for all levels and for tiles: a block of packed rows, a panel of 48 columns, and fp32 sums
-// that end as bf16 or, of several blocks, are added. Tiles take half as many words, but 16 at least.
+// A block of k of all columns, with what is widened before and behind it.
+static int64_t gemm_widened_words(const gemm_shape *shape, int64_t words) {
+    if (!shape->blocks) return 0;
+    return shape->tb ? shape->n * (words + 2 * WIDEN_UNIT) : words * (shape->n + 2 * WIDEN_UNIT);
+}
+
+// Enough for all levels and for tiles: a block of packed rows, a panel of 48 columns, fp32 sums
+// that end as bf16 or, of several blocks, are added, and what is widened of b for a block of k.
+// Tiles take half as many words, but 16 at least.
 int64_t gemm_scratch_bytes(const gemm_shape *shape) {
     const int64_t words = shape->k < GEMM_WORDS ? shape->k : GEMM_WORDS,
                   rows = round_up(shape->m, 16), panel = words < 16 ? 16 : words;
     const bool aside = shape->out == DT_BF16 || (shape->accumulate && shape->k > GEMM_WORDS);
-    return (rows * (words + GEMM_PAD) + 48 * panel + (aside ? shape->m * shape->n : 0)) * 4;
+    return (rows * (words + GEMM_PAD) + 48 * panel + (aside ? shape->m * shape->n : 0) +
+                   gemm_widened_words(shape, words)) *
+           4;
 }
 
 // At least 16 units per sequence where that leaves chunks of two blocks. Ranks that share the heads

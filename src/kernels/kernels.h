@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/block_matrix.h"
 #include "base/cpu.h"
 #include "base/dtype.h"
 #include "base/rng.h"
@@ -92,6 +93,11 @@ typedef struct gemm_shape {
     dtype in, out;
     bool accumulate; // c += scale a b: bf16 rounded once; fp32 as if a b had been stored first
     double scale;    // 0 says 1
+    // b is held in blocks: it is the part of this matrix that begins there, and the pointer to it
+    // is one to the matrix; ldb is not read. Values are widened block of k by block of k, rounded
+    // to `in`, so that c has the bits of a product with a b that was widened before. NULL: plain.
+    const block_matrix *blocks;
+    int64_t b_row, b_column;
 } gemm_shape;
 static inline double gemm_scale(const gemm_shape *shape) {
     return shape->scale != 0 ? shape->scale : 1;
@@ -104,6 +110,10 @@ typedef struct kernels {
     const char *name;
     // c = scale a b or c += scale a b; scratch of gemm_scratch_bytes().
     void (*gemm)(const gemm_shape *shape, const void *a, const void *b, void *c, void *scratch);
+    // Columns [first, first + n) of a row that is held in blocks, as fp32 or bf16: block_widen,
+    // then rounded. WIDEN_UNIT says which columns.
+    void (*widen)(dtype dt, const quant_type *type, const void *row, int64_t first, int64_t n,
+            void *out);
     // y = a + b; in place.
     void (*add)(dtype dt, int64_t n, const void *a, const void *b, void *y);
     // acc += x.

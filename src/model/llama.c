@@ -27,6 +27,7 @@ static tensor *weight(builder *b, const param *p) {
     if (w) return w;
     w = graph_state(b->g, TENSOR_WEIGHT, p->name, param_dtype(p, b->opts->dt), p->n_dims, p->dim);
     w->trainable = p->trainable;
+    w->blocks = p->blocks;
     return w;
 }
 

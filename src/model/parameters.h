@@ -1,6 +1,7 @@
 // The weights of one rank: their names and shapes, their place in the model, and which Hugging Face
 // parameters they are made of.
 #pragma once
+#include "base/block_matrix.h"
 #include "base/dtype.h"
 #include "base/name_map.h"
 #include "model/layout.h"
@@ -36,8 +37,9 @@ typedef struct param {
     param_part part[MAX_PARTS];
     int n_parts;
     param_init init;
-    bool trainable; // false: frozen, no gradient, no master, no optimizer state
-    bool is_copy;   // the first stage of the pipeline has it as well (a tied head): it counts there
+    bool trainable;             // false: frozen, no gradient, no master, no optimizer state
+    const block_matrix *blocks; // what a frozen matrix is held in; NULL: elements of param_dtype
+    bool is_copy; // the first stage of the pipeline has it as well (a tied head): it counts there
     bool is_adapter;                       // stored in an adapter's folder, not in the model's
     const struct param_branches *branches; // of a projection; NULL: none
     const struct param *bias;              // of a projection: [dim[0]]; NULL: none
@@ -80,5 +82,6 @@ param_list llama_params(arena *mem, const model_layout *sizes, const lora_set *l
 int64_t param_elements(const param *p);
 // Norms and biases stay in fp32: they are a few thousand numbers and no GEMM reads them.
 dtype param_dtype(const param *p, dtype compute);
+int64_t param_bytes(const param *p, dtype compute); // as it is held
 // The weight that holds this Hugging Face parameter; NULL: none.
 const param *param_of_part(const param_list *list, const char *hf_name);

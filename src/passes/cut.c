@@ -78,6 +78,7 @@ static tensor *state_of(const cutter *c, const tensor *t, tensor_class cls, cons
     if (made) return made;
     made = graph_state(c->g, cls, name, t->dt, t->n_dims, t->dim);
     made->trainable = t->trainable;
+    made->blocks = t->blocks;
     made->n_slots = cls == TENSOR_KEPT ? c->opts->n_slots : t->n_slots;
     return made;
 }

@@ -7,6 +7,7 @@
 #include "ir/rounding.h"
 #include "ir/shard.h"
 #include "train/stages.h"
+#include "weights/base_blocks.h"
 #include "weights/lora_state.h"
 #include "weights/run_layout.h"
 
@@ -194,6 +195,7 @@ drv_status programs_build(arena *mem, const run_config *cfg, programs *out) {
                 config_where(cfg, "parallel.pipeline"));
     DRV_TRY(lora_of_run(mem, cfg, &out->held.lora));
     out->held.params = llama_params(mem, &layout, &out->held.lora);
+    DRV_TRY(base_blocks_choose(mem, cfg, out->held.dt, &out->held.params));
     if (cfg->pipeline_parallel > 1) {
         DRV_TRY(stages_build(mem, cfg, out));
     } else {

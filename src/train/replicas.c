@@ -44,8 +44,7 @@ static drv_status hash_all(replica_hashes *of) {
         const char *master = held_master(of->a, p, w);
         const int64_t n = param_elements(w);
         of->alike[2 * i] = of->alike[2 * i + 1] = w->split == SPLIT_NONE;
-        status = hash_state(p, w->name, n * dtype_bytes(param_dtype(w, p->dt)), piece, state,
-                &of->hash[2 * i]);
+        status = hash_state(p, w->name, param_bytes(w, p->dt), piece, state, &of->hash[2 * i]);
         if (status == DRV_OK && has_whole_master(p, master, w))
             status = hash_state(p, master, n * (int64_t)sizeof(float), piece, state,
                     &of->hash[2 * i + 1]);
@@ -150,6 +149,7 @@ drv_status replicas_check_finite(const held_model *p, int64_t step) {
     for (int i = 0; i < p->params.n && status == DRV_OK; i++) {
         const param *w = &p->params.p[i];
         const char *master = held_master(a, p, w);
+        if (w->blocks) continue; // no update reaches it
         status = check_state(p, w->name, param_elements(w), piece, step);
         if (status == DRV_OK && strcmp(master, w->name) != 0)
             status = check_state(p, master, held_shard_of(p, w).n, piece, step);

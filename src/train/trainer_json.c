@@ -40,7 +40,8 @@ run_state run_state_new(void) {
 }
 
 // --- what is recorded
-// Keys that change nothing in what a run computes, or that are compared elsewhere (model). Of the
+// Keys that change nothing in what a run computes, or that are compared elsewhere (model, but for
+// what its base is held in). Of the
 // layout that is all but the trees in which sums are joined: so the checkpoints of a run are the
 // same files on any ranks.
 static bool is_recorded(const char *path) {
@@ -48,6 +49,7 @@ static bool is_recorded(const char *path) {
             "training.threads", "training.http", "training.log_every", "training.recompute",
             "training.micro_batch_size", "training.eval_", "training.hash_every",
             "training.max_minutes", "training.stop_at_step", "checkpoint.", "parallel."};
+    if (strcmp(path, "model.base_dtype") == 0) return true;
     for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
         if (str_starts(path, left_out[i])) return false;
     return true;

@@ -228,7 +228,8 @@ static void derive_lora(translation *self) {
     const bool on = axolotl ? adapter && !says(adapter, "") : !args || !use || says_true(use);
     if (adapter && says(adapter, "qlora"))
         report_add(self, CHANGES, adapter,
-                "is \"qlora\"; a frozen model is held in training.precision, not in 4 bits");
+                "is \"qlora\"; model.base_dtype q4_k holds a frozen model in 4 bits, in blocks of ggml, "
+                "not NF4");
     else if (adapter)
         report_add(self, says(adapter, "lora") ? TRANSLATED : REFUSED, adapter,
                 says(adapter, "lora") ? "lora.rank above 0" : "expected lora");

@@ -32,9 +32,61 @@ static drv_status write_master(held_model *p, int rank, const param *w, int64_t 
 // Elements: of a piece of a weight that a thread fills, and that are rounded at a time.
 enum { PIECE = 1 << 16, ROUNDED = 2048 };
 
+// --- values into blocks
+enum {
+    QUANTISED = 1 << 13
+}; // elements that a thread quantises at a time; a multiple of all blocks
+
+typedef struct quantise_call {
+    const quant_type *type;
+    const float *values;
+    int64_t n;
+    unsigned char *blocks;
+} quantise_call;
+
+static void quantise_piece(void *arg, int64_t i, int thread) {
+    (void)thread;
+    const quantise_call *call = arg;
+    const quant_type *type = call->type;
+    const int64_t first = i * QUANTISED, left = call->n - first,
+                  n = left < QUANTISED ? left : QUANTISED;
+    type->from_f32(call->values + first, n / type->block,
+            call->blocks + first / type->block * type->block_bytes);
+}
+
+static drv_status check_limit(const param *w, const quant_type *type, int64_t n,
+        const float *values) {
+    for (int64_t i = 0; i < n && type->limit > 0; i++)
+        if (!(fabsf(values[i]) < type->limit))
+            return drv_fail(DRV_E_DATA, "\"%s\" has the value %g, which %s cannot hold", w->name,
+                    (double)values[i], type->name);
+    return DRV_OK;
+}
+
+// Whole blocks of rows of one type, which lie one after the other. The blocks of a GGUF file are
+// not made of values (base_blocks_load).
+static drv_status write_blocks(held_model *p, int rank, const param *w, int64_t first, int64_t n,
+        const float *values) {
+    const int64_t columns = w->blocks->columns;
+    const quant_type *type;
+    int64_t at = block_row_at(w->blocks, first / columns, &type);
+    if (p->c->base_dtype == BASE_GGUF) return DRV_OK;
+    DRV_ASSERT(first % columns % type->block == 0 && n % type->block == 0, "blocks of \"%s\"",
+            w->name);
+    DRV_TRY(check_limit(w, type, n, values));
+    at += block_row_bytes(type, first % columns);
+    const int64_t bytes = block_row_bytes(type, n);
+    quantise_call call = {type, values, n, mem_alloc((size_t)bytes)};
+    par_for(div_up(n, QUANTISED), quantise_piece, &call);
+    const drv_status status = backend_write(p->b, rank, w->name, at, bytes, call.blocks);
+    free(call.blocks);
+    return status;
+}
+
 drv_status held_write_weight(held_model *p, int rank, const param *w, int64_t first, int64_t n,
         const float *values) {
     backend *b = p->b;
+    if (w->blocks) return write_blocks(p, rank, w, first, n, values);
     if (param_dtype(w, p->dt) == DT_F32)
         return backend_write(b, rank, w->name, first * 4, n * 4, values);
     if (has_master(p, w)) DRV_TRY(write_master(p, rank, w, first, n, values));

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "ckpt/adapter.h"
+#include "weights/base_blocks.h"
 #include "weights/state.h"
 
 typedef struct hashing { // a sink before another one
@@ -95,9 +96,15 @@ static drv_status hash_together(held_model *p, const ckpt_ranks *ranks, const ch
 drv_status lora_load_base(held_model *p, const char *folder, json_t **hashes) {
     const ckpt_sink sink = state_weight_sink(p);
     ckpt_ranks ranks;
-    if (!state_ranks(p, &ranks)) return lora_load_hashed(p, folder, &sink, hashes);
-    DRV_TRY(state_load_model(p, folder, &sink));
-    return hash_together(p, &ranks, folder, hashes);
+    if (state_ranks(p, &ranks)) {
+        DRV_TRY(state_load_model(p, folder, &sink));
+        DRV_TRY(hash_together(p, &ranks, folder, hashes));
+    } else {
+        DRV_TRY(lora_load_hashed(p, folder, &sink, hashes));
+    }
+    const drv_status status = base_blocks_load(p, folder);
+    if (status != DRV_OK) json_decref(*hashes);
+    return status;
 }
 
 static drv_status compare_hashes(const char *path, const char *base, const json_t *expected,

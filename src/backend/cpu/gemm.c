@@ -190,7 +190,8 @@ static gemm cut(const kernels *plain, const gemm_shape *shape, const gemm_tree *
 static bool same_gemm(const gemm_shape *a, const gemm_shape *b) {
     return a->m == b->m && a->n == b->n && a->k == b->k && a->ta == b->ta && a->tb == b->tb &&
            a->lda == b->lda && a->ldb == b->ldb && a->ldc == b->ldc && a->in == b->in &&
-           a->out == b->out && a->accumulate == b->accumulate && gemm_scale(a) == gemm_scale(b);
+           a->out == b->out && a->accumulate == b->accumulate && gemm_scale(a) == gemm_scale(b) &&
+           block_matrix_same(a->blocks, b->blocks);
 }
 
 static gemm_shape tile_shape(const gemm *g, bool last_m, bool last_n) {
@@ -255,9 +256,9 @@ static void run_tile(void *arg, int64_t index, int thread) {
     const int64_t i = index % g->n_m, j = index / g->n_m, row = i * g->tile_m, col = j * g->tile_n;
     const int64_t es = dtype_bytes(s->in), os = dtype_bytes(s->out);
     const char *a = call->a + es * (s->ta ? row : row * s->lda);
-    const char *b = call->b + es * (s->tb ? col * s->ldb : col);
+    gemm_shape t = tile_shape(g, i == g->n_m - 1, j == g->n_n - 1);
+    const char *b = move_b(&t, call->b, s->tb ? col : 0, s->tb ? 0 : col);
     char *c = call->c + os * (row * s->ldc + col);
-    const gemm_shape t = tile_shape(g, i == g->n_m - 1, j == g->n_n - 1);
     char *scratch = call->workspace + thread * thread_bytes(g);
     for (int64_t addend = 0; addend < addends_of_tree(&g->tree); addend++) {
         if (tree_is_given(&g->tree))

@@ -10,6 +10,14 @@ struct gemm {
     int64_t tile_m, tile_n, n_m, n_n;
 };
 
+// Moves operand b, as it is stored, by so many rows and columns: returns where it begins then.
+static inline const char *move_b(gemm_shape *s, const char *b, int64_t rows, int64_t columns) {
+    if (!s->blocks) return b + dtype_bytes(s->in) * (rows * s->ldb + columns);
+    s->b_row += rows;
+    s->b_column += columns;
+    return b;
+}
+
 // --- gemm_tree.c
 bool tree_is_given(const gemm_tree *tree);
 // Scratch of a tile: its sums, and what the kernels need.

@@ -69,10 +69,9 @@ int64_t tree_scratch_bytes(const gemm *g, const gemm_shape *tile) {
 
 static void add_run(const tile_sum *t, int kind, int64_t first, bool adds, char *sums) {
     const gemm *g = t->g;
-    const gemm_shape s = run_shape(&g->tree, &t->tile, kind, adds);
-    const int64_t unit = dtype_bytes(s.in);
-    const char *a = t->a + unit * (s.ta ? first * s.lda : first),
-               *b = t->b + unit * (s.tb ? first : first * s.ldb);
+    gemm_shape s = run_shape(&g->tree, &t->tile, kind, adds);
+    const char *a = t->a + dtype_bytes(s.in) * (s.ta ? first * s.lda : first),
+               *b = move_b(&s, t->b, s.tb ? 0 : first, s.tb ? first : 0);
     g->multiply(&s, a, b, sums, t->scratch);
 }
 

@@ -73,7 +73,8 @@ static gemm_shape logits_shape(const node *n, int64_t rows) {
             .ldc = v,
             .in = n->in[0]->dt,
             .out = dtype_acc(n->in[0]->dt),
-            .scale = 1};
+            .scale = 1,
+            .blocks = tensor_blocks(n->in[1])};
 }
 
 static gemm_shape dh_shape(const node *n, int64_t rows) {
@@ -87,7 +88,8 @@ static gemm_shape dh_shape(const node *n, int64_t rows) {
             .ldc = width,
             .in = dt,
             .out = n->attrs.sum.dx_wide ? dtype_acc(dt) : dt,
-            .scale = 1};
+            .scale = 1,
+            .blocks = tensor_blocks(n->in[1])};
 }
 
 static gemm_shape dw_shape(const node *n, int64_t rows) {

@@ -87,7 +87,7 @@ bool is_row_product(const instruction *ins) {
 
 static bool is_one_row(const node *n) {
     return n->in[0]->dim[0] == 1 && n->attrs.tb && !n->attrs.ta && n->n_in == 2 &&
-           !n->attrs.sum.wide;
+           !n->attrs.sum.wide && !tensor_blocks(n->in[1]);
 }
 
 static gemm_shape matmul_shape(const node *n) {
@@ -103,7 +103,8 @@ static gemm_shape matmul_shape(const node *n) {
             .ldc = y->dim[columns],
             .in = x->dt,
             .out = y->dt,
-            .accumulate = n->n_in == 3};
+            .accumulate = n->n_in == 3,
+            .blocks = tensor_blocks(w)};
 }
 
 static gemm_tree matmul_tree(const node *n) {

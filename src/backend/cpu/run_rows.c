@@ -23,6 +23,20 @@ static void fill_minus_zero(dtype dt, int64_t n, char *to) {
         to[i * unit - 1] = (char)0x80;
 }
 
+// A row of the table.
+static void copy_row(const instruction *ins, int64_t row, char *to) {
+    const tensor *table = ins->node->in[1];
+    const block_matrix *blocks = tensor_blocks(table);
+    const int64_t width = table->dim[1];
+    if (!blocks) {
+        memcpy(to, input_at(ins, 1, row * width), (size_t)(width * dtype_bytes(table->dt)));
+        return;
+    }
+    const quant_type *type;
+    const char *held = (const char *)ins->in[1] + block_row_at(blocks, row, &type);
+    ins->kernels->widen(table->dt, type, held, 0, width, to);
+}
+
 static void embedding_rows(void *arg, int64_t c, int thread) {
     (void)thread;
     const instruction *ins = arg;
@@ -34,8 +48,7 @@ static void embedding_rows(void *arg, int64_t c, int thread) {
     for (int64_t row = first; row < end; row++) {
         const int64_t id = ids[row] - here;
         if (id >= 0 && id < n_here)
-            memcpy(output_at(ins, 0, row * width), input_at(ins, 1, id * width),
-                    (size_t)(width * dtype_bytes(x->dt)));
+            copy_row(ins, id, output_at(ins, 0, row * width));
         else
             fill_minus_zero(x->dt, width, output_at(ins, 0, row * width));
     }

@@ -58,6 +58,7 @@ const op_row op_row_embedding = {
         .shape = shape,
         .grad = grad,
         .touched = touched,
+        .reads_blocks = true,
         .attrs = ATTR(axis) | ATTR(ranks) | ATTR(part),
         .built = true,
         .differentiated = true,

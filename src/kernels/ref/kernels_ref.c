@@ -226,6 +226,17 @@ static void add_rounded(dtype dt, int64_t n, const void *x, void *sum, const rou
         put_rounded(dt, sum, i, get(dt, sum, i) + get(acc, x, i), rounding_word1(by, (uint32_t)i));
 }
 
+static void widen(dtype dt, const quant_type *type, const void *row, int64_t first, int64_t n,
+        void *out) {
+    float values[WIDEN_UNIT];
+    for (int64_t at = 0; at < n; at += WIDEN_UNIT) {
+        const int64_t take = n - at < WIDEN_UNIT ? n - at : WIDEN_UNIT;
+        block_widen(type, row, first + at, take, values);
+        for (int64_t i = 0; i < take; i++)
+            put(dt, out, at + i, (double)values[i]);
+    }
+}
+
 static void row_times_matrix(dtype dt, int64_t n, int64_t k, const void *x, const void *w,
         void *y) {
     for (int64_t i = 0; i < n; i++) {
@@ -259,6 +270,7 @@ const kernels kernels_ref = {
         .adamw_rounded = adamw_rounded,
         .add_rounded = add_rounded,
         .gemm = ref_gemm,
+        .widen = widen,
         .attention = ref_attention,
         .attention_grad = ref_attention_grad,
         .attention_grad_sum = ref_attention_grad_sum,

@@ -11,13 +11,15 @@
 //                                               +------+
 //
 // Scratch (gemm_scratch_bytes): packed_a, one block of all rows of a; panel, one panel of b; aside,
-// fp32 sums [m, n] of several blocks that end as bf16, or that are added to c.
+// fp32 sums [m, n] of several blocks that end as bf16, or that are added to c; widened, where b is
+// held in blocks of quantised numbers, what a block of k needs of it, which is packed as b is.
 //
 // Every sum over k is formed in the same order wherever an element lies in its tile, so how a
 // product is cut changes no bit.
 #pragma once
 #include "kernels/kernels.h"
 #include "kernels/x86/pack.h"
+#include "kernels/x86/widen.h"
 
 // A register tile is MR rows by NV vectors; panels of a that cross the rows of storage hold ACROSS
 // rows. Tiles fetch what comes next every STEP words.
@@ -140,6 +142,8 @@ INLINE void edge_tile(tile_function *tile, int64_t n_rows, int64_t n_cols, int64
 typedef struct gemm_job {
     const gemm_shape *shape;
     matrix a, b;
+    void *widened; // of b in blocks: b is that, then
+    int64_t b_at;  // element of b that begins the block of k
     void *c;
     uint32_t *packed_a, *panel;
     int64_t ld_a; // words between packed rows of a
@@ -166,11 +170,10 @@ INLINE words_a packed_rows(const gemm_job *job, int64_t i) {
 
 // Columns j .. j + n of b.
 INLINE void pack_b(const arithmetic *by, const gemm_job *job, int64_t j, int64_t n) {
-    const int64_t ld = job->b.ld;
     if (job->shape->tb)
-        pack_transposed(by, NR, job->b, j * ld + job->k0, n, job->k, job->panel);
+        pack_transposed(by, NR, job->b, job->b_at + j * job->b.ld, n, job->k, job->panel);
     else
-        pack_across(by, NR, job->b, job->k0 * ld + j, n, job->k, j == 0, job->panel);
+        pack_across(by, NR, job->b, job->b_at + j, n, job->k, j == 0, job->panel);
 }
 
 // The columns from j on that pack_b takes next (none: all are packed), fetched by the register
@@ -178,7 +181,7 @@ INLINE void pack_b(const arithmetic *by, const gemm_job *job, int64_t j, int64_t
 INLINE lines lines_of_b(const arithmetic *by, const gemm_job *job, int64_t j) {
     const gemm_shape *shape = job->shape;
     const int64_t bytes = dtype_bytes(by->dt), left = shape->n - j, n = left < NR ? left : NR;
-    const int64_t at = shape->tb ? j * job->b.ld + job->k0 : job->k0 * job->b.ld + j;
+    const int64_t at = job->b_at + (shape->tb ? j * job->b.ld : j);
     const int64_t n_steps = div_up(shape->m, MR) * (job->n_words / STEP + 1);
     lines l = {.row = (const char *)job->b.at + at * bytes, .row_bytes = job->b.ld * bytes};
     l.next = l.row;
@@ -257,10 +260,18 @@ INLINE void gemm_blocks(const arithmetic *by, tile_function *tile, const gemm_sh
     job.panel = job.packed_a + round_up(shape->m, ACROSS) * job.ld_a;
     job.aside = (float *)(void *)(job.panel + NR * block_words);
     job.n_blocks = n_blocks;
+    job.widened =
+            job.aside + (shape->out == DT_BF16 || adds_whole_sum(&job) ? shape->m * shape->n : 0);
     do { // once if k is 0, too
         const int64_t most = block_words * by->per_word, left = shape->k - job.k0;
         job.k = left < most ? left : most;
         job.n_words = words_of(by, job.k);
+        job.b_at = shape->tb ? job.k0 : job.k0 * job.b.ld;
+        if (shape->blocks) {
+            const widened_b wide = widen_b(by->dt, shape, b, job.k0, job.k, job.widened);
+            job.b = (matrix){wide.at, wide.ld};
+            job.b_at = 0;
+        }
         pack_a(by, &job);
         for (int64_t j = 0; j < shape->n; j += NR)
             multiply_panel(by, tile, &job, j);

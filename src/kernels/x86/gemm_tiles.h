@@ -17,7 +17,8 @@
 // is scaled, added to c, and rounded.
 //
 // Scratch (gemm_scratch_bytes): one block of all rows of a; two strips of b; fp32 sums [m, n] of
-// several blocks, where c cannot hold them.
+// several blocks, where c cannot hold them; what is widened of a b that is held in blocks of
+// quantised numbers (widen.h).
 #pragma once
 #include "kernels/tile_kernels.h"
 #include "kernels/x86/gemm_blocks.h"
@@ -98,7 +99,8 @@ static void pack_strip(const strip_source *from, int64_t n, int64_t k, uint32_t 
 // --- a block of the inner dimension
 typedef struct tiles_job {
     const gemm_shape *shape;
-    const uint16_t *a, *b;
+    const uint16_t *a, *b; // b: from the block of k on, where rows are ldb elements apart
+    int64_t ldb;
     void *c;
     uint32_t *packed_a, *panel;
     sums between;            // blocks: c itself, or aside; of one block that c cannot hold NULL
@@ -114,8 +116,7 @@ static strip_source rows_of_a(const tiles_job *job, int64_t i) {
 
 static strip_source columns_of_b(const tiles_job *job, int64_t j) {
     const gemm_shape *s = job->shape;
-    return (strip_source){job->b + (s->tb ? j * s->ldb + job->k0 : job->k0 * s->ldb + j), s->ldb,
-            s->tb, false};
+    return (strip_source){job->b + (s->tb ? j * job->ldb : j), job->ldb, s->tb, false};
 }
 
 static int64_t at_most(int64_t n, int64_t most) {
@@ -128,7 +129,7 @@ static lines lines_of_next(const tiles_job *job, int64_t j) {
     const int64_t n = at_most(s->n - j, PASS), steps = div_up(s->m, PASS) * job->n_groups;
     if (n <= 0 || steps == 0) return (lines){0};
     lines l = {.row = (const char *)columns_of_b(job, j).at,
-            .row_bytes = 2 * s->ldb,
+            .row_bytes = 2 * job->ldb,
             .bytes = 2 * (s->tb ? job->k : n),
             .n_rows = s->tb ? n : job->k};
     l.next = l.row;
@@ -269,6 +270,15 @@ static void run_block(const tiles_job *job) {
     }
 }
 
+// Where the job's block of k of b is: in memory, or, of what is held in blocks, in what is widened.
+static void block_of_b(tiles_job *job, const void *b, void *widened) {
+    const gemm_shape *s = job->shape;
+    const widened_b plain = {(const uint16_t *)b + (s->tb ? job->k0 : job->k0 * s->ldb), s->ldb},
+                    from = s->blocks ? widen_b(DT_BF16, s, b, job->k0, job->k, widened) : plain;
+    job->b = from.at;
+    job->ldb = from.ld;
+}
+
 // Sums that end as fp32 and are not added wait in c, others aside. Where there is no room aside
 // (gemm_scratch_bytes) there is one block.
 static void gemm_by_tiles(const gemm_shape *shape, const void *a, const void *b, void *c,
@@ -279,18 +289,21 @@ static void gemm_by_tiles(const gemm_shape *shape, const void *a, const void *b,
     const int64_t groups = div_up(shape->k, TILE_GROUP),
                   n_blocks = fits || groups == 0 ? 1 : div_up(groups, MOST_GROUPS),
                   block_groups = div_up(groups, n_blocks);
-    tiles_job job = {.shape = shape, .a = a, .b = b, .c = c, .packed_a = scratch};
+    tiles_job job = {.shape = shape, .a = a, .c = c, .packed_a = scratch};
     job.panel = job.packed_a + round_up(shape->m, TILE_SIDE) * block_groups * TILE_SIDE;
-    if (in_c)
+    uint32_t *widened = job.panel + PASS * block_groups * TILE_SIDE;
+    if (in_c) {
         job.between = (sums){c, shape->ldc};
-    else if (n_blocks > 1)
-        job.between =
-                (sums){(float *)(void *)(job.panel + PASS * block_groups * TILE_SIDE), shape->n};
+    } else if (n_blocks > 1) {
+        job.between = (sums){(float *)(void *)widened, shape->n};
+        widened += shape->m * shape->n;
+    }
     tiles_begin();
     do { // once if k is 0, too
         job.k = at_most(shape->k - job.k0, block_groups * TILE_GROUP);
         job.n_groups = div_up(job.k, TILE_GROUP);
         job.last = job.k0 + job.k == shape->k;
+        block_of_b(&job, b, widened);
         run_block(&job);
         job.k0 += job.k;
         job.begun = true;

@@ -8,11 +8,13 @@
 #include "kernels/x86/muon.h"
 #include "kernels/x86/reductions.h"
 #include "kernels/x86/rounded.h"
+#include "kernels/x86/widen.h"
 
 #define LEVEL_TABLE(level)                                                                         \
     const kernels kernels_##level = {                                                              \
             .name = #level,                                                                        \
             .gemm = gemm,                                                                          \
+            .widen = widen,                                                                        \
             .add = add,                                                                            \
             .accumulate = accumulate,                                                              \
             .narrow = narrow,                                                                      \

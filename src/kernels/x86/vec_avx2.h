@@ -103,6 +103,10 @@ INLINE vec v_load_bf16(const uint16_t *p, int n) {
     }
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
 }
+INLINE vec v_load_i8(const unsigned char *p) { // WIDTH bytes with sign
+    const __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)p);
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
+}
 // 2 WIDTH elements: those at even places and those at odd ones.
 INLINE void v_load_bf16_pairs(const uint16_t *p, vec *even, vec *odd) {
     const __m256i both = _mm256_loadu_si256((const __m256i *)(const void *)p);
@@ -168,6 +172,12 @@ INLINE ints i_and(ints a, ints b) {
     return _mm256_and_si256(a, b);
 }
 #define i_right(a, bits) _mm256_srli_epi32(a, bits)
+INLINE ints i_load_u8(const unsigned char *p) { // WIDTH bytes
+    return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p));
+}
+INLINE vec v_of(ints a) { // as floats; below 2^24
+    return _mm256_cvtepi32_ps(a);
+}
 // Rounds by the lower 16 bits of each element, as f32_to_bf16_by.
 INLINE void v_store_bf16_by(uint16_t *p, vec x, ints by, int n) {
     const ints bits = _mm256_castps_si256(x), top = i_set(0x7F800000u),

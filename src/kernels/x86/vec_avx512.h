@@ -104,6 +104,10 @@ INLINE vec v_load_bf16(const uint16_t *p, int n) {
                                     : _mm256_maskz_loadu_epi16(v_mask(n), p);
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
 }
+INLINE vec v_load_i8(const unsigned char *p) { // WIDTH bytes with sign
+    const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)p);
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
+}
 // 2 WIDTH elements: those at even places and those at odd ones.
 INLINE void v_load_bf16_pairs(const uint16_t *p, vec *even, vec *odd) {
     const __m512i both = _mm512_loadu_si512(p);
@@ -163,6 +167,12 @@ INLINE ints i_and(ints a, ints b) {
     return _mm512_and_si512(a, b);
 }
 #define i_right(a, bits) _mm512_srli_epi32(a, bits)
+INLINE ints i_load_u8(const unsigned char *p) { // WIDTH bytes
+    return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+INLINE vec v_of(ints a) { // as floats; below 2^24
+    return _mm512_cvtepi32_ps(a);
+}
 // Rounds by the lower 16 bits of each element, as f32_to_bf16_by.
 INLINE void v_store_bf16_by(uint16_t *p, vec x, ints by, int n) {
     const ints bits = _mm512_castps_si512(x), top = i_set(0x7F800000u),

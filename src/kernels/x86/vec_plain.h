@@ -133,6 +133,11 @@ INLINE void v_store(float *p, vec x, int n) {
             p[i] = x[i];
 }
 
+INLINE vec v_load_i8(const unsigned char *p) { // WIDTH bytes with sign
+    int8_t part[WIDTH];
+    memcpy(part, p, sizeof part);
+    return (vec){(float)part[0], (float)part[1], (float)part[2], (float)part[3]};
+}
 // 2 WIDTH elements: those at even places and those at odd ones.
 INLINE void v_load_bf16_pairs(const uint16_t *p, vec *even, vec *odd) {
     ints both;
@@ -165,6 +170,15 @@ INLINE ints i_low(ints a, uint32_t by) { // the low halves of the products alone
     return a * i_set(by);
 }
 #define i_right(a, bits) ((a) >> (bits))
+INLINE ints i_and(ints a, ints b) {
+    return a & b;
+}
+INLINE ints i_load_u8(const unsigned char *p) { // WIDTH bytes
+    return (ints){p[0], p[1], p[2], p[3]};
+}
+INLINE vec v_of(ints a) { // as floats; below 2^24
+    return (vec){(float)a[0], (float)a[1], (float)a[2], (float)a[3]};
+}
 // Rounds by the lower 16 bits of each element, as f32_to_bf16_by.
 INLINE void v_store_bf16_by(uint16_t *p, vec x, ints by, int n) {
     for (int i = 0; i < n; i++)

@@ -1,9 +1,8 @@
 // Blocks of quantised weights <-> fp32. The layouts are those of ggml (ggml-common.h,
 // ggml-quants.c); each sum and product is rounded as gguf-py's does, so both give the same bits. d,
 // m: scale and minimum, fp16; q: a whole number; x = d * q + m.
-#include "gguf/quants.h"
+#include "base/quants.h"
 
-#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,10 +17,6 @@ static uint16_t word_at(const unsigned char *p) {
     return word;
 }
 
-static float half_at(const unsigned char *p) {
-    return f16_to_f32(word_at(p));
-}
-
 // --- plain numbers
 static void f32_to_f32(const unsigned char *blocks, int64_t n, float *out) {
     memcpy(out, blocks, 4 * (size_t)n);
@@ -33,7 +28,7 @@ static void f32_from_f32(const float *values, int64_t n, unsigned char *blocks) 
 
 static void f16_rows_to_f32(const unsigned char *blocks, int64_t n, float *out) {
     for (int64_t i = 0; i < n; i++)
-        out[i] = half_at(blocks + 2 * i);
+        out[i] = quant_half(blocks + 2 * i);
 }
 
 static void f16_rows_from_f32(const float *values, int64_t n, unsigned char *blocks) {
@@ -71,42 +66,28 @@ static void nibbles(const unsigned char *q, const unsigned char *fifth, int zero
 
 static void q4_0_to_f32(const unsigned char *p, int64_t n, float *out) {
     for (int64_t b = 0; b < n; b++, p += 18, out += SMALL)
-        nibbles(p + 2, NULL, 8, half_at(p), 0, false, out);
+        nibbles(p + 2, NULL, 8, quant_half(p), 0, false, out);
 }
 
 static void q4_1_to_f32(const unsigned char *p, int64_t n, float *out) {
     for (int64_t b = 0; b < n; b++, p += 20, out += SMALL)
-        nibbles(p + 4, NULL, 0, half_at(p), half_at(p + 2), true, out);
+        nibbles(p + 4, NULL, 0, quant_half(p), quant_half(p + 2), true, out);
 }
 
 static void q5_0_to_f32(const unsigned char *p, int64_t n, float *out) {
     for (int64_t b = 0; b < n; b++, p += 22, out += SMALL)
-        nibbles(p + 6, p + 2, 16, half_at(p), 0, false, out);
+        nibbles(p + 6, p + 2, 16, quant_half(p), 0, false, out);
 }
 
 static void q5_1_to_f32(const unsigned char *p, int64_t n, float *out) {
     for (int64_t b = 0; b < n; b++, p += 24, out += SMALL)
-        nibbles(p + 8, p + 4, 0, half_at(p), half_at(p + 2), true, out);
+        nibbles(p + 8, p + 4, 0, quant_half(p), quant_half(p + 2), true, out);
 }
 
 static void q8_0_to_f32(const unsigned char *p, int64_t n, float *out) {
     for (int64_t b = 0; b < n; b++, p += 34, out += SMALL)
         for (int i = 0; i < SMALL; i++)
-            out[i] = (float)(int8_t)p[2 + i] * half_at(p);
-}
-
-// As ggml's reference does: the scale is rounded to fp16 only after the numbers are.
-static void q8_0_from_f32(const float *values, int64_t n, unsigned char *p) {
-    for (int64_t b = 0; b < n; b++, p += 34, values += SMALL) {
-        float largest = 0;
-        for (int i = 0; i < SMALL; i++)
-            largest = fmaxf(largest, fabsf(values[i]));
-        const float d = largest / 127, inverse = d > 0 ? 1 / d : 0;
-        const uint16_t word = f32_to_f16(d);
-        memcpy(p, &word, 2);
-        for (int i = 0; i < SMALL; i++)
-            p[2 + i] = (unsigned char)(int8_t)roundf(values[i] * inverse);
-    }
+            out[i] = (float)(int8_t)p[2 + i] * quant_half(p);
 }
 
 // --- blocks of 256, cut into sub-blocks with scales of their own
@@ -114,7 +95,7 @@ static void q8_0_from_f32(const float *values, int64_t n, unsigned char *p) {
 static void q2_k_to_f32(const unsigned char *p, int64_t n, float *out) {
     for (int64_t b = 0; b < n; b++, p += 84, out += LARGE) {
         const unsigned char *scales = p, *q = p + 16;
-        const float d = half_at(p + 80), m = half_at(p + 82);
+        const float d = quant_half(p + 80), m = quant_half(p + 82);
         for (int i = 0; i < LARGE; i++) {
             const int two = q[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
             const float scale = d * (float)(scales[i / 16] & 15);
@@ -127,7 +108,7 @@ static void q2_k_to_f32(const unsigned char *p, int64_t n, float *out) {
 static void q3_k_to_f32(const unsigned char *p, int64_t n, float *out) {
     for (int64_t b = 0; b < n; b++, p += 110, out += LARGE) {
         const unsigned char *third = p, *q = p + 32, *scales = p + 96;
-        const float d = half_at(p + 108);
+        const float d = quant_half(p + 108);
         for (int i = 0; i < LARGE; i++) {
             const int s = i / 16;
             const int low = s < 8 ? scales[s] & 15 : scales[s - 8] >> 4;
@@ -139,25 +120,13 @@ static void q3_k_to_f32(const unsigned char *p, int64_t n, float *out) {
     }
 }
 
-// Scale and minimum, 6 bits each, of sub-block s of 8 in 12 bytes: the last four sub-blocks have
-// their upper two bits in the bytes of the first four.
-static void scale_and_min(const unsigned char *packed, int s, int *scale, int *min) {
-    if (s < 4) {
-        *scale = packed[s] & 63;
-        *min = packed[s + 4] & 63;
-    } else {
-        *scale = (packed[s + 4] & 15) | packed[s - 4] >> 6 << 4;
-        *min = packed[s + 4] >> 4 | packed[s] >> 6 << 4;
-    }
-}
-
 // 8 sub-blocks of 32: nibbles, and for Q5_K their fifth bits, one bit of a byte per sub-block.
 static void nibbles_k(const unsigned char *p, const unsigned char *fifth, const unsigned char *q,
         float *out) {
-    const float d = half_at(p), m = half_at(p + 2);
+    const float d = quant_half(p), m = quant_half(p + 2);
     for (int s = 0; s < LARGE / SMALL; s++) {
         int scale, min;
-        scale_and_min(p + 4, s, &scale, &min);
+        quant_scale_and_min(p + 4, s, &scale, &min);
         const float by = d * (float)scale, off = m * (float)min;
         for (int i = 0; i < SMALL; i++) {
             const int nibble = q[s / 2 * SMALL + i] >> (s % 2 * 4) & 15;
@@ -181,7 +150,7 @@ static void q5_k_to_f32(const unsigned char *p, int64_t n, float *out) {
 static void q6_k_to_f32(const unsigned char *p, int64_t n, float *out) {
     for (int64_t b = 0; b < n; b++, p += 210, out += LARGE) {
         const unsigned char *low = p, *high = p + 128, *scales = p + 192;
-        const float d = half_at(p + 208);
+        const float d = quant_half(p + 208);
         for (int i = 0; i < LARGE; i++) {
             const int half = i / 128, part = i % 128 / 32, column = i % 32;
             const int nibble = low[half * 64 + part % 2 * 32 + column] >> (part / 2 * 4) & 15;
@@ -193,45 +162,49 @@ static void q6_k_to_f32(const unsigned char *p, int64_t n, float *out) {
 
 // --- the table: by ggml's numbers; the sizes of types that are not read are needed to check files
 static const quant_type types[] = {
-        [0] = {"F32", 1, 4, f32_to_f32, f32_from_f32},
-        [1] = {"F16", 1, 2, f16_rows_to_f32, f16_rows_from_f32},
-        [2] = {"Q4_0", SMALL, 18, q4_0_to_f32, NULL},
-        [3] = {"Q4_1", SMALL, 20, q4_1_to_f32, NULL},
-        [6] = {"Q5_0", SMALL, 22, q5_0_to_f32, NULL},
-        [7] = {"Q5_1", SMALL, 24, q5_1_to_f32, NULL},
-        [8] = {"Q8_0", SMALL, 34, q8_0_to_f32, q8_0_from_f32},
-        [9] = {"Q8_1", SMALL, 40, NULL, NULL},
-        [10] = {"Q2_K", LARGE, 84, q2_k_to_f32, NULL},
-        [11] = {"Q3_K", LARGE, 110, q3_k_to_f32, NULL},
-        [12] = {"Q4_K", LARGE, 144, q4_k_to_f32, NULL},
-        [13] = {"Q5_K", LARGE, 176, q5_k_to_f32, NULL},
-        [14] = {"Q6_K", LARGE, 210, q6_k_to_f32, NULL},
-        [15] = {"Q8_K", LARGE, 292, NULL, NULL},
-        [16] = {"IQ2_XXS", LARGE, 66, NULL, NULL},
-        [17] = {"IQ2_XS", LARGE, 74, NULL, NULL},
-        [18] = {"IQ3_XXS", LARGE, 98, NULL, NULL},
-        [19] = {"IQ1_S", LARGE, 50, NULL, NULL},
-        [20] = {"IQ4_NL", SMALL, 18, NULL, NULL},
-        [21] = {"IQ3_S", LARGE, 110, NULL, NULL},
-        [22] = {"IQ2_S", LARGE, 82, NULL, NULL},
-        [23] = {"IQ4_XS", LARGE, 136, NULL, NULL},
-        [24] = {"I8", 1, 1, NULL, NULL},
-        [25] = {"I16", 1, 2, NULL, NULL},
-        [26] = {"I32", 1, 4, NULL, NULL},
-        [27] = {"I64", 1, 8, NULL, NULL},
-        [28] = {"F64", 1, 8, NULL, NULL},
-        [29] = {"IQ1_M", LARGE, 56, NULL, NULL},
-        [30] = {"BF16", 1, 2, bf16_rows_to_f32, bf16_rows_from_f32},
-        [34] = {"TQ1_0", LARGE, 54, NULL, NULL},
-        [35] = {"TQ2_0", LARGE, 66, NULL, NULL},
-        [39] = {"MXFP4", SMALL, 17, NULL, NULL},
-        [40] = {"NVFP4", 64, 36, NULL, NULL},
-        [41] = {"Q1_0", 128, 18, NULL, NULL},
+        [QUANT_F32] = {"F32", 1, 4, f32_to_f32, f32_from_f32, 0},
+        [QUANT_F16] = {"F16", 1, 2, f16_rows_to_f32, f16_rows_from_f32, 0},
+        [2] = {"Q4_0", SMALL, 18, q4_0_to_f32, NULL, 0},
+        [3] = {"Q4_1", SMALL, 20, q4_1_to_f32, NULL, 0},
+        [6] = {"Q5_0", SMALL, 22, q5_0_to_f32, NULL, 0},
+        [7] = {"Q5_1", SMALL, 24, q5_1_to_f32, NULL, 0},
+        [QUANT_Q8_0] = {"Q8_0", SMALL, 34, q8_0_to_f32, q8_0_from_f32, 127 * 65504.0f},
+        [9] = {"Q8_1", SMALL, 40, NULL, NULL, 0},
+        [10] = {"Q2_K", LARGE, 84, q2_k_to_f32, NULL, 0},
+        [11] = {"Q3_K", LARGE, 110, q3_k_to_f32, NULL, 0},
+        [QUANT_Q4_K] = {"Q4_K", LARGE, 144, q4_k_to_f32, q4_k_from_f32, 63 * 65504.0f},
+        [13] = {"Q5_K", LARGE, 176, q5_k_to_f32, NULL, 0},
+        [QUANT_Q6_K] = {"Q6_K", LARGE, 210, q6_k_to_f32, NULL, 0},
+        [15] = {"Q8_K", LARGE, 292, NULL, NULL, 0},
+        [16] = {"IQ2_XXS", LARGE, 66, NULL, NULL, 0},
+        [17] = {"IQ2_XS", LARGE, 74, NULL, NULL, 0},
+        [18] = {"IQ3_XXS", LARGE, 98, NULL, NULL, 0},
+        [19] = {"IQ1_S", LARGE, 50, NULL, NULL, 0},
+        [20] = {"IQ4_NL", SMALL, 18, NULL, NULL, 0},
+        [21] = {"IQ3_S", LARGE, 110, NULL, NULL, 0},
+        [22] = {"IQ2_S", LARGE, 82, NULL, NULL, 0},
+        [23] = {"IQ4_XS", LARGE, 136, NULL, NULL, 0},
+        [24] = {"I8", 1, 1, NULL, NULL, 0},
+        [25] = {"I16", 1, 2, NULL, NULL, 0},
+        [26] = {"I32", 1, 4, NULL, NULL, 0},
+        [27] = {"I64", 1, 8, NULL, NULL, 0},
+        [28] = {"F64", 1, 8, NULL, NULL, 0},
+        [29] = {"IQ1_M", LARGE, 56, NULL, NULL, 0},
+        [QUANT_BF16] = {"BF16", 1, 2, bf16_rows_to_f32, bf16_rows_from_f32, 0},
+        [34] = {"TQ1_0", LARGE, 54, NULL, NULL, 0},
+        [35] = {"TQ2_0", LARGE, 66, NULL, NULL, 0},
+        [39] = {"MXFP4", SMALL, 17, NULL, NULL, 0},
+        [40] = {"NVFP4", 64, 36, NULL, NULL, 0},
+        [41] = {"Q1_0", 128, 18, NULL, NULL, 0},
 };
 enum { N_TYPES = sizeof types / sizeof *types };
 
 const quant_type *quant_type_of(uint32_t id) {
     return id < N_TYPES && types[id].name ? &types[id] : NULL;
+}
+
+quant_id quant_of_weight(quant_id asked, bool is_output) {
+    return asked == QUANT_Q4_K && is_output ? QUANT_Q8_0 : asked;
 }
 
 const char *quant_types_read(void) {

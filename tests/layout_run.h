@@ -61,9 +61,15 @@ static inline batch share_of_batch(arena *a, const run_config *cfg, const batch 
     for (; mine.filled < mine.rows; mine.filled++) {
         const int64_t row = batch_index(&mine, mine.filled / micro) * micro + mine.filled % micro,
                       at = row * whole->row_tokens;
-        batch_put_row(&mine, whole->tokens + at, whole->position + at, whole->labels + at);
+        const row_out one = {.tokens = whole->tokens + at,
+                .position = whole->position + at,
+                .labels = whole->labels + at,
+                .pair = whole->pair ? whole->pair + at : NULL,
+                .reference = whole->reference ? whole->reference + 2 * at : NULL};
+        batch_put_row(&mine, &one);
     }
     mine.counted = whole->counted; // of all ranks, as a run finds it
+    mine.pairs = whole->pairs;
     return mine;
 }
 

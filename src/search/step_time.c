@@ -6,11 +6,24 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/pair_word.h"
 #include "base/rng.h"
 #include "ir/hyper.h"
 #include "ir/program_inputs.h"
 #include "train/fit.h"
 #include "weights/device.h"
+
+// A pair in each row, whose halves are the two responses. `words`: room for a micro-batch.
+static drv_status write_pairs(programs *to, int32_t *words) {
+    const run_config *cfg = to->held.c;
+    const int64_t in_row = cfg->sequence_length, n = cfg->micro_batch_size * in_row;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t at = i % in_row;
+        words[i] = pair_word(i / in_row, at >= in_row / 2, at == 0 || at == in_row / 2);
+    }
+    return backend_write(to->held.b, 0, input_name_of(INPUT_PAIR, INPUT_ALONE).text, 0, n * 4,
+            words);
+}
 
 // Random tokens of micro-batch i to the inputs of a step, or of a whole one to its i-th slice.
 static drv_status write_random_batch(programs *to, uint64_t index, int64_t slice) {
@@ -32,6 +45,8 @@ static drv_status write_random_batch(programs *to, uint64_t index, int64_t slice
     if (status == DRV_OK)
         status = backend_write(to->held.b, 0, input_name_of(INPUT_POSITION, of).text, first, bytes,
                 numbers);
+    if (status == DRV_OK && cfg->objective == OBJECTIVE_DPO)
+        status = write_pairs(to, numbers);
     free(numbers);
     return status;
 }

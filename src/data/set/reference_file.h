@@ -1,0 +1,19 @@
+// The log-probabilities that a reference model gives to the responses of a set of preference pairs,
+// kept beside the set (docs/formats.md): PREFIX.reference-HASH, HASH of the text that says which
+// model and which rows they are of.
+#pragma once
+#include "base/arena.h"
+#include "base/status.h"
+
+// The path for a set and a key: any JSON object, in one line.
+char *reference_file_path(arena *a, const char *prefix, const char *key);
+// Values of n pairs, the chosen response's and the rejected one's of each: [2 n]; NaN: none.
+// DRV_E_DATA: the file is of another key or number of pairs, or damaged; DRV_E_IO.
+DRV_CHECKED drv_status reference_file_read(const char *path, const char *key, int64_t n,
+        double *values);
+// The same of bytes in memory; `path` is for messages.
+DRV_CHECKED drv_status reference_file_parse(const char *path, const void *bytes, size_t n_bytes,
+        const char *key, int64_t n, double *values);
+// Puts the file in place whole.
+DRV_CHECKED drv_status reference_file_write(const char *path, const char *key, int64_t n,
+        const double *values);

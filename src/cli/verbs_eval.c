@@ -208,6 +208,24 @@ static const char *number(arena *a, double x) {
     return isfinite(x) ? arena_printf(a, "%.9g", x) : "null";
 }
 
+// Of preference pairs, by the names that metrics.jsonl has.
+static void print_pairs(arena *a, const cli_args *args, const score_result *r) {
+    const double n = (double)r->pairs, loss = r->loss / n, chosen = r->chosen / n,
+                 rejected = r->rejected / n, accuracy = (double)r->right / n;
+    log_info("pairs of up to %lld tokens, %s tokens/s", (long long)r->longest,
+            str_si((double)r->computed / (r->seconds > 0 ? r->seconds : 1)));
+    if (cli_has(args, "--json"))
+        printf("{\"loss\": %s, \"pairs\": %lld, \"tokens\": %lld, \"rewards/chosen\": %s, \"rewards/rejected\": %s, "
+               "\"rewards/margins\": %s, \"rewards/accuracies\": %s, \"complete\": %s}\n",
+                number(a, loss), (long long)r->pairs, (long long)r->tokens, number(a, chosen),
+                number(a, rejected), number(a, chosen - rejected), number(a, accuracy),
+                r->complete ? "true" : "false");
+    else
+        printf("loss %.6f  margin %.6f (%.6f - %.6f)  accuracy %.4f  pairs %lld  tokens %lld\n",
+                loss, chosen - rejected, chosen, rejected, accuracy, (long long)r->pairs,
+                (long long)r->tokens);
+}
+
 static void print_json(arena *a, const score_opts *opts, const score_result *r) {
     const double loss = r->loss / (double)r->tokens;
     printf("{\"loss\": %s, \"perplexity\": %s, \"tokens\": %lld, ", number(a, loss),
@@ -227,6 +245,10 @@ static void print_json(arena *a, const score_opts *opts, const score_result *r) 
 static void print_result(arena *a, const cli_args *args, const score_opts *opts,
         const score_result *r) {
     const double loss = r->loss / (double)r->tokens;
+    if (r->pairs) {
+        print_pairs(a, args, r);
+        return;
+    }
     log_info("windows of up to %lld tokens (context %lld, stride %lld), %s tokens/s",
             (long long)r->longest, (long long)opts->context, (long long)opts->stride,
             str_si((double)r->computed / (r->seconds > 0 ? r->seconds : 1)));
@@ -287,6 +309,9 @@ const verb verb_eval = {
                 "a document is context alone, as in training; of one built with --sft, answers are scored\n"
                 "(data.loss). Its bytes and words are those that the predicted tokens stand for, where the\n"
                 "model's tokenizer is the one that the set was built with; special tokens have none.\n"
+                "\n"
+                "Of a run with training.objective: dpo the validation pairs are scored whole, as in training, against\n"
+                "the log-probabilities that training keeps of its reference: loss, rewards, margin, accuracy.\n"
                 "\n"
                 "--choices scores each choice by its log-likelihood after the context, as\n"
                 "lm-evaluation-harness does: acc takes the largest sum, acc_norm the largest per character of\n"

@@ -1,4 +1,4 @@
-// The reference's log-probabilities: one file for each data set, read by rank 0.
+// The reference's log-probabilities: read by rank 0, or computed by all.
 #include "train/references.h"
 
 #include <stdlib.h>
@@ -29,66 +29,6 @@ drv_status references_model(run *r, const char **out) {
     return DRV_OK;
 }
 
-// All that decides the values of a set, as JSON in one line.
-static char *key_of(arena *a, const run *r, const rows *of, int source, const char *model) {
-    json_t *print = rows_fingerprint(of),
-           *set = json_array_get(json_object_get(print, "sources"), (size_t)source),
-           *key = json_object(), *split = json_object_get(print, "split");
-    static const char *const fields[] = {"idx_xxh3", "roles_xxh3", "long"};
-    json_object_set_new(key, "model", json_string(model));
-    json_object_set_new(key, "precision", json_string(precision_name(r->cfg->precision)));
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-        json_object_set(key, fields[i], json_object_get(set, fields[i]));
-    json_object_set(key, "row_tokens", json_object_get(print, "row_tokens"));
-    if (json_is_array(split)) {
-        json_object_set(key, "split", split);
-        json_object_set(key, "part", json_object_get(print, "part"));
-    }
-    char *text = json_print(key, JSON_COMPACT), *copy = arena_strdup(a, text);
-    free(text);
-    json_decref(key);
-    json_decref(print);
-    return copy;
-}
-
-// What to do with the values of a set: [2 pairs], in `path`.
-typedef drv_status (*each_set)(const char *path, const char *key, int64_t n, double *values);
-
-static drv_status for_sets(const run *r, const rows *of, const char *model, double *values,
-        each_set fn) {
-    arena *mem = arena_new("references");
-    drv_status status = DRV_OK;
-    for (int i = 0; i < rows_n_sources(of) && status == DRV_OK; i++) {
-        const dataset *set = rows_source(of, i);
-        const char *key = key_of(mem, r, of, i, model);
-        status = fn(reference_file_path(mem, set->prefix, key), key, set->about.pairs, values);
-        values += 2 * set->about.pairs;
-    }
-    arena_free(mem);
-    return status;
-}
-
-static drv_status read_set(const char *path, const char *key, int64_t n, double *values) {
-    if (!file_exists(path)) return drv_fail(DRV_E_IO, "%s", "");
-    const drv_status status = reference_file_read(path, key, n, values);
-    if (status == DRV_OK)
-        log_info("reference: log-probabilities of %lld pair%s from %s", (long long)n, str_plural(n),
-                path);
-    else
-        log_warn("%s; the reference's log-probabilities are computed again", drv_message());
-    return status;
-}
-
-static drv_status write_set(const char *path, const char *key, int64_t n, double *values) {
-    if (reference_file_write(path, key, n, values) == DRV_OK)
-        log_info("reference: log-probabilities of %lld pair%s kept in %s", (long long)n,
-                str_plural(n), path);
-    else
-        log_warn("%s; the reference's log-probabilities will be computed again at the next start",
-                drv_message());
-    return DRV_OK;
-}
-
 // The rows of the run that there are, and how many.
 static int rows_of_run(const run *r, rows *out[2]) {
     out[0] = r->train_rows;
@@ -97,10 +37,11 @@ static int rows_of_run(const run *r, rows *out[2]) {
 }
 
 // Of one of them, from the files. *found: on all ranks alike.
-static drv_status read_rows(run *r, rows *of, const char *model, bool *found) {
+static drv_status read_rows(run *r, rows *of, const char *model, bool say, bool *found) {
     double *values = ARENA_ARRAY(r->a, double, 2 * rows_n_pairs(of));
     comm_group *world = comm_world(r->comm);
-    int64_t there = r->leads && for_sets(r, of, model, values, read_set) == DRV_OK;
+    const char *type = precision_name(r->cfg->precision);
+    int64_t there = r->leads && references_load(of, model, type, say, values) == DRV_OK;
     DRV_TRY(comm_broadcast(world, 0, &there, sizeof there));
     *found = there;
     if (!there) return DRV_OK;
@@ -114,16 +55,16 @@ drv_status references_read(run *r, const char *model, bool *found) {
     const int n = rows_of_run(r, of);
     *found = true;
     for (int i = 0; i < n && *found; i++)
-        DRV_TRY(read_rows(r, of[i], model, found));
+        DRV_TRY(read_rows(r, of[i], model, true, found));
     return DRV_OK;
 }
 
-drv_status references_compute(run *r, const char *model) {
+drv_status references_compute(run *r, const char *model, bool say) {
     rows *of[2];
     const int n = rows_of_run(r, of);
     for (int i = 0; i < n; i++) {
         bool found; // those that an earlier run left, or those of the same rows
-        DRV_TRY(read_rows(r, of[i], model, &found));
+        DRV_TRY(read_rows(r, of[i], model, say, &found));
         if (found) continue;
         double *values = ARENA_ARRAY(r->a, double, 2 * rows_n_pairs(of[i]));
         const double begin_s = clock_s();
@@ -135,7 +76,7 @@ drv_status references_compute(run *r, const char *model) {
         if (!r->leads) continue;
         log_info("reference: log-probabilities of %s pairs computed in %s",
                 i == 0 ? "training" : "validation", str_duration(clock_s() - begin_s));
-        DRV_TRY(for_sets(r, of[i], model, values, write_set));
+        references_keep(of[i], model, precision_name(r->cfg->precision), values);
     }
     return DRV_OK;
 }

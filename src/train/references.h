@@ -12,4 +12,5 @@ DRV_CHECKED drv_status references_model(run *r, const char **out);
 DRV_CHECKED drv_status references_read(run *r, const char *model, bool *found);
 // Computes those that are missing with the model that the run holds, and keeps them. A folder that cannot be written
 // is warned of: they are computed again at the next start.
-DRV_CHECKED drv_status references_compute(run *r, const char *model);
+// `say`: also of files that are of no use.
+DRV_CHECKED drv_status references_compute(run *r, const char *model, bool say);

@@ -194,7 +194,7 @@ static drv_status open_references(run *r, const char *folder, bool *begun) {
                     "the reference of this run, model %s, is neither beside the data nor what the run would begin with "
                     "now, model %s: restore PREFIX.reference-*, or give the model.from and training.seed that it began with",
                     recorded, model);
-        DRV_TRY(references_compute(r, model));
+        DRV_TRY(references_compute(r, model, !recorded));
         recorded = model;
     }
     json_object_set_new(r->about, "reference", json_string(recorded));

@@ -3,12 +3,11 @@
 //
 // Workspace: what is told of this rank's tokens | of all ranks' | where the tokens of each pair
 // begin | tokens pair by pair.
-#include <math.h>
 #include <string.h>
 
 #include "backend/cpu/cpu_op.h"
-#include "base/elementary.h"
 #include "base/exact_sum.h"
+#include "base/pair_loss.h"
 #include "base/pair_word.h"
 #include "base/round.h"
 #include "ir/token_sums.h"
@@ -90,16 +89,6 @@ static response find_response(const pair_call *call, int64_t pair, bool rejected
     return found;
 }
 
-static double softplus(double x) { // -log sigmoid(-x)
-    const double e = drv_exp(-fabs(x));
-    return (x > 0 ? x : 0) + drv_log(1 + e);
-}
-
-static double sigmoid(double x) {
-    const double e = drv_exp(-fabs(x));
-    return x >= 0 ? 1 / (1 + e) : e / (1 + e);
-}
-
 // What a pair gives to its sum, on the rank that has its head.
 static void put_pair(const pair_call *call, const response *chosen, const response *rejected) {
     const instruction *ins = call->ins;
@@ -108,7 +97,7 @@ static void put_pair(const pair_call *call, const response *chosen, const respon
     if (at < 0 || at >= call->n) return;
     const int64_t sum = at / (call->n / sums_of_tokens(&ins->node->attrs));
     double *loss = ins->out[0], *figures = ins->out[1], *log_probs = ins->out[2];
-    loss[sum] += (1 - call->smoothing) * softplus(-margin) + call->smoothing * softplus(margin);
+    loss[sum] += pair_loss(margin, call->smoothing);
     figures[3 * sum] += chosen->reward;
     figures[3 * sum + 1] += rejected->reward;
     figures[3 * sum + 2] += chosen->reward > rejected->reward;
@@ -120,9 +109,7 @@ static void put_pair(const pair_call *call, const response *chosen, const respon
 // beta ((1 - eps) sigmoid(-margin) - eps sigmoid(margin)), of a rejected one minus that.
 static void put_gradient(const pair_call *call, int64_t pair, double margin, double scale) {
     double *dtoken_loss = call->ins->out[3];
-    const double of_chosen = scale * call->beta *
-                             ((1 - call->smoothing) * sigmoid(-margin) -
-                                     call->smoothing * sigmoid(margin));
+    const double of_chosen = scale * call->beta * pair_pull(margin, call->smoothing);
     for (int32_t k = call->begin[pair]; k < call->begin[pair + 1]; k++) {
         const int64_t at = call->order[k] - call->first;
         if (at < 0 || at >= call->n) continue;

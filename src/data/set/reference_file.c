@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/str.h"
 
 enum { HASH_TEXT = 17 };
@@ -93,4 +94,67 @@ drv_status reference_file_write(const char *path, const char *key, int64_t n,
     const drv_status status = file_write_atomic(path, all.p, all.n);
     str_free(&all);
     return status;
+}
+
+// --- of rows
+// All that decides the values of a set, as JSON in one line.
+static char *key_of(arena *a, const rows *of, int source, const char *model,
+        const char *precision) {
+    static const char *const fields[] = {"idx_xxh3", "roles_xxh3", "long"};
+    json_t *print = rows_fingerprint(of), *split = json_object_get(print, "split"),
+           *set = json_array_get(json_object_get(print, "sources"), (size_t)source),
+           *key = json_object();
+    json_object_set_new(key, "model", json_string(model));
+    json_object_set_new(key, "precision", json_string(precision));
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        json_object_set(key, fields[i], json_object_get(set, fields[i]));
+    json_object_set(key, "row_tokens", json_object_get(print, "row_tokens"));
+    if (json_is_array(split)) {
+        json_object_set(key, "split", split);
+        json_object_set(key, "part", json_object_get(print, "part"));
+    }
+    char *text = json_print(key, JSON_COMPACT), *copy = arena_strdup(a, text);
+    free(text);
+    json_decref(key);
+    json_decref(print);
+    return copy;
+}
+
+drv_status references_load(const rows *of, const char *model, const char *precision, bool say,
+        double *values) {
+    arena *mem = arena_new("references");
+    drv_status status = DRV_OK;
+    for (int i = 0; i < rows_n_sources(of) && status == DRV_OK; i++) {
+        const dataset *set = rows_source(of, i);
+        const char *key = key_of(mem, of, i, model, precision),
+                   *path = reference_file_path(mem, set->prefix, key);
+        const bool there = file_exists(path);
+        status = reference_file_read(path, key, set->about.pairs, values);
+        if (status == DRV_OK)
+            log_info("reference: log-probabilities of %lld pair%s from %s",
+                    (long long)set->about.pairs, str_plural(set->about.pairs), path);
+        else if (there && say)
+            log_warn("%s; the reference's log-probabilities there are of no use", drv_message());
+        values += 2 * set->about.pairs;
+    }
+    arena_free(mem);
+    return status;
+}
+
+void references_keep(const rows *of, const char *model, const char *precision,
+        const double *values) {
+    arena *mem = arena_new("references");
+    for (int i = 0; i < rows_n_sources(of); i++) {
+        const dataset *set = rows_source(of, i);
+        const char *key = key_of(mem, of, i, model, precision),
+                   *path = reference_file_path(mem, set->prefix, key);
+        if (reference_file_write(path, key, set->about.pairs, values) == DRV_OK)
+            log_info("reference: log-probabilities of %lld pair%s kept in %s",
+                    (long long)set->about.pairs, str_plural(set->about.pairs), path);
+        else
+            log_warn("%s; the reference's log-probabilities will be computed again at the next start",
+                    drv_message());
+        values += 2 * set->about.pairs;
+    }
+    arena_free(mem);
 }

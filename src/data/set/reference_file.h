@@ -2,8 +2,7 @@
 // kept beside the set (docs/formats.md): PREFIX.reference-HASH, HASH of the text that says which
 // model and which rows they are of.
 #pragma once
-#include "base/arena.h"
-#include "base/status.h"
+#include "data/set/rows.h"
 
 // The path for a set and a key: any JSON object, in one line.
 char *reference_file_path(arena *a, const char *prefix, const char *key);
@@ -16,4 +15,12 @@ DRV_CHECKED drv_status reference_file_parse(const char *path, const void *bytes,
         const char *key, int64_t n, double *values);
 // Puts the file in place whole.
 DRV_CHECKED drv_status reference_file_write(const char *path, const char *key, int64_t n,
+        const double *values);
+
+// The values of all sets of rows of pairs, [2 rows_n_pairs], of the reference with this hash in this
+// precision. DRV_E_IO, DRV_E_DATA: they are not there, or of no use, which is warned of where `say`.
+DRV_CHECKED drv_status references_load(const rows *of, const char *model, const char *precision,
+        bool say, double *values);
+// Keeps them. A folder that cannot be written is warned of.
+void references_keep(const rows *of, const char *model, const char *precision,
         const double *values);

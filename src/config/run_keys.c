@@ -95,10 +95,6 @@ static const key run_keys[] = {
         {KEY("data.too_long", choice, too_long), .choices = long_choices, .initial = "truncate",
                 .help = "examples of more than sequence_length + 1 tokens: truncate: cut off at the end; drop: left out; they "
                         "are counted when a run begins"},
-        {KEY("training.objective", choice, objective), .choices = objective_choices,
-                .initial = "tokens",
-                .help = "tokens: each is predicted from those before it; dpo: of two responses the preferred one becomes the "
-                        "likelier, against a reference: docs/preferences.md"},
         {KEY("training.steps", int, given_steps), .choices = auto_steps, .initial = "auto",
                 .max = NO_MAX,
                 .help = "optimizer steps; auto: as many as training.epochs takes, or 1000 without it"},
@@ -106,6 +102,10 @@ static const key run_keys[] = {
                 .none = -1, .initial = "null",
                 .help = "passes over data.train instead of steps: rows x epochs / global_batch_size steps, rounded up; the rows "
                         "are those of all its sets together"},
+        {KEY("training.objective", choice, objective), .choices = objective_choices,
+                .initial = "tokens",
+                .help = "tokens: each is predicted from those before it; dpo: of two responses the preferred one becomes the "
+                        "likelier, against a reference: docs/preferences.md"},
         {KEY("training.global_batch_size", int, global_batch_size), .initial = "8", .min = 1,
                 .max = 1 << 24, .help = "rows per step, over all ranks and micro-batches"},
         {KEY("training.micro_batch_size", int, micro_batch_size), .initial = "1", .min = 1,

@@ -25,12 +25,14 @@ char *reference_file_path(arena *a, const char *prefix, const char *key) {
 }
 
 static drv_status check_key(const char *path, const json_t *head, const char *key) {
-    char *text = json_print(json_object_get(head, "key"), JSON_COMPACT | JSON_ENCODE_ANY);
-    const bool same = text && strcmp(text, key) == 0;
-    const drv_status status =
-            same ? DRV_OK
-                 : drv_fail(DRV_E_DATA, "%s: \"key\" is %.200s, expected %.200s", path,
-                           text ? text : "missing", key);
+    const json_t *found = json_object_get(head, "key");
+    if (!json_is_object(found))
+        return drv_fail(DRV_E_DATA, "%s: \"key\" is no object, expected %.200s", path, key);
+    char *text = json_print(found, JSON_COMPACT);
+    const bool same = strcmp(text, key) == 0;
+    const drv_status status = same ? DRV_OK
+                                   : drv_fail(DRV_E_DATA, "%s: \"key\" is %.200s, expected %.200s",
+                                             path, text, key);
     free(text);
     return status;
 }

@@ -54,7 +54,6 @@ static void grad(grad_ctx *ctx, node *n) {
 }
 
 enum { EXAMPLE_TOKENS = 6 };
-static const int32_t example_labels[EXAMPLE_TOKENS] = {3, 0, -1, 10, 7, 3};
 // Two pairs, one after the other: 0: chosen, rejected; 1: two tokens chosen, one rejected.
 static const int32_t two_pairs[EXAMPLE_TOKENS] = {0 << 2 | 1, 0 << 2 | 3, -1, 1 << 2 | 1, 1 << 2,
         1 << 2 | 3};
@@ -67,16 +66,8 @@ static const int32_t example_reference[2 * EXAMPLE_TOKENS] = {0, -1074266112, 0,
 // -1.5, -2.25
 static const int32_t across_reference[2 * EXAMPLE_TOKENS] = {0, -1074266112, 0, -1073610752};
 
-// The losses are those of tokens, so that it is differentiated together with what it is of.
 static void example_of(example *e, const int32_t *pair, const int32_t *reference, op_attrs attrs) {
-    tensor *tokens[] = {example_activation(e, "h", EXAMPLE_TOKENS, 5),
-            example_weight(e, "w", e->dt, 11, 5),
-            example_integers(e, "labels", EXAMPLE_TOKENS, example_labels)};
-    op_attrs loss = {.chunk = 2, .sum.row_leaves = attrs.sum.row_leaves};
-    loss.sum.addends = attrs.sum.addends;
-    loss.sum.apart = attrs.sum.addends > 1;
-    if (attrs.sum.row_leaves > 1) e->g->row_leaves = attrs.sum.row_leaves;
-    tensor *in[] = {graph_add(e->g, OP_linear_cross_entropy, 3, tokens, &loss)->out[1],
+    tensor *in[] = {example_losses(e, "token_loss", EXAMPLE_TOKENS),
             example_integers(e, "pair", EXAMPLE_TOKENS, pair),
             example_integers(e, "reference", 2 * EXAMPLE_TOKENS, reference)};
     attrs.beta1 = 0.5;

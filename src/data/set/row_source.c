@@ -219,6 +219,7 @@ static drv_status choose(row_source *src) {
     src->loss = src->opts->loss;
     if (src->packing == PACKING_AUTO) src->packing = roles ? PACKING_EXAMPLES : PACKING_DOCUMENTS;
     if (src->loss == LOSS_AUTO) src->loss = roles ? LOSS_RESPONSES : LOSS_ALL;
+    DRV_TRY(check_pairs(src));
     if (src->loss == LOSS_ALL || roles) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
             "%s: data.loss is %s, but no %s.roles says which tokens are answers: build the set with drover data build --sft, or "
@@ -229,7 +230,6 @@ static drv_status choose(row_source *src) {
 drv_status row_source_open(arena *mem, const char *prefix, row_source *src) {
     DRV_TRY(dataset_open(mem, prefix, &src->set));
     DRV_TRY(choose(src));
-    DRV_TRY(check_pairs(src));
     src->by_tokens = needs_cut_by_tokens(src);
     const span x = part_of(src, src->opts->part, src->by_tokens);
     src->begin = x.begin;

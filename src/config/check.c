@@ -388,17 +388,18 @@ static drv_status check_optimizer(const run_config *cfg) {
     return DRV_OK;
 }
 
+#define DPO_BETA 0.1 // the default of dpo.beta
+
 // Pairs have rows and a loss of their own, which not every back end has.
 static drv_status check_objective(const run_config *cfg) {
     const char *where = config_where(cfg, "training.objective");
     if (cfg->objective != OBJECTIVE_DPO) {
-        static const char *const keys[] = {"dpo.beta", "dpo.label_smoothing"};
-        for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-            if (config_gives(cfg, keys[i]))
-                return drv_fail(DRV_E_USAGE,
-                        "%s: key \"%s\" is given, but training.objective is tokens; expected dpo",
-                        config_where(cfg, keys[i]), keys[i]);
-        return DRV_OK;
+        const bool beta = cfg->dpo.beta != DPO_BETA; // printed configs give all keys
+        if (!beta && cfg->dpo.label_smoothing == 0) return DRV_OK;
+        const char *key = beta ? "dpo.beta" : "dpo.label_smoothing";
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"%s\" is %g, but training.objective is tokens; expected dpo",
+                config_where(cfg, key), key, beta ? cfg->dpo.beta : cfg->dpo.label_smoothing);
     }
     if (!config_backend(cfg)->has_pairs)
         return drv_fail(DRV_E_USAGE,

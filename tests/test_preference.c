@@ -19,7 +19,7 @@ typedef struct golden {
     arena *a;
     const char *folder;
     st_file file;
-    int32_t *tokens;            // of prompt, chosen and rejected response, pair by pair
+    int32_t *tokens; // of prompt, chosen and rejected response, pair by pair
     int32_t length[PAIRS][PARTS];
 } golden;
 
@@ -76,8 +76,7 @@ static void put_response(golden *from, int pair, int side, int number, row *r) {
     const double *reference = golden_values(from, "reference", NULL) + 2 * pair + side;
     for (int i = 0; i + 1 < n; i++, r->at++) {
         const int next = i + 1 - length[PROMPT];
-        r->tokens[r->at] =
-                i < length[PROMPT] ? tokens[i] : response[i - length[PROMPT]];
+        r->tokens[r->at] = i < length[PROMPT] ? tokens[i] : response[i - length[PROMPT]];
         r->position[r->at] = i;
         if (next < 0) continue;
         r->labels[r->at] = response[next];
@@ -131,11 +130,12 @@ static void read_log_probs(test_run *run, const row *r, double *out) {
 
 // `together`: all pairs in one row, else each in one of its own, which are added up.
 static void check_loss(golden *from, const char *which, bool together) {
-    const double *smoothing = golden_values(from, arena_printf(from->a, "%s.smoothing", which), NULL),
+    const double *smoothing =
+                         golden_values(from, arena_printf(from->a, "%s.smoothing", which), NULL),
                  *beta = golden_values(from, "beta", NULL);
-    const char *sets[] = {arena_printf(from->a, "model.from=%s", from->folder), "model.weights=load",
-            arena_printf(from->a, "data.sequence_length=%d", SEQ), "training.global_batch_size=1",
-            "training.precision=fp32", "training.objective=dpo",
+    const char *sets[] = {arena_printf(from->a, "model.from=%s", from->folder),
+            "model.weights=load", arena_printf(from->a, "data.sequence_length=%d", SEQ),
+            "training.global_batch_size=1", "training.precision=fp32", "training.objective=dpo",
             arena_printf(from->a, "dpo.beta=%.17g", *beta),
             arena_printf(from->a, "dpo.label_smoothing=%.17g", *smoothing)};
     test_run *run = test_run_open(sets, sizeof sets / sizeof *sets);
@@ -156,7 +156,8 @@ static void check_loss(golden *from, const char *which, bool together) {
         for (int k = 0; k < 3; k++)
             rewards[k] += figures[k] / PAIRS;
     }
-    expect_close("loss", &loss, golden_values(from, arena_printf(from->a, "%s.loss", which), NULL), 1);
+    expect_close("loss", &loss, golden_values(from, arena_printf(from->a, "%s.loss", which), NULL),
+            1);
     expect_close("rewards", rewards,
             golden_values(from, arena_printf(from->a, "%s.rewards", which), NULL), 3);
     expect_close("log-probabilities", log_probs,
@@ -196,16 +197,20 @@ static void records_without_a_pair_are_refused(void **state) {
     refuse("{\"prompt\": \"a\", \"chosen\": \"b\"}", false, "no \"rejected\"");
     refuse("{\"prompt\": \"a\", \"rejected\": \"b\"}", false, "no \"chosen\"");
     refuse("{\"prompt\": \"a\", \"chosen\": null, \"rejected\": \"b\"}", false, "no \"chosen\"");
-    refuse("{\"prompt\": \"a\", \"chosen\": \"\", \"rejected\": \"b\"}", false, "\"chosen\" is empty");
-    refuse("{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": []}", false, "\"rejected\" is empty");
-    refuse("{\"prompt\": \"a\", \"chosen\": 1, \"rejected\": \"b\"}", false, "neither a text nor messages");
+    refuse("{\"prompt\": \"a\", \"chosen\": \"\", \"rejected\": \"b\"}", false,
+            "\"chosen\" is empty");
+    refuse("{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": []}", false,
+            "\"rejected\" is empty");
+    refuse("{\"prompt\": \"a\", \"chosen\": 1, \"rejected\": \"b\"}", false,
+            "neither a text nor messages");
     refuse("{\"chosen\": \"a b\", \"rejected\": \"a c\"}", false, "no prompt");
     refuse("{\"chosen\": [{\"role\": \"user\", \"content\": \"a\"}], \"rejected\": [{\"role\": \"user\", \"content\": \"b\"}]}",
             false, "no first message alike");
     refuse("{\"chosen\": [{\"role\": \"user\", \"content\": \"a\"}], \"rejected\": [{\"role\": \"user\", \"content\": \"a\"}]}",
             false, "the same conversation");
     refuse("{\"chosen\": \"b\", \"rejected\": \"c\"}", true, "no prompt");
-    refuse("{\"chosen\": \"a\", \"rejected\": \"a b\"}", true, "\"chosen\" is empty after the prompt");
+    refuse("{\"chosen\": \"a\", \"rejected\": \"a b\"}", true,
+            "\"chosen\" is empty after the prompt");
     refuse("[1]", false, "no JSON object");
     refuse("{", false, "not valid JSON");
 }
@@ -248,9 +253,9 @@ static void prompts_stand_apart_or_within(void **state) {
 // --- the reference's log-probabilities
 static void a_file_of_references_is_whole_or_refused(void **state) {
     (void)state;
-    arena *a = arena_new("references");
+    arena *mem = arena_new("references");
     const char *key = "{\"model\":\"0123\"}",
-               *path = reference_file_path(a, path_join(a, temporary_dir(a), "pairs"), key);
+               *path = reference_file_path(mem, path_join(mem, temporary_dir(mem), "pairs"), key);
     const double values[] = {-1.5, -2.25, (double)NAN, (double)NAN};
     double got[4];
     char *text;
@@ -261,14 +266,14 @@ static void a_file_of_references_is_whole_or_refused(void **state) {
     assert_int_equal(reference_file_read(path, "{\"model\":\"4567\"}", 2, got), DRV_E_DATA);
     assert_non_null(strstr(drv_message(), "expected {\"model\":\"4567\"}"));
     assert_int_equal(reference_file_read(path, key, 3, got), DRV_E_DATA);
-    OK(file_read(a, path, &text, &n));
+    OK(file_read(mem, path, &text, &n));
     for (size_t i = 0; i < n; i += 3) { // any bit, and any length
         text[i] ^= 4;
         assert_int_equal(reference_file_parse(path, text, n, key, 2, got), DRV_E_DATA);
         text[i] ^= 4;
         assert_int_equal(reference_file_parse(path, text, i, key, 2, got), DRV_E_DATA);
     }
-    arena_free(a);
+    arena_free(mem);
 }
 
 int main(void) {

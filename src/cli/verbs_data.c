@@ -157,7 +157,8 @@ static const cli_rule build_rules[] = {
                 .excludes = "--json-key --text-column --ending --separator --append-eod --eod"},
         {.option = "--text-column", .excludes = "--json-key"},
         {.option = "--preference",
-                .excludes = "--sft --json-key --text-column --ending --separator --append-eod --eod --strict"},
+                .excludes =
+                        "--sft --json-key --text-column --ending --separator --append-eod --eod --strict"},
         {.option = "--template", .needs = "--sft --preference"},
         {.option = "--date", .needs = "--sft --preference"},
 };
@@ -182,8 +183,9 @@ static const verb subverbs[] = {
         {
                 .name = "build",
                 .summary = "tokenise text into Megatron .bin/.idx",
-                .usage = "--input PATH... --tokenizer DIR --out PREFIX\n"
-                         "--sft|--preference --input PATH... --tokenizer DIR --out PREFIX [--template NAME]",
+                .usage =
+                        "--input PATH... --tokenizer DIR --out PREFIX\n"
+                        "--sft|--preference --input PATH... --tokenizer DIR --out PREFIX [--template NAME]",
                 .help = "Reads .txt, .jsonl, .csv and .tsv (each also .gz, .zst), .parquet and .arrow, folders in name\n"
                         "order, also those of datasets.save_to_disk (text, or input_ids as they are); standard input and\n"
                         "files of another ending are recognised by their content. In folders those count where --ending\n"

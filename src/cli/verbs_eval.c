@@ -209,21 +209,21 @@ static const char *number(arena *a, double x) {
 }
 
 // Of preference pairs, by the names that metrics.jsonl has.
-static void print_pairs(arena *a, const cli_args *args, const score_result *r) {
-    const double n = (double)r->pairs, loss = r->loss / n, chosen = r->chosen / n,
-                 rejected = r->rejected / n, accuracy = (double)r->right / n;
-    log_info("pairs of up to %lld tokens, %s tokens/s", (long long)r->longest,
-            str_si((double)r->computed / (r->seconds > 0 ? r->seconds : 1)));
+static void print_pairs(arena *mem, const cli_args *args, const score_result *result) {
+    const double n = (double)result->pairs, loss = result->loss / n, chosen = result->chosen / n,
+                 rejected = result->rejected / n, accuracy = (double)result->right / n;
+    log_info("pairs of up to %lld tokens, %s tokens/s", (long long)result->longest,
+            str_si((double)result->computed / (result->seconds > 0 ? result->seconds : 1)));
     if (cli_has(args, "--json"))
         printf("{\"loss\": %s, \"pairs\": %lld, \"tokens\": %lld, \"rewards/chosen\": %s, \"rewards/rejected\": %s, "
                "\"rewards/margins\": %s, \"rewards/accuracies\": %s, \"complete\": %s}\n",
-                number(a, loss), (long long)r->pairs, (long long)r->tokens, number(a, chosen),
-                number(a, rejected), number(a, chosen - rejected), number(a, accuracy),
-                r->complete ? "true" : "false");
+                number(mem, loss), (long long)result->pairs, (long long)result->tokens,
+                number(mem, chosen), number(mem, rejected), number(mem, chosen - rejected),
+                number(mem, accuracy), result->complete ? "true" : "false");
     else
         printf("loss %.6f  margin %.6f (%.6f - %.6f)  accuracy %.4f  pairs %lld  tokens %lld\n",
-                loss, chosen - rejected, chosen, rejected, accuracy, (long long)r->pairs,
-                (long long)r->tokens);
+                loss, chosen - rejected, chosen, rejected, accuracy, (long long)result->pairs,
+                (long long)result->tokens);
 }
 
 static void print_json(arena *a, const score_opts *opts, const score_result *r) {
@@ -245,10 +245,6 @@ static void print_json(arena *a, const score_opts *opts, const score_result *r) 
 static void print_result(arena *a, const cli_args *args, const score_opts *opts,
         const score_result *r) {
     const double loss = r->loss / (double)r->tokens;
-    if (r->pairs) {
-        print_pairs(a, args, r);
-        return;
-    }
     log_info("windows of up to %lld tokens (context %lld, stride %lld), %s tokens/s",
             (long long)r->longest, (long long)opts->context, (long long)opts->stride,
             str_si((double)r->computed / (r->seconds > 0 ? r->seconds : 1)));
@@ -278,7 +274,10 @@ static drv_status run_eval(arena *a, const cli_args *args) {
                                                 : eval_set(a, args, &opts, &result);
     if (cli_has(args, "--logits")) return status;
     if (status != DRV_OK && (status != DRV_STOPPED || result.tokens == 0)) return status;
-    print_result(a, args, &opts, &result);
+    if (result.pairs)
+        print_pairs(a, args, &result);
+    else
+        print_result(a, args, &opts, &result);
     if (status == DRV_OK) return DRV_OK;
     return drv_context(status, "%lld tokens are scored", (long long)result.tokens);
 }

@@ -408,8 +408,7 @@ static drv_status check_objective(const run_config *cfg) {
     if (cfg->pack == PACK_DOCUMENTS || cfg->pack == PACK_STREAM)
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"data.pack\" is %s, expected auto or examples with training.objective dpo: a pair stays whole",
-                config_where(cfg, "data.pack"),
-                cfg->pack == PACK_STREAM ? "stream" : "documents");
+                config_where(cfg, "data.pack"), cfg->pack == PACK_STREAM ? "stream" : "documents");
     if (cfg->loss == COUNT_AUTO || cfg->loss == COUNT_RESPONSES) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
             "%s: key \"data.loss\" is %s, expected auto or responses with training.objective dpo: the two responses "

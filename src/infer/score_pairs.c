@@ -29,7 +29,7 @@ static drv_status read_references(arena *mem, const score_opts *opts, const run_
     double *values = ARENA_ARRAY(mem, double, 2 * rows_n_pairs(of));
     if (file_exists(path)) {
         DRV_TRY(json_read_file(path, &run));
-        const drv_status status = json_get_str(path, run, "reference", &model);
+        const drv_status status = json_get_str(path, run, "reference_model", &model);
         if (status == DRV_OK && model) model = arena_strdup(mem, model);
         json_decref(run);
         DRV_TRY(status);

@@ -45,8 +45,7 @@ static drv_status write_random_batch(programs *to, uint64_t index, int64_t slice
     if (status == DRV_OK)
         status = backend_write(to->held.b, 0, input_name_of(INPUT_POSITION, of).text, first, bytes,
                 numbers);
-    if (status == DRV_OK && cfg->objective == OBJECTIVE_DPO)
-        status = write_pairs(to, numbers);
+    if (status == DRV_OK && cfg->objective == OBJECTIVE_DPO) status = write_pairs(to, numbers);
     free(numbers);
     return status;
 }

@@ -182,10 +182,10 @@ int64_t batch_reader_bytes(const run_config *cfg) {
     const int64_t share = cfg->global_batch_size / cfg->data_ranks,
                   whole = zigzag_leaves(&layout.zigzag) > 1 ? layout.zigzag.tokens
                                                             : 0, // a row before it is cut
-                  arrays = pairs ? 6 : 3, // tokens, position, labels; pair, two of reference
-                  numbers = pairs ? share * (layout.zigzag.tokens / 2) * (int64_t)sizeof(int64_t) : 0;
-    return N_BATCHES * (arrays * (int64_t)sizeof(int32_t) * (share * layout.row_tokens + whole) +
-                               numbers);
+            arrays = pairs ? 6 : 3, // tokens, position, labels; pair, two of reference
+            numbers = pairs ? share * (layout.zigzag.tokens / 2) * (int64_t)sizeof(int64_t) : 0;
+    return N_BATCHES *
+           (arrays * (int64_t)sizeof(int32_t) * (share * layout.row_tokens + whole) + numbers);
 }
 
 void batch_reader_close(batch_reader *reader) {

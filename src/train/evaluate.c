@@ -35,7 +35,7 @@ typedef struct evaluation {
     // them.
     int64_t n_micro_batches, n_addends, *counted;
     double *losses, *mine;
-    double sum; // of this rank so far, for the status line
+    double sum;                // of this rank so far, for the status line
     int64_t tokens, n_counted; // n_counted: of them, or of pairs, so far: what a mean is of
     // Of rows of pairs, by number: log-probabilities of both responses, and how often it was seen
     // (once, or not at all), [n_pairs, N_OF_PAIR]. `of_tokens`: those of a micro-batch, [2, tokens].
@@ -208,7 +208,7 @@ static void make_arrays(arena *mem, evaluation *e) {
     e->counted = ARENA_ARRAY(mem, int64_t, e->n_micro_batches);
     if (!e->batch.pair) return;
     e->n_pairs = rows_n_pairs(e->rows);
-    e->pairs = ARENA_ARRAY(mem, double, N_OF_PAIR *e->n_pairs);
+    e->pairs = ARENA_ARRAY(mem, double, N_OF_PAIR * e->n_pairs);
     e->of_tokens = ARENA_ARRAY(mem, double, 2 * e->batch.rows * e->batch.row_tokens);
 }
 

@@ -7,8 +7,8 @@
 int64_t evaluate_run_rows(const run_config *cfg, const rows *r);
 
 typedef struct evaluation_result {
-    double loss;    // mean of the tokens, or of the pairs
-    int64_t tokens; // that are predicted
+    double loss;     // mean of the tokens, or of the pairs
+    int64_t tokens;  // that are predicted
     int64_t n_pairs; // 0: the rows have none
     pair_figures pairs;
 } evaluation_result;

@@ -10,7 +10,7 @@ DRV_CHECKED drv_status references_model(run *r, const char **out);
 // Lets the rows of the run have the values that lie beside the data for `model`. *found false: they
 // do not, and rank 0 has said why where a file is there. Every rank calls it.
 DRV_CHECKED drv_status references_read(run *r, const char *model, bool *found);
-// Computes those that are missing with the model that the run holds, and keeps them. A folder that cannot be written
-// is warned of: they are computed again at the next start.
-// `say`: also of files that are of no use.
+// Computes those that are missing with the model that the run holds, and keeps them. A folder that
+// cannot be written is warned of: they are computed again at the next start. `say`: also of files
+// that are of no use.
 DRV_CHECKED drv_status references_compute(run *r, const char *model, bool say);

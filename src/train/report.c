@@ -71,9 +71,8 @@ static void fill_line(step_line *line, const step_metrics *m) {
     *line->pairs = 0;
     if (m->n_pairs) fill_pairs(line->pairs, &m->pairs);
     const log_field all[] = {{line->step, 0}, {line->loss, 0}, {m->skipped ? "skipped" : "", 0},
-            {line->pairs, 1},
-            {line->lr, 4}, {line->norm, 5}, {line->speed, 2}, {m->mfu > 0 ? line->mfu : "", 3},
-            {line->eta, 1}, {line->slow, 3}};
+            {line->pairs, 1}, {line->lr, 4}, {line->norm, 5}, {line->speed, 2},
+            {m->mfu > 0 ? line->mfu : "", 3}, {line->eta, 1}, {line->slow, 3}};
     line->n = sizeof all / sizeof *all;
     for (int i = 0; i < line->n; i++)
         line->fields[i] = all[i];

@@ -166,7 +166,7 @@ static drv_status recorded_reference(run *r, const char *folder, const char **ou
     run_state ignored;
     const char *model = NULL;
     DRV_TRY_CTX(trainer_json_read(folder, &ignored, &before), "cannot resume");
-    drv_status status = json_get_str(folder, before, "reference", &model);
+    drv_status status = json_get_str(folder, before, "reference_model", &model);
     if (status == DRV_OK && !model)
         status = drv_fail(DRV_E_USAGE,
                 "\"%s\" is of a run with training.objective tokens, but the config has dpo: give another run_dir or "
@@ -197,7 +197,7 @@ static drv_status open_references(run *r, const char *folder, bool *begun) {
         DRV_TRY(references_compute(r, model, !recorded));
         recorded = model;
     }
-    json_object_set_new(r->about, "reference", json_string(recorded));
+    json_object_set_new(r->about, "reference_model", json_string(recorded));
     return DRV_OK;
 }
 

@@ -12,13 +12,15 @@
 #include "weights/run_layout.h"
 
 enum { MAX_VALUES = 4 };
+static int n_values_of(const run_config *cfg) {
+    return cfg->objective == OBJECTIVE_DPO ? MAX_VALUES : 1;
+}
 
 stepper stepper_new(arena *a, programs *p, comm *c, const mesh *m) {
     const run_config *cfg = p->held.c;
     const run_layout *l = &p->layout;
     const int n_leaves = l->zigzag.leaves_here, n_addends = l->addends;
     const int64_t n_losses = l->micro_batches * n_addends;
-    const int n_values = cfg->objective == OBJECTIVE_DPO ? MAX_VALUES : 1;
     const stepper s = {.p = p,
             .comm = c,
             .mesh = *m,
@@ -27,9 +29,9 @@ stepper stepper_new(arena *a, programs *p, comm *c, const mesh *m) {
             .n_leaves = n_leaves,
             .n_addends = n_addends,
             .losses = ARENA_ARRAY(a, double,
-                    n_values *l->all_micro_batches * n_addends * cfg->n_context_leaves),
-            .mine = ARENA_ARRAY(a, double, n_values *n_leaves * n_addends),
-            .n_values = n_values,
+                    n_values_of(cfg) * l->all_micro_batches * n_addends * cfg->n_context_leaves),
+            .mine = ARENA_ARRAY(a, double, n_values_of(cfg) * n_leaves * n_addends),
+            .n_values = n_values_of(cfg),
             .first_loss = n_losses * n_leaves * mesh_place_in_update(m, comm_rank(c)),
             .n_losses = n_losses};
     if (p->n_stages) p->link = pipeline_link_new(a, c, m, p->message_bytes);

@@ -28,8 +28,8 @@ static void set_source(translation *self, const char *key, const value *v, const
     const value text = {.kind = VALUE_TEXT, .text = prefix};
     translation_set(self, key, value_yaml(self->a, &text, true), v,
             arena_printf(self->a,
-                    "build it first: drover data build%s --input %s --out %s --tokenizer DIR",
-                    form, path, prefix));
+                    "build it first: drover data build%s --input %s --out %s --tokenizer DIR", form,
+                    path, prefix));
 }
 
 // Megatron's [weight, prefix, ...], [prefix, ...] or "prefix"; NULL: it is none.

@@ -20,11 +20,11 @@ typedef struct batch {
     int64_t counted;                     // labels that count
     // Rows of pairs (row_out); NULL: others. Pairs are numbered within a micro-batch: those of its
     // row i from i zigzag.tokens / 2 on; `number` has their numbers in the run in this order.
-    int32_t *pair, *reference; // [rows, row_tokens], [rows, row_tokens, 2]
-    int64_t *number;           // [rows, zigzag.tokens / 2]
-    int64_t pairs;             // whose chosen response has its head on this rank
-    int64_t rows_before, rows_taken;     // of the source: before the global batch, with it
-    str names;                           // which rows, for messages; str_free it
+    int32_t *pair, *reference;       // [rows, row_tokens], [rows, row_tokens, 2]
+    int64_t *number;                 // [rows, zigzag.tokens / 2]
+    int64_t pairs;                   // whose chosen response has its head on this rank
+    int64_t rows_before, rows_taken; // of the source: before the global batch, with it
+    str names;                       // which rows, for messages; str_free it
 } batch;
 
 // The rows to train on, or those of an evaluation (data.valid or the split). stride: 0: cut or

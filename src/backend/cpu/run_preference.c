@@ -12,7 +12,7 @@
 #include "base/round.h"
 #include "ir/token_sums.h"
 
-typedef struct told { // of a token
+typedef struct told {              // of a token
     double loss, reference, scale; // scale: the gradient of the sum that the token is in
     int64_t word;                  // base/pair_word.h
 } told;
@@ -127,20 +127,19 @@ static void go_through(const pair_call *call) {
                 (long long)pair);
         put_pair(call, &chosen, &rejected);
         if (call->grad)
-            put_gradient(call, pair, chosen.reward - rejected.reward,
-                    call->all[chosen.head].scale);
+            put_gradient(call, pair, chosen.reward - rejected.reward, call->all[chosen.head].scale);
     }
 }
 
 static void preference(const instruction *ins) {
-    const node *n = ins->node;
+    const node *pairs = ins->node;
     pair_call call = {.ins = ins,
-            .n = n->in[0]->dim[0],
-            .beta = n->attrs.beta1,
-            .smoothing = n->attrs.eps,
-            .grad = n->op == OP_preference_grad};
+            .n = pairs->in[0]->dim[0],
+            .beta = pairs->attrs.beta1,
+            .smoothing = pairs->attrs.eps,
+            .grad = pairs->op == OP_preference_grad};
     told *mine = ins->workspace, *all = mine + call.n;
-    call.n_all = call.n * n_ranks(n);
+    call.n_all = call.n * n_ranks(pairs);
     call.all = ins->group ? all : mine;
     call.begin = (int32_t *)(void *)(all + call.n_all);
     call.order = call.begin + call.n_all + 1;
@@ -150,8 +149,8 @@ static void preference(const instruction *ins) {
         *ins->failed = comm_all_gather(ins->group, mine, call.n * (int64_t)sizeof *mine, NULL, all);
         if (*ins->failed != DRV_OK) return;
     }
-    for (int o = 0; o < n->n_out; o++)
-        memset(ins->out[o], 0, (size_t)tensor_bytes(n->out[o]));
+    for (int o = 0; o < pairs->n_out; o++)
+        memset(ins->out[o], 0, (size_t)tensor_bytes(pairs->out[o]));
     sort(&call);
     go_through(&call);
 }

@@ -31,9 +31,9 @@ typedef struct thread_ids {        // of one thread, on cache lines of its own
 
 typedef struct encoded_piece {
     int thread;
-    int64_t at, n; // in that thread's list
+    int64_t at, n;    // in that thread's list
     int64_t n_chosen; // of a preference pair: tokens of its first document; 0: no pair
-    bool misfit;   // the template does not fit: the build ends here
+    bool misfit;      // the template does not fit: the build ends here
 } encoded_piece;
 
 // A batch and its ids. The lists are kept from batch to batch: lists of single pieces would grow by
@@ -209,7 +209,7 @@ static drv_status write_about(const builder *build) {
 }
 
 // --- the loop
-static const char *encode(void *ctx, const text_piece *p, int i, int thread) {
+static const char *encode(void *ctx, const text_piece *piece, int i, int thread) {
     const builder *build = ctx;
     encoded_batch *batch = build->now;
     sft_example *made = &batch->ids[thread].made;
@@ -218,17 +218,21 @@ static const char *encode(void *ctx, const text_piece *p, int i, int thread) {
     made->misfit = false;
     made->n_chosen = 0;
     if (batch->text->records[i].ids)
-        status = build_take_ids(&batch->text->records[i], p->p, p->n, build->tokenizer, made);
+        status = build_take_ids(&batch->text->records[i], piece->p, piece->n, build->tokenizer,
+                made);
     else if (build->opts->preference)
-        status = pair_encode(build->format, build->encoders[thread], p->p, p->n, made);
+        status = pair_encode(build->format, build->encoders[thread], piece->p, piece->n, made);
     else if (build->format)
-        status = sft_encode(build->format, build->encoders[thread], p->p, p->n, made);
+        status = sft_encode(build->format, build->encoders[thread], piece->p, piece->n, made);
     else if (build->opts->sft)
         status = drv_fail(DRV_E_DATA, "a conversation among token ids, expected ids and labels");
     else
-        encoder_piece(build->encoders[thread], p, true, &made->ids);
-    batch->pieces[i] =
-            (encoded_piece){thread, at, made->ids.n - at, made->n_chosen, made->misfit};
+        encoder_piece(build->encoders[thread], piece, true, &made->ids);
+    batch->pieces[i] = (encoded_piece){.thread = thread,
+            .at = at,
+            .n = made->ids.n - at,
+            .n_chosen = made->n_chosen,
+            .misfit = made->misfit};
     if (status == DRV_OK) return NULL;
     snprintf(batch->why[i], WHY_BYTES, "%s", drv_message());
     return batch->pieces[i].misfit ? NULL : batch->why[i];

@@ -33,7 +33,8 @@ typedef struct build_opts {
     // With `sft`: they are preference pairs (data/sft/pair.h), two documents each. A broken record
     // ends the build.
     bool preference;
-    const char *template; // of their text: "chat", "alpaca" or a file, of pairs also "none"; NULL: chat
+    const char *template; // of their text: "chat", "alpaca" or a file, of pairs also "none"; NULL:
+                          // chat
     const char *date;     // what templates are told that ask for it (data/sft/sft.h)
 } build_opts;
 

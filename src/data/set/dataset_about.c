@@ -78,8 +78,9 @@ static drv_status parse(const dataset *set, const char *path, const json_t *root
     DRV_TRY(in_range(path, "roles.last_answers", about->last_answers, 0, about->answers));
     DRV_TRY(json_get_i64(path, roles, "pairs", &about->pairs));
     if (about->pairs != 0 && 2 * about->pairs != set->n_documents)
-        return drv_fail(DRV_E_DATA, "%s: key \"roles.pairs\" is %lld, expected half of the %lld documents",
-                path, (long long)about->pairs, (long long)set->n_documents);
+        return drv_fail(DRV_E_DATA,
+                "%s: key \"roles.pairs\" is %lld, expected half of the %lld documents", path,
+                (long long)about->pairs, (long long)set->n_documents);
     about->known = true;
     return DRV_OK;
 }

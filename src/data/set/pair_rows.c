@@ -102,22 +102,21 @@ static void mark_document(const row_source *src, int64_t k, int64_t number, int 
     }
 }
 
-drv_status pair_row(const row_source *src, int64_t row, const row_out *out, int64_t *n) {
+drv_status pair_row(const row_source *src, int64_t row, const row_out *out, int64_t *there) {
     const int64_t first_piece = src->pack.row[row], row_tokens = src->opts->row_tokens;
-    *n = 0;
+    *there = 0;
     for (int64_t i = 0; out->pair && i < row_tokens; i++)
         out->pair[i] = PAIR_NONE;
-    if (out->pair)
-        memset(out->reference, 0, 2 * sizeof *out->reference * (size_t)row_tokens);
+    if (out->pair) memset(out->reference, 0, 2 * sizeof *out->reference * (size_t)row_tokens);
     for (int64_t k = first_piece; k < src->pack.row[row + 1]; k++) {
         const int64_t pair = dataset_document_of(src->set, src->pack.pieces[k].first) / N_SIDES,
                       number = src->first_pair + pair;
         const pair_span x = cut_pair(whole_pair(src, pair), row_tokens);
         for (int side = 0; side < N_SIDES; side++) {
-            DRV_TRY(put_document(src, x.first[side], x.n[side], *n, out));
+            DRV_TRY(put_document(src, x.first[side], x.n[side], *there, out));
             if (out->pair)
-                mark_document(src, k - first_piece, number, side, *n, x.n[side], out);
-            *n += x.n[side];
+                mark_document(src, k - first_piece, number, side, *there, x.n[side], out);
+            *there += x.n[side];
         }
         if (out->pair) out->number[k - first_piece] = number;
     }

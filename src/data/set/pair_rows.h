@@ -8,5 +8,6 @@
 // left out (opts->drop_long), or cut off at the ends, the longer document first; so is a pair of
 // which nothing of a response is left. Counts them in src->count.
 DRV_CHECKED drv_status pair_pieces(row_source *src, piece_list *list);
-// Row `row` of the packed pairs; *n: tokens that are there. out->pair may be NULL.
-DRV_CHECKED drv_status pair_row(const row_source *src, int64_t row, const row_out *out, int64_t *n);
+// Row `row` of the packed pairs; *there: tokens of it. out->pair may be NULL.
+DRV_CHECKED drv_status pair_row(const row_source *src, int64_t row, const row_out *out,
+        int64_t *there);

@@ -30,9 +30,9 @@ static drv_status check_key(const char *path, const json_t *head, const char *ke
         return drv_fail(DRV_E_DATA, "%s: \"key\" is no object, expected %.200s", path, key);
     char *text = json_print(found, JSON_COMPACT);
     const bool same = strcmp(text, key) == 0;
-    const drv_status status = same ? DRV_OK
-                                   : drv_fail(DRV_E_DATA, "%s: \"key\" is %.200s, expected %.200s",
-                                             path, text, key);
+    const drv_status status =
+            same ? DRV_OK
+                 : drv_fail(DRV_E_DATA, "%s: \"key\" is %.200s, expected %.200s", path, text, key);
     free(text);
     return status;
 }
@@ -52,8 +52,9 @@ static drv_status check_values(const char *path, const json_t *head, const char 
     DRV_TRY(json_get_str(path, head, "xxh3", &recorded));
     hash_text(values, n_bytes, hash);
     if (strcmp(recorded, hash) == 0) return DRV_OK;
-    return drv_fail(DRV_E_DATA, "%s: the hash of its values is %s, expected \"%.16s\": it is damaged",
-            path, hash, recorded);
+    return drv_fail(DRV_E_DATA,
+            "%s: the hash of its values is %s, expected \"%.16s\": it is damaged", path, hash,
+            recorded);
 }
 
 drv_status reference_file_parse(const char *path, const void *bytes, size_t n_bytes,

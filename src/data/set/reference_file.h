@@ -17,8 +17,9 @@ DRV_CHECKED drv_status reference_file_parse(const char *path, const void *bytes,
 DRV_CHECKED drv_status reference_file_write(const char *path, const char *key, int64_t n,
         const double *values);
 
-// The values of all sets of rows of pairs, [2 rows_n_pairs], of the reference with this hash in this
-// precision. DRV_E_IO, DRV_E_DATA: they are not there, or of no use, which is warned of where `say`.
+// The values of all sets of rows of pairs, [2 rows_n_pairs], of the reference with this hash in
+// this precision. DRV_E_IO, DRV_E_DATA: they are not there, or of no use, which is warned of where
+// `say`.
 DRV_CHECKED drv_status references_load(const rows *of, const char *model, const char *precision,
         bool say, double *values);
 // Keeps them. A folder that cannot be written is warned of.

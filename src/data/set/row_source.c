@@ -145,8 +145,7 @@ static void describe_left(const row_source *src, str *out) {
         str_printf(out, "; %lld longer than %lld tokens are left out (data.too_long: drop)",
                 (long long)src->count.dropped, longest);
     else if (src->count.longer)
-        str_printf(out,
-                "; %lld longer than %lld tokens are cut off %s (data.too_long: truncate)",
+        str_printf(out, "; %lld longer than %lld tokens are cut off %s (data.too_long: truncate)",
                 (long long)src->count.longer, longest,
                 pairs ? "so that both responses have a share" : "there");
     if (src->count.unanswered)
@@ -163,8 +162,8 @@ static void say_packing(const row_source *src) {
     log_info("%s: %lld%s %s%s in %lld row%s of %lld tokens, %.1f%% filled%s", src->set->prefix,
             packed, of.p ? of.p : "", src->packing == PACKING_PAIRS ? "pair" : "example",
             str_plural(of.p ? all : packed), (long long)src->n_rows, str_plural(src->n_rows),
-            row_tokens,
-            100 * (double)src->pack.n_tokens / (double)(src->n_rows * row_tokens), left.p);
+            row_tokens, 100 * (double)src->pack.n_tokens / (double)(src->n_rows * row_tokens),
+            left.p);
     str_free(&of);
     str_free(&left);
 }
@@ -175,8 +174,8 @@ static drv_status no_answers(const row_source *src) {
     drv_status status =
             drv_fail(DRV_E_DATA, "%s: nothing to predict in %lld %s (data.loss: %s)%s%s",
                     src->set->prefix, (long long)src->count.examples,
-                    src->packing == PACKING_PAIRS ? "pairs" : "examples", loss_name(src->loss), left.p,
-                    src->count.longer ? "; expected a larger data.sequence_length" : "");
+                    src->packing == PACKING_PAIRS ? "pairs" : "examples", loss_name(src->loss),
+                    left.p, src->count.longer ? "; expected a larger data.sequence_length" : "");
     str_free(&left);
     return status;
 }

@@ -173,8 +173,10 @@ drv_status rows_next_pairs(rows *stream, const row_out *out) {
 
 drv_status rows_next(rows *stream, int32_t *tokens, int32_t *position, int32_t *labels,
         int64_t *counted) {
-    return rows_next_pairs(stream,
-            &(row_out){.tokens = tokens, .position = position, .labels = labels, .counted = counted});
+    return rows_next_pairs(stream, &(row_out){.tokens = tokens,
+                                           .position = position,
+                                           .labels = labels,
+                                           .counted = counted});
 }
 
 const char *rows_last(const rows *stream) {

@@ -67,7 +67,7 @@ typedef struct row_out {
     // (base/pair_word.h), which are numbered from 0; and at the head of each response the
     // reference's log-probability, a double in two words: [2 row_tokens].
     int32_t *pair, *reference;
-    int64_t *number;         // [row_tokens / 2] of each of these pairs: see rows_n_pairs
+    int64_t *number;          // [row_tokens / 2] of each of these pairs: see rows_n_pairs
     int64_t *counted, *pairs; // gain the labels that count, and the pairs
 } row_out;
 

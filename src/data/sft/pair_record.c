@@ -51,29 +51,29 @@ static drv_status no_texts(const char *name) {
             name);
 }
 
-static drv_status read_texts(pair_record *r, const json_t *o) {
-    const json_t *prompt = json_object_get(o, "prompt");
+static drv_status read_texts(pair_record *record, const json_t *object) {
+    const json_t *prompt = json_object_get(object, "prompt");
     const char *text[2];
     for (int side = 0; side < 2; side++) {
-        if (!json_is_string(side_of(o, side))) return no_texts(sides[side]);
-        text[side] = json_string_value(side_of(o, side));
+        if (!json_is_string(side_of(object, side))) return no_texts(sides[side]);
+        text[side] = json_string_value(side_of(object, side));
     }
     size_t n = 0;
     if (json_is_string(prompt))
-        r->prompt_text = json_incref((json_t *)(uintptr_t)prompt);
+        record->prompt_text = json_incref((json_t *)(uintptr_t)prompt);
     else if (prompt && !json_is_null(prompt))
         return no_texts("prompt");
     else
-        r->prompt_text = json_stringn(text[0], n = common_text(text[0], text[1]));
-    if (json_string_length(r->prompt_text) == 0)
+        record->prompt_text = json_stringn(text[0], n = common_text(text[0], text[1]));
+    if (json_string_length(record->prompt_text) == 0)
         return drv_fail(DRV_E_DATA,
                 "no prompt: there is no \"prompt\", and \"chosen\" and \"rejected\" begin with nothing alike");
     for (int side = 0; side < 2; side++)
         if (!text[side][n])
             return drv_fail(DRV_E_DATA, "\"%s\" is empty%s, expected a response", sides[side],
                     n ? " after the prompt" : "");
-    r->chosen_text = json_string(text[0] + n);
-    r->rejected_text = json_string(text[1] + n);
+    record->chosen_text = json_string(text[0] + n);
+    record->rejected_text = json_string(text[1] + n);
     return DRV_OK;
 }
 
@@ -179,8 +179,7 @@ drv_status pair_record_read(const char *line, size_t n, bool texts, pair_record 
     json_t *o = json_loadb(line, n, 0, &e);
     *out = (pair_record){0};
     if (!o) return drv_fail(DRV_E_DATA, "not valid JSON at byte %d: %s", e.position, e.text);
-    drv_status status =
-            json_is_object(o) ? check_sides(o) : drv_fail(DRV_E_DATA, "no JSON object");
+    drv_status status = json_is_object(o) ? check_sides(o) : drv_fail(DRV_E_DATA, "no JSON object");
     if (status == DRV_OK && texts)
         status = read_texts(out, o);
     else if (status == DRV_OK) {

@@ -162,7 +162,8 @@ drv_status conversation_marked(conversation *c) {
     int before = whole->n_spans - 1;
     chat_output earlier;
     if (c->last == 0) before = 0;
-    if (c->last > 0 && c->last < n_messages && conversation_render(c, c->last, false, &earlier) == DRV_OK) {
+    if (c->last > 0 && c->last < n_messages &&
+            conversation_render(c, c->last, false, &earlier) == DRV_OK) {
         before = earlier.n_spans;
         str_free(&earlier.text);
     }
@@ -173,8 +174,7 @@ drv_status conversation_marked(conversation *c) {
 }
 
 // The length of the text of the first n messages, which the whole text must begin with.
-drv_status conversation_front(conversation *c, size_t n, bool prompt, sft_example *x,
-        size_t *out) {
+drv_status conversation_front(conversation *c, size_t n, bool prompt, sft_example *x, size_t *out) {
     chat_output front;
     DRV_TRY(conversation_render(c, n, prompt, &front));
     const str *whole = &c->whole.text;

@@ -24,7 +24,8 @@ static const char *check(const node *n) {
     if (!is_f64(n->in[0], n_tokens)) return "token_loss must be f64[N]";
     if (!is_i32(n->in[1], n_tokens)) return "pair must be i32[N]";
     if (!is_i32(n->in[2], 2 * n_tokens)) return "reference must be i32[2 N]";
-    if (n_tokens % sums_of_tokens(&n->attrs)) return "row_leaves and addends must divide the tokens";
+    if (n_tokens % sums_of_tokens(&n->attrs))
+        return "row_leaves and addends must divide the tokens";
     if (!(n->attrs.beta1 > 0)) return "beta1 must be positive";
     if (!(n->attrs.eps >= 0 && n->attrs.eps < 0.5)) return "eps must be in [0, 0.5)";
     return NULL;
@@ -112,8 +113,7 @@ static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
 static void grad_of_example(example *e, const int32_t *pair, const int32_t *reference,
         op_attrs attrs) {
     attrs.beta1 = 0.5;
-    tensor *in[] = {
-            example_state(e, TENSOR_INPUT, "token_loss", DT_F64, EXAMPLE_TOKENS, 0, 0.5, 3),
+    tensor *in[] = {example_state(e, TENSOR_INPUT, "token_loss", DT_F64, EXAMPLE_TOKENS, 0, 0.5, 3),
             example_integers(e, "pair", EXAMPLE_TOKENS, pair),
             example_integers(e, "reference", 2 * EXAMPLE_TOKENS, reference),
             example_state(e, TENSOR_INPUT, "dloss", DT_F64, sums_of_tokens(&attrs), 0, 0.5, 1)};

@@ -16,8 +16,8 @@ typedef struct loss_call {
     int dh, dw; // places in what is carried; 0: not wanted
 } loss_call;
 
-// The gradient of the logits of rows from `first` on: scale (softmax - onehot), zero in rows that do
-// not count.
+// The gradient of the logits of rows from `first` on: scale (softmax - onehot), zero in rows that
+// do not count.
 static hlo_value logits_grad(const loss_call *c, hlo_index first, hlo_value logits, hlo_value lse,
         hlo_value hit, hlo_value counts) {
     hlo_text *h = &c->l->h;
@@ -111,8 +111,8 @@ static void loss(lowering *l, const node *n) {
     if (grad) {
         const hlo_value dloss = hlo_convert(h, lower_in(l, n, 3), lower_acc(l, n->in[0]));
         const bool of_tokens = n->in[3]->dim[0] == rows && rows > 1;
-        c.scale = of_tokens ? hlo_pad(h, dloss, 0, n_chunks * size)
-                            : hlo_reshape(h, dloss, 0, NULL);
+        c.scale =
+                of_tokens ? hlo_pad(h, dloss, 0, n_chunks * size) : hlo_reshape(h, dloss, 0, NULL);
         hlo_value like = c.h;
         if (n->attrs.sum.dx_wide) like.type = lower_acc(l, n->in[0]);
         if (!n->attrs.skip_dx) carried[c.dh = n_carried++] = hlo_fill(h, 0, &like);

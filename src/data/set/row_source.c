@@ -169,13 +169,14 @@ static void say_packing(const row_source *src) {
 }
 
 static drv_status no_answers(const row_source *src) {
+    const bool pairs = src->packing == PACKING_PAIRS;
     str left = {0};
     describe_left(src, &left);
-    drv_status status =
-            drv_fail(DRV_E_DATA, "%s: nothing to predict in %lld %s (data.loss: %s)%s%s",
-                    src->set->prefix, (long long)src->count.examples,
-                    src->packing == PACKING_PAIRS ? "pairs" : "examples", loss_name(src->loss),
-                    left.p, src->count.longer ? "; expected a larger data.sequence_length" : "");
+    drv_status status = drv_fail(DRV_E_DATA, "%s: nothing to predict in %lld %s%s%s%s%s",
+            src->set->prefix, (long long)src->count.examples,
+            pairs ? "pairs" : "examples (data.loss: ", pairs ? "" : loss_name(src->loss),
+            pairs ? "" : ")", left.p,
+            src->count.longer ? "; expected a larger data.sequence_length" : "");
     str_free(&left);
     return status;
 }

@@ -191,8 +191,8 @@ enum { MAX_BRANCHES = 3 };
     X(double, rate)       /* dropout: the share that is dropped */                                 \
     X(double, seed)       /* dropout: training.seed, below 2^53 */                                 \
     X(int, ns_steps)      /* orthogonalise: steps of Newton-Schulz */                              \
-    X(double, eps)        /* rmsnorm, adamw, orthogonalise; preference: of its labels are wrong */ \
-    X(double, beta1)      /* adamw, momentum; preference: beta */                                  \
+    X(double, eps)        /* rmsnorm, adamw, orthogonalise */                                      \
+    X(double, beta1)      /* adamw, momentum; preference: its beta, and eps its smoothing */       \
     X(double, beta2)                                                                               \
     X(double, weight_decay)
 

@@ -132,7 +132,7 @@ says "eval: --no-bos needs --text or --choices"
 refused data build --sft --input text.txt --tokenizer tok --out x --append-eod
 both
 refused data build --input text.txt --tokenizer tok --out x --template alpaca
-says "data build: --template needs --sft"
+says "data build: --template needs --sft or --preference"
 refused data verify data/set --tokenizer tok --vocab-size 400
 both
 refused ckpt export $model --gguf x.gguf --dtype f16

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/pair_word.h"
 #include "ckpt/pieces.h"
 #include "train/step.h"
 #include "weights/lora_state.h"
@@ -31,6 +32,25 @@ typedef struct layout_run { // what a run of STEPS steps came to
     int64_t n_weights;
 } layout_run;
 
+// Where a run learns from pairs, the two documents of each row are the responses of one.
+static inline void make_pairs(arena *a, batch *b) {
+    bool head = false;
+    batch_add_pairs(a, b);
+    for (int64_t i = 0; i < b->rows * b->row_tokens; i++) {
+        const int64_t in_row = i % b->row_tokens;
+        const bool begins = in_row == 0 || b->position[i] == 0;
+        head |= begins;
+        b->pair[i] = PAIR_NONE;
+        b->reference[2 * i] = b->reference[2 * i + 1] = 0;
+        if (b->labels[i] < 0) continue;
+        b->pair[i] = pair_word(0, b->position[i] != in_row, head);
+        const double reference = -100 + noise(17, (uint64_t)i);
+        if (head) memcpy(b->reference + 2 * i, &reference, sizeof reference);
+        head = false;
+    }
+    b->pairs = b->rows;
+}
+
 // Rows of random tokens with two documents each, and some labels that do not count.
 static inline batch make_batch(arena *a, const run_config *cfg, int step) {
     batch b = batch_new(a, cfg->global_batch_size, cfg->sequence_length);
@@ -46,6 +66,7 @@ static inline batch make_batch(arena *a, const run_config *cfg, int step) {
         if (i % 11 == 3) b.labels[i] = -1;
         b.counted += b.labels[i] >= 0;
     }
+    if (cfg->objective == OBJECTIVE_DPO) make_pairs(a, &b);
     b.filled = b.rows;
     b.rows_before = step * cfg->global_batch_size;
     return b;
@@ -61,9 +82,15 @@ static inline batch share_of_batch(arena *a, const run_config *cfg, const batch 
     for (; mine.filled < mine.rows; mine.filled++) {
         const int64_t row = batch_index(&mine, mine.filled / micro) * micro + mine.filled % micro,
                       at = row * whole->row_tokens;
-        batch_put_row(&mine, whole->tokens + at, whole->position + at, whole->labels + at);
+        const row_out one = {.tokens = whole->tokens + at,
+                .position = whole->position + at,
+                .labels = whole->labels + at,
+                .pair = whole->pair ? whole->pair + at : NULL,
+                .reference = whole->reference ? whole->reference + 2 * at : NULL};
+        batch_put_row(&mine, &one);
     }
     mine.counted = whole->counted; // of all ranks, as a run finds it
+    mine.pairs = whole->pairs;
     return mine;
 }
 
@@ -204,9 +231,10 @@ static inline drv_status one_rank(comm *self, arena *mem, layout_run *run) {
     }
     DRV_TRY(put_weights(self, mem, &mine.built, &mine.ranks, run));
     backend_close(mine.device); // all that was under way has been sent
-    // Losses, 8 bytes an addend and leaf, are not planned.
+    // Losses and figures of pairs, 8 bytes an addend and leaf, are not planned.
     const int64_t places = (int64_t)mine.ranks.size[AXIS_DATA] * mine.ranks.size[AXIS_CONTEXT],
-                  losses = STEPS * (places - 1) * steps.n_leaves * steps.n_losses * 8;
+                  losses = STEPS * (places - 1) * steps.n_leaves * steps.n_losses * 8 *
+                           steps.n_values;
     double wire[N_AXES];
     programs_wire(&mine.built, wire);
     pthread_mutex_lock(&lock);

@@ -13,7 +13,7 @@ for yaml in *.yaml; do
     read -r ranks data batch steps schedule <"$name".expected
     more=
     case $name in
-    *DPO* | *ORPO*)
+    *ORPO*)
         expect 2 "is not supported" "$drover" config --from nxdt "$yaml" --accept all
         continue ;;
     megatron*) more="--set model.vocab_size=32000" ;;
@@ -35,6 +35,12 @@ says "translated" "no effect here" "would change the result" "NxD's shards are n
 expect 0 "# nxdt: trainer.max_steps, line 9" "$drover" config --from nxdt $sft.yaml --accept dev_choose_samples --accept resume_from_checkpoint
 says "rank: 16" "target_modules: [q_proj, k_proj, v_proj]" "loss: responses" "max_position_embeddings: 8192" "zero: 0"
 grep -q "NxD Training takes 0.01 whatever it says" <("$drover" config --from nxdt hf_llama3_70B_config.yaml 2>&1) && ok || bad "weight decay is not told"
+
+dpo=hf_llama3_8B_DPO_config
+expect 2 "counts pairs in a batch" "$drover" config --from nxdt $dpo.yaml
+says "data.dev_choose_samples" "max_prompt_length"
+expect 0 "objective: dpo" "$drover" config --from nxdt $dpo.yaml --accept all
+says "beta: 0.1" "data build --preference --input /data/training.jsonl"
 
 # --- every key of a file lands in one of the lists, and one that nobody knows is an error with its line
 for yaml in *.yaml; do
@@ -236,7 +242,11 @@ expect 2 "--accept adapter" "$drover" config --from axolotl qlora.txt --set mode
 sed 's/learning_rate: .*/learning_rate: fast/' axolotl.txt >fast.txt
 expect 2 '"optimizer.lr" is "fast", expected a number from 0 to 1000 (axolotl: learning_rate, line 17)' "$drover" config --from axolotl fast.txt \
     --set model.preset=llama-3.1-8b --ranks 8
-echo "rl: dpo" >>axolotl.txt
+{ cat axolotl.txt && printf 'rl: dpo\nrl_beta: 0.2\n'; } >dpo.txt
+expect 2 "--accept rl" "$drover" config --from axolotl dpo.txt --set model.preset=llama-3.1-8b --ranks 8
+expect 0 "objective: dpo" "$drover" config --from axolotl dpo.txt --set model.preset=llama-3.1-8b --ranks 8 --accept rl
+says "beta: 0.2" "data build --preference"
+echo "rl: orpo" >>axolotl.txt
 expect 2 "is not supported" "$drover" config --from axolotl axolotl.txt --set model.preset=llama-3.1-8b --ranks 8
 
 expect 2 '--from is "megatron", expected nxdt' "$drover" config --from megatron x

@@ -38,6 +38,16 @@ def conversations(out):
     pq.write_table(flat, out / "alpaca.parquet")
 
 
+def pairs(out):
+    """pairs.jsonl: preference pairs whose prompt stands beside them or is what both begin with; pairs.parquet: the same."""
+    say = lambda role, text: dict(role=role, content=text)
+    rows = [dict(prompt=None if i % 2 else [say("user", f"Where is fox {i}?")],
+                 chosen=[say("user", f"Where is fox {i}?")] * (i % 2) + [say("assistant", f"By hen {i * 7 % 11}.")],
+                 rejected=[say("user", f"Where is fox {i}?")] * (i % 2) + [say("assistant", f"With the dog {i}.")]) for i in range(40)]
+    (out / "pairs.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    pq.write_table(pa.Table.from_pylist(rows), out / "pairs.parquet", row_group_size=16)
+
+
 def main(out):
     out.mkdir(parents=True, exist_ok=True)
     texts = rows()
@@ -63,6 +73,7 @@ def main(out):
     pq.write_table(table.select(["text"]).slice(0, 0), out / "empty.parquet")
     pq.write_table(table.select(["text"]), out / "brotli.parquet", compression="brotli")
     conversations(out)
+    pairs(out)
     (out / "VERSIONS").write_text(f"pyarrow {pa.__version__}, Python {sys.version.split()[0]}\n")
 
 

@@ -71,6 +71,7 @@ static drv_status print_info_json(const cli_args *args, const dataset *set) {
             (json_int_t)set->n_tokens, "tokenizer", made_by, "end_of_document", eod, "largest_id",
             x->known && x->largest_id >= 0 ? json_integer(x->largest_id) : json_null());
     if (answers) json_object_set_new(o, "answers", answers);
+    if (x->pairs) json_object_set_new(o, "pairs", json_integer(x->pairs));
     char *text = json_dumps(o, JSON_COMPACT);
     DRV_ASSERT(text, "out of memory");
     puts(text);
@@ -95,6 +96,8 @@ static drv_status data_info(arena *mem, const cli_args *args, const dataset *set
     if (set->n_documents)
         printf("mean       %.1f tokens per document\n",
                 (double)set->n_tokens / (double)set->n_documents);
+    if (about->pairs)
+        printf("pairs      %lld, two documents each: chosen, rejected\n", (long long)about->pairs);
     if (dataset_has_roles(set)) DRV_TRY(print_answers(args, set));
     if (!about->known) {
         printf("tokenizer  not recorded (no %s.idx.json that can be read)\n", set->prefix);

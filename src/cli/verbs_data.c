@@ -34,7 +34,8 @@ static drv_status data_build(arena *mem, const cli_args *args) {
             .version = drover_number(),
             .append_eod = cli_has(args, "--append-eod") || cli_has(args, "--eod"),
             .eod = cli_get(args, "--eod", NULL),
-            .sft = cli_has(args, "--sft"),
+            .sft = cli_has(args, "--sft") || cli_has(args, "--preference"),
+            .preference = cli_has(args, "--preference"),
             .template = cli_get(args, "--template", NULL),
             .date = cli_get(args, "--date", NULL)};
     opts.inputs = cli_get_all(mem, args, "--input", &opts.n_inputs);
@@ -60,7 +61,13 @@ static drv_status data_build(arena *mem, const cli_args *args) {
             (long long)all->tokens, (double)all->bytes / (double)(all->tokens ? all->tokens : 1),
             (double)stats.bytes_now / stats.seconds / 1e6, (long long)all->skipped,
             str_plural(all->skipped), (long long)all->replaced, str_plural(all->replaced));
-    if (opts.sft) say_answers(opts.prefix, all);
+    if (opts.preference)
+        log_info("%s: %lld preference pair%s, %lld tokens of responses (%.1f%%)", opts.prefix,
+                (long long)all->documents / 2, str_plural(all->documents / 2),
+                (long long)all->last_answers,
+                100 * (double)all->last_answers / (double)(all->tokens ? all->tokens : 1));
+    else if (opts.sft)
+        say_answers(opts.prefix, all);
     return DRV_OK;
 }
 
@@ -121,10 +128,10 @@ static const cli_option build_options[] = {
         {"--separator", "TEXT",
                 "cuts texts into documents, with \\n and \\t in it; default: a file is one"},
         {"--sft", NULL, "the records are conversations: see above"},
+        {"--preference", NULL, "the records are preference pairs: see above"},
         {"--template", "NAME",
-                "for --sft: chat (the tokenizer's own, the default), alpaca, or a file"},
-        {"--date", "DAY",
-                "for --sft: the date that templates are told, as 2026-11-22 (default: today)"},
+                "of conversations: chat (the tokenizer's own, the default), alpaca, or a file; none"},
+        {"--date", "DAY", "that templates are told, as 2026-11-22 (default: today)"},
         {"--append-eod", NULL, "put the tokenizer's end-of-text token after each document"},
         {"--eod", "TOKEN", "put this token there: its text, or its id in digits"},
         {"--workers", "N", "threads (default: all cores)"},
@@ -149,8 +156,11 @@ static const cli_rule build_rules[] = {
         {.option = "--sft",
                 .excludes = "--json-key --text-column --ending --separator --append-eod --eod"},
         {.option = "--text-column", .excludes = "--json-key"},
-        {.option = "--template", .needs = "--sft"},
-        {.option = "--date", .needs = "--sft"},
+        {.option = "--preference",
+                .excludes =
+                        "--sft --json-key --text-column --ending --separator --append-eod --eod --strict"},
+        {.option = "--template", .needs = "--sft --preference"},
+        {.option = "--date", .needs = "--sft --preference"},
 };
 static const cli_rule verify_rules[] = {
         {.option = "--vocab-size", .excludes = "--tokenizer"},
@@ -173,8 +183,9 @@ static const verb subverbs[] = {
         {
                 .name = "build",
                 .summary = "tokenise text into Megatron .bin/.idx",
-                .usage = "--input PATH... --tokenizer DIR --out PREFIX\n"
-                         "--sft --input PATH... --tokenizer DIR --out PREFIX [--template NAME]",
+                .usage =
+                        "--input PATH... --tokenizer DIR --out PREFIX\n"
+                        "--sft|--preference --input PATH... --tokenizer DIR --out PREFIX [--template NAME]",
                 .help = "Reads .txt, .jsonl, .csv and .tsv (each also .gz, .zst), .parquet and .arrow, folders in name\n"
                         "order, also those of datasets.save_to_disk (text, or input_ids as they are); standard input and\n"
                         "files of another ending are recognised by their content. In folders those count where --ending\n"
@@ -188,7 +199,13 @@ static const verb subverbs[] = {
                         "input_ids and labels. The tokens are those of transformers' apply_chat_template; PREFIX.roles\n"
                         "marks the answers, so that training can count them alone (data.loss). Where an answer begins is\n"
                         "said by {% generation %} in the template, else by the generation prompt; where the template's\n"
-                        "text of a few messages is not how that of more begins, the build ends and says so.",
+                        "text of a few messages is not how that of more begins, the build ends and says so.\n"
+                        "\n"
+                        "--preference makes a set of pairs for training.objective: dpo (docs/preferences.md) of records with\n"
+                        "chosen and rejected: both texts, beside a prompt; or both lists of messages, whose prompt stands\n"
+                        "beside them or is what both begin with. Each pair is two documents, the chosen one first. With\n"
+                        "--template none they are texts that no template goes around: the tokens are those of prompt and\n"
+                        "response and the end-of-text token. A record without a pair ends the build.",
                 .options = build_options,
                 .n_options = sizeof build_options / sizeof *build_options,
                 .rules = build_rules,

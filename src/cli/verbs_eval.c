@@ -208,6 +208,24 @@ static const char *number(arena *a, double x) {
     return isfinite(x) ? arena_printf(a, "%.9g", x) : "null";
 }
 
+// Of preference pairs, by the names that metrics.jsonl has.
+static void print_pairs(arena *mem, const cli_args *args, const score_result *result) {
+    const double n = (double)result->pairs, loss = result->loss / n, chosen = result->chosen / n,
+                 rejected = result->rejected / n, accuracy = (double)result->right / n;
+    log_info("pairs of up to %lld tokens, %s tokens/s", (long long)result->longest,
+            str_si((double)result->computed / (result->seconds > 0 ? result->seconds : 1)));
+    if (cli_has(args, "--json"))
+        printf("{\"loss\": %s, \"pairs\": %lld, \"tokens\": %lld, \"rewards/chosen\": %s, \"rewards/rejected\": %s, "
+               "\"rewards/margins\": %s, \"rewards/accuracies\": %s, \"complete\": %s}\n",
+                number(mem, loss), (long long)result->pairs, (long long)result->tokens,
+                number(mem, chosen), number(mem, rejected), number(mem, chosen - rejected),
+                number(mem, accuracy), result->complete ? "true" : "false");
+    else
+        printf("loss %.6f  margin %.6f (%.6f - %.6f)  accuracy %.4f  pairs %lld  tokens %lld\n",
+                loss, chosen - rejected, chosen, rejected, accuracy, (long long)result->pairs,
+                (long long)result->tokens);
+}
+
 static void print_json(arena *a, const score_opts *opts, const score_result *r) {
     const double loss = r->loss / (double)r->tokens;
     printf("{\"loss\": %s, \"perplexity\": %s, \"tokens\": %lld, ", number(a, loss),
@@ -256,7 +274,10 @@ static drv_status run_eval(arena *a, const cli_args *args) {
                                                 : eval_set(a, args, &opts, &result);
     if (cli_has(args, "--logits")) return status;
     if (status != DRV_OK && (status != DRV_STOPPED || result.tokens == 0)) return status;
-    print_result(a, args, &opts, &result);
+    if (result.pairs)
+        print_pairs(a, args, &result);
+    else
+        print_result(a, args, &opts, &result);
     if (status == DRV_OK) return DRV_OK;
     return drv_context(status, "%lld tokens are scored", (long long)result.tokens);
 }
@@ -287,6 +308,9 @@ const verb verb_eval = {
                 "a document is context alone, as in training; of one built with --sft, answers are scored\n"
                 "(data.loss). Its bytes and words are those that the predicted tokens stand for, where the\n"
                 "model's tokenizer is the one that the set was built with; special tokens have none.\n"
+                "\n"
+                "Of a run with training.objective: dpo the validation pairs are scored whole, as in training, against\n"
+                "the log-probabilities that training keeps of its reference: loss, rewards, margin, accuracy.\n"
                 "\n"
                 "--choices scores each choice by its log-likelihood after the context, as\n"
                 "lm-evaluation-harness does: acc takes the largest sum, acc_norm the largest per character of\n"

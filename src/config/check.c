@@ -413,6 +413,34 @@ static drv_status check_optimizer(const run_config *cfg) {
     return DRV_OK;
 }
 
+#define DPO_BETA 0.1 // the default of dpo.beta
+
+// Pairs have rows and a loss of their own, which not every back end has.
+static drv_status check_objective(const run_config *cfg) {
+    const char *where = config_where(cfg, "training.objective");
+    if (cfg->objective != OBJECTIVE_DPO) {
+        const bool beta = cfg->dpo.beta != DPO_BETA; // printed configs give all keys
+        if (!beta && cfg->dpo.label_smoothing == 0) return DRV_OK;
+        const char *key = beta ? "dpo.beta" : "dpo.label_smoothing";
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"%s\" is %g, but training.objective is tokens; expected dpo",
+                config_where(cfg, key), key, beta ? cfg->dpo.beta : cfg->dpo.label_smoothing);
+    }
+    if (!config_backend(cfg)->has_pairs)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"training.objective\" is dpo, expected tokens with backend %s, which has no loss of pairs",
+                where, cfg->backend);
+    if (cfg->pack == PACK_DOCUMENTS || cfg->pack == PACK_STREAM)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"data.pack\" is %s, expected auto or examples with training.objective dpo: a pair stays whole",
+                config_where(cfg, "data.pack"), cfg->pack == PACK_STREAM ? "stream" : "documents");
+    if (cfg->loss == COUNT_AUTO || cfg->loss == COUNT_RESPONSES) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "%s: key \"data.loss\" is %s, expected auto or responses with training.objective dpo: the two responses "
+            "are what counts",
+            config_where(cfg, "data.loss"), cfg->loss == COUNT_LAST ? "last" : "all");
+}
+
 drv_status config_check(arena *a, run_config *cfg) {
     DRV_TRY(check_model(cfg));
     DRV_TRY(check_pipeline(cfg));
@@ -421,6 +449,7 @@ drv_status config_check(arena *a, run_config *cfg) {
     DRV_TRY(check_hashes(cfg));
     DRV_TRY(check_arithmetic(cfg));
     DRV_TRY(check_data(cfg));
+    DRV_TRY(check_objective(cfg));
     DRV_TRY(check_http(cfg));
     DRV_TRY(check_lora(a, cfg));
     DRV_TRY(check_base(cfg));

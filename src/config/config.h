@@ -38,6 +38,8 @@ typedef enum loss_mode { COUNT_AUTO, COUNT_RESPONSES, COUNT_LAST, COUNT_ALL } lo
 typedef enum weights_mode { WEIGHTS_RANDOM, WEIGHTS_LOAD } weights_mode;
 // What the frozen base of low-rank branches is held in (docs/adr/0039).
 typedef enum base_dtype { BASE_AUTO, BASE_BF16, BASE_Q8_0, BASE_Q4_K, BASE_GGUF } base_dtype;
+// What is learned: the next token, or which of two responses is preferred (arXiv:2305.18290).
+typedef enum objective_type { OBJECTIVE_TOKENS, OBJECTIVE_DPO } objective_type;
 
 const char *precision_name(precision p); // "bf16", "fp32"
 const char *recompute_name(recompute_mode r);
@@ -60,6 +62,10 @@ typedef struct lora_config {
     int n_target_modules;
     const char *adapter; // PEFT folder to continue from, which says all of the above; ""
 } lora_config;
+
+typedef struct dpo_config {
+    double beta, label_smoothing;
+} dpo_config;
 
 typedef struct pjrt_config {
     const char *plugin;
@@ -90,6 +96,8 @@ typedef struct run_config {
     loss_mode loss;     // which labels count
     long_mode too_long; // examples that do not fit a row are cut off or left out
     // training
+    objective_type objective;
+    dpo_config dpo;
     int64_t steps;       // optimizer steps; 0 until config_count_steps where training.epochs says
     int64_t given_steps; // training.steps; -1: auto
     double epochs;       // passes over data.train; not above 0: not given

@@ -116,9 +116,10 @@ const foreign_key foreign_axolotl[] = {
         NONE("wandb_* mlflow_* use_wandb use_mlflow use_tensorboard debug logging_dir loss_watchdog_* axolotl_config_path "
              "resume_from_checkpoint auto_resume_from_checkpoints include_tokens_per_second profiler_steps use_otel_metrics otel_metrics_* comet_* use_comet",
                 "a run directory always has log.txt, metrics.jsonl and tensorboard/; a run resumes by itself"),
-        NONE("trl.* rl_beta kto_*", "it is for preference training, which rl says"),
-        {"rl", NULL, "preference training (DPO, ORPO, KTO, GRPO) is not supported", AXOLOTL,
-                FOREIGN_never, NULL},
+        NONE("trl.* kto_*", "it is for preference training, which rl says"),
+        SAME("rl_beta", "dpo.beta"),
+        SAME("dpo_label_smoothing", "dpo.label_smoothing"),
+        FACT("rl", "training.objective", "rl"),
         {"reward_model process_reward_model", NULL, "reward models are not supported", AXOLOTL,
                 FOREIGN_never, NULL},
 };

@@ -149,6 +149,15 @@ const foreign_key foreign_peers[] = {
         HINT("lora_r lora_rank r use_lora peft_type peft_config peft finetuning_type adapter_dim",
                 "lora.rank", "a rank above 0 trains LoRA"),
         HINT("lora_alpha", "lora.alpha", NULL),
+        HINT("kl_beta beta ref_policy_kl_penalty dpo_beta pref_beta rl_beta", "dpo.beta",
+                "with training.objective: dpo"),
+        HINT("label_smoothing dpo_label_smoothing", "dpo.label_smoothing",
+                "with training.objective: dpo"),
+        HINT("preference_loss loss_type pref_loss rl_algorithm", "training.objective",
+                "dpo: the sigmoid of arXiv:2305.18290"),
+        HINT("precompute_ref_log_probs ref_model reference_model model_ref ref_adapter_name", NULL,
+                "the reference is the model with which the run begins, of LoRA its base: its log-probabilities are computed "
+                "once and kept beside the data"),
         HINT("lora_dropout", "lora.dropout", NULL),
         HINT("rslora use_rslora lora_use_rslora", "lora.use_rslora", NULL),
         HINT("target_modules lora_target_modules lora_target lora_target_linear lora_modules "

@@ -15,6 +15,8 @@ static const choice pack_choices[] = {{"auto", PACK_AUTO}, {"examples", PACK_EXA
 static const choice loss_choices[] = {{"auto", COUNT_AUTO}, {"responses", COUNT_RESPONSES},
         {"last", COUNT_LAST}, {"all", COUNT_ALL}, {NULL, 0}};
 static const choice long_choices[] = {{"truncate", LONG_TRUNCATE}, {"drop", LONG_DROP}, {NULL, 0}};
+static const choice objective_choices[] = {{"tokens", OBJECTIVE_TOKENS}, {"dpo", OBJECTIVE_DPO},
+        {NULL, 0}};
 static const choice precision_choices[] = {{"bf16", PRECISION_BF16}, {"fp32", PRECISION_F32},
         {NULL, 0}};
 static const choice arithmetic_choices[] = {{"fastest", ARITHMETIC_FASTEST},
@@ -108,6 +110,10 @@ static const key run_keys[] = {
                 .none = -1, .initial = "null",
                 .help = "passes over data.train instead of steps: rows x epochs / global_batch_size steps, rounded up; the rows "
                         "are those of all its sets together"},
+        {KEY("training.objective", choice, objective), .choices = objective_choices,
+                .initial = "tokens",
+                .help = "tokens: each is predicted from those before it; dpo: of two responses the preferred one becomes the "
+                        "likelier, against a reference: docs/preferences.md"},
         {KEY("training.global_batch_size", int, global_batch_size), .initial = "8", .min = 1,
                 .max = 1 << 24, .help = "rows per step, over all ranks and micro-batches"},
         {KEY("training.micro_batch_size", int, micro_batch_size), .initial = "1", .min = 1,
@@ -199,6 +205,11 @@ static const key run_keys[] = {
                 .help = "NorMuon: decay of the mean square of each row of the orthogonalised matrix"},
         {KEY("optimizer.muon_ns_steps", int, muon_ns_steps), .initial = "5", .min = 1, .max = 20,
                 .help = "Muon: steps of Newton-Schulz"},
+        {KEY("dpo.beta", real, dpo.beta), .min = 1e-6, .max = 1e3, .initial = "0.1",
+                .help = "how much the log-probability of a response, less that of the reference, counts as its reward: the "
+                        "larger, the closer the model stays to the reference"},
+        {KEY("dpo.label_smoothing", real, dpo.label_smoothing), .max = 0.49, .initial = "0",
+                .help = "share of the pairs that is taken to be the wrong way round"},
         {KEY("lora.rank", int, lora.rank), .max = 1 << 14,
                 .initial_note = "0, or 8 where another key of lora is given",
                 .help = "train low-rank branches of this rank and freeze the model; 0: train all of it"},

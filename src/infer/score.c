@@ -132,6 +132,7 @@ static drv_status score_all_rows(scorer *model, rows *r, text_size *size, score_
 
 drv_status score_rows(arena *mem, const score_opts *opts, const run_config *cfg,
         score_result *out) {
+    if (cfg->objective == OBJECTIVE_DPO) return score_pairs(mem, opts, cfg, out);
     *out = (score_result){0};
     scorer_opts how = opts->model;
     scorer *model = NULL;

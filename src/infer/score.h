@@ -17,6 +17,10 @@ typedef struct score_result {
     // Of the texts, or, of a data set, of what is predicted; 0: not known, as of a data set that
     // was built with another tokenizer than the model's.
     int64_t bytes, words;
+    // Of preference pairs, where `loss` is a sum over them; 0: there are none. Sums of the rewards
+    // of both responses, and the pairs whose chosen one has the greater.
+    int64_t pairs, right;
+    double chosen, rejected;
     int64_t longest; // tokens of the longest window
     double seconds;
     bool complete;
@@ -26,7 +30,12 @@ typedef struct score_result {
 // *out is what was scored so far; DRV_E_DATA: nothing to predict, or a loss is not finite.
 DRV_CHECKED drv_status score_documents(arena *mem, const score_opts *opts, const documents *texts,
         score_result *out);
-// The validation rows of a config, cut as windows: the first token of each document is context
-// alone, and what data.loss does not count is not counted. The same statuses.
+// The validation rows of a config of training.objective dpo, whole pairs as in training, against
+// the reference of the run that wrote the model. DRV_E_DATA: its log-probabilities of these pairs
+// are not kept. The same statuses.
+DRV_CHECKED drv_status score_pairs(arena *mem, const score_opts *opts, const run_config *cfg,
+        score_result *out);
+// The validation rows of another config, cut as windows: the first token of each document is
+// context alone, and what data.loss does not count is not counted. The same statuses.
 DRV_CHECKED drv_status score_rows(arena *mem, const score_opts *opts, const run_config *cfg,
         score_result *out);

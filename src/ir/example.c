@@ -21,6 +21,10 @@ tensor *example_activation(example *e, const char *name, int64_t rows, int64_t c
     return input(e, EXAMPLE_ACTIVATION, t, -1, 1, NULL);
 }
 
+tensor *example_losses(example *e, const char *name, int64_t n) {
+    return input(e, EXAMPLE_ACTIVATION, state(e, TENSOR_INPUT, name, DT_F64, n, 0), 0, 2, NULL);
+}
+
 tensor *example_given(example *e, const char *name, int64_t rows, int64_t cols) {
     return example_state(e, TENSOR_INPUT, name, e->dt, rows, cols, -1, 1);
 }

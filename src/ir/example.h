@@ -30,6 +30,8 @@ typedef void (*example_fn)(example *e);
 
 // Inputs of type e->dt in [-1, 1). cols 0: a vector.
 tensor *example_activation(example *e, const char *name, int64_t rows, int64_t cols);
+// Losses of tokens, differentiated: f64[n] whatever e->dt, in [0, 2).
+tensor *example_losses(example *e, const char *name, int64_t n);
 tensor *example_given(example *e, const char *name, int64_t rows, int64_t cols);
 // A weight of any type in [-1, 1).
 tensor *example_weight(example *e, const char *name, dtype dt, int64_t rows, int64_t cols);

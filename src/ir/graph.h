@@ -45,6 +45,8 @@
     X(lora_up_grad_b)                                                                              \
     X(linear_cross_entropy)                                                                        \
     X(linear_cross_entropy_grad)                                                                   \
+    X(preference)                                                                                  \
+    X(preference_grad)                                                                             \
     X(sum_squares)                                                                                 \
     X(sum_shard)                                                                                   \
     X(reduce_shard)                                                                                \
@@ -191,7 +193,7 @@ enum { MAX_BRANCHES = 3 };
     X(double, seed)       /* dropout: training.seed, below 2^53 */                                 \
     X(int, ns_steps)      /* orthogonalise: steps of Newton-Schulz */                              \
     X(double, eps)        /* rmsnorm, adamw, orthogonalise */                                      \
-    X(double, beta1)      /* adamw, momentum */                                                    \
+    X(double, beta1)      /* adamw, momentum; preference: its beta, and eps its smoothing */       \
     X(double, beta2)                                                                               \
     X(double, weight_decay)
 

@@ -9,6 +9,8 @@ const program_input_row program_inputs[N_PROGRAM_INPUTS] = {
         [INPUT_TOKENS] = {.name = "tokens", .dt = DT_I32, .per_token = 1},
         [INPUT_POSITION] = {.name = "position", .dt = DT_I32, .per_token = 1},
         [INPUT_LABELS] = {.name = "labels", .dt = DT_I32, .per_token = 1},
+        [INPUT_PAIR] = {.name = "pair", .dt = DT_I32, .per_token = 1},
+        [INPUT_REFERENCE] = {.name = "reference", .dt = DT_I32, .per_token = 2},
         [INPUT_HIDDEN] = {.name = "hidden", .dt = DT_I32, .per_token = 2},
         [INPUT_ORIGIN] = {.name = "origin", .dt = DT_I32, .per_token = 3},
         [INPUT_NUMBER] = {.name = "number", .dt = DT_I32, .alone = 2},

@@ -5,11 +5,13 @@
 
 typedef enum program_input {
     // Filled for each token from the rows of a data set, or from texts that are scored or continued.
-    INPUT_TOKENS,   // its id
-    INPUT_POSITION, // in its document
-    INPUT_LABELS,   // the id that follows; negative: it predicts nothing
-    INPUT_HIDDEN,   // the two ends of what it does not see (attention_args)
-    INPUT_ORIGIN,   // number of its row in the run, in two words, and its place there: for dropout
+    INPUT_TOKENS,    // its id
+    INPUT_POSITION,  // in its document
+    INPUT_LABELS,    // the id that follows; negative: it predicts nothing
+    INPUT_PAIR,      // what it is to a preference pair (base/pair_word.h)
+    INPUT_REFERENCE, // of a response's head: the reference's log-probability, a double in two words
+    INPUT_HIDDEN,    // the two ends of what it does not see (attention_args)
+    INPUT_ORIGIN,    // number of its row in the run, in two words, and its place there: for dropout
     // Filled for each micro-batch by the loop of a run.
     INPUT_NUMBER, // of its first row in the run, in two words: for gradients rounded by chance
     INPUT_TURN,   // which of the rank's micro-batches of the step it is: for ZeRO-2

@@ -337,6 +337,23 @@ static op_attrs loss_attrs(const builder *b) {
     return attrs;
 }
 
+// The loss of pairs, of the losses of their tokens, which context ranks bring together.
+static void pairs(builder *b, tensor *token_loss_N) {
+    op_attrs attrs = {.beta1 = b->opts->preference.beta,
+            .eps = b->opts->preference.label_smoothing,
+            .sum.row_leaves = node_row_leaves(b),
+            .sum.addends = b->g->addends > 1 ? b->g->addends : 0};
+    if (b->l->mesh.size[AXIS_CONTEXT] > 1) {
+        attrs.mesh.axis = AXIS_CONTEXT;
+        attrs.mesh.ranks = b->l->mesh.size[AXIS_CONTEXT];
+    }
+    tensor *in[] = {token_loss_N, token_input(b, INPUT_PAIR), token_input(b, INPUT_REFERENCE)};
+    node *n = graph_add(b->g, OP_preference, 3, in, &attrs);
+    graph_output(b->g, n->out[0], "loss");
+    graph_output(b->g, n->out[1], "figures");
+    graph_output(b->g, n->out[2], "log_probs");
+}
+
 static void head(builder *b, tensor *x_NH) {
     if (b->mode != LLAMA_LOSS && b->mode != LLAMA_SCORE) {
         graph_output(b->g, times_weight(b, x_NH, b->params->head), "logits");
@@ -346,7 +363,9 @@ static void head(builder *b, tensor *x_NH) {
     tensor *in[] = {enter(b, x_NH), w_VH, token_input(b, INPUT_LABELS)};
     const op_attrs attrs = loss_attrs(b);
     node *n = graph_add(b->g, OP_linear_cross_entropy, 3, in, &attrs);
-    if (b->mode == LLAMA_LOSS)
+    if (b->mode == LLAMA_LOSS && b->opts->preference.beta > 0)
+        pairs(b, n->out[1]);
+    else if (b->mode == LLAMA_LOSS)
         graph_output(b->g, n->out[0], "loss");
     else
         graph_output(b->g, n->out[1], "token_loss");

@@ -7,13 +7,21 @@
 #include "model/parameters.h"
 
 typedef enum llama_mode {
-    // tokens, position, labels i32[N] -> loss f64[row_leaves * addends], sums over counted tokens
+    // tokens, position, labels i32[N] -> loss f64[row_leaves * addends], sums over counted tokens;
+    // with `preference` also pair i32[N], reference i32[2 N] -> the loss is a sum over pairs, figures
+    // f64[3 row_leaves * addends], log_probs f64[2 N] (ir/ops/preference.c)
     LLAMA_LOSS,
     LLAMA_SCORE,   // the same inputs -> token_loss f64[N], 0 where the label is negative
     LLAMA_LOGITS,  // tokens, position -> logits [N,V]
     LLAMA_PREFILL, // prefill.SEQ.tokens, .position of one sequence -> the caches
     LLAMA_DECODE,  // decode.tokens, decode.position, the caches -> logits [N,V]
 } llama_mode;
+
+// Learning from pairs: the numbers of direct preference optimisation.
+typedef struct preference_loss {
+    double beta; // 0: the loss is that of tokens
+    double label_smoothing;
+} preference_loss;
 
 typedef struct llama_opts {
     int64_t rows, seq; // seq: tokens of a row, on this rank where ranks share rows
@@ -30,6 +38,7 @@ typedef struct llama_opts {
     bool frozen_before; // of a stage: nothing is trained in those before it
     bool causal;        // rows are one document each: position counts from their first token
     bool branches;      // LLAMA_SCORE: hidden i32[2 N] is an input (ir/ops/attention.c)
+    preference_loss preference; // LLAMA_LOSS
 } llama_opts;
 
 // With several stages each is a graph of its own, and the names of its inputs end in its chunk:

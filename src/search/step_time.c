@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/pair_word.h"
 #include "base/rng.h"
 #include "ir/program_inputs.h"
 #include "train/fit.h"
@@ -14,30 +15,39 @@
 // What the optimizer is told (ir/hyper.h), once more for a whole step.
 static const double hyper[2 * N_HYPER] = {1e-5, 0.1, 0.05, 1, 1, 1e-5, 0.1, 0.05, 1, 1};
 
-// A row is the same on all ranks that have a part of it.
-static void add_random_row(batch *b, const run_config *cfg, uint64_t index) {
-    const int64_t n = cfg->sequence_length, at = b->filled * b->row_tokens,
+typedef struct random_rows {
+    const batch *b;
+    const run_config *cfg;
+    uint64_t index; // of the global batch
+} random_rows;
+
+// A row is the same on all ranks that have a part of it. One of pairs has one, whose halves are its
+// responses.
+static void make_row(void *ctx, const row_out *out) {
+    const random_rows *all = ctx;
+    const batch *b = all->b;
+    const int64_t n = all->cfg->sequence_length,
                   row = batch_index(b, b->filled / b->micro) * b->micro + b->filled % b->micro;
-    const rng_key key = {1, RNG_TEST, index};
-    int32_t *tokens = b->row ? b->row : b->tokens + at,
-            *position = b->row ? b->row + n : b->position + at,
-            *labels = b->row ? b->row + 2 * n : b->labels + at;
+    const rng_key key = {1, RNG_TEST, all->index};
     for (int64_t i = 0; i < n; i++) {
-        tokens[i] = labels[i] =
-                (int32_t)(rng_u64(&key, (uint64_t)(row * n + i)) % (uint64_t)cfg->model.vocab_size);
-        position[i] = (int32_t)i;
+        out->tokens[i] = out->labels[i] = (int32_t)(rng_u64(&key, (uint64_t)(row * n + i)) %
+                                                    (uint64_t)all->cfg->model.vocab_size);
+        out->position[i] = (int32_t)i;
+        if (!out->pair) continue;
+        out->pair[i] = pair_word(0, i >= n / 2, i == 0 || i == n / 2);
+        out->reference[2 * i] = out->reference[2 * i + 1] = 0;
     }
-    if (b->row) batch_put_row(b, tokens, position, labels);
-    b->filled++;
 }
 
 // This rank's part of global batch number `index`, of random tokens.
 static void fill_randomly(batch *b, const run_config *cfg, uint64_t index) {
+    random_rows all = {b, cfg, index};
     batch_clear(b);
     while (b->filled < b->rows)
-        add_random_row(b, cfg, index);
+        batch_make_row(b, make_row, &all);
     b->rows_before = (int64_t)index * cfg->global_batch_size;
     b->counted = cfg->global_batch_size * cfg->sequence_length;
+    b->pairs = cfg->global_batch_size;
 }
 
 static batch new_batch(arena *a, const programs *p) {

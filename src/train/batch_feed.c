@@ -12,7 +12,10 @@ batch batch_of_run(arena *a, const run_config *cfg, int64_t n_rows) {
     b.zigzag = layout.zigzag;
     b.place = mesh_place(&layout.mesh, (int)cfg->rank, AXIS_CONTEXT);
     b.micro = cfg->micro_batch_size;
-    if (zigzag_leaves(&b.zigzag) > 1) b.row = ARENA_ARRAY(a, int32_t, 3 * b.zigzag.tokens);
+    const bool pairs = cfg->objective == OBJECTIVE_DPO;
+    if (pairs) batch_add_pairs(a, &b);
+    if (zigzag_leaves(&b.zigzag) > 1)
+        b.row = ARENA_ARRAY(a, int32_t, (pairs ? 6 : 3) * b.zigzag.tokens);
     return b;
 }
 
@@ -77,10 +80,13 @@ static drv_status put_turn(programs *p, int chunk, int slot, int64_t m) {
 drv_status batch_feed_rows(const batch *b, programs *p, int chunk, int slot, int64_t m) {
     const int64_t n = p->held.c->micro_batch_size;
     const int stage = chunk == INPUT_ALONE ? 0 : chunk;
+    const bool last = programs_is_last(p, stage);
     const bool taken[] = {[INPUT_TOKENS] = p->held.params.layout.embeds && stage == 0,
             [INPUT_POSITION] = true,
-            [INPUT_LABELS] = programs_is_last(p, stage)};
-    for (program_input which = INPUT_TOKENS; which <= INPUT_LABELS; which++)
+            [INPUT_LABELS] = last,
+            [INPUT_PAIR] = last && b->pair,
+            [INPUT_REFERENCE] = last && b->pair};
+    for (program_input which = INPUT_TOKENS; which <= INPUT_REFERENCE; which++)
         if (taken[which]) DRV_TRY(batch_write_rows(b, &p->held, which, chunk, slot * n, m * n, n));
     return DRV_OK;
 }
@@ -170,12 +176,16 @@ drv_status batch_reader_next(batch_reader *reader, bool more, batch **out) {
 }
 
 int64_t batch_reader_bytes(const run_config *cfg) {
-    enum { N_BATCHES = 2, N_ARRAYS = 3 }; // tokens, position, labels
+    enum { N_BATCHES = 2 };
     const run_layout layout = run_layout_of(cfg);
+    const bool pairs = cfg->objective == OBJECTIVE_DPO;
     const int64_t share = cfg->global_batch_size / cfg->data_ranks,
                   whole = zigzag_leaves(&layout.zigzag) > 1 ? layout.zigzag.tokens
-                                                            : 0; // a row before it is cut
-    return N_BATCHES * N_ARRAYS * (int64_t)sizeof(int32_t) * (share * layout.row_tokens + whole);
+                                                            : 0, // a row before it is cut
+            arrays = pairs ? 6 : 3, // tokens, position, labels; pair, two of reference
+            numbers = pairs ? share * (layout.zigzag.tokens / 2) * (int64_t)sizeof(int64_t) : 0;
+    return N_BATCHES *
+           (arrays * (int64_t)sizeof(int32_t) * (share * layout.row_tokens + whole) + numbers);
 }
 
 void batch_reader_close(batch_reader *reader) {

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/pair_word.h"
 #include "base/round.h"
 #include "base/stop.h"
 #include "base/str.h"
@@ -34,9 +35,14 @@ typedef struct evaluation {
     // them.
     int64_t n_micro_batches, n_addends, *counted;
     double *losses, *mine;
-    double sum; // of this rank so far, for the status line
-    int64_t tokens;
+    double sum;                // of this rank so far, for the status line
+    int64_t tokens, n_counted; // n_counted: of them, or of pairs, so far: what a mean is of
+    // Of rows of pairs, by number: log-probabilities of both responses, and how often it was seen
+    // (once, or not at all), [n_pairs, N_OF_PAIR]. `of_tokens`: those of a micro-batch, [2, tokens].
+    int64_t n_pairs;
+    double *pairs, *of_tokens;
 } evaluation;
+enum { OF_CHOSEN, OF_REJECTED, SEEN, N_OF_PAIR };
 
 // Ranks may meet in each program, so all of them run as many micro-batches: those that come after
 // the last row are empty.
@@ -57,11 +63,29 @@ static drv_status fill_batch(evaluation *e, int64_t first) {
     batch_pad(b);
     if (first < e->n_rows) e->counted[first / b->rows] = b->counted;
     e->tokens += b->counted;
+    e->n_counted += b->pair ? b->pairs : b->counted;
     return DRV_OK;
 }
 
 static int64_t losses_of_part(const evaluation *e) {
     return e->n_micro_batches * e->n_addends;
+}
+
+// Where the head of a chosen response is on this rank.
+static drv_status note_pairs(evaluation *e) {
+    const batch *b = &e->batch;
+    const int64_t n = b->rows * b->row_tokens;
+    if (!b->pair) return DRV_OK;
+    DRV_TRY(backend_read(e->p->held.b, 0, "log_probs", 0, 2 * n * (int64_t)sizeof *e->of_tokens,
+            e->of_tokens));
+    for (int64_t i = 0; i < n; i++) {
+        if (!pair_is_head(b->pair[i]) || pair_is_rejected(b->pair[i])) continue;
+        double *of = e->pairs + N_OF_PAIR * b->number[pair_of_word(b->pair[i])];
+        of[OF_CHOSEN] = e->of_tokens[2 * i];
+        of[OF_REJECTED] = e->of_tokens[2 * i + 1];
+        of[SEEN] = 1;
+    }
+    return DRV_OK;
 }
 
 // Of the rows that are in the batch.
@@ -70,6 +94,7 @@ static drv_status note_loss(evaluation *e, int64_t first) {
     const int64_t n = e->n_here * e->n_addends, at = first / b->rows * e->n_addends;
     double loss = 0;
     if (first >= e->n_rows) return DRV_OK;
+    DRV_TRY(note_pairs(e));
     DRV_TRY(backend_read(e->p->held.b, 0, "loss", 0, n * (int64_t)sizeof loss, e->mine));
     for (int64_t i = 0; i < n; i++) {
         const int64_t part = e->first + i / e->n_addends;
@@ -134,7 +159,13 @@ static drv_status join_ranks(evaluation *e) {
     if (link)
         DRV_TRY(comm_broadcast(link->forward, link->ranks - 1, e->losses,
                 n_losses * (int64_t)sizeof(double)));
+    if (link && e->pairs)
+        DRV_TRY(comm_broadcast(link->forward, link->ranks - 1, e->pairs,
+                N_OF_PAIR * e->n_pairs * (int64_t)sizeof(double)));
     DRV_TRY(comm_all_reduce(e->joined, DT_F64, COMM_SUM, e->losses, n_losses, NULL));
+    if (e->pairs)
+        DRV_TRY(comm_all_reduce(e->joined, DT_F64, COMM_SUM, e->pairs, N_OF_PAIR * e->n_pairs,
+                NULL));
     return comm_all_reduce(e->joined, DT_I64, COMM_SUM, e->counted, n, NULL);
 }
 
@@ -149,7 +180,7 @@ static drv_status run_rows(evaluation *e) {
         const int64_t done = first + micro < e->n_rows ? first + micro : e->n_rows;
         if (e->n_rows > micro)
             progress("evaluating: row %lld of %lld, loss %.4f, %s left", (long long)done,
-                    (long long)e->n_rows, e->sum / (double)(e->tokens ? e->tokens : 1),
+                    (long long)e->n_rows, e->sum / (double)(e->n_counted ? e->n_counted : 1),
                     str_duration(
                             (clock_s() - begin_s) * (double)(e->n_rows - done) / (double)done));
     }
@@ -175,11 +206,14 @@ static void make_arrays(arena *mem, evaluation *e) {
     e->losses = ARENA_ARRAY(mem, double, losses_of_part(e) * e->n_parts);
     e->mine = ARENA_ARRAY(mem, double, e->n_here * e->n_addends);
     e->counted = ARENA_ARRAY(mem, int64_t, e->n_micro_batches);
+    if (!e->batch.pair) return;
+    e->n_pairs = rows_n_pairs(e->rows);
+    e->pairs = ARENA_ARRAY(mem, double, N_OF_PAIR * e->n_pairs);
+    e->of_tokens = ARENA_ARRAY(mem, double, 2 * e->batch.rows * e->batch.row_tokens);
 }
 
-drv_status evaluate(programs *of, rows *source, int64_t n_rows, comm *self, double *loss,
-        int64_t *tokens) {
-    arena *mem = arena_new("evaluate");
+static evaluation open_evaluation(arena *mem, programs *of, rows *source, int64_t n_rows,
+        comm *self) {
     const mesh *ranks = &of->layout.mesh;
     const zigzag z = of->layout.zigzag;
     evaluation e = {.p = of,
@@ -195,9 +229,49 @@ drv_status evaluate(programs *of, rows *source, int64_t n_rows, comm *self, doub
             .batch = batch_of_run(mem, of->held.c, of->held.c->micro_batch_size)};
     e.n_rows = n_rows && n_rows < e.all ? n_rows : e.all;
     make_arrays(mem, &e);
-    drv_status status = run_all(&e);
-    *tokens = e.tokens;
-    *loss = e.tokens ? e.sum / (double)e.tokens : 0;
+    return e;
+}
+
+// Rewards of the pairs that were seen, in the order of their numbers.
+static void judge_pairs(const evaluation *e, evaluation_result *out) {
+    const double *references = rows_references(e->rows), beta = e->p->held.c->dpo.beta;
+    double chosen = 0, rejected = 0, right = 0;
+    for (int64_t i = 0; i < e->n_pairs; i++) {
+        const double *of = e->pairs + N_OF_PAIR * i;
+        if (of[SEEN] == 0) continue;
+        const double reward[] = {beta * (of[OF_CHOSEN] - references[2 * i]),
+                beta * (of[OF_REJECTED] - references[2 * i + 1])};
+        chosen += reward[0];
+        rejected += reward[1];
+        right += reward[0] > reward[1];
+        out->n_pairs++;
+    }
+    const double n = (double)(out->n_pairs ? out->n_pairs : 1);
+    out->pairs = (pair_figures){chosen / n, rejected / n, right / n};
+}
+
+drv_status evaluate(programs *of, rows *source, int64_t n_rows, comm *self,
+        evaluation_result *out) {
+    arena *mem = arena_new("evaluate");
+    evaluation e = open_evaluation(mem, of, source, n_rows, self);
+    const drv_status status = run_all(&e);
+    *out = (evaluation_result){.tokens = e.tokens};
+    if (status == DRV_OK && e.pairs) judge_pairs(&e, out);
+    const int64_t n = e.pairs ? out->n_pairs : e.tokens;
+    out->loss = n ? e.sum / (double)n : 0;
+    str_free(&e.batch.names);
+    arena_free(mem);
+    return status;
+}
+
+drv_status evaluate_pairs(programs *of, rows *source, comm *self, double *out) {
+    arena *mem = arena_new("evaluate pairs");
+    evaluation e = open_evaluation(mem, of, source, 0, self);
+    const drv_status status = run_all(&e);
+    for (int64_t i = 0; status == DRV_OK && i < 2 * e.n_pairs; i++) {
+        const double *pair = e.pairs + N_OF_PAIR * (i / 2);
+        out[i] = pair[SEEN] != 0 ? pair[i % 2 ? OF_REJECTED : OF_CHOSEN] : (double)NAN;
+    }
     str_free(&e.batch.names);
     arena_free(mem);
     return status;

@@ -327,6 +327,25 @@ static void add_energy(json_t *record, const rank_times *t) {
         json_decref(hosts);
 }
 
+// Of pairs, by the names that TRL has for them.
+enum { N_PAIR_SCALARS = 4 };
+static void pair_scalars(const pair_figures *pairs, scalar out[N_PAIR_SCALARS]) {
+    out[0] = (scalar){"rewards/chosen", pairs->chosen};
+    out[1] = (scalar){"rewards/rejected", pairs->rejected};
+    out[2] = (scalar){"rewards/margins", pairs->chosen - pairs->rejected};
+    out[3] = (scalar){"rewards/accuracies", pairs->accuracy};
+}
+
+static void add_pairs(json_t *record, const char *before, const pair_figures *pairs) {
+    scalar list[N_PAIR_SCALARS];
+    char name[48];
+    pair_scalars(pairs, list);
+    for (int i = 0; i < N_PAIR_SCALARS; i++) {
+        snprintf(name, sizeof name, "%s%s", before, list[i].tag);
+        json_object_set_new(record, name, number(list[i].value));
+    }
+}
+
 drv_status metrics_step(metrics *self, const step_metrics *step) {
     json_t *record = json_object();
     const double rate = throughput(self, step);
@@ -346,6 +365,10 @@ drv_status metrics_step(metrics *self, const step_metrics *step) {
     json_object_set_new(record, "update_s", number(step->update_s));
     json_object_set_new(record, "save_s", number(step->save_s));
     if (step->mfu > 0) json_object_set_new(record, "mfu", number(step->mfu));
+    if (step->n_pairs) {
+        json_object_set_new(record, "pairs", json_integer(step->n_pairs));
+        add_pairs(record, "", &step->pairs);
+    }
     if (step->skipped) json_object_set_new(record, "skipped", json_true());
     if (step->hashed) {
         json_object_set_new(record, "gradient_hash", hash_text(step->hashes.gradients.all));
@@ -361,19 +384,26 @@ drv_status metrics_step(metrics *self, const step_metrics *step) {
             {"mfu", step->mfu}};
     const int n = sizeof list / sizeof *list;
     write_scalars(self, step->step, list, step->mfu > 0 ? n : n - 1);
+    scalar pairs[N_PAIR_SCALARS];
+    pair_scalars(&step->pairs, pairs);
+    if (step->n_pairs) write_scalars(self, step->step, pairs, N_PAIR_SCALARS);
     DRV_TRY(flush(self->event, self->event_path));
     DRV_TRY(write_hashes(self, step));
     return write_json(self, record);
 }
 
-drv_status metrics_valid(metrics *m, int64_t step, double loss, int64_t tokens) {
-    write_scalars(m, step, &(scalar){"val_loss", loss}, 1);
+drv_status metrics_valid(metrics *m, int64_t step, const evaluation_result *result) {
+    write_scalars(m, step, &(scalar){"val_loss", result->loss}, 1);
     DRV_TRY(flush(m->event, m->event_path));
     json_t *o = json_object();
     json_object_set_new(o, "step", json_integer(step));
     json_object_set_new(o, "time", time_now());
-    json_object_set_new(o, "val_loss", number(loss));
-    json_object_set_new(o, "val_tokens", json_integer(tokens));
+    json_object_set_new(o, "val_loss", number(result->loss));
+    json_object_set_new(o, "val_tokens", json_integer(result->tokens));
+    if (result->n_pairs) {
+        json_object_set_new(o, "val_pairs", json_integer(result->n_pairs));
+        add_pairs(o, "val_", &result->pairs);
+    }
     return write_json(m, o);
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/status.h"
+#include "train/evaluate.h"
 #include "train/hashes.h"
 #include "train/rank_times.h"
 
@@ -16,6 +17,8 @@ typedef struct step_metrics {
     double tokens_per_s, step_s, data_s, compute_s, update_s, save_s;
     double mfu; // 0: unknown
     double eta_s;
+    int64_t n_pairs;         // of the batch; 0: it learns from tokens
+    pair_figures pairs;      // of them
     bool skipped;            // the update was: the gradient was not finite
     const rank_times *times; // of several ranks; its n is 0 on one
     bool shared;             // at this step
@@ -40,5 +43,5 @@ lost_metrics metrics_count_lost(const char *run_dir, int64_t after_step);
 DRV_CHECKED drv_status metrics_open(arena *mem, const char *run_dir, int64_t resumed_step,
         metrics **out);
 DRV_CHECKED drv_status metrics_step(metrics *self, const step_metrics *step);
-DRV_CHECKED drv_status metrics_valid(metrics *m, int64_t step, double loss, int64_t tokens);
+DRV_CHECKED drv_status metrics_valid(metrics *m, int64_t step, const evaluation_result *result);
 void metrics_close(metrics *m);

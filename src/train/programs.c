@@ -24,7 +24,8 @@ static drv_status build_eval(arena *a, const run_config *cfg, programs *out) {
             .seq = out->layout.row_tokens,
             .row_leaves = out->layout.zigzag.leaves_here,
             .addend_rows = config_addend_rows(cfg),
-            .dt = out->held.dt};
+            .dt = out->held.dt,
+            .preference = stages_preference(cfg)};
     out->eval_graph = llama_build(a, &out->held.params, LLAMA_LOSS, &opts);
     out->eval_graph->name = "eval";
     held_add(a, &out->held, out->eval_graph, &out->eval, false);

@@ -36,8 +36,8 @@ report *report_new(arena *a, const char *run_dir, const char *config, int64_t lo
 // The fields of a step's line, in the order and with the rank that they are given up with.
 typedef struct step_line {
     char step[TEXT], loss[TEXT], lr[TEXT], norm[TEXT], speed[TEXT], mfu[TEXT], eta[TEXT],
-            slow[TEXT];
-    log_field fields[10];
+            slow[TEXT], pairs[TEXT];
+    log_field fields[11];
     int n;
 } step_line;
 
@@ -53,6 +53,12 @@ static void fill_slowest(char *text, const rank_times *t) {
     snprintf(text, TEXT, "slowest rank %d (%s %.3f s)", t->slowest, t->reason, seconds);
 }
 
+// "margin 0.0412 (0.0310 - -0.0102)  accuracy 62.5%"
+static void fill_pairs(char *text, const pair_figures *pairs) {
+    snprintf(text, TEXT, "margin %.4f (%.4f - %.4f)  accuracy %.1f%%",
+            pairs->chosen - pairs->rejected, pairs->chosen, pairs->rejected, 100 * pairs->accuracy);
+}
+
 static void fill_line(step_line *line, const step_metrics *m) {
     snprintf(line->step, TEXT, "step %lld/%lld", (long long)m->step, (long long)m->steps);
     snprintf(line->loss, TEXT, "loss %.4f", m->loss);
@@ -62,9 +68,11 @@ static void fill_line(step_line *line, const step_metrics *m) {
     snprintf(line->mfu, TEXT, "mfu %.1f%%", 100 * m->mfu);
     snprintf(line->eta, TEXT, "eta %s", str_duration(m->eta_s));
     fill_slowest(line->slow, m->times);
+    *line->pairs = 0;
+    if (m->n_pairs) fill_pairs(line->pairs, &m->pairs);
     const log_field all[] = {{line->step, 0}, {line->loss, 0}, {m->skipped ? "skipped" : "", 0},
-            {line->lr, 4}, {line->norm, 5}, {line->speed, 2}, {m->mfu > 0 ? line->mfu : "", 3},
-            {line->eta, 1}, {line->slow, 3}};
+            {line->pairs, 1}, {line->lr, 4}, {line->norm, 5}, {line->speed, 2},
+            {m->mfu > 0 ? line->mfu : "", 3}, {line->eta, 1}, {line->slow, 3}};
     line->n = sizeof all / sizeof *all;
     for (int i = 0; i < line->n; i++)
         line->fields[i] = all[i];
@@ -91,19 +99,22 @@ void report_step(report *r, const step_metrics *m) {
     if (m->step % r->log_every == 0 || m->step == m->steps) log_fields(line.fields, line.n);
 }
 
-void report_valid(report *r, int64_t step, double loss, int64_t tokens) {
+void report_valid(report *r, int64_t step, const evaluation_result *result) {
+    const long long tokens = result->tokens, n_pairs = result->n_pairs;
     if (isnan(r->first_valid)) {
-        r->first_valid = loss;
+        r->first_valid = result->loss;
         if (tokens < FEW_TOKENS)
             log_warn("only %lld token%s to validate on, whose loss says little: a larger share of data.split, or data.valid, gives more",
-                    (long long)tokens, str_plural(tokens));
+                    tokens, str_plural(tokens));
     }
-    r->last_valid = loss;
+    r->last_valid = result->loss;
     char text[4][TEXT];
     snprintf(text[0], TEXT, "step %lld", (long long)step);
-    snprintf(text[1], TEXT, "validation loss %.4f", loss);
-    snprintf(text[2], TEXT, "perplexity %.2f", exp(loss));
-    snprintf(text[3], TEXT, "(%lld token%s)", (long long)tokens, str_plural(tokens));
+    snprintf(text[1], TEXT, "validation loss %.4f", result->loss);
+    snprintf(text[2], TEXT, "perplexity %.2f", exp(result->loss));
+    snprintf(text[3], TEXT, "(%lld token%s)", tokens, str_plural(tokens));
+    if (n_pairs) fill_pairs(text[2], &result->pairs);
+    if (n_pairs) snprintf(text[3], TEXT, "(%lld pair%s)", n_pairs, str_plural(n_pairs));
     log_fields((log_field[]){{text[0], 0}, {text[1], 0}, {text[2], 1}, {text[3], 2}}, 4);
 }
 

@@ -10,6 +10,6 @@ typedef struct report report; // single owner; lives in its arena
 report *report_new(arena *a, const char *run_dir, const char *config, int64_t log_every);
 // After every step, in order.
 void report_step(report *r, const step_metrics *m);
-void report_valid(report *r, int64_t step, double loss, int64_t tokens);
+void report_valid(report *r, int64_t step, const evaluation_result *result);
 // The end of the run: `model` is the last checkpoint.
 void report_summary(report *self, const char *model);

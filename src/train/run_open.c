@@ -10,6 +10,7 @@
 #include "train/fit.h"
 #include "train/observers.h"
 #include "train/ranks.h"
+#include "train/references.h"
 #include "train/replicas.h"
 #include "train/resume.h"
 #include "train/run.h"
@@ -78,9 +79,10 @@ static drv_status open_base(run *r) {
     return DRV_OK;
 }
 
-static drv_status begin_branches(run *r) {
+// Branches of an adapter that is there take the place of those that change nothing.
+static drv_status begin_adapter(run *r) {
     const char *adapter = r->cfg->lora.adapter;
-    if (!*adapter) return held_init_adapter(&r->p.held);
+    if (!*adapter) return DRV_OK;
     DRV_TRY(lora_check_base(adapter, r->cfg->from, r->base_hashes));
     DRV_TRY(lora_load(&r->p.held, adapter, false));
     log_info("branches from %s", adapter);
@@ -143,21 +145,10 @@ static drv_status keep_lost_metrics(run *r) {
     return drv_fail(DRV_E_IO, "could not rename \"%s\": %s", path, strerror(errno));
 }
 
-static drv_status open_weights(run *r) {
+// The model with which the run begins: of a LoRA run the base, with branches that change nothing.
+static drv_status begin_model(run *r) {
     const run_config *cfg = r->cfg;
-    const char *folder = NULL;
-    r->state = run_state_new();
-    r->saved_step = r->saving_step = -1;
-    ckpt_ranks ranks;
-    const ckpt_ranks *all = state_ranks(&r->p.held, &ranks);
-    if (!r->audit)
-        DRV_TRY(resume_choose(r->a, all, cfg->run_dir, &folder));
-    else if ((folder = audit_checkpoint(r)))
-        DRV_TRY(ckpt_verify_shared(all, folder));
-    if (lora_is_on(cfg)) DRV_TRY(open_base(r));
-    if (folder) return resume_from(r, folder);
-    if (r->leads) DRV_TRY(keep_lost_metrics(r));
-    if (lora_is_on(cfg)) return begin_branches(r);
+    if (lora_is_on(cfg)) return held_init_adapter(&r->p.held);
     if (!config_loads_weights(cfg)) {
         if (*cfg->from)
             log_info("fresh weights: model.weights is random, %s gives the shape alone", cfg->from);
@@ -167,6 +158,74 @@ static drv_status open_weights(run *r) {
             config_where(cfg, "model.from"));
     log_info("weights from %s", cfg->from);
     return DRV_OK;
+}
+
+// What the checkpoint's run took as its reference; NULL: that is not said.
+static drv_status recorded_reference(run *r, const char *folder, const char **out) {
+    json_t *before;
+    run_state ignored;
+    const char *model = NULL;
+    DRV_TRY_CTX(trainer_json_read(folder, &ignored, &before), "cannot resume");
+    drv_status status = json_get_str(folder, before, "reference_model", &model);
+    if (status == DRV_OK && !model)
+        status = drv_fail(DRV_E_USAGE,
+                "\"%s\" is of a run with training.objective tokens, but the config has dpo: give another run_dir or "
+                "--fresh (model.from takes weights over)",
+                folder);
+    if (status == DRV_OK) *out = arena_strdup(r->a, model);
+    json_decref(before);
+    return status;
+}
+
+// Another model would not be what the run has learned to differ from.
+static drv_status check_reference(const char *recorded, const char *model) {
+    if (!recorded || strcmp(model, recorded) == 0) return DRV_OK;
+    return drv_fail(DRV_E_DATA,
+            "the reference of this run, model %s, is neither beside the data nor what the run would begin with "
+            "now, model %s: restore PREFIX.reference-*, or give the model.from and training.seed that it began with",
+            recorded, model);
+}
+
+// Of a run that learns from pairs the reference's log-probabilities, which a resumed run has from
+// the model that it began with. *begun: that model is what the run holds now. A rank that fails
+// while they are computed ends the others, as in a step.
+static drv_status open_references(run *r, const char *folder, bool *begun) {
+    const char *recorded = NULL, *model;
+    bool found = false;
+    if (folder) DRV_TRY(ranks_together(r, recorded_reference(r, folder, &recorded)));
+    if (recorded) DRV_TRY(references_read(r, recorded, &found));
+    if (!found) {
+        DRV_TRY(ranks_together(r, begin_model(r)));
+        *begun = true;
+        DRV_TRY(references_model(r, &model));
+        DRV_TRY(ranks_together(r, check_reference(recorded, model)));
+        const drv_status computed = references_compute(r, model, !recorded);
+        DRV_TRY(comm_size(r->comm) == 1 ? ranks_together(r, computed) : computed);
+        recorded = model;
+    }
+    json_object_set_new(r->about, "reference_model", json_string(recorded));
+    return DRV_OK;
+}
+
+// Where the run goes on (*folder NULL: at step 0), and of LoRA the base.
+static drv_status choose_checkpoint(run *r, const char **folder) {
+    ckpt_ranks ranks;
+    const ckpt_ranks *all = state_ranks(&r->p.held, &ranks);
+    r->state = run_state_new();
+    r->saved_step = r->saving_step = -1;
+    *folder = NULL;
+    if (!r->audit)
+        DRV_TRY(resume_choose(r->a, all, r->cfg->run_dir, folder));
+    else if ((*folder = audit_checkpoint(r)))
+        DRV_TRY(ckpt_verify_shared(all, *folder));
+    return lora_is_on(r->cfg) ? open_base(r) : DRV_OK;
+}
+
+static drv_status open_weights(run *r, const char *folder, bool begun) {
+    if (folder) return resume_from(r, folder);
+    if (r->leads) DRV_TRY(keep_lost_metrics(r));
+    if (!begun) DRV_TRY(begin_model(r));
+    return begin_adapter(r);
 }
 
 static void say_size(const run *r) {
@@ -310,6 +369,8 @@ static void end_of_process(void *ctx) {
 }
 
 drv_status run_open(run *r, bool fresh) {
+    const char *folder;
+    bool begun = false; // it holds the model with which it begins
     DRV_TRY(ranks_together(r, ranks_share_config(r)));
     DRV_TRY(ranks_together(r, open_folder(r, fresh)));
     DRV_TRY(record_share(r->a, r->cfg, r->comm, &r->record));
@@ -318,11 +379,13 @@ drv_status run_open(run *r, bool fresh) {
     DRV_TRY(ranks_together(r, open_device(r)));
     DRV_TRY(ranks_together(r, ranks_agree_on_arithmetic(r)));
     DRV_TRY(ranks_together(r, open_programs(r)));
-    DRV_TRY(ranks_together(r, open_weights(r)));
+    const mesh ranks = run_mesh(r->cfg);
+    r->stepper = stepper_new(r->a, &r->p, r->comm, &ranks); // with the links of a pipeline
+    DRV_TRY(ranks_together(r, choose_checkpoint(r, &folder)));
+    if (r->cfg->objective == OBJECTIVE_DPO) DRV_TRY(open_references(r, folder, &begun));
+    DRV_TRY(ranks_together(r, open_weights(r, folder, begun)));
     if (run_checks_replicas(r))
         DRV_TRY(ranks_together(r, replicas_check(&r->p.held, r->state.step)));
-    const mesh ranks = run_mesh(r->cfg);
-    r->stepper = stepper_new(r->a, &r->p, r->comm, &ranks);
     r->times = rank_times_new(r->a, r->comm);
     rank_watch_find_stragglers(r, &ranks);
     tell_plan(r);

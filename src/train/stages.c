@@ -9,6 +9,11 @@
 
 #include "weights/run_layout.h"
 
+preference_loss stages_preference(const run_config *cfg) {
+    if (cfg->objective != OBJECTIVE_DPO) return (preference_loss){0};
+    return (preference_loss){cfg->dpo.beta, cfg->dpo.label_smoothing};
+}
+
 static const recompute_policy policies[] = {[RECOMPUTE_NONE] = KEEP_ALL,
         [RECOMPUTE_SELECTIVE] = KEEP_GEMMS,
         [RECOMPUTE_FULL] = KEEP_STREAM};
@@ -24,7 +29,8 @@ llama_opts stages_step_opts(const programs *p) {
             .adds_up = layout->in_lane > 1 && cfg->grad_dtype != PRECISION_BF16 && layout->zero < 2,
             .dropout = cfg->lora.dropout,
             .seed = cfg->seed,
-            .causal = cfg->pack == PACK_STREAM};
+            .causal = cfg->pack == PACK_STREAM,
+            .preference = stages_preference(cfg)};
 }
 
 drv_status stages_differentiate(const programs *p, graph *g, const char *name, int chunk,
@@ -109,7 +115,8 @@ static drv_status build_eval(arena *a, const run_config *cfg, programs *p, int c
             .addend_rows = config_addend_rows(cfg),
             .dt = p->held.dt,
             .chunk = chunk,
-            .n_slots = stage->n_slots};
+            .n_slots = stage->n_slots,
+            .preference = stages_preference(cfg)};
     stage->eval_graph = llama_build(a, &p->held.params, LLAMA_LOSS, &opts);
     stage->eval_graph->name = arena_printf(a, "%seval", prefix);
     held_add(a, &p->held, stage->eval_graph, &stage->eval, false);

@@ -2,6 +2,8 @@
 #pragma once
 #include "train/programs.h"
 
+// The loss of pairs that the config asks for; beta 0: none.
+preference_loss stages_preference(const run_config *cfg);
 // Options of a graph that trains.
 llama_opts stages_step_opts(const programs *p);
 // Differentiates a built graph from its output `name`, with the recomputation that the config asks

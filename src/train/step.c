@@ -11,6 +11,11 @@
 #include "train/stages.h"
 #include "weights/run_layout.h"
 
+enum { MAX_VALUES = 4 };
+static int n_values_of(const run_config *cfg) {
+    return cfg->objective == OBJECTIVE_DPO ? MAX_VALUES : 1;
+}
+
 stepper stepper_new(arena *a, programs *p, comm *c, const mesh *m) {
     const run_config *cfg = p->held.c;
     const run_layout *l = &p->layout;
@@ -23,23 +28,31 @@ stepper stepper_new(arena *a, programs *p, comm *c, const mesh *m) {
             .n_lanes = l->lanes_here,
             .n_leaves = n_leaves,
             .n_addends = n_addends,
-            .losses =
-                    ARENA_ARRAY(a, double, l->all_micro_batches *n_addends * cfg->n_context_leaves),
-            .mine = ARENA_ARRAY(a, double, n_leaves *n_addends),
+            .losses = ARENA_ARRAY(a, double,
+                    n_values_of(cfg) * l->all_micro_batches * n_addends * cfg->n_context_leaves),
+            .mine = ARENA_ARRAY(a, double, n_values_of(cfg) * n_leaves * n_addends),
+            .n_values = n_values_of(cfg),
             .first_loss = n_losses * n_leaves * mesh_place_in_update(m, comm_rank(c)),
             .n_losses = n_losses};
     if (p->n_stages) p->link = pipeline_link_new(a, c, m, p->message_bytes);
     return s;
 }
 
-// Of micro-batch m of this rank.
-static drv_status note_loss(stepper *s, int64_t m) {
-    const size_t bytes = sizeof *s->mine * (size_t)s->n_addends; // of a leaf
-    DRV_TRY(backend_read(s->p->held.b, 0, "loss", 0, s->n_leaves * (int64_t)bytes, s->mine));
-    for (int leaf = 0; leaf < s->n_leaves; leaf++)
-        memcpy(s->losses + s->first_loss + leaf * s->n_losses + m * s->n_addends,
-                s->mine + leaf * s->n_addends, bytes);
+// Values of micro-batch m of this rank, `n` of each addend, as number `first` and so on of each.
+static drv_status note(stepper *s, int64_t m, const char *name, int first, int n) {
+    const int64_t n_sums = (int64_t)s->n_leaves * s->n_addends;
+    DRV_TRY(backend_read(s->p->held.b, 0, name, 0, n * n_sums * (int64_t)sizeof *s->mine, s->mine));
+    for (int64_t i = 0; i < n_sums; i++) {
+        const int64_t at = s->first_loss + i / s->n_addends * s->n_losses + m * s->n_addends +
+                           i % s->n_addends;
+        memcpy(s->losses + at * s->n_values + first, s->mine + i * n, sizeof *s->mine * (size_t)n);
+    }
     return DRV_OK;
+}
+
+static drv_status note_loss(stepper *s, int64_t m) {
+    DRV_TRY(note(s, m, "loss", 0, 1));
+    return s->n_values > 1 ? note(s, m, "figures", 1, s->n_values - 1) : DRV_OK;
 }
 
 static drv_status run_micro_batch(stepper *s, const batch *b, int64_t m) {
@@ -50,17 +63,20 @@ static drv_status run_micro_batch(stepper *s, const batch *b, int64_t m) {
 }
 
 static int64_t loss_bytes(const stepper *s) { // of a rank
-    return s->n_leaves * s->n_losses * (int64_t)sizeof *s->losses;
+    return s->n_values * s->n_leaves * s->n_losses * (int64_t)sizeof *s->losses;
+}
+
+static double *losses_of_rank(const stepper *s) {
+    return s->losses + s->n_values * s->first_loss;
 }
 
 // Losses of all ranks, added in the order of rows, addend by addend; of one, in that of the leaves
 // of its rows.
-static drv_status sum_losses(stepper *s, double *sum) {
+static drv_status sum_losses(stepper *s, double sums[MAX_VALUES]) {
     comm_group *ranks = comm_update_ranks(s->comm, &s->mesh);
     const int n_data = s->mesh.size[AXIS_DATA],
               all_leaves = s->mesh.size[AXIS_CONTEXT] * s->n_leaves;
-    DRV_TRY(comm_all_gather(ranks, s->losses + s->first_loss, loss_bytes(s), NULL, s->losses));
-    *sum = 0;
+    DRV_TRY(comm_all_gather(ranks, losses_of_rank(s), loss_bytes(s), NULL, s->losses));
     // Else a rank's follow each other. Where ranks take turns an addend is a micro-batch.
     const bool in_turn = s->p->layout.every_micro > 1;
     for (int64_t i = 0; i < n_data * s->n_losses; i++) {
@@ -69,7 +85,8 @@ static drv_status sum_losses(stepper *s, double *sum) {
         for (int leaf = 0; leaf < all_leaves; leaf++) {
             const int64_t place = leaf / s->n_leaves * n_data + data,
                           run = place * s->n_leaves + leaf % s->n_leaves;
-            *sum += s->losses[run * s->n_losses + at];
+            for (int k = 0; k < s->n_values; k++)
+                sums[k] += s->losses[(run * s->n_losses + at) * s->n_values + k];
         }
     }
     return DRV_OK;
@@ -142,27 +159,28 @@ static drv_status run_stages(step_call *call) {
     DRV_TRY(pipeline_run(s->p->link, &s->p->schedule, &actions));
     // The last stage has the losses.
     comm_group *stages = comm_axes(s->comm, &s->mesh, 1u << AXIS_PIPELINE);
-    return comm_broadcast(stages, group_size(stages) - 1, s->losses + s->first_loss, loss_bytes(s));
+    return comm_broadcast(stages, group_size(stages) - 1, losses_of_rank(s), loss_bytes(s));
 }
 
 drv_status stepper_gradients(stepper *s, const batch *b, drv_status (*between)(void *ctx),
         void *ctx, double *loss) {
     step_call call = {s, b, between, ctx};
-    // Normalised by the counted tokens of the global batch, whatever the micro-batches.
-    const double dloss = 1 / (double)b->counted;
-    double sum;
+    // Normalised by the counted tokens or pairs of the global batch, whatever the micro-batches.
+    const double dloss = 1 / (double)(b->pair ? b->pairs : b->counted);
+    double sums[MAX_VALUES] = {0};
     comm_note(s->comm, s->step, "step");
     if (programs_has_loss(s->p)) DRV_TRY(programs_write_dloss(s->p, dloss));
     DRV_TRY(s->p->n_stages ? run_stages(&call) : run_whole_model(&call));
-    DRV_TRY(sum_losses(s, &sum));
-    *loss = sum * dloss;
+    DRV_TRY(sum_losses(s, sums));
+    *loss = sums[0] * dloss;
+    s->figures = (pair_figures){sums[1] * dloss, sums[2] * dloss, sums[3] * dloss};
     return DRV_OK;
 }
 
 int stepper_bad_rank(const stepper *s) {
     const mesh *m = &s->mesh;
     const int places = m->size[AXIS_DATA] * m->size[AXIS_CONTEXT];
-    const int64_t of_place = s->n_leaves * s->n_losses;
+    const int64_t of_place = s->n_values * s->n_leaves * s->n_losses;
     for (int64_t i = 0; i < places * of_place; i++) {
         if (isfinite(s->losses[i])) continue;
         const int rank = group_rank(comm_update_ranks(s->comm, m), (int)(i / of_place)),

@@ -5,6 +5,12 @@
 #include "ir/hyper.h"
 #include "train/batch_feed.h"
 
+// Of the pairs of a batch: the mean reward of a chosen and of a rejected response, and the share of
+// pairs whose chosen response has the greater one (ir/ops/preference.c).
+typedef struct pair_figures {
+    double chosen, rejected, accuracy;
+} pair_figures;
+
 typedef struct stepper {
     programs *p;
     comm *comm;
@@ -13,15 +19,19 @@ typedef struct stepper {
     int n_leaves;                     // of each row, on this rank
     int n_addends;                    // of a micro-batch (docs/adr/0026)
     // Of all addends of a step: of each place in the update's data axis, leaf by leaf the sums of
-    // its own. `mine`: those of a micro-batch, as its program gives them.
+    // its own: the loss, of rows of pairs also the three of pair_figures. `mine`: those of a
+    // micro-batch, as its program gives them.
     double *losses, *mine;
+    int n_values;
     int64_t first_loss, n_losses; // of this rank; of a leaf
     int64_t step;                 // told to other ranks
+    pair_figures figures;         // of the last step; of rows of pairs
 } stepper;
 
 stepper stepper_new(arena *a, programs *p, comm *c, const mesh *m);
 
-// Forward and backward of this rank's share; *loss is that of the global batch, on every rank.
+// Forward and backward of this rank's share; *loss is that of the global batch, on every rank, as
+// are s->figures.
 // between: called before each micro-batch; what it returns but DRV_OK ends the step; NULL: nothing.
 DRV_CHECKED drv_status stepper_gradients(stepper *s, const batch *b,
         drv_status (*between)(void *ctx), void *ctx, double *loss);

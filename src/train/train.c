@@ -69,6 +69,7 @@ static drv_status run_apart(run *r, const batch *b, started_step *s) {
     r->weights_lost = true; // until the update is done
     DRV_TRY(stepper_update(&r->stepper, hyper, &v->grad_norm, &v->param_norm));
     r->weights_lost = false;
+    s->m.pairs = r->stepper.figures;
     s->m.compute_s = compute - begin;
     s->m.save_s = saved - compute;
     r->blocked_s += s->m.save_s;
@@ -104,9 +105,13 @@ static drv_status start_step(run *r) {
     const drv_status read = batch_reader_next(&r->reader, step < cfg->steps, &taken);
     started->read_s = clock_s() - started->begin;
     DRV_TRY(ranks_together(r, read));
-    DRV_TRY(comm_all_reduce(comm_update_ranks(r->comm, &r->stepper.mesh), DT_I64, COMM_SUM,
-            &taken->counted, 1, NULL));
+    int64_t counts[] = {taken->counted, taken->pairs};
+    DRV_TRY(comm_all_reduce(comm_update_ranks(r->comm, &r->stepper.mesh), DT_I64, COMM_SUM, counts,
+            2, NULL));
+    taken->counted = counts[0];
+    taken->pairs = counts[1];
     started->m = (step_metrics){.step = step,
+            .n_pairs = taken->pairs,
             .lr = schedule_lr(cfg, step),
             .data_s = clock_s() - started->begin}; // waited for
     started->values = (step_values){(double)NAN, (double)NAN, (double)NAN, 0};
@@ -259,19 +264,18 @@ static bool evaluation_is_due(const run *r) {
 }
 
 static drv_status validate(run *r) {
-    double loss;
-    int64_t tokens;
+    evaluation_result result;
     const double begin = clock_s();
     comm_note(r->comm, r->state.step, "eval");
-    DRV_TRY(evaluate(&r->p, r->valid_rows, evaluate_run_rows(r->cfg, r->valid_rows), r->comm, &loss,
-            &tokens));
+    DRV_TRY(evaluate(&r->p, r->valid_rows, evaluate_run_rows(r->cfg, r->valid_rows), r->comm,
+            &result));
     r->state.evaluated = r->state.step;
-    r->state.val_loss = loss;
+    r->state.val_loss = result.loss;
     if (!r->leads) return DRV_OK;
     DRV_TRY(run_measure_peak(r)); // steps wait for it as for the evaluation
-    record_evaluation(r->record, r->state.step, clock_s() - begin, loss);
-    report_valid(r->report, r->state.step, loss, tokens);
-    note_metrics(r, metrics_valid(r->metrics, r->state.step, loss, tokens));
+    record_evaluation(r->record, r->state.step, clock_s() - begin, result.loss);
+    report_valid(r->report, r->state.step, &result);
+    note_metrics(r, metrics_valid(r->metrics, r->state.step, &result));
     return DRV_OK;
 }
 

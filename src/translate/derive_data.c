@@ -16,14 +16,20 @@ static const char *prefix_of(arena *a, const char *path) {
     return arena_strndup(a, path, n);
 }
 
+static bool learns_from_pairs(const translation *self) {
+    const char *objective = translation_get(self, "training.objective");
+    return objective && strcmp(objective, "dpo") == 0;
+}
+
 static void set_source(translation *self, const char *key, const value *v, const char *path,
         bool sft) {
+    const char *form = learns_from_pairs(self) ? " --preference" : sft ? " --sft" : "";
     const char *prefix = prefix_of(self->a, path);
     const value text = {.kind = VALUE_TEXT, .text = prefix};
     translation_set(self, key, value_yaml(self->a, &text, true), v,
             arena_printf(self->a,
-                    "build it first: drover data build%s --input %s --out %s --tokenizer DIR",
-                    sft ? " --sft" : "", path, prefix));
+                    "build it first: drover data build%s --input %s --out %s --tokenizer DIR", form,
+                    path, prefix));
 }
 
 // Megatron's [weight, prefix, ...], [prefix, ...] or "prefix"; NULL: it is none.
@@ -167,11 +173,29 @@ static void derive_train(translation *self, const value *train, const value *ble
         translation_set(self, "data.pack", "stream", train, "attention crosses documents there");
 }
 
+// Direct preference optimisation: what else is learned from pairs is none of ours.
+static void derive_objective(translation *self) {
+    const value *beta = fact_take(self, "dpo_beta"), *rl = fact_take(self, "rl");
+    if (rl && !says(rl, "dpo")) {
+        report_add(self, says(rl, "null") || says(rl, "false") ? NO_EFFECT : REFUSED, rl,
+                "is not supported, expected dpo: other training on preferences and rewards (ORPO, KTO, GRPO, ...) is not here");
+        return;
+    }
+    const value *v = beta ? beta : rl;
+    if (!v) return;
+    translation_set(self, "training.objective", "dpo", v, NULL);
+    if (beta) translation_set(self, "dpo.beta", value_yaml(self->a, beta, false), beta, NULL);
+    report_add(self, CHANGES, v,
+            "counts pairs in a batch, each in a row of its own; here training.global_batch_size counts rows, which hold "
+            "as many pairs as fit");
+}
+
 drv_status derive_data(translation *self) {
     const value *train = fact_take(self, "train"), *valid = fact_take(self, "valid"),
                 *blend = fact_take(self, "blend");
     const value *tokenizer = fact_take(self, "tokenizer"), *run_dir = fact_take(self, "run_dir");
-    bool sft = false;
+    derive_objective(self);
+    bool sft = learns_from_pairs(self);
     for (int i = 0; i < self->n_facts; i++)
         sft |= strcmp(self->facts[i].name, "sft_packing") == 0;
     derive_train(self, train, blend, sft);

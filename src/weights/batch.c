@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bus_error.h"
+#include "base/pair_word.h"
 
 drv_status batch_open_rows(arena *mem, const run_config *cfg, bool train, int64_t stride,
         rows **out) {
@@ -17,15 +18,15 @@ drv_status batch_open_rows(arena *mem, const run_config *cfg, bool train, int64_
             [COUNT_LAST] = LOSS_LAST,
             [COUNT_ALL] = LOSS_ALL};
     const double total = cfg->split[0] + cfg->split[1] + cfg->split[2];
-    const bool split = total > 0 && cfg->n_valid == 0;
+    const bool split = total > 0 && cfg->n_valid == 0, pairs = cfg->objective == OBJECTIVE_DPO;
     const data_source *list = train || split ? cfg->train : cfg->valid;
     rows_opts o = {.n_sources = train || split ? cfg->n_train : cfg->n_valid,
             .row_tokens = cfg->sequence_length,
             .n_vocab = cfg->model.vocab_size,
             .seed = (uint64_t)cfg->seed,
             .shuffle = train,
-            .packing = packings[cfg->pack],
-            .loss = losses[cfg->loss],
+            .packing = pairs ? PACKING_PAIRS : packings[cfg->pack],
+            .loss = pairs ? LOSS_LAST : losses[cfg->loss],
             .drop_long = cfg->too_long == LONG_DROP,
             .stride = stride,
             .part = train ? PART_TRAIN : PART_VALID};
@@ -49,9 +50,71 @@ batch batch_new(arena *a, int64_t n_rows, int64_t row_tokens) {
             .labels = ARENA_ARRAY(a, int32_t, n)};
 }
 
+void batch_add_pairs(arena *a, batch *b) {
+    const int64_t n = b->rows * b->row_tokens;
+    b->pair = ARENA_ARRAY(a, int32_t, n);
+    b->reference = ARENA_ARRAY(a, int32_t, 2 * n);
+    b->number = ARENA_ARRAY(a, int64_t, b->rows * (b->zigzag.tokens / 2));
+}
+
 void batch_clear(batch *b) {
-    b->filled = b->counted = 0;
+    b->filled = b->counted = b->pairs = 0;
     str_clear(&b->names);
+}
+
+// Where the next row is laid out whole. What is counted of a row that is cut is counted of its part.
+static row_out place_of_row(batch *b, int64_t ignored[2]) {
+    const int64_t at = b->filled * b->row_tokens, n = b->zigzag.tokens;
+    row_out out = {.tokens = b->row ? b->row : b->tokens + at,
+            .position = b->row ? b->row + n : b->position + at,
+            .labels = b->row ? b->row + 2 * n : b->labels + at,
+            .counted = b->row ? &ignored[0] : &b->counted,
+            .pairs = b->row ? &ignored[1] : &b->pairs};
+    if (!b->pair) return out;
+    out.pair = b->row ? b->row + 3 * n : b->pair + at;
+    out.reference = b->row ? b->row + 4 * n : b->reference + 2 * at;
+    out.number = b->number + b->filled * (n / 2);
+    return out;
+}
+
+// Makes pairs of the row at hand pairs of its micro-batch, in the words of n tokens.
+static void number_pairs(const batch *b, int32_t *pair, int64_t n) {
+    const int64_t first = b->filled % b->micro * (b->zigzag.tokens / 2);
+    for (int64_t i = 0; i < n && pair; i++)
+        if (pair[i] != PAIR_NONE) pair[i] += pair_word(first, false, false);
+}
+
+// n tokens of a row, `width` numbers each, which a batch has at `at`.
+static void put_tokens(int32_t *to, const int32_t *row, int64_t at, int64_t from, int64_t n,
+        int width) {
+    if (to) memcpy(to + width * at, row + width * from, sizeof *to * (size_t)(width * n));
+}
+
+void batch_put_row(batch *b, const row_out *row) {
+    const int64_t u = zigzag_chunk_tokens(&b->zigzag), micro_batch = b->filled / b->micro,
+                  before = micro_batch * b->micro * b->row_tokens;
+    for (int i = 0; i < zigzag_chunks(&b->zigzag); i++) {
+        const int64_t from = zigzag_chunk(&b->zigzag, b->place, i) * u,
+                      at = before + zigzag_token(&b->zigzag, b->micro, b->filled % b->micro, i);
+        put_tokens(b->tokens, row->tokens, at, from, u, 1);
+        put_tokens(b->position, row->position, at, from, u, 1);
+        put_tokens(b->labels, row->labels, at, from, u, 1);
+        put_tokens(b->pair, row->pair, at, from, u, 1);
+        put_tokens(b->reference, row->reference, at, from, u, 2);
+        number_pairs(b, b->pair ? b->pair + at : NULL, u);
+        for (int64_t k = at; k < at + u; k++) {
+            b->counted += b->labels[k] >= 0;
+            b->pairs += b->pair && pair_is_head(b->pair[k]) && !pair_is_rejected(b->pair[k]);
+        }
+    }
+}
+
+// Of a row that place_of_row laid out.
+static void settle_row(batch *b, const row_out *row) {
+    if (b->row)
+        batch_put_row(b, row);
+    else
+        number_pairs(b, row->pair, b->row_tokens);
 }
 
 typedef struct adding {
@@ -61,30 +124,11 @@ typedef struct adding {
 
 static drv_status add_row(void *ctx) {
     const adding *x = ctx;
-    batch *b = x->b;
-    const int64_t at = b->filled * b->row_tokens, n = b->zigzag.tokens;
-    int64_t counted = 0; // of the whole row
-    if (!b->row)
-        return rows_next(x->r, b->tokens + at, b->position + at, b->labels + at, &b->counted);
-    DRV_TRY(rows_next(x->r, b->row, b->row + n, b->row + 2 * n, &counted));
-    batch_put_row(b, b->row, b->row + n, b->row + 2 * n);
+    int64_t ignored[2] = {0};
+    const row_out row = place_of_row(x->b, ignored);
+    DRV_TRY(rows_next_pairs(x->r, &row));
+    settle_row(x->b, &row);
     return DRV_OK;
-}
-
-void batch_put_row(batch *b, const int32_t *tokens, const int32_t *position,
-        const int32_t *labels) {
-    const int64_t u = zigzag_chunk_tokens(&b->zigzag), micro_batch = b->filled / b->micro,
-                  before = micro_batch * b->micro * b->row_tokens;
-    for (int i = 0; i < zigzag_chunks(&b->zigzag); i++) {
-        const int64_t from = zigzag_chunk(&b->zigzag, b->place, i) * u,
-                      at = before + zigzag_token(&b->zigzag, b->micro, b->filled % b->micro, i);
-        const size_t bytes = sizeof *tokens * (size_t)u;
-        memcpy(b->tokens + at, tokens + from, bytes);
-        memcpy(b->position + at, position + from, bytes);
-        memcpy(b->labels + at, labels + from, bytes);
-        for (int64_t k = 0; k < u; k++)
-            b->counted += b->labels[at + k] >= 0;
-    }
 }
 
 drv_status batch_add_row(batch *b, rows *r) {
@@ -98,31 +142,43 @@ drv_status batch_add_row(batch *b, rows *r) {
     return DRV_OK;
 }
 
-void batch_pad(batch *b) {
-    const int64_t n = b->zigzag.tokens;
-    for (; b->filled < b->rows; b->filled++) {
-        const int64_t first = b->filled * b->row_tokens;
-        int32_t *tokens = b->row ? b->row : b->tokens + first,
-                *position = b->row ? b->row + n : b->position + first,
-                *labels = b->row ? b->row + 2 * n : b->labels + first;
-        for (int64_t i = 0; i < n; i++) {
-            tokens[i] = 0;
-            position[i] = (int32_t)i;
-            labels[i] = -1;
-        }
-        if (b->row) batch_put_row(b, tokens, position, labels);
+void batch_make_row(batch *b, row_maker make, void *ctx) {
+    int64_t ignored[2];
+    const row_out row = place_of_row(b, ignored);
+    make(ctx, &row);
+    settle_row(b, &row);
+    b->filled++;
+}
+
+static void make_padding(void *ctx, const row_out *row) {
+    const batch *b = ctx;
+    for (int64_t i = 0; i < b->zigzag.tokens; i++) {
+        row->tokens[i] = 0;
+        row->position[i] = (int32_t)i;
+        row->labels[i] = -1;
+        if (row->pair) row->pair[i] = PAIR_NONE;
+        if (row->pair) row->reference[2 * i] = row->reference[2 * i + 1] = 0;
     }
+}
+
+void batch_pad(batch *b) {
+    while (b->filled < b->rows)
+        batch_make_row(b, make_padding, b);
 }
 
 drv_status batch_write_rows(const batch *b, held_model *p, program_input which, int chunk,
         int64_t to, int64_t first, int64_t n) {
-    const int32_t *const arrays[] =
-            {[INPUT_TOKENS] = b->tokens, [INPUT_POSITION] = b->position, [INPUT_LABELS] = b->labels};
-    const int64_t row_bytes = b->row_tokens * (int64_t)sizeof **arrays;
+    const int32_t *const arrays[] = {[INPUT_TOKENS] = b->tokens,
+            [INPUT_POSITION] = b->position,
+            [INPUT_LABELS] = b->labels,
+            [INPUT_PAIR] = b->pair,
+            [INPUT_REFERENCE] = b->reference};
+    const int64_t in_row = program_inputs[which].per_token * b->row_tokens,
+                  row_bytes = in_row * (int64_t)sizeof **arrays;
     const input_name name = input_name_of(which, chunk);
     for (int rank = 0; rank < p->b->n_local_ranks; rank++)
         DRV_TRY(backend_write(p->b, rank, name.text, to * row_bytes, n * row_bytes,
-                arrays[which] + first * b->row_tokens));
+                arrays[which] + first * in_row));
     return DRV_OK;
 }
 

@@ -10,14 +10,21 @@ typedef struct batch {
     zigzag zigzag;            // how ranks share a row
     int place;                // of this rank in it
     int64_t micro;            // rows of a micro-batch, whose leaves follow each other
-    int32_t *row;             // [3, zigzag.tokens] a whole row; NULL: rows are not cut
+    // A whole row: [zigzag.tokens] of each array, 3 of them, or 6 of rows of pairs. NULL: rows are
+    // not cut.
+    int32_t *row;
     // Micro-batch m here is number first_micro + m every_micro of the global batch.
     int64_t first_micro, every_micro;
     int64_t filled;                      // rows that are there
     int32_t *tokens, *position, *labels; // [rows, row_tokens]; label -1: nothing to predict
     int64_t counted;                     // labels that count
-    int64_t rows_before, rows_taken;     // of the source: before the global batch, with it
-    str names;                           // which rows, for messages; str_free it
+    // Rows of pairs (row_out); NULL: others. Pairs are numbered within a micro-batch: those of its
+    // row i from i zigzag.tokens / 2 on; `number` has their numbers in the run in this order.
+    int32_t *pair, *reference;       // [rows, row_tokens], [rows, row_tokens, 2]
+    int64_t *number;                 // [rows, zigzag.tokens / 2]
+    int64_t pairs;                   // whose chosen response has its head on this rank
+    int64_t rows_before, rows_taken; // of the source: before the global batch, with it
+    str names;                       // which rows, for messages; str_free it
 } batch;
 
 // The rows to train on, or those of an evaluation (data.valid or the split). stride: 0: cut or
@@ -26,16 +33,21 @@ DRV_CHECKED drv_status batch_open_rows(arena *mem, const run_config *cfg, bool t
         int64_t stride, rows **out);
 
 batch batch_new(arena *a, int64_t n_rows, int64_t row_tokens);
+// Makes it one of rows of pairs; how ranks share a row is set.
+void batch_add_pairs(arena *a, batch *b);
 void batch_clear(batch *b);
 // DRV_E_IO, DRV_E_DATA: the data set is gone, shorter, or has a token beyond the vocabulary.
 DRV_CHECKED drv_status batch_add_row(batch *b, rows *r);
-// The same of a row that is there: of its tokens, positions and labels what this rank has.
-void batch_put_row(batch *b, const int32_t *tokens, const int32_t *position, const int32_t *labels);
+// The same of a row that is there, whole: what this rank has of it.
+void batch_put_row(batch *b, const row_out *row);
+// A row that `make` fills in, whole; it counts nothing.
+typedef void (*row_maker)(void *ctx, const row_out *row);
+void batch_make_row(batch *b, row_maker make, void *ctx);
 // Rows that predict nothing up to the last one.
 void batch_pad(batch *b);
 // The number of micro-batch m of this rank in the global batch.
 int64_t batch_index(const batch *b, int64_t m);
-// Writes INPUT_TOKENS, INPUT_POSITION or INPUT_LABELS of rows [first, first + n) to the input of
+// Writes one of INPUT_TOKENS to INPUT_REFERENCE of rows [first, first + n) to the input of
 // that chunk (or INPUT_ALONE, INPUT_OF_STEP) of every local rank, as its rows from `to` on.
 DRV_CHECKED drv_status batch_write_rows(const batch *b, held_model *p, program_input which,
         int chunk, int64_t to, int64_t first, int64_t n);

@@ -1,10 +1,10 @@
-// Any bytes as a line of instruction data: tokens with a role each, or one line of refusal and
-// nothing added.
+// Any bytes as a line of instruction data, and of preference pairs: tokens with a role each, or one
+// line of refusal and nothing added.
 #include <stdint.h>
 #include <stdlib.h>
 
 #include "base/file.h"
-#include "data/sft/sft.h"
+#include "data/sft/pair.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
@@ -17,7 +17,7 @@ static const char template_text[] =
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     static arena *mem;
-    static const sft_format *formats[2];
+    static const sft_format *formats[3];
     static encoder *enc;
     if (!mem) {
         tokenizer *tok;
@@ -36,17 +36,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
                            sft_format_open(mem, tok, folder, template, "2026-01-01", &formats[0]) ==
                                    DRV_OK &&
                            sft_format_open(mem, tok, folder, "alpaca", "2026-01-01", &formats[1]) ==
-                                   DRV_OK,
+                                   DRV_OK &&
+                           pair_texts_open(mem, tok, folder, &formats[2]) == DRV_OK,
                 "%s", drv_message());
         DRV_ASSERT(dir_remove(folder) == DRV_OK, "%s", drv_message());
         enc = encoder_new(tok);
     }
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 5; i++) { // of pairs the last three
         sft_example x = {0};
-        const drv_status status = sft_encode(formats[i], enc, (const char *)bytes, n_bytes, &x);
+        const char *line = (const char *)bytes;
+        const drv_status status = i < 2 ? sft_encode(formats[i], enc, line, n_bytes, &x)
+                                        : pair_encode(formats[i - 2], enc, line, n_bytes, &x);
         DRV_ASSERT(status == DRV_OK || status == DRV_E_DATA, "%d: %s", status, drv_message());
         DRV_ASSERT((size_t)x.ids.n == x.roles.n && (status == DRV_OK) == (x.ids.n > 0), "%s",
                 drv_message());
+        if (status == DRV_OK && i >= 2)
+            DRV_ASSERT(x.n_chosen > 0 && x.n_chosen < x.ids.n, "%lld", (long long)x.n_chosen);
         for (size_t k = 0; k < x.roles.n; k++)
             DRV_ASSERT(x.roles.p[k] < N_SFT_ROLES, "role %d", x.roles.p[k]);
         sft_example_free(&x);

@@ -255,9 +255,11 @@ static row_part join_parts_of(const loss_call *call, int64_t r) {
     return whole;
 }
 
-// The gradient of the loss that a row is part of.
+// The gradient of the row's loss, or of the sum that it is part of.
 static double scale_of(const loss_call *call, int64_t row) {
-    return ((const double *)call->ins->in[3])[row / call->addend];
+    const node *loss = call->ins->node;
+    const bool of_tokens = loss->in[3]->dim[0] == loss->in[0]->dim[0];
+    return ((const double *)call->ins->in[3])[of_tokens ? row : row / call->addend];
 }
 
 static void put_number(dtype dt, char *p, int64_t i, double x) {

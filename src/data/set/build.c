@@ -18,7 +18,7 @@
 #include "data/set/build_ids.h"
 #include "data/set/build_journal.h"
 #include "data/set/dataset_writer.h"
-#include "data/sft/sft.h"
+#include "data/sft/pair.h"
 #include "data/sft/sft_record.h"
 
 enum { JOURNAL_EVERY_MS = 500 }; // at most so much work on small files is done again
@@ -31,8 +31,9 @@ typedef struct thread_ids {        // of one thread, on cache lines of its own
 
 typedef struct encoded_piece {
     int thread;
-    int64_t at, n; // in that thread's list
-    bool misfit;   // the template does not fit: the build ends here
+    int64_t at, n;    // in that thread's list
+    int64_t n_chosen; // of a preference pair: tokens of its first document; 0: no pair
+    bool misfit;      // the template does not fit: the build ends here
 } encoded_piece;
 
 // A batch and its ids. The lists are kept from batch to batch: lists of single pieces would grow by
@@ -81,7 +82,8 @@ static uint64_t task_of(const builder *build) {
             o->key ? o->key : "", o->separator ? o->separator : "", o->separator != NULL, o->strict,
             build->eod, JOURNAL_VERSION);
     if (build->format)
-        str_printf(&s, " sft %016llx", (unsigned long long)sft_format_hash(build->format));
+        str_printf(&s, " %s %016llx", build->opts->preference ? "preference" : "sft",
+                (unsigned long long)sft_format_hash(build->format));
     const uint64_t hash = XXH3_64bits(s.p, s.n);
     str_free(&s);
     return hash;
@@ -144,6 +146,11 @@ static drv_status write_roles(builder *build, const char *roles, int64_t n) {
     return dataset_writer_add_roles(build->writer, roles, n);
 }
 
+static drv_status write_ids(builder *build, const sft_example *made, int64_t at, int64_t n) {
+    if (n) DRV_TRY(write_tokens(build, made->ids.p + at, n));
+    return build->opts->sft ? write_roles(build, made->roles.p + at, n) : DRV_OK;
+}
+
 static drv_status write_batch(builder *build, const encoded_batch *batch) {
     build_counts *counts = &build->counts;
     for (int i = 0; i < batch->text->n; i++) {
@@ -151,8 +158,13 @@ static drv_status write_batch(builder *build, const encoded_batch *batch) {
         const encoded_piece *ids = &batch->pieces[i];
         if (!piece->p) continue; // a broken record
         const sft_example *made = &batch->ids[ids->thread].made;
-        if (ids->n) DRV_TRY(write_tokens(build, made->ids.p + ids->at, ids->n));
-        if (build->opts->sft) DRV_TRY(write_roles(build, made->roles.p + ids->at, ids->n));
+        const int64_t n_first = ids->n_chosen;
+        if (n_first) {
+            DRV_TRY(write_ids(build, made, ids->at, n_first));
+            DRV_TRY(dataset_writer_end_document(build->writer));
+            counts->documents++;
+        }
+        DRV_TRY(write_ids(build, made, ids->at + n_first, ids->n - n_first));
         counts->bytes += (int64_t)piece->n;
         if (!piece->ends) continue;
         if (build->eod >= 0) DRV_TRY(write_tokens(build, &build->eod, 1));
@@ -181,7 +193,8 @@ static drv_status write_about(const builder *build) {
             .largest_at = build->counts.largest_at,
             .template = build->format ? sft_format_name(build->format) : NULL,
             .answers = build->counts.answers,
-            .last_answers = build->counts.last_answers};
+            .last_answers = build->counts.last_answers,
+            .pairs = build->opts->preference ? build->counts.documents / 2 : 0};
     char *whole = realpath(tokenizer_path(build->tokenizer), NULL);
     about.tokenizer = whole ? whole : tokenizer_path(build->tokenizer);
     drv_status status = dataset_open(mem, build->opts->prefix, &set);
@@ -196,22 +209,30 @@ static drv_status write_about(const builder *build) {
 }
 
 // --- the loop
-static const char *encode(void *ctx, const text_piece *p, int i, int thread) {
+static const char *encode(void *ctx, const text_piece *piece, int i, int thread) {
     const builder *build = ctx;
     encoded_batch *batch = build->now;
     sft_example *made = &batch->ids[thread].made;
     const int64_t at = made->ids.n;
     drv_status status = DRV_OK;
     made->misfit = false;
+    made->n_chosen = 0;
     if (batch->text->records[i].ids)
-        status = build_take_ids(&batch->text->records[i], p->p, p->n, build->tokenizer, made);
+        status = build_take_ids(&batch->text->records[i], piece->p, piece->n, build->tokenizer,
+                made);
+    else if (build->opts->preference)
+        status = pair_encode(build->format, build->encoders[thread], piece->p, piece->n, made);
     else if (build->format)
-        status = sft_encode(build->format, build->encoders[thread], p->p, p->n, made);
+        status = sft_encode(build->format, build->encoders[thread], piece->p, piece->n, made);
     else if (build->opts->sft)
         status = drv_fail(DRV_E_DATA, "a conversation among token ids, expected ids and labels");
     else
-        encoder_piece(build->encoders[thread], p, true, &made->ids);
-    batch->pieces[i] = (encoded_piece){thread, at, made->ids.n - at, made->misfit};
+        encoder_piece(build->encoders[thread], piece, true, &made->ids);
+    batch->pieces[i] = (encoded_piece){.thread = thread,
+            .at = at,
+            .n = made->ids.n - at,
+            .n_chosen = made->n_chosen,
+            .misfit = made->misfit};
     if (status == DRV_OK) return NULL;
     snprintf(batch->why[i], WHY_BYTES, "%s", drv_message());
     return batch->pieces[i].misfit ? NULL : batch->why[i];
@@ -321,9 +342,11 @@ static drv_status open_format(arena *a, builder *build) {
     if (opts->append_eod)
         return drv_fail(DRV_E_USAGE,
                 "--append-eod and --eod are of texts: what ends a conversation stands in its template");
-    bool labelled;
-    DRV_TRY(reader_starts_with_labels(build->reader, &labelled));
+    bool labelled = false;
+    if (!opts->preference) DRV_TRY(reader_starts_with_labels(build->reader, &labelled));
     if (labelled) return DRV_OK; // a tokenizer without a template will do
+    if (opts->preference && opts->template && strcmp(opts->template, "none") == 0)
+        return pair_texts_open(a, build->tokenizer, opts->tokenizer, &build->format);
     return sft_format_open(a, build->tokenizer, opts->tokenizer, opts->template, opts->date,
             &build->format);
 }
@@ -334,8 +357,8 @@ static drv_status check_inputs(const builder *build) {
     for (int i = 0; build->opts->sft && i < n; i++)
         if (files[i].kind == INPUT_TEXT)
             return drv_fail(DRV_E_USAGE,
-                    "\"%s\": --sft reads JSON (.jsonl, .json), CSV and TSV (each also .gz and .zst), Parquet and Arrow",
-                    files[i].name);
+                    "\"%s\": --%s reads JSON (.jsonl, .json), CSV and TSV (each also .gz and .zst), Parquet and Arrow",
+                    files[i].name, build->opts->preference ? "preference" : "sft");
     return DRV_OK;
 }
 
@@ -347,8 +370,9 @@ static drv_status open_all(arena *mem, builder *build) {
     DRV_TRY(find_eod(build));
     reader_opts ro = opts->reader;
     ro.lines = opts->sft;
-    ro.fields = opts->sft ? sft_record_fields : NULL;
-    ro.ids = true;
+    ro.fields = opts->preference ? pair_record_fields : opts->sft ? sft_record_fields : NULL;
+    ro.ids = !opts->preference;
+    ro.strict |= opts->preference;
     ro.whole = !tokenizer_can_cut(build->tokenizer);
     DRV_TRY(reader_open(mem, opts->inputs, opts->n_inputs, &ro, &build->reader));
     DRV_TRY(check_inputs(build));

@@ -30,7 +30,11 @@ typedef struct build_opts {
     bool append_eod;     // put an end-of-document token after each document
     const char *eod;     // which: a token's text or an id; NULL: the tokenizer's end-of-text token
     bool sft; // lines of JSON are conversations (data/sft/sft.h); PREFIX.roles marks the answers
-    const char *template; // of their text: "chat", "alpaca" or a file; NULL: chat
+    // With `sft`: they are preference pairs (data/sft/pair.h), two documents each. A broken record
+    // ends the build.
+    bool preference;
+    const char *template; // of their text: "chat", "alpaca" or a file, of pairs also "none"; NULL:
+                          // chat
     const char *date;     // what templates are told that ask for it (data/sft/sft.h)
 } build_opts;
 

@@ -26,6 +26,9 @@ typedef struct dataset_about {
     const char *template;       // that the text of the conversations was made with; NULL: not said
     int64_t answers,
             last_answers; // tokens that are answers; of them, of the last one of each document
+    // Preference pairs: two documents each, the chosen one first, of which the last answers are the
+    // responses; 0: the set has none.
+    int64_t pairs;
 } dataset_about;
 
 typedef struct dataset { // immutable after opening; reads are thread-safe

@@ -76,6 +76,11 @@ static drv_status parse(const dataset *set, const char *path, const json_t *root
     DRV_TRY(json_get_i64(path, roles, "last_answers", &about->last_answers));
     DRV_TRY(in_range(path, "roles.answers", about->answers, 0, set->n_tokens));
     DRV_TRY(in_range(path, "roles.last_answers", about->last_answers, 0, about->answers));
+    DRV_TRY(json_get_i64(path, roles, "pairs", &about->pairs));
+    if (about->pairs != 0 && 2 * about->pairs != set->n_documents)
+        return drv_fail(DRV_E_DATA,
+                "%s: key \"roles.pairs\" is %lld, expected half of the %lld documents", path,
+                (long long)about->pairs, (long long)set->n_documents);
     about->known = true;
     return DRV_OK;
 }
@@ -128,6 +133,7 @@ drv_status dataset_about_write(const dataset *set, const dataset_about *about) {
         roles = json_pack("{s:s, s:o, s:I, s:I}", "xxh3", about->roles_hash, "template",
                 text_or_null(about->template), "answers", (json_int_t)about->answers,
                 "last_answers", (json_int_t)about->last_answers);
+    if (about->pairs) json_object_set_new(roles, "pairs", json_integer(about->pairs));
     json_object_set_new(root, "drover", text_or_null(about->drover));
     json_object_set_new(root, "tokenizer", tokenizer);
     json_object_set_new(root, "end_of_document", eod);

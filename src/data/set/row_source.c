@@ -6,10 +6,12 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "data/set/pair_rows.h"
 #include "data/sft/sft.h"
 
 static const char *packing_name(rows_packing packing) {
-    static const char *const names[N_PACKINGS] = {"auto", "documents", "stream", "examples"};
+    static const char *const names[N_PACKINGS] = {"auto", "documents", "stream", "examples",
+            "pairs"};
     return names[packing];
 }
 
@@ -25,6 +27,8 @@ typedef struct span { // of tokens
 
 static int64_t boundary(const row_source *src, double share, bool by_tokens) {
     if (by_tokens) return llround(share * (double)src->set->n_tokens);
+    if (src->packing == PACKING_PAIRS)
+        return dataset_document_start(src->set, 2 * llround(share * (double)src->set->about.pairs));
     return dataset_document_start(src->set, llround(share * (double)src->set->n_documents));
 }
 
@@ -131,17 +135,19 @@ static drv_status add_pieces(row_source *src, piece_list *list) {
     return DRV_OK;
 }
 
-// What is missing of the examples: "; 3 longer than ..."; "" where nothing is.
+// What is missing of the examples: "; 3 longer than ..."; "" where nothing is. The last token of a
+// document is only predicted, and a pair is two.
 static void describe_left(const row_source *src, str *out) {
-    const long long longest = src->opts->row_tokens + 1;
+    const bool pairs = src->packing == PACKING_PAIRS;
+    const long long longest = src->opts->row_tokens + 1 + pairs;
     str_puts(out, "");
     if (src->count.dropped)
         str_printf(out, "; %lld longer than %lld tokens are left out (data.too_long: drop)",
                 (long long)src->count.dropped, longest);
     else if (src->count.longer)
-        str_printf(out,
-                "; %lld longer than %lld tokens are cut off there (data.too_long: truncate)",
-                (long long)src->count.longer, longest);
+        str_printf(out, "; %lld longer than %lld tokens are cut off %s (data.too_long: truncate)",
+                (long long)src->count.longer, longest,
+                pairs ? "so that both responses have a share" : "there");
     if (src->count.unanswered)
         str_printf(out, "; %lld without a token to learn are left out",
                 (long long)src->count.unanswered);
@@ -153,39 +159,58 @@ static void say_packing(const row_source *src) {
     str of = {0}, left = {0};
     describe_left(src, &left);
     if (packed < all) str_printf(&of, " of %lld", all);
-    log_info("%s: %lld%s example%s in %lld row%s of %lld tokens, %.1f%% filled%s", src->set->prefix,
-            packed, of.p ? of.p : "", str_plural(of.p ? all : packed), (long long)src->n_rows,
-            str_plural(src->n_rows), row_tokens,
-            100 * (double)src->pack.n_tokens / (double)(src->n_rows * row_tokens), left.p);
+    log_info("%s: %lld%s %s%s in %lld row%s of %lld tokens, %.1f%% filled%s", src->set->prefix,
+            packed, of.p ? of.p : "", src->packing == PACKING_PAIRS ? "pair" : "example",
+            str_plural(of.p ? all : packed), (long long)src->n_rows, str_plural(src->n_rows),
+            row_tokens, 100 * (double)src->pack.n_tokens / (double)(src->n_rows * row_tokens),
+            left.p);
     str_free(&of);
     str_free(&left);
 }
 
 static drv_status no_answers(const row_source *src) {
+    const bool pairs = src->packing == PACKING_PAIRS;
     str left = {0};
     describe_left(src, &left);
-    drv_status status =
-            drv_fail(DRV_E_DATA, "%s: nothing to predict in %lld examples (data.loss: %s)%s%s",
-                    src->set->prefix, (long long)src->count.examples, loss_name(src->loss), left.p,
-                    src->count.longer ? "; expected a larger data.sequence_length" : "");
+    drv_status status = drv_fail(DRV_E_DATA, "%s: nothing to predict in %lld %s%s%s%s%s",
+            src->set->prefix, (long long)src->count.examples,
+            pairs ? "pairs" : "examples (data.loss: ", pairs ? "" : loss_name(src->loss),
+            pairs ? "" : ")", left.p,
+            src->count.longer ? "; expected a larger data.sequence_length" : "");
     str_free(&left);
     return status;
 }
 
 static drv_status pack_source(row_source *src) {
     piece_list list = {0};
-    if (src->packing == PACKING_EXAMPLES && src->by_tokens && !src->opts->stride)
+    const bool pairs = src->packing == PACKING_PAIRS;
+    if ((pairs || (src->packing == PACKING_EXAMPLES && !src->opts->stride)) && src->by_tokens)
         return drv_fail(DRV_E_DATA,
-                "%s: data.split of %lld examples leaves training or validation without one; name another data set in data.valid",
-                src->set->prefix, (long long)src->set->n_documents);
-    const drv_status status = add_pieces(src, &list);
+                "%s: data.split of %lld %s leaves training or validation without one; name another data set in data.valid",
+                src->set->prefix,
+                (long long)(pairs ? src->set->about.pairs : src->set->n_documents),
+                pairs ? "pairs" : "examples");
+    const drv_status status = pairs ? pair_pieces(src, &list) : add_pieces(src, &list);
     if (status == DRV_OK) packing_make(&list, src->opts->row_tokens, &src->pack);
     free(list.p);
     src->packed = status == DRV_OK;
     src->n_rows = src->pack.n_rows;
     if (status != DRV_OK || src->n_rows == 0) return status;
-    if (!src->opts->stride) say_packing(src);
+    if (pairs || !src->opts->stride) say_packing(src);
     return DRV_OK;
+}
+
+// Pairs are for the objective that compares them, and for that alone.
+static drv_status check_pairs(const row_source *src) {
+    const bool wanted = src->packing == PACKING_PAIRS, pairs = src->set->about.pairs > 0;
+    if (wanted && !pairs)
+        return drv_fail(DRV_E_USAGE,
+                "%s: no set of preference pairs, which training.objective dpo learns from: build it with drover data build --preference",
+                src->set->prefix);
+    if (wanted || !pairs) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "%s: a set of %lld preference pairs, expected training.objective: dpo, or a set of drover data build --sft",
+            src->set->prefix, (long long)src->set->about.pairs);
 }
 
 static drv_status choose(row_source *src) {
@@ -194,6 +219,7 @@ static drv_status choose(row_source *src) {
     src->loss = src->opts->loss;
     if (src->packing == PACKING_AUTO) src->packing = roles ? PACKING_EXAMPLES : PACKING_DOCUMENTS;
     if (src->loss == LOSS_AUTO) src->loss = roles ? LOSS_RESPONSES : LOSS_ALL;
+    DRV_TRY(check_pairs(src));
     if (src->loss == LOSS_ALL || roles) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
             "%s: data.loss is %s, but no %s.roles says which tokens are answers: build the set with drover data build --sft, or "
@@ -210,7 +236,7 @@ drv_status row_source_open(arena *mem, const char *prefix, row_source *src) {
     src->end = x.end;
     if (src->weight <= 0) return DRV_OK;
     if (!has_pair(src)) return nothing_to_predict(src);
-    if (src->opts->stride || src->packing == PACKING_EXAMPLES) {
+    if (src->opts->stride || src->packing == PACKING_EXAMPLES || src->packing == PACKING_PAIRS) {
         DRV_TRY(pack_source(src));
         return src->n_rows ? DRV_OK : no_answers(src);
     }
@@ -288,7 +314,10 @@ static drv_status packed_row(const row_source *src, int64_t row, const row_out *
 
 drv_status row_source_read(const row_source *src, int64_t row, const row_out *out) {
     int64_t n;
-    DRV_TRY(src->packed ? packed_row(src, row, out, &n) : cut_row(src, row, out, &n));
+    if (src->packing == PACKING_PAIRS)
+        DRV_TRY(pair_row(src, row, out, &n));
+    else
+        DRV_TRY(src->packed ? packed_row(src, row, out, &n) : cut_row(src, row, out, &n));
     const bool documents = src->packed || src->packing != PACKING_STREAM;
     // Past the end: a document of its own that nobody predicts.
     for (int64_t i = n; i < src->opts->row_tokens; i++) {
@@ -312,7 +341,8 @@ json_t *row_source_fingerprint(const row_source *src) {
             src->set->about.tokenizer_hash, "roles_xxh3",
             dataset_has_roles(src->set) ? src->set->roles_hash : NULL, "packing",
             packing_name(src->packing), "loss", loss_name(src->loss), "long",
-            src->packing == PACKING_EXAMPLES ? src->opts->drop_long ? "dropped" : "truncated"
-                                             : NULL,
+            src->packing == PACKING_EXAMPLES || src->packing == PACKING_PAIRS
+                    ? src->opts->drop_long ? "dropped" : "truncated"
+                    : NULL,
             "weight", src->weight, "split_by", src->by_tokens ? "tokens" : "documents");
 }

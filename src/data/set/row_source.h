@@ -23,15 +23,12 @@ typedef struct row_source {
     rows_loss loss;
     bool packed; // rows are those of `pack`
     packed_rows pack;
+    int64_t first_pair;        // number of its first pair among those of all sets
+    const double **references; // of the stream: rows_set_references
     struct {
         int64_t examples, longer, dropped, unanswered; // not in the rows: dropped, unanswered
     } count;
 } row_source;
-
-typedef struct row_out { // of rows_next
-    int32_t *tokens, *position, *labels;
-    int64_t *counted;
-} row_out;
 
 // opts, shares, scratch and weight are set. Fails as rows_open does; close it in any case.
 DRV_CHECKED drv_status row_source_open(arena *mem, const char *prefix, row_source *src);

@@ -13,6 +13,8 @@ struct rows {
     row_source *sources;
     int64_t taken;
     int64_t n_read; // rows that were laid out, others passed over
+    int64_t n_pairs;
+    const double *references;
     char last[512];
 };
 
@@ -37,12 +39,15 @@ drv_status rows_open(arena *mem, const rows_opts *opts, rows **out) {
         *src = (row_source){.opts = &stream->opts,
                 .shares = stream->shares,
                 .scratch = scratch,
+                .first_pair = stream->n_pairs,
+                .references = &stream->references,
                 .weight = opts->sources[i].weight / weight};
         const drv_status status = row_source_open(mem, opts->sources[i].prefix, src);
         if (status != DRV_OK) {
             rows_close(stream);
             return status;
         }
+        stream->n_pairs += src->set->about.pairs;
     }
     *out = stream;
     return DRV_OK;
@@ -131,8 +136,24 @@ void rows_skip(rows *stream, int64_t n) {
         furthest_behind(stream)->taken++;
 }
 
-drv_status rows_next(rows *stream, int32_t *tokens, int32_t *position, int32_t *labels,
-        int64_t *counted) {
+void rows_begin(rows *stream, bool shuffle) {
+    stream->opts.shuffle = shuffle;
+    rows_seek(stream, 0);
+}
+
+int64_t rows_n_pairs(const rows *stream) {
+    return stream->n_pairs;
+}
+
+void rows_set_references(rows *stream, const double *values) {
+    stream->references = values;
+}
+
+const double *rows_references(const rows *stream) {
+    return stream->references;
+}
+
+drv_status rows_next_pairs(rows *stream, const row_out *out) {
     row_source *src = stream->opts.shuffle ? furthest_behind(stream) : first_unfinished(stream);
     const int64_t epoch = src->taken / src->n_rows, index = src->taken % src->n_rows;
     int64_t row = index;
@@ -142,12 +163,20 @@ drv_status rows_next(rows *stream, int32_t *tokens, int32_t *position, int32_t *
     }
     snprintf(stream->last, sizeof stream->last, "%s row %lld of epoch %lld", src->set->prefix,
             (long long)row, (long long)epoch);
-    DRV_TRY(row_source_read(src, row, &(row_out){tokens, position, labels, counted}));
+    DRV_TRY(row_source_read(src, row, out));
     src->taken++;
     stream->taken++;
     if (++stream->n_read % 64 == 0)
         dataset_forget(src->set); // memory must not grow with the data set
     return DRV_OK;
+}
+
+drv_status rows_next(rows *stream, int32_t *tokens, int32_t *position, int32_t *labels,
+        int64_t *counted) {
+    return rows_next_pairs(stream, &(row_out){.tokens = tokens,
+                                           .position = position,
+                                           .labels = labels,
+                                           .counted = counted});
 }
 
 const char *rows_last(const rows *stream) {

@@ -26,6 +26,7 @@ typedef enum rows_packing {
     PACKING_DOCUMENTS, // cut every T tokens; attention and positions stay inside a document
     PACKING_STREAM,    // cut every T tokens; attention and positions run on across
     PACKING_EXAMPLES,  // whole documents; what is longer than a row is cut off or left out
+    PACKING_PAIRS,     // whole preference pairs, two documents each (pair_rows.h)
     N_PACKINGS
 } rows_packing;
 
@@ -59,6 +60,17 @@ typedef struct rows_opts {
     rows_part part;
 } rows_opts;
 
+// What a row is laid out into, row_tokens of each.
+typedef struct row_out {
+    int32_t *tokens, *position, *labels; // see rows_next
+    // Of rows of pairs; NULL: they are not wanted. What each token is to the pairs of the row
+    // (base/pair_word.h), which are numbered from 0; and at the head of each response the
+    // reference's log-probability, a double in two words: [2 row_tokens].
+    int32_t *pair, *reference;
+    int64_t *number;          // [row_tokens / 2] of each of these pairs: see rows_n_pairs
+    int64_t *counted, *pairs; // gain the labels that count, and the pairs
+} row_out;
+
 typedef struct rows rows; // single owner
 
 // Opens all data sets; the rows live in `mem`, the files stay open until rows_close. DRV_E_IO: a
@@ -83,6 +95,16 @@ void rows_skip(rows *stream, int64_t n);
 // (the next token; -1 where there is none to predict). Adds to *counted the labels that count.
 DRV_CHECKED drv_status rows_next(rows *stream, int32_t *tokens, int32_t *position, int32_t *labels,
         int64_t *counted);
+// The same of rows of pairs, and what else they have.
+DRV_CHECKED drv_status rows_next_pairs(rows *stream, const row_out *out);
+// Pairs of all data sets, whole, those of other parts too; they are numbered set after set.
+int64_t rows_n_pairs(const rows *stream);
+// The reference's log-probabilities of the chosen and the rejected response of each, [2
+// rows_n_pairs], for the rows to come; NULL: they are 0. The stream does not own them.
+void rows_set_references(rows *stream, const double *values);
+const double *rows_references(const rows *stream);
+// From here on rows come as if opened with `shuffle`, from the first one on.
+void rows_begin(rows *stream, bool shuffle);
 // "PREFIX row 12 of epoch 0": what rows_next gave last, for messages.
 const char *rows_last(const rows *stream);
 

@@ -1,5 +1,5 @@
 // A conversation as text, tokens, and marks on those that are answers.
-#include "data/sft/sft.h"
+#include "data/sft/sft_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,16 +9,6 @@
 #include "base/log.h"
 #include "chat/chat_model.h"
 #include "data/sft/sft_record.h"
-
-struct sft_format {
-    const chat_template *template;
-    const special_text *specials;
-    int n_specials;
-    struct tm now;
-    uint64_t hash; // of template and special tokens
-    bool built_in; // knows "instruction" and "input"; its text gets the tokenizer's BOS, which a
-                   // chat template writes itself
-};
 
 // The text that Alpaca's models were trained on (github.com/tatsu-lab/stanford_alpaca), with a line
 // of its own for the answer as torchtune and axolotl have it; more than one turn repeats
@@ -122,7 +112,7 @@ uint64_t sft_format_hash(const sft_format *f) {
 }
 
 const char *sft_format_name(const sft_format *f) {
-    return chat_template_name(f->template);
+    return f->template ? chat_template_name(f->template) : "none";
 }
 
 void sft_example_free(sft_example *x) {
@@ -131,33 +121,18 @@ void sft_example_free(sft_example *x) {
 }
 
 // --- answers in the text
-typedef struct answer { // bytes [begin, end) of the text
-    size_t begin, end;
-    bool last; // of the last message of the assistant
-} answer;
-
-typedef struct conversation { // a record at work
-    const sft_format *f;
-    arena *a;
-    const json_t *messages, *tools;
-    size_t last; // number of the assistant's last message; n_messages: there is none
-    chat_output whole;
-    answer *answers;
-    int n, cap;
-} conversation;
-
 static bool is_assistant(const json_t *messages, size_t i) {
     const char *role = json_string_value(json_object_get(json_array_get(messages, i), "role"));
     return role && strcmp(role, "assistant") == 0;
 }
 
-static void add_answer(conversation *c, size_t begin, size_t end, bool last) {
+void conversation_add(conversation *c, size_t begin, size_t end, bool last) {
     MEM_GROW(c->answers, c->n, c->cap);
     c->answers[c->n++] = (answer){begin, end, last};
 }
 
 // The text of the first n messages.
-static drv_status render(const conversation *c, size_t n, bool prompt, chat_output *out) {
+drv_status conversation_render(const conversation *c, size_t n, bool prompt, chat_output *out) {
     json_t *part = json_array();
     for (size_t i = 0; i < n; i++)
         json_array_append(part, json_array_get(c->messages, i));
@@ -181,27 +156,27 @@ static size_t byte_of_point(const str *text, int64_t point) {
 
 // The blocks that the template marked. Those of the last answer come after all that the messages
 // before it give.
-static drv_status marked_answers(conversation *c) {
+drv_status conversation_marked(conversation *c) {
     const chat_output *whole = &c->whole;
     const size_t n_messages = json_array_size(c->messages);
     int before = whole->n_spans - 1;
     chat_output earlier;
     if (c->last == 0) before = 0;
-    if (c->last > 0 && c->last < n_messages && render(c, c->last, false, &earlier) == DRV_OK) {
+    if (c->last > 0 && c->last < n_messages &&
+            conversation_render(c, c->last, false, &earlier) == DRV_OK) {
         before = earlier.n_spans;
         str_free(&earlier.text);
     }
     for (int i = 0; i < whole->n_spans; i++)
-        add_answer(c, byte_of_point(&whole->text, whole->spans[i].begin),
+        conversation_add(c, byte_of_point(&whole->text, whole->spans[i].begin),
                 byte_of_point(&whole->text, whole->spans[i].end), i >= before);
     return DRV_OK;
 }
 
 // The length of the text of the first n messages, which the whole text must begin with.
-static drv_status length_of_front(conversation *c, size_t n, bool prompt, sft_example *x,
-        size_t *out) {
+drv_status conversation_front(conversation *c, size_t n, bool prompt, sft_example *x, size_t *out) {
     chat_output front;
-    DRV_TRY(render(c, n, prompt, &front));
+    DRV_TRY(conversation_render(c, n, prompt, &front));
     const str *whole = &c->whole.text;
     *out = front.text.n;
     const bool same = front.text.n <= whole->n &&
@@ -227,9 +202,9 @@ static drv_status answers_by_front(conversation *c, sft_example *x) {
                     "the conversation begins with the assistant: without {%% generation %%} in the template it cannot "
                     "be told where that answer begins");
         }
-        DRV_TRY(length_of_front(c, i, true, x, &begin));
-        if (i + 1 < n) DRV_TRY(length_of_front(c, i + 1, false, x, &end));
-        add_answer(c, begin, end < begin ? begin : end, i == c->last);
+        DRV_TRY(conversation_front(c, i, true, x, &begin));
+        if (i + 1 < n) DRV_TRY(conversation_front(c, i + 1, false, x, &end));
+        conversation_add(c, begin, end < begin ? begin : end, i == c->last);
     }
     return DRV_OK;
 }
@@ -248,7 +223,7 @@ static void mark(const conversation *c, const offset_list *begins, int64_t n_byt
     }
 }
 
-static drv_status encode(conversation *c, encoder *e, sft_example *x) {
+drv_status conversation_encode(conversation *c, encoder *e, sft_example *x) {
     const str *text = &c->whole.text;
     const int64_t first = x->ids.n;
     offset_list begins = {0};
@@ -271,23 +246,27 @@ static drv_status run(conversation *c, encoder *e, sft_example *x) {
     for (size_t i = json_array_size(c->messages);
             i-- > 0 && c->last == json_array_size(c->messages);)
         if (is_assistant(c->messages, i)) c->last = i;
-    DRV_TRY(render(c, json_array_size(c->messages), false, &c->whole));
+    DRV_TRY(conversation_render(c, json_array_size(c->messages), false, &c->whole));
     drv_status status =
-            chat_template_marks(c->f->template) ? marked_answers(c) : answers_by_front(c, x);
-    if (status == DRV_OK) status = encode(c, e, x);
+            chat_template_marks(c->f->template) ? conversation_marked(c) : answers_by_front(c, x);
+    if (status == DRV_OK) status = conversation_encode(c, e, x);
     str_free(&c->whole.text);
     return status;
+}
+
+// Other templates than the built-in one see role and content alone.
+void conversation_join_parts(const sft_format *f, json_t *messages) {
+    for (size_t i = 0; !f->built_in && i < json_array_size(messages); i++) {
+        json_object_del(json_array_get(messages, i), "instruction");
+        json_object_del(json_array_get(messages, i), "input");
+    }
 }
 
 drv_status sft_encode(const sft_format *f, encoder *e, const char *line, size_t n, sft_example *x) {
     sft_record record;
     x->misfit = false;
     DRV_TRY(sft_record_read(line, n, &record));
-    const bool parted = record.parted && !f->built_in; // other templates see role and content alone
-    for (size_t i = 0; parted && i < json_array_size(record.messages); i++) {
-        json_object_del(json_array_get(record.messages, i), "instruction");
-        json_object_del(json_array_get(record.messages, i), "input");
-    }
+    if (record.parted) conversation_join_parts(f, record.messages);
     conversation c = {.f = f,
             .a = arena_new("conversation"),
             .messages = record.messages,

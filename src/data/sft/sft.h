@@ -26,8 +26,9 @@ const char *sft_format_name(const sft_format *f); // of the template, for messag
 
 typedef struct sft_example { // single owner; the lists grow
     id_list ids;
-    str roles;   // an sft_role for each id
-    bool misfit; // it failed since the template does not fit: no record of the data would do
+    str roles;        // an sft_role for each id
+    int64_t n_chosen; // of a preference pair (pair.h): tokens of its first document
+    bool misfit;      // it failed since the template does not fit: no record of the data would do
 } sft_example;
 void sft_example_free(sft_example *x);
 

@@ -1,20 +1,13 @@
 // The forms of instruction data, by a table of their fields.
-#include "data/sft/sft_record.h"
+#include "data/sft/sft_record_internal.h"
 
 #include <string.h>
 
-// Names of one field, the first that is there counts; NULL ends the list.
-enum { MAX_NAMES = 5 };
-typedef struct form {
-    const char *prompt[MAX_NAMES], *input[MAX_NAMES], *answer[MAX_NAMES];
-} form;
-
-static const form forms[] = {
+const record_form record_forms[N_RECORD_FORMS] = {
         {{"instruction"}, {"input", "context"}, {"output", "response", "completion"}},
         {{"prompt", "query"}, {0}, {"response", "completion", "answer"}},
         {{"question"}, {0}, {"answer", "response"}},
 };
-enum { N_FORMS = sizeof forms / sizeof *forms };
 
 const char *const sft_record_fields[] = {"messages", "conversations", "prompt", "query",
         "instruction", "question", "input", "context", "output", "response", "completion", "answer",
@@ -34,7 +27,7 @@ void sft_record_free(sft_record *r) {
     *r = (sft_record){0};
 }
 
-static json_t *field(const json_t *o, const char *const names[MAX_NAMES], const char **name) {
+json_t *record_field(const json_t *o, const char *const names[MAX_NAMES], const char **name) {
     for (int i = 0; i < MAX_NAMES && names[i]; i++) {
         json_t *v = json_object_get(o, names[i]);
         if (!v || json_is_null(v)) continue;
@@ -44,7 +37,7 @@ static json_t *field(const json_t *o, const char *const names[MAX_NAMES], const 
     return NULL;
 }
 
-static void add_message(json_t *messages, const char *role, json_t *content) {
+void record_add_message(json_t *messages, const char *role, json_t *content) {
     json_t *message = json_object();
     json_object_set_new(message, "role", json_string(role));
     json_object_set_new(message, "content", content);
@@ -58,7 +51,7 @@ static drv_status check_message(const json_t *message, size_t i) {
     return DRV_OK;
 }
 
-static drv_status add_list(json_t *messages, const char *name, const json_t *list) {
+drv_status record_add_list(json_t *messages, const char *name, const json_t *list) {
     for (size_t i = 0; i < json_array_size(list); i++) {
         json_t *message = json_array_get(list, i);
         DRV_TRY_CTX(check_message(message, i), "\"%s\"", name);
@@ -68,7 +61,7 @@ static drv_status add_list(json_t *messages, const char *name, const json_t *lis
 }
 
 // --- conversations: from and value
-static drv_status add_speech(json_t *messages, const json_t *turn, size_t i) {
+drv_status record_add_speech(json_t *messages, const json_t *turn, size_t i) {
     const char *from = json_string_value(json_object_get(turn, "from"));
     json_t *value = json_object_get(turn, "value");
     if (json_object_get(turn, "role")) {
@@ -79,7 +72,7 @@ static drv_status add_speech(json_t *messages, const json_t *turn, size_t i) {
         return drv_fail(DRV_E_DATA, "\"conversations\": turn %zu has no \"from\" and \"value\"", i);
     for (size_t k = 0; k < sizeof speakers / sizeof *speakers; k++)
         if (strcmp(speakers[k].from, from) == 0) {
-            add_message(messages, speakers[k].role, json_incref(value));
+            record_add_message(messages, speakers[k].role, json_incref(value));
             return DRV_OK;
         }
     return drv_fail(DRV_E_DATA,
@@ -90,14 +83,14 @@ static drv_status add_speech(json_t *messages, const json_t *turn, size_t i) {
 // --- a prompt and its answer
 // Instruction and input are one message, with an empty line between them; templates that know the
 // parts find them.
-static drv_status add_prompt(json_t *messages, const json_t *prompt, const char *name,
+drv_status record_add_prompt(json_t *messages, const json_t *prompt, const char *name,
         const json_t *input, const char *input_name) {
-    if (json_is_array(prompt)) return add_list(messages, name, prompt);
+    if (json_is_array(prompt)) return record_add_list(messages, name, prompt);
     if (!json_is_string(prompt)) return drv_fail(DRV_E_DATA, "\"%s\" is not a string", name);
     if (input && !json_is_string(input))
         return drv_fail(DRV_E_DATA, "\"%s\" is not a string", input_name);
     const char *more = input ? json_string_value(input) : "";
-    add_message(messages, "user",
+    record_add_message(messages, "user",
             *more ? json_sprintf("%s\n\n%s", json_string_value(prompt), more)
                   : json_incref((json_t *)(uintptr_t)prompt));
     json_t *message = json_array_get(messages, json_array_size(messages) - 1);
@@ -107,23 +100,23 @@ static drv_status add_prompt(json_t *messages, const json_t *prompt, const char 
 }
 
 static drv_status add_answer(json_t *messages, const json_t *answer, const char *name) {
-    if (json_is_array(answer)) return add_list(messages, name, answer);
+    if (json_is_array(answer)) return record_add_list(messages, name, answer);
     if (!json_is_string(answer)) return drv_fail(DRV_E_DATA, "\"%s\" is not a string", name);
-    add_message(messages, "assistant", json_incref((json_t *)(uintptr_t)answer));
+    record_add_message(messages, "assistant", json_incref((json_t *)(uintptr_t)answer));
     return DRV_OK;
 }
 
 static drv_status add_pair(json_t *messages, const json_t *o) {
-    for (int i = 0; i < N_FORMS; i++) {
+    for (int i = 0; i < N_RECORD_FORMS; i++) {
         const char *names[3] = {0};
-        const json_t *prompt = field(o, forms[i].prompt, &names[0]),
-                     *input = field(o, forms[i].input, &names[1]),
-                     *answer = field(o, forms[i].answer, &names[2]);
+        const json_t *prompt = record_field(o, record_forms[i].prompt, &names[0]),
+                     *input = record_field(o, record_forms[i].input, &names[1]),
+                     *answer = record_field(o, record_forms[i].answer, &names[2]);
         if (!prompt) continue;
         if (!answer)
             return drv_fail(DRV_E_DATA, "\"%s\" has no answer beside it, expected \"%s\" or \"%s\"",
-                    names[0], forms[i].answer[0], forms[i].answer[1]);
-        DRV_TRY(add_prompt(messages, prompt, names[0], input, names[1]));
+                    names[0], record_forms[i].answer[0], record_forms[i].answer[1]);
+        DRV_TRY(record_add_prompt(messages, prompt, names[0], input, names[1]));
         return add_answer(messages, answer, names[2]);
     }
     return drv_fail(DRV_E_DATA,
@@ -131,20 +124,20 @@ static drv_status add_pair(json_t *messages, const json_t *o) {
 }
 
 // --- the record
-static drv_status add_system(json_t *messages, const json_t *o) {
+drv_status record_add_system(json_t *messages, const json_t *o) {
     json_t *system = json_object_get(o, "system");
     if (!system || json_is_null(system)) return DRV_OK;
     if (!json_is_string(system)) return drv_fail(DRV_E_DATA, "\"system\" is not a string");
-    if (json_string_length(system)) add_message(messages, "system", json_incref(system));
+    if (json_string_length(system)) record_add_message(messages, "system", json_incref(system));
     return DRV_OK;
 }
 
-static drv_status add_tools(sft_record *r, const json_t *o) {
+drv_status record_tools(const json_t *o, json_t **out) {
     json_t *tools = json_object_get(o, "tools");
     if (!tools || json_is_null(tools)) return DRV_OK;
-    r->tools = json_is_string(tools) ? json_loads(json_string_value(tools), 0, NULL)
-                                     : json_incref(tools);
-    if (!json_is_array(r->tools)) return drv_fail(DRV_E_DATA, "\"tools\" is not a list");
+    *out = json_is_string(tools) ? json_loads(json_string_value(tools), 0, NULL)
+                                 : json_incref(tools);
+    if (!json_is_array(*out)) return drv_fail(DRV_E_DATA, "\"tools\" is not a list");
     return DRV_OK;
 }
 
@@ -152,15 +145,15 @@ static drv_status add_all(sft_record *r, const json_t *o) {
     const json_t *messages = json_object_get(o, "messages"),
                  *turns = json_object_get(o, "conversations");
     if (!json_is_object(o)) return drv_fail(DRV_E_DATA, "no JSON object");
-    DRV_TRY(add_tools(r, o));
-    if (json_is_array(messages)) return add_list(r->messages, "messages", messages);
-    DRV_TRY(add_system(r->messages, o));
+    DRV_TRY(record_tools(o, &r->tools));
+    if (json_is_array(messages)) return record_add_list(r->messages, "messages", messages);
+    DRV_TRY(record_add_system(r->messages, o));
     if (!json_is_array(turns)) {
         r->parted = true;
         return add_pair(r->messages, o);
     }
     for (size_t i = 0; i < json_array_size(turns); i++)
-        DRV_TRY(add_speech(r->messages, json_array_get(turns, i), i));
+        DRV_TRY(record_add_speech(r->messages, json_array_get(turns, i), i));
     return DRV_OK;
 }
 

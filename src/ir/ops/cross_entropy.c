@@ -11,7 +11,8 @@
 // `row_leaves`: N is so many leaves of the row, each with a loss, a dloss and an accumulator of its
 // own. `addends`: the rows of each leaf are so many addends, each with a loss and a dloss; what
 // they give w is added one after the other. A chunk holds whole addends, or part of one, of which
-// what the chunks give w is summed `apart`.
+// what the chunks give w is summed `apart`. The gradient may be that of the loss or, where the
+// losses of tokens are gone on with, that of each token's.
 #include "ir/grad.h"
 #include "ir/token_sums.h"
 #include "ir/wire.h"
@@ -56,9 +57,10 @@ static double flops(const node *n) {
 }
 
 // The logits of a chunk serve the loss and both gradients while they are there, so the training
-// graph has one op for all three: the gradient of the loss is a number known beforehand.
-static void grad(grad_ctx *ctx, node *n) {
-    tensor *in[5] = {n->in[0], n->in[1], n->in[2], grad_of(ctx, n->out[0])};
+// graph has one op for all three: the gradient of the loss is a number known beforehand. That of
+// each token's loss is not: then logits are computed here a second time.
+static void grad_of_output(grad_ctx *ctx, node *n, int output) {
+    tensor *in[5] = {n->in[0], n->in[1], n->in[2], grad_of(ctx, n->out[output])};
     tensor *acc = grad_buffer(ctx, n->in[1]);
     if (acc) in[4] = acc;
     const bool dx = grad_wanted(ctx, n->in[0]);
@@ -66,9 +68,14 @@ static void grad(grad_ctx *ctx, node *n) {
     attrs.skip_dx = !dx;
     attrs.skip_dw = !acc;
     node *made = graph_add(ctx->g, OP_linear_cross_entropy_grad, acc ? 5 : 4, in, &attrs);
-    grad_replace(ctx, n->out[0], made->out[0]);
+    if (output == 0) grad_replace(ctx, n->out[0], made->out[0]);
     if (dx) grad_add(ctx, n->in[0], made->out[1]);
     if (acc) grad_buffer_set(ctx, n->in[1], made->out[dx ? 2 : 1]);
+}
+
+static void grad(grad_ctx *ctx, node *n) {
+    for (int output = 0; output < n->n_out; output++)
+        if (grad_of(ctx, n->out[output])) grad_of_output(ctx, n, output);
 }
 
 // Two chunks, the second one shorter; one token that does not count.
@@ -116,13 +123,13 @@ const op_row op_row_linear_cross_entropy = {
         .differentiated = true,
         .attrs = ATTR(chunk) | ATTR(axis) | ATTR(ranks) | ATTR(leaves) | ATTR(part) |
                  ATTR(dx_wide) | ATTR(row_leaves) | ATTR(addends) | ATTR(apart),
-        .n_statistics = 1,
         .examples = {loss_example, loss_leaves_example, loss_row_leaves_example,
                 loss_addends_example},
 };
 
 // --- linear_cross_entropy_grad(h, w, labels, dloss[, acc]) -> loss[, dh][, acc']
-// skip_dx: no dh; skip_dw: no acc, w is frozen.
+// dloss: of each sum that the loss has, or of each token. skip_dx: no dh; skip_dw: no acc, w is
+// frozen.
 static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *w = n->in[1];
     const bool dx = !n->attrs.skip_dx, dw = !n->attrs.skip_dw;
@@ -137,7 +144,8 @@ static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     if (bad) return bad;
     const tensor_spec acc =
             spec_by_leaf(&n->attrs, spec_2d(dtype_acc(w->dt), w->dim[0], w->dim[1]));
-    if (!is_f64(n->in[3], sums_of_tokens(&n->attrs))) return "dloss must be like the loss";
+    if (!is_f64(n->in[3], sums_of_tokens(&n->attrs)) && !is_f64(n->in[3], n->in[0]->dim[0]))
+        return "dloss must be like the loss, or of each token";
     return dw && !is_like(n->in[4], &acc) ? "the accumulator must fit w" : NULL;
 }
 
@@ -146,15 +154,23 @@ static double grad_flops(const node *n) {
     return (3 - !!n->attrs.skip_dx - !!n->attrs.skip_dw) * flops(n);
 }
 
-static void grad_of_example(example *e, op_attrs attrs) {
+static void grad_with_example(example *e, op_attrs attrs, int64_t n_dloss) {
     tensor *in[5] = {example_given(e, "h", 6, 5), example_given(e, "w", 11, 5),
             example_integers(e, "labels", 6, example_labels),
-            example_state(e, TENSOR_INPUT, "dloss", DT_F64, sums_of_tokens(&attrs), 0, 0.5, 1)};
+            example_state(e, TENSOR_INPUT, "dloss", DT_F64, n_dloss, 0, 0.5, 1)};
     const int64_t dim[] = {attrs.sum.row_leaves, 11, 5};
     const bool row_leaves = attrs.sum.row_leaves > 1;
     if (!attrs.skip_dw) in[4] = example_accumulator(e, "acc", 2 + row_leaves, dim + !row_leaves);
     if (!attrs.chunk) attrs.chunk = row_leaves ? 2 : 4;
     graph_add(e->g, OP_linear_cross_entropy_grad, attrs.skip_dw ? 4 : 5, in, &attrs);
+}
+
+static void grad_of_example(example *e, op_attrs attrs) {
+    grad_with_example(e, attrs, sums_of_tokens(&attrs));
+}
+
+static void of_tokens_example(example *e) {
+    grad_with_example(e, (op_attrs){0}, 6);
 }
 
 static void grad_example(example *e) {
@@ -217,5 +233,6 @@ const op_row op_row_linear_cross_entropy_grad = {
                  ATTR(apart),
         .examples = {grad_example, frozen_weight_example, weight_alone_example, leaves_example,
                 partial_example, row_leaves_example, apart_example, apart_row_leaves_example,
-                addends_example, long_addends_example, addends_row_leaves_example},
+                addends_example, long_addends_example, addends_row_leaves_example,
+                of_tokens_example},
 };

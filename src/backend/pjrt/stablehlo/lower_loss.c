@@ -11,20 +11,22 @@ typedef struct loss_call {
     lowering *l;
     const node *n;
     hlo_value h, w, labels; // padded to whole chunks with labels of -1
-    hlo_value scale;        // of the gradient: dloss, a scalar of the accumulation type
+    hlo_value scale; // of the gradient: dloss in the accumulation type, a scalar, or of each token
     bool grad;
     int dh, dw; // places in what is carried; 0: not wanted
 } loss_call;
 
-// The gradient of the logits: scale (softmax - onehot), zero in rows that do not count.
-static hlo_value logits_grad(const loss_call *c, hlo_value logits, hlo_value lse, hlo_value hit,
-        hlo_value counts) {
+// The gradient of the logits of rows from `first` on: scale (softmax - onehot), zero in rows that
+// do not count.
+static hlo_value logits_grad(const loss_call *c, hlo_index first, hlo_value logits, hlo_value lse,
+        hlo_value hit, hlo_value counts) {
     hlo_text *h = &c->l->h;
     const hlo_value softmax = hlo_unary(h, "exponential",
             hlo_binary(h, "subtract", logits, hlo_along(h, lse, &logits, 0)));
     const hlo_value off = hlo_binary(h, "subtract", softmax, hlo_convert(h, hit, logits.type));
-    const hlo_value row_scale =
-            hlo_select(h, counts, hlo_spread(h, c->scale, &lse), hlo_fill(h, 0, &lse));
+    const hlo_value scale = c->scale.n_dims ? hlo_take(h, c->scale, 0, first, lse.dim[0])
+                                            : hlo_spread(h, c->scale, &lse);
+    const hlo_value row_scale = hlo_select(h, counts, scale, hlo_fill(h, 0, &lse));
     return hlo_convert(h, hlo_binary(h, "multiply", off, hlo_along(h, row_scale, &logits, 0)),
             c->h.type);
 }
@@ -79,7 +81,7 @@ static void chunk(hlo_text *h, void *ctx, hlo_index turn, hlo_value *carried) {
         carried[TOKENS] = hlo_put(h, carried[TOKENS], row, 0, first);
         return;
     }
-    const hlo_value d = logits_grad(c, logits, lse, hit, counts);
+    const hlo_value d = logits_grad(c, first, logits, lse, hit, counts);
     if (c->dh)
         carried[c->dh] = hlo_put(h, carried[c->dh], hlo_dot(h, d, c->w, 1, 0, carried[c->dh].type),
                 0, first);
@@ -107,8 +109,10 @@ static void loss(lowering *l, const node *n) {
     c.labels = labels;
     carried[n_carried++] = hlo_scalar(h, lower_type(l, DT_F64), 0);
     if (grad) {
-        const hlo_value dloss = hlo_reshape(h, lower_in(l, n, 3), 0, NULL);
-        c.scale = hlo_convert(h, dloss, lower_acc(l, n->in[0]));
+        const hlo_value dloss = hlo_convert(h, lower_in(l, n, 3), lower_acc(l, n->in[0]));
+        const bool of_tokens = n->in[3]->dim[0] == rows && rows > 1;
+        c.scale =
+                of_tokens ? hlo_pad(h, dloss, 0, n_chunks * size) : hlo_reshape(h, dloss, 0, NULL);
         hlo_value like = c.h;
         if (n->attrs.sum.dx_wide) like.type = lower_acc(l, n->in[0]);
         if (!n->attrs.skip_dx) carried[c.dh = n_carried++] = hlo_fill(h, 0, &like);
@@ -128,3 +132,8 @@ static void loss(lowering *l, const node *n) {
 
 const lower_op lower_op_linear_cross_entropy = {.lower = loss};
 const lower_op lower_op_linear_cross_entropy_grad = {.lower = loss};
+
+// What pairs are of is not brought together here: a configuration with them is refused
+// (base/backend_caps.h).
+const lower_op lower_op_preference = {.lower = NULL};
+const lower_op lower_op_preference_grad = {.lower = NULL};

@@ -1,0 +1,17 @@
+// Records of preference pairs -> two documents of tokens each: the prompt and the chosen response,
+// the prompt and the rejected one. The text is that of a chat template; what it adds after the text
+// of the prompt, with the generation prompt, is the response (as TRL has it), and where that cannot
+// be told so, what the template's {% generation %} blocks mark of it. Or texts are taken as they
+// are, with the tokenizer's end-of-text token after the response.
+#pragma once
+#include "data/sft/pair_record.h"
+#include "data/sft/sft.h"
+
+// The format of texts that no template goes around. DRV_E_USAGE: the tokenizer names no
+// end-of-text token.
+DRV_CHECKED drv_status pair_texts_open(arena *mem, const tokenizer *tok, const char *folder,
+        const sft_format **out);
+// Appends both documents of one line of JSON, and the number of tokens of the first as
+// x->n_chosen: ROLE_LAST_ANSWER marks the responses. Fails as sft_encode does.
+DRV_CHECKED drv_status pair_encode(const sft_format *f, encoder *e, const char *line, size_t n,
+        sft_example *x);

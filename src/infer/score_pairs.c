@@ -1,0 +1,121 @@
+// Preference pairs through a scorer: the log-probabilities of both responses, against those that
+// training has kept of its reference.
+#include "infer/score.h"
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/pair_loss.h"
+#include "base/pair_word.h"
+#include "base/stop.h"
+#include "data/set/reference_file.h"
+#include "weights/carry.h"
+
+typedef struct pair_pass {
+    scorer *model;
+    rows *rows;
+    const dpo_config *dpo;
+    const double *references; // by number, two each
+    double *log_probs;        // of a batch, by pair, two each
+    score_result *out;
+    double begin_s;
+} pair_pass;
+
+static drv_status read_references(arena *mem, const score_opts *opts, const run_config *cfg,
+        const rows *of, const double **out) {
+    const char *folder = *opts->model.adapter ? opts->model.adapter : opts->model.folder,
+               *path = path_join(mem, folder, "trainer.json"), *model = NULL;
+    json_t *run = NULL;
+    double *values = ARENA_ARRAY(mem, double, 2 * rows_n_pairs(of));
+    if (file_exists(path)) {
+        DRV_TRY(json_read_file(path, &run));
+        const drv_status status = json_get_str(path, run, "reference_model", &model);
+        if (status == DRV_OK && model) model = arena_strdup(mem, model);
+        json_decref(run);
+        DRV_TRY(status);
+    }
+    if (!model)
+        return drv_fail(DRV_E_USAGE,
+                "\"%s\" names no reference, expected a checkpoint of a run with training.objective dpo",
+                folder);
+    *out = values;
+    if (references_load(of, model, precision_name(cfg->precision), true, values) == DRV_OK)
+        return DRV_OK;
+    return drv_fail(DRV_E_DATA,
+            "%s: no log-probabilities of the reference, model %s, for these pairs: they are kept by a run that has the "
+            "set as data.train or data.valid, with the same data.sequence_length and training.precision",
+            rows_source(of, 0)->prefix, model);
+}
+
+static void judge(const pair_pass *p, const batch *b, int64_t i) {
+    const int64_t pair = pair_of_word(b->pair[i]), number = b->number[pair];
+    const double *log_prob = p->log_probs + 2 * pair, *reference = p->references + 2 * number,
+                 reward[] = {p->dpo->beta * (log_prob[0] - reference[0]),
+                         p->dpo->beta * (log_prob[1] - reference[1])};
+    p->out->loss += pair_loss(reward[0] - reward[1], p->dpo->label_smoothing);
+    p->out->chosen += reward[0];
+    p->out->rejected += reward[1];
+    p->out->right += reward[0] > reward[1];
+}
+
+static drv_status score_batch(pair_pass *p) {
+    batch *b = scorer_batch(p->model);
+    const int64_t n = b->rows * b->row_tokens;
+    const double *losses;
+    batch_clear(b);
+    while (b->filled < b->rows && rows_taken(p->rows) < rows_per_epoch(p->rows))
+        DRV_TRY(batch_add_row(b, p->rows));
+    p->out->computed += b->filled * b->row_tokens;
+    p->out->pairs += b->pairs;
+    p->out->tokens += b->counted;
+    batch_pad(b);
+    DRV_TRY(scorer_run(p->model, &losses));
+    for (int64_t i = 0; i < n; i++)
+        p->log_probs[i] = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (b->pair[i] != PAIR_NONE)
+            p->log_probs[2 * pair_of_word(b->pair[i]) + pair_is_rejected(b->pair[i])] -= losses[i];
+    for (int64_t i = 0; i < n; i++)
+        if (pair_is_head(b->pair[i]) && !pair_is_rejected(b->pair[i])) judge(p, b, i);
+    return DRV_OK;
+}
+
+static drv_status score_all(pair_pass *p) {
+    const double all = (double)rows_per_epoch(p->rows);
+    p->begin_s = clock_s();
+    while (rows_taken(p->rows) < rows_per_epoch(p->rows)) {
+        if (stop_requested()) return drv_fail(DRV_STOPPED, "%s while evaluating", stop_requested());
+        DRV_TRY(score_batch(p));
+        p->out->seconds = clock_s() - p->begin_s;
+        progress("evaluating: %.1f%%, %lld pairs, loss %.4f",
+                100 * (double)rows_taken(p->rows) / all, (long long)p->out->pairs,
+                p->out->loss / (double)p->out->pairs);
+    }
+    p->out->complete = true;
+    return DRV_OK;
+}
+
+drv_status score_pairs(arena *mem, const score_opts *opts, const run_config *cfg,
+        score_result *out) {
+    *out = (score_result){0};
+    pair_pass p = {.dpo = &cfg->dpo, .out = out};
+    scorer_opts how = opts->model;
+    run_config wide = *cfg;
+    wide.sequence_length = how.row_tokens = opts->context;
+    how.rows = SCORER_TOKENS / how.row_tokens > 1 ? SCORER_TOKENS / how.row_tokens : 1;
+    DRV_TRY_CTX(batch_open_rows(mem, &wide, false, 0, &p.rows), "%s",
+            cfg->n_valid ? cfg->valid[0].where : config_where(cfg, "data.split"));
+    carry_check_data(cfg, p.rows);
+    out->longest = rows_longest(p.rows);
+    drv_status status = read_references(mem, opts, cfg, p.rows, &p.references);
+    if (status == DRV_OK) status = scorer_open(mem, &how, &p.model);
+    if (status == DRV_OK) {
+        batch_add_pairs(mem, scorer_batch(p.model));
+        p.log_probs = ARENA_ARRAY(mem, double, how.rows *how.row_tokens);
+        status = score_all(&p);
+    }
+    progress_end();
+    scorer_close(p.model);
+    rows_close(p.rows);
+    return status;
+}

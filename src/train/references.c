@@ -1,0 +1,82 @@
+// The reference's log-probabilities: read by rank 0, or computed by all.
+#include "train/references.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "data/set/reference_file.h"
+#include "train/evaluate.h"
+#include "train/ranks.h"
+
+drv_status references_model(run *r, const char **out) {
+    state_hashes hashes;
+    uint64_t hash;
+    if (r->base_hashes) {
+        char *text = json_dumps(r->base_hashes, JSON_COMPACT | JSON_SORT_KEYS);
+        hash = XXH3_64bits(text, strlen(text));
+        free(text);
+    } else {
+        arena *mem = arena_new("hash of the reference");
+        const drv_status status = hashes_begin(mem, &r->p.held, 0, &hashes);
+        hash = status == DRV_OK ? hashes.before.all : 0;
+        arena_free(mem);
+        DRV_TRY(status);
+    }
+    *out = arena_printf(r->a, "%016llx", (unsigned long long)hash);
+    return DRV_OK;
+}
+
+// The rows of the run that there are, and how many.
+static int rows_of_run(const run *r, rows *out[2]) {
+    out[0] = r->train_rows;
+    out[1] = r->valid_rows;
+    return r->valid_rows ? 2 : 1;
+}
+
+// Of one of them, from the files. *found: on all ranks alike.
+static drv_status read_rows(run *r, rows *of, const char *model, bool say, bool *found) {
+    double *values = ARENA_ARRAY(r->a, double, 2 * rows_n_pairs(of));
+    comm_group *world = comm_world(r->comm);
+    const char *type = precision_name(r->cfg->precision);
+    int64_t there = r->leads && references_load(of, model, type, say, values) == DRV_OK;
+    DRV_TRY(comm_broadcast(world, 0, &there, sizeof there));
+    *found = there;
+    if (!there) return DRV_OK;
+    DRV_TRY(comm_broadcast(world, 0, values, 2 * rows_n_pairs(of) * (int64_t)sizeof *values));
+    rows_set_references(of, values);
+    return DRV_OK;
+}
+
+drv_status references_read(run *r, const char *model, bool *found) {
+    rows *of[2];
+    const int n = rows_of_run(r, of);
+    *found = true;
+    for (int i = 0; i < n && *found; i++)
+        DRV_TRY(read_rows(r, of[i], model, true, found));
+    return DRV_OK;
+}
+
+drv_status references_compute(run *r, const char *model, bool say) {
+    rows *of[2];
+    const int n = rows_of_run(r, of);
+    for (int i = 0; i < n; i++) {
+        bool found; // those that an earlier run left, or those of the same rows
+        DRV_TRY(read_rows(r, of[i], model, say, &found));
+        if (found) continue;
+        double *values = ARENA_ARRAY(r->a, double, 2 * rows_n_pairs(of[i]));
+        const double begin_s = clock_s();
+        rows_begin(of[i], false);
+        DRV_TRY(evaluate_pairs(&r->p, of[i], r->comm, values));
+        rows_begin(of[i], i == 0); // the first are those of training
+        rows_set_references(of[i], values);
+        progress_end();
+        if (!r->leads) continue;
+        log_info("reference: log-probabilities of %s pairs computed in %s",
+                i == 0 ? "training" : "validation", str_duration(clock_s() - begin_s));
+        references_keep(of[i], model, precision_name(r->cfg->precision), values);
+    }
+    return DRV_OK;
+}

@@ -1,0 +1,287 @@
+// Preference pairs: loss, rewards and every gradient against what TRL's DPOTrainer gave
+// (tools/golden_dpo.py), whether pairs share a row or not; the forms of records; what is kept of
+// the reference.
+#include "harness.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/pair_loss.h"
+#include "base/pair_word.h"
+#include "ckpt/safetensors.h"
+#include "data/set/reference_file.h"
+#include "data/sft/pair_record.h"
+#include "data/sft/sft.h"
+
+enum { PAIRS = 3, PARTS = 3, SEQ = 96, PROMPT = 0 };
+
+typedef struct golden {
+    arena *a;
+    const char *folder;
+    st_file file;
+    int32_t *tokens; // of prompt, chosen and rejected response, pair by pair
+    int32_t length[PAIRS][PARTS];
+} golden;
+
+static double *golden_values(golden *from, const char *name, int64_t *n) {
+    const st_tensor *t = st_find(&from->file, name);
+    if (!t) fail_msg("no \"%s\" in the golden file", name);
+    double *out = ARENA_ARRAY(from->a, double, t->elements);
+    float *values = ARENA_ARRAY(from->a, float, t->elements);
+    if (t->type == ST_F64) OK(st_read_raw(&from->file, t, 0, t->bytes, out));
+    if (t->type != ST_F64) OK(st_read_f32(&from->file, t, 0, t->elements, values));
+    for (int64_t i = 0; i < t->elements && t->type != ST_F64; i++)
+        out[i] = (double)values[i];
+    if (n) *n = t->elements;
+    return out;
+}
+
+static golden golden_open(void) {
+    golden out = {.a = arena_new("golden")};
+    int64_t n;
+    OK(st_open(out.a, golden_path(out.a, "dpo.safetensors"), &out.file));
+    out.folder = golden_path(out.a, "tied");
+    const double *lengths = golden_values(&out, "lengths", NULL),
+                 *tokens = golden_values(&out, "tokens", &n);
+    for (int i = 0; i < PAIRS * PARTS; i++)
+        out.length[i / PARTS][i % PARTS] = (int32_t)lengths[i];
+    out.tokens = ARENA_ARRAY(out.a, int32_t, n);
+    for (int64_t i = 0; i < n; i++)
+        out.tokens[i] = (int32_t)tokens[i];
+    return out;
+}
+
+// --- rows
+typedef struct row {
+    int32_t tokens[SEQ], position[SEQ], labels[SEQ], pair[SEQ], reference[2 * SEQ];
+    int at;
+} row;
+
+static void row_begin(row *r) {
+    *r = (row){0};
+    for (int i = 0; i < SEQ; i++) {
+        r->position[i] = i; // what is not filled is a document that predicts nothing
+        r->labels[i] = -1;
+        r->pair[i] = PAIR_NONE;
+    }
+}
+
+// The prompt and one response, of which the last token is only predicted.
+static void put_response(golden *from, int pair, int side, int number, row *r) {
+    const int32_t *length = from->length[pair], *tokens = from->tokens;
+    for (int i = 0; i < pair * PARTS; i++)
+        tokens += from->length[i / PARTS][i % PARTS];
+    const int32_t *response = tokens + length[PROMPT] + (side ? length[1] : 0);
+    const int n = length[PROMPT] + length[1 + side];
+    const double *reference = golden_values(from, "reference", NULL) + 2 * pair + side;
+    for (int i = 0; i + 1 < n; i++, r->at++) {
+        const int next = i + 1 - length[PROMPT];
+        r->tokens[r->at] = i < length[PROMPT] ? tokens[i] : response[i - length[PROMPT]];
+        r->position[r->at] = i;
+        if (next < 0) continue;
+        r->labels[r->at] = response[next];
+        r->pair[r->at] = pair_word(number, side, next == 0);
+        if (next == 0) memcpy(r->reference + 2 * r->at, reference, sizeof *reference);
+    }
+}
+
+static void write_row(test_run *run, const row *r) {
+    backend *b = run->p.held.b;
+    OK(backend_write(b, 0, "tokens", 0, sizeof r->tokens, r->tokens));
+    OK(backend_write(b, 0, "position", 0, sizeof r->position, r->position));
+    OK(backend_write(b, 0, "labels", 0, sizeof r->labels, r->labels));
+    OK(backend_write(b, 0, "pair", 0, sizeof r->pair, r->pair));
+    OK(backend_write(b, 0, "reference", 0, sizeof r->reference, r->reference));
+}
+
+static void expect_close(const char *what, const double *got, const double *want, int64_t n) {
+    const double error = relative_error(got, want, n);
+    if (!(error <= 1e-5)) fail_msg("%s: relative error %.3g, bound 1e-5", what, error);
+}
+
+static void check_gradient(golden *from, test_run *run, const char *which, const param *w) {
+    const int64_t cols = w->n_dims == 2 ? w->dim[1] : 1;
+    for (int i = 0; i < w->n_parts; i++) {
+        const param_part *part = &w->part[i];
+        const int64_t n = part->rows * cols;
+        const bool both_uses = w == run->p.held.params.head && w == run->p.held.params.embedding;
+        double *got = ARENA_ARRAY(from->a, double, n);
+        float *values = ARENA_ARRAY(from->a, float, n);
+        for (int use = 0; use <= both_uses; use++) {
+            const char *name = arena_printf(from->a, "grad.%s%s", w->name, use ? ".second" : "");
+            OK(backend_read(run->p.held.b, 0, name, 4 * part->row * cols, 4 * n, values));
+            for (int64_t k = 0; k < n; k++)
+                got[k] += (double)values[k];
+        }
+        const char *theirs = arena_printf(from->a, "%s.grad.%s", which, part->hf_name);
+        expect_close(theirs, got, golden_values(from, theirs, NULL), n);
+    }
+}
+
+// log p of both responses at the heads of chosen ones, in the order of pairs.
+static void read_log_probs(test_run *run, const row *r, double *out) {
+    double all[2 * SEQ];
+    OK(backend_read(run->p.held.b, 0, "log_probs", 0, sizeof all, all));
+    for (int i = 0; i < SEQ; i++) {
+        if (!pair_is_head(r->pair[i]) || pair_is_rejected(r->pair[i])) continue;
+        memcpy(out + 2 * pair_of_word(r->pair[i]), all + 2 * i, 2 * sizeof *out);
+    }
+}
+
+// `together`: all pairs in one row, else each in one of its own, which are added up.
+static void check_loss(golden *from, const char *which, bool together) {
+    const double *smoothing =
+                         golden_values(from, arena_printf(from->a, "%s.smoothing", which), NULL),
+                 *beta = golden_values(from, "beta", NULL);
+    const char *sets[] = {arena_printf(from->a, "model.from=%s", from->folder),
+            "model.weights=load", arena_printf(from->a, "data.sequence_length=%d", SEQ),
+            "training.global_batch_size=1", "training.precision=fp32", "training.objective=dpo",
+            arena_printf(from->a, "dpo.beta=%.17g", *beta),
+            arena_printf(from->a, "dpo.label_smoothing=%.17g", *smoothing)};
+    test_run *run = test_run_open(sets, sizeof sets / sizeof *sets);
+    OK(state_load_weights(&run->p.held, from->folder));
+    double loss = 0, log_probs[2 * PAIRS] = {0}, figures[3], rewards[3] = {0};
+    for (int first = 0; first < PAIRS; first += together ? PAIRS : 1) {
+        row r;
+        row_begin(&r);
+        for (int pair = first; pair < (together ? PAIRS : first + 1); pair++)
+            for (int side = 0; side < 2; side++)
+                put_response(from, pair, side, pair - first, &r);
+        for (int i = r.at; i < SEQ; i++)
+            r.position[i] = i - r.at;
+        write_row(run, &r);
+        loss += test_run_step(run, 1.0 / PAIRS) / PAIRS;
+        read_log_probs(run, &r, log_probs + 2 * first);
+        OK(backend_read(run->p.held.b, 0, "figures", 0, sizeof figures, figures));
+        for (int k = 0; k < 3; k++)
+            rewards[k] += figures[k] / PAIRS;
+    }
+    expect_close("loss", &loss, golden_values(from, arena_printf(from->a, "%s.loss", which), NULL),
+            1);
+    expect_close("rewards", rewards,
+            golden_values(from, arena_printf(from->a, "%s.rewards", which), NULL), 3);
+    expect_close("log-probabilities", log_probs,
+            golden_values(from, arena_printf(from->a, "%s.log_probs", which), NULL), 2 * PAIRS);
+    for (int i = 0; i < run->p.held.params.n; i++)
+        check_gradient(from, run, which, &run->p.held.params.p[i]);
+    test_run_close(run);
+}
+
+static void loss_and_gradients_are_those_of_trl(void **state) {
+    (void)state;
+    golden from = golden_open();
+    check_loss(&from, "plain", true);
+    check_loss(&from, "plain", false);
+    check_loss(&from, "smooth", true);
+    st_close(&from.file);
+    arena_free(from.a);
+}
+
+// Where the exponential of the margin overflows a double, or vanishes beside one.
+static void losses_of_large_margins_are_finite(void **state) {
+    (void)state;
+    assert_true(pair_loss(1e4, 0) == 0 && pair_pull(1e4, 0) == 0);
+    assert_true(pair_loss(-1e4, 0) == 1e4 && pair_pull(-1e4, 0) == 1);
+    assert_true(fabs(pair_loss(0, 0.25) - log(2)) < 1e-15 && pair_pull(0, 0.25) == 0.25);
+}
+
+// --- records
+static void refuse(const char *line, bool texts, const char *why) {
+    pair_record r;
+    assert_int_equal(pair_record_read(line, strlen(line), texts, &r), DRV_E_DATA);
+    if (!strstr(drv_message(), why)) fail_msg("%s: %s, expected %s", line, drv_message(), why);
+}
+
+static void records_without_a_pair_are_refused(void **state) {
+    (void)state;
+    refuse("{\"prompt\": \"a\", \"chosen\": \"b\"}", false, "no \"rejected\"");
+    refuse("{\"prompt\": \"a\", \"rejected\": \"b\"}", false, "no \"chosen\"");
+    refuse("{\"prompt\": \"a\", \"chosen\": null, \"rejected\": \"b\"}", false, "no \"chosen\"");
+    refuse("{\"prompt\": \"a\", \"chosen\": \"\", \"rejected\": \"b\"}", false,
+            "\"chosen\" is empty");
+    refuse("{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": []}", false,
+            "\"rejected\" is empty");
+    refuse("{\"prompt\": \"a\", \"chosen\": 1, \"rejected\": \"b\"}", false,
+            "neither a text nor messages");
+    refuse("{\"chosen\": \"a b\", \"rejected\": \"a c\"}", false, "no prompt");
+    refuse("{\"chosen\": [{\"role\": \"user\", \"content\": \"a\"}], \"rejected\": [{\"role\": \"user\", \"content\": \"b\"}]}",
+            false, "no first message alike");
+    refuse("{\"chosen\": [{\"role\": \"user\", \"content\": \"a\"}], \"rejected\": [{\"role\": \"user\", \"content\": \"a\"}]}",
+            false, "the same conversation");
+    refuse("{\"chosen\": \"b\", \"rejected\": \"c\"}", true, "no prompt");
+    refuse("{\"chosen\": \"a\", \"rejected\": \"a b\"}", true,
+            "\"chosen\" is empty after the prompt");
+    refuse("[1]", false, "no JSON object");
+    refuse("{", false, "not valid JSON");
+}
+
+static const char *content(const json_t *messages, size_t i) {
+    const char *text = json_string_value(json_object_get(json_array_get(messages, i), "content"));
+    return text ? text : "";
+}
+
+static void prompts_stand_apart_or_within(void **state) {
+    (void)state;
+    static const char *const lines[] = {
+            "{\"system\": \"s\", \"prompt\": \"q\", \"chosen\": \"a\", \"rejected\": \"b\"}",
+            "{\"system\": \"s\", \"question\": \"q\", \"chosen\": {\"from\": \"gpt\", \"value\": \"a\"}, \"rejected\": "
+            "{\"role\": \"assistant\", \"content\": \"b\"}}",
+            "{\"prompt\": \"not said twice\", \"chosen\": [{\"role\": \"system\", \"content\": \"s\"}, {\"role\": \"user\", "
+            "\"content\": \"q\"}, {\"role\": \"assistant\", \"content\": \"a\"}], \"rejected\": [{\"role\": \"system\", "
+            "\"content\": \"s\"}, {\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", \"content\": \"b\"}]}",
+            "{\"system\": \"s\", \"conversations\": [{\"from\": \"human\", \"value\": \"q\"}], \"chosen\": [{\"role\": "
+            "\"assistant\", \"content\": \"a\"}], \"rejected\": [{\"role\": \"assistant\", \"content\": \"b\"}]}"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        pair_record r;
+        OK(pair_record_read(lines[i], strlen(lines[i]), false, &r));
+        assert_int_equal(json_array_size(r.prompt), 2);
+        assert_string_equal(content(r.prompt, 0), "s");
+        assert_string_equal(content(r.prompt, 1), "q");
+        assert_string_equal(content(r.chosen, 0), "a");
+        assert_string_equal(content(r.rejected, 0), "b");
+        pair_record_free(&r);
+    }
+    pair_record r;
+    const char texts[] = "{\"chosen\": \"Human: q Bot: a\", \"rejected\": \"Human: q Bot: b\"}";
+    OK(pair_record_read(texts, sizeof texts - 1, true, &r));
+    assert_string_equal(json_string_value(r.prompt_text), "Human: q Bot:");
+    assert_string_equal(json_string_value(r.chosen_text), " a");
+    assert_string_equal(json_string_value(r.rejected_text), " b");
+    pair_record_free(&r);
+}
+
+// --- the reference's log-probabilities
+static void a_file_of_references_is_whole_or_refused(void **state) {
+    (void)state;
+    arena *mem = arena_new("references");
+    const char *key = "{\"model\":\"0123\"}",
+               *path = reference_file_path(mem, path_join(mem, temporary_dir(mem), "pairs"), key);
+    const double values[] = {-1.5, -2.25, (double)NAN, (double)NAN};
+    double got[4];
+    char *text;
+    size_t n;
+    OK(reference_file_write(path, key, 2, values));
+    OK(reference_file_read(path, key, 2, got));
+    assert_memory_equal(got, values, sizeof got);
+    assert_int_equal(reference_file_read(path, "{\"model\":\"4567\"}", 2, got), DRV_E_DATA);
+    assert_non_null(strstr(drv_message(), "expected {\"model\":\"4567\"}"));
+    assert_int_equal(reference_file_read(path, key, 3, got), DRV_E_DATA);
+    OK(file_read(mem, path, &text, &n));
+    for (size_t i = 0; i < n; i += 3) { // any bit, and any length
+        text[i] ^= 4;
+        assert_int_equal(reference_file_parse(path, text, n, key, 2, got), DRV_E_DATA);
+        text[i] ^= 4;
+        assert_int_equal(reference_file_parse(path, text, i, key, 2, got), DRV_E_DATA);
+    }
+    arena_free(mem);
+}
+
+int main(void) {
+    par_set_threads(2);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(loss_and_gradients_are_those_of_trl),
+            cmocka_unit_test(losses_of_large_margins_are_finite),
+            cmocka_unit_test(records_without_a_pair_are_refused),
+            cmocka_unit_test(prompts_stand_apart_or_within),
+            cmocka_unit_test(a_file_of_references_is_whole_or_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

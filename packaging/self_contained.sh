@@ -16,7 +16,8 @@ while read -r name path; do
     install -m 644 "$path" "$inside/$name"
     # RPATH, not RUNPATH: it also holds for what the libraries themselves need.
     patchelf --force-rpath --set-rpath "\$ORIGIN" "$inside/$name"
-    package=$(dpkg-query -S "$path" "$(realpath "$path")" 2>/dev/null | head -n 1 | cut -d: -f1) || true # one of both names is not known
-    [ ! -e "/usr/share/doc/$package/copyright" ] || install -D -m 644 "/usr/share/doc/$package/copyright" "$licences/$package"
 done <<<"$libraries"
+"$here/packages_of.sh" <<<"$libraries" | while read -r package; do
+    [ ! -e "/usr/share/doc/$package/copyright" ] || install -D -m 644 "/usr/share/doc/$package/copyright" "$licences/$package"
+done
 patchelf --force-rpath --set-rpath "\$ORIGIN/../lib/drover/lib" "$top/bin/drover"

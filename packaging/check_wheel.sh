@@ -63,13 +63,17 @@ for suite in bookworm trixie; do
     [ -e "$kept/$suite.tar" ] || mmdebstrap --variant=minbase --include=python3-venv --quiet $suite "$kept/$suite.tar" || { rm -f "$kept/$suite.tar"; echo "debian $suite: cannot be had"; continue; }
     try "debian $suite" "$kept/$suite.tar"
 done
-mirror=http://archive.ubuntu.com/ubuntu
 if ! compgen -G "$kept/ubuntu-*.tar" >/dev/null; then
-    # The newest release that the mirror has; its own keyring lies there too.
-    suite=$(curl -fsSL --max-time 60 http://changelogs.ubuntu.com/meta-release | awk '$1 == "Dist:" { d = $2 } $1 == "Supported:" && $2 == 1 { s = d } END { print s }') || suite=
-    [ -z "$suite" ] || mmdebstrap --variant=minbase --include=python3-venv --quiet --components=main,universe "$suite" "$kept/ubuntu-$suite.tar" \
-        "deb $mirror $suite main universe" || { rm -f "$kept/ubuntu-$suite.tar"; suite=; }
-    [ -n "$suite" ] || echo "ubuntu: cannot be had"
+    # Debian has no keyring of Ubuntu's; the archive has it, by https. 26.04, else 24.04.
+    mirror=https://archive.ubuntu.com/ubuntu
+    curl -fsSL --max-time 60 -o "$work/keyring.deb" $mirror/pool/main/u/ubuntu-keyring/ubuntu-keyring_2023.11.28.1_all.deb &&
+        dpkg-deb -x "$work/keyring.deb" "$work/keyring" || :
+    for suite in resolute noble; do
+        mmdebstrap --variant=minbase --include=python3-venv --quiet --keyring="$work/keyring/usr/share/keyrings/ubuntu-archive-keyring.gpg" \
+            --components=main,universe $suite "$kept/ubuntu-$suite.tar" $mirror && break
+        rm -f "$kept/ubuntu-$suite.tar"
+        echo "ubuntu $suite: cannot be had"
+    done
 fi
 for tarball in "$kept"/ubuntu-*.tar; do [ ! -e "$tarball" ] || try "$(basename "$tarball" .tar)" "$tarball"; done
 

@@ -14,13 +14,13 @@ faults=$(((20 * minutes + 29) / 30))
 : "${SLURM_LOCAL:?the program that starts a throw-away cluster of Slurm}"
 make_data
 sed -i 's/num_hidden_layers: 2/num_hidden_layers: 3/; s/micro_batch_size: 2/micro_batch_size: 1/' run.yaml
-sed -i 's/checkpoint:.*/checkpoint: {every: 50, keep: 0}/; s/training: {/training: {log_every: 100, /' run.yaml
+sed -i 's/checkpoint:.*/checkpoint: {every: 100, keep: 0}/; s/training: {/training: {log_every: 100, /' run.yaml
 sed -i 's/warmup_steps: 5/type: constant, warmup_steps: 5/' run.yaml # it ends at another step than it begins for
 echo 'parallel: {lanes: 4, give_up_s: 10}' >>run.yaml
 head -c 32 /dev/urandom >secret && chmod 600 secret
 export DROVER_JOB_SECRET_FILE=$dir/secret OMPI_MCA_btl_tcp_if_include=lo
 unset HWLOC_SYNTHETIC
-mkdir runs && mount -t tmpfs -o size=400m tmpfs runs
+mkdir runs && mount -t tmpfs -o size=3g tmpfs runs # every checkpoint is kept
 eval "$(SLURM_LOCAL_NODES=4 "$SLURM_LOCAL" start)"
 trap '"$SLURM_LOCAL" stop; umount "$dir/runs"; rm -rf "$dir"' EXIT
 # As sums, but for the number of steps that a config says.
@@ -82,7 +82,7 @@ strike() { # one fault; `what` names it. Between two worlds there is nobody to s
     1) what="a daemon is killed" && kill -KILL "$(pgrep -n orted || pgrep -n prted || rank 0)" ;;
     2) what="node n4 crashes" && "$SLURM_LOCAL" fail n4 && sleep 3 && "$SLURM_LOCAL" recover n4 ;;
     3) what="rank $victim stops (SIGSTOP)" && kill -STOP "$(rank $victim)" ;;
-    4) what="the disk is full (20 s)" && { head -c 500M /dev/zero >runs/filler 2>/dev/null; sleep 20; rm runs/filler; } ;;
+    4) what="the disk is full (30 s)" && { head -c 4G /dev/zero >runs/filler 2>/dev/null; sleep 30; rm runs/filler; } ;;
     5) what="TERM at rank $victim" && kill -TERM "$(rank $victim)" ;;
     6) what="USR1 at the step" && scancel --signal=USR1 "$job" ;;
     7) what="scancel" && scancel "$job" ;;
@@ -111,7 +111,7 @@ median=$(printf '%s\n' "${killed[@]}" | sort -n | awk '{ v[NR] = $1 } END { prin
 echo "median after a rank or a daemon was killed: $median ms"
 check "the median is below 5 s: $median ms" [ "${median:-0}" -lt 5000 ]
 # It ends at a round step that is not far, by itself.
-steps=$((($(last_step) / 50 + 3) * 50))
+steps=$((($(last_step) / 100 + 3) * 100))
 scancel --signal=TERM "$job"
 while [ "$(squeue -h -j "$job" | wc -l)" != 0 ]; do sleep 0.2; done
 job=$(submit)

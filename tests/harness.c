@@ -26,11 +26,6 @@ double relative_error(const double *a, const double *b, int64_t n) {
     return sqrt(diff / (size > 0 ? size : 1));
 }
 
-void ask_for_same_bits(void) {
-    const char *asked = getenv("DROVER_GEMM");
-    if (!asked || strcmp(asked, "onednn") == 0) setenv("DROVER_GEMM", "own", 1);
-}
-
 enum { MAX_DIRS = 64 };
 static char dirs[MAX_DIRS][64];
 static int n_dirs;

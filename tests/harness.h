@@ -36,8 +36,6 @@
 double noise(uint64_t seed, uint64_t index);
 // |a - b| over the root mean square of b.
 double relative_error(const double *a, const double *b, int64_t n);
-// Products whose bits hang on no layout, where oneDNN would multiply; main() of a test of them.
-void ask_for_same_bits(void);
 const char *temporary_dir(arena *a); // fresh, in /tmp, removed at exit
 const char *golden_path(arena *a, const char *name);
 // A file or folder outside the tree: says that the test reads it, or leaves the test out and says so.

@@ -162,6 +162,10 @@ refused "--min-nodes 5, expected at most the 4 nodes that are no spare ones" pyt
 refused "--spare-nodes 2, expected fewer than the 2 nodes" pytorchjob run.yaml --instance cpu $pods --nodes 2 --spare-nodes 2
 refused "--nodes 4 with 1 spare, of 1 ranks each" ray run.yaml --instance cpu $pods --nodes 4 --spare-nodes 1
 refused "the nearest that would do: 3 or 5 nodes" ray run.yaml --instance cpu $pods --nodes 4 --spare-nodes 1
+# 7B needs 18 bytes a parameter: 56 GiB have a quarter of that, not a half.
+large="$pods --set model.preset=llama-2-7b --set parallel.tensor=8 --set training.global_batch_size=8"
+refused "--min-nodes 2: no layout of 2 ranks" pytorchjob run.yaml --instance cpu $large --nodes 8 --min-nodes 2
+expect 0 "8 nodes x 1 rank" "$drover" launch pytorchjob run.yaml --instance cpu $large --nodes 8 --min-nodes 4 --out fewest
 refused "--job compile has no ranks, expected no --max-restarts" ray run.yaml --instance cpu $pods --job compile --max-restarts 1
 refused "--progress is of ranks that mpirun starts, expected --policy mpi" trainjob run.yaml --instance cpu $pods --policy torch --namespace ns --progress
 refused "--progress needs --namespace" trainjob run.yaml --instance cpu $pods --progress

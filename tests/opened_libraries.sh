@@ -31,15 +31,14 @@ model: {preset: tiny, vocab_size: 300, num_hidden_layers: 1}
 data: {train: set, sequence_length: 8}
 training: {steps: 1, global_batch_size: 1, micro_batch_size: 1, precision: bf16}
 YAML
-expect 0 "step-000001" lacking . env DROVER_GEMM=fp32 "$drover" train run.yaml
+expect 0 "step-000001" lacking . "$drover" train run.yaml
 check "the loader binds one at the start" [ -z "$(readelf -d "$drover" | grep -E "$(IFS='|'; echo "${names[*]}")")" ]
 
 # --- what needs one
 expect 1 "downloads need libcurl, which cannot be loaded: " lacking curl "$drover" data get http://127.0.0.1:1/x --out x
 says "libcurl" "apt-get install libcurl4"
 check "nothing was made" [ ! -e x ]
-expect 1 "oneDNN cannot be loaded: " lacking dnnl env DROVER_GEMM=onednn "$drover" train run.yaml --set run_dir=other
-says "DROVER_GEMM=fp32 does without it"
+expect 0 "oneDNN not there: fp32 0.0, bf16 0.0" lacking dnnl "$drover" bench gemm run.yaml --repeats 1
 packed=("$drover" data build --tokenizer tok --out packed --input "$golden"/parquet/snappy*.parquet)
 expect 1 "too short" lacking snappy "${packed[@]}"
 says "libsnappy"

@@ -13,5 +13,3 @@ export DROVER_PEAK_FLOPS=1e11
 # AddressSanitizer's address space is beyond any ulimit -v: a program built with it does not start under one.
 sanitized() { ! (ulimit -v 4000000; exec "$drover" --version >/dev/null 2>&1); }
 
-# ask_for_same_bits: products whose bits hang on no layout, where oneDNN would multiply; of a test that compares them.
-ask_for_same_bits() { [ "${DROVER_GEMM:-onednn}" != onednn ] || export DROVER_GEMM=own; }

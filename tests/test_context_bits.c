@@ -185,7 +185,6 @@ static void leaves_that_do_not_divide_are_refused(void **state) {
 }
 
 int main(void) {
-    ask_for_same_bits();
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_mesh_fp32),
             cmocka_unit_test(every_mesh_bf16), cmocka_unit_test(ranks_that_share_a_head),
             cmocka_unit_test(beside_other_keys), cmocka_unit_test(three_data_ranks),

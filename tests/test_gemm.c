@@ -197,9 +197,9 @@ static void every_level(void **state) {
     par_set_threads(2);
 }
 
-static void by_onednn(void **state) {
+static void by_tiles(void **state) {
     (void)state;
-    all_shapes(GEMM_ONEDNN);
+    all_shapes(GEMM_AMX_TWIN);
 }
 
 // What was planned for a product, and a line after it that nobody may write.
@@ -216,8 +216,9 @@ static void run_in_plan(gemm_machine *m, arena *a, const product *p, const gemm_
     gemm_run(g, p->x, p->y, p->c, workspace, bytes);
     for (int i = 0; i < AFTER; i++)
         if (workspace[bytes + i] != UNTOUCHED)
-            fail_msg("%s, %d threads, %d leaves: byte %d after %lld of scratch was written",
-                    gemm_way(m, s.in), par_threads(), tree->n_leaves, i, (long long)bytes);
+            fail_msg("%s by %s, %d threads, %d leaves: byte %d after %lld of scratch was written",
+                    dtype_name(s.in), gemm_arithmetic(m), par_threads(), tree->n_leaves, i,
+                    (long long)bytes);
     free(workspace);
 }
 
@@ -278,10 +279,10 @@ static void long_runs_of_leaves(void **state) {
 // of any number of threads: they fit it, and sums are right.
 static void any_number_of_threads(void **state) {
     (void)state;
-    static const char *const arithmetics[] = {"own", "fp32", "onednn", "bf16"};
-    for (int i = 0; i < (cpu_detect() < CPU_AVX512_BF16 ? 3 : 4); i++) {
+    static const char *const arithmetics[] = {"fp32", "amx_twin", "bf16"};
+    for (int i = 0; i < (cpu_detect() < CPU_AVX512_BF16 ? 2 : 3); i++) {
         setenv("DROVER_GEMM", arithmetics[i], 1);
-        for (int threads = 1; threads <= 16; threads++) {
+        for (int threads = 1; threads <= 16; threads += i == 1 ? 5 : 1) { // plain C is slow
             par_set_threads(threads);
             forms_of_a_plan();
         }
@@ -316,31 +317,34 @@ static void too_little_scratch(void **state) {
     arena_free(mem);
 }
 
-// A product cut for any number of threads has the bits of one that is not cut.
+// A product cut for any number of threads has the bits of one that is not cut; by tiles of AMX as
+// well, a smaller one, since plain C is slow.
 static void bits(void **state) {
     (void)state;
-    enum { M = 530, N = 400, K = 1700 };
     arena *mem = arena_new("gemm");
-    for (int form = 0; form < 12; form++) { // the last four: bf16 by dot product
-        const gemm_choice choice = form < 8 ? GEMM_FP32 : GEMM_BF16;
+    for (int form = 0; form < 13; form++) { // from 8 on by tiles, then by the bf16 dot product
+        const gemm_choice choice = form < 8 ? GEMM_FP32 : form == 8 ? GEMM_AMX_TWIN : GEMM_BF16;
         if (choice == GEMM_BF16 && cpu_detect() < CPU_AVX512_BF16) break;
+        const int64_t rows = form == 8 ? 130 : 530, columns = form == 8 ? 200 : 400,
+                      inner = form == 8 ? 660 : 1700;
         const dtype in = form < 4 ? DT_F32 : DT_BF16;
-        const gemm_shape s = {M, N, K, form & 1, form & 2, form & 1 ? M : K, form & 2 ? K : N, N,
-                in, in, false, 1};
-        char *x = random_array(in, M * K, 1), *y = random_array(in, N * K, 2);
-        char *want = random_array(in, M * N, 3), *got = random_array(in, M * N, 3);
-        void *scratch = mem_alloc((size_t)gemm_scratch_bytes(&s));
+        const gemm_shape shape = {rows, columns, inner, form & 1, form & 2, form & 1 ? rows : inner,
+                form & 2 ? inner : columns, columns, in, in, false, 1};
+        char *x = random_array(in, rows * inner, 1), *y = random_array(in, columns * inner, 2);
+        char *want = random_array(in, rows * columns, 3),
+             *got = random_array(in, rows * columns, 3);
+        void *scratch = mem_alloc((size_t)gemm_scratch_bytes(&shape));
         for (int threads = 1; threads < 8; threads++) {
             gemm_machine *m;
             gemm *g;
             par_set_threads(threads);
             OK(gemm_machine_open(mem, choice, &m));
-            OK(gemm_new(mem, m, &s, NULL, &g));
+            OK(gemm_new(mem, m, &shape, NULL, &g));
             void *workspace = mem_alloc((size_t)gemm_bytes(g));
             gemm_run(g, x, y, got, workspace, gemm_bytes(g));
             free(workspace);
-            gemm_kernels(m)->gemm(&s, x, y, want, scratch);
-            assert_memory_equal(got, want, (size_t)(M * N * dtype_bytes(in)));
+            (form == 8 ? tiles_amx_twin.gemm : gemm_kernels(m)->gemm)(&shape, x, y, want, scratch);
+            assert_memory_equal(got, want, (size_t)(rows * columns * dtype_bytes(in)));
             gemm_machine_close(m);
         }
         free(x), free(y), free(want), free(got), free(scratch);
@@ -383,7 +387,7 @@ static void a_sum_is_added_as_a_whole(void **state) {
 int main(void) {
     par_set_threads(2);
     const struct CMUnitTest tests[] = {cmocka_unit_test(bf16_dot_product),
-            cmocka_unit_test(every_level), cmocka_unit_test(by_onednn),
+            cmocka_unit_test(every_level), cmocka_unit_test(by_tiles),
             cmocka_unit_test(empty_products), cmocka_unit_test(bits),
             cmocka_unit_test(a_sum_is_added_as_a_whole), cmocka_unit_test(long_runs_of_leaves),
             cmocka_unit_test(any_number_of_threads), cmocka_unit_test(too_little_scratch)};

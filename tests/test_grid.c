@@ -345,7 +345,6 @@ static int by_hand(const grid_args *args) {
 }
 
 int main(int argc, char **argv) {
-    ask_for_same_bits();
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(each_pair_of_choices_gives_the_bits_of_one_rank)};
     grid_args args = {.match = "*"};

@@ -214,7 +214,6 @@ static void degrees_that_cut_no_head_evenly_are_refused(void **state) {
 }
 
 int main(void) {
-    ask_for_same_bits();
     const struct CMUnitTest tests[] = {cmocka_unit_test(ranks_put_heads_together),
             cmocka_unit_test(attributes_that_cannot_be_are_refused),
             cmocka_unit_test(low_rank_branches),

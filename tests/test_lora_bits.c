@@ -168,7 +168,6 @@ static void leaves_decide(void **state) {
 }
 
 int main(void) {
-    ask_for_same_bits();
     const struct CMUnitTest tests[] = {cmocka_unit_test(all_branches_fp32),
             cmocka_unit_test(all_branches_bf16), cmocka_unit_test(query_and_value_alone),
             cmocka_unit_test(some_branches), cmocka_unit_test(sizes_that_fill_nothing),

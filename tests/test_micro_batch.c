@@ -183,7 +183,6 @@ static void what_auto_comes_to(void **state) {
 }
 
 int main(void) {
-    ask_for_same_bits();
     const struct CMUnitTest tests[] = {cmocka_unit_test(on_one_rank), cmocka_unit_test(long_rows),
             cmocka_unit_test(in_layouts), cmocka_unit_test(tokens_that_do_not_divide),
             cmocka_unit_test(low_rank_branches), cmocka_unit_test(addends_of_two_rows),

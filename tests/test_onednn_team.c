@@ -51,18 +51,23 @@ dnnl_status_t dnnl_primitive_execute(const_dnnl_primitive_t primitive, dnnl_stre
 
 static void *multiply(void *unused) {
     enum { N = 256 };
-    const gemm_shape s = {N, N, N, false, false, N, N, N, DT_F32, DT_F32, false, 1};
-    static const float operand[N * N];
-    static float c[N * N]; // of zeros, whoever writes it
+    const gemm_shape s = {N, N, N, false, true, N, N, N, DT_F32, DT_F32, true, 1};
+    float *x = mem_alloc(sizeof *x * N * N), *y = mem_alloc(sizeof *y * N * N),
+          *c = mem_alloc(sizeof *c * N * N);
     arena *a = arena_new("gemm");
-    gemm_machine *m;
-    gemm *g;
-    OK(gemm_machine_open(a, GEMM_ONEDNN, &m));
-    OK(gemm_new(a, m, &s, NULL, &g));
-    void *workspace = mem_alloc((size_t)gemm_bytes(g));
-    gemm_run(g, operand, operand, c, workspace, gemm_bytes(g));
-    free(workspace);
-    gemm_machine_close(m);
+    onednn_product *product;
+    for (int i = 0; i < N * N; i++)
+        x[i] = (float)(i % 7), y[i] = (float)(i % 5), c[i] = 1;
+    OK(onednn_new(a, &s, &product));
+    onednn_run(product, x, y, c);
+    onednn_free(product);
+    for (int at = 0; at < N * N; at += 997) { // whole numbers: exact in any order
+        float sum = 1;
+        for (int k = 0; k < N; k++)
+            sum += x[at / N * N + k] * y[at % N * N + k];
+        assert_true(c[at] == sum);
+    }
+    free(x), free(y), free(c);
     arena_free(a);
     return unused;
 }

@@ -148,7 +148,6 @@ static void rounded_gradients(void **state) {
 }
 
 int main(void) {
-    ask_for_same_bits();
     const struct CMUnitTest tests[] = {cmocka_unit_test(in_fp32), cmocka_unit_test(in_bf16),
             cmocka_unit_test(many_lanes), cmocka_unit_test(three_ranks),
             cmocka_unit_test(context_ranks), cmocka_unit_test(low_rank_branches),

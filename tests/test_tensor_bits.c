@@ -88,7 +88,6 @@ static void leaves_that_do_not_divide_are_refused(void **state) {
 }
 
 int main(void) {
-    ask_for_same_bits();
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_mesh_fp32),
             cmocka_unit_test(every_mesh_bf16), cmocka_unit_test(sizes_that_fill_nothing),
             cmocka_unit_test(eight_ranks), cmocka_unit_test(leaves_decide),

@@ -163,10 +163,10 @@ static void nan_is_skipped(void **state) {
     test_run_close(r);
 }
 
-// Every level of kernels trains alike; bf16 GEMMs too when they are computed in fp32.
+// Every level of kernels trains alike; bf16 GEMMs too when they are computed in fp32, or as by AMX.
 static void levels_agree(void **state) {
     (void)state;
-    double losses[6];
+    double losses[7];
     int n = 0;
     for (int l = CPU_REF; l <= (int)cpu_detect(); l++) {
         setenv("DROVER_CPU", cpu_level_name((cpu_level)l), 1);
@@ -174,9 +174,12 @@ static void levels_agree(void **state) {
         free(gradients_after_step("training.seed=1", "training.precision=bf16", &m, &losses[n++]));
     }
     unsetenv("DROVER_CPU");
-    setenv("DROVER_GEMM", "fp32", 1);
-    int64_t m;
-    free(gradients_after_step("training.seed=1", "training.precision=bf16", &m, &losses[n++]));
+    static const char *const arithmetics[] = {"fp32", "amx_twin"};
+    for (int i = 0; i < 2; i++) {
+        int64_t m;
+        setenv("DROVER_GEMM", arithmetics[i], 1);
+        free(gradients_after_step("training.seed=1", "training.precision=bf16", &m, &losses[n++]));
+    }
     unsetenv("DROVER_GEMM");
     for (int i = 1; i < n; i++)
         assert_true(fabs(losses[i] - losses[0]) <= 2e-3 * losses[0]);

@@ -167,7 +167,6 @@ static void what_cannot_be_is_refused(void **state) {
 }
 
 int main(void) {
-    ask_for_same_bits();
     const struct CMUnitTest tests[] = {cmocka_unit_test(lanes_on_any_ranks),
             cmocka_unit_test(what_does_not_divide), cmocka_unit_test(large_micro_batches),
             cmocka_unit_test(beside_other_axes), cmocka_unit_test(beside_context_ranks),

@@ -3,7 +3,6 @@
 # one; checkpoints that any layout goes on from, what cannot be cut. (More layouts, on ranks that are threads: test_grid,
 # test_context_bits.) Needs mpirun and drover_mpi.so.
 . "$(dirname "$0")"/ranks.bash
-ask_for_same_bits
 make_data
 sed -i 's/steps: 40/steps: 6/; s/eval_every: 0/eval_every: 3, eval_batches: 5/; s/precision: bf16/precision: fp32/' run.yaml
 

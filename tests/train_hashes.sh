@@ -2,7 +2,6 @@
 # Hashes of gradients and weights (training.hash_every), by which two runs are compared: the same file from any layout,
 # gone back with a resume, nothing where they are off. Needs mpirun for the ranks.
 . "$(dirname "$0")"/ranks.bash
-ask_for_same_bits
 make_data
 sed -i 's/steps: 40/steps: 4/; s/micro_batch_size: 2/micro_batch_size: 1/; s/warmup_steps: 5/warmup_steps: 1/; s/checkpoint:.*/checkpoint: {every: 2}/' run.yaml
 echo 'parallel: {lanes: 2}' >>run.yaml

@@ -4,7 +4,6 @@
 # from any other's; every layout names the same base. (More layouts, on ranks that are threads: test_lora_bits,
 # test_lora_layouts.) Needs mpirun and drover_mpi.so.
 . "$(dirname "$0")"/ranks.bash
-ask_for_same_bits
 make_data
 expect 0 "step-000003" "$drover" train run.yaml --set run_dir=pre --set training.steps=3 --set model.num_hidden_layers=4
 make_chat

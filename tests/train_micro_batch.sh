@@ -3,7 +3,6 @@
 # checkpoint with 1, 2 and 4 rows, in bf16 and fp32, LoRA, layouts, and runs that go on with another size. What is
 # said of it, and refused. Needs mpirun.
 . "$(dirname "$0")"/ranks.bash
-ask_for_same_bits
 make_data
 sed -i 's/steps: 40/steps: 4/; s/eval_every: 0/eval_every: 2, eval_batches: 2, hash_every: 1/; s/micro_batch_size: 2/micro_batch_size: 1/; s/checkpoint:.*/checkpoint: {every: 2, keep: 0}/; s/schedule:.*/schedule: {type: constant, warmup_steps: 1}/' run.yaml
 echo 'parallel: {lanes: 2, context_leaves: 2}' >>run.yaml

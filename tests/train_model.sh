@@ -20,20 +20,11 @@ if grep -qw avx2 /proc/cpuinfo; then
     DROVER_CPU=avx2 DROVER_GEMM=fp32 expect 0 "$recorded" "$drover" train run.yaml --set run_dir=level --set training.steps=1
     check "log.txt does not say how products are multiplied" grep -qF "$recorded" level/log.txt
     check "trainer.json does not" grep -qF "\"arithmetic\": \"$recorded\"" level/checkpoints/step-000001/trainer.json
-    DROVER_CPU=ref DROVER_GEMM=own expect 0 "arithmetic: \"$recorded\" -> \"kernels ref, bf16 products by fp32\"; the last bits differ" \
+    DROVER_CPU=ref expect 0 "arithmetic: \"$recorded\" -> \"kernels ref, bf16 products by fp32\"; the last bits differ" \
         "$drover" train run.yaml --set run_dir=level --set training.steps=2
 else
     echo "skipped: no AVX2, so no level of kernels to ask for"
 fi
-# --- whose bits hang on layout and micro-batch says so, and what to set, in one line
-lines_of_bits() { grep -c "DROVER_GEMM=own" out; }
-for gemm in onednn own; do
-    DROVER_GEMM=$gemm expect 0 "step 1" "$drover" train run.yaml --set run_dir=by-$gemm --set training.steps=1 --set training.precision=fp32
-    check "DROVER_GEMM=$gemm: $(lines_of_bits) lines on bits" test "$(lines_of_bits)" = $([ $gemm = own ]; echo $?)
-done
-DROVER_GEMM=onednn expect 0 "step 1" "$drover" train run.yaml --set run_dir=whole --set training.steps=1 --set training.micro_batch_size=8 \
-    --set training.precision=fp32
-check "one rank, one micro-batch: $(lines_of_bits) lines on bits" test "$(lines_of_bits)" = 0
 # --- a share of the peak above 1 is none: that peak was measured while others took the cores, or said wrong
 DROVER_PEAK_FLOPS=1000 expect 0 "step 2" "$drover" train run.yaml --set run_dir=low-peak --set training.steps=2
 check "an MFU above 100 % is shown" test "$(grep -c mfu out low-peak/metrics.jsonl low-peak/log.txt | grep -vc ':0$')" = 0

@@ -3,7 +3,6 @@
 # optimizer, and what is refused.
 . "$(dirname "$0")"/ranks.bash
 make_data
-ask_for_same_bits
 sed -i 's/every: 3, keep: 2/every: 5, keep: 2/' run.yaml
 run() { # STATUS TEXT RANKS RUN_DIR STEPS SETTING...
     local status=$1 text=$2 n=$3 dir=$4 steps=$5

@@ -2,7 +2,6 @@
 # Pipelines over mpirun: the checkpoints of one process to the bit, evaluation, going on from one layout under
 # another, what drover plan says, what cannot be cut. Needs mpirun and drover_mpi.so.
 . "$(dirname "$0")"/ranks.bash
-ask_for_same_bits
 make_data
 sed -i 's/num_hidden_layers: 2/num_hidden_layers: 4/; s/steps: 40/steps: 6/; s/eval_every: 0/eval_every: 3, eval_batches: 5/; s/micro_batch_size: 2/micro_batch_size: 1/' run.yaml
 

@@ -4,7 +4,6 @@
 # that rank says, once; the same command then goes on, to the bits of a run that nothing happened to. Nothing in the program knows of it: tests/rank_fault.c is preloaded. Needs mpirun.
 tests=$(realpath "$(dirname "$0")")
 . "$tests"/ranks.bash
-ask_for_same_bits
 make_data
 sed -i 's/micro_batch_size: 2/micro_batch_size: 1/; s/checkpoint:.*/checkpoint: {every: 5, keep: 0}/; s/precision: bf16/precision: fp32/; s/schedule:.*/schedule: {type: constant, warmup_steps: 0}/' run.yaml
 echo 'parallel: {lanes: 2}' >>run.yaml

@@ -3,7 +3,6 @@
 # rank that is killed, errors that are said once. Needs mpirun and drover_mpi.so.
 readme=$(realpath "$(dirname "$0")/../README.md")
 . "$(dirname "$0")"/ranks.bash
-ask_for_same_bits
 losses() { sed -n 's/.*"\(loss\|val_loss\|grad_norm\|param_norm\)":\([^,]*\),.*/\2/p' "$1/metrics.jsonl"; }
 make_data
 sed -i 's/steps: 40/steps: 9/; s/eval_every: 0/eval_every: 3, eval_batches: 5/; s/micro_batch_size: 2/micro_batch_size: 1/' run.yaml

@@ -2,7 +2,6 @@
 # LoRA with dropout on conversations over mpirun: the same bits as one process, whatever the number of ranks
 # and the micro-batch; resumed on another number of ranks. Needs mpirun and drover_mpi.so.
 . "$(dirname "$0")"/ranks.bash
-ask_for_same_bits
 make_data
 expect 0 "step-000003" "$drover" train run.yaml --set run_dir=pre --set training.steps=3
 make_chat

@@ -2,7 +2,6 @@
 # Tensor and data ranks over mpirun: the bits of one process, checkpoints that any layout goes on from,
 # evaluation of what several ranks wrote, what cannot be cut. Needs mpirun and drover_mpi.so.
 . "$(dirname "$0")"/ranks.bash
-ask_for_same_bits
 weights() { (cd "$1/checkpoints/step-$2" && sha256sum model.safetensors optimizer.safetensors); }
 make_data
 sed -i 's/steps: 40/steps: 6/; s/eval_every: 0/eval_every: 3, eval_batches: 2/; s/micro_batch_size: 2/micro_batch_size: 1/; s/sequence_length: 64/sequence_length: 32/' run.yaml

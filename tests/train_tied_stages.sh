@@ -4,7 +4,6 @@
 # ranks that share the optimizer, tensor and context ranks, with weights in bf16 and with LoRA; any layout goes on from any other's.
 # Needs mpirun and drover_mpi.so.
 . "$(dirname "$0")"/ranks.bash
-ask_for_same_bits
 make_data
 sed -i 's/num_hidden_layers: 2/num_hidden_layers: 8, tie_word_embeddings: true/; s/steps: 40/steps: 3/; s/micro_batch_size: 2/micro_batch_size: 1/' run.yaml
 folder() { (cd "$1/checkpoints/step-00000$2" && sha256sum *.safetensors manifest.json); }

@@ -23,5 +23,5 @@ fi
 cmake -S . -B build-arm64 -DCMAKE_TOOLCHAIN_FILE=cmake/arm64.cmake \
     -DFILE_OF_dnnl=/usr/lib/aarch64-linux-gnu/libdnnl.so.2 >build-arm64.log || { cat build-arm64.log; exit 1; }
 rm build-arm64.log
-cmake --build build-arm64 -j "${JOBS:-$(nproc)}" --target drover test_portable test_elementary
-for test in test_elementary test_portable; do qemu-aarch64-static build-arm64/tests/$test; done
+cmake --build build-arm64 -j "${JOBS:-$(nproc)}" --target drover test_portable test_elementary test_tiles
+for test in test_elementary test_portable test_tiles; do qemu-aarch64-static build-arm64/tests/$test; done

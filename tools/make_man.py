@@ -50,8 +50,8 @@ out += [".SH ENVIRONMENT"]
 for name, text in (("HF_TOKEN", "sent to the Hugging Face hub alone, by data get and model get"),
                    ("HF_ENDPOINT", "another hub"), ("COLUMNS", "width where the terminal does not tell its own"),
                    ("NO_COLOR", "no colours, where drover plot would use them"),
-                   ("DROVER_CPU", "ref, avx2, avx512 or avx512_bf16: the kernels to use"),
-                   ("DROVER_GEMM", "own, fp32, bf16 or onednn: the arithmetic of bf16 products")):
+                   ("DROVER_CPU", "ref, plain, avx2, avx512 or avx512_bf16: the kernels to use"),
+                   ("DROVER_GEMM", "fp32, bf16, amx or amx_twin: the arithmetic of bf16 products")):
     out += [".TP", f"\\fB{name}\\fR", escape(text)]
 out += [".SH FILES", ".TP", "\\fIRUN_DIR/\\fR",
         escape("config.yaml, log.txt, metrics.jsonl, tensorboard/ and checkpoints/step-N of a run")]

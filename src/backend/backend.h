@@ -21,7 +21,7 @@ typedef struct backend_info {
     const char *bf16_by;      // how bf16 mode multiplies: "bf16 dot product"
     dtype bf16_peak;          // whose peak that can reach: DT_F32 where bf16 is widened
     const char *other_way;    // what to set for the other arithmetic: "DROVER_GEMM=fp32"
-    int n_ways;               // how products can be multiplied here: as in a run, then otherwise
+    int n_ways;               // how products can be timed here: as in a run, then by a yardstick
 } backend_info;
 
 // c [m,n] = a [m,k] b [k,n] or c += a b, dense, for measurements.
@@ -113,15 +113,11 @@ typedef struct backend_vtable {
     void (*describe)(backend *b, backend_info *out);
     // One line on how numbers are made, the same in every run on this machine with these settings.
     const char *(*arithmetic)(backend *b);
-    // What to set for products of a type whose bits hang neither on the layout nor on the size of a
-    // micro-batch, where they do as it is: "DROVER_GEMM=own"; NULL: they do not. NULL itself: no
-    // promise, and nothing to set.
-    const char *(*way_of_same_bits)(backend *b, dtype in);
     // Highest FLOP/s measured of products of a type in its own arithmetic, with more `tries` on
     // more sizes (2: some 40 ms on two cores); 0: unknown.
     drv_status (*peak)(backend *b, dtype dt, int tries, double *flops_per_s);
     // Best FLOP/s of `tries` of one product. way: [0, n_ways) of backend_info; *by says how it was
-    // multiplied. NULL where n_ways is 0.
+    // multiplied; 0: this way has no such product. NULL where n_ways is 0.
     drv_status (*time_product)(backend *b, int way, const backend_product *p, int tries,
             double *flops_per_s, const char **by);
     void (*close)(backend *b);
@@ -197,9 +193,6 @@ static inline backend_info backend_describe(backend *b) {
 static inline const char *backend_arithmetic(backend *b) {
     return b->v->arithmetic(b);
 }
-static inline const char *backend_way_of_same_bits(backend *b, dtype in) {
-    return b->v->way_of_same_bits ? b->v->way_of_same_bits(b, in) : NULL;
-}
 static inline drv_status backend_peak(backend *b, dtype dt, int tries, double *flops_per_s) {
     return b->v->peak(b, dt, tries, flops_per_s);
 }
@@ -244,7 +237,7 @@ typedef struct backend_opts {
 
 // The embedded CPU back end, with backend_opts.portable.
 // DROVER_CPU=ref|plain|avx2|avx512|avx512_bf16 forces a level of kernels,
-// DROVER_GEMM=own|bf16|fp32|onednn how products are multiplied (backend/cpu/gemm.h).
+// DROVER_GEMM=fp32|bf16|amx|amx_twin how products of bf16 are multiplied (backend/cpu/gemm.h).
 DRV_CHECKED drv_status backend_open_cpu(arena *a, const backend_opts *opts, backend **out);
 extern const backend_vtable backend_cpu;
 // Plans for another back end and verifies, computes nothing, holds nothing.

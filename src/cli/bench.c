@@ -37,6 +37,23 @@ static drv_status raise_peaks(backend *b, int tries, peaks *p) {
 }
 
 // --- GEMM
+// What the yardstick, way 1, reaches with squares; 0: it has no such product.
+static drv_status yardstick_peaks(backend *device, int tries, peaks *out) {
+    enum { SIZES = 2, QUICK_TRIES = 4 };
+    static const int64_t sizes[SIZES] = {768, 1536};
+    static const dtype types[] = {DT_F32, DT_BF16};
+    double *const best[] = {&out->f32, &out->bf16};
+    for (int i = 0; i < 2 * (tries <= QUICK_TRIES ? 1 : SIZES); i++) {
+        const int64_t n = sizes[i / 2];
+        const backend_product square = {.m = n, .n = n, .k = n, .in = types[i % 2], .out = DT_F32};
+        double rate;
+        const char *by;
+        DRV_TRY(backend_time_product(device, 1, &square, tries, &rate, &by));
+        if (rate > *best[i % 2]) *best[i % 2] = rate;
+    }
+    return DRV_OK;
+}
+
 // A layer of x [tokens, in] and w [out, in] has three products: forward, y = x w'; the gradient of
 // its input, dx = dy w; and that of its weight, dw += dy' x.
 enum { N_PRODUCTS = 3 };
@@ -62,7 +79,11 @@ static drv_status bench_layer(backend *device, int n_ways, const char *name, dty
             double rate;
             const char *by;
             DRV_TRY(backend_time_product(device, way, products[i], tries, &rate, &by));
-            printf("%s%5.1f", way == 0 ? "   " : " / ", rate / 1e9);
+            printf("%s", way == 0 ? "   " : " / ");
+            if (rate > 0)
+                printf("%5.1f", rate / 1e9);
+            else
+                printf("    -");
         }
         if (n_ways == 1) printf(" /     -");
     }
@@ -96,7 +117,7 @@ static drv_status bench_layers(backend *device, int n_ways, const run_config *cf
 
 static drv_status bench_gemm(arena *mem, const cli_args *args, const run_config *cfg) {
     backend *device;
-    peaks peak = {0, 0};
+    peaks peak = {0, 0}, yardstick = {0, 0};
     int64_t repeats = 0; // not said
     DRV_TRY(cli_get_i64(args, "--repeats", 1, 1000, &repeats));
     DRV_TRY(device_open(mem, cfg, &device));
@@ -105,13 +126,17 @@ static drv_status bench_gemm(arena *mem, const cli_args *args, const run_config 
         return drv_fail(DRV_E_USAGE,
                 "bench gemm: back end \"%s\" computes nothing that could be measured",
                 backend_name(device));
-    DRV_TRY(raise_peaks(device, repeats ? (int)repeats : PEAK_TRIES, &peak));
+    const int tries = repeats ? (int)repeats : PEAK_TRIES;
+    DRV_TRY(raise_peaks(device, tries, &peak));
+    if (info.n_ways > 1) DRV_TRY(yardstick_peaks(device, tries, &yardstick));
     if (cli_has(args, "--json")) {
-        printf("{\"threads\": %d, \"gemm_peak_fp32\": %.4g, \"gemm_peak_bf16\": %.4g}\n",
-                par_threads(), peak.f32, peak.bf16);
+        printf("{\"threads\": %d, \"gemm_peak_fp32\": %.4g, \"gemm_peak_bf16\": %.4g, "
+               "\"onednn_fp32\": %.4g, \"onednn_bf16\": %.4g}\n",
+                par_threads(), peak.f32, peak.bf16, yardstick.f32, yardstick.bf16);
     } else {
-        printf("%d thread%s of %s\npeak: fp32 %.1f GFLOP/s, bf16 %.1f GFLOP/s\n", par_threads(),
-                str_plural(par_threads()), backend_device(device), peak.f32 / 1e9, peak.bf16 / 1e9);
+        printf("%d thread%s of %s\npeak: fp32 %.1f GFLOP/s, bf16 %.1f GFLOP/s; %s: fp32 %.1f, bf16 %.1f (0: none)\n",
+                par_threads(), str_plural(par_threads()), backend_device(device), peak.f32 / 1e9,
+                peak.bf16 / 1e9, info.libraries, yardstick.f32 / 1e9, yardstick.bf16 / 1e9);
         DRV_TRY(bench_layers(device, info.n_ways, cfg, repeats ? (int)repeats : LAYER_TRIES));
     }
     backend_close(device);
@@ -262,8 +287,8 @@ static const verb subverbs[] = {
                 .name = "gemm",
                 .summary = "products of matrices: the peak, then a model's shapes",
                 .usage = "[CONFIG] [--set KEY=VALUE]... [--repeats N] [--json]",
-                .help = "The peak of square products, then the layer shapes of the model.\n"
-                        "Without CONFIG: llama-135m.",
+                .help = "The peak (of square products; with AMX of its tile registers alone), then the layer\n"
+                        "shapes of the model, each as a run multiplies and by oneDNN. Without CONFIG: llama-135m.",
                 .options = gemm_options,
                 .n_options = sizeof gemm_options / sizeof *gemm_options,
                 .max_positional = 1,

@@ -5,6 +5,7 @@
 #include "base/parallel.h"
 #include "base/str.h"
 #include "cli/launch_jobs.h"
+#include "search/elastic_layouts.h"
 #include "search/stage_plans.h"
 #include "train/fit.h"
 #include "weights/process_bytes.h"
@@ -63,19 +64,42 @@ static drv_status check_backend(const run_config *cfg, const instance_type *t) {
             config_where(cfg, "backend"), cfg->backend, t->devices, t->name);
 }
 
+// Of a rank, for itself and what its process holds beside.
+static int64_t memory_for_rank(const job_spec *spec) {
+    const instance_type *t = spec->instance;
+    return t->family == DEVICE_NONE ? t->pod_memory / spec->ranks : t->device_memory;
+}
+
+// A job that goes on with fewer nodes has a layout for the fewest: else it would be known at the
+// first failure only. Speed chooses among layouts, and here there need only be one.
+static drv_status check_fewest(arena *mem, const run_config *cfg, const job_spec *spec) {
+    const int nodes = spec->nodes - spec->spares;
+    const bool on_device = spec->instance->family != DEVICE_NONE;
+    const int64_t beside = on_device ? 0 : process_bytes(cfg);
+    const elastic_job job = {.cfg = cfg,
+            .n_nodes = nodes,
+            .ranks = spec->ranks,
+            .power = {1e12, (double)(memory_for_rank(spec) - beside), {1e9, 1e9, 0}}};
+    elastic_layout found;
+    if (spec->fewest >= nodes) return DRV_OK;
+    DRV_TRY_CTX(elastic_on(mem, &job, spec->fewest, &found), "--min-nodes %d", spec->fewest);
+    return DRV_OK;
+}
+
 drv_status launch_check_fit(arena *mem, run_config *cfg, const job_spec *spec, const char **says) {
     const instance_type *type = spec->instance;
     int64_t bytes;
     const char *keys = NULL;
+    const run_config any_ranks = *cfg;
     DRV_TRY(check_backend(cfg, type));
     DRV_TRY(set_ranks(mem, cfg, spec));
     par_set_threads(type->cpus / spec->ranks);
     DRV_TRY(planned_bytes(mem, cfg, &bytes));
     const bool on_device = type->family != DEVICE_NONE;
-    const int64_t process = process_bytes(cfg),
-                  has = on_device ? type->device_memory : type->pod_memory / spec->ranks,
+    const int64_t process = process_bytes(cfg), has = memory_for_rank(spec),
                   needs = on_device ? bytes : bytes + process;
     if (needs <= has) {
+        DRV_TRY(check_fewest(mem, &any_ranks, spec));
         *says = arena_printf(mem, "%d node%s%s x %d rank%s on %s: a rank needs %s of %s",
                 spec->nodes - spec->spares, str_plural(spec->nodes - spec->spares),
                 spec->spares ? arena_printf(mem, " (and %d spare)", spec->spares) : "", spec->ranks,

@@ -169,6 +169,7 @@ static drv_status read_node_options(arena *mem, const cli_args *args, job_spec *
     DRV_TRY(launch_read_rules(args, spec->nodes, &rules));
     DRV_TRY(launch_read_preflight(args, &how));
     spec->spares = rules.n_spares;
+    spec->fewest = rules.rules.min_nodes;
     spec->restarts = rules.rules.max_restarts > 0;
     spec->node_options = ARENA_ARRAY(mem, const char *, 2 * N_LAUNCH_RULE_OPTIONS + 2);
     for (int i = 0; i < N_LAUNCH_RULE_OPTIONS; i++) {

@@ -113,7 +113,7 @@ static const key run_keys[] = {
                         "is for optimizer.state_dtype and training.grad_dtype to say"},
         {KEY("training.arithmetic", choice, arithmetic), .choices = arithmetic_choices,
                 .initial = "fastest",
-                .help = "portable: the same bits on any processor (bf16 products in fp32 arithmetic, no oneDNN), also of ranks on "
+                .help = "portable: the same bits on any processor (bf16 products in fp32 arithmetic), also of ranks on "
                         "different ones; fastest: those of this kind of processor"},
         {KEY("training.save_dtype", choice, save_dtype), .choices = save_choices, .initial = "auto",
                 .help = "of a checkpoint's model file: f32, bf16 or f16; auto: bf16 in bf16 runs, else f32. "

@@ -2,6 +2,7 @@
 #include "kernels/kernels.h"
 
 #include "base/round.h"
+#include "kernels/tile_kernels.h"
 
 const kernels *kernels_for(cpu_level level) {
 #ifdef DROVER_X86
@@ -13,17 +14,25 @@ const kernels *kernels_for(cpu_level level) {
 #endif
 }
 
+const tile_kernels *tiles_by_instructions(void) {
+#ifdef DROVER_X86
+    return &tiles_amx;
+#else
+    return &tiles_amx_twin;
+#endif
+}
+
 int64_t attention_units(const attention_args *args) {
     return args->n_kv_heads * div_up(args->seq, ATTENTION_BLOCK);
 }
 
-// Enough for all levels: a block of packed rows, a panel of 48 columns, and fp32 sums that end as
-// bf16 or, of several blocks, are added.
+// Enough for all levels and for tiles: a block of packed rows, a panel of 48 columns, and fp32 sums
+// that end as bf16 or, of several blocks, are added. Tiles take half as many words, but 16 at least.
 int64_t gemm_scratch_bytes(const gemm_shape *shape) {
     const int64_t words = shape->k < GEMM_WORDS ? shape->k : GEMM_WORDS,
-                  rows = round_up(shape->m, 16);
+                  rows = round_up(shape->m, 16), panel = words < 16 ? 16 : words;
     const bool aside = shape->out == DT_BF16 || (shape->accumulate && shape->k > GEMM_WORDS);
-    return (rows * (words + GEMM_PAD) + 48 * words + (aside ? shape->m * shape->n : 0)) * 4;
+    return (rows * (words + GEMM_PAD) + 48 * panel + (aside ? shape->m * shape->n : 0)) * 4;
 }
 
 // At least 16 units per sequence where that leaves chunks of two blocks. Ranks that share the heads

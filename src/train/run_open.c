@@ -185,16 +185,6 @@ static void say_size(const run *r) {
     log_info("%s, on %s", backend_arithmetic(r->b), backend_device(r->b));
 }
 
-// Equal bits are promised of our kernels, not of a library's.
-static void say_bits(const run *r) {
-    const bool fp32 = r->cfg->precision == PRECISION_F32;
-    const char *other = backend_way_of_same_bits(r->b, fp32 ? DT_F32 : DT_BF16);
-    const bool cut = comm_size(r->comm) > 1 || r->cfg->micro_batch_size < r->cfg->global_batch_size;
-    if (other && cut)
-        log_info("products by oneDNN: the last bits depend on the layout and on the size of a micro-batch; with %s they do not",
-                other);
-}
-
 drv_status run_measure_peak(run *r) {
     double now;
     DRV_TRY(backend_peak_flops(r->b, &now));
@@ -294,7 +284,6 @@ static drv_status open_reports(run *r) {
     r->report = report_new(r->a, cfg->run_dir, cfg->file, cfg->log_every);
     r->flops_per_token = programs_flops_per_token(&r->p, false);
     say_size(r);
-    say_bits(r);
     return DRV_OK;
 }
 

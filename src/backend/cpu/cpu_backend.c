@@ -270,9 +270,9 @@ static void describe(backend *base, backend_info *out) {
             .libraries = arena_printf(b->a, "oneDNN %s", onednn_version(b->a)),
             .bf16_by = gemm_arithmetic(b->gemm),
             .bf16_peak = gemm_widens(b->gemm) ? DT_F32 : DT_BF16,
-            .other_way = !gemm_widens(b->gemm)         ? "DROVER_GEMM=fp32"
-                         : b->level == CPU_AVX512_BF16 ? "DROVER_GEMM=bf16"
-                                                       : "DROVER_GEMM=onednn",
+            .other_way = !gemm_widens(b->gemm) ? "DROVER_GEMM=fp32"
+                         : gemm_amx(b->level)  ? "DROVER_GEMM=amx"
+                                               : "DROVER_GEMM=bf16",
             .n_ways = onednn_can_run() ? 2 : 1};
 }
 
@@ -281,10 +281,6 @@ static const char *arithmetic(backend *base) {
     if (b->portable) return "portable";
     return arena_printf(b->a, "kernels %s, bf16 products by %s", cpu_level_name(b->level),
             gemm_arithmetic(b->gemm));
-}
-
-static const char *way_of_same_bits(backend *b, dtype in) {
-    return gemm_by_library(self(b)->gemm, in) ? "DROVER_GEMM=own" : NULL;
 }
 
 static drv_status peak(backend *b, dtype dt, int tries, double *flops_per_s) {
@@ -306,13 +302,14 @@ static drv_status time_product(backend *device, int way, const backend_product *
             .in = product->in,
             .out = product->out,
             .accumulate = product->accumulate};
-    (void)device;
+    const bool portable = self(device)->portable;
     gemm_machine *machine;
     arena *a = arena_new("a product");
-    drv_status status = gemm_machine_open(a, way == 0 ? GEMM_BY_RULE : GEMM_ONEDNN, &machine);
+    drv_status status = gemm_machine_open(a, portable ? GEMM_PORTABLE : GEMM_BY_RULE, &machine);
     if (status == DRV_OK) {
-        *by = gemm_way(machine, product->in);
-        status = gemm_time(a, machine, &shape, tries, flops_per_s);
+        *by = way != 0 ? "oneDNN" : product->in == DT_BF16 ? gemm_arithmetic(machine) : "fp32";
+        status = way == 0 ? gemm_time(a, machine, &shape, tries, flops_per_s)
+                          : gemm_time_onednn(a, &shape, tries, flops_per_s);
         gemm_machine_close(machine);
     }
     arena_free(a);
@@ -340,7 +337,6 @@ const backend_vtable backend_cpu = {.name = "cpu",
         .device = device,
         .describe = describe,
         .arithmetic = arithmetic,
-        .way_of_same_bits = way_of_same_bits,
         .peak = peak,
         .time_product = time_product,
         .close = finish};

@@ -2,6 +2,7 @@
 // tile.
 #include "backend/cpu/gemm_internal.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,61 +12,76 @@
 #include "base/parallel.h"
 #include "base/round.h"
 
-// How products are multiplied in this process; planning needs no more than this.
+// How products are multiplied in this process.
 typedef struct gemm_rule {
     const kernels *kernels, *kernels_bf16; // for fp32 and f64, and for bf16 operands
     bool dot;                              // kernels_bf16 takes the bf16 dot product
-    bool library_f32, library_bf16;        // oneDNN takes them
-    bool amx;                              // and this process may use its tiles
+    const tile_kernels *tiles;             // these multiply bf16; NULL: kernels_bf16 does
 } gemm_rule;
 
 struct gemm_machine {
     gemm_rule rule;
-    onednn *library; // NULL: not used
-    gemm **made;     // one for each shape: layers share them
+    gemm **made; // one for each shape: layers share them
     int n_made, cap_made;
 };
 
-static drv_status choose(gemm_choice *choice, cpu_level level) {
-    static const char *const names[] = {"", "bf16", "fp32", "own", "onednn"};
-    const char *asked = getenv("DROVER_GEMM");
-    if (*choice == GEMM_PORTABLE && level == CPU_REF)
-        return drv_fail(DRV_E_USAGE,
-                "DROVER_CPU is \"ref\", which computes in double, but training.arithmetic is portable; expected plain or higher");
-    if (*choice == GEMM_PORTABLE && asked && strcmp(asked, "own") != 0 &&
-            strcmp(asked, "fp32") != 0)
-        return drv_fail(DRV_E_USAGE,
-                "DROVER_GEMM is \"%s\", but training.arithmetic is portable, expected own, fp32 or none",
-                asked);
-    for (gemm_choice i = GEMM_BF16; i <= GEMM_ONEDNN && asked && *choice == GEMM_BY_RULE; i++)
-        if (strcmp(asked, names[i]) == 0) *choice = i;
-    if (asked && *choice == GEMM_BY_RULE)
-        return drv_fail(DRV_E_USAGE, "DROVER_GEMM is \"%s\", expected own, bf16, fp32 or onednn",
-                asked);
-    if (*choice == GEMM_BF16 && level < CPU_AVX512_BF16)
-        return drv_fail(DRV_E_USAGE,
-                "DROVER_GEMM is \"bf16\", but the kernels are %s, which have no bf16 dot product",
-                cpu_level_name(level));
-    return DRV_OK;
-}
-
 // The tiles' registers must be asked for (Linux, Documentation/arch/x86/xstate.rst); a sandbox may
-// refuse. oneDNN asks as well, and is slower than our kernels where it does not get them. Asked
-// once: a plan looks at the rule for each product.
-static bool got_amx;
+// refuse. Asked once, for all threads of the process.
+static int amx_errno; // 0: they may be used
 
 static void ask_for_amx(void) {
+    amx_errno = ENODEV;
 #ifdef __x86_64__
     enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
-    got_amx = cpu_has_amx_bf16() &&
-              syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
+    if (!cpu_has_amx_bf16()) return;
+    amx_errno = syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0 ? 0 : errno;
 #endif
 }
 
 static bool may_use_amx(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, ask_for_amx);
-    return got_amx;
+    return amx_errno == 0;
+}
+
+const tile_kernels *gemm_amx(cpu_level level) {
+    return level >= CPU_AVX512 && may_use_amx() ? tiles_by_instructions() : NULL;
+}
+
+// Fails with what the arithmetic needs and this process does not have.
+static drv_status check_choice(gemm_choice choice, cpu_level level) {
+    if (choice == GEMM_BF16 && level < CPU_AVX512_BF16)
+        return drv_fail(DRV_E_USAGE,
+                "DROVER_GEMM is \"bf16\", but the kernels are %s, which have no bf16 dot product",
+                cpu_level_name(level));
+    if (choice != GEMM_AMX || gemm_amx(level)) return DRV_OK;
+    if (level < CPU_AVX512)
+        return drv_fail(DRV_E_USAGE,
+                "DROVER_GEMM is \"amx\", but the kernels are %s, expected avx512 or higher; \"amx_twin\" has the same bits anywhere, slowly",
+                cpu_level_name(level));
+    return drv_fail(DRV_E_USAGE,
+            "DROVER_GEMM is \"amx\", but %s (%s); \"amx_twin\" has the same bits anywhere, slowly",
+            amx_errno == ENODEV ? "this processor has no amx_bf16"
+                                : "the system refuses the registers of its tiles",
+            strerror(amx_errno));
+}
+
+static drv_status choose(gemm_choice *choice, cpu_level level) {
+    static const char *const names[] = {"", "bf16", "fp32", "amx", "amx_twin"};
+    const char *asked = getenv("DROVER_GEMM");
+    if (*choice == GEMM_PORTABLE && level == CPU_REF)
+        return drv_fail(DRV_E_USAGE,
+                "DROVER_CPU is \"ref\", which computes in double, but training.arithmetic is portable; expected plain or higher");
+    if (*choice == GEMM_PORTABLE && asked && strcmp(asked, "fp32") != 0)
+        return drv_fail(DRV_E_USAGE,
+                "DROVER_GEMM is \"%s\", but training.arithmetic is portable, expected fp32 or none",
+                asked);
+    for (gemm_choice i = GEMM_BF16; i <= GEMM_AMX_TWIN && asked && *choice == GEMM_BY_RULE; i++)
+        if (strcmp(asked, names[i]) == 0) *choice = i;
+    if (asked && *choice == GEMM_BY_RULE)
+        return drv_fail(DRV_E_USAGE, "DROVER_GEMM is \"%s\", expected fp32, bf16, amx or amx_twin",
+                asked);
+    return check_choice(*choice, level);
 }
 
 static drv_status find_rule(gemm_choice choice, gemm_rule *rule) {
@@ -80,48 +96,30 @@ static drv_status find_rule(gemm_choice choice, gemm_rule *rule) {
     rule->kernels = kernels_for(level);
     rule->kernels_bf16 =
             level == CPU_AVX512_BF16 && !rule->dot ? kernels_for(CPU_AVX512) : rule->kernels;
-    rule->library_f32 = choice == GEMM_ONEDNN;
-    rule->amx = may_use_amx();
-    rule->library_bf16 =
-            level >= CPU_AVX512 &&
-            (choice == GEMM_ONEDNN || (choice == GEMM_BY_RULE && rule->amx && onednn_can_run()));
+    if (choice == GEMM_AMX_TWIN)
+        rule->tiles = &tiles_amx_twin;
+    else
+        rule->tiles = choice == GEMM_AMX || choice == GEMM_BY_RULE ? gemm_amx(level) : NULL;
     return DRV_OK;
 }
 
 drv_status gemm_machine_open(arena *a, gemm_choice choice, gemm_machine **out) {
     gemm_machine *machine = ARENA_NEW(a, gemm_machine);
-    const gemm_rule *rule = &machine->rule;
     DRV_TRY(find_rule(choice, &machine->rule));
-    if (rule->library_f32 || rule->library_bf16) DRV_TRY(onednn_open(a, &machine->library));
     *out = machine;
     return DRV_OK;
 }
 
 void gemm_machine_close(gemm_machine *m) {
-    if (m->library) onednn_close(m->library);
     free(m->made);
 }
 
 const char *gemm_arithmetic(const gemm_machine *m) {
-    if (m->rule.library_bf16) return m->rule.amx ? "AMX by oneDNN" : "oneDNN";
-    return m->rule.dot ? "bf16 dot product" : "fp32";
+    return m->rule.tiles ? m->rule.tiles->name : m->rule.dot ? "bf16 dot product" : "fp32";
 }
 
 bool gemm_widens(const gemm_machine *m) {
-    return !m->rule.library_bf16 && !m->rule.dot;
-}
-
-static bool by_library(const gemm_rule *rule, dtype in) {
-    return in == DT_BF16 ? rule->library_bf16 : in == DT_F32 && rule->library_f32;
-}
-
-bool gemm_by_library(const gemm_machine *m, dtype in) {
-    return by_library(&m->rule, in);
-}
-
-const char *gemm_way(const gemm_machine *m, dtype in) {
-    if (in == DT_BF16) return gemm_arithmetic(m);
-    return m->rule.library_f32 ? "oneDNN" : "fp32";
+    return !m->rule.tiles && !m->rule.dot;
 }
 
 const kernels *gemm_plain_kernels(const gemm_machine *m) {
@@ -180,16 +178,12 @@ static void choose_tiles(gemm *g, int64_t threads) {
     g->n_n = div_up(s->n, g->tile_n);
 }
 
-// The one place where it is decided who multiplies and how a product is cut, for what is planned
-// and for what runs. Our kernels give the same bits however a product is cut; oneDNN's tiles may
-// not see how many threads there are.
-static gemm cut(const gemm_rule *rule, const gemm_shape *shape, const gemm_tree *tree,
+// How a product is cut, for what is planned and for what runs. The bits do not depend on it.
+static gemm cut(const kernels *plain, const gemm_shape *shape, const gemm_tree *tree,
         int64_t threads) {
-    gemm g = {.shape = *shape, .plain = rule->kernels};
-    const bool library = by_library(rule, shape->in);
+    gemm g = {.shape = *shape, .plain = plain};
     if (tree) g.tree = *tree;
-    if (!library) g.kernels = shape->in == DT_BF16 ? rule->kernels_bf16 : rule->kernels;
-    choose_tiles(&g, library ? 2 : threads);
+    choose_tiles(&g, threads);
     return g;
 }
 
@@ -206,20 +200,14 @@ static gemm_shape tile_shape(const gemm *g, bool last_m, bool last_n) {
     return t;
 }
 
-static drv_status new_products(arena *mem, onednn *library, const gemm *g, const gemm_shape *tile,
-        tile_products *out) {
-    if (!tree_is_given(&g->tree)) return onednn_new(mem, library, tile, &out->whole);
-    for (int kind = 0; kind < RUN_LENGTHS; kind++)
-        for (int adds = 0; adds < 2 && tree_run_length(&g->tree, kind) > 0; adds++) {
-            const gemm_shape run = tree_run_shape(&g->tree, tile, kind, adds);
-            DRV_TRY(onednn_new(mem, library, &run, &out->run[kind][adds]));
-        }
-    return DRV_OK;
-}
-
 drv_status gemm_new(arena *mem, gemm_machine *machine, const gemm_shape *shape,
         const gemm_tree *tree, gemm **out) {
-    const gemm made = cut(&machine->rule, shape, tree, par_threads());
+    const gemm_rule *rule = &machine->rule;
+    gemm made = cut(rule->kernels, shape, tree, par_threads());
+    if (shape->in == DT_BF16)
+        made.multiply = rule->tiles ? rule->tiles->gemm : rule->kernels_bf16->gemm;
+    else
+        made.multiply = rule->kernels->gemm;
     DRV_ASSERT(made.tree.addends <= 1 || (shape->accumulate && shape->ta && !shape->tb),
             "a chain of products");
     for (int i = 0; i < machine->n_made; i++)
@@ -230,42 +218,24 @@ drv_status gemm_new(arena *mem, gemm_machine *machine, const gemm_shape *shape,
         }
     *out = ARENA_NEW(mem, gemm);
     **out = made;
-    for (int i = 0; i < 4 && !made.kernels; i++) {
-        const gemm_shape tile = tile_shape(&made, i >> 1, i & 1);
-        DRV_TRY(new_products(mem, machine->library, &made, &tile, &(*out)->product[i >> 1][i & 1]));
-    }
     MEM_GROW(machine->made, machine->n_made, machine->cap_made);
     machine->made[machine->n_made++] = *out;
     return DRV_OK;
 }
 
-// --- scratch: of each thread, what a tile needs | a guard
-enum { GUARD_WORDS = 8 };
-static const uint64_t guard[GUARD_WORDS] = {0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9,
-        0x94D049BB133111EB, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F, 0xE7037ED1A0B428DB,
-        0x8EBC6AF09C88C6E3, 0x589965CC75374CC3};
-
-static int64_t tile_scratch_bytes(const gemm *g) {
+// Scratch of a thread: what a tile needs.
+static int64_t thread_bytes(const gemm *g) {
     const gemm_shape t = tile_shape(g, false, false); // no other is larger
     return round_up(tree_is_given(&g->tree) ? tree_scratch_bytes(g, &t) : gemm_scratch_bytes(&t),
             64);
 }
 
-static int64_t thread_bytes(const gemm *g) {
-    return tile_scratch_bytes(g) + (int64_t)sizeof guard;
-}
-
 int64_t gemm_workspace(const gemm_shape *s, const gemm_tree *tree, int threads) {
-    // No back end opens with settings that are refused; what is planned without one is enough.
-    gemm_rule rule;
-    if (find_rule(GEMM_BY_RULE, &rule) != DRV_OK)
-        rule = (gemm_rule){.kernels = &kernels_ref, .kernels_bf16 = &kernels_ref};
-    gemm g = cut(&rule, s, tree, threads);
-    const int64_t bytes = threads * thread_bytes(&g);
-    if (g.kernels) return bytes;
-    rule.library_f32 = rule.library_bf16 = false; // as GEMM_PORTABLE, which the plan does not see
-    g = cut(&rule, s, tree, threads);
-    return threads * thread_bytes(&g) > bytes ? threads * thread_bytes(&g) : bytes;
+    // No back end opens with a level that is refused; what is planned without one is enough.
+    cpu_level level;
+    if (cpu_level_chosen(&level) != DRV_OK) level = CPU_REF;
+    const gemm g = cut(kernels_for(level), s, tree, threads);
+    return threads * thread_bytes(&g);
 }
 
 int64_t gemm_bytes(const gemm *g) {
@@ -278,39 +248,25 @@ typedef struct gemm_call {
     char *c, *workspace;
 } gemm_call;
 
-// A tile of one product at a, b.
-static void run_product(const gemm *g, const gemm_shape *tile, const tile_products *products,
-        int thread, const char *a, const char *b, char *c, char *scratch) {
-    if (tree_is_given(&g->tree))
-        tree_tile(g, tile, products, thread, a, b, c, scratch);
-    else if (g->kernels)
-        g->kernels->gemm(tile, a, b, c, scratch);
-    else
-        onednn_run(products->whole, thread, a, b, c);
-}
-
 static void run_tile(void *arg, int64_t index, int thread) {
     const gemm_call *call = arg;
     const gemm *g = call->g;
     const gemm_shape *s = &g->shape;
     const int64_t i = index % g->n_m, j = index / g->n_m, row = i * g->tile_m, col = j * g->tile_n;
-    const bool last_m = i == g->n_m - 1, last_n = j == g->n_n - 1;
     const int64_t es = dtype_bytes(s->in), os = dtype_bytes(s->out);
     const char *a = call->a + es * (s->ta ? row : row * s->lda);
     const char *b = call->b + es * (s->tb ? col * s->ldb : col);
     char *c = call->c + os * (row * s->ldc + col);
-    const gemm_shape t = tile_shape(g, last_m, last_n);
-    char *scratch = call->workspace + thread * thread_bytes(g),
-         *end = scratch + tile_scratch_bytes(g);
-    memcpy(end, guard, sizeof guard);
+    const gemm_shape t = tile_shape(g, i == g->n_m - 1, j == g->n_n - 1);
+    char *scratch = call->workspace + thread * thread_bytes(g);
     for (int64_t addend = 0; addend < addends_of_tree(&g->tree); addend++) {
-        run_product(g, &t, &g->product[last_m][last_n], thread, a, b, c, scratch);
+        if (tree_is_given(&g->tree))
+            tree_tile(g, &t, a, b, c, scratch);
+        else
+            g->multiply(&t, a, b, c, scratch);
         a += es * s->k * s->lda;
         b += es * s->k * s->ldb;
     }
-    DRV_ASSERT(memcmp(end, guard, sizeof guard) == 0,
-            "a tile of %lld x %lld wrote beyond its %lld bytes of scratch", (long long)t.m,
-            (long long)t.n, (long long)tile_scratch_bytes(g));
 }
 
 void gemm_run(const gemm *g, const void *a, const void *b, void *c, void *workspace,

@@ -1,9 +1,9 @@
-// Matrix products cut in tiles for our team of threads. Our own kernels (kernels.h) take all but
-// one case: bf16 on processors with AMX, which oneDNN multiplies (docs/adr/0004-own-gemm.md).
+// Matrix products cut in tiles for our team of threads, by our own kernels (kernels.h,
+// docs/adr/0040-amx.md).
 //
-// bf16 mode says what is rounded, not which instruction multiplies (design D6): our kernels take
-// bf16 operands either by the bf16 dot product or widened to fp32 as they are packed. The choice is
-// a rule on the processor, not a measurement, so that it is the same in every run.
+// bf16 mode says what is rounded, not which instruction multiplies (design D6): bf16 operands go by
+// the tile registers of AMX, by the bf16 dot product, or widened to fp32 as they are packed. The
+// choice is a rule on the processor, not a measurement, so that it is the same in every run.
 #pragma once
 #include <stdbool.h>
 
@@ -11,18 +11,18 @@
 #include "base/cpu.h"
 #include "base/dtype.h"
 #include "base/status.h"
-#include "kernels/kernels.h"
+#include "kernels/tile_kernels.h"
 
 typedef struct gemm gemm;                 // immutable after build
 typedef struct gemm_machine gemm_machine; // which kernels multiply
 
 typedef enum gemm_choice {
     GEMM_BY_RULE,  // or as DROVER_GEMM says, by one of the names below
-    GEMM_BF16,     // "bf16": our kernels, bf16 by dot product; needs CPU_AVX512_BF16
-    GEMM_FP32,     // "fp32": our kernels, bf16 widened
-    GEMM_OWN,      // "own": our kernels, bf16 as suits the processor; bits hang on no layout
-    GEMM_ONEDNN,   // "onednn": oneDNN for fp32, and for bf16 where it has that (CPU_AVX512)
-    GEMM_PORTABLE, // our kernels and bits that every level has, bf16 widened; "fp32", "own" agree
+    GEMM_BF16,     // "bf16": bf16 by dot product; needs CPU_AVX512_BF16
+    GEMM_FP32,     // "fp32": bf16 widened
+    GEMM_AMX,      // "amx": bf16 by tile registers; needs them, and CPU_AVX512
+    GEMM_AMX_TWIN, // "amx_twin": the same bits in plain C, on any processor
+    GEMM_PORTABLE, // bits that every level has, bf16 widened; "fp32" agrees
 } gemm_choice;
 
 // How the sum over the inner dimension is formed, if not in one chain: in equal leaves, each a
@@ -44,13 +44,12 @@ typedef struct gemm_tree {
 
 DRV_CHECKED drv_status gemm_machine_open(arena *a, gemm_choice choice, gemm_machine **out);
 void gemm_machine_close(gemm_machine *m);
-// How bf16 products are multiplied: "AMX by oneDNN", "oneDNN", "bf16 dot product" or "fp32".
+// How bf16 products are multiplied: "AMX", "AMX in plain C", "bf16 dot product" or "fp32".
 const char *gemm_arithmetic(const gemm_machine *m);
 bool gemm_widens(const gemm_machine *m); // bf16 operands to fp32
-// The same for operands of any type.
-const char *gemm_way(const gemm_machine *m, dtype in);
-// oneDNN multiplies these: its blocks, and so the bits, may follow the shape that a rank has.
-bool gemm_by_library(const gemm_machine *m, dtype in);
+// The tile registers that kernels of a level may use in this process, which are asked for at the
+// first call; NULL: there are none, or the system refuses them.
+const tile_kernels *gemm_amx(cpu_level level);
 // The table for all that is no product of bf16, and the one whose arithmetic suits bf16 operands
 // here; attention takes the latter.
 const kernels *gemm_plain_kernels(const gemm_machine *m);
@@ -60,17 +59,21 @@ const kernels *gemm_kernels(const gemm_machine *m);
 // tree NULL: none.
 DRV_CHECKED drv_status gemm_new(arena *mem, gemm_machine *machine, const gemm_shape *shape,
         const gemm_tree *tree, gemm **out);
-// Scratch of a product that a machine of GEMM_BY_RULE or GEMM_PORTABLE will multiply on a team of
-// `threads`: for plans, which are made without a machine.
+// Scratch of a product that any machine will multiply on a team of `threads`: for plans, which are
+// made without one.
 int64_t gemm_workspace(const gemm_shape *s, const gemm_tree *tree, int threads);
 int64_t gemm_bytes(const gemm *g); // that of one that is built, for the current team
-// On the team that it was built for. bytes: of workspace; fewer than gemm_bytes, and a tile that
-// writes beyond its thread's part, end the program: they would be wrong numbers elsewhere.
+// On the team that it was built for. bytes: of workspace; fewer than gemm_bytes end the program:
+// they would be wrong numbers elsewhere.
 void gemm_run(const gemm *g, const void *a, const void *b, void *c, void *workspace, int64_t bytes);
 
 // Measurements, for bench, doctor and MFU. gemm_time: best rate of `tries` runs of a shape, FLOP/s.
-// gemm_peak: best of a few square products of a type (one size up to 4 tries, five sizes above) in
-// the arithmetic of the type itself, by our vector kernels and by oneDNN; 0: neither has it here.
+// gemm_peak: in the arithmetic of the type itself, best of `tries` of products of tile registers
+// alone where bf16 may go by them, else of a few square products by our kernels (one size up to 4
+// tries, five sizes above); 0: there is no such arithmetic here. gemm_time_onednn: the yardstick;
+// 0: oneDNN has no such product here, or is not there.
 DRV_CHECKED drv_status gemm_time(arena *a, gemm_machine *m, const gemm_shape *shape, int tries,
         double *flops_per_s);
 DRV_CHECKED drv_status gemm_peak(dtype dt, int tries, double *out);
+DRV_CHECKED drv_status gemm_time_onednn(arena *a, const gemm_shape *shape, int tries,
+        double *flops_per_s);

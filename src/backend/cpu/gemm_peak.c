@@ -1,5 +1,5 @@
-// How fast products are: of one shape (drover bench gemm), and the best of a few squares, which is
-// the peak that MFU is measured against.
+// How fast products are: of one shape, by us and by oneDNN (drover bench gemm), and the peak that
+// MFU is measured against: products of tile registers alone, or the best of a few squares.
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/onednn.h"
 #include "base/clock.h"
@@ -7,6 +7,9 @@
 #include "base/str.h"
 
 enum { N_BUFFERS = 4 }; // a, b, c, scratch
+
+// Of a loop of tile registers: some 2 ms where one product takes 16 cycles.
+enum { SPINS = 100000 };
 
 typedef struct buffers {
     void *p[N_BUFFERS];
@@ -28,10 +31,10 @@ static void fill_ones(dtype dt, int64_t n, void *p) {
 }
 
 // Operands of ones, a result of zeros.
-static drv_status get_buffers(const gemm_shape *shape, const gemm *product, buffers *all) {
+static drv_status get_buffers(const gemm_shape *shape, int64_t scratch_bytes, buffers *all) {
     const int64_t n[] = {shape->m * shape->k, shape->n * shape->k, shape->m * shape->n};
     const dtype dt[] = {shape->in, shape->in, shape->out};
-    *all = (buffers){.bytes[3] = (size_t)gemm_bytes(product)};
+    *all = (buffers){.bytes[3] = (size_t)scratch_bytes};
     for (int i = 0; i < 3; i++)
         all->bytes[i] = (size_t)(n[i] * dtype_bytes(dt[i]));
     for (int i = 0; i < N_BUFFERS; i++) {
@@ -48,22 +51,49 @@ static drv_status get_buffers(const gemm_shape *shape, const gemm *product, buff
     return DRV_OK;
 }
 
-drv_status gemm_time(arena *a, gemm_machine *m, const gemm_shape *shape, int tries,
-        double *flops_per_s) {
-    gemm *product;
+typedef void multiply_function(const void *product, const buffers *all);
+
+static drv_status time_runs(const gemm_shape *shape, multiply_function *multiply,
+        const void *product, int64_t scratch_bytes, int tries, double *flops_per_s) {
     buffers all;
-    DRV_TRY(gemm_new(a, m, shape, NULL, &product));
-    DRV_TRY(get_buffers(shape, product, &all));
+    DRV_TRY(get_buffers(shape, scratch_bytes, &all));
     double best = 1e30;
     for (int i = 0; i < tries; i++) {
         const double begin = clock_s();
-        gemm_run(product, all.p[0], all.p[1], all.p[2], all.p[3], (int64_t)all.bytes[3]);
+        multiply(product, &all);
         const double seconds = clock_s() - begin;
         if (seconds < best) best = seconds;
     }
     free_buffers(&all);
     *flops_per_s = 2.0 * (double)shape->m * (double)shape->n * (double)shape->k / best;
     return DRV_OK;
+}
+
+static void multiply_by_us(const void *product, const buffers *all) {
+    gemm_run(product, all->p[0], all->p[1], all->p[2], all->p[3], (int64_t)all->bytes[3]);
+}
+
+drv_status gemm_time(arena *a, gemm_machine *m, const gemm_shape *shape, int tries,
+        double *flops_per_s) {
+    gemm *product;
+    DRV_TRY(gemm_new(a, m, shape, NULL, &product));
+    return time_runs(shape, multiply_by_us, product, gemm_bytes(product), tries, flops_per_s);
+}
+
+static void multiply_by_onednn(const void *product, const buffers *all) {
+    onednn_run(product, all->p[0], all->p[1], all->p[2]);
+}
+
+// oneDNN has bf16 from AVX-512 on.
+drv_status gemm_time_onednn(arena *a, const gemm_shape *shape, int tries, double *flops_per_s) {
+    onednn_product *product = NULL;
+    *flops_per_s = 0;
+    if (!onednn_can_run() || (shape->in == DT_BF16 && cpu_detect() < CPU_AVX512)) return DRV_OK;
+    drv_status status = onednn_new(a, shape, &product);
+    if (status == DRV_OK)
+        status = time_runs(shape, multiply_by_onednn, product, 1, tries, flops_per_s);
+    onednn_free(product);
+    return status;
 }
 
 static gemm_shape square(int64_t n, dtype dt) {
@@ -100,16 +130,36 @@ static drv_status measure(arena *a, dtype dt, gemm_choice choice, int tries, dou
     return status;
 }
 
+static void spin_tiles(void *arg, int64_t index, int thread) {
+    const tile_kernels *const *tiles = arg;
+    (void)index, (void)thread;
+    (*tiles)->spin(SPINS);
+}
+
+// Each thread multiplies what is in its registers.
+static double tile_peak(const tile_kernels *tiles, int tries) {
+    double best = 1e30;
+    for (int i = 0; i < tries; i++) {
+        const double begin = clock_s();
+        par_for(par_threads(), spin_tiles, &tiles);
+        const double seconds = clock_s() - begin;
+        if (seconds < best) best = seconds;
+    }
+    return 4.0 * SPINS * TILE_FLOPS * par_threads() / best;
+}
+
 drv_status gemm_peak(dtype dt, int tries, double *out) {
     cpu_level level;
     DRV_TRY(cpu_level_chosen(&level));
-    const bool own = dt == DT_F32 ? level > CPU_REF : level == CPU_AVX512_BF16;
-    const bool library = (dt == DT_F32 || level >= CPU_AVX512) && onednn_can_run();
+    const tile_kernels *tiles = dt == DT_BF16 ? gemm_amx(level) : NULL;
     *out = 0;
+    if (tiles) {
+        *out = tile_peak(tiles, tries);
+        return DRV_OK;
+    }
+    if (level < (dt == DT_F32 ? CPU_PLAIN : CPU_AVX512_BF16)) return DRV_OK;
     arena *a = arena_new("GEMM peak");
-    drv_status status = DRV_OK;
-    if (own) status = measure(a, dt, dt == DT_F32 ? GEMM_FP32 : GEMM_BF16, tries, out);
-    if (library && status == DRV_OK) status = measure(a, dt, GEMM_ONEDNN, tries, out);
+    const drv_status status = measure(a, dt, dt == DT_F32 ? GEMM_FP32 : GEMM_BF16, tries, out);
     arena_free(a);
     return status;
 }

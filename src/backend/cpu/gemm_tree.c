@@ -10,8 +10,6 @@
 typedef struct tile_sum {
     const gemm *g;
     gemm_shape tile;
-    const tile_products *products;
-    int thread;
     const char *a, *b;
     int64_t sums_bytes; // of one tile
     char *scratch;
@@ -21,13 +19,18 @@ bool tree_is_given(const gemm_tree *tree) {
     return tree->n_leaves > 1 || tree->n_runs > 1;
 }
 
-int64_t tree_run_length(const gemm_tree *tree, int kind) {
+// Runs of a leaf, and the run of a last leaf that is shorter.
+enum { RUN_LENGTHS = MAX_RUNS + 1 };
+
+// Elements of k of a run (RUN_LENGTHS kinds; 0: there is none).
+static int64_t run_length(const gemm_tree *tree, int kind) {
     return kind == MAX_RUNS ? tree->last : kind < tree->n_runs ? tree->each[kind] : 0;
 }
 
-gemm_shape tree_run_shape(const gemm_tree *tree, const gemm_shape *tile, int kind, bool adds) {
+// A run's product in a tile of sums, as large as the tile.
+static gemm_shape run_shape(const gemm_tree *tree, const gemm_shape *tile, int kind, bool adds) {
     gemm_shape s = *tile;
-    s.k = tree_run_length(tree, kind);
+    s.k = run_length(tree, kind);
     s.ldc = tile->n;
     s.out = dtype_acc(tile->in);
     s.accumulate = adds;
@@ -38,8 +41,8 @@ gemm_shape tree_run_shape(const gemm_tree *tree, const gemm_shape *tile, int kin
 // from 0 before that, in one block of the inner dimension.
 static bool leaves_join_themselves(const gemm *g) {
     const gemm_tree *tree = &g->tree;
-    return g->kernels && g->kernels != &kernels_ref && tree->n_runs == 1 &&
-           tree->each[0] <= GEMM_WORDS && tree->last <= GEMM_WORDS;
+    return g->plain != &kernels_ref && tree->n_runs == 1 && tree->each[0] <= GEMM_WORDS &&
+           tree->last <= GEMM_WORDS;
 }
 
 static int64_t sums_bytes(const gemm_shape *tile) {
@@ -58,7 +61,7 @@ int64_t tree_scratch_bytes(const gemm *g, const gemm_shape *tile) {
     int64_t most = 0;
     const bool adds = g->tree.n_runs > 1; // a leaf's second run is added to its first
     for (int kind = 0; kind < RUN_LENGTHS; kind++) {
-        const gemm_shape s = tree_run_shape(&g->tree, tile, kind, adds);
+        const gemm_shape s = run_shape(&g->tree, tile, kind, adds);
         if (gemm_scratch_bytes(&s) > most) most = gemm_scratch_bytes(&s);
     }
     return open_sums(g) * sums_bytes(tile) + most;
@@ -66,14 +69,11 @@ int64_t tree_scratch_bytes(const gemm *g, const gemm_shape *tile) {
 
 static void add_run(const tile_sum *t, int kind, int64_t first, bool adds, char *sums) {
     const gemm *g = t->g;
-    const gemm_shape s = tree_run_shape(&g->tree, &t->tile, kind, adds);
+    const gemm_shape s = run_shape(&g->tree, &t->tile, kind, adds);
     const int64_t unit = dtype_bytes(s.in);
     const char *a = t->a + unit * (s.ta ? first * s.lda : first),
                *b = t->b + unit * (s.tb ? first : first * s.ldb);
-    if (g->kernels)
-        g->kernels->gemm(&s, a, b, sums, t->scratch);
-    else
-        onednn_run(t->products->run[kind][adds], t->thread, a, b, sums);
+    g->multiply(&s, a, b, sums, t->scratch);
 }
 
 // A leaf may be empty: micro-batches of fewer tokens than leaves.
@@ -118,10 +118,10 @@ static void join_leaves(const tile_sum *t, int low, int high, char *sums) {
             sums);
 }
 
-void tree_tile(const gemm *g, const gemm_shape *tile, const tile_products *products, int thread,
-        const char *a, const char *b, char *c, char *scratch) {
+void tree_tile(const gemm *g, const gemm_shape *tile, const char *a, const char *b, char *c,
+        char *scratch) {
     const int64_t unit = dtype_bytes(tile->out), acc = dtype_bytes(dtype_acc(tile->in));
-    tile_sum t = {.g = g, .tile = *tile, .products = products, .thread = thread, .a = a, .b = b};
+    tile_sum t = {.g = g, .tile = *tile, .a = a, .b = b};
     t.sums_bytes = sums_bytes(tile);
     t.scratch = scratch + open_sums(g) * t.sums_bytes;
     join_leaves(&t, 0, g->tree.n_leaves, scratch);

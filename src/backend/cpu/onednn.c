@@ -1,4 +1,4 @@
-// oneDNN's matmul, one product a call on the calling thread.
+// oneDNN's matmul, each slab of a product on the thread that takes it.
 #include "backend/cpu/onednn.h"
 
 #include <dlfcn.h>
@@ -11,19 +11,19 @@
 
 enum { N_MEMORIES = 4 }; // a, b, c, scratch
 
-struct onednn {
-    dnnl_engine_t engine;
-    dnnl_stream_t *stream; // by thread
-    void **scratch;        // by thread
-    int64_t scratch_bytes;
-    onednn_product **products; // to destroy
-    int n_products, cap_products;
-};
+// A part of the result, as many rows or columns as the others, but the last.
+typedef struct slab {
+    int64_t a, b, c; // bytes from the operands' and the result's begin
+    dnnl_stream_t stream;
+    dnnl_primitive_t primitive;
+    dnnl_memory_t memory[N_MEMORIES];
+    void *scratch;
+} slab;
 
 struct onednn_product {
-    const onednn *o;
-    dnnl_primitive_t primitive;
-    dnnl_memory_t (*memory)[N_MEMORIES]; // by thread
+    dnnl_engine_t engine;
+    slab *slabs;
+    int n_slabs;
 };
 
 static drv_status check(dnnl_status_t status, const char *what) {
@@ -63,42 +63,6 @@ const char *onednn_version(arena *a) {
     return arena_printf(a, "%d.%d.%d", v->major, v->minor, v->patch);
 }
 
-drv_status onednn_open(arena *a, onednn **out) {
-    const char *why;
-    if (!onednn_is_there(&why))
-        return drv_fail(DRV_E_DEVICE,
-                "oneDNN cannot be loaded: %s (on Debian: apt-get install libdnnl2); DROVER_GEMM=fp32 does without it",
-                why);
-    if (!onednn_can_run())
-        return drv_fail(DRV_E_DEVICE,
-                "oneDNN was built with threads of its own (runtime %u), expected OpenMP (%u) or none (%u); DROVER_GEMM=fp32 does without it",
-                dnnl->version()->cpu_runtime, DNNL_RUNTIME_OMP, DNNL_RUNTIME_SEQ);
-    onednn *o = ARENA_NEW(a, onednn);
-    DRV_TRY(check(dnnl->engine_create(&o->engine, dnnl_cpu, 0), "an engine for this processor"));
-    o->stream = ARENA_ARRAY(a, dnnl_stream_t, par_threads());
-    o->scratch = ARENA_ARRAY(a, void *, par_threads());
-    for (int i = 0; i < par_threads(); i++)
-        DRV_TRY(check(dnnl->stream_create(&o->stream[i], o->engine, dnnl_stream_default_flags),
-                "a stream"));
-    *out = o;
-    return DRV_OK;
-}
-
-void onednn_close(onednn *o) {
-    for (int i = 0; i < o->n_products; i++) {
-        for (int t = 0; t < par_threads(); t++)
-            for (int j = 0; j < N_MEMORIES; j++)
-                dnnl->memory_destroy(o->products[i]->memory[t][j]);
-        dnnl->primitive_destroy(o->products[i]->primitive);
-    }
-    for (int i = 0; i < par_threads(); i++) {
-        dnnl->stream_destroy(o->stream[i]);
-        free(o->scratch[i]);
-    }
-    dnnl->engine_destroy(o->engine);
-    free(o->products);
-}
-
 static drv_status describe(dnnl_memory_desc_t *d, int64_t rows, int64_t cols, bool transposed,
         int64_t ld, dtype dt) {
     dnnl_dims_t dims = {rows, cols}, strides = {transposed ? 1 : ld, transposed ? ld : 1};
@@ -108,7 +72,7 @@ static drv_status describe(dnnl_memory_desc_t *d, int64_t rows, int64_t cols, bo
 }
 
 // Also fills desc[3], the scratch.
-static drv_status build(const onednn *self, const gemm_shape *shape, dnnl_memory_desc_t desc[4],
+static drv_status build(dnnl_engine_t engine, const gemm_shape *shape, dnnl_memory_desc_t desc[4],
         dnnl_primitive_t *out) {
     dnnl_matmul_desc_t matmul;
     dnnl_primitive_desc_t chosen;
@@ -117,15 +81,12 @@ static drv_status build(const onednn *self, const gemm_shape *shape, dnnl_memory
     DRV_TRY(check(dnnl->matmul_desc_init(&matmul, &desc[0], &desc[1], NULL, &desc[2]), "matmul"));
     DRV_TRY(check(dnnl->primitive_attr_create(&attr), "attributes"));
     DRV_TRY(check(dnnl->post_ops_create(&post), "post-ops"));
-    const float scale = (float)gemm_scale(shape);
     dnnl_status_t status = shape->accumulate ? dnnl->post_ops_append_sum(post, 1) : dnnl_success;
-    if (status == dnnl_success && scale != 1)
-        status = dnnl->primitive_attr_set_output_scales(attr, 1, 0, &scale);
     if (status == dnnl_success) status = dnnl->primitive_attr_set_post_ops(attr, post);
     if (status == dnnl_success)
         status = dnnl->primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
     if (status == dnnl_success)
-        status = dnnl->primitive_desc_create(&chosen, &matmul, attr, self->engine, NULL);
+        status = dnnl->primitive_desc_create(&chosen, &matmul, attr, engine, NULL);
     if (status == dnnl_success) {
         desc[3] = *dnnl->primitive_desc_query_md(chosen, dnnl_query_scratchpad_md, 0);
         status = dnnl->primitive_create(out, chosen);
@@ -136,47 +97,87 @@ static drv_status build(const onednn *self, const gemm_shape *shape, dnnl_memory
     return check(status, "creating a matmul");
 }
 
-// Every thread's scratch is at least `bytes` long.
-static void grow_scratch(onednn *o, int64_t bytes) {
-    if (bytes <= o->scratch_bytes) return;
-    o->scratch_bytes = round_up(bytes, 64);
-    for (int i = 0; i < par_threads(); i++) {
-        free(o->scratch[i]);
-        o->scratch[i] = mem_alloc_lines((size_t)o->scratch_bytes);
-    }
-}
-
-drv_status onednn_new(arena *a, onednn *o, const gemm_shape *shape, onednn_product **out) {
+// What was made of a product so far is in it when this fails.
+static drv_status make_slab(dnnl_engine_t engine, const gemm_shape *shape, slab *out) {
     dnnl_memory_desc_t desc[N_MEMORIES];
-    onednn_product *product = ARENA_NEW(a, onednn_product);
-    product->o = o;
     keep_to_this_thread();
     DRV_TRY(describe(&desc[0], shape->m, shape->k, shape->ta, shape->lda, shape->in));
     DRV_TRY(describe(&desc[1], shape->k, shape->n, shape->tb, shape->ldb, shape->in));
     DRV_TRY(describe(&desc[2], shape->m, shape->n, false, shape->ldc, shape->out));
-    DRV_TRY(build(o, shape, desc, &product->primitive));
-    product->memory = arena_alloc(a, sizeof *product->memory * (size_t)par_threads());
-    for (int i = 0; i < par_threads(); i++)
-        for (int j = 0; j < N_MEMORIES; j++)
-            DRV_TRY(check(dnnl->memory_create(&product->memory[i][j], &desc[j], o->engine,
-                                  DNNL_MEMORY_NONE),
-                    "a memory object"));
-    MEM_GROW(o->products, o->n_products, o->cap_products);
-    o->products[o->n_products++] = product;
-    grow_scratch(o, (int64_t)dnnl->memory_desc_get_size(&desc[3]));
-    *out = product;
+    DRV_TRY(check(dnnl->stream_create(&out->stream, engine, dnnl_stream_default_flags),
+            "a stream"));
+    DRV_TRY(build(engine, shape, desc, &out->primitive));
+    for (int i = 0; i < N_MEMORIES; i++)
+        DRV_TRY(check(dnnl->memory_create(&out->memory[i], &desc[i], engine, DNNL_MEMORY_NONE),
+                "memory"));
+    out->scratch = mem_alloc_lines(
+            (size_t)round_up((int64_t)dnnl->memory_desc_get_size(&desc[3]) + 1, 64));
     return DRV_OK;
 }
 
-void onednn_run(const onednn_product *p, int thread, const void *a, const void *b, void *c) {
-    dnnl_memory_t *mem = p->memory[thread];
+// Slabs of rows, or of columns where there are more of these.
+static drv_status make_slabs(arena *a, const gemm_shape *shape, onednn_product *p) {
+    enum { UNIT = 16 };
+    const bool by_rows = shape->m > shape->n;
+    const int64_t all = by_rows ? shape->m : shape->n,
+                  each = round_up(div_up(all, par_threads()), UNIT);
+    const int64_t in = dtype_bytes(shape->in), out = dtype_bytes(shape->out);
+    p->slabs = ARENA_ARRAY(a, slab, div_up(all, each));
+    for (int64_t at = 0; at < all; at += each) {
+        gemm_shape part = *shape;
+        slab *s = &p->slabs[p->n_slabs++];
+        *(by_rows ? &part.m : &part.n) = all - at < each ? all - at : each;
+        if (by_rows)
+            s->a = in * at * (shape->ta ? 1 : shape->lda);
+        else
+            s->b = in * at * (shape->tb ? shape->ldb : 1);
+        s->c = out * at * (by_rows ? shape->ldc : 1);
+        DRV_TRY(make_slab(p->engine, &part, s));
+    }
+    return DRV_OK;
+}
+
+drv_status onednn_new(arena *a, const gemm_shape *shape, onednn_product **out) {
+    onednn_product *p = ARENA_NEW(a, onednn_product);
+    *out = p;
+    DRV_TRY(check(dnnl->engine_create(&p->engine, dnnl_cpu, 0), "an engine for this processor"));
+    return make_slabs(a, shape, p);
+}
+
+void onednn_free(onednn_product *p) {
+    for (int i = 0; p && i < p->n_slabs; i++) {
+        slab *s = &p->slabs[i];
+        for (int j = 0; j < N_MEMORIES; j++)
+            if (s->memory[j]) dnnl->memory_destroy(s->memory[j]);
+        if (s->primitive) dnnl->primitive_destroy(s->primitive);
+        if (s->stream) dnnl->stream_destroy(s->stream);
+        free(s->scratch);
+    }
+    if (p && p->engine) dnnl->engine_destroy(p->engine);
+}
+
+typedef struct run_call {
+    const onednn_product *p;
+    const char *a, *b;
+    char *c;
+} run_call;
+
+static void run_slab(void *arg, int64_t index, int thread) {
+    (void)thread;
+    const run_call *call = arg;
+    const slab *s = &call->p->slabs[index];
     keep_to_this_thread();
-    dnnl->memory_set_data_handle(mem[0], (void *)(uintptr_t)a);
-    dnnl->memory_set_data_handle(mem[1], (void *)(uintptr_t)b);
-    dnnl->memory_set_data_handle(mem[2], c);
-    dnnl->memory_set_data_handle(mem[3], p->o->scratch[thread]);
-    const dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, mem[0]}, {DNNL_ARG_WEIGHTS, mem[1]},
-            {DNNL_ARG_DST, mem[2]}, {DNNL_ARG_SCRATCHPAD, mem[3]}};
-    dnnl_status_t s = dnnl->primitive_execute(p->primitive, p->o->stream[thread], N_MEMORIES, args);
-    DRV_ASSERT(s == dnnl_success, "oneDNN matmul failed with status %d", (int)s);
+    dnnl->memory_set_data_handle(s->memory[0], (void *)(uintptr_t)(call->a + s->a));
+    dnnl->memory_set_data_handle(s->memory[1], (void *)(uintptr_t)(call->b + s->b));
+    dnnl->memory_set_data_handle(s->memory[2], call->c + s->c);
+    dnnl->memory_set_data_handle(s->memory[3], s->scratch);
+    const dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, s->memory[0]}, {DNNL_ARG_WEIGHTS, s->memory[1]},
+            {DNNL_ARG_DST, s->memory[2]}, {DNNL_ARG_SCRATCHPAD, s->memory[3]}};
+    const dnnl_status_t status = dnnl->primitive_execute(s->primitive, s->stream, N_MEMORIES, args);
+    DRV_ASSERT(status == dnnl_success, "oneDNN matmul failed with status %d", (int)status);
+}
+
+void onednn_run(const onednn_product *p, const void *a, const void *b, void *c) {
+    run_call call = {p, a, b, c};
+    par_for(p->n_slabs, run_slab, &call);
 }

@@ -11,10 +11,10 @@ static const library_call calls[] = {CALL(version), CALL(engine_create), CALL(en
         CALL(memory_desc_get_size), CALL(memory_create), CALL(memory_set_data_handle),
         CALL(memory_destroy), CALL(matmul_desc_init), CALL(post_ops_create),
         CALL(post_ops_append_sum), CALL(post_ops_destroy), CALL(primitive_attr_create),
-        CALL(primitive_attr_set_output_scales), CALL(primitive_attr_set_post_ops),
-        CALL(primitive_attr_set_scratchpad_mode), CALL(primitive_attr_destroy),
-        CALL(primitive_desc_create), CALL(primitive_desc_query_md), CALL(primitive_desc_destroy),
-        CALL(primitive_create), CALL(primitive_execute), CALL(primitive_destroy)};
+        CALL(primitive_attr_set_post_ops), CALL(primitive_attr_set_scratchpad_mode),
+        CALL(primitive_attr_destroy), CALL(primitive_desc_create), CALL(primitive_desc_query_md),
+        CALL(primitive_desc_destroy), CALL(primitive_create), CALL(primitive_execute),
+        CALL(primitive_destroy)};
 enum { N_CALLS = sizeof calls / sizeof *calls };
 _Static_assert(sizeof(onednn_calls) == N_CALLS * sizeof(void *), "every function has a row");
 

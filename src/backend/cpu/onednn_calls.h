@@ -1,5 +1,5 @@
 // The only file that sees oneDNN's header: the functions that onednn.c calls. oneDNN is opened when
-// a product is to be multiplied by it, or doctor asks for it (base/library.h).
+// bench gemm measures it, or doctor asks for it (base/library.h).
 #pragma once
 #include <dnnl.h>
 #include <stdbool.h>
@@ -20,7 +20,6 @@ typedef struct onednn_calls {
     __typeof__(dnnl_post_ops_append_sum) *post_ops_append_sum;
     __typeof__(dnnl_post_ops_destroy) *post_ops_destroy;
     __typeof__(dnnl_primitive_attr_create) *primitive_attr_create;
-    __typeof__(dnnl_primitive_attr_set_output_scales) *primitive_attr_set_output_scales;
     __typeof__(dnnl_primitive_attr_set_post_ops) *primitive_attr_set_post_ops;
     __typeof__(dnnl_primitive_attr_set_scratchpad_mode) *primitive_attr_set_scratchpad_mode;
     __typeof__(dnnl_primitive_attr_destroy) *primitive_attr_destroy;

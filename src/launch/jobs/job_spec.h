@@ -38,6 +38,7 @@ typedef struct job_spec {
     job_work work;
     int nodes, ranks;        // ranks: of each node
     int spares;              // of the nodes: they wait, beyond the layout
+    int fewest;              // nodes that it goes on with
     bool restarts;           // `drover launch node` starts its ranks again
     int64_t time_s;          // 0: no limit
     preflight_use preflight; // of Slurm's script

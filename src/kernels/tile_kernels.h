@@ -1,0 +1,18 @@
+// Products of bf16 by the tile registers of AMX (x86/tiles.h, docs/adr/0040): by its instructions,
+// and in the plain C that defines what these do.
+#pragma once
+#include "kernels/kernels.h"
+
+typedef struct tile_kernels {
+    const char *name; // "AMX"
+    // In the place of kernels.gemm, of the same scratch; sums are in another order. The thread has
+    // no tile registers but while it runs.
+    void (*gemm)(const gemm_shape *shape, const void *a, const void *b, void *c, void *scratch);
+    // 4 n products of registers, TILE_FLOPS each, and nothing else; NULL: there is no point in it.
+    void (*spin)(int64_t n);
+} tile_kernels;
+enum { TILE_FLOPS = 2 * 16 * 16 * 32 };
+extern const tile_kernels tiles_amx, tiles_amx_twin;
+
+// By the instructions; a build for another processor has the plain C alone.
+const tile_kernels *tiles_by_instructions(void);

@@ -6,7 +6,7 @@
 # make bundle   one tarball in build/ that runs on a Debian 12 without network: program, libraries, docs, hashes
 # make wheel    the same for pip: a wheel in build/, with no line of Python in it
 # make bench    speed against this machine's GEMM peak
-# make arm64    cross-builds for arm64 and runs the tests of its bits under qemu
+# make arm64    cross-builds for arm64, runs the tests of its bits under qemu, makes a .deb and a wheel in build-arm64/
 # make fuzz   T=60: each fuzz target for T seconds (clang)
 BUILD ?= build
 CC ?= cc

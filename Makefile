@@ -4,8 +4,9 @@
 # make install  program, man page, bash completion: PREFIX (/usr/local), DESTDIR
 # make package  a .deb in build/   make deps   looks for what the build needs, and nothing else
 # make bundle   one tarball in build/ that runs on a Debian 12 without network: program, libraries, docs, hashes
-# make bench  speed against this machine's GEMM peak
-# make arm64  cross-builds for arm64 and runs the tests of its bits under qemu
+# make wheel    the same for pip: a wheel in build/, with no line of Python in it
+# make bench    speed against this machine's GEMM peak
+# make arm64    cross-builds for arm64, runs the tests of its bits under qemu, makes a .deb and a wheel in build-arm64/
 # make fuzz   T=60: each fuzz target for T seconds (clang)
 BUILD ?= build
 CC ?= cc
@@ -16,7 +17,7 @@ TEST_JOBS ?= $(shell echo $$((2 * $(JOBS) + 2))) # many tests wait for other pro
 PREFIX ?= /usr/local
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all configure program manual deps run test install uninstall package bundle asan clang arm64 bench fuzz check format clean
+.PHONY: all configure program manual deps run test install uninstall package bundle wheel asan clang arm64 bench fuzz check format clean
 all: configure
 	@cmake --build $(BUILD) -j $(JOBS)
 
@@ -48,6 +49,10 @@ bundle: manual
 	@tools/install_deps.sh patchelf
 	@tools/make_bundle.sh $(BUILD)
 
+wheel: manual
+	@tools/install_deps.sh patchelf python3-wheel
+	@tools/make_wheel.sh $(BUILD)
+
 deps:
 	@tools/install_deps.sh
 
@@ -71,7 +76,7 @@ check:
 # Without the runs whose time is that of a plugin's compiler or of other programs (schedulers, browsers, installers), and
 # without long stories of many processes, each of whose parts another test has; ten times as slow they would take an hour.
 NOT_ASAN := plan_cuda|plan_search|cudnn_attention|train_pjrt.*|pjrt_(layouts|pipeline|step|collectives|faults)|compile_cache
-NOT_ASAN := $(NOT_ASAN)|launch_(sky|sbatch|supervise|rows|hosts|preflight)|cluster_.*|workflow_.*|bundle|browser|prometheus
+NOT_ASAN := $(NOT_ASAN)|launch_(sky|sbatch|supervise|rows|hosts|preflight)|cluster_.*|workflow_.*|bundle|wheel|browser|prometheus
 NOT_ASAN := $(NOT_ASAN)|goodput|page_ranks|docs|doctor_node
 asan: deps
 	cmake -S . -B build-asan -DDROVER_SANITIZE=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g" >/dev/null

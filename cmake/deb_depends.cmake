@@ -1,6 +1,9 @@
 # Read by cpack: the libraries that dpkg-shlibdeps finds. CPack's own way would put those of the MPI module, which is
 # opened only under mpirun or srun, beside those of the program, and nobody could install drover without Open MPI.
 set(PLACE ${CPACK_TOPLEVEL_DIRECTORY}/shlibdeps)
+if(CPACK_DEBIAN_PACKAGE_ARCHITECTURE) # another one than this machine's: dpkg-shlibdeps asks for the libraries of that
+  set(ENV{DEB_HOST_ARCH} ${CPACK_DEBIAN_PACKAGE_ARCHITECTURE})
+endif()
 file(WRITE ${PLACE}/debian/control "Source: drover\nPackage: drover\nArchitecture: any\n") # dpkg-shlibdeps wants one
 
 function(libraries_of file out) # "libc6 (>= 2.36), libcurl4 (>= 7.16.2)" as a list

@@ -10,7 +10,7 @@ foreach(pair "make_man=drover.1" "make_completion=drover.bash")
   list(GET pair 0 script)
   list(GET pair 1 file)
   add_custom_command(OUTPUT ${MADE}/${file}
-    COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_SOURCE_DIR}/tools/${script}.py $<TARGET_FILE:drover> ${MADE}/${file}
+    COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_SOURCE_DIR}/tools/${script}.py ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:drover> ${MADE}/${file}
     DEPENDS drover tools/${script}.py tools/program_help.py VERBATIM)
 endforeach()
 add_custom_target(manual DEPENDS drover ${MADE}/drover.1 ${MADE}/drover.bash)
@@ -33,6 +33,9 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_GENERATOR DEB)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
+if(CMAKE_CROSSCOMPILING) # else dpkg names the architecture
+  set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE ${DROVER_DEBIAN_ARCHITECTURE})
+endif()
 # What the program needs it depends on; what its MPI module and single verbs need is recommended (deb_depends.cmake).
 set(CPACK_PROJECT_CONFIG_FILE ${CMAKE_CURRENT_LIST_DIR}/deb_depends.cmake)
 set(CPACK_DROVER_PROGRAM ${CMAKE_BINARY_DIR}/drover)

@@ -12,7 +12,7 @@ numbers() { grep -E "\"($shape)\"" "$1"/config.json | tr -d ' ,' | sort; }
 same_shape() { diff <(numbers "$1") <(numbers "$2"); }
 
 echo "-- Hugging Face to GGUF and back: the same bytes in every type"
-for model in tied untied_llama3 mistral qwen2 qwen2_tied qwen3 qwen3_untied; do
+for model in tied untied_llama3 mistral qwen2 qwen2_tied qwen3 qwen3_untied smollm3; do
     for type in f32 bf16 f16; do
         expect 0 "proved" "$drover" ckpt export "$golden/$model" --out $model-$type --dtype $type
         expect 0 "tensors" "$drover" ckpt export $model-$type --gguf $model-$type.gguf
@@ -83,6 +83,9 @@ cp -r tied-f32 nowindow
 sed -i 's/"model_type": "llama"/"model_type": "mistral", "sliding_window": null/' nowindow/config.json
 expect 0 "in a config: model: {from:" "$drover" ckpt import nowindow --out from-mistral
 check "a Mistral without a window is a Llama" same tied-f32 from-mistral
+check "SmolLM3 came back" grep -q '"no_rope_layer_interval": 4' smollm3-f32-back/config.json
+cp -r smollm3-f32 interval && sed -i 's/"no_rope_layers"/"unread"/; s/"no_rope_layer_interval": 4/"no_rope_layer_interval": 3/' interval/config.json
+expect 1 "no_rope_layer_interval is 3, which a GGUF file has no place for, expected 4" "$drover" ckpt export interval --gguf none
 expect 1 "max_window_layers is 1, which a GGUF file has no place for" "$drover" ckpt export "$golden/qwen2_window" --gguf none
 sed 's/"sliding_window": 12/"sliding_window": 600/' "$golden/mistral/config.json" >nowindow/config.json
 expect 1 "nowindow/config.json: sliding_window is 600, expected at most max_position_embeddings 512, or null" "$drover" ckpt import nowindow --out none

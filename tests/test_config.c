@@ -60,6 +60,8 @@ static void keys_in_conflict_are_named(void **state) {
                     {"model.max_window_layers is 1", "expected 0"}},
             {"model: {preset: qwen3-0.6b, qkv_bias: true}\n",
                     {"model.qkv_bias and model.qk_norm are true", "one of them"}},
+            {"model: {preset: smollm3-3b, qk_norm: true}\n",
+                    {"model.no_rope_layer_interval is 4", "expected null", "model.qk_norm"}},
             {"model: {hidden_size: 100}\n", {"no model.vocab_size", "a whole number from 1"}},
             {TINY "data: {sequence_length: 4096}\n", {"sequence_length", "4096", "512"}},
             {"training: {steps: 1}\n", {"run.yaml: no model", "model.preset", "model.from"}},

@@ -169,6 +169,7 @@ static void a_pass_is_that_of_transformers(void **state) {
             {"qwen2_tied", "fp32", 1e-5, 1e-5, 1e-5},
             {"qwen3", "fp32", 1e-5, 1e-5, 1e-5},
             {"qwen3_untied", "fp32", 1e-5, 1e-5, 1e-5},
+            {"smollm3", "fp32", 1e-5, 1e-5, 1e-5},
             {"tied", "bf16", 2 * forward, 2 * backward, 1e-3},
             {"untied_llama3", "bf16", 2 * forward, 2 * backward, 1e-3},
             {"mistral", "bf16", 2 * forward, 2 * backward, 1e-3},
@@ -218,7 +219,7 @@ static void twenty_steps_are_those_of_pytorch(void **state) {
     (void)state;
     const training_case cases[] = {{"tied", ROWS}, {"untied_llama3", ROWS}, {"tied", 1},
             {"mistral", ROWS}, {"qwen2", ROWS}, {"qwen2_tied", 2}, {"qwen3", ROWS},
-            {"qwen3_untied", 2}};
+            {"qwen3_untied", 2}, {"smollm3", ROWS}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check_training(&cases[i]);
 }

@@ -24,7 +24,7 @@ static void what_is_no_llama_is_refused(void **state) {
             {"{", {"config.json:1", "not valid JSON"}},
             {"{\"model_type\": \"gpt2\"}", {"model_type", "\"gpt2\"", "expected \"llama\""}},
             {"{\"model_type\": \"qwen2_moe\"}",
-                    {"qwen2_moe", "a mixture of experts", "\"qwen2\" or \"qwen3\""}},
+                    {"qwen2_moe", "a mixture of experts", "\"qwen3\" or \"smollm3\""}},
             {"{\"model_type\": \"qwen3\", \"attention_bias\": true}",
                     {"attention_bias", "\"true\"", "expected false"}},
             {"{\"vocab_size\": \"x\"}", {"vocab_size", "\"x\"", "a whole number from 1"}},
@@ -126,6 +126,52 @@ static void the_family_says_what_is_added(void **state) {
     // No key of YAML makes another model of a Llama's file.
     OK(read_text(a, "{" SHAPE ", \"qk_norm\": true, \"qkv_bias\": true}", &m));
     assert_false(m.qk_norm || m.qkv_bias);
+    arena_free(a);
+}
+
+static void layers_without_rope_are_read_as_transformers_does(void **state) {
+    (void)state;
+    static const struct {
+        const char *fields;
+        int64_t interval; // of 7 layers; 0: all rotate
+        const char *says; // NULL: it is read
+    } cases[] = {{"\"rms_norm_eps\": 1e-6", 4, NULL}, {"\"no_rope_layer_interval\": 3", 3, NULL},
+            {"\"no_rope_layer_interval\": 8", 0, NULL}, // beyond the layers
+            {"\"no_rope_layers\": null, \"no_rope_layer_interval\": 1", 1, NULL},
+            {"\"no_rope_layers\": [1, 0, 1, 0, 1, 0, 1], \"no_rope_layer_interval\": 3", 2, NULL},
+            {"\"no_rope_layers\": [1, 1, 1, 1, 1, 1, 1, 0]", 0, NULL}, // of no layer here
+            {"\"no_rope_layers\": [1, 1, 0, 1, 1, 1, 1]", 0,
+                    "\"no_rope_layers[5]\" is \"1\", expected 0, as layers without rotary "
+                    "embedding are 3 apart here"},
+            {"\"no_rope_layers\": [1, 1, 0]", 0, "null or a list of 0 or 1 for each of 7 layers"},
+            {"\"no_rope_layers\": [1, 1, 2, 1, 1, 1, 1]", 0,
+                    "\"no_rope_layers[2]\" is \"2\", expected 0 or 1"},
+            {"\"no_rope_layers\": 4", 0, "\"no_rope_layers\" is \"4\", expected null or a list"},
+            {"\"use_sliding_window\": true, \"sliding_window\": 8", 0,
+                    "\"use_sliding_window\" is \"true\", expected false: windows of layers"}};
+    arena *a = arena_new("config.json");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        model_config m;
+        const char *text = arena_printf(a,
+                "{\"model_type\": \"smollm3\", \"vocab_size\": 32, \"hidden_size\": 64, "
+                "\"intermediate_size\": 96, \"num_hidden_layers\": 7, "
+                "\"num_attention_heads\": 4, %s}",
+                cases[i].fields);
+        if (cases[i].says) {
+            FAILS(read_text(a, text, &m), DRV_E_DATA, cases[i].says);
+            continue;
+        }
+        OK(read_text(a, text, &m));
+        assert_int_equal(m.no_rope_layer_interval, cases[i].interval);
+        assert_true(m.tie_word_embeddings && m.rope_theta == 2e6 && m.num_key_value_heads == 4);
+        for (int64_t layer = 0; layer < 7; layer++)
+            assert_int_equal(model_layer_rotates(&m, layer),
+                    !cases[i].interval || (layer + 1) % cases[i].interval);
+        char *written = as_json(&m);
+        OK(read_text(a, written, &m));
+        assert_int_equal(m.no_rope_layer_interval, cases[i].interval);
+        free(written);
+    }
     arena_free(a);
 }
 
@@ -242,6 +288,7 @@ int main(void) {
             cmocka_unit_test(defaults_are_those_of_transformers),
             cmocka_unit_test(a_family_has_its_own_defaults),
             cmocka_unit_test(the_family_says_what_is_added),
+            cmocka_unit_test(layers_without_rope_are_read_as_transformers_does),
             cmocka_unit_test(windows_are_read_as_transformers_does),
             cmocka_unit_test(rope_is_read_from_any_version_of_transformers),
             cmocka_unit_test(written_and_read_back_is_the_same),

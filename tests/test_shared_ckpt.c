@@ -97,6 +97,8 @@ typedef struct job {
     const char *dir;
     int fails; // this rank cannot read its state; -1: none
     st_type type;
+    drv_status code;  // of the save, on all ranks
+    const char *says; // and its message; NULL: what the save returns is returned
 } job;
 
 typedef struct rank_state { // found by the tensor's name; where pieces lie is told by their values
@@ -158,10 +160,9 @@ static drv_status save_rank(comm *self, void *ctx) {
         if (status == DRV_OK) status = ckpt_wait(s);
     }
     // All know of a failure, and by the same words.
-    if (work->fails >= 0 &&
-            (status != DRV_E_IO || !strstr(drv_message(), ": no room on this host; older")))
+    if (work->says && (status != work->code || !strstr(drv_message(), work->says)))
         status = drv_fail(DRV_E_DATA, "rank %d: %d, %s", st.rank, (int)status, drv_message());
-    else if (work->fails >= 0)
+    else if (work->says)
         status = DRV_OK;
     ckpt_saver_free(s);
     return status;
@@ -198,7 +199,7 @@ static void files_are_those_of_one_rank(void **state) {
     for (int t = 0; t < 2; t++) {
         const char *one = NULL;
         for (int i = 0; i < N_MESHES; i++) {
-            job j = {meshes[i], temporary_dir(a), -1, types[t]};
+            job j = {.mesh = meshes[i], .dir = temporary_dir(a), .fails = -1, .type = types[t]};
             run_job(&j, save_rank);
             const char *folder = path_join(a, j.dir, "step-000003");
             OK(ckpt_verify(folder));
@@ -254,7 +255,7 @@ static void any_layout_reads_what_any_wrote(void **state) {
     (void)state;
     arena *a = arena_new("test");
     for (int i = 0; i < N_MESHES; i++) {
-        job j = {meshes[i], temporary_dir(a), -1, ST_F32};
+        job j = {.mesh = meshes[i], .dir = temporary_dir(a), .fails = -1};
         run_job(&j, save_rank);
         for (int k = 0; k < N_MESHES; k++) {
             j.mesh = meshes[k];
@@ -269,7 +270,11 @@ static void one_rank_fails_for_all(void **state) {
     (void)state;
     arena *a = arena_new("test");
     for (int who = 0; who < 4; who++) {
-        job j = {mesh_of(1, 2, 2), temporary_dir(a), who, ST_F32};
+        job j = {.mesh = mesh_of(1, 2, 2),
+                .dir = temporary_dir(a),
+                .fails = who,
+                .code = DRV_E_IO,
+                .says = ": no room on this host; older"};
         run_job(&j, save_rank);
         char **names;
         int n;
@@ -294,7 +299,7 @@ static drv_status refuse_rank(comm *c, void *ctx) {
 static void all_see_a_flipped_bit(void **state) {
     (void)state;
     arena *a = arena_new("test");
-    job j = {mesh_of(1, 1, 4), temporary_dir(a), -1, ST_F32};
+    job j = {.mesh = mesh_of(1, 1, 4), .dir = temporary_dir(a), .fails = -1};
     run_job(&j, save_rank);
     const char *path = path_join(a, path_join(a, j.dir, "step-000003"), "model.safetensors");
     char *good;
@@ -305,6 +310,66 @@ static void all_see_a_flipped_bit(void **state) {
         OK(file_write_atomic(path, good, n));
         run_job(&j, refuse_rank);
         good[at] ^= 1;
+    }
+    arena_free(a);
+}
+
+// What a rank receives of the n-th exchange is rubbish, as it is from a rank that is killed:
+// numbers are written over what arrives first.
+static struct {
+    bool sizes;         // of an exchange of sizes; else of one of runs
+    _Atomic int in;     // exchanges from now; 0 or less: none
+    uint32_t number[2]; // a run's place and its bytes, or the halves of a size
+} rubbish;
+
+drv_status __real_comm_all_to_all(comm_group *g, const void *in, const int64_t *in_bytes, void *out,
+        const int64_t *out_bytes, int64_t n);
+drv_status __wrap_comm_all_to_all(comm_group *g, const void *in, const int64_t *in_bytes, void *out,
+        const int64_t *out_bytes, int64_t n);
+drv_status __wrap_comm_all_to_all(comm_group *g, const void *in, const int64_t *in_bytes, void *out,
+        const int64_t *out_bytes, int64_t n) {
+    const drv_status status = __real_comm_all_to_all(g, in, in_bytes, out, out_bytes, n);
+    int64_t received = out_bytes ? 0 : n;
+    for (int i = 0; out_bytes && i < group_size(g); i++)
+        received += out_bytes[i];
+    if (status == DRV_OK && rubbish.sizes == !out_bytes && received > 0 && rubbish.in-- == 1)
+        memcpy(out, rubbish.number, sizeof rubbish.number);
+    return status;
+}
+
+static void rubbish_from_a_rank_is_refused(void **state) {
+    (void)state;
+    static const struct {
+        bool sizes;
+        uint32_t number[2];
+        const char *says;
+    } cases[] = {{false, {0, 1 << 20}, "what other ranks have sent is no part of a block"},
+            {false, {0, UINT32_MAX}, "what other ranks have sent is no part of a block"},
+            {false, {UINT32_MAX, 4}, "what other ranks have sent is no part of a block"},
+            {false, {1021, 4}, "what other ranks have sent is no part of a block"},
+            {true, {0, 1 << 8}, " bytes of a block of 1024"},    // 2^40
+            {true, {0, 1u << 31}, " bytes of a block of 1024"}}; // the least number
+    arena *a = arena_new("test");
+    const char *dir = temporary_dir(a);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (int when = 1; when <= 3; when++) {
+            job j = {.mesh = mesh_of(1, 2, 2),
+                    .dir = path_join(a, dir, arena_printf(a, "%zu.%d", i, when)),
+                    .fails = -1,
+                    .code = DRV_E_DEVICE,
+                    .says = cases[i].sizes ? NULL : cases[i].says};
+            OK(dir_make(j.dir));
+            rubbish.sizes = cases[i].sizes;
+            memcpy(rubbish.number, cases[i].number, sizeof rubbish.number);
+            rubbish.in = when;
+            if (j.says) // the ranks still know of each other: all say the same, nothing is left
+                run_job(&j, save_rank);
+            else
+                FAILS(comm_run_threads(mesh_ranks(&j.mesh), 1, NULL, save_rank, &j), DRV_E_DEVICE,
+                        cases[i].says);
+            assert_true(rubbish.in <= 0); // it has come
+            assert_false(file_exists(path_join(a, j.dir, "step-000001")));
+        }
     }
     arena_free(a);
 }
@@ -341,6 +406,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(files_are_those_of_one_rank),
             cmocka_unit_test(any_layout_reads_what_any_wrote),
             cmocka_unit_test(one_rank_fails_for_all), cmocka_unit_test(all_see_a_flipped_bit),
+            cmocka_unit_test(rubbish_from_a_rank_is_refused),
             cmocka_unit_test(manifests_of_version_1_are_read)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -237,6 +237,17 @@ expect 0 "global_batch_size: 64 " "$drover" config --from axolotl axolotl.txt --
 says "warmup_steps: 10 " "target_modules: all-linear" "pack: examples" 'train: "/data/alpaca"' "split: [0.9, 0.1, 0]" "rank: 8 "
 expect 0 'train: "data/set"' "$drover" config --from axolotl axolotl.txt --set model.preset=llama-3.1-8b --ranks 8 --data data/set
 expect 0 'train: "data/set"' "$drover" config --from args --set model.preset=tiny --data data/set -- python train.py --max_steps 5
+for optimizer in muon normuon; do
+    sed "s/optimizer: .*/optimizer: $optimizer/" axolotl.txt >muon-lora.txt
+    expect 2 "is \"$optimizer\", for the branches of LoRA, too" "$drover" config --from axolotl muon-lora.txt --set model.preset=llama-3.1-8b --ranks 8
+    sed "/lora/d" muon-lora.txt >muon.txt
+    expect 0 "type: $optimizer " "$drover" config --from axolotl muon.txt --set model.preset=llama-3.1-8b --ranks 8
+done
+says "axolotl: optimizer, line 11"
+expect 0 "type: adamw " "$drover" config --from axolotl muon.txt --set model.preset=llama-3.1-8b --ranks 8 --set optimizer.type=adamw
+sed "s/optimizer: .*/optimizer: adamw_bnb_8bit/" axolotl.txt >eight.txt
+expect 2 'is "adamw_bnb_8bit"; optimizer.type is adamw, muon or normuon' "$drover" config --from axolotl eight.txt --set model.preset=llama-3.1-8b --ranks 8
+expect 0 "rank: 8 " "$drover" config --from axolotl eight.txt --set model.preset=llama-3.1-8b --ranks 8 --accept optimizer
 sed 's/adapter: lora/adapter: qlora/' axolotl.txt >qlora.txt
 expect 2 "--accept adapter" "$drover" config --from axolotl qlora.txt --set model.preset=llama-3.1-8b --ranks 8
 sed 's/learning_rate: .*/learning_rate: fast/' axolotl.txt >fast.txt

@@ -1,12 +1,13 @@
 #!/bin/sh
-# Builds drover and the tests of its bits for arm64 with Debian's cross compiler, in build-arm64/, and runs these under
-# qemu. What is missing is installed, as root on Debian: compiler, qemu, and the libraries of that architecture (with
-# oneDNN's as it is loaded: the headers of two architectures exclude each other). Exit status 77: they cannot be had.
+# Builds drover for arm64 with Debian's cross compiler, in build-arm64/, runs the tests of its bits under qemu, and makes the .deb
+# and the wheel, whose programs train a tokenizer, build a set and train a model there. What is missing is installed, as root on
+# Debian: compiler, qemu, and the libraries of that architecture (with oneDNN's as it is loaded: the headers of two architectures
+# exclude each other, as do those of Open MPI, so there is no MPI module). Exit status 77: they cannot be had.
 set -e
 cd "$(dirname "$0")/.."
 libraries="libc6 libjansson-dev libyaml-dev libxxhash-dev libprotobuf-c-dev libutf8proc-dev libpcre2-dev libzstd-dev
 zlib1g-dev liblz4-dev libcmocka-dev libcurl4-openssl-dev libssl-dev libdnnl2 libsnappy-dev libncurses-dev libmicrohttpd-dev"
-wanted="gcc-aarch64-linux-gnu qemu-user-static"
+wanted="gcc-aarch64-linux-gnu qemu-user-static dpkg-dev patchelf python3-wheel"
 for library in $libraries; do wanted="$wanted $library:arm64"; done
 missing=
 for package in $wanted; do
@@ -23,5 +24,10 @@ fi
 cmake -S . -B build-arm64 -DCMAKE_TOOLCHAIN_FILE=cmake/arm64.cmake \
     -DFILE_OF_dnnl=/usr/lib/aarch64-linux-gnu/libdnnl.so.2 >build-arm64.log || { cat build-arm64.log; exit 1; }
 rm build-arm64.log
-cmake --build build-arm64 -j "${JOBS:-$(nproc)}" --target drover test_portable test_elementary test_tiles
-for test in test_elementary test_portable test_tiles; do qemu-aarch64-static build-arm64/tests/$test; done
+tests="test_elementary test_portable test_tiles"
+# shellcheck disable=SC2086 # targets
+cmake --build build-arm64 -j "${JOBS:-$(nproc)}" --target manual $tests
+for test in $tests; do qemu-aarch64-static build-arm64/tests/$test; done
+cpack -G DEB --config build-arm64/CPackConfig.cmake -B build-arm64
+tools/make_wheel.sh build-arm64
+packaging/check_arm64.sh build-arm64

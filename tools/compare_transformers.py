@@ -7,12 +7,13 @@ transformers, numpy.
 """
 import json, pathlib, random, struct, subprocess, sys, tempfile
 import numpy as np, torch
-from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config
+from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config, SmolLM3Config
 from transformers.utils import logging
 
 logging.disable_progress_bar()
 
-FAMILIES = {"llama": LlamaConfig, "mistral": MistralConfig, "qwen2": Qwen2Config, "qwen3": Qwen3Config}
+FAMILIES = {"llama": LlamaConfig, "mistral": MistralConfig, "qwen2": Qwen2Config, "qwen3": Qwen3Config,
+            "smollm3": SmolLM3Config}
 STEPS, LR, BETAS, EPS, DECAY, CLIP = 3, 1e-2, (0.9, 0.95), 1e-8, 0.1, 1.0
 
 
@@ -22,15 +23,16 @@ def random_config(r, family):
     heads = kv * r.choice([1, 2, 3, 4])
     scaling = r.choice([None, dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0,
                                    high_freq_factor=4.0, original_max_position_embeddings=32)])
-    window = r.choice([None, r.randint(1, 300)]) if family != "llama" else None
-    more = dict(sliding_window=window) if family == "mistral" else \
-        dict(use_sliding_window=window is not None, sliding_window=window, max_window_layers=r.randint(0, 3))
+    window = r.choice([None, r.randint(1, 300)])
+    more = {"llama": {}, "mistral": dict(sliding_window=window),
+            "smollm3": dict(no_rope_layer_interval=r.randint(1, 4), pad_token_id=None)}.get(family,
+        dict(use_sliding_window=window is not None, sliding_window=window, max_window_layers=r.randint(0, 3)))
     return FAMILIES[family](vocab_size=r.randint(17, 700), hidden_size=heads * r.randint(1, 150 // heads),
         intermediate_size=r.randint(1, 300), num_hidden_layers=r.randint(1, 3),
         num_attention_heads=heads, num_key_value_heads=kv, head_dim=head_dim,
         max_position_embeddings=4096, rms_norm_eps=r.choice([1e-5, 1e-6]), rope_theta=r.choice([1e4, 5e5]),
         rope_scaling=scaling, tie_word_embeddings=r.random() < 0.5, initializer_range=0.1,
-        bos_token_id=0, eos_token_id=1, attn_implementation="eager", **(more if family != "llama" else {}))
+        bos_token_id=0, eos_token_id=1, attn_implementation="eager", **more)
 
 
 def write_dataset(prefix, tokens):

@@ -10,6 +10,7 @@ import torch, transformers
 from safetensors.torch import save_file
 from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
 from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
+from transformers import SmolLM3Config, SmolLM3ForCausalLM
 
 # name -> (config, model, what is special)
 CASES = {
@@ -44,6 +45,10 @@ CASES = {
     "qwen3_untied": (Qwen3Config, Qwen3ForCausalLM,
         dict(num_attention_heads=3, num_key_value_heads=1, head_dim=16, tie_word_embeddings=False,
              rope_theta=10000.0)),
+    # the fourth layer without rotary embedding
+    "smollm3": (SmolLM3Config, SmolLM3ForCausalLM,
+        dict(num_hidden_layers=4, hidden_size=24, intermediate_size=40, num_key_value_heads=2, head_dim=6,
+             pad_token_id=None)),
 }
 ROWS, SEQ, STEPS = 4, 48, 20
 LR, BETAS, EPS, DECAY, CLIP = 1e-2, (0.9, 0.95), 1e-8, 0.1, 1.0

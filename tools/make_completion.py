@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes the bash completion from the program's own help. usage: make_completion.py DROVER FILE"""
+"""Writes the bash completion from the program's own help. usage: make_completion.py [EMULATOR] DROVER FILE"""
 import re
-import subprocess
 import sys
-from program_help import read_verbs
+from program_help import ask, read_verbs
 
-_, verbs = read_verbs(sys.argv[1])
+program = sys.argv[1:-1]
+_, verbs = read_verbs(program)
 every = [v for verb in verbs for v in [verb, *verb.subverbs]]
 words = [f"    ['drover {v.name}']='{' '.join([s.name.split()[-1] for s in v.subverbs] + [o[0] for o in v.options] + ['--help'])}'"
          for v in every]
@@ -14,7 +14,7 @@ values = sorted({o[0] for v in every for o in v.options if o[1]})
 
 def choices_of_keys(program):
     """{key: its names, separated by spaces} for the keys of the config that have names for values."""
-    reference = subprocess.run([program, "config", "--reference"], capture_output=True, text=True, check=True).stdout
+    reference = ask(program, "config", "--reference")
     found = {}
     for key, value in re.findall(r"^\| `([a-z_.0-9]+)` \| ([^|]*) \|", reference.partition("## ")[0], re.M):
         names = [n for n in re.split(r", | or ", value) if re.fullmatch(r"[a-z0-9-]+", n) and n not in ("text", "null")]
@@ -25,7 +25,7 @@ def choices_of_keys(program):
     return found
 
 
-choices = "\n".join(f"    ['{key}']='{names}'" for key, names in choices_of_keys(sys.argv[1]).items())
+choices = "\n".join(f"    ['{key}']='{names}'" for key, names in choices_of_keys(program).items())
 script = f"""# bash completion of drover, made from its help by tools/make_completion.py.
 declare -gA _drover_words=(
     ['drover']='{" ".join(v.name for v in verbs)} help version --help --version'
@@ -88,4 +88,4 @@ _drover() {{
 shopt -s extglob
 complete -o default -F _drover drover
 """
-open(sys.argv[2], "w").write(script)
+open(sys.argv[-1], "w").write(script)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the man page from the program's own help. usage: make_man.py DROVER drover.1"""
+"""Writes the man page from the program's own help. usage: make_man.py [EMULATOR] DROVER drover.1"""
 import re, sys
 from program_help import ask, read_verbs
 
@@ -37,7 +37,7 @@ def page(verb):
     return out
 
 
-program = sys.argv[1]
+program = sys.argv[1:-1]
 general, verbs = read_verbs(program)
 version = ask(program, "--version").split()[1]
 tail = general.split("\n\n")[-1].strip()
@@ -55,4 +55,4 @@ for name, text in (("HF_TOKEN", "sent to the Hugging Face hub alone, by data get
     out += [".TP", f"\\fB{name}\\fR", escape(text)]
 out += [".SH FILES", ".TP", "\\fIRUN_DIR/\\fR",
         escape("config.yaml, log.txt, metrics.jsonl, tensorboard/ and checkpoints/step-N of a run")]
-open(sys.argv[2], "w").write("\n".join(out) + "\n")
+open(sys.argv[-1], "w").write("\n".join(out) + "\n")

@@ -14,7 +14,8 @@ class Verb:
 
 
 def ask(program, *args):
-    return subprocess.run([program, *args], capture_output=True, text=True, check=True).stdout
+    """What the program says; `program` is the list of words that start it."""
+    return subprocess.run([*program, *args], capture_output=True, text=True, check=True).stdout
 
 
 def listed(text, title):

@@ -44,6 +44,17 @@ const model_family model_families[] = {
                 .sliding_window = 4096,
                 .max_window_layers = 28,
         },
+        {
+                .model_type = "smollm3",
+                .architecture = "SmolLM3ForCausalLM",
+                .gguf = "smollm3",
+                .gguf_interleaves = true,
+                .no_rope_layer_interval = 4,
+                .num_key_value_heads = 4,
+                .max_position_embeddings = 32768,
+                .rope_theta = 2e6,
+                .tie_word_embeddings = true,
+        },
 };
 const int n_model_families = sizeof model_families / sizeof *model_families;
 

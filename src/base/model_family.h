@@ -20,6 +20,10 @@ typedef struct model_family {
     bool qk_norm;                          // an RMS norm of each head of queries and keys
     family_window window;
 
+    // Layers whose number, counted from 1, is a multiple of no_rope_layer_interval have no rotary
+    // embedding; here the family's own interval, which GGUF does not tell. 0: all layers have it.
+    int64_t no_rope_layer_interval;
+
     // GGUF has the two halves of each rotary pair of q and k side by side (llama.cpp's NORM rope);
     // else one half after the other, as config.json's models do (its NEOX rope).
     bool gguf_interleaves;
@@ -28,6 +32,8 @@ typedef struct model_family {
     // as LlamaConfig.
     int64_t num_key_value_heads, head_dim, max_position_embeddings;
     int64_t sliding_window, max_window_layers;
+    double rope_theta;
+    bool tie_word_embeddings;
 } model_family;
 
 extern const model_family model_families[];

@@ -26,22 +26,25 @@ enum { NUMBER_BYTES = 80 };
 
 // Copies the text of a number without the underscores between its digits; false: it has none, or
 // more than a number can be long.
-static bool number_text(const value *of, char text[NUMBER_BYTES]) {
+static bool number_text(const value *of, int (*is_digit)(int), char text[NUMBER_BYTES]) {
     size_t n = 0;
     if (of->s.n == 0 || of->s.n >= NUMBER_BYTES) return false;
     for (size_t i = 0; i < of->s.n; i++) {
         const char *at = of->s.p + i;
-        const bool between = *at == '_' && i && i + 1 < of->s.n && isalnum((unsigned char)at[-1]) &&
-                             isalnum((unsigned char)at[1]);
+        const bool between = *at == '_' && i && i + 1 < of->s.n &&
+                             is_digit((unsigned char)at[-1]) && is_digit((unsigned char)at[1]);
         if (!between) text[n++] = *at;
     }
     text[n] = 0;
     return true;
 }
 
-// Reads what Python's float() takes: 0x10 is C's.
+// Reads what Python's float() takes, infinity and nan among it: 0x10 and nan(1) are C's. Beyond the
+// largest number it is infinite.
 static bool is_real(const char *text, double *out) {
-    return !strpbrk(text, "xX") && str_to_f64(text, out);
+    char *end;
+    *out = strtod(text, &end);
+    return !strpbrk(text, "xX(") && end != text && !*end;
 }
 
 static drv_status filter_int(jinja_context *c, const value *self, const call_args *args,
@@ -59,7 +62,7 @@ static drv_status filter_int(jinja_context *c, const value *self, const call_arg
     if (self->kind != VALUE_STRING) return DRV_OK;
     const value trimmed = text_strip(self, NULL, true, true);
     char text[NUMBER_BYTES], *end;
-    if (base < 2 || base > 36 || !number_text(&trimmed, text)) return DRV_OK;
+    if (base < 2 || base > 36 || !number_text(&trimmed, isalnum, text)) return DRV_OK;
     double real;
     const long long i = strtoll(text, &end, (int)base);
     if (!*end)
@@ -81,7 +84,7 @@ static drv_status filter_float(jinja_context *c, const value *v, const call_args
     const value trimmed = text_strip(v, NULL, true, true);
     char text[NUMBER_BYTES];
     double x;
-    if (number_text(&trimmed, text) && is_real(text, &x)) *out = value_float(x);
+    if (number_text(&trimmed, isdigit, text) && is_real(text, &x)) *out = value_float(x);
     return DRV_OK;
 }
 

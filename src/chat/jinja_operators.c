@@ -158,6 +158,8 @@ drv_status jinja_eval_binary(jinja_context *c, const expr *node, value *out) {
         return jinja_take(c, &text, out);
     }
     DRV_TRY(jinja_defined(&left));
+    // A format takes what is undefined for a value that prints as nothing.
+    if (node->op == '%' && left.kind == VALUE_STRING) return format_string(c, &left, &right, out);
     DRV_TRY(jinja_defined(&right));
     const bool whole = left.kind != VALUE_FLOAT && right.kind != VALUE_FLOAT;
     if (value_is_number(&left) && value_is_number(&right))
@@ -175,7 +177,6 @@ drv_status jinja_eval_binary(jinja_context *c, const expr *node, value *out) {
         return repeat(c, &left, right.kind == VALUE_INT ? right.i : right.b, out);
     if (node->op == '*' && (right.kind == VALUE_STRING || right.kind == VALUE_LIST) && whole_a)
         return repeat(c, &right, left.kind == VALUE_INT ? left.i : left.b, out);
-    if (node->op == '%' && left.kind == VALUE_STRING) return format_string(c, &left, &right, out);
     return no_operator(node->op, &left, &right);
 }
 

@@ -72,7 +72,7 @@ static const struct {
 static drv_status parity_test(const value *v, test_kind kind, bool *out) {
     if (v->kind == VALUE_FLOAT) {
         const double rest = fmod(v->f, 2), wanted = kind == IS_ODD ? 1 : 0;
-        *out = !(fabs(rest) < wanted) && !(fabs(rest) > wanted);
+        *out = !isnan(rest) && !(fabs(rest) < wanted) && !(fabs(rest) > wanted);
         return DRV_OK;
     }
     if (v->kind != VALUE_INT && v->kind != VALUE_BOOL)

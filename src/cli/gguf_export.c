@@ -42,6 +42,13 @@ drv_status gguf_export(const model *m, const char *out, const gguf_write_opts *o
         return drv_fail(DRV_E_DATA,
                 "%s: max_window_layers is %lld, which a GGUF file has no place for, expected 0",
                 m->path, (long long)m->config.max_window_layers);
+    const model_family *family = model_config_family(&m->config);
+    if (m->config.no_rope_layer_interval != family->no_rope_layer_interval)
+        return drv_fail(DRV_E_DATA,
+                "%s: no_rope_layer_interval is %lld, which a GGUF file has no place for, expected "
+                "%lld",
+                m->path, (long long)m->config.no_rope_layer_interval,
+                (long long)family->no_rope_layer_interval);
     if (m->config.sliding_window)
         log_warn("%s has a sliding window of %lld tokens; the file says so, but llama.cpp attends to "
                  "all tokens of a model of this architecture",

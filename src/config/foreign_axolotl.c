@@ -70,8 +70,7 @@ const foreign_key foreign_axolotl[] = {
         FACT("max_steps", "training.steps", "steps"),
         SAME("seed", "training.seed"),
         // optimizer and schedule
-        ONLY("optimizer", "adamw_torch adamw_torch_fused adamw_hf adamw_apex_fused",
-                "it is AdamW; optimizer.type has muon, too"),
+        FACT("optimizer", "optimizer.type", "optimizer"),
         SAME("learning_rate", "optimizer.lr"),
         SAME("weight_decay", "optimizer.weight_decay"),
         FACT("adam_beta1", "optimizer.betas", "beta1"),

@@ -59,6 +59,10 @@ const key model_keys[] = {
                 .initial_note = SHAPE_NOTE ", else 0",
                 .help = "the first layer with sliding_window; those before it attend to all (Qwen2, "
                         "Qwen3)"},
+        {FIELD("no_rope_layer_interval", int, no_rope_layer_interval), .min = 1, .max = 4096,
+                .optional = true, .none = 0, .initial_note = SHAPE_NOTE ", else null",
+                .help = "every so many layers one has no rotary embedding (SmolLM3: the 4th, 8th, "
+                        "...); null: all have it"},
         {FIELD("rope_scaling.rope_type", choice, rope_type), .choices = rope_choices,
                 .optional = true, .none = ROPE_DEFAULT, .initial_note = SHAPE_NOTE ", else default",
                 .help = "llama3 stretches the low rotary frequencies, as Llama 3.1 does"},
@@ -132,6 +136,11 @@ static drv_status check_family(const char *where, const char *prefix, const mode
         return drv_fail(DRV_E_USAGE,
                 "%s: %sqkv_bias and %sqk_norm are true, expected one of them: no family has both",
                 where, prefix, prefix);
+    if (m->no_rope_layer_interval && (m->qkv_bias || m->qk_norm || m->sliding_window))
+        return drv_fail(DRV_E_USAGE,
+                "%s: %sno_rope_layer_interval is %lld, expected null: no family has it beside "
+                "%sqkv_bias, %sqk_norm or %ssliding_window",
+                where, prefix, (long long)m->no_rope_layer_interval, prefix, prefix, prefix);
     if (m->sliding_window > m->max_position_embeddings)
         return drv_fail(DRV_E_USAGE,
                 "%s: %ssliding_window is %lld, expected at most max_position_embeddings %lld, or "
@@ -202,6 +211,7 @@ drv_status model_config_check(const char *where, const char *prefix, model_confi
         m->rope_original_context = 0;
     }
     drop_window(m);
+    if (m->no_rope_layer_interval > m->num_hidden_layers) m->no_rope_layer_interval = 0;
     DRV_TRY(check_ranges(where, prefix, m));
     DRV_TRY(check_heads(where, prefix, m));
     DRV_TRY(check_family(where, prefix, m));
@@ -232,6 +242,10 @@ static int64_t layer_weights(const model_config *m) {
     const int64_t matrices = m->hidden_size * (2 * q + 2 * kv + 3 * m->intermediate_size);
     return matrices + 2 * m->hidden_size + (m->qkv_bias ? q + 2 * kv : 0) +
            (m->qk_norm ? 2 * m->head_dim : 0);
+}
+
+bool model_layer_rotates(const model_config *m, int64_t layer) {
+    return !m->no_rope_layer_interval || (layer + 1) % m->no_rope_layer_interval != 0;
 }
 
 int64_t model_parameters(const model_config *m) {

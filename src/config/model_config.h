@@ -23,6 +23,7 @@ typedef struct model_config {
     bool qk_norm;  // an RMS norm of each head of queries and keys
     // In layers from max_window_layers on a token sees so many of the last ones, itself among them.
     int64_t sliding_window, max_window_layers; // tokens, 0: any number; layers
+    int64_t no_rope_layer_interval;            // layers, see model_layer_rotates; 0: all rotate
     // rope_scaling of type llama3 (arXiv:2407.21783 and the 3.1 release); all 0 with ROPE_DEFAULT
     rope_type rope_type;
     double rope_factor, rope_low_freq_factor, rope_high_freq_factor;
@@ -64,3 +65,6 @@ json_t *model_config_json(const model_config *m);
 const char *model_config_difference(arena *a, const model_config *m, const model_config *other);
 
 int64_t model_parameters(const model_config *m);
+// Whether a layer, counted from 0, has rotary embedding: all have it but each
+// no_rope_layer_interval-th (arXiv:2501.18795).
+bool model_layer_rotates(const model_config *m, int64_t layer);

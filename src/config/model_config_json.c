@@ -35,7 +35,6 @@ static const struct {
         {"gemma3", "norms of queries and keys and sliding windows"},
         {"gemma3_text", "norms of queries and keys and sliding windows"},
         {"phi3", "fused weights qkv_proj and gate_up_proj"},
-        {"smollm3", "layers without rotary embedding"},
         {"granite", "multipliers on the embedding, attention, residual stream and logits"},
         {"olmo", "norms without weights"},
         {"olmo2", "norms after each part, and of queries and keys"},
@@ -119,7 +118,8 @@ static bool is_of_family(const key *k) {
     return k->offset == offsetof(model_config, qkv_bias) ||
            k->offset == offsetof(model_config, qk_norm) ||
            k->offset == offsetof(model_config, sliding_window) ||
-           k->offset == offsetof(model_config, max_window_layers);
+           k->offset == offsetof(model_config, max_window_layers) ||
+           k->offset == offsetof(model_config, no_rope_layer_interval);
 }
 
 static const key *key_of(size_t offset) {
@@ -152,6 +152,41 @@ static drv_status read_window(arena *a, const value *root, const model_family *f
     return family->window == WINDOW_OF_ALL
                    ? DRV_OK
                    : read_or(a, root, layers, family->max_window_layers, out);
+}
+
+// no_rope_layers says of each layer whether it has rotary embedding (1: it has); null or absent:
+// no_rope_layer_interval says it. Layers without must come at an interval, as in all models so far.
+static drv_status read_no_rope(arena *a, const value *root, const model_family *family,
+        model_config *out) {
+    static const key list_key = {.path = "no_rope_layers"},
+                     window_key = {.expected = "false: windows of layers without rotary embedding "
+                                               "are not supported"};
+    if (!family->no_rope_layer_interval) return DRV_OK;
+    const value *window = find_value(root, "use_sliding_window"),
+                *list = find_value(root, list_key.path);
+    if (window && window->kind != VALUE_NULL &&
+            !(window->kind == VALUE_TEXT && strcmp(window->text, "false") == 0))
+        return key_refuse(&window_key, window);
+    DRV_TRY(read_or(a, root, offsetof(model_config, no_rope_layer_interval),
+            family->no_rope_layer_interval, out));
+    if (!list || list->kind == VALUE_NULL) return DRV_OK;
+    const char *expected = arena_printf(a, "null or a list of 0 or 1 for each of %lld layers",
+            (long long)out->num_hidden_layers);
+    if (list->kind != VALUE_LIST || list->n < out->num_hidden_layers)
+        return key_refuse(&(key){.expected = expected}, list);
+    out->no_rope_layer_interval = 0;
+    for (int64_t i = 0; i < out->num_hidden_layers; i++) {
+        const value *item = &list->items[i];
+        const bool has = item->kind == VALUE_TEXT && same_value(item->text, "1");
+        if (!has && !(item->kind == VALUE_TEXT && same_value(item->text, "0")))
+            return key_refuse(&(key){.expected = "0 or 1"}, item);
+        if (!has && !out->no_rope_layer_interval) out->no_rope_layer_interval = i + 1;
+        if (has == model_layer_rotates(out, i)) continue;
+        expected = arena_printf(a, "%d, as layers without rotary embedding are %lld apart here",
+                !has, (long long)out->no_rope_layer_interval);
+        return key_refuse(&(key){.expected = expected}, item);
+    }
+    return DRV_OK;
 }
 
 // layer_types says the same once more, layer by layer.
@@ -198,6 +233,8 @@ static drv_status read_fields(arena *mem, const value *root, const model_family 
     out->head_dim = family->head_dim;
     if (family->max_position_embeddings)
         out->max_position_embeddings = family->max_position_embeddings;
+    if (family->rope_theta > 0) out->rope_theta = family->rope_theta;
+    out->tie_word_embeddings = family->tie_word_embeddings;
     out->qkv_bias = family->qkv_bias;
     out->qk_norm = family->qk_norm;
     for (int i = 0; i < n_model_keys; i++) {
@@ -224,6 +261,7 @@ static drv_status read_json(arena *a, const char *path, const json_t *json, mode
     DRV_TRY(check_fixed(&root));
     DRV_TRY(read_fields(a, &root, family, out));
     DRV_TRY(read_window(a, &root, family, out));
+    DRV_TRY(read_no_rope(a, &root, family, out));
     DRV_TRY(model_config_check(path, "", out));
     return check_layer_types(&root, out);
 }
@@ -270,6 +308,7 @@ const model_family *model_config_family(const model_config *m) {
     for (int i = 0; i < n_model_families; i++) {
         const model_family *family = &model_families[i];
         if (family->qkv_bias == m->qkv_bias && family->qk_norm == m->qk_norm &&
+                (family->no_rope_layer_interval > 0) == (m->no_rope_layer_interval > 0) &&
                 family->window >= least)
             return family;
     }
@@ -293,6 +332,8 @@ json_t *model_config_json(const model_config *m) {
     // Of q, k, v and o; a family whose q, k and v have biases has no such field.
     if (!family->qkv_bias) json_object_set_new(o, "attention_bias", json_false());
     put_window(o, m, family);
+    if (m->no_rope_layer_interval)
+        json_object_set_new(o, "no_rope_layer_interval", json_integer(m->no_rope_layer_interval));
     for (int i = 0; i < n_model_keys; i++) {
         const key *k = &model_keys[i];
         if (m->rope_type == ROPE_DEFAULT && str_starts(k->path, "rope_scaling.")) continue;

@@ -1,6 +1,6 @@
 // Built-in shapes. Sources: the models' config.json on the Hugging Face hub (meta-llama, mistralai,
-// Qwen, HuggingFaceTB/SmolLM2-135M). llama-15m is the shape of karpathy/tinyllamas stories15M; tiny
-// is ours, for tests.
+// Qwen, HuggingFaceTB/SmolLM2-135M, SmolLM3-3B). llama-15m is the shape of karpathy/tinyllamas
+// stories15M; tiny is ours, for tests.
 #include <string.h>
 
 #include "config/model_config.h"
@@ -51,6 +51,8 @@ static const struct {
         {"qwen3-8b", {151936, 4096, 12288, 36, 32, 8, 128, 40960, 1e-6, 1e6, QWEN3, COMMON}},
         {"qwen3-14b", {151936, 5120, 17408, 40, 40, 8, 128, 40960, 1e-6, 1e6, QWEN3, COMMON}},
         {"qwen3-32b", {151936, 5120, 25600, 64, 64, 8, 128, 40960, 1e-6, 1e6, QWEN3, COMMON}},
+        {"smollm3-3b", {128256, 2048, 11008, 36, 16, 4, 128, 65536, 1e-6, 5e6, TIED,
+                               .no_rope_layer_interval = 4, COMMON}},
         {"llama-135m", {49152, 576, 1536, 30, 9, 3, 64, 8192, 1e-5, 1e5, TIED, COMMON}},
         {"llama-15m", {32000, 288, 768, 6, 6, 6, 48, 1024, 1e-5, 1e4, TIED, COMMON}},
         {"tiny", {512, 64, 172, 5, 8, 4, 8, 512, 1e-5, 1e4, TIED, COMMON}},

@@ -30,7 +30,7 @@ struct replay {
     disturbance disturbed; // of the model under way
     int64_t n;             // tokens
     executable *norm, *swiglu;
-    executable *attention[2]; // without a window, and with the model's
+    executable *attention[2]; // of most layers, and of those that is_other_layer names
     product products[MAX_PRODUCTS];
     int n_products;
     float *piece;  // of weights
@@ -58,9 +58,16 @@ static drv_status build_norm(replay *r) {
     return compile(r, g, &r->norm);
 }
 
-static drv_status build_attention_in(replay *self, int64_t window, executable **out) {
+// Whether a layer has what only some layers of the model have: its window, or no rotary embedding,
+// which no family has both of.
+static bool is_other_layer(const replay *r, int layer) {
+    return !model_layer_rotates(&r->config, layer) ||
+           (r->config.sliding_window && layer >= r->config.max_window_layers);
+}
+
+static drv_status build_attention_in(replay *self, bool other, executable **out) {
     const model_config *config = &self->config;
-    graph *program = graph_new(self->a, window ? "attention.window" : "attention");
+    graph *program = graph_new(self->a, other ? "attention.other" : "attention");
     tensor *qkv = state(program, TENSOR_INPUT, "qkv", self->n, self->l.qkv_width);
     tensor *position = graph_state(program, TENSOR_INPUT, program_inputs[INPUT_POSITION].name,
             DT_I32, 1, &self->n);
@@ -80,23 +87,26 @@ static drv_status build_attention_in(replay *self, int64_t window, executable **
                 .eps = config->rms_norm_eps};
         qkv = graph_add(program, OP_head_norm, 3, normed, &norm)->out[0];
     }
-    tensor *rotated[] = {qkv, graph_add(program, OP_rope_table, 1, &position, &table)->out[0]};
-    const op_attrs rope = {.n_heads = self->l.n_heads + self->l.n_kv_heads,
-            .head_dim = self->l.head_dim};
-    tensor *in[] = {graph_add(program, OP_rope, 2, rotated, &rope)->out[0], position};
+    if (!other || !config->no_rope_layer_interval) {
+        tensor *rotated[] = {qkv, graph_add(program, OP_rope_table, 1, &position, &table)->out[0]};
+        const op_attrs rope = {.n_heads = self->l.n_heads + self->l.n_kv_heads,
+                .head_dim = self->l.head_dim};
+        qkv = graph_add(program, OP_rope, 2, rotated, &rope)->out[0];
+    }
+    tensor *in[] = {qkv, position};
     const op_attrs attrs = {.n_heads = self->l.n_heads,
             .n_kv_heads = self->l.n_kv_heads,
             .head_dim = self->l.head_dim,
             .seq = (int)self->n,
-            .window = (int)window};
+            .window = other ? (int)config->sliding_window : 0};
     graph_output(program, graph_add(program, OP_attention, 2, in, &attrs)->out[0], "attended");
     return compile(self, program, out);
 }
 
 static drv_status build_attention(replay *r) {
-    const int64_t window = r->config.sliding_window;
-    DRV_TRY(build_attention_in(r, 0, &r->attention[0]));
-    return window ? build_attention_in(r, window, &r->attention[1]) : DRV_OK;
+    const bool others = r->config.sliding_window || r->config.no_rope_layer_interval;
+    DRV_TRY(build_attention_in(r, false, &r->attention[0]));
+    return others ? build_attention_in(r, true, &r->attention[1]) : DRV_OK;
 }
 
 static drv_status build_swiglu(replay *r) {
@@ -301,10 +311,6 @@ static void add_branch(const replay *r, activations *act) {
         act->stream_NH[i] += act->branch_NH[i];
 }
 
-static bool has_window(const replay *r, int layer) {
-    return r->config.sliding_window && layer >= r->config.max_window_layers;
-}
-
 // From the normalised stream to the branch that is added to it.
 static drv_status attend(replay *r, const model *m, int i, activations *act) {
     const int64_t n = r->n;
@@ -314,7 +320,7 @@ static drv_status attend(replay *r, const model *m, int i, activations *act) {
     DRV_TRY(backend_write(r->b, 0, "qkv", 0, 4 * n * r->l.qkv_width, act->wide));
     DRV_TRY(backend_write(r->b, 0, program_inputs[INPUT_POSITION].name, 0, 4 * n,
             r->prompts->position));
-    DRV_TRY(backend_run(r->b, r->attention[has_window(r, i)]));
+    DRV_TRY(backend_run(r->b, r->attention[is_other_layer(r, i)]));
     DRV_TRY(backend_read(r->b, 0, "attended", 0, 4 * n * r->l.q_width, act->attended));
     return fused(r, m, w->o, act->attended, act->branch_NH);
 }

@@ -134,7 +134,11 @@ static drv_status read_window(const gguf_file *f, const char *arch, llama_meta *
         return drv_fail(DRV_E_DATA, "%s: %s is %lld, expected at most the context, %lld", f->path,
                 key, (long long)m->window, (long long)m->context);
     if (m->window == m->context) m->window = 0;
-    m->family = model_family_of_gguf(m->family->gguf, m->window > 0);
+    const model_family *family = model_family_of_gguf(m->family->gguf, m->window > 0);
+    if (!family)
+        return drv_fail(DRV_E_DATA, "%s: %s is %lld, expected none in a model of this architecture",
+                f->path, key, (long long)m->window);
+    m->family = family;
     return DRV_OK;
 }
 
@@ -307,6 +311,9 @@ static void put_family(const llama_meta *m, json_t *o) {
     json_object_set_new(o, "model_type", json_string(m->family->model_type));
     if (!m->family->qkv_bias) json_object_set_new(o, "attention_bias", json_false());
     if (m->window) json_object_set_new(o, "sliding_window", json_integer(m->window));
+    if (m->family->no_rope_layer_interval) // no key of GGUF tells it
+        json_object_set_new(o, "no_rope_layer_interval",
+                json_integer(m->family->no_rope_layer_interval));
     if (m->family->window != WINDOW_SWITCHED) return;
     json_object_set_new(o, "use_sliding_window", json_boolean(m->window > 0));
     json_object_set_new(o, "max_window_layers", json_integer(0));

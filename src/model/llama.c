@@ -276,9 +276,10 @@ static tensor *attention_block(builder *b, const layer_params *w, tensor *x_NH) 
     const model_layout *l = b->l;
     tensor *whole_NC = over_replicas(b, OP_gather_kv, spread_linear(b, x_NH, w->qkv));
     if (w->q_norm) whole_NC = norm_of_heads(b, w, whole_NC);
-    tensor *rotated[] = {whole_NC, b->rope};
-    tensor *qkv_NC = add1(b, OP_rope, 2, rotated,
-            (op_attrs){.n_heads = l->n_heads + l->n_kv_heads, .head_dim = l->head_dim});
+    tensor *qkv_NC = whole_NC;
+    if (model_layer_rotates(l->model, b->g->layer))
+        qkv_NC = add1(b, OP_rope, 2, (tensor *[]){whole_NC, b->rope},
+                (op_attrs){.n_heads = l->n_heads + l->n_kv_heads, .head_dim = l->head_dim});
     if (!attention_joins(b)) qkv_NC = over_replicas(b, OP_share_kv, qkv_NC);
     const op_attrs attrs = attention_attrs(b);
     if (b->hidden) {

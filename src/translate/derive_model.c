@@ -136,6 +136,34 @@ static void derive_type(translation *self, const value *type, bool fp32_moments)
                     manual ? "types of weights, moments and sums" : "precision.type says it");
 }
 
+// Axolotl's optimizers: AdamW however it is computed, and Muon, whose steps it scales as drover
+// does (axolotl-contribs-mit 0.0.6, muon.py: adjust_lr_for_muon).
+static void derive_optimizer(translation *self) {
+    static const char *const adamw[] = {"adamw_torch", "adamw_torch_fused", "adamw_hf",
+            "adamw_apex_fused"};
+    const value *v = fact_take(self, "optimizer");
+    if (!v) return;
+    const bool muon = says(v, "muon") || says(v, "normuon");
+    if (muon && translation_get(self, "lora.rank")) {
+        report_add(self, CHANGES, v,
+                arena_printf(self->a, "is %s, for the branches of LoRA, too; they are AdamW's here",
+                        value_shown(self->a, v)));
+        return;
+    }
+    if (muon) {
+        translation_set(self, "optimizer.type", v->text, v, "all but the layers' matrices: AdamW");
+        return;
+    }
+    for (size_t i = 0; i < sizeof adamw / sizeof *adamw; i++)
+        if (says(v, adamw[i])) {
+            report_add(self, NO_EFFECT, v, "it is AdamW");
+            return;
+        }
+    report_add(self, CHANGES, v,
+            arena_printf(self->a, "is %s; optimizer.type is adamw, muon or normuon",
+                    value_shown(self->a, v)));
+}
+
 static void derive_precision(translation *self) {
     const value *type = fact_take(self, "precision"), *optim = fact_take(self, "optim"),
                 *amp = fact_take(self, "amp_O2"), *zero = fact_take(self, "zero_masters");
@@ -143,7 +171,7 @@ static void derive_precision(translation *self) {
             optim && (says(optim, "adamw_fp32OptState") || says(optim, "adamw_fp32optstate"));
     if (optim && !fp32_moments && !says(optim, "adamw"))
         report_add(self, CHANGES, optim,
-                arena_printf(self->a, "is %s; the optimizer is AdamW",
+                arena_printf(self->a, "is %s; the optimizer is AdamW, or --set optimizer.type's",
                         value_shown(self->a, optim)));
     else if (optim)
         report_add(self, TRANSLATED, optim,
@@ -274,6 +302,7 @@ drv_status derive_model(translation *self) {
     derive_weights(self);
     derive_precision(self);
     derive_lora(self);
+    derive_optimizer(self);
     derive_decay(self);
     return DRV_OK;
 }

@@ -138,8 +138,8 @@ static void unseen_keys_are_left_alone(void **state) {
     const attention_case shape = {64, 1, 1, 32, 64, 0};
     enum { WIDTH = 3 * 32, LAST = 63 * WIDTH + 32, UNTOUCHED = 48 };
     const kernels *levels[3];
-    const int n = vector_levels(levels);
-    for (int i = 0; i < 2 * n; i++) {
+    const int n_levels = vector_levels(levels);
+    for (int i = 0; i < 2 * n_levels; i++) {
         const dtype dt = i % 2 ? DT_BF16 : DT_F32;
         problem clean = problem_new(dt, shape, 5, 0), got = problem_new(dt, shape, 5, 0);
         for (int64_t j = 0; j < 2 * 32; j++)

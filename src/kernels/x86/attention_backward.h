@@ -188,8 +188,7 @@ INLINE void backward_keys(const arithmetic *by, product_function *product, const
 
 // Turns strips of queries, each with the keys that it sees, into strips of the n_k keys, each with
 // the queries from the first to the last that see it.
-INLINE int strips_of_keys(const strip *queries, int n_queries, int64_t n_k,
-        strip out[MAX_STRIPS]) {
+INLINE int strips_of_keys(const strip *queries, int n_queries, int64_t n_k, strip out[MAX_STRIPS]) {
     int n = 0;
     for (int64_t key = 0; key < n_k; key += STRIP) {
         const int64_t n_rows = n_k - key < STRIP ? n_k - key : STRIP;

@@ -60,7 +60,6 @@ static void branches_in_bf16(void **state) {
 }
 
 int main(void) {
-    ask_for_same_bits();
     par_set_threads(2);
     const struct CMUnitTest tests[] = {cmocka_unit_test(ranks_of_every_kind),
             cmocka_unit_test(branches_in_bf16)};

@@ -149,30 +149,31 @@ static void layers_without_rope_are_read_as_transformers_does(void **state) {
             {"\"no_rope_layers\": 4", 0, "\"no_rope_layers\" is \"4\", expected null or a list"},
             {"\"use_sliding_window\": true, \"sliding_window\": 8", 0,
                     "\"use_sliding_window\" is \"true\", expected false: windows of layers"}};
-    arena *a = arena_new("config.json");
+    arena *mem = arena_new("config.json");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        model_config m;
-        const char *text = arena_printf(a,
+        model_config config;
+        const char *text = arena_printf(mem,
                 "{\"model_type\": \"smollm3\", \"vocab_size\": 32, \"hidden_size\": 64, "
                 "\"intermediate_size\": 96, \"num_hidden_layers\": 7, "
                 "\"num_attention_heads\": 4, %s}",
                 cases[i].fields);
         if (cases[i].says) {
-            FAILS(read_text(a, text, &m), DRV_E_DATA, cases[i].says);
+            FAILS(read_text(mem, text, &config), DRV_E_DATA, cases[i].says);
             continue;
         }
-        OK(read_text(a, text, &m));
-        assert_int_equal(m.no_rope_layer_interval, cases[i].interval);
-        assert_true(m.tie_word_embeddings && m.rope_theta == 2e6 && m.num_key_value_heads == 4);
+        OK(read_text(mem, text, &config));
+        assert_int_equal(config.no_rope_layer_interval, cases[i].interval);
+        assert_true(config.tie_word_embeddings && config.rope_theta == 2e6 &&
+                    config.num_key_value_heads == 4);
         for (int64_t layer = 0; layer < 7; layer++)
-            assert_int_equal(model_layer_rotates(&m, layer),
+            assert_int_equal(model_layer_rotates(&config, layer),
                     !cases[i].interval || (layer + 1) % cases[i].interval);
-        char *written = as_json(&m);
-        OK(read_text(a, written, &m));
-        assert_int_equal(m.no_rope_layer_interval, cases[i].interval);
+        char *written = as_json(&config);
+        OK(read_text(mem, written, &config));
+        assert_int_equal(config.no_rope_layer_interval, cases[i].interval);
         free(written);
     }
-    arena_free(a);
+    arena_free(mem);
 }
 
 static void windows_are_read_as_transformers_does(void **state) {

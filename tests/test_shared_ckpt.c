@@ -349,12 +349,12 @@ static void rubbish_from_a_rank_is_refused(void **state) {
             {false, {1021, 4}, "what other ranks have sent is no part of a block"},
             {true, {0, 1 << 8}, " bytes of a block of 1024"},    // 2^40
             {true, {0, 1u << 31}, " bytes of a block of 1024"}}; // the least number
-    arena *a = arena_new("test");
-    const char *dir = temporary_dir(a);
+    arena *mem = arena_new("test");
+    const char *dir = temporary_dir(mem);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (int when = 1; when <= 3; when++) {
             job j = {.mesh = mesh_of(1, 2, 2),
-                    .dir = path_join(a, dir, arena_printf(a, "%zu.%d", i, when)),
+                    .dir = path_join(mem, dir, arena_printf(mem, "%zu.%d", i, when)),
                     .fails = -1,
                     .code = DRV_E_DEVICE,
                     .says = cases[i].sizes ? NULL : cases[i].says};
@@ -368,10 +368,10 @@ static void rubbish_from_a_rank_is_refused(void **state) {
                 FAILS(comm_run_threads(mesh_ranks(&j.mesh), 1, NULL, save_rank, &j), DRV_E_DEVICE,
                         cases[i].says);
             assert_true(rubbish.in <= 0); // it has come
-            assert_false(file_exists(path_join(a, j.dir, "step-000001")));
+            assert_false(file_exists(path_join(mem, j.dir, "step-000001")));
         }
     }
-    arena_free(a);
+    arena_free(mem);
 }
 
 // Manifests of version 1 hashed each file as a whole.

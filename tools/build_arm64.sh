@@ -27,7 +27,7 @@ rm build-arm64.log
 tests="test_elementary test_portable test_tiles"
 # shellcheck disable=SC2086 # targets
 cmake --build build-arm64 -j "${JOBS:-$(nproc)}" --target manual $tests
-for test in $tests; do qemu-aarch64-static build-arm64/tests/$test; done
+for test in $tests; do qemu-aarch64-static "build-arm64/tests/$test"; done
 cpack -G DEB --config build-arm64/CPackConfig.cmake -B build-arm64
 tools/make_wheel.sh build-arm64
 packaging/check_arm64.sh build-arm64

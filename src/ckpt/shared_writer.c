@@ -178,6 +178,24 @@ static void collect(shared_file *f, int64_t round) {
         f->out_bytes[r] = FAILED;
 }
 
+// Adds up what the ranks say that they send, which is rubbish of one that is killed, and sets
+// f->stopped. Each byte of the block comes once, at worst as a run of its own.
+static drv_status add_sizes(shared_file *f, int64_t *out) {
+    const int64_t most = ((int64_t)sizeof(run) + 1) * f->block_bytes;
+    int64_t total = 0;
+    for (int r = 0; r < f->n_ranks; r++) {
+        const int64_t n = f->in_bytes[r];
+        if (n != FAILED && (n < 0 || n > most - total))
+            return drv_fail(DRV_E_DEVICE,
+                    "\"%s\": rank %d says that it sends %lld bytes of a block of %lld", f->path, r,
+                    (long long)n, (long long)f->block_bytes);
+        f->stopped |= n == FAILED;
+        total += n;
+    }
+    *out = total;
+    return DRV_OK;
+}
+
 // Not DRV_OK: the ranks can no longer go on together; what else fails on a rank is in f->status.
 static drv_status exchange(shared_file *f) {
     if (f->n_ranks == 1) {
@@ -186,20 +204,11 @@ static drv_status exchange(shared_file *f) {
     }
     comm_group *world = comm_world(f->ranks->comm);
     DRV_TRY(comm_all_to_all(world, f->out_bytes, NULL, f->in_bytes, NULL, sizeof *f->in_bytes));
-    // Each byte of the block comes once, at worst as a run of its own.
-    const int64_t most = ((int64_t)sizeof(run) + 1) * f->block_bytes;
     int64_t total = 0;
-    for (int r = 0; r < f->n_ranks; r++) {
-        const int64_t n = f->in_bytes[r];
-        if (n != FAILED && (n < 0 || n > most - total)) {
-            const drv_status lost = drv_fail(DRV_E_DEVICE,
-                    "\"%s\": rank %d says that it sends %lld bytes of a block of %lld", f->path, r,
-                    (long long)n, (long long)f->block_bytes);
-            comm_abort(f->ranks->comm, lost); // the others go on to the exchange of runs
-            return lost;
-        }
-        f->stopped |= n == FAILED;
-        total += n;
+    const drv_status lost = add_sizes(f, &total);
+    if (lost != DRV_OK) {
+        comm_abort(f->ranks->comm, lost); // the others go on to the exchange of runs
+        return lost;
     }
     if (f->stopped) return DRV_OK;
     f->in.n = 0;

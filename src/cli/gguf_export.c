@@ -36,19 +36,22 @@ drv_status gguf_export_opts(const char *what, const char *type, bool force, gguf
             what, type);
 }
 
-drv_status gguf_export(const model *m, const char *out, const gguf_write_opts *opts) {
-    gguf_written written;
-    if (m->config.max_window_layers)
+// What GGUF has no place for.
+static drv_status check_layers(const char *path, const model_config *cfg) {
+    const int64_t interval = model_config_family(cfg)->no_rope_layer_interval;
+    if (cfg->max_window_layers)
         return drv_fail(DRV_E_DATA,
                 "%s: max_window_layers is %lld, which a GGUF file has no place for, expected 0",
-                m->path, (long long)m->config.max_window_layers);
-    const model_family *family = model_config_family(&m->config);
-    if (m->config.no_rope_layer_interval != family->no_rope_layer_interval)
-        return drv_fail(DRV_E_DATA,
-                "%s: no_rope_layer_interval is %lld, which a GGUF file has no place for, expected "
-                "%lld",
-                m->path, (long long)m->config.no_rope_layer_interval,
-                (long long)family->no_rope_layer_interval);
+                path, (long long)cfg->max_window_layers);
+    if (cfg->no_rope_layer_interval == interval) return DRV_OK;
+    return drv_fail(DRV_E_DATA,
+            "%s: no_rope_layer_interval is %lld, which a GGUF file has no place for, expected %lld",
+            path, (long long)cfg->no_rope_layer_interval, (long long)interval);
+}
+
+drv_status gguf_export(const model *m, const char *out, const gguf_write_opts *opts) {
+    gguf_written written;
+    DRV_TRY(check_layers(m->path, &m->config));
     if (m->config.sliding_window)
         log_warn("%s has a sliding window of %lld tokens; the file says so, but llama.cpp attends to "
                  "all tokens of a model of this architecture",

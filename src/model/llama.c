@@ -272,14 +272,17 @@ static tensor *norm_of_heads(builder *b, const layer_params *w, tensor *qkv_NC) 
     return add1(b, OP_head_norm, 3, in, attrs);
 }
 
-static tensor *attention_block(builder *b, const layer_params *w, tensor *x_NH) {
+static tensor *rotated(builder *b, tensor *qkv_NC) {
     const model_layout *l = b->l;
+    if (!model_layer_rotates(l->model, b->g->layer)) return qkv_NC;
+    const op_attrs attrs = {.n_heads = l->n_heads + l->n_kv_heads, .head_dim = l->head_dim};
+    return add1(b, OP_rope, 2, (tensor *[]){qkv_NC, b->rope}, attrs);
+}
+
+static tensor *attention_block(builder *b, const layer_params *w, tensor *x_NH) {
     tensor *whole_NC = over_replicas(b, OP_gather_kv, spread_linear(b, x_NH, w->qkv));
     if (w->q_norm) whole_NC = norm_of_heads(b, w, whole_NC);
-    tensor *qkv_NC = whole_NC;
-    if (model_layer_rotates(l->model, b->g->layer))
-        qkv_NC = add1(b, OP_rope, 2, (tensor *[]){whole_NC, b->rope},
-                (op_attrs){.n_heads = l->n_heads + l->n_kv_heads, .head_dim = l->head_dim});
+    tensor *qkv_NC = rotated(b, whole_NC);
     if (!attention_joins(b)) qkv_NC = over_replicas(b, OP_share_kv, qkv_NC);
     const op_attrs attrs = attention_attrs(b);
     if (b->hidden) {

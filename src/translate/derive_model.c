@@ -141,27 +141,28 @@ static void derive_type(translation *self, const value *type, bool fp32_moments)
 static void derive_optimizer(translation *self) {
     static const char *const adamw[] = {"adamw_torch", "adamw_torch_fused", "adamw_hf",
             "adamw_apex_fused"};
-    const value *v = fact_take(self, "optimizer");
-    if (!v) return;
-    const bool muon = says(v, "muon") || says(v, "normuon");
+    const value *name = fact_take(self, "optimizer");
+    if (!name) return;
+    const bool muon = says(name, "muon") || says(name, "normuon");
     if (muon && translation_get(self, "lora.rank")) {
-        report_add(self, CHANGES, v,
+        report_add(self, CHANGES, name,
                 arena_printf(self->a, "is %s, for the branches of LoRA, too; they are AdamW's here",
-                        value_shown(self->a, v)));
+                        value_shown(self->a, name)));
         return;
     }
     if (muon) {
-        translation_set(self, "optimizer.type", v->text, v, "all but the layers' matrices: AdamW");
+        translation_set(self, "optimizer.type", name->text, name,
+                "all but the layers' matrices: AdamW");
         return;
     }
     for (size_t i = 0; i < sizeof adamw / sizeof *adamw; i++)
-        if (says(v, adamw[i])) {
-            report_add(self, NO_EFFECT, v, "it is AdamW");
+        if (says(name, adamw[i])) {
+            report_add(self, NO_EFFECT, name, "it is AdamW");
             return;
         }
-    report_add(self, CHANGES, v,
+    report_add(self, CHANGES, name,
             arena_printf(self->a, "is %s; optimizer.type is adamw, muon or normuon",
-                    value_shown(self->a, v)));
+                    value_shown(self->a, name)));
 }
 
 static void derive_precision(translation *self) {

@@ -50,19 +50,19 @@ static inline drv_status take_step(stepper *steps, const batch *b, step_values *
     return stepper_update(steps, hyper, &out->grad_norm, &out->param_norm);
 }
 
-static inline drv_status take_steps(comm *self, arena *mem, device_run *run, programs *built) {
+static inline drv_status take_steps(comm *self, arena *a, device_run *run, programs *built) {
     const mesh ranks = run_mesh(built->held.c);
-    stepper steps = stepper_new(mem, built, self, &ranks);
+    stepper steps = stepper_new(a, built, self, &ranks);
     for (int step = 0; step < TAKEN; step++) {
-        const batch whole = make_batch(mem, built->held.c, step),
-                    global = share_of_batch(mem, built->held.c, &whole);
+        const batch whole = make_batch(a, built->held.c, step),
+                    global = share_of_batch(a, built->held.c, &whole);
         step_values values;
         steps.step = step + 1;
         DRV_TRY(take_step(&steps, &global, &values));
         int n;
-        const ckpt_tensor *list = state_optimizer(mem, &built->held, &n);
+        const ckpt_tensor *list = state_optimizer(a, &built->held, &n);
         if (step == 0)
-            DRV_TRY(put_tensors(self, mem, built, &ranks, list, n, "exp_avg.", run->moments));
+            DRV_TRY(put_tensors(self, a, built, &ranks, list, n, "exp_avg.", run->moments));
         if (comm_rank(self) != 0) continue;
         run->loss[step] = values.loss;
         run->grad_norm[step] = values.grad_norm;
@@ -71,11 +71,11 @@ static inline drv_status take_steps(comm *self, arena *mem, device_run *run, pro
     return keep_weights(run, comm_rank(self), built);
 }
 
-static inline drv_status on_device(comm *self, arena *mem, device_run *run) {
+static inline drv_status on_device(comm *self, arena *a, device_run *run) {
     rank_run mine;
     const backend_opts opts = {.pool = run->pool, .device = comm_rank(self)};
-    DRV_TRY(rank_run_open(self, mem, run->sets, run->n_sets, "pjrt", &opts, &mine));
-    DRV_TRY(take_steps(self, mem, run, &mine.built));
+    DRV_TRY(rank_run_open(self, a, run->sets, run->n_sets, "pjrt", &opts, &mine));
+    DRV_TRY(take_steps(self, a, run, &mine.built));
     backend_close(mine.device);
     return DRV_OK;
 }

@@ -114,11 +114,10 @@ static inline int64_t place_of(const param_list *model, const char *hf_name) {
 
 // This rank's pieces of tensors, at their places in the whole model: parameters one after the
 // other, by their names after `prefix`. What several ranks hold alike, one writes.
-static inline drv_status put_tensors(comm *self, arena *mem, const programs *built,
-        const mesh *ranks, const ckpt_tensor *list, int n_tensors, const char *prefix,
-        float *whole) {
+static inline drv_status put_tensors(comm *self, arena *a, const programs *built, const mesh *ranks,
+        const ckpt_tensor *list, int n_tensors, const char *prefix, float *whole) {
     const model_layout all = layout_of(built->held.params.layout.model);
-    const param_list model = llama_params(mem, &all, &built->held.lora);
+    const param_list model = llama_params(a, &all, &built->held.lora);
     for (int i = 0; i < n_tensors; i++) {
         const int64_t columns = tensor_columns(&list[i].entry);
         const char *name = list[i].entry.name;
@@ -128,7 +127,7 @@ static inline drv_status put_tensors(comm *self, arena *mem, const programs *bui
             const ckpt_piece *piece = &list[i].piece[k];
             const int64_t elements = piece_elements(piece);
             if (!is_first_copy(ranks, comm_rank(self), piece->replicated)) continue;
-            float *values = ARENA_ARRAY(mem, float, elements);
+            float *values = ARENA_ARRAY(a, float, elements);
             DRV_TRY(backend_read(built->held.b, 0, piece->source, piece->offset, 4 * elements,
                     values));
             for (int64_t e = 0, run; e < elements; e += run) {
@@ -141,24 +140,23 @@ static inline drv_status put_tensors(comm *self, arena *mem, const programs *bui
     return DRV_OK;
 }
 
-static inline drv_status put_weights(comm *self, arena *mem, const programs *built,
-        const mesh *ranks, layout_run *run) {
+static inline drv_status put_weights(comm *self, arena *a, const programs *built, const mesh *ranks,
+        layout_run *run) {
     const bool branches = built->held.lora.n > 0;
     int n;
-    const ckpt_tensor *list = branches ? state_adapter(mem, &built->held, false, &n)
-                                       : state_model(mem, &built->held, false, &n);
-    DRV_TRY(put_tensors(self, mem, built, ranks, list, n, "", run->weights));
+    const ckpt_tensor *list = branches ? state_adapter(a, &built->held, false, &n)
+                                       : state_model(a, &built->held, false, &n);
+    DRV_TRY(put_tensors(self, a, built, ranks, list, n, "", run->weights));
     if (!branches) return DRV_OK;
-    list = state_optimizer(mem, &built->held, &n);
-    return put_tensors(self, mem, built, ranks, list, n, "exp_avg.",
+    list = state_optimizer(a, &built->held, &n);
+    return put_tensors(self, a, built, ranks, list, n, "exp_avg.",
             run->weights + held_trained(&built->held));
 }
 
 // B of low-rank branches, which begin at zero: so that A has gradients from the first step on.
-static inline drv_status fill_branches(arena *mem, programs *built) {
+static inline drv_status fill_branches(arena *a, programs *built) {
     int n = 0;
-    const ckpt_tensor *list =
-            built->held.lora.n ? state_adapter(mem, &built->held, true, &n) : NULL;
+    const ckpt_tensor *list = built->held.lora.n ? state_adapter(a, &built->held, true, &n) : NULL;
     const ckpt_sink sink = state_weight_sink(&built->held);
     for (int i = 0; i < n; i++)
         for (int k = 0; k < list[i].n_pieces && strstr(list[i].entry.name, "lora_B"); k++) {
@@ -187,34 +185,34 @@ typedef struct rank_run {
     programs built;
 } rank_run;
 
-static inline drv_status rank_run_open(comm *self, arena *mem, const char *const *sets, int n_sets,
+static inline drv_status rank_run_open(comm *self, arena *a, const char *const *sets, int n_sets,
         const char *name, const backend_opts *opts, rank_run *out) {
-    DRV_TRY(config_load(mem, NULL, sets, n_sets, &out->cfg));
+    DRV_TRY(config_load(a, NULL, sets, n_sets, &out->cfg));
     DRV_TRY(config_set_ranks(&out->cfg, comm_size(self)));
     out->cfg.rank = comm_rank(self);
     out->ranks = run_mesh(&out->cfg);
-    DRV_TRY(backend_open_with(mem, name, opts ? opts : &(backend_opts){0}, &out->device));
+    DRV_TRY(backend_open_with(a, name, opts ? opts : &(backend_opts){0}, &out->device));
     backend_join(out->device, self, &out->ranks);
-    DRV_TRY(programs_build(mem, &out->cfg, &out->built));
+    DRV_TRY(programs_build(a, &out->cfg, &out->built));
     out->built.held.comm = self;
-    DRV_TRY(programs_load(mem, out->device, &out->built));
+    DRV_TRY(programs_load(a, out->device, &out->built));
     DRV_TRY(programs_check_held(&out->built));
     return held_init_weights(&out->built.held);
 }
 
 // Another base than initial weights, before the first step of every rank. NULL: none.
-static drv_status (*before_steps)(comm *self, arena *mem, const layout_run *run, programs *built);
+static drv_status (*before_steps)(comm *self, arena *a, const layout_run *run, programs *built);
 
-static inline drv_status one_rank(comm *self, arena *mem, layout_run *run) {
+static inline drv_status one_rank(comm *self, arena *a, layout_run *run) {
     rank_run mine;
-    DRV_TRY(rank_run_open(self, mem, run->sets, run->n_sets, "cpu", NULL, &mine));
-    if (before_steps) DRV_TRY(before_steps(self, mem, run, &mine.built));
-    DRV_TRY(fill_branches(mem, &mine.built));
-    stepper steps = stepper_new(mem, &mine.built, self, &mine.ranks);
+    DRV_TRY(rank_run_open(self, a, run->sets, run->n_sets, "cpu", NULL, &mine));
+    if (before_steps) DRV_TRY(before_steps(self, a, run, &mine.built));
+    DRV_TRY(fill_branches(a, &mine.built));
+    stepper steps = stepper_new(a, &mine.built, self, &mine.ranks);
     for (int step = 0; step < STEPS; step++) {
         const double hyper[N_HYPER] = {1e-3, 1 - pow(0.9, step + 1), 1 - pow(0.95, step + 1), 1, 1};
-        const batch whole = make_batch(mem, &mine.cfg, step),
-                    global = share_of_batch(mem, &mine.cfg, &whole);
+        const batch whole = make_batch(a, &mine.cfg, step),
+                    global = share_of_batch(a, &mine.cfg, &whole);
         double loss, grad_norm, param_norm;
         steps.step = step + 1;
         DRV_TRY(stepper_gradients(&steps, &global, NULL, NULL, &loss));
@@ -229,7 +227,7 @@ static inline drv_status one_rank(comm *self, arena *mem, layout_run *run) {
         run->gradient_bytes = programs_memory(&mine.built).gradients;
         programs_wire(&mine.built, run->wire);
     }
-    DRV_TRY(put_weights(self, mem, &mine.built, &mine.ranks, run));
+    DRV_TRY(put_weights(self, a, &mine.built, &mine.ranks, run));
     backend_close(mine.device); // all that was under way has been sent
     // Losses and figures of pairs, 8 bytes an addend and leaf, are not planned.
     const int64_t places = (int64_t)mine.ranks.size[AXIS_DATA] * mine.ranks.size[AXIS_CONTEXT],

@@ -52,13 +52,13 @@ static void folders_of_peft(void **state) {
 
 static void another_base(void **state) {
     (void)state;
-    arena *mem = arena_new("adapter");
+    arena *a = arena_new("adapter");
     adapter plain, patterns;
     model_source tied, untied;
-    OK(adapter_open(mem, folder(mem, "plain"), &plain));
-    OK(adapter_open(mem, folder(mem, "patterns"), &patterns));
-    OK(model_source_open(mem, golden_path(mem, "tied"), &tied));
-    OK(model_source_open(mem, golden_path(mem, "untied_llama3"), &untied));
+    OK(adapter_open(a, folder(a, "plain"), &plain));
+    OK(adapter_open(a, folder(a, "patterns"), &patterns));
+    OK(model_source_open(a, golden_path(a, "tied"), &tied));
+    OK(model_source_open(a, golden_path(a, "untied_llama3"), &untied));
     FAILS(adapter_check_base(&plain, &untied), DRV_E_DATA, "the adapter is another model's");
     FAILS(adapter_check_base(&patterns, &tied), DRV_E_DATA,
             "\"base_model.model.lm_head.lora_A.weight\" belongs to \"lm_head.weight\", which base");
@@ -72,7 +72,7 @@ static void another_base(void **state) {
     adapter_close(&patterns);
     model_source_close(&tied);
     model_source_close(&untied);
-    arena_free(mem);
+    arena_free(a);
 }
 
 // --- what is refused

@@ -11,7 +11,7 @@
 
 // The elements of a text as the reader would ask for them, `step` more bytes at a time, one a line;
 // in the end what ended it.
-static char *elements(arena *mem, const char *text, size_t step) {
+static char *elements(arena *a, const char *text, size_t step) {
     const size_t n_text = strlen(text);
     array_scan scan = {0};
     str out = {0};
@@ -33,7 +33,7 @@ static char *elements(arena *mem, const char *text, size_t step) {
         }
         if (e == ARRAY_MORE) n = n + step < n_text - at ? n + step : n_text - at;
     }
-    char *copy = arena_strdup(mem, out.p ? out.p : "");
+    char *copy = arena_strdup(a, out.p ? out.p : "");
     str_free(&out);
     return copy;
 }
@@ -80,13 +80,13 @@ static json_t *random_value(uint64_t seed, uint64_t *i, int depth) {
 static void by_chance(void **state) {
     (void)state;
     for (uint64_t seed = 0; seed < 200; seed++) {
-        arena *mem = arena_new("array");
+        arena *a = arena_new("array");
         uint64_t drawn = 0;
         json_t *array = json_array();
         for (uint64_t k = 0; k < seed % 6; k++)
             json_array_append_new(array, random_value(seed, &drawn, 0));
         char *text = json_dumps(array, (seed & 1 ? JSON_INDENT(2) : JSON_COMPACT));
-        const char *got = elements(mem, text, 1 + seed % 13), *line = got;
+        const char *got = elements(a, text, 1 + seed % 13), *line = got;
         for (size_t k = 0; k < json_array_size(array); k++) {
             char *element = json_dumps(json_array_get(array, k),
                     JSON_ENCODE_ANY | (seed & 1 ? JSON_INDENT(2) : JSON_COMPACT));
@@ -103,7 +103,7 @@ static void by_chance(void **state) {
             fail_msg("seed %llu: \"%s\" of %s", (unsigned long long)seed, line, text);
         json_decref(array);
         free(text);
-        arena_free(mem);
+        arena_free(a);
     }
 }
 
@@ -141,8 +141,8 @@ static int64_t count(arena *a, const char *path, const reader_opts *o, drv_statu
 
 static void files(void **state) {
     (void)state;
-    arena *mem = arena_new("files");
-    const char *dir = temporary_dir(mem);
+    arena *a = arena_new("files");
+    const char *dir = temporary_dir(a);
     str text = {0};
     str_puts(&text, "\xEF\xBB\xBF [");
     for (int i = 0; i < 9000; i++) // several reads long
@@ -151,25 +151,25 @@ static void files(void **state) {
     static const char *const names[] = {"a.json", "a.jsonl", "unnamed"};
     drv_status status;
     for (int i = 0; i < 3; i++) {
-        const char *path = path_join(mem, dir, names[i]);
+        const char *path = path_join(a, dir, names[i]);
         OK(file_write_atomic(path, text.p, text.n));
-        assert_int_equal(count(mem, path, &(reader_opts){0}, &status), 9000);
+        assert_int_equal(count(a, path, &(reader_opts){0}, &status), 9000);
         OK(status);
-        assert_int_equal(count(mem, path, &(reader_opts){.lines = true}, &status), 9000);
+        assert_int_equal(count(a, path, &(reader_opts){.lines = true}, &status), 9000);
         OK(status);
     }
-    const char *gz = path_join(mem, dir, "a.json.gz");
+    const char *gz = path_join(a, dir, "a.json.gz");
     gzFile z = gzopen(gz, "wb");
     gzwrite(z, text.p, (unsigned)text.n);
     gzclose(z);
-    assert_int_equal(count(mem, gz, &(reader_opts){0}, &status), 9000);
+    assert_int_equal(count(a, gz, &(reader_opts){0}, &status), 9000);
     OK(status);
-    const char *cut = path_join(mem, dir, "cut.json");
+    const char *cut = path_join(a, dir, "cut.json");
     OK(file_write_atomic(cut, text.p, text.n - 4));
-    assert_int_equal(count(mem, cut, &(reader_opts){0}, &status), 8999);
+    assert_int_equal(count(a, cut, &(reader_opts){0}, &status), 8999);
     FAILS(status, DRV_E_DATA, "cut.json: a broken JSON array: after element 8999: the file ends");
     str_free(&text);
-    arena_free(mem);
+    arena_free(a);
 }
 
 int main(void) {

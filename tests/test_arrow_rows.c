@@ -11,10 +11,10 @@
 
 static const char *const fields[] = {"messages", "system", NULL};
 
-static json_t *wanted_rows(arena *mem, const char *name) {
+static json_t *wanted_rows(arena *a, const char *name) {
     char *text;
     size_t n;
-    OK(file_read(mem, arena_printf(mem, "%s/%s", golden_path(mem, "arrow"), name), &text, &n));
+    OK(file_read(a, arena_printf(a, "%s/%s", golden_path(a, "arrow"), name), &text, &n));
     json_t *want = json_array();
     for (char *rest = text, *line; (line = strsep(&rest, "\n")) && *line;)
         json_array_append_new(want, json_loads(line, 0, NULL));
@@ -68,14 +68,14 @@ static void check_rows(json_t *got, json_t *want, const char *name) {
 }
 
 static void compare(const char *const *files, const char *want_file, const arrow_opts *opts) {
-    arena *mem = arena_new("rows");
-    json_t *got = json_array(), *want = wanted_rows(mem, want_file);
+    arena *a = arena_new("rows");
+    json_t *got = json_array(), *want = wanted_rows(a, want_file);
     for (int i = 0; files[i]; i++)
-        OK(rows_of(arena_printf(mem, "%s/%s", golden_path(mem, "arrow"), files[i]), opts, got));
+        OK(rows_of(arena_printf(a, "%s/%s", golden_path(a, "arrow"), files[i]), opts, got));
     check_rows(got, want, files[0]);
     json_decref(got);
     json_decref(want);
-    arena_free(mem);
+    arena_free(a);
 }
 
 static void text_in_each_codec(void **state) {
@@ -119,11 +119,11 @@ static void coded_text(void **state) {
 // What its mask calls padding is not there.
 static void labels_without_padding(void **state) {
     (void)state;
-    arena *mem = arena_new("labels");
-    json_t *got = json_array(), *want = wanted_rows(mem, "saved_labels.jsonl"), *row;
+    arena *a = arena_new("labels");
+    json_t *got = json_array(), *want = wanted_rows(a, "saved_labels.jsonl"), *row;
     size_t i;
-    OK(rows_of(arena_printf(mem, "%s/saved_labels/data-00000-of-00001.arrow",
-                       golden_path(mem, "arrow")),
+    OK(rows_of(arena_printf(a, "%s/saved_labels/data-00000-of-00001.arrow",
+                       golden_path(a, "arrow")),
             &(arrow_opts){.column = "text", .fields = fields, .ids = true}, got));
     json_array_foreach(want, i, row) {
         json_t *mask = json_object_get(row, "attention_mask");
@@ -137,14 +137,14 @@ static void labels_without_padding(void **state) {
     check_rows(got, want, "saved_labels");
     json_decref(got);
     json_decref(want);
-    arena_free(mem);
+    arena_free(a);
 }
 
 static void rows_from_the_third_on(void **state) {
     (void)state;
-    arena *mem = arena_new("chat");
-    json_t *got = json_array(), *all = wanted_rows(mem, "chat.jsonl"), *want = json_array();
-    OK(rows_of(arena_printf(mem, "%s/chat.arrow", golden_path(mem, "arrow")),
+    arena *a = arena_new("chat");
+    json_t *got = json_array(), *all = wanted_rows(a, "chat.jsonl"), *want = json_array();
+    OK(rows_of(arena_printf(a, "%s/chat.arrow", golden_path(a, "arrow")),
             &(arrow_opts){.column = "text", .fields = fields}, got));
     for (size_t i = 3; i < 53; i++)
         json_array_append(want, json_array_get(all, i));
@@ -152,15 +152,15 @@ static void rows_from_the_third_on(void **state) {
     json_decref(got);
     json_decref(want);
     json_decref(all);
-    arena_free(mem);
+    arena_free(a);
 }
 
 static void what_is_not_there_is_named(void **state) {
     (void)state;
-    arena *mem = arena_new("named");
+    arena *a = arena_new("named");
     json_t *got = json_array();
-    const char *ids = arena_printf(mem, "%s/ids_i64.arrow", golden_path(mem, "arrow")),
-               *chat = arena_printf(mem, "%s/chat.arrow", golden_path(mem, "arrow"));
+    const char *ids = arena_printf(a, "%s/ids_i64.arrow", golden_path(a, "arrow")),
+               *chat = arena_printf(a, "%s/chat.arrow", golden_path(a, "arrow"));
     FAILS(rows_of(ids, &(arrow_opts){.column = "text"}, got), DRV_E_DATA,
             "no column \"text\" of text; it has \"input_ids\" (lists)");
     FAILS(rows_of(ids, &(arrow_opts){.column = "text", .is_named = true, .ids = true}, got),
@@ -170,14 +170,14 @@ static void what_is_not_there_is_named(void **state) {
     FAILS(rows_of(chat, &(arrow_opts){.column = "text", .ids = true}, got), DRV_E_DATA,
             "it has \"messages\" (lists), \"system\" (text)");
     json_decref(got);
-    arena_free(mem);
+    arena_free(a);
 }
 
 // Any file cut short or with wrong bytes is refused or read, never more.
 static void broken(void **state) {
     (void)state;
-    arena *mem = arena_new("broken");
-    const char *path = path_join(mem, temporary_dir(mem), "x.arrow");
+    arena *a = arena_new("broken");
+    const char *path = path_join(a, temporary_dir(a), "x.arrow");
     static const char *const names[] = {"chat.arrow", "text_zstd.arrow", "ids_u16.arrow",
             "saved_labels/data-00000-of-00001.arrow", "roles.arrow", "deltas_i8.arrow",
             "views_lz4.arrow"};
@@ -185,9 +185,8 @@ static void broken(void **state) {
     for (int f = 0; f < 7; f++) {
         char *good;
         size_t n;
-        OK(file_read(mem, arena_printf(mem, "%s/%s", golden_path(mem, "arrow"), names[f]), &good,
-                &n));
-        char *bytes = arena_alloc(mem, n);
+        OK(file_read(a, arena_printf(a, "%s/%s", golden_path(a, "arrow"), names[f]), &good, &n));
+        char *bytes = arena_alloc(a, n);
         for (size_t i = 0; i < 2 * n; i += 17) {
             json_t *got = json_array();
             memcpy(bytes, good, n);
@@ -203,7 +202,7 @@ static void broken(void **state) {
         }
     }
     log_to_file_only(false);
-    arena_free(mem);
+    arena_free(a);
 }
 
 int main(void) {

@@ -161,15 +161,15 @@ static void rule_of_the_vendor(void **state) {
     }
     text[fread(text, 1, sizeof text - 1, f)] = 0;
     fclose(f);
-    arena *mem = arena_new("test");
+    arena *a = arena_new("test");
     backend *device;
-    OK(backend_open(mem, "cpu", &device));
+    OK(backend_open(a, "cpu", &device));
     assert_string_equal(backend_arithmetic(device),
             strstr(text, "GenuineIntel")
                     ? "kernels avx512_bf16, bf16 products by fp32"
                     : "kernels avx512_bf16, bf16 products by bf16 dot product");
     backend_close(device);
-    arena_free(mem);
+    arena_free(a);
 }
 
 static void memory_that_is_refused(void **state) {
@@ -177,18 +177,18 @@ static void memory_that_is_refused(void **state) {
 #ifdef __SANITIZE_ADDRESS__
     skip(); // its shadow memory lives beyond any limit
 #endif
-    arena *mem = arena_new("test");
+    arena *a = arena_new("test");
     backend *device;
     executable *e;
-    OK(backend_open(mem, "cpu", &device));
-    OK(backend_compile(mem, device, product_graph(mem, 64), NULL, &e));
+    OK(backend_open(a, "cpu", &device));
+    OK(backend_compile(a, device, product_graph(a, 64), NULL, &e));
     struct rlimit before, small = {.rlim_cur = (rlim_t)1 << 30};
     getrlimit(RLIMIT_AS, &before);
     small.rlim_max = before.rlim_max;
-    graph *g = graph_new(mem, "large");
+    graph *g = graph_new(a, "large");
     graph_state(g, TENSOR_INPUT, "large", DT_F32, 2, (int64_t[]){1 << 20, 1 << 10});
     setrlimit(RLIMIT_AS, &small);
-    const drv_status status = backend_compile(mem, device, g, NULL, &e);
+    const drv_status status = backend_compile(a, device, g, NULL, &e);
     setrlimit(RLIMIT_AS, &before);
     assert_int_equal(status, DRV_E_DEVICE);
     static const char *const says[] = {"4.00 GiB wanted", "weights, gradients and optimizer",
@@ -197,7 +197,7 @@ static void memory_that_is_refused(void **state) {
         if (!strstr(drv_message(), says[i]))
             fail_msg("\"%s\" does not say \"%s\"", drv_message(), says[i]);
     backend_close(device);
-    arena_free(mem);
+    arena_free(a);
 }
 
 static int n_threads_of_process(void) {
@@ -225,14 +225,14 @@ static bool has_loaded(const char *name) {
 // What a run does of products and peaks opens neither oneDNN nor the OpenMP that it brings.
 static void a_run_opens_no_library(void **state) {
     (void)state;
-    arena *mem = arena_new("test");
+    arena *a = arena_new("test");
     backend *device;
     gemm_machine *machine;
     double flops_per_s;
-    OK(backend_open(mem, "cpu", &device));
+    OK(backend_open(a, "cpu", &device));
     assert_non_null(backend_arithmetic(device));
     OK(backend_peak_flops(device, &flops_per_s));
-    OK(gemm_machine_open(mem, GEMM_BY_RULE, &machine));
+    OK(gemm_machine_open(a, GEMM_BY_RULE, &machine));
     for (int i = 0; i < 2; i++) {
         const gemm_shape s = {.m = 64,
                 .n = 64,
@@ -242,12 +242,12 @@ static void a_run_opens_no_library(void **state) {
                 .ldc = 64,
                 .in = i ? DT_BF16 : DT_F32,
                 .out = DT_F32};
-        OK(gemm_time(mem, machine, &s, 1, &flops_per_s));
+        OK(gemm_time(a, machine, &s, 1, &flops_per_s));
     }
     assert_false(has_loaded("libdnnl") || has_loaded("libgomp"));
     gemm_machine_close(machine);
     backend_close(device);
-    arena_free(mem);
+    arena_free(a);
 }
 
 // Debian's oneDNN has OpenMP: without being told it would start a thread for each core in each of

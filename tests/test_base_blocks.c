@@ -24,14 +24,14 @@ static int add_wide(const char **sets) {
 
 // --- a base of what the blocks say
 // Opens the same run with its base in blocks, and puts what they widen to in place of the base.
-static drv_status widen_base(comm *self, arena *mem, programs *built, const char *const *sets,
+static drv_status widen_base(comm *self, arena *a, programs *built, const char *const *sets,
         int n_sets, const char *type_key) {
     const char *all[MAX_SETS];
     rank_run held;
     for (int i = 0; i < n_sets; i++)
         all[i] = sets[i];
     all[n_sets] = type_key;
-    DRV_TRY(rank_run_open(self, mem, all, n_sets + 1, "cpu", NULL, &held));
+    DRV_TRY(rank_run_open(self, a, all, n_sets + 1, "cpu", NULL, &held));
     int n_held = 0;
     for (int i = 0; i < held.built.held.params.n; i++) {
         const param *w = &held.built.held.params.p[i], *plain = &built->held.params.p[i];
@@ -58,8 +58,8 @@ static drv_status widen_base(comm *self, arena *mem, programs *built, const char
 
 static const char *base_of_widened; // of the run that widen_before is the hook of
 
-static drv_status widen_before(comm *self, arena *mem, const layout_run *run, programs *built) {
-    return widen_base(self, mem, built, run->sets, run->n_sets, base_of_widened);
+static drv_status widen_before(comm *self, arena *a, const layout_run *run, programs *built) {
+    return widen_base(self, a, built, run->sets, run->n_sets, base_of_widened);
 }
 
 static void blocks_have_the_bits_of_what_they_say(void **state) {
@@ -109,17 +109,17 @@ static void ranks_have_the_bits_of_one(void **state) {
 
 // --- bytes
 static int64_t weight_bytes(const char *const *sets, int n_sets) {
-    arena *mem = arena_new("plan");
+    arena *a = arena_new("plan");
     run_config cfg;
     programs p;
     backend *null;
-    OK(config_load(mem, NULL, sets, n_sets, &cfg));
-    OK(backend_open(mem, "null", &null));
-    OK(programs_build(mem, &cfg, &p));
-    OK(programs_load(mem, null, &p));
+    OK(config_load(a, NULL, sets, n_sets, &cfg));
+    OK(backend_open(a, "null", &null));
+    OK(programs_build(a, &cfg, &p));
+    OK(programs_load(a, null, &p));
     const int64_t bytes = programs_memory(&p).weights;
     backend_close(null);
-    arena_free(mem);
+    arena_free(a);
     return bytes;
 }
 
@@ -149,14 +149,14 @@ static void plans_count_blocks(void **state) {
 // --- what does not divide
 static void refuse(const char *const *sets, int n_sets, const char *text) {
     const char *all[MAX_SETS] = {"model.preset=tiny", LORA};
-    arena *mem = arena_new("refused");
+    arena *a = arena_new("refused");
     run_config cfg;
     programs p;
     for (int i = 0; i < n_sets; i++)
         all[2 + i] = sets[i];
-    OK(config_load(mem, NULL, all, 2 + n_sets, &cfg));
-    FAILS(programs_build(mem, &cfg, &p), DRV_E_USAGE, text);
-    arena_free(mem);
+    OK(config_load(a, NULL, all, 2 + n_sets, &cfg));
+    FAILS(programs_build(a, &cfg, &p), DRV_E_USAGE, text);
+    arena_free(a);
 }
 
 static void rows_that_are_no_blocks_are_refused(void **state) {
@@ -221,9 +221,9 @@ static void put_blocks(gguf_builder *header, str *data) {
 
 // A Llama of one layer with matrices of many types, those of one projection among them, as the
 // folder that ckpt import --keep-blocks makes.
-static const char *gguf_folder(arena *mem) {
-    const char *dir = temporary_dir(mem), *file = path_join(mem, dir, "mixed.gguf"),
-               *folder = path_join(mem, dir, "base");
+static const char *gguf_folder(arena *a) {
+    const char *dir = temporary_dir(a), *file = path_join(a, dir, "mixed.gguf"),
+               *folder = path_join(a, dir, "base");
     gguf_builder header = {0};
     str text = {0}, data = {0};
     const struct {
@@ -245,8 +245,8 @@ static const char *gguf_folder(arena *mem) {
     OK(file_write_atomic(file, text.p, text.n));
     model_source source;
     model_written written;
-    OK(model_source_open(mem, file, &source));
-    OK(model_write(mem, &source, NULL, 0, folder,
+    OK(model_source_open(a, file, &source));
+    OK(model_write(a, &source, NULL, 0, folder,
             &(model_write_opts){.verb = "import", .keep_blocks = true}, &written));
     assert_int_equal(written.bytes, (int64_t)text.n);
     model_source_close(&source);
@@ -255,9 +255,9 @@ static const char *gguf_folder(arena *mem) {
     return folder;
 }
 
-static drv_status load_before(comm *self, arena *mem, const layout_run *run, programs *built) {
+static drv_status load_before(comm *self, arena *a, const layout_run *run, programs *built) {
     json_t *hashes;
-    (void)self, (void)mem, (void)run;
+    (void)self, (void)a, (void)run;
     DRV_TRY(lora_load_base(&built->held, built->held.c->from, &hashes));
     json_decref(hashes);
     return DRV_OK;
@@ -265,8 +265,8 @@ static drv_status load_before(comm *self, arena *mem, const layout_run *run, pro
 
 static void blocks_of_a_gguf_file_stay_as_they_are(void **state) {
     (void)state;
-    arena *mem = arena_new("gguf");
-    const char *from = arena_printf(mem, "model.from=%s", gguf_folder(mem));
+    arena *a = arena_new("gguf");
+    const char *from = arena_printf(a, "model.from=%s", gguf_folder(a));
     const char *sets[] = {"model.preset=", from, "model.num_hidden_layers=1",
             "data.sequence_length=24", LORA, ALL, "model.base_dtype=gguf"};
     static const bits_case two = {2, 1, 1, 1, {SHARED}};
@@ -277,7 +277,7 @@ static void blocks_of_a_gguf_file_stay_as_they_are(void **state) {
     expect_same_bits(&held, &widened);
     expect_same_bits(&ranks, &held);
     free(widened.weights), free(held.weights), free(ranks.weights);
-    arena_free(mem);
+    arena_free(a);
 }
 
 int main(void) {

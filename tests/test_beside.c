@@ -44,8 +44,8 @@ typedef struct rank_programs {
 } rank_programs;
 
 // t travels; z = x + x does not touch it; y = t + t in the same program or in another one.
-static graph *beside_graph(arena *mem, const scene *of) {
-    graph *built = graph_new(mem, "beside");
+static graph *beside_graph(arena *a, const scene *of) {
+    graph *built = graph_new(a, "beside");
     built->mesh = both;
     const int64_t dim = N, length = shard_length(N, RANKS);
     tensor *x = graph_state(built, TENSOR_INPUT, "x", DT_F32, 1, &dim), *end;
@@ -68,8 +68,8 @@ static graph *beside_graph(arena *mem, const scene *of) {
     return built;
 }
 
-static graph *reading_graph(arena *mem, const scene *of) {
-    graph *g = graph_new(mem, "reads");
+static graph *reading_graph(arena *a, const scene *of) {
+    graph *g = graph_new(a, "reads");
     g->mesh = both;
     tensor *t = graph_state(g, of->what == GATHER ? TENSOR_WEIGHT : TENSOR_GRAD, "t", DT_F32, 1,
             (int64_t[]){N});
@@ -96,13 +96,13 @@ static drv_status fill(comm *self, const scene *of, backend *device) {
     return backend_write(device, 0, "t", 0, sizeof x, x);
 }
 
-static drv_status open_rank(comm *self, arena *mem, const scene *of, rank_programs *out) {
-    DRV_TRY(backend_open(mem, "cpu", &out->device));
+static drv_status open_rank(comm *self, arena *a, const scene *of, rank_programs *out) {
+    DRV_TRY(backend_open(a, "cpu", &out->device));
     backend_join(out->device, self, &both);
-    out->begin = beside_graph(mem, of);
-    out->other = reading_graph(mem, of);
-    DRV_TRY(backend_compile(mem, out->device, out->begin, &out->planned, &out->run));
-    DRV_TRY(backend_compile(mem, out->device, out->other, NULL, &out->run_other));
+    out->begin = beside_graph(a, of);
+    out->other = reading_graph(a, of);
+    DRV_TRY(backend_compile(a, out->device, out->begin, &out->planned, &out->run));
+    DRV_TRY(backend_compile(a, out->device, out->other, NULL, &out->run_other));
     DRV_TRY(backend_prepare(out->device));
     return fill(self, of, out->device);
 }
@@ -216,10 +216,10 @@ static drv_status touch_it(scene *of, const rank_programs *mine) {
     return touch_by_host(of, mine);
 }
 
-static drv_status run_scene(comm *self, arena *mem, scene *of) {
+static drv_status run_scene(comm *self, arena *a, scene *of) {
     rank_programs mine;
     comm_group *group = comm_axes(self, &both, 1 << AXIS_DATA);
-    DRV_TRY(open_rank(self, mem, of, &mine));
+    DRV_TRY(open_rank(self, a, of, &mine));
     of->device = mine.device;
     of->self = self;
     const drv_status status = touch_it(of, &mine);
@@ -236,17 +236,17 @@ static drv_status run_scene(comm *self, arena *mem, scene *of) {
 // Each rank has its own of what a scene is but for the gate.
 static drv_status play_scene(comm *self, void *ctx) {
     scene *first = ctx;
-    arena *mem = arena_new("scene");
+    arena *a = arena_new("scene");
     drv_status status = DRV_OK;
     if (comm_rank(self) == 0) {
-        status = run_scene(self, mem, first);
+        status = run_scene(self, a, first);
     } else {
         scene mine = {.what = first->what, .who = first->who, .late = GATE_INIT};
         if (!gate_pass(&first->late)) status = drv_fail(DRV_E_DATA, "rank 0 waits too early");
         pause_ms(30);
-        if (status == DRV_OK) status = run_scene(self, mem, &mine);
+        if (status == DRV_OK) status = run_scene(self, a, &mine);
     }
-    arena_free(mem);
+    arena_free(a);
     return status;
 }
 
@@ -263,10 +263,10 @@ static void whoever_touches_it_waits(void **state) {
 static drv_status not_the_last(comm *self, void *ctx) {
     (void)ctx;
     scene of = {.what = SUM_WHOLE, .who = HOST, .self = self};
-    arena *mem = arena_new("turns");
+    arena *a = arena_new("turns");
     rank_programs mine;
     comm_group *group = comm_axes(self, &both, 1 << AXIS_DATA);
-    DRV_TRY(open_rank(self, mem, &of, &mine));
+    DRV_TRY(open_rank(self, a, &of, &mine));
     of.device = mine.device;
     for (int32_t last = 0; last < 2; last++) {
         DRV_TRY(backend_write(mine.device, 0, "last", 0, sizeof last, &last));
@@ -280,7 +280,7 @@ static drv_status not_the_last(comm *self, void *ctx) {
     }
     EXPECT(self, mine.planned->wire_bytes[AXIS_DATA] == 4 * N);
     backend_close(mine.device);
-    arena_free(mem);
+    arena_free(a);
     return DRV_OK;
 }
 
@@ -290,16 +290,16 @@ static void only_the_last_micro_batch_sums(void **state) {
 }
 
 // --- reduce_shard of what is summed: this rank's shard, filled up, and all of the sum cleared
-static drv_status run_summed(comm *self, arena *mem, backend *device) {
+static drv_status run_summed(comm *self, arena *a, backend *device) {
     executable *run;
     plan *planned;
     float values[N];
-    graph *built = graph_new(mem, "summed");
+    graph *built = graph_new(a, "summed");
     built->mesh = both;
     tensor *sum = graph_state(built, TENSOR_GRAD, "t", DT_F32, 1, (int64_t[]){N});
     const op_attrs attrs = {.mesh.axis = AXIS_DATA, .mesh.ranks = RANKS, .mesh.summed = 1};
     graph_output(built, graph_add(built, OP_reduce_shard, 1, &sum, &attrs)->out[0], "mine");
-    DRV_TRY(backend_compile(mem, device, built, &planned, &run));
+    DRV_TRY(backend_compile(a, device, built, &planned, &run));
     DRV_TRY(backend_prepare(device));
     for (int64_t i = 0; i < FIRST; i++)
         values[i] = 5;
@@ -321,14 +321,14 @@ static drv_status run_summed(comm *self, arena *mem, backend *device) {
 
 static drv_status take_summed(comm *self, void *ctx) {
     (void)ctx;
-    arena *mem = arena_new("summed");
+    arena *a = arena_new("summed");
     backend *device;
-    DRV_TRY(backend_open(mem, "cpu", &device));
+    DRV_TRY(backend_open(a, "cpu", &device));
     backend_join(device, self, &both);
-    DRV_TRY(run_summed(self, mem, device));
+    DRV_TRY(run_summed(self, a, device));
     backend_close(device);
     EXPECT(self, comm_sent(comm_axes(self, &both, 1 << AXIS_DATA)) == 0);
-    arena_free(mem);
+    arena_free(a);
     return DRV_OK;
 }
 
@@ -349,14 +349,14 @@ static drv_status hears(backend *device, const rank_programs *mine, bool *heard)
 
 static drv_status gives_up(comm *self, void *ctx) {
     scene of = {.what = SUM_WHOLE, .who = OTHER_PROGRAM};
-    arena *mem = arena_new("gives up");
+    arena *a = arena_new("gives up");
     rank_programs mine;
-    DRV_TRY(open_rank(self, mem, &of, &mine));
+    DRV_TRY(open_rank(self, a, &of, &mine));
     drv_status status = DRV_E_DATA;
     if (comm_rank(self) == 0) status = hears(mine.device, &mine, ctx);
     if (comm_rank(self) == 1) (void)comm_abort(self, drv_fail(DRV_E_DATA, "bad row 17"));
     backend_close(mine.device);
-    arena_free(mem);
+    arena_free(a);
     return comm_rank(self) == 0 ? status : drv_fail(DRV_E_DATA, "bad row 17");
 }
 

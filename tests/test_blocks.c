@@ -36,14 +36,14 @@ static void levels_widen_as_gguf_py(void **state) {
     (void)state;
     static const char *const types[] = {"F32", "F16", "BF16", "Q4_0", "Q5_1", "Q8_0", "Q3_K",
             "Q4_K", "Q5_K", "Q6_K"};
-    arena *mem = arena_new("widen");
+    arena *a = arena_new("widen");
     gguf_file file;
-    OK(gguf_open(mem, golden_path(mem, "gguf/quants.gguf"), &file));
+    OK(gguf_open(a, golden_path(a, "gguf/quants.gguf"), &file));
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         const gguf_tensor *t = gguf_find_tensor(&file, types[i]),
-                          *values = gguf_find_tensor(&file, arena_printf(mem, "%s.f32", types[i]));
-        char *raw = arena_alloc(mem, (size_t)t->bytes);
-        float *want = ARENA_ARRAY(mem, float, values->elements);
+                          *values = gguf_find_tensor(&file, arena_printf(a, "%s.f32", types[i]));
+        char *raw = arena_alloc(a, (size_t)t->bytes);
+        float *want = ARENA_ARRAY(a, float, values->elements);
         const int64_t columns = gguf_cols(t);
         OK(gguf_read_raw(&file, t, 0, gguf_rows(t), raw));
         OK(gguf_read_f32(&file, values, 0, gguf_rows(values), want));
@@ -59,7 +59,7 @@ static void levels_widen_as_gguf_py(void **state) {
             }
     }
     gguf_close(&file);
-    arena_free(mem);
+    arena_free(a);
 }
 
 // --- numbers into blocks
@@ -144,16 +144,16 @@ static void four_bits_are_used_well(void **state) {
 // (tools/golden_quantised.py).
 static void four_bits_are_as_good_as_ggmls(void **state) {
     (void)state;
-    arena *mem = arena_new("quantised");
+    arena *a = arena_new("quantised");
     const quant_type *type = quant_type_of(QUANT_Q4_K);
     gguf_file file;
-    OK(gguf_open(mem, golden_path(mem, "gguf/quantised.gguf"), &file));
+    OK(gguf_open(a, golden_path(a, "gguf/quantised.gguf"), &file));
     const gguf_tensor *numbers = gguf_find_tensor(&file, "Q4_K.numbers"),
                       *theirs = gguf_find_tensor(&file, "Q4_K.written");
     double mine = 0, other = 0;
     for (int64_t row = 0; row < gguf_rows(numbers); row++) {
-        float *x = ARENA_ARRAY(mem, float, COLUMNS), *y = ARENA_ARRAY(mem, float, COLUMNS),
-              *z = ARENA_ARRAY(mem, float, COLUMNS);
+        float *x = ARENA_ARRAY(a, float, COLUMNS), *y = ARENA_ARRAY(a, float, COLUMNS),
+              *z = ARENA_ARRAY(a, float, COLUMNS);
         unsigned char blocks[COLUMNS];
         assert_int_equal(gguf_cols(numbers), COLUMNS);
         OK(gguf_read_f32(&file, numbers, row, 1, x));
@@ -169,7 +169,7 @@ static void four_bits_are_as_good_as_ggmls(void **state) {
     }
     if (!(mine < 1.01 * other)) fail_msg("an error of %.4g, ggml's is %.4g", mine, other);
     gguf_close(&file);
-    arena_free(mem);
+    arena_free(a);
 }
 
 // --- products
@@ -268,9 +268,9 @@ static void tiles_and_leaves_by(gemm_choice choice) {
     static const gemm_tree trees[] = {{0}, {.n_leaves = 4, .n_runs = 1, .each = {192}},
             {.n_leaves = 4, .n_runs = 2, .first = {0, 512}, .each = {128, 64}}};
     static const quant_id ids[] = {QUANT_Q4_K, QUANT_Q6_K};
-    arena *mem = arena_new("gemm");
+    arena *a = arena_new("gemm");
     gemm_machine *machine;
-    OK(gemm_machine_open(mem, choice, &machine));
+    OK(gemm_machine_open(a, choice, &machine));
     for (int form = 0; form < 6; form++) {
         const bool tb = form & 1;
         const gemm_tree *tree = &trees[form / 2];
@@ -284,7 +284,7 @@ static void tiles_and_leaves_by(gemm_choice choice) {
             gemm_shape s = p.s;
             gemm *g;
             if (held) s.blocks = &p.matrix;
-            OK(gemm_new(mem, machine, &s, tree, &g));
+            OK(gemm_new(a, machine, &s, tree, &g));
             const int64_t bytes = gemm_workspace(&s, tree, par_threads());
             char *workspace = mem_alloc_lines((size_t)bytes);
             c[held] = mem_zeroed((size_t)(s.m * s.ldc) * 2);
@@ -295,7 +295,7 @@ static void tiles_and_leaves_by(gemm_choice choice) {
         free(c[0]), free(c[1]), array_free(&p.a), free(p.wide), free(p.blocks);
     }
     gemm_machine_close(machine);
-    arena_free(mem);
+    arena_free(a);
 }
 
 // By vectors, and by the registers of AMX in plain C.

@@ -67,11 +67,11 @@ static void check_record(const char *id, const json_t *record, const chat_input 
 }
 
 static int check_file(const char *path, const char *templates) {
-    arena *mem = arena_new("golden");
+    arena *a = arena_new("golden");
     char *text;
     size_t n_text;
     int n_cases = 0;
-    OK(file_read(mem, path, &text, &n_text));
+    OK(file_read(a, path, &text, &n_text));
     for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1, n_cases++) {
         char id[64];
         special_text specials[2];
@@ -88,14 +88,13 @@ static int check_file(const char *path, const char *templates) {
                 json_object_get(record, templates ? "template_text" : "template"));
         size_t n_source;
         if (!source)
-            OK(file_read(mem,
-                    path_join(mem, templates,
-                            json_string_value(json_object_get(record, "template"))),
+            OK(file_read(a,
+                    path_join(a, templates, json_string_value(json_object_get(record, "template"))),
                     &source, &n_source));
         check_record(id, record, &in, source);
         json_decref(record);
     }
-    arena_free(mem);
+    arena_free(a);
     return n_cases;
 }
 

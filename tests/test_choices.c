@@ -28,8 +28,8 @@ static void skip_line(char **p) {
 }
 
 static void check_scores(bool specials) {
-    arena *mem = arena_new("test");
-    const choices_opts opts = {.model = {.folder = golden_path(mem, "choices"),
+    arena *a = arena_new("test");
+    const choices_opts opts = {.model = {.folder = golden_path(a, "choices"),
                                        .adapter = "",
                                        .backend = ""},
             .specials = specials};
@@ -38,11 +38,11 @@ static void check_scores(bool specials) {
     char *text;
     size_t n;
     int right = 0, right_norm = 0;
-    OK(choices_read(mem, path_join(mem, opts.model.folder, "records.jsonl"), &set));
+    OK(choices_read(a, path_join(a, opts.model.folder, "records.jsonl"), &set));
     assert_int_equal(set.n, 9);
-    OK(choices_score(mem, &opts, &set, &result));
+    OK(choices_score(a, &opts, &set, &result));
     assert_int_equal(result.n, 9);
-    OK(file_read(mem, path_join(mem, opts.model.folder, "scores.txt"), &text, &n));
+    OK(file_read(a, path_join(a, opts.model.folder, "scores.txt"), &text, &n));
     for (int64_t i = 0; i < set.n; i++) {
         if (!specials) skip_line(&text);
         check_line(&text, specials, set.record + i, result.log_likelihood[i], &right, &right_norm);
@@ -55,7 +55,7 @@ static void check_scores(bool specials) {
     assert_true(fabs(result.acc_norm - right_norm / 9.0) < 1e-12);
     assert_true(fabs(result.acc_err - sqrt(acc * (1 - acc) / 8)) < 1e-12);
     assert_int_equal(result.n_cut, 2);
-    arena_free(mem);
+    arena_free(a);
 }
 
 static void scores_are_those_of_transformers(void **state) {

@@ -173,17 +173,17 @@ static void newest_and_retention(void **state) {
 // used.
 static void harmed(void **state) {
     (void)state;
-    arena *mem = arena_new("ckpt");
-    const char *dir = save_some(mem, 1, 2, 0), *last = path_join(mem, dir, "step-000002"), *path;
+    arena *a = arena_new("ckpt");
+    const char *dir = save_some(a, 1, 2, 0), *last = path_join(a, dir, "step-000002"), *path;
     static const char *const files[] = {"model.safetensors", "optimizer.safetensors",
             "trainer.json", "config.json", "manifest.json"};
     for (int i = 0; i < 5; i++) {
-        char *file = path_join(mem, last, files[i]), *good;
+        char *file = path_join(a, last, files[i]), *good;
         size_t n;
-        OK(file_read(mem, file, &good, &n));
+        OK(file_read(a, file, &good, &n));
         for (size_t at = 0; at < n;
                 at += i == 4 ? n : 7) { // some bytes of the manifest are only layout
-            char *bad = arena_alloc(mem, n);
+            char *bad = arena_alloc(a, n);
             memcpy(bad, good, n);
             bad[at] = (char)(bad[at] ^ 1 << at % 8);
             OK(file_write_atomic(file, bad, n));
@@ -193,12 +193,12 @@ static void harmed(void **state) {
         assert_true(i == 4 || ckpt_verify(last) == DRV_E_DATA);
         unlink(file);
         assert_true(ckpt_verify(last) == DRV_E_IO);
-        OK(ckpt_newest(mem, NULL, dir, &path));
-        assert_string_equal(path, path_join(mem, dir, "step-000001"));
+        OK(ckpt_newest(a, NULL, dir, &path));
+        assert_string_equal(path, path_join(a, dir, "step-000001"));
         OK(file_write_atomic(file, good, n));
         OK(ckpt_verify(last));
     }
-    arena_free(mem);
+    arena_free(a);
 }
 
 // One member of the manifest at a time becomes something else: what another version means is not
@@ -221,16 +221,16 @@ static void manifests_of_other_versions_and_types(void **state) {
             {"block_bytes", "1e6", "\"block_bytes\" is 1000000.0"},
             {"files", "[]", "\"files\" is []"}, {"files", "\"all\"", "\"files\" is"},
             {"files", NULL, "\"files\" is missing"}};
-    arena *mem = arena_new("ckpt");
-    const char *dir = save_some(mem, 1, 1, 0), *last = path_join(mem, dir, "step-000001"),
-               *path = path_join(mem, last, "manifest.json");
+    arena *a = arena_new("ckpt");
+    const char *dir = save_some(a, 1, 1, 0), *last = path_join(a, dir, "step-000001"),
+               *path = path_join(a, last, "manifest.json");
     json_t *good;
     OK(json_read_file(path, &good));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         json_t *other = json_copy(good);
         json_object_del(other, cases[i].member);
         char *rest = json_dumps(other, JSON_COMPACT);
-        const char *text = cases[i].value ? arena_printf(mem, "{\"%s\": %s, %s", cases[i].member,
+        const char *text = cases[i].value ? arena_printf(a, "{\"%s\": %s, %s", cases[i].member,
                                                     cases[i].value, rest + 1)
                                           : rest;
         OK(file_write_atomic(path, text, strlen(text)));
@@ -245,7 +245,7 @@ static void manifests_of_other_versions_and_types(void **state) {
     json_decref(good);
     OK(file_write_atomic(path, "[1]", 3));
     FAILS(ckpt_verify(last), DRV_E_DATA, "manifest.json: expected a JSON object");
-    arena_free(mem);
+    arena_free(a);
 }
 
 static drv_status no_space(void *ctx, const char *source, int64_t offset, int64_t bytes,
@@ -294,8 +294,8 @@ static void what_is_no_number_is_not_saved(void **state) {
     (void)state;
     enum { ROWS = 7, COLUMNS = 11, N = ROWS * COLUMNS };
     static const float odd[] = {NAN, -NAN, INFINITY, -INFINITY};
-    arena *mem = arena_new("ckpt");
-    const char *dir = save_some(mem, 1, 1, 1), *path;
+    arena *a = arena_new("ckpt");
+    const char *dir = save_some(a, 1, 1, 1), *path;
     for (int i = 0; i < 2 * N + 2; i++) {
         odd_value one = {i / 2 % N, i < 2 * N ? odd[i % 4] : i % 2 ? -0x1.fep127f : 0x1.fep127f};
         const bool fits = i >= 2 * N;
@@ -315,10 +315,10 @@ static void what_is_no_number_is_not_saved(void **state) {
         else
             FAILS(ckpt_wait(s), DRV_E_DATA, "\"w\" has a value that is no finite number");
         ckpt_saver_free(s);
-        OK(ckpt_newest(mem, NULL, dir, &path));
-        assert_string_equal(path, path_join(mem, dir, fits ? "step-000002" : "step-000001"));
+        OK(ckpt_newest(a, NULL, dir, &path));
+        assert_string_equal(path, path_join(a, dir, fits ? "step-000002" : "step-000001"));
     }
-    arena_free(mem);
+    arena_free(a);
 }
 
 static drv_status keep_value(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece,
@@ -356,8 +356,8 @@ static drv_status fill(const char *dir, const ckpt_tensor *list, int n) {
 
 static void filling(void **state) {
     (void)state;
-    arena *mem = arena_new("fill");
-    const char *dir = temporary_dir(mem), *file = path_join(mem, dir, "model.safetensors");
+    arena *a = arena_new("fill");
+    const char *dir = temporary_dir(a), *file = path_join(a, dir, "model.safetensors");
     const ckpt_tensor w = whole((st_entry){"w", 2, {3, 4}, ST_F32}, "w", 0),
                       turned = whole((st_entry){"w", 2, {4, 3}, ST_F32}, "w", 0),
                       flat = whole((st_entry){"w", 1, {12, 0}, ST_F32}, "w", 0),
@@ -376,7 +376,7 @@ static void filling(void **state) {
     FAILS(fill(dir, (ckpt_tensor[]){w, v, x}, 3), DRV_E_DATA, "tensor \"x\" is NaN at [0]");
     make_file(file, (made[]){{"w", 3, 4, -INFINITY}}, 1);
     FAILS(fill(dir, &w, 1), DRV_E_DATA, "tensor \"w\" is infinite at [0, 0]");
-    arena_free(mem);
+    arena_free(a);
 }
 
 // The tied output weight may lie beside the embedding when it is the same.
@@ -397,14 +397,13 @@ static void filling_tied(void **state) {
 
 static void indexes_that_lie(void **state) {
     (void)state;
-    arena *mem = arena_new("index");
-    const char *dir = temporary_dir(mem),
-               *index = path_join(mem, dir, "model.safetensors.index.json");
+    arena *a = arena_new("index");
+    const char *dir = temporary_dir(a), *index = path_join(a, dir, "model.safetensors.index.json");
     const ckpt_tensor list[] = {whole((st_entry){"w", 2, {3, 4}, ST_F32}, "w", 0),
             whole((st_entry){"v", 1, {3, 0}, ST_F32}, "v", 0)};
-    make_file(path_join(mem, dir, "one.safetensors"), &(made){"w", 3, 4, 1}, 1);
-    make_file(path_join(mem, dir, "two.safetensors"), &(made){"v", 3, 0, 1}, 1);
-    make_file(path_join(mem, dir, "both.safetensors"), (made[]){{"w", 3, 4, 1}, {"v", 3, 0, 1}}, 2);
+    make_file(path_join(a, dir, "one.safetensors"), &(made){"w", 3, 4, 1}, 1);
+    make_file(path_join(a, dir, "two.safetensors"), &(made){"v", 3, 0, 1}, 1);
+    make_file(path_join(a, dir, "both.safetensors"), (made[]){{"w", 3, 4, 1}, {"v", 3, 0, 1}}, 2);
     static const struct {
         const char *text, *says; // NULL: it loads
     } cases[] = {
@@ -431,7 +430,7 @@ static void indexes_that_lie(void **state) {
         else
             OK(fill(dir, list, 2));
     }
-    arena_free(mem);
+    arena_free(a);
 }
 
 int main(void) {

@@ -37,14 +37,14 @@ static double expected(const case_of *k, const comm_group *g, int rank, int64_t 
     return sum;
 }
 
-static drv_status one_case(comm *self, arena *mem, const case_of *checked, dtype dt) {
+static drv_status one_case(comm *self, arena *a, const case_of *checked, dtype dt) {
     backend *device;
     executable *program;
     plan *planned;
     const mesh ranks = data_x_tensor;
-    DRV_TRY(backend_open(mem, "cpu", &device));
+    DRV_TRY(backend_open(a, "cpu", &device));
     backend_join(device, self, &ranks);
-    graph *built = graph_new(mem, "collective");
+    graph *built = graph_new(a, "collective");
     built->mesh = ranks;
     tensor *x = graph_state(built, TENSOR_INPUT, "x", dt, 2, (int64_t[]){ROWS, COLS});
     const op_attrs attrs = {.mesh.axis = checked->axis, .mesh.ranks = 2, .mesh.dim = checked->dim};
@@ -52,7 +52,7 @@ static drv_status one_case(comm *self, arena *mem, const case_of *checked, dtype
     if (checked->op == OP_share) y = graph_add(built, OP_add, 2, (tensor *[]){y, y}, NULL)->out[0];
     graph_output(built, y, "y");
     DRV_TRY(graph_verify(built, STAGE_BUILT));
-    DRV_TRY(backend_compile(mem, device, built, &planned, &program));
+    DRV_TRY(backend_compile(a, device, built, &planned, &program));
     DRV_TRY(backend_prepare(device));
     for (int64_t i = 0; i < ROWS * COLS; i++)
         element_write(device, x, i, held(comm_rank(self), i / COLS, i % COLS));

@@ -77,22 +77,22 @@ static bool is_joined(dtype dt, comm_join join, const comm_group *g, const void 
 // --- one group, one type
 static drv_status reductions(comm *self, comm_group *group, dtype dt, comm_join join,
         int64_t n_values, bool nan) {
-    arena *mem = arena_new("reductions");
+    arena *a = arena_new("reductions");
     const int size = group_size(group), me = group_place(group);
-    void *buffer = made(mem, dt, comm_rank(self), n_values, nan);
-    void *scratch = arena_alloc(mem, (size_t)wire_scratch(dt, n_values, size) + 1);
+    void *buffer = made(a, dt, comm_rank(self), n_values, nan);
+    void *scratch = arena_alloc(a, (size_t)wire_scratch(dt, n_values, size) + 1);
     DRV_TRY(comm_all_reduce(group, dt, join, buffer, n_values, n_values % 2 ? scratch : NULL));
     EXPECT(self, is_joined(dt, join, group, buffer, 0, n_values, nan));
     // Uneven: place k has k + n / size elements, the last what is left.
-    int64_t *counts = ARENA_ARRAY(mem, int64_t, size), before = 0, left = n_values;
+    int64_t *counts = ARENA_ARRAY(a, int64_t, size), before = 0, left = n_values;
     for (int k = 0; k < size; k++) {
         counts[k] =
                 k + 1 == size ? left : (k + n_values / size < left ? k + n_values / size : left);
         left -= counts[k];
         before += k < me ? counts[k] : 0;
     }
-    buffer = made(mem, dt, comm_rank(self), n_values, nan);
-    void *out = arena_alloc(mem, (size_t)(counts[me] * dtype_bytes(dt)) + 1);
+    buffer = made(a, dt, comm_rank(self), n_values, nan);
+    void *out = arena_alloc(a, (size_t)(counts[me] * dtype_bytes(dt)) + 1);
     DRV_TRY(comm_reduce_scatter(group, dt, join, buffer, n_values, counts, out, NULL));
     EXPECT(self, is_joined(dt, join, group, out, before, counts[me], nan));
     if (n_values % size == 0) {
@@ -100,7 +100,7 @@ static drv_status reductions(comm *self, comm_group *group, dtype dt, comm_join 
         EXPECT(self,
                 is_joined(dt, join, group, buffer, me * n_values / size, n_values / size, nan));
     }
-    arena_free(mem);
+    arena_free(a);
     return DRV_OK;
 }
 
@@ -110,10 +110,10 @@ static unsigned char byte_of(int from, int to, int64_t i) {
 
 // Place i sends 3 i + j bytes to place j.
 static drv_status moves(comm *self, comm_group *group) {
-    arena *mem = arena_new("moves");
+    arena *a = arena_new("moves");
     const int size = group_size(group), me = group_place(group);
-    int64_t *to = ARENA_ARRAY(mem, int64_t, size), *from = ARENA_ARRAY(mem, int64_t, size);
-    unsigned char *in = arena_alloc(mem, 4096), *out = arena_alloc(mem, 4096);
+    int64_t *to = ARENA_ARRAY(a, int64_t, size), *from = ARENA_ARRAY(a, int64_t, size);
+    unsigned char *in = arena_alloc(a, 4096), *out = arena_alloc(a, 4096);
     int64_t at = 0;
     for (int k = 0; k < size; k++) {
         to[k] = 3 * me + k;
@@ -126,7 +126,7 @@ static drv_status moves(comm *self, comm_group *group) {
     for (int k = 0; k < size; k++)
         for (int64_t i = 0; i < from[k]; i++)
             EXPECT(self, out[at++] == byte_of(k, me, i));
-    int64_t *bytes = ARENA_ARRAY(mem, int64_t, size);
+    int64_t *bytes = ARENA_ARRAY(a, int64_t, size);
     for (int k = 0; k < size; k++)
         bytes[k] = k == 1 ? 0 : 5 + k;
     for (int64_t i = 0; i < bytes[me]; i++)
@@ -142,7 +142,7 @@ static drv_status moves(comm *self, comm_group *group) {
         EXPECT(self, in[0] == 40 + root && in[999] == 40 + root);
     }
     DRV_TRY(comm_barrier(group));
-    arena_free(mem);
+    arena_free(a);
     return DRV_OK;
 }
 

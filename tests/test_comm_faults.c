@@ -165,25 +165,25 @@ static void why_a_rank_gives_up_is_said_once(void **state) {
 static void a_stopped_rank_is_found(void **state) {
     (void)state;
     if (!has_mpirun()) return;
-    arena *mem = arena_new("test");
-    const char *dir = temporary_dir(mem), *out = path_join(mem, dir, "out");
+    arena *a = arena_new("test");
+    const char *dir = temporary_dir(a), *out = path_join(a, dir, "out");
     const pid_t run = start_mpirun(RANKS, "is stopped", dir, out);
-    const pid_t victim = pid_of(mem, dir, VICTIM);
-    pid_of(mem, dir, 0);
+    const pid_t victim = pid_of(a, dir, VICTIM);
+    pid_of(a, dir, 0);
     kill(victim, SIGSTOP);
-    wait_for(mem, dir, out, "rank 2 ("); // on a busy machine another one may have been late before
+    wait_for(a, dir, out, "rank 2 ("); // on a busy machine another one may have been late before
     kill(victim, SIGCONT);
-    wait_for(mem, dir, out, "rank 2 continues");
+    wait_for(a, dir, out, "rank 2 continues");
     kill(victim, SIGSTOP); // and now for good
     const int status = exit_of(run);
-    const char *text = said_by_all(mem, dir, out);
+    const char *text = said_by_all(a, dir, out);
     static const char *const said[] = {"rank 2 (", "holds up the others", "all_reduce over world",
             "the others wait for this one", "rank 2 continues",
             "stopped answering, last heard of at step"};
     for (size_t i = 0; i < sizeof said / sizeof *said; i++)
         if (!strstr(text, said[i])) fail_msg("no \"%s\" in: %s", said[i], text);
     assert_int_not_equal(status, 0);
-    arena_free(mem);
+    arena_free(a);
 }
 
 int main(int argc, char **argv) {

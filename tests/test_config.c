@@ -195,78 +195,76 @@ static const char shape[] = "{\"vocab_size\": 32, \"hidden_size\": 8, \"intermed
 
 static void model_from_a_folder_that_is_none(void **state) {
     (void)state;
-    arena *mem = arena_new("model.from");
-    const char *run = temporary_dir(mem);
-    OK(dir_make(path_join(mem, run, "checkpoints")));
-    const char *pickled = folder_with(mem,
-            (const char *const[]){"config.json", "pytorch_model.bin", NULL}, shape);
+    arena *a = arena_new("model.from");
+    const char *run = temporary_dir(a);
+    OK(dir_make(path_join(a, run, "checkpoints")));
+    const char *pickled =
+            folder_with(a, (const char *const[]){"config.json", "pytorch_model.bin", NULL}, shape);
     const struct {
         const char *from, *says;
     } cases[] = {{"/nowhere", "\"/nowhere\", which is not a folder"},
             {"meta-llama/Llama-3.1-8B", "drover model get hf:meta-llama/Llama-3.1-8B"},
             {"https://huggingface.co/org/name", "drover model get hf:org/name"},
-            {folder_with(mem, (const char *const[]){NULL}, ""), "no config.json"},
+            {folder_with(a, (const char *const[]){NULL}, ""), "no config.json"},
             {run, "one of its checkpoints"},
-            {path_join(mem, pickled, "config.json"), "expected the folder"},
-            {path_join(mem, folder_with(mem, (const char *const[]){"m.gguf", NULL}, ""), "m.gguf"),
+            {path_join(a, pickled, "config.json"), "expected the folder"},
+            {path_join(a, folder_with(a, (const char *const[]){"m.gguf", NULL}, ""), "m.gguf"),
                     "m.gguf --out DIR"},
-            {folder_with(mem, (const char *const[]){"params.json", "consolidated.00.pth", NULL},
+            {folder_with(a, (const char *const[]){"params.json", "consolidated.00.pth", NULL},
                      "{}"),
                     "Meta's own format"},
             {pickled, "pytorch_model.bin"},
-            {folder_with(mem, (const char *const[]){"config.json", NULL},
-                     "{\"vocab_size\": \"x\"}"),
+            {folder_with(a, (const char *const[]){"config.json", NULL}, "{\"vocab_size\": \"x\"}"),
                     "config.json: key \"vocab_size\" is \"x\""}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const refusal one = {arena_printf(mem, "model:\n  from: %s\n", cases[i].from),
+        const refusal one = {arena_printf(a, "model:\n  from: %s\n", cases[i].from),
                 {"run.yaml:2", "model.from", cases[i].says}};
         refuse_all(&one, 1);
     }
     run_config cfg;
-    OK(load(mem, arena_printf(mem, "model: {from: %s, weights: random}\n", pickled), &cfg));
-    const char *both = folder_with(mem,
+    OK(load(a, arena_printf(a, "model: {from: %s, weights: random}\n", pickled), &cfg));
+    const char *both = folder_with(a,
             (const char *const[]){"config.json", "model.safetensors", "training_args.bin", NULL},
             shape);
-    OK(load(mem, arena_printf(mem, "model: {from: %s}\n", both), &cfg));
-    arena_free(mem);
+    OK(load(a, arena_printf(a, "model: {from: %s}\n", both), &cfg));
+    arena_free(a);
 }
 
 static void weights_and_ids_come_with_model_from(void **state) {
     (void)state;
-    arena *mem = arena_new("model.from");
-    const char *from = folder_with(mem,
+    arena *a = arena_new("model.from");
+    const char *from = folder_with(a,
             (const char *const[]){"config.json", "tokenizer.json", "model.safetensors", NULL},
             shape);
-    const char *other = temporary_dir(mem);
+    const char *other = temporary_dir(a);
     run_config cfg;
-    OK(load(mem, arena_printf(mem, "model: {from: %s}\n", from), &cfg));
+    OK(load(a, arena_printf(a, "model: {from: %s}\n", from), &cfg));
     assert_true(config_loads_weights(&cfg));
     assert_string_equal(cfg.tokenizer, from);
     assert_int_equal(cfg.model.n_eos, 2);
     assert_int_equal(cfg.model.pad_token_id, 0);
 
-    OK(load(mem, arena_printf(mem, "model: {from: %s, weights: random}\n", from), &cfg));
+    OK(load(a, arena_printf(a, "model: {from: %s, weights: random}\n", from), &cfg));
     assert_false(config_loads_weights(&cfg));
 
     // The same tokenizer under another name, then another one: its ids are not those of config.json.
-    OK(load(mem, arena_printf(mem, "model: {from: %s}\ntokenizer: %s/.\n", from, from), &cfg));
+    OK(load(a, arena_printf(a, "model: {from: %s}\ntokenizer: %s/.\n", from, from), &cfg));
     assert_int_equal(cfg.model.bos_token_id, 1);
-    OK(load(mem,
-            arena_printf(mem, "model: {from: %s, pad_token_id: 5}\ntokenizer: %s\n", from, other),
+    OK(load(a, arena_printf(a, "model: {from: %s, pad_token_id: 5}\ntokenizer: %s\n", from, other),
             &cfg));
     assert_string_equal(cfg.tokenizer, other);
     assert_int_equal(cfg.model.bos_token_id, -1);
     assert_int_equal(cfg.model.n_eos, 0);
     assert_int_equal(cfg.model.pad_token_id, 5);
 
-    OK(load(mem, arena_printf(mem, "model: {from: %s}\ntokenizer: %s\n", from, other), &cfg));
+    OK(load(a, arena_printf(a, "model: {from: %s}\ntokenizer: %s\n", from, other), &cfg));
     assert_int_equal(cfg.model.pad_token_id, -1);
 
-    OK(load(mem, TINY, &cfg)); // a preset has a shape, no tokenizer
+    OK(load(a, TINY, &cfg)); // a preset has a shape, no tokenizer
     assert_false(config_loads_weights(&cfg));
     assert_int_equal(cfg.model.bos_token_id, -1);
     assert_int_equal(cfg.model.n_eos, 0);
-    arena_free(mem);
+    arena_free(a);
 }
 
 static void right_configs(void **state) {
@@ -291,57 +289,57 @@ static void right_configs(void **state) {
 // What follows from other keys, and from the processes that were started.
 static void defaults_that_depend_on_others(void **state) {
     (void)state;
-    arena *mem = arena_new("config");
+    arena *a = arena_new("config");
     run_config cfg;
-    OK(load(mem, TINY "lora: {dropout: 0.1}\n", &cfg));
+    OK(load(a, TINY "lora: {dropout: 0.1}\n", &cfg));
     assert_int_equal(cfg.lora.rank, 8);
     assert_true(cfg.lora.alpha == 8);
     assert_int_equal(cfg.lora.n_target_modules, 2);
-    OK(load(mem, TINY "lora: {rank: 4}\n", &cfg));
+    OK(load(a, TINY "lora: {rank: 4}\n", &cfg));
     assert_true(cfg.lora.alpha == 4);
-    OK(load(mem, TINY, &cfg));
+    OK(load(a, TINY, &cfg));
     assert_int_equal(cfg.lora.rank, 0);
-    OK(load(mem, TINY "parallel: {data: 2}\n", &cfg));
+    OK(load(a, TINY "parallel: {data: 2}\n", &cfg));
     OK(config_set_ranks(&cfg, 2));
     assert_int_equal(cfg.n_lanes, 2);
     FAILS(config_set_ranks(&cfg, 4), DRV_E_USAGE,
             "key \"parallel.data\" is 2, but 4 ranks were started, expected mpirun -n 2");
     FAILS(config_set_ranks(&cfg, 1), DRV_E_USAGE, "but 1 rank was started");
-    arena_free(mem);
+    arena_free(a);
 }
 
 static void overrides_replace_what_the_file_says(void **state) {
     (void)state;
-    arena *mem = arena_new("overrides");
-    const char *path = path_join(mem, temporary_dir(mem), "run.yaml");
+    arena *a = arena_new("overrides");
+    const char *path = path_join(a, temporary_dir(a), "run.yaml");
     const char yaml[] = TINY "data:\n  train: [a, b, c]\ntraining: {steps: 3}\n";
     OK(file_write_atomic(path, yaml, sizeof yaml - 1));
     run_config cfg;
-    OK(config_load(mem, path, NULL, 0, &cfg));
+    OK(config_load(a, path, NULL, 0, &cfg));
     assert_int_equal(cfg.n_train, 3);
     assert_non_null(strstr(cfg.train[1].where, "run.yaml:3"));
     assert_non_null(strstr(config_where(&cfg, "data.train"), "run.yaml:3"));
     assert_string_equal(config_where(&cfg, "tokenizer"), path);
     const char *sets[] = {"training.steps=7", "data.train=[d, {prefix: e, weight: 2}]",
             "training.steps=9", "model={preset: llama-15m}"};
-    OK(config_load(mem, path, sets, 4, &cfg));
+    OK(config_load(a, path, sets, 4, &cfg));
     assert_int_equal(cfg.steps, 9);
     assert_int_equal(cfg.n_train, 2);
     assert_string_equal(cfg.train[0].prefix, "d");
     assert_true(cfg.train[1].weight == 2);
     assert_string_equal(config_where(&cfg, "data"), "--set");
     assert_int_equal(cfg.model.hidden_size, 288);
-    FAILS(config_load(mem, path, (const char *[]){"training.stepz=7"}, 1, &cfg), DRV_E_USAGE,
+    FAILS(config_load(a, path, (const char *[]){"training.stepz=7"}, 1, &cfg), DRV_E_USAGE,
             "--set: unknown key \"training.stepz\"");
-    FAILS(config_load(mem, path, (const char *[]){"model.num_key_value_heads=3"}, 1, &cfg),
+    FAILS(config_load(a, path, (const char *[]){"model.num_key_value_heads=3"}, 1, &cfg),
             DRV_E_USAGE, "--set: model.num_key_value_heads is 3");
-    FAILS(config_load(mem, NULL, (const char *[]){"training.steps=7"}, 1, &cfg), DRV_E_USAGE,
+    FAILS(config_load(a, NULL, (const char *[]){"training.steps=7"}, 1, &cfg), DRV_E_USAGE,
             "no model");
-    FAILS(config_load(mem, NULL, (const char *[]){"steps"}, 1, &cfg), DRV_E_USAGE,
+    FAILS(config_load(a, NULL, (const char *[]){"steps"}, 1, &cfg), DRV_E_USAGE,
             "expected KEY=VALUE");
-    FAILS(config_load(mem, NULL, (const char *[]){"data.train=[a"}, 1, &cfg), DRV_E_USAGE,
+    FAILS(config_load(a, NULL, (const char *[]){"data.train=[a"}, 1, &cfg), DRV_E_USAGE,
             "--set data.train=[a: not YAML");
-    arena_free(mem);
+    arena_free(a);
 }
 
 int main(void) {

@@ -18,18 +18,18 @@ static replay_prompts golden_prompts(arena *a, const st_file *golden, int n_rows
 }
 
 // Largest difference of a model's logits from those of a golden file.
-static double replay_error(arena *mem, const model *base, const char *golden, const char *name,
+static double replay_error(arena *a, const model *base, const char *golden, const char *name,
         int n_rows) {
     st_file file;
     replay *r;
-    OK(st_open(mem, golden, &file));
-    const replay_prompts prompts = golden_prompts(mem, &file, n_rows);
+    OK(st_open(a, golden, &file));
+    const replay_prompts prompts = golden_prompts(a, &file, n_rows);
     const int64_t n = prompts.n, vocab = base->config.vocab_size;
-    double *expected = ARENA_ARRAY(mem, double, n *vocab), worst = 0;
-    float *hidden = ARENA_ARRAY(mem, float, n * base->config.hidden_size),
-          *logits = ARENA_ARRAY(mem, float, n *vocab);
+    double *expected = ARENA_ARRAY(a, double, n *vocab), worst = 0;
+    float *hidden = ARENA_ARRAY(a, float, n * base->config.hidden_size),
+          *logits = ARENA_ARRAY(a, float, n *vocab);
     OK(st_read_raw(&file, st_find(&file, name), 0, 8 * n * vocab, expected));
-    OK(replay_open(mem, &base->config, &prompts, &r));
+    OK(replay_open(a, &base->config, &prompts, &r));
     assert_true(replay_logit_rows(r) >= vocab);
     OK(replay_hidden(r, base, "", hidden));
     OK(replay_logits(r, base, hidden, 0, vocab, logits));

@@ -37,10 +37,10 @@ static rows_opts opts_of(const row_source_spec *s, int n, int64_t width, bool sh
 
 static void round_trip(void **state) {
     (void)state;
-    arena *mem = arena_new("data");
-    const char *prefix = write_set(mem, "set", (int[]){3, 0, 5, 1}, 4, 10);
+    arena *a = arena_new("data");
+    const char *prefix = write_set(a, "set", (int[]){3, 0, 5, 1}, 4, 10);
     dataset *d;
-    OK(dataset_open(mem, prefix, &d));
+    OK(dataset_open(a, prefix, &d));
     assert_int_equal(d->n_documents, 4);
     assert_int_equal(d->n_tokens, 9);
     assert_int_equal(d->code, 8);
@@ -57,7 +57,7 @@ static void round_trip(void **state) {
     FAILS(dataset_read(d, 0, 9, 15, ids), DRV_E_DATA,
             "token 5 (in document 2) is 15, expected 0 to 14");
     dataset_close(d);
-    arena_free(mem);
+    arena_free(a);
 }
 
 // Byte for byte as Megatron writes it: the header of reference data sets, arrays at offset 34.
@@ -81,13 +81,13 @@ static void index_bytes(void **state) {
 // document and each document's last.
 static void nothing_is_dropped(void **state) {
     (void)state;
-    arena *mem = arena_new("rows");
+    arena *a = arena_new("rows");
     const int sizes[] = {13, 1, 40, 7, 90, 2, 33};
-    const char *prefix = write_set(mem, "set", sizes, 7, 0);
+    const char *prefix = write_set(a, "set", sizes, 7, 0);
     const row_source_spec spec = {prefix, 1};
     rows_opts opts = opts_of(&spec, 1, 16, true);
     rows *stream;
-    OK(rows_open(mem, &opts, &stream));
+    OK(rows_open(a, &opts, &stream));
     assert_int_equal(rows_per_epoch(stream), (186 + 15) / 16);
     int seen[186] = {0}, predicted[187] = {0};
     int32_t tokens[16], position[16], labels[16];
@@ -115,7 +115,7 @@ static void nothing_is_dropped(void **state) {
     }
     assert_int_equal(counted, want);
     rows_close(stream);
-    arena_free(mem);
+    arena_free(a);
 }
 
 // 4 rows of 8 tokens and the token that the last one predicts; one token trains nothing.
@@ -141,16 +141,16 @@ static void last_token_begins_no_row(void **state) {
 
 static void order_and_resume(void **state) {
     (void)state;
-    arena *mem = arena_new("rows");
+    arena *a = arena_new("rows");
     int sizes[50];
     for (int i = 0; i < 50; i++)
         sizes[i] = 1 + i * 7 % 23;
-    row_source_spec spec[] = {{write_set(mem, "one", sizes, 50, 0), 3},
-            {write_set(mem, "two", sizes, 50, 1000), 1}};
+    row_source_spec spec[] = {{write_set(a, "one", sizes, 50, 0), 3},
+            {write_set(a, "two", sizes, 50, 1000), 1}};
     rows_opts opts = opts_of(spec, 2, 8, true);
     rows *stream, *again;
-    OK(rows_open(mem, &opts, &stream));
-    OK(rows_open(mem, &opts, &again));
+    OK(rows_open(a, &opts, &stream));
+    OK(rows_open(a, &opts, &again));
     enum { N = 200 };
     int32_t first[N][8], id[8], position[8], label[8];
     int64_t counted = 0;
@@ -173,16 +173,16 @@ static void order_and_resume(void **state) {
     assert_true(differ > 10);
     rows_close(stream);
     rows_close(again);
-    arena_free(mem);
+    arena_free(a);
 }
 
 static void splits_are_apart(void **state) {
     (void)state;
-    arena *mem = arena_new("rows");
+    arena *a = arena_new("rows");
     int sizes[100];
     for (int i = 0; i < 100; i++)
         sizes[i] = 5;
-    const row_source_spec spec = {write_set(mem, "set", sizes, 100, 0), 1};
+    const row_source_spec spec = {write_set(a, "set", sizes, 100, 0), 1};
     rows_opts train = opts_of(&spec, 1, 8, false), valid = train;
     train.split[0] = valid.split[0] = 0.9;
     train.split[1] = valid.split[1] = 0.1;
@@ -190,7 +190,7 @@ static void splits_are_apart(void **state) {
     rows *r;
     int32_t tokens[8], position[8], labels[8];
     int64_t counted = 0;
-    OK(rows_open(mem, &train, &r));
+    OK(rows_open(a, &train, &r));
     assert_int_equal(rows_per_epoch(r), (450 + 7) / 8);
     for (int64_t i = 0; i < rows_per_epoch(r); i++) {
         OK(rows_next(r, tokens, position, labels, &counted));
@@ -198,23 +198,22 @@ static void splits_are_apart(void **state) {
             assert_true(tokens[k] < 450 && labels[k] < 450);
     }
     rows_close(r);
-    OK(rows_open(mem, &valid, &r));
+    OK(rows_open(a, &valid, &r));
     OK(rows_next(r, tokens, position, labels, &counted));
     assert_int_equal(tokens[0], 450);
     rows_close(r);
-    arena_free(mem);
+    arena_free(a);
 }
 
 static void broken_files(void **state) {
     (void)state;
-    arena *mem = arena_new("broken");
-    const char *prefix = write_set(mem, "set", (int[]){4, 4}, 2, 0),
-               *idx = arena_printf(mem, "%s.idx", prefix),
-               *bin = arena_printf(mem, "%s.bin", prefix);
+    arena *a = arena_new("broken");
+    const char *prefix = write_set(a, "set", (int[]){4, 4}, 2, 0),
+               *idx = arena_printf(a, "%s.idx", prefix), *bin = arena_printf(a, "%s.bin", prefix);
     dataset *set;
     char *good;
     size_t n_index;
-    OK(file_read(mem, idx, &good, &n_index));
+    OK(file_read(a, idx, &good, &n_index));
     const struct {
         size_t at;
         char value;
@@ -224,20 +223,20 @@ static void broken_files(void **state) {
             {18, 3, "does not fit 3 sequences"}, {34, 5, "sequence 1"}, {42, 1, "sequence 0"},
             {58, 1, "document entry 0"}, {66, 3, "document entry 1"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char *bad = arena_alloc(mem, n_index);
+        char *bad = arena_alloc(a, n_index);
         memcpy(bad, good, n_index);
         bad[cases[i].at] = cases[i].value;
         OK(file_write_atomic(idx, bad, n_index));
-        FAILS(dataset_open(mem, prefix, &set), DRV_E_DATA, cases[i].says);
+        FAILS(dataset_open(a, prefix, &set), DRV_E_DATA, cases[i].says);
     }
     OK(file_write_atomic(idx, good, 20));
-    FAILS(dataset_open(mem, prefix, &set), DRV_E_DATA, "20 bytes long, cut short");
+    FAILS(dataset_open(a, prefix, &set), DRV_E_DATA, "20 bytes long, cut short");
     OK(file_write_atomic(idx, good, n_index));
     OK(file_write_atomic(bin, "1234567", 7));
-    FAILS(dataset_open(mem, prefix, &set), DRV_E_DATA, "7 bytes long, but its index says 8 tokens");
+    FAILS(dataset_open(a, prefix, &set), DRV_E_DATA, "7 bytes long, but its index says 8 tokens");
     unlink(bin);
-    FAILS(dataset_open(mem, prefix, &set), DRV_E_IO, "could not open");
-    arena_free(mem);
+    FAILS(dataset_open(a, prefix, &set), DRV_E_IO, "could not open");
+    arena_free(a);
 }
 
 // Megatron ends the index of a multimodal data set with a byte per sequence: its mode. They are
@@ -245,31 +244,31 @@ static void broken_files(void **state) {
 static void mode_bytes_are_optional(void **state) {
     (void)state;
     enum { N_SEQUENCES = 4, N_TOKENS = 9 };
-    arena *mem = arena_new("modes");
-    const char *prefix = write_set(mem, "set", (int[]){3, 0, 5, 1}, N_SEQUENCES, 10),
-               *idx = arena_printf(mem, "%s.idx", prefix);
+    arena *a = arena_new("modes");
+    const char *prefix = write_set(a, "set", (int[]){3, 0, 5, 1}, N_SEQUENCES, 10),
+               *idx = arena_printf(a, "%s.idx", prefix);
     char *plain;
     size_t n_index;
-    OK(file_read(mem, idx, &plain, &n_index));
+    OK(file_read(a, idx, &plain, &n_index));
     for (size_t n_modes = 0; n_modes <= 2 * N_SEQUENCES; n_modes++) {
-        char *bytes = arena_alloc(mem, n_index + n_modes);
+        char *bytes = arena_alloc(a, n_index + n_modes);
         dataset *set;
         memcpy(bytes, plain, n_index);
         memset(bytes + n_index, 1, n_modes);
         OK(file_write_atomic(idx, bytes, n_index + n_modes));
         if (n_modes != 0 && n_modes != N_SEQUENCES) {
-            FAILS(dataset_open(mem, prefix, &set), DRV_E_DATA, "does not fit 4 sequences");
+            FAILS(dataset_open(a, prefix, &set), DRV_E_DATA, "does not fit 4 sequences");
             continue;
         }
         int32_t ids[N_TOKENS];
-        OK(dataset_open(mem, prefix, &set));
+        OK(dataset_open(a, prefix, &set));
         assert_int_equal(set->n_documents, N_SEQUENCES);
         OK(dataset_read(set, 0, N_TOKENS, 60000, ids));
         for (int i = 0; i < N_TOKENS; i++)
             assert_int_equal(ids[i], 10 + i);
         dataset_close(set);
     }
-    arena_free(mem);
+    arena_free(a);
 }
 
 static const char *make_tokenizer(arena *a) {
@@ -289,9 +288,9 @@ static const char *make_tokenizer(arena *a) {
 
 static void builder(void **state) {
     (void)state;
-    arena *mem = arena_new("build");
-    const char *tok = make_tokenizer(mem), *dir = temporary_dir(mem),
-               *in = path_join(mem, dir, "in.jsonl");
+    arena *a = arena_new("build");
+    const char *tok = make_tokenizer(a), *dir = temporary_dir(a),
+               *in = path_join(a, dir, "in.jsonl");
     const char *lines = "{\"text\": \"the cat\"}\n"
                         "\n"
                         "{\"text\": \"\xC3\xA9t\xC3\xA9\"}\n"
@@ -304,33 +303,32 @@ static void builder(void **state) {
     build_opts opts = {.inputs = inputs,
             .n_inputs = 1,
             .tokenizer = tok,
-            .prefix = path_join(mem, dir, "out"),
+            .prefix = path_join(a, dir, "out"),
             .append_eod = true};
     build_stats s;
-    OK(dataset_build(mem, &opts, &s));
+    OK(dataset_build(a, &opts, &s));
     assert_int_equal(s.all.documents, 4);
     assert_int_equal(s.all.skipped, 2);
     dataset *d;
-    OK(dataset_open(mem, opts.prefix, &d));
+    OK(dataset_open(a, opts.prefix, &d));
     assert_int_equal(d->n_documents, 4);
     int32_t last;
     OK(dataset_read(d, dataset_document_start(d, 3) - 1, 1, 300, &last));
     assert_int_equal(last, 0); // the empty document is its end-of-text alone
     dataset_close(d);
     opts.reader.strict = true;
-    FAILS(dataset_build(mem, &opts, &s), DRV_E_DATA, "in.jsonl:4: \"text\": has no such key");
+    FAILS(dataset_build(a, &opts, &s), DRV_E_DATA, "in.jsonl:4: \"text\": has no such key");
     assert_true(
-            file_exists(arena_printf(mem, "%s.bin", opts.prefix))); // the earlier set is untouched
-    assert_false(file_exists(arena_printf(mem, "%s.bin.tmp", opts.prefix)));
-    arena_free(mem);
+            file_exists(arena_printf(a, "%s.bin", opts.prefix))); // the earlier set is untouched
+    assert_false(file_exists(arena_printf(a, "%s.bin.tmp", opts.prefix)));
+    arena_free(a);
 }
 
 // The same files on 1 and on 3 threads.
 static void workers_do_not_matter(void **state) {
     (void)state;
-    arena *mem = arena_new("workers");
-    const char *tok = make_tokenizer(mem), *dir = temporary_dir(mem),
-               *in = path_join(mem, dir, "in.txt");
+    arena *a = arena_new("workers");
+    const char *tok = make_tokenizer(a), *dir = temporary_dir(a), *in = path_join(a, dir, "in.txt");
     str text = {0};
     for (int i = 0; i < 5000; i++)
         str_printf(&text, "document %d of the cat and the dog %d\n\n", i, i * i);
@@ -345,16 +343,16 @@ static void workers_do_not_matter(void **state) {
                 .inputs = inputs,
                 .n_inputs = 1,
                 .tokenizer = tok,
-                .prefix = path_join(mem, dir, i ? "b" : "a")};
+                .prefix = path_join(a, dir, i ? "b" : "a")};
         par_set_threads(i ? 3 : 1);
-        OK(dataset_build(mem, &o, &s));
+        OK(dataset_build(a, &o, &s));
         assert_int_equal(s.all.documents, 5000);
-        OK(file_read(mem, arena_printf(mem, "%s.bin", o.prefix), &bytes[i], &n[i]));
+        OK(file_read(a, arena_printf(a, "%s.bin", o.prefix), &bytes[i], &n[i]));
     }
     par_set_threads(2);
     assert_int_equal(n[0], n[1]);
     assert_memory_equal(bytes[0], bytes[1], n[0]);
-    arena_free(mem);
+    arena_free(a);
 }
 
 int main(void) {

@@ -39,9 +39,9 @@ static const machine_case cases[] = {
         {"rocm", "opt/rocm/lib/libamdhip64.so.7", NULL, NULL, "libamdhip64.so.7", NEED_MET},
 };
 
-static void make_files(arena *mem, const char *root, const char *files) {
-    for (char *rest = arena_strdup(mem, files), *name; (name = strsep(&rest, " "));) {
-        const char *path = path_join(mem, root, name);
+static void make_files(arena *a, const char *root, const char *files) {
+    for (char *rest = arena_strdup(a, files), *name; (name = strsep(&rest, " "));) {
+        const char *path = path_join(a, root, name);
         if (!*name) continue;
         OK(dir_make_parent(path));
         OK(file_write_atomic(path, "", 0));
@@ -49,14 +49,14 @@ static void make_files(arena *mem, const char *root, const char *files) {
 }
 
 static void check_case(const machine_case *c, int number) {
-    arena *mem = arena_new("machine");
+    arena *a = arena_new("machine");
     char root[] = "/tmp/drover-machine-XXXXXX";
     need *list;
     bool found = false;
     assert_non_null(mkdtemp(root));
-    make_files(mem, root, c->files);
+    make_files(a, root, c->files);
     if (c->variable) setenv(c->variable, c->value, 1);
-    const int n = environment_look(mem, root, c->platform, &list);
+    const int n = environment_look(a, root, c->platform, &list);
     for (int i = 0; i < n; i++) {
         assert_string_equal(list[i].platform, c->platform);
         assert_null(strchr(list[i].text, '\n'));
@@ -65,7 +65,7 @@ static void check_case(const machine_case *c, int number) {
     if (!found) fail_msg("case %d, %s: no line with \"%s\"", number, c->platform, c->found);
     if (c->variable) unsetenv(c->variable);
     OK(dir_remove(root));
-    arena_free(mem);
+    arena_free(a);
 }
 
 static void platforms(void **state) {
@@ -77,19 +77,19 @@ static void platforms(void **state) {
 // Without a name: platforms of which a device or a plugin is here, and no others.
 static void only_what_is_here(void **state) {
     (void)state;
-    arena *mem = arena_new("machine");
+    arena *a = arena_new("machine");
     char root[] = "/tmp/drover-machine-XXXXXX";
     need *list;
     assert_non_null(mkdtemp(root));
     setenv("DROVER_PJRT_DIR", root, 1);
-    assert_int_equal(environment_look(mem, root, NULL, &list), 0);
-    make_files(mem, root, "dev/accel1");
-    const int n = environment_look(mem, root, NULL, &list);
+    assert_int_equal(environment_look(a, root, NULL, &list), 0);
+    make_files(a, root, "dev/accel1");
+    const int n = environment_look(a, root, NULL, &list);
     assert_true(n > 0);
     for (int i = 0; i < n; i++)
         assert_string_equal(list[i].platform, "tpu");
     OK(dir_remove(root));
-    arena_free(mem);
+    arena_free(a);
 }
 
 int main(void) {

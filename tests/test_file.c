@@ -115,9 +115,9 @@ static void folders_and_devices_are_refused(void **state) {
 // What is read at any place is a file on a disk: nobody waits for a pipe that has no writer.
 static void what_is_read_at_any_place(void **state) {
     (void)state;
-    arena *mem = arena_new("test");
-    const char *dir = temporary_dir(mem), *file = path_join(mem, dir, "file"),
-               *pipe = path_join(mem, dir, "pipe"), *link = path_join(mem, dir, "link");
+    arena *a = arena_new("test");
+    const char *dir = temporary_dir(a), *file = path_join(a, dir, "file"),
+               *pipe = path_join(a, dir, "pipe"), *link = path_join(a, dir, "link");
     const struct {
         const char *path, *says; // says NULL: it is read
     } cases[] = {{file, NULL}, {link, NULL}, {pipe, "it is a pipe, expected a file on a disk"},
@@ -149,7 +149,7 @@ static void what_is_read_at_any_place(void **state) {
     assert_int_equal(map.n, 0);
     file_map_close(&map);
     alarm(0);
-    arena_free(mem);
+    arena_free(a);
 }
 
 // What another try may heal, once there is room (docs/adr/0006).

@@ -155,12 +155,12 @@ static void less_is_what_is_not_done(void **state) {
 // What is suggested fits, and nothing that costs less time would have.
 static void what_would_fit_is_really_planned(void **state) {
     (void)state;
-    arena *mem = arena_new("fit");
+    arena *a = arena_new("fit");
     const char *sets[] = {"model.preset=llama-15m", "training.micro_batch_size=8",
             "training.precision=fp32", "data.sequence_length=512"};
     run_config cfg, other;
     const char *keys;
-    OK(config_load(mem, NULL, sets, 4, &cfg));
+    OK(config_load(a, NULL, sets, 4, &cfg));
     other = cfg;
     other.micro_batch_size = 4;
     const int64_t rows8 = needed(&cfg), rows4 = needed(&other);
@@ -189,12 +189,12 @@ static void what_would_fit_is_really_planned(void **state) {
             {20 * MIB, NULL}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const memory_limit limit = {16 * GIB, cases[i].free, "free in this test"};
-        OK(fit_suggest(mem, &cfg, &limit, &keys));
+        OK(fit_suggest(a, &cfg, &limit, &keys));
         if (!keys != !cases[i].keys || (keys && strcmp(keys, cases[i].keys) != 0))
             fail_msg("case %d: \"%s\", expected \"%s\"", (int)i, keys ? keys : "nothing",
                     cases[i].keys ? cases[i].keys : "nothing");
     }
-    arena_free(mem);
+    arena_free(a);
 }
 
 static void a_run_that_does_not_fit_is_refused(void **state) {

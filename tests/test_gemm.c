@@ -233,9 +233,9 @@ static void forms_of_a_plan(void) {
     static const gemm_tree trees[] = {{0}, {.n_leaves = 8, .n_runs = 1, .each = {6}},
             {.addends = 3}, {.n_leaves = 4, .n_runs = 1, .each = {4}, .addends = 3}};
     enum { M = 190, N = 410, K = 48 };
-    arena *mem = arena_new("gemm");
+    arena *a = arena_new("gemm");
     gemm_machine *machine;
-    OK(gemm_machine_open(mem, GEMM_BY_RULE, &machine));
+    OK(gemm_machine_open(a, GEMM_BY_RULE, &machine));
     for (int form = 0; form < 8; form++) {
         const gemm_tree *tree = &trees[form / 2];
         const bool adds = tree->addends > 0;
@@ -247,12 +247,12 @@ static void forms_of_a_plan(void) {
                                         .out = DT_F32,
                                         .accumulate = adds},
                 7);
-        run_in_plan(machine, mem, &p, tree);
+        run_in_plan(machine, a, &p, tree);
         check_result(&p);
         product_free(&p);
     }
     gemm_machine_close(machine);
-    arena_free(mem);
+    arena_free(a);
 }
 
 // A leaf of two runs, each longer than the kernels pack at once: the second one is added to the
@@ -264,9 +264,9 @@ static void long_runs_of_leaves(void **state) {
             .n_runs = 2,
             .first = {0, RUN},
             .each = {RUN, RUN}};
-    arena *mem = arena_new("gemm");
+    arena *a = arena_new("gemm");
     gemm_machine *machine;
-    OK(gemm_machine_open(mem, GEMM_BY_RULE, &machine));
+    OK(gemm_machine_open(a, GEMM_BY_RULE, &machine));
     for (int i = 0; i < 2; i++) {
         const gemm_shape s = {.m = 150,
                 .n = 336,
@@ -274,12 +274,12 @@ static void long_runs_of_leaves(void **state) {
                 .in = i ? DT_BF16 : DT_F32,
                 .out = DT_F32};
         product p = product_new(s, 7);
-        run_in_plan(machine, mem, &p, &tree);
+        run_in_plan(machine, a, &p, &tree);
         check_result(&p);
         product_free(&p);
     }
     gemm_machine_close(machine);
-    arena_free(mem);
+    arena_free(a);
 }
 
 // Whatever multiplies, the plan, which is made without a machine, has scratch enough for the tiles
@@ -301,12 +301,12 @@ static void any_number_of_threads(void **state) {
 // Scratch that is too small ends the program before anything else is overwritten.
 static void too_little_scratch(void **state) {
     (void)state;
-    arena *mem = arena_new("gemm");
+    arena *a = arena_new("gemm");
     gemm_machine *machine;
     gemm *g;
-    OK(gemm_machine_open(mem, GEMM_FP32, &machine));
+    OK(gemm_machine_open(a, GEMM_FP32, &machine));
     product p = product_new((gemm_shape){.m = 9, .n = 50, .k = 7, .in = DT_F32, .out = DT_F32}, 1);
-    OK(gemm_new(mem, machine, &p.s, NULL, &g));
+    OK(gemm_new(a, machine, &p.s, NULL, &g));
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
@@ -321,14 +321,14 @@ static void too_little_scratch(void **state) {
     assert_true(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGABRT);
     product_free(&p);
     gemm_machine_close(machine);
-    arena_free(mem);
+    arena_free(a);
 }
 
 // A product cut for any number of threads has the bits of one that is not cut; by tiles of AMX as
 // well, a smaller one, since plain C is slow.
 static void bits(void **state) {
     (void)state;
-    arena *mem = arena_new("gemm");
+    arena *a = arena_new("gemm");
     for (int form = 0; form < 13; form++) { // from 8 on by tiles, then by the bf16 dot product
         const gemm_choice choice = form < 8 ? GEMM_FP32 : form == 8 ? GEMM_AMX_TWIN : GEMM_BF16;
         if (choice == GEMM_BF16 && cpu_detect() < CPU_AVX512_BF16) break;
@@ -353,8 +353,8 @@ static void bits(void **state) {
             gemm_machine *m;
             gemm *g;
             par_set_threads(threads);
-            OK(gemm_machine_open(mem, choice, &m));
-            OK(gemm_new(mem, m, &shape, NULL, &g));
+            OK(gemm_machine_open(a, choice, &m));
+            OK(gemm_new(a, m, &shape, NULL, &g));
             void *workspace = mem_alloc((size_t)gemm_bytes(g));
             gemm_run(g, x, y, got, workspace, gemm_bytes(g));
             free(workspace);
@@ -365,7 +365,7 @@ static void bits(void **state) {
         free(x), free(y), free(want), free(got), free(scratch);
     }
     par_set_threads(2);
-    arena_free(mem);
+    arena_free(a);
 }
 
 // c += a b has the bits of a b, stored, and then added: so ranks may add what others have computed.

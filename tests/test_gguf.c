@@ -87,7 +87,7 @@ static void check_whole_numbers(const gguf_file *f) {
 
 static void values_by_key_and_type(void **state) {
     (void)state;
-    arena *mem = arena_new("values");
+    arena *a = arena_new("values");
     gguf_file file;
     int64_t whole = 7, n_items;
     double real = 0;
@@ -96,7 +96,7 @@ static void values_by_key_and_type(void **state) {
     gguf_text *texts;
     int32_t *ints;
     float *floats;
-    open_golden(mem, &file);
+    open_golden(a, &file);
     check_whole_numbers(&file);
     OK(gguf_get_i64(&file, "test.absent", &whole));
     assert_int_equal(whole, 7);
@@ -110,24 +110,23 @@ static void values_by_key_and_type(void **state) {
     assert_true(real == 1e-5);
     OK(gguf_get_bool(&file, "test.bool", &yes));
     assert_true(yes);
-    OK(gguf_get_text(mem, &file, "test.text", &text));
+    OK(gguf_get_text(a, &file, "test.text", &text));
     assert_string_equal(text, "grüße");
-    FAILS(gguf_get_text(mem, &file, "test.texts", &text), DRV_E_DATA, "expected a text");
-    OK(gguf_get_texts(mem, &file, "test.texts", &texts, &n_items));
+    FAILS(gguf_get_text(a, &file, "test.texts", &text), DRV_E_DATA, "expected a text");
+    OK(gguf_get_texts(a, &file, "test.texts", &texts, &n_items));
     assert_int_equal(n_items, 3);
     assert_int_equal(texts[1].n, 0);
     assert_memory_equal(texts[2].p, "ß", 2);
-    OK(gguf_get_i32s(mem, &file, "test.i32s", &ints, &n_items));
+    OK(gguf_get_i32s(a, &file, "test.i32s", &ints, &n_items));
     assert_int_equal(n_items, 3);
     assert_int_equal(ints[1], -2);
-    OK(gguf_get_f32s(mem, &file, "test.f32s", &floats, &n_items));
+    OK(gguf_get_f32s(a, &file, "test.f32s", &floats, &n_items));
     assert_true(n_items == 2 && floats[1] == -2.5f);
-    OK(gguf_get_f32s(mem, &file, "test.i32s", &floats, &n_items));
+    OK(gguf_get_f32s(a, &file, "test.i32s", &floats, &n_items));
     assert_true(n_items == 3 && floats[1] == -2.0f);
-    FAILS(gguf_get_f32s(mem, &file, "test.texts", &floats, &n_items), DRV_E_DATA,
-            "an array of f32");
+    FAILS(gguf_get_f32s(a, &file, "test.texts", &floats, &n_items), DRV_E_DATA, "an array of f32");
     gguf_close(&file);
-    arena_free(mem);
+    arena_free(a);
 }
 
 // --- files that lie: a small whole one, of which bytes are changed
@@ -262,7 +261,7 @@ static void cut_anywhere(void **state) {
 static void a_long_header(void **state) {
     (void)state;
     enum { N = 400000 };
-    arena *mem = arena_new("long");
+    arena *a = arena_new("long");
     gguf_builder header = {0};
     str file = {0};
     gguf_file f;
@@ -272,18 +271,18 @@ static void a_long_header(void **state) {
     for (int i = 0; i < N; i++)
         gguf_add_text(&header, "token", (size_t)i % 6);
     gguf_builder_header(&header, &file);
-    const char *path = path_join(mem, temporary_dir(mem), "long.gguf");
+    const char *path = path_join(a, temporary_dir(a), "long.gguf");
     OK(file_write_atomic(path, file.p, file.n));
-    OK(gguf_open(mem, path, &f));
-    OK(gguf_get_texts(mem, &f, "tokens", &texts, &n));
+    OK(gguf_open(a, path, &f));
+    OK(gguf_get_texts(a, &f, "tokens", &texts, &n));
     assert_int_equal(n, N);
     assert_memory_equal(texts[N - 2].p, "token", (N - 2) % 6);
     gguf_close(&f);
     OK(file_write_atomic(path, file.p, file.n - 1 - 32));
-    FAILS(gguf_open(mem, path, &f), DRV_E_DATA, "is it truncated?");
+    FAILS(gguf_open(a, path, &f), DRV_E_DATA, "is it truncated?");
     gguf_builder_free(&header);
     str_free(&file);
-    arena_free(mem);
+    arena_free(a);
 }
 
 static void types_that_are_not_read(void **state) {

@@ -273,7 +273,7 @@ static void fewer_tokens_than_rows(void **state) {
 
 static void merge_says(const char *merge, const char *says) {
     static const char *const tokens[] = {"a", "b", "ab", "xb", "ax"};
-    arena *mem = arena_new("merges");
+    arena *a = arena_new("merges");
     gguf_builder header = {0};
     str file = {0};
     gguf_file f;
@@ -287,14 +287,14 @@ static void merge_says(const char *merge, const char *says) {
     gguf_put_array(&header, "tokenizer.ggml.merges", GGUF_TEXT, 1);
     gguf_add_text(&header, merge, 3);
     gguf_builder_header(&header, &file);
-    OK(gguf_parse(mem, "x.gguf", file.p, file.n, &f));
+    OK(gguf_parse(a, "x.gguf", file.p, file.n, &f));
     if (says)
-        FAILS(vocabulary_read(mem, &f, &v, &found), DRV_E_DATA, says);
+        FAILS(vocabulary_read(a, &f, &v, &found), DRV_E_DATA, says);
     else
-        OK(vocabulary_read(mem, &f, &v, &found));
+        OK(vocabulary_read(a, &f, &v, &found));
     gguf_builder_free(&header);
     str_free(&file);
-    arena_free(mem);
+    arena_free(a);
 }
 
 static void merges_of_what_is_no_token(void **state) {

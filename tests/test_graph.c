@@ -166,9 +166,9 @@ static void change(op_attrs *attrs, const op_attr *field) {
 }
 
 static void change_each_attribute(op_kind op, example_fn build) {
-    arena *mem = arena_new("text");
+    arena *a = arena_new("text");
     str before = {0}, after = {0};
-    example shown = {.g = graph_new(mem, "g"), .dt = DT_F32};
+    example shown = {.g = graph_new(a, "g"), .dt = DT_F32};
     build(&shown);
     node *last = shown.g->nodes[shown.g->n_nodes - 1];
     shown.g->stage = STAGE_DIFFERENTIATED;
@@ -188,7 +188,7 @@ static void change_each_attribute(op_kind op, example_fn build) {
     }
     str_free(&before);
     str_free(&after);
-    arena_free(mem);
+    arena_free(a);
 }
 
 static void the_text_is_an_identity(void **state) {

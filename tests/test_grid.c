@@ -160,13 +160,13 @@ typedef struct case_run {
 
 static const char *const number_names[] = {"loss", "gradient norm", "parameter norm"};
 
-static drv_status steps_of_rank(comm *self, arena *mem, case_run *run) {
+static drv_status steps_of_rank(comm *self, arena *a, case_run *run) {
     rank_run mine;
-    DRV_TRY(rank_run_open(self, mem, run->sets, run->n_sets, "cpu", NULL, &mine));
-    stepper steps = stepper_new(mem, &mine.built, self, &mine.ranks);
+    DRV_TRY(rank_run_open(self, a, run->sets, run->n_sets, "cpu", NULL, &mine));
+    stepper steps = stepper_new(a, &mine.built, self, &mine.ranks);
     for (int step = 0; step < run->n_steps; step++) {
-        const batch whole = make_batch(mem, &mine.cfg, step),
-                    share = share_of_batch(mem, &mine.cfg, &whole);
+        const batch whole = make_batch(a, &mine.cfg, step),
+                    share = share_of_batch(a, &mine.cfg, &whole);
         const double hyper[N_HYPER] = {1e-2, 1 - pow(0.9, step + 1), 1 - pow(0.95, step + 1),
                 mine.cfg.clip_grad_norm, step + 1};
         double number[3];
@@ -174,7 +174,7 @@ static drv_status steps_of_rank(comm *self, arena *mem, case_run *run) {
         steps.step = step + 1;
         DRV_TRY(stepper_gradients(&steps, &share, NULL, NULL, &number[0]));
         DRV_TRY(stepper_update(&steps, hyper, &number[1], &number[2]));
-        DRV_TRY(hashes_take(comm_rank(self) == 0 ? run->a : mem, &mine.built.held, &hashes));
+        DRV_TRY(hashes_take(comm_rank(self) == 0 ? run->a : a, &mine.built.held, &hashes));
         if (comm_rank(self) != 0) continue;
         memcpy(run->number[step], number, sizeof number);
         run->hashes[step] = hashes;
@@ -304,7 +304,7 @@ static void note_done(const char *done, const char *name, const char *wrong) {
 }
 
 static int run_cases(const grid_args *args, const grid_case *list, int n_cases) {
-    arena *mem = arena_new("grid");
+    arena *a = arena_new("grid");
     int n_tried = 0, n_wrong = 0, left = 0;
     for (int i = 0; i < n_cases; i++)
         left += list[i].taken;
@@ -312,7 +312,7 @@ static int run_cases(const grid_args *args, const grid_case *list, int n_cases) 
     const double begin = clock_s();
     for (int i = 0; i < n_cases && (args->seconds == 0 || clock_s() - begin < args->seconds); i++) {
         if (!list[i].taken) continue;
-        const char *name = name_of(mem, &list[i]), *wrong = try_case(mem, &list[i], MAX_STEPS);
+        const char *name = name_of(a, &list[i]), *wrong = try_case(a, &list[i], MAX_STEPS);
         n_wrong += wrong != NULL;
         left--;
         if (wrong) printf("DIFFERS %s: %s\n", name, wrong);
@@ -324,22 +324,22 @@ static int run_cases(const grid_args *args, const grid_case *list, int n_cases) 
     }
     printf("%d cases tried, %d differ, %d left\n", n_tried, n_wrong, left);
     forget_runs_of_one();
-    arena_free(mem);
+    arena_free(a);
     return n_wrong ? 1 : left ? 3 : 0;
 }
 
 static int by_hand(const grid_args *args) {
-    arena *mem = arena_new("cases");
+    arena *a = arena_new("cases");
     grid_case *list = mem_zeroed(sizeof *list * MAX_CASES);
     int n_cases = list_cases(list), status = 0;
     if (args->pairs) n_cases = choose_pairs(list, n_cases);
     for (int i = 0; i < n_cases; i++) {
-        const char *name = name_of(mem, &list[i]);
+        const char *name = name_of(a, &list[i]);
         list[i].taken = fnmatch(args->match, name, 0) == 0 && !is_done(args->done, name);
         if (list[i].taken && args->list) puts(name);
     }
     if (!args->list) status = run_cases(args, list, n_cases);
-    arena_free(mem);
+    arena_free(a);
     free(list);
     return status;
 }

@@ -6,7 +6,7 @@
 
 static void names_of_the_hub(void **state) {
     (void)state;
-    arena *mem = arena_new("hub");
+    arena *a = arena_new("hub");
     const struct {
         const char *name, *fetched; // "": it is no name of the hub
     } cases[] = {
@@ -35,13 +35,13 @@ static void names_of_the_hub(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *want =
                 *cases[i].fetched
-                        ? arena_printf(mem, "; to fetch it from the hub: drover model get hf:%s",
+                        ? arena_printf(a, "; to fetch it from the hub: drover model get hf:%s",
                                   cases[i].fetched)
                         : "";
-        assert_string_equal(hub_hint(mem, cases[i].name), want);
+        assert_string_equal(hub_hint(a, cases[i].name), want);
     }
-    assert_non_null(strstr(hub_hint(mem, "~/models/x"), "expanded by a shell"));
-    arena_free(mem);
+    assert_non_null(strstr(hub_hint(a, "~/models/x"), "expanded by a shell"));
+    arena_free(a);
 }
 
 // models/missing beside an existing models/ is a slip, not a name of the hub.

@@ -242,8 +242,8 @@ static void types_from_files(void **state) {
 // --- files
 static void files_come_together(void **state) {
     (void)state;
-    arena *mem = arena_new("test");
-    const char *dir = temporary_dir(mem), *out = path_join(mem, dir, "a/b");
+    arena *a = arena_new("test");
+    const char *dir = temporary_dir(a), *out = path_join(a, dir, "a/b");
     job_files files = {0};
     struct stat info;
     char **names, *text;
@@ -251,21 +251,20 @@ static void files_come_together(void **state) {
     int n;
     str_puts(job_files_add(&files, "x", false), "one");
     str_puts(job_files_add(&files, "y", true), "two");
-    OK(job_files_write(mem, &files, arena_printf(mem, "%s/", out)));
-    OK(file_read(mem, path_join(mem, out, "y"), &text, &n_bytes));
+    OK(job_files_write(a, &files, arena_printf(a, "%s/", out)));
+    OK(file_read(a, path_join(a, out, "y"), &text, &n_bytes));
     assert_string_equal(text, "two");
-    assert_int_equal(stat(path_join(mem, out, "y"), &info), 0);
+    assert_int_equal(stat(path_join(a, out, "y"), &info), 0);
     assert_int_equal(info.st_mode & 0777, 0755);
-    FAILS(job_files_write(mem, &files, out), DRV_E_USAGE, "is there already");
-    OK(dir_make(path_join(mem, dir, "empty")));
-    OK(job_files_write(mem, &files, path_join(mem, dir, "empty")));
-    OK(file_write_atomic(path_join(mem, dir, "file"), "z", 1));
-    FAILS(job_files_write(mem, &files, path_join(mem, dir, "file")), DRV_E_USAGE,
-            "is there already");
-    OK(dir_list(mem, dir, &names, &n)); // nothing half made is left
+    FAILS(job_files_write(a, &files, out), DRV_E_USAGE, "is there already");
+    OK(dir_make(path_join(a, dir, "empty")));
+    OK(job_files_write(a, &files, path_join(a, dir, "empty")));
+    OK(file_write_atomic(path_join(a, dir, "file"), "z", 1));
+    FAILS(job_files_write(a, &files, path_join(a, dir, "file")), DRV_E_USAGE, "is there already");
+    OK(dir_list(a, dir, &names, &n)); // nothing half made is left
     assert_int_equal(n, 3);
     job_files_free(&files);
-    arena_free(mem);
+    arena_free(a);
 }
 
 int main(void) {

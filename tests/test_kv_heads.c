@@ -46,13 +46,13 @@ static drv_status check_columns(comm *self, backend *b, const tensor *y, const o
     return DRV_OK;
 }
 
-static graph *graph_of(arena *mem, const op_case *of, dtype dt, tensor **x) {
+static graph *graph_of(arena *a, const op_case *of, dtype dt, tensor **x) {
     op_attrs attrs = {.mesh.axis = AXIS_TENSOR,
             .mesh.ranks = RANKS,
             .mesh.replicas = REPLICAS,
             .n_heads = HEADS,
             .head_dim = HEAD_DIM};
-    graph *g = graph_new(mem, "heads");
+    graph *g = graph_new(a, "heads");
     g->mesh = four;
     g->stage = STAGE_DIFFERENTIATED;
     if (of->op == OP_join_kv) attrs.to = dt;
@@ -70,17 +70,17 @@ static void fill(backend *b, const tensor *x, const op_case *of, int rank) {
                         held(rank, t, which, c));
 }
 
-static drv_status one_op(comm *self, arena *mem, const op_case *of, dtype dt) {
+static drv_status one_op(comm *self, arena *a, const op_case *of, dtype dt) {
     backend *device;
     executable *program;
     plan *planned;
     tensor *x;
     const int first = comm_rank(self) / REPLICAS * REPLICAS, pair[REPLICAS] = {first, first + 1};
-    DRV_TRY(backend_open(mem, "cpu", &device));
+    DRV_TRY(backend_open(a, "cpu", &device));
     backend_join(device, self, &four);
-    graph *built = graph_of(mem, of, dt, &x);
+    graph *built = graph_of(a, of, dt, &x);
     DRV_TRY(graph_verify(built, STAGE_DIFFERENTIATED));
-    DRV_TRY(backend_compile(mem, device, built, &planned, &program));
+    DRV_TRY(backend_compile(a, device, built, &planned, &program));
     DRV_TRY(backend_prepare(device));
     fill(device, x, of, comm_rank(self));
     comm_group *group = comm_ranks(self, "replicas of a key-value head", pair, REPLICAS);

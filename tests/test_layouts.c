@@ -40,11 +40,11 @@ static void data_ranks_share_the_optimizer(void **state) {
     } cases[] = {{2, "1", "fp32", "true"}, {3, "1", "bf16", "false"}, {4, "2", "bf16", "true"},
             {4, "1", "fp32", "false"}, {8, "2", "fp32", "true"}, {8, "4", "bf16", "false"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *mem = arena_new("sets");
+        arena *a = arena_new("sets");
         const char *sets[] = {"training.global_batch_size=12", "parallel.zero=0",
-                arena_printf(mem, "parallel.tensor=%s", cases[i].tensor),
-                arena_printf(mem, "training.precision=%s", cases[i].precision),
-                arena_printf(mem, "model.tie_word_embeddings=%s", cases[i].tied)};
+                arena_printf(a, "parallel.tensor=%s", cases[i].tensor),
+                arena_printf(a, "training.precision=%s", cases[i].precision),
+                arena_printf(a, "model.tie_word_embeddings=%s", cases[i].tied)};
         layout_run whole = train_layout(cases[i].ranks, sets, 5);
         sets[1] = "parallel.zero=1";
         layout_run shards = train_layout(cases[i].ranks, sets, 5);
@@ -63,7 +63,7 @@ static void data_ranks_share_the_optimizer(void **state) {
             }
         free(whole.weights);
         free(shards.weights);
-        arena_free(mem);
+        arena_free(a);
     }
 }
 

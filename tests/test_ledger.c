@@ -168,11 +168,11 @@ static void run_attempt(history *run, bool last) {
     }
 }
 
-static ledger_sums sums_of(arena *mem, const history *run, run_event_list *events) {
-    ledger *book = ledger_new(mem, events, 0.1);
+static ledger_sums sums_of(arena *a, const history *run, run_event_list *events) {
+    ledger *book = ledger_new(a, events, 0.1);
     for (int64_t i = 0; i < run->n_steps; i++)
         ledger_add(book, &run->steps[i]);
-    return ledger_close(mem, book);
+    return ledger_close(a, book);
 }
 
 static void check_sum(const ledger_sums *made) {
@@ -217,19 +217,19 @@ static void history_free(history *run) {
 static void parts_are_those_of_the_history(void **state) {
     (void)state;
     for (uint64_t seed = 0; seed < 400; seed++) {
-        arena *mem = arena_new("test");
+        arena *a = arena_new("test");
         history *run = simulate(seed, seed % 2);
         run_event_list events;
         run_events_parse(run->events.p, run->events.n, &events);
         assert_int_equal(events.n_broken, 0);
-        const ledger_sums made = sums_of(mem, run, &events);
+        const ledger_sums made = sums_of(a, run, &events);
         check_sum(&made);
         check_truth(run, &made);
         assert_int_equal(made.n_attempts, run->attempt);
         if (!run->jumps) assert_int_equal(made.n_negative, 0);
         run_events_free(&events);
         history_free(run);
-        arena_free(mem);
+        arena_free(a);
     }
 }
 
@@ -237,18 +237,18 @@ static void parts_are_those_of_the_history(void **state) {
 static void files_that_were_cut_still_add_up(void **state) {
     (void)state;
     for (uint64_t seed = 0; seed < 400; seed++) {
-        arena *mem = arena_new("test");
+        arena *a = arena_new("test");
         history *run = simulate(seed, true);
         run_event_list events;
         const size_t first = (size_t)draw(run, 0, (double)run->events.n),
                      rounds = (size_t)draw(run, 0, (double)(run->events.n - first));
         run_events_parse(run->events.p + first, rounds, &events);
         run->n_steps = (int64_t)draw(run, 0, (double)run->n_steps);
-        const ledger_sums made = sums_of(mem, run, &events);
+        const ledger_sums made = sums_of(a, run, &events);
         check_sum(&made);
         run_events_free(&events);
         history_free(run);
-        arena_free(mem);
+        arena_free(a);
     }
 }
 
@@ -261,10 +261,10 @@ static void a_small_run_by_hand(void **state) {
             "{\"time\":110,\"mono\":15,\"attempt\":1,\"event\":\"end\",\"state\":\"done\",\"status\":0,\"cause\":\"done\",\"step\":2,\"saved_step\":2}\n"
             "{\"time\":109,\"mono\":1,\"attempt\":2,\"event\":\"start\",\"version\":\"x\",\"ranks\":2,\"nodes\":1,\"host\":\"m\",\"pid\":1,\"job\":\"\",\"steps\":2,\"backend\":\"cpu\"}\n"
             "{\"time\":111,\"mono\":3,\"attempt\":2,\"event\":\"end\",\"state\":\"failed\",\"status\":1,\"cause\":\"io\",\"step\":2,\"saved_step\":2}\n";
-    arena *mem = arena_new("test");
+    arena *a = arena_new("test");
     run_event_list events;
     run_events_parse(text, sizeof text - 1, &events);
-    ledger *book = ledger_new(mem, &events, 0.25);
+    ledger *book = ledger_new(a, &events, 0.25);
     ledger_add(book, &(ledger_step){.step = 1, .step_s = 2, .save_s = 0});
     ledger_add(book, &(ledger_step){.step = 2,
                              .step_s = 3,
@@ -273,7 +273,7 @@ static void a_small_run_by_hand(void **state) {
                              .rank_compute_s = 1,
                              .rank_wait_s = 0.75,
                              .rank_data_s = 0.25});
-    const ledger_sums made = ledger_close(mem, book);
+    const ledger_sums made = ledger_close(a, book);
     // 5 s of steps, 1 of them for a save; of the other 4 s half computing, 3/8 waiting, 1/8 data;
     // a quarter of 5 s is bubble.
     const double want[N_LEDGER_CLASSES] = {[LEDGER_COMPUTE] = 2,
@@ -288,7 +288,7 @@ static void a_small_run_by_hand(void **state) {
     assert_int_equal(made.n_negative, 1); // the second host's clock is 1 s behind
     assert_true(fabs(made.goodput - 3.5 / 12) < 1e-9);
     run_events_free(&events);
-    arena_free(mem);
+    arena_free(a);
 }
 
 // An evaluation before the first step is no part of the start, and the killed attempt's is neither.
@@ -301,12 +301,12 @@ static void an_evaluation_before_the_first_step_counts_once(void **state) {
             "{\"time\":129,\"mono\":10,\"attempt\":2,\"event\":\"evaluation\",\"step\":0,\"seconds\":6,\"val_loss\":5}\n"
             "{\"time\":130,\"mono\":11,\"attempt\":2,\"event\":\"running\",\"step\":1}\n"
             "{\"time\":133,\"mono\":14,\"attempt\":2,\"event\":\"end\",\"state\":\"done\",\"status\":0,\"cause\":\"done\",\"step\":1,\"saved_step\":1}\n";
-    arena *mem = arena_new("test");
+    arena *a = arena_new("test");
     run_event_list events;
     run_events_parse(text, sizeof text - 1, &events);
-    ledger *book = ledger_new(mem, &events, 0);
+    ledger *book = ledger_new(a, &events, 0);
     ledger_add(book, &(ledger_step){.step = 1, .step_s = 3});
-    const ledger_sums made = ledger_close(mem, book);
+    const ledger_sums made = ledger_close(a, book);
     const double want[N_LEDGER_CLASSES] = {[LEDGER_COMPUTE] = 3,
             [LEDGER_EVALUATION] = 4 + 6,
             [LEDGER_START] = 3 + 4,
@@ -316,7 +316,7 @@ static void an_evaluation_before_the_first_step_counts_once(void **state) {
             fail_msg("%s is %g s, expected %g", ledger_name((ledger_class)i), made.seconds[i],
                     want[i]);
     run_events_free(&events);
-    arena_free(mem);
+    arena_free(a);
 }
 
 int main(void) {

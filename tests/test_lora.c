@@ -39,23 +39,23 @@ static double *numbers(arena *a, const golden *g, const char *name, int64_t *n) 
 }
 
 // Base and adapter in fp32, the rows of the golden file in a micro-batch.
-static test_run *open_case(arena *mem, const peft_case *of, const char *file, golden *want) {
-    const char *base = golden_path(mem, of->base),
-               *folder = golden_path(mem, arena_printf(mem, "adapters/%s", of->name));
-    OK(st_open(mem, path_join(mem, folder, file), &want->file));
+static test_run *open_case(arena *a, const peft_case *of, const char *file, golden *want) {
+    const char *base = golden_path(a, of->base),
+               *folder = golden_path(a, arena_printf(a, "adapters/%s", of->name));
+    OK(st_open(a, path_join(a, folder, file), &want->file));
     const st_tensor *tokens = st_find(&want->file, "tokens");
     want->rows = tokens->dim[0];
     want->seq = tokens->dim[1];
-    const char *sets[] = {arena_printf(mem, "model.from=%s", base),
-            arena_printf(mem, "lora.adapter=%s", folder), "training.precision=fp32",
-            arena_printf(mem, "data.sequence_length=%lld", (long long)want->seq),
-            arena_printf(mem, "training.global_batch_size=%lld", (long long)want->rows),
-            arena_printf(mem, "training.micro_batch_size=%lld", (long long)want->rows)};
+    const char *sets[] = {arena_printf(a, "model.from=%s", base),
+            arena_printf(a, "lora.adapter=%s", folder), "training.precision=fp32",
+            arena_printf(a, "data.sequence_length=%lld", (long long)want->seq),
+            arena_printf(a, "training.global_batch_size=%lld", (long long)want->rows),
+            arena_printf(a, "training.micro_batch_size=%lld", (long long)want->rows)};
     test_run *r = test_run_open(sets, sizeof sets / sizeof *sets);
     OK(lora_load_eval(&r->p.held, base, folder));
     int64_t n;
-    const double *ids = numbers(mem, want, "tokens", &n);
-    int32_t *words = ARENA_ARRAY(mem, int32_t, 3 * n), *labels = words + n, *position = labels + n;
+    const double *ids = numbers(a, want, "tokens", &n);
+    int32_t *words = ARENA_ARRAY(a, int32_t, 3 * n), *labels = words + n, *position = labels + n;
     for (int64_t i = 0; i < n; i++) {
         words[i] = (int32_t)ids[i];
         position[i] = (int32_t)(i % want->seq);
@@ -144,12 +144,12 @@ static void gradients_of_adapters(void **state) {
 // where the sum of a product does not depend on how many rows there are. The seed decides nothing
 // else here.
 static double loss_of_rows(int64_t micro, int64_t first_row, double rate, int seed) {
-    arena *mem = arena_new("rows");
+    arena *a = arena_new("rows");
     const char *sets[] = {"model.preset=tiny", "lora.rank=4", "training.precision=fp32",
-            "lora.target_modules=all-linear", arena_printf(mem, "lora.dropout=%g", rate),
+            "lora.target_modules=all-linear", arena_printf(a, "lora.dropout=%g", rate),
             "data.sequence_length=32", "training.global_batch_size=4",
-            arena_printf(mem, "training.seed=%d", seed),
-            arena_printf(mem, "training.micro_batch_size=%lld", (long long)micro)};
+            arena_printf(a, "training.seed=%d", seed),
+            arena_printf(a, "training.micro_batch_size=%lld", (long long)micro)};
     test_run *run = test_run_open(sets, sizeof sets / sizeof *sets);
     for (int i = 0; i < run->p.held.params.n; i++) {
         const param *w = &run->p.held.params.p[i];
@@ -157,7 +157,7 @@ static double loss_of_rows(int64_t micro, int64_t first_row, double rate, int se
             element_write(run->p.held.b, graph_find(run->p.step_graph, w->name), k,
                     noise(3 + (uint64_t)i, (uint64_t)k) / (w->is_adapter ? 4 : 16));
     }
-    batch all = batch_new(mem, 4, 32);
+    batch all = batch_new(a, 4, 32);
     for (int i = 0; i < 4 * 32; i++) {
         all.tokens[i] = 7 * i % 256;
         all.labels[i] = 5 * i % 256;
@@ -171,7 +171,7 @@ static double loss_of_rows(int64_t micro, int64_t first_row, double rate, int se
         sum += test_run_step(run, 1);
     }
     test_run_close(run);
-    arena_free(mem);
+    arena_free(a);
     return sum;
 }
 
@@ -206,19 +206,19 @@ static void published_counts(void **state) {
             {"llama-3.1-8b", "model\\.layers\\.\\d+\\.self_attn\\.(?:q|v)_proj", 16, 6815744},
             {"llama-3.1-8b", ".*\\.layers\\.[\\d]\\..*q_proj", 16, 10 * 16 * (4096 + 4096)}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        arena *mem = arena_new("count");
-        const char *sets[] = {arena_printf(mem, "model.preset=%s", counts[i].preset),
-                arena_printf(mem, "lora.rank=%lld", (long long)counts[i].rank),
-                arena_printf(mem, "lora.target_modules=%s", counts[i].targets),
+        arena *a = arena_new("count");
+        const char *sets[] = {arena_printf(a, "model.preset=%s", counts[i].preset),
+                arena_printf(a, "lora.rank=%lld", (long long)counts[i].rank),
+                arena_printf(a, "lora.target_modules=%s", counts[i].targets),
                 "training.global_batch_size=1", "data.sequence_length=512",
                 "training.recompute=full"};
         run_config c;
         programs p;
         backend *null;
-        OK(config_load(mem, NULL, sets, sizeof sets / sizeof *sets, &c));
-        OK(backend_open(mem, "null", &null));
-        OK(programs_build(mem, &c, &p));
-        OK(programs_load(mem, null, &p));
+        OK(config_load(a, NULL, sets, sizeof sets / sizeof *sets, &c));
+        OK(backend_open(a, "null", &null));
+        OK(programs_build(a, &c, &p));
+        OK(programs_load(a, null, &p));
         const memory_plan m = programs_memory(&p);
         const int64_t n = counts[i].trained, all = model_parameters(&c.model) + n;
         assert_int_equal(held_trained(&p.held), n);
@@ -229,7 +229,7 @@ static void published_counts(void **state) {
         const double frozen = 4.0 * (double)model_parameters(&c.model);
         const double flops = programs_flops_per_token(&p, false);
         assert_true(flops < 1.01 * frozen && flops > 0.85 * frozen);
-        arena_free(mem);
+        arena_free(a);
     }
 }
 

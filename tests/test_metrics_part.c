@@ -20,8 +20,8 @@ static int64_t number_of(const json_t *object, const char *key) {
 }
 
 // Steps from 1 on, with an evaluation after each tenth; lines of `wide` bytes more.
-static const char *write_steps(arena *mem, int n_steps, int wide) {
-    const char *path = path_join(mem, temporary_dir(mem), "metrics.jsonl");
+static const char *write_steps(arena *a, int n_steps, int wide) {
+    const char *path = path_join(a, temporary_dir(a), "metrics.jsonl");
     FILE *f = fopen(path, "w");
     for (int i = 1; i <= n_steps; i++) {
         fprintf(f, "{\"step\": %d, \"loss\": %d.5, \"pad\": \"%*s\"}\n", i, i, 1 + wide * (i % 7),
@@ -35,8 +35,8 @@ static const char *write_steps(arena *mem, int n_steps, int wide) {
 static void any_step_is_found(void **state) {
     (void)state;
     enum { STEPS = 9000 };
-    arena *mem = arena_new("test");
-    const char *path = write_steps(mem, STEPS, 40);
+    arena *a = arena_new("test");
+    const char *path = write_steps(a, STEPS, 40);
     for (int64_t from = 0; from <= STEPS + 5; from += from < 20 || from > STEPS - 20 ? 1 : 211) {
         json_t *all = part_of(path, from), *list = json_object_get(all, "records");
         const int64_t first = from > 1 ? from : 1;
@@ -50,14 +50,14 @@ static void any_step_is_found(void **state) {
         }
         json_decref(all);
     }
-    arena_free(mem);
+    arena_free(a);
 }
 
 static void parts_join_without_gaps(void **state) {
     (void)state;
     enum { STEPS = 2500 };
-    arena *mem = arena_new("test");
-    const char *path = write_steps(mem, STEPS, 3);
+    arena *a = arena_new("test");
+    const char *path = write_steps(a, STEPS, 3);
     int64_t from = 0, expected = 1, n = 0;
     for (bool more = true; more;) {
         json_t *all = part_of(path, from), *list = json_object_get(all, "records"), *record;
@@ -74,13 +74,13 @@ static void parts_join_without_gaps(void **state) {
         json_decref(all);
     }
     assert_int_equal(n, STEPS + STEPS / 10);
-    arena_free(mem);
+    arena_free(a);
 }
 
 static void what_is_no_record_is_left_out(void **state) {
     (void)state;
-    arena *mem = arena_new("test");
-    const char *path = path_join(mem, temporary_dir(mem), "metrics.jsonl");
+    arena *a = arena_new("test");
+    const char *path = path_join(a, temporary_dir(a), "metrics.jsonl");
     FILE *f = fopen(path, "w");
     fputs("\n{\"step\": 1}\nrubbish\n{\"step\": \"2\"}\n[1]\n\xff\xfe\n{\"step\": 3}\n{\"step\": 4}",
             f);
@@ -89,21 +89,21 @@ static void what_is_no_record_is_left_out(void **state) {
     assert_int_equal(json_array_size(list), 2); // the last line is still being written
     assert_int_equal(number_of(all, "next"), 4);
     json_decref(all);
-    arena_free(mem);
+    arena_free(a);
 }
 
 static void no_file_is_no_record(void **state) {
     (void)state;
-    arena *mem = arena_new("test");
-    const char *dir = temporary_dir(mem);
-    json_t *all = part_of(path_join(mem, dir, "metrics.jsonl"), 7);
+    arena *a = arena_new("test");
+    const char *dir = temporary_dir(a);
+    json_t *all = part_of(path_join(a, dir, "metrics.jsonl"), 7);
     assert_int_equal(json_array_size(json_object_get(all, "records")), 0);
     assert_int_equal(number_of(all, "next"), 7);
     json_decref(all);
     str out = {0};
     FAILS(metrics_part(dir, 0, &out), DRV_E_IO, "");
     str_free(&out);
-    arena_free(mem);
+    arena_free(a);
 }
 
 static int64_t newest_of(const char *path, const char *key) {
@@ -115,8 +115,8 @@ static int64_t newest_of(const char *path, const char *key) {
 
 static void the_newest_is_found_from_the_end(void **state) {
     (void)state;
-    arena *mem = arena_new("test");
-    const char *path = write_steps(mem, 9000, 40);
+    arena *a = arena_new("test");
+    const char *path = write_steps(a, 9000, 40);
     assert_int_equal(newest_of(path, "loss"), 9000);
     assert_int_equal(newest_of(path, "val_loss"), 9000);
     assert_int_equal(newest_of(path, "nothing"), -1);
@@ -131,9 +131,9 @@ static void the_newest_is_found_from_the_end(void **state) {
         fputc(0, f);
     fclose(f);
     assert_int_equal(newest_of(path, "loss"), -1);
-    assert_int_equal(newest_of(temporary_dir(mem), "loss"), -1);
+    assert_int_equal(newest_of(temporary_dir(a), "loss"), -1);
     assert_int_equal(newest_of("/nowhere", "loss"), -1);
-    arena_free(mem);
+    arena_free(a);
 }
 
 int main(void) {

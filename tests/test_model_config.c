@@ -149,19 +149,19 @@ static void layers_without_rope_are_read_as_transformers_does(void **state) {
             {"\"no_rope_layers\": 4", 0, "\"no_rope_layers\" is \"4\", expected null or a list"},
             {"\"use_sliding_window\": true, \"sliding_window\": 8", 0,
                     "\"use_sliding_window\" is \"true\", expected false: windows of layers"}};
-    arena *mem = arena_new("config.json");
+    arena *a = arena_new("config.json");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         model_config config;
-        const char *text = arena_printf(mem,
+        const char *text = arena_printf(a,
                 "{\"model_type\": \"smollm3\", \"vocab_size\": 32, \"hidden_size\": 64, "
                 "\"intermediate_size\": 96, \"num_hidden_layers\": 7, "
                 "\"num_attention_heads\": 4, %s}",
                 cases[i].fields);
         if (cases[i].says) {
-            FAILS(read_text(mem, text, &config), DRV_E_DATA, cases[i].says);
+            FAILS(read_text(a, text, &config), DRV_E_DATA, cases[i].says);
             continue;
         }
-        OK(read_text(mem, text, &config));
+        OK(read_text(a, text, &config));
         assert_int_equal(config.no_rope_layer_interval, cases[i].interval);
         assert_true(config.tie_word_embeddings && config.rope_theta == 2e6 &&
                     config.num_key_value_heads == 4);
@@ -169,11 +169,11 @@ static void layers_without_rope_are_read_as_transformers_does(void **state) {
             assert_int_equal(model_layer_rotates(&config, layer),
                     !cases[i].interval || (layer + 1) % cases[i].interval);
         char *written = as_json(&config);
-        OK(read_text(mem, written, &config));
+        OK(read_text(a, written, &config));
         assert_int_equal(config.no_rope_layer_interval, cases[i].interval);
         free(written);
     }
-    arena_free(mem);
+    arena_free(a);
 }
 
 static void windows_are_read_as_transformers_does(void **state) {

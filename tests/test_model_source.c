@@ -120,35 +120,35 @@ static void shards_and_rows(void **state) {
 // stays.
 static void into_a_folder_in_use(void **state) {
     (void)state;
-    arena *mem = arena_new("into");
-    const char *dir = temporary_dir(mem);
+    arena *a = arena_new("into");
+    const char *dir = temporary_dir(a);
     static const char *const before[] = {"README.md", "model-00001-of-00009.safetensors",
             "model.safetensors.index.json", "config.json"};
     static const char *const after[] = {"README.md", "config.json", "model.safetensors"};
     for (size_t i = 0; i < 4; i++)
-        OK(file_write_atomic(path_join(mem, dir, before[i]), "old", 3));
+        OK(file_write_atomic(path_join(a, dir, before[i]), "old", 3));
     out_folder o;
-    OK(out_folder_begin(mem, arena_printf(mem, "%s/", dir), &o));
+    OK(out_folder_begin(a, arena_printf(a, "%s/", dir), &o));
     OK(out_folder_put(&o, "config.json", "new", 3));
     OK(out_folder_put(&o, "model.safetensors", "new", 3));
     OK(out_folder_commit_into(&o, dir));
     char **names, *text;
     int n;
     size_t n_text;
-    OK(dir_list(mem, dir, &names, &n));
+    OK(dir_list(a, dir, &names, &n));
     assert_int_equal(n, 3);
     for (int i = 0; i < n; i++) {
         assert_string_equal(names[i], after[i]);
-        OK(file_read(mem, path_join(mem, dir, names[i]), &text, &n_text));
+        OK(file_read(a, path_join(a, dir, names[i]), &text, &n_text));
         assert_string_equal(text, i ? "new" : "old");
     }
-    arena_free(mem);
+    arena_free(a);
 }
 
 // --- what is not read
 static void other_layouts_are_refused(void **state) {
     (void)state;
-    arena *mem = arena_new("refused");
+    arena *a = arena_new("refused");
     static const struct {
         const char *file, *says;
     } cases[] = {{"pytorch_model.bin", "a pickle, which can run code"},
@@ -160,20 +160,20 @@ static void other_layouts_are_refused(void **state) {
             {"config.json", "has neither model.safetensors nor its index"}};
     model_source s;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *dir = temporary_dir(mem);
-        OK(file_write_atomic(path_join(mem, dir, cases[i].file), "{}", 2));
-        FAILS(model_source_open(mem, dir, &s), DRV_E_DATA, cases[i].says);
+        const char *dir = temporary_dir(a);
+        OK(file_write_atomic(path_join(a, dir, cases[i].file), "{}", 2));
+        FAILS(model_source_open(a, dir, &s), DRV_E_DATA, cases[i].says);
         model_source_close(&s);
     }
-    const char *file = path_join(mem, temporary_dir(mem), "model.safetensors");
+    const char *file = path_join(a, temporary_dir(a), "model.safetensors");
     OK(file_write_atomic(file, "{}", 2));
-    FAILS(model_source_open(mem, file, &s), DRV_E_DATA, "expected the folder that it lies in");
-    file = path_join(mem, temporary_dir(mem), "model.bin");
+    FAILS(model_source_open(a, file, &s), DRV_E_DATA, "expected the folder that it lies in");
+    file = path_join(a, temporary_dir(a), "model.bin");
     OK(file_write_atomic(file, "{}", 2));
-    FAILS(model_source_open(mem, file, &s), DRV_E_DATA,
+    FAILS(model_source_open(a, file, &s), DRV_E_DATA,
             "model.bin\" is a pickle, which can run code");
-    FAILS(model_source_open(mem, "/no/such", &s), DRV_E_IO, "does not exist");
-    arena_free(mem);
+    FAILS(model_source_open(a, "/no/such", &s), DRV_E_IO, "does not exist");
+    arena_free(a);
 }
 
 static void a_file_that_is_shortened(void **state) {

@@ -26,9 +26,9 @@ static int matrix_of(const char *hf_name) {
     return -1;
 }
 
-static drv_status fill_weights(arena *mem, programs *built) {
+static drv_status fill_weights(arena *a, programs *built) {
     int n;
-    const ckpt_tensor *list = state_model(mem, &built->held, true, &n);
+    const ckpt_tensor *list = state_model(a, &built->held, true, &n);
     const ckpt_sink sink = state_weight_sink(&built->held);
     for (int i = 0; i < n; i++)
         for (int k = 0; k < list[i].n_pieces && matrix_of(list[i].entry.name) >= 0; k++) {
@@ -43,14 +43,14 @@ static drv_status fill_weights(arena *mem, programs *built) {
 }
 
 // Sums of gradients of this rank: the first of those that add them up has all of each.
-static drv_status fill_gradients(arena *mem, programs *built, int step) {
+static drv_status fill_gradients(arena *a, programs *built, int step) {
     const run_config *cfg = built->held.c;
     const mesh ranks = run_mesh(cfg);
     if (mesh_place_in_update(&ranks, (int)cfg->rank) > 0) return DRV_OK;
     for (int i = 0; i < built->held.params.n; i++) {
         const param *w = &built->held.params.p[i];
         if (!held_by_muon(&built->held, w)) continue;
-        float *values = ARENA_ARRAY(mem, float, param_elements(w));
+        float *values = ARENA_ARRAY(a, float, param_elements(w));
         for (int k = 0; k < w->n_parts; k++)
             for (int64_t row = 0; row < w->part[k].rows; row++)
                 for (int64_t column = 0; column < w->dim[1]; column++)
@@ -58,24 +58,24 @@ static drv_status fill_gradients(arena *mem, programs *built, int step) {
                             number(matrix_of(w->part[k].hf_name), step,
                                     (w->part[k].first_row + row) * w->all_columns +
                                             w->first_column + column);
-        DRV_TRY(backend_write(built->held.b, 0, arena_printf(mem, "grad.%s", w->name), 0,
+        DRV_TRY(backend_write(built->held.b, 0, arena_printf(a, "grad.%s", w->name), 0,
                 4 * param_elements(w), values));
     }
     return DRV_OK;
 }
 
-static drv_status muon_steps(comm *self, arena *mem, layout_run *run) {
+static drv_status muon_steps(comm *self, arena *a, layout_run *run) {
     rank_run mine;
-    DRV_TRY(rank_run_open(self, mem, run->sets, run->n_sets, "cpu", NULL, &mine));
-    DRV_TRY(fill_weights(mem, &mine.built));
-    stepper steps = stepper_new(mem, &mine.built, self, &mine.ranks);
+    DRV_TRY(rank_run_open(self, a, run->sets, run->n_sets, "cpu", NULL, &mine));
+    DRV_TRY(fill_weights(a, &mine.built));
+    stepper steps = stepper_new(a, &mine.built, self, &mine.ranks);
     for (int step = 1; step <= MUON_STEPS; step++) {
         const double hyper[N_HYPER] = {1e-3, 1 - pow(0.9, step), 1 - pow(0.95, step), 0, step};
         double grad_norm, param_norm;
-        DRV_TRY(fill_gradients(mem, &mine.built, step));
+        DRV_TRY(fill_gradients(a, &mine.built, step));
         DRV_TRY(stepper_update(&steps, hyper, &grad_norm, &param_norm));
     }
-    DRV_TRY(put_weights(self, mem, &mine.built, &mine.ranks, run));
+    DRV_TRY(put_weights(self, a, &mine.built, &mine.ranks, run));
     backend_close(mine.device);
     return DRV_OK;
 }

@@ -148,8 +148,8 @@ static double loss_of(const op_run *r) {
 // The backward graph. What is to be wanted becomes a trainable weight; cotangents are inputs.
 static void differentiate(grad_case *of) {
     example inputs;
-    arena *mem = of->forward.a;
-    build_example(of->op, of->which, DT_F64, mem, &inputs);
+    arena *a = of->forward.a;
+    build_example(of->op, of->which, DT_F64, a, &inputs);
     graph *built = of->g = inputs.g;
     for (int i = 0; i < inputs.n_inputs; i++) {
         tensor *t = built->tensors[inputs.input[i].t->id];
@@ -162,7 +162,7 @@ static void differentiate(grad_case *of) {
     of->ctx = grad_open(built);
     for (int o = 0; o < n_differentiable(last); o++) {
         tensor *out = last->out[o];
-        of->ctx.d[out->id] = graph_state(built, TENSOR_INPUT, arena_printf(mem, "d%d", o), out->dt,
+        of->ctx.d[out->id] = graph_state(built, TENSOR_INPUT, arena_printf(a, "d%d", o), out->dt,
                 out->n_dims, out->dim);
     }
     built->phase = PHASE_BACKWARD;
@@ -171,7 +171,7 @@ static void differentiate(grad_case *of) {
     built->stage = STAGE_DIFFERENTIATED;
     for (int i = 0; i < of->ctx.n; i++) {
         tensor *d = of->ctx.d[i];
-        if (d && d->def && !d->name) graph_output(built, d, arena_printf(mem, "dx%d", i));
+        if (d && d->def && !d->name) graph_output(built, d, arena_printf(a, "dx%d", i));
     }
     graph_prune(built);
     OK(graph_verify(built, STAGE_DIFFERENTIATED));

@@ -61,8 +61,8 @@ static const char *const talks[] = {"..L", ".....aa..L", "...", ".aaaaaaaaaaa", 
 
 static void rows_of_examples(void **state) {
     (void)state;
-    arena *mem = arena_new("pack");
-    const char *prefix = write_set(mem, talks, 8, true);
+    arena *a = arena_new("pack");
+    const char *prefix = write_set(a, talks, 8, true);
     static const struct {
         rows_opts o;
         const char *rows;
@@ -74,7 +74,7 @@ static void rows_of_examples(void **state) {
             {{.loss = LOSS_LAST}, "|0 1* |28 29 30 31* |0 0 \n|33 34 35 36 37 38 39 40* \n"},
     };
     for (size_t i = 0; i < 3; i++) {
-        rows *r = open_set(mem, prefix, cases[i].o);
+        rows *r = open_set(a, prefix, cases[i].o);
         str text = {0};
         print_rows(r, rows_per_epoch(r), &text);
         if (strcmp(text.p, cases[i].rows) != 0)
@@ -82,10 +82,10 @@ static void rows_of_examples(void **state) {
         str_free(&text);
         rows_close(r);
     }
-    rows *r = open_set(mem, prefix, (rows_opts){.loss = LOSS_ALL});
+    rows *r = open_set(a, prefix, (rows_opts){.loss = LOSS_ALL});
     assert_int_equal(rows_per_epoch(r), 5);
     rows_close(r);
-    arena_free(mem);
+    arena_free(a);
 }
 
 // Cut rows of a set with roles count answers alone too, and sets without roles are refused where
@@ -125,15 +125,15 @@ static void sets_without_an_answer(void **state) {
 // A first token is never predicted, so an answer that is only that leaves nothing to learn.
 static void answers_of_a_first_token(void **state) {
     (void)state;
-    arena *mem = arena_new("pack");
+    arena *a = arena_new("pack");
     static const char *const first[] = {"L..", "..L", "L.L"};
-    rows *r = open_set(mem, write_set(mem, first, 3, true), (rows_opts){0});
+    rows *r = open_set(a, write_set(a, first, 3, true), (rows_opts){0});
     str text = {0};
     print_rows(r, rows_per_epoch(r), &text);
     assert_string_equal(text.p, "|3 4* |6 7* |0 0 0 0 \n");
     str_free(&text);
     rows_close(r);
-    arena_free(mem);
+    arena_free(a);
 }
 
 // Every piece once, none cut, each row filled; the same whatever was packed before.
@@ -213,15 +213,14 @@ static void rows_of_windows(void **state) {
 
 static void damaged_roles(void **state) {
     (void)state;
-    arena *mem = arena_new("pack");
+    arena *a = arena_new("pack");
     dataset *set;
-    const char *prefix = write_set(mem, talks, 2, true),
-               *path = arena_printf(mem, "%s.roles", prefix);
-    OK(dataset_open(mem, prefix, &set));
+    const char *prefix = write_set(a, talks, 2, true), *path = arena_printf(a, "%s.roles", prefix);
+    OK(dataset_open(a, prefix, &set));
     const dataset_about about = {.eod = -1, .largest_id = -1, .roles_hash = set->roles_hash};
     OK(dataset_about_write(set, &about));
     dataset_close(set);
-    OK(dataset_open(mem, prefix, &set));
+    OK(dataset_open(a, prefix, &set));
     assert_true(dataset_has_roles(set) && set->about.known);
     dataset_close(set);
     static const struct {
@@ -231,11 +230,11 @@ static void damaged_roles(void **state) {
             {"\0\0\2\0\0\0\0\0\1\1\0\0\0", "the file is damaged or of another set"}};
     for (int i = 0; i < 3; i++) {
         OK(file_write_atomic(path, cases[i].bytes, i ? 13 : 12));
-        FAILS(dataset_open(mem, prefix, &set), DRV_E_DATA, cases[i].says);
+        FAILS(dataset_open(a, prefix, &set), DRV_E_DATA, cases[i].says);
     }
     assert_int_equal(remove(path), 0);
-    FAILS(dataset_open(mem, prefix, &set), DRV_E_DATA, "is missing, but");
-    arena_free(mem);
+    FAILS(dataset_open(a, prefix, &set), DRV_E_DATA, "is missing, but");
+    arena_free(a);
 }
 
 int main(void) {

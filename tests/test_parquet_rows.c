@@ -35,18 +35,18 @@ static drv_status rows_of(const char *path, const char *const *names, json_t **o
 
 static void as_pyarrow_was_given(void **state) {
     (void)state;
-    arena *mem = arena_new("rows");
+    arena *a = arena_new("rows");
     static const char *const names[] = {"chat1.parquet", "chat2.parquet"};
     char *text;
     size_t n;
-    OK(file_read(mem, golden_path(mem, "parquet/chat.jsonl"), &text, &n));
+    OK(file_read(a, golden_path(a, "parquet/chat.jsonl"), &text, &n));
     json_t *want = json_array();
     for (char *rest = text, *line; (line = strsep(&rest, "\n")) && *line;)
         json_array_append_new(want, json_loads(line, 0, NULL));
     assert_int_equal(json_array_size(want), 300);
     for (int i = 0; i < 2; i++) {
         json_t *got;
-        OK(rows_of(path_join(mem, golden_path(mem, "parquet"), names[i]), fields, &got));
+        OK(rows_of(path_join(a, golden_path(a, "parquet"), names[i]), fields, &got));
         assert_int_equal(json_array_size(got), 300);
         for (size_t k = 0; k < 300; k++)
             if (!json_equal(json_array_get(got, k), json_array_get(want, k)))
@@ -55,7 +55,7 @@ static void as_pyarrow_was_given(void **state) {
         json_decref(got);
     }
     json_decref(want);
-    arena_free(mem);
+    arena_free(a);
 }
 
 static void chosen_fields(void **state) {
@@ -76,16 +76,16 @@ static void chosen_fields(void **state) {
 // Any file cut short or with a wrong byte is refused or read, never more.
 static void broken(void **state) {
     (void)state;
-    arena *mem = arena_new("broken");
-    const char *path = path_join(mem, temporary_dir(mem), "x.parquet");
+    arena *a = arena_new("broken");
+    const char *path = path_join(a, temporary_dir(a), "x.parquet");
     static const char *const names[] = {"chat1.parquet", "chat2.parquet"};
     log_to_file_only(true);
     for (int f = 0; f < 2; f++) {
         char *good;
         size_t n;
         json_t *got;
-        OK(file_read(mem, path_join(mem, golden_path(mem, "parquet"), names[f]), &good, &n));
-        char *bytes = arena_alloc(mem, n);
+        OK(file_read(a, path_join(a, golden_path(a, "parquet"), names[f]), &good, &n));
+        char *bytes = arena_alloc(a, n);
         for (size_t i = 0; i < n; i += 29) {
             memcpy(bytes, good, n);
             bytes[i] ^= (char)(1 << i % 8);
@@ -96,7 +96,7 @@ static void broken(void **state) {
         }
     }
     log_to_file_only(false);
-    arena_free(mem);
+    arena_free(a);
 }
 
 // --- lists as other writers put them
@@ -121,7 +121,7 @@ static void add_element(str *s, int repetition, const char *name, int children, 
 static void schemas(void **state) {
     (void)state;
     enum { REQUIRED, OPTIONAL, REPEATED };
-    arena *mem = arena_new("schema");
+    arena *a = arena_new("schema");
     const parquet_file file = {"x.parquet", -1, 100};
     parquet_schema schema;
     str bytes = {0};
@@ -133,7 +133,7 @@ static void schemas(void **state) {
     add_element(&bytes, REQUIRED, "content", 0, false);
     add_element(&bytes, REPEATED, "tags", 0, false);
     thrift in = {.p = (unsigned char *)bytes.p, .end = (unsigned char *)bytes.p + bytes.n};
-    OK(parquet_read_schema(mem, &file, &in, &schema));
+    OK(parquet_read_schema(a, &file, &in, &schema));
     assert_int_equal(schema.n, 6);
     const parquet_node *nodes = schema.nodes;
     const struct {
@@ -155,9 +155,9 @@ static void schemas(void **state) {
     // Numbers of children that do not fit.
     bytes.p[3 + 7] = 14; // "schema" has 7
     in = (thrift){.p = (unsigned char *)bytes.p, .end = (unsigned char *)bytes.p + bytes.n};
-    FAILS(parquet_read_schema(mem, &file, &in, &schema), DRV_E_DATA, "children do not fit");
+    FAILS(parquet_read_schema(a, &file, &in, &schema), DRV_E_DATA, "children do not fit");
     str_free(&bytes);
-    arena_free(mem);
+    arena_free(a);
 }
 
 int main(void) {

@@ -245,8 +245,8 @@ static bool is_unguarded(const tensor *t) {
 // A layer whose first node reads state alone: its copy must not look like the original.
 static void copies_are_guarded(void **state) {
     (void)state;
-    arena *mem = arena_new("guard");
-    graph *built = graph_new(mem, "g");
+    arena *a = arena_new("guard");
+    graph *built = graph_new(a, "g");
     built->layer = 0;
     tensor *gate = graph_state(built, TENSOR_WEIGHT, "gate", DT_F64, 2, (int64_t[]){6, 8});
     tensor *w = graph_state(built, TENSOR_WEIGHT, "w", DT_F64, 2, (int64_t[]){5, 4});
@@ -267,7 +267,7 @@ static void copies_are_guarded(void **state) {
             fail_msg("%s is made again from state alone", op_rows[built->nodes[i]->op]->name);
     }
     assert_int_equal(copies, 1);
-    arena_free(mem);
+    arena_free(a);
 }
 
 int main(void) {

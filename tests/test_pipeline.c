@@ -83,12 +83,12 @@ static void slots_are_of_one_micro_batch(void **state) {
             {PIPELINE_ZB_H1, 4, 1, 8, 0, false}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int rank = 0; rank < shapes[i].ranks; rank++) {
-            arena *mem = arena_new("test");
+            arena *a = arena_new("test");
             pipeline_schedule schedule;
             pipeline_result result;
-            OK(pipeline_build(mem, &shapes[i], &schedule));
-            simulate(mem, &schedule, 1, 1, 1, &result);
-            const pipeline_slots slots = pipeline_find_slots(mem, &schedule, rank);
+            OK(pipeline_build(a, &shapes[i], &schedule));
+            simulate(a, &schedule, 1, 1, 1, &result);
+            const pipeline_slots slots = pipeline_find_slots(a, &schedule, rank);
             int held[3][64], sum = 0; // micro-batch + 1 by chunk and slot
             memset(held, 0, sizeof held);
             for (int t = 0; t < schedule.n_tasks; t++) {
@@ -104,7 +104,7 @@ static void slots_are_of_one_micro_batch(void **state) {
                 sum += slots.n[v];
             assert_true(sum >= result.peak[rank] && sum <= shapes[i].chunks * result.peak[rank]);
             if (shapes[i].chunks == 1) assert_int_equal(sum, result.peak[rank]);
-            arena_free(mem);
+            arena_free(a);
         }
 }
 

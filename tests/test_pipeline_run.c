@@ -98,15 +98,15 @@ static void the_bubble_is_that_of_the_table(void **state) {
             {PIPELINE_ZB_H1, RANKS, 1, 8, 0, false}};
     enum { STAGES = 2 * RANKS };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        arena *mem = arena_new("test");
+        arena *a = arena_new("test");
         pipeline_schedule schedule;
         pipeline_result simulated;
         double each[STAGES], end = 0;
         timed t = {.schedule = &schedule, .unit_s = 0.004};
-        OK(pipeline_build(mem, &shapes[i], &schedule));
+        OK(pipeline_build(a, &shapes[i], &schedule));
         for (int s = 0; s < STAGES; s++)
             each[s] = t.unit_s / shapes[i].chunks;
-        OK(pipeline_simulate(mem, &schedule, &(pipeline_cost){each, each, each, 0}, &simulated));
+        OK(pipeline_simulate(a, &schedule, &(pipeline_cost){each, each, each, 0}, &simulated));
         OK(comm_run_threads(RANKS, 1, NULL, run_rank, &t));
         for (int r = 0; r < RANKS; r++)
             end = t.ends_s[r] > end ? t.ends_s[r] : end;
@@ -117,7 +117,7 @@ static void the_bubble_is_that_of_the_table(void **state) {
         assert_true(fabs(end - simulated.seconds) < 1e-9);
         // Rank 1 is never the last or the first stage: it sends both ways for each micro-batch.
         assert_int_equal(t.sent, 2LL * shapes[i].micro_batches * shapes[i].chunks * MESSAGE);
-        arena_free(mem);
+        arena_free(a);
     }
 }
 

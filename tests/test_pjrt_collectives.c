@@ -249,25 +249,25 @@ static double value_of(const tensor *t, const mesh *m, int rank, int64_t i) {
 
 static drv_status run_case(comm *self, void *ctx) {
     all_ranks *all = ctx;
-    arena *mem = arena_new("case");
+    arena *a = arena_new("case");
     backend *device;
     executable *program;
     results *out = &all->of[comm_rank(self)];
     const backend_opts opts = {.pool = all->pool, .device = comm_rank(self)};
     const mesh ranks = meshes[all->which->mesh];
-    const built_case built = {.g = graph_new(mem, "case"),
+    const built_case built = {.g = graph_new(a, "case"),
             .dt = all->dt,
             .ranks = ranks,
             .axis = all->which->axis,
             .dim = all->which->dim};
-    DRV_TRY(backend_open_with(mem, all->pool ? "pjrt" : "cpu", &opts, &device));
+    DRV_TRY(backend_open_with(a, all->pool ? "pjrt" : "cpu", &opts, &device));
     backend_join(device, self, &ranks);
     if (all->pool) pjrt_lowering(device)->attention_block = TEST_BLOCK;
     built.g->mesh = ranks;
     all->which->build(&built);
     built.g->stage = STAGE_DIFFERENTIATED;
     DRV_TRY(graph_verify(built.g, STAGE_DIFFERENTIATED));
-    DRV_TRY(backend_compile(mem, device, built.g, NULL, &program));
+    DRV_TRY(backend_compile(a, device, built.g, NULL, &program));
     DRV_TRY(backend_prepare(device));
     for (int pass = 0; pass < 2; pass++) {
         out->n = 0;
@@ -286,7 +286,7 @@ static drv_status run_case(comm *self, void *ctx) {
         if (pass == 0) DRV_TRY(backend_run(device, program));
     }
     backend_close(device);
-    arena_free(mem);
+    arena_free(a);
     return DRV_OK;
 }
 

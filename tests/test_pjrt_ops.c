@@ -167,16 +167,16 @@ static void attention_in_blocks(void **state) {
 static void far_positions(void **state) {
     enum { N = 6, D = 8 };
     static const int32_t at[N] = {0, 1, 4095, 131071, 524287, 1048575};
-    arena *mem = arena_new("rope");
+    arena *a = arena_new("rope");
     backend *device;
     executable *program;
-    OK(backend_open_with(mem, "pjrt", *state, &device));
-    graph *g = graph_new(mem, "far");
+    OK(backend_open_with(a, "pjrt", *state, &device));
+    graph *g = graph_new(a, "far");
     tensor *position = graph_state(g, TENSOR_INPUT, "position", DT_I32, 1, (int64_t[]){N});
     const op_attrs attrs = {.head_dim = D, .rope.theta = 500000, .table_dtype = DT_F32};
     tensor *table = graph_add(g, OP_rope_table, 1, &position, &attrs)->out[0];
     graph_output(g, table, "table");
-    OK(backend_compile(mem, device, g, NULL, &program));
+    OK(backend_compile(a, device, g, NULL, &program));
     OK(backend_write(device, 0, "position", 0, sizeof at, at));
     OK(backend_run(device, program));
     for (int i = 0; i < N; i++)
@@ -189,7 +189,7 @@ static void far_positions(void **state) {
                         c, s, cos(angle), sin(angle));
         }
     backend_close(device);
-    arena_free(mem);
+    arena_free(a);
 }
 
 static bool has_plugin(const char *wanted) {

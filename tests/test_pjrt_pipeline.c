@@ -58,18 +58,18 @@ static void memory_is_that_of_the_largest_part(void **state) {
     const char *sets[] = {"model.preset=tiny", "model.num_hidden_layers=4", "parallel.pipeline=2",
             "data.sequence_length=40", "training.global_batch_size=8",
             "training.micro_batch_size=1", "training.precision=fp32", "backend=pjrt"};
-    arena *mem = arena_new("memory");
+    arena *a = arena_new("memory");
     const backend_opts opts = {.pool = *state};
     backend *device;
     run_config cfg;
     programs built;
-    OK(config_load(mem, NULL, sets, sizeof sets / sizeof *sets, &cfg));
+    OK(config_load(a, NULL, sets, sizeof sets / sizeof *sets, &cfg));
     OK(config_set_ranks(&cfg, 2));
     const mesh ranks = run_mesh(&cfg);
-    OK(backend_open_with(mem, "pjrt", &opts, &device));
+    OK(backend_open_with(a, "pjrt", &opts, &device));
     backend_join(device, NULL, &ranks);
-    OK(programs_build(mem, &cfg, &built));
-    OK(programs_compile(mem, device, &built, NULL));
+    OK(programs_build(a, &cfg, &built));
+    OK(programs_compile(a, device, &built, NULL));
     expect_update_in_place(&built, device);
     const int64_t planned = programs_memory(&built).total;
     for (int i = 0; i < built.held.n_all; i++) {
@@ -79,7 +79,7 @@ static void memory_is_that_of_the_largest_part(void **state) {
                     (long long)held, (long long)planned);
     }
     backend_close(device);
-    arena_free(mem);
+    arena_free(a);
 }
 
 int main(void) {

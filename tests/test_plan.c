@@ -212,18 +212,18 @@ static void presets(void **state) {
             3075.098624,  // smollm3
             134.515008, 15.191712, 0};
     for (int i = 0; i < n_model_presets; i++) {
-        arena *mem = arena_new("preset");
-        const char *sets[] = {arena_printf(mem, "model.preset=%s", model_preset_name(i)),
+        arena *a = arena_new("preset");
+        const char *sets[] = {arena_printf(a, "model.preset=%s", model_preset_name(i)),
                 "data.sequence_length=512"};
         run_config cfg;
         programs built;
         backend *device;
-        OK(config_load(mem, NULL, sets, 2, &cfg));
+        OK(config_load(a, NULL, sets, 2, &cfg));
         if (millions[i] > 0)
             assert_true(model_parameters(&cfg.model) == (int64_t)(millions[i] * 1e6 + 0.5));
-        OK(backend_open(mem, "null", &device));
-        OK(programs_build(mem, &cfg, &built));
-        OK(programs_load(mem, device, &built));
+        OK(backend_open(a, "null", &device));
+        OK(programs_build(a, &cfg, &built));
+        OK(programs_load(a, device, &built));
         memory_plan m = programs_memory(&built);
         const int64_t n = model_parameters(&cfg.model);
         // bf16 weights, fp32 gradients, master and two moments; norms have no copy.
@@ -237,7 +237,7 @@ static void presets(void **state) {
                 flops_of_training(&cfg.model, cfg.sequence_length) * (double)cfg.sequence_length;
         const double flops = held_find(&built.held, "step")->plan->flops;
         assert_true(flops > 0.9999 * want && flops < 1.0001 * want);
-        arena_free(mem);
+        arena_free(a);
     }
 }
 

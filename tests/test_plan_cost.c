@@ -21,18 +21,18 @@ typedef struct plan_cost {
 } plan_cost;
 
 static plan_cost cost_of(int n_layers, const char *recompute) {
-    arena *mem = arena_new("deep");
+    arena *a = arena_new("deep");
     run_config cfg;
     programs built;
     const char *sets[] = {"model.preset=tiny", "data.sequence_length=64",
-            arena_printf(mem, "model.num_hidden_layers=%d", n_layers), recompute};
-    OK(config_load(mem, NULL, sets, sizeof sets / sizeof *sets, &cfg));
+            arena_printf(a, "model.num_hidden_layers=%d", n_layers), recompute};
+    OK(config_load(a, NULL, sets, sizeof sets / sizeof *sets, &cfg));
     n_branches = 0;
-    OK(programs_build(mem, &cfg, &built));
-    const plan *made = plan_make(mem, built.step_graph, some_workspace, NULL);
+    OK(programs_build(a, &cfg, &built));
+    const plan *made = plan_make(a, built.step_graph, some_workspace, NULL);
     const plan_cost cost = {(double)n_branches, built.step_graph->n_nodes,
             (double)made->place_probes / built.step_graph->n_tensors};
-    arena_free(mem);
+    arena_free(a);
     return cost;
 }
 

@@ -253,9 +253,9 @@ static void prompts_stand_apart_or_within(void **state) {
 // --- the reference's log-probabilities
 static void a_file_of_references_is_whole_or_refused(void **state) {
     (void)state;
-    arena *mem = arena_new("references");
+    arena *a = arena_new("references");
     const char *key = "{\"model\":\"0123\"}",
-               *path = reference_file_path(mem, path_join(mem, temporary_dir(mem), "pairs"), key);
+               *path = reference_file_path(a, path_join(a, temporary_dir(a), "pairs"), key);
     const double values[] = {-1.5, -2.25, (double)NAN, (double)NAN};
     double got[4];
     char *text;
@@ -266,14 +266,14 @@ static void a_file_of_references_is_whole_or_refused(void **state) {
     assert_int_equal(reference_file_read(path, "{\"model\":\"4567\"}", 2, got), DRV_E_DATA);
     assert_non_null(strstr(drv_message(), "expected {\"model\":\"4567\"}"));
     assert_int_equal(reference_file_read(path, key, 3, got), DRV_E_DATA);
-    OK(file_read(mem, path, &text, &n));
+    OK(file_read(a, path, &text, &n));
     for (size_t i = 0; i < n; i += 3) { // any bit, and any length
         text[i] ^= 4;
         assert_int_equal(reference_file_parse(path, text, n, key, 2, got), DRV_E_DATA);
         text[i] ^= 4;
         assert_int_equal(reference_file_parse(path, text, i, key, 2, got), DRV_E_DATA);
     }
-    arena_free(mem);
+    arena_free(a);
 }
 
 int main(void) {

@@ -49,8 +49,8 @@ static void a_line_is_what_the_format_says(void **state) {
 
 static void what_is_written_is_read(void **state) {
     (void)state;
-    arena *mem = arena_new("test");
-    const char *dir = temporary_dir(mem);
+    arena *a = arena_new("test");
+    const char *dir = temporary_dir(a);
     rank_table_writer *writer;
     rank_table table;
     rank_row rows[5];
@@ -59,9 +59,9 @@ static void what_is_written_is_read(void **state) {
     rows[3].ended = true;
     rows[4] = (rank_row){.pid = 99999999, .step = INT64_MAX, .since_s = 1e9, .heard_s = -1};
     memset(rows[4].host, '\a', sizeof rows[4].host - 1);
-    OK(rank_table_open(mem, dir, "", 5, &writer));
+    OK(rank_table_open(a, dir, "", 5, &writer));
     OK(rank_table_write(writer, rows));
-    OK(rank_table_read(mem, dir, &table));
+    OK(rank_table_read(a, dir, &table));
     assert_int_equal(table.n, 5);
     assert_int_equal(table.n_torn, 0);
     for (int i = 0; i < 3; i++) {
@@ -78,17 +78,17 @@ static void what_is_written_is_read(void **state) {
     assert_true(
             table.rows[4].known && table.rows[4].pid == 9999999 && table.rows[4].step == 999999999);
     rank_table_close(writer);
-    OK(rank_table_open(mem, dir, "", 2, &writer)); // a later attempt, of fewer ranks
+    OK(rank_table_open(a, dir, "", 2, &writer)); // a later attempt, of fewer ranks
     OK(rank_table_write(writer, rows));
-    OK(rank_table_read(mem, dir, &table));
+    OK(rank_table_read(a, dir, &table));
     assert_int_equal(table.n, 2);
     rank_table_close(writer);
-    arena_free(mem);
+    arena_free(a);
 }
 
 static void a_torn_line_is_told(void **state) {
     (void)state;
-    arena *mem = arena_new("test");
+    arena *a = arena_new("test");
     enum { N = 3, BYTES = (N + 2) * RANK_LINE };
     char p[BYTES];
     rank_table table;
@@ -96,71 +96,70 @@ static void a_torn_line_is_told(void **state) {
     rank_table_format(rows, N, 1, p);
     for (int i = 2 * RANK_LINE; i < BYTES; i++) {
         p[i] ^= 1;
-        OK(rank_table_parse(mem, "t", p, BYTES, &table));
+        OK(rank_table_parse(a, "t", p, BYTES, &table));
         assert_int_equal(table.n_torn, 1);
         assert_false(table.rows[i / RANK_LINE - 2].known);
         p[i] ^= 1;
     }
     for (size_t n = RANK_LINE; n <= BYTES; n++) {
         const int whole = n < 2 * RANK_LINE ? 0 : (int)(n / RANK_LINE) - 2;
-        OK(rank_table_parse(mem, "t", p, n, &table));
+        OK(rank_table_parse(a, "t", p, n, &table));
         assert_int_equal(table.n_torn, N - whole);
     }
     memcpy(p + 3 * RANK_LINE, p + 2 * RANK_LINE, RANK_LINE); // a line in another's place
-    OK(rank_table_parse(mem, "t", p, BYTES, &table));
+    OK(rank_table_parse(a, "t", p, BYTES, &table));
     assert_true(table.n_torn == 1 && !table.rows[1].known);
-    arena_free(mem);
+    arena_free(a);
 }
 
 static void what_is_no_table_is_refused(void **state) {
     (void)state;
-    arena *mem = arena_new("test");
-    const char *dir = temporary_dir(mem), *path = arena_printf(mem, "%s/ranks/status", dir);
+    arena *a = arena_new("test");
+    const char *dir = temporary_dir(a), *path = arena_printf(a, "%s/ranks/status", dir);
     char p[3 * RANK_LINE];
     rank_table table;
     const rank_row row = row_of(0);
-    FAILS(rank_table_read(mem, dir, &table), DRV_E_IO, "ranks/status");
+    FAILS(rank_table_read(a, dir, &table), DRV_E_IO, "ranks/status");
     rank_table_format(&row, 1, 1, p);
-    FAILS(rank_table_parse(mem, "t", p, RANK_LINE - 1, &table), DRV_E_DATA, "no table of ranks");
+    FAILS(rank_table_parse(a, "t", p, RANK_LINE - 1, &table), DRV_E_DATA, "no table of ranks");
     p[13] = '2';
-    FAILS(rank_table_parse(mem, "t", p, sizeof p, &table), DRV_E_DATA, "version 2, expected 1");
+    FAILS(rank_table_parse(a, "t", p, sizeof p, &table), DRV_E_DATA, "version 2, expected 1");
     p[13] = '1', p[16] = '9';
-    FAILS(rank_table_parse(mem, "t", p, sizeof p, &table), DRV_E_DATA, "torn");
-    OK(dir_make(arena_printf(mem, "%s/ranks", dir)));
+    FAILS(rank_table_parse(a, "t", p, sizeof p, &table), DRV_E_DATA, "torn");
+    OK(dir_make(arena_printf(a, "%s/ranks", dir)));
     assert_int_equal(mkfifo(path, 0600), 0);
-    FAILS(rank_table_read(mem, dir, &table), DRV_E_IO, "a pipe");
+    FAILS(rank_table_read(a, dir, &table), DRV_E_IO, "a pipe");
     assert_int_equal(unlink(path), 0);
     const int fd = open(path, O_CREAT | O_RDWR, 0600);
     assert_int_equal(ftruncate(fd, 10LL << 30), 0);
     close(fd);
-    FAILS(rank_table_read(mem, dir, &table), DRV_E_DATA, "no table of ranks is as large");
-    arena_free(mem);
+    FAILS(rank_table_read(a, dir, &table), DRV_E_DATA, "no table of ranks is as large");
+    arena_free(a);
 }
 
 static void it_may_lie_on_a_disk_of_its_own(void **state) {
     (void)state;
-    arena *mem = arena_new("test");
-    const char *dir = temporary_dir(mem),
-               *local = arena_printf(mem, "%s/local", temporary_dir(mem));
+    arena *a = arena_new("test");
+    const char *dir = temporary_dir(a), *local = arena_printf(a, "%s/local", temporary_dir(a));
     rank_table_writer *writer;
     rank_table table;
     struct stat is;
     const rank_row row = row_of(0);
     for (int i = 0; i < 2; i++) { // the second attempt finds the link
-        OK(rank_table_open(mem, dir, local, 1, &writer));
+        OK(rank_table_open(a, dir, local, 1, &writer));
         OK(rank_table_write(writer, &row));
-        OK(rank_table_read(mem, dir, &table));
+        OK(rank_table_read(a, dir, &table));
         rank_table_close(writer);
     }
     char **names;
     int n;
-    OK(dir_list(mem, local, &names, &n));
+    OK(dir_list(a, local, &names, &n));
     assert_int_equal(n, 1);
-    OK(rank_table_open(mem, dir, "", 1, &writer)); // and a third one that keeps it here
+    OK(rank_table_open(a, dir, "", 1, &writer)); // and a third one that keeps it here
     rank_table_close(writer);
-    assert_int_equal(lstat(arena_printf(mem, "%s/ranks/status", dir), &is), 0);
+    assert_int_equal(lstat(arena_printf(a, "%s/ranks/status", dir), &is), 0);
     assert_true(S_ISREG(is.st_mode));
-    arena_free(mem);
+    arena_free(a);
 }
 
 static double processor_s(void) {
@@ -173,14 +172,14 @@ static double processor_s(void) {
 static void a_thousand_ranks_cost_little(void **state) {
     (void)state;
     enum { N = 1024, TRIES = 30 };
-    arena *mem = arena_new("test");
-    const char *dir = temporary_dir(mem);
+    arena *a = arena_new("test");
+    const char *dir = temporary_dir(a);
     rank_table_writer *writer;
-    rank_row *rows = ARENA_ARRAY(mem, rank_row, N);
+    rank_row *rows = ARENA_ARRAY(a, rank_row, N);
     double best = 1e9;
     for (int i = 0; i < N; i++)
         rows[i] = row_of(i);
-    OK(rank_table_open(mem, dir, "", N, &writer));
+    OK(rank_table_open(a, dir, "", N, &writer));
     for (int i = 0; i < TRIES; i++) {
         const double begin = processor_s();
         OK(rank_table_write(writer, rows));
@@ -188,13 +187,13 @@ static void a_thousand_ranks_cost_little(void **state) {
         if (took < best) best = took;
     }
     rank_table_close(writer);
-    const int64_t bytes = file_size(arena_printf(mem, "%s/ranks/status", dir));
+    const int64_t bytes = file_size(arena_printf(a, "%s/ranks/status", dir));
     print_message("1,024 ranks: %lld bytes, %.2f ms of a core\n", (long long)bytes, 1e3 * best);
     assert_true(bytes < 200000);
 #ifndef __SANITIZE_ADDRESS__
     assert_true(best < 0.01);
 #endif
-    arena_free(mem);
+    arena_free(a);
 }
 
 static drv_status tell(comm *self, void *ctx) {

@@ -40,9 +40,9 @@ static void the_slowest_rank_and_its_reason(void **state) {
 // Two steps, the second one of rank r takes r seconds more.
 static drv_status share(comm *self, void *ctx) {
     (void)ctx;
-    arena *mem = arena_new("test");
+    arena *a = arena_new("test");
     const int rank = comm_rank(self);
-    rank_times t = rank_times_new(mem, self);
+    rank_times t = rank_times_new(a, self);
     OK(rank_times_share(&t)); // nothing was added
     EXPECT(self, t.n == 0);
     rank_times_add(&t, &(rank_time){.compute = 1});
@@ -59,16 +59,16 @@ static drv_status share(comm *self, void *ctx) {
     const int64_t before = comm_sent_by(self);
     OK(comm_barrier(comm_world(self)));
     EXPECT(self, comm_sent_by(self) - before == 2); // a byte in each of two rounds
-    arena_free(mem);
+    arena_free(a);
     return DRV_OK;
 }
 
 // Each step of the last few, on every rank.
 static drv_status share_recent(comm *self, void *ctx) {
     (void)ctx;
-    arena *mem = arena_new("test");
+    arena *a = arena_new("test");
     const int rank = comm_rank(self);
-    rank_times t = rank_times_new(mem, self);
+    rank_times t = rank_times_new(a, self);
     for (int step = 1; step <= 3 * RECENT_STEPS; step++) {
         bool there;
         rank_times_add(&t, &(rank_time){.compute = step, .data = rank, .save = 0.5, .wait = 2});
@@ -81,7 +81,7 @@ static drv_status share_recent(comm *self, void *ctx) {
                                      of[k].save == 0.5 && of[k].wait == 2);
         }
     }
-    arena_free(mem);
+    arena_free(a);
     return DRV_OK;
 }
 

@@ -44,14 +44,14 @@ static json_t *golden_rows(arena *a) {
 
 static void parquet_rows(void **state) {
     (void)state;
-    arena *mem = arena_new("parquet");
-    json_t *want = golden_rows(mem), *got;
-    const char *dir = golden_path(mem, "parquet");
+    arena *a = arena_new("parquet");
+    json_t *want = golden_rows(a), *got;
+    const char *dir = golden_path(a, "parquet");
     char **names;
     int n_records, read = 0;
-    OK(dir_list(mem, dir, &names, &n_records));
+    OK(dir_list(a, dir, &names, &n_records));
     for (int i = 0; i < n_records; i++) {
-        const char *path = path_join(mem, dir, names[i]);
+        const char *path = path_join(a, dir, names[i]);
         if (!strstr(names[i], "_v") && strcmp(names[i], "nested.parquet") != 0) continue;
         OK(column(path, "text", &got));
         if (!json_equal(got, want)) fail_msg("%s: other rows", names[i]);
@@ -59,15 +59,15 @@ static void parquet_rows(void **state) {
         read++;
     }
     assert_int_equal(read, 17);
-    OK(column(path_join(mem, dir, "nested.parquet"), "page.title", &got));
+    OK(column(path_join(a, dir, "nested.parquet"), "page.title", &got));
     for (size_t i = 0; i < json_array_size(want); i++)
         assert_true(json_equal(json_array_get(got, i),
                 i % 5 ? json_array_get(want, i) : json_array_get(want, 2)));
     json_decref(got);
-    OK(column(path_join(mem, dir, "empty.parquet"), "text", &got));
+    OK(column(path_join(a, dir, "empty.parquet"), "text", &got));
     assert_int_equal(json_array_size(got), 0);
     json_decref(got);
-    OK(column(path_join(mem, dir, "required.parquet"), "text", &got));
+    OK(column(path_join(a, dir, "required.parquet"), "text", &got));
     assert_string_equal(json_string_value(json_array_get(got, 0)), "-");
     json_decref(got);
     const struct {
@@ -77,27 +77,26 @@ static void parquet_rows(void **state) {
             {"nested.parquet", "tags", "no string column \"tags\""},
             {"brotli.parquet", "text", "brotli is not supported"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        FAILS(column(path_join(mem, dir, bad[i].file), bad[i].column, &got), DRV_E_DATA,
-                bad[i].says);
+        FAILS(column(path_join(a, dir, bad[i].file), bad[i].column, &got), DRV_E_DATA, bad[i].says);
         json_decref(got);
     }
     json_decref(want);
-    arena_free(mem);
+    arena_free(a);
 }
 
 // Any file cut short or with a wrong byte is refused or read, never more.
 static void parquet_broken(void **state) {
     (void)state;
-    arena *mem = arena_new("broken");
+    arena *a = arena_new("broken");
     static const char *const files[] = {"none_dict_v1", "zstd_DELTA_BYTE_ARRAY_v2", "nested"};
-    const char *path = path_join(mem, temporary_dir(mem), "x.parquet");
+    const char *path = path_join(a, temporary_dir(a), "x.parquet");
     json_t *got;
     for (int f = 0; f < 3; f++) {
         char *good;
         size_t n;
-        OK(file_read(mem, golden_path(mem, arena_printf(mem, "parquet/%s.parquet", files[f])),
-                &good, &n));
-        char *bytes = arena_alloc(mem, n);
+        OK(file_read(a, golden_path(a, arena_printf(a, "parquet/%s.parquet", files[f])), &good,
+                &n));
+        char *bytes = arena_alloc(a, n);
         for (size_t i = 0; i < n; i += 7) {
             OK(file_write_atomic(path, good, i));
             assert_int_not_equal(column(path, "text", &got), DRV_OK);
@@ -110,21 +109,21 @@ static void parquet_broken(void **state) {
             json_decref(got);
         }
     }
-    arena_free(mem);
+    arena_free(a);
 }
 
 // The files of ../shared, by the digests that their makers gave.
 static void parquet_of_others(void **state) {
     (void)state;
-    arena *mem = arena_new("others");
+    arena *a = arena_new("others");
     const char *dir = outside_path(TEST_DIR "/../../shared/data/parquet/made");
     json_t *list;
-    OK(json_read_file(path_join(mem, dir, "expectations.json"), &list));
+    OK(json_read_file(path_join(a, dir, "expectations.json"), &list));
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *event = json_array_get(list, i);
         const char *file = json_string_value(json_object_get(event, "file"));
         json_t *got;
-        OK(column(path_join(mem, dir, file), "text", &got));
+        OK(column(path_join(a, dir, file), "text", &got));
         assert_int_equal(json_array_size(got), json_integer_value(json_object_get(event, "rows")));
         EVP_MD_CTX *c = EVP_MD_CTX_new();
         EVP_DigestInit_ex(c, EVP_sha256(), NULL);
@@ -147,7 +146,7 @@ static void parquet_of_others(void **state) {
         json_decref(got);
     }
     json_decref(list);
-    arena_free(mem);
+    arena_free(a);
 }
 
 // --- JSON lines and text
@@ -157,12 +156,11 @@ typedef struct texts {
     int64_t pieces, skipped, replaced;
 } texts;
 
-static texts read_all(arena *mem, const char *const *inputs, int n_records,
-        const reader_opts *opts) {
+static texts read_all(arena *a, const char *const *inputs, int n_records, const reader_opts *opts) {
     texts t = {{0}, 0, 0, 0, 0};
     reader *r;
     text_batch *b = text_batch_new();
-    OK(reader_open(mem, inputs, n_records, opts, &r));
+    OK(reader_open(a, inputs, n_records, opts, &r));
     while (b->more) {
         OK(text_batch_read(b, r));
         OK(text_batch_decode(b, r, NULL, NULL));
@@ -183,7 +181,7 @@ static texts read_all(arena *mem, const char *const *inputs, int n_records,
 
 static void json_lines(void **state) {
     (void)state;
-    arena *mem = arena_new("json");
+    arena *a = arena_new("json");
     static const char *const lines[] = {"{\"text\": \"a\"}",
             "{\"text\":\"\\u00e9\\ud83d\\ude00\\n\"}",
             " { \"x\" : [1, {\"text\": \"no\"}, null, -1.5e+3, true], \"text\" : \"yes\" } ",
@@ -196,10 +194,10 @@ static void json_lines(void **state) {
             "{\"text\": \"\\u0000\"}", "{'text': 'a'}", "{\"text\": \"\\ud83d\\u0041\"}",
             "{\"n\": [[[[]]]], \"text\": \"12345678\\\\\\\"90\"}", "{\"text\": \"\"}"};
     const int n = sizeof lines / sizeof *lines;
-    const char *path = path_join(mem, temporary_dir(mem), "x.jsonl"), *inputs[] = {path};
+    const char *path = path_join(a, temporary_dir(a), "x.jsonl"), *inputs[] = {path};
     for (int i = 0; i < n; i++) {
         OK(file_write_atomic(path, lines[i], strlen(lines[i])));
-        texts t = read_all(mem, inputs, 1, &(reader_opts){0});
+        texts t = read_all(a, inputs, 1, &(reader_opts){0});
         json_t *o = json_loads(lines[i], JSON_ALLOW_NUL, NULL), *want = json_object_get(o, "text");
         const bool half = strstr(lines[i], "ud83d\\u0041"); // jansson refuses half a pair
         if (t.documents != (json_is_string(want) || half))
@@ -214,14 +212,14 @@ static void json_lines(void **state) {
         json_decref(o);
         str_free(&t.joined);
     }
-    arena_free(mem);
+    arena_free(a);
 }
 
 // A long document comes in pieces that are the whole; separators are found at any place.
 static void pieces(void **state) {
     (void)state;
-    arena *mem = arena_new("pieces");
-    const char *dir = temporary_dir(mem), *path = path_join(mem, dir, "x.txt"), *inputs[] = {path};
+    arena *a = arena_new("pieces");
+    const char *dir = temporary_dir(a), *path = path_join(a, dir, "x.txt"), *inputs[] = {path};
     str text = {0}, want = {0};
     for (uint64_t i = 0; text.n < (5 << 20) + 12345; i++) {
         const rng_key key = {1, RNG_TEST, 9};
@@ -229,16 +227,16 @@ static void pieces(void **state) {
                 i % 130000 == 129999 ? "<end of doc>" : "x and \xC3\xA9 ");
     }
     OK(file_write_atomic(path, text.p, text.n));
-    texts t = read_all(mem, inputs, 1, &(reader_opts){0});
+    texts t = read_all(a, inputs, 1, &(reader_opts){0});
     assert_int_equal(t.documents, 1);
     assert_true(t.pieces >= 4);
     assert_int_equal(t.joined.n, text.n + 1);
     assert_memory_equal(t.joined.p + 1, text.p, text.n);
     str_free(&t.joined);
-    t = read_all(mem, inputs, 1, &(reader_opts){.whole = true});
+    t = read_all(a, inputs, 1, &(reader_opts){.whole = true});
     assert_int_equal(t.pieces, 1);
     str_free(&t.joined);
-    t = read_all(mem, inputs, 1, &(reader_opts){.separator = "<end of doc>"});
+    t = read_all(a, inputs, 1, &(reader_opts){.separator = "<end of doc>"});
     str_add(&want, "\x1E", 1);
     str_replace(&want, text.p, text.n, "<end of doc>", "\x1E");
     assert_int_equal(t.joined.n, want.n);
@@ -247,48 +245,48 @@ static void pieces(void **state) {
     str_free(&t.joined);
     str_free(&want);
     str_free(&text);
-    arena_free(mem);
+    arena_free(a);
 }
 
 static void packed_and_globbed(void **state) {
     (void)state;
-    arena *mem = arena_new("packed");
-    const char *dir = temporary_dir(mem);
+    arena *a = arena_new("packed");
+    const char *dir = temporary_dir(a);
     const char *text = "one\xFF two";
-    OK(file_write_atomic(path_join(mem, dir, "a.txt"), text, strlen(text)));
-    gzFile packed = gzopen(path_join(mem, dir, "b.jsonl.gz"), "wb");
+    OK(file_write_atomic(path_join(a, dir, "a.txt"), text, strlen(text)));
+    gzFile packed = gzopen(path_join(a, dir, "b.jsonl.gz"), "wb");
     gzputs(packed, "{\"text\": \"three\"}\n");
     gzclose(packed);
-    packed = gzopen(path_join(mem, dir, "b.jsonl.gz"), "ab"); // a second member
+    packed = gzopen(path_join(a, dir, "b.jsonl.gz"), "ab"); // a second member
     gzputs(packed, "{\"text\": \"four\"}\n\n");
     gzclose(packed);
-    OK(file_write_atomic(path_join(mem, dir, "c.jpg"), "no", 2));
+    OK(file_write_atomic(path_join(a, dir, "c.jpg"), "no", 2));
     const char *folder[] = {dir},
-               *glob[] = {path_join(mem, dir, "*.jsonl*"), path_join(mem, dir, "a.txt")};
-    texts found = read_all(mem, folder, 1, &(reader_opts){0});
+               *glob[] = {path_join(a, dir, "*.jsonl*"), path_join(a, dir, "a.txt")};
+    texts found = read_all(a, folder, 1, &(reader_opts){0});
     assert_string_equal(found.joined.p, "\x1Eone\xEF\xBF\xBD two\x1Ethree\x1E"
                                         "four");
     assert_int_equal(found.replaced, 1);
     str_free(&found.joined);
-    found = read_all(mem, glob, 2, &(reader_opts){0});
+    found = read_all(a, glob, 2, &(reader_opts){0});
     assert_string_equal(found.joined.p, "\x1Ethree\x1E"
                                         "four\x1Eone\xEF\xBF\xBD two");
     str_free(&found.joined);
     reader *r;
-    const char *none[] = {path_join(mem, dir, "*.md")};
-    FAILS(reader_open(mem, none, 1, &(reader_opts){0}, &r), DRV_E_IO, "no file matches");
+    const char *none[] = {path_join(a, dir, "*.md")};
+    FAILS(reader_open(a, none, 1, &(reader_opts){0}, &r), DRV_E_IO, "no file matches");
     // Cut short it is an error, not an end.
     char *bytes;
     size_t n;
-    const char *gz[] = {path_join(mem, dir, "b.jsonl.gz")};
-    OK(file_read(mem, gz[0], &bytes, &n));
+    const char *gz[] = {path_join(a, dir, "b.jsonl.gz")};
+    OK(file_read(a, gz[0], &bytes, &n));
     OK(file_write_atomic(gz[0], bytes, n - 9));
     text_batch *b = text_batch_new();
-    OK(reader_open(mem, gz, 1, &(reader_opts){0}, &r));
+    OK(reader_open(a, gz, 1, &(reader_opts){0}, &r));
     FAILS(text_batch_read(b, r), DRV_E_DATA, "cut short");
     reader_close(r);
     text_batch_free(b);
-    arena_free(mem);
+    arena_free(a);
 }
 
 // --- word counts

@@ -54,13 +54,13 @@ static int64_t last_byte(const programs *p, const char *state) {
     return param_elements(weight_of(p, state)) * dtype_bytes(held_state_type(&p->held, state)) - 1;
 }
 
-static drv_status one_harm(comm *self, arena *mem, const harm *done, int index) {
+static drv_status one_harm(comm *self, arena *a, const harm *done, int index) {
     rank_run mine;
     char byte;
     const char *sets[] = {"model.preset=tiny", VOCABULARY, "data.sequence_length=32",
             "training.global_batch_size=8", "training.micro_batch_size=1", done->layout[0],
             done->layout[1], done->layout[2]};
-    DRV_TRY(rank_run_open(self, mem, sets, 8, "cpu", NULL, &mine));
+    DRV_TRY(rank_run_open(self, a, sets, 8, "cpu", NULL, &mine));
     if (done->state && comm_rank(self) == done->rank) {
         const int64_t at = done->last ? last_byte(&mine.built, done->state) : 0;
         DRV_TRY(backend_read(mine.device, 0, done->state, at, 1, &byte));

@@ -122,11 +122,11 @@ typedef struct moments {
 } moments;
 
 static void check_moments(const test_run *run, const moments *want) {
-    arena *mem = arena_new("moments");
+    arena *a = arena_new("moments");
     int n_moments;
     str file = {0};
-    const ckpt_tensor *list = state_optimizer(mem, &run->p.held, &n_moments);
-    st_entry *entries = ARENA_ARRAY(mem, st_entry, n_moments + 1);
+    const ckpt_tensor *list = state_optimizer(a, &run->p.held, &n_moments);
+    st_entry *entries = ARENA_ARRAY(a, st_entry, n_moments + 1);
     for (int i = 0; i < n_moments; i++) {
         entries[i] = list[i].entry;
         if (strcmp(entries[i].name, want->tensor) == 0) entries[i].type = want->type;
@@ -138,15 +138,15 @@ static void check_moments(const test_run *run, const moments *want) {
             const float x = k == 3 && strcmp(entries[i].name, want->tensor) == 0 ? want->value : 0;
             str_add(&file, &x, (size_t)st_type_bytes(entries[i].type));
         }
-    const char *dir = temporary_dir(mem);
-    OK(file_write_atomic(path_join(mem, dir, "optimizer.safetensors"), file.p, file.n));
+    const char *dir = temporary_dir(a);
+    OK(file_write_atomic(path_join(a, dir, "optimizer.safetensors"), file.p, file.n));
     test_run *to = (test_run *)(uintptr_t)run;
     if (want->says)
         FAILS(state_load_moments(&to->p.held, dir), DRV_E_DATA, want->says);
     else
         OK(state_load_moments(&to->p.held, dir));
     str_free(&file);
-    arena_free(mem);
+    arena_free(a);
 }
 
 static void moments_are_not_trusted(void **state) {
@@ -326,8 +326,8 @@ static void other_files_that_are_carried_are_said(void **state) {
 // --- config.yaml
 static void configs_of_earlier_parts_stay(void **state) {
     (void)state;
-    arena *mem = arena_new("test");
-    const char *dir = temporary_dir(mem), *set = arena_printf(mem, "run_dir=%s", dir);
+    arena *a = arena_new("test");
+    const char *dir = temporary_dir(a), *set = arena_printf(a, "run_dir=%s", dir);
     static const struct {
         const char *lr;
         int64_t step;
@@ -341,21 +341,21 @@ static void configs_of_earlier_parts_stay(void **state) {
         run_config cfg;
         char *text, **names;
         int n;
-        OK(config_load(mem, NULL,
+        OK(config_load(a, NULL,
                 (const char *[]){"model.preset=tiny", set,
-                        arena_printf(mem, "optimizer.lr=%s", parts[i].lr)},
+                        arena_printf(a, "optimizer.lr=%s", parts[i].lr)},
                 3, &cfg));
         OK(resume_write_config(&cfg, parts[i].step));
-        OK(file_read(mem, path_join(mem, dir, "config.yaml"), &text, NULL));
-        assert_non_null(strstr(text, arena_printf(mem, "lr: %s", parts[i].lr)));
+        OK(file_read(a, path_join(a, dir, "config.yaml"), &text, NULL));
+        assert_non_null(strstr(text, arena_printf(a, "lr: %s", parts[i].lr)));
         n_kept += parts[i].keeps != NULL;
-        OK(dir_list(mem, dir, &names, &n));
+        OK(dir_list(a, dir, &names, &n));
         assert_int_equal(n, n_kept);
         if (!parts[i].keeps) continue;
-        OK(file_read(mem, path_join(mem, dir, parts[i].keeps), &text, NULL));
+        OK(file_read(a, path_join(a, dir, parts[i].keeps), &text, NULL));
         assert_non_null(strstr(text, parts[i].with));
     }
-    arena_free(mem);
+    arena_free(a);
 }
 
 int main(void) {

@@ -94,10 +94,10 @@ typedef struct nodes {
     tensor *qkv, *d_o, *position, *out[N_RESULTS];
 } nodes;
 
-static nodes build(arena *mem, const ring_run *run, const mesh *ranks) {
+static nodes build(arena *a, const ring_run *run, const mesh *ranks) {
     const ring_case *shape = run->c;
     const int64_t n_tokens = shape->rows * shape->tokens / run->ranks;
-    nodes made = {.g = graph_new(mem, "ring")};
+    nodes made = {.g = graph_new(a, "ring")};
     const op_attrs attrs = {.n_heads = shape->n_heads / replicas_of(run),
             .n_kv_heads = shape->n_kv_heads,
             .head_dim = shape->head_dim,
@@ -185,18 +185,18 @@ static comm_group *group_of(comm *self, const mesh *m, mesh_axis axis) {
     return comm_ranks(self, "replicas of a key-value head", ranks, group_size(along));
 }
 
-static drv_status run_on(comm *self, arena *mem, ring_run *run) {
+static drv_status run_on(comm *self, arena *a, ring_run *run) {
     const mesh ranks = {{1, 1, run->ranks, replicas_of(run)}};
     static const mesh_axis axes[2] = {AXIS_CONTEXT, AXIS_TENSOR};
     int64_t before[2];
     backend *device;
     plan *planned;
     executable *program;
-    DRV_TRY(backend_open(mem, "cpu", &device));
+    DRV_TRY(backend_open(a, "cpu", &device));
     backend_join(device, self, &ranks);
-    const nodes x = build(mem, run, &ranks);
+    const nodes x = build(a, run, &ranks);
     DRV_TRY(graph_verify(x.g, STAGE_DIFFERENTIATED));
-    DRV_TRY(backend_compile(mem, device, x.g, &planned, &program));
+    DRV_TRY(backend_compile(a, device, x.g, &planned, &program));
     DRV_TRY(backend_prepare(device));
     each_token(device, &x, run, &ranks, comm_rank(self), write_token);
     for (int i = 0; i < 2; i++)

@@ -41,14 +41,14 @@ static rows *open_rows(arena *a, const row_source_spec *s, int n, rows_opts o) {
 // goes on with the same.
 static void evaluation_sees_every_token_once(void **state) {
     (void)state;
-    arena *mem = arena_new("rows");
-    const row_source_spec spec[] = {{write_set(mem, "one", (int[]){13, 1, 40, 0, 7}, 5, 100, VOCAB),
+    arena *a = arena_new("rows");
+    const row_source_spec spec[] = {{write_set(a, "one", (int[]){13, 1, 40, 0, 7}, 5, 100, VOCAB),
                                             0.1},
-            {write_set(mem, "two", (int[]){90, 2}, 2, 300, VOCAB), 7},
-            {write_set(mem, "skipped", (int[]){5}, 1, 500, VOCAB), 0},
-            {write_set(mem, "three", (int[]){33}, 1, 600, VOCAB), 1}};
+            {write_set(a, "two", (int[]){90, 2}, 2, 300, VOCAB), 7},
+            {write_set(a, "skipped", (int[]){5}, 1, 500, VOCAB), 0},
+            {write_set(a, "three", (int[]){33}, 1, 600, VOCAB), 1}};
     enum { N = (61 + 6) / WIDTH + (92 + 6) / WIDTH + (33 + 6) / WIDTH, TOKENS = 61 + 92 + 33 };
-    rows *stream = open_rows(mem, spec, 4, (rows_opts){.packing = PACKING_DOCUMENTS});
+    rows *stream = open_rows(a, spec, 4, (rows_opts){.packing = PACKING_DOCUMENTS});
     assert_int_equal(rows_per_epoch(stream), N);
     int32_t first[N][WIDTH], tokens[WIDTH], position[WIDTH], labels[WIDTH];
     static int seen[1000], predicted[1000];
@@ -79,15 +79,15 @@ static void evaluation_sees_every_token_once(void **state) {
         assert_memory_equal(tokens, first[i % N], sizeof tokens);
     }
     rows_close(stream);
-    arena_free(mem);
+    arena_free(a);
 }
 
 // --- splits
 static void one_document_is_split_by_tokens(void **state) {
     (void)state;
-    arena *mem = arena_new("rows");
-    const row_source_spec spec = {write_set(mem, "one", (int[]){1000}, 1, 0, VOCAB), 1},
-                          pair = {write_set(mem, "pair", (int[]){700, 300}, 2, 0, VOCAB), 1};
+    arena *a = arena_new("rows");
+    const row_source_spec spec = {write_set(a, "one", (int[]){1000}, 1, 0, VOCAB), 1},
+                          pair = {write_set(a, "pair", (int[]){700, 300}, 2, 0, VOCAB), 1};
     const struct {
         const row_source_spec *spec;
         rows_part part;
@@ -95,7 +95,7 @@ static void one_document_is_split_by_tokens(void **state) {
     } cases[] = {{&spec, PART_TRAIN, 0, 969}, {&spec, PART_VALID, 969, 30},
             {&pair, PART_TRAIN, 0, 969}, {&pair, PART_VALID, 969, 30}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        rows *r = open_rows(mem, cases[i].spec, 1,
+        rows *r = open_rows(a, cases[i].spec, 1,
                 (rows_opts){.packing = PACKING_DOCUMENTS,
                         .split = {969, 30, 1},
                         .part = cases[i].part});
@@ -114,19 +114,19 @@ static void one_document_is_split_by_tokens(void **state) {
         rows_close(r);
     }
     // Enough documents: between them, as ever.
-    const row_source_spec two = {write_set(mem, "two", (int[]){700, 300}, 2, 0, VOCAB), 1};
-    rows *r = open_rows(mem, &two, 1, (rows_opts){.packing = PACKING_DOCUMENTS, .split = {1, 1}});
+    const row_source_spec two = {write_set(a, "two", (int[]){700, 300}, 2, 0, VOCAB), 1};
+    rows *r = open_rows(a, &two, 1, (rows_opts){.packing = PACKING_DOCUMENTS, .split = {1, 1}});
     assert_int_equal(rows_per_epoch(r), (700 - 2) / WIDTH + 1);
     rows_close(r);
-    arena_free(mem);
+    arena_free(a);
 }
 
 static void nothing_to_predict_is_refused(void **state) {
     (void)state;
-    arena *mem = arena_new("rows");
-    const row_source_spec lone = {write_set(mem, "lone", (int[]){1, 1, 0, 1, 1}, 5, 0, VOCAB), 1},
-                          empty = {write_set(mem, "empty", (int[]){0}, 0, 0, VOCAB), 1},
-                          small = {write_set(mem, "small", (int[]){9}, 1, 0, VOCAB), 1};
+    arena *a = arena_new("rows");
+    const row_source_spec lone = {write_set(a, "lone", (int[]){1, 1, 0, 1, 1}, 5, 0, VOCAB), 1},
+                          empty = {write_set(a, "empty", (int[]){0}, 0, 0, VOCAB), 1},
+                          small = {write_set(a, "small", (int[]){9}, 1, 0, VOCAB), 1};
     const struct {
         const row_source_spec *s;
         rows_opts o;
@@ -143,16 +143,16 @@ static void nothing_to_predict_is_refused(void **state) {
         o.n_sources = 1;
         o.row_tokens = WIDTH;
         o.n_vocab = VOCAB;
-        FAILS(rows_open(mem, &o, &r), DRV_E_DATA, cases[i].says);
+        FAILS(rows_open(a, &o, &r), DRV_E_DATA, cases[i].says);
     }
     // As one stream the same documents predict each other.
-    rows *r = open_rows(mem, &lone, 1, (rows_opts){.packing = PACKING_STREAM});
+    rows *r = open_rows(a, &lone, 1, (rows_opts){.packing = PACKING_STREAM});
     int32_t tokens[WIDTH], position[WIDTH], labels[WIDTH];
     int64_t counted = 0;
     OK(rows_next(r, tokens, position, labels, &counted));
     assert_int_equal(counted, 3);
     rows_close(r);
-    arena_free(mem);
+    arena_free(a);
 }
 
 // --- PREFIX.idx.json
@@ -234,18 +234,18 @@ static void what_is_wrong_is_not_believed(void **state) {
 // --- the vocabulary
 static void tokens_outside_are_found(void **state) {
     (void)state;
-    arena *mem = arena_new("vocab");
+    arena *a = arena_new("vocab");
     // 3 MB of u16 and i32: more than a piece of the reader; the bad token is the last one.
     static int sizes[3];
     sizes[0] = 40000, sizes[1] = 0, sizes[2] = 10000;
     for (int wide = 0; wide < 2; wide++) {
         const char *prefix =
-                write_set(mem, wide ? "wide" : "narrow", sizes, 3, 0, wide ? 70000 : 60000);
+                write_set(a, wide ? "wide" : "narrow", sizes, 3, 0, wide ? 70000 : 60000);
         const row_source_spec s = {prefix, 1};
         for (int known = 0; known < 2; known++) {
             const dataset_about x = {.eod = -1, .largest_id = 49999, .largest_at = 49999};
             if (known) about(prefix, &x);
-            rows *r = open_rows(mem, &s, 1, (rows_opts){.packing = PACKING_DOCUMENTS});
+            rows *r = open_rows(a, &s, 1, (rows_opts){.packing = PACKING_DOCUMENTS});
             const dataset *d = rows_source(r, 0);
             assert_int_equal(dataset_knows_largest(d), known);
             OK(dataset_check_vocab(d, 50000, NULL));
@@ -257,7 +257,7 @@ static void tokens_outside_are_found(void **state) {
             rows_close(r);
         }
     }
-    arena_free(mem);
+    arena_free(a);
 }
 
 // What is said of other tokens than those that lie there is not believed.
@@ -277,20 +277,20 @@ static void a_wrong_largest_id_is_not_believed(void **state) {
 
 static void checked_beside_the_caller(void **state) {
     (void)state;
-    arena *mem = arena_new("vocab");
-    const row_source_spec spec[] = {{write_set(mem, "good", (int[]){500}, 1, 0, VOCAB), 1},
-            {write_set(mem, "bad", (int[]){500}, 1, VOCAB - 100, VOCAB + 6000), 1}};
-    rows *good = open_rows(mem, spec, 1, (rows_opts){.packing = PACKING_STREAM}),
-         *both = open_rows(mem, spec, 2, (rows_opts){.packing = PACKING_STREAM});
+    arena *a = arena_new("vocab");
+    const row_source_spec spec[] = {{write_set(a, "good", (int[]){500}, 1, 0, VOCAB), 1},
+            {write_set(a, "bad", (int[]){500}, 1, VOCAB - 100, VOCAB + 6000), 1}};
+    rows *good = open_rows(a, spec, 1, (rows_opts){.packing = PACKING_STREAM}),
+         *both = open_rows(a, spec, 2, (rows_opts){.packing = PACKING_STREAM});
     const rows *list[] = {good, both};
     vocab_check check;
-    OK(vocab_check_start(mem, list, 1, &check));
+    OK(vocab_check_start(a, list, 1, &check));
     OK(vocab_check_wait(&check));
     assert_true(vocab_check_done(&check));
-    OK(vocab_check_start(mem, list, 2, &check));
+    OK(vocab_check_start(a, list, 2, &check));
     assert_int_equal(check.n_slow, 2); // `good` is shared
     FAILS(vocab_check_wait(&check), DRV_E_DATA, "bad.bin: token 100 (in document 0) is 60000");
-    OK(vocab_check_start(mem, list, 2, &check));
+    OK(vocab_check_start(a, list, 2, &check));
     vocab_check_cancel(&check);
     atomic_bool stop = true;
     OK(dataset_check_vocab(rows_source(both, 1), VOCAB, &stop));
@@ -299,34 +299,33 @@ static void checked_beside_the_caller(void **state) {
     about(spec[0].prefix, &(dataset_about){.eod = -1, .largest_id = 499, .largest_at = 499});
     about(spec[1].prefix,
             &(dataset_about){.eod = -1, .largest_id = VOCAB + 399, .largest_at = 499});
-    good = open_rows(mem, spec, 1, (rows_opts){.packing = PACKING_STREAM});
+    good = open_rows(a, spec, 1, (rows_opts){.packing = PACKING_STREAM});
     list[0] = good;
-    OK(vocab_check_start(mem, list, 1, &check));
+    OK(vocab_check_start(a, list, 1, &check));
     assert_true(vocab_check_done(&check) && check.n_slow == 0);
     OK(vocab_check_wait(&check));
     rows_close(both);
-    both = open_rows(mem, spec, 2, (rows_opts){.packing = PACKING_STREAM});
+    both = open_rows(a, spec, 2, (rows_opts){.packing = PACKING_STREAM});
     list[1] = both;
-    FAILS(vocab_check_start(mem, list, 2, &check), DRV_E_DATA,
-            "token 499 (in document 0) is 60399");
+    FAILS(vocab_check_start(a, list, 2, &check), DRV_E_DATA, "token 499 (in document 0) is 60399");
     rows_close(good);
     rows_close(both);
-    arena_free(mem);
+    arena_free(a);
 }
 
 // --- the fingerprint
 static void fingerprints_tell_rows_apart(void **state) {
     (void)state;
-    arena *mem = arena_new("print");
-    const row_source_spec spec[] = {{write_set(mem, "one", (int[]){50, 60, 70}, 3, 0, VOCAB), 3},
-            {write_set(mem, "two", (int[]){50, 70, 60}, 3, 0, VOCAB), 1}};
+    arena *a = arena_new("print");
+    const row_source_spec spec[] = {{write_set(a, "one", (int[]){50, 60, 70}, 3, 0, VOCAB), 3},
+            {write_set(a, "two", (int[]){50, 70, 60}, 3, 0, VOCAB), 1}};
     const rows_opts base = {.shuffle = true,
             .packing = PACKING_DOCUMENTS,
             .seed = 7,
             .split = {5, 3}};
     rows_opts other = base;
     about(spec[0].prefix, &(dataset_about){.tokenizer_hash = "00ff", .eod = -1, .largest_id = -1});
-    rows *stream = open_rows(mem, spec, 2, base);
+    rows *stream = open_rows(a, spec, 2, base);
     json_t *print = rows_fingerprint(stream);
     // All of it; the paths and the hashes of the indexes are looked at apart.
     static const char want[] =
@@ -354,19 +353,19 @@ static void fingerprints_tell_rows_apart(void **state) {
     json_decref(rest);
     free(text);
     rows_close(stream);
-    stream = open_rows(mem, spec, 2, base);
+    stream = open_rows(a, spec, 2, base);
     json_t *again = rows_fingerprint(stream);
     assert_true(json_equal(print, again));
     json_decref(again);
     rows_close(stream);
     other.split[1] = 2;
-    stream = open_rows(mem, spec, 2, other);
+    stream = open_rows(a, spec, 2, other);
     again = rows_fingerprint(stream);
     assert_false(json_equal(print, again));
     json_decref(again);
     rows_close(stream);
     json_decref(print);
-    arena_free(mem);
+    arena_free(a);
 }
 
 int main(void) {

@@ -29,11 +29,11 @@ static json_t *start_fields(void) {
 
 static void each_start_is_an_attempt(void **state) {
     (void)state;
-    arena *mem = arena_new("test");
-    const char *dir = temporary_dir(mem);
+    arena *a = arena_new("test");
+    const char *dir = temporary_dir(a);
     for (int attempt = 1; attempt <= 3; attempt++) {
         run_events *events;
-        OK(run_events_open(mem, dir, 0, &events));
+        OK(run_events_open(a, dir, 0, &events));
         assert_int_equal(run_events_attempt(events), attempt);
         OK(run_events_add(events, EVENT_START, start_fields()));
         OK(run_events_add(events, EVENT_RUNNING, json_pack("{s:i}", "step", 10 * attempt)));
@@ -50,7 +50,7 @@ static void each_start_is_an_attempt(void **state) {
     assert_int_equal(run_event_i64(&list.events[0], "restarts", -1), -1);
     assert_true(list.events[5].time > 1.7e9 && list.events[5].mono >= list.events[0].mono);
     run_events_free(&list);
-    arena_free(mem);
+    arena_free(a);
 }
 
 static void torn_line_is_ended(void **state) {

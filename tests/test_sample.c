@@ -41,8 +41,8 @@ static void frequencies(void **state) {
     };
     for (size_t of = 0; of < sizeof cases / sizeof *cases; of++) {
         const sample_case *drawn = &cases[of];
-        arena *mem = arena_new("test");
-        sampler *s = sampler_new(mem, &drawn->opts, N);
+        arena *a = arena_new("test");
+        sampler *s = sampler_new(a, &drawn->opts, N);
         int count[N] = {0};
         for (int i = 0; i < DRAWS; i++) {
             float logits[N];
@@ -60,7 +60,7 @@ static void frequencies(void **state) {
                 fail_msg("%s, seed %d: token %d %.4f of draws, expected %.4f", drawn->name, SEED, i,
                         got, drawn->want[i]);
         }
-        arena_free(mem);
+        arena_free(a);
     }
 }
 

@@ -349,12 +349,12 @@ static void rubbish_from_a_rank_is_refused(void **state) {
             {false, {1021, 4}, "what other ranks have sent is no part of a block"},
             {true, {0, 1 << 8}, " bytes of a block of 1024"},    // 2^40
             {true, {0, 1u << 31}, " bytes of a block of 1024"}}; // the least number
-    arena *mem = arena_new("test");
-    const char *dir = temporary_dir(mem);
+    arena *a = arena_new("test");
+    const char *dir = temporary_dir(a);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (int when = 1; when <= 3; when++) {
             job j = {.mesh = mesh_of(1, 2, 2),
-                    .dir = path_join(mem, dir, arena_printf(mem, "%zu.%d", i, when)),
+                    .dir = path_join(a, dir, arena_printf(a, "%zu.%d", i, when)),
                     .fails = -1,
                     .code = DRV_E_DEVICE,
                     .says = cases[i].sizes ? NULL : cases[i].says};
@@ -368,17 +368,17 @@ static void rubbish_from_a_rank_is_refused(void **state) {
                 FAILS(comm_run_threads(mesh_ranks(&j.mesh), 1, NULL, save_rank, &j), DRV_E_DEVICE,
                         cases[i].says);
             assert_true(rubbish.in <= 0); // it has come
-            assert_false(file_exists(path_join(mem, j.dir, "step-000001")));
+            assert_false(file_exists(path_join(a, j.dir, "step-000001")));
         }
     }
-    arena_free(mem);
+    arena_free(a);
 }
 
 // Manifests of version 1 hashed each file as a whole.
 static void manifests_of_version_1_are_read(void **state) {
     (void)state;
-    arena *mem = arena_new("test");
-    const char *dir = path_join(mem, temporary_dir(mem), "step-000007");
+    arena *a = arena_new("test");
+    const char *dir = path_join(a, temporary_dir(a), "step-000007");
     static const char *const texts[][2] = {{"model.safetensors", "abc"}, {"config.json", ""},
             {"trainer.json", "abc"}, {"optimizer.safetensors", ""}};
     static const char abc[] = "06b05ab6733a618578af5f94892f3950", // XXH3-128, from xxhsum -H128
@@ -388,17 +388,17 @@ static void manifests_of_version_1_are_read(void **state) {
     str_puts(&manifest, "{\"version\": 1, \"step\": 7, \"files\": {");
     for (int i = 0; i < 4; i++) {
         const size_t n = strlen(texts[i][1]);
-        OK(file_write_atomic(path_join(mem, dir, texts[i][0]), texts[i][1], n));
+        OK(file_write_atomic(path_join(a, dir, texts[i][0]), texts[i][1], n));
         str_printf(&manifest, "%s\"%s\": {\"bytes\": %zu, \"xxh3_128\": \"%s\"}", i ? ", " : "",
                 texts[i][0], n, n ? abc : empty);
     }
     str_puts(&manifest, "}}");
-    OK(file_write_atomic(path_join(mem, dir, "manifest.json"), manifest.p, manifest.n));
+    OK(file_write_atomic(path_join(a, dir, "manifest.json"), manifest.p, manifest.n));
     OK(ckpt_verify(dir));
-    OK(file_write_atomic(path_join(mem, dir, "trainer.json"), "abd", 3));
+    OK(file_write_atomic(path_join(a, dir, "trainer.json"), "abd", 3));
     FAILS(ckpt_verify(dir), DRV_E_DATA, "trainer.json: content has hash");
     str_free(&manifest);
-    arena_free(mem);
+    arena_free(a);
 }
 
 int main(void) {

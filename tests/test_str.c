@@ -42,8 +42,8 @@ static void escapes(void **state) {
 // Another process holds it: refused by name; when that process dies it is free, whatever it left.
 static void locks(void **state) {
     (void)state;
-    arena *mem = arena_new("lock");
-    const char *path = path_join(mem, temporary_dir(mem), "x.lock");
+    arena *a = arena_new("lock");
+    const char *path = path_join(a, temporary_dir(a), "x.lock");
     file_lock mine, other;
     int ready[2];
     char byte;
@@ -51,28 +51,28 @@ static void locks(void **state) {
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        const bool ok = file_lock_take(mem, path, "x", &other) == DRV_OK;
+        const bool ok = file_lock_take(a, path, "x", &other) == DRV_OK;
         if (write(ready[1], ok ? "1" : "0", 1) == 1) pause();
         _exit(1);
     }
     assert_int_equal(read(ready[0], &byte, 1), 1);
     assert_int_equal(byte, '1');
-    FAILS(file_lock_take(mem, path, "the set \"s\"", &mine), DRV_E_IO,
-            arena_printf(mem, "another drover (process %d) is writing the set \"s\"", (int)child));
+    FAILS(file_lock_take(a, path, "the set \"s\"", &mine), DRV_E_IO,
+            arena_printf(a, "another drover (process %d) is writing the set \"s\"", (int)child));
     assert_non_null(strstr(drv_message(), path));
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     assert_true(file_exists(path));
-    OK(file_lock_take(mem, path, "x", &mine));
-    FAILS(file_lock_take(mem, path, "x", &other), DRV_E_IO, "another drover");
+    OK(file_lock_take(a, path, "x", &mine));
+    FAILS(file_lock_take(a, path, "x", &other), DRV_E_IO, "another drover");
     file_lock_release(&mine);
     assert_false(file_exists(path));
-    OK(file_lock_take(mem, path, "x", &other));
+    OK(file_lock_take(a, path, "x", &other));
     file_lock_release(&other);
     file_lock_release(&other);
     close(ready[0]);
     close(ready[1]);
-    arena_free(mem);
+    arena_free(a);
 }
 
 int main(void) {

@@ -83,7 +83,7 @@ static void look_at(const graph *g, found *f, const op_attrs *want) {
     }
 }
 
-static void build(arena *mem, int ranks, int rank, const char *const *keys, run_config *cfg,
+static void build(arena *a, int ranks, int rank, const char *const *keys, run_config *cfg,
         programs *out) {
     const char *sets[MAX_SETS] = {"model.preset=tiny", "model.num_hidden_layers=4",
             "data.sequence_length=40", "training.global_batch_size=8",
@@ -91,10 +91,10 @@ static void build(arena *mem, int ranks, int rank, const char *const *keys, run_
     int n = 5;
     for (int i = 0; i < MAX_KEYS && keys[i]; i++)
         sets[n++] = keys[i];
-    OK(config_load(mem, NULL, sets, n, cfg));
+    OK(config_load(a, NULL, sets, n, cfg));
     OK(config_set_ranks(cfg, ranks));
     cfg->rank = rank;
-    OK(programs_build(mem, cfg, out));
+    OK(programs_build(a, cfg, out));
 }
 
 typedef struct graph_case {
@@ -136,11 +136,11 @@ static void each_sum_follows_what_adds_last(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int n_weights = 0;
         for (int rank = 0; rank < cases[i].ranks; rank++) {
-            arena *mem = arena_new("sums");
+            arena *a = arena_new("sums");
             run_config cfg;
             programs built;
-            found *sums = ARENA_NEW(mem, found);
-            build(mem, cases[i].ranks, rank, cases[i].keys, &cfg, &built);
+            found *sums = ARENA_NEW(a, found);
+            build(a, cases[i].ranks, rank, cases[i].keys, &cfg, &built);
             for (int k = 0; k < built.held.n_all; k++)
                 if (built.held.all[k].each_micro_batch)
                     look_at(built.held.all[k].graph, sums, &cases[i].want);
@@ -151,7 +151,7 @@ static void each_sum_follows_what_adds_last(void **state) {
                             sums->name[k]);
                 n_weights += strstr(sums->summed_in[k]->name, "weights") != NULL;
             }
-            arena_free(mem);
+            arena_free(a);
         }
         assert_true(cases[i].in_weights == (n_weights > 0));
     }
@@ -160,9 +160,9 @@ static void each_sum_follows_what_adds_last(void **state) {
 // No model has a weight that two nodes add to: here is one that is multiplied by three times.
 static void several_nodes_add(void **state) {
     (void)state;
-    arena *mem = arena_new("several");
-    found *sums = ARENA_NEW(mem, found);
-    graph *built = graph_new(mem, "several");
+    arena *a = arena_new("several");
+    found *sums = ARENA_NEW(a, found);
+    graph *built = graph_new(a, "several");
     built->mesh.size[AXIS_DATA] = 6;
     tensor *h = graph_state(built, TENSOR_INPUT, "x", DT_F32, 2, (int64_t[]){3, 4}),
            *w = graph_state(built, TENSOR_WEIGHT, "w", DT_F32, 2, (int64_t[]){4, 4}),
@@ -183,7 +183,7 @@ static void several_nodes_add(void **state) {
     assert_int_equal(sums->n_adds[find(sums, "grad.w")], 3);
     assert_ptr_equal(sums->summed_in[find(sums, "grad.w")], built);
     assert_ptr_equal(sums->summed_in[find(sums, "grad.v")], built);
-    arena_free(mem);
+    arena_free(a);
 }
 
 // --- the update
@@ -212,12 +212,12 @@ static void the_update_is_left_with(void **state) {
             {{"parallel.zero=1", "parallel.lanes=4"}, N_WEIGHTS, 0, 0, N_WEIGHTS, 0},
             {{"parallel.zero=2"}, 0, 0, 0, N_WEIGHTS, 0}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        arena *mem = arena_new("update");
+        arena *a = arena_new("update");
         run_config cfg;
         programs built;
         const char *keys[] = {"model.tie_word_embeddings=false", shapes[i].keys[0],
                 shapes[i].keys[1], NULL};
-        build(mem, 2, 0, keys, &cfg, &built);
+        build(a, 2, 0, keys, &cfg, &built);
         print_message("%s %s\n", keys[1], keys[2] ? keys[2] : "");
         assert_int_equal(count_beside(&built, OP_reduce_shard, 0, 0), shapes[i].reduced);
         assert_int_equal(count_beside(&built, OP_reduce_shard, 0, 1), shapes[i].summed);
@@ -228,21 +228,21 @@ static void the_update_is_left_with(void **state) {
                 all_reduced >= shapes[i].all_reduced && all_reduced <= shapes[i].all_reduced + 2);
         const bool sums = shapes[i].summed || (i == 0);
         assert_true(sums == (graph_find(built.step_graph, "last") != NULL));
-        arena_free(mem);
+        arena_free(a);
     }
 }
 
 // --- memory
 static memory_plan memory_of(int ranks, const char *const *keys) {
-    arena *mem = arena_new("memory");
+    arena *a = arena_new("memory");
     run_config cfg;
     programs built;
     backend *device;
-    build(mem, ranks, 0, keys, &cfg, &built);
-    OK(backend_open(mem, "null", &device));
-    OK(programs_load(mem, device, &built));
+    build(a, ranks, 0, keys, &cfg, &built);
+    OK(backend_open(a, "null", &device));
+    OK(programs_load(a, device, &built));
     const memory_plan memory = programs_memory(&built);
-    arena_free(mem);
+    arena_free(a);
     return memory;
 }
 
@@ -257,9 +257,9 @@ static void memory_counts_the_bucket(void **state) {
     } shapes[] = {{2, "parallel.zero=0", 512}, {2, "parallel.zero=1", 512},
             {3, "parallel.zero=1", 512}, {3, "parallel.zero=0", 200000}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        arena *mem = arena_new("keys");
+        arena *a = arena_new("keys");
         const char *keys[] = {shapes[i].zero, "training.global_batch_size=12",
-                arena_printf(mem, "model.vocab_size=%lld", (long long)shapes[i].vocab),
+                arena_printf(a, "model.vocab_size=%lld", (long long)shapes[i].vocab),
                 "model.tie_word_embeddings=false", "parallel.overlap=true", NULL};
         const memory_plan with = memory_of(shapes[i].ranks, keys);
         keys[4] = "parallel.overlap=false";
@@ -275,7 +275,7 @@ static void memory_counts_the_bucket(void **state) {
         assert_true(with.communication - bucket < 64); // of the norm
         assert_int_equal(with.total - with.activations - with.data,
                 without.total - without.activations - without.data + bucket);
-        arena_free(mem);
+        arena_free(a);
     }
 }
 

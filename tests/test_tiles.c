@@ -271,28 +271,28 @@ static void by_the_instructions(void **state) {
 
 static void what_may_be_asked_for(void **state) {
     (void)state;
-    arena *mem = arena_new("test");
+    arena *a = arena_new("test");
     gemm_machine *machine;
     cpu_level level;
     OK(cpu_level_chosen(&level));
     setenv("DROVER_GEMM", "amx", 1);
     if (gemm_amx(level)) {
-        OK(gemm_machine_open(mem, GEMM_BY_RULE, &machine));
+        OK(gemm_machine_open(a, GEMM_BY_RULE, &machine));
         assert_string_equal(gemm_arithmetic(machine), "AMX");
         gemm_machine_close(machine);
     } else {
-        FAILS(gemm_machine_open(mem, GEMM_BY_RULE, &machine), DRV_E_USAGE,
+        FAILS(gemm_machine_open(a, GEMM_BY_RULE, &machine), DRV_E_USAGE,
                 "DROVER_GEMM is \"amx\", but ");
     }
     setenv("DROVER_CPU", "plain", 1);
-    FAILS(gemm_machine_open(mem, GEMM_BY_RULE, &machine), DRV_E_USAGE,
+    FAILS(gemm_machine_open(a, GEMM_BY_RULE, &machine), DRV_E_USAGE,
             "the kernels are plain, expected avx512 or higher");
     setenv("DROVER_GEMM", "onednn", 1);
-    FAILS(gemm_machine_open(mem, GEMM_BY_RULE, &machine), DRV_E_USAGE,
+    FAILS(gemm_machine_open(a, GEMM_BY_RULE, &machine), DRV_E_USAGE,
             "DROVER_GEMM is \"onednn\", expected fp32, bf16, amx or amx_twin");
     unsetenv("DROVER_CPU");
     unsetenv("DROVER_GEMM");
-    arena_free(mem);
+    arena_free(a);
 }
 
 int main(void) {

@@ -128,10 +128,10 @@ static void digest_add(digest *d, const tokenizer *t, const id_list *ids) {
 
 // All documents of a file, one after the other.
 static void digest_file(digest *sum, const tokenizer *tok, const char *path) {
-    arena *mem = arena_new("file");
+    arena *a = arena_new("file");
     reader *in;
     const char *inputs[] = {path};
-    OK(reader_open(mem, inputs, 1, &(reader_opts){.whole = !tokenizer_can_cut(tok), .as_is = true},
+    OK(reader_open(a, inputs, 1, &(reader_opts){.whole = !tokenizer_can_cut(tok), .as_is = true},
             &in));
     text_batch *b = text_batch_new();
     encoder *e = encoder_new(tok);
@@ -150,7 +150,7 @@ static void digest_file(digest *sum, const tokenizer *tok, const char *path) {
     encoder_free(e);
     text_batch_free(b);
     reader_close(in);
-    arena_free(mem);
+    arena_free(a);
 }
 
 static void check_file(const tokenizer *t, const char *name, const char *path, const json_t *want) {
@@ -171,24 +171,24 @@ static void check_file(const tokenizer *t, const char *name, const char *path, c
 // The tokenizers and texts of ../shared (tools/golden_shared_tokenizers.py).
 static void real_tokenizers(void **state) {
     (void)state;
-    arena *mem = arena_new("shared");
+    arena *a = arena_new("shared");
     const char *data = outside_path(TEST_DIR "/../../shared/data"), *name, *file;
     json_t *golden, *row, *want;
-    OK(json_read_file(golden_path(mem, "tokenizers/shared.json"), &golden));
+    OK(json_read_file(golden_path(a, "tokenizers/shared.json"), &golden));
     json_object_foreach(json_object_get(golden, "tokenizers"), name, row) {
         tokenizer *t;
-        OK(tokenizer_open(mem, path_join(mem, data, name), &t));
+        OK(tokenizer_open(a, path_join(a, data, name), &t));
         json_object_foreach(row, file, want) {
             const bool stress = strcmp(file, "stress") == 0;
             check_file(t, name,
-                    stress ? golden_path(mem, "tokenizers/stress.jsonl.gz")
-                           : path_join(mem, data, file),
+                    stress ? golden_path(a, "tokenizers/stress.jsonl.gz")
+                           : path_join(a, data, file),
                     want);
         }
         tokenizer_close(t);
     }
     json_decref(golden);
-    arena_free(mem);
+    arena_free(a);
 }
 
 // --- small tokenizers, written here
@@ -320,8 +320,8 @@ static void trains_the_same_merges(void **state) {
 // --- what is refused, and where texts may be cut
 static void refused_by_name(void **state) {
     (void)state;
-    arena *mem = arena_new("refused");
-    const char *path = path_join(mem, temporary_dir(mem), "tokenizer.json");
+    arena *a = arena_new("refused");
+    const char *path = path_join(a, temporary_dir(a), "tokenizer.json");
     const struct {
         const char *json, *says;
     } cases[] = {{"{\"model\": {\"type\": \"Unigram\"}}", "model \"Unigram\" is not supported"},
@@ -350,9 +350,9 @@ static void refused_by_name(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tokenizer *t;
         OK(file_write_atomic(path, cases[i].json, strlen(cases[i].json)));
-        FAILS(tokenizer_open(mem, path, &t), DRV_E_DATA, cases[i].says);
+        FAILS(tokenizer_open(a, path, &t), DRV_E_DATA, cases[i].says);
     }
-    arena_free(mem);
+    arena_free(a);
 }
 
 // A golden tokenizer, with ByteLevel's own pattern on or off where it has one.

@@ -33,8 +33,8 @@ typedef struct json_case {
 } json_case;
 
 static void check_case(const json_case *test, const char *without) {
-    arena *mem = arena_new("trainer.json");
-    const char *dir = write_json(mem, test->key, test->value, without);
+    arena *a = arena_new("trainer.json");
+    const char *dir = write_json(a, test->key, test->value, without);
     run_state read;
     json_t *about = NULL;
     if (test->says)
@@ -42,7 +42,7 @@ static void check_case(const json_case *test, const char *without) {
     else
         OK(trainer_json_read(dir, &read, &about));
     json_decref(about);
-    arena_free(mem);
+    arena_free(a);
 }
 
 static void nothing_is_believed(void **state) {

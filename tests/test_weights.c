@@ -30,9 +30,9 @@ static drv_status harm_rows(void *ctx, const source_tensor *t, int64_t row, int6
     return DRV_OK;
 }
 
-static void write_copy(arena *mem, const model *from, const harm *harmed, st_type type,
+static void write_copy(arena *a, const model *from, const harm *harmed, st_type type,
         const char *out) {
-    st_entry *list = ARENA_ARRAY(mem, st_entry, from->n_tensors);
+    st_entry *list = ARENA_ARRAY(a, st_entry, from->n_tensors);
     harm copy = *harmed;
     model_written written;
     for (int i = 0; i < from->n_tensors; i++)
@@ -41,7 +41,7 @@ static void write_copy(arena *mem, const model *from, const harm *harmed, st_typ
             .has_type = true,
             .type = type,
             .change = {is_harmed, harm_rows, &copy}};
-    OK(model_write(mem, &from->source, list, from->n_tensors, out, &opts, &written));
+    OK(model_write(a, &from->source, list, from->n_tensors, out, &opts, &written));
 }
 
 static const char *difference_of(arena *mem, const char *a, const char *b, bool exact_a) {
@@ -71,18 +71,18 @@ static void one_harmed_place(void **state) {
             {{"1.input_layernorm.weight", 31, -1, 1.05F},
                     "model.layers.1.input_layernorm.weight [31] is "}};
     static const st_type types[] = {ST_F32, ST_F16, ST_BF16};
-    arena *mem = arena_new("weights");
+    arena *a = arena_new("weights");
     model from;
-    const char *base = golden_path(mem, "tied");
-    OK(model_open(mem, base, &from));
+    const char *base = golden_path(a, "tied");
+    OK(model_open(a, base, &from));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int k = 0; k < 3; k++) {
-            const char *made = path_join(mem, temporary_dir(mem), "made");
-            write_copy(mem, &from, &cases[i].harmed, types[k], made);
+            const char *made = path_join(a, temporary_dir(a), "made");
+            write_copy(a, &from, &cases[i].harmed, types[k], made);
             for (int order = 0; order < 3;
                     order++) { // as made of the base, as two models, and back
-                const char *difference = order < 2 ? difference_of(mem, base, made, order == 0)
-                                                   : difference_of(mem, made, base, false);
+                const char *difference = order < 2 ? difference_of(a, base, made, order == 0)
+                                                   : difference_of(a, made, base, false);
                 if (!difference != !cases[i].said ||
                         (difference && !str_starts(difference, cases[i].said)))
                     fail_msg("case %zu as %s, order %d: %s", i, st_type_name(types[k]), order,
@@ -90,71 +90,70 @@ static void one_harmed_place(void **state) {
             }
         }
     model_close(&from);
-    arena_free(mem);
+    arena_free(a);
 }
 
 // Two copies of one model rounded to unlike types.
 static void rounded_twice(void **state) {
     (void)state;
-    arena *mem = arena_new("weights");
+    arena *a = arena_new("weights");
     model from;
     const char *folders[2];
-    OK(model_open(mem, golden_path(mem, "untied_llama3"), &from));
+    OK(model_open(a, golden_path(a, "untied_llama3"), &from));
     for (int k = 0; k < 2; k++) {
-        folders[k] = path_join(mem, temporary_dir(mem), k ? "bf16" : "f16");
-        write_copy(mem, &from, &(harm){0}, k ? ST_BF16 : ST_F16, folders[k]);
+        folders[k] = path_join(a, temporary_dir(a), k ? "bf16" : "f16");
+        write_copy(a, &from, &(harm){0}, k ? ST_BF16 : ST_F16, folders[k]);
     }
-    assert_null(difference_of(mem, folders[0], folders[1], false));
-    assert_null(difference_of(mem, folders[1], folders[0], false));
-    const char *f16_of_bf16 = difference_of(mem, folders[1], folders[0], true);
+    assert_null(difference_of(a, folders[0], folders[1], false));
+    assert_null(difference_of(a, folders[1], folders[0], false));
+    const char *f16_of_bf16 = difference_of(a, folders[1], folders[0], true);
     assert_non_null(f16_of_bf16); // nothing was rounded from bf16 to f16
     assert_non_null(strstr(f16_of_bf16, "more apart than rounding from BF16 to F16 explains"));
     model_close(&from);
-    arena_free(mem);
+    arena_free(a);
 }
 
 // One bit of every weight: sums in fp32 then differ by more than that bit, as those of two merges.
 static void a_bit_of_every_weight(void **state) {
     (void)state;
-    arena *mem = arena_new("weights");
-    const char *base = golden_path(mem, "untied_llama3"),
-               *made = path_join(mem, temporary_dir(mem), "made");
+    arena *a = arena_new("weights");
+    const char *base = golden_path(a, "untied_llama3"),
+               *made = path_join(a, temporary_dir(a), "made");
     comparison result;
     model of_base, of_made;
-    OK(model_open(mem, base, &of_base));
-    write_copy(mem, &of_base, &(harm){"weight", -1, -1, 1 + 0x1p-23F}, ST_F32, made);
-    OK(model_open(mem, made, &of_made));
-    OK(compare_models(mem, &of_base, &of_made, false, &result));
+    OK(model_open(a, base, &of_base));
+    write_copy(a, &of_base, &(harm){"weight", -1, -1, 1 + 0x1p-23F}, ST_F32, made);
+    OK(model_open(a, made, &of_made));
+    OK(compare_models(a, &of_base, &of_made, false, &result));
     if (result.problem) fail_msg("%s", result.problem);
     assert_true(result.rms > 0 && result.rms < 1e-5);
     model_close(&of_made);
     model_close(&of_base);
-    arena_free(mem);
+    arena_free(a);
 }
 
 // What an adapter changes is not the base's: a merge differs only there.
 static void beside_an_adapter(void **state) {
     (void)state;
-    arena *mem = arena_new("weights");
-    const char *base = golden_path(mem, "tied"),
-               *merged = path_join(mem, temporary_dir(mem), "merged"),
-               *folder = golden_path(mem, "adapters/plain"), *difference;
+    arena *a = arena_new("weights");
+    const char *base = golden_path(a, "tied"), *merged = path_join(a, temporary_dir(a), "merged"),
+               *folder = golden_path(a, "adapters/plain"), *difference;
     const model_write_opts opts = {.verb = "merge"};
     convert_result result;
     model of_base, of_merged;
     adapter ad;
-    OK(convert_merge(mem, base, folder, merged, &opts, false, &result));
-    assert_non_null(difference_of(mem, base, merged, true));
-    OK(model_open(mem, base, &of_base));
-    OK(model_open(mem, merged, &of_merged));
-    OK(adapter_open(mem, folder, &ad));
+    OK(convert_merge(a, base, folder, merged, &opts, false, &result));
+    assert_non_null(difference_of(a, base, merged, true));
+    OK(model_open(a, base, &of_base));
+    OK(model_open(a, merged, &of_merged));
+    OK(adapter_open(a, folder, &ad));
     of_base.adapter = &ad;
-    OK(weights_difference(mem, &of_base, &of_merged, true, &difference));
+    OK(weights_difference(a, &of_base, &of_merged, true, &difference));
     assert_null(difference);
     adapter_close(&ad);
     model_close(&of_merged);
     model_close(&of_base);
-    arena_free(mem);
+    arena_free(a);
 }
 
 int main(void) {

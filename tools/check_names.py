@@ -3,7 +3,7 @@
 
 - A name of one letter lives for at most a third of a screen (20 lines); i, j and k as indices may live longer, and so may
   letters that a comment of the file or of a header of its folder introduces ("// Legend: B rows, T tokens per row").
-- Pointers to a type of ONE_NAME have the one letter that it says, however long they live.
+- Pointers to a type of ONE_NAME have the one letter that it says, however long they live, unless it is another's name in that function.
 - A function has the same names of parameters in its header and where it is defined, so that the comment of the header speaks of
   what is there.
 
@@ -15,7 +15,7 @@ import argparse, pathlib, re, sys
 
 root = pathlib.Path(__file__).resolve().parent.parent
 INDICES = set("ijk")
-ONE_NAME = {"jinja_context": "c", "run": "r"}
+ONE_NAME = {"arena": "a", "jinja_context": "c", "run": "r"}
 WORD = r"[A-Za-z_]\w*"
 NO_TYPE = {"if", "for", "while", "switch", "return", "sizeof", "else", "do", "case", "goto", "typedef"}
 # A declaration: where a statement or a parameter begins, a type of one or two words, stars, the name.
@@ -94,10 +94,12 @@ def long_letters(path, most):
     legend = {item.split()[0] for found in re.findall(r"// Legend:((?:[^.\n]|\n//)*)", legends)
               for item in re.split("[,;=]|//", found) if item.strip()}
     for head, body, end in functions(text):
-        for at, kind, name, stop in names(text, head, body, end):
+        found = list(names(text, head, body, end))
+        taken = {name for _, _, name, _ in found}
+        for at, kind, name, stop in found:
             lines = text.count("\n", at, stop) + 1
-            one = ONE_NAME.get(kind.replace("const ", "").rstrip("*")) if kind.endswith("*") else None
-            if one and name != one:
+            one = ONE_NAME.get(re.sub("const |static ", "", kind).rstrip("*")) if kind.endswith("*") else None
+            if one and name != one and one not in taken:
                 yield f"{path.relative_to(root)}:{text.count(chr(10), 0, at) + 1}: {kind} {name}, expected the name {one}"
             if name != one and len(name) == 1 and lines > most and name not in legend and not (name in INDICES and "*" not in kind):
                 yield f"{path.relative_to(root)}:{text.count(chr(10), 0, at) + 1}: {kind} {name} lives for {lines} lines"

@@ -259,7 +259,7 @@ typedef struct backend_opts {
 DRV_CHECKED drv_status backend_open_cpu(arena *a, const backend_opts *opts, backend **out);
 extern const backend_vtable backend_cpu;
 // Plans for another back end and verifies, computes nothing, holds nothing.
-DRV_CHECKED drv_status backend_open_null(arena *mem, const backend_vtable *planned_for,
+DRV_CHECKED drv_status backend_open_null(arena *a, const backend_vtable *planned_for,
         backend **out);
 
 // Any accelerator that has a PJRT plugin. DRV_E_USAGE: an unknown plugin; DRV_E_DEVICE: it cannot

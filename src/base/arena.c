@@ -39,7 +39,7 @@ void arena_free(arena *a) {
     free(a);
 }
 
-void *arena_alloc(arena *mem, size_t bytes) {
+void *arena_alloc(arena *a, size_t bytes) {
     size_t need = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
     if (need == 0) need = ALIGN;
 #ifdef __SANITIZE_ADDRESS__
@@ -47,25 +47,25 @@ void *arena_alloc(arena *mem, size_t bytes) {
     int fresh = 1;
 #else
     size_t size = need > BLOCK ? need : BLOCK;
-    int fresh = !mem->head || mem->head->size - mem->head->used < need;
+    int fresh = !a->head || a->head->size - a->head->used < need;
 #endif
     if (fresh) {
         block *b = aligned_alloc(ALIGN, sizeof *b + size);
-        DRV_ASSERT(b, "arena \"%s\" is out of memory: %zu bytes wanted", mem->name, bytes);
+        DRV_ASSERT(b, "arena \"%s\" is out of memory: %zu bytes wanted", a->name, bytes);
         b->used = 0;
         b->size = size;
-        if (mem->head && need > BLOCK) { // keep filling the current small block
-            b->next = mem->head->next;
-            mem->head->next = b;
+        if (a->head && need > BLOCK) { // keep filling the current small block
+            b->next = a->head->next;
+            a->head->next = b;
         } else {
-            b->next = mem->head;
-            mem->head = b;
+            b->next = a->head;
+            a->head = b;
         }
         b->used = need;
         return memset(b->data, 0, need);
     }
-    void *p = mem->head->data + mem->head->used;
-    mem->head->used += need;
+    void *p = a->head->data + a->head->used;
+    a->head->used += need;
     return memset(p, 0, need);
 }
 

@@ -11,7 +11,7 @@ arena *arena_new(const char *name);
 void arena_free(arena *a); // NULL is allowed
 
 // Zeroed, 64-byte aligned.
-void *arena_alloc(arena *mem, size_t bytes);
+void *arena_alloc(arena *a, size_t bytes);
 // The first `used` bytes of `old` (NULL: none) in new room of `bytes`; `old` stays in the arena.
 void *arena_grow(arena *a, const void *old, size_t used, size_t bytes);
 char *arena_strdup(arena *a, const char *s);

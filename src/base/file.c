@@ -106,19 +106,19 @@ static drv_status read_stream(int fd, const char *path, str *out) {
 }
 
 // Reads it all and closes it. `size` 0: to its end.
-static drv_status read_open(arena *mem, int fd, const char *path, int64_t size, char **out,
+static drv_status read_open(arena *a, int fd, const char *path, int64_t size, char **out,
         size_t *n_bytes) {
     size_t done;
     str stream = {0};
     char *bytes = NULL;
     drv_status status;
     if (size > 0) {
-        bytes = arena_alloc(mem, (size_t)size + 1);
+        bytes = arena_alloc(a, (size_t)size + 1);
         status = read_up_to(fd, path, bytes, (size_t)size, &done);
     } else {
         status = read_stream(fd, path, &stream);
         done = stream.n;
-        bytes = arena_alloc(mem, done + 1);
+        bytes = arena_alloc(a, done + 1);
         if (done > 0) memcpy(bytes, stream.p, done);
         str_free(&stream);
     }
@@ -130,14 +130,14 @@ static drv_status read_open(arena *mem, int fd, const char *path, int64_t size, 
     return DRV_OK;
 }
 
-drv_status file_read(arena *mem, const char *path, char **out, size_t *n_bytes) {
+drv_status file_read(arena *a, const char *path, char **out, size_t *n_bytes) {
     int fd;
     int64_t size;
     DRV_TRY(file_open_regular(path, &fd, &size));
-    return read_open(mem, fd, path, size, out, n_bytes);
+    return read_open(a, fd, path, size, out, n_bytes);
 }
 
-drv_status file_read_small(arena *mem, const char *path, int64_t max_bytes, char **out,
+drv_status file_read_small(arena *a, const char *path, int64_t max_bytes, char **out,
         size_t *n_bytes) {
     int fd;
     int64_t bytes;
@@ -146,14 +146,14 @@ drv_status file_read_small(arena *mem, const char *path, int64_t max_bytes, char
     if (bytes > max_bytes)
         return drv_fail(DRV_E_DATA, "\"%s\" has %lld bytes, expected at most %lld", path,
                 (long long)bytes, (long long)max_bytes);
-    return file_read(mem, path, out, n_bytes);
+    return file_read(a, path, out, n_bytes);
 }
 
-drv_status file_read_any(arena *mem, const char *path, char **out, size_t *n_bytes) {
+drv_status file_read_any(arena *a, const char *path, char **out, size_t *n_bytes) {
     int fd;
     int64_t size;
     DRV_TRY(open_any(path, &fd, &size));
-    return read_open(mem, fd, path, size, out, n_bytes);
+    return read_open(a, fd, path, size, out, n_bytes);
 }
 
 // The bytes of a stream, where a map would be.
@@ -408,8 +408,8 @@ static drv_status held_by_another(int fd, const char *path, const char *what) {
             process, what, path);
 }
 
-drv_status file_lock_take(arena *mem, const char *path, const char *what, file_lock *out) {
-    *out = (file_lock){.fd = -1, .path = arena_strdup(mem, path)};
+drv_status file_lock_take(arena *a, const char *path, const char *what, file_lock *out) {
+    *out = (file_lock){.fd = -1, .path = arena_strdup(a, path)};
     for (;;) {
         struct stat held, there;
         const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);

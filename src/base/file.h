@@ -20,12 +20,12 @@ DRV_CHECKED drv_status file_open_regular(const char *path, int *fd, int64_t *n_b
 const char *file_odd_kind(const char *path);
 
 // The whole file, followed by a NUL that is not counted. A file on a disk, or of /proc.
-DRV_CHECKED drv_status file_read(arena *mem, const char *path, char **out, size_t *n_bytes);
+DRV_CHECKED drv_status file_read(arena *a, const char *path, char **out, size_t *n_bytes);
 // The same for a file on a disk that has at most max_bytes. DRV_E_DATA: it has more.
-DRV_CHECKED drv_status file_read_small(arena *mem, const char *path, int64_t max_bytes, char **out,
+DRV_CHECKED drv_status file_read_small(arena *a, const char *path, int64_t max_bytes, char **out,
         size_t *n_bytes);
 // The same of what a user names as an input: a pipe is waited for and a device read to its end.
-DRV_CHECKED drv_status file_read_any(arena *mem, const char *path, char **out, size_t *n_bytes);
+DRV_CHECKED drv_status file_read_any(arena *a, const char *path, char **out, size_t *n_bytes);
 
 // A read-only memory map of a file on a disk; what cannot be mapped (a file of /proc; a pipe or a
 // device, which file_map_any takes) is read into memory. An empty file gives p = "" and n = 0.
@@ -74,6 +74,5 @@ typedef struct file_lock {
 } file_lock;
 // DRV_E_IO: another process has it; the message names the lock, the process and `what` it protects,
 // as in "the data set \"data/web\"". On a file system without locks it warns and returns DRV_OK.
-DRV_CHECKED drv_status file_lock_take(arena *mem, const char *path, const char *what,
-        file_lock *out);
+DRV_CHECKED drv_status file_lock_take(arena *a, const char *path, const char *what, file_lock *out);
 void file_lock_release(file_lock *l); // fine when it is not held

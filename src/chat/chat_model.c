@@ -47,25 +47,25 @@ static drv_status template_of(arena *a, const char *path, const json_t *v, bool 
     return DRV_OK;
 }
 
-drv_status chat_model_read(arena *mem, const char *folder, bool tools, chat_model *out) {
-    *out = (chat_model){.specials = ARENA_ARRAY(mem, special_text, MAX_SPECIALS)};
-    const char *template_path = path_join(mem, folder, "chat_template.jinja");
+drv_status chat_model_read(arena *a, const char *folder, bool tools, chat_model *out) {
+    *out = (chat_model){.specials = ARENA_ARRAY(a, special_text, MAX_SPECIALS)};
+    const char *template_path = path_join(a, folder, "chat_template.jinja");
     static const char *const files[] = {"tokenizer_config.json", "special_tokens_map.json"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        const char *path = path_join(mem, folder, files[i]);
+        const char *path = path_join(a, folder, files[i]);
         json_t *config;
         if (!file_exists(path)) continue;
         DRV_TRY(json_read_file(path, &config));
-        add_specials(mem, config, out);
-        drv_status status = i == 0 ? template_of(mem, path,
-                                             json_object_get(config, "chat_template"), tools, out)
-                                   : DRV_OK;
+        add_specials(a, config, out);
+        drv_status status =
+                i == 0 ? template_of(a, path, json_object_get(config, "chat_template"), tools, out)
+                       : DRV_OK;
         json_decref(config);
         DRV_TRY(status);
     }
     if (!file_exists(template_path)) return DRV_OK;
     char *text;
-    DRV_TRY(file_read(mem, template_path, &text, &out->n_source));
+    DRV_TRY(file_read(a, template_path, &text, &out->n_source));
     out->path = template_path;
     out->source = text;
     return DRV_OK;

@@ -12,4 +12,4 @@ typedef struct chat_model {
 
 // Looks where transformers does: chat_template.jinja, else chat_template of tokenizer_config.json,
 // a text or a list of named ones, of which "tool_use" is taken when there are tools, else "default".
-DRV_CHECKED drv_status chat_model_read(arena *mem, const char *folder, bool tools, chat_model *out);
+DRV_CHECKED drv_status chat_model_read(arena *a, const char *folder, bool tools, chat_model *out);

@@ -49,16 +49,15 @@ static drv_status wrong_shape(const source_tensor *t, const char *expected) {
             t->file, t->name, (long long)t->rows, (long long)t->cols, expected);
 }
 
-static drv_status add_module(arena *mem, adapter *ad, const char *module,
+static drv_status add_module(arena *a, adapter *ad, const char *module,
         const source_tensor *tensor) {
     adapter_module *added = &ad->modules[ad->n];
-    *added = (adapter_module){.weight = arena_printf(mem, "%s.weight", module),
+    *added = (adapter_module){.weight = arena_printf(a, "%s.weight", module),
             .a = tensor,
             .rank = adapter_rank(&ad->config, module),
             .scale = adapter_scale(&ad->config, module)};
-    added->b = model_source_find(&ad->tensors, adapter_tensor_name(mem, added->weight, 'B'));
-    added->copy =
-            model_source_find(&ad->tensors, arena_printf(mem, PREFIX "%s" SUFFIX_COPY, module));
+    added->b = model_source_find(&ad->tensors, adapter_tensor_name(a, added->weight, 'B'));
+    added->copy = model_source_find(&ad->tensors, arena_printf(a, PREFIX "%s" SUFFIX_COPY, module));
     if (!added->b)
         return drv_fail(DRV_E_DATA, "%s: \"%.120s\" is there, but not its " SUFFIX_B, tensor->file,
                 tensor->name);
@@ -67,12 +66,11 @@ static drv_status add_module(arena *mem, adapter *ad, const char *module,
                 "%s: tensor \"%.120s\" belongs to no module of target_modules in adapter_config.json",
                 tensor->file, tensor->name);
     if (tensor->n_dims != 2 || tensor->rows != added->rank)
-        return wrong_shape(tensor,
-                arena_printf(mem, "the rank of adapter_config.json, %lld, as rows",
-                        (long long)added->rank));
+        return wrong_shape(tensor, arena_printf(a, "the rank of adapter_config.json, %lld, as rows",
+                                           (long long)added->rank));
     if (added->b->n_dims != 2 || added->b->cols != added->rank)
         return wrong_shape(added->b,
-                arena_printf(mem, "the rank of adapter_config.json, %lld, as columns",
+                arena_printf(a, "the rank of adapter_config.json, %lld, as columns",
                         (long long)added->rank));
     name_map_set(&ad->by_weight, added->weight, added);
     ad->n++;

@@ -152,7 +152,7 @@ static drv_status check_ranks(const char *path, const adapter_config *c) {
     return DRV_OK;
 }
 
-drv_status adapter_config_parse(arena *mem, const char *path, const json_t *root,
+drv_status adapter_config_parse(arena *a, const char *path, const json_t *root,
         adapter_config *out) {
     const char *key, *type = "", *bias = "none", *base = "";
     json_t *given;
@@ -173,14 +173,14 @@ drv_status adapter_config_parse(arena *mem, const char *path, const json_t *root
     DRV_TRY(json_get_str(path, root, "bias", &bias));
     if (strcmp(bias, "none") != 0)
         return drv_fail(DRV_E_DATA, "%s: key \"bias\" is \"%.40s\", expected \"none\"", path, bias);
-    out->base = arena_strdup(mem, base);
+    out->base = arena_strdup(a, base);
     out->some_layers = !is_off(json_object_get(root, "layers_to_transform")) ||
                        !is_off(json_object_get(root, "exclude_modules"));
     DRV_TRY(check_initial(path, root));
-    DRV_TRY(read_targets(mem, path, root, out));
-    DRV_TRY(read_patterns(mem, path, root, "rank_pattern", &out->rank_patterns,
+    DRV_TRY(read_targets(a, path, root, out));
+    DRV_TRY(read_patterns(a, path, root, "rank_pattern", &out->rank_patterns,
             &out->n_rank_patterns));
-    DRV_TRY(read_patterns(mem, path, root, "alpha_pattern", &out->alpha_patterns,
+    DRV_TRY(read_patterns(a, path, root, "alpha_pattern", &out->alpha_patterns,
             &out->n_alpha_patterns));
     return check_ranks(path, out);
 }

@@ -23,9 +23,9 @@ typedef struct adapter_config {
     int n_rank_patterns, n_alpha_patterns;
 } adapter_config;
 
-// Lives in `mem`. DRV_E_DATA: a value of the wrong kind, or a key that changes the model and that
+// Lives in `a`. DRV_E_DATA: a value of the wrong kind, or a key that changes the model and that
 // drover does not do (use_dora, modules_to_save, bias, ...), by name.
-DRV_CHECKED drv_status adapter_config_parse(arena *mem, const char *path, const json_t *root,
+DRV_CHECKED drv_status adapter_config_parse(arena *a, const char *path, const json_t *root,
         adapter_config *out);
 // The caller owns the value.
 json_t *adapter_config_json(const adapter_config *c);

@@ -103,7 +103,7 @@ void ckpt_saver_free(ckpt_saver *saver);
 // name. *path is NULL when there is none at all; DRV_E_DATA when there are some and all are
 // refused, with the reasons.
 // All ranks look, and find the same.
-DRV_CHECKED drv_status ckpt_newest(arena *mem, const ckpt_ranks *ranks, const char *dir,
+DRV_CHECKED drv_status ckpt_newest(arena *a, const ckpt_ranks *ranks, const char *dir,
         const char **path);
 // Checks sizes and hashes. DRV_E_DATA, DRV_E_IO: names the file and the difference.
 DRV_CHECKED drv_status ckpt_verify(const char *path);

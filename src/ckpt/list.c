@@ -62,16 +62,16 @@ static drv_status share_names(arena *a, const ckpt_ranks *ranks, char ***names, 
     return DRV_OK;
 }
 
-drv_status ckpt_newest(arena *mem, const ckpt_ranks *ranks, const char *dir, const char **path) {
+drv_status ckpt_newest(arena *a, const ckpt_ranks *ranks, const char *dir, const char **path) {
     char **names = NULL;
     int n_names = 0;
     str reasons = {0};
     *path = NULL;
     DRV_TRY(ckpt_agree(ranks,
-            ckpt_rank(ranks) == 0 ? ckpt_list(mem, dir, &names, &n_names) : DRV_OK));
-    DRV_TRY(share_names(mem, ranks, &names, &n_names));
+            ckpt_rank(ranks) == 0 ? ckpt_list(a, dir, &names, &n_names) : DRV_OK));
+    DRV_TRY(share_names(a, ranks, &names, &n_names));
     for (int i = n_names - 1; i >= 0; i--) {
-        const char *candidate = path_join(mem, dir, names[i]);
+        const char *candidate = path_join(a, dir, names[i]);
         const drv_status whole = ckpt_verify_shared(ranks, candidate);
         if (whole == DRV_E_PEER) return whole;
         if (whole == DRV_OK) {

@@ -62,11 +62,11 @@ struct model_source {
 DRV_CHECKED drv_status model_source_open(arena *a, const char *path, model_source *out);
 #define SOURCE_GGUF "model.gguf"
 // The tensors of WHICH.safetensors, or of the files of its index, in a folder.
-DRV_CHECKED drv_status model_source_open_folder(arena *mem, const char *path, const char *which,
+DRV_CHECKED drv_status model_source_open_folder(arena *a, const char *path, const char *which,
         model_source *out);
 // Adds the tensors of `more`, which must be of a folder too, that `s` has none of the same name of;
 // both are closed by `s`.
-void model_source_join(arena *mem, model_source *s, const model_source *more);
+void model_source_join(arena *a, model_source *s, const model_source *more);
 // Before the name of a weight in optimizer.safetensors: its values as the run has them.
 #define CKPT_MASTER "master."
 // The weights of a checkpoint as the run had them, under their own names: those that lie beside the

@@ -132,11 +132,11 @@ static drv_status check_cover(const char *path, const st_file *f, int64_t n_data
             (long long)(n_data - covered));
 }
 
-static drv_status parse_header(arena *mem, const json_t *root, int64_t n_data, st_file *out) {
+static drv_status parse_header(arena *a, const json_t *root, int64_t n_data, st_file *out) {
     const char *path = out->path;
     if (!json_is_object(root))
         return drv_fail(DRV_E_DATA, "%s: the header is not a JSON object", path);
-    out->tensors = ARENA_ARRAY(mem, st_tensor, json_object_size(root) + 1);
+    out->tensors = ARENA_ARRAY(a, st_tensor, json_object_size(root) + 1);
     const char *key;
     json_t *v;
     json_object_foreach((json_t *)(uintptr_t)root, key, v) {
@@ -145,11 +145,11 @@ static drv_status parse_header(arena *mem, const json_t *root, int64_t n_data, s
             continue;
         }
         st_tensor *t = &out->tensors[out->n++];
-        t->name = arena_strdup(mem, key);
+        t->name = arena_strdup(a, key);
         DRV_TRY(parse_tensor(path, v, n_data, t));
     }
     if (out->n) qsort(out->tensors, (size_t)out->n, sizeof *out->tensors, by_data);
-    out->by_name = (name_map){.a = mem};
+    out->by_name = (name_map){.a = a};
     for (int i = 0; i < out->n; i++)
         name_map_set(&out->by_name, out->tensors[i].name, &out->tensors[i]);
     return check_cover(path, out, n_data);

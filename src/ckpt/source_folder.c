@@ -164,13 +164,13 @@ static const source_reader folder_reader = {.format = "a Hugging Face folder",
         .files = read_files,
         .close = close_folder};
 
-drv_status model_source_open_folder(arena *mem, const char *path, const char *which,
+drv_status model_source_open_folder(arena *a, const char *path, const char *which,
         model_source *out) {
-    folder *files = ARENA_NEW(mem, folder);
-    *files = (folder){.a = mem, .path = arena_strdup(mem, path), .by_path = {.a = mem}};
+    folder *files = ARENA_NEW(a, folder);
+    *files = (folder){.a = a, .path = arena_strdup(a, path), .by_path = {.a = a}};
     *out = (model_source){.path = files->path,
             .reader = &folder_reader,
-            .by_name = {.a = mem},
+            .by_name = {.a = a},
             .state = files};
     drv_status status = open_files(files, which);
     if (status != DRV_OK) {
@@ -180,19 +180,19 @@ drv_status model_source_open_folder(arena *mem, const char *path, const char *wh
     int n = 0;
     for (int i = 0; i < files->n; i++)
         n += files->files[i].n;
-    out->tensors = ARENA_ARRAY(mem, source_tensor, n + 1);
+    out->tensors = ARENA_ARRAY(a, source_tensor, n + 1);
     for (int i = 0; i < files->n; i++)
         for (int k = 0; k < files->files[i].n; k++) {
             source_tensor *t = &out->tensors[out->n++];
-            *t = as_source(mem, &files->files[i], &files->files[i].tensors[k]);
+            *t = as_source(a, &files->files[i], &files->files[i].tensors[k]);
             name_map_set(&out->by_name, t->name, t);
         }
     return DRV_OK;
 }
 
-void model_source_join(arena *mem, model_source *s, const model_source *more) {
+void model_source_join(arena *a, model_source *s, const model_source *more) {
     folder *files = s->state;
-    source_tensor *all = ARENA_ARRAY(mem, source_tensor, s->n + more->n + 1);
+    source_tensor *all = ARENA_ARRAY(a, source_tensor, s->n + more->n + 1);
     DRV_ASSERT(more->reader == &folder_reader && !files->joined, "\"%s\" is no folder", more->path);
     files->joined = more->state;
     for (int i = 0; i < s->n; i++)
@@ -200,7 +200,7 @@ void model_source_join(arena *mem, model_source *s, const model_source *more) {
     s->tensors = all;
     for (int i = 0; i < more->n; i++)
         if (!name_map_get(&s->by_name, more->tensors[i].name)) all[s->n++] = more->tensors[i];
-    s->by_name = (name_map){.a = mem};
+    s->by_name = (name_map){.a = a};
     for (int i = 0; i < s->n; i++)
         name_map_set(&s->by_name, all[i].name, &all[i]);
 }

@@ -173,28 +173,28 @@ static ckpt_carried carried(arena *a, const char *name, str *text) {
     return file;
 }
 
-static drv_status read_files(arena *mem, const model_source *source, ckpt_carried **list,
+static drv_status read_files(arena *a, const model_source *source, ckpt_carried **list,
         int *n_out) {
     const gguf_source *gguf = state_of(source);
     vocabulary v;
     json_t *generation;
     bool found;
     str text = {0};
-    *list = ARENA_ARRAY(mem, ckpt_carried, 3);
+    *list = ARENA_ARRAY(a, ckpt_carried, 3);
     *n_out = 0;
     DRV_TRY(llama_generation_json(&gguf->file, &gguf->meta, &generation));
     char *dump = json_dumps(generation, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
     str_printf(&text, "%s\n", dump);
     free(dump);
     json_decref(generation);
-    (*list)[(*n_out)++] = carried(mem, "generation_config.json", &text);
-    DRV_TRY(vocabulary_read(mem, &gguf->file, &v, &found));
+    (*list)[(*n_out)++] = carried(a, "generation_config.json", &text);
+    DRV_TRY(vocabulary_read(a, &gguf->file, &v, &found));
     if (!found) return DRV_OK;
     v.context = gguf->meta.context;
     vocabulary_tokenizer_json(&v, &text);
-    (*list)[(*n_out)++] = carried(mem, "tokenizer.json", &text);
+    (*list)[(*n_out)++] = carried(a, "tokenizer.json", &text);
     vocabulary_config_json(&v, &text);
-    (*list)[(*n_out)++] = carried(mem, "tokenizer_config.json", &text);
+    (*list)[(*n_out)++] = carried(a, "tokenizer_config.json", &text);
     return DRV_OK;
 }
 

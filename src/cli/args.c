@@ -146,15 +146,15 @@ static drv_status missing_argument(arena *a, const cli_args *args) {
     return drv_fail(DRV_E_USAGE, "usage: %s", text);
 }
 
-drv_status cli_parse(arena *mem, const verb *parent, const verb *sought, int argc, char **argv,
+drv_status cli_parse(arena *a, const verb *parent, const verb *sought, int argc, char **argv,
         cli_args *out) {
-    *out = (cli_args){.name = parent ? arena_printf(mem, "%s %s", parent->name, sought->name)
+    *out = (cli_args){.name = parent ? arena_printf(a, "%s %s", parent->name, sought->name)
                                      : sought->name,
             .verb = sought,
             .parent = parent,
-            .positional = ARENA_ARRAY(mem, char *, argc + 1),
-            .option = ARENA_ARRAY(mem, struct given_option, argc + 1)}; // each takes an argument
-    bool options = true;                                                // until "--"
+            .positional = ARENA_ARRAY(a, char *, argc + 1),
+            .option = ARENA_ARRAY(a, struct given_option, argc + 1)}; // each takes an argument
+    bool options = true;                                              // until "--"
     for (int i = 0; i < argc; i++) {
         if (!options || is_value(argv[i])) {
             out->positional[out->n_positional++] = argv[i];
@@ -165,15 +165,15 @@ drv_status cli_parse(arena *mem, const verb *parent, const verb *sought, int arg
             out->help = true;
             return DRV_OK;
         } else {
-            DRV_TRY(parse_option(mem, out, argc, argv, &i));
+            DRV_TRY(parse_option(a, out, argc, argv, &i));
         }
     }
     if (options) out->n_before = out->n_positional;
     if (out->n_positional > sought->max_positional)
         return drv_fail(DRV_E_USAGE, "%s: \"%s\" is one argument too many; see drover help %s",
                 out->name, out->positional[sought->max_positional], out->name);
-    if (out->n_positional < sought->min_positional) return missing_argument(mem, out);
-    return check_options(mem, out);
+    if (out->n_positional < sought->min_positional) return missing_argument(a, out);
+    return check_options(a, out);
 }
 
 const char *cli_get(const cli_args *args, const char *name, const char *otherwise) {

@@ -98,12 +98,12 @@ static drv_status bench_layers(backend *device, int n_ways, const run_config *cf
     return DRV_OK;
 }
 
-static drv_status bench_gemm(arena *mem, const cli_args *args, const run_config *cfg) {
+static drv_status bench_gemm(arena *a, const cli_args *args, const run_config *cfg) {
     backend *device;
     bench_peaks peak = {0, 0}, yardstick = {0, 0};
     int64_t repeats = 0; // not said
     DRV_TRY(cli_get_i64(args, "--repeats", 1, 1000, &repeats));
-    DRV_TRY(device_open(mem, cfg, &device));
+    DRV_TRY(device_open(a, cfg, &device));
     const backend_info info = backend_describe(device);
     if (info.n_ways == 0)
         return drv_fail(DRV_E_USAGE,

@@ -159,17 +159,17 @@ static drv_status time_cases(const run_config *cfg, int64_t repeats, attention_c
     return DRV_OK;
 }
 
-drv_status bench_attention(arena *mem, const cli_args *args) {
+drv_status bench_attention(arena *a, const cli_args *args) {
     int64_t repeats = TRIES, longest = LONGEST;
     run_config cfg;
     backend *device;
     bench_peaks peak = {0, 0};
-    attention_case *all = ARENA_ARRAY(mem, attention_case, MAX_CASES);
+    attention_case *all = ARENA_ARRAY(a, attention_case, MAX_CASES);
     int n_cases = 0;
     DRV_TRY(cli_get_i64(args, "--repeats", 1, 1000, &repeats));
     DRV_TRY(cli_get_i64(args, "--tokens", SHORTEST, 1 << 20, &longest));
-    DRV_TRY(bench_load(mem, args, &cfg));
-    DRV_TRY(device_open(mem, &cfg, &device));
+    DRV_TRY(bench_load(a, args, &cfg));
+    DRV_TRY(device_open(a, &cfg, &device));
     if (!backend_times_nodes(device))
         return drv_fail(DRV_E_USAGE,
                 "bench attention: expected backend cpu, which runs op by op, but %s is \"%s\"",

@@ -157,16 +157,16 @@ drv_status bench_tokenizer(arena *a, const cli_args *args) {
 }
 
 // The same records without files written: read, decoded, encoded; only the encoding is timed.
-static drv_status encode_alone(arena *mem, const char *dir, const char *input, const char *key,
+static drv_status encode_alone(arena *a, const char *dir, const char *input, const char *key,
         double *mb_per_s) {
     tokenizer *tok;
     reader *records;
-    DRV_TRY(tokenizer_open(mem, dir, &tok));
-    DRV_TRY(reader_open(mem, &input, 1,
-            &(reader_opts){.key = key, .whole = !tokenizer_can_cut(tok)}, &records));
-    encoder **encoders = new_encoders(mem, tok);
+    DRV_TRY(tokenizer_open(a, dir, &tok));
+    DRV_TRY(reader_open(a, &input, 1, &(reader_opts){.key = key, .whole = !tokenizer_can_cut(tok)},
+            &records));
+    encoder **encoders = new_encoders(a, tok);
     text_batch *batch = text_batch_new();
-    id_list *ids = ARENA_ARRAY(mem, id_list, TEXT_BATCH);
+    id_list *ids = ARENA_ARRAY(a, id_list, TEXT_BATCH);
     double seconds = 0, bytes = 0;
     drv_status status = DRV_OK;
     while (status == DRV_OK && batch->more) {
@@ -190,7 +190,7 @@ static drv_status encode_alone(arena *mem, const char *dir, const char *input, c
     return status;
 }
 
-drv_status bench_data(arena *mem, const cli_args *args) {
+drv_status bench_data(arena *a, const cli_args *args) {
     const char *dir = cli_get(args, "--tokenizer", NULL), *input = cli_get(args, "--input", NULL);
     const char *key = cli_get(args, "--json-key", NULL), *tmp = getenv("TMPDIR");
     if (!dir || !input)
@@ -198,20 +198,20 @@ drv_status bench_data(arena *mem, const cli_args *args) {
     int64_t threads = 0;
     DRV_TRY(cli_get_i64(args, "--threads", 0, 4096, &threads));
     par_set_threads((int)threads);
-    char *folder = arena_printf(mem, "%s/drover-bench-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    char *folder = arena_printf(a, "%s/drover-bench-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (!mkdtemp(folder)) return drv_fail(DRV_E_IO, "could not create \"%s\"", folder);
     build_stats stats;
     build_opts opts = {.reader = {.key = key},
             .inputs = &input,
             .n_inputs = 1,
             .tokenizer = dir,
-            .prefix = path_join(mem, folder, "set")};
-    drv_status status = dataset_build(mem, &opts, &stats);
+            .prefix = path_join(a, folder, "set")};
+    drv_status status = dataset_build(a, &opts, &stats);
     drv_status removed = dir_remove(folder);
     DRV_TRY(status);
     DRV_TRY(removed);
     double alone;
-    DRV_TRY(encode_alone(mem, dir, input, key, &alone));
+    DRV_TRY(encode_alone(a, dir, input, key, &alone));
     const double build = (double)stats.all.bytes / stats.seconds / 1e6;
     if (cli_has(args, "--json"))
         printf("{\"threads\": %d, \"text_bytes\": %lld, \"documents\": %lld, \"tokens\": %lld, "

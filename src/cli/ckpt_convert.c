@@ -168,17 +168,17 @@ drv_status ckpt_consolidate_verb(arena *a, const cli_args *args) {
     return DRV_OK;
 }
 
-drv_status ckpt_compare(arena *mem, const cli_args *args) {
+drv_status ckpt_compare(arena *a, const cli_args *args) {
     const char *paths[2];
     model models[2];
     comparison result;
     par_set_threads(0);
     for (int k = 0; k < 2; k++)
-        DRV_TRY(find_model(mem, args->positional[k], &paths[k]));
-    DRV_TRY(model_open(mem, paths[0], &models[0]));
-    drv_status status = model_open(mem, paths[1], &models[1]);
+        DRV_TRY(find_model(a, args->positional[k], &paths[k]));
+    DRV_TRY(model_open(a, paths[0], &models[0]));
+    drv_status status = model_open(a, paths[1], &models[1]);
     if (status == DRV_OK) {
-        status = compare_models(mem, &models[0], &models[1], false, &result);
+        status = compare_models(a, &models[0], &models[1], false, &result);
         model_close(&models[1]);
     }
     model_close(&models[0]);

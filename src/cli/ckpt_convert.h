@@ -7,6 +7,6 @@ DRV_CHECKED drv_status ckpt_export(arena *a, const cli_args *args);
 DRV_CHECKED drv_status ckpt_merge(arena *a, const cli_args *args);
 DRV_CHECKED drv_status ckpt_consolidate_verb(arena *a, const cli_args *args);
 // `args` has two models; --json.
-DRV_CHECKED drv_status ckpt_compare(arena *mem, const cli_args *args);
+DRV_CHECKED drv_status ckpt_compare(arena *a, const cli_args *args);
 // Differences of logits, with their bounds; nothing where none were compared.
 void ckpt_print_comparison(const comparison *c);

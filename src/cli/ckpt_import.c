@@ -62,7 +62,7 @@ static drv_status read_options(const cli_args *args, model_write_opts *opts) {
     return cli_get_bytes(args, "--max-shard-size", 1, &opts->shard_bytes);
 }
 
-drv_status ckpt_import(arena *mem, const cli_args *args) {
+drv_status ckpt_import(arena *a, const cli_args *args) {
     const char *in = args->positional[0], *out;
     model_write_opts opts;
     model source;
@@ -70,19 +70,19 @@ drv_status ckpt_import(arena *mem, const cli_args *args) {
     DRV_TRY(cli_need(args, "--out", &out));
     DRV_TRY(read_options(args, &opts));
     DRV_TRY(model_write_check(in, out, opts.force));
-    DRV_TRY(model_open(mem, in, &source));
+    DRV_TRY(model_open(a, in, &source));
     const char *kept = opts.keep_blocks ? model_main_tensor(&source)->type_name : NULL;
     drv_status status = kept ? check_blocks(&source) : DRV_OK;
     result.compared = false;
     if (status == DRV_OK)
-        status = write_folder(mem, &source, out, &opts, !cli_has(args, "--no-verify"), &result);
+        status = write_folder(a, &source, out, &opts, !cli_has(args, "--no-verify"), &result);
     model_close(&source);
     if (status != DRV_OK) {
         if (result.compared) ckpt_print_comparison(&result.comparison);
         return status;
     }
     const model_written written = result.written;
-    try_tokenizer(mem, out);
+    try_tokenizer(a, out);
     log_info("%s: %d tensors, %s of %s in %.1f s", out, written.n_tensors,
             str_bytes((double)written.bytes), kept ? kept : st_type_name(written.type),
             written.seconds);

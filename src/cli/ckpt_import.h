@@ -2,4 +2,4 @@
 #pragma once
 #include "cli/cli.h"
 
-DRV_CHECKED drv_status ckpt_import(arena *mem, const cli_args *args);
+DRV_CHECKED drv_status ckpt_import(arena *a, const cli_args *args);

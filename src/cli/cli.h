@@ -66,7 +66,7 @@ struct cli_args {
 // Parses what follows the verb's name. Options that the verb does not have, options given twice,
 // missing and empty values and options that say nothing beside the others are DRV_E_USAGE, with the
 // nearest name or the subverbs that take the option.
-DRV_CHECKED drv_status cli_parse(arena *mem, const verb *parent, const verb *sought, int argc,
+DRV_CHECKED drv_status cli_parse(arena *a, const verb *parent, const verb *sought, int argc,
         char **argv, cli_args *out);
 // The value of an option, or `otherwise` when it was not given.
 const char *cli_get(const cli_args *args, const char *name, const char *otherwise);

@@ -50,7 +50,7 @@ void conversation_reset(conversation *c) {
 static drv_status encode_from(const conversation *self, size_t first, id_list *ids) {
     const conversation_opts *opts = self->opts;
     json_t *messages = json_array();
-    arena *mem = arena_new("a turn");
+    arena *a = arena_new("a turn");
     chat_input in = {.messages = messages,
             .tools = opts->tools,
             .documents = opts->documents,
@@ -63,13 +63,13 @@ static drv_status encode_from(const conversation *self, size_t first, id_list *i
         json_array_append(messages, json_array_get(self->turns, i));
     ids->n = 0;
     drv_status status = chat_date(opts->date, &in.now);
-    if (status == DRV_OK) status = chat_render(mem, self->template, &in, &rendered);
+    if (status == DRV_OK) status = chat_render(a, self->template, &in, &rendered);
     if (status == DRV_OK) {
         const str *text = &rendered.text;
         status = generator_encode(opts->generator, text->p ? text->p : "", text->n, false, ids);
         str_free(&rendered.text);
     }
-    arena_free(mem);
+    arena_free(a);
     json_decref(messages);
     if (status == DRV_OK && ids->n == 0)
         return drv_fail(DRV_E_DATA, "%s: the template makes no text of the conversation",

@@ -80,8 +80,8 @@ static drv_status print_info_json(const cli_args *args, const dataset *set) {
     return DRV_OK;
 }
 
-static drv_status data_info(arena *mem, const cli_args *args, const dataset *set) {
-    (void)mem;
+static drv_status data_info(arena *a, const cli_args *args, const dataset *set) {
+    (void)a;
     const dataset_about *about = &set->about;
     int64_t row;
     DRV_TRY(row_tokens(args, &row));
@@ -137,7 +137,7 @@ static drv_status show_answers(const dataset *d, const tokenizer *t, int64_t fir
     return status;
 }
 
-static drv_status data_show(arena *mem, const cli_args *args, const dataset *set) {
+static drv_status data_show(arena *a, const cli_args *args, const dataset *set) {
     int64_t document = 0;
     const char *dir = cli_get(args, "--tokenizer", NULL);
     if (set->n_documents == 0) return drv_fail(DRV_E_DATA, "%s: no documents", set->prefix);
@@ -149,7 +149,7 @@ static drv_status data_show(arena *mem, const cli_args *args, const dataset *set
     id_list ids = {.p = mem_alloc(sizeof(int32_t) * (size_t)(n + 1)), .n = n};
     drv_status s = dataset_read(set, first, n, INT32_MAX, ids.p);
     tokenizer *t = NULL;
-    if (s == DRV_OK && dir) s = tokenizer_open(mem, dir, &t);
+    if (s == DRV_OK && dir) s = tokenizer_open(a, dir, &t);
     if (s == DRV_OK && t && dataset_has_roles(set)) {
         s = show_answers(set, t, first, &ids);
         tokenizer_close(t);
@@ -167,33 +167,33 @@ static drv_status data_show(arena *mem, const cli_args *args, const dataset *set
 }
 
 // The entries of the vocabulary that the tokens must be in, and its name for messages.
-static drv_status verify_vocab(arena *mem, const cli_args *args, const dataset *set,
-        int64_t *n_vocab, const char **name) {
+static drv_status verify_vocab(arena *a, const cli_args *args, const dataset *set, int64_t *n_vocab,
+        const char **name) {
     const char *dir = cli_get(args, "--tokenizer", NULL);
     *n_vocab = INT32_MAX;
     *name = "any vocabulary of up to 2^31 - 1 entries";
     if (cli_has(args, "--vocab-size")) {
         DRV_TRY(cli_get_i64(args, "--vocab-size", 1, INT32_MAX, n_vocab));
-        *name = arena_printf(mem, "a vocabulary of %lld entries", (long long)*n_vocab);
+        *name = arena_printf(a, "a vocabulary of %lld entries", (long long)*n_vocab);
     } else if (dir) {
         tokenizer *t;
-        DRV_TRY(tokenizer_open(mem, dir, &t));
+        DRV_TRY(tokenizer_open(a, dir, &t));
         *n_vocab = tokenizer_n_vocab(t);
-        *name = arena_printf(mem, "the %lld tokens of %s", (long long)*n_vocab, tokenizer_path(t));
+        *name = arena_printf(a, "the %lld tokens of %s", (long long)*n_vocab, tokenizer_path(t));
         uint64_t hash;
         const drv_status status = dataset_tokenizer_hash(tokenizer_path(t), &hash);
         tokenizer_close(t);
         DRV_TRY(status);
         if (set->about.known && set->about.tokenizer_hash &&
                 strcmp(set->about.tokenizer_hash,
-                        arena_printf(mem, "%016llx", (unsigned long long)hash)) != 0)
+                        arena_printf(a, "%016llx", (unsigned long long)hash)) != 0)
             return drv_fail(DRV_E_DATA,
                     "%s: built with another tokenizer, \"%s\" (xxh3 %s), expected %s (xxh3 %016llx)",
                     set->prefix, set->about.tokenizer ? set->about.tokenizer : "?",
                     set->about.tokenizer_hash, dir, (unsigned long long)hash);
     } else if (set->about.known && set->about.n_vocab > 0) {
         *n_vocab = set->about.n_vocab;
-        *name = arena_printf(mem, "the %lld tokens of the tokenizer that it was built with",
+        *name = arena_printf(a, "the %lld tokens of the tokenizer that it was built with",
                 (long long)*n_vocab);
     }
     return DRV_OK;

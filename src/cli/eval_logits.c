@@ -63,8 +63,7 @@ static drv_status write_file(arena *a, const char *path, scorer *model, const in
     return status;
 }
 
-drv_status eval_logits(arena *mem, const score_opts *opts, const documents *docs,
-        const char *path) {
+drv_status eval_logits(arena *a, const score_opts *opts, const documents *docs, const char *path) {
     const int64_t all = docs->begin[1] - docs->begin[0],
                   n_tokens = all < opts->context ? all : opts->context;
     scorer_opts how = opts->model;
@@ -75,7 +74,7 @@ drv_status eval_logits(arena *mem, const score_opts *opts, const documents *docs
     how.row_tokens = n_tokens;
     how.logits = true;
     DRV_TRY(model_config_read(how.folder, &shape));
-    drv_status status = scorer_open(mem, &how, &model);
+    drv_status status = scorer_open(a, &how, &model);
     if (status == DRV_OK) {
         batch *b = scorer_batch(model);
         for (int64_t i = 0; i < n_tokens; i++) {
@@ -85,7 +84,7 @@ drv_status eval_logits(arena *mem, const score_opts *opts, const documents *docs
         status = scorer_run_logits(model);
     }
     if (status == DRV_OK)
-        status = write_file(mem, path, model, docs->ids.p, n_tokens, shape.vocab_size);
+        status = write_file(a, path, model, docs->ids.p, n_tokens, shape.vocab_size);
     scorer_close(model);
     if (status == DRV_OK)
         log_info("%s: logits of %lld positions, %lld each", path, (long long)n_tokens,

@@ -23,23 +23,23 @@ drv_status generation_precision(const cli_args *args, generate_precision *out) {
 }
 
 // "pjrt" with the keys pjrt.* of the config or the run that is named, or "pjrt:PLUGIN".
-static void read_device(arena *mem, const cli_args *args, generator_opts *model) {
+static void read_device(arena *a, const cli_args *args, generator_opts *model) {
     static const char prefix[] = "pjrt:";
     const char *name = cli_get(args, "--backend", NULL),
                *target = args->n_positional ? args->positional[0] : "";
-    run_config *cfg = ARENA_NEW(mem, run_config);
-    const char *file = file_is_dir(target) ? path_join(mem, target, "config.yaml") : target;
+    run_config *cfg = ARENA_NEW(a, run_config);
+    const char *file = file_is_dir(target) ? path_join(a, target, "config.yaml") : target;
     model->backend = name;
     if (!name || strncmp(name, "pjrt", strlen("pjrt")) != 0) return;
     if (str_ends(file, ".yaml") && file_exists(file) && !file_odd_kind(file) &&
-            config_load(mem, file, NULL, 0, cfg) == DRV_OK)
+            config_load(a, file, NULL, 0, cfg) == DRV_OK)
         model->device = device_opts(cfg);
     if (strncmp(name, prefix, strlen(prefix)) != 0) return;
     model->backend = "pjrt";
     model->device.plugin = name + strlen(prefix);
 }
 
-drv_status generation_read(arena *mem, const cli_args *args, generator_opts *model,
+drv_status generation_read(arena *a, const cli_args *args, generator_opts *model,
         generate_opts *out) {
     int64_t threads = 0;
     out->sampling = (sample_opts){.temperature = 0.8, .top_p = 0.95, .repetition_penalty = 1};
@@ -52,11 +52,11 @@ drv_status generation_read(arena *mem, const cli_args *args, generator_opts *mod
     DRV_TRY(cli_get_i64(args, "--seed", 0, INT64_MAX, &out->seed));
     DRV_TRY(cli_get_i64(args, "--threads", 0, 4096, &threads));
     DRV_TRY(generation_precision(args, &model->precision));
-    read_device(mem, args, model);
-    out->stops = cli_get_all(mem, args, "--stop", &out->n_stops);
+    read_device(a, args, model);
+    out->stops = cli_get_all(a, args, "--stop", &out->n_stops);
     par_set_threads((int)threads);
     model_ref ref;
-    DRV_TRY(model_resolve(mem, args->n_positional ? args->positional[0] : NULL,
+    DRV_TRY(model_resolve(a, args->n_positional ? args->positional[0] : NULL,
             cli_get(args, "--adapter", NULL), &ref));
     model->folder = ref.folder;
     model->adapter = ref.adapter;

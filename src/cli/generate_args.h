@@ -23,8 +23,8 @@
     }
 
 // Reads them, finds the model (the first positional argument, --adapter) and sets the threads. What
-// it points to lives in `mem` or in the arguments.
-DRV_CHECKED drv_status generation_read(arena *mem, const cli_args *args, generator_opts *model,
+// it points to lives in `a` or in the arguments.
+DRV_CHECKED drv_status generation_read(arena *a, const cli_args *args, generator_opts *model,
         generate_opts *out);
 
 // --precision; auto when it is not given.

@@ -12,17 +12,17 @@
 #include "config/config.h"
 
 // max_bytes: what the config, or its default, lets the folder hold.
-static drv_status find_folder(arena *mem, const cli_args *args, const char **dir,
+static drv_status find_folder(arena *a, const cli_args *args, const char **dir,
         int64_t *max_bytes) {
     static const char *const any_model[] = {"model.preset=tiny"}; // a config needs one
     run_config cfg;
     int n_sets;
-    const char **sets = cli_get_all(mem, args, "--set", &n_sets);
+    const char **sets = cli_get_all(a, args, "--set", &n_sets);
     if (!args->n_positional && n_sets)
         return drv_fail(DRV_E_USAGE, "compile: --set without CONFIG, expected --cache DIR");
-    DRV_TRY(args->n_positional ? config_load(mem, args->positional[0], sets, n_sets, &cfg)
-                               : config_load(mem, NULL, any_model, 1, &cfg));
-    *dir = kept_programs_folder(mem, cli_get(args, "--cache", cfg.pjrt.cache));
+    DRV_TRY(args->n_positional ? config_load(a, args->positional[0], sets, n_sets, &cfg)
+                               : config_load(a, NULL, any_model, 1, &cfg));
+    *dir = kept_programs_folder(a, cli_get(args, "--cache", cfg.pjrt.cache));
     *max_bytes =
             cfg.pjrt.cache_gib > 0 ? (int64_t)(cfg.pjrt.cache_gib * (double)(1 << 30)) : KEEP_ANY;
     if (strcmp(*dir, "none") == 0)
@@ -40,8 +40,8 @@ static double age_s(const kept_program *p) {
 }
 
 // "8 x NVIDIA H200"
-static const char *devices_of(arena *mem, const kept_program *p) {
-    return p->n_devices > 1 ? arena_printf(mem, "%lld x %s", (long long)p->n_devices, p->kind)
+static const char *devices_of(arena *a, const kept_program *p) {
+    return p->n_devices > 1 ? arena_printf(a, "%lld x %s", (long long)p->n_devices, p->kind)
                             : p->kind;
 }
 
@@ -49,21 +49,21 @@ static const char *name_of(const kept_program *p) {
     return strrchr(p->path, '/') + 1;
 }
 
-static void print_text(arena *mem, const kept_program *list, int n, const char *dir) {
+static void print_text(arena *a, const kept_program *list, int n, const char *dir) {
     double bytes = 0;
     if (n)
         printf("%-14s %-30s %11s %11s  %-19s %s\n", "program", "for", "size", "compiled in",
                 "last used", "file");
     for (int i = 0; i < n; i++) {
         const kept_program *p = &list[i];
-        const char *used = arena_printf(mem, "%s ago", str_long_duration(age_s(p)));
+        const char *used = arena_printf(a, "%s ago", str_long_duration(age_s(p)));
         bytes += (double)p->bytes;
         if (p->damage) {
             printf("%-14s %-30s %11s %11s  %-19s %s: %s\n", "(damaged)", "",
                     str_bytes((double)p->bytes), "", used, name_of(p), p->damage);
             continue;
         }
-        const char *target = arena_printf(mem, "%s, %s", devices_of(mem, p), p->interface);
+        const char *target = arena_printf(a, "%s, %s", devices_of(a, p), p->interface);
         printf("%-14s %-30s %11s %9.1f s  %-19s %s\n", p->program, target,
                 str_bytes((double)p->bytes), p->compile_s, used, name_of(p));
     }
@@ -88,27 +88,27 @@ static void print_json(const kept_program *list, int n, const char *dir) {
     json_decref(o);
 }
 
-drv_status kept_list(arena *mem, const cli_args *args) {
+drv_status kept_list(arena *a, const cli_args *args) {
     const char *dir;
     int64_t max_bytes;
     kept_program *list;
     int n;
-    DRV_TRY(find_folder(mem, args, &dir, &max_bytes));
-    DRV_TRY(kept_programs_list(mem, dir, &list, &n));
+    DRV_TRY(find_folder(a, args, &dir, &max_bytes));
+    DRV_TRY(kept_programs_list(a, dir, &list, &n));
     if (cli_has(args, "--json"))
         print_json(list, n, dir);
     else
-        print_text(mem, list, n, dir);
+        print_text(a, list, n, dir);
     return DRV_OK;
 }
 
-drv_status kept_evict(arena *mem, const cli_args *args) {
+drv_status kept_evict(arena *a, const cli_args *args) {
     enum { DAY_S = 24 * 3600 };
     const char *dir;
     keep_limits limits = {.max_age_s = KEEP_ANY, .look_inside = true};
     double days = KEEP_ANY;
     evicted gone;
-    DRV_TRY(find_folder(mem, args, &dir, &limits.max_bytes));
+    DRV_TRY(find_folder(a, args, &dir, &limits.max_bytes));
     DRV_TRY(cli_get_bytes(args, "--max-size", 0, &limits.max_bytes));
     DRV_TRY(cli_get_f64(args, "--max-age", 0, 1e6, &days));
     if (days >= 0) limits.max_age_s = days * DAY_S;

@@ -72,7 +72,7 @@ static int64_t memory_for_rank(const job_spec *spec) {
 
 // A job that goes on with fewer nodes has a layout for the fewest: else it would be known at the
 // first failure only. Speed chooses among layouts, and here there need only be one.
-static drv_status check_fewest(arena *mem, const run_config *cfg, const job_spec *spec) {
+static drv_status check_fewest(arena *a, const run_config *cfg, const job_spec *spec) {
     const int nodes = spec->nodes - spec->spares;
     const bool on_device = spec->instance->family != DEVICE_NONE;
     const int64_t beside = on_device ? 0 : process_bytes(cfg);
@@ -82,33 +82,33 @@ static drv_status check_fewest(arena *mem, const run_config *cfg, const job_spec
             .power = {1e12, (double)(memory_for_rank(spec) - beside), {1e9, 1e9, 0}}};
     elastic_layout found;
     if (spec->fewest >= nodes) return DRV_OK;
-    DRV_TRY_CTX(elastic_on(mem, &job, spec->fewest, &found), "--min-nodes %d", spec->fewest);
+    DRV_TRY_CTX(elastic_on(a, &job, spec->fewest, &found), "--min-nodes %d", spec->fewest);
     return DRV_OK;
 }
 
-drv_status launch_check_fit(arena *mem, run_config *cfg, const job_spec *spec, const char **says) {
+drv_status launch_check_fit(arena *a, run_config *cfg, const job_spec *spec, const char **says) {
     const instance_type *type = spec->instance;
     int64_t bytes;
     const char *keys = NULL;
     const run_config any_ranks = *cfg;
     DRV_TRY(check_backend(cfg, type));
-    DRV_TRY(set_ranks(mem, cfg, spec));
+    DRV_TRY(set_ranks(a, cfg, spec));
     par_set_threads(type->cpus / spec->ranks);
-    DRV_TRY(planned_bytes(mem, cfg, &bytes));
+    DRV_TRY(planned_bytes(a, cfg, &bytes));
     const bool on_device = type->family != DEVICE_NONE;
     const int64_t process = process_bytes(cfg), has = memory_for_rank(spec),
                   needs = on_device ? bytes : bytes + process;
     if (needs <= has) {
-        DRV_TRY(check_fewest(mem, &any_ranks, spec));
-        *says = arena_printf(mem, "%d node%s%s x %d rank%s on %s: a rank needs %s of %s",
+        DRV_TRY(check_fewest(a, &any_ranks, spec));
+        *says = arena_printf(a, "%d node%s%s x %d rank%s on %s: a rank needs %s of %s",
                 spec->nodes - spec->spares, str_plural(spec->nodes - spec->spares),
-                spec->spares ? arena_printf(mem, " (and %d spare)", spec->spares) : "", spec->ranks,
+                spec->spares ? arena_printf(a, " (and %d spare)", spec->spares) : "", spec->ranks,
                 str_plural(spec->ranks), type->name, str_bytes((double)needs),
                 str_bytes((double)has));
         return DRV_OK;
     }
     const memory_limit limit = {.machine = has, .free = on_device ? has + process : has};
-    DRV_TRY(fit_suggest(mem, cfg, &limit, &keys));
+    DRV_TRY(fit_suggest(a, cfg, &limit, &keys));
     return drv_fail(DRV_E_USAGE,
             "a rank needs %s, but %s has %s for it; expected more ranks to share the model%s%s",
             str_bytes((double)needs), type->name, str_bytes((double)has), keys ? ", or " : "",

@@ -163,7 +163,7 @@ static drv_status hand_on(const cli_args *args, job_spec *spec, const char *opti
 
 // What `drover launch node` gets, as it was given. Slurm's script measures nodes itself where srun
 // starts the ranks, or where it alone can go on without one: no spare node takes its place.
-static drv_status read_node_options(arena *mem, const cli_args *args, job_spec *spec) {
+static drv_status read_node_options(arena *a, const cli_args *args, job_spec *spec) {
     launch_rules rules;
     preflight_use how;
     DRV_TRY(launch_read_rules(args, spec->nodes, &rules));
@@ -171,7 +171,7 @@ static drv_status read_node_options(arena *mem, const cli_args *args, job_spec *
     spec->spares = rules.n_spares;
     spec->fewest = rules.rules.min_nodes;
     spec->restarts = rules.rules.max_restarts > 0;
-    spec->node_options = ARENA_ARRAY(mem, const char *, 2 * N_LAUNCH_RULE_OPTIONS + 2);
+    spec->node_options = ARENA_ARRAY(a, const char *, 2 * N_LAUNCH_RULE_OPTIONS + 2);
     for (int i = 0; i < N_LAUNCH_RULE_OPTIONS; i++) {
         const char *option = launch_rule_names[i], *value = cli_get(args, option, NULL);
         if (value) DRV_TRY(hand_on(args, spec, option, value));
@@ -200,27 +200,27 @@ static drv_status read_progress(const cli_args *args, job_spec *spec) {
     return DRV_OK;
 }
 
-static drv_status read_instance(arena *mem, const cli_args *args, job_spec *spec) {
+static drv_status read_instance(arena *a, const cli_args *args, job_spec *spec) {
     const char *file = cli_get(args, "--instance-file", NULL),
                *name = cli_get(args, "--instance", NULL);
     if (file) {
         char *text;
         size_t n;
-        instance_type *t = ARENA_NEW(mem, instance_type);
-        DRV_TRY(file_read(mem, file, &text, &n));
-        DRV_TRY(instance_read(mem, file, text, n, t));
+        instance_type *t = ARENA_NEW(a, instance_type);
+        DRV_TRY(file_read(a, file, &text, &n));
+        DRV_TRY(instance_read(a, file, text, n, t));
         spec->instance = t;
         return DRV_OK;
     }
     if (!name)
         return drv_fail(DRV_E_USAGE, "%s: --instance is missing: %s, or --instance-file",
-                args->name, instance_names(mem));
+                args->name, instance_names(a));
     spec->is_hyperpod = str_starts(name, "ml.");
     spec->instance = instance_find(spec->is_hyperpod ? name + 3 : name);
     if (spec->instance && !(spec->is_hyperpod && !spec->instance->label)) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
             "%s: --instance \"%s\" is not known, expected %s, or --instance-file", args->name, name,
-            instance_names(mem));
+            instance_names(a));
 }
 
 static drv_status read_numbers(const cli_args *args, job_spec *spec) {
@@ -267,11 +267,11 @@ static drv_status grace_by_saves(const char *run_dir, int *grace_s) {
 }
 
 // The config, with its bytes, or the words of data work.
-static drv_status read_subject(arena *mem, const cli_args *args, job_spec *spec, run_config *cfg) {
+static drv_status read_subject(arena *a, const cli_args *args, job_spec *spec, run_config *cfg) {
     static const char *const verbs[] = {"data", "tokenizer", "model", "ckpt"};
     size_t n_bytes;
     char *text;
-    spec->sets = cli_get_all(mem, args, "--set", &spec->n_sets);
+    spec->sets = cli_get_all(a, args, "--set", &spec->n_sets);
     if (spec->work == WORK_DATA) {
         if (spec->n_sets)
             return drv_fail(DRV_E_USAGE, "%s: --set changes no data, expected none", args->name);
@@ -287,8 +287,8 @@ static drv_status read_subject(arena *mem, const cli_args *args, job_spec *spec,
         return drv_fail(DRV_E_USAGE, "%s: unexpected argument \"%s\", expected one CONFIG",
                 args->name, args->positional[1]);
     spec->config = args->positional[0];
-    DRV_TRY(config_load(mem, spec->config, spec->sets, spec->n_sets, cfg));
-    DRV_TRY(file_read(mem, spec->config, &text, &n_bytes));
+    DRV_TRY(config_load(a, spec->config, spec->sets, spec->n_sets, cfg));
+    DRV_TRY(file_read(a, spec->config, &text, &n_bytes));
     spec->config_text = text;
     spec->run_dir = cfg->run_dir;
     if (spec->work == WORK_TRAIN && !cli_has(args, "--grace"))

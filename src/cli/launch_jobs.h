@@ -51,11 +51,11 @@ DRV_CHECKED drv_status launch_job_run(arena *a, const cli_args *args);
 // DRV_E_USAGE: nodes that the layout cannot divide, with those near that it can; a rank that needs
 // more than its device or its share of a pod has, with what would fit. *says: the figures. Changes
 // *cfg to that of the rank that needs most.
-DRV_CHECKED drv_status launch_check_fit(arena *mem, run_config *cfg, const job_spec *spec,
+DRV_CHECKED drv_status launch_check_fit(arena *a, run_config *cfg, const job_spec *spec,
         const char **says);
 
 // What a person does next, on standard output (launch_submit.c).
-void launch_print_next(arena *mem, const job_record *record, const char *dir);
+void launch_print_next(arena *a, const job_record *record, const char *dir);
 // Whether PATH has the scheduler's program. DRV_E_USAGE, after `why`: it has not.
 DRV_CHECKED drv_status launch_find_program(arena *a, const char *name, const char *why);
 // Makes the secret, hands the files in `dir` to the scheduler, and keeps that in launch.json.

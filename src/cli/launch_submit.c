@@ -47,18 +47,18 @@ static void print_secret(arena *a, const job_record *record) {
     }
 }
 
-void launch_print_next(arena *mem, const job_record *record, const char *dir) {
-    const char *path = job_record_path(mem, dir, record);
+void launch_print_next(arena *a, const job_record *record, const char *dir) {
+    const char *path = job_record_path(a, dir, record);
     printf("wrote");
     for (int i = 0; i < record->n_files; i++)
         printf("%s %s/%s", i ? "," : "", dir, record->files[i].name);
     printf("\nnext:\n");
-    print_secret(mem, record);
+    print_secret(a, record);
     if (!job_is_sky(record)) {
-        const program_words test = job_submit_words(mem, record, path, true);
+        const program_words test = job_submit_words(a, record, path, true);
         print_command("", &test, "asks, and starts nothing");
     }
-    const program_words submit = job_submit_words(mem, record, path, false);
+    const program_words submit = job_submit_words(a, record, path, false);
     print_command("", &submit, NULL);
     if (!record->kind->is_kubernetes) return;
     program_words look = {0};

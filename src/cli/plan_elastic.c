@@ -46,23 +46,23 @@ static void print_row(const elastic_job *job, int n, const elastic_layout *l, co
         printf("%6d %6d %10s  %-9s  %s\n", n, n * job->ranks, "-", "-", why);
 }
 
-drv_status plan_elastic(arena *mem, const cli_args *args, const run_config *cfg) {
+drv_status plan_elastic(arena *a, const cli_args *args, const run_config *cfg) {
     const bool as_json = cli_has(args, "--json");
     elastic_job job;
     drv_status status = DRV_OK;
     DRV_TRY(elastic_job_read(args, cfg, &job));
-    DRV_TRY(plan_read_power(mem, args, (int64_t)job.n_nodes * job.ranks, &job.power));
+    DRV_TRY(plan_read_power(a, args, (int64_t)job.n_nodes * job.ranks, &job.power));
     if (!as_json)
         printf("%6s %6s %10s  %-9s  %s\n", "nodes", "ranks", "tokens/s", "bits", "layout");
     json_t *list = json_array();
     for (int n = job.n_nodes; n > 0; n--) {
         elastic_layout found;
-        const bool is = elastic_on(mem, &job, n, &found) == DRV_OK;
+        const bool is = elastic_on(a, &job, n, &found) == DRV_OK;
         if (!is && n == job.n_nodes) {
             status = DRV_E_USAGE;
             break;
         }
-        const char *why = is ? NULL : arena_strdup(mem, drv_message());
+        const char *why = is ? NULL : arena_strdup(a, drv_message());
         if (as_json)
             json_array_append_new(list, row_as_json(&job, n, is ? &found : NULL, why));
         else

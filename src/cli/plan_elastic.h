@@ -16,4 +16,4 @@
 // Reads --nodes and --ranks-per-node. DRV_E_USAGE: the config does not divide so many ranks.
 DRV_CHECKED drv_status elastic_job_read(const cli_args *args, const run_config *cfg,
         elastic_job *out);
-DRV_CHECKED drv_status plan_elastic(arena *mem, const cli_args *args, const run_config *cfg);
+DRV_CHECKED drv_status plan_elastic(arena *a, const cli_args *args, const run_config *cfg);

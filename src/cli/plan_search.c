@@ -74,11 +74,11 @@ static const char *links_of(arena *a, const link_speeds *l) {
             l->inside / 1e9, (long long)l->ranks_per_host, l->between / 1e9);
 }
 
-static void print_found(arena *mem, const layout_search *best) {
+static void print_found(arena *a, const layout_search *best) {
     const layout_candidates *all = &best->all;
     printf("%lld ranks of %s and %s FLOP/s (%.0f %% of the peak), %s; a batch of %lld rows of %lld tokens\n",
             (long long)best->ranks, str_bytes(best->power.memory), str_si(best->power.flops),
-            100 * SEARCH_REACHED, links_of(mem, &best->power.links),
+            100 * SEARCH_REACHED, links_of(a, &best->power.links),
             (long long)best->cfg->global_batch_size, (long long)best->cfg->sequence_length);
     printf("%10s %9s %6s %11s %7s %9s %8s %6s  %-15s %8s %6s  %-10s %-9s %5s\n", "step", "tokens/s",
             "MFU", "memory", "tensor", "pipeline", "context", "data", "schedule", "bubble", "micro",
@@ -92,10 +92,10 @@ static void print_found(arena *mem, const layout_search *best) {
     layout_refusals_add(all, &refused);
     if (refused.n) printf("not possible: %s\n", refused.p);
     str_free(&refused);
-    printf("the first: %s\n", keys_of(mem, &best->list[0]));
+    printf("the first: %s\n", keys_of(a, &best->list[0]));
 }
 
-static void print_json(arena *mem, const layout_search *best) {
+static void print_json(arena *a, const layout_search *best) {
     const layout_candidates *all = &best->all;
     json_t *list = json_array();
     for (int i = 0; i < best->n; i++) {
@@ -109,8 +109,7 @@ static void print_json(arena *mem, const layout_search *best) {
                         recompute_name(c->recompute), "sequence", c->sequence, "zero",
                         (json_int_t)c->zero, "step_seconds", c->seconds, "tokens_per_s",
                         tokens_per_s(best, c), "mfu", mfu_of(best, c), "bytes",
-                        (json_int_t)c->planned_bytes, "bubble", c->bubble, "keys",
-                        keys_of(mem, c)));
+                        (json_int_t)c->planned_bytes, "bubble", c->bubble, "keys", keys_of(a, c)));
     }
     str refused = {0};
     layout_refusals_add(all, &refused);
@@ -128,7 +127,7 @@ static void print_json(arena *mem, const layout_search *best) {
     json_decref(o);
 }
 
-static drv_status report(arena *mem, const cli_args *args, const layout_search *best) {
+static drv_status report(arena *a, const cli_args *args, const layout_search *best) {
     const layout_candidates *all = &best->all;
     if (all->n_meshes == 0) {
         str refused = {0};
@@ -146,9 +145,9 @@ static drv_status report(arena *mem, const cli_args *args, const layout_search *
                 all->n + all->n_too_large, all->n_meshes, (long long)best->ranks,
                 str_bytes(best->power.memory));
     if (cli_has(args, "--json"))
-        print_json(mem, best);
+        print_json(a, best);
     else
-        print_found(mem, best);
+        print_found(a, best);
     return DRV_OK;
 }
 

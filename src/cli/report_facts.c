@@ -13,13 +13,13 @@
 enum { SAMPLE_TOKENS = 100 };
 
 // --- the plan
-static drv_status plan_one(arena *mem, const run_config *cfg, report_facts *facts) {
+static drv_status plan_one(arena *a, const run_config *cfg, report_facts *facts) {
     programs built;
     backend *null;
     double wire[N_AXES], again;
-    DRV_TRY(backend_open(mem, "null", &null));
-    DRV_TRY(programs_build(mem, cfg, &built));
-    DRV_TRY(programs_load(mem, null, &built));
+    DRV_TRY(backend_open(a, "null", &null));
+    DRV_TRY(programs_build(a, cfg, &built));
+    DRV_TRY(programs_load(a, null, &built));
     programs_wire(&built, wire);
     again = programs_flops_per_token(&built, true);
     facts->work = again / programs_flops_per_token(&built, false);
@@ -30,10 +30,10 @@ static drv_status plan_one(arena *mem, const run_config *cfg, report_facts *fact
     return DRV_OK;
 }
 
-static drv_status plan_all(arena *mem, run_config *cfg, report_facts *facts) {
+static drv_status plan_all(arena *a, run_config *cfg, report_facts *facts) {
     stage_plans stages;
-    if (cfg->pipeline_parallel > 1) DRV_TRY(stage_plans_make(mem, false, cfg, &stages));
-    DRV_TRY(plan_one(mem, cfg, facts));
+    if (cfg->pipeline_parallel > 1) DRV_TRY(stage_plans_make(a, false, cfg, &stages));
+    DRV_TRY(plan_one(a, cfg, facts));
     if (cfg->pipeline_parallel == 1) return DRV_OK;
     facts->bubble = stages.result.bubble;
     facts->sent_bytes = 0;
@@ -42,20 +42,20 @@ static drv_status plan_all(arena *mem, run_config *cfg, report_facts *facts) {
     return DRV_OK;
 }
 
-report_facts report_facts_find(arena *mem, const char *run_dir) {
+report_facts report_facts_find(arena *a, const char *run_dir) {
     report_facts facts = {0};
     run_config cfg;
     str text = {0};
-    if (!run_about_config(mem, run_dir, &cfg)) return facts;
+    if (!run_about_config(a, run_dir, &cfg)) return facts;
     config_print_changed(&cfg, &text);
-    facts.config = arena_strdup(mem, text.n ? text.p : "");
+    facts.config = arena_strdup(a, text.n ? text.p : "");
     str_free(&text);
     report_facts planned = facts;
-    return plan_all(mem, &cfg, &planned) == DRV_OK ? planned : facts;
+    return plan_all(a, &cfg, &planned) == DRV_OK ? planned : facts;
 }
 
 // --- samples
-static drv_status write_samples(generator *gen, arena *mem, const char **texts, int64_t n) {
+static drv_status write_samples(generator *gen, arena *a, const char **texts, int64_t n) {
     id_list ids = {0};
     const int32_t bos = tokenizer_bos(generator_tokenizer(gen));
     int64_t tokens = generator_context(gen) - 1;
@@ -70,26 +70,26 @@ static drv_status write_samples(generator *gen, arena *mem, const char **texts, 
         prompt_cost cost;
         status = generator_prompt(gen, ids.p, ids.n, &cost);
         if (status == DRV_OK) status = generate(gen, &opts, &made);
-        texts[i] = arena_strndup(mem, made.text.n ? made.text.p : "", made.text.n);
+        texts[i] = arena_strndup(a, made.text.n ? made.text.p : "", made.text.n);
         generate_result_free(&made);
     }
     id_list_free(&ids);
     return status;
 }
 
-void report_facts_sample(arena *mem, const char *run_dir, int64_t n, report_facts *facts) {
-    const char **texts = ARENA_ARRAY(mem, const char *, n);
+void report_facts_sample(arena *a, const char *run_dir, int64_t n, report_facts *facts) {
+    const char **texts = ARENA_ARRAY(a, const char *, n);
     generator *gen = NULL;
     model_ref model;
-    drv_status status = model_resolve(mem, run_dir, NULL, &model);
+    drv_status status = model_resolve(a, run_dir, NULL, &model);
     if (status == DRV_OK) {
         const generator_opts opts = {.folder = model.folder, .adapter = model.adapter};
-        status = generator_open(mem, &opts, &gen);
-        if (status == DRV_OK) status = write_samples(gen, mem, texts, n);
+        status = generator_open(a, &opts, &gen);
+        if (status == DRV_OK) status = write_samples(gen, a, texts, n);
     }
     generator_close(gen);
     if (status != DRV_OK) {
-        facts->no_samples = arena_strdup(mem, drv_message());
+        facts->no_samples = arena_strdup(a, drv_message());
         return;
     }
     facts->samples = texts;

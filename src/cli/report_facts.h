@@ -2,8 +2,8 @@
 #pragma once
 #include "watch/run_report.h"
 
-// Whatever of the run's config.yaml cannot be used any more is not known then. Lives in `mem`.
-report_facts report_facts_find(arena *mem, const char *run_dir);
+// Whatever of the run's config.yaml cannot be used any more is not known then. Lives in `a`.
+report_facts report_facts_find(arena *a, const char *run_dir);
 // Adds n texts of the newest checkpoint, drawn with temperature 0.8 and top p 0.95, the same ones
 // each time; where that cannot be, the facts say why.
-void report_facts_sample(arena *mem, const char *run_dir, int64_t n, report_facts *facts);
+void report_facts_sample(arena *a, const char *run_dir, int64_t n, report_facts *facts);

@@ -8,29 +8,29 @@
 
 enum { MAX_CONFIG = 1 << 20 };
 
-bool run_about_config(arena *mem, const char *run_dir, run_config *out) {
+bool run_about_config(arena *a, const char *run_dir, run_config *out) {
     rank_table table;
-    const char *path = path_join(mem, run_dir, "config.yaml");
-    const int ranks = rank_table_read(mem, run_dir, &table) == DRV_OK ? table.n : 1;
+    const char *path = path_join(a, run_dir, "config.yaml");
+    const int ranks = rank_table_read(a, run_dir, &table) == DRV_OK ? table.n : 1;
     char *text;
     size_t n;
-    return file_read_small(mem, path, MAX_CONFIG, &text, &n) == DRV_OK &&
-           config_load(mem, path, NULL, 0, out) == DRV_OK && config_set_ranks(out, ranks) == DRV_OK;
+    return file_read_small(a, path, MAX_CONFIG, &text, &n) == DRV_OK &&
+           config_load(a, path, NULL, 0, out) == DRV_OK && config_set_ranks(out, ranks) == DRV_OK;
 }
 
-static const char *axis(arena *mem, const char *name, int64_t n) {
-    return n > 1 ? arena_printf(mem, ", %s %lld", name, (long long)n) : "";
+static const char *axis(arena *a, const char *name, int64_t n) {
+    return n > 1 ? arena_printf(a, ", %s %lld", name, (long long)n) : "";
 }
 
-const char *run_about(arena *mem, const char *run_dir, double *bubble) {
+const char *run_about(arena *a, const char *run_dir, double *bubble) {
     run_config cfg;
     stage_plans stages;
     *bubble = 0;
-    if (!run_about_config(mem, run_dir, &cfg)) return "";
-    if (cfg.pipeline_parallel > 1 && stage_plans_make(mem, false, &cfg, &stages) == DRV_OK)
+    if (!run_about_config(a, run_dir, &cfg)) return "";
+    if (cfg.pipeline_parallel > 1 && stage_plans_make(a, false, &cfg, &stages) == DRV_OK)
         *bubble = stages.result.bubble;
-    return arena_printf(mem, "%s parameters, %s%s%s%s%s",
+    return arena_printf(a, "%s parameters, %s%s%s%s%s",
             str_si((double)model_parameters(&cfg.model)), precision_name(cfg.precision),
-            axis(mem, "tensor", cfg.tensor_parallel), axis(mem, "pipeline", cfg.pipeline_parallel),
-            axis(mem, "context", cfg.context_parallel), axis(mem, "data", cfg.data_ranks));
+            axis(a, "tensor", cfg.tensor_parallel), axis(a, "pipeline", cfg.pipeline_parallel),
+            axis(a, "context", cfg.context_parallel), axis(a, "data", cfg.data_ranks));
 }

@@ -26,10 +26,10 @@ static drv_status check_special(const char *option, const char *text) {
 
 // The special tokens in the order of their ids: those of --special, then those of --bos, --eos,
 // --pad and --unk. A role that no option names goes to the token whose name says it.
-static drv_status choose_specials(arena *mem, const cli_args *args, bpe_trainer_opts *opts) {
+static drv_status choose_specials(arena *a, const cli_args *args, bpe_trainer_opts *opts) {
     int n_specials;
-    const char **named = cli_get_all(mem, args, "--special", &n_specials);
-    const char **list = ARENA_ARRAY(mem, const char *, n_specials + N_TOKEN_ROLES + 1);
+    const char **named = cli_get_all(a, args, "--special", &n_specials);
+    const char **list = ARENA_ARRAY(a, const char *, n_specials + N_TOKEN_ROLES + 1);
     for (int i = 0; i < n_specials; i++) {
         DRV_TRY(check_special("--special", named[i]));
         if (is_listed(list, i, named[i]))
@@ -38,7 +38,7 @@ static drv_status choose_specials(arena *mem, const cli_args *args, bpe_trainer_
         list[i] = named[i];
     }
     for (token_role role = 0; role < N_TOKEN_ROLES; role++) {
-        const char *option = arena_printf(mem, "--%s", token_role_short(role));
+        const char *option = arena_printf(a, "--%s", token_role_short(role));
         opts->role[role] = cli_get(args, option, NULL);
         if (role == ROLE_EOS && !opts->role[role] && n_specials == 0)
             opts->role[role] = default_eos;
@@ -137,33 +137,33 @@ static drv_status read_options(arena *a, const cli_args *args, bpe_trainer_opts 
 }
 
 // A model's own tokenizer is not replaced by one whose ids mean something else, nor any silently.
-static drv_status check_folder(arena *mem, const char *out) {
-    if (file_exists(path_join(mem, out, "config.json")))
+static drv_status check_folder(arena *a, const char *out) {
+    if (file_exists(path_join(a, out, "config.json")))
         return drv_fail(DRV_E_USAGE,
                 "tokenizer train: --out is \"%s\", which holds a model (config.json), expected a folder of its own",
                 out);
-    const char *old = path_join(mem, out, "tokenizer.json");
+    const char *old = path_join(a, out, "tokenizer.json");
     if (file_exists(old)) log_info("%s is there already; it is replaced when this is done", old);
     return DRV_OK;
 }
 
-drv_status tokenizer_train(arena *mem, const cli_args *args) {
+drv_status tokenizer_train(arena *a, const cli_args *args) {
     bpe_trainer_opts opts = {.vocab_size = 32000, .min_frequency = 2};
     const reader_opts from = {.key = cli_get(args, "--json-key", NULL),
             .separator = cli_get(args, "--separator", NULL),
             .strict = cli_has(args, "--strict")};
     const char *out;
     int n_inputs;
-    const char **inputs = cli_get_all(mem, args, "--input", &n_inputs);
+    const char **inputs = cli_get_all(a, args, "--input", &n_inputs);
     DRV_TRY(tokenizer_set_threads(args));
     DRV_TRY(cli_need(args, "--out", &out));
     if (!n_inputs) return drv_fail(DRV_E_USAGE, "tokenizer train: --input is missing");
-    DRV_TRY(read_options(mem, args, &opts));
-    DRV_TRY(check_folder(mem, out));
+    DRV_TRY(read_options(a, args, &opts));
+    DRV_TRY(check_folder(a, out));
     const double begin = clock_s();
     int64_t bytes = 0, n_vocab = 0;
     reader *r;
-    drv_status status = reader_open(mem, inputs, n_inputs, &from, &r);
+    drv_status status = reader_open(a, inputs, n_inputs, &from, &r);
     if (status != DRV_OK) return cli_judge_input(status);
     bpe_trainer *t = bpe_trainer_new(&opts);
     status = count_all(r, t, &bytes);

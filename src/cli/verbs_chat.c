@@ -121,18 +121,18 @@ static drv_status template_folders(arena *a, const cli_args *args, const char **
     return DRV_OK;
 }
 
-static drv_status print_conversation(arena *mem, const cli_args *args) {
+static drv_status print_conversation(arena *a, const cli_args *args) {
     chat_model model;
     extras beside;
     const char *path;
     json_t *messages;
     const char *folders[2];
     int n_folders;
-    DRV_TRY(template_folders(mem, args, folders, &n_folders));
-    DRV_TRY(find_template(mem, args, folders, n_folders, &model));
+    DRV_TRY(template_folders(a, args, folders, &n_folders));
+    DRV_TRY(find_template(a, args, folders, n_folders, &model));
     DRV_TRY(cli_need(args, "--messages", &path));
-    set_special(mem, args, "--bos", "bos_token", &model);
-    set_special(mem, args, "--eos", "eos_token", &model);
+    set_special(a, args, "--bos", "bos_token", &model);
+    set_special(a, args, "--eos", "eos_token", &model);
     DRV_TRY(read_json(path, "messages", &messages));
     drv_status status = read_extras(args, &beside);
     if (status == DRV_OK) {
@@ -143,7 +143,7 @@ static drv_status print_conversation(arena *mem, const cli_args *args) {
                 .specials = model.specials,
                 .n_specials = model.n_specials};
         status = chat_date(cli_get(args, "--date", NULL), &in.now);
-        if (status == DRV_OK) status = print_text(mem, &model, &in);
+        if (status == DRV_OK) status = print_text(a, &model, &in);
         free_extras(&beside);
     }
     json_decref(messages);

@@ -57,18 +57,18 @@ static void print_json(json_t *value) {
     json_decref(value);
 }
 
-static drv_status run_list(arena *mem, const cli_args *args) {
+static drv_status run_list(arena *a, const cli_args *args) {
     const char *run_dir = args->positional[0];
-    char **names, *dir = path_join(mem, run_dir, "checkpoints");
+    char **names, *dir = path_join(a, run_dir, "checkpoints");
     int n_steps;
-    if (!file_is_dir(dir)) dir = arena_strdup(mem, run_dir);
+    if (!file_is_dir(dir)) dir = arena_strdup(a, run_dir);
     if (!file_is_dir(dir))
         return drv_fail(DRV_E_IO, "\"%s\" is not a folder, expected a run directory", run_dir);
-    DRV_TRY(ckpt_list(mem, dir, &names, &n_steps));
+    DRV_TRY(ckpt_list(a, dir, &names, &n_steps));
     if (n_steps == 0) log_info("%s holds no checkpoint (step-NNNNNN)", dir);
     json_t *all = json_array();
     for (int i = 0; i < n_steps; i++) {
-        const listed x = look_at(mem, path_join(mem, dir, names[i]));
+        const listed x = look_at(a, path_join(a, dir, names[i]));
         char loss[32] = "not known";
         if (isfinite(x.loss)) snprintf(loss, sizeof loss, "%.4f", x.loss);
         if (cli_has(args, "--json"))
@@ -109,18 +109,18 @@ static void print_tensor(const char *file, const st_tensor *t) {
     puts("]");
 }
 
-static drv_status run_show(arena *mem, const cli_args *args) {
+static drv_status run_show(arena *a, const cli_args *args) {
     const char *path = args->positional[0];
-    DRV_TRY(refuse_run(mem, path));
+    DRV_TRY(refuse_run(a, path));
     const bool json = cli_has(args, "--json");
     char **names;
     int n_steps, n_files = 0;
-    DRV_TRY(dir_list(mem, path, &names, &n_steps));
+    DRV_TRY(dir_list(a, path, &names, &n_steps));
     json_t *tensors = json_array();
     for (int i = 0; i < n_steps; i++) {
         st_file f;
         if (!str_ends(names[i], ".safetensors")) continue;
-        drv_status status = st_open(mem, path_join(mem, path, names[i]), &f);
+        drv_status status = st_open(a, path_join(a, path, names[i]), &f);
         if (status != DRV_OK) {
             json_decref(tensors);
             return status;
@@ -157,15 +157,15 @@ static json_t *verified_json(const char *path, const char *problem) {
 }
 
 // All checkpoints of a run: a resume may need any of them.
-static drv_status verify_run(arena *mem, const char *dir, bool json) {
+static drv_status verify_run(arena *a, const char *dir, bool json) {
     char **names;
     int n_steps, bad = 0;
-    DRV_TRY(ckpt_list(mem, dir, &names, &n_steps));
+    DRV_TRY(ckpt_list(a, dir, &names, &n_steps));
     if (n_steps == 0) return drv_fail(DRV_E_DATA, "%s holds no checkpoint (step-NNNNNN)", dir);
     json_t *all = json_array();
     for (int i = 0; i < n_steps; i++) {
-        const char *path = path_join(mem, dir, names[i]), *problem = NULL;
-        if (check_whole(mem, path) != DRV_OK) problem = arena_strdup(mem, drv_message());
+        const char *path = path_join(a, dir, names[i]), *problem = NULL;
+        if (check_whole(a, path) != DRV_OK) problem = arena_strdup(a, drv_message());
         bad += problem != NULL;
         if (json)
             json_array_append_new(all, verified_json(path, problem));

@@ -74,7 +74,7 @@ static drv_status set_devices(const cli_args *args, const char *target, run_conf
 }
 
 // n: devices, 0: as the options and the config say.
-static drv_status open_devices(arena *mem, const cli_args *args, run_config *cfg, int64_t n,
+static drv_status open_devices(arena *a, const cli_args *args, run_config *cfg, int64_t n,
         compiled_for *out) {
     const char *target = cli_get(args, "--target", NULL);
     // Whatever runs here are on; what is `auto` follows it.
@@ -82,29 +82,29 @@ static drv_status open_devices(arena *mem, const cli_args *args, run_config *cfg
     DRV_TRY(set_devices(args, target, cfg, &n));
     out->ranks = run_mesh(cfg);
     if (target)
-        DRV_TRY_CTX(device_open_targets(mem, cfg, target, (int)n, &out->pool), "compile");
+        DRV_TRY_CTX(device_open_targets(a, cfg, target, (int)n, &out->pool), "compile");
     else if (n > 1 && !config_backend(cfg)->has_devices)
         return drv_fail(DRV_E_USAGE,
                 "compile: --devices %lld, but `backend: %s` has one, expected backend pjrt or --target",
                 (long long)n, cfg->backend);
     else if (n > 1)
-        DRV_TRY(device_open_pool(mem, cfg, (int)n, &out->pool));
+        DRV_TRY(device_open_pool(a, cfg, (int)n, &out->pool));
     return DRV_OK;
 }
 
-static drv_status open_rank(arena *mem, const run_config *cfg, const compiled_for *to,
+static drv_status open_rank(arena *a, const run_config *cfg, const compiled_for *to,
         backend **out) {
-    if (!to->pool) return device_open(mem, cfg, out);
-    DRV_TRY(device_open_of(mem, cfg, to->pool, (int)cfg->rank, out));
+    if (!to->pool) return device_open(a, cfg, out);
+    DRV_TRY(device_open_of(a, cfg, to->pool, (int)cfg->rank, out));
     if (mesh_ranks(&to->ranks) > 1) backend_join(*out, NULL, &to->ranks);
     return DRV_OK;
 }
 
-static drv_status compile_programs(arena *mem, const run_config *cfg, counts *c) {
+static drv_status compile_programs(arena *a, const run_config *cfg, counts *c) {
     programs built;
     const int n_failed = c->n_failed;
-    DRV_TRY(programs_build(mem, cfg, &built));
-    const drv_status status = programs_compile(mem, c->b, &built, &(compile_report){tell, c});
+    DRV_TRY(programs_build(a, cfg, &built));
+    const drv_status status = programs_compile(a, c->b, &built, &(compile_report){tell, c});
     if (status == DRV_OK) {
         print_memory(c, &built);
         if (programs_check_fit(&built) != DRV_OK && !*c->too_large)
@@ -115,16 +115,16 @@ static drv_status compile_programs(arena *mem, const run_config *cfg, counts *c)
 
 // Those of one rank of the pipeline: ranks along other axes have the same.
 static drv_status compile_rank(run_config *cfg, const compiled_for *to, int place, counts *c) {
-    arena *mem = arena_new("a rank");
+    arena *a = arena_new("a rank");
     cfg->rank = place * mesh_stride(&to->ranks, AXIS_PIPELINE);
     if (to->ranks.size[AXIS_PIPELINE] > 1)
         snprintf(c->rank, sizeof c->rank, "pipeline rank %d  ", place);
-    drv_status status = open_rank(mem, cfg, to, &c->b);
+    drv_status status = open_rank(a, cfg, to, &c->b);
     if (status == DRV_OK) {
-        status = compile_programs(mem, cfg, c);
+        status = compile_programs(a, cfg, c);
         backend_close(c->b);
     }
-    arena_free(mem);
+    arena_free(a);
     return status;
 }
 
@@ -137,12 +137,12 @@ static drv_status set_bounds(const cli_args *args, run_config *cfg) {
 }
 
 // All programs of a world. n: as of open_devices.
-static drv_status compile_world(arena *mem, const cli_args *args, run_config *cfg, int64_t n,
+static drv_status compile_world(arena *a, const cli_args *args, run_config *cfg, int64_t n,
         counts *c) {
     compiled_for to = {0};
     drv_status status = DRV_OK;
     DRV_TRY(set_bounds(args, cfg));
-    DRV_TRY(open_devices(mem, args, cfg, n, &to));
+    DRV_TRY(open_devices(a, args, cfg, n, &to));
     for (int place = 0; place < to.ranks.size[AXIS_PIPELINE] && status == DRV_OK; place++)
         status = compile_rank(cfg, &to, place, c);
     if (to.pool) device_pool_close(to.pool);
@@ -150,18 +150,18 @@ static drv_status compile_world(arena *mem, const cli_args *args, run_config *cf
 }
 
 // The config with keys that a layout has beside those of the command line.
-static drv_status load_config(arena *mem, const cli_args *args, const elastic_layout *layout,
+static drv_status load_config(arena *a, const cli_args *args, const elastic_layout *layout,
         run_config *cfg) {
     int n;
-    const char **sets = cli_get_all(mem, args, "--set", &n);
-    const char **all = ARENA_ARRAY(mem, const char *, n + layout->n_sets + 1);
+    const char **sets = cli_get_all(a, args, "--set", &n);
+    const char **all = ARENA_ARRAY(a, const char *, n + layout->n_sets + 1);
     for (int i = 0; i < n + layout->n_sets; i++)
         all[i] = i < n ? sets[i] : layout->sets[i - n];
-    return config_load(mem, args->positional[0], all, n + layout->n_sets, cfg);
+    return config_load(a, args->positional[0], all, n + layout->n_sets, cfg);
 }
 
 // Those of every world that the job may come down to.
-static drv_status compile_elastic(arena *mem, const cli_args *args, const run_config *cfg,
+static drv_status compile_elastic(arena *a, const cli_args *args, const run_config *cfg,
         counts *c) {
     elastic_job job;
     DRV_TRY(elastic_job_read(args, cfg, &job));
@@ -169,31 +169,31 @@ static drv_status compile_elastic(arena *mem, const cli_args *args, const run_co
         return drv_fail(DRV_E_USAGE,
                 "compile: --elastic, but `backend: %s` keeps no programs, expected backend pjrt or --target",
                 cfg->backend);
-    DRV_TRY(elastic_power(mem, job.ranks, &job.power));
+    DRV_TRY(elastic_power(a, job.ranks, &job.power));
     for (int n = job.n_nodes; n > 0; n--) {
         elastic_layout found;
         run_config of_world;
-        if (elastic_on(mem, &job, n, &found) != DRV_OK) {
+        if (elastic_on(a, &job, n, &found) != DRV_OK) {
             log_info("%d node%s: %s", n, str_plural(n), drv_message());
             continue;
         }
         log_info("%d node%s: %s", n, str_plural(n), found.words);
-        DRV_TRY(load_config(mem, args, &found, &of_world));
-        DRV_TRY(compile_world(mem, args, &of_world, (int64_t)n * job.ranks, c));
+        DRV_TRY(load_config(a, args, &found, &of_world));
+        DRV_TRY(compile_world(a, args, &of_world, (int64_t)n * job.ranks, c));
     }
     return DRV_OK;
 }
 
-static drv_status compile(arena *mem, const cli_args *args) {
+static drv_status compile(arena *a, const cli_args *args) {
     static const elastic_layout own;
     run_config cfg;
     counts c = {0};
-    DRV_TRY(load_config(mem, args, &own, &cfg));
+    DRV_TRY(load_config(a, args, &own, &cfg));
     par_set_threads((int)cfg.threads);
     if (cli_has(args, "--elastic"))
-        DRV_TRY(compile_elastic(mem, args, &cfg, &c));
+        DRV_TRY(compile_elastic(a, args, &cfg, &c));
     else
-        DRV_TRY(compile_world(mem, args, &cfg, 0, &c));
+        DRV_TRY(compile_world(a, args, &cfg, 0, &c));
     if (c.n_kept) fprintf(stderr, "%d of %d from the cache\n", c.n_kept, c.n);
     printf("Total graphs: %d\nTotal successful: %d\nTotal failed: %d\n", c.n, c.n - c.n_failed,
             c.n_failed);
@@ -203,13 +203,13 @@ static drv_status compile(arena *mem, const cli_args *args) {
                       : DRV_OK;
 }
 
-static drv_status run(arena *mem, const cli_args *args) {
-    if (cli_has(args, "--list")) return kept_list(mem, args);
-    if (cli_has(args, "--evict")) return kept_evict(mem, args);
+static drv_status run(arena *a, const cli_args *args) {
+    if (cli_has(args, "--list")) return kept_list(a, args);
+    if (cli_has(args, "--evict")) return kept_evict(a, args);
     if (!args->n_positional)
         return drv_fail(DRV_E_USAGE, "compile: CONFIG is missing, expected the config of a run, "
                                      "--list or --evict");
-    return compile(mem, args);
+    return compile(a, args);
 }
 
 static const cli_option options[] = {

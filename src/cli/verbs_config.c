@@ -72,7 +72,7 @@ static drv_status check_translation(arena *a, const str *text) {
     return drv_fail(status, "%s (%.*s)", said, (int)(end - origin), origin);
 }
 
-static drv_status print_translation(arena *mem, const cli_args *args) {
+static drv_status print_translation(arena *a, const cli_args *args) {
     translate_opts opts = {.kind = cli_get(args, "--from", NULL),
             .files = (const char *const *)args->positional,
             .n_files = args->n_before,
@@ -80,24 +80,24 @@ static drv_status print_translation(arena *mem, const cli_args *args) {
             .n_words = args->n_positional - args->n_before,
             .data = cli_get(args, "--data", NULL)};
     str text = {0}, report = {0};
-    opts.sets = cli_get_all(mem, args, "--set", &opts.n_sets);
-    opts.variables = cli_get_all(mem, args, "--var", &opts.n_variables);
-    opts.accepts = cli_get_all(mem, args, "--accept", &opts.n_accepts);
+    opts.sets = cli_get_all(a, args, "--set", &opts.n_sets);
+    opts.variables = cli_get_all(a, args, "--var", &opts.n_variables);
+    opts.accepts = cli_get_all(a, args, "--accept", &opts.n_accepts);
     DRV_TRY(cli_get_i64(args, "--ranks", 1, 1 << 20, &opts.ranks));
     if (opts.data) DRV_TRY_CTX(count_tokens(opts.data, &opts.data_tokens), "config: --data");
-    drv_status status = translate(mem, &opts, &text, &report);
+    drv_status status = translate(a, &opts, &text, &report);
     if (report.n) fputs(report.p, stderr);
-    if (status == DRV_OK) status = check_translation(mem, &text);
+    if (status == DRV_OK) status = check_translation(a, &text);
     if (status == DRV_OK) fputs(text.p, stdout);
     str_free(&text);
     str_free(&report);
     return status;
 }
 
-static drv_status run_config_verb(arena *mem, const cli_args *args) {
+static drv_status run_config_verb(arena *a, const cli_args *args) {
     run_config cfg;
     str text = {0};
-    if (cli_has(args, "--from")) return print_translation(mem, args);
+    if (cli_has(args, "--from")) return print_translation(a, args);
     if (args->n_positional > 1)
         return drv_fail(DRV_E_USAGE,
                 "config: \"%s\" is one argument too many; see drover help config",
@@ -109,7 +109,7 @@ static drv_status run_config_verb(arena *mem, const cli_args *args) {
                     args->positional[0]);
         config_print_reference(&text);
     } else {
-        DRV_TRY(load(mem, args, &cfg));
+        DRV_TRY(load(a, args, &cfg));
         config_print(&cfg, true, &text);
     }
     fputs(text.p, stdout);
@@ -345,25 +345,25 @@ static drv_status measure_time(arena *a, plan_report *r) {
     return DRV_OK;
 }
 
-static drv_status run_plan(arena *mem, const cli_args *args) {
+static drv_status run_plan(arena *a, const cli_args *args) {
     run_config cfg;
     programs built;
     backend *null;
     int64_t ranks = 0;
-    DRV_TRY(load(mem, args, &cfg));
+    DRV_TRY(load(a, args, &cfg));
     DRV_TRY(cli_get_i64(args, "--ranks", 1, 1 << 20, &ranks));
     if (ranks && !cli_has(args, "--search"))
         DRV_TRY_CTX(config_set_ranks(&cfg, ranks), "plan: --ranks %lld", (long long)ranks);
     par_set_threads((int)cfg.threads);
-    if (cli_has(args, "--search")) return plan_search(mem, args, &cfg, ranks);
-    if (cli_has(args, "--elastic")) return plan_elastic(mem, args, &cfg);
+    if (cli_has(args, "--search")) return plan_search(a, args, &cfg, ranks);
+    if (cli_has(args, "--elastic")) return plan_elastic(a, args, &cfg);
     const drv_status inputs = run_inputs_try(&cfg);
-    const char *refused = inputs == DRV_OK ? NULL : arena_strdup(mem, drv_message());
+    const char *refused = inputs == DRV_OK ? NULL : arena_strdup(a, drv_message());
     stage_plans stages;
-    if (cfg.pipeline_parallel > 1) DRV_TRY(stage_plans_make(mem, false, &cfg, &stages));
-    DRV_TRY(backend_open(mem, "null", &null));
-    DRV_TRY(programs_build(mem, &cfg, &built));
-    DRV_TRY(programs_load(mem, null, &built));
+    if (cfg.pipeline_parallel > 1) DRV_TRY(stage_plans_make(a, false, &cfg, &stages));
+    DRV_TRY(backend_open(a, "null", &null));
+    DRV_TRY(programs_build(a, &cfg, &built));
+    DRV_TRY(programs_load(a, null, &built));
     plan_report report = {.cfg = &cfg,
             .p = &built,
             .memory = programs_memory(&built),
@@ -378,11 +378,11 @@ static drv_status run_plan(arena *mem, const cli_args *args) {
     if (report.stages) memcpy(report.wire, stages.wire, sizeof report.wire);
     report.again = programs_flops_per_token(&built, true) - report.flops_per_token;
     report.fits = report.memory.total + report.process <= report.limit.free;
-    if (!report.fits) DRV_TRY(fit_suggest(mem, &cfg, &report.limit, &report.would_fit));
-    DRV_TRY(measure_time(mem, &report));
+    if (!report.fits) DRV_TRY(fit_suggest(a, &cfg, &report.limit, &report.would_fit));
+    DRV_TRY(measure_time(a, &report));
     // What several share one cannot run.
     if (cfg.tensor_parallel * cfg.pipeline_parallel * cfg.context_parallel == 1)
-        DRV_TRY(step_rehearse(mem, &cfg, &report.limit, report.step_s, &report.step_s,
+        DRV_TRY(step_rehearse(a, &cfg, &report.limit, report.step_s, &report.step_s,
                 &report.is_measured));
     report.run_s = report.step_s * (double)cfg.steps;
     if (cli_has(args, "--json"))

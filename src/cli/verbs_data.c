@@ -20,7 +20,7 @@ static void say_answers(const char *prefix, const build_counts *all) {
                 all->no_answer > 1 ? "them" : "it");
 }
 
-static drv_status data_build(arena *mem, const cli_args *args) {
+static drv_status data_build(arena *a, const cli_args *args) {
     int64_t workers = 0;
     build_stats stats;
     const char *column = cli_get(args, "--text-column", NULL);
@@ -38,9 +38,9 @@ static drv_status data_build(arena *mem, const cli_args *args) {
             .preference = cli_has(args, "--preference"),
             .template = cli_get(args, "--template", NULL),
             .date = cli_get(args, "--date", NULL)};
-    opts.inputs = cli_get_all(mem, args, "--input", &opts.n_inputs);
+    opts.inputs = cli_get_all(a, args, "--input", &opts.n_inputs);
     int n_endings; // the list has room for its end
-    const char **endings = cli_get_all(mem, args, "--ending", &n_endings);
+    const char **endings = cli_get_all(a, args, "--ending", &n_endings);
     endings[n_endings] = NULL;
     opts.reader.inputs.endings = endings;
     if (!opts.n_inputs) return drv_fail(DRV_E_USAGE, "data build: --input is missing");
@@ -52,7 +52,7 @@ static drv_status data_build(arena *mem, const cli_args *args) {
                 opts.prefix);
     DRV_TRY(cli_get_i64(args, "--workers", 0, 4096, &workers));
     par_set_threads((int)workers);
-    const drv_status status = dataset_build(mem, &opts, &stats);
+    const drv_status status = dataset_build(a, &opts, &stats);
     if (status != DRV_OK) return cli_judge_input(status);
     const build_counts *all = &stats.all;
     log_info("%s.bin: %lld document%s, %lld tokens, %.2f bytes per token, %.1f MB/s; skipped %lld "

@@ -97,33 +97,33 @@ static drv_status open_run_model(arena *a, run_config *cfg, model_ref *out) {
     return resume_check_model(checkpoint, &cfg->model, lora, false); // ids of tokens decide no loss
 }
 
-static drv_status open_set(arena *mem, const cli_args *args, run_config *cfg, model_ref *model) {
+static drv_status open_set(arena *a, const cli_args *args, run_config *cfg, model_ref *model) {
     const char *target = args->n_positional ? args->positional[0] : NULL,
                *adapter = cli_get(args, "--adapter", NULL), *data = cli_get(args, "--data", NULL),
-               *config = config_of(mem, args);
+               *config = config_of(a, args);
     int n_sets;
-    const char **sets = cli_get_all(mem, args, "--set", &n_sets);
-    const char **all = ARENA_ARRAY(mem, const char *, n_sets + 3);
+    const char **sets = cli_get_all(a, args, "--set", &n_sets);
+    const char **all = ARENA_ARRAY(a, const char *, n_sets + 3);
     int k = 0;
     if (config && adapter)
         return drv_fail(DRV_E_USAGE, "eval: --adapter goes with a model, and \"%s\" is a config",
                 target);
     if (!config) {
-        DRV_TRY(model_resolve(mem, target, adapter, model));
-        all[k++] = arena_printf(mem, "model.from=%s", model->folder);
+        DRV_TRY(model_resolve(a, target, adapter, model));
+        all[k++] = arena_printf(a, "model.from=%s", model->folder);
     }
     for (int i = 0; i < n_sets; i++)
         all[k++] = sets[i];
-    DRV_TRY(config_load(mem, config, all, k, cfg));
+    DRV_TRY(config_load(a, config, all, k, cfg));
     if (data) {
-        cfg->valid = ARENA_NEW(mem, data_source);
+        cfg->valid = ARENA_NEW(a, data_source);
         *cfg->valid = (data_source){data, 1, "--data"};
         cfg->n_valid = 1;
     }
     if (cfg->n_valid == 0 && cfg->split[1] <= 0)
         return drv_fail(DRV_E_USAGE,
                 "eval: nothing to evaluate; give --data PREFIX, --text PATH or --choices FILE");
-    return config ? open_run_model(mem, cfg, model) : DRV_OK;
+    return config ? open_run_model(a, cfg, model) : DRV_OK;
 }
 
 // A run that has never seen such positions gives no meaning to them.
@@ -138,26 +138,26 @@ static void warn_of_context(arena *a, const char *folder, const score_result *r)
     json_decref(run);
 }
 
-static drv_status eval_set(arena *mem, const cli_args *args, score_opts *opts, score_result *out) {
+static drv_status eval_set(arena *a, const cli_args *args, score_opts *opts, score_result *out) {
     run_config cfg;
     model_ref model;
-    DRV_TRY(open_set(mem, args, &cfg, &model));
+    DRV_TRY(open_set(a, args, &cfg, &model));
     config_one_rank(&cfg); // a checkpoint is a Hugging Face model, whatever the layout
     par_set_threads((int)cfg.threads);
     opts->model = (scorer_opts){.folder = model.folder,
             .adapter = model.adapter,
             .backend = cfg.backend,
             .device = device_opts(&cfg)};
-    DRV_TRY(set_precision(mem, args, &opts->model));
-    const bool config = config_of(mem, args) != NULL;
+    DRV_TRY(set_precision(a, args, &opts->model));
+    const bool config = config_of(a, args) != NULL;
     if (!cli_has(args, "--precision") && (config || config_gives(&cfg, "training.precision")))
         opts->model.bf16 = cfg.precision == PRECISION_BF16;
     const bool said = config || config_gives(&cfg, "data.sequence_length");
     const int64_t most = cfg.model.max_position_embeddings;
     DRV_TRY(read_windows(args, most, said ? cfg.sequence_length : most, opts));
     stop_listen();
-    DRV_TRY(score_rows(mem, opts, &cfg, out));
-    if (!*model.adapter) warn_of_context(mem, model.folder, out);
+    DRV_TRY(score_rows(a, opts, &cfg, out));
+    if (!*model.adapter) warn_of_context(a, model.folder, out);
     return DRV_OK;
 }
 
@@ -177,28 +177,27 @@ static drv_status read_texts(arena *a, const cli_args *args, const scorer_opts *
     return prefix_check_ids(out->ids.p, out->ids.n, shape->vocab_size);
 }
 
-static drv_status eval_texts(arena *mem, const cli_args *args, score_opts *opts,
-        score_result *out) {
+static drv_status eval_texts(arena *a, const cli_args *args, score_opts *opts, score_result *out) {
     model_config shape;
     documents texts;
-    DRV_TRY(open_model(mem, args, &opts->model));
+    DRV_TRY(open_model(a, args, &opts->model));
     DRV_TRY(model_config_read(opts->model.folder, &shape));
     const int64_t most = shape.max_position_embeddings;
     DRV_TRY(read_windows(args, most, most, opts));
     par_set_threads(0);
     stop_listen();
-    DRV_TRY(read_texts(mem, args, &opts->model, &shape, &texts));
+    DRV_TRY(read_texts(a, args, &opts->model, &shape, &texts));
     if (texts.skipped || texts.replaced)
         log_warn("skipped %lld record%s, replaced %lld invalid byte sequence%s",
                 (long long)texts.skipped, str_plural(texts.skipped), (long long)texts.replaced,
                 str_plural(texts.replaced));
     drv_status status;
     if (cli_has(args, "--logits"))
-        status = eval_logits(mem, opts, &texts, cli_get(args, "--logits", NULL));
+        status = eval_logits(a, opts, &texts, cli_get(args, "--logits", NULL));
     else
-        status = score_documents(mem, opts, &texts, out);
+        status = score_documents(a, opts, &texts, out);
     documents_free(&texts);
-    if (status == DRV_OK && !*opts->model.adapter) warn_of_context(mem, opts->model.folder, out);
+    if (status == DRV_OK && !*opts->model.adapter) warn_of_context(a, opts->model.folder, out);
     return status;
 }
 
@@ -209,7 +208,7 @@ static const char *number(arena *a, double x) {
 }
 
 // Of preference pairs, by the names that metrics.jsonl has.
-static void print_pairs(arena *mem, const cli_args *args, const score_result *result) {
+static void print_pairs(arena *a, const cli_args *args, const score_result *result) {
     const double n = (double)result->pairs, loss = result->loss / n, chosen = result->chosen / n,
                  rejected = result->rejected / n, accuracy = (double)result->right / n;
     log_info("pairs of up to %lld tokens, %s tokens/s", (long long)result->longest,
@@ -217,9 +216,9 @@ static void print_pairs(arena *mem, const cli_args *args, const score_result *re
     if (cli_has(args, "--json"))
         printf("{\"loss\": %s, \"pairs\": %lld, \"tokens\": %lld, \"rewards/chosen\": %s, \"rewards/rejected\": %s, "
                "\"rewards/margins\": %s, \"rewards/accuracies\": %s, \"complete\": %s}\n",
-                number(mem, loss), (long long)result->pairs, (long long)result->tokens,
-                number(mem, chosen), number(mem, rejected), number(mem, chosen - rejected),
-                number(mem, accuracy), result->complete ? "true" : "false");
+                number(a, loss), (long long)result->pairs, (long long)result->tokens,
+                number(a, chosen), number(a, rejected), number(a, chosen - rejected),
+                number(a, accuracy), result->complete ? "true" : "false");
     else
         printf("loss %.6f  margin %.6f (%.6f - %.6f)  accuracy %.4f  pairs %lld  tokens %lld\n",
                 loss, chosen - rejected, chosen, rejected, accuracy, (long long)result->pairs,

@@ -89,10 +89,10 @@ static drv_status find_secret(launch_job *job) {
 }
 
 // What `drover train` is to get: the config, and the options that are its own.
-static void collect_train(arena *mem, const cli_args *args, launch_job *job) {
+static void collect_train(arena *a, const cli_args *args, launch_job *job) {
     int n_sets, n = 0;
-    const char **sets = cli_get_all(mem, args, "--set", &n_sets);
-    const char **list = ARENA_ARRAY(mem, const char *, 2 * n_sets + 2);
+    const char **sets = cli_get_all(a, args, "--set", &n_sets);
+    const char **list = ARENA_ARRAY(a, const char *, 2 * n_sets + 2);
     for (int i = 0; i < n_sets; i++) {
         list[n++] = "--set";
         list[n++] = sets[i];

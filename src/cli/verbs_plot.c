@@ -36,11 +36,11 @@ static drv_status split_keys(arena *a, const char *text, const char **keys, int 
     return DRV_OK;
 }
 
-static drv_status read_runs(arena *mem, const cli_args *args, const char *const *keys, int n_keys,
+static drv_status read_runs(arena *a, const cli_args *args, const char *const *keys, int n_keys,
         plot_run *runs) {
     bool any = false;
     for (int r = 0; r < args->n_positional; r++) {
-        DRV_TRY(plot_read(mem, args->positional[r], keys, n_keys, &runs[r]));
+        DRV_TRY(plot_read(a, args->positional[r], keys, n_keys, &runs[r]));
         if (runs[r].n_broken > 0)
             log_warn("%s: %lld line%s broken and left out", runs[r].name,
                     (long long)runs[r].n_broken, runs[r].n_broken > 1 ? "s are" : " is");
@@ -59,7 +59,7 @@ static drv_status read_runs(arena *mem, const cli_args *args, const char *const 
     return DRV_OK;
 }
 
-static drv_status run_plot(arena *mem, const cli_args *args) {
+static drv_status run_plot(arena *a, const cli_args *args) {
     const char *file = cli_get(args, "--out", NULL), *keys[PLOT_MAX_KEYS];
     const bool html = file && str_ends(file, ".html"), svg = file && str_ends(file, ".svg");
     int64_t width = terminal_columns(), height = 16;
@@ -69,16 +69,15 @@ static drv_status run_plot(arena *mem, const cli_args *args) {
     DRV_TRY(cli_get_i64(args, "--width", 20, 10000, &width));
     DRV_TRY(cli_get_i64(args, "--height", 8, 1000, &height));
     plot drawn = {.n_runs = args->n_positional, .keys = keys};
-    DRV_TRY(split_keys(mem,
-            cli_get(args, "--keys", file ? "loss,lr,grad_norm,tokens_per_s" : "loss"), keys,
-            &drawn.n_keys));
-    plot_run *runs = ARENA_ARRAY(mem, plot_run, drawn.n_runs);
-    DRV_TRY(read_runs(mem, args, keys, drawn.n_keys, runs));
+    DRV_TRY(split_keys(a, cli_get(args, "--keys", file ? "loss,lr,grad_norm,tokens_per_s" : "loss"),
+            keys, &drawn.n_keys));
+    plot_run *runs = ARENA_ARRAY(a, plot_run, drawn.n_runs);
+    DRV_TRY(read_runs(a, args, keys, drawn.n_keys, runs));
     drawn.runs = runs;
     str out = {0};
     drv_status status = DRV_OK;
     if (file) {
-        (html ? plot_html : plot_svg)(mem, &drawn, &out);
+        (html ? plot_html : plot_svg)(a, &drawn, &out);
         status = file_write_atomic(file, out.p, out.n);
         if (status == DRV_OK)
             log_info("%s: %d run%s", file, drawn.n_runs, str_plural(drawn.n_runs));
@@ -87,7 +86,7 @@ static drv_status run_plot(arena *mem, const cli_args *args) {
                 .rows = (int)height,
                 .utf8 = !cli_has(args, "--ascii") && terminal_is_utf8(STDOUT_FILENO),
                 .colour = drawn.n_runs > 1 && terminal_has_colour(STDOUT_FILENO)};
-        plot_terminal(mem, &drawn, &opts, &out);
+        plot_terminal(a, &drawn, &opts, &out);
         fwrite(out.p, 1, out.n, stdout);
     }
     str_free(&out);

@@ -58,7 +58,7 @@ static drv_status write_report(const cli_args *args, watched_run *const *runs,
     return status;
 }
 
-static drv_status run_report(arena *mem, const cli_args *args) {
+static drv_status run_report(arena *a, const cli_args *args) {
     watched_run *runs[MAX_RUNS];
     report_facts facts[MAX_RUNS];
     const char *about[MAX_RUNS], *file = cli_get(args, "--out", NULL);
@@ -74,9 +74,9 @@ static drv_status run_report(arena *mem, const cli_args *args) {
             return watched_run_none("report", args->positional[i]);
     for (int i = 0; i < args->n_positional; i++) {
         double bubble;
-        about[i] = run_about(mem, args->positional[i], &bubble);
-        facts[i] = report_facts_find(mem, args->positional[i]);
-        if (n_samples) report_facts_sample(mem, args->positional[i], n_samples, &facts[i]);
+        about[i] = run_about(a, args->positional[i], &bubble);
+        facts[i] = report_facts_find(a, args->positional[i]);
+        if (n_samples) report_facts_sample(a, args->positional[i], n_samples, &facts[i]);
         runs[i] = watched_run_open(args->positional[i], bubble);
         watched_run_read(runs[i], 0);
     }

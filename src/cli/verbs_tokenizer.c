@@ -59,23 +59,23 @@ static drv_status encode_all(const tokenizer *t, reader *r, text_batch *b, encod
 }
 
 // A line for each text: its ids; as a JSON array for each line of JSON.
-static drv_status tokenizer_encode(arena *mem, const cli_args *args) {
+static drv_status tokenizer_encode(arena *a, const cli_args *args) {
     const char *dir, *standard_input[] = {"-"};
     int n_inputs;
-    const char **inputs = cli_get_all(mem, args, "--input", &n_inputs);
+    const char **inputs = cli_get_all(a, args, "--input", &n_inputs);
     if (!n_inputs) inputs = standard_input, n_inputs = 1;
     DRV_TRY(tokenizer_set_threads(args));
     DRV_TRY(cli_need(args, "--tokenizer", &dir));
     tokenizer *tok;
-    DRV_TRY(tokenizer_open(mem, dir, &tok));
+    DRV_TRY(tokenizer_open(a, dir, &tok));
     const reader_opts opts = {.key = cli_get(args, "--json-key", NULL),
             .strict = true,
             .as_is = true,
             .whole = !tokenizer_can_cut(tok)};
     reader *r;
-    DRV_TRY(reader_open(mem, inputs, n_inputs, &opts, &r));
-    encode_job j = {.encoders = ARENA_ARRAY(mem, encoder *, par_threads()),
-            .ids = ARENA_ARRAY(mem, id_list, TEXT_BATCH),
+    DRV_TRY(reader_open(a, inputs, n_inputs, &opts, &r));
+    encode_job j = {.encoders = ARENA_ARRAY(a, encoder *, par_threads()),
+            .ids = ARENA_ARRAY(a, id_list, TEXT_BATCH),
             .specials = !cli_has(args, "--no-special"),
             .json = opts.key != NULL};
     for (int i = 0; i < par_threads(); i++)

@@ -30,25 +30,25 @@ typedef struct top {
 } top;
 
 // --- which runs
-static drv_status add_run(arena *mem, top *self, const char *dir) {
+static drv_status add_run(arena *a, top *self, const char *dir) {
     if (self->n == MAX_RUNS) return drv_fail(DRV_E_USAGE, "top: more than %d runs", MAX_RUNS);
     double bubble;
-    self->about[self->n] = run_about(mem, dir, &bubble);
+    self->about[self->n] = run_about(a, dir, &bubble);
     self->runs[self->n++] = watched_run_open(dir, bubble);
     return DRV_OK;
 }
 
 // The run directory itself, or those in it.
-static drv_status find_runs(arena *mem, top *self, const char *dir) {
+static drv_status find_runs(arena *a, top *self, const char *dir) {
     char **names;
     int n;
     const int before = self->n;
-    if (watched_run_is_one(dir)) return add_run(mem, self, dir);
+    if (watched_run_is_one(dir)) return add_run(a, self, dir);
     if (!file_is_dir(dir)) return watched_run_none("top", dir);
-    DRV_TRY(dir_list(mem, dir, &names, &n));
+    DRV_TRY(dir_list(a, dir, &names, &n));
     for (int i = 0; i < n; i++) {
-        const char *inner = path_join(mem, dir, names[i]);
-        if (watched_run_is_one(inner)) DRV_TRY(add_run(mem, self, inner));
+        const char *inner = path_join(a, dir, names[i]);
+        if (watched_run_is_one(inner)) DRV_TRY(add_run(a, self, inner));
     }
     if (self->n > before) return DRV_OK;
     return watched_run_none("top", dir);
@@ -179,9 +179,9 @@ static bool heed(top *self, int key) {
     return self->open < 0 ? heed_list_key(self, key) : heed_run_key(self, key);
 }
 
-static drv_status live(arena *mem, top *self) {
+static drv_status live(arena *a, top *self) {
     live_screen *terminal;
-    DRV_TRY(live_screen_open(mem, terminal_has_colour(STDOUT_FILENO), &terminal));
+    DRV_TRY(live_screen_open(a, terminal_has_colour(STDOUT_FILENO), &terminal));
     double next = 0;
     for (bool goes_on = true; goes_on;) {
         if (clock_s() >= next) {
@@ -211,14 +211,14 @@ static bool wants_text(const cli_args *args) {
            !*term || strcmp(term, "dumb") == 0;
 }
 
-static drv_status run_top(arena *mem, const cli_args *args) {
-    top all = {.runs = ARENA_ARRAY(mem, watched_run *, MAX_RUNS),
-            .about = ARENA_ARRAY(mem, const char *, MAX_RUNS),
+static drv_status run_top(arena *a, const cli_args *args) {
+    top all = {.runs = ARENA_ARRAY(a, watched_run *, MAX_RUNS),
+            .about = ARENA_ARRAY(a, const char *, MAX_RUNS),
             .list = {.page = PAGE_LIST, .about = ""},
             .view = {.about = ""}};
     drv_status status = DRV_OK;
     for (int i = 0; i < args->n_positional && status == DRV_OK; i++)
-        status = find_runs(mem, &all, args->positional[i]);
+        status = find_runs(a, &all, args->positional[i]);
     all.open = all.n == 1 ? 0 : -1;
     all.view.utf8 = all.list.utf8 = terminal_is_utf8(STDOUT_FILENO);
     const bool text = wants_text(args) || cli_has(args, "--json");
@@ -228,7 +228,7 @@ static drv_status run_top(arena *mem, const cli_args *args) {
     else if (status == DRV_OK && text)
         print_once(&all);
     else if (status == DRV_OK)
-        status = live(mem, &all);
+        status = live(a, &all);
     for (int i = 0; i < all.n; i++)
         watched_run_close(all.runs[i]);
     return status;

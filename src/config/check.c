@@ -30,25 +30,25 @@ static drv_status refuse_from(const run_config *cfg, const char *what) {
             config_where(cfg, "model.from"), cfg->from, what);
 }
 
-static drv_status check_folder(arena *mem, const run_config *cfg) {
+static drv_status check_folder(arena *a, const run_config *cfg) {
     const char *from = cfg->from;
     if (!file_exists(from))
-        return refuse_from(cfg, arena_printf(mem, "which is not a folder%s", hub_hint(mem, from)));
+        return refuse_from(cfg, arena_printf(a, "which is not a folder%s", hub_hint(a, from)));
     if (!file_is_dir(from) && str_ends(from, ".gguf"))
         return refuse_from(cfg,
-                arena_printf(mem,
+                arena_printf(a,
                         "a GGUF file; make a folder of it first: drover ckpt import %s --out DIR "
                         "(--keep-blocks, for model.base_dtype: gguf)",
                         from));
     if (!file_is_dir(from))
         return refuse_from(cfg, "a file, expected the folder that holds config.json and weights");
-    if (file_exists(path_join(mem, from, "config.json"))) return DRV_OK;
-    if (file_is_dir(path_join(mem, from, "checkpoints")))
+    if (file_exists(path_join(a, from, "config.json"))) return DRV_OK;
+    if (file_is_dir(path_join(a, from, "checkpoints")))
         return refuse_from(cfg,
-                arena_printf(mem,
+                arena_printf(a,
                         "a run directory, expected one of its checkpoints: drover ckpt list %s",
                         from));
-    if (file_exists(path_join(mem, from, "params.json")))
+    if (file_exists(path_join(a, from, "params.json")))
         return refuse_from(cfg,
                 "which has params.json but no config.json: Meta's own format, expected Hugging "
                 "Face's");
@@ -77,20 +77,20 @@ static drv_status check_weights(arena *a, const run_config *cfg) {
                     found));
 }
 
-drv_status config_base_model(arena *mem, run_config *cfg) {
+drv_status config_base_model(arena *a, run_config *cfg) {
     cfg->model = model_config_defaults();
     if (*cfg->preset && *cfg->from)
         return drv_fail(DRV_E_USAGE,
                 "%s: model.from \"%s\" and model.preset \"%s\" (%s) exclude each other",
                 config_where(cfg, "model.from"), cfg->from, cfg->preset,
                 config_where(cfg, "model.preset"));
-    if (*cfg->preset && !model_preset(cfg->preset, &cfg->model)) return unknown_preset(mem, cfg);
+    if (*cfg->preset && !model_preset(cfg->preset, &cfg->model)) return unknown_preset(a, cfg);
     if (*cfg->from) {
-        DRV_TRY(check_folder(mem, cfg));
+        DRV_TRY(check_folder(a, cfg));
         DRV_TRY_CTX(model_config_read(cfg->from, &cfg->model), "%s: model.from",
                 config_where(cfg, "model.from"));
         if (!config_gives(cfg, "model.weights")) cfg->weights = WEIGHTS_LOAD;
-        if (config_loads_weights(cfg)) DRV_TRY(check_weights(mem, cfg));
+        if (config_loads_weights(cfg)) DRV_TRY(check_weights(a, cfg));
     } else if (config_loads_weights(cfg)) {
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"model.weights\" is \"load\", which needs model.from, the folder to load "
@@ -338,7 +338,7 @@ static drv_status check_schedule(const run_config *cfg) {
 
 // A section lora without a rank has PEFT's default; what an adapter says stays open (rank and alpha
 // 0, no targets).
-static drv_status check_lora(arena *mem, run_config *cfg) {
+static drv_status check_lora(arena *a, run_config *cfg) {
     enum { DEFAULT_RANK = 8 };
     static const char *const others[] = {"lora.alpha", "lora.dropout", "lora.use_rslora",
             "lora.target_modules"};
@@ -354,7 +354,7 @@ static drv_status check_lora(arena *mem, run_config *cfg) {
     if (!config_gives(cfg, "lora.rank") && any) lora->rank = DEFAULT_RANK;
     if (lora->n_target_modules == 0) {
         lora->n_target_modules = 2;
-        lora->target_modules = ARENA_ARRAY(mem, const char *, 2);
+        lora->target_modules = ARENA_ARRAY(a, const char *, 2);
         lora->target_modules[0] = "q_proj";
         lora->target_modules[1] = "v_proj";
     }

@@ -227,18 +227,18 @@ static drv_status finish(loader *l, drv_status status, const char *file, run_con
     return DRV_OK;
 }
 
-drv_status config_load(arena *mem, const char *path, const char *const *sets, int n_sets,
+drv_status config_load(arena *a, const char *path, const char *const *sets, int n_sets,
         run_config *out) {
-    loader l = new_loader(mem);
+    loader l = new_loader(a);
     const drv_status status = read_sources(&l, path, sets, n_sets);
     return finish(&l, status, path && strcmp(path, "-") == 0 ? NULL : path, out);
 }
 
-drv_status config_load_text(arena *mem, const char *name, const char *text, size_t n_bytes,
+drv_status config_load_text(arena *a, const char *name, const char *text, size_t n_bytes,
         run_config *out) {
-    loader l = new_loader(mem);
-    value *v = ARENA_NEW(mem, value);
-    drv_status status = yaml_read(mem, name, text, n_bytes, v);
+    loader l = new_loader(a);
+    value *v = ARENA_NEW(a, value);
+    drv_status status = yaml_read(a, name, text, n_bytes, v);
     if (status == DRV_OK) status = collect(&l, v);
     return finish(&l, status, name, out);
 }

@@ -159,13 +159,13 @@ typedef struct run_config {
 
 // `sets` are "a.b=value" overrides of the command line, applied after the file (`path` NULL: none;
 // "-": standard input).
-// What the config holds lives in `mem`, or is one of the arguments. DRV_E_USAGE: it says something
+// What the config holds lives in `a`, or is one of the arguments. DRV_E_USAGE: it says something
 // wrong; DRV_E_IO, DRV_E_DATA: what it names (the file, model.from) cannot be read or used.
-DRV_CHECKED drv_status config_load(arena *mem, const char *path, const char *const *sets,
-        int n_sets, run_config *out);
+DRV_CHECKED drv_status config_load(arena *a, const char *path, const char *const *sets, int n_sets,
+        run_config *out);
 
 // The same for text that was read or made already; `name` is for messages.
-DRV_CHECKED drv_status config_load_text(arena *mem, const char *name, const char *text,
+DRV_CHECKED drv_status config_load_text(arena *a, const char *name, const char *text,
         size_t n_bytes, run_config *out);
 
 // The ranks that the job has: what parallel.* leaves to the start. DRV_E_USAGE names what does not

@@ -5,7 +5,7 @@
 #include "config/value.h"
 
 // Fills cfg->model from the preset or from model.from, and the default of model.weights.
-DRV_CHECKED drv_status config_base_model(arena *mem, run_config *cfg);
+DRV_CHECKED drv_status config_base_model(arena *a, run_config *cfg);
 // Drops the token ids of model.from's config.json when another tokenizer makes the data.
 void config_choose_ids(run_config *cfg);
 // Rules over several keys; fills in the shape of heads.

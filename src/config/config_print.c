@@ -61,13 +61,13 @@ const char *config_key_text(arena *a, const run_config *cfg, int i, const char *
 }
 
 // The default as the key's type prints it: "3.0e-4" and 0.0003 are the same.
-static bool is_default(arena *mem, const key *k, const key_table *table, const run_config *cfg) {
+static bool is_default(arena *a, const key *k, const key_table *table, const run_config *cfg) {
     run_config other = *cfg;
     str now = {0}, then = {0};
     value v;
     const char *text = *k->initial ? k->initial : "\"\"";
-    bool same = yaml_read_value(mem, k->path, "default", text, &v) == DRV_OK &&
-                k->type->parse(mem, k, &v, (char *)&other + table->offset) == DRV_OK;
+    bool same = yaml_read_value(a, k->path, "default", text, &v) == DRV_OK &&
+                k->type->parse(a, k, &v, (char *)&other + table->offset) == DRV_OK;
     if (same) {
         k->type->print(k, (const char *)cfg + table->offset, &now);
         k->type->print(k, (const char *)&other + table->offset, &then);
@@ -79,17 +79,17 @@ static bool is_default(arena *mem, const key *k, const key_table *table, const r
 }
 
 void config_print_changed(const run_config *cfg, str *out) {
-    arena *mem = arena_new("changed keys");
+    arena *a = arena_new("changed keys");
     for (int i = 0; i < key_count(); i++) {
         const key_table *table;
         const char *path;
-        const key *k = key_of_index(mem, i, &table, &path);
-        if (!k->initial || is_default(mem, k, table, cfg)) continue;
+        const key *k = key_of_index(a, i, &table, &path);
+        if (!k->initial || is_default(a, k, table, cfg)) continue;
         str_printf(out, "%s: ", path);
         k->type->print(k, (const char *)cfg + table->offset, out);
         str_printf(out, " (default: %s)\n", default_of(k));
     }
-    arena_free(mem);
+    arena_free(a);
 }
 
 static bool is_of_host(const char *path) {
@@ -102,15 +102,15 @@ static bool is_of_host(const char *path) {
 }
 
 void config_print_shared(const run_config *cfg, str *out) {
-    arena *mem = arena_new("shared keys");
+    arena *a = arena_new("shared keys");
     const char *path, *text;
-    for (int i = 0; (text = config_key_text(mem, cfg, i, &path)); i++)
+    for (int i = 0; (text = config_key_text(a, cfg, i, &path)); i++)
         if (!is_of_host(path)) str_printf(out, "%s: %s\n", path, text);
-    arena_free(mem);
+    arena_free(a);
 }
 
 void config_print_reference(str *out) {
-    arena *mem = arena_new("reference of keys");
+    arena *a = arena_new("reference of keys");
     str_puts(out,
             "<!-- made by `drover config --reference`; do not edit -->\n"
             "# All keys of a configuration\n"
@@ -126,7 +126,7 @@ void config_print_reference(str *out) {
     for (int i = 0; i < key_count(); i++) {
         const key_table *table;
         const char *path;
-        const key *k = key_of_index(mem, i, &table, &path);
+        const key *k = key_of_index(a, i, &table, &path);
         str value_text = {0};
         if (k->expected)
             str_puts(&value_text, k->expected);
@@ -149,5 +149,5 @@ void config_print_reference(str *out) {
             "A key of Hugging Face's Trainer, Megatron-LM, NeMo, NxD Training or torchtitan is refused with the name that it has\nhere, whatever section it stands in. `drover config --from` translates whole files by the tables below the first.\n"
             "\n");
     foreign_keys_print(out);
-    arena_free(mem);
+    arena_free(a);
 }

@@ -361,8 +361,7 @@ static void expected_reals(const key *k, str *out) {
 const key_type type_reals = {parse_reals, print_reals, NULL, expected_reals};
 
 // --- data sets: a prefix, or a list of prefixes and {prefix, weight}
-static drv_status parse_source(arena *mem, const key *parent, const value *given,
-        data_source *out) {
+static drv_status parse_source(arena *a, const key *parent, const value *given, data_source *out) {
     static const key keys[] = {
             {.path = "prefix", .type = &type_text, .offset = offsetof(data_source, prefix)},
             {.path = "weight",
@@ -381,7 +380,7 @@ static drv_status parse_source(arena *mem, const key *parent, const value *given
         if (!found)
             return drv_fail(DRV_E_USAGE, "%s: unknown key \"%s\", expected prefix and weight",
                     item->where, item->path);
-        DRV_TRY(found->type->parse(mem, found, item, out));
+        DRV_TRY(found->type->parse(a, found, item, out));
     }
     if (!*out->prefix)
         return drv_fail(DRV_E_USAGE,

@@ -156,7 +156,7 @@ static drv_status read_window(arena *a, const value *root, const model_family *f
 
 // no_rope_layers says of each layer whether it has rotary embedding (1: it has); null or absent:
 // no_rope_layer_interval says it. Layers without must come at an interval, as in all models so far.
-static drv_status read_no_rope(arena *mem, const value *root, const model_family *family,
+static drv_status read_no_rope(arena *a, const value *root, const model_family *family,
         model_config *out) {
     static const key list_key = {.path = "no_rope_layers"},
                      window_key = {.expected = "false: windows of layers without rotary embedding "
@@ -167,10 +167,10 @@ static drv_status read_no_rope(arena *mem, const value *root, const model_family
     if (window && window->kind != VALUE_NULL &&
             !(window->kind == VALUE_TEXT && strcmp(window->text, "false") == 0))
         return key_refuse(&window_key, window);
-    DRV_TRY(read_or(mem, root, offsetof(model_config, no_rope_layer_interval),
+    DRV_TRY(read_or(a, root, offsetof(model_config, no_rope_layer_interval),
             family->no_rope_layer_interval, out));
     if (!list || list->kind == VALUE_NULL) return DRV_OK;
-    const char *expected = arena_printf(mem, "null or a list of 0 or 1 for each of %lld layers",
+    const char *expected = arena_printf(a, "null or a list of 0 or 1 for each of %lld layers",
             (long long)out->num_hidden_layers);
     if (list->kind != VALUE_LIST || list->n < out->num_hidden_layers)
         return key_refuse(&(key){.expected = expected}, list);
@@ -182,7 +182,7 @@ static drv_status read_no_rope(arena *mem, const value *root, const model_family
             return key_refuse(&(key){.expected = "0 or 1"}, item);
         if (!has && !out->no_rope_layer_interval) out->no_rope_layer_interval = i + 1;
         if (has == model_layer_rotates(out, i)) continue;
-        expected = arena_printf(mem, "%d, as layers without rotary embedding are %lld apart here",
+        expected = arena_printf(a, "%d, as layers without rotary embedding are %lld apart here",
                 !has, (long long)out->no_rope_layer_interval);
         return key_refuse(&(key){.expected = expected}, item);
     }
@@ -214,7 +214,7 @@ static bool follows_if_null(const key *k, const value *v, model_config *out) {
     return true;
 }
 
-static drv_status read_fields(arena *mem, const value *root, const model_family *family,
+static drv_status read_fields(arena *a, const value *root, const model_family *family,
         model_config *out) {
     // Names of other versions of transformers, before today's, which count more.
     static const struct {
@@ -242,11 +242,11 @@ static drv_status read_fields(arena *mem, const value *root, const model_family 
         if (is_of_family(k)) continue;
         for (size_t j = 0; j < sizeof others / sizeof *others; j++) {
             const value *v = find_value(root, others[j].other);
-            if (v && strcmp(others[j].path, k->path) == 0) DRV_TRY(k->type->parse(mem, k, v, out));
+            if (v && strcmp(others[j].path, k->path) == 0) DRV_TRY(k->type->parse(a, k, v, out));
         }
         const value *v = find_value(root, k->path);
         if (v && follows_if_null(k, v, out)) continue;
-        if (v) DRV_TRY(k->type->parse(mem, k, v, out));
+        if (v) DRV_TRY(k->type->parse(a, k, v, out));
     }
     return DRV_OK;
 }

@@ -62,29 +62,29 @@ static const char *nearest_peer(arena *a, const char *name, const char *const *o
 
 // Near names in the section that was named, then in any, then those of other trainers: the end of
 // the message.
-static const char *nearest_key(arena *mem, const char *path) {
+static const char *nearest_key(arena *a, const char *path) {
     const char *name = last_part(path);
     const size_t n_section = (size_t)(name - path);
-    const char **near = ARENA_ARRAY(mem, const char *, key_count());
-    const char **all = ARENA_ARRAY(mem, const char *, key_count());
+    const char **near = ARENA_ARRAY(a, const char *, key_count());
+    const char **all = ARENA_ARRAY(a, const char *, key_count());
     int n_near = 0, n_all = 0;
     for (int i = 0; i < key_count(); i++) {
         const key_table *table;
         const char *ours;
-        key_of_index(mem, i, &table, &ours);
+        key_of_index(a, i, &table, &ours);
         all[n_all++] = last_part(ours);
         if (last_part(ours) != ours + n_section || strncmp(ours, path, n_section) != 0) continue;
-        if (is_part(last_part(ours), name)) return arena_printf(mem, "did you mean \"%s\"?", ours);
+        if (is_part(last_part(ours), name)) return arena_printf(a, "did you mean \"%s\"?", ours);
         near[n_near++] = last_part(ours);
     }
     const char *found = str_nearest(name, near, n_near);
-    if (found) return arena_printf(mem, "did you mean \"%.*s%s\"?", (int)n_section, path, found);
-    found = nearest_peer(mem, name, all, n_all);
+    if (found) return arena_printf(a, "did you mean \"%.*s%s\"?", (int)n_section, path, found);
+    found = nearest_peer(a, name, all, n_all);
     if (found)
-        return arena_printf(mem, "another trainer's \"%s\"? %s", found,
-                foreign_hint(mem, found, false));
+        return arena_printf(a, "another trainer's \"%s\"? %s", found,
+                foreign_hint(a, found, false));
     found = str_nearest(name, all, n_all);
-    return found ? arena_printf(mem, "did you mean %s?", same_last_part(mem, found)) : NULL;
+    return found ? arena_printf(a, "did you mean %s?", same_last_part(a, found)) : NULL;
 }
 
 // A key that no trainer here is known by, in a section that is, as zero_optimization.stage: the

@@ -15,7 +15,7 @@ const char *value_shown(arena *a, const value *v) {
     return arena_printf(a, "\"%.80s\"", v->text);
 }
 
-static value read_json(arena *mem, const char *where, const char *path, const char *name,
+static value read_json(arena *a, const char *where, const char *path, const char *name,
         const json_t *json, int depth);
 
 static void read_items(arena *a, value *v, const json_t *json, int depth) {
@@ -34,7 +34,7 @@ static void read_items(arena *a, value *v, const json_t *json, int depth) {
                 arena_strdup(a, name), item, depth + 1);
 }
 
-static value read_json(arena *mem, const char *where, const char *path, const char *name,
+static value read_json(arena *a, const char *where, const char *path, const char *name,
         const json_t *json, int depth) {
     enum { MAX_DEPTH = 4 }; // what lies deeper is not a field of a model
     value read = {.path = path, .name = name, .where = where};
@@ -42,19 +42,19 @@ static value read_json(arena *mem, const char *where, const char *path, const ch
     case JSON_OBJECT:
     case JSON_ARRAY:
         read.kind = json_is_array(json) ? VALUE_LIST : VALUE_MAP;
-        if (depth < MAX_DEPTH) read_items(mem, &read, json, depth);
+        if (depth < MAX_DEPTH) read_items(a, &read, json, depth);
         return read;
     case JSON_NULL:
         return read;
     case JSON_STRING:
         read.string = true;
-        read.text = arena_strdup(mem, json_string_value(json));
+        read.text = arena_strdup(a, json_string_value(json));
         break;
     case JSON_INTEGER:
-        read.text = arena_printf(mem, "%lld", (long long)json_integer_value(json));
+        read.text = arena_printf(a, "%lld", (long long)json_integer_value(json));
         break;
     case JSON_REAL:
-        read.text = arena_strdup(mem, str_real(json_real_value(json)));
+        read.text = arena_strdup(a, str_real(json_real_value(json)));
         break;
     case JSON_TRUE:
     case JSON_FALSE:

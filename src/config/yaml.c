@@ -147,7 +147,7 @@ static drv_status not_yaml(const yaml_parser_t *parser, const char *file, const 
 }
 
 // One document; `file` NULL: the text of a --set.
-static drv_status read_text(arena *mem, const char *file, const char *text, size_t n_bytes,
+static drv_status read_text(arena *a, const char *file, const char *text, size_t n_bytes,
         value *out) {
     DRV_TRY(yaml_check(file, text, n_bytes));
     yaml_parser_t parser;
@@ -159,7 +159,7 @@ static drv_status read_text(arena *mem, const char *file, const char *text, size
     if (!yaml_parser_load(&parser, &doc)) {
         status = not_yaml(&parser, file, out->path, text, n_bytes);
     } else {
-        yaml_walk walk = {mem, file, &doc, 0};
+        yaml_walk walk = {a, file, &doc, 0};
         if (yaml_document_get_root_node(&doc)) status = read_node(&walk, 1, 0, out);
         yaml_document_delete(&doc);
         if (status == DRV_OK && !yaml_parser_load(&parser, &next)) {

@@ -195,11 +195,11 @@ static tokenizer *open_tokenizer(arena *a, const model *m) {
 }
 
 // *difference: of the two tokenizers, where both are there; NULL: none.
-static void make_prompts(arena *mem, const model *model_a, const model *model_b,
-        replay_prompts *out, const char **difference) {
-    tokenizer *of_a = open_tokenizer(mem, model_a), *of_b = open_tokenizer(mem, model_b);
-    *difference = of_a && of_b ? replay_tokenizer_difference(mem, of_a, of_b) : NULL;
-    replay_prompts_make(mem, of_a ? of_a : of_b, &model_a->config, out);
+static void make_prompts(arena *a, const model *model_a, const model *model_b, replay_prompts *out,
+        const char **difference) {
+    tokenizer *of_a = open_tokenizer(a, model_a), *of_b = open_tokenizer(a, model_b);
+    *difference = of_a && of_b ? replay_tokenizer_difference(a, of_a, of_b) : NULL;
+    replay_prompts_make(a, of_a ? of_a : of_b, &model_a->config, out);
     if (of_a) tokenizer_close(of_a);
     if (of_b) tokenizer_close(of_b);
 }
@@ -223,25 +223,25 @@ static drv_status compare_open(arena *mem, replay *r, const model *a, const mode
     return find_bounds(r, a, exact_a, logit_rms, c);
 }
 
-static void judge(arena *mem, comparison *c) {
+static void judge(arena *a, comparison *c) {
     if (!isfinite(c->rms) || !isfinite(c->max_abs))
         c->problem = "logits are not finite";
     else if (c->rms > c->bound_rms)
-        c->problem = arena_printf(mem,
+        c->problem = arena_printf(a,
                 "logits differ by %.3g of their root mean square, and rounding to %s explains %.3g",
                 c->rms, c->type_b, c->bound_rms);
     else if (c->effect > 0 && c->rms >= c->effect)
-        c->problem = arena_printf(mem,
+        c->problem = arena_printf(a,
                 "the adapter changes logits by %.3g of their root mean square, and of that nothing is left: the result differs from base + adapter by %.3g; --dtype f32, or a finer --type, rounds less",
                 c->effect, c->rms);
     else if (c->max_abs > c->bound_max_abs)
-        c->problem = arena_printf(mem, "a logit differs by %.3g, and rounding to %s explains %.3g",
+        c->problem = arena_printf(a, "a logit differs by %.3g, and rounding to %s explains %.3g",
                 c->max_abs, c->type_b, c->bound_max_abs);
     if (c->weight)
-        c->problem = c->problem ? arena_printf(mem, "%s; %s", c->problem, c->weight) : c->weight;
+        c->problem = c->problem ? arena_printf(a, "%s; %s", c->problem, c->weight) : c->weight;
 }
 
-drv_status compare_models(arena *mem, const model *model_a, const model *model_b, bool exact_a,
+drv_status compare_models(arena *a, const model *model_a, const model *model_b, bool exact_a,
         comparison *out) {
     replay_prompts prompts;
     replay *self;
@@ -250,19 +250,19 @@ drv_status compare_models(arena *mem, const model *model_a, const model *model_b
             .type_b = model_main_tensor(model_b)->type_name};
     model_config other = model_b->config;
     other.initializer_range = model_a->config.initializer_range; // of training alone; GGUF has none
-    const char *difference = model_config_difference(mem, &model_a->config, &other);
+    const char *difference = model_config_difference(a, &model_a->config, &other);
     if (difference) {
-        out->problem = arena_printf(mem, "they are different models: %s", difference);
+        out->problem = arena_printf(a, "they are different models: %s", difference);
         return DRV_OK;
     }
-    make_prompts(mem, model_a, model_b, &prompts, &difference);
+    make_prompts(a, model_a, model_b, &prompts, &difference);
     out->tokens = prompts.n;
-    DRV_TRY(replay_open(mem, &model_a->config, &prompts, &self));
-    drv_status status = compare_open(mem, self, model_a, model_b, exact_a, out);
+    DRV_TRY(replay_open(a, &model_a->config, &prompts, &self));
+    drv_status status = compare_open(a, self, model_a, model_b, exact_a, out);
     replay_close(self);
-    if (status == DRV_OK) judge(mem, out);
+    if (status == DRV_OK) judge(a, out);
     if (difference && !out->problem)
-        out->problem = arena_printf(mem, "their tokenizers differ: %s", difference);
+        out->problem = arena_printf(a, "their tokenizers differ: %s", difference);
     if (!out->problem && out->rms > out->effect / 2 && out->effect > 0)
         log_warn("rounding to %s changes logits by %.3g, the adapter by %.3g; --dtype f32, or a finer --type, rounds less",
                 out->type_b, out->rms, out->effect);

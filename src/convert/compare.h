@@ -19,10 +19,10 @@ typedef struct comparison {
     const char *problem; // NULL: the two are the same model, within the bounds
 } comparison;
 
-// Replays `model_a` and `model_b`; what the result holds lives in `mem`. `exact_a`: B was made from
+// Replays `model_a` and `model_b`; what the result holds lives in `a`. `exact_a`: B was made from
 // A, so only B's type rounds; otherwise the coarser type of both counts. A difference is not a
 // failure: `problem` says it. DRV_E_DATA: one of them cannot be read, or its values are not finite.
-DRV_CHECKED drv_status compare_models(arena *mem, const model *model_a, const model *model_b,
+DRV_CHECKED drv_status compare_models(arena *a, const model *model_a, const model *model_b,
         bool exact_a, comparison *out);
 
 // One JSON object; the caller owns it.

@@ -174,21 +174,21 @@ drv_status convert_export(arena *a, const char *path, const char *out, const mod
 
 // --- merging
 // The adapter's tokenizer and template, where it has a tokenizer: training may have changed them.
-static drv_status choose_files(arena *mem, merged_model *merged) {
+static drv_status choose_files(arena *a, merged_model *merged) {
     const model *base = &merged->base;
     const adapter *ad = &merged->adapter;
-    ckpt_carried *own, *list = ARENA_ARRAY(mem, ckpt_carried, 2 * n_ckpt_carried_names);
+    ckpt_carried *own, *list = ARENA_ARRAY(a, ckpt_carried, 2 * n_ckpt_carried_names);
     int n_own;
-    DRV_TRY(base->source.reader->files(mem, &base->source, &own, &n_own));
+    DRV_TRY(base->source.reader->files(a, &base->source, &own, &n_own));
     merged->files = list;
-    if (!file_exists(path_join(mem, ad->path, "tokenizer.json"))) {
+    if (!file_exists(path_join(a, ad->path, "tokenizer.json"))) {
         merged->files = own;
         merged->n_files = n_own;
         return DRV_OK;
     }
     ckpt_carried *theirs;
     int n_theirs;
-    DRV_TRY(ad->tensors.reader->files(mem, &ad->tensors, &theirs, &n_theirs));
+    DRV_TRY(ad->tensors.reader->files(a, &ad->tensors, &theirs, &n_theirs));
     bool generation = false;
     for (int i = 0; i < n_theirs; i++) {
         list[merged->n_files++] = theirs[i];

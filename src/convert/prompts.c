@@ -38,7 +38,7 @@ static void ids_of_text(const tokenizer *t, const char *text, id_list *ids) {
     encoder_free(e);
 }
 
-static const char *text_difference(arena *mem, const tokenizer *t, const tokenizer *other,
+static const char *text_difference(arena *a, const tokenizer *t, const tokenizer *other,
         const char *text) {
     id_list ids[2] = {{0}, {0}};
     const char *difference = NULL;
@@ -48,29 +48,28 @@ static const char *text_difference(arena *mem, const tokenizer *t, const tokeniz
     while (i < ids[0].n && i < ids[1].n && ids[0].p[i] == ids[1].p[i])
         i++;
     if (i < ids[0].n || i < ids[1].n)
-        difference =
-                arena_printf(mem, "\"%s\" has %lld tokens and %lld, from number %lld on unlike",
-                        text, (long long)ids[0].n, (long long)ids[1].n, (long long)i);
+        difference = arena_printf(a, "\"%s\" has %lld tokens and %lld, from number %lld on unlike",
+                text, (long long)ids[0].n, (long long)ids[1].n, (long long)i);
     id_list_free(&ids[0]);
     id_list_free(&ids[1]);
     return difference;
 }
 
-static const char *name_of_token(arena *mem, const tokenizer *t, int32_t id) {
+static const char *name_of_token(arena *a, const tokenizer *t, int32_t id) {
     if (id >= tokenizer_n_vocab(t)) return "not there";
-    return arena_printf(mem, "\"%s\"", tokenizer_token_text(t, id));
+    return arena_printf(a, "\"%s\"", tokenizer_token_text(t, id));
 }
 
-const char *replay_tokenizer_difference(arena *mem, const tokenizer *t, const tokenizer *other) {
+const char *replay_tokenizer_difference(arena *a, const tokenizer *t, const tokenizer *other) {
     const int32_t n = tokenizer_n_vocab(t), n_other = tokenizer_n_vocab(other);
     for (int32_t id = 0; id < n || id < n_other; id++) {
         const bool both = id < n && id < n_other;
         if (!both || strcmp(tokenizer_token_text(t, id), tokenizer_token_text(other, id)) != 0)
-            return arena_printf(mem, "token %d is %s in one and %s in the other", id,
-                    name_of_token(mem, t, id), name_of_token(mem, other, id));
+            return arena_printf(a, "token %d is %s in one and %s in the other", id,
+                    name_of_token(a, t, id), name_of_token(a, other, id));
     }
     for (int i = 0; i < N_TEXTS; i++) {
-        const char *difference = text_difference(mem, t, other, texts[i]);
+        const char *difference = text_difference(a, t, other, texts[i]);
         if (difference) return difference;
     }
     return NULL;

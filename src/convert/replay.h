@@ -18,7 +18,7 @@ typedef struct replay_prompts {
 void replay_prompts_make(arena *a, const tokenizer *t, const model_config *m, replay_prompts *out);
 // The first token that the two do not have alike, or a text of the prompts that they cut into other
 // tokens, in words; NULL: none.
-const char *replay_tokenizer_difference(arena *mem, const tokenizer *t, const tokenizer *other);
+const char *replay_tokenizer_difference(arena *a, const tokenizer *t, const tokenizer *other);
 
 typedef struct replay replay; // single owner
 // Programs for all models of the shape of `m`.

@@ -122,7 +122,7 @@ static drv_status compare_tensor(arena *mem, pair *p, int64_t rows, const char *
     return DRV_OK;
 }
 
-drv_status weights_difference(arena *mem, const model *model_a, const model *model_b, bool exact_a,
+drv_status weights_difference(arena *a, const model *model_a, const model *model_b, bool exact_a,
         const char **difference) {
     drv_status status = DRV_OK;
     *difference = NULL;
@@ -137,7 +137,7 @@ drv_status weights_difference(arena *mem, const model *model_a, const model *mod
         const int64_t rows = source_piece_rows(p.tensor[0], 1 << 22);
         for (int k = 0; k < 2; k++)
             p.piece[k] = mem_alloc(sizeof *p.piece[k] * (size_t)(rows * p.tensor[0]->cols));
-        status = compare_tensor(mem, &p, rows, difference);
+        status = compare_tensor(a, &p, rows, difference);
         free(p.piece[0]);
         free(p.piece[1]);
     }

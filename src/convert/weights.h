@@ -11,8 +11,8 @@ double weights_roundoff(const char *type);
 double weights_floor(const char *type);
 
 // The first weight that differs by more than rounding explains, by name, place and values, in
-// `mem`; NULL: none. `exact_a`: B was made from A by rounding once; else both may be rounded, B's
+// `a`; NULL: none. `exact_a`: B was made from A by rounding once; else both may be rounded, B's
 // sums even in another arithmetic (a merge of PEFT's in bf16). Weights that A's adapter changes are
 // left out. Reads all of both. DRV_E_DATA: one cannot be read.
-DRV_CHECKED drv_status weights_difference(arena *mem, const model *model_a, const model *model_b,
+DRV_CHECKED drv_status weights_difference(arena *a, const model *model_a, const model *model_b,
         bool exact_a, const char **difference);

@@ -119,9 +119,9 @@ static drv_status take_type(reader *r, const char *key, gguf_type *out) {
     return DRV_OK;
 }
 
-static drv_status parse_value(arena *mem, reader *in, gguf_value *out) {
+static drv_status parse_value(arena *a, reader *in, gguf_value *out) {
     *out = (gguf_value){.n = 1};
-    DRV_TRY(take_name(mem, in, "key", MAX_KEY, &out->key));
+    DRV_TRY(take_name(a, in, "key", MAX_KEY, &out->key));
     DRV_TRY(take_type(in, out->key, &out->type));
     if (out->type == GGUF_ARRAY) {
         uint64_t n = 0;
@@ -144,17 +144,17 @@ static drv_status parse_value(arena *mem, reader *in, gguf_value *out) {
 }
 
 // Lists grow as they are read: a count that lies costs no memory.
-static drv_status parse_values(arena *mem, reader *in, uint64_t n_listed, gguf_file *file) {
+static drv_status parse_values(arena *a, reader *in, uint64_t n_listed, gguf_file *file) {
     gguf_value *list = NULL, value;
     int count = 0, cap = 0;
     drv_status status = DRV_OK;
     for (uint64_t i = 0; i < n_listed && status == DRV_OK; i++) {
-        status = parse_value(mem, in, &value);
+        status = parse_value(a, in, &value);
         if (status != DRV_OK) break;
         MEM_GROW(list, count, cap);
         list[count++] = value;
     }
-    file->values = ARENA_ARRAY(mem, gguf_value, count + 1);
+    file->values = ARENA_ARRAY(a, gguf_value, count + 1);
     if (count) memcpy(file->values, list, sizeof *list * (size_t)count);
     file->n_values = count;
     free(list);
@@ -193,11 +193,11 @@ static drv_status take_shape(reader *r, gguf_tensor *t) {
 }
 
 // `expected`: where its data must begin, after those of the tensor before it.
-static drv_status parse_tensor(arena *mem, reader *in, gguf_tensor *tensor, int64_t expected) {
+static drv_status parse_tensor(arena *a, reader *in, gguf_tensor *tensor, int64_t expected) {
     uint32_t type = 0;
     uint64_t offset = 0;
     *tensor = (gguf_tensor){0};
-    DRV_TRY(take_name(mem, in, "tensor's name", MAX_NAME, &tensor->name));
+    DRV_TRY(take_name(a, in, "tensor's name", MAX_NAME, &tensor->name));
     DRV_TRY(take_shape(in, tensor));
     DRV_TRY(take(in, &type, 4));
     tensor->type = quant_type_of(type);
@@ -224,14 +224,14 @@ static int64_t aligned(int64_t n, int64_t alignment) {
     return (n + alignment - 1) / alignment * alignment;
 }
 
-static drv_status parse_tensors(arena *mem, reader *in, uint64_t n_listed, int64_t alignment,
+static drv_status parse_tensors(arena *a, reader *in, uint64_t n_listed, int64_t alignment,
         gguf_file *file) {
     gguf_tensor *list = NULL, tensor;
     int count = 0, cap = 0;
     int64_t at = 0; // bytes of the data so far, less than file_size + MAX_ALIGNMENT
     drv_status status = DRV_OK;
     for (uint64_t i = 0; i < n_listed; i++) {
-        status = parse_tensor(mem, in, &tensor, at);
+        status = parse_tensor(a, in, &tensor, at);
         if (status != DRV_OK) break;
         tensor.at = at;
         if (tensor.bytes > file->size - at) {
@@ -246,7 +246,7 @@ static drv_status parse_tensors(arena *mem, reader *in, uint64_t n_listed, int64
         MEM_GROW(list, count, cap);
         list[count++] = tensor;
     }
-    file->tensors = ARENA_ARRAY(mem, gguf_tensor, count + 1);
+    file->tensors = ARENA_ARRAY(a, gguf_tensor, count + 1);
     if (count) memcpy(file->tensors, list, sizeof *list * (size_t)count);
     file->n_tensors = count;
     free(list);

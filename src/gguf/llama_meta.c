@@ -35,13 +35,13 @@ static const char *architectures(arena *a) {
     return names;
 }
 
-static drv_status check_kind(arena *mem, const gguf_file *file, const char **arch,
+static drv_status check_kind(arena *a, const gguf_file *file, const char **arch,
         const model_family **family) {
     const char *kind = "model";
     int64_t parts = 1;
     *arch = NULL;
-    DRV_TRY(gguf_get_text(mem, file, "general.type", &kind));
-    DRV_TRY(gguf_get_text(mem, file, "general.architecture", arch));
+    DRV_TRY(gguf_get_text(a, file, "general.type", &kind));
+    DRV_TRY(gguf_get_text(a, file, "general.architecture", arch));
     DRV_TRY(gguf_get_i64(file, "split.count", &parts));
     if (strcmp(kind, "model") != 0)
         return drv_fail(DRV_E_DATA, "%s: general.type is \"%.40s\", expected \"model\"", file->path,
@@ -53,13 +53,13 @@ static drv_status check_kind(arena *mem, const gguf_file *file, const char **arc
                 file->path, (long long)parts);
     if (!*arch)
         return drv_fail(DRV_E_DATA, "%s: general.architecture is missing, expected %s", file->path,
-                architectures(mem));
+                architectures(a));
     // Files of today call a Mistral "llama".
     *family = model_family_of_gguf(strcmp(*arch, "mistral") == 0 ? "llama" : *arch, false);
     if (*family) return DRV_OK;
     return drv_fail(DRV_E_DATA,
             "%s: general.architecture is \"%.40s\", which is not read; expected %s", file->path,
-            *arch, architectures(mem));
+            *arch, architectures(a));
 }
 
 // Numbers that would change the graph, with the value that leaves it as it is.

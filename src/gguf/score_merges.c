@@ -113,12 +113,12 @@ static int by_score(const void *x, const void *y) {
     return (a->place > b->place) - (a->place < b->place);
 }
 
-void score_merges(arena *mem, const gguf_text *tokens, const float *scores, int64_t n_tokens,
+void score_merges(arena *a, const gguf_text *tokens, const float *scores, int64_t n_tokens,
         score_merge **out, int64_t *n_out) {
     token_index index;
     merge_list list = {0};
     size_t longest = 0;
-    token_index_build(mem, tokens, n_tokens, &index);
+    token_index_build(a, tokens, n_tokens, &index);
     for (int64_t i = 0; i < n_tokens; i++)
         if (tokens[i].n > longest) longest = tokens[i].n;
     uint64_t *left = mem_alloc(sizeof *left * (longest + 1)),
@@ -129,7 +129,7 @@ void score_merges(arena *mem, const gguf_text *tokens, const float *scores, int6
     for (int64_t i = 0; i < list.n; i++)
         order[i] = (ranked){list.p[i], scores[list.p[i].whole], i};
     qsort(order, (size_t)list.n, sizeof *order, by_score);
-    *out = ARENA_ARRAY(mem, score_merge, list.n + 1);
+    *out = ARENA_ARRAY(a, score_merge, list.n + 1);
     for (int64_t i = 0; i < list.n; i++)
         (*out)[i] = order[i].merge;
     *n_out = list.n;

@@ -9,8 +9,8 @@ typedef struct score_merge {
     int32_t n_left, n_right;    // characters
 } score_merge;
 
-// `tokens` are different from each other. The list lives in `mem`.
-void score_merges(arena *mem, const gguf_text *tokens, const float *scores, int64_t n_tokens,
+// `tokens` are different from each other. The list lives in `a`.
+void score_merges(arena *a, const gguf_text *tokens, const float *scores, int64_t n_tokens,
         score_merge **out, int64_t *n_out);
 
 // Text -> token; a token that is there twice has the first place. Lives in the arena.

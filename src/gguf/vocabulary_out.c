@@ -381,12 +381,12 @@ static drv_status put_ids(const tokenizer_texts *t, gguf_builder *out) {
 
 drv_status vocabulary_put(const tokenizer_texts *texts, gguf_builder *out) {
     if (!texts->tokenizer_json) return put_ids(texts, out);
-    arena *mem = arena_new("vocabulary");
-    writing state = {.a = mem,
+    arena *a = arena_new("vocabulary");
+    writing state = {.a = a,
             .texts = texts,
-            .path = arena_printf(mem, "%s/tokenizer.json", texts->folder),
-            .tokens = ARENA_ARRAY(mem, gguf_text, texts->vocab_size + 1),
-            .types = ARENA_ARRAY(mem, int32_t, texts->vocab_size + 1),
+            .path = arena_printf(a, "%s/tokenizer.json", texts->folder),
+            .tokens = ARENA_ARRAY(a, gguf_text, texts->vocab_size + 1),
+            .types = ARENA_ARRAY(a, int32_t, texts->vocab_size + 1),
             .n = texts->vocab_size,
             .out = out};
     drv_status status = read_optional(texts, "tokenizer.json", texts->tokenizer_json,
@@ -401,6 +401,6 @@ drv_status vocabulary_put(const tokenizer_texts *texts, gguf_builder *out) {
     json_decref(state.root);
     json_decref(state.config);
     json_decref(state.map);
-    arena_free(mem);
+    arena_free(a);
     return status;
 }

@@ -32,8 +32,8 @@ typedef struct choice_set {
 // wrong, each of the first is a warning.
 DRV_CHECKED drv_status choices_read(arena *a, const char *path, choice_set *out);
 // The same from n_bytes bytes; `path` is for messages.
-DRV_CHECKED drv_status choices_parse(arena *mem, const char *path, const char *bytes,
-        size_t n_bytes, choice_set *out);
+DRV_CHECKED drv_status choices_parse(arena *a, const char *path, const char *bytes, size_t n_bytes,
+        choice_set *out);
 
 typedef struct choices_result {
     int64_t n;                    // records that were scored

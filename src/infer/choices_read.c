@@ -93,7 +93,7 @@ static void strip_bounds(const char *p, size_t n, size_t *begin, size_t *end) {
 
 // --- HellaSwag
 // WikiHow's marks: " [title]" ends a sentence, other brackets on one line go, two spaces become one.
-static text_span clean_hellaswag(arena *mem, const char *line, size_t n_line) {
+static text_span clean_hellaswag(arena *a, const char *line, size_t n_line) {
     str titled = {0}, bare = {0}, out = {0};
     size_t begin, end;
     strip_bounds(line, n_line, &begin, &end);
@@ -112,7 +112,7 @@ static text_span clean_hellaswag(arena *mem, const char *line, size_t n_line) {
         str_add(&bare, titled.p + i, 1);
     }
     if (bare.n) str_replace(&out, bare.p, bare.n, "  ", " ");
-    const text_span kept = keep(mem, out.p, out.n);
+    const text_span kept = keep(a, out.p, out.n);
     str_free(&titled);
     str_free(&bare);
     str_free(&out);
@@ -130,7 +130,7 @@ static void add_capitalized(str *out, const json_t *text) {
     }
 }
 
-static drv_status read_hellaswag(arena *mem, const json_t *record, choice_record *out) {
+static drv_status read_hellaswag(arena *a, const json_t *record, choice_record *out) {
     const json_t *activity, *begin, *end, *endings = json_object_get(record, "endings");
     DRV_TRY(need_text(record, "activity_label", &activity));
     DRV_TRY(need_text(record, "ctx_a", &begin));
@@ -143,13 +143,13 @@ static drv_status read_hellaswag(arena *mem, const json_t *record, choice_record
     str_add(&context, json_string_value(begin), json_string_length(begin));
     str_puts(&context, " ");
     add_capitalized(&context, end);
-    out->context = clean_hellaswag(mem, context.p, context.n);
+    out->context = clean_hellaswag(a, context.p, context.n);
     str_free(&context);
     out->n_choices = (int)json_array_size(endings);
-    out->choice = ARENA_ARRAY(mem, text_span, out->n_choices);
+    out->choice = ARENA_ARRAY(a, text_span, out->n_choices);
     for (int i = 0; i < out->n_choices; i++) {
         const json_t *text = json_array_get(endings, (size_t)i);
-        out->choice[i] = clean_hellaswag(mem, json_string_value(text), json_string_length(text));
+        out->choice[i] = clean_hellaswag(a, json_string_value(text), json_string_length(text));
     }
     return DRV_OK;
 }
@@ -162,7 +162,7 @@ static void keep_choices(arena *a, const json_t *texts, choice_record *out) {
         out->choice[i] = keep_json(a, json_array_get(texts, (size_t)i));
 }
 
-static drv_status read_arc(arena *mem, const json_t *record, choice_record *out) {
+static drv_status read_arc(arena *a, const json_t *record, choice_record *out) {
     const json_t *question, *key, *choices = json_object_get(record, "choices");
     const json_t *texts = json_object_get(choices, "text"),
                  *labels = json_object_get(choices, "label");
@@ -184,9 +184,9 @@ static drv_status read_arc(arena *mem, const json_t *record, choice_record *out)
     str_puts(&context, "Question: ");
     str_add(&context, json_string_value(question), json_string_length(question));
     str_puts(&context, "\nAnswer:");
-    out->context = keep(mem, context.p, context.n);
+    out->context = keep(a, context.p, context.n);
     str_free(&context);
-    keep_choices(mem, texts, out);
+    keep_choices(a, texts, out);
     return DRV_OK;
 }
 
@@ -241,13 +241,13 @@ static void note_bad(arena *a, const char *path, int64_t line, choice_set *out) 
     out->n_bad++;
 }
 
-drv_status choices_parse(arena *mem, const char *path, const char *bytes, size_t n_bytes,
+drv_status choices_parse(arena *a, const char *path, const char *bytes, size_t n_bytes,
         choice_set *out) {
     *out = (choice_set){.path = path};
     int64_t line = 0, n_lines = 1;
     for (size_t i = 0; i < n_bytes; i++)
         n_lines += bytes[i] == '\n';
-    out->record = ARENA_ARRAY(mem, choice_record, n_lines);
+    out->record = ARENA_ARRAY(a, choice_record, n_lines);
     for (const char *const end = bytes + n_bytes; bytes < end; bytes++) {
         const char *stop = memchr(bytes, '\n', (size_t)(end - bytes));
         if (!stop) stop = end;
@@ -255,10 +255,10 @@ drv_status choices_parse(arena *mem, const char *path, const char *bytes, size_t
         choice_record *record = out->record + out->n;
         if (!is_blank(bytes, (size_t)(stop - bytes))) {
             record->line = line;
-            if (read_line(mem, bytes, (size_t)(stop - bytes), record) == DRV_OK)
+            if (read_line(a, bytes, (size_t)(stop - bytes), record) == DRV_OK)
                 out->n++;
             else
-                note_bad(mem, path, line, out);
+                note_bad(a, path, line, out);
         }
         bytes = stop;
     }

@@ -70,7 +70,7 @@ static window_list windows_of(const score_opts *opts, const documents *d) {
     return list;
 }
 
-drv_status score_documents(arena *mem, const score_opts *opts, const documents *texts,
+drv_status score_documents(arena *a, const score_opts *opts, const documents *texts,
         score_result *out) {
     *out = (score_result){.documents = texts->n, .bytes = texts->bytes, .words = texts->words};
     scorer_opts how = opts->model;
@@ -84,7 +84,7 @@ drv_status score_documents(arena *mem, const score_opts *opts, const documents *
     for (int64_t i = 0; i < texts->ids.n; i++)
         losses[i] = (double)NAN;
     t.losses = losses;
-    drv_status status = scorer_open(mem, &how, &model);
+    drv_status status = scorer_open(a, &how, &model);
     t.p.begin_s = clock_s();
     if (status == DRV_OK)
         status = scorer_windows(model, texts->ids.p, &list, 0, list.n, losses, after_windows, &t);
@@ -130,16 +130,15 @@ static drv_status score_all_rows(scorer *model, rows *r, text_size *size, score_
     return DRV_OK;
 }
 
-drv_status score_rows(arena *mem, const score_opts *opts, const run_config *cfg,
-        score_result *out) {
-    if (cfg->objective == OBJECTIVE_DPO) return score_pairs(mem, opts, cfg, out);
+drv_status score_rows(arena *a, const score_opts *opts, const run_config *cfg, score_result *out) {
+    if (cfg->objective == OBJECTIVE_DPO) return score_pairs(a, opts, cfg, out);
     *out = (score_result){0};
     scorer_opts how = opts->model;
     scorer *model = NULL;
     rows *r;
     run_config wide = *cfg;
     wide.sequence_length = opts->context;
-    DRV_TRY_CTX(batch_open_rows(mem, &wide, false, opts->stride, &r), "%s",
+    DRV_TRY_CTX(batch_open_rows(a, &wide, false, opts->stride, &r), "%s",
             cfg->n_valid ? cfg->valid[0].where : config_where(cfg, "data.split"));
     carry_check_data(cfg, r);
     out->longest = rows_longest(r);
@@ -147,11 +146,11 @@ drv_status score_rows(arena *mem, const score_opts *opts, const run_config *cfg,
     if (how.row_tokens < opts->context) { // each document is one window: rows may be as short
         rows_close(r);
         wide.sequence_length = how.row_tokens;
-        DRV_TRY(batch_open_rows(mem, &wide, false, how.row_tokens, &r));
+        DRV_TRY(batch_open_rows(a, &wide, false, how.row_tokens, &r));
     }
     text_size size;
-    drv_status status = text_size_open(mem, how.folder, r, &size);
-    if (status == DRV_OK) status = scorer_open(mem, &how, &model);
+    drv_status status = text_size_open(a, how.folder, r, &size);
+    if (status == DRV_OK) status = scorer_open(a, &how, &model);
     if (status == DRV_OK) status = score_all_rows(model, r, &size, out);
     scorer_close(model);
     rows_close(r);

@@ -21,16 +21,16 @@ typedef struct pair_pass {
     double begin_s;
 } pair_pass;
 
-static drv_status read_references(arena *mem, const score_opts *opts, const run_config *cfg,
+static drv_status read_references(arena *a, const score_opts *opts, const run_config *cfg,
         const rows *of, const double **out) {
     const char *folder = *opts->model.adapter ? opts->model.adapter : opts->model.folder,
-               *path = path_join(mem, folder, "trainer.json"), *model = NULL;
+               *path = path_join(a, folder, "trainer.json"), *model = NULL;
     json_t *run = NULL;
-    double *values = ARENA_ARRAY(mem, double, 2 * rows_n_pairs(of));
+    double *values = ARENA_ARRAY(a, double, 2 * rows_n_pairs(of));
     if (file_exists(path)) {
         DRV_TRY(json_read_file(path, &run));
         const drv_status status = json_get_str(path, run, "reference_model", &model);
-        if (status == DRV_OK && model) model = arena_strdup(mem, model);
+        if (status == DRV_OK && model) model = arena_strdup(a, model);
         json_decref(run);
         DRV_TRY(status);
     }
@@ -95,23 +95,22 @@ static drv_status score_all(pair_pass *p) {
     return DRV_OK;
 }
 
-drv_status score_pairs(arena *mem, const score_opts *opts, const run_config *cfg,
-        score_result *out) {
+drv_status score_pairs(arena *a, const score_opts *opts, const run_config *cfg, score_result *out) {
     *out = (score_result){0};
     pair_pass p = {.dpo = &cfg->dpo, .out = out};
     scorer_opts how = opts->model;
     run_config wide = *cfg;
     wide.sequence_length = how.row_tokens = opts->context;
     how.rows = SCORER_TOKENS / how.row_tokens > 1 ? SCORER_TOKENS / how.row_tokens : 1;
-    DRV_TRY_CTX(batch_open_rows(mem, &wide, false, 0, &p.rows), "%s",
+    DRV_TRY_CTX(batch_open_rows(a, &wide, false, 0, &p.rows), "%s",
             cfg->n_valid ? cfg->valid[0].where : config_where(cfg, "data.split"));
     carry_check_data(cfg, p.rows);
     out->longest = rows_longest(p.rows);
-    drv_status status = read_references(mem, opts, cfg, p.rows, &p.references);
-    if (status == DRV_OK) status = scorer_open(mem, &how, &p.model);
+    drv_status status = read_references(a, opts, cfg, p.rows, &p.references);
+    if (status == DRV_OK) status = scorer_open(a, &how, &p.model);
     if (status == DRV_OK) {
-        batch_add_pairs(mem, scorer_batch(p.model));
-        p.log_probs = ARENA_ARRAY(mem, double, how.rows *how.row_tokens);
+        batch_add_pairs(a, scorer_batch(p.model));
+        p.log_probs = ARENA_ARRAY(a, double, how.rows *how.row_tokens);
         status = score_all(&p);
     }
     progress_end();

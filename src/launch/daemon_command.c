@@ -79,7 +79,7 @@ drv_status daemon_variable_check(const char *variable) {
 }
 
 // True: it says where the daemon lies. "NAME=DIR:$NAME" puts DIR before what the variable has.
-static bool take_path(arena *mem, const statement *s, daemon_command *out) {
+static bool take_path(arena *a, const statement *s, daemon_command *out) {
     if (is_export(s)) return true;
     if (s->n != 1 || out->n_variables == MAX_VARIABLES ||
             daemon_variable_check(s->words[0]) != DRV_OK)
@@ -87,7 +87,7 @@ static bool take_path(arena *mem, const statement *s, daemon_command *out) {
     size_t n = strcspn(s->words[0], "$");
     while (n > 0 && s->words[0][n - 1] == ':')
         n--;
-    out->variables[out->n_variables++] = arena_strndup(mem, s->words[0], n);
+    out->variables[out->n_variables++] = arena_strndup(a, s->words[0], n);
     return true;
 }
 

@@ -110,10 +110,10 @@ static drv_status read_blocks(int fd, const char *path, char *block, int n_block
     return DRV_OK;
 }
 
-static drv_status measure_disk(arena *mem, int rank, const char *dir, double seconds,
+static drv_status measure_disk(arena *a, int rank, const char *dir, double seconds,
         node_result *out) {
-    const char *path = path_join(mem, dir, arena_printf(mem, ".drover-node-%d.tmp", rank));
-    char *block = arena_alloc(mem, (size_t)(BLOCK_MIB * MIB));
+    const char *path = path_join(a, dir, arena_printf(a, ".drover-node-%d.tmp", rank));
+    char *block = arena_alloc(a, (size_t)(BLOCK_MIB * MIB));
     int n_blocks;
     memset(block, 'x', (size_t)(BLOCK_MIB * MIB));
     const int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);

@@ -88,9 +88,9 @@ static drv_status measure_pair(comm *c, int partner, double seconds, char *buffe
     return DRV_OK;
 }
 
-static drv_status measure_links(arena *mem, comm *c, double seconds, node_result *out) {
+static drv_status measure_links(arena *a, comm *c, double seconds, node_result *out) {
     const int n = comm_size(c), rounds = node_rounds(n);
-    char *buffer = arena_alloc(mem, MOST_BYTES);
+    char *buffer = arena_alloc(a, MOST_BYTES);
     for (int round = 0; round < rounds; round++) {
         const int partner = node_partner(n, comm_rank(c), round);
         double bandwidth, latency;

@@ -406,13 +406,12 @@ static void leave_stage(builder *b, tensor *h_NH, tensor *branch_NH) {
     if (b->mode != LLAMA_PREFILL) head(b, x_NH);
 }
 
-graph *llama_build(arena *mem, const param_list *params, llama_mode mode, const llama_opts *opts) {
+graph *llama_build(arena *a, const param_list *params, llama_mode mode, const llama_opts *opts) {
     static const char *const names[] = {"loss", "score", "logits", "prefill", "decode"};
     // Prompts go through in blocks of several sizes: a program for each.
-    const char *name = mode == LLAMA_PREFILL
-                               ? arena_printf(mem, "prefill.%lld", (long long)opts->seq)
-                               : names[mode];
-    builder build = {.g = graph_new(mem, name),
+    const char *name = mode == LLAMA_PREFILL ? arena_printf(a, "prefill.%lld", (long long)opts->seq)
+                                             : names[mode];
+    builder build = {.g = graph_new(a, name),
             .l = &params->layout,
             .params = params,
             .opts = opts,

@@ -46,4 +46,4 @@ typedef struct llama_opts {
 // labels.0 (the last). LLAMA_LOSS and LLAMA_SCORE alone know stages; what is not the last gives
 // out.CHUNK, the residual stream [N, H]. h.CHUNK is differentiated, unless all is frozen before it.
 // `params` are needed while the graph is built only. Weights that are not trainable are frozen in it.
-graph *llama_build(arena *mem, const param_list *params, llama_mode mode, const llama_opts *opts);
+graph *llama_build(arena *a, const param_list *params, llama_mode mode, const llama_opts *opts);

@@ -136,22 +136,22 @@ static drv_status check_target(const target *t) {
             t->text, t->is_regex ? "projection of the model" : "regular expression");
 }
 
-drv_status lora_of_config(arena *mem, const lora_config *lora, const model_config *model,
+drv_status lora_of_config(arena *a, const lora_config *lora, const model_config *model,
         lora_set *out) {
     const int n_targets = lora->rank > 0 ? lora->n_target_modules : 0;
-    target *targets = ARENA_ARRAY(mem, target, n_targets + 1);
+    target *targets = ARENA_ARRAY(a, target, n_targets + 1);
     char module[MODULE_NAME];
     drv_status status = DRV_OK;
-    *out = lora_set_new(mem, (int)n_projections(model));
+    *out = lora_set_new(a, (int)n_projections(model));
     for (int t = 0; t < n_targets; t++)
-        target_open(mem, lora->target_modules[t], &targets[t]);
+        target_open(a, lora->target_modules[t], &targets[t]);
     for (int64_t i = 0; i < n_projections(model); i++) {
         bool fits = false;
         projection_at(model, i, module);
         for (int t = 0; t < n_targets; t++)
             fits |= target_fits(&targets[t], module);
         if (!fits) continue;
-        const lora_branch branch = {arena_strdup(mem, module), lora->rank, scale_of(lora)};
+        const lora_branch branch = {arena_strdup(a, module), lora->rank, scale_of(lora)};
         lora_set_add(out, &branch);
     }
     for (int t = 0; t < n_targets; t++) {

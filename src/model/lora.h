@@ -26,8 +26,8 @@ const lora_branch *lora_find(const lora_set *set, const char *module); // NULL: 
 // ("q_proj", "self_attn.q_proj"), a regular expression that matches all of it, as PEFT's
 // (POSIX extended; Python's \d and (?:...) are read, other things of Python alone refused), or
 // "all-linear". DRV_E_USAGE: a target is not an expression, or fits no projection.
-DRV_CHECKED drv_status lora_of_config(arena *mem, const lora_config *lora,
-        const model_config *model, lora_set *out);
+DRV_CHECKED drv_status lora_of_config(arena *a, const lora_config *lora, const model_config *model,
+        lora_set *out);
 
 // Numbers of all branches, counted from the shapes of the projections: rank (in + out) each.
 int64_t lora_parameters(const lora_set *set, const model_config *model);

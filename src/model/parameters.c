@@ -106,23 +106,23 @@ static char *module_of(arena *a, const char *weight) {
 
 // Branches of those parts of a projection that are targets, under PEFT's names. Over tensor ranks A
 // is split as what it reads, B as what it adds to.
-static void add_branches(arena *mem, param_list *list, const param *projection, int site,
+static void add_branches(arena *a, param_list *list, const param *projection, int site,
         const lora_set *lora) {
     param *weight = &list->p[projection - list->p], *down = NULL;
-    param_branches *branches = ARENA_NEW(mem, param_branches);
+    param_branches *branches = ARENA_NEW(a, param_branches);
     for (int i = 0; i < weight->n_parts; i++) {
-        const char *module = module_of(mem, weight->part[i].hf_name);
+        const char *module = module_of(a, weight->part[i].hf_name);
         const lora_branch *branch = lora_find(lora, module);
         if (!branch) continue;
-        const char *peft = arena_printf(mem, "base_model.model.%s", module);
+        const char *peft = arena_printf(a, "base_model.model.%s", module);
         if (!down)
-            down = add_branch_matrix(mem, list,
-                    arena_printf(mem, "%s.lora_A.weight", module_of(mem, weight->name)),
+            down = add_branch_matrix(a, list,
+                    arena_printf(a, "%s.lora_A.weight", module_of(a, weight->name)),
                     weight->split == SPLIT_COLUMNS ? SPLIT_COLUMNS : SPLIT_NONE, weight->dim[1],
                     INIT_UNIFORM);
-        add_part(list, down, arena_printf(mem, "%s.lora_A.weight", peft), branch->rank);
-        const char *up_name = arena_printf(mem, "%s.lora_B.weight", peft);
-        param *up = add_branch_matrix(mem, list, up_name,
+        add_part(list, down, arena_printf(a, "%s.lora_A.weight", peft), branch->rank);
+        const char *up_name = arena_printf(a, "%s.lora_B.weight", peft);
+        param *up = add_branch_matrix(a, list, up_name,
                 weight->split == SPLIT_ROWS ? SPLIT_ROWS : SPLIT_NONE, branch->rank, INIT_ZEROS);
         add_part(list, up, up_name, weight->part[i].rows);
         branches->b[branches->n] = up;
@@ -208,21 +208,21 @@ static void check_branches(const param_list *list, const lora_set *lora) {
             (long long)expected);
 }
 
-param_list llama_params(arena *mem, const model_layout *sizes, const lora_set *lora) {
+param_list llama_params(arena *a, const model_layout *sizes, const lora_set *lora) {
     enum { BIASES = 1, PER_LAYER = sizeof(layer_params) / sizeof(param *) + BIASES, OUTSIDE = 3 };
     enum { BRANCHES_PER_LAYER = 4 + 7 }; // an A for each input, a B for each projection
     const bool has_lora = lora && lora->n > 0;
-    param_list list = {.layout = *sizes, .by_part = {.a = mem}};
-    list.p = ARENA_ARRAY(mem, param, (PER_LAYER + BRANCHES_PER_LAYER) * sizes->n_layers + OUTSIDE);
-    list.layer = ARENA_ARRAY(mem, layer_params, sizes->n_layers);
-    if (sizes->embeds) list.embedding = table(mem, &list, "model.embed_tokens.weight");
+    param_list list = {.layout = *sizes, .by_part = {.a = a}};
+    list.p = ARENA_ARRAY(a, param, (PER_LAYER + BRANCHES_PER_LAYER) * sizes->n_layers + OUTSIDE);
+    list.layer = ARENA_ARRAY(a, layer_params, sizes->n_layers);
+    if (sizes->embeds) list.embedding = table(a, &list, "model.embed_tokens.weight");
     for (int v = 0; v < sizes->n_chunks; v++)
         for (int i = 0; i < sizes->chunk[v].n; i++)
-            list.layer[sizes->chunk[v].at + i] = add_layer(mem, &list, sizes->chunk[v].first + i);
-    if (sizes->has_head) add_head(mem, &list);
+            list.layer[sizes->chunk[v].at + i] = add_layer(a, &list, sizes->chunk[v].first + i);
+    if (sizes->has_head) add_head(a, &list);
     for (int v = 0; v < sizes->n_chunks && has_lora; v++)
         for (int i = 0; i < sizes->chunk[v].n; i++)
-            add_layer_branches(mem, &list, sizes->chunk[v].first + i, sizes->chunk[v].at + i, lora);
+            add_layer_branches(a, &list, sizes->chunk[v].first + i, sizes->chunk[v].at + i, lora);
     for (int i = 0; i < list.n; i++)
         list.p[i].trainable = !has_lora || list.p[i].is_adapter;
     if (has_lora) check_branches(&list, lora);

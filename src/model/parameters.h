@@ -77,8 +77,8 @@ typedef struct param_list {
     name_map by_part;    // Hugging Face name -> param
 } param_list;
 
-// All are trainable; with LoRA (`lora` NULL or empty: without) the branches alone. Lives in `mem`.
-param_list llama_params(arena *mem, const model_layout *sizes, const lora_set *lora);
+// All are trainable; with LoRA (`lora` NULL or empty: without) the branches alone. Lives in `a`.
+param_list llama_params(arena *a, const model_layout *sizes, const lora_set *lora);
 int64_t param_elements(const param *p);
 // Norms and biases stay in fp32: they are a few thousand numbers and no GEMM reads them.
 dtype param_dtype(const param *p, dtype compute);

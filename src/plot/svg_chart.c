@@ -156,13 +156,13 @@ static void find_ranges(arena *a, const plot *p, int key, int points, panel *out
     plot_range_close_tight(&out->x_range);
 }
 
-static void add_panel(arena *mem, const plot *runs, int key, int points, int index, double left,
+static void add_panel(arena *a, const plot *runs, int key, int points, int index, double left,
         double top, double width, double height, str *out) {
     panel area = {.x = left + LEFT,
             .y = top + TOP,
             .width = width - LEFT - 8,
             .height = height - TOP - BOTTOM};
-    find_ranges(mem, runs, key, points, &area);
+    find_ranges(a, runs, key, points, &area);
     str_printf(out,
             "<clipPath id=\"c%d\"><rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/></clipPath>\n",
             index, area.x, area.y - 2, area.width + 2, area.height + 4);
@@ -170,8 +170,8 @@ static void add_panel(arena *mem, const plot *runs, int key, int points, int ind
     str_printf(out, "<g clip-path=\"url(#c%d)\">\n", index);
     for (int r = 0; r < runs->n_runs; r++) {
         const plot_series *s = &runs->runs[r].series[key];
-        const plot_series raw = extremes(mem, s, RAW_POINTS / 2), smooth = moving_mean(mem, s),
-                          thick = plot_means(mem, &smooth, SMOOTH_POINTS);
+        const plot_series raw = extremes(a, s, RAW_POINTS / 2), smooth = moving_mean(a, s),
+                          thick = plot_means(a, &smooth, SMOOTH_POINTS);
         if (smooth.y != s->y) add_line(&area, &raw, plot_colour(r), "raw", out);
         add_line(&area, &thick, plot_colour(r), "mean", out);
     }
@@ -218,7 +218,7 @@ const char *plot_style(void) {
     return style;
 }
 
-void plot_svg(arena *mem, const plot *runs, str *out) {
+void plot_svg(arena *a, const plot *runs, str *out) {
     const int loss = plot_key(runs, "loss"), valid = plot_key(runs, "val_loss");
     int keys[PLOT_MAX_KEYS], n_series = 0;
     for (int k = 0; k < runs->n_keys; k++)
@@ -236,7 +236,7 @@ void plot_svg(arena *mem, const plot *runs, str *out) {
     for (int i = 0; i < n_series; i++) {
         const int points = keys[i] == loss ? valid : -1;
         if (i == 0) {
-            add_panel(mem, runs, keys[i], points, i, MARGIN, top, inner, FIRST_HEIGHT, out);
+            add_panel(a, runs, keys[i], points, i, MARGIN, top, inner, FIRST_HEIGHT, out);
             continue;
         }
         const bool alone =
@@ -244,7 +244,7 @@ void plot_svg(arena *mem, const plot *runs, str *out) {
         const double width = alone ? inner : (inner - GAP) / 2;
         const double x = MARGIN + (i % 2 == 0 ? width + GAP : 0);
         const double y = top + FIRST_HEIGHT + GAP + (i - 1) / 2 * (GAP + HEIGHT);
-        add_panel(mem, runs, keys[i], points, i, x, y, width, HEIGHT, out);
+        add_panel(a, runs, keys[i], points, i, x, y, width, HEIGHT, out);
     }
     str_puts(out, "</svg>\n");
 }
@@ -265,7 +265,7 @@ static void add_table_row(const plot_run *run, int n_keys, str *out) {
     str_puts(out, "</tr>\n");
 }
 
-void plot_html(arena *mem, const plot *runs, str *out) {
+void plot_html(arena *a, const plot *runs, str *out) {
     str_puts(out,
             "<!DOCTYPE html>\n"
             "<html lang=\"en\">\n"
@@ -279,7 +279,7 @@ void plot_html(arena *mem, const plot *runs, str *out) {
             "td,th{padding:4px 14px 4px 0;text-align:right;border-bottom:1px solid #ddd}\n"
             "td:first-child,th:first-child{text-align:left}\n"
             "</style>\n");
-    plot_svg(mem, runs, out);
+    plot_svg(a, runs, out);
     str_puts(out, "<table>\n<tr><th>run</th><th>steps</th>");
     for (int k = 0; k < runs->n_keys; k++) {
         str_puts(out, "<th>last ");

@@ -151,11 +151,11 @@ static bool pick(arena *a, const elastic_job *job, const run_config *whole,
     return false;
 }
 
-static drv_status search(arena *mem, const elastic_job *job, const run_config *whole,
+static drv_status search(arena *a, const elastic_job *job, const run_config *whole,
         const run_config *pinned, bool same_bits, int64_t ranks, elastic_layout *out) {
     layout_search made = {.cfg = pinned, .ranks = ranks, .top = TOP, .power = job->power};
     drv_status status = layout_search_run(&made);
-    if (status == DRV_OK && !pick(mem, job, whole, pinned, same_bits, &made, out)) {
+    if (status == DRV_OK && !pick(a, job, whole, pinned, same_bits, &made, out)) {
         str refused = {0};
         layout_refusals_add(&made.all, &refused);
         status = drv_fail(DRV_E_USAGE, "no layout of %lld ranks is possible%s%s", (long long)ranks,
@@ -167,7 +167,7 @@ static drv_status search(arena *mem, const elastic_job *job, const run_config *w
 }
 
 // --- one number of nodes
-static drv_status own_layout(arena *mem, const elastic_job *job, const run_config *whole,
+static drv_status own_layout(arena *a, const elastic_job *job, const run_config *whole,
         elastic_layout *out) {
     const int64_t ranks = (int64_t)job->n_nodes * job->ranks;
     layout_search made = {.cfg = job->cfg, .ranks = ranks, .top = 1, .power = job->power};
@@ -191,33 +191,33 @@ static drv_status own_layout(arena *mem, const elastic_job *job, const run_confi
             .tokens_per_s =
                     (double)(whole->global_batch_size * whole->sequence_length) / mine.seconds,
             .same_bits = true};
-    fill_words(mem, whole, out);
+    fill_words(a, whole, out);
     return DRV_OK;
 }
 
-drv_status elastic_on(arena *mem, const elastic_job *job, int n_nodes, elastic_layout *out) {
+drv_status elastic_on(arena *a, const elastic_job *job, int n_nodes, elastic_layout *out) {
     const int64_t ranks = (int64_t)n_nodes * job->ranks;
     run_config whole;
     DRV_TRY(whole_job(job, &whole));
-    if (n_nodes == job->n_nodes) return own_layout(mem, job, &whole, out);
+    if (n_nodes == job->n_nodes) return own_layout(a, job, &whole, out);
     run_config pinned = *job->cfg;
     pinned.lanes = whole.n_lanes;
     pinned.context_leaves = whole.n_context_leaves;
     pinned.addend_rows = config_addend_rows(&whole);
     if (config_backend(&whole)->orders_sums &&
-            search(mem, job, &whole, &pinned, true, ranks, out) == DRV_OK)
+            search(a, job, &whole, &pinned, true, ranks, out) == DRV_OK)
         return DRV_OK;
     pinned = *job->cfg;
     pinned.lanes = 0;
     pinned.context_leaves = 0;
-    return search(mem, job, &whole, &pinned, false, ranks, out);
+    return search(a, job, &whole, &pinned, false, ranks, out);
 }
 
 // --- at most so many
 // More is not looked for once something is found.
 #define SEARCH_S 10.0
 
-drv_status elastic_choose(arena *mem, const elastic_job *job, int n_nodes, int min_nodes,
+drv_status elastic_choose(arena *a, const elastic_job *job, int n_nodes, int min_nodes,
         elastic_layout *out) {
     const bool keeps_bits = config_gives(job->cfg, "parallel.lanes");
     const double begin_s = clock_s();
@@ -225,7 +225,7 @@ drv_status elastic_choose(arena *mem, const elastic_job *job, int n_nodes, int m
     drv_status status = DRV_OK;
     for (int n = n_nodes; n >= min_nodes && n > 0; n--) {
         elastic_layout tried;
-        status = elastic_on(mem, job, n, &tried);
+        status = elastic_on(a, job, n, &tried);
         if (status != DRV_OK) continue;
         const bool better = keeps_bits && tried.same_bits != out->same_bits
                                     ? tried.same_bits
@@ -238,5 +238,5 @@ drv_status elastic_choose(arena *mem, const elastic_job *job, int n_nodes, int m
     }
     if (found) return DRV_OK;
     return drv_fail(DRV_E_USAGE, "no layout for %d to %d nodes; %s", min_nodes, n_nodes,
-            status == DRV_OK ? "" : arena_strdup(mem, drv_message()));
+            status == DRV_OK ? "" : arena_strdup(a, drv_message()));
 }

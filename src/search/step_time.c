@@ -76,10 +76,10 @@ static drv_status run_step(stepper *s, const batch *b) {
     return stepper_update(s, hyper, &grad_norm, &param_norm);
 }
 
-drv_status step_time(arena *mem, programs *built, comm *ranks, int64_t repeats, step_times *out,
+drv_status step_time(arena *a, programs *built, comm *ranks, int64_t repeats, step_times *out,
         step_profile *profile) {
-    stepper steps = stepper_new(mem, built, ranks, &built->layout.mesh);
-    batch taken = new_batch(mem, built);
+    stepper steps = stepper_new(a, built, ranks, &built->layout.mesh);
+    batch taken = new_batch(a, built);
     double sum = 0;
     fill_randomly(&taken, built->held.c, 0);
     DRV_TRY(run_step(&steps, &taken));
@@ -130,13 +130,13 @@ static drv_status mean_seconds(const rehearsal *r, drv_status (*fn)(const rehear
     return DRV_OK;
 }
 
-static drv_status rehearse(arena *mem, const run_config *cfg, backend *device,
-        double *micro_batch_s, double *update_s) {
+static drv_status rehearse(arena *a, const run_config *cfg, backend *device, double *micro_batch_s,
+        double *update_s) {
     programs p;
-    DRV_TRY(programs_build(mem, cfg, &p));
-    DRV_TRY(programs_load(mem, device, &p));
+    DRV_TRY(programs_build(a, cfg, &p));
+    DRV_TRY(programs_load(a, device, &p));
     DRV_TRY(held_init_weights(&p.held));
-    batch b = new_batch(mem, &p);
+    batch b = new_batch(a, &p);
     const rehearsal all = {&p, &b};
     fill_randomly(&b, cfg, 0);
     *update_s = 0; // of a whole step it is in that

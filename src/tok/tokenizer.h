@@ -12,7 +12,7 @@
 typedef struct tokenizer tokenizer; // immutable after opening, but for the words it has seen
 
 // `path`: the file, or the folder that holds tokenizer.json.
-DRV_CHECKED drv_status tokenizer_open(arena *mem, const char *path, tokenizer **out);
+DRV_CHECKED drv_status tokenizer_open(arena *a, const char *path, tokenizer **out);
 void tokenizer_close(tokenizer *t);
 
 const char *tokenizer_path(const tokenizer *t); // of tokenizer.json

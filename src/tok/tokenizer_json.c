@@ -371,14 +371,14 @@ static drv_status read_tree(loader *load, const file_map *file, json_t **root) {
 }
 
 // What a folder has in its place, and how the file is made of it.
-static drv_status refuse_folder(arena *mem, const char *folder) {
+static drv_status refuse_folder(arena *a, const char *folder) {
     static const char *const others[] = {"tokenizer.model", "vocab.json", "spiece.model"};
     const char *has = NULL;
     char **names;
     int n = 0;
     for (size_t i = 0; i < sizeof others / sizeof *others && !has; i++)
-        if (file_exists(path_join(mem, folder, others[i]))) has = others[i];
-    if (!has && dir_list(mem, folder, &names, &n) == DRV_OK)
+        if (file_exists(path_join(a, folder, others[i]))) has = others[i];
+    if (!has && dir_list(a, folder, &names, &n) == DRV_OK)
         for (int i = 0; i < n && !has; i++)
             if (str_ends(names[i], ".model")) has = names[i];
     return drv_fail(DRV_E_IO, "\"%s\" has no tokenizer.json%s%s%s", folder, has ? ", but " : "",
@@ -387,22 +387,22 @@ static drv_status refuse_folder(arena *mem, const char *folder) {
                 : "");
 }
 
-drv_status tokenizer_open(arena *mem, const char *path, tokenizer **out) {
+drv_status tokenizer_open(arena *a, const char *path, tokenizer **out) {
     if (!file_exists(path))
         return drv_fail(DRV_E_IO,
                 "could not open \"%s\": No such file or directory; expected a folder with tokenizer.json%s",
-                path, hub_hint(mem, path));
+                path, hub_hint(a, path));
     if (file_is_dir(path)) {
-        const char *file = path_join(mem, path, "tokenizer.json");
-        if (!file_exists(file)) return refuse_folder(mem, path);
+        const char *file = path_join(a, path, "tokenizer.json");
+        if (!file_exists(file)) return refuse_folder(a, path);
         path = file;
     }
-    loader l = {.a = mem, .path = path, .t = ARENA_NEW(mem, tokenizer)};
+    loader l = {.a = a, .path = path, .t = ARENA_NEW(a, tokenizer)};
     l.t->path = path;
     file_map f;
     json_t *root = NULL;
     DRV_TRY(file_map_open(path, &f));
-    l.t->words = ARENA_NEW(mem, word_table);
+    l.t->words = ARENA_NEW(a, word_table);
     DRV_ASSERT(word_table_open(l.t->words), "out of memory");
     drv_status s = read_tree(&l, &f, &root);
     if (s == DRV_OK) s = load_all(&l, root);

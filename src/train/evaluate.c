@@ -201,18 +201,18 @@ static drv_status run_all(evaluation *e) {
     return DRV_OK;
 }
 
-static void make_arrays(arena *mem, evaluation *e) {
+static void make_arrays(arena *a, evaluation *e) {
     e->n_micro_batches = div_up(e->n_rows, e->batch.rows);
-    e->losses = ARENA_ARRAY(mem, double, losses_of_part(e) * e->n_parts);
-    e->mine = ARENA_ARRAY(mem, double, e->n_here * e->n_addends);
-    e->counted = ARENA_ARRAY(mem, int64_t, e->n_micro_batches);
+    e->losses = ARENA_ARRAY(a, double, losses_of_part(e) * e->n_parts);
+    e->mine = ARENA_ARRAY(a, double, e->n_here * e->n_addends);
+    e->counted = ARENA_ARRAY(a, int64_t, e->n_micro_batches);
     if (!e->batch.pair) return;
     e->n_pairs = rows_n_pairs(e->rows);
-    e->pairs = ARENA_ARRAY(mem, double, N_OF_PAIR * e->n_pairs);
-    e->of_tokens = ARENA_ARRAY(mem, double, 2 * e->batch.rows * e->batch.row_tokens);
+    e->pairs = ARENA_ARRAY(a, double, N_OF_PAIR * e->n_pairs);
+    e->of_tokens = ARENA_ARRAY(a, double, 2 * e->batch.rows * e->batch.row_tokens);
 }
 
-static evaluation open_evaluation(arena *mem, programs *of, rows *source, int64_t n_rows,
+static evaluation open_evaluation(arena *a, programs *of, rows *source, int64_t n_rows,
         comm *self) {
     const mesh *ranks = &of->layout.mesh;
     const zigzag z = of->layout.zigzag;
@@ -226,9 +226,9 @@ static evaluation open_evaluation(arena *mem, programs *of, rows *source, int64_
             .n_here = z.leaves_here,
             .n_parts = zigzag_leaves(&z),
             .n_addends = of->layout.addends,
-            .batch = batch_of_run(mem, of->held.c, of->held.c->micro_batch_size)};
+            .batch = batch_of_run(a, of->held.c, of->held.c->micro_batch_size)};
     e.n_rows = n_rows && n_rows < e.all ? n_rows : e.all;
-    make_arrays(mem, &e);
+    make_arrays(a, &e);
     return e;
 }
 
@@ -252,27 +252,27 @@ static void judge_pairs(const evaluation *e, evaluation_result *out) {
 
 drv_status evaluate(programs *of, rows *source, int64_t n_rows, comm *self,
         evaluation_result *out) {
-    arena *mem = arena_new("evaluate");
-    evaluation e = open_evaluation(mem, of, source, n_rows, self);
+    arena *a = arena_new("evaluate");
+    evaluation e = open_evaluation(a, of, source, n_rows, self);
     const drv_status status = run_all(&e);
     *out = (evaluation_result){.tokens = e.tokens};
     if (status == DRV_OK && e.pairs) judge_pairs(&e, out);
     const int64_t n = e.pairs ? out->n_pairs : e.tokens;
     out->loss = n ? e.sum / (double)n : 0;
     str_free(&e.batch.names);
-    arena_free(mem);
+    arena_free(a);
     return status;
 }
 
 drv_status evaluate_pairs(programs *of, rows *source, comm *self, double *out) {
-    arena *mem = arena_new("evaluate pairs");
-    evaluation e = open_evaluation(mem, of, source, 0, self);
+    arena *a = arena_new("evaluate pairs");
+    evaluation e = open_evaluation(a, of, source, 0, self);
     const drv_status status = run_all(&e);
     for (int64_t i = 0; status == DRV_OK && i < 2 * e.n_pairs; i++) {
         const double *pair = e.pairs + N_OF_PAIR * (i / 2);
         out[i] = pair[SEEN] != 0 ? pair[i % 2 ? OF_REJECTED : OF_CHOSEN] : (double)NAN;
     }
     str_free(&e.batch.names);
-    arena_free(mem);
+    arena_free(a);
     return status;
 }

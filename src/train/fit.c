@@ -70,7 +70,7 @@ static const char *differences(arena *a, const run_config *cfg, const run_config
 }
 
 // The change that costs least time, from rows and recomputation to what changes the arithmetic.
-static drv_status suggest(arena *mem, const run_config *cfg, const run_config *base,
+static drv_status suggest(arena *a, const run_config *cfg, const run_config *base,
         const memory_limit *limit, const char **keys) {
     static const recompute_mode modes[] = {RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL};
     static const precision precisions[] = {PRECISION_F32, PRECISION_BF16};
@@ -92,22 +92,22 @@ static drv_status suggest(arena *mem, const run_config *cfg, const run_config *b
             DRV_TRY(largest_micro_batch(&other, limit, &micro_batch));
             if (micro_batch == 0) continue;
             other.micro_batch_size = micro_batch;
-            *keys = differences(mem, cfg, &other);
+            *keys = differences(a, cfg, &other);
             return DRV_OK;
         }
     return DRV_OK;
 }
 
-drv_status fit_suggest(arena *mem, const run_config *cfg, const memory_limit *limit,
+drv_status fit_suggest(arena *a, const run_config *cfg, const memory_limit *limit,
         const char **keys) {
     enum { RANK = 16 };
     run_config adapters = *cfg;
     *keys = NULL;
-    DRV_TRY(suggest(mem, cfg, cfg, limit, keys));
+    DRV_TRY(suggest(a, cfg, cfg, limit, keys));
     if (*keys || cfg->lora.rank > 0 || *cfg->lora.adapter) return DRV_OK;
     adapters.lora.rank = RANK;
     adapters.lora.alpha = RANK; // as a config that gives the rank alone has it
-    return suggest(mem, cfg, &adapters, limit, keys);
+    return suggest(a, cfg, &adapters, limit, keys);
 }
 
 drv_status fit_check(const run_config *cfg, const memory_limit *limit) {
@@ -136,7 +136,7 @@ drv_status fit_check(const run_config *cfg, const memory_limit *limit) {
     return status;
 }
 
-const char *fit_less(arena *mem, const run_config *cfg) {
+const char *fit_less(arena *a, const run_config *cfg) {
     const char *ways[4];
     int n = 0;
     if (cfg->micro_batch_size > 1) ways[n++] = "a smaller training.micro_batch_size";
@@ -145,6 +145,6 @@ const char *fit_less(arena *mem, const run_config *cfg) {
     if (cfg->precision == PRECISION_F32) ways[n++] = "training.precision bf16";
     const char *all = ways[0];
     for (int i = 1; i < n; i++)
-        all = arena_printf(mem, "%s%s%s", all, i + 1 < n ? ", " : " or ", ways[i]);
+        all = arena_printf(a, "%s%s%s", all, i + 1 < n ? ", " : " or ", ways[i]);
     return all;
 }

@@ -10,13 +10,13 @@ DRV_CHECKED drv_status fit_plan(const run_config *cfg, memory_plan *out);
 
 // Keys that make the run fit, as "--set training.micro_batch_size=2 --set training.recompute=full":
 // the change that costs least time; a LoRA where nothing else is enough. NULL: that is not either.
-// Each is really planned. Lives in `mem`.
-DRV_CHECKED drv_status fit_suggest(arena *mem, const run_config *cfg, const memory_limit *limit,
+// Each is really planned. Lives in `a`.
+DRV_CHECKED drv_status fit_suggest(arena *a, const run_config *cfg, const memory_limit *limit,
         const char **keys);
 
 // DRV_E_DEVICE, with what would fit, when the run needs more than limit->free.
 DRV_CHECKED drv_status fit_check(const run_config *cfg, const memory_limit *limit);
 
 // What a run of cfg that is out of memory could do with less of, as "a smaller data.sequence_length
-// or training.recompute full": only what it does not do already. Lives in `mem`.
-const char *fit_less(arena *mem, const run_config *cfg);
+// or training.recompute full": only what it does not do already. Lives in `a`.
+const char *fit_less(arena *a, const run_config *cfg);

@@ -183,17 +183,17 @@ static drv_status flush(FILE *f, const char *path) {
     return DRV_OK;
 }
 
-drv_status metrics_open(arena *mem, const char *run_dir, int64_t resumed_step, metrics **out) {
-    metrics *self = ARENA_NEW(mem, metrics);
-    char *dir = path_join(mem, run_dir, "tensorboard");
-    self->json_path = path_join(mem, run_dir, "metrics.jsonl");
+drv_status metrics_open(arena *a, const char *run_dir, int64_t resumed_step, metrics **out) {
+    metrics *self = ARENA_NEW(a, metrics);
+    char *dir = path_join(a, run_dir, "tensorboard");
+    self->json_path = path_join(a, run_dir, "metrics.jsonl");
     // TensorBoard wants "tfevents" in the name and reads the files of a run in name order.
-    self->event_path = arena_printf(mem, "%s/events.out.tfevents.%010lld.drover.%d", dir,
+    self->event_path = arena_printf(a, "%s/events.out.tfevents.%010lld.drover.%d", dir,
             (long long)time(NULL), (int)getpid());
     DRV_TRY(dir_make(dir));
-    self->hash_path = path_join(mem, run_dir, "hashes.jsonl");
-    DRV_TRY(cut_json(mem, self->json_path, resumed_step > 0 ? resumed_step : -1));
-    DRV_TRY(cut_json(mem, self->hash_path, resumed_step > 0 ? resumed_step : -1));
+    self->hash_path = path_join(a, run_dir, "hashes.jsonl");
+    DRV_TRY(cut_json(a, self->json_path, resumed_step > 0 ? resumed_step : -1));
+    DRV_TRY(cut_json(a, self->hash_path, resumed_step > 0 ? resumed_step : -1));
     DRV_TRY(file_append(self->json_path, &self->json));
     DRV_TRY(file_append(self->event_path, &self->event));
     Tensorboard__Event first = TENSORBOARD__EVENT__INIT;

@@ -40,7 +40,7 @@ lost_metrics metrics_count_lost(const char *run_dir, int64_t after_step);
 // Lines of steps after `resumed_step` are dropped, as are those that a later line says anew, and
 // TensorBoard is told to drop them too, so that a run that was killed shows each step once. A run
 // that starts anew (`resumed_step` 0) drops all.
-DRV_CHECKED drv_status metrics_open(arena *mem, const char *run_dir, int64_t resumed_step,
+DRV_CHECKED drv_status metrics_open(arena *a, const char *run_dir, int64_t resumed_step,
         metrics **out);
 DRV_CHECKED drv_status metrics_step(metrics *self, const step_metrics *step);
 DRV_CHECKED drv_status metrics_valid(metrics *m, int64_t step, const evaluation_result *result);

@@ -20,32 +20,31 @@ struct observers {
     bool ended;
 };
 
-static const char *axis(arena *mem, const char *name, int64_t n) {
-    return n > 1 ? arena_printf(mem, ", %s %lld", name, (long long)n) : "";
+static const char *axis(arena *a, const char *name, int64_t n) {
+    return n > 1 ? arena_printf(a, ", %s %lld", name, (long long)n) : "";
 }
 
-static const char *describe(arena *mem, const run_config *cfg) {
-    return arena_printf(mem, "%s parameters, %s%s%s%s%s",
+static const char *describe(arena *a, const run_config *cfg) {
+    return arena_printf(a, "%s parameters, %s%s%s%s%s",
             str_si((double)model_parameters(&cfg->model)), precision_name(cfg->precision),
-            axis(mem, "tensor", cfg->tensor_parallel),
-            axis(mem, "pipeline", cfg->pipeline_parallel),
-            axis(mem, "context", cfg->context_parallel), axis(mem, "data", cfg->data_ranks));
+            axis(a, "tensor", cfg->tensor_parallel), axis(a, "pipeline", cfg->pipeline_parallel),
+            axis(a, "context", cfg->context_parallel), axis(a, "data", cfg->data_ranks));
 }
 
 // Of the pipeline's schedule; 0 without one.
-static double bubble_of(arena *mem, const run_config *cfg) {
+static double bubble_of(arena *a, const run_config *cfg) {
     pipeline_schedule schedule;
     pipeline_result result;
     if (cfg->pipeline_parallel <= 1) return 0;
-    return stages_schedule(mem, cfg, &schedule, &result) == DRV_OK ? result.bubble : 0;
+    return stages_schedule(a, cfg, &schedule, &result) == DRV_OK ? result.bubble : 0;
 }
 
-observers *observers_begin(arena *mem, const run_config *cfg) {
-    observers *self = ARENA_NEW(mem, observers);
+observers *observers_begin(arena *a, const run_config *cfg) {
+    observers *self = ARENA_NEW(a, observers);
     pthread_mutex_init(&self->lock, NULL);
-    self->view = run_view_open(cfg->run_dir, bubble_of(mem, cfg));
+    self->view = run_view_open(cfg->run_dir, bubble_of(a, cfg));
     const run_observed run = {.run_dir = cfg->run_dir,
-            .about = describe(mem, cfg),
+            .about = describe(a, cfg),
             .save_every = cfg->checkpoint_every,
             .http = config_http(cfg),
             .http_metrics_token_file = cfg->http_metrics_token_file,

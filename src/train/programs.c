@@ -75,14 +75,14 @@ static muon_weight muon_of(const held_model *held, const param *w) {
             .third_row = w->n_parts > 2 ? (int)w->part[2].row : 0};
 }
 
-static update_weights list_weights(arena *mem, const programs *built) {
+static update_weights list_weights(arena *a, const programs *built) {
     const param_list *params = &built->held.params;
-    graph *apart = graph_new(mem, "weights");
-    update_weights list = {.w = ARENA_ARRAY(mem, tensor *, params->n + 1),
-            .split = ARENA_ARRAY(mem, bool, params->n),
-            .tied = ARENA_ARRAY(mem, bool, params->n),
-            .copy = ARENA_ARRAY(mem, bool, params->n),
-            .muon = ARENA_ARRAY(mem, muon_weight, params->n)};
+    graph *apart = graph_new(a, "weights");
+    update_weights list = {.w = ARENA_ARRAY(a, tensor *, params->n + 1),
+            .split = ARENA_ARRAY(a, bool, params->n),
+            .tied = ARENA_ARRAY(a, bool, params->n),
+            .copy = ARENA_ARRAY(a, bool, params->n),
+            .muon = ARENA_ARRAY(a, muon_weight, params->n)};
     for (int i = 0; i < params->n; i++) {
         const param *w = &params->p[i];
         if (!w->trainable) continue;
@@ -97,21 +97,21 @@ static update_weights list_weights(arena *mem, const programs *built) {
     const param *head = params->head;
     if (head && head == params->embedding && head->trainable)
         list.w[list.n + list.n_second++] =
-                graph_state(apart, TENSOR_WEIGHT, arena_printf(mem, "%s.second", head->name),
+                graph_state(apart, TENSOR_WEIGHT, arena_printf(a, "%s.second", head->name),
                         param_dtype(head, built->held.dt), head->n_dims, head->dim);
     return list;
 }
 
-static drv_status build_update(arena *mem, const run_config *cfg, programs *out) {
-    const update_weights list = list_weights(mem, out);
+static drv_status build_update(arena *a, const run_config *cfg, programs *out) {
+    const update_weights list = list_weights(a, out);
     const int n_all = list.n + list.n_second;
     for (int64_t lanes = out->layout.lanes_here; (int64_t)1 << out->n_lane_slots < lanes;)
         out->n_lane_slots++;
-    if (!out->n_stages) DRV_TRY(build_lanes(mem, list.w, n_all, out->step_graph, &out->lanes, out));
+    if (!out->n_stages) DRV_TRY(build_lanes(a, list.w, n_all, out->step_graph, &out->lanes, out));
     for (int v = 0; v < out->n_stages; v++)
         for (int part = CUT_BACKWARD; part < N_CUTS; part++) {
             const graph *of = out->stage[v].graph[part];
-            if (of) DRV_TRY(build_lanes(mem, list.w, n_all, of, &out->stage[v].lanes[part], out));
+            if (of) DRV_TRY(build_lanes(a, list.w, n_all, of, &out->stage[v].lanes[part], out));
         }
     const run_layout *layout = &out->layout;
     const update_opts opts = {.beta1 = cfg->betas[0],
@@ -139,8 +139,8 @@ static drv_status build_update(arena *mem, const run_config *cfg, programs *out)
             .normuon_beta2 = cfg->optimizer == OPTIMIZER_NORMUON ? cfg->normuon_beta2 : 0,
             .muon_owners = held_has_owners(&out->held),
             .place = mesh_place_in_update(&layout->mesh, (int)cfg->rank)};
-    out->update_graph = pass_update(mem, list.w, list.n, &opts);
-    held_add(mem, &out->held, out->update_graph, &out->update, false);
+    out->update_graph = pass_update(a, list.w, list.n, &opts);
+    held_add(a, &out->held, out->update_graph, &out->update, false);
     return graph_verify(out->update_graph, STAGE_DIFFERENTIATED);
 }
 
@@ -176,7 +176,7 @@ static drv_status find_layout(const run_config *cfg, const mesh *ranks, model_la
             n_tensor, out->all_leaves, (long long)cfg->model.vocab_size);
 }
 
-drv_status programs_build(arena *mem, const run_config *cfg, programs *out) {
+drv_status programs_build(arena *a, const run_config *cfg, programs *out) {
     *out = (programs){.layout = run_layout_of(cfg)};
     out->held = (held_model){.c = cfg,
             .dt = cfg->precision == PRECISION_BF16 ? DT_BF16 : DT_F32,
@@ -194,16 +194,16 @@ drv_status programs_build(arena *mem, const run_config *cfg, programs *out) {
     if (cfg->pipeline_parallel > 1)
         DRV_TRY_CTX(layout_cut_layers(&layout, (int)cfg->rank, (int)cfg->virtual_stages), "%s",
                 config_where(cfg, "parallel.pipeline"));
-    DRV_TRY(lora_of_run(mem, cfg, &out->held.lora));
-    out->held.params = llama_params(mem, &layout, &out->held.lora);
-    DRV_TRY(base_blocks_choose(mem, cfg, out->held.dt, &out->held.params));
+    DRV_TRY(lora_of_run(a, cfg, &out->held.lora));
+    out->held.params = llama_params(a, &layout, &out->held.lora);
+    DRV_TRY(base_blocks_choose(a, cfg, out->held.dt, &out->held.params));
     if (cfg->pipeline_parallel > 1) {
-        DRV_TRY(stages_build(mem, cfg, out));
+        DRV_TRY(stages_build(a, cfg, out));
     } else {
-        DRV_TRY(build_step(mem, out));
-        DRV_TRY(build_eval(mem, cfg, out));
+        DRV_TRY(build_step(a, out));
+        DRV_TRY(build_eval(a, cfg, out));
     }
-    return build_update(mem, cfg, out);
+    return build_update(a, cfg, out);
 }
 
 bool programs_is_last(const programs *p, int chunk) {
@@ -237,21 +237,21 @@ typedef struct request_list {
 } request_list;
 
 // Of all graphs; of the step's and the update's, where whole steps are one program, that one.
-static request_list list_requests(arena *mem, backend *device, programs *built) {
-    request_list list = {ARENA_ARRAY(mem, load_request, built->held.n_all),
-            ARENA_ARRAY(mem, const char *, built->held.n_all),
-            ARENA_ARRAY(mem, int, built->held.n_all), 0};
+static request_list list_requests(arena *a, backend *device, programs *built) {
+    request_list list = {ARENA_ARRAY(a, load_request, built->held.n_all),
+            ARENA_ARRAY(a, const char *, built->held.n_all), ARENA_ARRAY(a, int, built->held.n_all),
+            0};
     const bool whole = has_whole_step(device, built);
     for (int i = 0; i < built->held.n_all; i++) {
         built_program *one = &built->held.all[i];
         load_request *r = &list.r[list.n];
-        one->plan = backend_plan(mem, device, one->graph);
+        one->plan = backend_plan(a, device, one->graph);
         if (whole && one->graph == built->update_graph) continue;
         *r = (load_request){.plan = one->plan, .out = one->run};
         list.n_nodes[list.n] = one->graph->n_nodes;
         list.name[list.n++] = one->graph->name;
         if (!whole || one->graph != built->step_graph) continue;
-        step_parts *parts = ARENA_NEW(mem, step_parts);
+        step_parts *parts = ARENA_NEW(a, step_parts);
         *parts = (step_parts){"whole_step", built->step_graph, built->update_graph,
                 (int)built->layout.all_micro_batches};
         r->parts = parts;

@@ -54,7 +54,7 @@ typedef struct programs {
 
 // Graphs only: nothing is planned or allocated. Each is verified as it is built, as it is
 // differentiated, and after the last pass over it.
-DRV_CHECKED drv_status programs_build(arena *mem, const run_config *cfg, programs *out);
+DRV_CHECKED drv_status programs_build(arena *a, const run_config *cfg, programs *out);
 // Whether a chunk of this rank is the last stage, which has labels and loss; whether any is.
 bool programs_is_last(const programs *p, int chunk);
 // Writes the gradient of every loss that a micro-batch has, on all local ranks.

@@ -187,11 +187,11 @@ drv_status rank_watch_open_energy(run *r) {
         of->joules = energy_read(of->counters);
     }
     of->at = clock_s();
-    arena *scratch = arena_new("energy of hosts");
-    char *all = arena_alloc(scratch, (size_t)comm_size(r->comm) * ENERGY_WORDS);
+    arena *a = arena_new("energy of hosts");
+    char *all = arena_alloc(a, (size_t)comm_size(r->comm) * ENERGY_WORDS);
     status = comm_all_gather(comm_world(r->comm), mine, sizeof mine, NULL, all);
     if (status == DRV_OK && r->leads) say_energy(r, all);
-    arena_free(scratch);
+    arena_free(a);
     return status;
 }
 

@@ -19,10 +19,10 @@ drv_status references_model(run *r, const char **out) {
         hash = XXH3_64bits(text, strlen(text));
         free(text);
     } else {
-        arena *mem = arena_new("hash of the reference");
-        const drv_status status = hashes_begin(mem, &r->p.held, 0, &hashes);
+        arena *a = arena_new("hash of the reference");
+        const drv_status status = hashes_begin(a, &r->p.held, 0, &hashes);
         hash = status == DRV_OK ? hashes.before.all : 0;
-        arena_free(mem);
+        arena_free(a);
         DRV_TRY(status);
     }
     *out = arena_printf(r->a, "%016llx", (unsigned long long)hash);

@@ -189,7 +189,7 @@ static void say_sources(arena *a, const json_t *before, const json_t *now) {
 }
 
 void resume_say_changes(const json_t *before, const json_t *now) {
-    arena *mem = arena_new("changes");
+    arena *a = arena_new("changes");
     const json_t *config = json_object_get(before, "config");
     const json_t *old = json_object_get(before, "arithmetic");
     const json_t *new = json_object_get(now, "arithmetic");
@@ -202,15 +202,15 @@ void resume_say_changes(const json_t *before, const json_t *now) {
                          *y = json_object_get(now, fields[i]);
             if (x && !json_equal((json_t *)(uintptr_t)x, (json_t *)(uintptr_t)y))
                 log_info("changed since the last part: %s: %s -> %s; rows come in another order from here on",
-                        fields[i], value_text(mem, x), value_text(mem, y));
+                        fields[i], value_text(a, x), value_text(a, y));
         }
     }
-    say_sources(mem, json_object_get(json_object_get(before, "data"), "sources"),
+    say_sources(a, json_object_get(json_object_get(before, "data"), "sources"),
             json_object_get(json_object_get(now, "data"), "sources"));
     if (old && !json_equal((json_t *)(uintptr_t)old, (json_t *)(uintptr_t) new))
         log_info("changed since the last part: arithmetic: %s -> %s; the last bits differ",
-                value_text(mem, old), value_text(mem, new));
-    arena_free(mem);
+                value_text(a, old), value_text(a, new));
+    arena_free(a);
 }
 
 drv_status resume_check_optimizer(const char *folder, const json_t *before, const run_config *cfg) {
@@ -262,26 +262,26 @@ drv_status resume_move_aside(const char *run_dir) {
 }
 
 drv_status resume_write_config(const run_config *cfg, int64_t step) {
-    arena *mem = arena_new("config.yaml");
-    const char *path = path_join(mem, cfg->run_dir, "config.yaml");
+    arena *a = arena_new("config.yaml");
+    const char *path = path_join(a, cfg->run_dir, "config.yaml");
     str yaml = {0};
     char *old;
     size_t n;
     drv_status status = DRV_OK;
     config_print(cfg, false, &yaml);
     if (step > 0 && file_exists(path)) {
-        status = file_read(mem, path, &old, &n);
+        status = file_read(a, path, &old, &n);
         if (status == DRV_OK && (n != yaml.n || memcmp(old, yaml.p, n) != 0)) {
-            const char *stem = arena_printf(mem, "%s/config.until-%06lld", cfg->run_dir,
+            const char *stem = arena_printf(a, "%s/config.until-%06lld", cfg->run_dir,
                                (long long)step),
-                       *kept = arena_printf(mem, "%s.yaml", stem);
+                       *kept = arena_printf(a, "%s.yaml", stem);
             for (int i = 2; file_exists(kept); i++)
-                kept = arena_printf(mem, "%s-%d.yaml", stem, i);
+                kept = arena_printf(a, "%s-%d.yaml", stem, i);
             status = move_file(path, kept);
         }
     }
     if (status == DRV_OK) status = file_write_atomic(path, yaml.p, yaml.n);
     str_free(&yaml);
-    arena_free(mem);
+    arena_free(a);
     return status;
 }

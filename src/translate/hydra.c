@@ -34,27 +34,27 @@ static value moved(arena *a, const value *from, const char *path, const char *na
 }
 
 // Puts `v` at `path` below a map, making the maps on the way; v NULL: removes what is there.
-static void put(arena *mem, value *map, const char *path, const value *leaf) {
+static void put(arena *a, value *map, const char *path, const value *leaf) {
     const size_t n_name = strcspn(path, ".");
     const char *rest = path[n_name] ? path + n_name + 1 : NULL;
-    const char *name = arena_strndup(mem, path, n_name);
-    const char *full = arena_printf(mem, "%s%s%s", map->path, *map->path ? "." : "", name);
+    const char *name = arena_strndup(a, path, n_name);
+    const char *full = arena_printf(a, "%s%s%s", map->path, *map->path ? "." : "", name);
     if (map->kind != VALUE_MAP) {
         map->kind = VALUE_MAP;
         map->n = 0;
     }
     int at = item_of(map, name, n_name);
     if (at < 0 && !leaf) return;
-    value *items = ARENA_ARRAY(mem, value, map->n + 1);
+    value *items = ARENA_ARRAY(a, value, map->n + 1);
     if (map->n) memcpy(items, map->items, sizeof *items * (size_t)map->n);
     if (at < 0) {
         at = map->n++;
         items[at] = (value){.kind = VALUE_MAP, .path = full, .name = name, .where = leaf->where};
     }
     if (rest)
-        put(mem, &items[at], rest, leaf);
+        put(a, &items[at], rest, leaf);
     else if (leaf)
-        items[at] = moved(mem, leaf, full, name, 0);
+        items[at] = moved(a, leaf, full, name, 0);
     else
         memmove(&items[at], &items[at + 1], sizeof *items * (size_t)(--map->n - at));
     map->items = items;
@@ -77,7 +77,7 @@ static void merge(arena *a, value *into, const value *from) {
 }
 
 // --- defaults
-static drv_status read_with_defaults(arena *mem, const char *file, int depth, value *out);
+static drv_status read_with_defaults(arena *a, const char *file, int depth, value *out);
 
 static const char *folder_of(arena *a, const char *file) {
     const char *slash = strrchr(file, '/');
@@ -101,15 +101,15 @@ static drv_status add_default(arena *a, const char *file, const value *entry, in
     return DRV_OK;
 }
 
-static drv_status read_with_defaults(arena *mem, const char *file, int depth, value *out) {
+static drv_status read_with_defaults(arena *a, const char *file, int depth, value *out) {
     char *text;
     size_t n_bytes;
     value own;
     if (depth > MAX_NESTED)
         return drv_fail(DRV_E_USAGE,
                 "defaults lead through more than %d files, which may be a cycle", MAX_NESTED);
-    DRV_TRY(file_read(mem, file, &text, &n_bytes));
-    DRV_TRY(yaml_read(mem, file, text, n_bytes, &own));
+    DRV_TRY(file_read(a, file, &text, &n_bytes));
+    DRV_TRY(yaml_read(a, file, text, n_bytes, &own));
     *out = (value){.kind = VALUE_MAP, .path = "", .where = file};
     const int at = item_of(&own, "defaults", strlen("defaults"));
     if (at < 0) {
@@ -118,20 +118,20 @@ static drv_status read_with_defaults(arena *mem, const char *file, int depth, va
     }
     const value defaults = own.items[at];
     bool self = false;
-    put(mem, &own, "defaults", NULL);
+    put(a, &own, "defaults", NULL);
     if (defaults.kind != VALUE_LIST)
         return drv_fail(DRV_E_USAGE, "%s: \"defaults\" is %s, expected a list", defaults.where,
-                value_shown(mem, &defaults));
+                value_shown(a, &defaults));
     for (int i = 0; i < defaults.n; i++) {
         const value *entry = &defaults.items[i];
         const bool is_self = entry->kind == VALUE_TEXT && strcmp(entry->text, "_self_") == 0;
         if (is_self)
-            merge(mem, out, &own);
+            merge(a, out, &own);
         else
-            DRV_TRY(add_default(mem, file, entry, depth, out));
+            DRV_TRY(add_default(a, file, entry, depth, out));
         self |= is_self;
     }
-    if (!self) merge(mem, out, &own);
+    if (!self) merge(a, out, &own);
     return DRV_OK;
 }
 
@@ -139,16 +139,16 @@ drv_status hydra_read(arena *a, const char *file, value *out) {
     return read_with_defaults(a, file, 0, out);
 }
 
-drv_status hydra_override(arena *mem, value *root, const char *text, const char *where) {
+drv_status hydra_override(arena *a, value *root, const char *text, const char *where) {
     const char *equal = strchr(text, '=');
     if (text[0] == '~') {
-        put(mem, root, arena_strndup(mem, text + 1, strcspn(text + 1, "=")), NULL);
+        put(a, root, arena_strndup(a, text + 1, strcspn(text + 1, "=")), NULL);
         return DRV_OK;
     }
     const char *name = text + strspn(text, "+");
     if (!equal || equal <= name || name - text > 2)
         return drv_fail(DRV_E_USAGE, "%s: \"%.80s\", expected an override KEY=VALUE", where, text);
-    const char *path = arena_strndup(mem, name, (size_t)(equal - name));
+    const char *path = arena_strndup(a, name, (size_t)(equal - name));
     if (path[0] == '.' || str_ends(path, ".") || strstr(path, ".."))
         return drv_fail(DRV_E_USAGE, "%s: \"%.80s\", expected an override KEY=VALUE", where, text);
     int dots = 0;
@@ -157,9 +157,9 @@ drv_status hydra_override(arena *mem, value *root, const char *text, const char 
     if (dots > MAX_NESTED)
         return drv_fail(DRV_E_USAGE, "%s: \"%.80s\" has more than 64 sections", where, text);
     value v;
-    const drv_status status = yaml_read_value(mem, path, where, equal + 1, &v);
+    const drv_status status = yaml_read_value(a, path, where, equal + 1, &v);
     if (status != DRV_OK) return drv_context(status, "%s", where);
-    put(mem, root, path, &v);
+    put(a, root, path, &v);
     return DRV_OK;
 }
 

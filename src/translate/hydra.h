@@ -10,7 +10,7 @@ DRV_CHECKED drv_status hydra_read(arena *a, const char *file, value *out);
 
 // "a.b=value", "+a.b=value", "++a.b=value": sets a key. "~a.b": removes it. The value is in YAML's
 // flow style. DRV_E_USAGE: it is none of these.
-DRV_CHECKED drv_status hydra_override(arena *mem, value *root, const char *text, const char *where);
+DRV_CHECKED drv_status hydra_override(arena *a, value *root, const char *text, const char *where);
 
 // Replaces each ${...}. DRV_E_USAGE, with file and line: a name that is not there, a cycle, more
 // than 64 levels, another resolver, a result of more than 64 KiB.

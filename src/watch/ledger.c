@@ -111,20 +111,20 @@ static void take_event(ledger *self, int k, const run_event *first, const run_ev
     }
 }
 
-ledger *ledger_new(arena *mem, const run_event_list *events, double bubble) {
-    ledger *self = ARENA_NEW(mem, ledger);
+ledger *ledger_new(arena *a, const run_event_list *events, double bubble) {
+    ledger *self = ARENA_NEW(a, ledger);
     int count = 0, k = -1;
     for (int64_t i = 0; i < events->n; i++)
         count += run_events_begin_attempt(events, i);
     const int room = count > 0 ? count : 1; // without a journal the steps are one attempt
-    *self = (ledger){.attempts = ARENA_ARRAY(mem, ledger_attempt, room),
+    *self = (ledger){.attempts = ARENA_ARRAY(a, ledger_attempt, room),
             .n = room,
-            .walls = ARENA_ARRAY(mem, double, room),
-            .last_utc = ARENA_ARRAY(mem, double, room),
-            .last_s = ARENA_ARRAY(mem, double, room),
-            .blocked = ARENA_ARRAY(mem, double, room),
-            .early = ARENA_ARRAY(mem, double, room),
-            .resumed_step = ARENA_ARRAY(mem, int64_t, room),
+            .walls = ARENA_ARRAY(a, double, room),
+            .last_utc = ARENA_ARRAY(a, double, room),
+            .last_s = ARENA_ARRAY(a, double, room),
+            .blocked = ARENA_ARRAY(a, double, room),
+            .early = ARENA_ARRAY(a, double, room),
+            .resumed_step = ARENA_ARRAY(a, int64_t, room),
             .bubble = bubble > 0 ? fmin(bubble, 1) : 0};
     for (int i = 0; i < room; i++)
         self->attempts[i] = (ledger_attempt){.number = i + 1, .running_s = (double)NAN};
@@ -218,22 +218,22 @@ static double close_attempt(ledger *self, int k, bool last) {
 }
 
 // A copy whose attempts may be changed.
-static ledger *copy(arena *mem, const ledger *of) {
-    ledger *self = ARENA_NEW(mem, ledger);
+static ledger *copy(arena *a, const ledger *of) {
+    ledger *self = ARENA_NEW(a, ledger);
     *self = *of;
-    self->attempts = ARENA_ARRAY(mem, ledger_attempt, of->n);
+    self->attempts = ARENA_ARRAY(a, ledger_attempt, of->n);
     memcpy(self->attempts, of->attempts, sizeof *of->attempts * (size_t)of->n);
     return self;
 }
 
-ledger *ledger_again(arena *mem, const run_event_list *events, const ledger *before) {
+ledger *ledger_again(arena *a, const run_event_list *events, const ledger *before) {
     static const ledger_class of_steps[] = {LEDGER_COMPUTE, LEDGER_COMMUNICATION, LEDGER_BUBBLE,
             LEDGER_DATA, LEDGER_SAVE};
-    const ledger fresh = *ledger_new(mem, events, before->bubble);
+    const ledger fresh = *ledger_new(a, events, before->bubble);
     if (fresh.n != before->n || memcmp(fresh.resumed_step, before->resumed_step,
                                         sizeof(int64_t) * (size_t)fresh.n) != 0)
         return NULL;
-    ledger *self = ARENA_NEW(mem, ledger);
+    ledger *self = ARENA_NEW(a, ledger);
     *self = *before;
     self->attempts = fresh.attempts;
     self->walls = fresh.walls;
@@ -251,8 +251,8 @@ ledger *ledger_again(arena *mem, const run_event_list *events, const ledger *bef
     return self;
 }
 
-ledger_sums ledger_close(arena *mem, const ledger *made) {
-    ledger *self = copy(mem, made);
+ledger_sums ledger_close(arena *a, const ledger *made) {
+    ledger *self = copy(a, made);
     ledger_sums out = {.n_steps = self->n_steps, .n_attempts = self->n, .attempts = self->attempts};
     double now = 0, ended = 0; // since the first start; UTC
     settle(self);

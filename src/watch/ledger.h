@@ -55,13 +55,13 @@ typedef struct ledger_sums {
 
 typedef struct ledger ledger; // single owner
 
-// `events` must outlive the ledger, which lives in `mem`. bubble: the share of a step that the
+// `events` must outlive the ledger, which lives in `a`. bubble: the share of a step that the
 // schedule of a pipeline leaves a rank idle, 0 without one.
-ledger *ledger_new(arena *mem, const run_event_list *events, double bubble);
+ledger *ledger_new(arena *a, const run_event_list *events, double bubble);
 // Steps in the order of the file; a number that is no finite one above zero counts as zero.
 void ledger_add(ledger *self, const ledger_step *step);
-// The sums so far; attempts live in `mem`. More steps may be added afterwards.
-ledger_sums ledger_close(arena *mem, const ledger *made);
+// The sums so far; attempts live in `a`. More steps may be added afterwards.
+ledger_sums ledger_close(arena *a, const ledger *made);
 // The same steps with a journal that has grown since. NULL: it tells of attempts that resumed
 // since, and the steps have to be read anew.
-ledger *ledger_again(arena *mem, const run_event_list *events, const ledger *before);
+ledger *ledger_again(arena *a, const run_event_list *events, const ledger *before);

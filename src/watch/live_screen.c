@@ -19,10 +19,10 @@ struct live_screen {
     bool colour;
 };
 
-drv_status live_screen_open(arena *mem, bool colour, live_screen **out) {
+drv_status live_screen_open(arena *a, bool colour, live_screen **out) {
     DRV_TRY(curses_open());
     setlocale(LC_CTYPE, ""); // or ncurses takes UTF-8 for Latin 1
-    live_screen *self = ARENA_NEW(mem, live_screen);
+    live_screen *self = ARENA_NEW(a, live_screen);
     // ncurses writes to the descriptor of a stream; stdout may be one without (cli/stdout.c).
     const int fd = dup(STDOUT_FILENO);
     self->out = fd < 0 ? NULL : fdopen(fd, "w");

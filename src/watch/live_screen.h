@@ -18,7 +18,7 @@ enum {
 typedef struct live_screen live_screen;
 
 // Takes the terminal over. DRV_E_IO: ncurses is not there, or does not know the terminal.
-DRV_CHECKED drv_status live_screen_open(arena *mem, bool colour, live_screen **out);
+DRV_CHECKED drv_status live_screen_open(arena *a, bool colour, live_screen **out);
 void live_screen_size(const live_screen *self, int *columns, int *rows);
 void live_screen_show(live_screen *self, const screen *shown);
 // Waits for a key for so long: a byte, one of KEY_OF_*; -1: the terminal is gone.

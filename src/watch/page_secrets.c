@@ -24,8 +24,8 @@ drv_status page_secret_make(char out[SECRET_BYTES]) {
 
 // A new file of nobody else's making, whatever the umask; renamed when it is whole.
 static drv_status write_private(const char *path, const char *text) {
-    arena *mem = arena_new("private file");
-    const char *aside = arena_printf(mem, "%s.tmp", path);
+    arena *a = arena_new("private file");
+    const char *aside = arena_printf(a, "%s.tmp", path);
     unlink(aside);
     const int fd = open(aside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     drv_status status = fd < 0 ? file_fail("create", aside) : DRV_OK;
@@ -33,30 +33,30 @@ static drv_status write_private(const char *path, const char *text) {
     if (fd >= 0) close(fd);
     if (status == DRV_OK && rename(aside, path) != 0) status = file_fail("rename", aside);
     if (status != DRV_OK) unlink(aside);
-    arena_free(mem);
+    arena_free(a);
     return status;
 }
 
 drv_status page_secrets_write(const char *run_dir, const char *address, const page_keys *keys) {
-    arena *mem = arena_new("http.json");
+    arena *a = arena_new("http.json");
     json_t *object = json_object();
-    const char *opens = arena_printf(mem, "http://%s/?code=%s", address, keys->code);
+    const char *opens = arena_printf(a, "http://%s/?code=%s", address, keys->code);
     json_object_set_new(object, "address", json_string(address));
     json_object_set_new(object, "token", json_string(keys->token));
     json_object_set_new(object, "open", json_string(opens));
     json_object_set_new(object, "pid", json_integer(getpid()));
     char *text = json_print(object, JSON_INDENT(2));
-    const drv_status status = write_private(path_join(mem, run_dir, "http.json"), text);
+    const drv_status status = write_private(path_join(a, run_dir, "http.json"), text);
     free(text);
     json_decref(object);
-    arena_free(mem);
+    arena_free(a);
     return status;
 }
 
 void page_secrets_remove(const char *run_dir) {
-    arena *mem = arena_new("http.json");
-    unlink(path_join(mem, run_dir, "http.json"));
-    arena_free(mem);
+    arena *a = arena_new("http.json");
+    unlink(path_join(a, run_dir, "http.json"));
+    arena_free(a);
 }
 
 drv_status page_token_read(const char *path, int least, char out[TOKEN_MAX]) {

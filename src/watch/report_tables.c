@@ -9,24 +9,24 @@ enum { MAX_STRAGGLERS = 40 };
 // The share of its peak that drover plan expects of a machine.
 #define PLANNED_SHARE 0.75
 
-static void add_row(arena *mem, report_table *table, const char *const *cells) {
-    ARENA_GROW(mem, table->rows, table->n, table->cap);
+static void add_row(arena *a, report_table *table, const char *const *cells) {
+    ARENA_GROW(a, table->rows, table->n, table->cap);
     for (int i = 0; i < table->columns; i++)
         table->rows[table->n][i] = cells[i];
     table->n++;
 }
 
-static void add_pair(arena *mem, report_table *table, const char *name, const char *value) {
+static void add_pair(arena *a, report_table *table, const char *name, const char *value) {
     const char *cells[] = {name, value};
-    add_row(mem, table, cells);
+    add_row(a, table, cells);
 }
 
-static const char *number(arena *mem, double x, int decimals, const char *unit) {
-    return isfinite(x) ? arena_printf(mem, "%.*f%s", decimals, x, unit) : "-";
+static const char *number(arena *a, double x, int decimals, const char *unit) {
+    return isfinite(x) ? arena_printf(a, "%.*f%s", decimals, x, unit) : "-";
 }
 
-static const char *bytes(arena *mem, double x) {
-    return x > 0 && isfinite(x) ? arena_strdup(mem, str_bytes(x)) : "-";
+static const char *bytes(arena *a, double x) {
+    return x > 0 && isfinite(x) ? arena_strdup(a, str_bytes(x)) : "-";
 }
 
 static const run_event *newest(const watched_run *run, run_event_kind kind) {
@@ -60,36 +60,34 @@ static int64_t ranks_of(const watched_run *run) {
 }
 
 // --- results
-static report_table make_results(arena *mem, const watched_run *run) {
+static report_table make_results(arena *a, const watched_run *run) {
     report_table table = {.title = "Loss and speed", .columns = 2};
     const plot_series *loss = &run->curves[CURVE_LOSS], *valid = &run->curves[CURVE_VALID];
     if (loss->n)
-        add_pair(mem, &table, "loss",
-                arena_printf(mem, "%.4f at step %.0f, %s at step %lld", loss->y[0], loss->x[0],
-                        number(mem, run->last.loss, 4, ""), (long long)run->last.step));
+        add_pair(a, &table, "loss",
+                arena_printf(a, "%.4f at step %.0f, %s at step %lld", loss->y[0], loss->x[0],
+                        number(a, run->last.loss, 4, ""), (long long)run->last.step));
     if (valid->n)
-        add_pair(mem, &table, "validation loss",
-                arena_printf(mem, "%.4f at step %.0f, %s at last", valid->y[0], valid->x[0],
-                        number(mem, run->last.val_loss, 4, "")));
+        add_pair(a, &table, "validation loss",
+                arena_printf(a, "%.4f at step %.0f, %s at last", valid->y[0], valid->x[0],
+                        number(a, run->last.val_loss, 4, "")));
     if (run->curves[CURVE_TOKENS_PER_S].n)
-        add_pair(mem, &table, "tokens/s",
-                arena_printf(mem, "%.0f, mean of steps",
-                        mean_of(&run->curves[CURVE_TOKENS_PER_S])));
+        add_pair(a, &table, "tokens/s",
+                arena_printf(a, "%.0f, mean of steps", mean_of(&run->curves[CURVE_TOKENS_PER_S])));
     if (run->curves[CURVE_MFU].n)
-        add_pair(mem, &table, "mfu",
-                arena_printf(mem, "%.1f %%, mean of steps",
-                        100 * mean_of(&run->curves[CURVE_MFU])));
+        add_pair(a, &table, "mfu",
+                arena_printf(a, "%.1f %%, mean of steps", 100 * mean_of(&run->curves[CURVE_MFU])));
     return table;
 }
 
 // --- plan beside measurement
-static void add_planned(arena *mem, report_table *table, const char *name, const char *plan,
+static void add_planned(arena *a, report_table *table, const char *name, const char *plan,
         const char *measured) {
     const char *cells[] = {name, plan, measured};
-    add_row(mem, table, cells);
+    add_row(a, table, cells);
 }
 
-static report_table make_plan(arena *mem, const watched_run *run, const report_facts *facts) {
+static report_table make_plan(arena *a, const watched_run *run, const report_facts *facts) {
     report_table table = {.title = "Plan beside measurement", .columns = 3, .has_head = true};
     double held = 0, planned = facts->rank_bytes, sent = 0;
     if (!run->table.n && !run->sums.n_steps) return table;
@@ -102,19 +100,19 @@ static report_table make_plan(arena *mem, const watched_run *run, const report_f
     const double step = mean_step(run), share = mean_of(&run->curves[CURVE_MFU]),
                  work = facts->work > 0 ? facts->work : 1, all = step_seconds(run);
     const double *of = run->sums.seconds;
-    add_planned(mem, &table, "", "plan", "measured");
-    add_planned(mem, &table, "memory of the rank with most, its process included",
-            bytes(mem, planned), bytes(mem, held));
-    add_planned(mem, &table, "sent in a step by the rank with most", bytes(mem, facts->sent_bytes),
-            bytes(mem, sent));
-    add_planned(mem, &table, "step time (plan: at 75 % of the peak that the run measured)",
-            number(mem, step * share * work / (PLANNED_SHARE * (1 - facts->bubble)), 4, " s"),
-            number(mem, step, 4, " s"));
-    add_planned(mem, &table, "pipeline bubble, share of the steps",
-            number(mem, 100 * facts->bubble, 1, " %"),
-            number(mem, all > 0 ? 100 * of[LEDGER_BUBBLE] / all : (double)NAN, 1, " %"));
-    add_planned(mem, &table, "all waiting for messages, share of the steps", "-",
-            number(mem,
+    add_planned(a, &table, "", "plan", "measured");
+    add_planned(a, &table, "memory of the rank with most, its process included", bytes(a, planned),
+            bytes(a, held));
+    add_planned(a, &table, "sent in a step by the rank with most", bytes(a, facts->sent_bytes),
+            bytes(a, sent));
+    add_planned(a, &table, "step time (plan: at 75 % of the peak that the run measured)",
+            number(a, step * share * work / (PLANNED_SHARE * (1 - facts->bubble)), 4, " s"),
+            number(a, step, 4, " s"));
+    add_planned(a, &table, "pipeline bubble, share of the steps",
+            number(a, 100 * facts->bubble, 1, " %"),
+            number(a, all > 0 ? 100 * of[LEDGER_BUBBLE] / all : (double)NAN, 1, " %"));
+    add_planned(a, &table, "all waiting for messages, share of the steps", "-",
+            number(a,
                     all > 0 ? 100 * (of[LEDGER_BUBBLE] + of[LEDGER_COMMUNICATION]) / all
                             : (double)NAN,
                     1, " %"));
@@ -139,7 +137,7 @@ static int64_t over_at(const run_event_list *events, int64_t from) {
     return -1;
 }
 
-static report_table make_stragglers(arena *mem, const watched_run *run) {
+static report_table make_stragglers(arena *a, const watched_run *run) {
     report_table table = {.title = "Stragglers", .columns = 2};
     int64_t left_out = 0;
     for (int64_t i = 0; i < run->events.n; i++) {
@@ -151,114 +149,112 @@ static report_table make_stragglers(arena *mem, const watched_run *run) {
         }
         const int64_t over = over_at(&run->events, i);
         const bool host = json_is_true(json_object_get(e->fields, "hosts_all"));
-        const char *until = over >= 0 ? arena_printf(mem, "step %lld", (long long)over) : "its end";
-        add_pair(mem, &table,
-                host ? arena_printf(mem, "host %s", run_event_text(e, "host"))
-                     : arena_printf(mem, "rank %lld (%s)", (long long)run_event_i64(e, "rank", -1),
+        const char *until = over >= 0 ? arena_printf(a, "step %lld", (long long)over) : "its end";
+        add_pair(a, &table,
+                host ? arena_printf(a, "host %s", run_event_text(e, "host"))
+                     : arena_printf(a, "rank %lld (%s)", (long long)run_event_i64(e, "rank", -1),
                                run_event_text(e, "host")),
-                arena_printf(mem, "%s, %.2f times as long, step %lld to %s, attempt %lld",
+                arena_printf(a, "%s, %.2f times as long, step %lld to %s, attempt %lld",
                         run_event_text(e, "reason"), run_event_f64(e, "ratio"),
                         (long long)run_event_i64(e, "since_step", -1), until,
                         (long long)e->attempt));
     }
     if (left_out)
-        add_pair(mem, &table, "", arena_printf(mem, "... and %lld more", (long long)left_out));
+        add_pair(a, &table, "", arena_printf(a, "... and %lld more", (long long)left_out));
     return table;
 }
 
 // --- energy
-static const char *joules_text(arena *mem, double joules, double per_step) {
-    return arena_printf(mem, "%s%sJ, %.4g J a step", str_si(joules), joules < 1000 ? " " : "",
+static const char *joules_text(arena *a, double joules, double per_step) {
+    return arena_printf(a, "%s%sJ, %.4g J a step", str_si(joules), joules < 1000 ? " " : "",
             per_step);
 }
 
-static report_table make_energy(arena *mem, const watched_run *run) {
+static report_table make_energy(arena *a, const watched_run *run) {
     report_table table = {.title = "Energy", .columns = 2};
     const char *words = watched_run_energy_words(run);
     double per_step;
     const double joules = watched_run_joules(run, &per_step);
-    if (isfinite(joules))
-        add_pair(mem, &table, "steps that count", joules_text(mem, joules, per_step));
+    if (isfinite(joules)) add_pair(a, &table, "steps that count", joules_text(a, joules, per_step));
     for (int64_t i = 0; i < run->n_energy && run->n_energy > 1; i++)
-        add_pair(mem, &table, run->energy[i].host,
-                joules_text(mem, run->energy[i].joules,
+        add_pair(a, &table, run->energy[i].host,
+                joules_text(a, run->energy[i].joules,
                         run->energy[i].joules / (double)run->energy[i].steps));
-    if (*words) add_pair(mem, &table, isfinite(joules) ? "read by" : "energy", words);
+    if (*words) add_pair(a, &table, isfinite(joules) ? "read by" : "energy", words);
     if (!table.n && run->events.n)
-        add_pair(mem, &table, "energy", "not known: the run does not tell");
+        add_pair(a, &table, "energy", "not known: the run does not tell");
     return table;
 }
 
 // --- environment and config
-static report_table make_environment(arena *mem, const watched_run *run) {
+static report_table make_environment(arena *a, const watched_run *run) {
     report_table table = {.title = "Environment", .columns = 2};
     const run_event *start = newest(run, EVENT_START);
     if (!start) return table;
-    add_pair(mem, &table, "drover", run_event_text(start, "version"));
-    add_pair(mem, &table, "ranks",
-            arena_printf(mem, "%lld on %lld node%s", (long long)run_event_i64(start, "ranks", -1),
+    add_pair(a, &table, "drover", run_event_text(start, "version"));
+    add_pair(a, &table, "ranks",
+            arena_printf(a, "%lld on %lld node%s", (long long)run_event_i64(start, "ranks", -1),
                     (long long)run_event_i64(start, "nodes", -1),
                     str_plural(run_event_i64(start, "nodes", -1))));
-    add_pair(mem, &table, "host of rank 0", run_event_text(start, "host"));
-    add_pair(mem, &table, "back end",
-            arena_printf(mem, "%s%s%s", run_event_text(start, "backend"), run->table.n ? ", " : "",
+    add_pair(a, &table, "host of rank 0", run_event_text(start, "host"));
+    add_pair(a, &table, "back end",
+            arena_printf(a, "%s%s%s", run_event_text(start, "backend"), run->table.n ? ", " : "",
                     run->table.n ? run->table.rows[0].arithmetic : ""));
-    if (*run_event_text(start, "job")) add_pair(mem, &table, "job", run_event_text(start, "job"));
+    if (*run_event_text(start, "job")) add_pair(a, &table, "job", run_event_text(start, "job"));
     return table;
 }
 
-static report_table make_config(arena *mem, const report_facts *facts) {
+static report_table make_config(arena *a, const report_facts *facts) {
     report_table table = {.title = "Configuration, where it differs from the defaults",
             .columns = 2};
     for (const char *at = facts->config ? facts->config : ""; *at;) {
         const size_t length = strcspn(at, "\n"), name = strcspn(at, ":");
         if (name < length)
-            add_pair(mem, &table, arena_strndup(mem, at, name),
-                    arena_strndup(mem, at + name + 2, length > name + 2 ? length - name - 2 : 0));
+            add_pair(a, &table, arena_strndup(a, at, name),
+                    arena_strndup(a, at + name + 2, length > name + 2 ? length - name - 2 : 0));
         at += length + (at[length] == '\n');
     }
     return table;
 }
 
-report_table report_table_make(arena *mem, int i, const watched_run *run,
-        const report_facts *facts) {
+report_table report_table_make(arena *a, int i, const watched_run *run, const report_facts *facts) {
     switch (i) {
     case 0:
-        return make_results(mem, run);
+        return make_results(a, run);
     case 1:
-        return make_plan(mem, run, facts);
+        return make_plan(a, run, facts);
     case 2:
-        return make_stragglers(mem, run);
+        return make_stragglers(a, run);
     case 3:
-        return make_energy(mem, run);
+        return make_energy(a, run);
     case 4:
-        return make_environment(mem, run);
+        return make_environment(a, run);
     default:
-        return make_config(mem, facts);
+        return make_config(a, facts);
     }
 }
 
 // --- runs beside each other
-report_table report_compare(arena *mem, watched_run *const *runs, int n_runs) {
+report_table report_compare(arena *a, watched_run *const *runs, int n_runs) {
     report_table table =
             {.title = "Runs beside each other (speed-up and efficiency: against the first)",
                     .columns = REPORT_COLUMNS,
                     .has_head = true};
     static const char *const head[REPORT_COLUMNS] = {"run", "ranks", "tokens/s", "step", "speed-up",
             "efficiency", "mfu", "goodput", "loss"};
-    add_row(mem, &table, head);
+    add_row(a, &table, head);
     const double first = mean_of(&runs[0]->curves[CURVE_TOKENS_PER_S]),
                  first_ranks = (double)ranks_of(runs[0]);
     for (int i = 0; i < n_runs; i++) {
         const watched_run *run = runs[i];
         const double speed = mean_of(&run->curves[CURVE_TOKENS_PER_S]),
                      ranks = (double)ranks_of(run), more = speed / first;
-        const char *cells[REPORT_COLUMNS] = {run->dir, arena_printf(mem, "%.0f", ranks),
-                number(mem, speed, 0, ""), number(mem, mean_step(run), 4, " s"),
-                number(mem, more, 2, ""), number(mem, 100 * more / (ranks / first_ranks), 1, " %"),
-                number(mem, 100 * mean_of(&run->curves[CURVE_MFU]), 1, " %"),
-                number(mem, 100 * run->sums.goodput, 1, " %"), number(mem, run->last.loss, 4, "")};
-        add_row(mem, &table, cells);
+        const char *cells[REPORT_COLUMNS] = {run->dir, arena_printf(a, "%.0f", ranks),
+                number(a, speed, 0, ""), number(a, mean_step(run), 4, " s"), number(a, more, 2, ""),
+                number(a, 100 * more / (ranks / first_ranks), 1, " %"),
+                number(a, 100 * mean_of(&run->curves[CURVE_MFU]), 1, " %"),
+                number(a, 100 * run->sums.goodput, 1, " %"), number(a, run->last.loss, 4, "")};
+        add_row(a, &table, cells);
     }
     return table;
 }

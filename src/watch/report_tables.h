@@ -13,8 +13,7 @@ typedef struct report_table {
 } report_table;
 
 // Table number i, 0 <= i < N_REPORT_TABLES, of a run; without rows: it has nothing to tell. It
-// lives in `mem`.
-report_table report_table_make(arena *mem, int i, const watched_run *run,
-        const report_facts *facts);
+// lives in `a`.
+report_table report_table_make(arena *a, int i, const watched_run *run, const report_facts *facts);
 // Runs beside each other: speed, and how much of what more ranks could give they give.
-report_table report_compare(arena *mem, watched_run *const *runs, int n_runs);
+report_table report_compare(arena *a, watched_run *const *runs, int n_runs);

@@ -3,44 +3,44 @@
 
 #include <math.h>
 
-static const char *host_of(arena *mem, const run_event *e) {
+static const char *host_of(arena *a, const run_event *e) {
     const char *host = run_event_text(e, "host");
-    return *host ? arena_printf(mem, " (%s)", host) : "";
+    return *host ? arena_printf(a, " (%s)", host) : "";
 }
 
 // "rank 3 (node1): ", or "" where nobody is named.
-static const char *who_of(arena *mem, const run_event *e, const char *what) {
+static const char *who_of(arena *a, const run_event *e, const char *what) {
     const int64_t number = run_event_i64(e, what, -1);
     if (number < 0) return "";
-    return arena_printf(mem, "%s %lld%s: ", what, (long long)number, host_of(mem, e));
+    return arena_printf(a, "%s %lld%s: ", what, (long long)number, host_of(a, e));
 }
 
-static const char *step_of(arena *mem, const run_event *e) {
+static const char *step_of(arena *a, const run_event *e) {
     const int64_t step = run_event_i64(e, "step", -1);
-    return step >= 0 ? arena_printf(mem, ", step %lld", (long long)step) : "";
+    return step >= 0 ? arena_printf(a, ", step %lld", (long long)step) : "";
 }
 
 // --- attempts
-static const char *attempt_words(arena *mem, const ledger_attempt *at) {
+static const char *attempt_words(arena *a, const ledger_attempt *at) {
     const char *end = at->end ? run_event_text(at->end, "state") : "no end", *who = "";
     const char *cause = at->end ? run_event_text(at->end, "cause") : "killed, or still alive";
-    const char *steps = "no step", *from = arena_strdup(mem, str_duration(at->from_s));
+    const char *steps = "no step", *from = arena_strdup(a, str_duration(at->from_s));
     if (at->failure) {
-        who = who_of(mem, at->failure, "rank");
+        who = who_of(a, at->failure, "rank");
         cause = run_event_text(at->failure, "message");
     }
     if (at->last_step >= at->first_step && at->first_step > 0)
-        steps = arena_printf(mem, "steps %lld to %lld", (long long)at->first_step,
+        steps = arena_printf(a, "steps %lld to %lld", (long long)at->first_step,
                 (long long)at->last_step);
-    return arena_printf(mem, "attempt %lld  from %s for %s  %s  %s: %s%s", (long long)at->number,
+    return arena_printf(a, "attempt %lld  from %s for %s  %s  %s: %s%s", (long long)at->number,
             from, str_long_duration(at->until_s - at->from_s), steps, end, who, cause);
 }
 
 // --- events
-static const char *layout_words(arena *mem, const run_event *e) {
+static const char *layout_words(arena *a, const run_event *e) {
     const char *settings = run_event_text(e, "settings");
     const json_t *same = json_object_get(e->fields, "same_bits");
-    return arena_printf(mem, "layout: %lld node%s, %lld rank%s%s%s%s",
+    return arena_printf(a, "layout: %lld node%s, %lld rank%s%s%s%s",
             (long long)run_event_i64(e, "nodes", -1), str_plural(run_event_i64(e, "nodes", -1)),
             (long long)run_event_i64(e, "ranks", -1), str_plural(run_event_i64(e, "ranks", -1)),
             *settings ? ", " : "", settings,
@@ -50,19 +50,18 @@ static const char *layout_words(arena *mem, const run_event *e) {
 }
 
 // NULL: the time line does not tell of it.
-static const char *event_words(arena *mem, const run_event *e) {
+static const char *event_words(arena *a, const run_event *e) {
     switch (e->kind) {
     case EVENT_FAILURE:
-        return arena_printf(mem, "failure: %s%s (%s%s)", who_of(mem, e, "rank"),
-                run_event_text(e, "message"), run_event_text(e, "cause"), step_of(mem, e));
+        return arena_printf(a, "failure: %s%s (%s%s)", who_of(a, e, "rank"),
+                run_event_text(e, "message"), run_event_text(e, "cause"), step_of(a, e));
     case EVENT_RESTART:
-        return arena_printf(mem, "restart: %s%s%s, after a wait of %.1f s", who_of(mem, e, "node"),
-                run_event_text(e, "cause"), step_of(mem, e), run_event_f64(e, "wait_s"));
+        return arena_printf(a, "restart: %s%s%s, after a wait of %.1f s", who_of(a, e, "node"),
+                run_event_text(e, "cause"), step_of(a, e), run_event_f64(e, "wait_s"));
     case EVENT_EXCLUSION:
-        return arena_printf(mem, "exclusion: %s%s", who_of(mem, e, "node"),
-                run_event_text(e, "cause"));
+        return arena_printf(a, "exclusion: %s%s", who_of(a, e, "node"), run_event_text(e, "cause"));
     case EVENT_LAYOUT:
-        return layout_words(mem, e);
+        return layout_words(a, e);
     default:
         return NULL;
     }
@@ -85,18 +84,18 @@ static void add(timeline *line, timeline_row row) {
         line->rows[line->n++] = row;
 }
 
-timeline report_timeline(arena *mem, const watched_run *run) {
+timeline report_timeline(arena *a, const watched_run *run) {
     const ledger_sums *sums = &run->sums;
     const run_event_list *events = &run->events;
-    timeline line = {.rows = ARENA_ARRAY(mem, timeline_row, MAX_TIMELINE_ROWS)};
+    timeline line = {.rows = ARENA_ARRAY(a, timeline_row, MAX_TIMELINE_ROWS)};
     for (int64_t i = 0, k = -1; i < events->n; i++) {
         const run_event *e = &events->events[i];
         if (run_events_begin_attempt(events, i) && ++k < sums->n_attempts)
             add(&line, (timeline_row){.attempt = &sums->attempts[k],
                                .fault = sums->attempts[k].failure,
-                               .words = attempt_words(mem, &sums->attempts[k])});
+                               .words = attempt_words(a, &sums->attempts[k])});
         if (k >= sums->n_attempts || e == sums->attempts[k].failure) continue;
-        const char *words = event_words(mem, e);
+        const char *words = event_words(a, e);
         if (!words) continue;
         add(&line, (timeline_row){.at_s = place(sums, (int)k, e),
                            .fault = e->kind == EVENT_FAILURE,

@@ -18,5 +18,5 @@ typedef struct timeline {
     int64_t left_out; // rows beyond MAX_TIMELINE_ROWS
 } timeline;
 
-// The rows live in `mem`, and are of the run's last reading. Without a journal there are none.
-timeline report_timeline(arena *mem, const watched_run *run);
+// The rows live in `a`, and are of the run's last reading. Without a journal there are none.
+timeline report_timeline(arena *a, const watched_run *run);

@@ -89,8 +89,8 @@ static void text_table(const report_table *table, str *out) {
     }
 }
 
-static void text_timeline(arena *mem, const watched_run *run, str *out) {
-    const timeline line = report_timeline(mem, run);
+static void text_timeline(arena *a, const watched_run *run, str *out) {
+    const timeline line = report_timeline(a, run);
     for (int i = 0; i < line.n; i++) {
         if (!line.rows[i].attempt) str_printf(out, "  at %s  ", str_duration(line.rows[i].at_s));
         text_line(out, line.rows[i].words);
@@ -136,13 +136,13 @@ static void text_run(const watched_run *run, const char *about, const report_fac
     if (sums->n_negative)
         str_printf(out, "%d time%s between attempts came out below zero and counted as none\n",
                 sums->n_negative, str_plural(sums->n_negative));
-    arena *mem = arena_new("tables of a report");
-    text_timeline(mem, run, out);
+    arena *a = arena_new("tables of a report");
+    text_timeline(a, run, out);
     for (int i = 0; i < N_REPORT_TABLES; i++) {
-        const report_table table = report_table_make(mem, i, run, facts);
+        const report_table table = report_table_make(a, i, run, facts);
         text_table(&table, out);
     }
-    arena_free(mem);
+    arena_free(a);
     text_samples(facts, out);
     if (run->problems.n) text_add_clean(out, run->problems.p, true);
 }
@@ -153,10 +153,10 @@ void run_report_text(watched_run *const *runs, int n, const report_opts *opts, s
         text_run(runs[i], opts->about[i], facts_of(opts, i), opts, out);
     }
     if (n < 2) return;
-    arena *mem = arena_new("comparison");
-    const report_table table = report_compare(mem, runs, n);
+    arena *a = arena_new("comparison");
+    const report_table table = report_compare(a, runs, n);
     text_table(&table, out);
-    arena_free(mem);
+    arena_free(a);
 }
 
 // --- HTML
@@ -251,10 +251,10 @@ static void html_table(const report_table *table, str *out) {
 
 // Attempts under each other on one scale of time: open until the first step, then filled; a mark
 // where a failure was told. Events between them are marks alone. What each says stands beside it.
-static void html_timeline(arena *mem, const watched_run *run, str *out) {
+static void html_timeline(arena *a, const watched_run *run, str *out) {
     const ledger_sums *sums = &run->sums;
     const double scale = sums->wall_s > 0 ? 300 / sums->wall_s : 0;
-    const timeline line = report_timeline(mem, run);
+    const timeline line = report_timeline(a, run);
     if (!line.n) return;
     str_puts(out, "<h3>Attempts and faults</h3>\n<table>\n");
     for (int i = 0; i < line.n; i++) {
@@ -294,15 +294,15 @@ static void html_run(const watched_run *run, const char *about, const report_fac
     element(out, "<p class=\"verdict\">", words, "</p>\n");
     if (*advice(run)) element(out, "<p>", advice(run), "</p>\n");
     if (*about) element(out, "<p>", about, "</p>\n");
-    arena *mem = arena_new("tables of a report");
+    arena *a = arena_new("tables of a report");
     html_ledger(run, opts, out);
-    html_timeline(mem, run, out);
+    html_timeline(a, run, out);
     html_ranks(&run->table, out);
     for (int i = 0; i < N_REPORT_TABLES; i++) {
-        const report_table table = report_table_make(mem, i, run, facts);
+        const report_table table = report_table_make(a, i, run, facts);
         html_table(&table, out);
     }
-    arena_free(mem);
+    arena_free(a);
     html_samples(facts, out);
     for (const char *at = run->problems.n ? run->problems.p : ""; *at;) {
         const size_t length = strcspn(at, "\n");
@@ -314,8 +314,8 @@ static void html_run(const watched_run *run, const char *about, const report_fac
 
 void run_report_html(watched_run *const *runs, int n, const report_opts *opts, str *out) {
     static const char *const keys[N_WATCHED_CURVES] = {"loss", "val_loss", "tokens_per_s", "mfu"};
-    arena *mem = arena_new("report");
-    plot_run *curves = ARENA_ARRAY(mem, plot_run, n);
+    arena *a = arena_new("report");
+    plot_run *curves = ARENA_ARRAY(a, plot_run, n);
     html_head(opts->served, out);
     for (int i = 0; i < n; i++) {
         curves[i].name = runs[i]->dir;
@@ -324,12 +324,12 @@ void run_report_html(watched_run *const *runs, int n, const report_opts *opts, s
         html_run(runs[i], opts->about[i], facts_of(opts, i), opts, out);
     }
     if (n > 1) {
-        const report_table table = report_compare(mem, runs, n);
+        const report_table table = report_compare(a, runs, n);
         html_table(&table, out);
     }
     str_puts(out, "<h2>Curves</h2>\n");
     plot drawn = {curves, n, keys, N_WATCHED_CURVES, .styled = true};
-    plot_svg(mem, &drawn, out);
+    plot_svg(a, &drawn, out);
     str_puts(out, "</html>\n");
-    arena_free(mem);
+    arena_free(a);
 }

@@ -73,14 +73,14 @@ static int draw_curve(screen *grid, int row, int rows, const watched_run *run,
     for (int i = 0; i < 2; i++)
         curves.series[i] = run->curves[i];
     const plot drawn = {.runs = &curves, .n_runs = 1, .keys = keys, .n_keys = 2};
-    arena *mem = arena_new("curve");
+    arena *a = arena_new("curve");
     str text = {0};
-    plot_terminal(mem, &drawn,
+    plot_terminal(a, &drawn,
             &(plot_terminal_opts){.columns = grid->columns, .rows = rows, .utf8 = view->utf8},
             &text);
     row = screen_put_lines(grid, row, rows, STYLE_PLAIN, text.n ? text.p : "");
     str_free(&text);
-    arena_free(mem);
+    arena_free(a);
     return row;
 }
 
@@ -314,15 +314,15 @@ static void draw_tail(screen *grid, int row, const char *path) {
 }
 
 static void draw_file(screen *grid, const watched_run *run, const top_view *view) {
-    arena *mem = arena_new("path");
+    arena *a = arena_new("path");
     const int rank = top_selected_rank(run, view);
     const char *path = view->page == PAGE_RANK && rank >= 0
-                               ? arena_printf(mem, "%s/ranks/rank-%05d.txt", run->dir, rank)
-                       : rank > 0 ? arena_printf(mem, "%s/ranks/log-%05d.txt", run->dir, rank)
-                                  : path_join(mem, run->dir, "log.txt");
+                               ? arena_printf(a, "%s/ranks/rank-%05d.txt", run->dir, rank)
+                       : rank > 0 ? arena_printf(a, "%s/ranks/log-%05d.txt", run->dir, rank)
+                                  : path_join(a, run->dir, "log.txt");
     screen_put(grid, 0, 0, STYLE_BOLD, path);
     draw_tail(grid, 1, path);
-    arena_free(mem);
+    arena_free(a);
 }
 
 void top_draw(screen *grid, const watched_run *run, top_view *view) {

@@ -258,23 +258,23 @@ static void read_events(watched_run *run) {
         restart(run);
 }
 
-static bool is_there(arena *mem, const char *dir, const char *name) {
-    return file_exists(path_join(mem, dir, name));
+static bool is_there(arena *a, const char *dir, const char *name) {
+    return file_exists(path_join(a, dir, name));
 }
 
 void watched_run_read(watched_run *self, double limit_s) {
     struct watched_files *files = self->files;
     arena_free(files->frame);
-    arena *frame = files->frame = arena_new("a look at a run");
+    arena *a = files->frame = arena_new("a look at a run");
     str_clear(&self->problems);
-    self->has_status = run_status_read(frame, self->dir, &self->status) == DRV_OK;
-    if (!self->has_status && is_there(frame, self->dir, "status.json")) note_problem(self);
-    self->has_table = rank_table_read(frame, self->dir, &self->table) == DRV_OK;
-    if (!self->has_table && is_there(frame, self->dir, "ranks/status")) note_problem(self);
+    self->has_status = run_status_read(a, self->dir, &self->status) == DRV_OK;
+    if (!self->has_status && is_there(a, self->dir, "status.json")) note_problem(self);
+    self->has_table = rank_table_read(a, self->dir, &self->table) == DRV_OK;
+    if (!self->has_table && is_there(a, self->dir, "ranks/status")) note_problem(self);
     if (!self->has_table) self->table = (rank_table){0};
     read_events(self);
     const bool whole = read_metrics(self, limit_s);
-    self->sums = ledger_close(frame, files->ledger);
+    self->sums = ledger_close(a, files->ledger);
     if (!whole) self->sums.goodput = (double)NAN;
     if (files->metrics.too_long)
         str_printf(&self->problems,
@@ -303,11 +303,11 @@ void watched_run_close(watched_run *self) {
 bool watched_run_is_one(const char *dir) {
     static const char *const names[] = {"metrics.jsonl", "status.json", "events.jsonl",
             "ranks/status"};
-    arena *mem = arena_new("names");
+    arena *a = arena_new("names");
     bool found = false;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        found |= is_there(mem, dir, names[i]);
-    arena_free(mem);
+        found |= is_there(a, dir, names[i]);
+    arena_free(a);
     return found;
 }
 

@@ -7,7 +7,7 @@
 #include "base/bus_error.h"
 #include "base/pair_word.h"
 
-drv_status batch_open_rows(arena *mem, const run_config *cfg, bool train, int64_t stride,
+drv_status batch_open_rows(arena *a, const run_config *cfg, bool train, int64_t stride,
         rows **out) {
     static const rows_packing packings[] = {[PACK_AUTO] = PACKING_AUTO,
             [PACK_DOCUMENTS] = PACKING_DOCUMENTS,
@@ -31,11 +31,11 @@ drv_status batch_open_rows(arena *mem, const run_config *cfg, bool train, int64_
             .stride = stride,
             .part = train ? PART_TRAIN : PART_VALID};
     if (split) memcpy(o.split, cfg->split, sizeof o.split);
-    row_source_spec *sources = ARENA_ARRAY(mem, row_source_spec, o.n_sources + 1);
+    row_source_spec *sources = ARENA_ARRAY(a, row_source_spec, o.n_sources + 1);
     for (int i = 0; i < o.n_sources; i++)
         sources[i] = (row_source_spec){list[i].prefix, list[i].weight};
     o.sources = sources;
-    return rows_open(mem, &o, out);
+    return rows_open(a, &o, out);
 }
 
 batch batch_new(arena *a, int64_t n_rows, int64_t row_tokens) {

@@ -29,8 +29,8 @@ typedef struct batch {
 
 // The rows to train on, or those of an evaluation (data.valid or the split). stride: 0: cut or
 // packed as those of training; else windows with all the context that a row holds (piece_windows).
-DRV_CHECKED drv_status batch_open_rows(arena *mem, const run_config *cfg, bool train,
-        int64_t stride, rows **out);
+DRV_CHECKED drv_status batch_open_rows(arena *a, const run_config *cfg, bool train, int64_t stride,
+        rows **out);
 
 batch batch_new(arena *a, int64_t n_rows, int64_t row_tokens);
 // Makes it one of rows of pairs; how ranks share a row is set.

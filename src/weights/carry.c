@@ -101,12 +101,12 @@ int64_t carry_bytes(const run_config *cfg) {
     return bytes;
 }
 
-drv_status carry_files(arena *mem, const run_config *cfg, ckpt_content *out) {
+drv_status carry_files(arena *a, const run_config *cfg, ckpt_content *out) {
     const char *folders[2] = {NULL, NULL};
     out->n_carried = 0;
     if (!*cfg->tokenizer) return DRV_OK;
-    ckpt_carried *list = ARENA_ARRAY(mem, ckpt_carried, n_ckpt_carried_names);
-    folders[0] = folder_of(mem, cfg->tokenizer);
+    ckpt_carried *list = ARENA_ARRAY(a, ckpt_carried, n_ckpt_carried_names);
+    folders[0] = folder_of(a, cfg->tokenizer);
     arena *compare = arena_new("same tokenizer");
     if (*cfg->from && same_file(compare, path_join(compare, folders[0], "tokenizer.json"),
                               path_join(compare, cfg->from, "tokenizer.json")))
@@ -114,11 +114,11 @@ drv_status carry_files(arena *mem, const run_config *cfg, ckpt_content *out) {
     arena_free(compare);
     for (int i = 0; i < n_ckpt_carried_names; i++)
         for (int k = 0; k < 2 && folders[k]; k++) {
-            const char *path = path_join(mem, folders[k], ckpt_carried_names[i]);
+            const char *path = path_join(a, folders[k], ckpt_carried_names[i]);
             char *bytes;
             size_t n;
             if (!file_exists(path)) continue;
-            DRV_TRY(file_read(mem, path, &bytes, &n));
+            DRV_TRY(file_read(a, path, &bytes, &n));
             list[out->n_carried++] = (ckpt_carried){ckpt_carried_names[i], bytes, n};
             break;
         }

@@ -11,7 +11,7 @@ DRV_CHECKED drv_status carry_token_ids(arena *a, run_config *cfg);
 // Reads the files that every checkpoint gets: those of the tokenizer's folder, chat template and
 // generation_config.json included; what is missing there, from model.from when that has the same
 // tokenizer. They are held in memory, so a checkpoint does not depend on folders that may go.
-DRV_CHECKED drv_status carry_files(arena *mem, const run_config *cfg, ckpt_content *out);
+DRV_CHECKED drv_status carry_files(arena *a, const run_config *cfg, ckpt_content *out);
 // Returns the memory that they take, by the sizes of the tokenizer's files.
 int64_t carry_bytes(const run_config *cfg);
 // Says which of them are not those of this checkpoint, from which the run resumes.

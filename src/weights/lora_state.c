@@ -47,15 +47,15 @@ static drv_status check_targets(arena *a, const run_config *cfg, const adapter *
             arena_printf(a, "%d", theirs.n));
 }
 
-static drv_status take_over(arena *mem, run_config *cfg, const adapter *ad) {
+static drv_status take_over(arena *a, run_config *cfg, const adapter *ad) {
     const adapter_config *read = &ad->config;
     lora_config *lora = &cfg->lora;
     if (lora->rank > 0 && lora->rank != read->rank)
-        return refuse_key(cfg, "lora.rank", arena_printf(mem, "%lld", (long long)lora->rank),
-                arena_printf(mem, "%lld", (long long)read->rank));
+        return refuse_key(cfg, "lora.rank", arena_printf(a, "%lld", (long long)lora->rank),
+                arena_printf(a, "%lld", (long long)read->rank));
     if (lora->alpha > 0 && lora->alpha != read->alpha)
-        return refuse_key(cfg, "lora.alpha", arena_printf(mem, "%g", lora->alpha),
-                arena_printf(mem, "%g", read->alpha));
+        return refuse_key(cfg, "lora.alpha", arena_printf(a, "%g", lora->alpha),
+                arena_printf(a, "%g", read->alpha));
     if (lora->use_rslora && !read->rslora)
         return refuse_key(cfg, "lora.use_rslora", "true", "false");
     if (lora->dropout != read->dropout)
@@ -64,9 +64,9 @@ static drv_status take_over(arena *mem, run_config *cfg, const adapter *ad) {
     lora->rank = read->rank;
     lora->alpha = read->alpha;
     lora->use_rslora = read->rslora;
-    if (lora->n_target_modules > 0) return check_targets(mem, cfg, ad);
+    if (lora->n_target_modules > 0) return check_targets(a, cfg, ad);
     const int n = read->target_pattern ? 1 : read->n_targets;
-    lora->target_modules = ARENA_ARRAY(mem, const char *, n);
+    lora->target_modules = ARENA_ARRAY(a, const char *, n);
     for (int i = 0; i < n; i++)
         lora->target_modules[i] = read->target_pattern ? read->target_pattern : read->targets[i];
     lora->n_target_modules = n;
@@ -273,27 +273,26 @@ static char *text_of(arena *a, json_t *o) {
     return copy;
 }
 
-drv_status lora_describe(arena *mem, const run_config *cfg, const json_t *hashes,
+drv_status lora_describe(arena *a, const run_config *cfg, const json_t *hashes,
         const char **adapter_text, const char **base) {
-    adapter *ad = ARENA_NEW(mem, adapter);
+    adapter *ad = ARENA_NEW(a, adapter);
     lora_set set;
     char *folder = realpath(cfg->from, NULL);
-    DRV_TRY(lora_of_run(mem, cfg, &set));
-    if (*cfg->lora.adapter)
-        DRV_TRY(adapter_open(mem, cfg->lora.adapter, ad)); // exceptions by module
+    DRV_TRY(lora_of_run(a, cfg, &set));
+    if (*cfg->lora.adapter) DRV_TRY(adapter_open(a, cfg->lora.adapter, ad)); // exceptions by module
     adapter_config c = ad->config;
     adapter_close(ad);
     c.rank = cfg->lora.rank;
     c.alpha = cfg->lora.alpha;
     c.rslora = cfg->lora.use_rslora;
     c.dropout = cfg->lora.dropout;
-    c.base = arena_strdup(mem, folder ? folder : cfg->from);
+    c.base = arena_strdup(a, folder ? folder : cfg->from);
     c.target_pattern = NULL;
     c.n_targets = 0;
-    list_targets(mem, &set, &cfg->model, &c);
+    list_targets(a, &set, &cfg->model, &c);
     free(folder);
-    *adapter_text = text_of(mem, adapter_config_json(&c));
-    *base = text_of(mem,
+    *adapter_text = text_of(a, adapter_config_json(&c));
+    *base = text_of(a,
             json_pack("{s:s, s:O}", "folder", c.base, "tensors", (json_t *)(uintptr_t)hashes));
     return DRV_OK;
 }

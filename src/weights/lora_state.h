@@ -22,6 +22,6 @@ DRV_CHECKED drv_status lora_load(held_model *p, const char *folder, bool exact);
 // weight is added to it.
 DRV_CHECKED drv_status lora_load_eval(held_model *p, const char *base, const char *folder);
 
-// Texts of a checkpoint's adapter_config.json and base.json; they live in `mem`.
-DRV_CHECKED drv_status lora_describe(arena *mem, const run_config *cfg, const json_t *hashes,
+// Texts of a checkpoint's adapter_config.json and base.json; they live in `a`.
+DRV_CHECKED drv_status lora_describe(arena *a, const run_config *cfg, const json_t *hashes,
         const char **adapter_text, const char **base);

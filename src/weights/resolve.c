@@ -31,28 +31,28 @@ static bool looks_like_checkpoints(arena *a, const char *dir) {
     return ckpt_list(a, dir, &names, &n) == DRV_OK && n > 0;
 }
 
-drv_status ckpt_resolve(arena *mem, const char *name, const char **folder) {
+drv_status ckpt_resolve(arena *a, const char *name, const char **folder) {
     struct stat st;
     run_config cfg;
     if (stat(name, &st) != 0)
         return drv_fail(DRV_E_IO,
                 "could not open \"%s\": %s; expected a Hugging Face folder, a run directory or a config%s",
-                name, strerror(errno), hub_hint(mem, name));
+                name, strerror(errno), hub_hint(a, name));
     if (!S_ISDIR(st.st_mode) && str_ends(name, ".gguf"))
         return drv_fail(DRV_E_USAGE,
                 "\"%s\" is a GGUF file; make a folder of it first: drover ckpt import %s --out DIR",
                 name, name);
     if (!S_ISDIR(st.st_mode)) {
-        DRV_TRY(config_load(mem, name, NULL, 0, &cfg));
-        return ckpt_of_run(mem, cfg.run_dir, folder);
+        DRV_TRY(config_load(a, name, NULL, 0, &cfg));
+        return ckpt_of_run(a, cfg.run_dir, folder);
     }
-    if (file_exists(path_join(mem, name, "config.json")) || adapter_is_folder(mem, name)) {
+    if (file_exists(path_join(a, name, "config.json")) || adapter_is_folder(a, name)) {
         *folder = name;
         return DRV_OK;
     }
-    if (file_is_dir(path_join(mem, name, "checkpoints"))) return ckpt_of_run(mem, name, folder);
-    if (looks_like_checkpoints(mem, name)) return newest_in(mem, name, name, folder);
-    const char *foreign = model_source_foreign(mem, name);
+    if (file_is_dir(path_join(a, name, "checkpoints"))) return ckpt_of_run(a, name, folder);
+    if (looks_like_checkpoints(a, name)) return newest_in(a, name, name, folder);
+    const char *foreign = model_source_foreign(a, name);
     if (foreign) return drv_fail(DRV_E_DATA, "\"%s\" has no config.json, but %s", name, foreign);
     return drv_fail(DRV_E_DATA,
             "\"%s\" is not a model: it has neither config.json (a Hugging Face folder), adapter_config.json (an adapter) nor checkpoints/ (a run directory)",

@@ -5,7 +5,7 @@
 
 // `name` is a Hugging Face folder (a checkpoint is one), a run directory, its checkpoints/ or a
 // config: of a run the newest valid checkpoint is taken, and log_info says which.
-DRV_CHECKED drv_status ckpt_resolve(arena *mem, const char *name, const char **folder);
+DRV_CHECKED drv_status ckpt_resolve(arena *a, const char *name, const char **folder);
 // A model and, where there is one, the adapter that it is used with.
 typedef struct model_ref {
     const char *folder, *adapter; // adapter "": none

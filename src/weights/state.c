@@ -85,10 +85,10 @@ static st_type type_of(const param *w, const held_model *p, bool is_moment) {
 }
 
 // All parts of the parameters that are `wanted`; `source` is where their values are.
-static ckpt_tensor *add_tensors(arena *mem, const held_model *built, wanted_fn *wanted,
+static ckpt_tensor *add_tensors(arena *a, const held_model *built, wanted_fn *wanted,
         const char *hf_prefix, const char *source_prefix, bool to_load, ckpt_tensor *tensors,
         int *n_tensors) {
-    const param_list model = all_params(mem, built);
+    const param_list model = all_params(a, built);
     for (int i = 0; i < model.n; i++) {
         const param *named = &model.p[i],
                     *weight = param_of_part(&built->params, named->part[0].hf_name);
@@ -96,19 +96,19 @@ static ckpt_tensor *add_tensors(arena *mem, const held_model *built, wanted_fn *
         if (!weight) { // of another stage
             for (int k = 0; k < named->n_parts; k++)
                 tensors[(*n_tensors)++] = tensor_of(named, &named->part[k],
-                        arena_printf(mem, "%s%s", hf_prefix, named->part[k].hf_name),
+                        arena_printf(a, "%s%s", hf_prefix, named->part[k].hf_name),
                         type_of(named, built, source_prefix != NULL), "", 0, 0, 0, false);
             continue;
         }
-        const char *source = source_prefix ? arena_printf(mem, "%s%s", source_prefix, weight->name)
-                                           : held_master(mem, built, weight);
+        const char *source = source_prefix ? arena_printf(a, "%s%s", source_prefix, weight->name)
+                                           : held_master(a, built, weight);
         // A weight that computes is whole on each data rank; what the optimizer has need not be.
         const bool sharded = built->zero && strcmp(source, weight->name) != 0 && !to_load;
         const held_shard shard =
                 sharded ? held_shard_of(built, weight) : (held_shard){0, param_elements(weight)};
         for (int k = 0; k < weight->n_parts; k++)
             tensors[(*n_tensors)++] = tensor_of(weight, &weight->part[k],
-                    arena_printf(mem, "%s%s", hf_prefix, weight->part[k].hf_name),
+                    arena_printf(a, "%s%s", hf_prefix, weight->part[k].hf_name),
                     type_of(named, built, source_prefix != NULL), source, shard.first, shard.n,
                     replicated(built, weight, sharded), is_tied_table(built, weight));
     }
@@ -135,12 +135,12 @@ ckpt_tensor *state_adapter(arena *a, const held_model *p, bool to_load, int *n) 
 
 // NorMuon's mean squares of rows, whole on the rank that orthogonalises the weight: of all tensor
 // ranks, matrix after matrix.
-static ckpt_tensor row_squares_of(arena *mem, const held_model *p, const param *named, int k) {
+static ckpt_tensor row_squares_of(arena *a, const held_model *p, const param *named, int k) {
     const param_part *part = &named->part[k];
     const param *w = param_of_part(&p->params, part->hf_name);
-    ckpt_tensor t = {.entry = {arena_printf(mem, "second_momentum_buffer.%s", part->hf_name), 1,
+    ckpt_tensor t = {.entry = {arena_printf(a, "second_momentum_buffer.%s", part->hf_name), 1,
                              {part->all_rows, 0}, ST_F32}};
-    const char *source = arena_printf(mem, "row_squares.%s", named->name);
+    const char *source = arena_printf(a, "row_squares.%s", named->name);
     if (!w || !held_has(p, source)) return t;
     const bool by_rows = w->split == SPLIT_ROWS;
     unsigned axes = 1u << AXIS_TENSOR;
@@ -155,11 +155,11 @@ static ckpt_tensor row_squares_of(arena *mem, const held_model *p, const param *
     return t;
 }
 
-static ckpt_tensor *add_row_squares(arena *mem, const held_model *p, ckpt_tensor *tensors, int *n) {
-    const param_list model = all_params(mem, p);
+static ckpt_tensor *add_row_squares(arena *a, const held_model *p, ckpt_tensor *tensors, int *n) {
+    const param_list model = all_params(a, p);
     for (int i = 0; i < model.n; i++)
         for (int k = 0; k < model.p[i].n_parts && held_by_muon(p, &model.p[i]); k++)
-            tensors[(*n)++] = row_squares_of(mem, p, &model.p[i], k);
+            tensors[(*n)++] = row_squares_of(a, p, &model.p[i], k);
     return tensors;
 }
 

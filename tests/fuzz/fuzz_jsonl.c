@@ -41,13 +41,13 @@ static void same_as_jansson(const char *bytes, size_t n_bytes) {
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     char path[64];
     same_as_jansson((const char *)bytes, n_bytes);
-    arena *mem = arena_new("fuzz");
+    arena *a = arena_new("fuzz");
     reader *r;
     snprintf(path, sizeof path, "/tmp/drover-fuzz-%d.jsonl", (int)getpid());
     const char *inputs[] = {path};
     const reader_opts o = {.strict = true};
     if (file_write_atomic(path, bytes, n_bytes) == DRV_OK &&
-            reader_open(mem, inputs, 1, &o, &r) == DRV_OK) {
+            reader_open(a, inputs, 1, &o, &r) == DRV_OK) {
         text_batch *b = text_batch_new();
         while (b->more) {
             if (text_batch_read(b, r) != DRV_OK || text_batch_decode(b, r, NULL, NULL) != DRV_OK)
@@ -60,6 +60,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
         reader_close(r);
     }
     unlink(path);
-    arena_free(mem);
+    arena_free(a);
     return 0;
 }

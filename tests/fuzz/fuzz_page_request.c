@@ -16,8 +16,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
             .metrics_token = "a token of our own",
             .host = "run.example.org",
             .name = "node-7"};
-    arena *mem = arena_new("fuzz");
-    char *rest = arena_strndup(mem, (const char *)bytes, n_bytes), *lines[6] = {0};
+    arena *a = arena_new("fuzz");
+    char *rest = arena_strndup(a, (const char *)bytes, n_bytes), *lines[6] = {0};
     for (int i = 0; i < 6 && rest; i++)
         lines[i] = strsep(&rest, "\n");
     const page_request request = {.method = lines[0] ? lines[0] : "",
@@ -39,6 +39,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     } else {
         DRV_ASSERT(answer.status == 303 ? knows : *answer.why != 0, "a reason");
     }
-    arena_free(mem);
+    arena_free(a);
     return 0;
 }

@@ -6,17 +6,17 @@
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
-    arena *mem = arena_new("fuzz");
+    arena *a = arena_new("fuzz");
     node_result *results;
     preflight judged;
     int n_nodes;
-    if (preflight_read(mem, "nodes", (const char *)bytes, n_bytes, &results, &n_nodes) == DRV_OK) {
+    if (preflight_read(a, "nodes", (const char *)bytes, n_bytes, &results, &n_nodes) == DRV_OK) {
         int n_named = 0;
-        preflight_judge(mem, results, n_nodes, &judged);
+        preflight_judge(a, results, n_nodes, &judged);
         for (int i = 0; i < n_nodes; i++)
             n_named += *judged.said[i] != 0;
         DRV_ASSERT(n_named == judged.n_named, "%d of %d", n_named, judged.n_named);
     }
-    arena_free(mem);
+    arena_free(a);
     return 0;
 }

@@ -16,28 +16,28 @@ static const char template_text[] =
         "{% for m in messages %}{{ m.role }}:{{ m.content }}<s>{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}";
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
-    static arena *mem;
+    static arena *a;
     static const sft_format *formats[3];
     static encoder *enc;
-    if (!mem) {
+    if (!a) {
         tokenizer *tok;
-        mem = arena_new("fuzz");
+        a = arena_new("fuzz");
         char folder[] = "/tmp/drover-fuzz-sft-XXXXXX";
         DRV_ASSERT(mkdtemp(folder), "no folder");
-        const char *path = path_join(mem, folder, "tokenizer.json"),
-                   *template = path_join(mem, folder, "t.jinja"),
-                   *settings = path_join(mem, folder, "tokenizer_config.json");
+        const char *path = path_join(a, folder, "tokenizer.json"),
+                   *template = path_join(a, folder, "t.jinja"),
+                   *settings = path_join(a, folder, "tokenizer_config.json");
         static const char names[] = "{\"eos_token\": \"<s>\"}";
         DRV_ASSERT(file_write_atomic(path, tokenizer_text, sizeof tokenizer_text - 1) == DRV_OK &&
                            file_write_atomic(settings, names, sizeof names - 1) == DRV_OK &&
                            file_write_atomic(template, template_text, sizeof template_text - 1) ==
                                    DRV_OK &&
-                           tokenizer_open(mem, folder, &tok) == DRV_OK &&
-                           sft_format_open(mem, tok, folder, template, "2026-01-01", &formats[0]) ==
+                           tokenizer_open(a, folder, &tok) == DRV_OK &&
+                           sft_format_open(a, tok, folder, template, "2026-01-01", &formats[0]) ==
                                    DRV_OK &&
-                           sft_format_open(mem, tok, folder, "alpaca", "2026-01-01", &formats[1]) ==
+                           sft_format_open(a, tok, folder, "alpaca", "2026-01-01", &formats[1]) ==
                                    DRV_OK &&
-                           pair_texts_open(mem, tok, folder, &formats[2]) == DRV_OK,
+                           pair_texts_open(a, tok, folder, &formats[2]) == DRV_OK,
                 "%s", drv_message());
         DRV_ASSERT(dir_remove(folder) == DRV_OK, "%s", drv_message());
         enc = encoder_new(tok);

@@ -14,9 +14,9 @@ typedef struct fuzzed_kind {
     const char *kind, *ending;
 } fuzzed_kind;
 
-static void read_back(arena *mem, const str *config) {
+static void read_back(arena *a, const str *config) {
     run_config cfg;
-    if (config_load_text(mem, "translation", config->p, config->n, &cfg) == DRV_OK) return;
+    if (config_load_text(a, "translation", config->p, config->n, &cfg) == DRV_OK) return;
     DRV_ASSERT(strstr(drv_message(), "expected") || strstr(drv_message(), "key"),
             "no YAML of ours: %s", drv_message());
 }
@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     FILE *file = fopen(path, "w");
     if (!file) return 0;
     const bool written = fwrite(bytes + 1, 1, n_bytes - 1, file) == n_bytes - 1;
-    arena *mem = arena_new("fuzz");
+    arena *a = arena_new("fuzz");
     const char *const files[] = {path}, *const sets[] = {"model.preset=tiny"},
                       *const accepts[] = {"all"};
     const translate_opts opts = {.kind = of->kind,
@@ -44,14 +44,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
             .ranks = 8};
     str config = {0}, report = {0};
     if (fclose(file) == 0 && written) {
-        const drv_status status = translate(mem, &opts, &config, &report);
+        const drv_status status = translate(a, &opts, &config, &report);
         DRV_ASSERT((status == DRV_OK) == (config.n > 0), "a config and a refusal: %s",
                 drv_message());
-        if (status == DRV_OK) read_back(mem, &config);
+        if (status == DRV_OK) read_back(a, &config);
     }
     unlink(path);
     str_free(&config);
     str_free(&report);
-    arena_free(mem);
+    arena_free(a);
     return 0;
 }

@@ -201,8 +201,8 @@ static gemm_shape tile_shape(const gemm *g, bool last_m, bool last_n) {
     return t;
 }
 
-drv_status gemm_new(arena *mem, gemm_machine *machine, const gemm_shape *shape,
-        const gemm_tree *tree, gemm **out) {
+drv_status gemm_new(arena *a, gemm_machine *machine, const gemm_shape *shape, const gemm_tree *tree,
+        gemm **out) {
     const gemm_rule *rule = &machine->rule;
     gemm made = cut(rule->kernels, shape, tree, par_threads());
     if (shape->in == DT_BF16)
@@ -217,7 +217,7 @@ drv_status gemm_new(arena *mem, gemm_machine *machine, const gemm_shape *shape,
             *out = machine->made[i];
             return DRV_OK;
         }
-    *out = ARENA_NEW(mem, gemm);
+    *out = ARENA_NEW(a, gemm);
     **out = made;
     MEM_GROW(machine->made, machine->n_made, machine->cap_made);
     machine->made[machine->n_made++] = *out;

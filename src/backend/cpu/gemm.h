@@ -57,7 +57,7 @@ const kernels *gemm_kernels(const gemm_machine *m);
 
 // Building may allocate; running does not. The bits do not depend on the number of threads.
 // tree NULL: none.
-DRV_CHECKED drv_status gemm_new(arena *mem, gemm_machine *machine, const gemm_shape *shape,
+DRV_CHECKED drv_status gemm_new(arena *a, gemm_machine *machine, const gemm_shape *shape,
         const gemm_tree *tree, gemm **out);
 // Scratch of a product that any machine will multiply on a team of `threads`: for plans, which are
 // made without one.

@@ -85,8 +85,8 @@ static void finish(backend *b) {
     (void)b;
 }
 
-drv_status backend_open_null(arena *mem, const backend_vtable *planned_for, backend **out) {
-    null_backend *b = ARENA_NEW(mem, null_backend);
+drv_status backend_open_null(arena *a, const backend_vtable *planned_for, backend **out) {
+    null_backend *b = ARENA_NEW(a, null_backend);
     b->calls = (backend_vtable){.name = "null",
             .workspace = planned_for->workspace,
             .join = join_ranks,

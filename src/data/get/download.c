@@ -105,7 +105,7 @@ drv_status download_files(const download *list, int n_files, const download_opts
 }
 
 // --- a text
-drv_status download_text(arena *mem, const char *url, const download_opts *opts, char **text,
+drv_status download_text(arena *a, const char *url, const download_opts *opts, char **text,
         size_t *n_bytes, char **next) {
     const download file = {.url = url, .path = url, .size = -1};
     transfer job = {.file = &file, .opts = opts, .fd = -1, .total = -1, .is_text = true};
@@ -124,9 +124,9 @@ drv_status download_text(arena *mem, const char *url, const download_opts *opts,
         status = transfer_settle_text(&job, result);
     }
     if (status == DRV_OK) {
-        *text = arena_strndup(mem, job.body.p ? job.body.p : "", job.body.n);
+        *text = arena_strndup(a, job.body.p ? job.body.p : "", job.body.n);
         *n_bytes = job.body.n;
-        *next = arena_strdup(mem, job.next ? job.next : "");
+        *next = arena_strdup(a, job.next ? job.next : "");
     }
     free(job.next);
     str_free(&job.body);

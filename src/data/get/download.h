@@ -27,5 +27,5 @@ typedef struct download_stats {
 DRV_CHECKED drv_status download_files(const download *list, int n_files, const download_opts *opts,
         download_stats *out);
 // A small answer into memory. next: the URL of the next page, "" if there is none.
-DRV_CHECKED drv_status download_text(arena *mem, const char *url, const download_opts *opts,
+DRV_CHECKED drv_status download_text(arena *a, const char *url, const download_opts *opts,
         char **text, size_t *n_bytes, char **next);

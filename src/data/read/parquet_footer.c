@@ -107,7 +107,7 @@ static drv_status read_row_group(const parquet_file *file, thrift *in, const par
 }
 
 // The bytes of the footer, in `a`; the file ends with their number and a magic.
-static drv_status load_footer(arena *mem, const parquet_file *file, thrift *out) {
+static drv_status load_footer(arena *a, const parquet_file *file, thrift *out) {
     unsigned char tail[8];
     uint32_t n;
     if (file->size < 12)
@@ -122,21 +122,21 @@ static drv_status load_footer(arena *mem, const parquet_file *file, thrift *out)
     if ((int64_t)n > file->size - 12)
         return drv_fail(DRV_E_DATA, "%s: the footer is said to have %u bytes, the file has %lld",
                 file->path, n, (long long)file->size);
-    unsigned char *footer = arena_alloc(mem, (size_t)n + 1);
+    unsigned char *footer = arena_alloc(a, (size_t)n + 1);
     DRV_TRY(parquet_read_at(file, file->size - 8 - n, footer, n));
     *out = (thrift){.p = footer, .end = footer + n};
     return DRV_OK;
 }
 
-drv_status parquet_read_footer(arena *mem, const parquet_file *file, parquet_footer *out) {
+drv_status parquet_read_footer(arena *a, const parquet_file *file, parquet_footer *out) {
     thrift in, groups = {.bad = true};
     bool has_schema = false;
     *out = (parquet_footer){.schema = {0}};
-    DRV_TRY(load_footer(mem, file, &in));
+    DRV_TRY(load_footer(a, file, &in));
     const int64_t at = file->size - 8 - (in.end - in.p);
     for (thrift_field field = {0}; thrift_next(&in, &field);) {
         if (field.id == FILE_SCHEMA && field.type == THRIFT_LIST) {
-            DRV_TRY(parquet_read_schema(mem, file, &in, &out->schema));
+            DRV_TRY(parquet_read_schema(a, file, &in, &out->schema));
             has_schema = true;
             continue;
         }
@@ -148,19 +148,19 @@ drv_status parquet_read_footer(arena *mem, const parquet_file *file, parquet_foo
     return DRV_OK;
 }
 
-drv_status parquet_place_column(arena *mem, const parquet_file *file, const parquet_footer *footer,
+drv_status parquet_place_column(arena *a, const parquet_file *file, const parquet_footer *footer,
         const parquet_node *leaf, parquet_column *out) {
     thrift groups = footer->row_groups;
     thrift_type type;
     str path = {0};
     parquet_add_path(&footer->schema, leaf, &path);
-    *out = (parquet_column){.name = arena_strdup(mem, path.p),
+    *out = (parquet_column){.name = arena_strdup(a, path.p),
             .leaf = leaf->leaf,
             .max_definition = leaf->definition,
             .max_repetition = leaf->repetition};
     str_free(&path);
     out->n_chunks = (int)thrift_list(&groups, &type);
-    out->chunks = ARENA_ARRAY(mem, parquet_chunk, out->n_chunks + 1);
+    out->chunks = ARENA_ARRAY(a, parquet_chunk, out->n_chunks + 1);
     for (int i = 0; i < out->n_chunks; i++)
         DRV_TRY(read_row_group(file, &groups, out, &out->chunks[i]));
     return DRV_OK;

@@ -21,9 +21,8 @@ typedef struct parquet_column {
     int n_chunks;
 } parquet_column;
 
-// Results live in `mem`. DRV_E_DATA: a broken footer.
-DRV_CHECKED drv_status parquet_read_footer(arena *mem, const parquet_file *file,
-        parquet_footer *out);
+// Results live in `a`. DRV_E_DATA: a broken footer.
+DRV_CHECKED drv_status parquet_read_footer(arena *a, const parquet_file *file, parquet_footer *out);
 // Where the values of a leaf lie. DRV_E_DATA: not in this file, or no byte strings.
-DRV_CHECKED drv_status parquet_place_column(arena *mem, const parquet_file *file,
+DRV_CHECKED drv_status parquet_place_column(arena *a, const parquet_file *file,
         const parquet_footer *footer, const parquet_node *leaf, parquet_column *out);

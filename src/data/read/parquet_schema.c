@@ -27,7 +27,7 @@ static void read_logical(thrift *in, parquet_node *node) {
     }
 }
 
-static parquet_node read_node(arena *mem, thrift *in, int64_t *n_children) {
+static parquet_node read_node(arena *a, thrift *in, int64_t *n_children) {
     parquet_node node = {.name = "", .n_nodes = 1};
     *n_children = 0;
     for (thrift_field field = {0}; thrift_next(in, &field);) {
@@ -39,7 +39,7 @@ static parquet_node read_node(arena *mem, thrift *in, int64_t *n_children) {
         if (number) value = thrift_int(in);
         if (field.id == SCHEMA_NAME && field.type == THRIFT_BINARY) {
             bytes = thrift_bytes(in, &n_bytes);
-            node.name = arena_strndup(mem, bytes, n_bytes);
+            node.name = arena_strndup(a, bytes, n_bytes);
         } else if (field.id == SCHEMA_LOGICAL && field.type == THRIFT_STRUCT) {
             read_logical(in, &node);
         } else if (!number) {
@@ -101,12 +101,12 @@ static void walk_node(schema_walk *walk, int parent, int depth) {
     walk->schema->nodes[at].n_nodes = walk->schema->n - at;
 }
 
-drv_status parquet_read_schema(arena *mem, const parquet_file *file, thrift *in,
+drv_status parquet_read_schema(arena *a, const parquet_file *file, thrift *in,
         parquet_schema *out) {
     thrift_type type;
     const int64_t n = thrift_list(in, &type);
-    schema_walk walk = {.mem = mem, .in = in, .schema = out, .n_elements = n};
-    *out = (parquet_schema){.nodes = ARENA_ARRAY(mem, parquet_node, n + 1)};
+    schema_walk walk = {.mem = a, .in = in, .schema = out, .n_elements = n};
+    *out = (parquet_schema){.nodes = ARENA_ARRAY(a, parquet_node, n + 1)};
     if (in->bad || n == 0) return parquet_broken(file, file->size, "a broken footer");
     walk_node(&walk, -1, 0);
     if (!in->bad && !walk.why && out->n != n)

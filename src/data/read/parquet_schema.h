@@ -36,7 +36,7 @@ typedef struct parquet_schema {
 } parquet_schema;
 
 // The list of the footer. DRV_E_DATA: it is no tree.
-DRV_CHECKED drv_status parquet_read_schema(arena *mem, const parquet_file *file, thrift *in,
+DRV_CHECKED drv_status parquet_read_schema(arena *a, const parquet_file *file, thrift *in,
         parquet_schema *out);
 // The names from the root on with dots between them.
 void parquet_add_path(const parquet_schema *schema, const parquet_node *node, str *out);

@@ -45,14 +45,14 @@ struct reader {
     size_t at;
 };
 
-drv_status reader_open(arena *mem, const char *const *inputs, int n_inputs, const reader_opts *opts,
+drv_status reader_open(arena *a, const char *const *inputs, int n_inputs, const reader_opts *opts,
         reader **out) {
-    reader *in = ARENA_NEW(mem, reader);
-    *in = (reader){.a = mem, .o = *opts};
+    reader *in = ARENA_NEW(a, reader);
+    *in = (reader){.a = a, .o = *opts};
     in->is_key_given = in->o.key != NULL;
     if (!in->o.key) in->o.key = "text";
     if (opts->separator) {
-        char *separator = arena_strdup(mem, opts->separator);
+        char *separator = arena_strdup(a, opts->separator);
         if (!str_unescape(separator) || !*separator)
             return drv_fail(DRV_E_USAGE,
                     "the separator is \"%s\", expected some text, in which \\n, \\t, \\r and \\\\ "
@@ -60,7 +60,7 @@ drv_status reader_open(arena *mem, const char *const *inputs, int n_inputs, cons
                     opts->separator);
         in->o.separator = separator;
     }
-    DRV_TRY(inputs_list(mem, inputs, n_inputs, &in->o.inputs, &in->files, &in->n_files));
+    DRV_TRY(inputs_list(a, inputs, n_inputs, &in->o.inputs, &in->files, &in->n_files));
     for (int i = 0; i < in->n_files; i++) {
         in->bytes_total += in->files[i].bytes;
         if (!in->files[i].guessed) continue;

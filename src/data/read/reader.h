@@ -49,7 +49,7 @@ typedef enum reader_event {
 
 typedef struct reader reader; // single owner
 // Logs what was left out of folders. DRV_E_USAGE: a separator that is empty or has an unknown escape.
-DRV_CHECKED drv_status reader_open(arena *mem, const char *const *inputs, int n_inputs,
+DRV_CHECKED drv_status reader_open(arena *a, const char *const *inputs, int n_inputs,
         const reader_opts *opts, reader **out);
 // Whether the first file is Arrow with token ids and labels, as its schema says.
 DRV_CHECKED drv_status reader_starts_with_labels(const reader *in, bool *labelled);

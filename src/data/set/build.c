@@ -181,11 +181,10 @@ static drv_status write_batch(builder *build, const encoded_batch *batch) {
 
 // PREFIX.idx.json of what lies there now.
 static drv_status write_about(const builder *build) {
-    arena *mem = arena_new("about");
+    arena *a = arena_new("about");
     dataset *set;
     dataset_about about = {.drover = build->opts->version,
-            .tokenizer_hash =
-                    arena_printf(mem, "%016llx", (unsigned long long)build->tokenizer_hash),
+            .tokenizer_hash = arena_printf(a, "%016llx", (unsigned long long)build->tokenizer_hash),
             .n_vocab = tokenizer_n_vocab(build->tokenizer),
             .eod = build->eod,
             .eod_text = build->eod < 0 ? NULL : tokenizer_token_text(build->tokenizer, build->eod),
@@ -197,14 +196,14 @@ static drv_status write_about(const builder *build) {
             .pairs = build->opts->preference ? build->counts.documents / 2 : 0};
     char *whole = realpath(tokenizer_path(build->tokenizer), NULL);
     about.tokenizer = whole ? whole : tokenizer_path(build->tokenizer);
-    drv_status status = dataset_open(mem, build->opts->prefix, &set);
+    drv_status status = dataset_open(a, build->opts->prefix, &set);
     if (status == DRV_OK) {
         if (dataset_has_roles(set)) about.roles_hash = set->roles_hash;
         status = dataset_about_write(set, &about);
         dataset_close(set);
     }
     free(whole);
-    arena_free(mem);
+    arena_free(a);
     return status;
 }
 
@@ -362,10 +361,10 @@ static drv_status check_inputs(const builder *build) {
     return DRV_OK;
 }
 
-static drv_status open_all(arena *mem, builder *build) {
+static drv_status open_all(arena *a, builder *build) {
     const build_opts *opts = build->opts;
     int n_files;
-    DRV_TRY(tokenizer_open(mem, opts->tokenizer, &build->tokenizer));
+    DRV_TRY(tokenizer_open(a, opts->tokenizer, &build->tokenizer));
     DRV_TRY(dataset_tokenizer_hash(tokenizer_path(build->tokenizer), &build->tokenizer_hash));
     DRV_TRY(find_eod(build));
     reader_opts ro = opts->reader;
@@ -374,26 +373,26 @@ static drv_status open_all(arena *mem, builder *build) {
     ro.ids = !opts->preference;
     ro.strict |= opts->preference;
     ro.whole = !tokenizer_can_cut(build->tokenizer);
-    DRV_TRY(reader_open(mem, opts->inputs, opts->n_inputs, &ro, &build->reader));
+    DRV_TRY(reader_open(a, opts->inputs, opts->n_inputs, &ro, &build->reader));
     DRV_TRY(check_inputs(build));
-    DRV_TRY(open_format(mem, build));
+    DRV_TRY(open_format(a, build));
     const input_file *files = reader_files(build->reader, &n_files);
     build->resumable = true;
     for (int i = 0; i < n_files; i++)
         build->resumable &= strcmp(files[i].path, "-") != 0;
     DRV_TRY(dir_make_parent(opts->prefix));
-    DRV_TRY(file_lock_take(mem, arena_printf(mem, "%s.build.lock", opts->prefix),
-            arena_printf(mem, "the data set \"%s\"", opts->prefix), &build->lock));
-    if (file_exists(arena_printf(mem, "%s.idx", opts->prefix)))
+    DRV_TRY(file_lock_take(a, arena_printf(a, "%s.build.lock", opts->prefix),
+            arena_printf(a, "the data set \"%s\"", opts->prefix), &build->lock));
+    if (file_exists(arena_printf(a, "%s.idx", opts->prefix)))
         log_info("%s.bin and .idx are there already; they are replaced when this build is complete",
                 opts->prefix);
-    build->journal = arena_printf(mem, "%s.build.json", opts->prefix);
-    build->about = arena_printf(mem, "%s.idx.json", opts->prefix);
+    build->journal = arena_printf(a, "%s.build.json", opts->prefix);
+    build->about = arena_printf(a, "%s.idx.json", opts->prefix);
     build->task = task_of(build);
     read_journal(build);
-    DRV_TRY(open_writer(mem, build));
+    DRV_TRY(open_writer(a, build));
     reader_skip_files(build->reader, (int)build->counts.files);
-    build->encoders = ARENA_ARRAY(mem, encoder *, par_threads());
+    build->encoders = ARENA_ARRAY(a, encoder *, par_threads());
     for (int i = 0; i < par_threads(); i++)
         build->encoders[i] = encoder_new(build->tokenizer);
     for (int i = 0; i < 2; i++) {

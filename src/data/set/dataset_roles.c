@@ -55,8 +55,8 @@ static drv_status check_all(dataset *set) {
     return status;
 }
 
-drv_status dataset_open_roles(arena *mem, dataset *set) {
-    const char *path = arena_printf(mem, "%s.roles", set->prefix);
+drv_status dataset_open_roles(arena *a, dataset *set) {
+    const char *path = arena_printf(a, "%s.roles", set->prefix);
     const dataset_about *about = &set->about;
     int64_t n_bytes;
     if (access(path, F_OK) != 0 && errno == ENOENT) {

@@ -79,9 +79,9 @@ static void sink_close(sink *s, bool keep) {
     s->buffer = NULL;
 }
 
-drv_status dataset_writer_open(arena *mem, const char *prefix, int64_t n_vocab, int64_t n_tokens,
+drv_status dataset_writer_open(arena *a, const char *prefix, int64_t n_vocab, int64_t n_tokens,
         int64_t n_documents, bool roles, dataset_writer **out) {
-    dataset_writer *writer = ARENA_NEW(mem, dataset_writer);
+    dataset_writer *writer = ARENA_NEW(a, dataset_writer);
     *writer = (dataset_writer){.wide = n_vocab >= 65500,
             .tokens.fd = -1,
             .lengths.fd = -1,
@@ -90,13 +90,12 @@ drv_status dataset_writer_open(arena *mem, const char *prefix, int64_t n_vocab, 
             .n_documents = n_documents};
     const char *slash = strrchr(prefix, '/');
     if (slash && slash > prefix)
-        DRV_TRY(dir_make(arena_strndup(mem, prefix, (size_t)(slash - prefix))));
+        DRV_TRY(dir_make(arena_strndup(a, prefix, (size_t)(slash - prefix))));
     drv_status status =
-            sink_open(mem, &writer->tokens, prefix, "bin", n_tokens * (writer->wide ? 4 : 2));
-    if (status == DRV_OK) status = sink_open(mem, &writer->lengths, prefix, "idx", n_documents * 4);
-    if (status == DRV_OK && roles)
-        status = sink_open(mem, &writer->roles, prefix, "roles", n_tokens);
-    if (!roles) writer->roles.final = arena_printf(mem, "%s.roles", prefix);
+            sink_open(a, &writer->tokens, prefix, "bin", n_tokens * (writer->wide ? 4 : 2));
+    if (status == DRV_OK) status = sink_open(a, &writer->lengths, prefix, "idx", n_documents * 4);
+    if (status == DRV_OK && roles) status = sink_open(a, &writer->roles, prefix, "roles", n_tokens);
+    if (!roles) writer->roles.final = arena_printf(a, "%s.roles", prefix);
     if (status == DRV_OK)
         *out = writer;
     else
@@ -161,7 +160,7 @@ static drv_status put_in_place(const sink *s) {
 
 // The index from the lengths, see docs/formats.md: a file beside them that is renamed when it is
 // whole.
-static drv_status write_index(dataset_writer *writer, arena *mem) {
+static drv_status write_index(dataset_writer *writer, arena *a) {
     const int64_t n_documents = writer->n_documents, entries = n_documents + 1, version = 1;
     unsigned char head[DATASET_HEADER];
     memcpy(head, dataset_magic, 9);
@@ -172,7 +171,7 @@ static drv_status write_index(dataset_writer *writer, arena *mem) {
     file_map lengths;
     sink out = {.fd = -1};
     DRV_TRY(file_map_open(writer->lengths.path, &lengths));
-    drv_status status = sink_open(mem, &out, writer->lengths.final, "new", 0);
+    drv_status status = sink_open(a, &out, writer->lengths.final, "new", 0);
     if (status == DRV_OK) status = sink_add(&out, head, sizeof head);
     int64_t at = 0;
     for (int64_t i = 0; status == DRV_OK && i < n_documents; i++)

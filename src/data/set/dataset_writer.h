@@ -13,7 +13,7 @@ typedef struct dataset_writer dataset_writer; // single owner
 // n_vocab decides the type as in Megatron: u16 below 65500 ids, else i32. n_tokens, n_documents:
 // what an earlier writer has synced and is kept (0, 0: a new set). DRV_E_DATA: that is not there.
 // roles: PREFIX.roles grows beside the tokens.
-DRV_CHECKED drv_status dataset_writer_open(arena *mem, const char *prefix, int64_t n_vocab,
+DRV_CHECKED drv_status dataset_writer_open(arena *a, const char *prefix, int64_t n_vocab,
         int64_t n_tokens, int64_t n_documents, bool roles, dataset_writer **out);
 // Tokens of the document at hand; several calls make a long one.
 DRV_CHECKED drv_status dataset_writer_add(dataset_writer *writer, const int32_t *ids,

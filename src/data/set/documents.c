@@ -91,18 +91,18 @@ static drv_status read_all(reading *r, const tokenizer *t) {
     return reader_no_document(r->in, r->out->skipped);
 }
 
-drv_status documents_read(arena *mem, const tokenizer *tok, const documents_opts *opts,
+drv_status documents_read(arena *a, const tokenizer *tok, const documents_opts *opts,
         documents *out) {
     const int n_threads = par_threads();
-    reading *state = ARENA_NEW(mem, reading);
+    reading *state = ARENA_NEW(a, reading);
     reader_opts ro = opts->reader;
     *state = (reading){.opts = opts, .out = out};
     *out = (documents){0};
     ro.whole = !tokenizer_can_cut(tok);
-    DRV_TRY(reader_open(mem, opts->inputs, opts->n_inputs, &ro, &state->in));
+    DRV_TRY(reader_open(a, opts->inputs, opts->n_inputs, &ro, &state->in));
     tokenizer_decode(tok, &opts->prefix, 1, false, &state->prefix_text);
     state->text = text_batch_new();
-    state->encoders = ARENA_ARRAY(mem, encoder *, n_threads);
+    state->encoders = ARENA_ARRAY(a, encoder *, n_threads);
     state->ids = mem_alloc_lines((size_t)n_threads * sizeof *state->ids);
     for (int i = 0; i < n_threads; i++) {
         state->encoders[i] = encoder_new(tok);

@@ -22,6 +22,6 @@ typedef struct documents {
 } documents;
 
 // DRV_E_DATA: there is no document. The arena holds what is open while it reads.
-DRV_CHECKED drv_status documents_read(arena *mem, const tokenizer *tok, const documents_opts *opts,
+DRV_CHECKED drv_status documents_read(arena *a, const tokenizer *tok, const documents_opts *opts,
         documents *out);
 void documents_free(documents *d);

@@ -125,12 +125,12 @@ static char *key_of(arena *a, const rows *of, int source, const char *model,
 
 drv_status references_load(const rows *of, const char *model, const char *precision, bool say,
         double *values) {
-    arena *mem = arena_new("references");
+    arena *a = arena_new("references");
     drv_status status = DRV_OK;
     for (int i = 0; i < rows_n_sources(of) && status == DRV_OK; i++) {
         const dataset *set = rows_source(of, i);
-        const char *key = key_of(mem, of, i, model, precision),
-                   *path = reference_file_path(mem, set->prefix, key);
+        const char *key = key_of(a, of, i, model, precision),
+                   *path = reference_file_path(a, set->prefix, key);
         const bool there = file_exists(path);
         status = reference_file_read(path, key, set->about.pairs, values);
         if (status == DRV_OK)
@@ -140,17 +140,17 @@ drv_status references_load(const rows *of, const char *model, const char *precis
             log_warn("%s; the reference's log-probabilities there are of no use", drv_message());
         values += 2 * set->about.pairs;
     }
-    arena_free(mem);
+    arena_free(a);
     return status;
 }
 
 void references_keep(const rows *of, const char *model, const char *precision,
         const double *values) {
-    arena *mem = arena_new("references");
+    arena *a = arena_new("references");
     for (int i = 0; i < rows_n_sources(of); i++) {
         const dataset *set = rows_source(of, i);
-        const char *key = key_of(mem, of, i, model, precision),
-                   *path = reference_file_path(mem, set->prefix, key);
+        const char *key = key_of(a, of, i, model, precision),
+                   *path = reference_file_path(a, set->prefix, key);
         if (reference_file_write(path, key, set->about.pairs, values) == DRV_OK)
             log_info("reference: log-probabilities of %lld pair%s kept in %s",
                     (long long)set->about.pairs, str_plural(set->about.pairs), path);
@@ -159,5 +159,5 @@ void references_keep(const rows *of, const char *model, const char *precision,
                     drv_message());
         values += 2 * set->about.pairs;
     }
-    arena_free(mem);
+    arena_free(a);
 }

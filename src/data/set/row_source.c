@@ -227,8 +227,8 @@ static drv_status choose(row_source *src) {
             src->set->prefix, loss_name(src->loss), src->set->prefix);
 }
 
-drv_status row_source_open(arena *mem, const char *prefix, row_source *src) {
-    DRV_TRY(dataset_open(mem, prefix, &src->set));
+drv_status row_source_open(arena *a, const char *prefix, row_source *src) {
+    DRV_TRY(dataset_open(a, prefix, &src->set));
     DRV_TRY(choose(src));
     src->by_tokens = needs_cut_by_tokens(src);
     const span x = part_of(src, src->opts->part, src->by_tokens);

@@ -31,7 +31,7 @@ typedef struct row_source {
 } row_source;
 
 // opts, shares, scratch and weight are set. Fails as rows_open does; close it in any case.
-DRV_CHECKED drv_status row_source_open(arena *mem, const char *prefix, row_source *src);
+DRV_CHECKED drv_status row_source_open(arena *a, const char *prefix, row_source *src);
 void row_source_close(row_source *src);
 // Row `row` of n_rows, in the order of the data.
 DRV_CHECKED drv_status row_source_read(const row_source *src, int64_t row, const row_out *out);

@@ -18,10 +18,10 @@ struct rows {
     char last[512];
 };
 
-drv_status rows_open(arena *mem, const rows_opts *opts, rows **out) {
-    rows *stream = ARENA_NEW(mem, rows);
+drv_status rows_open(arena *a, const rows_opts *opts, rows **out) {
+    rows *stream = ARENA_NEW(a, rows);
     stream->opts = *opts;
-    stream->sources = ARENA_ARRAY(mem, row_source, opts->n_sources);
+    stream->sources = ARENA_ARRAY(a, row_source, opts->n_sources);
     double weight = 0, share = 0;
     for (int i = 0; i < opts->n_sources; i++)
         weight += opts->sources[i].weight;
@@ -32,8 +32,8 @@ drv_status rows_open(arena *mem, const rows_opts *opts, rows **out) {
         share += opts->split[i];
     for (int i = 0; i < N_PARTS && share > 0; i++)
         stream->shares[i] = opts->split[i] / share;
-    const row_scratch scratch = {ARENA_ARRAY(mem, int32_t, opts->row_tokens + 1),
-            ARENA_ARRAY(mem, unsigned char, opts->row_tokens)};
+    const row_scratch scratch = {ARENA_ARRAY(a, int32_t, opts->row_tokens + 1),
+            ARENA_ARRAY(a, unsigned char, opts->row_tokens)};
     for (int i = 0; i < opts->n_sources; i++) {
         row_source *src = &stream->sources[i];
         *src = (row_source){.opts = &stream->opts,
@@ -42,7 +42,7 @@ drv_status rows_open(arena *mem, const rows_opts *opts, rows **out) {
                 .first_pair = stream->n_pairs,
                 .references = &stream->references,
                 .weight = opts->sources[i].weight / weight};
-        const drv_status status = row_source_open(mem, opts->sources[i].prefix, src);
+        const drv_status status = row_source_open(a, opts->sources[i].prefix, src);
         if (status != DRV_OK) {
             rows_close(stream);
             return status;

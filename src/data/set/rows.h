@@ -73,10 +73,10 @@ typedef struct row_out {
 
 typedef struct rows rows; // single owner
 
-// Opens all data sets; the rows live in `mem`, the files stay open until rows_close. DRV_E_IO: a
+// Opens all data sets; the rows live in `a`, the files stay open until rows_close. DRV_E_IO: a
 // file cannot be read. DRV_E_DATA: a data set is broken, or has nothing to predict in this part.
 // DRV_E_USAGE: answers are to count and a set has no roles, or the weights sum to nothing.
-DRV_CHECKED drv_status rows_open(arena *mem, const rows_opts *opts, rows **out);
+DRV_CHECKED drv_status rows_open(arena *a, const rows_opts *opts, rows **out);
 void rows_close(rows *stream);
 int64_t rows_per_epoch(const rows *stream); // of all sources together
 // Count the tokens of the longest piece that was packed into rows (a window or an example), and of

@@ -6,9 +6,9 @@
 
 #include "data/sft/sft_internal.h"
 
-drv_status pair_texts_open(arena *mem, const tokenizer *tok, const char *folder,
+drv_status pair_texts_open(arena *a, const tokenizer *tok, const char *folder,
         const sft_format **out) {
-    sft_format *format = ARENA_NEW(mem, sft_format);
+    sft_format *format = ARENA_NEW(a, sft_format);
     *format = (sft_format){.eos = tokenizer_eos(tok), .built_in = true};
     if (format->eos < 0)
         return drv_fail(DRV_E_USAGE,

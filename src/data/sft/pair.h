@@ -9,7 +9,7 @@
 
 // The format of texts that no template goes around. DRV_E_USAGE: the tokenizer names no
 // end-of-text token.
-DRV_CHECKED drv_status pair_texts_open(arena *mem, const tokenizer *tok, const char *folder,
+DRV_CHECKED drv_status pair_texts_open(arena *a, const tokenizer *tok, const char *folder,
         const sft_format **out);
 // Appends both documents of one line of JSON, and the number of tokens of the first as
 // x->n_chosen: ROLE_LAST_ANSWER marks the responses. Fails as sft_encode does.

@@ -49,17 +49,17 @@ static drv_status add_eos(arena *a, const tokenizer *t, const char *folder, chat
     return DRV_OK;
 }
 
-static drv_status find_template(arena *mem, const tokenizer *tok, const char *folder,
+static drv_status find_template(arena *a, const tokenizer *tok, const char *folder,
         const char *name, chat_model *m) {
     if (strcmp(name, "alpaca") == 0) {
         m->path = name;
         m->source = alpaca;
         m->n_source = sizeof alpaca - 1;
-        return add_eos(mem, tok, folder, m);
+        return add_eos(a, tok, folder, m);
     }
     if (strcmp(name, "chat") != 0) {
         char *text;
-        DRV_TRY_CTX(file_read_any(mem, name, &text, &m->n_source),
+        DRV_TRY_CTX(file_read_any(a, name, &text, &m->n_source),
                 "the template, expected \"chat\", \"alpaca\" or a file");
         m->path = name;
         m->source = text;
@@ -72,18 +72,18 @@ static drv_status find_template(arena *mem, const tokenizer *tok, const char *fo
     return DRV_OK;
 }
 
-drv_status sft_format_open(arena *mem, const tokenizer *tok, const char *folder, const char *name,
+drv_status sft_format_open(arena *a, const tokenizer *tok, const char *folder, const char *name,
         const char *date, const sft_format **out) {
     chat_model model;
     chat_template *template;
     struct tm now;
-    sft_format *format = ARENA_NEW(mem, sft_format);
+    sft_format *format = ARENA_NEW(a, sft_format);
     const char *slash = file_is_dir(folder) ? NULL : strrchr(folder, '/');
     if (!file_is_dir(folder))
-        folder = slash ? arena_strndup(mem, folder, (size_t)(slash - folder)) : ".";
-    DRV_TRY(chat_model_read(mem, folder, false, &model));
-    DRV_TRY(find_template(mem, tok, folder, name ? name : "chat", &model));
-    DRV_TRY(chat_template_open(mem, model.path, model.source, model.n_source, &template));
+        folder = slash ? arena_strndup(a, folder, (size_t)(slash - folder)) : ".";
+    DRV_TRY(chat_model_read(a, folder, false, &model));
+    DRV_TRY(find_template(a, tok, folder, name ? name : "chat", &model));
+    DRV_TRY(chat_template_open(a, model.path, model.source, model.n_source, &template));
     DRV_TRY(chat_date(date, &now));
     str all = {0}; // what decides the text
     str_add(&all, model.source, model.n_source);

@@ -19,7 +19,7 @@ typedef struct sft_format sft_format; // template and special tokens; immutable,
 // `folder`: of the tokenizer `tok`, or its tokenizer.json. `name`: "chat" for the folder's own
 // template, "alpaca" for the built-in one, else a file; NULL: chat. `date`: what templates are told
 // when they ask for it, as 2026-11-22; NULL: today's (chat_date), which is then logged.
-DRV_CHECKED drv_status sft_format_open(arena *mem, const tokenizer *tok, const char *folder,
+DRV_CHECKED drv_status sft_format_open(arena *a, const tokenizer *tok, const char *folder,
         const char *name, const char *date, const sft_format **out);
 uint64_t sft_format_hash(const sft_format *f);    // of template and special tokens
 const char *sft_format_name(const sft_format *f); // of the template, for messages

@@ -25,7 +25,7 @@ const char *plugin_folder(arena *a);
 // The file of a plugin. `wanted` is a name, a path (with a slash, or ending in .so), or NULL or ""
 // for $DROVER_PJRT_PLUGIN or else the first one that is there. DRV_E_USAGE: an unknown name.
 // DRV_E_DEVICE: no file; the message says where it was looked for and how to get one.
-DRV_CHECKED drv_status plugin_find(arena *mem, const char *wanted, const char **name,
+DRV_CHECKED drv_status plugin_find(arena *a, const char *wanted, const char **name,
         const char **path);
 
 // Opens and initialises a plugin. DRV_E_DEVICE: no plugin, or one of another major version.

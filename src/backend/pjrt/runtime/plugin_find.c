@@ -66,28 +66,28 @@ static drv_status find_name(arena *a, const char *wanted, const char **path) {
     return DRV_OK;
 }
 
-drv_status plugin_find(arena *mem, const char *wanted, const char **name, const char **path) {
+drv_status plugin_find(arena *a, const char *wanted, const char **name, const char **path) {
     if (!wanted || !*wanted) wanted = getenv("DROVER_PJRT_PLUGIN");
     if (wanted && *wanted && is_path(wanted)) {
         const char *slash = strrchr(wanted, '/');
         *name = slash && slash[1] ? slash + 1 : wanted;
         // dlopen looks for a name without a slash in the system's folders.
-        *path = slash ? wanted : arena_printf(mem, "./%s", wanted);
+        *path = slash ? wanted : arena_printf(a, "./%s", wanted);
         if (!file_exists(*path))
             return drv_fail(DRV_E_DEVICE, "plugin \"%s\" is not there, expected a file", wanted);
         return DRV_OK;
     }
     if (wanted && *wanted) {
         *name = wanted;
-        return find_name(mem, wanted, path);
+        return find_name(a, wanted, path);
     }
     for (int i = 0; i < N_PLUGIN_NAMES; i++) {
         *name = plugin_names[i];
-        *path = file_of(mem, *name);
+        *path = file_of(a, *name);
         if (*path) return DRV_OK;
     }
     return drv_fail(DRV_E_DEVICE,
             "no PJRT plugin is there, expected one in \"%s/NAME/*.so\" (NAME: cuda, rocm, tpu, "
             "neuron, cpu); tools/fetch_pjrt.py gets one, pjrt.plugin or DROVER_PJRT_PLUGIN names one",
-            plugin_folder(mem));
+            plugin_folder(a));
 }

@@ -79,7 +79,8 @@ check:
 # train_zero_resume, ...). Ten times as slow they would take an hour: NOT_ASAN=none runs them.
 NOT_ASAN := plan_cuda|plan_search|cudnn_attention|train_pjrt.*|pjrt_(layouts|pipeline|step|collectives|faults)|compile_cache
 NOT_ASAN := $(NOT_ASAN)|launch_(sky|sbatch|supervise|rows|hosts|preflight)|cluster_.*|workflow_.*|bundle|wheel|browser|prometheus
-NOT_ASAN := $(NOT_ASAN)|goodput|page_ranks|docs|doctor_node|cli_options|translate_trains|prove_models|ckpt_memory|launch_node
+NOT_ASAN := $(NOT_ASAN)|goodput|page_ranks|docs|doctor_node|cli_options|cli_help|install|fine_tune|first_hour|prove_models
+NOT_ASAN := $(NOT_ASAN)|launch_(jobs|node)|train_kills|translate_trains|ckpt_memory
 NOT_ASAN := $(NOT_ASAN)|(context|tensor|lora|preference)_bits|layouts|lora_layouts|grid|context|kv_heads|micro_batch|overlap|zero2|stages
 NOT_ASAN := $(NOT_ASAN)|train_(context|layouts_lora|tensor|heads|tied_stages|rank_faults|replicas|state_dtype_ranks|portable|micro_batch)
 asan: deps
@@ -88,7 +89,7 @@ asan: deps
 	ctest --test-dir build-asan --output-on-failure -j $(TEST_JOBS) -E '^($(NOT_ASAN))$$'
 
 clang: deps
-	cmake -S . -B build-clang -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG=-O0 >/dev/null
+	cmake -S . -B build-clang -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG=-O1 >/dev/null
 	cmake --build build-clang -j $(JOBS)
 
 arm64: deps

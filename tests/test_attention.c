@@ -143,7 +143,7 @@ static void unseen_keys_are_left_alone(void **state) {
         const dtype dt = i % 2 ? DT_BF16 : DT_F32;
         problem clean = problem_new(dt, shape, 5, 0), got = problem_new(dt, shape, 5, 0);
         for (int64_t j = 0; j < 2 * 32; j++)
-            array_put(&got.qkv, LAST + j, NAN);
+            array_put(&got.qkv, LAST + j, (double)NAN);
         problem *const both[] = {&clean, &got};
         for (int k = 0; k < 2; k++) {
             run_forward(levels[i / 2], &both[k]->args);

@@ -80,9 +80,9 @@ check:
 NOT_ASAN := plan_cuda|plan_search|cudnn_attention|train_pjrt.*|pjrt_(layouts|pipeline|step|collectives|faults)|compile_cache
 NOT_ASAN := $(NOT_ASAN)|launch_(sky|sbatch|supervise|rows|hosts|preflight)|cluster_.*|workflow_.*|bundle|wheel|browser|prometheus
 NOT_ASAN := $(NOT_ASAN)|goodput|page_ranks|docs|doctor_node|cli_options|cli_help|install|fine_tune|first_hour|prove_models
-NOT_ASAN := $(NOT_ASAN)|launch_(jobs|node)|train_kills|translate_trains|ckpt_memory
+NOT_ASAN := $(NOT_ASAN)|launch_(jobs|node)|translate_trains|ckpt_memory|config_cli|cli|eval_texts
 NOT_ASAN := $(NOT_ASAN)|(context|tensor|lora|preference)_bits|layouts|lora_layouts|grid|context|kv_heads|micro_batch|overlap|zero2|stages
-NOT_ASAN := $(NOT_ASAN)|train_(context|layouts_lora|tensor|heads|tied_stages|rank_faults|replicas|state_dtype_ranks|portable|micro_batch)
+NOT_ASAN := $(NOT_ASAN)|train_(context|layouts_lora|tensor|heads|tied_stages|rank_faults|replicas|state_dtype.*|portable|micro_batch|kills|resume|blocks|events_ranks)
 asan: deps
 	cmake -S . -B build-asan -DDROVER_SANITIZE=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g1" >/dev/null
 	cmake --build build-asan -j $(JOBS)

@@ -25,7 +25,7 @@ typedef enum axis_of_grid {
     N_GRID
 } axis_of_grid;
 
-enum { MAX_VALUES = 4, MAX_CASES = 16384, MAX_RANKS = 8 };
+enum { MAX_VALUES = 5, MAX_CASES = 16384, MAX_RANKS = 8 };
 
 typedef struct grid_axis {
     const char *key;
@@ -43,9 +43,9 @@ static const grid_axis grid[N_GRID] = {
         [G_SCHEDULE] = {"parallel.schedule", 4, {"1f1b", "gpipe", "interleaved", "zb-h1"}},
         [G_TIED] = {"model.tie_word_embeddings", 2, {"true", "false"}},
         [G_PRECISION] = {"training.precision", 2, {"bf16", "fp32"}},
-        [G_FAMILY] = {"model", 4,
-                {"qk_norm=false", "qk_norm=true", "qkv_bias=true",
-                        "sliding_window=7"}}, // what it adds
+        [G_FAMILY] = {"model", 5,
+                {"qk_norm=false", "qk_norm=true", "qkv_bias=true", "sliding_window=7",
+                        "no_rope_layer_interval=3"}}, // what it adds
         [G_OPTIMIZER] = {"optimizer.type", 2, {"adamw", "muon"}},
 };
 

@@ -63,7 +63,7 @@ cat data/pairs.reference-* >kept
 # --- stopped and resumed, from what is kept; then without it, and with another model
 sums straight 000006 >want
 expect 3 "stopped" "$drover" train dpo.yaml --set run_dir=resumed --set training.stop_at_step=3
-says "reference: log-probabilities of 40 pairs from data/pairs.reference-"
+says "reference: log-probabilities of 32 pairs from data/pairs.reference-"
 rm data/pairs.reference-*
 expect 0 "training pairs computed" "$drover" train dpo.yaml --set run_dir=resumed
 check "a resumed run gives other bits" eval 'sums resumed 000006 | cmp -s - want'

@@ -71,7 +71,8 @@ static int64_t memory_for_rank(const job_spec *spec) {
 }
 
 // A job that goes on with fewer nodes has a layout for the fewest: else it would be known at the
-// first failure only. Speed chooses among layouts, and here there need only be one.
+// first failure only. There need only be one; which is fastest, by speeds as good as any, is not
+// asked.
 static drv_status check_fewest(arena *a, const run_config *cfg, const job_spec *spec) {
     const int nodes = spec->nodes - spec->spares;
     const bool on_device = spec->instance->family != DEVICE_NONE;

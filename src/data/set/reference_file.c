@@ -123,6 +123,20 @@ static char *key_of(arena *a, const rows *of, int source, const char *model,
     return copy;
 }
 
+// Of the pairs of a set, those that rows have; the others are NaN.
+static int64_t n_known(const double *values, int64_t n) {
+    int64_t known = 0;
+    for (int64_t i = 0; i < n; i++)
+        known += !isnan(values[2 * i]);
+    return known;
+}
+
+static void say_known(const char *what, const double *values, int64_t n, const char *path) {
+    const int64_t known = n_known(values, n);
+    log_info("reference: log-probabilities of %lld pair%s %s %s", (long long)known,
+            str_plural(known), what, path);
+}
+
 drv_status references_load(const rows *of, const char *model, const char *precision, bool say,
         double *values) {
     arena *a = arena_new("references");
@@ -134,8 +148,7 @@ drv_status references_load(const rows *of, const char *model, const char *precis
         const bool there = file_exists(path);
         status = reference_file_read(path, key, set->about.pairs, values);
         if (status == DRV_OK)
-            log_info("reference: log-probabilities of %lld pair%s from %s",
-                    (long long)set->about.pairs, str_plural(set->about.pairs), path);
+            say_known("from", values, set->about.pairs, path);
         else if (there && say)
             log_warn("%s; the reference's log-probabilities there are of no use", drv_message());
         values += 2 * set->about.pairs;
@@ -152,8 +165,7 @@ void references_keep(const rows *of, const char *model, const char *precision,
         const char *key = key_of(a, of, i, model, precision),
                    *path = reference_file_path(a, set->prefix, key);
         if (reference_file_write(path, key, set->about.pairs, values) == DRV_OK)
-            log_info("reference: log-probabilities of %lld pair%s kept in %s",
-                    (long long)set->about.pairs, str_plural(set->about.pairs), path);
+            say_known("kept in", values, set->about.pairs, path);
         else
             log_warn("%s; the reference's log-probabilities will be computed again at the next start",
                     drv_message());

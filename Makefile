@@ -7,10 +7,11 @@
 # make wheel    the same for pip: a wheel in build/, with no line of Python in it
 # make bench    speed against this machine's GEMM peak
 # make arm64    cross-builds for arm64, runs the tests of its bits under qemu, makes a .deb and a wheel in build-arm64/
-# make fuzz   T=60: each fuzz target for T seconds (clang)
+# make fuzz   T=60 SEED=0: each fuzz target for T seconds (clang); another seed than 0 repeats its mutations
 BUILD ?= build
 CC ?= cc
 T ?= 60
+SEED ?= 0
 JOBS ?= $(shell n=$$(nproc); echo $$((n < 2 ? 2 : n)))
 TEST_JOBS ?= $(shell echo $$((2 * $(JOBS) + 2))) # many tests wait for other processes
 
@@ -99,7 +100,7 @@ fuzz: deps
 	cmake -S . -B build-fuzz -DCMAKE_C_COMPILER=clang -DDROVER_FUZZ=ON -DDROVER_SANITIZE=ON >/dev/null
 	cmake --build build-fuzz -j $(JOBS) --target fuzzers
 	@ls build-fuzz/tests/fuzz_* | grep -v '\.' | xargs -P $(JOBS) -I{} sh -c 'n=$${1##*/fuzz_}; mkdir -p build-fuzz/corpus/$$n; \
-	  $$1 -max_total_time=$(T) -rss_limit_mb=2048 -timeout=10 build-fuzz/corpus/$$n tests/corpus/$$n >build-fuzz/corpus/$$n.log 2>&1 || \
+	  $$1 -max_total_time=$(T) -seed=$(SEED) -rss_limit_mb=2048 -timeout=10 build-fuzz/corpus/$$n tests/corpus/$$n >build-fuzz/corpus/$$n.log 2>&1 || \
 	  { tail -n 40 build-fuzz/corpus/$$n.log; exit 255; }; tail -n 1 build-fuzz/corpus/$$n.log | sed "s/^/$$n: /"' sh {}
 
 bench: program

@@ -208,6 +208,12 @@ printf 'MODEL_ID=some/llama\nMAX_TRAINING_STEPS=7\nLEARNING_RATE=2e-5\n' >jobspe
 expect 0 "steps: 7 " $args --ranks 8 jobspec.sh
 printf 'python train.py --max_steps 7 --learning_rate 1e-3\npython convert.py --input_dir x\n' >convert.sh
 expect 0 "steps: 7 " $args --ranks 8 convert.sh
+printf 'python train.py --max_steps 7 --learning_rate 1e-3 --lora_target_modules q_\225proj\n' >latin.sh
+expect 2 'latin.sh:1: "lora_target_modules" is not text in UTF-8' $args --ranks 8 latin.sh
+odd=$(printf 'a\nmodel: 1\377.sh')
+cp convert.sh "$odd"
+expect 0 "steps: 7 " $args --ranks 8 "$odd"
+says 'args a?model: 1?.sh; for 8 ranks'
 
 # --- Axolotl
 cat >axolotl.txt <<'YAML'

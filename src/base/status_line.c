@@ -31,6 +31,13 @@ void text_add_clean(str *out, const char *text, bool lines) {
     }
 }
 
+bool text_is_utf8(const char *text) {
+    utf8proc_int32_t code;
+    for (utf8proc_ssize_t n; *text; text += n)
+        if ((n = utf8proc_iterate((const utf8proc_uint8_t *)text, -1, &code)) <= 0) return false;
+    return true;
+}
+
 // Columns that clean UTF-8 takes (wide characters two, combining ones none).
 static int text_columns(const char *text) {
     int sum = 0;

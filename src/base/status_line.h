@@ -8,6 +8,7 @@
 // Appends `text` so that no terminal takes any of it for a command: control characters and broken
 // UTF-8 become "?"; line feeds and tabs stay when `lines`.
 void text_add_clean(str *out, const char *text, bool lines);
+bool text_is_utf8(const char *text);
 // Bytes of the longest beginning of `text` that takes at most `columns`.
 size_t text_fit(const char *text, int columns);
 

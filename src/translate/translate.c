@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/status_line.h"
 #include "config/config.h"
 #include "translate/hydra.h"
 #include "translate/shell.h"
@@ -85,10 +86,13 @@ static void add_word(translation *self, const char *name, const shell_command *f
             from->file ? arena_printf(self->a, "%s:%d", from->file, word->line) : "command line";
     const value *v = leaf(self, name, where, text);
     const foreign_key *row = foreign_find(self->kinds, name);
+    const bool is_used = row && row->rule != FOREIGN_none;
     const char *settled = word->unknown ? said_by_caller(self, row) : NULL;
     if (settled)
         report_add(self, NO_EFFECT, v, settled);
-    else if (word->unknown && row && row->rule != FOREIGN_none)
+    else if (is_used && !text_is_utf8(text))
+        report_add(self, REFUSED, v, "is not text in UTF-8");
+    else if (word->unknown && is_used)
         report_add(self, REFUSED, v,
                 arena_printf(self->a, "is not known: %s; give %s--var NAME=VALUE", word->unknown,
                         is_fact(row, "devices") || is_fact(row, "nodes") ? "--ranks N, or " : ""));

@@ -1,6 +1,7 @@
 // The config that a translation has come to, and the report about it.
 #include <string.h>
 
+#include "base/status_line.h"
 #include "config/key.h"
 #include "translate/translation.h"
 
@@ -30,8 +31,9 @@ static void open_sections(const char *last, const char *path, str *out, const ch
 void translation_print(const translation *self, str *out) {
     enum { COMMENT_COLUMN = 44 };
     const char *last = "";
-    str_printf(out, "# drover config --from %s%s%s", self->opts->kind,
-            self->opts->n_files ? " " : "", self->opts->n_files ? self->opts->files[0] : "");
+    str_printf(out, "# drover config --from %s%s", self->opts->kind,
+            self->opts->n_files ? " " : "");
+    if (self->opts->n_files) text_add_clean(out, self->opts->files[0], false);
     if (self->ranks)
         str_printf(out, "; for %lld rank%s", (long long)self->ranks, str_plural(self->ranks));
     str_puts(out, "\n");
@@ -47,8 +49,9 @@ void translation_print(const translation *self, str *out) {
         const size_t start = out->n;
         str_printf(out, "%*s%s: %s", 2 * depth, "", name, given ? given : s->value);
         const int width = (int)(out->n - start);
-        str_printf(out, "%*s# %s\n", width < COMMENT_COLUMN ? COMMENT_COLUMN - width : 1, "",
-                given ? "--set" : s->origin);
+        str_printf(out, "%*s# ", width < COMMENT_COLUMN ? COMMENT_COLUMN - width : 1, "");
+        text_add_clean(out, given ? "--set" : s->origin, false); // it names the user's file
+        str_puts(out, "\n");
         last = arena_strdup(self->a, path);
     }
 }

@@ -171,21 +171,37 @@ static int wait_ms(page_server *self, bool more) {
     return limit;
 }
 
-// However many ask, steps lose no more than this to them: who is answered late waits.
-#define SHARE   0.02 // of a core
-#define BURST_S 0.5  // beyond it
-static void rest(double began) {
-    struct timespec used, pause = {0, 50000000};
+// However many ask, steps lose no more than this to them: who is answered late waits. What a quiet
+// hour leaves over is not saved up.
+#define SHARE       0.02 // of a core
+#define BURST_S     0.5  // beyond it
+#define MOST_REST_S 0.5  // at a time, so that the thread can be ended
+typedef struct allowance {
+    double left_s, clock_s, used_s; // of the thread: what it may still take, as of the last round
+} allowance;
+
+static double thread_s(void) {
+    struct timespec used;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-    const double over = (double)used.tv_sec + 1e-9 * (double)used.tv_nsec - BURST_S -
-                        SHARE * (clock_s() - began);
-    if (over > 0) nanosleep(&pause, NULL);
+    return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
+}
+
+static void rest(allowance *self) {
+    const double now = clock_s(), used = thread_s();
+    self->left_s += SHARE * (now - self->clock_s);
+    if (self->left_s > BURST_S) self->left_s = BURST_S;
+    self->left_s -= used - self->used_s;
+    self->clock_s = now;
+    self->used_s = used;
+    const double owed_s = -self->left_s / SHARE;
+    const struct timespec pause = {0, (long)(1e9 * (owed_s < MOST_REST_S ? owed_s : MOST_REST_S))};
+    if (owed_s > 0) nanosleep(&pause, NULL);
 }
 
 static void *server_main(void *arg) {
     page_server *self = arg;
     setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
-    const double began = clock_s();
+    allowance left = {BURST_S, clock_s(), thread_s()};
     for (;;) {
         struct pollfd fds[] = {{.fd = self->stop_fd, .events = POLLIN},
                 {.fd = self->epoll_fd, .events = POLLIN}};
@@ -193,7 +209,7 @@ static void *server_main(void *arg) {
         if (fds[0].revents) break;
         http->run(self->daemon);
         send_away(self);
-        rest(began);
+        rest(&left);
     }
     http->stop_daemon(self->daemon);
     return NULL;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Holds the pages (*.md) to lines of 120 columns, and wraps paragraphs and items of lists that have longer ones.
 
-    tools/wrap_docs.py --check     names the lines, and fails if there are any
+    tools/wrap_docs.py --check     names the lines, and fails if there are any, or the mark of a conflict
     tools/wrap_docs.py             rewrites the pages
 
 Tables, code, headings, HTML, comments and words that are longer stay as they are. Results of measurements (bench/results) and what the program
@@ -77,6 +77,10 @@ bad = 0
 for page in pages():
     lines = page.read_text().split("\n")
     new = []
+    for k, line in enumerate(lines):
+        if "--check" in sys.argv and line.startswith(("<<<<<<< ", ">>>>>>> ")):
+            print(f"{page.relative_to(root)}:{k + 1}: the mark of a conflict between branches")
+            bad += 1
     for first, end, may in blocks(lines):
         block = lines[first:end]
         long_ones = [k for k in range(first, end) if may and too_long(lines[k])]

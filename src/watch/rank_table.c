@@ -234,14 +234,14 @@ void rank_table_close(rank_table_writer *w) {
 // --- reading
 // A field without the spaces around it.
 static void get_word(const char *line, int column, char *out, size_t size) {
-    const char *at = line + column_offset(column);
+    const char *cell = line + column_offset(column);
     int n = columns[column].width;
-    for (; n > 0 && at[n - 1] == ' '; n--) {
+    for (; n > 0 && cell[n - 1] == ' '; n--) {
     }
-    for (; n > 0 && *at == ' '; at++, n--) {
+    for (; n > 0 && *cell == ' '; cell++, n--) {
     }
     if (n > (int)size - 1) n = (int)size - 1;
-    memcpy(out, at, (size_t)n);
+    memcpy(out, cell, (size_t)n);
     out[n] = 0;
     for (char *p = out; p < out + n; p++)
         if (*p < ' ' || *p > '~') *p = '?';

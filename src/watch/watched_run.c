@@ -150,17 +150,17 @@ static void take_step(watched_run *run, const json_t *record, int64_t step) {
     show_step(run, record, step);
 }
 
-static bool is_step(const json_t *at) {
-    return json_is_integer(at) && json_integer_value(at) >= 0;
+static bool is_step(const json_t *field) {
+    return json_is_integer(field) && json_integer_value(field) >= 0;
 }
 
 static void take_record(watched_run *run, const json_t *record) {
-    const json_t *at = json_object_get(record, "step");
-    if (!is_step(at)) {
+    const json_t *field = json_object_get(record, "step");
+    if (!is_step(field)) {
         run->n_broken++;
         return;
     }
-    const int64_t step = json_integer_value(at);
+    const int64_t step = json_integer_value(field);
     if (json_object_get(record, "step_s")) take_step(run, record, step);
     if (json_object_get(record, "val_loss")) run->last.val_loss = number(record, "val_loss");
     for (int i = 0; i < N_WATCHED_CURVES; i++)
@@ -202,8 +202,8 @@ static void restart(watched_run *run) {
 // While most of a long file has not been read, the step that is shown is its newest all the same.
 static void look_ahead(watched_run *run) {
     json_t *record = metrics_newest(run->files->metrics_path, "step_s");
-    const json_t *at = json_object_get(record, "step");
-    if (is_step(at)) show_step(run, record, json_integer_value(at));
+    const json_t *field = json_object_get(record, "step");
+    if (is_step(field)) show_step(run, record, json_integer_value(field));
     json_decref(record);
 }
 

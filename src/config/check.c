@@ -300,9 +300,9 @@ const char *config_http(const run_config *cfg) {
 }
 
 static drv_status check_http(const run_config *cfg) {
-    host_port at;
+    host_port parsed;
     const char *where = config_http(cfg);
-    if (!where || (host_port_parse(where, &at) && at.port >= 0)) return DRV_OK;
+    if (!where || (host_port_parse(where, &parsed) && parsed.port >= 0)) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
             "%s: key \"training.http\" is \"%.80s\", expected none, a port from 0 to 65535, or HOST:PORT",
             config_where(cfg, "training.http"), where);

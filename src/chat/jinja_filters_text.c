@@ -131,9 +131,9 @@ drv_status jinja_escape(jinja_context *c, const value *text, value *out) {
     *out = *text;
     if (text->s.safe) return DRV_OK;
     for (size_t i = 0; i < text->s.n; i++) {
-        const char *at = text->s.p[i] ? strchr(plain, text->s.p[i]) : NULL;
-        if (at)
-            str_puts(&done, escaped[at - plain]);
+        const char *found = text->s.p[i] ? strchr(plain, text->s.p[i]) : NULL;
+        if (found)
+            str_puts(&done, escaped[found - plain]);
         else
             str_add(&done, text->s.p + i, 1);
     }

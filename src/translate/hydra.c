@@ -180,7 +180,7 @@ static drv_status refuse(const value *v, const char *what) {
 // The value at a path from the root, or from the map that v lies in where the path begins with
 // dots; NULL: there is none.
 static const value *find(const resolver *self, const value *v, const char *path) {
-    const value *at = self->root;
+    const value *found = self->root;
     const size_t dots = strspn(path, ".");
     if (dots > 0) {
         char *base = arena_strdup(self->a, v->path);
@@ -193,12 +193,12 @@ static const value *find(const resolver *self, const value *v, const char *path)
     }
     while (*path) {
         const size_t n = strcspn(path, ".");
-        const int i = item_of(at, path, n);
+        const int i = item_of(found, path, n);
         if (i < 0) return NULL;
-        at = &at->items[i];
+        found = &found->items[i];
         path += n + (path[n] == '.');
     }
-    return at;
+    return found;
 }
 
 // The "}" of the ${ whose inside begins at p; NULL: none.

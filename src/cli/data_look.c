@@ -222,10 +222,10 @@ static drv_status data_verify(arena *a, const cli_args *args, const dataset *d) 
 // --- the subverbs
 typedef drv_status (*data_look)(arena *a, const cli_args *args, const dataset *d);
 
-static drv_status look(arena *a, const cli_args *args, data_look at) {
+static drv_status look(arena *a, const cli_args *args, data_look shows) {
     dataset *d;
     DRV_TRY(dataset_open(a, args->positional[0], &d));
-    drv_status status = at(a, args, d);
+    drv_status status = shows(a, args, d);
     dataset_close(d);
     return status;
 }

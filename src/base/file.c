@@ -208,12 +208,12 @@ void file_map_close(file_map *m) {
 }
 
 drv_status file_write_all(int fd, const char *path, const void *p, size_t n) {
-    const char *at = p;
+    const char *rest = p;
     while (n) {
-        ssize_t k = write(fd, at, n);
+        ssize_t k = write(fd, rest, n);
         if (k < 0 && errno == EINTR) continue;
         if (k < 0) return file_fail("write", path);
-        at += k;
+        rest += k;
         n -= (size_t)k;
     }
     return DRV_OK;

@@ -83,10 +83,10 @@ static drv_status exchange(comm_group *g) {
 // Cuts memory into parts, one for each place; sizes NULL: all are n bytes.
 static void cut(const comm_group *g, const void *p, const int64_t *sizes, int64_t n, int64_t unit,
         piece *out) {
-    char *at = (char *)(uintptr_t)p;
+    char *begin = (char *)(uintptr_t)p;
     for (int i = 0; i < g->n; i++) {
-        out[i] = (piece){at, sizes ? sizes[i] * unit : n};
-        at += out[i].bytes;
+        out[i] = (piece){begin, sizes ? sizes[i] * unit : n};
+        begin += out[i].bytes;
     }
 }
 

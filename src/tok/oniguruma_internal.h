@@ -17,8 +17,8 @@ typedef struct onig {
     int n_classes; // so far
 } onig;
 
-// "... at byte N: `what` is not supported"; `at` is a place in the pattern.
-drv_status onig_refuse(const onig *tr, const char *at, const char *what);
+// "... at byte N: `what` is not supported"; `from` is a place in the pattern.
+drv_status onig_refuse(const onig *tr, const char *from, const char *what);
 // Refuses what is nested too deeply, or classes that are too many to be a pattern for words.
 DRV_CHECKED drv_status onig_enter(onig *tr);
 
@@ -29,5 +29,5 @@ DRV_CHECKED drv_status onig_escaped(onig *tr, uint32_t *cp);
 bool onig_names_class(char letter);
 // One class, tr->p at its "[", or at the backslash of \d and the like, or at ".": writes it.
 DRV_CHECKED drv_status onig_class(onig *tr);
-// Writes one character, under (?i) with its other cases. `at`: where it stands.
-DRV_CHECKED drv_status onig_literal(onig *tr, const char *at, uint32_t cp);
+// Writes one character, under (?i) with its other cases. `from`: where it stands.
+DRV_CHECKED drv_status onig_literal(onig *tr, const char *from, uint32_t cp);

@@ -7,7 +7,7 @@
 
 typedef struct trace_buffer { // bytes made of a part of the text
     const unsigned char *p;   // NULL: none; the text itself is at hand
-    int64_t *at;              // [n + 1] where in the text each byte comes from
+    int64_t *origin;          // [n + 1] where in the text each byte comes from
     size_t n, filled, cap;
 } trace_buffer;
 

@@ -165,14 +165,14 @@ const source_tensor *model_source_find(const model_source *s, const char *name) 
 
 // --- values
 static drv_status not_finite(const source_tensor *t, int64_t element, bool nan) {
-    char place[64];
+    char where[64];
     if (t->n_dims == 2)
-        snprintf(place, sizeof place, "[%lld, %lld]", (long long)(element / t->cols),
+        snprintf(where, sizeof where, "[%lld, %lld]", (long long)(element / t->cols),
                 (long long)(element % t->cols));
     else
-        snprintf(place, sizeof place, "[%lld]", (long long)element);
+        snprintf(where, sizeof where, "[%lld]", (long long)element);
     return drv_fail(DRV_E_DATA, "%s: tensor \"%s\" is %s at %s, expected finite numbers", t->file,
-            t->name, nan ? "NaN" : "infinite", place);
+            t->name, nan ? "NaN" : "infinite", where);
 }
 
 static void check_range(const source_tensor *t, int64_t row, int64_t n) {

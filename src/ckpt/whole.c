@@ -203,11 +203,11 @@ static drv_status hash_shares(verification *v) {
 // Digests of all ranks, one rank after the other -> by file.
 static drv_status compare(const verification *check, const block_digest *all) {
     const block_digest **next = ARENA_ARRAY(check->a, const block_digest *, check->ranks);
-    const block_digest *at = all;
+    const block_digest *first = all;
     for (int r = 0; r < check->ranks; r++) {
-        next[r] = at;
+        next[r] = first;
         for (int i = 0; i < check->n; i++)
-            at += share_of(check, i, r).end - share_of(check, i, r).first;
+            first += share_of(check, i, r).end - share_of(check, i, r).first;
     }
     for (int i = 0; i < check->n; i++) {
         const listed_file *f = &check->files[i];

@@ -145,7 +145,7 @@ typedef struct shared_find {
     uint64_t difference;
 } shared_find;
 
-static drv_status end_at(run *r, const step_metrics *at, const difference *found,
+static drv_status end_at(run *r, const step_metrics *metrics, const difference *found,
         const tensor_hashes *lists[]) {
     audit_result *result = r->audit->result;
     shared_find all = {(int32_t)found->kind, found->of ? found->index : -1, found->n == 1,
@@ -154,7 +154,7 @@ static drv_status end_at(run *r, const step_metrics *at, const difference *found
     if (all.kind == AUDIT_EQUAL) return DRV_OK;
     const tensor_hashes *of = lists[all.kind];
     result->kind = (audit_kind)all.kind;
-    result->step = at->step;
+    result->step = metrics->step;
     result->element = -1;
     if (of && all.alone)
         DRV_TRY(hashes_find_bit(&r->p.held, &of->list[all.index], all.difference, &result->element,

@@ -140,8 +140,8 @@ static drv_status read_lines(arena *a, const char *path, line_list *out, size_t 
     if (!file_exists(path)) return DRV_OK;
     DRV_TRY(file_read(a, path, &text, n_bytes));
     metrics_line line;
-    for (char *at = text, *end; (end = strchr(at, '\n')); at = end + 1)
-        if (read_line(at, (size_t)(end - at), &line)) add_line(out, &line);
+    for (char *begin = text, *end; (end = strchr(begin, '\n')); begin = end + 1)
+        if (read_line(begin, (size_t)(end - begin), &line)) add_line(out, &line);
     return DRV_OK;
 }
 

@@ -65,8 +65,8 @@ static double median_without(const double *sorted, int n, int but) {
 }
 
 static int place_of(const double *sorted, int n, double value) {
-    const double *at = bsearch(&value, sorted, (size_t)n, sizeof *sorted, compare);
-    return at ? (int)(at - sorted) : n - 1;
+    const double *found = bsearch(&value, sorted, (size_t)n, sizeof *sorted, compare);
+    return found ? (int)(found - sorted) : n - 1;
 }
 
 static bool is_slow(const stragglers *self, const rank_time *mine, double others) {

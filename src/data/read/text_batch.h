@@ -16,7 +16,7 @@ typedef struct text_batch {
     record *records;
     str raw;                   // their bytes, one after the other
     struct batch_text *texts;  // what each thread decoded
-    struct batch_place *place; // of each text
+    struct batch_span *spans; // where each text lies
 } text_batch;
 
 text_batch *text_batch_new(void);

@@ -373,19 +373,19 @@ static double normalise(ns_call *call) {
 }
 
 static void orthogonalise_one(const instruction *ins, const one_matrix *one, gemm *const *product) {
-    const ns_scratch at = scratch_of(ins->node);
+    const ns_scratch offset = scratch_of(ins->node);
     char *base = ins->workspace;
     ns_call call = {.ins = ins,
             .one = one,
             .dt = ins->node->in[0]->dt,
-            .x = base + at.x,
-            .a = base + at.a,
-            .sums = base + at.sums,
-            .squares = (double *)(void *)(base + at.squares),
-            .rows = ins->node->n_in > 2 ? (row_scale *)(void *)(base + at.rows) : NULL};
+            .x = base + offset.x,
+            .a = base + offset.a,
+            .sums = base + offset.sums,
+            .squares = (double *)(void *)(base + offset.squares),
+            .rows = ins->node->n_in > 2 ? (row_scale *)(void *)(base + offset.rows) : NULL};
     par_for(div_up(one->R, CHUNK_ROWS), load_rows, &call);
     combine(&call, one->R * one->C, 1 / fmax(norm_of(&call), ins->node->attrs.eps), call.x, NULL);
-    newton_schulz(&call, product, base + at.products, ins->workspace_bytes - at.products);
+    newton_schulz(&call, product, base + offset.products, ins->workspace_bytes - offset.products);
     call.factor = call.rows ? normalise(&call)
                             : MUON_RMS * sqrt((double)(one->R > one->C ? one->R : one->C));
     par_for(div_up(one->rows, CHUNK_ROWS), store_rows, &call);

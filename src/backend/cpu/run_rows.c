@@ -94,15 +94,15 @@ static void embedding_grad_columns(void *arg, int64_t c, int thread) {
     (void)thread;
     const instruction *ins = arg;
     const tensor *dx = ins->node->in[1], *acc = ins->node->in[2];
-    const token_of_row *at = ins->workspace;
+    const token_of_row *next = ins->workspace;
     const int64_t width = dx->dim[1], first = c * CHUNK_COLUMNS,
                   n = chunk_length(width, CHUNK_COLUMNS, c),
                   in_addend = dx->dim[0] / sums_of_tokens(&ins->node->attrs);
-    while (at->row >= 0) {
-        const int64_t row = at->row, end = (at->token / in_addend + 1) * in_addend;
+    while (next->row >= 0) {
+        const int64_t row = next->row, end = (next->token / in_addend + 1) * in_addend;
         double sum[CHUNK_COLUMNS] = {0}; // in the accumulation type
-        for (; at->row == row && at->token < end; at++)
-            ins->kernels->accumulate(dx->dt, n, input_at(ins, 1, at->token * width + first), sum);
+        for (; next->row == row && next->token < end; next++)
+            ins->kernels->accumulate(dx->dt, n, input_at(ins, 1, next->token * width + first), sum);
         ins->kernels->accumulate(acc->dt, n, sum, output_at(ins, 0, row * width + first));
     }
 }

@@ -99,11 +99,11 @@ drv_status cuda_tools_find(arena *a, const char *plugin_path, const char **dir) 
     const char *slash = strrchr(plugin_path, '/'), *home = getenv("CUDA_HOME");
     const char *beside = slash ? arena_strndup(a, plugin_path, (size_t)(slash - plugin_path)) : ".";
     // tools/fetch_pjrt.py; then as NVIDIA's packages lie beside jax's
-    const char *places[] = {home && *home ? home : "/usr/local/cuda", path_join(a, beside, "tools"),
+    const char *folders[] = {home && *home ? home : "/usr/local/cuda", path_join(a, beside, "tools"),
             path_join(a, beside, "../../nvidia/cu13"),
             path_join(a, beside, "../../nvidia/cuda_nvcc"), "/usr/local/cuda"};
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-        try_folder(&s, places[i]);
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        try_folder(&s, folders[i]);
     try_path(&s);
     *dir = s.dir;
     return s.dir ? DRV_OK : refuse_tools(&s, beside);

@@ -208,11 +208,11 @@ void lower_nodes(lowering *l, lowered *out, int first, int end) {
 
 drv_status lower_explain(const lowered *l, drv_status failed) {
     // "...: error: 17:9: ..." or "loc("-":17:9)", after the function that failed.
-    const char *at = drv_message();
+    const char *text = drv_message();
     const lowered_line *found = NULL;
     int line = 0, column = 0;
-    for (; *at && line == 0; at++)
-        if (*at == ':' && sscanf(at, ":%d:%d", &line, &column) != 2) line = 0;
+    for (; *text && line == 0; text++)
+        if (*text == ':' && sscanf(text, ":%d:%d", &line, &column) != 2) line = 0;
     for (int i = 0; i < l->n_lines && l->lines[i].first <= line; i++)
         found = &l->lines[i];
     if (!found) return drv_context(failed, "graph \"%s\"", l->name);

@@ -156,13 +156,13 @@ static drv_status check_nodes(const lowering *l) {
                     "end has %d",
                     program->name, i, name, n->attrs.mesh.ranks,
                     mesh_axis_name((mesh_axis)n->attrs.mesh.axis), here);
-        const bool looks_up = n->op == OP_embedding || n->op == OP_linear_cross_entropy;
-        if (n->attrs.mesh.ranks > 1 && looks_up && n->attrs.part &&
-                n->in[1]->dim[0] != n->attrs.part)
+        const int table = lower_ops[n->op]->vocabulary - 1;
+        if (n->attrs.mesh.ranks > 1 && table >= 0 && n->attrs.part &&
+                n->in[table]->dim[0] != n->attrs.part)
             return drv_fail(DRV_E_DEVICE,
                     "graph \"%s\": node %d %s has %lld of %d rows of the vocabulary, but devices "
                     "run one program, expected a vocabulary that %d ranks share evenly",
-                    program->name, i, name, (long long)n->in[1]->dim[0], n->attrs.part,
+                    program->name, i, name, (long long)n->in[table]->dim[0], n->attrs.part,
                     n->attrs.mesh.ranks);
     }
     return DRV_OK;

@@ -56,6 +56,7 @@ typedef struct lowering { // a graph while it is being lowered
 typedef struct lower_op {
     // Appends the operations of a node. NULL: a graph that has the op is refused.
     void (*lower)(lowering *l, const node *n);
+    int vocabulary; // 1 + the input that is this rank's part of the vocabulary's rows; 0: none
 } lower_op;
 extern const lower_op *const lower_ops[N_OPS];
 

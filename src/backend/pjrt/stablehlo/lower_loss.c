@@ -130,7 +130,7 @@ static void loss(lowering *l, const node *n) {
         lower_set(l, n, o, carried[o]);
 }
 
-const lower_op lower_op_linear_cross_entropy = {.lower = loss};
+const lower_op lower_op_linear_cross_entropy = {.lower = loss, .vocabulary = 2};
 const lower_op lower_op_linear_cross_entropy_grad = {.lower = loss};
 
 // What pairs are of is not brought together here: a configuration with them is refused

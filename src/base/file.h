@@ -16,7 +16,8 @@ DRV_CHECKED drv_status file_fail(const char *what, const char *path);
 // socket, a device, a folder) is refused at once, by what it is; nobody has to write into a pipe
 // first.
 DRV_CHECKED drv_status file_open_regular(const char *path, int *fd, int64_t *n_bytes);
-// What file_open_regular would refuse, in words ("a pipe"); NULL: a file on a disk, or nothing.
+// Names the kind of file that file_open_regular would refuse ("a pipe"); NULL: a file on a disk, or
+// nothing.
 const char *file_odd_kind(const char *path);
 
 // The whole file, followed by a NUL that is not counted. A file on a disk, or of /proc.

@@ -22,7 +22,8 @@ typedef struct value {
     int n;
 } value;
 
-// What a message shows of it: the text, cut, or "a list of 3", "a section", "empty". Lives in `a`.
+// Shows the value in a message: its text, cut, or "a list of 3", "a section", "empty". Lives in
+// `a`.
 const char *value_shown(arena *a, const value *v);
 
 // A YAML file of one document; an empty one gives a map without items. Strings are valid UTF-8

@@ -14,11 +14,11 @@ typedef struct score_result {
     double loss;              // sum of -log p, nats
     int64_t tokens, computed; // predicted; read, with the context of windows that overlap
     int64_t documents;        // 0: not counted
-    // Of the texts, or, of a data set, of what is predicted; 0: not known, as of a data set that
-    // was built with another tokenizer than the model's.
+    // Bytes and words of the texts, or, for a data set, of what is predicted; 0: not known, as for
+    // a data set that was built with another tokenizer than the model's.
     int64_t bytes, words;
-    // Of preference pairs, where `loss` is a sum over them; 0: there are none. Sums of the rewards
-    // of both responses, and the pairs whose chosen one has the greater.
+    // Preference pairs, over which `loss` is then a sum, and those of them whose chosen response
+    // has the greater reward; 0: there are none. Then the sums of the rewards of both responses.
     int64_t pairs, right;
     double chosen, rejected;
     int64_t longest; // tokens of the longest window

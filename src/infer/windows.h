@@ -1,6 +1,6 @@
-// What a scorer reads: windows of a list of token ids. A window is a stem, which is context alone,
-// and branches, each of which continues the stem as if the others were not there; so what several
-// texts begin with is computed once.
+// Cuts a list of token ids into windows, which a scorer reads. A window is a stem, which is context
+// alone, and branches, each of which continues the stem as if the others were not there; so what
+// several texts begin with is computed once.
 #pragma once
 #include "data/set/packed_rows.h"
 

@@ -5,7 +5,7 @@
 #include "base/arena.h"
 #include "base/status.h"
 
-// Of several ranks the last of these counts.
+// How a rank ended. Of several ranks the last of these counts.
 typedef enum outcome_kind {
     OUTCOME_NONE, // there was no rank
     OUTCOME_DONE,
@@ -28,7 +28,7 @@ typedef struct outcome {
 
 // Called by a rank when it ends: leaves how. Nothing where no launcher of ours has started it.
 void outcome_leave(drv_status status);
-// What local rank `local` has left in `dir`; false: nothing.
+// Reads what local rank `local` has left in `dir`; false: nothing.
 bool outcome_read(const char *dir, int local, outcome *out);
 // The one that counts: the later kind, of the lower rank.
 outcome outcome_of_both(outcome x, outcome y);

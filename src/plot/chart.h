@@ -15,7 +15,7 @@ typedef struct plot {
 
 // Index of a key; -1: not asked for.
 int plot_key(const plot *p, const char *key);
-// What the panel of a key is called: "loss", "learning rate"...
+// Returns the title of a key's panel: "loss", "learning rate"...
 const char *plot_title(const char *key);
 
 typedef struct plot_terminal_opts {

@@ -19,7 +19,7 @@ typedef struct elastic_layout {
     const char *words; // "data 2 x tensor 2, the same bits"
 } elastic_layout;
 
-// Of this machine: its peak of products, its free memory among the ranks of a node.
+// Finds what a rank of this machine can do: the peak of products, its share of the free memory.
 DRV_CHECKED drv_status elastic_power(arena *a, int ranks, rank_power *out);
 // The job's own layout on all its nodes, else the fastest on exactly n_nodes; with other bits only
 // where none has the same. DRV_E_USAGE: there is none, with the reasons. Texts live in `a`.

@@ -1,4 +1,4 @@
-// What the two halves of the translator share: oniguruma.c (groups, quantifiers) and
+// The two halves of the translator share these: oniguruma.c (groups, quantifiers) and
 // oniguruma_class.c (characters and classes of them).
 #pragma once
 #include "base/arena.h"

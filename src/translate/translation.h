@@ -40,8 +40,8 @@ typedef struct translation {
 void translate_key(translation *self, const value *v);
 // All leaves of a tree.
 void translate_tree(translation *self, const value *root);
-// What follows from facts: shape, precision and LoRA; data and rows; batches, steps and schedule.
-// In this order.
+// Derive keys from facts: shape, precision and LoRA; data and rows; batches, steps and schedule. In
+// this order.
 DRV_CHECKED drv_status derive_model(translation *self);
 DRV_CHECKED drv_status derive_data(translation *self);
 DRV_CHECKED drv_status derive_run(translation *self);

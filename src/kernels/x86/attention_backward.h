@@ -172,7 +172,7 @@ INLINE void backward_queries(const arithmetic *by, product_function *product,
             (words_b){u->k_b + first * u->ld, u->ld}, dq, k0 > u->first);
 }
 
-// What a strip of keys gets from the queries that see it: in `keys` rows are keys.
+// Adds up what a strip of keys gets from the queries that see it: in `keys` rows are keys.
 INLINE void backward_keys(const arithmetic *by, product_function *product, const backward_unit *u,
         int64_t q0, int64_t k0, strip keys, bool later) {
     const int64_t d = u->args->head_dim, first = keys.keys.begin / by->per_word,

@@ -1,5 +1,6 @@
-// What a machine of a cluster has, by the name of its type: devices, cores, memory, network, and
-// how Kubernetes names them. The table holds what people train on; others come from a YAML file.
+// Describes the machines of a cluster by the name of their type: devices, cores, memory, network,
+// and how Kubernetes names them. The table holds what people train on; others come from a YAML
+// file.
 #pragma once
 #include <stdint.h>
 

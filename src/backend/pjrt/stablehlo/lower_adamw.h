@@ -1,5 +1,5 @@
-// What rules of the update share (lower_update.c): the numbers of a step, and the arithmetic of
-// AdamW, for state of any type.
+// The rules of the update (lower_update.c) share these: the numbers of a step, and the arithmetic
+// of AdamW, for state of any type.
 #pragma once
 #include "backend/pjrt/stablehlo/lower.h"
 

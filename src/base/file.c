@@ -16,7 +16,8 @@
 #include "base/log.h"
 #include "base/str.h"
 
-// Of files without a size: bytes read per call, and a limit beyond any text that drover reads whole.
+// Bytes that are read per call of files without a size, and a limit beyond any text that drover
+// reads whole.
 enum { STREAM_BYTES = 1 << 16, MAX_STREAM_BYTES = 1 << 30 };
 
 drv_status file_fail(const char *what, const char *path) {
@@ -46,8 +47,8 @@ static drv_status is_odd(const char *what, const char *path, const char *kind) {
             path, kind);
 }
 
-// What a user has named may be a pipe, which waits for its writer, or a device. `n` is 0 where the
-// size is not known before the end: there, and of files of /proc.
+// Opens whatever a user has named: it may be a pipe, which waits for its writer, or a device. `n`
+// is 0 where the size is not known before the end: there, and of files of /proc.
 static drv_status open_any(const char *path, int *fd, int64_t *n) {
     struct stat st;
     *fd = open(path, O_RDONLY | O_CLOEXEC);

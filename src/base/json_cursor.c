@@ -99,7 +99,7 @@ static void put_utf8(uint32_t u, str *out) {
     str_add(out, b, n);
 }
 
-// What follows a backslash. out NULL: only checked.
+// Reads what follows a backslash. out NULL: it is only checked.
 static bool escape(json_cursor *cursor, str *out) {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     if (cursor->p == cursor->end) return fail(cursor, "a string without an end");

@@ -1,4 +1,4 @@
-// What a value holds: attributes, items, slices, iteration, "in".
+// Looks into values: attributes, items, slices, iteration, "in".
 #include <stdlib.h>
 #include <string.h>
 

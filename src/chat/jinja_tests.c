@@ -280,7 +280,8 @@ static drv_status range(jinja_context *c, const value_function *self, const call
     return DRV_OK;
 }
 
-// What Jinja has and no chat template wants: it is defined, and refused when it is called.
+// Refuses a function that Jinja has and no chat template wants: it is defined, and fails when it is
+// called.
 static drv_status refuse(jinja_context *c, const value_function *f, const call_args *args,
         value *out) {
     (void)c, (void)args, (void)out;

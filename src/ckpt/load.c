@@ -96,7 +96,7 @@ static float *room(float *p, int64_t *cap, int64_t n) {
     return mem_realloc(p, sizeof *p * (size_t)n);
 }
 
-// Of the rows that were read: what a rank has of them, piece by piece.
+// Packs a rank's part of the rows that were read, piece by piece.
 static float *pack(const filling *f, const ckpt_tensor *t, int64_t row, int64_t n_rows, float *to) {
     const int64_t columns = f->from->cols;
     for (int k = 0; k < t->n_pieces; k++) {

@@ -1,7 +1,7 @@
 // A file is cut in blocks, and each rank writes its share of them. In every round each rank has one
 // block to write; all send it what they have of it, as runs of bytes that say where they belong.
-// What several ranks have alike is sent by the one that stands where the writer does: ranks that
-// share no tensor cut send nothing, and one rank alone sends nothing at all. Where the writer
+// A piece that several ranks have alike is sent by the one that stands where the writer does: ranks
+// that share no tensor cut send nothing, and one rank alone sends nothing at all. Where the writer
 // stands between the two stages that have a tied embedding, the first one sends.
 //
 // Every byte is read from the state, hashed and written once. A rank that fails says so in the next
@@ -80,7 +80,7 @@ static int place_of_sender(const mesh *m, const ckpt_piece *p, mesh_axis axis, i
     return p->at_ends && axis == AXIS_PIPELINE && between ? 0 : place;
 }
 
-// Of those that have the piece, this rank is the one to send it to `writer`.
+// Whether this rank, of those that have the piece, is the one to send it to `writer`.
 static bool is_mine_to_send(const shared_file *f, const ckpt_piece *p, int writer) {
     for (int i = 0; i < N_AXES && f->n_ranks > 1; i++) {
         const mesh *m = &f->ranks->mesh;
@@ -216,8 +216,8 @@ static drv_status exchange(shared_file *f) {
     return comm_all_to_all(world, f->out.p, f->out_bytes, f->in.p, f->in_bytes, 0);
 }
 
-// What a rank sends while it is killed may arrive as rubbish: Open MPI says that it could not read
-// from another process's memory, and goes on.
+// Bytes that a rank sends while it is killed may arrive as rubbish: Open MPI says that it could not
+// read from another process's memory, and goes on.
 static drv_status place_runs(shared_file *f) {
     for (int64_t i = 0; f->n_ranks > 1 && i < f->in.n;) {
         run head = {0};

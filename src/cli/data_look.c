@@ -34,7 +34,7 @@ static drv_status answers_json(const cli_args *args, const dataset *set, json_t 
     return DRV_OK;
 }
 
-// What a set of conversations teaches.
+// Prints what a set of conversations teaches.
 static drv_status print_answers(const cli_args *args, const dataset *set) {
     dataset_answers n;
     int64_t row;

@@ -103,7 +103,7 @@ static bool is_small(dtype dt, int64_t n) {
     return n * dtype_bytes(dt) <= WIRE_SMALL_BYTES;
 }
 
-// What this rank has of every place is joined: from[i], and its own.
+// Joins what this rank has got from every place, from[i], and its own.
 static void join_received(comm_group *g, dtype dt, comm_join join, const void *own, int64_t n,
         void *out) {
     for (int i = 0; i < g->n; i++)

@@ -79,7 +79,7 @@ static void start(comm *self, comm_transfer *transfer) {
     if (last) pthread_cond_broadcast(changed); // unlocked: who wakes finds the lock free
 }
 
-// Of the list, how many are not done; each of these has `left` from here on.
+// Counts those of the list that are not done; each of these has `left` from here on.
 static int count_left(comm_transfer *list, int n, int *left) {
     int found = 0;
     for (int i = 0; i < n; i++)

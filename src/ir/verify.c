@@ -56,7 +56,7 @@ static bool follows(const tensor *t, const tensor_spec *spec, const node *n) {
 
 static const char *const stage_names[] = {"built", "differentiated", "planned"};
 
-// What is held in blocks is read by the ops that widen it alone.
+// Only ops that widen blocks read a weight that is held in them.
 static const char *check_blocks(const node *n) {
     const op_row *row = op_rows[n->op];
     for (int k = 0; k < n->n_in; k++)

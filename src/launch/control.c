@@ -64,7 +64,7 @@ static void send_out(control *c) {
         const ssize_t n = send(c->fd, c->out.p, c->out.n, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0 && errno == EAGAIN) return;
-        // What the other side has sent before it went is still read.
+        // Bytes that the other side has sent before it went are still read.
         if (n <= 0)
             str_clear(&c->out);
         else

@@ -76,7 +76,7 @@ static const param *fused(arena *a, param_list *list, int layer, const char *nam
     return p;
 }
 
-// What is added to the rows of a fused weight: its parts by other names.
+// Adds the bias of a fused weight's rows: its parts by other names.
 static void add_bias(arena *a, param_list *list, int layer, const char *name,
         const part_spec parts[MAX_PARTS], const param *projection) {
     param *p = add(a, list, layer, name);
@@ -146,7 +146,7 @@ static void add_layer_branches(arena *a, param_list *list, int layer, int at,
 }
 
 // --- all weights
-// What families add to the projections of attention.
+// Adds what families have beside the projections of attention.
 static void add_to_qkv(arena *a, param_list *list, int layer, layer_params *w) {
     const model_layout *l = &list->layout;
     const part_spec bias[MAX_PARTS] = {{"self_attn.q_proj.bias", l->q_width},

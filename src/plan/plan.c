@@ -82,8 +82,8 @@ static void find_optional_aliases(plan *p) {
         storage_of(p, p->g->tensors[i]); // every path has one step now
 }
 
-// What needs a place: each storage of temporaries, with the tensor's id, and the scratch of each
-// node, with the node's index after all tensors. Returns how many there are.
+// Lists what needs a place: each storage of temporaries, with the tensor's id, and the scratch of
+// each node, with the node's index after all tensors. Returns how many there are.
 static int list_items(const plan *p, workspace_fn workspace, void *ctx, place_item *items) {
     const graph *g = p->g;
     int n_items = 0;

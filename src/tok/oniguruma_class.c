@@ -90,7 +90,7 @@ static void fold_set(code_set *s) {
     }
 }
 
-// What PCRE2's properties match.
+// Adds the characters that PCRE2's properties match.
 static drv_status pcre2_members(onig *tr, const char *properties, code_set *out) {
     enum { BLOCK = 1024 };
     int code;

@@ -152,7 +152,7 @@ static drv_status spill(word_counter *c) {
     return DRV_OK;
 }
 
-// What the tables take, with the room that growing by doubling may want.
+// Bytes that the tables take, with the room that growing by doubling may want.
 static int64_t tables_bytes(const word_counter *c) {
     int64_t sum = 0;
     for (int i = 0; i < c->n_tables; i++) {

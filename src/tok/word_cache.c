@@ -127,7 +127,7 @@ static inline void make_key(const unsigned char *s, size_t n, word_key *key) {
     key->part[1] = (part[1] & mask->part[1]) | mask->length;
 }
 
-// What is known of a batch of words before they are looked up.
+// The keys of a batch of words, before they are looked up.
 typedef struct prepared {
     word_key key[SPLIT_BATCH];
     word_slot *slot[SPLIT_BATCH];    // where it is looked for first

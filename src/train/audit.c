@@ -1,4 +1,4 @@
-// What a replay compares, step by step, and how it names what differs.
+// Compares a replay with the run's record, step by step, and names what differs.
 #include "train/audit_internal.h"
 
 #include <stdlib.h>
@@ -139,7 +139,7 @@ static drv_status say(run *r, const audit_result *x) {
             audit_kind_name(x->kind), which, x->op, meaning_of(a, x), where, hashes);
 }
 
-// What rank 0 has found, for all: ranks that hold parts of the tensor look for the bit.
+// The find of rank 0, for all: ranks that hold parts of the tensor look for the bit.
 typedef struct shared_find {
     int32_t kind, index, alone;
     uint64_t difference;

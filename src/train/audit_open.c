@@ -133,7 +133,8 @@ static drv_status read_trees(const audit *self, const char *config, char **sets,
     return DRV_OK;
 }
 
-// What the run's keys say of its layout does not hold here, nor does what it did beside steps.
+// Loads the run's config without its layout, which does not hold here, and without what it did
+// beside steps.
 static drv_status load_config(const audit *self, const audit_opts *opts, run_config *out) {
     static const char *const apart[] = {"parallel.tensor=1", "parallel.pipeline=1",
             "parallel.context=1", "parallel.data=auto", "parallel.virtual_stages=1",

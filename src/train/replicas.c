@@ -62,7 +62,7 @@ static int count_like(const uint64_t *all, int n_hashes, int ranks, int i, int k
     return n;
 }
 
-// What most have is taken for right, of two what the first one has.
+// Takes for right what most ranks have, of two what the first one has.
 static drv_status compare(const replica_hashes *of, const comm_group *ranks_of, const uint64_t *all,
         bool only_alike, int64_t step) {
     const int ranks = group_size(ranks_of);

@@ -194,7 +194,7 @@ double stages_sent(const programs *p) {
     return (double)n * (double)p->message_bytes;
 }
 
-// What is read by a single program has one slot.
+// A state that a single program reads has one slot.
 drv_status stages_put(programs *p, const pipeline_task *item, int slot, const void *message) {
     const bool forward = item->work == WORK_FORWARD;
     const int64_t at = forward || splits_weights(p) ? slot * p->message_bytes : 0;

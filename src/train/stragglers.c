@@ -149,7 +149,7 @@ static rank_time sum_of(const rank_window *rank) {
     return sum;
 }
 
-// What it has more of than the ranks of its stage have on the average.
+// Names what a rank has more of than the ranks of its stage have on the average.
 static const char *reason_of(const stragglers *self, int rank) {
     rank_time mean = {0};
     int count = 0;

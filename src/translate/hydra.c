@@ -232,7 +232,7 @@ static drv_status multiply(const resolver *self, const value *v, const char *lis
 static drv_status replace_text(resolver *self, const value *v, const char *text, int depth,
         value *out);
 
-// What stands in ${...}, whose own interpolations come first.
+// Looks up what stands in ${...}, whose own interpolations come first.
 static drv_status look_up(resolver *self, const value *v, const char *inside, int depth,
         value *out) {
     value name;

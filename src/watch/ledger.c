@@ -45,7 +45,7 @@ const char *ledger_key(ledger_class class) {
     return names[class].key;
 }
 
-// What is no time counts as none; a century is the most that a run may say.
+// Returns a time that counts: none for what is no time, and a century at most.
 static double seconds(double x) {
     return x > 0 ? fmin(x, 3.2e9) : 0;
 }
@@ -203,7 +203,7 @@ static bool ended_well(const ledger_attempt *attempt) {
     return attempt->end && strcmp(run_event_text(attempt->end, "state"), "failed") != 0;
 }
 
-// What the journal knows of an attempt beside its steps. Returns its wall time.
+// Adds what the journal knows of an attempt beside its steps. Returns its wall time.
 static double close_attempt(ledger *self, int k, bool last) {
     ledger_attempt *attempt = &self->attempts[k];
     double *of = attempt->seconds;

@@ -1,4 +1,4 @@
-// What a report tells in tables.
+// Makes the tables of a report.
 #include "watch/report_tables.h"
 
 #include <math.h>

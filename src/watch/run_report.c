@@ -27,7 +27,7 @@ static void say_verdict(const watched_run *run, char *out, size_t size) {
                 (long long)s->steps);
 }
 
-// What to do next; "": nothing.
+// Says what to do next; "": nothing.
 static const char *advice(const watched_run *run) {
     const run_status *s = &run->status;
     if (!run->has_status || s->end == RUN_DONE) return "";

@@ -53,7 +53,7 @@ static drv_status check_rows(const choosing *c, const param *w, const param_part
             part->hf_name, (long long)w->dim[1], split, type->block, type->name);
 }
 
-// Of one type are all rows of a matrix but where a GGUF file has its parts in several.
+// Chooses the types of a matrix: one for all rows, but where a GGUF file has its parts in several.
 static drv_status choose(const choosing *c, param *w) {
     block_matrix *blocks = ARENA_NEW(c->a, block_matrix);
     const quant_type *plain = quant_type_of(c->compute == DT_BF16 ? QUANT_BF16 : QUANT_F32);

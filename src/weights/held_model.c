@@ -77,7 +77,7 @@ static void fill_extent(const held_model *p, const param *w, uint32_t extent[N_E
     }
 }
 
-// Of the weights of which a program asks for it.
+// Writes the extents of the weights of which a program asks for it.
 drv_status held_write_extents(held_model *p) {
     uint32_t extent[N_EXTENT_WORDS];
     char name[256];

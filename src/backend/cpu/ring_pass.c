@@ -1,4 +1,4 @@
-// What both directions of the ring share: its shape, pairs of chunks, keys that travel.
+// Serves both directions of the ring: its shape, pairs of chunks, keys that travel.
 #include "backend/cpu/ring_pass.h"
 
 #include <string.h>

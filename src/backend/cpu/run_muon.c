@@ -60,7 +60,7 @@ static void to_owner(const instruction *ins) {
 
 const cpu_op cpu_op_to_owner = {.run = to_owner, .workspace = owner_workspace};
 
-// What is missing of a short shard is 0.
+// Takes this rank's shard from the owner; the missing end of a short shard is 0.
 static void from_owner(const instruction *ins) {
     const mesh_use *use = &ins->node->attrs.mesh;
     const int64_t all = tensor_elements(ins->node->in[1]),
@@ -245,8 +245,8 @@ static void store_rows(void *arg, int64_t chunk, int thread) {
                 output_at(call->ins, 0, (one->row + row) * columns));
 }
 
-// Of elements [first, first + n) of X, rounded once: how many words there are, and what is in each,
-// hangs on the level of kernels.
+// Sums the squares of elements [first, first + n) of X, rounded once: how many words there are, and
+// what is in each, hangs on the level of kernels.
 static double squares_of(const ns_call *call, int64_t first, int64_t n) {
     exact_sum sum = {0};
     for (int64_t at = first; at < first + n; at += SQUARES_MOST) {
@@ -348,7 +348,8 @@ static double normalise(ns_call *call) {
     return squares > 0 ? MUON_RMS * sqrt((double)(one->R * one->C) / squares) : 0;
 }
 
-static void orthogonalise_one(const instruction *ins, const muon_matrix *one, gemm *const *product) {
+static void orthogonalise_one(const instruction *ins, const muon_matrix *one,
+        gemm *const *product) {
     const ns_scratch offset = scratch_of(ins->node);
     char *base = ins->workspace;
     ns_call call = {.ins = ins,

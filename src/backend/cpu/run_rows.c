@@ -10,7 +10,7 @@
 #include "ir/wire.h"
 
 // --- embedding
-// Of a table that is split over ranks: rows that ranks before this one have.
+// Counts the rows of a split table that the ranks before this one have.
 static int64_t rows_before(const instruction *ins) {
     return ins->group ? (int64_t)group_place(ins->group) * ins->node->attrs.part : 0;
 }
@@ -206,7 +206,7 @@ static int64_t norm_parts_bytes(const node *n) {
     return round_up(cut.leaves * cut.parts * norm_part_bytes(n), 64);
 }
 
-// What follows in the workspace: what all ranks tell, or what a single sum is joined from.
+// Bytes that follow in the workspace: what all ranks tell, or what a single sum is joined from.
 static int64_t norm_exchange_bytes(const node *n) {
     if (n->attrs.mesh.ranks <= 1) return 0;
     if (tells_runs(&n->attrs))
@@ -427,7 +427,7 @@ static void narrow(const instruction *ins) {
 const cpu_op cpu_op_narrow = {.run = narrow};
 
 // --- dropout
-// What a rank has of x: its first token among those of `origin`, and its columns in a whole token.
+// A rank's part of x: its first token among those of `origin`, and its columns in a whole token.
 typedef struct dropout_part {
     int64_t token, column, all_columns;
 } dropout_part;

@@ -61,7 +61,7 @@ csv_event csv_scan_next(csv_scan *scan, const char *bytes, size_t n_bytes, bool 
 }
 
 // --- fields
-// Appends the text of the field at `at`, without its quotes; returns where it ends.
+// Appends the text of the field at `p`, without its quotes; returns where it ends.
 static const char *add_field(str *text, char delimiter, const char *p, const char *end) {
     bool quoted = p < end && *p == '"';
     if (quoted) p++;

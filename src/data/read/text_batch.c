@@ -50,7 +50,7 @@ void text_batch_free(text_batch *batch) {
     free(batch);
 }
 
-// What is wrong with a key; all else is wrong with the line.
+// These are wrong with a key; all else is wrong with the line.
 static const char no_key[] = "has no such key", no_string[] = "is not a string";
 
 // Appends the string under `key`; the last one if there are several. Returns why there is none,

@@ -1,5 +1,5 @@
-// What is kept in bf16 and rounded stochastically (ir/rounding.h): state of the optimizer, sums of
-// gradients (docs/adr/0019).
+// Ops on numbers that are kept in bf16 and rounded stochastically (ir/rounding.h): state of the
+// optimizer, sums of gradients (docs/adr/0019).
 #include "ir/hyper.h"
 #include "ir/op.h"
 #include "ir/rounding.h"
@@ -32,7 +32,8 @@ static const char *adamw_shape(const node *n, tensor_spec *out, int *n_out) {
 }
 
 // Two parts, of which this rank has columns 4 .. 20 of 40.
-static const int32_t example_extent[N_EXTENT_WORDS] = {17, 40, 4, 0, /* part */ 0, 8, 77, 78, 79, 80,
+static const int32_t example_extent[N_EXTENT_WORDS] = {17, 40, 4, 0, /* part */ 0, 8, 77, 78, 79,
+        80,
         /* part */ 2, 5, 87, 88, 89, 90, /* none */ -1, 0, 0, 0, 0, 0};
 
 static void adamw_example_of(example *e, dtype weight, dtype moments, dtype grad, bool copy) {
@@ -74,8 +75,8 @@ const op_row op_row_adamw_rounded = {
 };
 
 // zeros(like) -> 0, real sums in the shape of `like`, which is not read, for each leaf of the row.
-// What a gradient of a micro-batch is added to before its sum is rounded, or sent to the rank that
-// keeps it.
+// A gradient of a micro-batch is added to these zeros before its sum is rounded, or sent to the
+// rank that keeps it.
 static const char *zeros_shape(const node *n, tensor_spec *out, int *n_out) {
     tensor_spec one = spec_like(n->in[0]);
     one.dt = dtype_acc(n->in[0]->dt);

@@ -50,7 +50,7 @@ static void b_to_double(operand_b *b, int64_t k, int64_t col, int64_t cols, doub
     }
 }
 
-// What is added to c is a number of its type, so that it may as well be formed elsewhere first.
+// Rounds a sum that is added to c to c's type, so that it may as well be formed elsewhere first.
 static double as_addend(const gemm_shape *shape, double sum) {
     return shape->accumulate && shape->out == DT_F32 ? (double)(float)sum : sum;
 }

@@ -123,7 +123,7 @@ static int64_t at_most(int64_t n, int64_t most) {
     return n < most ? n : most;
 }
 
-// What the next panel is packed from, fetched by the passes over this one.
+// Returns the lines from which the next panel is packed; the passes over this one fetch them.
 static lines lines_of_next(const tiles_job *job, int64_t j) {
     const gemm_shape *s = job->shape;
     const int64_t n = at_most(s->n - j, PASS), steps = div_up(s->m, PASS) * job->n_groups;

@@ -50,7 +50,7 @@ static void keep(cluster_store *s, const char *key, size_t key_size, const char 
     str_add(&e->value, value, value_size);
 }
 
-// What a rank tells, from its own store_put.
+// Keeps what a rank tells, from its own store_put.
 static void keep_all(cluster_store *s, const char *p, int64_t bytes) {
     for (int64_t at = 0; at < bytes;) {
         int64_t size[2];

@@ -51,7 +51,7 @@ static void call_void(const pjrt_plugin *p, pjrt_slot slot, void *args) {
     function(args);
 }
 
-// Of a plugin's text: the first line, and at most so many bytes.
+// A plugin's text is cut to its first line, and at most so many bytes.
 enum { MAX_WORDS = 300 };
 
 // The device failed at what it had done before; a program or an argument that it refuses it will
@@ -138,7 +138,7 @@ static drv_status check_regular(const pjrt_plugin *p) {
             S_ISDIR(st.st_mode) ? "a folder" : "no regular file");
 }
 
-// What dlopen says names the file; its own words are the reason.
+// dlopen's message names the file; its own words are the reason.
 static drv_status check_file(const pjrt_plugin *p) {
     file_map map;
     DRV_TRY(check_regular(p));
@@ -184,9 +184,9 @@ static void read_attributes(arena *a, pjrt_plugin *p) {
     }
 }
 
-// What plugins want in the environment before they are opened, where nothing else is said there.
-// Neuron's: the size of structs that it checks, and where its ranks meet, also when it is alone
-// (AWS's guide of environment variables; zml/zml platforms/neuron).
+// Sets what plugins want in the environment before they are opened, where nothing else is said
+// there. Neuron's: the size of structs that it checks, and where its ranks meet, also when it is
+// alone (AWS's guide of environment variables; zml/zml platforms/neuron).
 static void set_environment(const char *plugin) {
     static const struct {
         const char *plugin, *name, *value;

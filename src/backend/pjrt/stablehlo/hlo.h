@@ -74,7 +74,7 @@ hlo_value hlo_compare(hlo_text *h, const char *direction, hlo_value a, hlo_value
 hlo_value hlo_select(hlo_text *h, hlo_value condition, hlo_value yes, hlo_value no);
 
 // --- shapes
-// Dim i of x becomes dim at[i] of the result.
+// Dim i of x becomes dim dims[i] of the result.
 hlo_value hlo_broadcast(hlo_text *h, hlo_value x, int n_dims, const int64_t *dim,
         const int64_t *dims);
 // A scalar as large as `like`; a vector along dim `at` of it.
@@ -119,7 +119,7 @@ hlo_value hlo_index_value(hlo_text *h, hlo_index p); // i32 scalar
 // Elements [first, first + n) along one dim, and putting them back.
 hlo_value hlo_take(hlo_text *h, hlo_value x, int dim, hlo_index first, int64_t n);
 hlo_value hlo_put(hlo_text *h, hlo_value x, hlo_value part, int dim, hlo_index first);
-// Element `at` of a table of whole numbers, the numbers of which are known.
+// Element `index` of a table of whole numbers, the numbers of which are known.
 hlo_index hlo_index_of(hlo_text *h, const int64_t *table, int n, hlo_index index);
 
 // Runs `body` n times, n known; `carried` holds what a turn takes over and what it leaves. Few

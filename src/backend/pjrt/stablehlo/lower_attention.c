@@ -225,7 +225,7 @@ static block_pair open_pair(const attention_call *c, hlo_index turn) {
 static hlo_value visible_exp(hlo_text *h, const block_pair *p, hlo_value x) {
     const hlo_value less = hlo_binary(h, "subtract", p->scores, beside(h, x, &p->scores));
     const hlo_value none = hlo_fill(h, 0, &p->scores);
-    // What is hidden may be larger than x by any amount: it must not overflow first.
+    // A hidden score may be larger than x by any amount: it must not overflow first.
     const hlo_value safe = hlo_select(h, p->visible, less, none);
     return hlo_select(h, p->visible, hlo_unary(h, "exponential", safe), none);
 }

@@ -100,7 +100,7 @@ static void add_arguments(graph_cut *c) {
     }
 }
 
-// What is new: state, and what later parts read.
+// Adds the results that are new: state, and what later parts read.
 static void add_made(graph_cut *c) {
     for (int i = 0; i < c->g->n_tensors; i++) {
         const tensor *t = c->g->tensors[i];

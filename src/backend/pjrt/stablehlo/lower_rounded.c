@@ -40,7 +40,7 @@ static hlo_value part_words(hlo_text *h, const extent_values *extent, int word) 
     return hlo_reshape(h, hlo_slice(h, all, 1, word, 1), HLO_DIMS(EXTENT_MAX_PARTS));
 }
 
-// What each element has of numbers that its part has.
+// Spreads a number of each part to the part's elements.
 static hlo_value by_part(hlo_text *h, const extent_values *extent, hlo_value parts) {
     hlo_value all = hlo_spread(h, hlo_element(h, parts, 0), &extent->row);
     for (int k = 1; k < EXTENT_MAX_PARTS; k++)

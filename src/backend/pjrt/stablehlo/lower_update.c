@@ -15,7 +15,7 @@ static hlo_value squares_of(lowering *l, hlo_value x) {
     return hlo_reduce_all(h, "add", hlo_convert(h, x, sum));
 }
 
-// What tensor ranks have alike counts on the first of them.
+// Counts what tensor ranks have alike on the first of them.
 static hlo_value on_first_rank(lowering *l, hlo_value x) {
     hlo_text *h = &l->h;
     const hlo_value place = lower_place(l, AXIS_TENSOR);

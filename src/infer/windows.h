@@ -26,7 +26,7 @@ typedef struct window_list { // window_list_free
 } window_list;
 
 void window_add(window_list *list, token_run stem);
-// To the last window.
+// Adds to the last window; each gets at least one.
 void window_add_branch(window_list *list, token_run branch);
 // Windows as a document's pieces are: what a piece skips is its stem.
 window_list windows_of_pieces(const piece_list *pieces);

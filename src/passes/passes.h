@@ -120,5 +120,6 @@ typedef struct cut_opts {
     int n_slots;
     bool split_weights;
 } cut_opts;
-// out[CUT_WEIGHTS] is NULL unless they are split off. The graphs live in `a`.
+// STAGE_DIFFERENTIATED -> graphs in the same. out[CUT_WEIGHTS] is NULL unless they are split off.
+// The graphs live in `a`.
 void pass_cut(arena *a, const graph *g, const cut_opts *opts, graph *out[N_CUTS]);

@@ -12,7 +12,7 @@ typedef struct elastic_job {
 typedef struct elastic_layout {
     int n_nodes;
     layout_candidate layout;
-    double tokens_per_s, perfect; // perfect: if no rank ever waited
+    double tokens_per_s, perfect; // perfect: if no rank ever waited; 0: the job's own layout
     bool same_bits;
     const char *const *sets; // [n_sets], "KEY=VALUE", what makes a config of it; none: the job's own
     int n_sets;
@@ -26,6 +26,7 @@ DRV_CHECKED drv_status elastic_power(arena *a, int ranks, rank_power *out);
 DRV_CHECKED drv_status elastic_on(arena *a, const elastic_job *job, int n_nodes,
         elastic_layout *out);
 // The best on at most n_nodes and at least min_nodes: with the same bits where the config gives
-// parallel.lanes and a layout has them, else the fastest.
+// parallel.lanes and a layout has them, else the fastest. Looks for no better one when it has one
+// and ten seconds have passed. DRV_E_USAGE: there is none.
 DRV_CHECKED drv_status elastic_choose(arena *a, const elastic_job *job, int n_nodes, int min_nodes,
         elastic_layout *out);

@@ -14,11 +14,13 @@ DRV_CHECKED drv_status device_open_pool(arena *a, const run_config *cfg, int n_d
         device_pool **out);
 DRV_CHECKED drv_status device_open_of(arena *a, const run_config *cfg, device_pool *pool,
         int device, backend **out);
-// How many that are: pjrt.devices, or as many as parallel.* asks for; 1 with `backend: cpu`.
+// How many that are: pjrt.devices, or as many as parallel.* asks for; 1 where the back end has no
+// devices.
 int device_count(const run_config *cfg);
 // The same for devices that need not be there, "cuda:h200", whatever back end the config names:
 // programs are compiled and not run.
 DRV_CHECKED drv_status device_open_targets(arena *a, const run_config *cfg, const char *target,
         int n_devices, device_pool **out);
-// Returns the options of the back end by the keys pjrt.*; they live as long as the config.
+// Returns the options of the back end by training.arithmetic and the keys pjrt.*; they live as long
+// as the config.
 backend_opts device_opts(const run_config *cfg);

@@ -116,7 +116,8 @@ typedef struct backend_vtable {
     const char *(*device)(backend *b); // "AMD EPYC"; belongs to the back end
     // Opens the libraries that it names: nothing for the start of a run.
     void (*describe)(backend *b, backend_info *out);
-    // One line on how numbers are made, the same in every run on this machine with these settings.
+    // Says in one line how numbers are made, the same in every run on this machine with these
+    // settings.
     const char *(*arithmetic)(backend *b);
     // Highest FLOP/s measured of products of a type in its own arithmetic, with more `tries` on
     // more sizes (2: some 40 ms on two cores); 0: unknown.

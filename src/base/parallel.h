@@ -10,8 +10,8 @@
 #pragma once
 #include <stdint.h>
 
-// One chunk: `i` is in [0, n), `thread` in [0, threads of the team) and different for any two
-// chunks that run at the same time in one loop.
+// Computes one chunk: `i` is in [0, n), `thread` in [0, threads of the team) and different for any
+// two chunks that run at the same time in one loop.
 typedef void par_fn(void *arg, int64_t i, int thread);
 
 typedef struct team team; // thread-safe, but see team_for on loops that meet

@@ -1,5 +1,5 @@
-// Where the elements of a piece lie in its tensor. Both are counted row by row, so the elements of
-// a piece within a run of the tensor's are a run of its own.
+// Finds where the elements of a piece lie in its tensor. Both are counted row by row, so the
+// elements of a piece within a run of the tensor's are a run of its own.
 #pragma once
 #include "ckpt/ckpt.h"
 

@@ -106,8 +106,9 @@ DRV_CHECKED drv_status comm_broadcast(comm_group *g, int from, void *p, int64_t 
 DRV_CHECKED drv_status comm_barrier(comm_group *g);
 
 // --- messages
-// One that is under way. The fields are the back end's; the memory belongs to the message until
-// comm_wait. Messages between two ranks of a group arrive in the order in which they were begun.
+// A message that is under way. The fields are the back end's; the memory belongs to the message
+// until comm_wait. Messages between two ranks of a group arrive in the order in which they were
+// begun.
 typedef struct comm_transfer {
     int peer, tag; // rank of the job
     bool sends, done;

@@ -32,7 +32,7 @@ DRV_CHECKED drv_status yaml_read(arena *a, const char *file, const char *text, s
         value *out);
 // "path=value", the value in YAML's flow style ([0.9, 0.95]). An empty value is VALUE_NULL.
 DRV_CHECKED drv_status yaml_read_set(arena *a, const char *set, value *out);
-// One value in YAML's flow style, as the tables hold defaults.
+// Reads one value in YAML's flow style, as the tables hold defaults.
 DRV_CHECKED drv_status yaml_read_value(arena *a, const char *path, const char *where_given,
         const char *text, value *out);
 

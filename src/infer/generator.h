@@ -78,5 +78,5 @@ const id_list *generator_sequence(const generator *g);
 // The logits of what follows the sequence, [vocab_size]: the caller may change them; the next call
 // overwrites them.
 DRV_CHECKED drv_status generator_logits(generator *g, float **out);
-// One more token, 0 <= id < vocab_size; the sequence must be shorter than the capacity.
+// Adds one more token, 0 <= id < vocab_size; the sequence must be shorter than the capacity.
 void generator_add(generator *g, int32_t id);

@@ -1,6 +1,6 @@
-// How well a model predicts texts: each token with the context that it has in its document, as
-// lm-evaluation-harness's loglikelihood_rolling. (Validation during training takes the rows of the
-// run instead, evaluate.h.)
+// Scores how well a model predicts texts: each token with the context that it has in its document,
+// as lm-evaluation-harness's loglikelihood_rolling. (Validation during training takes the rows of
+// the run instead, evaluate.h.)
 #pragma once
 #include "data/set/documents.h"
 #include "infer/scorer.h"

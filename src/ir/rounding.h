@@ -1,7 +1,7 @@
-// Which elements of the model a rank's part of a weight is, for ops that round stochastically
-// (base/stochastic.h): state i32[N_EXTENT_WORDS] beside the weight, "extent.W", which the host
-// writes once. A value of the program and no attribute, so that ranks with different parts run one
-// program.
+// The extent of a weight: which elements of the model a rank's part of it is, for ops that round
+// stochastically (base/stochastic.h): state i32[N_EXTENT_WORDS] beside the weight, "extent.W",
+// which the host writes once. A value of the program and no attribute, so that ranks with different
+// parts run one program.
 #pragma once
 #include <stdbool.h>
 

@@ -137,7 +137,7 @@ typedef struct kernels {
     // In place of gate_up.
     void (*swiglu_grad)(dtype dt, int64_t rows, int64_t width, const void *dy, const void *gate_up,
             void *d_gate_up);
-    // One row of logits (acc, [n]), overwritten. Returns -log softmax(logits)[label]. d (dt, [n],
+    // Overwrites a row of logits (acc, [n]) and returns -log softmax(logits)[label]. d (dt, [n],
     // may begin where logits begin; NULL: no gradient) = scale * (softmax(logits) - onehot(label)).
     double (*cross_entropy)(dtype dt, int64_t n, void *logits, int64_t label, double scale,
             void *d);
@@ -174,11 +174,11 @@ typedef struct kernels {
     // p (acc) -= lr (o + weight_decay p), rounded once; w (bf16, NULL: none) = p rounded.
     void (*descend)(dtype acc, int64_t n, void *p, const void *o, double lr, double weight_decay,
             uint16_t *w);
-    // These are rounded to dt, in every arithmetic: operands of products, that is qkv, d_o, and P =
-    // exp(score - largest score of the blocks of ATTENTION_BLOCK keys so far) as it multiplies V, P
-    // = exp(score - lse) and dS as they multiply d_o, Q and K; and what is stored. Scores, dP,
-    // their sums, the sum of P and delta (rows of d_o o) are not. Forward: units 0 ..
-    // attention_units() - 1, each with its own scratch.
+    // These are rounded to dt, in every arithmetic: operands of products, that is qkv, d_o, and
+    // P = exp(score - largest score of the blocks of ATTENTION_BLOCK keys so far) as it multiplies
+    // V, P = exp(score - lse) and dS as they multiply d_o, Q and K; and what is stored. Scores, dP,
+    // their sums, the sum of P and delta (rows of d_o o) are not.
+    // Forward: units 0 .. attention_units() - 1, each with its own scratch.
     void (*attention)(const attention_args *args, int64_t unit, void *scratch);
     // Gradient: first all units of part one, then all of part two.
     void (*attention_grad)(const attention_args *args, int64_t unit, void *scratch);

@@ -1,4 +1,4 @@
-// Which node of a job this process stands for, as launchers say it in the environment: Slurm,
+// Finds which node of a job this process stands for, as launchers say it in the environment: Slurm,
 // torchrun and the operators that set its variables (PyTorchJob, TrainJob, Volcano), JAX, indexed
 // Jobs, our own. Pure: reads no environment but the one it is given, opens nothing.
 #pragma once

@@ -1,4 +1,5 @@
-// How ranks have ended, from what each leaves in its node's folder to one exit status for all nodes.
+// Tells how ranks have ended, from what each leaves in its node's folder to one exit status for all
+// nodes.
 #pragma once
 #include <stdbool.h>
 
@@ -32,7 +33,7 @@ void outcome_leave(drv_status status);
 bool outcome_read(const char *dir, int local, outcome *out);
 // The one that counts: the later kind, of the lower rank.
 outcome outcome_of_both(outcome x, outcome y);
-// As a line, and back; false: it is none.
+// Write an outcome as a line, and read it back; false: it is none.
 const char *outcome_text(arena *a, outcome o);
 bool outcome_parse(const char *text, outcome *out);
 // The exit status of the job; launcher: that of mpirun.

@@ -1,6 +1,6 @@
-// How much of a model one rank holds: the sizes that parameters and graph share. Everything above
-// asks here instead of computing widths from the config, so that splitting a model over ranks is a
-// change of layout_of alone.
+// Says how much of a model one rank holds: the sizes that parameters and graph share. Everything
+// above asks here instead of computing widths from the config, so that splitting a model over ranks
+// is a change of layout_of alone.
 //
 // Legend: H hidden_size, V vocab_size, F intermediate_size, C columns of the fused q, k, v.
 #pragma once

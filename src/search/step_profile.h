@@ -1,5 +1,5 @@
-// Where the time of a training step goes: rows by program and op, and what the machine would need
-// for each at best.
+// Finds where the time of a training step goes: rows by program and op, and what the machine would
+// need for each at best.
 #pragma once
 #include "train/programs.h"
 

@@ -22,12 +22,12 @@ drv_status onig_refuse(const onig *tr, const char *from, const char *what);
 // Refuses what is nested too deeply, or classes that are too many to be a pattern for words.
 DRV_CHECKED drv_status onig_enter(onig *tr);
 
-// One character that the escape after a backslash stands for (tr->p is behind the backslash);
+// Reads the character that the escape after a backslash stands for (tr->p is behind the backslash);
 // DRV_E_DATA where it stands for something else.
 DRV_CHECKED drv_status onig_escaped(onig *tr, uint32_t *cp);
 // Whether the letter after a backslash names a class.
 bool onig_names_class(char letter);
-// One class, tr->p at its "[", or at the backslash of \d and the like, or at ".": writes it.
+// Reads one class, tr->p at its "[", or at the backslash of \d and the like, or at ".": writes it.
 DRV_CHECKED drv_status onig_class(onig *tr);
 // Writes one character, under (?i) with its other cases. `from`: where it stands.
 DRV_CHECKED drv_status onig_literal(onig *tr, const char *from, uint32_t cp);

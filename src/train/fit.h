@@ -1,4 +1,4 @@
-// Whether a run fits into the memory of this machine, told before anything is allocated; and if
+// Tells whether a run fits into the memory of this machine, before anything is allocated; and if
 // not, what would.
 #pragma once
 #include "base/memory_limit.h"

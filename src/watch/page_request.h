@@ -23,7 +23,7 @@ typedef enum page_path {
 } page_path;
 const char *page_path_name(page_path path); // "/api/status"
 
-// As it came; NULL: it has none.
+// A request as it came; NULL: it has none.
 typedef struct page_request {
     const char *method, *target; // target: with its query, nothing decoded
     const char *host, *origin, *authorization, *cookie;

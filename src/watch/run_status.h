@@ -1,6 +1,6 @@
-// How a run stands, RUN_DIR/status.json: rewritten whole as it goes on, and at its end. Scripts
-// read it, since a launcher may turn the exit status of a job into another one. docs/formats.md
-// lists the fields.
+// Says how a run stands, in RUN_DIR/status.json: rewritten whole as it goes on, and at its end.
+// Scripts read it, since a launcher may turn the exit status of a job into another one.
+// docs/formats.md lists the fields.
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

@@ -7,7 +7,7 @@
 const char *device_key(const char *backend_name, const char *plugin);
 // DRV_E_DEVICE, DRV_E_USAGE: it cannot be opened; the message names the key.
 DRV_CHECKED drv_status device_open(arena *a, const run_config *cfg, backend **out);
-// That of one of several processes.
+// Opens the back end of one of several processes.
 DRV_CHECKED drv_status device_open_among(arena *a, const run_config *cfg, comm *c, backend **out);
 // The devices of this process that a run uses, and a back end on one of them.
 DRV_CHECKED drv_status device_open_pool(arena *a, const run_config *cfg, int n_devices,

@@ -1,5 +1,5 @@
-// How the ranks of a run share a step, as its config says: the mesh, what each rank has of a row,
-// the lanes that it adds up, which micro-batches it takes, and what data ranks share of the
+// Says how the ranks of a run share a step, as its config says: the mesh, what each rank has of a
+// row, the lanes that it adds up, which micro-batches it takes, and what data ranks share of the
 // gradients and of the optimizer (ZeRO, arXiv:1910.02054; docs/adr/0009, docs/adr/0021).
 #pragma once
 #include "config/config.h"

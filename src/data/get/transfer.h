@@ -1,5 +1,5 @@
-// One try after the other to fetch a file or a text with libcurl: a part that grows, ranges to
-// resume, hashes at the end, waits between tries. download.c runs many side by side.
+// Makes one try after the other to fetch a file or a text with libcurl: a part that grows, ranges
+// to resume, hashes at the end, waits between tries. download.c runs many side by side.
 #pragma once
 #include "base/str.h"
 #include "base/curl_calls.h"

@@ -65,7 +65,7 @@ INLINE void pack_across(const arithmetic *by, int64_t panel, matrix m, int64_t a
     }
 }
 
-// One word of row i of the panel's n.
+// Returns one word of row i of the panel's n.
 INLINE uint32_t word_of(const arithmetic *by, matrix m, int64_t at, int64_t i, int64_t n, int64_t k,
         int64_t w) {
     const int64_t left = k - w * by->per_word, have = left < by->per_word ? left : by->per_word;

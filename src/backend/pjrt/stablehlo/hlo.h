@@ -56,7 +56,7 @@ void hlo_put_join(hlo_text *h, const char *op, hlo_type type);
 // --- constants
 hlo_value hlo_scalar(hlo_text *h, hlo_type type, double x);
 hlo_value hlo_whole(hlo_text *h, hlo_type type, uint64_t x); // integers, all 64 bits
-// As many x as `like` has elements, of its type.
+// Fills a value like `like` with x, in its type.
 hlo_value hlo_fill(hlo_text *h, double x, const hlo_value *like);
 // A vector of whole numbers.
 hlo_value hlo_table(hlo_text *h, hlo_type type, int n, const int64_t *x);

@@ -7,7 +7,7 @@ typedef struct adamw_values { // in fp32 (f64 of f64), in the shape of the weigh
     hlo_value p, m, v;
 } adamw_values;
 
-// Those of norm2 and hyper, inputs norm2_at and norm2_at + 1 of the node.
+// Returns the numbers of norm2 and hyper, inputs norm2_at and norm2_at + 1 of the node.
 step_numbers lower_numbers(lowering *l, const node *n, int norm2_at);
 // New values of inputs p, m, v, g of the node (0 .. 3), with norm2 and hyper (4 and 5). finite:
 // whether the update counts, in the shape of the weight.

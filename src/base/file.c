@@ -220,9 +220,9 @@ drv_status file_write_all(int fd, const char *path, const void *p, size_t n) {
     return DRV_OK;
 }
 
-drv_status file_write_at(int fd, const char *path, const void *p, size_t n, int64_t at) {
+drv_status file_write_at(int fd, const char *path, const void *p, size_t n, int64_t offset) {
     for (size_t done = 0; done < n;) {
-        const ssize_t k = pwrite(fd, (const char *)p + done, n - done, at + (int64_t)done);
+        const ssize_t k = pwrite(fd, (const char *)p + done, n - done, offset + (int64_t)done);
         if (k < 0 && errno == EINTR) continue;
         if (k < 0) return file_fail("write", path);
         done += (size_t)k;

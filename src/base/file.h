@@ -42,7 +42,8 @@ void file_map_close(file_map *m);
 DRV_CHECKED drv_status file_write_all(int fd, const char *path, const void *p, size_t n);
 
 // The same at a place of its own in the file.
-DRV_CHECKED drv_status file_write_at(int fd, const char *path, const void *p, size_t n, int64_t at);
+DRV_CHECKED drv_status file_write_at(int fd, const char *path, const void *p, size_t n,
+        int64_t offset);
 
 // Opens a file on a disk for appending, made if it is not there. Anything else in its place is
 // refused at once, by what it is; nobody has to read a pipe first.

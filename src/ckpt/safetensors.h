@@ -24,7 +24,7 @@ typedef struct st_tensor {
     st_type type;
     int n_dims;
     int64_t dim[MAX_ST_DIMS], elements;
-    int64_t at, bytes; // in the data of the file
+    int64_t offset, bytes; // in the data of the file
 } st_tensor;
 
 // Read by pread, not mapped: a file larger than memory or a limit on addresses costs nothing, and

@@ -56,7 +56,7 @@ typedef struct gguf_tensor {
     int n_dims;
     int64_t dim[MAX_GGUF_DIMS]; // dim[0] runs fastest: the columns of a matrix
     int64_t elements;
-    int64_t at, bytes; // in the file
+    int64_t offset, bytes; // in the file
 } gguf_tensor;
 
 // The metadata are held in memory; data are read by pread, so that a model larger than memory costs

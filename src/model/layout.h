@@ -11,8 +11,8 @@
 // ranks in order, as many times as each has chunks: chunk v of place p is stage v * ranks + p.
 enum { MAX_CHUNKS = 32 };
 typedef struct layer_chunk {
-    int first, n; // layers, numbered in the whole model
-    int at;       // where they begin among those of this rank
+    int first, n;   // layers, numbered in the whole model
+    int first_here; // where they begin among those of this rank
 } layer_chunk;
 
 // A layout says which part of the model one rank of a mesh has: over the tensor axis heads,

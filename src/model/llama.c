@@ -426,7 +426,7 @@ graph *llama_build(arena *a, const param_list *params, llama_mode mode, const ll
     if (opts->addend_rows) build.g->addends = (int)(opts->rows / opts->addend_rows);
     tensor *branch_NH = NULL, *h_NH = enter_stage(&build);
     for (int i = 0; i < build.layers->n; i++) {
-        const layer_params *w = &params->layer[build.layers->at + i];
+        const layer_params *w = &params->layer[build.layers->first_here + i];
         build.g->layer = build.layers->first + i;
         tensor *x_NH = norm_of_stream(&build, w->input_norm, &h_NH, &branch_NH);
         branch_NH = attention_block(&build, w, x_NH);

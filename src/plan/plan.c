@@ -104,9 +104,9 @@ static int list_items(const plan *p, workspace_fn workspace, void *ctx, place_it
 }
 
 static void place_scratch(plan *p, const place_item *item) {
-    const int at = item->id - p->g->n_tensors;
-    p->workspace[at] = item->offset;
-    p->scratch_bytes[at] = item->bytes;
+    const int index = item->id - p->g->n_tensors;
+    p->workspace[index] = item->offset;
+    p->scratch_bytes[index] = item->bytes;
 }
 
 static void place(plan *p, arena *a, workspace_fn workspace, void *ctx) {

@@ -47,9 +47,9 @@ static drv_status find_recorded(const char *path, int64_t *first, int64_t *last)
     DRV_TRY(json_lines_open(path, true, &lines));
     for (json_t *line; (line = json_lines_next(&lines));) {
         const json_t *step = json_object_get(line, "step");
-        const int64_t at = json_is_integer(step) ? json_integer_value(step) : 0;
-        if (at > 0 && *first == 0) *first = at;
-        if (at > *last) *last = at;
+        const int64_t number = json_is_integer(step) ? json_integer_value(step) : 0;
+        if (number > 0 && *first == 0) *first = number;
+        if (number > *last) *last = number;
         json_decref(line);
     }
     json_lines_close(&lines);

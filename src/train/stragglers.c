@@ -132,9 +132,9 @@ static double ratio_of(const stragglers *self, const rank_window *rank) {
     double own = 0, others = 0;
     for (int64_t i = 0; i < WINDOW && i < self->n_steps; i++)
         if (rank->slow >> i & 1) {
-            const int64_t at = (self->n_steps - 1 - i) % WINDOW;
-            own += rank_time_own(&rank->steps[at]);
-            others += rank->others[at];
+            const int64_t index = (self->n_steps - 1 - i) % WINDOW;
+            own += rank_time_own(&rank->steps[index]);
+            others += rank->others[index];
         }
     return others > 0 ? fmin(own / others, 1e6) : 1e6;
 }

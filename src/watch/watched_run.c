@@ -102,18 +102,18 @@ static void take_energy(watched_run *run, const json_t *record) {
         const double joules = number(of, "joules");
         const json_int_t steps = json_integer_value(json_object_get(of, "steps"));
         if (!host || !(joules >= 0 && joules < 1e15) || steps < 1 || steps > 1LL << 50) continue;
-        int64_t at = (int64_t)i; // where it stood in the line before
-        if (at >= run->n_energy || strncmp(run->energy[at].host, host, 63) != 0) at = 0;
-        while (at < run->n_energy && strncmp(run->energy[at].host, host, 63) != 0)
-            at++;
-        if (at == MAX_HOSTS) continue;
-        if (at == run->n_energy) {
+        int64_t index = (int64_t)i; // where it stood in the line before
+        if (index >= run->n_energy || strncmp(run->energy[index].host, host, 63) != 0) index = 0;
+        while (index < run->n_energy && strncmp(run->energy[index].host, host, 63) != 0)
+            index++;
+        if (index == MAX_HOSTS) continue;
+        if (index == run->n_energy) {
             MEM_GROW(run->energy, run->n_energy, run->cap_energy);
             run->energy[run->n_energy++] = (watched_energy){.steps = 0};
-            snprintf(run->energy[at].host, sizeof run->energy[at].host, "%s", host);
+            snprintf(run->energy[index].host, sizeof run->energy[index].host, "%s", host);
         }
-        run->energy[at].joules += joules;
-        run->energy[at].steps += steps;
+        run->energy[index].joules += joules;
+        run->energy[index].steps += steps;
     }
 }
 

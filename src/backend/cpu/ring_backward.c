@@ -158,7 +158,7 @@ static void pair_gradients(backward *sums, int slot, float *dkeys, int query, in
                   kv = shape->u * shape->groups * shape->head_dim;
     attention_args args = ring_args(shape);
     if (!ring_pair(&sums->pass, ins->in[1], ins->in[4], query, source, key,
-                sums->keys.buffer[sums->keys.at], &args))
+                sums->keys.buffer[sums->keys.current], &args))
         return;
     args.o_width = o_width;
     args.d_o = input_at(ins, 0, token * o_width + head * shape->head_dim);

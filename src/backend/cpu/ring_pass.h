@@ -68,7 +68,7 @@ void ring_blocks(const ring *r, ring_block_fn *fn, void *ctx);
 typedef struct ring_keys {
     const ring *r;
     char *buffer[2];
-    int at; // the buffer that is read
+    int current; // the buffer that is read
     comm_transfer moving[2];
     int n_moving;
 } ring_keys;

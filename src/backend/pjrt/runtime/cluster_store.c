@@ -52,12 +52,12 @@ static void keep(cluster_store *s, const char *key, size_t key_size, const char 
 
 // Keeps what a rank tells, from its own store_put.
 static void keep_all(cluster_store *s, const char *p, int64_t bytes) {
-    for (int64_t at = 0; at < bytes;) {
+    for (int64_t offset = 0; offset < bytes;) {
         int64_t size[2];
-        memcpy(size, p + at, sizeof size);
-        at += (int64_t)sizeof size;
-        keep(s, p + at, (size_t)size[0], p + at + size[0], (size_t)size[1]);
-        at += size[0] + size[1];
+        memcpy(size, p + offset, sizeof size);
+        offset += (int64_t)sizeof size;
+        keep(s, p + offset, (size_t)size[0], p + offset + size[0], (size_t)size[1]);
+        offset += size[0] + size[1];
     }
 }
 

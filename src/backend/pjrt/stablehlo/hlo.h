@@ -79,7 +79,7 @@ hlo_value hlo_broadcast(hlo_text *h, hlo_value x, int n_dims, const int64_t *dim
         const int64_t *dims);
 // A scalar as large as `like`; a vector along dim `at` of it.
 hlo_value hlo_spread(hlo_text *h, hlo_value x, const hlo_value *like);
-hlo_value hlo_along(hlo_text *h, hlo_value x, const hlo_value *like, int64_t at);
+hlo_value hlo_along(hlo_text *h, hlo_value x, const hlo_value *like, int64_t dim);
 hlo_value hlo_reshape(hlo_text *h, hlo_value x, int n_dims, const int64_t *dim);
 // Dim i of the result is dim order[i] of x.
 hlo_value hlo_transpose(hlo_text *h, hlo_value x, const int64_t *order);

@@ -131,7 +131,7 @@ static inline drv_status put_tensors(comm *self, arena *a, const programs *built
             DRV_TRY(backend_read(built->held.b, 0, piece->source, piece->offset, 4 * elements,
                     values));
             for (int64_t e = 0, run; e < elements; e += run) {
-                const int64_t place = piece_place(piece, columns, e, &run);
+                const int64_t place = piece_index(piece, columns, e, &run);
                 if (run > elements - e) run = elements - e;
                 memcpy(begin + place, values + e, sizeof *whole * (size_t)run);
             }
@@ -162,7 +162,7 @@ static inline drv_status fill_branches(arena *a, programs *built) {
         for (int k = 0; k < list[i].n_pieces && strstr(list[i].entry.name, "lora_B"); k++) {
             const ckpt_piece *piece = &list[i].piece[k];
             for (int64_t e = 0, run; e < piece_elements(piece); e++) {
-                const int64_t at = piece_place(piece, tensor_columns(&list[i].entry), e, &run);
+                const int64_t at = piece_index(piece, tensor_columns(&list[i].entry), e, &run);
                 const float value = (float)noise((uint64_t)i + 9, (uint64_t)at) / 8;
                 DRV_TRY(sink.write(sink.ctx, &list[i], piece, e, 1, &value));
             }

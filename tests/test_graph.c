@@ -177,7 +177,7 @@ static void change_each_attribute(op_kind op, example_fn build) {
         print(shown.g, &before);
         change(&last->attrs, &op_attr_table[i]);
         print(shown.g, &after);
-        if (op_rows[op]->attrs >> i & 1) {
+        if (op_reads(op, (op_attr_id)i)) {
             if (strcmp(before.p, after.p) == 0)
                 fail_msg("%s: another %s, the same text:\n%s", op_rows[op]->name,
                         op_attr_table[i].name, after.p);

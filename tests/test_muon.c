@@ -34,7 +34,7 @@ static drv_status fill_weights(arena *a, programs *built) {
         for (int k = 0; k < list[i].n_pieces && matrix_of(list[i].entry.name) >= 0; k++) {
             const ckpt_piece *piece = &list[i].piece[k];
             for (int64_t e = 0, run; e < piece_elements(piece); e++) {
-                const int64_t at = piece_place(piece, tensor_columns(&list[i].entry), e, &run);
+                const int64_t at = piece_index(piece, tensor_columns(&list[i].entry), e, &run);
                 const float value = 0.1f * number(matrix_of(list[i].entry.name), 0, at);
                 DRV_TRY(sink.write(sink.ctx, &list[i], piece, e, 1, &value));
             }

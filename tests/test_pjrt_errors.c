@@ -31,10 +31,10 @@ static pjrt_api *fake_api(arena *a) {
     pjrt_api *api = ARENA_NEW(a, pjrt_api);
     api->size = sizeof *api;
     for (int slot = 0; slot < N_PJRT_SLOTS; slot++)
-        api->slot[pjrt_slot_table[slot].place] = (void *)(uintptr_t)refuse;
-    api->slot[pjrt_slot_table[PJRT_SLOT_Error_GetCode].place] = (void *)(uintptr_t)tell_code;
-    api->slot[pjrt_slot_table[PJRT_SLOT_Error_Message].place] = (void *)(uintptr_t)tell_words;
-    api->slot[pjrt_slot_table[PJRT_SLOT_Error_Destroy].place] = (void *)(uintptr_t)forget;
+        api->slot[pjrt_slot_table[slot].index] = (void *)(uintptr_t)refuse;
+    api->slot[pjrt_slot_table[PJRT_SLOT_Error_GetCode].index] = (void *)(uintptr_t)tell_code;
+    api->slot[pjrt_slot_table[PJRT_SLOT_Error_Message].index] = (void *)(uintptr_t)tell_words;
+    api->slot[pjrt_slot_table[PJRT_SLOT_Error_Destroy].index] = (void *)(uintptr_t)forget;
     return api;
 }
 

@@ -194,16 +194,16 @@ static void runs(void **unused) {
     const uint32_t split[N_EXTENT_WORDS] = {3, 8, 4, 0, 0, 2, 1, 2, 3, 4, 2, 5, 5, 6, 7, 8, none},
                    whole[N_EXTENT_WORDS] = {8, 8, 0, 0, 0, 2, 1, 2, 3, 4, 2, 5, 5, 6, 7, 8, none};
     for (int64_t at = 0; at < 6 * 3; at++) {
-        const place_run run = place_run_at(split, at, 100);
+        const extent_run run = extent_run_at(split, at, 100);
         const int64_t row = at / 3, there = row < 2 ? row + 2 : row - 2 + 5;
         assert_int_equal(run.first, there * 8 + 4 + at % 3);
         assert_int_equal(run.n, 3 - at % 3);
         assert_int_equal(run.part[PART_UPDATE], row < 2 ? 1 : 5);
     }
-    assert_int_equal(place_run_at(whole, 3, 100).n, 13); // to the end of the part
-    assert_int_equal(place_run_at(whole, 3, 10).n, 10);
-    assert_int_equal(place_run_at(whole, 17, 100).n, 100);
-    assert_int_equal(place_run_at(whole, 17, 100).first, 5 * 8 + 1);
+    assert_int_equal(extent_run_at(whole, 3, 100).n, 13); // to the end of the part
+    assert_int_equal(extent_run_at(whole, 3, 10).n, 10);
+    assert_int_equal(extent_run_at(whole, 17, 100).n, 100);
+    assert_int_equal(extent_run_at(whole, 17, 100).first, 5 * 8 + 1);
 }
 
 int main(void) {

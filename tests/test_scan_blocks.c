@@ -37,18 +37,18 @@ static void check_text(uint64_t seed, split_kind kind, cpu_level level, const un
         size_t n) {
     const split_scan scan = split_scanner(kind);
     const split_rule rule = {.kind = kind, .blocks = scan_blocks_for(kind, level)};
-    split_text_at t = {s, s, s + n};
-    const unsigned char *at[SPLIT_BATCH + 1];
+    split_cursor t = {s, s, s + n};
+    const unsigned char *bounds[SPLIT_BATCH + 1];
     const unsigned char *want = s;
-    for (int k; (k = split_batch(&rule, &t, at)) > 0;)
+    for (int k; (k = split_batch(&rule, &t, bounds)) > 0;)
         for (int i = 0; i < k; i++) {
             const unsigned char *end = scan(want, s + n, cp_table());
-            if (at[i] != want || at[i + 1] != end)
+            if (bounds[i] != want || bounds[i + 1] != end)
                 fail_msg("seed %llu, kind %d, level %s: a word at %zu of %zu bytes, expected %zu of "
                          "%zu in \"%.*s\"",
-                        (unsigned long long)seed, kind, cpu_level_name(level), (size_t)(at[i] - s),
-                        (size_t)(at[i + 1] - at[i]), (size_t)(want - s), (size_t)(end - want),
-                        (int)n, (const char *)s);
+                        (unsigned long long)seed, kind, cpu_level_name(level),
+                        (size_t)(bounds[i] - s), (size_t)(bounds[i + 1] - bounds[i]),
+                        (size_t)(want - s), (size_t)(end - want), (int)n, (const char *)s);
             want = end;
         }
     assert_ptr_equal(want, s + n);
@@ -77,10 +77,10 @@ static void blocks_go_far(void **state) {
     unsigned char text[MAX_TEXT];
     for (int i = 0; i < MAX_TEXT; i++)
         text[i] = (unsigned char)(i % 7 == 6 ? ' ' : 'a' + i % 5);
-    split_text_at t = {text, text, text + MAX_TEXT};
-    const unsigned char *at[SPLIT_BATCH + 1];
-    at[0] = text;
-    const int k = scan_blocks_for(SPLIT_LLAMA3, cpu_detect())(&t, at, 0);
+    split_cursor t = {text, text, text + MAX_TEXT};
+    const unsigned char *bounds[SPLIT_BATCH + 1];
+    bounds[0] = text;
+    const int k = scan_blocks_for(SPLIT_LLAMA3, cpu_detect())(&t, bounds, 0);
     assert_in_range(k, (MAX_TEXT - 64) / 7 - 1, MAX_TEXT / 7);
 }
 

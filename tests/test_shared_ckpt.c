@@ -124,7 +124,7 @@ static float element_of(const ckpt_tensor *t, int which, int64_t i) {
     for (int k = 0; k < t->n_pieces; k++) {
         const int64_t n = piece_elements(&t->piece[k]);
         if (i < n)
-            return value_of(which, piece_place(&t->piece[k], tensor_columns(&t->entry), i, &run));
+            return value_of(which, piece_index(&t->piece[k], tensor_columns(&t->entry), i, &run));
         i -= n;
     }
     return 0;
@@ -222,7 +222,7 @@ static drv_status check_piece(void *ctx, const ckpt_tensor *t, const ckpt_piece 
         which++;
     for (int64_t i = 0; i < n; i++) {
         int64_t run;
-        const int64_t place = piece_place(piece, tensor_columns(&t->entry), first + i, &run);
+        const int64_t place = piece_index(piece, tensor_columns(&t->entry), first + i, &run);
         if (values[i] != value_of(which, place))
             return drv_fail(DRV_E_DATA, "%s: element %lld of a piece", t->entry.name,
                     (long long)(first + i));

@@ -1,19 +1,22 @@
 #!/usr/bin/env python3
 """Holds docs/glossary.md to the code: a file that a word is explained with is there and uses the word; the words below have such a
-file; and a word of the first list stands for its thing alone, so nothing else is called so."""
+file; the functions of ARCHITECTURE.md's path are where it says; and names keep to one meaning. A lane is of micro-batches and nothing else: no other name has the word in it, and none gets its
+value from leaves. `at` and `place` are numbers (of an element or a byte, of a rank)."""
 import pathlib, re, sys
 
+from check_names import blank
+
 root = pathlib.Path(__file__).resolve().parent.parent
-WITH_A_FILE = ["addend", "branch", "chunk", "courier", "lane", "leaf", "run", "share", "slot", "turn"]
-# A word as a name or in a comment -> where it may stand, by the beginning of the path below src/.
-ONLY_IN = {
-    # micro-batches that are added up; what a context rank has of a row is row_leaves. In kernels/ it is part of a vector.
-    r"\blanes?\b|\w_lanes?\b|\blanes?_\w": (
-        "kernels/", "config/", "weights/run_layout", "train/", "search/", "passes/lane_program.c", "passes/passes.h",
-        "ir/ops/lane.c", "ir/ops/shard.c", "ir/shard.h", "ir/graph.h", "passes/shard_gradients.c", "passes/sum_beside.c",
-        "base/backend_caps.h", "backend/cpu/run_shard.c", "backend/cpu/run_update.c",
-        "backend/pjrt/stablehlo/lower_update.c", "cli/", "translate/"),
-}
+WITH_A_FILE = ["addend", "at", "branch", "chunk", "courier", "extent", "lane", "leaf", "place", "run", "share", "slot", "turn"]
+# Names with the word lane, outside of src/kernels, where it is part of a vector. Each is of micro-batches that are added up.
+LANES = {"lane", "lanes", "n_lanes", "in_lane", "lanes_here", "n_lane_slots", "lane_programs", "build_lanes", "pass_lane",
+         "programs_finish_lane", "lane_example"}
+# Names -> the types that they may have: never a pointer, an array or a struct.
+NUMBERS = {"int", "int32_t", "int64_t", "uint32_t", "uint64_t", "size_t", "json_int_t"}
+TYPES = {"at": NUMBERS, "place": NUMBERS | {"hlo_value", "hlo_index", "rank_place"}}  # the latter: on devices, on a host
+# The newcomer's path of ARCHITECTURE.md: rows of a file and a function that is defined there.
+PATH_ROW = re.compile(r"\| `(src/[\w/.]+\.c)` \| `(\w+)` \|")
+NO_TYPES = {"return", "sizeof", "case", "else"}
 bad = []
 seen = {}
 for number, line in enumerate((root / "docs/glossary.md").read_text().splitlines(), 1):
@@ -29,13 +32,31 @@ for number, line in enumerate((root / "docs/glossary.md").read_text().splitlines
         elif not re.search(stem, file.read_text()):
             bad.append(f'docs/glossary.md:{number}: {path} does not have the word "{cells[0]}"')
 bad += [f'docs/glossary.md: "{word}" has no row with a file of src/' for word in WITH_A_FILE if word not in seen]
+for number, line in enumerate((root / "ARCHITECTURE.md").read_text().splitlines(), 1):
+    if m := PATH_ROW.match(line):
+        file = root / m[1]
+        if not file.exists() or not re.search(rf"^\w[^;=]*?\b{m[2]}\([^;{{}}]*\)\s*\{{", file.read_text(), re.M):
+            bad.append(f"ARCHITECTURE.md:{number}: {m[1]} has no function {m[2]}")
 for path in sorted((root / "src").rglob("*.[ch]")):
     name = str(path.relative_to(root / "src"))
-    for pattern, rooms in ONLY_IN.items():
-        if name.startswith(rooms):
+    text = blank(path.read_text())
+
+    def refuse(m, what):
+        bad.append(f"src/{name}:{text.count(chr(10), 0, m.start()) + 1}: {what} (docs/glossary.md)")
+
+    if "lane" in text and not name.startswith("kernels/"):
+        for m in re.finditer(r"\w+", text):
+            if re.search(r"(?:\b|_)lanes?(?:\b|_)", m[0]) and m[0] not in LANES:
+                refuse(m, f"{m[0]}: a lane is something else")
+        for m in re.finditer(r"(\w*lanes\w*|\w*leaves\w*)\s*=(?!=)([^;,]*)", text):
+            other = r"leaves|zigzag" if "lanes" in m[1] else "lanes"
+            if re.search(other, m[2]):
+                refuse(m, f"{m[1]} = {m[2].strip()}: lanes are no leaves")
+    for m in re.finditer(r"\b(at|place)\b\s*([=;,)\[])", text):
+        before = re.search(r"(\w+)(\s+(?:const\s+)?\**|\s*\*+(?:const\s+)?)$", text[max(m.start() - 40, 0):m.start()])
+        if not before or before[1] in NO_TYPES:
             continue
-        for number, line in enumerate(path.read_text().splitlines(), 1):
-            if re.search(pattern, line):
-                bad.append(f"src/{name}:{number}: a lane is something else (docs/glossary.md)")
+        if before[1] not in TYPES[m[1]] or m[2] == "[" or "*" in before[2] and before[1] != "rank_place":
+            refuse(m, f"{before[0].strip()} {m[1]}: expected a number")
 print("\n".join(bad + [f"glossary: {len(seen)} words with a file, {len(bad)} problems"]))
 sys.exit(bool(bad))

@@ -47,6 +47,11 @@ NAMES_A_BACK_END = {"config/run_keys.c", "cli/doctor.c", "cli/verbs_devices.c", 
 INPUTS = re.findall(r'\.name = "(\w+)"', (src / "ir/program_inputs.c").read_text())
 INPUT_LITERAL = re.compile(r'"(?:step\.)?(?:%s)(?:\.%%d)?"' % "|".join(INPUTS))
 NAMES_FIELDS = {"train/resume.c", "train/trainer_json.c", "train/metrics.c", "convert/compare.c"}
+
+# Ops are named by who defines them, runs them, lowers them or adds their nodes. What goes through any graph asks their rows.
+NAMES_OPS = re.compile(r"ir/(ops/|graph\.h|op\.h|grad\.c)|backend/cpu/run_|backend/pjrt/stablehlo/lower_\w+\.c|model/llama\.c|"
+                       r"passes/(?!autodiff|cut)|convert/replay\.c|cli/bench_attention\.c")
+KNOWS_NO_OP = re.compile(r"backend/pjrt/stablehlo/lower_(graph|step|order)\.c")
 for path in sorted(src.rglob("*.[ch]")):
     here, where = room(path.relative_to(src)), path.relative_to(root)
     if here is None:
@@ -56,6 +61,10 @@ for path in sorted(src.rglob("*.[ch]")):
         if re.search(r'"(pjrt|cpu)"', line) and not line.lstrip().startswith("//") and here in (
                 "train", "config", "cli", "convert") and str(path.relative_to(src)) not in NAMES_A_BACK_END:
             bad.append(f"{where}:{number}: names a back end, expected a question of base/backend_caps.h")
+        if re.search(r"\bOP_[a-z]", line.split("//")[0]):
+            name = str(path.relative_to(src))
+            if not NAMES_OPS.match(name) or KNOWS_NO_OP.match(name):
+                bad.append(f"{where}:{number}: names an op, expected a field of its row (src/ir/op.h)")
         if INPUT_LITERAL.search(line) and not line.lstrip().startswith("//") and here.split("/")[0] in (
                 "model", "passes", "backend", "weights", "infer", "train", "search", "convert") and str(
                 path.relative_to(src)) not in NAMES_FIELDS:

@@ -116,7 +116,8 @@ typedef struct backend_vtable {
     const char *(*device)(backend *b); // "AMD EPYC"; belongs to the back end
     // Opens the libraries that it names: nothing for the start of a run.
     void (*describe)(backend *b, backend_info *out);
-    // One line on how numbers are made, the same in every run on this machine with these settings.
+    // Says in one line how numbers are made, the same in every run on this machine with these
+    // settings.
     const char *(*arithmetic)(backend *b);
     // Highest FLOP/s measured of products of a type in its own arithmetic, with more `tries` on
     // more sizes (2: some 40 ms on two cores); 0: unknown.
@@ -222,9 +223,9 @@ static inline void backend_close(backend *b) {
     b->v->close(b);
 }
 
-// What MFU is measured against, FLOP/s of this rank: what DROVER_PEAK_FLOPS says, else the higher
-// peak of fp32 and bf16, by quick looks until two agree (eight, or 0.4 s, of a type); 0: unknown.
-// DRV_E_USAGE: the variable is no such number.
+// Measures the FLOP/s of this rank to which MFU relates: DROVER_PEAK_FLOPS where it is set, else
+// the higher peak of fp32 and bf16, by quick looks until two agree (eight, or 0.4 s, of a type); 0:
+// unknown. DRV_E_USAGE: the variable is no such number.
 DRV_CHECKED drv_status backend_peak_flops(backend *b, double *flops_per_s);
 
 // Devices that ranks of one process share, each a thread with a back end of its own.

@@ -1,4 +1,4 @@
-// Which PJRT plugins are there, and what each finds on this machine.
+// Lists which PJRT plugins are there, and what each finds on this machine.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

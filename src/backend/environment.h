@@ -15,6 +15,7 @@ typedef struct need {
     const char *text; // one line: what is there, or what is missing and how to get it
 } need;
 
-// Of platforms that are here (a plugin, or a device file), or of the one that is asked for. Paths
-// are looked for below `root`: "" for this machine, another folder in tests.
+// Lists the needs of the platforms that are here (a plugin, or a device file), or of the one that
+// is asked for; returns how many. Paths are looked for below `root`: "" for this machine, another
+// folder in tests.
 int environment_look(arena *a, const char *root, const char *wanted, need **out);

@@ -1,5 +1,5 @@
-// What a back end can do. A configuration is checked, planned and cut by this, before any back end
-// is opened, so nothing above src/backend asks for a back end by its name.
+// Says what a back end can do. A configuration is checked, planned and cut by this, before any back
+// end is opened, so nothing above src/backend asks for a back end by its name.
 #pragma once
 #include <stdbool.h>
 

@@ -26,8 +26,8 @@ int64_t block_matrix_bytes(const block_matrix *m);
 int64_t block_row_at(const block_matrix *m, int64_t row, const quant_type **type);
 bool block_matrix_same(const block_matrix *a, const block_matrix *b);
 
-// What is widened at a time begins and ends at multiples of this many columns, or at the end of the
-// row: blocks of 256 are made of parts of 32 that have all they need.
+// Rows are widened in pieces that begin and end at multiples of this many columns, or at the end of
+// the row: blocks of 256 are made of parts of 32 that have all they need.
 enum { WIDEN_UNIT = 32 };
 // The definition of what a held row says: columns [first, first + n) in fp32, by the type's to_f32.
 // Whoever multiplies with it in bf16 rounds each to the nearest.

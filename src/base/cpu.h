@@ -1,4 +1,4 @@
-// What this processor can do, and which level of kernels is used.
+// Finds out what this processor can do, and which level of kernels is used.
 #pragma once
 #include <stdbool.h>
 

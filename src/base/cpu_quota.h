@@ -1,4 +1,4 @@
-// How much processor time control groups give this process (containers: docker run --cpus=2).
+// Reads how much processor time control groups give this process (containers: docker run --cpus=2).
 #pragma once
 
 // In cores, the smallest quota of our group and those above it; 0: no quota. `root`: as in cgroup.h.

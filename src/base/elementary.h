@@ -10,6 +10,6 @@ double drv_log(double x); // of 0 -infinity, below 0 NaN
 // x^y of x >= 0 by way of the logarithm: the relative error is (2 + |y ln x|) 2^-52. 0^y is 0 for
 // y > 0, and 1 for 0.
 double drv_pow(double x, double y);
-// Of an angle in rad, |x| < 2^31: the absolute error is 2^-52.
+// Return the sine and cosine of an angle in rad, |x| < 2^31; the absolute error is 2^-52.
 double drv_sin(double x);
 double drv_cos(double x);

@@ -44,13 +44,13 @@ void exact_join(exact_sum *s, const exact_sum *other) {
 }
 
 // The 64 bits from the highest one on; the last is set if any below is, so that what is rounded
-// next is rounded as the whole would be. `at`: what the lowest counts is 2^(at + LOWEST).
-static uint64_t highest_bits(const exact_sum *s, int *at) {
+// next is rounded as the whole would be. *power: what the lowest counts is 2^(*power + LOWEST).
+static uint64_t highest_bits(const exact_sum *s, int *power) {
     int top = NOT_FINITE - 1;
     while (top > 2 && s->limb[top] == 0)
         top--;
     if (s->limb[top] == 0) top--; // no bit is below these
-    *at = 32 * (top - 1);
+    *power = 32 * (top - 1);
     uint64_t bits = (uint64_t)s->limb[top] << 32 | (uint64_t)s->limb[top - 1];
     if (top == 1) return bits;
     const uint64_t next = (uint64_t)s->limb[top - 2];
@@ -59,14 +59,14 @@ static uint64_t highest_bits(const exact_sum *s, int *at) {
     bool below = next << shift & 0xFFFFFFFF;
     for (int k = top - 3; k >= 0; k--)
         below |= s->limb[k] != 0;
-    *at -= shift;
+    *power -= shift;
     return bits | below;
 }
 
 double exact_value(exact_sum *s) {
-    int at;
+    int power;
     if (s->limb[NOT_FINITE] > 0) return (double)NAN;
     exact_settle(s);
-    const uint64_t bits = highest_bits(s, &at);
-    return ldexp((double)bits, at + LOWEST);
+    const uint64_t bits = highest_bits(s, &power);
+    return ldexp((double)bits, power + LOWEST);
 }

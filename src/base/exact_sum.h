@@ -13,7 +13,7 @@ typedef struct exact_sum {
     int n_since; // numbers since the carries were moved on
 } exact_sum;
 
-// Of any sign, as long as the whole sum is not negative. NaN and infinity make it NaN.
+// Adds x, of any sign, as long as the whole sum is not negative. NaN and infinity make it NaN.
 void exact_add(exact_sum *s, double x);
 // Moves carries on: limbs of up to 2^20 such sums may then be added.
 void exact_settle(exact_sum *s);

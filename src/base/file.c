@@ -16,7 +16,8 @@
 #include "base/log.h"
 #include "base/str.h"
 
-// Of files without a size: bytes read per call, and a limit beyond any text that drover reads whole.
+// Bytes that are read per call of files without a size, and a limit beyond any text that drover
+// reads whole.
 enum { STREAM_BYTES = 1 << 16, MAX_STREAM_BYTES = 1 << 30 };
 
 drv_status file_fail(const char *what, const char *path) {
@@ -46,8 +47,8 @@ static drv_status is_odd(const char *what, const char *path, const char *kind) {
             path, kind);
 }
 
-// What a user has named may be a pipe, which waits for its writer, or a device. `n` is 0 where the
-// size is not known before the end: there, and of files of /proc.
+// Opens whatever a user has named: it may be a pipe, which waits for its writer, or a device. `n`
+// is 0 where the size is not known before the end: there, and of files of /proc.
 static drv_status open_any(const char *path, int *fd, int64_t *n) {
     struct stat st;
     *fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -208,20 +209,20 @@ void file_map_close(file_map *m) {
 }
 
 drv_status file_write_all(int fd, const char *path, const void *p, size_t n) {
-    const char *at = p;
+    const char *rest = p;
     while (n) {
-        ssize_t k = write(fd, at, n);
+        ssize_t k = write(fd, rest, n);
         if (k < 0 && errno == EINTR) continue;
         if (k < 0) return file_fail("write", path);
-        at += k;
+        rest += k;
         n -= (size_t)k;
     }
     return DRV_OK;
 }
 
-drv_status file_write_at(int fd, const char *path, const void *p, size_t n, int64_t at) {
+drv_status file_write_at(int fd, const char *path, const void *p, size_t n, int64_t offset) {
     for (size_t done = 0; done < n;) {
-        const ssize_t k = pwrite(fd, (const char *)p + done, n - done, at + (int64_t)done);
+        const ssize_t k = pwrite(fd, (const char *)p + done, n - done, offset + (int64_t)done);
         if (k < 0 && errno == EINTR) continue;
         if (k < 0) return file_fail("write", path);
         done += (size_t)k;

@@ -16,7 +16,8 @@ DRV_CHECKED drv_status file_fail(const char *what, const char *path);
 // socket, a device, a folder) is refused at once, by what it is; nobody has to write into a pipe
 // first.
 DRV_CHECKED drv_status file_open_regular(const char *path, int *fd, int64_t *n_bytes);
-// What file_open_regular would refuse, in words ("a pipe"); NULL: a file on a disk, or nothing.
+// Names the kind of file that file_open_regular would refuse ("a pipe"); NULL: a file on a disk, or
+// nothing.
 const char *file_odd_kind(const char *path);
 
 // The whole file, followed by a NUL that is not counted. A file on a disk, or of /proc.
@@ -41,7 +42,8 @@ void file_map_close(file_map *m);
 DRV_CHECKED drv_status file_write_all(int fd, const char *path, const void *p, size_t n);
 
 // The same at a place of its own in the file.
-DRV_CHECKED drv_status file_write_at(int fd, const char *path, const void *p, size_t n, int64_t at);
+DRV_CHECKED drv_status file_write_at(int fd, const char *path, const void *p, size_t n,
+        int64_t offset);
 
 // Opens a file on a disk for appending, made if it is not there. Anything else in its place is
 // refused at once, by what it is; nobody has to read a pipe first.

@@ -24,8 +24,8 @@ static bool is_name(const char *host, size_t n) {
 }
 
 bool host_is_address(const char *host) {
-    struct in6_addr at; // room for either
-    return inet_pton(AF_INET, host, &at) == 1 || inet_pton(AF_INET6, host, &at) == 1;
+    struct in6_addr address; // room for either
+    return inet_pton(AF_INET, host, &address) == 1 || inet_pton(AF_INET6, host, &address) == 1;
 }
 
 bool host_port_parse(const char *text, host_port *out) {

@@ -99,15 +99,15 @@ static void put_utf8(uint32_t u, str *out) {
     str_add(out, b, n);
 }
 
-// What follows a backslash. out NULL: only checked.
+// Reads what follows a backslash. out NULL: it is only checked.
 static bool escape(json_cursor *cursor, str *out) {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     if (cursor->p == cursor->end) return fail(cursor, "a string without an end");
     const char what = *cursor->p++;
     if (what != 'u') {
-        const char *at = memchr(from, what, sizeof from - 1);
-        if (!at) return fail(cursor, "an unknown escape in a string");
-        if (out) str_add(out, &to[at - from], 1);
+        const char *found = memchr(from, what, sizeof from - 1);
+        if (!found) return fail(cursor, "an unknown escape in a string");
+        if (out) str_add(out, &to[found - from], 1);
         return true;
     }
     int u = hex4(cursor->p, cursor->end);

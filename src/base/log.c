@@ -29,7 +29,7 @@ enum { MAX_FIELDS = 16, STATUS_BYTES = 4096 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // all below, but not in signal handlers
 // The screen and the status: taken by threads under the lock and by signal handlers.
 static atomic_flag screen = ATOMIC_FLAG_INIT;
-// What came while the screen was taken: whoever gives it back sees to it.
+// The size changed while the screen was taken: whoever gives it back sees to it.
 static atomic_bool resized;
 static atomic_int ending; // a signal; 0: none
 

@@ -32,8 +32,8 @@ typedef struct log_field {
     int rank;
 } log_field;
 
-// One line of fields, two spaces apart: as many as fit on a terminal, all of them in the file and
-// where the screen is not a terminal.
+// Writes one line of fields, two spaces apart: as many as fit on a terminal, all of them in the
+// file and where the screen is not a terminal.
 void log_fields(const log_field *fields, int n);
 
 // The status line: redrawn in place, never wider than the terminal, also when that is resized.

@@ -1,5 +1,5 @@
-// How much memory this process may use: what the machine has left, what its control groups and its
-// limits (ulimit) allow.
+// Finds how much memory this process may use: what the machine has left, what its control groups
+// and its limits (ulimit) allow.
 #pragma once
 #include <stdint.h>
 

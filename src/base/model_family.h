@@ -28,7 +28,7 @@ typedef struct model_family {
     // else one half after the other, as config.json's models do (its NEOX rope).
     bool gguf_interleaves;
 
-    // What the family's class of transformers assumes where config.json says nothing; 0: the same
+    // Defaults of the family's class in transformers, for what config.json leaves out; 0: the same
     // as LlamaConfig.
     int64_t num_key_value_heads, head_dim, max_position_embeddings;
     int64_t sliding_window, max_window_layers;

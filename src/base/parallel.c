@@ -39,7 +39,7 @@ typedef struct member { // a thread of a team
     struct team *team;
     pthread_t thread;
     int number;
-    // What the caller sees of it, to place it (see below).
+    // The caller sees these of the thread, to place it (see below).
     clockid_t clock; // of its processor time
     _Atomic pid_t id;
     _Atomic int cpu; // that it woke on

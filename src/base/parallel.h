@@ -3,15 +3,15 @@
 // late (its core is busy with another program) finds no chunk left and holds nobody up; only a
 // chunk that it has already begun is waited for. Waiting is a short spin, then sleep.
 //
-// What a chunk computes must not depend on the thread that runs it or on the chunks that ran
-// before. Then results depend on how the work is cut, and on nothing else. Callers cut by shapes
-// alone; the one exception is gemm.c, whose tiles may follow par_threads() because its kernels give
-// each element of a product the same bits in any tile.
+// A chunk must compute the same whichever thread runs it and whichever chunks ran before. Then
+// results depend on how the work is cut, and on nothing else. Callers cut by shapes alone; the one
+// exception is gemm.c, whose tiles may follow par_threads() because its kernels give each element
+// of a product the same bits in any tile.
 #pragma once
 #include <stdint.h>
 
-// One chunk: `i` is in [0, n), `thread` in [0, threads of the team) and different for any two
-// chunks that run at the same time in one loop.
+// Computes one chunk: `i` is in [0, n), `thread` in [0, threads of the team) and different for any
+// two chunks that run at the same time in one loop.
 typedef void par_fn(void *arg, int64_t i, int thread);
 
 typedef struct team team; // thread-safe, but see team_for on loops that meet

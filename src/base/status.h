@@ -8,7 +8,7 @@ typedef enum drv_status {
     DRV_E_DATA,   // bytes from outside are not what they should be
     DRV_E_IO,     // the operating system refused
     DRV_E_DEVICE, // the back end refused
-    // What another try of the same command may heal (exit_status.h):
+    // Another try of the same command may heal these (exit_status.h):
     DRV_E_PEER,  // another rank failed
     DRV_E_FULL,  // no space is left where a file is to go
     DRV_E_BUSY,  // what it needs is held by another, or has not come in time

@@ -25,7 +25,7 @@ static inline uint32_t mix32(uint32_t x) {
     return x ^ x >> MIX_SHIFT3;
 }
 
-// Of a tensor, for a purpose (RNG_UPDATE, RNG_GRADIENT), in all steps.
+// The keys of a tensor, for a purpose (RNG_UPDATE, RNG_GRADIENT), in all steps.
 typedef struct rounding_keys {
     uint32_t key[2];
 } rounding_keys;
@@ -41,7 +41,7 @@ static inline uint32_t rounding_step(uint32_t low, uint32_t high) {
     return low ^ mix32(high);
 }
 
-// Of a tensor in a step, and the first element that is rounded.
+// The keys of a tensor in a step, and the first element that is rounded.
 typedef struct rounding {
     uint32_t a, b, first;
 } rounding;

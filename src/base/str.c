@@ -34,11 +34,11 @@ void str_puts(str *s, const char *text) {
 void str_replace(str *s, const void *bytes, size_t n, const char *from, const char *to) {
     const size_t n_from = strlen(from);
     for (const char *p = bytes, *end = p + n; p < end;) {
-        const char *at = memmem(p, (size_t)(end - p), from, n_from);
-        str_add(s, p, (size_t)((at ? at : end) - p));
-        if (!at) return;
+        const char *found = memmem(p, (size_t)(end - p), from, n_from);
+        str_add(s, p, (size_t)((found ? found : end) - p));
+        if (!found) return;
         str_puts(s, to);
-        p = at + n_from;
+        p = found + n_from;
     }
 }
 
@@ -112,9 +112,9 @@ bool str_unescape(char *s) {
     for (; *s; s++, out++) {
         *out = *s;
         if (*s != '\\') continue;
-        const char *at = s[1] ? strchr(from, s[1]) : NULL;
-        if (!at) return false;
-        *out = to[at - from];
+        const char *found = s[1] ? strchr(from, s[1]) : NULL;
+        if (!found) return false;
+        *out = to[found - from];
         s++;
     }
     *out = 0;

@@ -35,14 +35,14 @@ bool str_unescape(char *s);
 bool str_to_i64(const char *s, int64_t *out);
 bool str_to_f64(const char *s, double *out);
 
-// Of `n` names the one with the smallest edit distance to `s`, if that is small enough to be a
-// slip of the keyboard (a third of the letters at most); else NULL.
+// Returns the one of `n` names with the smallest edit distance to `s`, if that is small enough to
+// be a slip of the keyboard (a third of the letters at most); else NULL.
 const char *str_nearest(const char *s, const char *const *names, int n);
 
 // "1.5 GiB", "12.3 MiB", "512 B" in a buffer that this thread's next 7 calls (of all below) leave
 // alone.
 const char *str_bytes(double bytes);
-// What follows a noun after a number of things: "s", or nothing of one.
+// Returns the end of a noun after a number of things: "s", or nothing after one.
 const char *str_plural(int64_t n);
 // "1.23 G", "456 M": decimal prefixes, same buffers.
 const char *str_si(double x);

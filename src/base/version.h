@@ -1,4 +1,4 @@
-// Which drover this is. The number is in CMakeLists.txt alone.
+// Says which drover this is. The number is in CMakeLists.txt alone.
 #pragma once
 
 const char *drover_version(void); // "drover 0.1.0 (commit abc1234)"

@@ -1,4 +1,5 @@
-// What transformers does around a template: the names it sees, and messages made plain.
+// Does what transformers does around a template: gives it the names that it sees, and makes
+// messages plain.
 #include "chat/chat_template.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// What the evaluator and its filters, tests, methods and functions share. `self` (or `v`) is the
+// The evaluator and its filters, tests, methods and functions share these. `self` (or `v`) is the
 // value that a filter, test, method or index is applied to.
 #pragma once
 #include <time.h>
@@ -58,7 +58,7 @@ struct value_function {
 DRV_CHECKED drv_status jinja_printable(const value *v);
 // Counts work, so that no template runs for ever. DRV_E_DATA: it has had its share.
 DRV_CHECKED drv_status jinja_charge(jinja_context *c, int64_t steps);
-// Of a filter or method that goes through a text once.
+// Counts the steps of a filter or method that goes through a text once.
 static inline int64_t jinja_text_steps(const value *v) {
     return v->kind == VALUE_STRING ? (int64_t)(v->s.n / 128) : 0;
 }

@@ -30,10 +30,10 @@ static bool number_text(const value *of, int (*is_digit)(int), char text[NUMBER_
     size_t n = 0;
     if (of->s.n == 0 || of->s.n >= NUMBER_BYTES) return false;
     for (size_t i = 0; i < of->s.n; i++) {
-        const char *at = of->s.p + i;
-        const bool between = *at == '_' && i && i + 1 < of->s.n &&
-                             is_digit((unsigned char)at[-1]) && is_digit((unsigned char)at[1]);
-        if (!between) text[n++] = *at;
+        const char *p = of->s.p + i;
+        const bool between = *p == '_' && i && i + 1 < of->s.n && is_digit((unsigned char)p[-1]) &&
+                             is_digit((unsigned char)p[1]);
+        if (!between) text[n++] = *p;
     }
     text[n] = 0;
     return true;

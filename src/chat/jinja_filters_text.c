@@ -5,7 +5,7 @@
 
 #include "chat/jinja_filters_internal.h"
 
-// What a filter of text sees: v printed.
+// Prints v, as a filter of text sees it.
 static drv_status as_text(jinja_context *c, const value *v, value *out) {
     if (v->kind == VALUE_STRING) {
         *out = *v;
@@ -53,7 +53,7 @@ static drv_status filter_capitalize(jinja_context *c, const value *v, const call
     return change_case(c, v, args, CASE_CAPITAL, out);
 }
 
-// What words of the filter title begin after, unlike those of str.title.
+// Whether a word of the filter title begins after this character; those of str.title differ.
 static bool before_word(const value *text, size_t at, size_t *length) {
     const int32_t c = text_char_at(text->s.p + at, text->s.n - at, length);
     return text_is_space(c) || (c < 0x80 && strchr("-([{<", c));
@@ -131,9 +131,9 @@ drv_status jinja_escape(jinja_context *c, const value *text, value *out) {
     *out = *text;
     if (text->s.safe) return DRV_OK;
     for (size_t i = 0; i < text->s.n; i++) {
-        const char *at = text->s.p[i] ? strchr(plain, text->s.p[i]) : NULL;
-        if (at)
-            str_puts(&done, escaped[at - plain]);
+        const char *found = text->s.p[i] ? strchr(plain, text->s.p[i]) : NULL;
+        if (found)
+            str_puts(&done, escaped[found - plain]);
         else
             str_add(&done, text->s.p + i, 1);
     }

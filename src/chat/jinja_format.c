@@ -6,11 +6,11 @@
 
 #include "chat/jinja_eval_internal.h"
 
-typedef struct percent_place { // %[-][0][width][.precision]kind
+typedef struct percent_spec { // %[-][0][width][.precision]kind
     bool left, zero;
     int64_t width, precision; // precision -1: none was given
     char kind;
-} percent_place;
+} percent_spec;
 
 // The longest width and precision: a template that wants more is mistaken.
 enum { MAX_WIDTH = 1000, MAX_PRECISION = 60 };
@@ -22,9 +22,9 @@ static int64_t read_digits(const char **p, const char *end) {
     return n;
 }
 
-static drv_status read_percent(const char **cursor, const char *end, percent_place *out) {
+static drv_status read_percent(const char **cursor, const char *end, percent_spec *out) {
     const char *begin = *cursor;
-    *out = (percent_place){.precision = -1};
+    *out = (percent_spec){.precision = -1};
     for (; *cursor < end && (**cursor == '-' || **cursor == '0'); (*cursor)++) {
         out->left |= **cursor == '-';
         out->zero |= **cursor == '0';
@@ -42,45 +42,45 @@ static drv_status read_percent(const char **cursor, const char *end, percent_pla
     return DRV_OK;
 }
 
-static void pad(const char *text, size_t n, const percent_place *place, str *out) {
-    const bool number = place->kind != 's' && place->kind != 'r',
-               zeros = number && place->zero && !place->left;
+static void pad(const char *text, size_t n, const percent_spec *spec, str *out) {
+    const bool number = spec->kind != 's' && spec->kind != 'r',
+               zeros = number && spec->zero && !spec->left;
     const size_t sign = zeros && n && *text == '-';
-    const int64_t more = place->width - text_length(text, n);
+    const int64_t more = spec->width - text_length(text, n);
     str_add(out, text, sign);
-    for (int64_t i = 0; i < more && !place->left; i++)
+    for (int64_t i = 0; i < more && !spec->left; i++)
         str_puts(out, zeros ? "0" : " ");
     str_add(out, text + sign, n - sign);
-    for (int64_t i = 0; i < more && place->left; i++)
+    for (int64_t i = 0; i < more && spec->left; i++)
         str_puts(out, " ");
 }
 
-static drv_status put_number(const value *v, const percent_place *place, str *out) {
+static drv_status put_number(const value *v, const percent_spec *spec, str *out) {
     char text[512];
-    if (!value_is_number(v) || (place->kind != 'f' && !(fabs(value_real(v)) < 0x1p63)))
-        return drv_fail(DRV_E_DATA, "format: \"%c\" cannot show %s", place->kind,
+    if (!value_is_number(v) || (spec->kind != 'f' && !(fabs(value_real(v)) < 0x1p63)))
+        return drv_fail(DRV_E_DATA, "format: \"%c\" cannot show %s", spec->kind,
                 value_type_name(v));
-    if (place->kind == 'f')
-        snprintf(text, sizeof text, "%.*f", place->precision < 0 ? 6 : (int)place->precision,
+    if (spec->kind == 'f')
+        snprintf(text, sizeof text, "%.*f", spec->precision < 0 ? 6 : (int)spec->precision,
                 value_real(v));
     else
         snprintf(text, sizeof text, "%lld",
                 v->kind == VALUE_FLOAT ? (long long)v->f
                 : v->kind == VALUE_INT ? (long long)v->i
                                        : (long long)v->b);
-    pad(text, strlen(text), place, out);
+    pad(text, strlen(text), spec, out);
     return DRV_OK;
 }
 
-static drv_status put_printed(const value *v, const percent_place *place, str *out) {
+static drv_status put_printed(const value *v, const percent_spec *spec, str *out) {
     str shown = {0};
     DRV_TRY(jinja_printable(v));
-    if (place->kind == 'r')
+    if (spec->kind == 'r')
         value_repr(v, &shown);
     else
         value_print(v, &shown);
-    if (place->precision >= 0) shown.n = text_offset(shown.p, shown.n, place->precision);
-    pad(shown.p, shown.n, place, out);
+    if (spec->precision >= 0) shown.n = text_offset(shown.p, shown.n, spec->precision);
+    pad(shown.p, shown.n, spec, out);
     str_free(&shown);
     return DRV_OK;
 }
@@ -89,21 +89,21 @@ static drv_status percent_all(const value *format, const call_args *args, str *o
     const char *cursor = format->s.p, *end = cursor + format->s.n;
     int next = 0;
     while (cursor < end && out->n <= JINJA_MAX_OUTPUT) {
-        percent_place place;
+        percent_spec spec;
         if (*cursor != '%') {
             str_add(out, cursor++, 1);
             continue;
         }
         cursor++;
-        DRV_TRY(read_percent(&cursor, end, &place));
-        if (place.kind == '%') {
+        DRV_TRY(read_percent(&cursor, end, &spec));
+        if (spec.kind == '%') {
             str_puts(out, "%");
             continue;
         }
         if (next >= args->n) return drv_fail(DRV_E_DATA, "format has more places than values");
         const value *v = &args->v[next++];
-        DRV_TRY(place.kind == 's' || place.kind == 'r' ? put_printed(v, &place, out)
-                                                       : put_number(v, &place, out));
+        DRV_TRY(spec.kind == 's' || spec.kind == 'r' ? put_printed(v, &spec, out)
+                                                     : put_number(v, &spec, out));
     }
     // Python takes one list or dict for a mapping, of which nothing need be shown.
     const value_kind kind = args->n == 1 ? args->v[0].kind : VALUE_NONE;
@@ -142,7 +142,7 @@ static drv_status put_field(const char **cursor, const char *end, const call_arg
         return drv_fail(DRV_E_DATA, "format has no value for \"{%.*s}\"", (int)(n < 60 ? n : 60),
                 name);
     *cursor = close + 1;
-    return put_printed(found, &(percent_place){.kind = 's', .precision = -1}, out);
+    return put_printed(found, &(percent_spec){.kind = 's', .precision = -1}, out);
 }
 
 static drv_status braces_all(const value *format, const call_args *args, str *out) {

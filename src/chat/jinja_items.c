@@ -1,4 +1,4 @@
-// What a value holds: attributes, items, slices, iteration, "in".
+// Looks into values: attributes, items, slices, iteration, "in".
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,8 +105,8 @@ static drv_status slice_string(jinja_context *c, const value *v, const value par
     begin[n] = v->s.n;
     str text = {0};
     for (int64_t i = 0; i < count; i++) {
-        const size_t at = (size_t)(first + i * step);
-        str_add(&text, v->s.p + begin[at], begin[at + 1] - begin[at]);
+        const size_t index = (size_t)(first + i * step);
+        str_add(&text, v->s.p + begin[index], begin[index + 1] - begin[index]);
     }
     free(begin);
     return jinja_take(c, &text, out);

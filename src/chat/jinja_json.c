@@ -22,11 +22,11 @@ static void json_string_of(const value *v, bool ascii, str *out) {
     for (size_t i = 0; i < v->s.n; i++) {
         const unsigned char c = (unsigned char)v->s.p[i];
         static const char named[] = "\b\f\n\r\t", letters[] = "bfnrt";
-        const char *at = c ? strchr(named, c) : NULL;
+        const char *found = c ? strchr(named, c) : NULL;
         if (c == '"' || c == '\\')
             str_printf(out, "\\%c", c);
-        else if (at)
-            str_printf(out, "\\%c", letters[at - named]);
+        else if (found)
+            str_printf(out, "\\%c", letters[found - named]);
         else if (c < 0x20 || (ascii && c == 0x7F)) // as Python, which escapes all but " " to "~"
             str_printf(out, "\\u%04x", c);
         else if (ascii && c > 0x7F) {

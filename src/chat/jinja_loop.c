@@ -33,7 +33,7 @@ static drv_status choose(jinja_context *c, loop_state *loop, int64_t n, bool *th
 
 // --- the variable `loop`
 
-// What needs the items to come.
+// Answers the names of `loop` that need the items to come.
 static drv_status ahead(jinja_context *c, loop_state *loop, const value *name, value *out) {
     bool there;
     if (value_is(name, "last") || value_is(name, "nextitem")) {

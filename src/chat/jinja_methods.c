@@ -95,7 +95,7 @@ static const method_row methods_of_containers[] = {
         {0},
 };
 
-// What would change a value: transformers' sandbox refuses it too.
+// Methods that would change a value: transformers' sandbox refuses them too.
 static const struct {
     value_kind kind;
     const char *names;

@@ -1,4 +1,5 @@
-// What the two halves of the parser share: jinja_parse_expr.c, and the statements in jinja_parse.c.
+// The two halves of the parser share these: jinja_parse_expr.c, and the statements in
+// jinja_parse.c.
 #pragma once
 #include "chat/jinja_parse.h"
 

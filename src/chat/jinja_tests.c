@@ -197,10 +197,10 @@ static drv_status strftime_now(jinja_context *c, const value_function *function,
     // Python's clock here has no zone, so %Z and %z are nothing; %f, microseconds, C does not have.
     size_t n_format = 0;
     for (size_t i = 0; i < args->v[0].s.n; i++) {
-        const char *at = args->v[0].s.p + i;
-        const char kind = *at == '%' && i + 1 < args->v[0].s.n ? at[1] : 0;
+        const char *p = args->v[0].s.p + i;
+        const char kind = *p == '%' && i + 1 < args->v[0].s.n ? p[1] : 0;
         const bool dropped = kind == 'Z' || kind == 'z';
-        const char *put = kind == 'f' ? "000000" : dropped ? "" : at;
+        const char *put = kind == 'f' ? "000000" : dropped ? "" : p;
         const size_t n_put = kind == 'f' ? 6 : dropped ? 0 : kind ? 2 : 1;
         if (n_format + n_put >= sizeof format)
             return drv_fail(DRV_E_DATA, "strftime_now expects a short format");
@@ -280,7 +280,8 @@ static drv_status range(jinja_context *c, const value_function *self, const call
     return DRV_OK;
 }
 
-// What Jinja has and no chat template wants: it is defined, and refused when it is called.
+// Refuses a function that Jinja has and no chat template wants: it is defined, and fails when it is
+// called.
 static drv_status refuse(jinja_context *c, const value_function *f, const call_args *args,
         value *out) {
     (void)c, (void)args, (void)out;

@@ -45,7 +45,8 @@ struct value {
     };
 };
 
-// What Python would have in its place; the latter four can be iterated over, and little else.
+// The type that Python would have in the list's place; the latter four can be iterated over, and
+// little else.
 typedef enum list_form {
     LIST_PLAIN,
     LIST_TUPLE,

@@ -64,12 +64,12 @@ static void end_block(block_hasher *h) {
 }
 
 void block_hasher_add(block_hasher *h, const void *p, size_t n) {
-    const char *at = p;
+    const char *rest = p;
     while (n) {
         const size_t room = h->size - h->filled, k = n < room ? n : room;
-        XXH3_128bits_update(h->state, at, k);
+        XXH3_128bits_update(h->state, rest, k);
         h->filled += k;
-        at += k;
+        rest += k;
         n -= k;
         if (h->filled == h->size) end_block(h);
     }

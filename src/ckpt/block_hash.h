@@ -9,8 +9,8 @@
 
 enum { CKPT_BLOCK_BYTES = 8 << 20 };
 
-// Of new checkpoints: that, or DROVER_CKPT_BLOCK_BYTES, with which small models of tests have files
-// of many blocks. DRV_E_USAGE: it is no multiple of 64 up to 2^30.
+// Returns the block size of new checkpoints: the usual one, or DROVER_CKPT_BLOCK_BYTES, with which
+// small models of tests have files of many blocks. DRV_E_USAGE: it is no multiple of 64 up to 2^30.
 DRV_CHECKED drv_status block_bytes_of_new(int64_t *out);
 
 typedef struct block_digest { // canonical: the most significant byte first
@@ -19,7 +19,7 @@ typedef struct block_digest { // canonical: the most significant byte first
 
 block_digest block_hash(const void *p, size_t n);
 void block_digest_hex(const block_digest *d, char hex[33]);
-// Of a file of n blocks, in their order, as hex.
+// Hashes the digests of a file's n blocks, in their order, as hex.
 void block_hash_list(const block_digest *blocks, int64_t n, char hex[33]);
 
 // Rank `rank` of `ranks` has blocks first .. end - 1: neighbours, so that its writes are long.

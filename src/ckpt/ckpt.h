@@ -12,7 +12,7 @@
 //     manifest.json                   size and hash by blocks of every other file; written last
 //
 // A checkpoint is written to step-000100.tmp, synced, renamed into place, and its folder synced.
-// What has no valid manifest is not a checkpoint. What stood in its place and was refused becomes
+// A folder without a valid manifest is no checkpoint. A refused one that stood in its place becomes
 // step-000100.refused.
 //
 // The ranks of a job write and read one folder together, whatever each has of a tensor. All list
@@ -48,7 +48,8 @@ typedef struct ckpt_piece {
     bool at_ends;
 } ckpt_piece;
 
-// What a rank has of a tensor: nothing, a rectangle, or a run of elements, which is up to three.
+// A rank has no piece of a tensor, or one rectangle, or a run of elements, which is up to three
+// rectangles.
 enum { MAX_CKPT_PIECES = 3 };
 typedef struct ckpt_tensor {
     st_entry entry; // of the whole; its type is what the run keeps: BF16 or F32
@@ -95,7 +96,8 @@ void ckpt_wait_read(ckpt_saver *saver); // until the state may change again
 bool ckpt_ended(ckpt_saver *saver);
 // The checkpoint is in place, or why not (then nothing of it is left).
 DRV_CHECKED drv_status ckpt_wait(ckpt_saver *saver);
-// Of the last save that is in place, on rank 0: seconds from its start, bytes of all files.
+// Tells how long the last save that is in place took, in seconds from its start, and the bytes of
+// all its files. On rank 0.
 void ckpt_saved(const ckpt_saver *saver, double *seconds, int64_t *n_bytes);
 void ckpt_saver_free(ckpt_saver *saver);
 

@@ -1,5 +1,5 @@
-// What lies in a folder of checkpoints: names in order, what killed writers left, and the newest
-// that is whole.
+// Lists what lies in a folder of checkpoints: names in order, what killed writers left, and the
+// newest that is whole.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -96,20 +96,20 @@ static float *room(float *p, int64_t *cap, int64_t n) {
     return mem_realloc(p, sizeof *p * (size_t)n);
 }
 
-// Of the rows that were read: what a rank has of them, piece by piece.
-static float *pack(const filling *f, const ckpt_tensor *t, int64_t row, int64_t n_rows, float *at) {
+// Packs a rank's part of the rows that were read, piece by piece.
+static float *pack(const filling *f, const ckpt_tensor *t, int64_t row, int64_t n_rows, float *to) {
     const int64_t columns = f->from->cols;
     for (int k = 0; k < t->n_pieces; k++) {
         const ckpt_piece *p = &t->piece[k];
         const range part = part_in(f, p, row, n_rows);
         for (int64_t i = 0, run; i < part.n; i += run) {
-            const int64_t place = piece_place(p, columns, part.first + i, &run);
+            const int64_t element = piece_index(p, columns, part.first + i, &run);
             if (run > part.n - i) run = part.n - i;
-            memcpy(at + i, f->rows + place - row * columns, sizeof *at * (size_t)run);
+            memcpy(to + i, f->rows + element - row * columns, sizeof *to * (size_t)run);
         }
-        at += part.n;
+        to += part.n;
     }
-    return at;
+    return to;
 }
 
 static drv_status give(filling *f, int64_t row, int64_t n_rows, const float *values) {
@@ -144,9 +144,9 @@ static drv_status fill_round(filling *fill, int64_t round) {
     }
     fill->out = room(fill->out, &fill->out_cap, total_out);
     fill->in = room(fill->in, &fill->in_cap, total_in);
-    float *at = fill->out;
+    float *to = fill->out;
     for (int r = 0; r < fill->n_ranks; r++)
-        at = pack(fill, &fill->all[r], row, n_bytes, at);
+        to = pack(fill, &fill->all[r], row, n_bytes, to);
     DRV_TRY(comm_all_to_all(comm_world(fill->ranks->comm), fill->out, fill->out_bytes, fill->in,
             fill->in_bytes, 0));
     const float *values = fill->in;

@@ -1,5 +1,5 @@
-// What is common to all formats of models: which one a path is of, names, and the check that every
-// value is finite.
+// Does what is common to all formats of models: tells which one a path is of, finds tensors by
+// name, and checks that every value is finite.
 #include "ckpt/model_source.h"
 
 #include <math.h>
@@ -31,7 +31,7 @@ static bool is_gguf(arena *a, const char *path) {
     return !file_is_dir(path) && gguf_is_gguf(path);
 }
 
-// What ckpt import --keep-blocks makes.
+// Whether a folder is one that ckpt import --keep-blocks makes.
 static bool is_gguf_folder(arena *a, const char *path) {
     return file_is_dir(path) && is_gguf(a, path_join(a, path, SOURCE_GGUF));
 }
@@ -46,7 +46,7 @@ static const struct {
 } formats[] = {{is_model_folder, open_model_folder}, {is_gguf, model_source_open_gguf},
         {is_gguf_folder, open_gguf_folder}};
 
-// What people have and drover does not read: a file in the folder, and what to do.
+// Files that people have and drover does not read, and what to do.
 static const struct {
     const char *file, *advice;
 } refused[] = {
@@ -121,7 +121,7 @@ drv_status model_source_open(arena *a, const char *path, model_source *out) {
     return refuse(a, path);
 }
 
-// Of a checkpoint's optimizer file the weights, under their own names.
+// Keeps the weights of a checkpoint's optimizer file, under their own names.
 static void keep_masters(arena *a, model_source *s) {
     const int n = s->n;
     s->n = 0;
@@ -165,14 +165,14 @@ const source_tensor *model_source_find(const model_source *s, const char *name) 
 
 // --- values
 static drv_status not_finite(const source_tensor *t, int64_t element, bool nan) {
-    char place[64];
+    char where[64];
     if (t->n_dims == 2)
-        snprintf(place, sizeof place, "[%lld, %lld]", (long long)(element / t->cols),
+        snprintf(where, sizeof where, "[%lld, %lld]", (long long)(element / t->cols),
                 (long long)(element % t->cols));
     else
-        snprintf(place, sizeof place, "[%lld]", (long long)element);
+        snprintf(where, sizeof where, "[%lld]", (long long)element);
     return drv_fail(DRV_E_DATA, "%s: tensor \"%s\" is %s at %s, expected finite numbers", t->file,
-            t->name, nan ? "NaN" : "infinite", place);
+            t->name, nan ? "NaN" : "infinite", where);
 }
 
 static void check_range(const source_tensor *t, int64_t row, int64_t n) {

@@ -41,7 +41,7 @@ typedef struct source_reader {
             float *out);
     // config.json in transformers' field names; the caller owns the value.
     drv_status (*config)(const model_source *s, json_t **out);
-    // What is there of ckpt_carried_names; lives in `a`.
+    // Lists those of ckpt_carried_names that are there, in `a`.
     drv_status (*files)(arena *a, const model_source *s, ckpt_carried **list, int *n);
     void (*close)(model_source *s); // what the arena does not free
 } source_reader;
@@ -72,8 +72,8 @@ void model_source_join(arena *a, model_source *s, const model_source *more);
 // The weights of a checkpoint as the run had them, under their own names: those that lie beside the
 // model file because it has them rounded, and of all others those of the model.
 DRV_CHECKED drv_status model_source_open_masters(arena *a, const char *path, model_source *out);
-// What lies in a folder without a model that people have and drover does not read, and what to do:
-// "FILE: that is ..."; NULL: nothing known. Lives in `a`.
+// Names a file that people have and drover does not read, in a folder without a model, and what to
+// do: "FILE: that is ..."; NULL: nothing known. Lives in `a`.
 const char *model_source_foreign(arena *a, const char *folder);
 // A GGUF file.
 DRV_CHECKED drv_status model_source_open_gguf(arena *a, const char *path, model_source *out);

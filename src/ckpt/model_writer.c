@@ -58,7 +58,7 @@ static drv_status check_room(const char *path, int64_t bytes) {
 }
 
 // --- tensors
-// What a tensor becomes.
+// Returns the type that a tensor gets.
 static st_type type_for(const source_tensor *t, const model_write_opts *opts) {
     if (opts->has_type) return opts->type;
     return t->type == ST_F16 || t->type == ST_BF16 ? t->type : ST_F32;
@@ -204,7 +204,7 @@ static drv_status copy_file(const model_source *source, out_folder *folder,
 }
 
 // --- into place
-// What was not good is kept to be looked at, under a name that nobody takes for the model.
+// Keeps a model that was not good, to be looked at, under a name that nobody takes for the model.
 static drv_status put_beside(arena *a, out_folder *o, const char **path) {
     *path = arena_printf(a, "%s.unproved", o->path);
     for (int i = 2; file_exists(*path); i++)

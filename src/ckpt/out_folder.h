@@ -39,7 +39,7 @@ DRV_CHECKED drv_status out_folder_commit_into(out_folder *o, const char *path);
 // Removes what was written, which also frees a full disk, and forgets the list.
 void out_folder_discard(out_folder *o);
 
-// One of its files, written piece by piece.
+// A file of the folder, written piece by piece.
 typedef struct out_stream {
     out_folder *folder;
     const char *name, *path;

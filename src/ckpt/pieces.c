@@ -24,7 +24,7 @@ int64_t piece_before(const ckpt_piece *p, int64_t columns, int64_t at) {
     return row * p->columns + between(0, column, p->columns);
 }
 
-int64_t piece_place(const ckpt_piece *p, int64_t columns, int64_t i, int64_t *run) {
+int64_t piece_index(const ckpt_piece *p, int64_t columns, int64_t i, int64_t *run) {
     const int64_t row = i / p->columns, column = i % p->columns;
     *run = p->columns == columns ? piece_elements(p) - i : p->columns - column;
     return (p->row + row) * columns + p->column + column;

@@ -1,5 +1,5 @@
-// Where the elements of a piece lie in its tensor. Both are counted row by row, so the elements of
-// a piece within a run of the tensor's are a run of its own.
+// Finds where the elements of a piece lie in its tensor. Both are counted row by row, so the
+// elements of a piece within a run of the tensor's are a run of its own.
 #pragma once
 #include "ckpt/ckpt.h"
 
@@ -14,7 +14,7 @@ static inline int64_t piece_elements(const ckpt_piece *p) {
 // How many elements of a piece come before element `at` of a tensor of `columns`.
 int64_t piece_before(const ckpt_piece *p, int64_t columns, int64_t at);
 // Where element i of the piece is in the tensor; *run: as many follow it there without a gap.
-int64_t piece_place(const ckpt_piece *p, int64_t columns, int64_t i, int64_t *run);
+int64_t piece_index(const ckpt_piece *p, int64_t columns, int64_t i, int64_t *run);
 // Elements [first, first + n) of a matrix [.., columns] whose first element is (row, 0) as up to
 // MAX_CKPT_PIECES rectangles, values one after the other; returns how many. `first` counts from
 // that row.

@@ -90,7 +90,7 @@ static drv_status parse_tensor(const char *path, const json_t *entry, int64_t n_
                 path, tensor->name, (long long)from, (long long)to, (long long)n_data);
     if (tensor->elements * types[k].bits % 8 || to - from != tensor->elements * types[k].bits / 8)
         return bad(path, tensor->name, "data_offsets do not fit shape and dtype");
-    tensor->at = from;
+    tensor->offset = from;
     tensor->bytes = to - from;
     return DRV_OK;
 }
@@ -110,7 +110,7 @@ static drv_status check_metadata(const char *path, const json_t *metadata) {
 
 static int by_data(const void *x, const void *y) {
     const st_tensor *a = x, *b = y;
-    if (a->at != b->at) return a->at < b->at ? -1 : 1;
+    if (a->offset != b->offset) return a->offset < b->offset ? -1 : 1;
     return a->bytes < b->bytes ? -1 : a->bytes > b->bytes;
 }
 
@@ -120,11 +120,12 @@ static drv_status check_cover(const char *path, const st_file *f, int64_t n_data
     int64_t covered = 0;
     for (int i = 0; i < f->n; i++) {
         const st_tensor *t = &f->tensors[i];
-        if (t->at < covered) return bad(path, f->tensors[i - 1].name, "overlaps the next tensor");
-        if (t->at > covered)
+        if (t->offset < covered)
+            return bad(path, f->tensors[i - 1].name, "overlaps the next tensor");
+        if (t->offset > covered)
             return drv_fail(DRV_E_DATA,
                     "%s: bytes %lld to %lld of the data, before tensor \"%.80s\", belong to none",
-                    path, (long long)covered, (long long)t->at, t->name);
+                    path, (long long)covered, (long long)t->offset, t->name);
         covered += t->bytes;
     }
     if (covered == n_data) return DRV_OK;
@@ -184,16 +185,16 @@ drv_status st_parse(arena *a, const char *path, const void *p, size_t n, st_file
     return parse_text(a, (const char *)p + 8, n_header, (int64_t)n, out);
 }
 
-static drv_status read_at(const st_file *f, int64_t at, int64_t n, void *out) {
+static drv_status read_at(const st_file *f, int64_t offset, int64_t n, void *out) {
     for (int64_t done = 0; done < n;) {
-        const ssize_t got = pread(f->fd, (char *)out + done, (size_t)(n - done), at + done);
+        const ssize_t got = pread(f->fd, (char *)out + done, (size_t)(n - done), offset + done);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0)
             return drv_fail(DRV_E_IO, "could not read \"%s\": %s", f->path, strerror(errno));
         if (got == 0)
             return drv_fail(DRV_E_IO,
                     "\"%s\" ends at byte %lld: it was shortened while it was read", f->path,
-                    (long long)(at + done));
+                    (long long)(offset + done));
         done += got;
     }
     return DRV_OK;
@@ -233,9 +234,9 @@ const st_tensor *st_find(const st_file *f, const char *name) {
 // --- values
 drv_status st_read_raw(const st_file *f, const st_tensor *t, int64_t first, int64_t n, void *out) {
     DRV_ASSERT(first >= 0 && n >= 0 && first + n <= t->bytes, "bytes of \"%s\"", t->name);
-    const int64_t at = f->data_at + t->at + first;
-    if (f->fd >= 0) return read_at(f, at, n, out);
-    if (n) memcpy(out, f->memory + at, (size_t)n);
+    const int64_t offset = f->data_at + t->offset + first;
+    if (f->fd >= 0) return read_at(f, offset, n, out);
+    if (n) memcpy(out, f->memory + offset, (size_t)n);
     return DRV_OK;
 }
 

@@ -11,7 +11,7 @@
 #include "base/str.h"
 
 enum { MAX_ST_DIMS = 8 };
-// What drover computes with; F32 is what a zeroed entry is written as.
+// The types that drover computes with; a zeroed entry is written as F32.
 typedef enum st_type { ST_F32, ST_F64, ST_F16, ST_BF16, ST_OTHER } st_type;
 const char *st_type_name(st_type t); // "BF16"; not of ST_OTHER
 int64_t st_type_bytes(st_type t);    // of an element; not of ST_OTHER
@@ -24,7 +24,7 @@ typedef struct st_tensor {
     st_type type;
     int n_dims;
     int64_t dim[MAX_ST_DIMS], elements;
-    int64_t at, bytes; // in the data of the file
+    int64_t offset, bytes; // in the data of the file
 } st_tensor;
 
 // Read by pread, not mapped: a file larger than memory or a limit on addresses costs nothing, and

@@ -94,9 +94,9 @@ static bool is_valid(ckpt_saver *saver, int64_t step, const char *path) {
     return valid;
 }
 
-// Of the checkpoints up to this one, those that are whole: the newest `keep` stay. What is newer
-// or could not be verified is never removed, nor does it count. A removed one loses its manifest
-// first, so that a half-removed folder is never taken for a checkpoint.
+// Removes old checkpoints: of those up to this one that are whole, the newest `keep` stay. One that
+// is newer or could not be verified is never removed, nor does it count. A removed one loses its
+// manifest first, so that a half-removed folder is never taken for a checkpoint.
 static drv_status retain(ckpt_saver *saver) {
     char **names;
     int n;
@@ -115,8 +115,8 @@ static drv_status retain(ckpt_saver *saver) {
     return DRV_OK;
 }
 
-// What stands in the way was refused when the run was resumed: it may be all that is left of
-// something, so it is renamed.
+// Renames the folder in the way, which was refused when the run was resumed: it may be all that is
+// left of something.
 static drv_status move_aside(ckpt_saver *saver) {
     if (access(saver->final, F_OK) != 0 && errno == ENOENT) return DRV_OK;
     char *aside = arena_printf(saver->a, "%s.refused", saver->final);
@@ -154,7 +154,7 @@ static drv_status check_ours(const ckpt_saver *saver) {
     return saver->is_ours ? saver->is_ours(saver->ours_ctx) : DRV_OK;
 }
 
-// What rank 0 does alone: texts, the manifest, the place of the whole.
+// Does what rank 0 does alone: texts, the manifest, the rename into place.
 static drv_status finish(ckpt_saver *saver) {
     const ckpt_content *c = &saver->content;
     if (ckpt_rank(saver->ranks) != 0) return DRV_OK;

@@ -1,7 +1,7 @@
 // A file is cut in blocks, and each rank writes its share of them. In every round each rank has one
 // block to write; all send it what they have of it, as runs of bytes that say where they belong.
-// What several ranks have alike is sent by the one that stands where the writer does: ranks that
-// share no tensor cut send nothing, and one rank alone sends nothing at all. Where the writer
+// A piece that several ranks have alike is sent by the one that stands where the writer does: ranks
+// that share no tensor cut send nothing, and one rank alone sends nothing at all. Where the writer
 // stands between the two stages that have a tied embedding, the first one sends.
 //
 // Every byte is read from the state, hashed and written once. A rank that fails says so in the next
@@ -39,7 +39,7 @@ typedef struct shared_file {
     str header;
     const ckpt_tensor *list;
     int n;
-    int64_t *at; // in the file, of each tensor, and of the end
+    int64_t *begin; // in the file, of each tensor, and of the end
     int64_t block_bytes, n_blocks;
     ckpt_read read;
     void *ctx;
@@ -70,7 +70,7 @@ static int64_t block_of(const shared_file *f, int rank, int64_t round) {
 
 static int64_t block_end(const shared_file *f, int64_t block) {
     const int64_t end = (block + 1) * f->block_bytes;
-    return end < f->at[f->n] ? end : f->at[f->n];
+    return end < f->begin[f->n] ? end : f->begin[f->n];
 }
 
 // The place along a replicated axis of the rank that sends the piece to `writer`.
@@ -80,7 +80,7 @@ static int place_of_sender(const mesh *m, const ckpt_piece *p, mesh_axis axis, i
     return p->at_ends && axis == AXIS_PIPELINE && between ? 0 : place;
 }
 
-// Of those that have the piece, this rank is the one to send it to `writer`.
+// Whether this rank, of those that have the piece, is the one to send it to `writer`.
 static bool is_mine_to_send(const shared_file *f, const ckpt_piece *p, int writer) {
     for (int i = 0; i < N_AXES && f->n_ranks > 1; i++) {
         const mesh *m = &f->ranks->mesh;
@@ -140,9 +140,9 @@ static drv_status put_piece(shared_file *f, int writer, const ckpt_tensor *t, co
         if (t->entry.type != ST_F32)
             DRV_TRY(tensor_round(t->entry.name, t->entry.type, f->scratch, n, f->scratch));
         for (int64_t k = 0, length; k < n; k += length) {
-            const int64_t place = piece_place(p, columns, i + k, &length);
+            const int64_t element = piece_index(p, columns, i + k, &length);
             if (length > n - k) length = n - k;
-            put_run(f, writer, at + place * unit, (const char *)f->scratch + k * unit,
+            put_run(f, writer, at + element * unit, (const char *)f->scratch + k * unit,
                     length * unit);
         }
     }
@@ -153,15 +153,15 @@ static drv_status put_block(shared_file *f, int writer, int64_t block) {
     const int64_t begin = block * f->block_bytes, end = block_end(f, block);
     for (int i = 0; i < f->n; i++) {
         const ckpt_tensor *t = &f->list[i];
-        const int64_t from = f->at[i] > begin ? f->at[i] : begin,
-                      to = f->at[i + 1] < end ? f->at[i + 1] : end,
+        const int64_t from = f->begin[i] > begin ? f->begin[i] : begin,
+                      to = f->begin[i + 1] < end ? f->begin[i + 1] : end,
                       unit = st_type_bytes(t->entry.type);
-        DRV_ASSERT(from >= to || (from - f->at[i]) % unit == 0, "\"%s\" is cut in an element",
+        DRV_ASSERT(from >= to || (from - f->begin[i]) % unit == 0, "\"%s\" is cut in an element",
                 t->entry.name);
         for (int k = 0; k < t->n_pieces && from < to; k++)
             if (is_mine_to_send(f, &t->piece[k], writer))
-                DRV_TRY(put_piece(f, writer, t, &t->piece[k], (from - f->at[i]) / unit,
-                        (to - f->at[i]) / unit, f->at[i] - begin));
+                DRV_TRY(put_piece(f, writer, t, &t->piece[k], (from - f->begin[i]) / unit,
+                        (to - f->begin[i]) / unit, f->begin[i] - begin));
     }
     return DRV_OK;
 }
@@ -216,8 +216,8 @@ static drv_status exchange(shared_file *f) {
     return comm_all_to_all(world, f->out.p, f->out_bytes, f->in.p, f->in_bytes, 0);
 }
 
-// What a rank sends while it is killed may arrive as rubbish: Open MPI says that it could not read
-// from another process's memory, and goes on.
+// Bytes that a rank sends while it is killed may arrive as rubbish: Open MPI says that it could not
+// read from another process's memory, and goes on.
 static drv_status place_runs(shared_file *f) {
     for (int64_t i = 0; f->n_ranks > 1 && i < f->in.n;) {
         run head = {0};
@@ -267,7 +267,7 @@ static drv_status create(shared_file *f) {
     f->fd = open(f->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (f->fd < 0) return file_fail("create", f->path);
     // Where many write, none of them makes the file longer.
-    if (f->n_ranks == 1 || ftruncate(f->fd, f->at[f->n]) == 0) return DRV_OK;
+    if (f->n_ranks == 1 || ftruncate(f->fd, f->begin[f->n]) == 0) return DRV_OK;
     return file_fail("lengthen", f->path);
 }
 
@@ -309,7 +309,7 @@ static drv_status note_file(shared_file *f, out_folder *o, const char *name) {
         DRV_TRY(comm_all_gather(comm_world(f->ranks->comm), f->digests, 0, sizes, all));
     }
     block_hash_list(all, f->n_blocks, hex);
-    if (f->rank == 0) out_folder_note(o, name, f->at[f->n], hex);
+    if (f->rank == 0) out_folder_note(o, name, f->begin[f->n], hex);
     return DRV_OK;
 }
 
@@ -323,15 +323,15 @@ static drv_status write_shard(const ckpt_ranks *ranks, out_folder *out, const ch
             .fd = -1,
             .list = list,
             .n = n_tensors,
-            .at = ARENA_ARRAY(out->a, int64_t, n_tensors + 1),
+            .begin = ARENA_ARRAY(out->a, int64_t, n_tensors + 1),
             .block_bytes = out->block_bytes,
             .read = read,
             .ctx = ctx};
     st_header(entries, n_tensors, &shard.header);
-    shard.at[0] = (int64_t)shard.header.n;
+    shard.begin[0] = (int64_t)shard.header.n;
     for (int i = 0; i < n_tensors; i++)
-        shard.at[i + 1] = shard.at[i] + st_entry_bytes(&entries[i]);
-    shard.n_blocks = div_up(shard.at[n_tensors], shard.block_bytes);
+        shard.begin[i + 1] = shard.begin[i] + st_entry_bytes(&entries[i]);
+    shard.n_blocks = div_up(shard.begin[n_tensors], shard.block_bytes);
     shard.digests = ARENA_ARRAY(out->a, block_digest, shard.n_blocks + 1);
     shard.out_bytes = ARENA_ARRAY(out->a, int64_t, shard.n_ranks);
     shard.in_bytes = ARENA_ARRAY(out->a, int64_t, shard.n_ranks);

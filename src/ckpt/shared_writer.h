@@ -4,7 +4,8 @@
 #include "ckpt/ckpt.h"
 #include "ckpt/out_folder.h"
 
-// As tensor_writer (NAME.safetensors or shards with an index). Every rank calls it with the same
-// list; `o` is the folder of rank 0, the others follow (out_folder_follow). All succeed or all fail.
+// Writes as tensor_writer does (NAME.safetensors or shards with an index). Every rank calls it with
+// the same list; `o` is the folder of rank 0, the others follow (out_folder_follow). All succeed or
+// all fail.
 DRV_CHECKED drv_status shared_write(const ckpt_ranks *ranks, out_folder *o, const char *name,
         const ckpt_tensor *list, int n, int64_t shard_bytes, ckpt_read read, void *ctx);

@@ -14,7 +14,7 @@ typedef struct folder {
     struct folder *joined; // with it; NULL: none
 } folder;
 
-// What a source tensor's `origin` is.
+// The type of a source tensor's `origin`.
 typedef struct stored {
     const st_file *file;
     const st_tensor *tensor;

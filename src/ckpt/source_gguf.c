@@ -17,7 +17,7 @@ typedef struct gguf_source {
     st_type type; // of the matrices, where all have one that safetensors hold; else ST_F32
 } gguf_source;
 
-// What a source tensor's `origin` is.
+// The type of a source tensor's `origin`.
 typedef struct gguf_origin {
     const gguf_tensor *tensor;
     bool interleaved; // rows of q and k

@@ -4,7 +4,7 @@
 #include "ckpt/out_folder.h"
 #include "ckpt/safetensors.h"
 
-// As save_pretrained of transformers 4 (huggingface_hub: "5GB" is decimal).
+// The largest shard, as in save_pretrained of transformers 4 (huggingface_hub: "5GB" is decimal).
 #define SHARD_BYTES 5000000000LL
 
 // Which tensors go into which file.

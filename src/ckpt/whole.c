@@ -42,7 +42,7 @@ static drv_status wrong(const char *folder, const json_t *of, const char *key,
     return status;
 }
 
-// What another version means by the same names is not known, so only those are read that are.
+// Another version may mean something else by the same names, so only known versions are read.
 static drv_status check_header(const char *folder, const json_t *manifest) {
     const json_t *format = json_object_get(manifest, "format"), // manifests of old have none
             *version = json_object_get(manifest, "version"),
@@ -67,7 +67,7 @@ static drv_status check_manifest(const char *folder, const json_t *manifest) {
     DRV_TRY(check_header(folder, manifest));
     const json_t *files = json_object_get(manifest, "files");
     const json_t *step = json_object_get(manifest, "step");
-    // Of each line one has to be there.
+    // One file of each line has to be there.
     static const char *const required[][3] = {{"config.json", "adapter_config.json"},
             {"trainer.json"}, {"optimizer.safetensors"},
             {"model.safetensors", "model.safetensors.index.json", "adapter_model.safetensors"}};
@@ -203,11 +203,11 @@ static drv_status hash_shares(verification *v) {
 // Digests of all ranks, one rank after the other -> by file.
 static drv_status compare(const verification *check, const block_digest *all) {
     const block_digest **next = ARENA_ARRAY(check->a, const block_digest *, check->ranks);
-    const block_digest *at = all;
+    const block_digest *first = all;
     for (int r = 0; r < check->ranks; r++) {
-        next[r] = at;
+        next[r] = first;
         for (int i = 0; i < check->n; i++)
-            at += share_of(check, i, r).end - share_of(check, i, r).first;
+            first += share_of(check, i, r).end - share_of(check, i, r).first;
     }
     for (int i = 0; i < check->n; i++) {
         const listed_file *f = &check->files[i];

@@ -20,7 +20,7 @@ drv_status bench_raise_peaks(backend *b, int tries, bench_peaks *p) {
 }
 
 // --- GEMM
-// What the yardstick, way 1, reaches with squares; 0: it has no such product.
+// Measures what the yardstick, way 1, reaches with squares; 0: it has no such product.
 static drv_status yardstick_peaks(backend *device, int tries, bench_peaks *out) {
     enum { SIZES = 2, QUICK_TRIES = 4 };
     static const int64_t sizes[SIZES] = {768, 1536};

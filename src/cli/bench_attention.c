@@ -12,7 +12,7 @@
 #include "ir/op.h"
 #include "weights/device.h"
 
-// Of 512 to 2^20 tokens, times 4: six lengths.
+// Lengths from 512 to 2^20 tokens, times 4: six of them.
 enum { LONGEST = 32768, SHORTEST = 512, TRIES = 3, MAX_CASES = 6 * 2 * 2 };
 
 // Rows of one length and kind of head, and what they took.

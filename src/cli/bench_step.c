@@ -28,7 +28,7 @@ typedef struct step_report {
     double memory_per_s;   // bytes, of a rank; 0: not measured
     step_times times;      // of this rank
     step_profile *profile; // of its best step; NULL: not wanted
-    // Of all ranks: needed by the model, and with what is computed again.
+    // Sums over all ranks: what the model needs, and with what is computed again.
     double tokens, flops_per_s, all_flops_per_s, ratio, all_ratio;
 } step_report;
 
@@ -36,7 +36,7 @@ static const char *type_name(const run_config *cfg) {
     return cfg->precision == PRECISION_BF16 ? "bf16" : "fp32";
 }
 
-// What products of the run's own type can reach.
+// Returns what products of the run's own type can reach.
 static machine_roof roof_of(const step_report *r) {
     const bool wide = r->p->held.c->precision == PRECISION_F32 || r->peak.f32 > r->peak.bf16;
     return (machine_roof){wide ? r->peak.f32 : r->peak.bf16, r->memory_per_s};

@@ -2,7 +2,7 @@
 #pragma once
 #include "cli/conversation.h"
 
-// What the help of the verb says of commands.
+// The lines of the verb's help about commands.
 #define CHAT_COMMANDS_HELP                                                                         \
     "/system TEXT  the system message from now on; without TEXT: none\n"                           \
     "/reset        forget the turns; the system message stays\n"                                   \

@@ -14,8 +14,8 @@ typedef struct cli_option {
     const char *help;  // one with "(repeatable" in it may be given more than once
 } cli_option;
 
-// What holds of an option beside others of the same verb. No option is ignored: one that would be
-// is refused by cli_parse.
+// A rule says which options of a verb go together. No option is ignored: cli_parse refuses one that
+// would be.
 typedef struct cli_rule {
     const char *option;
     const char *needs;    // "--text --choices": the option says nothing without one; NULL: it does
@@ -49,7 +49,7 @@ extern const verb verb_config, verb_graph, verb_plan, verb_train, verb_eval, ver
 extern const verb *const cli_verbs[];
 extern const int n_cli_verbs;
 
-// What a verb was called with.
+// The options and words with which a verb was called.
 struct cli_args {
     const char *name;          // "train", "data build": begins each message
     const verb *verb, *parent; // parent: whose subverb this is; NULL for a verb of its own
@@ -108,7 +108,7 @@ void cli_print_ids(const id_list *ids, bool json, bool begins, bool ends);
     { "--set", "KEY=VALUE", "override a key of the config (repeatable)" }
 #define CLI_ADAPTER                                                                                \
     { "--adapter", "DIR", "a LoRA adapter, used with MODEL or with the base that it names" }
-// What a run expects of its world (launch/expect.h).
+// The options that say what a run expects of its world (launch/expect.h).
 #define CLI_EXPECT                                                                                 \
     {"--expect-ranks", "N", "refuse any other number of ranks (or DROVER_EXPECT_RANKS)"}, {        \
         "--expect-nodes", "N", "refuse any other number of hosts (or DROVER_EXPECT_NODES)"         \

@@ -34,7 +34,7 @@ static drv_status answers_json(const cli_args *args, const dataset *set, json_t 
     return DRV_OK;
 }
 
-// What a set of conversations teaches.
+// Prints what a set of conversations teaches.
 static drv_status print_answers(const cli_args *args, const dataset *set) {
     dataset_answers n;
     int64_t row;
@@ -222,10 +222,10 @@ static drv_status data_verify(arena *a, const cli_args *args, const dataset *d) 
 // --- the subverbs
 typedef drv_status (*data_look)(arena *a, const cli_args *args, const dataset *d);
 
-static drv_status look(arena *a, const cli_args *args, data_look at) {
+static drv_status look(arena *a, const cli_args *args, data_look shows) {
     dataset *d;
     DRV_TRY(dataset_open(a, args->positional[0], &d));
-    drv_status status = at(a, args, d);
+    drv_status status = shows(a, args, d);
     dataset_close(d);
     return status;
 }

@@ -132,7 +132,7 @@ static drv_status check_platform(const char *platform) {
             platform);
 }
 
-// Of one platform: all that it needs, whether it is here or not.
+// Prints all that one platform needs, whether it is here or not.
 static drv_status run_platform(arena *a, const char *platform, bool as_json) {
     need *needs;
     int n_unmet = 0;

@@ -13,7 +13,7 @@
 #include "base/str.h"
 #include "measure/node_check.h"
 
-// Of the seconds, for links; the rest is node_measure's.
+// The share of the seconds that is for links; the rest is node_measure's.
 #define LINK_SHARE 0.2
 // A node that does not answer is named after so long, and ends the check after the double of it.
 #define STUCK_S    30

@@ -1,5 +1,4 @@
-// What `data get` and `model get` share: the hub's address and token, and downloads with their
-// report.
+// Serves `data get` and `model get`: the hub's address and token, and downloads with their report.
 #pragma once
 #include "cli/cli.h"
 #include "data/get/hub.h"

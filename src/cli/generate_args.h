@@ -1,4 +1,4 @@
-// What generate and chat share: options of the model and of the draws, and how text is given out.
+// Serves generate and chat: options of the model and of the draws, and how text is given out.
 #pragma once
 #include "base/json.h"
 #include "cli/cli.h"

@@ -36,7 +36,7 @@ drv_status gguf_export_opts(const char *what, const char *type, bool force, gguf
             what, type);
 }
 
-// What GGUF has no place for.
+// Refuses what a GGUF file cannot say of layers.
 static drv_status check_layers(const char *path, const model_config *cfg) {
     const int64_t interval = model_config_family(cfg)->no_rope_layer_interval;
     if (cfg->max_window_layers)

@@ -66,11 +66,11 @@ static int paragraph_bytes(const char *text) {
 // Paragraphs are filled; examples and lists keep their lines.
 static void print_text(FILE *f, const char *text) {
     fputs("\n", f);
-    for (const char *at = text; at;) {
-        const int n = paragraph_bytes(at);
-        print_words(f, at, n, 0, indent_of(at, (int)strcspn(at, "\n")));
+    for (const char *paragraph = text; paragraph;) {
+        const int n = paragraph_bytes(paragraph);
+        print_words(f, paragraph, n, 0, indent_of(paragraph, (int)strcspn(paragraph, "\n")));
         fputs("\n", f);
-        at = at[n] ? at + n + 1 : NULL;
+        paragraph = paragraph[n] ? paragraph + n + 1 : NULL;
     }
 }
 

@@ -1,5 +1,5 @@
-// What is known of a submitted job: its scheduler's word, asked by the scheduler's own program, and
-// its run's, from status.json. For the verbs that look after a job.
+// Asks what is known of a submitted job: its scheduler, by the scheduler's own program, and its
+// run, by status.json. For the verbs that look after a job.
 #pragma once
 #include "cli/cli.h"
 #include "launch/jobs/foreign_program.h"

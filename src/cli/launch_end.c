@@ -95,7 +95,7 @@ typedef struct removal {
     int n_objects, n_files;
 } removal;
 
-// Of the objects that a job makes, those that are there and have its label.
+// Finds the objects of a job that are there and have its label.
 static drv_status find_objects(arena *a, const asked_job *job, removal *out) {
     program_end end;
     int n;
@@ -121,7 +121,7 @@ static void add_file(removal *out, const char *path) {
     if (file_exists(path)) out->files[out->n_files++] = path;
 }
 
-// What the scheduler wrote beside the job, and the folder of the job itself, file by file.
+// Finds what the scheduler wrote beside the job, and the folder of the job itself, file by file.
 static void find_files(arena *a, const asked_job *job, removal *out) {
     const job_record *r = &job->record;
     out->files = ARENA_ARRAY(a, const char *, r->n_files + 4);

@@ -64,7 +64,7 @@ static drv_status check_backend(const run_config *cfg, const instance_type *t) {
             config_where(cfg, "backend"), cfg->backend, t->devices, t->name);
 }
 
-// Of a rank, for itself and what its process holds beside.
+// Returns the memory for a rank, for itself and what its process holds beside.
 static int64_t memory_for_rank(const job_spec *spec) {
     const instance_type *t = spec->instance;
     return t->family == DEVICE_NONE ? t->pod_memory / spec->ranks : t->device_memory;

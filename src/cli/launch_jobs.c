@@ -161,8 +161,9 @@ static drv_status hand_on(const cli_args *args, job_spec *spec, const char *opti
     return DRV_OK;
 }
 
-// What `drover launch node` gets, as it was given. Slurm's script measures nodes itself where srun
-// starts the ranks, or where it alone can go on without one: no spare node takes its place.
+// Reads the options that `drover launch node` gets, as they were given. Slurm's script measures
+// nodes itself where srun starts the ranks, or where it alone can go on without one: no spare node
+// takes its place.
 static drv_status read_node_options(arena *a, const cli_args *args, job_spec *spec) {
     launch_rules rules;
     preflight_use how;
@@ -351,7 +352,7 @@ static drv_status resolve(arena *a, const cli_args *args, job_spec *spec, run_co
     return job_check(a, spec);
 }
 
-// What is checked of training alone. *says: what a rank needs and has.
+// Checks what concerns training alone. *says: what a rank needs and has.
 static drv_status check_train(arena *a, const cli_args *args, run_config *cfg, const job_spec *spec,
         const char **says) {
     DRV_TRY_CTX(launch_check_fit(a, cfg, spec, says), "%s", args->name);

@@ -54,7 +54,7 @@ DRV_CHECKED drv_status launch_job_run(arena *a, const cli_args *args);
 DRV_CHECKED drv_status launch_check_fit(arena *a, run_config *cfg, const job_spec *spec,
         const char **says);
 
-// What a person does next, on standard output (launch_submit.c).
+// Prints what a person does next, on standard output (launch_submit.c).
 void launch_print_next(arena *a, const job_record *record, const char *dir);
 // Whether PATH has the scheduler's program. DRV_E_USAGE, after `why`: it has not.
 DRV_CHECKED drv_status launch_find_program(arena *a, const char *name, const char *why);

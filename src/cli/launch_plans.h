@@ -1,5 +1,5 @@
-// What node 0 of `drover launch node` asks of the config: layouts for fewer nodes, the rows of a
-// step, the planned memory.
+// Answers what node 0 of `drover launch node` asks of the config: layouts for fewer nodes, the rows
+// of a step, the planned memory.
 #pragma once
 #include "config/config.h"
 #include "launch/launch.h"

@@ -1,5 +1,5 @@
-// What follows a failure of a job of drover launch node: the options that say it, which the jobs
-// for schedulers take too and hand on.
+// Options that say what follows a failure of a job of drover launch node; the jobs for schedulers
+// take them too and hand them on.
 #pragma once
 #include "cli/cli.h"
 #include "launch/jobs/job_spec.h"

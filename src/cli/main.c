@@ -91,7 +91,7 @@ int main(int argc, char **argv) {
     arena *a = arena_new("run");
     drv_status status = run(a, argc - 1, argv + 1);
     progress_end();
-    // Of several ranks one has said why, before any of them ended.
+    // One of several ranks has said why, before any of them ended.
     if (status != DRV_OK && *drv_message()) log_failure(drv_message());
     cli_close_stdout();
     log_close_file();

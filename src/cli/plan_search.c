@@ -1,4 +1,4 @@
-// What is asked of a search for layouts, and what it has found, as lines or JSON.
+// Reads what is asked of a search for layouts, and prints what it has found, as lines or JSON.
 #include "cli/plan_search.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ static const char *schedule_of(const layout_candidate *c) {
     return names[c->schedule];
 }
 
-// What makes a config of it.
+// Returns the keys that make a config of a layout.
 static const char *keys_of(arena *a, const layout_candidate *c) {
     const char *keys = arena_printf(a,
             "--set parallel.tensor=%lld --set parallel.pipeline=%lld --set parallel.context=%lld --set "
@@ -45,7 +45,8 @@ static double tokens_per_s(const layout_search *f, const layout_candidate *c) {
     return (double)(f->cfg->global_batch_size * f->cfg->sequence_length) / c->seconds;
 }
 
-// Of the peak, which products reach SEARCH_REACHED of; what is computed again counts nothing.
+// Returns the share of the peak, of which products reach SEARCH_REACHED; what is computed again
+// counts nothing.
 static double mfu_of(const layout_search *f, const layout_candidate *c) {
     return tokens_per_s(f, c) * f->flops.per_token[RECOMPUTE_NONE] * SEARCH_REACHED /
            ((double)f->ranks * f->power.flops);

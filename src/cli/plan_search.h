@@ -24,7 +24,7 @@
         .option = "--memory", .needs = "--search --elastic"                                        \
     }
 
-// What a rank is, by the options and this machine.
+// Reads what a rank can do, from the options and this machine.
 DRV_CHECKED drv_status plan_read_power(arena *a, const cli_args *args, int64_t ranks,
         rank_power *out);
 // DRV_E_USAGE: no layout is possible, with what does not divide what; or none fits.

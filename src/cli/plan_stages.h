@@ -1,4 +1,4 @@
-// What drover plan says of a pipeline.
+// Prints what drover plan says of a pipeline.
 #pragma once
 #include "base/json.h"
 #include "search/stage_plans.h"

@@ -1,4 +1,4 @@
-// What devices and doctor say of PJRT plugins.
+// Prints what devices and doctor say of PJRT plugins.
 #pragma once
 #include "backend/devices.h"
 #include "base/json.h"

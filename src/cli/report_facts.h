@@ -1,4 +1,5 @@
-// What drover report tells of a run beside its files: its plan, its config, texts of its model.
+// Finds what drover report tells of a run beside its files: its plan, its config, texts of its
+// model.
 #pragma once
 #include "watch/run_report.h"
 

@@ -1,4 +1,4 @@
-// What the config of a run says, for whoever watches it.
+// Sums up the config of a run for whoever watches it.
 #pragma once
 #include "base/arena.h"
 #include "config/config.h"

@@ -14,7 +14,8 @@
 
 enum { MAX_MESSAGE = 512 };
 
-// What programs are compiled for: the devices of a target, or those that a run of this process has.
+// The devices that programs are compiled for: those of a target, or those that a run of this
+// process has.
 typedef struct compiled_for {
     device_pool *pool; // NULL: one device, opened for itself
     mesh ranks;
@@ -22,7 +23,7 @@ typedef struct compiled_for {
 
 typedef struct counts {
     int n, n_failed, n_kept; // of all ranks; kept: taken from the cache
-    // Of the rank under way.
+    // These are of the rank under way.
     backend *b;
     char rank[32];               // begins each line: "pipeline rank 1  "; "": there is one
     char too_large[MAX_MESSAGE]; // of the first rank whose programs do not fit; "": all do
@@ -48,8 +49,8 @@ static void tell(void *ctx, const char *name, int n_nodes, const load_request *m
     fputs("\n", stderr);
 }
 
-// What the device holds while the program runs that needs most, as its compiler and as drover plan
-// it. Rows that wait on the host are in neither.
+// Prints what the device holds while the program runs that needs most, as its compiler and as
+// drover plan it. Rows that wait on the host are in neither.
 static void print_memory(const counts *c, const programs *p) {
     const char *name;
     const int64_t most = programs_compiled_bytes(p, &name);

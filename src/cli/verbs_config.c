@@ -55,7 +55,7 @@ static drv_status count_tokens(const char *prefix, int64_t *tokens) {
 }
 
 // The config of the translation is loaded as any before it is printed: what comes out reads back.
-// Of a value that is refused the comment on its line says where it comes from.
+// The comment on the line of a refused value says where it comes from.
 static drv_status check_translation(arena *a, const str *text) {
     run_config cfg;
     const drv_status status = config_load_text(a, "translation", text->p, text->n, &cfg);
@@ -182,7 +182,7 @@ const verb verb_graph = {
 };
 
 // --- plan
-// What a plan says, beside the programs themselves.
+// The figures of a plan, beside the programs themselves.
 typedef struct plan_report {
     const run_config *cfg;
     const programs *p;
@@ -380,7 +380,7 @@ static drv_status run_plan(arena *a, const cli_args *args) {
     report.fits = report.memory.total + report.process <= report.limit.free;
     if (!report.fits) DRV_TRY(fit_suggest(a, &cfg, &report.limit, &report.would_fit));
     DRV_TRY(measure_time(a, &report));
-    // What several share one cannot run.
+    // One rank cannot run what several share.
     if (cfg.tensor_parallel * cfg.pipeline_parallel * cfg.context_parallel == 1)
         DRV_TRY(step_rehearse(a, &cfg, &report.limit, report.step_s, &report.step_s,
                 &report.is_measured));

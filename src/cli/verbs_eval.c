@@ -88,7 +88,7 @@ static drv_status read_windows(const cli_args *args, int64_t most, int64_t usual
 }
 
 // --- data sets
-// Of a run the newest checkpoint, which is an adapter if the run trains LoRA.
+// Opens the newest checkpoint of a run, which is an adapter if the run trains LoRA.
 static drv_status open_run_model(arena *a, run_config *cfg, model_ref *out) {
     const bool lora = lora_is_on(cfg);
     const char *checkpoint;
@@ -207,7 +207,7 @@ static const char *number(arena *a, double x) {
     return isfinite(x) ? arena_printf(a, "%.9g", x) : "null";
 }
 
-// Of preference pairs, by the names that metrics.jsonl has.
+// Prints the figures of preference pairs, by the names that metrics.jsonl has.
 static void print_pairs(arena *a, const cli_args *args, const score_result *result) {
     const double n = (double)result->pairs, loss = result->loss / n, chosen = result->chosen / n,
                  rejected = result->rejected / n, accuracy = (double)result->right / n;

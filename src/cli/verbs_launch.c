@@ -88,7 +88,7 @@ static drv_status find_secret(launch_job *job) {
             "launch node: several hosts need a secret that strangers do not know; expected DROVER_JOB_SECRET_FILE, a file of mode 0600 with the same random bytes on all nodes");
 }
 
-// What `drover train` is to get: the config, and the options that are its own.
+// Collects what `drover train` is to get: the config, and the options that are its own.
 static void collect_train(arena *a, const cli_args *args, launch_job *job) {
     int n_sets, n = 0;
     const char **sets = cli_get_all(a, args, "--set", &n_sets);

@@ -83,10 +83,10 @@ static drv_status exchange(comm_group *g) {
 // Cuts memory into parts, one for each place; sizes NULL: all are n bytes.
 static void cut(const comm_group *g, const void *p, const int64_t *sizes, int64_t n, int64_t unit,
         piece *out) {
-    char *at = (char *)(uintptr_t)p;
+    char *begin = (char *)(uintptr_t)p;
     for (int i = 0; i < g->n; i++) {
-        out[i] = (piece){at, sizes ? sizes[i] * unit : n};
-        at += out[i].bytes;
+        out[i] = (piece){begin, sizes ? sizes[i] * unit : n};
+        begin += out[i].bytes;
     }
 }
 
@@ -103,7 +103,7 @@ static bool is_small(dtype dt, int64_t n) {
     return n * dtype_bytes(dt) <= WIRE_SMALL_BYTES;
 }
 
-// What this rank has of every place is joined: from[i], and its own.
+// Joins what this rank has got from every place, from[i], and its own.
 static void join_received(comm_group *g, dtype dt, comm_join join, const void *own, int64_t n,
         void *out) {
     for (int i = 0; i < g->n; i++)

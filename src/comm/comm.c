@@ -309,7 +309,7 @@ rank_status comm_status_now(comm *c) {
     return now;
 }
 
-// What is known of a rank, without its name.
+// Returns what is known of a rank, without its name.
 static watched last_heard(comm *c, int rank) {
     const double now = clock_s();
     watched w = {.heard_s = -1};
@@ -390,7 +390,7 @@ void comm_said(comm *c) {
     if (c->ring && has_failed(c)) ring_tell_said(c->ring);
 }
 
-// What each of several ranks tells the others of how it fared.
+// A rank's word to the others on how it fared.
 typedef struct rank_result {
     int32_t status;
     char text[FAILURE_TEXT];

@@ -106,8 +106,9 @@ DRV_CHECKED drv_status comm_broadcast(comm_group *g, int from, void *p, int64_t 
 DRV_CHECKED drv_status comm_barrier(comm_group *g);
 
 // --- messages
-// One that is under way. The fields are the back end's; the memory belongs to the message until
-// comm_wait. Messages between two ranks of a group arrive in the order in which they were begun.
+// A message that is under way. The fields are the back end's; the memory belongs to the message
+// until comm_wait. Messages between two ranks of a group arrive in the order in which they were
+// begun.
 typedef struct comm_transfer {
     int peer, tag; // rank of the job
     bool sends, done;
@@ -149,7 +150,8 @@ typedef struct comm_blame {
     bool silent;       // it hangs, or does not answer
     const char *text;  // of a failure that ended the job: how the others say it; else ""
 } comm_blame;
-// Of a failure that ended the job, else of the last one that all agreed on.
+// Says who is to blame for the failure that ended the job, else for the last one that all agreed
+// on.
 comm_blame comm_blamed(const comm *c);
 // Calls fn(ctx) before this process is ended because another rank failed while this one's thread
 // computes: on another thread. A launcher may leave it a second then. NULL: no longer.
@@ -160,10 +162,11 @@ DRV_CHECKED drv_status comm_check(const comm *c);
 // Seconds that this rank has waited for messages in collectives and comm_wait, so far.
 double comm_waited(const comm *c);
 
-// What this rank is doing, for messages and the table of a watchdog. The name must live on.
+// Notes what this rank is doing, for messages and the table of a watchdog. The name must live on.
 void comm_note(comm *c, int64_t step, const char *program);
-// What it tells of its last step: seconds that went into it, and bytes that it holds, has planned,
-// has on its device, has sent in the step. Text that does not fit is cut.
+// The figures of a rank's last step, which comm_tell tells: the seconds that went into it, and the
+// bytes that it holds, has planned, has on its device and has sent in the step. Text that does not
+// fit is cut.
 enum { RANK_ARITHMETIC = 12 };
 typedef struct rank_figures {
     float compute_s, wait_s, data_s, save_s;
@@ -171,7 +174,7 @@ typedef struct rank_figures {
     char arithmetic[RANK_ARITHMETIC];
 } rank_figures;
 void comm_tell(comm *c, const rank_figures *mine);
-// What a rank was last heard to do; texts live as long as the comm, or are copies.
+// A view of a rank: what it was last heard to do. Texts live as long as the comm, or are copies.
 typedef struct rank_view {
     const char *host;
     int32_t pid;

@@ -1,4 +1,4 @@
-// What the parts of src/comm share: a rank, its back end, what is known of the others.
+// The files of src/comm share these: a rank, its back end, what is known of the others.
 #pragma once
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,8 +17,8 @@ typedef struct comm_transport {
     void (*cancel)(comm *c, comm_transfer *list, int n); // after a failure
     void (*wake)(comm *c); // other ranks of this process, since one has failed; NULL: none
     void (*close)(comm *c, bool failed);
-    // What another rank does, where all are of this process; NULL: they are not. False: it has
-    // closed, and that is what it did last.
+    // Looks at what another rank does, where all are of this process; NULL: they are not. False: it
+    // has closed, and that is what it did last.
     bool (*look)(const comm *c, int rank, struct rank_status *out);
     void *(*twin)(const comm *c, arena *a); // the state of a twin; NULL: that of c
 } comm_transport;
@@ -35,7 +35,7 @@ typedef struct comm_failure {
     char text[FAILURE_TEXT]; // as the ranks say it that did not fail
 } comm_failure;
 
-// What a rank does, as it tells the others.
+// The status of a rank: what it does, as it tells the others.
 enum { PROGRAM_NAME = sizeof((rank_view *)0)->program, OP_NAME = sizeof((rank_view *)0)->op };
 typedef struct rank_status {
     int64_t step;
@@ -64,7 +64,7 @@ struct comm_group {
     int n, place;
     int run; // so many places are joined before others
     int *ranks;
-    // Of the collective under way, by place.
+    // The memory of the collective under way, by place.
     piece *to, *from;
     const void **parts;
     int64_t *sizes;
@@ -86,7 +86,7 @@ struct comm {
     int first_tag, n_twins;
     char *scratch;
     int64_t scratch_bytes;
-    // Of this rank; locked, since the failure ring reads it.
+    // Guards the status of this rank, which the failure ring reads.
     pthread_mutex_t lock;
     rank_status mine;
     double began_s; // clock when mine.op changed last

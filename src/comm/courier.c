@@ -56,7 +56,7 @@ static bool take(courier *q, errand *out) {
     return there;
 }
 
-// What it has said to send was counted already.
+// The bytes that it was told to send were counted already.
 static void do_errand(courier *q, const errand *one) {
     const int64_t before = one->over ? one->over->sent : 0;
     const drv_status status = q->ended.status == DRV_OK ? one->run(one->what) : DRV_OK;

@@ -20,11 +20,11 @@ struct flight {
 };
 
 static void put_line(struct flight *f, int line, const char *text) {
-    char *at = f->map + line * WIDTH;
+    char *begin = f->map + line * WIDTH;
     const size_t n = strnlen(text, WIDTH - 1);
-    memset(at, ' ', WIDTH);
-    memcpy(at, text, n);
-    at[WIDTH - 1] = '\n';
+    memset(begin, ' ', WIDTH);
+    memcpy(begin, text, n);
+    begin[WIDTH - 1] = '\n';
 }
 
 drv_status comm_record(comm *self, const char *dir) {
@@ -72,11 +72,11 @@ void flight_end(struct flight *f, uint64_t sequence) {
     if (!f) return;
     char text[16];
     char *line = f->map + (1 + (int)(sequence % LINES)) * WIDTH;
-    char *at = memmem(line, WIDTH, "under way", 9);
-    if (!at) return;
+    char *words = memmem(line, WIDTH, "under way", 9);
+    if (!words) return;
     const int n = snprintf(text, sizeof text, "%.6f s", clock_s() - f->began[sequence % LINES]);
-    memset(at, ' ', 9);
-    if (n > 0 && at + n < line + WIDTH) memcpy(at, text, (size_t)n);
+    memset(words, ' ', 9);
+    if (n > 0 && words + n < line + WIDTH) memcpy(words, text, (size_t)n);
 }
 
 void flight_close(struct flight *f) {

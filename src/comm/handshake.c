@@ -28,7 +28,7 @@ static bool send_all(int fd, const void *p, size_t n) {
     return send(fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)n;
 }
 
-// What `use` makes of the secret in this handshake.
+// Derives the key for `use` from the secret, in this handshake.
 static drv_status derive(const handshake *h, const char *use, unsigned char out[HMAC_BYTES]) {
     char text[16 + PURPOSE_BYTES + 2 * NONCE_BYTES] = {0};
     snprintf(text, 16, "%s", use);

@@ -1,5 +1,5 @@
-// How two processes of a job prove to each other, over a socket, that they know its secret, before
-// either reads anything else. Messages, in bytes; || joins:
+// The handshake by which two processes of a job prove to each other, over a socket, that they know
+// its secret, before either reads anything else. Messages, in bytes; || joins:
 //
 //   listener -> caller:  16 of chance, L
 //   caller -> listener:  16 of chance, C, and HMAC-SHA256(secret, "caller" || purpose || L || C)

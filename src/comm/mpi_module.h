@@ -1,5 +1,6 @@
-// What drover asks of MPI. The answer is a module of its own (mpi_module.c), opened at run time by
-// mpi.c, so that the program runs where no MPI is installed and starts as fast as without one.
+// The calls of MPI that drover makes. They are in a module of its own (mpi_module.c), opened at run
+// time by mpi.c, so that the program runs where no MPI is installed and starts as fast as without
+// one.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

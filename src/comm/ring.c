@@ -120,7 +120,7 @@ static void lost(struct ring *r, neighbour *l, const char *how) {
     fail(r, FAIL_DIED, l->rank, text);
 }
 
-// What a neighbour sends is believed as far as it is one of ours.
+// Returns the status that a neighbour sends, if it is one of ours.
 static drv_status status_of(const note *x) {
     const bool known = x->reason > DRV_OK && x->reason <= DRV_STOPPED;
     return known ? (drv_status)x->reason : DRV_E_PEER;
@@ -298,7 +298,7 @@ static void flush_all(struct ring *r) {
     r->flushed = true;
 }
 
-// What the main thread asked for.
+// Tells what the main thread asked for.
 static void tell(struct ring *r) {
     const note said = {.kind = NOTE_SAID, .rank = r->c->rank};
     const bool failure = atomic_exchange(&r->tells_failure, false),

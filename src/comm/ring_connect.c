@@ -141,19 +141,19 @@ static drv_status exchange_endpoints(comm *self, meeting *made, introduction *al
     DRV_TRY(comm_all_gather(self->world, &mine, sizeof mine, NULL, all));
     made->secret = &all[0].secret;
     const int before = (self->rank + self->size - 1) % self->size;
-    endpoint at = {.address = host_address_towards(&mine.here, &all[before].here)};
-    endpoint *places = mem_zeroed(sizeof *places * (size_t)self->size);
+    endpoint here = {.address = host_address_towards(&mine.here, &all[before].here)};
+    endpoint *endpoints = mem_zeroed(sizeof *endpoints * (size_t)self->size);
     char purpose[PURPOSE_BYTES];
-    made->listener = listen_at(&at);
+    made->listener = listen_at(&here);
     name_link(purpose, before, self->rank);
     if (made->listener >= 0) made->callers = reception_open(made->listener, made->secret, purpose);
-    status = comm_all_gather(self->world, &at, sizeof at, NULL, places);
-    made->next = places[(self->rank + 1) % self->size];
+    status = comm_all_gather(self->world, &here, sizeof here, NULL, endpoints);
+    made->next = endpoints[(self->rank + 1) % self->size];
     *open = true;
     for (int i = 0; i < self->size; i++)
-        *open &= places[i].port != 0;
+        *open &= endpoints[i].port != 0;
     name_link(made->to_next, self->rank, (self->rank + 1) % self->size);
-    free(places);
+    free(endpoints);
     if (status != DRV_OK) stop_listening(made);
     return status;
 }

@@ -34,24 +34,24 @@ static void push(queue *q, comm_transfer *t) {
     q->last = &t->next;
 }
 
-static void take_out(queue *q, comm_transfer **at) {
-    comm_transfer *t = *at;
-    *at = t->next;
-    if (q->last == &t->next) q->last = at;
+static void take_out(queue *q, comm_transfer **link) {
+    comm_transfer *t = *link;
+    *link = t->next;
+    if (q->last == &t->next) q->last = link;
 }
 
 // Where the first message between the same two ranks is; NULL: not there yet.
 static comm_transfer **find(queue *q, int owner, int tag) {
-    for (comm_transfer **at = &q->first; *at; at = &(*at)->next)
-        if ((*at)->owner->rank == owner && (*at)->tag == tag) return at;
+    for (comm_transfer **link = &q->first; *link; link = &(*link)->next)
+        if ((*link)->owner->rank == owner && (*link)->tag == tag) return link;
     return NULL;
 }
 
 static void start(comm *self, comm_transfer *transfer) {
     hub *shared = self->state;
-    box *at = &shared->boxes[transfer->sends ? transfer->peer : self->rank];
-    queue *mine = transfer->sends ? &at->sent : &at->awaited,
-          *other = transfer->sends ? &at->awaited : &at->sent;
+    box *receiver = &shared->boxes[transfer->sends ? transfer->peer : self->rank];
+    queue *mine = transfer->sends ? &receiver->sent : &receiver->awaited,
+          *other = transfer->sends ? &receiver->awaited : &receiver->sent;
     pthread_mutex_lock(&shared->lock);
     // In `awaited` all are of the receiver; they differ by whom they wait for.
     comm_transfer **found = NULL;
@@ -79,7 +79,7 @@ static void start(comm *self, comm_transfer *transfer) {
     if (last) pthread_cond_broadcast(changed); // unlocked: who wakes finds the lock free
 }
 
-// Of the list, how many are not done; each of these has `left` from here on.
+// Counts those of the list that are not done; each of these has `left` from here on.
 static int count_left(comm_transfer *list, int n, int *left) {
     int found = 0;
     for (int i = 0; i < n; i++)
@@ -103,9 +103,9 @@ static drv_status advance(comm *c, comm_transfer *list, int n, bool wait, bool *
 }
 
 static void remove_from(queue *q, const comm_transfer *t) {
-    for (comm_transfer **at = &q->first; *at; at = &(*at)->next)
-        if (*at == t) {
-            take_out(q, at);
+    for (comm_transfer **link = &q->first; *link; link = &(*link)->next)
+        if (*link == t) {
+            take_out(q, link);
             return;
         }
 }
@@ -115,10 +115,10 @@ static void cancel(comm *c, comm_transfer *list, int n) {
     pthread_mutex_lock(&h->lock);
     for (int i = 0; i < n; i++) {
         comm_transfer *t = &list[i];
-        box *at = &h->boxes[t->sends ? t->peer : c->rank];
+        box *receiver = &h->boxes[t->sends ? t->peer : c->rank];
         while (t->moved && !t->done) // another thread is copying
             pthread_cond_wait(&h->boxes[c->rank].changed, &h->lock);
-        if (!t->done) remove_from(t->sends ? &at->sent : &at->awaited, t);
+        if (!t->done) remove_from(t->sends ? &receiver->sent : &receiver->awaited, t);
     }
     pthread_mutex_unlock(&h->lock);
 }

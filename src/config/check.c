@@ -140,7 +140,7 @@ static int64_t context_leaves(const run_config *cfg) {
     return cfg->context_leaves ? cfg->context_leaves : cfg->context_parallel;
 }
 
-// What adds whole micro-batches up, in sums that know no rows (docs/adr/0026). NULL: nothing.
+// Names what adds whole micro-batches up, in sums that know no rows (docs/adr/0026). NULL: nothing.
 static const char *adds_whole(const run_config *cfg) {
     if (!config_backend(cfg)->orders_sums) return cfg->backend;
     if (cfg->zero == 2) return "parallel.zero 2";
@@ -247,7 +247,7 @@ static drv_status check_pipeline(const run_config *cfg) {
             config_where(cfg, "parallel.virtual_stages"), (long long)cfg->virtual_stages);
 }
 
-// What a device has of a step in one program does not come back.
+// Refuses hashes where a step is one program: its gradients do not come back from the device.
 static drv_status check_hashes(const run_config *cfg) {
     if (cfg->hash_every == 0 || config_backend(cfg)->keeps_gradients) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
@@ -300,9 +300,9 @@ const char *config_http(const run_config *cfg) {
 }
 
 static drv_status check_http(const run_config *cfg) {
-    host_port at;
+    host_port parsed;
     const char *where = config_http(cfg);
-    if (!where || (host_port_parse(where, &at) && at.port >= 0)) return DRV_OK;
+    if (!where || (host_port_parse(where, &parsed) && parsed.port >= 0)) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
             "%s: key \"training.http\" is \"%.80s\", expected none, a port from 0 to 65535, or HOST:PORT",
             config_where(cfg, "training.http"), where);
@@ -390,8 +390,8 @@ static drv_status check_base(const run_config *cfg) {
     return DRV_OK;
 }
 
-// What Muon cannot do: its momentum and the weights are kept in fp32, and low-rank branches are not
-// the matrices that it is for.
+// Refuses what Muon cannot do: its momentum and the weights are kept in fp32, and low-rank branches
+// are not the matrices that it is for.
 static drv_status check_optimizer(const run_config *cfg) {
     const char *where = config_where(cfg, "optimizer.type"), *type = optimizer_name(cfg->optimizer);
     if (cfg->optimizer == OPTIMIZER_ADAMW) return DRV_OK;

@@ -9,7 +9,7 @@
 #include "config/config_internal.h"
 #include "config/key.h"
 
-// What was said about the keys, by index (key_find).
+// The values that were given to keys, by index (key_find).
 struct given_keys {
     const value **value; // NULL: nothing
     int *source;         // which source said it: 0 the file, then one for each --set
@@ -210,7 +210,7 @@ static loader new_loader(arena *a) {
     return (loader){.a = a, .given = given};
 }
 
-// What was collected, as a checked config.
+// Makes a checked config of what was collected.
 static drv_status finish(loader *l, drv_status status, const char *file, run_config *out) {
     run_config cfg = {.file = file,
             .preset = "",

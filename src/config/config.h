@@ -36,9 +36,10 @@ typedef enum pack_mode { PACK_AUTO, PACK_DOCUMENTS, PACK_STREAM, PACK_EXAMPLES }
 typedef enum long_mode { LONG_TRUNCATE, LONG_DROP } long_mode;
 typedef enum loss_mode { COUNT_AUTO, COUNT_RESPONSES, COUNT_LAST, COUNT_ALL } loss_mode;
 typedef enum weights_mode { WEIGHTS_RANDOM, WEIGHTS_LOAD } weights_mode;
-// What the frozen base of low-rank branches is held in (docs/adr/0039).
+// The form in which the frozen base of low-rank branches is held (docs/adr/0039).
 typedef enum base_dtype { BASE_AUTO, BASE_BF16, BASE_Q8_0, BASE_Q4_K, BASE_GGUF } base_dtype;
-// What is learned: the next token, or which of two responses is preferred (arXiv:2305.18290).
+// The objective of a run: to predict the next token, or which of two responses is preferred
+// (arXiv:2305.18290).
 typedef enum objective_type { OBJECTIVE_TOKENS, OBJECTIVE_DPO } objective_type;
 
 const char *precision_name(precision p); // "bf16", "fp32"
@@ -143,7 +144,7 @@ typedef struct run_config {
     int64_t lanes, leaves, context_leaves, addend_rows; // 0: auto; see config_addend_rows
     stage_schedule pipeline_schedule;                   // see config_pipeline_schedule
     int64_t virtual_stages;                             // of each pipeline rank
-    // Of the job, by config_set_ranks: what auto came to. 1 until then.
+    // The numbers of the job to which config_set_ranks resolves auto; 1 until then.
     int64_t data_ranks, n_lanes, n_context_leaves;
     int64_t rank; // of this process
     bool sequence_parallel, overlap;
@@ -159,8 +160,8 @@ typedef struct run_config {
 
 // `sets` are "a.b=value" overrides of the command line, applied after the file (`path` NULL: none;
 // "-": standard input).
-// What the config holds lives in `a`, or is one of the arguments. DRV_E_USAGE: it says something
-// wrong; DRV_E_IO, DRV_E_DATA: what it names (the file, model.from) cannot be read or used.
+// The config's values live in `a`, or are arguments. DRV_E_USAGE: it says something wrong;
+// DRV_E_IO, DRV_E_DATA: what it names (the file, model.from) cannot be read or used.
 DRV_CHECKED drv_status config_load(arena *a, const char *path, const char *const *sets, int n_sets,
         run_config *out);
 
@@ -187,7 +188,7 @@ stage_schedule config_pipeline_schedule(const run_config *cfg);
 int64_t config_addend_rows(const run_config *cfg);
 // For what runs on one rank whatever the layout of training: evaluating a model, measuring.
 void config_one_rank(run_config *cfg);
-// What the back end that it names can do.
+// Returns what the back end that the config names can do.
 const backend_caps *config_backend(const run_config *cfg);
 // Whether fp32 masters lie beside weights in bf16: optimizer.master_dtype, or what it stands for
 // when that is auto: as optimizer.state_dtype. Without them the bf16 weights are all there is.

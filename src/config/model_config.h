@@ -33,7 +33,7 @@ typedef struct model_config {
     int n_eos;
 } model_config;
 
-// What LlamaConfig of transformers assumes where config.json says nothing; no shape.
+// Returns the defaults of LlamaConfig in transformers, for what config.json leaves out; no shape.
 model_config model_config_defaults(void);
 
 extern const int n_model_presets;

@@ -8,7 +8,7 @@
 #include "config/key.h"
 #include "config/model_config.h"
 
-// What lies at a path of names with dots; NULL: nothing does.
+// Returns the value at a path of names with dots; NULL: there is none.
 static const value *find_value(const value *v, const char *path) {
     for (int i = 0; i < v->n; i++) {
         const value *item = &v->items[i];
@@ -82,7 +82,7 @@ static bool same_value(const char *text, const char *other) {
     return str_to_f64(text, &x) && str_to_f64(other, &y) && x == y;
 }
 
-// What every family here is, where config.json could say something else.
+// Checks what holds for every family here, where config.json could say something else.
 static drv_status check_fixed(const value *root) {
     static const struct {
         const char *name, *text, *expected;
@@ -205,7 +205,8 @@ static drv_status check_layer_types(const value *root, const model_config *m) {
     return DRV_OK;
 }
 
-// What is null where a family has a number of its own follows from the heads, as in transformers.
+// Lets a number that is null, where a family has one of its own, follow from the heads, as in
+// transformers.
 static bool follows_if_null(const key *k, const value *v, model_config *out) {
     const bool follows = k->offset == offsetof(model_config, num_key_value_heads) ||
                          k->offset == offsetof(model_config, head_dim);
@@ -329,7 +330,8 @@ json_t *model_config_json(const model_config *m) {
     json_t *o = json_pack("{s:[s], s:s, s:s, s:b, s:s}", "architectures", family->architecture,
             "model_type", family->model_type, "hidden_act", "silu", "mlp_bias", 0, "torch_dtype",
             "float32");
-    // Of q, k, v and o; a family whose q, k and v have biases has no such field.
+    // It says whether q, k, v and o have biases; a family whose q, k and v have them has no such
+    // field.
     if (!family->qkv_bias) json_object_set_new(o, "attention_bias", json_false());
     put_window(o, m, family);
     if (m->no_rope_layer_interval)

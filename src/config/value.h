@@ -22,7 +22,8 @@ typedef struct value {
     int n;
 } value;
 
-// What a message shows of it: the text, cut, or "a list of 3", "a section", "empty". Lives in `a`.
+// Shows the value in a message: its text, cut, or "a list of 3", "a section", "empty". Lives in
+// `a`.
 const char *value_shown(arena *a, const value *v);
 
 // A YAML file of one document; an empty one gives a map without items. Strings are valid UTF-8
@@ -31,7 +32,7 @@ DRV_CHECKED drv_status yaml_read(arena *a, const char *file, const char *text, s
         value *out);
 // "path=value", the value in YAML's flow style ([0.9, 0.95]). An empty value is VALUE_NULL.
 DRV_CHECKED drv_status yaml_read_set(arena *a, const char *set, value *out);
-// One value in YAML's flow style, as the tables hold defaults.
+// Reads one value in YAML's flow style, as the tables hold defaults.
 DRV_CHECKED drv_status yaml_read_value(arena *a, const char *path, const char *where_given,
         const char *text, value *out);
 

@@ -215,8 +215,8 @@ static uint32_t next_code_point(const char **p) {
     return c;
 }
 
-// What a YAML reader refuses, folds or skips: controls, its line breaks beyond \n, the byte order
-// mark.
+// Whether a YAML reader refuses, folds or skips the character: controls, its line breaks beyond \n,
+// the byte order mark.
 static bool needs_escape(uint32_t c) {
     return c < 0x20 || (c >= 0x7F && c < 0xA0) || c == 0x2028 || c == 0x2029 || c == 0xFEFF ||
            c == 0xFFFE || c == 0xFFFF;

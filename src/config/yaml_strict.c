@@ -10,7 +10,7 @@
 
 typedef struct strict_walk {
     const char *file; // NULL: a --set
-    const char *at;   // in the text, ...
+    const char *p;    // in the text, ...
     size_t index;     // ... the character there: libyaml counts characters
     const char *end;
     int flow;        // brackets and braces that are open
@@ -27,10 +27,10 @@ static drv_status refuse(const strict_walk *w, const yaml_mark_t *mark, const ch
 
 // The byte at a mark, which never goes back; 0: the end.
 static char byte_at(strict_walk *w, const yaml_mark_t *mark) {
-    for (; w->index < mark->index && w->at < w->end; w->index++)
-        for (w->at++; w->at < w->end && (*w->at & 0xC0) == 0x80;)
-            w->at++;
-    return w->at < w->end ? *w->at : 0;
+    for (; w->index < mark->index && w->p < w->end; w->index++)
+        for (w->p++; w->p < w->end && (*w->p & 0xC0) == 0x80;)
+            w->p++;
+    return w->p < w->end ? *w->p : 0;
 }
 
 static drv_status check_scalar(strict_walk *w, const yaml_token_t *t) {
@@ -107,12 +107,12 @@ static bool is_utf16(const char *text, size_t n) {
 }
 
 drv_status yaml_check(const char *file, const char *text, size_t n) {
-    strict_walk walk = {.file = file, .at = text, .end = text + n};
+    strict_walk walk = {.file = file, .p = text, .end = text + n};
     yaml_parser_t parser;
     drv_status status = DRV_OK;
     if (is_utf16(text, n))
         return refuse(&walk, &(yaml_mark_t){0}, "the text is UTF-16, expected UTF-8");
-    if (n >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) walk.at += 3; // not counted
+    if (n >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) walk.p += 3; // not counted
     DRV_ASSERT(yaml_parser_initialize(&parser), "libyaml is out of memory");
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, n);
     for (bool more = true; more && status == DRV_OK;) {

@@ -25,7 +25,7 @@ static void set_bounds(comparison *c, const model *a, double u, double logit_rms
 }
 
 // --- statistics
-// Of one token, over the pieces of the vocabulary so far.
+// The statistics of one token, over the pieces of the vocabulary so far.
 typedef struct token_stat {
     double max_a, max_b; // of the logits
     double sum_a, sum_b; // of exp(logit - max)

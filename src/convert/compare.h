@@ -1,5 +1,5 @@
-// Whether one model may stand for another: the same prompts through both, logits held against each
-// other within what rounding the weights explains.
+// Decides whether one model may stand for another: the same prompts through both, logits held
+// against each other within what rounding the weights explains.
 #pragma once
 #include "convert/replay.h"
 
@@ -25,5 +25,5 @@ typedef struct comparison {
 DRV_CHECKED drv_status compare_models(arena *a, const model *model_a, const model *model_b,
         bool exact_a, comparison *out);
 
-// One JSON object; the caller owns it.
+// Returns one JSON object; the caller owns it.
 json_t *comparison_json(const comparison *c, const char *a, const char *b);

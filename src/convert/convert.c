@@ -80,7 +80,7 @@ typedef struct proving {
     convert_result *result;
 } proving;
 
-// What the hashes of all weights say, which is all where they are equal.
+// Compares the hashes of all weights, which is all where they are equal.
 static drv_status compare_bits(arena *a, const model *from, const model *made, comparison *c) {
     *c = (comparison){.vocab = from->config.vocab_size,
             .type_a = model_main_tensor(from)->type_name,

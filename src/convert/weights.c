@@ -96,14 +96,14 @@ typedef struct pair {
 
 static const char *say(arena *mem, const pair *p, int64_t row, int64_t col, double a, double b) {
     const source_tensor *t = p->tensor[0];
-    const char *place = t->n_dims > 1
+    const char *where = t->n_dims > 1
                                 ? arena_printf(mem, "%lld, %lld", (long long)row, (long long)col)
                                 : arena_printf(mem, "%lld", (long long)row);
     const char *type_a = t->type_name, *type_b = p->tensor[1]->type_name;
     const char *from = strcmp(type_a, type_b) ? arena_printf(mem, " from %s", type_a) : "";
     return arena_printf(mem,
             "%s [%s] is %.6g in one and %.6g in the other, more apart than rounding%s to %s explains%s",
-            t->name, place, a, b, from, type_b, p->allowed.by_row ? " of its row" : "");
+            t->name, where, a, b, from, type_b, p->allowed.by_row ? " of its row" : "");
 }
 
 static drv_status compare_tensor(arena *mem, pair *p, int64_t rows, const char **difference) {

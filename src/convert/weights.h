@@ -7,7 +7,8 @@
 // round relative to the largest of a block, which is some three times its root mean square.
 double weights_roundoff(const char *type);
 
-// What rounds to less than a unit of the subnormal range errs by half of one, whatever its size.
+// Returns the error of rounding below a type's normal range, whatever the size of the number: half
+// a unit of the subnormal range.
 double weights_floor(const char *type);
 
 // The first weight that differs by more than rounding explains, by name, place and values, in

@@ -228,21 +228,21 @@ static drv_status parse_tensors(arena *a, reader *in, uint64_t n_listed, int64_t
         gguf_file *file) {
     gguf_tensor *list = NULL, tensor;
     int count = 0, cap = 0;
-    int64_t at = 0; // bytes of the data so far, less than file_size + MAX_ALIGNMENT
+    int64_t offset = 0; // bytes of the data so far, less than file_size + MAX_ALIGNMENT
     drv_status status = DRV_OK;
     for (uint64_t i = 0; i < n_listed; i++) {
-        status = parse_tensor(a, in, &tensor, at);
+        status = parse_tensor(a, in, &tensor, offset);
         if (status != DRV_OK) break;
-        tensor.at = at;
-        if (tensor.bytes > file->size - at) {
+        tensor.offset = offset;
+        if (tensor.bytes > file->size - offset) {
             status = drv_fail(DRV_E_DATA,
                     "%s: tensor \"%s\" has %lld bytes from byte %lld of the data, but the file "
                     "has only %lld: is it truncated?",
-                    in->path, tensor.name, (long long)tensor.bytes, (long long)at,
+                    in->path, tensor.name, (long long)tensor.bytes, (long long)offset,
                     (long long)file->size);
             break;
         }
-        at = aligned(at + tensor.bytes, alignment);
+        offset = aligned(offset + tensor.bytes, alignment);
         MEM_GROW(list, count, cap);
         list[count++] = tensor;
     }
@@ -258,11 +258,11 @@ static drv_status place_tensors(const reader *r, int64_t alignment, gguf_file *f
     const int64_t begin = aligned((int64_t)r->at, alignment);
     for (int i = 0; i < f->n_tensors; i++) {
         gguf_tensor *t = &f->tensors[i];
-        t->at += begin;
-        if (t->bytes > f->size - t->at)
+        t->offset += begin;
+        if (t->bytes > f->size - t->offset)
             return drv_fail(DRV_E_DATA,
                     "%s: tensor \"%s\" ends at byte %lld, but the file has %lld: is it truncated?",
-                    r->path, t->name, (long long)(t->at + t->bytes), (long long)f->size);
+                    r->path, t->name, (long long)(t->offset + t->bytes), (long long)f->size);
         if (name_map_get(&f->by_name, t->name)) return bad_tensor(r, t, "is there twice");
         name_map_set(&f->by_name, t->name, t);
     }
@@ -315,14 +315,14 @@ drv_status gguf_parse(arena *a, const char *path, const void *p, size_t n, gguf_
 }
 
 // --- files
-static drv_status read_at(int fd, const char *path, int64_t at, int64_t n, void *out) {
+static drv_status read_at(int fd, const char *path, int64_t offset, int64_t n, void *out) {
     for (int64_t done = 0; done < n;) {
-        const ssize_t got = pread(fd, (char *)out + done, (size_t)(n - done), at + done);
+        const ssize_t got = pread(fd, (char *)out + done, (size_t)(n - done), offset + done);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return drv_fail(DRV_E_IO, "could not read \"%s\": %s", path, strerror(errno));
         if (got == 0)
             return drv_fail(DRV_E_IO, "could not read \"%s\": it ends at byte %lld, expected %lld",
-                    path, (long long)(at + done), (long long)(at + n));
+                    path, (long long)(offset + done), (long long)(offset + n));
         done += got;
     }
     return DRV_OK;
@@ -392,9 +392,9 @@ int64_t gguf_row_bytes(const gguf_tensor *t) {
 drv_status gguf_read_raw(const gguf_file *f, const gguf_tensor *t, int64_t first, int64_t n,
         void *out) {
     DRV_ASSERT(first >= 0 && n >= 0 && n <= gguf_rows(t) - first, "rows of \"%s\"", t->name);
-    const int64_t row = gguf_row_bytes(t), at = t->at + first * row;
-    if (f->fd >= 0) return read_at(f->fd, f->path, at, n * row, out);
-    memcpy(out, f->memory + at, (size_t)(n * row));
+    const int64_t row = gguf_row_bytes(t), offset = t->offset + first * row;
+    if (f->fd >= 0) return read_at(f->fd, f->path, offset, n * row, out);
+    memcpy(out, f->memory + offset, (size_t)(n * row));
     return DRV_OK;
 }
 

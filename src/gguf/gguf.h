@@ -56,7 +56,7 @@ typedef struct gguf_tensor {
     int n_dims;
     int64_t dim[MAX_GGUF_DIMS]; // dim[0] runs fastest: the columns of a matrix
     int64_t elements;
-    int64_t at, bytes; // in the file
+    int64_t offset, bytes; // in the file
 } gguf_tensor;
 
 // The metadata are held in memory; data are read by pread, so that a model larger than memory costs
@@ -98,7 +98,7 @@ DRV_CHECKED drv_status gguf_get_text(arena *a, const gguf_file *f, const char *k
 // Arrays, in `a`; *n = 0 where the key is absent. Texts are valid UTF-8.
 DRV_CHECKED drv_status gguf_get_texts(arena *a, const gguf_file *f, const char *key,
         gguf_text **out, int64_t *n);
-// Of f32, or of i32.
+// Read a list of f32, or of i32.
 DRV_CHECKED drv_status gguf_get_f32s(arena *a, const gguf_file *f, const char *key, float **out,
         int64_t *n);
 DRV_CHECKED drv_status gguf_get_i32s(arena *a, const gguf_file *f, const char *key, int32_t **out,

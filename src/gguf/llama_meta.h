@@ -1,5 +1,5 @@
-// What the metadata of a GGUF file say of a Llama or a relative, and the config.json and
-// generation_config.json that say the same.
+// Reads what the metadata of a GGUF file say of a Llama or a relative, and makes the config.json
+// and generation_config.json that say the same.
 #pragma once
 #include "base/json.h"
 #include "base/model_family.h"

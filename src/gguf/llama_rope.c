@@ -59,13 +59,13 @@ static bool usual(const divisors *d, int64_t hint, llama3_rope *r) {
 }
 
 // Frequencies between the limits: the first and the last, and the share that they keep.
-static int between(const divisors *d, int64_t at[2], double share[2]) {
+static int between(const divisors *d, int64_t index[2], double share[2]) {
     int n = 0;
     for (int64_t i = 0; i < d->n; i++) {
         const double x = (double)d->p[i], keeps = (1 / x - 1 / d->largest) / (1 - 1 / d->largest);
         if (!(keeps > 1e-4 && keeps < 1 - 1e-4)) continue;
         const int k = n == 0 ? 0 : 1;
-        at[k] = i;
+        index[k] = i;
         share[k] = keeps;
         n++;
     }
@@ -75,16 +75,16 @@ static int between(const divisors *d, int64_t at[2], double share[2]) {
 // kept = context / (wave * (high - low)) - low / (high - low): a line over 1 / wave, of which two
 // points are known, or one and high = 4 * low.
 static bool solve(const divisors *known, int64_t hint, llama3_rope *out) {
-    int64_t at[2];
+    int64_t index[2];
     double share[2], slope, offset;
-    const int n_between = between(known, at, share);
+    const int n_between = between(known, index, share);
     if (n_between == 0) return false;
-    const double wave = wavelength(known->theta, 2 * known->n, at[0]);
+    const double wave = wavelength(known->theta, 2 * known->n, index[0]);
     if (n_between == 1) {
         offset = 1.0 / 3;
         slope = (share[0] + offset) * wave;
     } else {
-        const double last = wavelength(known->theta, 2 * known->n, at[1]);
+        const double last = wavelength(known->theta, 2 * known->n, index[1]);
         slope = (share[0] - share[1]) / (1 / wave - 1 / last);
         offset = slope / wave - share[0];
     }
@@ -107,11 +107,11 @@ static bool solve(const divisors *known, int64_t hint, llama3_rope *out) {
 // lies between its wavelength and the next.
 static bool one_between(const divisors *d, llama3_rope *r) {
     enum { STEPS = 256 };
-    int64_t at[2];
+    int64_t index[2];
     double share[2];
-    if (between(d, at, share) != 1) return false;
-    const double wave = wavelength(d->theta, 2 * d->n, at[0]),
-                 next = wavelength(d->theta, 2 * d->n, at[0] + 1);
+    if (between(d, index, share) != 1) return false;
+    const double wave = wavelength(d->theta, 2 * d->n, index[0]),
+                 next = wavelength(d->theta, 2 * d->n, index[0] + 1);
     for (int i = 1; i <= STEPS; i++) {
         const double context = round(wave + (next - wave) * i / STEPS);
         const double high = 1 + (context / wave - 1) / share[0];

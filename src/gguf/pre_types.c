@@ -19,7 +19,7 @@ static const char qwen2[] = WORD "\\p{N}|" TAIL;
 static const char tekken[] = CASES("") "\\p{N}|" TAIL_SLASH;
 static const char gpt4o[] = CASES("(?i:'s|'t|'re|'ve|'m|'ll|'d)?") "\\p{N}{1,3}|" TAIL_SLASH;
 
-// Of several names for one meaning the first is written.
+// The first of several names for one meaning is written.
 static const pre_type types[] = {
         {"gpt-2", NULL, false, false, false},
         {"smollm", NULL, true, false, false},

@@ -102,7 +102,7 @@ static void cut(const token_index *index, int32_t whole, uint64_t *left, uint64_
 typedef struct ranked { // a merge with all that decides its place
     score_merge merge;
     float score;
-    int64_t place; // keeps equal ones in order
+    int64_t order; // keeps equal ones in order
 } ranked;
 
 static int by_score(const void *x, const void *y) {
@@ -110,7 +110,7 @@ static int by_score(const void *x, const void *y) {
     if (a->score != b->score) return a->score > b->score ? -1 : 1;
     if (a->merge.n_left != b->merge.n_left) return a->merge.n_left > b->merge.n_left ? -1 : 1;
     if (a->merge.n_right != b->merge.n_right) return a->merge.n_right > b->merge.n_right ? -1 : 1;
-    return (a->place > b->place) - (a->place < b->place);
+    return (a->order > b->order) - (a->order < b->order);
 }
 
 void score_merges(arena *a, const gguf_text *tokens, const float *scores, int64_t n_tokens,

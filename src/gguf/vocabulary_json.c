@@ -156,7 +156,7 @@ static void add_sequence(const vocabulary *v, const char *name, int type, json_t
     if (v->add_eos && v->eos >= 0) json_array_append_new(list, special_part(v, v->eos, type));
 }
 
-// What is put around a text: BOS, EOS.
+// Describes what is put around a text: BOS, EOS.
 static json_t *post_processor(const vocabulary *v) {
     json_t *single = json_array(), *pair = json_array(), *specials = json_object();
     const int64_t ids[] = {v->add_bos ? v->bos : -1, v->add_eos ? v->eos : -1};

@@ -263,7 +263,8 @@ static int64_t id_of_text(const writing *w, const char *text) {
     return -1;
 }
 
-// What tokenizer_config.json, or else special_tokens_map.json, says; else `otherwise`.
+// Returns the id that tokenizer_config.json, or else special_tokens_map.json, gives; else
+// `otherwise`.
 static int64_t id_of_role(const writing *w, const char *role, int64_t otherwise) {
     const json_t *files[] = {w->config, w->map};
     for (int i = 0; i < 2; i++) {

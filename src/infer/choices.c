@@ -184,7 +184,7 @@ static int64_t n_characters(text_span text) {
 
 // The first of the largest, by itself or per character (a choice of none is -infinity).
 static int best(const choice_record *record, const double *log_likelihood, bool norm) {
-    int at = 0;
+    int index = 0;
     double largest = (double)-INFINITY;
     for (int k = 0; k < record->n_choices; k++) {
         const int64_t n = n_characters(record->choice[k]);
@@ -193,10 +193,10 @@ static int best(const choice_record *record, const double *log_likelihood, bool 
                                    : (double)-INFINITY;
         if (value > largest) {
             largest = value;
-            at = k;
+            index = k;
         }
     }
-    return at;
+    return index;
 }
 
 static double standard_error(double share, int64_t n) {

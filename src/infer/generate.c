@@ -12,8 +12,8 @@ static const char *find_stop(const generate_opts *o, const str *text, size_t fro
     *held = 0;
     for (int i = 0; i < o->n_stops; i++) {
         const size_t n = strlen(o->stops[i]);
-        const char *place = memmem(text->p + from, text->n - from, o->stops[i], n);
-        if (place && (!first || place < first)) first = place;
+        const char *found = memmem(text->p + from, text->n - from, o->stops[i], n);
+        if (found && (!first || found < first)) first = found;
         for (size_t k = n - 1 < text->n - from ? n - 1 : text->n - from; k > *held; k--)
             if (memcmp(text->p + text->n - k, o->stops[i], k) == 0) *held = k;
     }

@@ -113,7 +113,8 @@ static drv_status compile(generator *g, llama_mode mode, int64_t n_tokens, execu
                                  : "expected fewer tokens or a smaller model");
 }
 
-// What was planned against what this machine has left: its pages are not touched yet.
+// Holds the memory that was planned against what this machine has left: its pages are not touched
+// yet.
 static drv_status check_memory(const generator *g) {
     const model_config *m = &g->config.model;
     const memory_limit limit = memory_limit_read("");

@@ -36,8 +36,8 @@ typedef struct generator generator; // single owner
 // saved in fp32, what its run computed in.
 bool generator_says_bf16(arena *a, const char *folder);
 
-// Reads config.json and the tokenizer. What `opts` points to must outlive the generator, which
-// lives in `a`.
+// Reads config.json and the tokenizer. `opts` and what it points to must outlive the generator,
+// which lives in `a`.
 DRV_CHECKED drv_status generator_open(arena *a, const generator_opts *opts, generator **out);
 // Once: plans the programs, reads the weights and makes room for `capacity` tokens (0: the model's
 // whole context). DRV_E_USAGE: more than the model's context. DRV_E_DEVICE: this machine has not
@@ -78,5 +78,5 @@ const id_list *generator_sequence(const generator *g);
 // The logits of what follows the sequence, [vocab_size]: the caller may change them; the next call
 // overwrites them.
 DRV_CHECKED drv_status generator_logits(generator *g, float **out);
-// One more token, 0 <= id < vocab_size; the sequence must be shorter than the capacity.
+// Adds one more token, 0 <= id < vocab_size; the sequence must be shorter than the capacity.
 void generator_add(generator *g, int32_t id);

@@ -96,7 +96,7 @@ drv_status score_documents(arena *a, const score_opts *opts, const documents *te
 }
 
 // --- data sets
-// What was predicted, as text.
+// Adds the size of what was predicted, as text.
 static void add_texts(const batch *b, text_size *size) {
     for (int64_t i = 0; i < b->rows * b->row_tokens && size->id; i++)
         if (b->labels[i] >= 0) text_size_add(size, b->tokens[i], b->labels[i]);

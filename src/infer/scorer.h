@@ -30,8 +30,8 @@ batch *scorer_batch(scorer *s); // [rows, row_tokens], to be filled for scorer_r
 // losses [rows, row_tokens]: -log p of each label, 0 where it is negative. They live until the next
 // call. DRV_E_DATA: one is not finite.
 DRV_CHECKED drv_status scorer_run(scorer *s, const double **losses);
-// Of a scorer opened with opts.logits: runs the batch, whose labels play no part; then the logits
-// of token `at` of it, [vocab_size].
+// Run the batch of a scorer opened with opts.logits, whose labels play no part; then give the
+// logits of its token `at`, [vocab_size].
 DRV_CHECKED drv_status scorer_run_logits(scorer *s);
 DRV_CHECKED drv_status scorer_read_logits(scorer *s, int64_t at, float *logits);
 

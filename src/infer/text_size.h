@@ -1,5 +1,5 @@
-// How much text the tokens of a data set stand for, in bytes and words: of those that an evaluation
-// predicts. Measures per byte and word compare models whose tokenizers differ.
+// Counts how much text the tokens of a data set stand for, in bytes and words: of those that an
+// evaluation predicts. Measures per byte and word compare models whose tokenizers differ.
 #pragma once
 #include "data/set/rows.h"
 #include "tok/tokenizer.h"

@@ -1,6 +1,6 @@
-// What a scorer reads: windows of a list of token ids. A window is a stem, which is context alone,
-// and branches, each of which continues the stem as if the others were not there; so what several
-// texts begin with is computed once.
+// Cuts a list of token ids into windows, which a scorer reads. A window is a stem, which is context
+// alone, and branches, each of which continues the stem as if the others were not there; so what
+// several texts begin with is computed once.
 #pragma once
 #include "data/set/packed_rows.h"
 
@@ -26,7 +26,7 @@ typedef struct window_list { // window_list_free
 } window_list;
 
 void window_add(window_list *list, token_run stem);
-// To the last window.
+// Adds to the last window; each gets at least one.
 void window_add_branch(window_list *list, token_run branch);
 // Windows as a document's pieces are: what a piece skips is its stem.
 window_list windows_of_pieces(const piece_list *pieces);

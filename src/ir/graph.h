@@ -253,7 +253,7 @@ typedef struct graph {
     // Leaves of each row on this rank (zigzag.h), 1 unless set. Tokens lie leaf after leaf, and the
     // gradient of a weight has an accumulator for each.
     int row_leaves;
-    // What a micro-batch gives to a gradient is so many addends for each of these leaves, each of
+    // A micro-batch adds so many addends for each of these leaves to a gradient, each the sum of
     // some rows (docs/adr/0026); 1 unless set. They differ in the rows alone, which lie in order.
     int addends;
     int layer;   // given to nodes that are added

@@ -43,7 +43,7 @@ const op_attr op_attr_table[N_ATTRS] = {
 #undef X
 };
 
-_Static_assert(N_ATTRS <= 64, "a row lists its attributes as bits of one word");
+_Static_assert(N_ATTRS <= 8 * (int)sizeof(op_attr_set), "a row lists its attributes as bits");
 
 // Every double but +0 counts as set: -0 and NaN print as themselves.
 static bool is_zero(const op_attrs *attrs, const op_attr *field) {
@@ -57,7 +57,7 @@ static bool is_zero(const op_attrs *attrs, const op_attr *field) {
 
 const char *op_attrs_unlisted(const node *n) {
     for (int i = 0; i < N_ATTRS; i++)
-        if (!(op_rows[n->op]->attrs >> i & 1) && !is_zero(&n->attrs, &op_attr_table[i]))
+        if (!op_reads(n->op, (op_attr_id)i) && !is_zero(&n->attrs, &op_attr_table[i]))
             return "an attribute is set that the op's row does not list";
     return NULL;
 }

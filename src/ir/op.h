@@ -18,12 +18,15 @@ typedef struct grad_ctx grad_ctx; // ir/grad.h
 
 enum { MAX_EXAMPLES = 12 };
 
+// A set of attributes, a bit each: there are more of them than 64 would leave room for.
+__extension__ typedef unsigned __int128 op_attr_set;
+
 typedef struct op_row {
     const char *name;
     int min_in, max_in; // max_in -1: any number
     // Fills out[] and n_out. Returns NULL, or what is wrong with the inputs or attributes.
     const char *(*shape)(const node *n, tensor_spec *out, int *n_out);
-    uint64_t attrs; // which attributes the op reads: ATTR(seq) | ATTR(eps)
+    op_attr_set attrs; // those that the op reads: ATTR(seq) | ATTR(eps)
 
     // Adds the nodes of the gradient. NULL: not differentiable.
     void (*grad)(grad_ctx *ctx, node *n);
@@ -76,7 +79,10 @@ typedef enum op_attr_id {
 #undef X
                     N_ATTRS
 } op_attr_id;
-#define ATTR(name) ((uint64_t)1 << ATTR_##name)
+#define ATTR(name) ((op_attr_set)1 << ATTR_##name)
+static inline bool op_reads(op_kind op, op_attr_id attr) {
+    return op_rows[op]->attrs >> attr & 1;
+}
 
 typedef enum op_attr_kind { ATTR_KIND_int, ATTR_KIND_double, ATTR_KIND_dtype } op_attr_kind;
 typedef struct op_attr {

@@ -36,15 +36,14 @@ static void print_attr(const op_attrs *attrs, const op_attr *field, str *out) {
 }
 
 static void print_attrs(const node *n, str *out) {
-    const uint64_t used = op_rows[n->op]->attrs;
     const char *before = " {";
     for (int i = 0; i < N_ATTRS; i++) {
-        if (!(used >> i & 1)) continue;
+        if (!op_reads(n->op, (op_attr_id)i)) continue;
         str_puts(out, before);
         print_attr(&n->attrs, &op_attr_table[i], out);
         before = ", ";
     }
-    if (used) str_puts(out, "}");
+    if (op_rows[n->op]->attrs) str_puts(out, "}");
 }
 
 static void print_state(const graph *g, str *out) {

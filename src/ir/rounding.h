@@ -1,7 +1,7 @@
-// Which elements of the model a rank's part of a weight is, for ops that round stochastically
-// (base/stochastic.h): state i32[N_EXTENT_WORDS] beside the weight, "extent.W", which the host
-// writes once. A value of the program and no attribute, so that ranks with different parts run one
-// program.
+// The extent of a weight: which elements of the model a rank's part of it is, for ops that round
+// stochastically (base/stochastic.h): state i32[N_EXTENT_WORDS] beside the weight, "extent.W",
+// which the host writes once. A value of the program and no attribute, so that ranks with different
+// parts run one program.
 #pragma once
 #include <stdbool.h>
 
@@ -26,23 +26,23 @@ enum {
 #define EXTENT_NO_ROW 0xFFFFFFFFu
 
 // Elements of a weight that follow each other in one parameter of the model, too.
-typedef struct place_run {
+typedef struct extent_run {
     const uint32_t *part;
     uint32_t first; // number of the first one in the parameter
     int64_t n;
-} place_run;
+} extent_run;
 // The run that begins with element `at` of the weight, at most n elements.
-static inline place_run place_run_at(const uint32_t *place, int64_t at, int64_t n) {
-    const int64_t columns = place[EXTENT_COLUMNS], row = at / columns, column = at % columns;
+static inline extent_run extent_run_at(const uint32_t *extent, int64_t at, int64_t n) {
+    const int64_t columns = extent[EXTENT_COLUMNS], row = at / columns, column = at % columns;
     int k = EXTENT_MAX_PARTS - 1;
-    while (k > 0 && row < place[EXTENT_PARTS + k * PART_WORDS + PART_ROW])
+    while (k > 0 && row < extent[EXTENT_PARTS + k * PART_WORDS + PART_ROW])
         k--;
-    const uint32_t *part = place + EXTENT_PARTS + k * PART_WORDS;
-    const bool whole_rows = place[EXTENT_COLUMNS] == place[EXTENT_ALL_COLUMNS];
+    const uint32_t *part = extent + EXTENT_PARTS + k * PART_WORDS;
+    const bool whole_rows = extent[EXTENT_COLUMNS] == extent[EXTENT_ALL_COLUMNS];
     const int64_t end_row = k + 1 < EXTENT_MAX_PARTS ? part[PART_WORDS + PART_ROW] : EXTENT_NO_ROW,
                   left = (whole_rows ? end_row * columns : (row + 1) * columns) - at;
     const uint32_t row_there = (uint32_t)row - part[PART_ROW] + part[PART_FIRST_ROW];
-    return (place_run){part,
-            row_there * place[EXTENT_ALL_COLUMNS] + place[EXTENT_FIRST_COLUMN] + (uint32_t)column,
+    return (extent_run){part,
+            row_there * extent[EXTENT_ALL_COLUMNS] + extent[EXTENT_FIRST_COLUMN] + (uint32_t)column,
             left < n ? left : n};
 }

@@ -1,6 +1,6 @@
-// How a tensor is cut among data ranks that share the optimizer (ZeRO, arXiv:1910.02054): in shards
-// of equal length, of which the last ones may be short or empty. A shard begins at a multiple of
-// SHARD_UNIT, so the vectors of AdamW begin where cache lines do.
+// Says how a tensor is cut among data ranks that share the optimizer (ZeRO, arXiv:1910.02054): in
+// shards of equal length, of which the last ones may be short or empty. A shard begins at a
+// multiple of SHARD_UNIT, so the vectors of AdamW begin where cache lines do.
 #pragma once
 #include <stdint.h>
 

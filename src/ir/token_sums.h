@@ -1,4 +1,4 @@
-// How what a node adds to gradients is summed over its tokens. Tokens lie leaf after leaf of the
+// Says how a node sums over its tokens what it adds to gradients. Tokens lie leaf after leaf of the
 // row (row_leaves), in each addend after addend (docs/adr/0026), and each of these sums is a tree
 // over `leaves` runs of its tokens on each rank (docs/adr/0012). Where `ranks` share the tokens,
 // each has as many of all runs, which follow each other: those of one sum may be on several.

@@ -56,7 +56,7 @@ static bool follows(const tensor *t, const tensor_spec *spec, const node *n) {
 
 static const char *const stage_names[] = {"built", "differentiated", "planned"};
 
-// What is held in blocks is read by the ops that widen it alone.
+// Only ops that widen blocks read a weight that is held in them.
 static const char *check_blocks(const node *n) {
     const op_row *row = op_rows[n->op];
     for (int k = 0; k < n->n_in; k++)
@@ -82,8 +82,8 @@ static drv_status check_row(const checker *check, const node *checked) {
     const int axis = checked->attrs.mesh.axis, ranks = checked->attrs.mesh.ranks;
     const mesh update = mesh_of_update(&check->g->mesh); // over which gradients are summed
     const bool along = ranks == check->g->mesh.size[axis] ||
-                       (row->attrs & ATTR(data_ranks) && ranks == update.size[axis]);
-    if (row->attrs & ATTR(axis) && ranks && !along)
+                       (op_reads(checked->op, ATTR_data_ranks) && ranks == update.size[axis]);
+    if (op_reads(checked->op, ATTR_axis) && ranks && !along)
         return drv_fail(DRV_E_DATA, "graph %s: node %d %s: %d ranks, but the %s axis has %d",
                 check->g->name, check->index, row->name, ranks, mesh_axis_name((mesh_axis)axis),
                 check->g->mesh.size[axis]);

@@ -1,6 +1,6 @@
-// How a row is cut among the ranks of the context axis (docs/adr/0015): in 2 n chunks, of which
-// leaf j of n has j and 2 n - 1 - j, so that under a causal mask all leaves have the same work. A
-// rank has `leaves_here` neighbouring leaves, one unless asked for more.
+// Says how a row is cut among the ranks of the context axis (docs/adr/0015): in 2 n chunks, of
+// which leaf j of n has j and 2 n - 1 - j, so that under a causal mask all leaves have the same
+// work. A rank has `leaves_here` neighbouring leaves, one unless asked for more.
 #pragma once
 #include <stdint.h>
 

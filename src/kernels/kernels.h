@@ -19,7 +19,7 @@ typedef struct rope_args {
     int head_dim;
     double theta, factor, low_freq_factor, high_freq_factor, original_context; // factor 0: none
 } rope_args;
-// Of pair j: the angle of position p is p times it, in rad.
+// Returns the frequency of pair j: the angle of position p is p times it, in rad.
 double rope_frequency(const rope_args *args, int j);
 
 typedef struct adamw_args {
@@ -137,7 +137,7 @@ typedef struct kernels {
     // In place of gate_up.
     void (*swiglu_grad)(dtype dt, int64_t rows, int64_t width, const void *dy, const void *gate_up,
             void *d_gate_up);
-    // One row of logits (acc, [n]), overwritten. Returns -log softmax(logits)[label]. d (dt, [n],
+    // Overwrites a row of logits (acc, [n]) and returns -log softmax(logits)[label]. d (dt, [n],
     // may begin where logits begin; NULL: no gradient) = scale * (softmax(logits) - onehot(label)).
     double (*cross_entropy)(dtype dt, int64_t n, void *logits, int64_t label, double scale,
             void *d);
@@ -174,7 +174,7 @@ typedef struct kernels {
     // p (acc) -= lr (o + weight_decay p), rounded once; w (bf16, NULL: none) = p rounded.
     void (*descend)(dtype acc, int64_t n, void *p, const void *o, double lr, double weight_decay,
             uint16_t *w);
-    // What is rounded to dt, in every arithmetic: operands of products, that is qkv, d_o, and
+    // These are rounded to dt, in every arithmetic: operands of products, that is qkv, d_o, and
     // P = exp(score - largest score of the blocks of ATTENTION_BLOCK keys so far) as it multiplies
     // V, P = exp(score - lse) and dS as they multiply d_o, Q and K; and what is stored. Scores, dP,
     // their sums, the sum of P and delta (rows of d_o o) are not.

@@ -14,13 +14,13 @@
 
 static drv_status connect_to_launcher(int *out) {
     const char *path = getenv(LAUNCH_SOCKET);
-    struct sockaddr_un at = {.sun_family = AF_UNIX};
-    if (!path || strlen(path) >= sizeof at.sun_path)
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (!path || strlen(path) >= sizeof address.sun_path)
         return drv_fail(DRV_E_USAGE,
                 "launch agent: expected to be run by the mpirun of drover launch");
-    memcpy(at.sun_path, path, strlen(path));
+    memcpy(address.sun_path, path, strlen(path));
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && connect(fd, (const struct sockaddr *)&at, sizeof at) == 0) {
+    if (fd >= 0 && connect(fd, (const struct sockaddr *)&address, sizeof address) == 0) {
         *out = fd;
         return DRV_OK;
     }

@@ -64,7 +64,7 @@ static void send_out(control *c) {
         const ssize_t n = send(c->fd, c->out.p, c->out.n, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0 && errno == EAGAIN) return;
-        // What the other side has sent before it went is still read.
+        // Bytes that the other side has sent before it went are still read.
         if (n <= 0)
             str_clear(&c->out);
         else
@@ -107,9 +107,9 @@ static bool split_text(control *c, control_message *out) {
         n += c->text.p[i] == 0;
     if (n > CONTROL_MAX_FIELDS) return false;
     c->fields = mem_realloc(c->fields, sizeof *c->fields * (size_t)(n + 1));
-    const char *at = c->text.p;
-    for (int i = 0; i < n; i++, at += strlen(at) + 1)
-        c->fields[i] = at;
+    const char *field = c->text.p;
+    for (int i = 0; i < n; i++, field += strlen(field) + 1)
+        c->fields[i] = field;
     out->field = c->fields;
     out->n_fields = n;
     return true;

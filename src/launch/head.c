@@ -123,7 +123,8 @@ bool head_could_grow(const head *h, int *n_nodes) {
     return layout.n_nodes > h->world.n_nodes;
 }
 
-// Of more nodes than are needed, those that a check has named go last, the worst of them first.
+// Whether a node is left out: where there are more than are needed, those that a check has named go
+// last, the worst of them first.
 static bool is_left_out(const head *h, int node, int n_spare) {
     const double share = h->members[node].share;
     int n_worse = 0;
@@ -251,7 +252,7 @@ static const char *place_of(const head *h, const world_end *end) {
             *end->host ? ")" : "");
 }
 
-// What a person needs where no restart would help.
+// Says what a person needs where no restart would help.
 static void say_more(head *h, const world_end *end, const decision *made) {
     const launch_planner *planner = h->job->planner;
     const char *text = NULL;

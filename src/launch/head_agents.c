@@ -11,13 +11,13 @@
 #include "launch/head.h"
 
 drv_status head_open_agents(head *h) {
-    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
     const char *path = path_join(h->a, h->local.dir, "agents");
-    if (strlen(path) >= sizeof at.sun_path)
+    if (strlen(path) >= sizeof address.sun_path)
         return drv_fail(DRV_E_USAGE, "TMPDIR is too long for a socket: \"%s\"", path);
-    memcpy(at.sun_path, path, strlen(path));
+    memcpy(address.sun_path, path, strlen(path));
     h->agent_listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (bind(h->agent_listener, (const struct sockaddr *)&at, sizeof at) == 0 &&
+    if (bind(h->agent_listener, (const struct sockaddr *)&address, sizeof address) == 0 &&
             listen(h->agent_listener, 1024) == 0)
         return DRV_OK;
     return drv_fail(DRV_E_IO, "could not listen at \"%s\": %s", path, strerror(errno));

@@ -24,12 +24,13 @@ enum { N_HELLO = 6 };
 // pod may not be able to look up its own name, and a name may lead to a proxy: then the first
 // address that other hosts may reach.
 static int bind_here(uint32_t address, int port) {
-    const struct sockaddr_in at = {.sin_family = AF_INET,
+    const struct sockaddr_in own = {.sin_family = AF_INET,
             .sin_port = htons((uint16_t)port),
             .sin_addr.s_addr = address};
     const int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); // a job that ended just now
-    if (bind(fd, (const struct sockaddr *)&at, sizeof at) == 0 && listen(fd, 1024) == 0) return fd;
+    if (bind(fd, (const struct sockaddr *)&own, sizeof own) == 0 && listen(fd, 1024) == 0)
+        return fd;
     const int error = errno;
     close(fd);
     errno = error;

@@ -1,4 +1,4 @@
-// What node 0 reads of a run, and what it adds to its journal: the run directory belongs to the
+// Reads what node 0 needs of a run, and adds to its journal: the run directory belongs to the
 // ranks, so it writes only where one of its own worlds has been.
 #include <string.h>
 

@@ -9,7 +9,7 @@
 #include "launch/nodes.h"
 #include "launch/supervisor.h"
 
-// What a world of some of the nodes is to be.
+// The layout of a world of some of the nodes.
 typedef struct world_layout {
     int n_nodes;             // at most as many as there are
     const char *const *sets; // [n_sets], "KEY=VALUE": what changes in the config
@@ -25,7 +25,7 @@ typedef struct launch_planner {
     drv_status (*choose)(void *ctx, arena *a, int n_nodes, int min_nodes, world_layout *out);
     // The rows of the global batch of a step. NULL: they cannot be told.
     const char *(*rows)(void *ctx, arena *a, int64_t step);
-    // What a rank was planned to hold in that layout, beside what it was seen to.
+    // Says what a rank was planned to hold in that layout, beside what it was seen to hold.
     const char *(*memory)(void *ctx, arena *a, const world_layout *layout, int n_ranks);
 } launch_planner;
 
@@ -59,10 +59,10 @@ typedef struct launch_job {
 DRV_CHECKED drv_status launch_head(arena *a, const launch_job *job);
 // Any other node: the status that node 0 tells.
 DRV_CHECKED drv_status launch_member(arena *a, const launch_job *job);
-// What mpirun runs for the daemon of a host: until that has ended.
+// Runs in the place of the daemon of a host, for mpirun, until that daemon has ended.
 DRV_CHECKED drv_status launch_agent(const char *const *words, int n_words);
-// What mpirun runs as a rank: gives it its cores and devices, and becomes `drover train`; or the
-// one rank of a node that is measured, whose words are LAUNCH_CHECK, the run directory and seconds.
+// Runs as a rank of mpirun: takes its cores and devices, and becomes `drover train`; or the one
+// rank of a node that is measured, whose words are LAUNCH_CHECK, the run directory and seconds.
 DRV_CHECKED drv_status launch_rank(arena *a, const char *const *words, int n_words);
 // The secret of DROVER_JOB_SECRET_FILE. *found: the variable is set. DRV_E_USAGE: others may read
 // the file, or it holds less than 16 bytes.
@@ -74,7 +74,7 @@ DRV_CHECKED drv_status launch_leave_secret(arena *a, const char *address, int po
         const char **path, int *held);
 bool launch_find_secret(arena *a, const char *address, int port, job_secret *out);
 
-// What Open MPI's programs get into their environment, and what must not reach them of the launcher
-// that started this process; "NAME=VALUE" or "NAME", NULL at the end.
+// Lists what Open MPI's programs get into their environment, and what must not reach them of the
+// launcher that started this process: "NAME=VALUE" or "NAME", NULL at the end.
 const char **launch_variables(arena *a, const launch_job *job, const char *dir,
         const char *address);

@@ -1,6 +1,6 @@
-// What launchers keep outside the run directory: folders for Open MPI's session, the secret of a
-// job of one machine. A launcher that is killed leaves its own behind; the next one of the same
-// user removes it. Whoever lives holds a lock on what is its.
+// Handles what launchers keep outside the run directory: folders for Open MPI's session, the secret
+// of a job of one machine. A launcher that is killed leaves its own behind; the next one of the
+// same user removes it. Whoever lives holds a lock on what is its.
 #pragma once
 #include "base/arena.h"
 

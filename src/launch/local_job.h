@@ -1,6 +1,6 @@
-// What a launcher has on its own node: a folder of its own, the program that it starts (mpirun, or
-// a daemon of it, one after the other), the ranks that come of that, and the signals that it passes
-// on. Nothing waits, and nothing outlives local_job_close.
+// The part of a job that a launcher has on its own node: a folder of its own, the program that it
+// starts (mpirun, or a daemon of it, one after the other), the ranks that come of that, and the
+// signals that it passes on. Nothing waits, and nothing outlives local_job_close.
 #pragma once
 #include <stdbool.h>
 #include <sys/types.h>

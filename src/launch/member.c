@@ -100,19 +100,20 @@ static attempt shake_hands(member *m, int fd, const job_secret *secret) {
 static attempt try_once(member *m) {
     const launch_job *job = m->job;
     job_secret secret = job->secret;
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)job->port)};
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)job->port)};
     int error = 0;
     const int on = 1;
     socklen_t n = sizeof error;
-    at.sin_addr.s_addr = resolve(job->world.master.value);
-    if (!at.sin_addr.s_addr) return NOT_KNOWN;
-    inet_ntop(AF_INET, &at.sin_addr, m->address, sizeof m->address);
+    address.sin_addr.s_addr = resolve(job->world.master.value);
+    if (!address.sin_addr.s_addr) return NOT_KNOWN;
+    inet_ntop(AF_INET, &address.sin_addr, m->address, sizeof m->address);
     if (!job->has_secret && !launch_find_secret(m->a, m->address, job->port, &secret))
         return NOBODY;
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return NOBODY;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    const bool begun = connect(fd, (struct sockaddr *)&at, sizeof at) == 0 || errno == EINPROGRESS;
+    const bool begun =
+            connect(fd, (struct sockaddr *)&address, sizeof address) == 0 || errno == EINPROGRESS;
     attempt made = NOBODY;
     if (begun && wait_for(m, fd, POLLOUT, clock_s() + HANDS_S) &&
             getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &n) == 0)

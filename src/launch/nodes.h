@@ -1,4 +1,4 @@
-// Which node of a job this process stands for, as launchers say it in the environment: Slurm,
+// Finds which node of a job this process stands for, as launchers say it in the environment: Slurm,
 // torchrun and the operators that set its variables (PyTorchJob, TrainJob, Volcano), JAX, indexed
 // Jobs, our own. Pure: reads no environment but the one it is given, opens nothing.
 #pragma once
@@ -9,7 +9,7 @@
 
 enum { MAX_NODES = 1 << 16, MAX_RANKS_PER_NODE = 1 << 12 };
 
-// What was said, and by what: the name of a variable or an option. NULL: nothing said it.
+// A number, and what said it: the name of a variable or an option. NULL: nothing said it.
 typedef struct said_number {
     int value;
     const char *by;

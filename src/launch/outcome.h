@@ -1,11 +1,12 @@
-// How ranks have ended, from what each leaves in its node's folder to one exit status for all nodes.
+// Tells how ranks have ended, from what each leaves in its node's folder to one exit status for all
+// nodes.
 #pragma once
 #include <stdbool.h>
 
 #include "base/arena.h"
 #include "base/status.h"
 
-// Of several ranks the last of these counts.
+// How a rank ended. Of several ranks the last of these counts.
 typedef enum outcome_kind {
     OUTCOME_NONE, // there was no rank
     OUTCOME_DONE,
@@ -28,11 +29,11 @@ typedef struct outcome {
 
 // Called by a rank when it ends: leaves how. Nothing where no launcher of ours has started it.
 void outcome_leave(drv_status status);
-// What local rank `local` has left in `dir`; false: nothing.
+// Reads what local rank `local` has left in `dir`; false: nothing.
 bool outcome_read(const char *dir, int local, outcome *out);
 // The one that counts: the later kind, of the lower rank.
 outcome outcome_of_both(outcome x, outcome y);
-// As a line, and back; false: it is none.
+// Write an outcome as a line, and read it back; false: it is none.
 const char *outcome_text(arena *a, outcome o);
 bool outcome_parse(const char *text, outcome *out);
 // The exit status of the job; launcher: that of mpirun.

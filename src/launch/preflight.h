@@ -25,7 +25,7 @@ const char *node_figure_text(node_figure figure, double value); // "123.4 GFLOP/
 
 enum { NODE_HOST = 64, NODE_VERSION = 48 };
 
-// What one node has found. Plain bytes: it travels between ranks as it is.
+// The result of one node's check. Plain bytes: it travels between ranks as it is.
 typedef struct node_result {
     char host[NODE_HOST], version[NODE_VERSION];
     double value[N_NODE_FIGURES]; // NaN: not measured

@@ -124,8 +124,8 @@ static drv_status become(arena *a, const char *const *words, int n_words) {
     return drv_fail(DRV_E_IO, "could not run \"%s\": %s", program, strerror(errno));
 }
 
-// What rank 0 prints goes into a file in the launcher's folder. A signal ends the check: there is
-// nothing to save.
+// Measures this node instead of training: what rank 0 prints goes into a file in the launcher's
+// folder. A signal ends the check: there is nothing to save.
 static drv_status become_check(arena *a, const rank_place *place, const char *const *words) {
     const char *const argv[] = {"doctor", "--node", words[1], "--json", "--seconds", words[2]};
     sigset_t none;

@@ -87,8 +87,9 @@ bool launch_find_secret(arena *a, const char *address, int port, job_secret *out
 // --- the environment of Open MPI's programs
 extern char **environ;
 
-// Of whatever has started this process, which is no rank: mpirun would take itself for one, or
-// would ask Slurm for its nodes. SLURM_JOB_ID and the like stay, for those who read logs.
+// Whether a variable is of whatever has started this process, which is no rank: mpirun would take
+// itself for one, or would ask Slurm for its nodes. SLURM_JOB_ID and the like stay, for those who
+// read logs.
 static bool is_foreign(const char *variable) {
     static const char *const names[] = {"SLURM_JOBID=", "SLURM_STEP", "SLURM_PROCID=",
             "SLURM_LOCALID=", "SLURM_NODEID=", "SLURM_NODELIST=", "SLURM_JOB_NODELIST=",

@@ -53,9 +53,9 @@ drv_status devices_share(arena *a, const char *variable, const char *list, int l
 }
 
 // --- cores
-typedef struct core_place {
+typedef struct cpu_core {
     int cpu, package, core, index;
-} core_place;
+} cpu_core;
 
 static int topology_of(int cpu, const char *what) {
     char path[128];
@@ -68,32 +68,32 @@ static int topology_of(int cpu, const char *what) {
     return number;
 }
 
-static int by_place(const void *x, const void *y) {
-    const core_place *a = x, *b = y;
+static int by_core(const void *x, const void *y) {
+    const cpu_core *a = x, *b = y;
     if (a->package != b->package) return a->package < b->package ? -1 : 1;
     if (a->core != b->core) return a->core < b->core ? -1 : 1;
     return (a->cpu > b->cpu) - (a->cpu < b->cpu);
 }
 
 void cores_share(const cpu_set_t *allowed, int local, int n, cpu_set_t *out) {
-    core_place *place = mem_zeroed(sizeof *place * CPU_SETSIZE);
+    cpu_core *list = mem_zeroed(sizeof *list * CPU_SETSIZE);
     int count = 0, n_cores = 0;
     CPU_ZERO(out);
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
         if (CPU_ISSET((size_t)cpu, allowed)) {
             const int core = topology_of(cpu, "core_id");
-            place[count++] = (core_place){cpu, topology_of(cpu, "physical_package_id"),
+            list[count++] = (cpu_core){cpu, topology_of(cpu, "physical_package_id"),
                     core < 0 ? cpu : core, 0};
         }
-    qsort(place, (size_t)count, sizeof *place, by_place);
+    qsort(list, (size_t)count, sizeof *list, by_core);
     for (int i = 0; i < count; i++) {
-        const bool same = i > 0 && place[i].core == place[i - 1].core &&
-                          place[i].package == place[i - 1].package;
+        const bool same =
+                i > 0 && list[i].core == list[i - 1].core && list[i].package == list[i - 1].package;
         n_cores += !same;
-        place[i].index = n_cores - 1;
+        list[i].index = n_cores - 1;
     }
     const int from = local * n_cores / n, to = (local + 1) * n_cores / n;
     for (int i = 0; i < count && n_cores >= n; i++)
-        if (place[i].index >= from && place[i].index < to) CPU_SET((size_t)place[i].cpu, out);
-    free(place);
+        if (list[i].index >= from && list[i].index < to) CPU_SET((size_t)list[i].cpu, out);
+    free(list);
 }

@@ -1,5 +1,5 @@
-// What follows the end of a world: a pure function of how all worlds so far have ended. A world is
-// the ranks of one mpirun; the loop that starts them is in head.c.
+// Decides what follows the end of a world: a pure function of how all worlds so far have ended. A
+// world is the ranks of one mpirun; the loop that starts them is in head.c.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

@@ -6,7 +6,8 @@
 #include "base/exit_status.h"
 #include "watch/run_events.h"
 
-// Of status 75. A rank that failed by itself says its code even where nothing can be written.
+// Returns the cause of status 75. A rank that failed by itself says its code even where nothing can
+// be written.
 static end_cause cause_to_try_again(const world_facts *facts) {
     const bool said = facts->said && facts->said->end == RUN_FAILED;
     const char *cause = said ? facts->said->cause : "";

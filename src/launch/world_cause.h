@@ -1,5 +1,5 @@
-// Why a world has ended, from all that tells of it: how its ranks ended, what the system did, what
-// the run has written. A pure function.
+// Finds why a world has ended, from all that tells of it: how its ranks ended, what the system did,
+// what the run has written. A pure function.
 #pragma once
 #include "launch/outcome.h"
 #include "launch/supervisor.h"

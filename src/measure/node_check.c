@@ -18,7 +18,7 @@
 #include "base/version.h"
 
 #define MIB          ((int64_t)1 << 20)
-// Of the seconds: products, copies, the disk; the rest is for links.
+// Shares of the seconds for products, copies, the disk; the rest is for links.
 #define GEMM_SHARE   0.4
 #define MEMORY_SHARE 0.2
 #define DISK_SHARE   0.2

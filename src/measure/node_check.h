@@ -1,4 +1,4 @@
-// What a node finds of itself and of the others before a run: figures for launch/preflight.h. Every
+// Measures a node and its links to the others before a run: figures for launch/preflight.h. Every
 // node is one rank, and all do the same at the same time.
 #pragma once
 #include "comm/comm.h"
@@ -12,7 +12,7 @@ DRV_CHECKED drv_status node_measure(arena *a, int rank, const char *dir, double 
 // against node 0's; what it sees of node 0 in `dir`. All ranks call it together.
 DRV_CHECKED drv_status node_measure_others(arena *a, comm *c, const char *dir, double seconds,
         node_result *out);
-// Of n nodes the partner of one in a round, -1: it pauses. In rounds 0 to node_rounds(n) - 1 each
-// meets different ones, and is alone in at most one of them.
+// Returns the partner of a node among n in a round; -1: it pauses. In rounds 0 to
+// node_rounds(n) - 1 each meets different ones, and is alone in at most one of them.
 int node_partner(int n_nodes, int node, int round);
 int node_rounds(int n_nodes);

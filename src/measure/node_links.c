@@ -1,4 +1,4 @@
-// What nodes find of each other: links in pairs, clocks, the directory that all share.
+// Measures what lies between nodes: links in pairs, clocks, the directory that all share.
 // Legend: a arena, c comm.
 #include <errno.h>
 #include <fcntl.h>

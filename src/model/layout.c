@@ -36,7 +36,8 @@ model_layout layout_of(const model_config *model) {
     return l;
 }
 
-// What is cut in equal leaves, of heads and columns; the vocabulary's last one may be shorter.
+// A size that is cut in equal leaves, of heads and columns; the vocabulary's last one may be
+// shorter.
 typedef struct cut_size {
     const char *name;
     int64_t value;

@@ -1,6 +1,6 @@
-// How much of a model one rank holds: the sizes that parameters and graph share. Everything above
-// asks here instead of computing widths from the config, so that splitting a model over ranks is a
-// change of layout_of alone.
+// Says how much of a model one rank holds: the sizes that parameters and graph share. Everything
+// above asks here instead of computing widths from the config, so that splitting a model over ranks
+// is a change of layout_of alone.
 //
 // Legend: H hidden_size, V vocab_size, F intermediate_size, C columns of the fused q, k, v.
 #pragma once
@@ -11,8 +11,8 @@
 // ranks in order, as many times as each has chunks: chunk v of place p is stage v * ranks + p.
 enum { MAX_CHUNKS = 32 };
 typedef struct layer_chunk {
-    int first, n; // layers, numbered in the whole model
-    int at;       // where they begin among those of this rank
+    int first, n;   // layers, numbered in the whole model
+    int first_here; // where they begin among those of this rank
 } layer_chunk;
 
 // A layout says which part of the model one rank of a mesh has: over the tensor axis heads,

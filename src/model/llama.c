@@ -97,15 +97,15 @@ static op_attrs split_vocabulary(const builder *b) {
     return attrs;
 }
 
-// What enters products that are split by columns: all tokens, and from here on each rank computes
-// something else with them.
+// Prepares the input of products that are split by columns: all tokens, and from here on each rank
+// computes something else with them.
 static tensor *enter(builder *b, tensor *x_NH) {
     const op_attrs attrs = over_tensor(b);
     if (!attrs.mesh.ranks) return x_NH;
     return add1(b, b->l->sequence ? OP_all_gather : OP_share, 1, &x_NH, attrs);
 }
 
-// What leaves products that are split by rows: one of several partial sums.
+// Joins the output of products that are split by rows: one of several partial sums.
 static tensor *leave(builder *b, tensor *y_NH) {
     const op_attrs attrs = over_tensor(b);
     if (!attrs.mesh.ranks) return y_NH;
@@ -426,7 +426,7 @@ graph *llama_build(arena *a, const param_list *params, llama_mode mode, const ll
     if (opts->addend_rows) build.g->addends = (int)(opts->rows / opts->addend_rows);
     tensor *branch_NH = NULL, *h_NH = enter_stage(&build);
     for (int i = 0; i < build.layers->n; i++) {
-        const layer_params *w = &params->layer[build.layers->at + i];
+        const layer_params *w = &params->layer[build.layers->first_here + i];
         build.g->layer = build.layers->first + i;
         tensor *x_NH = norm_of_stream(&build, w->input_norm, &h_NH, &branch_NH);
         branch_NH = attention_block(&build, w, x_NH);

@@ -33,7 +33,8 @@ typedef struct llama_opts {
     // LLAMA_LOSS: so many rows are an addend of each sum over tokens (docs/adr/0026); 0: all of them
     int64_t addend_rows;
     bool adds_up; // gradients are those of several micro-batches (docs/adr/0021)
-    // Of a stage: which of the layout's, and the slots of its inputs (docs/adr/0011); 0: one.
+    // The chunk of the layout whose stage is built, and the slots of the stage's inputs
+    // (docs/adr/0011); 0: one.
     int chunk, n_slots;
     bool frozen_before; // of a stage: nothing is trained in those before it
     bool causal;        // rows are one document each: position counts from their first token

@@ -91,8 +91,8 @@ static bool is_suffix(const char *module, const char *end) {
     return m == n || module[n - m - 1] == '.';
 }
 
-// What people write for PEFT, in Python's syntax (re), as POSIX has it: \d, and groups (?:...). The
-// rest is the same in both, or refused.
+// Translates what people write for PEFT, in Python's syntax (re), to that of POSIX: \d, and groups
+// (?:...). The rest is the same in both, or refused.
 static const char *posix_of(arena *a, const char *python) {
     char *out = ARENA_ARRAY(a, char, 5 * strlen(python) + 1), *end = out;
     bool in_brackets = false;

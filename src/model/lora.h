@@ -1,5 +1,5 @@
-// Which projections have low-rank branches (LoRA, arXiv:2106.09685), of which rank, and how much
-// each counts. Modules have Hugging Face's names: model.layers.0.self_attn.q_proj.
+// Says which projections have low-rank branches (LoRA, arXiv:2106.09685), of which rank, and how
+// much each counts. Modules have Hugging Face's names: model.layers.0.self_attn.q_proj.
 #pragma once
 #include "base/name_map.h"
 #include "config/config.h"
@@ -22,8 +22,8 @@ lora_set lora_set_new(arena *a, int n);
 void lora_set_add(lora_set *set, const lora_branch *branch);
 const lora_branch *lora_find(const lora_set *set, const char *module); // NULL: no branch
 
-// Those of the config: each projection that a target fits. A target is the last parts of a name
-// ("q_proj", "self_attn.q_proj"), a regular expression that matches all of it, as PEFT's
+// Lists the branches of the config: each projection that a target fits. A target is the last parts
+// of a name ("q_proj", "self_attn.q_proj"), a regular expression that matches all of it, as PEFT's
 // (POSIX extended; Python's \d and (?:...) are read, other things of Python alone refused), or
 // "all-linear". DRV_E_USAGE: a target is not an expression, or fits no projection.
 DRV_CHECKED drv_status lora_of_config(arena *a, const lora_config *lora, const model_config *model,

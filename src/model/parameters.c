@@ -76,7 +76,7 @@ static const param *fused(arena *a, param_list *list, int layer, const char *nam
     return p;
 }
 
-// What is added to the rows of a fused weight: its parts by other names.
+// Adds the bias of a fused weight's rows: its parts by other names.
 static void add_bias(arena *a, param_list *list, int layer, const char *name,
         const part_spec parts[MAX_PARTS], const param *projection) {
     param *p = add(a, list, layer, name);
@@ -136,9 +136,9 @@ static void add_branches(arena *a, param_list *list, const param *projection, in
 }
 
 // `at`: of the layer among those of the rank.
-static void add_layer_branches(arena *a, param_list *list, int layer, int at,
+static void add_layer_branches(arena *a, param_list *list, int layer, int here,
         const lora_set *lora) {
-    const layer_params *w = &list->layer[at];
+    const layer_params *w = &list->layer[here];
     const param *projections[] = {w->qkv, w->o, w->gate_up, w->down};
     enum { N_INPUTS = sizeof projections / sizeof *projections };
     for (int i = 0; i < N_INPUTS; i++)
@@ -146,7 +146,7 @@ static void add_layer_branches(arena *a, param_list *list, int layer, int at,
 }
 
 // --- all weights
-// What families add to the projections of attention.
+// Adds what families have beside the projections of attention.
 static void add_to_qkv(arena *a, param_list *list, int layer, layer_params *w) {
     const model_layout *l = &list->layout;
     const part_spec bias[MAX_PARTS] = {{"self_attn.q_proj.bias", l->q_width},
@@ -218,11 +218,13 @@ param_list llama_params(arena *a, const model_layout *sizes, const lora_set *lor
     if (sizes->embeds) list.embedding = table(a, &list, "model.embed_tokens.weight");
     for (int v = 0; v < sizes->n_chunks; v++)
         for (int i = 0; i < sizes->chunk[v].n; i++)
-            list.layer[sizes->chunk[v].at + i] = add_layer(a, &list, sizes->chunk[v].first + i);
+            list.layer[sizes->chunk[v].first_here + i] =
+                    add_layer(a, &list, sizes->chunk[v].first + i);
     if (sizes->has_head) add_head(a, &list);
     for (int v = 0; v < sizes->n_chunks && has_lora; v++)
         for (int i = 0; i < sizes->chunk[v].n; i++)
-            add_layer_branches(a, &list, sizes->chunk[v].first + i, sizes->chunk[v].at + i, lora);
+            add_layer_branches(a, &list, sizes->chunk[v].first + i, sizes->chunk[v].first_here + i,
+                    lora);
     for (int i = 0; i < list.n; i++)
         list.p[i].trainable = !has_lora || list.p[i].is_adapter;
     if (has_lora) check_branches(&list, lora);

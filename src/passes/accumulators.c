@@ -96,6 +96,7 @@ static void insert(graph *g, const insertions *list) {
 
 // `replace`: begins each with zeros.
 static void take_all(graph *g, bool replace, take_in_fn take_in, void *ctx) {
+    DRV_ASSERT(g->stage == STAGE_DIFFERENTIATED, "sums of gradients in graph %s", g->name);
     const int n_tensors = g->n_tensors;
     accumulator *of = ARENA_ARRAY(g->a, accumulator, n_tensors);
     const insertions list = insertions_new(g->a, g->n_nodes);

@@ -83,7 +83,7 @@ static tensor *state_of(const cutter *c, const tensor *t, tensor_class cls, cons
     return made;
 }
 
-// What an input of a node is in this part.
+// Returns the value that an input of a node is in this part.
 static tensor *input_of(cutter *c, const tensor *t, int part) {
     if (c->value[t->id]) return c->value[t->id];
     const tensor *first = first_of(t);

@@ -52,7 +52,7 @@ static tensor *gather(graph *g, tensor *x, mesh_axis axis) {
     return attrs.mesh.ranks == 1 ? x : graph_add(g, OP_all_gather, 1, &x, &attrs)->out[0];
 }
 
-// What the momentum gives, on whoever orthogonalises it.
+// Adds the momentum of a weight, whose result goes to whoever orthogonalises it.
 static void begin(const muon_pass *pass, const tensor *w, tensor *grad, muon_step *step) {
     graph *g = pass->g;
     step->it = update_weight(g, w, pass->opts);

@@ -34,7 +34,8 @@ typedef struct gradient_shards {
 // STAGE_DIFFERENTIATED -> the same. Each sum becomes this rank's shard of it. INPUT_TURN of
 // the chunk, with so many slots, says which of the rank's micro-batches of the step it is, from 0.
 void pass_shard_gradients(graph *g, const gradient_shards *by, int chunk, int n_slots);
-// That state in another program, and the shard of the gradient when all micro-batches are there.
+// Return the state of those shards in another program, and the shard of the gradient when all
+// micro-batches are there.
 tensor *pass_shards(graph *g, const char *name, const tensor *w, const gradient_shards *by);
 tensor *pass_join_shards(graph *g, tensor *sums, const gradient_shards *by);
 
@@ -120,5 +121,6 @@ typedef struct cut_opts {
     int n_slots;
     bool split_weights;
 } cut_opts;
-// out[CUT_WEIGHTS] is NULL unless they are split off. The graphs live in `a`.
+// STAGE_DIFFERENTIATED -> graphs in the same. out[CUT_WEIGHTS] is NULL unless they are split off.
+// The graphs live in `a`.
 void pass_cut(arena *a, const graph *g, const cut_opts *opts, graph *out[N_CUTS]);

@@ -1,4 +1,4 @@
-// What the parts of the update program share (update_program.c, muon_update.c).
+// The parts of the update program (update_program.c, muon_update.c) share these.
 #pragma once
 #include "ir/op.h"
 #include "passes/passes.h"
@@ -18,8 +18,8 @@ op_attrs update_along(const graph *g, mesh_axis axis);
 // State of the optimizer beside a weight, "PREFIXweight".
 tensor *update_state(graph *g, const char *prefix, const tensor *w, dtype dt,
         const update_opts *opts);
-// What this rank has of a tensor in the shape of a weight: a copy of its shard, where data ranks
-// share the work.
+// Returns this rank's part of a tensor in the shape of a weight: a copy of its shard, where data
+// ranks share the work, else the whole.
 tensor *update_share(graph *g, tensor *w, const update_opts *opts);
 
 static inline bool update_by_muon(const update_opts *opts, int i) {

@@ -56,7 +56,7 @@ static tensor *both_uses(graph *g, const tensor *w, tensor *grad, const update_o
     return graph_add(g, opts->zero ? OP_add : OP_take_back, 2, in, NULL)->out[0];
 }
 
-// Of all weights, on all stages; what tensor ranks have alike comes first.
+// Sums the squares of all weights, on all stages; those that tensor ranks have alike come first.
 static tensor *global_squares(graph *g, tensor *const *t, int n, const update_opts *opts) {
     const bool tensor_ranks = g->mesh.size[AXIS_TENSOR] > 1;
     tensor **in = ARENA_ARRAY(g->a, tensor *, n);

@@ -5,10 +5,10 @@
 // in each node, as sorted intervals that neither overlap nor touch:
 //   whole  bytes of items that live through all the node's time and do not do so in its parent
 //   some   bytes of items that live at any of its time
-// What is taken in first .. last is then the union of `some` of the O(log n) nodes that make up
-// first .. last and `whole` of the nodes above them. Items fill the arena from below, so the
-// intervals merge and the sets stay short: n items take about n log n looks, where comparing with
-// all items that are alive takes n^2 when activations wait for the backward pass.
+// The memory that is taken in first .. last is then the union of `some` of the O(log n) nodes that
+// make up first .. last and `whole` of the nodes above them. Items fill the arena from below, so
+// the intervals merge and the sets stay short: n items take about n log n looks, where comparing
+// with all items that are alive takes n^2 when activations wait for the backward pass.
 #include "plan/place.h"
 
 #include <stdlib.h>

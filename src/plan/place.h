@@ -1,4 +1,4 @@
-// Where things with known sizes and lifetimes lie in one arena.
+// Places things with known sizes and lifetimes in one arena.
 #pragma once
 #include <stdint.h>
 

@@ -82,8 +82,8 @@ static void find_optional_aliases(plan *p) {
         storage_of(p, p->g->tensors[i]); // every path has one step now
 }
 
-// What needs a place: each storage of temporaries, with the tensor's id, and the scratch of each
-// node, with the node's index after all tensors. Returns how many there are.
+// Lists what needs a place: each storage of temporaries, with the tensor's id, and the scratch of
+// each node, with the node's index after all tensors. Returns how many there are.
 static int list_items(const plan *p, workspace_fn workspace, void *ctx, place_item *items) {
     const graph *g = p->g;
     int n_items = 0;
@@ -104,9 +104,9 @@ static int list_items(const plan *p, workspace_fn workspace, void *ctx, place_it
 }
 
 static void place_scratch(plan *p, const place_item *item) {
-    const int at = item->id - p->g->n_tensors;
-    p->workspace[at] = item->offset;
-    p->scratch_bytes[at] = item->bytes;
+    const int index = item->id - p->g->n_tensors;
+    p->workspace[index] = item->offset;
+    p->scratch_bytes[index] = item->bytes;
 }
 
 static void place(plan *p, arena *a, workspace_fn workspace, void *ctx) {
@@ -135,7 +135,7 @@ void plan_add_wire(const graph *g, const node *n, double bytes[N_AXES]) {
     node along = *n;
     const op_row *row = op_rows[n->op];
     if (!row->wire) return;
-    if (row->attrs & ATTR(axis)) bytes[n->attrs.mesh.axis] += row->wire(n);
+    if (op_reads(n->op, ATTR_axis)) bytes[n->attrs.mesh.axis] += row->wire(n);
     if (row->wire_replicas) bytes[AXIS_TENSOR] += row->wire_replicas(n);
     for (int axis = 0; axis < N_AXES; axis++) {
         if (!(n->attrs.mesh.axes >> axis & 1)) continue;

@@ -1,4 +1,4 @@
-// What both drawings share: keys and their names.
+// Serves both drawings: keys and their names.
 #include "plot/chart.h"
 
 #include <string.h>

@@ -15,7 +15,7 @@ typedef struct plot {
 
 // Index of a key; -1: not asked for.
 int plot_key(const plot *p, const char *key);
-// What the panel of a key is called: "loss", "learning rate"...
+// Returns the title of a key's panel: "loss", "learning rate"...
 const char *plot_title(const char *key);
 
 typedef struct plot_terminal_opts {
@@ -31,7 +31,7 @@ void plot_add_text(str *out, const char *text);
 const char *plot_style(void);
 // Returns a colour for the i-th of a few things; it begins anew after six.
 const char *plot_colour(int i);
-// One <svg> element with everything in it.
+// Draws one <svg> element with everything in it.
 void plot_svg(arena *a, const plot *runs, str *out);
 // A bar: a value, and which part of it is needed at least, drawn darker; beside it a note. Bars
 // that follow each other with one group have one colour.
@@ -39,7 +39,7 @@ typedef struct plot_bar {
     const char *group, *name, *note;
     double value, least;
 } plot_bar;
-// One <svg> element: horizontal bars of values of one unit ("ms").
+// Draws one <svg> element: horizontal bars of values of one unit ("ms").
 void plot_bars_svg(const char *title, const char *unit, const plot_bar *bars, int n, str *out);
 // A page of its own: the SVG and a table that compares the runs.
 void plot_html(arena *a, const plot *runs, str *out);

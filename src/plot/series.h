@@ -14,7 +14,7 @@ typedef struct plot_series {
     int64_t n, cap;
 } plot_series;
 
-// One run: a series per key, all of the arena they were read into.
+// The curves of one run: a series per key, all of the arena they were read into.
 typedef struct plot_run {
     const char *name;                  // as given on the command line
     plot_series series[PLOT_MAX_KEYS]; // in the order of the keys

@@ -114,16 +114,16 @@ static void add_x_axis(const frame *f, int left, int columns, const plot_termina
         str_puts(out, opts->utf8 ? "─" : "-");
     str_printf(out, "\n%*s  ", left, "");
     const double step = plot_tick_step(&f->x, columns / 12 + 1);
-    int at = 0;
+    int printed = 0;
     for (double tick = ceil(f->x.min / step) * step; tick <= f->x.max; tick += step) {
         const char *text = plot_number(tick);
         const int column = (int)(plot_range_share(&f->x, tick) * (columns - 1));
-        if (column < at || column + (int)strlen(text) > columns) continue;
-        str_printf(out, "%*s%s", column - at, "", text);
-        at = column + (int)strlen(text) + 1;
+        if (column < printed || column + (int)strlen(text) > columns) continue;
+        str_printf(out, "%*s%s", column - printed, "", text);
+        printed = column + (int)strlen(text) + 1;
         str_puts(out, " ");
     }
-    if (at + 4 <= columns) str_printf(out, "%*s%s", columns - 4 - at, "", "step");
+    if (printed + 4 <= columns) str_printf(out, "%*s%s", columns - 4 - printed, "", "step");
     str_puts(out, "\n");
 }
 

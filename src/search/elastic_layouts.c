@@ -227,10 +227,11 @@ drv_status elastic_choose(arena *a, const elastic_job *job, int n_nodes, int min
         elastic_layout tried;
         status = elastic_on(a, job, n, &tried);
         if (status != DRV_OK) continue;
-        const bool better = keeps_bits && tried.same_bits != out->same_bits
+        const bool better = !found ? true
+                            : keeps_bits && tried.same_bits != out->same_bits
                                     ? tried.same_bits
                                     : tried.tokens_per_s > out->tokens_per_s;
-        if (!found || better) *out = tried;
+        if (better) *out = tried;
         found = true;
         // Without any loss one node fewer would not be faster.
         const bool enough = out->tokens_per_s >= tried.perfect * (n - 1) / n;

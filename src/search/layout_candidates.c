@@ -92,7 +92,7 @@ static double kept_of_layer(const search *s, const layout_candidate *c) {
     return all - unit * tokens * (2 * h / alike + f / t);
 }
 
-// Of each element of a gradient, as many as a step of ZeRO-2 leaves open (ir/shard.h).
+// Counts the sums of each element of a gradient that a step of ZeRO-2 leaves open (ir/shard.h).
 static double open_sums(const search *s, const layout_candidate *c) {
     const int64_t all = s->cfg->global_batch_size / c->micro_batch,
                   lanes = s->cfg->lanes ? s->cfg->lanes : 1;
@@ -276,7 +276,7 @@ void layout_refusals_add(const layout_candidates *c, str *out) {
                 c->refused[i].why);
 }
 
-// Of many ranks with many divisors this takes seconds.
+// Shows how far the estimates are, which take seconds for many ranks with many divisors.
 static void show_estimates(const search *s) {
     if (clock_s() - s->begin > 1)
         progress("estimating layouts: %d variants of %d meshes", s->out->n + s->out->n_too_large,

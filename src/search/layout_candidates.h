@@ -15,7 +15,7 @@ typedef struct layout_candidate {
     int64_t planned_bytes; // 0: estimated only
 } layout_candidate;
 
-// What a rank is taken to be.
+// The power of a rank, as the search takes it to be.
 typedef struct rank_power {
     double flops;  // FLOP/s that products really reach
     double memory; // bytes
@@ -45,7 +45,8 @@ typedef struct step_flops {
 } step_flops;
 void layout_candidates_find(const run_config *cfg, int64_t ranks, const step_flops *flops,
         const rank_power *power, layout_candidates *out);
-// Of a layout's update: data ranks that share the optimizer share its products, tensor ranks do not.
+// Returns the time of a layout's update: data ranks that share the optimizer share its products,
+// tensor ranks do not.
 double layout_update_seconds(const run_config *cfg, const step_flops *flops,
         const rank_power *power, const layout_candidate *of);
 void layout_candidates_free(layout_candidates *c);
@@ -54,7 +55,7 @@ void layout_refusals_add(const layout_candidates *c, str *out);
 // The mesh of a candidate.
 mesh layout_mesh(const layout_candidate *c);
 bool layout_same_mesh(const layout_candidate *x, const layout_candidate *y);
-// Of data_s seconds of traffic among data ranks in a step of cfg, those that no micro-batch of
+// Returns how many of data_s seconds of traffic among data ranks in a step of cfg no micro-batch of
 // micro_batch_s hides (docs/adr/0027).
 double layout_exposed_seconds(const run_config *cfg, double data_s, double micro_batch_s);
 // Writes it into a config of `ranks` ranks. DRV_E_USAGE: the batch does not divide.

@@ -59,7 +59,7 @@ static double step_seconds(const layout_search *on, const layout_candidate *c,
            layout_update_seconds(cfg, &on->flops, &on->power, c);
 }
 
-// What it takes and needs; DRV_E_USAGE: it is not possible after all.
+// Plans what a layout takes and needs; DRV_E_USAGE: it is not possible after all.
 drv_status layout_search_plan(const layout_search *s, layout_candidate *what) {
     arena *a = arena_new("a layout");
     run_config cfg = *s->cfg;
@@ -99,7 +99,7 @@ static int by_seconds(const void *x, const void *y) {
     return (a->seconds > b->seconds) - (a->seconds < b->seconds);
 }
 
-// Of a search that takes longer than a second. It ends as soon as enough layouts fit.
+// Shows how far a search is that takes longer than a second. It ends as soon as enough layouts fit.
 static void show_progress(const layout_search *f, const layout_candidates *all, double begin) {
     const int tried = f->n + f->n_not, left = all->n_meshes - tried;
     const double seconds = clock_s() - begin;
@@ -125,7 +125,7 @@ static void plan_best(layout_search *f, const layout_candidates *all) {
     if (f->n > f->top) f->n = (int)f->top;
 }
 
-// What a token costs does not depend on the layout.
+// Counts what a token costs, which does not depend on the layout.
 static drv_status count_flops(layout_search *f) {
     for (int mode = RECOMPUTE_NONE; mode <= RECOMPUTE_FULL; mode++) {
         arena *a = arena_new("flops");

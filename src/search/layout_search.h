@@ -10,7 +10,7 @@ typedef struct layout_search {
     const run_config *cfg;
     int64_t ranks, top; // top: layouts that are wanted
     rank_power power;
-    // What is found; layout_search_free.
+    // The results; layout_search_free gives them back.
     step_flops flops;
     layout_candidates all;
     layout_candidate *list; // that fit, planned, the fastest first

@@ -1,7 +1,7 @@
 // Two link speeds, and what they make of messages.
 #include "search/link_time.h"
 
-// Of n ranks that are `stride` apart, those that share a host.
+// Counts those of n ranks, `stride` apart, that share a host.
 static int64_t together(const link_speeds *l, int64_t stride, int64_t n) {
     const int64_t here = l->ranks_per_host ? l->ranks_per_host / stride : n;
     return here < 1 ? 1 : here < n ? here : n;

@@ -1,5 +1,5 @@
-// How long the messages of a step take on links of two speeds: between ranks of one host, and
-// between hosts. Ranks fill the hosts in their order (ir/mesh.h), so that axes with near
+// Estimates how long the messages of a step take on links of two speeds: between ranks of one host,
+// and between hosts. Ranks fill the hosts in their order (ir/mesh.h), so that axes with near
 // neighbours, the tensor axis first, lie inside a host.
 #pragma once
 #include "ir/mesh.h"

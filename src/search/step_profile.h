@@ -1,5 +1,5 @@
-// Where the time of a training step goes: rows by program and op, and what the machine would need
-// for each at best.
+// Finds where the time of a training step goes: rows by program and op, and what the machine would
+// need for each at best.
 #pragma once
 #include "train/programs.h"
 
@@ -25,7 +25,7 @@ typedef struct profile_row {
     double sent;  // bytes to other ranks, as the plan counts them
 } profile_row;
 
-// What a rank can do at best.
+// The most that a rank can do.
 typedef struct machine_roof {
     double flops_per_s, bytes_per_s; // peak of products, memory; 0: unknown
 } machine_roof;

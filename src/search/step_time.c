@@ -12,7 +12,7 @@
 #include "train/step.h"
 #include "weights/device.h"
 
-// What the optimizer is told (ir/hyper.h), once more for a whole step.
+// The numbers that the optimizer is told (ir/hyper.h), once more for a whole step.
 static const double hyper[2 * N_HYPER] = {1e-5, 0.1, 0.05, 1, 1, 1e-5, 0.1, 0.05, 1, 1};
 
 typedef struct random_rows {

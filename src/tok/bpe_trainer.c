@@ -42,9 +42,9 @@ typedef struct count_job {
     int thread;
 } count_job;
 
-static void count_words(void *ctx, const unsigned char *const *at, int n) {
+static void count_words(void *ctx, const unsigned char *const *bounds, int n) {
     const count_job *j = ctx;
-    word_counter_add(j->counter, j->thread, at, n);
+    word_counter_add(j->counter, j->thread, bounds, n);
 }
 
 void bpe_trainer_add(bpe_trainer *t, const text_piece *p, int thread) {

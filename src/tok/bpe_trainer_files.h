@@ -1,4 +1,4 @@
-// What training leaves: the files of a tokenizer as Hugging Face writes them.
+// Writes what training leaves: the files of a tokenizer as Hugging Face writes them.
 #pragma once
 #include "tok/bpe_trainer.h"
 #include "tok/split.h"

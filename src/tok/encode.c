@@ -106,16 +106,16 @@ static void cut_added(encoder *e, const added_index *x, const unsigned char *s, 
     if (n > from) part(e, s + from, n - from);
 }
 
-static void encode_batch_of_words(void *ctx, const unsigned char *const *at, int n) {
+static void encode_batch_of_words(void *ctx, const unsigned char *const *bounds, int n) {
     encoder *e = ctx;
     if (!e->trace) {
-        word_cache_encode(e->cache, at, n, e->end, &e->out);
+        word_cache_encode(e->cache, bounds, n, e->end, &e->out);
         return;
     }
     for (int i = 0; i < n; i++) {
         const int64_t first = e->out.n;
-        word_cache_encode(e->cache, at + i, 1, e->end, &e->out);
-        trace_word(e->trace, at[i], at[i + 1], e->out.p + first, e->out.n - first);
+        word_cache_encode(e->cache, bounds + i, 1, e->end, &e->out);
+        trace_word(e->trace, bounds[i], bounds[i + 1], e->out.p + first, e->out.n - first);
     }
 }
 

@@ -41,7 +41,7 @@ const added_token *added_with_name(const tokenizer *t, const char *name) {
     return t->added_slots[at];
 }
 
-// Of texts that are alike the first is found.
+// Indexes the texts of added tokens; of those that are alike the first is found.
 static void index_texts(loader *load, added_token *list, int n, added_index *out) {
     out->mask = table_mask(n);
     out->slots = ARENA_ARRAY(load->a, added_token *, out->mask + 1);
@@ -127,7 +127,8 @@ static drv_status read_added(loader *load, size_t i, const json_t *token, added_
     return DRV_OK;
 }
 
-// What an added token decodes to; in Hugging Face too that is the normalised text.
+// Returns the bytes to which an added token decodes; in Hugging Face too that is the normalised
+// text.
 static token_bytes decoded_added(const loader *l, const added_token *token) {
     const tokenizer *t = l->t;
     if (t->decodes_keys) { // in normalised text a space is U+2581, which `text` does not show
@@ -146,9 +147,9 @@ static token_bytes decoded_added(const loader *l, const added_token *token) {
     return out;
 }
 
-// Of two added tokens with the same id only the later one is looked for, as in Hugging Face: the
-// first had it from the vocabulary, whose ids may go beyond its size. `same_id` has, by id, the
-// index + 1 of the last added token that is kept; one that has the same name stays too.
+// Keeps the later one of two added tokens with the same id, as Hugging Face does: the first had it
+// from the vocabulary, whose ids may go beyond its size. `same_id` has, by id, the index + 1 of the
+// last added token that is kept; one that has the same name stays too.
 static void drop_same_id(tokenizer *t, int32_t *same_id, const added_token *later) {
     const int before = same_id[later->id] - 1;
     if (before < 0 || strcmp(t->added[before].name, later->name) == 0) return;

@@ -66,8 +66,8 @@ static drv_status add_merges(loader *load, const merge_list *list) {
         while (tok->merges[h & tok->merge_mask].pair != UINT64_MAX &&
                 tok->merges[h & tok->merge_mask].pair != pair)
             h++;
-        // Of merges of the same two ids (a merge that stands twice, or keys that share an id) the
-        // last one counts, with its rank.
+        // The last of several merges of the same two ids (a merge that stands twice, or keys that
+        // share an id) counts, with its rank.
         tok->merges[h & tok->merge_mask] = (pair_rank){pair, merge->rank, merge->merged};
     }
     return DRV_OK;

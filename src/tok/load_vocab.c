@@ -148,23 +148,23 @@ static void fill_vocab(loader *load, const vocab_list *list) {
     tok->entries = ARENA_ARRAY(load->a, token_bytes, tok->n_ids + list->n);
     tok->alias_id = ARENA_ARRAY(load->a, int32_t, list->n + 1);
     load->keys = ARENA_ARRAY(load->a, token_bytes, tok->n_ids + 1);
-    int32_t *place = ARENA_ARRAY(load->a, int32_t, list->n + 1); // in entries
+    int32_t *entry = ARENA_ARRAY(load->a, int32_t, list->n + 1); // in entries
     unsigned char *all = arena_alloc(load->a, list->pool.n + 1);
     if (list->pool.n) memcpy(all, list->pool.p, list->pool.n);
     for (int64_t i = 0; i < list->n; i++) {
         const vocab_entry *v = &list->p[i];
         if (v->again) continue;
-        place[i] = v->id;
+        entry[i] = v->id;
         if (tok->entries[v->id].p) {
             tok->alias_id[tok->n_aliases] = v->id;
-            place[i] = tok->n_ids + tok->n_aliases++;
+            entry[i] = tok->n_ids + tok->n_aliases++;
         } else {
             load->keys[v->id] = (token_bytes){all + v->key_at, v->n_key, true};
         }
-        tok->entries[place[i]] = (token_bytes){all + v->at, v->n, v->as_written};
+        tok->entries[entry[i]] = (token_bytes){all + v->at, v->n, v->as_written};
     }
     for (uint64_t h = 0; h <= tok->word_mask; h++)
-        if (tok->word_slots[h] >= 0) tok->word_slots[h] = place[tok->word_slots[h]];
+        if (tok->word_slots[h] >= 0) tok->word_slots[h] = entry[tok->word_slots[h]];
 }
 
 drv_status load_vocab(loader *l) {

@@ -1,4 +1,5 @@
-// What reading a tokenizer.json shares between tokenizer_json.c (its settings) and load_vocab.c.
+// The readers of a tokenizer.json share these: tokenizer_json.c (its settings) and the files
+// load_*.c.
 #pragma once
 #include "base/json.h"
 #include "base/json_cursor.h"

@@ -1,4 +1,4 @@
-// What a tokenizer does to a text before it looks for words.
+// Normalises a text, as a tokenizer does before it looks for words.
 #include <stdlib.h>
 
 #include <utf8proc.h>

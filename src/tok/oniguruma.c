@@ -17,11 +17,11 @@ static int add_up(int x, int y) {
     return x + y < UNBOUNDED ? x + y : UNBOUNDED;
 }
 
-drv_status onig_refuse(const onig *tr, const char *at, const char *what) {
+drv_status onig_refuse(const onig *tr, const char *from, const char *what) {
     const char *line = strpbrk(tr->pattern, "\r\n"); // messages have one line
     const int shown = line && line - tr->pattern < 60 ? (int)(line - tr->pattern) : 60;
     return drv_fail(DRV_E_DATA, "%s: split pattern \"%.*s\", byte %zu: %s is not supported",
-            tr->where, shown, tr->pattern, (size_t)(at - tr->pattern), what);
+            tr->where, shown, tr->pattern, (size_t)(from - tr->pattern), what);
 }
 
 drv_status onig_enter(onig *tr) {
@@ -36,7 +36,7 @@ static drv_status read_alternatives(onig *tr, length *out, bool *fixed);
 // --- groups
 // The options of (?im-im, tr->p at the first letter.
 static drv_status read_options(onig *tr) {
-    const char *at = tr->p;
+    const char *from = tr->p;
     bool on = true;
     for (;; tr->p++) {
         if (*tr->p == 'i')
@@ -48,16 +48,16 @@ static drv_status read_options(onig *tr) {
         else
             break;
     }
-    if (tr->p == at || (*tr->p != ':' && *tr->p != ')'))
-        return onig_refuse(tr, at, "this kind of group");
+    if (tr->p == from || (*tr->p != ':' && *tr->p != ')'))
+        return onig_refuse(tr, from, "this kind of group");
     return DRV_OK;
 }
 
 static drv_status read_group_body(onig *tr, const char *opening, length *out, bool *fixed) {
-    const char *at = tr->p;
+    const char *from = tr->p;
     str_puts(tr->out, opening);
     DRV_TRY(read_alternatives(tr, out, fixed));
-    if (*tr->p != ')') return onig_refuse(tr, at, "a '(' that is not closed");
+    if (*tr->p != ')') return onig_refuse(tr, from, "a '(' that is not closed");
     tr->p++;
     str_puts(tr->out, ")");
     return DRV_OK;
@@ -65,13 +65,13 @@ static drv_status read_group_body(onig *tr, const char *opening, length *out, bo
 
 static drv_status read_assertion(onig *tr, const char *opening, length *out) {
     const bool was_behind = tr->behind;
-    const char *at = tr->p;
+    const char *from = tr->p;
     bool fixed;
-    if (was_behind) return onig_refuse(tr, at, "an assertion in a lookbehind");
+    if (was_behind) return onig_refuse(tr, from, "an assertion in a lookbehind");
     tr->behind = opening[2] == '<';
     tr->p += strlen(opening) - 1;
     DRV_TRY(read_group_body(tr, opening, out, &fixed));
-    if (tr->behind && !fixed) return onig_refuse(tr, at, "a lookbehind of several lengths");
+    if (tr->behind && !fixed) return onig_refuse(tr, from, "a lookbehind of several lengths");
     tr->behind = was_behind;
     *out = (length){0, 0};
     return DRV_OK;
@@ -80,27 +80,27 @@ static drv_status read_assertion(onig *tr, const char *opening, length *out) {
 // tr->p behind the "(".
 static drv_status read_group(onig *tr, length *out, bool *assertion) {
     static const char *const assertions[] = {"(?=", "(?!", "(?<=", "(?<!"};
-    const char *at = tr->p - 1;
+    const char *from = tr->p - 1;
     const onig outer = *tr;
     bool fixed;
-    if (tr->fold) return onig_refuse(tr, at, "without regard to case, a group in a group");
+    if (tr->fold) return onig_refuse(tr, from, "without regard to case, a group in a group");
     DRV_TRY(onig_enter(tr));
     *assertion = false;
     for (int i = 0; i < 4; i++)
-        if (strncmp(at, assertions[i], strlen(assertions[i])) == 0) {
+        if (strncmp(from, assertions[i], strlen(assertions[i])) == 0) {
             *assertion = true;
             DRV_TRY(read_assertion(tr, assertions[i], out));
         }
     if (*assertion) {
         // done
-    } else if (strncmp(at, "(?>", 3) == 0) {
+    } else if (strncmp(from, "(?>", 3) == 0) {
         tr->p += 2;
         DRV_TRY(read_group_body(tr, "(?>", out, &fixed));
     } else {
         if (*tr->p == '?') {
             tr->p++;
             if (*tr->p != ':') DRV_TRY(read_options(tr));
-            if (*tr->p++ != ':') return onig_refuse(tr, at, "options not at the front");
+            if (*tr->p++ != ':') return onig_refuse(tr, from, "options not at the front");
         }
         DRV_TRY(read_group_body(tr, "(?:", out, &fixed)); // no backreference needs a number
     }
@@ -114,12 +114,12 @@ static drv_status read_group(onig *tr, length *out, bool *assertion) {
 static drv_status word_boundary(onig *tr, bool is_one) {
     str class = {0};
     str *out = tr->out;
-    const char *at = tr->p;
+    const char *from = tr->p;
     tr->out = &class;
     tr->p = "\\w";
     const drv_status status =
-            tr->fold ? onig_refuse(tr, at, "without regard to case, \\b") : onig_class(tr);
-    tr->p = at;
+            tr->fold ? onig_refuse(tr, from, "without regard to case, \\b") : onig_class(tr);
+    tr->p = from;
     tr->out = out;
     if (status == DRV_OK)
         str_printf(out,
@@ -151,31 +151,31 @@ static drv_status read_anchor(onig *tr, bool *is_one) {
 // --- quantifiers
 // {n}, {n,}, {n,m} or {,m}, tr->p at the brace.
 static drv_status read_interval(onig *tr, int *min, int *max) {
-    const char *at = tr->p++;
+    const char *from = tr->p++;
     int number[2] = {-1, -1}, k = 0;
     for (; *tr->p && *tr->p != '}'; tr->p++) {
         if (*tr->p == ',' && k == 0) {
             k = 1;
         } else if (*tr->p >= '0' && *tr->p <= '9') {
             number[k] = (number[k] < 0 ? 0 : 10 * number[k]) + (*tr->p - '0');
-            if (number[k] > MAX_REPEAT) return onig_refuse(tr, at, "more than 1000 repetitions");
+            if (number[k] > MAX_REPEAT) return onig_refuse(tr, from, "more than 1000 repetitions");
         } else {
-            return onig_refuse(tr, at, "a '{' that begins no quantifier");
+            return onig_refuse(tr, from, "a '{' that begins no quantifier");
         }
     }
     if (*tr->p != '}' || (number[0] < 0 && number[1] < 0))
-        return onig_refuse(tr, at, "a '{' that begins no quantifier");
+        return onig_refuse(tr, from, "a '{' that begins no quantifier");
     tr->p++;
     *min = number[0] < 0 ? 0 : number[0];
     *max = k == 0 ? number[0] : number[1] < 0 ? UNBOUNDED : number[1];
-    if (*max < *min || *max == 0) return onig_refuse(tr, at, "this quantifier");
+    if (*max < *min || *max == 0) return onig_refuse(tr, from, "this quantifier");
     return DRV_OK;
 }
 
-static void put_before(str *s, size_t at, const char *text) {
+static void put_before(str *s, size_t from, const char *text) {
     str tail = {0};
-    str_add(&tail, s->p + at, s->n - at);
-    s->n = at;
+    str_add(&tail, s->p + from, s->n - from);
+    s->n = from;
     str_puts(s, text);
     str_add(s, tail.p, tail.n);
     str_free(&tail);
@@ -187,23 +187,23 @@ static bool is_quantifier(char c) {
 
 // The quantifier here, if there is one; what it repeats was written at `begin` of the output.
 static drv_status read_quantifier(onig *tr, size_t begin, bool assertion, length *of) {
-    const char *at = tr->p;
-    if (!is_quantifier(*at)) return DRV_OK;
-    if (assertion) return onig_refuse(tr, at, "a quantifier behind an assertion");
-    const bool interval = *at == '{';
+    const char *from = tr->p;
+    if (!is_quantifier(*from)) return DRV_OK;
+    if (assertion) return onig_refuse(tr, from, "a quantifier behind an assertion");
+    const bool interval = *from == '{';
     const size_t end = tr->out->n;
     const length once = *of;
-    int min = *at == '+', max = *at == '?' ? 1 : UNBOUNDED;
+    int min = *from == '+', max = *from == '?' ? 1 : UNBOUNDED;
     if (interval)
         DRV_TRY(read_interval(tr, &min, &max));
     else
         tr->p++;
     // Loops around what may be empty end in different ways.
-    if (of->min == 0 && max > 1) return onig_refuse(tr, at, "repeating what may be empty");
+    if (of->min == 0 && max > 1) return onig_refuse(tr, from, "repeating what may be empty");
     if (interval)
         str_printf(tr->out, max == UNBOUNDED ? "{%d,}" : "{%d,%d}", min, max);
     else
-        str_add(tr->out, at, 1);
+        str_add(tr->out, from, 1);
     *of = (length){of->min * min < UNBOUNDED ? of->min * min : UNBOUNDED,
             max == UNBOUNDED || (int64_t)of->max * max >= UNBOUNDED ? UNBOUNDED : of->max * max};
     if (*tr->p == '?' && interval && min == max) { // a{2}? is (?:a{2})? there
@@ -213,7 +213,7 @@ static drv_status read_quantifier(onig *tr, size_t begin, bool assertion, length
         tr->p++;
     } else if (*tr->p == '+' && interval) { // a{1,3}+ is (?:a{1,3})+ there, and so a+
         if (once.min != 1 || once.max != 1 || min != 1)
-            return onig_refuse(tr, at, "repeating a repetition of this kind");
+            return onig_refuse(tr, from, "repeating a repetition of this kind");
         tr->out->n = end;
         str_puts(tr->out, "+");
         of->max = UNBOUNDED;
@@ -228,45 +228,45 @@ static drv_status read_quantifier(onig *tr, size_t begin, bool assertion, length
 // --- rows and alternatives
 // Without regard to case Oniguruma takes one character for two letters (U+00DF for "ss", U+FB01 for
 // "fi"): all pairs of ASCII begin with s or f. What stands behind those must be seen to form none.
-static drv_status check_fold(const onig *tr, const char *at) {
-    const char letter = (char)(*at | 0x20), next = *tr->p, low = (char)(next | 0x20);
+static drv_status check_fold(const onig *tr, const char *from) {
+    const char letter = (char)(*from | 0x20), next = *tr->p, low = (char)(next | 0x20);
     if (!tr->fold || (letter != 's' && letter != 'f')) return DRV_OK;
     const bool ends = next == 0 || next == '|' || next == ')';
     const bool pair =
             letter == 's' ? low == 's' || low == 't' : low == 'f' || low == 'i' || low == 'l';
     if (ends || (low >= 'a' && low <= 'z' && !pair)) return DRV_OK;
-    return onig_refuse(tr, at, "without regard to case, what stands behind this letter");
+    return onig_refuse(tr, from, "without regard to case, what stands behind this letter");
 }
 
 // One part and its quantifier.
 static drv_status read_part(onig *tr, length *out) {
-    const char *at = tr->p;
+    const char *from = tr->p;
     const size_t begin = tr->out->n;
     bool assertion;
     *out = (length){0, 0};
     DRV_TRY(read_anchor(tr, &assertion));
     if (assertion) return read_quantifier(tr, begin, true, out);
-    if (is_quantifier(*at)) return onig_refuse(tr, at, "a quantifier with nothing before it");
+    if (is_quantifier(*from)) return onig_refuse(tr, from, "a quantifier with nothing before it");
     *out = (length){1, 1};
-    if (*at == '(') {
+    if (*from == '(') {
         tr->p++;
         DRV_TRY(read_group(tr, out, &assertion));
-    } else if (*at == '[' || *at == '.' || (*at == '\\' && onig_names_class(at[1]))) {
+    } else if (*from == '[' || *from == '.' || (*from == '\\' && onig_names_class(from[1]))) {
         DRV_TRY(onig_class(tr));
     } else {
-        const unsigned char *p = (const unsigned char *)at;
+        const unsigned char *p = (const unsigned char *)from;
         uint32_t cp;
-        if (*at == '\\') {
+        if (*from == '\\') {
             tr->p++;
             DRV_TRY(onig_escaped(tr, &cp));
             if (tr->fold && ((cp | 0x20) == 's' || (cp | 0x20) == 'f'))
-                return onig_refuse(tr, at, "without regard to case, this escape");
+                return onig_refuse(tr, from, "without regard to case, this escape");
         } else {
             cp = utf8_next(&p);
             tr->p = (const char *)p;
-            DRV_TRY(check_fold(tr, at));
+            DRV_TRY(check_fold(tr, from));
         }
-        DRV_TRY(onig_literal(tr, at, cp));
+        DRV_TRY(onig_literal(tr, from, cp));
     }
     return read_quantifier(tr, begin, assertion, out);
 }

@@ -28,7 +28,7 @@ bool onig_names_class(char letter) {
     return letter && strchr("dDsSwWhHpP", letter);
 }
 
-static drv_status read_hex(onig *tr, const char *at, int min, int max, uint32_t *cp) {
+static drv_status read_hex(onig *tr, const char *from, int min, int max, uint32_t *cp) {
     int n = 0;
     *cp = 0;
     for (; n < max; n++, tr->p++) {
@@ -41,13 +41,13 @@ static drv_status read_hex(onig *tr, const char *at, int min, int max, uint32_t 
             break;
     }
     if (n < min || *cp >= N_CODE_POINTS || (*cp >= 0xD800 && *cp <= 0xDFFF))
-        return onig_refuse(tr, at, "a number that is no code point");
+        return onig_refuse(tr, from, "a number that is no code point");
     return DRV_OK;
 }
 
 drv_status onig_escaped(onig *tr, uint32_t *cp) {
     static const char letters[] = "tnvfrae", codes[] = "\t\n\v\f\r\a\x1B";
-    const char *at = tr->p - 1;
+    const char *from = tr->p - 1;
     const char letter = *tr->p;
     const char *known = letter ? strchr(letters, letter) : NULL;
     if (known) {
@@ -56,17 +56,17 @@ drv_status onig_escaped(onig *tr, uint32_t *cp) {
         *cp = (unsigned char)letter;
     } else if (letter == 'u') {
         tr->p++;
-        return read_hex(tr, at, 4, 4, cp);
+        return read_hex(tr, from, 4, 4, cp);
     } else if (letter == 'x' && tr->p[1] == '{') {
         tr->p += 2;
-        DRV_TRY(read_hex(tr, at, 1, 6, cp));
-        if (*tr->p != '}') return onig_refuse(tr, at, "this escape");
+        DRV_TRY(read_hex(tr, from, 1, 6, cp));
+        if (*tr->p != '}') return onig_refuse(tr, from, "this escape");
     } else if (letter == 'x') {
         tr->p++;
-        DRV_TRY(read_hex(tr, at, 2, 2, cp));
-        return *cp < 0x80 ? DRV_OK : onig_refuse(tr, at, "a byte that is no character");
+        DRV_TRY(read_hex(tr, from, 2, 2, cp));
+        return *cp < 0x80 ? DRV_OK : onig_refuse(tr, from, "a byte that is no character");
     } else {
-        return onig_refuse(tr, at, letter ? "this escape" : "a backslash at the end");
+        return onig_refuse(tr, from, letter ? "this escape" : "a backslash at the end");
     }
     tr->p++;
     return DRV_OK;
@@ -90,7 +90,7 @@ static void fold_set(code_set *s) {
     }
 }
 
-// What PCRE2's properties match.
+// Adds the characters that PCRE2's properties match.
 static drv_status pcre2_members(onig *tr, const char *properties, code_set *out) {
     enum { BLOCK = 1024 };
     int code;
@@ -112,10 +112,10 @@ static drv_status pcre2_members(onig *tr, const char *properties, code_set *out)
         for (uint32_t cp = first; cp < first + (alike ? 1 : BLOCK); cp++)
             n += (size_t)utf8_put(cp, text + n);
         for (size_t from = 0; pcre2_match(re, text, n, from, PCRE2_NO_UTF_CHECK, hit, NULL) > 0;) {
-            const unsigned char *at = text + pcre2_get_ovector_pointer(hit)[0];
+            const unsigned char *p = text + pcre2_get_ovector_pointer(hit)[0];
             from = pcre2_get_ovector_pointer(hit)[1];
-            while (at < text + from) {
-                const uint32_t cp = utf8_next(&at);
+            while (p < text + from) {
+                const uint32_t cp = utf8_next(&p);
                 code_set_add(out, cp, alike ? cp + BLOCK - 1 : cp);
             }
         }
@@ -155,17 +155,17 @@ static drv_status print_set(onig *tr, const onig_set *cls, bool negated) {
 
 // \p{NAME}; tr->p at its "p". Without the negation, which *negated gets.
 static drv_status read_property(onig *tr, onig_set *cls, bool *negated) {
-    const char *at = tr->p - 1, *name = tr->p + 1;
+    const char *from = tr->p - 1, *name = tr->p + 1;
     *negated = *tr->p == 'P';
-    if (*name++ != '{') return onig_refuse(tr, at, "a property without braces");
+    if (*name++ != '{') return onig_refuse(tr, from, "a property without braces");
     if (*name == '^') {
-        if (*negated) return onig_refuse(tr, at, "a property that is negated twice");
+        if (*negated) return onig_refuse(tr, from, "a property that is negated twice");
         *negated = true;
         name++;
     }
     const char *end = strchr(name, '}');
     if (!end || !code_set_add_property(cls->set, name, (size_t)(end - name)))
-        return onig_refuse(tr, at, "this property");
+        return onig_refuse(tr, from, "this property");
     str_puts(&cls->properties, "\\p{");
     for (const char *c = name; c < end; c++)
         if (*c != ' ' && *c != '_' && *c != '-') str_add(&cls->properties, c, 1);
@@ -242,7 +242,7 @@ static drv_status read_char(onig *tr, uint32_t *cp) {
 
 // One character or range inside brackets.
 static drv_status add_range(onig *tr, onig_set *cls) {
-    const char *at = tr->p;
+    const char *from = tr->p;
     uint32_t first, last;
     DRV_TRY(read_char(tr, &first));
     last = first;
@@ -250,15 +250,15 @@ static drv_status add_range(onig *tr, onig_set *cls) {
         tr->p++;
         if (!*tr->p || *tr->p == '[' || *tr->p == '-' || *tr->p == '&' ||
                 (*tr->p == '\\' && onig_names_class(tr->p[1])))
-            return onig_refuse(tr, at, "this range");
+            return onig_refuse(tr, from, "this range");
         DRV_TRY(read_char(tr, &last));
-        if (last < first) return onig_refuse(tr, at, "a range that ends before it begins");
-        if (*tr->p == '-' && tr->p[1] != ']') return onig_refuse(tr, at, "a '-' behind a range");
+        if (last < first) return onig_refuse(tr, from, "a range that ends before it begins");
+        if (*tr->p == '-' && tr->p[1] != ']') return onig_refuse(tr, from, "a '-' behind a range");
     }
     if (tr->fold)
         for (uint32_t cp = first; cp <= last; cp++)
             if (has_case(cp) && !is_letter(cp))
-                return onig_refuse(tr, at, "without regard to case, letters beyond ASCII");
+                return onig_refuse(tr, from, "without regard to case, letters beyond ASCII");
     code_set_add(cls->set, first, last);
     return DRV_OK;
 }
@@ -267,11 +267,11 @@ static drv_status add_range(onig *tr, onig_set *cls) {
 static drv_status read_row(onig *tr, onig_set *cls) {
     const char *begin = tr->p;
     while (*tr->p && *tr->p != ']' && strncmp(tr->p, "&&", 2) != 0) {
-        const char *at = tr->p;
-        if (*at == '-' && !((at == begin && at[1] != '-') || at[1] == ']'))
-            return onig_refuse(tr, at, "a '-' in this place");
-        if (*at == '[' && at[1] == ':') return onig_refuse(tr, at, "a POSIX bracket");
-        const bool class = *at == '[' || (*at == '\\' && onig_names_class(at[1]));
+        const char *from = tr->p;
+        if (*from == '-' && !((from == begin && from[1] != '-') || from[1] == ']'))
+            return onig_refuse(tr, from, "a '-' in this place");
+        if (*from == '[' && from[1] == ':') return onig_refuse(tr, from, "a POSIX bracket");
+        const bool class = *from == '[' || (*from == '\\' && onig_names_class(from[1]));
         DRV_TRY(class ? add_class(tr, cls) : add_range(tr, cls));
     }
     if (!*tr->p) return onig_refuse(tr, begin, "a '[' that is not closed");
@@ -282,7 +282,7 @@ static drv_status read_row(onig *tr, onig_set *cls) {
 
 // [ ... ], tr->p at the bracket; without the negation.
 static drv_status read_brackets(onig *tr, onig_set *cls, bool *negated) {
-    const char *at = tr->p++;
+    const char *from = tr->p++;
     *negated = *tr->p == '^';
     tr->p += *negated;
     DRV_TRY(read_row(tr, cls));
@@ -290,7 +290,7 @@ static drv_status read_brackets(onig *tr, onig_set *cls, bool *negated) {
         tr->p += 2;
         onig_set row = {.set = ARENA_NEW(tr->mem, code_set)};
         drv_status status =
-                tr->fold ? onig_refuse(tr, at, "without regard to case, &&") : onig_enter(tr);
+                tr->fold ? onig_refuse(tr, from, "without regard to case, &&") : onig_enter(tr);
         if (status == DRV_OK) status = read_row(tr, &row);
         tr->depth--;
         free_properties(&row);
@@ -305,7 +305,7 @@ static drv_status read_brackets(onig *tr, onig_set *cls, bool *negated) {
         n_letters += is_letter(cp) && code_set_has(cls->set, cp);
     if (*negated ||
             n_letters == 1) // Oniguruma makes a text of one letter, which may fold with others
-        return onig_refuse(tr, at, "without regard to case, this class");
+        return onig_refuse(tr, from, "without regard to case, this class");
     fold_set(cls->set);
     return DRV_OK;
 }
@@ -331,10 +331,10 @@ drv_status onig_class(onig *tr) {
     return status;
 }
 
-drv_status onig_literal(onig *tr, const char *at, uint32_t cp) {
+drv_status onig_literal(onig *tr, const char *from, uint32_t cp) {
     if (tr->fold && has_case(cp)) {
         if (!is_letter(cp))
-            return onig_refuse(tr, at, "without regard to case, a letter beyond ASCII");
+            return onig_refuse(tr, from, "without regard to case, a letter beyond ASCII");
         const uint32_t lower = cp | 0x20;
         str_printf(tr->out, "[%c%c%s]", (char)(lower - 0x20), (char)lower,
                 lower == 's'   ? "\\x{17F}"

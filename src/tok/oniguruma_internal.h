@@ -1,4 +1,4 @@
-// What the two halves of the translator share: oniguruma.c (groups, quantifiers) and
+// The two halves of the translator share these: oniguruma.c (groups, quantifiers) and
 // oniguruma_class.c (characters and classes of them).
 #pragma once
 #include "base/arena.h"
@@ -17,17 +17,17 @@ typedef struct onig {
     int n_classes; // so far
 } onig;
 
-// "... at byte N: `what` is not supported"; `at` is a place in the pattern.
-drv_status onig_refuse(const onig *tr, const char *at, const char *what);
+// "... at byte N: `what` is not supported"; `from` is a place in the pattern.
+drv_status onig_refuse(const onig *tr, const char *from, const char *what);
 // Refuses what is nested too deeply, or classes that are too many to be a pattern for words.
 DRV_CHECKED drv_status onig_enter(onig *tr);
 
-// One character that the escape after a backslash stands for (tr->p is behind the backslash);
+// Reads the character that the escape after a backslash stands for (tr->p is behind the backslash);
 // DRV_E_DATA where it stands for something else.
 DRV_CHECKED drv_status onig_escaped(onig *tr, uint32_t *cp);
 // Whether the letter after a backslash names a class.
 bool onig_names_class(char letter);
-// One class, tr->p at its "[", or at the backslash of \d and the like, or at ".": writes it.
+// Reads one class, tr->p at its "[", or at the backslash of \d and the like, or at ".": writes it.
 DRV_CHECKED drv_status onig_class(onig *tr);
-// Writes one character, under (?i) with its other cases. `at`: where it stands.
-DRV_CHECKED drv_status onig_literal(onig *tr, const char *at, uint32_t cp);
+// Writes one character, under (?i) with its other cases. `from`: where it stands.
+DRV_CHECKED drv_status onig_literal(onig *tr, const char *from, uint32_t cp);

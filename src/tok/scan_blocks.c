@@ -151,34 +151,34 @@ INLINE int before_last_blanks(uint64_t blank, int n) {
 // Writes the places of the starts, and some after them that mean nothing: there is room for those
 // of a block.
 AVX2 static inline void put_avx2(const unsigned char *s, uint64_t starts,
-        const unsigned char **at) {
-    const unsigned char **end = at + __builtin_popcountll(starts);
-    for (; at < end; at += 4) {
+        const unsigned char **bounds) {
+    const unsigned char **end = bounds + __builtin_popcountll(starts);
+    for (; bounds < end; bounds += 4) {
 #pragma GCC unroll 4
         for (int i = 0; i < 4; i++, starts = _blsr_u64(starts))
-            at[i] = s + _tzcnt_u64(starts); // of 0: 64
+            bounds[i] = s + _tzcnt_u64(starts); // of 0: 64
     }
 }
 
 // Eight bytes of the text at a time, whether words begin there or not: how often the loop runs is
 // always the same, so the processor does not guess wrong where it ends.
 AVX512 static inline void put_avx512(const unsigned char *s, uint64_t starts,
-        const unsigned char **at) {
+        const unsigned char **bounds) {
     const __m512i step = _mm512_set1_epi64(8);
     __m512i places = _mm512_add_epi64(_mm512_set1_epi64((long long)(uintptr_t)s),
             _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0));
 #pragma GCC unroll 8
     for (int i = 0; i < 8; i++, starts >>= 8, places = _mm512_add_epi64(places, step)) {
         const __mmask8 here = (__mmask8)starts;
-        _mm512_storeu_si512(at, _mm512_maskz_compress_epi64(here, places));
-        at += __builtin_popcount(here);
+        _mm512_storeu_si512(bounds, _mm512_maskz_compress_epi64(here, places));
+        bounds += __builtin_popcount(here);
     }
 }
 
-INLINE int scan(split_text_at *text, const unsigned char **at, int k, split_kind kind,
+INLINE int scan(split_cursor *text, const unsigned char **bounds, int k, split_kind kind,
         block_masks (*classify)(const unsigned char *block),
-        void (*put)(const unsigned char *block, uint64_t starts, const unsigned char **at)) {
-    const unsigned char *block = text->at;
+        void (*put)(const unsigned char *block, uint64_t starts, const unsigned char **bounds)) {
+    const unsigned char *block = text->next;
     while (text->end - block >= BLOCK && k + BLOCK <= SPLIT_BATCH) {
         const block_masks m = classify(block);
         const int n_ascii = m.beyond_ascii ? __builtin_ctzll(m.beyond_ascii) : BLOCK;
@@ -195,17 +195,17 @@ INLINE int scan(split_text_at *text, const unsigned char **at, int k, split_kind
         starts = split_contractions(block, starts, m.apostrophe & places, kind == SPLIT_LLAMA3);
         starts &= places & ~1ull;
         if (!starts) break;
-        put(block, starts, at + k + 1);
+        put(block, starts, bounds + k + 1);
         k += __builtin_popcountll(starts);
         block += BLOCK - 1 - __builtin_clzll(starts);
     }
-    text->at = block;
+    text->next = block;
     return k;
 }
 
 #define SCANNER(level, LEVEL, name, kind)                                                          \
-    LEVEL static int name##_##level(split_text_at *t, const unsigned char **at, int k) {           \
-        return scan(t, at, k, kind, masks_##level, put_##level);                                   \
+    LEVEL static int name##_##level(split_cursor *t, const unsigned char **bounds, int k) {        \
+        return scan(t, bounds, k, kind, masks_##level, put_##level);                               \
     }
 SCANNER(avx2, AVX2, blocks_gpt2, SPLIT_GPT2)
 SCANNER(avx2, AVX2, blocks_digits_gpt2, SPLIT_DIGITS_GPT2)

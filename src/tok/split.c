@@ -18,12 +18,12 @@ const char split_pattern_llama3[] =
 static drv_status compile(const char *where, const char *pattern, const str *ours,
         split_rule *out) {
     int code;
-    PCRE2_SIZE at;
+    PCRE2_SIZE offset;
     pcre2_compile_context *context = pcre2_compile_context_create(NULL);
     DRV_ASSERT(context, "out of memory");
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
     pcre2_code *re = pcre2_compile((PCRE2_SPTR)(ours->n ? ours->p : ""), ours->n, PCRE2_UTF, &code,
-            &at, context);
+            &offset, context);
     pcre2_compile_context_free(context);
     if (!re) {
         PCRE2_UCHAR text[128];
@@ -82,23 +82,23 @@ static pcre2_match_context *no_limits(void) {
 
 // Matches and what lies between them are words (behaviour "Isolated"). An empty match cuts too, but
 // right behind a match none counts (find_iter of the Rust crate onig 6.5).
-static int regex_batch(const split_rule *rule, split_text_at *text, const unsigned char **at) {
+static int regex_batch(const split_rule *rule, split_cursor *text, const unsigned char **bounds) {
     pcre2_match_data *hits = pcre2_match_data_create_from_pattern(rule->regex, NULL);
     pcre2_match_context *limits = no_limits();
     const unsigned char *begin = text->begin;
     const size_t n_text = (size_t)(text->end - begin);
-    size_t done = (size_t)(text->at - begin), from = done; // words are out up to, look from
+    size_t done = (size_t)(text->next - begin), from = done; // words are out up to, look from
     int k = 0;
     while (k + 2 <= SPLIT_BATCH && done < n_text) {
         const PCRE2_SIZE *o = pcre2_get_ovector_pointer(hits);
         const bool found = from < n_text && match(rule->regex, begin, n_text, from, hits, limits);
         if (!found) {
-            at[++k] = text->end;
+            bounds[++k] = text->end;
             done = n_text;
             continue;
         }
-        if (o[0] > done) at[++k] = begin + o[0];
-        if (o[1] > o[0]) at[++k] = begin + o[1];
+        if (o[0] > done) bounds[++k] = begin + o[0];
+        if (o[1] > o[0]) bounds[++k] = begin + o[1];
         done = from = o[1];
         if (o[1] == o[0] && o[0] < n_text) { // the same would be found again
             const unsigned char *p = begin + from;
@@ -108,55 +108,56 @@ static int regex_batch(const split_rule *rule, split_text_at *text, const unsign
     }
     pcre2_match_context_free(limits);
     pcre2_match_data_free(hits);
-    text->at = begin + done;
+    text->next = begin + done;
     return k;
 }
 
-static int joins_batch(const byte_joins *j, split_text_at *t, const unsigned char **at) {
-    const unsigned char *s = t->at, *end = t->end;
+static int joins_batch(const byte_joins *j, split_cursor *t, const unsigned char **bounds) {
+    const unsigned char *s = t->next, *end = t->end;
     int k = 0;
     while (k < SPLIT_BATCH && s < end) {
         for (s++; s < end && (j->row[s[-1]][*s >> 6] >> (*s & 63) & 1);)
             s++;
-        at[++k] = s;
+        bounds[++k] = s;
     }
-    t->at = s;
+    t->next = s;
     return k;
 }
 
-int split_batch(const split_rule *r, split_text_at *t, const unsigned char **at) {
+int split_batch(const split_rule *r, split_cursor *t, const unsigned char **bounds) {
     enum { WORDS_BETWEEN = 4 }; // one by one before a block is tried again
-    at[0] = t->at;
-    if (r->kind == SPLIT_REGEX) return regex_batch(r, t, at);
-    if (r->kind == SPLIT_JOINS) return joins_batch(r->joins, t, at);
+    bounds[0] = t->next;
+    if (r->kind == SPLIT_REGEX) return regex_batch(r, t, bounds);
+    if (r->kind == SPLIT_JOINS) return joins_batch(r->joins, t, bounds);
     const split_scan scan = split_scanner(r->kind);
     const uint8_t *cp = cp_table();
     int k = 0;
-    while (k < SPLIT_BATCH && t->at < t->end) {
-        if (r->blocks) k = r->blocks(t, at, k);
+    while (k < SPLIT_BATCH && t->next < t->end) {
+        if (r->blocks) k = r->blocks(t, bounds, k);
         if (r->blocks && k > SPLIT_BATCH - SPLIT_BLOCK) break; // no room for those of a block
         const int stop =
                 r->blocks && k + WORDS_BETWEEN < SPLIT_BATCH ? k + WORDS_BETWEEN : SPLIT_BATCH;
-        const unsigned char *s = t->at;
+        const unsigned char *s = t->next;
         while (k < stop && s < t->end)
-            at[++k] = s = scan(s, t->end, cp);
-        t->at = s;
+            bounds[++k] = s = scan(s, t->end, cp);
+        t->next = s;
     }
     return k;
 }
 
 void split_text(const split_rule *rules, int n_rules, const unsigned char *s, size_t n,
         split_words words, void *ctx) {
-    const unsigned char *at[SPLIT_BATCH + 1] = {s, s + n};
+    const unsigned char *bounds[SPLIT_BATCH + 1] = {s, s + n};
     if (n_rules == 0) {
-        if (n) words(ctx, at, 1);
+        if (n) words(ctx, bounds, 1);
         return;
     }
-    split_text_at t = {s, s, s + n};
-    for (int k; (k = split_batch(rules, &t, at)) > 0;) {
-        if (n_rules == 1) words(ctx, at, k);
+    split_cursor t = {s, s, s + n};
+    for (int k; (k = split_batch(rules, &t, bounds)) > 0;) {
+        if (n_rules == 1) words(ctx, bounds, k);
         for (int i = 0; n_rules > 1 && i < k; i++)
-            split_text(rules + 1, n_rules - 1, at[i], (size_t)(at[i + 1] - at[i]), words, ctx);
+            split_text(rules + 1, n_rules - 1, bounds[i], (size_t)(bounds[i + 1] - bounds[i]),
+                    words, ctx);
     }
 }
 

@@ -24,14 +24,14 @@ typedef struct byte_joins {
     uint64_t row[256][4];
 } byte_joins;
 
-struct split_text_at;
+struct split_cursor;
 
 typedef struct split_rule {
     split_kind kind;
     void *regex;             // pcre2_code, for SPLIT_REGEX
     const byte_joins *joins; // for SPLIT_JOINS
     // scan_blocks_for(kind), where this processor has one; NULL: words are scanned one by one.
-    int (*blocks)(struct split_text_at *t, const unsigned char **at, int k);
+    int (*blocks)(struct split_cursor *t, const unsigned char **bounds, int k);
 } split_rule;
 
 // Picks the scanner for a pattern, or compiles it. DRV_E_DATA: PCRE2 refuses it.
@@ -40,20 +40,21 @@ void split_rule_free(split_rule *r);
 // Finds the code for blocks of text, once the kind is known. Without it scanning is slower.
 void split_rule_speed_up(split_rule *r);
 
-// Words lie side by side, so a batch of n is n + 1 places: word i goes from at[i] to at[i + 1].
+// Words lie side by side, so a batch of n is n + 1 bounds: word i goes from bounds[i] to
+// bounds[i + 1].
 enum { SPLIT_BATCH = 160, SPLIT_BLOCK = 64 }; // words at once; most of them in a block of text
 
-// A text that is being cut: valid UTF-8, done up to `at`. Lookbehind and lookahead end with it.
-typedef struct split_text_at {
-    const unsigned char *begin, *at, *end;
-} split_text_at;
+// A text that is being cut: valid UTF-8, done up to `next`. Lookbehind and lookahead end with it.
+typedef struct split_cursor {
+    const unsigned char *begin, *next, *end;
+} split_cursor;
 
-// The next words, into at[SPLIT_BATCH + 1]; returns how many, 0 at the end of the text.
-int split_batch(const split_rule *r, split_text_at *t, const unsigned char **at);
+// The next words, into bounds[SPLIT_BATCH + 1]; returns how many, 0 at the end of the text.
+int split_batch(const split_rule *r, split_cursor *t, const unsigned char **bounds);
 
 // Applies the rules one after the other and hands out the words in order, in batches of at most
 // SPLIT_BATCH. No rule: the text is one word.
-typedef void (*split_words)(void *ctx, const unsigned char *const *at, int n);
+typedef void (*split_words)(void *ctx, const unsigned char *const *bounds, int n);
 void split_text(const split_rule *rules, int n_rules, const unsigned char *s, size_t n,
         split_words words, void *ctx);
 

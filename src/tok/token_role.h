@@ -1,5 +1,5 @@
-// What special tokens are for. A role belongs to a token because tokenizer_config.json says so, or
-// because its name is a well-known one.
+// Finds what special tokens are for. A role belongs to a token because tokenizer_config.json says
+// so, or because its name is a well-known one.
 #pragma once
 #include <stdbool.h>
 

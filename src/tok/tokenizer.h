@@ -57,7 +57,7 @@ encoder *encoder_new(const tokenizer *t);
 void encoder_free(encoder *e);
 // Appends the ids. `specials`: with what the post-processor puts around a text.
 void encoder_piece(encoder *e, const text_piece *p, bool specials, id_list *out);
-// Of a whole text.
+// Encodes a whole text.
 void encoder_run(encoder *e, const void *text, size_t n, bool specials, id_list *out);
 typedef struct offset_list {
     int64_t *p;

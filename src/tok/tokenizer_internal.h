@@ -1,4 +1,4 @@
-// What a tokenizer is made of: for the files of this folder.
+// The parts of a tokenizer, for the files of this folder.
 #pragma once
 #include "tok/split.h"
 #include "tok/token_role.h"
@@ -57,8 +57,8 @@ typedef enum space_prefix { // what is put in front of a text of the sentencepie
     PREFIX_FIRST,  // Metaspace "first": the same, before the first part only
 } space_prefix;
 
-// What a token stands for. An entry that is not in the vocabulary's alphabet (a raw space among
-// GPT-2's stand-ins) stands for itself: it decodes, but no text reaches it.
+// The bytes for which a token stands. An entry that is not in the vocabulary's alphabet (a raw
+// space among GPT-2's stand-ins) stands for itself: it decodes, but no text reaches it.
 typedef struct token_bytes {
     const unsigned char *p; // NULL: no such id
     int32_t n;

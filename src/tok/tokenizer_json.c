@@ -57,8 +57,9 @@ static drv_status load_normalizer(loader *load, const json_t *object) {
     return loader_refuse(load, "normalizer", type);
 }
 
-// What is cut after ByteLevel would be the characters that stand for bytes, and after U+2581 stands
-// for spaces the pattern would see those: here both are put off, so only what sees neither is right.
+// Checks the order of pre-tokenizers: one after ByteLevel would cut the characters that stand for
+// bytes, and once U+2581 stands for spaces the pattern would see those: here both are put off, so
+// only what sees neither is right.
 static drv_status check_order(const loader *l, split_kind kind, const char *type) {
     if (l->t->byte_level) return loader_refuse(l, "after ByteLevel, pre_tokenizer", type);
     if (l->t->space_mark && kind != SPLIT_DIGITS)
@@ -370,7 +371,7 @@ static drv_status read_tree(loader *load, const file_map *file, json_t **root) {
     return s;
 }
 
-// What a folder has in its place, and how the file is made of it.
+// Refuses a folder that has another file in its place, and says how tokenizer.json is made of it.
 static drv_status refuse_folder(arena *a, const char *folder) {
     static const char *const others[] = {"tokenizer.model", "vocab.json", "spiece.model"};
     const char *has = NULL;

@@ -11,32 +11,32 @@ void offset_list_free(offset_list *l) {
 }
 
 void trace_free(trace *tr) {
-    free(tr->normal.at);
-    free(tr->spaced.at);
+    free(tr->normal.origin);
+    free(tr->spaced.origin);
 }
 
 // --- bytes of the buffers
-static int64_t place_of(const trace *tr, const unsigned char *s) {
+static int64_t origin_of(const trace *tr, const unsigned char *s) {
     const trace_buffer *list[] = {&tr->spaced, &tr->normal};
     for (int i = 0; i < 2; i++)
         if (list[i]->p && s >= list[i]->p && s <= list[i]->p + list[i]->n)
-            return list[i]->at[s - list[i]->p];
+            return list[i]->origin[s - list[i]->p];
     return s - tr->text;
 }
 
 static void begin_buffer(trace_buffer *b, const str *p) {
     b->n = p->n;
     b->filled = 0;
-    MEM_GROW(b->at, p->n, b->cap);
+    MEM_GROW(b->origin, p->n, b->cap);
 }
 
-static void put(trace_buffer *b, int64_t place) {
-    if (b->filled <= b->n) b->at[b->filled++] = place;
+static void put(trace_buffer *b, int64_t origin) {
+    if (b->filled <= b->n) b->origin[b->filled++] = origin;
 }
 
-static void end_buffer(trace_buffer *b, const str *p, int64_t place) {
+static void end_buffer(trace_buffer *b, const str *p, int64_t origin) {
     while (b->filled <= b->n)
-        put(b, place);
+        put(b, origin);
     b->p = (const unsigned char *)p->p;
 }
 
@@ -47,7 +47,7 @@ static size_t mark_at(const unsigned char *s, size_t n) {
 // Bytes that were copied from `from`.
 static void put_same(trace *tr, trace_buffer *b, const unsigned char *s, size_t n, bool marks) {
     for (size_t i = 0; i < n; i += marks ? mark_at(s + i, n - i) : 1)
-        put(b, place_of(tr, s + i));
+        put(b, origin_of(tr, s + i));
 }
 
 // Bytes that composing has changed: what lies between the ends that are the same comes from where
@@ -63,7 +63,7 @@ static void put_composed(trace *tr, trace_buffer *b, const unsigned char *s, siz
         tail++;
     put_same(tr, b, s, head, marks);
     for (size_t i = head; i < composed->n - tail; i++)
-        put(b, place_of(tr, s + head));
+        put(b, origin_of(tr, s + head));
     put_same(tr, b, s + n - tail, tail, marks);
 }
 
@@ -75,7 +75,7 @@ void trace_normal(trace *tr, const unsigned char *s, size_t n, const str *p) {
     tr->normal.p = tr->spaced.p = NULL;
     if (!p) return;
     begin_buffer(b, p);
-    if (t->prefix == PREFIX_ALWAYS && n) put(b, place_of(tr, s));
+    if (t->prefix == PREFIX_ALWAYS && n) put(b, origin_of(tr, s));
     str composed = {0};
     for (size_t i = 0, end; i < n; i = end) {
         for (end = i + 1; end < n && s[end] >= 0x80;)
@@ -85,16 +85,16 @@ void trace_normal(trace *tr, const unsigned char *s, size_t n, const str *p) {
         put_composed(tr, b, s + i, end - i, &composed, t->space_mark && !t->metaspace);
     }
     str_free(&composed);
-    end_buffer(b, p, place_of(tr, s + n));
+    end_buffer(b, p, origin_of(tr, s + n));
 }
 
 void trace_spaced(trace *tr, const unsigned char *s, size_t n, const str *p, bool prefixed) {
     trace_buffer *b = &tr->spaced;
     b->p = NULL;
     begin_buffer(b, p);
-    if (prefixed) put(b, place_of(tr, s));
+    if (prefixed) put(b, origin_of(tr, s));
     put_same(tr, b, s, n, true);
-    end_buffer(b, p, place_of(tr, s + n));
+    end_buffer(b, p, origin_of(tr, s + n));
 }
 
 // --- ids
@@ -105,7 +105,7 @@ static void add(trace *tr, int64_t begin) {
 }
 
 void trace_id(trace *tr, const unsigned char *s) {
-    add(tr, place_of(tr, s));
+    add(tr, origin_of(tr, s));
 }
 
 // Bytes of a word that an id stands for, which begin at s or end there (`backward`); 0: not known.
@@ -128,14 +128,14 @@ void trace_word(trace *tr, const unsigned char *word, const unsigned char *word_
     int64_t i = 0;
     for (size_t k; i < n && (k = bytes_of(tr->t, ids[i], front, (size_t)(back - front), false));
             i++) {
-        add(tr, place_of(tr, front));
+        add(tr, origin_of(tr, front));
         front += k;
     }
     const int64_t unknown = i;
     for (; i < n; i++)
-        add(tr, place_of(tr, front));
+        add(tr, origin_of(tr, front));
     for (i = n - 1; i > unknown; i--) {
         back -= bytes_of(tr->t, ids[i], back, (size_t)(back - front), true);
-        tr->begins->p[first + i] = place_of(tr, back);
+        tr->begins->p[first + i] = origin_of(tr, back);
     }
 }

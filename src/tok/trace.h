@@ -1,13 +1,13 @@
-// Where in a text its ids begin, noted while it is encoded (encode.c). What is normalised or spaced
-// on the way lies in buffers of the encoder; a trace knows the place in the text of each of their
-// bytes.
+// Traces where in a text its ids begin, noted while it is encoded (encode.c). What is normalised or
+// spaced on the way lies in buffers of the encoder; a trace knows the place in the text of each of
+// their bytes.
 #pragma once
 #include "tok/split.h"
 #include "tok/tokenizer_internal.h"
 
 typedef struct trace_buffer { // bytes made of a part of the text
     const unsigned char *p;   // NULL: none; the text itself is at hand
-    int64_t *at;              // [n + 1] where in the text each byte comes from
+    int64_t *origin;          // [n + 1] where in the text each byte comes from
     size_t n, filled, cap;
 } trace_buffer;
 
@@ -24,7 +24,7 @@ void trace_normal(trace *tr, const unsigned char *s, size_t n, const str *p);
 // The words of s[0, n) lie in `p`, where a space stands for U+2581; `prefixed`: the first one
 // stands for nothing in the text.
 void trace_spaced(trace *tr, const unsigned char *s, size_t n, const str *p, bool prefixed);
-// One id that begins at s.
+// Notes one id that begins at s.
 void trace_id(trace *tr, const unsigned char *s);
 // The ids of one word, its bytes word .. word_end.
 void trace_word(trace *tr, const unsigned char *word, const unsigned char *word_end,

@@ -99,15 +99,15 @@ static void count(count_table *t, const unsigned char *s, uint32_t n, uint32_t h
     if (2 * (uint64_t)t->n > t->n_slots) grow_slots(t);
 }
 
-void word_counter_add(word_counter *c, int thread, const unsigned char *const *at, int n) {
+void word_counter_add(word_counter *c, int thread, const unsigned char *const *bounds, int n) {
     count_table *t = &c->tables[thread];
     uint32_t hashes[SPLIT_BATCH];
     for (int i = 0; i < n; i++) {
-        hashes[i] = (uint32_t)XXH3_64bits(at[i], (size_t)(at[i + 1] - at[i]));
+        hashes[i] = (uint32_t)XXH3_64bits(bounds[i], (size_t)(bounds[i + 1] - bounds[i]));
         __builtin_prefetch(&t->slots[hashes[i] & (t->n_slots - 1)]);
     }
     for (int i = 0; i < n; i++)
-        count(t, at[i], (uint32_t)(at[i + 1] - at[i]), hashes[i], 1);
+        count(t, bounds[i], (uint32_t)(bounds[i + 1] - bounds[i]), hashes[i], 1);
 }
 
 // --- spilling
@@ -152,7 +152,7 @@ static drv_status spill(word_counter *c) {
     return DRV_OK;
 }
 
-// What the tables take, with the room that growing by doubling may want.
+// Bytes that the tables take, with the room that growing by doubling may want.
 static int64_t tables_bytes(const word_counter *c) {
     int64_t sum = 0;
     for (int i = 0; i < c->n_tables; i++) {

@@ -1,5 +1,5 @@
-// How often each word occurs in any amount of text, in bounded memory: when the table is full it is
-// sorted and spilled to a temporary file; the files are merged at the end.
+// Counts how often each word occurs in any amount of text, in bounded memory: when the table is
+// full it is sorted and spilled to a temporary file; the files are merged at the end.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,8 +29,9 @@ typedef struct word_counter word_counter;
 word_counter *word_counter_new(int64_t memory, int64_t bytes_per_word, int64_t bytes_per_byte);
 void word_counter_free(word_counter *c);
 
-// Counts n words, at[i] to at[i + 1]; `thread` in [0, par_threads()) has a table of its own.
-void word_counter_add(word_counter *c, int thread, const unsigned char *const *at, int n);
+// Counts n words, bounds[i] to bounds[i + 1]; `thread` in [0, par_threads()) has a table of its
+// own.
+void word_counter_add(word_counter *c, int thread, const unsigned char *const *bounds, int n);
 // Between parallel sections: spills when the memory is used up.
 DRV_CHECKED drv_status word_counter_relieve(word_counter *c);
 // All counts; what does not fit is left out, the rarest words first. word_counts_free *out.

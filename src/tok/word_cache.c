@@ -127,7 +127,7 @@ static inline void make_key(const unsigned char *s, size_t n, word_key *key) {
     key->part[1] = (part[1] & mask->part[1]) | mask->length;
 }
 
-// What is known of a batch of words before they are looked up.
+// The keys of a batch of words, before they are looked up.
 typedef struct prepared {
     word_key key[SPLIT_BATCH];
     word_slot *slot[SPLIT_BATCH];    // where it is looked for first
@@ -135,35 +135,35 @@ typedef struct prepared {
 } prepared;
 
 // Where to look for the words; their slots are prefetched.
-static void prepare(const word_cache *cache, const unsigned char *const *at, int n_words,
+static void prepare(const word_cache *cache, const unsigned char *const *bounds, int n_words,
         const unsigned char *end, prepared *batch) {
     word_slot *const first = cache->table->slots;
     uint64_t *hash = batch->long_hash;
     int n_safe = n_words;
-    while (n_safe > 0 && end - at[n_safe - 1] <= WORD_KEY_BYTES)
+    while (n_safe > 0 && end - bounds[n_safe - 1] <= WORD_KEY_BYTES)
         n_safe--;
     for (int i = 0; i < n_safe; i++) {
-        const size_t bytes = (size_t)(at[i + 1] - at[i]);
-        make_key(at[i], bytes, &batch->key[i]);
+        const size_t bytes = (size_t)(bounds[i + 1] - bounds[i]);
+        make_key(bounds[i], bytes, &batch->key[i]);
         batch->slot[i] = first + word_place(&batch->key[i]);
         __builtin_prefetch(batch->slot[i]);
         if (__builtin_expect(bytes <= WORD_KEY_BYTES, 1)) continue;
-        *hash = long_hash(at[i], bytes);
+        *hash = long_hash(bounds[i], bytes);
         __builtin_prefetch(&cache->longs[*hash++ & (cache->n_longs - 1)]);
     }
     for (int i = n_safe; i < n_words; i++) { // fewer than 16 bytes before the end of the text
         unsigned char bytes[WORD_KEY_BYTES + 1] = {0};
-        const size_t n_bytes = (size_t)(at[i + 1] - at[i]);
-        memcpy(bytes, at[i], n_bytes);
+        const size_t n_bytes = (size_t)(bounds[i + 1] - bounds[i]);
+        memcpy(bytes, bounds[i], n_bytes);
         make_key(bytes, n_bytes, &batch->key[i]);
         batch->slot[i] = first + word_place(&batch->key[i]);
     }
 }
 
-void word_cache_encode(word_cache *cache, const unsigned char *const *at, int n_words,
+void word_cache_encode(word_cache *cache, const unsigned char *const *bounds, int n_words,
         const unsigned char *end, id_list *out) {
     prepared batch;
-    prepare(cache, at, n_words, end, &batch);
+    prepare(cache, bounds, n_words, end, &batch);
     id_list_reserve(out, (int64_t)WORD_MANY_IDS * n_words);
     int32_t *to = out->p + out->n;
     const uint64_t *hash = batch.long_hash;
@@ -172,14 +172,14 @@ void word_cache_encode(word_cache *cache, const unsigned char *const *at, int n_
             to = word_slot_put(batch.slot[i], to);
             continue;
         }
-        const size_t bytes = (size_t)(at[i + 1] - at[i]);
+        const size_t bytes = (size_t)(bounds[i + 1] - bounds[i]);
         const bool is_short = bytes <= WORD_KEY_BYTES;
         const int found =
                 is_short ? word_table_find(cache->table, batch.slot[i], &batch.key[i], to) : 0;
         to += found;
         if (found) continue;
         out->n = to - out->p;
-        encode_long(cache, at[i], bytes, is_short ? long_hash(at[i], bytes) : *hash++,
+        encode_long(cache, bounds[i], bytes, is_short ? long_hash(bounds[i], bytes) : *hash++,
                 &batch.key[i], batch.slot[i], out);
         id_list_reserve(out, (int64_t)WORD_MANY_IDS * (n_words - i));
         to = out->p + out->n;

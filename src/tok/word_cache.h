@@ -9,6 +9,7 @@ typedef struct word_cache word_cache; // one for each thread
 word_cache *word_cache_new(const tokenizer *t);
 void word_cache_free(word_cache *c);
 
-// Appends the ids of n_words words of one text, at[i] to at[i + 1]; `end` is the end of that text.
-void word_cache_encode(word_cache *cache, const unsigned char *const *at, int n_words,
+// Appends the ids of n_words words of one text, bounds[i] to bounds[i + 1]; `end` is the end of
+// that text.
+void word_cache_encode(word_cache *cache, const unsigned char *const *bounds, int n_words,
         const unsigned char *end, id_list *out);

@@ -52,7 +52,7 @@ int word_table_find(const word_table *t, word_slot *first, const word_key *key, 
     return 0;
 }
 
-// What a slot has for ids. False: no room for many.
+// Packs ids into the room that a slot has for them. False: no room for many.
 static bool pack_ids(word_table *t, const int32_t *ids, int n, uint64_t packed[2]) {
     if (n <= WORD_IDS) {
         int32_t few[WORD_IDS] = {0};

@@ -1,4 +1,4 @@
-// What a replay compares, step by step, and how it names what differs.
+// Compares a replay with the run's record, step by step, and names what differs.
 #include "train/audit_internal.h"
 
 #include <stdlib.h>
@@ -22,12 +22,13 @@ static uint64_t hash_in(const json_t *object, const char *name) {
 
 // The line of this step; NULL: it was not recorded. Rank 0's.
 static void seek(audit *self, int64_t step) {
-    json_int_t at = -1;
-    while (self->line && (at = json_integer_value(json_object_get(self->line, "step"))) < step) {
+    json_int_t recorded = -1;
+    while (self->line &&
+            (recorded = json_integer_value(json_object_get(self->line, "step"))) < step) {
         json_decref(self->line);
         self->line = json_lines_next(&self->lines);
     }
-    self->at_step = self->line && at == step;
+    self->at_step = self->line && recorded == step;
 }
 
 // --- what is found
@@ -70,15 +71,15 @@ static void compare_tensors(const audit *self, const char *key, const tensor_has
     const json_t *recorded = json_object_get(self->line, key);
     if (found->kind != AUDIT_EQUAL || !recorded) return;
     for (int i = 0; i < mine->n; i++) {
-        const int at = kind == AUDIT_GRADIENT ? mine->n - 1 - i : i;
-        const uint64_t was = hash_in(recorded, mine->list[at].entry.name);
-        if (was == mine->of[at]) continue;
+        const int index = kind == AUDIT_GRADIENT ? mine->n - 1 - i : i;
+        const uint64_t was = hash_in(recorded, mine->list[index].entry.name);
+        if (was == mine->of[index]) continue;
         if (found->n == 0)
             *found = (difference){.kind = kind,
                     .of = mine,
-                    .index = at,
+                    .index = index,
                     .recorded = was,
-                    .replayed = mine->of[at]};
+                    .replayed = mine->of[index]};
         found->n++;
     }
 }
@@ -139,13 +140,13 @@ static drv_status say(run *r, const audit_result *x) {
             audit_kind_name(x->kind), which, x->op, meaning_of(a, x), where, hashes);
 }
 
-// What rank 0 has found, for all: ranks that hold parts of the tensor look for the bit.
+// The find of rank 0, for all: ranks that hold parts of the tensor look for the bit.
 typedef struct shared_find {
     int32_t kind, index, alone;
     uint64_t difference;
 } shared_find;
 
-static drv_status end_at(run *r, const step_metrics *at, const difference *found,
+static drv_status end_at(run *r, const step_metrics *at_step, const difference *found,
         const tensor_hashes *lists[]) {
     audit_result *result = r->audit->result;
     shared_find all = {(int32_t)found->kind, found->of ? found->index : -1, found->n == 1,
@@ -154,7 +155,7 @@ static drv_status end_at(run *r, const step_metrics *at, const difference *found
     if (all.kind == AUDIT_EQUAL) return DRV_OK;
     const tensor_hashes *of = lists[all.kind];
     result->kind = (audit_kind)all.kind;
-    result->step = at->step;
+    result->step = at_step->step;
     result->element = -1;
     if (of && all.alone)
         DRV_TRY(hashes_find_bit(&r->p.held, &of->list[all.index], all.difference, &result->element,

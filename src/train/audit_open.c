@@ -47,9 +47,9 @@ static drv_status find_recorded(const char *path, int64_t *first, int64_t *last)
     DRV_TRY(json_lines_open(path, true, &lines));
     for (json_t *line; (line = json_lines_next(&lines));) {
         const json_t *step = json_object_get(line, "step");
-        const int64_t at = json_is_integer(step) ? json_integer_value(step) : 0;
-        if (at > 0 && *first == 0) *first = at;
-        if (at > *last) *last = at;
+        const int64_t number = json_is_integer(step) ? json_integer_value(step) : 0;
+        if (number > 0 && *first == 0) *first = number;
+        if (number > *last) *last = number;
         json_decref(line);
     }
     json_lines_close(&lines);
@@ -133,7 +133,8 @@ static drv_status read_trees(const audit *self, const char *config, char **sets,
     return DRV_OK;
 }
 
-// What the run's keys say of its layout does not hold here, nor does what it did beside steps.
+// Loads the run's config without its layout, which does not hold here, and without what it did
+// beside steps.
 static drv_status load_config(const audit *self, const audit_opts *opts, run_config *out) {
     static const char *const apart[] = {"parallel.tensor=1", "parallel.pipeline=1",
             "parallel.context=1", "parallel.data=auto", "parallel.virtual_stages=1",

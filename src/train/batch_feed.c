@@ -19,7 +19,7 @@ batch batch_of_run(arena *a, const run_config *cfg, int64_t n_rows) {
     return b;
 }
 
-// Of token t of a micro-batch on this rank: its row there, and its place in the whole row.
+// Returns the row of token t of a micro-batch on this rank, and its place in the whole row.
 static int64_t row_of_token(const batch *b, int64_t t, int64_t *in_row) {
     const int64_t u = zigzag_chunk_tokens(&b->zigzag), leaf = ZIGZAG_HALVES * u;
     *in_row = t % b->row_tokens;
@@ -67,7 +67,8 @@ static drv_status put_number(const batch *b, programs *p, int chunk, int64_t slo
     return put(p, INPUT_NUMBER, chunk, slot * (int64_t)sizeof words, sizeof words, words);
 }
 
-// Of ops that have to do with other ranks' gradients; nothing where there are none.
+// Writes the input of ops that have to do with other ranks' gradients; nothing where there are
+// none.
 static drv_status put_turn(programs *p, int chunk, int slot, int64_t m) {
     const gradient_sums *sums = &p->layout.sums;
     const bool turns = p->layout.zero == 2;

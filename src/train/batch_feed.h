@@ -28,8 +28,8 @@ typedef struct batch_reader {
     bool started;
     task task; // fills the other one
 } batch_reader;
-// Of the global batches of a config the rows that a data rank has: its share one after the other,
-// or every so many micro-batches one (run_layout.h).
+// A reader of the rows that a data rank has in the global batches of a config: its share one after
+// the other, or every so many micro-batches one (run_layout.h).
 batch_reader batch_reader_new(arena *a, rows *r, const run_config *cfg);
 // The next batch, which stays as it is until the next call. `more`: another one will be asked for,
 // so it is read meanwhile. An error of that read is returned by the call that asks for it.

@@ -37,8 +37,9 @@ typedef struct evaluation {
     double *losses, *mine;
     double sum;                // of this rank so far, for the status line
     int64_t tokens, n_counted; // n_counted: of them, or of pairs, so far: what a mean is of
-    // Of rows of pairs, by number: log-probabilities of both responses, and how often it was seen
-    // (once, or not at all), [n_pairs, N_OF_PAIR]. `of_tokens`: those of a micro-batch, [2, tokens].
+    // For rows of pairs, by number: log-probabilities of both responses, and how often it was seen
+    // (once, or not at all), [n_pairs, N_OF_PAIR]. `of_tokens`: those of a micro-batch, [2,
+    // tokens].
     int64_t n_pairs;
     double *pairs, *of_tokens;
 } evaluation;
@@ -88,7 +89,7 @@ static drv_status note_pairs(evaluation *e) {
     return DRV_OK;
 }
 
-// Of the rows that are in the batch.
+// Notes the losses of the rows that are in the batch.
 static drv_status note_loss(evaluation *e, int64_t first) {
     const batch *b = &e->batch;
     const int64_t n = e->n_here * e->n_addends, at = first / b->rows * e->n_addends;
@@ -152,7 +153,8 @@ static drv_status run_stages(evaluation *e) {
 }
 
 // --- of all ranks
-// What the ranks have computed: each element is zero on all but one. The last stage has the losses.
+// Joins what the ranks have computed: each element is zero on all but one. The last stage has the
+// losses.
 static drv_status join_ranks(evaluation *e) {
     const int64_t n = e->n_micro_batches, n_losses = losses_of_part(e) * e->n_parts;
     const pipeline_link *link = e->p->link;

@@ -1,4 +1,4 @@
-// Whether a run fits into the memory of this machine, told before anything is allocated; and if
+// Tells whether a run fits into the memory of this machine, before anything is allocated; and if
 // not, what would.
 #pragma once
 #include "base/memory_limit.h"
@@ -17,6 +17,6 @@ DRV_CHECKED drv_status fit_suggest(arena *a, const run_config *cfg, const memory
 // DRV_E_DEVICE, with what would fit, when the run needs more than limit->free.
 DRV_CHECKED drv_status fit_check(const run_config *cfg, const memory_limit *limit);
 
-// What a run of cfg that is out of memory could do with less of, as "a smaller data.sequence_length
-// or training.recompute full": only what it does not do already. Lives in `a`.
+// Advises a run of cfg that is out of memory what to have less of, as "a smaller
+// data.sequence_length or training.recompute full": only what it does not do already. Lives in `a`.
 const char *fit_less(arena *a, const run_config *cfg);

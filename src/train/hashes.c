@@ -16,17 +16,17 @@ enum { CHUNK = 1 << 14 }; // elements that a thread reads at a time
 
 // The finalizer of SplitMix64 (Steele et al., OOPSLA 2014), a bijection: two elements of a tensor
 // of fewer than 2^32 never have the same hash.
-uint64_t hashes_word(uint64_t name, int64_t place, uint32_t bits) {
-    uint64_t x = (((uint64_t)place << 32 | bits) ^ name) + 0x9E3779B97F4A7C15u;
+uint64_t hashes_word(uint64_t name, int64_t element, uint32_t bits) {
+    uint64_t x = (((uint64_t)element << 32 | bits) ^ name) + 0x9E3779B97F4A7C15u;
     x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
     x = (x ^ x >> 27) * 0x94D049BB133111EBu;
     return x ^ x >> 31;
 }
 
-uint64_t hashes_element(uint64_t name, int64_t place, float value) {
+uint64_t hashes_element(uint64_t name, int64_t element, float value) {
     uint32_t bits = 0x7FC00000; // of any NaN: processors differ in its sign and payload
     if (!isnan(value)) memcpy(&bits, &value, sizeof bits);
-    return hashes_word(name, place, bits);
+    return hashes_word(name, element, bits);
 }
 
 typedef struct piece_call {
@@ -57,10 +57,10 @@ static void hash_chunk(void *arg, int64_t chunk, int thread) {
     call->status[chunk] = read_chunk(call->p, call->piece, chunk, values, &first, &n);
     uint64_t sum = 0;
     for (int64_t i = 0, run; i < n && call->status[chunk] == DRV_OK; i += run) {
-        const int64_t place = piece_place(call->piece, columns, first + i, &run);
+        const int64_t element = piece_index(call->piece, columns, first + i, &run);
         if (run > n - i) run = n - i;
         for (int64_t k = 0; k < run; k++)
-            sum += hashes_element(name, place + k, values[i + k]);
+            sum += hashes_element(name, element + k, values[i + k]);
     }
     call->sum[chunk] = sum;
     free(values);
@@ -85,7 +85,7 @@ static drv_status add_piece(const held_model *p, const ckpt_tensor *t, const ckp
     return status;
 }
 
-// Of what several ranks have alike the first one counts.
+// Whether this rank counts a piece: the first one of those that have it alike does.
 static bool is_mine(const held_model *p, const ckpt_piece *piece) {
     const mesh ranks = run_mesh(p->c);
     for (int axis = 0; axis < N_AXES; axis++)
@@ -159,13 +159,13 @@ typedef struct bit_search {
     drv_status *status;    // by chunk
 } bit_search;
 
-static int64_t find_in_element(uint64_t name, int64_t place, float value, uint64_t difference) {
+static int64_t find_in_element(uint64_t name, int64_t element, float value, uint64_t difference) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
-    const uint64_t mine = hashes_word(name, place, bits);
+    const uint64_t mine = hashes_word(name, element, bits);
     for (int bit = 0; bit < 32; bit++)
-        if (hashes_word(name, place, bits ^ 1u << bit) - mine == difference)
-            return 32 * place + bit;
+        if (hashes_word(name, element, bits ^ 1u << bit) - mine == difference)
+            return 32 * element + bit;
     return -1;
 }
 
@@ -178,8 +178,8 @@ static void search_chunk(void *arg, int64_t chunk, int thread) {
     int64_t first, n;
     call->status[chunk] = read_chunk(call->p, call->piece, chunk, values, &first, &n);
     for (int64_t i = 0, run; i < n && call->status[chunk] == DRV_OK; i++) {
-        const int64_t place = piece_place(call->piece, columns, first + i, &run),
-                      at = find_in_element(name, place, values[i], call->difference);
+        const int64_t element = piece_index(call->piece, columns, first + i, &run),
+                      at = find_in_element(name, element, values[i], call->difference);
         if (at >= 0) call->found = at;
     }
     free(values);

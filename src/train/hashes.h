@@ -32,5 +32,5 @@ DRV_CHECKED drv_status hashes_find_bit(const held_model *p, const ckpt_tensor *t
 
 // Hashes an element of a tensor: its bits (alike of any NaN), with its index and the hash of the
 // tensor's name. Sums of them, modulo 2^64, are the same however elements are split among ranks.
-uint64_t hashes_element(uint64_t name, int64_t place, float value);
-uint64_t hashes_word(uint64_t name, int64_t place, uint32_t bits); // the same of any 32 bits
+uint64_t hashes_element(uint64_t name, int64_t element, float value);
+uint64_t hashes_word(uint64_t name, int64_t element, uint32_t bits); // the same of any 32 bits

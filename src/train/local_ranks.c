@@ -12,7 +12,7 @@ typedef struct local_run {
     const run_config *cfg;
     device_pool *pool;
     bool fresh;
-    // Of rank 0: an end that all ranks agree on, as a stop is.
+    // Rank 0's end that all ranks agree on, as a stop is.
     drv_saved ended;
 } local_run;
 

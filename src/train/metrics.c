@@ -140,8 +140,8 @@ static drv_status read_lines(arena *a, const char *path, line_list *out, size_t 
     if (!file_exists(path)) return DRV_OK;
     DRV_TRY(file_read(a, path, &text, n_bytes));
     metrics_line line;
-    for (char *at = text, *end; (end = strchr(at, '\n')); at = end + 1)
-        if (read_line(at, (size_t)(end - at), &line)) add_line(out, &line);
+    for (char *begin = text, *end; (end = strchr(begin, '\n')); begin = end + 1)
+        if (read_line(begin, (size_t)(end - begin), &line)) add_line(out, &line);
     return DRV_OK;
 }
 
@@ -289,7 +289,8 @@ static drv_status write_hashes(metrics *m, const step_metrics *step) {
     return write_line(m->hash, m->hash_path, o);
 }
 
-// What the steps since the last such line were made of, by rank; and the rank that others wait for.
+// Adds what the steps since the last such line were made of, by rank, and the rank that others wait
+// for.
 static void add_ranks(json_t *record, const rank_times *t) {
     json_t *compute = json_array(), *data = json_array(), *wait = json_array(),
            *sent = json_array();
@@ -308,7 +309,7 @@ static void add_ranks(json_t *record, const rank_times *t) {
     json_object_set_new(record, "rank_sent_bytes", sent);
 }
 
-// What each host used since it was last read, of hosts that were read now.
+// Adds the energy that each host used since it was last read, for hosts that were read now.
 static void add_energy(json_t *record, const rank_times *t) {
     json_t *hosts = json_array();
     for (int rank = 0; rank < (t->n ? t->n : 1); rank++) {
@@ -327,7 +328,7 @@ static void add_energy(json_t *record, const rank_times *t) {
         json_decref(hosts);
 }
 
-// Of pairs, by the names that TRL has for them.
+// Figures of pairs, by the names that TRL has for them.
 enum { N_PAIR_SCALARS = 4 };
 static void pair_scalars(const pair_figures *pairs, scalar out[N_PAIR_SCALARS]) {
     out[0] = (scalar){"rewards/chosen", pairs->chosen};

@@ -33,7 +33,8 @@ typedef struct lost_metrics {
     int64_t steps;
     double seconds;
 } lost_metrics;
-// Of the file as an earlier attempt left it; nothing where there is none, or it cannot be read.
+// Counts what is lost of the file as an earlier attempt left it; nothing where there is none, or it
+// cannot be read.
 lost_metrics metrics_count_lost(const char *run_dir, int64_t after_step);
 
 // Opens the files in the run directory; hashes.jsonl, by tensor, is opened with the first hashes.

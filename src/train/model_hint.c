@@ -1,4 +1,4 @@
-// What to do with a model that has just appeared on the disk.
+// Says what to do with a model that has just appeared on the disk.
 #include "train/model_hint.h"
 
 #include "base/arena.h"

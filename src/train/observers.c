@@ -31,7 +31,7 @@ static const char *describe(arena *a, const run_config *cfg) {
             axis(a, "context", cfg->context_parallel), axis(a, "data", cfg->data_ranks));
 }
 
-// Of the pipeline's schedule; 0 without one.
+// Returns the bubble of the pipeline's schedule; 0 without one.
 static double bubble_of(arena *a, const run_config *cfg) {
     pipeline_schedule schedule;
     pipeline_result result;

@@ -144,7 +144,7 @@ static drv_status build_update(arena *a, const run_config *cfg, programs *out) {
     return graph_verify(out->update_graph, STAGE_DIFFERENTIATED);
 }
 
-// What does not divide, or what the back end has no rule for.
+// Refuses what does not divide, or what the back end has no rule for.
 static drv_status check_mesh(const run_config *cfg, const run_layout *layout) {
     const int64_t t = cfg->tensor_parallel, tokens = cfg->micro_batch_size * layout->row_tokens;
     if (t > 1 && cfg->sequence_parallel && tokens % t != 0)
@@ -236,7 +236,8 @@ typedef struct request_list {
     int n;
 } request_list;
 
-// Of all graphs; of the step's and the update's, where whole steps are one program, that one.
+// Lists what is to be loaded: all graphs, with one program in the place of the step's and the
+// update's where whole steps are one.
 static request_list list_requests(arena *a, backend *device, programs *built) {
     request_list list = {ARENA_ARRAY(a, load_request, built->held.n_all),
             ARENA_ARRAY(a, const char *, built->held.n_all), ARENA_ARRAY(a, int, built->held.n_all),

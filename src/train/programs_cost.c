@@ -1,5 +1,5 @@
-// What programs cost: arithmetic, bytes sent to other ranks, memory; and whether the back end holds
-// what was planned.
+// Counts what programs cost: arithmetic, bytes sent to other ranks, memory; and checks that the
+// back end holds what was planned.
 #include "base/log.h"
 #include "base/str.h"
 #include "ir/op.h"

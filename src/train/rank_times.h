@@ -38,7 +38,8 @@ DRV_CHECKED drv_status rank_times_share(rank_times *t);
 // Every RECENT_STEPS steps, 80 bytes of each rank: gives all ranks each of the last steps, for
 // rank_times_recent. *there is false in between. Every rank calls it after each rank_times_add.
 DRV_CHECKED drv_status rank_times_share_recent(rank_times *t, bool *there);
-// What all ranks did in the step number i, 0 <= i < RECENT_STEPS, of those: `sent` is not told.
+// Returns the times of all ranks in the step number i of those, 0 <= i < RECENT_STEPS; `sent` is
+// not told.
 const rank_time *rank_times_recent(rank_times *t, int i);
 // The seconds of its own.
 double rank_time_own(const rank_time *t);

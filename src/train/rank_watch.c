@@ -144,10 +144,10 @@ void rank_watch_tell(run *r, const rank_time *step) {
 enum { ENERGY_WORDS = 192 };
 
 struct host_energy {
-    energy *counters;  // the lowest rank of each host has them; NULL: not this one
-    double joules, at; // when they were last read: what they had come to, by which clock
-    int64_t step;      // the last one before that
-    const char *words; // rank 0: how it is read, on all hosts
+    energy *counters;      // the lowest rank of each host has them; NULL: not this one
+    double joules, read_s; // when they were last read: what they had come to, by which clock
+    int64_t step;          // the last one before that
+    const char *words;     // rank 0: how it is read, on all hosts
 };
 
 static bool is_first_of_host(const comm *c, int rank) {
@@ -186,7 +186,7 @@ drv_status rank_watch_open_energy(run *r) {
         cut(mine, sizeof mine, energy_source(of->counters));
         of->joules = energy_read(of->counters);
     }
-    of->at = clock_s();
+    of->read_s = clock_s();
     arena *a = arena_new("energy of hosts");
     char *all = arena_alloc(a, (size_t)comm_size(r->comm) * ENERGY_WORDS);
     status = comm_all_gather(comm_world(r->comm), mine, sizeof mine, NULL, all);
@@ -206,13 +206,13 @@ void rank_watch_close_energy(run *r) {
 void rank_watch_energy(run *r, int64_t step) {
     struct host_energy *of = r->energy;
     const bool last = step >= r->cfg->steps;
-    if (!of->counters || (!last && clock_s() < of->at + EVERY_S)) return;
+    if (!of->counters || (!last && clock_s() < of->read_s + EVERY_S)) return;
     const double joules = energy_read(of->counters);
     if (isfinite(joules) && step > of->step)
         rank_times_set_energy(&r->times, joules - of->joules, step - of->step);
     of->joules = joules;
     of->step = step;
-    of->at = clock_s();
+    of->read_s = clock_s();
 }
 
 // --- stragglers

@@ -36,7 +36,7 @@ static int rows_of_run(const run *r, rows *out[2]) {
     return r->valid_rows ? 2 : 1;
 }
 
-// Of one of them, from the files. *found: on all ranks alike.
+// Reads the references of one of the data sets from the files. *found: on all ranks alike.
 static drv_status read_rows(run *r, rows *of, const char *model, bool say, bool *found) {
     double *values = ARENA_ARRAY(r->a, double, 2 * rows_n_pairs(of));
     comm_group *world = comm_world(r->comm);

@@ -1,6 +1,6 @@
-// What the reference of a run that learns from pairs gives to their responses. The reference is the
-// model with which the run began, of a LoRA run its base. Its log-probabilities are computed once
-// and kept beside the data, under a hash of that model.
+// Computes the log-probabilities that the reference of a run that learns from pairs gives to their
+// responses. The reference is the model with which the run began, of a LoRA run its base. Its
+// log-probabilities are computed once and kept beside the data, under a hash of that model.
 #pragma once
 #include "train/run.h"
 

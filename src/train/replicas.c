@@ -20,9 +20,9 @@ typedef struct replica_hashes {
 static drv_status hash_state(const held_model *p, const char *name, int64_t bytes, char *piece,
         XXH3_state_t *state, uint64_t *out) {
     XXH3_64bits_reset(state);
-    for (int64_t at = 0; at < bytes; at += PIECE_BYTES) {
-        const int64_t n = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
-        DRV_TRY(backend_read(p->b, 0, name, at, n, piece));
+    for (int64_t offset = 0; offset < bytes; offset += PIECE_BYTES) {
+        const int64_t n = bytes - offset < PIECE_BYTES ? bytes - offset : PIECE_BYTES;
+        DRV_TRY(backend_read(p->b, 0, name, offset, n, piece));
         XXH3_64bits_update(state, piece, (size_t)n);
     }
     *out = XXH3_64bits_digest(state);
@@ -62,7 +62,7 @@ static int count_like(const uint64_t *all, int n_hashes, int ranks, int i, int k
     return n;
 }
 
-// What most have is taken for right, of two what the first one has.
+// Takes for right what most ranks have, of two what the first one has.
 static drv_status compare(const replica_hashes *of, const comm_group *ranks_of, const uint64_t *all,
         bool only_alike, int64_t step) {
     const int ranks = group_size(ranks_of);

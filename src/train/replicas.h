@@ -1,4 +1,5 @@
-// Whether ranks that should have the same weights have them, and whether weights are numbers.
+// Checks whether ranks that should have the same weights have them, and whether weights are
+// numbers.
 #pragma once
 #include "weights/held_model.h"
 

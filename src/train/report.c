@@ -1,4 +1,4 @@
-// What a person sees of a run: status line, steps, evaluations, summary.
+// Prints what a person sees of a run: status line, steps, evaluations, summary.
 #include "train/report.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-// Which checkpoint a run resumes from, and what has changed since it was written.
+// Finds which checkpoint a run resumes from, and what has changed since it was written.
 #pragma once
 #include "ckpt/ckpt.h"
 #include "train/trainer_json.h"

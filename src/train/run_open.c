@@ -160,7 +160,7 @@ static drv_status begin_model(run *r) {
     return DRV_OK;
 }
 
-// What the checkpoint's run took as its reference; NULL: that is not said.
+// Reads what the checkpoint's run took as its reference; NULL: that is not said.
 static drv_status recorded_reference(run *r, const char *folder, const char **out) {
     json_t *before;
     run_state ignored;
@@ -186,9 +186,9 @@ static drv_status check_reference(const char *recorded, const char *model) {
             recorded, model);
 }
 
-// Of a run that learns from pairs the reference's log-probabilities, which a resumed run has from
-// the model that it began with. *begun: that model is what the run holds now. A rank that fails
-// while they are computed ends the others, as in a step.
+// Opens the reference's log-probabilities of a run that learns from pairs; a resumed run has them
+// from the model with which it began. *begun: that model is what the run holds now. A rank that
+// fails while they are computed ends the others, as in a step.
 static drv_status open_references(run *r, const char *folder, bool *begun) {
     const char *recorded = NULL, *model;
     bool found = false;
@@ -334,7 +334,7 @@ static drv_status open_programs(run *r) {
     return programs_check_held(&r->p);
 }
 
-// What rank 0 has of a run beside its part of the work.
+// Opens what rank 0 has of a run beside its part of the work.
 static drv_status open_reports(run *r) {
     const run_config *cfg = r->cfg;
     if (!r->leads) return DRV_OK;
@@ -346,7 +346,7 @@ static drv_status open_reports(run *r) {
     return DRV_OK;
 }
 
-// What the others may know of this rank before its first step.
+// Tells the others what they may know of this rank before its first step.
 static void tell_plan(run *r) {
     r->figures.planned = programs_memory(&r->p).total;
     const char *arithmetic = backend_arithmetic(r->b), *kernels = "kernels ";

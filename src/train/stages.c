@@ -194,13 +194,13 @@ double stages_sent(const programs *p) {
     return (double)n * (double)p->message_bytes;
 }
 
-// What is read by a single program has one slot.
+// A state that a single program reads has one slot.
 drv_status stages_put(programs *p, const pipeline_task *item, int slot, const void *message) {
     const bool forward = item->work == WORK_FORWARD;
-    const int64_t at = forward || splits_weights(p) ? slot * p->message_bytes : 0;
+    const int64_t offset = forward || splits_weights(p) ? slot * p->message_bytes : 0;
     if (!forward && !stage_trains(&p->stage[item->chunk])) return DRV_OK;
     const input_name name = input_name_of(forward ? INPUT_STREAM : INPUT_STREAM_GRAD, item->chunk);
-    return backend_write(p->held.b, 0, name.text, at, p->message_bytes, message);
+    return backend_write(p->held.b, 0, name.text, offset, p->message_bytes, message);
 }
 
 // Stages before which all is frozen send their empty messages all the same: the schedule is one.

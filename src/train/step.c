@@ -43,9 +43,10 @@ static drv_status note(stepper *s, int64_t m, const char *name, int first, int n
     const int64_t n_sums = (int64_t)s->n_leaves * s->n_addends;
     DRV_TRY(backend_read(s->p->held.b, 0, name, 0, n * n_sums * (int64_t)sizeof *s->mine, s->mine));
     for (int64_t i = 0; i < n_sums; i++) {
-        const int64_t at = s->first_loss + i / s->n_addends * s->n_losses + m * s->n_addends +
-                           i % s->n_addends;
-        memcpy(s->losses + at * s->n_values + first, s->mine + i * n, sizeof *s->mine * (size_t)n);
+        const int64_t index = s->first_loss + i / s->n_addends * s->n_losses + m * s->n_addends +
+                              i % s->n_addends;
+        memcpy(s->losses + index * s->n_values + first, s->mine + i * n,
+                sizeof *s->mine * (size_t)n);
     }
     return DRV_OK;
 }

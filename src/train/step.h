@@ -5,8 +5,8 @@
 #include "ir/hyper.h"
 #include "train/batch_feed.h"
 
-// Of the pairs of a batch: the mean reward of a chosen and of a rejected response, and the share of
-// pairs whose chosen response has the greater one (ir/ops/preference.c).
+// The figures of the pairs of a batch: the mean reward of a chosen and of a rejected response, and
+// the share of pairs whose chosen response has the greater one (ir/ops/preference.c).
 typedef struct pair_figures {
     double chosen, rejected, accuracy;
 } pair_figures;
@@ -18,9 +18,9 @@ typedef struct stepper {
     int64_t n_micro_batches, n_lanes; // of this rank
     int n_leaves;                     // of each row, on this rank
     int n_addends;                    // of a micro-batch (docs/adr/0026)
-    // Of all addends of a step: of each place in the update's data axis, leaf by leaf the sums of
-    // its own: the loss, of rows of pairs also the three of pair_figures. `mine`: those of a
-    // micro-batch, as its program gives them.
+    // Sums of all addends of a step, place after place in the update's data axis, leaf by leaf: the
+    // loss, and for rows of pairs also the three of pair_figures. `mine`: those of a micro-batch,
+    // as its program gives them.
     double *losses, *mine;
     int n_values;
     int64_t first_loss, n_losses; // of this rank; of a leaf

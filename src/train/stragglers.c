@@ -65,8 +65,8 @@ static double median_without(const double *sorted, int n, int but) {
 }
 
 static int place_of(const double *sorted, int n, double value) {
-    const double *at = bsearch(&value, sorted, (size_t)n, sizeof *sorted, compare);
-    return at ? (int)(at - sorted) : n - 1;
+    const double *found = bsearch(&value, sorted, (size_t)n, sizeof *sorted, compare);
+    return found ? (int)(found - sorted) : n - 1;
 }
 
 static bool is_slow(const stragglers *self, const rank_time *mine, double others) {
@@ -132,9 +132,9 @@ static double ratio_of(const stragglers *self, const rank_window *rank) {
     double own = 0, others = 0;
     for (int64_t i = 0; i < WINDOW && i < self->n_steps; i++)
         if (rank->slow >> i & 1) {
-            const int64_t at = (self->n_steps - 1 - i) % WINDOW;
-            own += rank_time_own(&rank->steps[at]);
-            others += rank->others[at];
+            const int64_t index = (self->n_steps - 1 - i) % WINDOW;
+            own += rank_time_own(&rank->steps[index]);
+            others += rank->others[index];
         }
     return others > 0 ? fmin(own / others, 1e6) : 1e6;
 }
@@ -149,7 +149,7 @@ static rank_time sum_of(const rank_window *rank) {
     return sum;
 }
 
-// What it has more of than the ranks of its stage have on the average.
+// Names what a rank has more of than the ranks of its stage have on the average.
 static const char *reason_of(const stragglers *self, int rank) {
     rank_time mean = {0};
     int count = 0;

@@ -24,7 +24,7 @@ typedef struct stragglers stragglers; // single owner
 // copied. ratio: how much longer is slow, above 1.
 stragglers *stragglers_new(arena *a, int n_ranks, const int *stages, const int *hosts,
         double ratio);
-// One step of all ranks, of[n_ranks]; steps come in order.
+// Adds one step of all ranks, of[n_ranks]; steps come in order.
 void stragglers_add(stragglers *self, int64_t step, const rank_time *of);
 // Takes the next change since the last look; false: there is none left.
 bool stragglers_next(stragglers *self, straggler *out);

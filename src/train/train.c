@@ -357,7 +357,7 @@ static drv_status one_round(run *r, bool first) {
     return run_settle_save(r, false);
 }
 
-// What asked for a stop: a signal, or a key of this run.
+// Names what asked for a stop: a signal, or a key of this run.
 static const char *stop_reason(const run *r) {
     return r->limit ? r->limit : stop_requested();
 }
@@ -465,7 +465,7 @@ static drv_status end(run *r, drv_status status) {
     if (r->together && status != DRV_E_PEER) status = leave_dir(r, status, why, sizeof why);
     if (!r->weights_lost && r->failed_saves < MAX_FAILED_SAVES && r->together)
         saved = run_save_last(r);
-    // What all know of, rank 0 says; what another rank says needs no second line.
+    // Rank 0 says what all know of; a line that another rank has said needs no second one.
     const bool silent = !*why || (r->together && !r->leads);
     if (status != DRV_OK && silent) return drv_fail(status, "%s", why);
     if (status == DRV_OK && !r->leads) return DRV_OK;

@@ -55,7 +55,7 @@ static bool is_recorded(const char *path) {
     return true;
 }
 
-// What `auto` and training.epochs come to, on this data and these ranks.
+// Adds what `auto` and training.epochs come to, on this data and these ranks.
 static void add_lengths(const run_config *cfg, json_t *values) {
     char text[32];
     snprintf(text, sizeof text, "%lld", (long long)cfg->steps);
@@ -179,7 +179,7 @@ static drv_status check_sums(const char *path, const json_t *o, const run_state 
             (double)s->part_tokens + tokens, "at most sequence_length in each row");
 }
 
-// What is only held against the run that goes on; earlier versions lack some of it.
+// Checks what is only held against the run that goes on; earlier versions lack some of it.
 static drv_status check_about(const char *path, const json_t *o) {
     static const struct {
         const char *key, *expected;

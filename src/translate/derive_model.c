@@ -208,7 +208,7 @@ static void derive_precision(translation *self) {
 }
 
 // --- LoRA
-// What NxD's fused projections are made of.
+// Returns the parts of which NxD's fused projections are made.
 static const char *const *parts_of(const value *module) {
     static const char *const qkv[] = {"q_proj", "k_proj", "v_proj", NULL},
                              *const gate_up[] = {"gate_proj", "up_proj", NULL};

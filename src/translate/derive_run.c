@@ -142,7 +142,7 @@ static drv_status derive_steps(translation *self) {
     double steps = 0, epochs = 0, stop = 0;
     bool has_steps, has_epochs, stops;
     const value *of_steps = fact_take(self, "steps"), *of_epochs = fact_take(self, "epochs"),
-                *at = fact_take(self, "stop_at");
+                *of_stop = fact_take(self, "stop_at");
     DRV_TRY(fact_number(self, "steps", &steps, &has_steps));
     DRV_TRY(fact_number(self, "epochs", &epochs, &has_epochs));
     DRV_TRY(fact_number(self, "stop_at", &stop, &stops));
@@ -161,12 +161,12 @@ static drv_status derive_steps(translation *self) {
     }
     if (has_steps && steps <= 0) report_add(self, NO_EFFECT, of_steps, "no limit");
     if (!stops) return DRV_OK;
-    if (!is_whole(stop)) return refuse(self, at, "expected a number of steps");
+    if (!is_whole(stop)) return refuse(self, of_stop, "expected a number of steps");
     if (stop > 0 && (int64_t)stop < translation_number(self, "training.steps", 0))
-        translation_set(self, "training.stop_at_step", whole(self->a, stop), at,
+        translation_set(self, "training.stop_at_step", whole(self->a, stop), of_stop,
                 "it is of one start, counted from step 0; raise it for the next");
     else
-        report_add(self, NO_EFFECT, at, "all steps are trained");
+        report_add(self, NO_EFFECT, of_stop, "all steps are trained");
     return DRV_OK;
 }
 

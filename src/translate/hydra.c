@@ -43,20 +43,20 @@ static void put(arena *a, value *map, const char *path, const value *leaf) {
         map->kind = VALUE_MAP;
         map->n = 0;
     }
-    int at = item_of(map, name, n_name);
-    if (at < 0 && !leaf) return;
+    int index = item_of(map, name, n_name);
+    if (index < 0 && !leaf) return;
     value *items = ARENA_ARRAY(a, value, map->n + 1);
     if (map->n) memcpy(items, map->items, sizeof *items * (size_t)map->n);
-    if (at < 0) {
-        at = map->n++;
-        items[at] = (value){.kind = VALUE_MAP, .path = full, .name = name, .where = leaf->where};
+    if (index < 0) {
+        index = map->n++;
+        items[index] = (value){.kind = VALUE_MAP, .path = full, .name = name, .where = leaf->where};
     }
     if (rest)
-        put(a, &items[at], rest, leaf);
+        put(a, &items[index], rest, leaf);
     else if (leaf)
-        items[at] = moved(a, leaf, full, name, 0);
+        items[index] = moved(a, leaf, full, name, 0);
     else
-        memmove(&items[at], &items[at + 1], sizeof *items * (size_t)(--map->n - at));
+        memmove(&items[index], &items[index + 1], sizeof *items * (size_t)(--map->n - index));
     map->items = items;
 }
 
@@ -64,14 +64,14 @@ static void put(arena *a, value *map, const char *path, const value *leaf) {
 static void merge(arena *a, value *into, const value *from) {
     for (int i = 0; i < from->n; i++) {
         const value *item = &from->items[i];
-        const int at = item_of(into, item->name, strlen(item->name));
-        if (at < 0 || into->items[at].kind != VALUE_MAP || item->kind != VALUE_MAP) {
+        const int index = item_of(into, item->name, strlen(item->name));
+        if (index < 0 || into->items[index].kind != VALUE_MAP || item->kind != VALUE_MAP) {
             put(a, into, item->name, item);
             continue;
         }
         value *items = ARENA_ARRAY(a, value, into->n);
         memcpy(items, into->items, sizeof *items * (size_t)into->n);
-        merge(a, &items[at], item);
+        merge(a, &items[index], item);
         into->items = items;
     }
 }
@@ -111,12 +111,12 @@ static drv_status read_with_defaults(arena *a, const char *file, int depth, valu
     DRV_TRY(file_read(a, file, &text, &n_bytes));
     DRV_TRY(yaml_read(a, file, text, n_bytes, &own));
     *out = (value){.kind = VALUE_MAP, .path = "", .where = file};
-    const int at = item_of(&own, "defaults", strlen("defaults"));
-    if (at < 0) {
+    const int index = item_of(&own, "defaults", strlen("defaults"));
+    if (index < 0) {
         *out = own;
         return DRV_OK;
     }
-    const value defaults = own.items[at];
+    const value defaults = own.items[index];
     bool self = false;
     put(a, &own, "defaults", NULL);
     if (defaults.kind != VALUE_LIST)
@@ -180,7 +180,7 @@ static drv_status refuse(const value *v, const char *what) {
 // The value at a path from the root, or from the map that v lies in where the path begins with
 // dots; NULL: there is none.
 static const value *find(const resolver *self, const value *v, const char *path) {
-    const value *at = self->root;
+    const value *found = self->root;
     const size_t dots = strspn(path, ".");
     if (dots > 0) {
         char *base = arena_strdup(self->a, v->path);
@@ -193,12 +193,12 @@ static const value *find(const resolver *self, const value *v, const char *path)
     }
     while (*path) {
         const size_t n = strcspn(path, ".");
-        const int i = item_of(at, path, n);
+        const int i = item_of(found, path, n);
         if (i < 0) return NULL;
-        at = &at->items[i];
+        found = &found->items[i];
         path += n + (path[n] == '.');
     }
-    return at;
+    return found;
 }
 
 // The "}" of the ${ whose inside begins at p; NULL: none.
@@ -232,7 +232,7 @@ static drv_status multiply(const resolver *self, const value *v, const char *lis
 static drv_status replace_text(resolver *self, const value *v, const char *text, int depth,
         value *out);
 
-// What stands in ${...}, whose own interpolations come first.
+// Looks up what stands in ${...}, whose own interpolations come first.
 static drv_status look_up(resolver *self, const value *v, const char *inside, int depth,
         value *out) {
     value name;

@@ -1,4 +1,4 @@
-// What programs assume where their command line says nothing. Sources: TrainingArguments of
+// The defaults of programs, for what their command line leaves out. Sources: TrainingArguments of
 // transformers 4.48, the argparse calls of aws-neuron/neuronx-distributed examples/training/llama,
 // run_llama3.1_8b.sh and ray_train_llama2.py of data-on-eks, DPO aside.
 #include <string.h>

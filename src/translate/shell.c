@@ -278,7 +278,7 @@ static branches branches_begin(const reader *self, const char *keyword, int line
             .name = arena_printf(self->a, "the %s in line %d", keyword, line)};
 }
 
-// What the next branch is read as: it runs, it does not, or nobody knows.
+// Decides how the next branch is read: it runs, it does not, or nobody knows.
 static void branches_next(reader *self, branches *all, verdict test, const char *why) {
     self->block = all->outer;
     self->dead = all->outer_dead || all->taken || test == TEST_FALSE;

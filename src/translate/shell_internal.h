@@ -1,4 +1,4 @@
-// What the files of the shell reader share: where it is, and what it knows of a word.
+// The files of the shell reader share these: where it is, and what it knows of a word.
 #pragma once
 #include "base/str.h"
 #include "translate/shell.h"
@@ -50,7 +50,7 @@ DRV_CHECKED drv_status shell_read_value(reader *self, const shell_variable *befo
 // The value of what stands in $((...)) by the variables of the script; false: it is not known, or
 // no arithmetic of +, -, *, /, % and brackets on whole numbers of 64 bits.
 bool shell_arithmetic(const shell_script *script, const char *text, size_t n, int64_t *out);
-// What the command of a condition says: [ ... ], [[ ... ]] or test on strings and numbers, -v, -z,
+// Decides the command of a condition: [ ... ], [[ ... ]] or test on strings and numbers, -v, -z,
 // -n. *why: what is not known where it is unknown; NULL: the command itself.
 verdict shell_test(const shell_script *script, const shell_word *words, int n_words,
         const char **why);

@@ -195,7 +195,7 @@ static void add_fixed(translation *self) {
     }
 }
 
-static drv_status read_options(translation *self, const shell_command *c, int at) {
+static drv_status read_options(translation *self, const shell_command *c, int index) {
     const value devices = {.kind = VALUE_TEXT,
             .path = "NEURON_NUM_DEVICES",
             .where = self->program,
@@ -205,13 +205,13 @@ static drv_status read_options(translation *self, const shell_command *c, int at
     value *kept = ARENA_NEW(self->a, value);
     *kept = devices;
     self->facts[self->n_facts++] = (fact){"devices", kept, false};
-    return read_flags(self, c, at + 1, c->n);
+    return read_flags(self, c, index + 1, c->n);
 }
 
 static drv_status read_command(translation *self, const shell_command *c,
         const shell_script *script) {
-    const int at = program_at(c, true);
-    self->program = base_name(c->words[at].text);
+    const int index = program_at(c, true);
+    self->program = base_name(c->words[index].text);
     add_variables(self, script, false);
     if (str_ends(self->program, ".sh") && !str_starts(self->program, "run_llama3"))
         return drv_fail(DRV_E_USAGE,
@@ -219,10 +219,10 @@ static drv_status read_command(translation *self, const shell_command *c,
                 c->file ? c->file : "command line", c->line, self->program);
     if (str_ends(self->program, ".sh")) {
         self->kinds = FOREIGN_OPTIONS;
-        return read_options(self, c, at);
+        return read_options(self, c, index);
     }
-    DRV_TRY(read_flags(self, c, 0, at)); // the launcher's
-    return read_flags(self, c, at + 1, c->n);
+    DRV_TRY(read_flags(self, c, 0, index)); // the launcher's
+    return read_flags(self, c, index + 1, c->n);
 }
 
 // --- scripts
@@ -308,10 +308,10 @@ static void unknown_override(translation *self, const shell_word *word, const ch
 }
 
 // Overrides of the program's words; --config-path and --config-name give the file below them.
-static drv_status read_overrides(translation *self, const shell_command *command, int at,
+static drv_status read_overrides(translation *self, const shell_command *command, int index,
         value *root) {
     const char *folder = "conf", *name = NULL;
-    for (int i = at + 1; i < command->n; i++) {
+    for (int i = index + 1; i < command->n; i++) {
         const char *text = command->words[i].text;
         if (str_starts(text, "--config-path=")) folder = text + strlen("--config-path=");
         if (str_starts(text, "--config-name=") && !command->words[i].unknown)
@@ -344,7 +344,7 @@ static drv_status read_overrides(translation *self, const shell_command *command
                 "%s:%d: which config is trained is not said; give --var CONF_FILE=NAME",
                 command->file, command->line);
     }
-    for (int i = at + 1; i < command->n; i++) {
+    for (int i = index + 1; i < command->n; i++) {
         const shell_word *word = &command->words[i];
         const char *equal = strchr(word->text, '=');
         if (word->text[0] == '-') continue;
@@ -372,9 +372,9 @@ static drv_status read_hydra(translation *self) {
         else if (status = hydra_read(self->a, opts->files[i], &root), true)
             found = true;
     for (int i = 0; status == DRV_OK && i < script.n_commands; i++) {
-        const int at = program_at(&script.commands[i], false);
-        if (at < 0) continue;
-        status = read_overrides(self, &script.commands[i], at, &root);
+        const int index = program_at(&script.commands[i], false);
+        if (index < 0) continue;
+        status = read_overrides(self, &script.commands[i], index, &root);
         found = true;
     }
     if (status == DRV_OK && !found && (self->kinds & FOREIGN_NXDT))
@@ -414,13 +414,13 @@ static drv_status read_yaml(translation *self) {
 // Whether a command starts a training: by its name, or by an option that a trainer has. Scripts
 // also run programs that prepare data or convert checkpoints.
 static bool trains(const translation *self, const shell_command *c) {
-    const int at = program_at(c, true);
-    if (at < 0) return false;
-    const char *program = base_name(c->words[at].text);
+    const int index = program_at(c, true);
+    if (index < 0) return false;
+    const char *program = base_name(c->words[index].text);
     if (str_ends(program, ".sh") || str_starts(program, "run_llama") ||
             str_starts(program, "ray_train") || str_starts(program, "tp_"))
         return true;
-    for (int i = at + 1; i < c->n; i++) {
+    for (int i = index + 1; i < c->n; i++) {
         if (!is_flag(&c->words[i])) continue;
         const char *name = c->words[i].text + strspn(c->words[i].text, "-");
         if (foreign_find(self->kinds, flag_name(self->a, name, strcspn(name, "=")))) return true;

@@ -40,8 +40,8 @@ typedef struct translation {
 void translate_key(translation *self, const value *v);
 // All leaves of a tree.
 void translate_tree(translation *self, const value *root);
-// What follows from facts: shape, precision and LoRA; data and rows; batches, steps and schedule.
-// In this order.
+// Derive keys from facts: shape, precision and LoRA; data and rows; batches, steps and schedule. In
+// this order.
 DRV_CHECKED drv_status derive_model(translation *self);
 DRV_CHECKED drv_status derive_data(translation *self);
 DRV_CHECKED drv_status derive_run(translation *self);
@@ -64,7 +64,8 @@ DRV_CHECKED drv_status fact_number(translation *self, const char *name, double *
 
 bool says(const value *v, const char *text); // without regard to case
 bool says_true(const value *v);              // true, yes, 1
-// One line of YAML that reads back to the value; `text`: a plain scalar is text, and quoted.
+// Returns one line of YAML that reads back to the value; `text`: a plain scalar is text, and
+// quoted.
 const char *value_yaml(arena *a, const value *v, bool text);
 
 // The config as YAML, in the order of drover's keys.

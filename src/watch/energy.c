@@ -108,15 +108,15 @@ static void open_rapl(energy *self, arena *a, const char *root) {
         snprintf(self->rapl_words, TEXT, "not readable: %s has no processor's counter", root);
 }
 
-static bool read_zone(energy *self, zone *at) {
+static bool read_zone(energy *self, zone *read) {
     int64_t now;
-    if (!read_count(at->path, &now)) {
-        snprintf(self->rapl_words, TEXT, "not readable any more: %s: %s", at->path,
+    if (!read_count(read->path, &now)) {
+        snprintf(self->rapl_words, TEXT, "not readable any more: %s: %s", read->path,
                 strerror(errno));
         return false;
     }
-    const int64_t used = now >= at->last ? now - at->last : now + at->range - at->last;
-    at->last = now;
+    const int64_t used = now >= read->last ? now - read->last : now + read->range - read->last;
+    read->last = now;
     if (used > 0) self->joules += 1e-6 * (double)used;
     return true;
 }

@@ -45,7 +45,7 @@ const char *ledger_key(ledger_class class) {
     return names[class].key;
 }
 
-// What is no time counts as none; a century is the most that a run may say.
+// Returns a time that counts: none for what is no time, and a century at most.
 static double seconds(double x) {
     return x > 0 ? fmin(x, 3.2e9) : 0;
 }
@@ -73,7 +73,7 @@ static void lose(ledger *self, int k, const run_event *resume) {
 }
 
 static void take_event(ledger *self, int k, const run_event *first, const run_event *event) {
-    ledger_attempt *at = &self->attempts[k];
+    ledger_attempt *attempt = &self->attempts[k];
     const double now = since(first, event);
     if (event->kind >= EVENT_RESTART) return; // no attempt is alive
     if (now >= self->walls[k]) {
@@ -82,14 +82,14 @@ static void take_event(ledger *self, int k, const run_event *first, const run_ev
     }
     switch (event->kind) {
     case EVENT_START:
-        at->start = event;
+        attempt->start = event;
         break;
     case EVENT_RESUME:
         self->resumed_step[k] = run_event_i64(event, "step", 0);
         lose(self, k - 1, event);
         break;
     case EVENT_RUNNING:
-        if (isnan(at->running_s)) at->running_s = now;
+        if (isnan(attempt->running_s)) attempt->running_s = now;
         if (self->resumed_step[k] == INT64_MAX)
             self->resumed_step[k] = run_event_i64(event, "step", 1) - 1;
         break;
@@ -97,14 +97,14 @@ static void take_event(ledger *self, int k, const run_event *first, const run_ev
         self->blocked[k] += seconds(run_event_f64(event, "blocked_s"));
         break;
     case EVENT_EVALUATION:
-        at->seconds[LEDGER_EVALUATION] += seconds(run_event_f64(event, "seconds"));
-        if (isnan(at->running_s)) self->early[k] = at->seconds[LEDGER_EVALUATION];
+        attempt->seconds[LEDGER_EVALUATION] += seconds(run_event_f64(event, "seconds"));
+        if (isnan(attempt->running_s)) self->early[k] = attempt->seconds[LEDGER_EVALUATION];
         break;
     case EVENT_FAILURE:
-        if (!at->failure) at->failure = event;
+        if (!attempt->failure) attempt->failure = event;
         break;
     case EVENT_END:
-        at->end = event;
+        attempt->end = event;
         break;
     default:
         break;
@@ -174,15 +174,15 @@ static void settle(ledger *self) {
 
 void ledger_add(ledger *self, const ledger_step *step) {
     const int k = attempt_of(self, step->step);
-    ledger_attempt *at = &self->attempts[k];
+    ledger_attempt *attempt = &self->attempts[k];
     if (k != self->open_attempt) settle(self);
     self->open_attempt = k;
     const double all = seconds(step->step_s), save = fmin(seconds(step->save_s), all);
     self->open_s += all;
     self->open_save_s += save;
     self->open_data_s += fmin(seconds(step->data_s), all - save);
-    if (at->first_step == 0) at->first_step = step->step;
-    at->last_step = step->step;
+    if (attempt->first_step == 0) attempt->first_step = step->step;
+    attempt->last_step = step->step;
     self->n_steps++;
     if (!step->shared) return;
     self->compute = seconds(step->rank_compute_s);
@@ -199,21 +199,21 @@ static double sum_of(const double *list) {
     return sum;
 }
 
-static bool ended_well(const ledger_attempt *at) {
-    return at->end && strcmp(run_event_text(at->end, "state"), "failed") != 0;
+static bool ended_well(const ledger_attempt *attempt) {
+    return attempt->end && strcmp(run_event_text(attempt->end, "state"), "failed") != 0;
 }
 
-// What the journal knows of an attempt beside its steps. Returns its wall time.
+// Adds what the journal knows of an attempt beside its steps. Returns its wall time.
 static double close_attempt(ledger *self, int k, bool last) {
-    ledger_attempt *at = &self->attempts[k];
-    double *of = at->seconds;
-    const bool ran = !isnan(at->running_s) || at->last_step > 0;
-    const double until = !ran ? self->walls[k] : isnan(at->running_s) ? 0 : at->running_s;
+    ledger_attempt *attempt = &self->attempts[k];
+    double *of = attempt->seconds;
+    const bool ran = !isnan(attempt->running_s) || attempt->last_step > 0;
+    const double until = !ran ? self->walls[k] : isnan(attempt->running_s) ? 0 : attempt->running_s;
     of[LEDGER_START] = fmax(until - self->early[k], 0);
     if (self->blocked[k] > of[LEDGER_SAVE]) of[LEDGER_SAVE] = self->blocked[k];
     const double known = sum_of(of), rest = self->walls[k] - known;
-    const bool goes_on = last && !at->end && !at->failure;
-    if (rest > 0) of[ran && !ended_well(at) && !goes_on ? LEDGER_LOST : LEDGER_OTHER] += rest;
+    const bool goes_on = last && !attempt->end && !attempt->failure;
+    if (rest > 0) of[ran && !ended_well(attempt) && !goes_on ? LEDGER_LOST : LEDGER_OTHER] += rest;
     return fmax(known, self->walls[k]);
 }
 
@@ -257,19 +257,19 @@ ledger_sums ledger_close(arena *a, const ledger *made) {
     double now = 0, ended = 0; // since the first start; UTC
     settle(self);
     for (int k = 0; k < self->n; k++) {
-        ledger_attempt *at = &self->attempts[k];
-        const double began = at->from_s, wall = close_attempt(self, k, k == self->n - 1);
+        ledger_attempt *attempt = &self->attempts[k];
+        const double began = attempt->from_s, wall = close_attempt(self, k, k == self->n - 1);
         const double gap = k > 0 ? began - ended : 0;
         const bool asked = k > 0 && ended_well(&self->attempts[k - 1]);
         if (gap < 0) out.n_negative++;
         out.seconds[asked ? LEDGER_STOPPED : LEDGER_DOWN] += seconds(gap);
-        at->from_s = now + seconds(gap);
-        at->until_s = now = at->from_s + wall;
-        at->running_s += at->from_s;
+        attempt->from_s = now + seconds(gap);
+        attempt->until_s = now = attempt->from_s + wall;
+        attempt->running_s += attempt->from_s;
         ended = self->last_utc[k] + wall - self->last_s[k];
-        out.n_lost_steps += at->lost_steps;
+        out.n_lost_steps += attempt->lost_steps;
         for (int i = 0; i < N_LEDGER_CLASSES; i++)
-            out.seconds[i] += at->seconds[i];
+            out.seconds[i] += attempt->seconds[i];
     }
     out.wall_s = sum_of(out.seconds);
     const double useful = out.seconds[LEDGER_COMPUTE] + out.seconds[LEDGER_COMMUNICATION] +

@@ -1,6 +1,6 @@
-// Where the wall time of a run went, from its first start to its last end, over all attempts: pure
-// functions of what events.jsonl and metrics.jsonl say. The classes add up to the wall time
-// exactly.
+// Sums up where the wall time of a run went, from its first start to its last end, over all
+// attempts: pure functions of what events.jsonl and metrics.jsonl say. The classes add up to the
+// wall time exactly.
 //
 // Clocks: within an attempt the monotonic clock of rank 0; between attempts, which may be of
 // different hosts, UTC, where a gap below zero counts as none and is told. Seconds of a step are

@@ -45,9 +45,9 @@ static json_t *parse(const part_file *file, int64_t *step) {
     json_t *record = NULL;
     if (!file->line.n || json_read_bytes(file->path, file->line.p, file->line.n, &record) != DRV_OK)
         return NULL;
-    const json_t *at = json_object_get(record, "step");
-    if (json_is_integer(at)) {
-        *step = json_integer_value(at);
+    const json_t *field = json_object_get(record, "step");
+    if (json_is_integer(field)) {
+        *step = json_integer_value(field);
         return record;
     }
     json_decref(record);

@@ -1,5 +1,5 @@
-// What libmicrohttpd does not tell of the headers of a request: it ends texts at a NUL, and gives
-// the first of several headers of one name.
+// Checks what libmicrohttpd does not tell of the headers of a request: it ends texts at a NUL, and
+// gives the first of several headers of one name.
 #pragma once
 #include <stdbool.h>
 

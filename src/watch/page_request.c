@@ -36,11 +36,11 @@ bool page_secret_is(const char *secret, const char *given, size_t n_given) {
 // --- where it goes
 // A name of DNS may be made to point here by anybody who owns it (DNS rebinding); an address not.
 static bool host_is_ours(const page_keys *keys, const char *text) {
-    host_port at;
-    if (!text || !host_port_parse(text, &at) || !*at.host) return false;
-    return host_is_address(at.host) || strcasecmp(at.host, "localhost") == 0 ||
-           (*keys->host && strcasecmp(at.host, keys->host) == 0) ||
-           (*keys->name && strcasecmp(at.host, keys->name) == 0);
+    host_port parsed;
+    if (!text || !host_port_parse(text, &parsed) || !*parsed.host) return false;
+    return host_is_address(parsed.host) || strcasecmp(parsed.host, "localhost") == 0 ||
+           (*keys->host && strcasecmp(parsed.host, keys->host) == 0) ||
+           (*keys->name && strcasecmp(parsed.host, keys->name) == 0);
 }
 
 // A page of another origin asks in the name of whoever looks at it.

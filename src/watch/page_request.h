@@ -23,7 +23,7 @@ typedef enum page_path {
 } page_path;
 const char *page_path_name(page_path path); // "/api/status"
 
-// As it came; NULL: it has none.
+// A request as it came; NULL: it has none.
 typedef struct page_request {
     const char *method, *target; // target: with its query, nothing decoded
     const char *host, *origin, *authorization, *cookie;
@@ -31,7 +31,7 @@ typedef struct page_request {
     bool broken;   // a NUL in it, or a header twice that must stand once
 } page_request;
 
-// What opens the page.
+// The keys that open the page.
 typedef struct page_keys {
     char token[SECRET_BYTES];      // of every path: "Authorization: Bearer TOKEN"
     char code[SECRET_BYTES];       // "/?code=CODE" gives the cookie, once
@@ -41,7 +41,7 @@ typedef struct page_keys {
     char host[256], name[256];     // as the key has it, and of this machine: allowed in Host
 } page_keys;
 
-// What is to be done.
+// The answer to a request.
 typedef struct page_answer {
     int status;      // 200; 303: the code was right, and gives the cookie; else why it is refused
     const char *why; // of a refusal, for a person

@@ -1,4 +1,5 @@
-// What opens the page of a run, and how whoever may read the run's private files finds it out.
+// Makes the secrets that open the page of a run, and writes them where whoever may read the run's
+// private files finds them.
 #pragma once
 #include "base/status.h"
 #include "watch/page_request.h"

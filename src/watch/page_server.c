@@ -57,12 +57,12 @@ static void on_connection(void *ctx, struct MHD_Connection *connection, void **s
     }
     const union MHD_ConnectionInfo *info =
             http->get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    guest *place = &self->nobody;
-    for (int i = 0; i < MAX_GUESTS && place == &self->nobody; i++)
-        if (self->guests[i].fd < 0) place = &self->guests[i];
-    place->fd = info ? info->connect_fd : -1;
-    place->since_s = clock_s();
-    *socket_context = place;
+    guest *slot = &self->nobody;
+    for (int i = 0; i < MAX_GUESTS && slot == &self->nobody; i++)
+        if (self->guests[i].fd < 0) slot = &self->guests[i];
+    slot->fd = info ? info->connect_fd : -1;
+    slot->since_s = clock_s();
+    *socket_context = slot;
 }
 
 // libmicrohttpd's own limit counts from the last byte: whoever sends one now and then would stay.

@@ -1,4 +1,4 @@
-// What Kubeflow Trainer is told of a run: the status of a TrainJob's trainer.
+// Writes what Kubeflow Trainer is told of a run: the status of a TrainJob's trainer.
 #pragma once
 #include "watch/watched_run.h"
 

@@ -62,10 +62,10 @@ static const struct {
 };
 
 static int column_offset(int column) {
-    int at = 0;
+    int offset = 0;
     for (int i = 0; i < column; i++)
-        at += columns[i].width + 1;
-    return at;
+        offset += columns[i].width + 1;
+    return offset;
 }
 
 // --- lines
@@ -91,9 +91,9 @@ static bool line_is_whole(const char *line) {
            memcmp(line + CONTENT + 1, digits, SUM_DIGITS) == 0;
 }
 
-static void put_text(char *line, int at, int width, const char *text) {
+static void put_text(char *line, int offset, int width, const char *text) {
     for (int i = 0; i < width && text[i]; i++)
-        line[at + i] = (char)(text[i] >= ' ' && text[i] < 127 ? text[i] : '?');
+        line[offset + i] = (char)(text[i] >= ' ' && text[i] < 127 ? text[i] : '?');
 }
 
 // To the right of its column; one that is too wide loses decimals, then becomes nines.
@@ -234,14 +234,14 @@ void rank_table_close(rank_table_writer *w) {
 // --- reading
 // A field without the spaces around it.
 static void get_word(const char *line, int column, char *out, size_t size) {
-    const char *at = line + column_offset(column);
+    const char *cell = line + column_offset(column);
     int n = columns[column].width;
-    for (; n > 0 && at[n - 1] == ' '; n--) {
+    for (; n > 0 && cell[n - 1] == ' '; n--) {
     }
-    for (; n > 0 && *at == ' '; at++, n--) {
+    for (; n > 0 && *cell == ' '; cell++, n--) {
     }
     if (n > (int)size - 1) n = (int)size - 1;
-    memcpy(out, at, (size_t)n);
+    memcpy(out, cell, (size_t)n);
     out[n] = 0;
     for (char *p = out; p < out + n; p++)
         if (*p < ' ' || *p > '~') *p = '?';
@@ -325,8 +325,8 @@ drv_status rank_table_parse(arena *a, const char *path, const char *p, size_t n,
     DRV_TRY(read_head(path, p, n, &read));
     read.rows = ARENA_ARRAY(a, rank_row, read.n);
     for (int i = 0; i < read.n; i++) {
-        const size_t at = (size_t)(HEAD_LINES + i) * RANK_LINE;
-        const bool good = at + RANK_LINE <= n && get_row(p + at, i, &read.rows[i]);
+        const size_t offset = (size_t)(HEAD_LINES + i) * RANK_LINE;
+        const bool good = offset + RANK_LINE <= n && get_row(p + offset, i, &read.rows[i]);
         read.n_torn += !good;
     }
     *out = read;

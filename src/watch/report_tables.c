@@ -1,4 +1,4 @@
-// What a report tells in tables.
+// Makes the tables of a report.
 #include "watch/report_tables.h"
 
 #include <math.h>
@@ -207,12 +207,12 @@ static report_table make_environment(arena *a, const watched_run *run) {
 static report_table make_config(arena *a, const report_facts *facts) {
     report_table table = {.title = "Configuration, where it differs from the defaults",
             .columns = 2};
-    for (const char *at = facts->config ? facts->config : ""; *at;) {
-        const size_t length = strcspn(at, "\n"), name = strcspn(at, ":");
+    for (const char *line = facts->config ? facts->config : ""; *line;) {
+        const size_t length = strcspn(line, "\n"), name = strcspn(line, ":");
         if (name < length)
-            add_pair(a, &table, arena_strndup(a, at, name),
-                    arena_strndup(a, at + name + 2, length > name + 2 ? length - name - 2 : 0));
-        at += length + (at[length] == '\n');
+            add_pair(a, &table, arena_strndup(a, line, name),
+                    arena_strndup(a, line + name + 2, length > name + 2 ? length - name - 2 : 0));
+        line += length + (line[length] == '\n');
     }
     return table;
 }

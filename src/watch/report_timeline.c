@@ -21,19 +21,20 @@ static const char *step_of(arena *a, const run_event *e) {
 }
 
 // --- attempts
-static const char *attempt_words(arena *a, const ledger_attempt *at) {
-    const char *end = at->end ? run_event_text(at->end, "state") : "no end", *who = "";
-    const char *cause = at->end ? run_event_text(at->end, "cause") : "killed, or still alive";
-    const char *steps = "no step", *from = arena_strdup(a, str_duration(at->from_s));
-    if (at->failure) {
-        who = who_of(a, at->failure, "rank");
-        cause = run_event_text(at->failure, "message");
+static const char *attempt_words(arena *a, const ledger_attempt *attempt) {
+    const char *end = attempt->end ? run_event_text(attempt->end, "state") : "no end", *who = "";
+    const char *cause =
+            attempt->end ? run_event_text(attempt->end, "cause") : "killed, or still alive";
+    const char *steps = "no step", *from = arena_strdup(a, str_duration(attempt->from_s));
+    if (attempt->failure) {
+        who = who_of(a, attempt->failure, "rank");
+        cause = run_event_text(attempt->failure, "message");
     }
-    if (at->last_step >= at->first_step && at->first_step > 0)
-        steps = arena_printf(a, "steps %lld to %lld", (long long)at->first_step,
-                (long long)at->last_step);
-    return arena_printf(a, "attempt %lld  from %s for %s  %s  %s: %s%s", (long long)at->number,
-            from, str_long_duration(at->until_s - at->from_s), steps, end, who, cause);
+    if (attempt->last_step >= attempt->first_step && attempt->first_step > 0)
+        steps = arena_printf(a, "steps %lld to %lld", (long long)attempt->first_step,
+                (long long)attempt->last_step);
+    return arena_printf(a, "attempt %lld  from %s for %s  %s  %s: %s%s", (long long)attempt->number,
+            from, str_long_duration(attempt->until_s - attempt->from_s), steps, end, who, cause);
 }
 
 // --- events
@@ -70,10 +71,10 @@ static const char *event_words(arena *a, const run_event *e) {
 // By UTC, as the launcher and other ranks have monotonic clocks of their own. What the launcher
 // does comes after the attempt, and all before the next one.
 static double place(const ledger_sums *sums, int k, const run_event *e) {
-    const ledger_attempt *at = &sums->attempts[k];
-    const double least = e->kind == EVENT_FAILURE ? at->from_s : at->until_s,
+    const ledger_attempt *attempt = &sums->attempts[k];
+    const double least = e->kind == EVENT_FAILURE ? attempt->from_s : attempt->until_s,
                  most = k + 1 < sums->n_attempts ? sums->attempts[k + 1].from_s : sums->wall_s;
-    const double told = at->start ? at->from_s + e->time - at->start->time : least;
+    const double told = attempt->start ? attempt->from_s + e->time - attempt->start->time : least;
     return fmax(least, fmin(told, fmax(most, least)));
 }
 

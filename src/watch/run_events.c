@@ -233,15 +233,15 @@ static void take_line(json_t *line, run_event_list *out) {
 
 void run_events_parse(const char *text, size_t n, run_event_list *out) {
     *out = (run_event_list){0};
-    for (const char *at = text, *end; n > 0; n -= (size_t)(end + 1 - at), at = end + 1) {
-        end = memchr(at, '\n', n);
+    for (const char *line = text, *end; n > 0; n -= (size_t)(end + 1 - line), line = end + 1) {
+        end = memchr(line, '\n', n);
         if (!end) {
             out->torn = true;
             return;
         }
-        const size_t length = (size_t)(end - at);
+        const size_t length = (size_t)(end - line);
         if (length == 0) continue;
-        take_line(length > MAX_LINE ? NULL : json_loadb(at, length, JSON_REJECT_DUPLICATES, NULL),
+        take_line(length > MAX_LINE ? NULL : json_loadb(line, length, JSON_REJECT_DUPLICATES, NULL),
                 out);
     }
 }

@@ -20,7 +20,7 @@ typedef enum run_event_kind {
     EVENT_STRAGGLER_OVER,
     EVENT_FAILURE,
     EVENT_END,
-    // Of the launcher, between attempts.
+    // These are the launcher's, between attempts.
     EVENT_RESTART,
     EVENT_EXCLUSION,
     EVENT_LAYOUT,

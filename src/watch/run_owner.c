@@ -197,9 +197,9 @@ static void *beat_main(void *arg) {
     while (!self->ends) {
         struct timespec until;
         clock_gettime(CLOCK_REALTIME, &until);
-        const double at = (double)until.tv_nsec * 1e-9 + self->opts.beat_s;
-        until.tv_sec += (time_t)at;
-        until.tv_nsec = (long)((at - floor(at)) * 1e9);
+        const double beat_end = (double)until.tv_nsec * 1e-9 + self->opts.beat_s;
+        until.tv_sec += (time_t)beat_end;
+        until.tv_nsec = (long)((beat_end - floor(beat_end)) * 1e9);
         pthread_cond_timedwait(&self->changed, &self->lock, &until);
         if (!self->ends) write_beat(self);
     }

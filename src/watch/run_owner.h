@@ -1,7 +1,8 @@
-// Who holds a run directory: a lock on RUN_DIR/.lock, which the system takes back from a process
-// that ends, and beside it RUN_DIR/owner.json, a token with a heartbeat, since not every file system
-// has locks and some have them on one machine alone (Lustre without "flock" and with "localflock").
-// One attempt holds it; one that has lost it finds out before it puts a checkpoint in its place.
+// Says who holds a run directory: a lock on RUN_DIR/.lock, which the system takes back from a
+// process that ends, and beside it RUN_DIR/owner.json, a token with a heartbeat, since not every
+// file system has locks and some have them on one machine alone (Lustre without "flock" and with
+// "localflock"). One attempt holds it; one that has lost it finds out before it puts a checkpoint
+// in its place.
 #pragma once
 #include <stdbool.h>
 

@@ -244,14 +244,14 @@ static drv_status make_keys(run_page *self) {
 }
 
 static void say_open(const run_page *self) {
-    const page_listener *at = &self->listener;
-    if (at->to_others)
+    const page_listener *listener = &self->listener;
+    if (listener->to_others)
         log_warn("page: http://%s/ is open to other machines (training.http: %s), unencrypted; the token in "
                  "%s/http.json opens it, /healthz and /readyz need none",
-                at->address, self->run.http, self->run_dir);
+                listener->address, self->run.http, self->run_dir);
     else
         log_info("page: http://%s/ for this machine alone; %s/http.json has the address to open and the token",
-                at->address, self->run_dir);
+                listener->address, self->run_dir);
 }
 
 static drv_status open_page(run_page *self) {

@@ -27,7 +27,7 @@ static void say_verdict(const watched_run *run, char *out, size_t size) {
                 (long long)s->steps);
 }
 
-// What to do next; "": nothing.
+// Says what to do next; "": nothing.
 static const char *advice(const watched_run *run) {
     const run_status *s = &run->status;
     if (!run->has_status || s->end == RUN_DONE) return "";
@@ -259,20 +259,21 @@ static void html_timeline(arena *a, const watched_run *run, str *out) {
     str_puts(out, "<h3>Attempts and faults</h3>\n<table>\n");
     for (int i = 0; i < line.n; i++) {
         const timeline_row *row = &line.rows[i];
-        const ledger_attempt *at = row->attempt;
+        const ledger_attempt *attempt = row->attempt;
         str_puts(out, "<tr><td><svg class=\"line\" width=\"300\" height=\"14\">");
-        if (at) {
-            const double begin = isfinite(at->running_s) ? at->running_s : at->until_s;
+        if (attempt) {
+            const double begin =
+                    isfinite(attempt->running_s) ? attempt->running_s : attempt->until_s;
             str_printf(out,
                     "<rect class=\"open\" x=\"%.1f\" y=\"2\" width=\"%.1f\" height=\"10\"/>"
                     "<rect x=\"%.1f\" y=\"2\" width=\"%.1f\" height=\"10\"/>",
-                    scale * at->from_s, scale * fmax(begin - at->from_s, 0), scale * begin,
-                    scale * fmax(at->until_s - begin, 0));
+                    scale * attempt->from_s, scale * fmax(begin - attempt->from_s, 0),
+                    scale * begin, scale * fmax(attempt->until_s - begin, 0));
         }
-        if (!at || row->fault)
+        if (!attempt || row->fault)
             str_printf(out, "<rect class=\"%s\" x=\"%.1f\" width=\"3\" height=\"14\"/>",
                     row->fault ? "fault" : "event",
-                    fmax(scale * (at ? at->until_s : row->at_s) - 3, 0));
+                    fmax(scale * (attempt ? attempt->until_s : row->at_s) - 3, 0));
         element(out, "</svg></td><td class=\"left\">", row->words, "</td></tr>\n");
     }
     str_puts(out, "</table>\n");
@@ -304,11 +305,11 @@ static void html_run(const watched_run *run, const char *about, const report_fac
     }
     arena_free(a);
     html_samples(facts, out);
-    for (const char *at = run->problems.n ? run->problems.p : ""; *at;) {
-        const size_t length = strcspn(at, "\n");
-        snprintf(words, sizeof words, "%.*s", (int)length, at);
+    for (const char *line = run->problems.n ? run->problems.p : ""; *line;) {
+        const size_t length = strcspn(line, "\n");
+        snprintf(words, sizeof words, "%.*s", (int)length, line);
         element(out, "<p>", words, "</p>\n");
-        at += length + (at[length] == '\n');
+        line += length + (line[length] == '\n');
     }
 }
 

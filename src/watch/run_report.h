@@ -1,9 +1,9 @@
-// What became of a run, for people: its verdict first, then where the time went, its attempts and
-// its ranks. As text, or as one HTML page without external parts.
+// Reports to people what became of a run: its verdict first, then where the time went, its attempts
+// and its ranks. As text, or as one HTML page without external parts.
 #pragma once
 #include "watch/watched_run.h"
 
-// What the program that reports knows of a run beside its files. Numbers: NaN, or 0, is not known.
+// Facts of a run that the program knows beside its files. Numbers: NaN, or 0, is not known.
 typedef struct report_facts {
     double rank_bytes;  // planned for the rank that needs most, with its process
     double sent_bytes;  // planned of a step of the rank that sends most

@@ -1,6 +1,6 @@
-// How a run stands, RUN_DIR/status.json: rewritten whole as it goes on, and at its end. Scripts
-// read it, since a launcher may turn the exit status of a job into another one. docs/formats.md
-// lists the fields.
+// Says how a run stands, in RUN_DIR/status.json: rewritten whole as it goes on, and at its end.
+// Scripts read it, since a launcher may turn the exit status of a job into another one.
+// docs/formats.md lists the fields.
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,7 +31,7 @@ typedef struct run_status {
     int64_t ranks, nodes;
     const char *host; // of rank 0, as its process
     int64_t pid, saved_step;
-    // Of its end.
+    // How the run ended.
     run_end end;
     int64_t exit_status;
     const char *cause, *message;

@@ -32,13 +32,13 @@ int screen_put(screen *s, int row, int column, cell_style style, const char *tex
     str clean = {0};
     if (row < 0 || row >= s->rows || column < 0) return column;
     text_add_clean(&clean, text, false);
-    for (const char *at = clean.n ? clean.p : ""; *at && column < s->columns; column++) {
+    for (const char *glyph = clean.n ? clean.p : ""; *glyph && column < s->columns; column++) {
         bool narrow;
-        const size_t n = character(at, &narrow);
+        const size_t n = character(glyph, &narrow);
         cell *c = &s->cells[row * s->columns + column];
         *c = (cell){.text = "?", .style = (unsigned char)style};
-        if (narrow) memcpy(c->text, at, n);
-        at += n;
+        if (narrow) memcpy(c->text, glyph, n);
+        glyph += n;
     }
     str_free(&clean);
     return column;

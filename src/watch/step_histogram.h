@@ -1,4 +1,4 @@
-// How long the steps of a run took, counted by length: a histogram as Prometheus has it.
+// Counts how long the steps of a run took, by length: a histogram as Prometheus has it.
 #pragma once
 #include <stdint.h>
 

@@ -35,21 +35,21 @@ static int64_t step_of(const watched_run *run) {
 static int draw_head(screen *grid, const watched_run *run, const top_view *view) {
     char text[4][32];
     const char *state = watched_run_state(run);
-    int at = screen_put(grid, 0, 0, STYLE_BOLD, run->dir);
-    at = screen_put(grid, 0, at + 2, state_style(state), state);
+    int column = screen_put(grid, 0, 0, STYLE_BOLD, run->dir);
+    column = screen_put(grid, 0, column + 2, state_style(state), state);
     if (run->has_status)
-        at = screen_printf(grid, 0, at + 2, STYLE_PLAIN, "attempt %lld, %lld rank%s on %lld node%s",
-                (long long)run->status.attempt, (long long)run->status.ranks,
-                str_plural(run->status.ranks), (long long)run->status.nodes,
-                str_plural(run->status.nodes));
-    screen_put(grid, 0, at + 2, STYLE_DIM, view->about);
-    at = screen_printf(grid, 1, 0, STYLE_BOLD, "step %lld", (long long)step_of(run));
+        column = screen_printf(grid, 0, column + 2, STYLE_PLAIN,
+                "attempt %lld, %lld rank%s on %lld node%s", (long long)run->status.attempt,
+                (long long)run->status.ranks, str_plural(run->status.ranks),
+                (long long)run->status.nodes, str_plural(run->status.nodes));
+    screen_put(grid, 0, column + 2, STYLE_DIM, view->about);
+    column = screen_printf(grid, 1, 0, STYLE_BOLD, "step %lld", (long long)step_of(run));
     if (run->has_status)
-        at = screen_printf(grid, 1, at, STYLE_BOLD, "/%lld", (long long)run->status.steps);
+        column = screen_printf(grid, 1, column, STYLE_BOLD, "/%lld", (long long)run->status.steps);
     if (run->has_status && isfinite(run->status.eta_s))
-        at = screen_printf(grid, 1, at + 2, STYLE_PLAIN, "eta %s",
+        column = screen_printf(grid, 1, column + 2, STYLE_PLAIN, "eta %s",
                 str_long_duration(run->status.eta_s));
-    screen_printf(grid, 1, at + 2, STYLE_PLAIN, "loss %s  %s tokens/s  mfu %s  goodput %s",
+    screen_printf(grid, 1, column + 2, STYLE_PLAIN, "loss %s  %s tokens/s  mfu %s  goodput %s",
             or_dash(text[0], sizeof text[0], 4, "", run->last.loss),
             or_dash(text[1], sizeof text[1], 0, "", run->last.tokens_per_s),
             or_dash(text[2], sizeof text[2], 1, "%", 100 * run->last.mfu),
@@ -163,17 +163,18 @@ static void draw_rank(screen *grid, int row, int rank, const rank_row *who, cons
         screen_printf(grid, row, 0, style, "%6d  not readable", rank);
         return;
     }
-    int at = screen_printf(grid, row, 0, style, "%6d %-12.12s %8lld %-6.6s ", rank, who->host,
+    int column = screen_printf(grid, row, 0, style, "%6d %-12.12s %8lld %-6.6s ", rank, who->host,
             (long long)who->step, who->program);
     if (view->plan) {
-        screen_printf(grid, row, at, style, "%11s of %11s  device %11s  sent %11s  %s",
+        screen_printf(grid, row, column, style, "%11s of %11s  device %11s  sent %11s  %s",
                 str_bytes((double)who->resident), str_bytes((double)who->planned),
                 str_bytes((double)who->device), str_bytes((double)who->sent), who->arithmetic);
         return;
     }
-    at = draw_bar(grid, row, at, who, longest, view->utf8);
-    at = screen_printf(grid, row, at, style, " %7.3f ", own(who) + who->wait_s);
-    screen_printf(grid, row, at, style, "%s%s %.1f s  compute %.3f wait %.3f data %.3f save %.3f",
+    column = draw_bar(grid, row, column, who, longest, view->utf8);
+    column = screen_printf(grid, row, column, style, " %7.3f ", own(who) + who->wait_s);
+    screen_printf(grid, row, column, style,
+            "%s%s %.1f s  compute %.3f wait %.3f data %.3f save %.3f",
             who->ended || who->heard_s < 5 ? "" : "SILENT ",
             who->ended ? "ended"
             : *who->op ? who->op

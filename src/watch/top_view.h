@@ -1,4 +1,4 @@
-// What `drover top` shows of a run, drawn into a grid of cells.
+// Draws what `drover top` shows of a run into a grid of cells.
 #pragma once
 #include "watch/screen.h"
 #include "watch/watched_run.h"

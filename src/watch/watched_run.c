@@ -102,18 +102,18 @@ static void take_energy(watched_run *run, const json_t *record) {
         const double joules = number(of, "joules");
         const json_int_t steps = json_integer_value(json_object_get(of, "steps"));
         if (!host || !(joules >= 0 && joules < 1e15) || steps < 1 || steps > 1LL << 50) continue;
-        int64_t at = (int64_t)i; // where it stood in the line before
-        if (at >= run->n_energy || strncmp(run->energy[at].host, host, 63) != 0) at = 0;
-        while (at < run->n_energy && strncmp(run->energy[at].host, host, 63) != 0)
-            at++;
-        if (at == MAX_HOSTS) continue;
-        if (at == run->n_energy) {
+        int64_t index = (int64_t)i; // where it stood in the line before
+        if (index >= run->n_energy || strncmp(run->energy[index].host, host, 63) != 0) index = 0;
+        while (index < run->n_energy && strncmp(run->energy[index].host, host, 63) != 0)
+            index++;
+        if (index == MAX_HOSTS) continue;
+        if (index == run->n_energy) {
             MEM_GROW(run->energy, run->n_energy, run->cap_energy);
             run->energy[run->n_energy++] = (watched_energy){.steps = 0};
-            snprintf(run->energy[at].host, sizeof run->energy[at].host, "%s", host);
+            snprintf(run->energy[index].host, sizeof run->energy[index].host, "%s", host);
         }
-        run->energy[at].joules += joules;
-        run->energy[at].steps += steps;
+        run->energy[index].joules += joules;
+        run->energy[index].steps += steps;
     }
 }
 
@@ -150,17 +150,17 @@ static void take_step(watched_run *run, const json_t *record, int64_t step) {
     show_step(run, record, step);
 }
 
-static bool is_step(const json_t *at) {
-    return json_is_integer(at) && json_integer_value(at) >= 0;
+static bool is_step(const json_t *field) {
+    return json_is_integer(field) && json_integer_value(field) >= 0;
 }
 
 static void take_record(watched_run *run, const json_t *record) {
-    const json_t *at = json_object_get(record, "step");
-    if (!is_step(at)) {
+    const json_t *field = json_object_get(record, "step");
+    if (!is_step(field)) {
         run->n_broken++;
         return;
     }
-    const int64_t step = json_integer_value(at);
+    const int64_t step = json_integer_value(field);
     if (json_object_get(record, "step_s")) take_step(run, record, step);
     if (json_object_get(record, "val_loss")) run->last.val_loss = number(record, "val_loss");
     for (int i = 0; i < N_WATCHED_CURVES; i++)
@@ -202,8 +202,8 @@ static void restart(watched_run *run) {
 // While most of a long file has not been read, the step that is shown is its newest all the same.
 static void look_ahead(watched_run *run) {
     json_t *record = metrics_newest(run->files->metrics_path, "step_s");
-    const json_t *at = json_object_get(record, "step");
-    if (is_step(at)) show_step(run, record, json_integer_value(at));
+    const json_t *field = json_object_get(record, "step");
+    if (is_step(field)) show_step(run, record, json_integer_value(field));
     json_decref(record);
 }
 

@@ -25,7 +25,8 @@ typedef struct watched_step {
     char slowest_reason[16];
 } watched_step;
 
-// What a host has used for steps that count, as far as it was read (`energy` in metrics.jsonl).
+// The energy that a host has used for steps that count, as far as it was read (`energy` in
+// metrics.jsonl).
 typedef struct watched_energy {
     char host[64];
     double joules;
@@ -46,8 +47,8 @@ typedef struct watched_run {
     ledger_sums sums;
     watched_energy *energy; // by host; none: not readable
     int64_t n_energy, cap_energy;
-    // Of metrics.jsonl. Fewer read: still catching up; `last` is the newest step all the same, and
-    // the goodput is not known yet.
+    // Bytes of metrics.jsonl: read, and in all. Fewer read: still catching up; `last` is the newest
+    // step all the same, and the goodput is not known yet.
     int64_t read_bytes, metrics_bytes;
     int64_t n_broken;            // lines of metrics.jsonl that say nothing
     str problems;                // one a line: what could not be read, and why

@@ -53,7 +53,7 @@ static drv_status check_rows(const choosing *c, const param *w, const param_part
             part->hf_name, (long long)w->dim[1], split, type->block, type->name);
 }
 
-// Of one type are all rows of a matrix but where a GGUF file has its parts in several.
+// Chooses the types of a matrix: one for all rows, but where a GGUF file has its parts in several.
 static drv_status choose(const choosing *c, param *w) {
     block_matrix *blocks = ARENA_NEW(c->a, block_matrix);
     const quant_type *plain = quant_type_of(c->compute == DT_BF16 ? QUANT_BF16 : QUANT_F32);
@@ -121,13 +121,13 @@ static drv_status load_part(held_model *p, const model_source *source, const par
     drv_status status = DRV_OK;
     for (int64_t row = 0, n; row < part->rows && status == DRV_OK; row += n) {
         const quant_type *type;
-        const int64_t at = block_row_at(w->blocks, part->row + row, &type);
+        const int64_t offset = block_row_at(w->blocks, part->row + row, &type);
         n = part->rows - row < most ? part->rows - row : most;
         status = source_read_blocks(source, t, part->first_row + row, n, rows);
         for (int64_t i = 0; i < n; i++)
             memmove(rows + i * mine, rows + i * t->row_bytes + before, (size_t)mine);
         for (int rank = 0; rank < p->b->n_local_ranks && status == DRV_OK; rank++)
-            status = backend_write(p->b, rank, w->name, at, n * mine, rows);
+            status = backend_write(p->b, rank, w->name, offset, n * mine, rows);
     }
     free(rows);
     return status;

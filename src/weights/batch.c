@@ -109,7 +109,7 @@ void batch_put_row(batch *b, const row_out *row) {
     }
 }
 
-// Of a row that place_of_row laid out.
+// Settles a row that place_of_row laid out.
 static void settle_row(batch *b, const row_out *row) {
     if (b->row)
         batch_put_row(b, row);

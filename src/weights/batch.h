@@ -38,9 +38,10 @@ void batch_add_pairs(arena *a, batch *b);
 void batch_clear(batch *b);
 // DRV_E_IO, DRV_E_DATA: the data set is gone, shorter, or has a token beyond the vocabulary.
 DRV_CHECKED drv_status batch_add_row(batch *b, rows *r);
-// The same of a row that is there, whole: what this rank has of it.
+// Puts this rank's part of a row that is there, whole, in the place of the next one, which the
+// caller then counts as filled.
 void batch_put_row(batch *b, const row_out *row);
-// A row that `make` fills in, whole; it counts nothing.
+// A row that `make` fills in, whole. Its labels are counted where ranks share it, else they are not.
 typedef void (*row_maker)(void *ctx, const row_out *row);
 void batch_make_row(batch *b, row_maker make, void *ctx);
 // Rows that predict nothing up to the last one.

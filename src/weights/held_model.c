@@ -56,14 +56,14 @@ held_shard held_shard_of(const held_model *p, const param *w) {
 
 // --- where rounding by chance draws
 // Which elements of the model a weight here is (ir/rounding.h).
-static void fill_extent(const held_model *p, const param *w, uint32_t place[N_EXTENT_WORDS]) {
+static void fill_extent(const held_model *p, const param *w, uint32_t extent[N_EXTENT_WORDS]) {
     const uint64_t seed = (uint64_t)p->c->seed;
-    place[EXTENT_COLUMNS] = w->n_dims == 2 ? (uint32_t)w->dim[1] : 1;
-    place[EXTENT_ALL_COLUMNS] = w->n_dims == 2 ? (uint32_t)w->all_columns : 1;
-    place[EXTENT_FIRST_COLUMN] = w->n_dims == 2 ? (uint32_t)w->first_column : 0;
-    place[EXTENT_FIRST] = (uint32_t)held_shard_of(p, w).first;
+    extent[EXTENT_COLUMNS] = w->n_dims == 2 ? (uint32_t)w->dim[1] : 1;
+    extent[EXTENT_ALL_COLUMNS] = w->n_dims == 2 ? (uint32_t)w->all_columns : 1;
+    extent[EXTENT_FIRST_COLUMN] = w->n_dims == 2 ? (uint32_t)w->first_column : 0;
+    extent[EXTENT_FIRST] = (uint32_t)held_shard_of(p, w).first;
     for (int k = 0; k < EXTENT_MAX_PARTS; k++) {
-        uint32_t *words = place + EXTENT_PARTS + k * PART_WORDS;
+        uint32_t *words = extent + EXTENT_PARTS + k * PART_WORDS;
         memset(words, 0, sizeof *words * PART_WORDS);
         words[PART_ROW] = EXTENT_NO_ROW;
         if (k >= w->n_parts) continue;
@@ -77,9 +77,9 @@ static void fill_extent(const held_model *p, const param *w, uint32_t place[N_EX
     }
 }
 
-// Of the weights of which a program asks for it.
+// Writes the extents of the weights of which a program asks for it.
 drv_status held_write_extents(held_model *p) {
-    uint32_t place[N_EXTENT_WORDS];
+    uint32_t extent[N_EXTENT_WORDS];
     char name[256];
     for (int i = 0; i < p->params.n; i++) {
         const param *w = &p->params.p[i];
@@ -88,9 +88,9 @@ drv_status held_write_extents(held_model *p) {
         for (int k = 0; k < p->n_all; k++)
             used |= graph_find(p->all[k].graph, name) != NULL;
         if (!used) continue;
-        fill_extent(p, w, place);
+        fill_extent(p, w, extent);
         for (int rank = 0; rank < p->b->n_local_ranks; rank++)
-            DRV_TRY(backend_write(p->b, rank, name, 0, sizeof place, place));
+            DRV_TRY(backend_write(p->b, rank, name, 0, sizeof extent, extent));
     }
     return DRV_OK;
 }

@@ -52,7 +52,8 @@ typedef struct held_shard {
 held_shard held_shard_of(const held_model *p, const param *w);
 
 // Writes fp32 values of part of a weight (elements from `first`) to the master, as far as this rank
-// has it, and the compute copy.
+// has it, and the compute copy. A weight in blocks is quantised; one that has the blocks of a GGUF
+// file is left to base_blocks_load. DRV_E_DATA: a value that its blocks cannot hold.
 DRV_CHECKED drv_status held_write_weight(held_model *p, int rank, const param *w, int64_t first,
         int64_t n, const float *values);
 // Fresh weights as transformers makes them: normal with initializer_range, norms 1.

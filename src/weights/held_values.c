@@ -69,16 +69,16 @@ static drv_status write_blocks(held_model *p, int rank, const param *w, int64_t 
         const float *values) {
     const int64_t columns = w->blocks->columns;
     const quant_type *type;
-    int64_t at = block_row_at(w->blocks, first / columns, &type);
+    int64_t offset = block_row_at(w->blocks, first / columns, &type);
     if (p->c->base_dtype == BASE_GGUF) return DRV_OK;
     DRV_ASSERT(first % columns % type->block == 0 && n % type->block == 0, "blocks of \"%s\"",
             w->name);
     DRV_TRY(check_limit(w, type, n, values));
-    at += block_row_bytes(type, first % columns);
+    offset += block_row_bytes(type, first % columns);
     const int64_t bytes = block_row_bytes(type, n);
     quantise_call call = {type, values, n, mem_alloc((size_t)bytes)};
     par_for(div_up(n, QUANTISED), quantise_piece, &call);
-    const drv_status status = backend_write(p->b, rank, w->name, at, bytes, call.blocks);
+    const drv_status status = backend_write(p->b, rank, w->name, offset, bytes, call.blocks);
     free(call.blocks);
     return status;
 }

@@ -44,7 +44,7 @@ drv_status lora_load_hashed(held_model *p, const char *folder, const ckpt_sink *
 }
 
 // --- together
-// Of several ranks none has all of a tensor: each reads and hashes some of them whole.
+// No rank of several has all of a tensor: each reads and hashes some of them whole.
 enum { HASH_CHARS = 33 }; // with its zero
 
 typedef struct shared_hashes {

@@ -102,9 +102,9 @@ static drv_status give_piece(const ckpt_tensor *t, const ckpt_piece *piece, cons
         const ckpt_sink *sink) {
     const int64_t columns = tensor_columns(&t->entry), n = piece_elements(piece);
     for (int64_t i = 0, run; i < n; i += run) {
-        const int64_t place = piece_place(piece, columns, i, &run);
+        const int64_t element = piece_index(piece, columns, i, &run);
         if (run > n - i) run = n - i;
-        DRV_TRY(sink->write(sink->ctx, t, piece, i, run, whole + place));
+        DRV_TRY(sink->write(sink->ctx, t, piece, i, run, whole + element));
     }
     return DRV_OK;
 }

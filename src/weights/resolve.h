@@ -1,10 +1,11 @@
-// Which folder holds the weights that a person means.
+// Finds which folder holds the weights that a person means.
 #pragma once
 #include "base/arena.h"
 #include "base/status.h"
 
 // `name` is a Hugging Face folder (a checkpoint is one), a run directory, its checkpoints/ or a
-// config: of a run the newest valid checkpoint is taken, and log_info says which.
+// config: of a run the newest valid checkpoint is taken, and log_info says which. DRV_E_IO: there
+// is no such name; DRV_E_USAGE: a GGUF file; DRV_E_DATA: no model, or a run without a checkpoint.
 DRV_CHECKED drv_status ckpt_resolve(arena *a, const char *name, const char **folder);
 // A model and, where there is one, the adapter that it is used with.
 typedef struct model_ref {

@@ -13,7 +13,7 @@ static int update_ranks(const run_config *cfg) {
     return (int)(cfg->data_ranks * cfg->context_parallel);
 }
 
-// What data ranks share of the sums of gradients while they are made.
+// Returns what data ranks share of the sums of gradients while they are made.
 static gradient_shards shards_of(const run_config *cfg, const run_layout *l) {
     if (l->zero < 2) return (gradient_shards){0};
     return (gradient_shards){.ranks = update_ranks(cfg),
@@ -55,7 +55,7 @@ run_layout run_layout_of(const run_config *cfg) {
     return l;
 }
 
-// What cannot be shared (docs/adr/0021).
+// Refuses what cannot be shared (docs/adr/0021).
 drv_status run_layout_check(const run_config *cfg) {
     if (run_layout_of(cfg).zero < 2) return DRV_OK;
     if (!config_backend(cfg)->orders_sums)

@@ -1,5 +1,5 @@
-// How the ranks of a run share a step, as its config says: the mesh, what each rank has of a row,
-// the lanes that it adds up, which micro-batches it takes, and what data ranks share of the
+// Says how the ranks of a run share a step, as its config says: the mesh, what each rank has of a
+// row, the lanes that it adds up, which micro-batches it takes, and what data ranks share of the
 // gradients and of the optimizer (ZeRO, arXiv:1910.02054; docs/adr/0009, docs/adr/0021).
 #pragma once
 #include "config/config.h"
@@ -11,13 +11,14 @@ typedef struct run_layout {
     zigzag zigzag;      // how context ranks share a row
     int64_t row_tokens; // of a row, on one rank
     int addends;        // of a micro-batch (docs/adr/0026)
-    // Of a step: micro-batches of all data ranks together, of one of them, and of a lane.
+    // Micro-batches of a step: of all data ranks together, of one of them, and of a lane.
     int64_t all_micro_batches, micro_batches, in_lane;
     int64_t lanes_here;     // that a rank adds up itself, which the programs of lanes join
     int zero;               // 0, 1 or 2 as parallel.zero says; 0 where one rank has it all
     gradient_shards shards; // how ranks share sums of gradients; without ranks: they do not
-    // What travels while programs compute (parallel.overlap, docs/adr/0027): new weights, where
-    // ranks share the optimizer, and sums of gradients; without ranks: these are for the update.
+    // Whether new weights travel while programs compute (parallel.overlap, docs/adr/0027), where
+    // ranks share the optimizer; and how sums of gradients do, which without ranks are left to the
+    // update.
     bool gathers_beside;
     gradient_sums sums;
     // Micro-batch m of this data rank is number first_micro + m every_micro of the global batch.

@@ -28,9 +28,9 @@ static bool by_adamw(const held_model *p, const param *w) {
     return w->trainable && !held_by_muon(p, w);
 }
 
-// What this rank has of a part of a weight: elements [first, first + n) of its own part of the
-// whole weight, which lie at the beginning of `source`. Offsets are those of fp32 values, whatever
-// the source keeps them in (state_read_f32).
+// Returns this rank's pieces of a part of a weight: elements [first, first + n) of its own part of
+// the whole weight, which lie at the beginning of `source`. Offsets are those of fp32 values,
+// whatever the source keeps them in (state_read_f32).
 static ckpt_tensor tensor_of(const param *w, const param_part *part, const char *name, st_type type,
         const char *source, int64_t first, int64_t n, unsigned replicated, bool at_ends) {
     const int64_t columns = w->n_dims == 2 ? w->dim[1] : 1, begin = part->row * columns,
@@ -75,7 +75,7 @@ static param_list all_params(arena *a, const held_model *p) {
     return llama_params(a, &all, &p->lora);
 }
 
-// What a run keeps a moment or the value of a weight in, on whatever rank it is.
+// Returns the type in which a run keeps a moment or the value of a weight, on whatever rank it is.
 static st_type type_of(const param *w, const held_model *p, bool is_moment) {
     const run_config *cfg = p->c;
     const bool bf16 = is_moment ? cfg->state_dtype == PRECISION_BF16

@@ -10,10 +10,12 @@ const ckpt_ranks *state_ranks(const held_model *p, ckpt_ranks *out);
 ckpt_tensor *state_model(arena *a, const held_model *p, bool to_load, int *n);
 // The same of its low-rank branches, under PEFT's names.
 ckpt_tensor *state_adapter(arena *a, const held_model *p, bool to_load, int *n);
-// Both moments of every parameter that AdamW trains, the momentum of those that Muon does.
+// Both moments of every parameter that AdamW trains, the momentum of those that Muon does, and
+// NorMuon's mean squares of their rows.
 ckpt_tensor *state_optimizer(arena *a, const held_model *p, int *n);
 
-// What is trained, as programs compute with it: rounded copies of masters where there are some.
+// Lists what is trained, as programs compute with it: rounded copies of masters where there are
+// some.
 ckpt_tensor *state_used(arena *a, const held_model *p, int *n);
 // The gradients of the last update, of every parameter that is trained, where the run keeps them
 // (training.hash_every).

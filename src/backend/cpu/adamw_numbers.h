@@ -6,7 +6,7 @@
 #include "backend/cpu/cpu_op.h"
 #include "ir/hyper.h"
 
-// What gradients are multiplied with, so that their norm is at most the clip.
+// Returns the factor of gradients that makes their norm at most the clip.
 static inline double clip_scale(double norm2, const double *hyper) {
     return hyper[HYPER_CLIP] > 0 ? fmin(1, hyper[HYPER_CLIP] / (sqrt(norm2) + 1e-6)) : 1;
 }

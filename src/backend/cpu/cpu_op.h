@@ -40,9 +40,10 @@ bool is_row_product(const instruction *ins);
 typedef struct cpu_op {
     // Cuts the work in chunks of a fixed size and calls the kernels. NULL: nothing to compute.
     void (*run)(const instruction *ins);
-    // Of a node that goes on beside those that follow (attrs.mesh.beside): what cannot wait, and
-    // how many bytes the rest sends to others, negative: there is no rest; and that, on another
-    // thread, with state alone: temporaries are gone by then.
+    // A node that goes on beside those that follow (attrs.mesh.beside) has two halves. `begin` does
+    // what cannot wait and returns how many bytes the rest sends to others, or a negative number
+    // where there is no rest; the rest runs on another thread, with state alone, since temporaries
+    // are gone by then.
     int64_t (*begin)(const instruction *ins);
     drv_status (*rest)(const void *ins);
     // Bytes of scratch while it runs. NULL: none.

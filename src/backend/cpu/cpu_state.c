@@ -84,12 +84,12 @@ state **store_touched(const state_store *s, const plan *p, const node *n) {
 }
 
 drv_status store_settle(const state_store *s, state *const *touched, const instruction **writer) {
-    for (state *const *at = touched; *at; at++) {
-        const int64_t errand = atomic_load(&(*at)->errand);
+    for (state *const *one = touched; *one; one++) {
+        const int64_t errand = atomic_load(&(*one)->errand);
         if (!errand) continue;
-        const instruction *by = (*at)->writer;
+        const instruction *by = (*one)->writer;
         DRV_TRY(courier_wait(s->courier, errand, by->group, op_rows[by->node->op]->name));
-        atomic_store(&(*at)->errand, 0);
+        atomic_store(&(*one)->errand, 0);
         *writer = by;
     }
     return DRV_OK;

@@ -142,9 +142,9 @@ static int64_t more_pieces(int64_t n, int64_t n_pieces, int64_t unit) {
     return size > unit ? div_up(n, size - unit) : n + 1;
 }
 
-// What a grid of tiles costs over one perfect product: threads that wait for the last tile (which
-// may run on a busy core, 5 % slower, say), and packing each operand again for each tile of the
-// other (measured on Zen 4, bench/results/2026-11-21-zen4.md).
+// Returns the cost of a grid of tiles over one perfect product: threads that wait for the last tile
+// (which may run on a busy core, 5 % slower, say), and packing each operand again for each tile of
+// the other (measured on Zen 4, bench/results/2026-11-21-zen4.md).
 static double tiling_cost(int64_t m, int64_t n, int64_t tile_m, int64_t tile_n, int64_t threads) {
     const int64_t tiles = div_up(m, tile_m) * div_up(n, tile_n);
     const double tile = (double)tile_m * (double)tile_n / ((double)m * (double)n);

@@ -8,7 +8,7 @@
 
 enum { N_BUFFERS = 4 }; // a, b, c, scratch
 
-// Of a loop of tile registers: some 2 ms where one product takes 16 cycles.
+// Turns of a loop of tile registers: some 2 ms where one product takes 16 cycles.
 enum { SPINS = 100000 };
 
 typedef struct buffers {

@@ -98,7 +98,7 @@ typedef struct call {
     int64_t scratch_bytes;
 } call;
 
-// Of the tokens from `first` on.
+// Multiplies the tokens from `first` on.
 static void run_product(const call *c, int i, int64_t first, char *out) {
     const int64_t unit = dtype_bytes(c->shape->in);
     gemm_run(c->ins->gemm[i], c->a + first * c->shape->lda * unit,
@@ -129,7 +129,7 @@ static void join_runs_of(const call *c, const char *first, int n, char *out) {
     join_parts(c->shape->out, COMM_SUM, run, n, c->shape->m * c->shape->n, out);
 }
 
-// What this rank tells: its runs, joined with the neighbours that it has.
+// Finds what this rank tells the others: its runs, joined with the neighbours that it has.
 static void find_runs(const call *c, char *told) {
     const op_attrs *attrs = &c->ins->node->attrs;
     const int64_t tokens = c->shape->k, runs = runs_of_rank(attrs), bytes = sum_bytes(c->shape);

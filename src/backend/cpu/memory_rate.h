@@ -1,4 +1,4 @@
-// How fast memory is, beyond caches: the other limit of an op beside the peak of products.
+// Measures how fast memory is, beyond caches: the other limit of an op beside the peak of products.
 #pragma once
 #include "base/status.h"
 #include "kernels/kernels.h"

@@ -97,7 +97,7 @@ static drv_status build(dnnl_engine_t engine, const gemm_shape *shape, dnnl_memo
     return check(status, "creating a matmul");
 }
 
-// What was made of a product so far is in it when this fails.
+// Makes a product; `out` holds what was made of it so far when this fails.
 static drv_status make_slab(dnnl_engine_t engine, const gemm_shape *shape, slab *out) {
     dnnl_memory_desc_t desc[N_MEMORIES];
     keep_to_this_thread();

@@ -2,11 +2,10 @@
 // alone: those of the queries are added up over leaves of keys, where the queries are; those of
 // keys and values over leaves of queries, where the keys are: each rank sends its part to that one.
 //
-// What a leaf of queries gives to keys is a sum over the query heads of a group, a tree of leaves
-// as well, which is joined before leaves of the row are (docs/adr/0015). Where tensor ranks share
-// the head (docs/adr/0018), each has some of its leaves: they join them after every hop, each rank
-// a run of the numbers, and only that run goes on along the ring. In the end all get all runs,
-// rounded.
+// A leaf of queries gives to keys a sum over the query heads of a group, a tree of leaves as well,
+// which is joined before leaves of the row are (docs/adr/0015). Where tensor ranks share the head
+// (docs/adr/0018), each has some of its leaves: they join them after every hop, each rank a run of
+// the numbers, and only that run goes on along the ring. In the end all get all runs, rounded.
 #include <string.h>
 
 #include "backend/cpu/ring_pass.h"
@@ -98,7 +97,7 @@ static void join_dkeys(void *ctx, int left, int right) {
     add_floats(b->dk + left * n, b->dk + right * n, n);
 }
 
-// What the leaves of queries of this rank give, in the tree of all: into the first.
+// Joins what this rank's leaves of queries give, in the tree of all leaves, into the first.
 static void join_leaves(const backward *b, float *parts, int first, int end) {
     const int64_t n = b->pass.r->run_floats;
     const int middle = first + (end - first) / 2;
@@ -159,7 +158,7 @@ static void pair_gradients(backward *sums, int slot, float *dkeys, int query, in
                   kv = shape->u * shape->groups * shape->head_dim;
     attention_args args = ring_args(shape);
     if (!ring_pair(&sums->pass, ins->in[1], ins->in[4], query, source, key,
-                sums->keys.buffer[sums->keys.at], &args))
+                sums->keys.buffer[sums->keys.current], &args))
         return;
     args.o_width = o_width;
     args.d_o = input_at(ins, 0, token * o_width + head * shape->head_dim);
@@ -221,7 +220,7 @@ static drv_status send_dkeys(backward *b, int hop, const float *parts) {
     return DRV_OK;
 }
 
-// What replicas have of the same leaves: of each a run of the numbers, joined.
+// Joins what replicas have of the same leaves: each rank a run of the numbers.
 static drv_status join_replicas(const backward *b, float *runs) {
     const ring *r = b->pass.r;
     for (int own_leaf = 0; own_leaf < r->zigzag.leaves_here; own_leaf++)

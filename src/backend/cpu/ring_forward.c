@@ -107,12 +107,12 @@ static void forward_unit(const kernels *k, const attention_args *args, int64_t u
     k->attention(args, unit, scratch);
 }
 
-// What the queries of chunk q find in chunk k of the keys that are there.
+// Adds what the queries of chunk q find in chunk k of the keys that are there.
 static void see(forward *f, int slot, int q, int source, int k) {
     const ring *r = f->pass.r;
     const instruction *ins = r->ins;
     attention_args args = ring_args(r);
-    if (!ring_pair(&f->pass, ins->in[0], ins->in[1], q, source, k, f->keys.buffer[f->keys.at],
+    if (!ring_pair(&f->pass, ins->in[0], ins->in[1], q, source, k, f->keys.buffer[f->keys.current],
                 &args))
         return;
     bool *seen = seen_of(f, slot, q);

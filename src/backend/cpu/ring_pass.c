@@ -1,4 +1,4 @@
-// What both directions of the ring share: its shape, pairs of chunks, keys that travel.
+// Serves both directions of the ring: its shape, pairs of chunks, keys that travel.
 #include "backend/cpu/ring_pass.h"
 
 #include <string.h>
@@ -152,7 +152,7 @@ static void pack_block(void *ctx, int chunk, int64_t first, int64_t n) {
 
 void ring_keys_pack(ring_keys *k, const ring_pass *p, const char *qkv) {
     pack_call call = {p, qkv, k->buffer[0]};
-    k->at = k->n_moving = 0;
+    k->current = k->n_moving = 0;
     ring_blocks(k->r, pack_block, &call);
 }
 
@@ -160,9 +160,10 @@ void ring_keys_start(ring_keys *k, int hop) {
     const ring *r = k->r;
     const int ranks = r->zigzag.ranks;
     if (hop == ranks - 1) return;
-    comm_receive(r->group, (r->place + ranks - 1) % ranks, k->buffer[!k->at], r->keys_bytes,
+    comm_receive(r->group, (r->place + ranks - 1) % ranks, k->buffer[!k->current], r->keys_bytes,
             &k->moving[0]);
-    comm_send(r->group, (r->place + 1) % ranks, k->buffer[k->at], r->keys_bytes, &k->moving[1]);
+    comm_send(r->group, (r->place + 1) % ranks, k->buffer[k->current], r->keys_bytes,
+            &k->moving[1]);
     k->n_moving = 2;
 }
 
@@ -170,7 +171,7 @@ drv_status ring_keys_finish(ring_keys *k) {
     if (k->n_moving == 0) return DRV_OK;
     k->n_moving = 0;
     DRV_TRY(comm_wait(k->r->group, "attention: keys", k->moving, 2));
-    k->at = !k->at;
+    k->current = !k->current;
     return DRV_OK;
 }
 

@@ -68,7 +68,7 @@ void ring_blocks(const ring *r, ring_block_fn *fn, void *ctx);
 typedef struct ring_keys {
     const ring *r;
     char *buffer[2];
-    int at; // the buffer that is read
+    int current; // the buffer that is read
     comm_transfer moving[2];
     int n_moving;
 } ring_keys;
@@ -87,9 +87,9 @@ static inline int ring_source(const ring *r, int hop) {
 
 // Takes bytes of the workspace; base NULL: counts alone.
 static inline void *ring_take(char *base, int64_t *used, int64_t bytes) {
-    char *at = base ? base + *used : NULL;
+    char *taken = base ? base + *used : NULL;
     *used += (bytes + 63) / 64 * 64;
-    return at;
+    return taken;
 }
 
 // --- the two directions

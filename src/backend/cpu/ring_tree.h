@@ -28,7 +28,7 @@ typedef struct ring_tree {
 // leaves come rank after rank, rising or falling, once around.
 int ring_tree_slots(int n_ranks, int row_leaves);
 int ring_tree_take(ring_tree *t); // a free slot
-// What the slot holds is the sum of these leaves, a node of the tree; the tree has the slot now.
+// Gives a slot back to the tree: it holds the sum of these leaves, a node of the tree.
 void ring_tree_add(ring_tree *t, leaf_run leaves, int slot);
 // The slot of the sum of all leaves, which have been added.
 int ring_tree_result(const ring_tree *t);

@@ -4,7 +4,7 @@
 #include "backend/cpu/ring_pass.h"
 #include "base/round.h"
 
-// What does not differ between the sequences of a batch.
+// Fills in the arguments that do not differ between the sequences of a batch.
 static attention_args attention_shape(const node *n, dtype dt) {
     return (attention_args){.dt = dt,
             .seq = n->attrs.seq,
@@ -141,8 +141,8 @@ static int64_t row_part_bytes(const node *n) {
     return round_up(row_attention_part_bytes(&args), 64);
 }
 
-// Of the units as many runs as there are threads, twice: a thread reads on in the cache, and one
-// that is late leaves work to the others.
+// Cuts the units into at most twice as many runs as there are threads: a thread reads on in the
+// cache, and one that is late leaves work to the others.
 static int64_t row_runs(const attention_call *call) {
     const int64_t units = row_attention_units(&call->args), most = 2 * (int64_t)par_threads();
     return units < most ? units : most;

@@ -137,10 +137,10 @@ static int64_t place_all(const node *n, char *base, join_call *out) {
     const int64_t all = kv_numbers(n), replicas = n->attrs.mesh.replicas;
     const int64_t bytes[] = {all * dtype_bytes(acc), wire_scratch(acc, all, (int)replicas),
             all / replicas * dtype_bytes(acc), all * dtype_bytes(n->attrs.to)};
-    char **at[] = {&out->partial, &out->scratch, &out->sums, &out->rounded};
+    char **parts[] = {&out->partial, &out->scratch, &out->sums, &out->rounded};
     int64_t used = 0;
     for (int i = 0; i < 4; i++) {
-        *at[i] = base ? base + used : NULL;
+        *parts[i] = base ? base + used : NULL;
         used += round_up(bytes[i], 64);
     }
     return used;

@@ -71,7 +71,7 @@ static gemm_shape grad_b_shape(const node *n) {
             .scale = n->attrs.branches[0].alpha};
 }
 
-// Of the columns of a branch, over which dt is a sum.
+// Returns the tree over the columns of a branch, over which dt is a sum.
 static gemm_tree branch_tree(const node *n, const branch *part) {
     const gemm_tree none = {0};
     const int leaves = n->op == OP_lora_up_grad ? n->attrs.sum.leaves : 0;

@@ -19,7 +19,7 @@
 enum { LOGITS, DH, DW, N_PRODUCTS }; // those of a full chunk; those of the last, shorter one follow
 _Static_assert(2 * N_PRODUCTS <= MAX_GEMMS, "an instruction holds both sets of products");
 
-// What is found of a row in a leaf of the vocabulary.
+// The findings about a row in one leaf of the vocabulary.
 typedef struct row_part {
     double lse; // log of the sum of exponents
     double own; // logit of the label; -inf: it is in another leaf
@@ -33,7 +33,7 @@ typedef struct loss_call {
     int64_t first, n_vocab;
     dtype dt;
     bool grad;
-    // Of a vocabulary in leaves: [m][leaves] of this rank, [ranks][m][leaves] of all; and of
+    // For a vocabulary in leaves: [m][leaves] of this rank, [ranks][m][leaves] of all; and of
     // exp(logit - largest of the leaf), which take the place of the logits, the sums [m][leaves].
     int leaves;
     int64_t leaf; // rows of the table
@@ -149,7 +149,7 @@ static gemm_tree vocabulary_tree(const node *n) {
     return tree;
 }
 
-// Of the products of a chunk, which is part of an addend or holds several.
+// Returns the tree of the products of a chunk, which is part of an addend or holds several.
 static gemm_tree product_tree(const node *n, int product, int64_t rows) {
     gemm_tree tree = {0};
     if (product == DW) tree.addends = rows / rows_of_addend(n);

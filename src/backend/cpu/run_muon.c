@@ -6,6 +6,7 @@
 #include "backend/cpu/adamw_numbers.h"
 #include "base/exact_sum.h"
 #include "base/round.h"
+#include "ir/muon_matrices.h"
 #include "ir/newton_schulz.h"
 #include "ir/shard.h"
 
@@ -59,7 +60,7 @@ static void to_owner(const instruction *ins) {
 
 const cpu_op cpu_op_to_owner = {.run = to_owner, .workspace = owner_workspace};
 
-// What is missing of a short shard is 0.
+// Takes this rank's shard from the owner; the missing end of a short shard is 0.
 static void from_owner(const instruction *ins) {
     const mesh_use *use = &ins->node->attrs.mesh;
     const int64_t all = tensor_elements(ins->node->in[1]),
@@ -102,39 +103,14 @@ static void descend(const instruction *ins) {
 const cpu_op cpu_op_descend = {.run = descend};
 
 // --- orthogonalise
-enum { MAX_MATRICES = 3, PRODUCTS = 3 };
+enum { PRODUCTS = 3 };
 
-// One matrix of a weight: rows [row, row + rows) of the weight here are its part on this rank.
-typedef struct one_matrix {
-    int64_t row, rows; // of this rank's part of the weight
-    int64_t R, C, M;
-} one_matrix;
-
-static int matrices_of(const node *n, one_matrix *list) {
-    const tensor *like = n->in[1];
-    const op_attrs *attrs = &n->attrs;
-    const int64_t ends[MAX_MATRICES] = {attrs->sum.run1, attrs->sum.run2, like->dim[0]},
-                  ranks = attrs->mesh.ranks;
-    int n_matrices = 0;
-    for (int64_t k = 0, begin = 0; k < MAX_MATRICES; k++) {
-        if (ends[k] <= begin) continue;
-        one_matrix *one = &list[n_matrices++];
-        *one = (one_matrix){.row = begin,
-                .rows = ends[k] - begin,
-                .R = (ends[k] - begin) * (attrs->mesh.dim == 0 ? ranks : 1),
-                .C = like->dim[1] * (attrs->mesh.dim == 1 ? ranks : 1)};
-        one->M = one->R < one->C ? one->R : one->C;
-        begin = ends[k];
-    }
-    return n_matrices;
-}
-
-static bool is_wide(const one_matrix *one) {
+static bool is_wide(const muon_matrix *one) {
     return one->R <= one->C;
 }
 
 // A = X X^T; A A, times c; A X. Or A = X^T X and X A.
-static gemm_shape product_shape(const one_matrix *one, int which, dtype dt) {
+static gemm_shape product_shape(const muon_matrix *one, int which, dtype dt) {
     const bool wide = is_wide(one);
     const gemm_shape shapes[PRODUCTS] = {{.m = one->M,
                                                  .n = one->M,
@@ -177,8 +153,8 @@ typedef struct ns_scratch {
 } ns_scratch;
 
 static ns_scratch scratch_of(const node *n) {
-    one_matrix list[MAX_MATRICES];
-    const int n_matrices = matrices_of(n, list);
+    muon_matrix list[MAX_MATRICES];
+    const int n_matrices = muon_matrices(n, list);
     const int64_t unit = dtype_bytes(n->in[0]->dt), acc = dtype_bytes(dtype_acc(n->in[0]->dt));
     int64_t elements = 0, square = 0, rows = 0;
     for (int k = 0; k < n_matrices; k++) {
@@ -195,8 +171,8 @@ static ns_scratch scratch_of(const node *n) {
 }
 
 static int64_t orthogonalise_workspace(const node *n, int n_threads) {
-    one_matrix list[MAX_MATRICES];
-    const int n_matrices = matrices_of(n, list);
+    muon_matrix list[MAX_MATRICES];
+    const int n_matrices = muon_matrices(n, list);
     int64_t most = 0;
     for (int k = 0; k < n_matrices; k++)
         for (int which = 0; which < PRODUCTS; which++) {
@@ -208,8 +184,8 @@ static int64_t orthogonalise_workspace(const node *n, int n_threads) {
 }
 
 static drv_status lower_orthogonalise(arena *a, gemm_machine *m, const node *n, instruction *out) {
-    one_matrix list[MAX_MATRICES];
-    const int n_matrices = matrices_of(n, list);
+    muon_matrix list[MAX_MATRICES];
+    const int n_matrices = muon_matrices(n, list);
     for (int k = 0; k < n_matrices; k++)
         for (int which = 0; which < PRODUCTS; which++) {
             const gemm_shape shape = product_shape(&list[k], which, n->in[0]->dt);
@@ -220,7 +196,7 @@ static drv_status lower_orthogonalise(arena *a, gemm_machine *m, const node *n, 
 
 typedef struct ns_call {
     const instruction *ins;
-    const one_matrix *one;
+    const muon_matrix *one;
     dtype dt; // of X and A
     char *x, *a, *sums;
     double *squares;
@@ -236,7 +212,7 @@ static void load_rows(void *arg, int64_t chunk, int thread) {
     (void)thread;
     const ns_call *call = arg;
     const node *n = call->ins->node;
-    const one_matrix *one = call->one;
+    const muon_matrix *one = call->one;
     const int ranks = n->attrs.mesh.ranks, n_pieces = n->attrs.mesh.dim == 1 ? ranks : 1;
     const int64_t unit = dtype_bytes(call->dt), columns = one->C / n_pieces,
                   from_rank_to_rank = tensor_elements(n->in[0]) / ranks;
@@ -256,7 +232,7 @@ static void store_rows(void *arg, int64_t chunk, int thread) {
     (void)thread;
     const ns_call *call = arg;
     const node *n = call->ins->node;
-    const one_matrix *one = call->one;
+    const muon_matrix *one = call->one;
     const bool by_rows = n->attrs.mesh.dim == 0;
     const int64_t columns = n->in[1]->dim[1], place = call->ins->tensor_place,
                   unit = dtype_bytes(call->dt), first_row = by_rows ? place * one->rows : 0,
@@ -269,8 +245,8 @@ static void store_rows(void *arg, int64_t chunk, int thread) {
                 output_at(call->ins, 0, (one->row + row) * columns));
 }
 
-// Of elements [first, first + n) of X, rounded once: how many words there are, and what is in each,
-// hangs on the level of kernels.
+// Sums the squares of elements [first, first + n) of X, rounded once: how many words there are, and
+// what is in each, hangs on the level of kernels.
 static double squares_of(const ns_call *call, int64_t first, int64_t n) {
     exact_sum sum = {0};
     for (int64_t at = first; at < first + n; at += SQUARES_MOST) {
@@ -321,7 +297,7 @@ static void combine(ns_call *call, int64_t n, double factor, char *values, char 
 }
 
 static void newton_schulz(ns_call *call, gemm *const *product, char *scratch, int64_t bytes) {
-    const one_matrix *one = call->one;
+    const muon_matrix *one = call->one;
     const int64_t elements = one->R * one->C, square = one->M * one->M;
     const bool wide = is_wide(one);
     for (int step = 0; step < call->ins->node->attrs.ns_steps; step++) {
@@ -345,7 +321,7 @@ static char *mean_squares(const ns_call *call) {
 static void scale_rows(void *arg, int64_t chunk, int thread) {
     (void)thread;
     const ns_call *call = arg;
-    const one_matrix *one = call->one;
+    const muon_matrix *one = call->one;
     const double beta2 = call->ins->node->attrs.beta2;
     const bool is_double = dtype_acc(call->dt) == DT_F64,
                counts = isfinite(*(const double *)call->ins->in[3]);
@@ -364,7 +340,7 @@ static void scale_rows(void *arg, int64_t chunk, int thread) {
 
 // Returns the factor of all rows, beside that of each.
 static double normalise(ns_call *call) {
-    const one_matrix *one = call->one;
+    const muon_matrix *one = call->one;
     double squares = 0;
     par_for(div_up(one->R, CHUNK_ROWS), scale_rows, call);
     for (int64_t row = 0; row < one->R; row++)
@@ -372,28 +348,29 @@ static double normalise(ns_call *call) {
     return squares > 0 ? MUON_RMS * sqrt((double)(one->R * one->C) / squares) : 0;
 }
 
-static void orthogonalise_one(const instruction *ins, const one_matrix *one, gemm *const *product) {
-    const ns_scratch at = scratch_of(ins->node);
+static void orthogonalise_one(const instruction *ins, const muon_matrix *one,
+        gemm *const *product) {
+    const ns_scratch offset = scratch_of(ins->node);
     char *base = ins->workspace;
     ns_call call = {.ins = ins,
             .one = one,
             .dt = ins->node->in[0]->dt,
-            .x = base + at.x,
-            .a = base + at.a,
-            .sums = base + at.sums,
-            .squares = (double *)(void *)(base + at.squares),
-            .rows = ins->node->n_in > 2 ? (row_scale *)(void *)(base + at.rows) : NULL};
+            .x = base + offset.x,
+            .a = base + offset.a,
+            .sums = base + offset.sums,
+            .squares = (double *)(void *)(base + offset.squares),
+            .rows = ins->node->n_in > 2 ? (row_scale *)(void *)(base + offset.rows) : NULL};
     par_for(div_up(one->R, CHUNK_ROWS), load_rows, &call);
     combine(&call, one->R * one->C, 1 / fmax(norm_of(&call), ins->node->attrs.eps), call.x, NULL);
-    newton_schulz(&call, product, base + at.products, ins->workspace_bytes - at.products);
+    newton_schulz(&call, product, base + offset.products, ins->workspace_bytes - offset.products);
     call.factor = call.rows ? normalise(&call)
                             : MUON_RMS * sqrt((double)(one->R > one->C ? one->R : one->C));
     par_for(div_up(one->rows, CHUNK_ROWS), store_rows, &call);
 }
 
 static void orthogonalise(const instruction *ins) {
-    one_matrix list[MAX_MATRICES];
-    const int n_matrices = matrices_of(ins->node, list);
+    muon_matrix list[MAX_MATRICES];
+    const int n_matrices = muon_matrices(ins->node, list);
     for (int k = 0; k < n_matrices; k++)
         orthogonalise_one(ins, &list[k], &ins->gemm[k * PRODUCTS]);
 }

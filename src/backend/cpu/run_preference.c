@@ -89,7 +89,7 @@ static response find_response(const pair_call *call, int64_t pair, bool rejected
     return found;
 }
 
-// What a pair gives to its sum, on the rank that has its head.
+// Adds what a pair gives to its sum, on the rank that has its head.
 static void put_pair(const pair_call *call, const response *chosen, const response *rejected) {
     const instruction *ins = call->ins;
     const int64_t at = chosen->head - call->first;

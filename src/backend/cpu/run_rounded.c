@@ -7,7 +7,7 @@
 #include "ir/rounding.h"
 
 // --- adamw_rounded
-static rounding keys_at(const place_run *run, int word, uint32_t step) {
+static rounding keys_at(const extent_run *run, int word, uint32_t step) {
     rounding_keys keys;
     memcpy(keys.key, run->part + word, sizeof keys.key);
     return rounding_of(&keys, step, run->first);
@@ -19,7 +19,7 @@ static void update_chunk(void *arg, int64_t chunk, int thread) {
     const bool copies = ins->node->n_in > 7;
     const int64_t first = chunk * CHUNK_ELEMENTS,
                   n = chunk_length(tensor_elements(ins->node->in[0]), CHUNK_ELEMENTS, chunk);
-    const uint32_t *place = ins->in[6];
+    const uint32_t *extent = ins->in[6];
     if (!isfinite(*(const double *)ins->in[4])) {
         memset(output_at(ins, 3, first), 0, (size_t)(n * dtype_bytes(ins->node->in[3]->dt)));
         return;
@@ -29,7 +29,7 @@ static void update_chunk(void *arg, int64_t chunk, int thread) {
     const adamw_types types = {in[0]->dt, in[1]->dt, in[3]->dt};
     const uint32_t update = (uint32_t)((const double *)ins->in[5])[HYPER_UPDATE];
     for (int64_t at = first; at < first + n;) {
-        const place_run run = place_run_at(place, at + place[EXTENT_FIRST], first + n - at);
+        const extent_run run = extent_run_at(extent, at + extent[EXTENT_FIRST], first + n - at);
         const rounding by = keys_at(&run, PART_UPDATE, update);
         ins->kernels->adamw_rounded(&types, run.n, output_at(ins, 0, at), output_at(ins, 1, at),
                 output_at(ins, 2, at), output_at(ins, 3, at), &args, &by,
@@ -62,12 +62,12 @@ const cpu_op cpu_op_zeros = {.run = zeros};
 static void add_chunk(void *arg, int64_t chunk, int thread) {
     (void)thread;
     const instruction *ins = arg;
-    const uint32_t *place = ins->in[2], *number = ins->in[3];
+    const uint32_t *extent = ins->in[2], *number = ins->in[3];
     const tensor *sum = ins->node->in[0];
     const int64_t first = chunk * CHUNK_ELEMENTS,
                   n = chunk_length(tensor_elements(sum), CHUNK_ELEMENTS, chunk);
     for (int64_t at = first; at < first + n;) {
-        const place_run run = place_run_at(place, at, first + n - at);
+        const extent_run run = extent_run_at(extent, at, first + n - at);
         const rounding by = keys_at(&run, PART_GRADIENT, rounding_step(number[0], number[1]));
         ins->kernels->add_rounded(sum->dt, run.n, input_at(ins, 1, at), output_at(ins, 0, at), &by);
         at += run.n;

@@ -10,7 +10,7 @@
 #include "ir/wire.h"
 
 // --- embedding
-// Of a table that is split over ranks: rows that ranks before this one have.
+// Counts the rows of a split table that the ranks before this one have.
 static int64_t rows_before(const instruction *ins) {
     return ins->group ? (int64_t)group_place(ins->group) * ins->node->attrs.part : 0;
 }
@@ -94,15 +94,15 @@ static void embedding_grad_columns(void *arg, int64_t c, int thread) {
     (void)thread;
     const instruction *ins = arg;
     const tensor *dx = ins->node->in[1], *acc = ins->node->in[2];
-    const token_of_row *at = ins->workspace;
+    const token_of_row *next = ins->workspace;
     const int64_t width = dx->dim[1], first = c * CHUNK_COLUMNS,
                   n = chunk_length(width, CHUNK_COLUMNS, c),
                   in_addend = dx->dim[0] / sums_of_tokens(&ins->node->attrs);
-    while (at->row >= 0) {
-        const int64_t row = at->row, end = (at->token / in_addend + 1) * in_addend;
+    while (next->row >= 0) {
+        const int64_t row = next->row, end = (next->token / in_addend + 1) * in_addend;
         double sum[CHUNK_COLUMNS] = {0}; // in the accumulation type
-        for (; at->row == row && at->token < end; at++)
-            ins->kernels->accumulate(dx->dt, n, input_at(ins, 1, at->token * width + first), sum);
+        for (; next->row == row && next->token < end; next++)
+            ins->kernels->accumulate(dx->dt, n, input_at(ins, 1, next->token * width + first), sum);
         ins->kernels->accumulate(acc->dt, n, sum, output_at(ins, 0, row * width + first));
     }
 }
@@ -206,7 +206,7 @@ static int64_t norm_parts_bytes(const node *n) {
     return round_up(cut.leaves * cut.parts * norm_part_bytes(n), 64);
 }
 
-// What follows in the workspace: what all ranks tell, or what a single sum is joined from.
+// Bytes that follow in the workspace: what all ranks tell, or what a single sum is joined from.
 static int64_t norm_exchange_bytes(const node *n) {
     if (n->attrs.mesh.ranks <= 1) return 0;
     if (tells_runs(&n->attrs))
@@ -427,7 +427,7 @@ static void narrow(const instruction *ins) {
 const cpu_op cpu_op_narrow = {.run = narrow};
 
 // --- dropout
-// What a rank has of x: its first token among those of `origin`, and its columns in a whole token.
+// A rank's part of x: its first token among those of `origin`, and its columns in a whole token.
 typedef struct dropout_part {
     int64_t token, column, all_columns;
 } dropout_part;

@@ -23,13 +23,14 @@ static shard shard_of(const instruction *ins, int64_t n) {
             .ranks = ranks};
 }
 
-// What is missing of a short shard is zero.
+// Fills the missing end of a short shard with zeros.
 static void fill_up(const instruction *ins, const shard *s) {
     const int64_t unit = dtype_bytes(ins->node->out[0]->dt);
     memset(output_at(ins, 0, s->count), 0, (size_t)((s->length - s->count) * unit));
 }
 
-// Of each shard, in elements of so many bytes; before what comm joins from.
+// Lists the size of each shard, in elements of so many bytes; the list lies before what comm joins
+// from.
 static int64_t *sizes_of(const instruction *ins, const shard *s, int64_t unit) {
     int64_t *sizes = ins->workspace;
     for (int i = 0; i < s->ranks; i++)
@@ -46,7 +47,7 @@ static int64_t leaf_elements(const node *n) {
     return tensor_elements(n->in[0]) / row_leaves_of(&n->attrs);
 }
 
-// What is joined to a shard: that of each leaf of each rank.
+// Bytes of the parts that are joined to a shard: that of each leaf of each rank.
 static int64_t parts_bytes(const node *n) {
     const int64_t unit = dtype_bytes(n->in[0]->dt);
     return round_up(row_leaves_of(&n->attrs) * n->attrs.mesh.ranks *
@@ -136,7 +137,7 @@ typedef struct shard_call {
     int64_t before;                         // micro-batches that were added before these
 } shard_call;
 
-// What the ranks have found, one after the other, as lanes are added up and joined on one rank
+// Adds what the ranks have found, one after the other, as lanes are added up and joined on one rank
 // (programs_finish_lane). sums: those that are open, and then are.
 static void add_in_order(const shard_call *call, const char *part, int64_t n,
         double (*sums)[SUM_ELEMENTS]) {
@@ -156,7 +157,7 @@ static void add_in_order(const shard_call *call, const char *part, int64_t n,
     }
 }
 
-// Of leaf `leaf` of all: its ranks are data_ranks neighbours.
+// Adds to leaf `leaf` of all: its ranks are data_ranks neighbours.
 static void add_to_leaf(const shard_call *call, int64_t leaf, int64_t first, int64_t n,
         double (*sums)[SUM_ELEMENTS]) {
     const instruction *ins = call->ins;
@@ -214,7 +215,7 @@ static int64_t add_workspace(const node *n, int n_threads) {
 const cpu_op cpu_op_add_shard = {.run = add_shard, .workspace = add_workspace};
 
 // --- join_shards
-// What is open of all leaves, from the last sum on.
+// Joins the open sums of all leaves, from the last one on.
 static void close_sums(void *arg, int64_t c, int thread) {
     (void)thread;
     const instruction *ins = arg;
@@ -239,7 +240,7 @@ static void join_shards(const instruction *ins) {
 const cpu_op cpu_op_join_shards = {.run = join_shards};
 
 // --- join_leaves
-// What comes after the first leaf.
+// Clears all leaves after the first.
 static void clear_leaves(void *arg, int64_t c, int thread) {
     (void)thread;
     const instruction *ins = arg;

@@ -95,7 +95,7 @@ static void keep_text(const lowered *l) {
     arena_free(a);
 }
 
-// What the program takes and gives, in memory of the pool.
+// Describes what the program takes and gives, in memory of the pool.
 static device_program describe(arena *a, const lowered *l) {
     buffer_shape *in = ARENA_ARRAY(a, buffer_shape, l->n_in),
                  *made = ARENA_ARRAY(a, buffer_shape, l->n_out);

@@ -41,7 +41,7 @@ typedef struct team_member {
     comm *c;
 } team_member;
 
-// What became of a program. It belongs to the team; one that failed is not to be run.
+// A program as it was compiled. It belongs to the team; one that failed is not to be run.
 typedef struct team_compiled {
     device_program *program;
     drv_status status;

@@ -66,7 +66,8 @@ static bool reads(const executable *e, const device_state *d) {
     return false;
 }
 
-// What a part leaves to a later one is gone after the last that reads it.
+// Finds which values are gone after each part: those that an earlier one left and no later one
+// reads.
 static void find_deaths(executable *e) {
     for (; e; e = e->next)
         for (int i = 0; i < e->program->n_in; i++)
@@ -159,7 +160,7 @@ static drv_status prepare(backend *b) {
 
 static drv_status run_part(pjrt_backend *b, executable *e) {
     const device_program *p = e->program;
-    // What this program reads crosses while the one before it computes; where ranks meet in a
+    // The inputs of this program cross while the one before it computes; where ranks meet in a
     // program, one is done before the next is started.
     for (int i = 0; i < p->n_in; i++) {
         device_state *d = state_slot(e->in[i], b->slot);
@@ -294,7 +295,7 @@ static bool is_there(const executable *first, const executable *e, const device_
     return false;
 }
 
-// What stays on the device while part `e` runs, which sees one slot of a state.
+// Counts the bytes that stay on the device while part `e` runs, which sees one slot of a state.
 static int64_t bytes_elsewhere(const state_table *s, const executable *first, const executable *e) {
     int64_t bytes = 0;
     for (int i = 0; i < s->n; i++) {
@@ -305,7 +306,7 @@ static int64_t bytes_elsewhere(const state_table *s, const executable *first, co
     return bytes;
 }
 
-// Of the part that needs most.
+// Finds the memory of the part that needs most.
 static bool program_memory(backend *base, const executable *first, backend_memory *out) {
     const pjrt_backend *b = self(base);
     backend_memory most = {0};

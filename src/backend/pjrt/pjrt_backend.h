@@ -1,4 +1,4 @@
-// What tests set on an open PJRT back end, before its first program.
+// Settings of an open PJRT back end that tests change, before its first program.
 #pragma once
 #include "backend/backend.h"
 #include "backend/pjrt/stablehlo/lower.h"

@@ -1,4 +1,4 @@
-// What a data set or a model on the Hugging Face hub is made of: drover data get
+// Lists the files of a data set or a model on the Hugging Face hub: drover data get
 // hf:ORG/NAME[:CONFIG], drover model get hf:ORG/NAME.
 #pragma once
 #include "data/get/download.h"

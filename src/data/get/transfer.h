@@ -1,5 +1,5 @@
-// One try after the other to fetch a file or a text with libcurl: a part that grows, ranges to
-// resume, hashes at the end, waits between tries. download.c runs many side by side.
+// Makes one try after the other to fetch a file or a text with libcurl: a part that grows, ranges
+// to resume, hashes at the end, waits between tries. download.c runs many side by side.
 #pragma once
 #include "base/str.h"
 #include "base/curl_calls.h"
@@ -32,8 +32,8 @@ typedef struct transfer {
 void transfer_open(transfer *job, const char *url);
 // Begins a try for a file: it goes on where the part ends.
 DRV_CHECKED drv_status transfer_begin(transfer *job, CURLM *multi);
-// What became of a try: the file has its name (JOB_DONE), or there will be another try (JOB_WAITS,
-// until not_before). DRV_E_IO: there is no use in one.
+// Settles a try: the file has its name (JOB_DONE), or there will be another try (JOB_WAITS, until
+// not_before). DRV_E_IO: there is no use in one.
 DRV_CHECKED drv_status transfer_settle(transfer *job, CURLcode result);
 // The same of a text, whose body is whole when it is done.
 DRV_CHECKED drv_status transfer_settle_text(transfer *job, CURLcode result);

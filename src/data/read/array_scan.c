@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { BEFORE, FIRST, VALUE, WITHIN, BETWEEN, AFTER }; // array_scan.place
+enum { BEFORE, FIRST, VALUE, WITHIN, BETWEEN, AFTER }; // array_scan.state
 
 static bool is_space(char c) {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
@@ -15,7 +15,7 @@ static array_event broken(array_scan *s, const char *why) {
 }
 
 static array_event found(array_scan *s, size_t end) {
-    s->place = BETWEEN;
+    s->state = BETWEEN;
     s->looked = 0; // the next window begins at its end
     s->end = end;
     return ARRAY_ELEMENT;
@@ -44,30 +44,30 @@ array_event array_scan_next(array_scan *scan, const char *bytes, size_t n_bytes,
     for (; scan->looked < n_bytes; scan->looked++) {
         const char byte = bytes[scan->looked];
         bool after;
-        if (scan->place == WITHIN) {
+        if (scan->state == WITHIN) {
             if (step_within(scan, byte, &after)) return found(scan, scan->looked + after);
             continue;
         }
         if (is_space(byte)) continue;
-        if (scan->place == BEFORE && byte == '[') {
-            scan->place = FIRST;
-        } else if (scan->place == BETWEEN && byte == ',') {
-            scan->place = VALUE;
-        } else if ((scan->place == BETWEEN || scan->place == FIRST) && byte == ']') {
-            scan->place = AFTER;
-        } else if ((scan->place == FIRST || scan->place == VALUE) && byte != ',' && byte != ']' &&
+        if (scan->state == BEFORE && byte == '[') {
+            scan->state = FIRST;
+        } else if (scan->state == BETWEEN && byte == ',') {
+            scan->state = VALUE;
+        } else if ((scan->state == BETWEEN || scan->state == FIRST) && byte == ']') {
+            scan->state = AFTER;
+        } else if ((scan->state == FIRST || scan->state == VALUE) && byte != ',' && byte != ']' &&
                    byte != '}') {
-            scan->place = WITHIN;
+            scan->state = WITHIN;
             scan->begin = scan->looked;
             scan->depth = 0;
             scan->in_string = scan->escaped = false;
             step_within(scan, byte, &after); // which a first byte never ends
         } else {
-            return broken(scan, scan->place == BETWEEN ? "no comma after it"
-                                : scan->place == AFTER ? "there is more text after the array"
+            return broken(scan, scan->state == BETWEEN ? "no comma after it"
+                                : scan->state == AFTER ? "there is more text after the array"
                                                        : "no value where one is expected");
         }
     }
     if (!whole) return ARRAY_MORE;
-    return scan->place == AFTER ? ARRAY_END : broken(scan, "the file ends within the array");
+    return scan->state == AFTER ? ARRAY_END : broken(scan, "the file ends within the array");
 }

@@ -13,7 +13,7 @@ typedef enum array_event {
 } array_event;
 
 typedef struct array_scan { // {0}: in front of the array
-    int place;              // what is expected next
+    int state;              // which says what is expected next
     int64_t depth;          // brackets that are open in the element
     bool in_string, escaped;
     size_t begin, end; // the element's bytes in the window

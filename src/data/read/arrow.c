@@ -204,7 +204,7 @@ static const char *list_at(const arrow_reader *reader, int field, int64_t i, int
     return NULL;
 }
 
-// What a row has in its lists; n is that of all of them.
+// The lists of a row; n is the length of all of them.
 typedef struct id_row {
     int64_t ids, labels, mask, n; // first elements
 } id_row;

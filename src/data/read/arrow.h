@@ -13,7 +13,7 @@ typedef struct arrow_opts {
     bool ids; // "input_ids" will do where there is no text, with "labels" where rows are wanted
 } arrow_opts;
 
-// What a row is.
+// The kind of rows that a file gives.
 typedef enum arrow_gives {
     ARROW_GIVES_TEXT,
     ARROW_GIVES_JSON,

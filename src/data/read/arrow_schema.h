@@ -5,7 +5,7 @@
 #include "base/status.h"
 #include "data/read/flatbuffer.h"
 
-// What is read of a column. Columns of other types are passed over.
+// The types of columns that are read. Columns of other types are passed over.
 typedef enum arrow_type {
     ARROW_OTHER,
     ARROW_INT,

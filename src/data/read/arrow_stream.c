@@ -152,7 +152,7 @@ const arrow_schema *arrow_stream_schema(const arrow_stream *stream) {
     return &stream->schema;
 }
 
-// What a batch has beside what its schema counts. False: counts that cannot be.
+// Counts what a batch has beside what its schema counts. False: counts that cannot be.
 static bool count_further(arrow_stream *stream, int64_t *n) {
     *n = 0;
     if (stream->further.n != stream->schema.n_views) return false;

@@ -1,4 +1,5 @@
-// What a file holds, by its first bytes: for standard input and files whose ending says nothing.
+// Recognises what a file holds by its first bytes: for standard input and files whose ending says
+// nothing.
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

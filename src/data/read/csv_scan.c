@@ -15,8 +15,8 @@ enum {
     BROKEN       // the rest of the line is passed over
 };
 
-static int place_after(const csv_scan *scan, char c) {
-    switch (scan->place) {
+static int state_after(const csv_scan *scan, char c) {
+    switch (scan->state) {
     case FIELD_BEGIN:
         return c == '"' ? QUOTED : c == scan->delimiter ? FIELD_BEGIN : PLAIN;
     case PLAIN:
@@ -33,7 +33,7 @@ static int place_after(const csv_scan *scan, char c) {
 static csv_event found(csv_scan *scan, const char *bytes, size_t end, size_t next) {
     scan->end = end > 0 && bytes[end - 1] == '\r' ? end - 1 : end;
     scan->next = next;
-    scan->place = FIELD_BEGIN;
+    scan->state = FIELD_BEGIN;
     scan->looked = 0;
     return CSV_ROW;
 }
@@ -41,52 +41,52 @@ static csv_event found(csv_scan *scan, const char *bytes, size_t end, size_t nex
 csv_event csv_scan_next(csv_scan *scan, const char *bytes, size_t n_bytes, bool whole) {
     if (scan->looked == 0) scan->why = NULL;
     for (size_t i = scan->looked; i < n_bytes; i++) {
-        if (scan->place == QUOTED) {
+        if (scan->state == QUOTED) {
             const char *quote = memchr(bytes + i, '"', n_bytes - i);
             if (!quote) break;
             i = (size_t)(quote - bytes);
         } else if (bytes[i] == '\n') {
             return found(scan, bytes, i, i + 1);
         }
-        const int before = scan->place;
-        scan->place = place_after(scan, bytes[i]);
-        if (scan->place == BROKEN && before != BROKEN)
+        const int before = scan->state;
+        scan->state = state_after(scan, bytes[i]);
+        if (scan->state == BROKEN && before != BROKEN)
             scan->why = "more text behind a closing quote, expected the delimiter or the row's end";
     }
     scan->looked = n_bytes;
     if (!whole) return CSV_MORE;
     if (n_bytes == 0) return CSV_END;
-    if (scan->place == QUOTED) scan->why = "a quote is not closed before the end of the file";
+    if (scan->state == QUOTED) scan->why = "a quote is not closed before the end of the file";
     return found(scan, bytes, n_bytes, n_bytes);
 }
 
 // --- fields
-// Appends the text of the field at `at`, without its quotes; returns where it ends.
-static const char *add_field(str *text, char delimiter, const char *at, const char *end) {
-    bool quoted = at < end && *at == '"';
-    if (quoted) at++;
-    while (at < end && (quoted || *at != delimiter)) {
-        const char *stop = memchr(at, quoted ? '"' : delimiter, (size_t)(end - at));
+// Appends the text of the field at `p`, without its quotes; returns where it ends.
+static const char *add_field(str *text, char delimiter, const char *p, const char *end) {
+    bool quoted = p < end && *p == '"';
+    if (quoted) p++;
+    while (p < end && (quoted || *p != delimiter)) {
+        const char *stop = memchr(p, quoted ? '"' : delimiter, (size_t)(end - p));
         if (!stop) stop = end;
-        str_add(text, at, (size_t)(stop - at));
-        at = stop;
-        if (!quoted || at == end) break;
-        quoted = at + 1 < end && at[1] == '"'; // doubled: one of the text
+        str_add(text, p, (size_t)(stop - p));
+        p = stop;
+        if (!quoted || p == end) break;
+        quoted = p + 1 < end && p[1] == '"'; // doubled: one of the text
         if (quoted) str_add(text, "\"", 1);
-        at += quoted ? 2 : 1;
+        p += quoted ? 2 : 1;
     }
-    return at;
+    return p;
 }
 
 void csv_fields_read(csv_fields *fields, char delimiter, const char *row, size_t n_bytes) {
     const char *const end = row + n_bytes;
     fields->n = 0;
     str_clear(&fields->text);
-    for (const char *at = row;; at++) { // behind a delimiter
-        at = add_field(&fields->text, delimiter, at, end);
+    for (const char *p = row;; p++) { // behind a delimiter
+        p = add_field(&fields->text, delimiter, p, end);
         MEM_GROW(fields->end, fields->n, fields->cap);
         fields->end[fields->n++] = fields->text.n;
-        if (at == end) return;
+        if (p == end) return;
     }
 }
 

@@ -16,7 +16,7 @@ typedef enum csv_event {
 
 typedef struct csv_scan { // {.delimiter = ','}: in front of a row
     char delimiter;
-    int place;        // in the row
+    int state;        // where the scan is in the row
     size_t looked;    // bytes of the window that were passed
     size_t end, next; // of the row that was found
     const char *why;  // it is broken: its fields cannot be told; NULL: it is not

@@ -151,7 +151,8 @@ static bool is_above(const folder *f, const struct stat *st) {
     return false;
 }
 
-// What a folder or a pattern gives is not waited for; a pipe that is named is.
+// Whether a file is passed over: one that a folder or a pattern gives is not waited for, a pipe
+// that is named is.
 static bool passes_over(const char *path) {
     const char *kind = file_odd_kind(path);
     if (!kind || file_is_dir(path)) return false;

@@ -25,7 +25,7 @@ typedef struct input_file {
     input_packing packing;
 } input_file;
 
-// What the endings .csv and .tsv mean.
+// The meaning of the endings .csv and .tsv.
 typedef enum input_tables {
     TABLES_NOT,   // nothing
     TABLES_NAMED, // a table, where the file is named; in a folder the file does not count

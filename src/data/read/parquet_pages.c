@@ -232,9 +232,9 @@ static bool take_length(const unsigned char **p, size_t *left, size_t *n) {
     return k <= *left;
 }
 
-// The levels at the front of a page; `at` and `left` move past them.
+// The levels at the front of a page; `cursor` and `left` move past them.
 static const char *load_levels(parquet_pages *pages, const page_header *header,
-        const unsigned char **at, size_t *left) {
+        const unsigned char **cursor, size_t *left) {
     const parquet_column *column = pages->column;
     const bool v2 = header->type == DATA_PAGE_V2;
     const struct {
@@ -251,12 +251,12 @@ static const char *load_levels(parquet_pages *pages, const page_header *header,
         size_t n = v2 ? (size_t)kinds[i].bytes : 0;
         if (kinds[i].max && !v2) {
             if (!kinds[i].is_rle) return "levels that are bit-packed (not supported)";
-            if (!take_length(at, left, &n)) return "levels that do not fit the page";
+            if (!take_length(cursor, left, &n)) return "levels that do not fit the page";
         }
-        if (kinds[i].max &&
-                !read_levels(*at, n, kinds[i].max, kinds[i].levels, kinds[i].cap, header->values))
+        if (kinds[i].max && !read_levels(*cursor, n, kinds[i].max, kinds[i].levels, kinds[i].cap,
+                                    header->values))
             return "levels that do not fit the page";
-        *at += n;
+        *cursor += n;
         *left -= n;
     }
     return NULL;

@@ -158,7 +158,7 @@ static int first_leaf(const parquet_rows *rows, int i) {
     return i;
 }
 
-// What is missing has one slot in each leaf.
+// Passes over a missing value, which has one slot in each leaf.
 static drv_status pass_missing(parquet_rows *rows, int i, int repetition) {
     parquet_slot slot;
     const parquet_node *node = &rows->schema.nodes[i];

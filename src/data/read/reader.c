@@ -183,7 +183,8 @@ static drv_status fill_front(reader *in, bool line) {
     return DRV_OK;
 }
 
-// What is no text is refused where a person named it, and is a broken record in a folder of texts.
+// Looks for a file that is no text: it is refused where a person named it, and is a broken record
+// in a folder of texts.
 static drv_status look_for_foreign(reader *in) {
     const char *unpack,
             *name = content_foreign(in->buffer.p ? in->buffer.p : "", in->buffer.n, &unpack);

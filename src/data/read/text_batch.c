@@ -17,11 +17,11 @@ typedef struct batch_text { // of one thread, on cache lines of its own
     str name; // of the key at hand
 } batch_text;
 
-typedef struct batch_place {
+typedef struct batch_span {
     int thread; // in whose text; -1: in raw
     size_t at;
     int64_t bad; // invalid sequences
-} batch_place;
+} batch_span;
 
 text_batch *text_batch_new(void) {
     text_batch *b = mem_alloc(sizeof *b);
@@ -29,7 +29,7 @@ text_batch *text_batch_new(void) {
             .n_threads = par_threads(),
             .pieces = mem_alloc(TEXT_BATCH * sizeof *b->pieces),
             .records = mem_alloc(TEXT_BATCH * sizeof *b->records),
-            .place = mem_alloc(TEXT_BATCH * sizeof *b->place),
+            .spans = mem_alloc(TEXT_BATCH * sizeof *b->spans),
             .texts = mem_alloc_lines((size_t)par_threads() * sizeof *b->texts)};
     for (int i = 0; i < b->n_threads; i++)
         b->texts[i] = (batch_text){0};
@@ -45,12 +45,12 @@ void text_batch_free(text_batch *batch) {
     str_free(&batch->raw);
     free(batch->pieces);
     free(batch->records);
-    free(batch->place);
+    free(batch->spans);
     free(batch->texts);
     free(batch);
 }
 
-// What is wrong with a key; all else is wrong with the line.
+// These are wrong with a key; all else is wrong with the line.
 static const char no_key[] = "has no such key", no_string[] = "is not a string";
 
 // Appends the string under `key`; the last one if there are several. Returns why there is none,
@@ -90,37 +90,37 @@ typedef struct decode_job {
 static bool decode_text(const decode_job *job, int64_t i, int thread, size_t *n_bytes) {
     record *from = &job->b->records[i];
     batch_text *to = &job->b->texts[thread];
-    batch_place *place = &job->b->place[i];
+    batch_span *span = &job->b->spans[i];
     const char *raw = job->b->raw.p ? job->b->raw.p + from->at : "";
     const bool in_json = from->json && job->key;
-    *place = (batch_place){.thread = in_json ? thread : -1, .at = in_json ? to->text.n : from->at};
+    *span = (batch_span){.thread = in_json ? thread : -1, .at = in_json ? to->text.n : from->at};
     *n_bytes = from->n;
     if (from->broken) return false;
     if (from->ids) return true; // no text
     if (in_json) {
-        from->broken = text_of_json(raw, from->n, job->key, to, &place->bad);
+        from->broken = text_of_json(raw, from->n, job->key, to, &span->bad);
         if (from->broken) {
-            to->text.n = place->at;
+            to->text.n = span->at;
             return false;
         }
-        raw = to->text.p ? to->text.p + place->at : "";
-        *n_bytes = to->text.n - place->at;
+        raw = to->text.p ? to->text.p + span->at : "";
+        *n_bytes = to->text.n - span->at;
     }
     if (utf8_valid((const unsigned char *)raw, *n_bytes)) return true;
     str clean = {0}; // rare: a copy of its own, as the text may move
-    place->bad += utf8_sanitize(raw, *n_bytes, &clean);
-    if (place->thread < 0) place->at = to->text.n;
-    place->thread = thread;
-    to->text.n = place->at;
+    span->bad += utf8_sanitize(raw, *n_bytes, &clean);
+    if (span->thread < 0) span->at = to->text.n;
+    span->thread = thread;
+    to->text.n = span->at;
     str_add(&to->text, clean.p ? clean.p : "", clean.n);
     *n_bytes = clean.n;
     str_free(&clean);
     return true;
 }
 
-static const char *text_at(const text_batch *batch, const batch_place *place) {
-    const str *s = place->thread < 0 ? &batch->raw : &batch->texts[place->thread].text;
-    return s->p ? s->p + place->at : "";
+static const char *text_at(const text_batch *batch, const batch_span *span) {
+    const str *s = span->thread < 0 ? &batch->raw : &batch->texts[span->thread].text;
+    return s->p ? s->p + span->at : "";
 }
 
 static void decode(void *arg, int64_t i, int thread) {
@@ -129,7 +129,7 @@ static void decode(void *arg, int64_t i, int thread) {
     text_piece *p = &j->b->pieces[i];
     size_t n;
     const bool has_text = decode_text(j, i, thread, &n);
-    *p = (text_piece){has_text ? text_at(j->b, &j->b->place[i]) : NULL, has_text ? n : 0, r->begins,
+    *p = (text_piece){has_text ? text_at(j->b, &j->b->spans[i]) : NULL, has_text ? n : 0, r->begins,
             r->ends};
     if (p->p && j->each) r->broken = j->each(j->ctx, p, (int)i, thread);
     if (r->broken) p->p = NULL;
@@ -220,10 +220,10 @@ drv_status text_batch_decode(text_batch *batch, const reader *in, text_batch_eac
     const reader_opts *o = reader_options(in);
     par_for(batch->n, decode, &(decode_job){batch, o->lines ? NULL : o->key, each, ctx});
     for (int i = 0; i < batch->n; i++) {
-        batch->replaced += batch->place[i].bad;
-        if (batch->place[i].bad) report_replaced(in, &batch->records[i], batch->place[i].bad);
+        batch->replaced += batch->spans[i].bad;
+        if (batch->spans[i].bad) report_replaced(in, &batch->records[i], batch->spans[i].bad);
         // A thread's text may have moved since the piece was handed out.
-        if (batch->pieces[i].p) batch->pieces[i].p = text_at(batch, &batch->place[i]);
+        if (batch->pieces[i].p) batch->pieces[i].p = text_at(batch, &batch->spans[i]);
         if (!batch->records[i].broken) continue;
         batch->skipped++;
         DRV_TRY(report(in, &batch->records[i],

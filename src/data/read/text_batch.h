@@ -11,12 +11,12 @@ typedef struct text_batch {
     bool more;                 // there may be another batch
     int64_t skipped, replaced; // broken records; invalid byte sequences, read as U+FFFD
     int files_done; // files that are all in this batch and those before, where it ends with one
-    // What it is made of. All buffers are kept from batch to batch.
+    // The members below are the batch's own. All buffers are kept from batch to batch.
     int n_threads;
     record *records;
-    str raw;                   // their bytes, one after the other
-    struct batch_text *texts;  // what each thread decoded
-    struct batch_place *place; // of each text
+    str raw;                  // their bytes, one after the other
+    struct batch_text *texts; // what each thread decoded
+    struct batch_span *spans; // where each text lies
 } text_batch;
 
 text_batch *text_batch_new(void);

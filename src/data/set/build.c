@@ -409,7 +409,7 @@ static drv_status open_all(arena *a, builder *build) {
 
 static void close_all(builder *build, bool done) {
     if (build->writer) {
-        // What a journal names stays, to be resumed.
+        // Files that a journal names stay, to be resumed.
         const bool keep = !done && file_exists(build->journal);
         dataset_writer_close(build->writer, keep);
         if (!keep) unlink(build->journal);

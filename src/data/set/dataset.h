@@ -9,9 +9,9 @@
 #include "base/file.h"
 #include "base/status.h"
 
-// What PREFIX.idx.json says of the data set (docs/formats.md). drover data build writes it; sets
-// made elsewhere have none. It is believed when the counts and the hash of the .idx in it are those
-// of the .idx beside it.
+// The content of PREFIX.idx.json (docs/formats.md). drover data build writes it; sets made
+// elsewhere have none. It is believed when the counts and the hash of the .idx in it are those of
+// the .idx beside it.
 typedef struct dataset_about {
     bool known;                 // there is one and it is believed; else all below is unknown
     const char *drover;         // version that built the set; NULL: not said
@@ -59,19 +59,19 @@ DRV_CHECKED drv_status dataset_read(const dataset *set, int64_t first, int64_t n
 
 // PREFIX.roles says which tokens are answers, an sft_role (data/sft/sft.h) for each.
 bool dataset_has_roles(const dataset *set);
-// Of tokens [first, first + n) of a set that has them.
+// Reads the roles of tokens [first, first + n) of a set that has roles.
 DRV_CHECKED drv_status dataset_read_roles(const dataset *set, int64_t first, int64_t n,
         unsigned char *out);
 
-// What the roles and lengths of a set of conversations come to.
+// Counts of the roles and lengths of a set of conversations.
 typedef struct dataset_answers {
     int64_t tokens, last_tokens;         // of answers; of them, of the last ones
     int64_t documents, without;          // documents; those without a token of an answer
     int64_t longest, n_longer, n_beyond; // tokens of the longest document; documents of more than
                                          // row_tokens + 1, and their tokens beyond that
 } dataset_answers;
-// Of a set that has roles. DRV_E_DATA: PREFIX.idx.json counts otherwise, or a last answer is not in
-// the last place of its document.
+// Counts the answers of a set that has roles. DRV_E_DATA: PREFIX.idx.json counts otherwise, or a
+// last answer is not in the last place of its document.
 DRV_CHECKED drv_status dataset_count_answers(const dataset *set, int64_t row_tokens,
         dataset_answers *out);
 

@@ -1,4 +1,4 @@
-// What the files of this folder share about a data set.
+// The files of this folder share what is here about a data set.
 #pragma once
 #include "data/set/dataset.h"
 

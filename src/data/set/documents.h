@@ -15,8 +15,8 @@ typedef struct documents {
     id_list ids;    // of all, each after the prefix
     int64_t *begin; // [n + 1] where each begins, with its prefix
     int64_t n, cap;
-    // Of their texts, as lm-evaluation-harness counts: bytes of UTF-8, and parts that re.split of
-    // \s+ makes.
+    // Sums over the documents' texts, as lm-evaluation-harness counts: bytes of UTF-8, and parts
+    // that re.split of \s+ makes.
     int64_t bytes, words;
     int64_t skipped, replaced; // broken records; invalid byte sequences, read as U+FFFD
 } documents;

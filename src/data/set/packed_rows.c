@@ -49,15 +49,15 @@ static int64_t pop(room *r, int64_t tokens, int64_t *left) {
 
 // Numbers of the pieces, the longest first, equals in their order.
 static int64_t *longest_first(const piece_list *list, int64_t row_tokens) {
-    int64_t *at = mem_zeroed(sizeof *at * (size_t)(row_tokens + 2)),
+    int64_t *begin = mem_zeroed(sizeof *begin * (size_t)(row_tokens + 2)),
             *order = mem_alloc(sizeof *order * (size_t)(list->n + 1));
     for (int64_t i = 0; i < list->n; i++)
-        at[row_tokens - list->p[i].n + 1]++;
+        begin[row_tokens - list->p[i].n + 1]++;
     for (int64_t i = 1; i <= row_tokens + 1; i++)
-        at[i] += at[i - 1];
+        begin[i] += begin[i - 1];
     for (int64_t i = 0; i < list->n; i++)
-        order[at[row_tokens - list->p[i].n]++] = i;
-    free(at);
+        order[begin[row_tokens - list->p[i].n]++] = i;
+    free(begin);
     return order;
 }
 

@@ -87,7 +87,7 @@ static drv_status put_document(const row_source *src, int64_t first, int64_t n, 
     return DRV_OK;
 }
 
-// What the tokens of a document are to pair `k` of the row, of this number.
+// Marks what the tokens of a document are to pair `k` of the row, of this number.
 static void mark_document(const row_source *src, int64_t k, int64_t number, int side, int64_t at,
         int64_t n, const row_out *out) {
     const double *references = *src->references;

@@ -123,7 +123,7 @@ static char *key_of(arena *a, const rows *of, int source, const char *model,
     return copy;
 }
 
-// Of the pairs of a set, those that rows have; the others are NaN.
+// Counts the pairs of a set that rows have; the others are NaN.
 static int64_t n_known(const double *values, int64_t n) {
     int64_t known = 0;
     for (int64_t i = 0; i < n; i++)

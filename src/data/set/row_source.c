@@ -135,8 +135,8 @@ static drv_status add_pieces(row_source *src, piece_list *list) {
     return DRV_OK;
 }
 
-// What is missing of the examples: "; 3 longer than ..."; "" where nothing is. The last token of a
-// document is only predicted, and a pair is two.
+// Describes what is missing of the examples: "; 3 longer than ..."; "" where nothing is. The last
+// token of a document is only predicted, and a pair is two.
 static void describe_left(const row_source *src, str *out) {
     const bool pairs = src->packing == PACKING_PAIRS;
     const long long longest = src->opts->row_tokens + 1 + pairs;

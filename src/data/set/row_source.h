@@ -1,5 +1,5 @@
-// One data set of rows.h: the part of it that rows are made of, how many there are, and any one of
-// them. The order in which they come, and blends of several sets, are rows.c's.
+// A source of rows is one data set of rows.h: the part of it that rows are made of, how many there
+// are, and any one of them. The order in which they come, and blends of several sets, are rows.c's.
 #pragma once
 #include "data/set/packed_rows.h"
 #include "data/set/rows.h"

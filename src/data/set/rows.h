@@ -60,12 +60,12 @@ typedef struct rows_opts {
     rows_part part;
 } rows_opts;
 
-// What a row is laid out into, row_tokens of each.
+// The arrays into which a row is laid out, row_tokens of each.
 typedef struct row_out {
     int32_t *tokens, *position, *labels; // see rows_next
-    // Of rows of pairs; NULL: they are not wanted. What each token is to the pairs of the row
-    // (base/pair_word.h), which are numbered from 0; and at the head of each response the
-    // reference's log-probability, a double in two words: [2 row_tokens].
+    // For rows of pairs; NULL: they are not wanted. `pair` says what each token is to the pairs of
+    // the row (base/pair_word.h), which are numbered from 0; `reference` has the reference's
+    // log-probability at the head of each response, a double in two words: [2 row_tokens].
     int32_t *pair, *reference;
     int64_t *number;          // [row_tokens / 2] of each of these pairs: see rows_n_pairs
     int64_t *counted, *pairs; // gain the labels that count, and the pairs
@@ -112,8 +112,9 @@ int rows_n_sources(const rows *stream);
 int64_t rows_n_vocab(const rows *stream);
 const dataset *rows_source(const rows *stream, int i);
 
-// What decides which row comes when, to be recorded and compared at a resume (docs/formats.md): for
-// each source prefix, tokens, documents, idx_xxh3 (of the .idx), tokenizer_xxh3 (null: not known),
-// roles_xxh3 (null: none), packing, loss, long, weight (of a sum of 1) and split_by; then part,
-// split (shares of a sum of 1, or null), row_tokens, shuffle, seed. The caller owns it.
+// Describes all that decides which row comes when, to be recorded and compared at a resume
+// (docs/formats.md): for each source prefix, tokens, documents, idx_xxh3 (of the .idx),
+// tokenizer_xxh3 (null: not known), roles_xxh3 (null: none), packing, loss, long, weight (of a sum
+// of 1) and split_by; then part, split (shares of a sum of 1, or null), row_tokens, shuffle, seed.
+// The caller owns it.
 json_t *rows_fingerprint(const rows *stream);

@@ -35,7 +35,8 @@ static drv_status check_sides(const json_t *o) {
 }
 
 // --- texts that no template goes around
-// What both begin with, less a space at its end, which belongs to the responses.
+// Returns the length of the text that both begin with, less a space at its end, which belongs to
+// the responses.
 static size_t common_text(const char *a, const char *b) {
     size_t n = 0;
     while (a[n] && a[n] == b[n])

@@ -11,7 +11,7 @@
 #include "base/arena.h"
 #include "tok/tokenizer.h"
 
-// What a token is, as PREFIX.roles has it (docs/formats.md).
+// The role of a token, as PREFIX.roles has it (docs/formats.md).
 typedef enum sft_role { ROLE_OTHER, ROLE_ANSWER, ROLE_LAST_ANSWER, N_SFT_ROLES } sft_role;
 
 typedef struct sft_format sft_format; // template and special tokens; immutable, lives in the arena

@@ -1,5 +1,5 @@
-// What the forms of instruction data (sft_record.c) and of preference pairs (pair_record.c) share.
-// Each of these appends to a list of messages; DRV_E_DATA says what is wrong, without a place.
+// The forms of instruction data (sft_record.c) and of preference pairs (pair_record.c) share these
+// functions. Each appends to a list of messages; DRV_E_DATA says what is wrong, without a place.
 #pragma once
 #include "data/sft/sft_record.h"
 

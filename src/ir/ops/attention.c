@@ -219,7 +219,7 @@ static void branch_example(example *e) {
     branch_example_of(e, 0);
 }
 
-// Of two tokens: within a continuation, and across what is hidden from it.
+// A window of two tokens: within a continuation, and across what is hidden from it.
 static void branch_window_example(example *e) {
     branch_example_of(e, 2);
 }

@@ -36,7 +36,7 @@ static void pass_back(grad_ctx *ctx, node *n, op_kind op) {
     grad_put(ctx, x, graph_add(ctx->g, OP_narrow, in[1] ? 2 : 1, in, &attrs)->out[0]);
 }
 
-// Of one rank: all that a test in one process can run (test_layouts has several).
+// An example of one rank: all that a test in one process can run (test_layouts has several).
 static void one_rank(example *e, op_kind op, tensor *x, op_attrs attrs) {
     attrs.mesh.axis = AXIS_TENSOR;
     attrs.mesh.ranks = 1;

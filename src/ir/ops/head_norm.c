@@ -117,7 +117,7 @@ static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     return bad ? bad : check(n, x, n->in[2], n->in[3]);
 }
 
-// What each head gives to each sum.
+// Bytes that a rank sends: what each head gives to each sum.
 static double grad_wire(const node *n) {
     const int ranks = n->attrs.mesh.ranks > 1 ? n->attrs.mesh.ranks : 1;
     if (n->attrs.skip_dw) return 0;

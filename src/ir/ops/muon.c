@@ -2,6 +2,7 @@
 // orthogonalise, descend. Between them ranks that share the weight or its state gather the whole,
 // or, where each has matrices of its own, send it to its owner and take what comes back.
 #include "ir/hyper.h"
+#include "ir/muon_matrices.h"
 #include "ir/op.h"
 #include "ir/shard.h"
 
@@ -64,9 +65,9 @@ const op_row op_row_momentum = {
 // with the numbers of ir/newton_schulz.h. (A = X^T X and X A where there are more rows than
 // columns, which is the same.) X, A and the polynomial in A are rounded to u's type, in which
 // products take them; sums and o are not. `like` [r, c], which is not read, is this rank's part of
-// the weight: up to three matrices, one below the other, the later ones from second_row and
-// third_row on. u holds the parts of all tensor ranks, each as an equal run of elements, of which
-// the first r c count; `dim` says how they are cut. o is this rank's part of the result.
+// the weight: up to three matrices, one below the other, the later ones from row run1 and row run2
+// on (ir/muon_matrices.h). u holds the parts of all tensor ranks, each as an equal run of elements,
+// of which the first r c count; `dim` says how they are cut. o is this rank's part of the result.
 static const char *check_matrices(const node *n) {
     const tensor *like = n->in[1];
     const op_attrs *attrs = &n->attrs;
@@ -104,19 +105,13 @@ static const char *orthogonalise_shape(const node *n, tensor_spec *out, int *n_o
 
 // Products of a step: A, A A, and that of both with X. Of the whole matrices, whatever the ranks.
 static double orthogonalise_flops(const node *n) {
-    const tensor *like = n->in[1];
-    const op_attrs *attrs = &n->attrs;
-    const int64_t ends[] = {attrs->sum.run1, attrs->sum.run2, like->dim[0]};
+    muon_matrix list[MAX_MATRICES];
+    const int n_matrices = muon_matrices(n, list);
     double flops = 0;
-    for (int64_t k = 0, begin = 0; k < 3; k++) {
-        if (ends[k] <= begin) continue;
-        const double rows = (double)(ends[k] - begin) *
-                            (attrs->mesh.dim == 0 ? attrs->mesh.ranks : 1),
-                     columns =
-                             (double)like->dim[1] * (attrs->mesh.dim == 1 ? attrs->mesh.ranks : 1),
-                     less = rows < columns ? rows : columns;
-        flops += 2 * less * less * (2 * (rows + columns - less) + less) * attrs->ns_steps;
-        begin = ends[k];
+    for (int k = 0; k < n_matrices; k++) {
+        const double rows = (double)list[k].R, columns = (double)list[k].C,
+                     less = (double)list[k].M;
+        flops += 2 * less * less * (2 * (rows + columns - less) + less) * n->attrs.ns_steps;
     }
     return flops;
 }

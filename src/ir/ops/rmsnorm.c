@@ -42,8 +42,8 @@ static tensor *input_grad(grad_ctx *ctx, const node *n, tensor *dy, tensor *x, t
     return made->out[0];
 }
 
-// What other readers of x gave so far (the residual stream, past the norm) is added in the same
-// pass, rounded once: as in add_rmsnorm, so a stage of a pipeline that begins here changes no bit.
+// Adds what other readers of x gave so far (the residual stream, past the norm) in the same pass,
+// rounded once: as in add_rmsnorm, so a stage of a pipeline that begins here changes no bit.
 static void grad(grad_ctx *ctx, node *n) {
     tensor *x = n->in[0], *dx = input_grad(ctx, n, grad_of(ctx, n->out[0]), x, n->in[1], n->out[1],
                                   grad_of(ctx, x));
@@ -92,7 +92,7 @@ static const char *add_shape(const node *n, tensor_spec *out, int *n_out) {
     return check(x, n->in[2]);
 }
 
-// What flows into h alone (dy NULL) goes past the norm unchanged.
+// Passes what flows into h alone (dy NULL) past the norm unchanged.
 static void add_grad(grad_ctx *ctx, node *n) {
     tensor *dh = grad_of(ctx, n->out[0]), *dy = grad_of(ctx, n->out[1]);
     tensor *dx = dy ? input_grad(ctx, n, dy, n->out[0], n->in[2], n->out[2], dh) : dh;

@@ -1,5 +1,5 @@
-// What is kept in bf16 and rounded stochastically (ir/rounding.h): state of the optimizer, sums of
-// gradients (docs/adr/0019).
+// Ops on numbers that are kept in bf16 and rounded stochastically (ir/rounding.h): state of the
+// optimizer, sums of gradients (docs/adr/0019).
 #include "ir/hyper.h"
 #include "ir/op.h"
 #include "ir/rounding.h"
@@ -9,7 +9,7 @@ static bool is_kept(const tensor *t, dtype acc) {
     return t->dt == DT_BF16 || t->dt == acc;
 }
 
-// adamw_rounded(p, m, v, g, norm2, hyper, place[, w]) -> p', m', v', g' = 0[, w' = p' in bf16]. As
+// adamw_rounded(p, m, v, g, norm2, hyper, extent[, w]) -> p', m', v', g' = 0[, w' = p' in bf16]. As
 // adamw computes it, in fp32; p, m and v, and g, may each be bf16. p', m' and v' are rounded
 // stochastically to what they are kept in, by bits of element and update; w' to nearest.
 static const char *adamw_shape(const node *n, tensor_spec *out, int *n_out) {
@@ -23,7 +23,7 @@ static const char *adamw_shape(const node *n, tensor_spec *out, int *n_out) {
     if (n->in[1]->dt != n->in[2]->dt) return "m and v must have one type";
     if (!is_f64(n->in[4], 1)) return "norm2 must be one f64";
     if (!is_f64(n->in[5], N_HYPER)) return "hyper must be f64[N_HYPER]";
-    if (!is_i32(n->in[6], N_EXTENT_WORDS)) return "place must be i32[N_EXTENT_WORDS]";
+    if (!is_i32(n->in[6], N_EXTENT_WORDS)) return "extent must be i32[N_EXTENT_WORDS]";
     if (n->n_in == 8) {
         out[(*n_out)++] = spec_in_place(n, 7);
         if (!same_shape(n->in[7], n->in[0])) return "the compute copy must fit p";
@@ -32,7 +32,8 @@ static const char *adamw_shape(const node *n, tensor_spec *out, int *n_out) {
 }
 
 // Two parts, of which this rank has columns 4 .. 20 of 40.
-static const int32_t example_place[N_EXTENT_WORDS] = {17, 40, 4, 0, /* part */ 0, 8, 77, 78, 79, 80,
+static const int32_t example_extent[N_EXTENT_WORDS] = {17, 40, 4, 0, /* part */ 0, 8, 77, 78, 79,
+        80,
         /* part */ 2, 5, 87, 88, 89, 90, /* none */ -1, 0, 0, 0, 0, 0};
 
 static void adamw_example_of(example *e, dtype weight, dtype moments, dtype grad, bool copy) {
@@ -44,7 +45,7 @@ static void adamw_example_of(example *e, dtype weight, dtype moments, dtype grad
             example_state(e, TENSOR_GRAD, "g", grad, 3, 17, -1, 1),
             example_state(e, TENSOR_INPUT, "norm2", DT_F64, 1, 0, 1, 4),
             example_state(e, TENSOR_INPUT, "hyper", DT_F64, N_HYPER, 0, 0.1, 0.5),
-            example_integers(e, "place", N_EXTENT_WORDS, example_place)};
+            example_integers(e, "extent", N_EXTENT_WORDS, example_extent)};
     if (copy) in[7] = example_state(e, TENSOR_WEIGHT, "w", DT_BF16, 3, 17, -1, 1);
     const op_attrs attrs = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1};
     graph_add(e->g, OP_adamw_rounded, copy ? 8 : 7, in, &attrs);
@@ -74,8 +75,8 @@ const op_row op_row_adamw_rounded = {
 };
 
 // zeros(like) -> 0, real sums in the shape of `like`, which is not read, for each leaf of the row.
-// What a gradient of a micro-batch is added to before its sum is rounded, or sent to the rank that
-// keeps it.
+// A gradient of a micro-batch is added to these zeros before its sum is rounded, or sent to the
+// rank that keeps it.
 static const char *zeros_shape(const node *n, tensor_spec *out, int *n_out) {
     tensor_spec one = spec_like(n->in[0]);
     one.dt = dtype_acc(n->in[0]->dt);
@@ -105,14 +106,14 @@ const op_row op_row_zeros = {
         .examples = {zeros_example, zeros_row_leaves_example},
 };
 
-// add_rounded(g, x, place, number) -> g' = g + x, in place, rounded stochastically by bits of
+// add_rounded(g, x, extent, number) -> g' = g + x, in place, rounded stochastically by bits of
 // element and `number` i32[2], which no two sums of a run share.
 static const char *add_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *g = n->in[0], *x = n->in[1];
     out[0] = spec_in_place(n, 0);
     *n_out = 1;
     if (!same_shape(g, x) || !is_kept(g, x->dt)) return "the sum must be bf16 in the shape of x";
-    if (!is_i32(n->in[2], N_EXTENT_WORDS)) return "place must be i32[N_EXTENT_WORDS]";
+    if (!is_i32(n->in[2], N_EXTENT_WORDS)) return "extent must be i32[N_EXTENT_WORDS]";
     return is_i32(n->in[3], 2) ? NULL : "number must be i32[2]";
 }
 
@@ -121,7 +122,7 @@ static void add_example(example *e) {
     const dtype acc = dtype_acc(e->dt);
     tensor *in[] = {example_state(e, TENSOR_GRAD, "g", acc == DT_F64 ? acc : DT_BF16, 3, 17, -1, 1),
             example_state(e, TENSOR_INPUT, "x", acc, 3, 17, -1, 1),
-            example_integers(e, "place", N_EXTENT_WORDS, example_place),
+            example_integers(e, "extent", N_EXTENT_WORDS, example_extent),
             example_integers(e, "number", 2, number)};
     graph_add(e->g, OP_add_rounded, 4, in, NULL);
 }

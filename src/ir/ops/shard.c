@@ -38,7 +38,7 @@ static double sum_wire(const node *n) {
     return shard_wire(n) * (n->attrs.mesh.whole ? 2 : 1) / n->attrs.sum.in_lane;
 }
 
-// Of its micro-batches one, the last.
+// Spreads the bytes of the last micro-batch, the only one that sums, over all of them.
 static double sum_touched(const node *n) {
     return 2 * (double)tensor_bytes(n->in[0]) / n->attrs.sum.in_lane;
 }

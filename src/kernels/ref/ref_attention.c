@@ -41,7 +41,7 @@ typedef struct softmax_sums {
     double max, sum, o[COLUMNS];
 } softmax_sums;
 
-// Of the query in row t and token s; -infinity: it is hidden.
+// Returns the score of the query in row t and token s; -infinity: it is hidden.
 static double score(const attention_args *args, int64_t t, int64_t s, int h) {
     const int g = h / (args->n_heads / args->n_kv_heads);
     if (args->hidden && s >= args->hidden[2 * t] && s < args->hidden[2 * t + 1]) return -HUGE_VAL;
@@ -201,7 +201,7 @@ void ref_attention_grad(const attention_args *args, int64_t unit, void *scratch)
     }
 }
 
-// Of head `head` as they follow each other in qkv.
+// Puts the sum of head `head`, counted as heads follow each other in qkv.
 static void put_sum(const attention_args *args, int64_t t, int head, int d, double x) {
     const int kv = args->n_kv_heads, key = head - args->n_heads;
     if (args->dqkv)
@@ -215,7 +215,7 @@ static void put_sum(const attention_args *args, int64_t t, int head, int d, doub
                 (t * kv + key % kv) * args->head_dim + d, x);
 }
 
-// Of element `at` of heads [first, first + n), which are `leaves` equal leaves, in the tree of
+// Sums element `at` of heads [first, first + n), which are `leaves` equal leaves, in the tree of
 // comm/join.h: other ranks may have some, so the sum of any of them is rounded to the type of acc.
 static double sum_of_heads(const attention_args *args, int first, int n, int leaves, int64_t which,
         int64_t at) {

@@ -21,7 +21,7 @@ static void to_double(dtype dt, const void *p, int64_t at, int64_t stride, int64
 // a time: where b is transposed, those of COLUMNS rows, which serve as many k.
 typedef struct operand_b {
     const gemm_shape *shape;
-    const void *at;
+    const void *p;
     float *wide; // WIDEN_UNIT of each row
 } operand_b;
 
@@ -30,13 +30,13 @@ static void widen_unit(const operand_b *b, int64_t row, int64_t column, float *o
     const int64_t left = blocks->columns - column, n = left < WIDEN_UNIT ? left : WIDEN_UNIT;
     const quant_type *type;
     const int64_t at = block_row_at(blocks, row, &type);
-    kernels_ref.widen(DT_F32, type, (const char *)b->at + at, column, n, out);
+    kernels_ref.widen(DT_F32, type, (const char *)b->p + at, column, n, out);
 }
 
 static void b_to_double(operand_b *b, int64_t k, int64_t col, int64_t cols, double *out) {
     const gemm_shape *s = b->shape;
     if (!s->blocks) {
-        to_double(s->in, b->at, s->tb ? col * s->ldb + k : k * s->ldb + col, s->tb ? s->ldb : 1,
+        to_double(s->in, b->p, s->tb ? col * s->ldb + k : k * s->ldb + col, s->tb ? s->ldb : 1,
                 cols, out);
         return;
     }
@@ -50,7 +50,7 @@ static void b_to_double(operand_b *b, int64_t k, int64_t col, int64_t cols, doub
     }
 }
 
-// What is added to c is a number of its type, so that it may as well be formed elsewhere first.
+// Rounds a sum that is added to c to c's type, so that it may as well be formed elsewhere first.
 static double as_addend(const gemm_shape *shape, double sum) {
     return shape->accumulate && shape->out == DT_F32 ? (double)(float)sum : sum;
 }
@@ -58,7 +58,7 @@ static double as_addend(const gemm_shape *shape, double sum) {
 static void block(const gemm_shape *shape, const void *a, const void *b, void *c, float *scratch,
         int64_t row, int64_t col, int64_t rows, int64_t cols) {
     double sum[ROWS][COLUMNS] = {0}, x[ROWS] = {0}, y[COLUMNS] = {0};
-    operand_b held = {.shape = shape, .at = b, .wide = scratch};
+    operand_b held = {.shape = shape, .p = b, .wide = scratch};
     const double scale = gemm_scale(shape);
     for (int64_t k = 0; k < shape->k; k++) {
         to_double(shape->in, a, shape->ta ? k * shape->lda + row : row * shape->lda + k,

@@ -49,13 +49,13 @@ typedef struct backward_unit {
     uint32_t *p_across, *ds_across, *ds_along;
 } backward_unit;
 
-INLINE uint32_t *take_words(uint32_t **at, int64_t n) {
-    uint32_t *taken = *at;
-    *at += n;
+INLINE uint32_t *take_words(uint32_t **next, int64_t n) {
+    uint32_t *taken = *next;
+    *next += n;
     return taken;
 }
-INLINE float *take_floats(uint32_t **at, int64_t n) {
-    return (float *)(void *)take_words(at, n);
+INLINE float *take_floats(uint32_t **next, int64_t n) {
+    return (float *)(void *)take_words(next, n);
 }
 
 INLINE backward_unit backward_unit_of(const arithmetic *by, const attention_args *args,
@@ -76,24 +76,24 @@ INLINE backward_unit backward_unit_of(const arithmetic *by, const attention_args
     out.dq = part + chunk * args->seq * head_dim;
     out.dk = part + n_chunks * args->seq * head_dim;
     out.dv = out.dk + args->seq * head_dim;
-    uint32_t *at = scratch;
-    out.q_b = take_words(&at, seq / by->per_word * out.ld);
-    out.do_b = take_words(&at, seq / by->per_word * out.ld);
-    out.q_a = by->per_word == 1 ? out.q_b : take_words(&at, seq * out.row_a);
-    out.do_a = by->per_word == 1 ? out.do_b : take_words(&at, seq * out.row_a);
-    out.delta = take_floats(&at, seq);
-    out.kt = take_words(&at, BLOCK * out.ld);
-    out.vt = take_words(&at, BLOCK * out.ld);
-    out.k_b = take_words(&at, BLOCK * out.ld);
-    out.scores = take_floats(&at, BLOCK * BLOCK);
-    out.dp = take_floats(&at, BLOCK * BLOCK);
+    uint32_t *next = scratch;
+    out.q_b = take_words(&next, seq / by->per_word * out.ld);
+    out.do_b = take_words(&next, seq / by->per_word * out.ld);
+    out.q_a = by->per_word == 1 ? out.q_b : take_words(&next, seq * out.row_a);
+    out.do_a = by->per_word == 1 ? out.do_b : take_words(&next, seq * out.row_a);
+    out.delta = take_floats(&next, seq);
+    out.kt = take_words(&next, BLOCK * out.ld);
+    out.vt = take_words(&next, BLOCK * out.ld);
+    out.k_b = take_words(&next, BLOCK * out.ld);
+    out.scores = take_floats(&next, BLOCK * BLOCK);
+    out.dp = take_floats(&next, BLOCK * BLOCK);
     if (by->per_word == 1) {
         out.p_across = (uint32_t *)(void *)out.scores;
         out.ds_across = out.ds_along = (uint32_t *)(void *)out.dp;
     } else {
-        out.p_across = take_words(&at, block_words);
-        out.ds_across = take_words(&at, block_words);
-        out.ds_along = take_words(&at, block_words);
+        out.p_across = take_words(&next, block_words);
+        out.ds_across = take_words(&next, block_words);
+        out.ds_along = take_words(&next, block_words);
     }
     return out;
 }
@@ -131,48 +131,48 @@ INLINE void softmax_grad_rows(const arithmetic *by, const backward_unit *unit, i
 }
 
 // p and ds of the keys of a block that no query of a strip sees.
-INLINE void clear_unseen(const arithmetic *by, const backward_unit *u, const strip *at,
+INLINE void clear_unseen(const arithmetic *by, const backward_unit *u, const strip *queries,
         int64_t begin, int64_t end) {
     const size_t bytes = sizeof(uint32_t) * (size_t)(end - begin);
-    const int64_t rows = round_up(at->n_rows, by->per_word) / by->per_word;
-    for (int64_t i = at->row / by->per_word; i < at->row / by->per_word + rows; i++) {
+    const int64_t rows = round_up(queries->n_rows, by->per_word) / by->per_word;
+    for (int64_t i = queries->row / by->per_word; i < queries->row / by->per_word + rows; i++) {
         memset(u->p_across + i * BLOCK + begin, 0, bytes);
         memset(u->ds_across + i * BLOCK + begin, 0, bytes);
     }
 }
 
 INLINE void softmax_grad(const arithmetic *by, const backward_unit *u, int64_t q0, int64_t k0,
-        const strip *at) {
-    const int64_t end = at->row + at->n_rows;
+        const strip *queries) {
+    const int64_t end = queries->row + queries->n_rows;
     if (end % 2) { // the other row of the last pair
         memset(u->scores + end * BLOCK, 0, sizeof(float) * BLOCK);
         memset(u->dp + end * BLOCK, 0, sizeof(float) * BLOCK);
     }
-    for (int64_t i = at->row; i < end; i += 2)
-        softmax_grad_rows(by, u, q0, k0, i, end, at->keys);
-    clear_unseen(by, u, at, 0, at->keys.begin);
-    clear_unseen(by, u, at, at->keys.end, BLOCK);
+    for (int64_t i = queries->row; i < end; i += 2)
+        softmax_grad_rows(by, u, q0, k0, i, end, queries->keys);
+    clear_unseen(by, u, queries, 0, queries->keys.begin);
+    clear_unseen(by, u, queries, queries->keys.end, BLOCK);
 }
 
 // p and ds of a strip of queries, and what they add to dq.
 INLINE void backward_queries(const arithmetic *by, product_function *product,
-        const backward_unit *u, int64_t q0, int64_t k0, const strip *at) {
+        const backward_unit *u, int64_t q0, int64_t k0, const strip *queries) {
     const int64_t d = u->args->head_dim, d_words = words_of(by, d), k_words = BLOCK / by->per_word,
-                  row = at->row, begin = at->keys.begin, n_keys = at->keys.end - begin,
-                  first = begin / by->per_word;
+                  row = queries->row, begin = queries->keys.begin,
+                  n_keys = queries->keys.end - begin, first = begin / by->per_word;
     const words_a q_a = {u->q_a + (q0 + row) * u->row_a, u->row_a, 1},
                   do_a = {u->do_a + (q0 + row) * u->row_a, u->row_a, 1},
                   ds_along = {u->ds_along + row * k_words + first, k_words, 1};
     const sums scores = {u->scores + row * BLOCK + begin, BLOCK},
                dp = {u->dp + row * BLOCK + begin, BLOCK}, dq = {u->dq + (q0 + row) * d, d};
-    product(at->n_rows, n_keys, d_words, q_a, (words_b){u->kt + begin, BLOCK}, scores, false);
-    product(at->n_rows, n_keys, d_words, do_a, (words_b){u->vt + begin, BLOCK}, dp, false);
-    softmax_grad(by, u, q0, k0, at);
-    product(at->n_rows, d, n_keys / by->per_word, ds_along,
+    product(queries->n_rows, n_keys, d_words, q_a, (words_b){u->kt + begin, BLOCK}, scores, false);
+    product(queries->n_rows, n_keys, d_words, do_a, (words_b){u->vt + begin, BLOCK}, dp, false);
+    softmax_grad(by, u, q0, k0, queries);
+    product(queries->n_rows, d, n_keys / by->per_word, ds_along,
             (words_b){u->k_b + first * u->ld, u->ld}, dq, k0 > u->first);
 }
 
-// What a strip of keys gets from the queries that see it: in `keys` rows are keys.
+// Adds up what a strip of keys gets from the queries that see it: in `keys` rows are keys.
 INLINE void backward_keys(const arithmetic *by, product_function *product, const backward_unit *u,
         int64_t q0, int64_t k0, strip keys, bool later) {
     const int64_t d = u->args->head_dim, first = keys.keys.begin / by->per_word,

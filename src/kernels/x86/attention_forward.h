@@ -83,25 +83,25 @@ INLINE void softmax_row(const arithmetic *by, const forward_unit *unit, int64_t 
 
 // The queries of a strip, of all heads, and the keys that they see.
 INLINE void forward_strip(const arithmetic *by, product_function *product, const forward_unit *unit,
-        int64_t k0, const strip *at) {
-    const int64_t row_words = BLOCK / by->per_word, first = at->keys.begin / by->per_word,
-                  n_keys = at->keys.end - at->keys.begin;
+        int64_t k0, const strip *queries) {
+    const int64_t row_words = BLOCK / by->per_word, first = queries->keys.begin / by->per_word,
+                  n_keys = queries->keys.end - queries->keys.begin;
     if (n_keys == 0) return;
     for (int64_t h = 0; h < unit->n_rep; h++) {
-        const int64_t row = h * BLOCK + at->row;
+        const int64_t row = h * BLOCK + queries->row;
         const words_a q = {unit->q + row * unit->ld, unit->ld, 1};
-        const sums scores = {unit->scores + row * BLOCK + at->keys.begin, BLOCK};
-        product(at->n_rows, n_keys, words_of(by, unit->args->head_dim), q,
-                (words_b){unit->kt + at->keys.begin, BLOCK}, scores, false);
+        const sums scores = {unit->scores + row * BLOCK + queries->keys.begin, BLOCK};
+        product(queries->n_rows, n_keys, words_of(by, unit->args->head_dim), q,
+                (words_b){unit->kt + queries->keys.begin, BLOCK}, scores, false);
     }
     for (int64_t h = 0; h < unit->n_rep; h++)
-        for (int64_t i = at->row; i < at->row + at->n_rows; i++)
-            softmax_row(by, unit, h * BLOCK + i, k0, at->keys);
+        for (int64_t i = queries->row; i < queries->row + queries->n_rows; i++)
+            softmax_row(by, unit, h * BLOCK + i, k0, queries->keys);
     for (int64_t h = 0; h < unit->n_rep; h++) {
-        const int64_t row = h * BLOCK + at->row;
+        const int64_t row = h * BLOCK + queries->row;
         const words_a p = {unit->p + row * row_words + first, row_words, 1};
         const sums o = {unit->o + row * unit->ld, unit->ld};
-        product(at->n_rows, unit->ld, n_keys / by->per_word, p,
+        product(queries->n_rows, unit->ld, n_keys / by->per_word, p,
                 (words_b){unit->v + first * unit->ld, unit->ld}, o, true);
     }
 }

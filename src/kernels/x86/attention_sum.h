@@ -19,7 +19,7 @@ INLINE void put_sum(vec sum, int64_t j, int k, sum_target to) {
         v_store_as(to.dt, to.rounded, to.at + j, sum, k);
 }
 
-// Of `apart` floats from one to the next.
+// Adds up n_parts vectors in a chain, each `apart` floats behind the one before it.
 INLINE vec chain_of(const float *part, int64_t n_parts, int64_t apart, int k) {
     vec sum = v_load(part, k);
     for (int64_t i = 1; i < n_parts; i++)

@@ -1,4 +1,4 @@
-// What both directions of attention share: where heads lie in qkv, packed blocks of keys and
+// Both directions of attention share these: where heads lie in qkv, packed blocks of keys and
 // values, and the product of a block, by register tiles.
 // Legend: c = a b, a of words_a, b of words_b, c of sums.
 #pragma once
@@ -135,24 +135,24 @@ INLINE void attention_tile(mac_function *mac, const int n_rows, const int n_vecs
     for (int i = 0; i < n_rows; i++)
 #pragma GCC unroll 4
         for (int j = 0; j < n_vecs; j++)
-            sum[i][j] = add ? v_load(c.at + i * c.ld + j * WIDTH, j == n_vecs - 1 ? last_n : WIDTH)
+            sum[i][j] = add ? v_load(c.p + i * c.ld + j * WIDTH, j == n_vecs - 1 ? last_n : WIDTH)
                             : v_set(0);
     for (int64_t w = 0; w < n_words; w++) {
         vec row[4];
 #pragma GCC unroll 4
         for (int j = 0; j < n_vecs; j++)
-            row[j] = load_words(b.at + w * b.ld + j * WIDTH);
+            row[j] = load_words(b.p + w * b.ld + j * WIDTH);
 #pragma GCC unroll 6
         for (int i = 0; i < n_rows; i++)
 #pragma GCC unroll 4
             for (int j = 0; j < n_vecs; j++)
-                sum[i][j] = mac(sum[i][j], a.at[i * a.row + w * a.word], row[j]);
+                sum[i][j] = mac(sum[i][j], a.p[i * a.row + w * a.word], row[j]);
     }
 #pragma GCC unroll 6
     for (int i = 0; i < n_rows; i++)
 #pragma GCC unroll 4
         for (int j = 0; j < n_vecs; j++)
-            v_store(c.at + i * c.ld + j * WIDTH, sum[i][j], j == n_vecs - 1 ? last_n : WIDTH);
+            v_store(c.p + i * c.ld + j * WIDTH, sum[i][j], j == n_vecs - 1 ? last_n : WIDTH);
 }
 
 // All m rows of n_vecs vectors.
@@ -160,8 +160,8 @@ INLINE void attention_columns(mac_function *mac, const int n_vecs, int64_t m, in
         words_a a, words_b b, sums c, bool add, int last_n) {
     for (; m >= TILE_ROWS; m -= TILE_ROWS) {
         attention_tile(mac, TILE_ROWS, n_vecs, n_words, a, b, c, add, last_n);
-        a.at += TILE_ROWS * a.row;
-        c.at += TILE_ROWS * c.ld;
+        a.p += TILE_ROWS * a.row;
+        c.p += TILE_ROWS * c.ld;
     }
     if (m == 1)
         attention_tile(mac, 1, n_vecs, n_words, a, b, c, add, last_n);
@@ -190,7 +190,7 @@ INLINE void block_product(mac_function *mac, int64_t m, int64_t n, int64_t n_wor
         else if (TILE_VECS > 3)
             attention_columns(mac, 4, m, n_words, a, b, c, add, last_n);
         n -= n_cols;
-        b.at += n_cols;
-        c.at += n_cols;
+        b.p += n_cols;
+        c.p += n_cols;
     }
 }

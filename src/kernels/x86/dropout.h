@@ -34,7 +34,7 @@ INLINE void philox(const rng_key *key, uint64_t block, counters *c) {
     }
 }
 
-// What the elements of a group are multiplied by.
+// Computes the factors of the elements of a group.
 INLINE void factors_of_group(const dropout_args *args, int64_t group, float scale,
         float factor[DROPOUT_GROUP]) {
     enum { COUNTERS = DROPOUT_GROUP / 4 };

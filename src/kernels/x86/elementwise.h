@@ -49,7 +49,7 @@ static void narrow(dtype dt, int64_t n, const void *x, const void *c, void *y) {
         narrow_as(DT_F32, n, x, c, y);
 }
 
-// One head: the pairs (x[j], x[j + half]) turn by the angles of a row of the table.
+// Turns the pairs (x[j], x[j + half]) of one head by the angles of a row of the table.
 INLINE void rotate_head(dtype dt, const void *x, int64_t at, const float *table, int half,
         bool inverse, void *y) {
     const float *cosines = table, *sines = table + half;

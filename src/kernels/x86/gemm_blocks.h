@@ -43,7 +43,7 @@ INLINE void fetch_some(lines *l) {
     }
 }
 
-typedef struct place { // where the sums of a register tile begin and end
+typedef struct tile_ends { // where the sums of a register tile begin and end
     dtype dt_from;
     const void *from; // NULL: at 0
     int64_t ld_from;
@@ -51,10 +51,10 @@ typedef struct place { // where the sums of a register tile begin and end
     dtype dt;
     void *to;
     int64_t ld_to;
-} place;
+} tile_ends;
 
 // MR rows of a times a panel of b; an instance of register_tile.
-typedef void tile_function(int64_t n_words, words_a a, const uint32_t *panel, const place *p,
+typedef void tile_function(int64_t n_words, words_a a, const uint32_t *panel, const tile_ends *p,
         lines *ahead);
 
 typedef vec mac_function(vec sum, uint32_t a, vec b);
@@ -70,14 +70,14 @@ INLINE void multiply(mac_function *mac, int64_t n_words, words_a a, const uint32
         for (int i = 0; i < MR; i++)
 #pragma GCC unroll 3
             for (int j = 0; j < NV; j++)
-                sum[i][j] = mac(sum[i][j], a.at[i * a.row + w * a.word], b[j]);
+                sum[i][j] = mac(sum[i][j], a.p[i * a.row + w * a.word], b[j]);
     }
 }
 
 // `general`, a constant: with a scale, and sums that may begin in bf16. Without it the end of a tile
 // has no branches that would cost the multiplications their registers (21 % of a training step).
 INLINE void register_tile(mac_function *mac, bool general, int64_t n_words, words_a rows_a,
-        const uint32_t *panel, const place *tile, lines *ahead) {
+        const uint32_t *panel, const tile_ends *tile, lines *ahead) {
     const dtype dt_from = general ? tile->dt_from : DT_F32;
     vec sum[MR][NV];
 #pragma GCC unroll 8
@@ -94,7 +94,7 @@ INLINE void register_tile(mac_function *mac, bool general, int64_t n_words, word
             fetch((const char *)tile->to + row * tile->ld_to * dtype_bytes(tile->dt),
                     NR * dtype_bytes(tile->dt));
         fetch_some(ahead);
-        const words_a rest = {rows_a.at + w * rows_a.word, rows_a.row, rows_a.word};
+        const words_a rest = {rows_a.p + w * rows_a.word, rows_a.row, rows_a.word};
         multiply(mac, n_words - w < STEP ? n_words - w : STEP, rest, panel + w * NR, sum);
     }
     if (general)
@@ -120,13 +120,13 @@ INLINE void register_tile(mac_function *mac, bool general, int64_t n_words, word
 
 // The same where only n_rows x n_cols of the tile exist: by way of a whole one.
 INLINE void edge_tile(tile_function *tile, int64_t n_rows, int64_t n_cols, int64_t n_words,
-        words_a a, const uint32_t *panel, const place *p, lines *ahead) {
+        words_a a, const uint32_t *panel, const tile_ends *p, lines *ahead) {
     float whole[MR * NR] = {0};
     for (int64_t i = 0; i < n_rows && p->from; i++)
         FOR_VECTORS(j, k, n_cols, {
             v_store(whole + i * NR + j, v_load_as(p->dt_from, p->from, i * p->ld_from + j, k), k);
         });
-    const place own = {.dt_from = DT_F32,
+    const tile_ends own = {.dt_from = DT_F32,
             .from = p->from ? whole : NULL,
             .ld_from = NR,
             .scale = p->scale,
@@ -183,7 +183,7 @@ INLINE lines lines_of_b(const arithmetic *by, const gemm_job *job, int64_t j) {
     const int64_t bytes = dtype_bytes(by->dt), left = shape->n - j, n = left < NR ? left : NR;
     const int64_t at = job->b_at + (shape->tb ? j * job->b.ld : j);
     const int64_t n_steps = div_up(shape->m, MR) * (job->n_words / STEP + 1);
-    lines l = {.row = (const char *)job->b.at + at * bytes, .row_bytes = job->b.ld * bytes};
+    lines l = {.row = (const char *)job->b.p + at * bytes, .row_bytes = job->b.ld * bytes};
     l.next = l.row;
     l.bytes = (shape->tb ? job->k : n) * bytes;
     l.n_rows = n <= 0 ? 0 : shape->tb ? n : job->k;
@@ -199,13 +199,13 @@ INLINE bool adds_whole_sum(const gemm_job *job) {
 
 // Where the sums of the tile at row i, column j begin and end. Those of bf16 stay in fp32, aside,
 // from the first block, which adds what c holds, until the last.
-INLINE place place_of(const gemm_job *job, int64_t i, int64_t j) {
+INLINE tile_ends ends_of(const gemm_job *job, int64_t i, int64_t j) {
     const gemm_shape *shape = job->shape;
     const bool narrow = shape->out == DT_BF16, apart = adds_whole_sum(job), aside = narrow || apart,
                begun = job->k0 > 0 || (shape->accumulate && !apart);
     float *sum = aside ? job->aside + i * shape->n + j : (float *)job->c + i * shape->ldc + j;
     const int64_t ld = aside ? shape->n : shape->ldc;
-    place p = {.dt_from = DT_F32,
+    tile_ends p = {.dt_from = DT_F32,
             .from = begun ? sum : NULL,
             .ld_from = ld,
             .scale = (float)gemm_scale(shape),
@@ -235,7 +235,7 @@ INLINE void multiply_panel(const arithmetic *by, tile_function *tile, const gemm
     for (int64_t i = 0; i < shape->m; i += MR) {
         const int64_t n_rows = shape->m - i < MR ? shape->m - i : MR;
         const words_a a = packed_rows(job, i);
-        const place p = place_of(job, i, j);
+        const tile_ends p = ends_of(job, i, j);
         if (n_rows == MR && n_cols == NR)
             tile(job->n_words, a, job->panel, &p, &ahead);
         else
@@ -269,7 +269,7 @@ INLINE void gemm_blocks(const arithmetic *by, tile_function *tile, const gemm_sh
         job.b_at = shape->tb ? job.k0 : job.k0 * job.b.ld;
         if (shape->blocks) {
             const widened_b wide = widen_b(by->dt, shape, b, job.k0, job.k, job.widened);
-            job.b = (matrix){wide.at, wide.ld};
+            job.b = (matrix){wide.p, wide.ld};
             job.b_at = 0;
         }
         pack_a(by, &job);

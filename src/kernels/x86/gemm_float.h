@@ -2,13 +2,13 @@
 #pragma once
 #include "kernels/x86/gemm_blocks.h"
 
-static void float_tile(int64_t n_words, words_a a, const uint32_t *panel, const place *p,
+static void float_tile(int64_t n_words, words_a a, const uint32_t *panel, const tile_ends *p,
         lines *ahead) {
     register_tile(float_mac, false, n_words, a, panel, p, ahead);
 }
 
-static void general_float_tile(int64_t n_words, words_a a, const uint32_t *panel, const place *p,
-        lines *ahead) {
+static void general_float_tile(int64_t n_words, words_a a, const uint32_t *panel,
+        const tile_ends *p, lines *ahead) {
     register_tile(float_mac, true, n_words, a, panel, p, ahead);
 }
 

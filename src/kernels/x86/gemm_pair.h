@@ -3,12 +3,12 @@
 #include "kernels/x86/gemm_blocks.h"
 #include "kernels/x86/words_pair.h"
 
-static void pair_tile(int64_t n_words, words_a a, const uint32_t *panel, const place *p,
+static void pair_tile(int64_t n_words, words_a a, const uint32_t *panel, const tile_ends *p,
         lines *ahead) {
     register_tile(pair_mac, false, n_words, a, panel, p, ahead);
 }
 
-static void general_pair_tile(int64_t n_words, words_a a, const uint32_t *panel, const place *p,
+static void general_pair_tile(int64_t n_words, words_a a, const uint32_t *panel, const tile_ends *p,
         lines *ahead) {
     register_tile(pair_mac, true, n_words, a, panel, p, ahead);
 }

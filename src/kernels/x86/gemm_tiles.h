@@ -78,7 +78,7 @@ static void turn_square(const uint32_t *from, uint32_t *to) {
 // An operand from the element on where a strip begins. along: k runs along the rows of storage.
 // by_line: row i of a square is line i, as of a; else row w is word w, as of b.
 typedef struct strip_source {
-    const uint16_t *at;
+    const uint16_t *p;
     int64_t ld;
     bool along, by_line;
 } strip_source;
@@ -89,9 +89,9 @@ static void pack_strip(const strip_source *from, int64_t n, int64_t k, uint32_t 
     for (int64_t k0 = 0; k0 < k; k0 += TILE_GROUP, to += TILE_WORDS) {
         uint32_t *square = turns ? other : to;
         if (from->along)
-            square_along(from->at + k0, from->ld, n, k - k0, square);
+            square_along(from->p + k0, from->ld, n, k - k0, square);
         else
-            square_across(from->at + k0 * from->ld, from->ld, n, k - k0, square);
+            square_across(from->p + k0 * from->ld, from->ld, n, k - k0, square);
         if (turns) turn_square(other, to);
     }
 }
@@ -123,12 +123,12 @@ static int64_t at_most(int64_t n, int64_t most) {
     return n < most ? n : most;
 }
 
-// What the next panel is packed from, fetched by the passes over this one.
+// Returns the lines from which the next panel is packed; the passes over this one fetch them.
 static lines lines_of_next(const tiles_job *job, int64_t j) {
     const gemm_shape *s = job->shape;
     const int64_t n = at_most(s->n - j, PASS), steps = div_up(s->m, PASS) * job->n_groups;
     if (n <= 0 || steps == 0) return (lines){0};
-    lines l = {.row = (const char *)columns_of_b(job, j).at,
+    lines l = {.row = (const char *)columns_of_b(job, j).p,
             .row_bytes = 2 * job->ldb,
             .bytes = 2 * (s->tb ? job->k : n),
             .n_rows = s->tb ? n : job->k};
@@ -144,7 +144,7 @@ static lines lines_of_sums(const tiles_job *job, int64_t row, int64_t column) {
     const int64_t n_rows = at_most(s->m - row, PASS),
                   unit = ends ? dtype_bytes(s->out) : (int64_t)sizeof(float),
                   ld = ends ? s->ldc : job->between.ld;
-    const char *from = ends ? job->c : (const char *)job->between.at;
+    const char *from = ends ? job->c : (const char *)job->between.p;
     if (n_rows <= 0 || job->n_groups == 0) return (lines){0};
     lines l = {.row = from + (row * ld + column) * unit,
             .row_bytes = ld * unit,
@@ -165,7 +165,7 @@ INLINE void tile_pass(const int rows, const int columns, const tiles_job *job, c
 #pragma GCC unroll 2
         for (int j = 0; j < columns; j++) {
             if (job->begun)
-                tile_load(SUMS_TILE + 2 * i + j, to.at + TILE_SIDE * (i * to.ld + j), 4 * to.ld);
+                tile_load(SUMS_TILE + 2 * i + j, to.p + TILE_SIDE * (i * to.ld + j), 4 * to.ld);
             else
                 tile_zero(SUMS_TILE + 2 * i + j);
         }
@@ -187,7 +187,7 @@ INLINE void tile_pass(const int rows, const int columns, const tiles_job *job, c
     for (int i = 0; i < rows; i++)
 #pragma GCC unroll 2
         for (int j = 0; j < columns; j++)
-            tile_store(SUMS_TILE + 2 * i + j, to.at + TILE_SIDE * (i * to.ld + j), 4 * to.ld);
+            tile_store(SUMS_TILE + 2 * i + j, to.p + TILE_SIDE * (i * to.ld + j), 4 * to.ld);
 }
 
 static void pass_of(int64_t n_rows, int64_t n_columns, const tiles_job *job, const uint32_t *a,
@@ -212,7 +212,7 @@ static void put_sums(const tiles_job *job, int64_t row, int64_t column, int64_t 
         const float *from = whole + i * PASS;
         const int64_t at = (row + i) * s->ldc + column;
         if (!job->last)
-            memcpy(job->between.at + (row + i) * job->between.ld + column, from,
+            memcpy(job->between.p + (row + i) * job->between.ld + column, from,
                     sizeof *from * (size_t)n_columns);
         else if (s->accumulate)
             FOR_VECTORS(j, k, n_columns, {
@@ -232,10 +232,10 @@ static void run_pass(const tiles_job *job, int64_t row, int64_t column, lines ah
     const gemm_shape *s = job->shape;
     const int64_t n_rows = at_most(s->m - row, PASS), n_columns = at_most(s->n - column, PASS);
     const bool strips = n_rows % TILE_SIDE == 0 && n_columns % TILE_SIDE == 0,
-               as_is = !job->last || (job->between.at == job->c && gemm_scale(s) == 1);
+               as_is = !job->last || (job->between.p == job->c && gemm_scale(s) == 1);
     const uint32_t *a = job->packed_a + row / TILE_SIDE * job->n_groups * TILE_WORDS;
     const int64_t ld = job->between.ld;
-    float *there = job->between.at ? job->between.at + row * ld + column : NULL;
+    float *there = job->between.p ? job->between.p + row * ld + column : NULL;
     if (strips && as_is) {
         pass_of(n_rows, n_columns, job, a, (sums){there, ld}, ahead);
         return;
@@ -275,7 +275,7 @@ static void block_of_b(tiles_job *job, const void *b, void *widened) {
     const gemm_shape *s = job->shape;
     const widened_b plain = {(const uint16_t *)b + (s->tb ? job->k0 : job->k0 * s->ldb), s->ldb},
                     from = s->blocks ? widen_b(DT_BF16, s, b, job->k0, job->k, widened) : plain;
-    job->b = from.at;
+    job->b = from.p;
     job->ldb = from.ld;
 }
 

@@ -1,4 +1,4 @@
-// How the functions of this folder are declared that take their types and arithmetic as constants.
+// Says how functions of this folder are declared that take types and arithmetic as constants.
 #pragma once
 
 #define INLINE static inline __attribute__((always_inline))

@@ -49,7 +49,7 @@ static void combine(dtype dt, dtype to, int64_t n, double factor, const void *x,
         kernels_ref.combine(dt, to, n, factor, x, z, y);
 }
 
-// What is taken from p is summed before p is rounded, once, as in adamw.
+// Sums all that is taken from p before p is rounded, once, as in adamw.
 INLINE void descend_f32(int64_t n, float *p, const float *o, double lr, double weight_decay,
         uint16_t *w) {
     const vec rate = v_set((float)lr), decay = v_set((float)(lr * weight_decay));

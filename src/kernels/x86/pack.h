@@ -38,7 +38,7 @@ INLINE void fetch(const char *p, int64_t bytes) {
 INLINE void pack_rows(const arithmetic *by, matrix m, int64_t at, int64_t n_rows, int64_t k,
         uint32_t *dst, int64_t ld) {
     for (int64_t i = 0; i < n_rows; i++)
-        by->along(m.at, at + i * m.ld, k, dst + i * ld);
+        by->along(m.p, at + i * m.ld, k, dst + i * ld);
 }
 
 // panel: a multiple of WIDTH; a constant but where there is one panel. Reads n columns of k rows,
@@ -49,28 +49,28 @@ INLINE void pack_across(const arithmetic *by, int64_t panel, matrix m, int64_t a
     for (int64_t w = 0; w < n_words; w++) {
         const int64_t row = w * by->per_word, later = row + AHEAD * by->per_word;
         for (int64_t r = later; ahead && r < later + by->per_word && r < k; r++)
-            fetch((const char *)m.at + (at + r * m.ld) * bytes, n * bytes);
+            fetch((const char *)m.p + (at + r * m.ld) * bytes, n * bytes);
         const int64_t from = at + row * m.ld;
         uint32_t *to = dst + w * panel;
         int64_t j = 0;
         for (; j + panel <= n; j += panel)
             for (int64_t l = 0; l < panel; l += WIDTH)
                 store_words(to + j * n_words + l,
-                        by->across(m.at, from + j + l, m.ld, k - row, WIDTH));
+                        by->across(m.p, from + j + l, m.ld, k - row, WIDTH));
         for (int64_t l = 0; j < n && l < panel; l += WIDTH) {
             const int64_t left = n - j - l, have = left < 0 ? 0 : left < WIDTH ? left : WIDTH;
             store_words(to + j * n_words + l,
-                    by->across(m.at, from + j + l, m.ld, k - row, (int)have));
+                    by->across(m.p, from + j + l, m.ld, k - row, (int)have));
         }
     }
 }
 
-// One word of row i of the panel's n.
+// Returns one word of row i of the panel's n.
 INLINE uint32_t word_of(const arithmetic *by, matrix m, int64_t at, int64_t i, int64_t n, int64_t k,
         int64_t w) {
     const int64_t left = k - w * by->per_word, have = left < by->per_word ? left : by->per_word;
     uint32_t word = 0;
-    if (i < n) by->along(m.at, at + i * m.ld + w * by->per_word, have, &word);
+    if (i < n) by->along(m.p, at + i * m.ld + w * by->per_word, have, &word);
     return word;
 }
 
@@ -83,7 +83,7 @@ INLINE void pack_transposed(const arithmetic *by, const int panel, matrix m, int
         for (; r + TURN <= n && done + TURN <= whole_words; done += TURN) {
             turn_row block[TURN];
             for (int i = 0; i < TURN; i++)
-                block[i] = by->turn_along(m.at, at + (r + i) * m.ld + done * by->per_word);
+                block[i] = by->turn_along(m.p, at + (r + i) * m.ld + done * by->per_word);
             turn(block);
             for (int i = 0; i < TURN; i++)
                 turn_store(dst + (done + i) * panel + r, block[i]);

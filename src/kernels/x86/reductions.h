@@ -77,7 +77,7 @@ static void rmsnorm_grad(dtype dt, int64_t rows, int64_t width, const void *dy, 
         rmsnorm_grad_as(DT_F32, rows, width, dy, x, w, r, dh, dx, dw);
 }
 
-// What is left of a row beyond whole lanes goes element by element.
+// Finds the largest element; the rest of a row beyond whole lanes goes element by element.
 INLINE float largest(const float *x, int64_t n) {
     const int64_t whole = n / LANES * LANES;
     lanes top = lanes_of(v_set(-INFINITY));

@@ -82,7 +82,7 @@ static void widen(dtype dt, const quant_type *type, const void *row, int64_t fir
 
 // An operand b in memory, from the first element of a block of k on.
 typedef struct widened_b {
-    const void *at;
+    const void *p;
     int64_t ld;
 } widened_b;
 
@@ -99,14 +99,14 @@ static inline widened_b widen_b(dtype dt, const gemm_shape *shape, const void *h
                   bytes = dtype_bytes(dt);
     for (int64_t i = 0; i < n_rows; i++) {
         const quant_type *type, *next;
-        const char *at = (const char *)held + block_row_at(blocks, row + i, &type);
+        const char *from = (const char *)held + block_row_at(blocks, row + i, &type);
         if (i + 1 < n_rows) {
             const char *ahead = (const char *)held + block_row_at(blocks, row + i + 1, &next);
             ahead += block_row_bytes(next, first);
             for (int64_t b = 0; b < block_row_bytes(next, end - first); b += 64)
                 v_prefetch(ahead + b);
         }
-        widen(dt, type, at, first, end - first, (char *)to + i * ld * bytes);
+        widen(dt, type, from, first, end - first, (char *)to + i * ld * bytes);
     }
     return (widened_b){(char *)to + (column - first) * bytes, ld};
 }

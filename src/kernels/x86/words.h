@@ -35,25 +35,25 @@ typedef struct arithmetic {
 
 // A matrix in memory: rows of elements, ld apart.
 typedef struct matrix {
-    const void *at;
+    const void *p;
     int64_t ld;
 } matrix;
 
-// Operand A of a product: word w of row i is at[i * row + w * word].
+// Operand A of a product: word w of row i is p[i * row + w * word].
 typedef struct words_a {
-    const uint32_t *at;
+    const uint32_t *p;
     int64_t row, word;
 } words_a;
 
-// Operand B: word w of column j is at[w * ld + j].
+// Operand B: word w of column j is p[w * ld + j].
 typedef struct words_b {
-    const uint32_t *at;
+    const uint32_t *p;
     int64_t ld;
 } words_b;
 
 // Sums of a product: rows ld apart.
 typedef struct sums {
-    float *at;
+    float *p;
     int64_t ld;
 } sums;
 

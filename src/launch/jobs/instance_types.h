@@ -1,5 +1,6 @@
-// What a machine of a cluster has, by the name of its type: devices, cores, memory, network, and
-// how Kubernetes names them. The table holds what people train on; others come from a YAML file.
+// Describes the machines of a cluster by the name of their type: devices, cores, memory, network,
+// and how Kubernetes names them. The table holds what people train on; others come from a YAML
+// file.
 #pragma once
 #include <stdint.h>
 
@@ -23,7 +24,7 @@ typedef struct instance_type {
     const char *label, *label_value; // selects its nodes; label NULL: none does
 } instance_type;
 
-// One of the table; NULL: none has that name.
+// Finds a type in the table; NULL: none has that name.
 const instance_type *instance_find(const char *name);
 // The names of the table: "cpu, p4d.24xlarge, ...". Lives in `a`.
 const char *instance_names(arena *a);

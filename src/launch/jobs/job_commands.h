@@ -8,7 +8,7 @@
 
 bool job_is_sky(const job_record *record);
 bool job_is_slurm(const job_record *record);
-// What hands the job over: "kubectl", "sbatch" or "sky".
+// Names the program that hands the job over: "kubectl", "sbatch" or "sky".
 const char *job_program(const job_record *record);
 // kubectl, with the namespace of the job and a limit for each of its requests.
 program_words job_kubectl(arena *a, const job_record *record);

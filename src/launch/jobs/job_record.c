@@ -250,7 +250,7 @@ drv_status job_record_parse(arena *a, const char *path, const char *text, size_t
     return status;
 }
 
-// What a person put there may be anything.
+// Reads a file that a person may have put there: it may be anything.
 static drv_status read_file(arena *a, const char *path, char **text, size_t *n) {
     const char *kind = file_odd_kind(path);
     if (kind) return drv_fail(DRV_E_USAGE, "\"%s\" is %s, expected a file on a disk", path, kind);

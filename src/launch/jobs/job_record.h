@@ -24,13 +24,13 @@ typedef struct job_record {
         char hash[RECORD_HASH];
     } files[MAX_JOB_FILES];
     int n_files;
-    // Of its submission by drover; time_s 0: none.
+    // The submission by drover; time_s 0: none.
     double time_s;      // seconds since 1970
     const char *id;     // Slurm's number of the job; "": the name says it
     const char *folder; // from which it was submitted, absolute
 } job_record;
 
-// What is to be kept of a job that was made now.
+// Makes the record of a job that was made now.
 job_record job_record_of(arena *a, const job_spec *spec, const job_files *files);
 // Appends launch.json.
 void job_record_text(const job_record *record, str *out);

@@ -13,7 +13,7 @@ typedef enum job_work {
     WORK_DATA     // a verb of drover on one machine, without devices
 } job_work;
 
-// What the nodes' own figures are good for before the ranks start.
+// Says what the nodes' own figures decide before the ranks start.
 typedef enum preflight_use {
     PREFLIGHT_OFF,
     PREFLIGHT_WARN,

@@ -1,4 +1,5 @@
-// What a scheduler says of a job, read from what its own program prints. Nothing here runs a program.
+// Reads the state of a job from what its scheduler's own program prints. Nothing here runs a
+// program.
 #pragma once
 #include "launch/jobs/job_record.h"
 

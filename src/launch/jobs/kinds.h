@@ -1,4 +1,4 @@
-// One function for each kind of job: makes its files.
+// Makes the files of a job, by one function for each kind.
 #pragma once
 #include "launch/jobs/job_spec.h"
 

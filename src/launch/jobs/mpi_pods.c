@@ -11,7 +11,7 @@
     "-p 2222 -i " SSH_DIR "/id_rsa -o ConnectionAttempts=10 -o StrictHostKeyChecking=no "          \
     "-o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
 
-// What Trainer's controller puts into the environment of the launcher.
+// The variables that Trainer's controller puts into the environment of the launcher.
 static const char *const progress_variables[] = {"KUBEFLOW_TRAINER_SERVER_URL",
         "KUBEFLOW_TRAINER_SERVER_CA_CERT", "KUBEFLOW_TRAINER_SERVER_TOKEN"};
 

@@ -1,5 +1,6 @@
-// What manifests of all kinds are made of: the head of an object, the ConfigMap with the config,
-// and pods that pass the restricted Pod Security profile (IPC_LOCK apart, which EFA needs).
+// Writes the parts of which manifests of all kinds are made: the head of an object, the ConfigMap
+// with the config, and pods that pass the restricted Pod Security profile (IPC_LOCK apart, which
+// EFA needs).
 #pragma once
 #include "launch/jobs/job_spec.h"
 #include "launch/jobs/yaml_writer.h"

@@ -14,7 +14,7 @@ enum { NODES_WAIT_S = 1800, KEPT_S = 600, NEW_CLUSTERS = 1 };
 
 extern const char ray_nodes_py[]; // the file, made text by CMake
 
-// What Ray is told that a node has, and is asked to reserve.
+// Names the device that Ray is told a node has, and is asked to reserve.
 static const char *device_name(const instance_type *t) {
     return t->family == DEVICE_GPU ? "GPU" : t->family == DEVICE_NEURON ? "neuron_cores" : "CPU";
 }

@@ -1,5 +1,5 @@
 // A script for sbatch. One task is a rank (PMIx), or one a node, which is `drover launch node`.
-// What a user wrote comes in quotes by shell_word, and into #SBATCH lines only after its form was
+// A user's words come in quotes by shell_word, and into #SBATCH lines only after its form was
 // checked.
 //
 // The end of a run is read from RUN_DIR/status.json, since with `srun -K` the status of ranks that

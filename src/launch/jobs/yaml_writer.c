@@ -53,7 +53,8 @@ static bool means_more(const char *text) {
     return false;
 }
 
-// What begins with a letter or a slash and has no sign of YAML's in it is a text without quotes.
+// Whether a text needs no quotes: it begins with a letter or a slash and has no sign of YAML's in
+// it.
 static bool is_plain(const char *text) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ/",
                       others[] =

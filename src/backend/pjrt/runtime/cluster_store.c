@@ -50,14 +50,14 @@ static void keep(cluster_store *s, const char *key, size_t key_size, const char 
     str_add(&e->value, value, value_size);
 }
 
-// What a rank tells, from its own store_put.
+// Keeps what a rank tells, from its own store_put.
 static void keep_all(cluster_store *s, const char *p, int64_t bytes) {
-    for (int64_t at = 0; at < bytes;) {
+    for (int64_t offset = 0; offset < bytes;) {
         int64_t size[2];
-        memcpy(size, p + at, sizeof size);
-        at += (int64_t)sizeof size;
-        keep(s, p + at, (size_t)size[0], p + at + size[0], (size_t)size[1]);
-        at += size[0] + size[1];
+        memcpy(size, p + offset, sizeof size);
+        offset += (int64_t)sizeof size;
+        keep(s, p + offset, (size_t)size[0], p + offset + size[0], (size_t)size[1]);
+        offset += size[0] + size[1];
     }
 }
 
@@ -93,13 +93,13 @@ static drv_status meet(cluster_store *store, const str *mine, bool leaves, bool 
 }
 
 static struct timespec in_ms(int ms) {
-    struct timespec at;
-    clock_gettime(CLOCK_REALTIME, &at);
-    at.tv_sec += ms / 1000;
-    at.tv_nsec += ms % 1000 * 1000000L;
-    at.tv_sec += at.tv_nsec / 1000000000;
-    at.tv_nsec %= 1000000000;
-    return at;
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += ms / 1000;
+    until.tv_nsec += ms % 1000 * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    return until;
 }
 
 static void *serve(void *arg) {

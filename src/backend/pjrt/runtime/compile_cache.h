@@ -18,9 +18,10 @@ typedef struct compile_cache {
 void compile_cache_open(arena *a, const pjrt_plugin *p, const char *dir, int64_t max_bytes,
         compile_cache *out);
 
-// As client_compile, or from the cache (*from_cache). A file of the cache that is damaged or
-// refused is named in a warning and written anew; the first one that cannot be written is a
-// warning. What was used least recently goes when the folder becomes too large.
+// Compiles a program as client_compile does, or loads it from the cache and sets *from_cache. A
+// file of the cache that is damaged or refused is named in a warning and written anew; the first
+// one that cannot be written is a warning. What was used least recently goes when the folder
+// becomes too large.
 DRV_CHECKED drv_status compile_cached(compile_cache *cache, const device_client *c,
         const char *text, size_t n, const compile_options *options, device_program *program,
         bool *from_cache);

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
-// Of all compilations of this process. Thread-safe.
+// The gate of all compilations of this process. Thread-safe.
 typedef struct compile_gate {
     pthread_mutex_t lock;
     pthread_cond_t left;
@@ -18,8 +18,8 @@ typedef struct compile_gate {
 void compile_gate_open(compile_gate *g, int n_jobs, int64_t max_bytes);
 void compile_gate_close(compile_gate *g);
 
-// What compiling so much text takes at most, in bytes: 330 a byte on the CPU plugin (0.6 and 2.4 MB
-// of text), less on CUDA's, and what every compilation has.
+// Returns the most memory that compiling so much text takes, in bytes: 330 for each byte of text on
+// the CPU plugin (0.6 and 2.4 MB of text), fewer on CUDA's, and what every compilation needs.
 int64_t compile_bytes(int64_t text_bytes);
 // Waits until there is room. The only one that runs always has it.
 void compile_gate_enter(compile_gate *g, int64_t bytes);

@@ -94,104 +94,105 @@ typedef struct look_at {
 } look_at;
 
 // The first path of a pattern; NULL: none.
-static const char *first_path(const look_at *at, const char *pattern) {
+static const char *first_path(const look_at *look, const char *pattern) {
     glob_t found;
     const char *path = NULL;
-    if (glob(arena_printf(at->a, "%s%s", at->root, pattern), 0, NULL, &found) == 0) {
-        path = arena_strdup(at->a, found.gl_pathv[0]);
+    if (glob(arena_printf(look->a, "%s%s", look->root, pattern), 0, NULL, &found) == 0) {
+        path = arena_strdup(look->a, found.gl_pathv[0]);
         globfree(&found);
     }
     return path;
 }
 
 // In each of the folders, which `separator` is between.
-static const char *in_folders(const look_at *at, const char *folders, const char *separator,
+static const char *in_folders(const look_at *look, const char *folders, const char *separator,
         const char *name) {
     const char *path = NULL;
-    for (char *rest = arena_strdup(at->a, folders), *dir;
+    for (char *rest = arena_strdup(look->a, folders), *dir;
             !path && (dir = strsep(&rest, separator));) {
-        if (*dir == '+' && !at->plugin) continue;
-        if (*dir == '+') dir = arena_printf(at->a, "%s%s", at->plugin, dir + 1);
-        if (*dir) path = first_path(at, path_join(at->a, dir, name));
+        if (*dir == '+' && !look->plugin) continue;
+        if (*dir == '+') dir = arena_printf(look->a, "%s%s", look->plugin, dir + 1);
+        if (*dir) path = first_path(look, path_join(look->a, dir, name));
     }
     return path;
 }
 
-static const char *find_need(const look_at *at, const need_row *row) {
+static const char *find_need(const look_at *look, const need_row *row) {
     static const char loader[] = "/usr/lib /usr/lib64 /usr/lib/x86_64-linux-gnu "
                                  "/usr/lib/aarch64-linux-gnu /lib /lib64 /usr/local/lib "
                                  "/usr/local/nvidia/lib64";
     const char *usual = getenv(row->kind == PROGRAM ? "PATH" : "LD_LIBRARY_PATH"), *path = NULL;
     if (row->kind == DEVICE || row->kind == PRESENT) {
-        for (char *rest = arena_strdup(at->a, row->what), *one;
+        for (char *rest = arena_strdup(look->a, row->what), *one;
                 !path && (one = strsep(&rest, " "));)
-            path = first_path(at, one);
+            path = first_path(look, one);
         return path;
     }
-    if (usual) path = in_folders(at, usual, ":", row->what);
-    if (!path) path = in_folders(at, row->folders, " ", row->what);
-    return path || row->kind == PROGRAM ? path : in_folders(at, loader, " ", row->what);
+    if (usual) path = in_folders(look, usual, ":", row->what);
+    if (!path) path = in_folders(look, row->folders, " ", row->what);
+    return path || row->kind == PROGRAM ? path : in_folders(look, loader, " ", row->what);
 }
 
-static void add(look_at *at, const char *platform, need_state state, const char *text) {
-    at->list[at->n++] = (need){platform, state, text};
+static void add(look_at *look, const char *platform, need_state state, const char *text) {
+    look->list[look->n++] = (need){platform, state, text};
 }
 
-static void look_at_row(look_at *at, const need_row *row) {
+static void look_at_row(look_at *look, const need_row *row) {
     if (row->kind == VARIABLE) {
         const char *value = getenv(row->what);
         if (value && *value)
-            add(at, row->platform, NEED_TOLD, arena_printf(at->a, "%s=%s", row->what, value));
+            add(look, row->platform, NEED_TOLD, arena_printf(look->a, "%s=%s", row->what, value));
         return;
     }
-    const char *path = find_need(at, row);
+    const char *path = find_need(look, row);
     if (row->kind == PRESENT) {
-        if (path) add(at, row->platform, NEED_TOLD, row->message);
+        if (path) add(look, row->platform, NEED_TOLD, row->message);
     } else if (path)
-        add(at, row->platform, NEED_MET, path);
+        add(look, row->platform, NEED_MET, path);
     else
-        add(at, row->platform, row->optional ? NEED_TOLD : NEED_UNMET, row->message);
+        add(look, row->platform, row->optional ? NEED_TOLD : NEED_UNMET, row->message);
 }
 
 // The plugin, and what its compiler needs.
-static void look_at_plugin(look_at *at, const char *platform) {
+static void look_at_plugin(look_at *look, const char *platform) {
     const char *name, *path, *tools;
-    at->plugin = NULL;
-    if (plugin_find(at->a, platform, &name, &path) != DRV_OK) {
-        add(at, platform, NEED_UNMET, arena_strdup(at->a, drv_message()));
+    look->plugin = NULL;
+    if (plugin_find(look->a, platform, &name, &path) != DRV_OK) {
+        add(look, platform, NEED_UNMET, arena_strdup(look->a, drv_message()));
     } else {
-        at->plugin = arena_strndup(at->a, path, (size_t)(strrchr(path, '/') - path));
-        add(at, platform, NEED_MET, path);
+        look->plugin = arena_strndup(look->a, path, (size_t)(strrchr(path, '/') - path));
+        add(look, platform, NEED_MET, path);
     }
     if (strcmp(platform, "cuda") != 0) return;
-    if (cuda_tools_find(at->a, at->plugin ? path : "./none", &tools) == DRV_OK)
-        add(at, platform, NEED_MET, arena_printf(at->a, "ptxas and libdevice.10.bc in %s", tools));
+    if (cuda_tools_find(look->a, look->plugin ? path : "./none", &tools) == DRV_OK)
+        add(look, platform, NEED_MET,
+                arena_printf(look->a, "ptxas and libdevice.10.bc in %s", tools));
     else
-        add(at, platform, NEED_UNMET, arena_strdup(at->a, drv_message()));
+        add(look, platform, NEED_UNMET, arena_strdup(look->a, drv_message()));
 }
 
-static bool is_here(look_at *at, const char *platform) {
+static bool is_here(look_at *look, const char *platform) {
     const char *name, *path;
-    if (plugin_find(at->a, platform, &name, &path) == DRV_OK) return true;
+    if (plugin_find(look->a, platform, &name, &path) == DRV_OK) return true;
     for (int i = 0; i < N_ROWS; i++)
         if (rows[i].kind == DEVICE && strcmp(rows[i].platform, platform) == 0 &&
-                find_need(at, &rows[i]))
+                find_need(look, &rows[i]))
             return true;
     return false;
 }
 
 int environment_look(arena *a, const char *root, const char *wanted, need **out) {
-    look_at at = {.a = a,
+    look_at look = {.a = a,
             .root = root,
             .list = ARENA_ARRAY(a, need, N_ROWS + N_OTHER_NEEDS * N_PLUGIN_NAMES)};
     for (int p = 0; p < N_PLUGIN_NAMES; p++) {
         const char *platform = plugin_names[p];
         if (strcmp(platform, "cpu") == 0) continue; // is the machine itself
-        if (wanted ? strcmp(wanted, platform) != 0 : !is_here(&at, platform)) continue;
-        look_at_plugin(&at, platform);
+        if (wanted ? strcmp(wanted, platform) != 0 : !is_here(&look, platform)) continue;
+        look_at_plugin(&look, platform);
         for (int i = 0; i < N_ROWS; i++)
-            if (strcmp(rows[i].platform, platform) == 0) look_at_row(&at, &rows[i]);
+            if (strcmp(rows[i].platform, platform) == 0) look_at_row(&look, &rows[i]);
     }
-    *out = at.list;
-    return at.n;
+    *out = look.list;
+    return look.n;
 }

@@ -7,8 +7,8 @@
 #include "base/file.h"
 #include "base/str.h"
 
-// Of a streaming multiprocessor (SM), bytes, GHz and bytes/s: NVIDIA's data sheets and tuning
-// guides for Ampere, Hopper and Blackwell.
+// Figures of a streaming multiprocessor (SM), bytes, GHz and bytes/s: NVIDIA's data sheets and
+// tuning guides for Ampere, Hopper and Blackwell.
 typedef struct gpu {
     const char *name, *description;
     int capability, n_sm, n_fpu; // fp32 units of an SM
@@ -73,7 +73,7 @@ static void try_folder(tool_search *s, const char *dir) {
     if (!s->library && has_library) s->library = dir;
 }
 
-// Of each folder DIR/bin in PATH: DIR.
+// Tries DIR for each folder DIR/bin in PATH.
 static void try_path(tool_search *s) {
     const char *rest = getenv("PATH");
     while (rest && *rest) {
@@ -99,11 +99,11 @@ drv_status cuda_tools_find(arena *a, const char *plugin_path, const char **dir) 
     const char *slash = strrchr(plugin_path, '/'), *home = getenv("CUDA_HOME");
     const char *beside = slash ? arena_strndup(a, plugin_path, (size_t)(slash - plugin_path)) : ".";
     // tools/fetch_pjrt.py; then as NVIDIA's packages lie beside jax's
-    const char *places[] = {home && *home ? home : "/usr/local/cuda", path_join(a, beside, "tools"),
-            path_join(a, beside, "../../nvidia/cu13"),
+    const char *folders[] = {home && *home ? home : "/usr/local/cuda",
+            path_join(a, beside, "tools"), path_join(a, beside, "../../nvidia/cu13"),
             path_join(a, beside, "../../nvidia/cuda_nvcc"), "/usr/local/cuda"};
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-        try_folder(&s, places[i]);
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        try_folder(&s, folders[i]);
     try_path(&s);
     *dir = s.dir;
     return s.dir ? DRV_OK : refuse_tools(&s, beside);

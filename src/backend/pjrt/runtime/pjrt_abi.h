@@ -412,7 +412,7 @@ typedef struct pjrt_compile_args { // without a client
     pjrt_executable *executable; // (out)
 } pjrt_compile_args;
 
-// --- the table: X(name in the packages' header, its place, arguments, their last member). A size
+// --- the table: X(name in the packages' header, its index, arguments, their last member). A size
 // that a plugin is told ends with that member, without padding.
 #define PJRT_SLOTS(X)                                                                              \
     X(Error_Destroy, 0, pjrt_error_args, error)                                                    \
@@ -452,7 +452,7 @@ typedef struct pjrt_compile_args { // without a client
     X(Executable_GetCompiledMemoryStats, 96, pjrt_compiled_memory_args, peak_unpadded_heap)
 
 typedef enum pjrt_slot {
-#define X(name, place, args, last) PJRT_SLOT_##name,
+#define X(name, index, args, last) PJRT_SLOT_##name,
     PJRT_SLOTS(X)
 #undef X
             N_PJRT_SLOTS
@@ -460,7 +460,7 @@ typedef enum pjrt_slot {
 
 typedef struct pjrt_slot_info {
     const char *name;
-    int place;        // in pjrt_api.slot
+    int index;        // in pjrt_api.slot
     size_t args_size; // as the plugin is told
 } pjrt_slot_info;
 extern const pjrt_slot_info pjrt_slot_table[N_PJRT_SLOTS];

@@ -70,7 +70,7 @@ int client_device_id(const device_client *c, int device) {
                    : device;
 }
 
-// What the first device is.
+// Returns the kind of the first device.
 static const char *device_kind(arena *a, const device_client *c) {
     pjrt_description_text_args args = {.description = description_of(c, 0)};
     if (!args.description ||
@@ -183,7 +183,7 @@ drv_status client_open_target(arena *a, const pjrt_plugin *plugin, const gpu_tar
     return DRV_OK;
 }
 
-// What fails while something is given back is not reported: there is nothing left to do about it.
+// Gives something back and reports no failure: there is nothing left to do about it.
 static void give_back(const pjrt_plugin *p, pjrt_slot slot, void *args) {
     if (plugin_call(p, slot, args) != DRV_OK) return;
 }

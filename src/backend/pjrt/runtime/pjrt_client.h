@@ -16,8 +16,8 @@ typedef struct device_client {
     pjrt_topology *topology;     // of a target; else NULL
     pjrt_device *const *devices; // of this process; the plugin's
     int n_devices;
-    // Of several processes, one device each: by rank its number. NULL: alone, or a plugin that does
-    // not join processes.
+    // The number of each rank's device, where there are several processes of one device each. NULL:
+    // alone, or a plugin that does not join processes.
     const int *rank_devices;
     const char *platform; // "cpu", "cuda"
     const char *version;  // of its libraries, as the plugin says it: "cuda 13000"; ""
@@ -44,7 +44,7 @@ void client_close(device_client *c);
 bool client_memory(const device_client *c, int device, int64_t *used, int64_t *limit);
 int client_device_id(const device_client *c, int device); // of a target: its number
 
-// What the compiler plans, in bytes of one device.
+// The memory that the compiler plans, in bytes of one device.
 typedef struct compiled_memory {
     int64_t argument, output, alias, temp, code;
 } compiled_memory;

@@ -11,7 +11,7 @@
 #include "base/file.h"
 
 const pjrt_slot_info pjrt_slot_table[N_PJRT_SLOTS] = {
-#define X(name, place, args, last) {#name, place, PJRT_SIZE(args, last)},
+#define X(name, index, args, last) {#name, index, PJRT_SIZE(args, last)},
         PJRT_SLOTS(X)
 #undef X
 };
@@ -30,28 +30,28 @@ static const pjrt_slot needed[] = {PJRT_SLOT_Error_Destroy, PJRT_SLOT_Error_Mess
         PJRT_SLOT_Buffer_ToHostBuffer};
 
 bool plugin_has(const pjrt_plugin *p, pjrt_slot slot) {
-    const size_t place = (size_t)pjrt_slot_table[slot].place;
-    return offsetof(pjrt_api, slot) + (place + 1) * sizeof(void *) <= p->api->size &&
-           p->api->slot[place];
+    const size_t index = (size_t)pjrt_slot_table[slot].index;
+    return offsetof(pjrt_api, slot) + (index + 1) * sizeof(void *) <= p->api->size &&
+           p->api->slot[index];
 }
 
 // The pointer as a function that takes the arguments and returns an error, or nothing.
 typedef pjrt_error *pjrt_function(void *args);
 static pjrt_error *call_slot(const pjrt_plugin *p, pjrt_slot slot, void *args) {
     pjrt_function *function;
-    memcpy(&function, &p->api->slot[pjrt_slot_table[slot].place], sizeof function);
+    memcpy(&function, &p->api->slot[pjrt_slot_table[slot].index], sizeof function);
     ((pjrt_head *)args)->size = pjrt_slot_table[slot].args_size;
     return function(args);
 }
 
 static void call_void(const pjrt_plugin *p, pjrt_slot slot, void *args) {
     void (*function)(void *);
-    memcpy(&function, &p->api->slot[pjrt_slot_table[slot].place], sizeof function);
+    memcpy(&function, &p->api->slot[pjrt_slot_table[slot].index], sizeof function);
     ((pjrt_head *)args)->size = pjrt_slot_table[slot].args_size;
     function(args);
 }
 
-// Of a plugin's text: the first line, and at most so many bytes.
+// A plugin's text is cut to its first line, and at most so many bytes.
 enum { MAX_WORDS = 300 };
 
 // The device failed at what it had done before; a program or an argument that it refuses it will
@@ -138,7 +138,7 @@ static drv_status check_regular(const pjrt_plugin *p) {
             S_ISDIR(st.st_mode) ? "a folder" : "no regular file");
 }
 
-// What dlopen says names the file; its own words are the reason.
+// dlopen's message names the file; its own words are the reason.
 static drv_status check_file(const pjrt_plugin *p) {
     file_map map;
     DRV_TRY(check_regular(p));
@@ -184,9 +184,9 @@ static void read_attributes(arena *a, pjrt_plugin *p) {
     }
 }
 
-// What plugins want in the environment before they are opened, where nothing else is said there.
-// Neuron's: the size of structs that it checks, and where its ranks meet, also when it is alone
-// (AWS's guide of environment variables; zml/zml platforms/neuron).
+// Sets what plugins want in the environment before they are opened, where nothing else is said
+// there. Neuron's: the size of structs that it checks, and where its ranks meet, also when it is
+// alone (AWS's guide of environment variables; zml/zml platforms/neuron).
 static void set_environment(const char *plugin) {
     static const struct {
         const char *plugin, *name, *value;

@@ -1,4 +1,4 @@
-// Whether a file can be given to the dynamic loader, which dies of what is cut short.
+// Checks whether a file can be given to the dynamic loader, which dies of what is cut short.
 #pragma once
 #include <stddef.h>
 

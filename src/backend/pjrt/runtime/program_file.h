@@ -22,7 +22,8 @@ typedef struct program_about {  // texts end with a NUL
 // Copies text, as much as there is room for.
 void program_about_set(char to[ABOUT_TEXT], const char *text);
 
-// What is in the bytes of a file. *payload lies in them. DRV_E_DATA: they are damaged.
+// Checks the bytes of a file and finds the program in them: *payload points into `bytes`.
+// DRV_E_DATA: they are damaged.
 DRV_CHECKED drv_status program_file_check(const unsigned char *bytes, size_t n,
         program_about *about, const unsigned char **payload, size_t *n_payload);
 

@@ -218,11 +218,11 @@ hlo_value hlo_select(hlo_text *h, hlo_value condition, hlo_value yes, hlo_value 
 
 // --- shapes
 hlo_value hlo_broadcast(hlo_text *h, hlo_value x, int n_dims, const int64_t *dim,
-        const int64_t *at) {
+        const int64_t *dims) {
     const hlo_value out = hlo_new(h, x.type, n_dims, dim);
     begin(h, "broadcast_in_dim", &out, &x, 1);
     str_puts(&h->s, " {broadcast_dimensions = ");
-    hlo_put_list(h, x.n_dims, at);
+    hlo_put_list(h, x.n_dims, dims);
     str_puts(&h->s, "}");
     finish(h, &out, &x, 1);
     return out;
@@ -232,9 +232,9 @@ hlo_value hlo_spread(hlo_text *h, hlo_value x, const hlo_value *like) {
     return hlo_broadcast(h, x, like->n_dims, like->dim, NULL);
 }
 
-hlo_value hlo_along(hlo_text *h, hlo_value x, const hlo_value *like, int64_t at) {
-    DRV_ASSERT(x.n_dims == 1 && x.dim[0] == like->dim[at], "%%v%d along %d", x.id, (int)at);
-    return hlo_broadcast(h, x, like->n_dims, like->dim, &at);
+hlo_value hlo_along(hlo_text *h, hlo_value x, const hlo_value *like, int64_t dim) {
+    DRV_ASSERT(x.n_dims == 1 && x.dim[0] == like->dim[dim], "%%v%d along %d", x.id, (int)dim);
+    return hlo_broadcast(h, x, like->n_dims, like->dim, &dim);
 }
 
 hlo_value hlo_reshape(hlo_text *h, hlo_value x, int n_dims, const int64_t *dim) {

@@ -56,7 +56,7 @@ void hlo_put_join(hlo_text *h, const char *op, hlo_type type);
 // --- constants
 hlo_value hlo_scalar(hlo_text *h, hlo_type type, double x);
 hlo_value hlo_whole(hlo_text *h, hlo_type type, uint64_t x); // integers, all 64 bits
-// As many x as `like` has elements, of its type.
+// Fills a value like `like` with x, in its type.
 hlo_value hlo_fill(hlo_text *h, double x, const hlo_value *like);
 // A vector of whole numbers.
 hlo_value hlo_table(hlo_text *h, hlo_type type, int n, const int64_t *x);
@@ -74,12 +74,12 @@ hlo_value hlo_compare(hlo_text *h, const char *direction, hlo_value a, hlo_value
 hlo_value hlo_select(hlo_text *h, hlo_value condition, hlo_value yes, hlo_value no);
 
 // --- shapes
-// Dim i of x becomes dim at[i] of the result.
+// Dim i of x becomes dim dims[i] of the result.
 hlo_value hlo_broadcast(hlo_text *h, hlo_value x, int n_dims, const int64_t *dim,
-        const int64_t *at);
+        const int64_t *dims);
 // A scalar as large as `like`; a vector along dim `at` of it.
 hlo_value hlo_spread(hlo_text *h, hlo_value x, const hlo_value *like);
-hlo_value hlo_along(hlo_text *h, hlo_value x, const hlo_value *like, int64_t at);
+hlo_value hlo_along(hlo_text *h, hlo_value x, const hlo_value *like, int64_t dim);
 hlo_value hlo_reshape(hlo_text *h, hlo_value x, int n_dims, const int64_t *dim);
 // Dim i of the result is dim order[i] of x.
 hlo_value hlo_transpose(hlo_text *h, hlo_value x, const int64_t *order);
@@ -119,8 +119,8 @@ hlo_value hlo_index_value(hlo_text *h, hlo_index p); // i32 scalar
 // Elements [first, first + n) along one dim, and putting them back.
 hlo_value hlo_take(hlo_text *h, hlo_value x, int dim, hlo_index first, int64_t n);
 hlo_value hlo_put(hlo_text *h, hlo_value x, hlo_value part, int dim, hlo_index first);
-// Element `at` of a table of whole numbers, the numbers of which are known.
-hlo_index hlo_index_of(hlo_text *h, const int64_t *table, int n, hlo_index at);
+// Element `index` of a table of whole numbers, the numbers of which are known.
+hlo_index hlo_index_of(hlo_text *h, const int64_t *table, int n, hlo_index index);
 
 // Runs `body` n times, n known; `carried` holds what a turn takes over and what it leaves. Few
 // turns are written out one after the other, more are a loop.

@@ -15,5 +15,5 @@ hlo_value hlo_all_reduce(hlo_text *h, const char *op, hlo_value x, hlo_groups gr
 hlo_value hlo_all_gather(hlo_text *h, hlo_value x, int dim, hlo_groups groups);
 // This member's part, along a dim, of the sum over the group.
 hlo_value hlo_reduce_scatter(hlo_text *h, hlo_value x, int dim, hlo_groups groups);
-// What the member before this one has; the first one's is that of the last.
+// Returns the value of the member before this one; the first member gets that of the last.
 hlo_value hlo_shift(hlo_text *h, hlo_value x, hlo_groups groups);

@@ -159,10 +159,10 @@ hlo_value hlo_index_value(hlo_text *h, hlo_index p) {
     return p.moves ? p.value : hlo_scalar(h, HLO_I32, (double)p.fixed);
 }
 
-hlo_index hlo_index_of(hlo_text *h, const int64_t *table, int n, hlo_index at) {
-    if (!at.moves) return hlo_at(table[at.fixed]);
+hlo_index hlo_index_of(hlo_text *h, const int64_t *table, int n, hlo_index index) {
+    if (!index.moves) return hlo_at(table[index.fixed]);
     const hlo_value all = hlo_table(h, HLO_I32, n, table);
-    return (hlo_index){true, 0, hlo_reshape(h, hlo_take(h, all, 0, at, 1), 0, NULL)};
+    return (hlo_index){true, 0, hlo_reshape(h, hlo_take(h, all, 0, index, 1), 0, NULL)};
 }
 
 // The operands that say where: zero in every dim but one.
@@ -200,11 +200,11 @@ hlo_value hlo_take(hlo_text *h, hlo_value x, int dim, hlo_index first, int64_t n
 
 hlo_value hlo_put(hlo_text *h, hlo_value x, hlo_value part, int dim, hlo_index first) {
     if (part.dim[dim] == x.dim[dim]) return part;
-    const hlo_value at = hlo_index_value(h, first), zero = hlo_scalar(h, HLO_I32, 0),
+    const hlo_value start = hlo_index_value(h, first), zero = hlo_scalar(h, HLO_I32, 0),
                     out = hlo_new(h, x.type, x.n_dims, x.dim);
     str_printf(&h->s, "  %%v%d = \"stablehlo.dynamic_update_slice\"(", out.id);
     hlo_put_values(h, (hlo_value[]){x, part}, 2);
-    put_starts(h, x.n_dims, dim, &zero, &at);
+    put_starts(h, x.n_dims, dim, &zero, &start);
     str_puts(&h->s, ") : (");
     hlo_put_types(h, (hlo_value[]){x, part}, 2);
     put_start_types(h, x.n_dims);

@@ -156,13 +156,13 @@ static drv_status check_nodes(const lowering *l) {
                     "end has %d",
                     program->name, i, name, n->attrs.mesh.ranks,
                     mesh_axis_name((mesh_axis)n->attrs.mesh.axis), here);
-        const bool looks_up = n->op == OP_embedding || n->op == OP_linear_cross_entropy;
-        if (n->attrs.mesh.ranks > 1 && looks_up && n->attrs.part &&
-                n->in[1]->dim[0] != n->attrs.part)
+        const int table = lower_ops[n->op]->vocabulary - 1;
+        if (n->attrs.mesh.ranks > 1 && table >= 0 && n->attrs.part &&
+                n->in[table]->dim[0] != n->attrs.part)
             return drv_fail(DRV_E_DEVICE,
                     "graph \"%s\": node %d %s has %lld of %d rows of the vocabulary, but devices "
                     "run one program, expected a vocabulary that %d ranks share evenly",
-                    program->name, i, name, (long long)n->in[1]->dim[0], n->attrs.part,
+                    program->name, i, name, (long long)n->in[table]->dim[0], n->attrs.part,
                     n->attrs.mesh.ranks);
     }
     return DRV_OK;
@@ -208,11 +208,11 @@ void lower_nodes(lowering *l, lowered *out, int first, int end) {
 
 drv_status lower_explain(const lowered *l, drv_status failed) {
     // "...: error: 17:9: ..." or "loc("-":17:9)", after the function that failed.
-    const char *at = drv_message();
+    const char *text = drv_message();
     const lowered_line *found = NULL;
     int line = 0, column = 0;
-    for (; *at && line == 0; at++)
-        if (*at == ':' && sscanf(at, ":%d:%d", &line, &column) != 2) line = 0;
+    for (; *text && line == 0; text++)
+        if (*text == ':' && sscanf(text, ":%d:%d", &line, &column) != 2) line = 0;
     for (int i = 0; i < l->n_lines && l->lines[i].first <= line; i++)
         found = &l->lines[i];
     if (!found) return drv_context(failed, "graph \"%s\"", l->name);

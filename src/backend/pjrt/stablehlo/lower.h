@@ -56,6 +56,7 @@ typedef struct lowering { // a graph while it is being lowered
 typedef struct lower_op {
     // Appends the operations of a node. NULL: a graph that has the op is refused.
     void (*lower)(lowering *l, const node *n);
+    int vocabulary; // 1 + the input that is this rank's part of the vocabulary's rows; 0: none
 } lower_op;
 extern const lower_op *const lower_ops[N_OPS];
 
@@ -88,15 +89,15 @@ typedef struct lowered_line { // where the text of a node begins
 
 // An argument of programs that several ranks run: i32[N_AXES], this rank's place along each axis.
 #define LOWERED_PLACES    ".places"
-// Of what a program leaves to the one that goes on.
+// The beginning of the names of values that a program leaves to the one that goes on.
 #define LOWERED_TEMPORARY "."
 static inline bool lowered_is_temporary(const char *name) {
     return strncmp(name, LOWERED_TEMPORARY, strlen(LOWERED_TEMPORARY)) == 0 &&
            strcmp(name, LOWERED_PLACES) != 0;
 }
 
-// What stages of a pipeline do between two programs: the sum of a state over all of them, or over
-// the first and the last.
+// An exchange: stages of a pipeline sum a state between two programs, over all of them, or over the
+// first and the last.
 typedef enum exchange_kind { EXCHANGE_NONE, EXCHANGE_PIPELINE, EXCHANGE_ENDS } exchange_kind;
 typedef struct lowered_exchange {
     exchange_kind kind;
@@ -140,8 +141,9 @@ void lower_add_places(lowering *l, lowered *out);
 // The first line, with arguments %v0, %v1, ...; and the last ones.
 void lower_head(lowering *l, const lowered *out);
 void lower_results(lowering *l, const hlo_value *v, int n);
-// What nodes [first, end) leave to later ones and to the host is there before any of it is read
-// (lower_order.c).
+// Keep the order of the graph (lower_order.c): lower_note_reads finds who reads each value, and
+// lower_fence has all that nodes [first, end) leave to later ones and to the host computed before
+// any of it is read.
 void lower_note_reads(lowering *l);
 void lower_fence(lowering *l, int first, int end);
 // The rules of the nodes [first, end), in their order; `out` has room for their lines.

@@ -1,5 +1,5 @@
-// What rules of the update share (lower_update.c): the numbers of a step, and the arithmetic of
-// AdamW, for state of any type.
+// The rules of the update (lower_update.c) share these: the numbers of a step, and the arithmetic
+// of AdamW, for state of any type.
 #pragma once
 #include "backend/pjrt/stablehlo/lower.h"
 
@@ -7,7 +7,7 @@ typedef struct adamw_values { // in fp32 (f64 of f64), in the shape of the weigh
     hlo_value p, m, v;
 } adamw_values;
 
-// Those of norm2 and hyper, inputs norm2_at and norm2_at + 1 of the node.
+// Returns the numbers of norm2 and hyper, inputs norm2_at and norm2_at + 1 of the node.
 step_numbers lower_numbers(lowering *l, const node *n, int norm2_at);
 // New values of inputs p, m, v, g of the node (0 .. 3), with norm2 and hyper (4 and 5). finite:
 // whether the update counts, in the shape of the weight.

@@ -163,8 +163,8 @@ static hlo_value as_blocks(const attention_call *c, hlo_value x, int64_t last) {
 
 // A number of each query, [RK, G, B], beside every key.
 static hlo_value beside(hlo_text *h, hlo_value x, const hlo_value *like) {
-    static const int64_t at[] = {0, 1, 2};
-    return hlo_broadcast(h, x, like->n_dims, like->dim, at);
+    static const int64_t dims[] = {0, 1, 2};
+    return hlo_broadcast(h, x, like->n_dims, like->dim, dims);
 }
 
 static hlo_value numbers_from(hlo_text *h, const hlo_value *like, int along, hlo_index first) {
@@ -175,11 +175,11 @@ static hlo_value numbers_from(hlo_text *h, const hlo_value *like, int along, hlo
 // The first token of block `turn` of a table.
 static hlo_index first_token(const attention_call *c, const int64_t *blocks, hlo_index turn) {
     hlo_text *h = &c->l->h;
-    hlo_index at = hlo_index_times(h, hlo_index_of(h, blocks, c->n_pairs, turn), c->block);
-    if (!c->offset.moves) return at;
-    at.value = hlo_binary(h, "add", hlo_index_value(h, at), c->offset.value);
-    at.moves = true;
-    return at;
+    hlo_index first = hlo_index_times(h, hlo_index_of(h, blocks, c->n_pairs, turn), c->block);
+    if (!c->offset.moves) return first;
+    first.value = hlo_binary(h, "add", hlo_index_value(h, first), c->offset.value);
+    first.moves = true;
+    return first;
 }
 
 // Places in the row of a block's tokens, along a dim of `like`.
@@ -225,7 +225,7 @@ static block_pair open_pair(const attention_call *c, hlo_index turn) {
 static hlo_value visible_exp(hlo_text *h, const block_pair *p, hlo_value x) {
     const hlo_value less = hlo_binary(h, "subtract", p->scores, beside(h, x, &p->scores));
     const hlo_value none = hlo_fill(h, 0, &p->scores);
-    // What is hidden may be larger than x by any amount: it must not overflow first.
+    // A hidden score may be larger than x by any amount: it must not overflow first.
     const hlo_value safe = hlo_select(h, p->visible, less, none);
     return hlo_select(h, p->visible, hlo_unary(h, "exponential", safe), none);
 }

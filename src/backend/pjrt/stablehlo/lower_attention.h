@@ -1,4 +1,4 @@
-// What attention on one device and the ring over several (lower_ring.c) share: a call while it is
+// Attention on one device and the ring over several (lower_ring.c) share these: a call while it is
 // being lowered, and the work of a pair of blocks. Legend: lower_attention.c.
 #pragma once
 #include "backend/pjrt/stablehlo/lower.h"
@@ -28,8 +28,8 @@ enum { MAX, SUM, OUT, N_FORWARD };
 enum { DQ, DK, DV, N_GRADIENTS };
 hlo_body attention_pair, attention_grad_pair; // ctx: attention_call
 
-// Of rows that ranks share (attrs.mesh.ranks > 1): where the tokens here are; all pairs of the keys
-// of all ranks.
+// Attend to rows that ranks share (attrs.mesh.ranks > 1): lower_ring_open finds where the tokens
+// here are, the others go through all pairs with the keys of all ranks.
 void lower_ring_open(attention_call *c, const node *n);
 void lower_ring_pairs(attention_call *c, const node *n, hlo_value carried[N_FORWARD]);
 void lower_ring_grad(attention_call *c, const node *n, hlo_value carried[N_GRADIENTS]);

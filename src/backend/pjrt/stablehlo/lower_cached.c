@@ -6,13 +6,13 @@
 
 // The rows of qkv after head `first` as [K, N, D], put into the cache [K, capacity, D].
 static hlo_value append(lowering *l, const node *n, hlo_value qkv, int64_t first, int k,
-        hlo_index at) {
+        hlo_index slot) {
     hlo_text *h = &l->h;
     static const int64_t order[] = {1, 0, 2};
     const int64_t d = n->attrs.head_dim, heads = n->attrs.n_kv_heads;
     hlo_value x = hlo_slice(h, qkv, 1, first * d, heads * d);
     x = hlo_transpose(h, hlo_reshape(h, x, HLO_DIMS(qkv.dim[0], heads, d)), order);
-    return hlo_put(h, lower_in(l, n, k), x, 1, at);
+    return hlo_put(h, lower_in(l, n, k), x, 1, slot);
 }
 
 // Whether a token sees the slots of the cache: those up to its own, within its window. Every token
@@ -35,9 +35,9 @@ static void cached_attention(lowering *l, const node *n) {
     const hlo_value qkv = lower_in(l, n, 0), position = lower_in(l, n, 3);
     const int64_t rows = qkv.dim[0];
     // Positions count up: the first one says where all go.
-    const hlo_index at = {true, 0, hlo_element(h, position, 0)};
-    const hlo_value keys = append(l, n, qkv, attrs->n_heads, 1, at),
-                    values = append(l, n, qkv, attrs->n_heads + kv, 2, at);
+    const hlo_index slot = {true, 0, hlo_element(h, position, 0)};
+    const hlo_value keys = append(l, n, qkv, attrs->n_heads, 1, slot),
+                    values = append(l, n, qkv, attrs->n_heads + kv, 2, slot);
     hlo_value q = hlo_slice(h, qkv, 1, 0, attrs->n_heads * d);
     q = hlo_transpose(h, hlo_reshape(h, q, HLO_DIMS(rows, kv, group, d)), to_heads);
     q = hlo_reshape(h, q, HLO_DIMS(kv, group * rows, d));

@@ -24,8 +24,8 @@ static hlo_groups groups_along(lowering *l, unsigned axes) {
     for (int r = 0; r < n; r++) {
         int group = 0, member = 0;
         for (int axis = 0; axis < N_AXES; axis++) {
-            int *at = axes >> axis & 1 ? &member : &group;
-            *at = *at * l->mesh.size[axis] + place_along(l, r, (mesh_axis)axis);
+            int *number = axes >> axis & 1 ? &member : &group;
+            *number = *number * l->mesh.size[axis] + place_along(l, r, (mesh_axis)axis);
         }
         members[group * groups.size + member] = r;
     }

@@ -1,4 +1,4 @@
-// What rules of ops with an axis share: sums over ranks, and where this rank is.
+// Rules of ops with an axis share these: sums over ranks, and where this rank is.
 #pragma once
 #include "backend/pjrt/stablehlo/hlo_collective.h"
 #include "backend/pjrt/stablehlo/lower.h"

@@ -46,7 +46,7 @@ static hlo_value row_words(lowering *l, const node *n, int64_t rows, int64_t gro
     const uint64_t site = (uint64_t)n->attrs.site << 40; // dropout_block: above the counters
     const hlo_value group = hlo_iota(h, HLO_U32, 3, dims, 1),
                     in_group = hlo_iota(h, HLO_U32, 3, dims, 2);
-    // Of the first token of each row, which is whole here.
+    // The origin of each row's first token: rows are whole here.
     const hlo_value origin = hlo_reshape(h, lower_in(l, n, 1), HLO_DIMS(rows, 3 * n->attrs.seq)),
                     number = hlo_convert(h, hlo_slice(h, origin, 1, 0, 2), HLO_U32);
     const hlo_value low = hlo_reshape(h, hlo_slice(h, number, 1, 0, 1), HLO_DIMS(rows)),

@@ -18,8 +18,7 @@ typedef struct graph_cut {
 
 // --- where it is cut
 static bool goes_along_pipeline(const graph_cut *c, const node *n) {
-    return c->g->mesh.size[AXIS_PIPELINE] > 1 && n->op == OP_sum_squares &&
-           n->attrs.mesh.axes >> AXIS_PIPELINE & 1;
+    return c->g->mesh.size[AXIS_PIPELINE] > 1 && n->attrs.mesh.axes >> AXIS_PIPELINE & 1;
 }
 
 // The state that holds a value between programs: its own, or one for this purpose.
@@ -100,7 +99,7 @@ static void add_arguments(graph_cut *c) {
     }
 }
 
-// What is new: state, and what later parts read.
+// Adds the results that are new: state, and what later parts read.
 static void add_made(graph_cut *c) {
     for (int i = 0; i < c->g->n_tensors; i++) {
         const tensor *t = c->g->tensors[i];

@@ -3,8 +3,8 @@
 // Legend: e exponentials of a chunk of logits.
 #include "backend/pjrt/stablehlo/lower_collective.h"
 
-// What a chunk carries on to the next, in the order of the outputs: the loss, then that of each
-// token, or of the gradient those that are wanted.
+// The values that a chunk carries on to the next, in the order of the outputs: the loss, then that
+// of each token, or those of the gradient that are wanted.
 enum { LOSS, TOKENS };
 
 typedef struct loss_call {
@@ -67,7 +67,7 @@ static void chunk(hlo_text *h, void *ctx, hlo_index turn, hlo_value *carried) {
     const hlo_value column = hlo_iota(h, HLO_I32, 2, logits.dim, 1);
     const hlo_value hit =
             hlo_compare(h, "EQ", column, hlo_along(h, column_of(c, label), &column, 0));
-    // Of each row the sum of exponents and the label's logit, which one rank has.
+    // Each row's sum of exponents, and its label's logit, which one rank has.
     const hlo_value sums[] = {hlo_reduce(h, "add", e, 1, columns),
             hlo_reduce(h, "add", hlo_select(h, hit, logits, hlo_fill(h, 0, &logits)), 1, columns)};
     const hlo_value both = over_ranks(c, hlo_concat(h, sums, 2, 0), false);
@@ -130,10 +130,10 @@ static void loss(lowering *l, const node *n) {
         lower_set(l, n, o, carried[o]);
 }
 
-const lower_op lower_op_linear_cross_entropy = {.lower = loss};
+const lower_op lower_op_linear_cross_entropy = {.lower = loss, .vocabulary = 2};
 const lower_op lower_op_linear_cross_entropy_grad = {.lower = loss};
 
-// What pairs are of is not brought together here: a configuration with them is refused
-// (base/backend_caps.h).
+// No rules: what belongs to a pair is not brought together here. A configuration with them is
+// refused (base/backend_caps.h).
 const lower_op lower_op_preference = {.lower = NULL};
 const lower_op lower_op_preference_grad = {.lower = NULL};

@@ -8,7 +8,7 @@ static hlo_value product(lowering *l, const node *n, hlo_type type) {
     return hlo_dot(&l->h, lower_in(l, n, 0), lower_in(l, n, 1), !n->attrs.ta, n->attrs.tb, type);
 }
 
-// What is added to a gradient, of all ranks that have other tokens.
+// Adds to a gradient what all ranks with other tokens have.
 static hlo_value added_to(lowering *l, const node *n, hlo_value acc, hlo_value added) {
     if (n->attrs.mesh.ranks > 1) added = lower_sum_along(l, added, 1u << n->attrs.mesh.axis);
     return hlo_binary(&l->h, "add", acc, added);

@@ -3,6 +3,7 @@
 
 #include "backend/pjrt/stablehlo/lower_adamw.h"
 #include "backend/pjrt/stablehlo/lower_collective.h"
+#include "ir/muon_matrices.h"
 #include "ir/newton_schulz.h"
 
 // --- momentum(m, g, norm2, hyper)
@@ -118,24 +119,19 @@ static void keep_means(lowering *l, const node *n, const hlo_value *v, int n_v) 
 
 static void orthogonalise(lowering *l, const node *n) {
     hlo_text *h = &l->h;
-    const op_attrs *attrs = &n->attrs;
-    const int64_t ends[] = {attrs->sum.run1, attrs->sum.run2, n->in[1]->dim[0]};
-    const int64_t ranks = attrs->mesh.dim == 0 ? attrs->mesh.ranks : 1; // of rows
-    hlo_value made[3], v[3];
-    int n_made = 0;
-    for (int64_t k = 0, begin = 0; k < 3; k++) {
-        if (ends[k] <= begin) continue;
-        const hlo_value u = whole_matrix(l, n, begin, ends[k] - begin),
+    const int64_t ranks = n->attrs.mesh.dim == 0 ? n->attrs.mesh.ranks : 1; // of rows
+    muon_matrix list[MAX_MATRICES];
+    const int n_matrices = muon_matrices(n, list);
+    hlo_value made[MAX_MATRICES] = {{0}}, v[MAX_MATRICES] = {{0}};
+    for (int k = 0; k < n_matrices; k++) {
+        const hlo_value u = whole_matrix(l, n, list[k].row, list[k].rows),
                         x = hlo_convert(h, newton_schulz(l, n, u), lower_acc(l, n->in[0]));
-        if (n->n_in > 2) v[n_made] = hlo_slice(h, lower_in(l, n, 2), 0, ranks * begin, x.dim[0]);
-        made[n_made] = part_here(l, n,
-                n->n_in > 2 ? normalised_matrix(h, x, attrs->beta2, &v[n_made])
-                            : scaled_matrix(h, x));
-        n_made++;
-        begin = ends[k];
+        if (n->n_in > 2) v[k] = hlo_slice(h, lower_in(l, n, 2), 0, ranks * list[k].row, x.dim[0]);
+        made[k] = part_here(l, n,
+                n->n_in > 2 ? normalised_matrix(h, x, n->attrs.beta2, &v[k]) : scaled_matrix(h, x));
     }
-    lower_set(l, n, 0, n_made == 1 ? made[0] : hlo_concat(h, made, n_made, 0));
-    if (n->n_in > 2) keep_means(l, n, v, n_made);
+    lower_set(l, n, 0, n_matrices == 1 ? made[0] : hlo_concat(h, made, n_matrices, 0));
+    if (n->n_in > 2) keep_means(l, n, v, n_matrices);
 }
 
 const lower_op lower_op_orthogonalise = {.lower = orthogonalise};

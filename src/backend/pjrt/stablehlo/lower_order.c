@@ -31,7 +31,7 @@ void lower_note_reads(lowering *l) {
             l->last_read[g->nodes[i]->in[k]->id] = i;
 }
 
-// Of a node in front of the fence: read after it, or what the program leaves.
+// Whether a value of a node in front of the fence is read after it, or left by the program.
 static bool crosses(const lowering *l, const tensor *t, int end) {
     return l->last_read[t->id] >= end || (is_sum_of_gradients(t) && l->last_read[t->id] < 0);
 }

@@ -46,7 +46,8 @@ static hlo_value numbers_of(const attention_call *c, const node *n, hlo_value pl
     return hlo_concat(h, number, ZIGZAG_HALVES, 0);
 }
 
-// What fills a chunk of queries up sees nothing, what fills one of keys is not seen.
+// Returns the numbers of the keys' tokens. Those that fill up a chunk of queries see nothing, those
+// that fill up one of keys are not seen.
 static hlo_value keys_of(const attention_call *c, const node *n, hlo_value place) {
     return numbers_of(c, n, place, 1 << 30);
 }

@@ -60,9 +60,9 @@ static void rope(lowering *l, const node *n) {
                     HLO_DIMS(rows, n->attrs.n_heads, n->attrs.head_dim)),
             table.type);
     const hlo_value a = hlo_slice(h, heads, 2, 0, half), b = hlo_slice(h, heads, 2, half, half);
-    static const int64_t at[] = {0, 2};
-    const hlo_value c = hlo_broadcast(h, hlo_slice(h, table, 1, 0, half), a.n_dims, a.dim, at);
-    hlo_value s = hlo_broadcast(h, hlo_slice(h, table, 1, half, half), a.n_dims, a.dim, at);
+    static const int64_t dims[] = {0, 2};
+    const hlo_value c = hlo_broadcast(h, hlo_slice(h, table, 1, 0, half), a.n_dims, a.dim, dims);
+    hlo_value s = hlo_broadcast(h, hlo_slice(h, table, 1, half, half), a.n_dims, a.dim, dims);
     if (n->attrs.inverse) s = hlo_unary(h, "negate", s);
     const hlo_value turned[] = {hlo_binary(h, "subtract", hlo_binary(h, "multiply", a, c),
                                         hlo_binary(h, "multiply", b, s)),

@@ -23,78 +23,79 @@ typedef struct element_words { // of each element of a tensor
     hlo_value first, second;   // second: where it is wanted
 } element_words;
 
-typedef struct place_values {
+typedef struct extent_values {
     hlo_value words;                       // u32[N_EXTENT_WORDS]
     hlo_value row;                         // of each element, on this rank
     hlo_value parts[EXTENT_MAX_PARTS - 1]; // whether it lies in part 1, 2 (or after it)
-} place_values;
+} extent_values;
 
-static hlo_value word_everywhere(hlo_text *h, const place_values *place, int word) {
-    return hlo_spread(h, hlo_element(h, place->words, word), &place->row);
+static hlo_value word_everywhere(hlo_text *h, const extent_values *extent, int word) {
+    return hlo_spread(h, hlo_element(h, extent->words, word), &extent->row);
 }
 
 // A word of each part: u32[EXTENT_MAX_PARTS].
-static hlo_value part_words(hlo_text *h, const place_values *place, int word) {
-    hlo_value all = hlo_slice(h, place->words, 0, EXTENT_PARTS, EXTENT_MAX_PARTS * PART_WORDS);
+static hlo_value part_words(hlo_text *h, const extent_values *extent, int word) {
+    hlo_value all = hlo_slice(h, extent->words, 0, EXTENT_PARTS, EXTENT_MAX_PARTS * PART_WORDS);
     all = hlo_reshape(h, all, HLO_DIMS(EXTENT_MAX_PARTS, PART_WORDS));
     return hlo_reshape(h, hlo_slice(h, all, 1, word, 1), HLO_DIMS(EXTENT_MAX_PARTS));
 }
 
-// What each element has of numbers that its part has.
-static hlo_value by_part(hlo_text *h, const place_values *place, hlo_value parts) {
-    hlo_value all = hlo_spread(h, hlo_element(h, parts, 0), &place->row);
+// Spreads a number of each part to the part's elements.
+static hlo_value by_part(hlo_text *h, const extent_values *extent, hlo_value parts) {
+    hlo_value all = hlo_spread(h, hlo_element(h, parts, 0), &extent->row);
     for (int k = 1; k < EXTENT_MAX_PARTS; k++)
-        all = hlo_select(h, place->parts[k - 1],
-                hlo_spread(h, hlo_element(h, parts, k), &place->row), all);
+        all = hlo_select(h, extent->parts[k - 1],
+                hlo_spread(h, hlo_element(h, parts, k), &extent->row), all);
     return all;
 }
 
 // Row and column of each element on this rank: of a matrix its own; a vector is a weight of one
 // column, or a shard of any weight.
-static void find_rows(hlo_text *h, const hlo_value *like, place_values *place, hlo_value *column) {
+static void find_rows(hlo_text *h, const hlo_value *like, extent_values *extent,
+        hlo_value *column) {
     const int last = like->n_dims - 1;
-    hlo_value at = hlo_iota(h, HLO_U32, like->n_dims, like->dim, last);
-    place->row = at; // for its shape
+    hlo_value element = hlo_iota(h, HLO_U32, like->n_dims, like->dim, last);
+    extent->row = element; // for its shape
     if (last == 1) {
-        *column = at;
-        place->row = hlo_iota(h, HLO_U32, like->n_dims, like->dim, 0);
+        *column = element;
+        extent->row = hlo_iota(h, HLO_U32, like->n_dims, like->dim, 0);
         return;
     }
-    const hlo_value columns = word_everywhere(h, place, EXTENT_COLUMNS);
-    at = hlo_binary(h, "add", at, word_everywhere(h, place, EXTENT_FIRST));
-    *column = hlo_binary(h, "remainder", at, columns);
-    place->row = hlo_binary(h, "divide", at, columns);
+    const hlo_value columns = word_everywhere(h, extent, EXTENT_COLUMNS);
+    element = hlo_binary(h, "add", element, word_everywhere(h, extent, EXTENT_FIRST));
+    *column = hlo_binary(h, "remainder", element, columns);
+    extent->row = hlo_binary(h, "divide", element, columns);
 }
 
 // The number of each element in its parameter of the model.
-static hlo_value elements_of(hlo_text *h, const hlo_value *like, place_values *place) {
+static hlo_value elements_of(hlo_text *h, const hlo_value *like, extent_values *extent) {
     hlo_value column;
-    find_rows(h, like, place, &column);
-    const hlo_value first = part_words(h, place, PART_ROW),
-                    moved = hlo_binary(h, "subtract", part_words(h, place, PART_FIRST_ROW), first);
+    find_rows(h, like, extent, &column);
+    const hlo_value first = part_words(h, extent, PART_ROW),
+                    moved = hlo_binary(h, "subtract", part_words(h, extent, PART_FIRST_ROW), first);
     for (int k = 1; k < EXTENT_MAX_PARTS; k++)
-        place->parts[k - 1] = hlo_compare(h, "GE", place->row,
-                hlo_spread(h, hlo_element(h, first, k), &place->row));
-    const hlo_value row = hlo_binary(h, "add", place->row, by_part(h, place, moved));
+        extent->parts[k - 1] = hlo_compare(h, "GE", extent->row,
+                hlo_spread(h, hlo_element(h, first, k), &extent->row));
+    const hlo_value row = hlo_binary(h, "add", extent->row, by_part(h, extent, moved));
     const hlo_value begin =
-            hlo_binary(h, "multiply", row, word_everywhere(h, place, EXTENT_ALL_COLUMNS));
+            hlo_binary(h, "multiply", row, word_everywhere(h, extent, EXTENT_ALL_COLUMNS));
     return hlo_binary(h, "add", hlo_binary(h, "add", begin, column),
-            word_everywhere(h, place, EXTENT_FIRST_COLUMN));
+            word_everywhere(h, extent, EXTENT_FIRST_COLUMN));
 }
 
 // The words of all elements in the shape of `like`; step: a u32 scalar, mixed.
 static element_words words_of(hlo_text *h, hlo_value words, const hlo_value *like, int part_keys,
         hlo_value step, bool second) {
-    place_values place = {.words = hlo_bitcast(h, words, HLO_U32)};
-    const hlo_value element = elements_of(h, like, &place);
-    const hlo_value key = part_words(h, &place, part_keys),
+    extent_values extent = {.words = hlo_bitcast(h, words, HLO_U32)};
+    const hlo_value element = elements_of(h, like, &extent);
+    const hlo_value key = part_words(h, &extent, part_keys),
                     a = mix(h, hlo_binary(h, "add", key, hlo_spread(h, step, &key)));
     element_words made;
-    made.first = mix(h, hlo_binary(h, "xor", element, by_part(h, &place, a)));
+    made.first = mix(h, hlo_binary(h, "xor", element, by_part(h, &extent, a)));
     made.second = made.first;
     if (second) {
-        const hlo_value b = mix(h, hlo_binary(h, "xor", part_words(h, &place, part_keys + 1), a));
-        made.second = mix(h, hlo_binary(h, "add", made.first, by_part(h, &place, b)));
+        const hlo_value b = mix(h, hlo_binary(h, "xor", part_words(h, &extent, part_keys + 1), a));
+        made.second = mix(h, hlo_binary(h, "add", made.first, by_part(h, &extent, b)));
     }
     return made;
 }
@@ -125,7 +126,7 @@ static hlo_value mixed_once(lowering *l, const tensor *of,
     return l->step_word;
 }
 
-// --- adamw_rounded(p, m, v, g, norm2, hyper, place[, w])
+// --- adamw_rounded(p, m, v, g, norm2, hyper, extent[, w])
 static hlo_value step_of_update(hlo_text *h, hlo_value hyper) {
     return hlo_convert(h, hlo_element(h, hyper, HYPER_UPDATE), HLO_U32);
 }
@@ -161,7 +162,7 @@ static void zeros(lowering *l, const node *n) {
 
 const lower_op lower_op_zeros = {.lower = zeros};
 
-// add_rounded(g, x, place, number)
+// add_rounded(g, x, extent, number)
 static hlo_value step_of_gradient(hlo_text *h, hlo_value number) {
     const hlo_value words = hlo_bitcast(h, number, HLO_U32);
     return hlo_binary(h, "xor", hlo_element(h, words, 0), mix(h, hlo_element(h, words, 1)));

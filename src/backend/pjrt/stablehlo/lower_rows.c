@@ -38,7 +38,7 @@ static void embedding_grad(lowering *l, const node *n) {
     lower_set(l, n, 0, hlo_scatter_add_rows(h, acc, ids, added));
 }
 
-const lower_op lower_op_embedding = {.lower = embedding};
+const lower_op lower_op_embedding = {.lower = embedding, .vocabulary = 2};
 const lower_op lower_op_embedding_grad = {.lower = embedding_grad};
 
 // --- norms; x in the accumulation type, r its row factors

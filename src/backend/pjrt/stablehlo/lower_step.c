@@ -16,7 +16,7 @@ typedef struct step_lowering {
     lowering turn, rest;
     state_use turn_use, rest_use;
     hlo_value *in, *made; // arguments, results
-    name_map place;       // of arguments: name -> its lowered_state
+    name_map arguments;   // name -> its lowered_state
     hlo_value *carried;
     const tensor **carries; // of `turn`: the accumulator or output that a carried value is of
     int n_carried;
@@ -29,15 +29,15 @@ static bool is_sliced(const tensor *t) {
 
 static void add_argument(step_lowering *s, const lowering *l, const lowered_state *state) {
     lowered *out = s->out;
-    if (name_map_get(&s->place, state->name)) return; // of both graphs
+    if (name_map_get(&s->arguments, state->name)) return; // of both graphs
     s->in[out->n_in] =
             hlo_new(&s->turn.h, lower_type(l, state->host), state->shape.n_dims, state->shape.dim);
     out->in[out->n_in] = *state;
-    name_map_set(&s->place, state->name, &out->in[out->n_in++]);
+    name_map_set(&s->arguments, state->name, &out->in[out->n_in++]);
 }
 
-static int place_of(const step_lowering *s, const char *name) {
-    const lowered_state *state = name_map_get(&s->place, name);
+static int argument_of(const step_lowering *s, const char *name) {
+    const lowered_state *state = name_map_get(&s->arguments, name);
     DRV_ASSERT(state, "the step has no \"%s\"", name);
     return (int)(state - s->out->in);
 }
@@ -91,7 +91,7 @@ static void add_results(step_lowering *s) {
     for (int i = 0; i < rest->n_tensors; i++) {
         const tensor *t = rest->tensors[i];
         if (t->def || t->cls == TENSOR_GRAD || !s->rest_use.last[i]) continue;
-        out->out[out->n_out++] = lower_state(&s->rest, t, place_of(s, t->name));
+        out->out[out->n_out++] = lower_state(&s->rest, t, argument_of(s, t->name));
     }
     for (int i = 0; i < rest->n_tensors; i++)
         if (rest->tensors[i]->cls == TENSOR_OUTPUT)
@@ -125,7 +125,7 @@ static void set_turn_values(step_lowering *s, hlo_text *h, hlo_index turn) {
         const tensor *t = g->tensors[i];
         if (t->def || t->cls == TENSOR_TEMP || t->cls == TENSOR_GRAD || !s->turn_use.read[i])
             continue;
-        hlo_value v = s->in[place_of(s, is_sliced(t) ? sliced_name(s, t) : t->name)];
+        hlo_value v = s->in[argument_of(s, is_sliced(t) ? sliced_name(s, t) : t->name)];
         if (is_sliced(t)) v = hlo_reshape(h, hlo_take(h, v, 0, turn, 1), t->n_dims, t->dim);
         s->turn.values[i] = v;
     }
@@ -150,8 +150,8 @@ static void run_turn(hlo_text *h, void *ctx, hlo_index turn, hlo_value *carried)
 // --- the update
 // `hyper` for what became of the step before.
 static hlo_value choose_hyper(step_lowering *s, hlo_text *h) {
-    const hlo_value both = s->in[place_of(s, input_name_of(INPUT_HYPER, INPUT_OF_STEP).text)],
-                    norm2 = s->in[place_of(s, "grad_norm2")];
+    const hlo_value both = s->in[argument_of(s, input_name_of(INPUT_HYPER, INPUT_OF_STEP).text)],
+                    norm2 = s->in[argument_of(s, "grad_norm2")];
     const int64_t n = both.dim[0] / 2;
     const hlo_value first = hlo_slice(h, both, 0, 0, n), second = hlo_slice(h, both, 0, n, n);
     const hlo_value finite = hlo_compare(h, "LT", norm2, hlo_fill(h, __builtin_inf(), &norm2));
@@ -180,7 +180,7 @@ static void run_rest(step_lowering *s) {
         if (t->def || t->cls == TENSOR_TEMP || !s->rest_use.read[i]) continue;
         l->values[i] = t->cls == TENSOR_GRAD ? gradient_of(s, &l->h, t)
                        : is_hyper(t)         ? choose_hyper(s, &l->h)
-                                             : s->in[place_of(s, t->name)];
+                                             : s->in[argument_of(s, t->name)];
     }
     lower_nodes(l, s->out, 0, l->g->n_nodes);
 }
@@ -218,7 +218,7 @@ static void lower_parts(step_lowering *s) {
 drv_status lower_step(arena *a, const step_parts *parts, const lower_options *options,
         lowered *out) {
     const int n = parts->turn->n_tensors + parts->rest->n_tensors + 1;
-    step_lowering s = {.a = a, .parts = parts, .out = out, .place.a = a};
+    step_lowering s = {.a = a, .parts = parts, .out = out, .arguments.a = a};
     *out = (lowered){.name = parts->name,
             .in = ARENA_ARRAY(a, lowered_state, n),
             .out = ARENA_ARRAY(a, lowered_state, n),

@@ -15,7 +15,7 @@ static hlo_value squares_of(lowering *l, hlo_value x) {
     return hlo_reduce_all(h, "add", hlo_convert(h, x, sum));
 }
 
-// What tensor ranks have alike counts on the first of them.
+// Counts what tensor ranks have alike on the first of them.
 static hlo_value on_first_rank(lowering *l, hlo_value x) {
     hlo_text *h = &l->h;
     const hlo_value place = lower_place(l, AXIS_TENSOR);
@@ -43,19 +43,19 @@ static hlo_value hyper_number(lowering *l, const node *n, int norm2_at, int i) {
 }
 
 // In f64 where the device has it, and then in the type of the elements.
-static step_numbers make_numbers(lowering *l, const node *n, int at) {
+static step_numbers make_numbers(lowering *l, const node *n, int input) {
     hlo_text *h = &l->h;
     const hlo_type type = lower_acc(l, n->in[0]);
-    const hlo_value norm2 = hlo_element(h, lower_in(l, n, at), 0),
-                    clip = hyper_number(l, n, at, HYPER_CLIP), one = hlo_fill(h, 1, &norm2),
+    const hlo_value norm2 = hlo_element(h, lower_in(l, n, input), 0),
+                    clip = hyper_number(l, n, input, HYPER_CLIP), one = hlo_fill(h, 1, &norm2),
                     norm = hlo_unary(h, "sqrt", norm2);
     const hlo_value scale = hlo_binary(h, "minimum", one,
             hlo_binary(h, "divide", clip, hlo_binary(h, "add", norm, hlo_fill(h, 1e-6, &norm))));
     const hlo_value clips = hlo_compare(h, "GT", clip, hlo_fill(h, 0, &clip));
     return (step_numbers){.grad_scale = hlo_convert(h, hlo_select(h, clips, scale, one), type),
-            .lr = hlo_convert(h, hyper_number(l, n, at, HYPER_LR), type),
-            .c1 = hlo_convert(h, hyper_number(l, n, at, HYPER_C1), type),
-            .c2 = hlo_convert(h, hyper_number(l, n, at, HYPER_C2), type),
+            .lr = hlo_convert(h, hyper_number(l, n, input, HYPER_LR), type),
+            .c1 = hlo_convert(h, hyper_number(l, n, input, HYPER_C1), type),
+            .c2 = hlo_convert(h, hyper_number(l, n, input, HYPER_C2), type),
             .finite = hlo_compare(h, "LT", norm2, hlo_fill(h, __builtin_inf(), &norm2))};
 }
 

@@ -1,0 +1,33 @@
+// The matrices of a weight that Muon orthogonalises, each on its own: the parts of a fused weight
+// (model/parameters.h), which lie one below the other.
+//
+// Legend: R rows and C columns of a whole matrix, of all tensor ranks; M the smaller of both.
+#pragma once
+#include "ir/graph.h"
+
+enum { MAX_MATRICES = 3 };
+
+typedef struct muon_matrix {
+    int64_t row, rows; // the rows of this rank's part of the weight that are its part of the matrix
+    int64_t R, C, M;
+} muon_matrix;
+
+// Lists the matrices of an orthogonalise node (ir/ops/muon.c) in order; returns how many.
+static inline int muon_matrices(const node *n, muon_matrix list[MAX_MATRICES]) {
+    const tensor *like = n->in[1];
+    const op_attrs *attrs = &n->attrs;
+    const int64_t ends[MAX_MATRICES] = {attrs->sum.run1, attrs->sum.run2, like->dim[0]},
+                  ranks = attrs->mesh.ranks;
+    int n_matrices = 0;
+    for (int64_t k = 0, begin = 0; k < MAX_MATRICES; k++) {
+        if (ends[k] <= begin) continue;
+        muon_matrix *one = &list[n_matrices++];
+        *one = (muon_matrix){.row = begin,
+                .rows = ends[k] - begin,
+                .R = (ends[k] - begin) * (attrs->mesh.dim == 0 ? ranks : 1),
+                .C = like->dim[1] * (attrs->mesh.dim == 1 ? ranks : 1)};
+        one->M = one->R < one->C ? one->R : one->C;
+        begin = ends[k];
+    }
+    return n_matrices;
+}

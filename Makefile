@@ -1,12 +1,17 @@
 # make          builds build/drover and the tests; what is missing is named, and installed as root on Debian
 # make run      the main job, from text to a trained model, about five minutes on two cores
 # make test     all tests          make asan   the same under AddressSanitizer and UBSan
-# make install  program, man page, bash completion: PREFIX (/usr/local), DESTDIR
-# make package  a .deb in build/   make deps   looks for what the build needs, and nothing else
-# make bundle   one tarball in build/ that runs on a Debian 12 without network: program, libraries, docs, hashes
+# make check    layers, sizes, names, formats: what make test looks at first
+# make clang    builds with clang in build-clang/
+# make install  program, man page, bash completion: PREFIX (/usr/local), DESTDIR; make uninstall takes them away again
+# make package  a .deb in build/ for Debian 12 and newer
+# make deps     looks for what the build needs, and nothing else
+# make bundle   one tarball in build/ that runs on a Debian 12 or newer without network: program, libraries, docs, hashes
 # make wheel    the same for pip: a wheel in build/, with no line of Python in it
 # make bench    speed against this machine's GEMM peak
 # make arm64    cross-builds for arm64, runs the tests of its bits under qemu, makes a .deb and a wheel in build-arm64/
+# make format   clang-format lays out the sources   make clean   removes the folders of builds
+# make help     prints these lines
 # make fuzz   T=60 SEED=0: each fuzz target for T seconds (clang); another seed than 0 repeats its mutations
 BUILD ?= build
 CC ?= cc
@@ -18,7 +23,7 @@ TEST_JOBS ?= $(shell echo $$((2 * $(JOBS) + 2))) # many tests wait for other pro
 PREFIX ?= /usr/local
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all configure program manual deps run test install uninstall package bundle wheel asan clang arm64 bench fuzz check format clean
+.PHONY: all configure program manual deps run test install uninstall package bundle wheel asan clang arm64 bench fuzz check format clean help
 all: configure
 	@cmake --build $(BUILD) -j $(JOBS)
 
@@ -112,4 +117,7 @@ format:
 	clang-format -i $$(git ls-files '*.c' '*.h')
 
 clean:
-	rm -rf build build-asan build-clang build-fuzz
+	rm -rf build build-asan build-clang build-fuzz build-arm64
+
+help:
+	@sed -n 's/^# \(make .*\)/\1/p' Makefile

@@ -1,5 +1,5 @@
-# Read by cpack: the libraries that dpkg-shlibdeps finds. CPack's own way would put those of the MPI module, which is
-# opened only under mpirun or srun, beside those of the program, and nobody could install drover without Open MPI.
+# Read by cpack: the libraries that dpkg-shlibdeps finds. CPack's own way would put that of the MPI module, which is opened
+# only under mpirun or srun, beside those of the program, and nobody could install drover without Open MPI.
 set(PLACE ${CPACK_TOPLEVEL_DIRECTORY}/shlibdeps)
 if(CPACK_DEBIAN_PACKAGE_ARCHITECTURE) # another one than this machine's: dpkg-shlibdeps asks for the libraries of that
   set(ENV{DEB_HOST_ARCH} ${CPACK_DEBIAN_PACKAGE_ARCHITECTURE})
@@ -25,9 +25,8 @@ foreach(kind OPENED WISHED)
 endforeach()
 libraries_of(${CPACK_DROVER_PROGRAM} DEPENDS)
 list(APPEND DEPENDS ${OPENED})
-if(CPACK_DROVER_MPI_MODULE)
-  libraries_of(${CPACK_DROVER_MPI_MODULE} RECOMMENDS)
-  list(APPEND RECOMMENDS openmpi-bin) # mpirun
+if(CPACK_DROVER_MPI_MODULE) # openmpi-bin brings mpirun and libmpi.so.40, whose package is another one on each Debian
+  list(APPEND RECOMMENDS openmpi-bin)
 endif()
 list(APPEND RECOMMENDS ${WISHED})
 list(FILTER RECOMMENDS EXCLUDE REGEX "^libc6 ")

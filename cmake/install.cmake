@@ -26,8 +26,17 @@ install(DIRECTORY examples docs DESTINATION ${CMAKE_INSTALL_DOCDIR}) # the READM
 
 set(CPACK_PACKAGE_NAME drover)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
-set(CPACK_PACKAGE_CONTACT "The drover authors <drover@localhost>")
+# Nobody can be reached there (RFC 2606): who gives a package to others says who they are, cpack -D CPACK_PACKAGE_CONTACT="NAME <ADDRESS>".
+set(CPACK_PACKAGE_CONTACT "The drover authors <drover@drover.invalid>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Llama trainer in one program, from text to a Hugging Face folder")
+set(CPACK_DEBIAN_PACKAGE_DESCRIPTION
+"drover trains Llama models and their relatives (Mistral, Qwen2, Qwen3, SmolLM3)
+on processors: from scratch, on, by LoRA, or on preferences (DPO). It downloads
+and tokenises text, plans every byte before it runs, trains with its own
+kernels on one or many ranks, and resumes bit for bit. Its checkpoints are
+Hugging Face folders. GGUF files and PEFT adapters are read and written, too.
+.
+Several ranks need Open MPI, which openmpi-bin brings.")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_GENERATOR DEB)
@@ -35,6 +44,12 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 if(CMAKE_CROSSCOMPILING) # else dpkg names the architecture
   set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE ${DROVER_DEBIAN_ARCHITECTURE})
+endif()
+set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/deb_files.cmake)
+set(CPACK_DROVER_SOURCE ${CMAKE_SOURCE_DIR})
+set(CPACK_DROVER_COMMIT ${DROVER_COMMIT})
+if(UTF8PROC MATCHES "\\.a$")
+  set(CPACK_DROVER_UTF8PROC ${UTF8PROC})
 endif()
 # What the program needs it depends on; what its MPI module and single verbs need is recommended (deb_depends.cmake).
 set(CPACK_PROJECT_CONFIG_FILE ${CMAKE_CURRENT_LIST_DIR}/deb_depends.cmake)

@@ -17,7 +17,8 @@ while read -r name path; do
     # RPATH, not RUNPATH: it also holds for what the libraries themselves need.
     patchelf --force-rpath --set-rpath "\$ORIGIN" "$inside/$name"
 done <<<"$libraries"
-"$here/packages_of.sh" <<<"$libraries" | while read -r package; do
+# utf8proc is in the program itself.
+{ echo "$libraries"; sed -n 's/^UTF8PROC:FILEPATH=/utf8proc /p' "$build/CMakeCache.txt"; } | "$here/packages_of.sh" | while read -r package; do
     [ ! -e "/usr/share/doc/$package/copyright" ] || install -D -m 644 "/usr/share/doc/$package/copyright" "$licences/$package"
 done
 patchelf --force-rpath --set-rpath "\$ORIGIN/../lib/drover/lib" "$top/bin/drover"

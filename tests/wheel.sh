@@ -1,7 +1,7 @@
 #!/bin/bash
 # The wheel of tools/make_wheel.sh: its names, tag and hashes hold, and in an empty environment pip installs a program that runs,
 # trains and finds its libraries, without Python and without network. Other systems, other programs that look at it, and whether the
-# same files make the same bytes: packaging/check_wheel.sh. Needs patchelf, python3-wheel, python3-venv. usage: wheel.sh DROVER
+# same files make the same bytes: packaging/check_packages.sh. Needs patchelf, python3-wheel, python3-venv. usage: wheel.sh DROVER
 tree=$(realpath "$(dirname "$0")/..")
 . "$(dirname "$0")"/story.bash
 build=$(dirname "$drover")
@@ -34,7 +34,7 @@ assert f"\nTag: {tag}\n" in said and "Root-Is-Purelib: false" in said, said
 metadata = archive.read(about + "METADATA").decode()
 assert f"\nVersion: {version}\n" in metadata and "License-Expression: Apache-2.0" in metadata
 licences = re.findall(r"^License-File: (.*)$", metadata, re.M)
-assert "LICENSE" in licences and "libraries/libjansson4" in licences
+assert {"LICENSE", "libraries/libjansson4", "libraries/libutf8proc-dev"} <= set(licences)
 assert {about + "licenses/" + file for file in licences} == {f for f in archive.namelist() if "/licenses/" in f}
 assert not [f for f in archive.namelist() if f.endswith((".py", ".pyc"))], "there is Python in it"
 script = archive.getinfo(f"{name}-{version}.data/scripts/drover")

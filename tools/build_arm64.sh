@@ -24,10 +24,17 @@ fi
 cmake -S . -B build-arm64 -DCMAKE_TOOLCHAIN_FILE=cmake/arm64.cmake \
     -DFILE_OF_dnnl=/usr/lib/aarch64-linux-gnu/libdnnl.so.2 >build-arm64.log || { cat build-arm64.log; exit 1; }
 rm build-arm64.log
-tests="test_elementary test_portable test_tiles"
+# Kernels and ops, tokenizers, data, checkpoints and what resuming holds; training and resuming themselves are tried with the
+# packages below, and against runs of this machine by tests/train_arm64.sh.
+tests="test_elementary test_portable test_tiles test_kernels test_ops test_rounded test_word_table test_tokenizer
+test_odd_tokenizers test_refused_tokenizers test_data test_packed_rows test_sft test_ckpt test_hashes test_resume"
 # shellcheck disable=SC2086 # targets
 cmake --build build-arm64 -j "${JOBS:-$(nproc)}" --target manual $tests
-for test in $tests; do qemu-aarch64-static "build-arm64/tests/$test"; done
+for test in $tests; do
+    echo "$test, under qemu:"
+    qemu-aarch64-static "build-arm64/tests/$test" >build-arm64/test.log 2>&1 || { cat build-arm64/test.log; exit 1; }
+    tail -n 1 build-arm64/test.log
+done
 cpack -G DEB --config build-arm64/CPackConfig.cmake -B build-arm64
 tools/make_wheel.sh build-arm64
 packaging/check_arm64.sh build-arm64

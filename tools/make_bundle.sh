@@ -13,8 +13,8 @@ top=$made/$name
 
 cat >"$top/README" <<TEXT
 drover $version for Linux on $machine: bin/drover runs from here, with the libraries in lib/drover/lib.
-It needs the C library of Debian 12 or newer. Several ranks need Open MPI 4.1 of the system (lib/drover/drover_mpi.so
-opens it). sha256sum -c --quiet SHA256SUMS holds all files against what they were. share/doc/drover has the documentation.
+It needs the C library of Debian 12 or newer. Several ranks need Open MPI (4.1 or 5) of the system, which
+lib/drover/drover_mpi.so opens. sha256sum -c --quiet SHA256SUMS holds all files against what they were. share/doc/drover has the documentation.
 TEXT
 (cd "$top" && find . -type f ! -name SHA256SUMS -printf '%P\0' | LC_ALL=C sort -z | xargs -0 sha256sum >SHA256SUMS)
 

@@ -57,7 +57,7 @@ Description-Content-Type: text/markdown
 drover trains Llama models and their relatives: one C program that takes text to a model that any Hugging Face tool loads.
 This wheel has the program, which needs no Python to run, and the libraries that it uses, under the licences in
 \`$name.dist-info/licenses/libraries\`. \`drover help\` tells the rest; \`man -M ENVIRONMENT/share/man drover\` is its manual.
-Several ranks need Open MPI 4.1 of the system.
+Several ranks need Open MPI (4.1 or 5) of the system.
 TEXT
 } >"$about/METADATA"
 

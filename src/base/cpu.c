@@ -36,8 +36,9 @@ drv_status cpu_level_chosen(cpu_level *out) {
         *out = (cpu_level)i;
         return DRV_OK;
     }
-    return drv_fail(DRV_E_USAGE,
-            "DROVER_CPU is \"%s\", expected ref, plain, avx2, avx512 or avx512_bf16", asked);
+    return drv_fail(DRV_E_USAGE, "DROVER_CPU is \"%s\", expected %s, %s, %s, %s or %s", asked,
+            names[CPU_REF], names[CPU_PLAIN], names[CPU_AVX2], names[CPU_AVX512],
+            names[CPU_AVX512_BF16]);
 }
 
 static bool cpuinfo(const char *key, char *out, size_t cap) {

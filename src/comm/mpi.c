@@ -82,7 +82,7 @@ static drv_status find_module(arena *a, const mpi_module **out) {
     return drv_fail(DRV_E_USAGE,
             "started as one of %d processes, but drover_mpi.so cannot be used: %s; expected %s",
             comm_launched(), why,
-            no_mpi ? "Open MPI (on Debian: apt-get install libopenmpi3)"
+            no_mpi ? "Open MPI (on Debian: apt-get install openmpi-bin)"
                    : "a drover built where libopenmpi-dev is installed");
 }
 

@@ -50,14 +50,23 @@ expect 2 "data/set: no set of preference pairs" "$drover" train dpo.yaml --set d
 expect 2 'key "dpo.beta" is 0.2, but training.objective is tokens' "$drover" train run.yaml --set dpo.beta=0.2
 expect 2 "expected tokens with backend pjrt" "$drover" plan dpo.yaml --set backend=pjrt
 expect 0 "total" "$drover" plan dpo.yaml
+says "reference " "1.25 KiB beside the data" # of 40 pairs in the rows of training and in those of validation
 
 # --- trained; the reference is kept beside the data
 expect 0 "step-000006" "$drover" train dpo.yaml --set run_dir=straight
 says "32 pairs in" "8 pairs in" "training pairs computed" "kept in data/pairs.reference-" "loss 0.6931" "accuracy"
 check "metrics of pairs" grep -q '"rewards/chosen":.*"rewards/rejected":.*"rewards/margins":.*"rewards/accuracies":' straight/metrics.jsonl
-valid=$(grep -o '"val_loss":[0-9.]*' straight/metrics.jsonl | tail -1 | cut -d: -f2)
-expect 0 '"pairs": 8' "$drover" eval straight --json
-check "eval says $(cat out), validation $valid" [ "$(grep -o '"loss": [0-9.]*' out | cut -c9-15)" = "${valid:0:7}" ]
+# What eval says of the run in RUN is what its last validation said, in nine digits.
+as_validated() { # RUN
+    expect 0 '"pairs": 8' "$drover" eval "$1" --json
+    check "eval of $1 says $(cat out), validation $(tail -1 "$1"/metrics.jsonl)" python3 - "$1"/metrics.jsonl <<'PY'
+import json, sys
+was, now = [json.loads(l) for l in open(sys.argv[1]) if "val_loss" in l][-1], json.load(open("out"))
+names = ["loss", "rewards/chosen", "rewards/rejected", "rewards/margins", "rewards/accuracies"]
+sys.exit([n for n in names if f"{was['val_' + n]:.9g}" != f"{now[n]:.9g}"] and 1 or 0)
+PY
+}
+as_validated straight
 cat data/pairs.reference-* >kept
 
 # --- stopped and resumed, from what is kept; then without it, and with another model

@@ -75,6 +75,8 @@ DRV_CHECKED drv_status programs_finish_lane(programs *p, const lane_programs *la
 // token, 4 where it is frozen, and the causal half of attention. `recomputed`: with what is
 // computed a second time to save memory. Over all ranks that share a row.
 double programs_flops_per_token(const programs *p, bool recomputed);
+// The same of an evaluation, which has no backward pass.
+double programs_eval_flops_per_token(const programs *p);
 // That of a rank's update: the products of Muon; 0: none.
 double programs_update_flops(const programs *p);
 // Bytes that a rank sends to others in a step, by axis of the mesh; losses and agreement aside,

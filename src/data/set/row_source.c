@@ -135,12 +135,16 @@ static drv_status add_pieces(row_source *src, piece_list *list) {
     return DRV_OK;
 }
 
-// What is missing of the examples: "; 3 longer than ..."; "" where nothing is. The last token of a
-// document is only predicted, and a pair is two.
+// What is missing of the examples, and is there once of pairs: "; 3 longer than ..."; "" where
+// nothing is. The last token of a document is only predicted, and a pair is two.
 static void describe_left(const row_source *src, str *out) {
     const bool pairs = src->packing == PACKING_PAIRS;
     const long long longest = src->opts->row_tokens + 1 + pairs;
     str_puts(out, "");
+    if (src->count.shared)
+        str_printf(out, "; prompts are there once, which saves %.1f%% of the tokens",
+                100 * (double)src->count.shared /
+                        (double)(src->count.shared + src->pack.n_tokens));
     if (src->count.dropped)
         str_printf(out, "; %lld longer than %lld tokens are left out (data.too_long: drop)",
                 (long long)src->count.dropped, longest);

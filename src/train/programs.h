@@ -39,7 +39,7 @@ typedef struct programs {
     graph *step_graph, *update_graph, *eval_graph;
     executable *step, *update, *eval;
     // Whole steps (backend.h: step_parts), where the back end has them and one rank and one lane
-    // make a step: it takes the place of step and update, which are NULL.
+    // make a step, not of pairs: it takes the place of step and update, which are NULL.
     executable *whole_step;
     lane_programs lanes;
     int n_lane_slots;

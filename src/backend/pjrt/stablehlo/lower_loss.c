@@ -132,8 +132,3 @@ static void loss(lowering *l, const node *n) {
 
 const lower_op lower_op_linear_cross_entropy = {.lower = loss};
 const lower_op lower_op_linear_cross_entropy_grad = {.lower = loss};
-
-// What pairs are of is not brought together here: a configuration with them is refused
-// (base/backend_caps.h).
-const lower_op lower_op_preference = {.lower = NULL};
-const lower_op lower_op_preference_grad = {.lower = NULL};

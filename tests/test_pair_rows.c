@@ -19,6 +19,7 @@ static const char *const pairs[] = {
         "abXXXXXX", "abYYYY",         // does not fit: 1 + 6 + 4
         "abcdefghijX", "abcdefghijY", // nor does its prompt
         "abc", "abY",                 // a response that is empty
+        "abXY", "abXY",               // responses that are alike
 };
 enum { N_DOCUMENTS = sizeof pairs / sizeof *pairs };
 

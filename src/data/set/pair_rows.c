@@ -28,27 +28,44 @@ static pair_span whole_pair(const row_source *src, int64_t pair) {
     return x;
 }
 
-// Finds what both documents begin with, up to the first token that predicts a response; no more
-// than a row has.
-static drv_status find_shared(const row_source *src, pair_span *x) {
+// Finds the first token of [from, end) in which the documents differ, or that predicts one of a
+// response where these are not looked at; *out is `end` where there is none.
+static drv_status first_apart(const row_source *src, const pair_span *x, int64_t from, int64_t end,
+        bool responses, int64_t *out) {
     enum { PIECE = 256 };
     int32_t tokens[N_SIDES][PIECE];
-    unsigned char roles[N_SIDES][PIECE]; // of the labels
-    int64_t most = src->opts->row_tokens;
-    for (int side = 0; side < N_SIDES; side++)
-        if (x->n[side] < most) most = x->n[side];
-    for (x->shared = 0; x->shared < most;) {
-        const int64_t left = most - x->shared, n = left < PIECE ? left : PIECE;
+    unsigned char roles[N_SIDES][PIECE] = {{0}}; // of the labels
+    for (*out = from; *out < end;) {
+        const int64_t left = end - *out, n = left < PIECE ? left : PIECE;
         for (int side = 0; side < N_SIDES; side++) {
-            const int64_t at = x->first[side] + x->shared;
+            const int64_t at = x->first[side] + *out;
             DRV_TRY(dataset_read(src->set, at, n, INT32_MAX, tokens[side]));
-            DRV_TRY(dataset_read_roles(src->set, at + 1, n, roles[side]));
+            if (!responses) DRV_TRY(dataset_read_roles(src->set, at + 1, n, roles[side]));
         }
-        for (int64_t i = 0; i < n; i++, x->shared++)
+        for (int64_t i = 0; i < n; i++, ++*out)
             if (tokens[CHOSEN][i] != tokens[REJECTED][i] || roles[CHOSEN][i] == ROLE_LAST_ANSWER ||
                     roles[REJECTED][i] == ROLE_LAST_ANSWER)
                 return DRV_OK;
     }
+    return DRV_OK;
+}
+
+// What both documents begin with, no more than a row has.
+static drv_status find_shared(const row_source *src, pair_span *x) {
+    int64_t most = src->opts->row_tokens;
+    for (int side = 0; side < N_SIDES; side++)
+        if (x->n[side] < most) most = x->n[side];
+    return first_apart(src, x, 0, most, false, &x->shared);
+}
+
+// Responses that are the same have the same log-probabilities: there is nothing to learn of them.
+static drv_status find_alike(const row_source *src, const pair_span *x, bool *out) {
+    const int64_t end = x->n[CHOSEN] + 1; // with the last label
+    int64_t apart;
+    *out = false;
+    if (x->n[CHOSEN] != x->n[REJECTED]) return DRV_OK;
+    DRV_TRY(first_apart(src, x, x->shared, end, true, &apart));
+    *out = apart == end;
     return DRV_OK;
 }
 
@@ -75,7 +92,7 @@ static drv_status add_pair(row_source *src, int64_t pair, piece_list *list) {
     DRV_TRY(find_shared(src, &whole));
     const pair_span x = cut_pair(whole, src->opts->row_tokens);
     const bool longer = tokens_of(&x) < tokens_of(&whole);
-    bool counts[N_SIDES];
+    bool counts[N_SIDES], alike;
     src->count.examples++;
     src->count.longer += longer;
     if (longer && src->opts->drop_long) {
@@ -88,6 +105,9 @@ static drv_status add_pair(row_source *src, int64_t pair, piece_list *list) {
         src->count.unanswered++;
         return DRV_OK;
     }
+    DRV_TRY(find_alike(src, &x, &alike));
+    src->count.alike += alike;
+    if (alike) return DRV_OK;
     src->count.shared += x.shared;
     MEM_GROW(list->p, list->n, list->cap);
     list->p[list->n++] = (row_piece){.first = x.first[CHOSEN],

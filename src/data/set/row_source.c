@@ -155,11 +155,14 @@ static void describe_left(const row_source *src, str *out) {
     if (src->count.unanswered)
         str_printf(out, "; %lld without a token to learn are left out",
                 (long long)src->count.unanswered);
+    if (src->count.alike)
+        str_printf(out, "; %lld whose responses are alike are left out",
+                (long long)src->count.alike);
 }
 
 static void say_packing(const row_source *src) {
     const long long all = src->count.examples, row_tokens = src->opts->row_tokens,
-                    packed = all - src->count.dropped - src->count.unanswered;
+                    packed = all - src->count.dropped - src->count.unanswered - src->count.alike;
     str of = {0}, left = {0};
     describe_left(src, &left);
     if (packed < all) str_printf(&of, " of %lld", all);

@@ -84,6 +84,7 @@ expect 2 "is of a run with training.objective tokens" bash -c "'$drover' train r
 # --- LoRA: the reference is the base
 expect 0 "LoRA" "$drover" train dpo.yaml --set run_dir=lora --set model.preset= --set model.from=straight/checkpoints/step-000006 --set lora.rank=4 --set training.precision=bf16
 says "loss 0.6931"
+expect 0 "training pairs computed" "$drover" train dpo.yaml --set run_dir=blocks --set model.preset= --set model.from=straight/checkpoints/step-000006 --set lora.rank=4 --set training.precision=bf16 --set model.base_dtype=q8_0
 
 # --- in bf16 eval has the numbers of the run where its norms are not rounded, as with a frozen model
 as_validated lora

@@ -37,7 +37,7 @@ expect 2 "--preference" "${build[@]}" --sft --input pairs.jsonl --out data/no
 expect 2 "--preference reads JSON" "${build[@]}" --input text.txt --out data/no
 
 cat >dpo.yaml <<YAML
-model: {preset: tiny, vocab_size: 400, num_hidden_layers: 2}
+model: {preset: tiny, vocab_size: 400, num_hidden_layers: 2, intermediate_size: 160}
 tokenizer: tok
 data: {train: data/pairs, split: [80, 20, 0], sequence_length: 96}
 training: {objective: dpo, steps: 6, global_batch_size: 4, micro_batch_size: 2, precision: fp32, eval_every: 6}
@@ -60,7 +60,7 @@ as_validated() { # RUN
     expect 0 '"pairs": 8' "$drover" eval "$1" --json
     check "eval of $1 says $(cat out), validation $(tail -1 "$1"/metrics.jsonl)" python3 - "$1"/metrics.jsonl <<'PY'
 import json, sys
-was, now = [json.loads(l) for l in open(sys.argv[1]) if "val_loss" in l][-1], json.load(open("out"))
+was, now = [json.loads(l) for l in open(sys.argv[1]) if "val_loss" in l][-1], json.loads(list(open("out"))[-1])
 names = ["loss", "rewards/chosen", "rewards/rejected", "rewards/margins", "rewards/accuracies"]
 sys.exit([n for n in names if f"{was['val_' + n]:.9g}" != f"{now[n]:.9g}"] and 1 or 0)
 PY

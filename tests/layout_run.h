@@ -34,29 +34,29 @@ typedef struct layout_run { // what a run of STEPS steps came to
 
 // Where a run learns from pairs, the halves of each row are the responses of one, to what the row
 // begins with.
-static inline void make_pairs(arena *a, batch *b) {
+static inline void make_pairs(arena *a, batch *made) {
     enum { PROMPT = 9 };
-    const int64_t half = b->row_tokens / 2 + 1;
+    const int64_t half = made->row_tokens / 2 + 1;
     bool head = false;
-    batch_add_pairs(a, b);
-    for (int64_t i = 0; i < b->rows * b->row_tokens; i++) {
-        const int64_t in_row = i % b->row_tokens;
+    batch_add_pairs(a, made);
+    for (int64_t i = 0; i < made->rows * made->row_tokens; i++) {
+        const int64_t in_row = i % made->row_tokens;
         const bool rejected = in_row >= half;
         head |= in_row == 0 || in_row == half;
-        b->pair[i] = PAIR_NONE;
+        made->pair[i] = PAIR_NONE;
         if (rejected) {
-            b->position[i] = (int32_t)(PROMPT + in_row - half);
-            b->hidden[2 * i] = PROMPT;
-            b->hidden[2 * i + 1] = (int32_t)half;
+            made->position[i] = (int32_t)(PROMPT + in_row - half);
+            made->hidden[2 * i] = PROMPT;
+            made->hidden[2 * i + 1] = (int32_t)half;
         }
-        if (in_row < PROMPT) b->labels[i] = -1;
-        if (b->labels[i] < 0) continue;
-        b->pair[i] = pair_word(0, rejected, head);
+        if (in_row < PROMPT) made->labels[i] = -1;
+        if (made->labels[i] < 0) continue;
+        made->pair[i] = pair_word(0, rejected, head);
         const double reference = -100 + noise(17, (uint64_t)i);
-        if (head) memcpy(b->reference + 2 * i, &reference, sizeof reference);
+        if (head) memcpy(made->reference + 2 * i, &reference, sizeof reference);
         head = false;
     }
-    b->pairs = b->rows;
+    made->pairs = made->rows;
 }
 
 // Rows of random tokens with two documents each, and some labels that do not count.

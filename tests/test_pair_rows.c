@@ -25,21 +25,21 @@ enum { N_DOCUMENTS = sizeof pairs / sizeof *pairs };
 
 static const char *write_set(arena *a) {
     const char *prefix = path_join(a, temporary_dir(a), "pairs");
-    dataset_writer *w;
+    dataset_writer *writer;
     dataset *set;
     int64_t responses = 0;
-    OK(dataset_writer_open(a, prefix, VOCAB, 0, 0, true, &w));
+    OK(dataset_writer_open(a, prefix, VOCAB, 0, 0, true, &writer));
     for (int i = 0; i < N_DOCUMENTS; i++) {
         for (const char *p = pairs[i]; *p; p++) {
             const int32_t token = *p;
             const char role = isupper(*p) ? ROLE_LAST_ANSWER : ROLE_OTHER;
             responses += role == ROLE_LAST_ANSWER;
-            OK(dataset_writer_add(w, &token, 1));
-            OK(dataset_writer_add_roles(w, &role, 1));
+            OK(dataset_writer_add(writer, &token, 1));
+            OK(dataset_writer_add_roles(writer, &role, 1));
         }
-        OK(dataset_writer_end_document(w));
+        OK(dataset_writer_end_document(writer));
     }
-    OK(dataset_writer_finish(w));
+    OK(dataset_writer_finish(writer));
     OK(dataset_open(a, prefix, &set));
     const dataset_about about = {.known = true,
             .eod = -1,

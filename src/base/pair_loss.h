@@ -11,7 +11,7 @@ double pair_pull(double margin, double smoothing);
 
 // What the pairs of an evaluation come to.
 typedef struct pair_sums {
-    int64_t n, right;              // pairs; of them, those whose chosen response has the greater reward
+    int64_t n, right; // pairs; of them, those whose chosen response has the greater reward
     double loss, chosen, rejected; // sums of the losses, and of the rewards of both responses
 } pair_sums;
 // Sums over n pairs in their order, whoever has found the log-probabilities: of the model and of the

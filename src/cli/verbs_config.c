@@ -204,8 +204,7 @@ typedef struct plan_report {
 } plan_report;
 
 static double flops_of_step(const plan_report *r) {
-    return r->flops_per_token *
-           (double)(r->cfg->global_batch_size * r->cfg->sequence_length);
+    return r->flops_per_token * (double)(r->cfg->global_batch_size * r->cfg->sequence_length);
 }
 
 static void print_memory(const plan_report *r) {
@@ -317,6 +316,12 @@ static void print_plan(const plan_report *report) {
     print_time(report);
 }
 
+static json_t *reference_json(const plan_report *r) {
+    if (r->reference_flops == 0) return json_null();
+    return json_pack("{s:I,s:f,s:I}", "rows", (json_int_t)r->inputs.rows, "flops",
+            r->reference_flops, "bytes", (json_int_t)reference_bytes(r));
+}
+
 static void print_plan_json(const plan_report *report) {
     const memory_plan *memory = &report->memory;
     json_t *bytes = json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "weights",
@@ -324,29 +329,27 @@ static void print_plan_json(const plan_report *report) {
             (json_int_t)memory->optimizer, "activations", (json_int_t)memory->activations,
             "communication", (json_int_t)memory->communication, "data", (json_int_t)memory->data,
             "total", (json_int_t)memory->total, "process", (json_int_t)report->process);
-    const json_int_t n = model_parameters(&report->cfg->model);
-    json_t *o = json_pack("{s:I,s:I,s:f,s:f,s:i,s:o,s:f,s:f,s:b,s:I,s:I,s:s?}", "parameters", n,
-            "trainable_parameters", (json_int_t)held_trained(&report->p->held), "flops_per_token",
-            report->flops_per_token, "recomputed_flops_per_token", report->again, "ranks",
-            report->ranks, "bytes", bytes, "step_seconds", report->step_s, "run_seconds",
-            report->run_s, "fits", report->fits, "memory_bytes", (json_int_t)report->limit.machine,
-            "memory_free_bytes", (json_int_t)report->limit.free, "would_fit", report->would_fit);
+    json_t *all = json_pack("{s:I,s:I,s:f,s:f,s:i,s:o,s:f,s:f,s:b,s:I,s:I,s:s?}", "parameters",
+            (json_int_t)model_parameters(&report->cfg->model), "trainable_parameters",
+            (json_int_t)held_trained(&report->p->held), "flops_per_token", report->flops_per_token,
+            "recomputed_flops_per_token", report->again, "ranks", report->ranks, "bytes", bytes,
+            "step_seconds", report->step_s, "run_seconds", report->run_s, "fits", report->fits,
+            "memory_bytes", (json_int_t)report->limit.machine, "memory_free_bytes",
+            (json_int_t)report->limit.free, "would_fit", report->would_fit);
     json_t *wire = json_object();
     for (int axis = 0; axis < N_AXES; axis++)
         json_object_set_new(wire, mesh_axis_name((mesh_axis)axis), json_real(report->wire[axis]));
-    json_object_set_new(o, "wire_bytes", wire);
-    if (report->reference_flops > 0)
-        json_object_set_new(o, "reference",
-                json_pack("{s:I,s:f,s:I}", "rows", (json_int_t)report->inputs.rows, "flops",
-                        report->reference_flops, "bytes", (json_int_t)reference_bytes(report)));
-    if (report->stages) json_object_set_new(o, "pipeline", plan_stages_json(report->stages));
-    json_object_set_new(o, "step_is_measured", json_boolean(report->is_measured));
-    json_object_set_new(o, "steps", json_integer((json_int_t)report->cfg->steps));
-    json_object_set_new(o, "refused", report->refused ? json_string(report->refused) : json_null());
-    char *text = json_dumps(o, 0);
+    json_object_set_new(all, "wire_bytes", wire);
+    json_object_set_new(all, "reference", reference_json(report));
+    if (report->stages) json_object_set_new(all, "pipeline", plan_stages_json(report->stages));
+    json_object_set_new(all, "step_is_measured", json_boolean(report->is_measured));
+    json_object_set_new(all, "steps", json_integer((json_int_t)report->cfg->steps));
+    json_object_set_new(all, "refused",
+            report->refused ? json_string(report->refused) : json_null());
+    char *text = json_dumps(all, 0);
     puts(text);
     free(text);
-    json_decref(o);
+    json_decref(all);
 }
 
 static drv_status measure_time(arena *a, plan_report *r) {
@@ -402,8 +405,8 @@ static drv_status run_plan(arena *a, const cli_args *args) {
     if (report.stages) memcpy(report.wire, stages.wire, sizeof report.wire);
     report.again = programs_flops_per_token(&built, true) - report.flops_per_token;
     if (extent.pairs > 0)
-        report.reference_flops = programs_eval_flops_per_token(&built) *
-                                 (double)(extent.rows * cfg.sequence_length);
+        report.reference_flops =
+                programs_eval_flops_per_token(&built) * (double)(extent.rows * cfg.sequence_length);
     report.fits = report.memory.total + report.process <= report.limit.free;
     if (!report.fits) DRV_TRY(fit_suggest(a, &cfg, &report.limit, &report.would_fit));
     DRV_TRY(measure_time(a, &report));

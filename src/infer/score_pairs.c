@@ -119,25 +119,25 @@ static drv_status open_pass(arena *a, const scorer_opts *how, pair_pass *p) {
 
 drv_status score_pairs(arena *a, const score_opts *opts, const run_config *cfg, score_result *out) {
     *out = (score_result){0};
-    pair_pass p = {.dpo = &cfg->dpo, .out = out};
+    pair_pass pass = {.dpo = &cfg->dpo, .out = out};
     scorer_opts how = opts->model;
     run_config wide = *cfg;
     wide.sequence_length = how.row_tokens = opts->context;
     how.branches = true;
     how.leaves = (int)cfg->leaves;
     how.rows = SCORER_TOKENS / how.row_tokens > 1 ? SCORER_TOKENS / how.row_tokens : 1;
-    DRV_TRY_CTX(batch_open_rows(a, &wide, false, 0, &p.rows), "%s",
+    DRV_TRY_CTX(batch_open_rows(a, &wide, false, 0, &pass.rows), "%s",
             cfg->n_valid ? cfg->valid[0].where : config_where(cfg, "data.split"));
-    carry_check_data(cfg, p.rows);
-    out->longest = rows_longest(p.rows);
-    drv_status status = read_references(a, opts, cfg, p.rows, &p.references);
-    if (status == DRV_OK) status = open_pass(a, &how, &p);
+    carry_check_data(cfg, pass.rows);
+    out->longest = rows_longest(pass.rows);
+    drv_status status = read_references(a, opts, cfg, pass.rows, &pass.references);
+    if (status == DRV_OK) status = open_pass(a, &how, &pass);
     if (status == DRV_OK) {
-        status = score_all(&p);
-        judge(&p);
+        status = score_all(&pass);
+        judge(&pass);
     }
     progress_end();
-    scorer_close(p.model);
-    rows_close(p.rows);
+    scorer_close(pass.model);
+    rows_close(pass.rows);
     return status;
 }

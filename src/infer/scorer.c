@@ -38,14 +38,19 @@ void scorer_choose_rows(int64_t context, int64_t longest, int64_t total, scorer_
 }
 
 // --- opening
+static drv_status find_layout(const scorer_opts *opts, const model_config *model,
+        model_layout *out) {
+    const mesh alone = mesh_single();
+    *out = layout_of(model);
+    if (opts->leaves == 0) return DRV_OK;
+    return layout_on(model, &alone, 0, &(layout_opts){.leaves = opts->leaves}, out);
+}
+
 // The program of `opts`, planned and loaded on `b`.
 static drv_status compile(arena *a, backend *b, const scorer_opts *opts, scorer *s) {
     lora_set branches;
-    const mesh alone = mesh_single();
-    model_layout layout = layout_of(&s->config.model);
-    if (opts->leaves)
-        DRV_TRY(layout_on(&s->config.model, &alone, 0, &(layout_opts){.leaves = opts->leaves},
-                &layout));
+    model_layout layout;
+    DRV_TRY(find_layout(opts, &s->config.model, &layout));
     DRV_TRY(lora_of_run(a, &s->config, &branches));
     s->held = (held_model){.c = &s->config,
             .b = b,
@@ -140,8 +145,7 @@ drv_status scorer_run(scorer *s, const double **losses) {
     const int64_t n = b->rows * b->row_tokens;
     for (program_input which = INPUT_TOKENS; which <= INPUT_LABELS; which++)
         DRV_TRY(batch_write_rows(b, &s->held, which, INPUT_ALONE, 0, 0, b->rows));
-    if (b->hidden)
-        DRV_TRY(batch_write_rows(b, &s->held, INPUT_HIDDEN, INPUT_ALONE, 0, 0, b->rows));
+    if (b->hidden) DRV_TRY(batch_write_rows(b, &s->held, INPUT_HIDDEN, INPUT_ALONE, 0, 0, b->rows));
     DRV_TRY(backend_run(s->held.b, s->score));
     DRV_TRY(backend_read(s->held.b, 0, "token_loss", 0, n * (int64_t)sizeof(double), s->losses));
     *losses = s->losses;

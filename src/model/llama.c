@@ -387,8 +387,7 @@ static tensor *enter_stage(builder *b) {
         b->position = token_input(b, INPUT_POSITION);
     }
     b->rope = rope_table(b);
-    if (b->opts->branches || b->opts->preference.beta > 0)
-        b->hidden = token_input(b, INPUT_HIDDEN);
+    if (b->opts->branches || b->opts->preference.beta > 0) b->hidden = token_input(b, INPUT_HIDDEN);
     return h_NH;
 }
 

@@ -185,7 +185,8 @@ int64_t batch_reader_bytes(const run_config *cfg) {
                   whole = zigzag_leaves(&layout.zigzag) > 1 ? layout.zigzag.tokens
                                                             : 0, // a row before it is cut
             arrays = pairs ? BATCH_PAIR_ARRAYS : BATCH_ARRAYS,
-            numbers = pairs ? share * (layout.zigzag.tokens / 2) * (int64_t)sizeof(int64_t) : 0;
+                  numbers =
+                          pairs ? share * (layout.zigzag.tokens / 2) * (int64_t)sizeof(int64_t) : 0;
     return N_BATCHES *
            (arrays * (int64_t)sizeof(int32_t) * (share * layout.row_tokens + whole) + numbers);
 }

@@ -175,8 +175,7 @@ drv_status programs_build(arena *a, const run_config *cfg, programs *out) {
                 config_where(cfg, "training.grad_dtype"), out->layout.zigzag.leaves_here);
     DRV_TRY(run_layout_check(cfg));
     DRV_TRY(check_mesh(cfg, &out->layout));
-    DRV_TRY_CTX(run_layout_model(cfg, &layout), "%s",
-            config_where(cfg, "parallel.tensor"));
+    DRV_TRY_CTX(run_layout_model(cfg, &layout), "%s", config_where(cfg, "parallel.tensor"));
     if (cfg->pipeline_parallel > 1)
         DRV_TRY_CTX(layout_cut_layers(&layout, (int)cfg->rank, (int)cfg->virtual_stages), "%s",
                 config_where(cfg, "parallel.pipeline"));

@@ -20,8 +20,7 @@ static double flops_of(const graph *g, bool recomputed) {
 }
 
 static double flops_per_token(const programs *p, const graph *g, bool recomputed) {
-    return flops_of(g, recomputed) /
-           (double)(p->held.c->micro_batch_size * p->layout.row_tokens);
+    return flops_of(g, recomputed) / (double)(p->held.c->micro_batch_size * p->layout.row_tokens);
 }
 
 // A rank of a pipeline has the graphs of its own stages, and tensor ranks do some products of

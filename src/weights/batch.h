@@ -11,8 +11,8 @@ typedef struct batch {
     zigzag zigzag;            // how ranks share a row
     int place;                // of this rank in it
     int64_t micro;            // rows of a micro-batch, whose leaves follow each other
-    // A whole row: [zigzag.tokens] of each array, BATCH_ARRAYS of them, or BATCH_PAIR_ARRAYS of rows
-    // of pairs. NULL: rows are not cut.
+    // A whole row: [zigzag.tokens] of each array, BATCH_ARRAYS of them, or BATCH_PAIR_ARRAYS of
+    // rows of pairs. NULL: rows are not cut.
     int32_t *row;
     // Micro-batch m here is number first_micro + m every_micro of the global batch.
     int64_t first_micro, every_micro;

@@ -90,8 +90,8 @@ static drv_status any_counts(const row_source *src, int64_t first, int64_t n, bo
 static drv_status add_pair(row_source *src, int64_t pair, piece_list *list) {
     pair_span whole = whole_pair(src, pair);
     DRV_TRY(find_shared(src, &whole));
-    const pair_span x = cut_pair(whole, src->opts->row_tokens);
-    const bool longer = tokens_of(&x) < tokens_of(&whole);
+    const pair_span cut = cut_pair(whole, src->opts->row_tokens);
+    const bool longer = tokens_of(&cut) < tokens_of(&whole);
     bool counts[N_SIDES], alike;
     src->count.examples++;
     src->count.longer += longer;
@@ -100,19 +100,20 @@ static drv_status add_pair(row_source *src, int64_t pair, piece_list *list) {
         return DRV_OK;
     }
     for (int side = 0; side < N_SIDES; side++)
-        DRV_TRY(any_counts(src, x.first[side] + x.shared, x.n[side] - x.shared, &counts[side]));
+        DRV_TRY(any_counts(src, cut.first[side] + cut.shared, cut.n[side] - cut.shared,
+                &counts[side]));
     if (!counts[CHOSEN] || !counts[REJECTED]) {
         src->count.unanswered++;
         return DRV_OK;
     }
-    DRV_TRY(find_alike(src, &x, &alike));
+    DRV_TRY(find_alike(src, &cut, &alike));
     src->count.alike += alike;
     if (alike) return DRV_OK;
-    src->count.shared += x.shared;
+    src->count.shared += cut.shared;
     MEM_GROW(list->p, list->n, list->cap);
-    list->p[list->n++] = (row_piece){.first = x.first[CHOSEN],
-            .n = (int32_t)tokens_of(&x),
-            .skip = (int32_t)x.shared};
+    list->p[list->n++] = (row_piece){.first = cut.first[CHOSEN],
+            .n = (int32_t)tokens_of(&cut),
+            .skip = (int32_t)cut.shared};
     return DRV_OK;
 }
 

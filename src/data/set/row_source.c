@@ -143,8 +143,7 @@ static void describe_left(const row_source *src, str *out) {
     str_puts(out, "");
     if (src->count.shared)
         str_printf(out, "; prompts are there once, which saves %.1f%% of the tokens",
-                100 * (double)src->count.shared /
-                        (double)(src->count.shared + src->pack.n_tokens));
+                100 * (double)src->count.shared / (double)(src->count.shared + src->pack.n_tokens));
     if (src->count.dropped)
         str_printf(out, "; %lld longer than %lld tokens are left out (data.too_long: drop)",
                 (long long)src->count.dropped, longest);

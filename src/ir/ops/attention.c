@@ -5,10 +5,10 @@
 // (counted from the start of the document) is also the document mask. Scale: 1/sqrt(head_dim).
 // `causal` says that every row is one document, so that a back end need not look: position[t] is t.
 // `window`: a token sees so many of those at most, the last ones up to itself; not `causal` then.
-// `hidden` (i32 [2 N], may be left out, not `causal` then): of rows in which several continuations of
-// one beginning follow each other. Of the tokens between the first one that token t sees and itself,
-// hidden[2 t] .. hidden[2 t + 1] of the row are of others: it does not see them, and position does
-// not count them.
+// `hidden` (i32 [2 N], may be left out, not `causal` then): of rows in which several continuations
+// of one beginning follow each other. Of the tokens between the first one that token t sees and
+// itself, hidden[2 t] .. hidden[2 t + 1] of the row are of others: it does not see them, and
+// position does not count them.
 //
 // With `ranks` each of them has seq tokens of rows of ranks * seq, cut zigzag (ir/zigzag.h): keys
 // and values go around in a ring (arXiv:2310.01889), in the backward pass their gradients go home.

@@ -106,7 +106,8 @@ INLINE void mask_scores(const attention_args *args, int64_t t, int64_t k0, span 
         float *scores) {
     const span seen = keys_of_row(args, t, k0), hidden = attention_hidden(args, t);
     const int64_t from = hidden.begin - k0;
-    for (int64_t j = from > keys.begin ? from : keys.begin; j < hidden.end - k0 && j < keys.end; j++)
+    for (int64_t j = from > keys.begin ? from : keys.begin; j < hidden.end - k0 && j < keys.end;
+            j++)
         scores[j] = -INFINITY;
     for (int64_t j = keys.begin; j < keys.end && j < seen.begin; j++)
         scores[j] = -INFINITY;

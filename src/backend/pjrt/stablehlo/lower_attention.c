@@ -141,8 +141,7 @@ static void cut_qkv(attention_call *c, const node *n, int of_qkv, int of_positio
         position =
                 hlo_binary(h, "minimum", position, hlo_fill(h, (double)c->window - 1, &position));
     hlo_value begin = hlo_binary(h, "subtract", token, position);
-    if (n->n_in > of_position + 1)
-        begin = cut_hidden(c, lower_in(c->l, n, of_position + 1), begin);
+    if (n->n_in > of_position + 1) begin = cut_hidden(c, lower_in(c->l, n, of_position + 1), begin);
     c->first = for_heads(c, begin);
 }
 

@@ -29,12 +29,12 @@ static hlo_value as_columns(hlo_text *h, const hlo_value *x, int n) {
 // fraction 29, rounded up where the first of them is set. Of what f32 has no exponent: 0.
 static hlo_value narrow_double(hlo_text *h, hlo_value low, hlo_value high) {
     enum { BIAS_APART = 1023 - 127, FRACTION = 20 };
-    const hlo_value exponent = with_word(h, "and",
-            with_word(h, "shift_right_logical", high, FRACTION), 0x7FF);
+    const hlo_value exponent =
+            with_word(h, "and", with_word(h, "shift_right_logical", high, FRACTION), 0x7FF);
     const hlo_value top = with_word(h, "shift_left",
                             with_word(h, "and", high, (1u << FRACTION) - 1), 3),
-                    fraction = hlo_binary(h, "or", top,
-                            with_word(h, "shift_right_logical", low, 29)),
+                    fraction =
+                            hlo_binary(h, "or", top, with_word(h, "shift_right_logical", low, 29)),
                     up = with_word(h, "and", with_word(h, "shift_right_logical", low, 28), 1);
     const hlo_value moved = with_word(h, "shift_left",
             with_word(h, "subtract", exponent, BIAS_APART), FRACTION + 3);
@@ -132,8 +132,7 @@ static hlo_value judge_pairs(hlo_text *h, hlo_value sums, const op_attrs *attrs)
         of[CHOSEN + side] = side_of(h, reward, side);
         of[LOG_CHOSEN + side] = side_of(h, log_prob, side);
     }
-    of[RIGHT] =
-            hlo_convert(h, hlo_compare(h, "GT", of[CHOSEN], of[REJECTED]), of[CHOSEN].type);
+    of[RIGHT] = hlo_convert(h, hlo_compare(h, "GT", of[CHOSEN], of[REJECTED]), of[CHOSEN].type);
     put_loss(h, hlo_binary(h, "subtract", of[CHOSEN], of[REJECTED]), attrs, of);
     return as_columns(h, of, N_COLUMNS);
 }

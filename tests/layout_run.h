@@ -32,23 +32,31 @@ typedef struct layout_run { // what a run of STEPS steps came to
     int64_t n_weights;
 } layout_run;
 
-// Where a run learns from pairs, the two documents of each row are the responses of one.
-static inline void make_pairs(arena *a, batch *b) {
+// Where a run learns from pairs, the halves of each row are the responses of one, to what the row
+// begins with.
+static inline void make_pairs(arena *a, batch *made) {
+    enum { PROMPT = 9 };
+    const int64_t half = made->row_tokens / 2 + 1;
     bool head = false;
-    batch_add_pairs(a, b);
-    for (int64_t i = 0; i < b->rows * b->row_tokens; i++) {
-        const int64_t in_row = i % b->row_tokens;
-        const bool begins = in_row == 0 || b->position[i] == 0;
-        head |= begins;
-        b->pair[i] = PAIR_NONE;
-        b->reference[2 * i] = b->reference[2 * i + 1] = 0;
-        if (b->labels[i] < 0) continue;
-        b->pair[i] = pair_word(0, b->position[i] != in_row, head);
+    batch_add_pairs(a, made);
+    for (int64_t i = 0; i < made->rows * made->row_tokens; i++) {
+        const int64_t in_row = i % made->row_tokens;
+        const bool rejected = in_row >= half;
+        head |= in_row == 0 || in_row == half;
+        made->pair[i] = PAIR_NONE;
+        if (rejected) {
+            made->position[i] = (int32_t)(PROMPT + in_row - half);
+            made->hidden[2 * i] = PROMPT;
+            made->hidden[2 * i + 1] = (int32_t)half;
+        }
+        if (in_row < PROMPT) made->labels[i] = -1;
+        if (made->labels[i] < 0) continue;
+        made->pair[i] = pair_word(0, rejected, head);
         const double reference = -100 + noise(17, (uint64_t)i);
-        if (head) memcpy(b->reference + 2 * i, &reference, sizeof reference);
+        if (head) memcpy(made->reference + 2 * i, &reference, sizeof reference);
         head = false;
     }
-    b->pairs = b->rows;
+    made->pairs = made->rows;
 }
 
 // Rows of random tokens with two documents each, and some labels that do not count.
@@ -86,7 +94,8 @@ static inline batch share_of_batch(arena *a, const run_config *cfg, const batch 
                 .position = whole->position + at,
                 .labels = whole->labels + at,
                 .pair = whole->pair ? whole->pair + at : NULL,
-                .reference = whole->reference ? whole->reference + 2 * at : NULL};
+                .reference = whole->reference ? whole->reference + 2 * at : NULL,
+                .hidden = whole->hidden ? whole->hidden + 2 * at : NULL};
         batch_put_row(&mine, &one);
     }
     mine.counted = whole->counted; // of all ranks, as a run finds it

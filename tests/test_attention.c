@@ -34,9 +34,27 @@ enum { N_CASES = sizeof cases / sizeof *cases };
 typedef struct problem {
     attention_args args;
     array qkv, o, lse, d_o, dqkv, part;
-    int32_t *position;
+    int32_t *position, *hidden;
     char text[160];
 } problem;
+
+// Tokens that each document begins with, before two continuations that do not see each other; 0: it
+// is one.
+static int shared;
+
+// What the tokens see, which are those from `first` on of what the keys begin.
+static void see(problem *x, attention_case shape, int64_t first) {
+    const int second = shared + (shape.document - shared) / 2;
+    x->args.hidden = shared ? x->hidden : NULL;
+    x->args.hidden_from = shared ? 7 : 0; // of any row
+    for (int64_t t = 0; t < shape.seq; t++) {
+        const int at = (int)((first + t) % shape.document);
+        const bool later = shared && at >= second;
+        x->position[t] = later ? shared + at - second : at;
+        x->hidden[2 * t] = (int32_t)(7 + first + t - at + shared);
+        x->hidden[2 * t + 1] = later ? (int32_t)(7 + first + t - at + second) : x->hidden[2 * t];
+    }
+}
 
 // unit: see array_new.
 static problem problem_new(dtype dt, attention_case shape, uint64_t seed, double unit) {
@@ -56,15 +74,15 @@ static problem problem_new(dtype dt, attention_case shape, uint64_t seed, double
     given.dqkv = array_new(dt, shape.seq * width, seed + 4, 1, 0);
     given.part = array_new(DT_F32, attention_part_floats(&given.args), seed + 5, 1, 0);
     given.position = mem_alloc(sizeof *given.position * (size_t)shape.seq);
-    for (int64_t t = 0; t < shape.seq; t++)
-        given.position[t] = (int32_t)(t % shape.document);
+    given.hidden = mem_alloc(2 * sizeof *given.hidden * (size_t)shape.seq);
+    see(&given, shape, 0);
     given.args.qkv = given.qkv.p, given.args.position = given.position, given.args.o = given.o.p,
     given.args.lse = given.lse.p;
     given.args.d_o = given.d_o.p, given.args.dqkv = given.dqkv.p, given.args.part = given.part.p;
     snprintf(given.text, sizeof given.text,
-            "%s, %lld tokens, heads %d/%d of %d, documents of %d, window %d, seed %d",
+            "%s, %lld tokens, heads %d/%d of %d, documents of %d, %d shared, window %d, seed %d",
             dtype_name(dt), (long long)shape.seq, shape.n_heads, shape.n_kv_heads, shape.head_dim,
-            shape.document, shape.window, (int)seed);
+            shape.document, shared, shape.window, (int)seed);
     return given;
 }
 
@@ -72,6 +90,7 @@ static void problem_free(problem *x) {
     array_free(&x->qkv), array_free(&x->o), array_free(&x->lse);
     array_free(&x->d_o), array_free(&x->dqkv), array_free(&x->part);
     free(x->position);
+    free(x->hidden);
 }
 
 static void run_forward(const kernels *k, const attention_args *args) {
@@ -118,17 +137,38 @@ static void against_reference(const kernels *k, dtype dt, attention_case c, cons
     problem_free(&got);
 }
 
-static void every_level_is_the_reference(void **state) {
-    (void)state;
+static void expect_reference(attention_case shape) {
     const kernels *levels[3];
     const int n = vector_levels(levels);
-    for (int i = 0; i < 2 * N_CASES; i++) {
+    for (int i = 0; i < 2; i++) {
         const dtype dt = i % 2 ? DT_BF16 : DT_F32;
-        problem want = solved_by_reference(dt, cases[i / 2]);
+        problem want = solved_by_reference(dt, shape);
         for (int k = 0; k < n; k++)
-            against_reference(levels[k], dt, cases[i / 2], &want);
+            against_reference(levels[k], dt, shape, &want);
         problem_free(&want);
     }
+}
+
+static void every_level_is_the_reference(void **state) {
+    (void)state;
+    for (int i = 0; i < N_CASES; i++)
+        expect_reference(cases[i]);
+}
+
+// Also where all of a block of keys is hidden from one of queries, and in a window.
+static void continuations_are_the_reference(void **state) {
+    (void)state;
+    const struct {
+        attention_case shape;
+        int shared;
+    } branches[] = {{{9, 2, 1, 6, 9, 0}, 1}, {{130, 4, 2, 16, 43, 0}, 20},
+            {{300, 3, 1, 24, 290, 0}, 30}, {{257, 2, 2, 8, 257, 0}, 100},
+            {{257, 2, 1, 16, 120, 50}, 40}, {{320, 2, 1, 32, 320, 0}, 1}};
+    for (size_t i = 0; i < sizeof branches / sizeof *branches; i++) {
+        shared = branches[i].shared;
+        expect_reference(branches[i].shape);
+    }
+    shared = 0;
 }
 
 // Keys and values that no query of a strip sees are not multiplied: a NaN in those of the last
@@ -243,8 +283,8 @@ static void other_part_free(other_part *x) {
 static void expect_other_part(const kernels *level, dtype dt, attention_case shape, int64_t first) {
     const double bound = 4 * (dt == DT_BF16 ? 0x1p-8 : 0x1p-23) * sqrt((double)shape.seq);
     problem got = problem_new(dt, shape, 11, 0), want = problem_new(dt, shape, 11, 0);
-    for (int64_t t = 0; t < shape.seq; t++) // counted from the document, which may be long before
-        got.position[t] = want.position[t] = (int32_t)((first + t) % shape.document);
+    see(&got, shape, first); // counted from the document, which may be long before
+    see(&want, shape, first);
     other_part mine = other_part_new(&got, first), theirs = other_part_new(&want, first);
     run_forward(&kernels_ref, &want.args);
     run_forward(level, &got.args);
@@ -279,11 +319,15 @@ static void parts_of_a_row_are_the_reference(void **state) {
             for (int64_t away = 0; away < 3; away++) {
                 expect_other_part(levels[i], DT_F32, parts[c], away * parts[c].seq);
                 expect_other_part(levels[i], DT_BF16, parts[c], away * parts[c].seq);
+                shared = parts[c].document / 3;
+                expect_other_part(levels[i], DT_F32, parts[c], away * parts[c].seq);
+                shared = 0;
             }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_level_is_the_reference),
+            cmocka_unit_test(continuations_are_the_reference),
             cmocka_unit_test(unseen_keys_are_left_alone), cmocka_unit_test(arithmetics_agree),
             cmocka_unit_test(parts_of_a_row_are_the_reference)};
     return cmocka_run_group_tests(tests, NULL, NULL);

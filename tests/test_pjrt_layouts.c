@@ -1,4 +1,5 @@
-// Several layouts of one model on local devices of a PJRT plugin against one device. Skipped,
+// Several layouts of one model on local devices of a PJRT plugin against one device, and pairs that
+// two of them share. Skipped,
 // saying so, where there is no plugin.
 #include "device_run.h"
 
@@ -29,6 +30,11 @@ static void every_layout(void **state) {
     }
     clear(&alone[0]);
     clear(&alone[1]);
+    static const char *const pairs[] = {"training.objective=dpo", "parallel.context=2"};
+    device_run one = run_devices(*state, 1, pairs, 1), two = run_devices(*state, 2, pairs, 2);
+    expect_run(&two, &one);
+    clear(&one);
+    clear(&two);
 }
 
 int main(void) {

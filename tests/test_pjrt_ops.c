@@ -143,7 +143,7 @@ static void random_bits(void **state) {
 // Devices without f64: loss, norms and hyper are f32 there.
 static void numbers_in_f32(void **state) {
     static const op_kind ops[] = {OP_linear_cross_entropy, OP_linear_cross_entropy_grad,
-            OP_sum_squares, OP_adamw, OP_adamw_rounded};
+            OP_sum_squares, OP_adamw, OP_adamw_rounded, OP_preference, OP_preference_grad};
     lowered_with.has_f64 = false;
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         for (int which = 0; which < MAX_EXAMPLES && op_rows[ops[i]]->examples[which]; which++)
@@ -160,6 +160,9 @@ static void attention_in_blocks(void **state) {
             compare(*state, OP_attention, 0, (dtype)dt);
             compare(*state, OP_attention_grad, 0, (dtype)dt);
         }
+    lowered_with.attention_block = 3; // what is hidden begins and ends in blocks, or is one
+    compare(*state, OP_attention, 2, DT_F32);
+    compare(*state, OP_attention_grad, 3, DT_F32);
     lowered_with.attention_block = 0;
 }
 

@@ -1,6 +1,6 @@
 // Preference pairs: loss, rewards and every gradient against what TRL's DPOTrainer gave
-// (tools/golden_dpo.py), whether pairs share a row or not; the forms of records; what is kept of
-// the reference.
+// (tools/golden_dpo.py), whether pairs share a row or not, and responses a prompt or not; the forms
+// of records; what is kept of the reference.
 #include "harness.h"
 
 #include <math.h>
@@ -53,7 +53,7 @@ static golden golden_open(void) {
 
 // --- rows
 typedef struct row {
-    int32_t tokens[SEQ], position[SEQ], labels[SEQ], pair[SEQ], reference[2 * SEQ];
+    int32_t tokens[SEQ], position[SEQ], labels[SEQ], pair[SEQ], reference[2 * SEQ], hidden[2 * SEQ];
     int at;
 } row;
 
@@ -66,18 +66,26 @@ static void row_begin(row *r) {
     }
 }
 
-// The prompt and one response, of which the last token is only predicted.
-static void put_response(golden *from, int pair, int side, int number, row *r) {
+// How pairs lie in rows: each in one of its own, or all in one, whose prompts are there twice; or
+// once, but for their last tokens, which predict the first ones of both responses.
+typedef enum form { APART, TOGETHER, SHARED, N_FORMS } form;
+
+// The prompt and one response, of which the last token is only predicted. A rejected response that
+// shares the prompt follows the chosen one, which it does not see.
+static void put_response(golden *from, int pair, int side, int number, bool shares, row *r) {
     const int32_t *length = from->length[pair], *tokens = from->tokens;
     for (int i = 0; i < pair * PARTS; i++)
         tokens += from->length[i / PARTS][i % PARTS];
     const int32_t *response = tokens + length[PROMPT] + (side ? length[1] : 0);
     const int n = length[PROMPT] + length[1 + side];
     const double *reference = golden_values(from, "reference", NULL) + 2 * pair + side;
-    for (int i = 0; i + 1 < n; i++, r->at++) {
+    const int32_t begin = r->at, fork = begin - length[1];
+    for (int i = shares && side ? length[PROMPT] - 1 : 0; i + 1 < n; i++, r->at++) {
         const int next = i + 1 - length[PROMPT];
         r->tokens[r->at] = i < length[PROMPT] ? tokens[i] : response[i - length[PROMPT]];
         r->position[r->at] = i;
+        if (shares && side) r->hidden[2 * r->at] = fork;
+        if (shares && side) r->hidden[2 * r->at + 1] = begin;
         if (next < 0) continue;
         r->labels[r->at] = response[next];
         r->pair[r->at] = pair_word(number, side, next == 0);
@@ -92,6 +100,7 @@ static void write_row(test_run *run, const row *r) {
     OK(backend_write(b, 0, "labels", 0, sizeof r->labels, r->labels));
     OK(backend_write(b, 0, "pair", 0, sizeof r->pair, r->pair));
     OK(backend_write(b, 0, "reference", 0, sizeof r->reference, r->reference));
+    OK(backend_write(b, 0, "hidden", 0, sizeof r->hidden, r->hidden));
 }
 
 static void expect_close(const char *what, const double *got, const double *want, int64_t n) {
@@ -128,8 +137,9 @@ static void read_log_probs(test_run *run, const row *r, double *out) {
     }
 }
 
-// `together`: all pairs in one row, else each in one of its own, which are added up.
-static void check_loss(golden *from, const char *which, bool together) {
+// Rows are added up.
+static void check_loss(golden *from, const char *which, form how) {
+    const bool together = how != APART;
     const double *smoothing =
                          golden_values(from, arena_printf(from->a, "%s.smoothing", which), NULL),
                  *beta = golden_values(from, "beta", NULL);
@@ -146,7 +156,7 @@ static void check_loss(golden *from, const char *which, bool together) {
         row_begin(&r);
         for (int pair = first; pair < (together ? PAIRS : first + 1); pair++)
             for (int side = 0; side < 2; side++)
-                put_response(from, pair, side, pair - first, &r);
+                put_response(from, pair, side, pair - first, how == SHARED, &r);
         for (int i = r.at; i < SEQ; i++)
             r.position[i] = i - r.at;
         write_row(run, &r);
@@ -170,9 +180,9 @@ static void check_loss(golden *from, const char *which, bool together) {
 static void loss_and_gradients_are_those_of_trl(void **state) {
     (void)state;
     golden from = golden_open();
-    check_loss(&from, "plain", true);
-    check_loss(&from, "plain", false);
-    check_loss(&from, "smooth", true);
+    for (form how = APART; how < N_FORMS; how++)
+        check_loss(&from, "plain", how);
+    check_loss(&from, "smooth", SHARED);
     st_close(&from.file);
     arena_free(from.a);
 }

@@ -1,5 +1,5 @@
 // Learning from pairs on ranks of every kind gives the bits of one rank: losses, norms and weights,
-// where the two responses of a pair lie on several context ranks too, and sends what is planned.
+// where prompt and responses of a pair lie on several context ranks too, and sends what is planned.
 #include "layout_run.h"
 
 typedef struct layout_case {
@@ -47,8 +47,32 @@ static void ranks_of_every_kind(void **state) {
             {2, {"parallel.pipeline=2", "parallel.schedule=zb-h1"}, 2},
             {8, {"parallel.tensor=2", "parallel.context=2", "parallel.pipeline=2"}, 3},
             {1, {"training.micro_batch_size=2", "training.recompute=full"}, 2},
-            {2, {"parallel.context=2", "training.micro_batch_size=2"}, 2}};
+            {2, {"parallel.context=2", "training.micro_batch_size=2"}, 2},
+            {2, {"parallel.zero=2"}, 1},
+            {4,
+                    {"parallel.zero=2", "parallel.pipeline=2", "parallel.schedule=interleaved",
+                            "parallel.virtual_stages=2"},
+                    4}};
     same_bits(model, 2, cases, sizeof cases / sizeof *cases);
+}
+
+// Across what is hidden from a rejected response, and over the ends of chunks of the row.
+static void in_a_window(void **state) {
+    (void)state;
+    const char *const model[] = {"training.precision=fp32", "model.sliding_window=12"};
+    const layout_case cases[] = {{2, {"parallel.context=2"}, 1}};
+    same_bits(model, 2, cases, 1);
+}
+
+// Leaves of the row, which go around in the ring, are sums of other parts of the same numbers.
+static void leaves_of_rows(void **state) {
+    (void)state;
+    const char *const model[] = {"training.precision=fp32"};
+    const layout_case leaves = {.ranks = 1}, whole = {1, {"parallel.context_leaves=1"}, 1};
+    layout_run cut = run_case(&leaves, model, 1), one = run_case(&whole, model, 1);
+    expect_close_numbers(&cut, &one, 1e-6);
+    free(cut.weights);
+    free(one.weights);
 }
 
 static void branches_in_bf16(void **state) {
@@ -62,6 +86,7 @@ static void branches_in_bf16(void **state) {
 int main(void) {
     par_set_threads(2);
     const struct CMUnitTest tests[] = {cmocka_unit_test(ranks_of_every_kind),
-            cmocka_unit_test(branches_in_bf16)};
+            cmocka_unit_test(branches_in_bf16), cmocka_unit_test(in_a_window),
+            cmocka_unit_test(leaves_of_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,7 +37,7 @@ expect 2 "--preference" "${build[@]}" --sft --input pairs.jsonl --out data/no
 expect 2 "--preference reads JSON" "${build[@]}" --input text.txt --out data/no
 
 cat >dpo.yaml <<YAML
-model: {preset: tiny, vocab_size: 400, num_hidden_layers: 2}
+model: {preset: tiny, vocab_size: 400, num_hidden_layers: 2, intermediate_size: 160}
 tokenizer: tok
 data: {train: data/pairs, split: [80, 20, 0], sequence_length: 96}
 training: {objective: dpo, steps: 6, global_batch_size: 4, micro_batch_size: 2, precision: fp32, eval_every: 6}
@@ -48,16 +48,24 @@ YAML
 expect 2 "data/pairs: a set of 40 preference pairs, expected training.objective: dpo" "$drover" train dpo.yaml --set training.objective=tokens
 expect 2 "data/set: no set of preference pairs" "$drover" train dpo.yaml --set data.train=data/set
 expect 2 'key "dpo.beta" is 0.2, but training.objective is tokens' "$drover" train run.yaml --set dpo.beta=0.2
-expect 2 "expected tokens with backend pjrt" "$drover" plan dpo.yaml --set backend=pjrt
 expect 0 "total" "$drover" plan dpo.yaml
+says "reference " "1.25 KiB beside the data" # of 40 pairs in the rows of training and in those of validation
 
 # --- trained; the reference is kept beside the data
 expect 0 "step-000006" "$drover" train dpo.yaml --set run_dir=straight
-says "32 pairs in" "8 pairs in" "training pairs computed" "kept in data/pairs.reference-" "loss 0.6931" "accuracy"
+says "32 pairs in" "8 pairs in" "prompts are there once" "training pairs computed" "kept in data/pairs.reference-" "loss 0.6931" "accuracy"
 check "metrics of pairs" grep -q '"rewards/chosen":.*"rewards/rejected":.*"rewards/margins":.*"rewards/accuracies":' straight/metrics.jsonl
-valid=$(grep -o '"val_loss":[0-9.]*' straight/metrics.jsonl | tail -1 | cut -d: -f2)
-expect 0 '"pairs": 8' "$drover" eval straight --json
-check "eval says $(cat out), validation $valid" [ "$(grep -o '"loss": [0-9.]*' out | cut -c9-15)" = "${valid:0:7}" ]
+# What eval says of the run in RUN is what its last validation said, in nine digits.
+as_validated() { # RUN
+    expect 0 '"pairs": 8' "$drover" eval "$1" --json
+    check "eval of $1 says $(cat out), validation $(tail -1 "$1"/metrics.jsonl)" python3 - "$1"/metrics.jsonl <<'PY'
+import json, sys
+was, now = [json.loads(l) for l in open(sys.argv[1]) if "val_loss" in l][-1], json.loads(list(open("out"))[-1])
+names = ["loss", "rewards/chosen", "rewards/rejected", "rewards/margins", "rewards/accuracies"]
+sys.exit([n for n in names if f"{was['val_' + n]:.9g}" != f"{now[n]:.9g}"] and 1 or 0)
+PY
+}
+as_validated straight
 cat data/pairs.reference-* >kept
 
 # --- stopped and resumed, from what is kept; then without it, and with another model
@@ -74,6 +82,12 @@ says "it is damaged"
 expect 2 "is of a run with training.objective tokens" bash -c "'$drover' train run.yaml --set run_dir=other --set training.steps=3 && exec '$drover' train dpo.yaml --set run_dir=other"
 
 # --- LoRA: the reference is the base
-expect 0 "LoRA" "$drover" train dpo.yaml --set run_dir=lora --set model.preset= --set model.from=straight/checkpoints/step-000006 --set lora.rank=4
+expect 0 "LoRA" "$drover" train dpo.yaml --set run_dir=lora --set model.preset= --set model.from=straight/checkpoints/step-000006 --set lora.rank=4 --set training.precision=bf16
 says "loss 0.6931"
+expect 0 "training pairs computed" "$drover" train dpo.yaml --set run_dir=blocks --set model.preset= --set model.from=straight/checkpoints/step-000006 --set lora.rank=4 --set training.precision=bf16 --set model.base_dtype=q8_0
+
+# --- in bf16 eval has the numbers of the run where its norms are not rounded, as with a frozen model
+as_validated lora
+expect 0 "step-000006" "$drover" train dpo.yaml --set run_dir=wide --set training.precision=bf16 --set training.save_dtype=f32
+as_validated wide
 finish

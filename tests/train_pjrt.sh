@@ -1,6 +1,7 @@
 #!/bin/bash
 # backend: pjrt as a user has it, on a CPU plugin: the losses of `cpu`, runs that change the back end half-way,
 # the same bits after a kill, evaluation, recomputation, LoRA. Skipped where there is no plugin.
+golden=$(realpath "$(dirname "$0")"/golden/parquet)
 . "$(dirname "$0")"/pjrt.bash
 make_data
 train() { expect 0 "" "$drover" train run.yaml --set schedule.type=constant --set checkpoint.every=10 --set run_dir="$@"; }
@@ -57,6 +58,24 @@ for backend in cpu pjrt; do
         --set model.weights=load --set lora.rank=4 --set lora.dropout=0.1 --set training.steps=10 --set training.precision=fp32 --set backend=$backend
 done
 check "LoRA: losses differ" near 1e-5 lora-cpu lora-pjrt
+
+# --- preference pairs, whose reference each back end computes for itself
+cat >chat.jinja <<'JINJA'
+{% for m in messages %}<{{ m.role }}>{{ m.content }}</>
+{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}
+JINJA
+expect 0 "40 preference pairs" "$drover" data build --preference --tokenizer tok --template chat.jinja --input "$golden"/pairs.jsonl --out data/pairs
+for backend in cpu pjrt; do
+    train pairs-$backend --set training.objective=dpo --set data.train=data/pairs --set data.split=[80,20,0] --set training.steps=5 --set training.eval_every=5 \
+        --set training.precision=fp32 --set training.global_batch_size=4 --set backend=$backend
+    says "loss 0.6931" "accuracy"
+    rm data/pairs.reference-*
+done
+check "pairs: losses differ" near 1e-5 pairs-cpu pairs-pjrt
+margins() { sed -n 's/.*"val_rewards\/margins": *\([-0-9.e]*\).*/{"loss": \1}/p' pairs-$1/metrics.jsonl | tail -1; }
+mkdir -p margins-cpu margins-pjrt
+for backend in cpu pjrt; do margins $backend >margins-$backend/metrics.jsonl; done
+check "pairs: margins differ" near 1e-3 margins-cpu margins-pjrt
 
 # --- generation: the same likeliest tokens
 for backend in cpu pjrt; do

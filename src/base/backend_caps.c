@@ -8,7 +8,6 @@ const backend_caps backend_caps_cpu = {.name = "cpu",
         .keeps_gradients = true,
         .sends_beside = true,
         .widens_blocks = true,
-        .has_pairs = true,
         .uses_host_memory = true,
         .is_processor = true};
 // Its compiler orders sums and messages, and a step of one device is one program.

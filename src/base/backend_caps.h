@@ -12,7 +12,6 @@ typedef struct backend_caps {
     bool sends_beside;    // messages of `beside` nodes travel while it computes (docs/adr/0027)
     bool widens_blocks;   // its products read weights that are held in blocks (base/block_matrix.h)
     bool uses_host_memory; // its state and temporaries lie in this process, as the plan places them
-    bool has_pairs;        // it has the loss of preference pairs (ir/ops/preference.c)
     bool is_processor;     // the processor computes, by the kernels that a process chooses
     bool has_devices;      // a process may have several, found by a plugin (keys pjrt.*)
 } backend_caps;

@@ -2,8 +2,19 @@
 // response less that of the rejected one. `smoothing`: the share of pairs that is taken to be the
 // wrong way round. The same bits on any processor (base/elementary.h).
 #pragma once
+#include <stdint.h>
 
 // -(1 - smoothing) log sigmoid(margin) - smoothing log sigmoid(-margin)
 double pair_loss(double margin, double smoothing);
 // Minus its derivative by the margin.
 double pair_pull(double margin, double smoothing);
+
+// What the pairs of an evaluation come to.
+typedef struct pair_sums {
+    int64_t n, right; // pairs; of them, those whose chosen response has the greater reward
+    double loss, chosen, rejected; // sums of the losses, and of the rewards of both responses
+} pair_sums;
+// Sums over n pairs in their order, whoever has found the log-probabilities: of the model and of the
+// reference, [2 n] each, the chosen response's and the rejected one's. NaN: the pair was not seen.
+pair_sums pair_sums_of(int64_t n, const double *log_probs, const double *references, double beta,
+        double smoothing);

@@ -197,9 +197,15 @@ typedef struct plan_report {
     bool fits;
     const char *would_fit;     // keys to set; NULL: none would, or it fits
     const stage_plans *stages; // NULL: no pipeline
+    inputs_extent inputs;      // the data there is
+    double reference_flops;    // to compute the reference's log-probabilities, once; 0: no pairs
     bool is_measured;          // step_s is of micro-batches that were run, not of the GEMM peak
     const char *refused;       // why `drover train` would not begin; NULL: it would
 } plan_report;
+
+static double flops_of_step(const plan_report *r) {
+    return r->flops_per_token * (double)(r->cfg->global_batch_size * r->cfg->sequence_length);
+}
 
 static void print_memory(const plan_report *r) {
     const memory_plan *m = &r->memory;
@@ -219,6 +225,19 @@ static void print_memory(const plan_report *r) {
             str_bytes((double)(m->total + r->process)), str_bytes((double)r->limit.free),
             r->limit.what);
     if (r->would_fit) printf("              would fit: %s\n", r->would_fit);
+}
+
+// The reference of a run that learns from pairs: a pass over all rows before the first step, whose
+// results lie beside the data.
+static int64_t reference_bytes(const plan_report *r) {
+    return r->inputs.pairs * 2 * (int64_t)sizeof(double);
+}
+
+static void print_reference(const plan_report *r) {
+    if (r->reference_flops == 0) return;
+    printf("reference     %s FLOP once before the first step, as %.3g steps; %s beside the data\n",
+            str_si(r->reference_flops), r->reference_flops / flops_of_step(r),
+            str_bytes((double)reference_bytes(r)));
 }
 
 static double trainable_share(const plan_report *r) {
@@ -274,17 +293,15 @@ static void print_plan(const plan_report *report) {
                 report->mesh.size[AXIS_DATA], (long long)cfg->n_lanes, str_plural(cfg->n_lanes));
     if (report->stages) plan_stages_print(report->stages);
     printf("compute       %s FLOP per token, %s per step\n", str_si(report->flops_per_token),
-            str_si(report->flops_per_token *
-                    (double)(cfg->global_batch_size * cfg->sequence_length)));
+            str_si(flops_of_step(report)));
     if (programs_update_flops(report->p) > 0)
         printf("              and %s in the update of this rank, %.2g %% of its share of a step\n",
                 str_si(programs_update_flops(report->p)),
-                100 * programs_update_flops(report->p) * report->ranks /
-                        (report->flops_per_token *
-                                (double)(cfg->global_batch_size * cfg->sequence_length)));
+                100 * programs_update_flops(report->p) * report->ranks / flops_of_step(report));
     if (report->again > 0)
         printf("              and %s per token to compute again what is not kept\n",
                 str_si(report->again));
+    print_reference(report);
     print_nodes(report->p);
     print_memory(report);
     const char *traffic = "traffic";
@@ -299,6 +316,12 @@ static void print_plan(const plan_report *report) {
     print_time(report);
 }
 
+static json_t *reference_json(const plan_report *r) {
+    if (r->reference_flops == 0) return json_null();
+    return json_pack("{s:I,s:f,s:I}", "rows", (json_int_t)r->inputs.rows, "flops",
+            r->reference_flops, "bytes", (json_int_t)reference_bytes(r));
+}
+
 static void print_plan_json(const plan_report *report) {
     const memory_plan *memory = &report->memory;
     json_t *bytes = json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "weights",
@@ -306,25 +329,27 @@ static void print_plan_json(const plan_report *report) {
             (json_int_t)memory->optimizer, "activations", (json_int_t)memory->activations,
             "communication", (json_int_t)memory->communication, "data", (json_int_t)memory->data,
             "total", (json_int_t)memory->total, "process", (json_int_t)report->process);
-    const json_int_t n = model_parameters(&report->cfg->model);
-    json_t *o = json_pack("{s:I,s:I,s:f,s:f,s:i,s:o,s:f,s:f,s:b,s:I,s:I,s:s?}", "parameters", n,
-            "trainable_parameters", (json_int_t)held_trained(&report->p->held), "flops_per_token",
-            report->flops_per_token, "recomputed_flops_per_token", report->again, "ranks",
-            report->ranks, "bytes", bytes, "step_seconds", report->step_s, "run_seconds",
-            report->run_s, "fits", report->fits, "memory_bytes", (json_int_t)report->limit.machine,
-            "memory_free_bytes", (json_int_t)report->limit.free, "would_fit", report->would_fit);
+    json_t *all = json_pack("{s:I,s:I,s:f,s:f,s:i,s:o,s:f,s:f,s:b,s:I,s:I,s:s?}", "parameters",
+            (json_int_t)model_parameters(&report->cfg->model), "trainable_parameters",
+            (json_int_t)held_trained(&report->p->held), "flops_per_token", report->flops_per_token,
+            "recomputed_flops_per_token", report->again, "ranks", report->ranks, "bytes", bytes,
+            "step_seconds", report->step_s, "run_seconds", report->run_s, "fits", report->fits,
+            "memory_bytes", (json_int_t)report->limit.machine, "memory_free_bytes",
+            (json_int_t)report->limit.free, "would_fit", report->would_fit);
     json_t *wire = json_object();
     for (int axis = 0; axis < N_AXES; axis++)
         json_object_set_new(wire, mesh_axis_name((mesh_axis)axis), json_real(report->wire[axis]));
-    json_object_set_new(o, "wire_bytes", wire);
-    if (report->stages) json_object_set_new(o, "pipeline", plan_stages_json(report->stages));
-    json_object_set_new(o, "step_is_measured", json_boolean(report->is_measured));
-    json_object_set_new(o, "steps", json_integer((json_int_t)report->cfg->steps));
-    json_object_set_new(o, "refused", report->refused ? json_string(report->refused) : json_null());
-    char *text = json_dumps(o, 0);
+    json_object_set_new(all, "wire_bytes", wire);
+    json_object_set_new(all, "reference", reference_json(report));
+    if (report->stages) json_object_set_new(all, "pipeline", plan_stages_json(report->stages));
+    json_object_set_new(all, "step_is_measured", json_boolean(report->is_measured));
+    json_object_set_new(all, "steps", json_integer((json_int_t)report->cfg->steps));
+    json_object_set_new(all, "refused",
+            report->refused ? json_string(report->refused) : json_null());
+    char *text = json_dumps(all, 0);
     puts(text);
     free(text);
-    json_decref(o);
+    json_decref(all);
 }
 
 static drv_status measure_time(arena *a, plan_report *r) {
@@ -357,7 +382,8 @@ static drv_status run_plan(arena *a, const cli_args *args) {
     par_set_threads((int)cfg.threads);
     if (cli_has(args, "--search")) return plan_search(a, args, &cfg, ranks);
     if (cli_has(args, "--elastic")) return plan_elastic(a, args, &cfg);
-    const drv_status inputs = run_inputs_try(&cfg);
+    inputs_extent extent;
+    const drv_status inputs = run_inputs_try(&cfg, &extent);
     const char *refused = inputs == DRV_OK ? NULL : arena_strdup(a, drv_message());
     stage_plans stages;
     if (cfg.pipeline_parallel > 1) DRV_TRY(stage_plans_make(a, false, &cfg, &stages));
@@ -371,12 +397,16 @@ static drv_status run_plan(arena *a, const cli_args *args) {
             .limit = memory_limit_read(""),
             .mesh = run_mesh(&cfg),
             .refused = refused,
+            .inputs = extent,
             .stages = cfg.pipeline_parallel > 1 ? &stages : NULL,
             .flops_per_token = programs_flops_per_token(&built, false)};
     report.ranks = mesh_ranks(&report.mesh);
     programs_wire(&built, report.wire);
     if (report.stages) memcpy(report.wire, stages.wire, sizeof report.wire);
     report.again = programs_flops_per_token(&built, true) - report.flops_per_token;
+    if (extent.pairs > 0)
+        report.reference_flops =
+                programs_eval_flops_per_token(&built) * (double)(extent.rows * cfg.sequence_length);
     report.fits = report.memory.total + report.process <= report.limit.free;
     if (!report.fits) DRV_TRY(fit_suggest(a, &cfg, &report.limit, &report.would_fit));
     DRV_TRY(measure_time(a, &report));
@@ -418,7 +448,8 @@ const verb verb_plan = {
                 "weight. The run stays within what is printed. It says whether that fits into the memory\n"
                 "of this machine, its control group and ulimit, or what would; and how long the run\n"
                 "takes without evaluations and checkpoints: by the peak of matrix products, or, where a\n"
-                "micro-batch takes less than a second, by running some on random tokens. Data and tokenizer\n"
+                "micro-batch takes less than a second, by running some on random tokens. Of a run on pairs\n"
+                "(training.objective: dpo) also what their reference takes before the first step. Data and tokenizer\n"
                 "that the config names are opened: what train would refuse ends the plan with the same error,\n"
                 "after it is printed; with --ranks, which may be of another machine, it is a warning. Leave\n"
                 "them out (--set data.train=[] --set tokenizer=) to plan a shape alone. Of a pipeline it\n"

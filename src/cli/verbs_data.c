@@ -205,7 +205,7 @@ static const verb subverbs[] = {
                         "chosen and rejected: both texts, beside a prompt; or both lists of messages, whose prompt stands\n"
                         "beside them or is what both begin with. Each pair is two documents, the chosen one first. With\n"
                         "--template none they are texts that no template goes around: the tokens are those of prompt and\n"
-                        "response and the end-of-text token. A record without a pair ends the build.",
+                        "response and the end-of-text token. A record without a pair, a prompt or a response ends the build.",
                 .options = build_options,
                 .n_options = sizeof build_options / sizeof *build_options,
                 .rules = build_rules,

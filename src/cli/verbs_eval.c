@@ -16,6 +16,7 @@
 #include "weights/device.h"
 #include "weights/lora_state.h"
 #include "weights/resolve.h"
+#include "weights/run_layout.h"
 
 static const cli_option eval_options[] = {
         CLI_SET,
@@ -138,10 +139,19 @@ static void warn_of_context(arena *a, const char *folder, const score_result *r)
     json_decref(run);
 }
 
+// Pairs are judged with the sums of the run, so that the figures are those of its own evaluations.
+static drv_status keep_leaves(run_config *cfg) {
+    model_layout layout;
+    DRV_TRY(run_layout_model(cfg, &layout));
+    cfg->leaves = layout.all_leaves;
+    return DRV_OK;
+}
+
 static drv_status eval_set(arena *a, const cli_args *args, score_opts *opts, score_result *out) {
     run_config cfg;
     model_ref model;
     DRV_TRY(open_set(a, args, &cfg, &model));
+    if (cfg.objective == OBJECTIVE_DPO) DRV_TRY(keep_leaves(&cfg));
     config_one_rank(&cfg); // a checkpoint is a Hugging Face model, whatever the layout
     par_set_threads((int)cfg.threads);
     opts->model = (scorer_opts){.folder = model.folder,
@@ -309,7 +319,9 @@ const verb verb_eval = {
                 "model's tokenizer is the one that the set was built with; special tokens have none.\n"
                 "\n"
                 "Of a run with training.objective: dpo the validation pairs are scored whole, as in training, against\n"
-                "the log-probabilities that training keeps of its reference: loss, rewards, margin, accuracy.\n"
+                "the log-probabilities that training keeps of its reference: loss, rewards, margin, accuracy. They\n"
+                "are those of the run's own evaluations, but for norms that a bf16 run has saved in bf16\n"
+                "(docs/preferences.md).\n"
                 "\n"
                 "--choices scores each choice by its log-likelihood after the context, as\n"
                 "lm-evaluation-harness does: acc takes the largest sum, acc_norm the largest per character of\n"

@@ -415,9 +415,8 @@ static drv_status check_optimizer(const run_config *cfg) {
 
 #define DPO_BETA 0.1 // the default of dpo.beta
 
-// Pairs have rows and a loss of their own, which not every back end has.
+// Pairs have rows and a loss of their own.
 static drv_status check_objective(const run_config *cfg) {
-    const char *where = config_where(cfg, "training.objective");
     if (cfg->objective != OBJECTIVE_DPO) {
         const bool beta = cfg->dpo.beta != DPO_BETA; // printed configs give all keys
         if (!beta && cfg->dpo.label_smoothing == 0) return DRV_OK;
@@ -426,10 +425,6 @@ static drv_status check_objective(const run_config *cfg) {
                 "%s: key \"%s\" is %g, but training.objective is tokens; expected dpo",
                 config_where(cfg, key), key, beta ? cfg->dpo.beta : cfg->dpo.label_smoothing);
     }
-    if (!config_backend(cfg)->has_pairs)
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"training.objective\" is dpo, expected tokens with backend %s, which has no loss of pairs",
-                where, cfg->backend);
     if (cfg->pack == PACK_DOCUMENTS || cfg->pack == PACK_STREAM)
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"data.pack\" is %s, expected auto or examples with training.objective dpo: a pair stays whole",

@@ -30,9 +30,10 @@ typedef struct score_result {
 // *out is what was scored so far; DRV_E_DATA: nothing to predict, or a loss is not finite.
 DRV_CHECKED drv_status score_documents(arena *a, const score_opts *opts, const documents *texts,
         score_result *out);
-// The validation rows of a config of training.objective dpo, whole pairs as in training, against
-// the reference of the run that wrote the model. DRV_E_USAGE: the model names no reference;
-// DRV_E_DATA: its log-probabilities of these pairs are not kept. The same statuses.
+// Scores the validation rows of a config of training.objective dpo, whole pairs as in training and
+// with sums of parallel.leaves leaves, against the reference of the run that wrote the
+// model. DRV_E_USAGE: the model names no reference; DRV_E_DATA: its log-probabilities of these
+// pairs are not kept. The same statuses.
 DRV_CHECKED drv_status score_pairs(arena *a, const score_opts *opts, const run_config *cfg,
         score_result *out);
 // The validation rows of another config, cut as windows: the first token of each document is

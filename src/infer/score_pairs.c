@@ -2,7 +2,10 @@
 // training has kept of its reference.
 #include "infer/score.h"
 
+#include <math.h>
+
 #include "base/clock.h"
+#include "base/exact_sum.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/pair_loss.h"
@@ -16,7 +19,7 @@ typedef struct pair_pass {
     rows *rows;
     const dpo_config *dpo;
     const double *references; // by number, two each
-    double *log_probs;        // of a batch, by pair, two each
+    double *log_probs;        // likewise; NaN: not scored
     score_result *out;
     double begin_s;
 } pair_pass;
@@ -47,20 +50,36 @@ static drv_status read_references(arena *a, const score_opts *opts, const run_co
             rows_source(of, 0)->prefix, model);
 }
 
-static void judge(const pair_pass *p, const batch *b, int64_t i) {
-    const int64_t pair = pair_of_word(b->pair[i]), number = b->number[pair];
-    const double *log_prob = p->log_probs + 2 * pair, *reference = p->references + 2 * number,
-                 reward[] = {p->dpo->beta * (log_prob[0] - reference[0]),
-                         p->dpo->beta * (log_prob[1] - reference[1])};
-    p->out->loss += pair_loss(reward[0] - reward[1], p->dpo->label_smoothing);
-    p->out->chosen += reward[0];
-    p->out->rejected += reward[1];
-    p->out->right += reward[0] > reward[1];
+// The tokens of a response follow each other from its head on. Their losses are summed as a run's
+// programs sum them (ir/ops/preference.c), so that both know the same bits.
+static void take_responses(const pair_pass *p, const batch *b, const double *losses) {
+    const int64_t n = b->rows * b->row_tokens;
+    for (int64_t i = 0; i < n;) {
+        const int32_t head = b->pair[i];
+        exact_sum loss = {0};
+        if (head == PAIR_NONE) {
+            i++;
+            continue;
+        }
+        do {
+            if (b->pair[i] != PAIR_NONE) exact_add(&loss, losses[i]);
+        } while (++i < n && !pair_is_head(b->pair[i]));
+        p->log_probs[2 * b->number[pair_of_word(head)] + pair_is_rejected(head)] =
+                -exact_value(&loss);
+    }
+}
+
+static void judge(const pair_pass *p) {
+    const pair_sums sums = pair_sums_of(rows_n_pairs(p->rows), p->log_probs, p->references,
+            p->dpo->beta, p->dpo->label_smoothing);
+    p->out->loss = sums.loss;
+    p->out->chosen = sums.chosen;
+    p->out->rejected = sums.rejected;
+    p->out->right = sums.right;
 }
 
 static drv_status score_batch(pair_pass *p) {
     batch *b = scorer_batch(p->model);
-    const int64_t n = b->rows * b->row_tokens;
     const double *losses;
     batch_clear(b);
     while (b->filled < b->rows && rows_taken(p->rows) < rows_per_epoch(p->rows))
@@ -70,13 +89,7 @@ static drv_status score_batch(pair_pass *p) {
     p->out->tokens += b->counted;
     batch_pad(b);
     DRV_TRY(scorer_run(p->model, &losses));
-    for (int64_t i = 0; i < n; i++)
-        p->log_probs[i] = 0;
-    for (int64_t i = 0; i < n; i++)
-        if (b->pair[i] != PAIR_NONE)
-            p->log_probs[2 * pair_of_word(b->pair[i]) + pair_is_rejected(b->pair[i])] -= losses[i];
-    for (int64_t i = 0; i < n; i++)
-        if (pair_is_head(b->pair[i]) && !pair_is_rejected(b->pair[i])) judge(p, b, i);
+    take_responses(p, b, losses);
     return DRV_OK;
 }
 
@@ -87,34 +100,44 @@ static drv_status score_all(pair_pass *p) {
         if (stop_requested()) return drv_fail(DRV_STOPPED, "%s while evaluating", stop_requested());
         DRV_TRY(score_batch(p));
         p->out->seconds = clock_s() - p->begin_s;
-        progress("evaluating: %.1f%%, %lld pairs, loss %.4f",
-                100 * (double)rows_taken(p->rows) / all, (long long)p->out->pairs,
-                p->out->loss / (double)p->out->pairs);
+        progress("evaluating: %.1f%%, %lld pairs", 100 * (double)rows_taken(p->rows) / all,
+                (long long)p->out->pairs);
     }
     p->out->complete = true;
     return DRV_OK;
 }
 
+static drv_status open_pass(arena *a, const scorer_opts *how, pair_pass *p) {
+    const int64_t n = 2 * rows_n_pairs(p->rows);
+    DRV_TRY(scorer_open(a, how, &p->model));
+    batch_add_pairs(a, scorer_batch(p->model));
+    p->log_probs = ARENA_ARRAY(a, double, n);
+    for (int64_t i = 0; i < n; i++)
+        p->log_probs[i] = (double)NAN;
+    return DRV_OK;
+}
+
 drv_status score_pairs(arena *a, const score_opts *opts, const run_config *cfg, score_result *out) {
     *out = (score_result){0};
-    pair_pass p = {.dpo = &cfg->dpo, .out = out};
+    pair_pass pass = {.dpo = &cfg->dpo, .out = out};
     scorer_opts how = opts->model;
     run_config wide = *cfg;
     wide.sequence_length = how.row_tokens = opts->context;
+    how.branches = true;
+    how.leaves = (int)cfg->leaves;
     how.rows = SCORER_TOKENS / how.row_tokens > 1 ? SCORER_TOKENS / how.row_tokens : 1;
-    DRV_TRY_CTX(batch_open_rows(a, &wide, false, 0, &p.rows), "%s",
+    DRV_TRY_CTX(batch_open_rows(a, &wide, false, 0, &pass.rows), "%s",
             cfg->n_valid ? cfg->valid[0].where : config_where(cfg, "data.split"));
-    carry_check_data(cfg, p.rows);
-    out->longest = rows_longest(p.rows);
-    drv_status status = read_references(a, opts, cfg, p.rows, &p.references);
-    if (status == DRV_OK) status = scorer_open(a, &how, &p.model);
+    carry_check_data(cfg, pass.rows);
+    out->longest = rows_longest(pass.rows);
+    drv_status status = read_references(a, opts, cfg, pass.rows, &pass.references);
+    if (status == DRV_OK) status = open_pass(a, &how, &pass);
     if (status == DRV_OK) {
-        batch_add_pairs(a, scorer_batch(p.model));
-        p.log_probs = ARENA_ARRAY(a, double, how.rows *how.row_tokens);
-        status = score_all(&p);
+        status = score_all(&pass);
+        judge(&pass);
     }
     progress_end();
-    scorer_close(p.model);
-    rows_close(p.rows);
+    scorer_close(pass.model);
+    rows_close(pass.rows);
     return status;
 }

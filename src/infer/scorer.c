@@ -22,8 +22,7 @@ struct scorer {
     executable *score;
     plan *plan; // of that program
     batch batch;
-    double *losses;  // [rows, row_tokens]
-    int32_t *hidden; // [rows, row_tokens, 2], where windows have branches; else NULL
+    double *losses; // [rows, row_tokens]
 };
 
 void scorer_choose_rows(int64_t context, int64_t longest, int64_t total, scorer_opts *out) {
@@ -39,10 +38,19 @@ void scorer_choose_rows(int64_t context, int64_t longest, int64_t total, scorer_
 }
 
 // --- opening
+static drv_status find_layout(const scorer_opts *opts, const model_config *model,
+        model_layout *out) {
+    const mesh alone = mesh_single();
+    *out = layout_of(model);
+    if (opts->leaves == 0) return DRV_OK;
+    return layout_on(model, &alone, 0, &(layout_opts){.leaves = opts->leaves}, out);
+}
+
 // The program of `opts`, planned and loaded on `b`.
 static drv_status compile(arena *a, backend *b, const scorer_opts *opts, scorer *s) {
     lora_set branches;
-    const model_layout layout = layout_of(&s->config.model);
+    model_layout layout;
+    DRV_TRY(find_layout(opts, &s->config.model, &layout));
     DRV_TRY(lora_of_run(a, &s->config, &branches));
     s->held = (held_model){.c = &s->config,
             .b = b,
@@ -115,7 +123,7 @@ drv_status scorer_open(arena *a, const scorer_opts *opts, scorer **out) {
     DRV_TRY(compile(a, b, opts, s));
     s->batch = batch_new(a, opts->rows, opts->row_tokens);
     s->losses = ARENA_ARRAY(a, double, opts->rows * opts->row_tokens);
-    if (opts->branches) s->hidden = ARENA_ARRAY(a, int32_t, 2 * opts->rows * opts->row_tokens);
+    if (opts->branches) batch_add_hidden(a, &s->batch);
     // fp32 masters exist only in training: in bf16 the weights are rounded once here too.
     return *opts->adapter ? lora_load_eval(&s->held, opts->folder, opts->adapter)
                           : state_load_eval_weights(&s->held, opts->folder);
@@ -137,9 +145,7 @@ drv_status scorer_run(scorer *s, const double **losses) {
     const int64_t n = b->rows * b->row_tokens;
     for (program_input which = INPUT_TOKENS; which <= INPUT_LABELS; which++)
         DRV_TRY(batch_write_rows(b, &s->held, which, INPUT_ALONE, 0, 0, b->rows));
-    if (s->hidden)
-        DRV_TRY(backend_write(s->held.b, 0, program_inputs[INPUT_HIDDEN].name, 0,
-                2 * n * (int64_t)sizeof *s->hidden, s->hidden));
+    if (b->hidden) DRV_TRY(batch_write_rows(b, &s->held, INPUT_HIDDEN, INPUT_ALONE, 0, 0, b->rows));
     DRV_TRY(backend_run(s->held.b, s->score));
     DRV_TRY(backend_read(s->held.b, 0, "token_loss", 0, n * (int64_t)sizeof(double), s->losses));
     *losses = s->losses;
@@ -189,7 +195,7 @@ static window_row row_of_batch(const scorer *s, int64_t row) {
             .tokens = b->tokens + at,
             .position = b->position + at,
             .labels = b->labels + at,
-            .hidden = s->hidden ? s->hidden + 2 * at : NULL};
+            .hidden = b->hidden ? b->hidden + 2 * at : NULL};
 }
 
 // The next free row of the batch gets the windows of `row`; row -1: none.

@@ -33,7 +33,6 @@
     X(rope)                                                                                        \
     X(attention)                                                                                   \
     X(attention_grad)                                                                              \
-    X(branch_attention)                                                                            \
     X(cached_attention)                                                                            \
     X(swiglu)                                                                                      \
     X(swiglu_grad)                                                                                 \

@@ -63,9 +63,11 @@ typedef struct attention_args {
     const void *qkv;         // [seq, (n_heads + 2 n_kv_heads) * head_dim], or queries alone
     const int32_t *position; // [seq] tokens before t that it sees: the last ones up to t
     int64_t window;          // of which there are fewer than this; 0: any number
-    // [seq][2] of the forward pass: the tokens from the first to before the second, which lie among
-    // those and are not seen nor counted by position; NULL: none.
+    // [seq][2]: the tokens from the first to before the second, which lie among those and are not
+    // seen nor counted by position; NULL: none. They are counted from where the keys begin less
+    // `hidden_from`: from the beginning of the row, where keys are a part of it.
     const int32_t *hidden;
+    int64_t hidden_from;
     void *o;       // [seq, n_heads * head_dim]; read by the gradient
     bool o_is_acc; // o of `attention` is of acc, of rows without a key 0, their lse -inf
     void *lse;     // acc, [n_heads, lse_stride]; this sequence's part. NULL: not wanted
@@ -202,8 +204,19 @@ const kernels *kernels_for(cpu_level level);
 enum { GEMM_WORDS = 768, GEMM_PAD = 16 };
 int64_t gemm_scratch_bytes(const gemm_shape *shape);
 
+typedef struct attention_span { // tokens begin .. end; no more than begin: none
+    int64_t begin, end;
+} attention_span;
+
 static inline int64_t attention_keys(const attention_args *args) {
     return args->n_keys ? args->n_keys : args->first + args->seq;
+}
+
+// The tokens that are hidden from row t.
+static inline attention_span attention_hidden(const attention_args *args, int64_t t) {
+    if (!args->hidden) return (attention_span){0, 0};
+    return (attention_span){args->hidden[2 * t] - args->hidden_from,
+            args->hidden[2 * t + 1] - args->hidden_from};
 }
 
 // The first token that row t sees; below 0: one before the keys. What is hidden lies within a
@@ -211,15 +224,16 @@ static inline int64_t attention_keys(const attention_args *args) {
 static inline int64_t attention_first(const attention_args *args, int64_t t) {
     const int64_t all = args->position[t], token = args->first + t,
                   first = token - (args->window && all >= args->window ? args->window - 1 : all);
-    if (!args->hidden || (args->window && args->hidden[2 * t + 1] <= first)) return first;
-    return first - (args->hidden[2 * t + 1] - args->hidden[2 * t]);
+    const attention_span hidden = attention_hidden(args, t);
+    return args->window && hidden.end <= first ? first : first - (hidden.end - hidden.begin);
 }
 
 // A token before which neither row t nor a later one sees any: of continuations that follow each
 // other the next one may reach further back than the end of this one.
 static inline int64_t attention_earliest(const attention_args *args, int64_t t) {
+    const attention_span hidden = attention_hidden(args, t);
     if (!args->hidden || !args->window) return attention_first(args, t);
-    return args->first + t - args->position[t] - (args->hidden[2 * t + 1] - args->hidden[2 * t]);
+    return args->first + t - args->position[t] - (hidden.end - hidden.begin);
 }
 
 static inline int64_t attention_qkv_width(const attention_args *args) {

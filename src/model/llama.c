@@ -14,7 +14,7 @@ typedef struct builder {
     bool staged; // one of several stages
     bool is_first, is_last;
     tensor *position, *rope; // rope_ND
-    tensor *hidden;          // of rows with branches; else NULL
+    tensor *hidden;          // of rows with branches or pairs; else NULL
 } builder;
 
 static tensor *add1(builder *b, op_kind op, int n_in, tensor *const *in, op_attrs attrs) {
@@ -285,13 +285,9 @@ static tensor *attention_block(builder *b, const layer_params *w, tensor *x_NH) 
     tensor *qkv_NC = rotated(b, whole_NC);
     if (!attention_joins(b)) qkv_NC = over_replicas(b, OP_share_kv, qkv_NC);
     const op_attrs attrs = attention_attrs(b);
-    if (b->hidden) {
-        tensor *in[] = {qkv_NC, b->position, b->hidden};
-        return joined_linear(b, add1(b, OP_branch_attention, 3, in, attrs), w->o);
-    }
     if (!is_cached(b)) {
-        tensor *in[] = {qkv_NC, b->position};
-        return joined_linear(b, add1(b, OP_attention, 2, in, attrs), w->o);
+        tensor *in[] = {qkv_NC, b->position, b->hidden};
+        return joined_linear(b, add1(b, OP_attention, b->hidden ? 3 : 2, in, attrs), w->o);
     }
     tensor *keys = cache(b, "keys"), *values = cache(b, "values");
     tensor *in[] = {qkv_NC, keys, values, b->position};
@@ -391,7 +387,7 @@ static tensor *enter_stage(builder *b) {
         b->position = token_input(b, INPUT_POSITION);
     }
     b->rope = rope_table(b);
-    if (b->opts->branches) b->hidden = token_input(b, INPUT_HIDDEN);
+    if (b->opts->branches || b->opts->preference.beta > 0) b->hidden = token_input(b, INPUT_HIDDEN);
     return h_NH;
 }
 

@@ -8,8 +8,9 @@
 
 typedef enum llama_mode {
     // tokens, position, labels i32[N] -> loss f64[row_leaves * addends], sums over counted tokens;
-    // with `preference` also pair i32[N], reference i32[2 N] -> the loss is a sum over pairs, figures
-    // f64[3 row_leaves * addends], log_probs f64[2 N] (ir/ops/preference.c)
+    // with `preference` also hidden i32[2 N] (ir/ops/attention.c), pair i32[N], reference i32[2 N] ->
+    // the loss is a sum over pairs, figures f64[3 row_leaves * addends], log_probs f64[2 N]
+    // (ir/ops/preference.c)
     LLAMA_LOSS,
     LLAMA_SCORE,   // the same inputs -> token_loss f64[N], 0 where the label is negative
     LLAMA_LOGITS,  // tokens, position -> logits [N,V]

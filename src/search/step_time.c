@@ -36,6 +36,7 @@ static void make_row(void *ctx, const row_out *out) {
         if (!out->pair) continue;
         out->pair[i] = pair_word(0, i >= n / 2, i == 0 || i == n / 2);
         out->reference[2 * i] = out->reference[2 * i + 1] = 0;
+        out->hidden[2 * i] = out->hidden[2 * i + 1] = 0;
     }
 }
 

@@ -15,7 +15,8 @@ batch batch_of_run(arena *a, const run_config *cfg, int64_t n_rows) {
     const bool pairs = cfg->objective == OBJECTIVE_DPO;
     if (pairs) batch_add_pairs(a, &b);
     if (zigzag_leaves(&b.zigzag) > 1)
-        b.row = ARENA_ARRAY(a, int32_t, (pairs ? 6 : 3) * b.zigzag.tokens);
+        b.row = ARENA_ARRAY(a, int32_t,
+                (pairs ? BATCH_PAIR_ARRAYS : BATCH_ARRAYS) * b.zigzag.tokens);
     return b;
 }
 
@@ -86,8 +87,9 @@ drv_status batch_feed_rows(const batch *b, programs *p, int chunk, int slot, int
             [INPUT_POSITION] = true,
             [INPUT_LABELS] = last,
             [INPUT_PAIR] = last && b->pair,
-            [INPUT_REFERENCE] = last && b->pair};
-    for (program_input which = INPUT_TOKENS; which <= INPUT_REFERENCE; which++)
+            [INPUT_REFERENCE] = last && b->pair,
+            [INPUT_HIDDEN] = b->hidden != NULL};
+    for (program_input which = INPUT_TOKENS; which <= INPUT_HIDDEN; which++)
         if (taken[which]) DRV_TRY(batch_write_rows(b, &p->held, which, chunk, slot * n, m * n, n));
     return DRV_OK;
 }
@@ -183,8 +185,9 @@ int64_t batch_reader_bytes(const run_config *cfg) {
     const int64_t share = cfg->global_batch_size / cfg->data_ranks,
                   whole = zigzag_leaves(&layout.zigzag) > 1 ? layout.zigzag.tokens
                                                             : 0, // a row before it is cut
-            arrays = pairs ? 6 : 3, // tokens, position, labels; pair, two of reference
-            numbers = pairs ? share * (layout.zigzag.tokens / 2) * (int64_t)sizeof(int64_t) : 0;
+            arrays = pairs ? BATCH_PAIR_ARRAYS : BATCH_ARRAYS,
+                  numbers =
+                          pairs ? share * (layout.zigzag.tokens / 2) * (int64_t)sizeof(int64_t) : 0;
     return N_BATCHES *
            (arrays * (int64_t)sizeof(int32_t) * (share * layout.row_tokens + whole) + numbers);
 }

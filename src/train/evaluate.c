@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/pair_loss.h"
 #include "base/pair_word.h"
 #include "base/round.h"
 #include "base/stop.h"
@@ -234,22 +235,25 @@ static evaluation open_evaluation(arena *a, programs *of, rows *source, int64_t 
     return e;
 }
 
-// Rewards of the pairs that were seen, in the order of their numbers.
-static void judge_pairs(const evaluation *e, evaluation_result *out) {
-    const double *references = rows_references(e->rows), beta = e->p->held.c->dpo.beta;
-    double chosen = 0, rejected = 0, right = 0;
-    for (int64_t i = 0; i < e->n_pairs; i++) {
-        const double *of = e->pairs + N_OF_PAIR * i;
-        if (of[SEEN] == 0) continue;
-        const double reward[] = {beta * (of[OF_CHOSEN] - references[2 * i]),
-                beta * (of[OF_REJECTED] - references[2 * i + 1])};
-        chosen += reward[0];
-        rejected += reward[1];
-        right += reward[0] > reward[1];
-        out->n_pairs++;
+// Log-probabilities of both responses of each pair; NaN where it was not seen.
+static void take_log_probs(const evaluation *e, double *out) {
+    for (int64_t i = 0; i < 2 * e->n_pairs; i++) {
+        const double *of = e->pairs + N_OF_PAIR * (i / 2);
+        out[i] = of[SEEN] != 0 ? of[i % 2 ? OF_REJECTED : OF_CHOSEN] : (double)NAN;
     }
-    const double n = (double)(out->n_pairs ? out->n_pairs : 1);
-    out->pairs = (pair_figures){chosen / n, rejected / n, right / n};
+}
+
+// The pairs that were seen, in the order of their numbers: as `drover eval` sums them.
+static void judge_pairs(arena *a, const evaluation *e, evaluation_result *out) {
+    const dpo_config *dpo = &e->p->held.c->dpo;
+    double *log_probs = ARENA_ARRAY(a, double, 2 * e->n_pairs);
+    take_log_probs(e, log_probs);
+    const pair_sums sums = pair_sums_of(e->n_pairs, log_probs, rows_references(e->rows), dpo->beta,
+            dpo->label_smoothing);
+    const double n = (double)(sums.n ? sums.n : 1);
+    out->n_pairs = sums.n;
+    out->loss = sums.loss / n;
+    out->pairs = (pair_figures){sums.chosen / n, sums.rejected / n, (double)sums.right / n};
 }
 
 drv_status evaluate(programs *of, rows *source, int64_t n_rows, comm *self,
@@ -257,10 +261,8 @@ drv_status evaluate(programs *of, rows *source, int64_t n_rows, comm *self,
     arena *a = arena_new("evaluate");
     evaluation e = open_evaluation(a, of, source, n_rows, self);
     const drv_status status = run_all(&e);
-    *out = (evaluation_result){.tokens = e.tokens};
-    if (status == DRV_OK && e.pairs) judge_pairs(&e, out);
-    const int64_t n = e.pairs ? out->n_pairs : e.tokens;
-    out->loss = n ? e.sum / (double)n : 0;
+    *out = (evaluation_result){.tokens = e.tokens, .loss = e.tokens ? e.sum / (double)e.tokens : 0};
+    if (status == DRV_OK && e.pairs) judge_pairs(a, &e, out);
     str_free(&e.batch.names);
     arena_free(a);
     return status;
@@ -270,10 +272,7 @@ drv_status evaluate_pairs(programs *of, rows *source, comm *self, double *out) {
     arena *a = arena_new("evaluate pairs");
     evaluation e = open_evaluation(a, of, source, 0, self);
     const drv_status status = run_all(&e);
-    for (int64_t i = 0; status == DRV_OK && i < 2 * e.n_pairs; i++) {
-        const double *pair = e.pairs + N_OF_PAIR * (i / 2);
-        out[i] = pair[SEEN] != 0 ? pair[i % 2 ? OF_REJECTED : OF_CHOSEN] : (double)NAN;
-    }
+    if (status == DRV_OK) take_log_probs(&e, out);
     str_free(&e.batch.names);
     arena_free(a);
     return status;

@@ -162,20 +162,6 @@ static drv_status check_mesh(const run_config *cfg, const run_layout *layout) {
     return DRV_OK;
 }
 
-// Devices run one program: the vocabulary is cut evenly, in no more leaves than ranks unless told so.
-static drv_status find_layout(const run_config *cfg, const mesh *ranks, model_layout *out) {
-    const bool one_program = config_backend(cfg)->has_devices;
-    const int n_tensor = ranks->size[AXIS_TENSOR],
-              leaves = one_program && !cfg->leaves ? n_tensor : (int)cfg->leaves;
-    DRV_TRY(layout_on(&cfg->model, ranks, (int)cfg->rank,
-            &(layout_opts){cfg->sequence_parallel, leaves}, out));
-    if (!one_program || out->vocab_part * n_tensor == cfg->model.vocab_size) return DRV_OK;
-    return drv_fail(DRV_E_USAGE,
-            "%d tensor ranks in %d leaves cut the vocabulary of %lld unevenly, expected rows for "
-            "each alike: devices run one program",
-            n_tensor, out->all_leaves, (long long)cfg->model.vocab_size);
-}
-
 drv_status programs_build(arena *a, const run_config *cfg, programs *out) {
     *out = (programs){.layout = run_layout_of(cfg)};
     out->held = (held_model){.c = cfg,
@@ -189,8 +175,7 @@ drv_status programs_build(arena *a, const run_config *cfg, programs *out) {
                 config_where(cfg, "training.grad_dtype"), out->layout.zigzag.leaves_here);
     DRV_TRY(run_layout_check(cfg));
     DRV_TRY(check_mesh(cfg, &out->layout));
-    DRV_TRY_CTX(find_layout(cfg, &out->layout.mesh, &layout), "%s",
-            config_where(cfg, "parallel.tensor"));
+    DRV_TRY_CTX(run_layout_model(cfg, &layout), "%s", config_where(cfg, "parallel.tensor"));
     if (cfg->pipeline_parallel > 1)
         DRV_TRY_CTX(layout_cut_layers(&layout, (int)cfg->rank, (int)cfg->virtual_stages), "%s",
                 config_where(cfg, "parallel.pipeline"));
@@ -223,9 +208,10 @@ bool programs_has_loss(const programs *p) {
     return p->held.params.layout.has_head;
 }
 
+// What comes of pairs beside their loss is read after every micro-batch.
 static bool has_whole_step(const backend *b, const programs *p) {
     return backend_has_steps(b) && !p->n_stages && p->n_lane_slots == 0 &&
-           mesh_ranks(&p->layout.mesh) == 1;
+           mesh_ranks(&p->layout.mesh) == 1 && p->held.c->objective != OBJECTIVE_DPO;
 }
 
 // Programs to be loaded, with the number of nodes of each.

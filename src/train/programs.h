@@ -39,7 +39,7 @@ typedef struct programs {
     graph *step_graph, *update_graph, *eval_graph;
     executable *step, *update, *eval;
     // Whole steps (backend.h: step_parts), where the back end has them and one rank and one lane
-    // make a step: it takes the place of step and update, which are NULL.
+    // make a step, not of pairs: it takes the place of step and update, which are NULL.
     executable *whole_step;
     lane_programs lanes;
     int n_lane_slots;
@@ -75,6 +75,8 @@ DRV_CHECKED drv_status programs_finish_lane(programs *p, const lane_programs *la
 // token, 4 where it is frozen, and the causal half of attention. `recomputed`: with what is
 // computed a second time to save memory. Over all ranks that share a row.
 double programs_flops_per_token(const programs *p, bool recomputed);
+// Returns the same of an evaluation, which has no backward pass.
+double programs_eval_flops_per_token(const programs *p);
 // Returns the arithmetic of a rank's update: the products of Muon; 0: none.
 double programs_update_flops(const programs *p);
 // Bytes that a rank sends to others in a step, by axis of the mesh; losses and agreement aside,

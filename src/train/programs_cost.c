@@ -19,9 +19,16 @@ static double flops_of(const graph *g, bool recomputed) {
     return flops;
 }
 
+static double flops_per_token(const programs *p, const graph *g, bool recomputed) {
+    return flops_of(g, recomputed) / (double)(p->held.c->micro_batch_size * p->layout.row_tokens);
+}
+
 // A rank of a pipeline has the graphs of its own stages, and tensor ranks do some products of
-// low-rank branches each for itself; the graph of one rank alone says it all.
-static double flops_of_model(const programs *p, bool recomputed) {
+// low-rank branches each for itself; the graph of one rank alone says it all. `eval`: that of an
+// evaluation.
+static double flops_of_model(const programs *p, bool eval, bool recomputed) {
+    if (!p->n_stages && p->held.c->tensor_parallel == 1)
+        return flops_per_token(p, eval ? p->eval_graph : p->step_graph, recomputed);
     arena *a = arena_new("flops");
     run_config whole = *p->held.c;
     programs all;
@@ -29,16 +36,17 @@ static double flops_of_model(const programs *p, bool recomputed) {
     whole.rank = 0;
     const drv_status status = programs_build(a, &whole, &all);
     DRV_ASSERT(status == DRV_OK, "the model on one rank: %s", drv_message());
-    const double flops = programs_flops_per_token(&all, recomputed);
+    const double flops = flops_per_token(&all, eval ? all.eval_graph : all.step_graph, recomputed);
     arena_free(a);
     return flops;
 }
 
 double programs_flops_per_token(const programs *p, bool recomputed) {
-    const run_config *cfg = p->held.c;
-    if (p->n_stages || cfg->tensor_parallel > 1) return flops_of_model(p, recomputed);
-    return flops_of(p->step_graph, recomputed) /
-           (double)(cfg->micro_batch_size * p->layout.row_tokens);
+    return flops_of_model(p, false, recomputed);
+}
+
+double programs_eval_flops_per_token(const programs *p) {
+    return flops_of_model(p, true, false);
 }
 
 double programs_update_flops(const programs *p) {

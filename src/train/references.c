@@ -11,13 +11,21 @@
 #include "train/evaluate.h"
 #include "train/ranks.h"
 
+// What a base is rounded to as it is loaded makes another model of it; the blocks of a GGUF file
+// are the values that are hashed.
+static const char *rounding_of_base(const run_config *cfg) {
+    const bool rounded = cfg->base_dtype != BASE_AUTO && cfg->base_dtype != BASE_GGUF;
+    return rounded ? base_dtype_name(cfg->base_dtype) : "";
+}
+
 drv_status references_model(run *r, const char **out) {
     state_hashes hashes;
     uint64_t hash;
     if (r->base_hashes) {
-        char *text = json_dumps(r->base_hashes, JSON_COMPACT | JSON_SORT_KEYS);
+        char *hashed = json_dumps(r->base_hashes, JSON_COMPACT | JSON_SORT_KEYS);
+        const char *text = arena_printf(r->a, "%s%s", hashed, rounding_of_base(r->cfg));
         hash = XXH3_64bits(text, strlen(text));
-        free(text);
+        free(hashed);
     } else {
         arena *a = arena_new("hash of the reference");
         const drv_status status = hashes_begin(a, &r->p.held, 0, &hashes);

@@ -33,22 +33,28 @@ drv_status run_inputs_open(arena *a, run_config *cfg, bool say, rows **train, ro
     return DRV_OK;
 }
 
-static drv_status try_rows(arena *a, run_config *cfg, rows **train, rows **valid) {
+static drv_status try_rows(arena *a, run_config *cfg, rows **train, rows **valid,
+        inputs_extent *out) {
     DRV_TRY(run_inputs_open(a, cfg, true, train, valid));
     carry_check_data(cfg, *train);
     const rows *both[2] = {*train, *valid};
     vocab_check check;
     DRV_TRY(vocab_check_start(a, both, *valid ? 2 : 1, &check));
     vocab_check_cancel(&check);
+    for (int i = 0; i < 2 && both[i]; i++) {
+        out->rows += rows_per_epoch(both[i]);
+        out->pairs += rows_n_pairs(both[i]);
+    }
     return DRV_OK;
 }
 
-drv_status run_inputs_try(run_config *cfg) {
+drv_status run_inputs_try(run_config *cfg, inputs_extent *out) {
+    *out = (inputs_extent){0};
     DRV_TRY_CTX(dir_try(cfg->run_dir), "%s: key \"run_dir\"", config_where(cfg, "run_dir"));
     arena *a = arena_new("inputs of a run");
     rows *train = NULL, *valid = NULL;
     drv_status status = carry_token_ids(a, cfg);
-    if (status == DRV_OK && cfg->n_train > 0) status = try_rows(a, cfg, &train, &valid);
+    if (status == DRV_OK && cfg->n_train > 0) status = try_rows(a, cfg, &train, &valid, out);
     if (train) rows_close(train);
     if (valid) rows_close(valid);
     arena_free(a);

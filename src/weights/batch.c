@@ -50,8 +50,13 @@ batch batch_new(arena *a, int64_t n_rows, int64_t row_tokens) {
             .labels = ARENA_ARRAY(a, int32_t, n)};
 }
 
+void batch_add_hidden(arena *a, batch *b) {
+    b->hidden = ARENA_ARRAY(a, int32_t, 2 * b->rows * b->row_tokens);
+}
+
 void batch_add_pairs(arena *a, batch *b) {
     const int64_t n = b->rows * b->row_tokens;
+    if (!b->hidden) batch_add_hidden(a, b);
     b->pair = ARENA_ARRAY(a, int32_t, n);
     b->reference = ARENA_ARRAY(a, int32_t, 2 * n);
     b->number = ARENA_ARRAY(a, int64_t, b->rows * (b->zigzag.tokens / 2));
@@ -73,6 +78,7 @@ static row_out place_of_row(batch *b, int64_t ignored[2]) {
     if (!b->pair) return out;
     out.pair = b->row ? b->row + 3 * n : b->pair + at;
     out.reference = b->row ? b->row + 4 * n : b->reference + 2 * at;
+    out.hidden = b->row ? b->row + 6 * n : b->hidden + 2 * at;
     out.number = b->number + b->filled * (n / 2);
     return out;
 }
@@ -101,6 +107,7 @@ void batch_put_row(batch *b, const row_out *row) {
         put_tokens(b->labels, row->labels, at, from, u, 1);
         put_tokens(b->pair, row->pair, at, from, u, 1);
         put_tokens(b->reference, row->reference, at, from, u, 2);
+        put_tokens(b->hidden, row->hidden, at, from, u, 2);
         number_pairs(b, b->pair ? b->pair + at : NULL, u);
         for (int64_t k = at; k < at + u; k++) {
             b->counted += b->labels[k] >= 0;
@@ -156,8 +163,10 @@ static void make_padding(void *ctx, const row_out *row) {
         row->tokens[i] = 0;
         row->position[i] = (int32_t)i;
         row->labels[i] = -1;
-        if (row->pair) row->pair[i] = PAIR_NONE;
-        if (row->pair) row->reference[2 * i] = row->reference[2 * i + 1] = 0;
+        if (!row->pair) continue;
+        row->pair[i] = PAIR_NONE;
+        row->reference[2 * i] = row->reference[2 * i + 1] = 0;
+        row->hidden[2 * i] = row->hidden[2 * i + 1] = 0;
     }
 }
 
@@ -172,7 +181,8 @@ drv_status batch_write_rows(const batch *b, held_model *p, program_input which, 
             [INPUT_POSITION] = b->position,
             [INPUT_LABELS] = b->labels,
             [INPUT_PAIR] = b->pair,
-            [INPUT_REFERENCE] = b->reference};
+            [INPUT_REFERENCE] = b->reference,
+            [INPUT_HIDDEN] = b->hidden};
     const int64_t in_row = program_inputs[which].per_token * b->row_tokens,
                   row_bytes = in_row * (int64_t)sizeof **arrays;
     const input_name name = input_name_of(which, chunk);

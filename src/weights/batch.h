@@ -5,19 +5,21 @@
 #include "weights/held_model.h"
 
 // Rows of one global batch, those that a rank computes with, or of a micro-batch of an evaluation.
+enum { BATCH_ARRAYS = 3, BATCH_PAIR_ARRAYS = BATCH_ARRAYS + 1 + 2 + 2 }; // numbers of a token
 typedef struct batch {
     int64_t rows, row_tokens; // row_tokens: of a row, on this rank
     zigzag zigzag;            // how ranks share a row
     int place;                // of this rank in it
     int64_t micro;            // rows of a micro-batch, whose leaves follow each other
-    // A whole row: [zigzag.tokens] of each array, 3 of them, or 6 of rows of pairs. NULL: rows are
-    // not cut.
+    // A whole row: [zigzag.tokens] of each array, BATCH_ARRAYS of them, or BATCH_PAIR_ARRAYS of
+    // rows of pairs. NULL: rows are not cut.
     int32_t *row;
     // Micro-batch m here is number first_micro + m every_micro of the global batch.
     int64_t first_micro, every_micro;
     int64_t filled;                      // rows that are there
     int32_t *tokens, *position, *labels; // [rows, row_tokens]; label -1: nothing to predict
     int64_t counted;                     // labels that count
+    int32_t *hidden; // [rows, row_tokens, 2], what tokens do not see (attention_args); NULL: nothing
     // Rows of pairs (row_out); NULL: others. Pairs are numbered within a micro-batch: those of its
     // row i from i zigzag.tokens / 2 on; `number` has their numbers in the run in this order.
     int32_t *pair, *reference;       // [rows, row_tokens], [rows, row_tokens, 2]
@@ -33,7 +35,8 @@ DRV_CHECKED drv_status batch_open_rows(arena *a, const run_config *cfg, bool tra
         rows **out);
 
 batch batch_new(arena *a, int64_t n_rows, int64_t row_tokens);
-// Makes it one of rows of pairs; how ranks share a row is set.
+// Lets its rows hide tokens; makes it one of rows of pairs, which do: how ranks share a row is set.
+void batch_add_hidden(arena *a, batch *b);
 void batch_add_pairs(arena *a, batch *b);
 void batch_clear(batch *b);
 // DRV_E_IO, DRV_E_DATA: the data set is gone, shorter, or has a token beyond the vocabulary.
@@ -48,7 +51,7 @@ void batch_make_row(batch *b, row_maker make, void *ctx);
 void batch_pad(batch *b);
 // The number of micro-batch m of this rank in the global batch.
 int64_t batch_index(const batch *b, int64_t m);
-// Writes one of INPUT_TOKENS to INPUT_REFERENCE of rows [first, first + n) to the input of
+// Writes one of INPUT_TOKENS to INPUT_HIDDEN of rows [first, first + n) to the input of
 // that chunk (or INPUT_ALONE, INPUT_OF_STEP) of every local rank, as its rows from `to` on.
 DRV_CHECKED drv_status batch_write_rows(const batch *b, held_model *p, program_input which,
         int chunk, int64_t to, int64_t first, int64_t n);

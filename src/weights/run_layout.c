@@ -70,3 +70,18 @@ drv_status run_layout_check(const run_config *cfg) {
                 config_where(cfg, "parallel.zero"));
     return DRV_OK;
 }
+
+// Devices run one program: the vocabulary is cut evenly, in no more leaves than ranks unless told so.
+drv_status run_layout_model(const run_config *cfg, model_layout *out) {
+    const bool one_program = config_backend(cfg)->has_devices;
+    const mesh ranks = run_mesh(cfg);
+    const int n_tensor = ranks.size[AXIS_TENSOR],
+              leaves = one_program && !cfg->leaves ? n_tensor : (int)cfg->leaves;
+    DRV_TRY(layout_on(&cfg->model, &ranks, (int)cfg->rank,
+            &(layout_opts){cfg->sequence_parallel, leaves}, out));
+    if (!one_program || out->vocab_part * n_tensor == cfg->model.vocab_size) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "%d tensor ranks in %d leaves cut the vocabulary of %lld unevenly, expected rows for "
+            "each alike: devices run one program",
+            n_tensor, out->all_leaves, (long long)cfg->model.vocab_size);
+}

@@ -157,8 +157,9 @@ static void pair_gradients(backward *sums, int slot, float *dkeys, int query, in
                   o_width = ins->node->in[0]->dim[1],
                   kv = shape->u * shape->groups * shape->head_dim;
     attention_args args = ring_args(shape);
-    if (!ring_pair(&sums->pass, ins->in[1], ins->in[4], query, source, key,
-                sums->keys.buffer[sums->keys.current], &args))
+    const ring_tokens here = {ins->in[1], ins->in[4], ins->node->n_in > 5 ? ins->in[5] : NULL};
+    if (!ring_pair(&sums->pass, &here, query, source, key, sums->keys.buffer[sums->keys.current],
+                &args))
         return;
     args.o_width = o_width;
     args.d_o = input_at(ins, 0, token * o_width + head * shape->head_dim);

@@ -112,9 +112,8 @@ static void see(forward *f, int slot, int q, int source, int k) {
     const ring *r = f->pass.r;
     const instruction *ins = r->ins;
     attention_args args = ring_args(r);
-    if (!ring_pair(&f->pass, ins->in[0], ins->in[1], q, source, k, f->keys.buffer[f->keys.current],
-                &args))
-        return;
+    const ring_tokens tokens = {ins->in[0], ins->in[1], ins->node->n_in > 2 ? ins->in[2] : NULL};
+    if (!ring_pair(&f->pass, &tokens, q, source, k, f->keys.buffer[f->keys.current], &args)) return;
     bool *seen = seen_of(f, slot, q);
     float *whole = chunk_of_slot(f, slot, q), *part = *seen ? f->extra : whole;
     args.o = part;

@@ -64,21 +64,23 @@ attention_args ring_args(const ring *r) {
             .o_is_acc = true};
 }
 
-bool ring_pair(const ring_pass *p, const void *qkv, const int32_t *position, int q, int source,
-        int k, const char *keys, attention_args *args) {
+bool ring_pair(const ring_pass *p, const ring_tokens *tokens, int q, int source, int k,
+        const char *keys, attention_args *args) {
     const ring *r = p->r;
     const int64_t unit = dtype_bytes(r->dt), t = ring_token(p, q),
                   kv_bytes = r->u * r->groups * r->head_dim * unit,
-                  apart = zigzag_chunk(&r->zigzag, r->place, q) -
-                          zigzag_chunk(&r->zigzag, source, k);
+                  from = zigzag_chunk(&r->zigzag, source, k),
+                  apart = zigzag_chunk(&r->zigzag, r->place, q) - from;
     args->first = apart * r->u;
-    args->position = position + t;
-    args->qkv = (const char *)qkv +
+    args->position = tokens->position + t;
+    args->hidden = tokens->hidden ? tokens->hidden + 2 * t : NULL;
+    args->hidden_from = from * r->u;
+    args->qkv = (const char *)tokens->qkv +
                 (t * args->qkv_width + (int64_t)p->first_group * r->n_rep * r->head_dim) * unit;
     args->keys = keys + k * 2 * kv_bytes;
     args->values = (const char *)args->keys + kv_bytes;
     // The first query sees the earliest tokens: documents follow each other.
-    return apart >= 0 && attention_first(args, 0) < r->u;
+    return apart >= 0 && attention_earliest(args, 0) < r->u;
 }
 
 // --- work

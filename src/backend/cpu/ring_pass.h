@@ -49,10 +49,15 @@ static inline int64_t ring_token(const ring_pass *p, int chunk) {
 }
 // The shape of a pass for the kernels: queries of one chunk against keys of another.
 attention_args ring_args(const ring *r);
-// Sets queries, positions and keys: chunk `q` of this rank and chunk `k` of what the rank at
+// What the op has of all tokens here.
+typedef struct ring_tokens {
+    const void *qkv;
+    const int32_t *position, *hidden; // hidden NULL: none
+} ring_tokens;
+// Sets queries, what they see, and keys: chunk `q` of this rank and chunk `k` of what the rank at
 // `source` has. False: no query sees a key.
-bool ring_pair(const ring_pass *p, const void *qkv, const int32_t *position, int q, int source,
-        int k, const char *keys, attention_args *args);
+bool ring_pair(const ring_pass *p, const ring_tokens *tokens, int q, int source, int k,
+        const char *keys, attention_args *args);
 
 // Runs a kernel's units, each with a thread's scratch.
 typedef void ring_unit_fn(const kernels *k, const attention_args *args, int64_t unit,

@@ -41,13 +41,12 @@ static void attention(const instruction *ins) {
     call.scratch = ins->workspace;
     call.scratch_bytes = attention_scratch_bytes(&call.args);
     call.args.lse_stride = tokens;
-    const bool branches = n->op == OP_branch_attention;
     for (int64_t t = 0; t < tokens; t += n->attrs.seq) {
         call.args.qkv = input_at(ins, 0, t * width);
         call.args.position = (const int32_t *)ins->in[1] + t;
-        call.args.hidden = branches ? (const int32_t *)ins->in[2] + 2 * t : NULL;
+        call.args.hidden = n->n_in > 2 ? (const int32_t *)ins->in[2] + 2 * t : NULL;
         call.args.o = output_at(ins, 0, t * o_width);
-        call.args.lse = branches ? NULL : output_at(ins, 1, t);
+        call.args.lse = output_at(ins, 1, t);
         par_for(attention_units(&call.args), attention_unit, &call);
     }
 }
@@ -59,8 +58,6 @@ static int64_t attention_workspace(const node *n, int n_threads) {
 }
 
 const cpu_op cpu_op_attention = {.run = attention, .workspace = attention_workspace};
-
-const cpu_op cpu_op_branch_attention = {.run = attention, .workspace = attention_workspace};
 
 // --- gradient: partial sums of all units first, then their sums
 static void attention_grad_unit(void *arg, int64_t unit, int thread) {
@@ -98,6 +95,7 @@ static void attention_grad(const instruction *ins) {
         call.args.o = (void *)(uintptr_t)input_at(ins, 2, t * o_width);
         call.args.lse = (void *)(uintptr_t)input_at(ins, 3, t);
         call.args.position = (const int32_t *)ins->in[4] + t;
+        call.args.hidden = of->n_in > 5 ? (const int32_t *)ins->in[5] + 2 * t : NULL;
         call.args.dqkv = output_at(ins, 0, t * width);
         par_for(attention_grad_units(&call.args), attention_grad_unit, &call);
         par_for(attention_sum_units(&call.args), attention_sum_unit, &call);

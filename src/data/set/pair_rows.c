@@ -8,13 +8,18 @@
 
 enum { CHOSEN, REJECTED, N_SIDES };
 
-// Tokens [first, first + n) of each document as inputs; the labels are those after them.
+// Tokens [first, first + n) of each document as inputs; the labels are those after them. The first
+// `shared` of both are alike and predict nothing that counts: a row has them once.
 typedef struct pair_span {
-    int64_t first[N_SIDES], n[N_SIDES];
+    int64_t first[N_SIDES], n[N_SIDES], shared;
 } pair_span;
 
+static int64_t tokens_of(const pair_span *x) {
+    return x->n[CHOSEN] + x->n[REJECTED] - x->shared;
+}
+
 static pair_span whole_pair(const row_source *src, int64_t pair) {
-    pair_span x;
+    pair_span x = {.shared = 0};
     for (int side = 0; side < N_SIDES; side++) {
         x.first[side] = dataset_document_start(src->set, N_SIDES * pair + side);
         const int64_t end = dataset_document_start(src->set, N_SIDES * pair + side + 1);
@@ -23,12 +28,54 @@ static pair_span whole_pair(const row_source *src, int64_t pair) {
     return x;
 }
 
-// The shorter document keeps what it has, up to half of the row.
+// Finds the first token of [from, end) in which the documents differ, or that predicts one of a
+// response where these are not looked at; *out is `end` where there is none.
+static drv_status first_apart(const row_source *src, const pair_span *x, int64_t from, int64_t end,
+        bool responses, int64_t *out) {
+    enum { PIECE = 256 };
+    int32_t tokens[N_SIDES][PIECE];
+    unsigned char roles[N_SIDES][PIECE] = {{0}}; // of the labels
+    for (*out = from; *out < end;) {
+        const int64_t left = end - *out, n = left < PIECE ? left : PIECE;
+        for (int side = 0; side < N_SIDES; side++) {
+            const int64_t at = x->first[side] + *out;
+            DRV_TRY(dataset_read(src->set, at, n, INT32_MAX, tokens[side]));
+            if (!responses) DRV_TRY(dataset_read_roles(src->set, at + 1, n, roles[side]));
+        }
+        for (int64_t i = 0; i < n; i++, ++*out)
+            if (tokens[CHOSEN][i] != tokens[REJECTED][i] || roles[CHOSEN][i] == ROLE_LAST_ANSWER ||
+                    roles[REJECTED][i] == ROLE_LAST_ANSWER)
+                return DRV_OK;
+    }
+    return DRV_OK;
+}
+
+// What both documents begin with, no more than a row has.
+static drv_status find_shared(const row_source *src, pair_span *x) {
+    int64_t most = src->opts->row_tokens;
+    for (int side = 0; side < N_SIDES; side++)
+        if (x->n[side] < most) most = x->n[side];
+    return first_apart(src, x, 0, most, false, &x->shared);
+}
+
+// Responses that are the same have the same log-probabilities: there is nothing to learn of them.
+static drv_status find_alike(const row_source *src, const pair_span *x, bool *out) {
+    const int64_t end = x->n[CHOSEN] + 1; // with the last label
+    int64_t apart;
+    *out = false;
+    if (x->n[CHOSEN] != x->n[REJECTED]) return DRV_OK;
+    DRV_TRY(first_apart(src, x, x->shared, end, true, &apart));
+    *out = apart == end;
+    return DRV_OK;
+}
+
+// The shorter document keeps what it has, up to half of what the row has for both.
 static pair_span cut_pair(pair_span x, int64_t row_tokens) {
     const int shorter = x.n[CHOSEN] <= x.n[REJECTED] ? CHOSEN : REJECTED;
-    if (x.n[CHOSEN] + x.n[REJECTED] <= row_tokens) return x;
-    if (x.n[shorter] > row_tokens / 2) x.n[shorter] = row_tokens / 2;
-    x.n[!shorter] = row_tokens - x.n[shorter];
+    const int64_t apart = row_tokens - x.shared; // for what is not shared
+    if (tokens_of(&x) <= row_tokens) return x;
+    if (x.n[shorter] - x.shared > apart / 2) x.n[shorter] = x.shared + apart / 2;
+    x.n[!shorter] = row_tokens + x.shared - x.n[shorter];
     return x;
 }
 
@@ -41,9 +88,11 @@ static drv_status any_counts(const row_source *src, int64_t first, int64_t n, bo
 }
 
 static drv_status add_pair(row_source *src, int64_t pair, piece_list *list) {
-    const pair_span whole = whole_pair(src, pair), x = cut_pair(whole, src->opts->row_tokens);
-    const bool longer = x.n[CHOSEN] + x.n[REJECTED] < whole.n[CHOSEN] + whole.n[REJECTED];
-    bool counts[N_SIDES];
+    pair_span whole = whole_pair(src, pair);
+    DRV_TRY(find_shared(src, &whole));
+    const pair_span cut = cut_pair(whole, src->opts->row_tokens);
+    const bool longer = tokens_of(&cut) < tokens_of(&whole);
+    bool counts[N_SIDES], alike;
     src->count.examples++;
     src->count.longer += longer;
     if (longer && src->opts->drop_long) {
@@ -51,14 +100,20 @@ static drv_status add_pair(row_source *src, int64_t pair, piece_list *list) {
         return DRV_OK;
     }
     for (int side = 0; side < N_SIDES; side++)
-        DRV_TRY(any_counts(src, x.first[side], x.n[side], &counts[side]));
+        DRV_TRY(any_counts(src, cut.first[side] + cut.shared, cut.n[side] - cut.shared,
+                &counts[side]));
     if (!counts[CHOSEN] || !counts[REJECTED]) {
         src->count.unanswered++;
         return DRV_OK;
     }
+    DRV_TRY(find_alike(src, &cut, &alike));
+    src->count.alike += alike;
+    if (alike) return DRV_OK;
+    src->count.shared += cut.shared;
     MEM_GROW(list->p, list->n, list->cap);
-    list->p[list->n++] =
-            (row_piece){.first = x.first[CHOSEN], .n = (int32_t)(x.n[CHOSEN] + x.n[REJECTED])};
+    list->p[list->n++] = (row_piece){.first = cut.first[CHOSEN],
+            .n = (int32_t)tokens_of(&cut),
+            .skip = (int32_t)cut.shared};
     return DRV_OK;
 }
 
@@ -73,16 +128,21 @@ drv_status pair_pieces(row_source *src, piece_list *list) {
 }
 
 // --- one row
-// The n inputs of a response's document, from token `at` of the row on.
-static drv_status put_document(const row_source *src, int64_t first, int64_t n, int64_t at,
-        const row_out *out) {
-    DRV_TRY(dataset_read(src->set, first, n + 1, src->opts->n_vocab, src->scratch.tokens));
-    DRV_TRY(dataset_read_roles(src->set, first + 1, n, src->scratch.roles));
+// Inputs [from, end) of a document that begins at token `first` of the set, from token `at` of the
+// row on; none of them sees tokens [fork, at) of the row.
+static drv_status put_tokens(const row_source *src, int64_t first, int64_t from, int64_t end,
+        int64_t at, int64_t fork, const row_out *out) {
+    const int64_t n = end - from;
+    DRV_TRY(dataset_read(src->set, first + from, n + 1, src->opts->n_vocab, src->scratch.tokens));
+    DRV_TRY(dataset_read_roles(src->set, first + from + 1, n, src->scratch.roles));
     memcpy(out->tokens + at, src->scratch.tokens, sizeof *out->tokens * (size_t)n);
     for (int64_t i = 0; i < n; i++) {
-        out->position[at + i] = (int32_t)i;
+        out->position[at + i] = (int32_t)(from + i);
         out->labels[at + i] =
                 src->scratch.roles[i] == ROLE_LAST_ANSWER ? src->scratch.tokens[i + 1] : -1;
+        if (!out->pair) continue;
+        out->hidden[2 * (at + i)] = (int32_t)fork;
+        out->hidden[2 * (at + i) + 1] = (int32_t)at;
     }
     return DRV_OK;
 }
@@ -102,24 +162,37 @@ static void mark_document(const row_source *src, int64_t k, int64_t number, int 
     }
 }
 
-drv_status pair_row(const row_source *src, int64_t row, const row_out *out, int64_t *there) {
-    const int64_t first_piece = src->pack.row[row], row_tokens = src->opts->row_tokens;
-    *there = 0;
-    for (int64_t i = 0; out->pair && i < row_tokens; i++)
-        out->pair[i] = PAIR_NONE;
-    if (out->pair) memset(out->reference, 0, 2 * sizeof *out->reference * (size_t)row_tokens);
-    for (int64_t k = first_piece; k < src->pack.row[row + 1]; k++) {
-        const int64_t pair = dataset_document_of(src->set, src->pack.pieces[k].first) / N_SIDES,
-                      number = src->first_pair + pair;
-        const pair_span x = cut_pair(whole_pair(src, pair), row_tokens);
-        for (int side = 0; side < N_SIDES; side++) {
-            DRV_TRY(put_document(src, x.first[side], x.n[side], *there, out));
-            if (out->pair)
-                mark_document(src, k - first_piece, number, side, *there, x.n[side], out);
-            *there += x.n[side];
-        }
-        if (out->pair) out->number[k - first_piece] = number;
+// Pair `k` of the row, from token *there on.
+static drv_status put_pair(const row_source *src, const row_piece *piece, int64_t k,
+        const row_out *out, int64_t *there) {
+    const int64_t pair = dataset_document_of(src->set, piece->first) / N_SIDES,
+                  number = src->first_pair + pair, fork = *there + piece->skip;
+    pair_span whole = whole_pair(src, pair);
+    whole.shared = piece->skip;
+    const pair_span x = cut_pair(whole, src->opts->row_tokens);
+    DRV_TRY(put_tokens(src, x.first[CHOSEN], 0, x.shared, *there, *there, out));
+    *there = fork;
+    for (int side = 0; side < N_SIDES; side++) {
+        const int64_t n = x.n[side] - x.shared;
+        DRV_TRY(put_tokens(src, x.first[side], x.shared, x.n[side], *there, fork, out));
+        if (out->pair) mark_document(src, k, number, side, *there, n, out);
+        *there += n;
     }
-    if (out->pair) *out->pairs += src->pack.row[row + 1] - first_piece;
+    if (out->pair) out->number[k] = number;
+    return DRV_OK;
+}
+
+drv_status pair_row(const row_source *src, int64_t row, const row_out *out, int64_t *there) {
+    const int64_t first = src->pack.row[row], end = src->pack.row[row + 1],
+                  row_tokens = src->opts->row_tokens;
+    *there = 0;
+    for (int64_t i = 0; out->pair && i < row_tokens; i++) {
+        out->pair[i] = PAIR_NONE;
+        out->reference[2 * i] = out->reference[2 * i + 1] = 0;
+        out->hidden[2 * i] = out->hidden[2 * i + 1] = 0;
+    }
+    for (int64_t k = first; k < end; k++)
+        DRV_TRY(put_pair(src, &src->pack.pieces[k], k - first, out, there));
+    if (out->pair) *out->pairs += end - first;
     return DRV_OK;
 }

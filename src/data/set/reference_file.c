@@ -103,7 +103,7 @@ drv_status reference_file_write(const char *path, const char *key, int64_t n,
 // All that decides the values of a set, as JSON in one line.
 static char *key_of(arena *a, const rows *of, int source, const char *model,
         const char *precision) {
-    static const char *const fields[] = {"idx_xxh3", "roles_xxh3", "long"};
+    static const char *const fields[] = {"idx_xxh3", "roles_xxh3", "packing", "long"};
     json_t *print = rows_fingerprint(of), *split = json_object_get(print, "split"),
            *set = json_array_get(json_object_get(print, "sources"), (size_t)source),
            *key = json_object();

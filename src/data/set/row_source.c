@@ -135,12 +135,15 @@ static drv_status add_pieces(row_source *src, piece_list *list) {
     return DRV_OK;
 }
 
-// Describes what is missing of the examples: "; 3 longer than ..."; "" where nothing is. The last
-// token of a document is only predicted, and a pair is two.
+// Describes what is missing of the examples, and what pairs have once: "; 3 longer than ..."; ""
+// where nothing is. The last token of a document is only predicted, and a pair is two.
 static void describe_left(const row_source *src, str *out) {
     const bool pairs = src->packing == PACKING_PAIRS;
     const long long longest = src->opts->row_tokens + 1 + pairs;
     str_puts(out, "");
+    if (src->count.shared)
+        str_printf(out, "; prompts are there once, which saves %.1f%% of the tokens",
+                100 * (double)src->count.shared / (double)(src->count.shared + src->pack.n_tokens));
     if (src->count.dropped)
         str_printf(out, "; %lld longer than %lld tokens are left out (data.too_long: drop)",
                 (long long)src->count.dropped, longest);
@@ -151,11 +154,14 @@ static void describe_left(const row_source *src, str *out) {
     if (src->count.unanswered)
         str_printf(out, "; %lld without a token to learn are left out",
                 (long long)src->count.unanswered);
+    if (src->count.alike)
+        str_printf(out, "; %lld whose responses are alike are left out",
+                (long long)src->count.alike);
 }
 
 static void say_packing(const row_source *src) {
     const long long all = src->count.examples, row_tokens = src->opts->row_tokens,
-                    packed = all - src->count.dropped - src->count.unanswered;
+                    packed = all - src->count.dropped - src->count.unanswered - src->count.alike;
     str of = {0}, left = {0};
     describe_left(src, &left);
     if (packed < all) str_printf(&of, " of %lld", all);

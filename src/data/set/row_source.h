@@ -26,7 +26,8 @@ typedef struct row_source {
     int64_t first_pair;        // number of its first pair among those of all sets
     const double **references; // of the stream: rows_set_references
     struct {
-        int64_t examples, longer, dropped, unanswered; // not in the rows: dropped, unanswered
+        int64_t examples, longer, dropped, unanswered, alike; // not in the rows: the last three
+        int64_t shared; // tokens of pairs in the rows that stand there once for both responses
     } count;
 } row_source;
 

@@ -65,8 +65,9 @@ typedef struct row_out {
     int32_t *tokens, *position, *labels; // see rows_next
     // For rows of pairs; NULL: they are not wanted. `pair` says what each token is to the pairs of
     // the row (base/pair_word.h), which are numbered from 0; `reference` has the reference's
-    // log-probability at the head of each response, a double in two words: [2 row_tokens].
-    int32_t *pair, *reference;
+    // log-probability at the head of each response, a double in two words: [2 row_tokens]; `hidden`
+    // has for each token the two ends of what it does not see of the row (pair_rows.h): likewise.
+    int32_t *pair, *reference, *hidden;
     int64_t *number;          // [row_tokens / 2] of each of these pairs: see rows_n_pairs
     int64_t *counted, *pairs; // gain the labels that count, and the pairs
 } row_out;

@@ -5,6 +5,10 @@
 // (counted from the start of the document) is also the document mask. Scale: 1/sqrt(head_dim).
 // `causal` says that every row is one document, so that a back end need not look: position[t] is t.
 // `window`: a token sees so many of those at most, the last ones up to itself; not `causal` then.
+// `hidden` (i32 [2 N], may be left out, not `causal` then): of rows in which several continuations
+// of one beginning follow each other. Of the tokens between the first one that token t sees and
+// itself, hidden[2 t] .. hidden[2 t + 1] of the row are of others: it does not see them, and
+// position does not count them.
 //
 // With `ranks` each of them has seq tokens of rows of ranks * seq, cut zigzag (ir/zigzag.h): keys
 // and values go around in a ring (arXiv:2310.01889), in the backward pass their gradients go home.
@@ -18,7 +22,19 @@
 #include "ir/wire.h"
 #include "ir/zigzag.h"
 
-static const char *check(const tensor *qkv, const tensor *position, const op_attrs *attrs) {
+// Input k, which may be left out: NULL.
+static tensor *hidden_of(const node *n, int k) {
+    return n->n_in > k ? n->in[k] : NULL;
+}
+
+static const char *check_hidden(const tensor *qkv, const tensor *hidden, const op_attrs *attrs) {
+    if (!hidden) return NULL;
+    if (attrs->causal) return "rows of one document hide nothing";
+    return is_i32(hidden, 2 * qkv->dim[0]) ? NULL : "hidden must be i32[2 N]";
+}
+
+static const char *check(const tensor *qkv, const tensor *position, const tensor *hidden,
+        const op_attrs *attrs) {
     if (!is_matrix(qkv)) return "qkv must be a matrix";
     if (attrs->n_kv_heads < 1 || attrs->n_heads % attrs->n_kv_heads)
         return "kv_heads must divide heads";
@@ -38,7 +54,7 @@ static const char *check(const tensor *qkv, const tensor *position, const op_att
     if (attrs->sum.leaves < 0 ||
             (attrs->sum.leaves && attrs->n_heads / attrs->n_kv_heads % attrs->sum.leaves))
         return "leaves must divide the query heads of a group";
-    return NULL;
+    return check_hidden(qkv, hidden, attrs);
 }
 
 static const char *shape(const node *n, tensor_spec *out, int *n_out) {
@@ -46,7 +62,7 @@ static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     out[0] = spec_2d(qkv->dt, qkv->dim[0], (int64_t)n->attrs.n_heads * n->attrs.head_dim);
     out[1] = spec_2d(dtype_acc(qkv->dt), n->attrs.n_heads, qkv->dim[0]);
     *n_out = 2;
-    return check(qkv, n->in[1], &n->attrs);
+    return check(qkv, n->in[1], hidden_of(n, 2), &n->attrs);
 }
 
 static int ranks_of(const node *n) {
@@ -78,8 +94,10 @@ static double wire(const node *n) {
 }
 
 static void grad(grad_ctx *ctx, node *n) {
-    tensor *in[] = {grad_of(ctx, n->out[0]), n->in[0], n->out[0], n->out[1], n->in[1]};
-    grad_add(ctx, n->in[0], graph_add(ctx->g, OP_attention_grad, 5, in, &n->attrs)->out[0]);
+    tensor *in[] = {grad_of(ctx, n->out[0]), n->in[0], n->out[0], n->out[1], n->in[1],
+            hidden_of(n, 2)};
+    node *made = graph_add(ctx->g, OP_attention_grad, in[5] ? 6 : 5, in, &n->attrs);
+    grad_add(ctx, n->in[0], made->out[0]);
 }
 
 // Two rows of two documents each, two query heads to a key head.
@@ -89,6 +107,18 @@ static const int32_t example_positions[10] = {0, 1, 2, 0, 1, 0, 1, 2, 0, 1};
 static node *example_forward(example *e, tensor *qkv) {
     tensor *in[] = {qkv, example_integers(e, "position", 10, example_positions)};
     return graph_add(e->g, OP_attention, 2, in, &example_attrs);
+}
+
+// A row of two tokens and three continuations; one of a continuation alone, then a document.
+static node *example_branches(example *e, tensor *qkv, int window) {
+    static const int32_t positions[14] = {0, 1, 2, 3, 2, 2, 3, 0, 1, 1, 2, 0, 1, 2};
+    static const int32_t hidden[28] = {[8] = 2, 4, 2, 5, 2, 5, [18] = 1, 2, 1, 2};
+    tensor *in[] = {qkv, example_integers(e, "position", 14, positions),
+            example_integers(e, "hidden", 28, hidden)};
+    op_attrs attrs = example_attrs;
+    attrs.seq = 7;
+    attrs.window = window;
+    return graph_add(e->g, OP_attention, 3, in, &attrs);
 }
 
 #define ATTENTION_ATTRS                                                                            \
@@ -104,10 +134,19 @@ static void example_window(example *e) {
     example_forward(e, example_activation(e, "qkv", 10, 48))->attrs.window = 2;
 }
 
+static void example_branch_rows(example *e) {
+    example_branches(e, example_activation(e, "qkv", 14, 48), 0);
+}
+
+// Of two tokens: within a continuation, and across what is hidden from it.
+static void example_branch_window(example *e) {
+    example_branches(e, example_activation(e, "qkv", 14, 48), 2);
+}
+
 const op_row op_row_attention = {
         .name = "attention",
         .min_in = 2,
-        .max_in = 2,
+        .max_in = 3,
         .shape = shape,
         .grad = grad,
         .flops = flops,
@@ -117,17 +156,17 @@ const op_row op_row_attention = {
         .attrs = ATTENTION_ATTRS,
         .n_statistics = 1,
         .cheap = true,
-        .examples = {example_rows, example_window},
+        .examples = {example_rows, example_window, example_branch_rows, example_branch_window},
 };
 
-// attention_grad(do, qkv, o, lse, position) -> dqkv
+// attention_grad(do, qkv, o, lse, position[, hidden]) -> dqkv
 static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *d_o = n->in[0], *qkv = n->in[1], *o = n->in[2];
     out[0] = spec_like(qkv);
     if (n->attrs.sum.wide) out[0].dt = dtype_acc(qkv->dt);
     *n_out = 1;
     if (!same_type(d_o, o) || o->dt != qkv->dt) return "do and o differ";
-    return check(qkv, n->in[4], &n->attrs);
+    return check(qkv, n->in[4], hidden_of(n, 5), &n->attrs);
 }
 
 // Five products where the forward pass has two; the one that recomputes the scores does not count.
@@ -178,63 +217,24 @@ static void example_partial_grad(example *e) {
     example_grad_of(e, &attrs);
 }
 
+static void example_branch_grad(example *e) {
+    node *forward = example_branches(e, example_given(e, "qkv", 14, 48), 0);
+    tensor *in[] = {example_given(e, "do", 14, 24), forward->in[0], forward->out[0],
+            forward->out[1], forward->in[1], forward->in[2]};
+    graph_add(e->g, OP_attention_grad, 6, in, &forward->attrs);
+}
+
 const op_row op_row_attention_grad = {
         .name = "attention_grad",
         .min_in = 5,
-        .max_in = 5,
+        .max_in = 6,
         .shape = grad_shape,
         .flops = grad_flops,
         .wire = grad_wire,
         .wire_replicas = grad_wire_replicas,
         .differentiated = true,
         .attrs = ATTENTION_ATTRS,
-        .examples = {example_grad, example_window_grad, example_partial_grad},
-};
-
-// branch_attention(qkv_NC, position_N, hidden_2N) -> o: rows in which several continuations of one
-// beginning follow each other. Of the tokens between the first one that token t sees and itself,
-// hidden[2 t] .. hidden[2 t + 1] of the row are of others: it does not see them, and position does
-// not count them. Forward only.
-static const char *branch_shape(const node *n, tensor_spec *out, int *n_out) {
-    const tensor *qkv = n->in[0];
-    out[0] = spec_2d(qkv->dt, qkv->dim[0], (int64_t)n->attrs.n_heads * n->attrs.head_dim);
-    *n_out = 1;
-    if (!is_i32(n->in[2], 2 * qkv->dim[0])) return "hidden must be i32[2 N]";
-    return check(qkv, n->in[1], &n->attrs);
-}
-
-// A row of two tokens and three continuations; one of a continuation alone, then a document.
-static void branch_example_of(example *e, int window) {
-    static const int32_t positions[14] = {0, 1, 2, 3, 2, 2, 3, 0, 1, 1, 2, 0, 1, 2};
-    static const int32_t hidden[28] = {[8] = 2, 4, 2, 5, 2, 5, [18] = 1, 2, 1, 2};
-    tensor *in[] = {example_given(e, "qkv", 14, 48), example_integers(e, "position", 14, positions),
-            example_integers(e, "hidden", 28, hidden)};
-    op_attrs attrs = example_attrs;
-    attrs.seq = 7;
-    attrs.window = window;
-    graph_add(e->g, OP_branch_attention, 3, in, &attrs);
-}
-
-static void branch_example(example *e) {
-    branch_example_of(e, 0);
-}
-
-// A window of two tokens: within a continuation, and across what is hidden from it.
-static void branch_window_example(example *e) {
-    branch_example_of(e, 2);
-}
-
-const op_row op_row_branch_attention = {
-        .name = "branch_attention",
-        .min_in = 3,
-        .max_in = 3,
-        .shape = branch_shape,
-        .flops = flops,
-        .built = true,
-        .differentiated = true,
-        .attrs = ATTR(n_heads) | ATTR(n_kv_heads) | ATTR(head_dim) | ATTR(seq) | ATTR(all_heads) |
-                 ATTR(window),
-        .examples = {branch_example, branch_window_example},
+        .examples = {example_grad, example_window_grad, example_partial_grad, example_branch_grad},
 };
 
 // cached_attention(qkv_NC, keys, values, position_N) -> o, keys', values': appends the N tokens of
@@ -249,7 +249,7 @@ static const char *cached_shape(const node *n, tensor_spec *out, int *n_out) {
     if (k->n_dims != 3 || k->dim[0] != n->attrs.n_kv_heads || k->dim[2] != n->attrs.head_dim ||
             !same_type(k, n->in[2]) || k->dt != qkv->dt)
         return "the caches must be [kv_heads, capacity, head_dim]";
-    return check(qkv, n->in[3], &n->attrs);
+    return check(qkv, n->in[3], NULL, &n->attrs);
 }
 
 // `n` tokens after the four that the caches hold.

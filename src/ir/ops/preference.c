@@ -123,6 +123,9 @@ static void grad_of_example(example *e, const int32_t *pair, const int32_t *refe
 static void grad_pairs_example(example *e) {
     grad_of_example(e, two_pairs, example_reference, (op_attrs){.sum.addends = 2});
 }
+static void grad_plain_example(example *e) {
+    grad_of_example(e, two_pairs, example_reference, (op_attrs){.eps = 0.125});
+}
 static void grad_across_example(example *e) {
     grad_of_example(e, across, across_reference, (op_attrs){.eps = 0.125, .sum.row_leaves = 2});
 }
@@ -135,5 +138,5 @@ const op_row op_row_preference_grad = {
         .wire = wire,
         .differentiated = true,
         .attrs = PREFERENCE_ATTRS,
-        .examples = {grad_pairs_example, grad_across_example},
+        .examples = {grad_plain_example, grad_pairs_example, grad_across_example},
 };

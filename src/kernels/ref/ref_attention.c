@@ -44,7 +44,8 @@ typedef struct softmax_sums {
 // Returns the score of the query in row t and token s; -infinity: it is hidden.
 static double score(const attention_args *args, int64_t t, int64_t s, int h) {
     const int g = h / (args->n_heads / args->n_kv_heads);
-    if (args->hidden && s >= args->hidden[2 * t] && s < args->hidden[2 * t + 1]) return -HUGE_VAL;
+    const attention_span hidden = attention_hidden(args, t);
+    if (s >= hidden.begin && s < hidden.end) return -HUGE_VAL;
     const double product =
             args->keys ? dot(args, args->qkv, q_at(args, t, h), args->keys, cached_at(args, s, g))
                        : dot(args, args->qkv, q_at(args, t, h), args->qkv, k_at(args, s, g));

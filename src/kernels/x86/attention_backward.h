@@ -259,7 +259,7 @@ INLINE void attention_backward(const arithmetic *by, product_function *product,
         pack_tokens(by, args, keys.m, keys.at, n_k, BLOCK, work.k_b, work.ld);
         pack_transposed(by, BLOCK, values.m, values.at, n_k, d, work.vt);
         int64_t q0 = q_begin;
-        for (; q0 < args->seq && attention_first(args, q0) < k0 + BLOCK; q0 += BLOCK)
+        for (; q0 < args->seq && attention_earliest(args, q0) < k0 + BLOCK; q0 += BLOCK)
             backward_block(by, product, &work, q0, k0);
         if (k0 == work.first && q0 < args->seq) // queries of other documents
             memset(work.dq + q0 * d, 0, sizeof *work.dq * (size_t)((args->seq - q0) * d));

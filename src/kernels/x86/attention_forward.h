@@ -110,13 +110,14 @@ INLINE void forward_keys(const arithmetic *by, product_function *product, const 
         int64_t k0) {
     const attention_args *args = unit->args;
     const int64_t n_k = keys_of_block(args, k0);
+    strip strips[MAX_STRIPS];
+    const int n_strips = strips_of_block(args, unit->q0, unit->n_q, k0, strips);
+    if (n_strips == 1 && strips[0].keys.end == 0) return; // all of it is hidden
     const operand keys = operand_of(args, args->keys, key_head(args, unit->group), unit->group, k0),
                   values = operand_of(args, args->values, value_head(args, unit->group),
                           unit->group, k0);
     pack_transposed(by, BLOCK, keys.m, keys.at, n_k, args->head_dim, unit->kt);
     pack_tokens(by, args, values.m, values.at, n_k, BLOCK, unit->v, unit->ld);
-    strip strips[MAX_STRIPS];
-    const int n_strips = strips_of_block(args, unit->q0, unit->n_q, k0, strips);
     for (int i = 0; i < n_strips; i++)
         forward_strip(by, product, unit, k0, &strips[i]);
 }

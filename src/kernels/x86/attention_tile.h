@@ -54,19 +54,28 @@ INLINE operand operand_of(const attention_args *args, const void *cache, int64_t
 // divides it. A span holds all keys that a query of its strip sees, and others, which are masked.
 enum { STRIP = 16, MAX_STRIPS = BLOCK / STRIP };
 
-typedef struct span { // begin .. end of a block; empty: 0 .. 0
-    int64_t begin, end;
-} span;
+typedef attention_span span; // of a block; empty: 0 .. 0
 
 typedef struct strip {
     int64_t row, n_rows; // queries of the block
     span keys;
 } strip;
 
-// The keys that row t sees, from k0 on: all of the span but for what is hidden.
+// The keys of block k0 from the first that row t sees to the last; none: BLOCK .. 0. Some between
+// them may be hidden.
 INLINE span keys_of_row(const attention_args *args, int64_t t, int64_t k0) {
-    const int64_t last = args->first + t + 1, n_keys = attention_keys(args);
-    return (span){attention_first(args, t) - k0, (last < n_keys ? last : n_keys) - k0};
+    const int64_t last = args->first + t + 1, n_keys = attention_keys(args),
+                  first = attention_first(args, t);
+    span seen = {first > k0 ? first - k0 : 0, (last < n_keys ? last : n_keys) - k0};
+    if (seen.end > BLOCK) seen.end = BLOCK;
+    if (args->hidden) {
+        const span hidden = attention_hidden(args, t);
+        if (hidden.begin - k0 <= seen.begin && hidden.end - k0 > seen.begin)
+            seen.begin = hidden.end - k0;
+        else if (hidden.end - k0 >= seen.end && hidden.begin - k0 < seen.end)
+            seen.end = hidden.begin - k0;
+    }
+    return seen.begin < seen.end ? seen : (span){BLOCK, 0};
 }
 
 // Strips of the n_q queries from q0 on and the keys of block k0; neighbours with one span are one.
@@ -81,8 +90,8 @@ INLINE int strips_of_block(const attention_args *args, int64_t q0, int64_t n_q, 
             if (seen.begin < keys.begin) keys.begin = seen.begin;
             if (seen.end > keys.end) keys.end = seen.end;
         }
-        keys.begin = keys.begin < 0 ? 0 : keys.begin / STRIP * STRIP;
-        keys.end = keys.end > BLOCK ? BLOCK : round_up(keys.end, STRIP);
+        keys.begin = keys.begin / STRIP * STRIP;
+        keys.end = round_up(keys.end, STRIP);
         if (keys.begin >= keys.end) keys = (span){0, 0};
         if (n > 0 && out[n - 1].keys.begin == keys.begin && out[n - 1].keys.end == keys.end)
             out[n - 1].n_rows += n_rows;
@@ -92,17 +101,14 @@ INLINE int strips_of_block(const attention_args *args, int64_t q0, int64_t n_q, 
     return n;
 }
 
-INLINE void mask_hidden(const int32_t *hidden, int64_t k0, float *scores) {
-    const int64_t begin = hidden[0] - k0, end = hidden[1] - k0;
-    for (int64_t j = begin > 0 ? begin : 0; j < end && j < BLOCK; j++)
-        scores[j] = -INFINITY;
-}
-
 // Scores of row t for a span of the keys from k0 on: those that it does not see become -inf.
 INLINE void mask_scores(const attention_args *args, int64_t t, int64_t k0, span keys,
         float *scores) {
-    const span seen = keys_of_row(args, t, k0);
-    if (args->hidden) mask_hidden(args->hidden + 2 * t, k0, scores);
+    const span seen = keys_of_row(args, t, k0), hidden = attention_hidden(args, t);
+    const int64_t from = hidden.begin - k0;
+    for (int64_t j = from > keys.begin ? from : keys.begin; j < hidden.end - k0 && j < keys.end;
+            j++)
+        scores[j] = -INFINITY;
     for (int64_t j = keys.begin; j < keys.end && j < seen.begin; j++)
         scores[j] = -INFINITY;
     for (int64_t j = seen.end > keys.begin ? seen.end : keys.begin; j < keys.end; j++)

@@ -124,9 +124,11 @@ static hlo_value cut_hidden(attention_call *c, hlo_value hidden, hlo_value first
     return hlo_binary(h, "subtract", first, n);
 }
 
-// hidden NULL: nothing is.
-static void cut_qkv(attention_call *c, hlo_value qkv, hlo_value position, const hlo_value *hidden) {
+// Input of_qkv; inputs of_position and, where there is one, the next: hidden.
+static void cut_qkv(attention_call *c, const node *n, int of_qkv, int of_position) {
     hlo_text *h = &c->l->h;
+    const hlo_value qkv = lower_in(c->l, n, of_qkv);
+    hlo_value position = lower_in(c->l, n, of_position);
     const int64_t kv[] = {c->rows * c->n_kv, c->padded, c->d};
     c->q = cut_heads(c, qkv, 0, c->n_heads, c->group);
     c->k = hlo_reshape(h, cut_heads(c, qkv, c->n_heads, c->n_kv, 1), 3, kv);
@@ -139,7 +141,7 @@ static void cut_qkv(attention_call *c, hlo_value qkv, hlo_value position, const 
         position =
                 hlo_binary(h, "minimum", position, hlo_fill(h, (double)c->window - 1, &position));
     hlo_value begin = hlo_binary(h, "subtract", token, position);
-    if (hidden) begin = cut_hidden(c, *hidden, begin);
+    if (n->n_in > of_position + 1) begin = cut_hidden(c, lower_in(c->l, n, of_position + 1), begin);
     c->first = for_heads(c, begin);
 }
 
@@ -271,16 +273,14 @@ static hlo_value statistics(const attention_call *c, hlo_value x) {
 
 static void attention(lowering *l, const node *n) {
     hlo_text *h = &l->h;
-    if (n->op == OP_attention && lower_cudnn_fits(l, n, n->in[0])) {
+    if (lower_cudnn_fits(l, n, n->in[0])) {
         lower_cudnn_attention(l, n);
         return;
     }
     attention_call c = open_call(l, n, n->in[0]);
-    const bool branches = n->op == OP_branch_attention;
-    const hlo_value hidden = branches ? lower_in(l, n, 2) : (hlo_value){0};
     const bool ring = n->attrs.mesh.ranks > 1;
     if (ring) lower_ring_open(&c, n);
-    cut_qkv(&c, lower_in(l, n, 0), lower_in(l, n, 1), branches ? &hidden : NULL);
+    cut_qkv(&c, n, 0, 1);
     hlo_value like = c.first, out = c.q, carried[N_FORWARD];
     like.type = out.type = c.acc;
     carried[MAX] = hlo_fill(h, NEVER, &like);
@@ -292,13 +292,11 @@ static void attention(lowering *l, const node *n) {
         hlo_repeat(h, c.n_pairs, carried, N_FORWARD, attention_pair, &c);
     out = hlo_binary(h, "divide", carried[OUT], beside(h, carried[SUM], &out));
     lower_set(l, n, 0, join_heads(&c, hlo_convert(h, out, c.dt), c.n_heads));
-    if (branches) return;
     const hlo_value lse = hlo_binary(h, "add", carried[MAX], hlo_unary(h, "log", carried[SUM]));
     lower_set(l, n, 1, statistics(&c, lse));
 }
 
 const lower_op lower_op_attention = {.lower = attention};
-const lower_op lower_op_branch_attention = {.lower = attention};
 
 // --- gradient
 void attention_grad_pair(hlo_text *h, void *ctx, hlo_index turn, hlo_value *carried) {
@@ -338,7 +336,7 @@ static hlo_value zeros(hlo_text *h, hlo_value like, hlo_type type) {
     return hlo_fill(h, 0, &like);
 }
 
-// inputs: do, qkv, o, lse, position
+// inputs: do, qkv, o, lse, position[, hidden]
 static void attention_grad(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     if (lower_cudnn_fits(l, n, n->in[1])) {
@@ -349,7 +347,7 @@ static void attention_grad(lowering *l, const node *n) {
     attention_call c = open_call(l, n, n->in[1]);
     const bool ring = n->attrs.mesh.ranks > 1;
     if (ring) lower_ring_open(&c, n);
-    cut_qkv(&c, lower_in(l, n, 1), lower_in(l, n, 4), NULL);
+    cut_qkv(&c, n, 1, 4);
     c.d_o = cut_heads(&c, lower_in(l, n, 0), 0, c.n_heads, c.group);
     const hlo_value o = cut_heads(&c, lower_in(l, n, 2), 0, c.n_heads, c.group);
     c.delta = hlo_reduce(h, "add",

@@ -132,8 +132,3 @@ static void loss(lowering *l, const node *n) {
 
 const lower_op lower_op_linear_cross_entropy = {.lower = loss, .vocabulary = 2};
 const lower_op lower_op_linear_cross_entropy_grad = {.lower = loss};
-
-// No rules: what belongs to a pair is not brought together here. A configuration with them is
-// refused (base/backend_caps.h).
-const lower_op lower_op_preference = {.lower = NULL};
-const lower_op lower_op_preference_grad = {.lower = NULL};

@@ -1,0 +1,153 @@
+// Rows of preference pairs: what both documents begin with stands there once, each response sees it
+// and itself; what does not fit is cut or left out; who knows which token is of which pair.
+#include "harness.h"
+
+#include <ctype.h>
+
+#include "base/pair_word.h"
+#include "data/set/dataset_writer.h"
+#include "data/set/rows.h"
+#include "data/sft/sft.h"
+
+enum { WIDTH = 8, VOCAB = 128 };
+
+// Documents of letters, the large ones of which are responses; two to a pair.
+static const char *const pairs[] = {
+        "abX", "abY",                 // the last token of the prompt predicts both responses
+        "abcdeXY", "abcdeZ",          //
+        "abX", "cbY",                 // nothing alike
+        "abXXXXXX", "abYYYY",         // does not fit: 1 + 6 + 4
+        "abcdefghijX", "abcdefghijY", // nor does its prompt
+        "abc", "abY",                 // a response that is empty
+        "abXY", "abXY",               // responses that are alike
+};
+enum { N_DOCUMENTS = sizeof pairs / sizeof *pairs };
+
+static const char *write_set(arena *a) {
+    const char *prefix = path_join(a, temporary_dir(a), "pairs");
+    dataset_writer *writer;
+    dataset *set;
+    int64_t responses = 0;
+    OK(dataset_writer_open(a, prefix, VOCAB, 0, 0, true, &writer));
+    for (int i = 0; i < N_DOCUMENTS; i++) {
+        for (const char *p = pairs[i]; *p; p++) {
+            const int32_t token = *p;
+            const char role = isupper(*p) ? ROLE_LAST_ANSWER : ROLE_OTHER;
+            responses += role == ROLE_LAST_ANSWER;
+            OK(dataset_writer_add(writer, &token, 1));
+            OK(dataset_writer_add_roles(writer, &role, 1));
+        }
+        OK(dataset_writer_end_document(writer));
+    }
+    OK(dataset_writer_finish(writer));
+    OK(dataset_open(a, prefix, &set));
+    const dataset_about about = {.known = true,
+            .eod = -1,
+            .largest_id = -1,
+            .roles_hash = set->roles_hash,
+            .answers = responses,
+            .last_answers = responses,
+            .pairs = N_DOCUMENTS / 2};
+    OK(dataset_about_write(set, &about));
+    dataset_close(set);
+    return prefix;
+}
+
+typedef struct row {
+    int32_t tokens[WIDTH], position[WIDTH], labels[WIDTH], pair[WIDTH], reference[2 * WIDTH],
+            hidden[2 * WIDTH];
+    int64_t number[WIDTH / 2], counted, pairs;
+} row;
+
+static row next_row(rows *r) {
+    row x = {.counted = 0};
+    OK(rows_next_pairs(r, &(row_out){.tokens = x.tokens,
+                                  .position = x.position,
+                                  .labels = x.labels,
+                                  .pair = x.pair,
+                                  .reference = x.reference,
+                                  .hidden = x.hidden,
+                                  .number = x.number,
+                                  .counted = &x.counted,
+                                  .pairs = &x.pairs}));
+    return x;
+}
+
+// A row as text: '|' before a position 0, '*' after a token whose label counts, then the ends of
+// what it does not see.
+static void print_row(const row *x, str *out) {
+    for (int i = 0; i < WIDTH; i++) {
+        str_printf(out, "%s%c%s", x->position[i] ? "" : "|", x->tokens[i] ? x->tokens[i] : '.',
+                x->labels[i] >= 0 ? "*" : "");
+        if (x->hidden[2 * i] < x->hidden[2 * i + 1])
+            str_printf(out, "<%d-%d>", x->hidden[2 * i], x->hidden[2 * i + 1]);
+        str_puts(out, i + 1 < WIDTH ? " " : "\n");
+    }
+}
+
+static rows *open_set(arena *a, const char *prefix, bool drop_long) {
+    rows *r;
+    const row_source_spec s = {prefix, 1};
+    const rows_opts o = {.sources = &s,
+            .n_sources = 1,
+            .row_tokens = WIDTH,
+            .n_vocab = VOCAB,
+            .packing = PACKING_PAIRS,
+            .loss = LOSS_LAST,
+            .drop_long = drop_long};
+    OK(rows_open(a, &o, &r));
+    return r;
+}
+
+static void expect_rows(arena *a, const char *prefix, bool drop_long, const char *want) {
+    rows *r = open_set(a, prefix, drop_long);
+    str text = {0};
+    for (int64_t i = 0; i < rows_per_epoch(r); i++) {
+        const row x = next_row(r);
+        print_row(&x, &text);
+    }
+    if (strcmp(text.p, want) != 0) fail_msg("rows\n%sexpected\n%s", text.p, want);
+    str_free(&text);
+    rows_close(r);
+}
+
+static void prompts_stand_there_once(void **state) {
+    (void)state;
+    arena *a = arena_new("pairs");
+    const char *prefix = write_set(a);
+    expect_rows(a, prefix, false,
+            "|a b* b*<1-2> |a b* |c<3-5> b*<3-5> |.\n"
+            "|a b c d e* X* e*<4-6> |.\n"
+            "|a b* X* X* X* b*<1-5> Y*<1-5> Y*<1-5>\n");
+    expect_rows(a, prefix, true,
+            "|a b* b*<1-2> |a b* |c<3-5> b*<3-5> |.\n"
+            "|a b c d e* X* e*<4-6> |.\n");
+    arena_free(a);
+}
+
+static void tokens_know_their_pairs(void **state) {
+    (void)state;
+    arena *a = arena_new("pairs");
+    rows *r = open_set(a, write_set(a), false);
+    const double references[N_DOCUMENTS] = {-1, -2, -3, -4, -5, -6};
+    rows_set_references(r, references);
+    const row first = next_row(r), second = next_row(r);
+    const int32_t want[WIDTH] = {PAIR_NONE, pair_word(0, false, true), pair_word(0, true, true),
+            PAIR_NONE, pair_word(1, false, true), PAIR_NONE, pair_word(1, true, true), PAIR_NONE};
+    assert_memory_equal(first.pair, want, sizeof want);
+    assert_int_equal(first.pairs, 2);
+    assert_int_equal(first.counted, 4);
+    assert_true(first.number[0] == 0 && first.number[1] == 2 && second.number[0] == 1);
+    const double at_heads[] = {0, -1, -2, 0, -5, 0, -6, 0};
+    assert_memory_equal(first.reference, at_heads, sizeof at_heads);
+    assert_int_equal(second.pair[4], pair_word(0, false, true));
+    assert_int_equal(second.pair[5], pair_word(0, false, false));
+    rows_close(r);
+    arena_free(a);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(prompts_stand_there_once),
+            cmocka_unit_test(tokens_know_their_pairs)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "backend/cpu/gemm.h"
-#include "kernels/x86/tiles.h"
+#include "kernels/levels/tiles.h"
 
 enum { AFTER = 64, UNTOUCHED = 0x5A };
 

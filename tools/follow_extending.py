@@ -39,10 +39,10 @@ def add_op(blocks):
     insert("src/kernels/kernels.h", "    // acc += x.\n", blocks[4])
     insert("src/kernels/ref/kernels_ref.c", "static void rope(dtype dt", blocks[5] + "\n")
     insert("src/kernels/ref/kernels_ref.c", "        .rope = rope,\n", "        .scale = scale,\n")
-    insert("src/kernels/x86/elementwise.h", "INLINE void accumulate_as(", blocks[6] + "\n")
+    insert("src/kernels/levels/elementwise.h", "INLINE void accumulate_as(", blocks[6] + "\n")
     with open(work / "src/backend/pjrt/stablehlo/lower_rows.c", "a") as file:
         file.write("\n" + blocks[7])
-    insert("src/kernels/x86/level_table.h", "            .rope = rope,", "            .scale = scale, \\\n")
+    insert("src/kernels/levels/level_table.h", "            .rope = rope,", "            .scale = scale, \\\n")
 
 
 def add_key(blocks):
@@ -86,7 +86,7 @@ says(0, "list the built-in shapes", "./drover presets --help")
 says(2, 'did you mean "presets"', "./drover preset")
 says(0, "presets", "./drover help")
 # The checks do check: a kernel that is wrong is found.
-insert("src/kernels/x86/elementwise.h", "    const vec factor = v_set(alpha);", "    alpha *= 1.01f;\n")
+insert("src/kernels/levels/elementwise.h", "    const vec factor = v_set(alpha);", "    alpha *= 1.01f;\n")
 subprocess.check_call(["cmake", "--build", build, "-j", "2", "--target", "test_ops"], stdout=subprocess.DEVNULL)
 says(1, "scale, example 0, output 0, f32", "tests/test_ops")
 shutil.rmtree(work)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Makes tests/golden/tiles.txt: what TDPBF16PS gives, by a model of it in whole numbers and fractions that shares nothing
-with src/kernels/x86/tiles_plain.h. Needs Python alone.
+with src/kernels/levels/tiles_plain.h. Needs Python alone.
 
     python3 tools/golden_tiles.py tests/golden/tiles.txt
 

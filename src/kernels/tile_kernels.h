@@ -1,5 +1,5 @@
-// Products of bf16 by the tile registers of AMX (x86/tiles.h, docs/adr/0040): by its instructions,
-// and in the plain C that defines what these do.
+// Products of bf16 by the tile registers of AMX (levels/tiles.h, docs/adr/0040): by its
+// instructions, and in the plain C that defines what these do.
 #pragma once
 #include "kernels/kernels.h"
 

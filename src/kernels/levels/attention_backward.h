@@ -1,0 +1,271 @@
+// The gradient of attention. A unit is one query head and one chunk of keys; it goes through the
+// blocks of keys of the chunk and, for each, through the blocks of queries that see it. Of a block
+// that is not seen whole, strips of queries and of keys alone are multiplied (attention_tile.h):
+//
+//     p  = exp(q k^T - lse)
+//     ds = p * (d_o v^T - delta) / sqrt(head_dim)      delta = row sums of d_o * o
+//     dv += p^T d_o,  dk += ds^T q,  dq += ds k
+//
+// A unit writes its own sums, in fp32, to part[head]; attention_grad_sum adds them up:
+//
+//     part[head]:  | dq of chunk 0 | dq of chunk 1 | ... | dk | dv |   each [seq, head_dim]
+//
+// Packed (ld: head_dim rounded up to ROW_PAD; a word is 1 float or 2 bf16, words.h):
+//
+//     q_a, do_a   [seq][row_a]        operands A of q k^T and d_o v^T, words along head_dim
+//     q_b, do_b   [seq words][ld]     operands B of ds^T q and p^T d_o, words along the queries
+//     kt, vt      [head_dim words][BLOCK]   operands B of q k^T and d_o v^T
+//     k_b         [BLOCK words][ld]   operand B of ds k
+//     scores, dp  [BLOCK][BLOCK]      fp32, a row per query
+//     p_across, ds_across   operands A of p^T d_o and ds^T q, words along the queries
+//     ds_along              operand A of ds k, words along the keys
+//
+// As floats q_a is q_b, do_a is do_b, and all of p and ds stand in place of scores and dp, read by
+// rows or by columns. As pairs they differ, since two rows and two columns make different pairs.
+#pragma once
+#include "kernels/levels/attention_tile.h"
+
+// Keys of a chunk.
+INLINE int64_t chunk_of(const attention_args *args) {
+    return round_up(div_up(args->seq, attention_grad_chunks(args)), BLOCK);
+}
+
+// The first block of queries that may see key k0.
+INLINE int64_t first_query(const attention_args *args, int64_t k0) {
+    return k0 > args->first ? (k0 - args->first) / BLOCK * BLOCK : 0;
+}
+
+typedef struct backward_unit {
+    const attention_args *args;
+    int64_t head, group;
+    int64_t first, end;  // keys of the chunk
+    int64_t first_query; // of those that may see them
+    int64_t ld, row_a;
+    float scale; // of scores: 1 / sqrt(head_dim)
+    const float *lse;
+    float *delta, *dq, *dk, *dv;
+    uint32_t *q_a, *do_a, *q_b, *do_b, *kt, *vt, *k_b;
+    float *scores, *dp;
+    uint32_t *p_across, *ds_across, *ds_along;
+} backward_unit;
+
+INLINE uint32_t *take_words(uint32_t **next, int64_t n) {
+    uint32_t *taken = *next;
+    *next += n;
+    return taken;
+}
+INLINE float *take_floats(uint32_t **next, int64_t n) {
+    return (float *)(void *)take_words(next, n);
+}
+
+INLINE backward_unit backward_unit_of(const arithmetic *by, const attention_args *args,
+        int64_t unit, void *scratch) {
+    const int64_t n_chunks = attention_grad_chunks(args), head_dim = args->head_dim;
+    const int64_t seq = round_up(args->seq, BLOCK), block_words = BLOCK * BLOCK / by->per_word;
+    // The first chunks of all heads first: they have the most queries.
+    const int64_t head = unit % args->n_heads, chunk = unit / args->n_heads;
+    backward_unit out = {.args = args, .head = head, .ld = round_up(head_dim, ROW_PAD)};
+    out.group = head / (args->n_heads / args->n_kv_heads);
+    out.first = chunk * chunk_of(args);
+    out.end = out.first + chunk_of(args) < args->seq ? out.first + chunk_of(args) : args->seq;
+    out.first_query = first_query(args, out.first);
+    out.scale = 1 / sqrtf((float)head_dim);
+    out.row_a = by->per_word == 1 ? out.ld : round_up(words_of(by, head_dim), ROW_PAD);
+    out.lse = (const float *)args->lse + head * args->lse_stride;
+    float *part = args->part + head * (n_chunks + 2) * args->seq * head_dim;
+    out.dq = part + chunk * args->seq * head_dim;
+    out.dk = part + n_chunks * args->seq * head_dim;
+    out.dv = out.dk + args->seq * head_dim;
+    uint32_t *next = scratch;
+    out.q_b = take_words(&next, seq / by->per_word * out.ld);
+    out.do_b = take_words(&next, seq / by->per_word * out.ld);
+    out.q_a = by->per_word == 1 ? out.q_b : take_words(&next, seq * out.row_a);
+    out.do_a = by->per_word == 1 ? out.do_b : take_words(&next, seq * out.row_a);
+    out.delta = take_floats(&next, seq);
+    out.kt = take_words(&next, BLOCK * out.ld);
+    out.vt = take_words(&next, BLOCK * out.ld);
+    out.k_b = take_words(&next, BLOCK * out.ld);
+    out.scores = take_floats(&next, BLOCK * BLOCK);
+    out.dp = take_floats(&next, BLOCK * BLOCK);
+    if (by->per_word == 1) {
+        out.p_across = (uint32_t *)(void *)out.scores;
+        out.ds_across = out.ds_along = (uint32_t *)(void *)out.dp;
+    } else {
+        out.p_across = take_words(&next, block_words);
+        out.ds_across = take_words(&next, block_words);
+        out.ds_along = take_words(&next, block_words);
+    }
+    return out;
+}
+
+// From scores and dp of two queries i and i + 1, the second of which may not exist: p and ds of a
+// span of keys.
+INLINE void softmax_grad_rows(const arithmetic *by, const backward_unit *unit, int64_t q0,
+        int64_t k0, int64_t i, int64_t n_q, span keys) {
+    const int64_t row_words = BLOCK / by->per_word;
+    const vec factor = v_set(unit->scale), factor2 = v_set(unit->scale * LOG2_E);
+    vec minus_lse[2], delta[2];
+    for (int r = 0; r < 2; r++) {
+        const int64_t t = q0 + i + r;
+        const bool exists = i + r < n_q;
+        minus_lse[r] = v_set(exists ? -LOG2_E * unit->lse[t] : -INFINITY);
+        delta[r] = v_set(exists ? unit->delta[t] : 0);
+        if (exists) mask_scores(unit->args, t, k0, keys, unit->scores + (i + r) * BLOCK);
+    }
+    for (int64_t j = keys.begin; j < keys.end; j += WIDTH) {
+        vec p[2], ds[2];
+        for (int r = 0; r < 2; r++) {
+            const int64_t at = (i + r) * BLOCK + j;
+            p[r] = v_exp2(v_fma(v_load(unit->scores + at, WIDTH), factor2, minus_lse[r]));
+            ds[r] = v_mul(v_mul(p[r], factor), v_sub(v_load(unit->dp + at, WIDTH), delta[r]));
+        }
+        if (by->per_word == 2) {
+            by->put_across(unit->p_across + i / 2 * BLOCK + j, p[0], p[1]);
+            by->put_across(unit->ds_across + i / 2 * BLOCK + j, ds[0], ds[1]);
+        }
+        for (int r = 0; r < 2; r++) {
+            if (by->per_word == 1) put_along(by, unit->p_across + (i + r) * BLOCK + j, p[r]);
+            put_along(by, unit->ds_along + (i + r) * row_words + j / by->per_word, ds[r]);
+        }
+    }
+}
+
+// p and ds of the keys of a block that no query of a strip sees.
+INLINE void clear_unseen(const arithmetic *by, const backward_unit *u, const strip *queries,
+        int64_t begin, int64_t end) {
+    const size_t bytes = sizeof(uint32_t) * (size_t)(end - begin);
+    const int64_t rows = round_up(queries->n_rows, by->per_word) / by->per_word;
+    for (int64_t i = queries->row / by->per_word; i < queries->row / by->per_word + rows; i++) {
+        memset(u->p_across + i * BLOCK + begin, 0, bytes);
+        memset(u->ds_across + i * BLOCK + begin, 0, bytes);
+    }
+}
+
+INLINE void softmax_grad(const arithmetic *by, const backward_unit *u, int64_t q0, int64_t k0,
+        const strip *queries) {
+    const int64_t end = queries->row + queries->n_rows;
+    if (end % 2) { // the other row of the last pair
+        memset(u->scores + end * BLOCK, 0, sizeof(float) * BLOCK);
+        memset(u->dp + end * BLOCK, 0, sizeof(float) * BLOCK);
+    }
+    for (int64_t i = queries->row; i < end; i += 2)
+        softmax_grad_rows(by, u, q0, k0, i, end, queries->keys);
+    clear_unseen(by, u, queries, 0, queries->keys.begin);
+    clear_unseen(by, u, queries, queries->keys.end, BLOCK);
+}
+
+// p and ds of a strip of queries, and what they add to dq.
+INLINE void backward_queries(const arithmetic *by, product_function *product,
+        const backward_unit *u, int64_t q0, int64_t k0, const strip *queries) {
+    const int64_t d = u->args->head_dim, d_words = words_of(by, d), k_words = BLOCK / by->per_word,
+                  row = queries->row, begin = queries->keys.begin,
+                  n_keys = queries->keys.end - begin, first = begin / by->per_word;
+    const words_a q_a = {u->q_a + (q0 + row) * u->row_a, u->row_a, 1},
+                  do_a = {u->do_a + (q0 + row) * u->row_a, u->row_a, 1},
+                  ds_along = {u->ds_along + row * k_words + first, k_words, 1};
+    const sums scores = {u->scores + row * BLOCK + begin, BLOCK},
+               dp = {u->dp + row * BLOCK + begin, BLOCK}, dq = {u->dq + (q0 + row) * d, d};
+    product(queries->n_rows, n_keys, d_words, q_a, (words_b){u->kt + begin, BLOCK}, scores, false);
+    product(queries->n_rows, n_keys, d_words, do_a, (words_b){u->vt + begin, BLOCK}, dp, false);
+    softmax_grad(by, u, q0, k0, queries);
+    product(queries->n_rows, d, n_keys / by->per_word, ds_along,
+            (words_b){u->k_b + first * u->ld, u->ld}, dq, k0 > u->first);
+}
+
+// Adds up what a strip of keys gets from the queries that see it: in `keys` rows are keys.
+INLINE void backward_keys(const arithmetic *by, product_function *product, const backward_unit *u,
+        int64_t q0, int64_t k0, strip keys, bool later) {
+    const int64_t d = u->args->head_dim, first = keys.keys.begin / by->per_word,
+                  n_words = words_of(by, keys.keys.end - keys.keys.begin),
+                  b_at = (q0 / by->per_word + first) * u->ld;
+    const words_a p_across = {u->p_across + first * BLOCK + keys.row, 1, BLOCK},
+                  ds_across = {u->ds_across + first * BLOCK + keys.row, 1, BLOCK};
+    const words_b q_b = {u->q_b + b_at, u->ld}, do_b = {u->do_b + b_at, u->ld};
+    const sums dv = {u->dv + (k0 + keys.row) * d, d}, dk = {u->dk + (k0 + keys.row) * d, d};
+    product(keys.n_rows, d, n_words, p_across, do_b, dv, later);
+    product(keys.n_rows, d, n_words, ds_across, q_b, dk, later);
+}
+
+// Turns strips of queries, each with the keys that it sees, into strips of the n_k keys, each with
+// the queries from the first to the last that see it.
+INLINE int strips_of_keys(const strip *queries, int n_queries, int64_t n_k, strip out[MAX_STRIPS]) {
+    int n = 0;
+    for (int64_t key = 0; key < n_k; key += STRIP) {
+        const int64_t n_rows = n_k - key < STRIP ? n_k - key : STRIP;
+        span seen = {0, 0};
+        for (int i = 0; i < n_queries; i++) {
+            if (key < queries[i].keys.begin || key >= queries[i].keys.end) continue;
+            if (seen.end == 0) seen.begin = queries[i].row;
+            seen.end = queries[i].row + queries[i].n_rows;
+        }
+        if (n > 0 && out[n - 1].keys.begin == seen.begin && out[n - 1].keys.end == seen.end)
+            out[n - 1].n_rows += n_rows;
+        else
+            out[n++] = (strip){key, n_rows, seen};
+    }
+    return n;
+}
+
+INLINE void backward_block(const arithmetic *by, product_function *product, const backward_unit *u,
+        int64_t q0, int64_t k0) {
+    const int64_t n_q = rows_of_block(u->args, q0), n_k = keys_of_block(u->args, k0);
+    const bool later = q0 > first_query(u->args, k0); // the sums of the block have begun
+    strip queries[MAX_STRIPS], keys[MAX_STRIPS];
+    const int n_queries = strips_of_block(u->args, q0, n_q, k0, queries),
+              n_keys = strips_of_keys(queries, n_queries, n_k, keys);
+    for (int i = 0; i < n_queries; i++)
+        backward_queries(by, product, u, q0, k0, &queries[i]);
+    for (int i = 0; i < n_keys; i++)
+        backward_keys(by, product, u, q0, k0, keys[i], later);
+}
+
+INLINE void prepare_queries(const arithmetic *by, const backward_unit *unit) {
+    const attention_args *args = unit->args;
+    const int64_t head_dim = args->head_dim, o_width = attention_o_width(args);
+    const matrix qkv = matrix_of_qkv(args), d_o = {args->d_o, o_width};
+    for (int64_t t = unit->first_query; t < args->seq; t++) {
+        const int64_t at = t * o_width + unit->head * head_dim;
+        lanes sum = lanes_of(v_set(0));
+        FOR_LANES(j, s, k, head_dim, {
+            const vec o = v_load_as(by->dt, args->o, at + j, k);
+            sum.of[s] = v_fma(v_load_as(by->dt, args->d_o, at + j, k), o, sum.of[s]);
+        });
+        unit->delta[t] = lanes_sum(&sum);
+    }
+    for (int64_t q0 = unit->first_query; q0 < args->seq; q0 += BLOCK) {
+        const int64_t n = rows_of_block(args, q0), b_at = q0 / by->per_word * unit->ld;
+        const int64_t q_at = element_of(args, q0, unit->head),
+                      do_at = q0 * o_width + unit->head * head_dim;
+        pack_tokens(by, args, qkv, q_at, n, n, unit->q_b + b_at, unit->ld);
+        pack_tokens(by, args, d_o, do_at, n, n, unit->do_b + b_at, unit->ld);
+        if (by->per_word == 1) continue; // q_a is q_b, do_a is do_b
+        pack_rows(by, qkv, q_at, n, head_dim, unit->q_a + q0 * unit->row_a, unit->row_a);
+        pack_rows(by, d_o, do_at, n, head_dim, unit->do_a + q0 * unit->row_a, unit->row_a);
+    }
+}
+
+INLINE void attention_backward(const arithmetic *by, product_function *product,
+        const attention_args *args, int64_t unit, void *scratch) {
+    const backward_unit work = backward_unit_of(by, args, unit, scratch);
+    const int64_t d = args->head_dim, key = key_head(args, work.group),
+                  value = value_head(args, work.group);
+    if (work.first >= args->seq) return;
+    prepare_queries(by, &work);
+    for (int64_t k0 = work.first; k0 < work.end; k0 += BLOCK) {
+        const int64_t n_k = keys_of_block(args, k0), q_begin = first_query(args, k0);
+        const operand keys = operand_of(args, args->keys, key, work.group, k0),
+                      values = operand_of(args, args->values, value, work.group, k0);
+        pack_transposed(by, BLOCK, keys.m, keys.at, n_k, d, work.kt);
+        pack_tokens(by, args, keys.m, keys.at, n_k, BLOCK, work.k_b, work.ld);
+        pack_transposed(by, BLOCK, values.m, values.at, n_k, d, work.vt);
+        int64_t q0 = q_begin;
+        for (; q0 < args->seq && attention_earliest(args, q0) < k0 + BLOCK; q0 += BLOCK)
+            backward_block(by, product, &work, q0, k0);
+        if (k0 == work.first && q0 < args->seq) // queries of other documents
+            memset(work.dq + q0 * d, 0, sizeof *work.dq * (size_t)((args->seq - q0) * d));
+        if (q0 == q_begin) { // nobody sees the block: it is of another part of the row
+            memset(work.dk + k0 * d, 0, sizeof *work.dk * (size_t)(n_k * d));
+            memset(work.dv + k0 * d, 0, sizeof *work.dv * (size_t)(n_k * d));
+        }
+    }
+}

@@ -1,0 +1,162 @@
+// Attention forward: FlashAttention-2 (arXiv:2307.08691) with causal and document masks and grouped
+// heads. A unit is BLOCK queries of all heads of a group, which share their keys and values:
+//
+//     for each block of BLOCK keys that a query of the unit sees, strip by strip of its queries
+//         scores = q k^T                       [n_rep][BLOCK][BLOCK]
+//         p = exp(scores - largest so far)     p words; o and sum shrink when the largest grows
+//         o += p v
+//     o /= sum;  lse = largest + log(sum)
+//
+// Legend: q queries; k keys; v values; p weights; o output.
+// Packed (ld: head_dim rounded up to ROW_PAD; a word is 1 float or 2 bf16, words.h):
+//
+//     q   [n_rep][BLOCK][ld]       operand A, words along head_dim
+//     kt  [head_dim words][BLOCK]  operand B of q k^T: a column per key
+//     v   [BLOCK words][ld]        operand B of p v: a row per key, or per two keys as pairs
+//     p   [n_rep][BLOCK][BLOCK words]  operand A, words along the keys; floats: in place of scores
+#pragma once
+#include "base/elementary.h"
+#include "kernels/levels/attention_tile.h"
+
+typedef struct forward_unit {
+    const attention_args *args;
+    int64_t group, n_rep; // query heads of the group: n_rep from group * n_rep on
+    int64_t q0, n_q;      // queries
+    int64_t ld;
+    float scale; // of scores before powers of 2 are taken
+    uint32_t *q, *kt, *v, *p;
+    float *scores, *o, *max, *sum; // max: of scores * scale
+} forward_unit;
+
+INLINE forward_unit forward_unit_of(const arithmetic *by, const attention_args *args, int64_t unit,
+        void *scratch) {
+    const int64_t n_blocks = attention_units(args) / args->n_kv_heads;
+    forward_unit u = {.args = args, .n_rep = args->n_heads / args->n_kv_heads};
+    u.group = unit % args->n_kv_heads;
+    u.q0 = (n_blocks - 1 - unit / args->n_kv_heads) * BLOCK; // late queries first: most keys
+    u.n_q = rows_of_block(args, u.q0);
+    u.ld = round_up(args->head_dim, ROW_PAD);
+    u.scale = LOG2_E / sqrtf((float)args->head_dim);
+    u.q = scratch;
+    u.kt = u.q + u.n_rep * BLOCK * u.ld;
+    u.v = u.kt + BLOCK * u.ld;
+    u.scores = (float *)(void *)(u.v + BLOCK * u.ld);
+    u.o = u.scores + u.n_rep * BLOCK * BLOCK;
+    u.max = u.o + u.n_rep * BLOCK * u.ld;
+    u.sum = u.max + u.n_rep * BLOCK;
+    u.p = (uint32_t *)(void *)(by->per_word == 1 ? u.scores : u.sum + u.n_rep * BLOCK);
+    return u;
+}
+
+// Row r of the scores (r counts queries of all heads) becomes probabilities of a span of the keys
+// from k0 on.
+INLINE void softmax_row(const arithmetic *by, const forward_unit *unit, int64_t row, int64_t k0,
+        span keys) {
+    const int64_t row_words = BLOCK / by->per_word, n = keys.end - keys.begin;
+    float *scores = unit->scores + row * BLOCK, *o = unit->o + row * unit->ld;
+    uint32_t *p = unit->p + row * row_words + keys.begin / by->per_word;
+    mask_scores(unit->args, unit->q0 + row % BLOCK, k0, keys, scores);
+    scores += keys.begin;
+    lanes top = lanes_of(v_set(-INFINITY));
+    FOR_LANES(j, s, k, n, { top.of[s] = v_max(top.of[s], v_load(scores + j, k)); });
+    const float now = lanes_top(&top) * unit->scale, before = unit->max[row];
+    const float next = now > before ? now : before;
+    lanes part = lanes_of(v_set(0));
+    if (next == -INFINITY) { // no key of this block is seen
+        memset(p, 0, sizeof *p * (size_t)(n / by->per_word));
+    } else {
+        const vec minus_max = v_set(-next), factor = v_set(unit->scale);
+        FOR_LANES(j, s, k, n, {
+            const vec e = v_exp2(v_fma(v_load(scores + j, k), factor, minus_max));
+            part.of[s] = v_add(part.of[s], e);
+            put_along(by, p + j / by->per_word, e);
+        });
+    }
+    const float keep =
+            before == next || next == -INFINITY ? 1 : v_first(v_exp2(v_set(before - next)));
+    unit->sum[row] = unit->sum[row] * keep + lanes_sum(&part);
+    unit->max[row] = next;
+    if (keep < 1)
+        for (int64_t j = 0; j < unit->ld; j += WIDTH)
+            v_store(o + j, v_mul(v_set(keep), v_load(o + j, WIDTH)), WIDTH);
+}
+
+// The queries of a strip, of all heads, and the keys that they see.
+INLINE void forward_strip(const arithmetic *by, product_function *product, const forward_unit *unit,
+        int64_t k0, const strip *queries) {
+    const int64_t row_words = BLOCK / by->per_word, first = queries->keys.begin / by->per_word,
+                  n_keys = queries->keys.end - queries->keys.begin;
+    if (n_keys == 0) return;
+    for (int64_t h = 0; h < unit->n_rep; h++) {
+        const int64_t row = h * BLOCK + queries->row;
+        const words_a q = {unit->q + row * unit->ld, unit->ld, 1};
+        const sums scores = {unit->scores + row * BLOCK + queries->keys.begin, BLOCK};
+        product(queries->n_rows, n_keys, words_of(by, unit->args->head_dim), q,
+                (words_b){unit->kt + queries->keys.begin, BLOCK}, scores, false);
+    }
+    for (int64_t h = 0; h < unit->n_rep; h++)
+        for (int64_t i = queries->row; i < queries->row + queries->n_rows; i++)
+            softmax_row(by, unit, h * BLOCK + i, k0, queries->keys);
+    for (int64_t h = 0; h < unit->n_rep; h++) {
+        const int64_t row = h * BLOCK + queries->row;
+        const words_a p = {unit->p + row * row_words + first, row_words, 1};
+        const sums o = {unit->o + row * unit->ld, unit->ld};
+        product(queries->n_rows, unit->ld, n_keys / by->per_word, p,
+                (words_b){unit->v + first * unit->ld, unit->ld}, o, true);
+    }
+}
+
+INLINE void forward_keys(const arithmetic *by, product_function *product, const forward_unit *unit,
+        int64_t k0) {
+    const attention_args *args = unit->args;
+    const int64_t n_k = keys_of_block(args, k0);
+    strip strips[MAX_STRIPS];
+    const int n_strips = strips_of_block(args, unit->q0, unit->n_q, k0, strips);
+    if (n_strips == 1 && strips[0].keys.end == 0) return; // all of it is hidden
+    const operand keys = operand_of(args, args->keys, key_head(args, unit->group), unit->group, k0),
+                  values = operand_of(args, args->values, value_head(args, unit->group),
+                          unit->group, k0);
+    pack_transposed(by, BLOCK, keys.m, keys.at, n_k, args->head_dim, unit->kt);
+    pack_tokens(by, args, values.m, values.at, n_k, BLOCK, unit->v, unit->ld);
+    for (int i = 0; i < n_strips; i++)
+        forward_strip(by, product, unit, k0, &strips[i]);
+}
+
+INLINE void store_outputs(const arithmetic *by, const forward_unit *u) {
+    const attention_args *args = u->args;
+    for (int64_t h = 0; h < u->n_rep; h++)
+        for (int64_t i = 0; i < u->n_q; i++) {
+            const int64_t r = h * BLOCK + i, head = u->group * u->n_rep + h, t = u->q0 + i;
+            const int64_t at = t * attention_o_width(args) + head * args->head_dim;
+            const float *o = u->o + r * u->ld;
+            const vec share = v_set(u->sum[r] == 0 ? 0 : 1 / u->sum[r]); // 0: it sees no key
+            FOR_VECTORS(j, k, args->head_dim, {
+                const vec mean = v_mul(share, v_load(o + j, k));
+                if (args->o_is_acc)
+                    v_store((float *)args->o + at + j, mean, k);
+                else
+                    v_store_as(by->dt, args->o, at + j, mean, k);
+            });
+            if (args->lse)
+                ((float *)args->lse)[head * args->lse_stride + t] =
+                        u->max[r] / LOG2_E + (float)drv_log((double)u->sum[r]);
+        }
+}
+
+INLINE void attention_forward(const arithmetic *by, product_function *product,
+        const attention_args *args, int64_t unit, void *scratch) {
+    const forward_unit u = forward_unit_of(by, args, unit, scratch);
+    const int64_t n_rows = u.n_rep * BLOCK;
+    memset(u.o, 0, sizeof *u.o * (size_t)(n_rows * u.ld));
+    for (int64_t r = 0; r < n_rows; r++)
+        u.max[r] = -INFINITY, u.sum[r] = 0;
+    for (int64_t h = 0; h < u.n_rep; h++)
+        pack_rows(by, matrix_of_qkv(args), element_of(args, u.q0, u.group * u.n_rep + h), u.n_q,
+                args->head_dim, u.q + h * BLOCK * u.ld, u.ld);
+    const int64_t end = args->first + u.q0 + u.n_q, n_keys = attention_keys(args),
+                  last_key = (end < n_keys ? end : n_keys) - 1,
+                  begin = attention_earliest(args, u.q0);
+    for (int64_t k0 = begin > 0 ? begin / BLOCK * BLOCK : 0; k0 <= last_key; k0 += BLOCK)
+        forward_keys(by, product, &u, k0);
+    store_outputs(by, &u);
+}

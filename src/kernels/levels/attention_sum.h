@@ -1,0 +1,101 @@
+// The second part of attention's gradient: the sums that attention_backward.h left in part become
+// dqkv, rounded once, or are added to sums over other parts of the row. Chunks and heads are added
+// in a fixed order.
+#pragma once
+#include "kernels/levels/attention_backward.h"
+
+// Where sums go: rows of dqkv, rounded, or of an array of fp32, to which they are added.
+typedef struct sum_target {
+    dtype dt;
+    void *rounded;
+    float *added; // NULL: `rounded`
+    int64_t at;   // element
+} sum_target;
+
+INLINE void put_sum(vec sum, int64_t j, int k, sum_target to) {
+    if (to.added)
+        v_store(to.added + to.at + j, v_add(v_load(to.added + to.at + j, k), sum), k);
+    else
+        v_store_as(to.dt, to.rounded, to.at + j, sum, k);
+}
+
+// Adds up n_parts vectors in a chain, each `apart` floats behind the one before it.
+INLINE vec chain_of(const float *part, int64_t n_parts, int64_t apart, int k) {
+    vec sum = v_load(part, k);
+    for (int64_t i = 1; i < n_parts; i++)
+        sum = v_add(sum, v_load(part + i * apart, k));
+    return sum;
+}
+
+// The sum of n_parts rows of d floats.
+INLINE void sum_parts(const float *part, int64_t n_parts, int64_t apart, int64_t d, sum_target to) {
+    FOR_VECTORS(j, k, d, { put_sum(chain_of(part + j, n_parts, apart, k), j, k, to); });
+}
+
+// The same of equal leaves, each a chain, in the tree of comm/join.h: subtrees wait until their
+// neighbour is there, as the ones of a binary counter do.
+INLINE void sum_leaves(const float *part, int64_t n_parts, int64_t leaves, int64_t apart, int64_t d,
+        sum_target to) {
+    enum { MAX_OPEN = 32 };
+    const int64_t each = n_parts / leaves;
+    FOR_VECTORS(j, k, d, {
+        vec open[MAX_OPEN];
+        for (int64_t leaf = 0; leaf < leaves; leaf++) {
+            int level = 0;
+            vec sum = chain_of(part + j + leaf * each * apart, each, apart, k);
+            for (; leaf >> level & 1; level++)
+                sum = v_add(open[level], sum);
+            open[level] = sum;
+        }
+        int level = __builtin_ctzll((unsigned long long)leaves);
+        vec sum = open[level++];
+        for (; leaves >> level; level++)
+            if (leaves >> level & 1) sum = v_add(open[level], sum);
+        put_sum(sum, j, k, to);
+    });
+}
+
+INLINE sum_target target_of(dtype dt, const attention_args *args, int64_t t, int64_t head) {
+    if (args->dqkv)
+        return (sum_target){args->dqkv_is_acc ? DT_F32 : dt, args->dqkv, NULL,
+                element_of(args, t, head)};
+    const int64_t d = args->head_dim, kv = args->n_kv_heads;
+    if (head < args->n_heads)
+        return (sum_target){dt, NULL, args->dq, (t * args->n_heads + head) * d};
+    head -= args->n_heads;
+    return (sum_target){dt, NULL, head < kv ? args->dk : args->dv, (t * kv + head % kv) * d};
+}
+
+// dqkv of the tokens of a unit.
+INLINE void attention_sum(dtype dt, const attention_args *args, int64_t unit) {
+    const int64_t n_chunks = attention_grad_chunks(args), d = args->head_dim;
+    const int64_t n_rep = args->n_heads / args->n_kv_heads, chunk = chunk_of(args);
+    const int64_t array = args->seq * d, head_floats = (n_chunks + 2) * array;
+    const int64_t begin = unit * ATTENTION_SUM_BLOCK, end = begin + ATTENTION_SUM_BLOCK;
+    for (int64_t t = begin; t < end && t < args->seq; t++) {
+        const float *part = args->part + t * d;
+        const int64_t last = (args->first + t) / chunk, // it sees no chunk of later keys
+                n_seen = last + 1 < n_chunks ? last + 1 : n_chunks;
+        for (int64_t h = 0; h < args->n_heads; h++)
+            sum_parts(part + h * head_floats, n_seen, array, d, target_of(dt, args, t, h));
+        for (int64_t g = 0; g < args->n_kv_heads; g++) {
+            const float *dk = part + g * n_rep * head_floats + n_chunks * array;
+            const sum_target key = target_of(dt, args, t, key_head(args, g)),
+                             value = target_of(dt, args, t, value_head(args, g));
+            if (args->leaves > 1) {
+                sum_leaves(dk, n_rep, args->leaves, head_floats, d, key);
+                sum_leaves(dk + array, n_rep, args->leaves, head_floats, d, value);
+            } else {
+                sum_parts(dk, n_rep, head_floats, d, key);
+                sum_parts(dk + array, n_rep, head_floats, d, value);
+            }
+        }
+    }
+}
+
+static void attention_sum_f32(const attention_args *args, int64_t unit) {
+    attention_sum(DT_F32, args, unit);
+}
+static void attention_sum_bf16(const attention_args *args, int64_t unit) {
+    attention_sum(DT_BF16, args, unit);
+}

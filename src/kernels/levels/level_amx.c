@@ -1,0 +1,21 @@
+// Products of bf16 by the tile registers of AMX, compiled with its instructions, and what they can
+// do at most.
+#include "kernels/levels/gemm_tiles.h"
+
+#if !defined __AMX_BF16__ && !defined __AMXBF16__
+#error "compiled without the instructions of AMX"
+#endif
+
+// Nothing but products of registers, each sum waiting for three others.
+static void spin(int64_t n) {
+    tiles_begin();
+    for (int64_t i = 0; i < n; i++) {
+        tile_dot(0, 0);
+        tile_dot(0, 1);
+        tile_dot(1, 0);
+        tile_dot(1, 1);
+    }
+    tiles_end();
+}
+
+const tile_kernels tiles_amx = {.name = "AMX", .gemm = gemm_by_tiles, .spin = spin};

@@ -1,0 +1,5 @@
+// The level AVX2 + FMA: the kernels of this folder, compiled with these instructions, as one table.
+#include "kernels/levels/level_float.h"
+#include "kernels/levels/level_table.h"
+
+LEVEL_TABLE(avx2);

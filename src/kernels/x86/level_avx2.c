@@ -1,5 +1,0 @@
-// The level AVX2 + FMA: the kernels of this folder, compiled with these instructions, as one table.
-#include "kernels/x86/level_float.h"
-#include "kernels/x86/level_table.h"
-
-LEVEL_TABLE(avx2);

@@ -1,6 +1,0 @@
-// The level AVX-512 F, BW, DQ, VL: the kernels of this folder, compiled with these instructions, as
-// one table.
-#include "kernels/x86/level_float.h"
-#include "kernels/x86/level_table.h"
-
-LEVEL_TABLE(avx512);

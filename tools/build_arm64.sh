@@ -24,17 +24,16 @@ fi
 cmake -S . -B build-arm64 -DCMAKE_TOOLCHAIN_FILE=cmake/arm64.cmake \
     -DFILE_OF_dnnl=/usr/lib/aarch64-linux-gnu/libdnnl.so.2 >build-arm64.log || { cat build-arm64.log; exit 1; }
 rm build-arm64.log
-# Kernels and ops, tokenizers, data, checkpoints and what resuming holds; training and resuming themselves are tried with the
-# packages below, and against runs of this machine by tests/train_arm64.sh.
-tests="test_elementary test_portable test_tiles test_kernels test_ops test_rounded test_word_table test_tokenizer
+# Kernels and ops, tokenizers, data, checkpoints and what resuming holds, the longest first; training and resuming themselves are
+# tried with the packages below, and against runs of this machine by tests/train_arm64.sh.
+tests="test_tokenizer test_ops test_tiles test_portable test_elementary test_kernels test_rounded test_word_table
 test_odd_tokenizers test_refused_tokenizers test_data test_packed_rows test_sft test_ckpt test_hashes test_resume"
+jobs=${JOBS:-$(nproc)}
 # shellcheck disable=SC2086 # targets
-cmake --build build-arm64 -j "${JOBS:-$(nproc)}" --target manual $tests
-for test in $tests; do
-    echo "$test, under qemu:"
-    qemu-aarch64-static "build-arm64/tests/$test" >build-arm64/test.log 2>&1 || { cat build-arm64/test.log; exit 1; }
-    tail -n 1 build-arm64/test.log
-done
+cmake --build build-arm64 -j "$jobs" --target manual $tests
+# shellcheck disable=SC2086,SC2016 # names; the inner shell's
+printf '%s\n' $tests | xargs -P "$jobs" -I{} sh -c 'qemu-aarch64-static "$0/{}" >"$0/{}.log" 2>&1 || { cat "$0/{}.log"; exit 1; }
+    echo "{} under qemu: $(tail -n 1 "$0/{}.log")"' build-arm64/tests
 cpack -G DEB --config build-arm64/CPackConfig.cmake -B build-arm64
 tools/make_wheel.sh build-arm64
 packaging/check_arm64.sh build-arm64

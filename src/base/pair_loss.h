@@ -9,7 +9,7 @@ double pair_loss(double margin, double smoothing);
 // Minus its derivative by the margin.
 double pair_pull(double margin, double smoothing);
 
-// What the pairs of an evaluation come to.
+// Sums over the pairs of an evaluation.
 typedef struct pair_sums {
     int64_t n, right; // pairs; of them, those whose chosen response has the greater reward
     double loss, chosen, rejected; // sums of the losses, and of the rewards of both responses

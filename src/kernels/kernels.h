@@ -102,7 +102,7 @@ typedef struct gemm_shape {
     int64_t b_row, b_column;
     // The call before had this a, and differed in n, b and c alone: what it packed may be taken.
     bool a_is_packed;
-    // Of a product of this shape that is likely to follow, to be fetched meanwhile; NULL: unknown.
+    // The a of a product of this shape that is likely to follow, fetched meanwhile; NULL: unknown.
     const void *next_a;
 } gemm_shape;
 static inline double gemm_scale(const gemm_shape *shape) {

@@ -208,7 +208,7 @@ bool programs_has_loss(const programs *p) {
     return p->held.params.layout.has_head;
 }
 
-// What comes of pairs beside their loss is read after every micro-batch.
+// Pairs have figures beside their loss, which are read after every micro-batch.
 static bool has_whole_step(const backend *b, const programs *p) {
     return backend_has_steps(b) && !p->n_stages && p->n_lane_slots == 0 &&
            mesh_ranks(&p->layout.mesh) == 1 && p->held.c->objective != OBJECTIVE_DPO;

@@ -11,8 +11,8 @@
 #include "train/evaluate.h"
 #include "train/ranks.h"
 
-// What a base is rounded to as it is loaded makes another model of it; the blocks of a GGUF file
-// are the values that are hashed.
+// A base that is rounded as it is loaded is another model; the blocks of a GGUF file are the values
+// that are hashed.
 static const char *rounding_of_base(const run_config *cfg) {
     const bool rounded = cfg->base_dtype != BASE_AUTO && cfg->base_dtype != BASE_GGUF;
     return rounded ? base_dtype_name(cfg->base_dtype) : "";

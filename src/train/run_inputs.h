@@ -10,7 +10,7 @@
 DRV_CHECKED drv_status run_inputs_open(arena *a, run_config *cfg, bool say, rows **train,
         rows **valid);
 
-// What the rows of a run come to, those to train on and those of evaluations together.
+// The extent of a run's rows, those to train on and those of evaluations together.
 typedef struct inputs_extent {
     int64_t rows;  // of an epoch
     int64_t pairs; // preference pairs of their data sets, whole; 0: they have none

@@ -39,7 +39,7 @@ static int64_t pairs_of_sets(const data_source *list, int n) {
     return pairs;
 }
 
-// What a run that learns from pairs knows of each: in the rows to train on and in those of
+// Counts what a run that learns from pairs knows of each: in the rows to train on and in those of
 // evaluations the reference's two log-probabilities (train/references.c) and its place in the rows
 // (packed_rows.h); while an evaluation runs also the model's, as they are collected and as they are
 // judged (train/evaluate.c).

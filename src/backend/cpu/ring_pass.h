@@ -49,7 +49,7 @@ static inline int64_t ring_token(const ring_pass *p, int chunk) {
 }
 // The shape of a pass for the kernels: queries of one chunk against keys of another.
 attention_args ring_args(const ring *r);
-// What the op has of all tokens here.
+// The inputs of the op, of all tokens here.
 typedef struct ring_tokens {
     const void *qkv;
     const int32_t *position, *hidden; // hidden NULL: none

@@ -50,7 +50,7 @@ static drv_status first_apart(const row_source *src, const pair_span *x, int64_t
     return DRV_OK;
 }
 
-// What both documents begin with, no more than a row has.
+// Finds the tokens with which both documents begin, no more than a row has.
 static drv_status find_shared(const row_source *src, pair_span *x) {
     int64_t most = src->opts->row_tokens;
     for (int side = 0; side < N_SIDES; side++)

@@ -138,7 +138,7 @@ static void example_branch_rows(example *e) {
     example_branches(e, example_activation(e, "qkv", 14, 48), 0);
 }
 
-// Of two tokens: within a continuation, and across what is hidden from it.
+// A window of two tokens: within a continuation, and across what is hidden from it.
 static void example_branch_window(example *e) {
     example_branches(e, example_activation(e, "qkv", 14, 48), 2);
 }

@@ -191,8 +191,8 @@ INLINE lines lines_of_b(const arithmetic *by, const gemm_job *job, int64_t j) {
     return l;
 }
 
-// What pack_a takes next, for the next block of k or the next product, fetched by the register
-// tiles of this block when they have fetched what is next of b.
+// The lines that pack_a takes next, for the next block of k or the next product, fetched by the
+// register tiles of this block when they have fetched what is next of b.
 INLINE lines lines_of_a(const arithmetic *by, const gemm_job *job) {
     const gemm_shape *shape = job->shape;
     const int64_t bytes = dtype_bytes(by->dt), n_done = job->k0 + job->k;

@@ -21,6 +21,12 @@ pairs() { # PROMPT CHOSEN REJECTED, in words
         printf '{"prompt": "%s", "chosen": " %s", "rejected": " %s"}\n' "$(words "$1" "$i")" "$(words "$2" "9$i")" "$(words "$3" "7$i")"
     done
 }
+cat >run.yaml <<YAML
+model: {preset: $model}
+data: {train: pairs, sequence_length: 1024}
+training: {objective: dpo, steps: $steps, global_batch_size: 4, precision: bf16}
+checkpoint: {every: 1000}
+YAML
 rate() { # RUN: pairs a second
     python3 - "$1/metrics.jsonl" <<'PY'
 import json, sys
@@ -37,9 +43,7 @@ for shape in "100 100 100" "300 60 60" "30 150 150"; do
     for round in $(seq "$rounds"); do
         for which in program other; do
             rm -rf run
-            "${!which}" train --set model.preset="$model" --set data.train=pairs --set data.sequence_length=1024 --set training.objective=dpo \
-                --set training.steps="$steps" --set training.global_batch_size=4 --set training.precision=bf16 --set checkpoint.every=1000 \
-                --set run_dir=run >log 2>&1 || { cat log >&2; exit 1; }
+            "${!which}" train run.yaml --set run_dir=run >log 2>&1 || { cat log >&2; exit 1; }
             echo "prompt, chosen, rejected $shape words ($tokens tokens in 96 pairs), round $round, $which: $(rate run) pairs/s"
         done
     done

@@ -116,9 +116,12 @@ static drv_status retain(ckpt_saver *saver) {
 }
 
 // Renames the folder in the way, which was refused when the run was resumed: it may be all that is
-// left of something.
+// left of something. One that is whole is another attempt's, which has taken the directory since
+// check_ours looked.
 static drv_status move_aside(ckpt_saver *saver) {
     if (access(saver->final, F_OK) != 0 && errno == ENOENT) return DRV_OK;
+    if (ckpt_verify(saver->final) == DRV_OK)
+        return drv_fail(DRV_E_IO, "\"%s\" is there, written by another drover", saver->final);
     char *aside = arena_printf(saver->a, "%s.refused", saver->final);
     for (int i = 2; file_exists(aside); i++)
         aside = arena_printf(saver->a, "%s.refused-%d", saver->final, i);

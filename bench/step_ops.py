@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Training steps of two programs, taking turns: tokens/s as new/old, the share of the GEMM peak that each reached in the same
 run, and how long each op took, old/new, with its part of the bound in NEW; medians over the pairs, ranges in brackets. usage:
-step_ops.py OLD NEW [PAIRS (3)]; both have `bench step --profile`. About three minutes a pair on two cores of Zen 3."""
+step_ops.py OLD NEW [PAIRS (3)]; both have `bench step --profile`. Ten minutes a pair on two cores of Zen 3."""
 import json, statistics, subprocess, sys
 
 old, new = sys.argv[1:3]

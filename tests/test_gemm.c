@@ -325,8 +325,7 @@ static void too_little_scratch(void **state) {
 }
 
 // A product cut for any number of threads has the bits of one that is not cut; by tiles of AMX as
-// well, a smaller one, since plain C is slow. Some are of one block of the inner dimension, whose
-// packed rows serve several tiles.
+// well, a smaller one, since plain C is slow.
 static void bits(void **state) {
     (void)state;
     arena *a = arena_new("gemm");
@@ -334,9 +333,7 @@ static void bits(void **state) {
         const gemm_choice choice = form < 8 ? GEMM_FP32 : form == 8 ? GEMM_AMX_TWIN : GEMM_BF16;
         if (choice == GEMM_BF16 && cpu_detect() < CPU_AVX512_BF16) break;
         const int64_t rows = form == 8 ? 130 : 530, columns = form == 8 ? 200 : 400,
-                      inner = form < 4 || form > 8 ? 1700
-                              : form == 8          ? 630
-                                                   : 700;
+                      inner = form == 8 ? 660 : 1700;
         const dtype in = form < 4 ? DT_F32 : DT_BF16;
         const gemm_shape shape = {.m = rows,
                 .n = columns,

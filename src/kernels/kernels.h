@@ -100,10 +100,6 @@ typedef struct gemm_shape {
     // to `in`, so that c has the bits of a product with a b that was widened before. NULL: plain.
     const block_matrix *blocks;
     int64_t b_row, b_column;
-    // The call before had this a, and differed in n, b and c alone: what it packed may be taken.
-    bool a_is_packed;
-    // The a of a product of this shape that is likely to follow, fetched meanwhile; NULL: unknown.
-    const void *next_a;
 } gemm_shape;
 static inline double gemm_scale(const gemm_shape *shape) {
     return shape->scale != 0 ? shape->scale : 1;

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -232,90 +231,49 @@ static int64_t thread_bytes(const gemm *g) {
             64);
 }
 
-// The next tile of each row of tiles.
-static int64_t claims_bytes(const gemm *g) {
-    return round_up(g->n_m * (int64_t)sizeof(int64_t), 64);
-}
-
 int64_t gemm_workspace(const gemm_shape *s, const gemm_tree *tree, int threads) {
     // No back end opens with a level that is refused; what is planned without one is enough.
     cpu_level level;
     if (cpu_level_chosen(&level) != DRV_OK) level = CPU_REF;
     const gemm g = cut(kernels_for(level), s, tree, threads);
-    return threads * thread_bytes(&g) + claims_bytes(&g);
+    return threads * thread_bytes(&g);
 }
 
 int64_t gemm_bytes(const gemm *g) {
-    return par_threads() * thread_bytes(g) + claims_bytes(g);
+    return par_threads() * thread_bytes(g);
 }
 
 typedef struct gemm_call {
     const gemm *g;
     const char *a, *b;
     char *c, *workspace;
-    _Atomic int64_t *next; // tile of each row of tiles, to be claimed
-    int64_t n_shares;
 } gemm_call;
 
-static const char *rows_of_a(const gemm_call *call, int64_t i) {
-    const gemm_shape *s = &call->g->shape;
-    const int64_t row = i * call->g->tile_m;
-    return call->a + dtype_bytes(s->in) * (s->ta ? row : row * s->lda);
-}
-
-static void run_tile(const gemm_call *call, int64_t i, int64_t j, bool a_is_packed, char *scratch) {
+static void run_tile(void *arg, int64_t index, int thread) {
+    const gemm_call *call = arg;
     const gemm *g = call->g;
     const gemm_shape *s = &g->shape;
-    const int64_t row = i * g->tile_m, col = j * g->tile_n, n_addends = addends_of_tree(&g->tree);
+    const int64_t i = index % g->n_m, j = index / g->n_m, row = i * g->tile_m, col = j * g->tile_n;
     const int64_t es = dtype_bytes(s->in), os = dtype_bytes(s->out);
-    const bool ends_row = j == g->n_n - 1 && i < g->n_m - 1;
+    const char *a = call->a + es * (s->ta ? row : row * s->lda);
     gemm_shape t = tile_shape(g, i == g->n_m - 1, j == g->n_n - 1);
-    t.a_is_packed = a_is_packed && n_addends == 1;
-    const char *a = rows_of_a(call, i), *b = move_b(&t, call->b, s->tb ? col : 0, s->tb ? 0 : col);
+    const char *b = move_b(&t, call->b, s->tb ? col : 0, s->tb ? 0 : col);
     char *c = call->c + os * (row * s->ldc + col);
-    for (int64_t addend = 0; addend < n_addends; addend++) {
-        const char *next = a + es * s->k * s->lda; // of the next addend
-        t.next_a = addend + 1 < n_addends ? next : ends_row ? rows_of_a(call, i + 1) : NULL;
+    char *scratch = call->workspace + thread * thread_bytes(g);
+    for (int64_t addend = 0; addend < addends_of_tree(&g->tree); addend++) {
         if (tree_is_given(&g->tree))
             tree_tile(g, &t, a, b, c, scratch);
         else
             g->multiply(&t, a, b, c, scratch);
-        a = next;
+        a += es * s->k * s->lda;
         b += es * s->k * s->ldb;
-    }
-}
-
-// A thread goes along a row of tiles, so that it packs the rows of a once, and on to the next row;
-// when it has done its share of the rows it helps with the others.
-static void run_share(void *arg, int64_t share, int thread) {
-    const gemm_call *call = arg;
-    const gemm *g = call->g;
-    char *scratch = call->workspace + thread * thread_bytes(g);
-    for (int64_t k = 0; k < g->n_m; k++) {
-        const int64_t i = (g->n_m * share / call->n_shares + k) % g->n_m;
-        bool packed = false;
-        while (atomic_load_explicit(&call->next[i], memory_order_relaxed) < g->n_n) {
-            const int64_t j = atomic_fetch_add_explicit(&call->next[i], 1, memory_order_relaxed);
-            if (j >= g->n_n) break;
-            run_tile(call, i, j, packed, scratch);
-            packed = !tree_is_given(&g->tree);
-        }
     }
 }
 
 void gemm_run(const gemm *g, const void *a, const void *b, void *c, void *workspace,
         int64_t bytes) {
-    const int64_t n_tiles = g->n_m * g->n_n, threads = par_threads();
+    gemm_call call = {.g = g, .a = a, .b = b, .c = c, .workspace = workspace};
     DRV_ASSERT(bytes >= gemm_bytes(g), "%lld bytes were planned for %d threads, which need %lld",
             (long long)bytes, par_threads(), (long long)gemm_bytes(g));
-    gemm_call call = {.g = g,
-            .a = a,
-            .b = b,
-            .c = c,
-            .workspace = workspace,
-            .next = (void *)((char *)workspace + threads * thread_bytes(g)),
-            .n_shares = n_tiles < threads ? n_tiles : threads};
-    for (int64_t i = 0; i < g->n_m; i++)
-        atomic_init(&call.next[i], 0);
-    par_for(call.n_shares, run_share, &call);
+    par_for(g->n_m * g->n_n, run_tile, &call);
 }

@@ -34,7 +34,6 @@ static gemm_shape run_shape(const gemm_tree *tree, const gemm_shape *tile, int k
     s.ldc = tile->n;
     s.out = dtype_acc(tile->in);
     s.accumulate = adds;
-    s.next_a = NULL; // it is that of the tile
     return s;
 }
 

@@ -191,25 +191,6 @@ INLINE lines lines_of_b(const arithmetic *by, const gemm_job *job, int64_t j) {
     return l;
 }
 
-// The lines that pack_a takes next, for the next block of k or the next product, fetched by the
-// register tiles of this block when they have fetched what is next of b.
-INLINE lines lines_of_a(const arithmetic *by, const gemm_job *job) {
-    const gemm_shape *shape = job->shape;
-    const int64_t bytes = dtype_bytes(by->dt), n_done = job->k0 + job->k;
-    const bool last = n_done == shape->k;
-    const int64_t first = last ? 0 : n_done, left = shape->k - first,
-                  k = left < job->k ? left : job->k, at = shape->ta ? first * shape->lda : first;
-    lines l = {.row_bytes = shape->lda * bytes};
-    if (last && !shape->next_a) return l;
-    l.row = (const char *)(last ? shape->next_a : job->a.p) + at * bytes;
-    l.next = l.row;
-    l.bytes = (shape->ta ? shape->m : k) * bytes;
-    l.n_rows = shape->ta ? k : shape->m;
-    const int64_t n_steps = div_up(shape->n, NR) * div_up(shape->m, MR) * (job->n_words / STEP + 1);
-    l.per_step = div_up(2 * l.n_rows * (l.bytes / 64 + 1), n_steps);
-    return l;
-}
-
 // A sum of several blocks that is added to c is formed aside first: c sees one addition whatever
 // the number of blocks, so ranks may add sums that others have formed (docs/adr/0021).
 INLINE bool adds_whole_sum(const gemm_job *job) {
@@ -246,20 +227,19 @@ INLINE tile_ends ends_of(const gemm_job *job, int64_t i, int64_t j) {
 
 // The panel of columns from j on, for the job's block of k.
 INLINE void multiply_panel(const arithmetic *by, tile_function *tile, const gemm_job *job,
-        int64_t j, lines *of_a) {
+        int64_t j) {
     const gemm_shape *shape = job->shape;
     const int64_t n_cols = shape->n - j < NR ? shape->n - j : NR;
     pack_b(by, job, j, n_cols);
-    lines of_b = lines_of_b(by, job, j + NR);
+    lines ahead = lines_of_b(by, job, j + NR);
     for (int64_t i = 0; i < shape->m; i += MR) {
         const int64_t n_rows = shape->m - i < MR ? shape->m - i : MR;
         const words_a a = packed_rows(job, i);
         const tile_ends p = ends_of(job, i, j);
-        lines *ahead = of_b.n_rows > 0 ? &of_b : of_a;
         if (n_rows == MR && n_cols == NR)
-            tile(job->n_words, a, job->panel, &p, ahead);
+            tile(job->n_words, a, job->panel, &p, &ahead);
         else
-            edge_tile(tile, n_rows, n_cols, job->n_words, a, job->panel, &p, ahead);
+            edge_tile(tile, n_rows, n_cols, job->n_words, a, job->panel, &p, &ahead);
     }
 }
 
@@ -292,10 +272,9 @@ INLINE void gemm_blocks(const arithmetic *by, tile_function *tile, const gemm_sh
             job.b = (matrix){wide.p, wide.ld};
             job.b_at = 0;
         }
-        if (!(shape->a_is_packed && n_blocks == 1)) pack_a(by, &job);
-        lines of_a = lines_of_a(by, &job);
+        pack_a(by, &job);
         for (int64_t j = 0; j < shape->n; j += NR)
-            multiply_panel(by, tile, &job, j, &of_a);
+            multiply_panel(by, tile, &job, j);
         job.k0 += job.k;
     } while (job.k0 < shape->k);
     for (int64_t i = 0; i < shape->m && adds_whole_sum(&job); i++)

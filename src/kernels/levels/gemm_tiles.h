@@ -106,7 +106,6 @@ typedef struct tiles_job {
     sums between;            // blocks: c itself, or aside; of one block that c cannot hold NULL
     int64_t k0, k, n_groups; // of the block
     bool begun, last;        // it goes on from an earlier one; there is none after it
-    bool a_is_packed;        // by the call before
 } tiles_job;
 
 static strip_source rows_of_a(const tiles_job *job, int64_t i) {
@@ -252,7 +251,7 @@ static void run_pass(const tiles_job *job, int64_t row, int64_t column, lines ah
 static void run_block(const tiles_job *job) {
     const gemm_shape *s = job->shape;
     const int64_t strip = job->n_groups * TILE_WORDS;
-    for (int64_t i = 0; i < s->m && !job->a_is_packed; i += TILE_SIDE) {
+    for (int64_t i = 0; i < s->m; i += TILE_SIDE) {
         const strip_source rows = rows_of_a(job, i);
         pack_strip(&rows, at_most(s->m - i, TILE_SIDE), job->k,
                 job->packed_a + i / TILE_SIDE * strip);
@@ -291,7 +290,6 @@ static void gemm_by_tiles(const gemm_shape *shape, const void *a, const void *b,
                   n_blocks = fits || groups == 0 ? 1 : div_up(groups, MOST_GROUPS),
                   block_groups = div_up(groups, n_blocks);
     tiles_job job = {.shape = shape, .a = a, .c = c, .packed_a = scratch};
-    job.a_is_packed = shape->a_is_packed && n_blocks == 1;
     job.panel = job.packed_a + round_up(shape->m, TILE_SIDE) * block_groups * TILE_SIDE;
     uint32_t *widened = job.panel + PASS * block_groups * TILE_SIDE;
     if (in_c) {

@@ -26,9 +26,7 @@
 #pragma once
 #include "kernels/levels/words.h"
 
-// Words of the inner dimension that pack_across fetches ahead, and rows that pack_rows does: what
-// fetches streams by itself begins anew with each row.
-enum { AHEAD = 8, ROWS_AHEAD = 4 };
+enum { AHEAD = 8 }; // words of the inner dimension that pack_across fetches ahead
 
 // Begins to load what will be read soon.
 INLINE void fetch(const char *p, int64_t bytes) {
@@ -39,12 +37,8 @@ INLINE void fetch(const char *p, int64_t bytes) {
 
 INLINE void pack_rows(const arithmetic *by, matrix m, int64_t at, int64_t n_rows, int64_t k,
         uint32_t *dst, int64_t ld) {
-    const int64_t bytes = dtype_bytes(by->dt);
-    for (int64_t i = 0; i < n_rows; i++) {
-        if (i + ROWS_AHEAD < n_rows)
-            fetch((const char *)m.p + (at + (i + ROWS_AHEAD) * m.ld) * bytes, k * bytes);
+    for (int64_t i = 0; i < n_rows; i++)
         by->along(m.p, at + i * m.ld, k, dst + i * ld);
-    }
 }
 
 // panel: a multiple of WIDTH; a constant but where there is one panel. Reads n columns of k rows,

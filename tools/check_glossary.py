@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Holds docs/glossary.md to the code: a file that a word is explained with is there and uses the word; the words below have such a
-file; the functions of ARCHITECTURE.md's path are where it says; and names keep to one meaning. A lane is of micro-batches and nothing else: no other name has the word in it, and none gets its
-value from leaves. `at` and `place` are numbers (of an element or a byte, of a rank)."""
+"""Holds docs/glossary.md to the code: a file that a word is explained with is there and uses the word; the words below have
+such a file; the functions of ARCHITECTURE.md's path are where it says; and names keep to one meaning. A lane is of
+micro-batches and nothing else: no other name has the word in it, and none gets its value from leaves. `at` and `place` are
+numbers (of an element or a byte, of a rank)."""
 import pathlib, re, sys
 
 from check_names import blank

@@ -23,9 +23,9 @@ typedef struct page_server_calls {
 typedef struct page_server page_server;
 
 // Serves at the listening socket, which is the server's from then on; `calls` and `ctx` must
-// outlive it. The thread has a low priority and takes at most 2 % of a core and half a
-// second beyond: a step goes first.
-// DRV_E_IO: libmicrohttpd is not there; DRV_E_DEVICE: no thread can be started.
+// outlive it. The thread has a low priority and takes at most 2 % of a core and half a second
+// beyond: a step goes first. DRV_E_IO: libmicrohttpd is not there; DRV_E_DEVICE: no thread can be
+// started.
 DRV_CHECKED drv_status page_server_start(int listen_fd, const page_server_calls *calls, void *ctx,
         page_server **out);
 // Ends it, and its connections. False: it did not end within two seconds, as it waits for a file

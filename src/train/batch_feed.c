@@ -3,7 +3,7 @@
 
 #include "base/log.h"
 #include "base/rng.h"
-#include "train/hashes.h"
+#include "weights/hashes.h"
 #include "weights/run_layout.h"
 
 batch batch_of_run(arena *a, const run_config *cfg, int64_t n_rows) {

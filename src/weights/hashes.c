@@ -1,6 +1,6 @@
 // The hash of a tensor is the sum of the hashes of its elements, each with its place in the whole
 // tensor: so a rank adds up what it has, whatever that is, and the sums of all ranks are added.
-#include "train/hashes.h"
+#include "weights/hashes.h"
 
 #include <math.h>
 #include <stdatomic.h>

@@ -59,14 +59,14 @@ for path in sorted(src.rglob("*.[ch]")):
         continue
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if re.search(r'"(pjrt|cpu)"', line) and not line.lstrip().startswith("//") and here in (
-                "train", "config", "cli", "convert") and str(path.relative_to(src)) not in NAMES_A_BACK_END:
+                "programs", "train", "search", "config", "cli", "convert") and str(path.relative_to(src)) not in NAMES_A_BACK_END:
             bad.append(f"{where}:{number}: names a back end, expected a question of base/backend_caps.h")
         if re.search(r"\bOP_[a-z]", line.split("//")[0]):
             name = str(path.relative_to(src))
             if not NAMES_OPS.match(name) or KNOWS_NO_OP.match(name):
                 bad.append(f"{where}:{number}: names an op, expected a field of its row (src/ir/op.h)")
         if INPUT_LITERAL.search(line) and not line.lstrip().startswith("//") and here.split("/")[0] in (
-                "model", "passes", "backend", "weights", "infer", "train", "search", "convert") and str(
+                "model", "passes", "backend", "weights", "infer", "programs", "train", "search", "convert") and str(
                 path.relative_to(src)) not in NAMES_FIELDS:
             bad.append(f"{where}:{number}: names an input of a program, expected a row of ir/program_inputs.h")
         m = re.match(r'\s*#\s*include\s+(?:"([\w/]+/)[\w.]+"|<([^>]+)>)', line)

@@ -5,9 +5,9 @@
 #include "base/parallel.h"
 #include "base/str.h"
 #include "cli/launch_jobs.h"
+#include "programs/fit.h"
 #include "search/elastic_layouts.h"
 #include "search/stage_plans.h"
-#include "train/fit.h"
 #include "weights/process_bytes.h"
 
 // The nearest numbers of nodes that the layout can divide, as "; 2 or 4 nodes would do".

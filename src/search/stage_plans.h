@@ -1,6 +1,6 @@
 // The plans of a pipeline's ranks: its stages, which rank needs most, the bubble.
 #pragma once
-#include "train/programs.h"
+#include "programs/programs.h"
 
 typedef struct stage_plans {
     pipeline_schedule schedule;

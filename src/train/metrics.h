@@ -5,7 +5,7 @@
 
 #include "base/arena.h"
 #include "base/status.h"
-#include "train/evaluate.h"
+#include "programs/evaluate.h"
 #include "train/rank_times.h"
 #include "weights/hashes.h"
 

@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "base/str.h"
-#include "train/stages.h"
+#include "programs/stages.h"
 #include "watch/run_observer.h"
 
 static const run_observer *const all[] = {&page_observer, &progress_observer};

@@ -1,13 +1,13 @@
 // A training run, as its parts share it: opening (run_open.c), saving (run_save.c), steps (train.c).
 #pragma once
 #include "data/set/vocab_check.h"
-#include "train/batch_feed.h"
+#include "programs/batch_feed.h"
+#include "programs/step.h"
 #include "train/metrics.h"
 #include "train/rank_times.h"
 #include "train/rank_watch.h"
 #include "train/report.h"
 #include "train/run_record.h"
-#include "train/step.h"
 #include "train/trainer_json.h"
 #include "weights/state.h"
 

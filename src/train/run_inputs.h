@@ -1,7 +1,7 @@
 // Opens what a run reads before its first step: the rows of its data, and the tokenizer that is
 // carried.
 #pragma once
-#include "train/batch_feed.h"
+#include "programs/batch_feed.h"
 
 // Opens the rows to train on and those of evaluations (*valid NULL: there are none);
 // training.epochs become cfg->steps. `say`: tells what epochs come to, and of a warm-up beyond the

@@ -1,5 +1,5 @@
 // Global batches of a run, read ahead, and their way into its programs.
-#include "train/batch_feed.h"
+#include "programs/batch_feed.h"
 
 #include "base/log.h"
 #include "base/rng.h"

@@ -1,5 +1,5 @@
 // Evaluation: forward passes over the same rows every time.
-#include "train/evaluate.h"
+#include "programs/evaluate.h"
 
 #include <math.h>
 
@@ -11,8 +11,8 @@
 #include "base/stop.h"
 #include "base/str.h"
 #include "ir/program_inputs.h"
-#include "train/pipeline_run.h"
-#include "train/stages.h"
+#include "programs/pipeline_run.h"
+#include "programs/stages.h"
 
 int64_t evaluate_run_rows(const run_config *cfg, const rows *r) {
     const int64_t batch_tokens = cfg->global_batch_size * cfg->sequence_length;

@@ -1,6 +1,6 @@
 // The pipeline stages of a rank: their programs, the schedule, the slots (docs/adr/0011).
 #pragma once
-#include "train/programs.h"
+#include "programs/programs.h"
 
 // The loss of pairs that the config asks for; beta 0: none.
 preference_loss stages_preference(const run_config *cfg);

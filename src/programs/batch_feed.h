@@ -1,7 +1,7 @@
 // The rows of a run into the inputs of its programs. The next batch is read while this one computes.
 #pragma once
 #include "base/task.h"
-#include "train/programs.h"
+#include "programs/programs.h"
 #include "weights/batch.h"
 
 // Makes a batch of n_rows rows, each with the part that this rank computes with.

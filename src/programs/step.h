@@ -3,7 +3,7 @@
 #pragma once
 #include "comm/comm.h"
 #include "ir/hyper.h"
-#include "train/batch_feed.h"
+#include "programs/batch_feed.h"
 
 // The figures of the pairs of a batch: the mean reward of a chosen and of a rejected response, and
 // the share of pairs whose chosen response has the greater one (ir/ops/preference.c).

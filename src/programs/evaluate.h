@@ -1,7 +1,7 @@
 // Mean loss over validation rows, and what is to be known of pairs.
 #pragma once
 #include "comm/comm.h"
-#include "train/step.h"
+#include "programs/step.h"
 
 // Rows of one evaluation of a run, as training.eval_batches says (docs/adr/0005).
 int64_t evaluate_run_rows(const run_config *cfg, const rows *r);

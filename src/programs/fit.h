@@ -2,7 +2,7 @@
 // not, what would.
 #pragma once
 #include "base/memory_limit.h"
-#include "train/programs.h"
+#include "programs/programs.h"
 
 // Plans the run without a device: bytes by class of what `drover train` would hold, beside those of
 // the process. The number of threads must be set (par_set_threads), as each has its scratch.

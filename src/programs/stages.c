@@ -1,6 +1,6 @@
 // Stages: built and differentiated as one graph each, then cut into the programs that the schedule
 // runs, with as many slots as it has micro-batches in flight.
-#include "train/stages.h"
+#include "programs/stages.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,10 +4,10 @@
 #include "base/str.h"
 #include "ir/op.h"
 #include "ir/shard.h"
-#include "train/batch_feed.h"
-#include "train/pipeline_run.h"
-#include "train/programs.h"
-#include "train/stages.h"
+#include "programs/batch_feed.h"
+#include "programs/pipeline_run.h"
+#include "programs/programs.h"
+#include "programs/stages.h"
 
 static double flops_of(const graph *g, bool recomputed) {
     double flops = 0;

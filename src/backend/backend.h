@@ -10,8 +10,8 @@
 typedef struct backend backend;
 typedef struct executable executable; // belongs to its back end
 
-// How a back end computes, for doctor and bench. Texts belong to the back end; "" where there is
-// nothing to say.
+// Describes how a back end computes, for doctor and bench. Texts belong to the back end; "" where
+// there is nothing to say.
 enum { MAX_WAYS = 2 };
 typedef struct backend_info {
     const char *kernels;      // "avx512"
@@ -92,8 +92,8 @@ typedef struct backend_vtable {
     // n oldest. NULL, both: `read` does it.
     drv_status (*fetch)(backend *b, int rank, const char *name, int64_t bytes, void *dst);
     drv_status (*arrive)(backend *b, int n_oldest);
-    // Which slot of the tensors that have several the programs see from here on; at first 0. NULL:
-    // backend_compile refuses graphs of a pipeline, which alone have such tensors.
+    // Chooses the slot that programs see from here on of the tensors that have several; at first 0.
+    // NULL: backend_compile refuses graphs of a pipeline, which alone have such tensors.
     void (*use_slot)(backend *b, int slot);
     // Part of a state tensor, as bytes; its slots lie one after the other. Only inputs have to be
     // written before each run.
@@ -243,8 +243,9 @@ typedef struct backend_opts {
     const char *target;      // "cuda:h200": programs are compiled for it and not run; NULL: none
     const char *cache_dir;   // of compiled programs; NULL: the user's; "none"
     int64_t cache_max_bytes; // of all files there; 0: any
-    // How many programs are compiled at a time; 0: as many as there are cores. Of how much memory
-    // of the host; 0: three quarters of what this process can still have.
+    // The number of programs that are compiled at a time; 0: as many as there are cores. The memory
+    // of the host that they may take together; 0: three quarters of what this process can still
+    // have.
     int compile_jobs;
     int64_t compile_max_bytes;
     // Computes on one device of a pool, which is closed after the back end; what is said above was

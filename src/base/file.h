@@ -58,8 +58,8 @@ bool file_exists(const char *path);
 bool file_is_dir(const char *path);
 int64_t file_size(const char *path);               // -1: no such file
 DRV_CHECKED drv_status dir_make(const char *path); // with its parents; existing is fine
-// Whether dir_make would do it and files could be made in it: a folder is made in what there is of
-// the path, and removed again.
+// Finds out whether dir_make would make the folder and files could be made in it: a folder is made
+// in what there is of the path, and removed again.
 DRV_CHECKED drv_status dir_try(const char *path);
 DRV_CHECKED drv_status dir_remove(const char *path); // with its content; absent is fine
 // Names in the folder, sorted bytewise, without "." and "..".

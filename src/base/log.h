@@ -7,13 +7,13 @@
 
 void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-// Why the program ends, on standard error alone: "drover: ...".
+// Says why the program ends, on standard error alone: "drover: ...".
 void log_failure(const char *message);
 bool log_failure_said(void); // by this process
 // Whole lines before _exit, in place of the status line. May be called by a signal handler.
 void log_last_words(const char *lines, size_t n);
-// Where standard error is a pipe: until its reader has taken everything, but at most a second. A
-// launcher that ends a job loses what it has not read.
+// Waits, if standard error is a pipe, until its reader has taken everything, but at most a second.
+// A launcher that ends a job loses what it has not read.
 void log_drain(void);
 // Only into the file: what would clutter the screen.
 void log_file_only(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

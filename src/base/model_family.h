@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// How config.json says that a token sees the last `sliding_window` tokens alone.
+// The ways in which config.json says that a token sees the last `sliding_window` tokens alone.
 typedef enum family_window {
     WINDOW_NEVER,   // it does not: the field is not read
     WINDOW_OF_ALL,  // sliding_window is a number, in all layers; null: without

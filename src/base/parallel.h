@@ -32,7 +32,7 @@ void team_for(team *group, int64_t n, par_fn *fn, void *arg);
 // is the team of the process.
 team *team_use(team *group);
 
-// How many threads to use for `asked`: that number, or if it is 0, what DROVER_THREADS or
+// Returns how many threads to use for `asked`: that number, or if it is 0, what DROVER_THREADS or
 // OMP_NUM_THREADS says, or else all cores that this process may use: those of its affinity mask,
 // and no more than a container's quota fills.
 int par_threads_for(int asked);

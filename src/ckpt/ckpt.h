@@ -25,7 +25,7 @@
 #include "ckpt/model_source.h"
 #include "comm/comm.h"
 
-// Who takes part. A pointer to it that is NULL: this process alone.
+// The ranks that take part. A pointer to it that is NULL: this process alone.
 typedef struct ckpt_ranks {
     comm *comm;
     mesh mesh;

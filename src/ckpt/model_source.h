@@ -99,5 +99,5 @@ DRV_CHECKED drv_status model_source_same(const model_source *s, const source_ten
 // config has no place for. DRV_E_DATA: an output weight that differs from the embedding.
 DRV_CHECKED drv_status model_source_drops(const model_source *s, const source_tensor *t,
         bool *drops);
-// How many rows make a piece of about `bytes` in fp32; at least one.
+// Returns how many rows make a piece of about `bytes` in fp32; at least one.
 int64_t source_piece_rows(const source_tensor *t, int64_t bytes);

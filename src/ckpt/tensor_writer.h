@@ -7,7 +7,7 @@
 // The largest shard, as in save_pretrained of transformers 4 (huggingface_hub: "5GB" is decimal).
 #define SHARD_BYTES 5000000000LL
 
-// Which tensors go into which file.
+// The division of tensors among files.
 typedef struct tensor_shards {
     arena *a;
     const char *name;

@@ -1,4 +1,4 @@
-// Whether a job's nodes suit the layout of its config, and its plan the memory that a rank has
+// Checks that a job's nodes suit the layout of its config, and its plan the memory that a rank has
 // there: by the plans of drover plan.
 #include <stdlib.h>
 

@@ -33,7 +33,8 @@ typedef struct comm_opts {
 // The rank that this process is: under mpirun or srun --mpi=pmix one of several, else the only one.
 // DRV_E_USAGE: started as one of several, but without what it needs to talk to them.
 DRV_CHECKED drv_status comm_open(arena *a, const comm_opts *opts, comm **out);
-// How many ranks a launcher (mpirun, srun) has started, this process one of them; 1: none has.
+// Returns how many ranks a launcher (mpirun, srun) has started, this process one of them; 1: none
+// has.
 int comm_launched(void);
 const char *comm_launcher(void); // ", started by mpirun" and the like; "": by none that is known
 // Ends the part of this rank: waits for all others, unless the job has failed.
@@ -143,7 +144,7 @@ bool comm_abort(comm *c, drv_status status);
 // that was not printed by then is lost. What all agreed on (comm_agree_on_first) needs none: it is
 // said before comm_close, where all ranks meet.
 void comm_said(comm *c);
-// Who made the job fail, as far as this rank knows.
+// The rank that made the job fail, as far as this rank knows.
 typedef struct comm_blame {
     int rank;          // -1: not known, or none has failed
     drv_status status; // its own, where it told it; DRV_E_PEER: it died, or was given up

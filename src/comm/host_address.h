@@ -23,9 +23,9 @@ uint32_t host_address_towards(const host_addresses *here, const host_addresses *
 // The same towards one address.
 uint32_t host_address_route(uint32_t to);
 
-// Whether the host at the other end of a TCP connection is gone: its kernel, which answers for a
-// process that is stopped, too, has not been heard of for HOST_GONE_S. A link that is cut resets no
-// connection. Asked once a beat of a side that sends each time: *n_silent, which begins at 0, lets
-// what this process has slept through come first.
+// Returns whether the host at the other end of a TCP connection is gone: its kernel, which answers
+// for a process that is stopped, too, has not been heard of for HOST_GONE_S. A link that is cut
+// resets no connection. Asked once a beat of a side that sends each time: *n_silent, which begins
+// at 0, lets what this process has slept through come first.
 #define HOST_GONE_S 10.0
 bool host_is_gone(int fd, int *n_silent);

@@ -29,7 +29,7 @@ typedef enum schedule_type {
     SCHEDULE_WSD,
     SCHEDULE_CONSTANT
 } schedule_type;
-// Whose rule the rates of the warm-up follow (train/schedule.c).
+// The trainer whose rule the rates of the warm-up follow (train/schedule.c).
 typedef enum warmup_rule { WARMUP_TORCHTITAN, WARMUP_TRANSFORMERS, WARMUP_NEMO } warmup_rule;
 typedef enum optimizer_type { OPTIMIZER_ADAMW, OPTIMIZER_MUON, OPTIMIZER_NORMUON } optimizer_type;
 typedef enum pack_mode { PACK_AUTO, PACK_DOCUMENTS, PACK_STREAM, PACK_EXAMPLES } pack_mode;
@@ -190,18 +190,19 @@ int64_t config_addend_rows(const run_config *cfg);
 void config_one_rank(run_config *cfg);
 // Returns what the back end that the config names can do.
 const backend_caps *config_backend(const run_config *cfg);
-// Whether fp32 masters lie beside weights in bf16: optimizer.master_dtype, or what it stands for
-// when that is auto: as optimizer.state_dtype. Without them the bf16 weights are all there is.
+// Returns whether fp32 masters lie beside weights in bf16: optimizer.master_dtype, or what it
+// stands for when that is auto: as optimizer.state_dtype. Without them the bf16 weights are all
+// there is.
 bool config_has_masters(const run_config *cfg);
 // training.save_dtype, or what it stands for when that is auto: bf16 in a bf16 run, else f32.
 save_dtype config_save_dtype(const run_config *cfg);
 // True: the run begins with the weights of model.from; false: with fresh ones.
 bool config_loads_weights(const run_config *cfg);
-// Who gave a key, or the last of the keys below a section: "run.yaml:12" or "--set"; the file, or
-// "configuration", when nobody did. For messages:
-// DRV_TRY_CTX(..., "%s: tokenizer", config_where(cfg, "tokenizer")).
+// Says who gave a key, or the last of the keys below a section: "run.yaml:12" or "--set"; the file,
+// or "configuration", when nobody did. For messages: DRV_TRY_CTX(..., "%s: tokenizer",
+// config_where(cfg, "tokenizer")).
 const char *config_where(const run_config *cfg, const char *path);
-// Whether a key was given a value.
+// Returns whether a key was given a value.
 bool config_gives(const run_config *cfg, const char *path);
 
 // The effective options as YAML that config_load reads back to the same; with_help adds defaults

@@ -58,7 +58,7 @@ struct key {
 
 // The refusal: place, key, value, and what the key expects.
 drv_status key_refuse(const key *k, const value *v);
-// Whether a number stands in the key's range (or is its `none`).
+// Returns whether a number stands in the key's range (or is its `none`).
 bool key_in_range(const key *k, double x);
 
 // The fields of model_config, named as in config.json; in YAML below "model.".

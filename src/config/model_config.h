@@ -65,6 +65,6 @@ json_t *model_config_json(const model_config *m);
 const char *model_config_difference(arena *a, const model_config *m, const model_config *other);
 
 int64_t model_parameters(const model_config *m);
-// Whether a layer, counted from 0, has rotary embedding: all have it but each
+// Returns whether a layer, counted from 0, has rotary embedding: all have it but each
 // no_rope_layer_interval-th (arXiv:2501.18795).
 bool model_layer_rotates(const model_config *m, int64_t layer);

@@ -20,7 +20,7 @@ void grad_close(grad_ctx *ctx);
 
 // dL/dt so far; NULL: none.
 tensor *grad_of(const grad_ctx *ctx, const tensor *t);
-// Whether dL/dt is needed: false if t depends on no weight that is trained.
+// Returns whether dL/dt is needed: false if t depends on no weight that is trained.
 bool grad_wanted(const grad_ctx *ctx, const tensor *t);
 // Adds d to dL/dt; nothing if it is not wanted.
 void grad_add(grad_ctx *ctx, const tensor *t, tensor *d);

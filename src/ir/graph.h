@@ -286,7 +286,7 @@ void graph_prune(graph *g);
 
 int64_t tensor_elements(const tensor *t);
 int64_t tensor_bytes(const tensor *t); // of one slot
-// How the storage that t lies in is held; NULL: as elements.
+// Returns the blocks that hold the storage in which t lies; NULL: it is held as elements.
 const block_matrix *tensor_blocks(const tensor *t);
 const tensor *tensor_root(const tensor *t); // follows aliases to the storage's first value
 

@@ -136,8 +136,8 @@ static inline tensor_spec spec_by_leaf(const op_attrs *attrs, tensor_spec one) {
         all.dim[i + 1] = one.dim[i];
     return all;
 }
-// How a weight's gradient is summed over tokens (ir/token_sums.h). Where tensor ranks share them,
-// an addend may be on several.
+// Checks how a weight's gradient is summed over tokens (ir/token_sums.h). Where tensor ranks share
+// them, an addend may be on several.
 static inline const char *check_tokens(const op_attrs *attrs, int64_t n_tokens) {
     const int ranks = attrs->mesh.ranks > 1 ? attrs->mesh.ranks : 1;
     if (attrs->sum.leaves < 0 || row_leaves_of(attrs) * attrs->sum.leaves > MAX_LEAVES)

@@ -35,7 +35,7 @@ typedef struct momentum_args {
     dtype g, to;              // of the gradient and of the direction
 } momentum_args;
 
-// Which elements of a row of the data are dropped is a function of {seed, row, site, element}:
+// The elements of a row of the data that are dropped are a function of {seed, row, site, element}:
 // never of how rows are batched or when the value is made again. Random words come in groups: of
 // element e it is word e % GROUP / (GROUP / 4) of counter (site, e / GROUP, e % (GROUP / 4)).
 enum { DROPOUT_GROUP = 64 };
@@ -244,7 +244,7 @@ static inline int64_t attention_o_width(const attention_args *args) {
     return args->o_width ? args->o_width : (int64_t)args->n_heads * args->head_dim;
 }
 
-// How attention is cut; depends on the shape alone. Blocks: 64 query tokens of all heads of a
+// The cut of attention, which depends on the shape alone. Blocks: 64 query tokens of all heads of a
 // group.
 enum { ATTENTION_BLOCK = 64, ATTENTION_SUM_BLOCK = 64 };
 int64_t attention_units(const attention_args *args);
@@ -254,7 +254,7 @@ int64_t attention_sum_units(const attention_args *args);
 int64_t attention_part_floats(const attention_args *args);
 int64_t attention_scratch_bytes(const attention_args *args);
 
-// How the attention of a single row is cut: chunks of cached keys, by their number alone; a unit is
+// The cut of the attention of a single row: chunks of cached keys, by their number alone; a unit is
 // a chunk of a group of heads; units that follow each other read on in the cache. Sizes grow with
 // args->first.
 int64_t row_attention_chunk(const attention_args *args); // keys

@@ -80,13 +80,13 @@ typedef struct head {
 void head_end(head *h, int status, const char *why);
 // Asks for all signals that have come, and what else is to be looked at often.
 void head_serve(head *h, int ms);
-// Whether the nodes that are there now could make a larger world; *n_nodes: of how many.
+// Returns whether the nodes that are there now could make a larger world; *n_nodes: of how many.
 bool head_could_grow(const head *h, int *n_nodes);
-// Whether a node is there for the next world.
+// Returns whether a node is there for the next world.
 bool head_is_usable(const head *h, int node);
 
 // --- head_check.c
-// Whether one of these nodes, by place, has not been measured and is to be.
+// Returns whether one of these nodes, by place, has not been measured and is to be.
 bool check_is_due(const head *h, const int *nodes, int n_nodes);
 // Measures all nodes that are there, at once, and says which stand out. What goes wrong is said and
 // stops nothing but a job that is asked to.

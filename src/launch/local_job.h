@@ -48,11 +48,12 @@ bool local_job_forward(local_job *self, int number);
 // Looks for ranks that have come or gone, and delivers what waits for them.
 void local_job_look(local_job *self);
 bool local_job_has_ranks(const local_job *self); // one has come
-// How those that have come have ended so far; one that lives is OUTCOME_UNSAID.
+// Returns how those that have come have ended so far; one that lives is OUTCOME_UNSAID.
 outcome local_job_outcome(local_job *self, int first_rank);
 // Ends the child, not its ranks.
 void local_job_end(local_job *self);
-// Whether the system has killed a process here for want of memory since the child was started.
+// Returns whether the system has killed a process here for want of memory since the child was
+// started.
 bool local_job_lacked_memory(const local_job *self);
 // For another child: kills and reaps what the one before has left, and empties the folder.
 // DRV_E_IO: it cannot be made anew.

@@ -6,7 +6,7 @@
 #include "base/arena.h"
 #include "base/status.h"
 
-// How a rank ended. Of several ranks the last of these counts.
+// The ways in which a rank ends. Of several ranks the last of these counts.
 typedef enum outcome_kind {
     OUTCOME_NONE, // there was no rank
     OUTCOME_DONE,
@@ -24,7 +24,7 @@ typedef struct outcome {
     drv_status code; // what it is a status of: 75 has several
 } outcome;
 
-// Where a launcher keeps what its ranks tell it: their process ids and how they ended.
+// The folder where a launcher keeps what its ranks tell it: their process ids and how they ended.
 #define LAUNCH_DIR "DROVER_LAUNCH_DIR"
 
 // Called by a rank when it ends: leaves how. Nothing where no launcher of ours has started it.

@@ -48,8 +48,8 @@ double layout_head_in_layers(const model_config *model);
 // gets fewer; of what does not divide the first gets nothing if it can be (it has the embedding,
 // and the most micro-batches in flight). `out`: n_stages numbers, each at least 1.
 void layout_share_layers(const model_config *model, int n_stages, int *out);
-// How tensor ranks share the model: tokens between products as well; leaves of all sums (0: up to 8
-// that heads and widths can be cut into, or one for each rank).
+// The way in which tensor ranks share the model: tokens between products as well; leaves of all
+// sums (0: up to 8 that heads and widths can be cut into, or one for each rank).
 typedef struct layout_opts {
     bool sequence;
     int leaves;

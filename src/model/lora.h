@@ -34,5 +34,5 @@ int64_t lora_parameters(const lora_set *set, const model_config *model);
 // The same of some layers.
 int64_t lora_parameters_of(const lora_set *set, const model_config *model, int64_t first_layer,
         int64_t n_layers);
-// Whether a module is one of the seven projections of a layer, which may have a branch.
+// Returns whether a module is one of the seven projections of a layer, which may have a branch.
 bool lora_is_projection(const char *module, const model_config *model);

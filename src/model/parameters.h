@@ -19,7 +19,7 @@ typedef struct param_part {
 // Over the tensor axis, if that has several ranks.
 typedef enum param_split { SPLIT_NONE, SPLIT_ROWS, SPLIT_COLUMNS } param_split;
 
-// How a fresh weight begins.
+// The values with which a fresh weight begins.
 typedef enum param_init {
     INIT_NORMAL,  // model.initializer_range wide
     INIT_ONES,    // norms

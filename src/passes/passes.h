@@ -23,7 +23,7 @@ void pass_recompute(graph *g, recompute_policy policy);
 // INPUT_ALONE), with so many slots, tells micro-batches of a run apart.
 void pass_round_gradients(graph *g, int chunk, int n_slots);
 
-// How ranks keep shards of the sums of gradients (ZeRO-2, docs/adr/0021).
+// The way in which ranks keep shards of the sums of gradients (ZeRO-2, docs/adr/0021).
 typedef struct gradient_shards {
     int ranks; // data and context ranks, each with a shard; 0: sums are whole
     int data_ranks,
@@ -39,7 +39,7 @@ void pass_shard_gradients(graph *g, const gradient_shards *by, int chunk, int n_
 tensor *pass_shards(graph *g, const char *name, const tensor *w, const gradient_shards *by);
 tensor *pass_join_shards(graph *g, tensor *sums, const gradient_shards *by);
 
-// How data ranks sum gradients while the backward pass goes on (docs/adr/0027).
+// The way in which data ranks sum gradients while the backward pass goes on (docs/adr/0027).
 typedef struct gradient_sums {
     int ranks;         // data and context ranks; 0: the update sums
     int data_ranks;    // of them
@@ -90,8 +90,8 @@ typedef struct update_opts {
     bool muon_owners;
     int place;
 } update_opts;
-// Where the elements of a weight, by its name, are in the model (ir/rounding.h): state that the
-// host writes.
+// Adds the extent of a weight, by its name: which elements of the model it is (ir/rounding.h);
+// state that the host writes.
 tensor *pass_extent(graph *g, const char *weight);
 // A new graph in STAGE_DIFFERENTIATED.
 graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *opts);

@@ -73,7 +73,7 @@ static int64_t losses_of_part(const evaluation *e) {
     return e->n_micro_batches * e->n_addends;
 }
 
-// Where the head of a chosen response is on this rank.
+// Notes the log-probabilities of the pairs whose chosen response has its head on this rank.
 static drv_status note_pairs(evaluation *e) {
     const batch *b = &e->batch;
     const int64_t n = b->rows * b->row_tokens;

@@ -22,7 +22,7 @@ typedef struct stage_programs {
     lane_programs lanes[N_CUTS];    // of the weights that each part adds to
 } stage_programs;
 
-// Whether it has a backward pass.
+// Returns whether a stage has a backward pass.
 static inline bool stage_trains(const stage_programs *s) {
     return s->trains_before || s->trains_here;
 }
@@ -55,12 +55,13 @@ typedef struct programs {
 // Graphs only: nothing is planned or allocated. Each is verified as it is built, as it is
 // differentiated, and after the last pass over it.
 DRV_CHECKED drv_status programs_build(arena *a, const run_config *cfg, programs *out);
-// Whether a chunk of this rank is the last stage, which has labels and loss; whether any is.
+// Returns whether a chunk of this rank is the last stage, which has labels and loss.
 bool programs_is_last(const programs *p, int chunk);
+// Returns whether any chunk of this rank is.
+bool programs_has_loss(const programs *p);
 // Writes the gradient of every loss that a micro-batch has, on all local ranks.
 DRV_CHECKED drv_status programs_write_dloss(programs *p, double dloss);
-bool programs_has_loss(const programs *p);
-// Plans them for a back end and loads them.
+// Plans all programs for a back end and loads them.
 DRV_CHECKED drv_status programs_load(arena *a, backend *b, programs *p);
 // Compiles all of them, whatever becomes of each; the first failure is returned.
 DRV_CHECKED drv_status programs_compile(arena *a, backend *b, programs *p,

@@ -19,7 +19,8 @@ typedef enum split_kind {
     SPLIT_REGEX,
 } split_kind;
 
-// Which byte may follow which inside an entry of the vocabulary: bit `y` of row `x`.
+// The pairs of bytes that may follow each other inside an entry of the vocabulary: bit `y` of row
+// `x`.
 typedef struct byte_joins {
     uint64_t row[256][4];
 } byte_joins;

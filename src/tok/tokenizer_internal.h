@@ -135,7 +135,7 @@ const added_token *added_with_name(const tokenizer *t, const char *name);
 int32_t tokenizer_entry(const tokenizer *t, const char *key, size_t n);
 // Id of the entry that stands for these bytes of a text; -1: none.
 int32_t tokenizer_word(const tokenizer *t, const void *p, size_t n);
-// Whether normalising can change a text.
+// Returns whether normalising can change a text.
 static inline bool tokenizer_normalizes(const tokenizer *t) {
     return t->nfc || (t->space_mark && !t->metaspace);
 }

@@ -49,7 +49,7 @@ static inline uint64_t word_place(const word_key *k) {
     return hash >> (64 - WORD_SLOT_BITS);
 }
 
-// Whether the slot has this key; then its ids are there too.
+// Returns whether the slot has this key; then its ids are there too.
 static inline bool word_slot_has(const word_slot *s, const word_key *key) {
     const uint64_t high = atomic_load_explicit(&s->key[1], memory_order_acquire) ^ key->part[1];
     const uint64_t low = atomic_load_explicit(&s->key[0], memory_order_relaxed) ^ key->part[0];

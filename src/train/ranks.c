@@ -34,7 +34,7 @@ static int threads_of(const run_config *cfg, const comm *c) {
     return n > 0 ? n : 1;
 }
 
-// Which cores a rank may use.
+// Names the cores that a rank may use.
 static void name_cores(const comm *c, int threads, char *out, size_t size) {
     cpu_set_t mine;
     const int all = (int)sysconf(_SC_NPROCESSORS_ONLN);

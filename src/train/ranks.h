@@ -21,5 +21,6 @@ DRV_CHECKED drv_status ranks_share_config(run *r);
 // any rank ends: from then on mpirun ends the others. Returns the status of the rank that failed;
 // the message is empty where one of several has printed it.
 DRV_CHECKED drv_status ranks_leave(run *r, const drv_saved *ended);
-// How all ranks fared: a failure of one is that of all, with its message, and all end here.
+// Tells each rank how all fared: a failure of one is that of all, with its message, and all end
+// here.
 DRV_CHECKED drv_status ranks_together(run *r, drv_status status);

@@ -85,14 +85,14 @@ DRV_CHECKED drv_status run_on_devices(const run_config *cfg, int n_devices, bool
 // Opens everything and resumes; `fresh`: what earlier runs left is moved aside first.
 DRV_CHECKED drv_status run_open(run *r, bool fresh);
 void run_close(run *r);
-// Whether weights that ranks have alike are compared, at the start and now and then
+// Returns whether weights that ranks have alike are compared, at the start and now and then
 // (parallel.check_every). Those of devices are not read back for it.
 bool run_checks_replicas(const run *r);
 // The machine may have been busy when the peak was measured: it is looked at again now and then.
 DRV_CHECKED drv_status run_measure_peak(run *r);
 
-// Whether the run directory is still this run's; a collective. DRV_E_IO: it was moved, removed or
-// taken over, which ends the run: nothing there is touched any more.
+// Checks that the run directory is still this run's; a collective. DRV_E_IO: it was moved, removed
+// or taken over, which ends the run: nothing there is touched any more.
 DRV_CHECKED drv_status run_check_dir(run *r);
 // The same after it was lost: what comes now is saved beside it, in RUN_DIR.orphan-N; a collective.
 DRV_CHECKED drv_status run_move_out(run *r);

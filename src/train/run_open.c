@@ -207,7 +207,7 @@ static drv_status open_references(run *r, const char *folder, bool *begun) {
     return DRV_OK;
 }
 
-// Where the run goes on (*folder NULL: at step 0), and of LoRA the base.
+// Chooses where the run goes on (*folder NULL: at step 0), and of LoRA the base.
 static drv_status choose_checkpoint(run *r, const char **folder) {
     ckpt_ranks ranks;
     const ckpt_ranks *all = state_ranks(&r->p.held, &ranks);
@@ -302,8 +302,8 @@ static void tell_stopped_early(void *ctx) {
     record_end(r->record, DRV_STOPPED, NULL, message, false);
 }
 
-// Where the back end compiles, this takes seconds to minutes; elsewhere a stop waits for the first
-// step, where all ranks agree on it.
+// Takes seconds to minutes if the back end compiles; elsewhere a stop waits for the first step,
+// where all ranks agree on it.
 static drv_status load_programs(run *r) {
     if (!backend_has_steps(r->b)) return say_less(r, programs_load(r->a, r->b, &r->p));
     if (r->leads) DRV_TRY(stop_tell_end(tell_stopped_early, r));

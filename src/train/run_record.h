@@ -35,7 +35,7 @@ void record_evaluation(run_record *self, int64_t step, double seconds, double va
 void record_straggler(run_record *self, const straggler *told, const char *host);
 // `signal` or `reason` is NULL.
 void record_stop(run_record *self, int64_t step, const char *signal, const char *reason);
-// How it ends on this rank: the cause where the status does not tell it (NULL: it does); `alone`:
-// no other rank knows of it yet. Once; what comes later changes nothing.
+// Records how the run ends on this rank: the cause where the status does not tell it (NULL: it
+// does); `alone`: no other rank knows of it yet. Once; what comes later changes nothing.
 void record_end(run_record *self, drv_status status, const char *cause, const char *message,
         bool alone);

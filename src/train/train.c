@@ -319,8 +319,8 @@ static int64_t last_step(const run_config *cfg) {
     return cfg->stop_at_step > 0 && cfg->stop_at_step < cfg->steps ? cfg->stop_at_step : cfg->steps;
 }
 
-// Whether the step that was started last may be left on its way while the next one is prepared:
-// nothing is to be done after it that needs its weights or its outcome.
+// Returns whether the step that was started last may be left on its way while the next one is
+// prepared: nothing is to be done after it that needs its weights or its outcome.
 static bool may_run_ahead(const run *r, bool first) {
     const run_config *cfg = r->cfg;
     const started_step *s = &r->started[(r->first_started + r->n_started - 1) % MAX_STARTED];
@@ -412,7 +412,7 @@ static drv_status check_learned(run *r) {
             (long long)state->step);
 }
 
-// Where the run directory is not this run's any more, the last step goes beside it.
+// Saves the last step beside the run directory where that is not this run's any more.
 static drv_status leave_dir(run *r, drv_status status, char *why, size_t size) {
     char before[1024];
     if (!r->lost_dir) {
@@ -456,7 +456,7 @@ static drv_status end(run *r, drv_status status) {
     if (status == DRV_STOPPED && r->leads)
         record_stop(r->record, step, r->limit ? NULL : stop_requested(), r->limit);
     drv_status saved = DRV_OK;
-    // Where one rank of several fails, the others are in the middle of a step.
+    // If one rank of several fails, the others are in the middle of a step.
     r->together |= status == DRV_OK || status == DRV_STOPPED || comm_size(r->comm) == 1;
     if (status == DRV_OK && check_learned(r) != DRV_OK) {
         status = DRV_E_DATA;

@@ -11,8 +11,8 @@ typedef struct run_state {
     int64_t tokens;     // counted labels seen
     int64_t bad_steps;  // in a row, skipped because the gradient was not finite
     int64_t evaluated;  // step of the last evaluation; -1: none
-    // Where the part of the run with this batch and sequence length began: what rows_taken is held
-    // against.
+    // The position at which the part of the run with this batch and sequence length began: what
+    // rows_taken is held against.
     int64_t part_step, part_rows, part_tokens;
     double loss, val_loss; // of the last step, of the last evaluation; NaN: none
 } run_state;

@@ -54,7 +54,7 @@ void translation_set(translation *self, const char *path, const char *yaml, cons
 // The value that a key has by now; NULL: none.
 const char *translation_get(const translation *self, const char *path);
 int64_t translation_number(const translation *self, const char *path, int64_t otherwise);
-// Whether --set gives the key.
+// Returns whether --set gives the key.
 bool translation_given(const translation *self, const char *path);
 
 // The value of a fact, which is then used; NULL: it was not said, or is null.

@@ -30,7 +30,8 @@ const char *ledger_key(ledger_class class);  // "communication", of JSON
 typedef struct ledger_step {
     int64_t step;
     double step_s, data_s, save_s;
-    // Where its line has them: means over the ranks and the steps since the last such line.
+    // Means over the ranks and the steps since the last such line, if the line of the step has
+    // them.
     bool shared;
     double rank_compute_s, rank_data_s, rank_wait_s;
 } ledger_step;

@@ -26,7 +26,8 @@ DRV_CHECKED drv_status run_owner_take(arena *a, const char *run_dir, const run_o
 // DRV_E_IO: the directory was moved, removed or replaced, or another attempt has taken it over. The
 // message says which, and who.
 DRV_CHECKED drv_status run_owner_check(run_owner *self);
-// Whether the open directory, wherever it is now, is another attempt's, or was meanwhile. Any thread.
+// Returns whether the open directory, wherever it is now, is another attempt's, or was meanwhile.
+// Any thread.
 bool run_owner_is_taken(const run_owner *self);
 // The open directory, wherever it is now. It belongs to the owner.
 int run_owner_dir(const run_owner *self);

@@ -14,8 +14,8 @@ DRV_CHECKED drv_status device_open_pool(arena *a, const run_config *cfg, int n_d
         device_pool **out);
 DRV_CHECKED drv_status device_open_of(arena *a, const run_config *cfg, device_pool *pool,
         int device, backend **out);
-// How many that are: pjrt.devices, or as many as parallel.* asks for; 1 where the back end has no
-// devices.
+// Returns how many devices a run takes: pjrt.devices, or as many as parallel.* asks for; 1 where
+// the back end has no devices.
 int device_count(const run_config *cfg);
 // The same for devices that need not be there, "cuda:h200", whatever back end the config names:
 // programs are compiled and not run.

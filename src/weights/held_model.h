@@ -33,19 +33,19 @@ const built_program *held_find(const held_model *p, const char *name);
 
 // Numbers that are trained, of the whole model: with LoRA those of its branches.
 int64_t held_trained(const held_model *p);
-// Whether Muon updates a weight: a matrix of a layer, in a run whose optimizer it is. All other
-// weights are AdamW's.
+// Returns whether Muon updates a weight: a matrix of a layer, in a run whose optimizer it is. All
+// other weights are AdamW's.
 bool held_by_muon(const held_model *p, const param *w);
-// Whether data ranks share those weights: each is orthogonalised by one of them
+// Returns whether data ranks share those weights: each is orthogonalised by one of them
 // (passes/muon_update.c).
 bool held_has_owners(const held_model *p);
-// Whether some noted program has this state, which not all ranks do.
+// Returns whether some noted program has this state, which not all ranks do.
 bool held_has(const held_model *p, const char *name);
 // The type of a state that some noted program has, as a master or a moment.
 dtype held_state_type(const held_model *p, const char *name);
 // Master name of a weight: "master.W" beside a bf16 weight; W itself in fp32, or without masters.
 const char *held_master(arena *a, const held_model *p, const param *w);
-// Which elements of a weight its masters and moments on this rank are of.
+// The elements of a weight that its masters and moments on this rank are of.
 typedef struct held_shard {
     int64_t first, n;
 } held_shard;

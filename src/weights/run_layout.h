@@ -17,9 +17,9 @@ typedef struct run_layout {
     int64_t lanes_here;     // that a rank adds up itself, which the programs of lanes join
     int zero;               // 0, 1 or 2 as parallel.zero says; 0 where one rank has it all
     gradient_shards shards; // how ranks share sums of gradients; without ranks: they do not
-    // Whether new weights travel while programs compute (parallel.overlap, docs/adr/0027), where
-    // ranks share the optimizer; and how sums of gradients do, which without ranks are left to the
-    // update.
+    // New weights travel while programs compute (parallel.overlap, docs/adr/0027), where ranks
+    // share the optimizer; `sums` tells how sums of gradients do, which without ranks are left to
+    // the update.
     bool gathers_beside;
     gradient_sums sums;
     // Micro-batch m of this data rank is number first_micro + m every_micro of the global batch.

@@ -25,8 +25,8 @@ typedef enum gemm_choice {
     GEMM_PORTABLE, // bits that every level has, bf16 widened; "fp32" agrees
 } gemm_choice;
 
-// How the sum over the inner dimension is formed, if not in one chain: in equal leaves, each a
-// chain over its runs, joined in the tree of comm/join.h. Any complete part of the tree may then be
+// The order of the sum over the inner dimension, if it is not one chain: equal leaves, each a chain
+// over its runs, joined in the tree of comm/join.h. Any complete part of the tree may then be
 // another rank's. Leaf j has elements first[i] + j each[i] .. of run i.
 enum { MAX_RUNS = 3 };
 typedef struct gemm_tree {
@@ -44,7 +44,8 @@ typedef struct gemm_tree {
 
 DRV_CHECKED drv_status gemm_machine_open(arena *a, gemm_choice choice, gemm_machine **out);
 void gemm_machine_close(gemm_machine *m);
-// How bf16 products are multiplied: "AMX", "AMX in plain C", "bf16 dot product" or "fp32".
+// Names the way in which bf16 products are multiplied: "AMX", "AMX in plain C", "bf16 dot product"
+// or "fp32".
 const char *gemm_arithmetic(const gemm_machine *m);
 bool gemm_widens(const gemm_machine *m); // bf16 operands to fp32
 // The tile registers that kernels of a level may use in this process, which are asked for at the

@@ -10,8 +10,8 @@
 
 typedef struct onednn_product onednn_product; // for the team that there is when it is made
 
-// Whether it is there, and its threads can be kept to the caller's: it was built with OpenMP or
-// with none. The first call opens it.
+// Returns whether oneDNN is there, and its threads can be kept to the caller's: it was built with
+// OpenMP or with none. The first call opens it.
 bool onednn_can_run(void);
 const char *onednn_version(arena *a); // "2.6.0", "not there"
 

@@ -37,7 +37,7 @@ static inline bool ring_is_cut(const op_attrs *attrs) {
     return attrs->mesh.ranks > 1 || attrs->sum.row_leaves > 1;
 }
 
-// Where a pass is: the first group of heads of a row.
+// The position of a pass: the first group of heads of a row.
 typedef struct ring_pass {
     const ring *r;
     int64_t row;

@@ -51,7 +51,7 @@ typedef struct reader reader; // single owner
 // Logs what was left out of folders. DRV_E_USAGE: a separator that is empty or has an unknown escape.
 DRV_CHECKED drv_status reader_open(arena *a, const char *const *inputs, int n_inputs,
         const reader_opts *opts, reader **out);
-// Whether the first file is Arrow with token ids and labels, as its schema says.
+// Finds out whether the first file is Arrow with token ids and labels, as its schema says.
 DRV_CHECKED drv_status reader_starts_with_labels(const reader *in, bool *labelled);
 // Passes over the first n files. Call it before the first reader_next.
 void reader_skip_files(reader *in, int n);

@@ -30,7 +30,7 @@ typedef enum rows_packing {
     N_PACKINGS
 } rows_packing;
 
-// Which labels count. Roles are those of data/sft/sft.h.
+// The labels that count. Roles are those of data/sft/sft.h.
 typedef enum rows_loss {
     LOSS_AUTO,      // answers of a set that has roles, else all
     LOSS_RESPONSES, // answers

@@ -42,5 +42,5 @@ typedef struct program_end {
 DRV_CHECKED drv_status program_run(arena *a, const program_call *call, program_end *out);
 // The same, and any status but 0 is DRV_E_IO with that line of standard error.
 DRV_CHECKED drv_status program_must_run(arena *a, const program_call *call, program_end *out);
-// Whether PATH has it.
+// Returns whether PATH has the program.
 bool program_is_there(arena *a, const char *name);

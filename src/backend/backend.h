@@ -272,7 +272,7 @@ DRV_CHECKED drv_status device_pool_open(arena *a, const backend_opts *opts, int 
         device_pool **out);
 void device_pool_close(device_pool *p);
 
-// By name: cpu, pjrt, or null, which plans for cpu.
+// Opens a back end by its name: cpu, pjrt, or null, which plans for cpu.
 DRV_CHECKED drv_status backend_open_with(arena *a, const char *name, const backend_opts *opts,
         backend **out);
 DRV_CHECKED drv_status backend_open(arena *a, const char *name, backend **out); // with the defaults

@@ -51,7 +51,7 @@ static inline float f16_to_f32(uint16_t h) {
     return f;
 }
 
-// To nearest even; 65520 and more become infinity.
+// Rounds to nearest even; 65520 and more become infinity.
 static inline uint16_t f32_to_f16(float f) {
     uint32_t u;
     memcpy(&u, &f, 4);

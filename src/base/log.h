@@ -15,14 +15,14 @@ void log_last_words(const char *lines, size_t n);
 // Waits, if standard error is a pipe, until its reader has taken everything, but at most a second.
 // A launcher that ends a job loses what it has not read.
 void log_drain(void);
-// Only into the file: what would clutter the screen.
+// Writes only into the file what would clutter the screen.
 void log_file_only(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 DRV_CHECKED drv_status log_open_file(const char *path); // appends
 void log_close_file(void);
-// From now on information and the status line do not reach the screen; warnings do.
+// Keeps information and the status line from the screen from now on; warnings do.
 void log_to_file_only(bool on);
-// From now on information and the status line of this thread go nowhere: it is one of several that
-// would say the same.
+// Lets information and the status line of this thread go nowhere from now on: it is one of several
+// that would say the same.
 void log_mute_thread(bool on);
 
 // A part of a line. On a narrow terminal the fields of the highest rank are dropped first; one of

@@ -51,5 +51,6 @@ const char *str_si(double x);
 const char *str_real(double x);
 // "1:02:03" or "2:03", same buffers.
 const char *str_duration(double seconds);
-// In words, by the two largest units: "3 days 4 h", "1 h 5 min", "2 min 3 s", "4.5 s"; same buffers.
+// Says a duration in words, by the two largest units: "3 days 4 h", "1 h 5 min", "2 min 3 s", "4.5
+// s"; same buffers.
 const char *str_long_duration(double seconds);

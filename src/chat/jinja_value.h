@@ -65,7 +65,7 @@ struct value_list {
     list_form form;
 };
 
-// In the order of insertion. Keys are strings or whole numbers.
+// Entries in the order of insertion. Keys are strings or whole numbers.
 struct value_dict {
     value_list keys, values;
 };

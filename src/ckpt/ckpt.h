@@ -64,8 +64,9 @@ typedef struct ckpt_sink {
     drv_status (*write)(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece, int64_t first,
             int64_t n, const float *values);
     void *ctx;
-    // For a resume: weights as the run had them, which the model file or the masters beside it
-    // hold, F32, or BF16 of what this run keeps in that; of moments BF16 is all that its run had.
+    // Set for a resume: weights come as the run had them, which the model file or the masters
+    // beside it hold, F32, or BF16 of what this run keeps in that; of moments BF16 is all that its
+    // run had.
     bool exact, takes_bf16;
 } ckpt_sink;
 

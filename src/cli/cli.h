@@ -88,8 +88,8 @@ DRV_CHECKED drv_status cli_need(const cli_args *args, const char *option, const 
 // be is wrong usage, as a wrong config is (docs/adr/0006-exit-status.md).
 drv_status cli_judge_input(drv_status status);
 
-// From here on the first write to standard output that fails ends the program: exit status 1 and
-// "could not write to standard output: No space left on device".
+// Lets the first write to standard output that fails end the program from here on: exit status 1
+// and "could not write to standard output: No space left on device".
 void cli_open_stdout(void);
 // Writes what is buffered; nothing is printed after it.
 void cli_close_stdout(void);

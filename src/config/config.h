@@ -186,7 +186,8 @@ stage_schedule config_pipeline_schedule(const run_config *cfg);
 // Rows of an addend of the gradients (docs/adr/0026): parallel.addend_rows, or what it stands for
 // when that is auto.
 int64_t config_addend_rows(const run_config *cfg);
-// For what runs on one rank whatever the layout of training: evaluating a model, measuring.
+// Makes it a config of one rank, for what runs on one whatever the layout of training: evaluating a
+// model, measuring.
 void config_one_rank(run_config *cfg);
 // Returns what the back end that the config names can do.
 const backend_caps *config_backend(const run_config *cfg);

@@ -121,9 +121,9 @@ typedef struct mesh_use {
 #undef X
 } mesh_use;
 
-// In which tree a node adds up, so that the bits depend on no rank, thread or size of a micro-batch
-// (docs/adr/0012, docs/adr/0015, docs/adr/0026); zero for ops that add nothing up over tokens or
-// over what ranks split.
+// The tree in which a node adds up, so that the bits depend on no rank, thread or size of a
+// micro-batch (docs/adr/0012, docs/adr/0015, docs/adr/0026); zero for ops that add nothing up over
+// tokens or over what ranks split.
 #define SUM_TREE(X)                                                                                \
     X(int, row_leaves) /* so many leaves of each row are on this rank (zigzag.h); 0: one */        \
     X(int, addends) /* sums over tokens: so many addends of each leaf of the row (docs/adr/0026);  \

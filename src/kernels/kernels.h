@@ -136,7 +136,7 @@ typedef struct kernels {
     void (*rope)(dtype dt, int64_t rows, int64_t width, int n_heads, int head_dim, const void *x,
             const void *table, bool inverse, void *y);
     void (*swiglu)(dtype dt, int64_t rows, int64_t width, const void *gate_up, void *y);
-    // In place of gate_up.
+    // Writes d_gate_up, which may lie in the place of gate_up.
     void (*swiglu_grad)(dtype dt, int64_t rows, int64_t width, const void *dy, const void *gate_up,
             void *d_gate_up);
     // Overwrites a row of logits (acc, [n]) and returns -log softmax(logits)[label]. d (dt, [n],

@@ -67,9 +67,9 @@ DRV_CHECKED drv_status launch_rank(arena *a, const char *const *words, int n_wor
 // The secret of DROVER_JOB_SECRET_FILE. *found: the variable is set. DRV_E_USAGE: others may read
 // the file, or it holds less than 16 bytes.
 DRV_CHECKED drv_status launch_read_secret(job_secret *out, bool *found);
-// For a job whose nodes are all on this machine and that has no such file: drawn by node 0 and left
-// where the same user's processes find it by the address and port at which node 0 listens; `held`
-// is open for as long as it is this job's.
+// Draws a secret for a job whose nodes are all on this machine and that has no such file: node 0
+// leaves it where the same user's processes find it by the address and port at which node 0
+// listens; `held` is open for as long as it is this job's.
 DRV_CHECKED drv_status launch_leave_secret(arena *a, const char *address, int port, job_secret *out,
         const char **path, int *held);
 bool launch_find_secret(arena *a, const char *address, int port, job_secret *out);

@@ -64,9 +64,9 @@ typedef struct update_opts {
     double beta1, beta2, eps, weight_decay; // decay is for matrices; see decay_norms
     mesh mesh;         // mesh_of_update of the ranks: gradients are summed over its data axis
     const bool *split; // by weight: over the tensor axis. NULL where that has one rank
-    // By weight; NULL: none. `tied`: used on the first and on the last stage, or twice on one rank,
-    // where its gradient has a second part (grad_open). `copy`: of one on another rank: norms count
-    // it there.
+    // Two marks of each weight; NULL: none has it. `tied`: used on the first and on the last stage,
+    // or twice on one rank, where its gradient has a second part (grad_open). `copy`: of one on
+    // another rank: norms count it there.
     const bool *tied, *copy;
     // Leaves of the row on this rank, and ranks that have the same ones: of those in the data axis
     // of `mesh` so many neighbours.

@@ -47,7 +47,7 @@ typedef struct pipeline_schedule {
 DRV_CHECKED drv_status pipeline_build(arena *a, const pipeline_shape *shape,
         pipeline_schedule *out);
 
-// After which a rank no longer needs what it keeps of a micro-batch.
+// Returns the work after which a rank no longer needs what it keeps of a micro-batch.
 pipeline_work pipeline_last_work(const pipeline_shape *shape);
 
 // The room in which a rank keeps what the forward of a micro-batch leaves for its backward: each

@@ -46,5 +46,5 @@ double plot_tick_step(const plot_range *r, int n);
 // "0.0003", "2.5", "12 k": a buffer that this thread's next 7 calls leave alone.
 const char *plot_number(double value);
 
-// At most `n` points: means of neighbours. The result lives in `a`.
+// Makes at most `n` points: means of neighbours. The result lives in `a`.
 plot_series plot_means(arena *a, const plot_series *s, int64_t n);

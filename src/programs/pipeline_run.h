@@ -16,7 +16,7 @@ typedef struct pipeline_link {      // a rank's neighbours; reused from step to 
 int64_t pipeline_link_bytes(int64_t message_bytes);
 pipeline_link *pipeline_link_new(arena *a, comm *c, const mesh *m, int64_t message_bytes);
 
-// In this order for each task; any status but DRV_OK ends the run.
+// The functions that are called for each task, in this order; any status but DRV_OK ends the run.
 typedef struct pipeline_actions {
     void *ctx;
     // Takes the message that the task needs (NULL: none); it is lost afterwards.

@@ -23,7 +23,7 @@ drv_status loader_refuse(const loader *l, const char *what, const char *value);
 
 DRV_CHECKED drv_status loader_check_utf8(const loader *l, const str *s);
 
-// In this order, after all settings but the post-processor.
+// Each loads a part, in this order, after all settings but the post-processor.
 DRV_CHECKED drv_status load_vocab(loader *l);
 void load_bytes(loader *l, bool byte_fallback);
 DRV_CHECKED drv_status load_merges(loader *load);

@@ -11,8 +11,8 @@ DRV_CHECKED drv_status ranks_open_files(run *r);
 // Ranks on processors of several kinds take the arithmetic that all have, and say so; their back
 // ends are open, with nothing on them yet (arithmetic.c).
 DRV_CHECKED drv_status ranks_agree_on_arithmetic(run *r);
-// After a step: a failure of one rank, `mine`, a stop or a save that it was asked for, or that is
-// due by rank 0's clock, become those of all; whether a save has ended on all.
+// Agrees after a step: a failure of one rank, `mine`, a stop or a save that it was asked for, or
+// that is due by rank 0's clock, become those of all; also whether a save has ended on all.
 DRV_CHECKED drv_status ranks_agree(run *r, drv_status mine, bool *save);
 // Refused: a rank that has another configuration than rank 0 (one_config.c).
 DRV_CHECKED drv_status ranks_share_config(run *r);

@@ -19,7 +19,7 @@ DRV_CHECKED drv_status record_take(arena *a, const run_config *cfg, comm *c, run
 DRV_CHECKED drv_status record_share(arena *a, const run_config *cfg, comm *c, run_record **self);
 // DRV_E_IO: the directory is not this run's any more, and why. Only rank 0 knows.
 DRV_CHECKED drv_status record_check(run_record *self);
-// From here on everything goes to another directory, which is there.
+// Moves to another directory, which is there: everything goes there from here on.
 void record_move(run_record *self, const char *run_dir);
 void record_close(run_record *self);
 

@@ -37,7 +37,7 @@ drv_status shell_refuse(const reader *self, int line, const char *what);
 
 // Sets a variable, which is unknown where the block is. `items`: those of a list; NULL: none.
 void shell_assign(reader *self, const char *name, const shell_word *value, const word_list *items);
-// From an opening bracket past the one that closes it. DRV_E_USAGE: none does.
+// Goes from an opening bracket past the one that closes it. DRV_E_USAGE: none does.
 DRV_CHECKED drv_status shell_skip_balanced(reader *self, char open, char close);
 // Adds the word at the reader's place to `list`: none where variables leave nothing of it, several
 // where they hold blanks.

@@ -64,8 +64,8 @@ DRV_CHECKED drv_status gemm_new(arena *a, gemm_machine *machine, const gemm_shap
 // made without one.
 int64_t gemm_workspace(const gemm_shape *s, const gemm_tree *tree, int threads);
 int64_t gemm_bytes(const gemm *g); // that of one that is built, for the current team
-// On the team that it was built for. bytes: of workspace; fewer than gemm_bytes end the program:
-// they would be wrong numbers elsewhere.
+// Multiplies on the team that the product was built for. bytes: of workspace; fewer than gemm_bytes
+// end the program: they would be wrong numbers elsewhere.
 void gemm_run(const gemm *g, const void *a, const void *b, void *c, void *workspace, int64_t bytes);
 
 // Measurements, for bench, doctor and MFU. gemm_time: best rate of `tries` runs of a shape, FLOP/s.

@@ -63,10 +63,11 @@ typedef struct rows_opts {
 // The arrays into which a row is laid out, row_tokens of each.
 typedef struct row_out {
     int32_t *tokens, *position, *labels; // see rows_next
-    // For rows of pairs; NULL: they are not wanted. `pair` says what each token is to the pairs of
-    // the row (base/pair_word.h), which are numbered from 0; `reference` has the reference's
-    // log-probability at the head of each response, a double in two words: [2 row_tokens]; `hidden`
-    // has for each token the two ends of what it does not see of the row (pair_rows.h): likewise.
+    // Three arrays for rows of pairs; NULL: they are not wanted. `pair` says what each token is to
+    // the pairs of the row (base/pair_word.h), which are numbered from 0; `reference` has the
+    // reference's log-probability at the head of each response, a double in two words: [2
+    // row_tokens]; `hidden` has for each token the two ends of what it does not see of the row
+    // (pair_rows.h): likewise.
     int32_t *pair, *reference, *hidden;
     int64_t *number;          // [row_tokens / 2] of each of these pairs: see rows_n_pairs
     int64_t *counted, *pairs; // gain the labels that count, and the pairs
@@ -104,7 +105,7 @@ int64_t rows_n_pairs(const rows *stream);
 // rows_n_pairs], for the rows to come; NULL: they are 0. The stream does not own them.
 void rows_set_references(rows *stream, const double *values);
 const double *rows_references(const rows *stream);
-// From here on rows come as if opened with `shuffle`, from the first one on.
+// Begins anew: rows come as if opened with `shuffle`, from the first one on.
 void rows_begin(rows *stream, bool shuffle);
 // "PREFIX row 12 of epoch 0": what rows_next gave last, for messages.
 const char *rows_last(const rows *stream);

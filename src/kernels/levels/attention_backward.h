@@ -98,8 +98,8 @@ INLINE backward_unit backward_unit_of(const arithmetic *by, const attention_args
     return out;
 }
 
-// From scores and dp of two queries i and i + 1, the second of which may not exist: p and ds of a
-// span of keys.
+// Makes p and ds of a span of keys from scores and dp of two queries i and i + 1, the second of
+// which may not exist.
 INLINE void softmax_grad_rows(const arithmetic *by, const backward_unit *unit, int64_t q0,
         int64_t k0, int64_t i, int64_t n_q, span keys) {
     const int64_t row_words = BLOCK / by->per_word;

@@ -139,8 +139,8 @@ typedef struct mesh_use {
     X(int, wide)       /* the result is a partial sum, in the accumulation type */                 \
     X(int, dx_wide)    /* so is dx */                                                              \
     X(int, apart)      /* linear_cross_entropy: what chunks give w is summed before it is added */ \
-    X(int, run1)       /* matmul: where what leaves are cut from has its second run, ... */        \
-    X(int, run2)       /* orthogonalise: rows with which the second and third matrix begin */
+    X(int, run1)       /* matmul: where what leaves are cut from has its second run; */            \
+    X(int, run2)       /* and its third */
 typedef struct sum_tree {
 #define X(type, name) type name;
     SUM_TREE(X)
@@ -191,6 +191,8 @@ enum { MAX_BRANCHES = 3 };
     X(double, rate)       /* dropout: the share that is dropped */                                 \
     X(double, seed)       /* dropout: training.seed, below 2^53 */                                 \
     X(int, ns_steps)      /* orthogonalise: steps of Newton-Schulz */                              \
+    X(int, second_row)    /* orthogonalise: row with which the second matrix begins; 0: no such */ \
+    X(int, third_row)     /* likewise */                                                           \
     X(double, eps)        /* rmsnorm, adamw, orthogonalise */                                      \
     X(double, beta1)      /* adamw, momentum; preference: its beta, and eps its smoothing */       \
     X(double, beta2)                                                                               \

@@ -10,13 +10,13 @@
 DRV_CHECKED drv_status run_inputs_open(arena *a, run_config *cfg, bool say, rows **train,
         rows **valid);
 
-// The extent of a run's rows, those to train on and those of evaluations together.
-typedef struct inputs_extent {
+// Counts of a run's rows, those to train on and those of evaluations together.
+typedef struct inputs_counts {
     int64_t rows;  // of an epoch
     int64_t pairs; // preference pairs of their data sets, whole; 0: they have none
-} inputs_extent;
+} inputs_counts;
 
 // Finds out whether `drover train` would take what cfg names: opens tokenizer and data, checks the
 // vocabulary as far as that costs nothing, and closes them again. What is not named is not missed.
 // Sets token ids and steps as a run does; *out is zero where there is no data, or of a failure.
-DRV_CHECKED drv_status run_inputs_try(run_config *cfg, inputs_extent *out);
+DRV_CHECKED drv_status run_inputs_try(run_config *cfg, inputs_counts *out);

@@ -40,8 +40,10 @@ SYSTEM = re.compile(r"(?:sys|linux|net|netinet|arpa)/\w+\.h|(?:ctype|dirent|dlfc
 bad = [f"layers.txt: {f} includes itself through others" for f in folders if reaches(f, f, frozenset())]
 edges = 0
 
-# Who asks a back end by its name and not by what it can do (src/base/backend_caps.h): the key, and PJRT's own verbs and keys.
-NAMES_A_BACK_END = {"config/run_keys.c", "cli/doctor.c", "cli/verbs_devices.c", "cli/generate_args.c"}
+# Folders that ask what a back end can do (src/base/backend_caps.h) and not for its name; but for the key, and for PJRT's own
+# verbs, in whose JSON the names are fields.
+ASKS_FOR_NO_NAME = {"weights", "infer", "programs", "train", "search", "config", "cli", "convert"}
+NAMES_A_BACK_END = {"config/run_keys.c", "cli/doctor.c", "cli/verbs_devices.c"}
 
 # Names of the inputs of programs are spelled out in one table (src/ir/program_inputs.h). Fields of JSON are something else.
 INPUTS = re.findall(r'\.name = "(\w+)"', (src / "ir/program_inputs.c").read_text())
@@ -58,8 +60,8 @@ for path in sorted(src.rglob("*.[ch]")):
         bad.append(f"{where}: its folder has no line in layers.txt")
         continue
     for number, line in enumerate(path.read_text().splitlines(), 1):
-        if re.search(r'"(pjrt|cpu)"', line) and not line.lstrip().startswith("//") and here in (
-                "programs", "train", "search", "config", "cli", "convert") and str(path.relative_to(src)) not in NAMES_A_BACK_END:
+        if re.search(r'"(pjrt|cpu)"', line) and not line.lstrip().startswith("//") and here in ASKS_FOR_NO_NAME and \
+                str(path.relative_to(src)) not in NAMES_A_BACK_END:
             bad.append(f"{where}:{number}: names a back end, expected a question of base/backend_caps.h")
         if re.search(r"\bOP_[a-z]", line.split("//")[0]):
             name = str(path.relative_to(src))

@@ -3,7 +3,7 @@
 #include "comm/comm.h"
 #include "programs/step.h"
 
-// Rows of one evaluation of a run, as training.eval_batches says (docs/adr/0005).
+// Returns the rows of one evaluation of a run, as training.eval_batches says (docs/adr/0005).
 int64_t evaluate_run_rows(const run_config *cfg, const rows *r);
 
 typedef struct evaluation_result {
@@ -13,14 +13,14 @@ typedef struct evaluation_result {
     pair_figures pairs;
 } evaluation_result;
 
-// Mean loss over `n_rows` rows of `source` (0: all of them, every token once), by the eval program:
-// the same rows whatever the micro-batch. Of one data set they are the first ones, of several they
-// are spread over all. DRV_E_DATA: there is nothing to predict, or the loss is not finite.
-// DRV_STOPPED: a signal asks for it.
-// All ranks of the run take part, and get the same result.
+// Computes the mean loss over `n_rows` rows of `source` (0: all of them, every token once), by the
+// eval program: the same rows whatever the micro-batch. Of one data set they are the first ones, of
+// several they are spread over all. DRV_E_DATA: there is nothing to predict, or the loss is not
+// finite. DRV_STOPPED: a signal asks for it. All ranks of the run take part, and get the same
+// result.
 DRV_CHECKED drv_status evaluate(programs *of, rows *source, int64_t n_rows, comm *self,
         evaluation_result *out);
-// The log-probabilities of the chosen and the rejected response of every pair of `source`, which
-// comes in order, by number (rows_n_pairs): [2 rows_n_pairs]. NaN: the pair is in none of its rows.
-// The same statuses.
+// Computes the log-probabilities of the chosen and the rejected response of every pair of `source`,
+// which comes in order, by number (rows_n_pairs): [2 rows_n_pairs]. NaN: the pair is in none of its
+// rows. The same statuses.
 DRV_CHECKED drv_status evaluate_pairs(programs *of, rows *source, comm *self, double *out);

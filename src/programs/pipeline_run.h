@@ -26,7 +26,8 @@ typedef struct pipeline_actions {
     drv_status (*give)(void *ctx, const pipeline_task *item, void *message);
 } pipeline_actions;
 
-// All tasks of this rank. It has one send under way per direction, and posts the receive of a task
-// before it waits for that of the task in front of it: what pipeline_simulate takes for granted.
+// Runs all tasks of this rank. It has one send under way per direction, and posts the receive of a
+// task before it waits for that of the task in front of it: what pipeline_simulate takes for
+// granted.
 DRV_CHECKED drv_status pipeline_run(pipeline_link *link, const pipeline_schedule *schedule,
         const pipeline_actions *actions);

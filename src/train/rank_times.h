@@ -43,5 +43,6 @@ DRV_CHECKED drv_status rank_times_share_recent(rank_times *t, bool *there);
 const rank_time *rank_times_recent(rank_times *t, int i);
 // The seconds of its own.
 double rank_time_own(const rank_time *t);
-// Does so for n ranks that are given.
+// Returns the rank with the most seconds of its own among n that are given, and what it has more
+// of, as `reason` above.
 int rank_times_slowest(const rank_time *of, int n, const char **reason);

@@ -8,11 +8,12 @@
 struct run;
 typedef struct rank_watch rank_watch; // single owner
 
-// Rank 0. The thread looks at `job` until rank_watch_close. A table that cannot be written is
-// warned of once and does not end the run; DRV_E_DEVICE: no thread can be started.
+// Begins the table on rank 0. The thread looks at `job` until rank_watch_close. A table that cannot
+// be opened (*out stays as it is) or written is warned of, once until it can be again, and does not
+// end the run; DRV_E_DEVICE: no thread can be started.
 DRV_CHECKED drv_status rank_watch_open(arena *a, comm *job, const run_config *cfg,
         rank_watch **out);
-// Writes it a last time. NULL is allowed.
+// Writes the table a last time. NULL is allowed.
 void rank_watch_close(rank_watch *w);
 
 // Every rank, before the first step: one of each host begins to read its energy (watch/energy.h).

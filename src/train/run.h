@@ -88,7 +88,8 @@ void run_close(run *r);
 // Returns whether weights that ranks have alike are compared, at the start and now and then
 // (parallel.check_every). Those of devices are not read back for it.
 bool run_checks_replicas(const run *r);
-// The machine may have been busy when the peak was measured: it is looked at again now and then.
+// Measures the peak of products again now and then, and keeps the higher: the machine may have been
+// busy before.
 DRV_CHECKED drv_status run_measure_peak(run *r);
 
 // Checks that the run directory is still this run's; a collective. DRV_E_IO: it was moved, removed

@@ -16,7 +16,8 @@ typedef struct inputs_counts {
     int64_t pairs; // preference pairs of their data sets, whole; 0: they have none
 } inputs_counts;
 
-// Finds out whether `drover train` would take what cfg names: opens tokenizer and data, checks the
-// vocabulary as far as that costs nothing, and closes them again. What is not named is not missed.
-// Sets token ids and steps as a run does; *out is zero where there is no data, or of a failure.
+// Finds out whether `drover train` would take what cfg names: tries run_dir, opens tokenizer and
+// data, checks the vocabulary as far as that costs nothing, and closes them again. What is not
+// named is not missed. Sets token ids and steps as a run does; *out is zero where there is no data,
+// or of a failure.
 DRV_CHECKED drv_status run_inputs_try(run_config *cfg, inputs_counts *out);

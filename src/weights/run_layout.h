@@ -28,10 +28,10 @@ typedef struct run_layout {
 
 // Resolves the layout of a config whose ranks are set (config_set_ranks).
 run_layout run_layout_of(const run_config *cfg);
-// DRV_E_USAGE: what ZeRO-2 cannot share.
+// Checks the layout. DRV_E_USAGE: what ZeRO-2 cannot share.
 DRV_CHECKED drv_status run_layout_check(const run_config *cfg);
 // Fills the layout of the model on this rank, its leaves as parallel.leaves says; a pipeline's
 // layers are not cut. DRV_E_USAGE names what does not divide.
 DRV_CHECKED drv_status run_layout_model(const run_config *cfg, model_layout *out);
-// The mesh alone, also of a config that does not train: its sizes may be 0.
+// Returns the mesh alone, also of a config that does not train: its sizes may be 0.
 mesh run_mesh(const run_config *cfg);

@@ -16,8 +16,9 @@ typedef void par_fn(void *arg, int64_t i, int thread);
 
 typedef struct team team; // thread-safe, but see team_for on loops that meet
 
-// A team of `n_threads`: the caller of team_for and n_threads - 1 of its own, started by the first
-// loop that can use them. Where the system gives fewer threads, those that there are do all the work.
+// Makes a team of `n_threads`: the caller of team_for and n_threads - 1 of its own, started by the
+// first loop that can use them. Where the system gives fewer threads, those that there are do all
+// the work.
 team *team_new(int n_threads);
 void team_free(team *group); // no loop may be running; NULL is allowed
 

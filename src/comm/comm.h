@@ -59,20 +59,21 @@ const char *comm_backend(const comm *c);
 
 // --- groups
 comm_group *comm_world(const comm *c);
-// The ranks that differ from this one along `axes` alone (bits 1 << AXIS_DATA, ...), in the order
-// of their ranks; `of` may not be larger than the world. Opened once, the same one is returned.
+// Returns the ranks that differ from this one along `axes` alone (bits 1 << AXIS_DATA, ...), in the
+// order of their ranks; `of` may not be larger than the world. Opened once, the same one is
+// returned.
 comm_group *comm_axes(comm *c, const mesh *of, unsigned axes);
-// The ranks along the data axis of mesh_of_update(of), in the order of their places there. Sums
-// join the data ranks of each context rank in a tree, then those of the context ranks.
+// Returns the ranks along the data axis of mesh_of_update(of), in the order of their places there.
+// Sums join the data ranks of each context rank in a tree, then those of the context ranks.
 comm_group *comm_update_ranks(comm *c, const mesh *of);
-// Ranks of the job in one order for all of them, this one among them. Groups that share two ranks
-// have different names.
+// Makes a group of ranks of the job in one order for all of them, this one among them. Groups that
+// share two ranks have different names.
 comm_group *comm_ranks(comm *self, const char *name, const int *ranks, int n_ranks);
 int group_size(const comm_group *g);
 int group_place(const comm_group *g); // of this rank
 int group_rank(const comm_group *g, int place);
-// Bytes that this rank has sent to others in collectives and messages of the group; those of an
-// errand (comm/courier.h) from when it is handed over.
+// Returns the bytes that this rank has sent to others in collectives and messages of the group;
+// those of an errand (comm/courier.h) from when it is handed over.
 int64_t comm_sent(const comm_group *g);
 int64_t comm_sent_by(
         const comm *c); // the same of all its groups, and of messages that control the run
@@ -93,7 +94,7 @@ DRV_CHECKED drv_status comm_reduce_scatter(comm_group *g, dtype dt, comm_join jo
 // buckets, through so many bytes of the comm's own (comm_bucket_bytes).
 DRV_CHECKED drv_status comm_sum_shards(comm_group *g, dtype dt, void *p, int64_t n, int64_t shard);
 int64_t comm_bucket_bytes(dtype dt, int64_t shard, int ranks);
-// The shards of the other ranks come to their places.
+// Brings the shards of the other ranks to their places.
 DRV_CHECKED drv_status comm_gather_shards(comm_group *g, dtype dt, void *p, int64_t n,
         int64_t shard);
 // out: one part for each place, bytes[place] long; in: this rank's. `in` may be its place in out.
@@ -157,10 +158,10 @@ comm_blame comm_blamed(const comm *c);
 // Calls fn(ctx) before this process is ended because another rank failed while this one's thread
 // computes: on another thread. A launcher may leave it a second then. NULL: no longer.
 void comm_before_end(comm *self, void (*fn)(void *ctx), void *ctx);
-// DRV_E_PEER and its message if a rank has failed.
+// Returns DRV_E_PEER, with its message, if a rank has failed.
 DRV_CHECKED drv_status comm_check(const comm *c);
 
-// Seconds that this rank has waited for messages in collectives and comm_wait, so far.
+// Returns the seconds that this rank has waited for messages in collectives and comm_wait, so far.
 double comm_waited(const comm *c);
 
 // Notes what this rank is doing, for messages and the table of a watchdog. The name must live on.

@@ -263,12 +263,12 @@ typedef struct graph {
 
 graph *graph_new(arena *a, const char *name);
 
-// A named tensor that exists before the program runs.
+// Makes a named tensor that exists before the program runs.
 tensor *graph_state(graph *g, tensor_class cls, const char *name, dtype dt, int n_dims,
         const int64_t *dim);
 tensor *graph_find(const graph *g, const char *name); // a named tensor; NULL if absent
-// The state in which the gradient of a weight is summed: as w is, in the accumulation type; on a
-// rank that has several leaves of each row (g->row_leaves) one after the other for each:
+// Makes the state in which the gradient of a weight is summed: as w is, in the accumulation type;
+// on a rank that has several leaves of each row (g->row_leaves) one after the other for each:
 // [row_leaves, ...].
 tensor *graph_accumulator(graph *g, const char *name, const tensor *w);
 
@@ -297,7 +297,7 @@ const tensor *tensor_root(const tensor *t); // follows aliases to the storage's 
 // that the stage allows every op. DRV_E_DATA names the node; also where g has not reached `stage`.
 DRV_CHECKED drv_status graph_verify(const graph *g, graph_stage stage);
 
-// One line per node. Graphs with the same text compute the same: it holds the mesh and the leaves
-// of a row, the state, the nodes in order, every type and every attribute to the last bit. (Two
-// texts may differ in the numbers of temporaries alone.)
+// Prints one line per node. Graphs with the same text compute the same: it holds the mesh and the
+// leaves of a row, the state, the nodes in order, every type and every attribute to the last bit.
+// (Two texts may differ in the numbers of temporaries alone.)
 void graph_print(const graph *g, str *out);

@@ -112,8 +112,8 @@ typedef struct kernels {
     const char *name;
     // c = scale a b or c += scale a b; scratch of gemm_scratch_bytes().
     void (*gemm)(const gemm_shape *shape, const void *a, const void *b, void *c, void *scratch);
-    // Columns [first, first + n) of a row that is held in blocks, as fp32 or bf16: block_widen,
-    // then rounded. WIDEN_UNIT says which columns.
+    // Widens columns [first, first + n) of a row that is held in blocks, as fp32 or bf16:
+    // block_widen, then rounded. WIDEN_UNIT says which columns.
     void (*widen)(dtype dt, const quant_type *type, const void *row, int64_t first, int64_t n,
             void *out);
     // y = a + b; in place.
@@ -196,7 +196,7 @@ typedef struct kernels {
 
 extern const kernels kernels_ref, kernels_plain, kernels_avx2, kernels_avx512, kernels_avx512_bf16;
 
-// The table for a level; levels that this build lacks fall back to the next lower one.
+// Returns the table for a level; levels that this build lacks fall back to the next lower one.
 const kernels *kernels_for(cpu_level level);
 
 // The inner dimension of a product is packed at most GEMM_WORDS floats or pairs of bf16 at a time
@@ -212,15 +212,15 @@ static inline int64_t attention_keys(const attention_args *args) {
     return args->n_keys ? args->n_keys : args->first + args->seq;
 }
 
-// The tokens that are hidden from row t.
+// Returns the tokens that are hidden from row t.
 static inline attention_span attention_hidden(const attention_args *args, int64_t t) {
     if (!args->hidden) return (attention_span){0, 0};
     return (attention_span){args->hidden[2 * t] - args->hidden_from,
             args->hidden[2 * t + 1] - args->hidden_from};
 }
 
-// The first token that row t sees; below 0: one before the keys. What is hidden lies within a
-// window or before it.
+// Returns the first token that row t sees; below 0: one before the keys. What is hidden lies within
+// a window or before it.
 static inline int64_t attention_first(const attention_args *args, int64_t t) {
     const int64_t all = args->position[t], token = args->first + t,
                   first = token - (args->window && all >= args->window ? args->window - 1 : all);
@@ -228,8 +228,8 @@ static inline int64_t attention_first(const attention_args *args, int64_t t) {
     return args->window && hidden.end <= first ? first : first - (hidden.end - hidden.begin);
 }
 
-// A token before which neither row t nor a later one sees any: of continuations that follow each
-// other the next one may reach further back than the end of this one.
+// Returns a token before which neither row t nor a later one sees any: of continuations that follow
+// each other the next one may reach further back than the end of this one.
 static inline int64_t attention_earliest(const attention_args *args, int64_t t) {
     const attention_span hidden = attention_hidden(args, t);
     if (!args->hidden || !args->window) return attention_first(args, t);

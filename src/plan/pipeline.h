@@ -43,7 +43,7 @@ typedef struct pipeline_schedule {
     int n_tasks;           // of each rank
 } pipeline_schedule;
 
-// DRV_E_USAGE: the kind does not exist for these numbers. Lives in `a`.
+// Builds the table. DRV_E_USAGE: the kind does not exist for these numbers. Lives in `a`.
 DRV_CHECKED drv_status pipeline_build(arena *a, const pipeline_shape *shape,
         pipeline_schedule *out);
 
@@ -58,7 +58,7 @@ typedef struct pipeline_slots {
 } pipeline_slots;
 pipeline_slots pipeline_find_slots(arena *a, const pipeline_schedule *schedule, int rank);
 
-// The stage of a task of a rank, counted through the model.
+// Returns the stage of a task of a rank, counted through the model.
 static inline int pipeline_stage(const pipeline_shape *shape, int rank, const pipeline_task *item) {
     return item->chunk * shape->ranks + rank;
 }

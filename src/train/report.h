@@ -6,10 +6,11 @@
 
 typedef struct report report; // single owner; lives in its arena
 
-// `run_dir` and `config` (NULL: none) are named in the summary; they must outlive the report.
+// Makes a report. `run_dir` and `config` (NULL: none) are named in the summary; they must outlive
+// the report.
 report *report_new(arena *a, const char *run_dir, const char *config, int64_t log_every);
 // Shows a step; called after every step, in order.
 void report_step(report *r, const step_metrics *m);
 void report_valid(report *r, int64_t step, const evaluation_result *result);
-// The end of the run: `model` is the last checkpoint.
+// Sums the run up at its end: `model` is the last checkpoint.
 void report_summary(report *self, const char *model);

@@ -77,7 +77,7 @@ typedef struct run {
     int n_doubts; // steps faster than the peak, after which it was measured again
 } run;
 
-// The whole of a run on one rank; r->comm, r->pool and r->leads are set.
+// Does the whole of a run on one rank; r->comm, r->pool and r->leads are set.
 DRV_CHECKED drv_status run_all(run *r, run_config *cfg, bool fresh);
 // The same on n_devices local devices, a rank each (local_ranks.c).
 DRV_CHECKED drv_status run_on_devices(const run_config *cfg, int n_devices, bool fresh);
@@ -95,7 +95,8 @@ DRV_CHECKED drv_status run_measure_peak(run *r);
 // Checks that the run directory is still this run's; a collective. DRV_E_IO: it was moved, removed
 // or taken over, which ends the run: nothing there is touched any more.
 DRV_CHECKED drv_status run_check_dir(run *r);
-// The same after it was lost: what comes now is saved beside it, in RUN_DIR.orphan-N; a collective.
+// Makes a directory after it was lost: what comes now is saved beside it, in RUN_DIR.orphan-N; a
+// collective.
 DRV_CHECKED drv_status run_move_out(run *r);
 
 // A failed save is warned of and tried again at the next interval; the third in a row is an error.
@@ -103,5 +104,6 @@ enum { MAX_FAILED_SAVES = 3 };
 DRV_CHECKED drv_status run_start_save(run *r);
 // Takes the result of a save that has ended. `wait`: of one that is under way too.
 DRV_CHECKED drv_status run_settle_save(run *r, bool wait);
-// The last finished step is in place when this returns DRV_OK. Like every save one of all ranks.
+// Saves the last finished step, which is in place when this returns DRV_OK. Like every save one of
+// all ranks.
 DRV_CHECKED drv_status run_save_last(run *r);

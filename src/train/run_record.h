@@ -14,10 +14,11 @@ typedef struct run_record run_record; // any thread may call; NULL for `self`: n
 // Takes the run directory, which is there, and begins an attempt: rank 0, or the only one.
 // DRV_E_BUSY: another drover has it.
 DRV_CHECKED drv_status record_take(arena *a, const run_config *cfg, comm *c, run_record **out);
-// The same for all ranks of a job, after rank 0 has taken the directory; a collective.
-// `self`: of rank 0; other ranks get theirs.
+// Gives all ranks of a job their part of the record, after rank 0 has taken the directory; a
+// collective. `self`: of rank 0; other ranks get theirs.
 DRV_CHECKED drv_status record_share(arena *a, const run_config *cfg, comm *c, run_record **self);
-// DRV_E_IO: the directory is not this run's any more, and why. Only rank 0 knows.
+// Checks the hold on the directory. DRV_E_IO: it is not this run's any more, and why. Only rank 0
+// knows.
 DRV_CHECKED drv_status record_check(run_record *self);
 // Moves to another directory, which is there: everything goes there from here on.
 void record_move(run_record *self, const char *run_dir);

@@ -23,7 +23,7 @@ run_state run_state_new(void);
 // the data's fingerprint, the arithmetic. The caller owns it.
 json_t *trainer_about(const run_config *cfg, const rows *train, const char *arithmetic);
 
-// The text of trainer.json; free() it.
+// Makes the text of trainer.json; free() it.
 char *trainer_json_text(const run_state *state, const json_t *about);
 // Reads FOLDER/trainer.json and believes nothing: DRV_E_DATA when a counter is missing, out of
 // range, or does not fit the others or the folder's name. *about is the whole object; the caller

@@ -74,8 +74,8 @@ void run_events_free(run_event_list *list);
 
 // Returns whether event i is the first of an attempt.
 bool run_events_begin_attempt(const run_event_list *list, int64_t i);
-// A field of an event; where it is absent or null: `otherwise`, NaN, "". The text belongs to the
-// list.
+// Return a field of an event; where it is absent or null: `otherwise`, NaN, "". The text belongs to
+// the list.
 int64_t run_event_i64(const run_event *e, const char *key, int64_t otherwise);
 double run_event_f64(const run_event *e, const char *key);
 const char *run_event_text(const run_event *e, const char *key);

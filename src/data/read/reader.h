@@ -62,7 +62,7 @@ void reader_close(reader *in);
 int reader_files_done(const reader *in); // after READER_FILE_DONE: passed and read
 const input_file *reader_files(const reader *in, int *n);
 const reader_opts *reader_options(const reader *in);
-// The failure of a reader that is at its end without a document: names the files, and says that all
-// their records were skipped, where some were.
+// Makes the failure of a reader that is at its end without a document: names the files, and says
+// that all their records were skipped, where some were.
 DRV_CHECKED drv_status reader_no_document(const reader *in, int64_t skipped);
 int64_t reader_bytes(const reader *in, int64_t *total); // read, of the files as they lie

@@ -93,21 +93,24 @@ void rows_seek(rows *stream, int64_t taken);
 // Passes over n rows without reading them: rows_seek to n rows further, in n additions at most.
 void rows_skip(rows *stream, int64_t n);
 
-// The next row: tokens[T], position[T] (from the start of the document, or of the row), labels[T]
-// (the next token; -1 where there is none to predict). Adds to *counted the labels that count.
+// Gives the next row: tokens[T], position[T] (from the start of the document, or of the row),
+// labels[T] (the next token; -1 where there is none to predict). Adds to *counted the labels that
+// count.
 DRV_CHECKED drv_status rows_next(rows *stream, int32_t *tokens, int32_t *position, int32_t *labels,
         int64_t *counted);
 // The same of rows of pairs, and what else they have.
 DRV_CHECKED drv_status rows_next_pairs(rows *stream, const row_out *out);
-// Pairs of all data sets, whole, those of other parts too; they are numbered set after set.
+// Counts the pairs of all data sets, whole, those of other parts too; they are numbered set after
+// set.
 int64_t rows_n_pairs(const rows *stream);
-// The reference's log-probabilities of the chosen and the rejected response of each, [2
-// rows_n_pairs], for the rows to come; NULL: they are 0. The stream does not own them.
+// Tell, or let the rows have, the reference's log-probabilities of the chosen and the rejected
+// response of each, [2 rows_n_pairs], for the rows to come; NULL: they are 0. The stream does not
+// own them.
 void rows_set_references(rows *stream, const double *values);
 const double *rows_references(const rows *stream);
 // Begins anew: rows come as if opened with `shuffle`, from the first one on.
 void rows_begin(rows *stream, bool shuffle);
-// "PREFIX row 12 of epoch 0": what rows_next gave last, for messages.
+// Names what rows_next gave last, for messages: "PREFIX row 12 of epoch 0".
 const char *rows_last(const rows *stream);
 
 int rows_n_sources(const rows *stream);

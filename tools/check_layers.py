@@ -42,13 +42,13 @@ edges = 0
 
 # Folders that ask what a back end can do (src/base/backend_caps.h) and not for its name; but for the key, and for PJRT's own
 # verbs, in whose JSON the names are fields.
-ASKS_FOR_NO_NAME = {"weights", "infer", "programs", "train", "search", "config", "cli", "convert"}
+ASKS_FOR_NO_NAME = {"weights", "infer", "programs", "record", "train", "search", "config", "cli", "convert"}
 NAMES_A_BACK_END = {"config/run_keys.c", "cli/doctor.c", "cli/verbs_devices.c"}
 
 # Names of the inputs of programs are spelled out in one table (src/ir/program_inputs.h). Fields of JSON are something else.
 INPUTS = re.findall(r'\.name = "(\w+)"', (src / "ir/program_inputs.c").read_text())
 INPUT_LITERAL = re.compile(r'"(?:step\.)?(?:%s)(?:\.%%d)?"' % "|".join(INPUTS))
-NAMES_FIELDS = {"train/resume.c", "train/trainer_json.c", "train/metrics.c", "convert/compare.c"}
+NAMES_FIELDS = {"train/resume.c", "train/trainer_json.c", "record/metrics.c", "convert/compare.c"}
 
 # Ops are named by who defines them, runs them, lowers them or adds their nodes. What goes through any graph asks their rows.
 NAMES_OPS = re.compile(r"ir/(ops/|graph\.h|op\.h|grad\.c)|backend/cpu/run_|backend/pjrt/stablehlo/lower_\w+\.c|model/llama\.c|"
@@ -68,7 +68,7 @@ for path in sorted(src.rglob("*.[ch]")):
             if not NAMES_OPS.match(name) or KNOWS_NO_OP.match(name):
                 bad.append(f"{where}:{number}: names an op, expected a field of its row (src/ir/op.h)")
         if INPUT_LITERAL.search(line) and not line.lstrip().startswith("//") and here.split("/")[0] in (
-                "model", "passes", "backend", "weights", "infer", "programs", "train", "search", "convert") and str(
+                "model", "passes", "backend", "weights", "infer", "programs", "record", "train", "search", "convert") and str(
                 path.relative_to(src)) not in NAMES_FIELDS:
             bad.append(f"{where}:{number}: names an input of a program, expected a row of ir/program_inputs.h")
         m = re.match(r'\s*#\s*include\s+(?:"([\w/]+/)[\w.]+"|<([^>]+)>)', line)

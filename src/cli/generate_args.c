@@ -7,7 +7,7 @@
 #include "base/backend_caps.h"
 #include "base/file.h"
 #include "base/parallel.h"
-#include "train/model_hint.h"
+#include "record/model_hint.h"
 #include "weights/device.h"
 #include "weights/resolve.h"
 

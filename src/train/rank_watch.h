@@ -3,7 +3,7 @@
 #pragma once
 #include "comm/comm.h"
 #include "config/config.h"
-#include "train/rank_times.h"
+#include "record/rank_times.h"
 
 struct run;
 typedef struct rank_watch rank_watch; // single owner

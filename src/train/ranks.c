@@ -12,7 +12,7 @@
 #include "base/parallel.h"
 #include "base/stop.h"
 #include "launch/expect.h"
-#include "train/observers.h"
+#include "record/observers.h"
 #include "weights/run_layout.h"
 
 // mpirun binds two ranks to one core each, whatever the machine has: all threads of a rank would

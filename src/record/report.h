@@ -2,7 +2,7 @@
 // evaluations, and a summary at the end. All of it goes to standard error and log.txt.
 #pragma once
 #include "base/arena.h"
-#include "train/metrics.h"
+#include "record/metrics.h"
 
 typedef struct report report; // single owner; lives in its arena
 

@@ -6,7 +6,7 @@
 #include "base/arena.h"
 #include "base/status.h"
 #include "programs/evaluate.h"
-#include "train/rank_times.h"
+#include "record/rank_times.h"
 #include "weights/hashes.h"
 
 typedef struct step_metrics {

@@ -1,5 +1,5 @@
 // The journal and the status of a run, written as it goes on and however it ends.
-#include "train/run_record.h"
+#include "record/run_record.h"
 
 #include <fcntl.h>
 #include <math.h>

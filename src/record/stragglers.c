@@ -1,6 +1,6 @@
 // Tells which ranks are slow, and since when: a window of steps for each, then what is told of
 // them.
-#include "train/stragglers.h"
+#include "record/stragglers.h"
 
 #include <math.h>
 #include <stdlib.h>

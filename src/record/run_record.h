@@ -5,8 +5,8 @@
 #pragma once
 #include "comm/comm.h"
 #include "config/config.h"
-#include "train/metrics.h"
-#include "train/stragglers.h"
+#include "record/metrics.h"
+#include "record/stragglers.h"
 
 typedef struct run_record run_record; // any thread may call; NULL for `self`: nothing is recorded
 

@@ -1,5 +1,5 @@
 // Observers of a run, by their table of functions alone.
-#include "train/observers.h"
+#include "record/observers.h"
 
 #include <pthread.h>
 #include <string.h>

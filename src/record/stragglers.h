@@ -7,7 +7,7 @@
 // their stage, which nothing can be compared with; and what is too short to hold anyone up.
 #pragma once
 #include "base/arena.h"
-#include "train/rank_times.h"
+#include "record/rank_times.h"
 
 typedef struct straggler {
     int rank;           // of a whole host: the slowest of it

@@ -18,7 +18,7 @@ typedef struct kept_program {
     double compile_s; // what it took
 } kept_program;
 
-// The folder that `dir` stands for: itself, or for NULL and "" $DROVER_COMPILE_CACHE, else
+// Returns the folder that `dir` stands for: itself, or for NULL and "" $DROVER_COMPILE_CACHE, else
 // drover/compiled in the user's cache. "none": nothing is kept.
 const char *kept_programs_folder(arena *a, const char *dir);
 

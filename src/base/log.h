@@ -50,5 +50,6 @@ bool log_is_terminal(void);
 bool log_is_utf8(void);
 // The same of any descriptor.
 bool terminal_is_utf8(int descriptor);
-// A terminal that knows colours, and nobody asked for none (NO_COLOR, as no-color.org has it).
+// Returns whether it is a terminal that knows colours, and nobody asked for none (NO_COLOR, as
+// no-color.org has it).
 bool terminal_has_colour(int descriptor);

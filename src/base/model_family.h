@@ -39,7 +39,7 @@ typedef struct model_family {
 extern const model_family model_families[];
 extern const int n_model_families;
 
-// The row of a model_type, or of a general.architecture (without or with a window); NULL: there is
-// none.
+// Returns the row of a model_type, or of a general.architecture (without or with a window); NULL:
+// there is none.
 const model_family *model_family_of_type(const char *model_type);
 const model_family *model_family_of_gguf(const char *architecture, bool window);

@@ -114,7 +114,7 @@ DRV_CHECKED drv_status jinja_method(jinja_context *c, const value *v, const valu
         bool *found, value *out);
 DRV_CHECKED drv_status jinja_add_globals(jinja_context *c);
 
-// The argument of a position or name; NULL: not given.
+// Returns the argument of a position or name; NULL: not given.
 const value *call_arg(const call_args *args, int position, const char *name);
 // Fails on more than `most` arguments, and on names that are not among `names` (separated by spaces).
 DRV_CHECKED drv_status call_check(const call_args *args, const char *what, int least, int most,

@@ -16,8 +16,8 @@ DRV_CHECKED drv_status text_replace(jinja_context *c, const value *self, const v
 // UTF-8 of a code point, with a NUL after it; its bytes, 0: it is none.
 size_t text_encode(int64_t code, char out[5]);
 
-// The code point that n bytes begin with, and its bytes; where the last one begins; whether the
-// first is one of `chars` (NULL: white space); where `what` is first found (NULL: nowhere).
+// Returns the code point that n bytes begin with, and its bytes; where the last one begins; whether
+// the first is one of `chars` (NULL: white space); where `what` is first found (NULL: nowhere).
 int32_t text_char_at(const char *p, size_t n, size_t *length);
 size_t text_char_before(const char *p, size_t n);
 bool text_strips(const char *p, size_t n, const value *chars);

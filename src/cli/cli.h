@@ -68,7 +68,7 @@ struct cli_args {
 // nearest name or the subverbs that take the option.
 DRV_CHECKED drv_status cli_parse(arena *a, const verb *parent, const verb *sought, int argc,
         char **argv, cli_args *out);
-// The value of an option, or `otherwise` when it was not given.
+// Returns the value of an option, or `otherwise` when it was not given.
 const char *cli_get(const cli_args *args, const char *name, const char *otherwise);
 bool cli_has(const cli_args *args, const char *name);
 // Numbers: *inout keeps its value when the option was not given.
@@ -79,7 +79,7 @@ DRV_CHECKED drv_status cli_get_f64(const cli_args *args, const char *name, doubl
 // "512M", "4G", "1.5GiB" (by 1024), "5GB" (by 1000) or bytes.
 DRV_CHECKED drv_status cli_get_bytes(const cli_args *args, const char *name, int64_t min,
         int64_t *inout);
-// All values of a repeatable option; the list lives in `a`.
+// Returns all values of a repeatable option; the list lives in `a`.
 const char **cli_get_all(arena *a, const cli_args *args, const char *name, int *n);
 // The value of an option that must be there.
 DRV_CHECKED drv_status cli_need(const cli_args *args, const char *option, const char **out);

@@ -17,8 +17,8 @@ typedef struct host_addresses { // goes over the wire
 // Finds the addresses that are up, without the loopback. DROVER_INTERFACE leaves one of them: the
 // name of an interface, or an address; DRV_E_USAGE: this host has none of that name.
 DRV_CHECKED drv_status host_addresses_find(host_addresses *out);
-// The address of this host from which packets go to one of `there`: where a process there can
-// connect to. 127.0.0.1 where both share a network. 0: none leads there.
+// Returns the address of this host from which packets go to one of `there`: where a process there
+// can connect to. 127.0.0.1 where both share a network. 0: none leads there.
 uint32_t host_address_towards(const host_addresses *here, const host_addresses *there);
 // The same towards one address.
 uint32_t host_address_route(uint32_t to);

@@ -55,9 +55,9 @@ typedef struct foreign_table {
 enum { N_FOREIGN_TABLES = 5 };
 extern const foreign_table foreign_tables[N_FOREIGN_TABLES];
 
-// The row of a name of one of these kinds; NULL: the list has none.
+// Returns the row of a name of one of these kinds; NULL: the list has none.
 const foreign_key *foreign_find(unsigned kinds, const char *name);
-// The name of these kinds that `name` is a slip of; NULL: none is near. Lives in `a`.
+// Returns the name of these kinds that `name` is a slip of; NULL: none is near. Lives in `a`.
 const char *foreign_nearest(arena *a, unsigned kinds, const char *name);
 // Says where a path of another trainer's configuration leads here, as the end of a message: "here
 // it is optimizer.lr"; NULL: no trainer that drover knows has such a key. `whole`: only what is
@@ -65,8 +65,8 @@ const char *foreign_nearest(arena *a, unsigned kinds, const char *name);
 const char *foreign_hint(arena *a, const char *full, bool whole);
 // The same for a flag of a program or a key of Axolotl.
 const char *foreign_flag_hint(arena *a, const char *name);
-// The names that are answered by their last part into `out` (NULL: they are only counted); returns
-// how many. They live in `a`.
+// Writes the names that are answered by their last part into `out` (NULL: they are only counted);
+// returns how many. They live in `a`.
 int foreign_names(arena *a, const char **out);
 // The tables as Markdown.
 void foreign_keys_print(str *out);

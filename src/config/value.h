@@ -39,6 +39,6 @@ DRV_CHECKED drv_status yaml_read_value(arena *a, const char *path, const char *w
 // Writes text as a double-quoted scalar that YAML readers turn back into the same bytes (UTF-8).
 void yaml_quote(const char *text, str *out);
 
-// A JSON value as one of these; an object is a map, and what lies deeper than four levels is left
-// out.
+// Returns a JSON value as one of these; an object is a map, and what lies deeper than four levels
+// is left out.
 value value_of_json(arena *a, const char *where, const char *path, const json_t *json);

@@ -16,8 +16,8 @@ typedef struct replay_prompts {
 // Short texts through the tokenizer (NULL: none) and sequences that are drawn from the vocabulary
 // by a fixed rule: every model has some of the same.
 void replay_prompts_make(arena *a, const tokenizer *t, const model_config *m, replay_prompts *out);
-// The first token that the two do not have alike, or a text of the prompts that they cut into other
-// tokens, in words; NULL: none.
+// Returns the first token that the two do not have alike, or a text of the prompts that they cut
+// into other tokens, in words; NULL: none.
 const char *replay_tokenizer_difference(arena *a, const tokenizer *t, const tokenizer *other);
 
 typedef struct replay replay; // single owner

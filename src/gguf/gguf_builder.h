@@ -28,5 +28,5 @@ int64_t gguf_put_tensor(gguf_builder *b, const char *name, quant_id type, const 
 // Appends the header, padding included: the data follow.
 void gguf_builder_header(const gguf_builder *b, str *out);
 void gguf_builder_free(gguf_builder *b);
-// Bytes of padding after `bytes` of data.
+// Returns the bytes of padding after `bytes` of data.
 int64_t gguf_padding(int64_t bytes);

@@ -27,10 +27,11 @@ extern const int n_llama_names;
 bool llama_name_is_of(const llama_name *row, const model_family *family);
 bool llama_name_interleaves(const llama_name *row, const model_family *family);
 
-// The row for a name of GGUF, and its layer (-1: none). NULL: no tensor has that name.
+// Returns the row for a name of GGUF, and its layer (-1: none). NULL: no tensor has that name.
 const llama_name *llama_name_of_gguf(const char *name, int *layer);
 
-// The name of a layer's tensor by its pattern; `layer` counts only where the pattern has "%d".
+// Returns the name of a layer's tensor by its pattern; `layer` counts only where the pattern has
+// "%d".
 char *llama_name_print(arena *a, const char *pattern, int layer);
 
 // Returns where row `row` of a Hugging Face matrix lies in GGUF's, both within heads of `head_dim`

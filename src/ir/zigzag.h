@@ -21,7 +21,7 @@ static inline int64_t zigzag_chunk_tokens(const zigzag *z) {
 static inline int zigzag_chunks(const zigzag *z) {
     return ZIGZAG_HALVES * z->leaves_here;
 }
-// The place in the row, in chunks, of chunk i of the rank at `place`.
+// Returns the place in the row, in chunks, of chunk i of the rank at `place`.
 static inline int64_t zigzag_chunk(const zigzag *z, int place, int i) {
     const int64_t leaf = (int64_t)place * z->leaves_here + i / ZIGZAG_HALVES;
     return i % ZIGZAG_HALVES ? ZIGZAG_HALVES * zigzag_leaves(z) - 1 - leaf : leaf;

@@ -42,7 +42,7 @@ DRV_CHECKED drv_status local_job_open(arena *a, int n_ranks, local_job *out);
 // the end.
 DRV_CHECKED drv_status local_job_start(local_job *self, const char *const *argv,
         const char *const *variables);
-// The next signal to be passed on, 0: none. Notes who has ended.
+// Returns the next signal to be passed on, 0: none. Notes who has ended.
 int local_job_signal(local_job *self);
 // Passes a signal on to the ranks that are there, and to those that come; true: there is or may
 // come one.

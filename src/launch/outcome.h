@@ -31,12 +31,12 @@ typedef struct outcome {
 void outcome_leave(drv_status status);
 // Reads what local rank `local` has left in `dir`; false: nothing.
 bool outcome_read(const char *dir, int local, outcome *out);
-// The one that counts: the later kind, of the lower rank.
+// Returns the one that counts: the later kind, of the lower rank.
 outcome outcome_of_both(outcome x, outcome y);
 // Write an outcome as a line, and read it back; false: it is none.
 const char *outcome_text(arena *a, outcome o);
 bool outcome_parse(const char *text, outcome *out);
-// The exit status of the job; launcher: that of mpirun.
+// Returns the exit status of the job; launcher: that of mpirun.
 int outcome_status(outcome o, int launcher);
 // A status of this process that has that exit status.
 drv_status outcome_as_status(int exit);

@@ -83,5 +83,5 @@ int64_t param_elements(const param *p);
 // Norms and biases stay in fp32: they are a few thousand numbers and no GEMM reads them.
 dtype param_dtype(const param *p, dtype compute);
 int64_t param_bytes(const param *p, dtype compute); // as it is held
-// The weight that holds this Hugging Face parameter; NULL: none.
+// Returns the weight that holds this Hugging Face parameter; NULL: none.
 const param *param_of_part(const param_list *list, const char *hf_name);

@@ -93,12 +93,12 @@ typedef struct update_opts {
 // Adds the extent of a weight, by its name: which elements of the model it is (ir/rounding.h);
 // state that the host writes.
 tensor *pass_extent(graph *g, const char *weight);
-// A new graph in STAGE_DIFFERENTIATED.
+// Returns a new graph in STAGE_DIFFERENTIATED.
 graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *opts);
 
-// A new graph in STAGE_DIFFERENTIATED. Moves the gradients of `n` weights to slot number `slot`
-// (states "laneK.W") and clears them, or adds that slot to them from the left. `row_leaves`: leaves
-// of the row on this rank; grads: as in update_opts.
+// Returns a new graph in STAGE_DIFFERENTIATED. Moves the gradients of `n` weights to slot number
+// `slot` (states "laneK.W") and clears them, or adds that slot to them from the left. `row_leaves`:
+// leaves of the row on this rank; grads: as in update_opts.
 graph *pass_lane(arena *a, tensor *const *weights, int n, int slot, int row_leaves, bool put_aside,
         dtype grads);
 // Returns the type that state of a weight in `dt` has: bf16 if `kept` says so, or that of its sums.

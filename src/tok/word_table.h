@@ -39,8 +39,8 @@ bool word_table_is_full(word_table *t);
 
 enum { WORD_WAYS = 4, WORD_SLOT_BITS = 20, WORD_SLOTS = 1 << WORD_SLOT_BITS };
 
-// The slot, of one set, where a word is looked for first. Every bit of the key is in the upper half
-// of the product of 128 bits or, xored to it, in the lower one (as in wyhash).
+// Returns the slot, of one set, where a word is looked for first. Every bit of the key is in the
+// upper half of the product of 128 bits or, xored to it, in the lower one (as in wyhash).
 static inline uint64_t word_place(const word_key *k) {
     __extension__ typedef unsigned __int128 u128;
     const u128 product =

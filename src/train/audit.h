@@ -46,7 +46,7 @@ DRV_CHECKED drv_status audit_run(arena *a, const audit_opts *opts, audit_result 
 const char *audit_kind_name(audit_kind kind); // "gradient"
 
 // --- for the loop; r->audit is set
-// The folder to begin with; NULL: the beginning.
+// Returns the folder to begin with; NULL: the beginning.
 const char *audit_checkpoint(const run *r);
 // Checks, after the run is open, that this machine computes as the run did.
 DRV_CHECKED drv_status audit_open(run *r);

@@ -47,8 +47,8 @@ DRV_CHECKED drv_status shell_read_word(reader *self, word_list *list);
 DRV_CHECKED drv_status shell_read_value(reader *self, const shell_variable *before, shell_word *out,
         word_list *items);
 
-// The value of what stands in $((...)) by the variables of the script; false: it is not known, or
-// no arithmetic of +, -, *, /, % and brackets on whole numbers of 64 bits.
+// Finds the value of what stands in $((...)) by the variables of the script; false: it is not
+// known, or no arithmetic of +, -, *, /, % and brackets on whole numbers of 64 bits.
 bool shell_arithmetic(const shell_script *script, const char *text, size_t n, int64_t *out);
 // Decides the command of a condition: [ ... ], [[ ... ]] or test on strings and numbers, -v, -z,
 // -n. *why: what is not known where it is unknown; NULL: the command itself.

@@ -73,5 +73,5 @@ DRV_CHECKED drv_status watched_run_none(const char *verb, const char *dir);
 // One word for how it stands: "running", "done", "failed", "stopped", "silent" (its status has not
 // been written for a minute, by this machine's clock), "unknown".
 const char *watched_run_state(const watched_run *run);
-// A JSON object with all of the above; the caller owns it.
+// Returns a JSON object with all of the above; the caller owns it.
 json_t *watched_run_json(const watched_run *run);

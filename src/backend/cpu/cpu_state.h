@@ -35,7 +35,7 @@ DRV_CHECKED drv_status store_pages(state_store *s, const char *what, int64_t byt
 DRV_CHECKED drv_status store_create(state_store *store, const graph *of);
 void store_free(state_store *s);
 
-// The state of a tensor's storage; NULL: a temporary.
+// Returns the state of a tensor's storage; NULL: a temporary.
 state *store_of(const state_store *s, const plan *p, const tensor *t);
 // Bytes for the host, once nobody writes them.
 DRV_CHECKED drv_status store_find(const state_store *s, const char *name, int64_t offset,

@@ -48,11 +48,11 @@ void gemm_machine_close(gemm_machine *m);
 // or "fp32".
 const char *gemm_arithmetic(const gemm_machine *m);
 bool gemm_widens(const gemm_machine *m); // bf16 operands to fp32
-// The tile registers that kernels of a level may use in this process, which are asked for at the
-// first call; NULL: there are none, or the system refuses them.
+// Returns the tile registers that kernels of a level may use in this process, which are asked for
+// at the first call; NULL: there are none, or the system refuses them.
 const tile_kernels *gemm_amx(cpu_level level);
-// The table for all that is no product of bf16, and the one whose arithmetic suits bf16 operands
-// here; attention takes the latter.
+// Returns the table for all that is no product of bf16, and the one whose arithmetic suits bf16
+// operands here; attention takes the latter.
 const kernels *gemm_plain_kernels(const gemm_machine *m);
 const kernels *gemm_kernels(const gemm_machine *m);
 

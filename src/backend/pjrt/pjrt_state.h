@@ -48,14 +48,15 @@ typedef struct state_table {
 void state_table_open(arena *a, const device_client *c, int device, state_table *out);
 void state_table_close(state_table *s);
 
-// The state of an argument or a result, made when it is new: without a value, which reads as zero.
+// Returns the state of an argument or a result, made when it is new: without a value, which reads
+// as zero.
 device_state *state_table_get(state_table *s, const lowered_state *like);
 device_state *state_table_find(state_table *s, const char *name);
 static inline device_state *state_slot(device_state *d, int slot) {
     return d->slots ? &d->slots[slot] : d;
 }
 int64_t state_bytes(const device_state *d); // of a slot, on the host
-// The slot in which a piece of all slots begins, which *offset counts from then on.
+// Returns the slot in which a piece of all slots begins, which *offset counts from then on.
 device_state *state_slot_at(device_state *d, int64_t *offset);
 
 // Bytes of the value as the host has it.

@@ -2,7 +2,7 @@
 #pragma once
 #include "data/set/dataset.h"
 
-// The token whose bytes begin at `bytes`, of a dtype code (dataset.code).
+// Returns the token whose bytes begin at `bytes`, of a dtype code (dataset.code).
 int64_t dataset_token(int code, const unsigned char *bytes);
 // Opens and checks PREFIX.roles, once `about` is read.
 DRV_CHECKED drv_status dataset_open_roles(arena *a, dataset *set);

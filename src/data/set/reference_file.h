@@ -4,7 +4,7 @@
 #pragma once
 #include "data/set/rows.h"
 
-// The path for a set and a key: any JSON object, in one line.
+// Returns the path for a set and a key: any JSON object, in one line.
 char *reference_file_path(arena *a, const char *prefix, const char *key);
 // Values of n pairs, the chosen response's and the rejected one's of each: [2 n]; NaN: none.
 // DRV_E_DATA: the file is of another key or number of pairs, or damaged; DRV_E_IO.

@@ -10,7 +10,7 @@ typedef struct record_form {
 } record_form;
 extern const record_form record_forms[N_RECORD_FORMS];
 
-// The field of an object, borrowed, and the name that it has; NULL: none of them is there.
+// Returns the field of an object, borrowed, and the name that it has; NULL: none of them is there.
 json_t *record_field(const json_t *o, const char *const names[MAX_NAMES], const char **name);
 // Takes over `content`.
 void record_add_message(json_t *messages, const char *role, json_t *content);

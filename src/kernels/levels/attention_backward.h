@@ -30,7 +30,7 @@ INLINE int64_t chunk_of(const attention_args *args) {
     return round_up(div_up(args->seq, attention_grad_chunks(args)), BLOCK);
 }
 
-// The first block of queries that may see key k0.
+// Returns the first block of queries that may see key k0.
 INLINE int64_t first_query(const attention_args *args, int64_t k0) {
     return k0 > args->first ? (k0 - args->first) / BLOCK * BLOCK : 0;
 }

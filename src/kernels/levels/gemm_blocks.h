@@ -176,8 +176,8 @@ INLINE void pack_b(const arithmetic *by, const gemm_job *job, int64_t j, int64_t
         pack_across(by, NR, job->b, job->b_at + j, n, job->k, j == 0, job->panel);
 }
 
-// The columns from j on that pack_b takes next (none: all are packed), fetched by the register
-// tiles of a panel.
+// Returns the columns from j on that pack_b takes next (none: all are packed), fetched by the
+// register tiles of a panel.
 INLINE lines lines_of_b(const arithmetic *by, const gemm_job *job, int64_t j) {
     const gemm_shape *shape = job->shape;
     const int64_t bytes = dtype_bytes(by->dt), left = shape->n - j, n = left < NR ? left : NR;

@@ -34,7 +34,7 @@ typedef struct pod {
     bool has_progress;              // Trainer's token and certificate, where Trainer has its own
 } pod;
 
-// The writer of a file of manifests, after a comment with the command that made it.
+// Returns the writer of a file of manifests, after a comment with the command that made it.
 yaml_writer *manifest_open(const job_spec *spec, str *out);
 // A document with apiVersion, kind and metadata; closed by yaml_document_end. by_kueue: --queue is
 // a label of it.
@@ -46,7 +46,7 @@ typedef struct config_map_file {
 } config_map_file;
 void manifest_config_map(yaml_writer *w, arena *a, const job_spec *spec,
         const config_map_file *more, int n_more);
-// The path of the config in a pod.
+// Returns the path of the config in a pod.
 const char *pod_config(arena *a, const job_spec *spec);
 // The keys of a pod template: metadata and spec.
 void pod_template(yaml_writer *w, arena *a, const job_spec *spec, const pod *p);

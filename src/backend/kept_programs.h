@@ -22,8 +22,8 @@ typedef struct kept_program {
 // drover/compiled in the user's cache. "none": nothing is kept.
 const char *kept_programs_folder(arena *a, const char *dir);
 
-// All files of a folder, the last used one first; each is read and compared with its hash. A folder
-// that is not there has none.
+// Lists all files of a folder, the last used one first; each is read and compared with its hash. A
+// folder that is not there has none.
 DRV_CHECKED drv_status kept_programs_list(arena *a, const char *dir, kept_program **out, int *n);
 
 enum { KEEP_ANY = -1 };

@@ -36,9 +36,9 @@ typedef struct log_field {
 // file and where the screen is not a terminal.
 void log_fields(const log_field *fields, int n);
 
-// The status line: redrawn in place, never wider than the terminal, also when that is resized.
-// Where the screen is not a terminal it is an ordinary line, printed every ten seconds: work that
-// is done sooner prints none.
+// Shows the status line: redrawn in place, never wider than the terminal, also when that is
+// resized. Where the screen is not a terminal it is an ordinary line, printed every ten seconds:
+// work that is done sooner prints none.
 void progress(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void progress_fields(const log_field *fields, int n_fields);
 // Takes the status line away; nothing of it stays on the screen.

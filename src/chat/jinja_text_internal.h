@@ -9,7 +9,7 @@ bool text_is_space(int32_t c);
 value text_strip(const value *v, const value *chars, bool left, bool right);
 // Appends the text as Python's method makes it (jinja_case.c). The caller charges n/16 steps.
 void text_case(const value *v, text_case_kind kind, str *out);
-// Every `from` as `to`, the first `most` of them (-1: all).
+// Replaces every `from` by `to`, the first `most` of them (-1: all).
 DRV_CHECKED drv_status text_replace(jinja_context *c, const value *self, const value *from,
         const value *to, int64_t most, value *out);
 

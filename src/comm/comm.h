@@ -30,8 +30,8 @@ typedef struct comm_opts {
 } comm_opts;
 
 // --- opening
-// The rank that this process is: under mpirun or srun --mpi=pmix one of several, else the only one.
-// DRV_E_USAGE: started as one of several, but without what it needs to talk to them.
+// Opens the rank that this process is: under mpirun or srun --mpi=pmix one of several, else the
+// only one. DRV_E_USAGE: started as one of several, but without what it needs to talk to them.
 DRV_CHECKED drv_status comm_open(arena *a, const comm_opts *opts, comm **out);
 // Returns how many ranks a launcher (mpirun, srun) has started, this process one of them; 1: none
 // has.
@@ -89,9 +89,9 @@ DRV_CHECKED drv_status comm_all_reduce(comm_group *g, dtype dt, comm_join join, 
 // part, joined. NULL counts: all are n / group_size long, n the elements of `in`.
 DRV_CHECKED drv_status comm_reduce_scatter(comm_group *g, dtype dt, comm_join join, const void *in,
         int64_t n, const int64_t *counts, void *out, void *scratch);
-// A tensor p[n] of which place i keeps elements [i shard, (i + 1) shard), the last ones perhaps
-// fewer or none. This rank's shard becomes the sum over the group, what is outside stays: in
-// buckets, through so many bytes of the comm's own (comm_bucket_bytes).
+// Sums a tensor p[n] of which place i keeps elements [i shard, (i + 1) shard), the last ones
+// perhaps fewer or none. This rank's shard becomes the sum over the group, what is outside stays:
+// in buckets, through so many bytes of the comm's own (comm_bucket_bytes).
 DRV_CHECKED drv_status comm_sum_shards(comm_group *g, dtype dt, void *p, int64_t n, int64_t shard);
 int64_t comm_bucket_bytes(dtype dt, int64_t shard, int ranks);
 // Brings the shards of the other ranks to their places.

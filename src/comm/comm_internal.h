@@ -137,7 +137,7 @@ typedef struct watched {
     bool closed;    // has said good-bye
 } watched;
 void ring_look(struct ring *r, int rank, watched *out); // any thread
-// A table of all ranks, who holds up whom; `suspect` is the rank that the others wait for.
+// Prints a table of all ranks, who holds up whom; `suspect` is the rank that the others wait for.
 void watch_table(const comm *c, const watched *of, int suspect, const char *why);
 // Finds the rank that holds up the job: the one that was not heard of for opts.silent_s, else,
 // where an operation has taken opts.stuck_s, the one that has begun the fewest. -1: none. *for_s:

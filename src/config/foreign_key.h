@@ -68,7 +68,7 @@ const char *foreign_flag_hint(arena *a, const char *name);
 // Writes the names that are answered by their last part into `out` (NULL: they are only counted);
 // returns how many. They live in `a`.
 int foreign_names(arena *a, const char **out);
-// The tables as Markdown.
+// Prints the tables as Markdown.
 void foreign_keys_print(str *out);
 // "the same", "no effect here", ...: the rule as docs/keys.md says it.
 const char *foreign_how(const foreign_key *row);

@@ -26,8 +26,9 @@ typedef struct value {
 // `a`.
 const char *value_shown(arena *a, const value *v);
 
-// A YAML file of one document; an empty one gives a map without items. Strings are valid UTF-8
-// without NUL bytes. DRV_E_USAGE: not YAML, nested deeper than 8, a map key that is not a word.
+// Reads a YAML file of one document; an empty one gives a map without items. Strings are valid
+// UTF-8 without NUL bytes. DRV_E_USAGE: not YAML, nested deeper than 8, a map key that is not a
+// word.
 DRV_CHECKED drv_status yaml_read(arena *a, const char *file, const char *text, size_t n,
         value *out);
 // "path=value", the value in YAML's flow style ([0.9, 0.95]). An empty value is VALUE_NULL.

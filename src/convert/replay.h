@@ -25,7 +25,7 @@ typedef struct replay replay; // single owner
 DRV_CHECKED drv_status replay_open(arena *a, const model_config *m, const replay_prompts *prompts,
         replay **out);
 void replay_close(replay *r);
-// The last norm's output [N,H]. `what` is for the progress line.
+// Computes the last norm's output [N,H]. `what` is for the progress line.
 DRV_CHECKED drv_status replay_hidden(replay *r, const model *m, const char *what, float *hidden_NH);
 // Logits of the tokens [row, row + n) of the vocabulary, n at most replay_logit_rows: [N, n].
 int64_t replay_logit_rows(const replay *r);

@@ -110,14 +110,14 @@ void head_close_agents(head *h);
 DRV_CHECKED drv_status world_start(head *h);
 // True: it has ended; *end is how, and *why in words ("": its ranks have said so).
 bool world_look(head *h, world_end *end, const char **why);
-// A node of it has ended its ranks, or is gone.
+// Notes that a node of the world has ended its ranks, or is gone.
 void world_node_over(head *h, int node, outcome result, bool lacked_memory);
 void world_node_lost(head *h, int node, const char *why);
 // Has every node end what is left, and this one.
 void world_close(head *h);
 
 // --- head_record.c
-// The number of the run's last attempt, 0: none; *saved_step -1: none.
+// Looks up the number of the run's last attempt, 0: none; *saved_step -1: none.
 void record_look(const head *h, int64_t *attempt, int64_t *saved_step);
 // status.json, where this world has written it.
 bool record_said(const head *h, run_status *out);

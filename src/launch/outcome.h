@@ -38,5 +38,5 @@ const char *outcome_text(arena *a, outcome o);
 bool outcome_parse(const char *text, outcome *out);
 // Returns the exit status of the job; launcher: that of mpirun.
 int outcome_status(outcome o, int launcher);
-// A status of this process that has that exit status.
+// Returns a status of this process that has that exit status.
 drv_status outcome_as_status(int exit);

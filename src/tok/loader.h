@@ -32,5 +32,5 @@ DRV_CHECKED drv_status load_merges(loader *load);
 // brings others together. Not with ignore_merges, which looks for the text as a whole.
 void load_joins(loader *l);
 DRV_CHECKED drv_status load_added(loader *load, const json_t *list);
-// The roles of special tokens; needs all of the above and the post-processor.
+// Loads the roles of special tokens; needs all of the above and the post-processor.
 DRV_CHECKED drv_status load_roles(loader *l);

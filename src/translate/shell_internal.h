@@ -42,7 +42,7 @@ DRV_CHECKED drv_status shell_skip_balanced(reader *self, char open, char close);
 // Adds the word at the reader's place to `list`: none where variables leave nothing of it, several
 // where they hold blanks.
 DRV_CHECKED drv_status shell_read_word(reader *self, word_list *list);
-// The value of an assignment, up to a letter in WORD_ENDS; the words of a list are added to
+// Reads the value of an assignment, up to a letter in WORD_ENDS; the words of a list are added to
 // `items`. `before`: what it is appended to; NULL: nothing.
 DRV_CHECKED drv_status shell_read_value(reader *self, const shell_variable *before, shell_word *out,
         word_list *items);

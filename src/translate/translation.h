@@ -36,9 +36,10 @@ typedef struct translation {
     int64_t ranks; // of the job; 0: not known
 } translation;
 
-// A leaf of the foreign config: v->path is its name. Names that the list lacks are REFUSED.
+// Translates a leaf of the foreign config: v->path is its name. Names that the list lacks are
+// REFUSED.
 void translate_key(translation *self, const value *v);
-// All leaves of a tree.
+// Translates all leaves of a tree.
 void translate_tree(translation *self, const value *root);
 // Derive keys from facts: shape, precision and LoRA; data and rows; batches, steps and schedule. In
 // this order.
@@ -68,7 +69,7 @@ bool says_true(const value *v);              // true, yes, 1
 // quoted.
 const char *value_yaml(arena *a, const value *v, bool text);
 
-// The config as YAML, in the order of drover's keys.
+// Prints the config as YAML, in the order of drover's keys.
 void translation_print(const translation *self, str *out);
 void translation_report(const translation *self, str *out);
 // DRV_E_USAGE names the first key that is refused or whose change is not accepted.

@@ -67,7 +67,7 @@ const char *watched_run_energy_words(const watched_run *run);
 
 // Returns whether `dir` looks like a run directory: it has one of the files of a run.
 bool watched_run_is_one(const char *dir);
-// The failure of a verb for which there is none. DRV_E_IO: it may not look into `dir`; else
+// Makes the failure of a verb for which there is none. DRV_E_IO: it may not look into `dir`; else
 // DRV_E_USAGE.
 DRV_CHECKED drv_status watched_run_none(const char *verb, const char *dir);
 // One word for how it stands: "running", "done", "failed", "stopped", "silent" (its status has not

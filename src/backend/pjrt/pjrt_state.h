@@ -59,7 +59,7 @@ int64_t state_bytes(const device_state *d); // of a slot, on the host
 // Returns the slot in which a piece of all slots begins, which *offset counts from then on.
 device_state *state_slot_at(device_state *d, int64_t *offset);
 
-// Bytes of the value as the host has it.
+// Write and read bytes of the value as the host has it.
 DRV_CHECKED drv_status state_write(state_table *s, device_state *d, int64_t offset, int64_t bytes,
         const void *src);
 DRV_CHECKED drv_status state_read(state_table *s, device_state *d, int64_t offset, int64_t bytes,
@@ -70,7 +70,7 @@ DRV_CHECKED drv_status state_fetch(state_table *s, device_state *d, int64_t byte
 DRV_CHECKED drv_status state_arrive(state_table *s, int n_oldest);
 // Brings the device's value up to date.
 DRV_CHECKED drv_status state_upload(state_table *s, device_state *d);
-// The value is of no use any more: its memory can be used again.
+// Drops a value that is of no use any more: its memory can be used again.
 void state_drop(state_table *s, device_state *d);
-// The state takes over a buffer that a program has made; the old one is freed.
+// Lets the state take over a buffer that a program has made; the old one is freed.
 void state_take(state_table *s, device_state *d, pjrt_buffer *made);

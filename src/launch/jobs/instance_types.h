@@ -32,7 +32,7 @@ const char *instance_names(arena *a);
 // devices, or one.
 int instance_ranks(const instance_type *t);
 
-// A type from YAML: keys as the fields above (docs/launch-jobs.md). Only cpus and memory must be
-// there. DRV_E_USAGE names file, line, key, value and what was expected.
+// Reads a type from YAML: keys as the fields above (docs/launch-jobs.md). Only cpus and memory must
+// be there. DRV_E_USAGE names file, line, key, value and what was expected.
 DRV_CHECKED drv_status instance_read(arena *a, const char *file, const char *text, size_t n,
         instance_type *out);

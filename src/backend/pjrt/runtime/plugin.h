@@ -22,8 +22,8 @@ extern const char *const plugin_names[N_PLUGIN_NAMES];
 // $DROVER_PJRT_DIR, or drover/pjrt in the user's cache.
 const char *plugin_folder(arena *a);
 
-// The file of a plugin. `wanted` is a name, a path (with a slash, or ending in .so), or NULL or ""
-// for $DROVER_PJRT_PLUGIN or else the first one that is there. DRV_E_USAGE: an unknown name.
+// Finds the file of a plugin. `wanted` is a name, a path (with a slash, or ending in .so), or NULL
+// or "" for $DROVER_PJRT_PLUGIN or else the first one that is there. DRV_E_USAGE: an unknown name.
 // DRV_E_DEVICE: no file; the message says where it was looked for and how to get one.
 DRV_CHECKED drv_status plugin_find(arena *a, const char *wanted, const char **name,
         const char **path);

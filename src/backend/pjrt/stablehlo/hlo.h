@@ -50,7 +50,7 @@ void hlo_end_line(hlo_text *h);
 #define HLO_NOWHERE " loc(unknown)"
 void hlo_end_op(hlo_text *h);
 void hlo_put_return(hlo_text *h, const char *op, const hlo_value *v, int n);
-// The region of two scalars joined by `op`, on the line of its operation.
+// Writes the region of two scalars joined by `op`, on the line of its operation.
 void hlo_put_join(hlo_text *h, const char *op, hlo_type type);
 
 // --- constants
@@ -104,7 +104,7 @@ hlo_value hlo_scatter_add_rows(hlo_text *h, hlo_value table, hlo_value rows, hlo
 
 // x, not before `after` exists, and never taken for another computation of the same value.
 hlo_value hlo_barrier(hlo_text *h, hlo_value x, hlo_value after);
-// Each of n values, not before all of them exist.
+// Replaces each of n values by itself, not before all of them exist.
 void hlo_barrier_all(hlo_text *h, hlo_value *v, int n);
 
 // --- places that a loop moves through

@@ -16,7 +16,7 @@ typedef struct param_part {
     int64_t first_row, all_rows; // of the Hugging Face parameter
 } param_part;
 
-// Over the tensor axis, if that has several ranks.
+// The split of a weight over the tensor axis, if that has several ranks.
 typedef enum param_split { SPLIT_NONE, SPLIT_ROWS, SPLIT_COLUMNS } param_split;
 
 // The values with which a fresh weight begins.

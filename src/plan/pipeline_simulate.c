@@ -100,8 +100,8 @@ static bool has_left(const simulation *s, int rank, const pipeline_task *task) {
     return taker == rank || s->next[taker] + 1 >= takes;
 }
 
-// As far as the rank comes with one send under way per direction; `sending`: by direction and rank,
-// whose result that is.
+// Advances as far as the rank comes with one send under way per direction; `sending`: by direction
+// and rank, whose result that is.
 static bool advance(simulation *s, int rank, const pipeline_task **sending[N_DIRECTIONS]) {
     const int begin = s->next[rank];
     for (; s->next[rank] < s->schedule->n_tasks; s->next[rank]++) {

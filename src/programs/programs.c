@@ -1,4 +1,4 @@
-// From config to running programs.
+// Makes running programs of a config.
 #include "programs/programs.h"
 
 #include <string.h>

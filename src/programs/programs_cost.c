@@ -80,7 +80,7 @@ static int64_t largest_exchange(const programs *p) {
     return largest;
 }
 
-// Through which sums go beside the backward pass.
+// Returns the bytes of the largest bucket through which sums go beside the backward pass.
 static int64_t largest_bucket(const programs *p) {
     int64_t largest = 0;
     for (int k = 0; k < p->held.n_all; k++)

@@ -20,7 +20,7 @@ void rank_watch_close(rank_watch *w);
 DRV_CHECKED drv_status rank_watch_open_energy(struct run *r);
 const char *rank_watch_energy_words(const struct run *r); // rank 0: how it is read, or why not
 void rank_watch_close_energy(struct run *r);
-// Before a step's times are shared: what the host used since, read at most once a second.
+// Notes, before a step's times are shared, what the host used since, read at most once a second.
 void rank_watch_energy(struct run *r, int64_t step);
 
 // Every rank, after each step: tells the others what the step went into and what the rank holds.

@@ -94,7 +94,7 @@ drv_status ranks_open_files(run *r) {
     return DRV_OK;
 }
 
-// By rank 0's clock alone: those of the others may differ.
+// Looks at rank 0's clock alone: those of the others may differ.
 static bool minutes_are_over(const run *r, double minutes, double since_s) {
     return r->leads && minutes > 0 && clock_s() >= since_s + 60 * minutes;
 }

@@ -96,7 +96,7 @@ static drv_status load_checkpoint(run *r, const char *folder) {
     return state_load_moments(&r->p.held, folder);
 }
 
-// To those who watch: where it goes on (NULL: at step 0), and what no checkpoint holds.
+// Tells those who watch where it goes on (NULL: at step 0), and what no checkpoint holds.
 static void say_began(const run *r, const char *folder) {
     if (!r->leads) return;
     const lost_metrics lost = metrics_count_lost(r->cfg->run_dir, r->state.step);
@@ -292,7 +292,7 @@ static drv_status say_less(const run *r, drv_status status) {
     return drv_fail(status, "%s; less is needed with %s", why, fit_less(r->a, r->cfg));
 }
 
-// To those who watch, before the process ends.
+// Tells those who watch, before the process ends.
 static void tell_stopped_early(void *ctx) {
     const run *r = ctx;
     char message[128];

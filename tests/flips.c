@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/step.h"
+#include "programs/step.h"
 
 drv_status __real_stepper_gradients(stepper *s, const batch *b, drv_status (*between)(void *ctx),
         void *ctx, double *loss);

@@ -15,7 +15,7 @@
 #include "base/parallel.h"
 #include "base/rng.h"
 #include "ir/op.h"
-#include "train/programs.h"
+#include "programs/programs.h"
 #include "weights/state.h"
 
 #define OK(expr)                                                                                   \

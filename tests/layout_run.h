@@ -9,7 +9,7 @@
 
 #include "base/pair_word.h"
 #include "ckpt/pieces.h"
-#include "train/step.h"
+#include "programs/step.h"
 #include "weights/lora_state.h"
 #include "weights/run_layout.h"
 #include "weights/state.h"

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "train/fit.h"
+#include "programs/fit.h"
 
 // Adam's first steps move each weight by up to the learning rate of 1e-3, whatever the size of its
 // gradient: where that is a rounding error, its sign and so the step may differ.

@@ -7,8 +7,8 @@
 #include "base/memory_limit.h"
 #include "base/parallel.h"
 #include "harness.h"
-#include "train/batch_feed.h"
-#include "train/fit.h"
+#include "programs/batch_feed.h"
+#include "programs/fit.h"
 #include "weights/process_bytes.h"
 
 static const int64_t MIB = 1 << 20, GIB = 1 << 30;

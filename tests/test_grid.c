@@ -7,7 +7,7 @@
 #include <fnmatch.h>
 
 #include "base/clock.h"
-#include "train/hashes.h"
+#include "weights/hashes.h"
 
 // --- cases
 typedef enum axis_of_grid {

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "train/hashes.h"
+#include "weights/hashes.h"
 
 static void an_element_counts_by_name_place_and_bits(void **state) {
     (void)state;

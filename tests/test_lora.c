@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "ckpt/safetensors.h"
-#include "train/batch_feed.h"
+#include "programs/batch_feed.h"
 #include "weights/lora_state.h"
 
 // --- PEFT's adapters

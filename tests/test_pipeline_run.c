@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "train/pipeline_run.h"
+#include "programs/pipeline_run.h"
 
 enum { RANKS = 4, MESSAGE = 256 * 1024 };
 

@@ -9,7 +9,7 @@
 #include "backend/pjrt/device_team.h"
 #include "backend/pjrt/runtime/plugin.h"
 #include "ir/op.h"
-#include "train/step.h"
+#include "programs/step.h"
 
 enum { ROWS = 4, TOKENS = 16, STEPS = 3 };
 

@@ -1,5 +1,5 @@
 // Building, differentiating, recomputing, verifying and planning a graph take work in proportion to
-// its layers. The work is counted, not timed: src/{ir,model,passes,plan} and train/programs.c are
+// its layers. The work is counted, not timed: src/{ir,model,passes,plan} and programs/programs.c are
 // compiled for this test with -fsanitize-coverage=trace-pc, which calls a function at every branch.
 #include "harness.h"
 

@@ -1,7 +1,7 @@
 // Which rank is the slowest, and what for; means that all ranks of a run share.
 #include "ranks.h"
 
-#include "train/rank_times.h"
+#include "record/rank_times.h"
 
 static void the_slowest_rank_and_its_reason(void **state) {
     (void)state;

@@ -3,7 +3,7 @@
 
 #include "base/rng.h"
 #include "harness.h"
-#include "train/stragglers.h"
+#include "record/stragglers.h"
 
 enum { RANKS = 8, FIRST = 5 };
 

@@ -1,17 +1,23 @@
 #!/usr/bin/env python3
-"""Refuses a .c or .h file in src/ that does not open with what it is for, a comment that begins with "What" or "Of", which leave out
-the noun or the verb, and a folder in src/ that neither has a README.md nor is described as `NAME/` in the README.md of the folder
-above."""
+"""Refuses a .c or .h file in src/ that does not open with what it is for, a comment that begins with a word of NO_SENTENCE, after which
+the noun or the verb is left out, and a folder in src/ that neither has a README.md nor is described as `NAME/` in the README.md of the
+folder above."""
 import pathlib, re, sys
 
 root = pathlib.Path(__file__).resolve().parent.parent
+# "What", "Of": wherever a line of a comment begins so; the others may begin a later sentence ("Where x is, y is too.").
+NO_SENTENCE = re.compile(r"// (What|Of)\b")
+NO_BEGINNING = re.compile(r"// (Whether|Where|How|Which|Who|Whose|Why)\b")
+CONTINUED = re.compile(r"\s*//(?! ---)(?!$)")
 bad = []
 files = sorted((root / "src").rglob("*.[ch]"))
 for path in files:
     lines = path.read_text().split("\n")
     first = lines[0]
-    bad += [f"{path.relative_to(root)}:{n}: a comment that begins with \"{m[1]}\", expected a noun or a verb"
-            for n, line in enumerate(lines, 1) if (m := re.search(r"// (What|Of)\b", line))]
+    for n, line in enumerate(lines, 1):
+        m = NO_SENTENCE.search(line) or not CONTINUED.match(lines[n - 2] if n > 1 else "") and NO_BEGINNING.search(line)
+        if m:
+            bad.append(f"{path.relative_to(root)}:{n}: a comment that begins with \"{m[1]}\", expected a noun or a verb")
     if not first.startswith("// ") or len(first.split()) < 4:
         bad.append(f"{path.relative_to(root)}:1: no comment that says what this file is for")
 folders = sorted(p for p in (root / "src").rglob("*") if p.is_dir())

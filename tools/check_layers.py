@@ -40,13 +40,15 @@ SYSTEM = re.compile(r"(?:sys|linux|net|netinet|arpa)/\w+\.h|(?:ctype|dirent|dlfc
 bad = [f"layers.txt: {f} includes itself through others" for f in folders if reaches(f, f, frozenset())]
 edges = 0
 
-# Who asks a back end by its name and not by what it can do (src/base/backend_caps.h): the key, and PJRT's own verbs and keys.
-NAMES_A_BACK_END = {"config/run_keys.c", "cli/doctor.c", "cli/verbs_devices.c", "cli/generate_args.c"}
+# Folders that ask what a back end can do (src/base/backend_caps.h) and not for its name; but for the key, and for PJRT's own
+# verbs, in whose JSON the names are fields.
+ASKS_FOR_NO_NAME = {"weights", "infer", "programs", "record", "train", "search", "config", "cli", "convert"}
+NAMES_A_BACK_END = {"config/run_keys.c", "cli/doctor.c", "cli/verbs_devices.c"}
 
 # Names of the inputs of programs are spelled out in one table (src/ir/program_inputs.h). Fields of JSON are something else.
 INPUTS = re.findall(r'\.name = "(\w+)"', (src / "ir/program_inputs.c").read_text())
 INPUT_LITERAL = re.compile(r'"(?:step\.)?(?:%s)(?:\.%%d)?"' % "|".join(INPUTS))
-NAMES_FIELDS = {"train/resume.c", "train/trainer_json.c", "train/metrics.c", "convert/compare.c"}
+NAMES_FIELDS = {"train/resume.c", "train/trainer_json.c", "record/metrics.c", "convert/compare.c"}
 
 # Ops are named by who defines them, runs them, lowers them or adds their nodes. What goes through any graph asks their rows.
 NAMES_OPS = re.compile(r"ir/(ops/|graph\.h|op\.h|grad\.c)|backend/cpu/run_|backend/pjrt/stablehlo/lower_\w+\.c|model/llama\.c|"
@@ -58,15 +60,15 @@ for path in sorted(src.rglob("*.[ch]")):
         bad.append(f"{where}: its folder has no line in layers.txt")
         continue
     for number, line in enumerate(path.read_text().splitlines(), 1):
-        if re.search(r'"(pjrt|cpu)"', line) and not line.lstrip().startswith("//") and here in (
-                "train", "config", "cli", "convert") and str(path.relative_to(src)) not in NAMES_A_BACK_END:
+        if re.search(r'"(pjrt|cpu)"', line) and not line.lstrip().startswith("//") and here in ASKS_FOR_NO_NAME and \
+                str(path.relative_to(src)) not in NAMES_A_BACK_END:
             bad.append(f"{where}:{number}: names a back end, expected a question of base/backend_caps.h")
         if re.search(r"\bOP_[a-z]", line.split("//")[0]):
             name = str(path.relative_to(src))
             if not NAMES_OPS.match(name) or KNOWS_NO_OP.match(name):
                 bad.append(f"{where}:{number}: names an op, expected a field of its row (src/ir/op.h)")
         if INPUT_LITERAL.search(line) and not line.lstrip().startswith("//") and here.split("/")[0] in (
-                "model", "passes", "backend", "weights", "infer", "train", "search", "convert") and str(
+                "model", "passes", "backend", "weights", "infer", "programs", "record", "train", "search", "convert") and str(
                 path.relative_to(src)) not in NAMES_FIELDS:
             bad.append(f"{where}:{number}: names an input of a program, expected a row of ir/program_inputs.h")
         m = re.match(r'\s*#\s*include\s+(?:"([\w/]+/)[\w.]+"|<([^>]+)>)', line)

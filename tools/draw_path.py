@@ -17,7 +17,7 @@ BOXES = {
     (2, 1): ("model, passes", "graphs, gradients", RUN_FILL),
     (3, 1): ("plan", "every byte placed", RUN_FILL),
     (4, 1): ("backend", "kernels run", RUN_FILL),
-    (5, 1): ("train", "the loop", RUN_FILL),
+    (5, 1): ("programs, train", "steps, the loop", RUN_FILL),
     (5, 2): ("weights, ckpt", "saved, hashed", RUN_FILL),
     (4, 2): ("model folder", "loads anywhere", OUT_FILL),
     (3, 2): ("infer", "answers, scores", RUN_FILL),

@@ -10,8 +10,8 @@
 typedef struct backend backend;
 typedef struct executable executable; // belongs to its back end
 
-// How a back end computes, for doctor and bench. Texts belong to the back end; "" where there is
-// nothing to say.
+// Describes how a back end computes, for doctor and bench. Texts belong to the back end; "" where
+// there is nothing to say.
 enum { MAX_WAYS = 2 };
 typedef struct backend_info {
     const char *kernels;      // "avx512"
@@ -92,8 +92,8 @@ typedef struct backend_vtable {
     // n oldest. NULL, both: `read` does it.
     drv_status (*fetch)(backend *b, int rank, const char *name, int64_t bytes, void *dst);
     drv_status (*arrive)(backend *b, int n_oldest);
-    // Which slot of the tensors that have several the programs see from here on; at first 0. NULL:
-    // backend_compile refuses graphs of a pipeline, which alone have such tensors.
+    // Chooses the slot that programs see from here on of the tensors that have several; at first 0.
+    // NULL: backend_compile refuses graphs of a pipeline, which alone have such tensors.
     void (*use_slot)(backend *b, int slot);
     // Part of a state tensor, as bytes; its slots lie one after the other. Only inputs have to be
     // written before each run.
@@ -101,11 +101,12 @@ typedef struct backend_vtable {
             const void *src);
     drv_status (*read)(backend *b, int rank, const char *name, int64_t offset, int64_t bytes,
             void *dst);
-    // Bytes of state and arenas; 0: the memory is not placed by the plan.
+    // Returns the bytes of state and arenas; 0: the memory is not placed by the plan.
     int64_t (*held_bytes)(backend *b);
     // Fills the memory of a loaded program. False: unknown. NULL: as the plan says.
     bool (*memory)(backend *b, const executable *e, backend_memory *out);
-    // Bytes that its device gives to programs; 0: unknown. NULL: as much as there is of the host's.
+    // Returns the bytes that its device gives to programs; 0: unknown. NULL: as much as there is of
+    // the host's.
     int64_t (*capacity)(backend *b);
     // Times each node of all loaded programs from now on, or no longer; what was measured before is
     // forgotten. node_seconds: what each node of a program took since then, by its place in the
@@ -181,9 +182,9 @@ static inline bool backend_program_memory(backend *b, const executable *e, backe
 static inline int64_t backend_capacity(backend *b) { // 0: unknown
     return b->v->capacity ? b->v->capacity(b) : 0;
 }
-// DRV_E_DEVICE: so many bytes, or those of a program, are more than the device gives; `expected`
-// ends the message. One that does not say how much it gives, or the compiler what it needs, has
-// enough.
+// Checks a size. DRV_E_DEVICE: so many bytes, or those of a program, are more than the device
+// gives; `expected` ends the message. One that does not say how much it gives, or the compiler what
+// it needs, has enough.
 DRV_CHECKED drv_status backend_check_fit(backend *b, const char *name, int64_t bytes,
         const char *expected);
 DRV_CHECKED drv_status backend_check_program(backend *b, const char *name, const executable *e,
@@ -243,8 +244,9 @@ typedef struct backend_opts {
     const char *target;      // "cuda:h200": programs are compiled for it and not run; NULL: none
     const char *cache_dir;   // of compiled programs; NULL: the user's; "none"
     int64_t cache_max_bytes; // of all files there; 0: any
-    // How many programs are compiled at a time; 0: as many as there are cores. Of how much memory
-    // of the host; 0: three quarters of what this process can still have.
+    // The number of programs that are compiled at a time; 0: as many as there are cores. The memory
+    // of the host that they may take together; 0: three quarters of what this process can still
+    // have.
     int compile_jobs;
     int64_t compile_max_bytes;
     // Computes on one device of a pool, which is closed after the back end; what is said above was
@@ -254,24 +256,25 @@ typedef struct backend_opts {
     comm *cluster; // of several processes, each with one device; NULL: this one is alone
 } backend_opts;
 
-// The embedded CPU back end, with backend_opts.portable.
+// Opens the embedded CPU back end, with backend_opts.portable.
 // DROVER_CPU=ref|plain|avx2|avx512|avx512_bf16 forces a level of kernels,
 // DROVER_GEMM=fp32|bf16|amx|amx_twin how products of bf16 are multiplied (backend/cpu/gemm.h).
 DRV_CHECKED drv_status backend_open_cpu(arena *a, const backend_opts *opts, backend **out);
 extern const backend_vtable backend_cpu;
-// Plans for another back end and verifies, computes nothing, holds nothing.
+// Opens a back end that plans for another one and verifies, computes nothing, holds nothing.
 DRV_CHECKED drv_status backend_open_null(arena *a, const backend_vtable *planned_for,
         backend **out);
 
-// Any accelerator that has a PJRT plugin. DRV_E_USAGE: an unknown plugin; DRV_E_DEVICE: it cannot
-// be opened.
+// Opens any accelerator that has a PJRT plugin. DRV_E_USAGE: an unknown plugin; DRV_E_DEVICE: it
+// cannot be opened.
 DRV_CHECKED drv_status backend_open_pjrt(arena *a, const backend_opts *opts, backend **out);
-// The first n_devices devices of a plugin, or n_targets of a target. DRV_E_DEVICE: there are fewer.
+// Opens the first n_devices devices of a plugin, or n_targets of a target. DRV_E_DEVICE: there are
+// fewer.
 DRV_CHECKED drv_status device_pool_open(arena *a, const backend_opts *opts, int n_devices,
         device_pool **out);
 void device_pool_close(device_pool *p);
 
-// By name: cpu, pjrt, or null, which plans for cpu.
+// Opens a back end by its name: cpu, pjrt, or null, which plans for cpu.
 DRV_CHECKED drv_status backend_open_with(arena *a, const char *name, const backend_opts *opts,
         backend **out);
 DRV_CHECKED drv_status backend_open(arena *a, const char *name, backend **out); // with the defaults
@@ -280,7 +283,7 @@ DRV_CHECKED drv_status backend_open(arena *a, const char *name, backend **out); 
 plan *backend_plan(arena *a, backend *b, graph *g);
 // Loads all of them, whatever becomes of each; the status is that of what they have in common.
 DRV_CHECKED drv_status backend_load_all(arena *a, backend *b, load_request *requests, int n);
-// DRV_E_DEVICE: it has no slots, as graphs of a pipeline need.
+// Checks that it can run a pipeline. DRV_E_DEVICE: it has no slots, as graphs of a pipeline need.
 DRV_CHECKED drv_status backend_check_pipeline(const backend *b);
-// Plans it and loads it.
+// Plans a graph and loads it.
 DRV_CHECKED drv_status backend_compile(arena *a, backend *b, graph *g, plan **p, executable **out);

@@ -18,12 +18,12 @@ typedef struct kept_program {
     double compile_s; // what it took
 } kept_program;
 
-// The folder that `dir` stands for: itself, or for NULL and "" $DROVER_COMPILE_CACHE, else
+// Returns the folder that `dir` stands for: itself, or for NULL and "" $DROVER_COMPILE_CACHE, else
 // drover/compiled in the user's cache. "none": nothing is kept.
 const char *kept_programs_folder(arena *a, const char *dir);
 
-// All files of a folder, the last used one first; each is read and compared with its hash. A folder
-// that is not there has none.
+// Lists all files of a folder, the last used one first; each is read and compared with its hash. A
+// folder that is not there has none.
 DRV_CHECKED drv_status kept_programs_list(arena *a, const char *dir, kept_program **out, int *n);
 
 enum { KEEP_ANY = -1 };

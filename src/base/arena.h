@@ -12,7 +12,8 @@ void arena_free(arena *a); // NULL is allowed
 
 // Zeroed, 64-byte aligned.
 void *arena_alloc(arena *a, size_t bytes);
-// The first `used` bytes of `old` (NULL: none) in new room of `bytes`; `old` stays in the arena.
+// Copies the first `used` bytes of `old` (NULL: none) to new room of `bytes`; `old` stays in the
+// arena.
 void *arena_grow(arena *a, const void *old, size_t used, size_t bytes);
 char *arena_strdup(arena *a, const char *s);
 char *arena_strndup(arena *a, const char *s, size_t n);

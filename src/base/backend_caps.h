@@ -18,5 +18,6 @@ typedef struct backend_caps {
 
 extern const backend_caps backend_caps_cpu, backend_caps_pjrt;
 
-// By name. A name that no back end has gets those of cpu: opening it says what is wrong.
+// Returns what a back end can do, by its name. A name that no back end has gets those of cpu:
+// opening it says what is wrong.
 const backend_caps *backend_caps_of(const char *name);

@@ -22,7 +22,7 @@ typedef struct block_matrix {
 
 int64_t block_row_bytes(const quant_type *type, int64_t columns);
 int64_t block_matrix_bytes(const block_matrix *m);
-// Where a row begins, in bytes; *type: what its blocks are.
+// Returns where a row begins, in bytes; *type: what its blocks are.
 int64_t block_row_at(const block_matrix *m, int64_t row, const quant_type **type);
 bool block_matrix_same(const block_matrix *a, const block_matrix *b);
 

@@ -15,7 +15,7 @@ static inline const char *dtype_name(dtype d) {
     return names[d];
 }
 
-// The type of sums, statistics and gradients that belong to values of type d.
+// Returns the type of sums, statistics and gradients that belong to values of type d.
 static inline dtype dtype_acc(dtype d) {
     return d == DT_F64 ? DT_F64 : DT_F32;
 }
@@ -51,7 +51,7 @@ static inline float f16_to_f32(uint16_t h) {
     return f;
 }
 
-// To nearest even; 65520 and more become infinity.
+// Rounds to nearest even; 65520 and more become infinity.
 static inline uint16_t f32_to_f16(float f) {
     uint32_t u;
     memcpy(&u, &f, 4);

@@ -19,5 +19,6 @@ void exact_add(exact_sum *s, double x);
 void exact_settle(exact_sum *s);
 // s += other, which is settled.
 void exact_join(exact_sum *s, const exact_sum *other);
-// The sum, rounded once to the nearest, ties to even; the limbs may be sums of settled ones.
+// Returns the sum, rounded once to the nearest, ties to even; the limbs may be sums of settled
+// ones.
 double exact_value(exact_sum *s);

@@ -20,7 +20,7 @@ DRV_CHECKED drv_status file_open_regular(const char *path, int *fd, int64_t *n_b
 // nothing.
 const char *file_odd_kind(const char *path);
 
-// The whole file, followed by a NUL that is not counted. A file on a disk, or of /proc.
+// Reads the whole file, followed by a NUL that is not counted. A file on a disk, or of /proc.
 DRV_CHECKED drv_status file_read(arena *a, const char *path, char **out, size_t *n_bytes);
 // The same for a file on a disk that has at most max_bytes. DRV_E_DATA: it has more.
 DRV_CHECKED drv_status file_read_small(arena *a, const char *path, int64_t max_bytes, char **out,
@@ -58,14 +58,14 @@ bool file_exists(const char *path);
 bool file_is_dir(const char *path);
 int64_t file_size(const char *path);               // -1: no such file
 DRV_CHECKED drv_status dir_make(const char *path); // with its parents; existing is fine
-// Whether dir_make would do it and files could be made in it: a folder is made in what there is of
-// the path, and removed again.
+// Finds out whether dir_make would make the folder and files could be made in it: a folder is made
+// in what there is of the path, and removed again.
 DRV_CHECKED drv_status dir_try(const char *path);
 DRV_CHECKED drv_status dir_remove(const char *path); // with its content; absent is fine
-// Names in the folder, sorted bytewise, without "." and "..".
+// Lists the names in the folder, sorted bytewise, without "." and "..".
 DRV_CHECKED drv_status dir_list(arena *a, const char *path, char ***names, int *n);
 char *path_join(arena *a, const char *dir, const char *name);
-// The folder that `path` lies in, with its parents.
+// Makes the folder that `path` lies in, with its parents.
 DRV_CHECKED drv_status dir_make_parent(const char *path);
 
 // A lock between processes, gone with the process that holds it. The file is removed when the lock

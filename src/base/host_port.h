@@ -13,5 +13,5 @@ typedef struct host_port {
 // Reads the whole of `text`. A host is a name (letters, digits, "-", "_" and "."), or an address.
 // False: it is neither of the forms above.
 bool host_port_parse(const char *text, host_port *out);
-// Whether the host is an IPv4 or IPv6 address and no name.
+// Returns whether the host is an IPv4 or IPv6 address and no name.
 bool host_is_address(const char *host);

@@ -22,8 +22,8 @@ DRV_CHECKED drv_status json_get_f64(const char *path, const json_t *o, const cha
 DRV_CHECKED drv_status json_get_str(const char *path, const json_t *o, const char *key,
         const char **out);
 
-// The text of a value, each number as short as its bits allow: 1e-05 read is 1e-05 written. The
-// caller frees it. `flags` are jansson's, but JSON_REAL_PRECISION.
+// Returns the text of a value, each number as short as its bits allow: 1e-05 read is 1e-05 written.
+// The caller frees it. `flags` are jansson's, but JSON_REAL_PRECISION.
 char *json_print(const json_t *value, size_t flags);
 // Writes pretty JSON atomically and takes over (decrefs) the value.
 DRV_CHECKED drv_status json_write_file(const char *path, json_t *value);

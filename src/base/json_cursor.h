@@ -13,14 +13,14 @@ typedef struct json_cursor {
     int64_t bad_surrogates; // \u escapes that are not characters: read as U+FFFD
 } json_cursor;
 
-// The first byte of the next value, 0 at the end; white space before it is skipped.
+// Returns the first byte of the next value, 0 at the end; white space before it is skipped.
 char jc_peek(json_cursor *cursor);
 // Moves past a value, which must be well-formed. False: `error` says why.
 bool jc_skip(json_cursor *cursor);
 // Appends the next value, a string, as UTF-8. Bytes are copied as they are: UTF-8 is not checked.
 // False: it is not one; `error` says why.
 bool jc_string(json_cursor *cursor, str *out);
-// The next value, an integer. False: it is not one, or does not fit; `error` says why.
+// Takes the next value, an integer. False: it is not one, or does not fit; `error` says why.
 bool jc_i64(json_cursor *cursor, int64_t *out);
 
 // Steps through an object or an array:

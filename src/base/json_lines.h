@@ -22,10 +22,10 @@ typedef struct json_lines {
 
 // `path` must outlive it; `regular`: pipes and devices are refused at once. DRV_E_IO.
 DRV_CHECKED drv_status json_lines_open(const char *path, bool regular, json_lines *out);
-// The next object, which the caller owns; NULL at the end of the whole lines, after a line that is
-// too long, or when until_s is over. What is appended later is found by the next call; a last line
-// without a line feed is left for then.
+// Returns the next object, which the caller owns; NULL at the end of the whole lines, after a line
+// that is too long, or when until_s is over. What is appended later is found by the next call; a
+// last line without a line feed is left for then.
 json_t *json_lines_next(json_lines *self);
-// Whether the file at `path` is another one by now, or shorter than what was read of it.
+// Returns whether the file at `path` is another one by now, or shorter than what was read of it.
 bool json_lines_replaced(const json_lines *self);
 void json_lines_close(json_lines *self); // fine when all is 0 but fd, -1

@@ -20,7 +20,7 @@ typedef struct library {
     char why[256]; // of what could not be opened, in the loader's words, which name the file
 } library;
 
-// Whether its functions may be called, for the rest of the process. The first call opens it; one
-// that failed is tried again by the next. Thread-safe. A function of the program itself goes before
-// the library's of that name.
+// Returns whether the functions of the library may be called, for the rest of the process. The
+// first call opens it; one that failed is tried again by the next. Thread-safe. A function of the
+// program itself goes before the library's of that name.
 bool library_ready(library *self);

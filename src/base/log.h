@@ -7,22 +7,22 @@
 
 void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-// Why the program ends, on standard error alone: "drover: ...".
+// Says why the program ends, on standard error alone: "drover: ...".
 void log_failure(const char *message);
 bool log_failure_said(void); // by this process
 // Whole lines before _exit, in place of the status line. May be called by a signal handler.
 void log_last_words(const char *lines, size_t n);
-// Where standard error is a pipe: until its reader has taken everything, but at most a second. A
-// launcher that ends a job loses what it has not read.
+// Waits, if standard error is a pipe, until its reader has taken everything, but at most a second.
+// A launcher that ends a job loses what it has not read.
 void log_drain(void);
-// Only into the file: what would clutter the screen.
+// Writes only into the file what would clutter the screen.
 void log_file_only(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 DRV_CHECKED drv_status log_open_file(const char *path); // appends
 void log_close_file(void);
-// From now on information and the status line do not reach the screen; warnings do.
+// Keeps information and the status line from the screen from now on; warnings do.
 void log_to_file_only(bool on);
-// From now on information and the status line of this thread go nowhere: it is one of several that
-// would say the same.
+// Lets information and the status line of this thread go nowhere from now on: it is one of several
+// that would say the same.
 void log_mute_thread(bool on);
 
 // A part of a line. On a narrow terminal the fields of the highest rank are dropped first; one of
@@ -36,9 +36,9 @@ typedef struct log_field {
 // file and where the screen is not a terminal.
 void log_fields(const log_field *fields, int n);
 
-// The status line: redrawn in place, never wider than the terminal, also when that is resized.
-// Where the screen is not a terminal it is an ordinary line, printed every ten seconds: work that
-// is done sooner prints none.
+// Shows the status line: redrawn in place, never wider than the terminal, also when that is
+// resized. Where the screen is not a terminal it is an ordinary line, printed every ten seconds:
+// work that is done sooner prints none.
 void progress(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void progress_fields(const log_field *fields, int n_fields);
 // Takes the status line away; nothing of it stays on the screen.
@@ -50,5 +50,6 @@ bool log_is_terminal(void);
 bool log_is_utf8(void);
 // The same of any descriptor.
 bool terminal_is_utf8(int descriptor);
-// A terminal that knows colours, and nobody asked for none (NO_COLOR, as no-color.org has it).
+// Returns whether it is a terminal that knows colours, and nobody asked for none (NO_COLOR, as
+// no-color.org has it).
 bool terminal_has_colour(int descriptor);

@@ -13,6 +13,6 @@ typedef struct memory_limit {
 // Looks at /proc and /sys below `root`: "" for this machine, another folder in tests.
 memory_limit memory_limit_read(const char *root);
 
-// How many processes the system has killed for want of memory: in our control group, or on this
-// machine where the group does not count them. -1: unknown. root: as above.
+// Returns how many processes the system has killed for want of memory: in our control group, or on
+// this machine where the group does not count them. -1: unknown. root: as above.
 int64_t memory_kills_read(const char *root);

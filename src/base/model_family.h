@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// How config.json says that a token sees the last `sliding_window` tokens alone.
+// The ways in which config.json says that a token sees the last `sliding_window` tokens alone.
 typedef enum family_window {
     WINDOW_NEVER,   // it does not: the field is not read
     WINDOW_OF_ALL,  // sliding_window is a number, in all layers; null: without
@@ -39,7 +39,7 @@ typedef struct model_family {
 extern const model_family model_families[];
 extern const int n_model_families;
 
-// The row of a model_type, or of a general.architecture (without or with a window); NULL: there is
-// none.
+// Returns the row of a model_type, or of a general.architecture (without or with a window); NULL:
+// there is none.
 const model_family *model_family_of_type(const char *model_type);
 const model_family *model_family_of_gguf(const char *architecture, bool window);

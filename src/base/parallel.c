@@ -30,9 +30,9 @@
 
 enum { MAX_THREADS = 4096, MAX_CHUNKS = 1 << 30 }; // of one job; longer loops are several jobs
 
-// How long a thread looks for work, or for the end of a job, before it sleeps. A wake-up costs some
-// 5 to 50 us, so the spin bridges the serial moments between two loops; beside a busy program each
-// spin is time taken from a thread with work (bench/results/2026-11-22-busy.md).
+// The time for which a thread looks for work, or for the end of a job, before it sleeps. A wake-up
+// costs some 5 to 50 us, so the spin bridges the serial moments between two loops; beside a busy
+// program each spin is time taken from a thread with work (bench/results/2026-11-22-busy.md).
 #define SPIN_S 20e-6
 
 typedef struct member { // a thread of a team
@@ -138,12 +138,12 @@ static uint32_t work(team *group, int thread) {
     }
 }
 
-// Where threads run beside other programs. On a quiet machine each thread has a core of its own and
-// nothing below is reached but two comparisons. When a program takes a core from a member in the
-// middle of a chunk, the caller soon waits for it, and the kernel then tends to put both on one
-// core and leave the other to the program. Beside one busy loop on two cores that gave 0.55 of the
-// quiet speed; with the two steps below it is 0.64, where a fair share of the cores is 0.67 (0.47
-// of 0.50 beside two loops; bench/results/2026-11-22-busy.md).
+// Threads beside other programs. On a quiet machine each thread has a core of its own and nothing
+// below is reached but two comparisons. When a program takes a core from a member in the middle of
+// a chunk, the caller soon waits for it, and the kernel then tends to put both on one core and
+// leave the other to the program. Beside one busy loop on two cores that gave 0.55 of the quiet
+// speed; with the two steps below it is 0.64, where a fair share of the cores is 0.67 (0.47 of 0.50
+// beside two loops; bench/results/2026-11-22-busy.md).
 
 // Before the caller sleeps: a member that holds a chunk and has no core gets the caller's. Not
 // where the caller was preempted since it last waited: then this core is shared as well.

@@ -16,8 +16,9 @@ typedef void par_fn(void *arg, int64_t i, int thread);
 
 typedef struct team team; // thread-safe, but see team_for on loops that meet
 
-// A team of `n_threads`: the caller of team_for and n_threads - 1 of its own, started by the first
-// loop that can use them. Where the system gives fewer threads, those that there are do all the work.
+// Makes a team of `n_threads`: the caller of team_for and n_threads - 1 of its own, started by the
+// first loop that can use them. Where the system gives fewer threads, those that there are do all
+// the work.
 team *team_new(int n_threads);
 void team_free(team *group); // no loop may be running; NULL is allowed
 
@@ -32,7 +33,7 @@ void team_for(team *group, int64_t n, par_fn *fn, void *arg);
 // is the team of the process.
 team *team_use(team *group);
 
-// How many threads to use for `asked`: that number, or if it is 0, what DROVER_THREADS or
+// Returns how many threads to use for `asked`: that number, or if it is 0, what DROVER_THREADS or
 // OMP_NUM_THREADS says, or else all cores that this process may use: those of its affinity mask,
 // and no more than a container's quota fills.
 int par_threads_for(int asked);

@@ -30,15 +30,16 @@ typedef struct quant_type {
 
 // NULL: no such type, or one that ggml no longer has.
 const quant_type *quant_type_of(uint32_t id);
-// The names of all types that are read, separated by ", ".
+// Returns the names of all types that are read, separated by ", ".
 const char *quant_types_read(void);
 
-// The type that a matrix gets in a model whose matrices are to be of type `asked`: the output
-// weight (of a tied model the embedding) is Q8_0 in one of Q4_K, as four bits there cost most.
+// Returns the type that a matrix gets in a model whose matrices are to be of type `asked`: the
+// output weight (of a tied model the embedding) is Q8_0 in one of Q4_K, as four bits there cost
+// most.
 quant_id quant_of_weight(quant_id asked, bool is_output);
 
 // --- parts of blocks
-// An fp16 number of a block, as a scale.
+// Returns an fp16 number of a block, as a scale.
 static inline float quant_half(const unsigned char *p) {
     uint16_t word;
     memcpy(&word, p, 2);

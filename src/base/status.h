@@ -25,7 +25,7 @@ drv_status drv_fail(drv_status code, const char *fmt, ...) __attribute__((format
 // Puts "context: " before the recorded message and returns `code` unchanged.
 drv_status drv_context(drv_status code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-// The message of this thread's last failure; "" when there was none.
+// Returns the message of this thread's last failure; "" when there was none.
 const char *drv_message(void);
 
 // A status with its message, kept while other calls replace this thread's message, or for another

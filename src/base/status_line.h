@@ -9,7 +9,7 @@
 // UTF-8 become "?"; line feeds and tabs stay when `lines`.
 void text_add_clean(str *out, const char *text, bool lines);
 bool text_is_utf8(const char *text);
-// Bytes of the longest beginning of `text` that takes at most `columns`.
+// Returns the bytes of the longest beginning of `text` that takes at most `columns`.
 size_t text_fit(const char *text, int columns);
 
 // Appends the fields that fit into `columns`, two spaces apart; `ellipsis` ends a shortened one.

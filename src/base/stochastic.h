@@ -36,7 +36,7 @@ static inline rounding_keys rounding_keys_of(uint64_t seed, rng_purpose purpose,
     return (rounding_keys){{words[0], words[1]}};
 }
 
-// A number of 64 bits as a step.
+// Returns a number of 64 bits as a step.
 static inline uint32_t rounding_step(uint32_t low, uint32_t high) {
     return low ^ mix32(high);
 }

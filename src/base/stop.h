@@ -10,8 +10,9 @@
 void stop_listen(void);
 // Name of the signal that asked for a stop, such as "SIGTERM"; NULL: none did. Any thread.
 const char *stop_requested(void);
-// The signal's number, for other ranks; 0: none. And one that another rank got.
+// Returns the signal's number, for other ranks; 0: none.
 int stop_number(void);
+// Takes over one that another rank got.
 void stop_take_over(int number);
 // True once for each SIGUSR2 (those in quick succession count as one).
 bool stop_take_save_request(void);

@@ -30,8 +30,8 @@ bool str_ends(const char *s, const char *suffix);
 // Replaces \n, \t, \r and \\ in place by what they stand for. False: another escape.
 bool str_unescape(char *s);
 
-// The whole of `s` as a finite number; false when it is not one or does not fit (1e400,
-// or 1e-400, which would be 0).
+// Reads the whole of `s` as a finite number; false when it is not one or does not fit (1e400, or
+// 1e-400, which would be 0).
 bool str_to_i64(const char *s, int64_t *out);
 bool str_to_f64(const char *s, double *out);
 
@@ -46,10 +46,11 @@ const char *str_bytes(double bytes);
 const char *str_plural(int64_t n);
 // "1.23 G", "456 M": decimal prefixes, same buffers.
 const char *str_si(double x);
-// The shortest decimal that reads back as x, as YAML 1.1 readers know numbers ("1.0e-05"), same
-// buffers.
+// Returns the shortest decimal that reads back as x, as YAML 1.1 readers know numbers ("1.0e-05"),
+// same buffers.
 const char *str_real(double x);
 // "1:02:03" or "2:03", same buffers.
 const char *str_duration(double seconds);
-// In words, by the two largest units: "3 days 4 h", "1 h 5 min", "2 min 3 s", "4.5 s"; same buffers.
+// Says a duration in words, by the two largest units: "3 days 4 h", "1 h 5 min", "2 min 3 s", "4.5
+// s"; same buffers.
 const char *str_long_duration(double seconds);

@@ -14,5 +14,5 @@ typedef struct task {
 } task;
 
 void task_start(task *t, drv_status (*run)(void *ctx), void *ctx);
-// Its status and message; DRV_OK when none was started.
+// Waits for the task and returns its status and message; DRV_OK when none was started.
 DRV_CHECKED drv_status task_wait(task *t);

@@ -11,13 +11,14 @@
 
 typedef struct chat_template chat_template; // immutable after opening
 
-// `name` begins messages (the template's file). A statement, filter or test that is not supported
-// is refused with its line when it is met.
+// Parses a template. `name` begins messages (the template's file). A statement, filter or test that
+// is not supported is refused with its line when it is met.
 DRV_CHECKED drv_status chat_template_open(arena *a, const char *name, const char *source, size_t n,
         chat_template **out);
 
 const char *chat_template_name(const chat_template *t);
-// It says itself which of its text is the assistant's, by {% generation %} blocks.
+// Returns whether the template says itself which of its text is the assistant's, by {% generation
+// %} blocks.
 bool chat_template_marks(const chat_template *t);
 
 typedef struct special_text { // a special token that the template sees under its role
@@ -44,14 +45,14 @@ typedef struct chat_output {
     int n_spans;
 } chat_output;
 
-// DRV_E_DATA: the template failed (with its line), refused the conversation (its own words), or
-// took more than a template may have: 5 million steps, 64 MiB, 16 MiB of text.
+// Renders a conversation. DRV_E_DATA: the template failed (with its line), refused the conversation
+// (its own words), or took more than a template may have: 5 million steps, 64 MiB, 16 MiB of text.
 DRV_CHECKED drv_status chat_render(arena *a, const chat_template *t, const chat_input *in,
         chat_output *out);
 
-// The time that templates are told: `text` as 2026-11-22 or 2026-11-22T10:30:00; NULL: that of
-// SOURCE_DATE_EPOCH (reproducible-builds.org: seconds since 1970, UTC) where it is set, else now.
-// DRV_E_USAGE: the text is no date.
+// Reads the time that templates are told: `text` as 2026-11-22 or 2026-11-22T10:30:00; NULL: that
+// of SOURCE_DATE_EPOCH (reproducible-builds.org: seconds since 1970, UTC) where it is set, else
+// now. DRV_E_USAGE: the text is no date.
 DRV_CHECKED drv_status chat_date(const char *text, struct tm *out);
-// The template asks for it, so what it writes differs from day to day.
+// Returns whether the template asks for the time, so that what it writes differs from day to day.
 bool chat_template_asks_date(const chat_template *t);

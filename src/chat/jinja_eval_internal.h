@@ -85,8 +85,8 @@ DRV_CHECKED drv_status jinja_attribute(jinja_context *c, const value *self, cons
         value *out);
 DRV_CHECKED drv_status jinja_item(jinja_context *c, const value *self, const value *index,
         value *out);
-// Every item that iterating over a value gives; *out begins empty ({0}) and may share the value's
-// array. DRV_E_DATA: it cannot be iterated over.
+// Lists every item that iterating over a value gives; *out begins empty ({0}) and may share the
+// value's array. DRV_E_DATA: it cannot be iterated over.
 DRV_CHECKED drv_status jinja_items(jinja_context *c, const value *self, value_list *out);
 // markupsafe's escape: HTML's five characters, unless the text is safe. *out is.
 DRV_CHECKED drv_status jinja_escape(jinja_context *c, const value *text, value *out);
@@ -95,7 +95,7 @@ bool generator_next(const value *generator, value *out);
 DRV_CHECKED drv_status jinja_contains(jinja_context *c, const value *self, const value *item,
         bool *out);
 DRV_CHECKED drv_status jinja_new_function(jinja_context *c, const value_function *f, value *out);
-// A string value of what was collected in `text`, which is freed.
+// Makes a string value of what was collected in `text`, which is freed.
 DRV_CHECKED drv_status jinja_take(jinja_context *c, str *text, value *out);
 // DRV_E_DATA: v is undefined (Python fails as well when it is used).
 DRV_CHECKED drv_status jinja_defined(const value *v);
@@ -109,12 +109,12 @@ DRV_CHECKED drv_status jinja_filter(jinja_context *c, const value *name, const v
         const call_args *args, value *out);
 DRV_CHECKED drv_status jinja_test(jinja_context *c, const value *name, const value *self,
         const call_args *args, bool *out);
-// A method of a string, list or dict, bound to v; *found false: there is none of that name.
+// Finds a method of a string, list or dict, bound to v; *found false: there is none of that name.
 DRV_CHECKED drv_status jinja_method(jinja_context *c, const value *v, const value *name,
         bool *found, value *out);
 DRV_CHECKED drv_status jinja_add_globals(jinja_context *c);
 
-// The argument of a position or name; NULL: not given.
+// Returns the argument of a position or name; NULL: not given.
 const value *call_arg(const call_args *args, int position, const char *name);
 // Fails on more than `most` arguments, and on names that are not among `names` (separated by spaces).
 DRV_CHECKED drv_status call_check(const call_args *args, const char *what, int least, int most,

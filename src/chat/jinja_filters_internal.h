@@ -4,15 +4,15 @@
 
 // Fails when there are arguments.
 DRV_CHECKED drv_status filter_no_args(const call_args *args, const char *what);
-// A whole number, if v is given and not none.
+// Reads a whole number, if v is given and not none.
 DRV_CHECKED drv_status filter_whole(const value *v, const char *what, int64_t *inout);
 
-// An attribute by a dotted path, as map, selectattr, sort and join take it.
+// Finds an attribute by a dotted path, as map, selectattr, sort and join take it.
 DRV_CHECKED drv_status filter_by_path(jinja_context *c, const value *v, const value *path,
         value *out);
-// A list of its own with the same items.
+// Makes a list of its own with the same items.
 DRV_CHECKED drv_status filter_new_list(jinja_context *c, const value_list *items, value *out);
-// The (key, value) pairs of a mapping.
+// Lists the (key, value) pairs of a mapping.
 DRV_CHECKED drv_status filter_pairs(jinja_context *c, const value *v, value *out);
 
 typedef struct filter_row {

@@ -53,7 +53,8 @@ static drv_status filter_capitalize(jinja_context *c, const value *v, const call
     return change_case(c, v, args, CASE_CAPITAL, out);
 }
 
-// Whether a word of the filter title begins after this character; those of str.title differ.
+// Returns whether a word of the filter title begins after this character; those of str.title
+// differ.
 static bool before_word(const value *text, size_t at, size_t *length) {
     const int32_t c = text_char_at(text->s.p + at, text->s.n - at, length);
     return text_is_space(c) || (c < 0x80 && strchr("-([{<", c));

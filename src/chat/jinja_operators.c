@@ -99,7 +99,7 @@ static drv_status join_lists(jinja_context *c, const value_list *a, const value_
     return DRV_OK;
 }
 
-// Where one of the two is safe, the other is made so.
+// Joins two strings; if one of them is safe, the other is made so.
 static drv_status join_strings(jinja_context *c, const value *a, const value *b, value *out) {
     void *p;
     const bool safe = a->s.safe || b->s.safe;

@@ -65,12 +65,13 @@ struct value_list {
     list_form form;
 };
 
-// In the order of insertion. Keys are strings or whole numbers.
+// Entries in the order of insertion. Keys are strings or whole numbers.
 struct value_dict {
     value_list keys, values;
 };
 
-// Where values live while a template is rendered, and how much of the machine it may take.
+// The memory that values live in while a template is rendered, and how much of the machine it may
+// take.
 typedef struct value_memory {
     arena *a;
     size_t bytes, max_bytes;

@@ -28,12 +28,13 @@ DRV_CHECKED drv_status adapter_open(arena *a, const char *path, adapter *out);
 void adapter_close(adapter *ad); // fine when opening failed
 const adapter_module *adapter_find(const adapter *ad, const char *weight); // NULL: none
 
-// Every module is a matrix of the base, of the right shape, with the same values where the adapter
-// has a copy, and every matrix that target_modules names has its A and B. DRV_E_DATA: by name.
+// Checks that every module is a matrix of the base, of the right shape, with the same values where
+// the adapter has a copy, and every matrix that target_modules names has its A and B. DRV_E_DATA:
+// by name.
 DRV_CHECKED drv_status adapter_check_base(const adapter *ad, const model_source *base);
 
-// The base has the tensors of base.json, which drover writes beside an adapter; nothing where there
-// is none. Reads all of the base. DRV_E_DATA: the first tensor that differs.
+// Checks that the base has the tensors of base.json, which drover writes beside an adapter; nothing
+// where there is none. Reads all of the base. DRV_E_DATA: the first tensor that differs.
 DRV_CHECKED drv_status adapter_check_hashes(const adapter *ad, const model_source *base);
 // XXH3-128 of the values of a tensor as fp32, in hexadecimal digits: what base.json holds of each.
 DRV_CHECKED drv_status source_hash_f32(const model_source *base, const source_tensor *t,

@@ -1,4 +1,5 @@
-// Whether an adapter belongs to a base: by the hashes of drover's base.json, else by PEFT's name.
+// Decides whether an adapter belongs to a base: by the hashes of drover's base.json, else by PEFT's
+// name.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

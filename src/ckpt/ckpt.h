@@ -25,14 +25,15 @@
 #include "ckpt/model_source.h"
 #include "comm/comm.h"
 
-// Who takes part. A pointer to it that is NULL: this process alone.
+// The ranks that take part. A pointer to it that is NULL: this process alone.
 typedef struct ckpt_ranks {
     comm *comm;
     mesh mesh;
 } ckpt_ranks;
 int ckpt_rank(const ckpt_ranks *r);
 int ckpt_size(const ckpt_ranks *r);
-// The status of all, with the message of the first that failed; DRV_E_PEER: the job has failed.
+// Returns the status of all, with the message of the first that failed; DRV_E_PEER: the job has
+// failed.
 DRV_CHECKED drv_status ckpt_agree(const ckpt_ranks *r, drv_status status);
 
 // A rectangle of a tensor that a rank has: its values lie one after the other, row by row, as fp32.
@@ -64,8 +65,9 @@ typedef struct ckpt_sink {
     drv_status (*write)(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece, int64_t first,
             int64_t n, const float *values);
     void *ctx;
-    // For a resume: weights as the run had them, which the model file or the masters beside it
-    // hold, F32, or BF16 of what this run keeps in that; of moments BF16 is all that its run had.
+    // Set for a resume: weights come as the run had them, which the model file or the masters
+    // beside it hold, F32, or BF16 of what this run keeps in that; of moments BF16 is all that its
+    // run had.
     bool exact, takes_bf16;
 } ckpt_sink;
 
@@ -92,33 +94,34 @@ void ckpt_saver_guard(ckpt_saver *saver, drv_status (*is_ours)(void *ctx), void 
 // must live until the save is done.
 DRV_CHECKED drv_status ckpt_start(ckpt_saver *saver, int64_t step, const ckpt_content *content);
 void ckpt_wait_read(ckpt_saver *saver); // until the state may change again
-// A save that was started has come to its end: ckpt_wait will not wait.
+// Returns whether a save that was started has come to its end: ckpt_wait will not wait.
 bool ckpt_ended(ckpt_saver *saver);
-// The checkpoint is in place, or why not (then nothing of it is left).
+// Waits for the save and tells that the checkpoint is in place, or why not (then nothing of it is
+// left).
 DRV_CHECKED drv_status ckpt_wait(ckpt_saver *saver);
 // Tells how long the last save that is in place took, in seconds from its start, and the bytes of
 // all its files. On rank 0.
 void ckpt_saved(const ckpt_saver *saver, double *seconds, int64_t *n_bytes);
 void ckpt_saver_free(ckpt_saver *saver);
 
-// The newest checkpoint in `dir` whose files all match its manifest; refused ones are warned of by
-// name. *path is NULL when there is none at all; DRV_E_DATA when there are some and all are
-// refused, with the reasons.
-// All ranks look, and find the same.
+// Finds the newest checkpoint in `dir` whose files all match its manifest; refused ones are warned
+// of by name. *path is NULL when there is none at all; DRV_E_DATA when there are some and all are
+// refused, with the reasons. All ranks look, and find the same.
 DRV_CHECKED drv_status ckpt_newest(arena *a, const ckpt_ranks *ranks, const char *dir,
         const char **path);
 // Checks sizes and hashes. DRV_E_DATA, DRV_E_IO: names the file and the difference.
 DRV_CHECKED drv_status ckpt_verify(const char *path);
 // The same by all ranks, each its share of the bytes.
 DRV_CHECKED drv_status ckpt_verify_shared(const ckpt_ranks *ranks, const char *path);
-// Names "step-NNNNNN" in `dir`, oldest first; none when there is no `dir`.
+// Lists the names "step-NNNNNN" in `dir`, oldest first; none when there is no `dir`.
 DRV_CHECKED drv_status ckpt_list(arena *a, const char *dir, char ***names, int *n);
 // NNNNNN of ".../step-NNNNNN"; -1: another name.
 int64_t ckpt_step_of(const char *path);
 // Removes what killed writers left.
 DRV_CHECKED drv_status ckpt_clean(const char *dir);
 
-// A model has exactly these tensors, beside what model_source_drops. DRV_E_DATA as ckpt_fill.
+// Checks that a model has exactly these tensors, beside what model_source_drops. DRV_E_DATA as
+// ckpt_fill.
 DRV_CHECKED drv_status ckpt_check(const model_source *s, const ckpt_tensor *list, int n);
 // Fills the pieces of every rank from a model (a checkpoint is one). `which`: "model" or
 // "optimizer". Each rank reads its share of every tensor and sends the others what is theirs.

@@ -31,7 +31,7 @@ static bool is_gguf(arena *a, const char *path) {
     return !file_is_dir(path) && gguf_is_gguf(path);
 }
 
-// Whether a folder is one that ckpt import --keep-blocks makes.
+// Returns whether a folder is one that ckpt import --keep-blocks makes.
 static bool is_gguf_folder(arena *a, const char *path) {
     return file_is_dir(path) && is_gguf(a, path_join(a, path, SOURCE_GGUF));
 }

@@ -34,7 +34,7 @@ typedef struct model_source model_source; // single owner
 // A format of models. Rows are in range when these are called.
 typedef struct source_reader {
     const char *format; // "a Hugging Face folder", for messages
-    // Rows [row, row + n) as stored, n * row_bytes bytes.
+    // Reads rows [row, row + n) as stored, n * row_bytes bytes.
     drv_status (*read_raw)(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
             void *out);
     drv_status (*read_f32)(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
@@ -55,13 +55,13 @@ struct model_source {
     void *state; // the reader's own
 };
 
-// `path`: a Hugging Face folder (a checkpoint is one), a GGUF file, or a folder that has one by the
-// name of SOURCE_GGUF instead of safetensors. The source lives in `a`, but
-// is closed by hand. DRV_E_DATA: a format that drover does not read (named, with what to do), or a
-// broken one.
+// Opens a model. `path`: a Hugging Face folder (a checkpoint is one), a GGUF file, or a folder that
+// has one by the name of SOURCE_GGUF instead of safetensors. The source lives in `a`, but is closed
+// by hand. DRV_E_DATA: a format that drover does not read (named, with what to do), or a broken
+// one.
 DRV_CHECKED drv_status model_source_open(arena *a, const char *path, model_source *out);
 #define SOURCE_GGUF "model.gguf"
-// The tensors of WHICH.safetensors, or of the files of its index, in a folder.
+// Opens the tensors of WHICH.safetensors, or of the files of its index, in a folder.
 DRV_CHECKED drv_status model_source_open_folder(arena *a, const char *path, const char *which,
         model_source *out);
 // Adds the tensors of `more`, which must be of a folder too, that `s` has none of the same name of;
@@ -69,35 +69,37 @@ DRV_CHECKED drv_status model_source_open_folder(arena *a, const char *path, cons
 void model_source_join(arena *a, model_source *s, const model_source *more);
 // Before the name of a weight in optimizer.safetensors: its values as the run has them.
 #define CKPT_MASTER "master."
-// The weights of a checkpoint as the run had them, under their own names: those that lie beside the
-// model file because it has them rounded, and of all others those of the model.
+// Opens the weights of a checkpoint as the run had them, under their own names: those that lie
+// beside the model file because it has them rounded, and of all others those of the model.
 DRV_CHECKED drv_status model_source_open_masters(arena *a, const char *path, model_source *out);
 // Names a file that people have and drover does not read, in a folder without a model, and what to
 // do: "FILE: that is ..."; NULL: nothing known. Lives in `a`.
 const char *model_source_foreign(arena *a, const char *folder);
-// A GGUF file.
+// Opens a GGUF file.
 DRV_CHECKED drv_status model_source_open_gguf(arena *a, const char *path, model_source *out);
 void model_source_close(model_source *s); // fine when opening failed
 
 const source_tensor *model_source_find(const model_source *s, const char *name); // NULL: absent
 
-// Any range of rows. Values are checked: DRV_E_DATA names the tensor and the place of one that is
-// not finite.
+// Reads any range of rows as fp32. Values are checked: DRV_E_DATA names the tensor and the place of
+// one that is not finite.
 DRV_CHECKED drv_status source_read_f32(const model_source *s, const source_tensor *t, int64_t row,
         int64_t n, float *out);
 // The same bytes as stored, for tensors of F32, F16 or BF16; checked as well.
 DRV_CHECKED drv_status source_read_raw(const model_source *s, const source_tensor *t, int64_t row,
         int64_t n, void *out);
-// Rows of a tensor with `quant`, as its blocks lie in the file; their values are not looked at.
+// Reads rows of a tensor with `quant`, as its blocks lie in the file; their values are not looked
+// at.
 DRV_CHECKED drv_status source_read_blocks(const model_source *s, const source_tensor *t,
         int64_t row, int64_t n, void *out);
 // Two tensors have the same shape and, in fp32, the same values.
 DRV_CHECKED drv_status model_source_same(const model_source *s, const source_tensor *t,
         const model_source *other, const source_tensor *u, bool *same);
-// Tensors that transformers drops, and so does drover: the frequencies that old releases stored
-// (they follow from rope_theta), and a copy of the tied output weight. Asked of a tensor that the
-// config has no place for. DRV_E_DATA: an output weight that differs from the embedding.
+// Finds out whether a tensor is one that transformers drops, and so does drover: the frequencies
+// that old releases stored (they follow from rope_theta), and a copy of the tied output weight.
+// Asked of a tensor that the config has no place for. DRV_E_DATA: an output weight that differs
+// from the embedding.
 DRV_CHECKED drv_status model_source_drops(const model_source *s, const source_tensor *t,
         bool *drops);
-// How many rows make a piece of about `bytes` in fp32; at least one.
+// Returns how many rows make a piece of about `bytes` in fp32; at least one.
 int64_t source_piece_rows(const source_tensor *t, int64_t bytes);

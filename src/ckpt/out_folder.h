@@ -22,9 +22,9 @@ typedef struct out_folder { // single owner
 DRV_CHECKED drv_status out_folder_begin(arena *a, const char *path, out_folder *out);
 // The same folder for a rank that is not the one to make it: only names.
 void out_folder_follow(arena *a, const char *path, out_folder *out);
-// A file of it that others have written and hashed.
+// Notes a file of the folder that others have written and hashed.
 void out_folder_note(out_folder *o, const char *name, int64_t bytes, const char hash[33]);
-// A whole file.
+// Writes a whole file.
 DRV_CHECKED drv_status out_folder_put(out_folder *o, const char *name, const void *p, size_t n);
 // Brings all files and the folder to the disk.
 DRV_CHECKED drv_status out_folder_sync(out_folder *o);

@@ -44,10 +44,10 @@ DRV_CHECKED drv_status st_open(arena *a, const char *path, st_file *out);
 DRV_CHECKED drv_status st_parse(arena *a, const char *path, const void *p, size_t n, st_file *out);
 void st_close(st_file *f);
 const st_tensor *st_find(const st_file *f, const char *name); // NULL: absent
-// Bytes [first, first + n) of a tensor, as they are. DRV_E_IO: the file is shorter by now.
+// Reads bytes [first, first + n) of a tensor, as they are. DRV_E_IO: the file is shorter by now.
 DRV_CHECKED drv_status st_read_raw(const st_file *f, const st_tensor *t, int64_t first, int64_t n,
         void *out);
-// Elements [first, first + n) as fp32. DRV_E_DATA: the type is not floating point.
+// Reads elements [first, first + n) as fp32. DRV_E_DATA: the type is not floating point.
 DRV_CHECKED drv_status st_read_f32(const st_file *f, const st_tensor *t, int64_t first, int64_t n,
         float *out);
 

@@ -80,7 +80,7 @@ static int place_of_sender(const mesh *m, const ckpt_piece *p, mesh_axis axis, i
     return p->at_ends && axis == AXIS_PIPELINE && between ? 0 : place;
 }
 
-// Whether this rank, of those that have the piece, is the one to send it to `writer`.
+// Returns whether this rank, of those that have the piece, is the one to send it to `writer`.
 static bool is_mine_to_send(const shared_file *f, const ckpt_piece *p, int writer) {
     for (int i = 0; i < N_AXES && f->n_ranks > 1; i++) {
         const mesh *m = &f->ranks->mesh;
@@ -266,7 +266,7 @@ static drv_status write_blocks(shared_file *f) {
 static drv_status create(shared_file *f) {
     f->fd = open(f->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (f->fd < 0) return file_fail("create", f->path);
-    // Where many write, none of them makes the file longer.
+    // If many write, none of them makes the file longer.
     if (f->n_ranks == 1 || ftruncate(f->fd, f->begin[f->n]) == 0) return DRV_OK;
     return file_fail("lengthen", f->path);
 }

@@ -7,7 +7,7 @@
 // The largest shard, as in save_pretrained of transformers 4 (huggingface_hub: "5GB" is decimal).
 #define SHARD_BYTES 5000000000LL
 
-// Which tensors go into which file.
+// The division of tensors among files.
 typedef struct tensor_shards {
     arena *a;
     const char *name;
@@ -28,7 +28,7 @@ typedef struct tensor_writer tensor_writer; // lives in the folder's arena
 // `list` is all that will be written and outlives the writer.
 DRV_CHECKED drv_status tensor_writer_open(out_folder *o, const char *name, const st_entry *list,
         int n, int64_t shard_bytes, tensor_writer **out);
-// The next bytes of the data, all within one tensor.
+// Writes the next bytes of the data, all within one tensor.
 DRV_CHECKED drv_status tensor_writer_add(tensor_writer *w, const void *p, int64_t n);
 // Writes the index; every byte must have come when `status`, the result so far, is DRV_OK.
 DRV_CHECKED drv_status tensor_writer_close(tensor_writer *w, drv_status status);

@@ -1,5 +1,5 @@
-// Whether a checkpoint is whole. The ranks of a job share the work: each hashes its blocks of every
-// file, all see all digests, and so all come to the same verdict.
+// Checks that a checkpoint is whole. The ranks of a job share the work: each hashes its blocks of
+// every file, all see all digests, and so all come to the same verdict.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

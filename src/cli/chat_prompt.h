@@ -10,7 +10,7 @@
     "/exit         leave, as at the end of the input and by Ctrl-C at the prompt\n"                \
     "//TEXT        a message that begins with /"
 
-// From now on Ctrl-C (SIGINT) ends an answer or, at the prompt, the conversation.
+// Lets Ctrl-C (SIGINT) end an answer or, at the prompt, the conversation, from now on.
 DRV_CHECKED drv_status chat_prompt_listen(void);
 // An `interrupted` of generator_opts.
 bool chat_prompt_interrupted(void *ctx);

@@ -68,10 +68,10 @@ struct cli_args {
 // nearest name or the subverbs that take the option.
 DRV_CHECKED drv_status cli_parse(arena *a, const verb *parent, const verb *sought, int argc,
         char **argv, cli_args *out);
-// The value of an option, or `otherwise` when it was not given.
+// Returns the value of an option, or `otherwise` when it was not given.
 const char *cli_get(const cli_args *args, const char *name, const char *otherwise);
 bool cli_has(const cli_args *args, const char *name);
-// Numbers: *inout keeps its value when the option was not given.
+// Read numbers: *inout keeps its value when the option was not given.
 DRV_CHECKED drv_status cli_get_i64(const cli_args *args, const char *name, int64_t min, int64_t max,
         int64_t *inout);
 DRV_CHECKED drv_status cli_get_f64(const cli_args *args, const char *name, double min, double max,
@@ -79,29 +79,29 @@ DRV_CHECKED drv_status cli_get_f64(const cli_args *args, const char *name, doubl
 // "512M", "4G", "1.5GiB" (by 1024), "5GB" (by 1000) or bytes.
 DRV_CHECKED drv_status cli_get_bytes(const cli_args *args, const char *name, int64_t min,
         int64_t *inout);
-// All values of a repeatable option; the list lives in `a`.
+// Returns all values of a repeatable option; the list lives in `a`.
 const char **cli_get_all(arena *a, const cli_args *args, const char *name, int *n);
-// The value of an option that must be there.
+// Gives the value of an option that must be there.
 DRV_CHECKED drv_status cli_need(const cli_args *args, const char *option, const char **out);
 
-// The status of a verb that reads files which drover has not made: one that is not what it should
-// be is wrong usage, as a wrong config is (docs/adr/0006-exit-status.md).
+// Returns the status of a verb that reads files which drover has not made: one that is not what it
+// should be is wrong usage, as a wrong config is (docs/adr/0006-exit-status.md).
 drv_status cli_judge_input(drv_status status);
 
-// From here on the first write to standard output that fails ends the program: exit status 1 and
-// "could not write to standard output: No space left on device".
+// Lets the first write to standard output that fails end the program from here on: exit status 1
+// and "could not write to standard output: No space left on device".
 void cli_open_stdout(void);
 // Writes what is buffered; nothing is printed after it.
 void cli_close_stdout(void);
 
-// The help of drover (`shown` NULL), of a verb (parent NULL) or of a subverb.
+// Prints the help of drover (`shown` NULL), of a verb (parent NULL) or of a subverb.
 void cli_print_help(FILE *file, const verb *parent, const verb *shown);
 // "[HELP|VERB [SUBVERB]]": the arguments of `drover help`.
 DRV_CHECKED drv_status cli_help(int argc, char **argv);
-// The verb (subverb, when parent is given) of that name; a failure says which is near.
+// Finds the verb (subverb, when parent is given) of that name; a failure says which is near.
 DRV_CHECKED drv_status cli_find_verb(const verb *parent, const char *name, const verb **out);
 
-// A line of ids, or a part of it: not `begins`, not `ends`.
+// Prints a line of ids, or a part of it: not `begins`, not `ends`.
 void cli_print_ids(const id_list *ids, bool json, bool begins, bool ends);
 
 #define CLI_SET                                                                                    \

@@ -19,7 +19,7 @@ DRV_CHECKED drv_status conversation_open(arena *a, const conversation_opts *opts
         conversation **out);
 void conversation_close(conversation *c); // NULL is allowed
 
-// The system message from now on; "": none.
+// Sets the system message from now on; "": none.
 void conversation_set_system(conversation *c, const char *text);
 // Forgets the turns; the system message stays.
 void conversation_reset(conversation *c);

@@ -14,7 +14,7 @@ typedef struct fetch_opts {
     download_opts http;
 } fetch_opts;
 
-// From the options above, HF_ENDPOINT and HF_TOKEN. `out`: the folder of the files.
+// Fills `o` from the options above, HF_ENDPOINT and HF_TOKEN. `out`: the folder of the files.
 DRV_CHECKED drv_status fetch_options(arena *a, const cli_args *args, const char *out,
         fetch_opts *o);
 // Downloads what is not there and logs how much that was.

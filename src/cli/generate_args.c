@@ -4,9 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/backend_caps.h"
 #include "base/file.h"
 #include "base/parallel.h"
-#include "train/model_hint.h"
+#include "record/model_hint.h"
 #include "weights/device.h"
 #include "weights/resolve.h"
 
@@ -22,21 +23,24 @@ drv_status generation_precision(const cli_args *args, generate_precision *out) {
     return DRV_OK;
 }
 
-// "pjrt" with the keys pjrt.* of the config or the run that is named, or "pjrt:PLUGIN".
+// Reads --backend NAME. A back end that has devices takes the keys pjrt.* of the config or the run
+// that is named, or is given as "NAME:PLUGIN".
 static void read_device(arena *a, const cli_args *args, generator_opts *model) {
-    static const char prefix[] = "pjrt:";
     const char *name = cli_get(args, "--backend", NULL),
                *target = args->n_positional ? args->positional[0] : "";
     run_config *cfg = ARENA_NEW(a, run_config);
     const char *file = file_is_dir(target) ? path_join(a, target, "config.yaml") : target;
     model->backend = name;
-    if (!name || strncmp(name, "pjrt", strlen("pjrt")) != 0) return;
+    if (!name) return;
+    const size_t n = strcspn(name, ":");
+    const char *alone = arena_printf(a, "%.*s", (int)n, name);
+    if (!backend_caps_of(alone)->has_devices) return;
     if (str_ends(file, ".yaml") && file_exists(file) && !file_odd_kind(file) &&
             config_load(a, file, NULL, 0, cfg) == DRV_OK)
         model->device = device_opts(cfg);
-    if (strncmp(name, prefix, strlen(prefix)) != 0) return;
-    model->backend = "pjrt";
-    model->device.plugin = name + strlen(prefix);
+    if (!name[n]) return;
+    model->backend = alone;
+    model->device.plugin = name + n + 1;
 }
 
 drv_status generation_read(arena *a, const cli_args *args, generator_opts *model,

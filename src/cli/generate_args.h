@@ -30,9 +30,9 @@ DRV_CHECKED drv_status generation_read(arena *a, const cli_args *args, generator
 // --precision; auto when it is not given.
 DRV_CHECKED drv_status generation_precision(const cli_args *args, generate_precision *out);
 
-// An `emit` of generate_opts: to standard output, at once.
+// Prints, as an `emit` of generate_opts, to standard output, at once.
 void generation_print(void *ctx, const char *text, size_t n);
 // "try it: " and the command, where the model in the folder can write text.
 void generation_print_hint(const char *folder);
-// A new JSON string; bytes that are not UTF-8 become U+FFFD.
+// Returns a new JSON string; bytes that are not UTF-8 become U+FFFD.
 json_t *generation_json_text(const char *text, size_t n);

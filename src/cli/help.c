@@ -34,8 +34,8 @@ static void print_words(FILE *f, const char *text, int n, int column, int indent
     }
 }
 
-// Where the rest of a line that is too long goes: below what follows a gap of several spaces, else
-// below its beginning.
+// Returns the column at which the rest of a line that is too long goes on: below what follows a gap
+// of several spaces, else below its beginning.
 static int indent_of(const char *line, int n) {
     int begin = 0;
     while (begin < n && line[begin] == ' ')

@@ -26,7 +26,7 @@ static bool takes_run_dir(const cli_args *args) {
     return false;
 }
 
-// Where the run directory is seen from here, if it is seen at all.
+// Returns where the run directory is seen from here, if it is seen at all.
 static const char *find_run_dir(arena *a, const cli_args *args, const job_record *record) {
     const char *given = takes_run_dir(args) ? cli_get(args, "--run-dir", NULL) : NULL;
     if (given || !record->run_dir) return given;

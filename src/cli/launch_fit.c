@@ -1,13 +1,13 @@
-// Whether a job's nodes suit the layout of its config, and its plan the memory that a rank has
+// Checks that a job's nodes suit the layout of its config, and its plan the memory that a rank has
 // there: by the plans of drover plan.
 #include <stdlib.h>
 
 #include "base/parallel.h"
 #include "base/str.h"
 #include "cli/launch_jobs.h"
+#include "programs/fit.h"
 #include "search/elastic_layouts.h"
 #include "search/stage_plans.h"
-#include "train/fit.h"
 #include "weights/process_bytes.h"
 
 // The nearest numbers of nodes that the layout can divide, as "; 2 or 4 nodes would do".

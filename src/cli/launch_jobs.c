@@ -247,8 +247,8 @@ static drv_status read_numbers(const cli_args *args, job_spec *spec) {
     return time ? job_read_time(time, &spec->time_s) : DRV_OK;
 }
 
-// Where the run has saved before, here: twice the longest of its saves and a minute for the ranks
-// to notice, so that a slower file system or a larger neighbour does not cost a save.
+// Sets the grace by the saves that the run has made here: twice the longest of them and a minute
+// for the ranks to notice, so that a slower file system or a larger neighbour does not cost a save.
 static drv_status grace_by_saves(const char *run_dir, int *grace_s) {
     enum { NOTICE_S = 60 };
     run_event_list list;

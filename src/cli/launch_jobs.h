@@ -47,7 +47,7 @@ DRV_CHECKED drv_status launch_job_run(arena *a, const cli_args *args);
             LAUNCH_JOB_SUBVERB("skypilot", "write a task of SkyPilot", launch_skypilot_options,    \
                     N_LAUNCH_SKYPILOT_OPTIONS)
 
-// Whether the plan of the config fits the ranks and the memory of the job (launch_fit.c).
+// Checks that the plan of the config fits the ranks and the memory of the job (launch_fit.c).
 // DRV_E_USAGE: nodes that the layout cannot divide, with those near that it can; a rank that needs
 // more than its device or its share of a pod has, with what would fit. *says: the figures. Changes
 // *cfg to that of the rank that needs most.
@@ -56,7 +56,7 @@ DRV_CHECKED drv_status launch_check_fit(arena *a, run_config *cfg, const job_spe
 
 // Prints what a person does next, on standard output (launch_submit.c).
 void launch_print_next(arena *a, const job_record *record, const char *dir);
-// Whether PATH has the scheduler's program. DRV_E_USAGE, after `why`: it has not.
+// Checks that PATH has the scheduler's program. DRV_E_USAGE, after `why`: it has not.
 DRV_CHECKED drv_status launch_find_program(arena *a, const char *name, const char *why);
 // Makes the secret, hands the files in `dir` to the scheduler, and keeps that in launch.json.
 // DRV_E_BUSY: its program did not end in time; DRV_E_IO: it failed.

@@ -9,7 +9,7 @@
 #include "cli/kept_list.h"
 #include "cli/plan_elastic.h"
 #include "config/config.h"
-#include "train/programs.h"
+#include "programs/programs.h"
 #include "weights/device.h"
 
 enum { MAX_MESSAGE = 512 };

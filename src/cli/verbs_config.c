@@ -11,9 +11,9 @@
 #include "cli/plan_search.h"
 #include "cli/plan_stages.h"
 #include "data/set/dataset.h"
+#include "programs/fit.h"
 #include "search/layout_search.h"
 #include "search/step_time.h"
-#include "train/fit.h"
 #include "train/run_inputs.h"
 #include "translate/translate.h"
 #include "weights/lora_state.h"
@@ -197,7 +197,7 @@ typedef struct plan_report {
     bool fits;
     const char *would_fit;     // keys to set; NULL: none would, or it fits
     const stage_plans *stages; // NULL: no pipeline
-    inputs_extent inputs;      // the data there is
+    inputs_counts inputs;      // the data there is
     double reference_flops;    // to compute the reference's log-probabilities, once; 0: no pairs
     bool is_measured;          // step_s is of micro-batches that were run, not of the GEMM peak
     const char *refused;       // why `drover train` would not begin; NULL: it would
@@ -382,8 +382,8 @@ static drv_status run_plan(arena *a, const cli_args *args) {
     par_set_threads((int)cfg.threads);
     if (cli_has(args, "--search")) return plan_search(a, args, &cfg, ranks);
     if (cli_has(args, "--elastic")) return plan_elastic(a, args, &cfg);
-    inputs_extent extent;
-    const drv_status inputs = run_inputs_try(&cfg, &extent);
+    inputs_counts counts;
+    const drv_status inputs = run_inputs_try(&cfg, &counts);
     const char *refused = inputs == DRV_OK ? NULL : arena_strdup(a, drv_message());
     stage_plans stages;
     if (cfg.pipeline_parallel > 1) DRV_TRY(stage_plans_make(a, false, &cfg, &stages));
@@ -397,16 +397,16 @@ static drv_status run_plan(arena *a, const cli_args *args) {
             .limit = memory_limit_read(""),
             .mesh = run_mesh(&cfg),
             .refused = refused,
-            .inputs = extent,
+            .inputs = counts,
             .stages = cfg.pipeline_parallel > 1 ? &stages : NULL,
             .flops_per_token = programs_flops_per_token(&built, false)};
     report.ranks = mesh_ranks(&report.mesh);
     programs_wire(&built, report.wire);
     if (report.stages) memcpy(report.wire, stages.wire, sizeof report.wire);
     report.again = programs_flops_per_token(&built, true) - report.flops_per_token;
-    if (extent.pairs > 0)
+    if (counts.pairs > 0)
         report.reference_flops =
-                programs_eval_flops_per_token(&built) * (double)(extent.rows * cfg.sequence_length);
+                programs_eval_flops_per_token(&built) * (double)(counts.rows * cfg.sequence_length);
     report.fits = report.memory.total + report.process <= report.limit.free;
     if (!report.fits) DRV_TRY(fit_suggest(a, &cfg, &report.limit, &report.would_fit));
     DRV_TRY(measure_time(a, &report));

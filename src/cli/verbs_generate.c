@@ -111,7 +111,7 @@ static drv_status read_options(arena *a, const cli_args *args, generator_opts *m
     return DRV_OK;
 }
 
-// How many new tokens the model's context leaves beside the prompt.
+// Finds how many new tokens the model's context leaves beside the prompt.
 static drv_status fit_context(generate_call *call) {
     const int64_t context = generator_context(call->generator), n = call->ids.n, left = context - n;
     int64_t *max_tokens = &call->opts.max_tokens;

@@ -143,7 +143,7 @@ static drv_status explain(const supervisor_rules *rules) {
     return DRV_OK;
 }
 
-// Which nodes and ranks there are, from the options, the environment and the config.
+// Finds out which nodes and ranks there are, from the options, the environment and the config.
 static drv_status find_world(arena *a, const cli_args *args, launch_job *job) {
     DRV_TRY(take_options(a, args, &job->world));
     DRV_TRY(cli_get_f64(args, "--wait", 1, 1e6, &job->wait_s));

@@ -30,10 +30,11 @@ typedef struct comm_opts {
 } comm_opts;
 
 // --- opening
-// The rank that this process is: under mpirun or srun --mpi=pmix one of several, else the only one.
-// DRV_E_USAGE: started as one of several, but without what it needs to talk to them.
+// Opens the rank that this process is: under mpirun or srun --mpi=pmix one of several, else the
+// only one. DRV_E_USAGE: started as one of several, but without what it needs to talk to them.
 DRV_CHECKED drv_status comm_open(arena *a, const comm_opts *opts, comm **out);
-// How many ranks a launcher (mpirun, srun) has started, this process one of them; 1: none has.
+// Returns how many ranks a launcher (mpirun, srun) has started, this process one of them; 1: none
+// has.
 int comm_launched(void);
 const char *comm_launcher(void); // ", started by mpirun" and the like; "": by none that is known
 // Ends the part of this rank: waits for all others, unless the job has failed.
@@ -58,20 +59,21 @@ const char *comm_backend(const comm *c);
 
 // --- groups
 comm_group *comm_world(const comm *c);
-// The ranks that differ from this one along `axes` alone (bits 1 << AXIS_DATA, ...), in the order
-// of their ranks; `of` may not be larger than the world. Opened once, the same one is returned.
+// Returns the ranks that differ from this one along `axes` alone (bits 1 << AXIS_DATA, ...), in the
+// order of their ranks; `of` may not be larger than the world. Opened once, the same one is
+// returned.
 comm_group *comm_axes(comm *c, const mesh *of, unsigned axes);
-// The ranks along the data axis of mesh_of_update(of), in the order of their places there. Sums
-// join the data ranks of each context rank in a tree, then those of the context ranks.
+// Returns the ranks along the data axis of mesh_of_update(of), in the order of their places there.
+// Sums join the data ranks of each context rank in a tree, then those of the context ranks.
 comm_group *comm_update_ranks(comm *c, const mesh *of);
-// Ranks of the job in one order for all of them, this one among them. Groups that share two ranks
-// have different names.
+// Makes a group of ranks of the job in one order for all of them, this one among them. Groups that
+// share two ranks have different names.
 comm_group *comm_ranks(comm *self, const char *name, const int *ranks, int n_ranks);
 int group_size(const comm_group *g);
 int group_place(const comm_group *g); // of this rank
 int group_rank(const comm_group *g, int place);
-// Bytes that this rank has sent to others in collectives and messages of the group; those of an
-// errand (comm/courier.h) from when it is handed over.
+// Returns the bytes that this rank has sent to others in collectives and messages of the group;
+// those of an errand (comm/courier.h) from when it is handed over.
 int64_t comm_sent(const comm_group *g);
 int64_t comm_sent_by(
         const comm *c); // the same of all its groups, and of messages that control the run
@@ -87,12 +89,12 @@ DRV_CHECKED drv_status comm_all_reduce(comm_group *g, dtype dt, comm_join join, 
 // part, joined. NULL counts: all are n / group_size long, n the elements of `in`.
 DRV_CHECKED drv_status comm_reduce_scatter(comm_group *g, dtype dt, comm_join join, const void *in,
         int64_t n, const int64_t *counts, void *out, void *scratch);
-// A tensor p[n] of which place i keeps elements [i shard, (i + 1) shard), the last ones perhaps
-// fewer or none. This rank's shard becomes the sum over the group, what is outside stays: in
-// buckets, through so many bytes of the comm's own (comm_bucket_bytes).
+// Sums a tensor p[n] of which place i keeps elements [i shard, (i + 1) shard), the last ones
+// perhaps fewer or none. This rank's shard becomes the sum over the group, what is outside stays:
+// in buckets, through so many bytes of the comm's own (comm_bucket_bytes).
 DRV_CHECKED drv_status comm_sum_shards(comm_group *g, dtype dt, void *p, int64_t n, int64_t shard);
 int64_t comm_bucket_bytes(dtype dt, int64_t shard, int ranks);
-// The shards of the other ranks come to their places.
+// Brings the shards of the other ranks to their places.
 DRV_CHECKED drv_status comm_gather_shards(comm_group *g, dtype dt, void *p, int64_t n,
         int64_t shard);
 // out: one part for each place, bytes[place] long; in: this rank's. `in` may be its place in out.
@@ -143,7 +145,7 @@ bool comm_abort(comm *c, drv_status status);
 // that was not printed by then is lost. What all agreed on (comm_agree_on_first) needs none: it is
 // said before comm_close, where all ranks meet.
 void comm_said(comm *c);
-// Who made the job fail, as far as this rank knows.
+// The rank that made the job fail, as far as this rank knows.
 typedef struct comm_blame {
     int rank;          // -1: not known, or none has failed
     drv_status status; // its own, where it told it; DRV_E_PEER: it died, or was given up
@@ -156,10 +158,10 @@ comm_blame comm_blamed(const comm *c);
 // Calls fn(ctx) before this process is ended because another rank failed while this one's thread
 // computes: on another thread. A launcher may leave it a second then. NULL: no longer.
 void comm_before_end(comm *self, void (*fn)(void *ctx), void *ctx);
-// DRV_E_PEER and its message if a rank has failed.
+// Returns DRV_E_PEER, with its message, if a rank has failed.
 DRV_CHECKED drv_status comm_check(const comm *c);
 
-// Seconds that this rank has waited for messages in collectives and comm_wait, so far.
+// Returns the seconds that this rank has waited for messages in collectives and comm_wait, so far.
 double comm_waited(const comm *c);
 
 // Notes what this rank is doing, for messages and the table of a watchdog. The name must live on.

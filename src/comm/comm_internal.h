@@ -7,7 +7,8 @@
 
 struct rank_status;
 
-// How messages travel. Everything takes the rank's own comm and is called by its thread alone.
+// The functions by which messages travel. Each takes the rank's own comm and is called by its
+// thread alone.
 typedef struct comm_transport {
     const char *name;
     void (*start)(comm *c, comm_transfer *t);
@@ -23,7 +24,7 @@ typedef struct comm_transport {
     void *(*twin)(const comm *c, arena *a); // the state of a twin; NULL: that of c
 } comm_transport;
 
-// Why the job cannot go on. One for each process; written once, read when `kind` is set.
+// The reason why the job cannot go on. One for each process; written once, read when `kind` is set.
 typedef enum failure_kind { FAIL_NONE, FAIL_DIED, FAIL_GAVE_UP, FAIL_SILENT } failure_kind;
 enum { FAILURE_TEXT = 1024 };
 typedef struct comm_failure {
@@ -136,8 +137,9 @@ typedef struct watched {
     bool closed;    // has said good-bye
 } watched;
 void ring_look(struct ring *r, int rank, watched *out); // any thread
-// A table of all ranks, who holds up whom; `suspect` is the rank that the others wait for.
+// Prints a table of all ranks, who holds up whom; `suspect` is the rank that the others wait for.
 void watch_table(const comm *c, const watched *of, int suspect, const char *why);
-// Who holds up the job: the rank that was not heard of for opts.silent_s, else, where an operation
-// has taken opts.stuck_s, the one that has begun the fewest. -1: none. *for_s: for how long.
+// Finds the rank that holds up the job: the one that was not heard of for opts.silent_s, else,
+// where an operation has taken opts.stuck_s, the one that has begun the fewest. -1: none. *for_s:
+// for how long.
 int watch_suspect(const comm *c, const watched *of, double now, double *for_s);

@@ -59,7 +59,7 @@ void handshake_begin(handshake *h, int fd, bool calls, const job_secret *secret,
     if (!calls && !send_all(fd, h->mine, NONCE_BYTES)) refuse(h);
 }
 
-// How many bytes the next message of the other side has.
+// Returns how many bytes the next message of the other side has.
 static int awaited(const handshake *h) {
     if (!h->calls) return NONCE_BYTES + HMAC_BYTES;
     return h->step == 0 ? NONCE_BYTES : HMAC_BYTES;

@@ -49,7 +49,7 @@ void handshake_begin(handshake *h, int fd, bool calls, const job_secret *secret,
 // secret, closes or is too slow is refused; the caller of this closes the socket.
 handshake_state handshake_go_on(handshake *h);
 
-// A key for this connection alone, the same on both sides of a proven handshake.
+// Makes a key for this connection alone, the same on both sides of a proven handshake.
 DRV_CHECKED drv_status handshake_session(const handshake *h, job_secret *out);
 
 // --- Callers of a listening socket, served side by side.

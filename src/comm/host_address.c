@@ -83,7 +83,7 @@ uint32_t host_address_towards(const host_addresses *here, const host_addresses *
                 has(here, there->address[i]) ? 0 : host_address_route(there->address[i]);
         if (mine && has(here, mine)) return mine;
     }
-    // Where another interface than that of the route is asked for.
+    // Here another interface than that of the route is asked for.
     return here->n > 0 && there->n > 0 ? here->address[0] : 0;
 }
 

@@ -132,7 +132,7 @@ static void name_link(char purpose[PURPOSE_BYTES], int from, int to) {
     snprintf(purpose, PURPOSE_BYTES, "drover ring %d to %d", from, to);
 }
 
-// Which address the rank before reaches this one by; it is told by the transport.
+// Tells all ranks the address by which the rank before reaches this one, as the transport gives it.
 static drv_status exchange_endpoints(comm *self, meeting *made, introduction *all, bool *open) {
     introduction mine = {0};
     drv_status status = host_addresses_find(&mine.here);

@@ -40,7 +40,7 @@ static void take_out(queue *q, comm_transfer **link) {
     if (q->last == &t->next) q->last = link;
 }
 
-// Where the first message between the same two ranks is; NULL: not there yet.
+// Finds the first message between the same two ranks; NULL: it is not there yet.
 static comm_transfer **find(queue *q, int owner, int tag) {
     for (comm_transfer **link = &q->first; *link; link = &(*link)->next)
         if ((*link)->owner->rank == owner && (*link)->tag == tag) return link;

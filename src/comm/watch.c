@@ -1,5 +1,5 @@
-// Who holds up the job, and the table that says so. Suspicion needs no clock that ranks share: all
-// times are this rank's.
+// Finds who holds up the job, and prints the table that says so. Suspicion needs no clock that
+// ranks share: all times are this rank's.
 #include "base/log.h"
 #include "base/str.h"
 #include "comm/comm_internal.h"

@@ -29,7 +29,7 @@ typedef enum schedule_type {
     SCHEDULE_WSD,
     SCHEDULE_CONSTANT
 } schedule_type;
-// Whose rule the rates of the warm-up follow (train/schedule.c).
+// The trainer whose rule the rates of the warm-up follow (train/schedule.c).
 typedef enum warmup_rule { WARMUP_TORCHTITAN, WARMUP_TRANSFORMERS, WARMUP_NEMO } warmup_rule;
 typedef enum optimizer_type { OPTIMIZER_ADAMW, OPTIMIZER_MUON, OPTIMIZER_NORMUON } optimizer_type;
 typedef enum pack_mode { PACK_AUTO, PACK_DOCUMENTS, PACK_STREAM, PACK_EXAMPLES } pack_mode;
@@ -169,52 +169,54 @@ DRV_CHECKED drv_status config_load(arena *a, const char *path, const char *const
 DRV_CHECKED drv_status config_load_text(arena *a, const char *name, const char *text,
         size_t n_bytes, run_config *out);
 
-// The ranks that the job has: what parallel.* leaves to the start. DRV_E_USAGE names what does not
-// divide what.
+// Sets the ranks that the job has: what parallel.* leaves to the start. DRV_E_USAGE names what does
+// not divide what.
 DRV_CHECKED drv_status config_set_ranks(run_config *cfg, int64_t ranks);
-// The steps of training.epochs, with an epoch of so many rows; leaves training.steps alone.
+// Sets the steps of training.epochs, with an epoch of so many rows; leaves training.steps alone.
 void config_count_steps(run_config *cfg, int64_t epoch_rows);
-// The key that says how long the run is: "training.epochs" or "training.steps".
+// Returns the key that says how long the run is: "training.epochs" or "training.steps".
 const char *config_length_key(const run_config *cfg);
-// "training.http": a port, or HOST:PORT; NULL: no page.
+// Returns training.http: a port, or HOST:PORT; NULL: no page.
 const char *config_http(const run_config *cfg);
-// Steps of the warm-up: schedule.warmup_steps or the share schedule.warmup_ratio of cfg->steps;
-// auto is a tenth of the steps, at most 100.
+// Returns the steps of the warm-up: schedule.warmup_steps or the share schedule.warmup_ratio of
+// cfg->steps; auto is a tenth of the steps, at most 100.
 int64_t config_warmup_steps(const run_config *cfg);
 // parallel.schedule, or what it stands for when that is auto.
 stage_schedule config_pipeline_schedule(const run_config *cfg);
-// Rows of an addend of the gradients (docs/adr/0026): parallel.addend_rows, or what it stands for
-// when that is auto.
+// Returns the rows of an addend of the gradients (docs/adr/0026): parallel.addend_rows, or what it
+// stands for when that is auto.
 int64_t config_addend_rows(const run_config *cfg);
-// For what runs on one rank whatever the layout of training: evaluating a model, measuring.
+// Makes it a config of one rank, for what runs on one whatever the layout of training: evaluating a
+// model, measuring.
 void config_one_rank(run_config *cfg);
 // Returns what the back end that the config names can do.
 const backend_caps *config_backend(const run_config *cfg);
-// Whether fp32 masters lie beside weights in bf16: optimizer.master_dtype, or what it stands for
-// when that is auto: as optimizer.state_dtype. Without them the bf16 weights are all there is.
+// Returns whether fp32 masters lie beside weights in bf16: optimizer.master_dtype, or what it
+// stands for when that is auto: as optimizer.state_dtype. Without them the bf16 weights are all
+// there is.
 bool config_has_masters(const run_config *cfg);
 // training.save_dtype, or what it stands for when that is auto: bf16 in a bf16 run, else f32.
 save_dtype config_save_dtype(const run_config *cfg);
 // True: the run begins with the weights of model.from; false: with fresh ones.
 bool config_loads_weights(const run_config *cfg);
-// Who gave a key, or the last of the keys below a section: "run.yaml:12" or "--set"; the file, or
-// "configuration", when nobody did. For messages:
-// DRV_TRY_CTX(..., "%s: tokenizer", config_where(cfg, "tokenizer")).
+// Says who gave a key, or the last of the keys below a section: "run.yaml:12" or "--set"; the file,
+// or "configuration", when nobody did. For messages: DRV_TRY_CTX(..., "%s: tokenizer",
+// config_where(cfg, "tokenizer")).
 const char *config_where(const run_config *cfg, const char *path);
-// Whether a key was given a value.
+// Returns whether a key was given a value.
 bool config_gives(const run_config *cfg, const char *path);
 
-// The effective options as YAML that config_load reads back to the same; with_help adds defaults
-// and what each means.
+// Prints the effective options as YAML that config_load reads back to the same; with_help adds
+// defaults and what each means.
 void config_print(const run_config *cfg, bool with_help, str *out);
-// The value of key `i` of all keys in order, in one line as config_print has it, and its path, both
-// in `a`; NULL: there are no more keys.
+// Returns the value of key `i` of all keys in order, in one line as config_print has it, and its
+// path, both in `a`; NULL: there are no more keys.
 const char *config_key_text(arena *a, const run_config *cfg, int i, const char **path);
-// A line "path: value (default: ...)" for each key that differs from its default. Shapes of the
-// model, whose defaults are the preset's, are left out.
+// Prints a line "path: value (default: ...)" for each key that differs from its default. Shapes of
+// the model, whose defaults are the preset's, are left out.
 void config_print_changed(const run_config *cfg, str *out);
-// A line "path: value" for each key that is the same on all ranks of a run: paths of files and
-// threads may differ from host to host.
+// Prints a line "path: value" for each key that is the same on all ranks of a run: paths of files
+// and threads may differ from host to host.
 void config_print_shared(const run_config *cfg, str *out);
-// The reference of all keys as Markdown: docs/keys.md.
+// Prints the reference of all keys as Markdown: docs/keys.md.
 void config_print_reference(str *out);

@@ -20,6 +20,6 @@ typedef struct unknown_keys {
 } unknown_keys;
 // Adds a value, or what lies in it when it is a section.
 void unknown_keys_add(unknown_keys *all, const value *v);
-// The refusal of all of them, each with the key that was meant, as far as that can be told. DRV_OK:
-// there are none.
+// Refuses all of them, each with the key that was meant, as far as that can be told. DRV_OK: there
+// are none.
 DRV_CHECKED drv_status unknown_keys_refuse(arena *a, const unknown_keys *all);

@@ -22,7 +22,7 @@ static bool next_word(const char **p, const char **word, size_t *n) {
     return *n > 0;
 }
 
-// Whether one of the words is `name`, or begins it and ends in "*".
+// Returns whether one of the words is `name`, or begins it and ends in "*".
 static bool has_name(const char *names, const char *name) {
     const char *word;
     size_t n;

@@ -7,7 +7,7 @@
 #include "base/arena.h"
 #include "base/str.h"
 
-// Where a name stands; a row may serve several.
+// The places where a name stands; a row may serve several.
 typedef enum foreign_kind {
     FOREIGN_NXDT = 1,     // a path in the YAML of NxD Training
     FOREIGN_NEMO = 2,     // a path in a Hydra override or the YAML of neuronx-nemo-megatron
@@ -17,7 +17,8 @@ typedef enum foreign_kind {
     FOREIGN_OPTIONS = 32, // an option letter of run_llama3.1_8b.sh
 } foreign_kind;
 
-// How the value becomes ours; a function each in src/translate/rules.c. `argument` is the row's.
+// The ways in which a value becomes ours; each is a function in src/translate/rules.c. `argument`
+// is the row's.
 #define FOREIGN_RULES(X)                                                                           \
     X(hint)    /* it is answered, and not translated */                                            \
     X(same)    /* the same value */                                                                \
@@ -54,20 +55,20 @@ typedef struct foreign_table {
 enum { N_FOREIGN_TABLES = 5 };
 extern const foreign_table foreign_tables[N_FOREIGN_TABLES];
 
-// The row of a name of one of these kinds; NULL: the list has none.
+// Returns the row of a name of one of these kinds; NULL: the list has none.
 const foreign_key *foreign_find(unsigned kinds, const char *name);
-// The name of these kinds that `name` is a slip of; NULL: none is near. Lives in `a`.
+// Returns the name of these kinds that `name` is a slip of; NULL: none is near. Lives in `a`.
 const char *foreign_nearest(arena *a, unsigned kinds, const char *name);
-// Where a path of another trainer's configuration leads here, as the end of a message:
-// "here it is optimizer.lr"; NULL: no trainer that drover knows has such a key. `whole`: only what
-// is known by its whole path ("optimizer.type"), not by its last part. Lives in `a`.
+// Says where a path of another trainer's configuration leads here, as the end of a message: "here
+// it is optimizer.lr"; NULL: no trainer that drover knows has such a key. `whole`: only what is
+// known by its whole path ("optimizer.type"), not by its last part. Lives in `a`.
 const char *foreign_hint(arena *a, const char *full, bool whole);
 // The same for a flag of a program or a key of Axolotl.
 const char *foreign_flag_hint(arena *a, const char *name);
-// The names that are answered by their last part into `out` (NULL: they are only counted); returns
-// how many. They live in `a`.
+// Writes the names that are answered by their last part into `out` (NULL: they are only counted);
+// returns how many. They live in `a`.
 int foreign_names(arena *a, const char **out);
-// The tables as Markdown.
+// Prints the tables as Markdown.
 void foreign_keys_print(str *out);
 // "the same", "no effect here", ...: the rule as docs/keys.md says it.
 const char *foreign_how(const foreign_key *row);

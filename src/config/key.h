@@ -56,9 +56,9 @@ struct key {
 // Upper limit of what has none worth telling; whole numbers below 2^53 are exact in a double.
 #define NO_MAX 9e15
 
-// The refusal: place, key, value, and what the key expects.
+// Refuses a value: place, key, value, and what the key expects.
 drv_status key_refuse(const key *k, const value *v);
-// Whether a number stands in the key's range (or is its `none`).
+// Returns whether a number stands in the key's range (or is its `none`).
 bool key_in_range(const key *k, double x);
 
 // The fields of model_config, named as in config.json; in YAML below "model.".

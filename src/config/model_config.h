@@ -54,17 +54,18 @@ DRV_CHECKED drv_status model_config_of_json(const char *path, const json_t *json
 // of fields: "model." in YAML, "" in config.json. DRV_E_USAGE: one of them does not hold.
 DRV_CHECKED drv_status model_config_check(const char *where, const char *prefix, model_config *m);
 
-// The family whose additions the model has, the first of several; NULL: none has all of them.
+// Returns the family whose additions the model has, the first of several; NULL: none has all of
+// them.
 const model_family *model_config_family(const model_config *m);
 
-// The config.json that transformers reads; the caller owns the value.
+// Returns the config.json that transformers reads; the caller owns the value.
 json_t *model_config_json(const model_config *m);
 
-// The first field in which two configs differ, as "rope_theta 10000.0 and 500000.0"; NULL: none.
-// Token ids are not part of the shape and not compared. Lives in `a`.
+// Returns the first field in which two configs differ, as "rope_theta 10000.0 and 500000.0"; NULL:
+// none. Token ids are not part of the shape and not compared. Lives in `a`.
 const char *model_config_difference(arena *a, const model_config *m, const model_config *other);
 
 int64_t model_parameters(const model_config *m);
-// Whether a layer, counted from 0, has rotary embedding: all have it but each
+// Returns whether a layer, counted from 0, has rotary embedding: all have it but each
 // no_rope_layer_interval-th (arXiv:2501.18795).
 bool model_layer_rotates(const model_config *m, int64_t layer);

@@ -1,5 +1,5 @@
-// How long a run and its warm-up are: training.steps or training.epochs, schedule.warmup_steps or
-// schedule.warmup_ratio, and what auto comes to.
+// Works out how long a run and its warm-up are: training.steps or training.epochs,
+// schedule.warmup_steps or schedule.warmup_ratio, and what auto comes to.
 #include <float.h>
 #include <math.h>
 

@@ -26,8 +26,9 @@ typedef struct value {
 // `a`.
 const char *value_shown(arena *a, const value *v);
 
-// A YAML file of one document; an empty one gives a map without items. Strings are valid UTF-8
-// without NUL bytes. DRV_E_USAGE: not YAML, nested deeper than 8, a map key that is not a word.
+// Reads a YAML file of one document; an empty one gives a map without items. Strings are valid
+// UTF-8 without NUL bytes. DRV_E_USAGE: not YAML, nested deeper than 8, a map key that is not a
+// word.
 DRV_CHECKED drv_status yaml_read(arena *a, const char *file, const char *text, size_t n,
         value *out);
 // "path=value", the value in YAML's flow style ([0.9, 0.95]). An empty value is VALUE_NULL.
@@ -39,6 +40,6 @@ DRV_CHECKED drv_status yaml_read_value(arena *a, const char *path, const char *w
 // Writes text as a double-quoted scalar that YAML readers turn back into the same bytes (UTF-8).
 void yaml_quote(const char *text, str *out);
 
-// A JSON value as one of these; an object is a map, and what lies deeper than four levels is left
-// out.
+// Returns a JSON value as one of these; an object is a map, and what lies deeper than four levels
+// is left out.
 value value_of_json(arena *a, const char *where, const char *path, const json_t *json);

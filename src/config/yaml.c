@@ -93,7 +93,7 @@ static drv_status read_node(yaml_walk *w, int id, int depth, value *v) {
 }
 
 // --- what libyaml could not read
-// Whether a tab stands in the indentation of the line (counted from 0).
+// Returns whether a tab stands in the indentation of the line (counted from 0).
 static bool has_tab(const char *text, size_t n, size_t line) {
     const char *p = text, *end = text + n;
     for (; line > 0 && p < end; line--) {
@@ -215,8 +215,8 @@ static uint32_t next_code_point(const char **p) {
     return c;
 }
 
-// Whether a YAML reader refuses, folds or skips the character: controls, its line breaks beyond \n,
-// the byte order mark.
+// Returns whether a YAML reader refuses, folds or skips the character: controls, its line breaks
+// beyond \n, the byte order mark.
 static bool needs_escape(uint32_t c) {
     return c < 0x20 || (c >= 0x7F && c < 0xA0) || c == 0x2028 || c == 0x2029 || c == 0xFEFF ||
            c == 0xFFFE || c == 0xFFFF;

@@ -10,9 +10,9 @@ typedef struct convert_result {
     comparison comparison; // its problem NULL: good
 } convert_result;
 
-// The model at `path` as a folder at `out`. `verify`: source and result are replayed and compared,
-// the result is stored beside the model as verify.json, and one that is out of bounds is left
-// beside its place as OUT.unproved, and is DRV_E_DATA. What `result` holds lives in `a`.
+// Writes the model at `path` as a folder at `out`. `verify`: source and result are replayed and
+// compared, the result is stored beside the model as verify.json, and one that is out of bounds is
+// left beside its place as OUT.unproved, and is DRV_E_DATA. What `result` holds lives in `a`.
 DRV_CHECKED drv_status convert_export(arena *a, const char *path, const char *out,
         const model_write_opts *opts, bool verify, convert_result *result);
 
@@ -36,7 +36,7 @@ void merged_close(merged_model *m);
 DRV_CHECKED drv_status convert_merge(arena *a, const char *base, const char *adapter_path,
         const char *out, const model_write_opts *opts, bool verify, convert_result *result);
 
-// A model from elsewhere, by the tensors of `list`. `verify`: the hashes of all weights are
+// Writes a model from elsewhere, by the tensors of `list`. `verify`: the hashes of all weights are
 // compared, and where rounding makes them differ, the two are replayed as above.
 DRV_CHECKED drv_status convert_import(arena *a, const model *from, const st_entry *list, int n,
         const char *out, const model_write_opts *opts, bool verify, convert_result *result);

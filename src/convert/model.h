@@ -32,7 +32,7 @@ DRV_CHECKED drv_status model_open(arena *a, const char *path, model *out);
 DRV_CHECKED drv_status model_open_masters(arena *a, const char *path, model *out);
 void model_close(model *m); // fine when opening failed
 
-// The type that most bytes of the weights are stored in.
+// Returns the type that most bytes of the weights are stored in.
 const source_tensor *model_main_tensor(const model *m);
 // XXH3-128 in hex of the fp32 values of all parameters in their order: equal for models of equal
 // values, however they are stored and cut in files. Reads all of it.

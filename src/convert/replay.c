@@ -58,8 +58,8 @@ static drv_status build_norm(replay *r) {
     return compile(r, g, &r->norm);
 }
 
-// Whether a layer has what only some layers of the model have: its window, or no rotary embedding,
-// which no family has both of.
+// Returns whether a layer has what only some layers of the model have: its window, or no rotary
+// embedding, which no family has both of.
 static bool is_other_layer(const replay *r, int layer) {
     return !model_layer_rotates(&r->config, layer) ||
            (r->config.sliding_window && layer >= r->config.max_window_layers);

@@ -16,8 +16,8 @@ typedef struct replay_prompts {
 // Short texts through the tokenizer (NULL: none) and sequences that are drawn from the vocabulary
 // by a fixed rule: every model has some of the same.
 void replay_prompts_make(arena *a, const tokenizer *t, const model_config *m, replay_prompts *out);
-// The first token that the two do not have alike, or a text of the prompts that they cut into other
-// tokens, in words; NULL: none.
+// Returns the first token that the two do not have alike, or a text of the prompts that they cut
+// into other tokens, in words; NULL: none.
 const char *replay_tokenizer_difference(arena *a, const tokenizer *t, const tokenizer *other);
 
 typedef struct replay replay; // single owner
@@ -25,7 +25,7 @@ typedef struct replay replay; // single owner
 DRV_CHECKED drv_status replay_open(arena *a, const model_config *m, const replay_prompts *prompts,
         replay **out);
 void replay_close(replay *r);
-// The last norm's output [N,H]. `what` is for the progress line.
+// Computes the last norm's output [N,H]. `what` is for the progress line.
 DRV_CHECKED drv_status replay_hidden(replay *r, const model *m, const char *what, float *hidden_NH);
 // Logits of the tokens [row, row + n) of the vocabulary, n at most replay_logit_rows: [N, n].
 int64_t replay_logit_rows(const replay *r);

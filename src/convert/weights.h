@@ -11,7 +11,7 @@ double weights_roundoff(const char *type);
 // a unit of the subnormal range.
 double weights_floor(const char *type);
 
-// The first weight that differs by more than rounding explains, by name, place and values, in
+// Finds the first weight that differs by more than rounding explains, by name, place and values, in
 // `a`; NULL: none. `exact_a`: B was made from A by rounding once; else both may be rounded, B's
 // sums even in another arithmetic (a merge of PEFT's in bf16). Weights that A's adapter changes are
 // left out. Reads all of both. DRV_E_DATA: one cannot be read.

@@ -73,29 +73,30 @@ typedef struct gguf_file {
     name_map by_key, by_name;
 } gguf_file;
 
-// DRV_E_DATA: what is wrong, with its place.
+// Reads the header of a file. DRV_E_DATA: what is wrong, with its place.
 DRV_CHECKED drv_status gguf_open(arena *a, const char *path, gguf_file *out);
 // The same for bytes in memory, which must outlive the result.
 DRV_CHECKED drv_status gguf_parse(arena *a, const char *path, const void *p, size_t n,
         gguf_file *out);
 void gguf_close(gguf_file *f);
-// The file begins as a GGUF file does; false also when it cannot be read.
+// Returns whether the file begins as a GGUF file does; false also when it cannot be read.
 bool gguf_is_gguf(const char *path);
 
 const gguf_value *gguf_find(const gguf_file *f, const char *key);          // NULL: absent
 const gguf_tensor *gguf_find_tensor(const gguf_file *f, const char *name); // NULL: absent
 
-// Values by key and type; one that is absent leaves *out as it is. DRV_E_DATA: another type, or a
-// number that does not fit.
+// Read values by key and type; one that is absent leaves *out as it is. DRV_E_DATA: another type,
+// or a number that does not fit.
 DRV_CHECKED drv_status gguf_get_i64(const gguf_file *f, const char *key, int64_t *out);
 DRV_CHECKED drv_status gguf_get_f64(const gguf_file *f, const char *key, double *out);
 DRV_CHECKED drv_status gguf_get_bool(const gguf_file *f, const char *key, bool *out);
-// The number that people wrote where the file has an fp32: the shortest decimal that rounds to it.
+// Returns the number that people wrote where the file has an fp32: the shortest decimal that rounds
+// to it.
 double gguf_meant(float x);
-// A copy in `a`. DRV_E_DATA: it is not valid UTF-8 or has a NUL.
+// Makes a copy in `a`. DRV_E_DATA: it is not valid UTF-8 or has a NUL.
 DRV_CHECKED drv_status gguf_get_text(arena *a, const gguf_file *f, const char *key,
         const char **out);
-// Arrays, in `a`; *n = 0 where the key is absent. Texts are valid UTF-8.
+// Read arrays, in `a`; *n = 0 where the key is absent. Texts are valid UTF-8.
 DRV_CHECKED drv_status gguf_get_texts(arena *a, const gguf_file *f, const char *key,
         gguf_text **out, int64_t *n);
 // Read a list of f32, or of i32.
@@ -104,12 +105,12 @@ DRV_CHECKED drv_status gguf_get_f32s(arena *a, const gguf_file *f, const char *k
 DRV_CHECKED drv_status gguf_get_i32s(arena *a, const gguf_file *f, const char *key, int32_t **out,
         int64_t *n);
 
-// A matrix's columns and rows: a vector is one row.
+// Return a matrix's columns and rows: a vector is one row.
 int64_t gguf_cols(const gguf_tensor *t);
 int64_t gguf_rows(const gguf_tensor *t);
-// Bytes of a row.
+// Returns the bytes of a row.
 int64_t gguf_row_bytes(const gguf_tensor *t);
-// Rows [first, first + n) as they lie in the file. DRV_E_IO: the file is shorter by now.
+// Reads rows [first, first + n) as they lie in the file. DRV_E_IO: the file is shorter by now.
 DRV_CHECKED drv_status gguf_read_raw(const gguf_file *f, const gguf_tensor *t, int64_t first,
         int64_t n, void *out);
 // The same as fp32. DRV_E_DATA: its type is one that is not read.

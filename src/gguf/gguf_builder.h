@@ -17,8 +17,8 @@ void gguf_put_u32(gguf_builder *b, const char *key, uint32_t x);
 void gguf_put_f32(gguf_builder *b, const char *key, float x);
 void gguf_put_bool(gguf_builder *b, const char *key, bool x);
 void gguf_put_text(gguf_builder *b, const char *key, const char *text);
-// An array of n elements, which the caller adds next: texts by gguf_add_text, numbers by str_add to
-// `values`.
+// Begins an array of n elements, which the caller adds next: texts by gguf_add_text, numbers by
+// str_add to `values`.
 void gguf_put_array(gguf_builder *b, const char *key, gguf_type type, uint64_t n);
 void gguf_add_text(gguf_builder *b, const char *p, size_t n);
 // dim[0] runs fastest and is a multiple of the type's block. Returns the bytes of its data, without
@@ -28,5 +28,5 @@ int64_t gguf_put_tensor(gguf_builder *b, const char *name, quant_id type, const 
 // Appends the header, padding included: the data follow.
 void gguf_builder_header(const gguf_builder *b, str *out);
 void gguf_builder_free(gguf_builder *b);
-// Bytes of padding after `bytes` of data.
+// Returns the bytes of padding after `bytes` of data.
 int64_t gguf_padding(int64_t bytes);

@@ -35,7 +35,7 @@ bool llama_name_interleaves(const llama_name *row, const model_family *family) {
     return (row->rows == ROWS_OF_QUERY || row->rows == ROWS_OF_KEY) && family->gguf_interleaves;
 }
 
-// Whether `name` is `pattern` with a number, written without leading zeros, for its "%d".
+// Returns whether `name` is `pattern` with a number, written without leading zeros, for its "%d".
 static bool matches(const char *name, const char *pattern, int *layer) {
     const char *mark = strstr(pattern, "%d");
     *layer = -1;

@@ -23,17 +23,19 @@ typedef struct llama_name {
 extern const llama_name llama_names[];
 extern const int n_llama_names;
 
-// Whether models of a family have the tensor, and whether its rows are interleaved in GGUF.
+// Returns whether models of a family have the tensor, and whether its rows are interleaved in GGUF.
 bool llama_name_is_of(const llama_name *row, const model_family *family);
 bool llama_name_interleaves(const llama_name *row, const model_family *family);
 
-// The row for a name of GGUF, and its layer (-1: none). NULL: no tensor has that name.
+// Returns the row for a name of GGUF, and its layer (-1: none). NULL: no tensor has that name.
 const llama_name *llama_name_of_gguf(const char *name, int *layer);
 
-// The name of a layer's tensor by its pattern; `layer` counts only where the pattern has "%d".
+// Returns the name of a layer's tensor by its pattern; `layer` counts only where the pattern has
+// "%d".
 char *llama_name_print(arena *a, const char *pattern, int layer);
 
-// Where row `row` of a Hugging Face matrix lies in GGUF's, both within heads of `head_dim` rows.
+// Returns where row `row` of a Hugging Face matrix lies in GGUF's, both within heads of `head_dim`
+// rows.
 static inline int64_t llama_row_in_gguf(int64_t row, int64_t head_dim) {
     const int64_t in_head = row % head_dim, half = head_dim / 2;
     return row - in_head + in_head % half * 2 + in_head / half;

@@ -9,12 +9,12 @@ typedef struct llama3_rope {
     int64_t original_context; // tokens; 0: no scaling
 } llama3_rope;
 
-// The divisors of head_dim / 2 frequencies: 1 for short wavelengths, `factor` for long ones, and
-// between in steps of the rotation.
+// Computes the divisors of head_dim / 2 frequencies: 1 for short wavelengths, `factor` for long
+// ones, and between in steps of the rotation.
 void llama3_rope_divisors(const llama3_rope *r, double theta, int64_t head_dim, float *out);
 
-// The scaling that has these divisors. They tell it up to a common scale of original_context and
-// the two frequency factors, so `context_hint` (tokens; 0: none) or else low_freq_factor 1 decides.
-// False: no llama3 scaling has them.
+// Recovers the scaling that has these divisors. They tell it up to a common scale of
+// original_context and the two frequency factors, so `context_hint` (tokens; 0: none) or else
+// low_freq_factor 1 decides. False: no llama3 scaling has them.
 bool llama3_rope_recover(const float *divs, double theta, int64_t head_dim, int64_t context_hint,
         llama3_rope *out);

@@ -12,9 +12,9 @@ typedef struct pre_type {
 
 // NULL: not known. "default", and a name that is missing, are GPT-2's.
 const pre_type *pre_type_of(const char *name);
-// The names that are known, separated by ", ".
+// Returns the names that are known, separated by ", ".
 const char *pre_type_names(void);
 // "pre_tokenizer" of tokenizer.json; the caller owns the value.
 json_t *pre_type_json(const pre_type *type);
-// The type that means what tokenizer.json says; NULL: none does.
+// Returns the type that means what tokenizer.json says; NULL: none does.
 const pre_type *pre_type_of_json(const json_t *pre_tokenizer, bool ignore_merges);

@@ -218,9 +218,9 @@ static drv_status scores_of_merges(const writing *out, const json_t *merges, flo
     return status;
 }
 
-// Whether the merges are the ones that follow from the scores: then llama.cpp, which knows scores
-// alone, cuts every text as tokenizer.json does. Ways to make one token may stand in any order: no
-// two of them ever fit the same place of a text.
+// Returns whether the merges are the ones that follow from the scores: then llama.cpp, which knows
+// scores alone, cuts every text as tokenizer.json does. Ways to make one token may stand in any
+// order: no two of them ever fit the same place of a text.
 static bool same_merges(const writing *w, const json_t *merges, const float *scores) {
     score_merge *list;
     token_index index;

@@ -5,8 +5,8 @@
 
 #include "base/clock.h"
 
-// Where a stop text begins in text[from, n), NULL: nowhere. *held: bytes at the end that may be the
-// beginning of one.
+// Returns where a stop text begins in text[from, n), NULL: nowhere. *held: bytes at the end that
+// may be the beginning of one.
 static const char *find_stop(const generate_opts *o, const str *text, size_t from, size_t *held) {
     const char *first = NULL;
     *held = 0;

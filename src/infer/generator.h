@@ -32,8 +32,8 @@ typedef struct generator_opts {
 
 typedef struct generator generator; // single owner
 
-// The weights of a folder are bf16: what config.json calls its dtype, or, where a checkpoint was
-// saved in fp32, what its run computed in.
+// Returns whether the weights of a folder are bf16: what config.json calls its dtype, or, where a
+// checkpoint was saved in fp32, what its run computed in.
 bool generator_says_bf16(arena *a, const char *folder);
 
 // Reads config.json and the tokenizer. `opts` and what it points to must outlive the generator,
@@ -50,7 +50,7 @@ const model_config *generator_model(const generator *g);
 int64_t generator_context(const generator *g);  // tokens that the model was made for
 int64_t generator_capacity(const generator *g); // tokens; 0 before generator_load
 bool generator_is_bf16(const generator *g);
-// Ends a text, as config.json, generation_config.json or the tokenizer say.
+// Returns whether a token ends a text, as config.json, generation_config.json or the tokenizer say.
 bool generator_is_end(const generator *g, int32_t id);
 bool generator_interrupted(const generator *g);
 
@@ -73,10 +73,10 @@ typedef struct prompt_cost {
 // call.
 DRV_CHECKED drv_status generator_prompt(generator *gen, const int32_t *ids, int64_t n_tokens,
         prompt_cost *out);
-// The sequence: the prompt and what was added.
+// Returns the sequence: the prompt and what was added.
 const id_list *generator_sequence(const generator *g);
-// The logits of what follows the sequence, [vocab_size]: the caller may change them; the next call
-// overwrites them.
+// Returns the logits of what follows the sequence, [vocab_size]: the caller may change them; the
+// next call overwrites them.
 DRV_CHECKED drv_status generator_logits(generator *g, float **out);
 // Adds one more token, 0 <= id < vocab_size; the sequence must be shorter than the capacity.
 void generator_add(generator *g, int32_t id);

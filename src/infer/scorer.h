@@ -19,8 +19,8 @@ typedef struct scorer_opts {
 
 // Tokens of a forward pass that keep the cores busy: more are hardly faster (bench/results).
 enum { SCORER_TOKENS = 2048 };
-// The rows for windows of at most `longest` and `total` tokens of a model that reads `context`: as
-// short as they can be, so that memory follows the texts and not the context.
+// Chooses the rows for windows of at most `longest` and `total` tokens of a model that reads
+// `context`: as short as they can be, so that memory follows the texts and not the context.
 void scorer_choose_rows(int64_t context, int64_t longest, int64_t total, scorer_opts *out);
 
 // Plans and loads it. DRV_E_DEVICE: it needs more memory than this machine has left, told before
@@ -39,8 +39,8 @@ DRV_CHECKED drv_status scorer_read_logits(scorer *s, int64_t at, float *logits);
 // Called after each forward pass, with the tokens of all windows so far. Another status than DRV_OK
 // ends the scoring.
 typedef drv_status (*scorer_each)(void *ctx, int64_t n_tokens);
-// Windows [first, first + n) of a list: losses[i] = -log p of ids[i] given what its window has
-// before it, for those that branches predict; all others stay as they are. No window is longer than
-// a row, and it has one branch if opts.branches is not set.
+// Scores windows [first, first + n) of a list: losses[i] = -log p of ids[i] given what its window
+// has before it, for those that branches predict; all others stay as they are. No window is longer
+// than a row, and it has one branch if opts.branches is not set.
 DRV_CHECKED drv_status scorer_windows(scorer *s, const int32_t *ids, const window_list *list,
         int64_t first, int64_t n, double *losses, scorer_each each, void *ctx);

@@ -17,9 +17,9 @@ typedef struct text_size {
     int64_t bytes, words; // so far
 } text_size;
 
-// The tokenizer of a model's folder. None, or another than a source was built with: nothing is
-// known.
+// Opens the tokenizer of a model's folder. None, or another than a source was built with: nothing
+// is known.
 DRV_CHECKED drv_status text_size_open(arena *a, const char *folder, const rows *r, text_size *out);
-// The text of `id`, which follows `before`. A word counts where it begins; special tokens have no
-// text, and what follows one begins a word.
+// Adds the text of `id`, which follows `before`. A word counts where it begins; special tokens have
+// no text, and what follows one begins a word.
 void text_size_add(text_size *size, int32_t before, int32_t id);

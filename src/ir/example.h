@@ -33,12 +33,12 @@ tensor *example_activation(example *e, const char *name, int64_t rows, int64_t c
 // Losses of tokens, differentiated: f64[n] whatever e->dt, in [0, 2).
 tensor *example_losses(example *e, const char *name, int64_t n);
 tensor *example_given(example *e, const char *name, int64_t rows, int64_t cols);
-// A weight of any type in [-1, 1).
+// Returns a weight of any type in [-1, 1).
 tensor *example_weight(example *e, const char *name, dtype dt, int64_t rows, int64_t cols);
 // State of any class, type and range.
 tensor *example_state(example *e, tensor_class cls, const char *name, dtype dt, int64_t rows,
         int64_t cols, double low, double high);
-// An accumulator in [-1, 1), with any dims.
+// Returns an accumulator in [-1, 1), with any dims.
 tensor *example_accumulator(example *e, const char *name, int n_dims, const int64_t *dim);
 // State of three dimensions in [-1, 1).
 tensor *example_cache(example *e, const char *name, const int64_t dim[3]);

@@ -20,16 +20,16 @@ void grad_close(grad_ctx *ctx);
 
 // dL/dt so far; NULL: none.
 tensor *grad_of(const grad_ctx *ctx, const tensor *t);
-// Whether dL/dt is needed: false if t depends on no weight that is trained.
+// Returns whether dL/dt is needed: false if t depends on no weight that is trained.
 bool grad_wanted(const grad_ctx *ctx, const tensor *t);
 // Adds d to dL/dt; nothing if it is not wanted.
 void grad_add(grad_ctx *ctx, const tensor *t, tensor *d);
 // Makes d all of dL/dt, where it holds what grad_of() gave already. t must be wanted.
 void grad_put(grad_ctx *ctx, const tensor *t, tensor *d);
-// The accumulator of a weight, a state tensor that an op updates in place. NULL: t is not a weight,
-// or is frozen. With several leaves of the row the op has that attribute (grad_row_leaves) and adds
-// what each leaf of its tokens gives to the accumulator of that leaf, as a rank with no other leaf
-// would.
+// Returns the accumulator of a weight, a state tensor that an op updates in place. NULL: t is not a
+// weight, or is frozen. With several leaves of the row the op has that attribute (grad_row_leaves)
+// and adds what each leaf of its tokens gives to the accumulator of that leaf, as a rank with no
+// other leaf would.
 tensor *grad_buffer(const grad_ctx *ctx, const tensor *t);
 int grad_row_leaves(const grad_ctx *ctx); // the attribute; 0: a single one
 int grad_addends(const grad_ctx *ctx);    // likewise: what is added is a chain of so many addends
@@ -37,7 +37,7 @@ void grad_buffer_set(grad_ctx *ctx, const tensor *t, tensor *updated);
 // `attrs`, and how the gradient of a forward node's weight is summed over tokens: dw_leaves,
 // dw_ranks, grad_row_leaves, grad_addends.
 op_attrs grad_tokens(const grad_ctx *ctx, const node *n, op_attrs attrs);
-// Bytes that a rank sends for it (ir/token_sums.h).
+// Returns the bytes that a rank sends for it (ir/token_sums.h).
 double wire_of_tokens(const op_attrs *attrs, const tensor *accumulator);
 // Whoever reads `old` reads `with` (used where forward and backward are one op).
 void grad_replace(grad_ctx *ctx, const tensor *old, tensor *with);

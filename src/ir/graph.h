@@ -121,9 +121,9 @@ typedef struct mesh_use {
 #undef X
 } mesh_use;
 
-// In which tree a node adds up, so that the bits depend on no rank, thread or size of a micro-batch
-// (docs/adr/0012, docs/adr/0015, docs/adr/0026); zero for ops that add nothing up over tokens or
-// over what ranks split.
+// The tree in which a node adds up, so that the bits depend on no rank, thread or size of a
+// micro-batch (docs/adr/0012, docs/adr/0015, docs/adr/0026); zero for ops that add nothing up over
+// tokens or over what ranks split.
 #define SUM_TREE(X)                                                                                \
     X(int, row_leaves) /* so many leaves of each row are on this rank (zigzag.h); 0: one */        \
     X(int, addends) /* sums over tokens: so many addends of each leaf of the row (docs/adr/0026);  \
@@ -139,8 +139,8 @@ typedef struct mesh_use {
     X(int, wide)       /* the result is a partial sum, in the accumulation type */                 \
     X(int, dx_wide)    /* so is dx */                                                              \
     X(int, apart)      /* linear_cross_entropy: what chunks give w is summed before it is added */ \
-    X(int, run1)       /* matmul: where what leaves are cut from has its second run, ... */        \
-    X(int, run2)       /* orthogonalise: rows with which the second and third matrix begin */
+    X(int, run1)       /* matmul: where what leaves are cut from has its second run; */            \
+    X(int, run2)       /* and its third */
 typedef struct sum_tree {
 #define X(type, name) type name;
     SUM_TREE(X)
@@ -191,6 +191,8 @@ enum { MAX_BRANCHES = 3 };
     X(double, rate)       /* dropout: the share that is dropped */                                 \
     X(double, seed)       /* dropout: training.seed, below 2^53 */                                 \
     X(int, ns_steps)      /* orthogonalise: steps of Newton-Schulz */                              \
+    X(int, second_row)    /* orthogonalise: row with which the second matrix begins; 0: no such */ \
+    X(int, third_row)     /* likewise */                                                           \
     X(double, eps)        /* rmsnorm, adamw, orthogonalise */                                      \
     X(double, beta1)      /* adamw, momentum; preference: its beta, and eps its smoothing */       \
     X(double, beta2)                                                                               \
@@ -261,12 +263,12 @@ typedef struct graph {
 
 graph *graph_new(arena *a, const char *name);
 
-// A named tensor that exists before the program runs.
+// Makes a named tensor that exists before the program runs.
 tensor *graph_state(graph *g, tensor_class cls, const char *name, dtype dt, int n_dims,
         const int64_t *dim);
 tensor *graph_find(const graph *g, const char *name); // a named tensor; NULL if absent
-// The state in which the gradient of a weight is summed: as w is, in the accumulation type; on a
-// rank that has several leaves of each row (g->row_leaves) one after the other for each:
+// Makes the state in which the gradient of a weight is summed: as w is, in the accumulation type;
+// on a rank that has several leaves of each row (g->row_leaves) one after the other for each:
 // [row_leaves, ...].
 tensor *graph_accumulator(graph *g, const char *name, const tensor *w);
 
@@ -286,7 +288,7 @@ void graph_prune(graph *g);
 
 int64_t tensor_elements(const tensor *t);
 int64_t tensor_bytes(const tensor *t); // of one slot
-// How the storage that t lies in is held; NULL: as elements.
+// Returns the blocks that hold the storage in which t lies; NULL: it is held as elements.
 const block_matrix *tensor_blocks(const tensor *t);
 const tensor *tensor_root(const tensor *t); // follows aliases to the storage's first value
 
@@ -295,7 +297,7 @@ const tensor *tensor_root(const tensor *t); // follows aliases to the storage's 
 // that the stage allows every op. DRV_E_DATA names the node; also where g has not reached `stage`.
 DRV_CHECKED drv_status graph_verify(const graph *g, graph_stage stage);
 
-// One line per node. Graphs with the same text compute the same: it holds the mesh and the leaves
-// of a row, the state, the nodes in order, every type and every attribute to the last bit. (Two
-// texts may differ in the numbers of temporaries alone.)
+// Prints one line per node. Graphs with the same text compute the same: it holds the mesh and the
+// leaves of a row, the state, the nodes in order, every type and every attribute to the last bit.
+// (Two texts may differ in the numbers of temporaries alone.)
 void graph_print(const graph *g, str *out);

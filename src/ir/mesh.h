@@ -24,7 +24,7 @@ static inline int mesh_ranks(const mesh *m) {
     return n;
 }
 
-// How far apart neighbours along an axis are.
+// Returns how far apart neighbours along an axis are.
 static inline int mesh_stride(const mesh *m, mesh_axis axis) {
     int stride = 1;
     for (int faster = N_AXES - 1; faster > (int)axis; faster--)
@@ -42,12 +42,12 @@ static inline mesh mesh_of_update(const mesh *m) {
     return merged;
 }
 
-// Where a rank is along an axis.
+// Returns the place of a rank along an axis.
 static inline int mesh_place(const mesh *m, int rank, mesh_axis axis) {
     return rank / mesh_stride(m, axis) % m->size[axis];
 }
 
-// Where it is along the data axis of the update.
+// Returns the place of a rank along the data axis of the update.
 static inline int mesh_place_in_update(const mesh *m, int rank) {
     return mesh_place(m, rank, AXIS_CONTEXT) * m->size[AXIS_DATA] + mesh_place(m, rank, AXIS_DATA);
 }

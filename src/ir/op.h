@@ -35,11 +35,12 @@ typedef struct op_row {
     // Floating-point operations of the arithmetic that a model needs (matmuls, attention; causal
     // attention counts the pairs that are attended). NULL: counted as none.
     double (*flops)(const node *n);
-    // Bytes of memory that it must read and write. NULL: all its inputs and outputs (node_bytes).
+    // Returns the bytes of memory that it must read and write. NULL: all its inputs and outputs
+    // (node_bytes).
     double (*touched)(const node *n);
-    // Bytes that a rank sends to others. NULL: none.
+    // Returns the bytes that a rank sends to others. NULL: none.
     double (*wire)(const node *n);
-    // Bytes that an op over another axis sends to tensor ranks besides. NULL: none.
+    // Returns the bytes that an op over another axis sends to tensor ranks besides. NULL: none.
     double (*wire_replicas)(const node *n);
 
     // Recomputation. The first n_kept outputs are never dropped: the residual stream. `remake`
@@ -63,8 +64,8 @@ typedef struct op_row {
 
 extern const op_row *const op_rows[N_OPS];
 
-// Bytes of memory that a node reads and writes at least: each input and each output once, or what
-// its row says.
+// Returns the bytes of memory that a node reads and writes at least: each input and each output
+// once, or what its row says.
 double node_bytes(const node *n);
 
 // --- attributes
@@ -118,11 +119,11 @@ static inline tensor_spec spec_1d(dtype dt, int64_t n) {
 static inline tensor_spec spec_2d(dtype dt, int64_t n, int64_t m) {
     return (tensor_spec){.dt = dt, .n_dims = 2, .dim = {n, m, 0}, .alias_in = -1};
 }
-// Leaves of the row that a node has to do with (graph.h: row_leaves).
+// Returns the leaves of the row that a node has to do with (graph.h: row_leaves).
 static inline int row_leaves_of(const op_attrs *attrs) {
     return attrs->sum.row_leaves > 1 ? attrs->sum.row_leaves : 1;
 }
-// Addends of each leaf that a sum over tokens gives, one after the other.
+// Returns the addends of each leaf that a sum over tokens gives, one after the other.
 static inline int addends_of(const op_attrs *attrs) {
     return attrs->sum.addends > 1 ? attrs->sum.addends : 1;
 }
@@ -136,8 +137,8 @@ static inline tensor_spec spec_by_leaf(const op_attrs *attrs, tensor_spec one) {
         all.dim[i + 1] = one.dim[i];
     return all;
 }
-// How a weight's gradient is summed over tokens (ir/token_sums.h). Where tensor ranks share them,
-// an addend may be on several.
+// Checks how a weight's gradient is summed over tokens (ir/token_sums.h). Where tensor ranks share
+// them, an addend may be on several.
 static inline const char *check_tokens(const op_attrs *attrs, int64_t n_tokens) {
     const int ranks = attrs->mesh.ranks > 1 ? attrs->mesh.ranks : 1;
     if (attrs->sum.leaves < 0 || row_leaves_of(attrs) * attrs->sum.leaves > MAX_LEAVES)

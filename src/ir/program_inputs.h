@@ -32,7 +32,7 @@ typedef struct program_input_row {
 } program_input_row;
 extern const program_input_row program_inputs[N_PROGRAM_INPUTS];
 
-// Whose input it is: the number of a chunk of a pipeline's rank, or one of these.
+// The owner of an input: the number of a chunk of a pipeline's rank, or one of these.
 enum {
     INPUT_ALONE = -1,   // the program is the only one of its kind
     INPUT_OF_STEP = -2, // a whole step's (backend.h: step_parts), with a slice for each micro-batch

@@ -31,7 +31,7 @@ typedef struct extent_run {
     uint32_t first; // number of the first one in the parameter
     int64_t n;
 } extent_run;
-// The run that begins with element `at` of the weight, at most n elements.
+// Returns the run that begins with element `at` of the weight, at most n elements.
 static inline extent_run extent_run_at(const uint32_t *extent, int64_t at, int64_t n) {
     const int64_t columns = extent[EXTENT_COLUMNS], row = at / columns, column = at % columns;
     int k = EXTENT_MAX_PARTS - 1;

@@ -8,7 +8,7 @@
 
 enum { SHARD_UNIT = 1024 }; // elements
 
-// Elements of a shard of n, the missing ones of the last included, which are zero.
+// Returns the elements of a shard of n, the missing ones of the last included, which are zero.
 static inline int64_t shard_length(int64_t n, int ranks) {
     const int64_t length = div_up(div_up(n, ranks), SHARD_UNIT) * SHARD_UNIT;
     return length < n ? length : n;
@@ -34,7 +34,8 @@ static inline int shard_open(int64_t before, int64_t in_lane) {
     return n;
 }
 
-// The most of them that are kept while `all` micro-batches come, `at_once` of them at a time.
+// Returns the most of them that are kept while `all` micro-batches come, `at_once` of them at a
+// time.
 static inline int shard_most_open(int64_t all, int64_t at_once, int64_t in_lane) {
     int most = 1;
     for (int64_t before = at_once; before <= all; before += at_once) {

@@ -24,7 +24,8 @@ static inline int64_t runs_of_rank(const op_attrs *attrs) {
     return sums_of_tokens(attrs) * runs_of_leaf(attrs);
 }
 
-// Whether ranks tell each other what they have found of several sums; a single one they join.
+// Returns whether ranks tell each other what they have found of several sums; a single one they
+// join.
 static inline bool tells_runs(const op_attrs *attrs) {
     return attrs->mesh.ranks > 1 && sums_of_tokens(attrs) > 1;
 }

@@ -1,5 +1,6 @@
-// Whether a graph is what its ops allow. Reads are checked by storage: each storage has a version,
-// which every in-place update raises; a value may be read only while its version is the storage's.
+// Checks that a graph is what its ops allow. Reads are checked by storage: each storage has a
+// version, which every in-place update raises; a value may be read only while its version is the
+// storage's.
 #include <stdlib.h>
 
 #include "ir/op.h"

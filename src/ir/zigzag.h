@@ -21,12 +21,12 @@ static inline int64_t zigzag_chunk_tokens(const zigzag *z) {
 static inline int zigzag_chunks(const zigzag *z) {
     return ZIGZAG_HALVES * z->leaves_here;
 }
-// The place in the row, in chunks, of chunk i of the rank at `place`.
+// Returns the place in the row, in chunks, of chunk i of the rank at `place`.
 static inline int64_t zigzag_chunk(const zigzag *z, int place, int i) {
     const int64_t leaf = (int64_t)place * z->leaves_here + i / ZIGZAG_HALVES;
     return i % ZIGZAG_HALVES ? ZIGZAG_HALVES * zigzag_leaves(z) - 1 - leaf : leaf;
 }
-// Where chunk i of row `row` begins among the tokens that a rank has of n_rows: leaf after
+// Returns where chunk i of row `row` begins among the tokens that a rank has of n_rows: leaf after
 // leaf, so that the tokens of one are those of a rank that has no other.
 static inline int64_t zigzag_token(const zigzag *z, int64_t n_rows, int64_t row, int i) {
     return ((i / ZIGZAG_HALVES * n_rows + row) * ZIGZAG_HALVES + i % ZIGZAG_HALVES) *

@@ -35,7 +35,7 @@ typedef struct momentum_args {
     dtype g, to;              // of the gradient and of the direction
 } momentum_args;
 
-// Which elements of a row of the data are dropped is a function of {seed, row, site, element}:
+// The elements of a row of the data that are dropped are a function of {seed, row, site, element}:
 // never of how rows are batched or when the value is made again. Random words come in groups: of
 // element e it is word e % GROUP / (GROUP / 4) of counter (site, e / GROUP, e % (GROUP / 4)).
 enum { DROPOUT_GROUP = 64 };
@@ -112,8 +112,8 @@ typedef struct kernels {
     const char *name;
     // c = scale a b or c += scale a b; scratch of gemm_scratch_bytes().
     void (*gemm)(const gemm_shape *shape, const void *a, const void *b, void *c, void *scratch);
-    // Columns [first, first + n) of a row that is held in blocks, as fp32 or bf16: block_widen,
-    // then rounded. WIDEN_UNIT says which columns.
+    // Widens columns [first, first + n) of a row that is held in blocks, as fp32 or bf16:
+    // block_widen, then rounded. WIDEN_UNIT says which columns.
     void (*widen)(dtype dt, const quant_type *type, const void *row, int64_t first, int64_t n,
             void *out);
     // y = a + b; in place.
@@ -136,7 +136,7 @@ typedef struct kernels {
     void (*rope)(dtype dt, int64_t rows, int64_t width, int n_heads, int head_dim, const void *x,
             const void *table, bool inverse, void *y);
     void (*swiglu)(dtype dt, int64_t rows, int64_t width, const void *gate_up, void *y);
-    // In place of gate_up.
+    // Writes d_gate_up, which may lie in the place of gate_up.
     void (*swiglu_grad)(dtype dt, int64_t rows, int64_t width, const void *dy, const void *gate_up,
             void *d_gate_up);
     // Overwrites a row of logits (acc, [n]) and returns -log softmax(logits)[label]. d (dt, [n],
@@ -196,7 +196,7 @@ typedef struct kernels {
 
 extern const kernels kernels_ref, kernels_plain, kernels_avx2, kernels_avx512, kernels_avx512_bf16;
 
-// The table for a level; levels that this build lacks fall back to the next lower one.
+// Returns the table for a level; levels that this build lacks fall back to the next lower one.
 const kernels *kernels_for(cpu_level level);
 
 // The inner dimension of a product is packed at most GEMM_WORDS floats or pairs of bf16 at a time
@@ -212,15 +212,15 @@ static inline int64_t attention_keys(const attention_args *args) {
     return args->n_keys ? args->n_keys : args->first + args->seq;
 }
 
-// The tokens that are hidden from row t.
+// Returns the tokens that are hidden from row t.
 static inline attention_span attention_hidden(const attention_args *args, int64_t t) {
     if (!args->hidden) return (attention_span){0, 0};
     return (attention_span){args->hidden[2 * t] - args->hidden_from,
             args->hidden[2 * t + 1] - args->hidden_from};
 }
 
-// The first token that row t sees; below 0: one before the keys. What is hidden lies within a
-// window or before it.
+// Returns the first token that row t sees; below 0: one before the keys. What is hidden lies within
+// a window or before it.
 static inline int64_t attention_first(const attention_args *args, int64_t t) {
     const int64_t all = args->position[t], token = args->first + t,
                   first = token - (args->window && all >= args->window ? args->window - 1 : all);
@@ -228,8 +228,8 @@ static inline int64_t attention_first(const attention_args *args, int64_t t) {
     return args->window && hidden.end <= first ? first : first - (hidden.end - hidden.begin);
 }
 
-// A token before which neither row t nor a later one sees any: of continuations that follow each
-// other the next one may reach further back than the end of this one.
+// Returns a token before which neither row t nor a later one sees any: of continuations that follow
+// each other the next one may reach further back than the end of this one.
 static inline int64_t attention_earliest(const attention_args *args, int64_t t) {
     const attention_span hidden = attention_hidden(args, t);
     if (!args->hidden || !args->window) return attention_first(args, t);
@@ -244,7 +244,7 @@ static inline int64_t attention_o_width(const attention_args *args) {
     return args->o_width ? args->o_width : (int64_t)args->n_heads * args->head_dim;
 }
 
-// How attention is cut; depends on the shape alone. Blocks: 64 query tokens of all heads of a
+// The cut of attention, which depends on the shape alone. Blocks: 64 query tokens of all heads of a
 // group.
 enum { ATTENTION_BLOCK = 64, ATTENTION_SUM_BLOCK = 64 };
 int64_t attention_units(const attention_args *args);
@@ -254,7 +254,7 @@ int64_t attention_sum_units(const attention_args *args);
 int64_t attention_part_floats(const attention_args *args);
 int64_t attention_scratch_bytes(const attention_args *args);
 
-// How the attention of a single row is cut: chunks of cached keys, by their number alone; a unit is
+// The cut of the attention of a single row: chunks of cached keys, by their number alone; a unit is
 // a chunk of a group of heads; units that follow each other read on in the cache. Sizes grow with
 // args->first.
 int64_t row_attention_chunk(const attention_args *args); // keys

@@ -5,8 +5,8 @@
 
 typedef struct tile_kernels {
     const char *name; // "AMX"
-    // In the place of kernels.gemm, of the same scratch; sums are in another order. The thread has
-    // no tile registers but while it runs.
+    // Multiplies in the place of kernels.gemm, with the same scratch; sums are in another order.
+    // The thread has no tile registers but while it runs.
     void (*gemm)(const gemm_shape *shape, const void *a, const void *b, void *c, void *scratch);
     // 4 n products of registers, TILE_FLOPS each, and nothing else; NULL: there is no point in it.
     void (*spin)(int64_t n);
@@ -14,5 +14,5 @@ typedef struct tile_kernels {
 enum { TILE_FLOPS = 2 * 16 * 16 * 32 };
 extern const tile_kernels tiles_amx, tiles_amx_twin;
 
-// By the instructions; a build for another processor has the plain C alone.
+// Returns the kernels by the instructions; a build for another processor has the plain C alone.
 const tile_kernels *tiles_by_instructions(void);

@@ -55,9 +55,9 @@ void control_send(control *c, control_kind kind, const char *const *fields, int 
 // Sends and receives what can be at once, and a beat when it is time; c->closed: the other side is
 // gone, its host cut off, silent for too long, or speaks another language.
 void control_pump(control *c);
-// The next whole message; false: none is there.
+// Takes the next whole message; false: none is there.
 bool control_take(control *c, control_message *out);
-// A field as a number from 0; -1: it is none.
+// Returns a field as a number from 0; -1: it is none.
 int control_number(const char *field);
 // Sends what is left, for `seconds` at most.
 void control_flush(control *c, double seconds);

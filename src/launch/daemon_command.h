@@ -28,6 +28,6 @@ enum { DAEMON_ORDER_NUMBERS = 3 }; // place, nodes, how many variables: before t
 // DRV_E_DATA: no whole order, no place of a node other than node 0, another program.
 DRV_CHECKED drv_status daemon_order_parse(const char *const *fields, int n_fields,
         daemon_order *out);
-// The program alone, and one of those variables, as they come from another node.
+// Check the program alone, and one of those variables, as they come from another node.
 DRV_CHECKED drv_status daemon_command_check(const char *program);
 DRV_CHECKED drv_status daemon_variable_check(const char *variable);

@@ -123,8 +123,8 @@ bool head_could_grow(const head *h, int *n_nodes) {
     return layout.n_nodes > h->world.n_nodes;
 }
 
-// Whether a node is left out: where there are more than are needed, those that a check has named go
-// last, the worst of them first.
+// Returns whether a node is left out: where there are more than are needed, those that a check has
+// named go last, the worst of them first.
 static bool is_left_out(const head *h, int node, int n_spare) {
     const double share = h->members[node].share;
     int n_worse = 0;
@@ -196,7 +196,7 @@ static int count_not_shut_out(const head *h) {
     return n;
 }
 
-// Whether the nodes that are there are enough, or all that will be.
+// Returns whether the nodes that are there are enough, or all that will be.
 static bool are_enough(const head *h, int n_usable, double waited_s, double *full_s) {
     const bool first = h->world.number == 0 && !h->members[0].measured;
     if (n_usable == h->job->n_nodes) return true;

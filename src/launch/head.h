@@ -80,13 +80,13 @@ typedef struct head {
 void head_end(head *h, int status, const char *why);
 // Asks for all signals that have come, and what else is to be looked at often.
 void head_serve(head *h, int ms);
-// Whether the nodes that are there now could make a larger world; *n_nodes: of how many.
+// Returns whether the nodes that are there now could make a larger world; *n_nodes: of how many.
 bool head_could_grow(const head *h, int *n_nodes);
-// Whether a node is there for the next world.
+// Returns whether a node is there for the next world.
 bool head_is_usable(const head *h, int node);
 
 // --- head_check.c
-// Whether one of these nodes, by place, has not been measured and is to be.
+// Returns whether one of these nodes, by place, has not been measured and is to be.
 bool check_is_due(const head *h, const int *nodes, int n_nodes);
 // Measures all nodes that are there, at once, and says which stand out. What goes wrong is said and
 // stops nothing but a job that is asked to.
@@ -110,14 +110,14 @@ void head_close_agents(head *h);
 DRV_CHECKED drv_status world_start(head *h);
 // True: it has ended; *end is how, and *why in words ("": its ranks have said so).
 bool world_look(head *h, world_end *end, const char **why);
-// A node of it has ended its ranks, or is gone.
+// Notes that a node of the world has ended its ranks, or is gone.
 void world_node_over(head *h, int node, outcome result, bool lacked_memory);
 void world_node_lost(head *h, int node, const char *why);
 // Has every node end what is left, and this one.
 void world_close(head *h);
 
 // --- head_record.c
-// The number of the run's last attempt, 0: none; *saved_step -1: none.
+// Looks up the number of the run's last attempt, 0: none; *saved_step -1: none.
 void record_look(const head *h, int64_t *attempt, int64_t *saved_step);
 // status.json, where this world has written it.
 bool record_said(const head *h, run_status *out);

@@ -1,4 +1,4 @@
-// Who is connected to node 0: callers and nodes.
+// Serves those who are connected to node 0: callers and nodes.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>

@@ -57,19 +57,19 @@ typedef struct launch_job {
 
 // Node 0, and a job of one node. The status of the first rank that failed.
 DRV_CHECKED drv_status launch_head(arena *a, const launch_job *job);
-// Any other node: the status that node 0 tells.
+// Runs any other node, and returns the status that node 0 tells.
 DRV_CHECKED drv_status launch_member(arena *a, const launch_job *job);
 // Runs in the place of the daemon of a host, for mpirun, until that daemon has ended.
 DRV_CHECKED drv_status launch_agent(const char *const *words, int n_words);
 // Runs as a rank of mpirun: takes its cores and devices, and becomes `drover train`; or the one
 // rank of a node that is measured, whose words are LAUNCH_CHECK, the run directory and seconds.
 DRV_CHECKED drv_status launch_rank(arena *a, const char *const *words, int n_words);
-// The secret of DROVER_JOB_SECRET_FILE. *found: the variable is set. DRV_E_USAGE: others may read
-// the file, or it holds less than 16 bytes.
+// Reads the secret of DROVER_JOB_SECRET_FILE. *found: the variable is set. DRV_E_USAGE: others may
+// read the file, or it holds less than 16 bytes.
 DRV_CHECKED drv_status launch_read_secret(job_secret *out, bool *found);
-// For a job whose nodes are all on this machine and that has no such file: drawn by node 0 and left
-// where the same user's processes find it by the address and port at which node 0 listens; `held`
-// is open for as long as it is this job's.
+// Draws a secret for a job whose nodes are all on this machine and that has no such file: node 0
+// leaves it where the same user's processes find it by the address and port at which node 0
+// listens; `held` is open for as long as it is this job's.
 DRV_CHECKED drv_status launch_leave_secret(arena *a, const char *address, int port, job_secret *out,
         const char **path, int *held);
 bool launch_find_secret(arena *a, const char *address, int port, job_secret *out);

@@ -4,8 +4,8 @@
 #pragma once
 #include "base/arena.h"
 
-// How their names begin: with a part of the id of this boot, since locks of a shared folder may not
-// reach other machines.
+// Returns how the names of leftovers begin: with a part of the id of this boot, since locks of a
+// shared folder may not reach other machines.
 const char *leftover_prefix(arena *a);
 // Locks a file or a folder that this process has made, for as long as the descriptor that it
 // returns is open; -1: it could not.

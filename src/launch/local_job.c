@@ -203,7 +203,7 @@ outcome local_job_outcome(local_job *self, int first_rank) {
 }
 
 // --- the end
-// Whose parent is gone has become a child of this process.
+// Kills the children of this process; one whose parent is gone has become a child of it.
 static void kill_children(void) {
     char path[64], text[4096];
     snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());

@@ -37,25 +37,28 @@ void local_job_hold_signals(void);
 // Blocks those signals, and has them by signal_fd; becomes the parent of whatever
 // its descendants leave behind. DRV_E_IO: no folder can be made.
 DRV_CHECKED drv_status local_job_open(arena *a, int n_ranks, local_job *out);
-// In a session of its own, where a key press does not reach it, and with those signals blocked.
-// variables: "NAME=VALUE" to put into its environment, "NAME" to take out; NULL at the end.
+// Starts the child in a session of its own, where a key press does not reach it, and with those
+// signals blocked. variables: "NAME=VALUE" to put into its environment, "NAME" to take out; NULL at
+// the end.
 DRV_CHECKED drv_status local_job_start(local_job *self, const char *const *argv,
         const char *const *variables);
-// The next signal to be passed on, 0: none. Notes who has ended.
+// Returns the next signal to be passed on, 0: none. Notes who has ended.
 int local_job_signal(local_job *self);
-// To the ranks that are there, and to those that come; true: there is or may come one.
+// Passes a signal on to the ranks that are there, and to those that come; true: there is or may
+// come one.
 bool local_job_forward(local_job *self, int number);
 // Looks for ranks that have come or gone, and delivers what waits for them.
 void local_job_look(local_job *self);
 bool local_job_has_ranks(const local_job *self); // one has come
-// How those that have come have ended so far; one that lives is OUTCOME_UNSAID.
+// Returns how those that have come have ended so far; one that lives is OUTCOME_UNSAID.
 outcome local_job_outcome(local_job *self, int first_rank);
 // Ends the child, not its ranks.
 void local_job_end(local_job *self);
-// Whether the system has killed a process here for want of memory since the child was started.
+// Returns whether the system has killed a process here for want of memory since the child was
+// started.
 bool local_job_lacked_memory(const local_job *self);
-// For another child: kills and reaps what the one before has left, and empties the folder.
-// DRV_E_IO: it cannot be made anew.
+// Makes ready for another child: kills and reaps what the one before has left, and empties the
+// folder. DRV_E_IO: it cannot be made anew.
 DRV_CHECKED drv_status local_job_renew(local_job *self);
 // Kills and reaps what is left, removes the folder.
 void local_job_close(local_job *self);

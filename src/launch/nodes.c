@@ -213,7 +213,7 @@ const char *nodes_first_host(arena *a, const char *list) {
             end + 1);
 }
 
-// Whether the user has said it: that counts, whatever launcher is around.
+// Returns whether the user has said it: that counts, whatever launcher is around.
 static bool is_own(const char *by) {
     return is_option(by) || (by && str_starts(by, "DROVER_"));
 }

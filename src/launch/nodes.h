@@ -36,14 +36,14 @@ typedef struct node_world {
 // contradict each other or themselves, or ask for what drover has not (elastic sizes); the message
 // names them.
 DRV_CHECKED drv_status nodes_discover(arena *a, const char *const *environment, node_world *out);
-// The number of nodes: 1 where nothing says otherwise.
+// Returns the number of nodes: 1 where nothing says otherwise.
 int nodes_count(const node_world *w);
-// "16 nodes x 32 ranks, by PET_NODE_RANK"; ranks: of a node, 0: not known.
+// Says in words "16 nodes x 32 ranks, by PET_NODE_RANK"; ranks: of a node, 0: not known.
 const char *nodes_words(arena *a, const node_world *w, int ranks);
 // Splits "HOST:PORT" or "HOST" (port 0); "[::1]:5" is refused, since ranks meet by IPv4.
 DRV_CHECKED drv_status nodes_split_address(arena *a, const char *text, const char *by,
         const char **host, int *port);
-// The first host of a Slurm host list: "n[03-10,12],m1" is n03. NULL: it is no host list.
+// Returns the first host of a Slurm host list: "n[03-10,12],m1" is n03. NULL: it is no host list.
 const char *nodes_first_host(arena *a, const char *list);
-// A process that would train alone: refused where it is one of several nodes.
+// Refuses a process that would train alone where it is one of several nodes.
 DRV_CHECKED drv_status nodes_check_alone(const char *const *environment, const char *config);

@@ -6,7 +6,7 @@
 #include "base/arena.h"
 #include "base/status.h"
 
-// How a rank ended. Of several ranks the last of these counts.
+// The ways in which a rank ends. Of several ranks the last of these counts.
 typedef enum outcome_kind {
     OUTCOME_NONE, // there was no rank
     OUTCOME_DONE,
@@ -24,19 +24,19 @@ typedef struct outcome {
     drv_status code; // what it is a status of: 75 has several
 } outcome;
 
-// Where a launcher keeps what its ranks tell it: their process ids and how they ended.
+// The folder where a launcher keeps what its ranks tell it: their process ids and how they ended.
 #define LAUNCH_DIR "DROVER_LAUNCH_DIR"
 
 // Called by a rank when it ends: leaves how. Nothing where no launcher of ours has started it.
 void outcome_leave(drv_status status);
 // Reads what local rank `local` has left in `dir`; false: nothing.
 bool outcome_read(const char *dir, int local, outcome *out);
-// The one that counts: the later kind, of the lower rank.
+// Returns the one that counts: the later kind, of the lower rank.
 outcome outcome_of_both(outcome x, outcome y);
 // Write an outcome as a line, and read it back; false: it is none.
 const char *outcome_text(arena *a, outcome o);
 bool outcome_parse(const char *text, outcome *out);
-// The exit status of the job; launcher: that of mpirun.
+// Returns the exit status of the job; launcher: that of mpirun.
 int outcome_status(outcome o, int launcher);
-// A status of this process that has that exit status.
+// Returns a status of this process that has that exit status.
 drv_status outcome_as_status(int exit);

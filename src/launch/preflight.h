@@ -57,5 +57,5 @@ void preflight_judge(arena *a, const node_result *results, int n_nodes, prefligh
 // live in `a`.
 DRV_CHECKED drv_status preflight_read(arena *a, const char *path, const char *text, size_t n,
         node_result **results, int *n_nodes);
-// The object that is printed there, which the caller owns.
+// Returns the object that is printed there, which the caller owns.
 json_t *preflight_json(const preflight *judged, const node_result *results);

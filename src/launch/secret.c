@@ -1,4 +1,5 @@
-// Where the secret of a job comes from, and what its programs find in their environment.
+// Takes the secret of a job from a file or draws one, and passes it on to its programs in their
+// environment.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -87,9 +88,9 @@ bool launch_find_secret(arena *a, const char *address, int port, job_secret *out
 // --- the environment of Open MPI's programs
 extern char **environ;
 
-// Whether a variable is of whatever has started this process, which is no rank: mpirun would take
-// itself for one, or would ask Slurm for its nodes. SLURM_JOB_ID and the like stay, for those who
-// read logs.
+// Returns whether a variable is of whatever has started this process, which is no rank: mpirun
+// would take itself for one, or would ask Slurm for its nodes. SLURM_JOB_ID and the like stay, for
+// those who read logs.
 static bool is_foreign(const char *variable) {
     static const char *const names[] = {"SLURM_JOBID=", "SLURM_STEP", "SLURM_PROCID=",
             "SLURM_LOCALID=", "SLURM_NODEID=", "SLURM_NODELIST=", "SLURM_JOB_NODELIST=",

@@ -5,7 +5,7 @@
 #include "base/arena.h"
 #include "base/status.h"
 
-// The part of a list of devices, as CUDA_VISIBLE_DEVICES ("0,1", "GPU-5f..") and
+// Takes the part of a list of devices, as CUDA_VISIBLE_DEVICES ("0,1", "GPU-5f..") and
 // NEURON_RT_VISIBLE_CORES ("0-31") have it, for place `local` of `n`: as many each, neighbours
 // together. DRV_E_USAGE names the variable: it is no such list, or n does not divide it.
 DRV_CHECKED drv_status devices_share(arena *a, const char *variable, const char *list, int local,

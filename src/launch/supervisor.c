@@ -96,8 +96,8 @@ static int count_hosts(const world_end *ends, int n) {
     return count;
 }
 
-// How many ends before the last were of its cause, one after the other. A full disk may let steps
-// through; for all others a finished step is a new beginning.
+// Returns the seconds to wait, by how many ends before the last were of its cause, one after the
+// other. A full disk may let steps through; for all others a finished step is a new beginning.
 static double wait_of(const world_end *ends, int n) {
     const world_end *last = &ends[n - 1];
     const rule *r = &rules_of[last->cause];

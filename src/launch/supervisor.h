@@ -53,5 +53,5 @@ typedef struct decision {
 // world, with the one on which it failed. Texts live in `a`.
 decision supervisor_decide(arena *a, const supervisor_rules *rules, const world_end *ends, int n,
         int n_usable);
-// The policy as a table: what supervisor_decide does, cause by cause.
+// Prints the policy as a table: what supervisor_decide does, cause by cause.
 void supervisor_explain(const supervisor_rules *rules, str *out);

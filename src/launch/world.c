@@ -165,7 +165,8 @@ static void note_local(head *h, outcome *all) {
     }
 }
 
-// Where it began: as the survivors say, by what was lost, by who went first.
+// Returns the node where the failure began: as the survivors say, by what was lost, by who went
+// first.
 static int blamed_node(const head *h, const outcome *all, const run_status *said) {
     const world *w = &h->world;
     if (w->lost_node >= 0) return w->lost_node;

@@ -4,12 +4,12 @@
 #include "comm/comm.h"
 #include "launch/preflight.h"
 
-// Figures of this node alone, in about `seconds`: products, copies in memory, the run directory
-// `dir`, free memory. The number of threads must be set.
+// Measures figures of this node alone, in about `seconds`: products, copies in memory, the run
+// directory `dir`, free memory. The number of threads must be set.
 DRV_CHECKED drv_status node_measure(arena *a, int rank, const char *dir, double seconds,
         node_result *out);
-// Its links, in rounds of pairs (log2 of the nodes) of about `seconds` altogether; its clock
-// against node 0's; what it sees of node 0 in `dir`. All ranks call it together.
+// Measures its links, in rounds of pairs (log2 of the nodes) of about `seconds` altogether; its
+// clock against node 0's; what it sees of node 0 in `dir`. All ranks call it together.
 DRV_CHECKED drv_status node_measure_others(arena *a, comm *c, const char *dir, double seconds,
         node_result *out);
 // Returns the partner of a node among n in a round; -1: it pauses. In rounds 0 to

@@ -125,7 +125,7 @@ static drv_status measure_clock(comm *c, node_result *out) {
 }
 
 // --- the directory
-// Whether a lock that node 0 holds keeps this node away; -1: nobody could take it.
+// Finds out whether a lock that node 0 holds keeps this node away; -1: nobody could take it.
 static drv_status look_for_lock(arena *a, comm *c, const char *dir, node_result *out) {
     const char *path = path_join(a, dir, ".drover-node.lock");
     const bool holds = comm_rank(c) == 0;
@@ -153,7 +153,8 @@ static bool has_bytes(const char *path, const char *expected, size_t n) {
     return read_now == (ssize_t)n && memcmp(got, expected, n) == 0;
 }
 
-// Whether a file that node 0 renames into place is seen under its name, with what is in it.
+// Finds out whether a file that node 0 renames into place is seen under its name, with what is in
+// it.
 static drv_status look_for_rename(arena *a, comm *c, const char *dir, node_result *out) {
     const char *path = path_join(a, dir, ".drover-node.seen");
     char text[24] = "";

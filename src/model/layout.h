@@ -42,14 +42,14 @@ typedef struct model_layout {
 } model_layout;
 
 model_layout layout_of(const model_config *model); // of one rank alone
-// Products of a token in the head, in those of a layer (Llama-3.1-8B: 2.4).
+// Returns the products of a token in the head, in those of a layer (Llama-3.1-8B: 2.4).
 double layout_head_in_layers(const model_config *model);
-// Layers of each stage. The last one also has the head, which takes as long as some of them, so it
-// gets fewer; of what does not divide the first gets nothing if it can be (it has the embedding,
-// and the most micro-batches in flight). `out`: n_stages numbers, each at least 1.
+// Deals the layers out to the stages. The last one also has the head, which takes as long as some
+// of them, so it gets fewer; of what does not divide the first gets nothing if it can be (it has
+// the embedding, and the most micro-batches in flight). `out`: n_stages numbers, each at least 1.
 void layout_share_layers(const model_config *model, int n_stages, int *out);
-// How tensor ranks share the model: tokens between products as well; leaves of all sums (0: up to 8
-// that heads and widths can be cut into, or one for each rank).
+// The way in which tensor ranks share the model: tokens between products as well; leaves of all
+// sums (0: up to 8 that heads and widths can be cut into, or one for each rank).
 typedef struct layout_opts {
     bool sequence;
     int leaves;

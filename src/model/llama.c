@@ -248,7 +248,7 @@ static op_attrs attention_attrs(const builder *b) {
     return attrs;
 }
 
-// Where several ranks work with one key-value head: `op` between the share that each has the
+// Adds, if several ranks work with one key-value head, `op` between the share that each has the
 // weights of and the whole.
 static tensor *over_replicas(builder *b, op_kind op, tensor *qkv) {
     if (b->l->replicas == 1) return qkv;

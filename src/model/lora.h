@@ -17,7 +17,7 @@ typedef struct lora_set {
     name_map by_module;
 } lora_set;
 
-// An empty one with room for `n`, in `a`.
+// Makes an empty set with room for `n`, in `a`.
 lora_set lora_set_new(arena *a, int n);
 void lora_set_add(lora_set *set, const lora_branch *branch);
 const lora_branch *lora_find(const lora_set *set, const char *module); // NULL: no branch
@@ -29,10 +29,11 @@ const lora_branch *lora_find(const lora_set *set, const char *module); // NULL: 
 DRV_CHECKED drv_status lora_of_config(arena *a, const lora_config *lora, const model_config *model,
         lora_set *out);
 
-// Numbers of all branches, counted from the shapes of the projections: rank (in + out) each.
+// Counts the numbers of all branches, counted from the shapes of the projections: rank (in + out)
+// each.
 int64_t lora_parameters(const lora_set *set, const model_config *model);
 // The same of some layers.
 int64_t lora_parameters_of(const lora_set *set, const model_config *model, int64_t first_layer,
         int64_t n_layers);
-// Whether a module is one of the seven projections of a layer, which may have a branch.
+// Returns whether a module is one of the seven projections of a layer, which may have a branch.
 bool lora_is_projection(const char *module, const model_config *model);

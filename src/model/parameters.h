@@ -16,10 +16,10 @@ typedef struct param_part {
     int64_t first_row, all_rows; // of the Hugging Face parameter
 } param_part;
 
-// Over the tensor axis, if that has several ranks.
+// The split of a weight over the tensor axis, if that has several ranks.
 typedef enum param_split { SPLIT_NONE, SPLIT_ROWS, SPLIT_COLUMNS } param_split;
 
-// How a fresh weight begins.
+// The values with which a fresh weight begins.
 typedef enum param_init {
     INIT_NORMAL,  // model.initializer_range wide
     INIT_ONES,    // norms
@@ -83,5 +83,5 @@ int64_t param_elements(const param *p);
 // Norms and biases stay in fp32: they are a few thousand numbers and no GEMM reads them.
 dtype param_dtype(const param *p, dtype compute);
 int64_t param_bytes(const param *p, dtype compute); // as it is held
-// The weight that holds this Hugging Face parameter; NULL: none.
+// Returns the weight that holds this Hugging Face parameter; NULL: none.
 const param *param_of_part(const param_list *list, const char *hf_name);

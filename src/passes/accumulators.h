@@ -23,8 +23,8 @@ tensor *slotted_input_of(graph *g, const slotted_input *input);
 // into it.
 typedef node *(*take_in_fn)(graph *g, const accumulator *of, void *ctx);
 
-// For every sum of fp32 of a differentiated graph: ops add to zeros, and the node takes in what
-// they have become.
+// Replaces every sum of fp32 of a differentiated graph: ops add to zeros, and the node takes in
+// what they have become.
 void accumulators_replace(graph *g, take_in_fn take_in, void *ctx);
-// For every sum: the node follows.
+// Lets the node follow every sum.
 void accumulators_follow(graph *g, take_in_fn take_in, void *ctx);

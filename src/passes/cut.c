@@ -33,7 +33,7 @@ static bool is_for_weights(const node *n, const bool *read_earlier) {
     return true;
 }
 
-// By node: forward, backward, weight gradients.
+// Finds the part of each node: forward, backward, weight gradients.
 static void find_parts(cutter *c) {
     const graph *g = c->whole;
     bool *read_earlier = ARENA_ARRAY(g->a, bool, g->n_tensors);

@@ -33,8 +33,8 @@ static op_attrs matrices_of(const muon_pass *pass, const muon_weight *by) {
     op_attrs attrs = update_along(pass->g, AXIS_TENSOR);
     attrs.mesh.dim = by->by_columns;
     attrs.ns_steps = pass->opts->ns_steps;
-    attrs.sum.run1 = by->second_row;
-    attrs.sum.run2 = by->third_row;
+    attrs.second_row = by->second_row;
+    attrs.third_row = by->third_row;
     attrs.eps = MUON_EPS;
     attrs.beta2 = pass->opts->normuon_beta2;
     return attrs;

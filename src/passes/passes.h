@@ -23,7 +23,7 @@ void pass_recompute(graph *g, recompute_policy policy);
 // INPUT_ALONE), with so many slots, tells micro-batches of a run apart.
 void pass_round_gradients(graph *g, int chunk, int n_slots);
 
-// How ranks keep shards of the sums of gradients (ZeRO-2, docs/adr/0021).
+// The way in which ranks keep shards of the sums of gradients (ZeRO-2, docs/adr/0021).
 typedef struct gradient_shards {
     int ranks; // data and context ranks, each with a shard; 0: sums are whole
     int data_ranks,
@@ -39,7 +39,7 @@ void pass_shard_gradients(graph *g, const gradient_shards *by, int chunk, int n_
 tensor *pass_shards(graph *g, const char *name, const tensor *w, const gradient_shards *by);
 tensor *pass_join_shards(graph *g, tensor *sums, const gradient_shards *by);
 
-// How data ranks sum gradients while the backward pass goes on (docs/adr/0027).
+// The way in which data ranks sum gradients while the backward pass goes on (docs/adr/0027).
 typedef struct gradient_sums {
     int ranks;         // data and context ranks; 0: the update sums
     int data_ranks;    // of them
@@ -64,9 +64,9 @@ typedef struct update_opts {
     double beta1, beta2, eps, weight_decay; // decay is for matrices; see decay_norms
     mesh mesh;         // mesh_of_update of the ranks: gradients are summed over its data axis
     const bool *split; // by weight: over the tensor axis. NULL where that has one rank
-    // By weight; NULL: none. `tied`: used on the first and on the last stage, or twice on one rank,
-    // where its gradient has a second part (grad_open). `copy`: of one on another rank: norms count
-    // it there.
+    // Two marks of each weight; NULL: none has it. `tied`: used on the first and on the last stage,
+    // or twice on one rank, where its gradient has a second part (grad_open). `copy`: of one on
+    // another rank: norms count it there.
     const bool *tied, *copy;
     // Leaves of the row on this rank, and ranks that have the same ones: of those in the data axis
     // of `mesh` so many neighbours.
@@ -90,15 +90,15 @@ typedef struct update_opts {
     bool muon_owners;
     int place;
 } update_opts;
-// Where the elements of a weight, by its name, are in the model (ir/rounding.h): state that the
-// host writes.
+// Adds the extent of a weight, by its name: which elements of the model it is (ir/rounding.h);
+// state that the host writes.
 tensor *pass_extent(graph *g, const char *weight);
-// A new graph in STAGE_DIFFERENTIATED.
+// Returns a new graph in STAGE_DIFFERENTIATED.
 graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *opts);
 
-// A new graph in STAGE_DIFFERENTIATED. Moves the gradients of `n` weights to slot number `slot`
-// (states "laneK.W") and clears them, or adds that slot to them from the left. `row_leaves`: leaves
-// of the row on this rank; grads: as in update_opts.
+// Returns a new graph in STAGE_DIFFERENTIATED. Moves the gradients of `n` weights to slot number
+// `slot` (states "laneK.W") and clears them, or adds that slot to them from the left. `row_leaves`:
+// leaves of the row on this rank; grads: as in update_opts.
 graph *pass_lane(arena *a, tensor *const *weights, int n, int slot, int row_leaves, bool put_aside,
         dtype grads);
 // Returns the type that state of a weight in `dt` has: bf16 if `kept` says so, or that of its sums.

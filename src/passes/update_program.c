@@ -20,8 +20,8 @@ static tensor *sum_over(graph *g, tensor *x, mesh_axis axis) {
     return attrs.mesh.ranks == 1 ? x : graph_add(g, OP_all_reduce, 1, &x, &attrs)->out[0];
 }
 
-// Over data and context ranks, and the leaves of the row that each has. Where no two ranks have the
-// same leaves, a rank's are complete and are joined before anything travels.
+// Sums over data and context ranks, and the leaves of the row that each has. Where no two ranks
+// have the same leaves, a rank's are complete and are joined before anything travels.
 static tensor *sum_over_update(graph *g, tensor *grad, const update_opts *opts) {
     op_attrs attrs = update_along(g, AXIS_DATA);
     attrs.mesh.summed = opts->summed;

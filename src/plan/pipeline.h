@@ -43,27 +43,27 @@ typedef struct pipeline_schedule {
     int n_tasks;           // of each rank
 } pipeline_schedule;
 
-// DRV_E_USAGE: the kind does not exist for these numbers. Lives in `a`.
+// Builds the table. DRV_E_USAGE: the kind does not exist for these numbers. Lives in `a`.
 DRV_CHECKED drv_status pipeline_build(arena *a, const pipeline_shape *shape,
         pipeline_schedule *out);
 
-// After which a rank no longer needs what it keeps of a micro-batch.
+// Returns the work after which a rank no longer needs what it keeps of a micro-batch.
 pipeline_work pipeline_last_work(const pipeline_shape *shape);
 
-// Where a rank keeps what the forward of a micro-batch leaves for its backward: each chunk has
-// slots, as many as it ever needs at a time. Lives in `a`.
+// The room in which a rank keeps what the forward of a micro-batch leaves for its backward: each
+// chunk has slots, as many as it ever needs at a time. Lives in `a`.
 typedef struct pipeline_slots {
     int *n;  // by chunk
     int *of; // by chunk x micro_batches + micro-batch
 } pipeline_slots;
 pipeline_slots pipeline_find_slots(arena *a, const pipeline_schedule *schedule, int rank);
 
-// The stage of a task of a rank, counted through the model.
+// Returns the stage of a task of a rank, counted through the model.
 static inline int pipeline_stage(const pipeline_shape *shape, int rank, const pipeline_task *item) {
     return item->chunk * shape->ranks + rank;
 }
-// Whether the rank receives the input of a task (the first stage's forward and the last one's
-// backward begin with what is there), and whether another takes its result.
+// Returns whether the rank receives the input of a task (the first stage's forward and the last
+// one's backward begin with what is there), and whether another takes its result.
 bool pipeline_receives(const pipeline_shape *shape, int rank, const pipeline_task *task);
 bool pipeline_sends(const pipeline_shape *shape, int rank, const pipeline_task *task);
 

@@ -40,7 +40,7 @@ static int target_of(const simulation *s, int stage, const pipeline_task *task) 
     return stage + 1 < s->n_stages ? stage + 1 : -1;
 }
 
-// When the inputs of the rank's next task are there; -1: they are not yet.
+// Returns when the inputs of the rank's next task are there; -1: they are not yet.
 static double inputs_at(const simulation *s, int rank, const pipeline_task *task) {
     const int stage = stage_of(s, rank, task), m = task->micro_batch;
     double when = 0;
@@ -100,8 +100,8 @@ static bool has_left(const simulation *s, int rank, const pipeline_task *task) {
     return taker == rank || s->next[taker] + 1 >= takes;
 }
 
-// As far as the rank comes with one send under way per direction; `sending`: by direction and rank,
-// whose result that is.
+// Advances as far as the rank comes with one send under way per direction; `sending`: by direction
+// and rank, whose result that is.
 static bool advance(simulation *s, int rank, const pipeline_task **sending[N_DIRECTIONS]) {
     const int begin = s->next[rank];
     for (; s->next[rank] < s->schedule->n_tasks; s->next[rank]++) {
@@ -176,7 +176,7 @@ static int peak_of(const pipeline_schedule *schedule, int rank) {
     return peak;
 }
 
-// Which task computes what; each result is computed once.
+// Finds the task that computes each result, which is computed once.
 static drv_status find_tasks(simulation *s) {
     const pipeline_shape *shape = &s->schedule->shape;
     const int n = s->n_stages * shape->micro_batches;

@@ -33,13 +33,13 @@ static const tensor *storage_of(plan *p, const tensor *t) {
     return root;
 }
 
-// From now on t and all that lies in its storage lie in that of `root`, which lives as long.
+// Lets t and all that lies in its storage lie in that of `root` from now on, which lives as long.
 static void join(plan *p, const tensor *t, const tensor *root) {
     p->storage[t->id] = root;
     if (p->last[t->id] > p->last[root->id]) p->last[root->id] = p->last[t->id];
 }
 
-// In-place outputs, in program order.
+// Joins in-place outputs to their storage, in program order.
 static void find_storage(plan *p) {
     const graph *g = p->g;
     for (int i = 0; i < g->n_tensors; i++)

@@ -27,7 +27,7 @@ typedef struct plot_terminal_opts {
 void plot_terminal(arena *a, const plot *p, const plot_terminal_opts *opts, str *out);
 // Appends text as HTML shows it: clean, and with its markup taken for letters.
 void plot_add_text(str *out, const char *text);
-// The CSS of a drawing.
+// Returns the CSS of a drawing.
 const char *plot_style(void);
 // Returns a colour for the i-th of a few things; it begins anew after six.
 const char *plot_colour(int i);
@@ -41,5 +41,5 @@ typedef struct plot_bar {
 } plot_bar;
 // Draws one <svg> element: horizontal bars of values of one unit ("ms").
 void plot_bars_svg(const char *title, const char *unit, const plot_bar *bars, int n, str *out);
-// A page of its own: the SVG and a table that compares the runs.
+// Makes a page of its own: the SVG and a table that compares the runs.
 void plot_html(arena *a, const plot *runs, str *out);

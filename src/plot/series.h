@@ -41,10 +41,10 @@ void plot_range_close(plot_range *r, bool from_zero);
 // The same without room: the curves begin and end at the frame.
 void plot_range_close_tight(plot_range *r);
 double plot_range_share(const plot_range *r, double value); // 0 at min, 1 at max
-// The distance of about `n` round ticks (1, 2 or 5 times a power of ten).
+// Returns the distance of about `n` round ticks (1, 2 or 5 times a power of ten).
 double plot_tick_step(const plot_range *r, int n);
 // "0.0003", "2.5", "12 k": a buffer that this thread's next 7 calls leave alone.
 const char *plot_number(double value);
 
-// At most `n` points: means of neighbours. The result lives in `a`.
+// Makes at most `n` points: means of neighbours. The result lives in `a`.
 plot_series plot_means(arena *a, const plot_series *s, int64_t n);

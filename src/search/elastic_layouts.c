@@ -64,7 +64,7 @@ static void fill_sets(arena *a, const run_config *pinned, elastic_layout *out) {
     out->n_sets = n;
 }
 
-// Which numbers of data ranks would have had the bits.
+// Says which numbers of data ranks would have had the bits.
 static const char *other_bits(arena *a, const run_config *whole) {
     str list = {0};
     for (int64_t d = 1; d <= whole->n_lanes; d++) {

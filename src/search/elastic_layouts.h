@@ -21,12 +21,12 @@ typedef struct elastic_layout {
 
 // Finds what a rank of this machine can do: the peak of products, its share of the free memory.
 DRV_CHECKED drv_status elastic_power(arena *a, int ranks, rank_power *out);
-// The job's own layout on all its nodes, else the fastest on exactly n_nodes; with other bits only
-// where none has the same. DRV_E_USAGE: there is none, with the reasons. Texts live in `a`.
+// Takes the job's own layout on all its nodes, else the fastest on exactly n_nodes; with other bits
+// only where none has the same. DRV_E_USAGE: there is none, with the reasons. Texts live in `a`.
 DRV_CHECKED drv_status elastic_on(arena *a, const elastic_job *job, int n_nodes,
         elastic_layout *out);
-// The best on at most n_nodes and at least min_nodes: with the same bits where the config gives
-// parallel.lanes and a layout has them, else the fastest. Looks for no better one when it has one
-// and ten seconds have passed. DRV_E_USAGE: there is none.
+// Finds the best on at most n_nodes and at least min_nodes: with the same bits where the config
+// gives parallel.lanes and a layout has them, else the fastest. Looks for no better one when it has
+// one and ten seconds have passed. DRV_E_USAGE: there is none.
 DRV_CHECKED drv_status elastic_choose(arena *a, const elastic_job *job, int n_nodes, int min_nodes,
         elastic_layout *out);

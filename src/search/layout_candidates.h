@@ -50,14 +50,15 @@ void layout_candidates_find(const run_config *cfg, int64_t ranks, const step_flo
 double layout_update_seconds(const run_config *cfg, const step_flops *flops,
         const rank_power *power, const layout_candidate *of);
 void layout_candidates_free(layout_candidates *c);
-// "tensor 16, 32 (expected a divisor of model.num_key_value_heads 8); ..."
+// Adds the refusals as a text, "tensor 16, 32 (expected a divisor of model.num_key_value_heads 8);
+// ..."
 void layout_refusals_add(const layout_candidates *c, str *out);
-// The mesh of a candidate.
+// Returns the mesh of a candidate.
 mesh layout_mesh(const layout_candidate *c);
 bool layout_same_mesh(const layout_candidate *x, const layout_candidate *y);
 // Returns how many of data_s seconds of traffic among data ranks in a step of cfg no micro-batch of
 // micro_batch_s hides (docs/adr/0027).
 double layout_exposed_seconds(const run_config *cfg, double data_s, double micro_batch_s);
-// Writes it into a config of `ranks` ranks. DRV_E_USAGE: the batch does not divide.
+// Writes a candidate into a config of `ranks` ranks. DRV_E_USAGE: the batch does not divide.
 DRV_CHECKED drv_status layout_candidate_apply(const layout_candidate *c, int64_t ranks,
         run_config *out);

@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "programs/fit.h"
 #include "search/stage_plans.h"
-#include "train/fit.h"
 #include "weights/process_bytes.h"
 
 enum { MAX_TRIES = 8 }; // variants of one mesh that are planned

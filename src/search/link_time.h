@@ -9,14 +9,15 @@ typedef struct link_speeds {
     int64_t ranks_per_host; // 0: all links are alike
 } link_speeds;
 
-// Seconds for `bytes` that a rank sends in equal parts to all others of n ranks which are `stride`
-// ranks apart: collectives (comm/collectives.c). What stays in the host and what leaves it follow
-// each other.
+// Returns the seconds for `bytes` that a rank sends in equal parts to all others of n ranks which
+// are `stride` ranks apart: collectives (comm/collectives.c). What stays in the host and what
+// leaves it follow each other.
 double link_all_seconds(const link_speeds *l, int64_t stride, int64_t n, double bytes);
-// Seconds for `bytes` that each of them sends to its neighbour: a ring of context ranks, the
-// boundaries of a pipeline. All wait for the slowest, the one whose neighbour is on another host.
+// Returns the seconds for `bytes` that each of them sends to its neighbour: a ring of context
+// ranks, the boundaries of a pipeline. All wait for the slowest, the one whose neighbour is on
+// another host.
 double link_next_seconds(const link_speeds *l, int64_t stride, int64_t n, double bytes);
 
-// Seconds for what a rank sends over an axis of the mesh; AXIS_DATA is that of the update, with the
-// context ranks (mesh_of_update).
+// Returns the seconds for what a rank sends over an axis of the mesh; AXIS_DATA is that of the
+// update, with the context ranks (mesh_of_update).
 double link_axis_seconds(const link_speeds *l, const mesh *m, mesh_axis axis, double bytes);

@@ -1,7 +1,7 @@
 // Every rank of a pipeline, planned on the null back end.
 #include "search/stage_plans.h"
 
-#include "train/stages.h"
+#include "programs/stages.h"
 
 static drv_status plan_rank(const run_config *cfg, stage_plans *s, int place) {
     arena *a = arena_new("a stage");

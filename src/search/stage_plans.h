@@ -1,6 +1,6 @@
 // The plans of a pipeline's ranks: its stages, which rank needs most, the bubble.
 #pragma once
-#include "train/programs.h"
+#include "programs/programs.h"
 
 typedef struct stage_plans {
     pipeline_schedule schedule;
@@ -13,5 +13,6 @@ typedef struct stage_plans {
 } stage_plans;
 
 // Plans every rank of the pipeline, one after the other. *cfg becomes that of the worst one.
-// `ends`: only the first and the last two ranks, one of which holds most; bytes of the others are 0.
+// `ends`: only the first two and the last two ranks, one of which holds most; bytes of the others
+// are 0.
 DRV_CHECKED drv_status stage_plans_make(arena *a, bool ends, run_config *cfg, stage_plans *out);

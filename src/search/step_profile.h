@@ -1,7 +1,7 @@
 // Finds where the time of a training step goes: rows by program and op, and what the machine would
 // need for each at best.
 #pragma once
-#include "train/programs.h"
+#include "programs/programs.h"
 
 // The program that a node is of. Nodes of the step that make values again (recomputation) are apart;
 // so are those that only move or join what ranks have, in any program: their time is waiting too.

@@ -8,8 +8,8 @@
 #include "base/pair_word.h"
 #include "base/rng.h"
 #include "ir/program_inputs.h"
-#include "train/fit.h"
-#include "train/step.h"
+#include "programs/fit.h"
+#include "programs/step.h"
 #include "weights/device.h"
 
 // The numbers that the optimizer is told (ir/hyper.h), once more for a whole step.

@@ -15,7 +15,7 @@ typedef struct step_times {
 DRV_CHECKED drv_status step_time(arena *a, programs *built, comm *ranks, int64_t repeats,
         step_times *out, step_profile *profile);
 
-// Seconds of a step of one rank, measured on parts of it, where that is soon done: a micro-batch
+// Measures the seconds of a step of one rank on parts of it, where that is soon done: a micro-batch
 // takes under a second by `by_peak_s`, the seconds that a step takes by the peak of products, and
 // the run needs at most 1 GiB and half of what is free. Otherwise *step_s stays as it is.
 DRV_CHECKED drv_status step_rehearse(arena *a, const run_config *cfg, const memory_limit *limit,

@@ -8,7 +8,7 @@
 #define BPE_TRAINER_MEMORY     (4ll << 30)
 #define BPE_TRAINER_MIN_MEMORY (96ll << 20)
 
-// How words are split: patterns for bpe_trainer_opts.
+// The patterns by which words are split, for bpe_trainer_opts.
 extern const char split_pattern_gpt2[], split_pattern_llama3[];
 
 typedef struct bpe_trainer_opts { // texts belong to the caller and outlive the trainer

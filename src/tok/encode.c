@@ -74,7 +74,7 @@ static const added_token *added_at(const added_index *x, const unsigned char *s,
     return NULL;
 }
 
-// Where the next added token may begin; n: nowhere.
+// Returns where the next added token may begin; n: nowhere.
 static size_t next_added(const added_index *x, const unsigned char *s, size_t i, size_t n) {
     if (x->n_groups == 0) return n;
     if (x->n_groups == 1) {

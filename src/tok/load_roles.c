@@ -1,7 +1,7 @@
-// Which tokens begin a text, end it, pad it and stand for what is unknown. In the order of trust:
-// tokenizer_config.json and special_tokens_map.json beside tokenizer.json (as in transformers),
-// tokenizer.json itself (its template's first token, its model's unk_token), well-known
-// names.
+// Finds the tokens that begin a text, end it, pad it and stand for what is unknown. In the order of
+// trust: tokenizer_config.json and special_tokens_map.json beside tokenizer.json (as in
+// transformers), tokenizer.json itself (its template's first token, its model's unk_token),
+// well-known names.
 #include <string.h>
 
 #include "base/file.h"

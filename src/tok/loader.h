@@ -23,14 +23,14 @@ drv_status loader_refuse(const loader *l, const char *what, const char *value);
 
 DRV_CHECKED drv_status loader_check_utf8(const loader *l, const str *s);
 
-// In this order, after all settings but the post-processor.
+// Each loads a part, in this order, after all settings but the post-processor.
 DRV_CHECKED drv_status load_vocab(loader *l);
 void load_bytes(loader *l, bool byte_fallback);
 DRV_CHECKED drv_status load_merges(loader *load);
-// Where no entry of the vocabulary reaches across, no merge does: the text may be cut there. Only
-// if every byte has an id: what has none goes away or is fused, and brings others together. Not
-// with ignore_merges, which looks for the text as a whole.
+// Finds the bytes between which no entry of the vocabulary reaches across, and so no merge: the
+// text may be cut there. Only if every byte has an id: what has none goes away or is fused, and
+// brings others together. Not with ignore_merges, which looks for the text as a whole.
 void load_joins(loader *l);
 DRV_CHECKED drv_status load_added(loader *load, const json_t *list);
-// The roles of special tokens; needs all of the above and the post-processor.
+// Loads the roles of special tokens; needs all of the above and the post-processor.
 DRV_CHECKED drv_status load_roles(loader *l);

@@ -25,7 +25,7 @@ DRV_CHECKED drv_status onig_enter(onig *tr);
 // Reads the character that the escape after a backslash stands for (tr->p is behind the backslash);
 // DRV_E_DATA where it stands for something else.
 DRV_CHECKED drv_status onig_escaped(onig *tr, uint32_t *cp);
-// Whether the letter after a backslash names a class.
+// Returns whether the letter after a backslash names a class.
 bool onig_names_class(char letter);
 // Reads one class, tr->p at its "[", or at the backslash of \d and the like, or at ".": writes it.
 DRV_CHECKED drv_status onig_class(onig *tr);

@@ -19,7 +19,8 @@ typedef enum split_kind {
     SPLIT_REGEX,
 } split_kind;
 
-// Which byte may follow which inside an entry of the vocabulary: bit `y` of row `x`.
+// The pairs of bytes that may follow each other inside an entry of the vocabulary: bit `y` of row
+// `x`.
 typedef struct byte_joins {
     uint64_t row[256][4];
 } byte_joins;
@@ -49,7 +50,7 @@ typedef struct split_cursor {
     const unsigned char *begin, *next, *end;
 } split_cursor;
 
-// The next words, into bounds[SPLIT_BATCH + 1]; returns how many, 0 at the end of the text.
+// Finds the next words, into bounds[SPLIT_BATCH + 1]; returns how many, 0 at the end of the text.
 int split_batch(const split_rule *r, split_cursor *t, const unsigned char **bounds);
 
 // Applies the rules one after the other and hands out the words in order, in batches of at most

@@ -15,5 +15,5 @@ const char *token_role_key(token_role role);   // "bos_token": as Hugging Face's
 const char *token_role_short(token_role role); // "bos"
 const char *token_role_means(token_role role); // "beginning of text"
 
-// The names that stand for a role, the most usual one first, NULL after the last.
+// Returns the names that stand for a role, the most usual one first, NULL after the last.
 const char *const *token_role_names(token_role role);

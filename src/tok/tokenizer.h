@@ -11,27 +11,28 @@
 
 typedef struct tokenizer tokenizer; // immutable after opening, but for the words it has seen
 
-// `path`: the file, or the folder that holds tokenizer.json.
+// Opens a tokenizer. `path`: the file, or the folder that holds tokenizer.json.
 DRV_CHECKED drv_status tokenizer_open(arena *a, const char *path, tokenizer **out);
 void tokenizer_close(tokenizer *t);
 
 const char *tokenizer_path(const tokenizer *t); // of tokenizer.json
 int32_t tokenizer_n_vocab(const tokenizer *t);  // largest id + 1
-// Ids of the special tokens by role; -1: none. tokenizer_config.json and special_tokens_map.json
-// decide where they lie beside tokenizer.json (null: none), else its template and unk_token, else
-// the usual names.
+// Return the ids of the special tokens by role; -1: none. tokenizer_config.json and
+// special_tokens_map.json decide where they lie beside tokenizer.json (null: none), else its
+// template and unk_token, else the usual names.
 int32_t tokenizer_bos(const tokenizer *t);
 int32_t tokenizer_eos(const tokenizer *t);
 int32_t tokenizer_pad(const tokenizer *t);
 int32_t tokenizer_unk(const tokenizer *t);
-// The text of a token for messages, about 60 bytes at most; bytes that are not text as \xNN, "?"
-// for an id that does not exist. Belongs to the tokenizer, or is overwritten 8 calls later in this
-// thread.
+// Returns the text of a token for messages, about 60 bytes at most; bytes that are not text as
+// \xNN, "?" for an id that does not exist. Belongs to the tokenizer, or is overwritten 8 calls
+// later in this thread.
 const char *tokenizer_token_text(const tokenizer *tok, int32_t id);
-// Texts may be cut where split_cut says: no added token reaches across, nor a merge.
+// Returns whether texts may be cut where split_cut says: no added token reaches across, nor a
+// merge.
 bool tokenizer_can_cut(const tokenizer *t);
-// A place to cut a long text so that its pieces have the words of the whole: the last one in (0,
-// n), between a letter and a space that a letter follows; 0 if there is none. tokenizer_can_cut
+// Finds a place to cut a long text so that its pieces have the words of the whole: the last one in
+// (0, n), between a letter and a space that a letter follows; 0 if there is none. tokenizer_can_cut
 // says where that is right.
 size_t split_cut(const void *text, size_t n);
 int32_t tokenizer_id(const tokenizer *t, const char *text); // of vocabulary or added; -1: none

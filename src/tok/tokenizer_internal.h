@@ -110,7 +110,7 @@ struct tokenizer {        // immutable after opening, but for `words`
     word_table *words;
 };
 
-// The merge of two ids; NULL: none.
+// Returns the merge of two ids; NULL: none.
 static inline const pair_rank *tokenizer_merge(const tokenizer *t, int32_t a, int32_t b) {
     const uint64_t pair = (uint64_t)(uint32_t)a << 32 | (uint32_t)b;
     for (uint64_t h = pair_hash(pair);; h++) {
@@ -123,19 +123,19 @@ static inline merge_to tokenizer_merge_of(const tokenizer *t, int32_t a, int32_t
     const pair_rank *p = tokenizer_merge(t, a, b);
     return p ? (merge_to){p->rank, p->merged} : (merge_to){INT32_MAX, -1};
 }
-// A vocabulary entry as the bytes that it stands for in a word: never longer than the key, and
-// `out` may be it.
+// Writes a vocabulary entry as the bytes that it stands for in a word: never longer than the key,
+// and `out` may be it.
 size_t entry_to_bytes(const tokenizer *tok, const char *key, size_t n_key, unsigned char *out,
         bool *as_written);
-// The added token with this text in an index; NULL: none.
+// Returns the added token with this text in an index; NULL: none.
 const added_token *added_with_text(const added_index *x, const void *text, size_t n);
-// The added token with this name; NULL: none.
+// Returns the added token with this name; NULL: none.
 const added_token *added_with_name(const tokenizer *t, const char *name);
 // Id of an entry by its key in tokenizer.json, valid UTF-8; -1: none.
 int32_t tokenizer_entry(const tokenizer *t, const char *key, size_t n);
 // Id of the entry that stands for these bytes of a text; -1: none.
 int32_t tokenizer_word(const tokenizer *t, const void *p, size_t n);
-// Whether normalising can change a text.
+// Returns whether normalising can change a text.
 static inline bool tokenizer_normalizes(const tokenizer *t) {
     return t->nfc || (t->space_mark && !t->metaspace);
 }

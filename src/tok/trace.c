@@ -1,5 +1,5 @@
-// Where ids begin in the text as it was before normalising. Lengths come from the entries of the
-// vocabulary, so they are exact to the byte except in a word with an unknown token.
+// Finds where ids begin in the text as it was before normalising. Lengths come from the entries of
+// the vocabulary, so they are exact to the byte except in a word with an unknown token.
 #include "tok/trace.h"
 
 #include <stdlib.h>

@@ -19,13 +19,13 @@ typedef struct trace { // single owner; begins as {t, text, begins}, ends with t
 } trace;
 
 void trace_free(trace *tr);
-// The part s[0, n) of the text was normalised into `p`; p NULL: it is encoded as it is.
+// Notes that the part s[0, n) of the text was normalised into `p`; p NULL: it is encoded as it is.
 void trace_normal(trace *tr, const unsigned char *s, size_t n, const str *p);
-// The words of s[0, n) lie in `p`, where a space stands for U+2581; `prefixed`: the first one
-// stands for nothing in the text.
+// Notes that the words of s[0, n) lie in `p`, where a space stands for U+2581; `prefixed`: the
+// first one stands for nothing in the text.
 void trace_spaced(trace *tr, const unsigned char *s, size_t n, const str *p, bool prefixed);
 // Notes one id that begins at s.
 void trace_id(trace *tr, const unsigned char *s);
-// The ids of one word, its bytes word .. word_end.
+// Notes the ids of one word, its bytes word .. word_end.
 void trace_word(trace *tr, const unsigned char *word, const unsigned char *word_end,
         const int32_t *ids, int64_t n);

@@ -34,6 +34,7 @@ void word_counter_free(word_counter *c);
 void word_counter_add(word_counter *c, int thread, const unsigned char *const *bounds, int n);
 // Between parallel sections: spills when the memory is used up.
 DRV_CHECKED drv_status word_counter_relieve(word_counter *c);
-// All counts; what does not fit is left out, the rarest words first. word_counts_free *out.
+// Collects all counts; what does not fit is left out, the rarest words first. word_counts_free
+// *out.
 DRV_CHECKED drv_status word_counter_finish(word_counter *c, word_counts *out);
 void word_counts_free(word_counts *w);

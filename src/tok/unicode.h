@@ -46,10 +46,10 @@ typedef enum cp_category {
 uint32_t utf8_next(const unsigned char **p);
 // Appends to out (at least 4 bytes); returns the length.
 int utf8_put(uint32_t cp, unsigned char *out);
-// The classes of all code points, 0 to 0x10FFFF.
+// Returns the classes of all code points, 0 to 0x10FFFF.
 const uint8_t *cp_table(void);
-// The general categories (cp_category) of all code points. Surrogates, which no text has, have that
-// of their neighbours.
+// Returns the general categories (cp_category) of all code points. Surrogates, which no text has,
+// have that of their neighbours.
 const uint8_t *cp_categories(void);
 // White space as Python's str.strip and the \s of its re know it.
 static inline bool cp_is_python_space(uint32_t cp) {

@@ -107,8 +107,8 @@ static void encode_long(word_cache *c, const unsigned char *s, size_t n, uint64_
 }
 
 // --- short words
-// Which bytes of the 16 that lie at a word of n belong to it, and n where the key has it. A word of
-// 16 or more has no key: it gets one that no word has.
+// The bytes of the 16 that lie at a word of n which belong to it, and n where the key has it. A
+// word of 16 or more has no key: it gets one that no word has.
 #define SOME_BYTES(n) ((1ull << (n) % 8 * 8) - 1)
 #define KEY_MASK(n)                                                                                \
     { {(n) < 8 ? SOME_BYTES(n) : UINT64_MAX, (n) > 8 ? SOME_BYTES(n) : 0}, (uint64_t)(n) << 56, 0 }
@@ -134,7 +134,7 @@ typedef struct prepared {
     uint64_t long_hash[SPLIT_BATCH]; // of the words that are too long for a key, in their order
 } prepared;
 
-// Where to look for the words; their slots are prefetched.
+// Works out where to look for the words; their slots are prefetched.
 static void prepare(const word_cache *cache, const unsigned char *const *bounds, int n_words,
         const unsigned char *end, prepared *batch) {
     word_slot *const first = cache->table->slots;

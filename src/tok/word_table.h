@@ -39,8 +39,8 @@ bool word_table_is_full(word_table *t);
 
 enum { WORD_WAYS = 4, WORD_SLOT_BITS = 20, WORD_SLOTS = 1 << WORD_SLOT_BITS };
 
-// The slot, of one set, where a word is looked for first. Every bit of the key is in the upper half
-// of the product of 128 bits or, xored to it, in the lower one (as in wyhash).
+// Returns the slot, of one set, where a word is looked for first. Every bit of the key is in the
+// upper half of the product of 128 bits or, xored to it, in the lower one (as in wyhash).
 static inline uint64_t word_place(const word_key *k) {
     __extension__ typedef unsigned __int128 u128;
     const u128 product =
@@ -49,7 +49,7 @@ static inline uint64_t word_place(const word_key *k) {
     return hash >> (64 - WORD_SLOT_BITS);
 }
 
-// Whether the slot has this key; then its ids are there too.
+// Returns whether the slot has this key; then its ids are there too.
 static inline bool word_slot_has(const word_slot *s, const word_key *key) {
     const uint64_t high = atomic_load_explicit(&s->key[1], memory_order_acquire) ^ key->part[1];
     const uint64_t low = atomic_load_explicit(&s->key[0], memory_order_relaxed) ^ key->part[0];

@@ -46,11 +46,11 @@ DRV_CHECKED drv_status audit_run(arena *a, const audit_opts *opts, audit_result 
 const char *audit_kind_name(audit_kind kind); // "gradient"
 
 // --- for the loop; r->audit is set
-// The folder to begin with; NULL: the beginning.
+// Returns the folder to begin with; NULL: the beginning.
 const char *audit_checkpoint(const run *r);
-// After the run is open: whether this machine computes as the run did.
+// Checks, after the run is open, that this machine computes as the run did.
 DRV_CHECKED drv_status audit_open(run *r);
-// After hashes_begin of a step, and after the step. Every rank calls them, and all end at the first
-// difference, with DRV_E_DATA.
+// Compare what there is after hashes_begin of a step, and after the step. Every rank calls them,
+// and all end at the first difference, with DRV_E_DATA.
 DRV_CHECKED drv_status audit_begin_step(run *r, const step_metrics *m);
 DRV_CHECKED drv_status audit_end_step(run *r, const step_metrics *m);

@@ -113,7 +113,7 @@ static drv_status choose_config(const audit *self, const char **out) {
             self->run_dir, (long long)until, *out);
 }
 
-// How the run's ranks joined their sums, for ranks of any other number: what auto came to.
+// Reads how the run's ranks joined their sums, for ranks of any other number: what auto came to.
 static drv_status read_trees(const audit *self, const char *config, char **sets, int *n) {
     run_config *cfg = ARENA_NEW(self->a, run_config);
     rank_table table;

@@ -43,7 +43,7 @@ static drv_status run_rank(comm *c, void *ctx) {
     return status;
 }
 
-// Before any device is opened: what does not divide.
+// Refuses, before any device is opened, what does not divide.
 static drv_status check_layout(const run_config *cfg, int n_devices) {
     run_config whole = *cfg;
     const int64_t others = cfg->tensor_parallel * cfg->pipeline_parallel * cfg->context_parallel,

@@ -3,23 +3,24 @@
 #pragma once
 #include "comm/comm.h"
 #include "config/config.h"
-#include "train/rank_times.h"
+#include "record/rank_times.h"
 
 struct run;
 typedef struct rank_watch rank_watch; // single owner
 
-// Rank 0. The thread looks at `job` until rank_watch_close. A table that cannot be written is
-// warned of once and does not end the run; DRV_E_DEVICE: no thread can be started.
+// Begins the table on rank 0. The thread looks at `job` until rank_watch_close. A table that cannot
+// be opened (*out stays as it is) or written is warned of, once until it can be again, and does not
+// end the run; DRV_E_DEVICE: no thread can be started.
 DRV_CHECKED drv_status rank_watch_open(arena *a, comm *job, const run_config *cfg,
         rank_watch **out);
-// Writes it a last time. NULL is allowed.
+// Writes the table a last time. NULL is allowed.
 void rank_watch_close(rank_watch *w);
 
 // Every rank, before the first step: one of each host begins to read its energy (watch/energy.h).
 DRV_CHECKED drv_status rank_watch_open_energy(struct run *r);
 const char *rank_watch_energy_words(const struct run *r); // rank 0: how it is read, or why not
 void rank_watch_close_energy(struct run *r);
-// Before a step's times are shared: what the host used since, read at most once a second.
+// Notes, before a step's times are shared, what the host used since, read at most once a second.
 void rank_watch_energy(struct run *r, int64_t step);
 
 // Every rank, after each step: tells the others what the step went into and what the rank holds.

@@ -12,7 +12,7 @@
 #include "base/parallel.h"
 #include "base/stop.h"
 #include "launch/expect.h"
-#include "train/observers.h"
+#include "record/observers.h"
 #include "weights/run_layout.h"
 
 // mpirun binds two ranks to one core each, whatever the machine has: all threads of a rank would
@@ -34,7 +34,7 @@ static int threads_of(const run_config *cfg, const comm *c) {
     return n > 0 ? n : 1;
 }
 
-// Which cores a rank may use.
+// Names the cores that a rank may use.
 static void name_cores(const comm *c, int threads, char *out, size_t size) {
     cpu_set_t mine;
     const int all = (int)sysconf(_SC_NPROCESSORS_ONLN);
@@ -94,7 +94,7 @@ drv_status ranks_open_files(run *r) {
     return DRV_OK;
 }
 
-// By rank 0's clock alone: those of the others may differ.
+// Looks at rank 0's clock alone: those of the others may differ.
 static bool minutes_are_over(const run *r, double minutes, double since_s) {
     return r->leads && minutes > 0 && clock_s() >= since_s + 60 * minutes;
 }

@@ -5,21 +5,22 @@
 // Sets the config's ranks and the threads of this one, and says how they lie. The messages of ranks
 // other than 0 go to their file alone.
 DRV_CHECKED drv_status ranks_set_up(run *r, run_config *cfg);
-// The run directory's part of a rank: its log, the record of its operations. After rank 0 has made
-// the directory.
+// Opens the run directory's part of a rank: its log, the record of its operations. After rank 0 has
+// made the directory.
 DRV_CHECKED drv_status ranks_open_files(run *r);
-// Ranks on processors of several kinds take the arithmetic that all have, and say so; their back
-// ends are open, with nothing on them yet (arithmetic.c).
+// Has ranks on processors of several kinds take the arithmetic that all have, and say so; their
+// back ends are open, with nothing on them yet (arithmetic.c).
 DRV_CHECKED drv_status ranks_agree_on_arithmetic(run *r);
-// After a step: a failure of one rank, `mine`, a stop or a save that it was asked for, or that is
-// due by rank 0's clock, become those of all; whether a save has ended on all.
+// Agrees after a step: a failure of one rank, `mine`, a stop or a save that it was asked for, or
+// that is due by rank 0's clock, become those of all; also whether a save has ended on all.
 DRV_CHECKED drv_status ranks_agree(run *r, drv_status mine, bool *save);
-// Refused: a rank that has another configuration than rank 0 (one_config.c).
+// Refuses a rank that has another configuration than rank 0 (one_config.c).
 DRV_CHECKED drv_status ranks_share_config(run *r);
 // Ends the part of this rank. A failure ends all ranks, with the message of the one that it is of;
 // what all know of, a stop or a failure that they agreed on, rank 0 says. It is said here, before
 // any rank ends: from then on mpirun ends the others. Returns the status of the rank that failed;
 // the message is empty where one of several has printed it.
 DRV_CHECKED drv_status ranks_leave(run *r, const drv_saved *ended);
-// How all ranks fared: a failure of one is that of all, with its message, and all end here.
+// Tells each rank how all fared: a failure of one is that of all, with its message, and all end
+// here.
 DRV_CHECKED drv_status ranks_together(run *r, drv_status status);

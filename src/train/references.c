@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "data/set/reference_file.h"
-#include "train/evaluate.h"
+#include "programs/evaluate.h"
 #include "train/ranks.h"
 
 // A base that is rounded as it is loaded is another model; the blocks of a GGUF file are the values

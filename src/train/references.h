@@ -4,9 +4,9 @@
 #pragma once
 #include "train/run.h"
 
-// The hash of the model that the run holds now, as a text in r->a: of the base of a LoRA run and of
-// what model.base_dtype rounds it to, else of all weights; the same on any layout. Every rank calls
-// it.
+// Makes the hash of the model that the run holds now, as a text in r->a: of the base of a LoRA run
+// and of what model.base_dtype rounds it to, else of all weights; the same on any layout. Every
+// rank calls it.
 DRV_CHECKED drv_status references_model(run *r, const char **out);
 // Lets the rows of the run have the values that lie beside the data for `model`. *found false: they
 // do not, and rank 0 has said why where a file is there. Every rank calls it.

@@ -54,7 +54,7 @@ static drv_status hash_all(replica_hashes *of) {
     return status;
 }
 
-// How many of the ranks have what place `i` has.
+// Returns how many of the ranks have what place `i` has.
 static int count_like(const uint64_t *all, int n_hashes, int ranks, int i, int k) {
     int n = 0;
     for (int other = 0; other < ranks; other++)

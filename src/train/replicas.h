@@ -9,6 +9,7 @@
 // so all have to agree on the outcome.
 DRV_CHECKED drv_status replicas_check(const held_model *p, int64_t step);
 
-// DRV_E_DATA: a weight of this rank, or a master, is NaN or infinite after this step; names it. No
-// later step can mend that, since all gradients become so. For one rank or for several, each alone.
+// Checks the values of weights. DRV_E_DATA: a weight of this rank, or a master, is NaN or infinite
+// after this step; names it. No later step can mend that, since all gradients become so. For one
+// rank or for several, each alone.
 DRV_CHECKED drv_status replicas_check_finite(const held_model *p, int64_t step);

@@ -3,20 +3,21 @@
 #include "ckpt/ckpt.h"
 #include "train/trainer_json.h"
 
-// The newest valid checkpoint of the run; NULL when none was ever completed. DRV_E_DATA when there
-// were some and none can be used: says why and what to do. All ranks choose the same.
+// Chooses the newest valid checkpoint of the run; NULL when none was ever completed. DRV_E_DATA
+// when there were some and none can be used: says why and what to do. All ranks choose the same.
 DRV_CHECKED drv_status resume_choose(arena *a, const ckpt_ranks *ranks, const char *run_dir,
         const char **folder);
-// The checkpoint of this step is in place: so much a later start must find.
+// Notes that the checkpoint of this step is in place: so much a later start must find.
 void resume_note_saved(const char *run_dir, int64_t step);
 
-// The checkpoint's config.json (of a LoRA run: base_config.json) describes the model of the config,
-// and it is one of a LoRA run if the config is. DRV_E_USAGE names the field and both values; what
-// bears on no weight and no product is only said, and only when `say`.
+// Checks that the checkpoint's config.json (of a LoRA run: base_config.json) describes the model of
+// the config, and it is one of a LoRA run if the config is. DRV_E_USAGE names the field and both
+// values; what bears on no weight and no product is only said, and only when `say`.
 DRV_CHECKED drv_status resume_check_model(const char *folder, const model_config *m, bool lora,
         bool say);
 
-// It is of a run with the config's optimizer, as `before`, its trainer.json, says; DRV_E_USAGE.
+// Checks that the checkpoint is of a run with the config's optimizer, as `before`, its
+// trainer.json, says. DRV_E_USAGE: it is not.
 DRV_CHECKED drv_status resume_check_optimizer(const char *folder, const json_t *before,
         const run_config *cfg);
 

@@ -1,13 +1,13 @@
 // A training run, as its parts share it: opening (run_open.c), saving (run_save.c), steps (train.c).
 #pragma once
 #include "data/set/vocab_check.h"
-#include "train/batch_feed.h"
-#include "train/metrics.h"
-#include "train/rank_times.h"
+#include "programs/batch_feed.h"
+#include "programs/step.h"
+#include "record/metrics.h"
+#include "record/rank_times.h"
+#include "record/report.h"
+#include "record/run_record.h"
 #include "train/rank_watch.h"
-#include "train/report.h"
-#include "train/run_record.h"
-#include "train/step.h"
 #include "train/trainer_json.h"
 #include "weights/state.h"
 
@@ -77,7 +77,7 @@ typedef struct run {
     int n_doubts; // steps faster than the peak, after which it was measured again
 } run;
 
-// The whole of a run on one rank; r->comm, r->pool and r->leads are set.
+// Does the whole of a run on one rank; r->comm, r->pool and r->leads are set.
 DRV_CHECKED drv_status run_all(run *r, run_config *cfg, bool fresh);
 // The same on n_devices local devices, a rank each (local_ranks.c).
 DRV_CHECKED drv_status run_on_devices(const run_config *cfg, int n_devices, bool fresh);
@@ -85,16 +85,18 @@ DRV_CHECKED drv_status run_on_devices(const run_config *cfg, int n_devices, bool
 // Opens everything and resumes; `fresh`: what earlier runs left is moved aside first.
 DRV_CHECKED drv_status run_open(run *r, bool fresh);
 void run_close(run *r);
-// Whether weights that ranks have alike are compared, at the start and now and then
+// Returns whether weights that ranks have alike are compared, at the start and now and then
 // (parallel.check_every). Those of devices are not read back for it.
 bool run_checks_replicas(const run *r);
-// The machine may have been busy when the peak was measured: it is looked at again now and then.
+// Measures the peak of products again now and then, and keeps the higher: the machine may have been
+// busy before.
 DRV_CHECKED drv_status run_measure_peak(run *r);
 
-// Whether the run directory is still this run's; a collective. DRV_E_IO: it was moved, removed or
-// taken over, which ends the run: nothing there is touched any more.
+// Checks that the run directory is still this run's; a collective. DRV_E_IO: it was moved, removed
+// or taken over, which ends the run: nothing there is touched any more.
 DRV_CHECKED drv_status run_check_dir(run *r);
-// The same after it was lost: what comes now is saved beside it, in RUN_DIR.orphan-N; a collective.
+// Makes a directory after it was lost: what comes now is saved beside it, in RUN_DIR.orphan-N; a
+// collective.
 DRV_CHECKED drv_status run_move_out(run *r);
 
 // A failed save is warned of and tried again at the next interval; the third in a row is an error.
@@ -102,5 +104,6 @@ enum { MAX_FAILED_SAVES = 3 };
 DRV_CHECKED drv_status run_start_save(run *r);
 // Takes the result of a save that has ended. `wait`: of one that is under way too.
 DRV_CHECKED drv_status run_settle_save(run *r, bool wait);
-// The last finished step is in place when this returns DRV_OK. Like every save one of all ranks.
+// Saves the last finished step, which is in place when this returns DRV_OK. Like every save one of
+// all ranks.
 DRV_CHECKED drv_status run_save_last(run *r);

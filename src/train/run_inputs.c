@@ -34,7 +34,7 @@ drv_status run_inputs_open(arena *a, run_config *cfg, bool say, rows **train, ro
 }
 
 static drv_status try_rows(arena *a, run_config *cfg, rows **train, rows **valid,
-        inputs_extent *out) {
+        inputs_counts *out) {
     DRV_TRY(run_inputs_open(a, cfg, true, train, valid));
     carry_check_data(cfg, *train);
     const rows *both[2] = {*train, *valid};
@@ -48,8 +48,8 @@ static drv_status try_rows(arena *a, run_config *cfg, rows **train, rows **valid
     return DRV_OK;
 }
 
-drv_status run_inputs_try(run_config *cfg, inputs_extent *out) {
-    *out = (inputs_extent){0};
+drv_status run_inputs_try(run_config *cfg, inputs_counts *out) {
+    *out = (inputs_counts){0};
     DRV_TRY_CTX(dir_try(cfg->run_dir), "%s: key \"run_dir\"", config_where(cfg, "run_dir"));
     arena *a = arena_new("inputs of a run");
     rows *train = NULL, *valid = NULL;

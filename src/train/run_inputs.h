@@ -1,7 +1,7 @@
 // Opens what a run reads before its first step: the rows of its data, and the tokenizer that is
 // carried.
 #pragma once
-#include "train/batch_feed.h"
+#include "programs/batch_feed.h"
 
 // Opens the rows to train on and those of evaluations (*valid NULL: there are none);
 // training.epochs become cfg->steps. `say`: tells what epochs come to, and of a warm-up beyond the
@@ -10,13 +10,14 @@
 DRV_CHECKED drv_status run_inputs_open(arena *a, run_config *cfg, bool say, rows **train,
         rows **valid);
 
-// The extent of a run's rows, those to train on and those of evaluations together.
-typedef struct inputs_extent {
+// Counts of a run's rows, those to train on and those of evaluations together.
+typedef struct inputs_counts {
     int64_t rows;  // of an epoch
     int64_t pairs; // preference pairs of their data sets, whole; 0: they have none
-} inputs_extent;
+} inputs_counts;
 
-// Whether `drover train` would take what cfg names: opens tokenizer and data, checks the
-// vocabulary as far as that costs nothing, and closes them again. What is not named is not missed.
-// Sets token ids and steps as a run does; *out is zero where there is no data, or of a failure.
-DRV_CHECKED drv_status run_inputs_try(run_config *cfg, inputs_extent *out);
+// Finds out whether `drover train` would take what cfg names: tries run_dir, opens tokenizer and
+// data, checks the vocabulary as far as that costs nothing, and closes them again. What is not
+// named is not missed. Sets token ids and steps as a run does; *out is zero where there is no data,
+// or of a failure.
+DRV_CHECKED drv_status run_inputs_try(run_config *cfg, inputs_counts *out);

@@ -6,9 +6,9 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/stop.h"
+#include "programs/fit.h"
+#include "record/observers.h"
 #include "train/audit.h"
-#include "train/fit.h"
-#include "train/observers.h"
 #include "train/ranks.h"
 #include "train/references.h"
 #include "train/replicas.h"
@@ -96,7 +96,7 @@ static drv_status load_checkpoint(run *r, const char *folder) {
     return state_load_moments(&r->p.held, folder);
 }
 
-// To those who watch: where it goes on (NULL: at step 0), and what no checkpoint holds.
+// Tells those who watch where it goes on (NULL: at step 0), and what no checkpoint holds.
 static void say_began(const run *r, const char *folder) {
     if (!r->leads) return;
     const lost_metrics lost = metrics_count_lost(r->cfg->run_dir, r->state.step);
@@ -207,7 +207,7 @@ static drv_status open_references(run *r, const char *folder, bool *begun) {
     return DRV_OK;
 }
 
-// Where the run goes on (*folder NULL: at step 0), and of LoRA the base.
+// Chooses where the run goes on (*folder NULL: at step 0), and of LoRA the base.
 static drv_status choose_checkpoint(run *r, const char **folder) {
     ckpt_ranks ranks;
     const ckpt_ranks *all = state_ranks(&r->p.held, &ranks);
@@ -292,7 +292,7 @@ static drv_status say_less(const run *r, drv_status status) {
     return drv_fail(status, "%s; less is needed with %s", why, fit_less(r->a, r->cfg));
 }
 
-// To those who watch, before the process ends.
+// Tells those who watch, before the process ends.
 static void tell_stopped_early(void *ctx) {
     const run *r = ctx;
     char message[128];
@@ -302,8 +302,8 @@ static void tell_stopped_early(void *ctx) {
     record_end(r->record, DRV_STOPPED, NULL, message, false);
 }
 
-// Where the back end compiles, this takes seconds to minutes; elsewhere a stop waits for the first
-// step, where all ranks agree on it.
+// Takes seconds to minutes if the back end compiles; elsewhere a stop waits for the first step,
+// where all ranks agree on it.
 static drv_status load_programs(run *r) {
     if (!backend_has_steps(r->b)) return say_less(r, programs_load(r->a, r->b, &r->p));
     if (r->leads) DRV_TRY(stop_tell_end(tell_stopped_early, r));

@@ -10,8 +10,8 @@
 #include "base/elementary.h"
 #include "base/log.h"
 #include "base/stop.h"
+#include "programs/evaluate.h"
 #include "train/audit.h"
-#include "train/evaluate.h"
 #include "train/ranks.h"
 #include "train/replicas.h"
 #include "train/schedule.h"
@@ -55,7 +55,7 @@ static drv_status take_hashes(run *r, step_metrics *m) {
     return hashes_take(r->hashed, &r->p.held, &m->hashes);
 }
 
-// Forward and backward, then the update, waiting for each.
+// Runs forward and backward, then the update, and waits for each.
 static drv_status run_apart(run *r, const batch *b, started_step *s) {
     double hyper[N_HYPER];
     step_values *v = &s->values;
@@ -77,8 +77,8 @@ static drv_status run_apart(run *r, const batch *b, started_step *s) {
     return take_hashes(r, &s->m);
 }
 
-// As one program. Whether the step before, which may still be computing, counts as an update is
-// known there and not here.
+// Starts the step as one program. Whether the step before, which may still be computing, counts as
+// an update is known there and not here.
 static drv_status start_whole(run *r, const batch *b, started_step *s) {
     double hyper[2 * N_HYPER];
     const int64_t updates = r->state.updates + 1;
@@ -152,7 +152,7 @@ static void fill_metrics(run *r, step_metrics *m) {
     m->eta_s = r->mean_step_s * (double)(cfg->steps - m->step);
 }
 
-// At each line of the log: what the steps since the last one were made of, on every rank.
+// Shares, at each line of the log, what the steps since the last one were made of, on every rank.
 static drv_status share_times(run *r, step_metrics *m) {
     rank_times *t = &r->times;
     m->times = t;
@@ -289,7 +289,7 @@ static drv_status wait_for_vocabulary(run *r) {
     return vocab_check_done(&r->vocab) ? vocab_check_wait(&r->vocab) : DRV_OK;
 }
 
-// The oldest step that was started, to its lines.
+// Takes the oldest step that was started to its end and its lines.
 static drv_status finish_step(run *r) {
     step_metrics m;
     DRV_TRY(take_step(r, &m));
@@ -314,13 +314,13 @@ static bool save_is_due(const run *r, int64_t step) {
     return r->cfg->checkpoint_every > 0 && step % r->cfg->checkpoint_every == 0;
 }
 
-// The last step of this start.
+// Returns the last step of this start.
 static int64_t last_step(const run_config *cfg) {
     return cfg->stop_at_step > 0 && cfg->stop_at_step < cfg->steps ? cfg->stop_at_step : cfg->steps;
 }
 
-// Whether the step that was started last may be left on its way while the next one is prepared:
-// nothing is to be done after it that needs its weights or its outcome.
+// Returns whether the step that was started last may be left on its way while the next one is
+// prepared: nothing is to be done after it that needs its weights or its outcome.
 static bool may_run_ahead(const run *r, bool first) {
     const run_config *cfg = r->cfg;
     const started_step *s = &r->started[(r->first_started + r->n_started - 1) % MAX_STARTED];
@@ -412,7 +412,7 @@ static drv_status check_learned(run *r) {
             (long long)state->step);
 }
 
-// Where the run directory is not this run's any more, the last step goes beside it.
+// Saves the last step beside the run directory where that is not this run's any more.
 static drv_status leave_dir(run *r, drv_status status, char *why, size_t size) {
     char before[1024];
     if (!r->lost_dir) {
@@ -432,7 +432,7 @@ static drv_status leave_dir(run *r, drv_status status, char *why, size_t size) {
     return DRV_E_IO;
 }
 
-// The end of a run that was stopped, as its message says it.
+// Tells the end of a run that was stopped, in a message.
 static drv_status tell_stopped(const run *r) {
     const long long step = r->state.step, steps = r->cfg->steps;
     if (r->limit && strcmp(r->limit, "training.stop_at_step") == 0)
@@ -456,7 +456,7 @@ static drv_status end(run *r, drv_status status) {
     if (status == DRV_STOPPED && r->leads)
         record_stop(r->record, step, r->limit ? NULL : stop_requested(), r->limit);
     drv_status saved = DRV_OK;
-    // Where one rank of several fails, the others are in the middle of a step.
+    // If one rank of several fails, the others are in the middle of a step.
     r->together |= status == DRV_OK || status == DRV_STOPPED || comm_size(r->comm) == 1;
     if (status == DRV_OK && check_learned(r) != DRV_OK) {
         status = DRV_E_DATA;

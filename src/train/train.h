@@ -11,5 +11,5 @@ DRV_CHECKED drv_status train(arena *a, const run_config *config, bool fresh);
 // training.stop_at_step.
 struct audit;
 DRV_CHECKED drv_status train_audited(arena *a, const run_config *config, struct audit *audit);
-// The config of this rank is wrong, as drv_message() says: ends all ranks as train would.
+// Ends all ranks as train would, since the config of this rank is wrong, as drv_message() says.
 DRV_CHECKED drv_status train_refuse(arena *a, drv_status status);

@@ -11,8 +11,8 @@ typedef struct run_state {
     int64_t tokens;     // counted labels seen
     int64_t bad_steps;  // in a row, skipped because the gradient was not finite
     int64_t evaluated;  // step of the last evaluation; -1: none
-    // Where the part of the run with this batch and sequence length began: what rows_taken is held
-    // against.
+    // The position at which the part of the run with this batch and sequence length began: what
+    // rows_taken is held against.
     int64_t part_step, part_rows, part_tokens;
     double loss, val_loss; // of the last step, of the last evaluation; NaN: none
 } run_state;
@@ -23,7 +23,7 @@ run_state run_state_new(void);
 // the data's fingerprint, the arithmetic. The caller owns it.
 json_t *trainer_about(const run_config *cfg, const rows *train, const char *arithmetic);
 
-// The text of trainer.json; free() it.
+// Makes the text of trainer.json; free() it.
 char *trainer_json_text(const run_state *state, const json_t *about);
 // Reads FOLDER/trainer.json and believes nothing: DRV_E_DATA when a counter is missing, out of
 // range, or does not fit the others or the folder's name. *about is the whole object; the caller

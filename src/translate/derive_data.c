@@ -118,7 +118,7 @@ static void derive_datasets(translation *self) {
     }
 }
 
-// How rows are filled: whole examples where the set is of conversations.
+// Derives how rows are filled: whole examples where the set is of conversations.
 static void derive_packing(translation *self, bool sft) {
     const value *packing = fact_take(self, "packing"), *of_sft = fact_take(self, "sft_packing"),
                 *both = fact_take(self, "sample_packing");

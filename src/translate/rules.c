@@ -94,7 +94,7 @@ static const char *origin_of(const translation *self, const value *from) {
     return arena_printf(self->a, "%s: %s, %s", self->opts->kind, from->path, where);
 }
 
-// Whether the weights of a folder decide a key.
+// Returns whether the weights of a folder decide a key.
 static bool is_shape(const char *path) {
     static const char *const keys[] = {"model.num_hidden_layers", "model.hidden_size",
             "model.intermediate_size", "model.num_attention_heads", "model.num_key_value_heads"};

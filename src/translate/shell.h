@@ -50,7 +50,7 @@ DRV_CHECKED drv_status shell_read(arena *a, const char *file, const char *text, 
         shell_script *script);
 void shell_clear(shell_script *script);
 
-// The variable of this name; NULL: none was set.
+// Returns the variable of this name; NULL: none was set.
 const shell_variable *shell_find(const shell_script *script, const char *name);
 // Sets a variable from outside; assignments of a script do not change it.
 void shell_set(shell_script *script, const char *name, const char *value);

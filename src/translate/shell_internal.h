@@ -37,18 +37,18 @@ drv_status shell_refuse(const reader *self, int line, const char *what);
 
 // Sets a variable, which is unknown where the block is. `items`: those of a list; NULL: none.
 void shell_assign(reader *self, const char *name, const shell_word *value, const word_list *items);
-// From an opening bracket past the one that closes it. DRV_E_USAGE: none does.
+// Goes from an opening bracket past the one that closes it. DRV_E_USAGE: none does.
 DRV_CHECKED drv_status shell_skip_balanced(reader *self, char open, char close);
 // Adds the word at the reader's place to `list`: none where variables leave nothing of it, several
 // where they hold blanks.
 DRV_CHECKED drv_status shell_read_word(reader *self, word_list *list);
-// The value of an assignment, up to a letter in WORD_ENDS; the words of a list are added to
+// Reads the value of an assignment, up to a letter in WORD_ENDS; the words of a list are added to
 // `items`. `before`: what it is appended to; NULL: nothing.
 DRV_CHECKED drv_status shell_read_value(reader *self, const shell_variable *before, shell_word *out,
         word_list *items);
 
-// The value of what stands in $((...)) by the variables of the script; false: it is not known, or
-// no arithmetic of +, -, *, /, % and brackets on whole numbers of 64 bits.
+// Finds the value of what stands in $((...)) by the variables of the script; false: it is not
+// known, or no arithmetic of +, -, *, /, % and brackets on whole numbers of 64 bits.
 bool shell_arithmetic(const shell_script *script, const char *text, size_t n, int64_t *out);
 // Decides the command of a condition: [ ... ], [[ ... ]] or test on strings and numbers, -v, -z,
 // -n. *why: what is not known where it is unknown; NULL: the command itself.

@@ -67,7 +67,7 @@ static bool is_fact(const foreign_key *row, const char *name) {
     return row && row->rule == FOREIGN_fact && strcmp(row->argument, name) == 0;
 }
 
-// Why it does not matter what a flag's value is: the caller has said it; NULL: it does.
+// Says why it does not matter what a flag's value is: the caller has said it; NULL: it does.
 static const char *said_by_caller(const translation *self, const foreign_key *row) {
     const bool counts = is_fact(row, "devices") || is_fact(row, "nodes");
     const bool has_model =
@@ -157,7 +157,8 @@ static bool is_ambient(const translation *self, const char *name) {
     return false;
 }
 
-// How many of them are known, or would be if they had a value.
+// Adds the variables of a script; returns how many of them are known, or would be if they had a
+// value.
 static int add_variables(translation *self, const shell_script *script, bool all) {
     const unsigned kinds = self->kinds;
     int n_known = 0;
@@ -411,8 +412,8 @@ static drv_status read_yaml(translation *self) {
 #define PROGRAMS                                                                                   \
     "expected a program that ends in .py with a trainer's options, or run_llama3.1_8b.sh"
 
-// Whether a command starts a training: by its name, or by an option that a trainer has. Scripts
-// also run programs that prepare data or convert checkpoints.
+// Returns whether a command starts a training: by its name, or by an option that a trainer has.
+// Scripts also run programs that prepare data or convert checkpoints.
 static bool trains(const translation *self, const shell_command *c) {
     const int index = program_at(c, true);
     if (index < 0) return false;

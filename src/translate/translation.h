@@ -36,9 +36,10 @@ typedef struct translation {
     int64_t ranks; // of the job; 0: not known
 } translation;
 
-// A leaf of the foreign config: v->path is its name. Names that the list lacks are REFUSED.
+// Translates a leaf of the foreign config: v->path is its name. Names that the list lacks are
+// REFUSED.
 void translate_key(translation *self, const value *v);
-// All leaves of a tree.
+// Translates all leaves of a tree.
 void translate_tree(translation *self, const value *root);
 // Derive keys from facts: shape, precision and LoRA; data and rows; batches, steps and schedule. In
 // this order.
@@ -51,13 +52,13 @@ void report_add(translation *self, outcome what, const value *v, const char *tex
 // gives the key.
 void translation_set(translation *self, const char *path, const char *yaml, const value *from,
         const char *remark);
-// The value that a key has by now; NULL: none.
+// Returns the value that a key has by now; NULL: none.
 const char *translation_get(const translation *self, const char *path);
 int64_t translation_number(const translation *self, const char *path, int64_t otherwise);
-// Whether --set gives the key.
+// Returns whether --set gives the key.
 bool translation_given(const translation *self, const char *path);
 
-// The value of a fact, which is then used; NULL: it was not said, or is null.
+// Returns the value of a fact, which is then used; NULL: it was not said, or is null.
 const value *fact_take(translation *self, const char *name);
 // The same as a number; false: it was not said. DRV_E_USAGE: it is none.
 DRV_CHECKED drv_status fact_number(translation *self, const char *name, double *out, bool *said);
@@ -68,11 +69,11 @@ bool says_true(const value *v);              // true, yes, 1
 // quoted.
 const char *value_yaml(arena *a, const value *v, bool text);
 
-// The config as YAML, in the order of drover's keys.
+// Prints the config as YAML, in the order of drover's keys.
 void translation_print(const translation *self, str *out);
 void translation_report(const translation *self, str *out);
 // DRV_E_USAGE names the first key that is refused or whose change is not accepted.
 DRV_CHECKED drv_status translation_judge(const translation *self);
-// The defaults of a program that the command line does not name, as "name=value" words; ends with
-// NULL.
+// Returns the defaults of a program that the command line does not name, as "name=value" words;
+// ends with NULL.
 const char *const *program_defaults(const translation *self);

@@ -30,7 +30,8 @@ const char *ledger_key(ledger_class class);  // "communication", of JSON
 typedef struct ledger_step {
     int64_t step;
     double step_s, data_s, save_s;
-    // Where its line has them: means over the ranks and the steps since the last such line.
+    // Means over the ranks and the steps since the last such line, if the line of the step has
+    // them.
     bool shared;
     double rank_compute_s, rank_data_s, rank_wait_s;
 } ledger_step;
@@ -60,7 +61,7 @@ typedef struct ledger ledger; // single owner
 ledger *ledger_new(arena *a, const run_event_list *events, double bubble);
 // Steps in the order of the file; a number that is no finite one above zero counts as zero.
 void ledger_add(ledger *self, const ledger_step *step);
-// The sums so far; attempts live in `a`. More steps may be added afterwards.
+// Returns the sums so far; attempts live in `a`. More steps may be added afterwards.
 ledger_sums ledger_close(arena *a, const ledger *made);
 // The same steps with a journal that has grown since. NULL: it tells of attempts that resumed
 // since, and the steps have to be read anew.

@@ -13,6 +13,6 @@ enum { PART_RECORDS = 1000, PART_BYTES = 1 << 22 }; // about the most of an answ
 // DRV_E_IO: the file cannot be read; one that is not there has no records.
 DRV_CHECKED drv_status metrics_part(const char *path, int64_t from, str *out);
 
-// The newest whole record that has `key`, as far as the last 256 KiB of the file go; NULL: there is
-// none, or the file cannot be read. The caller owns it.
+// Returns the newest whole record that has `key`, as far as the last 256 KiB of the file go; NULL:
+// there is none, or the file cannot be read. The caller owns it.
 json_t *metrics_newest(const char *path, const char *key);

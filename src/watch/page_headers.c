@@ -12,8 +12,8 @@ enum { MAX_GAP = 1 << 15 }; // more than all headers together
 static const char *const once[] = {"Host", "Origin", "Authorization", "Content-Length"};
 _Static_assert(sizeof once / sizeof *once == N_ONCE, "each has a count");
 
-// Whether what lies between two texts are more than the bytes that part them: `most` NULs, in the
-// place of blanks, colons and line ends, and blanks.
+// Returns whether what lies between two texts is more than the bytes that part them: `most` NULs,
+// in the place of blanks, colons and line ends, and blanks.
 static bool has_more(const char *end, const char *next, int most) {
     const uintptr_t from = (uintptr_t)end, to = (uintptr_t)next;
     int nuls = 0;

@@ -12,7 +12,8 @@ typedef struct page_line {
     const char *version;
 } page_line;
 
-// Whether there is a NUL in the request line or a header, or a header twice that must stand once.
+// Returns whether there is a NUL in the request line or a header, or a header twice that must stand
+// once.
 bool page_headers_are_broken(struct MHD_Connection *connection, const page_line *line);
 
 // The same without a connection: begin, each header in the order in which libmicrohttpd has them

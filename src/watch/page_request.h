@@ -51,5 +51,6 @@ typedef struct page_answer {
 
 page_answer page_request_check(const page_request *request, const page_keys *keys);
 
-// Whether both are the same text; takes as long for what differs early as for what differs late.
+// Returns whether both are the same text; takes as long for what differs early as for what differs
+// late.
 bool page_secret_is(const char *secret, const char *given, size_t n_given);

@@ -48,7 +48,7 @@ DRV_CHECKED drv_status rank_table_open(arena *a, const char *run_dir, const char
 DRV_CHECKED drv_status rank_table_write(rank_table_writer *w, const rank_row *rows);
 void rank_table_close(rank_table_writer *w); // NULL is allowed; the file stays
 
-// The bytes of a table: (n + 2) * RANK_LINE of them.
+// Writes the bytes of a table: (n + 2) * RANK_LINE of them.
 void rank_table_format(const rank_row *rows, int n, double time, char *out);
 
 // --- reading

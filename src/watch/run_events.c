@@ -124,7 +124,7 @@ int64_t run_events_attempt(const run_events *self) {
     return self->attempt;
 }
 
-// Whether the last line was ended.
+// Returns whether the last line was ended.
 static bool ends_in_line_feed(int fd) {
     struct stat is;
     char last = '\n';

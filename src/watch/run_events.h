@@ -28,10 +28,10 @@ typedef enum run_event_kind {
 } run_event_kind;
 const char *run_event_name(run_event_kind kind); // "start"
 
-// Why a run ended, as `cause` says it: of a status alone. What only the caller knows has a name
+// Says why a run ended, as `cause` has it: of a status alone. What only the caller knows has a name
 // of its own: "hang", "not_finite", "memory".
 const char *run_cause(drv_status status);
-// Whether `cause` is one of those that drover writes.
+// Returns whether `cause` is one of those that drover writes.
 bool run_cause_is_known(const char *cause);
 
 // --- writing
@@ -72,10 +72,10 @@ void run_events_parse(const char *text, size_t n, run_event_list *out);
 DRV_CHECKED drv_status run_events_read(const char *run_dir, run_event_list *out);
 void run_events_free(run_event_list *list);
 
-// Whether event i is the first of an attempt.
+// Returns whether event i is the first of an attempt.
 bool run_events_begin_attempt(const run_event_list *list, int64_t i);
-// A field of an event; where it is absent or null: `otherwise`, NaN, "". The text belongs to the
-// list.
+// Return a field of an event; where it is absent or null: `otherwise`, NaN, "". The text belongs to
+// the list.
 int64_t run_event_i64(const run_event *e, const char *key, int64_t otherwise);
 double run_event_f64(const run_event *e, const char *key);
 const char *run_event_text(const run_event *e, const char *key);

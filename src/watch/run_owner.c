@@ -280,7 +280,7 @@ static drv_status settle(const run_owner *self) {
     return held_by_another(self, &now);
 }
 
-// How many attempts the journal knows of.
+// Counts the attempts that the journal knows of.
 static drv_status count_starts(const char *run_dir, int64_t *out) {
     run_event_list list;
     DRV_TRY(run_events_read(run_dir, &list));

@@ -26,12 +26,13 @@ DRV_CHECKED drv_status run_owner_take(arena *a, const char *run_dir, const run_o
 // DRV_E_IO: the directory was moved, removed or replaced, or another attempt has taken it over. The
 // message says which, and who.
 DRV_CHECKED drv_status run_owner_check(run_owner *self);
-// Whether the open directory, wherever it is now, is another attempt's, or was meanwhile. Any thread.
+// Returns whether the open directory, wherever it is now, is another attempt's, or was meanwhile.
+// Any thread.
 bool run_owner_is_taken(const run_owner *self);
-// The open directory, wherever it is now. It belongs to the owner.
+// Returns the open directory, wherever it is now. It belongs to the owner.
 int run_owner_dir(const run_owner *self);
 // Gives it back; owner.json is removed where it is still ours. NULL is allowed.
 void run_owner_release(run_owner *self);
 
-// The number of the scheduler's job that this process is part of; "": none is known.
+// Returns the number of the scheduler's job that this process is part of; "": none is known.
 const char *run_job(void);

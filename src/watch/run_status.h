@@ -31,7 +31,7 @@ typedef struct run_status {
     int64_t ranks, nodes;
     const char *host; // of rank 0, as its process
     int64_t pid, saved_step;
-    // How the run ended.
+    // The way in which the run ended.
     run_end end;
     int64_t exit_status;
     const char *cause, *message;

@@ -7,11 +7,12 @@ typedef struct run_view run_view; // thread-safe
 
 // bubble: as in watched_run_open. The view has a copy of `dir`.
 run_view *run_view_open(const char *dir, double bubble);
-// The run, to be read, not older than a second where its files could be read; no other thread has
-// it until run_view_give. *number counts readings: equal numbers, equal content. NULL is allowed.
+// Returns the run, to be read, not older than a second where its files could be read; no other
+// thread has it until run_view_give. *number counts readings: equal numbers, equal content. NULL is
+// allowed.
 watched_run *run_view_take(run_view *self, int64_t *number);
 void run_view_give(run_view *self);
-// The next one who takes it has what the files say then.
+// Sees to it that the next one who takes the run has what the files say then.
 void run_view_refresh(run_view *self);
 // Reads a little more of a metrics.jsonl that is long; true: there is still more.
 bool run_view_catch_up(run_view *self);

@@ -21,5 +21,5 @@ typedef struct top_view {
 // `view` is brought within bounds: its selection, and the first row that is drawn.
 void top_draw(screen *grid, const watched_run *run, top_view *view);
 void top_draw_list(screen *grid, watched_run *const *runs, int count, top_view *view);
-// The rank that the selection stands on; -1: none.
+// Returns the rank that the selection stands on; -1: none.
 int top_selected_rank(const watched_run *run, const top_view *view);

@@ -62,16 +62,16 @@ void watched_run_read(watched_run *self, double limit_s);
 void watched_run_close(watched_run *self);
 // Joules of all hosts, and of a step; NaN: none was read.
 double watched_run_joules(const watched_run *run, double *per_step);
-// How energy is read, or why not, as the run says; "": it does not.
+// Says how energy is read, or why not, as the run has it; "": it does not.
 const char *watched_run_energy_words(const watched_run *run);
 
-// Whether `dir` looks like a run directory: it has one of the files of a run.
+// Returns whether `dir` looks like a run directory: it has one of the files of a run.
 bool watched_run_is_one(const char *dir);
-// The failure of a verb for which there is none. DRV_E_IO: it may not look into `dir`; else
+// Makes the failure of a verb for which there is none. DRV_E_IO: it may not look into `dir`; else
 // DRV_E_USAGE.
 DRV_CHECKED drv_status watched_run_none(const char *verb, const char *dir);
 // One word for how it stands: "running", "done", "failed", "stopped", "silent" (its status has not
 // been written for a minute, by this machine's clock), "unknown".
 const char *watched_run_state(const watched_run *run);
-// A JSON object with all of the above; the caller owns it.
+// Returns a JSON object with all of the above; the caller owns it.
 json_t *watched_run_json(const watched_run *run);

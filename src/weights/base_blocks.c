@@ -1,4 +1,4 @@
-// Which types a base is held in, and the blocks of GGUF files.
+// Chooses the types in which a base is held, and reads the blocks of GGUF files.
 #include "weights/base_blocks.h"
 
 #include <stdlib.h>

@@ -4,8 +4,8 @@
 
 // Says of each matrix that is not trained, embedding and output weight among them, what it is held
 // in. Blocks run along the input, so they do not depend on the layout. DRV_E_USAGE names a weight
-// whose rows on this rank are no whole blocks; DRV_E_DATA, DRV_E_IO: the GGUF file cannot be read,
-// or has a type that drover does not widen.
+// whose rows on this rank are no whole blocks, or a model.from that was made of no GGUF file;
+// DRV_E_DATA, DRV_E_IO: the GGUF file cannot be read, or has a type that drover does not widen.
 DRV_CHECKED drv_status base_blocks_choose(arena *mem, const run_config *cfg, dtype compute,
         param_list *params);
 // Reads the blocks of the GGUF file in `folder` as they are, if the run holds those; other bases

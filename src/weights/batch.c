@@ -67,7 +67,8 @@ void batch_clear(batch *b) {
     str_clear(&b->names);
 }
 
-// Where the next row is laid out whole. What is counted of a row that is cut is counted of its part.
+// Returns where the next row is laid out whole. What is counted of a row that is cut is counted of
+// its part.
 static row_out place_of_row(batch *b, int64_t ignored[2]) {
     const int64_t at = b->filled * b->row_tokens, n = b->zigzag.tokens;
     row_out out = {.tokens = b->row ? b->row : b->tokens + at,

@@ -29,8 +29,9 @@ typedef struct batch {
     str names;                       // which rows, for messages; str_free it
 } batch;
 
-// The rows to train on, or those of an evaluation (data.valid or the split). stride: 0: cut or
-// packed as those of training; else windows with all the context that a row holds (piece_windows).
+// Opens the rows to train on, or those of an evaluation (data.valid or the split). stride: 0: cut
+// or packed as those of training; else windows with all the context that a row holds
+// (piece_windows).
 DRV_CHECKED drv_status batch_open_rows(arena *a, const run_config *cfg, bool train, int64_t stride,
         rows **out);
 
@@ -39,17 +40,19 @@ batch batch_new(arena *a, int64_t n_rows, int64_t row_tokens);
 void batch_add_hidden(arena *a, batch *b);
 void batch_add_pairs(arena *a, batch *b);
 void batch_clear(batch *b);
-// DRV_E_IO, DRV_E_DATA: the data set is gone, shorter, or has a token beyond the vocabulary.
+// Adds the next row of `r`. DRV_E_IO, DRV_E_DATA: the data set is gone, shorter, or has a token
+// beyond the vocabulary.
 DRV_CHECKED drv_status batch_add_row(batch *b, rows *r);
 // Puts this rank's part of a row that is there, whole, in the place of the next one, which the
 // caller then counts as filled.
 void batch_put_row(batch *b, const row_out *row);
-// A row that `make` fills in, whole. Its labels are counted where ranks share it, else they are not.
+// Adds a row that `make` fills in, whole. Its labels are counted where ranks share it, else they
+// are not.
 typedef void (*row_maker)(void *ctx, const row_out *row);
 void batch_make_row(batch *b, row_maker make, void *ctx);
-// Rows that predict nothing up to the last one.
+// Fills the batch up with rows that predict nothing.
 void batch_pad(batch *b);
-// The number of micro-batch m of this rank in the global batch.
+// Returns the number of micro-batch m of this rank in the global batch.
 int64_t batch_index(const batch *b, int64_t m);
 // Writes one of INPUT_TOKENS to INPUT_HIDDEN of rows [first, first + n) to the input of
 // that chunk (or INPUT_ALONE, INPUT_OF_STEP) of every local rank, as its rows from `to` on.

@@ -4,8 +4,8 @@
 #include "config/config.h"
 #include "data/set/rows.h"
 
-// Token ids that the config leaves open come from the tokenizer. DRV_E_USAGE: it has more tokens
-// than the model; others as tokenizer_open.
+// Takes the token ids that the config leaves open from the tokenizer. DRV_E_USAGE: it has more
+// tokens than the model; others as tokenizer_open.
 DRV_CHECKED drv_status carry_token_ids(arena *a, run_config *cfg);
 
 // Reads the files that every checkpoint gets: those of the tokenizer's folder, chat template and

@@ -1,4 +1,4 @@
-// From keys of the config to options of a back end.
+// Makes options of a back end of keys of the config.
 #include "weights/device.h"
 
 #include <string.h>

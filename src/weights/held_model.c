@@ -55,7 +55,7 @@ held_shard held_shard_of(const held_model *p, const param *w) {
 }
 
 // --- where rounding by chance draws
-// Which elements of the model a weight here is (ir/rounding.h).
+// Writes which elements of the model a weight here is (ir/rounding.h).
 static void fill_extent(const held_model *p, const param *w, uint32_t extent[N_EXTENT_WORDS]) {
     const uint64_t seed = (uint64_t)p->c->seed;
     extent[EXTENT_COLUMNS] = w->n_dims == 2 ? (uint32_t)w->dim[1] : 1;

@@ -28,24 +28,25 @@ typedef struct held_model {
 
 // Notes a program that was built; `run` is set when it is loaded.
 void held_add(arena *a, held_model *p, graph *g, executable **run, bool each_micro_batch);
-// A noted program by its name; NULL: there is none.
+// Finds a noted program by its name; NULL: there is none.
 const built_program *held_find(const held_model *p, const char *name);
 
-// Numbers that are trained, of the whole model: with LoRA those of its branches.
+// Counts the numbers that are trained, of the whole model: with LoRA those of its branches.
 int64_t held_trained(const held_model *p);
-// Whether Muon updates a weight: a matrix of a layer, in a run whose optimizer it is. All other
-// weights are AdamW's.
+// Returns whether Muon updates a weight: a matrix of a layer, in a run whose optimizer it is. All
+// other weights are AdamW's.
 bool held_by_muon(const held_model *p, const param *w);
-// Whether data ranks share those weights: each is orthogonalised by one of them
+// Returns whether data ranks share those weights: each is orthogonalised by one of them
 // (passes/muon_update.c).
 bool held_has_owners(const held_model *p);
-// Whether some noted program has this state, which not all ranks do.
+// Returns whether some noted program has this state, which not all ranks do.
 bool held_has(const held_model *p, const char *name);
-// The type of a state that some noted program has, as a master or a moment.
+// Returns the type of a state that some noted program has, as a master or a moment.
 dtype held_state_type(const held_model *p, const char *name);
-// Master name of a weight: "master.W" beside a bf16 weight; W itself in fp32, or without masters.
+// Returns the name of the master of a weight: "master.W" beside a bf16 weight; W itself in fp32, or
+// without masters.
 const char *held_master(arena *a, const held_model *p, const param *w);
-// Which elements of a weight its masters and moments on this rank are of.
+// The elements of a weight that its masters and moments on this rank are of.
 typedef struct held_shard {
     int64_t first, n;
 } held_shard;
@@ -56,9 +57,9 @@ held_shard held_shard_of(const held_model *p, const param *w);
 // file is left to base_blocks_load. DRV_E_DATA: a value that its blocks cannot hold.
 DRV_CHECKED drv_status held_write_weight(held_model *p, int rank, const param *w, int64_t first,
         int64_t n, const float *values);
-// Fresh weights as transformers makes them: normal with initializer_range, norms 1.
+// Makes fresh weights as transformers does: normal with initializer_range, norms 1.
 DRV_CHECKED drv_status held_init_weights(held_model *p);
-// Fresh low-rank branches as PEFT makes them: A uniform, B zero. All other weights stay.
+// Makes fresh low-rank branches as PEFT does: A uniform, B zero. All other weights stay.
 DRV_CHECKED drv_status held_init_adapter(held_model *p);
 // Says to the programs that round by chance which part of each weight this rank has (ir/rounding.h).
 DRV_CHECKED drv_status held_write_extents(held_model *p);

@@ -12,16 +12,17 @@ static inline bool lora_is_on(const run_config *cfg) {
 // Fills in what lora.adapter says (rank, alpha, targets); without an adapter nothing. DRV_E_USAGE:
 // the config says something else.
 DRV_CHECKED drv_status lora_resolve(arena *a, run_config *cfg);
-// The branches of a run: those of lora.adapter, or of the config's targets; none without LoRA.
+// Lists the branches of a run: those of lora.adapter, or of the config's targets; none without
+// LoRA.
 DRV_CHECKED drv_status lora_of_run(arena *a, const run_config *cfg, lora_set *out);
 
-// Values of this rank's branches from an adapter's folder, which has no others than the run.
-// `exact`: stored as F32, to resume from.
+// Loads the values of this rank's branches from an adapter's folder, which has no others than the
+// run. `exact`: stored as F32, to resume from.
 DRV_CHECKED drv_status lora_load(held_model *p, const char *folder, bool exact);
-// Base and adapter for a back end that holds the compute copies alone. An adapter of the output
-// weight is added to it.
+// Loads base and adapter for a back end that holds the compute copies alone. An adapter of the
+// output weight is added to it.
 DRV_CHECKED drv_status lora_load_eval(held_model *p, const char *base, const char *folder);
 
-// Texts of a checkpoint's adapter_config.json and base.json; they live in `a`.
+// Makes the texts of a checkpoint's adapter_config.json and base.json; they live in `a`.
 DRV_CHECKED drv_status lora_describe(arena *a, const run_config *cfg, const json_t *hashes,
         const char **adapter_text, const char **base);

@@ -42,7 +42,7 @@ static int64_t pairs_of_sets(const data_source *list, int n) {
 // Counts what a run that learns from pairs knows of each: in the rows to train on and in those of
 // evaluations the reference's two log-probabilities (train/references.c) and its place in the rows
 // (packed_rows.h); while an evaluation runs also the model's, as they are collected and as they are
-// judged (train/evaluate.c).
+// judged (programs/evaluate.c).
 static int64_t pair_bytes(const run_config *cfg) {
     enum { ROWS_BYTES = 16 + 16, EVALUATION_BYTES = 24 + 16 };
     if (cfg->objective != OBJECTIVE_DPO) return 0;

@@ -1,4 +1,4 @@
-// From a config to what each rank does in a step.
+// Works out from a config what each rank does in a step.
 #include "weights/run_layout.h"
 
 #include <string.h>

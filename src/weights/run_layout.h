@@ -17,9 +17,9 @@ typedef struct run_layout {
     int64_t lanes_here;     // that a rank adds up itself, which the programs of lanes join
     int zero;               // 0, 1 or 2 as parallel.zero says; 0 where one rank has it all
     gradient_shards shards; // how ranks share sums of gradients; without ranks: they do not
-    // Whether new weights travel while programs compute (parallel.overlap, docs/adr/0027), where
-    // ranks share the optimizer; and how sums of gradients do, which without ranks are left to the
-    // update.
+    // New weights travel while programs compute (parallel.overlap, docs/adr/0027), where ranks
+    // share the optimizer; `sums` tells how sums of gradients do, which without ranks are left to
+    // the update.
     bool gathers_beside;
     gradient_sums sums;
     // Micro-batch m of this data rank is number first_micro + m every_micro of the global batch.
@@ -28,10 +28,10 @@ typedef struct run_layout {
 
 // Resolves the layout of a config whose ranks are set (config_set_ranks).
 run_layout run_layout_of(const run_config *cfg);
-// DRV_E_USAGE: what ZeRO-2 cannot share.
+// Checks the layout. DRV_E_USAGE: what ZeRO-2 cannot share.
 DRV_CHECKED drv_status run_layout_check(const run_config *cfg);
 // Fills the layout of the model on this rank, its leaves as parallel.leaves says; a pipeline's
 // layers are not cut. DRV_E_USAGE names what does not divide.
 DRV_CHECKED drv_status run_layout_model(const run_config *cfg, model_layout *out);
-// The mesh alone, also of a config that does not train: its sizes may be 0.
+// Returns the mesh alone, also of a config that does not train: its sizes may be 0.
 mesh run_mesh(const run_config *cfg);

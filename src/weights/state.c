@@ -1,4 +1,4 @@
-// Which state tensors make up a checkpoint, and how they come back from one.
+// Lists the state tensors that make up a checkpoint, and fills them from one.
 #include "weights/state.h"
 
 #include <stdlib.h>

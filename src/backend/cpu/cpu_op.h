@@ -32,7 +32,8 @@ struct instruction {
     drv_status *failed; // set, with a message, when other ranks cannot be reached: the program ends
 };
 
-// A matrix product of a single row (generation): bound by how fast its weights are read.
+// Returns whether an instruction is a matrix product of a single row (generation): bound by how
+// fast its weights are read.
 bool is_row_product(const instruction *ins);
 
 // Every function depends on the node, the number of threads, and how products are multiplied in
@@ -46,7 +47,7 @@ typedef struct cpu_op {
     // are gone by then.
     int64_t (*begin)(const instruction *ins);
     drv_status (*rest)(const void *ins);
-    // Bytes of scratch while it runs. NULL: none.
+    // Returns the bytes of scratch while it runs. NULL: none.
     int64_t (*workspace)(const node *n, int n_threads);
     // Builds what `run` needs beyond pointers, or sets another out->run. NULL: nothing.
     drv_status (*lower)(arena *a, gemm_machine *m, const node *n, instruction *out);

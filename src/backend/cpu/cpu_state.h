@@ -31,13 +31,13 @@ typedef struct state_store {
 // DRV_E_DEVICE: the machine has not got them. What it has promised to others as well fails only
 // when touched (see train, which compares beforehand). `what` is for the message.
 DRV_CHECKED drv_status store_pages(state_store *s, const char *what, int64_t bytes, char **out);
-// The state that the graph names and that does not exist yet, in one block.
+// Creates the state that the graph names and that does not exist yet, in one block.
 DRV_CHECKED drv_status store_create(state_store *store, const graph *of);
 void store_free(state_store *s);
 
-// The state of a tensor's storage; NULL: a temporary.
+// Returns the state of a tensor's storage; NULL: a temporary.
 state *store_of(const state_store *s, const plan *p, const tensor *t);
-// Bytes for the host, once nobody writes them.
+// Finds bytes for the host, once nobody writes them.
 DRV_CHECKED drv_status store_find(const state_store *s, const char *name, int64_t offset,
         int64_t bytes, char **out);
 

@@ -1,5 +1,5 @@
-// Which kernel multiplies, how a product is cut into tiles for the team, and who computes which
-// tile.
+// Chooses the kernel that multiplies, cuts a product into tiles for the team, and deals the tiles
+// out to its threads.
 #include "backend/cpu/gemm_internal.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "base/parallel.h"
 #include "base/round.h"
 
-// How products are multiplied in this process.
+// The way in which products are multiplied in this process.
 typedef struct gemm_rule {
     const kernels *kernels, *kernels_bf16; // for fp32 and f64, and for bf16 operands
     bool dot;                              // kernels_bf16 takes the bf16 dot product
@@ -178,7 +178,7 @@ static void choose_tiles(gemm *g, int64_t threads) {
     g->n_n = div_up(s->n, g->tile_n);
 }
 
-// How a product is cut, for what is planned and for what runs. The bits do not depend on it.
+// Cuts a product, for what is planned and for what runs. The bits do not depend on it.
 static gemm cut(const kernels *plain, const gemm_shape *shape, const gemm_tree *tree,
         int64_t threads) {
     gemm g = {.shape = *shape, .plain = plain};

@@ -25,8 +25,8 @@ typedef enum gemm_choice {
     GEMM_PORTABLE, // bits that every level has, bf16 widened; "fp32" agrees
 } gemm_choice;
 
-// How the sum over the inner dimension is formed, if not in one chain: in equal leaves, each a
-// chain over its runs, joined in the tree of comm/join.h. Any complete part of the tree may then be
+// The order of the sum over the inner dimension, if it is not one chain: equal leaves, each a chain
+// over its runs, joined in the tree of comm/join.h. Any complete part of the tree may then be
 // another rank's. Leaf j has elements first[i] + j each[i] .. of run i.
 enum { MAX_RUNS = 3 };
 typedef struct gemm_tree {
@@ -44,14 +44,15 @@ typedef struct gemm_tree {
 
 DRV_CHECKED drv_status gemm_machine_open(arena *a, gemm_choice choice, gemm_machine **out);
 void gemm_machine_close(gemm_machine *m);
-// How bf16 products are multiplied: "AMX", "AMX in plain C", "bf16 dot product" or "fp32".
+// Names the way in which bf16 products are multiplied: "AMX", "AMX in plain C", "bf16 dot product"
+// or "fp32".
 const char *gemm_arithmetic(const gemm_machine *m);
 bool gemm_widens(const gemm_machine *m); // bf16 operands to fp32
-// The tile registers that kernels of a level may use in this process, which are asked for at the
-// first call; NULL: there are none, or the system refuses them.
+// Returns the tile registers that kernels of a level may use in this process, which are asked for
+// at the first call; NULL: there are none, or the system refuses them.
 const tile_kernels *gemm_amx(cpu_level level);
-// The table for all that is no product of bf16, and the one whose arithmetic suits bf16 operands
-// here; attention takes the latter.
+// Returns the table for all that is no product of bf16, and the one whose arithmetic suits bf16
+// operands here; attention takes the latter.
 const kernels *gemm_plain_kernels(const gemm_machine *m);
 const kernels *gemm_kernels(const gemm_machine *m);
 
@@ -63,8 +64,8 @@ DRV_CHECKED drv_status gemm_new(arena *a, gemm_machine *machine, const gemm_shap
 // made without one.
 int64_t gemm_workspace(const gemm_shape *s, const gemm_tree *tree, int threads);
 int64_t gemm_bytes(const gemm *g); // that of one that is built, for the current team
-// On the team that it was built for. bytes: of workspace; fewer than gemm_bytes end the program:
-// they would be wrong numbers elsewhere.
+// Multiplies on the team that the product was built for. bytes: of workspace; fewer than gemm_bytes
+// end the program: they would be wrong numbers elsewhere.
 void gemm_run(const gemm *g, const void *a, const void *b, void *c, void *workspace, int64_t bytes);
 
 // Measurements, for bench, doctor and MFU. gemm_time: best rate of `tries` runs of a shape, FLOP/s.

@@ -22,6 +22,6 @@ static inline const char *move_b(gemm_shape *s, const char *b, int64_t rows, int
 bool tree_is_given(const gemm_tree *tree);
 // Scratch of a tile: its sums, and what the kernels need.
 int64_t tree_scratch_bytes(const gemm *g, const gemm_shape *tile);
-// The tile at a, b, c.
+// Computes the tile at a, b, c.
 void tree_tile(const gemm *g, const gemm_shape *tile, const char *a, const char *b, char *c,
         char *scratch);

@@ -1,5 +1,6 @@
-// How fast products are: of one shape, by us and by oneDNN (drover bench gemm), and the peak that
-// MFU is measured against: products of tile registers alone, or the best of a few squares.
+// Measures how fast products are: of one shape, by us and by oneDNN (drover bench gemm), and the
+// peak that MFU is measured against: products of tile registers alone, or the best of a few
+// squares.
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/onednn.h"
 #include "base/clock.h"

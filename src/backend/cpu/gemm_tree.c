@@ -37,8 +37,8 @@ static gemm_shape run_shape(const gemm_tree *tree, const gemm_shape *tile, int k
     return s;
 }
 
-// Whether a leaf can be added to its left neighbour as the kernel ends: where its sum is formed
-// from 0 before that, in one block of the inner dimension.
+// Returns whether a leaf can be added to its left neighbour as the kernel ends: where its sum is
+// formed from 0 before that, in one block of the inner dimension.
 static bool leaves_join_themselves(const gemm *g) {
     const gemm_tree *tree = &g->tree;
     return g->plain != &kernels_ref && tree->n_runs == 1 && tree->each[0] <= GEMM_WORDS &&

@@ -4,8 +4,8 @@
 #pragma once
 #include "backend/cpu/cpu_op.h"
 
-// The product of a node with the attributes leaves, ranks, row_leaves and addends, that takes up to
-// two of its gemms. shape: of all tokens into one accumulator, with `accumulate`.
+// Lowers the product of a node with the attributes leaves, ranks, row_leaves and addends, that
+// takes up to two of its gemms. shape: of all tokens into one accumulator, with `accumulate`.
 DRV_CHECKED drv_status grad_product_lower(arena *a, gemm_machine *m, const node *n,
         const gemm_shape *shape, instruction *out);
 int64_t grad_product_workspace(const node *n, const gemm_shape *shape, int n_threads);

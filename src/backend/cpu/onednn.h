@@ -10,12 +10,13 @@
 
 typedef struct onednn_product onednn_product; // for the team that there is when it is made
 
-// Whether it is there, and its threads can be kept to the caller's: it was built with OpenMP or
-// with none. The first call opens it.
+// Returns whether oneDNN is there, and its threads can be kept to the caller's: it was built with
+// OpenMP or with none. The first call opens it.
 bool onednn_can_run(void);
 const char *onednn_version(arena *a); // "2.6.0", "not there"
 
-// Only where it can run; without a scale. What was made is in *out when it fails, to be freed.
+// Makes a product; only where oneDNN can run, and without a scale. What was made is in *out when it
+// fails, to be freed.
 DRV_CHECKED drv_status onednn_new(arena *a, const gemm_shape *shape, onednn_product **out);
 void onednn_run(const onednn_product *p, const void *a, const void *b, void *c);
 void onednn_free(onednn_product *p); // NULL: nothing

@@ -37,7 +37,7 @@ static inline bool ring_is_cut(const op_attrs *attrs) {
     return attrs->mesh.ranks > 1 || attrs->sum.row_leaves > 1;
 }
 
-// Where a pass is: the first group of heads of a row.
+// The position of a pass: the first group of heads of a row.
 typedef struct ring_pass {
     const ring *r;
     int64_t row;
@@ -47,7 +47,7 @@ typedef struct ring_pass {
 static inline int64_t ring_token(const ring_pass *p, int chunk) {
     return zigzag_token(&p->r->zigzag, p->r->rows, p->row, chunk);
 }
-// The shape of a pass for the kernels: queries of one chunk against keys of another.
+// Returns the shape of a pass for the kernels: queries of one chunk against keys of another.
 attention_args ring_args(const ring *r);
 // The inputs of the op, of all tokens here.
 typedef struct ring_tokens {
@@ -85,7 +85,7 @@ DRV_CHECKED drv_status ring_keys_finish(ring_keys *k);
 // Moves them on between two pieces of work. (An error shows when they are waited for.)
 void ring_keys_test(ring_keys *k);
 void ring_keys_cancel(ring_keys *k); // after a failure
-// The rank whose keys are there in a hop.
+// Returns the rank whose keys are there in a hop.
 static inline int ring_source(const ring *r, int hop) {
     return (r->place + r->zigzag.ranks - hop) % r->zigzag.ranks;
 }

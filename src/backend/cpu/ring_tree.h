@@ -24,11 +24,11 @@ typedef struct ring_tree {
     void *ctx;
 } ring_tree;
 
-// The slots that n_ranks ranks with `row_leaves` leaves each need at most, whichever begins, where
-// leaves come rank after rank, rising or falling, once around.
+// Returns the slots that n_ranks ranks with `row_leaves` leaves each need at most, whichever
+// begins, where leaves come rank after rank, rising or falling, once around.
 int ring_tree_slots(int n_ranks, int row_leaves);
 int ring_tree_take(ring_tree *t); // a free slot
 // Gives a slot back to the tree: it holds the sum of these leaves, a node of the tree.
 void ring_tree_add(ring_tree *t, leaf_run leaves, int slot);
-// The slot of the sum of all leaves, which have been added.
+// Returns the slot of the sum of all leaves, which have been added.
 int ring_tree_result(const ring_tree *t);

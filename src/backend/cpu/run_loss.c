@@ -341,7 +341,7 @@ static void add_table_chunk(void *arg, int64_t c, int thread) {
             call->apart + first * dtype_bytes(acc), call->dw + first * dtype_bytes(acc));
 }
 
-// Where the products of the chunks are added up; NULL: there are none.
+// Returns where the products of the chunks are added up; NULL: there are none.
 static char *begin_table(loss_call *call, int64_t own_leaf) {
     const node *loss = call->ins->node;
     if (!has_product(loss, DW)) return NULL;

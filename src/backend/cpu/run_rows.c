@@ -441,7 +441,7 @@ static dropout_part part_of(const instruction *ins) {
             columns ? attrs->mesh.ranks * x->dim[1] : x->dim[1]};
 }
 
-// How many of up to n tokens follow each other in one row.
+// Returns how many of up to n tokens follow each other in one row.
 static int64_t tokens_in_a_row(const int32_t *origin, int64_t n) {
     int64_t run = 1;
     while (run < n && origin[3 * run] == origin[0] && origin[3 * run + 1] == origin[1] &&

@@ -7,7 +7,7 @@
 #include "ir/shard.h"
 #include "ir/wire.h"
 
-// Where a rank's shard is: its first element, and how many of `length` are there.
+// The shard of a rank: its first element, and how many of `length` are there.
 typedef struct shard {
     int64_t n, length, first, count;
     int ranks;

@@ -29,8 +29,8 @@ struct device_pool {
 
 typedef struct device_team device_team; // thread-safe; belongs to its pool
 
-// The team of devices [first, first + n), of which this process has n_here from `first` on. The
-// same one for all that ask for it.
+// Returns the team of devices [first, first + n), of which this process has n_here from `first` on.
+// The same one for all that ask for it.
 device_team *device_team_of(device_pool *pool, int first, int n, int n_here);
 
 // One rank in its team. A rank that waits for the others looks at `c` meanwhile (NULL: it does not)

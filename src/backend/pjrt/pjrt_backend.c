@@ -214,7 +214,7 @@ static void use_slot(backend *b, int slot) {
     self(b)->slot = slot;
 }
 
-// Where this rank is among those that run its programs.
+// Tells the device where this rank is among those that run its programs.
 static drv_status write_places(pjrt_backend *b, int rank) {
     const lowered_state like = {.name = LOWERED_PLACES,
             .host = DT_I32,
@@ -286,8 +286,9 @@ static bool sees(const executable *e, const device_state *d) {
     return false;
 }
 
-// Whether a state is on the device while part `e` runs of the program that begins with `first`:
-// what parts leave to each other is there from the one that makes it to the last that reads it.
+// Returns whether a state is on the device while part `e` runs of the program that begins with
+// `first`: what parts leave to each other is there from the one that makes it to the last that
+// reads it.
 static bool is_there(const executable *first, const executable *e, const device_state *d) {
     if (!lowered_is_temporary(d->name)) return true;
     for (; first != e; first = first->next)

@@ -48,17 +48,18 @@ typedef struct state_table {
 void state_table_open(arena *a, const device_client *c, int device, state_table *out);
 void state_table_close(state_table *s);
 
-// The state of an argument or a result, made when it is new: without a value, which reads as zero.
+// Returns the state of an argument or a result, made when it is new: without a value, which reads
+// as zero.
 device_state *state_table_get(state_table *s, const lowered_state *like);
 device_state *state_table_find(state_table *s, const char *name);
 static inline device_state *state_slot(device_state *d, int slot) {
     return d->slots ? &d->slots[slot] : d;
 }
 int64_t state_bytes(const device_state *d); // of a slot, on the host
-// The slot in which a piece of all slots begins, which *offset counts from then on.
+// Returns the slot in which a piece of all slots begins, which *offset counts from then on.
 device_state *state_slot_at(device_state *d, int64_t *offset);
 
-// Bytes of the value as the host has it.
+// Write and read bytes of the value as the host has it.
 DRV_CHECKED drv_status state_write(state_table *s, device_state *d, int64_t offset, int64_t bytes,
         const void *src);
 DRV_CHECKED drv_status state_read(state_table *s, device_state *d, int64_t offset, int64_t bytes,
@@ -69,7 +70,7 @@ DRV_CHECKED drv_status state_fetch(state_table *s, device_state *d, int64_t byte
 DRV_CHECKED drv_status state_arrive(state_table *s, int n_oldest);
 // Brings the device's value up to date.
 DRV_CHECKED drv_status state_upload(state_table *s, device_state *d);
-// The value is of no use any more: its memory can be used again.
+// Drops a value that is of no use any more: its memory can be used again.
 void state_drop(state_table *s, device_state *d);
-// The state takes over a buffer that a program has made; the old one is freed.
+// Lets the state take over a buffer that a program has made; the old one is freed.
 void state_take(state_table *s, device_state *d, pjrt_buffer *made);

@@ -26,6 +26,6 @@ typedef struct download_stats {
 // DRV_E_IO: a server refused or the network failed for good; names the URL.
 DRV_CHECKED drv_status download_files(const download *list, int n_files, const download_opts *opts,
         download_stats *out);
-// A small answer into memory. next: the URL of the next page, "" if there is none.
+// Reads a small answer into memory. next: the URL of the next page, "" if there is none.
 DRV_CHECKED drv_status download_text(arena *a, const char *url, const download_opts *opts,
         char **text, size_t *n_bytes, char **next);

@@ -59,7 +59,7 @@ static bool safe(const char *path) {
     return true;
 }
 
-// Whether a path matches one of the hub's globs: "**" crosses folders, "*" does not.
+// Returns whether a path matches one of the hub's globs: "**" crosses folders, "*" does not.
 static bool matches(const char *pattern, const char *path) {
     if (strncmp(pattern, "./", 2) == 0) pattern += 2;
     const bool deep = strstr(pattern, "**") != NULL;

@@ -28,7 +28,7 @@ typedef struct transfer {
     char *next; // from the Link header
 } transfer;
 
-// A handle for one try, which the caller performs.
+// Makes a handle for one try, which the caller performs.
 void transfer_open(transfer *job, const char *url);
 // Begins a try for a file: it goes on where the part ends.
 DRV_CHECKED drv_status transfer_begin(transfer *job, CURLM *multi);

@@ -31,6 +31,6 @@ DRV_CHECKED drv_status arrow_columns_load(arrow_columns *columns, int64_t rows);
 bool arrow_is_null(const arrow_columns *columns, int field, int64_t i);
 // Value i of a column of text, which is not null; it lives until the next batch.
 const char *arrow_text(const arrow_columns *columns, int field, int64_t i, size_t *n);
-// Where the elements of list i begin and end.
+// Finds where the elements of list i begin and end.
 void arrow_range(const arrow_columns *columns, int field, int64_t i, int64_t *begin, int64_t *end);
 int64_t arrow_number(const arrow_columns *columns, int field, int64_t i);

@@ -92,7 +92,7 @@ static drv_status read_dictionary(builder *self, size_t coding, arrow_field *out
             &out->index_width, &out->index_signed);
 }
 
-// Which row of `types`, and what its own table adds.
+// Reads the type of a field: its row of `types`, and what its own table adds.
 static drv_status read_type(builder *self, size_t field, arrow_field *out, int *n_buffers) {
     const int64_t kind = fb_int(self->message, field, FIELD_TYPE_KIND, 1, 0);
     const size_t type = fb_table(self->message, field, FIELD_TYPE);

@@ -49,5 +49,5 @@ typedef struct arrow_schema {
 // `message`: that of a schema, whose header is the table `header`. DRV_E_DATA, with `path`.
 DRV_CHECKED drv_status arrow_read_schema(arena *a, const char *path, flatbuffer *message,
         size_t header, arrow_schema *out);
-// The field of that name right below the row; -1: none.
+// Returns the field of that name right below the row; -1: none.
 int arrow_find(const arrow_schema *schema, const char *name);

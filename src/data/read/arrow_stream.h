@@ -33,8 +33,8 @@ typedef struct arrow_batch {
 DRV_CHECKED drv_status arrow_stream_next(arrow_stream *stream, arrow_batch *batch, bool *more);
 // DRV_E_DATA: a length below zero.
 DRV_CHECKED drv_status arrow_stream_node(const arrow_stream *stream, int node, arrow_node *out);
-// The number of a field's first buffer in the batch; *n_further: how many it has beside those that
-// the schema knows of.
+// Returns the number of a field's first buffer in the batch; *n_further: how many it has beside
+// those that the schema knows of.
 int arrow_stream_first_buffer(const arrow_stream *stream, int field, int *n_further);
 // Buffer `number` of the batch, whole.
 DRV_CHECKED drv_status arrow_stream_buffer(const arrow_stream *stream, int number,

@@ -32,7 +32,7 @@ typedef struct csv_fields { // of a row; str_free text, free(3) end
     int n, cap;
 } csv_fields;
 
-// The fields of a row that is not broken.
+// Reads the fields of a row that is not broken.
 void csv_fields_read(csv_fields *fields, char delimiter, const char *row, size_t n_bytes);
 // Field i; *n gets its length.
 const char *csv_field(const csv_fields *fields, int i, size_t *n);

@@ -30,7 +30,7 @@ static const char *names_of(arena *a, const csv_fields *header) {
     return header->n > MOST ? arena_printf(a, "%s, ...", list) : list;
 }
 
-// Which columns are taken, by the header.
+// Chooses the columns that are taken, by the header.
 static int choose(csv_table *t, const csv_fields *header, const char *column,
         const char *const *fields) {
     int taken = 0;

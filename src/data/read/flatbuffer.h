@@ -18,11 +18,11 @@ typedef struct fb_vector {
 } fb_vector;
 
 size_t fb_root(flatbuffer *buffer);
-// The table that field `id` of a table points to.
+// Returns the table that field `id` of a table points to.
 size_t fb_table(flatbuffer *buffer, size_t table, int id);
-// A number of `bytes` (1, 2, 4, 8), two's complement; `otherwise`: the field is not there.
+// Returns a number of `bytes` (1, 2, 4, 8), two's complement; `otherwise`: the field is not there.
 int64_t fb_int(flatbuffer *buffer, size_t table, int id, int bytes, int64_t otherwise);
-// A vector whose elements are `bytes` long each.
+// Returns a vector whose elements are `bytes` long each.
 fb_vector fb_elements(flatbuffer *buffer, size_t table, int id, size_t bytes);
 // Table i of a vector of tables (elements of 4 bytes).
 size_t fb_table_of(flatbuffer *buffer, const fb_vector *v, int64_t i);

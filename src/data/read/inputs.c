@@ -34,7 +34,7 @@ static bool has_ending(const char *path, const char *ending) {
     return n >= k && strcasecmp(path + n - k, ending) == 0;
 }
 
-// Whether the ending is one of those that were asked for: "py" and ".py" are.
+// Returns whether the ending is one of those that were asked for: "py" and ".py" are.
 static bool is_asked_for(const inputs_opts *o, const char *base) {
     for (const char *const *ending = o->endings; ending && *ending; ending++) {
         const size_t n = strlen(base), k = strlen(*ending);
@@ -151,8 +151,8 @@ static bool is_above(const folder *f, const struct stat *st) {
     return false;
 }
 
-// Whether a file is passed over: one that a folder or a pattern gives is not waited for, a pipe
-// that is named is.
+// Returns whether a file is passed over: one that a folder or a pattern gives is not waited for, a
+// pipe that is named is.
 static bool passes_over(const char *path) {
     const char *kind = file_odd_kind(path);
     if (!kind || file_is_dir(path)) return false;

@@ -23,6 +23,6 @@ typedef struct parquet_column {
 
 // Results live in `a`. DRV_E_DATA: a broken footer.
 DRV_CHECKED drv_status parquet_read_footer(arena *a, const parquet_file *file, parquet_footer *out);
-// Where the values of a leaf lie. DRV_E_DATA: not in this file, or no byte strings.
+// Finds where the values of a leaf lie. DRV_E_DATA: not in this file, or no byte strings.
 DRV_CHECKED drv_status parquet_place_column(arena *a, const parquet_file *file,
         const parquet_footer *footer, const parquet_node *leaf, parquet_column *out);

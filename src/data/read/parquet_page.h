@@ -41,7 +41,7 @@ enum { // Encoding of parquet.thrift
     PARQUET_RLE_DICTIONARY = 8
 };
 
-// Why a page of this codec cannot be unpacked on this machine; NULL: it can.
+// Says why a page of this codec cannot be unpacked on this machine; NULL: it can.
 const char *page_lacks(int codec);
 // Unpacks n_packed bytes into exactly n_out. `codec` is a parquet_codec of the file, so it may be
 // any number. Returns what is wrong, or NULL.

@@ -15,7 +15,7 @@ typedef struct parquet_file {
 
 // n bytes at `at`. DRV_E_IO: they could not be read.
 DRV_CHECKED drv_status parquet_read_at(const parquet_file *file, int64_t at, void *p, size_t n);
-// The failure of what lies at a byte of the file.
+// Makes the failure of what lies at a byte of the file.
 drv_status parquet_broken(const parquet_file *file, int64_t at, const char *why);
 
 typedef struct parquet_node {
@@ -35,12 +35,12 @@ typedef struct parquet_schema {
     int n;
 } parquet_schema;
 
-// The list of the footer. DRV_E_DATA: it is no tree.
+// Reads the list of the footer. DRV_E_DATA: it is no tree.
 DRV_CHECKED drv_status parquet_read_schema(arena *a, const parquet_file *file, thrift *in,
         parquet_schema *out);
-// The names from the root on with dots between them.
+// Adds the names from the root on with dots between them.
 void parquet_add_path(const parquet_schema *schema, const parquet_node *node, str *out);
-// The text column of this path that does not repeat. DRV_E_DATA: there is none; the message lists
-// those that are.
+// Finds the text column of this path that does not repeat. DRV_E_DATA: there is none; the message
+// lists those that are.
 DRV_CHECKED drv_status parquet_find_text(const parquet_file *file, const parquet_schema *schema,
         const char *path, const parquet_node **out);

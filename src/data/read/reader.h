@@ -51,7 +51,7 @@ typedef struct reader reader; // single owner
 // Logs what was left out of folders. DRV_E_USAGE: a separator that is empty or has an unknown escape.
 DRV_CHECKED drv_status reader_open(arena *a, const char *const *inputs, int n_inputs,
         const reader_opts *opts, reader **out);
-// Whether the first file is Arrow with token ids and labels, as its schema says.
+// Finds out whether the first file is Arrow with token ids and labels, as its schema says.
 DRV_CHECKED drv_status reader_starts_with_labels(const reader *in, bool *labelled);
 // Passes over the first n files. Call it before the first reader_next.
 void reader_skip_files(reader *in, int n);
@@ -62,7 +62,7 @@ void reader_close(reader *in);
 int reader_files_done(const reader *in); // after READER_FILE_DONE: passed and read
 const input_file *reader_files(const reader *in, int *n);
 const reader_opts *reader_options(const reader *in);
-// The failure of a reader that is at its end without a document: names the files, and says that all
-// their records were skipped, where some were.
+// Makes the failure of a reader that is at its end without a document: names the files, and says
+// that all their records were skipped, where some were.
 DRV_CHECKED drv_status reader_no_document(const reader *in, int64_t skipped);
 int64_t reader_bytes(const reader *in, int64_t *total); // read, of the files as they lie

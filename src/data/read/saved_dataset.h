@@ -6,8 +6,8 @@
 #include "base/arena.h"
 #include "base/status.h"
 
-// The paths of its data, in the order of its rows; *is_saved false: another kind of folder. Other
-// files there, as those that map and filter keep (cache-*.arrow), are not of the data. DRV_E_DATA:
-// the folder holds several splits, or rows that lie in no order of their own.
+// Lists the paths of its data, in the order of its rows; *is_saved false: another kind of folder.
+// Other files there, as those that map and filter keep (cache-*.arrow), are not of the data.
+// DRV_E_DATA: the folder holds several splits, or rows that lie in no order of their own.
 DRV_CHECKED drv_status saved_dataset_files(arena *a, const char *folder, bool *is_saved,
         char ***paths, int *n);

@@ -86,7 +86,7 @@ typedef struct decode_job {
     void *ctx;
 } decode_job;
 
-// Where the text of record i lies; false: it has none.
+// Finds where the text of record i lies; false: it has none.
 static bool decode_text(const decode_job *job, int64_t i, int thread, size_t *n_bytes) {
     record *from = &job->b->records[i];
     batch_text *to = &job->b->texts[thread];

@@ -30,8 +30,8 @@ typedef struct build_opts {
     bool append_eod;     // put an end-of-document token after each document
     const char *eod;     // which: a token's text or an id; NULL: the tokenizer's end-of-text token
     bool sft; // lines of JSON are conversations (data/sft/sft.h); PREFIX.roles marks the answers
-    // With `sft`: they are preference pairs (data/sft/pair.h), two documents each. A broken record
-    // ends the build.
+    // With `sft`: the records are preference pairs (data/sft/pair.h), two documents each. A broken
+    // record ends the build.
     bool preference;
     const char *template; // of their text: "chat", "alpaca" or a file, of pairs also "none"; NULL:
                           // chat

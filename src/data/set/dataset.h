@@ -53,7 +53,7 @@ void dataset_close(dataset *set);
 // First token of a document (of n_documents: n_tokens), and the document that holds a token.
 int64_t dataset_document_start(const dataset *set, int64_t document);
 int64_t dataset_document_of(const dataset *set, int64_t token);
-// Tokens [first, first + n) as they lie. DRV_E_DATA: one is not in [0, n_vocab).
+// Reads tokens [first, first + n) as they lie. DRV_E_DATA: one is not in [0, n_vocab).
 DRV_CHECKED drv_status dataset_read(const dataset *set, int64_t first, int64_t n, int64_t n_vocab,
         int32_t *out);
 
@@ -75,10 +75,10 @@ typedef struct dataset_answers {
 DRV_CHECKED drv_status dataset_count_answers(const dataset *set, int64_t row_tokens,
         dataset_answers *out);
 
-// Every token in [0, n_vocab)? At once where PREFIX.idx.json knows the largest id (which is
-// compared with the token that it names); else .bin is read once from front to back. DRV_E_DATA
-// names data set, token, value, document and vocabulary. *cancel (may be NULL) is looked at every
-// few MB; when it is set the answer is DRV_OK.
+// Checks that every token is in [0, n_vocab): at once where PREFIX.idx.json knows the largest id
+// (which is compared with the token that it names); else .bin is read once from front to back.
+// DRV_E_DATA names data set, token, value, document and vocabulary. *cancel (may be NULL) is looked
+// at every few MB; when it is set the answer is DRV_OK.
 DRV_CHECKED drv_status dataset_check_vocab(const dataset *set, int64_t n_vocab,
         const atomic_bool *cancel);
 // The same, and all of .bin is read whatever is known.

@@ -2,11 +2,11 @@
 #pragma once
 #include "data/set/dataset.h"
 
-// The token whose bytes begin at `bytes`, of a dtype code (dataset.code).
+// Returns the token whose bytes begin at `bytes`, of a dtype code (dataset.code).
 int64_t dataset_token(int code, const unsigned char *bytes);
 // Opens and checks PREFIX.roles, once `about` is read.
 DRV_CHECKED drv_status dataset_open_roles(arena *a, dataset *set);
 // n tokens as they lie, n * token_bytes bytes.
 DRV_CHECKED drv_status dataset_read_bytes(const dataset *set, int64_t first, int64_t n, void *out);
-// The failure of a token that is not in [0, n_vocab).
+// Makes the failure of a token that is not in [0, n_vocab).
 drv_status dataset_bad_token(const dataset *set, int64_t token, int64_t id, int64_t n_vocab);

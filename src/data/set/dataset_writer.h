@@ -15,14 +15,14 @@ typedef struct dataset_writer dataset_writer; // single owner
 // roles: PREFIX.roles grows beside the tokens.
 DRV_CHECKED drv_status dataset_writer_open(arena *a, const char *prefix, int64_t n_vocab,
         int64_t n_tokens, int64_t n_documents, bool roles, dataset_writer **out);
-// Tokens of the document at hand; several calls make a long one.
+// Adds tokens of the document at hand; several calls make a long one.
 DRV_CHECKED drv_status dataset_writer_add(dataset_writer *writer, const int32_t *ids,
         int64_t n_tokens);
-// An sft_role for each of them.
+// Adds an sft_role for each of them.
 DRV_CHECKED drv_status dataset_writer_add_roles(dataset_writer *writer, const char *roles,
         int64_t n);
 DRV_CHECKED drv_status dataset_writer_end_document(dataset_writer *writer);
-// All that was written is on the disk.
+// Sees to it that all that was written is on the disk.
 DRV_CHECKED drv_status dataset_writer_sync(dataset_writer *writer);
 // Puts the files in place. Nothing is at PREFIX before. What another set left as PREFIX.roles goes.
 DRV_CHECKED drv_status dataset_writer_finish(dataset_writer *writer);

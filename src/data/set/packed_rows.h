@@ -16,8 +16,8 @@ typedef struct piece_list {
     int64_t n, cap;
 } piece_list;
 
-// The windows over tokens [begin, end) as lm-evaluation-harness's loglikelihood_rolling takes them:
-// each token but the first is predicted once; a window predicts `stride` more tokens (1 to
+// Lists the windows over tokens [begin, end) as lm-evaluation-harness's loglikelihood_rolling takes
+// them: each token but the first is predicted once; a window predicts `stride` more tokens (1 to
 // row_tokens) than the one before and has as much context in front of them as a row holds. What
 // fits a row is one piece.
 void piece_windows(piece_list *list, int64_t begin, int64_t end, int64_t row_tokens,

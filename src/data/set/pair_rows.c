@@ -1,4 +1,4 @@
-// Which tokens of a pair a row has, and what each is to the pair.
+// Chooses the tokens of a pair that a row has, and notes what each is to the pair.
 #include "data/set/pair_rows.h"
 
 #include <string.h>

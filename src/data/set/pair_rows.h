@@ -7,10 +7,10 @@
 #pragma once
 #include "data/set/row_source.h"
 
-// The pairs of the source's part, a piece for both documents of each, whose `skip` is what they
-// share. What does not fit a row is left out (opts->drop_long), or cut off at the ends, the longer
-// document first; a pair of which nothing of a response is left is left out, and so is one whose
-// responses are alike. Counts them in src->count.
+// Lists the pairs of the source's part, a piece for both documents of each, whose `skip` is what
+// they share. What does not fit a row is left out (opts->drop_long), or cut off at the ends, the
+// longer document first; a pair of which nothing of a response is left is left out, and so is one
+// whose responses are alike. Counts them in src->count.
 DRV_CHECKED drv_status pair_pieces(row_source *src, piece_list *list);
 // Row `row` of the packed pairs; *there: tokens of it. out->pair may be NULL.
 DRV_CHECKED drv_status pair_row(const row_source *src, int64_t row, const row_out *out,

@@ -4,10 +4,10 @@
 #pragma once
 #include "data/set/rows.h"
 
-// The path for a set and a key: any JSON object, in one line.
+// Returns the path for a set and a key: any JSON object, in one line.
 char *reference_file_path(arena *a, const char *prefix, const char *key);
-// Values of n pairs, the chosen response's and the rejected one's of each: [2 n]; NaN: none.
-// DRV_E_DATA: the file is of another key or number of pairs, or damaged; DRV_E_IO.
+// Reads the values of n pairs, the chosen response's and the rejected one's of each: [2 n]; NaN:
+// none. DRV_E_DATA: the file is of another key or number of pairs, or damaged; DRV_E_IO.
 DRV_CHECKED drv_status reference_file_read(const char *path, const char *key, int64_t n,
         double *values);
 // The same of bytes in memory; `path` is for messages.
@@ -17,9 +17,9 @@ DRV_CHECKED drv_status reference_file_parse(const char *path, const void *bytes,
 DRV_CHECKED drv_status reference_file_write(const char *path, const char *key, int64_t n,
         const double *values);
 
-// The values of all sets of rows of pairs, [2 rows_n_pairs], of the reference with this hash in
-// this precision. DRV_E_IO, DRV_E_DATA: they are not there, or of no use, which is warned of where
-// `say`.
+// Reads the values of all sets of rows of pairs, [2 rows_n_pairs], of the reference with this hash
+// in this precision. DRV_E_IO, DRV_E_DATA: they are not there, or of no use, which is warned of
+// where `say`.
 DRV_CHECKED drv_status references_load(const rows *of, const char *model, const char *precision,
         bool say, double *values);
 // Keeps them. A folder that cannot be written is warned of.

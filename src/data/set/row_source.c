@@ -88,7 +88,7 @@ static bool role_counts(const row_source *src, int role) {
            (src->loss == LOSS_RESPONSES && role == ROLE_ANSWER);
 }
 
-// Whether one of tokens [first, first + n) counts.
+// Finds out whether one of tokens [first, first + n) counts.
 static drv_status any_counts(const row_source *src, int64_t first, int64_t n, bool *out) {
     *out = src->loss == LOSS_ALL;
     for (int64_t i = 0; i < n && !*out; i += src->opts->row_tokens) {

@@ -30,7 +30,7 @@ typedef enum rows_packing {
     N_PACKINGS
 } rows_packing;
 
-// Which labels count. Roles are those of data/sft/sft.h.
+// The labels that count. Roles are those of data/sft/sft.h.
 typedef enum rows_loss {
     LOSS_AUTO,      // answers of a set that has roles, else all
     LOSS_RESPONSES, // answers
@@ -63,10 +63,11 @@ typedef struct rows_opts {
 // The arrays into which a row is laid out, row_tokens of each.
 typedef struct row_out {
     int32_t *tokens, *position, *labels; // see rows_next
-    // For rows of pairs; NULL: they are not wanted. `pair` says what each token is to the pairs of
-    // the row (base/pair_word.h), which are numbered from 0; `reference` has the reference's
-    // log-probability at the head of each response, a double in two words: [2 row_tokens]; `hidden`
-    // has for each token the two ends of what it does not see of the row (pair_rows.h): likewise.
+    // Three arrays for rows of pairs; NULL: they are not wanted. `pair` says what each token is to
+    // the pairs of the row (base/pair_word.h), which are numbered from 0; `reference` has the
+    // reference's log-probability at the head of each response, a double in two words: [2
+    // row_tokens]; `hidden` has for each token the two ends of what it does not see of the row
+    // (pair_rows.h): likewise.
     int32_t *pair, *reference, *hidden;
     int64_t *number;          // [row_tokens / 2] of each of these pairs: see rows_n_pairs
     int64_t *counted, *pairs; // gain the labels that count, and the pairs
@@ -92,21 +93,24 @@ void rows_seek(rows *stream, int64_t taken);
 // Passes over n rows without reading them: rows_seek to n rows further, in n additions at most.
 void rows_skip(rows *stream, int64_t n);
 
-// The next row: tokens[T], position[T] (from the start of the document, or of the row), labels[T]
-// (the next token; -1 where there is none to predict). Adds to *counted the labels that count.
+// Gives the next row: tokens[T], position[T] (from the start of the document, or of the row),
+// labels[T] (the next token; -1 where there is none to predict). Adds to *counted the labels that
+// count.
 DRV_CHECKED drv_status rows_next(rows *stream, int32_t *tokens, int32_t *position, int32_t *labels,
         int64_t *counted);
 // The same of rows of pairs, and what else they have.
 DRV_CHECKED drv_status rows_next_pairs(rows *stream, const row_out *out);
-// Pairs of all data sets, whole, those of other parts too; they are numbered set after set.
+// Counts the pairs of all data sets, whole, those of other parts too; they are numbered set after
+// set.
 int64_t rows_n_pairs(const rows *stream);
-// The reference's log-probabilities of the chosen and the rejected response of each, [2
-// rows_n_pairs], for the rows to come; NULL: they are 0. The stream does not own them.
+// Tell, or let the rows have, the reference's log-probabilities of the chosen and the rejected
+// response of each, [2 rows_n_pairs], for the rows to come; NULL: they are 0. The stream does not
+// own them.
 void rows_set_references(rows *stream, const double *values);
 const double *rows_references(const rows *stream);
-// From here on rows come as if opened with `shuffle`, from the first one on.
+// Begins anew: rows come as if opened with `shuffle`, from the first one on.
 void rows_begin(rows *stream, bool shuffle);
-// "PREFIX row 12 of epoch 0": what rows_next gave last, for messages.
+// Names what rows_next gave last, for messages: "PREFIX row 12 of epoch 0".
 const char *rows_last(const rows *stream);
 
 int rows_n_sources(const rows *stream);

@@ -20,7 +20,8 @@ typedef struct vocab_check { // single owner; the rows outlive it
 // that several rows share is read once. DRV_E_DATA: a token is outside; nothing was started then.
 DRV_CHECKED drv_status vocab_check_start(arena *a, const rows *const *list, int n,
         vocab_check *check);
-// The result is there: vocab_check_wait returns at once. May be asked after every step.
+// Returns whether the result is there, so that vocab_check_wait returns at once. May be asked after
+// every step.
 bool vocab_check_done(const vocab_check *check);
 // Waits for the result; DRV_OK when it was already handed out.
 DRV_CHECKED drv_status vocab_check_wait(vocab_check *check);

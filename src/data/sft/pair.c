@@ -20,7 +20,7 @@ drv_status pair_texts_open(arena *a, const tokenizer *tok, const char *folder,
 }
 
 // --- messages
-// Where the response begins in the text, or which blocks of it are marked.
+// Finds where the response begins in the text, or which blocks of it are marked.
 static drv_status find_response(conversation *c, sft_example *x) {
     size_t begin;
     drv_saved front;

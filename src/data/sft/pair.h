@@ -7,7 +7,7 @@
 #include "data/sft/pair_record.h"
 #include "data/sft/sft.h"
 
-// The format of texts that no template goes around. DRV_E_USAGE: the tokenizer names no
+// Opens the format of texts that no template goes around. DRV_E_USAGE: the tokenizer names no
 // end-of-text token.
 DRV_CHECKED drv_status pair_texts_open(arena *a, const tokenizer *tok, const char *folder,
         const sft_format **out);

@@ -122,7 +122,7 @@ static size_t move_common(pair_record *r) {
     }
 }
 
-// Whether the last message of a response says something.
+// Returns whether the last message of a response says something.
 static bool says_something(const json_t *messages) {
     const size_t n = json_array_size(messages);
     const json_t *last = n ? json_array_get(messages, n - 1) : NULL,
@@ -148,7 +148,7 @@ static drv_status read_messages(pair_record *r, const json_t *o) {
     return add_prompt(r, o);
 }
 
-// Whether there is more than what a system says.
+// Returns whether there is more than what a system says.
 static bool asks_something(const json_t *prompt) {
     for (size_t i = 0; i < json_array_size(prompt); i++) {
         const char *role = json_string_value(json_object_get(json_array_get(prompt, i), "role"));

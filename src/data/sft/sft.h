@@ -2,11 +2,11 @@
 // template, the tokens are those of the whole text: the same as transformers' apply_chat_template
 // gives.
 //
-// Which tokens are answers: those that hold a byte of one; a token that reaches across the border
-// counts. The {% generation %} blocks of the template say where an answer begins and ends, if it
-// has them. Otherwise an answer is what an assistant's message adds: from the end of the text of
-// the messages before it, with the generation prompt, to the end of the text with it. So the token
-// that ends a turn is part of the answer.
+// Tokens of an answer are those that hold a byte of it; one that reaches across the border counts.
+// The {% generation %} blocks of the template say where an answer begins and ends, if it has them.
+// Otherwise an answer is what an assistant's message adds: from the end of the text of the messages
+// before it, with the generation prompt, to the end of the text with it. So the token that ends a
+// turn is part of the answer.
 #pragma once
 #include "base/arena.h"
 #include "tok/tokenizer.h"

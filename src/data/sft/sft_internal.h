@@ -33,11 +33,11 @@ typedef struct conversation { // a record at work
 
 void conversation_join_parts(const sft_format *f, json_t *messages);
 void conversation_add(conversation *c, size_t begin, size_t end, bool last);
-// The text of the first n messages.
+// Renders the text of the first n messages.
 DRV_CHECKED drv_status conversation_render(const conversation *c, size_t n, bool prompt,
         chat_output *out);
-// The length of the text of the first n messages, which the whole text must begin with; if it does
-// not, x->misfit is set.
+// Finds the length of the text of the first n messages, which the whole text must begin with; if it
+// does not, x->misfit is set.
 DRV_CHECKED drv_status conversation_front(conversation *c, size_t n, bool prompt, sft_example *x,
         size_t *out);
 // Adds the blocks that the template marked; those from message c->last on are the last ones.

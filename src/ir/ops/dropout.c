@@ -2,8 +2,8 @@
 // dropout(x_MK, origin i32[3 N]) -> y. `origin` holds of each of N tokens the number of its row in
 // the run, low word first, and its place in that row.
 //
-// Which elements are dropped is a function of {seed, row, site, element of the row}; `site` is a
-// number of the place in the model. So micro-batches of any size, any layout of ranks,
+// The elements that are dropped are a function of {seed, row, site, element of the row}; `site` is
+// a number of the place in the model. So micro-batches of any size, any layout of ranks,
 // recomputation and resuming give the same mask, and the gradient is the op itself. Where ranks
 // share x along an axis, each has a part of the tokens (dim 0) or of the columns (dim 1).
 #include "ir/grad.h"

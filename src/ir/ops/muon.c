@@ -65,16 +65,17 @@ const op_row op_row_momentum = {
 // with the numbers of ir/newton_schulz.h. (A = X^T X and X A where there are more rows than
 // columns, which is the same.) X, A and the polynomial in A are rounded to u's type, in which
 // products take them; sums and o are not. `like` [r, c], which is not read, is this rank's part of
-// the weight: up to three matrices, one below the other, the later ones from row run1 and row run2
-// on (ir/muon_matrices.h). u holds the parts of all tensor ranks, each as an equal run of elements,
-// of which the first r c count; `dim` says how they are cut. o is this rank's part of the result.
+// the weight: up to three matrices, one below the other, the later ones from second_row and
+// third_row on (ir/muon_matrices.h). u holds the parts of all tensor ranks, each as an equal run of
+// elements, of which the first r c count; `dim` says how they are cut. o is this rank's part of the
+// result.
 static const char *check_matrices(const node *n) {
     const tensor *like = n->in[1];
     const op_attrs *attrs = &n->attrs;
-    const int64_t second = attrs->sum.run1, third = attrs->sum.run2;
+    const int64_t second = attrs->second_row, third = attrs->third_row;
     if (attrs->mesh.dim < 0 || attrs->mesh.dim > 1) return "a matrix has no such dim";
-    if (second < 0 || second >= like->dim[0]) return "no such run1";
-    if (third && (third <= second || !second || third >= like->dim[0])) return "no such run2";
+    if (second < 0 || second >= like->dim[0]) return "no such second_row";
+    if (third && (third <= second || !second || third >= like->dim[0])) return "no such third_row";
     return attrs->ns_steps >= 1 ? NULL : "ns_steps must be positive";
 }
 
@@ -139,11 +140,11 @@ static void tall_example(example *e) {
 }
 
 static void parts_example(example *e) {
-    orthogonalise_of(e, 12, 5, (op_attrs){.ns_steps = 1, .sum.run1 = 7, .sum.run2 = 10});
+    orthogonalise_of(e, 12, 5, (op_attrs){.ns_steps = 1, .second_row = 7, .third_row = 10});
 }
 
 static void normuon_example(example *e) {
-    orthogonalise_of(e, 9, 5, (op_attrs){.ns_steps = 1, .sum.run1 = 4, .beta2 = 0.95});
+    orthogonalise_of(e, 9, 5, (op_attrs){.ns_steps = 1, .second_row = 4, .beta2 = 0.95});
 }
 
 const op_row op_row_orthogonalise = {
@@ -154,8 +155,8 @@ const op_row op_row_orthogonalise = {
         .flops = orthogonalise_flops,
         .built = true,
         .differentiated = true,
-        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(dim) | ATTR(ns_steps) | ATTR(run1) | ATTR(run2) |
-                 ATTR(eps) | ATTR(beta2),
+        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(dim) | ATTR(ns_steps) | ATTR(second_row) |
+                 ATTR(third_row) | ATTR(eps) | ATTR(beta2),
         .examples = {wide_example, tall_example, parts_example, normuon_example},
 };
 

@@ -30,7 +30,7 @@ INLINE int64_t chunk_of(const attention_args *args) {
     return round_up(div_up(args->seq, attention_grad_chunks(args)), BLOCK);
 }
 
-// The first block of queries that may see key k0.
+// Returns the first block of queries that may see key k0.
 INLINE int64_t first_query(const attention_args *args, int64_t k0) {
     return k0 > args->first ? (k0 - args->first) / BLOCK * BLOCK : 0;
 }
@@ -98,8 +98,8 @@ INLINE backward_unit backward_unit_of(const arithmetic *by, const attention_args
     return out;
 }
 
-// From scores and dp of two queries i and i + 1, the second of which may not exist: p and ds of a
-// span of keys.
+// Makes p and ds of a span of keys from scores and dp of two queries i and i + 1, the second of
+// which may not exist.
 INLINE void softmax_grad_rows(const arithmetic *by, const backward_unit *unit, int64_t q0,
         int64_t k0, int64_t i, int64_t n_q, span keys) {
     const int64_t row_words = BLOCK / by->per_word;

@@ -4,7 +4,7 @@
 #pragma once
 #include "kernels/levels/attention_backward.h"
 
-// Where sums go: rows of dqkv, rounded, or of an array of fp32, to which they are added.
+// The target of sums: rows of dqkv, rounded, or of an array of fp32, to which they are added.
 typedef struct sum_target {
     dtype dt;
     void *rounded;

@@ -22,7 +22,7 @@ INLINE int64_t key_head(const attention_args *args, int64_t group) {
 INLINE int64_t value_head(const attention_args *args, int64_t group) {
     return args->n_heads + args->n_kv_heads + group;
 }
-// The first element of a head of row t.
+// Returns the first element of a head of row t.
 INLINE int64_t element_of(const attention_args *args, int64_t t, int64_t head) {
     return t * matrix_of_qkv(args).ld + head * args->head_dim;
 }
@@ -61,8 +61,8 @@ typedef struct strip {
     span keys;
 } strip;
 
-// The keys of block k0 from the first that row t sees to the last; none: BLOCK .. 0. Some between
-// them may be hidden.
+// Returns the keys of block k0 from the first that row t sees to the last; none: BLOCK .. 0. Some
+// between them may be hidden.
 INLINE span keys_of_row(const attention_args *args, int64_t t, int64_t k0) {
     const int64_t last = args->first + t + 1, n_keys = attention_keys(args),
                   first = attention_first(args, t);

@@ -176,8 +176,8 @@ INLINE void pack_b(const arithmetic *by, const gemm_job *job, int64_t j, int64_t
         pack_across(by, NR, job->b, job->b_at + j, n, job->k, j == 0, job->panel);
 }
 
-// The columns from j on that pack_b takes next (none: all are packed), fetched by the register
-// tiles of a panel.
+// Returns the columns from j on that pack_b takes next (none: all are packed), fetched by the
+// register tiles of a panel.
 INLINE lines lines_of_b(const arithmetic *by, const gemm_job *job, int64_t j) {
     const gemm_shape *shape = job->shape;
     const int64_t bytes = dtype_bytes(by->dt), left = shape->n - j, n = left < NR ? left : NR;
@@ -197,8 +197,8 @@ INLINE bool adds_whole_sum(const gemm_job *job) {
     return job->shape->accumulate && job->shape->out != DT_BF16 && job->n_blocks > 1;
 }
 
-// Where the sums of the tile at row i, column j begin and end. Those of bf16 stay in fp32, aside,
-// from the first block, which adds what c holds, until the last.
+// Finds where the sums of the tile at row i, column j begin and end. Those of bf16 stay in fp32,
+// aside, from the first block, which adds what c holds, until the last.
 INLINE tile_ends ends_of(const gemm_job *job, int64_t i, int64_t j) {
     const gemm_shape *shape = job->shape;
     const bool narrow = shape->out == DT_BF16, apart = adds_whole_sum(job), aside = narrow || apart,
@@ -243,7 +243,7 @@ INLINE void multiply_panel(const arithmetic *by, tile_function *tile, const gemm
     }
 }
 
-// Whether a product needs tiles that are `general`.
+// Returns whether a product needs tiles that are `general`.
 INLINE bool is_general(const gemm_shape *shape) {
     return gemm_scale(shape) != 1 || (shape->accumulate && shape->out == DT_BF16);
 }

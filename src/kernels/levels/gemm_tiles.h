@@ -137,7 +137,7 @@ static lines lines_of_next(const tiles_job *job, int64_t j) {
     return l;
 }
 
-// Where the sums of a pass begin, or else end, fetched by the pass before it.
+// Finds where the sums of a pass begin, or else end, fetched by the pass before it.
 static lines lines_of_sums(const tiles_job *job, int64_t row, int64_t column) {
     const gemm_shape *s = job->shape;
     const bool ends = job->last && !job->begun;
@@ -270,7 +270,8 @@ static void run_block(const tiles_job *job) {
     }
 }
 
-// Where the job's block of k of b is: in memory, or, of what is held in blocks, in what is widened.
+// Notes where the job's block of k of b is: in memory, or, of what is held in blocks, in what is
+// widened.
 static void block_of_b(tiles_job *job, const void *b, void *widened) {
     const gemm_shape *s = job->shape;
     const widened_b plain = {(const uint16_t *)b + (s->tb ? job->k0 : job->k0 * s->ldb), s->ldb},

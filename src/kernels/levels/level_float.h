@@ -1,5 +1,5 @@
-// By type, for the levels that multiply floats (bf16 is widened): what their tables hold of
-// products, attention and generation.
+// The products, attention and generation, by type, that the tables of the levels hold which
+// multiply floats (bf16 is widened).
 #pragma once
 #include "kernels/ref/ref.h"
 #include "kernels/levels/attention_float.h"

@@ -12,7 +12,7 @@ INLINE ints i_mix(ints x) {
     return i_xor(x, i_right(x, MIX_SHIFT3));
 }
 
-// The first words of elements by->first + i and those after it.
+// Returns the first words of elements by->first + i and those after it.
 INLINE ints first_words(const rounding *by, int64_t i) {
     return i_mix(i_xor(i_count(by->first + (uint32_t)i), i_set(by->a)));
 }

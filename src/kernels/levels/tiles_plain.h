@@ -39,7 +39,7 @@ static inline void tile_store(int t, void *p, int64_t stride) {
         memcpy((char *)p + i * stride, tiles.row[t][i], sizeof tiles.row[t][i]);
 }
 
-// A denormal number as 0 of its sign.
+// Returns a denormal number as 0 of its sign.
 INLINE float tile_flushed(float x) {
     return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x;
 }

@@ -62,7 +62,7 @@ INLINE lanes lanes_of(vec x) {
         all.of[s] = x;
     return all;
 }
-// The sums of lanes as far as vectors are added; v_sum goes on with what is left of them.
+// Returns the sums of lanes as far as vectors are added; v_sum goes on with what is left of them.
 INLINE vec lanes_fold(const lanes *x) {
     if (LANE_VECS == 4)
         return v_add(v_add(x->of[0], x->of[2 % LANE_VECS]),

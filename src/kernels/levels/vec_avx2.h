@@ -113,7 +113,8 @@ INLINE void v_load_bf16_pairs(const uint16_t *p, vec *even, vec *odd) {
     *even = _mm256_castsi256_ps(_mm256_slli_epi32(both, 16));
     *odd = _mm256_castsi256_ps(_mm256_and_si256(both, _mm256_set1_epi32((int)0xFFFF0000)));
 }
-// The nearest bf16 (even in a tie) in the upper half of each element; the lower half is not cleared.
+// Returns the nearest bf16 (even in a tie) in the upper half of each element; the lower half is not
+// cleared.
 INLINE __m256i v_bf16_above(vec x) {
     const __m256i bits = _mm256_castps_si256(x);
     const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
@@ -138,7 +139,7 @@ INLINE void v_store_above(uint16_t *p, __m256i x, int n) {
 INLINE void v_store_bf16(uint16_t *p, vec x, int n) {
     v_store_above(p, v_bf16_above(x), n);
 }
-// The nearest bf16, as a float.
+// Returns the nearest bf16, as a float.
 INLINE vec v_rounded_bf16(vec x) {
     return _mm256_castsi256_ps(
             _mm256_and_si256(v_bf16_above(x), _mm256_set1_epi32((int)0xFFFF0000)));

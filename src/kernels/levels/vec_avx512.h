@@ -133,7 +133,7 @@ INLINE void v_store_bf16(uint16_t *p, vec x, int n) {
     else
         _mm256_mask_storeu_epi16(p, v_mask(n), v_to_bf16(x));
 }
-// The nearest bf16, as a float.
+// Returns the nearest bf16, as a float.
 INLINE vec v_rounded_bf16(vec x) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v_to_bf16(x)), 16));
 }

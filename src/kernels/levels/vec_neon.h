@@ -15,7 +15,7 @@ INLINE vec v_load_bf16(const uint16_t *p, int n) {
     memcpy(part, p, n == WIDTH ? sizeof part : (size_t)n * sizeof *part);
     return (vec)vshll_n_u16(vld1_u16(part), 16);
 }
-// The nearest bf16 (even in a tie) in the upper half of each element.
+// Returns the nearest bf16 (even in a tie) in the upper half of each element.
 INLINE ints v_bf16_above(vec x) {
     const ints bits = i_of(x), nan = (ints)(x != x);
     return i_select(nan, bits | 0x400000u, bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000u;

@@ -27,7 +27,7 @@ typedef float square_floats __attribute__((vector_size(4 * SQUARES_LANES)));
 typedef double square_lanes __attribute__((vector_size(8 * SQUARES_LANES)));
 typedef int64_t square_bits __attribute__((vector_size(8 * SQUARES_LANES)));
 
-// The bits of the largest magnitude, as a float.
+// Returns the bits of the largest magnitude, as a float.
 static inline __attribute__((always_inline)) uint32_t largest_bits(dtype dt, int64_t n,
         const void *values) {
     uint32_t most = 0;

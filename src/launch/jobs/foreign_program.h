@@ -16,7 +16,8 @@ typedef struct program_words {
     int n;
 } program_words;
 void program_say(program_words *self, const char *word);
-// For messages: the program and its first word that is no option or an option's, as "kubectl get".
+// Names the program for messages: it and its first word that is no option or an option's, as
+// "kubectl get".
 const char *program_name(arena *a, const program_words *words);
 
 typedef struct program_call {
@@ -42,5 +43,5 @@ typedef struct program_end {
 DRV_CHECKED drv_status program_run(arena *a, const program_call *call, program_end *out);
 // The same, and any status but 0 is DRV_E_IO with that line of standard error.
 DRV_CHECKED drv_status program_must_run(arena *a, const program_call *call, program_end *out);
-// Whether PATH has it.
+// Returns whether PATH has the program.
 bool program_is_there(arena *a, const char *name);

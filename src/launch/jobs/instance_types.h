@@ -26,12 +26,13 @@ typedef struct instance_type {
 
 // Finds a type in the table; NULL: none has that name.
 const instance_type *instance_find(const char *name);
-// The names of the table: "cpu, p4d.24xlarge, ...". Lives in `a`.
+// Returns the names of the table: "cpu, p4d.24xlarge, ...". Lives in `a`.
 const char *instance_names(arena *a);
-// Ranks of a machine unless another number is asked for: one for each core of its devices, or one.
+// Returns the ranks of a machine unless another number is asked for: one for each core of its
+// devices, or one.
 int instance_ranks(const instance_type *t);
 
-// A type from YAML: keys as the fields above (docs/launch-jobs.md). Only cpus and memory must be
-// there. DRV_E_USAGE names file, line, key, value and what was expected.
+// Reads a type from YAML: keys as the fields above (docs/launch-jobs.md). Only cpus and memory must
+// be there. DRV_E_USAGE names file, line, key, value and what was expected.
 DRV_CHECKED drv_status instance_read(arena *a, const char *file, const char *text, size_t n,
         instance_type *out);

@@ -30,7 +30,8 @@ program_words job_save_words(const char *id);
 program_words job_end_words(arena *a, const job_record *record, const char *id);
 // Prints the names of all objects that were made of the job's files and have its label, one a line.
 program_words job_objects_words(arena *a, const job_record *record);
-// The types and names of the objects that the job's files and --submit make: "configmap/NAME-config".
+// Returns the types and names of the objects that the job's files and --submit make:
+// "configmap/NAME-config".
 const char *const *job_objects(arena *a, const job_record *record, int *n);
 // Removes one of them.
 program_words job_remove_words(arena *a, const job_record *record, const char *object);

@@ -19,7 +19,7 @@ typedef struct job_files {
     int n;
 } job_files;
 
-// A new file without content; `name` must outlive the files.
+// Returns a new file without content; `name` must outlive the files.
 str *job_files_add(job_files *files, const char *name, bool executable);
 void job_files_free(job_files *files);
 // Makes the folder `dir` with all of them: written into a folder beside it, which then takes the

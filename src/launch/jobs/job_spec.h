@@ -75,16 +75,17 @@ extern const int n_job_kinds;
 // Checks names, sizes and what one demands of another. DRV_E_USAGE: the option, the value and what
 // was expected.
 DRV_CHECKED drv_status job_check(arena *a, const job_spec *spec);
-// Seconds of "MINUTES", "HH:MM:SS", "DAYS-HH:MM:SS" as Slurm reads them, or "90m", "24h", "7d".
+// Reads the seconds of "MINUTES", "HH:MM:SS", "DAYS-HH:MM:SS" as Slurm reads them, or "90m", "24h",
+// "7d".
 DRV_CHECKED drv_status job_read_time(const char *text, int64_t *out);
 // Makes all files of the job.
 DRV_CHECKED drv_status job_write(arena *a, const job_spec *spec, job_files *files);
-// The ranks that begin: of the nodes that are no spare ones.
+// Returns the ranks that begin: of the nodes that are no spare ones.
 int job_ranks(const job_spec *spec);
-// The name of the Secret that several nodes need; NULL: none is needed.
+// Returns the name of the Secret that several nodes need; NULL: none is needed.
 const char *job_secret_name(arena *a, const job_spec *spec);
-// The words of the program that each kind starts in the end: `drover train CONFIG ...`, or `drover
-// launch node ...`, or those of other work; `config`: where it is there. Live in `a`.
+// Returns the words of the program that each kind starts in the end: `drover train CONFIG ...`, or
+// `drover launch node ...`, or those of other work; `config`: where it is there. Live in `a`.
 const char *const *job_words(arena *a, const job_spec *spec, const char *config, int *n);
-// The environment of the program: NAME, VALUE, NAME, VALUE, NULL; `in_pod`: of Kubernetes.
+// Returns the environment of the program: NAME, VALUE, NAME, VALUE, NULL; `in_pod`: of Kubernetes.
 const char *const *job_environment(arena *a, const job_spec *spec, bool in_pod);

@@ -194,7 +194,7 @@ drv_status job_state_of_object(arena *a, const char *text, size_t n, const job_r
     return status;
 }
 
-// Why a pod that has not ended does not run: its place, or its containers.
+// Says why a pod that has not ended does not run: its place, or its containers.
 static const char *pod_waits_for(arena *a, const json_t *pod_status) {
     static const char *const lists[] = {"initContainerStatuses", "containerStatuses"};
     const json_t *each;

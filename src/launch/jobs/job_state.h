@@ -29,15 +29,15 @@ job_state job_state_new(void); // absent, texts ""
 #define SQUEUE_FORMAT "%i|%T|%N|%r|%k"
 DRV_CHECKED drv_status job_state_of_squeue(arena *a, const char *text, size_t n, const char *id,
         job_state *out);
-// The object of the job as `kubectl get -o json` prints it; nothing: absent. DRV_E_DATA: no such
-// object. DRV_E_USAGE: one that lacks the labels of this job, so another's.
+// Reads the object of the job as `kubectl get -o json` prints it; nothing: absent. DRV_E_DATA: no
+// such object. DRV_E_USAGE: one that lacks the labels of this job, so another's.
 DRV_CHECKED drv_status job_state_of_object(arena *a, const char *text, size_t n,
         const job_record *record, job_state *out);
 // Refines a state that is not over by the list of its pods, as `kubectl get pods -o json` prints
 // it: what runs, or why nothing does. *n_alive: pods that have not ended. DRV_E_DATA: no such list.
 DRV_CHECKED drv_status job_state_add_pods(arena *a, const char *text, size_t n, job_state *state,
         int *n_alive);
-// The array of managed jobs that `sky jobs queue --output json` prints; ours is the newest of that
-// name.
+// Reads the array of managed jobs that `sky jobs queue --output json` prints; ours is the newest of
+// that name.
 DRV_CHECKED drv_status job_state_of_sky(arena *a, const char *text, size_t n,
         const job_record *record, job_state *out);

@@ -293,7 +293,7 @@ static void put_toleration(yaml_writer *w, const char *key) {
     yaml_map_end(w);
 }
 
-// Where it may run. Small pods go anywhere: machines with devices are dear.
+// Writes where the pod may run. Small pods go anywhere: machines with devices are dear.
 static void put_places(yaml_writer *w, arena *a, const job_spec *spec, const pod *p) {
     const instance_type *t = spec->instance;
     if (p->size != POD_DEVICES) return;

@@ -34,10 +34,10 @@ typedef struct pod {
     bool has_progress;              // Trainer's token and certificate, where Trainer has its own
 } pod;
 
-// The writer of a file of manifests, after a comment with the command that made it.
+// Returns the writer of a file of manifests, after a comment with the command that made it.
 yaml_writer *manifest_open(const job_spec *spec, str *out);
-// A document with apiVersion, kind and metadata; closed by yaml_document_end. by_kueue: --queue is
-// a label of it.
+// Begins a document with apiVersion, kind and metadata; closed by yaml_document_end. by_kueue:
+// --queue is a label of it.
 void manifest_begin(yaml_writer *w, const job_spec *spec, const char *version, const char *kind,
         const char *name, bool by_kueue);
 // The ConfigMap with the config, and a script and a JSON text beside it where those are not NULL.
@@ -46,13 +46,13 @@ typedef struct config_map_file {
 } config_map_file;
 void manifest_config_map(yaml_writer *w, arena *a, const job_spec *spec,
         const config_map_file *more, int n_more);
-// The path of the config in a pod.
+// Returns the path of the config in a pod.
 const char *pod_config(arena *a, const job_spec *spec);
-// The keys of a pod template: metadata and spec.
+// Writes the keys of a pod template: metadata and spec.
 void pod_template(yaml_writer *w, arena *a, const job_spec *spec, const pod *p);
 // `$(NAME)` in a command would be expanded: a text in which it is not.
 const char *pod_word(arena *a, const char *text);
-// A list of words as `key`.
+// Writes a list of words as `key`.
 void pod_words(yaml_writer *w, arena *a, const char *key, const char *const *words, int n);
 // "440Gi"
 const char *pod_quantity(arena *a, int64_t bytes);

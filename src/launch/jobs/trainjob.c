@@ -3,12 +3,12 @@
 // runtimeRef and trainer alone. By the MPI policy a launcher runs mpirun over ssh, by the torch
 // policy each pod is `drover launch node`.
 //
-// How a pod's status becomes what happens (JobSet's failurePolicy over each Job's
-// podFailurePolicy): 1 and 2 fail the Job with the reason PodFailurePolicy, which ends the JobSet.
-// 3, a stop that was saved, and DisruptionTarget are ignored by the Job, which makes the pod anew,
-// at no cost; of a node's sshd, without which the ranks are lost, a disruption begins all anew, at
-// no cost. All else, 75 among it, fails the Job by its backoffLimit of 0, and the JobSet begins
-// anew as long as maxRestarts allows.
+// The status of a pod becomes what happens (JobSet's failurePolicy over each Job's
+// podFailurePolicy) as follows. 1 and 2 fail the Job with the reason PodFailurePolicy, which ends
+// the JobSet. 3, a stop that was saved, and DisruptionTarget are ignored by the Job, which makes
+// the pod anew, at no cost; of a node's sshd, without which the ranks are lost, a disruption begins
+// all anew, at no cost. All else, 75 among it, fails the Job by its backoffLimit of 0, and the
+// JobSet begins anew as long as maxRestarts allows.
 #include "launch/jobs/kinds.h"
 #include "launch/jobs/pod.h"
 

@@ -53,8 +53,8 @@ static bool means_more(const char *text) {
     return false;
 }
 
-// Whether a text needs no quotes: it begins with a letter or a slash and has no sign of YAML's in
-// it.
+// Returns whether a text needs no quotes: it begins with a letter or a slash and has no sign of
+// YAML's in it.
 static bool is_plain(const char *text) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ/",
                       others[] =
@@ -120,8 +120,8 @@ void yaml_text(yaml_writer *w, const char *key, const char *value) {
     text_scalar(w, value);
 }
 
-// Whether lines alone read back: a line break at the end and no other one there, and none of the
-// breaks, blanks and marks that a reader folds, counts or drops.
+// Returns whether lines alone read back: a line break at the end and no other one there, and none
+// of the breaks, blanks and marks that a reader folds, counts or drops.
 static bool are_plain_lines(const char *text) {
     static const char *const begins[] = {"\n", " ", "\t"}, *const marks[] = {" \n", "\t", "\r",
                                                                    "\xC2\x85", "\xE2\x80\xA8",

@@ -5,7 +5,7 @@
 #include "backend/pjrt/runtime/cluster_store.h"
 #include "backend/pjrt/runtime/pjrt_abi.h"
 
-// The callbacks of a client that is being made, served by `s` as long as the client lives.
+// Sets the callbacks of a client that is being made, served by `s` as long as the client lives.
 void cluster_callbacks(cluster_store *s, pjrt_client_create_args *out);
-// How many ranks before this one are on its host: which of the host's devices it takes.
+// Returns how many ranks before this one are on its host: which of the host's devices it takes.
 int cluster_place_on_host(const comm *c);

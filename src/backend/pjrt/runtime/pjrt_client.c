@@ -25,7 +25,7 @@ static pjrt_named_value option(const char *name, pjrt_value_type type) {
     return v;
 }
 
-// Which process this is, and its GPU: unless the launcher lets it see one alone.
+// Says which process this is, and its GPU: unless the launcher lets it see one alone.
 static size_t cluster_options(const client_options *wanted, pjrt_named_value *out) {
     const char *seen = getenv("CUDA_VISIBLE_DEVICES");
     out[0] = option("node_id", PJRT_VALUE_INT64);

@@ -40,7 +40,7 @@ DRV_CHECKED drv_status client_open_target(arena *a, const pjrt_plugin *plugin,
         const gpu_target *gpu, int n_devices, device_client **out);
 void client_close(device_client *c);
 
-// Bytes in use on a device and the most it gives; false: the plugin does not say.
+// Reads the bytes in use on a device and the most it gives; false: the plugin does not say.
 bool client_memory(const device_client *c, int device, int64_t *used, int64_t *limit);
 int client_device_id(const device_client *c, int device); // of a target: its number
 

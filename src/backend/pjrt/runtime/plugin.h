@@ -18,12 +18,12 @@ typedef struct pjrt_plugin {
 enum { N_PLUGIN_NAMES = 5 };
 extern const char *const plugin_names[N_PLUGIN_NAMES];
 
-// Where a plugin of that name would be looked for: "FOLDER/NAME/*.so", the folder being
+// Returns where a plugin of that name would be looked for: "FOLDER/NAME/*.so", the folder being
 // $DROVER_PJRT_DIR, or drover/pjrt in the user's cache.
 const char *plugin_folder(arena *a);
 
-// The file of a plugin. `wanted` is a name, a path (with a slash, or ending in .so), or NULL or ""
-// for $DROVER_PJRT_PLUGIN or else the first one that is there. DRV_E_USAGE: an unknown name.
+// Finds the file of a plugin. `wanted` is a name, a path (with a slash, or ending in .so), or NULL
+// or "" for $DROVER_PJRT_PLUGIN or else the first one that is there. DRV_E_USAGE: an unknown name.
 // DRV_E_DEVICE: no file; the message says where it was looked for and how to get one.
 DRV_CHECKED drv_status plugin_find(arena *a, const char *wanted, const char **name,
         const char **path);
@@ -31,7 +31,7 @@ DRV_CHECKED drv_status plugin_find(arena *a, const char *wanted, const char **na
 // Opens and initialises a plugin. DRV_E_DEVICE: no plugin, or one of another major version.
 DRV_CHECKED drv_status plugin_open(arena *a, const char *wanted, pjrt_plugin **out);
 
-// Whether the plugin has the function.
+// Returns whether the plugin has the function.
 bool plugin_has(const pjrt_plugin *p, pjrt_slot slot);
 
 // Calls a function. `args` is its struct, zeroed but for the inputs. A refusal becomes one line,

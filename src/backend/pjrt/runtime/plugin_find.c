@@ -1,4 +1,4 @@
-// Where plugins lie.
+// Finds plugins in the folders where they lie.
 #include <stdlib.h>
 #include <string.h>
 

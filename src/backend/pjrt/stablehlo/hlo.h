@@ -36,7 +36,7 @@ typedef struct hlo_text {
 
 int64_t hlo_elements(const hlo_value *v);
 
-// A value that the caller defines itself: an argument.
+// Returns a value that the caller defines itself: an argument.
 hlo_value hlo_new(hlo_text *h, hlo_type type, int n_dims, const int64_t *dim);
 void hlo_put_type(hlo_text *h, const hlo_value *v);          // tensor<2x3xf32>
 void hlo_put_value(hlo_text *h, const hlo_value *v);         // %v7 or %v7#1
@@ -50,7 +50,7 @@ void hlo_end_line(hlo_text *h);
 #define HLO_NOWHERE " loc(unknown)"
 void hlo_end_op(hlo_text *h);
 void hlo_put_return(hlo_text *h, const char *op, const hlo_value *v, int n);
-// The region of two scalars joined by `op`, on the line of its operation.
+// Writes the region of two scalars joined by `op`, on the line of its operation.
 void hlo_put_join(hlo_text *h, const char *op, hlo_type type);
 
 // --- constants
@@ -58,7 +58,7 @@ hlo_value hlo_scalar(hlo_text *h, hlo_type type, double x);
 hlo_value hlo_whole(hlo_text *h, hlo_type type, uint64_t x); // integers, all 64 bits
 // Fills a value like `like` with x, in its type.
 hlo_value hlo_fill(hlo_text *h, double x, const hlo_value *like);
-// A vector of whole numbers.
+// Returns a vector of whole numbers.
 hlo_value hlo_table(hlo_text *h, hlo_type type, int n, const int64_t *x);
 // 0, 1, 2, ... along a dim.
 hlo_value hlo_iota(hlo_text *h, hlo_type type, int n_dims, const int64_t *dim, int along);
@@ -77,13 +77,13 @@ hlo_value hlo_select(hlo_text *h, hlo_value condition, hlo_value yes, hlo_value 
 // Dim i of x becomes dim dims[i] of the result.
 hlo_value hlo_broadcast(hlo_text *h, hlo_value x, int n_dims, const int64_t *dim,
         const int64_t *dims);
-// A scalar as large as `like`; a vector along dim `at` of it.
+// Returns a scalar as large as `like`; a vector along dim `at` of it.
 hlo_value hlo_spread(hlo_text *h, hlo_value x, const hlo_value *like);
 hlo_value hlo_along(hlo_text *h, hlo_value x, const hlo_value *like, int64_t dim);
 hlo_value hlo_reshape(hlo_text *h, hlo_value x, int n_dims, const int64_t *dim);
 // Dim i of the result is dim order[i] of x.
 hlo_value hlo_transpose(hlo_text *h, hlo_value x, const int64_t *order);
-// Elements [first, first + n_taken) along one dim.
+// Returns the elements [first, first + n_taken) along one dim.
 hlo_value hlo_slice(hlo_text *h, hlo_value x, int dim, int64_t first, int64_t n_taken);
 hlo_value hlo_element(hlo_text *h, hlo_value vector, int64_t i); // a scalar
 hlo_value hlo_concat(hlo_text *h, const hlo_value *x, int n, int dim);
@@ -104,7 +104,7 @@ hlo_value hlo_scatter_add_rows(hlo_text *h, hlo_value table, hlo_value rows, hlo
 
 // x, not before `after` exists, and never taken for another computation of the same value.
 hlo_value hlo_barrier(hlo_text *h, hlo_value x, hlo_value after);
-// Each of n values, not before all of them exist.
+// Replaces each of n values by itself, not before all of them exist.
 void hlo_barrier_all(hlo_text *h, hlo_value *v, int n);
 
 // --- places that a loop moves through
@@ -116,7 +116,7 @@ typedef struct hlo_index { // `fixed` is read where there is no value
 hlo_index hlo_at(int64_t fixed);
 hlo_index hlo_index_times(hlo_text *h, hlo_index p, int64_t factor);
 hlo_value hlo_index_value(hlo_text *h, hlo_index p); // i32 scalar
-// Elements [first, first + n) along one dim, and putting them back.
+// Take elements [first, first + n) along one dim, and put them back.
 hlo_value hlo_take(hlo_text *h, hlo_value x, int dim, hlo_index first, int64_t n);
 hlo_value hlo_put(hlo_text *h, hlo_value x, hlo_value part, int dim, hlo_index first);
 // Element `index` of a table of whole numbers, the numbers of which are known.

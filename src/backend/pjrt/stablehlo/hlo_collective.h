@@ -11,7 +11,7 @@ typedef struct hlo_groups {
 
 // "add" or "maximum" over each group, the same bits for all of its members.
 hlo_value hlo_all_reduce(hlo_text *h, const char *op, hlo_value x, hlo_groups groups);
-// The parts of all members, one after the other along a dim.
+// Returns the parts of all members, one after the other along a dim.
 hlo_value hlo_all_gather(hlo_text *h, hlo_value x, int dim, hlo_groups groups);
 // This member's part, along a dim, of the sum over the group.
 hlo_value hlo_reduce_scatter(hlo_text *h, hlo_value x, int dim, hlo_groups groups);

@@ -65,7 +65,7 @@ hlo_value lower_in(const lowering *l, const node *n, int k);
 // The value must have the type and dims of the output.
 void lower_set(lowering *l, const node *n, int o, hlo_value v);
 hlo_type lower_type(const lowering *l, dtype dt);
-// The type of sums that belong to values of a tensor.
+// Returns the type of sums that belong to values of a tensor.
 hlo_type lower_acc(const lowering *l, const tensor *t);
 // Input k in the accumulation type of input `like`.
 hlo_value lower_in_acc(lowering *l, const node *n, int k, int like);
@@ -118,12 +118,12 @@ typedef struct lowered {
 // DRV_E_DEVICE: the graph has an op that this back end does not run.
 DRV_CHECKED drv_status lower_graph(arena *a, const graph *g, const lower_options *options,
         lowered *out);
-// A whole training step (backend.h).
+// Lowers a whole training step (backend.h).
 DRV_CHECKED drv_status lower_step(arena *a, const step_parts *parts, const lower_options *options,
         lowered *out);
 
-// The plugin's complaint about a line of the text becomes one about the node that wrote it: changes
-// the message of a failure that names "LINE:COLUMN" after the text's name.
+// Makes of the plugin's complaint about a line of the text one about the node that wrote it:
+// changes the message of a failure that names "LINE:COLUMN" after the text's name.
 drv_status lower_explain(const lowered *l, drv_status failed);
 
 // --- what programs of one and of two graphs share (lower.c)
@@ -136,9 +136,9 @@ state_use lower_state_use(arena *a, const graph *g);
 DRV_CHECKED drv_status lower_open(arena *a, const graph *g, const lower_options *options,
         lowering *out);
 lowered_state lower_state(const lowering *l, const tensor *t, int alias);
-// The argument that says where this rank is, the first one, where there are several.
+// Adds the argument that says where this rank is, the first one, where there are several.
 void lower_add_places(lowering *l, lowered *out);
-// The first line, with arguments %v0, %v1, ...; and the last ones.
+// Writes the first line, with arguments %v0, %v1, ...; and the last ones.
 void lower_head(lowering *l, const lowered *out);
 void lower_results(lowering *l, const hlo_value *v, int n);
 // Keep the order of the graph (lower_order.c): lower_note_reads finds who reads each value, and
@@ -146,5 +146,5 @@ void lower_results(lowering *l, const hlo_value *v, int n);
 // any of it is read.
 void lower_note_reads(lowering *l);
 void lower_fence(lowering *l, int first, int end);
-// The rules of the nodes [first, end), in their order; `out` has room for their lines.
+// Applies the rules of the nodes [first, end), in their order; `out` has room for their lines.
 void lower_nodes(lowering *l, lowered *out, int first, int end);

@@ -15,8 +15,8 @@ static hlo_value append(lowering *l, const node *n, hlo_value qkv, int64_t first
     return hlo_put(h, lower_in(l, n, k), x, 1, slot);
 }
 
-// Whether a token sees the slots of the cache: those up to its own, within its window. Every token
-// sees itself.
+// Returns whether a token sees each slot of the cache: those up to its own, within its window.
+// Every token sees itself.
 static hlo_value visible_slots(lowering *l, hlo_value own, int window) {
     hlo_text *h = &l->h;
     const hlo_value slot = hlo_iota(h, HLO_I32, own.n_dims, own.dim, own.n_dims - 1);

@@ -46,7 +46,7 @@ static hlo_value over_ranks(const loss_call *c, hlo_value x, bool max) {
     return max ? lower_max_along(c->l, x, axes) : lower_sum_along(c->l, x, axes);
 }
 
-// Where labels are in this rank's part; outside it where they are not.
+// Returns the columns of labels in this rank's part; those of labels elsewhere lie outside it.
 static hlo_value column_of(const loss_call *c, hlo_value labels) {
     hlo_value is_here;
     if (c->n->attrs.mesh.ranks <= 1) return labels;

@@ -1,7 +1,7 @@
-// Where a program keeps the order of its graph. A compiler may compute anything as soon as what it
-// reads is there, and keep what it has: XLA puts products of weight gradients off, since nobody
-// waits for them until the update, and takes heads that the forward pass has cut for those that the
-// backward pass cuts. Both cost memory that the plan knows nothing of
+// Says where a program keeps the order of its graph. A compiler may compute anything as soon as
+// what it reads is there, and keep what it has: XLA puts products of weight gradients off, since
+// nobody waits for them until the update, and takes heads that the forward pass has cut for those
+// that the backward pass cuts. Both cost memory that the plan knows nothing of
 // (bench/results/2026-11-22-pjrt.md). So in graphs of training all that crosses the border of a
 // layer waits for all else that does: what the forward pass keeps is what the graph keeps, and the
 // gradients of a layer are added before the next one begins.
@@ -31,7 +31,7 @@ void lower_note_reads(lowering *l) {
             l->last_read[g->nodes[i]->in[k]->id] = i;
 }
 
-// Whether a value of a node in front of the fence is read after it, or left by the program.
+// Returns whether a value of a node in front of the fence is read after it, or left by the program.
 static bool crosses(const lowering *l, const tensor *t, int end) {
     return l->last_read[t->id] >= end || (is_sum_of_gradients(t) && l->last_read[t->id] < 0);
 }

@@ -61,7 +61,8 @@ static hlo_value numbers_of(lowering *l, hlo_value words) {
 static hlo_value is_of_pair(hlo_text *h, hlo_value word) {
     return hlo_compare(h, "GE", word, hlo_fill(h, 0, &word));
 }
-// Whether the last bits of a word, of which there are `n`, are those of `last`; not of PAIR_NONE.
+// Returns whether the last bits of a word, of which there are `n`, are those of `last`; not of
+// PAIR_NONE.
 static hlo_value ends_in(hlo_text *h, hlo_value word, uint32_t n, uint32_t last) {
     const hlo_value end = with_word(h, "and", word, (1u << n) - 1);
     return hlo_binary(h, "and", is_of_pair(h, word),

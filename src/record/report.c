@@ -1,5 +1,5 @@
 // Prints what a person sees of a run: status line, steps, evaluations, summary.
-#include "train/report.h"
+#include "record/report.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/spark.h"
-#include "train/model_hint.h"
+#include "record/model_hint.h"
 
 enum { SPARK_COLUMNS = 24, TEXT = 96, FEW_TOKENS = 1000 };
 

@@ -2,14 +2,15 @@
 // evaluations, and a summary at the end. All of it goes to standard error and log.txt.
 #pragma once
 #include "base/arena.h"
-#include "train/metrics.h"
+#include "record/metrics.h"
 
 typedef struct report report; // single owner; lives in its arena
 
-// `run_dir` and `config` (NULL: none) are named in the summary; they must outlive the report.
+// Makes a report. `run_dir` and `config` (NULL: none) are named in the summary; they must outlive
+// the report.
 report *report_new(arena *a, const char *run_dir, const char *config, int64_t log_every);
-// After every step, in order.
+// Shows a step; called after every step, in order.
 void report_step(report *r, const step_metrics *m);
 void report_valid(report *r, int64_t step, const evaluation_result *result);
-// The end of the run: `model` is the last checkpoint.
+// Sums the run up at its end: `model` is the last checkpoint.
 void report_summary(report *self, const char *model);

@@ -1,9 +1,9 @@
 // Global batches of a run, read ahead, and their way into its programs.
-#include "train/batch_feed.h"
+#include "programs/batch_feed.h"
 
 #include "base/log.h"
 #include "base/rng.h"
-#include "train/hashes.h"
+#include "weights/hashes.h"
 #include "weights/run_layout.h"
 
 batch batch_of_run(arena *a, const run_config *cfg, int64_t n_rows) {
@@ -39,7 +39,7 @@ static drv_status put(programs *p, program_input which, int chunk, int64_t first
     return DRV_OK;
 }
 
-// Where the tokens of n rows are from, from `first` of the global batch on: to element `to`.
+// Writes where the tokens of n rows are from, from `first` of the global batch on, to element `to`.
 static drv_status put_origin(const batch *b, programs *p, int chunk, int64_t to, int64_t first,
         int64_t n_rows) {
     enum { PIECE = 256 }; // tokens

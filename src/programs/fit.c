@@ -1,6 +1,6 @@
 // Plans a run and its cheaper variants on the null back end, and compares them with the memory
 // there is.
-#include "train/fit.h"
+#include "programs/fit.h"
 
 #include <string.h>
 

@@ -5,9 +5,9 @@
 
 #include "base/arena.h"
 #include "base/status.h"
-#include "train/evaluate.h"
-#include "train/hashes.h"
-#include "train/rank_times.h"
+#include "programs/evaluate.h"
+#include "record/rank_times.h"
+#include "weights/hashes.h"
 
 typedef struct step_metrics {
     int64_t step, steps;

@@ -35,13 +35,14 @@ void rank_times_add(rank_times *t, const rank_time *step);
 void rank_times_set_energy(rank_times *t, double joules, int64_t steps);
 // Gives all ranks the means of all since the last call, 56 bytes of each: every rank calls it.
 DRV_CHECKED drv_status rank_times_share(rank_times *t);
-// Every RECENT_STEPS steps, 80 bytes of each rank: gives all ranks each of the last steps, for
+// Gives all ranks each of the last steps, every RECENT_STEPS steps, 80 bytes of each rank, for
 // rank_times_recent. *there is false in between. Every rank calls it after each rank_times_add.
 DRV_CHECKED drv_status rank_times_share_recent(rank_times *t, bool *there);
 // Returns the times of all ranks in the step number i of those, 0 <= i < RECENT_STEPS; `sent` is
 // not told.
 const rank_time *rank_times_recent(rank_times *t, int i);
-// The seconds of its own.
+// Returns the seconds of a rank's own.
 double rank_time_own(const rank_time *t);
-// Does so for n ranks that are given.
+// Returns the rank with the most seconds of its own among n that are given, and what it has more
+// of, as `reason` above.
 int rank_times_slowest(const rank_time *of, int n, const char **reason);

@@ -1,5 +1,6 @@
-// Which ranks are slow, and since when: a window of steps for each, then what is told of them.
-#include "train/stragglers.h"
+// Tells which ranks are slow, and since when: a window of steps for each, then what is told of
+// them.
+#include "record/stragglers.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -114,8 +115,8 @@ void stragglers_add(stragglers *self, int64_t step, const rank_time *of) {
 }
 
 // --- what is told
-// Whether all ranks of a host are slow at least in so many steps; a host of one rank, or one that
-// is alone, is nothing beside its ranks.
+// Returns whether all ranks of a host are slow at least in so many steps; a host of one rank, or
+// one that is alone, is nothing beside its ranks.
 static bool host_is_slow(const stragglers *self, int host, bool named) {
     int here = 0;
     for (int i = 0; i < self->n; i++) {
@@ -176,7 +177,7 @@ static void describe(const stragglers *self, int rank, bool over, straggler *out
     out->step = self->step - (31 - __builtin_clz(window->slow)); // its oldest slow step
 }
 
-// Whether the news of a host is told now.
+// Returns whether the news of a host is told now.
 static bool tell_host(stragglers *self, int host, straggler *out) {
     const bool slow = host_is_slow(self, host, true);
     if (slow == self->told_hosts[host]) return false;

@@ -1,28 +1,28 @@
 // The pipeline stages of a rank: their programs, the schedule, the slots (docs/adr/0011).
 #pragma once
-#include "train/programs.h"
+#include "programs/programs.h"
 
-// The loss of pairs that the config asks for; beta 0: none.
+// Returns the loss of pairs that the config asks for; beta 0: none.
 preference_loss stages_preference(const run_config *cfg);
-// Options of a graph that trains.
+// Returns the options of a graph that trains.
 llama_opts stages_step_opts(const programs *p);
 // Differentiates a built graph from its output `name`, with the recomputation that the config asks
 // for.
 DRV_CHECKED drv_status stages_differentiate(const programs *p, graph *g, const char *name,
         int chunk, int n_slots);
 
-// The shape of the run's schedule.
+// Returns the shape of the run's schedule.
 pipeline_shape stages_shape(const run_config *cfg);
-// Checks the schedule with the simulator and builds the programs of p->params.layout's chunks.
-// DRV_E_USAGE: there is no such schedule, with the key that is wrong.
+// Checks the schedule with the simulator and builds the programs of the chunks of
+// p->held.params.layout. DRV_E_USAGE: there is no such schedule, with the key that is wrong.
 DRV_CHECKED drv_status stages_build(arena *a, const run_config *cfg, programs *p);
-// The run's schedule, and what the simulator says of it, with stages as long as the arithmetic of
-// their layers. Interleaved goes in the smallest groups of micro-batches that work.
+// Builds the run's schedule, and tells what the simulator says of it, with stages as long as the
+// arithmetic of their layers. Interleaved goes in the smallest groups of micro-batches that work.
 DRV_CHECKED drv_status stages_schedule(arena *a, const run_config *cfg, pipeline_schedule *out,
         pipeline_result *result);
-// The messages of a task: into the input that it begins with, out of what it has computed.
+// Move the message of a task: into the input that it begins with, out of what it has computed.
 DRV_CHECKED drv_status stages_put(programs *p, const pipeline_task *item, int slot,
         const void *message);
 DRV_CHECKED drv_status stages_get(const programs *p, const pipeline_task *item, void *message);
-// Bytes that the rank sends to other stages for a micro-batch.
+// Returns the bytes that the rank sends to other stages for a micro-batch.
 double stages_sent(const programs *p);

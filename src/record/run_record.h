@@ -5,8 +5,8 @@
 #pragma once
 #include "comm/comm.h"
 #include "config/config.h"
-#include "train/metrics.h"
-#include "train/stragglers.h"
+#include "record/metrics.h"
+#include "record/stragglers.h"
 
 typedef struct run_record run_record; // any thread may call; NULL for `self`: nothing is recorded
 
@@ -14,12 +14,13 @@ typedef struct run_record run_record; // any thread may call; NULL for `self`: n
 // Takes the run directory, which is there, and begins an attempt: rank 0, or the only one.
 // DRV_E_BUSY: another drover has it.
 DRV_CHECKED drv_status record_take(arena *a, const run_config *cfg, comm *c, run_record **out);
-// The same for all ranks of a job, after rank 0 has taken the directory; a collective.
-// `self`: of rank 0; other ranks get theirs.
+// Gives all ranks of a job their part of the record, after rank 0 has taken the directory; a
+// collective. `self`: of rank 0; other ranks get theirs.
 DRV_CHECKED drv_status record_share(arena *a, const run_config *cfg, comm *c, run_record **self);
-// DRV_E_IO: the directory is not this run's any more, and why. Only rank 0 knows.
+// Checks the hold on the directory. DRV_E_IO: it is not this run's any more, and why. Only rank 0
+// knows.
 DRV_CHECKED drv_status record_check(run_record *self);
-// From here on everything goes to another directory, which is there.
+// Moves to another directory, which is there: everything goes there from here on.
 void record_move(run_record *self, const char *run_dir);
 void record_close(run_record *self);
 
@@ -35,7 +36,7 @@ void record_evaluation(run_record *self, int64_t step, double seconds, double va
 void record_straggler(run_record *self, const straggler *told, const char *host);
 // `signal` or `reason` is NULL.
 void record_stop(run_record *self, int64_t step, const char *signal, const char *reason);
-// How it ends on this rank: the cause where the status does not tell it (NULL: it does); `alone`:
-// no other rank knows of it yet. Once; what comes later changes nothing.
+// Records how the run ends on this rank: the cause where the status does not tell it (NULL: it
+// does); `alone`: no other rank knows of it yet. Once; what comes later changes nothing.
 void record_end(run_record *self, drv_status status, const char *cause, const char *message,
         bool alone);

@@ -1,5 +1,5 @@
 // Observers of a run, by their table of functions alone.
-#include "train/observers.h"
+#include "record/observers.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "base/str.h"
-#include "train/stages.h"
+#include "programs/stages.h"
 #include "watch/run_observer.h"
 
 static const run_observer *const all[] = {&page_observer, &progress_observer};

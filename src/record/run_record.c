@@ -1,5 +1,5 @@
 // The journal and the status of a run, written as it goes on and however it ends.
-#include "train/run_record.h"
+#include "record/run_record.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -297,7 +297,8 @@ static bool may_speak(const run_record *self, const comm_blame *blame) {
     return comm_rank(c) == lowest || comm_rank(c) == elsewhere;
 }
 
-// For a rank that may have to speak in the place of rank 0. False: somebody else has.
+// Opens the journal for a rank that may have to speak in the place of rank 0. False: somebody else
+// has.
 static bool open_in_its_place(run_record *self) {
     const struct timespec pause = {0, (long)(SPEAKER_S * 1e9)};
     char here[64]; // the directory, whatever it is called by now

@@ -1,6 +1,6 @@
 // The hash of a tensor is the sum of the hashes of its elements, each with its place in the whole
 // tensor: so a rank adds up what it has, whatever that is, and the sums of all ranks are added.
-#include "train/hashes.h"
+#include "weights/hashes.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -85,7 +85,7 @@ static drv_status add_piece(const held_model *p, const ckpt_tensor *t, const ckp
     return status;
 }
 
-// Whether this rank counts a piece: the first one of those that have it alike does.
+// Returns whether this rank counts a piece: the first one of those that have it alike does.
 static bool is_mine(const held_model *p, const ckpt_piece *piece) {
     const mesh ranks = run_mesh(p->c);
     for (int axis = 0; axis < N_AXES; axis++)

@@ -1,6 +1,6 @@
 // Runs one rank's part of a schedule. Each direction has two buffers to receive into (that of the
 // task at hand, and of the next one that gets something) and one to send from.
-#include "train/pipeline_run.h"
+#include "programs/pipeline_run.h"
 
 #include "base/clock.h"
 

@@ -4,10 +4,10 @@
 #include "base/str.h"
 #include "ir/op.h"
 #include "ir/shard.h"
-#include "train/batch_feed.h"
-#include "train/pipeline_run.h"
-#include "train/programs.h"
-#include "train/stages.h"
+#include "programs/batch_feed.h"
+#include "programs/pipeline_run.h"
+#include "programs/programs.h"
+#include "programs/stages.h"
 
 static double flops_of(const graph *g, bool recomputed) {
     double flops = 0;
@@ -80,7 +80,7 @@ static int64_t largest_exchange(const programs *p) {
     return largest;
 }
 
-// Through which sums go beside the backward pass.
+// Returns the bytes of the largest bucket through which sums go beside the backward pass.
 static int64_t largest_bucket(const programs *p) {
     int64_t largest = 0;
     for (int k = 0; k < p->held.n_all; k++)

@@ -7,7 +7,7 @@
 // their stage, which nothing can be compared with; and what is too short to hold anyone up.
 #pragma once
 #include "base/arena.h"
-#include "train/rank_times.h"
+#include "record/rank_times.h"
 
 typedef struct straggler {
     int rank;           // of a whole host: the slowest of it
@@ -20,8 +20,8 @@ typedef struct straggler {
 
 typedef struct stragglers stragglers; // single owner
 
-// By rank: the stage, and a number that ranks of one host share, from 0 on. Both are kept, not
-// copied. ratio: how much longer is slow, above 1.
+// Two values of each rank: the stage, and a number that ranks of one host share, from 0 on. Both
+// are kept, not copied. ratio: how much longer is slow, above 1.
 stragglers *stragglers_new(arena *a, int n_ranks, const int *stages, const int *hosts,
         double ratio);
 // Adds one step of all ranks, of[n_ranks]; steps come in order.

@@ -3,7 +3,7 @@
 #pragma once
 #include "comm/comm.h"
 #include "ir/hyper.h"
-#include "train/batch_feed.h"
+#include "programs/batch_feed.h"
 
 // The figures of the pairs of a batch: the mean reward of a chosen and of a rejected response, and
 // the share of pairs whose chosen response has the greater one (ir/ops/preference.c).
@@ -35,8 +35,8 @@ stepper stepper_new(arena *a, programs *p, comm *c, const mesh *m);
 // between: called before each micro-batch; what it returns but DRV_OK ends the step; NULL: nothing.
 DRV_CHECKED drv_status stepper_gradients(stepper *s, const batch *b,
         drv_status (*between)(void *ctx), void *ctx, double *loss);
-// After these: the rank that computed the first loss of the step that is no finite number, of
-// tensor ranks the first one; where all are finite, rank 0.
+// Returns, after these, the rank that computed the first loss of the step that is no finite number,
+// of tensor ranks the first one; where all are finite, rank 0.
 int stepper_bad_rank(const stepper *s);
 // A whole step as one program (programs.h: whole_step): starts it and returns; stepper_finish waits
 // for the oldest one that was started and fills in its values. hyper: two sets, as step_parts says.

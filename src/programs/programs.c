@@ -1,12 +1,12 @@
-// From config to running programs.
-#include "train/programs.h"
+// Makes running programs of a config.
+#include "programs/programs.h"
 
 #include <string.h>
 
 #include "ir/program_inputs.h"
 #include "ir/rounding.h"
 #include "ir/shard.h"
-#include "train/stages.h"
+#include "programs/stages.h"
 #include "weights/base_blocks.h"
 #include "weights/lora_state.h"
 #include "weights/run_layout.h"

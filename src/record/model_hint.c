@@ -1,5 +1,5 @@
 // Says what to do with a model that has just appeared on the disk.
-#include "train/model_hint.h"
+#include "record/model_hint.h"
 
 #include "base/arena.h"
 #include "base/file.h"

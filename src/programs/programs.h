@@ -6,8 +6,8 @@
 
 enum { MAX_SLOTS = 20 }; // 2^20 lanes
 
-// A rank with several lanes (parallel.lanes): gradients to and from each slot, of those weights
-// that one program adds to.
+// Programs of a rank with several lanes (parallel.lanes): gradients to and from each slot, of those
+// weights that one program adds to.
 typedef struct lane_programs {
     executable *aside[MAX_SLOTS], *back[MAX_SLOTS];
 } lane_programs;
@@ -22,7 +22,7 @@ typedef struct stage_programs {
     lane_programs lanes[N_CUTS];    // of the weights that each part adds to
 } stage_programs;
 
-// Whether it has a backward pass.
+// Returns whether a stage has a backward pass.
 static inline bool stage_trains(const stage_programs *s) {
     return s->trains_before || s->trains_here;
 }
@@ -52,35 +52,37 @@ typedef struct programs {
     struct pipeline_link *link; // to the neighbours; NULL until there is a stepper
 } programs;
 
-// Graphs only: nothing is planned or allocated. Each is verified as it is built, as it is
-// differentiated, and after the last pass over it.
+// Builds the graphs alone: nothing is planned or allocated. Each is verified as it is built, as it
+// is differentiated, and after the last pass over it.
 DRV_CHECKED drv_status programs_build(arena *a, const run_config *cfg, programs *out);
-// Whether a chunk of this rank is the last stage, which has labels and loss; whether any is.
+// Returns whether a chunk of this rank is the last stage, which has labels and loss.
 bool programs_is_last(const programs *p, int chunk);
+// Returns whether any chunk of this rank is.
+bool programs_has_loss(const programs *p);
 // Writes the gradient of every loss that a micro-batch has, on all local ranks.
 DRV_CHECKED drv_status programs_write_dloss(programs *p, double dloss);
-bool programs_has_loss(const programs *p);
-// Plans them for a back end and loads them.
+// Plans all programs for a back end and loads them, and says to those that round by chance which
+// part of each weight this rank has. DRV_E_DEVICE: as programs_check_fit says, among others.
 DRV_CHECKED drv_status programs_load(arena *a, backend *b, programs *p);
 // Compiles all of them, whatever becomes of each; the first failure is returned.
 DRV_CHECKED drv_status programs_compile(arena *a, backend *b, programs *p,
         const compile_report *report);
 
-// Lane number `lane` of `n_lanes` of this rank is finished. Every slot that holds its left neighbour
+// Finishes lane number `lane` of `n_lanes` of this rank. Every slot that holds its left neighbour
 // is added; what comes out waits in the first free slot, or, of the last lane, is the sum of all.
 DRV_CHECKED drv_status programs_finish_lane(programs *p, const lane_programs *lanes, int64_t lane,
         int64_t n_lanes);
 
-// Arithmetic of a step by the nodes of its graph: 6 operations a number of a trained matrix and
-// token, 4 where it is frozen, and the causal half of attention. `recomputed`: with what is
-// computed a second time to save memory. Over all ranks that share a row.
+// Counts the arithmetic of a step by the nodes of its graph: 6 operations a number of a trained
+// matrix and token, 4 where it is frozen, and the causal half of attention. `recomputed`: with what
+// is computed a second time to save memory. Over all ranks that share a row.
 double programs_flops_per_token(const programs *p, bool recomputed);
 // Returns the same of an evaluation, which has no backward pass.
 double programs_eval_flops_per_token(const programs *p);
 // Returns the arithmetic of a rank's update: the products of Muon; 0: none.
 double programs_update_flops(const programs *p);
-// Bytes that a rank sends to others in a step, by axis of the mesh; losses and agreement aside,
-// which are a few bytes per micro-batch.
+// Counts the bytes that a rank sends to others in a step, by axis of the mesh; losses and agreement
+// aside, which are a few bytes per micro-batch.
 void programs_wire(const programs *p, double bytes[N_AXES]);
 
 // The memory of a run by class, in bytes per rank. `activations` is the arena and what stages keep
@@ -92,10 +94,10 @@ typedef struct memory_plan {
             total;
 } memory_plan;
 memory_plan programs_memory(const programs *p);
-// The most that the device holds while a loaded program runs, as its compiler plans it, and the
-// program's name; 0: unknown.
+// Returns the most that the device holds while a loaded program runs, as its compiler plans it, and
+// the program's name; 0: unknown.
 int64_t programs_compiled_bytes(const programs *p, const char **name);
-// DRV_E_DEVICE: a loaded program needs more than the device gives.
+// Checks the programs that are loaded. DRV_E_DEVICE: one needs more than the device gives.
 DRV_CHECKED drv_status programs_check_fit(const programs *p);
 // Holds the back end against the plan (design D4). DRV_E_DEVICE: it holds more. Fewer bytes than
 // planned are a warning, for the plan is then not true.

@@ -1,14 +1,14 @@
 // A step: forward and backward of each micro-batch into the gradients, one after the other or as
 // the table of a pipeline says; at the end of a lane its sum is put aside or joined, as bits of a
 // binary counter are; then the update, which joins ranks.
-#include "train/step.h"
+#include "programs/step.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "ir/program_inputs.h"
-#include "train/pipeline_run.h"
-#include "train/stages.h"
+#include "programs/pipeline_run.h"
+#include "programs/stages.h"
 #include "weights/run_layout.h"
 
 enum { MAX_VALUES = 4 };

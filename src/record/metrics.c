@@ -1,5 +1,5 @@
 // metrics.jsonl and TensorBoard events of a run.
-#include "train/metrics.h"
+#include "record/metrics.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 // The seconds of all ranks' steps, and which rank is the slowest.
-#include "train/rank_times.h"
+#include "record/rank_times.h"
 
 #include <string.h>
 

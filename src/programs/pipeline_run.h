@@ -16,7 +16,7 @@ typedef struct pipeline_link {      // a rank's neighbours; reused from step to 
 int64_t pipeline_link_bytes(int64_t message_bytes);
 pipeline_link *pipeline_link_new(arena *a, comm *c, const mesh *m, int64_t message_bytes);
 
-// In this order for each task; any status but DRV_OK ends the run.
+// The functions that are called for each task, in this order; any status but DRV_OK ends the run.
 typedef struct pipeline_actions {
     void *ctx;
     // Takes the message that the task needs (NULL: none); it is lost afterwards.
@@ -26,7 +26,8 @@ typedef struct pipeline_actions {
     drv_status (*give)(void *ctx, const pipeline_task *item, void *message);
 } pipeline_actions;
 
-// All tasks of this rank. It has one send under way per direction, and posts the receive of a task
-// before it waits for that of the task in front of it: what pipeline_simulate takes for granted.
+// Runs all tasks of this rank. It has one send under way per direction, and posts the receive of a
+// task before it waits for that of the task in front of it: what pipeline_simulate takes for
+// granted.
 DRV_CHECKED drv_status pipeline_run(pipeline_link *link, const pipeline_schedule *schedule,
         const pipeline_actions *actions);

@@ -1,7 +1,7 @@
 // The rows of a run into the inputs of its programs. The next batch is read while this one computes.
 #pragma once
 #include "base/task.h"
-#include "train/programs.h"
+#include "programs/programs.h"
 #include "weights/batch.h"
 
 // Makes a batch of n_rows rows, each with the part that this rank computes with.
@@ -14,7 +14,7 @@ DRV_CHECKED drv_status batch_feed(const batch *b, programs *p, int chunk, int sl
 // Returns this rank's part of the hash of a global batch, the same on any layout: of tokens and
 // positions the first stage has one, of labels the last, of each the first tensor rank.
 uint64_t batch_hash(const batch *b, const run_config *cfg);
-// The rows alone, which is all that an evaluation takes.
+// Writes the rows alone, which is all that an evaluation takes.
 DRV_CHECKED drv_status batch_feed_rows(const batch *b, programs *p, int chunk, int slot, int64_t m);
 // Writes all of the batch to the inputs of a whole step (programs.h).
 DRV_CHECKED drv_status batch_feed_step(const batch *b, programs *p);
@@ -28,11 +28,12 @@ typedef struct batch_reader {
     bool started;
     task task; // fills the other one
 } batch_reader;
-// A reader of the rows that a data rank has in the global batches of a config: its share one after
-// the other, or every so many micro-batches one (run_layout.h).
+// Makes a reader of the rows that a data rank has in the global batches of a config: its share one
+// after the other, or every so many micro-batches one (run_layout.h).
 batch_reader batch_reader_new(arena *a, rows *r, const run_config *cfg);
-// The next batch, which stays as it is until the next call. `more`: another one will be asked for,
-// so it is read meanwhile. An error of that read is returned by the call that asks for it.
+// Hands over the next batch, which stays as it is until the next call. `more`: another one will be
+// asked for, so it is read meanwhile. An error of that read is returned by the call that asks for
+// it.
 DRV_CHECKED drv_status batch_reader_next(batch_reader *reader, bool more, batch **out);
 void batch_reader_close(batch_reader *reader); // waits for a read under way
 // Returns the bytes of the two batches that a run holds.

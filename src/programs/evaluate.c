@@ -1,5 +1,5 @@
 // Evaluation: forward passes over the same rows every time.
-#include "train/evaluate.h"
+#include "programs/evaluate.h"
 
 #include <math.h>
 
@@ -11,8 +11,8 @@
 #include "base/stop.h"
 #include "base/str.h"
 #include "ir/program_inputs.h"
-#include "train/pipeline_run.h"
-#include "train/stages.h"
+#include "programs/pipeline_run.h"
+#include "programs/stages.h"
 
 int64_t evaluate_run_rows(const run_config *cfg, const rows *r) {
     const int64_t batch_tokens = cfg->global_batch_size * cfg->sequence_length;
@@ -73,7 +73,7 @@ static int64_t losses_of_part(const evaluation *e) {
     return e->n_micro_batches * e->n_addends;
 }
 
-// Where the head of a chosen response is on this rank.
+// Notes the log-probabilities of the pairs whose chosen response has its head on this rank.
 static drv_status note_pairs(evaluation *e) {
     const batch *b = &e->batch;
     const int64_t n = b->rows * b->row_tokens;

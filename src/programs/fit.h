@@ -2,19 +2,20 @@
 // not, what would.
 #pragma once
 #include "base/memory_limit.h"
-#include "train/programs.h"
+#include "programs/programs.h"
 
 // Plans the run without a device: bytes by class of what `drover train` would hold, beside those of
 // the process. The number of threads must be set (par_set_threads), as each has its scratch.
 DRV_CHECKED drv_status fit_plan(const run_config *cfg, memory_plan *out);
 
-// Keys that make the run fit, as "--set training.micro_batch_size=2 --set training.recompute=full":
-// the change that costs least time; a LoRA where nothing else is enough. NULL: that is not either.
-// Each is really planned. Lives in `a`.
+// Finds keys that make the run fit, as "--set training.micro_batch_size=2 --set
+// training.recompute=full": the change that costs least time; a LoRA where nothing else is enough.
+// NULL: that is not either. Each is really planned. Lives in `a`.
 DRV_CHECKED drv_status fit_suggest(arena *a, const run_config *cfg, const memory_limit *limit,
         const char **keys);
 
-// DRV_E_DEVICE, with what would fit, when the run needs more than limit->free.
+// Plans the run. DRV_E_DEVICE, with what would fit, when it needs more than limit->free. A back end
+// that has a memory of its own is not looked at (programs_check_fit).
 DRV_CHECKED drv_status fit_check(const run_config *cfg, const memory_limit *limit);
 
 // Advises a run of cfg that is out of memory what to have less of, as "a smaller

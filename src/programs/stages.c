@@ -1,6 +1,6 @@
 // Stages: built and differentiated as one graph each, then cut into the programs that the schedule
 // runs, with as many slots as it has micro-batches in flight.
-#include "train/stages.h"
+#include "programs/stages.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -123,12 +123,12 @@ static drv_status build_eval(arena *a, const run_config *cfg, programs *p, int c
     return graph_verify(stage->eval_graph, STAGE_BUILT);
 }
 
-// Whether weight gradients are a program of their own, which reads again what was received.
+// Returns whether weight gradients are a program of their own, which reads again what was received.
 static bool splits_weights(const programs *p) {
     return p->schedule.shape.kind == PIPELINE_ZB_H1;
 }
 
-// Whether something is trained in n layers, or in the tables.
+// Returns whether something is trained in n layers, or in the tables.
 static bool trains(const programs *built, int64_t first, int64_t n) {
     return built->held.lora.n == 0 ||
            lora_parameters_of(&built->held.lora, &built->held.c->model, first, n) > 0;

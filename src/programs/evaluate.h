@@ -1,0 +1,26 @@
+// Mean loss over validation rows, and what is to be known of pairs.
+#pragma once
+#include "comm/comm.h"
+#include "programs/step.h"
+
+// Returns the rows of one evaluation of a run, as training.eval_batches says (docs/adr/0005).
+int64_t evaluate_run_rows(const run_config *cfg, const rows *r);
+
+typedef struct evaluation_result {
+    double loss;     // mean of the tokens, or of the pairs
+    int64_t tokens;  // that are predicted
+    int64_t n_pairs; // 0: the rows have none
+    pair_figures pairs;
+} evaluation_result;
+
+// Computes the mean loss over `n_rows` rows of `source` (0: all of them, every token once), by the
+// eval program: the same rows whatever the micro-batch. Of one data set they are the first ones, of
+// several they are spread over all. DRV_E_DATA: there is nothing to predict, or the loss is not
+// finite. DRV_STOPPED: a signal asks for it. All ranks of the run take part, and get the same
+// result.
+DRV_CHECKED drv_status evaluate(programs *of, rows *source, int64_t n_rows, comm *self,
+        evaluation_result *out);
+// Computes the log-probabilities of the chosen and the rejected response of every pair of `source`,
+// which comes in order, by number (rows_n_pairs): [2 rows_n_pairs]. NaN: the pair is in none of its
+// rows. The same statuses.
+DRV_CHECKED drv_status evaluate_pairs(programs *of, rows *source, comm *self, double *out);

@@ -19,7 +19,9 @@ static void reads_back(arena *a, const run_config *cfg, run_config *again) {
     const char *path = path_join(a, folder, "run.yaml");
     for (int with_help = 0; with_help < 2; with_help++) {
         const char *text = print(a, cfg, with_help);
-        OK(file_write_atomic(path, text, strlen(text)));
+        FILE *file = fopen(path, "w"); // without the syncs of file_write_atomic
+        assert_int_equal(fwrite(text, 1, strlen(text), file), strlen(text));
+        assert_int_equal(fclose(file), 0);
         if (config_load(a, path, NULL, 0, again) != DRV_OK)
             fail_msg("%s in:\n%s", drv_message(), text);
         assert_string_equal(text, print(a, again, with_help));

@@ -105,13 +105,20 @@ static void compare(const backend_opts *opts, op_kind op, int which, dtype dt) {
     run_close(&want);
 }
 
+// One client for all examples of an op: opening one for each took longer than running them, and a
+// single one would keep the programs of all ops.
 static void every_example(void **state) {
-    const backend_opts *opts = *state;
-    for (int op = 0; op < N_OPS; op++)
+    for (int op = 0; op < N_OPS; op++) {
+        arena *a = arena_new("client");
+        backend_opts opts = *(const backend_opts *)*state;
+        OK(device_pool_open(a, &opts, 1, &opts.pool));
         for (int which = 0; which < MAX_EXAMPLES && op_rows[op]->examples[which]; which++) {
-            compare(opts, (op_kind)op, which, DT_F32);
-            compare(opts, (op_kind)op, which, DT_BF16);
+            compare(&opts, (op_kind)op, which, DT_F32);
+            compare(&opts, (op_kind)op, which, DT_BF16);
         }
+        device_pool_close(opts.pool);
+        arena_free(a);
+    }
 }
 
 // Random bits are those of the CPU: in fp32 arithmetic, which differs in last places, a threshold

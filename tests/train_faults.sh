@@ -3,7 +3,6 @@
 # trained is saved, and the message says what was wrong.
 . "$(dirname "$0")"/story.bash
 make_data
-newest() { ls -d "$1"/checkpoints/step-* 2>/dev/null | sort | tail -n 1; }
 
 # --- saving fails
 # A file size limit stands for a full disk: the model has more than 300 KiB.

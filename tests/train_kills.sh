@@ -31,12 +31,11 @@ status=$?
 echo $status >codes/$OMPI_COMM_WORLD_RANK
 exit $status
 SH
-step_of_newest() { ls kills/checkpoints 2>/dev/null | sed -n 's/^step-0*\([0-9]*\)$/\1/p' | sort -n | tail -1; }
-got_on() { [ "$(step_of_newest)" -gt "$before" ] 2>/dev/null; }
+got_on() { [ "$(newest_step kills)" -gt "$before" ] 2>/dev/null; }
 slowest=0
 for k in $(seq "$kills"); do
     read -r n keys <<<"${layouts[RANDOM % ${#layouts[@]}]}"
-    sets=() victim=$((RANDOM % n)) before=$(step_of_newest) && before=${before:-0}
+    sets=() victim=$((RANDOM % n)) before=$(newest_step kills) && before=${before:-0}
     for key in $keys; do sets+=(--set "$key"); done
     rm -rf pids codes && mkdir pids codes
     mpirun --oversubscribe -n "$n" bash rank.sh "$drover" train run.yaml --set run_dir=kills --set training.steps=100000 \
@@ -60,7 +59,7 @@ for k in $(seq "$kills"); do
     check "$what: no end: $(cat ends)" grep -Eq '"event":"end","state":"failed","status":75,"cause":"peer"' ends
     check "$what: status.json" grep -q '"failed_rank": '$victim kills/status.json
 done
-last=$(step_of_newest)
+last=$((10#$(newest_step kills)))
 end=$((last + 3))
 expect 0 "resumed from kills/checkpoints/step-" mpirun --oversubscribe -n 4 "$drover" train run.yaml --set run_dir=kills --set training.steps=$end
 expect 0 "step $end" "$drover" train run.yaml --set run_dir=unbroken --set training.steps=$end

@@ -19,7 +19,6 @@ two() { # RUN SETTING...: each of two ranks in its own folder, with its own copy
     for set in "$@"; do sets+=(--set "$set"); done
     mpirun --oversubscribe -n 2 bash rank.sh "$drover" train run.yaml --set run_dir="$base/$run" "${sets[@]}"
 }
-newest() { ls "$1/checkpoints" | grep -v refused | tail -n 1; }
 # ends RUN TEXT: the run in the background, in which something happened, has ended as it should, and can be resumed. (One to
 # which nothing happened is not gone on with: its 2,000 steps would be trained once more.)
 ends() {
@@ -31,7 +30,7 @@ ends() {
     check "$run: said $(grep -Ec "^drover: $said" out) times: $said" [ "$(grep -Ec "^drover: $said" out)" = 1 ]
     check "$run: one failure is said" [ "$(grep -c '^drover: ' out)" = 1 ]
     rm -rf rank1/data fault && cp -r data rank1
-    last=$((10#$(newest "$run" | grep -o '[0-9]*$') + 2))
+    last=$((10#$(newest_step "$run") + 2))
     expect 0 "resumed from $base/$run/checkpoints/" two "$run" training.steps=$last $settings
     expect 0 "step $last" "$drover" train run.yaml --set run_dir="$run.whole" --set training.steps=$last ${settings:+--set $settings}
     # (Another number may be in what was saved before the ranks were compared: nothing in the file tells it from a weight.)

@@ -83,7 +83,7 @@ wait_end $mpirun
 status=$?
 check "a killed rank ends the run" test $status != 0
 says "drover: rank 1 (" "died, last heard of at step"
-last=$(ls killed/checkpoints | sed -n 's/^step-0*\([0-9]*\)$/\1/p' | tail -1)
+last=$((10#$(newest_step killed)))
 expect 0 "resumed from killed/checkpoints/step-" ranks 2 train run.yaml --set run_dir=killed --set checkpoint.keep=0 --set training.steps=$((last + 3))
 expect 0 "step $((last + 3))" "$drover" train run.yaml --set run_dir=unbroken --set training.steps=$((last + 3))
 check "resumed after a kill: the bits of an unbroken run" test "$(sums killed "$(printf %06d $((last + 3)))")" = "$(sums unbroken "$(printf %06d $((last + 3)))")"

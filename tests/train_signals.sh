@@ -33,7 +33,7 @@ for name in INT TERM HUP USR1; do
     stop "stop$name" "$name"
     check "SIG$name exits $code instead of 3" [ $code = 3 ]
     says "SIG$name: saving after step" "the same command resumes it"
-    last=$(ls -d "stop$name"/checkpoints/step-* | sort | tail -n 1)
+    last=$(newest "stop$name")
     expect 0 ": ok" "$drover" ckpt verify "$last"
     expect 0 "resumed from $last" "$drover" train run.yaml --set run_dir="stop$name" $slow
     sums "stop$name" 000006 | cmp -s - want && ok || bad "a run stopped by SIG$name gives other bits" out

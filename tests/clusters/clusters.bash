@@ -20,7 +20,6 @@ step_is_done() { grep -q "\"step\":$2," "$1/metrics.jsonl" 2>/dev/null; }
 begun() { wait_for step_is_done "$1" "$2"; }
 # journal RUN PATTERN: a line of its events.jsonl is like that
 journal() { if grep -qE -- "$2" "$1/events.jsonl"; then ok; else bad "$1: no $2" "$1/events.jsonl"; fi; }
-newest() { basename "$(ls -d "$1"/checkpoints/step-?????? | tail -n 1)" | sed 's/step-//'; }
 # find_slurm_local: sets slurm_local, the tool that makes virtual nodes; skips
 find_slurm_local() {
     local folder tree

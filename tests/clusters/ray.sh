@@ -70,7 +70,7 @@ timeout 200 ray job stop stopped >stop.out 2>&1
 wait_end $pid
 is end stopped stopped
 is status stopped 3
-to=$((10#$(newest stopped) + 4))
+to=$((10#$(newest_step stopped) + 4))
 job again run_dir="$dir"/stopped training.stop_at_step=$to
 "${submit[@]}" >out 2>&1
 is status stopped 3

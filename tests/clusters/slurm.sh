@@ -67,7 +67,7 @@ for form in ranks nodes; do
         check_end $form 3 3 143
         is end $run stopped
         is status $run 3
-        check "$run: the step is saved" [ "$(newest $run)" -gt 4 ]
+        check "$run: the step is saved" [ "$(newest_step $run)" -gt 4 ]
     done
 done
 
@@ -107,7 +107,7 @@ over() {
     wait_for is_over $1
     is status job-$1 3
     local step
-    step=$(newest job-$1)
+    step=$(newest_step job-$1)
     expect 3 "step" ranks 4 train run.yaml --set run_dir=whole-$1 --set checkpoint.every=0 --set training.stop_at_step=$((10#$step))
     check "$1: the bits of a run that nothing broke" test "$(sums job-$1 $step)" = "$(sums whole-$1 $step)"
 }

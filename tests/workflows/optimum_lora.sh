@@ -70,7 +70,7 @@ ended "SIGTERM" 3 "${pids[@]}"
 check "status.json says $(state end runs/dolly)" [ "$(state end runs/dolly)" = stopped ]
 like_unbroken runs/dolly job
 
-adapter=$(ls -d runs/dolly/checkpoints/step-* | tail -n 1)
+adapter=$(newest runs/dolly)
 check "a checkpoint is a PEFT folder" test -s "$adapter"/adapter_model.safetensors
 expect 0 "proved" "$drover" ckpt merge Meta-Llama-3.1-8B runs/dolly --out merged --dtype f32
 writes merged

@@ -68,7 +68,7 @@ bits() { (cd "$1/checkpoints/step-$2" && sha256sum -- *.safetensors trainer.json
 # the same bytes. START SETTING... starts the run and returns its status.
 like_unbroken() {
     local run=$1 start=$2 from to code
-    from=$(basename "$(ls -d "$run"/checkpoints/step-??????  | tail -n 1)" | sed 's/step-0*//')
+    from=$((10#$(newest_step "$run")))
     to=$((from + 4))
     "$start" training.stop_at_step=$to
     code=$?

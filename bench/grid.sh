@@ -1,19 +1,20 @@
 #!/bin/bash
 # Every layout against one rank, bit for bit: each mesh of tensor 1, 2, 4 x pipeline 1, 2, 4 x context 1, 2 x data 1, 2, 4 that
 # fits in 8 ranks, ZeRO 0 and 1, sequence parallel or not, 1f1b, gpipe, interleaved and zb-h1, tied and not, bf16 and fp32,
-# what each family adds ("*qk_norm=true*", ...) and every optimizer: 4832 cases, 604 of each family and optimizer; 10
+# what each family adds ("*qk_norm=true*", ...) and every optimizer: 6040 cases, 604 of each family and optimizer; 10
 # steps of a model with 2 key-value heads and a vocabulary of 263; losses, norms, gradients before clipping and weights of
 # each step. First all of them on threads of one process (tests/test_grid.c), then, by `mpirun drover train`, so many that
-# each pair of values of two of these is among them, their checkpoints too; a model whose tied table spans several blocks
-# of its files as they are, of 8 MiB; and LoRA upon that model. Ends with 1 if anything differs.
+# each pair of values of two of these is among them, as far as they match, their checkpoints too; a model whose tied table spans
+# several blocks of its files as they are, of 8 MiB; and LoRA upon that model. Ends with 1 if anything differs.
 # usage: grid.sh PROGRAM [GLOB]     GLOB chooses by name, as "8 *parallel.tensor=2 *bf16*"; the name is what is printed
 #        GRID_DONE=FILE: cases noted there are not run again; those that are run are added. MODE=threads|mpirun: only that.
+#        GRID_SAMPLE=N [GRID_SEED=N]: on threads one in N of the cases that match, those with each pair among them; the seed is printed
 bench=$(realpath "$(dirname "$0")")
 . "$bench"/../tests/ranks.bash
 . "$bench"/grid.bash
 match=${2:-*} done_file=${GRID_DONE:-$dir/done} differ=0
 if [ "$MODE" != mpirun ]; then
-    "$grid" all --match "$match" --done "$done_file" || differ=1
+    "$grid" all --match "$match" --done "$done_file" --sample "${GRID_SAMPLE:-1}" --seed "${GRID_SEED:-$RANDOM}" || differ=1
 fi
 [ "$MODE" = threads ] && exit $differ
 

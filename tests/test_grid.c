@@ -1,12 +1,17 @@
 // Every layout that fits in 8 ranks gives the bits of one rank: losses, norms, gradients before
 // clipping and weights of each step. Run without arguments it tries so few cases that each pair of
 // values of any two axes is among them; bench/grid.sh runs all, also over mpirun.
-// usage: test_grid all|pairs [--list] [--match GLOB] [--done FILE] [--seconds N]
+// usage: test_grid all|pairs [--list] [--match GLOB] [--sample N] [--seed N] [--done FILE]
+// [--seconds N]
+//        pairs: so few of those that match; --sample N: these and random others, one in N of all
+//        that match
 #include "layout_run.h"
 
 #include <fnmatch.h>
+#include <time.h>
 
 #include "base/clock.h"
+#include "base/rng.h"
 #include "weights/hashes.h"
 
 // --- cases
@@ -281,6 +286,8 @@ static void each_pair_of_choices_gives_the_bits_of_one_rank(void **state) {
 typedef struct grid_args {
     bool pairs, list;
     const char *match, *done;
+    int sample; // one case in so many; 1: all
+    uint64_t seed;
     double seconds;
 } grid_args;
 
@@ -328,14 +335,41 @@ static int run_cases(const grid_args *args, const grid_case *list, int n_cases) 
     return n_wrong ? 1 : left ? 3 : 0;
 }
 
+// Moves random cases of those from `chosen` on to their front, until there are n.
+static int choose_more(grid_case *list, int n_cases, int chosen, int n, uint64_t seed) {
+    const rng_key key = {.seed = seed, .purpose = RNG_TEST};
+    for (; chosen < n; chosen++) {
+        const uint64_t left = (uint64_t)(n_cases - chosen);
+        const int other = chosen + (int)(rng_u64(&key, (uint64_t)chosen) % left);
+        const grid_case taken = list[other];
+        list[other] = list[chosen];
+        list[chosen] = taken;
+    }
+    return chosen;
+}
+
+// Moves the cases whose names match to the front and returns how many.
+static int choose_matches(arena *a, grid_case *list, int n_cases, const char *match) {
+    int n = 0;
+    for (int i = 0; i < n_cases; i++)
+        if (fnmatch(match, name_of(a, &list[i]), 0) == 0) list[n++] = list[i];
+    return n;
+}
+
 static int by_hand(const grid_args *args) {
     arena *a = arena_new("cases");
     grid_case *list = mem_zeroed(sizeof *list * MAX_CASES);
-    int n_cases = list_cases(list), status = 0;
-    if (args->pairs) n_cases = choose_pairs(list, n_cases);
+    const int all = choose_matches(a, list, list_cases(list), args->match);
+    int n_cases = all, status = 0;
+    if (args->pairs || args->sample > 1) n_cases = choose_pairs(list, all);
+    if (args->sample > 1) {
+        n_cases = choose_more(list, all, n_cases, all / args->sample, args->seed);
+        fprintf(stderr, "%d of %d cases, seed %llu\n", n_cases, all,
+                (unsigned long long)args->seed);
+    }
     for (int i = 0; i < n_cases; i++) {
         const char *name = name_of(a, &list[i]);
-        list[i].taken = fnmatch(args->match, name, 0) == 0 && !is_done(args->done, name);
+        list[i].taken = !is_done(args->done, name);
         if (list[i].taken && args->list) puts(name);
     }
     if (!args->list) status = run_cases(args, list, n_cases);
@@ -347,7 +381,7 @@ static int by_hand(const grid_args *args) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(each_pair_of_choices_gives_the_bits_of_one_rank)};
-    grid_args args = {.match = "*"};
+    grid_args args = {.match = "*", .sample = 1, .seed = (uint64_t)time(NULL)};
     if (argc == 1) return cmocka_run_group_tests(tests, NULL, NULL);
     args.pairs = strcmp(argv[1], "pairs") == 0;
     for (int i = 2; i < argc; i++) {
@@ -355,6 +389,8 @@ int main(int argc, char **argv) {
         if (strcmp(argv[i], "--list") == 0) args.list = true;
         if (strcmp(argv[i], "--match") == 0) args.match = next;
         if (strcmp(argv[i], "--done") == 0) args.done = next;
+        if (strcmp(argv[i], "--sample") == 0) args.sample = (int)strtol(next, NULL, 10);
+        if (strcmp(argv[i], "--seed") == 0) args.seed = strtoull(next, NULL, 10);
         if (strcmp(argv[i], "--seconds") == 0) args.seconds = strtod(next, NULL);
     }
     return by_hand(&args);

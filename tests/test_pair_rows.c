@@ -3,9 +3,12 @@
 #include "harness.h"
 
 #include <ctype.h>
+#include <xxhash.h>
 
+#include "base/file.h"
 #include "base/pair_word.h"
 #include "data/set/dataset_writer.h"
+#include "data/set/pair_marks.h"
 #include "data/set/rows.h"
 #include "data/sft/sft.h"
 
@@ -23,7 +26,23 @@ static const char *const pairs[] = {
 };
 enum { N_DOCUMENTS = sizeof pairs / sizeof *pairs };
 
-static const char *write_set(arena *a) {
+typedef enum kept { NO_MARKS, MARKS, OTHER_MARKS } kept; // PREFIX.pairs
+
+// Writes PREFIX.pairs; or marks that the tokens do not have: the prompts of the second pair are
+// said to differ in their fourth token.
+static void write_marks(arena *a, const dataset *set, kept marks, char *hash) {
+    char *path = arena_printf(a, "%s.pairs", set->prefix), *bytes;
+    size_t n;
+    OK(pair_marks_write(set, N_DOCUMENTS / 2, hash));
+    if (marks != OTHER_MARKS) return;
+    OK(file_read(a, path, &bytes, &n));
+    const pair_mark other = {3, {4, 4}};
+    memcpy(bytes + sizeof other, &other, sizeof other);
+    OK(file_write_atomic(path, bytes, n));
+    snprintf(hash, 17, "%016llx", (unsigned long long)XXH3_64bits(bytes, n));
+}
+
+static const char *write_set(arena *a, kept marks) {
     const char *prefix = path_join(a, temporary_dir(a), "pairs");
     dataset_writer *writer;
     dataset *set;
@@ -41,13 +60,16 @@ static const char *write_set(arena *a) {
     }
     OK(dataset_writer_finish(writer));
     OK(dataset_open(a, prefix, &set));
+    char hash[17];
+    if (marks != NO_MARKS) write_marks(a, set, marks, hash);
     const dataset_about about = {.known = true,
             .eod = -1,
             .largest_id = -1,
             .roles_hash = set->roles_hash,
             .answers = responses,
             .last_answers = responses,
-            .pairs = N_DOCUMENTS / 2};
+            .pairs = N_DOCUMENTS / 2,
+            .pairs_hash = marks != NO_MARKS ? hash : NULL};
     OK(dataset_about_write(set, &about));
     dataset_close(set);
     return prefix;
@@ -111,24 +133,63 @@ static void expect_rows(arena *a, const char *prefix, bool drop_long, const char
     rows_close(r);
 }
 
+static const char as_they_are[] = "|a b* b*<1-2> |a b* |c<3-5> b*<3-5> |.\n"
+                                  "|a b c d e* X* e*<4-6> |.\n"
+                                  "|a b* X* X* X* b*<1-5> Y*<1-5> Y*<1-5>\n",
+                  by_other_marks[] = "|a b* b*<1-2> |a b* |c<3-5> b*<3-5> |.\n"
+                                     "|a b c d e* X* d<3-6> e*<3-6>\n"
+                                     "|a b* X* X* X* b*<1-5> Y*<1-5> Y*<1-5>\n";
+
 static void prompts_stand_there_once(void **state) {
     (void)state;
     arena *a = arena_new("pairs");
-    const char *prefix = write_set(a);
-    expect_rows(a, prefix, false,
-            "|a b* b*<1-2> |a b* |c<3-5> b*<3-5> |.\n"
-            "|a b c d e* X* e*<4-6> |.\n"
-            "|a b* X* X* X* b*<1-5> Y*<1-5> Y*<1-5>\n");
+    const char *prefix = write_set(a, NO_MARKS);
+    expect_rows(a, prefix, false, as_they_are);
     expect_rows(a, prefix, true,
             "|a b* b*<1-2> |a b* |c<3-5> b*<3-5> |.\n"
             "|a b c d e* X* e*<4-6> |.\n");
     arena_free(a);
 }
 
+static drv_status verify(arena *a, const char *prefix) {
+    dataset *set;
+    OK(dataset_open(a, prefix, &set));
+    const drv_status status = pair_marks_verify(set);
+    dataset_close(set);
+    return status;
+}
+
+// Rows are made of the marks that a build keeps, where they are those that it kept.
+static void marks_stand_for_the_tokens(void **state) {
+    (void)state;
+    arena *a = arena_new("pairs");
+    const char *prefix = write_set(a, MARKS), *path = arena_printf(a, "%s.pairs", prefix);
+    char *bytes;
+    size_t n;
+    OK(verify(a, prefix));
+    expect_rows(a, prefix, false, as_they_are);
+    OK(file_read(a, path, &bytes, &n));
+    assert_int_equal(n, 12 * N_DOCUMENTS / 2);
+    for (size_t i = 0; i < n; i += 7) { // any bit, and any length: the tokens are read
+        bytes[i] ^= 1;
+        OK(file_write_atomic(path, bytes, n));
+        expect_rows(a, prefix, false, as_they_are);
+        bytes[i] ^= 1;
+        OK(file_write_atomic(path, bytes, i));
+        expect_rows(a, prefix, false, as_they_are);
+        assert_int_equal(verify(a, prefix), DRV_E_DATA);
+    }
+    prefix = write_set(a, OTHER_MARKS);
+    expect_rows(a, prefix, false, by_other_marks);
+    assert_int_equal(verify(a, prefix), DRV_E_DATA);
+    assert_non_null(strstr(drv_message(), "pair 1 has 3, 4 and 4, expected 5, 4 and 4"));
+    arena_free(a);
+}
+
 static void tokens_know_their_pairs(void **state) {
     (void)state;
     arena *a = arena_new("pairs");
-    rows *r = open_set(a, write_set(a), false);
+    rows *r = open_set(a, write_set(a, MARKS), false);
     const double references[N_DOCUMENTS] = {-1, -2, -3, -4, -5, -6};
     rows_set_references(r, references);
     const row first = next_row(r), second = next_row(r);
@@ -148,6 +209,7 @@ static void tokens_know_their_pairs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(prompts_stand_there_once),
+            cmocka_unit_test(marks_stand_for_the_tokens),
             cmocka_unit_test(tokens_know_their_pairs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

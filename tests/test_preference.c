@@ -1,6 +1,6 @@
 // Preference pairs: loss, rewards and every gradient against what TRL's DPOTrainer gave
-// (tools/golden_dpo.py), whether pairs share a row or not, and responses a prompt or not; the forms
-// of records; what is kept of the reference.
+// (tools/golden_dpo.py), whether pairs share a row or not, and responses a prompt or not, and of
+// pairs that are cut; the forms of records; what is kept of the reference.
 #include "harness.h"
 
 #include <math.h>
@@ -9,18 +9,22 @@
 #include "base/pair_loss.h"
 #include "base/pair_word.h"
 #include "ckpt/safetensors.h"
+#include "data/set/dataset_writer.h"
 #include "data/set/reference_file.h"
+#include "data/set/rows.h"
 #include "data/sft/pair_record.h"
 #include "data/sft/sft.h"
 
-enum { PAIRS = 3, PARTS = 3, SEQ = 96, PROMPT = 0 };
+enum { MAX_PAIRS = 5, PARTS = 3, SEQ = 96, PROMPT = 0 };
 
 typedef struct golden {
     arena *a;
     const char *folder;
     st_file file;
+    int n_pairs;
     int32_t *tokens; // of prompt, chosen and rejected response, pair by pair
-    int32_t length[PAIRS][PARTS];
+    int32_t length[MAX_PAIRS][PARTS];
+    const double *reference; // of the chosen and the rejected response, pair by pair
 } golden;
 
 static double *golden_values(golden *from, const char *name, int64_t *n) {
@@ -36,26 +40,42 @@ static double *golden_values(golden *from, const char *name, int64_t *n) {
     return out;
 }
 
-static golden golden_open(void) {
+// The pairs whose values are named so: "", or "cut.", those that are too long for a row.
+static golden golden_open(const char *which) {
     golden out = {.a = arena_new("golden")};
     int64_t n;
     OK(st_open(out.a, golden_path(out.a, "dpo.safetensors"), &out.file));
     out.folder = golden_path(out.a, "tied");
-    const double *lengths = golden_values(&out, "lengths", NULL),
-                 *tokens = golden_values(&out, "tokens", &n);
-    for (int i = 0; i < PAIRS * PARTS; i++)
+    const double *lengths = golden_values(&out, arena_printf(out.a, "%slengths", which), &n);
+    out.n_pairs = (int)(n / PARTS);
+    if (out.n_pairs > MAX_PAIRS) fail_msg("%d pairs, expected at most %d", out.n_pairs, MAX_PAIRS);
+    for (int i = 0; i < out.n_pairs * PARTS; i++)
         out.length[i / PARTS][i % PARTS] = (int32_t)lengths[i];
+    const double *tokens = golden_values(&out, arena_printf(out.a, "%stokens", which), &n);
     out.tokens = ARENA_ARRAY(out.a, int32_t, n);
     for (int64_t i = 0; i < n; i++)
         out.tokens[i] = (int32_t)tokens[i];
+    out.reference = golden_values(&out, arena_printf(out.a, "%sreference", which), NULL);
     return out;
+}
+
+static void golden_close(golden *from) {
+    st_close(&from->file);
+    arena_free(from->a);
+}
+
+static const int32_t *tokens_of(const golden *from, int pair) {
+    const int32_t *tokens = from->tokens;
+    for (int i = 0; i < pair * PARTS; i++)
+        tokens += from->length[i / PARTS][i % PARTS];
+    return tokens;
 }
 
 // --- rows
 typedef struct row {
     int32_t tokens[SEQ], position[SEQ], labels[SEQ], pair[SEQ], reference[2 * SEQ], hidden[2 * SEQ];
     int at;
-} row;
+} row; // of SEQ tokens, or of fewer, where it is read from a data set
 
 static void row_begin(row *r) {
     *r = (row){0};
@@ -73,12 +93,10 @@ typedef enum form { APART, TOGETHER, SHARED, N_FORMS } form;
 // The prompt and one response, of which the last token is only predicted. A rejected response that
 // shares the prompt follows the chosen one, which it does not see.
 static void put_response(golden *from, int pair, int side, int number, bool shares, row *r) {
-    const int32_t *length = from->length[pair], *tokens = from->tokens;
-    for (int i = 0; i < pair * PARTS; i++)
-        tokens += from->length[i / PARTS][i % PARTS];
+    const int32_t *length = from->length[pair], *tokens = tokens_of(from, pair);
     const int32_t *response = tokens + length[PROMPT] + (side ? length[1] : 0);
     const int n = length[PROMPT] + length[1 + side];
-    const double *reference = golden_values(from, "reference", NULL) + 2 * pair + side;
+    const double *reference = from->reference + 2 * pair + side;
     const int32_t begin = r->at, fork = begin - length[1];
     for (int i = shares && side ? length[PROMPT] - 1 : 0; i + 1 < n; i++, r->at++) {
         const int next = i + 1 - length[PROMPT];
@@ -95,12 +113,13 @@ static void put_response(golden *from, int pair, int side, int number, bool shar
 
 static void write_row(test_run *run, const row *r) {
     backend *b = run->p.held.b;
-    OK(backend_write(b, 0, "tokens", 0, sizeof r->tokens, r->tokens));
-    OK(backend_write(b, 0, "position", 0, sizeof r->position, r->position));
-    OK(backend_write(b, 0, "labels", 0, sizeof r->labels, r->labels));
-    OK(backend_write(b, 0, "pair", 0, sizeof r->pair, r->pair));
-    OK(backend_write(b, 0, "reference", 0, sizeof r->reference, r->reference));
-    OK(backend_write(b, 0, "hidden", 0, sizeof r->hidden, r->hidden));
+    const int64_t words = run->c.sequence_length * (int64_t)sizeof(int32_t);
+    OK(backend_write(b, 0, "tokens", 0, words, r->tokens));
+    OK(backend_write(b, 0, "position", 0, words, r->position));
+    OK(backend_write(b, 0, "labels", 0, words, r->labels));
+    OK(backend_write(b, 0, "pair", 0, words, r->pair));
+    OK(backend_write(b, 0, "reference", 0, 2 * words, r->reference));
+    OK(backend_write(b, 0, "hidden", 0, 2 * words, r->hidden));
 }
 
 static void expect_close(const char *what, const double *got, const double *want, int64_t n) {
@@ -129,62 +148,149 @@ static void check_gradient(golden *from, test_run *run, const char *which, const
 
 // log p of both responses at the heads of chosen ones, in the order of pairs.
 static void read_log_probs(test_run *run, const row *r, double *out) {
+    const int64_t n = run->c.sequence_length;
     double all[2 * SEQ];
-    OK(backend_read(run->p.held.b, 0, "log_probs", 0, sizeof all, all));
-    for (int i = 0; i < SEQ; i++) {
+    OK(backend_read(run->p.held.b, 0, "log_probs", 0, 2 * n * (int64_t)sizeof *all, all));
+    for (int64_t i = 0; i < n; i++) {
         if (!pair_is_head(r->pair[i]) || pair_is_rejected(r->pair[i])) continue;
         memcpy(out + 2 * pair_of_word(r->pair[i]), all + 2 * i, 2 * sizeof *out);
     }
 }
 
-// Rows are added up.
-static void check_loss(golden *from, const char *which, form how) {
-    const bool together = how != APART;
+static test_run *open_run(golden *from, const char *which, int64_t row_tokens) {
     const double *smoothing =
                          golden_values(from, arena_printf(from->a, "%s.smoothing", which), NULL),
                  *beta = golden_values(from, "beta", NULL);
     const char *sets[] = {arena_printf(from->a, "model.from=%s", from->folder),
-            "model.weights=load", arena_printf(from->a, "data.sequence_length=%d", SEQ),
+            "model.weights=load",
+            arena_printf(from->a, "data.sequence_length=%lld", (long long)row_tokens),
             "training.global_batch_size=1", "training.precision=fp32", "training.objective=dpo",
             arena_printf(from->a, "dpo.beta=%.17g", *beta),
             arena_printf(from->a, "dpo.label_smoothing=%.17g", *smoothing)};
     test_run *run = test_run_open(sets, sizeof sets / sizeof *sets);
     OK(state_load_weights(&run->p.held, from->folder));
-    double loss = 0, log_probs[2 * PAIRS] = {0}, figures[3], rewards[3] = {0};
-    for (int first = 0; first < PAIRS; first += together ? PAIRS : 1) {
-        row r;
-        row_begin(&r);
-        for (int pair = first; pair < (together ? PAIRS : first + 1); pair++)
-            for (int side = 0; side < 2; side++)
-                put_response(from, pair, side, pair - first, how == SHARED, &r);
-        for (int i = r.at; i < SEQ; i++)
-            r.position[i] = i - r.at;
-        write_row(run, &r);
-        loss += test_run_step(run, 1.0 / PAIRS) / PAIRS;
-        read_log_probs(run, &r, log_probs + 2 * first);
-        OK(backend_read(run->p.held.b, 0, "figures", 0, sizeof figures, figures));
-        for (int k = 0; k < 3; k++)
-            rewards[k] += figures[k] / PAIRS;
-    }
-    expect_close("loss", &loss, golden_values(from, arena_printf(from->a, "%s.loss", which), NULL),
-            1);
-    expect_close("rewards", rewards,
-            golden_values(from, arena_printf(from->a, "%s.rewards", which), NULL), 3);
-    expect_close("log-probabilities", log_probs,
-            golden_values(from, arena_printf(from->a, "%s.log_probs", which), NULL), 2 * PAIRS);
+    return run;
+}
+
+typedef struct sums { // over rows
+    double loss, log_probs[2 * MAX_PAIRS], rewards[3];
+} sums;
+
+// A row whose first pair is `first`; gradients are added up.
+static void take_row(golden *from, test_run *run, const row *r, int64_t first, sums *sum) {
+    double figures[3];
+    write_row(run, r);
+    sum->loss += test_run_step(run, 1.0 / from->n_pairs) / from->n_pairs;
+    read_log_probs(run, r, sum->log_probs + 2 * first);
+    OK(backend_read(run->p.held.b, 0, "figures", 0, sizeof figures, figures));
+    for (int k = 0; k < 3; k++)
+        sum->rewards[k] += figures[k] / from->n_pairs;
+}
+
+static void check_values(golden *from, test_run *run, const char *which, const sums *sum) {
+    const char *loss = arena_printf(from->a, "%s.loss", which),
+               *rewards = arena_printf(from->a, "%s.rewards", which),
+               *log_probs = arena_printf(from->a, "%s.log_probs", which);
+    expect_close(loss, &sum->loss, golden_values(from, loss, NULL), 1);
+    expect_close(rewards, sum->rewards, golden_values(from, rewards, NULL), 3);
+    expect_close(log_probs, sum->log_probs, golden_values(from, log_probs, NULL),
+            2 * (int64_t)from->n_pairs);
     for (int i = 0; i < run->p.held.params.n; i++)
         check_gradient(from, run, which, &run->p.held.params.p[i]);
     test_run_close(run);
 }
 
+static void check_loss(golden *from, const char *which, form how) {
+    test_run *run = open_run(from, which, SEQ);
+    const int in_row = how == APART ? 1 : from->n_pairs;
+    sums sum = {.loss = 0};
+    for (int first = 0; first < from->n_pairs; first += in_row) {
+        row r;
+        row_begin(&r);
+        for (int pair = first; pair < first + in_row; pair++)
+            for (int side = 0; side < 2; side++)
+                put_response(from, pair, side, pair - first, how == SHARED, &r);
+        for (int i = r.at; i < SEQ; i++)
+            r.position[i] = i - r.at;
+        take_row(from, run, &r, first, &sum);
+    }
+    check_values(from, run, which, &sum);
+}
+
 static void loss_and_gradients_are_those_of_trl(void **state) {
     (void)state;
-    golden from = golden_open();
+    golden from = golden_open("");
     for (form how = APART; how < N_FORMS; how++)
         check_loss(&from, "plain", how);
     check_loss(&from, "smooth", SHARED);
-    st_close(&from.file);
-    arena_free(from.a);
+    golden_close(&from);
+}
+
+// --- pairs that do not fit a row
+static const char *write_set(golden *from, int64_t n_vocab) {
+    const char *prefix = path_join(from->a, temporary_dir(from->a), "pairs");
+    dataset_writer *writer;
+    dataset *set;
+    OK(dataset_writer_open(from->a, prefix, n_vocab, 0, 0, true, &writer));
+    for (int i = 0; i < 2 * from->n_pairs; i++) {
+        const int32_t *length = from->length[i / 2], *tokens = tokens_of(from, i / 2),
+                      prompt = length[PROMPT], response = length[1 + i % 2];
+        char roles[SEQ];
+        memset(roles, ROLE_OTHER, (size_t)prompt);
+        memset(roles + prompt, ROLE_LAST_ANSWER, (size_t)response);
+        OK(dataset_writer_add(writer, tokens, prompt));
+        OK(dataset_writer_add(writer, tokens + prompt + (i % 2 ? length[1] : 0), response));
+        OK(dataset_writer_add_roles(writer, roles, prompt + response));
+        OK(dataset_writer_end_document(writer));
+    }
+    OK(dataset_writer_finish(writer));
+    OK(dataset_open(from->a, prefix, &set));
+    OK(dataset_about_write(set, &(dataset_about){.known = true,
+                                        .eod = -1,
+                                        .largest_id = -1,
+                                        .roles_hash = set->roles_hash,
+                                        .pairs = from->n_pairs}));
+    dataset_close(set);
+    return prefix;
+}
+
+// TRL cuts each response off at a max_length that leaves of both what a row has.
+static void pairs_that_are_cut_are_those_of_trl(void **state) {
+    (void)state;
+    golden from = golden_open("cut.");
+    const int64_t row_tokens = (int64_t)*golden_values(&from, "cut.row", NULL);
+    test_run *run = open_run(&from, "cut", row_tokens);
+    const int64_t n_vocab = run->c.model.vocab_size;
+    const row_source_spec source = {write_set(&from, n_vocab), 1};
+    const rows_opts opts = {.sources = &source,
+            .n_sources = 1,
+            .row_tokens = row_tokens,
+            .n_vocab = n_vocab,
+            .packing = PACKING_PAIRS,
+            .loss = LOSS_LAST};
+    rows *all;
+    sums sum = {.loss = 0};
+    OK(rows_open(from.a, &opts, &all));
+    rows_set_references(all, from.reference);
+    assert_int_equal(rows_per_epoch(all), from.n_pairs);
+    for (int i = 0; i < from.n_pairs; i++) {
+        row r;
+        int64_t number[SEQ / 2], counted = 0, pairs = 0;
+        OK(rows_next_pairs(all, &(row_out){.tokens = r.tokens,
+                                        .position = r.position,
+                                        .labels = r.labels,
+                                        .pair = r.pair,
+                                        .reference = r.reference,
+                                        .hidden = r.hidden,
+                                        .number = number,
+                                        .counted = &counted,
+                                        .pairs = &pairs}));
+        assert_int_equal(pairs, 1);
+        take_row(&from, run, &r, number[0], &sum);
+    }
+    rows_close(all);
+    check_values(&from, run, "cut", &sum);
+    golden_close(&from);
 }
 
 // Where the exponential of the margin overflows a double, or vanishes beside one.
@@ -289,6 +395,7 @@ static void a_file_of_references_is_whole_or_refused(void **state) {
 int main(void) {
     par_set_threads(2);
     const struct CMUnitTest tests[] = {cmocka_unit_test(loss_and_gradients_are_those_of_trl),
+            cmocka_unit_test(pairs_that_are_cut_are_those_of_trl),
             cmocka_unit_test(losses_of_large_margins_are_finite),
             cmocka_unit_test(records_without_a_pair_are_refused),
             cmocka_unit_test(prompts_stand_apart_or_within),

@@ -12,11 +12,12 @@ build=("$drover" data build --preference --tokenizer tok --template chat.jinja)
 cp "$golden"/parquet/pairs.* .
 expect 0 "data/pairs: 40 preference pairs" "${build[@]}" --input pairs.jsonl --out data/pairs
 expect 0 "data/table: 40 preference pairs" "${build[@]}" --input pairs.parquet --out data/table
-for file in bin idx roles; do check "Parquet gives another .$file" cmp data/pairs.$file data/table.$file; done
+for file in bin idx roles pairs; do check "Parquet gives another .$file" cmp data/pairs.$file data/table.$file; done
 expect 0 "" "$drover" data show data/pairs --tokenizer tok --document 3
 says "<user>Where is fox 1?</>" "<assistant>[[*With the dog 1.</>"
 expect 0 "pairs      40" "$drover" data info data/pairs
 expect 0 '"pairs":40' "$drover" data info data/pairs --json
+expect 0 "data/pairs.pairs: ok, 40 pairs" "$drover" data verify data/pairs
 echo '{"chosen": "Human: who? Bot: a fox", "rejected": "Human: who? Bot: hens"}' >texts.jsonl
 expect 0 "1 preference pair," "$drover" data build --preference --tokenizer tok --template none --input texts.jsonl --out data/texts
 expect 0 "" "$drover" data show data/texts --tokenizer tok
@@ -80,6 +81,17 @@ for file in data/pairs.reference-*; do printf x | dd of="$file" bs=1 seek=400 co
 expect 1 "the reference of this run" "$drover" train dpo.yaml --set run_dir=resumed --set training.steps=8 --set training.seed=5
 says "it is damaged"
 expect 2 "is of a run with training.objective tokens" bash -c "'$drover' train run.yaml --set run_dir=other --set training.steps=3 && exec '$drover' train dpo.yaml --set run_dir=other"
+
+# --- without what is kept of the pairs' tokens these are read; another set in its place takes it away
+cp data/pairs.pairs marks && printf x | dd of=data/pairs.pairs bs=1 seek=40 conv=notrunc 2>dd.txt
+expect 1 "data/pairs.pairs: its hash is" "$drover" data verify data/pairs
+expect 0 "32 pairs in" "$drover" train dpo.yaml --set run_dir=read
+says "data/pairs.pairs: its hash is" "all tokens of the pairs are read instead"
+check "pairs whose tokens are read give other bits" eval 'sums read 000006 | cmp -s - want'
+mv marks data/pairs.pairs
+cp data/pairs.pairs data/texts.pairs
+expect 0 "" "$drover" data build --input text.txt --tokenizer tok --out data/texts
+check "data/texts.pairs is of a set that is gone" [ ! -e data/texts.pairs ]
 
 # --- LoRA: the reference is the base
 expect 0 "LoRA" "$drover" train dpo.yaml --set run_dir=lora --set model.preset= --set model.from=straight/checkpoints/step-000006 --set lora.rank=4 --set training.precision=bf16

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "cli/data_look.h"
 #include "data/set/build.h"
+#include "data/set/pair_marks.h"
 
 static const char *const types[] = {"?", "u8", "i8", "i16", "i32", "i64", "?", "?", "u16"};
 
@@ -199,23 +200,26 @@ static drv_status verify_vocab(arena *a, const cli_args *args, const dataset *se
     return DRV_OK;
 }
 
-static drv_status data_verify(arena *a, const cli_args *args, const dataset *d) {
+static drv_status data_verify(arena *a, const cli_args *args, const dataset *set) {
     int64_t n_vocab;
     const char *name;
-    DRV_TRY(verify_vocab(a, args, d, &n_vocab, &name));
-    DRV_TRY(dataset_scan_vocab(d, n_vocab, NULL));
-    if (d->about.known && d->about.largest_id >= 0 && !dataset_knows_largest(d))
+    DRV_TRY(verify_vocab(a, args, set, &n_vocab, &name));
+    DRV_TRY(dataset_scan_vocab(set, n_vocab, NULL));
+    if (set->about.known && set->about.largest_id >= 0 && !dataset_knows_largest(set))
         return drv_fail(DRV_E_DATA,
                 "%s.idx.json: \"largest\" says that token %lld is %lld, but it is another one in the .bin",
-                d->prefix, (long long)d->about.largest_at, (long long)d->about.largest_id);
+                set->prefix, (long long)set->about.largest_at, (long long)set->about.largest_id);
     dataset_answers n;
-    if (dataset_has_roles(d)) DRV_TRY(dataset_count_answers(d, INT32_MAX, &n));
-    printf("%s: ok, %lld tokens, all of them in %s\n", d->prefix, (long long)d->n_tokens, name);
-    if (dataset_has_roles(d))
+    if (dataset_has_roles(set)) DRV_TRY(dataset_count_answers(set, INT32_MAX, &n));
+    DRV_TRY(pair_marks_verify(set));
+    printf("%s: ok, %lld tokens, all of them in %s\n", set->prefix, (long long)set->n_tokens, name);
+    if (dataset_has_roles(set))
         printf("%s.roles: ok, %lld tokens of answers, %lld of them of last answers, in %lld of %lld "
                "examples\n",
-                d->prefix, (long long)n.tokens, (long long)n.last_tokens,
+                set->prefix, (long long)n.tokens, (long long)n.last_tokens,
                 (long long)(n.documents - n.without), (long long)n.documents);
+    if (set->about.pairs_hash)
+        printf("%s.pairs: ok, %lld pairs\n", set->prefix, (long long)set->about.pairs);
     return DRV_OK;
 }
 

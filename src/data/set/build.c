@@ -18,6 +18,7 @@
 #include "data/set/build_ids.h"
 #include "data/set/build_journal.h"
 #include "data/set/dataset_writer.h"
+#include "data/set/pair_marks.h"
 #include "data/sft/pair.h"
 #include "data/sft/sft_record.h"
 
@@ -56,9 +57,9 @@ typedef struct builder {
     encoded_batch *now, *other;
     task io;
     file_lock lock;
-    char *journal, *about; // PREFIX.build.json, PREFIX.idx.json
-    bool resumable;        // standard input cannot be read again
-    uint64_t task;         // what is built: only the same one is resumed
+    char *journal, *about, *marks; // PREFIX.build.json, PREFIX.idx.json, PREFIX.pairs
+    bool resumable;                // standard input cannot be read again
+    uint64_t task;                 // what is built: only the same one is resumed
     uint64_t tokenizer_hash;
     int32_t eod; // -1: none
     double begin, journaled;
@@ -194,12 +195,14 @@ static drv_status write_about(const builder *build) {
             .answers = build->counts.answers,
             .last_answers = build->counts.last_answers,
             .pairs = build->opts->preference ? build->counts.documents / 2 : 0};
-    char *whole = realpath(tokenizer_path(build->tokenizer), NULL);
+    char pairs_hash[17], *whole = realpath(tokenizer_path(build->tokenizer), NULL);
     about.tokenizer = whole ? whole : tokenizer_path(build->tokenizer);
     drv_status status = dataset_open(a, build->opts->prefix, &set);
     if (status == DRV_OK) {
         if (dataset_has_roles(set)) about.roles_hash = set->roles_hash;
-        status = dataset_about_write(set, &about);
+        if (about.pairs) about.pairs_hash = pairs_hash;
+        if (about.pairs) status = pair_marks_write(set, about.pairs, pairs_hash);
+        if (status == DRV_OK) status = dataset_about_write(set, &about);
         dataset_close(set);
     }
     free(whole);
@@ -285,7 +288,8 @@ static drv_status run(builder *build) {
         return reader_no_document(build->reader, build->counts.skipped);
     reader_files(build->reader, &n);
     build->counts.files = n;
-    unlink(build->about); // it is of the set that is replaced
+    unlink(build->about); // they are of the set that is replaced
+    unlink(build->marks);
     DRV_TRY(dataset_writer_finish(build->writer));
     return write_about(build);
 }
@@ -388,6 +392,7 @@ static drv_status open_all(arena *a, builder *build) {
                 opts->prefix);
     build->journal = arena_printf(a, "%s.build.json", opts->prefix);
     build->about = arena_printf(a, "%s.idx.json", opts->prefix);
+    build->marks = arena_printf(a, "%s.pairs", opts->prefix);
     build->task = task_of(build);
     read_journal(build);
     DRV_TRY(open_writer(a, build));

@@ -29,6 +29,7 @@ typedef struct dataset_about {
     // Preference pairs: two documents each, the chosen one first, of which the last answers are the
     // responses; 0: the set has none.
     int64_t pairs;
+    const char *pairs_hash; // XXH3-64 of PREFIX.pairs (pair_marks.h); NULL: the set has none
 } dataset_about;
 
 typedef struct dataset { // immutable after opening; reads are thread-safe

@@ -81,6 +81,7 @@ static drv_status parse(const dataset *set, const char *path, const json_t *root
         return drv_fail(DRV_E_DATA,
                 "%s: key \"roles.pairs\" is %lld, expected half of the %lld documents", path,
                 (long long)about->pairs, (long long)set->n_documents);
+    DRV_TRY(json_get_str(path, roles, "pairs_xxh3", &about->pairs_hash));
     about->known = true;
     return DRV_OK;
 }
@@ -95,7 +96,7 @@ drv_status dataset_about_parse(arena *a, const dataset *set, const char *path, c
     const drv_status status = parse(set, path, root, &about);
     if (status == DRV_OK) { // the strings belong to the JSON tree
         const char **texts[] = {&about.drover, &about.tokenizer, &about.tokenizer_hash,
-                &about.eod_text, &about.roles_hash, &about.template};
+                &about.eod_text, &about.roles_hash, &about.template, &about.pairs_hash};
         for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
             if (*texts[i]) *texts[i] = arena_strdup(a, *texts[i]);
         *out = about;
@@ -134,6 +135,7 @@ drv_status dataset_about_write(const dataset *set, const dataset_about *about) {
                 text_or_null(about->template), "answers", (json_int_t)about->answers,
                 "last_answers", (json_int_t)about->last_answers);
     if (about->pairs) json_object_set_new(roles, "pairs", json_integer(about->pairs));
+    if (about->pairs_hash) json_object_set_new(roles, "pairs_xxh3", json_string(about->pairs_hash));
     json_object_set_new(root, "drover", text_or_null(about->drover));
     json_object_set_new(root, "tokenizer", tokenizer);
     json_object_set_new(root, "end_of_document", eod);

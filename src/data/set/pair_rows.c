@@ -1,9 +1,11 @@
 // Chooses the tokens of a pair that a row has, and notes what each is to the pair.
 #include "data/set/pair_rows.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/pair_word.h"
+#include "data/set/pair_marks.h"
 #include "data/sft/sft.h"
 
 enum { CHOSEN, REJECTED, N_SIDES };
@@ -28,45 +30,23 @@ static pair_span whole_pair(const row_source *src, int64_t pair) {
     return x;
 }
 
-// Finds the first token of [from, end) in which the documents differ, or that predicts one of a
-// response where these are not looked at; *out is `end` where there is none.
-static drv_status first_apart(const row_source *src, const pair_span *x, int64_t from, int64_t end,
-        bool responses, int64_t *out) {
-    enum { PIECE = 256 };
-    int32_t tokens[N_SIDES][PIECE];
-    unsigned char roles[N_SIDES][PIECE] = {{0}}; // of the labels
-    for (*out = from; *out < end;) {
-        const int64_t left = end - *out, n = left < PIECE ? left : PIECE;
-        for (int side = 0; side < N_SIDES; side++) {
-            const int64_t at = x->first[side] + *out;
-            DRV_TRY(dataset_read(src->set, at, n, INT32_MAX, tokens[side]));
-            if (!responses) DRV_TRY(dataset_read_roles(src->set, at + 1, n, roles[side]));
-        }
-        for (int64_t i = 0; i < n; i++, ++*out)
-            if (tokens[CHOSEN][i] != tokens[REJECTED][i] || roles[CHOSEN][i] == ROLE_LAST_ANSWER ||
-                    roles[REJECTED][i] == ROLE_LAST_ANSWER)
-                return DRV_OK;
-    }
-    return DRV_OK;
+static int64_t min_of(int64_t a, int64_t b) {
+    return a < b ? a : b;
 }
 
-// Finds the tokens with which both documents begin, no more than a row has.
-static drv_status find_shared(const row_source *src, pair_span *x) {
-    int64_t most = src->opts->row_tokens;
+// The tokens with which both documents begin and that predict nothing of a response, no more than a
+// row has.
+static int64_t shared_of(const pair_span *x, const pair_mark *mark, int64_t row_tokens) {
+    int64_t n = min_of(mark->apart, row_tokens);
     for (int side = 0; side < N_SIDES; side++)
-        if (x->n[side] < most) most = x->n[side];
-    return first_apart(src, x, 0, most, false, &x->shared);
+        n = min_of(n, min_of(x->n[side], mark->answer[side]));
+    return n;
 }
 
 // Responses that are the same have the same log-probabilities: there is nothing to learn of them.
-static drv_status find_alike(const row_source *src, const pair_span *x, bool *out) {
-    const int64_t end = x->n[CHOSEN] + 1; // with the last label
-    int64_t apart;
-    *out = false;
-    if (x->n[CHOSEN] != x->n[REJECTED]) return DRV_OK;
-    DRV_TRY(first_apart(src, x, x->shared, end, true, &apart));
-    *out = apart == end;
-    return DRV_OK;
+// The last label counts, which stands after the inputs.
+static bool are_alike(const pair_span *x, const pair_mark *mark) {
+    return x->n[CHOSEN] == x->n[REJECTED] && mark->apart > x->n[CHOSEN];
 }
 
 // The shorter document keeps what it has, up to half of what the row has for both.
@@ -79,52 +59,40 @@ static pair_span cut_pair(pair_span x, int64_t row_tokens) {
     return x;
 }
 
-static drv_status any_counts(const row_source *src, int64_t first, int64_t n, bool *out) {
-    *out = false;
-    if (n > 0) DRV_TRY(dataset_read_roles(src->set, first + 1, n, src->scratch.roles));
-    for (int64_t i = 0; i < n; i++)
-        *out |= src->scratch.roles[i] == ROLE_LAST_ANSWER;
-    return DRV_OK;
-}
-
-static drv_status add_pair(row_source *src, int64_t pair, piece_list *list) {
+static void add_pair(row_source *src, int64_t pair, const pair_mark *mark, piece_list *list) {
     pair_span whole = whole_pair(src, pair);
-    DRV_TRY(find_shared(src, &whole));
+    whole.shared = shared_of(&whole, mark, src->opts->row_tokens);
     const pair_span cut = cut_pair(whole, src->opts->row_tokens);
-    const bool longer = tokens_of(&cut) < tokens_of(&whole);
-    bool counts[N_SIDES], alike;
+    const bool longer = tokens_of(&cut) < tokens_of(&whole),
+               counts = mark->answer[CHOSEN] < cut.n[CHOSEN] &&
+                        mark->answer[REJECTED] < cut.n[REJECTED],
+               alike = counts && are_alike(&cut, mark), drop = longer && src->opts->drop_long;
     src->count.examples++;
     src->count.longer += longer;
-    if (longer && src->opts->drop_long) {
-        src->count.dropped++;
-        return DRV_OK;
-    }
-    for (int side = 0; side < N_SIDES; side++)
-        DRV_TRY(any_counts(src, cut.first[side] + cut.shared, cut.n[side] - cut.shared,
-                &counts[side]));
-    if (!counts[CHOSEN] || !counts[REJECTED]) {
-        src->count.unanswered++;
-        return DRV_OK;
-    }
-    DRV_TRY(find_alike(src, &cut, &alike));
-    src->count.alike += alike;
-    if (alike) return DRV_OK;
+    src->count.dropped += drop;
+    src->count.unanswered += !drop && !counts;
+    src->count.alike += !drop && alike;
+    if (drop || !counts || alike) return;
     src->count.shared += cut.shared;
     MEM_GROW(list->p, list->n, list->cap);
     list->p[list->n++] = (row_piece){.first = cut.first[CHOSEN],
             .n = (int32_t)tokens_of(&cut),
             .skip = (int32_t)cut.shared};
-    return DRV_OK;
 }
 
 drv_status pair_pieces(row_source *src, piece_list *list) {
-    for (int64_t pair = dataset_document_of(src->set, src->begin) / N_SIDES;
-            pair < src->set->about.pairs &&
-            dataset_document_start(src->set, N_SIDES * pair) < src->end;
-            pair++)
-        DRV_TRY(add_pair(src, pair, list));
-    dataset_forget(src->set);
-    return DRV_OK;
+    const dataset *set = src->set;
+    const int64_t first = dataset_document_of(set, src->begin) / N_SIDES;
+    int64_t end = first;
+    while (end < set->about.pairs && dataset_document_start(set, N_SIDES * end) < src->end)
+        end++;
+    pair_mark *marks = mem_alloc(sizeof *marks * (size_t)(end - first + 1));
+    const drv_status status = pair_marks_read(set, first, end - first, marks);
+    for (int64_t pair = first; status == DRV_OK && pair < end; pair++)
+        add_pair(src, pair, &marks[pair - first], list);
+    free(marks);
+    dataset_forget(set);
+    return status;
 }
 
 // --- one row

@@ -6,7 +6,7 @@
 set -e
 drover=$1
 out=run
-steps=${STEPS:-400}
+steps=${STEPS:-600}
 step() { printf '\n== %s\n' "$1"; }
 
 step "text: the manuals of Perl (Debian package perl-doc)"
@@ -44,9 +44,9 @@ model: {vocab_size: 2048, hidden_size: 192, intermediate_size: 512, num_hidden_l
         num_attention_heads: 6, num_key_value_heads: 2, tie_word_embeddings: true}
 tokenizer: $out/tokenizer
 data: {train: $out/data/train, valid: $out/data/valid, sequence_length: 256}
-training: {steps: $steps, global_batch_size: 32, micro_batch_size: 8, eval_every: 100, eval_batches: 20, log_every: 10}
-optimizer: {lr: 3.0e-3}
-schedule: {type: cosine, warmup_steps: 40, min_lr: 2.0e-4}
+training: {steps: $steps, global_batch_size: 8, micro_batch_size: 8, eval_every: 100, eval_batches: 30, log_every: 10}
+optimizer: {type: muon, lr: 3.0e-3}
+schedule: {type: cosine, warmup_steps: 60, min_lr: 2.0e-4}
 checkpoint: {every: 100, keep: 2}
 run_dir: $out/perl
 YAML

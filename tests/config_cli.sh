@@ -59,7 +59,7 @@ done
 small="--set training.steps=2 --set training.eval_every=0"
 expect 0 "step-000002" "$drover" train "$tree/examples/tiny.yaml" $small
 mkdir -p run/perl/checkpoints
-cp -r runs/tiny/checkpoints/step-000002 run/perl/checkpoints/step-000400
+cp -r runs/tiny/checkpoints/step-000002 run/perl/checkpoints/step-000600
 expect 0 "step-000002" "$drover" train "$tree/examples/continue.yaml" $small
 expect 0 "weights: load" "$drover" config "$tree/examples/continue.yaml"
 expect 0 '"tok"' "$drover" config "$tree/examples/llama-135m.yaml"

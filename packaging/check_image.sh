@@ -39,7 +39,7 @@ buildah_may() {
     done
     return 1
 }
-by_buildah() { buildah --storage-driver $driver --root "$work/$driver" "$@"; }
+by_buildah() { buildah --storage-driver "$driver" --root "$work/$driver" "$@"; }
 build() { by_buildah build --isolation chroot --build-arg BASE=localhost/drover-base -f "$@" .; }
 if buildah_may; then
     echo "image: by buildah, on $driver"

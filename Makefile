@@ -82,7 +82,7 @@ check:
 # Without the runs whose time is that of a plugin's compiler or of other programs (schedulers, browsers, installers);
 # without long stories of many processes, each of whose parts another test has; and without those that hold bits equal
 # over many layouts, whose code one layout of each kind goes through as well (train_ranks, train_pipeline, ring,
-# train_zero_resume, ...). Ten times as slow they would take an hour: NOT_ASAN=none runs them.
+# train_zero_resume, ...). Several times as slow, they would be most of its time: NOT_ASAN=none runs them.
 NOT_ASAN := plan_cuda|plan_search|cudnn_attention|train_pjrt.*|pjrt_(layouts|pipeline|step|collectives|faults)|compile_cache
 NOT_ASAN := $(NOT_ASAN)|launch_(sky|sbatch|supervise|rows|hosts|preflight)|cluster_.*|workflow_.*|bundle|wheel|browser|prometheus
 NOT_ASAN := $(NOT_ASAN)|goodput|page_ranks|docs|doctor_node|cli_options|cli_help|install|fine_tune|first_hour|prove_models

@@ -7,7 +7,8 @@ tree=$(realpath "$(dirname "$0")/..")
 work=${1:-$(mktemp -d)}
 mkdir -p "$work"
 cd "$tree"
-[ -e "$work/base.tar" ] || mmdebstrap --variant=minbase --quiet bookworm "$work/base.tar"
+# dpkg waits for the disk after each file, unless it is told that nobody minds a power cut.
+[ -e "$work/base.tar" ] || mmdebstrap --variant=minbase --quiet --dpkgopt=force-unsafe-io bookworm "$work/base.tar"
 
 try() { # RUN...: the command that runs words in the image as its user
     "$@" /usr/bin/drover --version
@@ -25,25 +26,34 @@ has_sshd() { # which says its version, and ends with 1
 }
 has_no_sshd() { ! "$@" /usr/bin/test -e /usr/sbin/sshd; }
 
-# Building is tried by a first step that costs nothing.
+# Building is tried by a first step that costs nothing. The driver vfs copies a whole root for each image and each container, the
+# driver overlay does not, but needs a file system that lets it.
 buildah_may() {
     command -v buildah >/dev/null || return 1
     local one
-    one=$(buildah --storage-driver vfs from scratch 2>/dev/null) || return 1
-    buildah --storage-driver vfs add -q "$one" "$work/base.tar" / >/dev/null 2>&1 &&
-        buildah --storage-driver vfs run --isolation chroot "$one" /bin/true 2>/dev/null &&
-        buildah --storage-driver vfs commit -q "$one" localhost/drover-base >/dev/null
+    for driver in overlay vfs; do
+        one=$(by_buildah from scratch 2>/dev/null) &&
+            by_buildah add -q "$one" "$work/base.tar" / >/dev/null 2>&1 &&
+            by_buildah run --isolation chroot "$one" /bin/true 2>/dev/null &&
+            by_buildah commit -q "$one" localhost/drover-base >/dev/null && return
+    done
+    return 1
 }
+by_buildah() { buildah --storage-driver "$driver" --root "$work/$driver" "$@"; }
+build() { by_buildah build --isolation chroot --build-arg BASE=localhost/drover-base -f "$@" .; }
 if buildah_may; then
-    echo "image: by buildah"
+    echo "image: by buildah, on $driver"
+    build packaging/Containerfile --target node -t localhost/drover-node
+    # Its own lines alone, from the image that it begins with: for all of them buildah would build the program again, or copy a
+    # root for each instruction (--layers).
+    sed '/^FROM node AS mpi/,/^CMD/!d; s|^FROM node AS mpi|FROM localhost/drover-node|' packaging/Containerfile >"$work/mpi"
+    build "$work/mpi" -t localhost/drover-mpi
     for variant in node mpi; do
-        buildah --storage-driver vfs build --isolation chroot --build-arg BASE=localhost/drover-base --target $variant \
-            --layers -t "localhost/drover-$variant" -f packaging/Containerfile .
-        made=$(buildah --storage-driver vfs from "localhost/drover-$variant")
-        inside() { buildah --storage-driver vfs run --isolation chroot "$made" "$@"; }
+        made=$(by_buildah from "localhost/drover-$variant")
+        inside() { by_buildah run --isolation chroot "$made" "$@"; }
         try inside
         if [ $variant = node ]; then has_no_sshd inside; else has_sshd inside; fi
-        entry=$(buildah --storage-driver vfs inspect --type image --format '{{.OCIv1.Config.Entrypoint}}' "localhost/drover-$variant")
+        entry=$(by_buildah inspect --type image --format '{{.OCIv1.Config.Entrypoint}}' "localhost/drover-$variant")
         [ $variant = mpi ] || [ "$entry" = "[/usr/bin/drover launch node]" ]
     done
 else

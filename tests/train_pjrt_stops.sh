@@ -5,8 +5,7 @@
 make_data
 train() { "$drover" train run.yaml --set backend=pjrt --set schedule.type=constant --set training.steps=8 --set checkpoint.every=2 --set run_dir="$@"; }
 layouts=("one" "shared --set pjrt.devices=2 --set training.micro_batch_size=1"
-    "staged --set parallel.pipeline=2 --set parallel.data=2 --set training.micro_batch_size=1"
-    "crossed --set parallel.pipeline=2 --set parallel.tensor=2 --set parallel.schedule=gpipe")
+    "staged --set parallel.pipeline=2 --set parallel.tensor=2")
 # stop SIGNAL WHEN LAYOUT...: begins a run, sends the signal as soon as `eval WHEN` succeeds; `code` is its exit status
 stop() {
     local signal=$1 when=$2

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Random small models of every family: drover beside transformers. For each, the loss of `drover eval` and the loss
-and gradient norm of a few steps of `drover train` are compared with PyTorch's in double. Needs torch,
-transformers, numpy.
+and gradient norm of a few steps of `drover train` are compared with PyTorch's in double; and of one step in fp32 the
+loss (1e-5) and the gradient of every tensor by its norm (1e-4). Shapes are odd: heads that are no part of the hidden
+size, vocabularies that nothing divides, one key-value head, one layer, windows of one token and beyond the row. Needs
+torch, transformers, numpy, safetensors. `--set` is passed on, as in `--set backend=pjrt`.
 
-    python tools/compare_transformers.py build/drover [models] [seed] [family ...]
+    python tools/compare_transformers.py build/drover [models] [seed] [family ...] [--set KEY=VALUE ...]
 """
-import json, pathlib, random, struct, subprocess, sys, tempfile
+import argparse, json, pathlib, random, struct, subprocess, sys, tempfile
 import numpy as np, torch
+from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config, SmolLM3Config
 from transformers.utils import logging
 
@@ -23,7 +26,7 @@ def random_config(r, family):
     heads = kv * r.choice([1, 2, 3, 4])
     scaling = r.choice([None, dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0,
                                    high_freq_factor=4.0, original_max_position_embeddings=32)])
-    window = r.choice([None, r.randint(1, 300)])
+    window = r.choice([None, 1, r.randint(1, 300), r.randint(1, 30), 4096])
     more = {"llama": {}, "mistral": dict(sliding_window=window),
             "smollm3": dict(no_rope_layer_interval=r.randint(1, 4), pad_token_id=None)}.get(family,
         dict(use_sliding_window=window is not None, sliding_window=window, max_window_layers=r.randint(0, 3)))
@@ -66,6 +69,28 @@ def reference(model, x, y):
     return out, loss_of(model, x, y).item()
 
 
+def gradients(model, x, y):
+    """The loss, and the gradient of each parameter."""
+    model.zero_grad()
+    loss = loss_of(model, x, y)
+    loss.backward()
+    return loss.item(), {n: p.grad.clone() for n, p in model.named_parameters()}
+
+
+def compare_gradients(run_dir, loss, wanted):
+    """(error of the loss, the largest of a gradient and its tensor) of one step whose first moments have the gradients."""
+    got = [json.loads(l) for l in open(run_dir / "metrics.jsonl")][0]["loss"]
+    moments = load_file(run_dir / "checkpoints/step-000001/optimizer.safetensors")
+    worst = (0, "")
+    for name, gradient in wanted.items():
+        mine = moments[f"exp_avg.{name}"].double() / (1 - BETAS[0])
+        # Some are 0 but for rounding: those of biases of keys, which move all scores of a query alike, and of queries whose
+        # window is one token. fp32 rounds what they are made of by 1e-7.
+        size = max(gradient.norm().item(), 1e-3 * sum(g.norm().item() for g in wanted.values()))
+        worst = max(worst, ((mine - gradient).norm().item() / size, name))
+    return abs(got / loss - 1), worst
+
+
 def run(*command):
     p = subprocess.run(command, capture_output=True, text=True, timeout=300)
     if p.returncode:
@@ -73,7 +98,7 @@ def run(*command):
     return p.stdout
 
 
-def compare(drover, r, family, folder):
+def compare(drover, r, family, folder, sets):
     config = random_config(r, family)
     torch.manual_seed(r.randrange(1 << 30))
     model = AutoModelForCausalLM.from_config(config).float()
@@ -90,8 +115,10 @@ def compare(drover, r, family, folder):
     y = torch.tensor(tokens[1:]).view(rows, seq)
     double = AutoModelForCausalLM.from_config(config).double()
     double.load_state_dict({k: v.double() for k, v in model.state_dict().items()})
+    loss, wanted = gradients(double, x, y)
     steps, after = reference(double, x, y)
     worst = {}
+    more = [x for s in sets for x in ("--set", s)]
     for precision, recompute in (("fp32", "none"), ("fp32", "full"), ("bf16", "none"), ("bf16", "selective")):
         name = folder / f"run-{precision}-{recompute}"
         (folder / "run.yaml").write_text(f"""
@@ -103,34 +130,42 @@ optimizer: {{lr: {LR}, betas: [{BETAS[0]}, {BETAS[1]}], eps: {EPS}, weight_decay
 schedule: {{type: constant, warmup_steps: 0}}
 run_dir: {name}
 """)
-        run(drover, "train", folder / "run.yaml")
+        run(drover, "train", folder / "run.yaml", *more)
         got = [json.loads(l) for l in open(name / "metrics.jsonl")]
         got = [(m["loss"], m["grad_norm"]) for m in got if "grad_norm" in m]
         assert len(got) == STEPS, got
-        final = json.loads(run(drover, "eval", folder / "run.yaml", "--data", folder / "data", "--json"))
+        final = json.loads(run(drover, "eval", folder / "run.yaml", "--data", folder / "data", "--json", *more))
         pairs = [(g, w) for a, b in zip(got, steps) for g, w in zip(a, b)] + [(final["loss"], after)]
         error = max(abs(g - w) / max(abs(w), 1e-3) for g, w in pairs)
         worst[precision] = max(worst.get(precision, 0), error)
+    run(drover, "train", folder / "run.yaml", *more, "--set", "training.steps=1", "--set", "optimizer.clip_grad_norm=0",
+        "--set", "training.precision=fp32", "--set", f"run_dir={folder}/one")
+    loss_error, (gradient_error, tensor) = compare_gradients(folder / "one", loss, wanted)
     shape = (f"{family:8}V {config.vocab_size} H {config.hidden_size} F {config.intermediate_size} L {config.num_hidden_layers} "
              f"heads {config.num_attention_heads}/{config.num_key_value_heads} x {config.head_dim} window {getattr(config, 'sliding_window', None)} rows {rows} "
              f"(by {micro}) x {seq}")
     # AdamW's first steps divide a gradient by its own size, so an element near 0 turns fp32's 1e-6 into
     # a larger share of a step; bf16 rounds by 2^-9 some ten times a layer.
-    bad = worst["fp32"] > 2e-4 or worst["bf16"] > 8e-2
-    print(f"{'BAD ' if bad else 'ok  '}fp32 {worst['fp32']:.1e}  bf16 {worst['bf16']:.1e}  {shape}", flush=True)
+    bad = worst["fp32"] > 2e-4 or worst["bf16"] > 8e-2 or loss_error > 1e-5 or gradient_error > 1e-4
+    print(f"{'BAD ' if bad else 'ok  '}fp32 {worst['fp32']:.1e}  bf16 {worst['bf16']:.1e}  loss {loss_error:.1e}  "
+          f"gradients {gradient_error:.1e} ({tensor})  {shape}", flush=True)
     return bad
 
 
 def main():
-    drover = sys.argv[1]
-    models = int(sys.argv[2]) if len(sys.argv) > 2 else 20
-    seed = int(sys.argv[3]) if len(sys.argv) > 3 else 1
-    families = sys.argv[4:] or sorted(FAMILIES)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("drover")
+    parser.add_argument("models", type=int, nargs="?", default=20)
+    parser.add_argument("seed", type=int, nargs="?", default=1)
+    parser.add_argument("families", nargs="*", metavar="family")
+    parser.add_argument("--set", action="append", default=[], dest="sets")
+    o = parser.parse_args()
+    families = o.families or sorted(FAMILIES)
     bad = 0
-    for i in range(models):
+    for i in range(o.models):
         with tempfile.TemporaryDirectory() as folder:
-            bad += compare(drover, random.Random(seed * 1000 + i), families[i % len(families)], pathlib.Path(folder))
-    print(f"{models} models, {bad} differ")
+            bad += compare(o.drover, random.Random(o.seed * 1000 + i), families[i % len(families)], pathlib.Path(folder), o.sets)
+    print(f"{o.models} models, {bad} differ")
     sys.exit(bad > 0)
 
 

@@ -18,8 +18,8 @@ llama3="model.rope_scaling.rope_type=llama3 model.rope_scaling.factor=8 model.ro
 families=("Llama 3.2, tied|200|model.tie_word_embeddings=true model.head_dim=24 $llama3"
     "Mistral without a window|200|model.head_dim=24"
     "Mistral, window 40|40|model.sliding_window=40"
-    "Qwen2|200|model.qkv_bias=true"
-    "Qwen2, tied|200|model.qkv_bias=true model.tie_word_embeddings=true"
+    "Qwen2|200|model.qkv_bias=true model.head_dim=16"
+    "Qwen2, tied|200|model.qkv_bias=true model.head_dim=16 model.tie_word_embeddings=true"
     "Qwen3|200|model.qk_norm=true model.head_dim=24"
     "SmolLM3|200|model.no_rope_layer_interval=4 model.tie_word_embeddings=true")
 both() { # CONFIG NAME STEPS SETTING...: a run on each back end; said: the largest relative difference of a loss

@@ -56,6 +56,11 @@ drv_status gguf_export(const model *m, const char *out, const gguf_write_opts *o
         log_warn("%s has a sliding window of %lld tokens; the file says so, but llama.cpp attends to "
                  "all tokens of a model of this architecture",
                 m->path, (long long)m->config.sliding_window);
+    const int64_t heads = m->config.num_attention_heads * m->config.head_dim;
+    if (m->config.qkv_bias && heads != m->config.hidden_size)
+        log_warn("%s has a hidden size of %lld and heads of %lld numbers together; llama.cpp loads a "
+                 "model of this architecture only where these are the same",
+                m->path, (long long)m->config.hidden_size, (long long)heads);
     const llama_meta meta = meta_of(&m->config);
     DRV_TRY(gguf_write(&m->source, &meta, out, opts, &written));
     log_info("%s: %d tensors, %s of %s in %.1f s", out, written.n_tensors,

@@ -211,15 +211,13 @@ check "the folder of Slurm is there" test -e slurm/launch.json
 submits() { # CODE TEXT KIND
     # shellcheck disable=SC2086
     expect $1 "$2" "$drover" launch $3 run.yaml --nodes 2 --instance cpu $([ $3 = slurm ] || echo $pod_words) --submit --out "handed over/$AS $3"
+    check "$AS, --submit of $3: one line" test "$(grep -c "^drover: " out)" = $(($1 > 0))
 }
 for kind in slurm pytorchjob; do
     AS=fail submits 1 "ended with status 7: the server is not there" $kind
-    one_line "fail, --submit of $kind"
 done
 AS=rubbish submits 1 '--submit: sbatch printed "' slurm
-one_line "rubbish, --submit"
 AS=huge submits 1 '--submit: sbatch printed "a line of 32 bytes' slurm
-one_line "huge, --submit"
 AS=rubbish submits 0 "submitted" pytorchjob
 check "a terminal gets none of kubectl's control characters" test "$(tr -d '\1-\10\13-\37\177' <out | wc -c)" = "$(wc -c <out)"
 check "the folder is there" test -e mpi-operator/launch.json

@@ -1,4 +1,5 @@
 // Figures of one node alone.
+// Legend: a arena, c comm.
 #include "measure/node_check.h"
 
 #include <errno.h>
@@ -142,8 +143,8 @@ static drv_status measure_disk(arena *a, const comm *c, const char *dir, double 
     memset(block, 'x', (size_t)(BLOCK_MIB * MIB));
     const int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) return file_fail("create", path);
-    drv_status status = write_blocks(fd, path, block, seconds / 2,
-            blocks_of(c, dir, free_memory), out, &n_blocks);
+    drv_status status = write_blocks(fd, path, block, seconds / 2, blocks_of(c, dir, free_memory),
+            out, &n_blocks);
     if (status == DRV_OK) status = read_blocks(fd, path, block, n_blocks, out);
     close(fd);
     unlink(path);
@@ -163,8 +164,8 @@ drv_status node_measure(arena *a, const comm *c, const char *dir, double seconds
     const memory_limit limit = memory_limit_read(""); // before other ranks here take theirs
     if (limit.free < INT64_MAX) out->value[NODE_FREE] = (double)limit.free;
     DRV_TRY(measure_gemm(a, GEMM_SHARE * seconds, &out->value[NODE_GEMM]));
-    const int64_t bytes = node_share(COPY_MIB * MIB, COPY_PIECE_MIB * MIB, limit.free,
-            comm_ranks_here(c));
+    const int64_t bytes =
+            node_share(COPY_MIB * MIB, COPY_PIECE_MIB * MIB, limit.free, comm_ranks_here(c));
     measure_memory(MEMORY_SHARE * seconds, bytes, &out->value[NODE_MEMORY]);
     out->sees_directory = 1;
     if (measure_disk(a, c, dir, DISK_SHARE * seconds, limit.free, out) != DRV_OK) {

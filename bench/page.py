@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """What a page costs a run: usage: bench/page.py DROVER [CONFIG [--set KEY=VALUE]...] (without CONFIG: llama-15m, two rows of
-256 tokens a step). Six minutes; needs two cores of its own.
+256 tokens a step). Eleven minutes; needs two cores of its own.
 
-One run with training.http. Blocks of SECONDS (BLOCK_S, 15) with a scrape of /metrics and a look at /api/status a second
-stand beside blocks without, in turn (the order of each pair changes): medians of step_s of both, and their ratio for each of
-PAIRS. What the thread of the page takes of the processor is read from /proc, which no other program disturbs. Then 10,000
-connections. Exit status 1: the median of the ratios is above 1.005, or the run has ended.
+One run with training.http. Blocks of SECONDS (BLOCK_S, 5) with a scrape of /metrics and a look at /api/status a second stand
+beside blocks without, in turn (the order of each pair changes): means of step_s of both, and their ratio for each of PAIRS (60).
+What the thread of the page takes of the processor is read from /proc, which no other program disturbs: a step waits at most that
+long for it. Then 10,000 connections. Exit status 1: the median of the ratios is above 1.005, or the run has ended; "undecided" is
+said where twice its standard error is more than 0.005.
 """
-import contextlib, http.client, json, os, shutil, signal, socket, statistics, sys, tempfile, time
+import contextlib, http.client, json, math, os, shutil, signal, socket, statistics, sys, tempfile, time
 import small_run
 
 CONFIG = """\
@@ -16,7 +17,7 @@ data: {train: data/set, split: [100, 0, 0], sequence_length: 256}
 training: {steps: 1000000, global_batch_size: 2, eval_every: 0, log_every: 100}
 checkpoint: {every: 0}
 """
-PAIRS, SECONDS = 10, float(os.environ.get("BLOCK_S", "15"))
+PAIRS, SECONDS = int(os.environ.get("PAIRS", "60")), float(os.environ.get("BLOCK_S", "5"))
 drover, words = os.path.realpath(sys.argv[1]), sys.argv[2:]
 folder = tempfile.mkdtemp(prefix="page-")
 run_dir = f"{folder}/run"
@@ -76,10 +77,15 @@ try:
         for asks in (True, False) if pair % 2 else (False, True):
             both[asks] = block(asks)
         if all(both.values()):
-            ratios.append(statistics.median(both[True]) / statistics.median(both[False]))
+            ratios.append(statistics.mean(both[True]) / statistics.mean(both[False]))
             print(f"pair {pair + 1}: {len(both[True])} and {len(both[False])} steps, ratio {ratios[-1]:.4f}", flush=True)
     share = (page_seconds() - before) / (PAIRS * SECONDS)
-    print(f"median ratio {statistics.median(ratios):.4f}, from {min(ratios):.4f} to {max(ratios):.4f}")
+    # The median of n values of a normal distribution varies by 1.25 sigma / sqrt(n); sigma from the quartiles, which hosts
+    # of virtual machines that take a core away for a second leave alone.
+    quartiles = statistics.quantiles(ratios, n=4)
+    error = 1.25 * (quartiles[2] - quartiles[0]) / 1.35 / math.sqrt(len(ratios))
+    print(f"median ratio {statistics.median(ratios):.4f}, standard error {error:.4f}, from {min(ratios):.4f} to {max(ratios):.4f}"
+          + ("; undecided" if 2 * error > 0.005 else ""))
     print(f"the thread of the page: {100 * share:.3f} % of a core while it is asked ({os.cpu_count()} cores)")
     first, before, began = len(steps()), page_seconds(), time.time()
     host, port = keys["address"].rsplit(":", 1)

@@ -8,27 +8,22 @@ echo 'parallel: {lanes: 4}' >>run.yaml
 steps=240
 "$drover" train run.yaml --set run_dir=base --set training.steps=2 >base.out 2>&1 || bad "the base" base.out
 base=$(ls -d base/checkpoints/step-*)
-restarts() { grep -c '"event":"restart"' "$1/events.jsonl" 2>/dev/null; } # RUN
-again() { # RUN N: after restart N the new world has begun its first step
-    wait_for eval "[ \$(restarts $1) -ge $2 ]"
-    wait_for eval "grep '\"event\":\"running\"' $1/events.jsonl | tail -n 1 | grep -q '\"attempt\":$(($2 + 1)),'"
-}
 sed -i "s#^model:.*#model: {from: $base}#" run.yaml
 echo 'lora: {rank: 4}' >>run.yaml
 "$drover" train run.yaml --set run_dir=one --set training.steps=$steps >one.out 2>&1 || bad "one rank" one.out
 adapter() { (cd "$1/checkpoints/step-$2" && sha256sum adapter_model.safetensors optimizer.safetensors trainer.json); }
 for axis in tensor=2 data=4; do
     run=${axis%=*}
-    port=$(free_port)
+    new_port
     opts="--max-restarts 9 --min-nodes 1 --grow-after 0s --wait 60 --set parallel.$axis --set parallel.zero=1 --set training.steps=$steps --set run_dir=$run"
     for i in 3 1 0 2; do node $i 4 $opts; done
     wait_for grep -q '"step":5,' $run/metrics.jsonl
     kill -KILL "$(launcher 3)" $(descendants "$(launcher 3)")
-    again $run 1
+    follows runs_again $run 1
     kill -KILL "$(launcher 1)" $(descendants "$(launcher 1)")
-    again $run 2
+    follows runs_again $run 2
     for i in 1x 3x; do node $i 4 $opts; done
-    again $run 3
+    follows runs_again $run 3
     ended "$run" 0 0 2 1x 3x
     grep -E "instead of" node-0.out
     for step in 000020 000120 000$steps; do check "$axis: the bits of step $step" test "$(adapter $run $step)" = "$(adapter one $step)"; done

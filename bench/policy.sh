@@ -3,17 +3,17 @@
 # restarted (memory that the system takes back by killing, by a control group; a loss that is not finite, a row that is none,
 # a config that does not fit, a refused checkpoint, a stop), and what is (a rank that is killed, and again, after which its
 # node is left out; one that hangs; a device that fails, by a plugin around XLA's for processors; a full disk after half a
-# minute; the same step on three hosts twice and then no more). Needs root for the control group and a tmpfs. ROWS: only those
-# rows, of lost, hang, device, memory, rest (all). Seven minutes on two cores.
+# minute; the same step on three hosts twice and then no more); a job that is done, one whose run directory another one has, one
+# without ranks, one without node 0. Nodes that come back: elastic.sh. Needs root for the control group and a tmpfs. ROWS: only
+# those rows, of lost, hang, device, memory, ends, rest (all). Eight minutes on two cores.
 # usage: [ROWS="ROW..."] policy.sh PROGRAM
 here=$(realpath "$(dirname "$0")")
 . "$(dirname "$0")"/../tests/nodes.bash
 sed -i 's/checkpoint:.*/checkpoint: {every: 20, keep: 0}/; s/training: {/training: {log_every: 10, /' run.yaml
-restarts() { grep -c '"event":"restart"' "$1/events.jsonl" 2>/dev/null; } # RUN
 begin() { # NODES RUN SETTING...
     local n=$1 run=$2 sets
     shift 2
-    port=$(free_port)
+    new_port
     mapfile -t sets < <(settings run_dir="$run" "$@")
     for i in $(seq 0 $((n - 1))); do
         [ "$i" != 1 ] || [ -z "$within" ] || echo $$ >"$within/cgroup.procs" # and what it starts from here on
@@ -29,11 +29,11 @@ ends() { # CODE TEXT RUN RESTARTS NODE...
     [ "$(restarts "$run")" = "$times" ] || [ "$times" = 0 -a ! -e "$run/events.jsonl" ] && ok || bad "$run: $(restarts "$run") restarts, not $times" node-0.out
     echo "$run: exit $code, $times restarts: $(grep -F -- "$text" node-0.out | tail -n 1)"
 }
-again() { # RUN N: after restart N the new world has begun its first step
-    wait_for eval "[ \"\$(restarts $1)\" = $2 ] && grep '\"event\":\"running\"' $1/events.jsonl | tail -n 1 | grep -q '\"attempt\":$(($2 + 1)),'"
-}
 wanted() { [ -z "$ROWS" ] || [[ " $ROWS " == *" $1 "* ]]; } # ROW
-finished() { wait_for grep -q "\"step\":$2," "$1/metrics.jsonl"; } # RUN STEP
+at_end() {
+    umount full1 full2 2>/dev/null
+    [ -z "$group" ] || rmdir "$group"
+}
 within= group= # of memory: version 2, or 1
 for g in /sys/fs/cgroup/drover-policy-$$ /sys/fs/cgroup/memory/drover-policy-$$; do
     mkdir "$g" 2>/dev/null && [ -e "$g/memory.max" -o -e "$g/memory.limit_in_bytes" ] && group=$g && break
@@ -55,7 +55,7 @@ for k in 1 2; do
         for n in 1 2; do
             finished lost$k 5
             kill -KILL "$(rank_of 1)"
-            again lost$k $n
+            follows runs_again lost$k $n
         done
         kill -TERM "$(launcher 0)"
         ends 3 "it is excluded" lost$k 2 0 1
@@ -64,7 +64,7 @@ for k in 1 2; do
         begin 2 hang$k $forever parallel.give_up_s=6
         finished hang$k 5
         kill -STOP "$(rank_of 1)"
-        again hang$k 1
+        follows runs_again hang$k 1
         kill -TERM "$(launcher 0)"
         ends 3 "hang on node 1" hang$k 1 0 1
     fi
@@ -72,7 +72,7 @@ for k in 1 2; do
         begin 1 device$k $forever backend=pjrt pjrt.plugin=./faulty.so
         finished device$k 5
         touch fault
-        again device$k 1
+        follows runs_again device$k 1
         kill -TERM "$(launcher 0)"
         ends 3 "device on node 0" device$k 1 0
     fi
@@ -89,6 +89,26 @@ for k in 1 2; do
         ends 75 "no restart: the plan beside the peak is printed" memory$k 0 0 1
         kill -KILL $hog 2>/dev/null
         wait $hog 2>/dev/null
+    fi
+    if wanted ends; then
+        begin 2 done$k training.steps=5
+        ends 0 "step 5" done$k 0 0 1
+        begin 2 held$k $forever
+        finished held$k 5
+        new_port
+        for i in 0x 1x; do node $i 2 --max-restarts 9 --set run_dir=held$k; done
+        ended "held$k" 75 0x 1x
+        told 0x "no restart: the scheduler's turn"
+        kill -TERM "$(launcher 0)"
+        ends 3 "stopped by" held$k 0 0 1
+        mkdir -p broken && printf '#!/bin/sh\nexit 1\n' >broken/mpirun && chmod +x broken/mpirun
+        PATH=$dir/broken:$PATH begin 2 no_ranks$k
+        ends 1 "mpirun could not start the ranks" no_ranks$k 0 0 1
+        begin 2 head$k $forever
+        finished head$k 5
+        kill -KILL "$(launcher 0)"
+        ended "head$k" 75 1
+        told 1 "node 0 is gone"
     fi
     wanted rest || continue
     begin 2 nan$k training.steps=2000 optimizer.lr=1e3 optimizer.clip_grad_norm=0 schedule.type=constant schedule.warmup_steps=0 training.max_bad_steps=1 checkpoint.every=0
@@ -136,5 +156,4 @@ PY
     done
     ends 1 "step 3 has failed on 3 different hosts" same$k 2 0 1 2
 done
-[ -z "$group" ] || rmdir "$group" || bad "the control group is left" /dev/null
 finish

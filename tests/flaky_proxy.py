@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Carries connections to 127.0.0.1:PORT and prints the port where it takes them; cuts all of them at SIGUSR1.
-usage: flaky_proxy.py PORT"""
+"""Carries connections to HOST:PORT and prints the port of 127.0.0.1 where it takes them; cuts all of them at SIGUSR1.
+usage: flaky_proxy.py HOST PORT"""
 import selectors
 import signal
 import socket
 import sys
 
-port = int(sys.argv[1])
+where = (sys.argv[1], int(sys.argv[2]))
 listener = socket.create_server(("127.0.0.1", 0))
 print(listener.getsockname()[1], flush=True)
 chosen = selectors.DefaultSelector()
@@ -30,7 +30,7 @@ def drop(end):
 def accept():
     caller, _ = listener.accept()
     try:
-        to = socket.create_connection(("127.0.0.1", port))
+        to = socket.create_connection(where)
     except OSError:
         caller.close()
         return

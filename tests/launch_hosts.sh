@@ -40,9 +40,8 @@ check "the same weights" cmp first/checkpoints/step-000006/model.safetensors sec
 job=$!
 wait_for test -s stopped/metrics.jsonl
 kill -TERM $job
-wait $job
-status=$?
-check "stopped with 3, not $status" test $status = 3
+wait_end $job
+check "stopped with 3, not $?" test $? = 3
 check "and saved" test -d stopped/checkpoints
 
 echo "old slots=1" >>hostfile

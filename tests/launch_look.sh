@@ -18,7 +18,7 @@ echo >>"$here/calls"
 case $AS in
 hang) exec sleep 1000 ;;
 fail) echo "noise" >&2; echo "the server is not there" >&2; exit 7 ;;
-rubbish) head -c 100000 /dev/urandom; exit 0 ;;
+rubbish) printf '\001\033[31m{'; head -c 100000 /dev/urandom; exit 0 ;;
 huge) yes 'a line of 32 bytes, over and ov' | head -c 100000000; exit 0 ;;
 huge-errors) yes 'an error of 32 bytes, over and o' | head -c 100000000 >&2; exit 1 ;;
 esac
@@ -183,7 +183,11 @@ words "sky" "$queue" "$queue" 'sky|jobs|logs|--no-follow|--tail|7|--name|run|' "
 
 # --- programs that hang, fail, print rubbish or too much: one line, in time
 one_line() { check "$1: one line" test "$(wc -l <out)" = 1; }
-for kind in mpi-operator sky; do
+echo 4711 >sbatch.out
+expect 0 "submitted as job 4711" "$drover" launch slurm run.yaml --nodes 4 --instance cpu --submit --out slurm
+for kind in slurm mpi-operator sky; do
+    rubbish="printed what is no JSON"
+    [ $kind != slurm ] || rubbish='squeue printed "'
     for verb in status logs stop "clean --yes"; do
         # shellcheck disable=SC2086
         {
@@ -191,18 +195,36 @@ for kind in mpi-operator sky; do
             one_line "hang, $verb"
             AS=fail expect 1 "ended with status 7: the server is not there" "$drover" launch ${verb%% *} $kind ${verb#"${verb%% *}"}
             one_line "fail, $verb"
-            AS=rubbish expect 1 "printed what is no JSON" "$drover" launch ${verb%% *} $kind ${verb#"${verb%% *}"}
+            AS=rubbish expect 1 "$rubbish" "$drover" launch ${verb%% *} $kind ${verb#"${verb%% *}"}
             one_line "rubbish, $verb"
         }
     done
 done
-AS=huge expect 1 "kubectl get printed more than 16 MiB" "$drover" launch status mpi-operator
-one_line "huge"
+for words in "status mpi-operator" "logs slurm" "stop mpi-operator" "clean slurm --yes"; do # shellcheck disable=SC2086
+    AS=huge expect 1 "printed more than 16 MiB" "$drover" launch $words
+    one_line "huge, $words"
+done
 AS=huge-errors expect 1 "kubectl get ended with status 1: " "$drover" launch status mpi-operator
 one_line "huge errors"
+check "the folder of Slurm is there" test -e slurm/launch.json
+# The same where a job is handed over, which has no limit of the user's: a signal ends it.
+submits() { # CODE TEXT KIND
+    # shellcheck disable=SC2086
+    expect $1 "$2" "$drover" launch $3 run.yaml --nodes 2 --instance cpu $([ $3 = slurm ] || echo $pod_words) --submit --out "handed over/$AS $3"
+    check "$AS, --submit of $3: one line" test "$(grep -c "^drover: " out)" = $(($1 > 0))
+}
+for kind in slurm pytorchjob; do
+    AS=fail submits 1 "ended with status 7: the server is not there" $kind
+done
+AS=rubbish submits 1 '--submit: sbatch printed "' slurm
+AS=huge submits 1 '--submit: sbatch printed "a line of 32 bytes' slurm
+AS=rubbish submits 0 "submitted" pytorchjob
+check "a terminal gets none of kubectl's control characters" test "$(tr -d '\1-\10\13-\37\177' <out | wc -c)" = "$(wc -c <out)"
 check "the folder is there" test -e mpi-operator/launch.json
 sed -i 's/^hang)/&kill -TERM $PPID;/' bin/fake
 AS=hang expect 3 "was ended by a signal" "$drover" launch status mpi-operator
+AS=hang submits 3 "--submit: sbatch was ended by a signal" slurm
+AS=hang submits 3 "--submit: kubectl get was ended by a signal" pytorchjob
 expect 2 "there is no kubectl in PATH" env PATH=/nowhere "$drover" launch status mpi-operator
 
 # --- folders of others, of other versions, changed by hand

@@ -4,27 +4,27 @@
 # takes it. What is fast on a busy machine says nothing: whether others are named, too, is not looked at. Needs mpirun and
 # drover_mpi.so. usage: launch_preflight.sh DROVER
 . "$(dirname "$0")"/nodes.bash
-sanitized && { echo "skipped: AddressSanitizer's program does not start where memory is bounded"; finish; }
+sanitized && { echo "skipped: AddressSanitizer's program does not start where memory is bounded"; finish; exit; }
 expect 2 '--preflight "x", expected off, warn or exclude' "$drover" launch node run.yaml --preflight x
 expect 2 "--preflight-seconds needs --preflight" "$drover" launch node run.yaml --preflight-seconds 1
 sed -i 's/checkpoint:.*/checkpoint: {every: 10, keep: 2}/; s/training: {/training: {steps: 100000, /; s/, steps: 6//; s/num_hidden_layers: 2/num_hidden_layers: 3/' run.yaml
-opts="--max-restarts 3 --wait 60 --set parallel.give_up_s=30 --preflight exclude --preflight-seconds 0.2 --spare-nodes 1 --set parallel.pipeline=3 --set run_dir=run"
+opts="--max-restarts 3 --wait 60 --preflight exclude --preflight-seconds 0.2 --spare-nodes 1 --set parallel.pipeline=3 --set run_dir=run"
 
-port=$(free_port)
-for i in 0 1 3; do node $i 4 $opts; done
-(ulimit -v 2000000 && exec timeout -s KILL $LIMIT "$drover" launch node run.yaml --nodes 4 --node-rank 2 --master 127.0.0.1:$port $opts) >node-2.out 2>&1 &
+new_port
+(ulimit -v 2000000 && exec timeout -s KILL $LIMIT "$drover" launch node run.yaml --nodes 4 --node-rank 2 --master $address:$port $opts) >node-2.out 2>&1 &
 pids[2]=$!
-wait_for grep -q '"step":5,' run/metrics.jsonl
+for i in 1 3 0; do node $i 4 $opts; done
+finished run 5
 told 0 "measuring 4 nodes" "node 2 ($(hostname)) stands out: " "free memory 0." "it is taken only where no other is left"
 daemon_and_rank() { [ -n "$(daemon_of "$1")" ] && [ -n "$(rank_of "$1")" ]; } 2>/dev/null # I
 check "the node with little memory is left out" [ -z "$(daemon_of 2)" ]
 check "the spare one is in its place" daemon_and_rank 3
 kill -KILL "$(launcher 2)"
 node 2x 4 $opts # a new process, which nobody has measured
-wait_for grep -q "node 2 (.*) has come" node-0.out
+follows grep -q "node 2 (.*) has come" node-0.out
 check "while it waits nothing is measured" [ "$(grep -c ^measuring node-0.out)" = 1 ]
-kill -KILL "$(launcher 3)" $(descendants "$(launcher 3)")
-wait_for daemon_and_rank 2x
+strike run KILL "$(launcher 3)" $(descendants "$(launcher 3)")
+check "it takes that place" daemon_and_rank 2x
 check "it is measured before the world that takes it" grep -q "^measuring 3 nodes" node-0.out
 kill -TERM "$(launcher 0)"
 ended "all that are left" 3 0 1 2x

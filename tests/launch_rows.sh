@@ -2,45 +2,40 @@
 # `drover launch node` with the variables that each launcher sets, on two nodes: the ranks that it asks for, with every node in its
 # place. And `drover train` with those of launchers that have started ranks where no MPI joins them: refused. Needs mpirun and
 # drover_mpi.so. usage: launch_rows.sh DROVER
-. "$(dirname "$0")"/ranks.bash
-unset HWLOC_SYNTHETIC
-export OMPI_MCA_btl_tcp_if_include=lo TMPDIR=$dir
-make_data
-sed -i 's/micro_batch_size: 2/micro_batch_size: 1/' run.yaml
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+. "$(dirname "$0")"/nodes.bash
 row=0
-# both BY RANKS ARGUMENTS -- VARIABLE...: two nodes; @ in a variable is the node, + the node and one, PORT a free port
+# both BY RANKS ARGUMENTS -- VARIABLE...: two nodes; @ in a variable is the node, + the node and one, HERE and PORT where node 0 is
 both() {
     local by=$1 each=$2 arguments=$3 i variables
     shift 4
     row=$((row + 1))
-    port=$(free_port)
+    new_port
+    arguments=${arguments//HERE/$address}
     for i in 0 1; do
         variables=("${@//@/$i}")
         variables=("${variables[@]//+/$((i + 1))}")
+        variables=("${variables[@]//HERE/$address}")
         # shellcheck disable=SC2086 # words
-        timeout -s KILL 300 env "${variables[@]//PORT/$port}" "$drover" launch node run.yaml ${arguments//PORT/$port} \
+        timeout -s KILL $LIMIT env "${variables[@]//PORT/$port}" "$drover" launch node run.yaml ${arguments//PORT/$port} \
             --set run_dir=row$row --set training.stop_at_step=1 >node-$i.out 2>&1 &
         pids[$i]=$!
     done
+    ended "$by" 3 0 1
     for i in 0 1; do
-        wait_end "${pids[$i]}"
-        check "$by: node $i exits $?, not 3" [ $? = 3 ] || sed 's/^/    /' node-$i.out
         check "$by: node $i knows its place" grep -q "launch: 2 nodes x $each rank.*, by $by; this is node $i" node-$i.out
     done
     check "$by: $((2 * each)) ranks" grep -q "\"event\": *\"start\".*\"ranks\": *$((2 * each))" row$row/events.jsonl
 }
-declare -a pids
-both RANK 2 "" -- RANK=@ WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=PORT PET_MASTER_ADDR=127.0.0.1 PET_MASTER_PORT=PORT \
+both RANK 2 "" -- RANK=@ WORLD_SIZE=4 MASTER_ADDR=HERE MASTER_PORT=PORT PET_MASTER_ADDR=HERE PET_MASTER_PORT=PORT \
     PET_NNODES=2 PET_NODE_RANK=@ PET_NPROC_PER_NODE=2 # PyTorchJob
-both PET_NODE_RANK 1 "" -- PET_NNODES=2 PET_NODE_RANK=@ PET_NPROC_PER_NODE=auto PET_MASTER_ADDR=127.0.0.1 PET_MASTER_PORT=PORT \
+both PET_NODE_RANK 1 "" -- PET_NNODES=2 PET_NODE_RANK=@ PET_NPROC_PER_NODE=auto PET_MASTER_ADDR=HERE PET_MASTER_PORT=PORT \
     JOB_COMPLETION_INDEX=@ # TrainJob, torch
-both JAX_PROCESS_ID 1 "" -- JAX_PROCESS_ID=@ JAX_NUM_PROCESSES=2 JAX_COORDINATOR_ADDRESS=127.0.0.1:PORT # TrainJob, jax
-both RANK 1 "" -- RANK=@ WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=PORT VC_TASK_INDEX=0 VC_MASTER_NUM=1 VC_WORKER_NUM=1 # Volcano
-both VC_TASK_INDEX 1 "--master 127.0.0.1:PORT" -- VC_TASK_INDEX=@ VC_NODE_NUM=2 VC_NODE_HOSTS=v-node-0.v,v-node-1.v # its plugin svc
-both JOB_COMPLETION_INDEX 2 "" -- JOB_COMPLETION_INDEX=@ DROVER_NODES=2 DROVER_MASTER=127.0.0.1:PORT DROVER_RANKS_PER_NODE=2 # JobSet
-both DROVER_NODE_RANK 1 "" -- DROVER_NODE_RANK=@ DROVER_NODES=2 DROVER_MASTER=127.0.0.1:PORT RAY_JOB_ID=0a # Ray, SkyPilot
-both SLURM_PROCID 1 "--master 127.0.0.1:PORT" -- SLURM_JOB_ID=42 SLURM_STEP_ID=0 SLURM_NTASKS=2 SLURM_STEP_NUM_NODES=2 SLURM_NNODES=2 \
+both JAX_PROCESS_ID 1 "" -- JAX_PROCESS_ID=@ JAX_NUM_PROCESSES=2 JAX_COORDINATOR_ADDRESS=HERE:PORT # TrainJob, jax
+both RANK 1 "" -- RANK=@ WORLD_SIZE=2 MASTER_ADDR=HERE MASTER_PORT=PORT VC_TASK_INDEX=0 VC_MASTER_NUM=1 VC_WORKER_NUM=1 # Volcano
+both VC_TASK_INDEX 1 "--master HERE:PORT" -- VC_TASK_INDEX=@ VC_NODE_NUM=2 VC_NODE_HOSTS=v-node-0.v,v-node-1.v # its plugin svc
+both JOB_COMPLETION_INDEX 2 "" -- JOB_COMPLETION_INDEX=@ DROVER_NODES=2 DROVER_MASTER=HERE:PORT DROVER_RANKS_PER_NODE=2 # JobSet
+both DROVER_NODE_RANK 1 "" -- DROVER_NODE_RANK=@ DROVER_NODES=2 DROVER_MASTER=HERE:PORT RAY_JOB_ID=0a # Ray, SkyPilot
+both SLURM_PROCID 1 "--master HERE:PORT" -- SLURM_JOB_ID=42 SLURM_STEP_ID=0 SLURM_NTASKS=2 SLURM_STEP_NUM_NODES=2 SLURM_NNODES=2 \
     SLURM_STEP_NODELIST='n[1-2]' SLURM_LOCALID=0 SLURM_PROCID=@ PMIX_RANK=@ PMIX_NAMESPACE=slurm.pmix.42.0 # a task a node
 
 refused() { # TEXT VARIABLE...: drover train, which would be one of several

@@ -1,21 +1,39 @@
 # Sourced by tests of `drover launch node` instead of ranks.bash: nodes on this machine, one process each, run.yaml to train.
+# The first failure ends the test: what comes after it would wait for what cannot come.
 tests=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
 . "$(dirname "${BASH_SOURCE[0]}")"/ranks.bash
 LIMIT=300 # seconds for a job, which takes far less; what hangs fails
 unset HWLOC_SYNTHETIC # ranks take their cores by themselves
 export OMPI_MCA_btl_tcp_if_include=lo
-make_data
-sed -i 's/micro_batch_size: 2/micro_batch_size: 1/; s/steps: 40/steps: 6/' run.yaml
 export TMPDIR=$dir/tmp
 mkdir "$TMPDIR"
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+at_end() { :; } # what a test has besides to put away
+trap 'kill -KILL $(ours "drover|orted|prted|mpirun") 2>/dev/null; at_end; rm -rf "$dir"' EXIT
+bad() {
+    echo "FAILED, line ${BASH_LINENO[-2]}: $1"
+    [ -z "$2" ] || sed 's/^/    /' "$2"
+    for each in node-*.out; do
+        [ "$each" = "$2" ] || { echo "$each:" && tail -n 4 "$each" | sed 's/^/    /'; }
+    done 2>/dev/null
+    exit 1
+}
+make_data
+sed -i 's/micro_batch_size: 2/micro_batch_size: 1/; s/steps: 40/steps: 6/' run.yaml
+
+# Each test has loopback addresses of its own, and each job another port there, below those that the system hands out: no other
+# process can take one between the moment when it is chosen and that when node 0 listens.
+own_address() { echo 127.$(($1 + ($$ >> 16) % 64)).$(($$ >> 8 & 255)).$(($$ & 255)); } # SECOND BYTE, of 64 numbers
+address=$(own_address 64) port=21000
+new_port() { port=$((port + 1)); }
 settings() { for set in "$@"; do printf -- '--set\n%s\n' "$set"; done; }
-# node I NODES ARGUMENT...: in the background, its process id in pids[I], its words in node-I.out; 1x is another node 1
+# node I NODES ARGUMENT...: in the background, its process id in pids[I], its words in node-I.out; 1x is another node 1. master:
+# where node 0 is to be found, if not at $address:$port.
 declare -A pids
 node() {
     local i=$1 nodes=$2
     shift 2
-    timeout -s KILL $LIMIT "$drover" launch node run.yaml --nodes "$nodes" --node-rank "${i%x}" --master 127.0.0.1:${master_port:-$port} "$@" >node-$i.out 2>&1 &
+    timeout -s KILL $LIMIT "$drover" launch node run.yaml --nodes "$nodes" --node-rank "${i%%[!0-9]*}" --master "${master:-$address:$port}" \
+        "$@" >node-$i.out 2>&1 &
     pids[$i]=$!
 }
 launcher() { pgrep -P "${pids[$1]}"; }        # of node I: the child of timeout
@@ -24,6 +42,26 @@ rank_of() { pgrep -P "$(daemon_of "$1")" -f '^drover train' | head -n 1; } # a r
 descendants() { # PID
     local child
     for child in $(pgrep -P "$1"); do echo "$child" && descendants "$child"; done
+}
+ours() { # PATTERN: processes that this test has started, by their command lines; wherever they have gone, their TMPDIR is below $dir
+    local pid
+    for pid in $(pgrep -f "$1"); do
+        ! grep -qsz "^TMPDIR=$dir/" "/proc/$pid/environ" || echo "$pid"
+    done
+}
+one_lives() {
+    local pid
+    for pid in "${pids[@]}"; do ! is_gone "$pid" && return; done
+    return 1
+}
+# follows COMMAND...: until it succeeds, which the nodes bring about; when all of them have ended, it cannot
+follows() {
+    local until=$((SECONDS + 180))
+    until "$@" >/dev/null 2>&1; do
+        one_lives || "$@" >/dev/null 2>&1 || bad "no node is left to bring about: $*"
+        [ $SECONDS -lt $until ] || bad "waited three minutes in vain for: $*"
+        sleep 0.05
+    done
 }
 # ended WHAT CODE I...: those nodes have ended with that status
 ended() {
@@ -39,9 +77,25 @@ told() { # I TEXT...: node I says it
     local i=$1 text
     shift
     for text in "$@"; do
-        if grep -qF -- "$text" node-$i.out; then ok; else bad "node $i does not say \"$text\"" node-$i.out; fi
+        if grep -qaF -- "$text" node-$i.out; then ok; else bad "node $i does not say \"$text\"" node-$i.out; fi
     done
 }
-nothing_left() {
-    wait_for eval '! pgrep -f "launch rank|orted|drover train run.yaml" -s 0 >/dev/null'
+nothing_runs() { [ -z "$(ours 'launch rank|orted|prted|mpirun|^drover train')" ]; }
+nothing_left() { wait_for nothing_runs; }
+
+# --- what becomes of a run
+restarts() { grep -c '"event":"restart"' "$1/events.jsonl" 2>/dev/null; } # RUN
+finished() { follows grep -q "\"step\":$2," "$1/metrics.jsonl"; }        # RUN STEP
+newest() { ls "$1/checkpoints" 2>/dev/null | sed -nE 's/^step-0*([0-9]+)$/\1/p' | tail -n 1; } # RUN: the step of the last finished checkpoint
+has_saved() { [ "$(newest "$1")" -gt "$2" ]; }                           # RUN STEP: one after it
+# runs_again RUN N: after restart N, or a later one on a machine that is slow, the new world has begun its first step
+runs_again() {
+    [ "$(restarts "$1")" -ge "$2" ] && grep -E '"event":"(restart|running)"' "$1/events.jsonl" | tail -n 1 | grep -q running
+}
+# strike RUN SIGNAL PID...: and a world that begins after that has begun its first step
+strike() {
+    local run=$1 before
+    before=$(restarts "$run")
+    kill -"$2" "${@:3}" 2>/dev/null || bad "$run: nobody is there to get $2"
+    follows runs_again "$run" $((before + 1))
 }

@@ -134,8 +134,26 @@ static void rounds_meet(void **state) {
     assert_int_equal(node_rounds(65), 7);
 }
 
+// A node that has its host alone takes all, many on one host together half of what is there at most
+// (copies go from one buffer to another).
+static void many_on_a_host_share_it(void **state) {
+    (void)state;
+    const int64_t mib = (int64_t)1 << 20, gib = mib << 10, most = 256 * mib;
+    assert_int_equal(node_share(most, mib, gib, 1), most);
+    assert_int_equal(node_share(most, mib, INT64_MAX, 64), most);
+    assert_int_equal(node_share(most, mib, gib - 1, 1), most / 2);
+    assert_int_equal(node_share(most, mib, 0, 1), mib);
+    for (int n = 1; n <= 512; n++)
+        for (int64_t there = 2 * gib; there < 64 * gib; there += 3 * gib) {
+            const int64_t each = node_share(most, mib, there, n);
+            assert_true(each == most || 8 * each * n > there - 8 * n);
+            assert_true(2 * n * each <= there / 2);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(nodes_that_stand_out),
-            cmocka_unit_test(results_read_back), cmocka_unit_test(rounds_meet)};
+            cmocka_unit_test(results_read_back), cmocka_unit_test(rounds_meet),
+            cmocka_unit_test(many_on_a_host_share_it)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,7 +33,7 @@ static drv_status measure(arena *a, comm *c, const char *dir, double seconds, no
     node_result mine;
     use_all_cores(c);
     DRV_TRY(comm_barrier(comm_world(c)));
-    DRV_TRY(node_measure(a, comm_rank(c), dir, seconds, &mine));
+    DRV_TRY(node_measure(a, c, dir, seconds, &mine));
     DRV_TRY(node_measure_others(a, c, dir, LINK_SHARE * seconds, &mine));
     return comm_all_gather(comm_world(c), &mine, sizeof mine, NULL, all);
 }

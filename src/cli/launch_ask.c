@@ -215,8 +215,7 @@ drv_status launch_run_status(arena *a, const cli_args *args) {
 }
 
 // --- logs
-// A terminal gets no control characters of others.
-static void print_bytes(void *ctx, const char *bytes, size_t n) {
+void launch_print_bytes(void *ctx, const char *bytes, size_t n) {
     (void)ctx;
     for (size_t i = 0; i < n; i++) {
         const unsigned char byte = (unsigned char)bytes[i];
@@ -237,7 +236,7 @@ static drv_status print_file(arena *a, const char *path, int n_lines) {
     size_t from = end;
     for (int seen = 0; from > 0; from--)
         if (text[from - 1] == '\n' && from < end && ++seen == n_lines) break;
-    print_bytes(NULL, text + from, end - from);
+    launch_print_bytes(NULL, text + from, end - from);
     return DRV_OK;
 }
 
@@ -250,7 +249,7 @@ static drv_status print_program(arena *a, const asked_job *job, int n_lines) {
     const program_call call = {.words = &words,
             .limit_s = job->limit_s,
             .most_bytes = MOST_LOG,
-            .each = print_bytes};
+            .each = launch_print_bytes};
     DRV_TRY(program_must_run(a, &call, &end));
     if (!end.is_cut) return DRV_OK;
     return drv_fail(DRV_E_DATA, "%s printed more than %d MiB; what follows is left out",

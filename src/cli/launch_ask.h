@@ -35,6 +35,8 @@ void launch_read_run(arena *a, asked_job *job);
 // Runs one program of the scheduler within its limit; a failure is named after the verb.
 DRV_CHECKED drv_status launch_call(arena *a, const asked_job *job, const program_words *words,
         program_end *out);
+// Prints what others have written; a terminal gets no control characters of theirs. ctx: NULL.
+void launch_print_bytes(void *ctx, const char *bytes, size_t n);
 // "running, step 12 of 100, ..." of status.json.
 const char *launch_run_words(arena *a, const asked_job *job);
 

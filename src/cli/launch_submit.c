@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "cli/launch_ask.h"
 #include "cli/launch_jobs.h"
 #include "comm/handshake.h"
 #include "launch/jobs/job_commands.h"
@@ -138,7 +139,7 @@ static drv_status hand_over(arena *a, const char *dir, job_record *record) {
     const program_words submit = job_submit_words(a, record, path, false);
     DRV_TRY(must_run(a, &submit, NULL, &end));
     if (job_is_slurm(record)) return read_id(a, end.out, &record->id);
-    printf("%s", end.out);
+    launch_print_bytes(NULL, end.out, end.n_out);
     return DRV_OK;
 }
 

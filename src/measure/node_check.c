@@ -1,4 +1,5 @@
 // Figures of one node alone.
+// Legend: a arena, c comm.
 #include "measure/node_check.h"
 
 #include <errno.h>
@@ -7,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "backend/backend.h"
@@ -25,6 +27,12 @@
 // Two buffers of it are beyond the caches of a processor (EPYC: 384 MiB), where a node has the
 // memory.
 enum { COPY_MIB = 256, COPY_PIECE_MIB = 1, FILE_MIB = 256, BLOCK_MIB = 4, PEAK_TRIES = 2 };
+
+int64_t node_share(int64_t most, int64_t least, int64_t there, int n) {
+    while (most > least && 4 * most > there / n)
+        most /= 2;
+    return most;
+}
 
 // --- products
 static drv_status measure_gemm(arena *a, double seconds, double *out) {
@@ -58,43 +66,50 @@ static void copy_piece(void *arg, int64_t i, int thread) {
             (size_t)(COPY_PIECE_MIB * MIB));
 }
 
-static void measure_memory(double seconds, double *out) {
-    const memory_limit limit = memory_limit_read("");
-    int64_t mib = COPY_MIB;
-    while (mib > COPY_PIECE_MIB && 4 * mib * MIB > limit.free)
-        mib /= 2;
-    const size_t bytes = (size_t)(mib * MIB);
-    char *from = pages_alloc(bytes), *to = pages_alloc(bytes);
-    const double until = clock_s() + seconds;
-    if (from && to) {
-        memset(from, 1, bytes); // else all of it would be one page of zeros
-        memset(to, 1, bytes);
-        *out = 0;
-        do {
-            const double begin = clock_s();
-            par_for(mib / COPY_PIECE_MIB, copy_piece, &(copy){to, from});
-            const double rate = 2 * (double)bytes / (clock_s() - begin); // read, and written
-            if (rate > *out) *out = rate;
-        } while (clock_s() < until);
+// Fills buffers, and copies from one to the other. Where the system is slow to give out memory, or
+// others have the cores, those pieces are copied that half of the time was enough to fill.
+static void measure_memory(double seconds, int64_t most, double *out) {
+    const int64_t piece = COPY_PIECE_MIB * MIB;
+    char *from = pages_alloc((size_t)most), *to = pages_alloc((size_t)most);
+    const double begin = clock_s();
+    int64_t n = 0;
+    for (; from && to && n < most / piece; n++) {
+        if (n > 0 && clock_s() > begin + seconds / 2) break;
+        memset(from + n * piece, 1, (size_t)piece); // else all of it would be one page of zeros
+        memset(to + n * piece, 1, (size_t)piece);
     }
-    pages_free(from, from ? bytes : 0);
-    pages_free(to, to ? bytes : 0);
+    if (n > 0) *out = 0;
+    while (n > 0) {
+        const double start = clock_s();
+        par_for(n, copy_piece, &(copy){to, from});
+        const double end = clock_s(), rate = 2 * (double)(n * piece) / (end - start);
+        if (rate > *out) *out = rate; // read, and written
+        if (end > begin + seconds) break;
+    }
+    pages_free(from, from ? (size_t)most : 0);
+    pages_free(to, to ? (size_t)most : 0);
 }
 
 // --- the run directory
-// Writes blocks until the time or the size is reached, and syncs them.
+// Writes blocks until the time or the size is reached, and syncs them. The first one, which is
+// synced by itself, tells how many the disk takes in the time: a cache would take all of them at
+// once, and the sync would last as long as the disk likes.
 static drv_status write_blocks(int fd, const char *path, const char *block, double seconds,
-        node_result *out, int *n_blocks) {
+        int most, node_result *out, int *n_blocks) {
+    const size_t bytes = (size_t)(BLOCK_MIB * MIB);
     const double begin = clock_s();
-    for (*n_blocks = 0; *n_blocks < FILE_MIB / BLOCK_MIB; ++*n_blocks) {
-        if (*n_blocks > 0 && clock_s() > begin + seconds) break;
-        DRV_TRY(file_write_all(fd, path, block, (size_t)(BLOCK_MIB * MIB)));
+    DRV_TRY(file_write_all(fd, path, block, bytes));
+    if (fsync(fd) != 0) return file_fail("sync", path);
+    const double first = clock_s() - begin;
+    for (*n_blocks = 1; *n_blocks < most && (*n_blocks + 1) * first < seconds; ++*n_blocks) {
+        if (clock_s() > begin + seconds) break;
+        DRV_TRY(file_write_all(fd, path, block, bytes));
     }
     const double written = clock_s();
     if (fsync(fd) != 0) return file_fail("sync", path);
     const double end = clock_s();
-    out->fsync_s = end - written;
-    out->value[NODE_DISK_WRITE] = *n_blocks * (double)(BLOCK_MIB * MIB) / (end - begin);
+    out->fsync_s = end - written > first ? end - written : first;
+    out->value[NODE_DISK_WRITE] = *n_blocks * (double)bytes / (end - begin);
     return DRV_OK;
 }
 
@@ -110,22 +125,34 @@ static drv_status read_blocks(int fd, const char *path, char *block, int n_block
     return DRV_OK;
 }
 
-static drv_status measure_disk(arena *a, int rank, const char *dir, double seconds,
-        node_result *out) {
-    const char *path = path_join(a, dir, arena_printf(a, ".drover-node-%d.tmp", rank));
+// All ranks share the disk, those of a host its memory, where what is written stays for a while.
+static int blocks_of(const comm *c, const char *dir, int64_t free_memory) {
+    struct statvfs disk;
+    const int64_t block = BLOCK_MIB * MIB;
+    int64_t bytes = node_share(FILE_MIB * MIB, block, free_memory, comm_ranks_here(c));
+    if (statvfs(dir, &disk) == 0)
+        bytes = node_share(bytes, block, (int64_t)(disk.f_bavail * disk.f_frsize), comm_size(c));
+    return (int)(bytes / block);
+}
+
+static drv_status measure_disk(arena *a, const comm *c, const char *dir, double seconds,
+        int64_t free_memory, node_result *out) {
+    const char *path = path_join(a, dir, arena_printf(a, ".drover-node-%d.tmp", comm_rank(c)));
     char *block = arena_alloc(a, (size_t)(BLOCK_MIB * MIB));
-    int n_blocks;
+    int n_blocks = 0;
     memset(block, 'x', (size_t)(BLOCK_MIB * MIB));
     const int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) return file_fail("create", path);
-    drv_status status = write_blocks(fd, path, block, seconds / 2, out, &n_blocks);
+    drv_status status = write_blocks(fd, path, block, seconds / 2, blocks_of(c, dir, free_memory),
+            out, &n_blocks);
     if (status == DRV_OK) status = read_blocks(fd, path, block, n_blocks, out);
     close(fd);
     unlink(path);
     return status;
 }
 
-drv_status node_measure(arena *a, int rank, const char *dir, double seconds, node_result *out) {
+drv_status node_measure(arena *a, const comm *c, const char *dir, double seconds,
+        node_result *out) {
     char host[NODE_HOST] = "";
     *out = (node_result){.fsync_s = (double)NAN, .sees_lock = -1, .sees_rename = 1};
     for (int i = 0; i < N_NODE_FIGURES; i++)
@@ -134,15 +161,17 @@ drv_status node_measure(arena *a, int rank, const char *dir, double seconds, nod
     const char *by_slurm = getenv("SLURMD_NODENAME"); // what its --exclude takes
     snprintf(out->host, sizeof out->host, "%s", by_slurm && *by_slurm ? by_slurm : host);
     snprintf(out->version, sizeof out->version, "%s %s", drover_number(), drover_commit());
+    const memory_limit limit = memory_limit_read(""); // before other ranks here take theirs
+    if (limit.free < INT64_MAX) out->value[NODE_FREE] = (double)limit.free;
     DRV_TRY(measure_gemm(a, GEMM_SHARE * seconds, &out->value[NODE_GEMM]));
-    measure_memory(MEMORY_SHARE * seconds, &out->value[NODE_MEMORY]);
+    const int64_t bytes =
+            node_share(COPY_MIB * MIB, COPY_PIECE_MIB * MIB, limit.free, comm_ranks_here(c));
+    measure_memory(MEMORY_SHARE * seconds, bytes, &out->value[NODE_MEMORY]);
     out->sees_directory = 1;
-    if (measure_disk(a, rank, dir, DISK_SHARE * seconds, out) != DRV_OK) {
-        log_warn("node %d (%s): %s", rank, host, drv_message());
+    if (measure_disk(a, c, dir, DISK_SHARE * seconds, limit.free, out) != DRV_OK) {
+        log_warn("node %d (%s): %s", comm_rank(c), host, drv_message());
         out->sees_directory = 0;
         out->value[NODE_DISK_WRITE] = out->value[NODE_DISK_READ] = (double)NAN;
     }
-    const memory_limit limit = memory_limit_read("");
-    if (limit.free < INT64_MAX) out->value[NODE_FREE] = (double)limit.free;
     return DRV_OK;
 }

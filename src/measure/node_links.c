@@ -17,6 +17,8 @@
 // latency; then they grow until one takes so much of the time that a few more fit.
 enum { PINGS = 64, FIRST_BYTES = 1 << 18, MOST_BYTES = 1 << 24, CLOCK_PINGS = 8 };
 #define GROW_SHARE    0.1
+// Latencies have at most so much of a pair's time: where many share a core, each takes long.
+#define PING_SHARE    0.25
 // A file system that several machines share may show them a file late.
 #define SEEN_WITHIN_S 10.0
 
@@ -69,13 +71,14 @@ static drv_status measure_pair(comm *c, int partner, double seconds, char *buffe
     double took;
     *latency = HUGE_VAL;
     *bandwidth = 0;
-    for (int i = 0; i < PINGS; i++) {
-        if (leads) next = i + 1 < PINGS ? (int64_t)sizeof next : FIRST_BYTES;
+    const double begin = clock_s(), until = begin + seconds;
+    for (int i = 1; bytes < FIRST_BYTES; bytes = next, i++) {
+        const bool again = i < PINGS && clock_s() < begin + PING_SHARE * seconds;
+        if (leads) next = again ? bytes : FIRST_BYTES;
         DRV_TRY(ping(c, partner, leads, buffer, bytes, &next, &took));
         if (took / 2 < *latency) *latency = took / 2;
     }
-    const double until = clock_s() + seconds;
-    for (bytes = FIRST_BYTES; bytes > 0; bytes = next) {
+    for (; bytes > 0; bytes = next) {
         // Whoever leads decides before he knows how long this one takes, so by the one before.
         if (leads)
             next = clock_s() > until                                        ? 0

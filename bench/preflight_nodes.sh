@@ -2,7 +2,7 @@
 # How long nodes are measured before the first world (`drover launch node --preflight`), from the moment when all have met to the
 # verdict: as many nodes as are asked for on this machine, each a launcher, a daemon and a rank. One of them may take less memory
 # than the others and is to be named for it; figures of many nodes on few cores say nothing as speeds, so others are, too.
-# Beside it the same ranks by mpirun alone (`drover doctor --node`), with the processor time that all of them take.
+# Beside it the processor time of all these processes: what is more than it, on few cores, is waiting by schedule.
 # usage: [SECONDS_EACH=10] preflight_nodes.sh PROGRAM [NODES...]   (16 32 64)
 . "$(dirname "$0")"/../tests/nodes.bash
 length=${SECONDS_EACH:-10}
@@ -11,7 +11,7 @@ counts=("${@:2}")
 sed -i 's/global_batch_size: 8/global_batch_size: 1024/' run.yaml
 available() { awk '/^MemAvailable/ { print int($2 / 1024) }' /proc/meminfo; } # MiB
 since() { awk -v from="$1" -v to="$EPOCHREALTIME" 'BEGIN { printf "%.1f", to - from }'; }
-printf '%6s  %9s  %8s  %9s  %7s  %s\n' nodes "to meet" verdict "MiB held" named "the one with less memory"
+printf '%6s  %9s  %8s  %10s  %9s  %7s  %s\n' nodes "to meet" verdict processors "MiB held" named "the one with less memory"
 for n in "${counts[@]}"; do
     new_port
     slow=$((n / 2)) before=$(available) least=$(available) began=$EPOCHREALTIME
@@ -29,19 +29,11 @@ for n in "${counts[@]}"; do
         sleep 0.1
     done
     took=$(since "$began")
+    busy=$(for pid in $(ours "launch node"); do cat "/proc/$pid/stat"; done | awk '{ t += $14 + $15 + $16 + $17 } END { printf "%.1f", t / 100 }')
     sleep 0.5
     kill -KILL $(ours 'drover|orted|mpirun') 2>/dev/null
     wait 2>/dev/null
-    printf '%6d  %7s s  %6s s  %9d  %7d  %s\n' "$n" "$met" "$took" $((before - least)) "$(grep -c 'stands out: ' node-0.out)" \
+    printf '%6d  %7s s  %6s s  %8s s  %9d  %7d  %s\n' "$n" "$met" "$took" "$busy" $((before - least)) "$(grep -c 'stands out: ' node-0.out)" \
         "$(sed -nE "s/^.*node $slow \([^)]*\) stands out: //p" node-0.out)"
     grep "could not be measured" node-0.out
-done
-for n in "${counts[@]}"; do
-    began=$EPOCHREALTIME
-    # shellcheck disable=SC2016
-    mpirun --oversubscribe -n "$n" bash -c '"$@"; times >"cpu-$OMPI_COMM_WORLD_RANK"' x "$drover" doctor --node "doctor-$n" \
-        --seconds "$length" >out 2>&1
-    echo "mpirun -n $n drover doctor --node --seconds $length: $(since "$began") s, of processors" \
-        "$(awk -F'[ms ]+' 'FNR == 2 { t += 60 * ($1 + $3) + $2 + $4 } END { printf "%.1f s", t }' cpu-*)"
-    rm cpu-*
 done

@@ -118,6 +118,8 @@ fails 1 "no restart: another try gives the same bits" nan optimizer.lr=1e3 optim
 mkdir refused && cp -r all/checkpoints refused
 sed -i 's/"hidden_size": [0-9]*/"hidden_size": 32/' refused/checkpoints/*/config.json
 fails 1 "no restart: another try gives the same bits" refused
+mkdir broken && printf '#!/bin/sh\nexit 1\n' >broken/mpirun && chmod +x broken/mpirun
+PATH=$PWD/broken:$PATH fails 1 "mpirun could not start the ranks; no restart: another try gives the same" none
 
 follows runs_again hang $((began + 1))
 told 0h "hang on node 1"

@@ -207,9 +207,9 @@ bool world_look(head *h, world_end *end, const char **why) {
     note_local(h, &all);
     for (int place = 1; place < w->n_nodes; place++) {
         const head_member *m = member_at(h, place);
+        n_told += m->over || !m->told; // one without a daemon has nothing to say
         if (!m->over) continue;
         all = outcome_of_both(all, m->result);
-        n_told++;
         n_over++;
     }
     if (n_over == w->n_nodes && w->all_over_s <= 0) w->all_over_s = now;

@@ -21,7 +21,6 @@ rest() { sleep "$(awk -v most="$1" -v seed=$RANDOM 'BEGIN { srand(seed); print r
 start() { # STEPS: in the background
     "$drover" launch node run.yaml --ranks-per-node 2 --set run_dir=$run --set training.steps="$1" >>"$2" 2>&1 &
 }
-last_saved() { ls $run/checkpoints 2>/dev/null | sed -nE 's/^step-0*([0-9]+)$/\1/p' | tail -n 1; }
 attempts() { grep -c '"event":"start"' $run/events.jsonl 2>/dev/null; }
 said() { sed -nE "s/.*\"$1\": *\"?([^,\"]*).*/\1/p" $run/status.json; }
 n_refused=0
@@ -35,8 +34,8 @@ for k in $(seq "$pauses"); do
     # shellcheck disable=SC2086
     kill -STOP $processes 2>/dev/null
     rm -f $run/.lock
-    saved=$(last_saved)
-    steps=$(((${saved:-0} / 5 + 4) * 5))
+    saved=$(last_saved $run)
+    steps=$(((saved / 5 + 4) * 5))
     start $steps second.out
     second=$!
     rest 2
@@ -59,7 +58,7 @@ for k in $(seq "$pauses"); do
     done
     rm -rf $run.orphan-*
 done
-last=$(last_saved)
+last=$(last_saved $run)
 "$drover" train run.yaml --set run_dir=one --set training.steps="$last" >one.out 2>&1
 n_same=0 n_other=0
 for step in $(ls -d $run/checkpoints/step-* | grep -v tmp); do

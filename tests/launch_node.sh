@@ -132,7 +132,7 @@ starts term
 kill -TERM "$(launcher 2)"
 ended "TERM at node 2" 3 0 1 2
 told 0 "stopped by SIGTERM"
-check "TERM: a step is saved" [ -n "$(newest term)" ]
+check "TERM: a step is saved" [ -n "$(newest_step term)" ]
 nothing_is_left "those that failed or did not begin"
 export DROVER_RETRY_STATUS=175
 starts head

@@ -8,14 +8,12 @@ sed -i 's/num_hidden_layers: 2/num_hidden_layers: 3/; s/checkpoint:.*/checkpoint
 echo 'parallel: {lanes: 4}' >>run.yaml
 sed -i 's/training: {/training: {log_every: 10, /; s/steps: 6/steps: 100000/' run.yaml
 goes_on() { # RUN: until a further checkpoint is there
-    local now
-    now=$(newest "$1")
-    follows has_saved "$1" "${now:-0}"
+    follows has_saved "$1" "$(last_saved "$1")"
 }
 # stop_after RUN: its next checkpoint that a run of one rank has, too, whose step is left in `saved`
 last=0 # step of that run
 stop_after() {
-    saved=$(($(newest "$1") / 20 * 20 + 20))
+    saved=$(($(last_saved "$1") / 20 * 20 + 20))
     [ $saved -le $last ] || last=$saved
     follows has_saved "$1" $((saved - 1))
     kill -TERM "$(launcher 0)"
@@ -140,7 +138,7 @@ first="$(launcher 0a) $(descendants "$(launcher 0a)")"
 kill -STOP $first
 rm first/.lock
 new_port
-opts="--max-restarts 9 --set run_dir=first --set training.stop_at_step=$(($(newest first) + 20))"
+opts="--max-restarts 9 --set run_dir=first --set training.stop_at_step=$(($(last_saved first) + 20))"
 for i in 0 1; do node $i 2 $opts; done
 ended "the second attempt" 3 0 1
 written() { (cd first && find checkpoints saved.json status.json events.jsonl metrics.jsonl -type f ! -path '*.tmp/*' -exec sha256sum {} + | sort); }

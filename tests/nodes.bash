@@ -86,8 +86,7 @@ nothing_left() { wait_for nothing_runs; }
 # --- what becomes of a run
 restarts() { grep -c '"event":"restart"' "$1/events.jsonl" 2>/dev/null; } # RUN
 finished() { follows grep -q "\"step\":$2," "$1/metrics.jsonl"; }        # RUN STEP
-newest() { ls "$1/checkpoints" 2>/dev/null | sed -nE 's/^step-0*([0-9]+)$/\1/p' | tail -n 1; } # RUN: the step of the last finished checkpoint
-has_saved() { [ "$(newest "$1")" -gt "$2" ]; }                           # RUN STEP: one after it
+has_saved() { [ "$(last_saved "$1")" -gt "$2" ]; }                       # RUN STEP: a checkpoint after it
 # runs_again RUN N: after restart N, or a later one on a machine that is slow, the new world has begun its first step
 runs_again() {
     [ "$(restarts "$1")" -ge "$2" ] && grep -E '"event":"(restart|running)"' "$1/events.jsonl" | tail -n 1 | grep -q running

@@ -72,6 +72,7 @@ sums() { (cd "$1/checkpoints/step-$2" && sha256sum model.safetensors optimizer.s
 # newest_step RUN: the step of its newest whole checkpoint, as the folder's name has it (000120); nothing where there is none. The
 # name of a save that is under way (.tmp), or of one that was refused, is longer.
 newest_step() { ls "$1"/checkpoints 2>/dev/null | sed -n 's/^step-\([0-9]*\)$/\1/p' | sort -n | tail -n 1; }
+last_saved() { echo $((10#0$(newest_step "$1"))); } # RUN: that step as a number, 0 where there is none
 # newest RUN: the folder of that checkpoint
 newest() { echo "$1/checkpoints/step-$(newest_step "$1")"; }
 # wait_for COMMAND...: until it succeeds, for at least two minutes; it is a failure that it does not

@@ -1,6 +1,6 @@
 #!/bin/bash
 # A LoRA step beside a base in bf16 and in blocks, in turn, so that a machine whose speed changes is fair to all: tokens/s of
-# each, and their ratio to bf16 of the same round. Eight minutes on two cores of Zen 3; with MODEL=llama-3.1-8b (24 GiB,
+# each, and their ratio to bf16 of the same round. Five minutes a round on two cores of Zen 3; with MODEL=llama-3.1-8b (24 GiB,
 # bf16 needs 17 of them) ROUNDS x 6 minutes.
 #   bench/base_blocks.sh [DROVER] [ROUNDS]
 drover=${1:-build/drover} rounds=${2:-5} model=${MODEL:-llama-3.2-1b}

@@ -1,5 +1,5 @@
 # make          builds build/drover and the tests; what is missing is named, and installed as root on Debian
-# make run      the main job, from text to a trained model, five minutes on two cores of Zen 5, twelve on Zen 3
+# make run      the main job, from text to a trained model, eight minutes on two cores of Zen 3
 # make test     all tests          make asan   the same under AddressSanitizer and UBSan
 # make check    layers, sizes, names, formats: what make test looks at first
 # make clang    builds with clang in build-clang/

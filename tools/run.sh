@@ -1,6 +1,6 @@
 #!/bin/sh
 # make run: from text to a trained Llama on this machine. Real English from a Debian package, a
-# tokenizer trained on it, a data set, a small model trained for about three minutes on two cores, its
+# tokenizer trained on it, a data set, a small model trained for some minutes on two cores, its
 # validation loss before and after, a sample of its text. Everything lands in ./run. A second call resumes
 # where the first one stopped.
 set -e

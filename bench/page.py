@@ -4,8 +4,8 @@
 
 One run with training.http. Blocks of SECONDS (BLOCK_S, 5) with a scrape of /metrics and a look at /api/status a second stand
 beside blocks without, in turn (the order of each pair changes): means of step_s of both, and their ratio for each of PAIRS (60).
-What the thread of the page takes of the processor is read from /proc, which no other program disturbs: a step waits at most that
-long for it. Then 10,000 connections. Exit status 1: the median of the ratios is above 1.005, or the run has ended; "undecided" is
+What the thread of the page takes of the processor is read from /proc, which no other program disturbs: caches apart, a step
+waits at most that long for it. Then 10,000 connections. Exit status 1: the median of the ratios is above 1.005, or the run has ended; "undecided" is
 said where twice its standard error is more than 0.005.
 """
 import contextlib, http.client, json, math, os, shutil, signal, socket, statistics, sys, tempfile, time

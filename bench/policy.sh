@@ -5,7 +5,7 @@
 # node is left out; one that hangs; a device that fails, by a plugin around XLA's for processors; a full disk after half a
 # minute; the same step on three hosts twice and then no more); a job that is done, one whose run directory another one has, one
 # without ranks, one without node 0. Nodes that come back: elastic.sh. Needs root for the control group and a tmpfs. ROWS: only
-# those rows, of lost, hang, device, memory, ends, rest (all). Eight minutes on two cores.
+# those rows, of lost, hang, device, memory, ends, rest (all). Seven minutes on two cores, and what the row `ends` takes.
 # usage: [ROWS="ROW..."] policy.sh PROGRAM
 here=$(realpath "$(dirname "$0")")
 . "$(dirname "$0")"/../tests/nodes.bash

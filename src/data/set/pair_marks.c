@@ -41,8 +41,10 @@ static drv_status first_answer(const dataset *set, int64_t first, int64_t n, int
         const int64_t k = n - at < PIECE_BYTES ? n - at : PIECE_BYTES;
         DRV_TRY(dataset_read_roles(set, first + at, k, roles));
         const unsigned char *there = memchr(roles, ROLE_LAST_ANSWER, (size_t)k);
-        *out = there ? at + (there - roles) : at + k;
-        if (there) return DRV_OK;
+        if (there) {
+            *out = at + (there - roles);
+            return DRV_OK;
+        }
     }
     *out = n > 0 ? n : 0;
     return DRV_OK;

@@ -67,7 +67,12 @@ INLINE void widen_as(dtype dt, const quant_type *type, const unsigned char *row,
         for (int64_t at = 0; at < n; at += AT_A_TIME) {
             const int64_t take = n - at < AT_A_TIME ? n - at : AT_A_TIME;
             block_widen(type, row, first + at, take, values);
-            FOR_VECTORS(j, k, take, { v_store_as(dt, out, at + j, v_load(values + j, k), k); });
+            // Not by v_store_as: these types have denormal numbers, which it may take as 0.
+            for (int64_t j = 0; j < take; j++)
+                if (dt == DT_BF16)
+                    ((uint16_t *)out)[at + j] = f32_to_bf16(values[j]);
+                else
+                    ((float *)out)[at + j] = values[j];
         }
     }
 }

@@ -3,8 +3,12 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/append_file.h"
 
 typedef struct writer {
     int fd;
@@ -161,10 +165,48 @@ static void disk_without_room(void **state) {
     close(fd);
 }
 
+static void limit_files(rlim_t n_bytes) {
+    struct rlimit now;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &now), 0);
+    now.rlim_cur = n_bytes;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &now), 0);
+}
+
+// A limit on the size of files stands for a full disk: a line is torn by it, the next ones do not
+// fit at all, and all are there once there is room.
+static void what_a_full_disk_did_not_take_is_kept(void **state) {
+    (void)state;
+    enum { LINES = 5000, FULL = 30000 };
+    arena *a = arena_new("append");
+    append_file *file;
+    str want = {0};
+    int failed = 0;
+    const char *path = path_join(a, temporary_dir(a), "appended");
+    signal(SIGXFSZ, SIG_IGN);
+    OK(append_file_open(a, path, &file));
+    limit_files(FULL);
+    for (int i = 0; i < LINES; i++) {
+        char line[32];
+        const int n = snprintf(line, sizeof line, "line %d\n", i);
+        str_add(&want, line, (size_t)n);
+        if (i == LINES - 1) limit_files(RLIM_INFINITY);
+        if (append_file_add(file, line, (size_t)n) != DRV_OK) {
+            failed++;
+            assert_int_equal(file_size(path), FULL); // the torn line's beginning is there
+        }
+    }
+    assert_true(failed > LINES / 4);
+    append_file_close(file);
+    reads_bytes(a, path, want.p, want.n, false, false);
+    str_free(&want);
+    arena_free(a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(pipes_are_read_to_the_end),
             cmocka_unit_test(files_are_read_whole), cmocka_unit_test(files_without_a_size),
             cmocka_unit_test(folders_and_devices_are_refused),
-            cmocka_unit_test(what_is_read_at_any_place), cmocka_unit_test(disk_without_room)};
+            cmocka_unit_test(what_is_read_at_any_place), cmocka_unit_test(disk_without_room),
+            cmocka_unit_test(what_a_full_disk_did_not_take_is_kept)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

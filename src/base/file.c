@@ -257,16 +257,8 @@ static drv_status open_to_write(const char *what, const char *path, int flags, i
     return status;
 }
 
-drv_status file_append(const char *path, FILE **out) {
-    int fd;
-    DRV_TRY(open_to_write("append to", path, O_APPEND, &fd));
-    FILE *f = fdopen(fd, "a");
-    if (!f) {
-        close(fd);
-        return file_fail("append to", path);
-    }
-    *out = f;
-    return DRV_OK;
+drv_status file_append(const char *path, int *fd) {
+    return open_to_write("append to", path, O_APPEND, fd);
 }
 
 drv_status file_write_atomic(const char *path, const void *p, size_t n) {

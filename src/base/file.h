@@ -47,7 +47,7 @@ DRV_CHECKED drv_status file_write_at(int fd, const char *path, const void *p, si
 
 // Opens a file on a disk for appending, made if it is not there. Anything else in its place is
 // refused at once, by what it is; nobody has to read a pipe first.
-DRV_CHECKED drv_status file_append(const char *path, FILE **out);
+DRV_CHECKED drv_status file_append(const char *path, int *fd);
 
 // Writes aside ("PATH.tmp"), fsyncs, renames into place, fsyncs the folder: after a crash the old
 // content or the new one is there, never a part.

@@ -275,11 +275,13 @@ void log_fields(const log_field *fields, int n) {
 }
 
 drv_status log_open_file(const char *path) {
-    FILE *f;
-    DRV_TRY(file_append(path, &f));
+    int fd;
+    DRV_TRY(file_append(path, &fd));
     log_close_file();
-    file = f;
-    return DRV_OK;
+    file = fdopen(fd, "a");
+    if (file) return DRV_OK;
+    close(fd);
+    return file_fail("append to", path);
 }
 
 void log_to_file_only(bool on) {

@@ -1,7 +1,6 @@
 // metrics.jsonl and TensorBoard events of a run.
 #include "record/metrics.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/append_file.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -19,8 +19,9 @@
 enum { WINDOW = 10 };
 
 struct metrics {
-    const char *json_path, *event_path, *hash_path;
-    FILE *json, *event, *hash; // hash: NULL until there is one
+    arena *a;
+    const char *hash_path;
+    append_file *json, *event, *hash; // hash: NULL until there is one
     struct { // the ends of the last steps, oldest first; [0] is where the window begins
         double time_s;
         int64_t samples;
@@ -43,16 +44,16 @@ static uint32_t masked_crc(const void *p, size_t n) {
     return (c >> 15 | c << 17) + 0xA282EAD8u;
 }
 
-static void write_event(metrics *m, const Tensorboard__Event *e) {
-    unsigned char buffer[4096];
-    uint64_t n = tensorboard__event__get_packed_size(e);
-    if (n > sizeof buffer) return;
-    tensorboard__event__pack(e, buffer);
-    uint32_t head = masked_crc(&n, 8), body = masked_crc(buffer, n);
-    fwrite(&n, 8, 1, m->event);
-    fwrite(&head, 4, 1, m->event);
-    fwrite(buffer, 1, n, m->event);
-    fwrite(&body, 4, 1, m->event);
+static drv_status write_event(metrics *m, const Tensorboard__Event *e) {
+    unsigned char record[4096]; // size, its sum, the event, its sum
+    const uint64_t n = tensorboard__event__get_packed_size(e);
+    if (n + 16 > sizeof record) return DRV_OK;
+    tensorboard__event__pack(e, record + 12);
+    const uint32_t head = masked_crc(&n, 8), body = masked_crc(record + 12, n);
+    memcpy(record, &n, 8);
+    memcpy(record + 8, &head, 4);
+    memcpy(record + 12 + n, &body, 4);
+    return append_file_add(m->event, record, n + 16);
 }
 
 typedef struct scalar {
@@ -60,7 +61,7 @@ typedef struct scalar {
     double value;
 } scalar;
 
-static void write_scalars(metrics *m, int64_t step, const scalar *s, int n) {
+static drv_status write_scalars(metrics *m, int64_t step, const scalar *s, int n) {
     Tensorboard__Value values[16], *list[16];
     Tensorboard__Summary summary = TENSORBOARD__SUMMARY__INIT;
     Tensorboard__Event e = TENSORBOARD__EVENT__INIT;
@@ -75,19 +76,19 @@ static void write_scalars(metrics *m, int64_t step, const scalar *s, int n) {
     e.wall_time = clock_utc_s();
     e.step = step;
     e.summary = &summary;
-    write_event(m, &e);
+    return write_event(m, &e);
 }
 
 // TensorBoard forgets what it has read of this step and later ones when it sees the start of a
 // session (its plugin_event_accumulator.py, _CheckForRestartAndMaybePurge).
-static void write_start(metrics *m, int64_t first_step) {
+static drv_status write_start(metrics *m, int64_t first_step) {
     Tensorboard__SessionLog log = TENSORBOARD__SESSION_LOG__INIT;
     Tensorboard__Event e = TENSORBOARD__EVENT__INIT;
     log.status = TENSORBOARD__SESSION_LOG__SESSION_STATUS__START;
     e.wall_time = clock_utc_s();
     e.step = first_step;
     e.session_log = &log;
-    write_event(m, &e);
+    return write_event(m, &e);
 }
 
 // --- files
@@ -176,33 +177,26 @@ static drv_status cut_json(arena *a, const char *path, int64_t last) {
     return status;
 }
 
-static drv_status flush(FILE *f, const char *path) {
-    const bool failed = fflush(f) != 0 || ferror(f);
-    clearerr(f); // what could not be written is tried again with the next line
-    if (failed) return drv_fail(DRV_E_IO, "could not write \"%s\": %s", path, strerror(errno));
-    return DRV_OK;
-}
-
 drv_status metrics_open(arena *a, const char *run_dir, int64_t resumed_step, metrics **out) {
     metrics *self = ARENA_NEW(a, metrics);
-    char *dir = path_join(a, run_dir, "tensorboard");
-    self->json_path = path_join(a, run_dir, "metrics.jsonl");
+    char *dir = path_join(a, run_dir, "tensorboard"),
+         *json_path = path_join(a, run_dir, "metrics.jsonl");
     // TensorBoard wants "tfevents" in the name and reads the files of a run in name order.
-    self->event_path = arena_printf(a, "%s/events.out.tfevents.%010lld.drover.%d", dir,
+    const char *event_path = arena_printf(a, "%s/events.out.tfevents.%010lld.drover.%d", dir,
             (long long)time(NULL), (int)getpid());
     DRV_TRY(dir_make(dir));
+    self->a = a;
     self->hash_path = path_join(a, run_dir, "hashes.jsonl");
-    DRV_TRY(cut_json(a, self->json_path, resumed_step > 0 ? resumed_step : -1));
+    DRV_TRY(cut_json(a, json_path, resumed_step > 0 ? resumed_step : -1));
     DRV_TRY(cut_json(a, self->hash_path, resumed_step > 0 ? resumed_step : -1));
-    DRV_TRY(file_append(self->json_path, &self->json));
-    DRV_TRY(file_append(self->event_path, &self->event));
+    DRV_TRY(append_file_open(a, json_path, &self->json));
+    DRV_TRY(append_file_open(a, event_path, &self->event));
     Tensorboard__Event first = TENSORBOARD__EVENT__INIT;
     first.wall_time = clock_utc_s();
     first.file_version = (char *)(uintptr_t) "brain.Event:2";
-    write_event(self, &first);
-    write_start(self, resumed_step > 0 ? resumed_step + 1 : 0);
     *out = self;
-    return flush(self->event, self->event_path);
+    DRV_TRY(write_event(self, &first));
+    return write_start(self, resumed_step > 0 ? resumed_step + 1 : 0);
 }
 
 // --- records
@@ -241,16 +235,15 @@ static json_t *time_now(void) {
     return json_string(text);
 }
 
-static drv_status write_line(FILE *f, const char *path, json_t *o) {
+static drv_status write_line(append_file *f, json_t *o) {
     char *text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    str line = {0};
     json_decref(o);
-    fprintf(f, "%s\n", text);
+    str_printf(&line, "%s\n", text);
     free(text);
-    return flush(f, path);
-}
-
-static drv_status write_json(metrics *m, json_t *o) {
-    return write_line(m->json, m->json_path, o);
+    const drv_status status = append_file_add(f, line.p, line.n);
+    str_free(&line);
+    return status;
 }
 
 // --- hashes
@@ -275,7 +268,7 @@ static json_t *every_bit(double x) { // "0x1.5bf0a8b145769p+1"
 
 static drv_status write_hashes(metrics *m, const step_metrics *step) {
     if (!step->hashed) return DRV_OK;
-    if (!m->hash) DRV_TRY(file_append(m->hash_path, &m->hash));
+    if (!m->hash) DRV_TRY(append_file_open(m->a, m->hash_path, &m->hash));
     json_t *o = json_object();
     json_object_set_new(o, "step", json_integer(step->step));
     json_object_set_new(o, "loss", every_bit(step->loss));
@@ -286,7 +279,7 @@ static drv_status write_hashes(metrics *m, const step_metrics *step) {
     json_object_set_new(o, "before", by_tensor(&step->hashes.before));
     json_object_set_new(o, "gradients", by_tensor(&step->hashes.gradients));
     json_object_set_new(o, "weights", by_tensor(&step->hashes.weights));
-    return write_line(m->hash, m->hash_path, o);
+    return write_line(m->hash, o);
 }
 
 // Adds what the steps since the last such line were made of, by rank, and the rank that others wait
@@ -347,6 +340,11 @@ static void add_pairs(json_t *record, const char *before, const pair_figures *pa
     }
 }
 
+// Each file takes its part, whatever has become of those before it. The first failure counts.
+static void also(drv_status *all, drv_status one) {
+    if (*all == DRV_OK) *all = one;
+}
+
 drv_status metrics_step(metrics *self, const step_metrics *step) {
     json_t *record = json_object();
     const double rate = throughput(self, step);
@@ -384,18 +382,17 @@ drv_status metrics_step(metrics *self, const step_metrics *step) {
             {"throughput_peak", self->throughput_peak}, {"tokens_per_s", step->tokens_per_s},
             {"mfu", step->mfu}};
     const int n = sizeof list / sizeof *list;
-    write_scalars(self, step->step, list, step->mfu > 0 ? n : n - 1);
+    drv_status status = write_scalars(self, step->step, list, step->mfu > 0 ? n : n - 1);
     scalar pairs[N_PAIR_SCALARS];
     pair_scalars(&step->pairs, pairs);
-    if (step->n_pairs) write_scalars(self, step->step, pairs, N_PAIR_SCALARS);
-    DRV_TRY(flush(self->event, self->event_path));
-    DRV_TRY(write_hashes(self, step));
-    return write_json(self, record);
+    if (step->n_pairs) also(&status, write_scalars(self, step->step, pairs, N_PAIR_SCALARS));
+    also(&status, write_hashes(self, step));
+    also(&status, write_line(self->json, record));
+    return status;
 }
 
 drv_status metrics_valid(metrics *m, int64_t step, const evaluation_result *result) {
-    write_scalars(m, step, &(scalar){"val_loss", result->loss}, 1);
-    DRV_TRY(flush(m->event, m->event_path));
+    drv_status status = write_scalars(m, step, &(scalar){"val_loss", result->loss}, 1);
     json_t *o = json_object();
     json_object_set_new(o, "step", json_integer(step));
     json_object_set_new(o, "time", time_now());
@@ -405,11 +402,13 @@ drv_status metrics_valid(metrics *m, int64_t step, const evaluation_result *resu
         json_object_set_new(o, "val_pairs", json_integer(result->n_pairs));
         add_pairs(o, "val_", &result->pairs);
     }
-    return write_json(m, o);
+    also(&status, write_line(m->json, o));
+    return status;
 }
 
 void metrics_close(metrics *m) {
-    if (m && m->json) fclose(m->json);
-    if (m && m->event) fclose(m->event);
-    if (m && m->hash) fclose(m->hash);
+    if (!m) return;
+    append_file_close(m->json);
+    append_file_close(m->event);
+    append_file_close(m->hash);
 }

@@ -1,15 +1,14 @@
 // events.jsonl: what each kind of line must hold, appending, reading.
 #include "watch/run_events.h"
 
-#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/append_file.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -85,7 +84,7 @@ bool run_cause_is_known(const char *cause) {
 
 // --- writing
 struct run_events {
-    int fd;
+    append_file *file;
     int64_t attempt;
     const char *path;
     pthread_mutex_t lock;
@@ -101,19 +100,26 @@ static drv_status count_attempts(const char *run_dir, int64_t *attempt) {
     return DRV_OK;
 }
 
+// Ends a last line that is torn: its writer died.
+static drv_status end_last_line(append_file *file, const char *path) {
+    int64_t n_bytes;
+    int fd;
+    char last = '\n';
+    DRV_TRY(file_open_regular(path, &fd, &n_bytes));
+    const bool torn = n_bytes > 0 && pread(fd, &last, 1, n_bytes - 1) == 1 && last != '\n';
+    close(fd);
+    return torn ? append_file_add(file, "\n", 1) : DRV_OK;
+}
+
 drv_status run_events_open(arena *a, const char *run_dir, int64_t attempt, run_events **out) {
-    struct stat is;
     if (attempt == 0) DRV_TRY(count_attempts(run_dir, &attempt));
     run_events *self = ARENA_NEW(a, run_events);
     *self = (run_events){.attempt = attempt, .path = path_join(a, run_dir, "events.jsonl")};
-    // O_NONBLOCK: nobody has to read what is a pipe.
-    const int flags = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK;
-    self->fd = open(self->path, flags, 0666);
-    if (self->fd < 0) return file_fail("open", self->path);
-    if (fstat(self->fd, &is) != 0 || !S_ISREG(is.st_mode)) {
-        close(self->fd);
-        return drv_fail(DRV_E_IO, "could not append to \"%s\": expected a file on a disk",
-                self->path);
+    DRV_TRY(append_file_open(a, self->path, &self->file));
+    const drv_status ended = end_last_line(self->file, self->path);
+    if (ended != DRV_OK) {
+        append_file_close(self->file);
+        return ended;
     }
     pthread_mutex_init(&self->lock, NULL);
     *out = self;
@@ -122,14 +128,6 @@ drv_status run_events_open(arena *a, const char *run_dir, int64_t attempt, run_e
 
 int64_t run_events_attempt(const run_events *self) {
     return self->attempt;
-}
-
-// Returns whether the last line was ended.
-static bool ends_in_line_feed(int fd) {
-    struct stat is;
-    char last = '\n';
-    if (fstat(fd, &is) != 0 || is.st_size == 0) return true;
-    return pread(fd, &last, 1, is.st_size - 1) != 1 || last == '\n';
 }
 
 static json_t *milliseconds(double seconds) {
@@ -160,11 +158,9 @@ drv_status run_events_add(run_events *self, run_event_kind kind, json_t *fields)
         return drv_fail(DRV_E_BUSY, "could not write \"%s\": a line has been on its way for %d s",
                 self->path, LOCK_WAIT_S);
     }
-    if (!ends_in_line_feed(self->fd)) str_puts(&text, "\n");
-    str_puts(&text, line);
-    str_puts(&text, "\n");
-    drv_status status = file_write_all(self->fd, self->path, text.p, text.n);
-    if (status == DRV_OK && fsync(self->fd) != 0) status = file_fail("sync", self->path);
+    str_printf(&text, "%s\n", line);
+    drv_status status = append_file_add(self->file, text.p, text.n);
+    if (status == DRV_OK) status = append_file_sync(self->file);
     pthread_mutex_unlock(&self->lock);
     str_free(&text);
     free(line);
@@ -173,7 +169,7 @@ drv_status run_events_add(run_events *self, run_event_kind kind, json_t *fields)
 
 void run_events_close(run_events *self) {
     if (!self) return;
-    close(self->fd);
+    append_file_close(self->file);
     pthread_mutex_destroy(&self->lock);
 }
 

@@ -136,7 +136,7 @@ PY
     begin 2 refused$k $forever
     ends 1 "no restart: another try gives the same bits" refused$k 0 0 1
     mkdir full$k && mount -t tmpfs -o size=30m tmpfs full$k
-    begin 2 full$k/run $forever checkpoint.keep=2
+    begin 2 full$k/run $forever checkpoint.keep=2 checkpoint.give_up_minutes=0
     finished full$k/run 25
     head -c 100M /dev/zero >full$k/filler 2>/dev/null
     wait_for grep -q "restart in 30 s" node-0.out

@@ -63,11 +63,13 @@ rank() { # N: the process of a rank of the world that is there
 }
 n_ranks() { ranks_here | wc -l; }
 last_step() { tail -n 1 $run/metrics.jsonl 2>/dev/null | sed -nE 's/.*"step":([0-9]+),.*/\1/p'; }
+saves() { grep -c '"event":"save"' $run/events.jsonl 2>/dev/null; }
 starts() { grep -c '"event":"running"' $run/events.jsonl 2>/dev/null; }
-goes_on() { # a world that began after the fault has finished a step; 10 minutes at most
+goes_on() { # a world that began after the fault has finished a step, or this one has saved one; 10 minutes at most
     local i
     for i in $(seq 6000); do
         [ "$(starts)" -gt "$before" ] 2>/dev/null && [ -n "$(last_step)" ] && return 0
+        [[ $what = *"disk is full"* && $(saves) -gt $saved ]] && return 0
         [ "$(squeue -h -j "$job" 2>/dev/null | wc -l)" = 0 ] && { [ "$(tail -n 1 $run/events.jsonl | grep -c '"state":"done"')" = 1 ] && return 1; job=$(submit); }
         sleep 0.1
     done
@@ -82,7 +84,7 @@ strike() { # one fault; `what` names it. Between two worlds there is nobody to s
     1) what="a daemon is killed" && kill -KILL "$(pgrep -n orted || pgrep -n prted || rank 0)" ;;
     2) what="node n4 crashes" && "$SLURM_LOCAL" fail n4 && sleep 3 && "$SLURM_LOCAL" recover n4 ;;
     3) what="rank $victim stops (SIGSTOP)" && kill -STOP "$(rank $victim)" ;;
-    4) what="the disk is full (30 s)" && { head -c 4G /dev/zero >runs/filler 2>/dev/null; sleep 30; rm runs/filler; } ;;
+    4) what="the disk is full (30 s)" && { head -c 4G /dev/zero >runs/filler 2>/dev/null; sleep 30; saved=$(saves); rm runs/filler; } ;;
     5) what="TERM at rank $victim" && kill -TERM "$(rank $victim)" ;;
     6) what="USR1 at the step" && scancel --signal=USR1 "$job" ;;
     7) what="scancel" && scancel "$job" ;;

@@ -170,6 +170,33 @@ if unshare -rm true 2>/dev/null; then
     check "full: exit $code, not 75" [ $code = 75 ]
     says "No space left on device"
     check "full: its cause" grep -q '"event":"end","state":"failed","status":75,"cause":"full"' full.jsonl
+    # One that has room again: training has gone on, and what could not be written has been kept.
+    cat >again.sh <<'AGAIN'
+mount -t tmpfs -o size=20m none disk || exit 1
+wait_for() { for _ in $(seq 600); do eval "$1" && return; sleep 0.1; done; cat again.out; exit 1; }
+count() { grep -c "$1" again.out; }
+"$1" train run.yaml --set run_dir=disk/run --set training.steps=100000 --set checkpoint.every=5 --set checkpoint.keep=1 \
+    --set training.eval_every=7 --set data.valid= --set "data.split=[9, 1, 0]" >again.out 2>&1 &
+wait_for '[ -e disk/run/checkpoints/step-000005/trainer.json ]'
+head -c 30M /dev/zero >disk/filler 2>/dev/null
+wait_for '[ $(count "tries again") -ge 4 ]'
+rm disk/filler
+n=$(count "^checkpoint: ")
+wait_for '[ $(count "^checkpoint: ") -gt $n ]'
+kill -TERM $!
+wait $!
+code=$?
+cp -r disk/run again
+exit $code
+AGAIN
+    unshare -rm bash again.sh "$drover" >out 2>&1
+    code=$?
+    check "room again: exit $code, not 3" [ $code = 3 ]
+    check "room again: each step once, in order" [ "$(sed -nE 's/^\{"step":([0-9]+),.*"loss".*/\1/p' again/metrics.jsonl |
+        awk '$1 != NR { bad = 1 } END { print (NR > 20 && !bad) }')" = 1 ]
+    check "room again: each line of the journal is whole" bash -c "! grep -vE '^\{.*\}$' again/events.jsonl"
+    check "room again: evaluations while it was full" [ "$(grep -c '"event":"evaluation"' again/events.jsonl)" = "$(grep -c '"val_loss"' again/metrics.jsonl)" ]
+    expect 0 ": ok" "$drover" ckpt verify "$(newest again)"
 else
     echo "not tried: a full disk (no mounts of one's own)"
 fi

@@ -151,6 +151,7 @@ typedef struct run_config {
     int64_t zero;
     // checkpoint
     int64_t checkpoint_every, checkpoint_keep; // steps (0: only at the end); how many (0: all)
+    double checkpoint_give_up_minutes;         // saves may fail for so long
     double checkpoint_minutes;                 // 0: steps alone
     const char *backend;
     pjrt_config pjrt; // of backend pjrt

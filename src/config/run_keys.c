@@ -309,6 +309,10 @@ static const key run_keys[] = {
                         "checkpoint.every alone"},
         {KEY("checkpoint.keep", int, checkpoint_keep), .initial = "3", .max = NO_MAX,
                 .help = "how many of the newest to keep; 0: all"},
+        {KEY("checkpoint.give_up_minutes", real, checkpoint_give_up_minutes), .initial = "10",
+                .max = 1e9,
+                .help = "minutes of failing saves, three at least, after which the run ends: a full disk may have "
+                        "room again before"},
         {KEY("backend", text, backend), .choices = backend_choices, .initial = "cpu",
                 .help = "what computes; pjrt: an accelerator, or anything else that has a PJRT plugin"},
         {KEY("pjrt.plugin", text, pjrt.plugin), .initial = "",

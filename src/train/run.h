@@ -65,6 +65,8 @@ typedef struct run {
     int64_t saved_step, saving_step;   // in place; under way. -1: none
     bool save_ended;                   // on all ranks (ranks_agree)
     int failed_saves;                  // in a row
+    double failing_since_s;            // clock at the first of them
+    bool saves_given_up;               // they have failed for too long, which ends the run
     bool weights_lost;                 // an update failed half-way: they belong to no step
     bool start_failed;                 // of a step as one program: they are lost for good
     // of those who watch
@@ -99,8 +101,9 @@ DRV_CHECKED drv_status run_check_dir(run *r);
 // collective.
 DRV_CHECKED drv_status run_move_out(run *r);
 
-// A failed save is warned of and tried again at the next interval; the third in a row is an error.
-enum { MAX_FAILED_SAVES = 3 };
+// A failed save is warned of and tried again at the next interval; so many in a row are an error,
+// once the first of them is checkpoint.give_up_minutes ago.
+enum { MIN_FAILED_SAVES = 3 };
 DRV_CHECKED drv_status run_start_save(run *r);
 // Takes the result of a save that has ended. `wait`: of one that is under way too.
 DRV_CHECKED drv_status run_settle_save(run *r, bool wait);

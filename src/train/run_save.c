@@ -1,7 +1,8 @@
-// Checkpoints of a run: written beside the steps, forgiven twice, noted when in place.
+// Checkpoints of a run: written beside the steps, forgiven for a while, noted when in place.
 #include "train/run.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,13 +32,26 @@ static void note_saved(run *r) {
     record_saved(r->record, r->saved_step, seconds, r->blocked_s, n_bytes);
 }
 
+// Returns whether saves have failed often and long enough, by rank 0's clock, so that all ranks
+// decide alike.
+static drv_status gives_up(run *r, bool *out) {
+    const double now = clock_s();
+    if (r->failed_saves++ == 0) r->failing_since_s = now;
+    double failing_s = now - r->failing_since_s;
+    DRV_TRY(comm_broadcast(comm_world(r->comm), 0, &failing_s, sizeof failing_s));
+    *out = r->failed_saves >= MIN_FAILED_SAVES &&
+           failing_s >= 60 * r->cfg->checkpoint_give_up_minutes;
+    return DRV_OK;
+}
+
 static drv_status note_failed(run *r, drv_status status) {
     drv_saved failed;
     drv_save(status, &failed);
     if (status == DRV_E_PEER) return status;
     DRV_TRY(run_check_dir(r)); // that says more
+    DRV_TRY(gives_up(r, &r->saves_given_up));
     drv_restore(&failed);
-    if (++r->failed_saves < MAX_FAILED_SAVES) {
+    if (!r->saves_given_up) {
         static const char text[] = "%s; training continues and tries again at the next checkpoint";
         if (r->leads)
             log_warn(text, drv_message());
@@ -119,6 +133,7 @@ drv_status run_move_out(run *r) {
     r->checkpoints = path_join(r->a, dir, "checkpoints");
     r->saved_step = r->saving_step = -1;
     r->failed_saves = 0;
+    r->saves_given_up = false;
     record_move(r->record, dir);
     return DRV_OK;
 }
@@ -148,7 +163,8 @@ drv_status run_start_save(run *r) {
 drv_status run_save_last(run *r) {
     DRV_TRY(run_settle_save(r, true));
     if (r->state.step <= r->saved_step || r->state.step == 0) return DRV_OK;
-    r->failed_saves = MAX_FAILED_SAVES - 1; // no interval will come to try again at
+    if (r->failed_saves < MIN_FAILED_SAVES - 1) r->failed_saves = MIN_FAILED_SAVES - 1;
+    r->failing_since_s = -HUGE_VAL; // no interval will come to try again at
     DRV_TRY(run_start_save(r));
     return run_settle_save(r, true);
 }

@@ -463,8 +463,7 @@ static drv_status end(run *r, drv_status status) {
         snprintf(why, sizeof why, "%s", drv_message());
     }
     if (r->together && status != DRV_E_PEER) status = leave_dir(r, status, why, sizeof why);
-    if (!r->weights_lost && r->failed_saves < MAX_FAILED_SAVES && r->together)
-        saved = run_save_last(r);
+    if (!r->weights_lost && !r->saves_given_up && r->together) saved = run_save_last(r);
     // Rank 0 says what all know of; a line that another rank has said needs no second one.
     const bool silent = !*why || (r->together && !r->leads);
     if (status != DRV_OK && silent) return drv_fail(status, "%s", why);

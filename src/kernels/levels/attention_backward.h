@@ -101,7 +101,7 @@ INLINE backward_unit backward_unit_of(const arithmetic *by, const attention_args
 // Makes p and ds of a span of keys from scores and dp of two queries i and i + 1, the second of
 // which may not exist.
 INLINE void softmax_grad_rows(const arithmetic *by, const backward_unit *unit, int64_t q0,
-        int64_t k0, int64_t i, int64_t n_q, span keys) {
+        int64_t i, int64_t n_q, span keys) {
     const int64_t row_words = BLOCK / by->per_word;
     const vec factor = v_set(unit->scale), factor2 = v_set(unit->scale * LOG2_E);
     vec minus_lse[2], delta[2];
@@ -110,7 +110,6 @@ INLINE void softmax_grad_rows(const arithmetic *by, const backward_unit *unit, i
         const bool exists = i + r < n_q;
         minus_lse[r] = v_set(exists ? -LOG2_E * unit->lse[t] : -INFINITY);
         delta[r] = v_set(exists ? unit->delta[t] : 0);
-        if (exists) mask_scores(unit->args, t, k0, keys, unit->scores + (i + r) * BLOCK);
     }
     for (int64_t j = keys.begin; j < keys.end; j += WIDTH) {
         vec p[2], ds[2];
@@ -148,8 +147,9 @@ INLINE void softmax_grad(const arithmetic *by, const backward_unit *u, int64_t q
         memset(u->scores + end * BLOCK, 0, sizeof(float) * BLOCK);
         memset(u->dp + end * BLOCK, 0, sizeof(float) * BLOCK);
     }
+    mask_rows(u->args, q0, k0, queries, u->scores);
     for (int64_t i = queries->row; i < end; i += 2)
-        softmax_grad_rows(by, u, q0, k0, i, end, queries->keys);
+        softmax_grad_rows(by, u, q0, i, end, queries->keys);
     clear_unseen(by, u, queries, 0, queries->keys.begin);
     clear_unseen(by, u, queries, queries->keys.end, BLOCK);
 }
@@ -201,7 +201,7 @@ INLINE int strips_of_keys(const strip *queries, int n_queries, int64_t n_k, stri
         if (n > 0 && out[n - 1].keys.begin == seen.begin && out[n - 1].keys.end == seen.end)
             out[n - 1].n_rows += n_rows;
         else
-            out[n++] = (strip){key, n_rows, seen};
+            out[n++] = (strip){key, n_rows, seen, false};
     }
     return n;
 }

@@ -132,12 +132,13 @@ INLINE void softmax_grad_rows(const arithmetic *by, const backward_unit *unit, i
 // p and ds of the keys of a block that no query of a strip sees.
 INLINE void clear_unseen(const arithmetic *by, const backward_unit *u, const strip *queries,
         int64_t begin, int64_t end) {
-    const size_t bytes = sizeof(uint32_t) * (size_t)(end - begin);
-    const int64_t rows = round_up(queries->n_rows, by->per_word) / by->per_word;
-    for (int64_t i = queries->row / by->per_word; i < queries->row / by->per_word + rows; i++) {
-        memset(u->p_across + i * BLOCK + begin, 0, bytes);
-        memset(u->ds_across + i * BLOCK + begin, 0, bytes);
-    }
+    const int64_t first = queries->row / by->per_word,
+                  last = round_up(queries->row + queries->n_rows, by->per_word) / by->per_word;
+    for (int64_t j = begin; j < end; j += WIDTH)
+        for (int64_t i = first; i < last; i++) {
+            store_words(u->p_across + i * BLOCK + j, v_set(0));
+            store_words(u->ds_across + i * BLOCK + j, v_set(0));
+        }
 }
 
 INLINE void softmax_grad(const arithmetic *by, const backward_unit *u, int64_t q0, int64_t k0,
@@ -219,12 +220,17 @@ INLINE void backward_block(const arithmetic *by, product_function *product, cons
         backward_keys(by, product, u, q0, k0, keys[i], later);
 }
 
-INLINE void prepare_queries(const arithmetic *by, const backward_unit *unit) {
+// delta of the n queries from t on.
+INLINE void sum_delta(const arithmetic *by, const backward_unit *unit, int64_t begin, int64_t n) {
     const attention_args *args = unit->args;
-    const int64_t head_dim = args->head_dim, o_width = attention_o_width(args);
-    const matrix qkv = matrix_of_qkv(args), d_o = {args->d_o, o_width};
-    for (int64_t t = unit->first_query; t < args->seq; t++) {
-        const int64_t at = t * o_width + unit->head * head_dim;
+    const int64_t head_dim = args->head_dim, o_width = attention_o_width(args),
+                  bytes = dtype_bytes(by->dt);
+    for (int64_t t = begin; t < begin + n; t++) {
+        const int64_t at = t * o_width + unit->head * head_dim, later = at + AHEAD * o_width;
+        if (t + AHEAD < args->seq) {
+            fetch((const char *)args->o + later * bytes, head_dim * bytes);
+            fetch((const char *)args->d_o + later * bytes, head_dim * bytes);
+        }
         lanes sum = lanes_of(v_set(0));
         FOR_LANES(j, s, k, head_dim, {
             const vec o = v_load_as(by->dt, args->o, at + j, k);
@@ -232,10 +238,18 @@ INLINE void prepare_queries(const arithmetic *by, const backward_unit *unit) {
         });
         unit->delta[t] = lanes_sum(&sum);
     }
+}
+
+INLINE void prepare_queries(const arithmetic *by, const backward_unit *unit) {
+    const attention_args *args = unit->args;
+    const int64_t head_dim = args->head_dim, o_width = attention_o_width(args);
+    const matrix qkv = matrix_of_qkv(args), d_o = {args->d_o, o_width};
     for (int64_t q0 = unit->first_query; q0 < args->seq; q0 += BLOCK) {
+        if (attention_earliest(args, q0) >= unit->end) break; // nor does a later one see the chunk
         const int64_t n = rows_of_block(args, q0), b_at = q0 / by->per_word * unit->ld;
         const int64_t q_at = element_of(args, q0, unit->head),
                       do_at = q0 * o_width + unit->head * head_dim;
+        sum_delta(by, unit, q0, n);
         pack_tokens(by, args, qkv, q_at, n, n, unit->q_b + b_at, unit->ld);
         pack_tokens(by, args, d_o, do_at, n, n, unit->do_b + b_at, unit->ld);
         if (by->per_word == 1) continue; // q_a is q_b, do_a is do_b

@@ -133,7 +133,7 @@ INLINE void mask_rows(const attention_args *args, int64_t q0, int64_t k0, const 
 // [n_rows / per_word][ld] words, 0 where there is no token or element.
 INLINE void pack_tokens(const arithmetic *by, const attention_args *args, matrix m, int64_t at,
         int64_t n, int64_t n_rows, uint32_t *dst, int64_t ld) {
-    pack_across(by, ld, m, at, args->head_dim, n, false, dst);
+    pack_across(by, ld, m, at, args->head_dim, n, true, dst);
     const int64_t done = words_of(by, n), all = words_of(by, n_rows);
     memset(dst + done * ld, 0, sizeof *dst * (size_t)((all - done) * ld));
 }

@@ -158,10 +158,18 @@ INLINE void store_outputs(const arithmetic *by, const forward_unit *u) {
                 else
                     v_store_as(by->dt, args->o, at + j, mean, k);
             });
-            if (args->lse)
-                ((float *)args->lse)[head * args->lse_stride + t] =
-                        u->max[r] / LOG2_E + (float)drv_log((double)u->sum[r]);
         }
+}
+
+// In a loop of its own: logarithms, which wait for what they have come to, run beside each other.
+INLINE void store_lse(const forward_unit *u) {
+    for (int64_t h = 0; h < u->n_rep; h++) {
+        const float *max = u->max + h * BLOCK, *sum = u->sum + h * BLOCK;
+        float *lse =
+                (float *)u->args->lse + (u->group * u->n_rep + h) * u->args->lse_stride + u->q0;
+        for (int64_t i = 0; i < u->n_q; i++)
+            lse[i] = max[i] / LOG2_E + (float)drv_log((double)sum[i]);
+    }
 }
 
 INLINE void attention_forward(const arithmetic *by, product_function *product,
@@ -180,4 +188,5 @@ INLINE void attention_forward(const arithmetic *by, product_function *product,
     for (int64_t k0 = begin > 0 ? begin / BLOCK * BLOCK : 0; k0 <= last_key; k0 += BLOCK)
         forward_keys(by, product, &u, k0);
     store_outputs(by, &u);
+    if (args->lse) store_lse(&u);
 }

@@ -24,10 +24,19 @@ typedef struct attention_call {
     char *scratch;         // by thread
 } attention_call;
 
-static void attention_unit(void *arg, int64_t unit, int thread) {
+// Units of all sequences, one after the other: threads wait for each other once.
+static void attention_of_rows(void *arg, int64_t unit, int thread) {
     const attention_call *call = arg;
-    call->ins->attention->attention(&call->args, unit,
-            call->scratch + thread * call->scratch_bytes);
+    const instruction *ins = call->ins;
+    const node *n = ins->node;
+    const int64_t units = attention_units(&call->args), t = unit / units * n->attrs.seq;
+    attention_args args = call->args;
+    args.qkv = input_at(ins, 0, t * n->in[0]->dim[1]);
+    args.position = (const int32_t *)ins->in[1] + t;
+    args.hidden = n->n_in > 2 ? (const int32_t *)ins->in[2] + 2 * t : NULL;
+    args.o = output_at(ins, 0, t * n->out[0]->dim[1]);
+    args.lse = output_at(ins, 1, t);
+    ins->attention->attention(&args, unit % units, call->scratch + thread * call->scratch_bytes);
 }
 
 static void attention(const instruction *ins) {
@@ -36,19 +45,12 @@ static void attention(const instruction *ins) {
         ring_forward(ins);
         return;
     }
-    const int64_t tokens = n->in[0]->dim[0], width = n->in[0]->dim[1], o_width = n->out[0]->dim[1];
+    const int64_t tokens = n->in[0]->dim[0];
     attention_call call = {.ins = ins, .args = attention_shape(n, n->in[0]->dt)};
     call.scratch = ins->workspace;
     call.scratch_bytes = attention_scratch_bytes(&call.args);
     call.args.lse_stride = tokens;
-    for (int64_t t = 0; t < tokens; t += n->attrs.seq) {
-        call.args.qkv = input_at(ins, 0, t * width);
-        call.args.position = (const int32_t *)ins->in[1] + t;
-        call.args.hidden = n->n_in > 2 ? (const int32_t *)ins->in[2] + 2 * t : NULL;
-        call.args.o = output_at(ins, 0, t * o_width);
-        call.args.lse = output_at(ins, 1, t);
-        par_for(attention_units(&call.args), attention_unit, &call);
-    }
+    par_for(tokens / n->attrs.seq * attention_units(&call.args), attention_of_rows, &call);
 }
 
 static int64_t attention_workspace(const node *n, int n_threads) {
@@ -163,6 +165,12 @@ static void see_window(attention_args *args) {
     args->keys = (const char *)args->keys + bytes;
     args->values = (const char *)args->values + bytes;
     args->first -= before;
+}
+
+static void attention_unit(void *arg, int64_t unit, int thread) {
+    const attention_call *call = arg;
+    call->ins->attention->attention(&call->args, unit,
+            call->scratch + thread * call->scratch_bytes);
 }
 
 // Rows follow each other in the cache. A single one, as in decoding, is cut by keys, several by

@@ -101,7 +101,7 @@ INLINE backward_unit backward_unit_of(const arithmetic *by, const attention_args
 // Makes p and ds of a span of keys from scores and dp of two queries i and i + 1, the second of
 // which may not exist.
 INLINE void softmax_grad_rows(const arithmetic *by, const backward_unit *unit, int64_t q0,
-        int64_t k0, int64_t i, int64_t n_q, span keys) {
+        int64_t i, int64_t n_q, span keys) {
     const int64_t row_words = BLOCK / by->per_word;
     const vec factor = v_set(unit->scale), factor2 = v_set(unit->scale * LOG2_E);
     vec minus_lse[2], delta[2];
@@ -110,7 +110,6 @@ INLINE void softmax_grad_rows(const arithmetic *by, const backward_unit *unit, i
         const bool exists = i + r < n_q;
         minus_lse[r] = v_set(exists ? -LOG2_E * unit->lse[t] : -INFINITY);
         delta[r] = v_set(exists ? unit->delta[t] : 0);
-        if (exists) mask_scores(unit->args, t, k0, keys, unit->scores + (i + r) * BLOCK);
     }
     for (int64_t j = keys.begin; j < keys.end; j += WIDTH) {
         vec p[2], ds[2];
@@ -133,12 +132,13 @@ INLINE void softmax_grad_rows(const arithmetic *by, const backward_unit *unit, i
 // p and ds of the keys of a block that no query of a strip sees.
 INLINE void clear_unseen(const arithmetic *by, const backward_unit *u, const strip *queries,
         int64_t begin, int64_t end) {
-    const size_t bytes = sizeof(uint32_t) * (size_t)(end - begin);
-    const int64_t rows = round_up(queries->n_rows, by->per_word) / by->per_word;
-    for (int64_t i = queries->row / by->per_word; i < queries->row / by->per_word + rows; i++) {
-        memset(u->p_across + i * BLOCK + begin, 0, bytes);
-        memset(u->ds_across + i * BLOCK + begin, 0, bytes);
-    }
+    const int64_t first = queries->row / by->per_word,
+                  last = round_up(queries->row + queries->n_rows, by->per_word) / by->per_word;
+    for (int64_t j = begin; j < end; j += WIDTH)
+        for (int64_t i = first; i < last; i++) {
+            store_words(u->p_across + i * BLOCK + j, v_set(0));
+            store_words(u->ds_across + i * BLOCK + j, v_set(0));
+        }
 }
 
 INLINE void softmax_grad(const arithmetic *by, const backward_unit *u, int64_t q0, int64_t k0,
@@ -148,8 +148,9 @@ INLINE void softmax_grad(const arithmetic *by, const backward_unit *u, int64_t q
         memset(u->scores + end * BLOCK, 0, sizeof(float) * BLOCK);
         memset(u->dp + end * BLOCK, 0, sizeof(float) * BLOCK);
     }
+    mask_rows(u->args, q0, k0, queries, u->scores);
     for (int64_t i = queries->row; i < end; i += 2)
-        softmax_grad_rows(by, u, q0, k0, i, end, queries->keys);
+        softmax_grad_rows(by, u, q0, i, end, queries->keys);
     clear_unseen(by, u, queries, 0, queries->keys.begin);
     clear_unseen(by, u, queries, queries->keys.end, BLOCK);
 }
@@ -201,7 +202,7 @@ INLINE int strips_of_keys(const strip *queries, int n_queries, int64_t n_k, stri
         if (n > 0 && out[n - 1].keys.begin == seen.begin && out[n - 1].keys.end == seen.end)
             out[n - 1].n_rows += n_rows;
         else
-            out[n++] = (strip){key, n_rows, seen};
+            out[n++] = (strip){key, n_rows, seen, false};
     }
     return n;
 }
@@ -219,12 +220,17 @@ INLINE void backward_block(const arithmetic *by, product_function *product, cons
         backward_keys(by, product, u, q0, k0, keys[i], later);
 }
 
-INLINE void prepare_queries(const arithmetic *by, const backward_unit *unit) {
+// delta of the n queries from t on.
+INLINE void sum_delta(const arithmetic *by, const backward_unit *unit, int64_t begin, int64_t n) {
     const attention_args *args = unit->args;
-    const int64_t head_dim = args->head_dim, o_width = attention_o_width(args);
-    const matrix qkv = matrix_of_qkv(args), d_o = {args->d_o, o_width};
-    for (int64_t t = unit->first_query; t < args->seq; t++) {
-        const int64_t at = t * o_width + unit->head * head_dim;
+    const int64_t head_dim = args->head_dim, o_width = attention_o_width(args),
+                  bytes = dtype_bytes(by->dt);
+    for (int64_t t = begin; t < begin + n; t++) {
+        const int64_t at = t * o_width + unit->head * head_dim, later = at + AHEAD * o_width;
+        if (t + AHEAD < args->seq) {
+            fetch((const char *)args->o + later * bytes, head_dim * bytes);
+            fetch((const char *)args->d_o + later * bytes, head_dim * bytes);
+        }
         lanes sum = lanes_of(v_set(0));
         FOR_LANES(j, s, k, head_dim, {
             const vec o = v_load_as(by->dt, args->o, at + j, k);
@@ -232,10 +238,18 @@ INLINE void prepare_queries(const arithmetic *by, const backward_unit *unit) {
         });
         unit->delta[t] = lanes_sum(&sum);
     }
+}
+
+INLINE void prepare_queries(const arithmetic *by, const backward_unit *unit) {
+    const attention_args *args = unit->args;
+    const int64_t head_dim = args->head_dim, o_width = attention_o_width(args);
+    const matrix qkv = matrix_of_qkv(args), d_o = {args->d_o, o_width};
     for (int64_t q0 = unit->first_query; q0 < args->seq; q0 += BLOCK) {
+        if (attention_earliest(args, q0) >= unit->end) break; // nor does a later one see the chunk
         const int64_t n = rows_of_block(args, q0), b_at = q0 / by->per_word * unit->ld;
         const int64_t q_at = element_of(args, q0, unit->head),
                       do_at = q0 * o_width + unit->head * head_dim;
+        sum_delta(by, unit, q0, n);
         pack_tokens(by, args, qkv, q_at, n, n, unit->q_b + b_at, unit->ld);
         pack_tokens(by, args, d_o, do_at, n, n, unit->do_b + b_at, unit->ld);
         if (by->per_word == 1) continue; // q_a is q_b, do_a is do_b

@@ -2,7 +2,7 @@
 // heads. A unit is BLOCK queries of all heads of a group, which share their keys and values:
 //
 //     for each block of BLOCK keys that a query of the unit sees, strip by strip of its queries
-//         scores = q k^T                       [n_rep][BLOCK][BLOCK]
+//         scores = q k^T                       [BLOCK][BLOCK], of one head after the other
 //         p = exp(scores - largest so far)     p words; o and sum shrink when the largest grows
 //         o += p v
 //     o /= sum;  lse = largest + log(sum)
@@ -13,7 +13,7 @@
 //     q   [n_rep][BLOCK][ld]       operand A, words along head_dim
 //     kt  [head_dim words][BLOCK]  operand B of q k^T: a column per key
 //     v   [BLOCK words][ld]        operand B of p v: a row per key, or per two keys as pairs
-//     p   [n_rep][BLOCK][BLOCK words]  operand A, words along the keys; floats: in place of scores
+//     p   [BLOCK][BLOCK words]     operand A, words along the keys; floats: in place of scores
 #pragma once
 #include "base/elementary.h"
 #include "kernels/levels/attention_tile.h"
@@ -41,47 +41,71 @@ INLINE forward_unit forward_unit_of(const arithmetic *by, const attention_args *
     u.kt = u.q + u.n_rep * BLOCK * u.ld;
     u.v = u.kt + BLOCK * u.ld;
     u.scores = (float *)(void *)(u.v + BLOCK * u.ld);
-    u.o = u.scores + u.n_rep * BLOCK * BLOCK;
+    u.o = u.scores + BLOCK * BLOCK;
     u.max = u.o + u.n_rep * BLOCK * u.ld;
     u.sum = u.max + u.n_rep * BLOCK;
     u.p = (uint32_t *)(void *)(by->per_word == 1 ? u.scores : u.sum + u.n_rep * BLOCK);
     return u;
 }
 
-// Row r of the scores (r counts queries of all heads) becomes probabilities of a span of the keys
-// from k0 on.
-INLINE void softmax_row(const arithmetic *by, const forward_unit *unit, int64_t row, int64_t k0,
-        span keys) {
-    const int64_t row_words = BLOCK / by->per_word, n = keys.end - keys.begin;
-    float *scores = unit->scores + row * BLOCK, *o = unit->o + row * unit->ld;
-    uint32_t *p = unit->p + row * row_words + keys.begin / by->per_word;
-    mask_scores(unit->args, unit->q0 + row % BLOCK, k0, keys, scores);
-    scores += keys.begin;
-    lanes top = lanes_of(v_set(-INFINITY));
-    FOR_LANES(j, s, k, n, { top.of[s] = v_max(top.of[s], v_load(scores + j, k)); });
-    const float now = lanes_top(&top) * unit->scale, before = unit->max[row];
-    const float next = now > before ? now : before;
-    lanes part = lanes_of(v_set(0));
-    if (next == -INFINITY) { // no key of this block is seen
-        memset(p, 0, sizeof *p * (size_t)(n / by->per_word));
-    } else {
-        const vec minus_max = v_set(-next), factor = v_set(unit->scale);
-        FOR_LANES(j, s, k, n, {
-            const vec e = v_exp2(v_fma(v_load(scores + j, k), factor, minus_max));
-            part.of[s] = v_add(part.of[s], e);
-            put_along(by, p + j / by->per_word, e);
-        });
+// Largest scores of the rows so far become those with a span of the keys; keep: what the sums of
+// before are multiplied by.
+INLINE void raise_tops(const forward_unit *unit, int64_t row, int64_t n_rows, span keys,
+        float keep[WIDTH]) {
+    const float *scores = unit->scores + row % BLOCK * BLOCK + keys.begin;
+    vec tops[WIDTH];
+    for (int64_t i = 0; i < WIDTH; i++) {
+        lanes top = lanes_of(v_set(-INFINITY));
+        if (i < n_rows)
+            FOR_LANES(j, s, k, keys.end - keys.begin,
+                    { top.of[s] = v_max(top.of[s], v_load(scores + i * BLOCK + j, k)); });
+        tops[i] = lanes_fold(v_max, &top);
     }
-    const float keep =
-            before == next || next == -INFINITY ? 1 : v_first(v_exp2(v_set(before - next)));
-    unit->sum[row] = unit->sum[row] * keep + lanes_sum(&part);
-    unit->max[row] = next;
-    if (keep < 1)
-        for (int64_t j = 0; j < unit->ld; j += WIDTH)
-            v_store(o + j, v_mul(v_set(keep), v_load(o + j, WIDTH)), WIDTH);
+    float before[WIDTH], *now = unit->max + row;
+    v_store(before, v_load(now, WIDTH), WIDTH);
+    const vec top = v_mul(v_joins(v_max, tops), v_set(unit->scale)),
+              next = v_max(top, v_load(now, WIDTH)); // the latter if one is NaN
+    v_store(keep, v_exp2(v_sub(v_load(now, WIDTH), next)), WIDTH);
+    v_store(now, next, WIDTH);
+    for (int i = 0; i < WIDTH; i++)
+        if (before[i] == now[i]) keep[i] = 1;
 }
 
-// The queries of a strip, of all heads, and the keys that they see.
+// Scores of WIDTH rows, n_rows of which exist at least, from `row` on, which counts queries of all
+// heads, become probabilities of a span of the keys. Rows that do not exist have sums, too.
+INLINE void softmax_rows(const arithmetic *by, const forward_unit *unit, int64_t row,
+        int64_t n_rows, span keys) {
+    const int64_t row_words = BLOCK / by->per_word, n = keys.end - keys.begin;
+    float keep[WIDTH], *sum = unit->sum + row;
+    raise_tops(unit, row, n_rows, keys, keep);
+    vec parts[WIDTH];
+    for (int64_t i = 0; i < WIDTH; i++) {
+        const float *scores = unit->scores + (row % BLOCK + i) * BLOCK + keys.begin;
+        uint32_t *p = unit->p + (row % BLOCK + i) * row_words + keys.begin / by->per_word;
+        const float top = unit->max[row + i];
+        lanes part = lanes_of(v_set(0));
+        if (i < n_rows && top == -INFINITY) { // no key of this block is seen
+            memset(p, 0, sizeof *p * (size_t)(n / by->per_word));
+        } else if (i < n_rows) {
+            const vec minus_max = v_set(-top), factor = v_set(unit->scale);
+            FOR_LANES(j, s, k, n, {
+                const vec e = v_exp2(v_fma(v_load(scores + j, k), factor, minus_max));
+                part.of[s] = v_add(part.of[s], e);
+                put_along(by, p + j / by->per_word, e);
+            });
+        }
+        parts[i] = lanes_fold(v_add, &part);
+    }
+    const vec kept = v_mul(v_load(sum, WIDTH), v_load(keep, WIDTH));
+    v_store(sum, v_add(kept, v_joins(v_add, parts)), WIDTH);
+    for (int64_t i = 0; i < WIDTH && i < n_rows; i++) {
+        float *o = unit->o + (row + i) * unit->ld;
+        for (int64_t j = 0; j < unit->ld && keep[i] < 1; j += WIDTH)
+            v_store(o + j, v_mul(v_set(keep[i]), v_load(o + j, WIDTH)), WIDTH);
+    }
+}
+
+// The queries of a strip, head by head, and the keys that they see.
 INLINE void forward_strip(const arithmetic *by, product_function *product, const forward_unit *unit,
         int64_t k0, const strip *queries) {
     const int64_t row_words = BLOCK / by->per_word, first = queries->keys.begin / by->per_word,
@@ -90,16 +114,13 @@ INLINE void forward_strip(const arithmetic *by, product_function *product, const
     for (int64_t h = 0; h < unit->n_rep; h++) {
         const int64_t row = h * BLOCK + queries->row;
         const words_a q = {unit->q + row * unit->ld, unit->ld, 1};
-        const sums scores = {unit->scores + row * BLOCK + queries->keys.begin, BLOCK};
+        const sums scores = {unit->scores + queries->row * BLOCK + queries->keys.begin, BLOCK};
         product(queries->n_rows, n_keys, words_of(by, unit->args->head_dim), q,
                 (words_b){unit->kt + queries->keys.begin, BLOCK}, scores, false);
-    }
-    for (int64_t h = 0; h < unit->n_rep; h++)
-        for (int64_t i = queries->row; i < queries->row + queries->n_rows; i++)
-            softmax_row(by, unit, h * BLOCK + i, k0, queries->keys);
-    for (int64_t h = 0; h < unit->n_rep; h++) {
-        const int64_t row = h * BLOCK + queries->row;
-        const words_a p = {unit->p + row * row_words + first, row_words, 1};
+        mask_rows(unit->args, unit->q0, k0, queries, unit->scores);
+        for (int64_t i = 0; i < queries->n_rows; i += WIDTH)
+            softmax_rows(by, unit, row + i, queries->n_rows - i, queries->keys);
+        const words_a p = {unit->p + queries->row * row_words + first, row_words, 1};
         const sums o = {unit->o + row * unit->ld, unit->ld};
         product(queries->n_rows, unit->ld, n_keys / by->per_word, p,
                 (words_b){unit->v + first * unit->ld, unit->ld}, o, true);
@@ -137,10 +158,18 @@ INLINE void store_outputs(const arithmetic *by, const forward_unit *u) {
                 else
                     v_store_as(by->dt, args->o, at + j, mean, k);
             });
-            if (args->lse)
-                ((float *)args->lse)[head * args->lse_stride + t] =
-                        u->max[r] / LOG2_E + (float)drv_log((double)u->sum[r]);
         }
+}
+
+// In a loop of its own: logarithms, which wait for what they have come to, run beside each other.
+INLINE void store_lse(const forward_unit *u) {
+    for (int64_t h = 0; h < u->n_rep; h++) {
+        const float *max = u->max + h * BLOCK, *sum = u->sum + h * BLOCK;
+        float *lse =
+                (float *)u->args->lse + (u->group * u->n_rep + h) * u->args->lse_stride + u->q0;
+        for (int64_t i = 0; i < u->n_q; i++)
+            lse[i] = max[i] / LOG2_E + (float)drv_log((double)sum[i]);
+    }
 }
 
 INLINE void attention_forward(const arithmetic *by, product_function *product,
@@ -159,4 +188,5 @@ INLINE void attention_forward(const arithmetic *by, product_function *product,
     for (int64_t k0 = begin > 0 ? begin / BLOCK * BLOCK : 0; k0 <= last_key; k0 += BLOCK)
         forward_keys(by, product, &u, k0);
     store_outputs(by, &u);
+    if (args->lse) store_lse(&u);
 }

@@ -66,30 +66,44 @@ INLINE sum_target target_of(dtype dt, const attention_args *args, int64_t t, int
     return (sum_target){dt, NULL, head < kv ? args->dk : args->dv, (t * kv + head % kv) * d};
 }
 
-// dqkv of the tokens of a unit.
-INLINE void attention_sum(dtype dt, const attention_args *args, int64_t unit) {
-    const int64_t n_chunks = attention_grad_chunks(args), d = args->head_dim;
-    const int64_t n_rep = args->n_heads / args->n_kv_heads, chunk = chunk_of(args);
-    const int64_t array = args->seq * d, head_floats = (n_chunks + 2) * array;
-    const int64_t begin = unit * ATTENTION_SUM_BLOCK, end = begin + ATTENTION_SUM_BLOCK;
-    for (int64_t t = begin; t < end && t < args->seq; t++) {
-        const float *part = args->part + t * d;
+// The sums of a head of queries: over the chunks of keys that a token may see.
+INLINE void sum_queries(dtype dt, const attention_args *args, span tokens, int64_t head) {
+    const int64_t n_chunks = attention_grad_chunks(args), d = args->head_dim, array = args->seq * d,
+                  chunk = chunk_of(args);
+    const float *part = args->part + head * (n_chunks + 2) * array;
+    for (int64_t t = tokens.begin; t < tokens.end; t++) {
         const int64_t last = (args->first + t) / chunk, // it sees no chunk of later keys
                 n_seen = last + 1 < n_chunks ? last + 1 : n_chunks;
-        for (int64_t h = 0; h < args->n_heads; h++)
-            sum_parts(part + h * head_floats, n_seen, array, d, target_of(dt, args, t, h));
-        for (int64_t g = 0; g < args->n_kv_heads; g++) {
-            const float *dk = part + g * n_rep * head_floats + n_chunks * array;
-            const sum_target key = target_of(dt, args, t, key_head(args, g)),
-                             value = target_of(dt, args, t, value_head(args, g));
-            if (args->leaves > 1) {
-                sum_leaves(dk, n_rep, args->leaves, head_floats, d, key);
-                sum_leaves(dk + array, n_rep, args->leaves, head_floats, d, value);
-            } else {
-                sum_parts(dk, n_rep, head_floats, d, key);
-                sum_parts(dk + array, n_rep, head_floats, d, value);
-            }
-        }
+        sum_parts(part + t * d, n_seen, array, d, target_of(dt, args, t, head));
+    }
+}
+
+// Those of a head of keys or values, from `part` on: over the query heads of its group.
+INLINE void sum_keys(dtype dt, const attention_args *args, span tokens, const float *part,
+        int64_t head) {
+    const int64_t n_rep = args->n_heads / args->n_kv_heads, d = args->head_dim,
+                  apart = (attention_grad_chunks(args) + 2) * args->seq * d;
+    for (int64_t t = tokens.begin; t < tokens.end; t++) {
+        const sum_target to = target_of(dt, args, t, head);
+        if (args->leaves > 1)
+            sum_leaves(part + t * d, n_rep, args->leaves, apart, d, to);
+        else
+            sum_parts(part + t * d, n_rep, apart, d, to);
+    }
+}
+
+// dqkv of the tokens of a unit: head after head, each of which lies in one piece.
+INLINE void attention_sum(dtype dt, const attention_args *args, int64_t unit) {
+    const int64_t n_chunks = attention_grad_chunks(args), array = args->seq * args->head_dim,
+                  n_rep = args->n_heads / args->n_kv_heads, begin = unit * ATTENTION_SUM_BLOCK,
+                  left = args->seq - begin;
+    const span tokens = {begin, begin + (left < ATTENTION_SUM_BLOCK ? left : ATTENTION_SUM_BLOCK)};
+    for (int64_t head = 0; head < args->n_heads; head++)
+        sum_queries(dt, args, tokens, head);
+    for (int64_t g = 0; g < args->n_kv_heads; g++) {
+        const float *dk = args->part + (g * n_rep * (n_chunks + 2) + n_chunks) * array;
+        sum_keys(dt, args, tokens, dk, key_head(args, g));
+        sum_keys(dt, args, tokens, dk + array, value_head(args, g));
     }
 }
 

@@ -59,6 +59,7 @@ typedef attention_span span; // of a block; empty: 0 .. 0
 typedef struct strip {
     int64_t row, n_rows; // queries of the block
     span keys;
+    bool whole; // each of these queries sees each of these keys
 } strip;
 
 // Returns the keys of block k0 from the first that row t sees to the last; none: BLOCK .. 0. Some
@@ -84,19 +85,24 @@ INLINE int strips_of_block(const attention_args *args, int64_t q0, int64_t n_q, 
     int n = 0;
     for (int64_t row = 0; row < n_q; row += STRIP) {
         const int64_t n_rows = n_q - row < STRIP ? n_q - row : STRIP;
-        span keys = {BLOCK, 0};
+        span keys = {BLOCK, 0}, by_all = {0, BLOCK};
         for (int64_t i = row; i < row + n_rows; i++) {
             const span seen = keys_of_row(args, q0 + i, k0);
             if (seen.begin < keys.begin) keys.begin = seen.begin;
             if (seen.end > keys.end) keys.end = seen.end;
+            if (seen.begin > by_all.begin) by_all.begin = seen.begin;
+            if (seen.end < by_all.end) by_all.end = seen.end;
         }
         keys.begin = keys.begin / STRIP * STRIP;
         keys.end = round_up(keys.end, STRIP);
         if (keys.begin >= keys.end) keys = (span){0, 0};
-        if (n > 0 && out[n - 1].keys.begin == keys.begin && out[n - 1].keys.end == keys.end)
+        const bool whole = !args->hidden && by_all.begin <= keys.begin && by_all.end >= keys.end;
+        if (n > 0 && out[n - 1].keys.begin == keys.begin && out[n - 1].keys.end == keys.end) {
             out[n - 1].n_rows += n_rows;
-        else
-            out[n++] = (strip){row, n_rows, keys};
+            out[n - 1].whole &= whole;
+        } else {
+            out[n++] = (strip){row, n_rows, keys, whole};
+        }
     }
     return n;
 }
@@ -115,11 +121,19 @@ INLINE void mask_scores(const attention_args *args, int64_t t, int64_t k0, span 
         scores[j] = -INFINITY;
 }
 
+// The same of a strip of queries of the block q0; scores: of the block.
+INLINE void mask_rows(const attention_args *args, int64_t q0, int64_t k0, const strip *queries,
+        float *scores) {
+    const int64_t end = queries->row + queries->n_rows;
+    for (int64_t i = queries->row; i < end && !queries->whole; i++)
+        mask_scores(args, q0 + i, k0, queries->keys, scores + i * BLOCK);
+}
+
 // Tokens first .. first + n of a head as operand B whose inner dimension is the tokens:
 // [n_rows / per_word][ld] words, 0 where there is no token or element.
 INLINE void pack_tokens(const arithmetic *by, const attention_args *args, matrix m, int64_t at,
         int64_t n, int64_t n_rows, uint32_t *dst, int64_t ld) {
-    pack_across(by, ld, m, at, args->head_dim, n, false, dst);
+    pack_across(by, ld, m, at, args->head_dim, n, true, dst);
     const int64_t done = words_of(by, n), all = words_of(by, n_rows);
     memset(dst + done * ld, 0, sizeof *dst * (size_t)((all - done) * ld));
 }

@@ -65,7 +65,7 @@ INLINE vec float_dot(dtype dt, int64_t width, const void *x, const void *w, bool
 #pragma GCC unroll 4
     for (int s = 0; s < LANE_VECS; s++)
         all.of[s] = v_add(v_add(sum[0].of[s], sum[1].of[s]), v_add(sum[2].of[s], sum[3].of[s]));
-    return lanes_fold(&all);
+    return lanes_fold(v_add, &all);
 }
 
 INLINE vec f32_dot(int64_t width, const void *x, const void *w, bool ahead) {
@@ -111,7 +111,7 @@ INLINE void score_keys(dot_function *dot, const row_chunk *c, int64_t n_heads) {
             for (int i = 0; i < WIDTH; i++)
                 sum[i] = dot(c->d, c->q + head * c->row_bytes,
                         c->keys + (s + (i < n_here ? i : n_here - 1)) * c->row_bytes, false);
-            v_store(c->scores + head * c->stride + s, v_sums(sum), n_here);
+            v_store(c->scores + head * c->stride + s, v_joins(v_add, sum), n_here);
         }
     }
 }

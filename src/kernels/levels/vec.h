@@ -62,21 +62,19 @@ INLINE lanes lanes_of(vec x) {
         all.of[s] = x;
     return all;
 }
-// Returns the sums of lanes as far as vectors are added; v_sum goes on with what is left of them.
-INLINE vec lanes_fold(const lanes *x) {
+// Joins lanes (by v_add or v_max) as far as they are vectors; v_sum or v_top goes on with what is
+// left of them, v_joins with that of WIDTH rows.
+INLINE vec lanes_fold(join_function *join, const lanes *x) {
     if (LANE_VECS == 4)
-        return v_add(v_add(x->of[0], x->of[2 % LANE_VECS]),
-                v_add(x->of[1 % LANE_VECS], x->of[3 % LANE_VECS]));
-    return LANE_VECS == 2 ? v_add(x->of[0], x->of[1 % LANE_VECS]) : x->of[0];
+        return join(join(x->of[0], x->of[2 % LANE_VECS]),
+                join(x->of[1 % LANE_VECS], x->of[3 % LANE_VECS]));
+    return LANE_VECS == 2 ? join(x->of[0], x->of[1 % LANE_VECS]) : x->of[0];
 }
 INLINE float lanes_sum(const lanes *x) {
-    return v_sum(lanes_fold(x));
+    return v_sum(lanes_fold(v_add, x));
 }
 INLINE float lanes_top(const lanes *x) {
-    if (LANE_VECS == 4)
-        return v_top(v_max(v_max(x->of[0], x->of[2 % LANE_VECS]),
-                v_max(x->of[1 % LANE_VECS], x->of[3 % LANE_VECS])));
-    return v_top(LANE_VECS == 2 ? v_max(x->of[0], x->of[1 % LANE_VECS]) : x->of[0]);
+    return v_top(lanes_fold(v_max, x));
 }
 
 // Begins to load what will be read soon.
@@ -120,8 +118,7 @@ INLINE vec v_exp(vec x) {
 // 2^x within 4 units in the last place for x <= 127; 0 below -126; NaN stays.
 // On |r| <= 1/2 the minimax polynomial of degree 5 has a relative error of 7.5e-8.
 INLINE vec v_exp2(vec x) {
-    const vec inside = v_max(v_set(-126.0f), x); // operand order keeps NaN
-    const vec n = v_nearest(inside), r = v_sub(inside, n);
+    const vec n = v_nearest(x), r = v_sub(x, n); // below -126 they come to anything, then to 0
     vec p = v_set(1.3276472e-3f);
     p = v_fma(p, r, v_set(9.675541e-3f));
     p = v_fma(p, r, v_set(5.550713e-2f));

@@ -7,6 +7,7 @@
 #include "kernels/levels/turn_avx.h"
 
 typedef __m256 vec;
+typedef vec join_function(vec a, vec b);
 enum { WIDTH = 8, REGISTERS = 16 };
 
 INLINE vec v_set(float x) {
@@ -44,18 +45,18 @@ INLINE float v_sum(vec a) { // in halves: element i and i + 4, then i + 2, i + 1
     s = _mm_add_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
 }
-// v_sum of 8 vectors, with its order of additions (see vec_avx512.h).
-INLINE vec v_sums(const vec x[8]) {
+// v_sum or v_top of 8 vectors, in the same order (see vec_avx512.h).
+INLINE vec v_joins(join_function *join, const vec x[8]) {
     vec half[4], pair[2];
     for (int i = 0; i < 4; i++)
-        half[i] = v_add(_mm256_permute2f128_ps(x[i], x[i + 4], 0x20),
+        half[i] = join(_mm256_permute2f128_ps(x[i], x[i + 4], 0x20),
                 _mm256_permute2f128_ps(x[i], x[i + 4], 0x31));
     for (int i = 0; i < 2; i++) {
         const __m256d a = _mm256_castps_pd(half[2 * i]), b = _mm256_castps_pd(half[2 * i + 1]);
-        pair[i] = v_add(_mm256_castpd_ps(_mm256_unpacklo_pd(a, b)),
+        pair[i] = join(_mm256_castpd_ps(_mm256_unpacklo_pd(a, b)),
                 _mm256_castpd_ps(_mm256_unpackhi_pd(a, b)));
     }
-    return v_add(_mm256_shuffle_ps(pair[0], pair[1], 0x88),
+    return join(_mm256_shuffle_ps(pair[0], pair[1], 0x88),
             _mm256_shuffle_ps(pair[0], pair[1], 0xDD));
 }
 INLINE float v_top(vec a) {

@@ -6,6 +6,7 @@
 #include "kernels/levels/turn_avx.h"
 
 typedef __m512 vec;
+typedef vec join_function(vec a, vec b);
 enum { WIDTH = 16, REGISTERS = 32 };
 
 INLINE vec v_set(float x) {
@@ -44,26 +45,27 @@ INLINE float v_sum(vec a) { // in halves: element i and i + 8, then i + 4, i + 2
     s = _mm_add_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
 }
-// v_sum of 16 vectors, with its order of additions. In each step two vectors become one, which has
-// the first's sums before the second's in each part of what is left of a vector.
-INLINE vec v_sums(const vec x[16]) {
+// v_sum or v_top (join: v_add or v_max) of each of 16 vectors, in the same order. In each step two
+// vectors become one, which has what the first's halves come to before the second's in each part of
+// what is left of a vector.
+INLINE vec v_joins(join_function *join, const vec x[16]) {
     vec half[8], quarter[4], pair[2];
-    // So that the sums come out in order: x[i] goes where the steps leave its sum at i.
+    // So that they come out in order: x[i] goes where the steps leave what it comes to at i.
     for (int i = 0; i < 8; i++) {
         const vec a = x[i % 2 * 8 + i / 2], b = x[i % 2 * 8 + 4 + i / 2];
-        half[i] = v_add(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xEE));
+        half[i] = join(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xEE));
     }
     for (int i = 0; i < 4; i++) {
         const vec a = half[2 * i], b = half[2 * i + 1];
-        quarter[i] = v_add(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xDD));
+        quarter[i] = join(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xDD));
     }
     for (int i = 0; i < 2; i++) {
         const __m512d a = _mm512_castps_pd(quarter[2 * i]),
                       b = _mm512_castps_pd(quarter[2 * i + 1]);
-        pair[i] = v_add(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)),
+        pair[i] = join(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)),
                 _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
     }
-    return v_add(_mm512_shuffle_ps(pair[0], pair[1], 0x88),
+    return join(_mm512_shuffle_ps(pair[0], pair[1], 0x88),
             _mm512_shuffle_ps(pair[0], pair[1], 0xDD));
 }
 INLINE float v_top(vec a) {
@@ -114,17 +116,21 @@ INLINE void v_load_bf16_pairs(const uint16_t *p, vec *even, vec *odd) {
     *even = _mm512_castsi512_ps(_mm512_slli_epi32(both, 16));
     *odd = _mm512_castsi512_ps(_mm512_and_si512(both, _mm512_set1_epi32((int)0xFFFF0000)));
 }
-// Rounds to nearest even. The instruction takes denormal numbers as 0.
+// Rounds to nearest even: in the upper half of each element, the lower one is not cleared.
+INLINE __m512i v_bf16_above(vec x) {
+    const __m512i bits = _mm512_castps_si512(x), half = _mm512_set1_epi32(0x7FFF);
+    const __mmask16 odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000)),
+                    nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+    __m512i sum = _mm512_add_epi32(bits, half);
+    sum = _mm512_mask_add_epi32(sum, odd, bits, _mm512_set1_epi32(0x8000));
+    return _mm512_mask_or_epi32(sum, nan, bits, _mm512_set1_epi32(0x400000));
+}
+// The instruction takes denormal numbers as 0.
 INLINE __m256i v_to_bf16(vec x) {
 #ifdef __AVX512BF16__
     return (__m256i)_mm512_cvtneps_pbh(x);
 #else
-    const __m512i bits = _mm512_castps_si512(x);
-    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-    __m512i sum = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7FFF)), odd);
-    const __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
-    sum = _mm512_mask_or_epi32(sum, nan, bits, _mm512_set1_epi32(0x400000));
-    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(sum, 16));
+    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(v_bf16_above(x), 16));
 #endif
 }
 INLINE void v_store_bf16(uint16_t *p, vec x, int n) {
@@ -135,7 +141,12 @@ INLINE void v_store_bf16(uint16_t *p, vec x, int n) {
 }
 // Returns the nearest bf16, as a float.
 INLINE vec v_rounded_bf16(vec x) {
+#ifdef __AVX512BF16__
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v_to_bf16(x)), 16));
+#else
+    const __m512i upper = _mm512_set1_epi32((int)0xFFFF0000);
+    return _mm512_castsi512_ps(_mm512_and_si512(v_bf16_above(x), upper));
+#endif
 }
 
 // --- 32-bit words without sign

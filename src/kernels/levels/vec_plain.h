@@ -16,6 +16,7 @@ enum { WIDTH = 4, REGISTERS = 32 };
 enum { WIDTH = 4, REGISTERS = 16 };
 #endif
 typedef float vec __attribute__((vector_size(16)));
+typedef vec join_function(vec a, vec b);
 typedef uint32_t ints __attribute__((vector_size(16))); // 32-bit words without sign
 
 INLINE ints i_of(vec x) { // the bits
@@ -93,8 +94,13 @@ INLINE vec v_fnma(vec a, vec b, vec c) { // c - a b
 INLINE float v_sum(vec a) { // in halves: element i and i + 2, then i + 1
     return (a[0] + a[2]) + (a[1] + a[3]);
 }
-INLINE vec v_sums(const vec x[4]) { // v_sum of 4 vectors
-    return (vec){v_sum(x[0]), v_sum(x[1]), v_sum(x[2]), v_sum(x[3])};
+// v_sum or v_top of 4 vectors, in the same order (see vec_avx512.h).
+INLINE vec v_joins(join_function *join, const vec x[4]) {
+    const vec a = join((vec){x[0][0], x[0][1], x[1][0], x[1][1]},
+                      (vec){x[0][2], x[0][3], x[1][2], x[1][3]}),
+              b = join((vec){x[2][0], x[2][1], x[3][0], x[3][1]},
+                      (vec){x[2][2], x[2][3], x[3][2], x[3][3]});
+    return join((vec){a[0], a[2], b[0], b[2]}, (vec){a[1], a[3], b[1], b[3]});
 }
 INLINE float v_top(vec a) { // as v_max: of the halves, then of the pair
     const float x = a[0] > a[2] ? a[0] : a[2], y = a[1] > a[3] ? a[1] : a[3];

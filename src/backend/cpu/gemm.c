@@ -144,26 +144,26 @@ static int64_t more_pieces(int64_t n, int64_t n_pieces, int64_t unit) {
 
 // Returns the cost of a grid of tiles over one perfect product: threads that wait for the last tile
 // (which may run on a busy core, 5 % slower, say), and packing each operand again for each tile of
-// the other (measured on Zen 4, bench/results/2026-11-21-zen4.md).
+// the other (bench/results/2026-11-27-products.md).
 static double tiling_cost(int64_t m, int64_t n, int64_t tile_m, int64_t tile_n, int64_t threads) {
     const int64_t tiles = div_up(m, tile_m) * div_up(n, tile_n);
     const double tile = (double)tile_m * (double)tile_n / ((double)m * (double)n);
     const double wait = ((double)div_up(tiles, threads) + 0.05) * (double)threads * tile;
-    return wait * (1 + 13 / (double)tile_m + 7 / (double)tile_n);
+    return wait * (1 + 13 / (double)tile_m + 16 / (double)tile_n);
 }
 
 static int64_t addends_of_tree(const gemm_tree *tree) {
     return tree->addends > 1 ? tree->addends : 1;
 }
 
-// The cheapest grid with tiles of 64 to 512 rows and 96 to 640 columns. Where the sums of a tile
+// The cheapest grid with tiles of 64 to 512 rows and 96 to 1024 columns. Where the sums of a tile
 // wait for others they should stay in the cache: half as many rows and columns; so should a tile
 // that several products are added to: half as many rows. Plans of large models ask thousands of
 // times, so grids of the same tiles are looked at once.
 static void choose_tiles(gemm *g, int64_t threads) {
     const gemm_shape *s = &g->shape;
     const bool stays = tree_is_given(&g->tree) || g->tree.addends > 1;
-    const int64_t most_m = stays ? 256 : 512, most_n = tree_is_given(&g->tree) ? 336 : 640;
+    const int64_t most_m = stays ? 256 : 512, most_n = tree_is_given(&g->tree) ? 336 : 1024;
     double best = 1e30;
     for (int64_t i = div_up(s->m, most_m); i <= div_up(s->m, 64); i = more_pieces(s->m, i, 16)) {
         const int64_t tile_m = piece(s->m, i, 16);

@@ -187,7 +187,9 @@ static void empty_products(void **state) {
 
 static void bf16_dot_product(void **state) {
     (void)state;
-    if (cpu_detect() < CPU_AVX512_BF16) skip();
+    cpu_level level;
+    OK(cpu_level_chosen(&level));
+    if (level < CPU_AVX512_BF16) skip();
     all_shapes(GEMM_BF16);
 }
 

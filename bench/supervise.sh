@@ -5,7 +5,7 @@
 # beside those of an undisturbed run, seconds from each fault to the next finished step, goodput by the ledger.
 # Needs root, slurm-wlm, and a throw-away cluster by the program that SLURM_LOCAL names (start, stop, exec, fail, recover).
 # MINUTES (30) bounds it: 20 faults in half an hour, as many fewer in less (the ten kinds take 15), and for the end about a
-# quarter of that again: the undisturbed run. The median is looked at; goodput is printed.
+# quarter of that again: the undisturbed run. The median is looked at; goodput is printed, and its ratio to that run's.
 # usage: [MINUTES=10] SLURM_LOCAL=... supervise.sh PROGRAM
 . "$(dirname "$0")"/../tests/ranks.bash
 killed=()
@@ -61,6 +61,7 @@ rank() { # N: the process of a rank of the world that is there
         tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null | grep -qx "OMPI_COMM_WORLD_RANK=$1" && echo "$pid" && return
     done
 }
+node_of() { tr '\0' '\n' <"/proc/$(rank "$1")/environ" | sed -n 's/^SLURMD_NODENAME=//p'; } # RANK
 n_ranks() { ranks_here | wc -l; }
 last_step() { tail -n 1 $run/metrics.jsonl 2>/dev/null | sed -nE 's/.*"step":([0-9]+),.*/\1/p'; }
 saves() { grep -c '"event":"save"' $run/events.jsonl 2>/dev/null; }
@@ -77,12 +78,12 @@ goes_on() { # a world that began after the fault has finished a step, or this on
     exit 1
 }
 strike() { # one fault; `what` names it. Between two worlds there is nobody to strike
-    local victim n
+    local victim n host
     until n=$(n_ranks) && [ "$n" -gt 0 ] && victim=$((RANDOM % n)) && [ -n "$(rank $victim)" ]; do sleep 0.2; done
     case $(($1 % 10)) in
     0) what="rank $victim is killed" && kill -KILL "$(rank $victim)" ;;
     1) what="a daemon is killed" && kill -KILL "$(pgrep -n orted || pgrep -n prted || rank 0)" ;;
-    2) what="node n4 crashes" && "$SLURM_LOCAL" fail n4 && sleep 3 && "$SLURM_LOCAL" recover n4 ;;
+    2) host=$(node_of $((n - 1))) && what="node $host crashes" && "$SLURM_LOCAL" fail "$host" && sleep 3 && "$SLURM_LOCAL" recover "$host" ;;
     3) what="rank $victim stops (SIGSTOP)" && kill -STOP "$(rank $victim)" ;;
     4) what="the disk is full (30 s)" && { head -c 4G /dev/zero >runs/filler 2>/dev/null; sleep 30; saved=$(saves); rm runs/filler; } ;;
     5) what="TERM at rank $victim" && kill -TERM "$(rank $victim)" ;;
@@ -131,5 +132,10 @@ echo "checkpoints: $n_same byte for byte those of an undisturbed run of one rank
 check "all checkpoints are the same" [ $n_other = 0 -a $n_same -gt 0 ]
 check "each row once, in order" [ "$(sed -nE 's/.*"consumed_samples":([0-9]+),.*/\1/p' $run/metrics.jsonl | awk '$1 != 8 * NR { bad = 1 } END { print bad + 0 }')" = 0 ]
 "$drover" report $run | sed -n '1,40p'
+# Of the wall time without what was stopped on request: goodput, with what was lost since the last saves, of the undisturbed run's.
+ledger() { "$drover" report "$1" --json | grep -oE "\"$2\": *[0-9.]+" | head -n 1 | sed 's/.*: *//'; } # RUN FIELD
+awk -v good="$(ledger $run goodput)" -v lost="$(ledger $run lost)" -v wall="$(ledger $run wall_s)" -v stopped="$(ledger $run stopped)" \
+    -v one="$(ledger runs/one goodput)" 'BEGIN { with = good + lost / (wall - stopped)
+        printf "goodput %.3f, with what was lost %.3f; of one rank undisturbed %.3f: %.3f of it\n", good, with, one, with / one }'
 grep -E '"event":"(restart|exclusion|layout)"' $run/events.jsonl | sed -E 's/.*"event":"([a-z]*)".*"cause":"([a-z_]*)".*/\1 \2/; t; s/.*"event":"(layout)".*"nodes":([0-9]*).*/\1 \2 nodes/' | sort | uniq -c
 finish

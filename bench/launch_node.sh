@@ -8,12 +8,11 @@ unset HWLOC_SYNTHETIC
 export OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self TMPDIR=$dir
 make_data
 sed -i 's/micro_batch_size: 2/micro_batch_size: 1/; s/steps: 40/steps: 200/; s/checkpoint:.*/checkpoint: {every: 0}/' run.yaml
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 cores=$(nproc) nodes=${3:-$((cores < 4 ? cores : 4))} # more ranks than cores compare who gives way to whom
 by_node() {
     local i
-    for i in $(seq $((nodes - 1))); do "$drover" launch node run.yaml --nodes $nodes --node-rank $i --master 127.0.0.1:$port --set run_dir="$1" >out-$i 2>&1 & done
-    "$drover" launch node run.yaml --nodes $nodes --node-rank 0 --master 127.0.0.1:$port --set run_dir="$1" >out-0 2>&1
+    for i in $(seq $((nodes - 1))); do "$drover" launch node run.yaml --nodes $nodes --node-rank $i --master $address:$port --set run_dir="$1" >out-$i 2>&1 & done
+    "$drover" launch node run.yaml --nodes $nodes --node-rank 0 --master $address:$port --set run_dir="$1" >out-0 2>&1
     wait
 }
 # A kernel may share cores by session (sched_autogroup). Each node of this machine is one, all ranks of one mpirun are one

@@ -25,15 +25,15 @@ enum { N_COMMON = sizeof common / sizeof *common };
 
 // --- a rank
 // All weights as this rank has them, one after the other.
-static inline drv_status keep_weights(device_run *run, int rank, const programs *built) {
-    const param_list *list = &built->held.params;
+static inline drv_status keep_weights(device_run *run, int rank, const programs *p) {
+    const param_list *list = &p->held.params;
     int64_t at = 0;
     for (int i = 0; i < list->n; i++)
         run->bytes[rank] += param_elements(&list->p[i]) * 4;
     run->weights[rank] = mem_alloc((size_t)run->bytes[rank]);
     for (int i = 0; i < list->n; i++) {
         const int64_t bytes = param_elements(&list->p[i]) * 4;
-        DRV_TRY(backend_read(built->held.b, 0, list->p[i].name, 0, bytes, run->weights[rank] + at));
+        DRV_TRY(backend_read(p->held.b, 0, list->p[i].name, 0, bytes, run->weights[rank] + at));
         at += bytes;
     }
     return DRV_OK;
@@ -50,25 +50,24 @@ static inline drv_status take_step(stepper *steps, const batch *b, step_values *
     return stepper_update(steps, hyper, &out->grad_norm, &out->param_norm);
 }
 
-static inline drv_status take_steps(comm *self, arena *a, device_run *run, programs *built) {
-    const mesh ranks = run_mesh(built->held.c);
-    stepper steps = stepper_new(a, built, self, &ranks);
+static inline drv_status take_steps(comm *self, arena *a, device_run *run, programs *p) {
+    const mesh ranks = run_mesh(p->held.c);
+    stepper steps = stepper_new(a, p, self, &ranks);
     for (int step = 0; step < TAKEN; step++) {
-        const batch whole = make_batch(a, built->held.c, step),
-                    global = share_of_batch(a, built->held.c, &whole);
+        const batch whole = make_batch(a, p->held.c, step),
+                    global = share_of_batch(a, p->held.c, &whole);
         step_values values;
         steps.step = step + 1;
         DRV_TRY(take_step(&steps, &global, &values));
         int n;
-        const ckpt_tensor *list = state_optimizer(a, &built->held, &n);
-        if (step == 0)
-            DRV_TRY(put_tensors(self, a, built, &ranks, list, n, "exp_avg.", run->moments));
+        const ckpt_tensor *list = state_optimizer(a, &p->held, &n);
+        if (step == 0) DRV_TRY(put_tensors(self, a, p, &ranks, list, n, "exp_avg.", run->moments));
         if (comm_rank(self) != 0) continue;
         run->loss[step] = values.loss;
         run->grad_norm[step] = values.grad_norm;
         run->param_norm[step] = values.param_norm;
     }
-    return keep_weights(run, comm_rank(self), built);
+    return keep_weights(run, comm_rank(self), p);
 }
 
 static inline drv_status on_device(comm *self, arena *a, device_run *run) {

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Who should not be at the port of `drover launch node`, for tests/launch_intruders.sh:
+"""Who should not be at the port of `drover launch node`, for tests/launch_intruders.sh; AT and TO are ADDRESS:PORT:
 
-    intruder.py silent PORT N        N connections that say nothing, held until this process ends
-    intruder.py drip PORT N          N that say a byte every 0.2 s, also when they are dropped: others come
-    intruder.py flood PORT           connections as fast as they come, some with a wrong proof, until this process ends
-    intruder.py relay PORT TO FILE   passes one connection on to port TO, and keeps what the caller says in FILE
-    intruder.py replay PORT FILE     says that again; exit 0: all that comes back is a challenge
-    intruder.py pretend PORT FILE    listens, and answers as node 0 without the secret would
-    intruder.py known PORT SECRET    who knows the secret and speaks out of turn; exit 0: each was turned away
+    intruder.py silent AT N          N connections that say nothing, held until this process ends
+    intruder.py drip AT N            N that say a byte every 0.2 s, also when they are dropped: others come
+    intruder.py flood AT             connections as fast as they come, some with a wrong proof, until this process ends
+    intruder.py relay AT TO FILE     passes one connection on to TO, and keeps what the caller says in FILE
+    intruder.py replay AT FILE       says that again; exit 0: all that comes back is a challenge
+    intruder.py pretend AT FILE      listens, and answers as node 0 without the secret would
+    intruder.py known AT SECRET      who knows the secret and speaks out of turn; exit 0: each was turned away
 """
 import hashlib
 import hmac
@@ -20,9 +20,13 @@ import time
 HELLO, WELCOME, REFUSED, COMMAND, RESULT, LEAVE, END, BEAT = range(1, 9)
 
 
-def call(port):
-    s = socket.create_connection(("127.0.0.1", port), timeout=30)
-    return s
+def place(text):
+    address, port = text.split(":")
+    return address, int(port)
+
+
+def call(at):
+    return socket.create_connection(place(at), timeout=30)
 
 
 def exactly(s, n):
@@ -45,30 +49,30 @@ def until_closed(s):
     return got
 
 
-def silent(port, n):
-    held = [call(port) for _ in range(int(n))]
+def silent(at, n):
+    held = [call(at) for _ in range(int(n))]
     print("there", flush=True)
     time.sleep(600)
     return len(held)
 
 
-def drip(port, n):
-    held = [call(port) for _ in range(int(n))]
+def drip(at, n):
+    held = [call(at) for _ in range(int(n))]
     print("there", flush=True)
     while True:
         for i, s in enumerate(held):
             try:
                 s.send(b"x")
             except OSError:
-                held[i] = call(port)
+                held[i] = call(at)
         time.sleep(0.2)
 
 
-def flood(port):
+def flood(at):
     print("there", flush=True)
     held = []
     while True:
-        s = call(port)
+        s = call(at)
         if len(held) % 2:
             s.send(os.urandom(48))
         held.append(s)
@@ -76,12 +80,12 @@ def flood(port):
             held.pop(0).close()
 
 
-def relay(port, to, path):
-    at = socket.create_server(("127.0.0.1", port))
+def relay(at, to, path):
+    listener = socket.create_server(place(at))
     print("there", flush=True)
-    caller = at.accept()[0]
-    at.close()
-    node_0 = call(int(to))
+    caller = listener.accept()[0]
+    listener.close()
+    node_0 = call(to)
     said = b""
     caller.settimeout(0.02)
     node_0.settimeout(0.02)
@@ -102,21 +106,21 @@ def relay(port, to, path):
                     file.write(said)
 
 
-def replay(port, path):
+def replay(at, path):
     with open(path, "rb") as file:
         said = file.read()
-    s = call(port)
+    s = call(at)
     s.sendall(said)
     got = until_closed(s)
     sys.exit(f"{len(said)} bytes again, {len(got)} came back" if len(said) < 100 or len(got) != 16 else 0)
 
 
-def pretend(port, path):
+def pretend(at, path):
     """Asks for a proof, and gives that proof back: a mirror. Keeps whatever a caller says beyond its proof."""
-    at = socket.create_server(("127.0.0.1", port))
+    listener = socket.create_server(place(at))
     print("there", flush=True)
     while True:
-        caller = at.accept()[0]
+        caller = listener.accept()[0]
         try:
             caller.sendall(os.urandom(16))
             caller.sendall(exactly(caller, 48)[16:])
@@ -130,10 +134,10 @@ def pretend(port, path):
 class Line:
     """A connection that has proven the secret."""
 
-    def __init__(self, port, path):
+    def __init__(self, at, path):
         with open(path, "rb") as file:
             secret = hmac.new(b"drover job secret", file.read(), hashlib.sha256).digest()
-        self.s = call(port)
+        self.s = call(at)
         theirs, mine = exactly(self.s, 16), os.urandom(16)
 
         def derive(use):
@@ -169,7 +173,7 @@ class Line:
         return kinds
 
 
-def known(port, path):
+def known(at, path):
     version = os.environ["VERSION"]
 
     def hello(node=1, **but):
@@ -197,7 +201,7 @@ def known(port, path):
     }
     wrong = 0
     for name, (says, expected) in cases.items():
-        line = Line(port, path)
+        line = Line(at, path)
         for kind, fields, how in says:
             line.say(line.frame(kind, fields, **how))
         got = line.kinds()
@@ -208,4 +212,4 @@ def known(port, path):
 
 
 if __name__ == "__main__":
-    globals()[sys.argv[1]](int(sys.argv[2]), *sys.argv[3:])
+    globals()[sys.argv[1]](*sys.argv[2:])

@@ -123,10 +123,10 @@ static inline int64_t place_of(const param_list *model, const char *hf_name) {
 
 // This rank's pieces of tensors, at their places in the whole model: parameters one after the
 // other, by their names after `prefix`. What several ranks hold alike, one writes.
-static inline drv_status put_tensors(comm *self, arena *a, const programs *built, const mesh *ranks,
+static inline drv_status put_tensors(comm *self, arena *a, const programs *p, const mesh *ranks,
         const ckpt_tensor *list, int n_tensors, const char *prefix, float *whole) {
-    const model_layout all = layout_of(built->held.params.layout.model);
-    const param_list model = llama_params(a, &all, &built->held.lora);
+    const model_layout all = layout_of(p->held.params.layout.model);
+    const param_list model = llama_params(a, &all, &p->held.lora);
     for (int i = 0; i < n_tensors; i++) {
         const int64_t columns = tensor_columns(&list[i].entry);
         const char *name = list[i].entry.name;
@@ -137,8 +137,7 @@ static inline drv_status put_tensors(comm *self, arena *a, const programs *built
             const int64_t elements = piece_elements(piece);
             if (!is_first_copy(ranks, comm_rank(self), piece->replicated)) continue;
             float *values = ARENA_ARRAY(a, float, elements);
-            DRV_TRY(backend_read(built->held.b, 0, piece->source, piece->offset, 4 * elements,
-                    values));
+            DRV_TRY(backend_read(p->held.b, 0, piece->source, piece->offset, 4 * elements, values));
             for (int64_t e = 0, run; e < elements; e += run) {
                 const int64_t place = piece_index(piece, columns, e, &run);
                 if (run > elements - e) run = elements - e;
@@ -149,24 +148,24 @@ static inline drv_status put_tensors(comm *self, arena *a, const programs *built
     return DRV_OK;
 }
 
-static inline drv_status put_weights(comm *self, arena *a, const programs *built, const mesh *ranks,
+static inline drv_status put_weights(comm *self, arena *a, const programs *p, const mesh *ranks,
         layout_run *run) {
-    const bool branches = built->held.lora.n > 0;
+    const bool branches = p->held.lora.n > 0;
     int n;
-    const ckpt_tensor *list = branches ? state_adapter(a, &built->held, false, &n)
-                                       : state_model(a, &built->held, false, &n);
-    DRV_TRY(put_tensors(self, a, built, ranks, list, n, "", run->weights));
+    const ckpt_tensor *list =
+            branches ? state_adapter(a, &p->held, false, &n) : state_model(a, &p->held, false, &n);
+    DRV_TRY(put_tensors(self, a, p, ranks, list, n, "", run->weights));
     if (!branches) return DRV_OK;
-    list = state_optimizer(a, &built->held, &n);
-    return put_tensors(self, a, built, ranks, list, n, "exp_avg.",
-            run->weights + held_trained(&built->held));
+    list = state_optimizer(a, &p->held, &n);
+    return put_tensors(self, a, p, ranks, list, n, "exp_avg.",
+            run->weights + held_trained(&p->held));
 }
 
 // B of low-rank branches, which begin at zero: so that A has gradients from the first step on.
-static inline drv_status fill_branches(arena *a, programs *built) {
+static inline drv_status fill_branches(arena *a, programs *p) {
     int n = 0;
-    const ckpt_tensor *list = built->held.lora.n ? state_adapter(a, &built->held, true, &n) : NULL;
-    const ckpt_sink sink = state_weight_sink(&built->held);
+    const ckpt_tensor *list = p->held.lora.n ? state_adapter(a, &p->held, true, &n) : NULL;
+    const ckpt_sink sink = state_weight_sink(&p->held);
     for (int i = 0; i < n; i++)
         for (int k = 0; k < list[i].n_pieces && strstr(list[i].entry.name, "lora_B"); k++) {
             const ckpt_piece *piece = &list[i].piece[k];
@@ -210,7 +209,7 @@ static inline drv_status rank_run_open(comm *self, arena *a, const char *const *
 }
 
 // Another base than initial weights, before the first step of every rank. NULL: none.
-static drv_status (*before_steps)(comm *self, arena *a, const layout_run *run, programs *built);
+static drv_status (*before_steps)(comm *self, arena *a, const layout_run *run, programs *p);
 
 static inline drv_status one_rank(comm *self, arena *a, layout_run *run) {
     rank_run mine;

@@ -20,11 +20,6 @@ bad() {
 make_data
 sed -i 's/micro_batch_size: 2/micro_batch_size: 1/; s/steps: 40/steps: 6/' run.yaml
 
-# Each test has loopback addresses of its own, and each job another port there, below those that the system hands out: no other
-# process can take one between the moment when it is chosen and that when node 0 listens.
-own_address() { echo 127.$(($1 + ($$ >> 16) % 64)).$(($$ >> 8 & 255)).$(($$ & 255)); } # SECOND BYTE, of 64 numbers
-address=$(own_address 64) port=21000
-new_port() { port=$((port + 1)); }
 settings() { for set in "$@"; do printf -- '--set\n%s\n' "$set"; done; }
 # node I NODES ARGUMENT...: in the background, its process id in pids[I], its words in node-I.out; 1x is another node 1. master:
 # where node 0 is to be found, if not at $address:$port.

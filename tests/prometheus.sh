@@ -30,17 +30,16 @@ run=$!
 wait_for test -s "runs/the run/http.json"
 expect 0 "" "$examples"/file-sd.sh runs targets.json
 expect 0 '"labels": {"run": "the run"}' cat targets.json
-address=$(sed -n 's/.*"targets": \["\([^"]*\)"\].*/\1/p' targets.json)
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+page=$(sed -n 's/.*"targets": \["\([^"]*\)"\].*/\1/p' targets.json)
 sed -e "s|/shared/prometheus/|$dir/|; s|drover-targets.json|targets.json|; s|drover.token|metrics.token|; s|15s|1s|" \
     "$examples"/prometheus.yml >prometheus.yml
 expect 0 "is valid" promtool check config prometheus.yml
-prometheus --config.file=prometheus.yml --storage.tsdb.path=tsdb --web.listen-address=127.0.0.1:"$port" >prometheus.log 2>&1 &
+prometheus --config.file=prometheus.yml --storage.tsdb.path=tsdb --web.listen-address=$address:$port >prometheus.log 2>&1 &
 server=$!
 get() { python3 -c 'import sys, urllib.request as u; sys.stdout.buffer.write(u.urlopen(u.Request(sys.argv[1],
     headers={"Authorization": "Bearer " + open("metrics.token").read().strip()})).read())' "$1"; }
 # ask QUERY: its first value; nothing where there is none yet
-ask() { get "http://127.0.0.1:$port/api/v1/query?query=$1" 2>/dev/null | sed -n 's/.*"value":\[[^,]*,"\([^"]*\)".*/\1/p'; }
+ask() { get "http://$address:$port/api/v1/query?query=$1" 2>/dev/null | sed -n 's/.*"value":\[[^,]*,"\([^"]*\)".*/\1/p'; }
 at_least() { [ "$(ask "$1" | cut -d. -f1)" -ge "$2" ] 2>/dev/null; }
 wait_for at_least 'count_over_time(drover_step%5B5m%5D)' "${DROVER_SCRAPES:-5}"
 wait_for at_least 'drover_step_seconds_count' 5
@@ -48,7 +47,7 @@ check "each scrape went well" [ "$(ask 'min_over_time(up%7Bjob=%22drover%22%7D%5
 check "the run has its name" [ "$(ask 'count(drover_loss%7Brun=%22the+run%22%7D)')" = 1 ]
 check "ranks are told" [ "$(ask 'count(drover_rank_wait_seconds%7Brank=%220%22%7D)')" = 1 ]
 check "rules are evaluated" [ "$(ask 'count(prometheus_rule_group_rules)')" != 0 ]
-get "http://$address/metrics" >metrics
+get "http://$page/metrics" >metrics
 expect 0 "" promtool check metrics <metrics
 check "promtool says nothing" [ ! -s out ]
 kill -TERM $server $run

@@ -41,6 +41,11 @@ finish() {
     echo "$passed passed, $failed failed"
     [ $failed = 0 ]
 }
+# Each test has loopback addresses of its own, and takes another port there for each program that listens, below those that the
+# system hands out: nobody else can take one between the moment when it is chosen and that when the program listens.
+own_address() { echo 127.$(($1 + ($$ >> 16) % 64)).$(($$ >> 8 & 255)).$(($$ & 255)); } # SECOND BYTE, of 64 numbers
+address=$(own_address 64) port=21000
+new_port() { port=$((port + 1)); }
 # make_text > FILE; make_data: tokenizer in tok/ (400 tokens), data set data/set (3000 documents), run.yaml
 make_text() {
     awk 'BEGIN { for (i = 0; i < 3000; i++) printf "Document %d tells of the fox, the dog and %d lazy hens.\n\n", i, i * i % 97 }'

@@ -24,8 +24,8 @@ static int add_wide(const char **sets) {
 
 // --- a base of what the blocks say
 // Opens the same run with its base in blocks, and puts what they widen to in place of the base.
-static drv_status widen_base(comm *self, arena *a, programs *built, const char *const *sets,
-        int n_sets, const char *type_key) {
+static drv_status widen_base(comm *self, arena *a, programs *p, const char *const *sets, int n_sets,
+        const char *type_key) {
     const char *all[MAX_SETS];
     rank_run held;
     for (int i = 0; i < n_sets; i++)
@@ -34,7 +34,7 @@ static drv_status widen_base(comm *self, arena *a, programs *built, const char *
     DRV_TRY(rank_run_open(self, a, all, n_sets + 1, "cpu", NULL, &held));
     int n_held = 0;
     for (int i = 0; i < held.built.held.params.n; i++) {
-        const param *w = &held.built.held.params.p[i], *plain = &built->held.params.p[i];
+        const param *w = &held.built.held.params.p[i], *plain = &p->held.params.p[i];
         if (!w->blocks) continue;
         n_held++;
         assert_null(plain->blocks);
@@ -46,20 +46,19 @@ static drv_status widen_base(comm *self, arena *a, programs *built, const char *
             const quant_type *type;
             const int64_t at = block_row_at(w->blocks, r, &type);
             block_widen(type, blocks + at, 0, columns, row);
-            DRV_TRY(held_write_weight(&built->held, 0, plain, r * columns, columns, row));
+            DRV_TRY(held_write_weight(&p->held, 0, plain, r * columns, columns, row));
         }
         free(blocks), free(row);
     }
-    assert_int_equal(n_held,
-            2 * 4 + (built->held.params.head == built->held.params.embedding ? 1 : 2));
+    assert_int_equal(n_held, 2 * 4 + (p->held.params.head == p->held.params.embedding ? 1 : 2));
     backend_close(held.device);
     return DRV_OK;
 }
 
 static const char *base_of_widened; // of the run that widen_before is the hook of
 
-static drv_status widen_before(comm *self, arena *a, const layout_run *run, programs *built) {
-    return widen_base(self, a, built, run->sets, run->n_sets, base_of_widened);
+static drv_status widen_before(comm *self, arena *a, const layout_run *run, programs *p) {
+    return widen_base(self, a, p, run->sets, run->n_sets, base_of_widened);
 }
 
 static void blocks_have_the_bits_of_what_they_say(void **state) {
@@ -255,10 +254,10 @@ static const char *gguf_folder(arena *a) {
     return folder;
 }
 
-static drv_status load_before(comm *self, arena *a, const layout_run *run, programs *built) {
+static drv_status load_before(comm *self, arena *a, const layout_run *run, programs *p) {
     json_t *hashes;
     (void)self, (void)a, (void)run;
-    DRV_TRY(lora_load_base(&built->held, built->held.c->from, &hashes));
+    DRV_TRY(lora_load_base(&p->held, p->held.c->from, &hashes));
     json_decref(hashes);
     return DRV_OK;
 }

@@ -200,7 +200,10 @@ static void windows_are_read_as_transformers_does(void **state) {
                     "layer_types[1]"},
             {"\"use_sliding_window\": true, \"sliding_window\": 8, \"max_window_layers\": 1, "
              "\"layer_types\": [\"full_attention\", \"sliding_attention\"]",
-                    8, 1, NULL}};
+                    8, 1, NULL},
+            {"\"use_sliding_window\": true, \"sliding_window\": 32768, \"max_window_layers\": 1, "
+             "\"layer_types\": [\"full_attention\", \"sliding_attention\"]",
+                    0, 0, NULL}}; // as long as the context
     arena *a = arena_new("config.json");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         model_config m;

@@ -26,10 +26,10 @@ static int matrix_of(const char *hf_name) {
     return -1;
 }
 
-static drv_status fill_weights(arena *a, programs *built) {
+static drv_status fill_weights(arena *a, programs *p) {
     int n;
-    const ckpt_tensor *list = state_model(a, &built->held, true, &n);
-    const ckpt_sink sink = state_weight_sink(&built->held);
+    const ckpt_tensor *list = state_model(a, &p->held, true, &n);
+    const ckpt_sink sink = state_weight_sink(&p->held);
     for (int i = 0; i < n; i++)
         for (int k = 0; k < list[i].n_pieces && matrix_of(list[i].entry.name) >= 0; k++) {
             const ckpt_piece *piece = &list[i].piece[k];
@@ -43,13 +43,13 @@ static drv_status fill_weights(arena *a, programs *built) {
 }
 
 // Sums of gradients of this rank: the first of those that add them up has all of each.
-static drv_status fill_gradients(arena *a, programs *built, int step) {
-    const run_config *cfg = built->held.c;
+static drv_status fill_gradients(arena *a, programs *p, int step) {
+    const run_config *cfg = p->held.c;
     const mesh ranks = run_mesh(cfg);
     if (mesh_place_in_update(&ranks, (int)cfg->rank) > 0) return DRV_OK;
-    for (int i = 0; i < built->held.params.n; i++) {
-        const param *w = &built->held.params.p[i];
-        if (!held_by_muon(&built->held, w)) continue;
+    for (int i = 0; i < p->held.params.n; i++) {
+        const param *w = &p->held.params.p[i];
+        if (!held_by_muon(&p->held, w)) continue;
         float *values = ARENA_ARRAY(a, float, param_elements(w));
         for (int k = 0; k < w->n_parts; k++)
             for (int64_t row = 0; row < w->part[k].rows; row++)
@@ -58,7 +58,7 @@ static drv_status fill_gradients(arena *a, programs *built, int step) {
                             number(matrix_of(w->part[k].hf_name), step,
                                     (w->part[k].first_row + row) * w->all_columns +
                                             w->first_column + column);
-        DRV_TRY(backend_write(built->held.b, 0, arena_printf(a, "grad.%s", w->name), 0,
+        DRV_TRY(backend_write(p->held.b, 0, arena_printf(a, "grad.%s", w->name), 0,
                 4 * param_elements(w), values));
     }
     return DRV_OK;

@@ -43,12 +43,12 @@ static int64_t held_by(const built_program *program, backend *device) {
 }
 
 // An update has parts: norms are added up between them, weights and moments change in a later one.
-static void expect_update_in_place(const programs *built, backend *device) {
+static void expect_update_in_place(const programs *p, backend *device) {
     backend_memory need;
     int64_t n_trained = 0;
-    for (int i = 0; i < built->held.params.n; i++)
-        n_trained += param_elements(&built->held.params.p[i]);
-    assert_true(backend_program_memory(device, built->update, &need));
+    for (int i = 0; i < p->held.params.n; i++)
+        n_trained += param_elements(&p->held.params.p[i]);
+    assert_true(backend_program_memory(device, p->update, &need));
     assert_true(need.aliased >= 12 * n_trained); // weights and two moments
 }
 

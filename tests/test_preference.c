@@ -1,6 +1,6 @@
 // Preference pairs: loss, rewards and every gradient against what TRL's DPOTrainer gave
 // (tools/golden_dpo.py), whether pairs share a row or not, and responses a prompt or not, and of
-// pairs that are cut; the forms of records; what is kept of the reference.
+// pairs that are cut; sums of tokens, exact; the forms of records; what is kept of the reference.
 #include "harness.h"
 
 #include <math.h>
@@ -301,6 +301,68 @@ static void losses_of_large_margins_are_finite(void **state) {
     assert_true(fabs(pair_loss(0, 0.25) - log(2)) < 1e-15 && pair_pull(0, 0.25) == 0.25);
 }
 
+// --- sums over tokens
+enum { MOST_LOSSES = 24 };
+__extension__ typedef unsigned __int128 wide;
+
+// Computes the log-probabilities of a pair whose chosen response has these losses, and whose
+// rejected one has them from the last to the first.
+static void log_probs_of(int n_losses, const double *losses, double out[2]) {
+    arena *a = arena_new("losses");
+    int32_t pair[2 * MOST_LOSSES], reference[4 * MOST_LOSSES] = {0};
+    example one = {.g = graph_new(a, "preference")};
+    backend *cpu;
+    executable *program;
+    for (int i = 0; i < 2 * n_losses; i++)
+        pair[i] = pair_word(0, i >= n_losses, i % n_losses == 0);
+    tensor *in[] = {example_losses(&one, "token_loss", 2 * n_losses),
+            example_integers(&one, "pair", 2 * n_losses, pair),
+            example_integers(&one, "reference", 4 * n_losses, reference)};
+    node *pairs = graph_add(one.g, OP_preference, 3, in, &(op_attrs){.beta1 = 0.5});
+    graph_output(one.g, pairs->out[2], "log_probs");
+    OK(graph_verify(one.g, STAGE_BUILT));
+    OK(backend_open(a, "cpu", &cpu));
+    OK(backend_compile(a, cpu, one.g, NULL, &program));
+    OK(backend_prepare(cpu));
+    example_fill(cpu, &one);
+    for (int i = 0; i < n_losses; i++) {
+        element_write(cpu, in[0], i, losses[i]);
+        element_write(cpu, in[0], 2 * n_losses - 1 - i, losses[i]);
+    }
+    OK(backend_run(cpu, program));
+    OK(backend_read(cpu, 0, "log_probs", 0, 2 * (int64_t)sizeof *out, out));
+    backend_close(cpu);
+    arena_free(a);
+}
+
+// Whole numbers, whose sum 128 bits hold, from each of them on, forwards and backwards.
+static void expect_exact_sum(int n_losses, const double *losses) {
+    wide sum = 0;
+    for (int i = 0; i < n_losses; i++)
+        sum += (wide)losses[i];
+    for (int first = 0; first < n_losses; first++) {
+        double turned[MOST_LOSSES], got[2];
+        for (int i = 0; i < n_losses; i++)
+            turned[i] = losses[(first + i) % n_losses];
+        log_probs_of(n_losses, turned, got);
+        for (int side = 0; side < 2; side++)
+            if (got[side] != -(double)sum)
+                fail_msg("%d losses from %d on, %s: %.17g, expected %.17g", n_losses, first,
+                        side ? "backwards" : "forwards", got[side], -(double)sum);
+    }
+}
+
+// A chain of doubles loses what a token adds to 1e16, or does not, as the order has it.
+static void sums_of_a_response_are_exact_in_any_order(void **state) {
+    (void)state;
+    double losses[MOST_LOSSES];
+    expect_exact_sum(3, (const double[]){1e16, 1, 1});
+    for (int i = 0; i < MOST_LOSSES; i++) // numbers of 53 bits at one of 60 places
+        losses[i] = ldexp(floor(fabs(noise(5, (uint64_t)i)) * 0x1p53),
+                (int)(60 * fabs(noise(6, (uint64_t)i))));
+    expect_exact_sum(MOST_LOSSES, losses);
+}
+
 // --- records
 static void refuse(const char *line, bool texts, const char *why) {
     pair_record r;
@@ -397,6 +459,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(loss_and_gradients_are_those_of_trl),
             cmocka_unit_test(pairs_that_are_cut_are_those_of_trl),
             cmocka_unit_test(losses_of_large_margins_are_finite),
+            cmocka_unit_test(sums_of_a_response_are_exact_in_any_order),
             cmocka_unit_test(records_without_a_pair_are_refused),
             cmocka_unit_test(prompts_stand_apart_or_within),
             cmocka_unit_test(a_file_of_references_is_whole_or_refused)};

@@ -84,7 +84,7 @@ static void look_at(const graph *g, found *f, const op_attrs *want) {
 }
 
 static void build(arena *a, int ranks, int rank, const char *const *keys, run_config *cfg,
-        programs *out) {
+        programs *p) {
     const char *sets[MAX_SETS] = {"model.preset=tiny", "model.num_hidden_layers=4",
             "data.sequence_length=40", "training.global_batch_size=8",
             "training.micro_batch_size=1"};
@@ -94,7 +94,7 @@ static void build(arena *a, int ranks, int rank, const char *const *keys, run_co
     OK(config_load(a, NULL, sets, n, cfg));
     OK(config_set_ranks(cfg, ranks));
     cfg->rank = rank;
-    OK(programs_build(a, cfg, out));
+    OK(programs_build(a, cfg, p));
 }
 
 typedef struct graph_case {

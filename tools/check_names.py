@@ -15,7 +15,7 @@ import argparse, pathlib, re, sys
 
 root = pathlib.Path(__file__).resolve().parent.parent
 INDICES = set("ijk")
-ONE_NAME = {"arena": "a", "jinja_context": "c", "run": "r"}
+ONE_NAME = {"arena": "a", "jinja_context": "c", "programs": "p", "run": "r"}
 WORD = r"[A-Za-z_]\w*"
 NO_TYPE = {"if", "for", "while", "switch", "return", "sizeof", "else", "do", "case", "goto", "typedef"}
 # A declaration: where a statement or a parameter begins, a type of one or two words, stars, the name.

@@ -263,8 +263,8 @@ static drv_status read_json(arena *a, const char *path, const json_t *json, mode
     DRV_TRY(read_fields(a, &root, family, out));
     DRV_TRY(read_window(a, &root, family, out));
     DRV_TRY(read_no_rope(a, &root, family, out));
-    DRV_TRY(model_config_check(path, "", out));
-    return check_layer_types(&root, out);
+    DRV_TRY(check_layer_types(&root, out)); // before a window as long as the context is dropped
+    return model_config_check(path, "", out);
 }
 
 drv_status model_config_of_json(const char *path, const json_t *json, model_config *out) {

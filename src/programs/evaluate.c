@@ -215,11 +215,10 @@ static void make_arrays(arena *a, evaluation *e) {
     e->of_tokens = ARENA_ARRAY(a, double, 2 * e->batch.rows * e->batch.row_tokens);
 }
 
-static evaluation open_evaluation(arena *a, programs *of, rows *source, int64_t n_rows,
-        comm *self) {
-    const mesh *ranks = &of->layout.mesh;
-    const zigzag z = of->layout.zigzag;
-    evaluation e = {.p = of,
+static evaluation open_evaluation(arena *a, programs *p, rows *source, int64_t n_rows, comm *self) {
+    const mesh *ranks = &p->layout.mesh;
+    const zigzag z = p->layout.zigzag;
+    evaluation e = {.p = p,
             .rows = source,
             .all = rows_per_epoch(source),
             .ranks = ranks->size[AXIS_DATA],
@@ -228,8 +227,8 @@ static evaluation open_evaluation(arena *a, programs *of, rows *source, int64_t 
             .first = mesh_place(ranks, comm_rank(self), AXIS_CONTEXT) * z.leaves_here,
             .n_here = z.leaves_here,
             .n_parts = zigzag_leaves(&z),
-            .n_addends = of->layout.addends,
-            .batch = batch_of_run(a, of->held.c, of->held.c->micro_batch_size)};
+            .n_addends = p->layout.addends,
+            .batch = batch_of_run(a, p->held.c, p->held.c->micro_batch_size)};
     e.n_rows = n_rows && n_rows < e.all ? n_rows : e.all;
     make_arrays(a, &e);
     return e;
@@ -256,10 +255,9 @@ static void judge_pairs(arena *a, const evaluation *e, evaluation_result *out) {
     out->pairs = (pair_figures){sums.chosen / n, sums.rejected / n, (double)sums.right / n};
 }
 
-drv_status evaluate(programs *of, rows *source, int64_t n_rows, comm *self,
-        evaluation_result *out) {
+drv_status evaluate(programs *p, rows *source, int64_t n_rows, comm *self, evaluation_result *out) {
     arena *a = arena_new("evaluate");
-    evaluation e = open_evaluation(a, of, source, n_rows, self);
+    evaluation e = open_evaluation(a, p, source, n_rows, self);
     const drv_status status = run_all(&e);
     *out = (evaluation_result){.tokens = e.tokens, .loss = e.tokens ? e.sum / (double)e.tokens : 0};
     if (status == DRV_OK && e.pairs) judge_pairs(a, &e, out);
@@ -268,9 +266,9 @@ drv_status evaluate(programs *of, rows *source, int64_t n_rows, comm *self,
     return status;
 }
 
-drv_status evaluate_pairs(programs *of, rows *source, comm *self, double *out) {
+drv_status evaluate_pairs(programs *p, rows *source, comm *self, double *out) {
     arena *a = arena_new("evaluate pairs");
-    evaluation e = open_evaluation(a, of, source, 0, self);
+    evaluation e = open_evaluation(a, p, source, 0, self);
     const drv_status status = run_all(&e);
     if (status == DRV_OK) take_log_probs(&e, out);
     str_free(&e.batch.names);

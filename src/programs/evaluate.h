@@ -18,9 +18,9 @@ typedef struct evaluation_result {
 // several they are spread over all. DRV_E_DATA: there is nothing to predict, or the loss is not
 // finite. DRV_STOPPED: a signal asks for it. All ranks of the run take part, and get the same
 // result.
-DRV_CHECKED drv_status evaluate(programs *of, rows *source, int64_t n_rows, comm *self,
+DRV_CHECKED drv_status evaluate(programs *p, rows *source, int64_t n_rows, comm *self,
         evaluation_result *out);
 // Computes the log-probabilities of the chosen and the rejected response of every pair of `source`,
 // which comes in order, by number (rows_n_pairs): [2 rows_n_pairs]. NaN: the pair is in none of its
 // rows. The same statuses.
-DRV_CHECKED drv_status evaluate_pairs(programs *of, rows *source, comm *self, double *out);
+DRV_CHECKED drv_status evaluate_pairs(programs *p, rows *source, comm *self, double *out);

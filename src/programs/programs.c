@@ -11,25 +11,25 @@
 #include "weights/lora_state.h"
 #include "weights/run_layout.h"
 
-static drv_status build_step(arena *a, programs *out) {
-    llama_opts opts = stages_step_opts(out);
-    out->step_graph = llama_build(a, &out->held.params, LLAMA_LOSS, &opts);
-    out->step_graph->name = "step";
-    held_add(a, &out->held, out->step_graph, &out->step, true);
-    return stages_differentiate(out, out->step_graph, "loss", INPUT_ALONE, 1);
+static drv_status build_step(arena *a, programs *p) {
+    llama_opts opts = stages_step_opts(p);
+    p->step_graph = llama_build(a, &p->held.params, LLAMA_LOSS, &opts);
+    p->step_graph->name = "step";
+    held_add(a, &p->held, p->step_graph, &p->step, true);
+    return stages_differentiate(p, p->step_graph, "loss", INPUT_ALONE, 1);
 }
 
-static drv_status build_eval(arena *a, const run_config *cfg, programs *out) {
+static drv_status build_eval(arena *a, const run_config *cfg, programs *p) {
     const llama_opts opts = {.rows = cfg->micro_batch_size,
-            .seq = out->layout.row_tokens,
-            .row_leaves = out->layout.zigzag.leaves_here,
+            .seq = p->layout.row_tokens,
+            .row_leaves = p->layout.zigzag.leaves_here,
             .addend_rows = config_addend_rows(cfg),
-            .dt = out->held.dt,
+            .dt = p->held.dt,
             .preference = stages_preference(cfg)};
-    out->eval_graph = llama_build(a, &out->held.params, LLAMA_LOSS, &opts);
-    out->eval_graph->name = "eval";
-    held_add(a, &out->held, out->eval_graph, &out->eval, false);
-    return graph_verify(out->eval_graph, STAGE_BUILT);
+    p->eval_graph = llama_build(a, &p->held.params, LLAMA_LOSS, &opts);
+    p->eval_graph->name = "eval";
+    held_add(a, &p->held, p->eval_graph, &p->eval, false);
+    return graph_verify(p->eval_graph, STAGE_BUILT);
 }
 
 static dtype kept_dtype(precision p) {
@@ -38,21 +38,21 @@ static dtype kept_dtype(precision p) {
 
 // Slots for the binary counter of this rank's lanes. `of`: the program that adds to the gradients.
 static drv_status build_lanes(arena *a, tensor *const *weights, int n, const graph *of,
-        lane_programs *lanes, programs *out) {
+        lane_programs *lanes, programs *p) {
     tensor **added = ARENA_ARRAY(a, tensor *, n);
-    const dtype grads = kept_dtype(out->held.c->grad_dtype);
+    const dtype grads = kept_dtype(p->held.c->grad_dtype);
     int n_added = 0;
-    const int leaves = out->layout.zigzag.leaves_here;
+    const int leaves = p->layout.zigzag.leaves_here;
     for (int i = 0; i < n; i++)
         if (graph_find(of, arena_printf(a, "grad.%s", weights[i]->name)))
             added[n_added++] = weights[i];
-    for (int slot = 0; slot < out->n_lane_slots && n_added; slot++) {
+    for (int slot = 0; slot < p->n_lane_slots && n_added; slot++) {
         graph *aside = pass_lane(a, added, n_added, slot, leaves, true, grads),
               *back = pass_lane(a, added, n_added, slot, leaves, false, grads);
-        if (out->n_stages) aside->name = arena_printf(a, "%s.%s", of->name, aside->name);
-        if (out->n_stages) back->name = arena_printf(a, "%s.%s", of->name, back->name);
-        held_add(a, &out->held, aside, &lanes->aside[slot], false);
-        held_add(a, &out->held, back, &lanes->back[slot], false);
+        if (p->n_stages) aside->name = arena_printf(a, "%s.%s", of->name, aside->name);
+        if (p->n_stages) back->name = arena_printf(a, "%s.%s", of->name, back->name);
+        held_add(a, &p->held, aside, &lanes->aside[slot], false);
+        held_add(a, &p->held, back, &lanes->back[slot], false);
         DRV_TRY(graph_verify(aside, STAGE_DIFFERENTIATED));
         DRV_TRY(graph_verify(back, STAGE_DIFFERENTIATED));
     }
@@ -75,8 +75,8 @@ static muon_weight muon_of(const held_model *held, const param *w) {
             .third_row = w->n_parts > 2 ? (int)w->part[2].row : 0};
 }
 
-static update_weights list_weights(arena *a, const programs *built) {
-    const param_list *params = &built->held.params;
+static update_weights list_weights(arena *a, const programs *p) {
+    const param_list *params = &p->held.params;
     graph *apart = graph_new(a, "weights");
     update_weights list = {.w = ARENA_ARRAY(a, tensor *, params->n + 1),
             .split = ARENA_ARRAY(a, bool, params->n),
@@ -88,32 +88,32 @@ static update_weights list_weights(arena *a, const programs *built) {
         if (!w->trainable) continue;
         const bool table = w == params->embedding || w == params->head;
         list.split[list.n] = w->split != SPLIT_NONE;
-        list.tied[list.n] = table && built->held.c->model.tie_word_embeddings;
+        list.tied[list.n] = table && p->held.c->model.tie_word_embeddings;
         list.copy[list.n] = w->is_copy;
-        list.muon[list.n] = muon_of(&built->held, w);
-        list.w[list.n++] = graph_state(apart, TENSOR_WEIGHT, w->name,
-                param_dtype(w, built->held.dt), w->n_dims, w->dim);
+        list.muon[list.n] = muon_of(&p->held, w);
+        list.w[list.n++] = graph_state(apart, TENSOR_WEIGHT, w->name, param_dtype(w, p->held.dt),
+                w->n_dims, w->dim);
     }
     const param *head = params->head;
     if (head && head == params->embedding && head->trainable)
         list.w[list.n + list.n_second++] =
                 graph_state(apart, TENSOR_WEIGHT, arena_printf(a, "%s.second", head->name),
-                        param_dtype(head, built->held.dt), head->n_dims, head->dim);
+                        param_dtype(head, p->held.dt), head->n_dims, head->dim);
     return list;
 }
 
-static drv_status build_update(arena *a, const run_config *cfg, programs *out) {
-    const update_weights list = list_weights(a, out);
+static drv_status build_update(arena *a, const run_config *cfg, programs *p) {
+    const update_weights list = list_weights(a, p);
     const int n_all = list.n + list.n_second;
-    for (int64_t lanes = out->layout.lanes_here; (int64_t)1 << out->n_lane_slots < lanes;)
-        out->n_lane_slots++;
-    if (!out->n_stages) DRV_TRY(build_lanes(a, list.w, n_all, out->step_graph, &out->lanes, out));
-    for (int v = 0; v < out->n_stages; v++)
+    for (int64_t lanes = p->layout.lanes_here; (int64_t)1 << p->n_lane_slots < lanes;)
+        p->n_lane_slots++;
+    if (!p->n_stages) DRV_TRY(build_lanes(a, list.w, n_all, p->step_graph, &p->lanes, p));
+    for (int v = 0; v < p->n_stages; v++)
         for (int part = CUT_BACKWARD; part < N_CUTS; part++) {
-            const graph *of = out->stage[v].graph[part];
-            if (of) DRV_TRY(build_lanes(a, list.w, n_all, of, &out->stage[v].lanes[part], out));
+            const graph *of = p->stage[v].graph[part];
+            if (of) DRV_TRY(build_lanes(a, list.w, n_all, of, &p->stage[v].lanes[part], p));
         }
-    const run_layout *layout = &out->layout;
+    const run_layout *layout = &p->layout;
     const update_opts opts = {.beta1 = cfg->betas[0],
             .beta2 = cfg->betas[1],
             .eps = cfg->eps,
@@ -124,7 +124,7 @@ static drv_status build_update(arena *a, const run_config *cfg, programs *out) {
             .copy = list.copy,
             .row_leaves = layout->zigzag.leaves_here,
             .data_ranks = (int)cfg->data_ranks,
-            .zero = out->held.zero > 0,
+            .zero = p->held.zero > 0,
             .moments = kept_dtype(cfg->state_dtype),
             .grads = kept_dtype(cfg->grad_dtype),
             .no_masters = !config_has_masters(cfg),
@@ -137,11 +137,11 @@ static drv_status build_update(arena *a, const run_config *cfg, programs *out) {
             .muon_momentum = cfg->muon_momentum,
             .ns_steps = (int)cfg->muon_ns_steps,
             .normuon_beta2 = cfg->optimizer == OPTIMIZER_NORMUON ? cfg->normuon_beta2 : 0,
-            .muon_owners = held_has_owners(&out->held),
+            .muon_owners = held_has_owners(&p->held),
             .place = mesh_place_in_update(&layout->mesh, (int)cfg->rank)};
-    out->update_graph = pass_update(a, list.w, list.n, &opts);
-    held_add(a, &out->held, out->update_graph, &out->update, false);
-    return graph_verify(out->update_graph, STAGE_DIFFERENTIATED);
+    p->update_graph = pass_update(a, list.w, list.n, &opts);
+    held_add(a, &p->held, p->update_graph, &p->update, false);
+    return graph_verify(p->update_graph, STAGE_DIFFERENTIATED);
 }
 
 // Refuses what does not divide, or what the back end has no rule for.
@@ -162,33 +162,33 @@ static drv_status check_mesh(const run_config *cfg, const run_layout *layout) {
     return DRV_OK;
 }
 
-drv_status programs_build(arena *a, const run_config *cfg, programs *out) {
-    *out = (programs){.layout = run_layout_of(cfg)};
-    out->held = (held_model){.c = cfg,
+drv_status programs_build(arena *a, const run_config *cfg, programs *p) {
+    *p = (programs){.layout = run_layout_of(cfg)};
+    p->held = (held_model){.c = cfg,
             .dt = cfg->precision == PRECISION_BF16 ? DT_BF16 : DT_F32,
-            .zero = out->layout.zero};
+            .zero = p->layout.zero};
     model_layout layout;
-    if (cfg->grad_dtype == PRECISION_BF16 && out->layout.zigzag.leaves_here > 1)
+    if (cfg->grad_dtype == PRECISION_BF16 && p->layout.zigzag.leaves_here > 1)
         return drv_fail(DRV_E_USAGE,
                 "%s: training.grad_dtype is bf16, but each rank has %d leaves of a row, whose gradients "
                 "are fp32: expected as many context ranks as leaves",
-                config_where(cfg, "training.grad_dtype"), out->layout.zigzag.leaves_here);
+                config_where(cfg, "training.grad_dtype"), p->layout.zigzag.leaves_here);
     DRV_TRY(run_layout_check(cfg));
-    DRV_TRY(check_mesh(cfg, &out->layout));
+    DRV_TRY(check_mesh(cfg, &p->layout));
     DRV_TRY_CTX(run_layout_model(cfg, &layout), "%s", config_where(cfg, "parallel.tensor"));
     if (cfg->pipeline_parallel > 1)
         DRV_TRY_CTX(layout_cut_layers(&layout, (int)cfg->rank, (int)cfg->virtual_stages), "%s",
                 config_where(cfg, "parallel.pipeline"));
-    DRV_TRY(lora_of_run(a, cfg, &out->held.lora));
-    out->held.params = llama_params(a, &layout, &out->held.lora);
-    DRV_TRY(base_blocks_choose(a, cfg, out->held.dt, &out->held.params));
+    DRV_TRY(lora_of_run(a, cfg, &p->held.lora));
+    p->held.params = llama_params(a, &layout, &p->held.lora);
+    DRV_TRY(base_blocks_choose(a, cfg, p->held.dt, &p->held.params));
     if (cfg->pipeline_parallel > 1) {
-        DRV_TRY(stages_build(a, cfg, out));
+        DRV_TRY(stages_build(a, cfg, p));
     } else {
-        DRV_TRY(build_step(a, out));
-        DRV_TRY(build_eval(a, cfg, out));
+        DRV_TRY(build_step(a, p));
+        DRV_TRY(build_eval(a, cfg, p));
     }
-    return build_update(a, cfg, out);
+    return build_update(a, cfg, p);
 }
 
 bool programs_is_last(const programs *p, int chunk) {
@@ -224,25 +224,24 @@ typedef struct request_list {
 
 // Lists what is to be loaded: all graphs, with one program in the place of the step's and the
 // update's where whole steps are one.
-static request_list list_requests(arena *a, backend *device, programs *built) {
-    request_list list = {ARENA_ARRAY(a, load_request, built->held.n_all),
-            ARENA_ARRAY(a, const char *, built->held.n_all), ARENA_ARRAY(a, int, built->held.n_all),
-            0};
-    const bool whole = has_whole_step(device, built);
-    for (int i = 0; i < built->held.n_all; i++) {
-        built_program *one = &built->held.all[i];
+static request_list list_requests(arena *a, backend *device, programs *p) {
+    request_list list = {ARENA_ARRAY(a, load_request, p->held.n_all),
+            ARENA_ARRAY(a, const char *, p->held.n_all), ARENA_ARRAY(a, int, p->held.n_all), 0};
+    const bool whole = has_whole_step(device, p);
+    for (int i = 0; i < p->held.n_all; i++) {
+        built_program *one = &p->held.all[i];
         load_request *r = &list.r[list.n];
         one->plan = backend_plan(a, device, one->graph);
-        if (whole && one->graph == built->update_graph) continue;
+        if (whole && one->graph == p->update_graph) continue;
         *r = (load_request){.plan = one->plan, .out = one->run};
         list.n_nodes[list.n] = one->graph->n_nodes;
         list.name[list.n++] = one->graph->name;
-        if (!whole || one->graph != built->step_graph) continue;
+        if (!whole || one->graph != p->step_graph) continue;
         step_parts *parts = ARENA_NEW(a, step_parts);
-        *parts = (step_parts){"whole_step", built->step_graph, built->update_graph,
-                (int)built->layout.all_micro_batches};
+        *parts = (step_parts){"whole_step", p->step_graph, p->update_graph,
+                (int)p->layout.all_micro_batches};
         r->parts = parts;
-        r->out = &built->whole_step;
+        r->out = &p->whole_step;
         list.name[list.n - 1] = parts->name;
     }
     return list;

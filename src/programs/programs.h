@@ -54,7 +54,7 @@ typedef struct programs {
 
 // Builds the graphs alone: nothing is planned or allocated. Each is verified as it is built, as it
 // is differentiated, and after the last pass over it.
-DRV_CHECKED drv_status programs_build(arena *a, const run_config *cfg, programs *out);
+DRV_CHECKED drv_status programs_build(arena *a, const run_config *cfg, programs *p);
 // Returns whether a chunk of this rank is the last stage, which has labels and loss.
 bool programs_is_last(const programs *p, int chunk);
 // Returns whether any chunk of this rank is.

@@ -129,51 +129,50 @@ static bool splits_weights(const programs *p) {
 }
 
 // Returns whether something is trained in n layers, or in the tables.
-static bool trains(const programs *built, int64_t first, int64_t n) {
-    return built->held.lora.n == 0 ||
-           lora_parameters_of(&built->held.lora, &built->held.c->model, first, n) > 0;
+static bool trains(const programs *p, int64_t first, int64_t n) {
+    return p->held.lora.n == 0 ||
+           lora_parameters_of(&p->held.lora, &p->held.c->model, first, n) > 0;
 }
 
 // The whole graph of a stage. One before all low-rank branches has no backward pass, and one right
 // after them none for its input: nobody needs it.
-static drv_status build_whole(arena *a, programs *built, int chunk, graph **out) {
-    stage_programs *stage = &built->stage[chunk];
-    const layer_chunk *layers = &built->held.params.layout.chunk[chunk];
-    llama_opts opts = stages_step_opts(built);
-    stage->trains_before = layers->first > 0 && trains(built, 0, layers->first);
-    stage->trains_here = trains(built, layers->first, layers->n);
+static drv_status build_whole(arena *a, programs *p, int chunk, graph **out) {
+    stage_programs *stage = &p->stage[chunk];
+    const layer_chunk *layers = &p->held.params.layout.chunk[chunk];
+    llama_opts opts = stages_step_opts(p);
+    stage->trains_before = layers->first > 0 && trains(p, 0, layers->first);
+    stage->trains_here = trains(p, layers->first, layers->n);
     opts.chunk = chunk;
     opts.n_slots = stage->n_slots;
     opts.frozen_before = !stage->trains_before;
-    graph *whole = *out = llama_build(a, &built->held.params, LLAMA_LOSS, &opts);
-    const char *end =
-            programs_is_last(built, chunk) ? "loss" : arena_printf(a, STAGE_OUTPUT, chunk);
+    graph *whole = *out = llama_build(a, &p->held.params, LLAMA_LOSS, &opts);
+    const char *end = programs_is_last(p, chunk) ? "loss" : arena_printf(a, STAGE_OUTPUT, chunk);
     stage->drops = graph_find(whole, input_name_of(INPUT_ORIGIN, chunk).text) != NULL;
-    if (stage_trains(stage)) return stages_differentiate(built, whole, end, chunk, stage->n_slots);
+    if (stage_trains(stage)) return stages_differentiate(p, whole, end, chunk, stage->n_slots);
     whole->stage = STAGE_DIFFERENTIATED;
     return graph_verify(whole, STAGE_DIFFERENTIATED);
 }
 
-static drv_status build_stage(arena *a, const run_config *cfg, programs *built, int chunk) {
+static drv_status build_stage(arena *a, const run_config *cfg, programs *p, int chunk) {
     graph *whole;
     const pipeline_task item = {.chunk = chunk};
     const char *prefix = arena_printf(a, "stage%d.",
-            pipeline_stage(&built->schedule.shape,
-                    mesh_place(&built->layout.mesh, (int)cfg->rank, AXIS_PIPELINE), &item));
-    stage_programs *stage = &built->stage[chunk];
-    stage->n_slots = built->slots.n[chunk];
-    DRV_TRY(build_whole(a, built, chunk, &whole));
+            pipeline_stage(&p->schedule.shape,
+                    mesh_place(&p->layout.mesh, (int)cfg->rank, AXIS_PIPELINE), &item));
+    stage_programs *stage = &p->stage[chunk];
+    stage->n_slots = p->slots.n[chunk];
+    DRV_TRY(build_whole(a, p, chunk, &whole));
     whole->name = arena_printf(a, "%sstep", prefix);
-    const bool last = programs_is_last(built, chunk), split = splits_weights(built);
+    const bool last = programs_is_last(p, chunk), split = splits_weights(p);
     if (!last && split && stage_trains(stage))
         graph_find(whole, input_name_of(INPUT_STREAM_GRAD, chunk).text)->n_slots = stage->n_slots;
     pass_cut(a, whole, &(cut_opts){prefix, stage->n_slots, split}, stage->graph);
     for (int part = 0; part < N_CUTS; part++) {
         if (!stage->graph[part]) continue;
-        held_add(a, &built->held, stage->graph[part], &stage->run[part], true);
+        held_add(a, &p->held, stage->graph[part], &stage->run[part], true);
         DRV_TRY(graph_verify(stage->graph[part], STAGE_DIFFERENTIATED));
     }
-    return build_eval(a, cfg, built, chunk, prefix);
+    return build_eval(a, cfg, p, chunk, prefix);
 }
 
 drv_status stages_build(arena *a, const run_config *cfg, programs *p) {

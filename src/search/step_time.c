@@ -77,17 +77,17 @@ static drv_status run_step(stepper *s, const batch *b) {
     return stepper_update(s, hyper, &grad_norm, &param_norm);
 }
 
-drv_status step_time(arena *a, programs *built, comm *ranks, int64_t repeats, step_times *out,
+drv_status step_time(arena *a, programs *p, comm *ranks, int64_t repeats, step_times *out,
         step_profile *profile) {
-    stepper steps = stepper_new(a, built, ranks, &built->layout.mesh);
-    batch taken = new_batch(a, built);
+    stepper steps = stepper_new(a, p, ranks, &p->layout.mesh);
+    batch taken = new_batch(a, p);
     double sum = 0;
-    fill_randomly(&taken, built->held.c, 0);
+    fill_randomly(&taken, p->held.c, 0);
     DRV_TRY(run_step(&steps, &taken));
     *out = (step_times){.best = HUGE_VAL};
     for (steps.step = 1; steps.step <= repeats; steps.step++) {
-        fill_randomly(&taken, built->held.c, (uint64_t)steps.step);
-        if (profile) backend_time_nodes(built->held.b, true);
+        fill_randomly(&taken, p->held.c, (uint64_t)steps.step);
+        if (profile) backend_time_nodes(p->held.b, true);
         const double begin = clock_s();
         DRV_TRY(run_step(&steps, &taken));
         const double seconds = clock_s() - begin;
@@ -95,9 +95,9 @@ drv_status step_time(arena *a, programs *built, comm *ranks, int64_t repeats, st
         progress("step %lld of %lld: %.2f s", (long long)steps.step, (long long)repeats, seconds);
         if (seconds >= out->best) continue;
         out->best = seconds;
-        if (profile) step_profile_take(built, seconds, profile);
+        if (profile) step_profile_take(p, seconds, profile);
     }
-    if (profile) backend_time_nodes(built->held.b, false);
+    if (profile) backend_time_nodes(p->held.b, false);
     progress_end();
     out->mean = sum / (double)repeats;
     return DRV_OK;

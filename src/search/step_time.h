@@ -12,7 +12,7 @@ typedef struct step_times {
 // Runs one step untimed, which touches all memory, then `repeats` of them, on all ranks of `c`
 // together, as a run does. The programs are loaded and their weights are set. profile: of the best
 // one, on a back end that times nodes; NULL: not wanted.
-DRV_CHECKED drv_status step_time(arena *a, programs *built, comm *ranks, int64_t repeats,
+DRV_CHECKED drv_status step_time(arena *a, programs *p, comm *ranks, int64_t repeats,
         step_times *out, step_profile *profile);
 
 // Measures the seconds of a step of one rank on parts of it, where that is soon done: a micro-batch

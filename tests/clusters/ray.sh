@@ -13,7 +13,6 @@ sed -i 's/micro_batch_size: 2/micro_batch_size: 1/; s/steps: 40/steps: 100000/; 
 export RAY_USAGE_STATS_ENABLED=0 RAY_JOB_STOP_WAIT_TIME_S=120 RAY_COLOR_PREFIX=0
 (umask 077; head -c 32 /dev/urandom >secret)
 export DROVER_JOB_SECRET_FILE=$dir/secret # Ray calls its nodes by the address of this machine
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 folder=$(mktemp -d /tmp/drover-ray.XXXXXX) # sockets of Ray have long names
 nodes=()
 trap 'kill "${nodes[@]}" 2>/dev/null; wait; rm -rf "$folder" "$dir"' EXIT
@@ -29,7 +28,8 @@ node() {
     done
     nodes+=($pid)
 }
-gcs=$(free_port) dashboard=$(free_port)
+# Ports by the number of this process, below those that the system hands out.
+gcs=$((22000 + $$ % 4000 * 2)) dashboard=$((22001 + $$ % 4000 * 2))
 node head --head --port="$gcs" --dashboard-host=127.0.0.1 --dashboard-port="$dashboard" --temp-dir="$folder"
 node second --address=127.0.0.1:"$gcs"
 export RAY_ADDRESS=http://127.0.0.1:$dashboard

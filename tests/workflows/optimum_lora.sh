@@ -49,11 +49,12 @@ expect 0 "fits          yes" "$drover" plan run.yaml --ranks 4
 
 # What the operator sets in each pod.
 start() { # SETTING...: in the background; ids in pids
-    local i sets=() port
+    local i sets=()
     for set in "$@"; do sets+=(--set "$set"); done
-    port=$(free_port) pids=()
+    new_port
+    pids=()
     for i in 0 1; do
-        RANK=$i WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port PET_NPROC_PER_NODE=2 \
+        RANK=$i WORLD_SIZE=2 MASTER_ADDR=$address MASTER_PORT=$port PET_NPROC_PER_NODE=2 \
             timeout -s KILL $LIMIT "$drover" launch node run.yaml --expect-ranks 4 "${sets[@]}" >job-$i.out 2>&1 &
         pids+=($!)
     done

@@ -17,11 +17,12 @@ expect 0 "fits          yes" "$drover" plan run.yaml --ranks 4
 
 # What ray_nodes.py sets on each node.
 start() { # SETTING...: in the background; ids in pids
-    local i sets=() port
+    local i sets=()
     for set in "$@"; do sets+=(--set "$set"); done
-    port=$(free_port) pids=()
+    new_port
+    pids=()
     for i in 0 1; do
-        DROVER_NODE_RANK=$i DROVER_NODES=2 DROVER_MASTER=127.0.0.1:$port \
+        DROVER_NODE_RANK=$i DROVER_NODES=2 DROVER_MASTER=$address:$port \
             timeout -s KILL $LIMIT "$drover" launch node run.yaml --ranks-per-node 2 --expect-ranks 4 "${sets[@]}" >job-$i.out 2>&1 &
         pids+=($!)
     done

@@ -7,7 +7,6 @@ unset HWLOC_SYNTHETIC # launch node deals the cores out by itself
 export OMPI_MCA_btl_tcp_if_include=lo TMPDIR=$dir
 LIMIT=300 # seconds for a job, which takes two; what hangs fails
 
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 make_tokenizer() { # in $1
     make_text >text.txt
     expect 0 "400 tokens" "$drover" tokenizer train --input text.txt --vocab-size 400 --out "$1"

@@ -11,7 +11,7 @@ sed -i 's/checkpoint:.*/checkpoint: {every: 10, keep: 2}/; s/training: {/trainin
 opts="--max-restarts 3 --wait 60 --preflight exclude --preflight-seconds 0.2 --spare-nodes 1 --set parallel.pipeline=3 --set run_dir=run"
 
 new_port
-(ulimit -v 2000000 && exec timeout -s KILL $LIMIT "$drover" launch node run.yaml --nodes 4 --node-rank 2 --master $address:$port $opts) >node-2.out 2>&1 &
+(ulimit -v 1000000 && exec timeout -s KILL $LIMIT "$drover" launch node run.yaml --nodes 4 --node-rank 2 --master $address:$port $opts) >node-2.out 2>&1 &
 pids[2]=$!
 for i in 1 3 0; do node $i 4 $opts; done
 finished run 5

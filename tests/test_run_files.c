@@ -4,6 +4,8 @@
 
 #include <fcntl.h>
 #include <math.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -72,6 +74,34 @@ static void torn_line_is_ended(void **state) {
     assert_int_equal(list.n_broken, 1);
     assert_false(list.torn);
     assert_int_equal(run_event_i64(&list.events[1], "step", -1), 2);
+    run_events_free(&list);
+    arena_free(a);
+}
+
+// A limit on the size of files stands for a full disk: the journal opens, and what it did not take
+// comes when there is room.
+static void torn_line_on_a_full_disk(void **state) {
+    (void)state;
+    arena *a = arena_new("test");
+    const char *dir = temporary_dir(a);
+    run_events *events;
+    run_event_list list;
+    struct rlimit room;
+    signal(SIGXFSZ, SIG_IGN);
+    append(dir, HEAD "\"runn");
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &room), 0);
+    const struct rlimit full = {(rlim_t)file_size(path_join(a, dir, "events.jsonl")),
+            room.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &full), 0);
+    OK(run_events_open(a, dir, 0, &events));
+    FAILS(run_events_add(events, EVENT_RUNNING, json_pack("{s:i}", "step", 1)), DRV_E_IO, "write");
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &room), 0);
+    OK(run_events_add(events, EVENT_RUNNING, json_pack("{s:i}", "step", 2)));
+    run_events_close(events);
+    OK(run_events_read(dir, &list));
+    assert_int_equal(list.n, 2);
+    assert_int_equal(list.n_broken, 1);
+    assert_int_equal(run_event_i64(&list.events[0], "step", -1), 1);
     run_events_free(&list);
     arena_free(a);
 }
@@ -241,6 +271,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(each_start_is_an_attempt),
             cmocka_unit_test(torn_line_is_ended),
+            cmocka_unit_test(torn_line_on_a_full_disk),
             cmocka_unit_test(lines_of_others_are_counted),
             cmocka_unit_test(journal_must_be_a_file),
             cmocka_unit_test(journal_moves_with_its_folder),

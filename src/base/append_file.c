@@ -35,7 +35,7 @@ drv_status append_file_add(append_file *f, const void *bytes, size_t n) {
         else if (errno != EINTR)
             status = file_fail("write", f->path);
     }
-    memmove(f->kept.p, f->kept.p + done, f->kept.n - done);
+    if (done) memmove(f->kept.p, f->kept.p + done, f->kept.n - done);
     f->kept.n -= done;
     return status;
 }

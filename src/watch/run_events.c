@@ -85,6 +85,7 @@ bool run_cause_is_known(const char *cause) {
 // --- writing
 struct run_events {
     append_file *file;
+    bool torn; // its last line, whose writer died, is to be ended
     int64_t attempt;
     const char *path;
     pthread_mutex_t lock;
@@ -100,15 +101,14 @@ static drv_status count_attempts(const char *run_dir, int64_t *attempt) {
     return DRV_OK;
 }
 
-// Ends a last line that is torn: its writer died.
-static drv_status end_last_line(append_file *file, const char *path) {
+static drv_status look_at_end(const char *path, bool *torn) {
     int64_t n_bytes;
     int fd;
     char last = '\n';
     DRV_TRY(file_open_regular(path, &fd, &n_bytes));
-    const bool torn = n_bytes > 0 && pread(fd, &last, 1, n_bytes - 1) == 1 && last != '\n';
+    *torn = n_bytes > 0 && pread(fd, &last, 1, n_bytes - 1) == 1 && last != '\n';
     close(fd);
-    return torn ? append_file_add(file, "\n", 1) : DRV_OK;
+    return DRV_OK;
 }
 
 drv_status run_events_open(arena *a, const char *run_dir, int64_t attempt, run_events **out) {
@@ -116,10 +116,10 @@ drv_status run_events_open(arena *a, const char *run_dir, int64_t attempt, run_e
     run_events *self = ARENA_NEW(a, run_events);
     *self = (run_events){.attempt = attempt, .path = path_join(a, run_dir, "events.jsonl")};
     DRV_TRY(append_file_open(a, self->path, &self->file));
-    const drv_status ended = end_last_line(self->file, self->path);
-    if (ended != DRV_OK) {
+    const drv_status looked = look_at_end(self->path, &self->torn);
+    if (looked != DRV_OK) {
         append_file_close(self->file);
-        return ended;
+        return looked;
     }
     pthread_mutex_init(&self->lock, NULL);
     *out = self;
@@ -158,7 +158,8 @@ drv_status run_events_add(run_events *self, run_event_kind kind, json_t *fields)
         return drv_fail(DRV_E_BUSY, "could not write \"%s\": a line has been on its way for %d s",
                 self->path, LOCK_WAIT_S);
     }
-    str_printf(&text, "%s\n", line);
+    str_printf(&text, "%s%s\n", self->torn ? "\n" : "", line);
+    self->torn = false;
     drv_status status = append_file_add(self->file, text.p, text.n);
     if (status == DRV_OK) status = append_file_sync(self->file);
     pthread_mutex_unlock(&self->lock);

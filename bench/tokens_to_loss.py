@@ -3,7 +3,7 @@
 text while they learn.
 
     RUNS=" " OUT=DIR bench/time_to_loss.sh build/drover       # the text, its tokenizer and data set
-    bench/tokens_to_loss.py build/drover DIR MODEL STEPS --lr adamw:1e-3,2e-3 muon:1e-3,2e-3 [--seeds 3] [--rows 8]
+    bench/tokens_to_loss.py build/drover DIR MODEL STEPS --lr adamw:1e-3,2e-3 muon:1e-3,2e-3 [--seeds 3] [--rows 8] [--evaluations 20]
 
 MODEL: a preset (llama-15m, with this text's vocabulary of 2,048) or 50m. Of each optimizer the rates are tried with seed 1, and
 the best of them, by the loss at the end, with the further seeds. Runs that are there are not run again. At the end two tables
@@ -27,7 +27,7 @@ def train(args, optimizer, lr, seed):
     if not (run / "done").exists():
         keys = [*shape(args.model), f"optimizer.type={optimizer}", f"optimizer.lr={lr}", f"training.seed={seed}",
                 f"training.steps={args.steps}", f"training.global_batch_size={args.rows}", "training.micro_batch_size=4",
-                f"training.eval_every={max(1, args.steps // 20)}", "training.log_every=50", "schedule.type=cosine",
+                f"training.eval_every={max(1, args.steps // args.evaluations)}", "training.log_every=50", "schedule.type=cosine",
                 "schedule.warmup_ratio=0.1", "tokenizer=tokenizer", "data.train=data/train", "data.valid=data/valid",
                 "training.eval_batches=8", f"data.sequence_length={ROW}", "checkpoint.every=100", "checkpoint.keep=1", f"run_dir={run}"]
         (args.dir / "empty.yaml").touch()
@@ -56,6 +56,7 @@ def main():
     parser.add_argument("--lr", nargs="+", required=True, metavar="OPTIMIZER:LR,LR")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rows", type=int, default=8)
+    parser.add_argument("--evaluations", type=int, default=20)
     args = parser.parse_args()
     args.drover, args.dir = pathlib.Path(args.drover).resolve(), args.dir.resolve()
     if not (args.dir / "data/valid.idx").exists():

@@ -140,6 +140,27 @@ INLINE void v_store_above(uint16_t *p, __m256i x, int n) {
 INLINE void v_store_bf16(uint16_t *p, vec x, int n) {
     v_store_above(p, v_bf16_above(x), n);
 }
+// Stores 32 bf16: of 16 values those that 32 nibbles count, the lower or the upper halves of bytes.
+INLINE void v_store_bf16_of(const vec values[2], const unsigned char *q, bool upper, uint16_t *p) {
+    const __m256i first = _mm256_srli_epi32(v_bf16_above(values[0]), 16),
+                  second = _mm256_srli_epi32(v_bf16_above(values[1]), 16),
+                  words = _mm256_permute4x64_epi64(_mm256_packus_epi32(first, second), 0xD8);
+    // The lower and the upper bytes of all values, in both halves of a register.
+    const __m256i low_bytes = _mm256_and_si256(words, _mm256_set1_epi16(0xFF)),
+                  high_bytes = _mm256_srli_epi16(words, 8),
+                  of_low =
+                          _mm256_permute4x64_epi64(_mm256_packus_epi16(low_bytes, low_bytes), 0xD8),
+                  of_high = _mm256_permute4x64_epi64(_mm256_packus_epi16(high_bytes, high_bytes),
+                          0xD8);
+    __m256i which = _mm256_loadu_si256((const __m256i *)(const void *)q);
+    if (upper) which = _mm256_srli_epi16(which, 4);
+    // So that the halves of what is interleaved are in order.
+    which = _mm256_permute4x64_epi64(_mm256_and_si256(which, _mm256_set1_epi8(15)), 0xD8);
+    const __m256i low = _mm256_shuffle_epi8(of_low, which),
+                  high = _mm256_shuffle_epi8(of_high, which);
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm256_unpacklo_epi8(low, high));
+    _mm256_storeu_si256((__m256i *)(void *)(p + 16), _mm256_unpackhi_epi8(low, high));
+}
 // Returns the nearest bf16, as a float.
 INLINE vec v_rounded_bf16(vec x) {
     return _mm256_castsi256_ps(

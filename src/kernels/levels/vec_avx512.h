@@ -139,6 +139,15 @@ INLINE void v_store_bf16(uint16_t *p, vec x, int n) {
     else
         _mm256_mask_storeu_epi16(p, v_mask(n), v_to_bf16(x));
 }
+// Stores 32 bf16: of 16 values those that 32 nibbles count, the lower or the upper halves of bytes.
+INLINE void v_store_bf16_of(const vec values[1], const unsigned char *q, bool upper, uint16_t *p) {
+    const __m512i words =
+            _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)q));
+    const __m512i which =
+            upper ? _mm512_srli_epi16(words, 4) : _mm512_and_si512(words, _mm512_set1_epi16(15));
+    _mm512_storeu_si512(p,
+            _mm512_permutexvar_epi16(which, _mm512_castsi256_si512(v_to_bf16(values[0]))));
+}
 // Returns the nearest bf16, as a float.
 INLINE vec v_rounded_bf16(vec x) {
 #ifdef __AVX512BF16__

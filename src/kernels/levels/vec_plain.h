@@ -87,6 +87,14 @@ INLINE vec v_rounded_bf16(vec x) { // the nearest bf16, as a float
     return x;
 }
 #endif
+// Stores 32 bf16: of 16 values those that 32 nibbles count, the lower or the upper halves of bytes.
+INLINE void v_store_bf16_of(const vec values[4], const unsigned char *q, bool upper, uint16_t *p) {
+    uint16_t rounded[16];
+    for (int i = 0; i < 4; i++)
+        v_store_bf16(rounded + i * WIDTH, values[i], WIDTH);
+    for (int i = 0; i < 32; i++)
+        p[i] = rounded[upper ? q[i] >> 4 : q[i] & 15];
+}
 
 INLINE vec v_fnma(vec a, vec b, vec c) { // c - a b
     return v_fma(-a, b, c);

@@ -18,16 +18,36 @@ INLINE void widen_q8_0(dtype dt, const unsigned char *block, void *out, int64_t 
         v_store_as(dt, out, at + i, v_mul(v_load_i8(block + 2 + i), d), WIDTH);
 }
 
-// Sub-block s of 8.
-INLINE void widen_q4_k(dtype dt, const unsigned char *block, int s, void *out, int64_t at) {
+// Sub-block s of 8 of a block with this scale and minimum. In bf16 its 16 values are computed once.
+INLINE void widen_q4_k(dtype dt, const unsigned char *block, float d, float m, int s, void *out,
+        int64_t at) {
     int scale, min;
     quant_scale_and_min(block + 4, s, &scale, &min);
-    const vec by = v_set(quant_half(block) * (float)scale),
-              off = v_set(quant_half(block + 2) * (float)min);
+    const vec by = v_set(d * (float)scale), off = v_set(m * (float)min);
     const unsigned char *q = block + 16 + s / 2 * WIDEN_UNIT;
+    if (dt == DT_BF16) {
+        vec values[16 / WIDTH];
+        for (int i = 0; i < 16; i += WIDTH)
+            values[i / WIDTH] = v_sub(v_mul(by, v_of(i_count((uint32_t)i))), off);
+        v_store_bf16_of(values, q, s % 2 == 1, (uint16_t *)out + at);
+        return;
+    }
     for (int i = 0; i < WIDEN_UNIT; i += WIDTH)
         v_store_as(dt, out, at + i, v_sub(v_mul(by, nibbles_of(i_load_u8(q + i), s % 2 == 1)), off),
                 WIDTH);
+}
+
+// Units [first, first + n) of a row.
+INLINE void widen_units_q4_k(dtype dt, const unsigned char *row, int64_t first, int64_t n,
+        void *out) {
+    enum { PARTS = 256 / WIDEN_UNIT, BYTES = 144 };
+    for (int64_t u = first; u < first + n;) {
+        const unsigned char *block = row + u / PARTS * BYTES;
+        const float d = quant_half(block), m = quant_half(block + 2);
+        do
+            widen_q4_k(dt, block, d, m, (int)(u % PARTS), out, (u - first) * WIDEN_UNIT);
+        while (++u < first + n && u % PARTS != 0);
+    }
 }
 
 // Part s of 8, two sub-blocks of 16: 4 bits of each number, and 2 more, which count 16.
@@ -54,9 +74,7 @@ INLINE void widen_as(dtype dt, const quant_type *type, const unsigned char *row,
         for (int64_t u = 0; u < n_units; u++)
             widen_q8_0(dt, row + (unit + u) * type->block_bytes, out, u * WIDEN_UNIT);
     } else if (type == quant_type_of(QUANT_Q4_K)) {
-        for (int64_t u = 0; u < n_units; u++)
-            widen_q4_k(dt, row + (unit + u) / PARTS * type->block_bytes, (int)((unit + u) % PARTS),
-                    out, u * WIDEN_UNIT);
+        widen_units_q4_k(dt, row, unit, n_units, out);
     } else if (type == quant_type_of(QUANT_Q6_K)) {
         for (int64_t u = 0; u < n_units; u++)
             widen_q6_k(dt, row + (unit + u) / PARTS * type->block_bytes, (int)((unit + u) % PARTS),

@@ -7,7 +7,7 @@ text while they learn.
 
 MODEL: a preset (llama-15m, with this text's vocabulary of 2,048) or 50m. Of each optimizer the rates are tried with seed 1, and
 the best of them, by the loss at the end, with the further seeds. Runs that are there are not run again. At the end two tables
-in Markdown, and DIR/MODEL.svg: the curves of the best of each. A run needs no quiet machine: only tokens are counted.
+in Markdown, and DIR/MODEL.svg: the curves of the best rate of each, all seeds. A run needs no quiet machine: only tokens are counted.
 """
 import argparse, json, pathlib, statistics, subprocess
 
@@ -80,8 +80,8 @@ def main():
         words = [f"{share / of[-1][0]:.2f}" if share else "never" for share, of in zip(shares, best[base][1])]
         mean = statistics.mean(curve[-1][1] for curve in curves)
         print(f"| {optimizer} | {lr} | {', '.join(f'{c[-1][1]:.4f}' for c in curves)}; mean {mean:.4f} | {', '.join(words)} |")
-    runs = [f"{args.model}-{optimizer}-{lr}-1" for optimizer, (lr, _) in best.items()]
-    subprocess.run([args.drover, "plot", *runs, "--out", f"{args.model}.svg"], cwd=args.dir, check=True)
+    runs = [f"{args.model}-{optimizer}-{lr}-{seed}" for optimizer, (lr, _) in best.items() for seed in range(1, args.seeds + 1)]
+    subprocess.run([args.drover, "plot", *runs, "--keys", "loss", "--out", f"{args.model}.svg"], cwd=args.dir, check=True)
 
 
 main()

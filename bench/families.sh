@@ -8,7 +8,7 @@ tools=$(realpath "$(dirname "$0")"/../tools)
 . "$(dirname "$0")"/../tests/pjrt.bash
 python=$2
 make_data
-sed -i 's/num_hidden_layers: 2/num_hidden_layers: 4, hidden_size: 256, intermediate_size: 512, num_attention_heads: 4, num_key_value_heads: 2, head_dim: 64/' run.yaml
+sed -i 's/num_hidden_layers: 2/num_hidden_layers: 4, hidden_size: 256, intermediate_size: 512, num_attention_heads: 4, num_key_value_heads: 2, head_dim: 64, tie_word_embeddings: false/' run.yaml
 sed -i 's/precision: bf16/precision: fp32/; s/^schedule:.*/schedule: {type: constant, warmup_steps: 2}/; s/^checkpoint:.*/checkpoint: {every: 0}/' run.yaml
 sed '/^tokenizer/d; s/^model:.*/model: {weights: load}/' run.yaml >lora.yaml
 echo 'lora: {rank: 4, dropout: 0.1, target_modules: all-linear}' >>lora.yaml

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Random small models of every family: drover beside transformers. For each, the loss of `drover eval` and the loss
-and gradient norm of a few steps of `drover train` are compared with PyTorch's in double; and of one step in fp32 the
-loss (1e-5) and the gradient of every tensor by its norm (1e-4). Shapes are odd: heads that are no part of the hidden
-size, vocabularies that nothing divides, one key-value head, one layer, windows of one token and beyond the row. Needs
-torch, transformers, numpy, safetensors. `--set` is passed on, as in `--set backend=pjrt`.
+"""Random small models of every family: drover beside transformers in double. For each, the loss of `drover eval` and the
+loss and gradient norm of a few steps of `drover train` (2e-4), and of one step the loss (1e-5) and the gradient of every
+tensor by its norm (1e-4). Those bounds are fp32's. In bf16 the largest of these errors, but for the one loss, may be three
+times that of transformers in bf16, whose fp32 masters are rounded for each step as drover's are. Shapes are odd: heads that are
+no part of the hidden size, vocabularies that nothing divides, one key-value head, one layer, windows of one token and
+beyond the row. Needs torch, transformers, numpy, safetensors. `--set` is passed on, as in `--set backend=pjrt`.
 
     python tools/compare_transformers.py build/drover [models] [seed] [family ...] [--set KEY=VALUE ...]
 """
@@ -17,7 +18,8 @@ logging.disable_progress_bar()
 
 FAMILIES = {"llama": LlamaConfig, "mistral": MistralConfig, "qwen2": Qwen2Config, "qwen3": Qwen3Config,
             "smollm3": SmolLM3Config}
-STEPS, LR, BETAS, EPS, DECAY, CLIP = 3, 1e-2, (0.9, 0.95), 1e-8, 0.1, 1.0
+# AdamW's first steps divide a gradient by its own size: with a small epsilon an element near 0 makes its rounding a step.
+STEPS, LR, BETAS, EPS, DECAY, CLIP = 3, 1e-2, (0.9, 0.95), 1e-3, 0.1, 1.0
 
 
 def random_config(r, family):
@@ -47,13 +49,15 @@ def write_dataset(prefix, tokens):
         f.write(np.array([0, 1], np.int64).tobytes())
 
 
-def loss_of(model, x, y):
-    logits = model(input_ids=x).logits
+def loss_of(model, x, y, dtype=torch.float64):
+    """The loss of a model that computes with copies of its parameters in dtype."""
+    copies = {n: p.to(dtype) for n, p in model.named_parameters()}
+    logits = torch.func.functional_call(model, copies, kwargs=dict(input_ids=x)).logits.double()
     return torch.nn.functional.cross_entropy(logits.flatten(0, 1), y.flatten())
 
 
-def reference(model, x, y):
-    """(loss, norm of the gradient) before each step, and the loss after the last."""
+def reference(model, x, y, dtype=torch.float64):
+    """Loss and norm of the gradient before each step, and the loss after the last."""
     two = [p for p in model.parameters() if p.dim() == 2]
     one = [p for p in model.parameters() if p.dim() == 1]
     adamw = torch.optim.AdamW([dict(params=two, weight_decay=DECAY), dict(params=one, weight_decay=0.0)],
@@ -61,34 +65,44 @@ def reference(model, x, y):
     out = []
     for _ in range(STEPS):
         adamw.zero_grad()
-        loss = loss_of(model, x, y)
+        loss = loss_of(model, x, y, dtype)
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
-        out.append((loss.item(), norm.item()))
+        out += [loss.item(), norm.item()]
         adamw.step()
-    return out, loss_of(model, x, y).item()
+    return out + [loss_of(model, x, y, dtype).item()]
 
 
-def gradients(model, x, y):
+def error_of(numbers, truth):
+    """The largest error of a number, as a part of it."""
+    assert len(numbers) == len(truth), numbers
+    return max(abs(g - w) / max(abs(w), 1e-3) for g, w in zip(numbers, truth))
+
+
+def gradients(model, x, y, dtype=torch.float64):
     """The loss, and the gradient of each parameter."""
     model.zero_grad()
-    loss = loss_of(model, x, y)
+    loss = loss_of(model, x, y, dtype)
     loss.backward()
     return loss.item(), {n: p.grad.clone() for n, p in model.named_parameters()}
 
 
-def compare_gradients(run_dir, loss, wanted):
-    """(error of the loss, the largest of a gradient and its tensor) of one step whose first moments have the gradients."""
-    got = [json.loads(l) for l in open(run_dir / "metrics.jsonl")][0]["loss"]
+def drover_gradients(run_dir):
+    """The same of one step of drover, whose first moments have the gradients."""
+    loss = [json.loads(l) for l in open(run_dir / "metrics.jsonl")][0]["loss"]
     moments = load_file(run_dir / "checkpoints/step-000001/optimizer.safetensors")
+    return loss, {n[8:]: m / (1 - BETAS[0]) for n, m in moments.items() if n.startswith("exp_avg.")}
+
+
+def compare_gradients(got, wanted):
+    """(the largest error of a gradient, as a part of its norm; its tensor)"""
     worst = (0, "")
     for name, gradient in wanted.items():
-        mine = moments[f"exp_avg.{name}"].double() / (1 - BETAS[0])
         # Some are 0 but for rounding: those of biases of keys, which move all scores of a query alike, and of queries whose
         # window is one token. fp32 rounds what they are made of by 1e-7.
         size = max(gradient.norm().item(), 1e-3 * sum(g.norm().item() for g in wanted.values()))
-        worst = max(worst, ((mine - gradient).norm().item() / size, name))
-    return abs(got / loss - 1), worst
+        worst = max(worst, ((got[name].double() - gradient).norm().item() / size, name))
+    return worst
 
 
 def run(*command):
@@ -116,8 +130,10 @@ def compare(drover, r, family, folder, sets):
     double = AutoModelForCausalLM.from_config(config).double()
     double.load_state_dict({k: v.double() for k, v in model.state_dict().items()})
     loss, wanted = gradients(double, x, y)
-    steps, after = reference(double, x, y)
-    worst = {}
+    truth = reference(double, x, y)
+    torch_bf16 = compare_gradients(gradients(model, x, y, torch.bfloat16)[1], wanted)[0]
+    torch_bf16 = max(torch_bf16, error_of(reference(model, x, y, torch.bfloat16), truth))
+    worst, one = {}, {}
     more = [x for s in sets for x in ("--set", s)]
     for precision, recompute in (("fp32", "none"), ("fp32", "full"), ("bf16", "none"), ("bf16", "selective")):
         name = folder / f"run-{precision}-{recompute}"
@@ -132,22 +148,20 @@ run_dir: {name}
 """)
         run(drover, "train", folder / "run.yaml", *more)
         got = [json.loads(l) for l in open(name / "metrics.jsonl")]
-        got = [(m["loss"], m["grad_norm"]) for m in got if "grad_norm" in m]
-        assert len(got) == STEPS, got
+        got = [m[key] for m in got if "grad_norm" in m for key in ("loss", "grad_norm")]
         final = json.loads(run(drover, "eval", folder / "run.yaml", "--data", folder / "data", "--json", *more))
-        pairs = [(g, w) for a, b in zip(got, steps) for g, w in zip(a, b)] + [(final["loss"], after)]
-        error = max(abs(g - w) / max(abs(w), 1e-3) for g, w in pairs)
-        worst[precision] = max(worst.get(precision, 0), error)
-    run(drover, "train", folder / "run.yaml", *more, "--set", "training.steps=1", "--set", "optimizer.clip_grad_norm=0",
-        "--set", "training.precision=fp32", "--set", f"run_dir={folder}/one")
-    loss_error, (gradient_error, tensor) = compare_gradients(folder / "one", loss, wanted)
+        worst[precision] = max(worst.get(precision, 0), error_of(got + [final["loss"]], truth))
+    for precision in worst:
+        run(drover, "train", folder / "run.yaml", *more, "--set", "training.steps=1", "--set", "optimizer.clip_grad_norm=0",
+            "--set", f"training.precision={precision}", "--set", f"run_dir={folder}/one-{precision}")
+        one[precision] = drover_gradients(folder / f"one-{precision}")
+    loss_error, (gradient_error, tensor) = abs(one["fp32"][0] / loss - 1), compare_gradients(one["fp32"][1], wanted)
+    bf16 = max(worst["bf16"], compare_gradients(one["bf16"][1], wanted)[0])
     shape = (f"{family:8}V {config.vocab_size} H {config.hidden_size} F {config.intermediate_size} L {config.num_hidden_layers} "
              f"heads {config.num_attention_heads}/{config.num_key_value_heads} x {config.head_dim} window {getattr(config, 'sliding_window', None)} rows {rows} "
              f"(by {micro}) x {seq}")
-    # AdamW's first steps divide a gradient by its own size, so an element near 0 turns fp32's 1e-6 into
-    # a larger share of a step; bf16 rounds by 2^-9 some ten times a layer.
-    bad = worst["fp32"] > 2e-4 or worst["bf16"] > 8e-2 or loss_error > 1e-5 or gradient_error > 1e-4
-    print(f"{'BAD ' if bad else 'ok  '}fp32 {worst['fp32']:.1e}  bf16 {worst['bf16']:.1e}  loss {loss_error:.1e}  "
+    bad = worst["fp32"] > 2e-4 or bf16 > 3 * torch_bf16 or loss_error > 1e-5 or gradient_error > 1e-4
+    print(f"{'BAD ' if bad else 'ok  '}fp32 {worst['fp32']:.1e}  bf16 {bf16:.1e} (torch {torch_bf16:.1e})  loss {loss_error:.1e}  "
           f"gradients {gradient_error:.1e} ({tensor})  {shape}", flush=True)
     return bad
 

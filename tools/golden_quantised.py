@@ -2,16 +2,16 @@
 """Writes tests/golden/gguf/quantised.gguf: rows of numbers of several kinds (Q4_K.numbers), what ggml's own search makes of
 them (Q4_K.written), which is the measure for ours.
 
-    pip install gguf==0.19.0 xllamacpp==2026.10.11549 numpy; tools/golden_quantised.py
+    pip install gguf==0.19.0 llama-cpp-python==0.3.36; tools/golden_quantised.py
 
-ggml's functions are taken from the library in xllamacpp's wheel.
+ggml's functions are taken from the library that llama-cpp-python builds.
 """
 import ctypes
 import pathlib
 
 import gguf
+import llama_cpp
 import numpy as np
-import xllamacpp
 
 OUT = pathlib.Path(__file__).resolve().parent.parent / "tests/golden/gguf/quantised.gguf"
 COLS, BYTES, Q4_K = 512, 288, 12
@@ -19,7 +19,8 @@ rng = np.random.default_rng(20261126)
 
 
 def rows():
-    """Gaussian; with a heavy tail; all positive; sub-blocks of other sizes; uniform; with one that stands out; sparse."""
+    """Gaussian; with a heavy tail; all positive; sub-blocks of other sizes; uniform; with one that stands out; sparse; of 16
+    steps a sub-block, as what has been in blocks of four bits before."""
     normal = rng.standard_normal((4, COLS)) * 0.02
     tail = rng.standard_t(3, (4, COLS)) * 0.02
     positive = np.abs(rng.standard_normal((2, COLS))) + 0.5
@@ -28,11 +29,12 @@ def rows():
     outlier = rng.standard_normal((2, COLS)) * 0.02
     outlier[:, 100] = 3
     sparse = rng.standard_normal((2, COLS)) * (rng.random((2, COLS)) < 0.1)
-    return np.concatenate([normal, tail, positive, sizes, uniform, outlier, sparse]).astype(np.float32)
+    steps = rng.integers(-8, 8, (4, COLS)) * np.repeat(rng.uniform(0.5, 1.5, (4, COLS // 32)) * 0.01, 32, axis=1)
+    return np.concatenate([normal, tail, positive, sizes, uniform, outlier, sparse, steps]).astype(np.float32)
 
 
 def main():
-    lib = ctypes.CDLL(str(next(pathlib.Path(xllamacpp.__file__).parent.glob("xllamacpp*.so"))))
+    lib = ctypes.CDLL(str(pathlib.Path(llama_cpp.__file__).parent / "lib/libggml-base.so"))
     lib.ggml_quantize_chunk.restype = ctypes.c_size_t
     numbers = rows()
     written = np.zeros((len(numbers), BYTES), dtype=np.uint8)

@@ -108,13 +108,13 @@ static line fit(const float *values) {
     for (int i = 0; i < SUB; i++)
         w[i] = typical + fabsf(values[i]);
     line best = {(high - low) / MOST, -low};
-    float least = -1;
+    float least = INFINITY; // rounding makes it negative where the numbers are on a line
     for (int c = 0; c < CANDIDATES; c++) {
         const float wider = 0.25f * (float)(c - CANDIDATES / 2);
         const moments m = moments_of(values, w, low, (MOST + wider) / (high - low));
         float error;
         const line l = best_line(&m, &error);
-        if (l.step > 0 && (least < 0 || error < least)) least = error, best = l;
+        if (l.step > 0 && error < least) least = error, best = l;
     }
     return best;
 }

@@ -312,7 +312,8 @@ static void parts_of_a_row_are_the_reference(void **state) {
     (void)state;
     const attention_case parts[] = {{1, 1, 1, 2, 9, 0}, {64, 4, 2, 16, 1000, 0},
             {65, 4, 2, 16, 100, 0}, {130, 6, 2, 48, 50, 0}, {300, 2, 1, 64, 350, 0},
-            {130, 4, 2, 16, 1000, 70}};
+            {130, 4, 2, 16, 1000, 70},
+            {576, 4, 2, 8, 1000, 0}}; // the last: one of 4 chunks has no key
     const kernels *levels[3];
     for (int n = vector_levels(levels), i = 0; i < n; i++)
         for (size_t c = 0; c < sizeof parts / sizeof *parts; c++)

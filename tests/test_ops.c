@@ -266,7 +266,7 @@ static void gradients(void **state) {
 }
 
 int main(void) {
-    par_set_threads(2);
+    par_set_threads(4); // the gradient of attention takes both sequences of an example together
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_row_has_an_example),
             cmocka_unit_test(examples_at_all_levels), cmocka_unit_test(gradients)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -58,7 +58,7 @@ int64_t attention_grad_units(const attention_args *args) {
 }
 
 int64_t attention_sum_units(const attention_args *args) {
-    return div_up(args->seq, ATTENTION_SUM_BLOCK);
+    return div_up(args->seq, ATTENTION_BLOCK);
 }
 
 // dq of each chunk, and dk and dv, for each query head; f64 for f64.
@@ -71,9 +71,8 @@ int64_t attention_part_floats(const attention_args *args) {
 int64_t attention_scratch_bytes(const attention_args *args) {
     int64_t d = (args->head_dim + 31) / 32 * 32, rep = args->n_heads / args->n_kv_heads,
             b = ATTENTION_BLOCK;
-    int64_t seq = div_up(args->seq, b) * b;
     int64_t forward = rep * b * (2 * d + 32) + 2 * b * b + 3 * b * d;
-    int64_t backward = seq * (4 * d + 2) + b * (8 * d) + 8 * b * b;
+    int64_t backward = div_up(args->seq, b) * b + b * 4 * d + ATTENTION_RUN * 3 * b * d + 8 * b * b;
     return (forward > backward ? forward : backward) * 4 + 4096;
 }
 

@@ -245,8 +245,9 @@ static inline int64_t attention_o_width(const attention_args *args) {
 }
 
 // The cut of attention, which depends on the shape alone. Blocks: 64 query tokens of all heads of a
-// group.
-enum { ATTENTION_BLOCK = 64, ATTENTION_SUM_BLOCK = 64 };
+// group. Runs: blocks of keys that the gradient takes for one of queries after the other; 4, of
+// heads of 128, are 640 KiB with their sums. Bits do not depend on them.
+enum { ATTENTION_BLOCK = 64, ATTENTION_RUN = 4 };
 int64_t attention_units(const attention_args *args);
 int64_t attention_grad_chunks(const attention_args *args); // of keys, per head
 int64_t attention_grad_units(const attention_args *args);  // n_heads x chunks

@@ -20,6 +20,7 @@ static attention_args attention_shape(const node *n, dtype dt) {
 typedef struct attention_call {
     const instruction *ins;
     attention_args args;   // of one sequence
+    int64_t first, n;      // sequences, of the gradient
     int64_t scratch_bytes; // of a thread
     char *scratch;         // by thread
 } attention_call;
@@ -61,21 +62,50 @@ static int64_t attention_workspace(const node *n, int n_threads) {
 
 const cpu_op cpu_op_attention = {.run = attention, .workspace = attention_workspace};
 
-// --- gradient: partial sums of all units first, then their sums
-static void attention_grad_unit(void *arg, int64_t unit, int thread) {
-    const attention_call *call = arg;
-    call->ins->attention->attention_grad(&call->args, unit,
-            call->scratch + thread * call->scratch_bytes);
-}
-
-static void attention_sum_unit(void *arg, int64_t unit, int thread) {
-    (void)thread;
-    const attention_call *call = arg;
-    call->ins->attention->attention_grad_sum(&call->args, unit);
+// --- gradient: partial sums of all units first, then their sums, of a few sequences at a time
+// Sequences that are taken together: enough for two units a thread, an early and a late one, and no
+// more, so that their partial sums stay small.
+static int64_t sequences_at_once(const node *n, const attention_args *args, int n_threads) {
+    const int64_t all = n->in[1]->dim[0] / args->seq,
+                  want = div_up(2 * n_threads, attention_grad_units(args));
+    return want < all ? want : all;
 }
 
 static int64_t attention_part_bytes(const attention_args *args) {
     return round_up(attention_part_floats(args) * (int64_t)sizeof(float), 64);
+}
+
+// The arguments of sequence i of those at once.
+static attention_args grad_args(const attention_call *call, int64_t i) {
+    const instruction *ins = call->ins;
+    const node *n = ins->node;
+    const int64_t t = (call->first + i) * n->attrs.seq, width = n->in[1]->dim[1],
+                  o_width = n->in[0]->dim[1];
+    attention_args args = call->args;
+    args.d_o = input_at(ins, 0, t * o_width);
+    args.qkv = input_at(ins, 1, t * width);
+    args.o = (void *)(uintptr_t)input_at(ins, 2, t * o_width);
+    args.lse = (void *)(uintptr_t)input_at(ins, 3, t);
+    args.position = (const int32_t *)ins->in[4] + t;
+    args.hidden = n->n_in > 5 ? (const int32_t *)ins->in[5] + 2 * t : NULL;
+    args.dqkv = output_at(ins, 0, t * width);
+    args.part = (void *)((char *)ins->workspace + i * attention_part_bytes(&args));
+    return args;
+}
+
+// The first units of all sequences first: they take the longest.
+static void attention_grad_unit(void *arg, int64_t i, int thread) {
+    const attention_call *call = arg;
+    const attention_args args = grad_args(call, i % call->n);
+    call->ins->attention->attention_grad(&args, i / call->n,
+            call->scratch + thread * call->scratch_bytes);
+}
+
+static void attention_sum_unit(void *arg, int64_t i, int thread) {
+    (void)thread;
+    const attention_call *call = arg;
+    const attention_args args = grad_args(call, i % call->n);
+    call->ins->attention->attention_grad_sum(&args, i / call->n);
 }
 
 static void attention_grad(const instruction *ins) {
@@ -84,30 +114,24 @@ static void attention_grad(const instruction *ins) {
         ring_backward(ins);
         return;
     }
-    const int64_t tokens = of->in[1]->dim[0], width = of->in[1]->dim[1],
-                  o_width = of->in[0]->dim[1];
     attention_call call = {.ins = ins, .args = attention_shape(of, of->in[1]->dt)};
-    call.args.part = ins->workspace;
-    call.scratch = (char *)ins->workspace + attention_part_bytes(&call.args);
-    call.scratch_bytes = attention_scratch_bytes(&call.args);
+    const int64_t tokens = of->in[1]->dim[0], all = tokens / of->attrs.seq,
+                  at_once = sequences_at_once(of, &call.args, par_threads());
     call.args.lse_stride = tokens;
-    for (int64_t t = 0; t < tokens; t += of->attrs.seq) {
-        call.args.d_o = input_at(ins, 0, t * o_width);
-        call.args.qkv = input_at(ins, 1, t * width);
-        call.args.o = (void *)(uintptr_t)input_at(ins, 2, t * o_width);
-        call.args.lse = (void *)(uintptr_t)input_at(ins, 3, t);
-        call.args.position = (const int32_t *)ins->in[4] + t;
-        call.args.hidden = of->n_in > 5 ? (const int32_t *)ins->in[5] + 2 * t : NULL;
-        call.args.dqkv = output_at(ins, 0, t * width);
-        par_for(attention_grad_units(&call.args), attention_grad_unit, &call);
-        par_for(attention_sum_units(&call.args), attention_sum_unit, &call);
+    call.scratch = (char *)ins->workspace + at_once * attention_part_bytes(&call.args);
+    call.scratch_bytes = attention_scratch_bytes(&call.args);
+    for (; call.first < all; call.first += at_once) {
+        call.n = all - call.first < at_once ? all - call.first : at_once;
+        par_for(call.n * attention_grad_units(&call.args), attention_grad_unit, &call);
+        par_for(call.n * attention_sum_units(&call.args), attention_sum_unit, &call);
     }
 }
 
 static int64_t attention_grad_workspace(const node *n, int n_threads) {
     if (ring_is_cut(&n->attrs)) return ring_backward_workspace(n, n_threads);
     const attention_args args = attention_shape(n, n->in[1]->dt);
-    return attention_part_bytes(&args) + n_threads * attention_scratch_bytes(&args);
+    return sequences_at_once(n, &args, n_threads) * attention_part_bytes(&args) +
+           n_threads * attention_scratch_bytes(&args);
 }
 
 const cpu_op cpu_op_attention_grad = {.run = attention_grad,

@@ -1,6 +1,7 @@
-// The gradient of attention. A unit is one query head and one chunk of keys; it goes through the
-// blocks of keys of the chunk and, for each, through the blocks of queries that see it. Of a block
-// that is not seen whole, strips of queries and of keys alone are multiplied (attention_tile.h):
+// The gradient of attention. A unit is one query head and one chunk of keys; it goes through runs
+// of ATTENTION_RUN blocks of keys, which stay in the second-level cache while the blocks of queries
+// that see one of them go by. Of a block that is not seen whole, strips of queries and of keys
+// alone are multiplied (attention_tile.h):
 //
 //     p  = exp(q k^T - lse)
 //     ds = p * (d_o v^T - delta) / sqrt(head_dim)      delta = row sums of d_o * o
@@ -10,12 +11,14 @@
 //
 //     part[head]:  | dq of chunk 0 | dq of chunk 1 | ... | dk | dv |   each [seq, head_dim]
 //
+// Blocks of queries that see no key of a chunk have no dq of it, and what is there is not read.
+//
 // Packed (ld: head_dim rounded up to ROW_PAD; a word is 1 float or 2 bf16, words.h):
 //
-//     q_a, do_a   [seq][row_a]        operands A of q k^T and d_o v^T, words along head_dim
-//     q_b, do_b   [seq words][ld]     operands B of ds^T q and p^T d_o, words along the queries
-//     kt, vt      [head_dim words][BLOCK]   operands B of q k^T and d_o v^T
-//     k_b         [BLOCK words][ld]   operand B of ds k
+//     q_a, do_a   [BLOCK][row_a]      operands A of q k^T and d_o v^T, words along head_dim
+//     q_b, do_b   [BLOCK words][ld]   operands B of ds^T q and p^T d_o, words along the queries
+//     kt, vt      [head_dim words][BLOCK]   operands B of q k^T and d_o v^T, of each block of a run
+//     k_b         [BLOCK words][ld]   operand B of ds k, likewise
 //     scores, dp  [BLOCK][BLOCK]      fp32, a row per query
 //     p_across, ds_across   operands A of p^T d_o and ds^T q, words along the queries
 //     ds_along              operand A of ds k, words along the keys
@@ -35,16 +38,27 @@ INLINE int64_t first_query(const attention_args *args, int64_t k0) {
     return k0 > args->first ? (k0 - args->first) / BLOCK * BLOCK : 0;
 }
 
+// Returns the first block of keys that a query of block q0 may see.
+INLINE int64_t first_key(const attention_args *args, int64_t q0) {
+    const int64_t earliest = attention_earliest(args, q0);
+    return earliest > 0 ? earliest / BLOCK * BLOCK : 0;
+}
+
+// Packed keys and values of a block.
+typedef struct packed_keys {
+    uint32_t *kt, *vt, *k_b;
+} packed_keys;
+
 typedef struct backward_unit {
     const attention_args *args;
     int64_t head, group;
-    int64_t first, end;  // keys of the chunk
-    int64_t first_query; // of those that may see them
+    int64_t first, end; // keys of the chunk
     int64_t ld, row_a;
     float scale; // of scores: 1 / sqrt(head_dim)
     const float *lse;
     float *delta, *dq, *dk, *dv;
-    uint32_t *q_a, *do_a, *q_b, *do_b, *kt, *vt, *k_b;
+    uint32_t *q_a, *do_a, *q_b, *do_b; // of a block of queries
+    packed_keys keys[ATTENTION_RUN];   // of a run
     float *scores, *dp;
     uint32_t *p_across, *ds_across, *ds_along;
 } backward_unit;
@@ -61,14 +75,13 @@ INLINE float *take_floats(uint32_t **next, int64_t n) {
 INLINE backward_unit backward_unit_of(const arithmetic *by, const attention_args *args,
         int64_t unit, void *scratch) {
     const int64_t n_chunks = attention_grad_chunks(args), head_dim = args->head_dim;
-    const int64_t seq = round_up(args->seq, BLOCK), block_words = BLOCK * BLOCK / by->per_word;
+    const int64_t block_words = BLOCK * BLOCK / by->per_word;
     // The first chunks of all heads first: they have the most queries.
     const int64_t head = unit % args->n_heads, chunk = unit / args->n_heads;
     backward_unit out = {.args = args, .head = head, .ld = round_up(head_dim, ROW_PAD)};
     out.group = head / (args->n_heads / args->n_kv_heads);
     out.first = chunk * chunk_of(args);
     out.end = out.first + chunk_of(args) < args->seq ? out.first + chunk_of(args) : args->seq;
-    out.first_query = first_query(args, out.first);
     out.scale = 1 / sqrtf((float)head_dim);
     out.row_a = by->per_word == 1 ? out.ld : round_up(words_of(by, head_dim), ROW_PAD);
     out.lse = (const float *)args->lse + head * args->lse_stride;
@@ -77,14 +90,14 @@ INLINE backward_unit backward_unit_of(const arithmetic *by, const attention_args
     out.dk = part + n_chunks * args->seq * head_dim;
     out.dv = out.dk + args->seq * head_dim;
     uint32_t *next = scratch;
-    out.q_b = take_words(&next, seq / by->per_word * out.ld);
-    out.do_b = take_words(&next, seq / by->per_word * out.ld);
-    out.q_a = by->per_word == 1 ? out.q_b : take_words(&next, seq * out.row_a);
-    out.do_a = by->per_word == 1 ? out.do_b : take_words(&next, seq * out.row_a);
-    out.delta = take_floats(&next, seq);
-    out.kt = take_words(&next, BLOCK * out.ld);
-    out.vt = take_words(&next, BLOCK * out.ld);
-    out.k_b = take_words(&next, BLOCK * out.ld);
+    out.q_b = take_words(&next, BLOCK / by->per_word * out.ld);
+    out.do_b = take_words(&next, BLOCK / by->per_word * out.ld);
+    out.q_a = by->per_word == 1 ? out.q_b : take_words(&next, BLOCK * out.row_a);
+    out.do_a = by->per_word == 1 ? out.do_b : take_words(&next, BLOCK * out.row_a);
+    out.delta = take_floats(&next, round_up(args->seq, BLOCK));
+    for (int i = 0; i < ATTENTION_RUN; i++)
+        out.keys[i] = (packed_keys){take_words(&next, BLOCK * out.ld),
+                take_words(&next, BLOCK * out.ld), take_words(&next, BLOCK * out.ld)};
     out.scores = take_floats(&next, BLOCK * BLOCK);
     out.dp = take_floats(&next, BLOCK * BLOCK);
     if (by->per_word == 1) {
@@ -157,28 +170,30 @@ INLINE void softmax_grad(const arithmetic *by, const backward_unit *u, int64_t q
 
 // p and ds of a strip of queries, and what they add to dq.
 INLINE void backward_queries(const arithmetic *by, product_function *product,
-        const backward_unit *u, int64_t q0, int64_t k0, const strip *queries) {
+        const backward_unit *u, const packed_keys *keys, int64_t q0, int64_t k0,
+        const strip *queries) {
     const int64_t d = u->args->head_dim, d_words = words_of(by, d), k_words = BLOCK / by->per_word,
                   row = queries->row, begin = queries->keys.begin,
                   n_keys = queries->keys.end - begin, first = begin / by->per_word;
-    const words_a q_a = {u->q_a + (q0 + row) * u->row_a, u->row_a, 1},
-                  do_a = {u->do_a + (q0 + row) * u->row_a, u->row_a, 1},
+    const bool later = k0 > u->first && k0 > first_key(u->args, q0); // dq has begun
+    const words_a q_a = {u->q_a + row * u->row_a, u->row_a, 1},
+                  do_a = {u->do_a + row * u->row_a, u->row_a, 1},
                   ds_along = {u->ds_along + row * k_words + first, k_words, 1};
     const sums scores = {u->scores + row * BLOCK + begin, BLOCK},
                dp = {u->dp + row * BLOCK + begin, BLOCK}, dq = {u->dq + (q0 + row) * d, d};
-    product(queries->n_rows, n_keys, d_words, q_a, (words_b){u->kt + begin, BLOCK}, scores, false);
-    product(queries->n_rows, n_keys, d_words, do_a, (words_b){u->vt + begin, BLOCK}, dp, false);
+    product(queries->n_rows, n_keys, d_words, q_a, (words_b){keys->kt + begin, BLOCK}, scores,
+            false);
+    product(queries->n_rows, n_keys, d_words, do_a, (words_b){keys->vt + begin, BLOCK}, dp, false);
     softmax_grad(by, u, q0, k0, queries);
     product(queries->n_rows, d, n_keys / by->per_word, ds_along,
-            (words_b){u->k_b + first * u->ld, u->ld}, dq, k0 > u->first);
+            (words_b){keys->k_b + first * u->ld, u->ld}, dq, later);
 }
 
 // Adds up what a strip of keys gets from the queries that see it: in `keys` rows are keys.
 INLINE void backward_keys(const arithmetic *by, product_function *product, const backward_unit *u,
-        int64_t q0, int64_t k0, strip keys, bool later) {
+        int64_t k0, strip keys, bool later) {
     const int64_t d = u->args->head_dim, first = keys.keys.begin / by->per_word,
-                  n_words = words_of(by, keys.keys.end - keys.keys.begin),
-                  b_at = (q0 / by->per_word + first) * u->ld;
+                  n_words = words_of(by, keys.keys.end - keys.keys.begin), b_at = first * u->ld;
     const words_a p_across = {u->p_across + first * BLOCK + keys.row, 1, BLOCK},
                   ds_across = {u->ds_across + first * BLOCK + keys.row, 1, BLOCK};
     const words_b q_b = {u->q_b + b_at, u->ld}, do_b = {u->do_b + b_at, u->ld};
@@ -208,16 +223,16 @@ INLINE int strips_of_keys(const strip *queries, int n_queries, int64_t n_k, stri
 }
 
 INLINE void backward_block(const arithmetic *by, product_function *product, const backward_unit *u,
-        int64_t q0, int64_t k0) {
+        const packed_keys *packed, int64_t q0, int64_t k0) {
     const int64_t n_q = rows_of_block(u->args, q0), n_k = keys_of_block(u->args, k0);
     const bool later = q0 > first_query(u->args, k0); // the sums of the block have begun
     strip queries[MAX_STRIPS], keys[MAX_STRIPS];
     const int n_queries = strips_of_block(u->args, q0, n_q, k0, queries),
               n_keys = strips_of_keys(queries, n_queries, n_k, keys);
     for (int i = 0; i < n_queries; i++)
-        backward_queries(by, product, u, q0, k0, &queries[i]);
+        backward_queries(by, product, u, packed, q0, k0, &queries[i]);
     for (int i = 0; i < n_keys; i++)
-        backward_keys(by, product, u, q0, k0, keys[i], later);
+        backward_keys(by, product, u, k0, keys[i], later);
 }
 
 // delta of the n queries from t on.
@@ -240,46 +255,58 @@ INLINE void sum_delta(const arithmetic *by, const backward_unit *unit, int64_t b
     }
 }
 
-INLINE void prepare_queries(const arithmetic *by, const backward_unit *unit) {
+INLINE void pack_queries(const arithmetic *by, const backward_unit *unit, int64_t q0) {
     const attention_args *args = unit->args;
-    const int64_t head_dim = args->head_dim, o_width = attention_o_width(args);
+    const int64_t head_dim = args->head_dim, o_width = attention_o_width(args),
+                  n = rows_of_block(args, q0), q_at = element_of(args, q0, unit->head),
+                  do_at = q0 * o_width + unit->head * head_dim;
     const matrix qkv = matrix_of_qkv(args), d_o = {args->d_o, o_width};
-    for (int64_t q0 = unit->first_query; q0 < args->seq; q0 += BLOCK) {
-        if (attention_earliest(args, q0) >= unit->end) break; // nor does a later one see the chunk
-        const int64_t n = rows_of_block(args, q0), b_at = q0 / by->per_word * unit->ld;
-        const int64_t q_at = element_of(args, q0, unit->head),
-                      do_at = q0 * o_width + unit->head * head_dim;
-        sum_delta(by, unit, q0, n);
-        pack_tokens(by, args, qkv, q_at, n, n, unit->q_b + b_at, unit->ld);
-        pack_tokens(by, args, d_o, do_at, n, n, unit->do_b + b_at, unit->ld);
-        if (by->per_word == 1) continue; // q_a is q_b, do_a is do_b
-        pack_rows(by, qkv, q_at, n, head_dim, unit->q_a + q0 * unit->row_a, unit->row_a);
-        pack_rows(by, d_o, do_at, n, head_dim, unit->do_a + q0 * unit->row_a, unit->row_a);
+    pack_tokens(by, args, qkv, q_at, n, n, unit->q_b, unit->ld);
+    pack_tokens(by, args, d_o, do_at, n, n, unit->do_b, unit->ld);
+    if (by->per_word == 1) return; // q_a is q_b, do_a is do_b
+    pack_rows(by, qkv, q_at, n, head_dim, unit->q_a, unit->row_a);
+    pack_rows(by, d_o, do_at, n, head_dim, unit->do_a, unit->row_a);
+}
+
+INLINE void pack_keys(const arithmetic *by, const backward_unit *u, int64_t k0,
+        const packed_keys *to) {
+    const attention_args *args = u->args;
+    const int64_t d = args->head_dim, n = keys_of_block(args, k0);
+    const operand keys = operand_of(args, args->keys, key_head(args, u->group), u->group, k0),
+                  values = operand_of(args, args->values, value_head(args, u->group), u->group, k0);
+    if (first_query(args, k0) >= args->seq || first_key(args, first_query(args, k0)) > k0) {
+        // Nobody sees the block: it is of another part of the row.
+        memset(u->dk + k0 * d, 0, sizeof *u->dk * (size_t)(n * d));
+        memset(u->dv + k0 * d, 0, sizeof *u->dv * (size_t)(n * d));
+        return;
+    }
+    pack_transposed(by, BLOCK, keys.m, keys.at, n, d, to->kt);
+    pack_tokens(by, args, keys.m, keys.at, n, BLOCK, to->k_b, u->ld);
+    pack_transposed(by, BLOCK, values.m, values.at, n, d, to->vt);
+}
+
+// Keys begin .. end, a run.
+INLINE void backward_run(const arithmetic *by, product_function *product, const backward_unit *u,
+        int64_t begin, int64_t end) {
+    const attention_args *args = u->args;
+    for (int64_t k0 = begin; k0 < end; k0 += BLOCK)
+        pack_keys(by, u, k0, &u->keys[(k0 - begin) / BLOCK]);
+    for (int64_t q0 = first_query(args, begin); q0 < args->seq; q0 += BLOCK) {
+        const int64_t first = first_key(args, q0);
+        if (first >= end) break;                                 // nor does a later one see the run
+        const bool is_new = begin == u->first || first >= begin; // no run before sees them
+        if (is_new) sum_delta(by, u, q0, rows_of_block(args, q0));
+        pack_queries(by, u, q0);
+        for (int64_t k0 = first > begin ? first : begin; k0 < end && first_query(args, k0) <= q0;
+                k0 += BLOCK)
+            backward_block(by, product, u, &u->keys[(k0 - begin) / BLOCK], q0, k0);
     }
 }
 
 INLINE void attention_backward(const arithmetic *by, product_function *product,
         const attention_args *args, int64_t unit, void *scratch) {
-    const backward_unit work = backward_unit_of(by, args, unit, scratch);
-    const int64_t d = args->head_dim, key = key_head(args, work.group),
-                  value = value_head(args, work.group);
-    if (work.first >= args->seq) return;
-    prepare_queries(by, &work);
-    for (int64_t k0 = work.first; k0 < work.end; k0 += BLOCK) {
-        const int64_t n_k = keys_of_block(args, k0), q_begin = first_query(args, k0);
-        const operand keys = operand_of(args, args->keys, key, work.group, k0),
-                      values = operand_of(args, args->values, value, work.group, k0);
-        pack_transposed(by, BLOCK, keys.m, keys.at, n_k, d, work.kt);
-        pack_tokens(by, args, keys.m, keys.at, n_k, BLOCK, work.k_b, work.ld);
-        pack_transposed(by, BLOCK, values.m, values.at, n_k, d, work.vt);
-        int64_t q0 = q_begin;
-        for (; q0 < args->seq && attention_earliest(args, q0) < k0 + BLOCK; q0 += BLOCK)
-            backward_block(by, product, &work, q0, k0);
-        if (k0 == work.first && q0 < args->seq) // queries of other documents
-            memset(work.dq + q0 * d, 0, sizeof *work.dq * (size_t)((args->seq - q0) * d));
-        if (q0 == q_begin) { // nobody sees the block: it is of another part of the row
-            memset(work.dk + k0 * d, 0, sizeof *work.dk * (size_t)(n_k * d));
-            memset(work.dv + k0 * d, 0, sizeof *work.dv * (size_t)(n_k * d));
-        }
-    }
+    enum { RUN = ATTENTION_RUN * BLOCK };
+    const backward_unit u = backward_unit_of(by, args, unit, scratch);
+    for (int64_t k0 = u.first; k0 < u.end; k0 += RUN)
+        backward_run(by, product, &u, k0, k0 + RUN < u.end ? k0 + RUN : u.end);
 }

@@ -21,7 +21,7 @@ INLINE void put_sum(vec sum, int64_t j, int k, sum_target to) {
 
 // Adds up n_parts vectors in a chain, each `apart` floats behind the one before it.
 INLINE vec chain_of(const float *part, int64_t n_parts, int64_t apart, int k) {
-    vec sum = v_load(part, k);
+    vec sum = n_parts > 0 ? v_load(part, k) : v_set(0);
     for (int64_t i = 1; i < n_parts; i++)
         sum = v_add(sum, v_load(part + i * apart, k));
     return sum;
@@ -68,13 +68,15 @@ INLINE sum_target target_of(dtype dt, const attention_args *args, int64_t t, int
 
 // The sums of a head of queries: over the chunks of keys that a token may see.
 INLINE void sum_queries(dtype dt, const attention_args *args, span tokens, int64_t head) {
-    const int64_t n_chunks = attention_grad_chunks(args), d = args->head_dim, array = args->seq * d,
-                  chunk = chunk_of(args);
-    const float *part = args->part + head * (n_chunks + 2) * array;
+    const int64_t d = args->head_dim, array = args->seq * d, chunk = chunk_of(args);
+    // There are no sums of chunks before the first that the block sees, nor of those without a key.
+    const int64_t n_chunks = div_up(args->seq, chunk), key = first_key(args, tokens.begin),
+                  first = key < args->seq ? key / chunk : n_chunks;
+    const float *part = args->part + (head * (attention_grad_chunks(args) + 2) + first) * array;
     for (int64_t t = tokens.begin; t < tokens.end; t++) {
         const int64_t last = (args->first + t) / chunk, // it sees no chunk of later keys
-                n_seen = last + 1 < n_chunks ? last + 1 : n_chunks;
-        sum_parts(part + t * d, n_seen, array, d, target_of(dt, args, t, head));
+                end = last + 1 < n_chunks ? last + 1 : n_chunks;
+        sum_parts(part + t * d, end - first, array, d, target_of(dt, args, t, head));
     }
 }
 
@@ -95,9 +97,9 @@ INLINE void sum_keys(dtype dt, const attention_args *args, span tokens, const fl
 // dqkv of the tokens of a unit: head after head, each of which lies in one piece.
 INLINE void attention_sum(dtype dt, const attention_args *args, int64_t unit) {
     const int64_t n_chunks = attention_grad_chunks(args), array = args->seq * args->head_dim,
-                  n_rep = args->n_heads / args->n_kv_heads, begin = unit * ATTENTION_SUM_BLOCK,
+                  n_rep = args->n_heads / args->n_kv_heads, begin = unit * BLOCK,
                   left = args->seq - begin;
-    const span tokens = {begin, begin + (left < ATTENTION_SUM_BLOCK ? left : ATTENTION_SUM_BLOCK)};
+    const span tokens = {begin, begin + (left < BLOCK ? left : BLOCK)};
     for (int64_t head = 0; head < args->n_heads; head++)
         sum_queries(dt, args, tokens, head);
     for (int64_t g = 0; g < args->n_kv_heads; g++) {

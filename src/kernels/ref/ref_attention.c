@@ -237,10 +237,10 @@ static double sum_of_heads(const attention_args *args, int first, int n, int lea
 }
 
 void ref_attention_grad_sum(const attention_args *args, int64_t unit) {
-    const int64_t n_chunks = attention_grad_chunks(args), begin = unit * ATTENTION_SUM_BLOCK;
+    const int64_t n_chunks = attention_grad_chunks(args), begin = unit * ATTENTION_BLOCK;
     const int rep = args->n_heads / args->n_kv_heads;
     const dtype acc = dtype_acc(args->dt);
-    for (int64_t t = begin; t < begin + ATTENTION_SUM_BLOCK && t < args->seq; t++) {
+    for (int64_t t = begin; t < begin + ATTENTION_BLOCK && t < args->seq; t++) {
         for (int h = 0; h < args->n_heads; h++)
             for (int d = 0; d < args->head_dim; d++) {
                 double x = 0;

@@ -62,7 +62,7 @@ typedef struct writing {
     gguf_builder header;
     float *divisors; // rope_freqs.weight; NULL: none
     planned *list;
-    int n;
+    int n, n_wider; // of these, matrices whose rows are no whole blocks of the type
     const char *path, *tmp;
     int fd;
     int64_t done;
@@ -183,7 +183,7 @@ static drv_status put_tokenizer(writing *out) {
 
 // --- tensors
 // Rows that are no whole blocks of the type asked for are written in one that has room for them.
-static quant_id type_for(const writing *w, const source_tensor *t) {
+static quant_id type_for(writing *w, const source_tensor *t) {
     const bool is_output =
             strcmp(t->name, w->meta->tied ? "model.embed_tokens.weight" : "lm_head.weight") == 0;
     const quant_id wanted[] = {quant_of_weight(w->type, is_output), QUANT_Q8_0, QUANT_F16};
@@ -191,6 +191,7 @@ static quant_id type_for(const writing *w, const source_tensor *t) {
     int i = 0;
     while (t->cols % quant_type_of(wanted[i])->block != 0)
         i++;
+    w->n_wider += i > 0;
     return wanted[i];
 }
 
@@ -324,6 +325,14 @@ static drv_status write_file(writing *w) {
     return status;
 }
 
+static gguf_written written_by(const writing *w) {
+    return (gguf_written){.bytes = w->done,
+            .type = w->type,
+            .n_tensors = w->n,
+            .n_wider = w->n_wider,
+            .seconds = clock_s() - w->began};
+}
+
 drv_status gguf_write(const model_source *s, const llama_meta *m, const char *path,
         const gguf_write_opts *opts, gguf_written *out) {
     writing w = {.a = arena_new("gguf writer"),
@@ -340,7 +349,7 @@ drv_status gguf_write(const model_source *s, const llama_meta *m, const char *pa
         plan_tensors(&w);
         status = write_file(&w);
     }
-    if (status == DRV_OK) *out = (gguf_written){w.done, w.type, w.n, clock_s() - w.began};
+    if (status == DRV_OK) *out = written_by(&w);
     gguf_builder_free(&w.header);
     arena_free(w.a);
     return status;

@@ -21,6 +21,7 @@ typedef struct gguf_written { // for a summary
     int64_t bytes;
     quant_id type;
     int n_tensors;
+    int n_wider; // of these, matrices in Q8_0 or F16, as their rows are no whole blocks of `type`
     double seconds;
 } gguf_written;
 

@@ -49,6 +49,16 @@ static drv_status check_layers(const char *path, const model_config *cfg) {
             path, (long long)cfg->no_rope_layer_interval, (long long)interval);
 }
 
+static void summarise(const char *path, const gguf_written *written) {
+    const quant_type *type = quant_type_of(written->type);
+    log_info("%s: %d tensors, %s of %s in %.1f s", path, written->n_tensors,
+            str_bytes((double)written->bytes), type->name, written->seconds);
+    if (written->n_wider)
+        log_info("%s: %d of these are matrices whose rows are no multiple of %d numbers, a block of %s: "
+                 "they are Q8_0 or F16",
+                path, written->n_wider, (int)type->block, type->name);
+}
+
 drv_status gguf_export(const model *m, const char *out, const gguf_write_opts *opts) {
     gguf_written written;
     DRV_TRY(check_layers(m->path, &m->config));
@@ -63,7 +73,6 @@ drv_status gguf_export(const model *m, const char *out, const gguf_write_opts *o
                 m->path, (long long)m->config.hidden_size, (long long)heads);
     const llama_meta meta = meta_of(&m->config);
     DRV_TRY(gguf_write(&m->source, &meta, out, opts, &written));
-    log_info("%s: %d tensors, %s of %s in %.1f s", out, written.n_tensors,
-            str_bytes((double)written.bytes), quant_type_of(written.type)->name, written.seconds);
+    summarise(out, &written);
     return DRV_OK;
 }

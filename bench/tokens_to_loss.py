@@ -3,11 +3,12 @@
 text while they learn.
 
     RUNS=" " OUT=DIR bench/time_to_loss.sh build/drover       # the text, its tokenizer and data set
-    bench/tokens_to_loss.py build/drover DIR MODEL STEPS --lr adamw:1e-3,2e-3 muon:1e-3,2e-3 [--seeds 3] [--rows 8] [--evaluations 20]
+    bench/tokens_to_loss.py build/drover DIR MODEL STEPS --lr adamw:1e-3,2e-3 muon:1e-3,2e-3 [--seeds 3] [--rows 8] [--evaluations 20] [--set KEY=VALUE ...]
 
 MODEL: a preset (llama-15m, with this text's vocabulary of 2,048) or 50m. Of each optimizer the rates are tried with seed 1, and
-the best of them, by the loss at the end, with the further seeds. Runs that are there are not run again. At the end two tables
-in Markdown, and DIR/MODEL.svg: the curves of the best rate of each, all seeds. A run needs no quiet machine: only tokens are counted.
+the best of them, by the loss at the end, with the further seeds. Runs that are there are not run again; what --set gives is part of
+their names. At the end two tables in Markdown, and DIR/MODEL.svg: the curves of the best rate of each, all seeds. A run needs no
+quiet machine: only tokens are counted.
 """
 import argparse, json, pathlib, statistics, subprocess
 
@@ -21,15 +22,19 @@ def shape(model):
     return [*keys, "model.vocab_size=2048", "model.max_position_embeddings=1024", "model.tie_word_embeddings=true"]
 
 
+def name_of(args, optimizer, lr, seed):
+    return "-".join([args.model, optimizer, lr, str(seed), *args.set])
+
+
 def train(args, optimizer, lr, seed):
     """Returns [(tokens, loss of the held-out text)] of one run."""
-    run = args.dir / f"{args.model}-{optimizer}-{lr}-{seed}"
+    run = args.dir / name_of(args, optimizer, lr, seed)
     if not (run / "done").exists():
         keys = [*shape(args.model), f"optimizer.type={optimizer}", f"optimizer.lr={lr}", f"training.seed={seed}",
                 f"training.steps={args.steps}", f"training.global_batch_size={args.rows}", "training.micro_batch_size=4",
                 f"training.eval_every={max(1, args.steps // args.evaluations)}", "training.log_every=50", "schedule.type=cosine",
                 "schedule.warmup_ratio=0.1", "tokenizer=tokenizer", "data.train=data/train", "data.valid=data/valid",
-                "training.eval_batches=8", f"data.sequence_length={ROW}", "checkpoint.every=100", "checkpoint.keep=1", f"run_dir={run}"]
+                "training.eval_batches=8", f"data.sequence_length={ROW}", "checkpoint.every=100", "checkpoint.keep=1", *args.set, f"run_dir={run}"]
         (args.dir / "empty.yaml").touch()
         with open(f"{run}.log", "a") as log:
             subprocess.run([args.drover, "train", "empty.yaml"] + [w for k in keys for w in ("--set", k)], cwd=args.dir, check=True,
@@ -57,6 +62,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rows", type=int, default=8)
     parser.add_argument("--evaluations", type=int, default=20)
+    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE")
     args = parser.parse_args()
     args.drover, args.dir = pathlib.Path(args.drover).resolve(), args.dir.resolve()
     if not (args.dir / "data/valid.idx").exists():
@@ -80,7 +86,7 @@ def main():
         words = [f"{share / of[-1][0]:.2f}" if share else "never" for share, of in zip(shares, best[base][1])]
         mean = statistics.mean(curve[-1][1] for curve in curves)
         print(f"| {optimizer} | {lr} | {', '.join(f'{c[-1][1]:.4f}' for c in curves)}; mean {mean:.4f} | {', '.join(words)} |")
-    runs = [f"{args.model}-{optimizer}-{lr}-{seed}" for optimizer, (lr, _) in best.items() for seed in range(1, args.seeds + 1)]
+    runs = [name_of(args, optimizer, lr, seed) for optimizer, (lr, _) in best.items() for seed in range(1, args.seeds + 1)]
     subprocess.run([args.drover, "plot", *runs, "--keys", "loss", "--out", f"{args.model}.svg"], cwd=args.dir, check=True)
 
 

@@ -65,6 +65,13 @@ typedef struct token_bytes {
     bool as_written;
 } token_bytes;
 
+// A slot of the table of entries: a word that is no entry is told by the hash, without a look at
+// the bytes of another.
+typedef struct entry_slot {
+    uint32_t tag;  // upper half of the hash
+    int32_t entry; // in tokenizer.entries; -1: empty
+} entry_slot;
+
 struct tokenizer {        // immutable after opening, but for `words`
     const char *path;     // of tokenizer.json
     int32_t n_vocab;      // largest id + 1
@@ -93,8 +100,8 @@ struct tokenizer {        // immutable after opening, but for `words`
     bool fuse_unknown;        // neighbours that are unknown become one
     pair_rank *merges;
     uint64_t merge_mask;
-    merge_to *byte_merges; // byte-level, with all bytes: of two bytes, at 256 * left + right
-    int32_t *word_slots;   // bytes -> id, open addressing; -1: empty
+    merge_to *byte_merges;  // byte-level, with all bytes: of two bytes, at 256 * left + right
+    entry_slot *word_slots; // bytes -> id, open addressing
     uint64_t word_mask;
     added_token *added;
     int n_added;

@@ -37,11 +37,15 @@ static word_slot *slot_of_set(word_slot *first, unsigned way) {
     return (word_slot *)((uintptr_t)first ^ way * sizeof *first);
 }
 
+static bool has_room_beside(const word_table *t) {
+    return atomic_load_explicit(&t->n_many, memory_order_relaxed) + WORD_MANY_IDS <= MANY_IDS;
+}
+
 int word_table_find(const word_table *t, word_slot *first, const word_key *key, int32_t *to) {
     for (unsigned way = 0; way < WORD_WAYS; way++) {
         const word_slot *s = slot_of_set(first, way);
         const uint64_t high = atomic_load_explicit(&s->key[1], memory_order_acquire);
-        if (high == 0) return 0; // slots are filled in this order
+        if (high == 0) return has_room_beside(t) ? 0 : -1; // slots are filled in this order
         if ((high & ~WORD_MANY) != key->part[1] ||
                 atomic_load_explicit(&s->key[0], memory_order_relaxed) != key->part[0])
             continue;
@@ -52,7 +56,7 @@ int word_table_find(const word_table *t, word_slot *first, const word_key *key, 
             memcpy(to + i, t->many + at + i, WORD_IDS * sizeof *to);
         return (int)n;
     }
-    return 0;
+    return -1;
 }
 
 // Packs ids into the room that a slot has for them. False: no room for many.

@@ -64,6 +64,9 @@ static void a_full_set_says_so(void **state) {
     for (uint64_t w = 1; n <= WORD_WAYS; w++) { // words of one set
         const word_key key = key_of(w);
         if ((word_place(&key) ^ word_place(&one)) >= WORD_WAYS) continue;
+        int32_t ids[WORD_MANY_IDS];
+        const int unknown = word_table_find(&t, first_slot(&t, &key), &key, ids);
+        assert_int_equal(unknown, n < WORD_WAYS ? 0 : -1);
         assert_int_equal(add_word(&t, w), n < WORD_WAYS);
         if (n++ < WORD_WAYS) check_word(&t, w, n_ids_of(w));
     }

@@ -63,12 +63,14 @@ static drv_status add_merges(loader *load, const merge_list *list) {
                     (tok->fallback_id[b] == merge->left || tok->fallback_id[b] == merge->right);
         const uint64_t pair = (uint64_t)(uint32_t)merge->left << 32 | (uint32_t)merge->right;
         uint64_t h = pair_hash(pair);
-        while (tok->merges[h & tok->merge_mask].pair != UINT64_MAX &&
-                tok->merges[h & tok->merge_mask].pair != pair)
-            h++;
+        merge_line *line = &tok->merges[h & tok->merge_mask];
+        int at = 0;
+        while (line->pair[at] != NO_PAIR && line->pair[at] != pair)
+            if (++at == LINE_MERGES) at = 0, line = &tok->merges[++h & tok->merge_mask];
         // The last of several merges of the same two ids (a merge that stands twice, or keys that
         // share an id) counts, with its rank.
-        tok->merges[h & tok->merge_mask] = (pair_rank){pair, merge->rank, merge->merged};
+        line->pair[at] = pair;
+        line->to[at] = (merge_to){merge->rank, merge->merged};
     }
     return DRV_OK;
 }
@@ -166,9 +168,9 @@ drv_status load_merges(loader *load) {
         return drv_fail(DRV_E_DATA, "%s: model.merges is not a list", load->path);
     drv_status status = read_merges(load, &list);
     tok->merge_mask = 64;
-    while (2 * tok->merge_mask < 3 * (uint64_t)list.n)
+    while (2 * LINE_MERGES * tok->merge_mask < 3 * (uint64_t)list.n)
         tok->merge_mask *= 2;
-    tok->merges = ARENA_ARRAY(load->a, pair_rank, tok->merge_mask);
+    tok->merges = ARENA_ARRAY(load->a, merge_line, tok->merge_mask);
     memset(tok->merges, 0xFF, sizeof *tok->merges * tok->merge_mask);
     tok->merge_mask--;
     if (status == DRV_OK) {

@@ -8,9 +8,12 @@
 
 // The entry of these bytes; as_written: among those that stand for themselves.
 static int32_t find_entry(const tokenizer *t, const void *p, size_t n, bool as_written) {
-    for (uint64_t h = XXH3_64bits(p, n);; h++) {
-        const int32_t id = t->word_slots[h & t->word_mask];
+    uint64_t h = XXH3_64bits(p, n);
+    for (const uint32_t tag = (uint32_t)(h >> 32);; h++) {
+        const entry_slot slot = t->word_slots[h & t->word_mask];
+        const int32_t id = slot.entry;
         if (id < 0) return -1;
+        if (slot.tag != tag) continue;
         const token_bytes *e = &t->entries[id];
         if ((size_t)e->n == n && e->as_written == as_written && memcmp(e->p, p, n) == 0)
             return id < t->n_ids ? id : t->alias_id[id - t->n_ids];
@@ -116,7 +119,7 @@ static void make_slots(loader *load, vocab_list *list) {
     tok->word_mask = 64;
     while (tok->word_mask < 2 * (uint64_t)list->n)
         tok->word_mask *= 2;
-    tok->word_slots = ARENA_ARRAY(load->a, int32_t, tok->word_mask);
+    tok->word_slots = ARENA_ARRAY(load->a, entry_slot, tok->word_mask);
     memset(tok->word_slots, 0xFF, sizeof *tok->word_slots * tok->word_mask);
     tok->word_mask--;
     tok->n_entries = (int32_t)list->n;
@@ -124,9 +127,11 @@ static void make_slots(loader *load, vocab_list *list) {
         const vocab_entry *v = &list->p[i];
         const char *bytes = list->pool.p + v->at;
         uint64_t h = XXH3_64bits(bytes, (size_t)v->n);
+        const uint32_t tag = (uint32_t)(h >> 32);
         for (;; h++) {
-            const int32_t before = tok->word_slots[h & tok->word_mask];
+            const int32_t before = tok->word_slots[h & tok->word_mask].entry;
             if (before < 0) break;
+            if (tok->word_slots[h & tok->word_mask].tag != tag) continue;
             vocab_entry *w = &list->p[before];
             w->again = w->n == v->n && w->as_written == v->as_written &&
                        memcmp(list->pool.p + w->at, bytes, (size_t)v->n) == 0;
@@ -134,7 +139,7 @@ static void make_slots(loader *load, vocab_list *list) {
             tok->n_entries--;
             break;
         }
-        tok->word_slots[h & tok->word_mask] = (int32_t)i;
+        tok->word_slots[h & tok->word_mask] = (entry_slot){tag, (int32_t)i};
     }
 }
 
@@ -164,7 +169,8 @@ static void fill_vocab(loader *load, const vocab_list *list) {
         tok->entries[entry[i]] = (token_bytes){all + v->at, v->n, v->as_written};
     }
     for (uint64_t h = 0; h <= tok->word_mask; h++)
-        if (tok->word_slots[h] >= 0) tok->word_slots[h] = entry[tok->word_slots[h]];
+        if (tok->word_slots[h].entry >= 0)
+            tok->word_slots[h].entry = entry[tok->word_slots[h].entry];
 }
 
 drv_status load_vocab(loader *l) {

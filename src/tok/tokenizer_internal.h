@@ -36,14 +36,19 @@ typedef struct added_index {
     unsigned char first; // of the only group
 } added_index;
 
-typedef struct pair_rank { // one slot of the merge table
-    uint64_t pair;         // left << 32 | right; UINT64_MAX: empty
-    int32_t rank, merged;
-} pair_rank;
-
 typedef struct merge_to {
     int32_t rank, merged; // rank INT32_MAX: no merge
 } merge_to;
+
+// A cache line of the merge table. A line is filled from the front, and the next one takes what has
+// no room. All of it is compared without a branch, so that the two merges that a new symbol may
+// take part in are fetched at the same time.
+enum { LINE_MERGES = 4 };
+#define NO_PAIR UINT64_MAX
+typedef struct merge_line {
+    uint64_t pair[LINE_MERGES]; // left << 32 | right; NO_PAIR: empty
+    merge_to to[LINE_MERGES];
+} merge_line;
 
 static inline uint64_t pair_hash(uint64_t pair) {
     const uint64_t h = pair * 0x9E3779B97F4A7C15ull;
@@ -64,6 +69,13 @@ typedef struct token_bytes {
     int32_t n;
     bool as_written;
 } token_bytes;
+
+// A slot of the table of entries: a word that is no entry is told by the hash, without a look at
+// the bytes of another.
+typedef struct entry_slot {
+    uint32_t tag;  // upper half of the hash
+    int32_t entry; // in tokenizer.entries; -1: empty
+} entry_slot;
 
 struct tokenizer {        // immutable after opening, but for `words`
     const char *path;     // of tokenizer.json
@@ -91,10 +103,10 @@ struct tokenizer {        // immutable after opening, but for `words`
     int32_t ascii_id[128];    // of each character; -1: none
     int32_t unknown;          // -1: none
     bool fuse_unknown;        // neighbours that are unknown become one
-    pair_rank *merges;
+    merge_line *merges;
     uint64_t merge_mask;
-    merge_to *byte_merges; // byte-level, with all bytes: of two bytes, at 256 * left + right
-    int32_t *word_slots;   // bytes -> id, open addressing; -1: empty
+    merge_to *byte_merges;  // byte-level, with all bytes: of two bytes, at 256 * left + right
+    entry_slot *word_slots; // bytes -> id, open addressing
     uint64_t word_mask;
     added_token *added;
     int n_added;
@@ -110,18 +122,19 @@ struct tokenizer {        // immutable after opening, but for `words`
     word_table *words;
 };
 
-// Returns the merge of two ids; NULL: none.
-static inline const pair_rank *tokenizer_merge(const tokenizer *t, int32_t a, int32_t b) {
+// Returns the merge of two ids.
+static inline merge_to tokenizer_merge_of(const tokenizer *t, int32_t a, int32_t b) {
     const uint64_t pair = (uint64_t)(uint32_t)a << 32 | (uint32_t)b;
     for (uint64_t h = pair_hash(pair);; h++) {
-        const pair_rank *m = &t->merges[h & t->merge_mask];
-        if (m->pair == pair) return m;
-        if (m->pair == UINT64_MAX) return NULL;
+        const merge_line *line = &t->merges[h & t->merge_mask];
+        merge_to found = {INT32_MAX, -1};
+        for (int i = 0; i < LINE_MERGES; i++) {
+            const merge_to to = line->to[i];
+            found = line->pair[i] == pair ? to : found;
+        }
+        const bool ends = found.rank != INT32_MAX || line->pair[LINE_MERGES - 1] == NO_PAIR;
+        if (__builtin_expect(ends, 1)) return found;
     }
-}
-static inline merge_to tokenizer_merge_of(const tokenizer *t, int32_t a, int32_t b) {
-    const pair_rank *p = tokenizer_merge(t, a, b);
-    return p ? (merge_to){p->rank, p->merged} : (merge_to){INT32_MAX, -1};
 }
 // Writes a vocabulary entry as the bytes that it stands for in a word: never longer than the key,
 // and `out` may be it.

@@ -89,10 +89,10 @@ static uint64_t long_hash(const unsigned char *s, size_t n) {
     return n <= LONG_BYTES ? XXH3_64bits(s, n) : 0;
 }
 
-// A word that the table does not have. first: its slot there.
+// A word that the table does not have. first: its slot there; hash 0: nor is it among the long ones.
 static void encode_long(word_cache *c, const unsigned char *s, size_t n, uint64_t hash,
         const word_key *key, word_slot *first, id_list *out) {
-    const long_word *known = n <= LONG_BYTES ? long_slot(c, hash, s, n) : NULL;
+    const long_word *known = hash ? long_slot(c, hash, s, n) : NULL;
     if (known && known->n) {
         id_list_append(out, (const int32_t *)(const void *)(c->pool.p + known->at), known->n_ids);
         return;
@@ -166,7 +166,7 @@ void word_cache_encode(word_cache *cache, const unsigned char *const *bounds, in
     prepare(cache, bounds, n_words, end, &batch);
     id_list_reserve(out, (int64_t)WORD_MANY_IDS * n_words);
     int32_t *to = out->p + out->n;
-    const uint64_t *hash = batch.long_hash;
+    const uint64_t *long_hashes = batch.long_hash;
     for (int i = 0; i < n_words; i++) {
         if (__builtin_expect(word_slot_has(batch.slot[i], &batch.key[i]), 1)) {
             to = word_slot_put(batch.slot[i], to);
@@ -175,12 +175,14 @@ void word_cache_encode(word_cache *cache, const unsigned char *const *bounds, in
         const size_t bytes = (size_t)(bounds[i + 1] - bounds[i]);
         const bool is_short = bytes <= WORD_KEY_BYTES;
         const int found =
-                is_short ? word_table_find(cache->table, batch.slot[i], &batch.key[i], to) : 0;
-        to += found;
-        if (found) continue;
+                is_short ? word_table_find(cache->table, batch.slot[i], &batch.key[i], to) : -1;
+        if (found > 0) {
+            to += found;
+            continue;
+        }
+        const uint64_t hash = !is_short ? *long_hashes++ : found ? long_hash(bounds[i], bytes) : 0;
         out->n = to - out->p;
-        encode_long(cache, bounds[i], bytes, is_short ? long_hash(bounds[i], bytes) : *hash++,
-                &batch.key[i], batch.slot[i], out);
+        encode_long(cache, bounds[i], bytes, hash, &batch.key[i], batch.slot[i], out);
         id_list_reserve(out, (int64_t)WORD_MANY_IDS * (n_words - i));
         to = out->p + out->n;
     }

@@ -140,10 +140,10 @@ HEAP_DEFINE(candidates, candidate, before)
 static void consider(merger *m, int32_t at) {
     if (at < 0 || m->pieces[at].next < 0) return;
     int32_t a = m->pieces[at].id, b = m->pieces[m->pieces[at].next].id;
-    const pair_rank *p = tokenizer_merge(m->t, a, b);
-    if (!p) return;
+    const merge_to to = tokenizer_merge_of(m->t, a, b);
+    if (to.rank == INT32_MAX) return;
     MEM_GROW(m->heap, m->n_heap, m->cap_heap);
-    candidates_push(m->heap, m->n_heap++, (candidate){p->rank, at, a, b});
+    candidates_push(m->heap, m->n_heap++, (candidate){to.rank, at, a, b});
 }
 
 static void merge_long(merger *self, int32_t n_symbols, id_list *out) {
@@ -158,7 +158,7 @@ static void merge_long(merger *self, int32_t n_symbols, id_list *out) {
         piece *p = &self->pieces[c.at];
         if (p->id != c.left || p->next < 0 || self->pieces[p->next].id != c.right) continue;
         piece *q = &self->pieces[p->next];
-        p->id = tokenizer_merge(self->t, c.left, c.right)->merged;
+        p->id = tokenizer_merge_of(self->t, c.left, c.right).merged;
         q->id = -1;
         p->next = q->next;
         if (q->next >= 0) self->pieces[q->next].prev = c.at;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/round.h"
 
 enum { MANY_IDS = 1 << 20 }; // of all words of more than WORD_IDS ids
 
@@ -36,20 +37,26 @@ static word_slot *slot_of_set(word_slot *first, unsigned way) {
     return (word_slot *)((uintptr_t)first ^ way * sizeof *first);
 }
 
+static bool has_room_beside(const word_table *t) {
+    return atomic_load_explicit(&t->n_many, memory_order_relaxed) + WORD_MANY_IDS <= MANY_IDS;
+}
+
 int word_table_find(const word_table *t, word_slot *first, const word_key *key, int32_t *to) {
     for (unsigned way = 0; way < WORD_WAYS; way++) {
         const word_slot *s = slot_of_set(first, way);
         const uint64_t high = atomic_load_explicit(&s->key[1], memory_order_acquire);
+        if (high == 0) return has_room_beside(t) ? 0 : -1; // slots are filled in this order
         if ((high & ~WORD_MANY) != key->part[1] ||
                 atomic_load_explicit(&s->key[0], memory_order_relaxed) != key->part[0])
             continue;
         if (!(high & WORD_MANY)) return (int)(word_slot_put(s, to) - to);
         const uint64_t at = atomic_load_explicit(&s->ids[0], memory_order_relaxed),
                        n = atomic_load_explicit(&s->ids[1], memory_order_relaxed);
-        memcpy(to, t->many + at, n * sizeof *to);
+        for (uint64_t i = 0; i < n; i += WORD_IDS) // lengths that the compiler knows
+            memcpy(to + i, t->many + at + i, WORD_IDS * sizeof *to);
         return (int)n;
     }
-    return 0;
+    return -1;
 }
 
 // Packs ids into the room that a slot has for them. False: no room for many.
@@ -61,7 +68,8 @@ static bool pack_ids(word_table *t, const int32_t *ids, int n, uint64_t packed[2
         packed[0] |= (uint64_t)n << 24;
         return true;
     }
-    packed[0] = atomic_fetch_add_explicit(&t->n_many, (uint64_t)n, memory_order_relaxed);
+    const uint64_t room = (uint64_t)round_up(n, WORD_IDS); // the reader takes all of it
+    packed[0] = atomic_fetch_add_explicit(&t->n_many, room, memory_order_relaxed);
     packed[1] = (uint64_t)n;
     if (packed[0] + WORD_MANY_IDS > MANY_IDS) return false;
     memcpy(t->many + packed[0], ids, sizeof *ids * (size_t)n);

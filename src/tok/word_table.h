@@ -67,7 +67,7 @@ static inline int32_t *word_slot_put(const word_slot *s, int32_t *to) {
 }
 
 // Looks in the whole set. Writes the ids of the word, and maybe some after them, to[WORD_MANY_IDS];
-// returns their number, 0: the word is not there.
+// returns their number. 0: the word is not there; -1: nor is there room for it.
 int word_table_find(const word_table *t, word_slot *first, const word_key *key, int32_t *to);
 // 1 to WORD_MANY_IDS ids. False: there is no room.
 bool word_table_add(word_table *t, word_slot *first, const word_key *key, const int32_t *ids,

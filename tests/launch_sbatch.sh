@@ -10,7 +10,7 @@ bad() { # the first failure ends the test: what comes after it would wait for wh
     tail -n 5 run-*.log 2>/dev/null
     exit 1
 }
-unset HWLOC_SYNTHETIC
+unset HWLOC_SYNTHETIC && export HWLOC_COMPONENTS=-pci,-linuxio # as ranks.bash, but for the cores
 for folder in "$tree/../shared" "$tree/../../shared"; do [ ! -x "$folder/tools/slurm-local" ] || slurm_local=$(realpath "$folder/tools/slurm-local"); done
 if [ -z "$slurm_local" ] || ! command -v sbatch >/dev/null || [ "$(id -u)" != 0 ]; then echo "skipped: no Slurm to try it on"; exit 77; fi
 export TMPDIR=$dir SLURM_LOCAL_NODES=2

@@ -4,6 +4,7 @@ tests=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
 . "$(dirname "${BASH_SOURCE[0]}")"/ranks.bash
 LIMIT=300 # seconds for a job, which takes far less; what hangs fails
 unset HWLOC_SYNTHETIC # ranks take their cores by themselves
+export HWLOC_COMPONENTS=-pci,-linuxio # as ranks.bash: no devices
 export OMPI_MCA_btl_tcp_if_include=lo
 export TMPDIR=$dir/tmp
 mkdir "$TMPDIR"

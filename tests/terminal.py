@@ -192,7 +192,7 @@ def resized():
 def redrawn_at_once():
     """A resize draws the same step again at the new width; no step has to end for that."""
     for attempt in range(5):
-        run = Run(train(["--set", f"training.global_batch_size={192 * rows}", "--set", "training.steps=3"]), 100)
+        run = Run(train(["--set", f"training.global_batch_size={192 * rows}", "--set", "training.steps=2"]), 100)
         while not any(s.startswith("step 1/") for s in run.statuses()) and run.read(0.05):
             pass
         run.halt()
@@ -207,8 +207,10 @@ def redrawn_at_once():
 
 
 def no_terminal():
+    one_row = ["--set", "training.global_batch_size=1", "--set", "training.micro_batch_size=1"]  # nothing is drawn
+
     def plain(name, run_env, **kw):
-        out = subprocess.run([drover, *train()], env={**os.environ, **run_env}, stdout=subprocess.PIPE,
+        out = subprocess.run([drover, *train(one_row)], env={**os.environ, **run_env}, stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT, **kw).stdout.decode()
         check(f"{name}: plain lines", "\033" not in out and "\r" not in out, out[:200])
         steps = re.findall(r"^step \d+/300  loss .*  grad norm .* tokens/s.*  eta ", out, re.M)
@@ -218,7 +220,7 @@ def no_terminal():
     run = Run(train(["--set", "training.steps=60"]), 80, env={"TERM": "dumb"})
     run.finish()
     check("a dumb terminal gets no commands", "\033" not in run.raw)
-    run = Run(train(), 0, env={"COLUMNS": "50"})
+    run = Run(train(["--set", "training.steps=150"]), 0, env={"COLUMNS": "50"})
     run.finish()
     drawn = [columns(s) for s in run.statuses()]
     check("COLUMNS counts where the terminal has no size", drawn and max(drawn) < 50, drawn)

@@ -4,7 +4,7 @@
 # test_context_bits.) Needs mpirun and drover_mpi.so.
 . "$(dirname "$0")"/ranks.bash
 make_data
-sed -i 's/steps: 40/steps: 6/; s/eval_every: 0/eval_every: 3, eval_batches: 5/; s/precision: bf16/precision: fp32/' run.yaml
+sed -i 's/steps: 40/steps: 6/; s/eval_every: 0/eval_every: 3, eval_batches: 5/; s/precision: bf16/precision: fp32/; s/global_batch_size: 8/global_batch_size: 4/' run.yaml
 
 expect 0 "step 6" train 1 one
 expect 0 "2 ranks on 1 host over MPI: tensor 1, context 2, data 1" train 2 c2 parallel.context=2
@@ -41,8 +41,8 @@ sed -i "s/schedule:.*/schedule: {type: constant, warmup_steps: 5}/" run.yaml # t
 for layout in "1 1" "2 2" "4 4"; do
     expect 0 "step 6" train ${layout% *} leaves${layout#* } parallel.context_leaves=4 parallel.context=${layout#* }
 done
-expect 0 "context 2 with 4 leaves, data 2, 2 lanes" train 4 lanes2 parallel.context_leaves=4 parallel.context=2 parallel.lanes=2
-expect 0 "step 6" train 1 lanes1 parallel.context_leaves=4 parallel.lanes=2
+expect 0 "context 2 with 4 leaves, data 2, 2 lanes" train 4 lanes2 parallel.context_leaves=4 parallel.context=2 parallel.lanes=2 training.global_batch_size=8
+expect 0 "step 6" train 1 lanes1 parallel.context_leaves=4 parallel.lanes=2 training.global_batch_size=8
 expect 0 "step 2" train 4 moved parallel.context_leaves=4 parallel.context=4 training.steps=2
 expect 0 "resumed from moved/checkpoints/step-000002" train 2 moved parallel.context_leaves=4 parallel.context=1 parallel.pipeline=2 training.steps=4
 expect 0 "resumed from moved/checkpoints/step-000004" train 4 moved parallel.context_leaves=4 parallel.context=2 parallel.tensor=2

@@ -53,7 +53,7 @@ expect 0 "weights from one/checkpoints/step-000006" train 1 tuned1 model.preset=
 check "they are alike" awk '($1 - $2) ^ 2 > 1e-6 { exit 1 }' <(paste <(losses tuned) <(losses tuned1))
 
 # --- a disk that is full for one rank: a file size limit stands for it
-mpirun --oversubscribe -n 4 "$drover" train run.yaml --set run_dir=full --set parallel.tensor=2 --set training.steps=100000 --set checkpoint.every=10 --set checkpoint.give_up_minutes=0 >out 2>&1 &
+mpirun --oversubscribe -n 4 "$drover" train run.yaml --set run_dir=full --set parallel.tensor=2 --set training.steps=100000 --set checkpoint.every=5 --set checkpoint.give_up_minutes=0 >out 2>&1 &
 mpirun=$!
 wait_for grep -q '"step":4,' full/metrics.jsonl
 for pid in $(pgrep -P $mpirun); do

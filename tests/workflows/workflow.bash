@@ -4,6 +4,7 @@
 tests=$(realpath "$(dirname "${BASH_SOURCE[0]}")"/..)
 . "$tests"/ranks.bash
 unset HWLOC_SYNTHETIC # launch node deals the cores out by itself
+export HWLOC_COMPONENTS=-pci,-linuxio # as ranks.bash: no devices
 export OMPI_MCA_btl_tcp_if_include=lo TMPDIR=$dir
 LIMIT=300 # seconds for a job, which takes two; what hangs fails
 

@@ -31,7 +31,7 @@ def train(args, optimizer, lr, seed):
     run = args.dir / name_of(args, optimizer, lr, seed)
     if not (run / "done").exists():
         keys = [*shape(args.model), f"optimizer.type={optimizer}", f"optimizer.lr={lr}", f"training.seed={seed}",
-                f"training.steps={args.steps}", f"training.global_batch_size={args.rows}", "training.micro_batch_size=4",
+                f"training.steps={args.steps}", f"training.global_batch_size={args.rows}", f"training.micro_batch_size={min(4, args.rows)}",
                 f"training.eval_every={max(1, args.steps // args.evaluations)}", "training.log_every=50", "schedule.type=cosine",
                 "schedule.warmup_ratio=0.1", "tokenizer=tokenizer", "data.train=data/train", "data.valid=data/valid",
                 "training.eval_batches=8", f"data.sequence_length={ROW}", "checkpoint.every=100", "checkpoint.keep=1", *args.set, f"run_dir={run}"]

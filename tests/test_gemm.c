@@ -90,32 +90,38 @@ static void refuse(const product *test, int64_t i, int64_t j, double got, double
             (long long)j, got, want);
 }
 
-// The gaps between rows stay as they were.
-static void check_result(const product *test) {
+// What a product comes to, [m, ldc]: the gaps between rows stay as they were. Free it.
+static double *reference(const product *test) {
     const gemm_shape *s = &test->s;
-    const double bound = bound_of(s);
     double *x = dense_rows(s, test->x, s->m, s->ta ? 1 : s->lda, s->ta ? s->lda : 1, gemm_scale(s)),
-           *y = dense_rows(s, test->y, s->n, s->tb ? s->ldb : 1, s->tb ? 1 : s->ldb, 1);
+           *y = dense_rows(s, test->y, s->n, s->tb ? s->ldb : 1, s->tb ? 1 : s->ldb, 1),
+           *want = mem_alloc(sizeof *want * (size_t)(s->m * s->ldc + 1));
     for (int64_t i = 0; i < s->m; i++)
         for (int64_t j = 0; j < s->ldc; j++) {
             const int64_t at = i * s->ldc + j;
             const bool gap = j >= s->n;
-            const double got = get(s->out, test->c, at), was = get(s->out, test->before, at);
-            double want = gap || s->accumulate ? was : 0;
-            if (!gap) want += dot(x + i * s->k, y + j * s->k, s->k);
-            if (!(fabs(got - want) <= (gap ? 0 : bound))) refuse(test, i, j, got, want);
+            want[at] = gap || s->accumulate ? get(s->out, test->before, at) : 0;
+            if (!gap) want[at] += dot(x + i * s->k, y + j * s->k, s->k);
         }
     free(x), free(y);
+    return want;
 }
 
-static void check(gemm_machine *m, arena *a, gemm_shape s, uint64_t seed) {
-    product p = product_new(s, seed);
-    gemm *g;
-    OK(gemm_new(a, m, &p.s, NULL, &g));
-    void *workspace = mem_alloc((size_t)gemm_bytes(g));
-    gemm_run(g, p.x, p.y, p.c, workspace, gemm_bytes(g));
-    check_result(&p);
-    free(workspace), product_free(&p);
+static void check_result(const product *test, const double *want) {
+    const gemm_shape *s = &test->s;
+    const double bound = bound_of(s);
+    for (int64_t i = 0; i < s->m; i++)
+        for (int64_t j = 0; j < s->ldc; j++) {
+            const int64_t at = i * s->ldc + j;
+            const double got = get(s->out, test->c, at);
+            if (!(fabs(got - want[at]) <= (j >= s->n ? 0 : bound)))
+                refuse(test, i, j, got, want[at]);
+        }
+}
+
+// Once more, from what was there.
+static void start_again(const product *p) {
+    memcpy(p->c, p->before, (size_t)(p->s.m * p->s.ldc * dtype_bytes(p->s.out)));
 }
 
 // Types as the trainer multiplies them; scales as LoRA does.
@@ -136,26 +142,72 @@ static const int64_t sizes[][3] = {{1, 1, 1}, {2, 3, 5}, {7, 47, 31}, {8, 48, 32
         {530, 130, 20}, {70, 140, 1024}};
 enum { N_SIZES = sizeof sizes / sizeof *sizes };
 
-static void all_shapes(gemm_choice choice) {
+// A way to multiply.
+typedef struct way {
+    const char *level; // of the processor; NULL: the best
+    gemm_choice choice;
+    int threads;
+} way;
+enum { MAX_MACHINES = 16 };
+
+static int all_ways(way *out) {
+    int n = 0;
+    cpu_level chosen;
+    OK(cpu_level_chosen(&chosen));
+    if (chosen >= CPU_AVX512_BF16) out[n++] = (way){NULL, GEMM_BF16, 2};
+    for (int l = CPU_REF; l <= (int)cpu_detect(); l++) {
+        if (l == CPU_PLAIN && cpu_detect() > CPU_PLAIN) continue; // see vector_levels
+        out[n++] = (way){cpu_level_name((cpu_level)l), GEMM_FP32, 2};
+    }
+    out[n++] = (way){NULL, GEMM_FP32, 3};
+    out[n++] = (way){NULL, GEMM_AMX_TWIN, 2};
+    return n;
+}
+
+static void check(arena *a, const way *by, gemm_machine *m, const product *p, const double *want) {
+    gemm *g;
+    par_set_threads(by->threads);
+    OK(gemm_new(a, m, &p->s, NULL, &g));
+    void *workspace = mem_alloc((size_t)gemm_bytes(g));
+    start_again(p);
+    gemm_run(g, p->x, p->y, p->c, workspace, gemm_bytes(g));
+    check_result(p, want);
+    free(workspace);
+}
+
+// Every shape and type, in every way that this processor has.
+static void every_way(void **state) {
+    (void)state;
     arena *a = arena_new("gemm");
-    gemm_machine *m;
-    OK(gemm_machine_open(a, choice, &m));
+    way ways[MAX_MACHINES];
+    gemm_machine *machines[MAX_MACHINES];
+    const int n_ways = all_ways(ways);
+    for (int w = 0; w < n_ways; w++) {
+        if (ways[w].level) setenv("DROVER_CPU", ways[w].level, 1);
+        OK(gemm_machine_open(a, ways[w].choice, &machines[w]));
+        unsetenv("DROVER_CPU");
+    }
     for (int i = 0; i < N_SIZES * N_TYPES * 4; i++) {
         const int64_t *size = sizes[i / 4 / N_TYPES];
         const types t = all_types[i / 4 % N_TYPES];
-        check(m, a,
-                (gemm_shape){.m = size[0],
-                        .n = size[1],
-                        .k = size[2],
-                        .ta = i & 1,
-                        .tb = i & 2,
-                        .in = t.in,
-                        .out = t.out,
-                        .accumulate = t.accumulate,
-                        .scale = t.scale},
+        product p = product_new((gemm_shape){.m = size[0],
+                                        .n = size[1],
+                                        .k = size[2],
+                                        .ta = i & 1,
+                                        .tb = i & 2,
+                                        .in = t.in,
+                                        .out = t.out,
+                                        .accumulate = t.accumulate,
+                                        .scale = t.scale},
                 (uint64_t)(10 * i));
+        double *want = reference(&p);
+        for (int w = 0; w < n_ways; w++)
+            check(a, &ways[w], machines[w], &p, want);
+        free(want), product_free(&p);
     }
-    gemm_machine_close(m);
+    for (int w = 0; w < n_ways; w++)
+        gemm_machine_close(machines[w]);
+    par_set_threads(2);
     arena_free(a);
 }
 
@@ -178,37 +230,12 @@ static void empty_products(void **state) {
                                             .scale = t.scale},
                     5);
             void *scratch = mem_alloc((size_t)gemm_scratch_bytes(&p.s));
+            double *want = reference(&p);
             kernels_for((cpu_level)level)->gemm(&p.s, p.x, p.y, p.c, scratch);
-            check_result(&p);
-            free(scratch), product_free(&p);
+            check_result(&p, want);
+            free(want), free(scratch), product_free(&p);
         }
     }
-}
-
-static void bf16_dot_product(void **state) {
-    (void)state;
-    cpu_level level;
-    OK(cpu_level_chosen(&level));
-    if (level < CPU_AVX512_BF16) skip();
-    all_shapes(GEMM_BF16);
-}
-
-static void every_level(void **state) {
-    (void)state;
-    for (int l = CPU_REF; l <= (int)cpu_detect(); l++) {
-        if (l == CPU_PLAIN && cpu_detect() > CPU_PLAIN) continue; // see vector_levels
-        setenv("DROVER_CPU", cpu_level_name((cpu_level)l), 1);
-        all_shapes(GEMM_FP32);
-    }
-    unsetenv("DROVER_CPU");
-    par_set_threads(3);
-    all_shapes(GEMM_FP32);
-    par_set_threads(2);
-}
-
-static void by_tiles(void **state) {
-    (void)state;
-    all_shapes(GEMM_AMX_TWIN);
 }
 
 // What was planned for a product, and a line after it that nobody may write.
@@ -222,6 +249,7 @@ static void run_in_plan(gemm_machine *m, arena *a, const product *p, const gemm_
     const int64_t bytes = gemm_workspace(&s, tree, par_threads());
     unsigned char *workspace = mem_alloc((size_t)bytes + AFTER);
     memset(workspace + bytes, UNTOUCHED, AFTER);
+    start_again(p);
     gemm_run(g, p->x, p->y, p->c, workspace, bytes);
     for (int i = 0; i < AFTER; i++)
         if (workspace[bytes + i] != UNTOUCHED)
@@ -231,27 +259,29 @@ static void run_in_plan(gemm_machine *m, arena *a, const product *p, const gemm_
     free(workspace);
 }
 
-static void forms_of_a_plan(void) {
-    static const gemm_tree trees[] = {{0}, {.n_leaves = 8, .n_runs = 1, .each = {6}},
-            {.addends = 3}, {.n_leaves = 4, .n_runs = 1, .each = {4}, .addends = 3}};
-    enum { M = 190, N = 410, K = 48 };
+static const gemm_tree trees[] = {{0}, {.n_leaves = 8, .n_runs = 1, .each = {6}}, {.addends = 3},
+        {.n_leaves = 4, .n_runs = 1, .each = {4}, .addends = 3}};
+enum { N_FORMS = 2 * sizeof trees / sizeof *trees };
+
+static product product_of_form(int form) {
+    const bool adds = trees[form / 2].addends > 0;
+    return product_new((gemm_shape){.m = 190,
+                               .n = 410,
+                               .k = 48,
+                               .ta = adds,
+                               .in = form & 1 ? DT_BF16 : DT_F32,
+                               .out = DT_F32,
+                               .accumulate = adds},
+            7);
+}
+
+static void forms_of_a_plan(const product *forms, double *const *wants) {
     arena *a = arena_new("gemm");
     gemm_machine *machine;
     OK(gemm_machine_open(a, GEMM_BY_RULE, &machine));
-    for (int form = 0; form < 8; form++) {
-        const gemm_tree *tree = &trees[form / 2];
-        const bool adds = tree->addends > 0;
-        product p = product_new((gemm_shape){.m = M,
-                                        .n = N,
-                                        .k = K,
-                                        .ta = adds,
-                                        .in = form & 1 ? DT_BF16 : DT_F32,
-                                        .out = DT_F32,
-                                        .accumulate = adds},
-                7);
-        run_in_plan(machine, a, &p, tree);
-        check_result(&p);
-        product_free(&p);
+    for (int form = 0; form < N_FORMS; form++) {
+        run_in_plan(machine, a, &forms[form], &trees[form / 2]);
+        check_result(&forms[form], wants[form]);
     }
     gemm_machine_close(machine);
     arena_free(a);
@@ -276,9 +306,10 @@ static void long_runs_of_leaves(void **state) {
                 .in = i ? DT_BF16 : DT_F32,
                 .out = DT_F32};
         product p = product_new(s, 7);
+        double *want = reference(&p);
         run_in_plan(machine, a, &p, &tree);
-        check_result(&p);
-        product_free(&p);
+        check_result(&p, want);
+        free(want), product_free(&p);
     }
     gemm_machine_close(machine);
     arena_free(a);
@@ -289,13 +320,21 @@ static void long_runs_of_leaves(void **state) {
 static void any_number_of_threads(void **state) {
     (void)state;
     static const char *const arithmetics[] = {"fp32", "amx_twin", "bf16"};
+    product forms[N_FORMS];
+    double *wants[N_FORMS];
+    for (int form = 0; form < N_FORMS; form++) {
+        forms[form] = product_of_form(form);
+        wants[form] = reference(&forms[form]);
+    }
     for (int i = 0; i < (cpu_detect() < CPU_AVX512_BF16 ? 2 : 3); i++) {
         setenv("DROVER_GEMM", arithmetics[i], 1);
         for (int threads = 1; threads <= 16; threads += i == 1 ? 5 : 1) { // plain C is slow
             par_set_threads(threads);
-            forms_of_a_plan();
+            forms_of_a_plan(forms, wants);
         }
     }
+    for (int form = 0; form < N_FORMS; form++)
+        free(wants[form]), product_free(&forms[form]);
     unsetenv("DROVER_GEMM");
     par_set_threads(2);
 }
@@ -351,19 +390,19 @@ static void bits(void **state) {
         char *want = random_array(in, rows * columns, 3),
              *got = random_array(in, rows * columns, 3);
         void *scratch = mem_alloc((size_t)gemm_scratch_bytes(&shape));
+        gemm_machine *m;
+        OK(gemm_machine_open(a, choice, &m));
+        (form == 8 ? tiles_amx_twin.gemm : gemm_kernels(m)->gemm)(&shape, x, y, want, scratch);
         for (int threads = 1; threads < 8; threads++) {
-            gemm_machine *m;
             gemm *g;
             par_set_threads(threads);
-            OK(gemm_machine_open(a, choice, &m));
             OK(gemm_new(a, m, &shape, NULL, &g));
             void *workspace = mem_alloc((size_t)gemm_bytes(g));
             gemm_run(g, x, y, got, workspace, gemm_bytes(g));
             free(workspace);
-            (form == 8 ? tiles_amx_twin.gemm : gemm_kernels(m)->gemm)(&shape, x, y, want, scratch);
             assert_memory_equal(got, want, (size_t)(rows * columns * dtype_bytes(in)));
-            gemm_machine_close(m);
         }
+        gemm_machine_close(m);
         free(x), free(y), free(want), free(got), free(scratch);
     }
     par_set_threads(2);
@@ -403,8 +442,7 @@ static void a_sum_is_added_as_a_whole(void **state) {
 
 int main(void) {
     par_set_threads(2);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(bf16_dot_product),
-            cmocka_unit_test(every_level), cmocka_unit_test(by_tiles),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_way),
             cmocka_unit_test(empty_products), cmocka_unit_test(bits),
             cmocka_unit_test(a_sum_is_added_as_a_whole), cmocka_unit_test(long_runs_of_leaves),
             cmocka_unit_test(any_number_of_threads), cmocka_unit_test(too_little_scratch)};

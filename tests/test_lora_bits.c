@@ -101,7 +101,7 @@ static void eight_ranks(void **state) {
     const char *const sets[][7] = {{bf16, all_linear, dropped, "model.num_key_value_heads=8",
                                            "model.num_hidden_layers=2",
                                            "model.intermediate_size=14400",
-                                           "data.sequence_length=40"},
+                                           "data.sequence_length=24"},
             {fp32, q_and_v, dropped, "model.num_key_value_heads=8", "model.num_hidden_layers=2",
                     "model.intermediate_size=176", "data.sequence_length=96"}};
     for (int i = 0; i < 2; i++)

@@ -206,9 +206,14 @@ static void every_level(void **state) {
     par_set_threads(2);
 }
 
+// The tiles of AMX, by its instructions where the processor has them.
+static gemm_choice tiles(void) {
+    return gemm_amx(cpu_detect()) ? GEMM_AMX : GEMM_AMX_TWIN;
+}
+
 static void by_tiles(void **state) {
     (void)state;
-    all_shapes(GEMM_AMX_TWIN);
+    all_shapes(tiles());
 }
 
 // What was planned for a product, and a line after it that nobody may write.
@@ -288,7 +293,7 @@ static void long_runs_of_leaves(void **state) {
 // of any number of threads: they fit it, and sums are right.
 static void any_number_of_threads(void **state) {
     (void)state;
-    static const char *const arithmetics[] = {"fp32", "amx_twin", "bf16"};
+    const char *arithmetics[] = {"fp32", tiles() == GEMM_AMX ? "amx" : "amx_twin", "bf16"};
     for (int i = 0; i < (cpu_detect() < CPU_AVX512_BF16 ? 2 : 3); i++) {
         setenv("DROVER_GEMM", arithmetics[i], 1);
         for (int threads = 1; threads <= 16; threads += i == 1 ? 5 : 1) { // plain C is slow
@@ -332,7 +337,7 @@ static void bits(void **state) {
     (void)state;
     arena *a = arena_new("gemm");
     for (int form = 0; form < 13; form++) { // from 8 on by tiles, then by the bf16 dot product
-        const gemm_choice choice = form < 8 ? GEMM_FP32 : form == 8 ? GEMM_AMX_TWIN : GEMM_BF16;
+        const gemm_choice choice = form < 8 ? GEMM_FP32 : form == 8 ? tiles() : GEMM_BF16;
         if (choice == GEMM_BF16 && cpu_detect() < CPU_AVX512_BF16) break;
         const int64_t rows = form == 8 ? 130 : 530, columns = form == 8 ? 200 : 400,
                       inner = form == 8 ? 660 : 1700;

@@ -1,16 +1,21 @@
-// Training by the tiles of AMX, here in plain C, keeps the promises of the other arithmetics: the
-// same bits for any number of threads, any size of a micro-batch (docs/adr/0026) and any layout of
-// ranks (docs/adr/0012), and other ones than fp32.
+// Training by the tiles of AMX, in plain C where the processor has none, keeps the promises of the
+// other arithmetics: the same bits for any number of threads, any size of a micro-batch
+// (docs/adr/0026) and any layout of ranks (docs/adr/0012), and other ones than fp32.
 #include "layout_bits.h"
 
+#include "backend/cpu/gemm.h"
 #include "base/parallel.h"
 
 #define BF16 "training.precision=bf16"
 
+static void by_tiles(void) {
+    setenv("DROVER_GEMM", gemm_amx(cpu_detect()) ? "amx" : "amx_twin", 1);
+}
+
 static void other_bits_than_fp32(const layout_run *tiles, const char *const *sets, int n_sets) {
     setenv("DROVER_GEMM", "fp32", 1);
     layout_run wide = run_case(&alone, sets, n_sets);
-    setenv("DROVER_GEMM", "amx_twin", 1);
+    by_tiles();
     assert_memory_not_equal(wide.weights, tiles->weights,
             sizeof *wide.weights * (size_t)wide.n_weights);
     expect_close_numbers(&wide, tiles, 2e-3);
@@ -45,7 +50,7 @@ static void same_bits(void **state) {
 }
 
 int main(void) {
-    setenv("DROVER_GEMM", "amx_twin", 1);
+    by_tiles();
     const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

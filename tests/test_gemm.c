@@ -150,6 +150,11 @@ typedef struct way {
 } way;
 enum { MAX_MACHINES = 16 };
 
+// The tiles of AMX, by its instructions where the processor has them.
+static gemm_choice tiles(void) {
+    return gemm_amx(cpu_detect()) ? GEMM_AMX : GEMM_AMX_TWIN;
+}
+
 static int all_ways(way *out) {
     int n = 0;
     cpu_level chosen;
@@ -160,7 +165,7 @@ static int all_ways(way *out) {
         out[n++] = (way){cpu_level_name((cpu_level)l), GEMM_FP32, 2};
     }
     out[n++] = (way){NULL, GEMM_FP32, 3};
-    out[n++] = (way){NULL, GEMM_AMX_TWIN, 2};
+    out[n++] = (way){NULL, tiles(), 2};
     return n;
 }
 
@@ -319,7 +324,7 @@ static void long_runs_of_leaves(void **state) {
 // of any number of threads: they fit it, and sums are right.
 static void any_number_of_threads(void **state) {
     (void)state;
-    static const char *const arithmetics[] = {"fp32", "amx_twin", "bf16"};
+    const char *arithmetics[] = {"fp32", tiles() == GEMM_AMX ? "amx" : "amx_twin", "bf16"};
     product forms[N_FORMS];
     double *wants[N_FORMS];
     for (int form = 0; form < N_FORMS; form++) {
@@ -371,7 +376,7 @@ static void bits(void **state) {
     (void)state;
     arena *a = arena_new("gemm");
     for (int form = 0; form < 13; form++) { // from 8 on by tiles, then by the bf16 dot product
-        const gemm_choice choice = form < 8 ? GEMM_FP32 : form == 8 ? GEMM_AMX_TWIN : GEMM_BF16;
+        const gemm_choice choice = form < 8 ? GEMM_FP32 : form == 8 ? tiles() : GEMM_BF16;
         if (choice == GEMM_BF16 && cpu_detect() < CPU_AVX512_BF16) break;
         const int64_t rows = form == 8 ? 130 : 530, columns = form == 8 ? 200 : 400,
                       inner = form == 8 ? 660 : 1700;
@@ -398,6 +403,7 @@ static void bits(void **state) {
             par_set_threads(threads);
             OK(gemm_new(a, m, &shape, NULL, &g));
             void *workspace = mem_alloc((size_t)gemm_bytes(g));
+            memset(got, 0xFF, (size_t)(rows * columns * dtype_bytes(in)));
             gemm_run(g, x, y, got, workspace, gemm_bytes(g));
             free(workspace);
             assert_memory_equal(got, want, (size_t)(rows * columns * dtype_bytes(in)));

@@ -9,6 +9,7 @@ CLEAR = "\r\033[J"
 drover = os.path.realpath(sys.argv[1])
 passed = failed = 0
 rows = 4  # of a step
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what runs in its background with it ignored
 
 
 def check(text, good, detail=""):

@@ -142,6 +142,21 @@ static const int64_t sizes[][3] = {{1, 1, 1}, {2, 3, 5}, {7, 47, 31}, {8, 48, 32
         {530, 130, 20}, {70, 140, 1024}};
 enum { N_SIZES = sizeof sizes / sizeof *sizes };
 
+// Of sizes of m, n, k each with every type, and both operands as they are and transposed.
+static gemm_shape nth_shape(const int64_t (*of)[3], int i) {
+    const int64_t *size = of[i / 4 / N_TYPES];
+    const types t = all_types[i / 4 % N_TYPES];
+    return (gemm_shape){.m = size[0],
+            .n = size[1],
+            .k = size[2],
+            .ta = i & 1,
+            .tb = i & 2,
+            .in = t.in,
+            .out = t.out,
+            .accumulate = t.accumulate,
+            .scale = t.scale};
+}
+
 // A way to multiply.
 typedef struct way {
     const char *level; // of the processor; NULL: the best
@@ -193,18 +208,7 @@ static void every_way(void **state) {
         unsetenv("DROVER_CPU");
     }
     for (int i = 0; i < N_SIZES * N_TYPES * 4; i++) {
-        const int64_t *size = sizes[i / 4 / N_TYPES];
-        const types t = all_types[i / 4 % N_TYPES];
-        product p = product_new((gemm_shape){.m = size[0],
-                                        .n = size[1],
-                                        .k = size[2],
-                                        .ta = i & 1,
-                                        .tb = i & 2,
-                                        .in = t.in,
-                                        .out = t.out,
-                                        .accumulate = t.accumulate,
-                                        .scale = t.scale},
-                (uint64_t)(10 * i));
+        product p = product_new(nth_shape(sizes, i), (uint64_t)(10 * i));
         double *want = reference(&p);
         for (int w = 0; w < n_ways; w++)
             check(a, &ways[w], machines[w], &p, want);
@@ -221,19 +225,8 @@ static void empty_products(void **state) {
     (void)state;
     static const int64_t empty[][3] = {{9, 50, 0}, {0, 50, 7}, {9, 0, 7}};
     for (int i = 0; i < 3 * N_TYPES * 4; i++) {
-        const int64_t *size = empty[i / 4 / N_TYPES];
-        const types t = all_types[i / 4 % N_TYPES];
         for (int level = CPU_REF; level <= (int)cpu_detect(); level++) {
-            product p = product_new((gemm_shape){.m = size[0],
-                                            .n = size[1],
-                                            .k = size[2],
-                                            .ta = i & 1,
-                                            .tb = i & 2,
-                                            .in = t.in,
-                                            .out = t.out,
-                                            .accumulate = t.accumulate,
-                                            .scale = t.scale},
-                    5);
+            product p = product_new(nth_shape(empty, i), 5);
             void *scratch = mem_alloc((size_t)gemm_scratch_bytes(&p.s));
             double *want = reference(&p);
             kernels_for((cpu_level)level)->gemm(&p.s, p.x, p.y, p.c, scratch);

@@ -135,6 +135,8 @@ def look():
     check("which continues", [r.get("time") for r in records] == sorted(r.get("time", "") for r in records))
 
     tags, starts = as_tensorboard("run/tensorboard")
+    names = [name.rsplit(".", 1)[0] for name in glob.glob("run/tensorboard/*")]
+    check("names order sessions, whatever number a process has", len(set(names)) == len(names), names)
     check("sessions start after the checkpoint", starts[0] == 0 and all(s % 7 == 1 or s == 0 for s in starts[1:]), starts)
     want = {"reduced_train_loss", "lr", "gradient_norm", "parameter_norm", "global_step", "consumed_samples",
             "throughput", "throughput_peak", "tokens_per_s", "val_loss"}

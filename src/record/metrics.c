@@ -181,9 +181,11 @@ drv_status metrics_open(arena *a, const char *run_dir, int64_t resumed_step, met
     metrics *self = ARENA_NEW(a, metrics);
     char *dir = path_join(a, run_dir, "tensorboard"),
          *json_path = path_join(a, run_dir, "metrics.jsonl");
-    // TensorBoard wants "tfevents" in the name and reads the files of a run in name order.
-    const char *event_path = arena_printf(a, "%s/events.out.tfevents.%010lld.drover.%d", dir,
-            (long long)time(NULL), (int)getpid());
+    // TensorBoard wants "tfevents" in the name and reads the files of a run in name order, which is
+    // that of sessions also where a run is killed and resumed within a second.
+    const int64_t now_ms = (int64_t)(clock_utc_s() * 1e3);
+    const char *event_path = arena_printf(a, "%s/events.out.tfevents.%010lld.%03d.drover.%d", dir,
+            (long long)(now_ms / 1000), (int)(now_ms % 1000), (int)getpid());
     DRV_TRY(dir_make(dir));
     self->a = a;
     self->hash_path = path_join(a, run_dir, "hashes.jsonl");

@@ -70,6 +70,7 @@ for name in drover $tests; do
 done
 guest debian/bin/busybox /bin/busybox
 echo "$tests" >guest/job/tests
+guest ../tests/golden/tiles.txt "$(realpath ../tests)/golden/tiles.txt" # where test_tiles looks for it
 cat >guest/init <<'INIT'
 #!/bin/busybox sh
 /bin/busybox mkdir -p /proc /sys /dev /tmp /run

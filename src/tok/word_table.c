@@ -7,6 +7,7 @@
 #include "base/round.h"
 
 enum { MANY_IDS = 1 << 20 }; // of all words of more than WORD_IDS ids
+_Static_assert(WORD_MANY_IDS % WORD_IDS == 0, "they are copied by so many");
 
 bool word_table_open(word_table *t) {
     *t = (word_table){.slots = pages_alloc(WORD_SLOTS * sizeof *t->slots),

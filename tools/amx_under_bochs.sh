@@ -108,6 +108,7 @@ else
     try doctor env -u DROVER_PEAK_FLOPS drover doctor
 fi
 echo END
+sleep 20 # until the serial line has taken all that
 poweroff -f
 INIT
 chmod +x guest/init

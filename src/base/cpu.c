@@ -69,7 +69,7 @@ bool cpu_is_intel(void) {
 bool cpu_has_amx_bf16(void) {
     char flags[7168];
     return cpuinfo("flags", flags, sizeof flags) && strstr(flags, " amx_bf16") &&
-           strstr(flags, " amx_tile");
+           strstr(flags, " amx_tile") && strstr(flags, " avx512_bf16");
 }
 
 const char *cpu_model_name(void) {

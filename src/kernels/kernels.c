@@ -32,16 +32,32 @@ static int64_t gemm_widened_words(const gemm_shape *shape, int64_t words) {
     return shape->tb ? shape->n * (words + 2 * WIDEN_UNIT) : words * (shape->n + 2 * WIDEN_UNIT);
 }
 
-// Enough for all levels and for tiles: a block of packed rows, a panel of 48 columns, fp32 sums
-// that end as bf16 or, of several blocks, are added, and what is widened of b for a block of k.
-// Tiles take half as many words, but 16 at least.
-int64_t gemm_scratch_bytes(const gemm_shape *shape) {
+// Words of the other levels: a block of packed rows, a panel of 48 columns, fp32 sums that end as
+// bf16 or, of several blocks, are added, and what is widened of b for a block of k.
+static int64_t gemm_words(const gemm_shape *shape) {
     const int64_t words = shape->k < GEMM_WORDS ? shape->k : GEMM_WORDS,
-                  rows = round_up(shape->m, 16), panel = words < 16 ? 16 : words;
+                  rows = round_up(shape->m, 16);
     const bool aside = shape->out == DT_BF16 || (shape->accumulate && shape->k > GEMM_WORDS);
-    return (rows * (words + GEMM_PAD) + 48 * panel + (aside ? shape->m * shape->n : 0) +
-                   gemm_widened_words(shape, words)) *
-           4;
+    return rows * (words + GEMM_PAD) + 48 * words + (aside ? shape->m * shape->n : 0) +
+           gemm_widened_words(shape, words);
+}
+
+// Words of tiles, whose rows and columns are 32, with those that do not exist: a block of packed
+// rows and one pair of strips of columns, sums of two passes and of several blocks, and what is
+// widened.
+static int64_t gemm_tile_words(const gemm_shape *shape) {
+    enum { SIDE = 32, GROUP = 32, GROUP_WORDS = 16 };
+    const int64_t groups = div_up(shape->k, GROUP),
+                  block = groups < GEMM_GROUPS ? groups : GEMM_GROUPS,
+                  rows = round_up(shape->m, SIDE), columns = round_up(shape->n, SIDE);
+    return (rows + SIDE) * block * GROUP_WORDS + 2 * SIDE * SIDE +
+           (groups > GEMM_GROUPS ? rows * columns : 0) + gemm_widened_words(shape, block * GROUP);
+}
+
+int64_t gemm_scratch_bytes(const gemm_shape *shape) {
+    const int64_t words = gemm_words(shape),
+                  tiles = shape->in == DT_BF16 ? gemm_tile_words(shape) : 0;
+    return 4 * (tiles > words ? tiles : words);
 }
 
 // At least 16 units per sequence where that leaves chunks of two blocks. Ranks that share the heads

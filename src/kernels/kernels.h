@@ -200,8 +200,10 @@ extern const kernels kernels_ref, kernels_plain, kernels_avx2, kernels_avx512, k
 const kernels *kernels_for(cpu_level level);
 
 // The inner dimension of a product is packed at most GEMM_WORDS floats or pairs of bf16 at a time
-// (for the second-level cache), rows of them GEMM_PAD words apart (off the same cache sets).
-enum { GEMM_WORDS = 768, GEMM_PAD = 16 };
+// (for the second-level cache), rows of them GEMM_PAD words apart (off the same cache sets); by
+// tiles (tile_kernels.h) at most GEMM_GROUPS groups of 32 elements: 32 columns of them are 36 KiB,
+// in a first-level cache of 48. Enough scratch for all levels.
+enum { GEMM_WORDS = 768, GEMM_PAD = 16, GEMM_GROUPS = 18 };
 int64_t gemm_scratch_bytes(const gemm_shape *shape);
 
 typedef struct attention_span { // tokens begin .. end; no more than begin: none

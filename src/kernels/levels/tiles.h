@@ -1,5 +1,5 @@
 // The tile registers of a thread, as AMX has them: eight registers of 16 rows of 64 bytes, and an
-// instruction that multiplies two of them. Six functions hide them: tiles_amx.h has them by the
+// instruction that multiplies two of them. Seven functions hide them: tiles_amx.h has them by the
 // instructions, for files that are compiled with these, tiles_plain.h in plain C, which defines
 // what the instructions do, so that whatever is built on them is tested on any processor.
 //
@@ -7,6 +7,7 @@
 //     tiles_end()              there are none: a thread that keeps them costs the others clock
 //     tile_zero(t)             register t = 0
 //     tile_load(t, p, stride)  row i of register t = the 64 bytes at p + i stride
+//     tile_load_once(t, p, stride)  the same, of what is not to stay in the first-level cache
 //     tile_store(t, p, stride) the other way round
 //     tile_dot(i, j)           SUMS_TILE + 2 i + j += ROWS_TILE + i times COLUMNS_TILE + j; i, j < 2
 //

@@ -68,6 +68,12 @@ INLINE void tile_load(const int t, const void *p, int64_t stride) {
 #undef ACT
 }
 
+INLINE void tile_load_once(const int t, const void *p, int64_t stride) {
+#define ACT(n) _tile_stream_loadd(n, p, stride)
+    OF_TILE(t, ACT);
+#undef ACT
+}
+
 INLINE void tile_store(const int t, void *p, int64_t stride) {
 #define ACT(n) _tile_stored(n, p, stride)
     OF_TILE(t, ACT);

@@ -33,6 +33,10 @@ static inline void tile_load(int t, const void *p, int64_t stride) {
         memcpy(tiles.row[t][i], (const char *)p + i * stride, sizeof tiles.row[t][i]);
 }
 
+static inline void tile_load_once(int t, const void *p, int64_t stride) {
+    tile_load(t, p, stride);
+}
+
 static inline void tile_store(int t, void *p, int64_t stride) {
     DRV_ASSERT(tiles.there, "tile registers are used before tiles_begin or after tiles_end");
     for (int i = 0; i < TILE_SIDE; i++)

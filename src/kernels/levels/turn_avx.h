@@ -1,5 +1,4 @@
-// Blocks of 8 x 8 words that are transposed in registers, by AVX. Included by vec_avx2.h and
-// vec_avx512.h.
+// Blocks of 8 x 8 words that are transposed in registers, by AVX. Included by vec_avx2.h.
 #pragma once
 #include <immintrin.h>
 #include <stdint.h>

@@ -82,6 +82,10 @@ INLINE void v_prefetch(const void *p) {
     __builtin_prefetch(p);
 }
 
+INLINE void v_prefetch_far(const void *p) { // into the second-level cache
+    __builtin_prefetch(p, 0, 2);
+}
+
 // n elements of type dt (f32 or bf16) from index i, as float.
 INLINE vec v_load_as(dtype dt, const void *p, int64_t i, int n) {
     return dt == DT_BF16 ? v_load_bf16((const uint16_t *)p + i, n)

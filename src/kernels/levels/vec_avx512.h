@@ -3,7 +3,7 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-#include "kernels/levels/turn_avx.h"
+#include "kernels/levels/turn_avx512.h"
 
 typedef __m512 vec;
 typedef vec join_function(vec a, vec b);
@@ -125,9 +125,15 @@ INLINE __m512i v_bf16_above(vec x) {
     sum = _mm512_mask_add_epi32(sum, odd, bits, _mm512_set1_epi32(0x8000));
     return _mm512_mask_or_epi32(sum, nan, bits, _mm512_set1_epi32(0x400000));
 }
-// The instruction takes denormal numbers as 0.
+// The instruction takes denormal numbers as 0. Beside tiles, whose bits are those of any processor,
+// it is left for where there are none.
 INLINE __m256i v_to_bf16(vec x) {
-#ifdef __AVX512BF16__
+#if defined __AMX_BF16__ || defined __AMXBF16__
+    enum { DENORMAL = 0x20 };
+    if (__builtin_expect(_mm512_fpclass_ps_mask(x, DENORMAL) == 0, 1))
+        return (__m256i)_mm512_cvtneps_pbh(x);
+    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(v_bf16_above(x), 16));
+#elif defined __AVX512BF16__
     return (__m256i)_mm512_cvtneps_pbh(x);
 #else
     return _mm512_cvtepi32_epi16(_mm512_srli_epi32(v_bf16_above(x), 16));
@@ -210,4 +216,15 @@ INLINE void v_store_bf16_by(uint16_t *p, vec x, ints by, int n) {
 }
 INLINE vec v_if_at_least(ints a, ints limit, vec x) { // x where a >= limit, else 0
     return _mm512_maskz_mov_ps(_mm512_cmpge_epu32_mask(a, limit), x);
+}
+// WIDTH values of type dt, past the caches, so that what was there is not fetched first; where they
+// go begins on 64 bytes.
+INLINE void v_store_past_caches(dtype dt, void *p, int64_t i, vec x) {
+    if (dt == DT_BF16)
+        _mm256_stream_si256((__m256i *)(void *)((uint16_t *)p + i), v_to_bf16(x));
+    else
+        _mm512_stream_ps((float *)p + i, x);
+}
+INLINE void v_past_caches_done(void) {
+    _mm_sfence();
 }

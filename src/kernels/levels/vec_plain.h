@@ -221,3 +221,10 @@ INLINE void turn(turn_row r[TURN]) {
     for (int i = 0; i < TURN; i++)
         r[i] = (vec){a[i], b[i], c[i], d[i]};
 }
+INLINE void v_store_past_caches(dtype dt, void *p, int64_t i, vec x) {
+    if (dt == DT_BF16)
+        v_store_bf16((uint16_t *)p + i, x, WIDTH);
+    else
+        v_store((float *)p + i, x, WIDTH);
+}
+INLINE void v_past_caches_done(void) {}

@@ -1,0 +1,91 @@
+// Operands of products by tile registers (tiles.h), packed as squares of 16 x 16 pair words
+// (words.h), each what a register holds. Lines, rows of a or columns of b, are taken in pairs of
+// strips of 16:
+//
+//                 group 0           group 1             a group: 32 elements of k
+//     pair 0    | strip | strip | strip | strip | ...
+//     pair 1    after the last group of pair 0
+//
+// Row i of a square of a is line i; row w of a square of b is word w of each line. Lines and
+// elements that do not exist are 0.
+#pragma once
+#include "kernels/levels/tiles.h"
+#include "kernels/levels/words.h"
+
+enum { PAIR = 2 * TILE_SIDE, PAIR_WORDS = 2 * TILE_WORDS };
+
+// An operand, from the first line of a pair and the first element of a block of k on. along: k runs
+// along the rows of storage, ld elements apart. by_line: squares as of a.
+typedef struct pair_source {
+    const uint16_t *p;
+    int64_t ld;
+    bool along, by_line;
+} pair_source;
+
+// Lines of storage, as they are.
+INLINE void copy_square(const uint16_t *from, int64_t ld, uint32_t *to) {
+#pragma GCC unroll 16
+    for (int i = 0; i < TILE_SIDE; i++)
+        memcpy(to + i * TILE_SIDE, from + i * ld, 4 * TILE_SIDE);
+}
+
+// Lines that run down the rows of storage; row w of the square has word w of each.
+INLINE void join_square(const uint16_t *from, int64_t ld, uint32_t *to) {
+    for (int w = 0; w < TILE_SIDE; w++, from += 2 * ld, to += TILE_SIDE)
+        for (int i = 0; i < TILE_SIDE; i++)
+            to[i] = from[i] | (uint32_t)from[ld + i] << 16;
+}
+
+// Word j of row i becomes word i of row j.
+INLINE void turn_square(const void *from, int64_t row_bytes, uint32_t *to) {
+    for (int i = 0; i < TILE_SIDE; i += TURN)
+        for (int j = 0; j < TILE_SIDE; j += TURN) {
+            turn_row block[TURN];
+#pragma GCC unroll 16
+            for (int r = 0; r < TURN; r++)
+                block[r] = turn_load((const char *)from + (i + r) * row_bytes + 4 * j);
+            turn(block);
+#pragma GCC unroll 16
+            for (int r = 0; r < TURN; r++)
+                turn_store(to + (j + r) * TILE_SIDE + i, block[r]);
+        }
+}
+
+// A group whose lines and elements all exist.
+INLINE void pack_group(const pair_source *from, uint32_t *to) {
+    for (int s = 0; s < 2; s++, to += TILE_WORDS) {
+        const uint16_t *p = from->p + s * TILE_SIDE * (from->along ? from->ld : 1);
+        uint32_t joined[TILE_WORDS];
+        if (from->along && from->by_line) {
+            copy_square(p, from->ld, to);
+        } else if (from->along) {
+            turn_square(p, 2 * from->ld, to);
+        } else if (!from->by_line) {
+            join_square(p, from->ld, to);
+        } else {
+            join_square(p, from->ld, joined);
+            turn_square(joined, 4 * TILE_SIDE, to);
+        }
+    }
+}
+
+// A group of n lines and k elements, fewer than there could be: by way of a copy.
+static void pack_edge(const pair_source *from, int64_t n, int64_t k, uint32_t *to) {
+    uint16_t copy[PAIR][TILE_GROUP] = {0};
+    const int64_t n_rows = from->along ? n : k, length = from->along ? k : n;
+    for (int64_t i = 0; i < n_rows && i < PAIR; i++)
+        memcpy(copy[i], from->p + i * from->ld,
+                sizeof *from->p * (size_t)(length < TILE_GROUP ? length : TILE_GROUP));
+    const pair_source whole = {copy[0], TILE_GROUP, from->along, from->by_line};
+    pack_group(&whole, to);
+}
+
+// n lines of the pair and k elements exist.
+static void pack_pair(pair_source from, int64_t n, int64_t k, uint32_t *to) {
+    const int64_t step = TILE_GROUP * (from.along ? 1 : from.ld);
+    for (; k > 0; k -= TILE_GROUP, from.p += step, to += PAIR_WORDS)
+        if (n >= PAIR && k >= TILE_GROUP)
+            pack_group(&from, to);
+        else
+            pack_edge(&from, n, k, to);
+}

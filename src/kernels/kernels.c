@@ -43,14 +43,14 @@ static int64_t gemm_words(const gemm_shape *shape) {
 }
 
 // Words of tiles, whose rows and columns are 32, with those that do not exist: a block of packed
-// rows and one pair of strips of columns, sums of two passes and of several blocks, and what is
+// rows and four pairs of strips of columns, sums of two passes and of several blocks, and what is
 // widened.
 static int64_t gemm_tile_words(const gemm_shape *shape) {
     enum { SIDE = 32, GROUP = 32, GROUP_WORDS = 16 };
     const int64_t groups = div_up(shape->k, GROUP),
                   block = groups < GEMM_GROUPS ? groups : GEMM_GROUPS,
                   rows = round_up(shape->m, SIDE), columns = round_up(shape->n, SIDE);
-    return (rows + SIDE) * block * GROUP_WORDS + 2 * SIDE * SIDE +
+    return (rows + 4 * SIDE) * block * GROUP_WORDS + 2 * SIDE * SIDE +
            (groups > GEMM_GROUPS ? rows * columns : 0) + gemm_widened_words(shape, block * GROUP);
 }
 

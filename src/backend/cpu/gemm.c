@@ -158,11 +158,12 @@ static int64_t addends_of_tree(const gemm_tree *tree) {
 
 // The cheapest grid with tiles of 64 to 512 rows and 96 to 1024 columns. Where the sums of a tile
 // wait for others they should stay in the cache: half as many rows and columns; so should a tile
-// that several products are added to: half as many rows. Plans of large models ask thousands of
-// times, so grids of the same tiles are looked at once.
-static void choose_tiles(gemm *g, int64_t threads) {
+// that several products are added to: half as many rows, but not by AMX, which would pack b twice
+// as often. Plans of large models ask thousands of times, so grids of the same tiles are looked at
+// once.
+static void choose_tiles(gemm *g, bool by_amx, int64_t threads) {
     const gemm_shape *s = &g->shape;
-    const bool stays = tree_is_given(&g->tree) || g->tree.addends > 1;
+    const bool stays = tree_is_given(&g->tree) || (g->tree.addends > 1 && !by_amx);
     const int64_t most_m = stays ? 256 : 512, most_n = tree_is_given(&g->tree) ? 336 : 1024;
     double best = 1e30;
     for (int64_t i = div_up(s->m, most_m); i <= div_up(s->m, 64); i = more_pieces(s->m, i, 16)) {
@@ -179,11 +180,11 @@ static void choose_tiles(gemm *g, int64_t threads) {
 }
 
 // Cuts a product, for what is planned and for what runs. The bits do not depend on it.
-static gemm cut(const kernels *plain, const gemm_shape *shape, const gemm_tree *tree,
+static gemm cut(const kernels *plain, bool by_amx, const gemm_shape *shape, const gemm_tree *tree,
         int64_t threads) {
     gemm g = {.shape = *shape, .plain = plain};
     if (tree) g.tree = *tree;
-    choose_tiles(&g, threads);
+    choose_tiles(&g, by_amx && shape->in == DT_BF16, threads);
     return g;
 }
 
@@ -204,7 +205,7 @@ static gemm_shape tile_shape(const gemm *g, bool last_m, bool last_n) {
 drv_status gemm_new(arena *a, gemm_machine *machine, const gemm_shape *shape, const gemm_tree *tree,
         gemm **out) {
     const gemm_rule *rule = &machine->rule;
-    gemm made = cut(rule->kernels, shape, tree, par_threads());
+    gemm made = cut(rule->kernels, rule->tiles != NULL, shape, tree, par_threads());
     if (shape->in == DT_BF16)
         made.multiply = rule->tiles ? rule->tiles->gemm : rule->kernels_bf16->gemm;
     else
@@ -235,8 +236,12 @@ int64_t gemm_workspace(const gemm_shape *s, const gemm_tree *tree, int threads) 
     // No back end opens with a level that is refused; what is planned without one is enough.
     cpu_level level;
     if (cpu_level_chosen(&level) != DRV_OK) level = CPU_REF;
-    const gemm g = cut(kernels_for(level), s, tree, threads);
-    return threads * thread_bytes(&g);
+    int64_t most = 0; // whether by AMX is not known either
+    for (int by_amx = 0; by_amx < 2; by_amx++) {
+        const gemm g = cut(kernels_for(level), by_amx, s, tree, threads);
+        if (thread_bytes(&g) > most) most = thread_bytes(&g);
+    }
+    return threads * most;
 }
 
 int64_t gemm_bytes(const gemm *g) {

@@ -32,9 +32,13 @@ typedef struct lines {
     int64_t row_bytes, bytes, n_rows, per_step; // row_bytes from row to row, `bytes` of each
 } lines;
 
-INLINE void fetch_some(lines *l) {
+// far: into the second-level cache, which leaves the first to what it holds.
+INLINE void fetch_some(const bool far, lines *l) {
     for (int64_t i = 0; i < l->per_step && l->n_rows > 0; i++) {
-        v_prefetch(l->next);
+        if (far)
+            v_prefetch_far(l->next);
+        else
+            v_prefetch(l->next);
         l->next += 64;
         if (l->next < l->row + l->bytes + 63) continue;
         l->row += l->row_bytes;
@@ -93,7 +97,7 @@ INLINE void register_tile(mac_function *mac, bool general, int64_t n_words, word
         else if (row < MR)
             fetch((const char *)tile->to + row * tile->ld_to * dtype_bytes(tile->dt),
                     NR * dtype_bytes(tile->dt));
-        fetch_some(ahead);
+        fetch_some(false, ahead);
         const words_a rest = {rows_a.p + w * rows_a.word, rows_a.row, rows_a.word};
         // So many words as the compiler knows: a loop of a number that is looked up makes a step a
         // tenth longer (Emerald Rapids).

@@ -80,12 +80,21 @@ static void pack_edge(const pair_source *from, int64_t n, int64_t k, uint32_t *t
     pack_group(&whole, to);
 }
 
-// n lines of the pair and k elements exist.
-static void pack_pair(pair_source from, int64_t n, int64_t k, uint32_t *to) {
-    const int64_t step = TILE_GROUP * (from.along ? 1 : from.ld);
-    for (; k > 0; k -= TILE_GROUP, from.p += step, to += PAIR_WORDS)
-        if (n >= PAIR && k >= TILE_GROUP)
-            pack_group(&from, to);
+// n lines of k elements, pair after pair, in the order of storage: the processor fetches ahead what
+// lies in long runs, better than it can be told to.
+static void pack_lines(const pair_source *from, int64_t n, int64_t k, uint32_t *to) {
+    const int64_t n_groups = div_up(k, TILE_GROUP), n_pairs = div_up(n, PAIR),
+                  inner = from->along ? n_groups : n_pairs;
+    for (int64_t at = 0; at < n_groups * n_pairs; at++) {
+        const int64_t pair = from->along ? at / inner : at % inner,
+                      group = from->along ? at % inner : at / inner, line = pair * PAIR,
+                      first = group * TILE_GROUP;
+        pair_source part = *from;
+        part.p += from->along ? line * from->ld + first : first * from->ld + line;
+        uint32_t *there = to + (pair * n_groups + group) * PAIR_WORDS;
+        if (n - line >= PAIR && k - first >= TILE_GROUP)
+            pack_group(&part, there);
         else
-            pack_edge(&from, n, k, to);
+            pack_edge(&part, n - line, k - first, there);
+    }
 }

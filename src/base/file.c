@@ -261,22 +261,41 @@ drv_status file_append(const char *path, int *fd) {
     return open_to_write("append to", path, O_APPEND, fd);
 }
 
-drv_status file_write_atomic(const char *path, const void *p, size_t n) {
-    char tmp[4000], dir[4000];
-    if (snprintf(tmp, sizeof tmp, "%s.tmp", path) >= (int)sizeof tmp)
-        return drv_fail(DRV_E_IO, "path \"%s\" is too long", path);
+static drv_status name_aside(const char *path, char *out, size_t cap) {
+    if (snprintf(out, cap, "%s.tmp", path) < (int)cap) return DRV_OK;
+    return drv_fail(DRV_E_IO, "path \"%s\" is too long", path);
+}
+
+drv_status file_write_aside(const char *path, const void *p, size_t n) {
+    char tmp[4000];
+    struct stat st;
     int fd;
+    DRV_TRY(name_aside(path, tmp, sizeof tmp));
+    // One that is left may still be open elsewhere: what is added there must not get into this one.
+    if (lstat(tmp, &st) == 0 && S_ISREG(st.st_mode)) unlink(tmp);
     DRV_TRY(open_to_write("create", tmp, O_TRUNC, &fd));
     drv_status s = file_write_all(fd, tmp, p, n);
     if (s == DRV_OK && fsync(fd) != 0) s = file_fail("sync", tmp);
     if (close(fd) != 0 && s == DRV_OK) s = file_fail("close", tmp);
-    if (s == DRV_OK && rename(tmp, path) != 0) s = file_fail("rename into place", path);
-    if (s != DRV_OK) {
+    if (s != DRV_OK) unlink(tmp);
+    return s;
+}
+
+drv_status file_put_in_place(const char *path) {
+    char tmp[4000], dir[4000];
+    DRV_TRY(name_aside(path, tmp, sizeof tmp));
+    if (rename(tmp, path) != 0) {
+        const drv_status s = file_fail("rename into place", path);
         unlink(tmp);
         return s;
     }
     parent_of(path, dir, sizeof dir);
     return file_sync_dir(dir);
+}
+
+drv_status file_write_atomic(const char *path, const void *p, size_t n) {
+    DRV_TRY(file_write_aside(path, p, n));
+    return file_put_in_place(path);
 }
 
 drv_status file_sync_dir(const char *path) {

@@ -52,6 +52,9 @@ DRV_CHECKED drv_status file_append(const char *path, int *fd);
 // Writes aside ("PATH.tmp"), fsyncs, renames into place, fsyncs the folder: after a crash the old
 // content or the new one is there, never a part.
 DRV_CHECKED drv_status file_write_atomic(const char *path, const void *p, size_t n);
+// The two halves of it, for who has to look at something in between, as late as can be.
+DRV_CHECKED drv_status file_write_aside(const char *path, const void *p, size_t n);
+DRV_CHECKED drv_status file_put_in_place(const char *path);
 
 DRV_CHECKED drv_status file_sync_dir(const char *path); // fsync of a folder
 bool file_exists(const char *path);

@@ -87,8 +87,9 @@ typedef struct ckpt_content {
 typedef struct ckpt_saver ckpt_saver;
 ckpt_saver *ckpt_saver_new(const char *dir, int64_t keep, const ckpt_ranks *ranks, ckpt_read read,
         void *ctx);
-// Asked on rank 0 before a checkpoint is put in its place, by the thread that writes it: where the
-// folder is another run's by now, nothing there may be touched. DRV_OK: it is ours.
+// Asked on rank 0 before a checkpoint is put in its place and before an old one is removed, by the
+// thread that does it: where the folder is another run's by now, nothing there may be touched.
+// DRV_OK: it is ours.
 void ckpt_saver_guard(ckpt_saver *saver, drv_status (*is_ours)(void *ctx), void *ctx);
 // Waits for an earlier save, then starts this one. trainer_json is copied; the rest of `content`
 // must live until the save is done.

@@ -74,6 +74,10 @@ static drv_status write_optimizer(ckpt_saver *saver) {
             saver->ctx);
 }
 
+static drv_status check_ours(const ckpt_saver *saver) {
+    return saver->is_ours ? saver->is_ours(saver->ours_ctx) : DRV_OK;
+}
+
 // --- retention
 static void note_known(ckpt_saver *saver, int64_t step, bool valid) {
     for (int i = 0; i < saver->n_known; i++)
@@ -108,6 +112,7 @@ static drv_status retain(ckpt_saver *saver) {
         const int64_t step = ckpt_step_of(path);
         if (step > saver->step || !is_valid(saver, step, path) || kept++ < saver->keep) continue;
         char *manifest = path_join(saver->a, path, "manifest.json");
+        DRV_TRY(check_ours(saver));
         if (unlink(manifest) != 0)
             return drv_fail(DRV_E_IO, "could not remove \"%s\": %s", manifest, strerror(errno));
         DRV_TRY(dir_remove(path));
@@ -151,10 +156,6 @@ static drv_status share_block_bytes(ckpt_saver *saver) {
     if (ckpt_size(saver->ranks) == 1) return DRV_OK;
     int64_t *bytes = &saver->folder.block_bytes;
     return comm_broadcast(comm_world(saver->ranks->comm), 0, bytes, sizeof *bytes);
-}
-
-static drv_status check_ours(const ckpt_saver *saver) {
-    return saver->is_ours ? saver->is_ours(saver->ours_ctx) : DRV_OK;
 }
 
 // Does what rank 0 does alone: texts, the manifest, the rename into place.

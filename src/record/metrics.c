@@ -19,9 +19,7 @@
 enum { WINDOW = 10 };
 
 struct metrics {
-    arena *a;
-    const char *hash_path;
-    append_file *json, *event, *hash; // hash: NULL until there is one
+    append_file *json, *event, *hash; // hash: NULL where no step is hashed
     struct { // the ends of the last steps, oldest first; [0] is where the window begins
         double time_s;
         int64_t samples;
@@ -162,36 +160,39 @@ lost_metrics metrics_count_lost(const char *run_dir, int64_t after_step) {
     return lost;
 }
 
-// Keeps the lines up to a step: after a crash the file may be ahead of the checkpoint.
-static drv_status cut_json(arena *a, const char *path, int64_t last) {
+// Keeps the lines up to a step: after a crash the file may be ahead of the checkpoint. They go to a
+// new file even if all are kept: an attempt that has lost the run directory (docs/adr/0006) may
+// still have the old one open, and adds its lines there, where nobody sees them.
+static drv_status renew_json(arena *a, const char *path, int64_t last) {
     line_list list;
     size_t n;
     str kept = {0};
+    if (!file_exists(path)) return DRV_OK;
     drv_status status = read_lines(a, path, &list, &n);
     for (int64_t i = 0; i < list.n && list.lines[i].step <= last; i++)
         str_add(&kept, list.lines[i].text, list.lines[i].n);
-    if (status == DRV_OK && kept.n != n)
-        status = file_write_atomic(path, kept.p ? kept.p : "", kept.n);
+    if (status == DRV_OK) status = file_write_atomic(path, kept.p ? kept.p : "", kept.n);
     free(list.lines);
     str_free(&kept);
     return status;
 }
 
-drv_status metrics_open(arena *a, const char *run_dir, int64_t resumed_step, metrics **out) {
+drv_status metrics_open(arena *a, const char *run_dir, int64_t resumed_step, bool hashes,
+        metrics **out) {
     metrics *self = ARENA_NEW(a, metrics);
     char *dir = path_join(a, run_dir, "tensorboard"),
-         *json_path = path_join(a, run_dir, "metrics.jsonl");
+         *json_path = path_join(a, run_dir, "metrics.jsonl"),
+         *hash_path = path_join(a, run_dir, "hashes.jsonl");
     // TensorBoard wants "tfevents" in the name and reads the files of a run in name order, which is
     // that of sessions also where a run is killed and resumed within a second.
     const int64_t now_ms = (int64_t)(clock_utc_s() * 1e3);
     const char *event_path = arena_printf(a, "%s/events.out.tfevents.%010lld.%03d.drover.%d", dir,
             (long long)(now_ms / 1000), (int)(now_ms % 1000), (int)getpid());
     DRV_TRY(dir_make(dir));
-    self->a = a;
-    self->hash_path = path_join(a, run_dir, "hashes.jsonl");
-    DRV_TRY(cut_json(a, json_path, resumed_step > 0 ? resumed_step : -1));
-    DRV_TRY(cut_json(a, self->hash_path, resumed_step > 0 ? resumed_step : -1));
+    DRV_TRY(renew_json(a, json_path, resumed_step > 0 ? resumed_step : -1));
+    DRV_TRY(renew_json(a, hash_path, resumed_step > 0 ? resumed_step : -1));
     DRV_TRY(append_file_open(a, json_path, &self->json));
+    if (hashes) DRV_TRY(append_file_open(a, hash_path, &self->hash));
     DRV_TRY(append_file_open(a, event_path, &self->event));
     Tensorboard__Event first = TENSORBOARD__EVENT__INIT;
     first.wall_time = clock_utc_s();
@@ -270,7 +271,6 @@ static json_t *every_bit(double x) { // "0x1.5bf0a8b145769p+1"
 
 static drv_status write_hashes(metrics *m, const step_metrics *step) {
     if (!step->hashed) return DRV_OK;
-    if (!m->hash) DRV_TRY(append_file_open(m->a, m->hash_path, &m->hash));
     json_t *o = json_object();
     json_object_set_new(o, "step", json_integer(step->step));
     json_object_set_new(o, "loss", every_bit(step->loss));

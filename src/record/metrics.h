@@ -37,12 +37,13 @@ typedef struct lost_metrics {
 // cannot be read.
 lost_metrics metrics_count_lost(const char *run_dir, int64_t after_step);
 
-// Opens the files in the run directory; hashes.jsonl, by tensor, is opened with the first hashes.
-// Lines of steps after `resumed_step` are dropped, as are those that a later line says anew, and
-// TensorBoard is told to drop them too, so that a run that was killed shows each step once. A run
-// that starts anew (`resumed_step` 0) drops all.
+// Opens the files in the run directory; `hashes`: hashes.jsonl, by tensor, too. Lines of steps
+// after `resumed_step` are dropped, as are those that a later line says anew, and TensorBoard is
+// told to drop them too, so that a run that was killed shows each step once. A run that starts anew
+// (`resumed_step` 0) drops all. What is kept is written to new files, out of reach of whoever has
+// the old ones open.
 DRV_CHECKED drv_status metrics_open(arena *a, const char *run_dir, int64_t resumed_step,
-        metrics **out);
+        bool hashes, metrics **out);
 DRV_CHECKED drv_status metrics_step(metrics *self, const step_metrics *step);
 DRV_CHECKED drv_status metrics_valid(metrics *m, int64_t step, const evaluation_result *result);
 void metrics_close(metrics *m);

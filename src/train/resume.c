@@ -2,6 +2,7 @@
 #include "train/resume.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,11 +25,16 @@ static int64_t saved_step(const char *run_dir) {
     return step;
 }
 
-void resume_note_saved(const char *run_dir, int64_t step) {
+void resume_note_saved(const char *run_dir, int64_t step, drv_status (*is_ours)(void *ctx),
+        void *ctx) {
     arena *a = arena_new("saved.json");
-    if (json_write_file(path_join(a, run_dir, "saved.json"),
-                json_pack("{s:I}", "step", (json_int_t)step)) != DRV_OK)
-        log_warn("%s", drv_message());
+    const char *path = path_join(a, run_dir, "saved.json");
+    char text[64];
+    const int n = snprintf(text, sizeof text, "{\n  \"step\": %lld\n}\n", (long long)step);
+    drv_status status = file_write_aside(path, text, (size_t)n);
+    if (status == DRV_OK) status = is_ours(ctx);
+    if (status == DRV_OK) status = file_put_in_place(path);
+    if (status != DRV_OK) log_warn("%s", drv_message());
     arena_free(a);
 }
 

@@ -7,8 +7,10 @@
 // when there were some and none can be used: says why and what to do. All ranks choose the same.
 DRV_CHECKED drv_status resume_choose(arena *a, const ckpt_ranks *ranks, const char *run_dir,
         const char **folder);
-// Notes that the checkpoint of this step is in place: so much a later start must find.
-void resume_note_saved(const char *run_dir, int64_t step);
+// Notes that the checkpoint of this step is in place: so much a later start must find. Asked right
+// before the note is put in the place of an older one: is_ours(ctx), as by ckpt_saver_guard.
+void resume_note_saved(const char *run_dir, int64_t step, drv_status (*is_ours)(void *ctx),
+        void *ctx);
 
 // Checks that the checkpoint's config.json (of a LoRA run: base_config.json) describes the model of
 // the config, and it is one of a LoRA run if the config is. DRV_E_USAGE names the field and both

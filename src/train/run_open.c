@@ -339,7 +339,7 @@ static drv_status open_reports(run *r) {
     const run_config *cfg = r->cfg;
     if (!r->leads) return DRV_OK;
     DRV_TRY(resume_write_config(cfg, r->state.step));
-    DRV_TRY(metrics_open(r->a, cfg->run_dir, r->state.step, &r->metrics));
+    DRV_TRY(metrics_open(r->a, cfg->run_dir, r->state.step, cfg->hash_every > 0, &r->metrics));
     r->report = report_new(r->a, cfg->run_dir, cfg->file, cfg->log_every);
     r->flops_per_token = programs_flops_per_token(&r->p, false);
     say_size(r);

@@ -21,6 +21,11 @@ drv_status run_check_dir(run *r) {
     return status;
 }
 
+static drv_status is_ours(void *ctx) {
+    const run *r = ctx;
+    return r->lost_dir ? DRV_OK : record_check(r->record);
+}
+
 static void note_saved(run *r) {
     double seconds;
     int64_t n_bytes;
@@ -28,7 +33,7 @@ static void note_saved(run *r) {
     r->failed_saves = 0;
     r->saved_step = r->saving_step;
     if (!r->leads) return;
-    resume_note_saved(r->run_dir, r->saved_step);
+    resume_note_saved(r->run_dir, r->saved_step, is_ours, r);
     record_saved(r->record, r->saved_step, seconds, r->blocked_s, n_bytes);
 }
 
@@ -77,11 +82,6 @@ drv_status run_settle_save(run *r, bool wait) {
     r->saving_step = -1;
     r->together |= status != DRV_OK && status != DRV_E_PEER;
     return status;
-}
-
-static drv_status is_ours(void *ctx) {
-    const run *r = ctx;
-    return r->lost_dir ? DRV_OK : record_check(r->record);
 }
 
 static void open_saver(run *r) {

@@ -213,9 +213,9 @@ wait_for() { for _ in $(seq 600); do eval "$1" && return; sleep 0.1; done; cat a
 count() { grep -c "$1" again.out; }
 "$1" train run.yaml --set run_dir=disk/run --set training.steps=100000 --set checkpoint.every=5 --set checkpoint.keep=1 \
     --set training.eval_every=7 --set data.valid= --set "data.split=[9, 1, 0]" >again.out 2>&1 &
-wait_for '[ -e disk/run/checkpoints/step-000005/trainer.json ]'
-head -c 30M /dev/zero >disk/filler 2>/dev/null
-wait_for '[ $(count "tries again") -ge 4 ]'
+wait_for 'compgen -G "disk/run/checkpoints/step-*/trainer.json"'
+full_still() { head -c 30M /dev/zero >>disk/filler 2>/dev/null; } # again: a save that was under way may have made room
+wait_for 'full_still; [ $(count "tries again") -ge 4 ]'
 rm disk/filler
 n=$(count "^checkpoint: ")
 wait_for '[ $(count "^checkpoint: ") -gt $n ]'

@@ -27,6 +27,7 @@ typedef struct step_report {
     bench_peaks peak;      // of a rank
     double memory_per_s;   // bytes, of a rank; 0: not measured
     step_times times;      // of this rank
+    int64_t peak_rss;      // bytes: resident memory of this process until its last step
     step_profile *profile; // of its best step; NULL: not wanted
     // Sums over all ranks: what the model needs, and with what is computed again.
     double tokens, flops_per_s, all_flops_per_s, ratio, all_ratio;
@@ -92,7 +93,7 @@ static void print_json(const step_report *r) {
             r->tokens / r->times.mean, "flops_per_s", r->flops_per_s, "gemm_peak_fp32", r->peak.f32,
             "gemm_peak_bf16", r->peak.bf16, "ratio", r->ratio, "recomputing_ratio", r->all_ratio,
             "trainable_parameters", (json_int_t)held_trained(&r->p->held), "peak_rss",
-            (json_int_t)memory_peak_bytes());
+            (json_int_t)r->peak_rss);
     if (r->profile) json_object_set_new(o, "profile", profile_json(r));
     char *text = json_dumps(o, JSON_REAL_PRECISION(6));
     puts(text);
@@ -135,8 +136,7 @@ static void print_text(const step_report *r) {
             r->model, (long long)cfg->sequence_length, (long long)cfg->global_batch_size,
             (long long)cfg->micro_batch_size, type_name(cfg), ranks, par_threads(),
             str_plural(par_threads()), r->tokens / r->times.best, r->flops_per_s / 1e9,
-            r->peak.f32 / 1e9, r->peak.bf16 / 1e9, 100 * r->ratio,
-            str_bytes((double)memory_peak_bytes()));
+            r->peak.f32 / 1e9, r->peak.bf16 / 1e9, 100 * r->ratio, str_bytes((double)r->peak_rss));
     if (r->all_flops_per_s > r->flops_per_s)
         printf("with what is computed again %.1f GFLOP/s, %.1f %% of the peak\n",
                 r->all_flops_per_s / 1e9, 100 * r->all_ratio);
@@ -218,6 +218,7 @@ static drv_status measure(run *r, int64_t repeats, step_report *out) {
         DRV_TRY(ranks_together(r, backend_memory_rate(r->b, MEMORY_TRIES, &out->memory_per_s)));
     DRV_TRY(ranks_together(r, build(r)));
     DRV_TRY(step_time(r->a, &r->p, r->comm, repeats, &out->times, out->profile));
+    out->peak_rss = memory_peak_bytes(); // the products below come on top of the weights
     // Again: a quiet spell must not flatter either side.
     DRV_TRY(ranks_together(r, bench_raise_peaks(r->b, tries, &out->peak)));
     out->p = &r->p;

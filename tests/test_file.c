@@ -156,6 +156,29 @@ static void what_is_read_at_any_place(void **state) {
     arena_free(a);
 }
 
+// Another process may have begun the same file, and go on writing after ours is in its place.
+static void what_is_written_aside_is_a_new_file(void **state) {
+    (void)state;
+    arena *a = arena_new("test");
+    char *text;
+    size_t n;
+    int other;
+    const char *path = path_join(a, temporary_dir(a), "file");
+    OK(file_write_atomic(path, "old", 3));
+    OK(file_append(arena_printf(a, "%s.tmp", path), &other));
+    OK(file_write_aside(path, "new", 3));
+    OK(file_read(a, path, &text, &n));
+    assert_string_equal(text, "old");
+    OK(file_put_in_place(path));
+    OK(file_write_all(other, path, "other", 5));
+    close(other);
+    OK(file_read(a, path, &text, &n));
+    assert_string_equal(text, "new");
+    assert_false(file_exists(arena_printf(a, "%s.tmp", path)));
+    FAILS(file_put_in_place(path), DRV_E_IO, "could not rename into place");
+    arena_free(a);
+}
+
 // What another try may heal, once there is room (docs/adr/0006).
 static void disk_without_room(void **state) {
     (void)state;
@@ -206,7 +229,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(pipes_are_read_to_the_end),
             cmocka_unit_test(files_are_read_whole), cmocka_unit_test(files_without_a_size),
             cmocka_unit_test(folders_and_devices_are_refused),
-            cmocka_unit_test(what_is_read_at_any_place), cmocka_unit_test(disk_without_room),
+            cmocka_unit_test(what_is_read_at_any_place),
+            cmocka_unit_test(what_is_written_aside_is_a_new_file),
+            cmocka_unit_test(disk_without_room),
             cmocka_unit_test(what_a_full_disk_did_not_take_is_kept)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -102,27 +102,43 @@ static void put_some(const tiles_job *job, ended_pass *ended, int64_t most) {
     ended->done += n;
 }
 
+// Row by row, over n_steps groups of passes.
+static lines lines_over(const void *from, int64_t row_bytes, int64_t bytes, int64_t n_rows,
+        int64_t n_steps) {
+    if (n_steps == 0 || n_rows <= 0 || bytes <= 0) return (lines){0};
+    return (lines){.row = from,
+            .next = from,
+            .row_bytes = row_bytes,
+            .bytes = bytes,
+            .n_rows = n_rows,
+            .per_step = div_up(n_rows * (bytes / 64 + 1), n_steps)};
+}
+
+// Finds n columns of b, fetched by the passes over as many.
+static lines lines_of_columns(const tiles_job *job, int64_t j, int64_t n) {
+    const gemm_shape *s = job->shape;
+    const int64_t there = at_most(s->n - j, n);
+    return lines_over(columns_of_b(job, j).p, 2 * job->ldb, 2 * (s->tb ? job->k : there),
+            s->tb ? there : job->k, div_up(s->m, PAIR) * (n / PAIR) * job->n_groups);
+}
+
 // Finds what the sums of a pass will be added to.
 static lines lines_of_c(const tiles_job *job, int64_t row, int64_t column) {
     const gemm_shape *s = job->shape;
-    const int64_t unit = dtype_bytes(s->out), n = at_most(s->n - column, PAIR);
-    if (!job->last || !s->accumulate || job->n_groups == 0) return (lines){0};
-    lines l = {.row = (const char *)job->c + (row * s->ldc + column) * unit,
-            .row_bytes = s->ldc * unit,
-            .bytes = n * unit,
-            .n_rows = at_most(s->m - row, PAIR)};
-    l.next = l.row;
-    l.per_step = div_up(l.n_rows * (l.bytes / 64 + 1), job->n_groups);
-    return l;
+    const int64_t unit = dtype_bytes(s->out);
+    if (!job->last || !s->accumulate) return (lines){0};
+    return lines_over((const char *)job->c + (row * s->ldc + column) * unit, s->ldc * unit,
+            at_most(s->n - column, PAIR) * unit, at_most(s->m - row, PAIR), job->n_groups);
 }
 
 typedef struct chores {
-    lines sums;
+    lines columns, sums;
     ended_pass ended;
     int64_t rows_each; // of ended, for each group
 } chores;
 
 INLINE void do_some(const tiles_job *job, chores *c) {
+    fetch_some(true, &c->columns);
     fetch_some(true, &c->sums);
     put_some(job, &c->ended, c->rows_each);
 }
@@ -185,6 +201,7 @@ static void run_block(tiles_job *job) {
         if (j % wide == 0) {
             const pair_source columns = columns_of_b(job, j);
             pack_lines(&columns, at_most(s->n - j, wide), job->k, job->packed_b);
+            beside.columns = lines_of_columns(job, j + wide, wide);
         }
         const uint32_t *b = job->packed_b + j % wide / PAIR * job->n_groups * PAIR_WORDS;
         for (int64_t i = 0; i < s->m; i += PAIR, between += PASS_SUMS)

@@ -80,8 +80,8 @@ static void pack_edge(const pair_source *from, int64_t n, int64_t k, uint32_t *t
     pack_group(&whole, to);
 }
 
-// n lines of k elements, pair after pair, in the order of storage: the processor fetches ahead what
-// lies in long runs, better than it can be told to.
+// n lines of k elements, in the order of storage: the processor fetches ahead what lies in long
+// runs, better than it can be told to.
 static void pack_lines(const pair_source *from, int64_t n, int64_t k, uint32_t *to) {
     const int64_t n_groups = div_up(k, TILE_GROUP), n_pairs = div_up(n, PAIR),
                   inner = from->along ? n_groups : n_pairs;

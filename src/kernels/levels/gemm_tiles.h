@@ -29,7 +29,7 @@
 
 // A c of BYTES_PAST_CACHES and more would not stay in the caches. Columns that lie across the rows
 // of b are packed WIDE at a time: runs of 256 bytes come from memory three times as fast as of 64.
-enum { PASS_SUMS = PAIR * PAIR, BYTES_PAST_CACHES = 1 << 19, WIDE = 4 * PAIR };
+enum { PASS_SUMS = PAIR * PAIR, BYTES_PAST_CACHES = 3 << 18, WIDE = 4 * PAIR };
 
 // --- a block of the inner dimension
 typedef struct tiles_job {

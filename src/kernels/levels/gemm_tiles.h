@@ -27,9 +27,11 @@
 #include "kernels/levels/tile_pack.h"
 #include "kernels/tile_kernels.h"
 
-// A c of BYTES_PAST_CACHES and more would not stay in the caches. Columns that lie across the rows
-// of b are packed WIDE at a time: runs of 256 bytes come from memory three times as fast as of 64.
-enum { PASS_SUMS = PAIR * PAIR, BYTES_PAST_CACHES = 3 << 18, WIDE = 4 * PAIR };
+// Results are written past the caches from so many bytes on if b is stored [n, k], as weights are
+// in a forward pass: they are likely kept for the backward one, in a place that no cache has.
+// Others take places that were just used. Columns that lie across the rows of b are packed WIDE at
+// a time: runs of 256 bytes come from memory three times as fast as of 64.
+enum { PASS_SUMS = PAIR * PAIR, BYTES_PAST_CACHES = 1 << 19, WIDE = 4 * PAIR };
 
 // --- a block of the inner dimension
 typedef struct tiles_job {
@@ -233,7 +235,8 @@ static void gemm_by_tiles(const gemm_shape *shape, const void *a, const void *b,
     job.between = job.ends[1] + PASS_SUMS;
     float *widened =
             job.between + (n_blocks > 1 ? n_pairs * div_up(shape->n, PAIR) * PASS_SUMS : 0);
-    job.past_caches = !shape->accumulate && shape->m * shape->n * unit >= BYTES_PAST_CACHES &&
+    job.past_caches = shape->tb && !shape->accumulate &&
+                      shape->m * shape->n * unit >= BYTES_PAST_CACHES &&
                       ((uintptr_t)c | (uintptr_t)(shape->ldc * unit)) % 64 == 0;
     tiles_begin();
     do { // once if k is 0, too

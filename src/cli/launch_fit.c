@@ -80,7 +80,7 @@ static drv_status check_fewest(arena *a, const run_config *cfg, const job_spec *
     const elastic_job job = {.cfg = cfg,
             .n_nodes = nodes,
             .ranks = spec->ranks,
-            .power = {1e12, (double)(memory_for_rank(spec) - beside), {1e9, 1e9, 0}}};
+            .power = {1e12, 1, (double)(memory_for_rank(spec) - beside), {1e9, 1e9, 0}}};
     elastic_layout found;
     if (spec->fewest >= nodes) return DRV_OK;
     DRV_TRY_CTX(elastic_on(a, &job, spec->fewest, &found), "--min-nodes %d", spec->fewest);

@@ -45,10 +45,9 @@ static double tokens_per_s(const layout_search *f, const layout_candidate *c) {
     return (double)(f->cfg->global_batch_size * f->cfg->sequence_length) / c->seconds;
 }
 
-// Returns the share of the peak, of which products reach SEARCH_REACHED; what is computed again
-// counts nothing.
+// Returns the share of the peak; what is computed again counts nothing.
 static double mfu_of(const layout_search *f, const layout_candidate *c) {
-    return tokens_per_s(f, c) * f->flops.per_token[RECOMPUTE_NONE] * SEARCH_REACHED /
+    return tokens_per_s(f, c) * f->flops.per_token[RECOMPUTE_NONE] * f->power.share /
            ((double)f->ranks * f->power.flops);
 }
 
@@ -79,7 +78,7 @@ static void print_found(arena *a, const layout_search *best) {
     const layout_candidates *all = &best->all;
     printf("%lld ranks of %s and %s FLOP/s (%.0f %% of the peak), %s; a batch of %lld rows of %lld tokens\n",
             (long long)best->ranks, str_bytes(best->power.memory), str_si(best->power.flops),
-            100 * SEARCH_REACHED, links_of(a, &best->power.links),
+            100 * best->power.share, links_of(a, &best->power.links),
             (long long)best->cfg->global_batch_size, (long long)best->cfg->sequence_length);
     printf("%10s %9s %6s %11s %7s %9s %8s %6s  %-15s %8s %6s  %-10s %-9s %5s\n", "step", "tokens/s",
             "MFU", "memory", "tensor", "pipeline", "context", "data", "schedule", "bubble", "micro",
@@ -198,7 +197,7 @@ static drv_status read_links(const cli_args *args, int64_t ranks, link_speeds *o
 }
 
 drv_status plan_read_power(arena *a, const cli_args *args, int64_t ranks, rank_power *out) {
-    double gflops = 0;
+    double gflops = 0, share = BACKEND_EXPECTED_SHARE;
     link_speeds links;
     int64_t memory = memory_limit_read("").free;
     DRV_TRY(cli_get_f64(args, "--gflops", 1e-3, 1e12, &gflops));
@@ -208,11 +207,12 @@ drv_status plan_read_power(arena *a, const cli_args *args, int64_t ranks, rank_p
         backend *cpu;
         DRV_TRY(backend_open_cpu(a, &(backend_opts){0}, &cpu));
         const drv_status status = backend_peak_flops(cpu, &gflops);
+        share = backend_expected_share(cpu);
         backend_close(cpu);
         DRV_TRY(status);
         gflops /= 1e9;
     }
-    *out = (rank_power){SEARCH_REACHED * gflops * 1e9, (double)memory, links};
+    *out = (rank_power){share * gflops * 1e9, share, (double)memory, links};
     return DRV_OK;
 }
 

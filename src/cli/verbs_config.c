@@ -199,6 +199,7 @@ typedef struct plan_report {
     const stage_plans *stages; // NULL: no pipeline
     inputs_counts inputs;      // the data there is
     double reference_flops;    // to compute the reference's log-probabilities, once; 0: no pairs
+    double share;              // of the GEMM peak that it is planned with, else
     bool is_measured;          // step_s is of micro-batches that were run, not of the GEMM peak
     const char *refused;       // why `drover train` would not begin; NULL: it would
 } plan_report;
@@ -253,9 +254,9 @@ static void print_nodes(const programs *p) {
 
 static void print_time(const plan_report *r) {
     const run_config *cfg = r->cfg;
-    const char *how = r->is_measured ? "as micro-batches took just now"
-                                     : "at 75 % of this machine's GEMM peak";
-    char step[32];
+    char how[64] = "as micro-batches took just now", step[32];
+    if (!r->is_measured)
+        snprintf(how, sizeof how, "at %.0f %% of this machine's GEMM peak", 100 * r->share);
     if (!(r->step_s > 0)) return;
     snprintf(step, sizeof step, "%.3g s", r->step_s);
     if (r->step_s >= 10) snprintf(step, sizeof step, "%s", str_long_duration(r->step_s));
@@ -358,6 +359,7 @@ static drv_status measure_time(arena *a, plan_report *r) {
     DRV_TRY(backend_open_cpu(a, &(backend_opts){0}, &cpu));
     double peak;
     const drv_status status = backend_peak_flops(cpu, &peak);
+    r->share = backend_expected_share(cpu);
     backend_close(cpu);
     DRV_TRY(status);
     const double tokens = (double)(cfg->global_batch_size * cfg->sequence_length / cfg->data_ranks);
@@ -365,7 +367,7 @@ static drv_status measure_time(arena *a, plan_report *r) {
         r->step_s =
                 (r->flops_per_token + r->again) * tokens /
                 ((double)(cfg->tensor_parallel * cfg->pipeline_parallel * cfg->context_parallel) *
-                        SEARCH_REACHED * peak * (1 - (r->stages ? r->stages->result.bubble : 0)));
+                        r->share * peak * (1 - (r->stages ? r->stages->result.bubble : 0)));
     r->run_s = r->step_s * (double)cfg->steps;
     return DRV_OK;
 }

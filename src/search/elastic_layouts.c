@@ -19,9 +19,10 @@ drv_status elastic_power(arena *a, int ranks, rank_power *out) {
     backend *cpu;
     DRV_TRY(backend_open_cpu(a, &(backend_opts){0}, &cpu));
     const drv_status status = backend_peak_flops(cpu, &flops);
+    const double share = backend_expected_share(cpu);
     backend_close(cpu);
     DRV_TRY(status);
-    *out = (rank_power){SEARCH_REACHED * flops, (double)free_bytes / ranks,
+    *out = (rank_power){share * flops, share, (double)free_bytes / ranks,
             {LINK_BYTES_PER_S, LINK_BYTES_PER_S, 0}};
     return DRV_OK;
 }

@@ -18,6 +18,7 @@ typedef struct layout_candidate {
 // The power of a rank, as the search takes it to be.
 typedef struct rank_power {
     double flops;  // FLOP/s that products really reach
+    double share;  // of the peak
     double memory; // bytes
     link_speeds links;
 } rank_power;

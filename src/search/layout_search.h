@@ -3,9 +3,6 @@
 #pragma once
 #include "search/layout_candidates.h"
 
-// Products reach so much of the GEMM peak in a step.
-#define SEARCH_REACHED 0.75
-
 typedef struct layout_search {
     const run_config *cfg;
     int64_t ranks, top; // top: layouts that are wanted

@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "backend/cpu/gemm.h"
 #include "kernels/kernels.h"
 
 enum { GUARD_BYTES = 64, GUARD = 0xA5 };
@@ -79,5 +80,23 @@ static inline int vector_levels(const kernels *levels[3]) {
     int n = 0;
     for (int level = lowest; level <= (int)cpu_detect(); level++)
         levels[n++] = kernels_for((cpu_level)level);
+    return n;
+}
+
+// The same with what attention of bf16 may go by: tile registers in plain C, and by the
+// instructions of AMX where the processor has them. They have attention alone.
+enum { MAX_ATTENTION_LEVELS = 5 };
+static inline int attention_levels(dtype dt, const kernels *levels[MAX_ATTENTION_LEVELS]) {
+    static kernels by_tiles[2];
+    const tile_kernels *tiles[] = {&tiles_amx_twin, gemm_amx(cpu_detect())};
+    int n = vector_levels(levels);
+    for (int i = 0; i < 2 && dt == DT_BF16; i++) {
+        if (!tiles[i]) continue;
+        by_tiles[i] = (kernels){.name = tiles[i]->name,
+                .attention = tiles[i]->attention,
+                .attention_grad = tiles[i]->attention_grad,
+                .attention_grad_sum = tiles[i]->attention_grad_sum};
+        levels[n++] = &by_tiles[i];
+    }
     return n;
 }

@@ -93,20 +93,28 @@ static void problem_free(problem *x) {
     free(x->hidden);
 }
 
-static void run_forward(const kernels *k, const attention_args *args) {
-    void *scratch = mem_alloc((size_t)attention_scratch_bytes(args));
-    for (int64_t unit = 0; unit < attention_units(args); unit++)
-        k->attention(args, unit, scratch);
+// Scratch full of NaN, of which nothing behind its end may change.
+static void run_units(const char *name, void (*unit_of)(const attention_args *, int64_t, void *),
+        const attention_args *args, int64_t n_units) {
+    enum { AFTER = 64, NANS = 0xFF };
+    const int64_t bytes = attention_scratch_bytes(args);
+    unsigned char *scratch = mem_alloc((size_t)bytes + AFTER);
+    memset(scratch, NANS, (size_t)bytes + AFTER);
+    for (int64_t unit = 0; unit < n_units; unit++)
+        unit_of(args, unit, scratch);
+    for (int i = 0; i < AFTER; i++)
+        if (scratch[bytes + i] != NANS) fail_msg("%s: byte %d after the scratch", name, i);
     free(scratch);
 }
 
+static void run_forward(const kernels *k, const attention_args *args) {
+    run_units(k->name, k->attention, args, attention_units(args));
+}
+
 static void run_gradient(const kernels *k, const attention_args *args) {
-    void *scratch = mem_alloc((size_t)attention_scratch_bytes(args));
-    for (int64_t unit = 0; unit < attention_grad_units(args); unit++)
-        k->attention_grad(args, unit, scratch);
+    run_units(k->name, k->attention_grad, args, attention_grad_units(args));
     for (int64_t unit = 0; unit < attention_sum_units(args); unit++)
         k->attention_grad_sum(args, unit);
-    free(scratch);
 }
 
 // The reference's results, which it takes longer for than all levels together.
@@ -138,10 +146,10 @@ static void against_reference(const kernels *k, dtype dt, attention_case c, cons
 }
 
 static void expect_reference(attention_case shape) {
-    const kernels *levels[3];
-    const int n = vector_levels(levels);
+    const kernels *levels[MAX_ATTENTION_LEVELS];
     for (int i = 0; i < 2; i++) {
         const dtype dt = i % 2 ? DT_BF16 : DT_F32;
+        const int n = attention_levels(dt, levels);
         problem want = solved_by_reference(dt, shape);
         for (int k = 0; k < n; k++)
             against_reference(levels[k], dt, shape, &want);
@@ -172,15 +180,17 @@ static void continuations_are_the_reference(void **state) {
 }
 
 // Keys and values that no query of a strip sees are not multiplied: a NaN in those of the last
-// token of a block reaches neither the output of its first 48 queries nor the gradient of these.
+// token of a block reaches neither the output of its first 48 queries nor the gradient of these; by
+// tiles, whose strips are longer, of its first 32.
 static void unseen_keys_are_left_alone(void **state) {
     (void)state;
     const attention_case shape = {64, 1, 1, 32, 64, 0};
-    enum { WIDTH = 3 * 32, LAST = 63 * WIDTH + 32, UNTOUCHED = 48 };
-    const kernels *levels[3];
-    const int n_levels = vector_levels(levels);
+    enum { WIDTH = 3 * 32, LAST = 63 * WIDTH + 32 };
+    const kernels *levels[MAX_ATTENTION_LEVELS], *vectors[3];
+    const int n_levels = attention_levels(DT_BF16, levels), n_vectors = vector_levels(vectors);
     for (int i = 0; i < 2 * n_levels; i++) {
-        const dtype dt = i % 2 ? DT_BF16 : DT_F32;
+        const dtype dt = i % 2 || i / 2 >= n_vectors ? DT_BF16 : DT_F32;
+        const int64_t untouched = i / 2 < n_vectors ? 48 : 32;
         problem clean = problem_new(dt, shape, 5, 0), got = problem_new(dt, shape, 5, 0);
         for (int64_t j = 0; j < 2 * 32; j++)
             array_put(&got.qkv, LAST + j, (double)NAN);
@@ -189,7 +199,7 @@ static void unseen_keys_are_left_alone(void **state) {
             run_forward(levels[i / 2], &both[k]->args);
             run_gradient(levels[i / 2], &both[k]->args);
         }
-        for (int64_t t = 0; t < UNTOUCHED; t++)
+        for (int64_t t = 0; t < untouched; t++)
             for (int64_t j = 0; j < 32; j++) {
                 if (array_at(&got.o, t * 32 + j) != array_at(&clean.o, t * 32 + j))
                     fail_msg("%s, %s: the output of token %lld has changed", levels[i / 2]->name,
@@ -314,22 +324,101 @@ static void parts_of_a_row_are_the_reference(void **state) {
             {65, 4, 2, 16, 100, 0}, {130, 6, 2, 48, 50, 0}, {300, 2, 1, 64, 350, 0},
             {130, 4, 2, 16, 1000, 70},
             {576, 4, 2, 8, 1000, 0}}; // the last: one of 4 chunks has no key
-    const kernels *levels[3];
-    for (int n = vector_levels(levels), i = 0; i < n; i++)
-        for (size_t c = 0; c < sizeof parts / sizeof *parts; c++)
-            for (int64_t away = 0; away < 3; away++) {
-                expect_other_part(levels[i], DT_F32, parts[c], away * parts[c].seq);
-                expect_other_part(levels[i], DT_BF16, parts[c], away * parts[c].seq);
-                shared = parts[c].document / 3;
-                expect_other_part(levels[i], DT_F32, parts[c], away * parts[c].seq);
-                shared = 0;
-            }
+    for (int i = 0; i < 2; i++) {
+        const dtype dt = i % 2 ? DT_BF16 : DT_F32;
+        const kernels *levels[MAX_ATTENTION_LEVELS];
+        for (int n = attention_levels(dt, levels); n-- > 0;)
+            for (size_t c = 0; c < sizeof parts / sizeof *parts; c++)
+                for (int64_t away = 0; away < 3; away++) {
+                    expect_other_part(levels[n], dt, parts[c], away * parts[c].seq);
+                    shared = parts[c].document / 3;
+                    expect_other_part(levels[n], dt, parts[c], away * parts[c].seq);
+                    shared = 0;
+                }
+    }
+}
+
+// --- tiles of AMX
+// Makes queries and keys larger by `factor`, and those of later tokens still more: the largest
+// score of a row grows with each block.
+static void grow(problem *x, double factor) {
+    const attention_args *args = &x->args;
+    const int64_t n = (args->n_heads + args->n_kv_heads) * args->head_dim,
+                  width = n + args->n_kv_heads * args->head_dim;
+    for (int64_t i = 0; i < x->qkv.n; i++)
+        if (i % width < n)
+            array_put(&x->qkv, i,
+                    array_at(&x->qkv, i) * factor *
+                            (1 + (double)(i / width) / (double)args->seq * 8));
+}
+
+static void expect_plain_bits(const tile_kernels *by, attention_case shape, double factor) {
+    const tile_kernels *both[] = {by, &tiles_amx_twin};
+    problem x[2];
+    for (int i = 0; i < 2; i++) {
+        const kernels k = {.name = both[i]->name,
+                .attention = both[i]->attention,
+                .attention_grad = both[i]->attention_grad,
+                .attention_grad_sum = both[i]->attention_grad_sum};
+        x[i] = problem_new(DT_BF16, shape, 17, 0);
+        grow(&x[i], factor);
+        run_forward(&k, &x[i].args);
+        run_gradient(&k, &x[i].args);
+    }
+    array_expect(x[0].text, &x[0].o, &x[1].o, 0);
+    array_expect(x[0].text, &x[0].lse, &x[1].lse, 0);
+    array_expect(x[0].text, &x[0].dqkv, &x[1].dqkv, 0);
+    problem_free(&x[0]), problem_free(&x[1]);
+}
+
+static void expect_plain_bits_of_all(const tile_kernels *by) {
+    for (int i = 0; i < N_CASES; i++)
+        for (double factor = 1; factor < 100; factor *= 9) {
+            expect_plain_bits(by, cases[i], factor);
+            shared = cases[i].document / 3;
+            if (shared) expect_plain_bits(by, cases[i], factor);
+            shared = 0;
+        }
+}
+
+static void instructions_give_the_bits_of_plain_c(void **state) {
+    (void)state;
+    const tile_kernels *amx = gemm_amx(cpu_detect());
+#ifdef TWIN_AVX512
+    extern const tile_kernels tiles_twin_avx512;
+    if (cpu_detect() >= CPU_AVX512) expect_plain_bits_of_all(&tiles_twin_avx512);
+#endif
+    if (amx) expect_plain_bits_of_all(amx);
+    if (amx) return;
+    print_message("skipped: no AMX here\n");
+    skip();
+}
+
+// The largest score of a row grows by more than what tiles leave to the sums of before.
+static void growing_scores_are_the_reference(void **state) {
+    (void)state;
+    const attention_case shape = {257, 2, 1, 64, 257, 0};
+    const kernels *levels[MAX_ATTENTION_LEVELS];
+    problem want = problem_new(DT_BF16, shape, 23, 0);
+    grow(&want, 1);
+    run_forward(&kernels_ref, &want.args);
+    for (int i = attention_levels(DT_BF16, levels); i-- > 0;) {
+        problem got = problem_new(DT_BF16, shape, 23, 0);
+        grow(&got, 1);
+        run_forward(levels[i], &got.args);
+        array_expect(levels[i]->name, &got.o, &want.o, 0x1p-6);
+        array_expect(levels[i]->name, &got.lse, &want.lse, 0x1p-6);
+        problem_free(&got);
+    }
+    problem_free(&want);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_level_is_the_reference),
             cmocka_unit_test(continuations_are_the_reference),
             cmocka_unit_test(unseen_keys_are_left_alone), cmocka_unit_test(arithmetics_agree),
-            cmocka_unit_test(parts_of_a_row_are_the_reference)};
+            cmocka_unit_test(parts_of_a_row_are_the_reference),
+            cmocka_unit_test(instructions_give_the_bits_of_plain_c),
+            cmocka_unit_test(growing_scores_are_the_reference)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

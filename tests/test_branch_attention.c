@@ -116,14 +116,15 @@ static void expect_paths(const kernels *level, dtype dt, const branch_case *shap
 }
 
 static void every_branch(void) {
-    const kernels *levels[4] = {NULL};
-    const int n = vector_levels(levels);
-    levels[n] = &kernels_ref;
-    for (int i = 0; i <= n; i++)
-        for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-            expect_paths(levels[i], DT_F32, cases + c);
-            expect_paths(levels[i], DT_BF16, cases + c);
-        }
+    const kernels *levels[MAX_ATTENTION_LEVELS + 1] = {NULL};
+    for (int k = 0; k < 2; k++) {
+        const dtype dt = k ? DT_BF16 : DT_F32;
+        const int n = attention_levels(dt, levels);
+        levels[n] = &kernels_ref;
+        for (int i = 0; i <= n; i++)
+            for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+                expect_paths(levels[i], dt, cases + c);
+    }
 }
 
 static void branches_see_their_beginning_and_themselves(void **state) {

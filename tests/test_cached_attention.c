@@ -143,7 +143,11 @@ static void every_case(check_function *check) {
 
 static void pieces(void **state) {
     (void)state;
+    const kernels *levels[MAX_ATTENTION_LEVELS];
     every_case(pieces_are_the_whole);
+    for (int n = attention_levels(DT_BF16, levels); n-- > vector_levels(levels);)
+        for (int i = 0; i < N_CASES; i++)
+            pieces_are_the_whole(levels[n], DT_BF16, cases[i]);
 }
 
 static void rows(void **state) {

@@ -390,7 +390,7 @@ static void bits(void **state) {
         void *scratch = mem_alloc((size_t)gemm_scratch_bytes(&shape));
         gemm_machine *m;
         OK(gemm_machine_open(a, choice, &m));
-        (form == 8 ? tiles_amx_twin.gemm : gemm_kernels(m)->gemm)(&shape, x, y, want, scratch);
+        gemm_kernels(m, in)->gemm(&shape, x, y, want, scratch);
         for (int threads = 1; threads < 8; threads++) {
             gemm *g;
             par_set_threads(threads);

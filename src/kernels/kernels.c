@@ -83,13 +83,20 @@ int64_t attention_part_floats(const attention_args *args) {
     return args->dt == DT_F64 ? 2 * n : n;
 }
 
-// Generous for all levels: packed copies of one head's rows and a few blocks of scores.
+static int64_t larger(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+// Generous for all levels: packed copies of one head's rows and a few blocks of scores. Tiles: a
+// run of packed keys and values, in the gradient with its sums, and three or four steps of scores.
 int64_t attention_scratch_bytes(const attention_args *args) {
     int64_t d = (args->head_dim + 31) / 32 * 32, rep = args->n_heads / args->n_kv_heads,
-            b = ATTENTION_BLOCK;
+            b = ATTENTION_BLOCK, run = ATTENTION_RUN * b;
     int64_t forward = rep * b * (2 * d + 32) + 2 * b * b + 3 * b * d;
-    int64_t backward = div_up(args->seq, b) * b + b * 4 * d + ATTENTION_RUN * 3 * b * d + 8 * b * b;
-    return (forward > backward ? forward : backward) * 4 + 4096;
+    int64_t backward = b * 4 * d + run * 3 * d + 8 * b * b,
+            by_tiles = b * (3 * d + 16) + run * 7 * d / 2 + 5 * b * b;
+    forward = larger(forward, rep * b * (3 * d / 2 + 17) + 8 * b * d + 3 * b * b / 2);
+    return (larger(forward, round_up(args->seq, b) + larger(backward, by_tiles))) * 4 + 4096;
 }
 
 // Chunks of 128 keys: with their values, of 64 bf16, they are 32 KiB, about a first-level cache.

@@ -178,7 +178,8 @@ typedef struct kernels {
             uint16_t *w);
     // These are rounded to dt, in every arithmetic: operands of products, that is qkv, d_o, and
     // P = exp(score - largest score of the blocks of ATTENTION_BLOCK keys so far) as it multiplies
-    // V, P = exp(score - lse) and dS as they multiply d_o, Q and K; and what is stored. Scores, dP,
+    // V (by tiles a whole power of 2 at most 256 times smaller in its place: tile_kernels.h),
+    // P = exp(score - lse) and dS as they multiply d_o, Q and K; and what is stored. Scores, dP,
     // their sums, the sum of P and delta (rows of d_o o) are not.
     // Forward: units 0 .. attention_units() - 1, each with its own scratch.
     void (*attention)(const attention_args *args, int64_t unit, void *scratch);

@@ -38,7 +38,7 @@ typedef struct cpu_backend {
     gemm_machine *gemm;
     cpu_level level;
     bool portable;
-    const kernels *kernels, *attention;
+    const kernels *kernels;
     state_store states;
     char *arena;
     int64_t arena_bytes, arena_wanted;
@@ -101,7 +101,7 @@ static drv_status lower(cpu_backend *b, const mesh *m, const node *n, instructio
             .node = n,
             .failed = &b->failed,
             .kernels = b->kernels,
-            .attention = b->attention};
+            .attention = gemm_kernels(b->gemm, n->n_in > 0 ? n->in[0]->dt : DT_F32)};
     DRV_TRY(find_group(b, m, n, &out->group));
     if (n->attrs.mesh.beside && out->group)
         out->group = courier_group(b->states.courier, out->group);
@@ -375,8 +375,7 @@ drv_status backend_open_cpu(arena *a, const backend_opts *opts, backend **out) {
     DRV_TRY(cpu_level_chosen(&b->level));
     b->portable = opts->portable;
     DRV_TRY(gemm_machine_open(a, b->portable ? GEMM_PORTABLE : GEMM_BY_RULE, &b->gemm));
-    b->kernels = gemm_plain_kernels(b->gemm);
-    b->attention = gemm_kernels(b->gemm);
+    b->kernels = gemm_kernels(b->gemm, DT_F32);
     *out = &b->base;
     return DRV_OK;
 }

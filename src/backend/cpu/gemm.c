@@ -21,7 +21,8 @@ typedef struct gemm_rule {
 
 struct gemm_machine {
     gemm_rule rule;
-    gemm **made; // one for each shape: layers share them
+    kernels kernels_bf16; // of the rule, those by tiles in their place
+    gemm **made;          // one for each shape: layers share them
     int n_made, cap_made;
 };
 
@@ -106,6 +107,14 @@ static drv_status find_rule(gemm_choice choice, gemm_rule *rule) {
 drv_status gemm_machine_open(arena *a, gemm_choice choice, gemm_machine **out) {
     gemm_machine *machine = ARENA_NEW(a, gemm_machine);
     DRV_TRY(find_rule(choice, &machine->rule));
+    const tile_kernels *tiles = machine->rule.tiles;
+    machine->kernels_bf16 = *machine->rule.kernels_bf16;
+    if (tiles) {
+        machine->kernels_bf16.gemm = tiles->gemm;
+        machine->kernels_bf16.attention = tiles->attention;
+        machine->kernels_bf16.attention_grad = tiles->attention_grad;
+        machine->kernels_bf16.attention_grad_sum = tiles->attention_grad_sum;
+    }
     *out = machine;
     return DRV_OK;
 }
@@ -122,12 +131,8 @@ bool gemm_widens(const gemm_machine *m) {
     return !m->rule.tiles && !m->rule.dot;
 }
 
-const kernels *gemm_plain_kernels(const gemm_machine *m) {
-    return m->rule.kernels;
-}
-
-const kernels *gemm_kernels(const gemm_machine *m) {
-    return m->rule.kernels_bf16;
+const kernels *gemm_kernels(const gemm_machine *m, dtype dt) {
+    return dt == DT_BF16 ? &m->kernels_bf16 : m->rule.kernels;
 }
 
 // Near-equal pieces of n, multiples of `unit`.
@@ -206,10 +211,7 @@ drv_status gemm_new(arena *a, gemm_machine *machine, const gemm_shape *shape, co
         gemm **out) {
     const gemm_rule *rule = &machine->rule;
     gemm made = cut(rule->kernels, rule->tiles != NULL, shape, tree, par_threads());
-    if (shape->in == DT_BF16)
-        made.multiply = rule->tiles ? rule->tiles->gemm : rule->kernels_bf16->gemm;
-    else
-        made.multiply = rule->kernels->gemm;
+    made.multiply = gemm_kernels(machine, shape->in)->gemm;
     DRV_ASSERT(made.tree.addends <= 1 || (shape->accumulate && shape->ta && !shape->tb),
             "a chain of products");
     for (int i = 0; i < machine->n_made; i++)

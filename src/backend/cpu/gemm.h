@@ -51,10 +51,9 @@ bool gemm_widens(const gemm_machine *m); // bf16 operands to fp32
 // Returns the tile registers that kernels of a level may use in this process, which are asked for
 // at the first call; NULL: there are none, or the system refuses them.
 const tile_kernels *gemm_amx(cpu_level level);
-// Returns the table for all that is no product of bf16, and the one whose arithmetic suits bf16
-// operands here; attention takes the latter.
-const kernels *gemm_plain_kernels(const gemm_machine *m);
-const kernels *gemm_kernels(const gemm_machine *m);
+// Returns the table whose products and attention suit operands of a type here; that of fp32 is the
+// one for all else, of any type.
+const kernels *gemm_kernels(const gemm_machine *m, dtype dt);
 
 // Building may allocate; running does not. The bits do not depend on the number of threads.
 // tree NULL: none.

@@ -72,10 +72,9 @@ INLINE float *take_floats(uint32_t **next, int64_t n) {
     return (float *)(void *)take_words(next, n);
 }
 
-INLINE backward_unit backward_unit_of(const arithmetic *by, const attention_args *args,
-        int64_t unit, void *scratch) {
+// Describes a unit, without its scratch.
+INLINE backward_unit backward_unit_of(const attention_args *args, int64_t unit) {
     const int64_t n_chunks = attention_grad_chunks(args), head_dim = args->head_dim;
-    const int64_t block_words = BLOCK * BLOCK / by->per_word;
     // The first chunks of all heads first: they have the most queries.
     const int64_t head = unit % args->n_heads, chunk = unit / args->n_heads;
     backward_unit out = {.args = args, .head = head, .ld = round_up(head_dim, ROW_PAD)};
@@ -83,12 +82,19 @@ INLINE backward_unit backward_unit_of(const arithmetic *by, const attention_args
     out.first = chunk * chunk_of(args);
     out.end = out.first + chunk_of(args) < args->seq ? out.first + chunk_of(args) : args->seq;
     out.scale = 1 / sqrtf((float)head_dim);
-    out.row_a = by->per_word == 1 ? out.ld : round_up(words_of(by, head_dim), ROW_PAD);
     out.lse = (const float *)args->lse + head * args->lse_stride;
     float *part = args->part + head * (n_chunks + 2) * args->seq * head_dim;
     out.dq = part + chunk * args->seq * head_dim;
     out.dk = part + n_chunks * args->seq * head_dim;
     out.dv = out.dk + args->seq * head_dim;
+    return out;
+}
+
+INLINE backward_unit place_backward(const arithmetic *by, const attention_args *args, int64_t unit,
+        void *scratch) {
+    const int64_t block_words = BLOCK * BLOCK / by->per_word;
+    backward_unit out = backward_unit_of(args, unit);
+    out.row_a = by->per_word == 1 ? out.ld : round_up(words_of(by, args->head_dim), ROW_PAD);
     uint32_t *next = scratch;
     out.q_b = take_words(&next, BLOCK / by->per_word * out.ld);
     out.do_b = take_words(&next, BLOCK / by->per_word * out.ld);
@@ -143,7 +149,7 @@ INLINE void softmax_grad_rows(const arithmetic *by, const backward_unit *unit, i
 }
 
 // p and ds of the keys of a block that no query of a strip sees.
-INLINE void clear_unseen(const arithmetic *by, const backward_unit *u, const strip *queries,
+INLINE void clear_unseen(const arithmetic *by, const backward_unit *u, const query_strip *queries,
         int64_t begin, int64_t end) {
     const int64_t first = queries->row / by->per_word,
                   last = round_up(queries->row + queries->n_rows, by->per_word) / by->per_word;
@@ -155,7 +161,7 @@ INLINE void clear_unseen(const arithmetic *by, const backward_unit *u, const str
 }
 
 INLINE void softmax_grad(const arithmetic *by, const backward_unit *u, int64_t q0, int64_t k0,
-        const strip *queries) {
+        const query_strip *queries) {
     const int64_t end = queries->row + queries->n_rows;
     if (end % 2) { // the other row of the last pair
         memset(u->scores + end * BLOCK, 0, sizeof(float) * BLOCK);
@@ -171,7 +177,7 @@ INLINE void softmax_grad(const arithmetic *by, const backward_unit *u, int64_t q
 // p and ds of a strip of queries, and what they add to dq.
 INLINE void backward_queries(const arithmetic *by, product_function *product,
         const backward_unit *u, const packed_keys *keys, int64_t q0, int64_t k0,
-        const strip *queries) {
+        const query_strip *queries) {
     const int64_t d = u->args->head_dim, d_words = words_of(by, d), k_words = BLOCK / by->per_word,
                   row = queries->row, begin = queries->keys.begin,
                   n_keys = queries->keys.end - begin, first = begin / by->per_word;
@@ -191,7 +197,7 @@ INLINE void backward_queries(const arithmetic *by, product_function *product,
 
 // Adds up what a strip of keys gets from the queries that see it: in `keys` rows are keys.
 INLINE void backward_keys(const arithmetic *by, product_function *product, const backward_unit *u,
-        int64_t k0, strip keys, bool later) {
+        int64_t k0, query_strip keys, bool later) {
     const int64_t d = u->args->head_dim, first = keys.keys.begin / by->per_word,
                   n_words = words_of(by, keys.keys.end - keys.keys.begin), b_at = first * u->ld;
     const words_a p_across = {u->p_across + first * BLOCK + keys.row, 1, BLOCK},
@@ -204,7 +210,8 @@ INLINE void backward_keys(const arithmetic *by, product_function *product, const
 
 // Turns strips of queries, each with the keys that it sees, into strips of the n_k keys, each with
 // the queries from the first to the last that see it.
-INLINE int strips_of_keys(const strip *queries, int n_queries, int64_t n_k, strip out[MAX_STRIPS]) {
+INLINE int strips_of_keys(const query_strip *queries, int n_queries, int64_t n_k,
+        query_strip out[MAX_STRIPS]) {
     int n = 0;
     for (int64_t key = 0; key < n_k; key += STRIP) {
         const int64_t n_rows = n_k - key < STRIP ? n_k - key : STRIP;
@@ -217,7 +224,7 @@ INLINE int strips_of_keys(const strip *queries, int n_queries, int64_t n_k, stri
         if (n > 0 && out[n - 1].keys.begin == seen.begin && out[n - 1].keys.end == seen.end)
             out[n - 1].n_rows += n_rows;
         else
-            out[n++] = (strip){key, n_rows, seen, false};
+            out[n++] = (query_strip){key, n_rows, seen, false};
     }
     return n;
 }
@@ -226,8 +233,8 @@ INLINE void backward_block(const arithmetic *by, product_function *product, cons
         const packed_keys *packed, int64_t q0, int64_t k0) {
     const int64_t n_q = rows_of_block(u->args, q0), n_k = keys_of_block(u->args, k0);
     const bool later = q0 > first_query(u->args, k0); // the sums of the block have begun
-    strip queries[MAX_STRIPS], keys[MAX_STRIPS];
-    const int n_queries = strips_of_block(u->args, q0, n_q, k0, queries),
+    query_strip queries[MAX_STRIPS], keys[MAX_STRIPS];
+    const int n_queries = strips_of_block(u->args, STRIP, q0, n_q, k0, queries),
               n_keys = strips_of_keys(queries, n_queries, n_k, keys);
     for (int i = 0; i < n_queries; i++)
         backward_queries(by, product, u, packed, q0, k0, &queries[i]);
@@ -306,7 +313,7 @@ INLINE void backward_run(const arithmetic *by, product_function *product, const 
 INLINE void attention_backward(const arithmetic *by, product_function *product,
         const attention_args *args, int64_t unit, void *scratch) {
     enum { RUN = ATTENTION_RUN * BLOCK };
-    const backward_unit u = backward_unit_of(by, args, unit, scratch);
+    const backward_unit u = place_backward(by, args, unit, scratch);
     for (int64_t k0 = u.first; k0 < u.end; k0 += RUN)
         backward_run(by, product, &u, k0, k0 + RUN < u.end ? k0 + RUN : u.end);
 }

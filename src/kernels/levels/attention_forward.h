@@ -28,15 +28,28 @@ typedef struct forward_unit {
     float *scores, *o, *max, *sum; // max: of scores * scale
 } forward_unit;
 
-INLINE forward_unit forward_unit_of(const arithmetic *by, const attention_args *args, int64_t unit,
-        void *scratch) {
+// Describes a unit, without its scratch.
+INLINE forward_unit forward_unit_of(const attention_args *args, int64_t unit) {
     const int64_t n_blocks = attention_units(args) / args->n_kv_heads;
     forward_unit u = {.args = args, .n_rep = args->n_heads / args->n_kv_heads};
     u.group = unit % args->n_kv_heads;
     u.q0 = (n_blocks - 1 - unit / args->n_kv_heads) * BLOCK; // late queries first: most keys
     u.n_q = rows_of_block(args, u.q0);
-    u.ld = round_up(args->head_dim, ROW_PAD);
     u.scale = LOG2_E / sqrtf((float)args->head_dim);
+    return u;
+}
+
+// Returns the keys that the unit may see, from the beginning of a block on.
+INLINE span keys_of_unit(const forward_unit *u) {
+    const int64_t end = u->args->first + u->q0 + u->n_q, n_keys = attention_keys(u->args),
+                  earliest = attention_earliest(u->args, u->q0);
+    return (span){earliest > 0 ? earliest / BLOCK * BLOCK : 0, end < n_keys ? end : n_keys};
+}
+
+INLINE forward_unit place_forward(const arithmetic *by, const attention_args *args, int64_t unit,
+        void *scratch) {
+    forward_unit u = forward_unit_of(args, unit);
+    u.ld = round_up(args->head_dim, ROW_PAD);
     u.q = scratch;
     u.kt = u.q + u.n_rep * BLOCK * u.ld;
     u.v = u.kt + BLOCK * u.ld;
@@ -107,7 +120,7 @@ INLINE void softmax_rows(const arithmetic *by, const forward_unit *unit, int64_t
 
 // The queries of a strip, head by head, and the keys that they see.
 INLINE void forward_strip(const arithmetic *by, product_function *product, const forward_unit *unit,
-        int64_t k0, const strip *queries) {
+        int64_t k0, const query_strip *queries) {
     const int64_t row_words = BLOCK / by->per_word, first = queries->keys.begin / by->per_word,
                   n_keys = queries->keys.end - queries->keys.begin;
     if (n_keys == 0) return;
@@ -131,8 +144,8 @@ INLINE void forward_keys(const arithmetic *by, product_function *product, const 
         int64_t k0) {
     const attention_args *args = unit->args;
     const int64_t n_k = keys_of_block(args, k0);
-    strip strips[MAX_STRIPS];
-    const int n_strips = strips_of_block(args, unit->q0, unit->n_q, k0, strips);
+    query_strip strips[MAX_STRIPS];
+    const int n_strips = strips_of_block(args, STRIP, unit->q0, unit->n_q, k0, strips);
     if (n_strips == 1 && strips[0].keys.end == 0) return; // all of it is hidden
     const operand keys = operand_of(args, args->keys, key_head(args, unit->group), unit->group, k0),
                   values = operand_of(args, args->values, value_head(args, unit->group),
@@ -143,16 +156,21 @@ INLINE void forward_keys(const arithmetic *by, product_function *product, const 
         forward_strip(by, product, unit, k0, &strips[i]);
 }
 
-INLINE void store_outputs(const arithmetic *by, const forward_unit *u) {
+// Returns the sums of a row from column j on, as far as a vector.
+typedef const float *o_function(const forward_unit *u, int64_t row, int64_t j);
+INLINE const float *o_in_rows(const forward_unit *u, int64_t row, int64_t j) {
+    return u->o + row * u->ld + j;
+}
+
+INLINE void store_outputs(const arithmetic *by, o_function *o_at, const forward_unit *u) {
     const attention_args *args = u->args;
     for (int64_t h = 0; h < u->n_rep; h++)
         for (int64_t i = 0; i < u->n_q; i++) {
             const int64_t r = h * BLOCK + i, head = u->group * u->n_rep + h, t = u->q0 + i;
             const int64_t at = t * attention_o_width(args) + head * args->head_dim;
-            const float *o = u->o + r * u->ld;
             const vec share = v_set(u->sum[r] == 0 ? 0 : 1 / u->sum[r]); // 0: it sees no key
             FOR_VECTORS(j, k, args->head_dim, {
-                const vec mean = v_mul(share, v_load(o + j, k));
+                const vec mean = v_mul(share, v_load(o_at(u, r, j), k));
                 if (args->o_is_acc)
                     v_store((float *)args->o + at + j, mean, k);
                 else
@@ -174,7 +192,7 @@ INLINE void store_lse(const forward_unit *u) {
 
 INLINE void attention_forward(const arithmetic *by, product_function *product,
         const attention_args *args, int64_t unit, void *scratch) {
-    const forward_unit u = forward_unit_of(by, args, unit, scratch);
+    const forward_unit u = place_forward(by, args, unit, scratch);
     const int64_t n_rows = u.n_rep * BLOCK;
     memset(u.o, 0, sizeof *u.o * (size_t)(n_rows * u.ld));
     for (int64_t r = 0; r < n_rows; r++)
@@ -182,11 +200,9 @@ INLINE void attention_forward(const arithmetic *by, product_function *product,
     for (int64_t h = 0; h < u.n_rep; h++)
         pack_rows(by, matrix_of_qkv(args), element_of(args, u.q0, u.group * u.n_rep + h), u.n_q,
                 args->head_dim, u.q + h * BLOCK * u.ld, u.ld);
-    const int64_t end = args->first + u.q0 + u.n_q, n_keys = attention_keys(args),
-                  last_key = (end < n_keys ? end : n_keys) - 1,
-                  begin = attention_earliest(args, u.q0);
-    for (int64_t k0 = begin > 0 ? begin / BLOCK * BLOCK : 0; k0 <= last_key; k0 += BLOCK)
+    const span keys = keys_of_unit(&u);
+    for (int64_t k0 = keys.begin; k0 < keys.end; k0 += BLOCK)
         forward_keys(by, product, &u, k0);
-    store_outputs(by, &u);
+    store_outputs(by, o_in_rows, &u);
     if (args->lse) store_lse(&u);
 }

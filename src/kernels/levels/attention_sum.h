@@ -108,10 +108,3 @@ INLINE void attention_sum(dtype dt, const attention_args *args, int64_t unit) {
         sum_keys(dt, args, tokens, dk + array, value_head(args, g));
     }
 }
-
-static void attention_sum_f32(const attention_args *args, int64_t unit) {
-    attention_sum(DT_F32, args, unit);
-}
-static void attention_sum_bf16(const attention_args *args, int64_t unit) {
-    attention_sum(DT_BF16, args, unit);
-}

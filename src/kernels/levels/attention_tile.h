@@ -56,11 +56,11 @@ enum { STRIP = 16, MAX_STRIPS = BLOCK / STRIP };
 
 typedef attention_span span; // of a block; empty: 0 .. 0
 
-typedef struct strip {
+typedef struct query_strip {
     int64_t row, n_rows; // queries of the block
     span keys;
     bool whole; // each of these queries sees each of these keys
-} strip;
+} query_strip;
 
 // Returns the keys of block k0 from the first that row t sees to the last; none: BLOCK .. 0. Some
 // between them may be hidden.
@@ -79,12 +79,24 @@ INLINE span keys_of_row(const attention_args *args, int64_t t, int64_t k0) {
     return seen.begin < seen.end ? seen : (span){BLOCK, 0};
 }
 
-// Strips of the n_q queries from q0 on and the keys of block k0; neighbours with one span are one.
-INLINE int strips_of_block(const attention_args *args, int64_t q0, int64_t n_q, int64_t k0,
-        strip out[MAX_STRIPS]) {
+// Returns whether each of n_q queries from q0 on sees each key of block k0: where nothing is hidden
+// the last one sees no earlier key than the others, and the first one no later key.
+INLINE bool is_seen_whole(const attention_args *args, int64_t q0, int64_t n_q, int64_t k0) {
+    return !args->hidden && k0 + BLOCK <= attention_keys(args) &&
+           k0 + BLOCK <= args->first + q0 + 1 && attention_first(args, q0 + n_q - 1) <= k0;
+}
+
+// Strips of `side` of the n_q queries from q0 on, and spans of as many keys of block k0; neighbours
+// with one span are one.
+INLINE int strips_of_block(const attention_args *args, const int64_t side, int64_t q0, int64_t n_q,
+        int64_t k0, query_strip out[MAX_STRIPS]) {
     int n = 0;
-    for (int64_t row = 0; row < n_q; row += STRIP) {
-        const int64_t n_rows = n_q - row < STRIP ? n_q - row : STRIP;
+    if (is_seen_whole(args, q0, n_q, k0)) {
+        out[n++] = (query_strip){0, n_q, {0, BLOCK}, true};
+        return n;
+    }
+    for (int64_t row = 0; row < n_q; row += side) {
+        const int64_t n_rows = n_q - row < side ? n_q - row : side;
         span keys = {BLOCK, 0}, by_all = {0, BLOCK};
         for (int64_t i = row; i < row + n_rows; i++) {
             const span seen = keys_of_row(args, q0 + i, k0);
@@ -93,15 +105,15 @@ INLINE int strips_of_block(const attention_args *args, int64_t q0, int64_t n_q, 
             if (seen.begin > by_all.begin) by_all.begin = seen.begin;
             if (seen.end < by_all.end) by_all.end = seen.end;
         }
-        keys.begin = keys.begin / STRIP * STRIP;
-        keys.end = round_up(keys.end, STRIP);
+        keys.begin = keys.begin / side * side;
+        keys.end = round_up(keys.end, side);
         if (keys.begin >= keys.end) keys = (span){0, 0};
         const bool whole = !args->hidden && by_all.begin <= keys.begin && by_all.end >= keys.end;
         if (n > 0 && out[n - 1].keys.begin == keys.begin && out[n - 1].keys.end == keys.end) {
             out[n - 1].n_rows += n_rows;
             out[n - 1].whole &= whole;
         } else {
-            out[n++] = (strip){row, n_rows, keys, whole};
+            out[n++] = (query_strip){row, n_rows, keys, whole};
         }
     }
     return n;
@@ -122,8 +134,8 @@ INLINE void mask_scores(const attention_args *args, int64_t t, int64_t k0, span 
 }
 
 // The same of a strip of queries of the block q0; scores: of the block.
-INLINE void mask_rows(const attention_args *args, int64_t q0, int64_t k0, const strip *queries,
-        float *scores) {
+INLINE void mask_rows(const attention_args *args, int64_t q0, int64_t k0,
+        const query_strip *queries, float *scores) {
     const int64_t end = queries->row + queries->n_rows;
     for (int64_t i = queries->row; i < end && !queries->whole; i++)
         mask_scores(args, q0 + i, k0, queries->keys, scores + i * BLOCK);

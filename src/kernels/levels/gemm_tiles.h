@@ -50,14 +50,14 @@ static int64_t at_most(int64_t n, int64_t most) {
     return n < most ? n : most;
 }
 
-static pair_source rows_of_a(const tiles_job *job) {
+static strip_source rows_of_a(const tiles_job *job) {
     const gemm_shape *s = job->shape;
-    return (pair_source){job->a + job->k0 * (s->ta ? s->lda : 1), s->lda, !s->ta, true};
+    return (strip_source){job->a + job->k0 * (s->ta ? s->lda : 1), s->lda, !s->ta, true};
 }
 
-static pair_source columns_of_b(const tiles_job *job, int64_t j) {
+static strip_source columns_of_b(const tiles_job *job, int64_t j) {
     const gemm_shape *s = job->shape;
-    return (pair_source){job->b + (s->tb ? j * job->ldb : j), job->ldb, s->tb, false};
+    return (strip_source){job->b + (s->tb ? j * job->ldb : j), job->ldb, s->tb, false};
 }
 
 // --- chores
@@ -197,12 +197,12 @@ static void run_block(tiles_job *job) {
     chores beside = {.rows_each = job->n_groups ? div_up(PAIR, job->n_groups) : PAIR};
     float *between = job->between;
     const int64_t wide = s->tb ? PAIR : WIDE;
-    const pair_source rows = rows_of_a(job);
-    pack_lines(&rows, s->m, job->k, job->packed_a);
+    const strip_source rows = rows_of_a(job);
+    pack_pairs(&rows, s->m, job->k, job->packed_a);
     for (int64_t j = 0; j < s->n; j += PAIR) {
         if (j % wide == 0) {
-            const pair_source columns = columns_of_b(job, j);
-            pack_lines(&columns, at_most(s->n - j, wide), job->k, job->packed_b);
+            const strip_source columns = columns_of_b(job, j);
+            pack_pairs(&columns, at_most(s->n - j, wide), job->k, job->packed_b);
             beside.columns = lines_of_columns(job, j + wide, wide);
         }
         const uint32_t *b = job->packed_b + j % wide / PAIR * job->n_groups * PAIR_WORDS;

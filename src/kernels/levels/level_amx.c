@@ -1,6 +1,6 @@
-// Products of bf16 by the tile registers of AMX, compiled with its instructions, and what they can
-// do at most.
-#include "kernels/levels/gemm_tiles.h"
+// Products of bf16 and attention by the tile registers of AMX, compiled with its instructions, and
+// what they can do at most.
+#include "kernels/levels/level_tiles.h"
 
 #if !defined __AMX_BF16__ && !defined __AMXBF16__
 #error "compiled without the instructions of AMX"
@@ -18,4 +18,4 @@ static void spin(int64_t n) {
     tiles_end();
 }
 
-const tile_kernels tiles_amx = {.name = "AMX", .gemm = gemm_by_tiles, .spin = spin};
+LEVEL_TILES(tiles_amx, "AMX", spin);

@@ -38,9 +38,9 @@ static void attention_grad_sum(const attention_args *args, int64_t unit) {
     if (args->dt == DT_F64)
         ref_attention_grad_sum(args, unit);
     else if (args->dt == DT_BF16)
-        attention_sum_bf16(args, unit);
+        attention_sum(DT_BF16, args, unit);
     else
-        attention_sum_f32(args, unit);
+        attention_sum(DT_F32, args, unit);
 }
 
 static void row_times_matrix(dtype dt, int64_t n, int64_t width, const void *x, const void *w,

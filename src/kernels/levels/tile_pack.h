@@ -14,13 +14,13 @@
 
 enum { PAIR = 2 * TILE_SIDE, PAIR_WORDS = 2 * TILE_WORDS };
 
-// An operand, from the first line of a pair and the first element of a block of k on. along: k runs
-// along the rows of storage, ld elements apart. by_line: squares as of a.
-typedef struct pair_source {
+// An operand, from the first line of a strip and the first element of a block of k on. along: k
+// runs along the rows of storage, ld elements apart. by_line: squares as of a.
+typedef struct strip_source {
     const uint16_t *p;
     int64_t ld;
     bool along, by_line;
-} pair_source;
+} strip_source;
 
 // Lines of storage, as they are.
 INLINE void copy_square(const uint16_t *from, int64_t ld, uint32_t *to) {
@@ -51,50 +51,66 @@ INLINE void turn_square(const void *from, int64_t row_bytes, uint32_t *to) {
         }
 }
 
-// A group whose lines and elements all exist.
-INLINE void pack_group(const pair_source *from, uint32_t *to) {
-    for (int s = 0; s < 2; s++, to += TILE_WORDS) {
-        const uint16_t *p = from->p + s * TILE_SIDE * (from->along ? from->ld : 1);
-        uint32_t joined[TILE_WORDS];
-        if (from->along && from->by_line) {
-            copy_square(p, from->ld, to);
-        } else if (from->along) {
-            turn_square(p, 2 * from->ld, to);
-        } else if (!from->by_line) {
-            join_square(p, from->ld, to);
-        } else {
-            join_square(p, from->ld, joined);
-            turn_square(joined, 4 * TILE_SIDE, to);
-        }
+// A square whose lines and elements all exist.
+INLINE void pack_whole(const strip_source *from, uint32_t *to) {
+    uint32_t joined[TILE_WORDS];
+    if (from->along && from->by_line) {
+        copy_square(from->p, from->ld, to);
+    } else if (from->along) {
+        turn_square(from->p, 2 * from->ld, to);
+    } else if (!from->by_line) {
+        join_square(from->p, from->ld, to);
+    } else {
+        join_square(from->p, from->ld, joined);
+        turn_square(joined, 4 * TILE_SIDE, to);
     }
 }
 
-// A group of n lines and k elements, fewer than there could be: by way of a copy.
-static void pack_edge(const pair_source *from, int64_t n, int64_t k, uint32_t *to) {
-    uint16_t copy[PAIR][TILE_GROUP] = {0};
-    const int64_t n_rows = from->along ? n : k, length = from->along ? k : n;
-    for (int64_t i = 0; i < n_rows && i < PAIR; i++)
-        memcpy(copy[i], from->p + i * from->ld,
-                sizeof *from->p * (size_t)(length < TILE_GROUP ? length : TILE_GROUP));
-    const pair_source whole = {copy[0], TILE_GROUP, from->along, from->by_line};
-    pack_group(&whole, to);
+// One of n lines and k elements, fewer than there could be: by way of a copy.
+static void pack_edge(const strip_source *from, int64_t n, int64_t k, uint32_t *to) {
+    uint16_t copy[TILE_SIDE * TILE_GROUP] = {0};
+    const int64_t n_rows = from->along ? n : k, length = from->along ? k : n,
+                  most = from->along ? TILE_SIDE : TILE_GROUP, ld = TILE_SIDE * TILE_GROUP / most;
+    for (int64_t i = 0; i < n_rows && i < most; i++)
+        if (length > 0)
+            memcpy(copy + i * ld, from->p + i * from->ld,
+                    sizeof *from->p * (size_t)(length < ld ? length : ld));
+    const strip_source whole = {copy, ld, from->along, from->by_line};
+    pack_whole(&whole, to);
 }
 
-// n lines of k elements, in the order of storage: the processor fetches ahead what lies in long
-// runs, better than it can be told to.
-static void pack_lines(const pair_source *from, int64_t n, int64_t k, uint32_t *to) {
+// n of the lines and k of the elements exist from here on, perhaps none.
+INLINE void pack_square(const strip_source *from, int64_t n, int64_t k, uint32_t *to) {
+    if (n >= TILE_SIDE && k >= TILE_GROUP)
+        pack_whole(from, to);
+    else
+        pack_edge(from, n, k, to);
+}
+
+// The squares of a strip, one after the other.
+INLINE void pack_strip(const strip_source *from, int64_t n, int64_t k, uint32_t *to) {
+    strip_source part = *from;
+    for (; k > 0; k -= TILE_GROUP, to += TILE_WORDS) {
+        pack_square(&part, n, k, to);
+        part.p += TILE_GROUP * (from->along ? 1 : from->ld);
+    }
+}
+
+// n lines of k elements as pairs, in the order of storage: the processor fetches ahead what lies in
+// long runs, better than it can be told to.
+static void pack_pairs(const strip_source *from, int64_t n, int64_t k, uint32_t *to) {
     const int64_t n_groups = div_up(k, TILE_GROUP), n_pairs = div_up(n, PAIR),
-                  inner = from->along ? n_groups : n_pairs;
+                  inner = from->along ? n_groups : n_pairs,
+                  side = TILE_SIDE * (from->along ? from->ld : 1);
     for (int64_t at = 0; at < n_groups * n_pairs; at++) {
         const int64_t pair = from->along ? at / inner : at % inner,
                       group = from->along ? at % inner : at / inner, line = pair * PAIR,
                       first = group * TILE_GROUP;
-        pair_source part = *from;
+        strip_source part = *from;
         part.p += from->along ? line * from->ld + first : first * from->ld + line;
         uint32_t *there = to + (pair * n_groups + group) * PAIR_WORDS;
-        if (n - line >= PAIR && k - first >= TILE_GROUP)
-            pack_group(&part, there);
-        else
-            pack_edge(&part, n - line, k - first, there);
+        pack_square(&part, n - line, k - first, there);
+        part.p += side;
+        pack_square(&part, n - line - TILE_SIDE, k - first, there + TILE_WORDS);
     }
 }

@@ -1,6 +1,7 @@
 // vec of 16 floats, for files compiled with AVX-512. Included by vec.h, which says what is common.
 #pragma once
 #include <immintrin.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "kernels/levels/turn_avx512.h"
@@ -83,6 +84,16 @@ INLINE vec v_nearest(vec x) { // the nearest whole number
 INLINE vec v_scale2(vec x, vec n) { // x * 2^n; n in [-126, 127]
     return _mm512_scalef_ps(x, n);
 }
+// x - floor(x), rounded down: below 1. 0 of what is infinite, NaN of NaN.
+INLINE vec v_fraction(vec x) {
+    return _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+}
+INLINE vec v_scale2_floor(vec x, vec n) { // x 2^floor(n), rounded once; any n
+    return _mm512_scalef_ps(x, n);
+}
+INLINE bool v_all_below(vec x, float limit) {
+    return _mm512_cmp_ps_mask(x, _mm512_set1_ps(limit), _CMP_NLT_UQ) == 0;
+}
 INLINE vec v_zero_below(vec result, vec x, float limit) { // 0 where x < limit, else result
     return _mm512_mask_mov_ps(result, _mm512_cmp_ps_mask(x, _mm512_set1_ps(limit), _CMP_LT_OQ),
             _mm512_setzero_ps());
@@ -162,6 +173,15 @@ INLINE vec v_rounded_bf16(vec x) {
     const __m512i upper = _mm512_set1_epi32((int)0xFFFF0000);
     return _mm512_castsi512_ps(_mm512_and_si512(v_bf16_above(x), upper));
 #endif
+}
+
+// Words of two bf16, rounded to nearest, ties away from 0: elements of `low` in the lower half.
+INLINE vec v_pairs(vec low, vec high) {
+    const __m512i half = _mm512_set1_epi32(0x8000), upper = _mm512_set1_epi32((int)0xFFFF0000),
+                  l = _mm512_add_epi32(_mm512_castps_si512(low), half),
+                  h = _mm512_add_epi32(_mm512_castps_si512(high), half);
+    return _mm512_castsi512_ps(
+            _mm512_ternarylogic_epi32(_mm512_srli_epi32(l, 16), h, upper, 0xF8)); // l | h & upper
 }
 
 // --- 32-bit words without sign

@@ -3,6 +3,7 @@
 // C has no operator for is done by vec_neon.h. Included by vec.h, which says what is common.
 #pragma once
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -126,6 +127,25 @@ INLINE vec v_scale2(vec x, vec n) {     // x * 2^n; n in [-126, 127]
     const ints whole = i_of(n + large) - i_of(large);
     return x * (vec)((whole + 127) << 23);
 }
+// x - floor(x), rounded down: below 1. 0 of what is infinite, NaN of NaN.
+INLINE vec v_fraction(vec x) {
+    for (int i = 0; i < WIDTH; i++) {
+        const double exact = (double)x[i] - floor((double)x[i]);
+        float down = (float)exact;
+        if ((double)down > exact) down = nextafterf(down, 0);
+        x[i] = isinf(x[i]) ? 0 : down >= 1 ? 1 - 0x1p-24f : down;
+    }
+    return x;
+}
+INLINE vec v_scale2_floor(vec x, vec n) { // x 2^floor(n), rounded once; any n
+    for (int i = 0; i < WIDTH; i++)
+        if (!isnan(n[i])) x[i] = ldexpf(x[i], (int)floorf(fminf(fmaxf(n[i], -1000), 1000)));
+    return x;
+}
+INLINE bool v_all_below(vec x, float limit) {
+    const ints below = (ints)(x < v_set(limit));
+    return below[0] & below[1] & below[2] & below[3] & 1;
+}
 INLINE vec v_zero_below(vec result, vec x, float limit) { // 0 where x < limit, else result
     return (vec)(i_of(result) & ~(ints)(x < v_set(limit)));
 }
@@ -189,6 +209,10 @@ INLINE ints i_and(ints a, ints b) {
 }
 INLINE ints i_load_u8(const unsigned char *p) { // WIDTH bytes
     return (ints){p[0], p[1], p[2], p[3]};
+}
+// Words of two bf16, rounded to nearest, ties away from 0: elements of `low` in the lower half.
+INLINE vec v_pairs(vec low, vec high) {
+    return (vec)((i_of(low) + 0x8000) >> 16 | ((i_of(high) + 0x8000) & 0xFFFF0000u));
 }
 INLINE vec v_of(ints a) { // as floats; below 2^24
     return (vec){(float)a[0], (float)a[1], (float)a[2], (float)a[3]};

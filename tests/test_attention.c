@@ -372,13 +372,11 @@ static void expect_plain_bits(const tile_kernels *by, attention_case shape, doub
 }
 
 static void expect_plain_bits_of_all(const tile_kernels *by) {
-    for (int i = 0; i < N_CASES; i++)
-        for (double factor = 1; factor < 100; factor *= 9) {
-            expect_plain_bits(by, cases[i], factor);
-            shared = cases[i].document / 3;
-            if (shared) expect_plain_bits(by, cases[i], factor);
-            shared = 0;
-        }
+    for (int i = 0; i < N_CASES; i++) {
+        shared = i % 2 ? cases[i].document / 3 : 0;
+        expect_plain_bits(by, cases[i], i % 3 ? 1 : 9);
+        shared = 0;
+    }
 }
 
 static void instructions_give_the_bits_of_plain_c(void **state) {

@@ -1,6 +1,7 @@
 // Built and preloaded by tests/train_events.sh: pauses a process, as SIGSTOP from outside does, at
 // a moment that no clock can find: after it has renamed something to a path that ends in
-// PAUSE_RENAMED, or before it first writes to such a path, PAUSE_WRITING.
+// PAUSE_RENAMED, or before it first writes to such a path, PAUSE_WRITING. The thread that is there
+// stops itself: one that stops its process may go on until another thread has taken the signal.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <signal.h>
@@ -19,7 +20,7 @@ int rename(const char *from, const char *to) {
     int (*real)(const char *, const char *) =
             (int (*)(const char *, const char *))dlsym(RTLD_NEXT, "rename");
     const int done = real(from, to);
-    if (done == 0 && is_named("PAUSE_RENAMED", to)) kill(getpid(), SIGSTOP);
+    if (done == 0 && is_named("PAUSE_RENAMED", to)) raise(SIGSTOP);
     return done;
 }
 
@@ -33,7 +34,7 @@ ssize_t write(int fd, const void *bytes, size_t n) {
     path[length > 0 ? length : 0] = 0;
     if (!paused && is_named("PAUSE_WRITING", path)) {
         paused = 1;
-        kill(getpid(), SIGSTOP);
+        raise(SIGSTOP);
     }
     return real(fd, bytes, n);
 }

@@ -188,13 +188,15 @@ if sanitized || ! cc -shared -fPIC -o pause_at.so "$tests/pause_at.c" -ldl 2>cc.
     echo "not tried: runs that are paused and taken over (no C compiler here, or its sanitizers)"
 else
     expect 3 "after step 6 of 12" train lines training.hash_every=1 training.stop_at_step=6
-    for run in saves notes; do cp -r lines $run; done
+    for run in saves notes removes; do cp -r lines $run; done
     # Before its first line: all lines that there are stay, and the other run has them.
     paused lines PAUSE_WRITING=hashes.jsonl --set training.hash_every=1
     # Its checkpoint is in place: it has yet to say so in saved.json, and to remove older ones.
     paused saves PAUSE_RENAMED=checkpoints/step-000009 --set training.hash_every=1 --set checkpoint.keep=1
     # It has begun to say so, in the file that is to be renamed to saved.json.
     paused notes PAUSE_WRITING=saved.json.tmp --set training.hash_every=1
+    # It has begun to remove the oldest one: the other finds no part of it, and nothing goes from under it.
+    paused removes PAUSE_RENAMED=checkpoints/step-000003.tmp --set training.hash_every=1 --set checkpoint.keep=1
 fi
 
 # --- a disk without room

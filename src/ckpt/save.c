@@ -99,8 +99,9 @@ static bool is_valid(ckpt_saver *saver, int64_t step, const char *path) {
 }
 
 // Removes old checkpoints: of those up to this one that are whole, the newest `keep` stay. One that
-// is newer or could not be verified is never removed, nor does it count. A removed one loses its
-// manifest first, so that a half-removed folder is never taken for a checkpoint.
+// is newer or could not be verified is never removed, nor does it count. A removed one is renamed
+// first, so that no part of one is ever seen, whenever this ends or stops; a start removes what is
+// left.
 static drv_status retain(ckpt_saver *saver) {
     char **names;
     int n;
@@ -111,11 +112,12 @@ static drv_status retain(ckpt_saver *saver) {
         char *path = path_join(saver->a, saver->dir, names[i]);
         const int64_t step = ckpt_step_of(path);
         if (step > saver->step || !is_valid(saver, step, path) || kept++ < saver->keep) continue;
-        char *manifest = path_join(saver->a, path, "manifest.json");
+        char *aside = arena_printf(saver->a, "%s.tmp", path);
+        DRV_TRY(dir_remove(aside));
         DRV_TRY(check_ours(saver));
-        if (unlink(manifest) != 0)
-            return drv_fail(DRV_E_IO, "could not remove \"%s\": %s", manifest, strerror(errno));
-        DRV_TRY(dir_remove(path));
+        if (rename(path, aside) != 0)
+            return drv_fail(DRV_E_IO, "could not remove \"%s\": %s", path, strerror(errno));
+        DRV_TRY(dir_remove(aside));
     }
     return DRV_OK;
 }

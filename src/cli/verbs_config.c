@@ -199,8 +199,8 @@ typedef struct plan_report {
     const stage_plans *stages; // NULL: no pipeline
     inputs_counts inputs;      // the data there is
     double reference_flops;    // to compute the reference's log-probabilities, once; 0: no pairs
-    double share;              // of the GEMM peak that it is planned with, else
     bool is_measured;          // step_s is of micro-batches that were run, not of the GEMM peak
+    double share;              // of that peak which a step is expected to reach
     const char *refused;       // why `drover train` would not begin; NULL: it would
 } plan_report;
 
@@ -461,8 +461,9 @@ const verb verb_plan = {
                 "--search tries the layouts of N ranks: tensor x pipeline (schedule, virtual stages) x context x\n"
                 "data, with micro-batches, recomputation, tokens and optimizer shared or not; training.* and\n"
                 "model.* stay, and parallel.* of the config is not looked at. It lists the fastest variant of\n"
-                "each mesh that fits, with the keys to set, by time: products at 75 % of --gflops, bytes at\n"
-                "--link, at the same time only what parallel.overlap says; tokens/s, and MFU of --gflops. With\n"
+                "each mesh that fits, with the keys to set, by time: products at 75 % of --gflops (without\n"
+                "it of this machine's peak; 20 % where that is of AMX's registers), bytes at --link,\n"
+                "at the same time only what parallel.overlap says; tokens/s, and MFU of --gflops. With\n"
                 "--link X:Y --ranks-per-host N messages go at X GB/s inside a host and at Y between hosts:\n"
                 "tensor ranks are neighbours, then context, data and pipeline ranks. No cluster is needed: say\n"
                 "what a rank of yours is.\n"

@@ -238,8 +238,8 @@ int64_t gemm_workspace(const gemm_shape *s, const gemm_tree *tree, int threads) 
     // No back end opens with a level that is refused; what is planned without one is enough.
     cpu_level level;
     if (cpu_level_chosen(&level) != DRV_OK) level = CPU_REF;
-    int64_t most = 0; // whether by AMX is not known either
-    for (int by_amx = 0; by_amx < 2; by_amx++) {
+    int64_t most = 0; // whether by AMX, which takes bf16 alone, is not known either
+    for (int by_amx = 0; by_amx <= (s->in == DT_BF16); by_amx++) {
         const gemm g = cut(kernels_for(level), by_amx, s, tree, threads);
         if (thread_bytes(&g) > most) most = thread_bytes(&g);
     }

@@ -19,7 +19,7 @@
 // goes on from block to block, so neither they nor how a product is cut change a bit. At the end it
 // is scaled, added to c, and rounded.
 //
-// Scratch (gemm_scratch_bytes): one block of all rows of a; a pair of strips of b; sums of two
+// Scratch (gemm_scratch_bytes): one block of all rows of a; WIDE columns of b; sums of two
 // passes, in turn; those of several blocks, pass by pass; what is widened of a b that is held in
 // blocks of quantised numbers (widen.h).
 #pragma once

@@ -1,9 +1,7 @@
-// The version, as CMakeLists.txt gives it to this file alone.
+// Both numbers come from CMakeLists.txt, which writes the second header into the build folder.
 #include "base/version.h"
 
-#ifndef DROVER_COMMIT
-#define DROVER_COMMIT "unknown"
-#endif
+#include "version_numbers.h"
 
 const char *drover_version(void) {
     return "drover " DROVER_VERSION " (commit " DROVER_COMMIT ")";

@@ -86,7 +86,7 @@ static void cut(const comm_group *g, const void *p, const int64_t *sizes, int64_
     char *begin = (char *)(uintptr_t)p;
     for (int i = 0; i < g->n; i++) {
         out[i] = (piece){begin, sizes ? sizes[i] * unit : n};
-        begin += out[i].bytes;
+        if (out[i].bytes) begin += out[i].bytes; // memory of no bytes may be NULL
     }
 }
 

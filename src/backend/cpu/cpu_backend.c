@@ -170,7 +170,19 @@ static void point(cpu_backend *b, executable *e, const tensor *t, void **pointer
     if (root->n_slots > 1) note_slotted(b, e, (slotted){pointer, named->p, tensor_bytes(root)});
 }
 
+// Links each instruction to the next product of rows: from the last one on, which is followed by
+// the first one of the next run.
+static void link_products(executable *e) {
+    const instruction *next = NULL;
+    for (int i = 2 * e->n_code; i-- > 0;) {
+        instruction *ins = &e->code[i % e->n_code];
+        ins->next_product = next;
+        if (is_row_product(ins)) next = ins;
+    }
+}
+
 static void link_program(cpu_backend *b, executable *e) {
+    const uintptr_t move = (uintptr_t)b->arena - (uintptr_t)e->linked;
     e->n_slotted = e->slot = 0;
     for (int i = 0; i < e->n_code; i++) {
         instruction *ins = &e->code[i];
@@ -178,15 +190,10 @@ static void link_program(cpu_backend *b, executable *e) {
             point(b, e, ins->node->in[k], &ins->in[k]);
         for (int k = 0; k < ins->node->n_out; k++)
             point(b, e, ins->node->out[k], &ins->out[k]);
-        ins->workspace = b->arena + ((uintptr_t)ins->workspace - (uintptr_t)e->linked);
+        // As numbers, since a program without temporaries has no arena: NULL + 0 is undefined.
+        ins->workspace = (void *)((uintptr_t)ins->workspace + move);
     }
-    // From the last one on, which is followed by the first one of the next run.
-    const instruction *next = NULL;
-    for (int i = 2 * e->n_code; i-- > 0;) {
-        instruction *ins = &e->code[i % e->n_code];
-        ins->next_product = next;
-        if (is_row_product(ins)) next = ins;
-    }
+    link_products(e);
     e->linked = b->arena;
     e->ready = true;
 }

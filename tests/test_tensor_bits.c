@@ -37,6 +37,17 @@ static void sizes_that_fill_nothing(void **state) {
         same_bits_on(some, 4, models[i], 6);
 }
 
+// Stochastic rounding draws for elements of the model, not of a rank.
+static void state_and_gradients_in_bf16(void **state) {
+    (void)state;
+    const char *sets[] = {"optimizer.state_dtype=bf16", "training.grad_dtype=bf16",
+            "training.precision=bf16", "optimizer.master_dtype=bf16"};
+    static const bits_case some[] = {{2, 1, 1, 1, {SHARED, ZERO1}}, {2, 1, 2, 1, {WHOLE, ZERO1}},
+            {1, 1, 2, 1, {ZERO0}}, {1, 1, 1, 2, {"parallel.schedule=zb-h1"}}};
+    for (int n_sets = 3; n_sets <= 4; n_sets++)
+        same_bits_on(some, sizeof some / sizeof *some, sets, n_sets);
+}
+
 // The whole chain of degrees; products longer than a block of the inner dimension.
 static void eight_ranks(void **state) {
     (void)state;
@@ -92,7 +103,8 @@ static void leaves_that_do_not_divide_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_mesh_fp32),
             cmocka_unit_test(every_mesh_bf16), cmocka_unit_test(sizes_that_fill_nothing),
-            cmocka_unit_test(eight_ranks), cmocka_unit_test(leaves_decide),
+            cmocka_unit_test(state_and_gradients_in_bf16), cmocka_unit_test(eight_ranks),
+            cmocka_unit_test(leaves_decide),
             cmocka_unit_test(leaves_that_do_not_divide_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,42 +7,17 @@ make_data
 sed -i 's/steps: 40/steps: 6/; s/eval_every: 0/eval_every: 3, eval_batches: 5/; s/precision: bf16/precision: fp32/; s/global_batch_size: 8/global_batch_size: 4/' run.yaml
 
 expect 0 "step 6" train 1 one
-expect 0 "2 ranks on 1 host over MPI: tensor 1, context 2, data 1" train 2 c2 parallel.context=2
-expect 0 "pipeline 2 x 1 stages, context 2, data 1" train 4 c2p2 parallel.context=2 parallel.pipeline=2
 expect 0 "context 2, data 2, 2 lanes, ZeRO-1" train 4 c2d2 parallel.context=2 training.micro_batch_size=1
-for run in c2 c2p2 c2d2; do
-    check "$run: losses of one rank" near $run one
-    expect 0 ": ok" "$drover" ckpt verify $run/checkpoints/step-000006
-done
-check "as many tokens as one rank counts" test "$(sed -n 's/.*"val_loss".*"tokens":\([0-9]*\).*/\1/p' c2/metrics.jsonl)" = "$(sed -n 's/.*"val_loss".*"tokens":\([0-9]*\).*/\1/p' one/metrics.jsonl)"
-check "files have the sizes of one rank's" test "$(cd one/checkpoints/step-000006 && stat -c '%n %s' -- *.safetensors)" = "$(cd c2d2/checkpoints/step-000006 && stat -c '%n %s' -- *.safetensors)"
-
-# --- ZeRO over context ranks changes no bit, nor does a break
-expect 0 "context 2, data 1" train 2 whole parallel.context=2 parallel.zero=0
-expect 0 "step 3" train 2 broken parallel.context=2 training.steps=3
-expect 0 "resumed from broken/checkpoints/step-000003" train 2 broken parallel.context=2
-for run in whole broken; do
-    for file in model optimizer; do
-        check "$run: $file of the unbroken run" cmp $run/checkpoints/step-000006/$file.safetensors c2/checkpoints/step-000006/$file.safetensors
-    done
-done
-
-# --- from one layout to another
-expect 0 "step 3" train 4 mixed training.steps=3 parallel.context=2
-expect 0 "resumed from mixed/checkpoints/step-000003" train 1 mixed
-expect 0 "step 3" train 1 mixed4 training.steps=3
-expect 0 "resumed from mixed4/checkpoints/step-000003" train 4 mixed4 parallel.context=4
-for run in mixed mixed4; do
-    check "$run: losses of one" near $run one
-done
+check "losses of one rank, whose rows are not cut" near c2d2 one
+expect 0 ": ok" "$drover" ckpt verify c2d2/checkpoints/step-000006
+tokens() { sed -n 's/.*"val_loss".*"tokens":\([0-9]*\).*/\1/p' "$1/metrics.jsonl"; }
+check "as many tokens as one rank counts" test "$(tokens c2d2)" = "$(tokens one)"
 
 # --- the bits do not depend on who has which leaf of a row
 sed -i "s/schedule:.*/schedule: {type: constant, warmup_steps: 5}/" run.yaml # the rate of a step does not depend on training.steps
 for layout in "1 1" "2 2" "4 4"; do
     expect 0 "step 6" train ${layout% *} leaves${layout#* } parallel.context_leaves=4 parallel.context=${layout#* }
 done
-expect 0 "context 2 with 4 leaves, data 2, 2 lanes" train 4 lanes2 parallel.context_leaves=4 parallel.context=2 parallel.lanes=2 training.global_batch_size=8
-expect 0 "step 6" train 1 lanes1 parallel.context_leaves=4 parallel.lanes=2 training.global_batch_size=8
 expect 0 "step 2" train 4 moved parallel.context_leaves=4 parallel.context=4 training.steps=2
 expect 0 "resumed from moved/checkpoints/step-000002" train 2 moved parallel.context_leaves=4 parallel.context=1 parallel.pipeline=2 training.steps=4
 expect 0 "resumed from moved/checkpoints/step-000004" train 4 moved parallel.context_leaves=4 parallel.context=2 parallel.tensor=2
@@ -55,17 +30,9 @@ same_files() { # RUN OF
 for run in leaves2 leaves4 moved; do
     check "$run: model and optimizer of one rank with 4 leaves" same_files $run leaves1
 done
-check "lanes2: model and optimizer of one rank with 4 leaves and 2 lanes" same_files lanes2 lanes1
 for run in leaves2 leaves4; do
     check "$run: losses of one rank, to the last digit" test "$(losses $run)" = "$(losses leaves1)"
 done
-
-# --- nor on tensor ranks that share a key-value head
-heads=(parallel.context_leaves=4 model.num_key_value_heads=1 model.intermediate_size=176)
-expect 0 "step 6" train 1 heads1 "${heads[@]}"
-expect 0 "tensor 2, context 2 with 4 leaves" train 4 heads4 "${heads[@]}" parallel.context=2 parallel.tensor=2
-check "heads4: model and optimizer of one rank" same_files heads4 heads1
-check "heads4: losses of one rank, to the last digit" test "$(losses heads4)" = "$(losses heads1)"
 
 # --- what cannot be cut, and plans
 expect 2 "\"parallel.context_leaves\" is 3, expected parallel.context 1 x 1, 2, 4" train 1 bad parallel.context_leaves=3

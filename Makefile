@@ -1,8 +1,10 @@
 # make          builds build/drover and the tests; what is missing is named, and installed as root on Debian
 # make run      the main job, from text to a trained model, eight minutes on two cores of Zen 3
-# make test     all tests          make asan   the same under AddressSanitizer and UBSan
-# make check    layers, sizes, names, formats: what make test looks at first
-# make clang    builds with clang in build-clang/
+# make test     the gate, which a change has to pass: ten minutes on two cores of Zen 3, the build among them
+# make quick    the part of it without ranks and plug-ins: two minutes once the build stands
+# make full     all the rest, in parts that are recorded in build/full: PART=NAME one of them, CHANGED=COMMIT those that a change concerns
+# make check    layers, sizes, names, formats, budgets of the tiers: what make test looks at first
+# make sanitize the quick tests and fuzz targets with clang, AddressSanitizer and UBSan together
 # make install  program, man page, bash completion: PREFIX (/usr/local), DESTDIR; make uninstall takes them away again
 # make package  a .deb in build/ for Debian 12 and newer
 # make deps     looks for what the build needs, and nothing else
@@ -23,7 +25,7 @@ TEST_JOBS ?= $(shell echo $$((2 * $(JOBS) + 2))) # many tests wait for other pro
 PREFIX ?= /usr/local
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all configure program manual deps run test install uninstall package bundle wheel asan clang arm64 bench fuzz check format clean help
+.PHONY: all configure program manual deps run test quick full sanitize install uninstall package bundle wheel arm64 bench fuzz check format clean help
 all: configure
 	@cmake --build $(BUILD) -j $(JOBS)
 
@@ -65,8 +67,19 @@ deps:
 run: program
 	@tools/run.sh $(BUILD)/drover
 
-test: all check
-	@ctest --test-dir $(BUILD) --output-on-failure -j $(TEST_JOBS)
+test: check all
+	@ctest --test-dir $(BUILD) --output-on-failure -j $(TEST_JOBS) -L '^(quick|gate)$$'
+
+quick: check all
+	@ctest --test-dir $(BUILD) --output-on-failure -j $(TEST_JOBS) -L '^quick$$'
+
+full: all
+	@tools/run_full.py $(PART) $(if $(CHANGED),--changed $(CHANGED))
+
+# Clang's warnings, both sanitizers and libFuzzer in one build. The fuzz targets take a fixed number of inputs there.
+sanitize: deps
+	@tools/build_sanitized.sh
+	@ctest --test-dir build-sanitized --output-on-failure -j $(TEST_JOBS) -L '^quick$$'
 
 check:
 	@python3 tools/check_layers.py
@@ -75,38 +88,19 @@ check:
 	@python3 tools/check_names.py
 	@python3 tools/check_initialisers.py
 	@python3 tools/check_glossary.py
+	@python3 tools/check_tiers.py
 	@python3 tools/check_commits.py
 	@python3 tools/wrap_docs.py --check
 	@tools/check_format.sh
-
-# Without the runs whose time is that of a plugin's compiler or of other programs (schedulers, browsers, installers);
-# without long stories of many processes, each of whose parts another test has; and without those that hold bits equal
-# over many layouts, whose code one layout of each kind goes through as well (train_ranks, train_pipeline, ring,
-# train_zero_resume, ...). Several times as slow, they would be most of its time: NOT_ASAN=none runs them.
-NOT_ASAN := plan_cuda|plan_search|cudnn_attention|train_pjrt.*|pjrt_(layouts|pipeline|step|collectives|faults)|compile_cache
-NOT_ASAN := $(NOT_ASAN)|launch_(sky|sbatch|supervise|rows|hosts|preflight)|cluster_.*|workflow_.*|bundle|wheel|browser|prometheus
-NOT_ASAN := $(NOT_ASAN)|goodput|page_ranks|docs|doctor_node|cli_options|cli_help|install|fine_tune|first_hour|prove_models
-NOT_ASAN := $(NOT_ASAN)|launch_(jobs|node)|translate_trains|ckpt_memory|config_cli|cli|eval_texts
-NOT_ASAN := $(NOT_ASAN)|(context|tensor|lora|preference)_bits|layouts|lora_layouts|grid|context|kv_heads|micro_batch|overlap|zero2|stages
-NOT_ASAN := $(NOT_ASAN)|train_(context|layouts_lora|tensor|heads|tied_stages|rank_faults|replicas|state_dtype.*|portable|micro_batch|kills|resume|blocks|events_ranks)
-asan: deps
-	cmake -S . -B build-asan -DDROVER_SANITIZE=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g1" >/dev/null
-	cmake --build build-asan -j $(JOBS)
-	ctest --test-dir build-asan --output-on-failure -j $(TEST_JOBS) -E '^($(NOT_ASAN))$$'
-
-clang: deps
-	cmake -S . -B build-clang -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG=-O1 >/dev/null
-	cmake --build build-clang -j $(JOBS)
 
 arm64: deps
 	@JOBS=$(JOBS) tools/build_arm64.sh
 
 fuzz: deps
-	cmake -S . -B build-fuzz -DCMAKE_C_COMPILER=clang -DDROVER_FUZZ=ON -DDROVER_SANITIZE=ON >/dev/null
-	cmake --build build-fuzz -j $(JOBS) --target fuzzers
-	@ls build-fuzz/tests/fuzz_* | grep -v '\.' | xargs -P $(JOBS) -I{} sh -c 'n=$${1##*/fuzz_}; mkdir -p build-fuzz/corpus/$$n; \
-	  $$1 -max_total_time=$(T) -seed=$(SEED) -rss_limit_mb=2048 -timeout=10 build-fuzz/corpus/$$n tests/corpus/$$n >build-fuzz/corpus/$$n.log 2>&1 || \
-	  { tail -n 40 build-fuzz/corpus/$$n.log; exit 255; }; tail -n 1 build-fuzz/corpus/$$n.log | sed "s/^/$$n: /"' sh {}
+	@tools/build_sanitized.sh fuzzers
+	@ls build-sanitized/tests/fuzz_* | grep -v '\.' | xargs -P $(JOBS) -I{} sh -c 'n=$${1##*/fuzz_}; mkdir -p build-sanitized/corpus/$$n; \
+	  $$1 -max_total_time=$(T) -seed=$(SEED) -rss_limit_mb=2048 -timeout=10 build-sanitized/corpus/$$n tests/corpus/$$n >build-sanitized/corpus/$$n.log 2>&1 || \
+	  { tail -n 40 build-sanitized/corpus/$$n.log; exit 255; }; tail -n 1 build-sanitized/corpus/$$n.log | sed "s/^/$$n: /"' sh {}
 
 bench: program
 	$(BUILD)/drover bench gemm
@@ -117,7 +111,7 @@ format:
 	clang-format -i $$(git ls-files '*.c' '*.h')
 
 clean:
-	rm -rf build build-asan build-clang build-fuzz build-arm64
+	rm -rf build build-sanitized build-arm64
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile

@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 tree = pathlib.Path(__file__).resolve().parent.parent
-LEFT_OUT = ("build", "build-asan", "build-clang", "build-fuzz", "run", "runs")  # as .containerignore has it
+LEFT_OUT = ("build", "build-sanitized", "build-arm64", "run", "runs")  # as .containerignore has it
 
 
 def instructions(text):

@@ -80,6 +80,9 @@ commit_of() { GIT_CEILING_DIRECTORIES=$dir cmake -P "$1"/cmake/commit.cmake 2>&1
 mkdir -p tarball copy/cmake
 cp "$tree"/cmake/commit.* copy/cmake
 same "commit: of a copy" "$(commit_of copy)" "unknown"
+mkdir -p copy/.git && echo "ref: refs/heads/main" >copy/.git/HEAD
+echo "0123456789abcdef0123456789abcdef01234567 refs/heads/main" >copy/.git/packed-refs
+same "commit: of a checkout that git does not read" "$(commit_of copy)" "01234567"
 if git -C "$tree" rev-parse HEAD >head 2>/dev/null; then
     git -C "$tree" archive HEAD cmake | tar -x -C tarball
     found=$(commit_of tarball)

@@ -1,0 +1,65 @@
+#!/bin/bash
+# The other programs of backend: pjrt on a CPU plugin, beside those of `cpu`: evaluation, recomputation, LoRA with dropout, preference
+# pairs, generation. Bounds as in train_pjrt.sh.
+golden=$(realpath "$(dirname "$0")"/golden/parquet)
+. "$(dirname "$0")"/pjrt.bash
+make_data
+train() { expect 0 "" "$drover" train run.yaml --set schedule.type=constant --set checkpoint.every=10 --set run_dir="$@"; }
+for precision in fp32 bf16; do
+    train cpu-$precision --set training.steps=20 --set training.precision=$precision
+done
+
+# --- evaluation, recomputation, LoRA with dropout
+for backend in cpu pjrt; do
+    expect 0 "" "$drover" eval run.yaml --set backend=$backend --set run_dir=cpu-fp32 --set training.precision=fp32 --data data/set --json
+    sed -n 's/.*"loss": *\([0-9.]*\).*/{"loss": \1}/p' out >eval-$backend.json
+    mkdir -p eval-$backend && mv eval-$backend.json eval-$backend/metrics.jsonl
+done
+check "evaluation differs" near 1e-5 eval-cpu eval-pjrt
+for mode in selective full; do
+    train $mode --set training.steps=20 --set training.recompute=$mode --set backend=pjrt
+    check "recompute $mode: losses differ" near 1e-4 cpu-bf16 $mode
+done
+for backend in cpu pjrt; do
+    train lora-$backend --set model.preset=null --set model.vocab_size=null --set model.num_hidden_layers=null --set model.from=cpu-fp32/checkpoints/step-000020 \
+        --set model.weights=load --set lora.rank=4 --set lora.dropout=0.1 --set training.steps=10 --set training.precision=fp32 --set backend=$backend
+done
+check "LoRA: losses differ" near 1e-5 lora-cpu lora-pjrt
+
+# --- preference pairs, whose reference each back end computes for itself
+cat >chat.jinja <<'JINJA'
+{% for m in messages %}<{{ m.role }}>{{ m.content }}</>
+{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}
+JINJA
+expect 0 "40 preference pairs" "$drover" data build --preference --tokenizer tok --template chat.jinja --input "$golden"/pairs.jsonl --out data/pairs
+for backend in cpu pjrt; do
+    train pairs-$backend --set training.objective=dpo --set data.train=data/pairs --set data.split=[80,20,0] --set training.steps=5 --set training.eval_every=5 \
+        --set training.precision=fp32 --set training.global_batch_size=4 --set backend=$backend
+    says "loss 0.6931" "accuracy"
+    rm data/pairs.reference-*
+done
+check "pairs: losses differ" near 1e-5 pairs-cpu pairs-pjrt
+# What AdamW and clipping hide in the losses, a factor of the gradient, its norm shows.
+for figure in val_rewards/margins grad_norm; do
+    for backend in cpu pjrt; do
+        mkdir -p figure-$backend
+        sed -n "s|.*\"$figure\": *\([-0-9.e]*\).*|{\"loss\": \1}|p" pairs-$backend/metrics.jsonl | tail -1 >figure-$backend/metrics.jsonl
+    done
+    check "pairs: $figure differs" near 1e-3 figure-cpu figure-pjrt
+done
+
+# --- generation: the same likeliest tokens
+for backend in cpu pjrt; do
+    expect 0 "" "$drover" generate cpu-fp32/checkpoints/step-000020 --prompt "Document 7 tells of" --temperature 0 \
+        --max-tokens 20 --precision fp32 --backend $backend
+    grep '^Document 7' out >text-$backend
+done
+check "generation differs" cmp -s text-cpu text-pjrt
+# The plugin as the command names it, and as the config of the run does.
+try() { DROVER_PJRT_PLUGIN=none "$drover" generate "$1" --prompt "Document 7" --max-tokens 1 --backend "$2" >out 2>&1; }
+check "pjrt:cpu is not the cpu plugin" try cpu-fp32 pjrt:cpu
+check "the plugin of the environment was not asked for" eval '! try cpu-fp32 pjrt'
+train named --set training.steps=1 --set backend=pjrt --set pjrt.plugin=cpu
+check "generate: not the plugin of the run" try named pjrt
+check "eval --text: not the back end of the run" eval 'DROVER_PJRT_PLUGIN=none "$drover" eval named --text text.txt --context 64 --precision fp32 >out 2>&1'
+finish

@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+"""Holds the tiers of tests to their budgets: adds up what tests/times.txt records for the tests of a tier (tests/CMakeLists.txt says which
+those are), and refuses a tier that is over its budget, a test of it without a time, and a time without a test. A test that would push a
+tier over its budget has to displace another one, or goes to a part of the full tier. `tools/time_tests.py -R '^NAME$'` records a time."""
+import pathlib, re, sys
+
+# Seconds of processor time on the machine that tests/times.txt names. Two cores of Zen 3 take up to 2.5 times as long, so that quick ends
+# there within two minutes, and gate within ten, of which the build takes four.
+BUDGET = {"quick": 90, "gate": 270}
+
+root = pathlib.Path(__file__).resolve().parent.parent
+tests = root / "tests"
+lists = {name: words.split() for name, words in re.findall(r"^set\(TIER_(\w+) ([^)]*)\)", (tests / "CMakeLists.txt").read_text(), re.M)}
+tier_of = {test: tier for tier, names in lists.items() for test in names}
+units = [p.stem.removeprefix("test_") for p in tests.glob("test_*.c")]
+replays = [p.stem for p in tests.glob("fuzz/fuzz_*.c")]
+members = {"quick": [t for t in units + replays if t not in tier_of] + lists["quick"]}
+members["gate"] = members["quick"] + lists["gate"]  # whoever runs the gate runs quick too
+
+times = {}
+for line in (tests / "times.txt").read_text().splitlines():
+    if line and line[0] != "#":
+        name, seconds = line.split()
+        times[name] = float(seconds)
+bad = 0
+for name in members["gate"]:
+    if name not in times:
+        print(f'tests/times.txt: "{name}" has no time, expected one for a test of quick or gate (tools/time_tests.py -R \'^{name}$\')')
+        bad += 1
+known = set(units) | set(replays) | {p.stem for p in tests.glob("*.sh")} | set(tier_of)
+known |= {f"workflow_{p.stem}" for p in tests.glob("workflows/*.sh")} | {f"cluster_{p.stem}" for p in tests.glob("clusters/*.sh")}
+for name in sorted((set(times) | set(tier_of)) - known):
+    print(f'"{name}" is in tests/times.txt or in a tier, but there is no such test')
+    bad += 1
+sums = {tier: sum(times.get(name, 0) for name in members[tier]) for tier in BUDGET}
+for tier, budget in BUDGET.items():
+    if sums[tier] > budget:
+        print(f"tier {tier}: its tests take {sums[tier]:.0f} s of processor time, expected at most {budget}")
+        bad += 1
+print("tiers: " + ", ".join(f"{tier} {sums[tier]:.0f} of {BUDGET[tier]} s" for tier in BUDGET) + f", {bad} problems")
+sys.exit(bad > 0)

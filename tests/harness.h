@@ -1,6 +1,7 @@
 // What the tests share: a program on a back end, inputs by name, comparisons.
 #pragma once
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -31,6 +32,18 @@
         if (!strstr(drv_message(), (text)))                                                        \
             fail_msg("\"%s\" does not say \"%s\"", drv_message(), (text));                         \
     } while (0)
+
+// Before main(): signals that whoever started the test had ignored or blocked (nohup, the
+// background of a shell, a daemon) do what they do by default. Handlers, a sanitizer's, stay.
+__attribute__((constructor)) static void reset_signals(void) {
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    for (int i = 1; i < NSIG; i++) {
+        struct sigaction was;
+        if (sigaction(i, NULL, &was) == 0 && was.sa_handler == SIG_IGN) signal(i, SIG_DFL);
+    }
+}
 
 // Uniform in [-1, 1), a function of seed and index.
 double noise(uint64_t seed, uint64_t index);

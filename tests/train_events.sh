@@ -3,6 +3,7 @@
 # keys that stop and save by time and by step; and a run directory that is lost in mid-run.
 tests=$(realpath "$(dirname "$0")")
 . "$tests"/story.bash
+. "$tests"/events.bash
 make_data
 sed -i 's/steps: 40/steps: 12/' run.yaml
 train() { # RUN_DIR SETTING...
@@ -166,10 +167,10 @@ check "the other's owner.json goes" grep -q n9 taken/owner.json
 # continued, changes none of the other's files, wherever it was.
 written() { (cd "$1" && find checkpoints saved.json metrics.jsonl hashes.jsonl events.jsonl status.json -type f -exec sha256sum {} + | sort); }
 is_paused() { grep -q '^State:.*T (stopped)' "/proc/$pid/status"; }
-paused() { # RUN WHERE SETTING...: paused at a WHERE of pause_at.c, taken over, continued
-    local run=$1 where=$2 got
+paused() { # RUN EVENT SETTING...: paused at an EVENT of at_event.c, taken over, continued
+    local run=$1 event=$2 got
     shift 2
-    env LD_PRELOAD="$dir/pause_at.so" "$where" "$drover" train run.yaml --set run_dir="$run" "$@" >out.paused 2>&1 &
+    "${preload[@]}" AT_EVENT="pause $event" "$drover" train run.yaml --set run_dir="$run" "$@" >out.paused 2>&1 &
     pid=$!
     wait_for is_paused
     rm "$run/.lock"
@@ -184,20 +185,16 @@ paused() { # RUN WHERE SETTING...: paused at a WHERE of pause_at.c, taken over, 
     written "$run" >after
     check "$run: it has changed what is another's: $(diff before after)" cmp -s before after
 }
-if sanitized || ! cc -shared -fPIC -o pause_at.so "$tests/pause_at.c" -ldl 2>cc.txt; then
-    echo "not tried: runs that are paused and taken over (no C compiler here, or its sanitizers)"
-else
-    expect 3 "after step 6 of 12" train lines training.hash_every=1 training.stop_at_step=6
-    for run in saves notes removes; do cp -r lines $run; done
-    # Before its first line: all lines that there are stay, and the other run has them.
-    paused lines PAUSE_WRITING=hashes.jsonl --set training.hash_every=1
-    # Its checkpoint is in place: it has yet to say so in saved.json, and to remove older ones.
-    paused saves PAUSE_RENAMED=checkpoints/step-000009 --set training.hash_every=1 --set checkpoint.keep=1
-    # It has begun to say so, in the file that is to be renamed to saved.json.
-    paused notes PAUSE_WRITING=saved.json.tmp --set training.hash_every=1
-    # It has begun to remove the oldest one: the other finds no part of it, and nothing goes from under it.
-    paused removes PAUSE_RENAMED=checkpoints/step-000003.tmp --set training.hash_every=1 --set checkpoint.keep=1
-fi
+expect 3 "after step 6 of 12" train lines training.hash_every=1 training.stop_at_step=6
+for run in saves notes removes; do cp -r lines $run; done
+# Before its first line: all lines that there are stay, and the other run has them.
+paused lines "before 1 write */hashes.jsonl" --set training.hash_every=1
+# Its checkpoint is in place: it has yet to say so in saved.json, and to remove older ones.
+paused saves "after 1 rename */checkpoints/step-000009" --set training.hash_every=1 --set checkpoint.keep=1
+# It has begun to say so, in the file that is to be renamed to saved.json.
+paused notes "before 1 write */saved.json.tmp" --set training.hash_every=1
+# It has begun to remove the oldest one: the other finds no part of it, and nothing goes from under it.
+paused removes "after 1 rename */checkpoints/step-000003.tmp" --set training.hash_every=1 --set checkpoint.keep=1
 
 # --- a disk without room
 if unshare -rm true 2>/dev/null; then

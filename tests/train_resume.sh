@@ -1,6 +1,8 @@
 #!/bin/bash
 # Runs that are killed, moved back, harmed or given another config: what is resumed, refused or said.
-. "$(dirname "$0")"/story.bash
+tests=$(realpath "$(dirname "$0")")
+. "$tests"/story.bash
+. "$tests"/events.bash
 make_data
 sed -i 's/global_batch_size: 8/global_batch_size: 4/' run.yaml # two micro-batches a step
 same_bits() { sums "$1" "$2" | cmp -s - want; }
@@ -19,31 +21,59 @@ for mode in selective full; do
     expect 0 "step-000040" "$drover" train run.yaml --set run_dir=$mode --set training.recompute=$mode
     check "recompute $mode gives other bits" same_bits $mode 000040
 done
-# Each is killed a few steps and moments after it began: in a step, beside a checkpoint that is written, in a start. Most
-# come as far as the next checkpoint or the one after; when the last step is done, all begins anew.
-kills=0
-seed=${SEED:-$$}
-RANDOM=$seed
-while [ $kills -lt 20 ]; do
-    exec 3< <(exec "$drover" train run.yaml --set run_dir=killed 2>&1)
-    pid=$!
-    steps=$((RANDOM % 9))
-    while [ $steps -gt 0 ] && read -r line <&3; do [[ $line != step\ * ]] || steps=$((steps - 1)); done
-    sleep 0.0$(printf %02d $((RANDOM % 30)))
-    kill -9 $pid 2>/dev/null
-    wait_end $pid 2>/dev/null
-    exec 3<&-
-    if [ ! -d killed/checkpoints/step-000040 ]; then
-        kills=$((kills + 1))
-    else
-        check "$kills kills change the result (SEED=$seed)" same_bits killed 000040
+# Each start goes on from what the one before has left, and is killed at an event: of the first start, in a step, between two
+# writes, and in each part of a save. DROVER_KILLS: as many more, at random events of DROVER_SEED; a run that is done first
+# begins anew.
+moments=(
+    "before 1 rename */owner.json"
+    "half 1 write */events.jsonl"
+    "before 1 rename */config.yaml"
+    "before 1 write */metrics.jsonl" # in the first step
+    "half 2 write */metrics.jsonl"
+    "after 1 make */checkpoints/step-??????.tmp"
+    "half 1 write */checkpoints/*/model.safetensors"
+    "after 2 write */metrics.jsonl"
+    "before 1 sync */checkpoints/*/optimizer.safetensors"
+    "half 1 write */checkpoints/*/trainer.json"
+    "half 1 write */checkpoints/*/manifest.json.tmp"
+    "before 1 rename */checkpoints/step-??????"
+    "after 1 rename */checkpoints/step-??????"
+    "half 1 write */saved.json.tmp"
+    "after 1 rename */saved.json"
+    "before 5 write */metrics.jsonl"
+    "half 4 write */tensorboard/*"
+    "after 2 rename */status.json"
+    "before 1 rename */checkpoints/step-??????.tmp" # the oldest one, to be removed
+    "after 1 rename */checkpoints/step-??????.tmp"
+    "after 3 remove */checkpoints/step-??????.tmp/*"
+    "half 3 write */checkpoints/*/optimizer.safetensors"
+    "half 7 write */metrics.jsonl"
+)
+killed() { # MOMENT: whether it was; a checkpoint that was in place is there, or one after it
+    local before
+    before=$(last_saved killed)
+    "${preload[@]}" AT_EVENT="kill $1" "$drover" train run.yaml --set run_dir=killed >out 2>&1
+    code=$?
+    check "killed $1: exit $code, not 137, nor 0" [ $code = 137 -o $code = 0 ]
+    check "killed $1: step $before was saved, and is not any more" [ "$(last_saved killed)" -ge "$before" ]
+    [ $code = 137 ]
+} 2>/dev/null # what the shell says of it
+for moment in "${moments[@]}"; do check "nothing $moment" killed "$moment"; done
+kills=${DROVER_KILLS:-0} seed=${DROVER_SEED:-1}
+RANDOM=$seed when=(before half after)
+for ((i = 0; i < kills; i++)); do
+    moment="${when[RANDOM % 3]} $((RANDOM % 200 + 1)) * *killed/*"
+    if ! killed "$moment"; then
+        check "killed before $moment, DROVER_SEED=$seed: other bits" same_bits killed 000040
         rm -r killed
     fi
 done
+said="after ${#moments[@]} kills and $kills of DROVER_SEED=$seed"
+echo "$said"
 expect 0 "step-000040" "$drover" train run.yaml --set run_dir=killed
-check "$kills kills change the result (SEED=$seed)" same_bits killed 000040
-check "metrics.jsonl has not one line per step after kills (SEED=$seed)" [ "$(grep -c '"loss"' killed/metrics.jsonl)" = 40 ]
-check "a killed writer's folder was left (SEED=$seed)" [ -z "$(ls killed/checkpoints | grep tmp)" ]
+check "$said: other bits" same_bits killed 000040
+check "$said: metrics.jsonl has not one line per step" [ "$(grep -c '"loss"' killed/metrics.jsonl)" = 40 ]
+check "$said: left are $(ls killed/checkpoints | tr '\n' ' ')" [ "$(ls killed/checkpoints)" = "$(ls straight/checkpoints)" ]
 
 # --- harmed checkpoints
 cp -r straight harmed

@@ -48,6 +48,8 @@ static drv_status send_command(head *h, head_agent *agent, const control_message
     if (!node)
         return drv_fail(DRV_E_DATA, "mpirun starts a daemon on \"%s\", which is no node",
                 m->field[0]);
+    if (h->members[node].place < 0) // it was lost; if it is here again, it waits for the next world
+        return drv_fail(DRV_E_PEER, "node %d is gone", node);
     DRV_TRY(daemon_command_parse(h->a, m->field + 1, m->n_fields - 1, &command));
     const char **fields = ARENA_ARRAY(h->a, const char *, 3 + command.n_variables + command.n_args);
     fields[n++] = arena_printf(h->a, "%d", h->members[node].place);
@@ -60,7 +62,7 @@ static drv_status send_command(head *h, head_agent *agent, const control_message
     agent->node = node;
     h->members[node].told = true;
     control_send(&h->members[node].line, CONTROL_COMMAND, fields, n);
-    return h->members[node].over ? drv_fail(DRV_E_PEER, "node %d is gone", node) : DRV_OK;
+    return DRV_OK;
 }
 
 static void serve_agent(head *h, head_agent *agent) {

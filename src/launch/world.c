@@ -205,6 +205,7 @@ bool world_look(head *h, world_end *end, const char **why) {
     outcome all;
     int n_over = h->local.ranks_ended_s > 0, n_told = 1;
     note_local(h, &all);
+    const bool saved_here = all.kind == OUTCOME_STOPPED;
     for (int place = 1; place < w->n_nodes; place++) {
         const head_member *m = member_at(h, place);
         n_told += m->over || !m->told; // one without a daemon has nothing to say
@@ -221,22 +222,28 @@ bool world_look(head *h, world_end *end, const char **why) {
     if (w->mpirun_over_s <= 0) w->mpirun_over_s = now;
     if (n_told < w->n_nodes && now - w->mpirun_over_s < RESULTS_S) return false;
     int status = outcome_status(all, h->local.child_status);
-    if (n_told < w->n_nodes || w->lost_s > 0 || h->local.told_s > 0)
+    if (w->asked && saved_here && all.kind != OUTCOME_FAILED)
+        // A checkpoint is whole before any rank ends as stopped: who is lost after that takes
+        // nothing from a job that was asked to stop.
+        status = EXIT_STOPPED;
+    else if (n_told < w->n_nodes || w->lost_s > 0 || h->local.told_s > 0)
         status = all.kind == OUTCOME_FAILED ? status : EXIT_TRY_AGAIN;
     else if (all.kind == OUTCOME_NONE && w->asked) // mpirun's agents got that signal too
         status = EXIT_STOPPED;
     const bool none = all.kind == OUTCOME_NONE;
-    *why = w->lost                          ? w->lost
-           : none && status == EXIT_STOPPED ? STOPPED_EARLY
-           : none && status == 1            ? "mpirun could not start the ranks"
-                                            : "";
+    *why = w->lost && status != EXIT_STOPPED ? w->lost
+           : none && status == EXIT_STOPPED  ? STOPPED_EARLY
+           : none && status == 1             ? "mpirun could not start the ranks"
+                                             : "";
     fill_end(h, &all, status, end);
     return true;
 }
 
 void world_close(head *h) {
+    // One that was lost meanwhile and is here again has ended what was left before it came: its
+    // word that nothing is left would come in the midst of the next world.
     for (int place = 1; place < h->world.n_nodes; place++)
-        if (member_at(h, place)->here)
+        if (member_at(h, place)->place == place)
             control_send(&member_at(h, place)->line, CONTROL_OVER, NULL, 0);
     while (h->verdict < 0 && h->local.child && !h->local.child_ended) {
         local_job_end(&h->local);

@@ -417,6 +417,7 @@ drv_status backend_open_pjrt(arena *a, const backend_opts *opts, backend **out) 
     DRV_TRY(open_pool(b, opts));
     b->lower = (lower_options){.has_f64 = b->pool->plugin->has_f64,
             .cudnn = has_cudnn(b),
+            .deterministic = b->pool->deterministic,
             .ranks = mesh_single()};
     b->member.team = device_team_of(b->pool, opts->device, 1, 1);
     b->alone = true;

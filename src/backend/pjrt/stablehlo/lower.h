@@ -23,6 +23,7 @@ typedef struct lower_options {
     bool has_f64;        // else numbers in f64 (loss, norms, hyper) are f32 on the device
     int attention_block; // queries and keys at a time; 0: 512
     bool cudnn;          // CUDA computes attention by cuDNN where it can
+    bool deterministic;  // its calls give the same bits again
     mesh ranks;          // that run a program side by side, one per device; zeros: one rank
 } lower_options;
 

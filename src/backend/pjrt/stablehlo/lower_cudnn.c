@@ -27,6 +27,7 @@ bool lower_cudnn_fits(const lowering *l, const node *n, const tensor *qkv) {
 typedef struct fused_call {
     hlo_text *h;
     int64_t rows, seq, heads, kv_heads, d;
+    bool deterministic;
 } fused_call;
 
 static fused_call open_call(lowering *l, const node *n, const tensor *qkv) {
@@ -36,7 +37,8 @@ static fused_call open_call(lowering *l, const node *n, const tensor *qkv) {
             .seq = attrs->seq,
             .heads = attrs->n_heads,
             .kv_heads = attrs->n_kv_heads,
-            .d = attrs->head_dim};
+            .d = attrs->head_dim,
+            .deterministic = l->options.deterministic};
 }
 
 // --- the call
@@ -79,9 +81,11 @@ static void put_config(const fused_call *c, const fused_product *products, int n
                 "\"rhs_batch_dimensions\":[\"0\",\"%d\"]}",
                 products[i].name, products[i].lhs, products[i].rhs, products[i].lhs_batch,
                 products[i].rhs_batch);
-    str_puts(out, ",\"dropout_rate\":0.0,\"seed\":42,\"sliding_window_length\":0,"
-                  "\"max_seg_per_batch\":1,\"is_paged_attention\":false,"
-                  "\"force_deterministic\":true}}");
+    str_printf(out,
+            ",\"dropout_rate\":0.0,\"seed\":42,\"sliding_window_length\":0,"
+            "\"max_seg_per_batch\":1,\"is_paged_attention\":false,"
+            "\"force_deterministic\":%s}}",
+            c->deterministic ? "true" : "false");
 }
 
 // As text inside quotation marks.

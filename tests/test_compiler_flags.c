@@ -80,7 +80,7 @@ static str calls_of(arena *a, bool deterministic) {
             .head_dim = D,
             .seq = TOKENS,
             .causal = true};
-    const lower_options options = {.cudnn = true,
+    const lower_options options = {.cudnn_head_dim = 256,
             .deterministic = deterministic,
             .ranks = mesh_single()};
     const int64_t tokens[] = {TOKENS}, qkv_dim[] = {TOKENS, (HEADS + 2) * D},

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Attention on CUDA: cuDNN's kernel where every row is one document and the shapes are cuDNN's, the loop over blocks elsewhere.
+# Attention on CUDA: cuDNN's kernel in bf16 where the heads are cuDNN's, with a mask where rows have several documents, and the
+# loop over blocks elsewhere. Which way goes by which rule: test_cudnn_text.
 # Compiles for an H200 that is not there; needs the CUDA plugin and says so where there is none.
 . "$(dirname "$0")"/story.bash
 folder=${DROVER_PJRT_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/drover/pjrt}
@@ -28,12 +29,17 @@ calls() {
     rm -f dump/*
     expect 0 "Total failed: 0" "$drover" compile run.yaml --target cuda:h200 "${sets[@]}"
     local text=dump/whole_step.mlir
-    check "$what: $forward calls" [ "$(grep -c '"__cudnn$fmhaSoftmax"' $text)" = "$forward" ]
-    check "$what: $backward calls backward" [ "$(grep -c '"__cudnn$fmhaSoftmaxBackward"' $text)" = "$backward" ]
+    check "$what: $forward calls" [ "$(grep -cE '"__cudnn[$]fmha(ScaleBias)?Softmax"' $text)" = "$forward" ]
+    check "$what: $backward calls backward" [ "$(grep -cE '"__cudnn[$]fmha(ScaleBias)?SoftmaxBackward"' $text)" = "$backward" ]
 }
 calls 2 2 "three query heads to a key head" training.recompute=none
 calls 4 2 "attention computed again" training.recompute=selective
-calls 0 0 "rows of documents" data.pack=documents
+calls 2 2 "rows of documents" data.pack=documents
+check "their masks" grep -q fmhaScaleBiasSoftmaxBackward dump/whole_step.mlir
+calls 2 2 "a sliding window" model.sliding_window=256
+check "its window" grep -q 'sliding_window_length[^0-9]*256' dump/whole_step.mlir
 calls 0 0 "fp32" training.precision=fp32
 DROVER_PJRT_ATTENTION=blocks calls 0 0 "DROVER_PJRT_ATTENTION"
+DROVER_PJRT_ATTENTION=bocks expect 2 'DROVER_PJRT_ATTENTION is "bocks", expected blocks, mask, segments or none' \
+    "$drover" compile run.yaml --target cuda:h200
 finish

@@ -79,6 +79,7 @@ int main(void) {
     M(pjrt_upload_args, device, PJRT_Client_BufferFromHostBuffer_Args, device)
     M(pjrt_upload_args, done_with_host_buffer, PJRT_Client_BufferFromHostBuffer_Args, done_with_host_buffer)
     M(pjrt_upload_args, buffer, PJRT_Client_BufferFromHostBuffer_Args, buffer)
+    M(pjrt_description_attributes_args, n_attributes, PJRT_DeviceDescription_Attributes_Args, num_attributes)
     M(pjrt_description_text_args, text, PJRT_DeviceDescription_Kind_Args, device_kind)
     M(pjrt_memory_stats_args, bytes_in_use, PJRT_Device_MemoryStats_Args, bytes_in_use)
     M(pjrt_memory_stats_args, peak_bytes_in_use.value, PJRT_Device_MemoryStats_Args, peak_bytes_in_use)

@@ -81,7 +81,7 @@ for name, text in (
         ("DROVER_PJRT_DIR", "folder of plugins, in place of ~/.cache/drover/pjrt"),
         ("DROVER_COMPILE_CACHE", "folder of compiled programs, in place of ~/.cache/drover/compiled"),
         ("DROVER_PJRT_DUMP", "folder to which the StableHLO of each program is written"),
-        ("DROVER_PJRT_ATTENTION", "blocks: attention without cuDNN")):
+        ("DROVER_PJRT_ATTENTION", "blocks: attention without cuDNN; mask, segments: what cuDNN is told of documents")):
     out += [".TP", f"\\fB{name}\\fR", escape(text)]
 out += [".SH FILES", ".TP", "\\fIRUN_DIR/\\fR",
         escape("config.yaml, log.txt, metrics.jsonl, tensorboard/ and checkpoints/step-N of a run")]

@@ -246,8 +246,9 @@ typedef struct backend_opts {
     const char *const *flags;
     int n_flags;
     double memory_fraction;
-    const char *target;      // "cuda:h200": programs are compiled for it and not run; NULL: none
-    const char *cache_dir;   // of compiled programs; NULL: the user's; "none"
+    bool nondeterministic; // pjrt: sums may be added in another order each time, if that is faster
+    const char *target;    // "cuda:h200": programs are compiled for it and not run; NULL: none
+    const char *cache_dir; // of compiled programs; NULL: the user's; "none"
     int64_t cache_max_bytes; // of all files there; 0: any
     // The number of programs that are compiled at a time; 0: as many as there are cores. The memory
     // of the host that they may take together; 0: three quarters of what this process can still

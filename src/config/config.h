@@ -105,6 +105,7 @@ typedef struct run_config {
     int64_t global_batch_size, micro_batch_size, seed; // batches in rows
     precision precision;
     arithmetic_kind arithmetic;
+    bool deterministic;    // the same program gives the same bits again
     save_dtype save_dtype; // of a checkpoint's model file; SAVE_AUTO: see config_save_dtype
     precision grad_dtype;  // of sums of gradients
     recompute_mode recompute;

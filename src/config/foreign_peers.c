@@ -231,7 +231,8 @@ const foreign_key foreign_peers[] = {
         HINT("push_to_hub hub_model_id hub_strategy", NULL,
                 "a checkpoint is a Hugging Face folder, which its own tools upload as it lies"),
         HINT("use_cpu no_cuda device accelerator", "backend", NULL),
-        HINT("torch_compile compile use_torch_compile deterministic remove_unused_columns "
+        HINT("deterministic full_determinism", "training.deterministic", NULL),
+        HINT("torch_compile compile use_torch_compile remove_unused_columns "
              "label_smoothing label_smoothing_factor neftune_noise_alpha",
                 NULL, NOT_NEEDED),
 };

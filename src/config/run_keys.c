@@ -129,6 +129,9 @@ static const key run_keys[] = {
                 .initial = "fastest",
                 .help = "portable: the same bits on any processor (bf16 products in fp32 arithmetic), also of ranks on "
                         "different ones; fastest: those of this kind of processor"},
+        {KEY("training.deterministic", bool, deterministic), .initial = "true",
+                .help = "true: on the same device the same program gives the same bits again; false: a GPU may add in another "
+                        "order each time, where that is faster, and the run cannot be audited"},
         {KEY("training.save_dtype", choice, save_dtype), .choices = save_choices, .initial = "auto",
                 .help = "of a checkpoint's model file: f32, bf16 or f16; auto: bf16 in bf16 runs, else f32. "
                         "fp32 weights that the run keeps lie beside it, and it resumes from them"},

@@ -175,16 +175,17 @@ enum { MAX_BRANCHES = 3 };
     X(int, n_heads)                                                                                \
     X(int, n_kv_heads)                                                                             \
     X(int, head_dim)                                                                               \
-    X(int, seq)       /* attention: tokens per row, on this rank */                                \
-    X(int, causal)    /* attention: token t of each row sees 0 .. t, whatever the positions say */ \
-    X(int, window)    /* attention: a token sees so many at most, itself too; 0: any number */     \
-    X(int, inverse)   /* rope: rotate back */                                                      \
-    X(int, part)      /* split vocabulary: rows of a rank, of the last one perhaps fewer */        \
-    X(int, all_heads) /* attention: query heads of all tensor ranks; 0: n_heads */                 \
-    X(dtype, to)      /* narrow, join_kv: type of the result */                                    \
-    X(int, chunk)     /* linear_cross_entropy: rows of logits at a time */                         \
-    X(int, skip_dx)   /* gradients: that of the input is not wanted */                             \
-    X(int, skip_dw)   /* gradients: that of the weight is not wanted (it is frozen) */             \
+    X(int, seq)           /* attention: tokens per row, on this rank */                            \
+    X(int, causal)        /* attention: every row is one document, position[t] is t */             \
+    X(int, documents)     /* attention: of a row, at most; 0: not known */                         \
+    X(int, window)        /* attention: a token sees so many at most, itself too; 0: any number */ \
+    X(int, inverse)       /* rope: rotate back */                                                  \
+    X(int, part)          /* split vocabulary: rows of a rank, of the last one perhaps fewer */    \
+    X(int, all_heads)     /* attention: query heads of all tensor ranks; 0: n_heads */             \
+    X(dtype, to)          /* narrow, join_kv: type of the result */                                \
+    X(int, chunk)         /* linear_cross_entropy: rows of logits at a time */                     \
+    X(int, skip_dx)       /* gradients: that of the input is not wanted */                         \
+    X(int, skip_dw)       /* gradients: that of the weight is not wanted (it is frozen) */         \
     X(dtype, table_dtype) /* rope_table: type of the table */                                      \
     X(int, site)          /* dropout: the place in the model, a number */                          \
     X(int, from)          /* lora_up_grad_b: first column of the branch in t */                    \

@@ -239,7 +239,8 @@ static op_attrs attention_attrs(const builder *b) {
             .sum.leaves = l->head_leaves > 1 ? l->head_leaves : 0,
             .sum.wide = l->replicas > 1 && !attention_joins(b),
             .mesh.replicas = l->replicas > 1 && attention_joins(b) ? l->replicas : 0,
-            .causal = b->opts->causal && !window,
+            .causal = b->opts->causal,
+            .documents = b->opts->documents,
             .window = window};
     if (l->mesh.size[AXIS_CONTEXT] > 1) {
         attrs.mesh.axis = AXIS_CONTEXT;

@@ -153,7 +153,12 @@ static drv_status load_config(const audit *self, const audit_opts *opts, run_con
     sets[n++] = arena_printf(self->a, "training.stop_at_step=%lld", (long long)self->result->last);
     sets[n++] = arena_printf(self->a, "run_dir=%s",
             opts->out_dir ? opts->out_dir : path_join(self->a, opts->run_dir, "audit"));
-    return config_load(self->a, config, (const char *const *)sets, n, out);
+    DRV_TRY(config_load(self->a, config, (const char *const *)sets, n, out));
+    if (out->deterministic) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "%s: key \"training.deterministic\" is false, expected true: the run may give other bits each time, also where "
+            "nothing went wrong",
+            config_where(out, "training.deterministic"));
 }
 
 drv_status audit_run(arena *a, const audit_opts *opts, audit_result *out) {

@@ -242,6 +242,9 @@ static void say_size(const run *r) {
                 (long long)r->cfg->lora.rank, r->cfg->lora.alpha,
                 r->cfg->lora.use_rslora ? " (rsLoRA)" : "", r->cfg->lora.dropout, r->cfg->from);
     log_info("%s, on %s", backend_arithmetic(r->b), backend_device(r->b));
+    if (!r->cfg->deterministic)
+        log_info(
+                "training.deterministic is false: the run may give other bits each time, and drover audit refuses it");
 }
 
 drv_status run_measure_peak(run *r) {

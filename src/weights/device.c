@@ -10,6 +10,7 @@ backend_opts device_opts(const run_config *cfg) {
             .plugin = cfg->pjrt.plugin,
             .flags = cfg->pjrt.flags,
             .n_flags = cfg->pjrt.n_flags,
+            .nondeterministic = !cfg->deterministic,
             .memory_fraction = cfg->pjrt.memory_fraction,
             .cache_dir = cfg->pjrt.cache,
             .cache_max_bytes = (int64_t)(cfg->pjrt.cache_gib * GIB),

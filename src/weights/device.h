@@ -22,6 +22,6 @@ DRV_CHECKED drv_status device_open_targets(arena *a, const run_config *cfg, cons
 // Returns how many devices a run takes: pjrt.devices, or as many as parallel.* asks for; 1 where
 // the back end has no devices.
 int device_count(const run_config *cfg);
-// Returns the options of the back end by training.arithmetic and the keys pjrt.*; they live as long
-// as the config.
+// Returns the options of the back end by training.arithmetic, training.deterministic and the keys
+// pjrt.*; they live as long as the config.
 backend_opts device_opts(const run_config *cfg);

@@ -144,7 +144,7 @@ static void compile_one(void *ctx, int i) {
     device_pool *pool = call->t->pool;
     const lowered *l = &call->l[i];
     team_program *made = call->made[i];
-    const compile_options options = {call->t->n, call->t->ids, pool->flags, pool->n_flags};
+    const compile_options options = {call->t->n, call->t->ids, pool->flags.list, pool->flags.n};
     const int64_t bytes = compile_bytes((int64_t)l->text.n);
     compile_gate_enter(&pool->gate, bytes);
     const double start = clock_s();
@@ -269,36 +269,6 @@ static void team_free(device_team *t) {
     pthread_cond_destroy(&t->ended);
 }
 
-// XLA's own compilers may leave roundings out that precision names; plugins of others would refuse
-// a flag that they do not know. For CUDA it dies where it finds no ptxas; and its products go
-// to cuBLASLt, which adds a weight's gradient in place: Triton's are written beside it and copied.
-static drv_status set_flags(device_pool *pool, const backend_opts *opts) {
-    enum { OWN_FLAGS = 5 };
-    static const char tools_flag[] = "xla_gpu_cuda_data_dir=";
-    const char *name = pool->plugin->name, *tools = NULL;
-    const bool cuda = strstr(name, "cuda") != NULL;
-    pool->flags = ARENA_ARRAY(pool->a, const char *, opts->n_flags + OWN_FLAGS);
-    if (cuda || strstr(name, "cpu") || strstr(name, "rocm"))
-        pool->flags[pool->n_flags++] = "xla_allow_excess_precision=False";
-    if (cuda) pool->flags[pool->n_flags++] = "xla_gpu_enable_triton_gemm=False";
-    // Without a device there is nothing to try algorithms on; looking for one that compiles took a
-    // third of the time and chose the same.
-    if (cuda && opts->target) pool->flags[pool->n_flags++] = "xla_gpu_autotune_level=0";
-    // A rank that finds its program in the cache would let the others wait for its share of it.
-    if (cuda && pool->cluster) pool->flags[pool->n_flags++] = "xla_gpu_shard_autotuning=False";
-    for (int i = 0; i < opts->n_flags; i++) {
-        pool->flags[pool->n_flags++] = opts->flags[i];
-        if (!cuda || !str_starts(opts->flags[i], tools_flag)) continue;
-        tools = opts->flags[i] + strlen(tools_flag);
-        DRV_TRY(cuda_tools_check(pool->a, tools));
-    }
-    if (cuda && !tools) {
-        DRV_TRY(cuda_tools_find(pool->a, pool->plugin->path, &tools));
-        pool->flags[pool->n_flags++] = arena_printf(pool->a, "%s%s", tools_flag, tools);
-    }
-    return DRV_OK;
-}
-
 // The target says which: a plugin that the config names for runs here may be for another platform.
 static const char *target_plugin(const char *named) {
     if (!named || !*named) return "cuda";
@@ -316,7 +286,7 @@ static drv_status open_target(device_pool *p, const backend_opts *opts, int n_de
                 opts->target);
     DRV_TRY(gpu_target_find(p->a, opts->target + strlen(cuda), &gpu));
     DRV_TRY(plugin_open(p->a, target_plugin(opts->plugin), &p->plugin));
-    DRV_TRY(set_flags(p, opts));
+    DRV_TRY(compiler_flags_choose(p->a, p->plugin, opts, &p->flags));
     if (opts->memory_fraction > 0)
         gpu.memory = (int64_t)((double)gpu.memory * opts->memory_fraction);
     return client_open_target(p->a, p->plugin, &gpu, n_devices, &p->client);
@@ -348,12 +318,13 @@ static drv_status open_devices(device_pool *p, const backend_opts *opts, int n_d
                 "gets that of the CPU",
                 drv_message());
     DRV_TRY(status);
-    return set_flags(p, opts);
+    return compiler_flags_choose(p->a, p->plugin, opts, &p->flags);
 }
 
 drv_status device_pool_open(arena *a, const backend_opts *opts, int n_devices, device_pool **out) {
     device_pool *p = ARENA_NEW(a, device_pool);
     p->a = a;
+    p->deterministic = !opts->nondeterministic;
     DRV_TRY(opts->target ? open_target(p, opts, n_devices) : open_devices(p, opts, n_devices));
     compile_cache_open(a, p->plugin, opts->target ? "none" : opts->cache_dir, opts->cache_max_bytes,
             &p->cache);

@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "backend/backend.h"
+#include "backend/pjrt/compiler_flags.h"
 #include "backend/pjrt/runtime/compile_cache.h"
 #include "backend/pjrt/runtime/compile_gate.h"
 #include "backend/pjrt/stablehlo/lower.h"
@@ -21,8 +22,8 @@ struct device_pool {
     compile_gate gate;
     comm *cluster;        // of several processes, one device each; else NULL
     cluster_store *store; // that the client uses; NULL: it needs none
-    const char **flags;   // of the compiler
-    int n_flags;
+    compiler_flags flags;
+    bool deterministic; // as the flags say
     pthread_mutex_t lock;
     struct device_team *teams;
 };

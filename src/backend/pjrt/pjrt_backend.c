@@ -404,20 +404,52 @@ static drv_status open_pool(pjrt_backend *b, const backend_opts *opts) {
     return opts->pool ? DRV_OK : device_pool_open(b->a, opts, 1, &b->pool);
 }
 
-// DROVER_PJRT_ATTENTION=blocks: without cuDNN.
-static bool has_cudnn(const pjrt_backend *b) {
+// The word in DROVER_PJRT_ATTENTION: blocks, without cuDNN; mask or segments, which cuDNN is told
+// of documents.
+typedef struct attention_wish {
+    bool blocks;
+    document_way documents;
+} attention_wish;
+
+static drv_status read_wish(attention_wish *out) {
+    static const struct {
+        const char *word;
+        attention_wish wish;
+    } words[] = {{"blocks", {.blocks = true}}, {"mask", {.documents = DOCUMENTS_MASK}},
+            {"segments", {.documents = DOCUMENTS_SEGMENTS}}};
     const char *said = getenv("DROVER_PJRT_ATTENTION");
-    return strstr(b->pool->plugin->name, "cuda") && !(said && strcmp(said, "blocks") == 0);
+    *out = (attention_wish){0};
+    if (!said || !*said) return DRV_OK;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(said, words[i].word) == 0) {
+            *out = words[i].wish;
+            return DRV_OK;
+        }
+    return drv_fail(DRV_E_USAGE,
+            "DROVER_PJRT_ATTENTION is \"%.40s\", expected blocks, mask, segments or none", said);
+}
+
+// From Hopper on heads may be larger, and documents may be segments (JAX:
+// check_is_flash_attention).
+static void choose_attention(pjrt_backend *b, const attention_wish *wish) {
+    enum { HOPPER = 9, HEAD_DIM = 128, HOPPER_HEAD_DIM = 256 };
+    const bool hopper = b->pool->client->capability >= HOPPER;
+    if (wish->blocks || !strstr(b->pool->plugin->name, "cuda")) return;
+    b->lower.cudnn_head_dim = hopper ? HOPPER_HEAD_DIM : HEAD_DIM;
+    b->lower.documents = hopper ? wish->documents : DOCUMENTS_MASK;
 }
 
 drv_status backend_open_pjrt(arena *a, const backend_opts *opts, backend **out) {
     pjrt_backend *b = ARENA_NEW(a, pjrt_backend);
     b->base = (backend){&calls, 1};
     b->a = a;
+    attention_wish wish;
+    DRV_TRY(read_wish(&wish));
     DRV_TRY(open_pool(b, opts));
     b->lower = (lower_options){.has_f64 = b->pool->plugin->has_f64,
-            .cudnn = has_cudnn(b),
+            .deterministic = b->pool->deterministic,
             .ranks = mesh_single()};
+    choose_attention(b, &wish);
     b->member.team = device_team_of(b->pool, opts->device, 1, 1);
     b->alone = true;
     b->mesh = mesh_single();

@@ -4,7 +4,8 @@
 // N = rows * seq; token t of a row sees tokens t - position[t] .. t of the same row, so position
 // (counted from the start of the document) is also the document mask. Scale: 1/sqrt(head_dim).
 // `causal` says that every row is one document, so that a back end need not look: position[t] is t.
-// `window`: a token sees so many of those at most, the last ones up to itself; not `causal` then.
+// `documents`: a row has so many at most.
+// `window`: a token sees so many of those at most, the last ones up to itself.
 // `hidden` (i32 [2 N], may be left out, not `causal` then): of rows in which several continuations
 // of one beginning follow each other. Of the tokens between the first one that token t sees and
 // itself, hidden[2 t] .. hidden[2 t + 1] of the row are of others: it does not see them, and
@@ -124,7 +125,7 @@ static node *example_branches(example *e, tensor *qkv, int window) {
 #define ATTENTION_ATTRS                                                                            \
     (ATTR(n_heads) | ATTR(n_kv_heads) | ATTR(head_dim) | ATTR(seq) | ATTR(axis) | ATTR(ranks) |    \
             ATTR(row_leaves) | ATTR(all_heads) | ATTR(leaves) | ATTR(wide) | ATTR(replicas) |      \
-            ATTR(causal) | ATTR(window))
+            ATTR(causal) | ATTR(window) | ATTR(documents))
 
 static void example_rows(example *e) {
     example_forward(e, example_activation(e, "qkv", 10, 48));

@@ -47,7 +47,10 @@ drv_status gpu_target_find(arena *a, const char *wanted, gpu_target *out) {
     for (int i = 0; i < N_GPUS; i++) {
         names[i] = gpus[i].name;
         if (strcmp(names[i], wanted) != 0) continue;
-        *out = (gpu_target){config_of(a, &gpus[i]), gpus[i].description, gpus[i].memory};
+        *out = (gpu_target){.config = config_of(a, &gpus[i]),
+                .description = gpus[i].description,
+                .capability = gpus[i].capability,
+                .memory = gpus[i].memory};
         return DRV_OK;
     }
     const char *nearest = str_nearest(wanted, names, N_GPUS);

@@ -281,6 +281,13 @@ typedef struct pjrt_description_text_args {
     size_t text_size; // (out)
 } pjrt_description_text_args;
 
+typedef struct pjrt_description_attributes_args {
+    pjrt_head head;
+    pjrt_description *description;
+    size_t n_attributes;                // (out)
+    const pjrt_named_value *attributes; // (out)
+} pjrt_description_attributes_args;
+
 typedef struct pjrt_device_description_args {
     pjrt_head head;
     pjrt_device *device;
@@ -432,6 +439,7 @@ typedef struct pjrt_compile_args { // without a client
     X(Client_BufferFromHostBuffer, 22, pjrt_upload_args, buffer)                                   \
     X(DeviceDescription_Id, 23, pjrt_description_id_args, id)                                      \
     X(DeviceDescription_ProcessIndex, 24, pjrt_description_id_args, id)                            \
+    X(DeviceDescription_Attributes, 25, pjrt_description_attributes_args, attributes)              \
     X(DeviceDescription_Kind, 26, pjrt_description_text_args, text_size)                           \
     X(Device_GetDescription, 29, pjrt_device_description_args, description)                        \
     X(Device_MemoryStats, 34, pjrt_memory_stats_args, peak_allocated.is_set)                       \

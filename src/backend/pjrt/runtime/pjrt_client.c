@@ -79,6 +79,28 @@ static const char *device_kind(arena *a, const device_client *c) {
     return arena_strndup(a, args.text, args.text_size);
 }
 
+// Returns the first number of an attribute like "9.0".
+static int compute_capability(const device_client *c) {
+    static const char wanted[] = "compute_capability";
+    pjrt_description_attributes_args args = {.description = description_of(c, 0)};
+    if (!args.description || !plugin_has(c->plugin, PJRT_SLOT_DeviceDescription_Attributes) ||
+            plugin_call(c->plugin, PJRT_SLOT_DeviceDescription_Attributes, &args) != DRV_OK)
+        return 0;
+    for (size_t i = 0; i < args.n_attributes; i++) {
+        const pjrt_named_value *v = &args.attributes[i];
+        int major = 0;
+        if (v->type != PJRT_VALUE_STRING || v->name_size != strlen(wanted) ||
+                memcmp(v->name, wanted, v->name_size) != 0)
+            continue;
+        for (size_t k = 0; k < v->value_size && v->value.string[k] >= '0' &&
+                           v->value.string[k] <= '9' && k < 3;
+                k++)
+            major = 10 * major + v->value.string[k] - '0';
+        return major;
+    }
+    return 0;
+}
+
 // "cuda 13000" or the like; "": the plugin does not say.
 static const char *platform_version(arena *a, const device_client *c) {
     pjrt_client_text_args said = {.client = c->handle};
@@ -100,6 +122,7 @@ static drv_status read_devices(arena *a, device_client *c) {
     if (c->n_devices < 1)
         return drv_fail(DRV_E_DEVICE, "plugin \"%s\" has no device", c->plugin->name);
     c->kind = device_kind(a, c);
+    c->capability = compute_capability(c);
     return DRV_OK;
 }
 
@@ -178,6 +201,7 @@ drv_status client_open_target(arena *a, const pjrt_plugin *plugin, const gpu_tar
             .platform = "cuda",
             .version = "",
             .kind = gpu->description,
+            .capability = gpu->capability,
             .memory = gpu->memory};
     *out = c;
     return DRV_OK;

@@ -19,11 +19,16 @@
 #include "base/arena.h"
 #include "ir/graph.h"
 
+// The form in which cuDNN is told of several documents in a row; the rule is that of lower_cudnn.c.
+typedef enum document_way { DOCUMENTS_BY_RULE, DOCUMENTS_MASK, DOCUMENTS_SEGMENTS } document_way;
+
 typedef struct lower_options {
     bool has_f64;        // else numbers in f64 (loss, norms, hyper) are f32 on the device
     int attention_block; // queries and keys at a time; 0: 512
-    bool cudnn;          // CUDA computes attention by cuDNN where it can
-    mesh ranks;          // that run a program side by side, one per device; zeros: one rank
+    int cudnn_head_dim;  // cuDNN computes attention with heads of so many at most; 0: never
+    document_way documents;
+    bool deterministic; // its calls give the same bits again
+    mesh ranks;         // that run a program side by side, one per device; zeros: one rank
 } lower_options;
 
 typedef struct step_numbers { // of an update, scalars in the type of its arithmetic
@@ -49,6 +54,8 @@ typedef struct lowering { // a graph while it is being lowered
     // Made by the first rule that wants them, for all others; NULL: not yet.
     const tensor *norm2; // that `numbers` are of
     step_numbers numbers;
+    struct row_mask *masks; // of attention (lower_documents.c)
+    struct row_segments *segments;
     const tensor *step_word_of; // what `step_word` is made of (lower_rounded.c)
     hlo_value step_word;
 } lowering;

@@ -1,0 +1,71 @@
+// Flags by platform. XLA's own compilers may leave roundings out that precision names; plugins of
+// others would refuse a flag that they do not know.
+#include "backend/pjrt/compiler_flags.h"
+
+#include <string.h>
+
+#include "backend/pjrt/runtime/gpu_target.h"
+#include "base/str.h"
+
+enum { OWN_FLAGS = 7 };
+
+// XLA requires one order of additions where either of them is set (RequireDeterminism in
+// xla/service/gpu/stream_executor_util.cc). The first one leaves autotuning alone.
+#define DETERMINISTIC  "xla_gpu_exclude_nondeterministic_ops="
+#define AND_TUNING_TOO "xla_gpu_deterministic_ops="
+
+static void put(compiler_flags *f, const char *flag) {
+    f->list[f->n++] = flag;
+}
+
+// The calls of cuDNN say the same (lower_cudnn.c). Where XLA's flags and a call differ, XLA files
+// the backward kernel under one name and looks it up under the other: the program ends the process
+// at its first run, or with one layer is silently not deterministic.
+static void put_determinism(compiler_flags *f, bool deterministic) {
+    put(f, deterministic ? DETERMINISTIC "True" : DETERMINISTIC "False");
+    if (!deterministic) put(f, AND_TUNING_TOO "False"); // whatever XLA_FLAGS says
+}
+
+static drv_status check_users(const char *flag) {
+    if (!str_starts(flag, DETERMINISTIC) && !str_starts(flag, AND_TUNING_TOO)) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "compiler flag \"%s\", expected training.deterministic to say this: XLA and the calls of cuDNN must agree",
+            flag);
+}
+
+static void put_cuda(compiler_flags *f, const backend_opts *opts) {
+    put_determinism(f, !opts->nondeterministic);
+    // Products go to cuBLASLt, which adds a weight's gradient in place: Triton's are written beside
+    // it and copied.
+    put(f, "xla_gpu_enable_triton_gemm=False");
+    // Without a device there is nothing to try algorithms on; looking for one that compiles took a
+    // third of the time and chose the same.
+    if (opts->target) put(f, "xla_gpu_autotune_level=0");
+    // A rank that finds its program in the cache would let the others wait for its share of it.
+    if (opts->cluster) put(f, "xla_gpu_shard_autotuning=False");
+}
+
+drv_status compiler_flags_choose(arena *a, const pjrt_plugin *plugin, const backend_opts *opts,
+        compiler_flags *out) {
+    static const char tools_flag[] = "xla_gpu_cuda_data_dir=";
+    const char *name = plugin->name, *tools = NULL;
+    const bool cuda = strstr(name, "cuda") != NULL;
+    *out = (compiler_flags){.list = ARENA_ARRAY(a, const char *, opts->n_flags + OWN_FLAGS)};
+    if (cuda || strstr(name, "cpu") || strstr(name, "rocm"))
+        put(out, "xla_allow_excess_precision=False");
+    if (cuda) put_cuda(out, opts);
+    for (int i = 0; i < opts->n_flags; i++) {
+        put(out, opts->flags[i]);
+        if (!cuda) continue;
+        DRV_TRY(check_users(opts->flags[i]));
+        if (!str_starts(opts->flags[i], tools_flag)) continue;
+        tools = opts->flags[i] + strlen(tools_flag);
+        DRV_TRY(cuda_tools_check(a, tools));
+    }
+    // XLA ends the process where it finds no ptxas.
+    if (cuda && !tools) {
+        DRV_TRY(cuda_tools_find(a, plugin->path, &tools));
+        put(out, arena_printf(a, "%s%s", tools_flag, tools));
+    }
+    return DRV_OK;
+}

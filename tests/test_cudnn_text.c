@@ -1,0 +1,283 @@
+// Calls of cuDNN as JAX writes them (tests/golden/cudnn_calls.json, tools/golden_cudnn.py), field
+// by field: operands, results, their layouts, the configuration; and which way attention goes.
+#include "harness.h"
+
+#include <math.h>
+
+#include "backend/pjrt/stablehlo/lower.h"
+#include "base/json.h"
+
+// A call of ours, cut out of the text of a program.
+typedef struct call {
+    str target, config, operands, results, operand_layouts, result_layouts;
+    bool has_side_effect;
+    int api_version;
+} call;
+
+// The text between `after`, wherever that begins at or after p, and `before`.
+static str between(const char *p, const char *after, const char *before) {
+    str out = {0};
+    const char *begin = strstr(p, after);
+    if (!begin) fail_msg("no \"%s\" in %.200s", after, p);
+    begin += strlen(after);
+    const char *end = strstr(begin, before);
+    if (!end) fail_msg("no \"%s\" after \"%s\"", before, after);
+    str_add(&out, begin, (size_t)(end - begin));
+    str_puts(&out, "");
+    return out;
+}
+
+// Takes backslashes away: the text of an attribute.
+static str unquoted(str quoted) {
+    str out = {0};
+    for (size_t i = 0; i < quoted.n; i++)
+        if (quoted.p[i] != '\\') str_add(&out, &quoted.p[i], 1);
+    str_puts(&out, "");
+    str_free(&quoted);
+    return out;
+}
+
+static call read_call(const char *line) {
+    static const char types[] = "]} : (";
+    str version = between(line, "api_version = ", " :"),
+        effect = between(line, "has_side_effect = ", ",");
+    const call c = {.target = between(line, "call_target_name = \"", "\""),
+            .config = unquoted(between(line, "backend_config = \"", "\", operand_layouts")),
+            .operand_layouts = between(line, "operand_layouts = [", "], result_layouts"),
+            .result_layouts = between(line, "result_layouts = [", types),
+            .operands = between(line, types, ") -> ("),
+            .results = between(strstr(line, types), ") -> (", ")"),
+            .api_version = (int)strtol(version.p, NULL, 10),
+            .has_side_effect = strcmp(effect.p, "true") == 0};
+    str_free(&version);
+    str_free(&effect);
+    return c;
+}
+
+static void free_call(call *c) {
+    str *texts[] = {&c->target, &c->config, &c->operands, &c->results, &c->operand_layouts,
+            &c->result_layouts};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        str_free(texts[i]);
+}
+
+// --- ours: attention and its gradient as a program
+typedef struct shape {
+    int64_t rows, tokens;
+    int heads, kv_heads, d, window, segments;
+    bool masked;
+} shape;
+
+static str program_of(arena *a, const shape *of, const lower_options *options, dtype dt) {
+    const op_attrs attrs = {.n_heads = of->heads,
+            .n_kv_heads = of->kv_heads,
+            .head_dim = of->d,
+            .seq = (int)of->tokens,
+            .window = of->window,
+            .causal = !of->masked && !of->segments,
+            .documents = of->segments};
+    const int64_t n[] = {of->rows * of->tokens},
+                  qkv_dim[] = {*n, (of->heads + 2 * of->kv_heads) * of->d},
+                  o_dim[] = {*n, of->heads * of->d};
+    graph *g = graph_new(a, "attention");
+    tensor *qkv = graph_state(g, TENSOR_INPUT, "qkv", dt, 2, qkv_dim),
+           *position = graph_state(g, TENSOR_INPUT, "position", DT_I32, 1, n),
+           *d_o = graph_state(g, TENSOR_INPUT, "do", dt, 2, o_dim);
+    const node *forward = graph_add(g, OP_attention, 2, (tensor *[]){qkv, position}, &attrs);
+    tensor *in[] = {d_o, qkv, forward->out[0], forward->out[1], position};
+    graph_output(g, graph_add(g, OP_attention_grad, 5, in, &attrs)->out[0], "dqkv");
+    lowered l;
+    OK(lower_graph(a, g, options, &l));
+    return l.text;
+}
+
+// --- JAX's
+static int integer(const json_t *object, const char *key) {
+    return (int)json_integer_value(json_object_get(object, key));
+}
+
+static shape read_shape(const json_t *golden) {
+    return (shape){.rows = integer(golden, "rows"),
+            .tokens = integer(golden, "tokens"),
+            .heads = integer(golden, "heads"),
+            .kv_heads = integer(golden, "kv_heads"),
+            .d = integer(golden, "head_dim"),
+            .window = integer(golden, "window"),
+            .segments = integer(golden, "segments"),
+            .masked = json_is_true(json_object_get(golden, "masked"))};
+}
+
+// Types as they stand in our text.
+static str joined_types(const json_t *list) {
+    str out = {0};
+    for (size_t i = 0; i < json_array_size(list); i++)
+        str_printf(&out, i ? ", %s" : "%s", json_string_value(json_array_get(list, i)));
+    return out;
+}
+
+static str joined_layouts(const json_t *list) {
+    str out = {0};
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *layout = json_array_get(list, i);
+        const size_t n = json_array_size(layout);
+        str_puts(&out, i ? ", dense<" : "dense<");
+        if (n > 1) str_puts(&out, "[");
+        for (size_t k = 0; k < n; k++)
+            str_printf(&out, k ? ", %lld" : "%lld",
+                    (long long)json_integer_value(json_array_get(layout, k)));
+        str_printf(&out, "%s> : tensor<%zuxindex>", n > 1 ? "]" : "", n);
+    }
+    return out;
+}
+
+static void same_text(const char *what, str expected, const str *ours) {
+    if (strcmp(expected.p, ours->p) != 0) fail_msg("%s: %s, JAX has %s", what, ours->p, expected.p);
+    str_free(&expected);
+}
+
+// All but what JAX leaves to XLA, and the last bit of the scale.
+static void same_config(const json_t *expected, const call *ours) {
+    json_t *config = json_loads(ours->config.p, 0, NULL);
+    assert_non_null(config);
+    json_t *mine = json_object_get(config, "cudnn_fmha_backend_config"),
+           *theirs = json_object_get(expected, "cudnn_fmha_backend_config");
+    assert_true(json_is_true(json_object_get(mine, "force_deterministic")));
+    json_object_del(mine, "force_deterministic");
+    const double scale = json_real_value(json_object_get(theirs, "fmha_scale"));
+    assert_true(
+            fabs(json_real_value(json_object_get(mine, "fmha_scale")) - scale) < 0x1p-51 * scale);
+    json_object_set(mine, "fmha_scale", json_object_get(theirs, "fmha_scale"));
+    char *a = json_dumps(config, JSON_SORT_KEYS), *b = json_dumps(expected, JSON_SORT_KEYS);
+    if (strcmp(a, b) != 0) fail_msg("ours: %s\nJAX's: %s", a, b);
+    free(a);
+    free(b);
+    json_decref(config);
+}
+
+static void compare(const json_t *expected, const char *line) {
+    call ours = read_call(line);
+    assert_string_equal(ours.target.p, json_string_value(json_object_get(expected, "target")));
+    assert_int_equal(ours.api_version, integer(expected, "api_version"));
+    assert_int_equal(ours.has_side_effect,
+            json_is_true(json_object_get(expected, "has_side_effect")));
+    same_text("operands", joined_types(json_object_get(expected, "operands")), &ours.operands);
+    same_text("results", joined_types(json_object_get(expected, "results")), &ours.results);
+    same_text("layouts of operands", joined_layouts(json_object_get(expected, "operand_layouts")),
+            &ours.operand_layouts);
+    same_text("layouts of results", joined_layouts(json_object_get(expected, "result_layouts")),
+            &ours.result_layouts);
+    same_config(json_object_get(expected, "backend_config"), &ours);
+    free_call(&ours);
+}
+
+static const char call_op[] = "\"stablehlo.custom_call\"";
+
+static void calls_are_those_of_jax(void **state) {
+    (void)state;
+    arena *a = arena_new("golden");
+    json_t *golden;
+    OK(json_read_file(golden_path(a, "cudnn_calls.json"), &golden));
+    const json_t *cases = json_object_get(golden, "cases");
+    assert_true(json_array_size(cases) >= 12);
+    for (size_t i = 0; i < json_array_size(cases); i++) {
+        const json_t *one = json_array_get(cases, i);
+        const shape s = read_shape(one);
+        const lower_options options = {.cudnn_head_dim = 256,
+                .documents = s.segments ? DOCUMENTS_SEGMENTS : DOCUMENTS_MASK,
+                .deterministic = true};
+        print_message("%s\n", json_string_value(json_object_get(one, "name")));
+        str text = program_of(a, &s, &options, DT_BF16);
+        const char *first = strstr(text.p, call_op);
+        assert_non_null(first);
+        const char *second = strstr(first + 1, call_op);
+        assert_non_null(second);
+        assert_null(strstr(second + 1, call_op));
+        compare(json_object_get(one, "forward"), first);
+        compare(json_object_get(one, "backward"), second);
+        str_free(&text);
+    }
+    json_decref(golden);
+    arena_free(a);
+}
+
+static int times(const char *text, const char *word) {
+    int n = 0;
+    for (const char *p = text; (p = strstr(p, word)); p++)
+        n++;
+    return n;
+}
+
+// Rows of documents never go through the loop over blocks where the heads are cuDNN's.
+static void heads_decide(void **state) {
+    (void)state;
+    static const struct {
+        shape s;
+        lower_options options;
+        dtype dt;
+        const char *call; // NULL: blocks
+    } cases[] = {
+            {{2, 64, 4, 2, 64, 0, 0, true}, {.cudnn_head_dim = 256}, DT_BF16, "ScaleBias"},
+            {{2, 64, 4, 2, 64, 16, 0, true}, {.cudnn_head_dim = 256}, DT_BF16, "ScaleBias"},
+            {{2, 63, 4, 2, 64, 0, 0, true}, {.cudnn_head_dim = 256}, DT_BF16, "ScaleBias"},
+            {{2, 64, 2, 2, 256, 0, 0, true}, {.cudnn_head_dim = 256}, DT_BF16, "ScaleBias"},
+            {{2, 64, 2, 2, 256, 0, 0, true}, {.cudnn_head_dim = 128}, DT_BF16, NULL},
+            {{2, 64, 2, 2, 60, 0, 0, true}, {.cudnn_head_dim = 256}, DT_BF16, NULL},
+            {{2, 64, 2, 2, 64, 0, 0, true}, {.cudnn_head_dim = 256}, DT_F32, NULL},
+            {{2, 64, 2, 2, 64, 0, 0, true}, {0}, DT_BF16, NULL},
+            // Segments where bits may differ, the bound is known, and position says all.
+            {{2, 64, 2, 2, 64, 0, 4, false}, {.cudnn_head_dim = 256}, DT_BF16, "PADDING_CAUSAL"},
+            {{2, 64, 2, 2, 64, 0, 4, false}, {.cudnn_head_dim = 256, .deterministic = true},
+                    DT_BF16, "ScaleBias"},
+            {{2, 64, 2, 2, 64, 16, 4, false}, {.cudnn_head_dim = 256}, DT_BF16, "ScaleBias"},
+            {{2, 64, 2, 2, 64, 0, 4, false}, {.cudnn_head_dim = 256, .documents = DOCUMENTS_MASK},
+                    DT_BF16, "ScaleBias"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        arena *a = arena_new("way");
+        str text = program_of(a, &cases[i].s, &cases[i].options, cases[i].dt);
+        if (times(text.p, "__cudnn$fmha") != (cases[i].call ? 2 : 0) ||
+                (cases[i].call && times(text.p, cases[i].call) != 2))
+            fail_msg("case %zu: %d calls, expected %s", i, times(text.p, "__cudnn$fmha"),
+                    cases[i].call ? cases[i].call : "none");
+        str_free(&text);
+        arena_free(a);
+    }
+}
+
+// Whatever the number of layers, and in both directions.
+static void masks_are_made_once(void **state) {
+    (void)state;
+    for (int segments = 0; segments < 2; segments++) {
+        arena *a = arena_new("layers");
+        const op_attrs attrs = {.n_heads = 2,
+                .n_kv_heads = 2,
+                .head_dim = 64,
+                .seq = 64,
+                .documents = segments ? 4 : 0};
+        const int64_t n[] = {128}, dim[] = {128, 384}, o_dim[] = {128, 128};
+        graph *g = graph_new(a, "layers");
+        tensor *position = graph_state(g, TENSOR_INPUT, "position", DT_I32, 1, n),
+               *qkv = graph_state(g, TENSOR_INPUT, "qkv", DT_BF16, 2, dim),
+               *d_o = graph_state(g, TENSOR_INPUT, "do", DT_BF16, 2, o_dim);
+        for (int layer = 0; layer < 3; layer++) {
+            g->layer = layer;
+            const node *f = graph_add(g, OP_attention, 2, (tensor *[]){qkv, position}, &attrs);
+            tensor *in[] = {d_o, qkv, f->out[0], f->out[1], position};
+            qkv = graph_add(g, OP_attention_grad, 5, in, &attrs)->out[0];
+        }
+        graph_output(g, qkv, "dqkv");
+        lowered l;
+        OK(lower_graph(a, g, &(lower_options){.cudnn_head_dim = 256}, &l));
+        assert_int_equal(times(l.text.p, call_op), 6);
+        // What compares positions: the mask once; segments where they begin and end, once.
+        assert_int_equal(times(l.text.p, "\"stablehlo.compare\""), segments ? 2 : 1);
+        str_free(&l.text);
+        arena_free(a);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(calls_are_those_of_jax),
+            cmocka_unit_test(heads_decide), cmocka_unit_test(masks_are_made_once)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

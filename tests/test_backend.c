@@ -43,7 +43,7 @@ static void peak_is_looked_at_until_two_agree(void **state) {
             // Slow looks hold up no start.
             {.look = {10e9, 20e9, 40e9}, .want = 20e9, .n = 2, .ms = 250}};
     const backend_vtable calls = {.name = "fake", .peak = next_look};
-    backend fake = {&calls, 1};
+    backend fake = {.v = &calls, .n_local_ranks = 1};
     const char *said = getenv("DROVER_PEAK_FLOPS");
     char *kept = said ? strdup(said) : NULL;
     unsetenv("DROVER_PEAK_FLOPS");

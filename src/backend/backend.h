@@ -137,6 +137,8 @@ typedef struct backend_vtable {
 struct backend {
     const backend_vtable *v;
     int n_local_ranks;
+    int64_t step;  // of training, that is computed: messages of pjrt name it; 0: none
+    int64_t n_run; // programs that pjrt's device was given: one that it refuses changes no state
 };
 
 // The calls of the vtable.
@@ -246,6 +248,7 @@ typedef struct backend_opts {
     const char *const *flags;
     int n_flags;
     double memory_fraction;
+    double give_up_s;      // pjrt: a device that is silent for so long has failed; 0: never
     bool nondeterministic; // pjrt: sums may be added in another order each time, if that is faster
     const char *target;    // "cuda:h200": programs are compiled for it and not run; NULL: none
     const char *cache_dir; // of compiled programs; NULL: the user's; "none"

@@ -97,5 +97,6 @@ int main(int argc, char **argv) {
     log_close_file();
     arena_free(a);
     outcome_leave(status);
+    if (status == DRV_E_FAULT) _exit(exit_status(status)); // a device's library might wait for it
     return exit_status(status);
 }

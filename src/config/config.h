@@ -78,6 +78,7 @@ typedef struct pjrt_config {
     double cache_gib;     // most of all programs there; 0: any
     int64_t compile_jobs; // at a time; 0: auto
     double compile_gib;   // of the host's memory for them; 0: what is free
+    double give_up_s;     // a device that is silent for so long has failed
 } pjrt_config;
 
 typedef struct run_config {

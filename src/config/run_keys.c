@@ -338,6 +338,8 @@ static const key run_keys[] = {
                 .help = "programs that are compiled at a time; auto: as many as there are cores"},
         {KEY("pjrt.compile_gib", real, pjrt.compile_gib), .initial = "0", .max = NO_MAX,
                 .help = "GiB of this machine's memory for compiling: so many programs at a time as fit, by the length of their text; 0: three quarters of what is free"},
+        {KEY("pjrt.give_up_s", real, pjrt.give_up_s), .initial = "1800", .min = 1, .max = 1e9,
+                .help = "seconds after which a device that has not done what it was given ends the run, with 75: more than a step takes"},
         {KEY("run_dir", text, run_dir), .initial_note = "runs/ and the name of the config",
                 .help = "gets logs, metrics and checkpoints; a run resumes from what is there"},
 };

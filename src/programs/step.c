@@ -38,10 +38,18 @@ stepper stepper_new(arena *a, programs *p, comm *c, const mesh *m) {
     return s;
 }
 
+// Reads what the program of graph g has left, as soon as it has ended.
+static drv_status read_result(const stepper *s, const graph *g, const char *name, int64_t bytes,
+        void *dst) {
+    DRV_TRY_CTX(backend_read(s->p->held.b, 0, name, 0, bytes, dst), "step %lld: program \"%s\"",
+            (long long)s->step, g->name);
+    return DRV_OK;
+}
+
 // Values of micro-batch m of this rank, `n` of each addend, as number `first` and so on of each.
-static drv_status note(stepper *s, int64_t m, const char *name, int first, int n) {
+static drv_status note(stepper *s, const graph *g, int64_t m, const char *name, int first, int n) {
     const int64_t n_sums = (int64_t)s->n_leaves * s->n_addends;
-    DRV_TRY(backend_read(s->p->held.b, 0, name, 0, n * n_sums * (int64_t)sizeof *s->mine, s->mine));
+    DRV_TRY(read_result(s, g, name, n * n_sums * (int64_t)sizeof *s->mine, s->mine));
     for (int64_t i = 0; i < n_sums; i++) {
         const int64_t index = s->first_loss + i / s->n_addends * s->n_losses + m * s->n_addends +
                               i % s->n_addends;
@@ -51,16 +59,16 @@ static drv_status note(stepper *s, int64_t m, const char *name, int first, int n
     return DRV_OK;
 }
 
-static drv_status note_loss(stepper *s, int64_t m) {
-    DRV_TRY(note(s, m, "loss", 0, 1));
-    return s->n_values > 1 ? note(s, m, "figures", 1, s->n_values - 1) : DRV_OK;
+static drv_status note_loss(stepper *s, const graph *g, int64_t m) {
+    DRV_TRY(note(s, g, m, "loss", 0, 1));
+    return s->n_values > 1 ? note(s, g, m, "figures", 1, s->n_values - 1) : DRV_OK;
 }
 
 static drv_status run_micro_batch(stepper *s, const batch *b, int64_t m) {
     programs *p = s->p;
     DRV_TRY(batch_feed(b, p, INPUT_ALONE, 0, m));
     DRV_TRY(backend_run(p->held.b, p->step));
-    return note_loss(s, m);
+    return note_loss(s, p->step_graph, m);
 }
 
 static int64_t loss_bytes(const stepper *s) { // of a rank
@@ -144,7 +152,8 @@ static drv_status compute(void *ctx, const pipeline_task *item) {
     const int64_t in_lane = s->n_micro_batches / s->n_lanes, m = item->micro_batch;
     if (part == CUT_FORWARD || stage_trains(stage))
         DRV_TRY(backend_run(s->p->held.b, stage->run[part]));
-    if (part == CUT_BACKWARD && programs_is_last(s->p, item->chunk)) DRV_TRY(note_loss(s, m));
+    if (part == CUT_BACKWARD && programs_is_last(s->p, item->chunk))
+        DRV_TRY(note_loss(s, stage->graph[part], m));
     if (part == CUT_FORWARD || (m + 1) % in_lane != 0) return DRV_OK;
     return programs_finish_lane(s->p, &stage->lanes[part], m / in_lane, s->n_lanes);
 }
@@ -170,6 +179,7 @@ drv_status stepper_gradients(stepper *s, const batch *b, drv_status (*between)(v
     const double dloss = 1 / (double)(b->pair ? b->pairs : b->counted);
     double sums[MAX_VALUES] = {0};
     comm_note(s->comm, s->step, "step");
+    s->p->held.b->step = s->step;
     if (programs_has_loss(s->p)) DRV_TRY(programs_write_dloss(s->p, dloss));
     DRV_TRY(s->p->n_stages ? run_stages(&call) : run_whole_model(&call));
     DRV_TRY(sum_losses(s, sums));
@@ -201,8 +211,9 @@ drv_status stepper_update(stepper *s, const double hyper[N_HYPER], double *grad_
         DRV_TRY(backend_write(b, rank, program_inputs[INPUT_HYPER].name, 0, N_HYPER * sizeof *hyper,
                 hyper));
     DRV_TRY(backend_run(b, s->p->update));
-    DRV_TRY(backend_read(b, 0, "grad_norm2", 0, sizeof *grad_norm, grad_norm));
-    DRV_TRY(backend_read(b, 0, "param_norm2", 0, sizeof *param_norm, param_norm));
+    const graph *g = s->p->update_graph;
+    DRV_TRY(read_result(s, g, "grad_norm2", sizeof *grad_norm, grad_norm));
+    DRV_TRY(read_result(s, g, "param_norm2", sizeof *param_norm, param_norm));
     *grad_norm = sqrt(*grad_norm);
     *param_norm = sqrt(*param_norm);
     return DRV_OK;
@@ -217,6 +228,7 @@ drv_status stepper_start(stepper *s, const batch *b, const double hyper[2 * N_HY
     const int64_t bytes = sizeof(double);
     *out = (step_values){.dloss = 1 / (double)b->counted};
     comm_note(s->comm, s->step, "step");
+    p->held.b->step = s->step;
     DRV_TRY(batch_feed_step(b, p));
     DRV_TRY(programs_write_dloss(p, out->dloss));
     DRV_TRY(backend_write(p->held.b, 0, input_name_of(INPUT_HYPER, INPUT_OF_STEP).text, 0,

@@ -88,10 +88,12 @@ static drv_status start_whole(run *r, const batch *b, started_step *s) {
     if (r->saver) ckpt_wait_read(r->saver);
     s->m.save_s = clock_s() - begin;
     r->blocked_s += s->m.save_s;
-    r->weights_lost = r->start_failed = true; // until it is finished; until it is started
-    DRV_TRY(stepper_start(&r->stepper, b, hyper, &s->values));
-    r->start_failed = false;
-    return DRV_OK;
+    const int64_t n_run = r->b->n_run;
+    const drv_status status = stepper_start(&r->stepper, b, hyper, &s->values);
+    // A step that the device has not begun leaves the weights as they were.
+    r->start_failed = status != DRV_OK && r->b->n_run > n_run;
+    r->weights_lost = status == DRV_OK || r->start_failed || r->n_started > 0; // for the present
+    return status;
 }
 
 static drv_status start_step(run *r) {
@@ -174,14 +176,19 @@ static double without_sign(double x) {
     return isnan(x) ? (double)NAN : x;
 }
 
+// Steps after one that failed have computed with what it left: none of them counts.
+static drv_status finish_whole(run *r, step_values *values) {
+    const drv_status status = stepper_finish(&r->stepper, values);
+    r->weights_lost = status != DRV_OK || r->start_failed || r->n_started > 1;
+    if (status != DRV_OK) r->n_started = 0;
+    return status;
+}
+
 // Waits for the oldest step that was started, which is the last finished one then.
 static drv_status take_step(run *r, step_metrics *made) {
     started_step *started = &r->started[r->first_started];
     run_state *state = &r->state;
-    if (r->p.whole_step && started->counted) {
-        DRV_TRY(stepper_finish(&r->stepper, &started->values));
-        r->weights_lost = r->start_failed || r->n_started > 1;
-    }
+    if (r->p.whole_step && started->counted) DRV_TRY(finish_whole(r, &started->values));
     const double now = clock_s(),
                  begin = started->begin > r->finished ? started->begin : r->finished;
     *made = started->m;
@@ -464,6 +471,9 @@ static drv_status end(run *r, drv_status status) {
     }
     if (r->together && status != DRV_E_PEER) status = leave_dir(r, status, why, sizeof why);
     if (!r->weights_lost && !r->saves_given_up && r->together) saved = run_save_last(r);
+    // One that is under way was read before the weights were lost.
+    else if (r->together && run_settle_save(r, true) != DRV_OK)
+        log_file_only("%s", drv_message());
     // Rank 0 says what all know of; a line that another rank has said needs no second one.
     const bool silent = !*why || (r->together && !r->leads);
     if (status != DRV_OK && silent) return drv_fail(status, "%s", why);
@@ -473,6 +483,10 @@ static drv_status end(run *r, drv_status status) {
             report_summary(r->report,
                     arena_printf(r->a, "%s/step-%06lld", r->checkpoints, (long long)r->saved_step));
         return saved;
+    }
+    if (saved != DRV_OK && status == DRV_E_FAULT) { // it does not answer any more
+        log_file_only("%s", drv_message());
+        return drv_fail(status, "%s; step %lld could not be saved", why, step);
     }
     if (saved != DRV_OK) return drv_context(saved, "%s", why);
     if (status == DRV_STOPPED) return tell_stopped(r);

@@ -12,6 +12,7 @@ backend_opts device_opts(const run_config *cfg) {
             .n_flags = cfg->pjrt.n_flags,
             .nondeterministic = !cfg->deterministic,
             .memory_fraction = cfg->pjrt.memory_fraction,
+            .give_up_s = cfg->pjrt.give_up_s,
             .cache_dir = cfg->pjrt.cache,
             .cache_max_bytes = (int64_t)(cfg->pjrt.cache_gib * GIB),
             .compile_jobs = (int)cfg->pjrt.compile_jobs,

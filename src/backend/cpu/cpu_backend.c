@@ -376,7 +376,7 @@ const backend_vtable backend_cpu = {.name = "cpu",
 
 drv_status backend_open_cpu(arena *a, const backend_opts *opts, backend **out) {
     cpu_backend *b = ARENA_NEW(a, cpu_backend);
-    b->base = (backend){&backend_cpu, 1};
+    b->base = (backend){.v = &backend_cpu, .n_local_ranks = 1};
     b->a = b->states.a = b->states.names.a = a;
     b->mesh = mesh_single();
     DRV_TRY(cpu_level_chosen(&b->level));

@@ -103,7 +103,7 @@ drv_status backend_open_null(arena *a, const backend_vtable *planned_for, backen
             .peak = peak,
             .memory_rate = memory_rate,
             .close = finish};
-    b->base = (backend){&b->calls, 1};
+    b->base = (backend){.v = &b->calls, .n_local_ranks = 1};
     *out = &b->base;
     return DRV_OK;
 }

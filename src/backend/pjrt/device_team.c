@@ -310,6 +310,7 @@ static drv_status open_devices(device_pool *p, const backend_opts *opts, int n_d
     const bool named = (opts->plugin && *opts->plugin) || (by_default && *by_default);
     p->cluster = opts->cluster;
     DRV_TRY(plugin_open(p->a, opts->plugin, &p->plugin));
+    p->plugin->give_up_s = opts->give_up_s;
     const drv_status status = p->cluster ? open_in_cluster(p, &client)
                                          : client_open(p->a, p->plugin, &client, &p->client);
     if (status != DRV_OK && !named)

@@ -22,6 +22,12 @@ struct executable {
 // Programs that may be on their way: one computes, the next one waits for it on the device.
 enum { MAX_RUNNING = 2 };
 
+typedef struct running_program {
+    pjrt_event *done; // NULL: it has ended
+    const char *name;
+    int64_t step, number; // base.step and base.n_run then
+} running_program;
+
 typedef struct pjrt_backend {
     backend base;
     arena *a;
@@ -30,9 +36,9 @@ typedef struct pjrt_backend {
     team_member member;
     state_table states;
     lower_options lower;
-    pjrt_event *running[MAX_RUNNING]; // of the last programs, the oldest first; NULL: none
-    bool alone;                       // no other rank waits for this one in a program
-    mesh mesh;                        // of all ranks
+    running_program running[MAX_RUNNING]; // the last ones, the oldest first
+    bool alone;                           // no other rank waits for this one in a program
+    mesh mesh;                            // of all ranks
     int slot;
 } pjrt_backend;
 
@@ -44,16 +50,22 @@ lower_options *pjrt_lowering(backend *b) {
     return &self(b)->lower;
 }
 
-// A program may fail after it has been started: a later call says so. Waits for all but the
-// `left` youngest.
-static drv_status settle(pjrt_backend *b, int left) {
+// Puts a program and its step before the message of what has failed.
+static drv_status failed_in(drv_status status, int64_t step, const char *program) {
+    if (step == 0) return drv_context(status, "program \"%s\"", program);
+    return drv_context(status, "step %lld: program \"%s\"", (long long)step, program);
+}
+
+// A program may fail after it has been started: a later call says so. Waits for those up to a
+// number.
+static drv_status settle(pjrt_backend *b, int64_t number) {
     drv_status status = DRV_OK;
-    for (int i = 0; i < MAX_RUNNING - left && status == DRV_OK; i++) {
-        pjrt_event *event = b->running[0];
-        for (int k = 1; k < MAX_RUNNING; k++)
-            b->running[k - 1] = b->running[k];
-        b->running[MAX_RUNNING - 1] = NULL;
-        status = plugin_wait(b->pool->plugin, event);
+    for (int i = 0; i < MAX_RUNNING && status == DRV_OK; i++) {
+        running_program *p = &b->running[i];
+        if (!p->done || p->number > number) continue;
+        status = plugin_wait(b->pool->plugin, p->done);
+        p->done = NULL;
+        if (status != DRV_OK) status = failed_in(status, p->step, p->name);
     }
     return status;
 }
@@ -158,23 +170,41 @@ static drv_status prepare(backend *b) {
     return DRV_OK;
 }
 
-static drv_status run_part(pjrt_backend *b, executable *e) {
-    const device_program *p = e->program;
-    // The inputs of this program cross while the one before it computes; where ranks meet in a
-    // program, one is done before the next is started.
-    for (int i = 0; i < p->n_in; i++) {
+// Starts a program and notes it as the youngest.
+static drv_status start(pjrt_backend *b, executable *e) {
+    running_program next = {.name = e->program->name, .step = b->base.step};
+    DRV_TRY(team_execute(&b->member, e->program, e->arguments, e->results, &next.done));
+    next.number = ++b->base.n_run;
+    for (int k = 1; k < MAX_RUNNING; k++)
+        b->running[k - 1] = b->running[k];
+    b->running[MAX_RUNNING - 1] = next;
+    return DRV_OK;
+}
+
+// Brings what a program takes up to date.
+static drv_status collect_arguments(pjrt_backend *b, executable *e) {
+    for (int i = 0; i < e->program->n_in; i++) {
         device_state *d = state_slot(e->in[i], b->slot);
         DRV_TRY(state_upload(&b->states, d));
         e->arguments[i] = d->buffer;
     }
-    for (int o = 0; o < p->n_out; o++)
+    return DRV_OK;
+}
+
+static drv_status run_part(pjrt_backend *b, executable *e) {
+    const int n_in = e->program->n_in, n_out = e->program->n_out;
+    // The inputs of this program cross while the one before it computes; where ranks meet in a
+    // program, one is done before the next is started.
+    drv_status status = collect_arguments(b, e);
+    if (status != DRV_OK) return failed_in(status, b->base.step, e->program->name);
+    for (int o = 0; o < n_out; o++)
         if (e->fresh[o]) state_drop(&b->states, state_slot(e->out[o], b->slot));
-    DRV_TRY(settle(b, b->alone ? MAX_RUNNING - 1 : 0));
-    DRV_TRY(team_execute(&b->member, e->program, e->arguments, e->results,
-            &b->running[MAX_RUNNING - 1]));
-    for (int o = 0; o < p->n_out; o++)
+    DRV_TRY(settle(b, b->base.n_run + 1 - (b->alone ? MAX_RUNNING : 1)));
+    status = start(b, e);
+    if (status != DRV_OK) return failed_in(status, b->base.step, e->program->name);
+    for (int o = 0; o < n_out; o++)
         state_take(&b->states, state_slot(e->out[o], b->slot), e->results[o]);
-    for (int i = 0; i < p->n_in; i++)
+    for (int i = 0; i < n_in; i++)
         if (e->dies[i]) state_drop(&b->states, e->in[i]);
     return DRV_OK;
 }
@@ -265,11 +295,25 @@ static drv_status read_state(backend *b, int rank, const char *name, int64_t off
 
 static drv_status fetch(backend *b, int rank, const char *name, int64_t bytes, void *dst) {
     (void)rank;
-    return state_fetch(&self(b)->states, find(b, name), bytes, dst);
+    state_table *s = &self(b)->states;
+    const drv_status status = state_fetch(s, find(b, name), b->n_run, bytes, dst);
+    const running_program *last = &self(b)->running[MAX_RUNNING - 1];
+    return status == DRV_OK ? status : failed_in(status, b->step, last->name);
 }
 
+// Values count once the program that left them has ended well. Those of one that failed are taken
+// off as well, so that nobody takes a later one's for them.
 static drv_status arrive(backend *base, int n_oldest) {
-    return state_arrive(&self(base)->states, n_oldest);
+    pjrt_backend *b = self(base);
+    const int64_t number = state_fetched_from(&b->states, n_oldest);
+    const running_program *from = &b->running[0];
+    while (from->number < number && from < &b->running[MAX_RUNNING - 1])
+        from++;
+    drv_saved settled;
+    drv_save(settle(b, number), &settled);
+    const drv_status arrived = state_arrive(&b->states, n_oldest);
+    if (settled.status != DRV_OK) return drv_restore(&settled);
+    return arrived == DRV_OK ? DRV_OK : failed_in(arrived, from->step, from->name);
 }
 
 // --- what it is
@@ -371,7 +415,7 @@ static drv_status memory_rate(backend *b, int tries, double *bytes_per_s) {
 
 static void finish(backend *base) {
     pjrt_backend *b = self(base);
-    if (settle(b, 0) != DRV_OK) log_warn("%s", drv_message());
+    if (settle(b, base->n_run) != DRV_OK) log_file_only("%s", drv_message());
     state_table_close(&b->states);
     if (b->owns_pool) device_pool_close(b->pool);
 }
@@ -441,7 +485,7 @@ static void choose_attention(pjrt_backend *b, const attention_wish *wish) {
 
 drv_status backend_open_pjrt(arena *a, const backend_opts *opts, backend **out) {
     pjrt_backend *b = ARENA_NEW(a, pjrt_backend);
-    b->base = (backend){&calls, 1};
+    b->base = (backend){.v = &calls, .n_local_ranks = 1};
     b->a = a;
     attention_wish wish;
     DRV_TRY(read_wish(&wish));

@@ -147,15 +147,20 @@ drv_status state_read(state_table *s, device_state *d, int64_t offset, int64_t b
 }
 
 // --- values on their way to the host
-drv_status state_fetch(state_table *s, device_state *d, int64_t bytes, void *dst) {
+drv_status state_fetch(state_table *s, device_state *d, int64_t number, int64_t bytes, void *dst) {
     DRV_ASSERT(s->n_fetched < MAX_FETCHED && bytes <= FETCHED_BYTES && bytes == state_bytes(d),
             "fetch of \"%s\"", d->name);
     fetched_state *f = &s->fetched[(s->first_fetched + s->n_fetched) % MAX_FETCHED];
-    *f = (fetched_state){.state = d, .bytes = bytes, .dst = dst};
+    *f = (fetched_state){.state = d, .number = number, .bytes = bytes, .dst = dst};
     DRV_TRY_CTX(client_download_start(s->client, d->buffer, &d->shape, f->raw, &f->event), "\"%s\"",
             d->name);
     s->n_fetched++;
     return DRV_OK;
+}
+
+int64_t state_fetched_from(const state_table *s, int n_oldest) {
+    DRV_ASSERT(n_oldest > 0 && n_oldest <= s->n_fetched, "%d values of %d", n_oldest, s->n_fetched);
+    return s->fetched[(s->first_fetched + n_oldest - 1) % MAX_FETCHED].number;
 }
 
 static void deliver(const fetched_state *f) {
@@ -180,7 +185,7 @@ drv_status state_arrive(state_table *s, int n_oldest) {
         if (waited == DRV_OK)
             deliver(f);
         else
-            status = waited;
+            status = drv_context(waited, "\"%s\"", f->state->name);
         s->first_fetched = (s->first_fetched + 1) % MAX_FETCHED;
     }
     s->n_fetched -= n_oldest;

@@ -25,6 +25,7 @@ enum { MAX_FETCHED = 8, FETCHED_BYTES = 64 };
 
 typedef struct fetched_state { // on its way to the host
     const device_state *state;
+    int64_t number; // of the program that left it
     pjrt_event *event;
     char raw[FETCHED_BYTES]; // as the device has it
     int64_t bytes;           // on the host
@@ -64,9 +65,12 @@ DRV_CHECKED drv_status state_write(state_table *s, device_state *d, int64_t offs
         const void *src);
 DRV_CHECKED drv_status state_read(state_table *s, device_state *d, int64_t offset, int64_t bytes,
         void *dst);
-// Starts to copy a small value as the program that was started last leaves it; state_arrive waits
-// for the n oldest and fills in what they are for.
-DRV_CHECKED drv_status state_fetch(state_table *s, device_state *d, int64_t bytes, void *dst);
+// Starts to copy a small value as the program that was started last, `number`, leaves it;
+// state_arrive waits for the n oldest and fills in what they are for; state_fetched_from returns
+// the program of the last of them.
+DRV_CHECKED drv_status state_fetch(state_table *s, device_state *d, int64_t number, int64_t bytes,
+        void *dst);
+int64_t state_fetched_from(const state_table *s, int n_oldest);
 DRV_CHECKED drv_status state_arrive(state_table *s, int n_oldest);
 // Brings the device's value up to date.
 DRV_CHECKED drv_status state_upload(state_table *s, device_state *d);

@@ -176,6 +176,13 @@ typedef struct pjrt_event_args {
     pjrt_event *event;
 } pjrt_event_args;
 
+typedef struct pjrt_event_ready_args {
+    pjrt_head head;
+    pjrt_event *event;
+    void (*callback)(pjrt_error *error, void *arg); // from any thread; the error is the callback's
+    void *arg;
+} pjrt_event_ready_args;
+
 // Functions of ours that a plugin calls for its key-value store: from any of its threads. What goes
 // wrong is made by *error, the plugin's.
 typedef pjrt_error *(*pjrt_make_error)(int code, const char *message, size_t message_size);
@@ -429,6 +436,7 @@ typedef struct pjrt_compile_args { // without a client
     X(Plugin_Attributes, 4, pjrt_plugin_attributes_args, n_attributes)                             \
     X(Event_Destroy, 5, pjrt_event_args, event)                                                    \
     X(Event_Await, 8, pjrt_event_args, event)                                                      \
+    X(Event_OnReady, 9, pjrt_event_ready_args, arg)                                                \
     X(Client_Create, 10, pjrt_client_create_args, kv_try_get_arg)                                  \
     X(Client_Destroy, 11, pjrt_client_args, client)                                                \
     X(Client_PlatformName, 12, pjrt_client_text_args, text_size)                                   \

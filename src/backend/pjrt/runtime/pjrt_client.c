@@ -216,7 +216,7 @@ void client_close(device_client *c) {
     if (c->topology)
         give_back(c->plugin, PJRT_SLOT_TopologyDescription_Destroy,
                 &(pjrt_topology_args){.topology = c->topology});
-    if (c->handle)
+    if (c->handle && !*c->plugin->silent) // it would wait for what is on its way
         give_back(c->plugin, PJRT_SLOT_Client_Destroy, &(pjrt_client_args){.client = c->handle});
 }
 

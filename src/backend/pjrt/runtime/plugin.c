@@ -3,9 +3,11 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "backend/pjrt/runtime/plugin_file.h"
 #include "base/file.h"
@@ -54,16 +56,19 @@ static void call_void(const pjrt_plugin *p, pjrt_slot slot, void *args) {
 // A plugin's text is cut to its first line, and at most so many bytes.
 enum { MAX_WORDS = 300 };
 
+static bool gives_work(pjrt_slot slot) {
+    return slot == PJRT_SLOT_LoadedExecutable_Execute || slot == PJRT_SLOT_Buffer_ToHostBuffer ||
+           slot == PJRT_SLOT_Client_BufferFromHostBuffer;
+}
+
 // The device failed at what it had done before; a program or an argument that it refuses it will
 // refuse again.
 static bool is_fault(pjrt_slot slot, int code) {
-    static const pjrt_slot at_work[] = {PJRT_SLOT_LoadedExecutable_Execute, PJRT_SLOT_Event_Await,
-            PJRT_SLOT_Buffer_ToHostBuffer, PJRT_SLOT_Client_BufferFromHostBuffer};
     static const int codes[] = {PJRT_CODE_CANCELLED, PJRT_CODE_UNKNOWN, PJRT_CODE_DEADLINE_EXCEEDED,
             PJRT_CODE_ABORTED, PJRT_CODE_INTERNAL, PJRT_CODE_UNAVAILABLE, PJRT_CODE_DATA_LOSS};
-    bool works = false, fails = false;
-    for (size_t i = 0; i < sizeof at_work / sizeof *at_work; i++)
-        works |= at_work[i] == slot;
+    const bool works =
+            gives_work(slot) || slot == PJRT_SLOT_Event_Await || slot == PJRT_SLOT_Event_OnReady;
+    bool fails = false;
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
         fails |= codes[i] == code;
     return works && fails;
@@ -97,7 +102,14 @@ static drv_status refuse(const pjrt_plugin *p, pjrt_slot slot, pjrt_error *error
             "plugin \"%s\": %s: %s (code %d)", p->name, pjrt_slot_table[slot].name, words, code);
 }
 
+static drv_status fail_silent(const pjrt_plugin *p) {
+    return drv_fail(DRV_E_FAULT,
+            "plugin \"%s\": the device has not answered for %g s (pjrt.give_up_s)", p->name,
+            p->give_up_s);
+}
+
 drv_status plugin_call(const pjrt_plugin *p, pjrt_slot slot, void *args) {
+    if (p->silent && *p->silent && gives_work(slot)) return fail_silent(p);
     if (!plugin_has(p, slot))
         return drv_fail(DRV_E_DEVICE, "plugin \"%s\" (%s) has no %s, expected one", p->name,
                 p->path, pjrt_slot_table[slot].name);
@@ -105,10 +117,82 @@ drv_status plugin_call(const pjrt_plugin *p, pjrt_slot slot, void *args) {
     return error ? refuse(p, slot, error) : DRV_OK;
 }
 
+// --- waiting. The plugin calls back when the event comes, from a thread of its own, which may be
+// after everybody has given up: whoever is last frees it.
+typedef struct arrival {
+    const pjrt_plugin *p;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool came, given_up;
+    pjrt_error *error;
+} arrival;
+
+static arrival *arrival_new(const pjrt_plugin *p) {
+    arrival *a = mem_zeroed(sizeof *a);
+    pthread_condattr_t clock;
+    a->p = p;
+    pthread_mutex_init(&a->lock, NULL);
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&a->changed, &clock);
+    pthread_condattr_destroy(&clock);
+    return a;
+}
+
+static void arrival_free(arrival *a) {
+    pthread_mutex_destroy(&a->lock);
+    pthread_cond_destroy(&a->changed);
+    free(a);
+}
+
+static void event_came(pjrt_error *error, void *arg) {
+    arrival *a = arg;
+    pthread_mutex_lock(&a->lock);
+    const bool last = a->given_up;
+    a->came = true;
+    a->error = error;
+    pthread_cond_signal(&a->changed);
+    pthread_mutex_unlock(&a->lock);
+    if (!last) return;
+    if (error) call_void(a->p, PJRT_SLOT_Error_Destroy, &(pjrt_error_args){.error = error});
+    arrival_free(a);
+}
+
+// Returns whether it came in time. Once the device is silent, only what has come already is taken.
+static bool wait_for(arrival *a, double seconds) {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += (time_t)seconds;
+    pthread_mutex_lock(&a->lock);
+    bool late = false;
+    while (!a->came && !late)
+        late = pthread_cond_timedwait(&a->changed, &a->lock, &until) == ETIMEDOUT;
+    const bool came = a->came;
+    a->given_up = !came;
+    pthread_mutex_unlock(&a->lock);
+    return came;
+}
+
+static drv_status wait_limited(const pjrt_plugin *p, pjrt_event *event) {
+    arrival *a = arrival_new(p);
+    const drv_status asked = plugin_call(p, PJRT_SLOT_Event_OnReady,
+            &(pjrt_event_ready_args){.event = event, .callback = event_came, .arg = a});
+    if (asked == DRV_OK && !wait_for(a, *p->silent ? 0 : p->give_up_s)) {
+        *p->silent = true;
+        return fail_silent(p);
+    }
+    pjrt_error *error = a->error;
+    arrival_free(a);
+    if (asked != DRV_OK) return asked;
+    return error ? refuse(p, PJRT_SLOT_Event_Await, error) : DRV_OK;
+}
+
 drv_status plugin_wait(const pjrt_plugin *p, pjrt_event *event) {
     if (!event) return DRV_OK;
+    const bool limited = p->give_up_s > 0 && plugin_has(p, PJRT_SLOT_Event_OnReady);
     const drv_status waited =
-            plugin_call(p, PJRT_SLOT_Event_Await, &(pjrt_event_args){.event = event});
+            limited ? wait_limited(p, event)
+                    : plugin_call(p, PJRT_SLOT_Event_Await, &(pjrt_event_args){.event = event});
     // The message of the first failure is kept: an event that failed can still be destroyed.
     pjrt_error *error = call_slot(p, PJRT_SLOT_Event_Destroy, &(pjrt_event_args){.event = event});
     if (error) call_void(p, PJRT_SLOT_Error_Destroy, &(pjrt_error_args){.error = error});
@@ -206,6 +290,7 @@ drv_status plugin_open(arena *a, const char *wanted, pjrt_plugin **out) {
     DRV_TRY(plugin_call(p, PJRT_SLOT_Plugin_Initialize, &(pjrt_no_args){0}));
     read_attributes(a, p);
     p->has_f64 = !strstr(p->name, "neuron") && !strstr(p->name, "tpu");
+    p->silent = ARENA_NEW(a, atomic_bool);
     *out = p;
     return DRV_OK;
 }

@@ -1,17 +1,21 @@
 // A PJRT plugin: a shared library that is opened at run time, checked, and called through its
 // table. Plugins stay open until the process ends, as their registries demand.
 #pragma once
+#include <stdatomic.h>
+
 #include "backend/pjrt/runtime/pjrt_abi.h"
 #include "base/arena.h"
 #include "base/status.h"
 
-// Immutable once open; thread-safe.
+// Immutable once open, but for *silent; thread-safe.
 typedef struct pjrt_plugin {
     const char *name; // "cpu", "cuda", ...; of one given by path: the file's name
     const char *path;
     const pjrt_api *api;
     bool has_f64;          // whether its devices compute in f64
     const char *stablehlo; // newest version that it reads, "1.13.3"; "" where it does not say
+    double give_up_s;      // an event that has not come for so long never will; 0: it is waited for
+    atomic_bool *silent;   // that has happened: nothing is waited for any more
 } pjrt_plugin;
 
 // The names that a plugin may have, in the order in which they are tried when none is asked for.
@@ -39,7 +43,8 @@ bool plugin_has(const pjrt_plugin *p, pjrt_slot slot);
 // it computed or copied, else DRV_E_DEVICE.
 DRV_CHECKED drv_status plugin_call(const pjrt_plugin *p, pjrt_slot slot, void *args);
 
-// Waits for an event and destroys it. NULL is allowed.
+// Waits for an event and destroys it. NULL is allowed. DRV_E_FAULT: the device failed, or has not
+// answered for give_up_s, after which each call that gives it work fails so.
 DRV_CHECKED drv_status plugin_wait(const pjrt_plugin *p, pjrt_event *event);
 
 // A struct of the interface with its size set, for those that are no arguments.

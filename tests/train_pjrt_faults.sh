@@ -1,0 +1,67 @@
+#!/bin/bash
+# backend: pjrt on a device that fails: each kind of failure at each call that gives it work (bench/faulty_plugin.c). The run ends
+# within its limit, in one line that names step, program and what the plugin said, with 75 where another try may succeed. The last
+# finished step is saved where its weights are still there, and what was reported are the losses of a run that nothing ended.
+here=$(cd "$(dirname "$0")"/.. && pwd)
+. "$(dirname "$0")"/pjrt.bash
+if ! cc -std=c17 -D_GNU_SOURCE -shared -fPIC -I "$here/src" -DFAULT_PLUGIN="\"$(ls "$folder"/cpu/*.so | head -1)\"" \
+    -DFAULT_FILE="\"$dir/fault\"" -o faulty.so "$here/bench/faulty_plugin.c" -ldl; then
+    echo "skipped: no cc"
+    exit 77
+fi
+make_data
+train() { "$drover" train run.yaml --set backend=pjrt --set pjrt.plugin=./faulty.so --set schedule.type=constant --set training.steps=6 --set "$@"; }
+two="pjrt.devices=2 --set training.micro_batch_size=1"
+expect 0 "step 6" train run_dir=one --set checkpoint.every=0
+expect 0 "step 6" train run_dir=two --set checkpoint.every=0 --set $two
+bus="the device fell off the bus (code 13)" silent="the device has not answered for 1 s (pjrt.give_up_s)"
+whole='drover: step 4: program "whole_step": '
+
+# what fails|status|what is said|step that is saved, 0: none|what else is set
+rows=(
+    "LoadedExecutable_Execute error 4|75|$whole* LoadedExecutable_Execute: $bus; step 3 is saved|3|"
+    "LoadedExecutable_Execute memory 4|1|$whole* out of memory: no 7 bytes are left; * step 3 is saved|3|"
+    "LoadedExecutable_Execute await 4|75|$whole* Event_Await: $bus|0|"
+    "LoadedExecutable_Execute never 4|75|$whole* $silent|0|"
+    "LoadedExecutable_Execute lost 4|75|$whole\"loss\": * $bus|0|"
+    "LoadedExecutable_Execute await 4|75|$whole* Event_Await: $bus; step 2 is saved|2|checkpoint.every=2"
+    "Buffer_ToHostBuffer error 10|75|$whole\"loss\": * Buffer_ToHostBuffer: $bus|0|"
+    "Buffer_ToHostBuffer await 10|75|$whole\"loss\": * Event_Await: $bus|0|"
+    "Buffer_ToHostBuffer never 10|75|$whole\"loss\": * $silent|0|"
+    "Client_BufferFromHostBuffer error 63|75|drover: step 3: program \"whole_step\": * Client_BufferFromHostBuffer: $bus; step 2 is saved|2|"
+    "Client_BufferFromHostBuffer await 63|75|drover: step 3: program \"whole_step\": * Event_Await: $bus; step 2 is saved|2|"
+    "Client_Create error|1|Client_Create: $bus|0|"
+    "LoadedExecutable_Execute error 19|75|drover: step 4: program \"step\": * $bus|0|$two"
+    "LoadedExecutable_Execute lost 19|75|drover: step 4: program \"step\": \"loss\": * $bus|0|$two"
+)
+for row in "${rows[@]}"; do
+    IFS='|' read -r fault status said saved set <<<"$row"
+    whole_run=one
+    [ "$set" != "$two" ] || whole_run=two
+    rm -rf failed && echo "$fault" >fault
+    start=$SECONDS
+    expect "$status" "" timeout -s KILL 60 "$drover" train run.yaml --set backend=pjrt --set pjrt.plugin=./faulty.so --set schedule.type=constant \
+        --set training.steps=6 --set run_dir=failed --set pjrt.give_up_s=1 --set checkpoint.every=0 ${set:+--set $set}
+    check "$fault: no failure came about" [ ! -e fault ]
+    check "$fault: $((SECONDS - start)) s" [ $((SECONDS - start)) -lt 30 ]
+    last=$(tail -n 1 out)
+    case $last in *$said*) ok ;; *) bad "$fault: not said: $said" out ;; esac
+    check "$fault: said more than once" [ "$(grep -c 'plugin "faulty.so": ' out)" = 1 ]
+    check "$fault: step $(last_saved failed) is saved" [ "$(last_saved failed)" = "$saved" ]
+    [ -e failed/metrics.jsonl ] || continue
+    check "$fault: other losses" cmp -s <(losses failed) <(losses $whole_run | head -n "$(losses failed | wc -l)")
+    check "$fault: a step that failed is reported" [ "$(losses failed | wc -l)" -lt 4 ]
+done
+
+# After a failure the same command goes on, to the same bits.
+sums one 000006 >want
+echo "LoadedExecutable_Execute error 4" >fault
+expect 75 "step 3 is saved" train run_dir=again
+expect 0 "resumed from again/checkpoints/step-000003" train run_dir=again
+check "resumed after a failure: other bits" cmp -s <(sums again 000006) want
+
+# Other programs than those of steps.
+echo "LoadedExecutable_Execute error" >fault
+expect 75 'program "score": plugin "faulty.so": LoadedExecutable_Execute: '"$bus" "$drover" eval one/checkpoints/step-000006 --data data/set \
+    --set backend=pjrt --set pjrt.plugin=./faulty.so
+finish

@@ -104,6 +104,52 @@ static void merges_as_peft(void **state) {
     }
 }
 
+// --- an output weight of its own
+// PEFT adds the branch to the output alone, which a model that ties it cannot hold when it is
+// merged: refused, whether the file has the weight twice or not. Untied it gives PEFT's logits.
+static void adapter_of_a_tied_head(void **state) {
+    (void)state;
+    arena *a = arena_new("head");
+    const char *folder = golden_path(a, "adapters/head"), *untied = golden_with_head(a, false),
+               *tied[] = {golden_path(a, "tied"), golden_with_head(a, true)},
+               *out = path_join(a, temporary_dir(a), "merged");
+    const model_write_opts opts = {.verb = "merge"};
+    convert_result result;
+    model m;
+    for (int i = 0; i < 2; i++)
+        FAILS(convert_merge(a, tied[i], folder, out, &opts, true, &result), DRV_E_DATA,
+                "belongs to \"lm_head.weight\", of which base");
+    assert_false(file_exists(out));
+    OK(convert_merge(a, untied, folder, out, &opts, true, &result));
+    OK(model_open(a, out, &m));
+    const double error =
+            replay_error(a, &m, path_join(a, folder, "golden.safetensors"), "logits", 1);
+    if (error > 5e-5) fail_msg("logits differ by %g", error);
+    model_close(&m);
+    arena_free(a);
+}
+
+// A proof in which the adapter's module takes no part proves nothing.
+static void proof_without_the_adapter(void **state) {
+    (void)state;
+    arena *a = arena_new("proof");
+    const char *tied = golden_with_head(a, true);
+    model base, other;
+    adapter ad;
+    comparison c;
+    OK(model_open(a, tied, &base));
+    OK(model_open(a, tied, &other));
+    OK(adapter_open(a, golden_path(a, "adapters/head"), &ad));
+    base.adapter = &ad;
+    OK(compare_models(a, &base, &other, true, &c));
+    assert_non_null(c.problem);
+    assert_non_null(strstr(c.problem, "lm_head.weight, which is no weight of the model"));
+    adapter_close(&ad);
+    model_close(&base);
+    model_close(&other);
+    arena_free(a);
+}
+
 // A result that is not good is put beside its place; one that could not be looked at leaves nothing.
 static drv_status not_good(void *ctx, out_folder *o, bool *good) {
     *good = false;
@@ -137,6 +183,7 @@ static void unproved(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(replays_as_transformers),
             cmocka_unit_test(replays_adapters_as_peft), cmocka_unit_test(merges_as_peft),
+            cmocka_unit_test(adapter_of_a_tied_head), cmocka_unit_test(proof_without_the_adapter),
             cmocka_unit_test(unproved)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -86,7 +86,7 @@ static void save_as(const char *dir, int64_t from, int64_t to, int64_t keep, boo
     const ckpt_tensor model[] = {whole((st_entry){"w", 2, {3, 4}, ST_F32}, "w", 0),
             whole((st_entry){"n", 1, {5, 0}, ST_F32}, "n", 0)},
                       optimizer[] = {whole((st_entry){"exp_avg.w", 2, {3, 4}, ST_F32}, "m", 0)};
-    const ckpt_carried carried = {"tokenizer.json", "{}", 2};
+    const ckpt_carried carried = {.name = "tokenizer.json", .bytes = "{}", .n = 2};
     const ckpt_content c = {.model = model,
             .optimizer = optimizer,
             .n_model = 2,

@@ -160,7 +160,7 @@ static drv_status put_tokenizer(writing *out) {
                        *map = carried(files, n_rows, "special_tokens_map.json"),
                        *chat = carried(files, n_rows, "chat_template.jinja");
     const llama_meta *m = out->meta;
-    const tokenizer_texts texts = {.folder = source->path,
+    const tokenizer_texts texts = {.folder = json && json->folder ? json->folder : source->path,
             .tokenizer_json = json ? json->bytes : NULL,
             .n_tokenizer_json = json ? json->n : 0,
             .tokenizer_config_json = config ? config->bytes : NULL,

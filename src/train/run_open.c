@@ -64,7 +64,7 @@ static void carry(run *r, const char *name, const char *text) {
     ckpt_content *c = &r->content;
     ckpt_carried *list = ARENA_ARRAY(r->a, ckpt_carried, c->n_carried + 1);
     if (c->n_carried) memcpy(list, c->carried, sizeof *list * (size_t)c->n_carried);
-    list[c->n_carried++] = (ckpt_carried){name, text, strlen(text)};
+    list[c->n_carried++] = (ckpt_carried){.name = name, .bytes = text, .n = strlen(text)};
     c->carried = list;
 }
 

@@ -120,7 +120,7 @@ drv_status carry_files(arena *a, const run_config *cfg, ckpt_content *out) {
             size_t n;
             if (!file_exists(path)) continue;
             DRV_TRY(file_read(a, path, &bytes, &n));
-            list[out->n_carried++] = (ckpt_carried){ckpt_carried_names[i], bytes, n};
+            list[out->n_carried++] = (ckpt_carried){ckpt_carried_names[i], bytes, n, folders[k]};
             break;
         }
     out->carried = list;
@@ -197,7 +197,7 @@ drv_status carry_turn_ends(arena *a, const run_config *cfg, const rows *stream, 
     if (add_turn_ends(cfg, stream, say, generation)) {
         json_object_del(generation, "_from_model_config"); // or transformers goes by config.json
         char *text = json_print(generation, JSON_INDENT(2));
-        list[at] = (ckpt_carried){name, arena_strdup(a, text), strlen(text)};
+        list[at] = (ckpt_carried){.name = name, .bytes = arena_strdup(a, text), .n = strlen(text)};
         out->carried = list;
         out->n_carried += at == out->n_carried;
         free(text);

@@ -7,6 +7,7 @@
 #include "ckpt/model_source.h"
 #include "ckpt/tensor_writer.h"
 #include "gguf/llama_meta.h"
+#include "gguf/llama_generation.h"
 #include "gguf/llama_names.h"
 #include "gguf/vocabulary.h"
 

@@ -128,6 +128,13 @@ cp -r "$(newest turned)" alone && rm alone/generation_config.json alone/manifest
 answer=$("$drover" chat alone --temperature 0 --max-tokens 8 <<<"Say" 2>err)
 check "nor does chat by the template alone: $answer" [ "$answer" = fox ]
 
+# --- weights alone are enough for those who do not train
+rm "$(newest turned)/optimizer.safetensors"
+for verb in "generate turned --prompt x --max-tokens 1" "eval turned --data data/turns" "ckpt export turned --out exported"; do
+    expect 0 "optimizer.safetensors is not there: the weights can be used" "$drover" $verb
+done
+expect 1 "optimizer.safetensors: missing" "${turns[@]}" --set run_dir=turned --set training.steps=70
+
 # --- roles that are not those of the tokens
 cp data/chat.roles kept
 head -c 100 kept >data/chat.roles

@@ -59,6 +59,15 @@ expect 1 '"good": false' "$drover" ckpt verify spoken merges --json
 cp -r f32 padded && sed 's/{"id":4,/{"id":340,"content":"<pad>","special":true},&/' "$golden/sft/tokenizer.json" > padded/tokenizer.json
 expect 1 'differ: token 340 is not there in one and "<pad>" in the other' "$drover" ckpt verify spoken padded
 cp -r "$golden/adapters/plain" padding && cp padded/tokenizer.json padding
+expect 1 'padding/tokenizer.json: token "|" has id 96, but the model has 96 rows' "$drover" ckpt merge spoken padding --out merged-padding
+python3 -c '
+import json
+root = json.load(open("padded/tokenizer.json"))
+root["model"]["vocab"] = {text: i for text, i in root["model"]["vocab"].items() if i < 95}
+root["model"]["merges"] = []
+for token in root["added_tokens"]:
+    token["id"] = min(token["id"], 95)
+json.dump(root, open("padding/tokenizer.json", "w"))'
 expect 0 "proved" "$drover" ckpt merge spoken padding --out merged-padding
 check "a merge takes the tokenizer of the adapter" cmp -s padding/tokenizer.json merged-padding/tokenizer.json
 cp -r f32 holes && printf '\377\377\377\377' | dd of=holes/model.safetensors bs=1 seek=20000 conv=notrunc status=none

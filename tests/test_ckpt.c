@@ -86,7 +86,7 @@ static void save_as(const char *dir, int64_t from, int64_t to, int64_t keep, boo
     const ckpt_tensor model[] = {whole((st_entry){"w", 2, {3, 4}, ST_F32}, "w", 0),
             whole((st_entry){"n", 1, {5, 0}, ST_F32}, "n", 0)},
                       optimizer[] = {whole((st_entry){"exp_avg.w", 2, {3, 4}, ST_F32}, "m", 0)};
-    const ckpt_carried carried = {"tokenizer.json", "{}", 2};
+    const ckpt_carried carried = {.name = "tokenizer.json", .bytes = "{}", .n = 2};
     const ckpt_content c = {.model = model,
             .optimizer = optimizer,
             .n_model = 2,
@@ -185,6 +185,29 @@ static void newest_and_retention(void **state) {
     OK(ckpt_newest(a, NULL, dir, &path));
     assert_string_equal(path, path_join(a, dir, "step-000012"));
     arena_free(a);
+}
+
+// What only resuming needs may be gone for those who read no more than weights; it may not be broken.
+static void weights_alone(void **state) {
+    (void)state;
+    static const char *const files[] = {"optimizer.safetensors", "trainer.json",
+            "model.safetensors"};
+    for (int i = 0; i < 3; i++) {
+        arena *a = arena_new("ckpt");
+        const char *dir = save_some(a, 1, 2, 0), *last = path_join(a, dir, "step-000002"),
+                   *gone = path_join(a, last, files[i]), *path;
+        assert_int_equal(unlink(gone), 0);
+        OK(ckpt_newest(a, NULL, dir, &path));
+        assert_string_equal(path, path_join(a, dir, "step-000001"));
+        OK(ckpt_newest_weights(a, dir, &path));
+        assert_string_equal(path, i < 2 ? last : path_join(a, dir, "step-000001"));
+        assert_int_equal(ckpt_verify_weights(last), i < 2 ? DRV_OK : DRV_E_IO);
+        assert_int_equal(ckpt_verify(last), DRV_E_IO);
+        OK(file_write_atomic(gone, "{", 1));
+        OK(ckpt_newest_weights(a, dir, &path));
+        assert_string_equal(path, path_join(a, dir, "step-000001"));
+        arena_free(a);
+    }
 }
 
 // A flipped bit in any seventh byte, a cut or a missing file is seen, and the older checkpoint is
@@ -454,9 +477,9 @@ static void indexes_that_lie(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(safetensors_that_lie),
-            cmocka_unit_test(newest_and_retention), cmocka_unit_test(retention_spares_the_broken),
-            cmocka_unit_test(another_attempts_stays), cmocka_unit_test(harmed),
-            cmocka_unit_test(manifests_of_other_versions_and_types),
+            cmocka_unit_test(newest_and_retention), cmocka_unit_test(weights_alone),
+            cmocka_unit_test(retention_spares_the_broken), cmocka_unit_test(another_attempts_stays),
+            cmocka_unit_test(harmed), cmocka_unit_test(manifests_of_other_versions_and_types),
             cmocka_unit_test(failed_save_leaves_the_old),
             cmocka_unit_test(what_is_no_number_is_not_saved),
             cmocka_unit_test(adapters_are_checkpoints), cmocka_unit_test(filling),

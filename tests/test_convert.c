@@ -104,6 +104,52 @@ static void merges_as_peft(void **state) {
     }
 }
 
+// --- an output weight of its own
+// PEFT adds the branch to the output alone, which a model that ties it cannot hold when it is
+// merged: refused, whether the file has the weight twice or not. Untied it gives PEFT's logits.
+static void adapter_of_a_tied_head(void **state) {
+    (void)state;
+    arena *a = arena_new("head");
+    const char *folder = golden_path(a, "adapters/head"), *untied = golden_with_head(a, false),
+               *tied[] = {golden_path(a, "tied"), golden_with_head(a, true)},
+               *out = path_join(a, temporary_dir(a), "merged");
+    const model_write_opts opts = {.verb = "merge"};
+    convert_result result;
+    model m;
+    for (int i = 0; i < 2; i++)
+        FAILS(convert_merge(a, tied[i], folder, out, &opts, true, &result), DRV_E_DATA,
+                "belongs to \"lm_head.weight\", of which base");
+    assert_false(file_exists(out));
+    OK(convert_merge(a, untied, folder, out, &opts, true, &result));
+    OK(model_open(a, out, &m));
+    const double error =
+            replay_error(a, &m, path_join(a, folder, "golden.safetensors"), "logits", 1);
+    if (error > 5e-5) fail_msg("logits differ by %g", error);
+    model_close(&m);
+    arena_free(a);
+}
+
+// A proof in which the adapter's module takes no part proves nothing.
+static void proof_without_the_adapter(void **state) {
+    (void)state;
+    arena *a = arena_new("proof");
+    const char *tied = golden_with_head(a, true);
+    model base, other;
+    adapter ad;
+    comparison c;
+    OK(model_open(a, tied, &base));
+    OK(model_open(a, tied, &other));
+    OK(adapter_open(a, golden_path(a, "adapters/head"), &ad));
+    base.adapter = &ad;
+    OK(compare_models(a, &base, &other, true, &c));
+    assert_non_null(c.problem);
+    assert_non_null(strstr(c.problem, "lm_head.weight, which is no weight of the model"));
+    adapter_close(&ad);
+    model_close(&base);
+    model_close(&other);
+    arena_free(a);
+}
+
 // A result that is not good is put beside its place; one that could not be looked at leaves nothing.
 static drv_status not_good(void *ctx, out_folder *o, bool *good) {
     *good = false;
@@ -134,9 +180,54 @@ static void unproved(void **state) {
     arena_free(a);
 }
 
+// A tokenizer goes out with a model that has a row for each of its tokens, and with no other.
+static void tokens_without_a_row(void **state) {
+    (void)state;
+#define VOCAB "\"model\": {\"vocab\": {\"a\": 0, \"b\": "
+    static const struct {
+        const char *tokenizer, *config, *says; // NULL: it is written
+    } cases[] = {
+            {"{" VOCAB "95}}}", "{}", NULL},
+            {"{" VOCAB "96}}}", "{}",
+                    "tokenizer.json: token \"b\" has id 96, but the model has 96"},
+            {"{" VOCAB "1}}, \"added_tokens\": [{\"id\": 96, \"content\": \"<x>\"}]}", "{}",
+                    "tokenizer.json: token \"<x>\" has id 96"},
+            {"{" VOCAB "1}}, \"added_tokens\": [{\"id\": 96, \"content\": \"b\"}]}", "{}", NULL},
+            {"{" VOCAB "1}}}", "{\"added_tokens_decoder\": {\"200\": {\"content\": \"<y>\"}}}",
+                    "tokenizer_config.json: token \"<y>\" has id 200"},
+            {"{" VOCAB "1}}}", "{\"added_tokens_decoder\": {\"95\": {\"content\": \"<y>\"}}}",
+                    NULL},
+            {"no JSON", "{}", NULL}, // a warning of those who read it
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        arena *a = arena_new("tokens");
+        const char *out = path_join(a, temporary_dir(a), "out");
+        const ckpt_carried files[] = {{.name = "tokenizer.json",
+                                              .bytes = cases[i].tokenizer,
+                                              .n = strlen(cases[i].tokenizer)},
+                {.name = "tokenizer_config.json",
+                        .bytes = cases[i].config,
+                        .n = strlen(cases[i].config)}};
+        const model_write_opts opts = {.verb = "export", .files = files, .n_files = 2};
+        model_written written;
+        model m;
+        OK(model_open(a, golden_path(a, "tied"), &m));
+        const st_entry one = m.tensors[0].entry;
+        if (cases[i].says)
+            FAILS(model_write(a, &m.source, &one, 1, out, &opts, &written), DRV_E_DATA,
+                    cases[i].says);
+        else
+            OK(model_write(a, &m.source, &one, 1, out, &opts, &written));
+        assert_int_equal(file_exists(out), !cases[i].says);
+        model_close(&m);
+        arena_free(a);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(replays_as_transformers),
             cmocka_unit_test(replays_adapters_as_peft), cmocka_unit_test(merges_as_peft),
-            cmocka_unit_test(unproved)};
+            cmocka_unit_test(adapter_of_a_tied_head), cmocka_unit_test(proof_without_the_adapter),
+            cmocka_unit_test(unproved), cmocka_unit_test(tokens_without_a_row)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,10 +30,10 @@ typedef enum kept { NO_MARKS, MARKS, OTHER_MARKS } kept; // PREFIX.pairs
 
 // Writes PREFIX.pairs; or marks that the tokens do not have: the prompts of the second pair are
 // said to differ in their fourth token.
-static void write_marks(arena *a, const dataset *set, kept marks, char *hash) {
+static void write_marks(arena *a, const dataset *set, int n_pairs, kept marks, char *hash) {
     char *path = arena_printf(a, "%s.pairs", set->prefix), *bytes;
     size_t n;
-    OK(pair_marks_write(set, N_DOCUMENTS / 2, hash));
+    OK(pair_marks_write(set, n_pairs, hash));
     if (marks != OTHER_MARKS) return;
     OK(file_read(a, path, &bytes, &n));
     const pair_mark other = {3, {4, 4}};
@@ -42,14 +42,15 @@ static void write_marks(arena *a, const dataset *set, kept marks, char *hash) {
     snprintf(hash, 17, "%016llx", (unsigned long long)XXH3_64bits(bytes, n));
 }
 
-static const char *write_set(arena *a, kept marks) {
+static const char *write_pairs(arena *a, const char *const *documents, int n_documents,
+        kept marks) {
     const char *prefix = path_join(a, temporary_dir(a), "pairs");
     dataset_writer *writer;
     dataset *set;
     int64_t responses = 0;
     OK(dataset_writer_open(a, prefix, VOCAB, 0, 0, true, &writer));
-    for (int i = 0; i < N_DOCUMENTS; i++) {
-        for (const char *p = pairs[i]; *p; p++) {
+    for (int i = 0; i < n_documents; i++) {
+        for (const char *p = documents[i]; *p; p++) {
             const int32_t token = *p;
             const char role = isupper(*p) ? ROLE_LAST_ANSWER : ROLE_OTHER;
             responses += role == ROLE_LAST_ANSWER;
@@ -61,18 +62,22 @@ static const char *write_set(arena *a, kept marks) {
     OK(dataset_writer_finish(writer));
     OK(dataset_open(a, prefix, &set));
     char hash[17];
-    if (marks != NO_MARKS) write_marks(a, set, marks, hash);
+    if (marks != NO_MARKS) write_marks(a, set, n_documents / 2, marks, hash);
     const dataset_about about = {.known = true,
             .eod = -1,
             .largest_id = -1,
             .roles_hash = set->roles_hash,
             .answers = responses,
             .last_answers = responses,
-            .pairs = N_DOCUMENTS / 2,
+            .pairs = n_documents / 2,
             .pairs_hash = marks != NO_MARKS ? hash : NULL};
     OK(dataset_about_write(set, &about));
     dataset_close(set);
     return prefix;
+}
+
+static const char *write_set(arena *a, kept marks) {
+    return write_pairs(a, pairs, N_DOCUMENTS, marks);
 }
 
 typedef struct row {
@@ -107,18 +112,22 @@ static void print_row(const row *x, str *out) {
     }
 }
 
-static rows *open_set(arena *a, const char *prefix, bool drop_long) {
+static rows *open_rows(arena *a, const char *prefix, int width, bool drop_long) {
     rows *r;
     const row_source_spec s = {prefix, 1};
     const rows_opts o = {.sources = &s,
             .n_sources = 1,
-            .row_tokens = WIDTH,
+            .row_tokens = width,
             .n_vocab = VOCAB,
             .packing = PACKING_PAIRS,
             .loss = LOSS_LAST,
             .drop_long = drop_long};
     OK(rows_open(a, &o, &r));
     return r;
+}
+
+static rows *open_set(arena *a, const char *prefix, bool drop_long) {
+    return open_rows(a, prefix, WIDTH, drop_long);
 }
 
 static void expect_rows(arena *a, const char *prefix, bool drop_long, const char *want) {
@@ -135,10 +144,10 @@ static void expect_rows(arena *a, const char *prefix, bool drop_long, const char
 
 static const char as_they_are[] = "|a b* b*<1-2> |a b* |c<3-5> b*<3-5> |.\n"
                                   "|a b c d e* X* e*<4-6> |.\n"
-                                  "|a b* X* X* X* b*<1-5> Y*<1-5> Y*<1-5>\n",
+                                  "|a b* X* X* b*<1-4> Y*<1-4> Y*<1-4> |.\n",
                   by_other_marks[] = "|a b* b*<1-2> |a b* |c<3-5> b*<3-5> |.\n"
                                      "|a b c d e* X* d<3-6> e*<3-6>\n"
-                                     "|a b* X* X* X* b*<1-5> Y*<1-5> Y*<1-5>\n";
+                                     "|a b* X* X* b*<1-4> Y*<1-4> Y*<1-4> |.\n";
 
 static void prompts_stand_there_once(void **state) {
     (void)state;
@@ -207,9 +216,92 @@ static void tokens_know_their_pairs(void **state) {
     arena_free(a);
 }
 
+// --- responses by length, parity and how long they are alike
+enum { PROMPTS = 3, COMMON = 8, TAILS = 8, N_DRAWN = 2 * PROMPTS * COMMON * TAILS * TAILS };
+
+static const char in_no_row[] = "in no row"; // there is nothing to learn of the pair
+
+// A prompt of "a", a response of "X", in which both are alike, and a tail of its own.
+static const char *drawn(arena *a, int prompt, int common, int tail, char letter) {
+    char *text = arena_strdup(a, "aaaXXXXXXXXtttttttt");
+    memset(text, 'a', (size_t)prompt);
+    memset(text + prompt, 'X', (size_t)common);
+    memset(text + prompt + common, letter, (size_t)tail);
+    text[prompt + common + tail] = '\0';
+    return text;
+}
+
+static int min_of(int x, int y) {
+    return x < y ? x : y;
+}
+
+// The tokens that count of both responses, as text.
+static const char *kept_of(arena *a, int width, int prompt, const char *chosen,
+        const char *rejected) {
+    const char *x = chosen + prompt, *y = rejected + prompt;
+    const int n[2] = {(int)strlen(x), (int)strlen(y)}, least = min_of(n[0], n[1]),
+              shared = min_of(prompt - 1, width), half = (width - shared) / 2;
+    int keep[2] = {n[0], n[1]};
+    if (shared + n[0] + n[1] > width && least > half)
+        keep[0] = keep[1] = half;
+    else if (shared + n[0] + n[1] > width)
+        keep[n[0] <= n[1]] = width - shared - least;
+    const bool alike = keep[0] == keep[1] && strncmp(x, y, (size_t)keep[0]) == 0;
+    if (keep[0] == 0 || keep[1] == 0 || alike) return in_no_row;
+    return arena_printf(a, "%.*s|%.*s", keep[0], x, keep[1], y);
+}
+
+// The same of the pairs of rows, by their numbers.
+static const char **kept_by_rows(arena *a, const char *prefix, int width) {
+    const char **out = ARENA_ARRAY(a, const char *, N_DRAWN / 2);
+    for (int i = 0; i < N_DRAWN / 2; i++)
+        out[i] = in_no_row;
+    rows *r = open_rows(a, prefix, width, false);
+    for (int64_t i = 0; i < rows_per_epoch(r); i++) {
+        const row x = next_row(r);
+        for (int64_t k = 0; k < x.pairs; k++) {
+            char *text = arena_alloc(a, 2 * WIDTH + 2);
+            int n = 0;
+            for (int side = 0; side < 2; side++)
+                for (int t = side ? (text[n++] = '|', 0) : 0; t < width; t++)
+                    if (x.pair[t] == pair_word(k, side, true) ||
+                            x.pair[t] == pair_word(k, side, false))
+                        text[n++] = (char)x.labels[t];
+            out[x.number[k]] = text;
+        }
+    }
+    rows_close(r);
+    return out;
+}
+
+// Both responses lose as much; those that are alike once they are cut are in no row, at any length.
+static void both_are_cut_alike(void **state) {
+    (void)state;
+    arena *a = arena_new("pairs");
+    const char **documents = ARENA_ARRAY(a, const char *, N_DRAWN);
+    int n = 0;
+    for (int i = 0; i < N_DRAWN / 2; i++) {
+        const int prompt = 1 + i % PROMPTS, common = i / PROMPTS % COMMON,
+                  x = i / PROMPTS / COMMON % TAILS, y = i / PROMPTS / COMMON / TAILS;
+        documents[n++] = drawn(a, prompt, common, x, 'C');
+        documents[n++] = drawn(a, prompt, common, y, 'R');
+    }
+    const char *prefix = write_pairs(a, documents, N_DRAWN, MARKS);
+    for (int width = 2; width <= WIDTH; width++) {
+        const char **got = kept_by_rows(a, prefix, width);
+        for (int i = 0; i < N_DRAWN / 2; i++) {
+            const char *x = documents[2 * i], *y = documents[2 * i + 1],
+                       *want = kept_of(a, width, 1 + i % PROMPTS, x, y);
+            if (strcmp(want, got[i]) != 0)
+                fail_msg("%s and %s in %d tokens: %s, expected %s", x, y, width, got[i], want);
+        }
+    }
+    arena_free(a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(prompts_stand_there_once),
-            cmocka_unit_test(marks_stand_for_the_tokens),
-            cmocka_unit_test(tokens_know_their_pairs)};
+            cmocka_unit_test(marks_stand_for_the_tokens), cmocka_unit_test(tokens_know_their_pairs),
+            cmocka_unit_test(both_are_cut_alike)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

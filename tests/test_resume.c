@@ -308,7 +308,8 @@ static void other_files_that_are_carried_are_said(void **state) {
     (void)state;
     arena *a = arena_new("test");
     const char *dir = temporary_dir(a);
-    const ckpt_carried carried[] = {{"tokenizer.json", "{}", 2}, {"chat_template.jinja", "x", 1}};
+    const ckpt_carried carried[] = {{.name = "tokenizer.json", .bytes = "{}", .n = 2},
+            {.name = "chat_template.jinja", .bytes = "x", .n = 1}};
     const ckpt_content now = {.carried = carried, .n_carried = 2};
     OK(file_write_atomic(path_join(a, dir, "tokenizer.json"), "{}", 2));
     OK(file_write_atomic(path_join(a, dir, "chat_template.jinja"), "x", 1));

@@ -28,7 +28,7 @@ static void close_setting(setting *s) {
 
 static const sft_format *format_of(setting *s, const char *name) {
     const sft_format *f;
-    if (strchr(name, '.')) name = path_join(s->a, s->folder, name);
+    if (strchr(name, '.') && name[0] != '/') name = path_join(s->a, s->folder, name);
     OK(sft_format_open(s->a, s->t, s->folder, name, "2026-01-01", &f));
     return f;
 }
@@ -147,12 +147,50 @@ static void unknown_templates(void **state) {
     close_setting(&s);
 }
 
+// The end of an answer that a conversation goes on after, too, as an added token.
+static void ends_of_turns(void **state) {
+    (void)state;
+#define LOOP(text) "{% for m in messages %}{{ " text " }}{% endfor %}"
+    static const struct {
+        const char *template, *token; // NULL: none
+    } cases[] = {
+            {"chatml.jinja", "<|im_end|>"},
+            {"marked.jinja", "<|im_end|>"},
+            {"glued.jinja", "</s>"},
+            {"brackets.jinja", "</s>"},
+            {"inside.jinja", NULL},
+            {"alpaca", "</s>"},
+            {LOOP("m.role + m.content + '\n'"), NULL},
+            // the end of the whole conversation is not that of a turn
+            {LOOP("m.content + '<|im_end|>'") "{{ eos_token }}", "<|im_end|>"},
+            {LOOP("m.content + '</s><|im_end|>\n'"), "<|im_end|>"},
+            // what begins the next turn is not the end of one
+            {LOOP("'<|im_start|>' + m.content"), NULL},
+            // one question and one answer are all that it takes
+            {"{{ 1 // (messages | length < 3) }}" LOOP("m.content + '</s>'"), "</s>"},
+            {"{{ raise_exception('no') }}", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        setting s = open_setting();
+        const char *name = cases[i].template;
+        if (name[0] == '{') {
+            name = path_join(s.a, temporary_dir(s.a), "t.jinja");
+            OK(file_write_atomic(name, cases[i].template, strlen(cases[i].template)));
+        }
+        const int32_t id = sft_format_turn_end(format_of(&s, name), s.t),
+                      want = cases[i].token ? tokenizer_id(s.t, cases[i].token) : -1;
+        if (id != want) fail_msg("%s ends a turn with %d, expected %d", name, id, want);
+        close_setting(&s);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(same_as_transformers),
             cmocka_unit_test(broken_records),
             cmocka_unit_test(templates_that_look_ahead),
             cmocka_unit_test(unknown_templates),
+            cmocka_unit_test(ends_of_turns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

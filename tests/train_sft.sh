@@ -106,6 +106,35 @@ expect 0 "data/mixed: 2 of 3 examples in 2 rows" "${mixed[@]}" --set run_dir=mix
 says "2 longer than 33 tokens are cut off there" "1 without a token to learn are left out"
 expect 0 "data/mixed: 1 of 3 examples in 1 row" "${mixed[@]}" --set run_dir=fewer --set data.too_long=drop
 
+# --- a template that ends turns with a token that is not the model's end of a text: answers end there, too
+expect 0 "400 tokens" "$drover" tokenizer train --input text.txt --vocab-size 400 --special '<|endoftext|>' --special '<|im_start|>' \
+    --special '<|im_end|>' --out turns
+cat >turns/chat_template.jinja <<'JINJA'
+{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}
+JINJA
+yes '{"prompt": "Say", "response": "fox"}' | head -40 >say.jsonl
+expect 0 "40 documents" "$drover" data build --sft --input say.jsonl --tokenizer turns --out data/turns
+turns=("$drover" train sft.yaml --set tokenizer=turns --set data.train=data/turns --set data.sequence_length=64 --set training.eval_every=0
+    --set 'data.valid=[]' --set optimizer.lr=1e-2 --set checkpoint.every=60)
+expect 0 'answers of "data/turns" end with <|im_end|> (2)' "${turns[@]}" --set run_dir=turned --set training.steps=60
+eos=$(tr -d ' \n' <"$(newest turned)/generation_config.json")
+check "eos_token_id has no end of a turn: $eos" grep -q '"eos_token_id":\[0,2\]' <<<"$eos"
+answer=$("$drover" chat turned --temperature 0 --max-tokens 8 <<<"Say" 2>err)
+check "chat does not end with the turn: $answer" [ "$answer" = fox ]
+prompt=$'<|im_start|>user\nSay<|im_end|>\n<|im_start|>assistant\n'
+expect 0 "fox" "$drover" generate turned --prompt "$prompt" --temperature 0 --max-tokens 8 --json
+says '"stop"'
+cp -r "$(newest turned)" alone && rm alone/generation_config.json alone/manifest.json
+answer=$("$drover" chat alone --temperature 0 --max-tokens 8 <<<"Say" 2>err)
+check "nor does chat by the template alone: $answer" [ "$answer" = fox ]
+
+# --- weights alone are enough for those who do not train
+rm "$(newest turned)/optimizer.safetensors"
+for verb in "generate turned --prompt x --max-tokens 1" "eval turned --data data/turns" "ckpt export turned --out exported"; do
+    expect 0 "optimizer.safetensors is not there: the weights can be used" "$drover" $verb
+done
+expect 1 "optimizer.safetensors: missing" "${turns[@]}" --set run_dir=turned --set training.steps=70
+
 # --- roles that are not those of the tokens
 cp data/chat.roles kept
 head -c 100 kept >data/chat.roles

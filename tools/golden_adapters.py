@@ -3,7 +3,7 @@
 logits that PEFT gives (in double) and those of its merge_and_unload (in float). Needs torch, transformers, peft;
 the tests need none of them.
 
-    python tools/golden_adapters.py tests/golden
+    python tools/golden_adapters.py tests/golden [CASE ...]
 """
 import pathlib, shutil, sys
 import peft, torch
@@ -19,6 +19,8 @@ CASES = {
         rank_pattern={"layers.1.self_attn.k_proj": 2}, alpha_pattern={"down_proj": 3, "o_proj": 1})),
     # one layer of two, by layers_to_transform; tensors in bf16
     "one_layer": ("tied", dict(r=2, lora_alpha=2, target_modules=["o_proj"], layers_to_transform=[1])),
+    # the output weight of a base that ties it: PEFT adds the branch to the output alone
+    "head": ("tied", dict(r=2, lora_alpha=4, target_modules=["lm_head"])),
 }
 ROWS, SEQ = 1, 24
 
@@ -51,6 +53,6 @@ def make(name, base, options, out):
 
 
 if __name__ == "__main__":
-    for name, (base, options) in CASES.items():
-        make(name, base, options, pathlib.Path(sys.argv[1]))
+    for name in sys.argv[2:] or CASES:
+        make(name, *CASES[name], pathlib.Path(sys.argv[1]))
     print("transformers, peft, torch:", __import__("transformers").__version__, peft.__version__, torch.__version__)

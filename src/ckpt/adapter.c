@@ -141,13 +141,20 @@ const adapter_module *adapter_find(const adapter *ad, const char *weight) {
 }
 
 // --- the base
-static drv_status check_module(const adapter *ad, const model_source *base,
+static drv_status refuse_module(const adapter *ad, const model_source *base,
+        const adapter_module *m) {
+    const bool head = strcmp(m->weight, "lm_head.weight") == 0;
+    return drv_fail(DRV_E_DATA, "%s: \"%.120s\" belongs to \"%.120s\", %s base \"%s\" has %s",
+            ad->path, m->a->name, m->weight, head ? "of which" : "which", base->path,
+            head ? "none of its own (tie_word_embeddings is true); untie the base first: store the "
+                   "embedding as lm_head.weight too, and set tie_word_embeddings to false in config.json"
+                 : "not");
+}
+
+static drv_status check_module(const adapter *ad, const model_source *base, const name_map *wanted,
         const adapter_module *m) {
     const source_tensor *w = model_source_find(base, m->weight);
-    if (!w)
-        return drv_fail(DRV_E_DATA,
-                "%s: \"%.120s\" belongs to \"%.120s\", which base \"%s\" has not", ad->path,
-                m->a->name, m->weight, base->path);
+    if (!w || !name_map_get(wanted, m->weight)) return refuse_module(ad, base, m);
     if (w->n_dims == 2 && m->a->cols == w->cols && m->b->rows == w->rows) {
         bool same = true;
         if (m->copy) DRV_TRY(model_source_same(&ad->tensors, m->copy, base, w, &same));
@@ -162,7 +169,7 @@ static drv_status check_module(const adapter *ad, const model_source *base,
             (long long)w->rows, (long long)w->cols);
 }
 
-static drv_status check_complete(const adapter *ad, const source_tensor *w) {
+static drv_status check_complete(const adapter *ad, const st_entry *w) {
     char module[512];
     const size_t n = strlen(w->name), suffix = strlen(".weight");
     if (w->n_dims != 2 || !str_ends(w->name, ".weight") || n - suffix >= sizeof module)
@@ -174,11 +181,18 @@ static drv_status check_complete(const adapter *ad, const source_tensor *w) {
             ad->path, module);
 }
 
-drv_status adapter_check_base(const adapter *ad, const model_source *base) {
-    for (int i = 0; i < ad->n; i++)
-        DRV_TRY(check_module(ad, base, &ad->modules[i]));
-    for (int i = 0; i < base->n; i++)
-        if (!ad->config.some_layers && !ad->config.target_pattern)
-            DRV_TRY(check_complete(ad, &base->tensors[i]));
-    return DRV_OK;
+drv_status adapter_check_base(const adapter *ad, const model_source *base, const ckpt_tensor *list,
+        int n) {
+    arena *a = arena_new("weights of a base");
+    name_map wanted = {.a = a};
+    drv_status status = DRV_OK;
+    for (int i = 0; i < n; i++)
+        name_map_set(&wanted, list[i].entry.name, (void *)(uintptr_t)&list[i]);
+    for (int i = 0; i < ad->n && status == DRV_OK; i++)
+        status = check_module(ad, base, &wanted, &ad->modules[i]);
+    const bool all = !ad->config.some_layers && !ad->config.target_pattern;
+    for (int i = 0; all && i < n && status == DRV_OK; i++)
+        status = check_complete(ad, &list[i].entry);
+    arena_free(a);
+    return status;
 }

@@ -3,7 +3,7 @@
 // and .lora_B.weight [out, r]. With it the weight W of MODULE stands for W + scale B A.
 #pragma once
 #include "ckpt/adapter_config.h"
-#include "ckpt/model_source.h"
+#include "ckpt/ckpt.h"
 
 typedef struct adapter_module {
     const char *weight;         // of the base: "model.layers.0.self_attn.q_proj.weight"
@@ -28,10 +28,12 @@ DRV_CHECKED drv_status adapter_open(arena *a, const char *path, adapter *out);
 void adapter_close(adapter *ad); // fine when opening failed
 const adapter_module *adapter_find(const adapter *ad, const char *weight); // NULL: none
 
-// Checks that every module is a matrix of the base, of the right shape, with the same values where
-// the adapter has a copy, and every matrix that target_modules names has its A and B. DRV_E_DATA:
-// by name.
-DRV_CHECKED drv_status adapter_check_base(const adapter *ad, const model_source *base);
+// Checks that every module is a matrix of the base's model, of the right shape, with the same
+// values where the adapter has a copy, and every matrix that target_modules names has its A and B.
+// `list`: the tensors of the model, for a folder may have more: a tied output weight a second time.
+// DRV_E_DATA: by name.
+DRV_CHECKED drv_status adapter_check_base(const adapter *ad, const model_source *base,
+        const ckpt_tensor *list, int n);
 
 // Checks that the base has the tensors of base.json, which drover writes beside an adapter; nothing
 // where there is none. Reads all of the base. DRV_E_DATA: the first tensor that differs.

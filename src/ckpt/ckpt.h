@@ -110,8 +110,12 @@ void ckpt_saver_free(ckpt_saver *saver);
 // refused, with the reasons. All ranks look, and find the same.
 DRV_CHECKED drv_status ckpt_newest(arena *a, const ckpt_ranks *ranks, const char *dir,
         const char **path);
+// The same for one process that reads no more than weights: files that only resuming needs,
+// optimizer.safetensors and trainer.json, may be gone, which is then said.
+DRV_CHECKED drv_status ckpt_newest_weights(arena *a, const char *dir, const char **path);
 // Checks sizes and hashes. DRV_E_DATA, DRV_E_IO: names the file and the difference.
 DRV_CHECKED drv_status ckpt_verify(const char *path);
+DRV_CHECKED drv_status ckpt_verify_weights(const char *path); // likewise
 // The same by all ranks, each its share of the bytes.
 DRV_CHECKED drv_status ckpt_verify_shared(const ckpt_ranks *ranks, const char *path);
 // Lists the names "step-NNNNNN" in `dir`, oldest first; none when there is no `dir`.

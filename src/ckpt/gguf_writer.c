@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "ckpt/tensor_writer.h"
 #include "gguf/gguf_builder.h"
+#include "gguf/llama_generation.h"
 #include "gguf/llama_names.h"
 #include "gguf/vocabulary_out.h"
 
@@ -60,7 +61,8 @@ typedef struct writing {
     const gguf_write_opts *opts;
     quant_id type;
     gguf_builder header;
-    float *divisors; // rope_freqs.weight; NULL: none
+    json_t *generation; // generation_config.json; NULL: there is none
+    float *divisors;    // rope_freqs.weight; NULL: none
     planned *list;
     int n, n_wider; // of these, matrices whose rows are no whole blocks of the type
     const char *path, *tmp;
@@ -129,20 +131,31 @@ static const ckpt_carried *carried(const ckpt_carried *files, int n, const char 
     return NULL;
 }
 
-static drv_status put_sampling(writing *w, const ckpt_carried *file) {
-    json_t *o;
-    if (!file) return DRV_OK;
-    DRV_TRY(json_read_bytes(arena_printf(w->a, "%s/%s", w->source->path, file->name), file->bytes,
-            file->n, &o));
-    for (int i = 0; i < n_llama_samplings; i++) {
-        const json_t *x = json_object_get(o, llama_samplings[i].hf);
-        if (!json_is_number(x)) continue;
-        if (llama_samplings[i].whole)
-            gguf_put_u32(&w->header, llama_samplings[i].gguf, (uint32_t)json_number_value(x));
-        else
-            gguf_put_f32(&w->header, llama_samplings[i].gguf, (float)json_number_value(x));
+// Ids that end a text: those of generation_config.json, which transformers goes by, then those of
+// the model that are not among them.
+static int list_ends(const writing *w, const json_t *generation, int64_t *eos) {
+    const json_t *list = json_object_get(generation, "eos_token_id");
+    const int n_listed = json_is_integer(list) ? 1 : (int)json_array_size(list);
+    int n = 0;
+    for (int i = 0; i < n_listed + w->meta->n_eos && n < MAX_LLAMA_EOS; i++) {
+        const json_t *listed = json_is_integer(list) ? list : json_array_get(list, (size_t)i);
+        const int64_t id = i >= n_listed             ? w->meta->eos[i - n_listed]
+                           : json_is_integer(listed) ? json_integer_value(listed)
+                                                     : -1;
+        bool seen = id < 0;
+        for (int k = 0; k < n; k++)
+            seen |= eos[k] == id;
+        if (!seen) eos[n++] = id;
     }
-    json_decref(o);
+    return n;
+}
+
+static drv_status read_generation(writing *w, const ckpt_carried *file) {
+    if (!file) return DRV_OK;
+    const char *folder = file->folder ? file->folder : w->source->path;
+    DRV_TRY(json_read_bytes(arena_printf(w->a, "%s/%s", folder, file->name), file->bytes, file->n,
+            &w->generation));
+    llama_generation_put(w->generation, &w->header);
     return DRV_OK;
 }
 
@@ -159,8 +172,10 @@ static drv_status put_tokenizer(writing *out) {
                        *config = carried(files, n_rows, "tokenizer_config.json"),
                        *map = carried(files, n_rows, "special_tokens_map.json"),
                        *chat = carried(files, n_rows, "chat_template.jinja");
-    const llama_meta *m = out->meta;
-    const tokenizer_texts texts = {.folder = source->path,
+    const llama_meta *meta = out->meta;
+    int64_t eos[MAX_LLAMA_EOS];
+    DRV_TRY(read_generation(out, carried(files, n_rows, "generation_config.json")));
+    const tokenizer_texts texts = {.folder = json && json->folder ? json->folder : source->path,
             .tokenizer_json = json ? json->bytes : NULL,
             .n_tokenizer_json = json ? json->n : 0,
             .tokenizer_config_json = config ? config->bytes : NULL,
@@ -168,16 +183,15 @@ static drv_status put_tokenizer(writing *out) {
             .special_tokens_map_json = map ? map->bytes : NULL,
             .n_special_tokens_map_json = map ? map->n : 0,
             .chat_template = chat ? arena_strndup(out->a, chat->bytes, chat->n) : NULL,
-            .vocab_size = m->vocab_size,
-            .bos = m->bos,
-            .pad = m->pad,
-            .eos = m->eos,
-            .n_eos = m->n_eos};
+            .vocab_size = meta->vocab_size,
+            .bos = meta->bos,
+            .pad = meta->pad,
+            .eos = eos,
+            .n_eos = list_ends(out, out->generation, eos)};
     if (!json)
         log_warn("%s has no tokenizer.json; the file will have no tokenizer, and llama.cpp runs no "
                  "model without one",
                 source->path);
-    DRV_TRY(put_sampling(out, carried(files, n_rows, "generation_config.json")));
     return vocabulary_put(&texts, &out->header);
 }
 
@@ -325,6 +339,47 @@ static drv_status write_file(writing *w) {
     return status;
 }
 
+// --- the way back
+static void say_lost(const writing *w, const char *name, const json_t *before, json_t *after) {
+    const char *lost = llama_config_lost(w->a, before, after);
+    if (lost) log_warn("%s: of %s, a GGUF file loses or changes %s", w->path, name, lost);
+    json_decref(after);
+}
+
+// Reads what others will make of the file, and says which of the model's own words are lost.
+static drv_status compare_configs(const writing *w, const json_t *config) {
+    gguf_file f;
+    llama_meta m;
+    json_t *generation = NULL;
+    static const char *const ids[] = {"bos_token_id", "eos_token_id", "pad_token_id"};
+    DRV_TRY(gguf_open(w->a, w->path, &f));
+    drv_status status = llama_meta_read(w->a, &f, &m);
+    if (status == DRV_OK) status = llama_generation_json(&f, &m, &generation);
+    gguf_close(&f);
+    DRV_TRY(status);
+    json_t *before = json_object();
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
+        json_object_set(before, ids[i], json_object_get(config, ids[i]));
+    say_lost(w, "config.json", before, llama_config_json(&m, ""));
+    say_lost(w, "generation_config.json", w->generation, generation);
+    json_decref(before);
+    return DRV_OK;
+}
+
+static drv_status compare_with_source(const writing *w) {
+    json_t *config;
+    DRV_TRY(w->source->reader->config(w->source, &config));
+    const drv_status status = compare_configs(w, config);
+    json_decref(config);
+    return status;
+}
+
+static drv_status write_model(writing *w) {
+    plan_tensors(w);
+    DRV_TRY(write_file(w));
+    return compare_with_source(w);
+}
+
 static gguf_written written_by(const writing *w) {
     return (gguf_written){.bytes = w->done,
             .type = w->type,
@@ -345,11 +400,9 @@ drv_status gguf_write(const model_source *s, const llama_meta *m, const char *pa
     put_shape(&w);
     drv_status status = gguf_write_check(path, opts->force);
     if (status == DRV_OK) status = put_tokenizer(&w);
-    if (status == DRV_OK) {
-        plan_tensors(&w);
-        status = write_file(&w);
-    }
+    if (status == DRV_OK) status = write_model(&w);
     if (status == DRV_OK) *out = written_by(&w);
+    json_decref(w.generation);
     gguf_builder_free(&w.header);
     arena_free(w.a);
     return status;

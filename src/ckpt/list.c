@@ -62,17 +62,14 @@ static drv_status share_names(arena *a, const ckpt_ranks *ranks, char ***names, 
     return DRV_OK;
 }
 
-drv_status ckpt_newest(arena *a, const ckpt_ranks *ranks, const char *dir, const char **path) {
-    char **names = NULL;
-    int n_names = 0;
+// The newest of these that is whole, or whose weights are.
+static drv_status choose(arena *a, const ckpt_ranks *ranks, const char *dir, char **names,
+        int n_names, bool weights_do, const char **path) {
     str reasons = {0};
-    *path = NULL;
-    DRV_TRY(ckpt_agree(ranks,
-            ckpt_rank(ranks) == 0 ? ckpt_list(a, dir, &names, &n_names) : DRV_OK));
-    DRV_TRY(share_names(a, ranks, &names, &n_names));
     for (int i = n_names - 1; i >= 0; i--) {
         const char *candidate = path_join(a, dir, names[i]);
-        const drv_status whole = ckpt_verify_shared(ranks, candidate);
+        const drv_status whole =
+                weights_do ? ckpt_verify_weights(candidate) : ckpt_verify_shared(ranks, candidate);
         if (whole == DRV_E_PEER) return whole;
         if (whole == DRV_OK) {
             *path = candidate;
@@ -88,4 +85,22 @@ drv_status ckpt_newest(arena *a, const ckpt_ranks *ranks, const char *dir, const
             n_names == 1 ? "the only checkpoint is" : "all checkpoints are", reasons.p);
     str_free(&reasons);
     return status;
+}
+
+drv_status ckpt_newest(arena *a, const ckpt_ranks *ranks, const char *dir, const char **path) {
+    char **names = NULL;
+    int n_names = 0;
+    *path = NULL;
+    DRV_TRY(ckpt_agree(ranks,
+            ckpt_rank(ranks) == 0 ? ckpt_list(a, dir, &names, &n_names) : DRV_OK));
+    DRV_TRY(share_names(a, ranks, &names, &n_names));
+    return choose(a, ranks, dir, names, n_names, false, path);
+}
+
+drv_status ckpt_newest_weights(arena *a, const char *dir, const char **path) {
+    char **names = NULL;
+    int n_names = 0;
+    *path = NULL;
+    DRV_TRY(ckpt_list(a, dir, &names, &n_names));
+    return choose(a, NULL, dir, names, n_names, true, path);
 }

@@ -24,6 +24,7 @@ typedef struct ckpt_carried {
     const char *name;
     const void *bytes;
     size_t n;
+    const char *folder; // that it lies in, for messages; NULL: it is made of a GGUF file
 } ckpt_carried;
 // The names that a Hugging Face folder has for them.
 extern const char *const ckpt_carried_names[];

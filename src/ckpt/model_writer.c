@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "ckpt/carried_tokens.h"
 #include "ckpt/tensor_writer.h"
 
 enum { PIECE = 4 << 20 }; // bytes in fp32
@@ -151,6 +152,8 @@ static drv_status write_files(arena *a, const model_source *s, const model_write
         DRV_TRY(s->reader->files(a, s, &own, &n));
         files = own;
     }
+    const source_tensor *embedding = model_source_find(s, "model.embed_tokens.weight");
+    if (embedding) DRV_TRY(carried_tokens_check(files, n, embedding->rows));
     for (int i = 0; i < n; i++)
         DRV_TRY(out_folder_put(o, files[i].name, files[i].bytes, files[i].n));
     return DRV_OK;

@@ -146,7 +146,7 @@ static drv_status read_files(arena *a, const model_source *s, ckpt_carried **lis
         size_t n_bytes;
         if (!file_exists(path)) continue;
         DRV_TRY(file_read(a, path, &bytes, &n_bytes));
-        (*list)[(*n)++] = (ckpt_carried){ckpt_carried_names[i], bytes, n_bytes};
+        (*list)[(*n)++] = (ckpt_carried){ckpt_carried_names[i], bytes, n_bytes, s->path};
     }
     return DRV_OK;
 }

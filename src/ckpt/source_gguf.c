@@ -7,6 +7,7 @@
 #include "ckpt/model_source.h"
 #include "ckpt/tensor_writer.h"
 #include "gguf/llama_meta.h"
+#include "gguf/llama_generation.h"
 #include "gguf/llama_names.h"
 #include "gguf/vocabulary.h"
 
@@ -168,7 +169,9 @@ static drv_status read_config(const model_source *s, json_t **out) {
 }
 
 static ckpt_carried carried(arena *a, const char *name, str *text) {
-    const ckpt_carried file = {name, arena_strndup(a, text->p, text->n), text->n};
+    const ckpt_carried file = {.name = name,
+            .bytes = arena_strndup(a, text->p, text->n),
+            .n = text->n};
     str_free(text);
     return file;
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/log.h"
 #include "base/round.h"
 #include "ckpt/block_hash.h"
 #include "ckpt/ckpt.h"
@@ -21,6 +22,7 @@ typedef struct verification {
     arena *a;
     const char *folder;
     int rank, ranks;
+    bool weights_do; // what only resuming reads may be gone
     json_t *manifest;
     int64_t block_bytes;
     listed_file *files;
@@ -99,6 +101,16 @@ static const char *hash_of(const json_t *entry, const char *key) {
     return hash && strlen(hash) == 32 && strspn(hash, "0123456789abcdef") == 32 ? hash : NULL;
 }
 
+// A file that only resuming reads is gone, and nobody wants to resume.
+static bool may_be_gone(const verification *v, const char *name) {
+    const char *path = path_join(v->a, v->folder, name);
+    if (strcmp(name, "optimizer.safetensors") != 0 && strcmp(name, "trainer.json") != 0)
+        return false;
+    if (!v->weights_do || access(path, F_OK) == 0 || errno != ENOENT) return false;
+    log_info("%s is not there: the weights can be used, but no run goes on from them", path);
+    return true;
+}
+
 static drv_status list_file(verification *check, const char *name, const json_t *entry) {
     const json_t *bytes = json_object_get(entry, "bytes");
     const char *whole = hash_of(entry, "xxh3_128"), *blocks = hash_of(entry, "xxh3_128_blocks");
@@ -132,7 +144,9 @@ static drv_status list_files(verification *v) {
     DRV_TRY(read_block_bytes(v));
     files = json_object_get(v->manifest, "files");
     v->files = ARENA_ARRAY(v->a, listed_file, json_object_size(files) + 1);
-    json_object_foreach(files, name, entry) DRV_TRY(list_file(v, name, entry));
+    json_object_foreach(files, name, entry) {
+        if (!may_be_gone(v, name)) DRV_TRY(list_file(v, name, entry));
+    }
     return DRV_OK;
 }
 
@@ -263,4 +277,12 @@ drv_status ckpt_verify_shared(const ckpt_ranks *ranks, const char *path) {
 
 drv_status ckpt_verify(const char *path) {
     return ckpt_verify_shared(NULL, path);
+}
+
+drv_status ckpt_verify_weights(const char *path) {
+    verification v = {.a = arena_new("verify"), .folder = path, .ranks = 1, .weights_do = true};
+    const drv_status status = verify(&v, NULL);
+    json_decref(v.manifest);
+    arena_free(v.a);
+    return status;
 }

@@ -23,7 +23,7 @@ static drv_status find_model(arena *a, const char *name, const char **path) {
                                        str_ends(name, "checkpoints"));
     *path = name;
     if (config || run) return ckpt_resolve(a, name, path);
-    return file_exists(path_join(a, name, "manifest.json")) ? ckpt_verify(name) : DRV_OK;
+    return file_exists(path_join(a, name, "manifest.json")) ? ckpt_verify_weights(name) : DRV_OK;
 }
 
 static drv_status read_options(const cli_args *args, const char *what, model_write_opts *opts) {

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "cli/generate_args.h"
+#include "data/sft/turn_end.h"
 
 struct conversation {
     const conversation_opts *opts;
@@ -19,6 +20,8 @@ drv_status conversation_open(arena *a, const conversation_opts *opts, conversati
     conversation *c = ARENA_NEW(a, conversation);
     *c = (conversation){.opts = opts};
     DRV_TRY(chat_template_open(a, m->path, m->source, m->n_source, &c->template));
+    generator_add_end(opts->generator, turn_end(c->template, m->specials, m->n_specials,
+                                               generator_tokenizer(opts->generator)));
     c->turns = json_array();
     *out = c;
     return DRV_OK;

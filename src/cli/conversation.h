@@ -13,8 +13,8 @@ typedef struct conversation_opts {
 
 typedef struct conversation conversation; // single owner
 
-// Opens a conversation, which lives in `a`; all that `opts` points to must outlive it. DRV_E_DATA:
-// the template is malformed.
+// Opens a conversation, which lives in `a`; all that `opts` points to must outlive it. The generator
+// ends from now on where the template ends an answer. DRV_E_DATA: the template is malformed.
 DRV_CHECKED drv_status conversation_open(arena *a, const conversation_opts *opts,
         conversation **out);
 void conversation_close(conversation *c); // NULL is allowed

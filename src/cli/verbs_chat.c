@@ -243,8 +243,8 @@ const verb verb_chat = {
                  "MODEL --messages FILE --print [--generation-prompt] [--tools FILE]\n"
                  "--template FILE --messages FILE --print",
         .help = "Each line of standard input is a message; answers are written to standard output as they\n"
-                "come, prompts and notes to standard error. An answer ends where the model ends its turn,\n"
-                "and by Ctrl-C. Also lines from a file or a pipe are answered one after the other: the\n"
+                "come, prompts and notes to standard error. An answer ends where the model or its template\n"
+                "ends a turn, and by Ctrl-C. Also lines from a file or a pipe are answered one after the other: the\n"
                 "same ones with the same --seed, or with --temperature 0, have the same answers.\n"
                 "\n"
                 "MODEL is a Hugging Face folder with tokenizer and chat template, a run directory or CONFIG,\n"

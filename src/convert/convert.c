@@ -206,7 +206,7 @@ static drv_status join_adapter(arena *a, merged_model *m) {
     m->change = (model_change){has_module, merge_rows, m->merging};
     m->name = arena_printf(a, "%s + %s", m->base.path, m->adapter.path);
     adapter_warn_of_base(&m->adapter, m->base.source.path);
-    DRV_TRY(adapter_check_base(&m->adapter, &m->base.source));
+    DRV_TRY(adapter_check_base(&m->adapter, &m->base.source, m->base.tensors, m->base.n_tensors));
     DRV_TRY(adapter_check_hashes(&m->adapter, &m->base.source));
     return choose_files(a, m);
 }

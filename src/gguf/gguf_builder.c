@@ -27,6 +27,11 @@ void gguf_put_u32(gguf_builder *b, const char *key, uint32_t x) {
     put_u32(&b->values, x);
 }
 
+void gguf_put_i32(gguf_builder *b, const char *key, int32_t x) {
+    put_key(b, key, GGUF_I32);
+    str_add(&b->values, &x, 4);
+}
+
 void gguf_put_f32(gguf_builder *b, const char *key, float x) {
     put_key(b, key, GGUF_F32);
     str_add(&b->values, &x, 4);

@@ -14,6 +14,7 @@ typedef struct gguf_builder { // zero-initialise; gguf_builder_free when done
 } gguf_builder;
 
 void gguf_put_u32(gguf_builder *b, const char *key, uint32_t x);
+void gguf_put_i32(gguf_builder *b, const char *key, int32_t x);
 void gguf_put_f32(gguf_builder *b, const char *key, float x);
 void gguf_put_bool(gguf_builder *b, const char *key, bool x);
 void gguf_put_text(gguf_builder *b, const char *key, const char *text);

@@ -9,12 +9,6 @@
 #include "base/log.h"
 #include "gguf/llama_names.h"
 
-const llama_sampling llama_samplings[] = {{"general.sampling.temp", "temperature", false},
-        {"general.sampling.top_k", "top_k", true}, {"general.sampling.top_p", "top_p", false},
-        {"general.sampling.min_p", "min_p", false},
-        {"general.sampling.penalty_repeat", "repetition_penalty", false}};
-const int n_llama_samplings = sizeof llama_samplings / sizeof *llama_samplings;
-
 // A key of the architecture: "llama.block_count". Overwritten 4 calls later in this thread.
 static const char *arch_key(const char *arch, const char *name) {
     static _Thread_local char ring[4][96];
@@ -286,12 +280,12 @@ drv_status llama_meta_read(arena *a, const gguf_file *f, llama_meta *out) {
 }
 
 // --- as Hugging Face's files
-static json_t *id_json(int64_t id) {
+json_t *llama_id_json(int64_t id) {
     return id < 0 ? json_null() : json_integer(id);
 }
 
-static json_t *eos_json(const llama_meta *m) {
-    if (m->n_eos <= 1) return id_json(m->n_eos ? m->eos[0] : -1);
+json_t *llama_eos_json(const llama_meta *m) {
+    if (m->n_eos <= 1) return llama_id_json(m->n_eos ? m->eos[0] : -1);
     json_t *list = json_array();
     for (int i = 0; i < m->n_eos; i++)
         json_array_append_new(list, json_integer(m->eos[i]));
@@ -333,28 +327,8 @@ json_t *llama_config_json(const llama_meta *m, const char *torch_dtype) {
     json_decref(shape);
     json_object_set_new(o, "rope_scaling", rope_json(m));
     put_family(m, o);
-    json_object_set_new(o, "bos_token_id", id_json(m->bos));
-    json_object_set_new(o, "eos_token_id", eos_json(m));
-    json_object_set_new(o, "pad_token_id", id_json(m->pad));
+    json_object_set_new(o, "bos_token_id", llama_id_json(m->bos));
+    json_object_set_new(o, "eos_token_id", llama_eos_json(m));
+    json_object_set_new(o, "pad_token_id", llama_id_json(m->pad));
     return o;
-}
-
-drv_status llama_generation_json(const gguf_file *f, const llama_meta *m, json_t **out) {
-    json_t *o = json_pack("{s:o, s:o, s:o}", "bos_token_id", id_json(m->bos), "eos_token_id",
-            eos_json(m), "pad_token_id", id_json(m->pad));
-    drv_status status = DRV_OK;
-    for (int i = 0; i < n_llama_samplings && status == DRV_OK; i++) {
-        const llama_sampling *s = &llama_samplings[i];
-        int64_t whole = 0;
-        double x = 0;
-        if (!gguf_find(f, s->gguf)) continue;
-        status = s->whole ? gguf_get_i64(f, s->gguf, &whole) : gguf_get_f64(f, s->gguf, &x);
-        json_object_set_new(o, s->hf, s->whole ? json_integer(whole) : json_real(x));
-        json_object_set_new(o, "do_sample", json_true());
-    }
-    if (status == DRV_OK)
-        *out = o;
-    else
-        json_decref(o);
-    return status;
 }

@@ -30,12 +30,7 @@ drv_status llama_meta_token(const gguf_file *f, const char *key, int64_t n_token
 
 // config.json as transformers reads it; `torch_dtype` as torch calls it. The caller owns the value.
 json_t *llama_config_json(const llama_meta *m, const char *torch_dtype);
-// generation_config.json: ids, and what general.sampling recommends.
-DRV_CHECKED drv_status llama_generation_json(const gguf_file *f, const llama_meta *m, json_t **out);
-// The same keys the other way: GGUF's name for a number of generation_config.json.
-typedef struct llama_sampling {
-    const char *gguf, *hf;
-    bool whole;
-} llama_sampling;
-extern const llama_sampling llama_samplings[];
-extern const int n_llama_samplings;
+// Ids as both configs have them: a number, a list of several, null for none. The caller owns the
+// value.
+json_t *llama_id_json(int64_t id);
+json_t *llama_eos_json(const llama_meta *m);

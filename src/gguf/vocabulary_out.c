@@ -256,6 +256,8 @@ static drv_status put_scores(const writing *w, const json_t *merges) {
 }
 
 // --- special tokens
+enum { N_END_TEXTS = 6 };
+
 static int64_t id_of_text(const writing *w, const char *text) {
     const size_t n = text ? strlen(text) : 0;
     for (int64_t id = 0; n && id < w->n; id++)
@@ -280,21 +282,37 @@ static void put_id(const writing *w, const char *key, int64_t id) {
     if (id >= 0) gguf_put_u32(w->out, key, (uint32_t)id);
 }
 
-// The end of a turn and of a message, where the model has them beside the end of a text.
-static void put_other_ends(const writing *w, int64_t eos) {
-    static const struct {
-        const char *key, *texts[6];
-    } ends[] = {{KEY("eot_token_id"), {"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>",
-                                              "<|end_of_text|>", "<|endoftext|>"}},
-            {KEY("eom_token_id"), {"<|eom_id|>"}}};
-    for (size_t e = 0; e < sizeof ends / sizeof *ends; e++) {
-        int64_t found = -1;
-        for (int i = 0; i < w->texts->n_eos; i++)
-            for (int k = 0; k < 6 && found < 0; k++) {
-                const int64_t id = ends[e].texts[k] ? id_of_text(w, ends[e].texts[k]) : -1;
-                if (id >= 0 && id == w->texts->eos[i] && id != eos) found = id;
-            }
-        put_id(w, ends[e].key, found);
+// The first end of these texts that has no key yet; texts[0] NULL: any.
+static int64_t other_end(const writing *w, const char *const *texts, const int64_t *taken) {
+    for (int i = 0; i < w->texts->n_eos; i++) {
+        const int64_t id = w->texts->eos[i];
+        bool fits = !texts[0];
+        for (int k = 0; k < N_END_TEXTS && texts[k]; k++)
+            fits |= id_of_text(w, texts[k]) == id;
+        if (fits && id >= 0 && id < w->texts->vocab_size && id != taken[0] && id != taken[1] &&
+                id != taken[2])
+            return id;
+    }
+    return -1;
+}
+
+// The end of a turn and of a message, where the model has them beside the end of a text, by their
+// usual names; then any others take the keys that are left.
+static void put_ends(const writing *w, int64_t eos) {
+    static const char *const keys[] = {KEY("eos_token_id"), KEY("eot_token_id"),
+            KEY("eom_token_id")},
+                             *const texts[][N_END_TEXTS] = {[1] = {"<|eot_id|>", "<|im_end|>",
+                                                                    "<|end|>", "<end_of_turn>",
+                                                                    "<|end_of_text|>",
+                                                                    "<|endoftext|>"},
+                                     [2] = {"<|eom_id|>"}},
+                             *const any[N_END_TEXTS] = {NULL};
+    int64_t ids[] = {eos, -1, -1};
+    for (int i = 1; i < 3; i++)
+        ids[i] = other_end(w, texts[i], ids);
+    for (int i = 0; i < 3; i++) {
+        if (ids[i] < 0) ids[i] = other_end(w, any, ids);
+        put_id(w, keys[i], ids[i]);
     }
 }
 
@@ -316,14 +334,13 @@ static void put_specials(const writing *w) {
     bool before, after;
     const int64_t eos = id_of_role(w, "eos_token", t->n_eos ? t->eos[0] : -1);
     put_id(w, KEY("bos_token_id"), id_of_role(w, "bos_token", t->bos));
-    put_id(w, KEY("eos_token_id"), eos);
+    put_ends(w, eos);
     put_id(w, KEY("unknown_token_id"),
             id_of_role(w, "unk_token",
                     id_of_text(w,
                             json_string_value(json_object_get(json_object_get(w->root, "model"),
                                     "unk_token")))));
     put_id(w, KEY("padding_token_id"), id_of_role(w, "pad_token", t->pad));
-    put_other_ends(w, eos);
     find_template(json_object_get(w->root, "post_processor"), &before, &after);
     gguf_put_bool(w->out, KEY("add_bos_token"), before);
     gguf_put_bool(w->out, KEY("add_eos_token"), after);
@@ -373,9 +390,9 @@ static drv_status read_optional(const tokenizer_texts *t, const char *name, cons
 
 // Without a tokenizer: what the model says.
 static drv_status put_ids(const tokenizer_texts *t, gguf_builder *out) {
-    const writing w = {.out = out};
+    const writing w = {.out = out, .texts = t};
     put_id(&w, KEY("bos_token_id"), t->bos);
-    put_id(&w, KEY("eos_token_id"), t->n_eos ? t->eos[0] : -1);
+    put_ends(&w, t->n_eos ? t->eos[0] : -1);
     put_id(&w, KEY("padding_token_id"), t->pad);
     return DRV_OK;
 }

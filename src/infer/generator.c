@@ -57,7 +57,7 @@ bool generator_says_bf16(arena *a, const char *folder) {
     return bf16;
 }
 
-static void add_end(generator *g, int64_t id) {
+void generator_add_end(generator *g, int64_t id) {
     for (int i = 0; i < g->n_ends; i++)
         if (g->end[i] == id) return;
     if (id >= 0 && id < g->config.model.vocab_size && g->n_ends < MAX_ENDS)
@@ -66,18 +66,23 @@ static void add_end(generator *g, int64_t id) {
 
 // generation_config.json is what transformers ends by: models that chat name the end of a turn
 // there, and the end of a text alone in config.json.
-static void collect_ends(generator *g) {
-    const model_config *model = &g->config.model;
-    json_t *config = read_optional(g->a, g->opts->folder, "generation_config.json");
+static void add_ends_of(generator *g, const char *folder) {
+    json_t *config = read_optional(g->a, folder, "generation_config.json");
     const json_t *eos = json_object_get(config, "eos_token_id");
-    for (int i = 0; i < model->n_eos; i++)
-        add_end(g, model->eos_token_id[i]);
-    add_end(g, tokenizer_eos(g->tokenizer));
-    if (json_is_integer(eos)) add_end(g, json_integer_value(eos));
+    if (json_is_integer(eos)) generator_add_end(g, json_integer_value(eos));
     for (size_t i = 0; i < json_array_size(eos); i++)
         if (json_is_integer(json_array_get(eos, i)))
-            add_end(g, json_integer_value(json_array_get(eos, i)));
+            generator_add_end(g, json_integer_value(json_array_get(eos, i)));
     json_decref(config);
+}
+
+static void collect_ends(generator *g) {
+    const model_config *model = &g->config.model;
+    for (int i = 0; i < model->n_eos; i++)
+        generator_add_end(g, model->eos_token_id[i]);
+    generator_add_end(g, tokenizer_eos(g->tokenizer));
+    add_ends_of(g, g->opts->folder);
+    if (*g->config.lora.adapter) add_ends_of(g, g->config.lora.adapter);
 }
 
 drv_status generator_open(arena *a, const generator_opts *opts, generator **out) {

@@ -50,8 +50,11 @@ const model_config *generator_model(const generator *g);
 int64_t generator_context(const generator *g);  // tokens that the model was made for
 int64_t generator_capacity(const generator *g); // tokens; 0 before generator_load
 bool generator_is_bf16(const generator *g);
-// Returns whether a token ends a text, as config.json, generation_config.json or the tokenizer say.
+// Returns whether a token ends a text, as config.json, generation_config.json (also an adapter's),
+// the tokenizer or generator_add_end say.
 bool generator_is_end(const generator *g, int32_t id);
+// Makes a token an end, as that of a chat template's turns; what is no id of the model is not.
+void generator_add_end(generator *g, int64_t id);
 bool generator_interrupted(const generator *g);
 
 // Appends the ids of a text; bytes that are not UTF-8 become U+FFFD. `specials`: with what the

@@ -64,6 +64,12 @@ int32_t tokenizer_id(const tokenizer *t, const char *text) {
     return utf8_valid(text, strlen(text)) ? tokenizer_entry(t, text, strlen(text)) : -1;
 }
 
+bool tokenizer_is_added(const tokenizer *t, int32_t id) {
+    for (int i = 0; i < t->n_added; i++)
+        if (t->added[i].id == id) return true;
+    return false;
+}
+
 drv_status loader_check_utf8(const loader *l, const str *s) {
     if (s->n == 0 || utf8_valid_prefix((const unsigned char *)s->p, s->n) == s->n) return DRV_OK;
     return drv_fail(DRV_E_DATA, "%s: \"%.40s\" is not UTF-8", l->path, s->p);

@@ -36,6 +36,8 @@ bool tokenizer_can_cut(const tokenizer *t);
 // says where that is right.
 size_t split_cut(const void *text, size_t n);
 int32_t tokenizer_id(const tokenizer *t, const char *text); // of vocabulary or added; -1: none
+// Returns whether a token is an added one, which is found in a text whole or not at all.
+bool tokenizer_is_added(const tokenizer *t, int32_t id);
 
 typedef struct id_list {
     int32_t *p;

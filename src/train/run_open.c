@@ -64,7 +64,7 @@ static void carry(run *r, const char *name, const char *text) {
     ckpt_content *c = &r->content;
     ckpt_carried *list = ARENA_ARRAY(r->a, ckpt_carried, c->n_carried + 1);
     if (c->n_carried) memcpy(list, c->carried, sizeof *list * (size_t)c->n_carried);
-    list[c->n_carried++] = (ckpt_carried){name, text, strlen(text)};
+    list[c->n_carried++] = (ckpt_carried){.name = name, .bytes = text, .n = strlen(text)};
     c->carried = list;
 }
 
@@ -321,6 +321,7 @@ static drv_status open_programs(run *r) {
     const run_config *cfg = r->cfg;
     r->about = trainer_about(cfg, r->train_rows, backend_arithmetic(r->b));
     DRV_TRY(carry_files(r->a, cfg, &r->content));
+    DRV_TRY(carry_turn_ends(r->a, cfg, r->train_rows, r->leads, &r->content));
     json_t *model = model_config_json(&cfg->model);
     set_save_dtype(r, model);
     char *text = json_print(model, JSON_INDENT(2));

@@ -1,6 +1,7 @@
 // Tokenizer files, chat template, generation defaults and special ids: from source to checkpoint.
 #include "weights/carry.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -119,9 +120,88 @@ drv_status carry_files(arena *a, const run_config *cfg, ckpt_content *out) {
             size_t n;
             if (!file_exists(path)) continue;
             DRV_TRY(file_read(a, path, &bytes, &n));
-            list[out->n_carried++] = (ckpt_carried){ckpt_carried_names[i], bytes, n};
+            list[out->n_carried++] = (ckpt_carried){ckpt_carried_names[i], bytes, n, folders[k]};
             break;
         }
     out->carried = list;
+    return DRV_OK;
+}
+
+// --- the end of a turn
+static bool names_id(const json_t *eos, int64_t id) {
+    if (json_is_integer(eos)) return json_integer_value(eos) == id;
+    for (size_t i = 0; i < json_array_size(eos); i++)
+        if (json_is_integer(json_array_get(eos, i)) &&
+                json_integer_value(json_array_get(eos, i)) == id)
+            return true;
+    return false;
+}
+
+// The ids of config.json, which count where generation_config.json does not name them.
+static void fill_ids(const model_config *m, json_t *generation) {
+    json_t *eos = json_array();
+    for (int i = 0; i < m->n_eos; i++)
+        json_array_append_new(eos, json_integer(m->eos_token_id[i]));
+    if (m->n_eos > 0 && !json_object_get(generation, "eos_token_id"))
+        json_object_set(generation, "eos_token_id", eos);
+    json_decref(eos);
+    if (m->bos_token_id >= 0 && !json_object_get(generation, "bos_token_id"))
+        json_object_set_new(generation, "bos_token_id", json_integer(m->bos_token_id));
+    if (m->pad_token_id >= 0 && !json_object_get(generation, "pad_token_id"))
+        json_object_set_new(generation, "pad_token_id", json_integer(m->pad_token_id));
+}
+
+// Appends an id that is not there; false: it is.
+static bool add_eos(json_t *generation, int64_t id) {
+    json_t *eos = json_object_get(generation, "eos_token_id"), *list = eos;
+    if (names_id(eos, id)) return false;
+    if (!json_is_array(eos)) {
+        list = json_array();
+        if (json_is_integer(eos)) json_array_append(list, eos);
+        json_object_set_new(generation, "eos_token_id", list);
+    }
+    json_array_append_new(list, json_integer(id));
+    return true;
+}
+
+static bool add_turn_ends(const run_config *cfg, const rows *stream, bool say, json_t *generation) {
+    bool added = false;
+    for (int i = 0; i < rows_n_sources(stream); i++) {
+        const dataset *set = rows_source(stream, i);
+        const int64_t id = set->about.turn_end;
+        if (id < 0 || id >= cfg->model.vocab_size || !add_eos(generation, id)) continue;
+        added = true;
+        if (say)
+            log_info("answers of \"%s\" end with %s (%lld): generation_config.json of the checkpoints names it in eos_token_id",
+                    set->prefix, set->about.turn_end_text ? set->about.turn_end_text : "a token",
+                    (long long)id);
+    }
+    return added;
+}
+
+drv_status carry_turn_ends(arena *a, const run_config *cfg, const rows *stream, bool say,
+        ckpt_content *out) {
+    static const char name[] = "generation_config.json";
+    ckpt_carried *list = ARENA_ARRAY(a, ckpt_carried, out->n_carried + 1);
+    json_t *generation = NULL;
+    int at = 0;
+    if (!*cfg->tokenizer) return DRV_OK;
+    memcpy(list, out->carried, sizeof *list * (size_t)out->n_carried);
+    while (at < out->n_carried && strcmp(list[at].name, name) != 0)
+        at++;
+    if (at < out->n_carried)
+        DRV_TRY(json_read_bytes(name, list[at].bytes, list[at].n, &generation));
+    else
+        generation = json_object();
+    fill_ids(&cfg->model, generation);
+    if (add_turn_ends(cfg, stream, say, generation)) {
+        json_object_del(generation, "_from_model_config"); // or transformers goes by config.json
+        char *text = json_print(generation, JSON_INDENT(2));
+        list[at] = (ckpt_carried){.name = name, .bytes = arena_strdup(a, text), .n = strlen(text)};
+        out->carried = list;
+        out->n_carried += at == out->n_carried;
+        free(text);
+    }
+    json_decref(generation);
     return DRV_OK;
 }

@@ -216,11 +216,13 @@ static drv_status read_head(arena *a, const adapter *ad, merging *m) {
     return source_read_f32(&ad->tensors, head->b, 0, head->b->rows, m->b);
 }
 
-static drv_status check_shapes(arena *a, const adapter *ad, const char *base) {
+static drv_status check_shapes(arena *a, const held_model *p, const adapter *ad, const char *base) {
     model_source source;
+    int n;
+    const ckpt_tensor *list = state_model(a, p, true, &n);
     drv_status status = model_source_open(a, base, &source);
     if (status == DRV_OK) adapter_warn_of_base(ad, base);
-    if (status == DRV_OK) status = adapter_check_base(ad, &source);
+    if (status == DRV_OK) status = adapter_check_base(ad, &source, list, n);
     model_source_close(&source);
     return status;
 }
@@ -230,7 +232,7 @@ static drv_status load_both(arena *a, held_model *p, const char *base, const ada
     merging m = {.next = &compute, .head = head_module(ad)};
     const ckpt_sink sink = {.write = merge_head, .ctx = &m};
     json_t *hashes;
-    DRV_TRY(check_shapes(a, ad, base));
+    DRV_TRY(check_shapes(a, p, ad, base));
     DRV_TRY(read_head(a, ad, &m));
     DRV_TRY(lora_load_hashed(p, base, &sink, &hashes));
     drv_status status = lora_check_base(ad->path, base, hashes);

@@ -13,7 +13,7 @@
 #include "config/config.h"
 
 static drv_status newest_in(arena *a, const char *dir, const char *run, const char **folder) {
-    DRV_TRY(ckpt_newest(a, NULL, dir, folder));
+    DRV_TRY(ckpt_newest_weights(a, dir, folder));
     if (!*folder)
         return drv_fail(DRV_E_DATA, "\"%s\" has no checkpoint yet: %s holds no step-NNNNNN", run,
                 dir);

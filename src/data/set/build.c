@@ -192,10 +192,13 @@ static drv_status write_about(const builder *build) {
             .largest_id = build->counts.largest_id,
             .largest_at = build->counts.largest_at,
             .template = build->format ? sft_format_name(build->format) : NULL,
+            .turn_end = build->format ? sft_format_turn_end(build->format, build->tokenizer) : -1,
             .answers = build->counts.answers,
             .last_answers = build->counts.last_answers,
             .pairs = build->opts->preference ? build->counts.documents / 2 : 0};
     char pairs_hash[17], *whole = realpath(tokenizer_path(build->tokenizer), NULL);
+    if (about.turn_end >= 0)
+        about.turn_end_text = tokenizer_token_text(build->tokenizer, (int32_t)about.turn_end);
     about.tokenizer = whole ? whole : tokenizer_path(build->tokenizer);
     drv_status status = dataset_open(a, build->opts->prefix, &set);
     if (status == DRV_OK) {

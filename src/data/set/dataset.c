@@ -141,7 +141,7 @@ static void read_about(arena *a, dataset *set) {
     const char *path = arena_printf(a, "%s.idx.json", set->prefix);
     char *text;
     size_t n;
-    set->about = (dataset_about){.eod = -1, .largest_id = -1};
+    set->about = (dataset_about){.eod = -1, .largest_id = -1, .turn_end = -1};
     if (!file_exists(path)) return;
     if (file_read(a, path, &text, &n) != DRV_OK ||
             dataset_about_parse(a, set, path, text, n, &set->about) != DRV_OK)

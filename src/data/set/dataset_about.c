@@ -50,7 +50,7 @@ static drv_status in_range(const char *path, const char *key, int64_t is, int64_
 
 static drv_status parse(const dataset *set, const char *path, const json_t *root,
         dataset_about *about) {
-    const json_t *tokenizer, *eod, *largest, *roles;
+    const json_t *tokenizer, *eod, *largest, *roles, *turn_end;
     if (!json_is_object(root)) return drv_fail(DRV_E_DATA, "%s: expected a JSON object", path);
     DRV_TRY(check_belongs(set, path, root));
     DRV_TRY(json_get_str(path, root, "drover", &about->drover));
@@ -72,6 +72,10 @@ static drv_status parse(const dataset *set, const char *path, const json_t *root
     DRV_TRY(get_object(path, root, "roles", &roles));
     DRV_TRY(json_get_str(path, roles, "xxh3", &about->roles_hash));
     DRV_TRY(json_get_str(path, roles, "template", &about->template));
+    DRV_TRY(get_object(path, roles, "turn_end", &turn_end));
+    DRV_TRY(json_get_i64(path, turn_end, "id", &about->turn_end));
+    DRV_TRY(in_range(path, "roles.turn_end.id", about->turn_end, -1, INT32_MAX));
+    DRV_TRY(json_get_str(path, turn_end, "text", &about->turn_end_text));
     DRV_TRY(json_get_i64(path, roles, "answers", &about->answers));
     DRV_TRY(json_get_i64(path, roles, "last_answers", &about->last_answers));
     DRV_TRY(in_range(path, "roles.answers", about->answers, 0, set->n_tokens));
@@ -88,7 +92,7 @@ static drv_status parse(const dataset *set, const char *path, const json_t *root
 
 drv_status dataset_about_parse(arena *a, const dataset *set, const char *path, const void *bytes,
         size_t n, dataset_about *out) {
-    const dataset_about unknown = {.eod = -1, .largest_id = -1};
+    const dataset_about unknown = {.eod = -1, .largest_id = -1, .turn_end = -1};
     dataset_about about = unknown;
     json_t *root;
     *out = unknown;
@@ -96,7 +100,8 @@ drv_status dataset_about_parse(arena *a, const dataset *set, const char *path, c
     const drv_status status = parse(set, path, root, &about);
     if (status == DRV_OK) { // the strings belong to the JSON tree
         const char **texts[] = {&about.drover, &about.tokenizer, &about.tokenizer_hash,
-                &about.eod_text, &about.roles_hash, &about.template, &about.pairs_hash};
+                &about.eod_text, &about.roles_hash, &about.template, &about.turn_end_text,
+                &about.pairs_hash};
         for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
             if (*texts[i]) *texts[i] = arena_strdup(a, *texts[i]);
         *out = about;
@@ -110,21 +115,25 @@ static json_t *text_or_null(const char *text) {
     return value ? value : json_null();
 }
 
+static json_t *token_or_null(int64_t id, const char *text) {
+    if (id < 0) return json_null();
+    json_t *token = json_object();
+    json_object_set_new(token, "id", json_integer(id));
+    json_object_set_new(token, "text", text_or_null(text));
+    return token;
+}
+
 drv_status dataset_about_write(const dataset *set, const dataset_about *about) {
     char path[4096], hash[24];
     if (snprintf(path, sizeof path, "%s.idx.json", set->prefix) >= (int)sizeof path)
         return drv_fail(DRV_E_IO, "path \"%s.idx.json\" is too long", set->prefix);
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)set->idx_hash);
-    json_t *root = json_object(), *tokenizer = json_object(), *eod = json_null(),
-           *largest = json_null(), *roles = json_null();
+    json_t *root = json_object(), *tokenizer = json_object(),
+           *eod = token_or_null(about->eod, about->eod_text), *largest = json_null(),
+           *roles = json_null();
     json_object_set_new(tokenizer, "path", text_or_null(about->tokenizer));
     json_object_set_new(tokenizer, "xxh3", text_or_null(about->tokenizer_hash));
     json_object_set_new(tokenizer, "vocab_size", json_integer(about->n_vocab));
-    if (about->eod >= 0) {
-        eod = json_object();
-        json_object_set_new(eod, "id", json_integer(about->eod));
-        json_object_set_new(eod, "text", text_or_null(about->eod_text));
-    }
     if (about->largest_id >= 0) {
         largest = json_object();
         json_object_set_new(largest, "id", json_integer(about->largest_id));
@@ -134,6 +143,9 @@ drv_status dataset_about_write(const dataset *set, const dataset_about *about) {
         roles = json_pack("{s:s, s:o, s:I, s:I}", "xxh3", about->roles_hash, "template",
                 text_or_null(about->template), "answers", (json_int_t)about->answers,
                 "last_answers", (json_int_t)about->last_answers);
+    if (about->roles_hash)
+        json_object_set_new(roles, "turn_end",
+                token_or_null(about->turn_end, about->turn_end_text));
     if (about->pairs) json_object_set_new(roles, "pairs", json_integer(about->pairs));
     if (about->pairs_hash) json_object_set_new(roles, "pairs_xxh3", json_string(about->pairs_hash));
     json_object_set_new(root, "drover", text_or_null(about->drover));

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "chat/chat_model.h"
 #include "data/sft/sft_record.h"
+#include "data/sft/turn_end.h"
 
 // The text that Alpaca's models were trained on (github.com/tatsu-lab/stanford_alpaca), with a line
 // of its own for the answer as torchtune and axolotl have it; more than one turn repeats
@@ -113,6 +114,11 @@ uint64_t sft_format_hash(const sft_format *f) {
 
 const char *sft_format_name(const sft_format *f) {
     return f->template ? chat_template_name(f->template) : "none";
+}
+
+int32_t sft_format_turn_end(const sft_format *f, const tokenizer *tok) {
+    if (!f->template) return f->eos;
+    return turn_end(f->template, f->specials, f->n_specials, tok);
 }
 
 void sft_example_free(sft_example *x) {

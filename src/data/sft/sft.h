@@ -23,6 +23,8 @@ DRV_CHECKED drv_status sft_format_open(arena *a, const tokenizer *tok, const cha
         const char *name, const char *date, const sft_format **out);
 uint64_t sft_format_hash(const sft_format *f);    // of template and special tokens
 const char *sft_format_name(const sft_format *f); // of the template, for messages
+// Returns the token with which an answer ends (turn_end.h); -1: none, or it cannot be told.
+int32_t sft_format_turn_end(const sft_format *f, const tokenizer *tok);
 
 typedef struct sft_example { // single owner; the lists grow
     id_list ids;

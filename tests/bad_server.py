@@ -67,6 +67,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.answer(403, X_Error_Code="GatedRepo")
         if path.startswith(("/api/datasets/private/", "/datasets/private/")) and self.headers.get("Authorization") != "Bearer secret":
             return self.answer(401)
+        if path.startswith(("/api/datasets/odd/", "/datasets/odd/")):
+            return self.odd(path, query)
         if path.startswith("/api/datasets/") and "/revision/" in path:
             return self.json(dict(cardData=dict(configs=[
                 dict(config_name="sample-10BT", data_files=[dict(split="train", path="sample/10BT/*")]),
@@ -98,6 +100,24 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if path == "/elsewhere":
             return self.answer(302, Location="http://localhost:%d/plain/README.md" % self.server.server_port)
         self.answer(404)
+
+    def odd(self, path, query):
+        """odd/self and odd/circle: lists whose pages lead back; odd/empty: nothing but next pages; odd/twice: two files
+        of one name; odd/again: one file twice; odd/long: more bytes than are listed; odd/splits: splits that the card alone knows."""
+        repo, host = path.split("/odd/")[1].split("/")[0], self.headers["Host"]
+        a, b = "a/rows.jsonl", "b/rows.jsonl"
+        body = b'{"text": "a"}\n'
+        page = int(query.split("page=")[1]) if "page=" in query else 0
+        link = {"self": self.path, "circle": f"{path}?page={page % 3 + 1}", "empty": f"{path}?page={page + 1}"}
+        if "/revision/" in path:
+            files = [dict(split="train", path="a/*"), dict(split="heldout_test", path="b/*")] if repo == "splits" else []
+            return self.json(dict(cardData=dict(configs=[dict(config_name="default", data_files=files)])))
+        if "/tree/" not in path:
+            return self.answer(200, body * 300000 if repo == "long" else body)
+        one, other = entry(a, body), entry(b, body)
+        pages = {"empty": [], "twice": [one, entry(a, body + body)], "again": [one, one]}
+        extra = dict(Link=f'<http://{host}{link[repo]}>; rel="next"') if repo in link else {}
+        self.json(pages.get(repo, [one, other]), **extra)
 
     def bytes(self, body, n, cut):
         """With ranges; cut off in the middle the first time."""

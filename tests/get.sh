@@ -20,6 +20,7 @@ ok() { # TEXT CONDITION...
 run() { "$drover" data get "$@" >out 2>&1; }
 says() { grep -q -- "$1" out; }
 fails() { ! run "$@"; }
+names() { (cd "$1" && find . -type f | sort | tr '\n' ' '); }
 same() { python3 - "$1" "$2" "$here/bad_server.py" <<'PY'
 import re, sys
 source = open(sys.argv[3]).read().split("SEEN =")[0]
@@ -73,10 +74,25 @@ ok "its tries are counted too" says "given up after 1 try:"
 export HF_ENDPOINT=$endpoint
 ok "bad spec" fails hf:good --out x
 ok "is explained" says "expected hf:ORG/NAME"
+# Lists that do not end, files of one name, bodies of any length; each within its time.
+odd() { timeout 20 "$drover" data get "hf:odd/$1" --out "odd-$1" "${@:2}" >out 2>&1; }
+no_odd() { odd "$@"; [ $? = 1 ]; }
+for set in self circle empty; do
+    ok "a list that does not end ($set)" no_odd $set
+    ok "is said ($set)" says "the list of files does not end"
+done
+ok "two files of one name" no_odd twice
+ok "are named" says 'the hub lists two files for "odd-twice/a/rows.jsonl", of 14 and 28 bytes'
+ok "one that is listed twice" odd again
+ok "comes once" says "1 file"
+ok "more bytes than are listed" no_odd long --tries 1
+ok "are refused" says "more bytes arrived than the 14 that are listed"
+ok "and not written" test "$(find odd-long -type f -size +1k | wc -l)" = 0
+ok "splits that the card names" odd splits
+ok "are kept apart" test "$(names odd-splits)" = "./test/b/rows.jsonl ./train/a/rows.jsonl "
 # Models
 get() { "$drover" model get "$@" >out 2>&1; }
 no_get() { ! get "$@"; }
-names() { (cd "$1" && find . -type f | sort | tr '\n' ' '); }
 whole() { [ "$(sha256sum <"$1" | cut -d' ' -f1)" = "$(yes "$2" | head -3000 | sha256sum | cut -d' ' -f1)" ]; }
 ok "a model comes" get hf:good/llama
 ok "it says how to go on" says "model: {from: models/llama}"

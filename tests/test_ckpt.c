@@ -260,6 +260,9 @@ static void manifests_of_other_versions_and_types(void **state) {
             {"block_bytes", "\"8388608\"", "\"block_bytes\" is"},
             {"block_bytes", "0", "\"block_bytes\" is 0"}, {"block_bytes", "null", "is null"},
             {"block_bytes", "1e6", "\"block_bytes\" is 1000000.0"},
+            {"block_bytes", "1", "\"block_bytes\" is 1, expected a multiple of 64 up to 2^30"},
+            {"block_bytes", "96", "\"block_bytes\" is 96"},
+            {"block_bytes", "1073741888", "\"block_bytes\" is 1073741888"},
             {"files", "[]", "\"files\" is []"}, {"files", "\"all\"", "\"files\" is"},
             {"files", NULL, "\"files\" is missing"}};
     arena *a = arena_new("ckpt");
@@ -286,6 +289,28 @@ static void manifests_of_other_versions_and_types(void **state) {
     json_decref(good);
     OK(file_write_atomic(path, "[1]", 3));
     FAILS(ckpt_verify(last), DRV_E_DATA, "manifest.json: expected a JSON object");
+    arena_free(a);
+}
+
+// Blocks so small that a reader would hold more digests than a file is worth are refused unread,
+// and the checkpoint before is used.
+static void too_many_blocks(void **state) {
+    (void)state;
+    enum { BYTES = 64 * ((1 << 22) + 1) };
+    arena *a = arena_new("ckpt");
+    const char *dir = save_some(a, 1, 2, 0), *last = path_join(a, dir, "step-000002"),
+               *path = path_join(a, last, "manifest.json"), *found;
+    json_t *manifest;
+    OK(json_read_file(path, &manifest));
+    json_object_set_new(manifest, "block_bytes", json_integer(64));
+    json_object_set_new(json_object_get(json_object_get(manifest, "files"),
+                                "optimizer.safetensors"),
+            "bytes", json_integer(BYTES));
+    OK(json_write_file(path, manifest));
+    assert_int_equal(truncate(path_join(a, last, "optimizer.safetensors"), BYTES), 0);
+    FAILS(ckpt_verify(last), DRV_E_DATA, "optimizer.safetensors: 4194305 blocks of 64 bytes");
+    OK(ckpt_newest(a, NULL, dir, &found));
+    assert_string_equal(found, path_join(a, dir, "step-000001"));
     arena_free(a);
 }
 
@@ -480,7 +505,7 @@ int main(void) {
             cmocka_unit_test(newest_and_retention), cmocka_unit_test(weights_alone),
             cmocka_unit_test(retention_spares_the_broken), cmocka_unit_test(another_attempts_stays),
             cmocka_unit_test(harmed), cmocka_unit_test(manifests_of_other_versions_and_types),
-            cmocka_unit_test(failed_save_leaves_the_old),
+            cmocka_unit_test(too_many_blocks), cmocka_unit_test(failed_save_leaves_the_old),
             cmocka_unit_test(what_is_no_number_is_not_saved),
             cmocka_unit_test(adapters_are_checkpoints), cmocka_unit_test(filling),
             cmocka_unit_test(filling_tied), cmocka_unit_test(indexes_that_lie)};

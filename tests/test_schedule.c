@@ -148,13 +148,29 @@ static void epochs_are_steps(void **state) {
         run_config cfg = loaded(a, sets, 2);
         assert_int_equal(cfg.steps, 0);
         assert_string_equal(config_length_key(&cfg), "training.epochs");
-        config_count_steps(&cfg, cases[i].rows);
+        config_count_steps(&cfg, cases[i].rows, 0, 0);
         if (cfg.steps != cases[i].expected) fail_msg("case %zu: %lld", i, (long long)cfg.steps);
+        arena_free(a);
+    }
+    // What is left after some steps, of another batch or another number of epochs, in rows.
+    static const struct {
+        const char *epochs;
+        int64_t rows, step, taken, expected;
+    } resumed[] = {{"2", 136, 34, 136, 51}, {"2", 136, 17, 136, 34}, {"1", 136, 34, 136, 34},
+            {"3", 136, 34, 136, 68}, {"1", 137, 34, 136, 35}, {"1", 136, 68, 272, 68},
+            {"0.07", 800, 1, 8, 7}, {"0.07", 800, 100, 48, 101}, {"2", 8, 1, 9, 2}};
+    for (size_t i = 0; i < sizeof resumed / sizeof *resumed; i++) {
+        arena *a = arena_new("epochs");
+        const char *sets[] = {arena_printf(a, "training.epochs=%s", resumed[i].epochs),
+                "training.global_batch_size=8"};
+        run_config cfg = loaded(a, sets, 2);
+        config_count_steps(&cfg, resumed[i].rows, resumed[i].step, resumed[i].taken);
+        if (cfg.steps != resumed[i].expected) fail_msg("case %zu: %lld", i, (long long)cfg.steps);
         arena_free(a);
     }
     arena *a = arena_new("steps");
     run_config cfg = loaded(a, (const char *[]){"training.steps=5"}, 1);
-    config_count_steps(&cfg, 1000);
+    config_count_steps(&cfg, 1000, 0, 0);
     assert_int_equal(cfg.steps, 5);
     assert_string_equal(config_length_key(&cfg), "training.steps");
     arena_free(a);

@@ -15,6 +15,21 @@ says "training.epochs 0.02 of $rows rows: $steps steps of 8 rows"
 check "metrics of each step" test "$(grep -c '"loss"' part/metrics.jsonl)" = $steps
 expect 0 "nothing to do: step $steps of $steps is done; raise training.epochs to go on" train part --set training.epochs=0.02
 
+# Half of the rows are taken; the others make steps of other batches, rows of other lengths and numbers of epochs.
+taken() { sed -n 's/^ *"rows_taken": \([0-9]*\),/\1/p' "$(newest "$1")/trainer.json"; }
+half() { rm -rf half && cp -r part half && train half --set training.epochs="$1" "${@:2}"; }
+part=$((steps * 8))
+for batch in 2 16; do
+    all=$((rows * 4 / 100)) more=$(((all - part + batch - 1) / batch))
+    expect 0 "step $((steps + more))/$((steps + more))" half 0.04 --set training.global_batch_size=$batch --set training.micro_batch_size=1
+    says "of $batch rows after the $part that are taken"
+    check "steps of $batch rows: the rows of all epochs" test "$(taken half)" = $((part + more * batch))
+done
+expect 0 "nothing to do" half 0.01
+expect 0 "data set data/set: the $part rows of 64 tokens that were taken count as $((part * 2)) of 32 tokens" half 0.04 --set data.sequence_length=32
+check "rows of half the length: twice as many" test $(($(taken half) - part)) -ge $((rows * 8 / 100 - part * 2 - 8)) -a \
+    $(($(taken half) - part)) -le $((rows * 8 / 100 - part * 2 + 8))
+
 # The run's own config is one: it has the epochs, and resumes.
 grep -q "epochs: 0.02" part/config.yaml && grep -q "steps: auto" part/config.yaml && ok || bad "config.yaml" part/config.yaml
 more=$(((rows * 4 / 100 + 7) / 8))
@@ -36,6 +51,26 @@ check "the rate of step 1 is the peak" test "$(lr_of short 1)" = 0.001
 expect 0 "the warm-up of 100 steps is longer than the run of 2: the learning rate ends at 2e-05 of optimizer.lr 0.001" \
     train long --set training.steps=2 --set optimizer.lr=0.001 --set schedule.warmup_steps=100
 check "once" test "$(grep -c 'the warm-up of' out)" = 1
+
+# --- a blend with other weights: each data set goes on with the row after the last one that was seen of it
+expect 0 "1500 documents" "$drover" data build --input <(sed 's/fox/cow/' text.txt | head -n 3000) --separator $'\n\n' --tokenizer tok --out data/other --append-eod
+# blend RUN STEPS WEIGHT WEIGHT: its rows, one a step, are known by their hashes
+blend() {
+    train "$1" --set training.steps="$2" --set data.train="[{prefix: data/set, weight: $3}, {prefix: data/other, weight: $4}]" \
+        --set training.hash_every=1 --set training.global_batch_size=1 --set training.micro_batch_size=1 --set training.log_every=1000 \
+        --set model.hidden_size=16 --set model.num_hidden_layers=1 --set checkpoint.every=0
+}
+expect 0 "" blend only 40 1 0
+expect 0 "" blend other 40 0 1
+expect 0 "" blend both 20 0.5 0.5
+expect 0 "data set data/other: goes on after 10 of the" blend both 40 0.9 0.1
+check "each set in its own order, no row twice, none left out" python3 -c '
+import json
+def rows(run): return [json.loads(line)["batch"] for line in open(run + "/hashes.jsonl")]
+of = {"only": rows("only"), "other": rows("other")}
+for run, n in (("only", 10 + 18), ("other", 10 + 2)):
+    seen = [row for row in rows("both") if row in of[run]]
+    assert seen == of[run][:n], (run, len(seen))'
 
 # --- every checkpoint of a run is verified, each in a line; one that is harmed fails it
 expect 0 "" train kept --set training.steps=6 --set checkpoint.every=2 --set checkpoint.keep=0

@@ -7,13 +7,27 @@
 #include <xxhash.h>
 
 #include "base/arena.h"
+#include "base/round.h"
 #include "base/str.h"
+
+bool block_bytes_fit(int64_t bytes) {
+    return bytes > 0 && bytes <= 1 << 30 && bytes % 64 == 0;
+}
+
+drv_status block_count(const char *path, int64_t file_bytes, int64_t block_bytes, int64_t *out) {
+    enum { MOST = 1 << 22 };
+    *out = div_up(file_bytes, block_bytes);
+    if (*out <= MOST) return DRV_OK;
+    return drv_fail(DRV_E_DATA,
+            "%s: %lld blocks of %lld bytes (block_bytes of its manifest.json), expected at most %d",
+            path, (long long)*out, (long long)block_bytes, MOST);
+}
 
 drv_status block_bytes_of_new(int64_t *out) {
     const char *asked = getenv("DROVER_CKPT_BLOCK_BYTES");
     *out = CKPT_BLOCK_BYTES;
     if (!asked || !*asked) return DRV_OK;
-    if (str_to_i64(asked, out) && *out > 0 && *out <= 1 << 30 && *out % 64 == 0) return DRV_OK;
+    if (str_to_i64(asked, out) && block_bytes_fit(*out)) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
             "DROVER_CKPT_BLOCK_BYTES is \"%s\", expected a multiple of 64 up to 2^30", asked);
 }

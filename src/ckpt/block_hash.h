@@ -2,6 +2,7 @@
 // list of them. So any split of a file among writers or readers, in blocks, gives the same hash
 // (docs/adr/0010).
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -9,6 +10,12 @@
 
 enum { CKPT_BLOCK_BYTES = 8 << 20 };
 
+// Tells whether files have blocks of this size: a multiple of 64 up to 2^30.
+bool block_bytes_fit(int64_t bytes);
+// Counts the blocks of a file. DRV_E_DATA: more than 2^22, whose digests a reader would have to
+// hold: at the usual size those of a file of 32 TiB.
+DRV_CHECKED drv_status block_count(const char *path, int64_t file_bytes, int64_t block_bytes,
+        int64_t *out);
 // Returns the block size of new checkpoints: the usual one, or DROVER_CKPT_BLOCK_BYTES, with which
 // small models of tests have files of many blocks. DRV_E_USAGE: it is no multiple of 64 up to 2^30.
 DRV_CHECKED drv_status block_bytes_of_new(int64_t *out);

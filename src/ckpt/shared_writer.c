@@ -328,16 +328,21 @@ static drv_status write_shard(const ckpt_ranks *ranks, out_folder *out, const ch
             .read = read,
             .ctx = ctx};
     st_header(entries, n_tensors, &shard.header);
+    drv_status status;
     shard.begin[0] = (int64_t)shard.header.n;
     for (int i = 0; i < n_tensors; i++)
         shard.begin[i + 1] = shard.begin[i] + st_entry_bytes(&entries[i]);
-    shard.n_blocks = div_up(shard.begin[n_tensors], shard.block_bytes);
+    status = block_count(shard.path, shard.begin[n_tensors], shard.block_bytes, &shard.n_blocks);
+    if (status != DRV_OK) {
+        str_free(&shard.header);
+        return status;
+    }
     shard.digests = ARENA_ARRAY(out->a, block_digest, shard.n_blocks + 1);
     shard.out_bytes = ARENA_ARRAY(out->a, int64_t, shard.n_ranks);
     shard.in_bytes = ARENA_ARRAY(out->a, int64_t, shard.n_ranks);
     shard.scratch = mem_alloc(sizeof *shard.scratch * SCRATCH);
     shard.block = mem_alloc((size_t)shard.block_bytes);
-    drv_status status = write_file(&shard);
+    status = write_file(&shard);
     status = close_file(&shard, status);
     if (status == DRV_OK) status = note_file(&shard, out, name);
     str_free(&shard.header);

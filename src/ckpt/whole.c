@@ -7,7 +7,6 @@
 #include <xxhash.h>
 
 #include "base/log.h"
-#include "base/round.h"
 #include "ckpt/block_hash.h"
 #include "ckpt/ckpt.h"
 
@@ -91,8 +90,8 @@ static drv_status check_manifest(const char *folder, const json_t *manifest) {
 static drv_status read_block_bytes(verification *v) {
     const json_t *given = json_object_get(v->manifest, "block_bytes");
     v->block_bytes = given ? json_integer_value(given) : CKPT_BLOCK_BYTES;
-    if (v->block_bytes >= 1 && v->block_bytes <= 1 << 30) return DRV_OK;
-    return wrong(v->folder, v->manifest, "block_bytes", "a whole number from 1 to 2^30");
+    if (block_bytes_fit(v->block_bytes)) return DRV_OK;
+    return wrong(v->folder, v->manifest, "block_bytes", "a multiple of 64 up to 2^30");
 }
 
 // The hash of an entry by its name; NULL: it has none, or what is there is none.
@@ -132,8 +131,9 @@ static drv_status list_file(verification *check, const char *name, const json_t 
         return drv_fail(DRV_E_DATA, "%s: %lld bytes, expected %lld", f->path,
                 (long long)file_size(f->path), (long long)f->bytes);
     // A file that was hashed as one is one block, whoever has that.
-    f->n_blocks = f->by_blocks ? div_up(f->bytes, check->block_bytes) : 1;
-    return DRV_OK;
+    f->n_blocks = 1;
+    if (!f->by_blocks) return DRV_OK;
+    return block_count(f->path, f->bytes, check->block_bytes, &f->n_blocks);
 }
 
 static drv_status list_files(verification *v) {

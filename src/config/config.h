@@ -175,8 +175,9 @@ DRV_CHECKED drv_status config_load_text(arena *a, const char *name, const char *
 // Sets the ranks that the job has: what parallel.* leaves to the start. DRV_E_USAGE names what does
 // not divide what.
 DRV_CHECKED drv_status config_set_ranks(run_config *cfg, int64_t ranks);
-// Sets the steps of training.epochs, with an epoch of so many rows; leaves training.steps alone.
-void config_count_steps(run_config *cfg, int64_t epoch_rows);
+// Sets the steps of training.epochs, with an epoch of so many rows, of which the run has taken some
+// in its first `step` steps; leaves training.steps alone.
+void config_count_steps(run_config *cfg, int64_t epoch_rows, int64_t step, int64_t taken);
 // Returns the key that says how long the run is: "training.epochs" or "training.steps".
 const char *config_length_key(const run_config *cfg);
 // Returns training.http: a port, or HOST:PORT; NULL: no page.

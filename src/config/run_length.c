@@ -6,16 +6,21 @@
 #include "config/config_internal.h"
 #include "config/key.h"
 
-// A share of something as whole steps. Products of decimal fractions may lie a rounding above the
-// whole number that is meant, which makes no further step.
-static int64_t whole_steps(double steps) {
-    const double rounding = 4 * DBL_EPSILON * steps;
-    return (int64_t)fmin(ceil(steps - rounding), NO_MAX);
+// Products of decimal fractions may lie a rounding above the whole number that is meant, which
+// makes no further step.
+static double without_rounding(double product) {
+    return product - 4 * DBL_EPSILON * product;
 }
 
-void config_count_steps(run_config *cfg, int64_t epoch_rows) {
-    if (cfg->epochs > 0)
-        cfg->steps = whole_steps(cfg->epochs * (double)epoch_rows / (double)cfg->global_batch_size);
+static int64_t whole_steps(double steps) {
+    return (int64_t)fmin(ceil(without_rounding(steps)), NO_MAX);
+}
+
+void config_count_steps(run_config *cfg, int64_t epoch_rows, int64_t step, int64_t taken) {
+    if (!(cfg->epochs > 0)) return;
+    const double left = without_rounding(cfg->epochs * (double)epoch_rows) - (double)taken;
+    const double more = left > 0 ? ceil(left / (double)cfg->global_batch_size) : 0;
+    cfg->steps = (int64_t)fmin((double)step + more, NO_MAX);
 }
 
 const char *config_length_key(const run_config *cfg) {

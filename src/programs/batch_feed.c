@@ -146,6 +146,7 @@ batch_reader batch_reader_new(arena *a, rows *r, const run_config *cfg) {
         reader.batches[i] = batch_of_run(a, cfg, share);
         reader.batches[i].every_micro = layout.every_micro;
         reader.batches[i].first_micro = layout.first_micro;
+        reader.batches[i].counts = ARENA_ARRAY(a, row_count, rows_n_sources(r));
     }
     return reader;
 }
@@ -164,6 +165,7 @@ static drv_status fill_other(void *ctx) {
     }
     rows_skip(reader->rows, reader->n_global - at);
     b->rows_taken = rows_taken(reader->rows);
+    rows_counts(reader->rows, b->counts);
     return DRV_OK;
 }
 

@@ -133,7 +133,7 @@ static const char *consequence(const char *key) {
     } list[] = {
             {"training.seed", "; rows come in another order from here on"},
             {"data.sequence_length", "; rows are cut anew and come in another order from here on"},
-            {"data.train", "; rows come from other data from here on"},
+            {"data.train", "; rows come from other data or in other shares from here on"},
             {"data.split", "; rows come from other documents from here on"},
             {"data.pack", "; attention and positions differ from here on"},
             {"data.loss", "; other tokens are learned from here on"},

@@ -18,6 +18,7 @@ typedef struct started_step {
     step_values values;
     int64_t counted, rows_taken; // tokens to predict; rows of the data so far
     double begin, read_s;        // seconds to read its rows
+    row_count *counts;           // of its data sets so far
     double waited;               // for other ranks, before it
     int64_t sent;                // bytes to other ranks, before it
     str rows;                    // their names
@@ -45,6 +46,8 @@ typedef struct run {
     int first_started, n_started;
     double finished; // time of the last report of a step
     run_state state;
+    row_count *set_counts; // of each data set to train on, after the last finished step
+    json_t *kept_counters; // of sets that have no rows here (set_counters.h); NULL: none
     metrics *metrics;
     bool metrics_failing; // said once
     arena *hashed;        // of the last step that was (training.hash_every); NULL: none yet

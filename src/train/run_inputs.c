@@ -4,17 +4,23 @@
 #include "base/log.h"
 #include "data/set/vocab_check.h"
 #include "train/schedule.h"
+#include "train/set_counters.h"
 #include "weights/carry.h"
 
 // All ranks see all rows, and so count the same steps.
-static void count_steps(run_config *cfg, bool say, const rows *train) {
-    const int64_t n = rows_per_epoch(train);
-    config_count_steps(cfg, n);
+void run_inputs_count(run_config *cfg, bool say, const rows *train, int64_t step) {
+    const int64_t n = rows_per_epoch(train), taken = set_counters_taken(train);
+    config_count_steps(cfg, n, step, taken);
     if (!say) return;
+    const int64_t more = cfg->steps - step;
+    str done = {0};
+    if (step > 0) str_printf(&done, " after the %lld that are taken", (long long)taken);
     if (cfg->epochs > 0)
-        log_info("training.epochs %g of %lld row%s: %lld step%s of %lld row%s", cfg->epochs,
-                (long long)n, str_plural(n), (long long)cfg->steps, str_plural(cfg->steps),
-                (long long)cfg->global_batch_size, str_plural(cfg->global_batch_size));
+        log_info("training.epochs %g of %lld row%s: %lld step%s of %lld row%s%s", cfg->epochs,
+                (long long)n, str_plural(n), (long long)more, str_plural(more),
+                (long long)cfg->global_batch_size, str_plural(cfg->global_batch_size),
+                done.p ? done.p : "");
+    str_free(&done);
     schedule_warn(cfg);
 }
 
@@ -25,7 +31,7 @@ drv_status run_inputs_open(arena *a, run_config *cfg, bool say, rows **train, ro
                 cfg->file ? cfg->file : "configuration");
     DRV_TRY_CTX(batch_open_rows(a, cfg, true, 0, train), "%s: data.train",
             config_where(cfg, "data.train"));
-    count_steps(cfg, say, *train);
+    run_inputs_count(cfg, say, *train, 0);
     const bool split = cfg->n_valid == 0;
     if ((split && !(cfg->split[1] > 0)) || cfg->eval_every == 0) return DRV_OK;
     const char *key = split ? "data.split" : "data.valid";

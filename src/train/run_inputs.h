@@ -4,11 +4,15 @@
 #include "programs/batch_feed.h"
 
 // Opens the rows to train on and those of evaluations (*valid NULL: there are none);
-// training.epochs become cfg->steps. `say`: tells what epochs come to, and of a warm-up beyond the
-// end. The caller closes both, of a failure too (NULL: not open). DRV_E_USAGE: there is no
-// data.train; others as rows_open.
+// training.epochs become cfg->steps. `say`: as run_inputs_count. The caller closes both, of a
+// failure too (NULL: not open). DRV_E_USAGE: there is no data.train; others as rows_open.
 DRV_CHECKED drv_status run_inputs_open(arena *a, run_config *cfg, bool say, rows **train,
         rows **valid);
+
+// Sets cfg->steps where training.epochs are given: the rows that are left, of which the run takes
+// the next ones in step `step` + 1. `say`: tells what epochs come to, and of a warm-up beyond the
+// end.
+void run_inputs_count(run_config *cfg, bool say, const rows *train, int64_t step);
 
 // Counts of a run's rows, those to train on and those of evaluations together.
 typedef struct inputs_counts {

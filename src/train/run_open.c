@@ -15,6 +15,7 @@
 #include "train/resume.h"
 #include "train/run.h"
 #include "train/run_inputs.h"
+#include "train/set_counters.h"
 #include "weights/carry.h"
 #include "weights/device.h"
 #include "weights/lora_base.h"
@@ -37,13 +38,23 @@ static drv_status open_run_dir(run *r, bool fresh) {
 static drv_status open_data(run *r) {
     const run_config *cfg = r->cfg;
     const bool split = cfg->n_valid == 0;
-    DRV_TRY(run_inputs_open(r->a, r->cfg, r->leads, &r->train_rows, &r->valid_rows));
+    DRV_TRY(run_inputs_open(r->a, r->cfg, false, &r->train_rows, &r->valid_rows));
     const rows *both[2] = {r->train_rows, r->valid_rows};
     if (r->leads) carry_check_data(cfg, r->train_rows);
     if (r->leads && !split && r->valid_rows) carry_check_data(cfg, r->valid_rows);
     if (r->leads) DRV_TRY(vocab_check_start(r->a, both, r->valid_rows ? 2 : 1, &r->vocab));
     r->reader = batch_reader_new(r->a, r->train_rows, cfg);
+    const int n_sets = rows_n_sources(r->train_rows);
+    r->set_counts = ARENA_ARRAY(r->a, row_count, n_sets);
+    for (int i = 0; i < MAX_STARTED; i++)
+        r->started[i].counts = ARENA_ARRAY(r->a, row_count, n_sets);
     return DRV_OK;
+}
+
+// The steps are known once the run is where it goes on.
+static void count_steps(run *r) {
+    run_inputs_count(r->cfg, r->leads, r->train_rows, r->state.step);
+    trainer_about_lengths(r->about, r->cfg);
 }
 
 // Batch or row length differ from here on: a new part, from which rows are counted.
@@ -103,10 +114,14 @@ static void say_began(const run *r, const char *folder) {
     record_resume(r->record, r->state.step, folder, &lost);
 }
 
-static void say_resumed(const run *r, const char *folder, const json_t *before) {
+// Takes up each data set where it stands.
+static void go_on(run *r, const char *folder, const json_t *before) {
     log_info("resumed from %s: step %lld, %lld row%s and %s tokens seen", folder,
             (long long)r->state.step, (long long)r->state.rows_taken,
             str_plural(r->state.rows_taken), str_si((double)r->state.tokens));
+    r->kept_counters = set_counters_resume(r->train_rows, before, r->state.rows_taken);
+    rows_counts(r->train_rows, r->set_counts);
+    count_steps(r);
     resume_say_changes(before, r->about);
     if (r->leads) carry_say_changes(&r->content, folder);
     say_began(r, folder);
@@ -123,9 +138,8 @@ static drv_status resume_from(run *r, const char *folder) {
         json_decref(before);
         return drv_context(status, "resume from \"%s\"", folder);
     }
-    rows_seek(r->train_rows, r->state.rows_taken);
     r->saved_step = r->state.step;
-    say_resumed(r, folder, before);
+    go_on(r, folder, before);
     begin_part(r, before);
     json_decref(before);
     return DRV_OK;
@@ -223,6 +237,7 @@ static drv_status choose_checkpoint(run *r, const char **folder) {
 
 static drv_status open_weights(run *r, const char *folder, bool begun) {
     if (folder) return resume_from(r, folder);
+    count_steps(r);
     if (r->leads) DRV_TRY(keep_lost_metrics(r));
     if (!begun) DRV_TRY(begin_model(r));
     return begin_adapter(r);
@@ -415,5 +430,6 @@ void run_close(run *r) {
     if (r->b) backend_close(r->b);
     json_decref(r->about);
     json_decref(r->base_hashes);
+    json_decref(r->kept_counters);
     record_close(r->record);
 }

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "train/ranks.h"
 #include "train/resume.h"
+#include "train/set_counters.h"
 #include "weights/state.h"
 
 drv_status run_check_dir(run *r) {
@@ -148,6 +149,8 @@ drv_status run_start_save(run *r) {
     if (!r->saver) open_saver(r);
     record_saving(r->record);
     r->blocked_s = 0;
+    json_object_set_new(r->about, "sets",
+            set_counters_json(r->train_rows, r->set_counts, r->kept_counters));
     char *json = trainer_json_text(&r->state, r->about);
     r->content.trainer_json = json;
     r->saving_step = r->state.step;

@@ -100,6 +100,7 @@ static drv_status start_step(run *r) {
     const run_config *cfg = r->cfg;
     started_step *started = &r->started[(r->first_started + r->n_started) % MAX_STARTED];
     batch *taken;
+    const int n_sets = rows_n_sources(r->train_rows);
     const int64_t step = r->state.step + r->n_started + 1;
     started->begin = clock_s();
     started->waited = comm_waited(r->comm);
@@ -119,6 +120,7 @@ static drv_status start_step(run *r) {
     started->values = (step_values){(double)NAN, (double)NAN, (double)NAN, 0};
     started->counted = taken->counted;
     started->rows_taken = taken->rows_taken;
+    memcpy(started->counts, taken->counts, sizeof *taken->counts * (size_t)n_sets);
     str_clear(&started->rows);
     str_puts(&started->rows, taken->names.p);
     r->stepper.step = step;
@@ -201,6 +203,8 @@ static drv_status take_step(run *r, step_metrics *made) {
     r->finished = now;
     state->step = made->step;
     state->rows_taken = started->rows_taken;
+    memcpy(r->set_counts, started->counts,
+            sizeof *r->set_counts * (size_t)rows_n_sources(r->train_rows));
     state->tokens += started->counted;
     state->loss = made->loss;
     rank_time mine = {.data = started->read_s, .save = made->save_s};

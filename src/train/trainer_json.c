@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "ckpt/ckpt.h"
+#include "train/set_counters.h"
 
 typedef struct counter {
     const char *name;
@@ -56,7 +57,8 @@ static bool is_recorded(const char *path) {
 }
 
 // Adds what `auto` and training.epochs come to, on this data and these ranks.
-static void add_lengths(const run_config *cfg, json_t *values) {
+void trainer_about_lengths(json_t *about, const run_config *cfg) {
+    json_t *values = json_object_get(about, "config");
     char text[32];
     snprintf(text, sizeof text, "%lld", (long long)cfg->steps);
     json_object_set_new(values, "training.steps", json_string(text));
@@ -84,17 +86,18 @@ static json_t *config_values(const run_config *cfg) {
     const char *path, *text;
     for (int i = 0; (text = config_key_text(a, cfg, i, &path)); i++)
         if (is_recorded(path)) json_object_set_new(values, path, json_string(text));
-    add_lengths(cfg, values);
     add_trees(cfg, values);
     arena_free(a);
     return values;
 }
 
 json_t *trainer_about(const run_config *cfg, const rows *train, const char *arithmetic) {
-    return json_pack("{s:s, s:I, s:I, s:I, s:o, s:o}", "arithmetic", arithmetic, "seed",
+    json_t *about = json_pack("{s:s, s:I, s:I, s:I, s:o, s:o}", "arithmetic", arithmetic, "seed",
             (json_int_t)cfg->seed, "global_batch_size", (json_int_t)cfg->global_batch_size,
             "sequence_length", (json_int_t)cfg->sequence_length, "config", config_values(cfg),
             "data", rows_fingerprint(train));
+    trainer_about_lengths(about, cfg);
+    return about;
 }
 
 char *trainer_json_text(const run_state *state, const json_t *about) {
@@ -204,6 +207,7 @@ drv_status trainer_json_check(const char *path, int64_t named_step, const json_t
     DRV_TRY(read_counters(path, o, out));
     DRV_TRY(check_counters(path, out));
     DRV_TRY(check_about(path, o));
+    DRV_TRY(set_counters_check(path, o));
     if (json_object_get(o, "global_batch_size")) DRV_TRY(check_sums(path, o, out));
     if (!json_object_get(o, "evaluated")) out->evaluated = out->step; // of an earlier version
     if (named_step >= 0 && named_step != out->step)

@@ -23,6 +23,9 @@ run_state run_state_new(void);
 // the data's fingerprint, the arithmetic. The caller owns it.
 json_t *trainer_about(const run_config *cfg, const rows *train, const char *arithmetic);
 
+// Records the steps that the run is to have, once they are known.
+void trainer_about_lengths(json_t *about, const run_config *cfg);
+
 // Makes the text of trainer.json; free() it.
 char *trainer_json_text(const run_state *state, const json_t *about);
 // Reads FOLDER/trainer.json and believes nothing: DRV_E_DATA when a counter is missing, out of

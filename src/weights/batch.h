@@ -26,6 +26,7 @@ typedef struct batch {
     int64_t *number;                 // [rows, zigzag.tokens / 2]
     int64_t pairs;                   // whose chosen response has its head on this rank
     int64_t rows_before, rows_taken; // of the source: before the global batch, with it
+    row_count *counts;               // with it, of each of its data sets; NULL: nobody asks
     str names;                       // which rows, for messages; str_free it
 } batch;
 

@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/data_split.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/str.h"
 
 typedef struct hub {
@@ -21,9 +23,13 @@ typedef struct hub {
     download *files;
     int n, cap;
     const json_t *patterns; // of the config: a string, a list, or objects with "path"
-    str configs;            // their names, for the message
+    const json_t *configs;  // of the card, those with other splits among them
+    str config_names;       // for the message
     str other_weights;      // of a model: files that drover does not read, for the message
     bool has_config, has_weights;
+    bool other_splits;          // the card names some beside training
+    int64_t n_entries, n_pages; // of the list so far
+    const char *kept_page;      // its address
 } hub;
 
 static drv_status parse_spec(hub *request, const char *spec) {
@@ -72,6 +78,32 @@ static bool named_by(const json_t *p, const char *path) {
     for (size_t i = 0; i < json_array_size(p); i++)
         if (named_by(json_array_get(p, i), path)) return true;
     return false;
+}
+
+// Returns the split of a file by the card, SET_UNSPLIT where that says none.
+static data_split split_by_card(const hub *request, const char *path) {
+    for (size_t i = 0; i < json_array_size(request->configs); i++) {
+        const json_t *files = json_object_get(json_array_get(request->configs, i), "data_files");
+        if (request->patterns && files != request->patterns) continue;
+        for (size_t k = 0; k < json_array_size(files); k++) {
+            const json_t *entry = json_array_get(files, k);
+            const char *split = json_string_value(json_object_get(entry, "split"));
+            if (split && named_by(entry, path)) return data_split_of_name(split);
+        }
+    }
+    return SET_UNSPLIT;
+}
+
+// Returns where a file goes: under its own path, which says its split; where only the card does, in
+// a folder of that split.
+static const char *local_path(hub *request, const char *path) {
+    const data_split split = request->model ? SET_UNSPLIT : split_by_card(request, path),
+                     said = data_split_of_path(path);
+    const bool tells = split == SET_UNSPLIT || split == said ||
+                       (split == SET_TRAIN && said == SET_UNSPLIT && !request->other_splits);
+    const char *folder = tells ? request->opts->out
+                               : path_join(request->a, request->opts->out, data_split_name(split));
+    return path_join(request->a, folder, path);
 }
 
 static bool in_folder(const char *folder, const char *path) {
@@ -125,8 +157,7 @@ static drv_status add_file(hub *request, const json_t *entry) {
     const char *git = json_string_value(json_object_get(entry, "oid"));
     if (json_is_object(lfs)) size = json_object_get(lfs, "size");
     MEM_GROW(request->files, request->n, request->cap);
-    request->files[request->n++] = (download){.path = path_join(request->a, request->opts->out,
-                                                      path),
+    request->files[request->n++] = (download){.path = local_path(request, path),
             .url = arena_printf(request->a, "%s/%s%s/resolve/%s/%s", request->opts->endpoint,
                     request->model ? "" : "datasets/", request->repo, request->revision,
                     escape(request->a, path, "/")),
@@ -144,6 +175,50 @@ static drv_status get_json(hub *request, const char *url, json_t **out, char **n
     return json_read_bytes(url, text, n, out);
 }
 
+// A list ends: each page has entries, and the next one is new.
+static drv_status check_next(hub *request, const char *url, const char *next, const json_t *page) {
+    enum { MAX_ENTRIES = 20000000 };
+    request->n_entries += (int64_t)json_array_size(page);
+    // A page that comes again is one of those that are kept: the 1st, 2nd, 4th, ... (Brent 1980).
+    const int64_t n = ++request->n_pages;
+    if ((n & (n - 1)) == 0) request->kept_page = url;
+    const bool again = strcmp(next, request->kept_page) == 0;
+    if (json_array_size(page) > 0 && !again && request->n_entries <= MAX_ENTRIES) return DRV_OK;
+    return drv_fail(DRV_E_DATA,
+            "%s: the list of files does not end: after %lld entries its next page is \"%s\"", url,
+            (long long)request->n_entries, next);
+}
+
+static int by_path(const void *x, const void *y) {
+    return strcmp(((const download *)x)->path, ((const download *)y)->path);
+}
+
+static bool same_text(const char *x, const char *y) {
+    return x == y || (x && y && strcmp(x, y) == 0);
+}
+
+// Two files of one place would be written over each other. The same entry twice, as of pages
+// between which the list has changed, counts once.
+static drv_status check_paths(hub *request) {
+    int n = 0;
+    if (request->n) qsort(request->files, (size_t)request->n, sizeof *request->files, by_path);
+    for (int i = 0; i < request->n; i++) {
+        const download *file = &request->files[i], *last = n ? &request->files[n - 1] : NULL;
+        if (!last || strcmp(last->path, file->path) != 0) {
+            request->files[n++] = *file;
+            continue;
+        }
+        const bool same = strcmp(last->url, file->url) == 0 && last->size == file->size &&
+                          same_text(last->sha256, file->sha256) && same_text(last->git, file->git);
+        if (!same)
+            return drv_fail(DRV_E_DATA,
+                    "%s: the hub lists two files for \"%s\", of %lld and %lld bytes, expected one",
+                    request->repo, file->path, (long long)last->size, (long long)file->size);
+    }
+    request->n = n;
+    return DRV_OK;
+}
+
 static drv_status list_tree(hub *request) {
     char *url =
             arena_printf(request->a, "%s/api/%s/%s/tree/%s?recursive=true", request->opts->endpoint,
@@ -156,24 +231,45 @@ static drv_status list_tree(hub *request) {
                 json_is_array(page) ? DRV_OK : drv_fail(DRV_E_DATA, "%s: expected a list", url);
         for (size_t i = 0; status == DRV_OK && i < json_array_size(page); i++)
             status = add_file(request, json_array_get(page, i));
+        if (status == DRV_OK && *next) status = check_next(request, url, next, page);
         json_decref(page);
         DRV_TRY(status);
         url = next;
     }
-    return DRV_OK;
+    return check_paths(request);
 }
 
-// The patterns of the config from the data set's card.
-static void find_config(hub *request, const json_t *info) {
-    const json_t *configs = json_object_get(json_object_get(info, "cardData"), "configs");
-    for (size_t i = 0; i < json_array_size(configs); i++) {
-        const json_t *c = json_array_get(configs, i);
+// The patterns of the config from the data set's card, and which splits that knows.
+static void read_card(hub *request, const json_t *info) {
+    request->configs = json_object_get(json_object_get(info, "cardData"), "configs");
+    for (size_t i = 0; i < json_array_size(request->configs); i++) {
+        const json_t *c = json_array_get(request->configs, i),
+                     *files = json_object_get(c, "data_files");
         const char *name = json_string_value(json_object_get(c, "config_name"));
+        for (size_t k = 0; k < json_array_size(files); k++) {
+            const char *split =
+                    json_string_value(json_object_get(json_array_get(files, k), "split"));
+            request->other_splits |= split && data_split_of_name(split) > SET_TRAIN;
+        }
         if (!name) continue;
-        str_printf(&request->configs, "%s\"%s\"", request->configs.n ? ", " : "", name);
-        if (strcmp(name, request->config) == 0)
-            request->patterns = json_object_get(c, "data_files");
+        str_printf(&request->config_names, "%s\"%s\"", request->config_names.n ? ", " : "", name);
+        if (request->config && strcmp(name, request->config) == 0) request->patterns = files;
     }
+}
+
+// Reads the card. That of all files only says their splits: they are known by their names without.
+static drv_status get_card(hub *request, json_t **info) {
+    char *next;
+    const drv_status status = get_json(request,
+            arena_printf(request->a, "%s/api/datasets/%s/revision/%s", request->opts->endpoint,
+                    request->repo, request->revision),
+            info, &next);
+    if (status != DRV_OK && request->config) return status;
+    if (status != DRV_OK)
+        log_file_only("the card of %s is not read: %s", request->repo, drv_message());
+    else
+        read_card(request, *info);
+    return DRV_OK;
 }
 
 static drv_status check_model(const hub *request) {
@@ -190,20 +286,14 @@ static drv_status check_model(const hub *request) {
 }
 
 static drv_status list(hub *request, json_t **info) {
-    if (request->config) {
-        char *next;
-        DRV_TRY(get_json(request,
-                arena_printf(request->a, "%s/api/datasets/%s/revision/%s", request->opts->endpoint,
-                        request->repo, request->revision),
-                info, &next));
-        find_config(request, *info);
-    }
+    if (!request->model) DRV_TRY(get_card(request, info));
     DRV_TRY(list_tree(request));
     if (request->model) return check_model(request);
     if (request->n) return DRV_OK;
     if (request->config)
         return drv_fail(DRV_E_DATA, "hf:%s: no files of a config \"%s\"; it has %s", request->repo,
-                request->config, request->configs.n ? request->configs.p : "none by name");
+                request->config,
+                request->config_names.n ? request->config_names.p : "none by name");
     return drv_fail(DRV_E_DATA, "hf:%s: no text, JSON lines or Parquet file", request->repo);
 }
 
@@ -219,7 +309,7 @@ static drv_status list_files(hub *request, const char *spec, const hub_opts *opt
     DRV_TRY(parse_spec(request, spec));
     const drv_status status = list(request, &info);
     json_decref(info);
-    str_free(&request->configs);
+    str_free(&request->config_names);
     str_free(&request->other_weights);
     *files = ARENA_ARRAY(request->a, download, request->n + 1);
     if (request->n) memcpy(*files, request->files, sizeof *request->files * (size_t)request->n);

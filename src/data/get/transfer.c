@@ -102,6 +102,10 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *ctx) {
         if (ftruncate(job->fd, 0) != 0 || lseek(job->fd, 0, SEEK_SET) != 0) return 0;
         job->have = job->began_with = 0;
     }
+    if (job->file->size >= 0 && job->have + (int64_t)n_bytes > job->file->size) {
+        job->too_long = true;
+        return 0;
+    }
     for (size_t done = 0; done < n_bytes;) {
         const ssize_t k = write(job->fd, bytes + done, n_bytes - done);
         if (k < 0 && errno == EINTR) continue;
@@ -148,6 +152,7 @@ drv_status transfer_begin(transfer *job, CURLM *multi) {
     transfer_open(job, file->url);
     curl->easy_setopt(job->handle, CURLOPT_PRIVATE, job);
     if (job->have) curl->easy_setopt(job->handle, CURLOPT_RESUME_FROM_LARGE, (curl_off_t)job->have);
+    job->too_long = false;
     job->state = JOB_RUNS;
     curl->multi_add_handle(multi, job->handle);
     return DRV_OK;
@@ -228,6 +233,13 @@ drv_status transfer_settle(transfer *job, CURLcode result) {
     if (job->write_errno)
         return drv_fail(DRV_E_IO, "could not write \"%s\": %s", job->part,
                 strerror(job->write_errno));
+    if (job->too_long) {
+        snprintf(why, sizeof why, "more bytes arrived than the %lld that are listed",
+                (long long)job->file->size);
+        job->no_range = true;
+        job->have = job->began_with; // of no use, and no progress
+        return again(job, why);
+    }
     const bool good = job->code == 200 || job->code == 206;
     if (!worth_a_try(job->code)) return refused(job->file->url, job->code, job->error_code);
     if (job->code == 416) { // nothing after what is there: it is whole, or not the file

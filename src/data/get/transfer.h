@@ -22,6 +22,7 @@ typedef struct transfer {
     double retry_after;
     bool no_range;       // the server sends all of it, whatever was asked for
     char error_code[64]; // X-Error-Code of the hub
+    bool too_long;       // more bytes came than the file has
     int write_errno;
     str body; // of a text instead of a file
     bool is_text;

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "data/read/hub_folder.h"
 #include "data/read/saved_dataset.h"
 
 typedef struct skipped { // files of a folder that are not read
@@ -184,9 +185,20 @@ static drv_status add_path(lister *self, const char *path, bool named, const fol
     return DRV_OK;
 }
 
+// Adds what an input names: a file, or of a folder what is to be trained on.
+static drv_status add_named(lister *l, const char *input) {
+    const int first = l->n;
+    DRV_TRY(add_path(l, input, true, NULL));
+    if (!file_is_dir(input)) return DRV_OK;
+    int n = l->n - first;
+    hub_folder_choose(input, l->files + first, &n);
+    l->n = first + n;
+    return DRV_OK;
+}
+
 static drv_status add_input(lister *l, const char *input) {
     if (strcmp(input, "-") == 0) return add_file(l, input, true);
-    if (file_exists(input)) return add_path(l, input, true, NULL);
+    if (file_exists(input)) return add_named(l, input);
     if (!strpbrk(input, "*?["))
         return drv_fail(DRV_E_IO, "could not open \"%s\": %s", input, strerror(errno));
     glob_t g;
@@ -195,7 +207,7 @@ static drv_status add_input(lister *l, const char *input) {
     if (code != 0) return drv_fail(DRV_E_IO, "could not look for \"%s\"", input);
     drv_status status = DRV_OK;
     for (size_t i = 0; status == DRV_OK && i < g.gl_pathc; i++)
-        if (!passes_over(g.gl_pathv[i])) status = add_path(l, g.gl_pathv[i], true, NULL);
+        if (!passes_over(g.gl_pathv[i])) status = add_named(l, g.gl_pathv[i]);
     globfree(&g);
     return status;
 }

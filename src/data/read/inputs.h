@@ -41,7 +41,8 @@ typedef struct inputs_opts {
 } inputs_opts;
 
 // Lists the files to read. In a folder only files of a known ending count; the others are logged,
-// counted by ending. Of one that datasets.save_to_disk has made, those that its state.json lists,
+// counted by ending, and of one as the hub has it the training split alone is read
+// (hub_folder.h). Of one that datasets.save_to_disk has made, those that its state.json lists,
 // in that order. DRV_E_IO: an input is not there.
 DRV_CHECKED drv_status inputs_list(arena *a, const char *const *inputs, int n,
         const inputs_opts *opts, input_file **files, int *n_files);

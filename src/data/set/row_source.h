@@ -18,7 +18,7 @@ typedef struct row_source {
     bool by_tokens;     // the parts are cut between tokens, else between documents
     int64_t begin, end; // tokens of this part
     int64_t n_rows;
-    int64_t taken;        // rows of it so far, over all epochs
+    row_count so_far;     // how far its rows are taken
     rows_packing packing; // what PACKING_AUTO and LOSS_AUTO mean here
     rows_loss loss;
     bool packed; // rows are those of `pack`

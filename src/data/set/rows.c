@@ -12,7 +12,8 @@ struct rows {
     double shares[N_PARTS]; // of a sum of 1; all 0: no split
     row_source *sources;
     int64_t taken;
-    int64_t n_read; // rows that were laid out, others passed over
+    int64_t blended; // of all sources together
+    int64_t n_read;  // rows that were laid out, others passed over
     int64_t n_pairs;
     const double *references;
     char last[512];
@@ -87,15 +88,38 @@ int64_t rows_taken(const rows *stream) {
     return stream->taken;
 }
 
+// Returns by how much a data set is behind its weight before row `row` of a blend.
+static double behind(double weight, int64_t row, int64_t taken) {
+    return weight > 0 ? weight * (double)(row + 1) - (double)taken : -HUGE_VAL;
+}
+
 static row_source *furthest_behind(rows *stream) {
     row_source *best = NULL;
     double largest = -HUGE_VAL;
     for (int i = 0; i < stream->opts.n_sources; i++) {
         row_source *src = &stream->sources[i];
-        const double behind = src->weight * (double)(stream->taken + 1) - (double)src->taken;
-        if (src->weight > 0 && behind > largest) largest = behind, best = src;
+        const double x = behind(src->weight, stream->blended, src->so_far.blended);
+        if (x > largest) largest = x, best = src;
     }
     return best;
+}
+
+void rows_blend(const double *weights, int n_sets, int64_t n, int64_t *out) {
+    for (int i = 0; i < n_sets; i++)
+        out[i] = 0;
+    for (int64_t row = 0; row < n; row++) {
+        int best = 0;
+        for (int i = 1; i < n_sets; i++)
+            if (behind(weights[i], row, out[i]) > behind(weights[best], row, out[best])) best = i;
+        out[best]++;
+    }
+}
+
+static void take(rows *stream, row_source *src, int64_t n) {
+    src->so_far.taken += n;
+    src->so_far.blended += n;
+    stream->taken += n;
+    stream->blended += n;
 }
 
 // In order: the first that has rows of this epoch left.
@@ -103,7 +127,7 @@ static row_source *first_unfinished(rows *stream) {
     const int64_t epoch = stream->taken / rows_per_epoch(stream);
     for (int i = 0; i < stream->opts.n_sources; i++) {
         row_source *src = &stream->sources[i];
-        if (src->taken < (epoch + 1) * src->n_rows) return src;
+        if (src->so_far.taken < (epoch + 1) * src->n_rows) return src;
     }
     return NULL; // not reached: the epoch would be over
 }
@@ -114,26 +138,36 @@ void rows_seek(rows *stream, int64_t taken) {
     for (int i = 0; i < stream->opts.n_sources; i++) {
         row_source *src = &stream->sources[i];
         const int64_t of_it = left < src->n_rows ? left : src->n_rows;
-        src->taken = stream->opts.shuffle ? 0 : epoch * src->n_rows + of_it;
+        src->so_far = (row_count){.taken = stream->opts.shuffle ? 0 : epoch * src->n_rows + of_it};
         left -= of_it;
     }
-    stream->taken = taken;
-    if (!stream->opts.shuffle) return;
-    if (stream->opts.n_sources == 1) {
-        stream->sources[0].taken = taken;
-        return;
-    }
-    for (stream->taken = 0; stream->taken < taken; stream->taken++)
-        furthest_behind(stream)->taken++;
+    stream->blended = 0;
+    stream->taken = stream->opts.shuffle ? 0 : taken;
+    if (stream->opts.shuffle) rows_skip(stream, taken);
 }
 
 void rows_skip(rows *stream, int64_t n) {
-    if (!stream->opts.shuffle || stream->opts.n_sources == 1) {
+    if (!stream->opts.shuffle)
         rows_seek(stream, stream->taken + n);
-        return;
+    else if (stream->opts.n_sources == 1)
+        take(stream, &stream->sources[0], n);
+    else
+        for (int64_t i = 0; i < n; i++)
+            take(stream, furthest_behind(stream), 1);
+}
+
+void rows_counts(const rows *stream, row_count *out) {
+    for (int i = 0; i < stream->opts.n_sources; i++)
+        out[i] = stream->sources[i].so_far;
+}
+
+void rows_go_to(rows *stream, int64_t taken, const row_count *of) {
+    stream->taken = taken;
+    stream->blended = 0;
+    for (int i = 0; i < stream->opts.n_sources; i++) {
+        stream->sources[i].so_far = of[i];
+        stream->blended += of[i].blended;
     }
-    for (int64_t i = 0; i < n; i++, stream->taken++)
-        furthest_behind(stream)->taken++;
 }
 
 void rows_begin(rows *stream, bool shuffle) {
@@ -155,7 +189,7 @@ const double *rows_references(const rows *stream) {
 
 drv_status rows_next_pairs(rows *stream, const row_out *out) {
     row_source *src = stream->opts.shuffle ? furthest_behind(stream) : first_unfinished(stream);
-    const int64_t epoch = src->taken / src->n_rows, index = src->taken % src->n_rows;
+    const int64_t epoch = src->so_far.taken / src->n_rows, index = src->so_far.taken % src->n_rows;
     int64_t row = index;
     if (stream->opts.shuffle) {
         permutation p = permutation_of((uint64_t)src->n_rows, stream->opts.seed, (uint64_t)epoch);
@@ -164,8 +198,7 @@ drv_status rows_next_pairs(rows *stream, const row_out *out) {
     snprintf(stream->last, sizeof stream->last, "%s row %lld of epoch %lld", src->set->prefix,
             (long long)row, (long long)epoch);
     DRV_TRY(row_source_read(src, row, out));
-    src->taken++;
-    stream->taken++;
+    take(stream, src, 1);
     if (++stream->n_read % 64 == 0)
         dataset_forget(src->set); // memory must not grow with the data set
     return DRV_OK;
@@ -194,6 +227,15 @@ int64_t rows_n_vocab(const rows *stream) {
 
 const dataset *rows_source(const rows *stream, int i) {
     return stream->sources[i].set;
+}
+
+row_cut rows_cut(const rows *stream, int i) {
+    const row_source *src = &stream->sources[i];
+    return (row_cut){.weight = src->weight,
+            .n = src->n_rows,
+            .row_tokens = stream->opts.row_tokens,
+            .begin = src->begin,
+            .end = src->end};
 }
 
 json_t *rows_fingerprint(const rows *stream) {

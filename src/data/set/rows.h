@@ -73,6 +73,20 @@ typedef struct row_out {
     int64_t *counted, *pairs; // gain the labels that count, and the pairs
 } row_out;
 
+// The place that a data set has come to, whatever the others do.
+typedef struct row_count {
+    int64_t taken;   // rows of it, over all epochs
+    int64_t blended; // of them, since the blend began in which they are taken now
+} row_count;
+
+// The rows and tokens that a count of rows stands for.
+typedef struct row_cut {
+    double weight; // of a sum of 1; 0: there are no rows of it
+    int64_t n;     // rows of an epoch
+    int64_t row_tokens;
+    int64_t begin, end; // the tokens of the set that they are made of
+} row_cut;
+
 typedef struct rows rows; // single owner
 
 // Opens all data sets; the rows live in `a`, the files stay open until rows_close. DRV_E_IO: a
@@ -89,6 +103,14 @@ int64_t rows_taken(const rows *stream);
 // Moves to where `taken` rows have been taken: at once, but for shuffled blends, which take `taken`
 // additions.
 void rows_seek(rows *stream, int64_t taken);
+
+// Writes how far each data set has come, [rows_n_sources].
+void rows_counts(const rows *stream, row_count *out);
+// Moves each data set to where it stands, after `taken` rows of a run whose data sets may have been
+// others before. The blend goes on where it was, or begins where all `blended` are 0.
+void rows_go_to(rows *stream, int64_t taken, const row_count *of);
+// Counts how many of the first `n` rows of a blend each of n_sets data sets has.
+void rows_blend(const double *weights, int n_sets, int64_t n, int64_t *out);
 
 // Passes over n rows without reading them: rows_seek to n rows further, in n additions at most.
 void rows_skip(rows *stream, int64_t n);
@@ -116,6 +138,7 @@ const char *rows_last(const rows *stream);
 int rows_n_sources(const rows *stream);
 int64_t rows_n_vocab(const rows *stream);
 const dataset *rows_source(const rows *stream, int i);
+row_cut rows_cut(const rows *stream, int i);
 
 // Describes all that decides which row comes when, to be recorded and compared at a resume
 // (docs/formats.md): for each source prefix, tokens, documents, idx_xxh3 (of the .idx),

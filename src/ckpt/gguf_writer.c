@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/model_files.h"
 #include "ckpt/tensor_writer.h"
 #include "gguf/gguf_builder.h"
 #include "gguf/llama_names.h"
@@ -129,6 +130,11 @@ static const ckpt_carried *carried(const ckpt_carried *files, int n, const char 
     return NULL;
 }
 
+static const char *carried_text(writing *out, const ckpt_carried *files, int n, const char *name) {
+    const ckpt_carried *file = carried(files, n, name);
+    return file ? arena_strndup(out->a, file->bytes, file->n) : NULL;
+}
+
 static drv_status put_sampling(writing *w, const ckpt_carried *file) {
     json_t *o;
     if (!file) return DRV_OK;
@@ -157,9 +163,8 @@ static drv_status put_tokenizer(writing *out) {
     }
     const ckpt_carried *json = carried(files, n_rows, "tokenizer.json"),
                        *config = carried(files, n_rows, "tokenizer_config.json"),
-                       *map = carried(files, n_rows, "special_tokens_map.json"),
-                       *chat = carried(files, n_rows, "chat_template.jinja");
-    const llama_meta *m = out->meta;
+                       *map = carried(files, n_rows, "special_tokens_map.json");
+    const llama_meta *meta = out->meta;
     const tokenizer_texts texts = {.folder = source->path,
             .tokenizer_json = json ? json->bytes : NULL,
             .n_tokenizer_json = json ? json->n : 0,
@@ -167,12 +172,13 @@ static drv_status put_tokenizer(writing *out) {
             .n_tokenizer_config_json = config ? config->n : 0,
             .special_tokens_map_json = map ? map->bytes : NULL,
             .n_special_tokens_map_json = map ? map->n : 0,
-            .chat_template = chat ? arena_strndup(out->a, chat->bytes, chat->n) : NULL,
-            .vocab_size = m->vocab_size,
-            .bos = m->bos,
-            .pad = m->pad,
-            .eos = m->eos,
-            .n_eos = m->n_eos};
+            .chat_template = carried_text(out, files, n_rows, "chat_template.jinja"),
+            .tool_template = carried_text(out, files, n_rows, TOOL_TEMPLATE_FILE),
+            .vocab_size = meta->vocab_size,
+            .bos = meta->bos,
+            .pad = meta->pad,
+            .eos = meta->eos,
+            .n_eos = meta->n_eos};
     if (!json)
         log_warn("%s has no tokenizer.json; the file will have no tokenizer, and llama.cpp runs no "
                  "model without one",

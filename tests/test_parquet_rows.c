@@ -65,7 +65,9 @@ static void chosen_fields(void **state) {
     static const char *const few[] = {"tools", NULL}, *const none[] = {"id", "chat", NULL};
     json_t *got;
     OK(rows_of(path_join(a, dir, "chat1.parquet"), few, &got));
-    assert_int_equal(json_object_size(json_array_get(got, 0)), 1);
+    for (size_t i = 0; i < json_array_size(got); i++)
+        assert_int_equal(json_object_size(json_array_get(got, i)),
+                json_object_get(json_array_get(got, i), "tools") != NULL);
     json_decref(got);
     FAILS(rows_of(path_join(a, dir, "chat1.parquet"), none, &got), DRV_E_DATA,
             "(id, chat); it has \"id\", \"messages\", \"system\", \"tools\"");
@@ -148,7 +150,7 @@ static void schemas(void **state) {
         assert_int_equal(nodes[i].definition, want[i].definition);
         assert_int_equal(nodes[i].repetition, want[i].repetition);
         assert_int_equal(nodes[i].is_list, want[i].is_list);
-        assert_int_equal(nodes[i].text, want[i].text);
+        assert_int_equal(nodes[i].kind == PARQUET_TEXT, want[i].text);
     }
     const parquet_node *leaf;
     FAILS(parquet_find_text(&file, &schema, "tags", &leaf), DRV_E_DATA, "it has none at all");

@@ -3,6 +3,7 @@
 #include "harness.h"
 
 #include "base/json.h"
+#include "base/log.h"
 #include "data/sft/sft.h"
 
 typedef struct setting {
@@ -184,6 +185,72 @@ static void ends_of_turns(void **state) {
     }
 }
 
+static void write_template(const setting *s, const char *folder, const char *name,
+        const char *text) {
+    if (!text) return;
+    const char *path = path_join(s->a, folder, name);
+    OK(dir_make_parent(path));
+    OK(file_write_atomic(path, text, strlen(text)));
+}
+
+static void assert_text(const setting *s, const sft_format *f, const char *line, const char *want) {
+    sft_example x = {0};
+    str text = {0};
+    OK(sft_encode(f, s->e, line, strlen(line), &x));
+    tokenizer_decode(s->t, x.ids.p, x.ids.n, false, &text);
+    assert_string_equal(text.p, want);
+    str_free(&text);
+    sft_example_free(&x);
+}
+
+// A folder's templates of every kind, and what a record with no tools, with an empty list of them
+// and with one goes through: transformers' apply_chat_template of the same folders (5.23). NULL: it
+// fails.
+static void templates_for_tools(void **state) {
+    (void)state;
+    static const char list[] = "[{\"name\":\"default\",\"template\":\"cd\"},"
+                               "{\"name\":\"tool_use\",\"template\":\"ct\"}]";
+    static const struct {
+        const char *config, *file, *tool_file, *without, *with;
+    } cases[] = {
+            {list, NULL, NULL, "cd", "ct"},
+            {"{\"default\":\"cd\",\"tool_use\":\"ct\"}", NULL, NULL, "cd", "ct"},
+            {list, "fd", NULL, "fd", "fd"},
+            {list, NULL, "ft", NULL, NULL},
+            {"\"cs\"", NULL, "ft", NULL, NULL},
+            {"\"cs\"", "fd", "ft", "fd", "ft"},
+            {"null", "fd", "ft", "fd", "ft"},
+            {"[{\"name\":\"tool_use\",\"template\":\"ct\"}]", NULL, NULL, NULL, NULL},
+            {"[{\"name\":\"default\",\"template\":\"cd\"}]", NULL, NULL, "cd", "cd"},
+            {"\"cs\"", NULL, NULL, "cs", "cs"},
+    };
+    static const char *const tools[] = {"null", "[]", "\"[]\"", "[{\"type\": \"function\"}]"};
+    setting setup = open_setting();
+    log_to_file_only(true);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *folder = temporary_dir(setup.a);
+        const sft_format *f;
+        write_template(&setup, folder, "chat_template.jinja", cases[i].file);
+        write_template(&setup, folder, "additional_chat_templates/tool_use.jinja",
+                cases[i].tool_file);
+        write_template(&setup, folder, "tokenizer_config.json",
+                arena_printf(setup.a, "{\"chat_template\": %s}", cases[i].config));
+        if (!cases[i].without) {
+            assert_true(sft_format_open(setup.a, setup.t, folder, NULL, NULL, &f) == DRV_E_DATA);
+            continue;
+        }
+        OK(sft_format_open(setup.a, setup.t, folder, NULL, NULL, &f));
+        for (int k = 0; k < 4; k++) {
+            const char *line = arena_printf(setup.a,
+                    "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}], \"tools\": %s}",
+                    tools[k]);
+            assert_text(&setup, f, line, k == 0 ? cases[i].without : cases[i].with);
+        }
+    }
+    log_to_file_only(false);
+    close_setting(&setup);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(same_as_transformers),
@@ -191,6 +258,7 @@ int main(void) {
             cmocka_unit_test(templates_that_look_ahead),
             cmocka_unit_test(unknown_templates),
             cmocka_unit_test(ends_of_turns),
+            cmocka_unit_test(templates_for_tools),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,12 +8,15 @@ tokens_of() { grep -o '"tokens": [0-9]*' out | grep -o '[0-9]*$'; }
 # --- tokenizer, chat template, generation defaults and ids of the source go into every checkpoint
 cp -r tok source
 printf '{{ messages }}' >source/chat_template.jinja
+mkdir source/additional_chat_templates
+printf '{{ tools }}' >source/additional_chat_templates/tool_use.jinja
 printf '{"temperature": 0.6}' >source/generation_config.json
 expect 0 "step-000001" "$drover" train run.yaml --set run_dir=first --set training.steps=1 --set tokenizer=source
 model=first/checkpoints/step-000001
-for f in tokenizer.json tokenizer_config.json chat_template.jinja generation_config.json; do
+for f in tokenizer.json tokenizer_config.json chat_template.jinja additional_chat_templates/tool_use.jinja generation_config.json; do
     check "$f is not carried" cmp -s source/$f $model/$f
 done
+expect 0 ": ok" "$drover" ckpt verify $model
 # --- the arithmetic is recorded: level of kernels and how bf16 products are multiplied, which decide the bits
 recorded='kernels avx2, bf16 products by fp32'
 if grep -qw avx2 /proc/cpuinfo; then

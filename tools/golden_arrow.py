@@ -50,6 +50,13 @@ def labelled():
     return rows
 
 
+def without_nulls(x):
+    """As drover reads rows: without the members of structs that are None."""
+    if isinstance(x, list):
+        return [without_nulls(v) for v in x]
+    return {k: without_nulls(v) for k, v in x.items() if v is not None} if isinstance(x, dict) else x
+
+
 def conversations(n=80):
     some = lambda make, p: None if rng.random() < p else [make() for _ in range(rng.randrange(4))]
     call = lambda: dict(name=text(), arguments=rng.choice(["{}", None]))
@@ -121,7 +128,7 @@ def main(out):
     write_rows(out / "fixed.jsonl", [dict(input_ids=x) for x in fixed])
     write_stream(out / "fixed.arrow", pa.table(dict(input_ids=pa.array(fixed, pa.list_(pa.int32(), 7)))).slice(0), 3)
     chat = conversations()
-    write_rows(out / "chat.jsonl", chat)
+    write_rows(out / "chat.jsonl", without_nulls(chat))
     call = pa.list_(pa.struct([("name", pa.string()), ("arguments", pa.string())]))
     message = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string()), ("calls", call)]))
     table = pa.Table.from_pylist(chat, schema=pa.schema([("messages", message), ("system", pa.large_string())]))

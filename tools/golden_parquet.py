@@ -17,6 +17,13 @@ def rows():
     return out
 
 
+def without_nulls(x):
+    """As drover reads rows: without the members of structs that are None."""
+    if isinstance(x, list):
+        return [without_nulls(v) for v in x]
+    return {k: without_nulls(v) for k, v in x.items() if v is not None} if isinstance(x, dict) else x
+
+
 def conversations(out):
     """chat.jsonl: rows with lists, structs, nulls and empty lists at every level; chat1.parquet, chat2.parquet: the same by pyarrow."""
     rng = random.Random(5)
@@ -25,7 +32,7 @@ def conversations(out):
     some = lambda make, p: None if rng.random() < p else [make() for _ in range(rng.randrange(4))]
     message = lambda: dict(role=rng.choice(["user", "assistant"]), content=text(), tool_calls=some(call, .5)) if rng.random() < .9 else None
     rows = [dict(messages=some(message, .1), system=text(), tools=rng.choice([None, "[]"])) for _ in range(300)]
-    (out / "chat.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    (out / "chat.jsonl").write_text("".join(json.dumps(without_nulls(r)) + "\n" for r in rows))
     string = pa.string()
     calls = pa.list_(pa.struct([("function", pa.struct([("name", string), ("arguments", string)]))]))
     messages = pa.list_(pa.struct([("role", string), ("content", string), ("weight", pa.float64()), ("tool_calls", calls)]))

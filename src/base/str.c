@@ -68,6 +68,16 @@ void str_add_json(str *s, const char *p, size_t n) {
     str_puts(s, "\"");
 }
 
+void str_add_json_real(str *s, double x) {
+    if (isnan(x) || isinf(x)) {
+        str_puts(s, isnan(x) ? "NaN" : x > 0 ? "Infinity" : "-Infinity");
+        return;
+    }
+    const size_t begin = s->n;
+    str_printf(s, "%.17g", x);
+    if (!strpbrk(s->p + begin, ".e")) str_puts(s, ".0");
+}
+
 void str_printf(str *s, const char *fmt, ...) {
     va_list ap, again;
     va_start(ap, fmt);

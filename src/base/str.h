@@ -20,6 +20,9 @@ void str_replace(str *s, const void *bytes, size_t n, const char *from, const ch
 void str_add_shell(str *s, const char *path);
 // Appends valid UTF-8 as a JSON text, quotes included.
 void str_add_json(str *s, const char *p, size_t n);
+// Appends a real as JSON that reads back as the same real: "3.0", "1e-05"; what is not finite as
+// Python has it: "NaN", "Infinity", "-Infinity".
+void str_add_json_real(str *s, double x);
 void str_clear(str *s); // keeps the memory
 void str_free(str *s);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/model_files.h"
 
 enum { MAX_SPECIALS = 64 };
 
@@ -27,46 +28,70 @@ static void add_specials(arena *a, const json_t *config, chat_model *out) {
     }
 }
 
+// --- where a template is
+static void take(chat_model *out, const char *path, const char *source, size_t n) {
+    out->path = path;
+    out->source = source;
+    out->n_source = n;
+}
+
+// The template of that name, of a list of {name, template} or an object of texts; NULL: none.
+static const char *named_template(const json_t *v, const char *name) {
+    for (size_t i = 0; i < json_array_size(v); i++) {
+        const json_t *one = json_array_get(v, i);
+        const char *its = json_string_value(json_object_get(one, "name"));
+        if (its && strcmp(its, name) == 0)
+            return json_string_value(json_object_get(one, "template"));
+    }
+    return json_string_value(json_object_get(v, name));
+}
+
 static drv_status template_of(arena *a, const char *path, const json_t *v, bool tools,
         chat_model *out) {
     const char *text = json_string_value(v);
     if (!v || json_is_null(v)) return DRV_OK;
-    for (size_t i = 0; json_is_array(v) && i < json_array_size(v); i++) {
-        const json_t *one = json_array_get(v, i);
-        const char *name = json_string_value(json_object_get(one, "name"));
-        const bool wanted = name && strcmp(name, tools ? "tool_use" : "default") == 0;
-        if (wanted || (!text && name && strcmp(name, "default") == 0))
-            text = json_string_value(json_object_get(one, "template"));
-    }
+    if (!text && tools) text = named_template(v, "tool_use");
+    if (!text) text = named_template(v, "default");
     if (!text)
         return drv_fail(DRV_E_DATA,
                 "%s: chat_template is neither a text nor a list with one named \"default\"", path);
-    out->path = path;
-    out->source = arena_strdup(a, text);
-    out->n_source = strlen(text);
+    take(out, path, arena_strdup(a, text), strlen(text));
+    return DRV_OK;
+}
+
+// The templates in files, which stand in for those of tokenizer_config.json.
+static drv_status take_files(arena *a, const char *folder, bool tools, chat_model *out) {
+    const char *usual = path_join(a, folder, "chat_template.jinja"),
+               *tool_use = path_join(a, folder, TOOL_TEMPLATE_FILE);
+    const bool has_tool_use = file_exists(tool_use);
+    if (!file_exists(usual) && !has_tool_use) return DRV_OK;
+    const char *path = tools && has_tool_use ? tool_use : usual;
+    if (!file_exists(path))
+        return drv_fail(DRV_E_DATA,
+                "%s is there without a chat_template.jinja, which conversations without tools need",
+                tool_use);
+    char *text;
+    size_t n;
+    DRV_TRY(file_read(a, path, &text, &n));
+    take(out, path, text, n);
     return DRV_OK;
 }
 
 drv_status chat_model_read(arena *a, const char *folder, bool tools, chat_model *out) {
     *out = (chat_model){.specials = ARENA_ARRAY(a, special_text, MAX_SPECIALS)};
-    const char *template_path = path_join(a, folder, "chat_template.jinja");
-    static const char *const files[] = {"tokenizer_config.json", "special_tokens_map.json"};
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        const char *path = path_join(a, folder, files[i]);
-        json_t *config;
-        if (!file_exists(path)) continue;
-        DRV_TRY(json_read_file(path, &config));
-        add_specials(a, config, out);
-        drv_status status =
-                i == 0 ? template_of(a, path, json_object_get(config, "chat_template"), tools, out)
-                       : DRV_OK;
-        json_decref(config);
-        DRV_TRY(status);
+    json_t *configs[2] = {0};
+    const char *paths[] = {path_join(a, folder, "tokenizer_config.json"),
+            path_join(a, folder, "special_tokens_map.json")};
+    drv_status status = DRV_OK;
+    for (int i = 0; i < 2 && status == DRV_OK; i++) {
+        if (!file_exists(paths[i])) continue;
+        status = json_read_file(paths[i], &configs[i]);
+        if (status == DRV_OK) add_specials(a, configs[i], out);
     }
-    if (!file_exists(template_path)) return DRV_OK;
-    char *text;
-    DRV_TRY(file_read(a, template_path, &text, &out->n_source));
-    out->path = template_path;
-    out->source = text;
-    return DRV_OK;
+    if (status == DRV_OK) status = take_files(a, folder, tools, out);
+    if (status == DRV_OK && !out->path)
+        status = template_of(a, paths[0], json_object_get(configs[0], "chat_template"), tools, out);
+    json_decref(configs[0]);
+    json_decref(configs[1]);
+    return status;
 }

@@ -10,6 +10,7 @@ typedef struct chat_model {
     int n_specials;
 } chat_model;
 
-// Looks where transformers does: chat_template.jinja, else chat_template of tokenizer_config.json,
-// a text or a list of named ones, of which "tool_use" is taken when there are tools, else "default".
+// Looks where transformers does: chat_template.jinja and additional_chat_templates/tool_use.jinja,
+// else chat_template of tokenizer_config.json, a text or several by name. "tool_use" is taken when
+// there are tools, a list of none too, else "default".
 DRV_CHECKED drv_status chat_model_read(arena *a, const char *folder, bool tools, chat_model *out);

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/model_files.h"
 #include "ckpt/tensor_writer.h"
 #include "gguf/gguf_builder.h"
 #include "gguf/llama_generation.h"
@@ -131,6 +132,11 @@ static const ckpt_carried *carried(const ckpt_carried *files, int n, const char 
     return NULL;
 }
 
+static const char *carried_text(writing *out, const ckpt_carried *files, int n, const char *name) {
+    const ckpt_carried *file = carried(files, n, name);
+    return file ? arena_strndup(out->a, file->bytes, file->n) : NULL;
+}
+
 // Ids that end a text: those of generation_config.json, which transformers goes by, then those of
 // the model that are not among them.
 static int list_ends(const writing *w, const json_t *generation, int64_t *eos) {
@@ -170,8 +176,7 @@ static drv_status put_tokenizer(writing *out) {
     }
     const ckpt_carried *json = carried(files, n_rows, "tokenizer.json"),
                        *config = carried(files, n_rows, "tokenizer_config.json"),
-                       *map = carried(files, n_rows, "special_tokens_map.json"),
-                       *chat = carried(files, n_rows, "chat_template.jinja");
+                       *map = carried(files, n_rows, "special_tokens_map.json");
     const llama_meta *meta = out->meta;
     int64_t eos[MAX_LLAMA_EOS];
     DRV_TRY(read_generation(out, carried(files, n_rows, "generation_config.json")));
@@ -182,7 +187,8 @@ static drv_status put_tokenizer(writing *out) {
             .n_tokenizer_config_json = config ? config->n : 0,
             .special_tokens_map_json = map ? map->bytes : NULL,
             .n_special_tokens_map_json = map ? map->n : 0,
-            .chat_template = chat ? arena_strndup(out->a, chat->bytes, chat->n) : NULL,
+            .chat_template = carried_text(out, files, n_rows, "chat_template.jinja"),
+            .tool_template = carried_text(out, files, n_rows, TOOL_TEMPLATE_FILE),
             .vocab_size = meta->vocab_size,
             .bos = meta->bos,
             .pad = meta->pad,

@@ -9,11 +9,13 @@
 #include "base/dtype.h"
 #include "base/file.h"
 #include "base/hub_name.h"
+#include "base/model_files.h"
 #include "gguf/gguf.h"
 
 const char *const ckpt_carried_names[] = {"tokenizer.json", "tokenizer_config.json",
         "special_tokens_map.json", "added_tokens.json", "tokenizer.model", "vocab.json",
-        "merges.txt", "chat_template.jinja", "chat_template.json", "generation_config.json"};
+        "merges.txt", "chat_template.jinja", TOOL_TEMPLATE_FILE, "chat_template.json",
+        "generation_config.json"};
 const int n_ckpt_carried_names = sizeof ckpt_carried_names / sizeof *ckpt_carried_names;
 
 // --- which format

@@ -31,6 +31,7 @@ drv_status out_stream_open(out_folder *o, const char *name, out_stream *out) {
     *out = (out_stream){.folder = o,
             .name = arena_strdup(o->a, name),
             .path = path_join(o->a, o->tmp, name)};
+    if (strchr(name, '/')) DRV_TRY(dir_make_parent(out->path));
     out->fd = open(out->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (out->fd < 0) return file_fail("create", out->path);
     out->hash = block_hasher_new(o->block_bytes);

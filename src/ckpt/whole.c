@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "base/log.h"
+#include "base/model_files.h"
 #include "ckpt/block_hash.h"
 #include "ckpt/ckpt.h"
 
@@ -114,7 +115,7 @@ static drv_status list_file(verification *check, const char *name, const json_t 
     const json_t *bytes = json_object_get(entry, "bytes");
     const char *whole = hash_of(entry, "xxh3_128"), *blocks = hash_of(entry, "xxh3_128_blocks");
     if (!(whole || blocks) || !json_is_integer(bytes) || json_integer_value(bytes) < 0 ||
-            strchr(name, '/'))
+            (strchr(name, '/') && strcmp(name, TOOL_TEMPLATE_FILE) != 0))
         return drv_fail(DRV_E_DATA,
                 "%s/manifest.json: bad entry \"%s\", expected a file of the folder with its bytes and a hash of 32 digits",
                 check->folder, name);

@@ -348,21 +348,31 @@ static void put_specials(const writing *w) {
 }
 
 // --- chat templates
-static void put_chat(const writing *w) {
-    const json_t *chat = json_object_get(w->config, "chat_template");
-    const char *main = w->texts->chat_template ? w->texts->chat_template : json_string_value(chat);
+static void put_named_chats(const writing *self, const json_t *chat, const char **usual) {
     size_t i;
     json_t *one;
     json_array_foreach(chat, i, one) {
         const char *name = json_string_value(json_object_get(one, "name")),
                    *text = json_string_value(json_object_get(one, "template"));
         if (!name || !text) continue;
-        if (strcmp(name, "default") != 0)
-            gguf_put_text(w->out, arena_printf(w->a, "tokenizer.chat_template.%.60s", name), text);
-        else if (!main)
-            main = text;
+        if (strcmp(name, "default") == 0)
+            *usual = text;
+        else
+            gguf_put_text(self->out, arena_printf(self->a, "tokenizer.chat_template.%.60s", name),
+                    text);
     }
-    if (main) gguf_put_text(w->out, "tokenizer.chat_template", main);
+}
+
+// Files stand in for what tokenizer_config.json has.
+static void put_chat(const writing *w) {
+    const json_t *chat = json_object_get(w->config, "chat_template");
+    const char *usual = w->texts->chat_template, *tool_use = w->texts->tool_template;
+    if (tool_use) gguf_put_text(w->out, "tokenizer.chat_template.tool_use", tool_use);
+    if (!usual && !tool_use) {
+        usual = json_string_value(chat);
+        put_named_chats(w, chat, &usual);
+    }
+    if (usual) gguf_put_text(w->out, "tokenizer.chat_template", usual);
 }
 
 // --- all of it

@@ -4,7 +4,8 @@
 
 typedef struct tokenizer_texts { // of files; NULL: there is none
     const char *folder;          // for messages
-    const char *tokenizer_json, *tokenizer_config_json, *special_tokens_map_json, *chat_template;
+    const char *tokenizer_json, *tokenizer_config_json, *special_tokens_map_json, *chat_template,
+            *tool_template;
     size_t n_tokenizer_json, n_tokenizer_config_json, n_special_tokens_map_json;
     int64_t vocab_size; // rows of the embedding: tokens that the tokenizer lacks are filled up
     int64_t bos, pad;   // of the model, where the tokenizer's files do not say; -1: none

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/model_files.h"
 #include "base/str.h"
 
 typedef struct hub {
@@ -119,10 +120,11 @@ static bool wanted_of_model(hub *request, const char *path) {
     static const char *const names[] = {"config.json", "generation_config.json", "tokenizer.json",
             "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
             "merges.txt", "tokenizer.model", "chat_template.jinja", "chat_template.json",
-            "model.safetensors.index.json", "model.safetensors", "model-*.safetensors"};
+            TOOL_TEMPLATE_FILE, "model.safetensors.index.json", "model.safetensors",
+            "model-*.safetensors"};
     static const char *const others[] = {".bin", ".pth", ".pt", ".gguf", ".onnx", ".msgpack", ".h5",
             ".safetensors"};
-    if (strchr(path, '/')) return false;
+    if (strchr(path, '/') && strcmp(path, TOOL_TEMPLATE_FILE) != 0) return false;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (fnmatch(names[i], path, 0) != 0) continue;
         request->has_config |= strcmp(path, "config.json") == 0;

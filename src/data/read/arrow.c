@@ -6,7 +6,8 @@
 #include "base/log.h"
 #include "data/read/arrow_columns.h"
 
-enum { NO_LABEL = -100 }; // of a token without a loss, in PyTorch and transformers
+enum { NO_LABEL = -100 };   // of a token without a loss, in PyTorch and transformers
+enum { MAX_ROW = 1 << 28 }; // bytes of JSON: a list of nulls or of empty structs has no bytes
 
 struct arrow_reader {
     arena *a;
@@ -18,6 +19,8 @@ struct arrow_reader {
     int text;              // field of the text
     int ids, labels, mask; // fields of lists; -1: none
     int64_t row, rows;     // of the batch at hand
+    size_t row_at;         // where the row at hand begins in what it is appended to
+    json_row_notes notes;
 };
 
 // --- which columns
@@ -33,13 +36,24 @@ static void want_all_below(arrow_reader *reader, int field) {
         reader->columns.wanted[i] = true;
 }
 
-// Marks what leads to text; false: there is none below.
-static bool want_text(arrow_reader *reader, int field) {
+static void say_left_out(const arrow_reader *reader, const char *column, const arrow_field *of) {
+    const bool within = column != of->name;
+    log_warn("%s: column \"%s\" is left out%s%s%s: %s are not read", reader->path, of->name,
+            within ? " of \"" : "", within ? column : "", within ? "\"" : "", of->words);
+}
+
+// Marks what is read of a field, which is `column` or lies in it; *text: there is some. False: none
+// of it is read.
+static bool want_values(arrow_reader *reader, const char *column, int field, bool *text) {
     const arrow_field *of = &reader->schema->fields[field];
-    bool any = of->type == ARROW_TEXT;
-    if (of->type == ARROW_OTHER || of->type == ARROW_INT) return false;
+    if (of->type == ARROW_OTHER) {
+        say_left_out(reader, column, of);
+        return false;
+    }
+    bool any = of->n_children == 0;
+    *text |= of->type == ARROW_TEXT;
     for (int k = field + 1; k < field + of->n_fields; k += reader->schema->fields[k].n_fields)
-        any |= want_text(reader, k);
+        any |= want_values(reader, column, k, text);
     return reader->columns.wanted[field] = any;
 }
 
@@ -102,7 +116,7 @@ static drv_status choose_rows(arrow_reader *reader, const arrow_opts *opts) {
     bool any = false;
     for (int i = 0; opts->fields[i]; i++) {
         const int field = arrow_find(schema, opts->fields[i]);
-        any |= field >= 0 && want_text(reader, field);
+        if (field >= 0) want_values(reader, schema->fields[field].name, field, &any);
     }
     reader->gives = ARROW_GIVES_JSON;
     if (any) return DRV_OK;
@@ -154,43 +168,85 @@ int64_t arrow_where(const arrow_reader *reader) {
 }
 
 // --- a row as JSON
-static void add_value(const arrow_reader *reader, int field, int64_t i, str *out);
+static drv_status add_value(arrow_reader *reader, int field, int64_t i, str *out);
 
-static void add_members(const arrow_reader *reader, int field, int64_t i, str *out) {
+static drv_status add_members(arrow_reader *reader, int field, int64_t i, str *out) {
     const arrow_field *fields = reader->schema->fields;
-    const char *comma = "";
-    str_puts(out, "{");
+    json_members members;
+    json_members_begin(&reader->notes, &members, out);
     for (int k = field + 1; k < field + fields[field].n_fields; k += fields[k].n_fields) {
         if (!reader->columns.wanted[k]) continue;
-        str_puts(out, comma);
-        str_add_json(out, fields[k].name, strlen(fields[k].name));
-        str_puts(out, ":");
-        add_value(reader, k, i, out);
-        comma = ",";
+        json_members_name(&members, fields[k].name);
+        DRV_TRY(add_value(reader, k, i, out));
+        json_members_added(&members);
     }
-    str_puts(out, "}");
+    json_members_end(&members);
+    return DRV_OK;
 }
 
-static void add_value(const arrow_reader *reader, int field, int64_t i, str *out) {
-    const arrow_type type = reader->schema->fields[field].type;
+static drv_status add_list(arrow_reader *reader, int field, int64_t i, str *out) {
     int64_t begin, end;
-    if (arrow_is_null(&reader->columns, field, i)) {
-        str_puts(out, "null");
-    } else if (type == ARROW_STRUCT) {
-        add_members(reader, field, i, out);
-    } else if (type == ARROW_TEXT) {
-        size_t n;
-        const char *text = arrow_text(&reader->columns, field, i, &n);
-        str_add_json(out, text, n);
-    } else {
-        arrow_range(&reader->columns, field, i, &begin, &end);
-        str_puts(out, "[");
-        for (int64_t k = begin; k < end; k++) {
-            if (k > begin) str_puts(out, ",");
-            add_value(reader, field + 1, k, out);
-        }
-        str_puts(out, "]");
+    arrow_range(&reader->columns, field, i, &begin, &end);
+    str_puts(out, "[");
+    for (int64_t k = begin; k < end; k++) {
+        if (out->n - reader->row_at > MAX_ROW)
+            return drv_fail(DRV_E_DATA, "%s: a row of more than %d MiB", reader->path,
+                    MAX_ROW >> 20);
+        if (k > begin) str_puts(out, ",");
+        DRV_TRY(add_value(reader, field + 1, k, out));
     }
+    str_puts(out, "]");
+    return DRV_OK;
+}
+
+static void add_number(const arrow_reader *reader, int field, int64_t i, str *out) {
+    const int64_t number = arrow_number(&reader->columns, field, i);
+    if (reader->schema->fields[field].is_signed)
+        str_printf(out, "%lld", (long long)number);
+    else
+        str_printf(out, "%llu", (unsigned long long)number);
+}
+
+static void add_text(const arrow_columns *columns, int field, int64_t i, str *out) {
+    size_t n;
+    const char *text = arrow_text(columns, field, i, &n);
+    str_add_json(out, text, n);
+}
+
+static drv_status add_value(arrow_reader *reader, int field, int64_t i, str *out) {
+    const arrow_columns *columns = &reader->columns;
+    if (arrow_is_null(columns, field, i)) {
+        str_puts(out, "null");
+        return DRV_OK;
+    }
+    switch (reader->schema->fields[field].type) {
+    case ARROW_STRUCT:
+        return add_members(reader, field, i, out);
+    case ARROW_LIST:
+    case ARROW_FIXED_LIST:
+        return add_list(reader, field, i, out);
+    case ARROW_TEXT:
+        add_text(columns, field, i, out);
+        return DRV_OK;
+    case ARROW_BOOL:
+        str_puts(out, arrow_bool(columns, field, i) ? "true" : "false");
+        return DRV_OK;
+    case ARROW_INT:
+        add_number(reader, field, i, out);
+        return DRV_OK;
+    case ARROW_REAL:
+        str_add_json_real(out, arrow_real(columns, field, i));
+        return DRV_OK;
+    case ARROW_NULL:
+    case ARROW_OTHER:
+        break;
+    }
+    DRV_ASSERT(false, "a column that is not read");
+    return DRV_OK;
+}
+
+const json_row_notes *arrow_notes(const arrow_reader *reader) {
+    return &reader->notes;
 }
 
 // --- a row as ids
@@ -274,17 +330,20 @@ drv_status arrow_next(arrow_reader *reader, str *out, const char **broken, bool 
     }
     const int64_t i = reader->row++;
     if (reader->gives == ARROW_GIVES_JSON) {
-        add_members(reader, 0, i, out);
-    } else if (reader->gives == ARROW_GIVES_TEXT) {
-        size_t n;
-        if (arrow_is_null(&reader->columns, reader->text, i)) {
-            *broken = "is null";
-            return DRV_OK;
-        }
-        const char *text = arrow_text(&reader->columns, reader->text, i, &n);
-        str_add(out, text, n);
-    } else {
-        *broken = add_ids(reader, i, out);
+        reader->notes.depth = 0;
+        reader->row_at = out->n;
+        return add_members(reader, 0, i, out);
     }
+    if (reader->gives != ARROW_GIVES_TEXT) {
+        *broken = add_ids(reader, i, out);
+        return DRV_OK;
+    }
+    if (arrow_is_null(&reader->columns, reader->text, i)) {
+        *broken = "is null";
+        return DRV_OK;
+    }
+    size_t n;
+    const char *text = arrow_text(&reader->columns, reader->text, i, &n);
+    str_add(out, text, n);
     return DRV_OK;
 }

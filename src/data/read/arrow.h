@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/status.h"
 #include "base/str.h"
+#include "data/read/json_row.h"
 
 typedef struct arrow_opts {
     const char *column;        // of the text, or of ids
@@ -27,5 +28,6 @@ DRV_CHECKED drv_status arrow_open(const char *path, const arrow_opts *opts, arro
 arrow_gives arrow_reader_gives(const arrow_reader *reader);
 // Appends the next row. *broken: why it has no value, else NULL. *row false: there are no more.
 DRV_CHECKED drv_status arrow_next(arrow_reader *reader, str *out, const char **broken, bool *row);
-int64_t arrow_where(const arrow_reader *reader); // bytes of the file that were passed
+const json_row_notes *arrow_notes(const arrow_reader *reader); // of rows as JSON
+int64_t arrow_where(const arrow_reader *reader);               // bytes of the file that were passed
 void arrow_close(arrow_reader *reader);

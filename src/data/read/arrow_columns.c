@@ -165,7 +165,13 @@ static drv_status load_values(arrow_columns *columns, int i, int first, int n_fu
         if (field->coding == ARROW_VIEWS) return load_views(columns, i, first, n_further);
         if (field->coding == ARROW_DICTIONARY) return load_indices(columns, i, first);
         return load_plain(columns, i, column, first);
+    case ARROW_BOOL:
+        DRV_TRY(arrow_stream_buffer(columns->stream, first + 1, &column->values));
+        return length / 8 + (length % 8 != 0) <= (int64_t)column->values.n
+                       ? DRV_OK
+                       : broken(columns, i, "bits beyond their buffer");
     case ARROW_INT:
+    case ARROW_REAL:
         DRV_TRY(arrow_stream_buffer(columns->stream, first + 1, &column->values));
         return length <= (int64_t)column->values.n / field->width
                        ? DRV_OK
@@ -181,6 +187,7 @@ static drv_status load_values(arrow_columns *columns, int i, int first, int n_fu
         return load_children(columns, i, length * field->list_size);
     case ARROW_STRUCT:
         return load_children(columns, i, length);
+    case ARROW_NULL:
     case ARROW_OTHER:
         break;
     }
@@ -192,7 +199,7 @@ static drv_status load_validity(arrow_columns *columns, int i, int node, int buf
         arrow_column *column) {
     DRV_TRY(arrow_stream_node(columns->stream, node, &column->node));
     column->valid.n = 0;
-    if (column->node.nulls == 0) return DRV_OK;
+    if (column->node.nulls == 0 || field_of(columns, i)->type == ARROW_NULL) return DRV_OK;
     DRV_TRY(arrow_stream_buffer(columns->stream, buffer, &column->valid));
     const int64_t n_bytes = column->node.length / 8 + (column->node.length % 8 != 0);
     return (int64_t)column->valid.n >= n_bytes
@@ -285,7 +292,7 @@ drv_status arrow_columns_define(arrow_columns *columns, const arrow_batch *batch
 
 bool arrow_is_null(const arrow_columns *columns, int field, int64_t i) {
     const arrow_column *column = &columns->of[field];
-    if (is_null(column, i)) return true;
+    if (field_of(columns, field)->type == ARROW_NULL || is_null(column, i)) return true;
     return column->words && is_null(column->words, index_at(columns, field, i));
 }
 
@@ -322,4 +329,21 @@ void arrow_range(const arrow_columns *columns, int field, int64_t i, int64_t *be
 int64_t arrow_number(const arrow_columns *columns, int field, int64_t i) {
     const arrow_field *of = field_of(columns, field);
     return number_at(&columns->of[field].values, of->width, of->is_signed, i);
+}
+
+double arrow_real(const arrow_columns *columns, int field, int64_t i) {
+    const int64_t bits = arrow_number(columns, field, i);
+    float single;
+    double real;
+    if (field_of(columns, field)->width == sizeof single) {
+        const uint32_t low = (uint32_t)bits;
+        memcpy(&single, &low, sizeof single);
+        return (double)single;
+    }
+    memcpy(&real, &bits, sizeof real);
+    return real;
+}
+
+bool arrow_bool(const arrow_columns *columns, int field, int64_t i) {
+    return columns->of[field].values.p[i / 8] >> i % 8 & 1;
 }

@@ -7,7 +7,7 @@ typedef struct arrow_column {
     arrow_node node;
     arrow_buffer valid;    // a bit a value; n 0: none is null
     arrow_buffer offsets;  // of text and lists: length + 1
-    arrow_buffer values;   // of text, views, numbers, and numbers in a dictionary
+    arrow_buffer values;   // of text, views, numbers, bits, and numbers in a dictionary
     arrow_buffer *further; // [n_further]: what views lead to
     int n_further, cap_further;
     struct arrow_column *words; // the values of its dictionary, plain text; NULL: it has none
@@ -34,3 +34,5 @@ const char *arrow_text(const arrow_columns *columns, int field, int64_t i, size_
 // Finds where the elements of list i begin and end.
 void arrow_range(const arrow_columns *columns, int field, int64_t i, int64_t *begin, int64_t *end);
 int64_t arrow_number(const arrow_columns *columns, int field, int64_t i);
+double arrow_real(const arrow_columns *columns, int field, int64_t i);
+bool arrow_bool(const arrow_columns *columns, int field, int64_t i);

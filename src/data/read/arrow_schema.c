@@ -18,12 +18,12 @@ typedef struct type_row {
     int buffers;
 } type_row;
 static const type_row types[] = {
-        [1] = {"null", ARROW_OTHER, 0, 0},
+        [1] = {"nulls", ARROW_NULL, 0, 0},
         [2] = {"integers", ARROW_INT, 0, 2},
-        [3] = {"floats", ARROW_OTHER, 0, 2},
+        [3] = {"floats", ARROW_REAL, 0, 2},
         [4] = {"bytes", ARROW_TEXT, 4, 3},
         [5] = {"text", ARROW_TEXT, 4, 3},
-        [6] = {"booleans", ARROW_OTHER, 0, 2},
+        [6] = {"booleans", ARROW_BOOL, 0, 2},
         [7] = {"decimals", ARROW_OTHER, 0, 2},
         [8] = {"dates", ARROW_OTHER, 0, 2},
         [9] = {"times", ARROW_OTHER, 0, 2},
@@ -76,6 +76,14 @@ static drv_status read_int(builder *self, const arrow_field *of, size_t type, in
             of->name, (long long)bits);
 }
 
+// FloatingPoint of Schema.fbs. Those of half precision are not read.
+static void read_real(builder *self, size_t type, arrow_field *out) {
+    enum { SINGLE = 1, DOUBLE = 2 };
+    const int64_t precision = type ? fb_int(self->message, type, 0, 2, 0) : 0;
+    out->width = precision == DOUBLE ? sizeof(double) : sizeof(float);
+    if (precision != SINGLE && precision != DOUBLE) out->type = ARROW_OTHER;
+}
+
 // The values of a dictionary lie elsewhere; here are numbers that point to them. Those of text are
 // read.
 static drv_status read_dictionary(builder *self, size_t coding, arrow_field *out) {
@@ -110,6 +118,7 @@ static drv_status read_type(builder *self, size_t field, arrow_field *out, int *
         out->has_views = true;
     }
     if (out->type == ARROW_INT) DRV_TRY(read_int(self, out, type, 0, &out->width, &out->is_signed));
+    if (out->type == ARROW_REAL) read_real(self, type, out);
     if (out->type == ARROW_FIXED_LIST) {
         out->list_size = fb_int(self->message, type, 0, 4, 0);
         if (out->list_size < 0)

@@ -8,7 +8,10 @@
 // The types of columns that are read. Columns of other types are passed over.
 typedef enum arrow_type {
     ARROW_OTHER,
+    ARROW_NULL, // of nulls alone, without a buffer
+    ARROW_BOOL, // a bit each
     ARROW_INT,
+    ARROW_REAL,       // of single and double precision
     ARROW_TEXT,       // Utf8, Binary, their large forms, views, dictionaries of plain ones
     ARROW_LIST,       // List, LargeList
     ARROW_FIXED_LIST, // FixedSizeList
@@ -26,7 +29,7 @@ typedef struct arrow_field { // in preorder: a field, then all below it
     const char *words;       // its type, for messages: "lists"
     arrow_type type;
     arrow_coding coding;
-    int width;          // ARROW_INT: bytes of a number; ARROW_TEXT, ARROW_LIST: of an offset
+    int width; // ARROW_INT, ARROW_REAL: bytes of a number; ARROW_TEXT, ARROW_LIST: of an offset
     bool is_signed;     // ARROW_INT
     int index_width;    // ARROW_DICTIONARY: bytes of a number in it
     bool index_signed;  // ARROW_DICTIONARY

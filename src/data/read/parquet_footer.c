@@ -19,7 +19,6 @@ enum {                                         // ColumnMetaData
     META_DATA_PAGE = 9,
     META_DICTIONARY_PAGE = 11
 };
-enum { TYPE_BYTE_ARRAY = 6 };
 
 drv_status parquet_broken(const parquet_file *file, int64_t at, const char *why) {
     return drv_fail(DRV_E_DATA, "%s: at byte %lld: %s", file->path, (long long)at, why);
@@ -96,7 +95,7 @@ static drv_status read_row_group(const parquet_file *file, thrift *in, const par
             DRV_TRY(read_column_chunk(file, in, column, i == column->leaf, &x, &type));
             if (i != column->leaf) continue;
             *out = x;
-            if (type != TYPE_BYTE_ARRAY) in->bad = true;
+            if (type != column->type) in->bad = true;
         }
     }
     if (!in->bad && out->values == 0) return DRV_OK; // it may have no pages, and no place
@@ -156,6 +155,7 @@ drv_status parquet_place_column(arena *a, const parquet_file *file, const parque
     parquet_add_path(&footer->schema, leaf, &path);
     *out = (parquet_column){.name = arena_strdup(a, path.p),
             .leaf = leaf->leaf,
+            .type = leaf->type,
             .max_definition = leaf->definition,
             .max_repetition = leaf->repetition};
     str_free(&path);

@@ -15,6 +15,7 @@ typedef struct parquet_chunk { // the column in one row group
 typedef struct parquet_column {
     const char *name;   // or the names on its path with dots between them
     int leaf;           // number among the leaves
+    int type;           // a parquet_type
     int max_definition; // definition level of a value; 0: no value is null
     int max_repetition; // 0: a value a row
     parquet_chunk *chunks;

@@ -10,7 +10,7 @@
 
 #include "base/arena.h"
 #include "base/library.h"
-#include "data/read/thrift.h"
+#include "data/read/parquet_schema.h"
 
 void page_values_free(page_values *v) {
     free(v->v);
@@ -126,15 +126,9 @@ bool page_hybrid(const unsigned char *coded, size_t n_coded, int bits, uint32_t 
 typedef struct delta_state { // DELTA_BINARY_PACKED: each value is the one before, the least delta
                              // of its block and an offset
     int64_t value, min_delta;
-    uint32_t *out;
+    int64_t *out;
     int64_t i, n;
 } delta_state;
-
-static bool delta_put(delta_state *d) {
-    if (d->value < 0 || d->value > UINT32_MAX) return false;
-    d->out[d->i++] = (uint32_t)d->value;
-    return true;
-}
 
 // n_values offsets of `bits` bits, or as many as are still wanted. t moves past all of them.
 static bool delta_mini_block(thrift *in, int bits, int64_t n_values, delta_state *d) {
@@ -143,20 +137,20 @@ static bool delta_mini_block(thrift *in, int bits, int64_t n_values, delta_state
     for (int64_t k = 0; k < n_values && d->i < d->n; k++) {
         const uint64_t offset = take_bits(in->p, (uint64_t)k * (uint64_t)bits, bits);
         d->value = (int64_t)((uint64_t)d->value + (uint64_t)d->min_delta + offset);
-        if (!delta_put(d)) return false;
+        d->out[d->i++] = d->value;
     }
     in->p += bytes;
     return true;
 }
 
-// The n values that the page must hold, each in [0, UINT32_MAX]. t moves past them.
-static bool delta_ints(thrift *in, uint32_t *out, int64_t n) {
+// The n values that the page must hold. t moves past them.
+static bool delta_ints(thrift *in, int64_t *out, int64_t n) {
     const uint64_t block = thrift_varint(in), minis = thrift_varint(in), total = thrift_varint(in);
     delta_state d = {.value = thrift_int(in), .out = out, .n = n};
     if (in->bad || total != (uint64_t)n || minis == 0 || minis > 1024 || block % minis ||
             block / minis % 8 || block == 0 || block > 1 << 20)
         return false;
-    if (n > 0 && !delta_put(&d)) return false;
+    if (n > 0) d.out[d.i++] = d.value;
     while (d.i < n) {
         d.min_delta = thrift_int(in);
         const unsigned char *widths = in->p;
@@ -183,35 +177,41 @@ static bool plain(const unsigned char *p, size_t n_bytes, int64_t n, byte_array 
     return true;
 }
 
-static bool delta_length(thrift *in, int64_t n, uint32_t *lengths, byte_array *out) {
+static bool delta_length(thrift *in, int64_t n, int64_t *lengths, byte_array *out) {
     if (!delta_ints(in, lengths, n)) return false;
     for (int64_t i = 0; i < n; i++) {
-        if (lengths[i] > (size_t)(in->end - in->p)) return false;
-        out[i] = (byte_array){in->p, lengths[i]};
+        if (lengths[i] < 0 || lengths[i] > in->end - in->p) return false;
+        out[i] = (byte_array){in->p, (uint32_t)lengths[i]};
         in->p += lengths[i];
     }
     return true;
 }
 
+// Room for values that are not as they lie in the page.
+static unsigned char *room_to_join(page_values *values, size_t n) {
+    if (n > values->cap_joined) {
+        free(values->joined);
+        values->joined = mem_alloc(values->cap_joined = n);
+    }
+    return values->joined;
+}
+
 // Each value is the first bytes of the one before, and more.
-static bool join_prefixes(const uint32_t *prefix, int64_t n_values, page_values *suffixes,
+static bool join_prefixes(const int64_t *prefix, int64_t n_values, page_values *suffixes,
         byte_array *out) {
     size_t total = 0, before = 0;
     for (int64_t i = 0; i < n_values; i++) {
-        if (prefix[i] > before) return false;
+        if (prefix[i] < 0 || (uint64_t)prefix[i] > before) return false;
         before = (size_t)prefix[i] + out[i].n;
         total += before;
         if (before > UINT32_MAX || total > (size_t)1 << 31) return false;
     }
-    if (total > suffixes->cap_joined) {
-        free(suffixes->joined);
-        suffixes->joined = mem_alloc(suffixes->cap_joined = total);
-    }
-    unsigned char *to = suffixes->joined;
+    unsigned char *to = room_to_join(suffixes, total);
     for (int64_t i = 0; i < n_values; i++) {
-        if (prefix[i]) memcpy(to, out[i - 1].p, prefix[i]);
-        if (out[i].n) memcpy(to + prefix[i], out[i].p, out[i].n);
-        out[i] = (byte_array){to, prefix[i] + out[i].n};
+        const size_t n = (size_t)prefix[i];
+        if (n) memcpy(to, out[i - 1].p, n);
+        if (out[i].n) memcpy(to + n, out[i].p, out[i].n);
+        out[i] = (byte_array){to, (uint32_t)n + out[i].n};
         to += out[i].n;
     }
     return true;
@@ -229,7 +229,7 @@ const char *page_byte_arrays(int encoding, const unsigned char *bytes, size_t n_
     if (encoding == PARQUET_PLAIN) {
         ok = plain(bytes, n_bytes, n_values, to);
     } else if (encoding == PARQUET_DELTA_LENGTH || encoding == PARQUET_DELTA_BYTE_ARRAY) {
-        uint32_t *lengths = mem_alloc(sizeof *lengths * (size_t)(2 * n_values + 1));
+        int64_t *lengths = mem_alloc(sizeof *lengths * (size_t)(2 * n_values + 1));
         if (encoding == PARQUET_DELTA_LENGTH)
             ok = delta_length(&in, n_values, lengths, to);
         else
@@ -242,4 +242,75 @@ const char *page_byte_arrays(int encoding, const unsigned char *bytes, size_t n_
     }
     out->n += ok ? n_values : 0;
     return ok ? NULL : "values that do not fit the page";
+}
+
+// --- numbers
+static bool split_streams(const unsigned char *p, size_t n_bytes, size_t width, size_t n,
+        page_values *out) {
+    if (n_bytes / width < n) return false;
+    unsigned char *to = room_to_join(out, n * width + 1);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < width; k++)
+            to[i * width + k] = p[k * n + i];
+    return true;
+}
+
+static bool delta_numbers(const unsigned char *p, size_t n_bytes, size_t width, int64_t n,
+        page_values *out) {
+    thrift in = {.p = p, .end = p + n_bytes};
+    int64_t *numbers = mem_alloc(sizeof *numbers * (size_t)(n + 1));
+    const bool ok = delta_ints(&in, numbers, n);
+    unsigned char *to = room_to_join(out, (size_t)n * width + 1);
+    for (int64_t i = 0; ok && i < n; i++)
+        memcpy(to + (size_t)i * width, &numbers[i], width);
+    free(numbers);
+    return ok;
+}
+
+// A bit each, or runs with the number of their bytes in front.
+static bool booleans(int encoding, const unsigned char *p, size_t n_bytes, int64_t n,
+        page_values *out) {
+    unsigned char *to = room_to_join(out, (size_t)n + 1);
+    if (encoding == PARQUET_PLAIN) {
+        if ((uint64_t)n > (uint64_t)n_bytes * 8) return false;
+        for (int64_t i = 0; i < n; i++)
+            to[i] = p[i / 8] >> i % 8 & 1;
+        return true;
+    }
+    uint32_t n_coded, *bits;
+    if (n_bytes < sizeof n_coded) return false;
+    memcpy(&n_coded, p, sizeof n_coded);
+    if (n_coded > n_bytes - sizeof n_coded) return false;
+    bits = mem_alloc(sizeof *bits * (size_t)(n + 1));
+    const bool ok = page_hybrid(p + sizeof n_coded, n_coded, 1, bits, n);
+    for (int64_t i = 0; ok && i < n; i++)
+        to[i] = bits[i] != 0;
+    free(bits);
+    return ok;
+}
+
+const char *page_numbers(int type, int encoding, const unsigned char *bytes, size_t n_bytes,
+        int64_t n_values, page_values *out) {
+    const size_t width = type == PARQUET_BOOLEAN                          ? 1
+                         : type == PARQUET_INT32 || type == PARQUET_FLOAT ? 4
+                                                                          : 8;
+    const bool is_whole = type == PARQUET_INT32 || type == PARQUET_INT64;
+    bool ok = true;
+    if (type == PARQUET_BOOLEAN && (encoding == PARQUET_PLAIN || encoding == PARQUET_RLE))
+        ok = booleans(encoding, bytes, n_bytes, n_values, out);
+    else if (type != PARQUET_BOOLEAN && encoding == PARQUET_PLAIN)
+        ok = (uint64_t)n_values <= n_bytes / width;
+    else if (type != PARQUET_BOOLEAN && encoding == PARQUET_BYTE_STREAM_SPLIT)
+        ok = split_streams(bytes, n_bytes, width, (size_t)n_values, out);
+    else if (is_whole && encoding == PARQUET_DELTA_BINARY)
+        ok = delta_numbers(bytes, n_bytes, width, n_values, out);
+    else
+        return "an encoding that numbers do not have";
+    if (!ok) return "values that do not fit the page";
+    const unsigned char *from =
+            encoding == PARQUET_PLAIN && type != PARQUET_BOOLEAN ? bytes : out->joined;
+    MEM_GROW(out->v, out->n + n_values, out->cap);
+    for (int64_t i = 0; i < n_values; i++)
+        out->v[out->n++] = (byte_array){from + (size_t)i * width, (uint32_t)width};
+    return NULL;
 }

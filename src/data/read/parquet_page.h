@@ -1,5 +1,5 @@
-// A page of a Parquet column of byte strings: levels, dictionary indexes and the four encodings of
-// byte arrays (parquet-format, Encodings.md and README.md).
+// A page of a Parquet column of byte strings or numbers: levels, dictionary indexes and the
+// encodings of values (parquet-format, Encodings.md and README.md).
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,9 +36,11 @@ enum { // Encoding of parquet.thrift
     PARQUET_PLAIN_DICTIONARY = 2,
     PARQUET_RLE = 3,
     PARQUET_BIT_PACKED = 4,
+    PARQUET_DELTA_BINARY = 5,
     PARQUET_DELTA_LENGTH = 6,
     PARQUET_DELTA_BYTE_ARRAY = 7,
-    PARQUET_RLE_DICTIONARY = 8
+    PARQUET_RLE_DICTIONARY = 8,
+    PARQUET_BYTE_STREAM_SPLIT = 9
 };
 
 // Says why a page of this codec cannot be unpacked on this machine; NULL: it can.
@@ -56,4 +58,8 @@ bool page_hybrid(const unsigned char *coded, size_t n_coded, int bits, uint32_t 
 // Appends n_values values in `encoding` (not a dictionary's). They point into `bytes`, or into
 // out->joined. Returns what is wrong, or NULL.
 const char *page_byte_arrays(int encoding, const unsigned char *bytes, size_t n_bytes,
+        int64_t n_values, page_values *out);
+// The same of numbers of a parquet_type: each is the bytes of one, little-endian; a boolean is a
+// byte.
+const char *page_numbers(int type, int encoding, const unsigned char *bytes, size_t n_bytes,
         int64_t n_values, page_values *out);

@@ -185,10 +185,17 @@ static drv_status read_page(parquet_pages *pages, const page_header *header, int
     return why ? broken(pages, pages->at, why) : DRV_OK;
 }
 
+static const char *read_values(const parquet_pages *pages, int encoding, const unsigned char *p,
+        size_t n_bytes, int64_t n, page_values *out) {
+    const int type = pages->column->type;
+    out->n = 0;
+    return type == PARQUET_BYTE_ARRAY ? page_byte_arrays(encoding, p, n_bytes, n, out)
+                                      : page_numbers(type, encoding, p, n_bytes, n, out);
+}
+
 static drv_status load_dictionary(parquet_pages *pages, const page_header *header) {
     DRV_TRY(read_page(pages, header, 0, &pages->dictionary_page, &pages->cap_dictionary));
-    pages->dictionary.n = 0;
-    const char *why = page_byte_arrays(PARQUET_PLAIN, pages->dictionary_page,
+    const char *why = read_values(pages, PARQUET_PLAIN, pages->dictionary_page,
             (size_t)header->unpacked, header->values, &pages->dictionary);
     return why ? broken(pages, pages->at, why) : DRV_OK;
 }
@@ -198,7 +205,7 @@ static drv_status load_values(parquet_pages *pages, int encoding, const unsigned
     pages->values.n = 0;
     if (n == 0) return DRV_OK;
     if (encoding != PARQUET_PLAIN_DICTIONARY && encoding != PARQUET_RLE_DICTIONARY) {
-        const char *why = page_byte_arrays(encoding, p, n_bytes, n, &pages->values);
+        const char *why = read_values(pages, encoding, p, n_bytes, n, &pages->values);
         return why ? broken(pages, pages->at, why) : DRV_OK;
     }
     MEM_GROW(pages->indexes, n, pages->cap_indexes);

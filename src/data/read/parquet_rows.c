@@ -22,8 +22,9 @@ struct parquet_rows {
     parquet_file file;
     parquet_schema schema;
     row_leaf *leaves; // [schema.n] by node
-    bool *wanted;     // [schema.n] there is text in it that is read
+    bool *wanted;     // [schema.n] there is something in it that is read
     size_t row_at;    // where the row at hand begins in what it is appended to
+    json_row_notes notes;
 };
 
 // --- which columns
@@ -33,24 +34,30 @@ static bool is_field(const char *name, const char *const *fields) {
     return *fields;
 }
 
-// Marks what is text below node i; *left_out: a leaf that is none, if there is one.
-static bool choose(parquet_rows *rows, int i, const parquet_node **left_out) {
+typedef struct chosen {
+    const parquet_node *left_out; // a node that is not read, if there is one
+    bool text;                    // there is some
+} chosen;
+
+// Marks what is read below node i.
+static bool choose(parquet_rows *rows, int i, chosen *all) {
     const parquet_node *node = &rows->schema.nodes[i];
-    if (node->leaf >= 0) rows->wanted[i] = node->text;
-    if (node->leaf >= 0 && !node->text) *left_out = node;
-    if (node->is_map) {
-        *left_out = node;
+    if (node->is_map || (node->leaf >= 0 && node->kind == PARQUET_UNREAD)) {
+        all->left_out = node;
         return false;
     }
+    rows->wanted[i] = node->leaf >= 0;
+    all->text |= node->kind == PARQUET_TEXT;
     for (int k = i + 1; k < i + node->n_nodes; k += rows->schema.nodes[k].n_nodes)
-        rows->wanted[i] |= choose(rows, k, left_out);
+        rows->wanted[i] |= choose(rows, k, all);
     return rows->wanted[i];
 }
 
 static void say_left_out(const parquet_rows *rows, const parquet_node *node) {
     str path = {0};
     parquet_add_path(&rows->schema, node, &path);
-    log_info("%s: column \"%s\" is no text and not read", rows->file.path, path.p);
+    log_warn("%s: column \"%s\" is left out: maps, decimals, dates, times and bytes of one length are not read",
+            rows->file.path, path.p);
     str_free(&path);
 }
 
@@ -58,19 +65,19 @@ static drv_status choose_all(parquet_rows *rows, const char *const *fields) {
     enum { NAMED = 20 };
     str names = {0};
     int n_named = 0;
-    bool any = false;
+    chosen all = {0};
     const parquet_node *nodes = rows->schema.nodes;
     rows->wanted = ARENA_ARRAY(rows->a, bool, rows->schema.n);
     memset(rows->wanted, 0, sizeof *rows->wanted * (size_t)rows->schema.n);
     for (int i = 1; i < rows->schema.n; i += nodes[i].n_nodes) {
-        const parquet_node *left_out = NULL;
         if (n_named++ < NAMED) str_printf(&names, "%s\"%s\"", names.n ? ", " : "", nodes[i].name);
         if (!is_field(nodes[i].name, fields)) continue;
-        any |= choose(rows, i, &left_out);
-        if (left_out) say_left_out(rows, left_out);
+        all.left_out = NULL;
+        choose(rows, i, &all);
+        if (all.left_out) say_left_out(rows, all.left_out);
     }
     drv_status status = DRV_OK;
-    if (!any) {
+    if (!all.text) {
         str expected = {0};
         for (int i = 0; fields[i]; i++)
             str_printf(&expected, "%s%s", i ? ", " : "", fields[i]);
@@ -171,22 +178,43 @@ static drv_status pass_missing(parquet_rows *rows, int i, int repetition) {
     return DRV_OK;
 }
 
+static void add_scalar(const parquet_node *node, const byte_array *value, str *out) {
+    int64_t whole = 0;
+    float single;
+    double real;
+    if (node->kind == PARQUET_TEXT) {
+        str_add_json(out, (const char *)value->p, value->n);
+    } else if (node->kind == PARQUET_REAL && value->n == sizeof single) {
+        memcpy(&single, value->p, sizeof single);
+        str_add_json_real(out, (double)single);
+    } else if (node->kind == PARQUET_REAL) {
+        memcpy(&real, value->p, sizeof real);
+        str_add_json_real(out, real);
+    } else {
+        memcpy(&whole, value->p, value->n);
+        if (node->kind == PARQUET_BOOL)
+            str_puts(out, whole ? "true" : "false");
+        else if (node->kind == PARQUET_UINT)
+            str_printf(out, "%llu", (unsigned long long)whole);
+        else
+            str_printf(out, "%lld", (long long)(value->n == 4 ? (int32_t)whole : whole));
+    }
+}
+
 static drv_status add_node(parquet_rows *rows, int i, int repetition, str *out);
 
 // The children of a group as an object.
 static drv_status add_members(parquet_rows *rows, int i, int repetition, str *out) {
     const parquet_node *nodes = rows->schema.nodes;
-    const char *comma = "";
-    str_puts(out, "{");
+    json_members members;
+    json_members_begin(&rows->notes, &members, out);
     for (int k = i + 1; k < i + nodes[i].n_nodes; k += nodes[k].n_nodes) {
         if (!rows->wanted[k]) continue;
-        str_puts(out, comma);
-        str_add_json(out, nodes[k].name, strlen(nodes[k].name));
-        str_puts(out, ":");
+        json_members_name(&members, nodes[k].name);
         DRV_TRY(add_node(rows, k, repetition, out));
-        comma = ",";
+        json_members_added(&members);
     }
-    str_puts(out, "}");
+    json_members_end(&members);
     return DRV_OK;
 }
 
@@ -198,7 +226,7 @@ static drv_status add_element(parquet_rows *rows, int i, int repetition, str *ou
     if (node->leaf >= 0) {
         DRV_TRY(slot_of(rows, i, repetition, &slot));
         if (!slot.present) return disagree(rows, i);
-        str_add_json(out, (const char *)slot.value.p, slot.value.n);
+        add_scalar(node, &slot.value, out);
         parquet_pages_pass(rows->leaves[i].pages);
         return DRV_OK;
     }
@@ -250,15 +278,20 @@ static drv_status add_node(parquet_rows *rows, int i, int repetition, str *out) 
         return node->is_list && node->n_children == 1 ? add_node(rows, i + 1, repetition, out)
                                                       : add_members(rows, i, repetition, out);
     if (!slot.present) return disagree(rows, i);
-    str_add_json(out, (const char *)slot.value.p, slot.value.n);
+    add_scalar(node, &slot.value, out);
     parquet_pages_pass(rows->leaves[i].pages);
     return DRV_OK;
+}
+
+const json_row_notes *parquet_rows_notes(const parquet_rows *rows) {
+    return &rows->notes;
 }
 
 drv_status parquet_rows_next(parquet_rows *rows, str *out, bool *row) {
     parquet_slot slot;
     const int first = first_leaf(rows, 0);
     rows->row_at = out->n;
+    rows->notes.depth = 0;
     DRV_TRY(parquet_pages_peek(rows->leaves[first].pages, &slot, row));
     if (*row) return add_members(rows, 0, 0, out);
     for (int i = first; i < rows->schema.n; i++) {

@@ -1,9 +1,10 @@
-// The rows of a Parquet file as JSON objects: chosen columns of it with all the text in them, lists
-// and structs included. What is no text (numbers, maps) is left out.
+// The rows of a Parquet file as JSON objects: chosen columns of it with all that is in them, lists
+// and structs included. Maps, decimals, dates and times are left out, and members that are null.
 #pragma once
 #include "base/arena.h"
 #include "base/status.h"
 #include "base/str.h"
+#include "data/read/json_row.h"
 
 typedef struct parquet_rows parquet_rows; // single owner
 // `fields`: names of top-level columns, NULL at the end; the file need not have all of them. What
@@ -13,5 +14,6 @@ DRV_CHECKED drv_status parquet_rows_open(const char *path, const char *const *fi
         parquet_rows **out);
 // Appends the next row. Bytes that are no UTF-8 stay in its strings. *row false: there are no more.
 DRV_CHECKED drv_status parquet_rows_next(parquet_rows *rows, str *out, bool *row);
+const json_row_notes *parquet_rows_notes(const parquet_rows *rows);
 int64_t parquet_rows_where(const parquet_rows *rows); // bytes of the file that were passed
 void parquet_rows_close(parquet_rows *rows);

@@ -14,21 +14,77 @@ enum { // SchemaElement
     SCHEMA_CONVERTED = 6,
     SCHEMA_LOGICAL = 10
 };
-enum { CONVERTED_MAP = 1, CONVERTED_MAP_KEY_VALUE = 2, CONVERTED_LIST = 3 }; // ConvertedType
-enum { LOGICAL_MAP = 2, LOGICAL_LIST = 3 };                                  // LogicalType
-enum { OPTIONAL = 1, REPEATED = 2 };                                         // FieldRepetitionType
-enum { TYPE_BYTE_ARRAY = 6 };
+enum { // ConvertedType
+    CONVERTED_MAP = 1,
+    CONVERTED_MAP_KEY_VALUE = 2,
+    CONVERTED_LIST = 3,
+    CONVERTED_DECIMAL = 5,
+    CONVERTED_TIMESTAMP_MICROS = 10,
+    CONVERTED_UINT_8 = 11,
+    CONVERTED_UINT_64 = 14
+};
+enum { // LogicalType
+    LOGICAL_MAP = 2,
+    LOGICAL_LIST = 3,
+    LOGICAL_DECIMAL = 5,
+    LOGICAL_TIMESTAMP = 8,
+    LOGICAL_INTEGER = 10
+};
+enum { INTEGER_SIGNED = 2 };         // IntType
+enum { OPTIONAL = 1, REPEATED = 2 }; // FieldRepetitionType
 
-static void read_logical(thrift *in, parquet_node *node) {
+// The sense of a number that is no plain one.
+typedef struct number_sense {
+    bool is_unsigned, is_other;
+} number_sense;
+
+static void read_integer(thrift *in, number_sense *sense) {
     for (thrift_field field = {0}; thrift_next(in, &field);) {
-        node->is_map |= field.id == LOGICAL_MAP;
-        node->is_list |= field.id == LOGICAL_LIST;
+        if (field.id == INTEGER_SIGNED) sense->is_unsigned = field.type == THRIFT_FALSE;
         thrift_skip(in, field.type);
     }
 }
 
+static void read_logical(thrift *in, parquet_node *node, number_sense *sense) {
+    for (thrift_field field = {0}; thrift_next(in, &field);) {
+        node->is_map |= field.id == LOGICAL_MAP;
+        node->is_list |= field.id == LOGICAL_LIST;
+        sense->is_other |= field.id >= LOGICAL_DECIMAL && field.id <= LOGICAL_TIMESTAMP;
+        if (field.id == LOGICAL_INTEGER && field.type == THRIFT_STRUCT)
+            read_integer(in, sense);
+        else
+            thrift_skip(in, field.type);
+    }
+}
+
+static void read_converted(int64_t value, parquet_node *node, number_sense *sense) {
+    node->is_list |= value == CONVERTED_LIST;
+    node->is_map |= value == CONVERTED_MAP || value == CONVERTED_MAP_KEY_VALUE;
+    sense->is_other |= value >= CONVERTED_DECIMAL && value <= CONVERTED_TIMESTAMP_MICROS;
+    sense->is_unsigned |= value >= CONVERTED_UINT_8 && value <= CONVERTED_UINT_64;
+}
+
+static parquet_kind kind_of(int type, const number_sense *sense) {
+    switch (type) {
+    case PARQUET_BYTE_ARRAY:
+        return PARQUET_TEXT;
+    case PARQUET_BOOLEAN:
+        return PARQUET_BOOL;
+    case PARQUET_FLOAT:
+    case PARQUET_DOUBLE:
+        return PARQUET_REAL;
+    case PARQUET_INT32:
+    case PARQUET_INT64:
+        if (sense->is_other) return PARQUET_UNREAD;
+        return sense->is_unsigned ? PARQUET_UINT : PARQUET_INT;
+    default:
+        return PARQUET_UNREAD;
+    }
+}
+
 static parquet_node read_node(arena *a, thrift *in, int64_t *n_children) {
-    parquet_node node = {.name = "", .n_nodes = 1};
+    parquet_node node = {.name = "", .n_nodes = 1, .type = -1};
+    number_sense sense = {0};
     *n_children = 0;
     for (thrift_field field = {0}; thrift_next(in, &field);) {
         int64_t value = 0;
@@ -41,21 +97,21 @@ static parquet_node read_node(arena *a, thrift *in, int64_t *n_children) {
             bytes = thrift_bytes(in, &n_bytes);
             node.name = arena_strndup(a, bytes, n_bytes);
         } else if (field.id == SCHEMA_LOGICAL && field.type == THRIFT_STRUCT) {
-            read_logical(in, &node);
+            read_logical(in, &node, &sense);
         } else if (!number) {
             thrift_skip(in, field.type);
         } else if (field.id == SCHEMA_TYPE) {
-            node.text = value == TYPE_BYTE_ARRAY;
+            node.type = (int)value;
         } else if (field.id == SCHEMA_REPETITION) {
             node.optional = value == OPTIONAL;
             node.repeated = value >= REPEATED || value < 0;
         } else if (field.id == SCHEMA_CHILDREN) {
             *n_children = value;
         } else if (field.id == SCHEMA_CONVERTED) {
-            node.is_list |= value == CONVERTED_LIST;
-            node.is_map |= value == CONVERTED_MAP || value == CONVERTED_MAP_KEY_VALUE;
+            read_converted(value, &node, &sense);
         }
     }
+    node.kind = *n_children == 0 ? kind_of(node.type, &sense) : PARQUET_UNREAD;
     return node;
 }
 
@@ -90,7 +146,6 @@ static void walk_node(schema_walk *walk, int parent, int depth) {
     }
     node.n_children = (int)n_children;
     node.leaf = n_children == 0 && parent >= 0 ? walk->n_leaves++ : -1;
-    node.text &= n_children == 0;
     walk->schema->nodes[at] = node;
     for (int64_t i = 0; i < n_children && !walk->in->bad && !walk->why; i++) {
         if (walk->schema->n == walk->n_elements)
@@ -132,7 +187,7 @@ drv_status parquet_find_text(const parquet_file *file, const parquet_schema *sch
     *out = NULL;
     for (int i = 1; i < schema->n && !*out; i++) {
         const parquet_node *node = &schema->nodes[i];
-        if (!node->text || node->repetition > 0) continue;
+        if (node->kind != PARQUET_TEXT || node->repetition > 0) continue;
         if (str_ends(path, node->name)) {
             str_clear(&found);
             parquet_add_path(schema, node, &found);

@@ -18,13 +18,33 @@ DRV_CHECKED drv_status parquet_read_at(const parquet_file *file, int64_t at, voi
 // Makes the failure of what lies at a byte of the file.
 drv_status parquet_broken(const parquet_file *file, int64_t at, const char *why);
 
+enum parquet_type { // Type of parquet.thrift
+    PARQUET_BOOLEAN = 0,
+    PARQUET_INT32 = 1,
+    PARQUET_INT64 = 2,
+    PARQUET_FLOAT = 4,
+    PARQUET_DOUBLE = 5,
+    PARQUET_BYTE_ARRAY = 6
+};
+
+// The values of a leaf, by its physical type and what that stands for.
+typedef enum parquet_kind {
+    PARQUET_UNREAD, // decimals, dates, times, bytes of one length; or no leaf
+    PARQUET_TEXT,   // byte strings
+    PARQUET_BOOL,
+    PARQUET_INT,
+    PARQUET_UINT,
+    PARQUET_REAL
+} parquet_kind;
+
 typedef struct parquet_node {
     const char *name;
     int parent;  // -1: it is the root
     int n_nodes; // of its subtree, itself included: the next sibling is so far away
     int n_children;
-    int leaf;  // its number among the leaves; -1: it has children
-    bool text; // a leaf of byte strings
+    int leaf; // its number among the leaves; -1: it has children
+    int type; // of a leaf: a parquet_type, or any number
+    parquet_kind kind;
     bool optional, repeated;
     bool is_list, is_map;       // what its children stand for
     int definition, repetition; // levels where it is there; of its elements, if it is repeated

@@ -40,6 +40,7 @@ struct reader {
     bool is_array;    // its records are the elements of one JSON array
     array_scan array;
     const char *broken; // why none of the file can be read; it is one broken record
+    bool nulls_said;
     int64_t number;
     str buffer; // read ahead, from `at`
     size_t at;
@@ -369,12 +370,21 @@ static bool blank(const char *p, size_t n) {
     return true;
 }
 
+static void say_nulls(reader *in, const json_row_notes *notes) {
+    if (!notes->nulls_cut || in->nulls_said) return;
+    in->nulls_said = true;
+    log_info("%s: members of its structs that are null are left out of tools and their calls, where Arrow's schema "
+             "gives them to every record; transformers prints them, TRL leaves them out as well",
+            in->f->path);
+}
+
 // The next record of the open file; *done: it has no more.
 static drv_status next_of_file(reader *in, str *bytes, record *out, bool *done) {
     bool row, null;
     *done = false;
     if (in->rows) {
         DRV_TRY(parquet_rows_next(in->rows, bytes, &row));
+        say_nulls(in, parquet_rows_notes(in->rows));
         *done = !row;
         return DRV_OK;
     }
@@ -386,6 +396,7 @@ static drv_status next_of_file(reader *in, str *bytes, record *out, bool *done) 
     }
     if (in->arrow) {
         DRV_TRY(arrow_next(in->arrow, bytes, &out->broken, &row));
+        say_nulls(in, arrow_notes(in->arrow));
         *done = !row;
         return DRV_OK;
     }

@@ -28,9 +28,10 @@ static drv_status find_response(conversation *c, sft_example *x) {
     if (front.status == DRV_OK) {
         conversation_add(c, begin, c->whole.text.n, true);
         if (begin < c->whole.text.n) return DRV_OK;
-        return drv_fail(DRV_E_DATA, "%s writes nothing of a response", sft_format_name(c->f));
+        return drv_fail(DRV_E_DATA, "%s writes nothing of a response",
+                chat_template_name(c->template));
     }
-    if (!x->misfit || !chat_template_marks(c->f->template)) return drv_restore(&front);
+    if (!x->misfit || !chat_template_marks(c->template)) return drv_restore(&front);
     DRV_TRY(conversation_marked(c));
     if (c->n == 0 || !c->answers[c->n - 1].last) return drv_restore(&front);
     x->misfit = false;
@@ -42,6 +43,7 @@ static drv_status add_response(const sft_format *f, encoder *e, const pair_recor
     json_t *messages = json_copy(record->prompt);
     json_array_extend(messages, (json_t *)(uintptr_t)response);
     conversation c = {.f = f,
+            .template = conversation_template(f, record->tools),
             .a = arena_new("pair"),
             .messages = messages,
             .tools = record->tools,

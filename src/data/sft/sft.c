@@ -73,39 +73,72 @@ static drv_status find_template(arena *a, const tokenizer *tok, const char *fold
     return DRV_OK;
 }
 
+// The hash of all that decides the text.
+static uint64_t hash_of(const chat_model *model, const chat_model *with_tools, const char *day) {
+    str all = {0};
+    str_add(&all, model->source, model->n_source);
+    if (with_tools->source != model->source)
+        str_add(&all, with_tools->source, with_tools->n_source);
+    for (int i = 0; i < model->n_specials; i++)
+        str_printf(&all, "\n%s %s", model->specials[i].role, model->specials[i].text);
+    if (*day) str_printf(&all, "\n%s", day);
+    const uint64_t hash = XXH3_64bits(all.p, all.n);
+    str_free(&all);
+    return hash;
+}
+
+// The template that the folder has for records with tools, where it is another one.
+static drv_status find_tool_template(arena *a, const char *folder, const chat_model *model,
+        chat_model *out, const chat_template **template) {
+    chat_template *other;
+    DRV_TRY(chat_model_read(a, folder, true, out));
+    if (out->n_source == model->n_source &&
+            memcmp(out->source, model->source, out->n_source) == 0) {
+        *out = *model;
+        return DRV_OK;
+    }
+    DRV_TRY(chat_template_open(a, out->path, out->source, out->n_source, &other));
+    log_info("%s: conversations with tools go through its template tool_use", out->path);
+    *template = other;
+    return DRV_OK;
+}
+
 drv_status sft_format_open(arena *a, const tokenizer *tok, const char *folder, const char *name,
         const char *date, const sft_format **out) {
-    chat_model model;
+    chat_model model, tool_model;
     chat_template *template;
     struct tm now;
     sft_format *format = ARENA_NEW(a, sft_format);
     const char *slash = file_is_dir(folder) ? NULL : strrchr(folder, '/');
     if (!file_is_dir(folder))
         folder = slash ? arena_strndup(a, folder, (size_t)(slash - folder)) : ".";
+    if (!name) name = "chat";
     DRV_TRY(chat_model_read(a, folder, false, &model));
-    DRV_TRY(find_template(a, tok, folder, name ? name : "chat", &model));
+    DRV_TRY(find_template(a, tok, folder, name, &model));
     DRV_TRY(chat_template_open(a, model.path, model.source, model.n_source, &template));
+    const chat_template *with_tools = template;
+    tool_model = model;
+    if (strcmp(name, "chat") == 0)
+        DRV_TRY(find_tool_template(a, folder, &model, &tool_model, &with_tools));
     DRV_TRY(chat_date(date, &now));
-    str all = {0}; // what decides the text
-    str_add(&all, model.source, model.n_source);
-    for (int i = 0; i < model.n_specials; i++)
-        str_printf(&all, "\n%s %s", model.specials[i].role, model.specials[i].text);
-    char day[16];
-    if (chat_template_asks_date(template)) {
+    char day[16] = "";
+    if (chat_template_asks_date(template) || chat_template_asks_date(with_tools)) {
         strftime(day, sizeof day, "%Y-%m-%d", &now); // a build goes on while the day is the same
-        str_printf(&all, "\n%s", day);
         log_info("%s asks for the date: it is told %s (--date sets it)", model.path, day);
     }
-    const uint64_t hash = XXH3_64bits(all.p, all.n);
-    str_free(&all);
-    *format = (sft_format){.hash = hash,
+    *format = (sft_format){.hash = hash_of(&model, &tool_model, day),
             .template = template,
+            .with_tools = with_tools,
             .specials = model.specials,
             .n_specials = model.n_specials,
             .now = now,
             .built_in = model.source == alpaca};
     *out = format;
     return DRV_OK;
+}
+
+const chat_template *conversation_template(const sft_format *f, const json_t *tools) {
+    return tools ? f->with_tools : f->template;
 }
 
 uint64_t sft_format_hash(const sft_format *f) {
@@ -148,7 +181,7 @@ drv_status conversation_render(const conversation *c, size_t n, bool prompt, cha
             .specials = c->f->specials,
             .n_specials = c->f->n_specials,
             .now = c->f->now};
-    const drv_status status = chat_render(c->a, c->f->template, &in, out);
+    const drv_status status = chat_render(c->a, c->template, &in, out);
     json_decref(part);
     return status;
 }
@@ -193,7 +226,7 @@ drv_status conversation_front(conversation *c, size_t n, bool prompt, sft_exampl
     return drv_fail(DRV_E_DATA,
             "%s: where the answers are cannot be told: the text of the first %zu messages%s is not how the text of all %zu "
             "begins; put {%% generation %%} around the answers in a copy of the template and give it by --template",
-            sft_format_name(c->f), n, prompt ? " with the generation prompt" : "",
+            chat_template_name(c->template), n, prompt ? " with the generation prompt" : "",
             json_array_size(c->messages));
 }
 
@@ -254,7 +287,7 @@ static drv_status run(conversation *c, encoder *e, sft_example *x) {
         if (is_assistant(c->messages, i)) c->last = i;
     DRV_TRY(conversation_render(c, json_array_size(c->messages), false, &c->whole));
     drv_status status =
-            chat_template_marks(c->f->template) ? conversation_marked(c) : answers_by_front(c, x);
+            chat_template_marks(c->template) ? conversation_marked(c) : answers_by_front(c, x);
     if (status == DRV_OK) status = conversation_encode(c, e, x);
     str_free(&c->whole.text);
     return status;
@@ -274,6 +307,7 @@ drv_status sft_encode(const sft_format *f, encoder *e, const char *line, size_t 
     DRV_TRY(sft_record_read(line, n, &record));
     if (record.parted) conversation_join_parts(f, record.messages);
     conversation c = {.f = f,
+            .template = conversation_template(f, record.tools),
             .a = arena_new("conversation"),
             .messages = record.messages,
             .tools = record.tools};

@@ -6,7 +6,8 @@
 #include "data/sft/sft.h"
 
 struct sft_format {
-    const chat_template *template; // NULL: texts of pairs, around which there is none
+    const chat_template *template;   // NULL: texts of pairs, around which there is none
+    const chat_template *with_tools; // of records that have tools; mostly the same one
     const special_text *specials;
     int n_specials;
     struct tm now;
@@ -23,6 +24,7 @@ typedef struct answer { // bytes [begin, end) of the text
 
 typedef struct conversation { // a record at work
     const sft_format *f;
+    const chat_template *template;
     arena *a;
     const json_t *messages, *tools;
     size_t last; // number of the assistant's last message; n_messages: there is none
@@ -31,6 +33,8 @@ typedef struct conversation { // a record at work
     int n, cap;
 } conversation;
 
+// The template of a record with these tools (NULL: none).
+const chat_template *conversation_template(const sft_format *f, const json_t *tools);
 void conversation_join_parts(const sft_format *f, json_t *messages);
 void conversation_add(conversation *c, size_t begin, size_t end, bool last);
 // Renders the text of the first n messages.

@@ -1,0 +1,25 @@
+// A row of a table as JSON: the members of its structs. Arrow and Parquet give all structs of a
+// column the same members, so one that a record did not have comes back as null; such are left out,
+// as TRL and ms-swift leave them out.
+#pragma once
+#include <stdbool.h>
+
+#include "base/str.h"
+
+typedef struct json_row_notes {
+    int depth;      // of the struct at hand; 1: the row
+    bool nulls_cut; // below the messages of a row: a template would have printed them
+} json_row_notes;
+
+typedef struct json_members { // of a struct at work
+    json_row_notes *notes;
+    str *out;
+    size_t before, value; // where the member at hand and its value begin
+    int n;
+} json_members;
+
+void json_members_begin(json_row_notes *notes, json_members *m, str *out);
+// Its value is appended between the two.
+void json_members_name(json_members *m, const char *name);
+void json_members_added(json_members *m);
+void json_members_end(json_members *m);

@@ -179,7 +179,10 @@ expect 2 "UBS is set in the list in line 9 of ./common.sh, which is not run" $ne
 
 # --- keys of other keys' kind, and the defaults of a program
 printf 'exp_manager:\n  ema: {enable: False, decay: 0.99}\nmodel: {flash_attention: False}\n' >off.txt
-expect 0 "seed: 1234 " "$drover" config --from nxdt off.txt --set model.preset=tiny
+expect 2 '"training.steps" is not said, and has no default there; give --set training.steps=N' "$drover" config --from nxdt off.txt --set model.preset=tiny
+says "optimizer.lr (--from nxdt)" "data.sequence_length (--from nxdt)"
+least="--set model.preset=tiny --set training.steps=9 --set optimizer.lr=1e-4 --set training.global_batch_size=8 --set data.sequence_length=64"
+expect 0 "seed: 1234 " "$drover" config --from nxdt off.txt $least
 says "sequence: false " "clip_grad_norm: 0 " "betas: [0.9, 0.999] " "exp_manager.ema.decay (off.txt:2): exp_manager.ema.enable says"
 expect 0 "stop_at_step: 10 " "$drover" config --from args --set model.preset=llama-2-7b --ranks 8 -- python3 ray_train_llama2.py --steps_this_run 10
 expect 0 "micro_batch_size: 1 " "$drover" config --from args --set model.preset=llama-3-70b --ranks 512 -- torchrun run_llama_nxd.py \
@@ -214,6 +217,48 @@ odd=$(printf 'a\nmodel: 1\377.sh')
 cp convert.sh "$odd"
 expect 0 "steps: 7 " $args --ranks 8 "$odd"
 says 'args a?model: 1?.sh; for 8 ranks'
+
+# --- launchers: the one next to the program counts
+args="$drover config --from args --set model.preset=llama-3.1-8b"
+clm="run_clm.py --per_device_train_batch_size 4 --gradient_accumulation_steps 2 --max_steps 100"
+expect 0 "global_batch_size: 256 " $args -- accelerate launch --num_processes 32 --num_machines 4 --machine_rank 0 --mixed_precision bf16 $clm
+says "data: 32 " "precision: bf16 "
+expect 0 "global_batch_size: 256 " $args -- torchrun --nnodes 4 --nproc_per_node 8 $clm
+expect 0 "global_batch_size: 256 " $args -- mpirun -x PATH --bind-to none -n32 python $clm
+expect 0 "global_batch_size: 256 " $args -- srun -N4 --ntasks-per-node=8 python $clm
+expect 0 "global_batch_size: 256 " $args -- srun -N4 --ntasks-per-node=1 torchrun --nnodes=4 --nproc-per-node=8 $clm
+expect 0 "global_batch_size: 256 " $args --ranks 32 -- torchrun --nnodes 1:4 --nproc_per_node auto $clm
+expect 2 '"nproc_per_node" is "auto", expected a number of processes; or give --ranks N' $args -- torchrun --nproc_per_node auto $clm
+expect 2 "accelerate does not say how many processes it starts; give --ranks N" $args -- accelerate launch --multi_gpu $clm
+expect 2 "accept it by --accept config_file" $args -- accelerate launch --config_file fsdp.yaml --num_processes 8 $clm
+
+# --- programs: what trains something else is refused, and each has its own defaults
+for program in "trl kto" "trl orpo" "trl grpo" "trl reward" "python grpo.py" "python run_mlm.py" "python run_glue.py" "python run_clm_no_trainer.py"; do
+    expect 2 "trains something else than the next token" $args -- $program --max_steps 10
+done
+expect 0 "precision: fp32 " $args -- python $clm
+says "pack: stream" "keep: 0 " "eval_every: 0 " "sequence_length: 1024 " "default of transformers 5.24.0"
+expect 0 "lr: 2e-5 " $args -- trl sft --max_steps 10
+says "log_every: 10 " "recompute: full" "precision: bf16 " "differs from there" "packing (default of TRL 1.16.0, SFTConfig): is off"
+expect 0 "lr: 1e-6 " $args -- trl dpo --max_steps 10
+says "objective: dpo" "beta: 0.1 "
+expect 0 "rank: 16 " $args -- trl sft --max_steps 10 --use_peft
+says "alpha: 32 " "dropout: 0.05 " "target_modules: [q_proj, v_proj]"
+expect 0 'lora_r (command line): LoRA is off' $args -- trl sft --max_steps 10 --lora_r 8
+expect 2 '"use_lora" asks for LoRA without a rank' $args -- python train.py --max_steps 10 --use_lora
+expect 0 "sequence_length: 512 " "$drover" config --from args --set model.preset=tiny -- python $clm
+
+# --- LoRA of NeMo, by its scheme
+peft() { printf 'torchrun x_pretraining.py trainer.max_steps=5 model.optim.lr=1e-4 model.peft.peft_scheme=%s model.peft.lora_tuning.adapter_dim=32\n' "$1" >peft.sh; }
+nemo_peft="$drover config --from nemo-megatron peft.sh --set model.preset=tiny"
+peft lora
+expect 0 "rank: 32 " $nemo_peft
+peft null
+expect 0 "adapter_dim (peft.sh:1): LoRA is off" $nemo_peft
+for scheme in ptuning ia3 adapter lora,ia3; do
+    peft $scheme
+    expect 2 "expected lora or null" $nemo_peft
+done
 
 # --- Axolotl
 cat >axolotl.txt <<'YAML'

@@ -42,16 +42,21 @@ static const cli_rule config_rules[] = {
         {.option = "--var", .needs = "--from"},
 };
 
-static drv_status count_tokens(const char *prefix, int64_t *tokens) {
+static drv_status count_data(const char *const *sets, int n_sets, data_counts *out) {
     arena *a = arena_new("data of a translation");
-    dataset *set;
-    const drv_status status = dataset_open(a, prefix, &set);
+    run_config cfg;
+    rows *train = NULL, *valid = NULL;
+    drv_status status = config_load(a, NULL, sets, n_sets, &cfg);
+    if (status == DRV_OK) status = run_inputs_open(a, &cfg, false, &train, &valid);
     if (status == DRV_OK) {
-        *tokens = set->n_tokens;
-        dataset_close(set);
+        *out = (data_counts){.rows = rows_per_epoch(train)};
+        for (int i = 0; i < rows_n_sources(train); i++)
+            out->tokens += rows_source(train, i)->n_tokens;
     }
+    if (train) rows_close(train);
+    if (valid) rows_close(valid);
     arena_free(a);
-    return status;
+    return status == DRV_OK ? status : drv_context(status, "config: --data");
 }
 
 // The config of the translation is loaded as any before it is printed: what comes out reads back.
@@ -78,13 +83,13 @@ static drv_status print_translation(arena *a, const cli_args *args) {
             .n_files = args->n_before,
             .words = (const char *const *)args->positional + args->n_before,
             .n_words = args->n_positional - args->n_before,
-            .data = cli_get(args, "--data", NULL)};
+            .data = cli_get(args, "--data", NULL),
+            .count_data = count_data};
     str text = {0}, report = {0};
     opts.sets = cli_get_all(a, args, "--set", &opts.n_sets);
     opts.variables = cli_get_all(a, args, "--var", &opts.n_variables);
     opts.accepts = cli_get_all(a, args, "--accept", &opts.n_accepts);
     DRV_TRY(cli_get_i64(args, "--ranks", 1, 1 << 20, &opts.ranks));
-    if (opts.data) DRV_TRY_CTX(count_tokens(opts.data, &opts.data_tokens), "config: --data");
     drv_status status = translate(a, &opts, &text, &report);
     if (report.n) fputs(report.p, stderr);
     if (status == DRV_OK) status = check_translation(a, &text);

@@ -18,16 +18,15 @@
     { names, ours, NULL, ARGS, FOREIGN_fact, fact }
 
 const foreign_key foreign_args[] = {
-        // the launcher's
-        FACT("nproc_per_node num_processes", "parallel.data", "devices"),
-        FACT("nnodes num_machines", "parallel.data", "nodes"),
+        FACT("nproc_per_node", "parallel.data", "devices"),
+        FACT("num_nodes", "parallel.data", "nodes"),
         // batches and steps
         FACT("per_device_train_batch_size per_gpu_train_batch_size train_batch_size batch_size",
                 "training.micro_batch_size", "micro"),
         FACT("gradient_accumulation_steps grad_accum_usteps", "training.global_batch_size",
                 "accumulation"),
         FACT("max_steps max_training_steps", "training.steps", "steps"),
-        FACT("num_train_epochs max_epochs", "training.steps", "epochs"),
+        FACT("num_train_epochs max_epochs epochs", "training.steps", "epochs"),
         FACT("steps_this_run", "training.stop_at_step", "stop_at"),
         FACT("max_seq_length max_length seq_len block_size sequence_length", "data.sequence_length",
                 "row_length"),
@@ -57,13 +56,13 @@ const foreign_key foreign_args[] = {
                 "it is AdamW; optimizer.type has muon, too"),
         FACT("lr_scheduler_type scheduler_type", "schedule.type", "schedule"),
         FACT("lr_scheduler_kwargs", "schedule.min_lr", "schedule_kwargs"),
-        SAME("warmup_steps", "schedule.warmup_steps"),
+        FACT("warmup_steps", "schedule.warmup_steps", "warmup_steps"),
         FACT("warmup_ratio", "schedule.warmup_steps", "warmup_ratio"),
         SAME("min_lr", "schedule.min_lr"),
         FACT("constant_steps", "schedule.decay_steps", "constant_steps"),
         // parallel
-        SAME("tensor_parallel_size", "parallel.tensor"),
-        SAME("pipeline_parallel_size", "parallel.pipeline"),
+        SAME("tensor_parallel_size tp_size", "parallel.tensor"),
+        SAME("pipeline_parallel_size pp_size", "parallel.pipeline"),
         SAME("context_parallel_size", "parallel.context"),
         SAME("virtual_pipeline_size", "parallel.virtual_stages"),
         FACT("num_microbatches", "training.micro_batch_size", "micro_batches"),
@@ -78,14 +77,12 @@ const foreign_key foreign_args[] = {
         NONE("kv_replicator kv_size_multiplier qkv_linear fuse_qkv use_flash_attention attn_implementation recompute_causal_mask "
              "disable_embedding_parallelization parallelize_embeddings transpose_nki_inputs use_deferred_init "
              "use_meta_device_init num_local_ranks_per_step use_xser save_load_xser async_save async_checkpoint_saving "
-             "neuron_cc_optlevel neuron_cc_flags_model_type neuron_parallel_compile torch_compile use_cache low_cpu_mem_usage num_nodes hooks* dump_only_* enable_activation_dumps enable_grad_dumps "
+             "neuron_cc_optlevel neuron_cc_flags_model_type neuron_parallel_compile torch_compile use_cache low_cpu_mem_usage hooks* dump_only_* enable_activation_dumps enable_grad_dumps "
              "enable_tb_logging_* target_layers master_print_model_layers "
              "use_liger_kernel liger_kernel ddp_find_unused_parameters ddp_bucket_cap_mb ddp_timeout local_rank cpu use_cpu "
-             "no_cuda rdzv_* master_addr master_port node_rank standalone tee log_dir redirects max_restarts monitor_interval "
-             "role start_method config_file mixed_precision dynamo_backend main_process_port main_process_ip machine_rank "
-             "same_network multi_gpu",
+             "no_cuda",
                 "it says how or where the same is computed"),
-        CHANGES("deepspeed fsdp fsdp_config use_deepspeed use_fsdp",
+        CHANGES("deepspeed fsdp fsdp_config",
                 "what it shards is parallel.zero here, and what its file says beside that is not read"),
         // model
         FACT("model_name_or_path model_id base_model_name_or_path pretrained_model_name_or_path pretrained_weight",
@@ -123,20 +120,32 @@ const foreign_key foreign_args[] = {
         NONE("dataset_config dataset_config_name dataset_train_split dataset_test_split dataset_text_field preprocessing_num_workers "
              "dataset_num_proc overwrite_cache keep_linebreaks streaming chat_template_path "
              "dataset_kwargs remove_unused_columns dataloader_num_workers dataloader_pin_memory dataloader_prefetch_factor "
-             "dataloader_persistent_workers dataloader_drop_last pad_to_multiple_of group_by_length",
+             "dataloader_persistent_workers pad_to_multiple_of group_by_length",
                 "drover data build makes the set, and rows are read while the step before computes"),
+        FACT("dataloader_drop_last", "training.steps", "drop_last"),
         FACT("packing", "data.pack", "packing"),
+        FACT("packing_strategy", "data.pack", "packing_strategy"),
         CHANGES("max_train_samples max_eval_samples validation_split_percentage",
                 "the whole set is trained on; build it of those records alone"),
         FACT("completion_only_loss assistant_only_loss", "data.loss", "answers_only"),
+        FACT("beta", "dpo.beta", "dpo_beta"),
+        SAME("label_smoothing", "dpo.label_smoothing"),
+        ONLY("loss_type", "sigmoid nll chunked_nll", "tokens and DPO's sigmoid are learned"),
+        ONLY("f_divergence_type", "reverse_kl", "DPO has that of arXiv:2305.18290"),
+        ONLY("truncation_mode", "keep_start", "what is too long is cut off at its end"),
+        NONE("precompute_ref_log_probs precompute_ref_batch_size disable_dropout reference_free",
+                "the reference's log-probabilities are always computed once"),
+        CHANGES("rpo_alpha ld_alpha sync_ref_model use_weighting loss_weights max_prompt_length",
+                "DPO has no such option"),
         CHANGES("neftune_noise_alpha label_smoothing_factor shuffle_dataset",
                 "drover has no such option"),
         // the loop and its files
-        FACT("output_dir", "run_dir", "run_dir"),
+        FACT("output_dir model_checkpoint_path", "run_dir", "run_dir"),
         FACT("save_strategy", "checkpoint.every", "save_strategy"),
         FACT("save_steps checkpoint_freq checkpoint_frequency", "checkpoint.every", "save_every"),
         {"save_total_limit num_kept_checkpoint", "checkpoint.keep", NULL, ARGS, FOREIGN_count,
                 NULL},
+        ONLY("early_stopping_patience model_type", "null 0 llama", "a run trains all of its steps"),
         NONE("checkpoint_dir save_checkpoint save_on_each_node save_only_model save_safetensors minimal_ckpt load_best_model_at_end model_final_path "
              "use_master_weight_in_ckpt avoid_saving_lower_precision_weights",
                 "a run always saves below run_dir: Hugging Face folders in safetensors"),

@@ -43,7 +43,7 @@ const foreign_key foreign_axolotl[] = {
                 "drover data build makes the set, and rows are read while the step before computes"),
         FACT("sequence_len", "data.sequence_length", "row_length"),
         FACT("sample_packing", "data.pack", "sample_packing"),
-        {"train_on_inputs", "data.loss", NULL, AXOLOTL, FOREIGN_map, "true=all false=responses"},
+        FACT("train_on_inputs", "data.loss", "train_on_inputs"),
         CHANGES("group_by_length max_steps_per_epoch noisy_embedding_alpha neftune_noise_alpha curriculum_sampling "
                 "lr_quadratic_warmup relora jagged_restart_steps lisa_n_layers dataset_exact_deduplication fp8 qat.* llmcompressor.* peft.loftq_config.*",
                 "drover has no such option"),
@@ -81,7 +81,7 @@ const foreign_key foreign_axolotl[] = {
         FACT("lr_scheduler_kwargs", "schedule.min_lr", "schedule_kwargs"),
         FACT("cosine_min_lr_ratio", "schedule.min_lr", "min_lr_ratio"),
         ONLY("cosine_constant_lr_ratio", "null", "the decay ends with the run"),
-        SAME("warmup_steps", "schedule.warmup_steps"),
+        FACT("warmup_steps", "schedule.warmup_steps", "warmup_steps"),
         FACT("warmup_ratio", "schedule.warmup_steps", "warmup_ratio"),
         // precision and memory
         FACT("bf16 bfloat16", "training.precision", "bf16"),
@@ -103,7 +103,7 @@ const foreign_key foreign_axolotl[] = {
         FACT("save_steps", "checkpoint.every", "save_every"),
         FACT("saves_per_epoch", "checkpoint.every", "saves_per_epoch"),
         FACT("save_strategy", "checkpoint.every", "save_strategy"),
-        {"save_total_limit", "checkpoint.keep", NULL, AXOLOTL, FOREIGN_count, NULL},
+        FACT("save_total_limit", "checkpoint.keep", "keep"),
         NONE("save_safetensors save_only_model save_first_step",
                 "a checkpoint is a Hugging Face folder in safetensors"),
         FACT("logging_steps", "training.log_every", "log_every"),

@@ -12,6 +12,7 @@ const foreign_table foreign_tables[N_FOREIGN_TABLES] = {
                 &n_foreign_args},
         {"Axolotl", foreign_axolotl, &n_foreign_axolotl},
         {"Variables and options of scripts", foreign_scripts, &n_foreign_scripts},
+        {"Launchers", foreign_launchers, &n_foreign_launchers},
 };
 
 // The next of the words at *p; false: there is none. It is *n bytes long.

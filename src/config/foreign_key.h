@@ -15,6 +15,12 @@ typedef enum foreign_kind {
     FOREIGN_AXOLOTL = 8,  // a path in Axolotl's YAML
     FOREIGN_SCRIPT = 16,  // a variable of a script that starts a run, or of its environment
     FOREIGN_OPTIONS = 32, // an option letter of run_llama3.1_8b.sh
+    FOREIGN_TORCHRUN = 64, // an option of a launcher, before the program that it starts
+    FOREIGN_ACCELERATE = 128,
+    FOREIGN_DEEPSPEED = 256,
+    FOREIGN_MPIRUN = 512,
+    FOREIGN_SRUN = 1024,
+    FOREIGN_LAUNCHERS = 64 | 128 | 256 | 512 | 1024,
 } foreign_kind;
 
 // The ways in which a value becomes ours; each is a function in src/translate/rules.c. `argument`
@@ -52,7 +58,7 @@ typedef struct foreign_table {
     const foreign_key *rows;
     const int *n;
 } foreign_table;
-enum { N_FOREIGN_TABLES = 5 };
+enum { N_FOREIGN_TABLES = 6 };
 extern const foreign_table foreign_tables[N_FOREIGN_TABLES];
 
 // Returns the row of a name of one of these kinds; NULL: the list has none.

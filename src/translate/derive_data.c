@@ -1,6 +1,8 @@
 // Data sets, rows and the tokenizer: what several foreign keys say together.
 #include <string.h>
 
+#include "config/config.h"
+#include "config/key.h"
 #include "translate/translation.h"
 
 // The prefix that a set gets which drover data build makes of a file or folder: its path without
@@ -21,12 +23,12 @@ static bool learns_from_pairs(const translation *self) {
     return objective && strcmp(objective, "dpo") == 0;
 }
 
-static void set_source(translation *self, const char *key, const value *v, const char *path,
+static void set_source(translation *self, const char *ours, const value *v, const char *path,
         bool sft) {
     const char *form = learns_from_pairs(self) ? " --preference" : sft ? " --sft" : "";
     const char *prefix = prefix_of(self->a, path);
     const value text = {.kind = VALUE_TEXT, .text = prefix};
-    translation_set(self, key, value_yaml(self->a, &text, true), v,
+    translation_set(self, ours, value_yaml(self->a, &text, true), v,
             arena_printf(self->a,
                     "build it first: drover data build%s --input %s --out %s --tokenizer DIR", form,
                     path, prefix));
@@ -92,42 +94,123 @@ static void derive_split(translation *self) {
                        : "is a number of records; give data.split or data.valid by --set");
 }
 
-// Axolotl's list of {path, type}.
-static void derive_datasets(translation *self) {
-    static const char *const names[] = {"datasets", "pretraining_dataset", "test_datasets"};
-    for (int i = 0; i < 3; i++) {
-        const value *v = fact_take(self, names[i]), *first = v;
-        const char *path = NULL;
-        if (!v) continue;
-        if (v->kind == VALUE_LIST && v->n > 0) first = &v->items[0];
-        for (int k = 0; first->kind == VALUE_MAP && k < first->n; k++)
-            if (strcmp(first->items[k].name, "path") == 0) path = first->items[k].text;
-        if (first->kind == VALUE_TEXT) path = first->text;
-        const char *key = i == 2 ? "data.valid" : "data.train";
-        const bool given = translation_given(self, key) || (i < 2 && self->opts->data);
-        if (given)
-            report_add(self, NO_EFFECT, v, arena_printf(self->a, "%s is given", key));
-        else if (!path || (v->kind == VALUE_LIST && v->n > 1))
+// --- Axolotl's list of {path, type}
+static const value *entry_field(const value *entry, const char *name) {
+    for (int k = 0; entry->kind == VALUE_MAP && k < entry->n; k++)
+        if (strcmp(entry->items[k].name, name) == 0) return &entry->items[k];
+    return NULL;
+}
+
+// The file or folder of an entry: its path, or its data_files where the path says a format alone;
+// NULL: there is none, or there are several.
+static const char *entry_path(const value *entry) {
+    static const char *const formats[] = {"json", "csv", "parquet", "arrow", "text", NULL};
+    const value *path = entry_field(entry, "path"), *files = entry_field(entry, "data_files");
+    if (entry->kind == VALUE_TEXT) return entry->text;
+    bool is_format = false;
+    for (const char *const *format = formats; path && *format; format++)
+        is_format |= says(path, *format);
+    if (files && files->kind == VALUE_LIST && files->n == 1) files = &files->items[0];
+    if (files) return is_format && files->kind == VALUE_TEXT ? files->text : NULL;
+    return path && path->kind == VALUE_TEXT && !is_format ? path->text : NULL;
+}
+
+// Says what else an entry has: parts of the set that are taken there, which no key of ours has, and
+// how text is made of it, which is when the set is built.
+static void report_entry(translation *self, const value *entry, bool by_data) {
+    static const char *const parts[] = {"split", "shards", "shards_idx", "preprocess_shards",
+            "name", "revision", NULL};
+    static const char *const known[] = {"path", "data_files", "type", "ds_type", NULL};
+    for (int k = 0; entry->kind == VALUE_MAP && k < entry->n; k++) {
+        const value *v = &entry->items[k];
+        bool is_part = false, is_known = false;
+        for (const char *const *name = parts; *name; name++)
+            is_part |= strcmp(v->name, *name) == 0;
+        for (const char *const *name = known; *name; name++)
+            is_known |= strcmp(v->name, *name) == 0;
+        const bool whole = v->kind == VALUE_NULL || says(v, "train") || says(v, "main") ||
+                           (says(v, "1") && strcmp(v->name, "shards") == 0);
+        if (is_part && whole)
+            report_add(self, NO_EFFECT, v, "it is what a set has");
+        else if (is_part && by_data)
+            report_add(self, NO_EFFECT, v, "--data gives the set: it holds what it was built of");
+        else if (is_part)
             report_add(self, CHANGES, v,
-                    arena_printf(self->a,
-                            "are several sets, or one without a path; give %s by --set or --data",
-                            key));
-        else
-            set_source(self, key, v, path, i != 1);
-        if (i == 1) translation_set(self, "data.pack", "stream", v, NULL);
+                    "takes a part of the set; build it of those records alone, and give it by --data");
+        else if (!is_known)
+            report_add(self, NO_EFFECT, v,
+                    "text is made when the set is built: drover data build --sft --template");
     }
+}
+
+// Returns whether an entry is text that is continued, without roles.
+static bool is_completion(const value *entry) {
+    const value *type = entry_field(entry, "type");
+    return type && (says(type, "completion") || says(type, "pretrain"));
+}
+
+static void derive_entries(translation *self, const value *v, const char *ours, bool pretraining) {
+    const bool list = v->kind == VALUE_LIST && v->n > 0;
+    const value *first = list ? &v->items[0] : v;
+    const bool by_data = strcmp(ours, "data.train") == 0 && self->opts->data;
+    const bool several = list && v->n > 1;
+    const char *path = several ? NULL : entry_path(first);
+    for (int i = 0; list && i < v->n; i++)
+        report_entry(self, &v->items[i], by_data);
+    if (!list) report_entry(self, v, by_data);
+    if (translation_given(self, ours) || by_data)
+        report_add(self, NO_EFFECT, v, arena_printf(self->a, "%s is given", ours));
+    else if (!path)
+        report_add(self, CHANGES, v,
+                arena_printf(self->a,
+                        "are several sets, or one without a path; give %s by --set or --data",
+                        ours));
+    else
+        set_source(self, ours, v, path, !pretraining && !is_completion(first));
+}
+
+// Decides which tokens are learned: of conversations the answers, of plain text all.
+static void derive_datasets(translation *self) {
+    const value *sets = fact_take(self, "datasets"),
+                *texts = fact_take(self, "pretraining_dataset"),
+                *tests = fact_take(self, "test_datasets");
+    const value *inputs = fact_take(self, "train_on_inputs");
+    bool plain = texts != NULL, mixed = false;
+    if (sets) derive_entries(self, sets, "data.train", false);
+    if (texts) derive_entries(self, texts, "data.train", true);
+    if (tests) derive_entries(self, tests, "data.valid", false);
+    if (texts) translation_set(self, "data.pack", "stream", texts, NULL);
+    for (int i = 0; sets && sets->kind == VALUE_LIST && i < sets->n; i++) {
+        mixed |= i > 0 && plain != is_completion(&sets->items[i]);
+        plain |= is_completion(&sets->items[i]);
+    }
+    if (!inputs) return;
+    if (mixed)
+        report_add(self, CHANGES, inputs,
+                "is of conversations, beside which there is plain text; data.loss is of all sets");
+    else if (plain)
+        translation_set(self, "data.loss", "all", inputs, "the set is plain text");
+    else if (!is_default(inputs))
+        translation_set(self, "data.loss", says_true(inputs) ? "all" : "responses", inputs, NULL);
+    else
+        report_add(self, NO_EFFECT, inputs, "data.loss is auto: answers, where the set has them");
 }
 
 // Derives how rows are filled: whole examples where the set is of conversations.
 static void derive_packing(translation *self, bool sft) {
     const value *packing = fact_take(self, "packing"), *of_sft = fact_take(self, "sft_packing"),
                 *both = fact_take(self, "sample_packing");
-    const value *answers = fact_take(self, "answers_only");
+    const value *answers = fact_take(self, "answers_only"),
+                *strategy = fact_take(self, "packing_strategy");
     const value *v = of_sft ? of_sft : packing;
+    const bool wrapped = strategy && says(strategy, "wrapped");
+    if (strategy) report_add(self, NO_EFFECT, strategy, "packing says whether rows are shared");
     if (both) v = both;
+    if (both && is_default(both) && fact_is_said(self, "pretraining_dataset")) return;
     if (of_sft && packing) report_add(self, NO_EFFECT, packing, "sft.packing says it");
     if (v && says_true(v))
-        translation_set(self, "data.pack", sft || both ? "examples" : "stream", v,
+        translation_set(self, "data.pack",
+                sft || both || (program_is_trl(self) && !wrapped) ? "examples" : "stream", v,
                 sft ? "and each example sees itself alone; NxD Training's packing loses which tokens are answers"
                     : NULL);
     else if (v)
@@ -138,10 +221,35 @@ static void derive_packing(translation *self, bool sft) {
         translation_set(self, "data.loss", says_true(answers) ? "responses" : "all", answers, NULL);
 }
 
+// The longest row that the model takes; 0: the model is not known yet.
+static int64_t context_of(translation *self) {
+    const char **sets = ARENA_ARRAY(self->a, const char *, self->opts->n_sets + n_model_keys);
+    run_config cfg;
+    int n = 0;
+    for (int i = 0; i < self->opts->n_sets; i++)
+        if (str_starts(self->opts->sets[i], "model.")) sets[n++] = self->opts->sets[i];
+    for (int i = 0; i < n_model_keys; i++) {
+        const char *ours = arena_printf(self->a, "model.%s", model_keys[i].path);
+        const char *said = translation_given(self, ours) ? NULL : translation_get(self, ours);
+        if (said) sets[n++] = arena_printf(self->a, "%s=%s", ours, said);
+    }
+    return n && config_load(self->a, NULL, sets, n, &cfg) == DRV_OK
+                   ? cfg.model.max_position_embeddings
+                   : 0;
+}
+
 static drv_status derive_rows(translation *self, bool sft) {
     const value *row = fact_take(self, "row_length"), *model = fact_take(self, "sequence_length");
     const value *v = row ? row : model;
-    if (v) translation_set(self, "data.sequence_length", value_yaml(self->a, v, false), v, NULL);
+    const int64_t context = v && is_default(v) ? context_of(self) : 0;
+    double length;
+    if (context && v->kind == VALUE_TEXT && str_to_f64(v->text, &length) &&
+            length > (double)context) {
+        translation_set(self, "data.sequence_length", number_yaml(self->a, (double)context), v,
+                arena_printf(self->a, "of %s, as long as the model's context", v->text));
+    } else if (v) {
+        translation_set(self, "data.sequence_length", value_yaml(self->a, v, false), v, NULL);
+    }
     if (row && model)
         report_add(self, NO_EFFECT, model,
                 arena_printf(self->a, "%s gives the length of rows%s", row->path,

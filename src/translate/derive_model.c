@@ -34,6 +34,12 @@ static drv_status add_config_json(translation *self, const value *path) {
 
 static drv_status derive_shape(translation *self) {
     const value *json = fact_take(self, "model_config"), *from = fact_take(self, "from");
+    // NxD's scripts begin with fresh weights of that shape, others with those of the folder.
+    if (json && !from && (self->kinds & FOREIGN_ARGS) && *self->program && !program_is_nxd(self) &&
+            json->kind == VALUE_TEXT && !str_ends(json->text, ".json")) {
+        from = json;
+        json = NULL;
+    }
     const bool other =
             translation_given(self, "model.from") || translation_given(self, "model.preset");
     static const char *const counts[] = {"num_layers", "hidden_size"};
@@ -129,6 +135,13 @@ static void derive_type(translation *self, const value *type, bool fp32_moments)
                         value_shown(self->a, type)));
         return;
     }
+    const char *zero = translation_get(self, "parallel.zero");
+    if (zero && strcmp(zero, "0") == 0 && !manual && types.masters &&
+            strcmp(types.masters, "fp32") == 0) {
+        types = (kept_types){"bf16", fp32_moments ? "fp32" : "bf16", "bf16", "bf16"};
+        remark = "without zero1 there are no masters there; here what is kept in bf16 is rounded "
+                 "stochastically";
+    }
     set_types(self, type, &types, remark);
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
         if (rest[i])
@@ -204,7 +217,15 @@ static void derive_precision(translation *self) {
     const value *from = use && says_true(use) ? use : downcast;
     if (from && says_true(from))
         set_types(self, from, kept ? &mixed : &rounded, kept ? NULL : "rounded stochastically");
-    if (bf16) set_types(self, bf16, says_true(bf16) ? &mixed : &fp32, NULL);
+    const bool half = bf16 && (says(bf16, "fp16") || says(bf16, "fp8"));
+    if (half)
+        report_add(self, CHANGES, bf16,
+                arena_printf(self->a, "is %s; training.precision is bf16 or fp32",
+                        value_shown(self->a, bf16)));
+    else if (bf16)
+        set_types(self, bf16,
+                says_true(bf16) || says(bf16, "bf16") || says(bf16, "full") ? &mixed : &fp32,
+                says(bf16, "auto") ? "which the device has" : NULL);
 }
 
 // --- LoRA
@@ -246,6 +267,24 @@ static void derive_targets(translation *self, const value *v) {
     str_free(&list);
 }
 
+// Returns whether branches are trained. TRL does so with --use_peft alone, Axolotl with an adapter,
+// NeMo with a scheme, if one is said; the options of other programs say it by themselves.
+static bool lora_is_used(translation *self, const value *adapter, const value *use) {
+    if (self->kinds & FOREIGN_AXOLOTL) return adapter && !says(adapter, "");
+    if (self->kinds & FOREIGN_NEMO)
+        return use ? says(use, "lora") : !fact_is_said(self, "use_lora");
+    if (use || !(self->kinds & FOREIGN_ARGS)) return !use || says_true(use);
+    return !program_is_trl(self);
+}
+
+// Branches are asked for, and nobody says how wide they are: there that is an error, or what only
+// the program knows.
+static void derive_rank(translation *self, const value *asked) {
+    if (!asked || translation_get(self, "lora.rank") || translation_get(self, "lora.adapter"))
+        return;
+    report_add(self, REFUSED, asked, "asks for LoRA without a rank; give --set lora.rank=N");
+}
+
 static void derive_lora(translation *self) {
     static const char *const names[] = {"lora_rank", "lora_alpha", "lora_dropout", "use_rslora"};
     static const char *const keys[] = {"lora.rank", "lora.alpha", "lora.dropout",
@@ -253,8 +292,8 @@ static void derive_lora(translation *self) {
     const value *adapter = fact_take(self, "adapter"), *use = fact_take(self, "use_lora"),
                 *linear = fact_take(self, "target_linear");
     const value *targets = fact_take(self, "targets"), *go_on = fact_take(self, "lora_model_dir");
-    const bool axolotl = self->kinds & FOREIGN_AXOLOTL, args = self->kinds & FOREIGN_ARGS;
-    const bool on = axolotl ? adapter && !says(adapter, "") : !args || !use || says_true(use);
+    const bool on = lora_is_used(self, adapter, use);
+    const bool scheme = use && (self->kinds & FOREIGN_NEMO) && !on && !says(use, "none");
     if (adapter && says(adapter, "qlora"))
         report_add(self, CHANGES, adapter,
                 "is \"qlora\"; model.base_dtype q4_k holds a frozen model in 4 bits, in blocks of ggml, "
@@ -262,7 +301,11 @@ static void derive_lora(translation *self) {
     else if (adapter)
         report_add(self, says(adapter, "lora") ? TRANSLATED : REFUSED, adapter,
                 says(adapter, "lora") ? "lora.rank above 0" : "expected lora");
-    if (use) report_add(self, TRANSLATED, use, on ? "lora.rank above 0" : "lora.rank 0");
+    if (scheme)
+        report_add(self, REFUSED, use,
+                arena_printf(self->a, "is %s, expected lora or null", value_shown(self->a, use)));
+    else if (use)
+        report_add(self, TRANSLATED, use, on ? "lora.rank above 0" : "lora.rank 0");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const value *v = fact_take(self, names[i]);
         if (v && on)
@@ -279,6 +322,7 @@ static void derive_lora(translation *self) {
         derive_targets(self, targets);
     else if (targets)
         report_add(self, NO_EFFECT, targets, "LoRA is off");
+    if (on) derive_rank(self, adapter ? adapter : use);
 }
 
 static void derive_decay(translation *self) {

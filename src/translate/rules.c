@@ -1,5 +1,6 @@
 // From one foreign key to what becomes of it: a function for each rule of the list.
 #include <ctype.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -15,6 +16,19 @@ bool says(const value *v, const char *text) {
 
 bool says_true(const value *v) {
     return says(v, "true") || says(v, "yes") || says(v, "1") || says(v, "auto");
+}
+
+bool is_whole(double x) {
+    return x == floor(x) && fabs(x) < 9e15;
+}
+
+const char *number_yaml(arena *a, double x) {
+    return arena_printf(a, "%lld", (long long)x);
+}
+
+drv_status refuse_value(const translation *self, const value *v, const char *what) {
+    return drv_fail(DRV_E_USAGE, "%s: \"%s\" is %s, %s", v->where, v->path, value_shown(self->a, v),
+            what);
 }
 
 static bool is_off(const value *v) {
@@ -50,9 +64,30 @@ const char *value_yaml(arena *a, const value *v, bool text) {
 }
 
 // --- the lists
+#define DEFAULT_OF "default of "
+
+bool is_default(const value *v) {
+    return v->where && str_starts(v->where, DEFAULT_OF);
+}
+
+bool fact_is_said(const translation *self, const char *name) {
+    for (int i = 0; i < self->n_facts; i++)
+        if (strcmp(self->facts[i].name, name) == 0) return true;
+    return false;
+}
+
 void report_add(translation *self, outcome what, const value *v, const char *text) {
+    if (what == CHANGES && is_default(v)) what = DIFFERS;
     MEM_GROW(self->lines, self->n_lines, self->cap_lines);
     self->lines[self->n_lines++] = (report_line){what, v->path, v->where, text};
+}
+
+void report_unsaid(translation *self, const char *ours) {
+    const value v = {.kind = VALUE_TEXT,
+            .path = ours,
+            .where = arena_printf(self->a, "--from %s", self->opts->kind)};
+    report_add(self, REFUSED, &v,
+            arena_printf(self->a, "is not said, and has no default there; give --set %s=N", ours));
 }
 
 bool translation_given(const translation *self, const char *path) {
@@ -124,15 +159,19 @@ void translation_set(translation *self, const char *path, const char *yaml, cons
     self->settings[i] = (setting){path, yaml, origin_of(self, from)};
 }
 
+const value *fact_last(translation *self, const char *name) {
+    for (int i = self->n_facts - 1; i >= 0; i--)
+        if (strcmp(self->facts[i].name, name) == 0) {
+            self->facts[i].used = true;
+            return self->facts[i].v;
+        }
+    return NULL;
+}
+
 const value *fact_take(translation *self, const char *name) {
-    for (int i = self->n_facts - 1; i >= 0; i--) {
-        fact *f = &self->facts[i];
-        if (strcmp(f->name, name) != 0) continue;
-        f->used = true;
-        if (f->v->kind != VALUE_NULL) return f->v;
-        report_add(self, NO_EFFECT, f->v, "null");
-        return NULL;
-    }
+    const value *v = fact_last(self, name);
+    if (!v || v->kind != VALUE_NULL) return v;
+    report_add(self, NO_EFFECT, v, "null");
     return NULL;
 }
 
@@ -166,7 +205,7 @@ static void rule_same(translation *self, const foreign_key *row, const value *v)
 }
 
 static void rule_count(translation *self, const foreign_key *row, const value *v) {
-    if (says(v, "-1"))
+    if (says(v, "-1") || v->kind == VALUE_NULL)
         translation_set(self, row->ours, "0", v, "0 is all");
     else
         rule_same(self, row, v);

@@ -11,6 +11,10 @@ drv_status shell_refuse(const reader *self, int line, const char *what) {
     return drv_fail(DRV_E_USAGE, "%s:%d: %s", self->file, line, what);
 }
 
+const char *command_place(arena *a, const shell_command *command) {
+    return command->file ? arena_printf(a, "%s:%d", command->file, command->line) : "command line";
+}
+
 void shell_clear(shell_script *script) {
     free(script->variables);
     free(script->commands);

@@ -22,6 +22,9 @@ typedef struct shell_command { // without what its input and output are sent to
     int n;
 } shell_command;
 
+// Returns "train.sh:12", or "command line". Lives in `a`.
+const char *command_place(arena *a, const shell_command *command);
+
 typedef struct shell_variable {
     const char *name;
     shell_word value;

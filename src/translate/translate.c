@@ -16,6 +16,13 @@ static const char *base_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
+// Returns whether a line of the report is about a name.
+static bool was_said(const translation *self, const char *name) {
+    for (int i = 0; i < self->n_lines; i++)
+        if (strcmp(self->lines[i].name, name) == 0) return true;
+    return false;
+}
+
 static const value *leaf(translation *self, const char *name, const char *where, const char *text) {
     value *v = ARENA_NEW(self->a, value);
     *v = (value){.kind = VALUE_TEXT, .path = name, .name = name, .where = where, .text = text};
@@ -23,23 +30,38 @@ static const value *leaf(translation *self, const char *name, const char *where,
     return v;
 }
 
-// "name=value" of program_defaults, for names that were not said. A default is said as a fact or
-// sets a key; only those whose row's key or fact nobody gave are taken.
+// "name=value"; false: its row's key, or its fact, is said.
+static drv_status add_default(translation *self, const framework *of, const char *word) {
+    const char *equal = strchr(word, '='),
+               *name = arena_strndup(self->a, word, (size_t)(equal - word));
+    const foreign_key *row = foreign_find(self->kinds, name);
+    DRV_ASSERT(row, "no row for the default \"%s\"", word);
+    const bool is_a_fact = row->rule == FOREIGN_fact;
+    if (is_a_fact ? fact_is_said(self, row->argument)
+                  : was_said(self, name) || (row->ours && translation_get(self, row->ours)))
+        return DRV_OK;
+    value *v = ARENA_NEW(self->a, value);
+    DRV_TRY(yaml_read_value(self->a, name, arena_printf(self->a, "default of %s", of->name),
+            equal + 1, v));
+    translate_key(self, v);
+    return DRV_OK;
+}
+
 static drv_status add_defaults(translation *self) {
-    for (const char *const *word = program_defaults(self); *word; word++) {
-        const char *equal = strchr(*word, '='),
-                   *name = arena_strndup(self->a, *word, (size_t)(equal - *word));
-        const foreign_key *row = foreign_find(self->kinds, name);
-        DRV_ASSERT(row, "no row for the default \"%s\"", *word);
-        bool said = row->rule != FOREIGN_fact && translation_get(self, row->ours);
-        for (int i = 0; i < self->n_facts; i++)
-            said |= row->rule == FOREIGN_fact && strcmp(self->facts[i].name, row->argument) == 0;
-        if (said) continue;
-        value *v = ARENA_NEW(self->a, value);
-        const char *where =
-                *self->program ? arena_printf(self->a, "default of %s", self->program) : "default";
-        DRV_TRY(yaml_read_value(self->a, name, where, equal + 1, v));
-        translate_key(self, v);
+    defaults_of_kind(self);
+    for (int i = 0; i < self->n_frameworks; i++) {
+        const framework *of = self->frameworks[i];
+        for (const char *const *word = of->words; word && *word; word++)
+            DRV_TRY(add_default(self, of, *word));
+        for (const char *const *word = of->keys; word && *word; word++) {
+            const char *equal = strchr(*word, '='),
+                       *key = arena_strndup(self->a, *word, (size_t)(equal - *word));
+            const value from = {.kind = VALUE_TEXT,
+                    .path = "(fixed)",
+                    .where = arena_printf(self->a, "default of %s", of->name),
+                    .text = equal + 1};
+            if (!translation_get(self, key)) translation_set(self, key, equal + 1, &from, NULL);
+        }
     }
     return DRV_OK;
 }
@@ -67,9 +89,13 @@ static bool is_fact(const foreign_key *row, const char *name) {
     return row && row->rule == FOREIGN_fact && strcmp(row->argument, name) == 0;
 }
 
+static bool counts_ranks(const foreign_key *row) {
+    return is_fact(row, "ranks") || is_fact(row, "devices") || is_fact(row, "nodes");
+}
+
 // Says why it does not matter what a flag's value is: the caller has said it; NULL: it does.
 static const char *said_by_caller(const translation *self, const foreign_key *row) {
-    const bool counts = is_fact(row, "devices") || is_fact(row, "nodes");
+    const bool counts = counts_ranks(row);
     const bool has_model =
             translation_given(self, "model.from") || translation_given(self, "model.preset");
     if (counts && self->opts->ranks) return "--ranks gives them";
@@ -95,30 +121,42 @@ static void add_word(translation *self, const char *name, const shell_command *f
     else if (word->unknown && is_used)
         report_add(self, REFUSED, v,
                 arena_printf(self->a, "is not known: %s; give %s--var NAME=VALUE", word->unknown,
-                        is_fact(row, "devices") || is_fact(row, "nodes") ? "--ranks N, or " : ""));
+                        counts_ranks(row) ? "--ranks N, or " : ""));
     else
         translate_key(self, v);
 }
 
+// -n8 is -n 8 to mpirun and srun.
+static const char *digits_behind(const translation *self, const char *word) {
+    if (!(self->kinds & (FOREIGN_MPIRUN | FOREIGN_SRUN)) || word[1] == '-') return NULL;
+    return word[2] && strspn(word + 2, "0123456789") == strlen(word + 2) ? word + 2 : NULL;
+}
+
 // Flags from words[first] to words[end]: --name value, --name=value, --switch; several values make
-// a list of words.
-static drv_status read_flags(translation *self, const shell_command *c, int first, int end) {
+// a list of words, but for a launcher.
+static drv_status read_flags(translation *self, const shell_command *command, int first, int end) {
+    const bool lists = !(self->kinds & FOREIGN_LAUNCHERS);
     for (int i = first; i < end; i++) {
-        const shell_word *word = &c->words[i];
+        const shell_word *word = &command->words[i];
         if (!is_flag(word)) continue; // trl's sft, a file beside the flags
         const char *name = word->text + strspn(word->text, "-"), *equal = strchr(name, '=');
         shell_word said = {"true", word->unknown, word->line};
-        const char *plain = flag_name(self->a, name, equal ? (size_t)(equal - name) : strlen(name));
-        if (equal) {
-            said = (shell_word){equal + 1, word->unknown, word->line};
-        } else if (i + 1 < end && !is_flag(&c->words[i + 1])) {
-            said = c->words[++i];
-            while (i + 1 < end && !is_flag(&c->words[i + 1]) && !is_program(c->words[i + 1].text)) {
-                said.text = arena_printf(self->a, "%s %s", said.text, c->words[++i].text);
-                if (!said.unknown) said.unknown = c->words[i].unknown;
+        const char *digits = digits_behind(self, word->text);
+        const char *plain = flag_name(self->a, name,
+                equal    ? (size_t)(equal - name)
+                : digits ? 1
+                         : strlen(name));
+        if (equal || digits) {
+            said = (shell_word){equal ? equal + 1 : digits, word->unknown, word->line};
+        } else if (i + 1 < end && !is_flag(&command->words[i + 1])) {
+            said = command->words[++i];
+            while (lists && i + 1 < end && !is_flag(&command->words[i + 1]) &&
+                    !is_program(command->words[i + 1].text)) {
+                said.text = arena_printf(self->a, "%s %s", said.text, command->words[++i].text);
+                if (!said.unknown) said.unknown = command->words[i].unknown;
             }
         }
-        add_word(self, plain, c, &said, said.text);
+        add_word(self, plain, command, &said, said.text);
     }
     return DRV_OK;
 }
@@ -177,31 +215,11 @@ static int add_variables(translation *self, const shell_script *script, bool all
     return n_known;
 }
 
-// run_llama3.1_8b.sh -w 500 -n 16: what its script adds to the options (seed S0).
-static void add_fixed(translation *self) {
-    static const char *const fixed[] = {"parallel.tensor=32", "parallel.zero=1",
-            "parallel.sequence=true", "training.recompute=selective", "schedule.type=linear",
-            "schedule.warmup_like=transformers", "training.seed=12349",
-            "optimizer.weight_decay=0.01", "optimizer.betas=[0.9, 0.999]",
-            "training.precision=bf16", "optimizer.master_dtype=bf16", "optimizer.state_dtype=bf16",
-            "training.grad_dtype=bf16", "data.pack=stream", NULL};
-    for (const char *const *word = fixed; *word; word++) {
-        const char *equal = strchr(*word, '=');
-        const value from = {.kind = VALUE_TEXT,
-                .path = "(fixed)",
-                .where = self->program,
-                .text = equal + 1};
-        translation_set(self, arena_strndup(self->a, *word, (size_t)(equal - *word)), equal + 1,
-                &from, NULL);
-    }
-}
-
 static drv_status read_options(translation *self, const shell_command *c, int index) {
     const value devices = {.kind = VALUE_TEXT,
             .path = "NEURON_NUM_DEVICES",
             .where = self->program,
             .text = "32"};
-    add_fixed(self);
     MEM_GROW(self->facts, self->n_facts, self->cap_facts);
     value *kept = ARENA_NEW(self->a, value);
     *kept = devices;
@@ -209,21 +227,68 @@ static drv_status read_options(translation *self, const shell_command *c, int in
     return read_flags(self, c, index + 1, c->n);
 }
 
+// --- launchers
+typedef struct launcher {
+    const char *name;
+    unsigned kind;
+} launcher;
+
+static const launcher *launcher_of(const char *word) {
+    static const launcher launchers[] = {{"torchrun", FOREIGN_TORCHRUN},
+            {"torch.distributed.run", FOREIGN_TORCHRUN},
+            {"torch.distributed.launch", FOREIGN_TORCHRUN}, {"accelerate", FOREIGN_ACCELERATE},
+            {"accelerate-launch", FOREIGN_ACCELERATE},
+            {"accelerate.commands.launch", FOREIGN_ACCELERATE}, {"deepspeed", FOREIGN_DEEPSPEED},
+            {"mpirun", FOREIGN_MPIRUN}, {"mpiexec", FOREIGN_MPIRUN},
+            {"mpiexec.hydra", FOREIGN_MPIRUN}, {"srun", FOREIGN_SRUN}};
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
+        if (strcmp(base_name(word), launchers[i].name) == 0) return &launchers[i];
+    return NULL;
+}
+
+// The launcher next to the program says how many processes there are; only torchrun starts one
+// where nothing is said.
+static drv_status read_launcher(translation *self, const shell_command *command, int index) {
+    const unsigned kinds = self->kinds;
+    const launcher *by = NULL;
+    const int n_facts = self->n_facts;
+    int begin = 0;
+    for (int i = index - 1; i >= 0 && !by; i--) {
+        by = launcher_of(command->words[i].text);
+        begin = i + 1;
+    }
+    if (!by) return DRV_OK;
+    self->kinds = by->kind;
+    const drv_status status = read_flags(self, command, begin, index);
+    self->kinds = kinds;
+    DRV_TRY(status);
+    bool counts = by->kind == FOREIGN_TORCHRUN || self->opts->ranks;
+    for (int i = n_facts; i < self->n_facts; i++)
+        counts |= by->kind == FOREIGN_SRUN || strcmp(self->facts[i].name, "ranks") == 0 ||
+                  strcmp(self->facts[i].name, "devices") == 0;
+    if (counts) return DRV_OK;
+    return drv_fail(DRV_E_USAGE, "%s: %s does not say how many processes it starts; give --ranks N",
+            command_place(self->a, command), by->name);
+}
+
 static drv_status read_command(translation *self, const shell_command *c,
         const shell_script *script) {
     const int index = program_at(c, true);
     self->program = base_name(c->words[index].text);
+    if (strcmp(self->program, "trl") == 0 && index + 1 < c->n && !is_flag(&c->words[index + 1]))
+        self->program = arena_printf(self->a, "trl %s", c->words[index + 1].text);
     add_variables(self, script, false);
     if (str_ends(self->program, ".sh") && !str_starts(self->program, "run_llama3"))
         return drv_fail(DRV_E_USAGE,
-                "%s:%d: \"%s\" is a script of its own options, expected run_llama3.1_8b.sh, or the command in it",
-                c->file ? c->file : "command line", c->line, self->program);
+                "%s: \"%s\" is a script of its own options, expected run_llama3.1_8b.sh, or the command in it",
+                command_place(self->a, c), self->program);
     if (str_ends(self->program, ".sh")) {
         self->kinds = FOREIGN_OPTIONS;
         return read_options(self, c, index);
     }
-    DRV_TRY(read_flags(self, c, 0, index)); // the launcher's
-    return read_flags(self, c, index + 1, c->n);
+    DRV_TRY(read_launcher(self, c, index));
+    DRV_TRY(read_flags(self, c, index + 1, c->n));
+    return defaults_of_program(self, c, index);
 }
 
 // --- scripts
@@ -475,12 +540,31 @@ static drv_status find_kind(const char *name, const kind **out) {
             name);
 }
 
+// Refuses a configuration that leaves out what a run needs and no table of defaults has.
+static void check_said(translation *self) {
+    static const char *const keys[] = {"optimizer.lr", "training.global_batch_size",
+            "data.sequence_length"};
+    static const value silent = {.kind = VALUE_TEXT,
+            .path = "sequence length",
+            .where = "default of drover"};
+    const bool strict = !(self->kinds & FOREIGN_ARGS) || program_is_nxd(self);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && self->n_frameworks > 0; i++) {
+        if (translation_get(self, keys[i])) continue;
+        if (!strict && i == 2)
+            report_add(self, DIFFERS, &silent,
+                    "is not said; data.sequence_length is 1024, or the model's context if that is shorter");
+        else
+            report_unsaid(self, keys[i]);
+    }
+}
+
 static drv_status run(translation *self, const kind *k) {
     DRV_TRY(k->read(self));
     DRV_TRY(add_defaults(self));
     DRV_TRY(derive_model(self));
     DRV_TRY(derive_data(self));
     DRV_TRY(derive_run(self));
+    check_said(self);
     if (translation_get(self, "model.hidden_size") && !translation_get(self, "model.vocab_size") &&
             !translation_given(self, "model.from") && !translation_given(self, "model.preset"))
         return drv_fail(DRV_E_USAGE,

@@ -5,6 +5,11 @@
 #include "base/status.h"
 #include "base/str.h"
 
+typedef struct data_counts {
+    int64_t rows;   // of an epoch; the last one may be filled up
+    int64_t tokens; // of all sets, also those that data.split leaves to evaluations
+} data_counts;
+
 typedef struct translate_opts {
     const char *kind; // "nxdt", "nemo-megatron", "args" or "axolotl"
     const char *const *files;
@@ -17,9 +22,10 @@ typedef struct translate_opts {
     int n_variables;
     const char *const *accepts; // foreign names whose change of the result is accepted; "all"
     int n_accepts;
-    int64_t ranks;       // 0: as the foreign config says
-    const char *data;    // prefix of the data set to train on; NULL: as the foreign config says
-    int64_t data_tokens; // in it
+    int64_t ranks;    // 0: as the foreign config says
+    const char *data; // prefix of the data set to train on; NULL: as the foreign config says
+    // Counts what the data of the config that "key=value" settings make have.
+    drv_status (*count_data)(const char *const *sets, int n_sets, data_counts *out);
 } translate_opts;
 
 // Writes the config, with the origin of each key as a comment, and what became of each foreign key:

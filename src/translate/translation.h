@@ -2,9 +2,11 @@
 #pragma once
 #include "config/foreign_key.h"
 #include "config/value.h"
+#include "translate/shell.h"
 #include "translate/translate.h"
 
-typedef enum outcome { TRANSLATED, NO_EFFECT, CHANGES, REFUSED, N_OUTCOMES } outcome;
+// DIFFERS: a default of theirs that drover cannot have, which is said and refuses nothing.
+typedef enum outcome { TRANSLATED, NO_EFFECT, DIFFERS, CHANGES, REFUSED, N_OUTCOMES } outcome;
 
 typedef struct report_line {
     outcome outcome;
@@ -22,6 +24,12 @@ typedef struct fact { // a foreign key whose value becomes ours together with ot
     bool used;
 } fact;
 
+typedef struct framework {                  // a table of defaults; program_defaults.c has them
+    const char *name;                       // with its version: "transformers 5.24.0"
+    const char *const *words, *const *keys; // each ends with NULL; NULL: none
+} framework;
+enum { MAX_FRAMEWORKS = 5 };
+
 typedef struct translation {
     arena *a;
     const translate_opts *opts;
@@ -33,7 +41,11 @@ typedef struct translation {
     int n_settings, cap_settings;
     fact *facts;
     int n_facts, cap_facts;
-    int64_t ranks; // of the job; 0: not known
+    const framework *frameworks[MAX_FRAMEWORKS]; // whose defaults hold
+    int n_frameworks;
+    int64_t ranks;   // of the job; 0: not known
+    int64_t planned; // steps of the schedule, which epochs may end before; 0: not known
+    bool drops_last; // transformers' dataloader_drop_last
 } translation;
 
 // Translates a leaf of the foreign config: v->path is its name. Names that the list lacks are
@@ -45,8 +57,15 @@ void translate_tree(translation *self, const value *root);
 // this order.
 DRV_CHECKED drv_status derive_model(translation *self);
 DRV_CHECKED drv_status derive_data(translation *self);
-DRV_CHECKED drv_status derive_run(translation *self);
+DRV_CHECKED drv_status derive_run(translation *self); // the last two with it
+DRV_CHECKED drv_status derive_schedule(translation *self);
+DRV_CHECKED drv_status derive_loop(translation *self);
+// Counts the steps of one epoch of --data as the other trainer does, and those of n_epochs; 0:
+// there is no data set, or no batch yet.
+DRV_CHECKED drv_status epoch_steps(translation *self, double n_epochs, double *one, double *all);
 
+// Refuses a configuration that leaves out what a key of ours must be.
+void report_unsaid(translation *self, const char *ours);
 void report_add(translation *self, outcome what, const value *v, const char *text);
 // Sets a key from a foreign value and reports it; `remark` NULL: none. Nothing happens where --set
 // gives the key.
@@ -58,11 +77,20 @@ int64_t translation_number(const translation *self, const char *path, int64_t ot
 // Returns whether --set gives the key.
 bool translation_given(const translation *self, const char *path);
 
+// Returns whether a value is a default, which nobody wrote.
+bool is_default(const value *v);
+bool fact_is_said(const translation *self, const char *name);
+// Returns the value of a fact, also one that is null, which is then used; NULL: it was not said.
+const value *fact_last(translation *self, const char *name);
 // Returns the value of a fact, which is then used; NULL: it was not said, or is null.
 const value *fact_take(translation *self, const char *name);
 // The same as a number; false: it was not said. DRV_E_USAGE: it is none.
 DRV_CHECKED drv_status fact_number(translation *self, const char *name, double *out, bool *said);
 
+bool is_whole(double x);
+const char *number_yaml(arena *a, double x); // of a whole number
+// DRV_E_USAGE, with the value: `what` ends the message.
+DRV_CHECKED drv_status refuse_value(const translation *self, const value *v, const char *what);
 bool says(const value *v, const char *text); // without regard to case
 bool says_true(const value *v);              // true, yes, 1
 // Returns one line of YAML that reads back to the value; `text`: a plain scalar is text, and
@@ -74,6 +102,15 @@ void translation_print(const translation *self, str *out);
 void translation_report(const translation *self, str *out);
 // DRV_E_USAGE names the first key that is refused or whose change is not accepted.
 DRV_CHECKED drv_status translation_judge(const translation *self);
-// Returns the defaults of a program that the command line does not name, as "name=value" words;
-// ends with NULL.
-const char *const *program_defaults(const translation *self);
+
+// Say whose defaults hold: those of the program words[index] of a command, whose options are read;
+// those of NeMo's own configuration; those of what else is translated, where none are known yet.
+// DRV_E_USAGE: the program trains what drover does not.
+DRV_CHECKED drv_status defaults_of_program(translation *self, const shell_command *command,
+        int index);
+void defaults_of_nemo(translation *self);
+void defaults_of_kind(translation *self);
+// Returns whether the program is one of NxD's examples.
+bool program_is_nxd(const translation *self);
+// Returns whether the program is TRL, or a script of its kind: sft.py, dpo.py.
+bool program_is_trl(const translation *self);

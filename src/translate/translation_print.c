@@ -86,6 +86,7 @@ static void print_list(const translation *self, const char *title, outcome what,
 void translation_report(const translation *self, str *out) {
     print_list(self, "translated", TRANSLATED, out);
     print_list(self, "no effect here", NO_EFFECT, out);
+    print_list(self, "differs from there", DIFFERS, out);
     print_list(self, "would change the result", CHANGES, out);
     print_list(self, "refused", REFUSED, out);
 }

@@ -1,10 +1,10 @@
 #!/bin/bash
-# Tasks of drover launch skypilot, read by SkyPilot itself: for 1, 16 and 128 machines of four types. DROVER_SKY_PYTHON is the
-# python3 of an environment that has the package skypilot (.ci/run makes one); without it the test is skipped. Its list of AWS's
+# Tasks of drover launch skypilot, read by SkyPilot itself: for 1, 16 and 128 machines of four types. SkyPilot is
+# looked for where tools/fetch_launchers.sh puts it; without it the test is skipped. Its list of AWS's
 # machines, which it would download, is a short one here. usage: launch_sky.sh DROVER
 . "$(dirname "$0")"/story.bash
-sky_python=${DROVER_SKY_PYTHON:-python3}
-if ! "$sky_python" -c 'import sky' 2>/dev/null; then echo "skipped: no skypilot (DROVER_SKY_PYTHON)"; exit 77; fi
+sky_python=${DROVER_LAUNCHERS_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/drover/launchers}/sky/bin/python3
+if ! "$sky_python" -c 'import sky' 2>/dev/null; then echo "skipped: no skypilot (tools/fetch_launchers.sh sky)"; exit 77; fi
 export HOME=$dir SKYPILOT_DISABLE_USAGE_COLLECTION=1
 mkdir -p .sky/catalogs/v8/aws
 {

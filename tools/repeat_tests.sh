@@ -24,7 +24,7 @@ trap 'kill -KILL $loops 2>/dev/null; kill -TERM $tests 2>/dev/null; rm -f "$outp
 trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
-loops= tests=
+loops="" tests=""
 for ((i = 0; i < busy; i++)); do
     while kill -0 $self 2>/dev/null; do for ((k = 0; k < 100000; k++)); do :; done; done &
     loops+=" $!"

@@ -87,6 +87,7 @@ one=$!
 new_port
 python3 "$tests"/flaky_proxy.py $address $port >proxy.port &
 proxy=$!
+at_end() { kill $proxy 2>/dev/null; }
 wait_for test -s proxy.port
 head -c 32 /dev/urandom >secret && chmod 600 secret
 opts="--max-restarts 9 --wait 60 --set parallel.give_up_s=6 --set checkpoint.every=100000 --set run_dir=hang"

@@ -108,18 +108,23 @@ void stop_untell_end(void) {
     pthread_join(teller.thread, NULL);
 }
 
+void stop_signals(sigset_t *out) {
+    sigemptyset(out);
+    for (int i = 0; i < N_SIGNALS; i++)
+        sigaddset(out, signals[i].number);
+}
+
 void stop_listen(void) {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | SA_ONSTACK}, old;
     sigset_t held; // a launcher starts ranks with them blocked, so that none comes before this
     stop_signal = save_wanted = 0;
     interrupted_ms = 0;
     sigemptyset(&action.sa_mask);
-    sigemptyset(&held);
+    stop_signals(&held);
     for (int i = 0; i < N_SIGNALS; i++) {
         const bool nohup = signals[i].number == SIGHUP && sigaction(SIGHUP, NULL, &old) == 0 &&
                            old.sa_handler == SIG_IGN;
         if (!nohup) sigaction(signals[i].number, &action, NULL);
-        sigaddset(&held, signals[i].number);
     }
     pthread_sigmask(SIG_UNBLOCK, &held, NULL);
 }

@@ -1,5 +1,6 @@
 // Requests from outside: stop and save, or save and go on (docs/adr/0006).
 #pragma once
+#include <signal.h>
 #include <stdbool.h>
 
 #include "base/status.h"
@@ -8,6 +9,8 @@
 // it was ignored, as nohup does) and SIGUSR1 ask for a stop, SIGUSR2 for a checkpoint. A second
 // SIGINT ends the process at once. Forgets old requests.
 void stop_listen(void);
+// Those that it listens to.
+void stop_signals(sigset_t *out);
 // Name of the signal that asked for a stop, such as "SIGTERM"; NULL: none did. Any thread.
 const char *stop_requested(void);
 // Returns the signal's number, for other ranks; 0: none.

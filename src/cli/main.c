@@ -1,13 +1,14 @@
 // drover: finds the verb in its table, runs it and turns its status into the exit status.
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/exit_status.h"
 #include "base/log.h"
 #include "base/signal_stack.h"
+#include "base/signals.h"
 #include "base/version.h"
 #include "cli/cli.h"
 #include "launch/outcome.h"
@@ -82,8 +83,7 @@ int main(int argc, char **argv) {
     open_standard_files();
     cli_open_stdout();
     signal_stack_give();
-    signal(SIGPIPE, SIG_IGN); // lost messages stop nothing; lost results do, in stdout.c
-    signal(SIGXFSZ, SIG_IGN); // a file size limit is an error of write, not the end
+    signals_begin(getenv(LAUNCH_DIR) != NULL);
     if (argc < 2) {
         cli_print_help(stderr, NULL, NULL);
         return 2;

@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory_limit.h"
+#include "base/stop.h"
 #include "base/str.h"
 #include "launch/leftovers.h"
 
@@ -28,20 +29,17 @@ enum { N_PASSED_ON = sizeof passed_on / sizeof *passed_on };
 // --- opening
 void local_job_hold_signals(void) {
     sigset_t set;
-    sigemptyset(&set);
-    for (int i = 0; i < N_PASSED_ON; i++)
-        sigaddset(&set, passed_on[i]);
+    stop_signals(&set);
     sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
 static void listen_to_signals(local_job *self) {
     sigset_t set;
     struct sigaction old;
-    sigemptyset(&set);
+    stop_signals(&set);
     sigaddset(&set, SIGCHLD);
-    for (int i = 0; i < N_PASSED_ON; i++) // under nohup SIGHUP stays ignored
-        if (sigaction(passed_on[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
-            sigaddset(&set, passed_on[i]);
+    if (sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler == SIG_IGN)
+        sigdelset(&set, SIGHUP); // under nohup it stays ignored
     sigprocmask(SIG_BLOCK, &set, NULL);
     self->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     DRV_ASSERT(self->signal_fd >= 0, "signalfd: %s", strerror(errno));

@@ -10,7 +10,10 @@ PATH=$launchers/ray/bin:$PATH
 make_data
 sed -i "s#tokenizer: tok#tokenizer: $dir/tok#; s#train: data/set#train: $dir/data/set#" run.yaml
 sed -i 's/micro_batch_size: 2/micro_batch_size: 1/; s/steps: 40/steps: 100000/; s/every: 3/every: 50/' run.yaml
-export RAY_USAGE_STATS_ENABLED=0 RAY_JOB_STOP_WAIT_TIME_S=120 RAY_COLOR_PREFIX=0
+manifest=$(realpath "$tests"/../examples/launch/ray/rayjob.yaml) # its pods' environment is that of the nodes here
+mapfile -t environment < <(sed -nE '/^ *- name: RAY_/{N; s/^ *- name: ([A-Za-z_0-9]+)\n *value: "(.*)"$/\1=\2/p}' "$manifest")
+check "Ray's variables in the manifest" [ ${#environment[@]} = 4 ]
+export "${environment[@]}" RAY_USAGE_STATS_ENABLED=0 RAY_JOB_STOP_WAIT_TIME_S=120 RAY_COLOR_PREFIX=0
 (umask 077; head -c 32 /dev/urandom >secret)
 export DROVER_JOB_SECRET_FILE=$dir/secret # Ray calls its nodes by the address of this machine
 folder=$(mktemp -d /tmp/drover-ray.XXXXXX) # sockets of Ray have long names

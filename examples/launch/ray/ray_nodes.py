@@ -8,6 +8,7 @@ JOB.json: "nodes"; "bundle", what Ray is to reserve on each; "command", a list o
 ends with 75 (another try may succeed) is started again; "wait_s", for the nodes; "grace_s", for a save; "restarts": the
 command goes on without a node by itself, and node 0 decides how it ends.
 """
+import ctypes
 import json
 import os
 import signal
@@ -27,7 +28,7 @@ stop_asked = False
 
 @ray.remote(num_cpus=0, max_restarts=0, max_concurrency=2)  # 2: it can be asked to stop while it runs
 class Node:
-    child = None
+    child, stop_asked = None, False
 
     def address(self):
         with socket.socket() as free:
@@ -35,11 +36,17 @@ class Node:
             return ray.util.get_node_ip_address(), free.getsockname()[1]
 
     def run(self, command, environment):
+        # A raylet that takes over children (RAY_kill_child_processes_on_worker_exit_with_raylet_subreaper) ignores SIGCHLD, and so
+        # does all that it starts: every child would seem to have ended with 0. Python sets signals on its main thread alone.
+        ctypes.CDLL(None).signal(int(signal.SIGCHLD), None)
         self.child = subprocess.Popen(command, env={**os.environ, **environment}, start_new_session=True)
+        if self.stop_asked:
+            self.stop()
         status = self.child.wait()
         return status if status >= 0 else 128 - status
 
     def stop(self):
+        self.stop_asked = True
         if self.child:
             self.child.terminate()  # the ranks save; a second one changes nothing
 

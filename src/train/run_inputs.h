@@ -4,11 +4,15 @@
 #include "programs/batch_feed.h"
 
 // Opens the rows to train on and those of evaluations (*valid NULL: there are none);
-// training.epochs become cfg->steps. `say`: tells what epochs come to, and of a warm-up beyond the
-// end. The caller closes both, of a failure too (NULL: not open). DRV_E_USAGE: there is no
-// data.train; others as rows_open.
+// training.epochs become cfg->steps, and cfg->row_documents is set where a program depends on it.
+// `say`: tells what epochs come to, and of a warm-up beyond the end. The caller closes both, of a
+// failure too (NULL: not open). DRV_E_USAGE: there is no data.train; others as rows_open.
 DRV_CHECKED drv_status run_inputs_open(arena *a, run_config *cfg, bool say, rows **train,
         rows **valid);
+
+// Sets what run_inputs_open finds out of the rows to train on and programs depend on, for programs
+// that are made beforehand: cfg->row_documents. Fails as that does.
+DRV_CHECKED drv_status run_inputs_bound(run_config *cfg);
 
 // Counts of a run's rows, those to train on and those of evaluations together.
 typedef struct inputs_counts {

@@ -8,7 +8,7 @@ fi
 
 # Signals that whoever started the test had ignored or blocked (nohup, the background of a shell, a daemon) do what they do by
 # default. No shell can change that for itself: the test is started again.
-if [ -z "$signals_are_reset" ] && grep -Eq '^Sig(Blk|Ign):.*[1-9a-f]' /proc/self/status; then
+if [ -z "${signals_are_reset-}" ] && grep -Eq '^Sig(Blk|Ign):.*[1-9a-f]' /proc/self/status; then
     exec env --default-signal signals_are_reset=1 "${BASH:-sh}" "$0" "$@"
 fi
 unset signals_are_reset

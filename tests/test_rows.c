@@ -368,6 +368,48 @@ static void fingerprints_tell_rows_apart(void **state) {
     arena_free(a);
 }
 
+// Documents that begin in a row, those that fill it up among them.
+static int64_t most_begun(rows *r) {
+    int64_t most = 0, counted = 0;
+    for (int64_t row = 0; row < rows_per_epoch(r); row++) {
+        int32_t tokens[WIDTH], position[WIDTH], labels[WIDTH];
+        int64_t n = 0;
+        OK(rows_next(r, tokens, position, labels, &counted));
+        for (int k = 0; k < WIDTH; k++)
+            n += position[k] == 0;
+        if (n > most) most = n;
+    }
+    return most;
+}
+
+// Random lengths, also of nothing and of several rows: no row has more than is told, and one has as
+// many where no document is empty.
+static void documents_of_a_row_are_bounded(void **state) {
+    (void)state;
+    static const rows_packing packings[] = {PACKING_DOCUMENTS, PACKING_STREAM, PACKING_EXAMPLES};
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        arena *a = arena_new("bound");
+        const rng_key key = {seed, RNG_TEST, 9};
+        int sizes[12];
+        bool has_empty = false;
+        for (int i = 0; i < 12; i++) {
+            sizes[i] = (int)(rng_u64(&key, (uint64_t)i) % (i % 3 ? 4 : 20));
+            has_empty |= sizes[i] == 0;
+        }
+        sizes[0] += 2; // something to predict
+        const row_source_spec spec[] = {{write_set(a, "set", sizes, 12, 1, VOCAB), 1}};
+        for (size_t i = 0; i < sizeof packings / sizeof *packings; i++) {
+            rows *r = open_rows(a, spec, 1, (rows_opts){.packing = packings[i]});
+            const int64_t bound = rows_most_documents(r), most = most_begun(r);
+            if (most > bound || (!has_empty && most < bound))
+                fail_msg("seed %llu, packing %zu: %lld documents, told %lld",
+                        (unsigned long long)seed, i, (long long)most, (long long)bound);
+            rows_close(r);
+        }
+        arena_free(a);
+    }
+}
+
 int main(void) {
     par_set_threads(2);
     const struct CMUnitTest tests[] = {cmocka_unit_test(evaluation_sees_every_token_once),
@@ -378,6 +420,7 @@ int main(void) {
             cmocka_unit_test(tokens_outside_are_found),
             cmocka_unit_test(a_wrong_largest_id_is_not_believed),
             cmocka_unit_test(checked_beside_the_caller),
+            cmocka_unit_test(documents_of_a_row_are_bounded),
             cmocka_unit_test(fingerprints_tell_rows_apart)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

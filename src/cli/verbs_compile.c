@@ -10,6 +10,7 @@
 #include "cli/plan_elastic.h"
 #include "config/config.h"
 #include "programs/programs.h"
+#include "train/run_inputs.h"
 #include "weights/device.h"
 
 enum { MAX_MESSAGE = 512 };
@@ -144,6 +145,9 @@ static drv_status compile_world(arena *a, const cli_args *args, run_config *cfg,
     drv_status status = DRV_OK;
     DRV_TRY(set_bounds(args, cfg));
     DRV_TRY(open_devices(a, args, cfg, n, &to));
+    if (run_inputs_bound(cfg) != DRV_OK)
+        log_warn("%s: a step for rows of any number of documents, another one than that of a run",
+                drv_message());
     for (int place = 0; place < to.ranks.size[AXIS_PIPELINE] && status == DRV_OK; place++)
         status = compile_rank(cfg, &to, place, c);
     if (to.pool) device_pool_close(to.pool);

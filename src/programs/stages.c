@@ -30,6 +30,7 @@ llama_opts stages_step_opts(const programs *p) {
             .dropout = cfg->lora.dropout,
             .seed = cfg->seed,
             .causal = cfg->pack == PACK_STREAM,
+            .documents = (int)cfg->row_documents,
             .preference = stages_preference(cfg)};
 }
 

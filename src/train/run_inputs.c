@@ -24,6 +24,28 @@ void run_inputs_count(run_config *cfg, bool say, const rows *train, int64_t step
     schedule_warn(cfg);
 }
 
+// To a power of two, so that data sets which are nearly alike have one program.
+static void bound_documents(run_config *cfg, const rows *train) {
+    if (cfg->deterministic || !config_backend(cfg)->has_devices) return; // nothing asks for it
+    const int64_t most = rows_most_documents(train);
+    cfg->row_documents = most > 0;
+    while (cfg->row_documents < most)
+        cfg->row_documents *= 2;
+}
+
+drv_status run_inputs_bound(run_config *cfg) {
+    rows *train = NULL;
+    if (cfg->deterministic || cfg->n_train == 0) return DRV_OK;
+    arena *a = arena_new("rows");
+    const drv_status status = batch_open_rows(a, cfg, true, 0, &train);
+    if (status == DRV_OK) {
+        bound_documents(cfg, train);
+        rows_close(train);
+    }
+    arena_free(a);
+    return status;
+}
+
 drv_status run_inputs_open(arena *a, run_config *cfg, bool say, rows **train, rows **valid) {
     if (cfg->n_train == 0)
         return drv_fail(DRV_E_USAGE,
@@ -32,6 +54,7 @@ drv_status run_inputs_open(arena *a, run_config *cfg, bool say, rows **train, ro
     DRV_TRY_CTX(batch_open_rows(a, cfg, true, 0, train), "%s: data.train",
             config_where(cfg, "data.train"));
     run_inputs_count(cfg, say, *train, 0);
+    bound_documents(cfg, *train);
     const bool split = cfg->n_valid == 0;
     if ((split && !(cfg->split[1] > 0)) || cfg->eval_every == 0) return DRV_OK;
     const char *key = split ? "data.split" : "data.valid";

@@ -4,7 +4,8 @@
 #include "programs/batch_feed.h"
 
 // Opens the rows to train on and those of evaluations (*valid NULL: there are none);
-// training.epochs become cfg->steps. `say`: as run_inputs_count. The caller closes both, of a
+// training.epochs become cfg->steps, and cfg->row_documents is set where a program depends on it.
+// `say`: as run_inputs_count. The caller closes both, of a
 // failure too (NULL: not open). DRV_E_USAGE: there is no data.train; others as rows_open.
 DRV_CHECKED drv_status run_inputs_open(arena *a, run_config *cfg, bool say, rows **train,
         rows **valid);
@@ -13,6 +14,10 @@ DRV_CHECKED drv_status run_inputs_open(arena *a, run_config *cfg, bool say, rows
 // the next ones in step `step` + 1. `say`: tells what epochs come to, and of a warm-up beyond the
 // end.
 void run_inputs_count(run_config *cfg, bool say, const rows *train, int64_t step);
+
+// Sets what run_inputs_open finds out of the rows to train on and programs depend on, for programs
+// that are made beforehand: cfg->row_documents. Fails as that does.
+DRV_CHECKED drv_status run_inputs_bound(run_config *cfg);
 
 // Counts of a run's rows, those to train on and those of evaluations together.
 typedef struct inputs_counts {

@@ -336,6 +336,35 @@ drv_status row_source_read(const row_source *src, int64_t row, const row_out *ou
     return DRV_OK;
 }
 
+// --- a bound
+static int64_t documents_of_row(const row_source *src, int64_t row) {
+    const int64_t width = src->opts->row_tokens;
+    int64_t n = 0, documents;
+    if (src->packed) {
+        documents = src->pack.row[row + 1] - src->pack.row[row];
+        for (int64_t k = src->pack.row[row]; k < src->pack.row[row + 1]; k++)
+            n += src->pack.pieces[k].n;
+    } else {
+        const int64_t first = src->begin + row * width;
+        n = src->end - first < width ? src->end - first : width;
+        documents = dataset_document_of(src->set, first + n - 1) -
+                    dataset_document_of(src->set, first) + 1;
+    }
+    return documents + (n < width);
+}
+
+int64_t row_source_most_documents(const row_source *src) {
+    int64_t most = 1;
+    if (src->packing == PACKING_PAIRS) return 0;
+    if (src->packing == PACKING_STREAM && !src->packed) return most;
+    for (int64_t row = 0; row < src->n_rows; row++) {
+        const int64_t n = documents_of_row(src, row);
+        if (n > most) most = n;
+    }
+    dataset_forget(src->set);
+    return most;
+}
+
 // --- what a run records
 json_t *row_source_fingerprint(const row_source *src) {
     char hash[24];

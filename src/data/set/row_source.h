@@ -36,5 +36,8 @@ DRV_CHECKED drv_status row_source_open(arena *a, const char *prefix, row_source 
 void row_source_close(row_source *src);
 // Row `row` of n_rows, in the order of the data.
 DRV_CHECKED drv_status row_source_read(const row_source *src, int64_t row, const row_out *out);
+// Counts the documents of the row that has most, what fills it up among them, from their lengths
+// alone; 0: not known, of rows of pairs.
+int64_t row_source_most_documents(const row_source *src);
 // Its entry in rows_fingerprint; the caller owns it.
 json_t *row_source_fingerprint(const row_source *src);

@@ -84,6 +84,17 @@ int64_t rows_packed_tokens(const rows *stream) {
     return n;
 }
 
+int64_t rows_most_documents(const rows *stream) {
+    int64_t most = 0;
+    for (int i = 0; i < stream->opts.n_sources; i++) {
+        const row_source *src = &stream->sources[i];
+        const int64_t n = src->weight > 0 ? row_source_most_documents(src) : 0;
+        if (n == 0 && src->weight > 0) return 0;
+        if (n > most) most = n;
+    }
+    return most;
+}
+
 int64_t rows_taken(const rows *stream) {
     return stream->taken;
 }

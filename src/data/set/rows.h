@@ -99,6 +99,8 @@ int64_t rows_per_epoch(const rows *stream); // of all sources together
 // all pieces; 0 where documents are cut every T tokens.
 int64_t rows_longest(const rows *stream);
 int64_t rows_packed_tokens(const rows *stream);
+// Counts the documents of the row that has most; 0: not known.
+int64_t rows_most_documents(const rows *stream);
 int64_t rows_taken(const rows *stream);
 // Moves to where `taken` rows have been taken: at once, but for shuffled blends, which take `taken`
 // additions.

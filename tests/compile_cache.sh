@@ -21,7 +21,13 @@ expect 2 "exclude each other" "$drover" compile --list --evict
 expect 2 "--max-age needs --evict" "$drover" compile --list --max-age 3
 
 # --- what is kept, the last used one first; the config's folder is the same
-expect 0 "Total successful: 2" compile
+expect 0 "Total successful: 2" compile --explain
+grep '^  ' out >made
+says "fused attention: 0 calls, expected 0" "gradients of weights that are no matrix products: 0" "copies of whole weights: "
+check "products: $(grep matrix made)" [ "$(grep -c 'matrix products: \([0-9]*\), written as \1; ' made)" = 2 ]
+expect 0 "2 of 2 from the cache" compile --explain
+check "what is kept says something else of the programs" cmp -s made <(grep '^  ' out)
+check "a warning of a CPU" [ "$(grep -c warning: out)" = 0 ]
 list
 says "whole_step" "eval" "cpu, PJRT 0." "2 programs"
 expect 0 "2 programs" "$drover" compile run.yaml --list --set pjrt.cache="$kept"

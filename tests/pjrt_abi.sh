@@ -52,6 +52,7 @@ int main(void) {
     M(pjrt_execute_options, incarnation_ids, PJRT_ExecuteOptions, incarnation_ids)
     same("pjrt_execute_options", PJRT_SIZE(pjrt_execute_options, n_hlo_callbacks), PJRT_ExecuteOptions_STRUCT_SIZE);
     M(pjrt_error_message_args, message, PJRT_Error_Message_Args, message)
+    M(pjrt_optimised_args, program, PJRT_Executable_OptimizedProgram_Args, program)
     M(pjrt_event_ready_args, event, PJRT_Event_OnReady_Args, event)
     M(pjrt_event_ready_args, callback, PJRT_Event_OnReady_Args, callback)
     M(pjrt_plugin_attributes_args, attributes, PJRT_Plugin_Attributes_Args, attributes)

@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/status.h"
 #include "comm/comm.h"
+#include "backend/program_facts.h"
 #include "plan/plan.h"
 
 typedef struct backend backend;
@@ -106,6 +107,9 @@ typedef struct backend_vtable {
     int64_t (*held_bytes)(backend *b);
     // Fills the memory of a loaded program. False: unknown. NULL: as the plan says.
     bool (*memory)(backend *b, const executable *e, backend_memory *out);
+    // Fills what the compiler has made of a loaded program; *matters: of a device that is to be
+    // fast, so that one may be warned. False, NULL: unknown.
+    bool (*facts)(backend *b, const executable *e, program_facts *out, bool *matters);
     // Returns the bytes that its device gives to programs; 0: unknown. NULL: as much as there is of
     // the host's.
     int64_t (*capacity)(backend *b);
@@ -181,6 +185,10 @@ static inline int64_t backend_held_bytes(backend *b) {
 }
 static inline bool backend_program_memory(backend *b, const executable *e, backend_memory *out) {
     return b->v->memory && b->v->memory(b, e, out);
+}
+static inline bool backend_program_facts(backend *b, const executable *e, program_facts *out,
+        bool *matters) {
+    return b->v->facts && b->v->facts(b, e, out, matters);
 }
 static inline int64_t backend_capacity(backend *b) { // 0: unknown
     return b->v->capacity ? b->v->capacity(b) : 0;

@@ -26,9 +26,19 @@ typedef struct counts {
     int n, n_failed, n_kept; // of all ranks; kept: taken from the cache
     // These are of the rank under way.
     backend *b;
+    bool explains;
     char rank[32];               // begins each line: "pipeline rank 1  "; "": there is one
     char too_large[MAX_MESSAGE]; // of the first rank whose programs do not fit; "": all do
 } counts;
+
+static void tell_facts(const counts *c, const char *name, const executable *e) {
+    program_facts f;
+    bool matters;
+    const bool known = backend_program_facts(c->b, e, &f, &matters);
+    if (known && c->explains) program_facts_print(stderr, &f);
+    if (!known && c->explains) fputs("  the compiler does not say what it made of it\n", stderr);
+    if (known && matters) program_facts_warn(name, &f);
+}
 
 static void tell(void *ctx, const char *name, int n_nodes, const load_request *made) {
     counts *c = ctx;
@@ -48,6 +58,7 @@ static void tell(void *ctx, const char *name, int n_nodes, const load_request *m
                 str_bytes((double)m.arguments), str_bytes((double)(m.results - m.aliased)),
                 str_bytes((double)m.temporary));
     fputs("\n", stderr);
+    tell_facts(c, name, *made->out);
 }
 
 // Prints what the device holds while the program runs that needs most, as its compiler and as
@@ -195,6 +206,7 @@ static drv_status compile(arena *a, const cli_args *args) {
     counts c = {0};
     DRV_TRY(load_config(a, args, &own, &cfg));
     par_set_threads((int)cfg.threads);
+    c.explains = cli_has(args, "--explain");
     if (cli_has(args, "--elastic"))
         DRV_TRY(compile_elastic(a, args, &cfg, &c));
     else
@@ -227,6 +239,7 @@ static const cli_option options[] = {
                 "for every number of nodes up to --nodes, as drover plan --elastic lists them"),
         {"--jobs", "N", "so many programs at a time; otherwise pjrt.compile_jobs"},
         {"--memory", "SIZE", "of the host, for all of them; otherwise pjrt.compile_gib"},
+        {"--explain", NULL, "say what the compiler made of each program"},
         {"--list", NULL, "list the programs that are kept"},
         {"--evict", NULL, "remove those that are damaged, too old or too many"},
         {"--max-size", "SIZE", "keep so much of those used last; otherwise pjrt.cache_gib"},
@@ -235,8 +248,8 @@ static const cli_option options[] = {
         CLI_JSON,
 };
 static const cli_rule rules[] = {
-        {"--list", NULL, "--evict --target --devices --elastic --jobs --memory", false},
-        {"--evict", NULL, "--target --devices --elastic --jobs --memory --json", false},
+        {"--list", NULL, "--evict --target --devices --elastic --jobs --memory --explain", false},
+        {"--evict", NULL, "--target --devices --elastic --jobs --memory --json --explain", false},
         {"--elastic", "--nodes", "--devices", false},
         ELASTIC_RULES,
         {"--max-size", "--evict", NULL, false},
@@ -270,6 +283,10 @@ const verb verb_compile = {
                 "--target compiles for a GPU that this machine has not got, keeps nothing, and prints\n"
                 "what the compiler plans beside what `drover plan` says: does the step compile, and does\n"
                 "it fit? It needs the CUDA plugin and its ptxas (tools/fetch_pjrt.py cuda).\n"
+                "\n"
+                "--explain says of each program what may have become slow: calls of fused attention, gradients\n"
+                "of weights that are no matrix products, products in fp32 of a run in bf16, and copies of\n"
+                "whole weights. Where the device is no CPU, each that is there is a warning anyway.\n"
                 "\n"
                 "--list says what is kept: programs, what they are for, sizes, last uses. What was used\n"
                 "least recently goes by itself when the folder grows beyond pjrt.cache_gib; --evict\n"

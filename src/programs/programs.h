@@ -1,6 +1,8 @@
 // The programs of a run (design D3), made from its config: one forward/backward pass of a
 // micro-batch, or those of the pipeline stages of this rank; the update; evaluation.
 #pragma once
+#include <stdio.h>
+
 #include "plan/pipeline.h"
 #include "weights/held_model.h"
 
@@ -102,3 +104,10 @@ DRV_CHECKED drv_status programs_check_fit(const programs *p);
 // Holds the back end against the plan (design D4). DRV_E_DEVICE: it holds more. Fewer bytes than
 // planned are a warning, for the plan is then not true.
 DRV_CHECKED drv_status programs_check_held(const programs *p);
+
+// Warns of what the compiler has made slow in a program, a line for each kind; of all programs that
+// are loaded, on devices where it matters.
+void program_facts_warn(const char *program, const program_facts *f);
+void programs_warn(const programs *p);
+// Prints all of it, in lines that are indented.
+void program_facts_print(FILE *to, const program_facts *f);

@@ -329,6 +329,7 @@ static drv_status load_programs(run *r) {
     const drv_status status = programs_load(r->a, r->b, &r->p);
     stop_is_saved_again();
     if (r->leads) stop_untell_end();
+    if (status == DRV_OK && r->leads) programs_warn(&r->p);
     return status;
 }
 

@@ -370,6 +370,24 @@ static bool program_memory(backend *base, const executable *first, backend_memor
     return true;
 }
 
+// Sums the facts of a program's parts.
+static bool facts(backend *base, const executable *e, program_facts *out, bool *matters) {
+    *out = (program_facts){0};
+    *matters = strcmp(self(base)->pool->client->platform, "cpu") != 0;
+    for (; e; e = e->next) {
+        if (!e->program->has_facts) return false;
+        const program_facts *part = &e->program->facts;
+        out->fused_asked += part->fused_asked;
+        out->fused += part->fused;
+        out->products_asked += part->products_asked;
+        out->products += part->products;
+        out->fp32_products += part->fp32_products;
+        out->summed_products += part->summed_products;
+        out->weight_copies += part->weight_copies;
+    }
+    return true;
+}
+
 static int64_t capacity(backend *base) {
     const pjrt_backend *b = self(base);
     int64_t used, limit;
@@ -433,6 +451,7 @@ static const backend_vtable calls = {.name = "pjrt",
         .arrive = arrive,
         .held_bytes = held_bytes,
         .memory = program_memory,
+        .facts = facts,
         .capacity = capacity,
         .device = device,
         .describe = describe,

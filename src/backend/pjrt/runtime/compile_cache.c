@@ -75,6 +75,8 @@ static drv_status load_bytes(const device_client *c, const file_map *map, const 
     DRV_TRY(program_file_check(map->p, map->n, &about, &payload, &n));
     if (memcmp(about.key, key, sizeof about.key) != 0)
         return drv_fail(DRV_E_DATA, "it holds another program, \"%s\"", about.program);
+    program->facts = about.facts;
+    program->has_facts = about.has_facts == 1;
     return client_load(c, payload, n, program);
 }
 
@@ -102,6 +104,14 @@ static bool load(const device_client *c, const char *path, const uint64_t key[2]
     return status == DRV_OK;
 }
 
+// The optimised program is read once, here.
+static drv_status compile(const device_client *c, const char *text, size_t n,
+        const compile_options *options, device_program *program) {
+    DRV_TRY(client_compile(c, text, n, options, program));
+    client_read_facts(c, text, n, program);
+    return DRV_OK;
+}
+
 static drv_status save(const compile_cache *cache, const device_client *c, const char *path,
         const device_program *program, program_about about) {
     saved_program saved;
@@ -114,6 +124,8 @@ static drv_status save(const compile_cache *cache, const device_client *c, const
     program_about_set(about.kind, c->kind);
     program_about_set(about.interface, interface);
     program_about_set(about.drover, drover_number());
+    about.facts = program->facts;
+    about.has_facts = program->has_facts;
     DRV_TRY(client_save(c, program, &saved));
     const bool fits = cache->max_bytes == 0 || (int64_t)saved.n <= cache->max_bytes;
     drv_status status =
@@ -131,7 +143,7 @@ drv_status compile_cached(compile_cache *cache, const device_client *c, const ch
         const compile_options *options, device_program *program, bool *from_cache) {
     str encoded = {0};
     *from_cache = false;
-    if (!cache->dir) return client_compile(c, text, n, options, program);
+    if (!cache->dir) return compile(c, text, n, options, program);
     DRV_TRY(compile_options_encode(options, &encoded));
     arena *a = arena_new("compile cache");
     program_about about = {.n_devices = options->n_replicas};
@@ -141,7 +153,7 @@ drv_status compile_cached(compile_cache *cache, const device_client *c, const ch
             (unsigned long long)about.key[0], (unsigned long long)about.key[1]);
     *from_cache = load(c, path, about.key, program);
     const double start = clock_s();
-    drv_status status = *from_cache ? DRV_OK : client_compile(c, text, n, options, program);
+    drv_status status = *from_cache ? DRV_OK : compile(c, text, n, options, program);
     about.compile_s = clock_s() - start;
     if (status == DRV_OK && !*from_cache && save(cache, c, path, program, about) != DRV_OK &&
             !atomic_exchange(&cache->failed, true))

@@ -333,6 +333,12 @@ typedef struct pjrt_compiled_memory_args {
     int64_t peak, total, total_allocation, indefinite, peak_unpadded_heap;
 } pjrt_compiled_memory_args;
 
+typedef struct pjrt_optimised_args { // asked twice: for the size, then with room for as much
+    pjrt_head head;
+    pjrt_executable *executable;
+    pjrt_program *program; // its members are (out), but for `code` the second time
+} pjrt_optimised_args;
+
 typedef struct pjrt_serialize_args {
     pjrt_head head;
     const pjrt_executable *executable;
@@ -453,6 +459,7 @@ typedef struct pjrt_compile_args { // without a client
     X(Device_MemoryStats, 34, pjrt_memory_stats_args, peak_allocated.is_set)                       \
     X(Executable_Destroy, 40, pjrt_executable_args, executable)                                    \
     X(Executable_NumOutputs, 44, pjrt_n_outputs_args, n_outputs)                                   \
+    X(Executable_OptimizedProgram, 48, pjrt_optimised_args, program)                               \
     X(Executable_Serialize, 49, pjrt_serialize_args, free_owner)                                   \
     X(LoadedExecutable_Destroy, 50, pjrt_loaded_args, executable)                                  \
     X(LoadedExecutable_GetExecutable, 51, pjrt_get_executable_args, executable)                    \

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/pjrt/runtime/optimised.h"
+
 static pjrt_type type_of(dtype dt) {
     static const pjrt_type types[] = {[DT_F32] = PJRT_F32,
             [DT_BF16] = PJRT_BF16,
@@ -341,6 +343,34 @@ bool client_program_memory(const device_client *c, const device_program *p, comp
             .temp = args.temp,
             .code = args.code};
     return status == DRV_OK;
+}
+
+// The bytes are malloc'ed.
+static drv_status optimised_program(const device_client *c, pjrt_executable *e, char **out,
+        size_t *n) {
+    pjrt_program made = PJRT_STRUCT(pjrt_program, format_size);
+    pjrt_optimised_args args = {.executable = e, .program = &made};
+    DRV_TRY(plugin_call(c->plugin, PJRT_SLOT_Executable_OptimizedProgram, &args));
+    *n = made.code_size;
+    made.code = *out = mem_alloc(*n);
+    const drv_status status = plugin_call(c->plugin, PJRT_SLOT_Executable_OptimizedProgram, &args);
+    if (status != DRV_OK) free(*out);
+    return status;
+}
+
+void client_read_facts(const device_client *c, const char *text, size_t n,
+        device_program *program) {
+    pjrt_executable *executable;
+    char *hlo;
+    size_t n_hlo;
+    if (!plugin_has(c->plugin, PJRT_SLOT_Executable_OptimizedProgram) ||
+            executable_of(c, program, &executable) != DRV_OK)
+        return;
+    if (optimised_program(c, executable, &hlo, &n_hlo) == DRV_OK) {
+        program->has_facts = optimised_read(hlo, n_hlo, text, n, &program->facts);
+        free(hlo);
+    }
+    executable_free(c, program, executable);
 }
 
 void client_program_free(const device_client *c, device_program *p) {

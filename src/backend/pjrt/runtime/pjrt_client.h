@@ -8,6 +8,7 @@
 #include "backend/pjrt/runtime/compile_options.h"
 #include "backend/pjrt/runtime/gpu_target.h"
 #include "backend/pjrt/runtime/plugin.h"
+#include "backend/program_facts.h"
 
 // Single owner, but for downloads, which several threads may do at a time.
 typedef struct device_client {
@@ -52,6 +53,8 @@ typedef struct compiled_memory {
 
 typedef struct device_program {
     const char *name;
+    program_facts facts;
+    bool has_facts;
     pjrt_loaded *handle;       // NULL: compiled for a target
     pjrt_executable *unloaded; // then
     int n_in, n_out;
@@ -75,6 +78,8 @@ DRV_CHECKED drv_status client_save(const device_client *c, const device_program 
 void client_saved_free(saved_program *s);
 DRV_CHECKED drv_status client_load(const device_client *c, const void *bytes, size_t n,
         device_program *program);
+// Fills the facts of a program that was compiled from a text, where the plugin says what it made.
+void client_read_facts(const device_client *c, const char *text, size_t n, device_program *program);
 // False: the plugin does not say.
 bool client_program_memory(const device_client *c, const device_program *p, compiled_memory *out);
 void client_program_free(const device_client *c, device_program *p);

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backend/program_facts.h"
 #include "base/status.h"
 
 enum { ABOUT_TEXT = 64 };
@@ -17,6 +18,8 @@ typedef struct program_about {  // texts end with a NUL
     char drover[ABOUT_TEXT];    // version of drover that wrote it
     int64_t n_devices;
     double compile_s;
+    program_facts facts;
+    int64_t has_facts; // 1: they were read
 } program_about;
 
 // Copies text, as much as there is room for.

@@ -1,0 +1,346 @@
+// Field numbers are those of xla/service/hlo.proto and xla/xla_data.proto, which do not change.
+#include "backend/pjrt/runtime/optimised.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+
+// --- the wire format of protocol buffers
+typedef struct span {
+    const unsigned char *p, *end;
+} span;
+
+typedef struct field {
+    uint64_t number, value; // value: of a varint
+    span bytes;             // of what has a length; else empty
+} field;
+
+static bool read_varint(span *s, uint64_t *out) {
+    *out = 0;
+    for (int shift = 0; shift < 64 && s->p < s->end; shift += 7) {
+        const unsigned char byte = *s->p++;
+        *out |= (uint64_t)(byte & 127) << shift;
+        if (byte < 128) return true;
+    }
+    return false;
+}
+
+// Reads how many bytes follow a field's tag.
+static bool read_length(span *s, int wire_type, field *f, uint64_t *n) {
+    enum { VARINT, FIXED64, LENGTH, FIXED32 = 5 };
+    if (wire_type == LENGTH) return read_varint(s, n);
+    *n = wire_type == FIXED64 ? 8 : wire_type == FIXED32 ? 4 : 0;
+    return wire_type == VARINT ? read_varint(s, &f->value) : *n > 0;
+}
+
+// Takes the next field off. False: there is none, or *bad.
+static bool next_field(span *s, field *f, bool *bad) {
+    uint64_t tag, n;
+    *f = (field){0};
+    if (s->p == s->end) return false;
+    *bad |= !read_varint(s, &tag) || !read_length(s, (int)(tag & 7), f, &n) ||
+            n > (uint64_t)(s->end - s->p);
+    if (*bad) return false;
+    f->number = tag >> 3;
+    f->bytes = (span){s->p, s->p + n};
+    s->p += n;
+    return true;
+}
+
+// --- instructions
+enum { MAX_HLO_DIMS = 8, MAX_OPERANDS = 2, HLO_F16 = 10, HLO_F32 = 11, HLO_BF16 = 16 };
+
+typedef enum opcode {
+    OP_OTHER,
+    OP_PARAMETER,
+    OP_DOT,
+    OP_REDUCE,
+    OP_MULTIPLY,
+    OP_BROADCAST,
+    OP_COPY,
+    OP_CUSTOM_CALL,
+    OP_FUSION,
+    OP_SAME, // the same values as its operand's, in another type, order or shape
+} opcode;
+
+typedef struct hlo_shape {
+    uint64_t type;
+    int n; // of dims that are not 1, in ascending order
+    int64_t dim[MAX_HLO_DIMS];
+} hlo_shape;
+
+typedef struct instruction {
+    uint64_t id;
+    opcode op;
+    bool is_product, is_fused_attention; // a call of a library
+    hlo_shape shape;
+    int n_operands;
+    uint64_t operand[MAX_OPERANDS];
+} instruction;
+
+typedef struct reader {
+    uint64_t entry;      // its computation
+    uint64_t *in_fusion; // computations
+    int n_in_fusion, cap_in_fusion;
+    bool fusions_known;
+    hlo_shape *weights;
+    int n_weights, cap_weights;
+    instruction *all; // of the computation at hand, by id
+    int n_all, cap_all;
+    int64_t n_fp32;
+    program_facts *out;
+    bool bad;
+} reader;
+
+static bool text_is(span s, const char *text) {
+    return (size_t)(s.end - s.p) == strlen(text) && memcmp(s.p, text, strlen(text)) == 0;
+}
+
+static bool text_has(span s, const char *text) {
+    return memmem(s.p, (size_t)(s.end - s.p), text, strlen(text)) != NULL;
+}
+
+static opcode opcode_of(span s) {
+    static const struct {
+        const char *name;
+        opcode op;
+    } rows[] = {{"parameter", OP_PARAMETER}, {"dot", OP_DOT}, {"reduce", OP_REDUCE},
+            {"multiply", OP_MULTIPLY}, {"broadcast", OP_BROADCAST}, {"copy", OP_COPY},
+            {"copy-start", OP_COPY}, {"custom-call", OP_CUSTOM_CALL}, {"fusion", OP_FUSION},
+            {"bitcast", OP_SAME}, {"convert", OP_SAME}, {"reshape", OP_SAME},
+            {"transpose", OP_SAME}, {"get-tuple-element", OP_SAME}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (text_is(s, rows[i].name)) return rows[i].op;
+    return OP_OTHER;
+}
+
+static void add_dim(hlo_shape *shape, int64_t dim) {
+    int at = shape->n;
+    if (dim == 1 || shape->n == MAX_HLO_DIMS) return;
+    for (; at > 0 && shape->dim[at - 1] > dim; at--)
+        shape->dim[at] = shape->dim[at - 1];
+    shape->dim[at] = dim;
+    shape->n++;
+}
+
+static hlo_shape read_shape(reader *r, span s) {
+    enum { ELEMENT_TYPE = 2, DIMENSIONS = 3 };
+    hlo_shape shape = {0};
+    field f;
+    uint64_t dim;
+    while (next_field(&s, &f, &r->bad)) {
+        if (f.number == ELEMENT_TYPE) shape.type = f.value;
+        if (f.number != DIMENSIONS) continue;
+        if (f.bytes.p == f.bytes.end) add_dim(&shape, (int64_t)f.value);
+        while (f.bytes.p < f.bytes.end && read_varint(&f.bytes, &dim)) // packed
+            add_dim(&shape, (int64_t)dim);
+    }
+    return shape;
+}
+
+static void read_ids(const field *f, void (*add)(void *ctx, uint64_t id), void *ctx) {
+    span packed = f->bytes;
+    uint64_t id;
+    if (packed.p == packed.end) add(ctx, f->value);
+    while (packed.p < packed.end && read_varint(&packed, &id))
+        add(ctx, id);
+}
+
+static void take_operand(void *ctx, uint64_t id) {
+    instruction *in = ctx;
+    if (in->n_operands < MAX_OPERANDS) in->operand[in->n_operands++] = id;
+}
+
+static void take_fused(void *ctx, uint64_t id) {
+    reader *r = ctx;
+    if (r->fusions_known) return;
+    MEM_GROW(r->in_fusion, r->n_in_fusion, r->cap_in_fusion);
+    r->in_fusion[r->n_in_fusion++] = id;
+}
+
+static instruction read_instruction(reader *r, span s) {
+    enum { OPCODE = 2, SHAPE = 3, CALL_TARGET = 28, ID = 35, OPERANDS = 36, CALLED = 38 };
+    instruction in = {0};
+    field f;
+    while (next_field(&s, &f, &r->bad)) {
+        if (f.number == OPCODE) in.op = opcode_of(f.bytes);
+        if (f.number == SHAPE) in.shape = read_shape(r, f.bytes);
+        if (f.number == ID) in.id = f.value;
+        if (f.number == OPERANDS) read_ids(&f, take_operand, &in);
+        if (f.number == CALLED && in.op == OP_FUSION) read_ids(&f, take_fused, r);
+        if (f.number != CALL_TARGET) continue;
+        in.is_fused_attention = text_has(f.bytes, "__cudnn$fmha");
+        in.is_product = text_has(f.bytes, "matmul") || text_has(f.bytes, "gemm");
+    }
+    in.is_product |= in.op == OP_DOT;
+    return in;
+}
+
+static int by_id(const void *x, const void *y) {
+    const uint64_t a = ((const instruction *)x)->id, b = ((const instruction *)y)->id;
+    return a < b ? -1 : a > b;
+}
+
+// Reads a computation, and returns its number.
+static uint64_t read_computation(reader *r, span s) {
+    enum { INSTRUCTIONS = 2, ID = 5 };
+    uint64_t id = 0;
+    field f;
+    r->n_all = 0;
+    while (next_field(&s, &f, &r->bad)) {
+        if (f.number == ID) id = f.value;
+        if (f.number != INSTRUCTIONS) continue;
+        MEM_GROW(r->all, r->n_all, r->cap_all);
+        r->all[r->n_all++] = read_instruction(r, f.bytes);
+    }
+    if (r->n_all) qsort(r->all, (size_t)r->n_all, sizeof *r->all, by_id);
+    return id;
+}
+
+// --- what is looked for
+static const instruction *find(const reader *r, uint64_t id) {
+    const instruction wanted = {.id = id};
+    return r->n_all ? bsearch(&wanted, r->all, (size_t)r->n_all, sizeof wanted, by_id) : NULL;
+}
+
+// An operand, or what it has its values from. NULL: there is none.
+static const instruction *source(const reader *r, const instruction *in, int operand) {
+    for (int steps = 0; in && steps < 64; steps++) {
+        in = operand < in->n_operands ? find(r, in->operand[operand]) : NULL;
+        operand = 0;
+        if (!in || in->op != OP_SAME) return in;
+    }
+    return NULL;
+}
+
+static bool is_float(const hlo_shape *s) {
+    return s->type == HLO_F32 || s->type == HLO_F16 || s->type == HLO_BF16;
+}
+
+static bool is_within(const hlo_shape *small, const hlo_shape *large) {
+    int at = 0;
+    for (int i = 0; i < large->n && at < small->n; i++)
+        at += large->dim[i] == small->dim[at];
+    return at == small->n;
+}
+
+// A matrix whose shape, in any order of its dims, is a weight's; `more`: or that with others.
+static bool is_like_weight(const reader *r, const hlo_shape *s, bool more) {
+    for (int i = 0; i < r->n_weights; i++)
+        if ((more || s->n == r->weights[i].n) && is_within(&r->weights[i], s)) return true;
+    return false;
+}
+
+// A product of two matrices written out: each is repeated along the other's dims.
+static bool is_summed_product(const reader *r, const instruction *in) {
+    const instruction *product = in->op == OP_REDUCE ? source(r, in, 0) : NULL;
+    if (!product || product->op != OP_MULTIPLY || !is_like_weight(r, &in->shape, true))
+        return false;
+    const instruction *a = source(r, product, 0), *b = source(r, product, 1);
+    return a && b && a != b && a->op == OP_BROADCAST && b->op == OP_BROADCAST;
+}
+
+static bool is_fp32_product(const reader *r, const instruction *in) {
+    if (!in->is_product || in->n_operands < 2) return false;
+    const instruction *a = find(r, in->operand[0]), *b = find(r, in->operand[1]);
+    return a && b && a->shape.type == HLO_F32 && b->shape.type == HLO_F32;
+}
+
+// Finds a copy of a weight as the program, or the body of a loop, gets it.
+static bool is_weight_copy(const reader *r, const instruction *in) {
+    const instruction *of = in->op == OP_COPY ? source(r, in, 0) : NULL;
+    return of && of->op == OP_PARAMETER && is_like_weight(r, &in->shape, false);
+}
+
+static bool is_in_fusion(const reader *r, uint64_t computation) {
+    for (int i = 0; i < r->n_in_fusion; i++)
+        if (r->in_fusion[i] == computation) return true;
+    return false;
+}
+
+static void count(reader *r, uint64_t computation) {
+    const bool fused = is_in_fusion(r, computation);
+    for (int i = 0; i < r->n_all; i++) {
+        const instruction *in = &r->all[i];
+        r->out->fused += in->is_fused_attention;
+        r->out->products += in->is_product;
+        r->out->summed_products += is_summed_product(r, in);
+        r->out->weight_copies += !fused && is_weight_copy(r, in);
+        r->n_fp32 += is_fp32_product(r, in);
+    }
+}
+
+static void take_weights(reader *r, uint64_t computation) {
+    if (computation != r->entry) return;
+    for (int i = 0; i < r->n_all; i++) {
+        const instruction *in = &r->all[i];
+        if (in->op != OP_PARAMETER || in->shape.n < 2 || !is_float(&in->shape)) continue;
+        MEM_GROW(r->weights, r->n_weights, r->cap_weights);
+        r->weights[r->n_weights++] = in->shape;
+    }
+}
+
+// --- the module
+typedef void walker(reader *r, uint64_t computation);
+
+static void walk(reader *r, span module, walker *each) {
+    enum { COMPUTATIONS = 3, ENTRY_ID = 6 };
+    field f;
+    while (next_field(&module, &f, &r->bad)) {
+        if (f.number == ENTRY_ID) r->entry = f.value;
+        if (f.number != COMPUTATIONS) continue;
+        const uint64_t id = read_computation(r, f.bytes);
+        if (each) each(r, id);
+    }
+}
+
+// Counts the products of a text, and those whose operands are of a type.
+static void count_asked(const char *text, size_t n, program_facts *out, int64_t *fp32,
+        int64_t *bf16) {
+    static const char dot[] = "\"stablehlo.dot_general\"", types[] = " : (tensor<";
+    const char *end = text + n;
+    for (const char *found = text;
+            (found = memmem(found, (size_t)(end - found), dot, strlen(dot)));) {
+        out->products_asked++;
+        found += strlen(dot);
+        const char *line_end = memchr(found, '\n', (size_t)(end - found));
+        const span line = {(const unsigned char *)found,
+                (const unsigned char *)(line_end ? line_end : end)};
+        const char *in = memmem(found, (size_t)(line.end - line.p), types, strlen(types));
+        const char *in_end =
+                in ? memmem(in, (size_t)((const char *)line.end - in), ") ->", 4) : NULL;
+        if (!in_end) continue;
+        const span operands = {(const unsigned char *)in, (const unsigned char *)in_end};
+        *bf16 += text_has(operands, "bf16>");
+        *fp32 += text_has(operands, "xf32>") && !text_has(operands, "bf16>");
+    }
+    static const char fused[] = "__cudnn$fmha";
+    for (const char *found = text;
+            (found = memmem(found, (size_t)(end - found), fused, strlen(fused))); found++)
+        out->fused_asked++;
+}
+
+bool optimised_read(const void *hlo, size_t n, const char *text, size_t n_text,
+        program_facts *out) {
+    enum { MODULE = 1 }; // of HloModuleProtoWithConfig
+    *out = (program_facts){0};
+    reader r = {.out = out};
+    span all = {hlo, (const unsigned char *)hlo + n}, module = {0};
+    field f;
+    while (next_field(&all, &f, &r.bad))
+        if (f.number == MODULE) module = f.bytes;
+    if (!r.bad && module.p) {
+        walk(&r, module, NULL); // for what is fused, and which is the entry
+        r.fusions_known = true;
+        walk(&r, module, take_weights);
+        walk(&r, module, count);
+    }
+    int64_t fp32_asked = 0, bf16_asked = 0;
+    count_asked(text, n_text, out, &fp32_asked, &bf16_asked);
+    if (bf16_asked && r.n_fp32 > fp32_asked) out->fp32_products = r.n_fp32 - fp32_asked;
+    free(r.in_fusion);
+    free(r.weights);
+    free(r.all);
+    return module.p && !r.bad;
+}

@@ -39,6 +39,9 @@ static void folders_of_peft(void **state) {
                     1.0606601717798212},
             {"patterns", "untied_llama3", "model.layers.0.self_attn.o_proj.weight", 15, 8,
                     0.35355339059327373},
+            {"expressions", "tied", "model.layers.1.self_attn.q_proj.weight", 11, 2, 2.5},
+            {"expressions", "tied", "model.layers.0.self_attn.v_proj.weight", 11, 3, 5.0 / 3},
+            {"expressions", "tied", "model.layers.1.mlp.down_proj.weight", 11, 4, 0.75},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         arena *a = arena_new("adapter");
@@ -75,7 +78,8 @@ static void another_base(void **state) {
     plain.config.targets = names;
     FAILS(check_base(a, &plain, &tied), DRV_E_DATA,
             "names \"model.layers.0.self_attn.o_proj\", but there are no tensors for it");
-    plain.config.some_layers = true;
+    plain.config.excluded = names + 1;
+    plain.config.n_excluded = 1;
     OK(check_base(a, &plain, &tied));
     adapter_close(&plain);
     adapter_close(&patterns);
@@ -106,7 +110,17 @@ static void configs(void **state) {
             {"{" PLAIN ", \"init_lora_weights\": \"pissa_niter_4\"}",
                     "changes the base before training"},
             {"{" PLAIN ", \"init_lora_weights\": \"gaussian\"}", NULL},
-            {"{" PLAIN ", \"rank_pattern\": {\"q.*\": 3}}", "the regular expression \"q.*\""},
+            {"{" PLAIN ", \"rank_pattern\": {\"q.*\": 3}}", NULL},
+            {"{" PLAIN ", \"rank_pattern\": {\"q(\": 3}}",
+                    "key \"rank_pattern\": the regular expression \"q(\" is malformed at character 3"},
+            {"{" PLAIN ", \"exclude_modules\": \"[\"}",
+                    "\"exclude_modules\": the regular expression"},
+            {"{" PLAIN ", \"layers_to_transform\": [\"0\"]}", "expected numbers of layers"},
+            {"{" PLAIN ", \"layers_pattern\": \"layers\", \"layers_to_transform\": 1}", NULL},
+            {"{\"peft_type\": \"LORA\", \"lora_alpha\": null, \"target_modules\": [\"q_proj\"]}",
+                    "\"lora_alpha\" is null, expected a number"},
+            {"{\"peft_type\": \"LORA\", \"r\": null, \"target_modules\": [\"q_proj\"]}",
+                    "\"r\" is null"},
             {"{" PLAIN ", \"rank_pattern\": {\"q_proj\": 2.5}}", "expected whole numbers"},
             {"{" PLAIN ", \"rank_pattern\": {\"q_proj\": 0}}", "an object from module to number"},
             {"{" PLAIN ", \"alpha_pattern\": []}", "an object from module to number"},

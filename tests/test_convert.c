@@ -61,8 +61,9 @@ static void replays_adapters_as_peft(void **state) {
     (void)state;
     static const struct {
         const char *base, *adapter;
-    } cases[] = {{"tied", "plain"}, {"tied", "one_layer"}, {"untied_llama3", "patterns"}};
-    for (int i = 0; i < 3; i++) {
+    } cases[] = {{"tied", "plain"}, {"tied", "one_layer"}, {"untied_llama3", "patterns"},
+            {"tied", "expressions"}};
+    for (int i = 0; i < 4; i++) {
         arena *a = arena_new("replay");
         model m;
         adapter ad;
@@ -84,8 +85,9 @@ static void merges_as_peft(void **state) {
     (void)state;
     static const struct {
         const char *base, *adapter;
-    } cases[] = {{"tied", "plain"}, {"tied", "one_layer"}, {"untied_llama3", "patterns"}};
-    for (int i = 0; i < 3; i++) {
+    } cases[] = {{"tied", "plain"}, {"tied", "one_layer"}, {"untied_llama3", "patterns"},
+            {"tied", "expressions"}};
+    for (int i = 0; i < 4; i++) {
         arena *a = arena_new("merge");
         const char *folder = golden_path(a, arena_printf(a, "adapters/%s", cases[i].adapter)),
                    *out = path_join(a, temporary_dir(a), "merged");

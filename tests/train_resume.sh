@@ -150,15 +150,33 @@ mkdir kept && cp data/set.* kept/
 for f in data/short.*; do cp "$f" "data/set.${f#data/short.}"; done
 expect 0 'data set "data/set": tokens' "$drover" train run.yaml --set run_dir=otherdata --set training.steps=42
 cp kept/* data/
-# The same name, another tokenizer: said of the run and of its data.
+# The same name, another tokenizer.json: said of the run, and of its data where they do not tell what their ids mean.
 cp -r straight othertok
 cp -r tok tok2
 printf '\n' >>tok2/tokenizer.json
 mv tok tok1 && mv tok2 tok
 expect 0 "tokenizer.json is not that of othertok/checkpoints/step-000040" "$drover" train run.yaml --set run_dir=othertok --set training.steps=41
-says 'data set "data/set" was built with another tokenizer'
+check "the same tokens in another file are warned of" [ "$(grep -c "another tokenizer" out)" = 0 ]
+sed -i '/texts_xxh3/d' data/set.idx.json
+expect 0 'data set "data/set" was built with another tokenizer' "$drover" train run.yaml --set run_dir=othertok --set training.steps=41
+cp kept/* data/
 check "the new tokenizer is not carried" cmp -s tok/tokenizer.json othertok/checkpoints/step-000041/tokenizer.json
 rm -rf tok && mv tok1 tok
+# Ids that mean other text, or none: refused before a step, and before a run directory is made.
+cp -r tok swapped && python3 - <<'PY'
+import json
+root = json.load(open("swapped/tokenizer.json"))
+vocab = root["model"]["vocab"]
+vocab["a"], vocab["b"] = vocab["b"], vocab["a"]
+json.dump(root, open("swapped/tokenizer.json", "w"))
+PY
+expect 0 "" "$drover" tokenizer train --input text.txt --vocab-size 270 --out small
+for other in swapped small; do
+    expect 2 'data set "data/set" was built with another tokenizer' "$drover" train run.yaml --set run_dir=never --set tokenizer=$other
+    cp -r straight $other-run && cp $other/tokenizer.json $other-run/checkpoints/step-000040 && rm $other-run/checkpoints/step-000040/manifest.json
+    expect 2 'data set "data/set" was built with another tokenizer' "$drover" eval $other-run/checkpoints/step-000040 --data data/set
+done
+says "its largest id is 399, but the tokenizer has 270 tokens"
 expect 0 '"loss"' "$drover" eval straight --data data/set --json
 check "the right tokenizer is warned of" [ "$(grep -c tokenizer out)" = 0 ]
 

@@ -21,6 +21,11 @@ CASES = {
     "one_layer": ("tied", dict(r=2, lora_alpha=2, target_modules=["o_proj"], layers_to_transform=[1])),
     # the output weight of a base that ties it: PEFT adds the branch to the output alone
     "head": ("tied", dict(r=2, lora_alpha=4, target_modules=["lm_head"])),
+    # keys of patterns, targets and what is excluded are regular expressions, of which the first that fits counts
+    "expressions": ("tied", dict(r=4, lora_alpha=6, target_modules=r".*\.(self_attn|mlp)\.\w+_proj",
+        exclude_modules=r"model\.layers\.0\.mlp\..*",
+        rank_pattern={r"layers\.1\.self_attn\.[qk]_proj": 2, "^model.layers.0.self_attn.(q|v)_proj": 3, "q_proj": 1},
+        alpha_pattern={r".*down.*": 3, r"[^.]*_proj": 5})),
 }
 ROWS, SEQ = 1, 24
 

@@ -52,16 +52,18 @@ static drv_status wrong_shape(const source_tensor *t, const char *expected) {
 static drv_status add_module(arena *a, adapter *ad, const char *module,
         const source_tensor *tensor) {
     adapter_module *added = &ad->modules[ad->n];
+    adapter_choice choice;
+    DRV_TRY(adapter_choose(&ad->config, module, &choice));
     *added = (adapter_module){.weight = arena_printf(a, "%s.weight", module),
             .a = tensor,
-            .rank = adapter_rank(&ad->config, module),
-            .scale = adapter_scale(&ad->config, module)};
+            .rank = choice.rank,
+            .scale = choice.scale};
     added->b = model_source_find(&ad->tensors, adapter_tensor_name(a, added->weight, 'B'));
     added->copy = model_source_find(&ad->tensors, arena_printf(a, PREFIX "%s" SUFFIX_COPY, module));
     if (!added->b)
         return drv_fail(DRV_E_DATA, "%s: \"%.120s\" is there, but not its " SUFFIX_B, tensor->file,
                 tensor->name);
-    if (!adapter_targets(&ad->config, module))
+    if (!choice.targeted)
         return drv_fail(DRV_E_DATA,
                 "%s: tensor \"%.120s\" belongs to no module of target_modules in adapter_config.json",
                 tensor->file, tensor->name);
@@ -175,7 +177,10 @@ static drv_status check_complete(const adapter *ad, const st_entry *w) {
     if (w->n_dims != 2 || !str_ends(w->name, ".weight") || n - suffix >= sizeof module)
         return DRV_OK;
     snprintf(module, sizeof module, "%.*s", (int)(n - suffix), w->name);
-    if (!adapter_targets(&ad->config, module) || adapter_find(ad, w->name)) return DRV_OK;
+    if (adapter_find(ad, w->name)) return DRV_OK;
+    adapter_choice choice;
+    DRV_TRY(adapter_choose(&ad->config, module, &choice));
+    if (!choice.targeted) return DRV_OK;
     return drv_fail(DRV_E_DATA,
             "%s: target_modules of adapter_config.json names \"%s\", but there are no tensors for it",
             ad->path, module);
@@ -190,8 +195,7 @@ drv_status adapter_check_base(const adapter *ad, const model_source *base, const
         name_map_set(&wanted, list[i].entry.name, (void *)(uintptr_t)&list[i]);
     for (int i = 0; i < ad->n && status == DRV_OK; i++)
         status = check_module(ad, base, &wanted, &ad->modules[i]);
-    const bool all = !ad->config.some_layers && !ad->config.target_pattern;
-    for (int i = 0; all && i < n && status == DRV_OK; i++)
+    for (int i = 0; i < n && status == DRV_OK; i++)
         status = check_complete(ad, &list[i].entry);
     arena_free(a);
     return status;

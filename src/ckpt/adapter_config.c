@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/python_re.h"
 #include "base/str.h"
 
 // --- keys that hold no number that a reader needs
@@ -23,7 +24,6 @@ static const struct {
         {"auto_mapping", HARMLESS, NULL},
         {"revision", HARMLESS, NULL},
         {"inference_mode", HARMLESS, NULL},
-        {"layers_pattern", HARMLESS, NULL},
         {"megatron_config", HARMLESS, NULL},
         {"megatron_core", HARMLESS, NULL},
         {"loftq_config", HARMLESS, NULL},
@@ -44,10 +44,11 @@ static const struct {
 // These are read below.
 static const char *const read_keys[] = {"peft_type", "r", "lora_alpha", "lora_dropout",
         "use_rslora", "bias", "base_model_name_or_path", "target_modules", "exclude_modules",
-        "layers_to_transform", "rank_pattern", "alpha_pattern", "init_lora_weights"};
+        "layers_to_transform", "layers_pattern", "rank_pattern", "alpha_pattern",
+        "init_lora_weights"};
 
 static bool is_off(const json_t *v) {
-    return json_is_null(v) || json_is_false(v) ||
+    return !v || json_is_null(v) || json_is_false(v) ||
            (json_is_string(v) && json_string_length(v) == 0) ||
            (json_is_array(v) && json_array_size(v) == 0) ||
            (json_is_object(v) && json_object_size(v) == 0);
@@ -80,6 +81,15 @@ static drv_status get_bool(const char *path, const json_t *o, const char *key, b
     return DRV_OK;
 }
 
+// LoraConfig has defaults for what a file leaves out, and none for null.
+static drv_status check_numbers(const char *path, const json_t *o) {
+    static const char *const keys[] = {"r", "lora_alpha", "lora_dropout"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (json_is_null(json_object_get(o, keys[i])))
+            return drv_fail(DRV_E_DATA, "%s: key \"%s\" is null, expected a number", path, keys[i]);
+    return DRV_OK;
+}
+
 // Ways to begin that leave the base as it is. The others (pissa, olora, corda, loftq, lora_ga) take
 // something out of it, so that the adapter fits a base that nobody has.
 static drv_status check_initial(const char *path, const json_t *o) {
@@ -94,25 +104,64 @@ static drv_status check_initial(const char *path, const json_t *o) {
             path, name ? name : "?");
 }
 
-static drv_status read_targets(arena *a, const char *path, const json_t *root,
-        adapter_config *out) {
-    const json_t *v = json_object_get(root, "target_modules");
-    if (json_is_string(v)) {
-        out->target_pattern = arena_strdup(a, json_string_value(v));
-        return DRV_OK;
+// An expression that no module tries may still be malformed.
+static drv_status check_regex(const char *path, const char *key, const char *regex) {
+    bool ignored;
+    DRV_TRY_CTX(python_re_fullmatch(regex, "", &ignored), "%s: key \"%s\"", path, key);
+    return DRV_OK;
+}
+
+// A list of names, or, where *pattern may be set, a regular expression.
+static drv_status read_names(arena *a, const char *path, const json_t *root, const char *key,
+        const char ***list, int *n, const char **pattern) {
+    const json_t *v = json_object_get(root, key);
+    if (pattern && json_is_string(v)) {
+        *pattern = arena_strdup(a, json_string_value(v));
+        return check_regex(path, key, *pattern);
     }
-    if (!json_is_array(v) || json_array_size(v) == 0)
-        return wrong(path, "target_modules", "a list of names or a regular expression");
-    out->targets = ARENA_ARRAY(a, const char *, json_array_size(v));
+    if (!json_is_array(v)) return wrong(path, key, "a list of names or a regular expression");
+    *list = ARENA_ARRAY(a, const char *, json_array_size(v) + 1);
     for (size_t i = 0; i < json_array_size(v); i++) {
         const char *name = json_string_value(json_array_get(v, i));
-        if (!name || !*name) return wrong(path, "target_modules", "a list of names");
-        out->targets[out->n_targets++] = arena_strdup(a, name);
+        if (!name || !*name) return wrong(path, key, "a list of names");
+        (*list)[(*n)++] = arena_strdup(a, name);
     }
     return DRV_OK;
 }
 
-// PEFT takes each as a regular expression; names are all that is in use.
+static drv_status read_targets(arena *a, const char *path, const json_t *root,
+        adapter_config *out) {
+    static const char excluded[] = "exclude_modules";
+    DRV_TRY(read_names(a, path, root, "target_modules", &out->targets, &out->n_targets,
+            &out->target_pattern));
+    if (!out->target_pattern && out->n_targets == 0)
+        return wrong(path, "target_modules", "a list of names or a regular expression");
+    if (is_off(json_object_get(root, excluded))) return DRV_OK;
+    return read_names(a, path, root, excluded, &out->excluded, &out->n_excluded,
+            &out->excluded_pattern);
+}
+
+// One layer or a list of them, and the names of the list that they are counted in.
+static drv_status read_layers(arena *a, const char *path, const json_t *root, adapter_config *out) {
+    static const char key[] = "layers_to_transform", lists[] = "layers_pattern";
+    const json_t *v = json_object_get(root, key), *names = json_object_get(root, lists);
+    const size_t n = json_is_integer(v) ? 1 : json_array_size(v);
+    if (is_off(v)) return DRV_OK;
+    out->layers = ARENA_ARRAY(a, int64_t, n + 1);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *layer = json_is_integer(v) ? v : json_array_get(v, i);
+        if (!json_is_integer(layer)) return wrong(path, key, "numbers of layers");
+        out->layers[out->n_layers++] = json_integer_value(layer);
+    }
+    if (n == 0) return wrong(path, key, "numbers of layers");
+    if (is_off(names)) return DRV_OK;
+    if (!json_is_string(names))
+        return read_names(a, path, root, lists, &out->layer_lists, &out->n_layer_lists, NULL);
+    out->layer_lists = ARENA_NEW(a, const char *);
+    out->layer_lists[out->n_layer_lists++] = arena_strdup(a, json_string_value(names));
+    return check_regex(path, lists, out->layer_lists[0]);
+}
+
 static drv_status read_patterns(arena *a, const char *path, const json_t *root, const char *key,
         adapter_pattern **list, int *n) {
     const json_t *o = json_object_get(root, key);
@@ -123,11 +172,7 @@ static drv_status read_patterns(arena *a, const char *path, const json_t *root, 
     if (!json_is_object(o)) return wrong(path, key, "an object from module to number");
     *list = ARENA_ARRAY(a, adapter_pattern, json_object_size(o) + 1);
     json_object_foreach((json_t *)(uintptr_t)o, name, v) {
-        const bool caret = name[0] == '^'; // the whole path, which a path from the top is anyway
-        if (strpbrk(name + caret, "*+?()[]{}|\\^$"))
-            return drv_fail(DRV_E_DATA,
-                    "%s: key \"%s\" has the regular expression \"%.80s\", expected names of modules",
-                    path, key, name);
+        DRV_TRY(check_regex(path, key, name));
         if (!json_is_number(v) || !(json_number_value(v) > 0))
             return wrong(path, key, "an object from module to number");
         (*list)[(*n)++] = (adapter_pattern){arena_strdup(a, name), json_number_value(v)};
@@ -165,6 +210,7 @@ drv_status adapter_config_parse(arena *a, const char *path, const json_t *root,
     json_object_foreach((json_t *)(uintptr_t)root, key, given) {
         DRV_TRY(check_key(path, key, given));
     }
+    DRV_TRY(check_numbers(path, root));
     DRV_TRY(json_get_i64(path, root, "r", &out->rank));
     DRV_TRY(json_get_f64(path, root, "lora_alpha", &out->alpha));
     DRV_TRY(json_get_f64(path, root, "lora_dropout", &out->dropout));
@@ -174,45 +220,14 @@ drv_status adapter_config_parse(arena *a, const char *path, const json_t *root,
     if (strcmp(bias, "none") != 0)
         return drv_fail(DRV_E_DATA, "%s: key \"bias\" is \"%.40s\", expected \"none\"", path, bias);
     out->base = arena_strdup(a, base);
-    out->some_layers = !is_off(json_object_get(root, "layers_to_transform")) ||
-                       !is_off(json_object_get(root, "exclude_modules"));
     DRV_TRY(check_initial(path, root));
     DRV_TRY(read_targets(a, path, root, out));
+    DRV_TRY(read_layers(a, path, root, out));
     DRV_TRY(read_patterns(a, path, root, "rank_pattern", &out->rank_patterns,
             &out->n_rank_patterns));
     DRV_TRY(read_patterns(a, path, root, "alpha_pattern", &out->alpha_patterns,
             &out->n_alpha_patterns));
     return check_ranks(path, out);
-}
-
-// --- what holds for a module
-// As re.match("(.*\.)?(NAME)$", module): the whole path or its end after a dot.
-static bool names(const char *name, const char *module) {
-    if (name[0] == '^') return strcmp(name + 1, module) == 0;
-    const size_t n = strlen(name), m = strlen(module);
-    return m >= n && strcmp(module + m - n, name) == 0 && (m == n || module[m - n - 1] == '.');
-}
-
-static double value_for(const adapter_pattern *list, int n, const char *module, double otherwise) {
-    for (int i = 0; i < n; i++)
-        if (names(list[i].module, module)) return list[i].value;
-    return otherwise;
-}
-
-int64_t adapter_rank(const adapter_config *c, const char *module) {
-    return (int64_t)value_for(c->rank_patterns, c->n_rank_patterns, module, (double)c->rank);
-}
-
-double adapter_scale(const adapter_config *c, const char *module) {
-    const double rank = (double)adapter_rank(c, module);
-    return value_for(c->alpha_patterns, c->n_alpha_patterns, module, c->alpha) /
-           (c->rslora ? sqrt(rank) : rank);
-}
-
-bool adapter_targets(const adapter_config *c, const char *module) {
-    for (int i = 0; i < c->n_targets; i++)
-        if (names(c->targets[i], module)) return true;
-    return c->target_pattern != NULL;
 }
 
 // --- writing

@@ -4,9 +4,10 @@
 #include "base/arena.h"
 #include "base/json.h"
 
-// A value for the modules of a name ("q_proj") or path ("layers.0.self_attn.q_proj").
+// A value for the modules whose path ends, after a dot, with what the expression matches: "q_proj",
+// "layers\\.[01]\\.self_attn\\.q_proj".
 typedef struct adapter_pattern {
-    const char *module;
+    const char *module; // in the syntax of Python's re
     double value;
 } adapter_pattern;
 
@@ -18,7 +19,13 @@ typedef struct adapter_config {
     const char **targets; // target_modules: names or ends of paths
     int n_targets;
     const char *target_pattern; // target_modules as a regular expression; NULL: a list
-    bool some_layers; // layers_to_transform, exclude_modules: not every module of that name
+    const char **excluded;      // exclude_modules, likewise
+    int n_excluded;
+    const char *excluded_pattern;
+    int64_t *layers; // layers_to_transform: of the targets by name those in these layers alone
+    int n_layers;    // 0: in all
+    const char **layer_lists; // layers_pattern: "layers", as an expression; none: any name
+    int n_layer_lists;
     adapter_pattern *rank_patterns, *alpha_patterns; // exceptions; the first that fits counts
     int n_rank_patterns, n_alpha_patterns;
 } adapter_config;
@@ -30,8 +37,12 @@ DRV_CHECKED drv_status adapter_config_parse(arena *a, const char *path, const js
 // The caller owns the value.
 json_t *adapter_config_json(const adapter_config *c);
 
-// Rank and scale of a module, as "model.layers.0.self_attn.q_proj".
-int64_t adapter_rank(const adapter_config *c, const char *module);
-double adapter_scale(const adapter_config *c, const char *module);
-// target_modules names it. True for every module when that is a regular expression.
-bool adapter_targets(const adapter_config *c, const char *module);
+// The branch of a module, as "model.layers.0.self_attn.q_proj".
+typedef struct adapter_choice {
+    bool targeted; // it has a branch
+    int64_t rank;
+    double scale;
+} adapter_choice;
+// DRV_E_DATA: an expression takes too long.
+DRV_CHECKED drv_status adapter_choose(const adapter_config *c, const char *module,
+        adapter_choice *out);

@@ -130,6 +130,14 @@ static drv_status score_all_rows(scorer *model, rows *r, text_size *size, score_
     return DRV_OK;
 }
 
+static drv_status open_rows(arena *a, const run_config *cfg, int64_t stride, rows **out) {
+    DRV_TRY_CTX(batch_open_rows(a, cfg, false, stride, out), "%s",
+            cfg->n_valid ? cfg->valid[0].where : config_where(cfg, "data.split"));
+    const drv_status status = carry_check_data(cfg, *out);
+    if (status != DRV_OK) rows_close(*out);
+    return status;
+}
+
 drv_status score_rows(arena *a, const score_opts *opts, const run_config *cfg, score_result *out) {
     if (cfg->objective == OBJECTIVE_DPO) return score_pairs(a, opts, cfg, out);
     *out = (score_result){0};
@@ -138,9 +146,7 @@ drv_status score_rows(arena *a, const score_opts *opts, const run_config *cfg, s
     rows *r;
     run_config wide = *cfg;
     wide.sequence_length = opts->context;
-    DRV_TRY_CTX(batch_open_rows(a, &wide, false, opts->stride, &r), "%s",
-            cfg->n_valid ? cfg->valid[0].where : config_where(cfg, "data.split"));
-    carry_check_data(cfg, r);
+    DRV_TRY(open_rows(a, &wide, opts->stride, &r));
     out->longest = rows_longest(r);
     scorer_choose_rows(opts->context, out->longest, rows_packed_tokens(r), &how);
     if (how.row_tokens < opts->context) { // each document is one window: rows may be as short

@@ -128,9 +128,9 @@ drv_status score_pairs(arena *a, const score_opts *opts, const run_config *cfg, 
     how.rows = SCORER_TOKENS / how.row_tokens > 1 ? SCORER_TOKENS / how.row_tokens : 1;
     DRV_TRY_CTX(batch_open_rows(a, &wide, false, 0, &pass.rows), "%s",
             cfg->n_valid ? cfg->valid[0].where : config_where(cfg, "data.split"));
-    carry_check_data(cfg, pass.rows);
+    drv_status status = carry_check_data(cfg, pass.rows);
     out->longest = rows_longest(pass.rows);
-    drv_status status = read_references(a, opts, cfg, pass.rows, &pass.references);
+    if (status == DRV_OK) status = read_references(a, opts, cfg, pass.rows, &pass.references);
     if (status == DRV_OK) status = open_pass(a, &how, &pass);
     if (status == DRV_OK) {
         status = score_all(&pass);

@@ -1,6 +1,7 @@
 // Ids -> text.
 #include <stdio.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "tok/tokenizer_internal.h"
 #include "tok/unicode.h"
@@ -22,6 +23,19 @@ static int fallback_byte(const tokenizer *t, const token_bytes *token) {
 
 static const token_bytes *token_of(const tokenizer *t, int32_t id) {
     return id >= 0 && id < t->n_vocab && t->decoded[id].p ? &t->decoded[id] : NULL;
+}
+
+uint64_t tokenizer_texts_hash(const tokenizer *t, int64_t n) {
+    str all = {0};
+    for (int64_t id = 0; id < n; id++) {
+        const token_bytes *token = id < t->n_vocab ? token_of(t, (int32_t)id) : NULL;
+        const int32_t bytes = token ? (int32_t)token->n : -1;
+        str_add(&all, &bytes, sizeof bytes);
+        if (token) str_add(&all, token->p, (size_t)token->n);
+    }
+    const uint64_t hash = XXH3_64bits(all.p ? all.p : "", all.n);
+    str_free(&all);
+    return hash;
 }
 
 void tokenizer_add_bytes(const tokenizer *tok, int32_t id, str *out) {

@@ -28,6 +28,9 @@ int32_t tokenizer_unk(const tokenizer *t);
 // \xNN, "?" for an id that does not exist. Belongs to the tokenizer, or is overwritten 8 calls
 // later in this thread.
 const char *tokenizer_token_text(const tokenizer *tok, int32_t id);
+// XXH3-64 of the texts of the ids below n by id: the same where these ids mean the same, whatever
+// else differs. Ids that are no token count as such.
+uint64_t tokenizer_texts_hash(const tokenizer *t, int64_t n);
 // Returns whether texts may be cut where split_cut says: no added token reaches across, nor a
 // merge.
 bool tokenizer_can_cut(const tokenizer *t);

@@ -65,7 +65,8 @@ drv_status run_inputs_open(arena *a, run_config *cfg, bool say, rows **train, ro
 static drv_status try_rows(arena *a, run_config *cfg, rows **train, rows **valid,
         inputs_counts *out) {
     DRV_TRY(run_inputs_open(a, cfg, true, train, valid));
-    carry_check_data(cfg, *train);
+    DRV_TRY(carry_check_data(cfg, *train));
+    if (cfg->n_valid > 0 && *valid) DRV_TRY(carry_check_data(cfg, *valid));
     const rows *both[2] = {*train, *valid};
     vocab_check check;
     DRV_TRY(vocab_check_start(a, both, *valid ? 2 : 1, &check));

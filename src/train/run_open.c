@@ -40,8 +40,8 @@ static drv_status open_data(run *r) {
     const bool split = cfg->n_valid == 0;
     DRV_TRY(run_inputs_open(r->a, r->cfg, false, &r->train_rows, &r->valid_rows));
     const rows *both[2] = {r->train_rows, r->valid_rows};
-    if (r->leads) carry_check_data(cfg, r->train_rows);
-    if (r->leads && !split && r->valid_rows) carry_check_data(cfg, r->valid_rows);
+    if (r->leads) DRV_TRY(carry_check_data(cfg, r->train_rows));
+    if (r->leads && !split && r->valid_rows) DRV_TRY(carry_check_data(cfg, r->valid_rows));
     if (r->leads) DRV_TRY(vocab_check_start(r->a, both, r->valid_rows ? 2 : 1, &r->vocab));
     r->reader = batch_reader_new(r->a, r->train_rows, cfg);
     const int n_sets = rows_n_sources(r->train_rows);

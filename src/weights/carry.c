@@ -1,6 +1,7 @@
 // Tokenizer files, chat template, generation defaults and special ids: from source to checkpoint.
 #include "weights/carry.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,7 @@ static void say_unused(const run_config *cfg, int32_t n_vocab) {
     const model_config *m = &cfg->model;
     const int64_t unused = m->vocab_size - n_vocab, tables = m->tie_word_embeddings ? 1 : 2;
     if (*cfg->from || unused < PADDING) return;
-    log_info("model.vocab_size is %lld, but the tokenizer has %d tokens: %s parameters and part of each step are for tokens that never occur; model.vocab_size: %d leaves them out",
+    log_info("model.vocab_size is %lld, but the tokenizer has %d tokens: %s parameters and part of each step are for rows without a token; model.vocab_size: %d leaves them out",
             (long long)m->vocab_size, n_vocab, str_si((double)(unused * m->hidden_size * tables)),
             n_vocab);
 }
@@ -63,23 +64,63 @@ void carry_say_changes(const ckpt_content *now, const char *folder) {
     arena_free(a);
 }
 
-void carry_check_data(const run_config *cfg, const rows *stream) {
+// A set whose ids mean other text to this tokenizer than to the one that built it.
+static drv_status refuse_set(const run_config *cfg, const dataset *set, const char *why) {
+    const char *built = set->about.tokenizer;
+    return drv_fail(DRV_E_USAGE,
+            "%s: data set \"%s\" was built with another tokenizer%s%s%s than \"%s\": %s; name that one, or build the set again",
+            config_where(cfg, "tokenizer"), set->prefix, built ? ", \"" : "", built ? built : "",
+            built ? "\"," : "", cfg->tokenizer, why);
+}
+
+// Sets that say less than drover writes now are warned of.
+static drv_status warn_of_set(const run_config *cfg, const dataset *set) {
+    const char *built = set->about.tokenizer;
+    log_warn("data set \"%s\" was built with another tokenizer%s%s%s than \"%s\": its ids may mean other text",
+            set->prefix, built ? ", \"" : "", built ? built : "", built ? "\"," : "",
+            cfg->tokenizer);
+    return DRV_OK;
+}
+
+static drv_status check_texts(const run_config *cfg, const dataset *set, const tokenizer *tok) {
+    const int64_t largest = set->about.largest_id;
+    char why[128], hash[24];
+    if (largest >= tokenizer_n_vocab(tok)) {
+        snprintf(why, sizeof why, "its largest id is %lld, but the tokenizer has %d tokens",
+                (long long)largest, tokenizer_n_vocab(tok));
+        return refuse_set(cfg, set, why);
+    }
+    if (!set->about.tokenizer_hash) return DRV_OK;
+    if (!set->about.texts_hash) return warn_of_set(cfg, set);
+    snprintf(hash, sizeof hash, "%016llx",
+            (unsigned long long)tokenizer_texts_hash(tok, largest + 1));
+    if (strcmp(set->about.texts_hash, hash) == 0) return DRV_OK;
+    return refuse_set(cfg, set, "its ids mean other text");
+}
+
+static bool is_of_file(const dataset *set, uint64_t hash) {
+    char hex[24];
+    snprintf(hex, sizeof hex, "%016llx", (unsigned long long)hash);
+    return set->about.tokenizer_hash && strcmp(set->about.tokenizer_hash, hex) == 0;
+}
+
+drv_status carry_check_data(const run_config *cfg, const rows *stream) {
     arena *a = arena_new("tokenizer of the data");
     const char *path = cfg->tokenizer;
+    tokenizer *t = NULL;
     uint64_t hash;
     if (file_is_dir(path)) path = path_join(a, path, "tokenizer.json");
-    const bool known = *path && file_exists(path) && dataset_tokenizer_hash(path, &hash) == DRV_OK;
-    for (int i = 0; known && i < rows_n_sources(stream); i++) {
+    const bool there = *path && file_exists(path) && dataset_tokenizer_hash(path, &hash) == DRV_OK;
+    drv_status status = DRV_OK;
+    for (int i = 0; there && status == DRV_OK && i < rows_n_sources(stream); i++) {
         const dataset *set = rows_source(stream, i);
-        const char *built = set->about.tokenizer_hash;
-        if (!built || strcmp(built, arena_printf(a, "%016llx", (unsigned long long)hash)) == 0)
-            continue;
-        log_warn("data set \"%s\" was built with another tokenizer%s%s%s than \"%s\": its ids may mean other text",
-                set->prefix, set->about.tokenizer ? ", \"" : "",
-                set->about.tokenizer ? set->about.tokenizer : "", set->about.tokenizer ? "\"," : "",
-                cfg->tokenizer);
+        if (!set->about.known || is_of_file(set, hash)) continue;
+        if (!t) status = tokenizer_open(a, path, &t);
+        if (status == DRV_OK) status = check_texts(cfg, set, t);
     }
+    if (t) tokenizer_close(t);
     arena_free(a);
+    return status;
 }
 
 static bool same_file(arena *a, const char *x, const char *y) {

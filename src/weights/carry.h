@@ -22,6 +22,7 @@ int64_t carry_bytes(const run_config *cfg);
 // Says which of them are not those of this checkpoint, from which the run resumes.
 void carry_say_changes(const ckpt_content *now, const char *folder);
 
-// Warns of data sets that another tokenizer made than the config's, where both are known: their ids
-// may mean other text.
-void carry_check_data(const run_config *cfg, const rows *stream);
+// DRV_E_USAGE: the ids of a data set mean other text to the config's tokenizer, or nothing, than to
+// the one that built it. Where the set does not tell what its ids mean, another tokenizer.json is
+// warned of.
+DRV_CHECKED drv_status carry_check_data(const run_config *cfg, const rows *stream);

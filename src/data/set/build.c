@@ -184,7 +184,9 @@ static drv_status write_batch(builder *build, const encoded_batch *batch) {
 static drv_status write_about(const builder *build) {
     arena *a = arena_new("about");
     dataset *set;
+    const uint64_t texts = tokenizer_texts_hash(build->tokenizer, build->counts.largest_id + 1);
     dataset_about about = {.drover = build->opts->version,
+            .texts_hash = arena_printf(a, "%016llx", (unsigned long long)texts),
             .tokenizer_hash = arena_printf(a, "%016llx", (unsigned long long)build->tokenizer_hash),
             .n_vocab = tokenizer_n_vocab(build->tokenizer),
             .eod = build->eod,

@@ -17,15 +17,16 @@ typedef struct dataset_about {
     const char *drover;         // version that built the set; NULL: not said
     const char *tokenizer;      // path of tokenizer.json when it was built; NULL: not said
     const char *tokenizer_hash; // XXH3-64 of tokenizer.json, 16 hexadecimal digits; NULL: not said
-    int64_t n_vocab;            // of that tokenizer; 0: not said
-    int64_t eod;                // id that was put after each document; -1: none
-    const char *eod_text;       // NULL: none
-    int64_t largest_id;         // in the .bin; -1: not said
-    int64_t largest_at;         // token that has it, the first one
-    const char *roles_hash;     // XXH3-64 of PREFIX.roles; NULL: the set has none
-    const char *template;       // that the text of the conversations was made with; NULL: not said
-    int64_t turn_end;           // id with which it ends an answer; -1: none, or not said
-    const char *turn_end_text;  // NULL: none
+    const char *texts_hash; // tokenizer_texts_hash up to the largest id, likewise; NULL: not said
+    int64_t n_vocab;        // of that tokenizer; 0: not said
+    int64_t eod;            // id that was put after each document; -1: none
+    const char *eod_text;   // NULL: none
+    int64_t largest_id;     // in the .bin; -1: not said
+    int64_t largest_at;     // token that has it, the first one
+    const char *roles_hash; // XXH3-64 of PREFIX.roles; NULL: the set has none
+    const char *template;   // that the text of the conversations was made with; NULL: not said
+    int64_t turn_end;       // id with which it ends an answer; -1: none, or not said
+    const char *turn_end_text; // NULL: none
     int64_t answers,
             last_answers; // tokens that are answers; of them, of the last one of each document
     // Preference pairs: two documents each, the chosen one first, of which the last answers are the

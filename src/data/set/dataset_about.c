@@ -57,6 +57,7 @@ static drv_status parse(const dataset *set, const char *path, const json_t *root
     DRV_TRY(get_object(path, root, "tokenizer", &tokenizer));
     DRV_TRY(json_get_str(path, tokenizer, "path", &about->tokenizer));
     DRV_TRY(json_get_str(path, tokenizer, "xxh3", &about->tokenizer_hash));
+    DRV_TRY(json_get_str(path, tokenizer, "texts_xxh3", &about->texts_hash));
     DRV_TRY(json_get_i64(path, tokenizer, "vocab_size", &about->n_vocab));
     DRV_TRY(in_range(path, "tokenizer.vocab_size", about->n_vocab, 0, INT32_MAX));
     DRV_TRY(get_object(path, root, "end_of_document", &eod));
@@ -100,8 +101,8 @@ drv_status dataset_about_parse(arena *a, const dataset *set, const char *path, c
     const drv_status status = parse(set, path, root, &about);
     if (status == DRV_OK) { // the strings belong to the JSON tree
         const char **texts[] = {&about.drover, &about.tokenizer, &about.tokenizer_hash,
-                &about.eod_text, &about.roles_hash, &about.template, &about.turn_end_text,
-                &about.pairs_hash};
+                &about.texts_hash, &about.eod_text, &about.roles_hash, &about.template,
+                &about.turn_end_text, &about.pairs_hash};
         for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
             if (*texts[i]) *texts[i] = arena_strdup(a, *texts[i]);
         *out = about;
@@ -133,6 +134,7 @@ drv_status dataset_about_write(const dataset *set, const dataset_about *about) {
            *roles = json_null();
     json_object_set_new(tokenizer, "path", text_or_null(about->tokenizer));
     json_object_set_new(tokenizer, "xxh3", text_or_null(about->tokenizer_hash));
+    json_object_set_new(tokenizer, "texts_xxh3", text_or_null(about->texts_hash));
     json_object_set_new(tokenizer, "vocab_size", json_integer(about->n_vocab));
     if (about->largest_id >= 0) {
         largest = json_object();

@@ -1,5 +1,7 @@
 // Configurations as people write them: wrong ones give one line with file, line, key, value,
 // expectation and a way on; right ones give what they say.
+#include <time.h>
+
 #include "config_text.h"
 
 static void values_out_of_range_are_refused(void **state) {

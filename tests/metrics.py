@@ -60,7 +60,7 @@ def events(folder):
             event, scalars = dict(fields(data[12:12 + n])), {}
             for _, value in fields(event.get(5, b"")):
                 v = dict(fields(value))
-                scalars[v[1].decode()] = struct.unpack("<f", v[2])[0] if 2 in v else 0.0
+                scalars[v[1].decode()] = struct.unpack("<f", v[2])[0] if 2 in v else None
             status = dict(fields(event[7])).get(1, 0) if 7 in event else None
             yield struct.unpack("<d", event[1])[0], event.get(2, 0), event.get(3), scalars, status
             data = data[16 + n:]
@@ -90,6 +90,7 @@ def prepare():
 tokenizer: tok
 data: {train: set, split: [90, 10, 0], sequence_length: 32}
 training: {steps: 60, global_batch_size: 4, micro_batch_size: 4, log_every: 50, eval_every: 10, eval_batches: 1}
+schedule: {type: cosine, warmup_steps: 5, decay_steps: 40}
 checkpoint: {every: 7}
 run_dir: run
 """)
@@ -143,6 +144,7 @@ def look():
     check("NxD Training's tags", want <= set(tags), set(tags))
     for tag in sorted(want - {"val_loss"}):
         check(f"{tag}: each step once", [s for s, _ in tags[tag]] == list(range(1, 61)), tags[tag])
+    check("a value of 0 is there", tags["lr"][-1][1] == 0 and steps[-1]["lr"] == 0, tags["lr"][-1])
     check("val_loss: each once", [s for s, _ in tags["val_loss"]] == list(range(0, 61, 10)), tags["val_loss"])
     for record, (_, loss), (_, rate) in zip(steps, tags["reduced_train_loss"], tags["throughput"]):
         check(f"step {record['step']}: both say the same", math.isclose(record["loss"], loss, rel_tol=1e-6)

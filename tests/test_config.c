@@ -1,5 +1,7 @@
 // Configurations as people write them: wrong ones give one line with file, line, key, value,
 // expectation and a way on; right ones give what they say.
+#include <time.h>
+
 #include "config_text.h"
 
 static void values_out_of_range_are_refused(void **state) {
@@ -157,6 +159,26 @@ static void files_that_are_no_configuration(void **state) {
     REFUSE_ALL(cases);
     FAILS(config_load(a, temporary_dir(a), NULL, 0, &cfg), DRV_E_USAGE,
             "is a folder, expected a config, a file in YAML");
+    arena_free(a);
+}
+
+// Refused while it is read: ten seconds and more went into each before. The limit of processor time
+// is a thousand times what it takes.
+static void deep_files_are_refused_at_once(void **state) {
+    (void)state;
+    enum { DEPTH = 50000 };
+    static const char *const openings[] = {"[", "{a: ", "- ", "[{a: "};
+    arena *a = arena_new("deep");
+    run_config cfg;
+    for (size_t i = 0; i < sizeof openings / sizeof *openings; i++) {
+        str text = {0};
+        for (int k = 0; k < DEPTH; k++)
+            str_puts(&text, openings[i]);
+        const clock_t begin = clock();
+        FAILS(load(a, text.p, &cfg), DRV_E_USAGE, "run.yaml:1: nested deeper than 64 levels");
+        assert_true((clock() - begin) / CLOCKS_PER_SEC < 1);
+        str_free(&text);
+    }
     arena_free(a);
 }
 
@@ -346,6 +368,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(values_out_of_range_are_refused),
             cmocka_unit_test(keys_in_conflict_are_named),
             cmocka_unit_test(files_that_are_no_configuration),
+            cmocka_unit_test(deep_files_are_refused_at_once),
             cmocka_unit_test(slips_of_the_keyboard),
             cmocka_unit_test(model_from_a_folder_that_is_none),
             cmocka_unit_test(weights_and_ids_come_with_model_from), cmocka_unit_test(right_configs),

@@ -154,6 +154,10 @@ static void methods_bodies_and_odd_targets_are_refused(void **state) {
     }
     request.method = "HEAD";
     assert_int_equal(status_of(request), 200);
+    request.probe_alone = true; // where many ask, it is refused whoever it is, and probes are not
+    assert_int_equal(status_of(request), 503);
+    request.target = "/healthz";
+    assert_int_equal(status_of(request), 200);
     request.has_body = true;
     assert_int_equal(status_of(request), 413);
     request.broken = true;

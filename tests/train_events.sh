@@ -75,11 +75,27 @@ check "SIGTERM: exit $?, not 3" [ $? = 3 ]
 check "no way back is named" grep -q "the same command without --fresh resumes it" began
 event_is stopped stop '"signal":"SIGTERM"'
 status_is stopped '"end": "stopped"' '"status": 3'
+expect 1 "nowhere.idx" train new data.train=nowhere
+check "a mistyped data set leaves no run directory" [ ! -e new ]
+mkdir refused
 expect 1 "nowhere.idx" train refused data.train=nowhere
 event_is refused failure '"rank":0' "\"host\":\"$(hostname)\"" '"cause":"io"' 'nowhere.idx'
 event_is refused end '"state":"failed","status":1,"cause":"io","step":0,"saved_step":null'
 status_is refused '"state": "ended"' '"end": "failed"' '"status": 1' '"cause": "io"' '"failed_rank": 0' '"message": ".*nowhere.idx.*"'
 check "a failed start keeps the directory" [ ! -e refused/owner.json ]
+# What is refused leaves how the run ended as it is.
+expect 0 "done: step 2 of 2" train finished training.steps=2
+for run in finished stopped; do
+    cp $run/status.json before.json
+    expect 2 "a run keeps its model" train $run model.hidden_size=32
+    expect 2 "a run keeps its optimizer" train $run optimizer.type=muon
+    check "$run: status.json after a refusal" cmp $run/status.json before.json
+done
+cp finished/status.json before.json
+expect 1 "nowhere.idx" train finished data.train=nowhere
+check "finished: status.json after a start without data" cmp finished/status.json before.json
+expect 0 "done" "$drover" report finished
+expect 0 "done" "$drover" top finished --once
 
 # --- killed: what no checkpoint holds is told, and lines that stand twice are cut
 "$drover" train run.yaml --set run_dir=killed --set training.steps=1000000 --set training.max_minutes=5 --set checkpoint.every=0 >out 2>&1 &

@@ -31,6 +31,7 @@ check "a stop by step changes the bits" test "$(sums processes 000012)" = "$(sum
 has processes '"event":"resume","step":4,"from":"processes/checkpoints/step-000004"'
 
 # A failure that all agree on: rank 0 tells which rank it was of.
+mkdir refused
 expect 1 "nowhere.idx" train 2 refused data.train=nowhere
 has refused '"event":"failure","rank":0,.*"cause":"io","message":".*nowhere.idx' '"event":"end","state":"failed","status":1,"cause":"io"'
 

@@ -34,6 +34,7 @@ static atomic_bool resized;
 static atomic_int ending; // a signal; 0: none
 
 static FILE *file;
+static str early;               // lines from before there was a file, for the first one
 static bool only_file;          // what log_to_file_only says
 static _Thread_local bool mute; // what log_mute_thread says
 static struct {
@@ -172,11 +173,15 @@ static void watch_signals(void) {
 
 // --- messages
 static void to_file(const char *level, const char *text) {
-    if (!file) return;
+    enum { EARLY_BYTES = 65536 };
     char stamp[32];
     time_t now = time(NULL);
     struct tm tm;
     strftime(stamp, sizeof stamp, "%Y-%m-%d %H:%M:%S", localtime_r(&now, &tm));
+    if (!file) {
+        if (early.n < EARLY_BYTES) str_printf(&early, "%s %s%s\n", stamp, level, text);
+        return;
+    }
     fprintf(file, "%s %s%s\n", stamp, level, text);
     fflush(file);
 }
@@ -278,10 +283,17 @@ drv_status log_open_file(const char *path) {
     int fd;
     DRV_TRY(file_append(path, &fd));
     log_close_file();
-    file = fdopen(fd, "a");
-    if (file) return DRV_OK;
-    close(fd);
-    return file_fail("append to", path);
+    FILE *opened = fdopen(fd, "a");
+    if (!opened) {
+        close(fd);
+        return file_fail("append to", path);
+    }
+    pthread_mutex_lock(&lock);
+    file = opened;
+    if (early.n) fputs(early.p, file);
+    str_free(&early);
+    pthread_mutex_unlock(&lock);
+    return DRV_OK;
 }
 
 void log_to_file_only(bool on) {

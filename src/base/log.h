@@ -17,7 +17,8 @@ void log_last_words(const char *lines, size_t n);
 void log_drain(void);
 // Writes only into the file what would clutter the screen.
 void log_file_only(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-DRV_CHECKED drv_status log_open_file(const char *path); // appends
+// Appends to a file from now on, and first what has been said before there was one.
+DRV_CHECKED drv_status log_open_file(const char *path);
 void log_close_file(void);
 // Keeps information and the status line from the screen from now on; warnings do.
 void log_to_file_only(bool on);

@@ -88,6 +88,15 @@ static void count_open(strict_walk *w, const yaml_token_t *t) {
     if (type == YAML_BLOCK_END_TOKEN && w->n_blocks > 0) w->n_blocks--;
 }
 
+// libyaml takes time in the square of the depth, and no key lies deeper than a few levels.
+static drv_status check_depth(const strict_walk *w, const yaml_token_t *t) {
+    enum { MOST = 64 };
+    if (w->flow + w->n_blocks <= MOST) return DRV_OK;
+    char what[64];
+    snprintf(what, sizeof what, "nested deeper than %d levels, expected keys and values", MOST);
+    return refuse(w, &t->start_mark, what);
+}
+
 static drv_status check_token(strict_walk *w, const yaml_token_t *t) {
     const bool ends = t->type == YAML_FLOW_SEQUENCE_END_TOKEN ||
                       t->type == YAML_FLOW_MAPPING_END_TOKEN || t->type == YAML_STREAM_END_TOKEN;
@@ -98,6 +107,7 @@ static drv_status check_token(strict_walk *w, const yaml_token_t *t) {
         return refuse(w, &t->start_mark,
                 "inside brackets a line is to be indented more than the key");
     count_open(w, t);
+    DRV_TRY(check_depth(w, t));
     w->line = t->end_mark.line;
     return DRV_OK;
 }

@@ -66,6 +66,7 @@ static drv_status write_scalars(metrics *m, int64_t step, const scalar *s, int n
     for (int i = 0; i < n; i++) {
         tensorboard__value__init(&values[i]);
         values[i].tag = (char *)(uintptr_t)s[i].tag;
+        values[i].value_case = TENSORBOARD__VALUE__VALUE_SIMPLE_VALUE;
         values[i].simple_value = (float)s[i].value;
         list[i] = &values[i];
     }
@@ -323,23 +324,23 @@ static void add_energy(json_t *record, const rank_times *t) {
         json_decref(hosts);
 }
 
-// Figures of pairs, by the names that TRL has for them.
+// Figures of pairs, by the names that TRL has for them, and by such names of an evaluation.
 enum { N_PAIR_SCALARS = 4 };
-static void pair_scalars(const pair_figures *pairs, scalar out[N_PAIR_SCALARS]) {
-    out[0] = (scalar){"rewards/chosen", pairs->chosen};
-    out[1] = (scalar){"rewards/rejected", pairs->rejected};
-    out[2] = (scalar){"rewards/margins", pairs->chosen - pairs->rejected};
-    out[3] = (scalar){"rewards/accuracies", pairs->accuracy};
+static void pair_scalars(const pair_figures *pairs, bool valid, scalar out[N_PAIR_SCALARS]) {
+    static const char *const names[2][N_PAIR_SCALARS] = {{"rewards/chosen", "rewards/rejected",
+                                                                 "rewards/margins",
+                                                                 "rewards/accuracies"},
+            {"val_rewards/chosen", "val_rewards/rejected", "val_rewards/margins",
+                    "val_rewards/accuracies"}};
+    const double values[N_PAIR_SCALARS] = {pairs->chosen, pairs->rejected,
+            pairs->chosen - pairs->rejected, pairs->accuracy};
+    for (int i = 0; i < N_PAIR_SCALARS; i++)
+        out[i] = (scalar){names[valid][i], values[i]};
 }
 
-static void add_pairs(json_t *record, const char *before, const pair_figures *pairs) {
-    scalar list[N_PAIR_SCALARS];
-    char name[48];
-    pair_scalars(pairs, list);
-    for (int i = 0; i < N_PAIR_SCALARS; i++) {
-        snprintf(name, sizeof name, "%s%s", before, list[i].tag);
-        json_object_set_new(record, name, number(list[i].value));
-    }
+static void add_pairs(json_t *record, const scalar list[N_PAIR_SCALARS]) {
+    for (int i = 0; i < N_PAIR_SCALARS; i++)
+        json_object_set_new(record, list[i].tag, number(list[i].value));
 }
 
 // Each file takes its part, whatever has become of those before it. The first failure counts.
@@ -350,6 +351,8 @@ static void also(drv_status *all, drv_status one) {
 drv_status metrics_step(metrics *self, const step_metrics *step) {
     json_t *record = json_object();
     const double rate = throughput(self, step);
+    scalar pairs[N_PAIR_SCALARS];
+    pair_scalars(&step->pairs, false, pairs);
     json_object_set_new(record, "step", json_integer(step->step));
     json_object_set_new(record, "time", time_now());
     json_object_set_new(record, "loss", number(step->loss));
@@ -368,7 +371,7 @@ drv_status metrics_step(metrics *self, const step_metrics *step) {
     if (step->mfu > 0) json_object_set_new(record, "mfu", number(step->mfu));
     if (step->n_pairs) {
         json_object_set_new(record, "pairs", json_integer(step->n_pairs));
-        add_pairs(record, "", &step->pairs);
+        add_pairs(record, pairs);
     }
     if (step->skipped) json_object_set_new(record, "skipped", json_true());
     if (step->hashed) {
@@ -385,8 +388,6 @@ drv_status metrics_step(metrics *self, const step_metrics *step) {
             {"mfu", step->mfu}};
     const int n = sizeof list / sizeof *list;
     drv_status status = write_scalars(self, step->step, list, step->mfu > 0 ? n : n - 1);
-    scalar pairs[N_PAIR_SCALARS];
-    pair_scalars(&step->pairs, pairs);
     if (step->n_pairs) also(&status, write_scalars(self, step->step, pairs, N_PAIR_SCALARS));
     also(&status, write_hashes(self, step));
     also(&status, write_line(self->json, record));
@@ -394,7 +395,9 @@ drv_status metrics_step(metrics *self, const step_metrics *step) {
 }
 
 drv_status metrics_valid(metrics *m, int64_t step, const evaluation_result *result) {
-    drv_status status = write_scalars(m, step, &(scalar){"val_loss", result->loss}, 1);
+    scalar list[1 + N_PAIR_SCALARS] = {{"val_loss", result->loss}};
+    pair_scalars(&result->pairs, true, list + 1);
+    drv_status status = write_scalars(m, step, list, result->n_pairs ? 1 + N_PAIR_SCALARS : 1);
     json_t *o = json_object();
     json_object_set_new(o, "step", json_integer(step));
     json_object_set_new(o, "time", time_now());
@@ -402,7 +405,7 @@ drv_status metrics_valid(metrics *m, int64_t step, const evaluation_result *resu
     json_object_set_new(o, "val_tokens", json_integer(result->tokens));
     if (result->n_pairs) {
         json_object_set_new(o, "val_pairs", json_integer(result->n_pairs));
-        add_pairs(o, "val_", &result->pairs);
+        add_pairs(o, list + 1);
     }
     also(&status, write_line(m->json, o));
     return status;

@@ -37,6 +37,9 @@ struct run_record {
     run_status status;
     double written_s;
     bool failing, ended;
+    bool begun;         // it came to its first step
+    const char *before; // status.json of the attempt before, if that has ended; NULL: it has not
+    run_end end_before;
     char message[TEXT], host[HOST], failed_host[HOST];
 };
 
@@ -67,6 +70,12 @@ static void write_status(run_record *self, bool lasts) {
     if (self->dir_fd < 0 || is_taken_over(self)) return;
     self->written_s = clock_s();
     note(self, run_status_write(self->dir_fd, &self->status, lasts));
+}
+
+// Locked.
+static void put_back(run_record *self) {
+    if (self->dir_fd < 0 || is_taken_over(self)) return;
+    note(self, run_status_put(self->dir_fd, self->before, strlen(self->before), true));
 }
 
 static void set_state(run_record *self, run_state_kind state) {
@@ -130,6 +139,20 @@ static void add_start(run_record *self) {
     add_event(self, EVENT_START, fields);
 }
 
+// Keeps what the attempt before has left to say of its end.
+static void keep_status(run_record *self) {
+    const char *path = path_join(self->a, self->cfg->run_dir, "status.json");
+    run_status status;
+    char *text;
+    size_t n;
+    if (run_status_text(self->a, self->cfg->run_dir, &text, &n) != DRV_OK ||
+            run_status_parse(self->a, path, text, n, &status) != DRV_OK ||
+            status.end == RUN_GOES_ON)
+        return;
+    self->before = arena_strndup(self->a, text, n);
+    self->end_before = status.end;
+}
+
 drv_status record_take(arena *a, const run_config *cfg, comm *c, run_record **out) {
     run_owner *owner;
     run_events *events = NULL;
@@ -141,6 +164,7 @@ drv_status record_take(arena *a, const run_config *cfg, comm *c, run_record **ou
     self->events = events;
     note(self, opened);
     add_start(self);
+    keep_status(self);
     pthread_mutex_lock(&self->lock);
     write_status(self, true);
     pthread_mutex_unlock(&self->lock);
@@ -204,6 +228,7 @@ void record_running(run_record *self, int64_t step, const char *energy) {
     json_object_set_new(fields, "step", json_integer(step));
     json_object_set_new(fields, "energy", words ? words : json_null());
     add_event(self, EVENT_RUNNING, fields);
+    if (self) self->begun = true;
     set_state(self, RUN_RUNNING);
 }
 
@@ -356,6 +381,13 @@ static void fill_end(run_record *self, drv_status status, const char *cause, con
     snprintf(self->failed_host, sizeof self->failed_host, "%s", comm_host(self->comm, blame->rank));
 }
 
+// Tells whether an attempt that fails leaves the end of the one before as it is: it came to no
+// step, and it was refused for what it asked for, or that one was done.
+static bool leaves_status(const run_record *self, drv_status status) {
+    return self->before && !self->begun && self->status.end == RUN_FAILED &&
+           (status == DRV_E_USAGE || self->end_before == RUN_DONE);
+}
+
 void record_end(run_record *self, drv_status status, const char *cause, const char *message,
         bool alone) {
     struct timespec until;
@@ -369,7 +401,10 @@ void record_end(run_record *self, drv_status status, const char *cause, const ch
         fill_end(self, status, cause, message, &blame);
         if (self->status.end == RUN_FAILED) add_failure(self);
         add_end(self);
-        write_status(self, true);
+        if (leaves_status(self, status))
+            put_back(self);
+        else
+            write_status(self, true);
     }
     self->ended = true;
     pthread_mutex_unlock(&self->lock);

@@ -283,6 +283,8 @@ static void set_save_dtype(run *r, json_t *config_json) {
     json_object_set_new(config_json, "torch_dtype", json_string(types[chosen].torch));
 }
 
+// A run directory is made, and what is in it moved aside, once there is something to train on. Of
+// one that goes on the journal hears of data that are not there.
 static drv_status open_folder(run *r, bool fresh) {
     const run_config *cfg = r->cfg;
     if (lora_is_on(cfg) && !config_loads_weights(cfg))
@@ -293,12 +295,14 @@ static drv_status open_folder(run *r, bool fresh) {
     memory_limit limit = memory_limit_read("");
     limit.free /= comm_ranks_here(r->comm);
     DRV_TRY(fit_check(cfg, &limit)); // before anything is allocated or moved
-    return open_run_dir(r, fresh);
+    const bool goes_on = !fresh && file_is_dir(cfg->run_dir);
+    if (goes_on) DRV_TRY(open_run_dir(r, fresh));
+    DRV_TRY(open_data(r));
+    return goes_on ? DRV_OK : open_run_dir(r, fresh);
 }
 
 static drv_status open_device(run *r) {
     const run_config *cfg = r->cfg;
-    DRV_TRY(open_data(r));
     return r->pool ? device_open_of(r->a, cfg, r->pool, comm_rank(r->comm), &r->b)
                    : device_open_among(r->a, cfg, r->comm, &r->b);
 }

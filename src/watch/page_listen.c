@@ -11,7 +11,7 @@
 
 #include "base/host_port.h"
 
-enum { WAITING = 32 }; // connections that have not been taken
+enum { WAITING = 128 }; // connections that have not been taken
 
 typedef union address {
     struct sockaddr any;

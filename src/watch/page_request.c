@@ -152,6 +152,7 @@ page_answer page_request_check(const page_request *request, const page_keys *key
     if (!origin_is_ours(request)) return refuse(403, "pages of another origin may not ask");
     const bool known = find_path(request->target, &answer.path);
     if (known && paths[answer.path].open) return check_query(request, answer);
+    if (request->probe_alone) return refuse(503, "too many ask at a time; ask again");
     if (known && answer.path == PATH_PAGE && (code = only_value(query_of(request->target), "code")))
         if (page_secret_is(keys->code, code, strlen(code))) {
             answer.status = 303;

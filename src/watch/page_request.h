@@ -27,8 +27,9 @@ const char *page_path_name(page_path path); // "/api/status"
 typedef struct page_request {
     const char *method, *target; // target: with its query, nothing decoded
     const char *host, *origin, *authorization, *cookie;
-    bool has_body; // a length above zero, or chunks
-    bool broken;   // a NUL in it, or a header twice that must stand once
+    bool has_body;    // a length above zero, or chunks
+    bool broken;      // a NUL in it, or a header twice that must stand once
+    bool probe_alone; // so many ask that there is only room for probes
 } page_request;
 
 // The keys that open the page.

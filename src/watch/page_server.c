@@ -18,7 +18,11 @@
 #include "watch/page_headers.h"
 
 enum {
-    MAX_GUESTS = 32,
+    MAX_GUESTS =
+            32, // of any kind; further ones may be probes alone, and what they ask comes at once
+    MAX_PROBES = 16,
+    MAX_PLACES = MAX_GUESTS + MAX_PROBES,
+    MANY = MAX_GUESTS / 2,
     GUEST_S = 10,
     GUEST_BYTES = 24 << 10, // a request with its headers
     TARGET_BYTES = 2048,
@@ -27,9 +31,14 @@ enum {
     SOON_MS = 50,
 };
 
+// Seconds in which a request has to be whole, where many are there, and where no place is left.
+#define MANY_S 1.0
+#define FULL_S 0.1
+
 typedef struct guest {
     int fd; // -1: the place is free
     double since_s;
+    bool asked;                          // its request is whole
     const char *received, *received_end; // the target, where libmicrohttpd has it
     char target[TARGET_BYTES];
 } guest;
@@ -41,7 +50,7 @@ struct page_server {
     void *ctx;
     pthread_t thread;
     bool one_left; // in the last round: libmicrohttpd takes new connections again only in the next
-    guest guests[MAX_GUESTS];
+    guest guests[MAX_PLACES];
     guest nobody; // of a connection for which there is no place
 };
 
@@ -58,25 +67,34 @@ static void on_connection(void *ctx, struct MHD_Connection *connection, void **s
     const union MHD_ConnectionInfo *info =
             http->get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     guest *slot = &self->nobody;
-    for (int i = 0; i < MAX_GUESTS && slot == &self->nobody; i++)
+    for (int i = 0; i < MAX_PLACES && slot == &self->nobody; i++)
         if (self->guests[i].fd < 0) slot = &self->guests[i];
     slot->fd = info ? info->connect_fd : -1;
     slot->since_s = clock_s();
+    slot->asked = false;
     *socket_context = slot;
+}
+
+static int count_guests(const page_server *self) {
+    int n = 0;
+    for (int i = 0; i < MAX_PLACES; i++)
+        n += self->guests[i].fd >= 0;
+    return n;
+}
+
+// Returns the seconds in which a request has to be whole: the fewer places are left, the sooner.
+static double patience_s(int n_guests) {
+    return n_guests == MAX_PLACES ? FULL_S : n_guests >= MANY ? MANY_S : GUEST_S;
 }
 
 // libmicrohttpd's own limit counts from the last byte: whoever sends one now and then would stay.
 static void send_away(page_server *self) {
-    const double now = clock_s();
-    for (int i = 0; i < MAX_GUESTS; i++)
-        if (self->guests[i].fd >= 0 && now >= self->guests[i].since_s + GUEST_S)
-            shutdown(self->guests[i].fd, SHUT_RDWR);
-}
-
-static bool has_guests(const page_server *self) {
-    for (int i = 0; i < MAX_GUESTS; i++)
-        if (self->guests[i].fd >= 0) return true;
-    return false;
+    const double now = clock_s(), patience = patience_s(count_guests(self));
+    for (int i = 0; i < MAX_PLACES; i++) {
+        const guest *g = &self->guests[i];
+        if (g->fd >= 0 && now >= g->since_s + (g->asked ? GUEST_S : patience))
+            shutdown(g->fd, SHUT_RDWR);
+    }
 }
 
 // Keeps the target as it came, before anything in it is decoded.
@@ -132,10 +150,11 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
         const char *method, const char *version, const char *upload, size_t *upload_bytes,
         void **request_context) {
     page_server *self = ctx;
-    const guest *from = *request_context;
+    guest *from = *request_context;
     (void)url;
     (void)upload;
     if (!from || from == &self->nobody || *upload_bytes) return MHD_NO;
+    from->asked = true;
     const page_request request = {.method = method,
             .target = from->target,
             .host = http->lookup_connection_value(connection, MHD_HEADER_KIND, "Host"),
@@ -143,6 +162,7 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, 
             .authorization =
                     http->lookup_connection_value(connection, MHD_HEADER_KIND, "Authorization"),
             .cookie = http->lookup_connection_value(connection, MHD_HEADER_KIND, "Cookie"),
+            .probe_alone = from >= self->guests + MAX_GUESTS,
             .has_body = has_body(connection),
             .broken = page_headers_are_broken(connection,
                     &(page_line){method, from->received, from->received_end, version})};
@@ -165,7 +185,8 @@ static int wait_ms(page_server *self, bool more) {
         self->one_left = false;
         return 0;
     }
-    int limit = more ? SOON_MS : has_guests(self) ? 1000 : -1;
+    const int n_guests = count_guests(self);
+    int limit = more || n_guests >= MANY ? SOON_MS : n_guests ? 1000 : -1;
     if (http->get_timeout(self->daemon, &own) == MHD_YES && (limit < 0 || own < (unsigned)limit))
         limit = (int)own;
     return limit;
@@ -226,7 +247,7 @@ static drv_status start_thread(page_server *self) {
 
 static drv_status start_daemon(page_server *self, int listen_fd) {
     self->daemon = http->start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, self,
-            MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)MAX_GUESTS,
+            MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)MAX_PLACES,
             MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)GUEST_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
             (size_t)GUEST_BYTES, MHD_OPTION_NOTIFY_CONNECTION, on_connection, self,
             MHD_OPTION_URI_LOG_CALLBACK, on_target, self, MHD_OPTION_UNESCAPE_CALLBACK,
@@ -252,7 +273,7 @@ drv_status page_server_start(int listen_fd, const page_server_calls *calls, void
     page_server *self = mem_zeroed(sizeof *self);
     self->calls = calls;
     self->ctx = ctx;
-    for (int i = 0; i < MAX_GUESTS; i++)
+    for (int i = 0; i < MAX_PLACES; i++)
         self->guests[i].fd = -1;
     const drv_status status = start_daemon(self, listen_fd);
     if (status == DRV_OK)

@@ -1,5 +1,6 @@
 // A small HTTP server in a thread of its own, by libmicrohttpd: 32 connections at most, 10 s and
-// one request each, no bodies. It knows nothing of runs: one function answers.
+// one request each, no bodies. Where many are there a request has to be whole within a second, and
+// 16 further places are for probes. It knows nothing of runs: one function answers.
 #pragma once
 #include "base/str.h"
 #include "base/status.h"

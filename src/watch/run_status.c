@@ -82,24 +82,33 @@ static json_t *object_of(const run_status *status) {
     return object;
 }
 
-drv_status run_status_write(int dir_fd, const run_status *status, bool lasts) {
+drv_status run_status_put(int dir_fd, const char *text, size_t n, bool lasts) {
     static const char name[] = "status.json", aside[] = "status.json.tmp";
     const int fd =
             openat(dir_fd, aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (fd < 0) return file_fail("create", aside);
-    json_t *object = object_of(status);
-    char *bytes = json_print(object, JSON_INDENT(2));
-    json_decref(object);
-    const size_t n = strlen(bytes);
-    bytes[n] = '\n'; // in place of the NUL
-    drv_status written = file_write_all(fd, aside, bytes, n + 1);
-    free(bytes);
+    drv_status written = file_write_all(fd, aside, text, n);
     if (written == DRV_OK && lasts && fsync(fd) != 0) written = file_fail("sync", aside);
     close(fd);
     if (written == DRV_OK && renameat(dir_fd, aside, dir_fd, name) != 0)
         written = file_fail("rename into place", name);
     if (written != DRV_OK) unlinkat(dir_fd, aside, 0);
     return written;
+}
+
+drv_status run_status_write(int dir_fd, const run_status *status, bool lasts) {
+    json_t *object = object_of(status);
+    char *bytes = json_print(object, JSON_INDENT(2));
+    json_decref(object);
+    const size_t n = strlen(bytes);
+    bytes[n] = '\n'; // in place of the NUL
+    const drv_status written = run_status_put(dir_fd, bytes, n + 1, lasts);
+    free(bytes);
+    return written;
+}
+
+drv_status run_status_text(arena *a, const char *run_dir, char **text, size_t *n) {
+    return file_read_small(a, path_join(a, run_dir, "status.json"), MAX_BYTES, text, n);
 }
 
 // --- reading
@@ -208,9 +217,8 @@ drv_status run_status_parse(arena *a, const char *path, const char *text, size_t
 }
 
 drv_status run_status_read(arena *a, const char *run_dir, run_status *out) {
-    const char *path = path_join(a, run_dir, "status.json");
     char *bytes;
     size_t n;
-    DRV_TRY(file_read_small(a, path, MAX_BYTES, &bytes, &n));
-    return run_status_parse(a, path, bytes, n, out);
+    DRV_TRY(run_status_text(a, run_dir, &bytes, &n));
+    return run_status_parse(a, path_join(a, run_dir, "status.json"), bytes, n, out);
 }

@@ -43,6 +43,9 @@ run_status run_status_new(void); // starting, all else absent
 // Replaces status.json in the open folder, which need not have its old name any more. `lasts`: also
 // after a crash of the machine, which may take tens of milliseconds. DRV_E_IO, DRV_E_FULL.
 DRV_CHECKED drv_status run_status_write(int dir_fd, const run_status *status, bool lasts);
+// Reads the text of RUN_DIR/status.json, and puts such a text back, as the last one.
+DRV_CHECKED drv_status run_status_text(arena *a, const char *run_dir, char **text, size_t *n);
+DRV_CHECKED drv_status run_status_put(int dir_fd, const char *text, size_t n, bool lasts);
 
 // Reads bytes; `path` is for messages. DRV_E_DATA: not valid JSON, of another version, a field of
 // another type or beyond its range. Texts live in `a`.

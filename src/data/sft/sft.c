@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "chat/chat_model.h"
 #include "data/sft/sft_record.h"
+#include "data/sft/template_words.h"
 
 // The text that Alpaca's models were trained on (github.com/tatsu-lab/stanford_alpaca), with a line
 // of its own for the answer as torchtune and axolotl have it; more than one turn repeats
@@ -119,6 +120,8 @@ drv_status sft_format_open(arena *a, const tokenizer *tok, const char *folder, c
     tool_model = model;
     if (strcmp(name, "chat") == 0)
         DRV_TRY(find_tool_template(a, folder, &model, &tool_model, &with_tools));
+    template_tell_words(tok, &model);
+    if (with_tools != template) template_tell_words(tok, &tool_model);
     DRV_TRY(chat_date(date, &now));
     char day[16] = "";
     if (chat_template_asks_date(template) || chat_template_asks_date(with_tools)) {

@@ -248,6 +248,30 @@ static void words_that_are_no_tokens(void **state) {
     close_setting(&setup);
 }
 
+// A text that begins with what the tokenizer puts in front has it once.
+static void begins_once(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *same;
+        bool dropped;
+    } cases[] = {{"<s>Hi", "Hi", true}, {"Hi", "Hi", false}, {"<s>", "", true}, {"", "", false},
+            {" <s>Hi", " <s>Hi", false}};
+    setting s = open_setting();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        id_list got = {0}, want = {0};
+        id_list_add(&got, 7);
+        encoder_run(s.e, cases[i].text, strlen(cases[i].text), true, &got);
+        encoder_run(s.e, cases[i].same, strlen(cases[i].same), true, &want);
+        assert_int_equal(tokenizer_begin_once(s.t, &got, 1, NULL), cases[i].dropped);
+        assert_int_equal(got.n, want.n + 1);
+        assert_int_equal(got.p[0], 7);
+        assert_memory_equal(got.p + 1, want.p, sizeof *want.p * (size_t)want.n);
+        id_list_free(&got);
+        id_list_free(&want);
+    }
+    close_setting(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(same_as_transformers),
@@ -255,6 +279,7 @@ int main(void) {
             cmocka_unit_test(templates_that_look_ahead),
             cmocka_unit_test(unknown_templates),
             cmocka_unit_test(templates_for_tools),
+            cmocka_unit_test(begins_once),
             cmocka_unit_test(words_that_are_no_tokens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -240,6 +240,19 @@ void encoder_run(encoder *e, const void *text, size_t n, bool specials, id_list 
     encoder_piece(e, &(text_piece){text, n, true, true}, specials, out);
 }
 
+bool tokenizer_begin_once(const tokenizer *t, id_list *ids, int64_t first, offset_list *begins) {
+    const int64_t n = t->n_before, n_ids = ids->n - first;
+    if (n == 0 || n_ids < 2 * n) return false;
+    int32_t *p = ids->p + first;
+    if (memcmp(p, p + n, sizeof *p * (size_t)n) != 0) return false;
+    memmove(p, p + n, sizeof *p * (size_t)(n_ids - n));
+    ids->n -= n;
+    if (!begins) return true;
+    begins->n -= n;
+    memmove(begins->p, begins->p + n, sizeof *begins->p * (size_t)begins->n);
+    return true;
+}
+
 void tokenizer_tidy(const tokenizer *t) {
     if (word_table_is_full(t->words)) word_table_clear(t->words);
 }

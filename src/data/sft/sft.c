@@ -129,6 +129,7 @@ drv_status sft_format_open(arena *a, const tokenizer *tok, const char *folder, c
         log_info("%s asks for the date: it is told %s (--date sets it)", model.path, day);
     }
     *format = (sft_format){.hash = hash_of(&model, &tool_model, day),
+            .tokenizer = tok,
             .template = template,
             .with_tools = with_tools,
             .specials = model.specials,
@@ -267,6 +268,7 @@ drv_status conversation_encode(conversation *c, encoder *e, sft_example *x) {
     // front of it.
     const text_piece piece = {text->p ? text->p : "", text->n, true, false};
     encoder_piece_traced(e, &piece, c->f->built_in, &x->ids, &begins);
+    if (c->f->built_in) tokenizer_begin_once(c->f->tokenizer, &x->ids, first, &begins);
     const size_t n = (size_t)(x->ids.n - first);
     str_reserve(&x->roles, n);
     memset(x->roles.p + x->roles.n, ROLE_OTHER, n + 1);

@@ -43,6 +43,9 @@ check "the chat template is there" grep -q '"chat_template": "{{ messages }}"' b
 check "a filler is not a token" test -z "$(grep PAD7 bpe/tokenizer.json)"
 expect 0 "in a config: model: {from:" "$drover" ckpt import "$corpus"/sentencepiece.gguf --out sp
 expect 0 "1 9 7 3 7" "$drover" tokenizer encode --tokenizer sp < <(printf 'ab a\n a')
+cp -r bpe stripping
+sed -i '0,/"lstrip": false/s//"lstrip": true/' stripping/tokenizer.json
+expect 0 "GGUF has no place for lstrip of added tokens" "$drover" ckpt export stripping --gguf stripping.gguf
 for model in bpe sp; do
     expect 0 "tensors" "$drover" ckpt export $model --gguf $model.gguf
     expect 0 "in a config: model: {from:" "$drover" ckpt import $model.gguf --out $model-back

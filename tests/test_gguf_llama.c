@@ -308,6 +308,39 @@ static void merges_of_what_is_no_token(void **state) {
     }
 }
 
+// Markers typed as ordinary tokens are control tokens all the same, as in llama.cpp; so are those
+// that a key names.
+static void markers_without_their_type(void **state) {
+    (void)state;
+    static const char *const texts[] = {"a", "b", "ab", "<|im_end|>", "<|start|>", "<tool>",
+            "<|other|>"};
+    static const int32_t types[] = {1, 1, 1, 1, 1, 4, 1},
+                         want[] = {1, 1, 1, TOKEN_CONTROL, TOKEN_CONTROL, 4, 1};
+    arena *a = arena_new("markers");
+    str bytes = {0};
+    gguf_file file;
+    vocabulary v;
+    bool found;
+    gguf_builder header = {0};
+    gguf_put_text(&header, "tokenizer.ggml.model", "gpt2");
+    gguf_put_text(&header, "tokenizer.ggml.pre", "gpt-2");
+    gguf_put_array(&header, "tokenizer.ggml.tokens", GGUF_TEXT, 7);
+    for (int i = 0; i < 7; i++)
+        gguf_add_text(&header, texts[i], strlen(texts[i]));
+    gguf_put_array(&header, "tokenizer.ggml.token_type", GGUF_I32, 7);
+    str_add(&header.values, types, sizeof types);
+    gguf_put_array(&header, "tokenizer.ggml.merges", GGUF_TEXT, 1);
+    gguf_add_text(&header, "a b", 3);
+    gguf_put_u32(&header, "tokenizer.ggml.eot_token_id", 4);
+    gguf_builder_header(&header, &bytes);
+    OK(gguf_parse(a, "x.gguf", bytes.p, bytes.n, &file));
+    OK(vocabulary_read(a, &file, &v, &found));
+    assert_memory_equal(v.types, want, sizeof want);
+    str_free(&bytes);
+    gguf_builder_free(&header);
+    arena_free(a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(scaling_survives_its_divisors),
@@ -316,6 +349,7 @@ int main(void) {
             cmocka_unit_test(rows_of_a_head),
             cmocka_unit_test(merges_of_scores),
             cmocka_unit_test(pre_tokenizers_both_ways),
+            cmocka_unit_test(markers_without_their_type),
             cmocka_unit_test(what_is_no_llama),
             cmocka_unit_test(rotary_scaling_of_other_kinds),
             cmocka_unit_test(tokens_that_are_no_list),

@@ -251,6 +251,64 @@ static void templates_for_tools(void **state) {
     close_setting(&setup);
 }
 
+// Templates that write what the tokenizer does not know are warned of, once.
+static void words_that_are_no_tokens(void **state) {
+    (void)state;
+    static const struct {
+        const char *template, *config, *says; // NULL: nothing
+    } cases[] = {
+            {"<|im_start|>{{ messages[0].content }}<|im_end|>", "{}", NULL},
+            {"<|user|>{{ messages[0].content }}<|im_end|><|user|><|end|>", "{}",
+                    "writes \"<|user|>\", \"<|end|>\", which the tokenizer has no token for"},
+            {"<|not a marker|><||>", "{}", NULL},
+            {"{{ bos_token }}{{ messages[0].content }}", "{\"bos_token\": \"<s>\"}", NULL},
+            {"{{ bos_token }}{{ messages[0].content }}", "{\"bos_token\": null}",
+                    "asks for bos_token"},
+            {"{{ messages[0].content }}{{ eos_token }}", "{}", "no answer ends with it"},
+            {"{% set eos_token = 'x' %}{{ eos_token }}", "{}", NULL},
+    };
+    setting setup = open_setting();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *folder = temporary_dir(setup.a), *log = path_join(setup.a, folder, "log");
+        const sft_format *f;
+        char *said;
+        size_t n_said;
+        write_template(&setup, folder, "chat_template.jinja", cases[i].template);
+        write_template(&setup, folder, "tokenizer_config.json", cases[i].config);
+        OK(log_open_file(log));
+        OK(sft_format_open(setup.a, setup.t, folder, NULL, NULL, &f));
+        log_close_file();
+        OK(file_read(setup.a, log, &said, &n_said));
+        if (cases[i].says ? !strstr(said, cases[i].says) : strstr(said, "the template") != NULL)
+            fail_msg("case %zu says: %s", i, said);
+    }
+    close_setting(&setup);
+}
+
+// A text that begins with what the tokenizer puts in front has it once.
+static void begins_once(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *same;
+        bool dropped;
+    } cases[] = {{"<s>Hi", "Hi", true}, {"Hi", "Hi", false}, {"<s>", "", true}, {"", "", false},
+            {" <s>Hi", " <s>Hi", false}};
+    setting s = open_setting();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        id_list got = {0}, want = {0};
+        id_list_add(&got, 7);
+        encoder_run(s.e, cases[i].text, strlen(cases[i].text), true, &got);
+        encoder_run(s.e, cases[i].same, strlen(cases[i].same), true, &want);
+        assert_int_equal(tokenizer_begin_once(s.t, &got, 1, NULL), cases[i].dropped);
+        assert_int_equal(got.n, want.n + 1);
+        assert_int_equal(got.p[0], 7);
+        assert_memory_equal(got.p + 1, want.p, sizeof *want.p * (size_t)want.n);
+        id_list_free(&got);
+        id_list_free(&want);
+    }
+    close_setting(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(same_as_transformers),
@@ -259,6 +317,8 @@ int main(void) {
             cmocka_unit_test(unknown_templates),
             cmocka_unit_test(ends_of_turns),
             cmocka_unit_test(templates_for_tools),
+            cmocka_unit_test(begins_once),
+            cmocka_unit_test(words_that_are_no_tokens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,15 +42,17 @@ static const struct {
                 -1, -1},
         {"null says that there is none", begins_with_x, "\"<x>\"",
                 "{\"bos_token\": null, \"unk_token\": null}", NULL, -1, 1, -1, -1},
-        {"the map fills what the config leaves open", "null", "null", "{\"eos_token\": \"<x>\"}",
+        {"the map fills what a config with added_tokens_decoder leaves open", "null", "null",
+                "{\"eos_token\": \"<x>\", \"added_tokens_decoder\": {}}",
                 "{\"eos_token\": \"a\", \"pad_token\": {\"content\": \"a\"}}", 0, 2, 3, -1},
-        {"null in the config stays null", "null", "null", "{\"pad_token\": null}",
-                "{\"pad_token\": \"a\"}", 0, 1, -1, -1},
+        {"and goes before one without it", "null", "null",
+                "{\"eos_token\": \"<x>\", \"pad_token\": null}",
+                "{\"eos_token\": \"a\", \"pad_token\": {\"content\": \"a\"}}", 0, 3, 3, -1},
         {"numbers that no machine holds are passed over", "null", "null",
                 "{\"model_max_length\": 1000000000000000019884624838656, \"pad_token\": \"a\"}",
                 NULL, 0, 1, 3, -1},
-        {"a token that is not there is ignored", "null", "null", "{\"eos_token\": \"<gone>\"}",
-                NULL, 0, 1, -1, -1},
+        {"a token that is not there is added", "null", "null", "{\"eos_token\": \"<new>\"}", NULL,
+                0, 6, -1, -1},
 };
 
 static void roles_by_file_template_and_name(void **state) {
@@ -80,9 +82,11 @@ static void broken_files_are_named(void **state) {
     } broken[] = {{"{\"eos_token\": 3}", "tokenizer_config.json: \"eos_token\" is neither a text"},
             {"{\"pad_token\": {\"id\": 3}}", "\"pad_token\" is neither"},
             {"{\"bos_token\": \"\"}", "\"bos_token\" is neither"},
-            {"{} {}", "not valid JSON at byte 3: more text after the object"},
+            {"{} {}", "tokenizer_config.json:1:4: not valid JSON"},
             {"[]", "tokenizer_config.json: expected a JSON object"},
-            {"{\"eos_token\": \"</s>\", ", "tokenizer_config.json: not valid JSON at byte 22"}};
+            {"{\"eos_token\": \"</s>\", ", "tokenizer_config.json:1:22: not valid JSON"},
+            {"{\"added_tokens_decoder\": {\"x\": {\"content\": \"y\"}}}", "\"x\" is no id"},
+            {"{\"added_tokens_decoder\": {\"3\": {}}}", "\"3\" is no id with a token"}};
     arena *a = arena_new("roles");
     const char *dir = temporary_dir(a);
     put(a, dir, "tokenizer.json", arena_printf(a, model, "null", "null"));

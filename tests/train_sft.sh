@@ -36,6 +36,11 @@ check "the date of SOURCE_DATE_EPOCH" [ "$(shown data/epoch)" = "09 Sep 2001" ]
 expect 2 'the date is "2023-02-29", expected one as 2026-11-22' "${dated[@]}" --date 2023-02-29 --out data/no
 expect 2 "SOURCE_DATE_EPOCH" env SOURCE_DATE_EPOCH=soon "${dated[@]}" --out data/no
 
+# texts that went through a template have BOS already: it is put there once, and a line says so
+printf '{"text": "<s>Who are you?"}\n{"text": "Hi"}\n' >begun.jsonl
+expect 0 "texts begin with <s> already" "$drover" data build --input begun.jsonl --tokenizer $golden/sft --out data/begun
+check "BOS once" [ "$("$drover" data show data/begun --document 0 --tokenizer $golden/sft | head -c 6)" = "<s>Who" ]
+
 # one array of objects, as Alpaca is published, gives the same set
 { echo '['; sed '$!s/$/,/' chat.jsonl; echo ']'; } >chat.json
 expect 0 "120 documents" "${build[@]}" --input chat.json --out data/array

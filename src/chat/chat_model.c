@@ -22,7 +22,7 @@ static void add_specials(arena *a, const json_t *config, chat_model *out) {
         int i = 0;
         while (i < out->n_specials && strcmp(out->specials[i].role, key) != 0)
             i++;
-        if (i < out->n_specials) continue; // tokenizer_config.json comes first
+        if (i < out->n_specials) continue; // the first file that names it
         out->specials[out->n_specials++] =
                 (special_text){arena_strdup(a, key), arena_strdup(a, text)};
     }
@@ -83,11 +83,11 @@ drv_status chat_model_read(arena *a, const char *folder, bool tools, chat_model 
     const char *paths[] = {path_join(a, folder, "tokenizer_config.json"),
             path_join(a, folder, "special_tokens_map.json")};
     drv_status status = DRV_OK;
-    for (int i = 0; i < 2 && status == DRV_OK; i++) {
-        if (!file_exists(paths[i])) continue;
-        status = json_read_file(paths[i], &configs[i]);
-        if (status == DRV_OK) add_specials(a, configs[i], out);
-    }
+    for (int i = 0; i < 2 && status == DRV_OK; i++)
+        if (file_exists(paths[i])) status = json_read_file(paths[i], &configs[i]);
+    // A config that says all of added tokens has the older file beside it for nothing.
+    if (!json_object_get(configs[0], "added_tokens_decoder")) add_specials(a, configs[1], out);
+    add_specials(a, configs[0], out);
     if (status == DRV_OK) status = take_files(a, folder, tools, out);
     if (status == DRV_OK && !out->path)
         status = template_of(a, paths[0], json_object_get(configs[0], "chat_template"), tools, out);

@@ -6,7 +6,8 @@ typedef struct chat_model {
     const char *path;   // where the template was found; NULL: the folder has none
     const char *source; // its text
     size_t n_source;
-    special_text *specials; // every ..._token of tokenizer_config.json and special_tokens_map.json
+    special_text *specials; // every ..._token of tokenizer_config.json and, where that has no
+                            // added_tokens_decoder, before it of special_tokens_map.json
     int n_specials;
 } chat_model;
 

@@ -9,6 +9,7 @@
 #include "ckpt/adapter.h"
 #include "cli/chat_prompt.h"
 #include "cli/generate_args.h"
+#include "data/sft/template_words.h"
 #include "weights/resolve.h"
 
 // --- what the template sees
@@ -92,6 +93,7 @@ static drv_status print_text(arena *a, const chat_model *m, const chat_input *in
     chat_template *t;
     chat_output out;
     DRV_TRY(chat_template_open(a, m->path, m->source, m->n_source, &t));
+    template_tell_words(NULL, m);
     DRV_TRY(chat_render(a, t, in, &out));
     fwrite(out.text.p ? out.text.p : "", 1, out.text.n, stdout);
     str_free(&out.text);
@@ -165,6 +167,7 @@ static drv_status load(arena *a, const cli_args *args, const generator_opts *mod
     set_special(a, args, "--bos", "bos_token", template);
     set_special(a, args, "--eos", "eos_token", template);
     DRV_TRY(generator_open(a, model, out));
+    template_tell_words(generator_tokenizer(*out), template);
     const int64_t most = generator_context(*out);
     if (context == 0) context = most < DEFAULT_CONTEXT ? most : DEFAULT_CONTEXT;
     return generator_load(*out, context);

@@ -94,6 +94,63 @@ static drv_status read_specials(const gguf_file *f, vocabulary *v) {
     return DRV_OK;
 }
 
+// Texts that llama.cpp takes for control tokens whatever their type says (llama-vocab.cpp): ends of
+// texts, turns and messages, and marks of code with a gap.
+static const char *const control_texts[] = {"<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>",
+        "<|call|>", "<|flush|>", "<|calls|>", "<end_of_turn>", "<|endoftext|>", "</s>",
+        "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<|end_of_text|>", "<end_of_utterance>",
+        "<eos>", "<turn|>", "<|tool_response>",
+        "<\xEF\xBD\x9C"
+        "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",
+        "[e~[", "<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<PRE>", "\xE2\x96\x81<PRE>",
+        "<|code_prefix|>", "<|prefix|>",
+        "<\xEF\xBD\x9C"
+        "fim\xE2\x96\x81"
+        "begin\xEF\xBD\x9C>",
+        "<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<SUF>", "\xE2\x96\x81<SUF>",
+        "<|code_suffix|>", "<|suffix|>",
+        "<\xEF\xBD\x9C"
+        "fim\xE2\x96\x81hole\xEF\xBD\x9C>",
+        "<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<MID>", "\xE2\x96\x81<MID>",
+        "<|code_middle|>", "<|middle|>",
+        "<\xEF\xBD\x9C"
+        "fim\xE2\x96\x81"
+        "end\xEF\xBD\x9C>",
+        "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]", "<|fim_repo|>", "<|repo_name|>",
+        "<fim-repo>", "<REPO>", "<reponame>", "<|file_sep|>"};
+
+static bool is_control_text(const gguf_text *token) {
+    size_t i = 0;
+    const size_t n = sizeof control_texts / sizeof *control_texts;
+    while (i < n && (strlen(control_texts[i]) != token->n ||
+                            memcmp(control_texts[i], token->p, token->n) != 0))
+        i++;
+    return i < n;
+}
+
+// Markers that a converter left as ordinary tokens, which no text would be cut into: those of
+// llama.cpp's list, and those that a key of the file names.
+static drv_status mark_controls(const gguf_file *f, vocabulary *v) {
+    int64_t ids[] = {v->bos, v->eos, -1, -1}, first = -1;
+    int n_marked = 0;
+    DRV_TRY(llama_meta_token(f, KEY("eot_token_id"), v->n, &ids[2]));
+    DRV_TRY(llama_meta_token(f, KEY("eom_token_id"), v->n, &ids[3]));
+    for (int64_t i = 0; i < v->n; i++) {
+        bool named = is_control_text(&v->tokens[i]);
+        for (size_t k = 0; k < sizeof ids / sizeof *ids; k++)
+            named |= ids[k] == i && v->tokens[i].n > 1 && strchr("<[", v->tokens[i].p[0]);
+        if (!named || (v->types[i] != TOKEN_NORMAL && v->types[i] != TOKEN_USER_DEFINED)) continue;
+        v->types[i] = TOKEN_CONTROL;
+        if (n_marked++ == 0) first = i;
+    }
+    if (n_marked > 0 && gguf_find(f, KEY("token_type")))
+        log_warn("%s: token %lld \"%.*s\" and %d more are no control tokens by their type; they are taken for such, "
+                 "as llama.cpp takes them",
+                f->path, (long long)first, (int)v->tokens[first].n, v->tokens[first].p,
+                n_marked - 1);
+    return DRV_OK;
+}
+
 // --- merges
 // Both sides and what they make are tokens: readers of tokenizer.json refuse other files.
 static drv_status check_merge(const gguf_file *f, const token_index *index, int64_t i,
@@ -188,6 +245,7 @@ drv_status vocabulary_read(arena *a, const gguf_file *f, vocabulary *out, bool *
     if (!*found) return DRV_OK;
     DRV_TRY(read_tokens(a, f, &v));
     DRV_TRY(read_specials(f, &v));
+    DRV_TRY(mark_controls(f, &v));
     DRV_TRY(read_merges(a, f, &v));
     DRV_TRY(read_chat(a, f, &v));
     *out = v;

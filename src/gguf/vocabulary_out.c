@@ -110,6 +110,33 @@ static drv_status read_vocab(writing *w) {
     return DRV_OK;
 }
 
+// A property of an added token that has no place in GGUF; NULL: there is none.
+static const char *lost_flag(const json_t *token, bool normalizes) {
+    static const char *const flags[] = {"lstrip", "rstrip", "single_word", "normalized"};
+    for (int i = 0; i < (normalizes ? 4 : 3); i++)
+        if (json_is_true(json_object_get(token, flags[i]))) return flags[i];
+    return NULL;
+}
+
+static void tell_lost_flags(const writing *w) {
+    const bool normalizes = json_is_object(json_object_get(w->root, "normalizer"));
+    const char *flag = NULL, *text = NULL;
+    int n_lost = 0;
+    size_t i;
+    json_t *token;
+    json_array_foreach(json_object_get(w->root, "added_tokens"), i, token) {
+        const char *lost = lost_flag(token, normalizes);
+        if (!lost) continue;
+        if (n_lost++ > 0) continue;
+        flag = lost;
+        text = json_string_value(json_object_get(token, "content"));
+    }
+    if (n_lost > 0)
+        log_warn("%s: GGUF has no place for %s of added tokens (\"%s\"%s): texts with white space or marks beside "
+                 "them may be cut in other tokens",
+                w->path, flag, text ? text : "", n_lost > 1 ? " and others" : "");
+}
+
 static drv_status read_added(writing *w) {
     const json_t *vocab = json_object_get(json_object_get(w->root, "model"), "vocab");
     const char *unk =
@@ -381,6 +408,7 @@ static drv_status put_all(writing *w) {
     DRV_TRY(find_kind(w));
     DRV_TRY(read_vocab(w));
     DRV_TRY(read_added(w));
+    tell_lost_flags(w);
     fill_up(w);
     gguf_put_text(w->out, KEY("model"), w->sentencepiece ? "llama" : "gpt2");
     gguf_put_text(w->out, KEY("pre"), w->sentencepiece ? "default" : w->pre->name);

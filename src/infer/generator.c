@@ -208,6 +208,9 @@ drv_status generator_encode(const generator *g, const char *text, size_t n, bool
     encoder_run(e, clean.p ? clean.p : "", clean.n, specials, ids);
     encoder_free(e);
     str_free(&clean);
+    if (specials && tokenizer_begin_once(g->tokenizer, ids, begin, NULL))
+        log_info("the prompt begins with %s already, which is put in front of texts: it stands there once",
+                tokenizer_token_text(g->tokenizer, ids->p[begin]));
     for (int64_t i = begin; i < ids->n; i++)
         if (ids->p[i] >= g->config.model.vocab_size)
             return drv_fail(DRV_E_DATA,

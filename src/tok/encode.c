@@ -5,6 +5,7 @@
 
 #include "tok/tokenizer_internal.h"
 #include "tok/trace.h"
+#include "tok/unicode.h"
 #include "tok/word_cache.h"
 
 enum {
@@ -86,6 +87,44 @@ static size_t next_added(const added_index *x, const unsigned char *s, size_t i,
     return i;
 }
 
+// --- what an added token takes of the text beside it
+static uint32_t point_before(const unsigned char *s, size_t i, size_t *n) {
+    *n = 1;
+    while (*n < i && (s[i - *n] & 0xC0) == 0x80)
+        (*n)++;
+    const unsigned char *p = s + i - *n;
+    return utf8_next(&p);
+}
+
+static uint32_t point_at(const unsigned char *s, size_t *n) {
+    const unsigned char *p = s;
+    const uint32_t cp = utf8_next(&p);
+    *n = (size_t)(p - s);
+    return cp;
+}
+
+// Widens a match in [from, n) of s by the white space that it takes. A space of normalised text in
+// the sentencepiece style is U+2581, which is none. False: it is no token here.
+static bool match_added(const encoder *e, const added_index *x, const added_token *found,
+        const unsigned char *s, size_t from, size_t n, size_t *begin, size_t *end) {
+    const tokenizer *t = e->t;
+    const bool marks = x == &t->normalized && t->space_mark && !t->metaspace;
+    const uint8_t *classes = cp_table();
+    size_t k;
+    uint32_t cp;
+    if (t->splits_special && t->is_special[found->id]) return false;
+    if (found->single_word && ((*begin > 0 && cp_is_word(point_before(s, *begin, &k))) ||
+                                      (*end < n && cp_is_word(point_at(s + *end, &k)))))
+        return false;
+    while (found->lstrip && *begin > from && (cp = point_before(s, *begin, &k), 1) &&
+            (classes[cp] & CP_SPACE) && !(marks && cp == ' '))
+        *begin -= k;
+    while (found->rstrip && *end < n && (cp = point_at(s + *end, &k), 1) &&
+            (classes[cp] & CP_SPACE) && !(marks && cp == ' '))
+        *end += k;
+    return true;
+}
+
 // Cuts the added tokens out, leftmost and longest first; `part` gets what lies between them.
 static void cut_added(encoder *e, const added_index *x, const unsigned char *s, size_t n,
         void (*part)(encoder *e, const unsigned char *s, size_t n)) {
@@ -96,12 +135,14 @@ static void cut_added(encoder *e, const added_index *x, const unsigned char *s, 
             i++;
             continue;
         }
-        if (i > from) part(e, s + from, i - from);
+        size_t begin = i, end = i + (size_t)d->n;
+        i = end;
+        if (!match_added(e, x, d, s, from, n, &begin, &end)) continue;
+        if (begin > from) part(e, s + from, begin - from);
         id_list_add(&e->out, d->id);
-        if (e->trace) trace_id(e->trace, s + i);
+        if (e->trace) trace_id(e->trace, s + begin);
         e->continues = false;
-        i += (size_t)d->n;
-        from = i;
+        from = end; // and a token that begins in the white space taken counts too
     }
     if (n > from) part(e, s + from, n - from);
 }
@@ -197,6 +238,19 @@ void encoder_piece_traced(encoder *e, const text_piece *p, bool specials, id_lis
 
 void encoder_run(encoder *e, const void *text, size_t n, bool specials, id_list *out) {
     encoder_piece(e, &(text_piece){text, n, true, true}, specials, out);
+}
+
+bool tokenizer_begin_once(const tokenizer *t, id_list *ids, int64_t first, offset_list *begins) {
+    const int64_t n = t->n_before, n_ids = ids->n - first;
+    if (n == 0 || n_ids < 2 * n) return false;
+    int32_t *p = ids->p + first;
+    if (memcmp(p, p + n, sizeof *p * (size_t)n) != 0) return false;
+    memmove(p, p + n, sizeof *p * (size_t)(n_ids - n));
+    ids->n -= n;
+    if (!begins) return true;
+    begins->n -= n;
+    memmove(begins->p, begins->p + n, sizeof *begins->p * (size_t)begins->n);
+    return true;
 }
 
 void tokenizer_tidy(const tokenizer *t) {

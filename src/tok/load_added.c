@@ -78,6 +78,8 @@ static void index_added(loader *load, bool normalized, added_index *out) {
         g->n_common = k;
     }
     index_texts(load, list, n_text, out);
+    for (int i = 0; i < n_text; i++) // a piece shows what lies beside a token in that piece alone
+        if (list[i].single_word || list[i].lstrip || list[i].rstrip) load->t->can_cut = false;
     for (int i = 0; i < n_text; i++)
         for (int k = 0; k + 1 < list[i].n; k++) {
             const unsigned char fold = list[i].text[k] | 0x20;
@@ -96,30 +98,38 @@ static int32_t next_added_id(loader *l, const char *text) {
     return known >= 0 ? known : l->t->n_entries + l->n_new++;
 }
 
-static drv_status read_added(loader *load, size_t i, const json_t *token, added_token *out) {
-    tokenizer *tok = load->t;
+// The id that the file gives is checked and told where it is not that of Hugging Face. Tokens
+// beside tokenizer.json need not have one.
+static drv_status check_id(loader *load, const json_t *token, bool beside, const added_token *out) {
+    const json_t *id = json_object_get(token, "id");
+    if (beside && !id) return DRV_OK;
+    if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) > UINT32_MAX)
+        return drv_fail(DRV_E_DATA, "%s: added token \"%.60s\": its id is not a number from 0",
+                load->path, out->name);
+    if (out->n && json_integer_value(id) != out->id && load->n_other_ids++ == 0)
+        log_warn("%s: added token \"%s\" has id %lld, but it is %d for Hugging Face and here",
+                beside ? loader_beside(load, "tokenizer_config.json") : load->path, out->name,
+                (long long)json_integer_value(id), out->id);
+    return DRV_OK;
+}
+
+static drv_status read_added(loader *load, size_t i, const json_t *token, bool beside,
+        added_token *out) {
     const char *text = json_string_value(json_object_get(token, "content"));
     if (!text) return drv_fail(DRV_E_DATA, "%s: added token %zu has no content", load->path, i);
-    static const char *const flags[] = {"single_word", "lstrip", "rstrip"};
-    for (int f = 0; f < 3; f++)
-        if (json_is_true(json_object_get(token, flags[f])))
-            return loader_refuse(load, flags[f], text);
     *out = (added_token){.name = arena_strdup(load->a, text),
             .n = (int)strlen(text),
             .id = *text ? next_added_id(load, text) : -1,
-            .special = json_is_true(json_object_get(token, "special"))};
+            .special = json_is_true(json_object_get(token, "special")),
+            .normalized = json_is_true(json_object_get(token, "normalized")),
+            .single_word = json_is_true(json_object_get(token, "single_word")),
+            .lstrip = json_is_true(json_object_get(token, "lstrip")),
+            .rstrip = json_is_true(json_object_get(token, "rstrip"))};
     out->text = (const unsigned char *)out->name;
-    const json_t *id = json_object_get(token, "id");
-    if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) > UINT32_MAX)
-        return drv_fail(DRV_E_DATA, "%s: added token \"%.60s\": its id is not a number from 0",
-                load->path, text);
-    if (*text && json_integer_value(id) != out->id && load->n_other_ids++ == 0)
-        log_warn("%s: added token \"%s\" has id %lld, but it is %d for Hugging Face and here",
-                load->path, text, (long long)json_integer_value(id), out->id);
-    out->normalized = json_is_true(json_object_get(token, "normalized"));
-    if (out->normalized && tokenizer_normalizes(tok)) {
+    DRV_TRY(check_id(load, token, beside, out));
+    if (out->normalized && tokenizer_normalizes(load->t)) {
         str normal = {0};
-        tokenizer_normalize(tok, text, strlen(text), &normal);
+        tokenizer_normalize(load->t, text, strlen(text), &normal);
         out->text = (const unsigned char *)arena_strndup(load->a, normal.p, normal.n);
         out->n = (int)normal.n;
         str_free(&normal);
@@ -166,25 +176,47 @@ static void add_name(tokenizer *t, added_token *token) {
     if (!t->added_slots[at] || t->added_slots[at]->n == 0) t->added_slots[at] = token;
 }
 
-static drv_status read_all_added(loader *load, const json_t *list) {
+// Replaces the added token of the same name, as Hugging Face does. False: there is none.
+static bool replace_added(tokenizer *t, const added_token *later) {
+    added_token *one = (added_token *)(uintptr_t)added_with_name(t, later->name);
+    if (!one || one->n == 0 || one->id != later->id) return false;
+    const int32_t same = one->same;
+    const bool special = one->special || later->special; // once special, always
+    *one = *later;
+    one->same = same;
+    one->special = special;
+    return true;
+}
+
+static drv_status read_all_added(loader *load, const json_t *list, const json_t *beside,
+        int32_t *same_id) {
     tokenizer *tok = load->t;
-    const size_t n = json_array_size(list);
-    int32_t *same_id =
-            ARENA_ARRAY(load->a, int32_t, (size_t)tok->n_vocab + (size_t)tok->n_entries + n + 1);
-    size_t i;
-    json_t *entry;
-    json_array_foreach(list, i, entry) {
+    const size_t n_own = json_array_size(list), n = n_own + json_array_size(beside);
+    for (size_t i = 0; i < n; i++) {
         added_token token;
-        DRV_TRY(read_added(load, i, entry, &token));
+        const bool own = i < n_own;
+        DRV_TRY(read_added(load, i,
+                own ? json_array_get(list, i) : json_array_get(beside, i - n_own), !own, &token));
         if (!token.n) continue; // ignored there too
         drop_same_id(tok, same_id, &token);
+        if (replace_added(tok, &token)) continue;
         token.same = same_id[token.id];
         tok->added[tok->n_added] = token;
         add_name(tok, &tok->added[tok->n_added]);
         same_id[token.id] = ++tok->n_added;
-        if (token.id >= tok->n_vocab) tok->n_vocab = token.id + 1;
+        if (token.id < tok->n_vocab) continue;
+        tok->n_vocab = token.id + 1;
+        if (!own && load->n_beside++ == 0) load->first_beside = token.name;
     }
     return DRV_OK;
+}
+
+// Tells of tokens that tokenizer.json does not have: a model must have rows for them.
+static void tell_beside(const loader *load) {
+    if (load->n_beside == 0) return;
+    log_info("%s: the files beside it add %d token%s that it does not have, as in transformers: \"%s\" has id %d%s",
+            load->path, load->n_beside, str_plural(load->n_beside), load->first_beside,
+            tokenizer_id(load->t, load->first_beside), load->n_beside > 1 ? ", and so on" : "");
 }
 
 // The tokens that were not dropped, and their names.
@@ -198,12 +230,15 @@ static void keep_added(tokenizer *t) {
         add_name(t, &t->added[i]);
 }
 
-drv_status load_added(loader *load, const json_t *list) {
+drv_status load_added(loader *load, const json_t *list, const json_t *beside) {
     tokenizer *tok = load->t;
-    tok->added = ARENA_ARRAY(load->a, added_token, json_array_size(list) + 1);
-    tok->added_mask = table_mask((int64_t)json_array_size(list));
+    const size_t n_listed = json_array_size(list) + json_array_size(beside);
+    tok->added = ARENA_ARRAY(load->a, added_token, n_listed + 1);
+    tok->added_mask = table_mask((int64_t)n_listed);
     tok->added_slots = ARENA_ARRAY(load->a, added_token *, tok->added_mask + 1);
-    DRV_TRY(read_all_added(load, list));
+    int32_t *same_id = ARENA_ARRAY(load->a, int32_t,
+            (size_t)tok->n_vocab + (size_t)tok->n_entries + n_listed + 1);
+    DRV_TRY(read_all_added(load, list, beside, same_id));
     keep_added(tok);
     if (load->n_other_ids > 1)
         log_warn("%s: %d more added tokens have other ids than the file says", load->path,
@@ -219,6 +254,7 @@ drv_status load_added(loader *load, const json_t *list) {
     }
     index_added(load, false, &tok->raw);
     index_added(load, true, &tok->normalized);
+    tell_beside(load);
     return DRV_OK;
 }
 

@@ -12,10 +12,14 @@ typedef struct loader {
     json_cursor vocab, merges; // the two large values: not part of the tree
     int32_t n_new;             // added tokens that the vocabulary does not have
     int n_other_ids;           // added tokens that have another id than the file says
+    int n_beside;              // tokens that only files beside tokenizer.json have
+    const char *first_beside;  // one of them
     bool merges_bytes;         // a merge has a byte-fallback token in it
     bool template;             // the post-processor so far has one
     bool fused;                // the decoder so far has made one text of the tokens
     token_bytes *keys;         // by id: entries as the file writes them; if tokenizer->decodes_keys
+    json_t *config, *map;      // tokenizer_config.json, special_tokens_map.json; NULL: not there
+    bool has_decoder;          // the config says all of added tokens: the map does not count there
 } loader;
 
 // DRV_E_DATA: what is not supported, by name.
@@ -31,6 +35,14 @@ DRV_CHECKED drv_status load_merges(loader *load);
 // text may be cut there. Only if every byte has an id: what has none goes away or is fused, and
 // brings others together. Not with ignore_merges, which looks for the text as a whole.
 void load_joins(loader *l);
-DRV_CHECKED drv_status load_added(loader *load, const json_t *list);
+// Reads the files beside tokenizer.json, and lists the tokens that they add to its own.
+DRV_CHECKED drv_status load_beside(loader *load, const json_t *own, json_t **out);
+const char *loader_beside(const loader *l, const char *name); // the path of such a file
+// Reads one, an object; *out stays as it is where there is none.
+DRV_CHECKED drv_status loader_read_beside(const loader *l, const char *name, json_t **out);
+// Returns what a token says in such a file: a text, or an object with "content"; NULL: neither.
+const char *loader_token_text(const json_t *value);
+// `beside`: more tokens, which files beside tokenizer.json add.
+DRV_CHECKED drv_status load_added(loader *load, const json_t *list, const json_t *beside);
 // Loads the roles of special tokens; needs all of the above and the post-processor.
 DRV_CHECKED drv_status load_roles(loader *l);

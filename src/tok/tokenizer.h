@@ -74,6 +74,10 @@ void offset_list_free(offset_list *l);
 // id ends where the next one begins. Slower: for short texts whose parts must be told apart.
 void encoder_piece_traced(encoder *e, const text_piece *p, bool specials, id_list *out,
         offset_list *begins);
+// Drops ids from `first` on that repeat what the post-processor puts in front of a text: a text
+// that went through a chat template has it already. `begins`: where they begin, from `first` on;
+// NULL. Returns whether there were any.
+bool tokenizer_begin_once(const tokenizer *t, id_list *ids, int64_t first, offset_list *begins);
 // Between parallel sections: forgets the words seen so far when there are too many.
 void tokenizer_tidy(const tokenizer *t);
 

@@ -18,6 +18,8 @@ typedef struct added_token { // looked for in the text as it is, or in the norma
     int32_t id;
     int32_t same;             // while loading: index + 1 of the one before with the same id
     bool special, normalized; // normalized: looked for in normalised text, as `text` is
+    bool single_word;         // counts only where no word goes on beside it
+    bool lstrip, rstrip;      // takes the white space before it, or after it
 } added_token;
 
 typedef struct added_group { // added tokens that begin with the same byte
@@ -118,6 +120,7 @@ struct tokenizer {        // immutable after opening, but for `words`
     int32_t before[MAX_TEMPLATE], after[MAX_TEMPLATE]; // special ids around a text
     int n_before, n_after;
     bool *is_special;            // by id
+    bool splits_special;         // special tokens in a text are text
     int32_t role[N_TOKEN_ROLES]; // ids; -1: none
     word_table *words;
 };

@@ -332,7 +332,11 @@ static drv_status load_all(loader *load, const json_t *root) {
     DRV_TRY(load_unknown(load, model));
     if (tok->n_rules == 0) load_joins(load);
     if (tok->n_rules == 0) tok->can_cut = false; // one word
-    DRV_TRY(load_added(load, added));
+    json_t *beside = NULL;
+    drv_status status = load_beside(load, added, &beside);
+    if (status == DRV_OK) status = load_added(load, added, beside);
+    json_decref(beside);
+    DRV_TRY(status);
     DRV_TRY(load_post_processor(load, json_object_get(root, "post_processor")));
     return load_roles(load);
 }
@@ -408,6 +412,8 @@ drv_status tokenizer_open(arena *a, const char *path, tokenizer **out) {
     drv_status s = read_tree(&l, &f, &root);
     if (s == DRV_OK) s = load_all(&l, root);
     json_decref(root);
+    json_decref(l.config);
+    json_decref(l.map);
     file_map_close(&f);
     if (s != DRV_OK)
         tokenizer_close(l.t);

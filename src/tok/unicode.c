@@ -102,3 +102,10 @@ size_t utf8_valid_prefix(const unsigned char *s, size_t n) {
 bool utf8_valid(const void *s, size_t n) {
     return utf8_valid_prefix(s, n) == n;
 }
+
+bool cp_is_word(uint32_t cp) {
+    const cp_category category = cp_categories()[cp];
+    const bool circled = (cp >= 0x24B6 && cp <= 0x24E9) || (cp >= 0x1F130 && cp <= 0x1F149) ||
+                         (cp >= 0x1F150 && cp <= 0x1F169) || (cp >= 0x1F170 && cp <= 0x1F189);
+    return category <= CAT_NL || category == CAT_PC || circled || cp == 0x200C || cp == 0x200D;
+}

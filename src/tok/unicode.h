@@ -56,6 +56,9 @@ static inline bool cp_is_python_space(uint32_t cp) {
     return (cp_table()[cp] & CP_SPACE) || (cp >= 0x1c && cp <= 0x1f);
 }
 
+// The \w of Rust's regular expressions: letters, marks, decimal digits, connectors, joiners.
+bool cp_is_word(uint32_t cp);
+
 // Length of the longest valid prefix of s[0..n).
 size_t utf8_valid_prefix(const unsigned char *s, size_t n);
 bool utf8_valid(const void *s, size_t n);

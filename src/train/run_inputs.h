@@ -5,8 +5,8 @@
 
 // Opens the rows to train on and those of evaluations (*valid NULL: there are none);
 // training.epochs become cfg->steps, and cfg->row_documents is set where a program depends on it.
-// `say`: as run_inputs_count. The caller closes both, of a
-// failure too (NULL: not open). DRV_E_USAGE: there is no data.train; others as rows_open.
+// `say`: as run_inputs_count. The caller closes both, of a failure too (NULL: not open).
+// DRV_E_USAGE: there is no data.train; others as rows_open.
 DRV_CHECKED drv_status run_inputs_open(arena *a, run_config *cfg, bool say, rows **train,
         rows **valid);
 

@@ -24,7 +24,7 @@
 
 enum { JOURNAL_EVERY_MS = 500 }; // at most so much work on small files is done again
 enum { WHY_BYTES = 512 };        // of the reason why a record is skipped
-enum { JOURNAL_VERSION = 3 };    // one of another version is begun anew
+enum { JOURNAL_VERSION = 4 };    // one of another version is begun anew
 
 typedef struct thread_ids {        // of one thread, on cache lines of its own
     _Alignas(64) sft_example made; // without roles, unless conversations are built
@@ -34,6 +34,7 @@ typedef struct encoded_piece {
     int thread;
     int64_t at, n;    // in that thread's list
     int64_t n_chosen; // of a preference pair: tokens of its first document; 0: no pair
+    bool begun;       // the text had what the tokenizer puts in front already
     bool misfit;      // the template does not fit: the build ends here
 } encoded_piece;
 
@@ -63,6 +64,7 @@ typedef struct builder {
     uint64_t tokenizer_hash;
     int32_t eod; // -1: none
     double begin, journaled;
+    bool begun_said;
     build_counts counts, before; // before: by an earlier run
 } builder;
 
@@ -158,6 +160,12 @@ static drv_status write_batch(builder *build, const encoded_batch *batch) {
         const text_piece *piece = &batch->text->pieces[i];
         const encoded_piece *ids = &batch->pieces[i];
         if (!piece->p) continue; // a broken record
+        if (ids->begun && !build->begun_said) {
+            build->begun_said = true;
+            log_info("texts begin with %s already, which the tokenizer puts in front of each: it stands there once",
+                    tokenizer_token_text(build->tokenizer,
+                            batch->ids[ids->thread].made.ids.p[ids->at]));
+        }
         const sft_example *made = &batch->ids[ids->thread].made;
         const int64_t n_first = ids->n_chosen;
         if (n_first) {
@@ -235,7 +243,10 @@ static const char *encode(void *ctx, const text_piece *piece, int i, int thread)
         status = drv_fail(DRV_E_DATA, "a conversation among token ids, expected ids and labels");
     else
         encoder_piece(build->encoders[thread], piece, true, &made->ids);
+    const bool is_text = !build->opts->sft && !build->opts->preference &&
+                         !batch->text->records[i].ids && piece->begins;
     batch->pieces[i] = (encoded_piece){.thread = thread,
+            .begun = is_text && tokenizer_begin_once(build->tokenizer, &made->ids, at, NULL),
             .at = at,
             .n = made->ids.n - at,
             .n_chosen = made->n_chosen,

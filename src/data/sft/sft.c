@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "chat/chat_model.h"
 #include "data/sft/sft_record.h"
+#include "data/sft/template_words.h"
 #include "data/sft/turn_end.h"
 
 // The text that Alpaca's models were trained on (github.com/tatsu-lab/stanford_alpaca), with a line
@@ -120,6 +121,8 @@ drv_status sft_format_open(arena *a, const tokenizer *tok, const char *folder, c
     tool_model = model;
     if (strcmp(name, "chat") == 0)
         DRV_TRY(find_tool_template(a, folder, &model, &tool_model, &with_tools));
+    template_tell_words(tok, &model);
+    if (with_tools != template) template_tell_words(tok, &tool_model);
     DRV_TRY(chat_date(date, &now));
     char day[16] = "";
     if (chat_template_asks_date(template) || chat_template_asks_date(with_tools)) {
@@ -127,6 +130,7 @@ drv_status sft_format_open(arena *a, const tokenizer *tok, const char *folder, c
         log_info("%s asks for the date: it is told %s (--date sets it)", model.path, day);
     }
     *format = (sft_format){.hash = hash_of(&model, &tool_model, day),
+            .tokenizer = tok,
             .template = template,
             .with_tools = with_tools,
             .specials = model.specials,
@@ -270,6 +274,7 @@ drv_status conversation_encode(conversation *c, encoder *e, sft_example *x) {
     // front of it.
     const text_piece piece = {text->p ? text->p : "", text->n, true, false};
     encoder_piece_traced(e, &piece, c->f->built_in, &x->ids, &begins);
+    if (c->f->built_in) tokenizer_begin_once(c->f->tokenizer, &x->ids, first, &begins);
     const size_t n = (size_t)(x->ids.n - first);
     str_reserve(&x->roles, n);
     memset(x->roles.p + x->roles.n, ROLE_OTHER, n + 1);

@@ -6,6 +6,7 @@
 #include "data/sft/sft.h"
 
 struct sft_format {
+    const tokenizer *tokenizer;
     const chat_template *template;   // NULL: texts of pairs, around which there is none
     const chat_template *with_tools; // of records that have tools; mostly the same one
     const special_text *specials;

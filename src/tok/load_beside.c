@@ -1,0 +1,283 @@
+// Adds the tokens that the files beside tokenizer.json name, as AutoTokenizer of transformers 5
+// does (tokenization_utils_base.py, _from_pretrained; tokenization_utils_tokenizers.py, __init__):
+// first those of added_tokens_decoder that differ from tokenizer.json's, by their ids, then what
+// has a role, then additional ones. Where tokenizer_config.json has no added_tokens_decoder, the
+// older files special_tokens_map.json and added_tokens.json count, the former before the config.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "tok/loader.h"
+
+typedef struct beside {
+    loader *load;
+    json_t *same;               // tokens of tokenizer.json as text, with all that is said of them
+    json_t *known;              // texts of tokens that are there, or that added_tokens_decoder adds
+    json_t *by_text;            // what added_tokens_decoder, or the older files, say of a text
+    json_t *named;              // texts of tokens that have a role
+    json_t *found;              // the tokens to add
+    json_t *given;              // the values that they come from
+    json_t *more;               // tokens without a role
+    const json_t *own_names[2]; // tokens whose roles are the model's own, as {name: token}
+} beside;
+
+static const char *const roles[] = {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token",
+        "cls_token", "mask_token"};
+enum { N_ROLES = sizeof roles / sizeof *roles };
+
+// --- one token
+const char *loader_token_text(const json_t *value) {
+    return json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
+}
+
+static json_t *flag_of(const json_t *value, const char *name, bool usual) {
+    const json_t *given = json_object_get(value, name);
+    return json_boolean(json_is_boolean(given) ? json_is_true(given) : usual);
+}
+
+// Returns a token with all its properties. A text alone is a special token.
+static json_t *whole_token(const json_t *value, bool special) {
+    const bool is_special =
+            special || json_is_string(value) || json_is_true(json_object_get(value, "special"));
+    json_t *token = json_pack("{s:s}", "content", loader_token_text(value));
+    static const char *const flags[] = {"lstrip", "rstrip", "single_word"};
+    for (int i = 0; i < 3; i++)
+        json_object_set_new(token, flags[i], flag_of(value, flags[i], false));
+    json_object_set_new(token, "normalized",
+            flag_of(value, "normalized", !is_special && !json_is_string(value)));
+    json_object_set_new(token, "special", json_boolean(is_special));
+    return token;
+}
+
+static bool is_same(const beside *b, const json_t *token, bool remember) {
+    char *text = json_dumps(token, JSON_COMPACT | JSON_SORT_KEYS);
+    const bool same = json_object_get(b->same, text) != NULL;
+    if (remember) json_object_set_new(b->same, text, json_true());
+    free(text);
+    return same;
+}
+
+// A token that a role or a list of more tokens names. The same value again adds nothing; another
+// one for the same text goes before the first.
+static void add_named(beside *b, const json_t *value, bool standard, bool special) {
+    const char *text = loader_token_text(value);
+    size_t i;
+    json_t *before;
+    if (!text || !*text || json_object_get(b->known, text)) return;
+    const json_t *said = standard ? json_object_get(b->by_text, text) : NULL;
+    if (said) value = said;
+    json_array_foreach(b->given, i, before) if (json_equal(before, value)) return;
+    json_array_append(b->given, (json_t *)(uintptr_t)value);
+    json_array_append_new(b->found, whole_token(value, special));
+}
+
+// --- which tokens
+static json_t *own_key(const beside *b, const char *key) { // the older file goes first
+    json_t *older = b->load->has_decoder ? NULL : json_object_get(b->load->map, key);
+    return older ? older : json_object_get(b->load->config, key);
+}
+
+static bool has_some(const json_t *tokens) {
+    return json_array_size(tokens) > 0 || json_object_size(tokens) > 0;
+}
+
+// Finds the tokens that have no role: a list, and objects of {name: token}. The config's list goes
+// before the map's; only one called extra_special_tokens is joined with the map's.
+static void find_more(beside *self) {
+    const json_t *config = self->load->config,
+                 *map = self->load->has_decoder ? NULL : self->load->map;
+    const json_t *extra = json_object_get(config, "extra_special_tokens"),
+                 *additional = json_object_get(config, "additional_special_tokens"),
+                 *extra_map = json_object_get(map, "extra_special_tokens");
+    if (!has_some(extra) && additional) {
+        extra = additional;
+        additional = NULL;
+    }
+    if (json_is_object(extra)) {
+        self->own_names[0] = extra;
+        extra = NULL;
+    }
+    if (json_is_object(extra_map)) {
+        self->own_names[1] = extra_map;
+        extra = extra_map = NULL;
+    }
+    if (json_object_get(map, "additional_special_tokens"))
+        additional = json_object_get(map, "additional_special_tokens");
+    if (!extra && !extra_map) extra = additional;
+    json_array_extend(self->more, (json_t *)(uintptr_t)extra);
+    json_array_extend(self->more, (json_t *)(uintptr_t)extra_map);
+}
+
+static bool is_role(const char *key) {
+    int i = 0;
+    while (i < N_ROLES && strcmp(roles[i], key) != 0)
+        i++;
+    return i < N_ROLES;
+}
+
+static bool is_typed(const json_t *value) {
+    return json_is_string(value) || json_object_get(value, "__type");
+}
+
+// Calls `take` for each value that has a role: the well-known ones, then the model's own.
+static void each_named(beside *b, void (*take)(beside *b, const json_t *value, bool standard)) {
+    const char *key;
+    json_t *value;
+    for (int i = 0; i < N_ROLES; i++)
+        take(b, own_key(b, roles[i]), true);
+    json_object_foreach(b->load->config, key, value) if (str_ends(key, "_token") && !is_role(key) &&
+                                                         is_typed(value)) take(b, value, false);
+    if (!b->load->has_decoder)
+        json_object_foreach(b->load->map, key, value) if (str_ends(key, "_token") && !is_role(key))
+                take(b, value, false);
+    for (int i = 0; i < 2; i++)
+        json_object_foreach((json_t *)(uintptr_t)b->own_names[i], key, value) take(b, value, false);
+}
+
+static void note_named(beside *b, const json_t *value, bool standard) {
+    (void)standard;
+    const char *text = loader_token_text(value);
+    if (text) json_object_set_new(b->named, text, json_true());
+}
+
+static void take_named(beside *b, const json_t *value, bool standard) {
+    add_named(b, value, standard, true);
+}
+
+typedef struct numbered {
+    int64_t id;
+    json_t *token; // owned
+} numbered;
+
+static int by_id(const void *x, const void *y) {
+    const int64_t a = ((const numbered *)x)->id, b = ((const numbered *)y)->id;
+    return (a > b) - (a < b);
+}
+
+// added_tokens_decoder: {"5": {"content": ...}}.
+static drv_status read_decoder(const beside *b, const json_t *decoder, numbered *out, int *n) {
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)decoder, key, value) {
+        int64_t id;
+        if (!str_to_i64(key, &id) || !loader_token_text(value))
+            return drv_fail(DRV_E_DATA,
+                    "%s: added_tokens_decoder: \"%.40s\" is no id with a token that has \"content\"",
+                    loader_beside(b->load, "tokenizer_config.json"), key);
+        out[(*n)++] = (numbered){id, whole_token(value, false)};
+    }
+    return DRV_OK;
+}
+
+// added_tokens.json: {"<token>": 5}, without those whose id tokenizer.json has.
+static void read_older(beside *b, const json_t *own, const json_t *added, numbered *out, int *n) {
+    const char *text;
+    json_t *id, *token;
+    size_t i;
+    json_object_foreach((json_t *)(uintptr_t)added, text, id) {
+        bool special = json_object_get(b->named, text) != NULL;
+        json_array_foreach(b->more, i, token) special |=
+                json_is_string(token) && strcmp(text, json_string_value(token)) == 0;
+        bool there = !json_is_integer(id) || !*text;
+        size_t k;
+        json_array_foreach(own, k, token) there |= json_equal(json_object_get(token, "id"), id);
+        if (there) continue;
+        token = json_pack("{s:s, s:b, s:b}", "content", text, "special", special, "normalized",
+                !special);
+        out[(*n)++] = (numbered){json_integer_value(id), whole_token(token, false)};
+        json_decref(token);
+    }
+    json_array_foreach(own, i, token)
+            json_object_set_new(b->by_text, loader_token_text(token), whole_token(token, false));
+}
+
+static drv_status add_numbered(beside *self, const json_t *own) {
+    const json_t *decoder = json_object_get(self->load->config, "added_tokens_decoder");
+    json_t *older = NULL;
+    drv_status status = DRV_OK;
+    int n_tokens = 0;
+    if (!self->load->has_decoder)
+        DRV_TRY(loader_read_beside(self->load, "added_tokens.json", &older));
+    numbered *list = ARENA_ARRAY(self->load->a, numbered,
+            json_object_size(self->load->has_decoder ? decoder : older) + 1);
+    if (self->load->has_decoder)
+        status = read_decoder(self, decoder, list, &n_tokens);
+    else
+        read_older(self, own, older, list, &n_tokens);
+    qsort(list, (size_t)n_tokens, sizeof *list, by_id);
+    for (int i = 0; i < n_tokens; i++) {
+        const char *text = loader_token_text(list[i].token);
+        json_object_set(self->by_text, text, list[i].token);
+        if (status == DRV_OK && *text && !is_same(self, list[i].token, false)) {
+            json_t *token = json_copy(list[i].token);
+            json_object_set_new(token, "id", json_integer(list[i].id));
+            json_object_set_new(self->known, text, json_true());
+            json_array_append_new(self->found, token);
+        }
+        json_decref(list[i].token);
+    }
+    json_decref(older);
+    return status;
+}
+
+static drv_status find_tokens(beside *b, const json_t *own) {
+    size_t i;
+    json_t *token;
+    find_more(b);
+    json_array_foreach(own, i, token) {
+        if (!loader_token_text(token)) continue; // refused where it is read
+        json_t *whole = whole_token(token, false);
+        is_same(b, whole, true);
+        json_object_set_new(b->known, loader_token_text(token), json_true());
+        json_decref(whole);
+    }
+    each_named(b, note_named);
+    DRV_TRY(add_numbered(b, own));
+    each_named(b, take_named);
+    json_array_foreach(b->more, i, token) add_named(b, token, false, json_is_string(token));
+    json_array_foreach(b->found, i, token) if (json_object_get(b->named, loader_token_text(token)))
+            json_object_set_new(token, "special", json_true());
+    return DRV_OK;
+}
+
+// --- the files
+const char *loader_beside(const loader *l, const char *name) {
+    const char *slash = strrchr(l->path, '/'), *folder = ".";
+    if (slash)
+        folder = arena_strndup(l->a, l->path, slash > l->path ? (size_t)(slash - l->path) : 1);
+    return path_join(l->a, folder, name);
+}
+
+drv_status loader_read_beside(const loader *l, const char *name, json_t **out) {
+    const char *path = loader_beside(l, name);
+    if (!file_exists(path)) return DRV_OK;
+    DRV_TRY(json_read_file(path, out));
+    if (json_is_object(*out)) return DRV_OK;
+    json_decref(*out);
+    *out = NULL;
+    return drv_fail(DRV_E_DATA, "%s: expected a JSON object", path);
+}
+
+drv_status load_beside(loader *load, const json_t *own, json_t **out) {
+    beside self = {.load = load,
+            .same = json_object(),
+            .known = json_object(),
+            .by_text = json_object(),
+            .named = json_object(),
+            .found = json_array(),
+            .given = json_array(),
+            .more = json_array()};
+    drv_status status = loader_read_beside(load, "tokenizer_config.json", &load->config);
+    if (status == DRV_OK) status = loader_read_beside(load, "special_tokens_map.json", &load->map);
+    load->has_decoder = json_is_object(json_object_get(load->config, "added_tokens_decoder"));
+    load->t->splits_special = json_is_true(json_object_get(load->config, "split_special_tokens"));
+    if (status == DRV_OK) status = find_tokens(&self, own);
+    *out = self.found;
+    json_decref(self.same);
+    json_decref(self.known);
+    json_decref(self.by_text);
+    json_decref(self.named);
+    json_decref(self.given);
+    json_decref(self.more);
+    return status;
+}

@@ -301,6 +301,21 @@ expect 0 'lora_r (command line): LoRA is off' $args -- trl sft --max_steps 10 --
 expect 2 '"use_lora" asks for LoRA without a rank' $args -- python train.py --max_steps 10 --use_lora
 expect 0 "sequence_length: 512 " "$drover" config --from args --set model.preset=tiny -- python $clm
 
+# --- Optimum Neuron: the words of its example and of HyperPod's
+expect 0 "global_batch_size: 64 " $args -- torchrun --nproc_per_node 32 finetune_llama.py --model_id x --num_train_epochs 3 --do_train --max_steps 90 \
+    --gradient_accumulation_steps 16 --learning_rate 1e-4 --bf16 --tensor_parallel_size 8 --async_save --warmup_steps 5 --logging_steps 1 \
+    --output_dir x --overwrite_output_dir
+says "micro_batch_size: 1 " "data: 4 " "sequence: true " "zero: 1 " "default of Optimum Neuron 0.4.5"
+for program in train.py peft_train.py; do
+    expect 0 "global_batch_size: 3 " $args -- torchrun --nproc_per_node=8 --nnodes=1 $program --bf16=True --checkpoint_frequency=400 --dataset=dolly \
+        --max_seq_length=1024 --max_steps=1200 --epochs=1 --gradient_accumulation_steps=3 --learning_rate=2e-5 --model_path=/fsx/model \
+        --tokenizer_path=/fsx/tok --model_checkpoint_path=/fsx/ck --model_final_path=/fsx/ck/final --tp_size=8 --pp_size=1 --train_batch_size=1 \
+        --warmup_steps=100 --weight_decay=0.01
+    says "rank: 16 " "target_modules: [q_proj, v_proj]" "every: 400 " "tensor: 8 " 'run_dir: "/fsx/ck"' "loss: all " "data build --sft --input dolly"
+done
+printf 'trainer: {gradient_clip_val: null, max_steps: 9}\n' >null.txt
+expect 0 "clip_grad_norm: 0 " "$drover" config --from nxdt null.txt $least
+
 # --- LoRA of NeMo, by its scheme
 peft() { printf 'torchrun x_pretraining.py trainer.max_steps=5 model.optim.lr=1e-4 model.peft.peft_scheme=%s model.peft.lora_tuning.adapter_dim=32\n' "$1" >peft.sh; }
 nemo_peft="$drover config --from nemo-megatron peft.sh --set model.preset=tiny"

@@ -23,10 +23,10 @@ static drv_status add_default(translation *self, const framework *of, const char
                *name = arena_strndup(self->a, word, (size_t)(equal - word));
     const foreign_key *row = foreign_find(self->kinds, name);
     DRV_ASSERT(row, "no row for the default \"%s\"", word);
-    const bool is_a_fact = row->rule == FOREIGN_fact;
-    if (is_a_fact ? fact_is_said(self, row->argument)
-                  : was_said(self, name) || (row->ours && translation_get(self, row->ours)))
-        return DRV_OK;
+    const bool said = row->rule == FOREIGN_fact ? fact_has_value(self, row->argument)
+                      : row->ours               ? translation_get(self, row->ours) != NULL
+                                                : was_said(self, name);
+    if (said) return DRV_OK;
     value *v = ARENA_NEW(self->a, value);
     DRV_TRY(yaml_read_value(self->a, name, arena_printf(self->a, "default of %s", of->name),
             equal + 1, v));

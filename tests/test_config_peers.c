@@ -75,6 +75,18 @@ static void other_trainers_keys_are_answered(void **state) {
 }
 
 // Where the last part of a key says nothing, its section does.
+static void units_of_samples_and_tokens_are_answered(void **state) {
+    (void)state;
+    static const answered cases[] = {
+            {"lr_warmup_samples: 9", "in steps: samples / training.global_batch_size"},
+            {"lr-decay-samples: 9", "in steps: samples / training.global_batch_size"},
+            {"warmup_tokens: 9", "in steps: tokens / (training.global_batch_size x data."},
+            {"eval_samples: 9", "in batches: samples / training.global_batch_size"},
+            {"eval_interval_samples: 9", "\"training.eval_every\" (in steps: samples /"},
+    };
+    refuse_answered(cases, sizeof cases / sizeof *cases);
+}
+
 static void other_trainers_sections_are_answered(void **state) {
     (void)state;
     static const answered cases[] = {{"activation_checkpoint: {mode: full}",
@@ -112,6 +124,7 @@ static void all_unknown_keys_are_answered_at_once(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(other_trainers_keys_are_answered),
+            cmocka_unit_test(units_of_samples_and_tokens_are_answered),
             cmocka_unit_test(other_trainers_sections_are_answered),
             cmocka_unit_test(all_unknown_keys_are_answered_at_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);

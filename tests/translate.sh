@@ -117,6 +117,10 @@ $MAYBE torchrun $ARGS megatron_gpt_pretraining.py --config-path=conf --config-na
     model.optim.name=adamw model.optim.lr=3.0e-4 model.optim.sched.name=CosineAnnealing \
     +exp_manager.checkpoint_callback_params.save_last=False 2>&1 | tee log
 SH
+sed 's/config-name=llama/config-name=megatron_llama_config/' train_llama.sh >own.sh
+expect 0 "taken from neuronx-nemo-megatron 2.21" "$drover" config --from nemo-megatron own.sh --ranks 128 --set model.vocab_size=32000 --var TRAIN_ITERS=60000 \
+    --var TP=8 --var HS=4096 --var SEQ_LENGTH=4096 --var GBS=256
+says "betas: [0.9, 0.98] " "warmup_steps: 500 " "decay_steps: 9500 " "warmup_like: nemo" "differs from there"
 expect 2 "NODES is set in the if in line 2 of ./train_llama.sh, which is not run (SLURM_NNODES is not set in ./train_llama.sh); give --ranks N" "$drover" config --from nemo-megatron llama.sh --set model.vocab_size=32000
 expect 0 "data: 16 " "$drover" config --from nemo-megatron llama.sh --ranks 128 --set model.vocab_size=32000
 says 'prefix: "/data/b", weight: 0.7' "steps: 20000 " "global_batch_size: 256 " "warmup_like: nemo" "train_llama.sh:10"
@@ -218,6 +222,55 @@ cp convert.sh "$odd"
 expect 0 "steps: 7 " $args --ranks 8 "$odd"
 says 'args a?model: 1?.sh; for 8 ranks'
 
+# --- scripts at a path, with their arguments and what stands before the command
+cat >run_llama3.1_8b.sh <<'SH'
+TP_DEGREE=8
+KV=`expr $TP_DEGREE / 8`
+: ${GBS:=1024}
+MBS=1 MAX_STEPS=10000 WARMUP_STEPS=100 LR=1.5e-4 SEQ_LEN=2048 NUM_NODES=2
+while getopts t:w:l:s:n:g:h flag
+do
+    case "${flag}" in
+        t) MAX_STEPS=${OPTARG};;
+        w) WARMUP_STEPS=${OPTARG};;
+        l) LR=${OPTARG};;
+        s) SEQ_LEN=${OPTARG};;
+        n) NUM_NODES=${OPTARG};;
+        g) GBS=${OPTARG};;
+        h) exit;;
+    esac
+done
+export NEURON_RT_NUM_CORES=32
+ACC_STEPS=$(($GBS / $MBS / ($NEURON_RT_NUM_CORES * $NUM_NODES / $TP_DEGREE)))
+python ray_train_llama3.py --num_nodes $NUM_NODES --tensor_parallel_size $TP_DEGREE --train_batch_size $MBS \
+    --max_steps $MAX_STEPS --warmup_steps $WARMUP_STEPS --lr $LR --grad_accum_usteps $ACC_STEPS --seq_len $SEQ_LEN \
+    --use_fp32_optimizer 0 --use_zero1_optimizer 1 --scheduler_type 'linear' --kv_replicator $KV |& tee log
+SH
+expect 0 "tensor: 8 " $args -- bash ./run_llama3.1_8b.sh -w 500 -n16 -l 4e-4 -s 8192
+says "data: 64 " "warmup_steps: 500 " "global_batch_size: 1024 " "sequence_length: 8192 " "master_dtype: bf16 " "run_llama3.1_8b.sh:20"
+expect 0 "global_batch_size: 512 " $args -- GBS=512 ./run_llama3.1_8b.sh -n 4
+expect 0 "steps: 50 " $args run_llama3.1_8b.sh -- -t 50
+expect 0 "steps: 10000 " $args run_llama3.1_8b.sh
+expect 0 "tensor: 32 " $args -- bash elsewhere/run_llama3.1_8b.sh -w 500
+says "differs from there" "is not here, or not named by its path: read as data-on-eks has it"
+expect 0 "data: 1 " $args -- NEURON_NUM_DEVICES=2 bash elsewhere/run_llama3.1_8b.sh -n 16
+expect 0 "FOO (command line): a variable of the environment" $args -- env FOO=1 python train.py --max_steps 5
+cat >words.sh <<'SH'
+while [ $# -gt 0 ]; do
+    case "$1" in
+        --steps) STEPS="$2"; shift 2 ;;
+        *) REST="$1 $2"; shift; shift ;;
+    esac
+done
+./inner.sh --lr 2e-4 "$REST"
+SH
+echo 'python train.py --max_steps ${STEPS:-9} --learning_rate ${2:-1} ${3} $4' >inner.sh
+expect 0 "steps: 70 " $args words.sh -- --seed 5 --steps 70
+says "lr: 2e-4 " "seed: 5 "
+expect 0 "steps: 9 " $args words.sh -- --seed 5
+expect 2 'convert.sh: "foo" is given after --, but the script uses no arguments' $args convert.sh -- foo --bar
+expect 2 'convert.sh:1 starts a training, and so does "train.py" after --' $args convert.sh -- python train.py --max_steps 5
+
 # --- launchers: the one next to the program counts
 args="$drover config --from args --set model.preset=llama-3.1-8b"
 clm="run_clm.py --per_device_train_batch_size 4 --gradient_accumulation_steps 2 --max_steps 100"
@@ -247,6 +300,21 @@ says "alpha: 32 " "dropout: 0.05 " "target_modules: [q_proj, v_proj]"
 expect 0 'lora_r (command line): LoRA is off' $args -- trl sft --max_steps 10 --lora_r 8
 expect 2 '"use_lora" asks for LoRA without a rank' $args -- python train.py --max_steps 10 --use_lora
 expect 0 "sequence_length: 512 " "$drover" config --from args --set model.preset=tiny -- python $clm
+
+# --- Optimum Neuron: the words of its example and of HyperPod's
+expect 0 "global_batch_size: 64 " $args -- torchrun --nproc_per_node 32 finetune_llama.py --model_id x --num_train_epochs 3 --do_train --max_steps 90 \
+    --gradient_accumulation_steps 16 --learning_rate 1e-4 --bf16 --tensor_parallel_size 8 --async_save --warmup_steps 5 --logging_steps 1 \
+    --output_dir x --overwrite_output_dir
+says "micro_batch_size: 1 " "data: 4 " "sequence: true " "zero: 1 " "default of Optimum Neuron 0.4.5"
+for program in train.py peft_train.py; do
+    expect 0 "global_batch_size: 3 " $args -- torchrun --nproc_per_node=8 --nnodes=1 $program --bf16=True --checkpoint_frequency=400 --dataset=dolly \
+        --max_seq_length=1024 --max_steps=1200 --epochs=1 --gradient_accumulation_steps=3 --learning_rate=2e-5 --model_path=/fsx/model \
+        --tokenizer_path=/fsx/tok --model_checkpoint_path=/fsx/ck --model_final_path=/fsx/ck/final --tp_size=8 --pp_size=1 --train_batch_size=1 \
+        --warmup_steps=100 --weight_decay=0.01
+    says "rank: 16 " "target_modules: [q_proj, v_proj]" "every: 400 " "tensor: 8 " 'run_dir: "/fsx/ck"' "loss: all " "data build --sft --input dolly"
+done
+printf 'trainer: {gradient_clip_val: null, max_steps: 9}\n' >null.txt
+expect 0 "clip_grad_norm: 0 " "$drover" config --from nxdt null.txt $least
 
 # --- LoRA of NeMo, by its scheme
 peft() { printf 'torchrun x_pretraining.py trainer.max_steps=5 model.optim.lr=1e-4 model.peft.peft_scheme=%s model.peft.lora_tuning.adapter_dim=32\n' "$1" >peft.sh; }
@@ -304,6 +372,13 @@ expect 2 "--accept adapter" "$drover" config --from axolotl qlora.txt --set mode
 sed 's/learning_rate: .*/learning_rate: fast/' axolotl.txt >fast.txt
 expect 2 '"optimizer.lr" is "fast", expected a number from 0 to 1000 (axolotl: learning_rate, line 17)' "$drover" config --from axolotl fast.txt \
     --set model.preset=llama-3.1-8b --ranks 8
+axolotl="$drover config --from axolotl axolotl.txt --set model.preset=llama-3.1-8b --ranks 8"
+expect 0 "steps: 7 " $axolotl -- --max-steps 7 --learning_rate=1e-5
+says "lr: 1e-5 "
+expect 2 '"learning_rates" no key of axolotl' $axolotl -- --learning_rates 1
+expect 2 '"nonsense" is given after --, expected --KEY=VALUE' $axolotl -- nonsense
+expect 2 '"axolotl.txt" is a second file' "$drover" config --from axolotl axolotl.txt axolotl.txt
+expect 2 '"small.txt" is a second YAML' "$drover" config --from nxdt small.txt small.txt
 { cat axolotl.txt && printf 'rl: dpo\nrl_beta: 0.2\n'; } >dpo.txt
 expect 2 "--accept rl" "$drover" config --from axolotl dpo.txt --set model.preset=llama-3.1-8b --ranks 8
 expect 0 "objective: dpo" "$drover" config --from axolotl dpo.txt --set model.preset=llama-3.1-8b --ranks 8 --accept rl

@@ -6,9 +6,11 @@
 
 #define HINT(names, ours, remark)                                                                  \
     { names, ours, remark, 0, FOREIGN_hint, NULL }
-#define NO_RANKS   "as many as mpirun or srun starts"
-#define NOT_NEEDED "drover has no such option"
-#define LLAMA_ONLY "drover's model is the Llama of config.json"
+#define NO_RANKS        "as many as mpirun or srun starts"
+#define IN_STEPS        "in steps: samples / training.global_batch_size"
+#define TOKENS_IN_STEPS "in steps: tokens / (training.global_batch_size x data.sequence_length)"
+#define NOT_NEEDED      "drover has no such option"
+#define LLAMA_ONLY      "drover's model is the Llama of config.json"
 
 const foreign_key foreign_peers[] = {
         // batches and length
@@ -80,10 +82,17 @@ const foreign_key foreign_peers[] = {
              "lr_schedule sched decay_lr",
                 "schedule.type", NULL),
         HINT("warmup_ratio lr_warmup_fraction warmup_fraction", "schedule.warmup_ratio", NULL),
-        HINT("warmup lr_warmup_iters lr_warmup_steps num_warmup_steps warmup_iters lr_warmup_samples",
+        HINT("warmup lr_warmup_iters lr_warmup_steps num_warmup_steps warmup_iters",
                 "schedule.warmup_steps", NULL),
-        HINT("lr_decay_iters lr_decay_steps max_decay_steps lr_wsd_decay_iters lr_decay_samples "
-             "constant_steps",
+        HINT("lr_warmup_samples warmup_samples num_warmup_samples", "schedule.warmup_steps",
+                IN_STEPS),
+        HINT("warmup_tokens lr_warmup_tokens num_warmup_tokens", "schedule.warmup_steps",
+                TOKENS_IN_STEPS),
+        HINT("lr_decay_samples lr_wsd_decay_samples decay_samples", "schedule.decay_steps",
+                IN_STEPS ", of the decay alone"),
+        HINT("lr_decay_tokens decay_tokens", "schedule.decay_steps",
+                TOKENS_IN_STEPS ", of the decay alone"),
+        HINT("lr_decay_iters lr_decay_steps max_decay_steps lr_wsd_decay_iters constant_steps",
                 "schedule.decay_steps", "steps of the decay alone, without those of the warm-up"),
         HINT("decay_ratio lr_decay_ratio lr_wsd_decay_ratio", "schedule.decay_steps",
                 "of wsd, in steps: the ratio x training.steps"),
@@ -215,9 +224,15 @@ const foreign_key foreign_peers[] = {
         HINT("eval_steps eval_interval val_check_interval eval_strategy evaluation_strategy "
              "validation_freq validation.freq eval_freq",
                 "training.eval_every", NULL),
-        HINT("eval_iters limit_val_batches max_eval_samples eval_max_batches validation_steps "
-             "validation.steps",
+        HINT("eval_iters limit_val_batches eval_max_batches validation_steps validation.steps",
                 "training.eval_batches", NULL),
+        HINT("max_eval_samples eval_samples num_eval_samples val_samples limit_val_samples "
+             "validation_samples",
+                "training.eval_batches", "in batches: samples / training.global_batch_size"),
+        HINT("eval_interval_samples eval_every_samples val_interval_samples", "training.eval_every",
+                IN_STEPS),
+        HINT("save_interval_samples save_every_samples checkpoint_interval_samples",
+                "checkpoint.every", IN_STEPS),
         HINT("data_seed random_seed manual_seed", "training.seed", NULL),
         HINT("resume_from_checkpoint load resume resume_if_exists auto_resume", "run_dir",
                 "a run resumes by itself from its newest checkpoint"),

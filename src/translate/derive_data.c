@@ -306,7 +306,7 @@ drv_status derive_data(translation *self) {
     bool sft = learns_from_pairs(self);
     for (int i = 0; i < self->n_facts; i++)
         sft |= strcmp(self->facts[i].name, "sft_packing") == 0;
-    derive_train(self, train, blend, sft);
+    derive_train(self, train, blend, sft || fact_is_said(self, "answers_only"));
     if (valid && valid->kind == VALUE_TEXT && (sft || !(self->kinds & FOREIGN_NXDT)))
         set_source(self, "data.valid", valid, valid->text, sft);
     else if (valid)

@@ -127,7 +127,7 @@ static drv_status derive_interval(translation *self, const interval *of, double 
     const value *strategy = fact_take(self, of->strategy);
     const bool axolotl = self->kinds & FOREIGN_AXOLOTL;
     const bool by_steps =
-            axolotl && (fact_is_said(self, of->every) || fact_is_said(self, of->of_epoch));
+            axolotl && (fact_has_value(self, of->every) || fact_has_value(self, of->of_epoch));
     if (by_steps || !strategy || says(strategy, "steps")) {
         if (strategy) report_add(self, NO_EFFECT, strategy, "it is by steps");
         DRV_TRY(derive_steps_of(self, of));
@@ -221,8 +221,9 @@ static drv_status derive_evals(translation *self, double n_epochs) {
         report_add(self, NO_EFFECT, batches,
                 "training.eval_batches says how many batches an evaluation has");
     const value *strategy = fact_take(self, "eval_strategy");
-    const bool silent = !fact_is_said(self, "eval_every") && !fact_is_said(self, "evals_per_epoch");
-    if (silent && strategy && says(strategy, "steps") && fact_is_said(self, "log_every")) {
+    const bool silent =
+            !fact_has_value(self, "eval_every") && !fact_has_value(self, "evals_per_epoch");
+    if (silent && strategy && says(strategy, "steps") && fact_has_value(self, "log_every")) {
         const interval as_log = {"log_every", "eval_strategy", "evals_per_epoch", evals.key};
         return derive_steps_of(self, &as_log); // transformers: eval_steps are logging_steps
     }
@@ -242,7 +243,7 @@ static drv_status derive_log(translation *self) {
     static const value silent = {.kind = VALUE_TEXT,
             .path = "logging_steps",
             .where = "default of Axolotl 0.19.0"};
-    if ((self->kinds & FOREIGN_AXOLOTL) && !fact_is_said(self, "log_every"))
+    if ((self->kinds & FOREIGN_AXOLOTL) && !fact_has_value(self, "log_every"))
         translation_set(self, log.key,
                 self->planned > 0 ? number_yaml(self->a,
                                             fmax(1, fmin(10, floor(0.005 * (double)self->planned))))

@@ -206,7 +206,7 @@ drv_status derive_schedule(translation *self) {
         translation_set(self, "schedule.type", known->ours, name, NULL);
         translation_set(self, "schedule.warmup_like", known->warmup, name, NULL);
         if (none) translation_set(self, "schedule.warmup_steps", "0", name, NULL);
-        if (strcmp(known->warmup, "nemo") == 0 && !fact_is_said(self, "warmup_steps"))
+        if (strcmp(known->warmup, "nemo") == 0 && !fact_has_value(self, "warmup_steps"))
             translation_set(self, "schedule.warmup_steps", "0", name,
                     "it has none unless it is said");
     } else if (name) {

@@ -64,6 +64,13 @@ const char *value_yaml(arena *a, const value *v, bool text) {
 }
 
 // --- the lists
+bool fact_has_value(const translation *self, const char *name) {
+    for (int i = 0; i < self->n_facts; i++)
+        if (strcmp(self->facts[i].name, name) == 0 && self->facts[i].v->kind != VALUE_NULL)
+            return true;
+    return false;
+}
+
 #define DEFAULT_OF "default of "
 
 bool is_default(const value *v) {

@@ -27,7 +27,7 @@ const shell_variable *shell_find(const shell_script *script, const char *name) {
     return NULL;
 }
 
-static shell_variable *variable(shell_script *script, const char *name) {
+shell_variable *shell_variable_named(shell_script *script, const char *name) {
     for (int i = 0; i < script->n_variables; i++)
         if (strcmp(script->variables[i].name, name) == 0) return &script->variables[i];
     MEM_GROW(script->variables, script->n_variables, script->cap_variables);
@@ -37,15 +37,19 @@ static shell_variable *variable(shell_script *script, const char *name) {
 }
 
 void shell_set(shell_script *script, const char *name, const char *value) {
-    shell_variable *v = variable(script, name);
+    shell_variable *v = shell_variable_named(script, name);
     v->value = (shell_word){.text = value};
     v->file = NULL;
+}
+
+void shell_export(shell_script *script, const char *name, const char *value) {
+    shell_variable_named(script, name)->value = (shell_word){.text = value};
 }
 
 void shell_assign(reader *self, const char *name, const shell_word *value, const word_list *items) {
     const bool fresh = !shell_find(self->script, name);
     if (self->dead && !fresh) return;
-    shell_variable *v = variable(self->script, name);
+    shell_variable *v = shell_variable_named(self->script, name);
     if (!v->file) return; // the caller's
     v->file = self->file;
     v->unset = self->dead;
@@ -191,7 +195,12 @@ static drv_status read_simple(reader *self, ending *end) {
     drv_status status = read_words(self, &list);
     const bool defines = list.n == 1 && shell_peek(self, 0) == '(' && shell_peek(self, 1) == ')';
     if (status == DRV_OK && !defines && list.n > 0) {
+        const bool runs = !self->dead && self->script->arguments.known;
         end->test = shell_test(self->script, list.words, list.n, &end->why);
+        if (runs && strcmp(list.words[0].text, "getopts") == 0)
+            end->test = shell_getopts(self, &list);
+        if (runs && !self->block && strcmp(list.words[0].text, "shift") == 0)
+            shell_shift(self->script, list.words, list.n);
         end->is_test = *list.words[0].text == '[' || strcmp(list.words[0].text, "test") == 0;
         if (self->redirects && strcmp(list.words[0].text, "[[") == 0) end->test = TEST_UNKNOWN;
         status = record(self, &list, line);
@@ -458,29 +467,50 @@ static drv_status read_case(reader *self, int depth) {
     return DRV_OK;
 }
 
-// From after the keyword past the word that closes the block. A loop runs as often as only a shell
-// knows, but while getopts: a script is read as it runs without options.
-static drv_status read_block(reader *self, const char *keyword, int depth) {
-    const int line = self->line;
-    branches all = branches_begin(self, *keyword == '{' ? "block" : keyword, line);
-    verdict test = TEST_UNKNOWN;
-    const char *why;
-    if (depth >= MAX_NESTED) return shell_refuse(self, line, "blocks nested deeper than 64");
-    shell_skip_blanks(self);
-    const bool loop = strcmp(keyword, "for") == 0 || strcmp(keyword, "select") == 0;
-    const bool function = strcmp(keyword, "function") == 0; // its block comes next
-    if (strcmp(keyword, "while") == 0) DRV_TRY(read_condition(self, depth, keyword, &test, &why));
-    branches_next(self, &all, test == TEST_FALSE ? test : TEST_UNKNOWN, NULL);
-    if (loop && shell_name_length(self)) {
-        const shell_word value = {"", NULL, line};
-        shell_assign(self, shell_take(self, shell_name_length(self)), &value, NULL);
-    }
-    for (ending end = {.closes = function}; !end.closes;) {
+// The commands of a block past the word that closes it.
+static drv_status read_body(reader *self, const char *keyword, int line, int depth) {
+    for (ending end = {0}; !end.closes;) {
         skip_separators(self, false);
         if (shell_at_end(self))
             return shell_refuse(self, line, arena_printf(self->a, "\"%s\" is not closed", keyword));
         DRV_TRY(read_list(self, depth + 1, &end));
     }
+    return DRV_OK;
+}
+
+// A loop that the script's arguments decide is gone through: while getopts, while [ $# -gt 0 ].
+// *test: what its condition says the last time, for which the body is still to be read.
+static drv_status read_rounds(reader *self, int line, int depth, verdict *test) {
+    const char *begin = self->p, *why;
+    const bool arguments = self->script->arguments.known && !self->dead && !self->block;
+    const int begin_line = self->line, most = self->script->arguments.n * 8 + 1;
+    for (int round = 0;; round++) {
+        self->p = begin;
+        self->line = begin_line;
+        DRV_TRY(read_condition(self, depth, "while", test, &why));
+        if (!arguments || *test != TEST_TRUE || round >= most) break;
+        DRV_TRY(read_body(self, "while", line, depth));
+    }
+    return DRV_OK;
+}
+
+// From after the keyword past the word that closes the block. Other loops run as often as only a
+// shell knows.
+static drv_status read_block(reader *self, const char *keyword, int depth) {
+    const int line = self->line;
+    branches all = branches_begin(self, *keyword == '{' ? "block" : keyword, line);
+    verdict test = TEST_UNKNOWN;
+    if (depth >= MAX_NESTED) return shell_refuse(self, line, "blocks nested deeper than 64");
+    shell_skip_blanks(self);
+    const bool loop = strcmp(keyword, "for") == 0 || strcmp(keyword, "select") == 0;
+    const bool function = strcmp(keyword, "function") == 0; // its block comes next
+    if (strcmp(keyword, "while") == 0) DRV_TRY(read_rounds(self, line, depth, &test));
+    branches_next(self, &all, test == TEST_FALSE ? test : TEST_UNKNOWN, NULL);
+    if (loop && shell_name_length(self)) {
+        const shell_word value = {"", NULL, line};
+        shell_assign(self, shell_take(self, shell_name_length(self)), &value, NULL);
+    }
+    if (!function) DRV_TRY(read_body(self, keyword, line, depth));
     if (function) {
         word_list name = {0};
         const drv_status status = read_words(self, &name);

@@ -34,12 +34,21 @@ typedef struct shell_variable {
     int n_items;
 } shell_variable;
 
+typedef struct shell_arguments { // of a script
+    const shell_word *words;
+    int n;
+    bool known;         // false: what it is started with is not known before a run
+    bool used;          // something asked for one
+    int option, letter; // where getopts is
+} shell_arguments;
+
 typedef struct shell_script shell_script;
 struct shell_script {
     shell_variable *variables;
     int n_variables, cap_variables;
     shell_command *commands;
     int n_commands, cap_commands;
+    shell_arguments arguments;
     // NULL, or called at each command in its place, so that a script that it starts or sources can
     // be read there.
     drv_status (*on_command)(void *arg, shell_script *script, const shell_command *command);
@@ -55,5 +64,9 @@ void shell_clear(shell_script *script);
 
 // Returns the variable of this name; NULL: none was set.
 const shell_variable *shell_find(const shell_script *script, const char *name);
+// Sets a variable of the environment, which a script may set anew.
+void shell_export(shell_script *script, const char *name, const char *value);
+// Says with which arguments what is read next is started.
+void shell_set_arguments(shell_script *script, const shell_word *words, int n);
 // Sets a variable from outside; assignments of a script do not change it.
 void shell_set(shell_script *script, const char *name, const char *value);

@@ -110,10 +110,20 @@ static drv_status add_variable(reader *self, builder *b, const char *name) {
     return DRV_OK;
 }
 
+static drv_status add_argument(reader *self, builder *b, const char *name) {
+    const shell_word word = shell_argument(self, name);
+    if (word.unknown) set_unknown(b, word.unknown);
+    const bool any = b->any;
+    DRV_TRY(add(self, b, word.text, strlen(word.text)));
+    b->any = any || *word.text;
+    return DRV_OK;
+}
+
 // ${NAME}, ${NAME:-word}, ${NAME:=word} and the same without a colon; r is after the "{".
 static drv_status read_braces(reader *self, builder *word, int depth) {
     const char *begin = self->p - 1; // "{"
-    const int line = self->line, n_name = shell_name_length(self);
+    const int line = self->line, n_argument = shell_argument_length(self),
+              n_name = n_argument ? n_argument : shell_name_length(self);
     const char *name = n_name ? shell_take(self, n_name) : "";
     const bool colon = shell_peek(self, 0) == ':';
     const char operator= shell_peek(self, colon);
@@ -121,7 +131,7 @@ static drv_status read_braces(reader *self, builder *word, int depth) {
                      shell_peek(self, 2) == ']' && shell_peek(self, 3) == '}'; // of a list
     if (n_name && !colon && (operator== '}' || all)) {
         shell_advance(self, all ? 4 : 1);
-        return add_variable(self, word, name);
+        return n_argument ? add_argument(self, word, name) : add_variable(self, word, name);
     }
     if (!n_name || (operator!= '=' && operator!= '-')) {
         self->p = begin;
@@ -137,13 +147,16 @@ static drv_status read_braces(reader *self, builder *word, int depth) {
     if (status == DRV_OK && shell_at_end(self))
         status = shell_refuse(self, line, "a ${ is not closed");
     shell_advance(self, 1);
-    const shell_variable *v = shell_find(self->script, name);
+    const shell_variable *v = n_argument ? NULL : shell_find(self->script, name);
+    const shell_word argument = n_argument ? shell_argument(self, name) : (shell_word){0};
     const shell_word fallback = {arena_strdup(self->a, otherwise.text.p ? otherwise.text.p : ""),
             otherwise.unknown, line};
     const bool is_set = v && !v->unset && (!colon || *v->value.text || v->value.unknown);
     str_free(&otherwise.text);
     DRV_TRY(status);
     if (is_set) return add_variable(self, word, name);
+    if (argument.text && (*argument.text || argument.unknown))
+        return add_argument(self, word, name);
     if (operator== '=') shell_assign(self, name, &fallback, NULL);
     if (fallback.unknown) set_unknown(word, fallback.unknown);
     return add(self, word, fallback.text, strlen(fallback.text));
@@ -180,8 +193,9 @@ static drv_status read_dollar(reader *self, builder *word, int depth) {
         shell_advance(self, 1);
         return read_braces(self, word, depth);
     }
-    const int n = shell_name_length(self);
+    const int n = shell_name_length(self), n_argument = shell_argument_length(self);
     if (n) return add_variable(self, word, shell_take(self, n));
+    if (n_argument) return add_argument(self, word, shell_take(self, 1)); // $10 is ${1}0
     if (strchr("0123456789@*#?$!-", shell_peek(self, 0)) && !shell_at_end(self)) {
         set_unknown(word,
                 arena_printf(self->a, "$%c is not known before a run", shell_peek(self, 0)));
@@ -256,6 +270,21 @@ static drv_status add_word(reader *self, word_list *list, const char *text, size
     return DRV_OK;
 }
 
+// "$@" or $@: the script's arguments, word by word. false: that does not stand here.
+static bool take_arguments(reader *self, word_list *list, drv_status *status) {
+    const int quoted = shell_peek(self, 0) == '"';
+    shell_arguments *of = &self->script->arguments;
+    if (!of->known || shell_peek(self, quoted) != '$' || shell_peek(self, quoted + 1) != '@' ||
+            (quoted && shell_peek(self, 3) != '"'))
+        return false;
+    of->used = true;
+    for (int i = 0; i < of->n && *status == DRV_OK; i++)
+        *status = add_word(self, list, of->words[i].text, strlen(of->words[i].text),
+                of->words[i].unknown, self->line);
+    shell_advance(self, 2 + 2 * quoted);
+    return true;
+}
+
 // "${NAME[@]}" or ${NAME[@]}: the words of a list. false: that does not stand here.
 static bool take_list(reader *self, word_list *list, drv_status *status) {
     const int quoted = shell_peek(self, 0) == '"';
@@ -285,6 +314,7 @@ drv_status shell_read_word(reader *self, word_list *list) {
     while (status == DRV_OK && !shell_at_end(self) && !strchr(WORD_ENDS, *self->p)) {
         const bool splits = *self->p == '$';
         const size_t before = word.text.n;
+        if (!word.any && take_arguments(self, list, &status)) continue;
         if (!word.any && take_list(self, list, &status)) continue;
         if (splits) {
             status = read_dollar(self, &word, 0);

@@ -47,6 +47,17 @@ DRV_CHECKED drv_status shell_read_word(reader *self, word_list *list);
 DRV_CHECKED drv_status shell_read_value(reader *self, const shell_variable *before, shell_word *out,
         word_list *items);
 
+// Returns the variable of this name, which is made where there is none.
+shell_variable *shell_variable_named(shell_script *script, const char *name);
+// The length of the name of an argument at the reader's place, as "1" or "@"; 0: none stands there,
+// or the arguments are not known.
+int shell_argument_length(const reader *self);
+// Returns an argument; one that was not given is empty. "@" and "*" are all, "#" their number.
+shell_word shell_argument(const reader *self, const char *name);
+void shell_shift(shell_script *script, const shell_word *words, int n_words);
+// getopts OPTIONS NAME: takes the next option into NAME, OPTARG and OPTIND.
+verdict shell_getopts(reader *self, const word_list *list);
+
 // Finds the value of what stands in $((...)) by the variables of the script; false: it is not
 // known, or no arithmetic of +, -, *, /, % and brackets on whole numbers of 64 bits.
 bool shell_arithmetic(const shell_script *script, const char *text, size_t n, int64_t *out);

@@ -79,7 +79,8 @@ bool translation_given(const translation *self, const char *path);
 
 // Returns whether a value is a default, which nobody wrote.
 bool is_default(const value *v);
-bool fact_is_said(const translation *self, const char *name);
+bool fact_is_said(const translation *self, const char *name);   // null counts
+bool fact_has_value(const translation *self, const char *name); // null does not
 // Returns the value of a fact, also one that is null, which is then used; NULL: it was not said.
 const value *fact_last(translation *self, const char *name);
 // Returns the value of a fact, which is then used; NULL: it was not said, or is null.

@@ -1,0 +1,132 @@
+// Flags and variables of a command, and which of its words is the program.
+#include "translate/command_words.h"
+
+#include <string.h>
+
+#include "base/status_line.h"
+
+const char *word_base(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+const value *word_value(translation *self, const char *name, const char *where, const char *text) {
+    value *v = ARENA_NEW(self->a, value);
+    *v = (value){.kind = VALUE_TEXT, .path = name, .name = name, .where = where, .text = text};
+    if (strcmp(text, "None") == 0 || strcmp(text, "null") == 0) v->kind = VALUE_NULL;
+    return v;
+}
+
+static bool is_program(const char *word) {
+    return str_ends(word, ".py") || strcmp(word_base(word), "trl") == 0;
+}
+
+// "--a-b" as "a_b", which is how Python's argparse calls it.
+const char *flag_name(arena *a, const char *word, size_t n) {
+    char *name = arena_strndup(a, word, n);
+    for (char *p = name; *p; p++)
+        if (*p == '-') *p = '_';
+    return name;
+}
+
+bool is_flag(const shell_word *word) {
+    const char *p = word->text;
+    if (word->unknown && p[0] == '-' && p[1] != '-') return false; // the end of "$(...)-x"
+    return p[0] == '-' && p[1] && (p[1] == '-' || !strchr("0123456789.", p[1]));
+}
+
+static bool is_fact(const foreign_key *row, const char *name) {
+    return row && row->rule == FOREIGN_fact && strcmp(row->argument, name) == 0;
+}
+
+bool counts_ranks(const foreign_key *row) {
+    return is_fact(row, "ranks") || is_fact(row, "devices") || is_fact(row, "nodes");
+}
+
+// Says why it does not matter what a flag's value is: the caller has said it; NULL: it does.
+static const char *said_by_caller(const translation *self, const foreign_key *row) {
+    const bool counts = counts_ranks(row);
+    const bool has_model =
+            translation_given(self, "model.from") || translation_given(self, "model.preset");
+    if (counts && self->opts->ranks) return "--ranks gives them";
+    if (has_model && (is_fact(row, "from") || is_fact(row, "model_config")))
+        return "--set gives the model";
+    if (!row || !row->ours || !translation_given(self, row->ours)) return NULL;
+    return arena_printf(self->a, "--set gives %s", row->ours);
+}
+
+// A row that is said and not known leaves a message for where it would be used.
+void word_translate(translation *self, const char *name, const shell_command *from,
+        const shell_word *word, const char *text) {
+    const char *where =
+            from->file ? arena_printf(self->a, "%s:%d", from->file, word->line) : "command line";
+    const value *v = word_value(self, name, where, text);
+    const foreign_key *row = foreign_find(self->kinds, name);
+    const bool is_used = row && row->rule != FOREIGN_none;
+    const char *settled = word->unknown ? said_by_caller(self, row) : NULL;
+    if (settled)
+        report_add(self, NO_EFFECT, v, settled);
+    else if (is_used && !text_is_utf8(text))
+        report_add(self, REFUSED, v, "is not text in UTF-8");
+    else if (word->unknown && is_used)
+        report_add(self, REFUSED, v,
+                arena_printf(self->a, "is not known: %s; give %s--var NAME=VALUE", word->unknown,
+                        counts_ranks(row) ? "--ranks N, or " : ""));
+    else
+        translate_key(self, v);
+}
+
+// -n8 is -n 8 to mpirun and srun.
+static const char *digits_behind(const translation *self, const char *word) {
+    if (!(self->kinds & (FOREIGN_MPIRUN | FOREIGN_SRUN)) || word[1] == '-') return NULL;
+    return word[2] && strspn(word + 2, "0123456789") == strlen(word + 2) ? word + 2 : NULL;
+}
+
+// Flags from words[first] to words[end]: --name value, --name=value, --switch; several values make
+// a list of words, but for a launcher.
+drv_status flags_translate(translation *self, const shell_command *command, int first, int end) {
+    const bool lists = !(self->kinds & FOREIGN_LAUNCHERS);
+    for (int i = first; i < end; i++) {
+        const shell_word *word = &command->words[i];
+        if (!is_flag(word)) continue; // trl's sft, a file beside the flags
+        const char *name = word->text + strspn(word->text, "-"), *equal = strchr(name, '=');
+        shell_word said = {"true", word->unknown, word->line};
+        const char *digits = digits_behind(self, word->text);
+        const char *plain = flag_name(self->a, name,
+                equal    ? (size_t)(equal - name)
+                : digits ? 1
+                         : strlen(name));
+        if (equal || digits) {
+            said = (shell_word){equal ? equal + 1 : digits, word->unknown, word->line};
+        } else if (i + 1 < end && !is_flag(&command->words[i + 1])) {
+            said = command->words[++i];
+            while (lists && i + 1 < end && !is_flag(&command->words[i + 1]) &&
+                    !is_program(command->words[i + 1].text)) {
+                said.text = arena_printf(self->a, "%s %s", said.text, command->words[++i].text);
+                if (!said.unknown) said.unknown = command->words[i].unknown;
+            }
+        }
+        word_translate(self, plain, command, &said, said.text);
+    }
+    return DRV_OK;
+}
+
+// A command that names a program and does not run it.
+static bool only_names(const char *verb) {
+    static const char *const verbs[] = {"echo", "printf", "cat", "cp", "mv", "rm", "ls", "chmod",
+            "sed", "grep", "tar", "git", "curl", "wget", "ln", "touch", NULL};
+    for (const char *const *word = verbs; *word; word++)
+        if (strcmp(word_base(verb), *word) == 0) return true;
+    return false;
+}
+
+// The word of the command that names the program; -1: it starts none. `scripts`: a shell script
+// with options counts as one.
+int program_at(const shell_command *c, bool scripts) {
+    if (c->n > 0 && only_names(c->words[0].text)) return -1;
+    for (int i = 0; i < c->n; i++)
+        if (is_program(c->words[i].text)) return i;
+    for (int i = 0; scripts && i + 1 < c->n; i++)
+        if (str_ends(c->words[i].text, ".sh") && c->words[i + 1].text[0] == '-') return i;
+    return -1;
+}

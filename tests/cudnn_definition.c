@@ -286,6 +286,13 @@ static void differentiate(attention *a, gradient *g, ffi_buffer **out) {
     }
 }
 
+// cuDNN reads statistics by blocks, also those past the end of a segment.
+static bool all_finite(const float *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(x[i])) return false;
+    return true;
+}
+
 static ffi_error *backward(ffi_frame *frame, bool masked) {
     enum { STATISTICS = N_QKV, D_O, MASK };
     const int64_t o_at = masked ? MASK + 1 : MASK;
@@ -299,6 +306,8 @@ static ffi_error *backward(ffi_frame *frame, bool masked) {
                             !has_dims(in[o_at], 4, in[Q]->dims) || !has_dims(out[0], 4, dq_dims) ||
                             !has_dims(out[1], 4, dkv_dims) || !has_dims(out[2], 4, dkv_dims)))
         a.wrong = "operands or results of another shape";
+    if (!a.wrong && !all_finite(in[STATISTICS]->data, a.n_parts * a.heads * a.seq))
+        a.wrong = "statistics that are not finite";
     if (a.wrong) return refuse(frame, a.wrong);
     const size_t tokens = (size_t)(a.rows * a.seq);
     const size_t nq = tokens * (size_t)(a.heads * a.d), nkv = tokens * (size_t)(a.kv_heads * a.d);

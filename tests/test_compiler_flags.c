@@ -80,8 +80,8 @@ static str calls_of(arena *a, bool deterministic) {
             .head_dim = D,
             .seq = TOKENS,
             .causal = true};
-    const lower_options options = {.cudnn_head_dim = 256,
-            .deterministic = deterministic,
+    const lower_options options = {.cudnn.head_dim = 256,
+            .cudnn.deterministic = deterministic,
             .ranks = mesh_single()};
     const int64_t tokens[] = {TOKENS}, qkv_dim[] = {TOKENS, (HEADS + 2) * D},
                   o_dim[] = {TOKENS, HEADS * D};

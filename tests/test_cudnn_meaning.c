@@ -77,7 +77,7 @@ static attention_run run_open(const rows_case *c, const char *name, const backen
                   o_dim[] = {*n, c->heads * c->d};
     int32_t positions[MAX_TOKENS];
     OK(backend_open_with(r.a, name, opts, &r.b));
-    if (opts->plugin) pjrt_lowering(r.b)->documents = c->way;
+    if (opts->plugin) pjrt_lowering(r.b)->cudnn.documents = c->way;
     graph *g = graph_new(r.a, "attention");
     r.qkv = graph_state(g, TENSOR_INPUT, "qkv", dt, 2, qkv_dim);
     r.d_o = graph_state(g, TENSOR_INPUT, "do", dt, 2, o_dim);
@@ -251,7 +251,7 @@ static void calls_and_flags_agree(void **state) {
     backend *b;
     executable *program;
     OK(backend_open_with(a, "pjrt", opts, &b));
-    pjrt_lowering(b)->deterministic = false;
+    pjrt_lowering(b)->cudnn.deterministic = false;
     const op_attrs attrs = {.n_heads = 1, .n_kv_heads = 1, .head_dim = 8, .seq = 4, .causal = true};
     graph *g = graph_new(a, "attention");
     tensor *in[] = {graph_state(g, TENSOR_INPUT, "qkv", DT_BF16, 2, (int64_t[]){4, 24}),

@@ -6,6 +6,7 @@
 
 #include "backend/pjrt/stablehlo/lower.h"
 #include "base/json.h"
+#include "backend/cudnn_attention.h"
 
 // A call of ours, cut out of the text of a program.
 typedef struct call {
@@ -68,7 +69,7 @@ typedef struct shape {
     bool masked;
 } shape;
 
-static str program_of(arena *a, const shape *of, const lower_options *options, dtype dt) {
+static graph *graph_of(arena *a, const shape *of, dtype dt) {
     const op_attrs attrs = {.n_heads = of->heads,
             .n_kv_heads = of->kv_heads,
             .head_dim = of->d,
@@ -86,8 +87,12 @@ static str program_of(arena *a, const shape *of, const lower_options *options, d
     const node *forward = graph_add(g, OP_attention, 2, (tensor *[]){qkv, position}, &attrs);
     tensor *in[] = {d_o, qkv, forward->out[0], forward->out[1], position};
     graph_output(g, graph_add(g, OP_attention_grad, 5, in, &attrs)->out[0], "dqkv");
+    return g;
+}
+
+static str program_of(arena *a, const shape *of, const lower_options *options, dtype dt) {
     lowered l;
-    OK(lower_graph(a, g, options, &l));
+    OK(lower_graph(a, graph_of(a, of, dt), options, &l));
     return l.text;
 }
 
@@ -182,9 +187,9 @@ static void calls_are_those_of_jax(void **state) {
     for (size_t i = 0; i < json_array_size(cases); i++) {
         const json_t *one = json_array_get(cases, i);
         const shape s = read_shape(one);
-        const lower_options options = {.cudnn_head_dim = 256,
-                .documents = s.segments ? DOCUMENTS_SEGMENTS : DOCUMENTS_MASK,
-                .deterministic = true};
+        const lower_options options = {.cudnn.head_dim = 256,
+                .cudnn.documents = s.segments ? DOCUMENTS_SEGMENTS : DOCUMENTS_MASK,
+                .cudnn.deterministic = true};
         print_message("%s\n", json_string_value(json_object_get(one, "name")));
         str text = program_of(a, &s, &options, DT_BF16);
         const char *first = strstr(text.p, call_op);
@@ -216,21 +221,22 @@ static void heads_decide(void **state) {
         dtype dt;
         const char *call; // NULL: blocks
     } cases[] = {
-            {{2, 64, 4, 2, 64, 0, 0, true}, {.cudnn_head_dim = 256}, DT_BF16, "ScaleBias"},
-            {{2, 64, 4, 2, 64, 16, 0, true}, {.cudnn_head_dim = 256}, DT_BF16, "ScaleBias"},
-            {{2, 63, 4, 2, 64, 0, 0, true}, {.cudnn_head_dim = 256}, DT_BF16, "ScaleBias"},
-            {{2, 64, 2, 2, 256, 0, 0, true}, {.cudnn_head_dim = 256}, DT_BF16, "ScaleBias"},
-            {{2, 64, 2, 2, 256, 0, 0, true}, {.cudnn_head_dim = 128}, DT_BF16, NULL},
-            {{2, 64, 2, 2, 60, 0, 0, true}, {.cudnn_head_dim = 256}, DT_BF16, NULL},
-            {{2, 64, 2, 2, 64, 0, 0, true}, {.cudnn_head_dim = 256}, DT_F32, NULL},
+            {{2, 64, 4, 2, 64, 0, 0, true}, {.cudnn.head_dim = 256}, DT_BF16, "ScaleBias"},
+            {{2, 64, 4, 2, 64, 16, 0, true}, {.cudnn.head_dim = 256}, DT_BF16, "ScaleBias"},
+            {{2, 63, 4, 2, 64, 0, 0, true}, {.cudnn.head_dim = 256}, DT_BF16, "ScaleBias"},
+            {{2, 64, 2, 2, 256, 0, 0, true}, {.cudnn.head_dim = 256}, DT_BF16, "ScaleBias"},
+            {{2, 64, 2, 2, 256, 0, 0, true}, {.cudnn.head_dim = 128}, DT_BF16, NULL},
+            {{2, 64, 2, 2, 60, 0, 0, true}, {.cudnn.head_dim = 256}, DT_BF16, NULL},
+            {{2, 64, 2, 2, 64, 0, 0, true}, {.cudnn.head_dim = 256}, DT_F32, NULL},
             {{2, 64, 2, 2, 64, 0, 0, true}, {0}, DT_BF16, NULL},
             // Segments where bits may differ, the bound is known, and position says all.
-            {{2, 64, 2, 2, 64, 0, 4, false}, {.cudnn_head_dim = 256}, DT_BF16, "PADDING_CAUSAL"},
-            {{2, 64, 2, 2, 64, 0, 4, false}, {.cudnn_head_dim = 256, .deterministic = true},
+            {{2, 64, 2, 2, 64, 0, 4, false}, {.cudnn.head_dim = 256}, DT_BF16, "PADDING_CAUSAL"},
+            {{2, 64, 2, 2, 64, 0, 4, false}, {.cudnn.head_dim = 256, .cudnn.deterministic = true},
                     DT_BF16, "ScaleBias"},
-            {{2, 64, 2, 2, 64, 16, 4, false}, {.cudnn_head_dim = 256}, DT_BF16, "ScaleBias"},
-            {{2, 64, 2, 2, 64, 0, 4, false}, {.cudnn_head_dim = 256, .documents = DOCUMENTS_MASK},
-                    DT_BF16, "ScaleBias"},
+            {{2, 64, 2, 2, 64, 16, 4, false}, {.cudnn.head_dim = 256}, DT_BF16, "ScaleBias"},
+            {{2, 64, 2, 2, 64, 0, 4, false},
+                    {.cudnn.head_dim = 256, .cudnn.documents = DOCUMENTS_MASK}, DT_BF16,
+                    "ScaleBias"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         arena *a = arena_new("way");
@@ -267,7 +273,7 @@ static void masks_are_made_once(void **state) {
         }
         graph_output(g, qkv, "dqkv");
         lowered l;
-        OK(lower_graph(a, g, &(lower_options){.cudnn_head_dim = 256}, &l));
+        OK(lower_graph(a, g, &(lower_options){.cudnn.head_dim = 256}, &l));
         assert_int_equal(times(l.text.p, call_op), 6);
         // What compares positions: the mask once; segments where they begin and end, once.
         assert_int_equal(times(l.text.p, "\"stablehlo.compare\""), segments ? 2 : 1);
@@ -276,8 +282,69 @@ static void masks_are_made_once(void **state) {
     }
 }
 
+// Of a row of 8,192 of Llama-3.1-8B, by the figures of docs/adr/0042; and in a run's plan.
+static void memory_is_planned(void **state) {
+    (void)state;
+    static const struct {
+        int documents;
+        bool masked;
+        cudnn_choice how;
+        int64_t masks, workspace;
+    } figures[] = {
+            {0, false, {.head_dim = 256, .deterministic = true}, 0, 4294967296},
+            {0, false, {.head_dim = 256}, 0, 0},
+            {0, true, {.head_dim = 256, .deterministic = true}, 134217728, 4294967296},
+            {0, true, {0}, 0, 0},
+            {64, false, {.head_dim = 256, .deterministic = true}, 134217728, 4294967296},
+            {64, false, {.head_dim = 256}, 0, 64 * 32 * 8192 * 4},
+            {64, false, {.head_dim = 256, .deterministic = true, .documents = DOCUMENTS_SEGMENTS},
+                    0, 64 * 4294967296 + 64 * 32 * 8192 * 4},
+    };
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+        arena *a = arena_new("memory");
+        const graph *g = graph_of(a,
+                &(shape){1, 8192, 32, 8, 128, 0, figures[i].documents, figures[i].masked}, DT_BF16);
+        assert_int_equal(cudnn_mask_bytes(&figures[i].how, g), figures[i].masks);
+        assert_int_equal(cudnn_workspace_bytes(&figures[i].how, g), figures[i].workspace);
+        arena_free(a);
+    }
+}
+
+static memory_plan plan_of(arena *a, const char *key) {
+    const char *sets[] = {"model.preset=tiny", "data.sequence_length=128", "backend=pjrt",
+            "training.micro_batch_size=2", "pjrt.plugin=cuda", key};
+    run_config *cfg = ARENA_NEW(a, run_config);
+    programs *p = ARENA_NEW(a, programs);
+    backend *null;
+    OK(config_load(a, NULL, sets, sizeof sets / sizeof *sets, cfg));
+    OK(backend_open(a, "null", &null));
+    OK(programs_build(a, cfg, p));
+    OK(programs_load(a, null, p));
+    const memory_plan m = programs_memory(p);
+    backend_close(null);
+    return m;
+}
+
+static void runs_are_planned_with_it(void **state) {
+    enum { HEADS = 8 }; // of the preset
+    (void)state;
+    arena *a = arena_new("plans");
+    const int64_t mask = 2 * 128 * 128 * 2, heads = plan_of(a, "data.pack=auto").workspace / mask;
+    const memory_plan documents = plan_of(a, "data.pack=documents"),
+                      other = plan_of(a, "pjrt.plugin=cpu");
+    assert_int_equal(heads, HEADS); // of a row the gradient takes for each what a mask takes
+    assert_int_equal(documents.masks, mask);
+    assert_int_equal(documents.total, other.total + mask + heads * mask);
+    assert_int_equal(other.masks + other.workspace, 0);
+    assert_int_equal(plan_of(a, "data.pack=stream").masks, 0);
+    assert_int_equal(plan_of(a, "training.deterministic=false").workspace, 0);
+    assert_int_equal(plan_of(a, "training.precision=fp32").workspace, 0);
+    arena_free(a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(calls_are_those_of_jax),
-            cmocka_unit_test(heads_decide), cmocka_unit_test(masks_are_made_once)};
+            cmocka_unit_test(heads_decide), cmocka_unit_test(masks_are_made_once),
+            cmocka_unit_test(memory_is_planned), cmocka_unit_test(runs_are_planned_with_it)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,6 +24,7 @@ typedef struct compiled_for {
 
 typedef struct counts {
     int n, n_failed, n_kept; // of all ranks; kept: taken from the cache
+    bool has_device;         // not a target's
     // These are of the rank under way.
     backend *b;
     bool explains;
@@ -61,17 +62,37 @@ static void tell(void *ctx, const char *name, int n_nodes, const load_request *m
     tell_facts(c, name, *made->out);
 }
 
+// Returns what cuDNN takes beside what was compiled: where there is no device that told the
+// compiler.
+static int64_t not_compiled(const counts *c, const memory_plan *planned) {
+    return c->has_device ? 0 : planned->workspace;
+}
+
 // Prints what the device holds while the program runs that needs most, as its compiler and as
 // drover plan it. Rows that wait on the host are in neither.
 static void print_memory(const counts *c, const programs *p) {
     const char *name;
     const int64_t most = programs_compiled_bytes(p, &name);
     const memory_plan here = programs_memory(p);
-    const int64_t planned = here.total - here.batches - here.messages;
+    const int64_t more = not_compiled(c, &here),
+                  planned = here.total - here.batches - here.messages - more;
     if (most == 0) return;
     printf("%sMemory of a device: %s  %lld\n", c->rank, str_bytes((double)most), (long long)most);
     printf("%sPlanned by drover: %s  %lld (%+.1f %%)\n", c->rank, str_bytes((double)planned),
             (long long)planned, 100 * ((double)planned / (double)most - 1));
+    if (more)
+        printf("%scuDNN besides: %s  %lld, which it tells the compiler on a device alone\n",
+                c->rank, str_bytes((double)more), (long long)more);
+}
+
+// Checks that the largest program fits, with what cuDNN takes besides.
+static drv_status check_fit(const counts *c, const programs *p) {
+    const char *name = "";
+    const memory_plan here = programs_memory(p);
+    const int64_t most = programs_compiled_bytes(p, &name), more = not_compiled(c, &here);
+    DRV_TRY(programs_check_fit(p));
+    return backend_check_fit(c->b, name, most + more,
+            "cuDNN's scratch is in it: expected training.deterministic: false, a smaller micro-batch or shorter rows");
 }
 
 // As many devices as are asked for (*n, 0: nothing said), or as parallel.* asks for.
@@ -94,14 +115,16 @@ static drv_status open_devices(arena *a, const cli_args *args, run_config *cfg, 
     if (target) cfg->backend = backend_caps_pjrt.name;
     DRV_TRY(set_devices(args, target, cfg, &n));
     out->ranks = run_mesh(cfg);
-    if (target)
+    if (target) {
         DRV_TRY_CTX(device_open_targets(a, cfg, target, (int)n, &out->pool), "compile");
-    else if (n > 1 && !config_backend(cfg)->has_devices)
+        cfg->pjrt.plugin = "cuda"; // for plans: whatever the config names for runs here
+        return DRV_OK;
+    }
+    if (n > 1 && !config_backend(cfg)->has_devices)
         return drv_fail(DRV_E_USAGE,
                 "compile: --devices %lld, but `backend: %s` has one, expected backend pjrt or --target",
                 (long long)n, cfg->backend);
-    else if (n > 1)
-        DRV_TRY(device_open_pool(a, cfg, (int)n, &out->pool));
+    if (n > 1) DRV_TRY(device_open_pool(a, cfg, (int)n, &out->pool));
     return DRV_OK;
 }
 
@@ -120,7 +143,7 @@ static drv_status compile_programs(arena *a, const run_config *cfg, counts *c) {
     const drv_status status = programs_compile(a, c->b, &built, &(compile_report){tell, c});
     if (status == DRV_OK) {
         print_memory(c, &built);
-        if (programs_check_fit(&built) != DRV_OK && !*c->too_large)
+        if (check_fit(c, &built) != DRV_OK && !*c->too_large)
             snprintf(c->too_large, sizeof c->too_large, "%s%s", c->rank, drv_message());
     }
     return c->n_failed > n_failed ? DRV_OK : status; // it is counted
@@ -154,6 +177,7 @@ static drv_status compile_world(arena *a, const cli_args *args, run_config *cfg,
         counts *c) {
     compiled_for to = {0};
     drv_status status = DRV_OK;
+    c->has_device = !cli_has(args, "--target");
     DRV_TRY(set_bounds(args, cfg));
     DRV_TRY(open_devices(a, args, cfg, n, &to));
     if (run_inputs_bound(cfg) != DRV_OK)

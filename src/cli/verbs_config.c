@@ -220,11 +220,13 @@ static void print_memory(const plan_report *r) {
         int64_t bytes;
     } classes[] = {{"weights", m->weights}, {"gradients", m->gradients},
             {"optimizer", m->optimizer}, {"activations", m->activations},
-            {"communication", m->communication}, {"data", m->data}, {"total", m->total}};
+            {"communication", m->communication}, {"data", m->data},
+            {"cuDNN", m->masks + m->workspace}, {"total", m->total}};
     printf("memory per rank\n");
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
-        printf("  %-14s %12s  %lld\n", classes[i].name, str_bytes((double)classes[i].bytes),
-                (long long)classes[i].bytes);
+        if (classes[i].bytes || strcmp(classes[i].name, "cuDNN") != 0)
+            printf("  %-14s %12s  %lld\n", classes[i].name, str_bytes((double)classes[i].bytes),
+                    (long long)classes[i].bytes);
     printf("  besides, %s for the process: code and libraries, graphs, %swhat a save holds\n",
             str_bytes((double)r->process), r->ranks > 1 ? "MPI, " : "");
     printf("fits          %s: %s needed, %s %s\n", r->fits ? "yes" : "no",
@@ -335,6 +337,7 @@ static void print_plan_json(const plan_report *report) {
             (json_int_t)memory->optimizer, "activations", (json_int_t)memory->activations,
             "communication", (json_int_t)memory->communication, "data", (json_int_t)memory->data,
             "total", (json_int_t)memory->total, "process", (json_int_t)report->process);
+    json_object_set_new(bytes, "cudnn", json_integer(memory->masks + memory->workspace));
     json_t *all = json_pack("{s:I,s:I,s:f,s:f,s:i,s:o,s:f,s:f,s:b,s:I,s:I,s:s?}", "parameters",
             (json_int_t)model_parameters(&report->cfg->model), "trainable_parameters",
             (json_int_t)held_trained(&report->p->held), "flops_per_token", report->flops_per_token,

@@ -1,9 +1,12 @@
 // Counts what programs cost: arithmetic, bytes sent to other ranks, memory; and checks that the
 // back end holds what was planned.
+#include <string.h>
+
 #include "base/log.h"
 #include "base/str.h"
 #include "ir/op.h"
 #include "ir/shard.h"
+#include "backend/cudnn_attention.h"
 #include "programs/batch_feed.h"
 #include "programs/pipeline_run.h"
 #include "programs/programs.h"
@@ -108,22 +111,39 @@ static void add_state(const programs *p, int64_t bytes[N_TENSOR_CLASSES]) {
     arena_free(a);
 }
 
-// Programs run one after the other: one arena serves the largest of them.
+// Programs run one after the other: one arena serves the largest of them, counted with what
+// attention by cuDNN takes beside it, as on Hopper.
+static void add_largest(const programs *p, memory_plan *m) {
+    const run_config *cfg = p->held.c;
+    const bool cuda = config_backend(cfg)->has_devices && strstr(cfg->pjrt.plugin, "cuda");
+    const cudnn_choice how = {.head_dim = cuda ? CUDNN_HOPPER_HEAD_DIM : 0,
+            .deterministic = cfg->deterministic};
+    for (int i = 0; i < p->held.n_all; i++) {
+        const built_program *one = &p->held.all[i];
+        const int64_t arena_bytes = one->plan->arena_bytes,
+                      masks = cudnn_mask_bytes(&how, one->graph),
+                      workspace = cudnn_workspace_bytes(&how, one->graph);
+        if (arena_bytes + masks + workspace <= m->activations + m->masks + m->workspace) continue;
+        m->activations = arena_bytes;
+        m->masks = masks;
+        m->workspace = workspace;
+    }
+}
+
 memory_plan programs_memory(const programs *p) {
-    int64_t state[N_TENSOR_CLASSES] = {0}, arena_bytes = 0;
+    int64_t state[N_TENSOR_CLASSES] = {0};
     add_state(p, state);
-    for (int i = 0; i < p->held.n_all; i++)
-        if (p->held.all[i].plan->arena_bytes > arena_bytes)
-            arena_bytes = p->held.all[i].plan->arena_bytes;
     memory_plan m = {.weights = state[TENSOR_WEIGHT],
             .gradients = state[TENSOR_GRAD],
             .optimizer = state[TENSOR_OPTIMIZER],
-            .activations = arena_bytes + state[TENSOR_KEPT],
             .batches = batch_reader_bytes(p->held.c),
             .messages = pipeline_link_bytes(p->message_bytes) + largest_bucket(p)};
+    add_largest(p, &m);
+    m.activations += state[TENSOR_KEPT];
     m.data = state[TENSOR_INPUT] + state[TENSOR_OUTPUT] + m.batches;
     m.communication = largest_exchange(p) + m.messages;
-    m.total = m.weights + m.gradients + m.optimizer + m.activations + m.data + m.messages;
+    m.total = m.weights + m.gradients + m.optimizer + m.activations + m.data + m.messages +
+              m.masks + m.workspace;
     return m;
 }
 

@@ -492,14 +492,14 @@ static drv_status read_wish(attention_wish *out) {
             "DROVER_PJRT_ATTENTION is \"%.40s\", expected blocks, mask, segments or none", said);
 }
 
-// From Hopper on heads may be larger, and documents may be segments (JAX:
-// check_is_flash_attention).
+// Segments need Hopper (JAX: check_is_flash_attention).
 static void choose_attention(pjrt_backend *b, const attention_wish *wish) {
-    enum { HOPPER = 9, HEAD_DIM = 128, HOPPER_HEAD_DIM = 256 };
+    enum { HOPPER = 9 };
     const bool hopper = b->pool->client->capability >= HOPPER;
     if (wish->blocks || !strstr(b->pool->plugin->name, "cuda")) return;
-    b->lower.cudnn_head_dim = hopper ? HOPPER_HEAD_DIM : HEAD_DIM;
-    b->lower.documents = hopper ? wish->documents : DOCUMENTS_MASK;
+    b->lower.cudnn = (cudnn_choice){.head_dim = hopper ? CUDNN_HOPPER_HEAD_DIM : CUDNN_HEAD_DIM,
+            .documents = hopper ? wish->documents : DOCUMENTS_MASK,
+            .deterministic = b->pool->deterministic};
 }
 
 drv_status backend_open_pjrt(arena *a, const backend_opts *opts, backend **out) {
@@ -509,9 +509,7 @@ drv_status backend_open_pjrt(arena *a, const backend_opts *opts, backend **out) 
     attention_wish wish;
     DRV_TRY(read_wish(&wish));
     DRV_TRY(open_pool(b, opts));
-    b->lower = (lower_options){.has_f64 = b->pool->plugin->has_f64,
-            .deterministic = b->pool->deterministic,
-            .ranks = mesh_single()};
+    b->lower = (lower_options){.has_f64 = b->pool->plugin->has_f64, .ranks = mesh_single()};
     choose_attention(b, &wish);
     b->member.team = device_team_of(b->pool, opts->device, 1, 1);
     b->alone = true;

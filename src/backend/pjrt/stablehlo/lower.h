@@ -18,17 +18,13 @@
 #include "backend/pjrt/stablehlo/hlo.h"
 #include "base/arena.h"
 #include "ir/graph.h"
-
-// The form in which cuDNN is told of several documents in a row; the rule is that of lower_cudnn.c.
-typedef enum document_way { DOCUMENTS_BY_RULE, DOCUMENTS_MASK, DOCUMENTS_SEGMENTS } document_way;
+#include "backend/cudnn_attention.h"
 
 typedef struct lower_options {
     bool has_f64;        // else numbers in f64 (loss, norms, hyper) are f32 on the device
     int attention_block; // queries and keys at a time; 0: 512
-    int cudnn_head_dim;  // cuDNN computes attention with heads of so many at most; 0: never
-    document_way documents;
-    bool deterministic; // its calls give the same bits again
-    mesh ranks;         // that run a program side by side, one per device; zeros: one rank
+    cudnn_choice cudnn;  // the attention that it computes, on CUDA
+    mesh ranks;          // that run a program side by side, one per device; zeros: one rank
 } lower_options;
 
 typedef struct step_numbers { // of an update, scalars in the type of its arithmetic

@@ -273,7 +273,7 @@ static hlo_value statistics(const attention_call *c, hlo_value x) {
 
 static void attention(lowering *l, const node *n) {
     hlo_text *h = &l->h;
-    if (lower_cudnn_fits(l, n, n->in[0])) {
+    if (cudnn_form_of(&l->options.cudnn, n) != CUDNN_NONE) {
         lower_cudnn_attention(l, n);
         return;
     }
@@ -339,7 +339,7 @@ static hlo_value zeros(hlo_text *h, hlo_value like, hlo_type type) {
 // inputs: do, qkv, o, lse, position[, hidden]
 static void attention_grad(lowering *l, const node *n) {
     hlo_text *h = &l->h;
-    if (lower_cudnn_fits(l, n, n->in[1])) {
+    if (cudnn_form_of(&l->options.cudnn, n) != CUDNN_NONE) {
         lower_cudnn_attention_grad(l, n);
         return;
     }

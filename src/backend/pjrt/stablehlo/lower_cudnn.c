@@ -2,48 +2,20 @@
 // memory, products on tensor cores. For whole rows in bf16; others are computed by blocks
 // (lower_attention.c).
 //
-// Rows of one document are causal, with a window or without. Rows of several have a mask, whose
-// cost is that of causal attention and a read of the mask; or their documents are segments, so that
-// nothing is computed between two of them. The deterministic gradient takes scratch for each
-// segment as for a whole row (docs/adr/0042), so those are for runs that may do without it; and for
-// rows in which position alone says what is seen, as cuDNN's window goes with neither.
+// The form that a node's call has is backend/cudnn_attention.h's to choose.
 //
 // Legend: R rows of S tokens, H query heads, K key-value heads, D of a head, M segments of a row, N
 // = R S. Fewer key-value heads than query heads are cuDNN's to group.
 #include "backend/pjrt/stablehlo/lower_cudnn.h"
 
-#include <math.h>
-
 #include "backend/pjrt/stablehlo/cudnn_call.h"
 #include "backend/pjrt/stablehlo/lower_documents.h"
-#include "base/round.h"
-
-enum {
-    HEAD_DIM_STEP = 8,
-    MASK_STEP = 2 // of a row's tokens, for the gradient with a mask
-};
-
-bool lower_cudnn_fits(const lowering *l, const node *n, const tensor *qkv) {
-    const op_attrs *attrs = &n->attrs;
-    const bool whole =
-            attrs->mesh.ranks <= 1 && attrs->sum.row_leaves <= 1 && attrs->mesh.replicas <= 1;
-    return whole && qkv->dt == DT_BF16 && !attrs->sum.wide &&
-           attrs->head_dim % HEAD_DIM_STEP == 0 && attrs->head_dim <= l->options.cudnn_head_dim;
-}
 
 typedef struct fused_call {
     lowering *l;
     cudnn_call call; // seq: with what a masked row is filled up
     document_rows of;
 } fused_call;
-
-static bool takes_segments(const lowering *l, const document_rows *of, int64_t heads) {
-    const bool wanted = l->options.documents == DOCUMENTS_SEGMENTS ||
-                        (l->options.documents == DOCUMENTS_BY_RULE && !l->options.deterministic);
-    const double statistics = (double)of->rows * (double)of->n_segments * (double)heads *
-                              (double)of->seq; // numbered in s32
-    return wanted && of->n_segments > 1 && !of->hidden && !of->window && statistics < 0x1p31;
-}
 
 // Inputs of_position and, where there is one, the next: hidden.
 static fused_call open_call(lowering *l, const node *n, const tensor *qkv, int of_position) {
@@ -55,7 +27,7 @@ static fused_call open_call(lowering *l, const node *n, const tensor *qkv, int o
                     .heads = attrs->n_heads,
                     .kv_heads = attrs->n_kv_heads,
                     .d = attrs->head_dim,
-                    .deterministic = l->options.deterministic},
+                    .deterministic = l->options.cudnn.deterministic},
             .of = {.position = n->in[of_position],
                     .hidden = n->n_in > of_position + 1 ? n->in[of_position + 1] : NULL,
                     .rows = rows,
@@ -63,14 +35,17 @@ static fused_call open_call(lowering *l, const node *n, const tensor *qkv, int o
                     .padded = attrs->seq,
                     .window = attrs->window,
                     .n_segments = attrs->documents}};
-    if (attrs->causal) {
-        c.call.window = attrs->window;
-    } else if (takes_segments(l, &c.of, attrs->n_heads)) {
+    switch (cudnn_form_of(&l->options.cudnn, n)) {
+    case CUDNN_SEGMENTS:
         c.call.segments = attrs->documents;
-    } else {
+        break;
+    case CUDNN_MASK:
         c.call.masked = true;
         c.of.n_segments = 0;
-        c.call.seq = c.of.padded = round_up(attrs->seq, MASK_STEP);
+        c.call.seq = c.of.padded = cudnn_mask_tokens(attrs->seq);
+        break;
+    default:
+        c.call.window = attrs->window;
     }
     return c;
 }

@@ -1,0 +1,110 @@
+// The rule that chooses, and what each form takes.
+#include "backend/cudnn_attention.h"
+
+#include "base/round.h"
+#include "ir/op.h"
+
+enum {
+    HEAD_DIM_STEP = 8,
+    MASK_STEP = 2,       // of a row's tokens
+    GRADIENT_BLOCK = 64, // of queries and keys
+    SCRATCH_BYTES = 2    // of a pair in it
+};
+
+// Attention reads how many documents a row has; its gradient is in no graph as it is built.
+static bool is_attention(const node *n) {
+    return op_reads(n->op, ATTR_documents);
+}
+
+static bool is_gradient(const node *n) {
+    return !op_rows[n->op]->built;
+}
+
+static const tensor *heads_of(const node *n) {
+    return n->in[is_gradient(n) ? 1 : 0];
+}
+
+static bool hides(const node *n) {
+    return n->n_in > (is_gradient(n) ? 5 : 2);
+}
+
+static int64_t rows_of(const node *n) {
+    return heads_of(n)->dim[0] / n->attrs.seq;
+}
+
+int64_t cudnn_mask_tokens(int64_t tokens) {
+    return round_up(tokens, MASK_STEP);
+}
+
+// Whole rows in bf16, whose heads are its own.
+static bool fits(const cudnn_choice *how, const node *n) {
+    const op_attrs *attrs = &n->attrs;
+    const bool whole =
+            attrs->mesh.ranks <= 1 && attrs->sum.row_leaves <= 1 && attrs->mesh.replicas <= 1;
+    return whole && heads_of(n)->dt == DT_BF16 && !attrs->sum.wide &&
+           attrs->head_dim % HEAD_DIM_STEP == 0 && attrs->head_dim <= how->head_dim;
+}
+
+// cuDNN's window goes with no segments, what is hidden is not said by them, and their statistics
+// are numbered in s32.
+static bool takes_segments(const cudnn_choice *how, const node *n) {
+    const op_attrs *attrs = &n->attrs;
+    const bool wanted = how->documents == DOCUMENTS_SEGMENTS ||
+                        (how->documents == DOCUMENTS_BY_RULE && !how->deterministic);
+    const double statistics = (double)heads_of(n)->dim[0] * attrs->documents * attrs->n_heads;
+    return wanted && attrs->documents > 1 && !attrs->window && !hides(n) && statistics < 0x1p31;
+}
+
+cudnn_form cudnn_form_of(const cudnn_choice *how, const node *n) {
+    if (!fits(how, n)) return CUDNN_NONE;
+    if (n->attrs.causal) return CUDNN_CAUSAL;
+    return takes_segments(how, n) ? CUDNN_SEGMENTS : CUDNN_MASK;
+}
+
+// --- memory
+static bool same_mask(const node *a, const node *b) {
+    return a->attrs.window == b->attrs.window && hides(a) == hides(b);
+}
+
+// Nodes before this one have no mask like its own.
+static bool is_first(const cudnn_choice *how, const graph *g, int index) {
+    for (int i = 0; i < index; i++) {
+        const node *n = g->nodes[i];
+        if (is_attention(n) && cudnn_form_of(how, n) == CUDNN_MASK && same_mask(n, g->nodes[index]))
+            return false;
+    }
+    return true;
+}
+
+int64_t cudnn_mask_bytes(const cudnn_choice *how, const graph *g) {
+    int64_t bytes = 0;
+    for (int i = 0; i < g->n_nodes; i++) {
+        const node *n = g->nodes[i];
+        if (!is_attention(n) || cudnn_form_of(how, n) != CUDNN_MASK || !is_first(how, g, i))
+            continue;
+        const int64_t tokens = cudnn_mask_tokens(n->attrs.seq);
+        bytes += rows_of(n) * tokens * tokens * dtype_bytes(DT_BF16);
+    }
+    return bytes;
+}
+
+static int64_t scratch_of(const cudnn_choice *how, const node *n) {
+    const cudnn_form form = cudnn_form_of(how, n);
+    if (form == CUDNN_NONE) return 0;
+    const int64_t tokens = form == CUDNN_MASK ? cudnn_mask_tokens(n->attrs.seq) : n->attrs.seq,
+                  heads = rows_of(n) * (form == CUDNN_SEGMENTS ? n->attrs.documents : 1) *
+                          n->attrs.n_heads,
+                  width = round_up(tokens, GRADIENT_BLOCK),
+                  statistics = form == CUDNN_SEGMENTS ? heads * tokens * dtype_bytes(DT_F32) : 0;
+    return statistics +
+           (is_gradient(n) && how->deterministic ? heads * width * width * SCRATCH_BYTES : 0);
+}
+
+int64_t cudnn_workspace_bytes(const cudnn_choice *how, const graph *g) {
+    int64_t most = 0;
+    for (int i = 0; i < g->n_nodes; i++) {
+        const int64_t bytes = is_attention(g->nodes[i]) ? scratch_of(how, g->nodes[i]) : 0;
+        if (bytes > most) most = bytes;
+    }
+    return most;
+}

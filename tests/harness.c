@@ -56,27 +56,28 @@ const char *golden_path(arena *a, const char *name) {
     return path_join(a, TEST_DIR "/golden", name);
 }
 
-const char *golden_with_head(arena *a, bool tied) {
+const char *golden_with_head(arena *a, bool tied, bool has_embedding) {
     const char *dir = temporary_dir(a), *from = golden_path(a, "tied");
+    static const char embedding[] = "model.embed_tokens.weight";
     model_source base;
     json_t *config;
-    str file = {0};
-    int64_t bytes = 0;
+    str file = {0}, values = {0};
+    int n_tensors = 0;
     OK(model_source_open(a, from, &base));
     st_entry *list = ARENA_ARRAY(a, st_entry, base.n + 1);
-    const source_tensor *embedding = model_source_find(&base, "model.embed_tokens.weight");
-    for (int i = 0; i <= base.n; i++, bytes += st_entry_bytes(&list[i - 1])) {
-        const source_tensor *each = i < base.n ? &base.tensors[i] : embedding;
-        list[i] = (st_entry){i < base.n ? each->name : "lm_head.weight", each->n_dims,
-                {each->dim[0], each->dim[1]}, each->type};
-    }
-    st_header(list, base.n + 1, &file);
-    float *values = arena_alloc(a, (size_t)bytes);
     for (int i = 0; i <= base.n; i++) {
-        const source_tensor *each = i < base.n ? &base.tensors[i] : embedding;
-        OK(source_read_raw(&base, each, 0, each->rows, values));
-        str_add(&file, values, (size_t)st_entry_bytes(&list[i]));
+        const source_tensor *t =
+                i < base.n ? &base.tensors[i] : model_source_find(&base, embedding);
+        if (i < base.n && !has_embedding && strcmp(t->name, embedding) == 0) continue;
+        list[n_tensors++] = (st_entry){i < base.n ? t->name : "lm_head.weight", t->n_dims,
+                {t->dim[0], t->dim[1]}, t->type};
+        const size_t bytes = (size_t)(t->rows * t->row_bytes);
+        str_reserve(&values, bytes);
+        OK(source_read_raw(&base, t, 0, t->rows, values.p + values.n));
+        values.n += bytes;
     }
+    st_header(list, n_tensors, &file);
+    str_add(&file, values.p, values.n);
     OK(file_write_atomic(path_join(a, dir, "model.safetensors"), file.p, file.n));
     OK(json_read_file(path_join(a, from, "config.json"), &config));
     json_object_set_new(config, "tie_word_embeddings", json_boolean(tied));
@@ -84,6 +85,7 @@ const char *golden_with_head(arena *a, bool tied) {
     OK(file_write_atomic(path_join(a, dir, "config.json"), text, strlen(text)));
     free(text);
     json_decref(config);
+    str_free(&values);
     str_free(&file);
     model_source_close(&base);
     return dir;

@@ -52,8 +52,8 @@ double relative_error(const double *a, const double *b, int64_t n);
 const char *temporary_dir(arena *a); // fresh, in /tmp, removed at exit
 const char *golden_path(arena *a, const char *name);
 // A folder with the golden model "tied" and its embedding stored as lm_head.weight too, as in the
-// files of Qwen3; `tied`: what config.json says.
-const char *golden_with_head(arena *a, bool tied);
+// files of Qwen3, or as that alone; `tied`: what config.json says.
+const char *golden_with_head(arena *a, bool tied, bool has_embedding);
 // A file or folder outside the tree: says that the test reads it, or leaves the test out and says so.
 const char *outside_path(const char *path);
 

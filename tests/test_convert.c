@@ -112,8 +112,9 @@ static void merges_as_peft(void **state) {
 static void adapter_of_a_tied_head(void **state) {
     (void)state;
     arena *a = arena_new("head");
-    const char *folder = golden_path(a, "adapters/head"), *untied = golden_with_head(a, false),
-               *tied[] = {golden_path(a, "tied"), golden_with_head(a, true)},
+    const char *folder = golden_path(a, "adapters/head"),
+               *untied = golden_with_head(a, false, true),
+               *tied[] = {golden_path(a, "tied"), golden_with_head(a, true, true)},
                *out = path_join(a, temporary_dir(a), "merged");
     const model_write_opts opts = {.verb = "merge"};
     convert_result result;
@@ -131,11 +132,29 @@ static void adapter_of_a_tied_head(void **state) {
     arena_free(a);
 }
 
+// transformers takes it for the embedding too, which a model that does not tie them has not.
+static void head_alone(void **state) {
+    (void)state;
+    arena *a = arena_new("head");
+    model tied, other, untied;
+    char hash[2][33];
+    OK(model_open(a, golden_with_head(a, true, false), &tied));
+    OK(model_open(a, golden_path(a, "tied"), &other));
+    OK(model_hash(&tied, hash[0]));
+    OK(model_hash(&other, hash[1]));
+    assert_string_equal(hash[0], hash[1]);
+    FAILS(model_open(a, golden_with_head(a, false, false), &untied), DRV_E_DATA,
+            "has no tensor \"model.embed_tokens.weight\"");
+    model_close(&tied);
+    model_close(&other);
+    arena_free(a);
+}
+
 // A proof in which the adapter's module takes no part proves nothing.
 static void proof_without_the_adapter(void **state) {
     (void)state;
     arena *a = arena_new("proof");
-    const char *tied = golden_with_head(a, true);
+    const char *tied = golden_with_head(a, true, true);
     model base, other;
     adapter ad;
     comparison c;
@@ -229,7 +248,8 @@ static void tokens_without_a_row(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(replays_as_transformers),
             cmocka_unit_test(replays_adapters_as_peft), cmocka_unit_test(merges_as_peft),
-            cmocka_unit_test(adapter_of_a_tied_head), cmocka_unit_test(proof_without_the_adapter),
-            cmocka_unit_test(unproved), cmocka_unit_test(tokens_without_a_row)};
+            cmocka_unit_test(adapter_of_a_tied_head), cmocka_unit_test(head_alone),
+            cmocka_unit_test(proof_without_the_adapter), cmocka_unit_test(unproved),
+            cmocka_unit_test(tokens_without_a_row)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

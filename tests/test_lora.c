@@ -107,7 +107,7 @@ static void logits_of_adapters(void **state) {
 static void adapter_of_a_tied_head(void **state) {
     (void)state;
     arena *a = arena_new("head");
-    const char *base = golden_with_head(a, true), *folder = golden_path(a, "adapters/head");
+    const char *base = golden_with_head(a, true, true), *folder = golden_path(a, "adapters/head");
     const char *sets[] = {arena_printf(a, "model.from=%s", base), "training.precision=fp32",
             "data.sequence_length=8", "training.global_batch_size=1"};
     test_run *r = test_run_open(sets, sizeof sets / sizeof *sets);

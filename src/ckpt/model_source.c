@@ -9,6 +9,7 @@
 #include "base/dtype.h"
 #include "base/file.h"
 #include "base/hub_name.h"
+#include "base/json_python.h"
 #include "base/model_files.h"
 #include "gguf/gguf.h"
 
@@ -24,8 +25,26 @@ static bool is_model_folder(arena *a, const char *path) {
            file_exists(path_join(a, path, "model.safetensors.index.json"));
 }
 
+// A tied model may have its one table stored as the output weight alone. transformers takes that
+// for the embedding, and so do we.
+static void name_tied_table(arena *a, model_source *s) {
+    static const char embedding[] = "model.embed_tokens.weight", head[] = "lm_head.weight";
+    json_t *config = NULL;
+    if (model_source_find(s, embedding) || !model_source_find(s, head)) return;
+    if (json_read_python(path_join(a, s->path, "config.json"), &config) != DRV_OK) return;
+    const bool tied = json_is_true(json_object_get(config, "tie_word_embeddings"));
+    json_decref(config);
+    for (int i = 0; tied && i < s->n; i++)
+        if (strcmp(s->tensors[i].name, head) == 0) s->tensors[i].name = embedding;
+    s->by_name = (name_map){.a = a};
+    for (int i = 0; i < s->n; i++)
+        name_map_set(&s->by_name, s->tensors[i].name, &s->tensors[i]);
+}
+
 static drv_status open_model_folder(arena *a, const char *path, model_source *out) {
-    return model_source_open_folder(a, path, "model", out);
+    DRV_TRY(model_source_open_folder(a, path, "model", out));
+    name_tied_table(a, out);
+    return DRV_OK;
 }
 
 static bool is_gguf(arena *a, const char *path) {

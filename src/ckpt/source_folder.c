@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json_python.h"
 #include "ckpt/model_source.h"
 
 typedef struct folder {
@@ -135,7 +136,7 @@ static drv_status read_f32(const model_source *s, const source_tensor *t, int64_
 
 static drv_status read_config(const model_source *s, json_t **out) {
     const folder *f = s->state;
-    return json_read_file(path_join(f->a, s->path, "config.json"), out);
+    return json_read_python(path_join(f->a, s->path, "config.json"), out);
 }
 
 static drv_status read_files(arena *a, const model_source *s, ckpt_carried **list, int *n) {

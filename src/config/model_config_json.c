@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json_python.h"
 #include "config/key.h"
 #include "config/model_config.h"
 
@@ -28,6 +29,13 @@ static const struct {
         {"qwen2_moe", "a mixture of experts"},
         {"qwen3_moe", "a mixture of experts"},
         {"mixtral", "a mixture of experts"},
+        {"deepseek_v2", "multi-head latent attention and a mixture of experts"},
+        {"deepseek_v3", "multi-head latent attention and a mixture of experts"},
+        {"minicpm3", "multi-head latent attention"},
+        {"falcon_h1", "state-space layers beside attention"},
+        {"mamba", "state-space layers and no attention"},
+        {"mamba2", "state-space layers and no attention"},
+        {"falcon_mamba", "state-space layers and no attention"},
         {"llama4", "a mixture of experts and layers without rotary embedding"},
         {"llama4_text", "a mixture of experts and layers without rotary embedding"},
         {"gemma", "a scaled embedding, norms that add 1 to their weight, and GELU"},
@@ -45,6 +53,28 @@ static const struct {
         {"gpt2", "learned positions, layer norms and GELU"},
         {"gpt_neox", "layer norms, GELU, and attention beside the feed-forward layer"},
 };
+
+// Fields that tell what a model of a type that is not in the list has.
+static const struct {
+    const char *field, *has;
+} marks[] = {{"kv_lora_rank", "multi-head latent attention"},
+        {"n_routed_experts", "a mixture of experts"}, {"num_local_experts", "a mixture of experts"},
+        {"num_experts", "a mixture of experts"}, {"moe_num_experts", "a mixture of experts"},
+        {"mamba_d_state", "state-space layers"}, {"mamba_d_ssm", "state-space layers"},
+        {"ssm_state_size", "state-space layers"}, {"state_size", "state-space layers"}};
+
+// "multi-head latent attention and a mixture of experts"; NULL: nothing is known. Lives in `a`.
+static const char *marked(arena *a, const value *root) {
+    const char *all = NULL;
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        const value *v = find_value(root, marks[i].field);
+        double x;
+        if (!v || v->kind != VALUE_TEXT || !str_to_f64(v->text, &x) || !(x > 0)) continue;
+        if (all && strstr(all, marks[i].has)) continue;
+        all = all ? arena_printf(a, "%s and %s", all, marks[i].has) : marks[i].has;
+    }
+    return all;
+}
 
 // "llama", "mistral" or ...; in `a`.
 static const char *family_names(arena *a) {
@@ -68,11 +98,12 @@ static drv_status find_family(arena *a, const value *root, const model_family **
     const model_family *family = model_family_of_type(type->text);
     if (family) *out = family;
     if (family) return DRV_OK;
+    const char *differs = marked(a, root);
     for (size_t i = 0; i < sizeof relatives / sizeof *relatives; i++)
-        if (strcmp(type->text, relatives[i].model_type) == 0)
-            return drv_fail(DRV_E_DATA, "%s: model_type is \"%s\", which has %s; expected %s",
-                    type->where, type->text, relatives[i].differs, expected.expected);
-    return key_refuse(&expected, type);
+        if (strcmp(type->text, relatives[i].model_type) == 0) differs = relatives[i].differs;
+    if (!differs) return key_refuse(&expected, type);
+    return drv_fail(DRV_E_DATA, "%s: model_type is \"%s\", which has %s; expected %s", type->where,
+            type->text, differs, expected.expected);
 }
 
 // The same text, or the same number.
@@ -282,7 +313,7 @@ drv_status model_config_read(const char *path, model_config *out) {
     arena *a = arena_new("path of config.json");
     json_t *json = NULL;
     if (file_is_dir(path)) path = path_join(a, path, "config.json");
-    drv_status status = json_read_file(path, &json);
+    drv_status status = json_read_python(path, &json);
     if (status == DRV_OK) status = model_config_of_json(path, json, out);
     json_decref(json);
     arena_free(a);

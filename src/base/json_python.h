@@ -1,0 +1,7 @@
+// JSON as Python writes it, which has numbers that JSON has not.
+#pragma once
+#include "base/json.h"
+
+// As json_read_file, but NaN, Infinity and -Infinity are read, as the texts "NaN", "Infinity" and
+// "-Infinity": a config may have one where nobody looks, and who looks sees that it is no number.
+DRV_CHECKED drv_status json_read_python(const char *path, json_t **out);

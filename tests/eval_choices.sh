@@ -47,7 +47,7 @@ check "two choices read $(tokens_of two.jsonl) tokens, twelve $(tokens_of twelve
 # --- lines that are no records
 printf '%s\n' '{"context": "a", "choices": ["a", "b"], "gold": 1}' '{"context": "a"' '' '{"context": "a", "choices": ["a"], "gold": 0}' >bad.jsonl
 expect 1 "bad.jsonl: 2 of 3 lines are no records" "$drover" eval $golden --choices bad.jsonl
-says "bad.jsonl:2: no valid JSON" 'bad.jsonl:4: "choices" is a list of fewer than 2'
+says "bad.jsonl:2: not valid JSON" 'bad.jsonl:4: "choices" is a list of fewer than 2'
 sed -i 2d bad.jsonl
 expect 1 'bad.jsonl:3: "choices" is a list of fewer than 2' "$drover" eval $golden --choices bad.jsonl
 check "one bad line is said once" [ "$(wc -l <out)" = 1 ]

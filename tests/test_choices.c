@@ -68,7 +68,7 @@ static void bad_records_are_refused_with_their_line(void **state) {
     (void)state;
     static const struct {
         const char *line, *says;
-    } cases[] = {{"{\"context\": \"a\"", "no valid JSON"}, {"[1]", "no JSON object"},
+    } cases[] = {{"{\"context\": \"a\"", "not valid JSON"}, {"[1]", "no JSON object"},
             {"{\"choices\": [\"a\", \"b\"], \"gold\": 0}", "no \"context\" or \"query\""},
             {"{\"context\": \"a\", \"choices\": [\"a\", \"b\"]}",
                     "no \"gold\", \"label\" or \"answer\""},

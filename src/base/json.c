@@ -23,15 +23,20 @@ static void widen_whole_numbers(const char *p, size_t n, str *out) {
     }
 }
 
-// transformers writes model_max_length as 10^30 where a tokenizer has no limit.
+// transformers writes model_max_length as 10^30 where a tokenizer has no limit, and Infinity into
+// config.json of some families.
 static json_t *load(const void *p, size_t n, json_error_t *e) {
     const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
     json_t *value = json_loadb(p, n, flags, e);
-    if (value || json_error_code(e) != json_error_numeric_overflow) return value;
-    str wide = {0};
-    widen_whole_numbers(p, n, &wide);
-    value = json_loadb(wide.p, wide.n, flags, e);
-    str_free(&wide);
+    if (value || json_error_code(e) == json_error_duplicate_key) return value;
+    if (json_error_code(e) == json_error_numeric_overflow) {
+        json_error_t again;
+        str wide = {0};
+        widen_whole_numbers(p, n, &wide);
+        value = json_loadb(wide.p, wide.n, flags, &again);
+        str_free(&wide);
+    }
+    if (!value && json_parse(p, n, &value) != DRV_OK) return NULL;
     return value;
 }
 
@@ -58,7 +63,9 @@ drv_status json_read_file(const char *path, json_t **out) {
 drv_status json_read_any(const char *path, json_t **out) {
     file_map m;
     DRV_TRY(file_map_any(path, &m));
-    return read_map(path, &m, out);
+    const drv_status status = json_parse(m.p, m.n, out);
+    file_map_close(&m);
+    return status == DRV_OK ? DRV_OK : drv_context(status, "%s", path);
 }
 
 static drv_status wrong(const char *path, const char *key, const json_t *v, const char *expected) {

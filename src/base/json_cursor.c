@@ -154,9 +154,21 @@ static const char *digits(const char *p, const char *end) {
     return p;
 }
 
+static bool word(json_cursor *cursor, const char *w) {
+    const size_t n = strlen(w);
+    if ((size_t)(cursor->end - cursor->p) < n || memcmp(cursor->p, w, n) != 0)
+        return fail(cursor, "not a JSON value");
+    cursor->p += n;
+    return true;
+}
+
 static bool number(json_cursor *cursor) {
     const char *here = cursor->p, *next;
     if (*here == '-') here++;
+    if (here < cursor->end && *here == 'I') { // Python writes and reads these
+        cursor->p = here;
+        return word(cursor, "Infinity");
+    }
     next = digits(here, cursor->end);
     if (next == here) return fail(cursor, "not a JSON value");
     if (next - here > 1 && *here == '0') return fail(cursor, "a number that begins with 0");
@@ -187,14 +199,6 @@ bool jc_i64(json_cursor *cursor, int64_t *out) {
     memcpy(text, begin, n);
     text[n] = 0;
     return str_to_i64(text, out) || fail(cursor, "expected an integer");
-}
-
-static bool word(json_cursor *cursor, const char *w) {
-    const size_t n = strlen(w);
-    if ((size_t)(cursor->end - cursor->p) < n || memcmp(cursor->p, w, n) != 0)
-        return fail(cursor, "not a JSON value");
-    cursor->p += n;
-    return true;
 }
 
 bool jc_next(json_cursor *cursor, char open, bool *first, str *key) {
@@ -233,6 +237,8 @@ static bool skip(json_cursor *cursor, int depth) {
         return word(cursor, "false");
     case 'n':
         return word(cursor, "null");
+    case 'N':
+        return word(cursor, "NaN");
     case 0:
         return fail(cursor, "the end where a value was expected");
     default:

@@ -116,6 +116,7 @@ drv_status value_tojson(const value *self, const tojson_opts *opts, int depth, s
             str_puts(out, isnan(self->f) ? "NaN" : self->f > 0 ? "Infinity" : "-Infinity");
         return DRV_OK;
     case VALUE_INT:
+    case VALUE_BIG_INT:
         value_repr(self, out);
         return DRV_OK;
     case VALUE_STRING:
@@ -146,7 +147,20 @@ static drv_status from_object(value_memory *m, const json_t *json, int depth, va
     return DRV_OK;
 }
 
+// Reals beyond doubles are infinite in Python; a whole number has any size there.
+static drv_status from_odd_number(value_memory *memory, const char *text, value *out) {
+    if (text[strspn(text, "-0123456789")] != 0) {
+        *out = value_float(strtod(text, NULL));
+        return DRV_OK;
+    }
+    DRV_TRY(value_copy_string(memory, text, strlen(text), out));
+    out->kind = VALUE_BIG_INT;
+    return DRV_OK;
+}
+
 drv_status value_from_json(value_memory *memory, const json_t *json, int depth, value *out) {
+    const char *number = json_odd_number(json);
+    if (number) return from_odd_number(memory, number, out);
     if (depth > VALUE_MAX_DEPTH) return drv_fail(DRV_E_DATA, "a JSON value is nested too deeply");
     switch (json_typeof(json)) {
     case JSON_OBJECT:

@@ -105,9 +105,9 @@ static bool is_of_kind(const value *self, test_kind kind) {
     case IS_STRING:
         return self->kind == VALUE_STRING;
     case IS_NUMBER:
-        return value_is_number(self);
+        return value_is_number(self) || self->kind == VALUE_BIG_INT;
     case IS_INTEGER:
-        return self->kind == VALUE_INT;
+        return self->kind == VALUE_INT || self->kind == VALUE_BIG_INT;
     case IS_FLOAT:
         return self->kind == VALUE_FLOAT;
     case IS_BOOLEAN:

@@ -100,7 +100,7 @@ double value_real(const value *v) {
 
 const char *value_type_name(const value *v) {
     static const char *const names[] = {"Undefined", "NoneType", "bool", "int", "float", "str",
-            "list", "generator", "dict", "Namespace", "function"};
+            "list", "generator", "dict", "Namespace", "function", "int"};
     static const char *const forms[] = {"list", "tuple", "range", "dict_keys", "dict_values",
             "dict_items"};
     return v->kind == VALUE_LIST ? forms[v->list->form] : names[v->kind];
@@ -163,6 +163,7 @@ static bool equal(value_memory *memory, const value *left, const value *right, i
     case VALUE_NONE:
         return true;
     case VALUE_STRING:
+    case VALUE_BIG_INT:
         return left->s.n == right->s.n &&
                (left->s.n == 0 || memcmp(left->s.p, right->s.p, left->s.n) == 0);
     case VALUE_LIST:
@@ -331,6 +332,9 @@ static void repr(const value *self, int depth, str *out) {
         str_puts(out, "<Namespace ");
         repr_dict(self->dict, depth + 1, out);
         str_puts(out, ">");
+        break;
+    case VALUE_BIG_INT:
+        str_add(out, self->s.p, self->s.n);
         break;
     case VALUE_FUNCTION:
         str_puts(out, "<function>");

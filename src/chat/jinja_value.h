@@ -21,6 +21,7 @@ typedef enum value_kind {
     VALUE_DICT,
     VALUE_NAMESPACE, // namespace(): a dict whose attributes can be set
     VALUE_FUNCTION,
+    VALUE_BIG_INT, // a whole number beyond 64 bits, as its text: it is printed and compared
 } value_kind;
 
 typedef struct value value;

@@ -217,10 +217,8 @@ static drv_status read_record(arena *a, const json_t *o, choice_record *out) {
 }
 
 static drv_status read_line(arena *a, const char *p, size_t n, choice_record *out) {
-    json_error_t error;
-    json_t *o = json_loadb(p, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &error);
-    if (!o)
-        return drv_fail(DRV_E_DATA, "no valid JSON: %s; expected one object per line", error.text);
+    json_t *o;
+    DRV_TRY(json_parse(p, n, &o));
     const drv_status status = read_record(a, o, out);
     json_decref(o);
     size_t begin;

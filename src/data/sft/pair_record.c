@@ -37,9 +37,11 @@ static drv_status check_sides(const json_t *o) {
 // --- texts that no template goes around
 // Returns the length of the text that both begin with, less a space at its end, which belongs to
 // the responses.
-static size_t common_text(const char *a, const char *b) {
+static size_t common_text(const json_t *chosen, const json_t *rejected) {
+    const char *a = json_string_value(chosen), *b = json_string_value(rejected);
+    const size_t n_a = json_string_length(chosen), n_b = json_string_length(rejected);
     size_t n = 0;
-    while (a[n] && a[n] == b[n])
+    while (n < n_a && n < n_b && a[n] == b[n])
         n++;
     while (n > 0 && (a[n] & 0xC0) == 0x80) // within a character
         n--;
@@ -54,10 +56,10 @@ static drv_status no_texts(const char *name) {
 
 static drv_status read_texts(pair_record *record, const json_t *object) {
     const json_t *prompt = json_object_get(object, "prompt");
-    const char *text[2];
+    const json_t *text[2];
     for (int side = 0; side < 2; side++) {
-        if (!json_is_string(side_of(object, side))) return no_texts(sides[side]);
-        text[side] = json_string_value(side_of(object, side));
+        text[side] = side_of(object, side);
+        if (!json_is_string(text[side])) return no_texts(sides[side]);
     }
     size_t n = 0;
     if (json_is_string(prompt))
@@ -65,16 +67,19 @@ static drv_status read_texts(pair_record *record, const json_t *object) {
     else if (prompt && !json_is_null(prompt))
         return no_texts("prompt");
     else
-        record->prompt_text = json_stringn(text[0], n = common_text(text[0], text[1]));
+        record->prompt_text =
+                json_stringn(json_string_value(text[0]), n = common_text(text[0], text[1]));
     if (json_string_length(record->prompt_text) == 0)
         return drv_fail(DRV_E_DATA,
                 "no prompt: there is no \"prompt\", and \"chosen\" and \"rejected\" begin with nothing alike");
     for (int side = 0; side < 2; side++)
-        if (!text[side][n])
+        if (json_string_length(text[side]) == n)
             return drv_fail(DRV_E_DATA, "\"%s\" is empty%s, expected a response", sides[side],
                     n ? " after the prompt" : "");
-    record->chosen_text = json_string(text[0] + n);
-    record->rejected_text = json_string(text[1] + n);
+    json_t **const responses[] = {&record->chosen_text, &record->rejected_text};
+    for (int side = 0; side < 2; side++)
+        *responses[side] =
+                json_stringn(json_string_value(text[side]) + n, json_string_length(text[side]) - n);
     return DRV_OK;
 }
 
@@ -176,10 +181,9 @@ static drv_status check_messages(const pair_record *r, const json_t *o) {
 }
 
 drv_status pair_record_read(const char *line, size_t n, bool texts, pair_record *out) {
-    json_error_t e;
-    json_t *o = json_loadb(line, n, 0, &e);
+    json_t *o;
     *out = (pair_record){0};
-    if (!o) return drv_fail(DRV_E_DATA, "not valid JSON at byte %d: %s", e.position, e.text);
+    DRV_TRY(json_parse(line, n, &o));
     drv_status status = json_is_object(o) ? check_sides(o) : drv_fail(DRV_E_DATA, "no JSON object");
     if (status == DRV_OK && texts)
         status = read_texts(out, o);

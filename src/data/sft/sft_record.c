@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/str.h"
+
 const record_form record_forms[N_RECORD_FORMS] = {
         {{"instruction"}, {"input", "context"}, {"output", "response", "completion"}},
         {{"prompt", "query"}, {0}, {"response", "completion", "answer"}},
@@ -89,13 +91,18 @@ drv_status record_add_prompt(json_t *messages, const json_t *prompt, const char 
     if (!json_is_string(prompt)) return drv_fail(DRV_E_DATA, "\"%s\" is not a string", name);
     if (input && !json_is_string(input))
         return drv_fail(DRV_E_DATA, "\"%s\" is not a string", input_name);
-    const char *more = input ? json_string_value(input) : "";
-    record_add_message(messages, "user",
-            *more ? json_sprintf("%s\n\n%s", json_string_value(prompt), more)
-                  : json_incref((json_t *)(uintptr_t)prompt));
+    str both = {0};
+    str_add(&both, json_string_value(prompt), json_string_length(prompt));
+    if (json_string_length(input)) {
+        str_puts(&both, "\n\n");
+        str_add(&both, json_string_value(input), json_string_length(input));
+    }
+    record_add_message(messages, "user", json_stringn(both.p ? both.p : "", both.n));
+    str_free(&both);
     json_t *message = json_array_get(messages, json_array_size(messages) - 1);
     json_object_set(message, "instruction", (json_t *)(uintptr_t)prompt);
-    json_object_set_new(message, "input", json_string(more));
+    json_object_set_new(message, "input",
+            json_stringn(input ? json_string_value(input) : "", json_string_length(input)));
     return DRV_OK;
 }
 
@@ -135,8 +142,10 @@ drv_status record_add_system(json_t *messages, const json_t *o) {
 drv_status record_tools(const json_t *o, json_t **out) {
     json_t *tools = json_object_get(o, "tools");
     if (!tools || json_is_null(tools)) return DRV_OK;
-    *out = json_is_string(tools) ? json_loads(json_string_value(tools), 0, NULL)
-                                 : json_incref(tools);
+    if (!json_is_string(tools))
+        *out = json_incref(tools);
+    else if (json_parse(json_string_value(tools), json_string_length(tools), out) != DRV_OK)
+        *out = NULL;
     if (!json_is_array(*out)) return drv_fail(DRV_E_DATA, "\"tools\" is not a list");
     return DRV_OK;
 }
@@ -158,10 +167,9 @@ static drv_status add_all(sft_record *r, const json_t *o) {
 }
 
 drv_status sft_record_read(const char *line, size_t n, sft_record *out) {
-    json_error_t e;
-    json_t *o = json_loadb(line, n, 0, &e);
+    json_t *o;
     *out = (sft_record){0};
-    if (!o) return drv_fail(DRV_E_DATA, "not valid JSON at byte %d: %s", e.position, e.text);
+    DRV_TRY(json_parse(line, n, &o));
     out->messages = json_array();
     drv_status status = add_all(out, o);
     if (status == DRV_OK && json_array_size(out->messages) == 0)

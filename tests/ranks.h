@@ -3,6 +3,7 @@
 #pragma once
 #include "harness.h"
 
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,29 +26,27 @@ static inline bool has_mpirun(void) {
     return there;
 }
 
-// Starts this program as n processes with `part` and `arg`; output goes to `out`. The process id of
-// mpirun, which kills all others `left_s` seconds after the first one has ended with an error.
-static inline pid_t start_mpirun_with(const char *left_s, int n, const char *part, const char *arg,
-        const char *out) {
-    char exe[4096], count[16];
+// Starts this program as n processes with `part` and `arg`; output goes to `out`, and a file of
+// each process that has ended to the folder OUT.ended. The process id of mpirun.
+static inline pid_t start_mpirun(int n, const char *part, const char *arg, const char *out) {
+    char exe[2048], ended[2048], count[16];
     const ssize_t length = readlink("/proc/self/exe", exe, sizeof exe - 1);
     assert_true(length > 0);
     exe[length] = 0;
     snprintf(count, sizeof count, "%d", n);
+    snprintf(ended, sizeof ended, "%s.ended", out);
+    OK(dir_remove(ended));
+    OK(dir_make(ended));
     const pid_t pid = fork();
     if (pid) return pid;
+    setenv("ENDED", ended, 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
     setenv("HWLOC_SYNTHETIC", "core:2 pu:1", 1); // as tests/ranks.bash
     if (!freopen("/dev/null", "r", stdin) || !freopen(out, "w", stdout) || dup2(1, 2) < 0) _exit(9);
     execlp("mpirun", "mpirun", "--oversubscribe", "--bind-to", "none", "--mca",
-            "odls_base_sigkill_timeout", left_s, "-n", count, exe, part, arg, NULL);
+            "odls_base_sigkill_timeout", "0", "-n", count, exe, part, arg, NULL);
     _exit(9);
-}
-
-// Survivors of a rank that died have 5 s (1 is usual) to say so: the machine may be busy.
-static inline pid_t start_mpirun(int n, const char *part, const char *arg, const char *out) {
-    return start_mpirun_with("5", n, part, arg, out);
 }
 
 static inline int exit_of(pid_t pid) {
@@ -63,16 +62,48 @@ static inline char *text_of(arena *a, const char *path) {
     return text;
 }
 
-// The part that a process under mpirun plays; its exit status.
-static inline int play(drv_status (*fn)(comm *c, void *ctx), void *ctx, const comm_opts *opts) {
+static inline int play_part(drv_status (*fn)(comm *self, void *ctx), void *ctx,
+        const comm_opts *opts) {
     arena *a = arena_new("rank");
-    comm *c = NULL;
-    drv_status status = comm_open(a, opts, &c);
-    if (status == DRV_OK) status = fn(c, ctx);
-    const bool speaks = status != DRV_OK && (!c || comm_abort(c, status)) && *drv_message();
+    comm *self = NULL;
+    drv_status status = comm_open(a, opts, &self);
+    if (status == DRV_OK) status = fn(self, ctx);
+    const bool speaks = status != DRV_OK && (!self || comm_abort(self, status)) && *drv_message();
     if (speaks) log_failure(drv_message());
-    if (speaks && c) comm_said(c);
-    if (c) comm_close(c);
+    if (speaks && self) comm_said(self);
+    if (self) comm_close(self);
     arena_free(a);
     return status == DRV_OK ? 0 : 1;
+}
+
+static inline bool has_ended(int rank) {
+    char path[2048];
+    snprintf(path, sizeof path, "%s/%d", getenv("ENDED"), rank);
+    return file_exists(path);
+}
+
+// The part that a process under mpirun plays; its exit status. A child plays it: this one ends when
+// those of all ranks have, as mpirun ends a job when the first of its processes fails.
+static inline int play(drv_status (*fn)(comm *self, void *ctx), void *ctx, const comm_opts *opts) {
+    enum { PATIENCE_S = 300 };
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+    char path[2048];
+    int64_t n = 0;
+    int status, n_ended = 0;
+    const pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        exit(play_part(fn, ctx, opts));
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child) return 9;
+    snprintf(path, sizeof path, "%s/%s", getenv("ENDED"), rank);
+    if (file_write_atomic(path, "", 0) != DRV_OK) return 9;
+    if (!str_to_i64(getenv("OMPI_COMM_WORLD_SIZE"), &n)) return 9;
+    for (int i = 0; i < 1000 * PATIENCE_S && n_ended < n; i++) {
+        if (has_ended(n_ended))
+            n_ended++;
+        else
+            usleep(1000);
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

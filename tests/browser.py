@@ -116,9 +116,11 @@ if PICTURE:
 # --- without JavaScript its text is there
 browser.ask("Emulation.setScriptExecutionDisabled", value=True)
 browser.ask("Page.navigate", url=f"http://{address}/")
-time.sleep(2)
-text = browser.ask("DOM.getDocument", depth=0) and browser.ask("Page.captureSnapshot")["data"]
-assert re.search(r"(running|saving): step \d+ of 1000000", text) and "Where the time went" in text, text[:3000]
+text, until = "", time.time() + PATIENCE
+while not (re.search(r"(running|saving): step \d+ of 1000000", text) and "Where the time went" in text):
+    assert time.time() < until, text[:3000]
+    time.sleep(0.1)
+    text = browser.ask("DOM.getDocument", depth=0) and browser.ask("Page.captureSnapshot")["data"]
 browser.ask("Emulation.setScriptExecutionDisabled", value=False)
 
 # --- a run that has ended is said to

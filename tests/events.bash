@@ -5,3 +5,4 @@ if ! cc -shared -fPIC -o at_event.so "$(dirname "${BASH_SOURCE[0]}")"/at_event.c
     exit 77
 fi
 preload=(env ASAN_OPTIONS="$ASAN_OPTIONS:verify_asan_link_order=0" LD_PRELOAD="$dir/at_event.so")
+is_paused() { grep -q '^State:.*T (stopped)' "/proc/$pid/status"; } # the program with the number $pid

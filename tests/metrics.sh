@@ -1,4 +1,7 @@
-#!/bin/sh
+#!/bin/bash
 # What a run writes for programs, read back; see metrics.py. usage: metrics.sh DROVER
-. "$(dirname "$0")"/program.bash
-exec python3 "$(dirname "$0")/metrics.py" "$drover"
+tests=$(realpath "$(dirname "$0")")
+. "$tests"/story.bash
+. "$tests"/events.bash
+expect 0 "" "${preload[@]}" python3 -B "$tests"/metrics.py "$drover"
+finish

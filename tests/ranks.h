@@ -62,7 +62,7 @@ static inline char *text_of(arena *a, const char *path) {
     return text;
 }
 
-static inline int play_part(drv_status (*fn)(comm *c, void *ctx), void *ctx,
+static inline int play_part(drv_status (*fn)(comm *self, void *ctx), void *ctx,
         const comm_opts *opts) {
     arena *a = arena_new("rank");
     comm *self = NULL;
@@ -84,7 +84,7 @@ static inline bool has_ended(int rank) {
 
 // The part that a process under mpirun plays; its exit status. A child plays it: this one ends when
 // those of all ranks have, as mpirun ends a job when the first of its processes fails.
-static inline int play(drv_status (*fn)(comm *c, void *ctx), void *ctx, const comm_opts *opts) {
+static inline int play(drv_status (*fn)(comm *self, void *ctx), void *ctx, const comm_opts *opts) {
     enum { PATIENCE_S = 300 };
     const char *rank = getenv("OMPI_COMM_WORLD_RANK");
     char path[2048];

@@ -117,9 +117,7 @@ check "lines stand twice" [ "$(sed -nE 's/.*"step":([0-9]*),.*/\1/p' killed/metr
 check "lines have changed" [ "$(head -n 6 killed/metrics.jsonl)" = "$(cat once)" ]
 
 # --- nothing learned
-weights=straight/checkpoints/step-000003
-[ -e $weights ] || weights=$(ls -d straight/checkpoints/step-* | head -n 1)
-cp -r "$weights" huge
+cp -r "$(newest straight)" huge
 header=$(od -An -t u8 -N 8 huge/model.safetensors | tr -d ' ')
 printf '\177\177\177\177' | dd of=huge/model.safetensors bs=1 conv=notrunc seek=$((8 + header + 400)) 2>/dev/null
 sed 's/^model:.*/model: {from: huge}/' run.yaml >huge.yaml
@@ -141,7 +139,7 @@ lost() { # RUN TEXT: it has ended, and saved its last step beside
     cp out."$1" out
     check "$1: exit $got, not 1" [ $got = 1 ]
     says "$2" "is saved in \"$1.orphan-1\""
-    expect 0 ": ok" "$drover" ckpt verify "$(ls -d "$1".orphan-1/checkpoints/step-*)"
+    expect 0 ": ok" "$drover" ckpt verify "$(newest "$1".orphan-1)"
     event_is "$1.orphan-1" end '"state":"failed","status":1,"cause":"io"'
 }
 begin_long moved
@@ -164,7 +162,7 @@ code=$?
 cp out.first out
 check "removed: exit $code, not 1" [ $code = 1 ]
 says "and another is in its place; step" 'is saved in "removed.orphan-1"'
-expect 0 ": ok" "$drover" ckpt verify "$(ls -d removed.orphan-1/checkpoints/step-*)"
+expect 0 ": ok" "$drover" ckpt verify "$(newest removed.orphan-1)"
 check "the older run saves among the other's files" [ -z "$(ls removed/checkpoints)" ]
 check "the older run takes the other's place" grep -q "\"pid\": $second," removed/owner.json
 kill -TERM "$second"
@@ -182,7 +180,6 @@ check "the other's owner.json goes" grep -q n9 taken/owner.json
 # Taken over while it is paused, by a run of this machine, as the lock is lost: that goes on from the same step. The first one,
 # continued, changes none of the other's files, wherever it was.
 written() { (cd "$1" && find checkpoints saved.json metrics.jsonl hashes.jsonl events.jsonl status.json -type f -exec sha256sum {} + | sort); }
-is_paused() { grep -q '^State:.*T (stopped)' "/proc/$pid/status"; }
 paused() { # RUN EVENT SETTING...: paused at an EVENT of at_event.c, taken over, continued
     local run=$1 event=$2 got
     shift 2

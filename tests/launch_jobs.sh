@@ -117,6 +117,45 @@ check "a line break, too" grep -qF "data build --input 'a b" jobs/slurm-data/dat
 printf '#!/bin/bash\nprintf "%%s|" "$@"\n' >srun && chmod +x srun
 check "and the shell gives it back" test "$(PATH=$PWD:$PATH bash jobs/slurm-data/data.sbatch)" = $'drover|data|build|--input|a b\n"#|--out|x$y|'
 
+# --- a launcher of mpirun waits for all hosts, whichever way its operator writes them down
+if python3 -c 'import yaml' 2>/dev/null; then
+    mkdir waits
+    for kind in mpi-operator volcano; do
+        python3 - jobs/$kind-cpu-16/*.yaml >waits/$kind.sh 2>out <<'PY' || bad "$kind: waits" out
+import re, sys, yaml
+text = open(sys.argv[1]).read()
+(pod,) = [c for c in re.split(r"^---\n", text, flags=re.M) if "initContainers" in c]
+def find(o):
+    if isinstance(o, dict):
+        if "initContainers" in o:
+            return o["initContainers"][0]
+        o = list(o.values())
+    for each in o if isinstance(o, list) else []:
+        if find(each):
+            return find(each)
+first = find(yaml.safe_load(pod))
+if "mpi-operator" in sys.argv[1]:  # which mounts what it adds into the launcher itself alone
+    assert {m["name"]: m["mountPath"] for m in first["volumeMounts"]} == {"ssh-auth": "/home/drover/.ssh", "mpi-job-config": "/etc/mpi"}
+script = first["command"][2].replace("$$", "$")
+print(re.sub(r"</\S+$", "<hosts", script))
+PY
+    done
+    cat >waits/ssh <<'SH'
+#!/bin/bash
+for word; do case $word in run-*) echo "$word" >>asked; [ "$word" != run-1 ] || [ "$(grep -c run-1 asked)" -gt 2 ] && exit 0; exit 255 ;; esac; done
+SH
+    printf '#!/bin/bash\n' >waits/sleep
+    chmod +x waits/*
+    cd waits || exit 1
+    for kind in mpi-operator volcano; do
+        rm -f asked
+        case $kind in volcano) printf 'run-0\nrun-1\nrun-2' ;; *) printf 'run-%s slots=8\n' 0 1 2 ;; esac >hosts
+        PATH=$PWD:$PATH sh $kind.sh >../out 2>&1 && ok || bad "$kind: it does not wait" ../out
+        check "$kind: for each host" test "$(tr '\n' ' ' <asked)" = "run-0 run-1 run-1 run-1 run-2 "
+    done
+    cd .. || exit 1
+fi
+
 # --- refused: one line, exit 2, and nothing is written
 refused() { # TEXT WORDS...
     local text=$1

@@ -32,7 +32,7 @@ done
 for kind in slurm trainjob skypilot; do
     more=$pods
     [ $kind != slurm ] || more=
-    expect 0 "compile" "$drover" launch $kind run.yaml --job compile --instance cpu $more --out jobs/$kind-compile
+    expect 0 "compile" "$drover" launch $kind run.yaml --job compile --instance cpu --set backend=pjrt --set pjrt.plugin=cpu $more --out jobs/$kind-compile
     expect 0 "data" "$drover" launch $kind --job data --instance cpu $more --out jobs/$kind-data -- data build --input $'a b\n"#' --out 'x$y'
 done
 check "all were written" test "$(find jobs -type f ! -name launch.json | wc -l)" -ge 126
@@ -156,6 +156,16 @@ SH
     cd .. || exit 1
 fi
 
+# --- compiled programs stay on the volume, where the run and the job that compiles find the same ones
+for options in "" "--job compile" "--job compile --set run_dir=/shared/runs/x" "--set pjrt.cache=mine" "--set run_dir=alone"; do
+    # shellcheck disable=SC2086
+    expect 0 "next" "$drover" launch pytorchjob run.yaml --instance trn1.32xlarge $pods --set backend=pjrt --set pjrt.plugin=neuron $options --out kept
+    case $options in *alone) cache=compiled ;; *mine) cache=mine ;; */shared*) cache=/shared/runs/compiled ;; *) cache=runs/compiled ;; esac
+    check "\"$options\": $cache" test "$(sed -nE 's/^ *- "?pjrt.cache=([^"]*)"?$/\1/p' kept/*.yaml | sort -u)" = "$cache"
+    rm -r kept
+done
+check "none where nothing is compiled" bash -c '! grep -rq pjrt.cache jobs/*-cpu-*'
+
 # --- refused: one line, exit 2, and nothing is written
 refused() { # TEXT WORDS...
     local text=$1
@@ -210,6 +220,9 @@ refused "--progress is of ranks that mpirun starts, expected --policy mpi" train
 refused "--progress needs --namespace" trainjob run.yaml --instance cpu $pods --progress
 refused '--tasks "x", expected rank or node' slurm run.yaml --instance cpu --tasks x
 refused '--job "x", expected train, compile or data' slurm run.yaml --instance cpu --job x
+refused 'backend "cpu" has nothing to compile' slurm run.yaml --instance cpu --job compile
+neuron="--instance trn1.32xlarge --job compile --set backend=pjrt --set pjrt.plugin=neuron"
+refused "the layout asks for 64 devices, and one trn1.32xlarge, which the job has, has 32" trainjob run.yaml $pods $neuron --set parallel.tensor=32 --set parallel.data=2
 refused "works on one machine" slurm run.yaml --instance cpu --job compile --nodes 2
 refused 'runs "drover rm"' slurm --instance cpu --job data -- rm -rf /
 refused "unexpected argument" slurm run.yaml other --instance cpu

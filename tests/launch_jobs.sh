@@ -32,7 +32,7 @@ done
 for kind in slurm trainjob skypilot; do
     more=$pods
     [ $kind != slurm ] || more=
-    expect 0 "compile" "$drover" launch $kind run.yaml --job compile --instance cpu $more --out jobs/$kind-compile
+    expect 0 "compile" "$drover" launch $kind run.yaml --job compile --instance cpu --set backend=pjrt --set pjrt.plugin=cpu $more --out jobs/$kind-compile
     expect 0 "data" "$drover" launch $kind --job data --instance cpu $more --out jobs/$kind-data -- data build --input $'a b\n"#' --out 'x$y'
 done
 check "all were written" test "$(find jobs -type f ! -name launch.json | wc -l)" -ge 126
@@ -117,6 +117,55 @@ check "a line break, too" grep -qF "data build --input 'a b" jobs/slurm-data/dat
 printf '#!/bin/bash\nprintf "%%s|" "$@"\n' >srun && chmod +x srun
 check "and the shell gives it back" test "$(PATH=$PWD:$PATH bash jobs/slurm-data/data.sbatch)" = $'drover|data|build|--input|a b\n"#|--out|x$y|'
 
+# --- a launcher of mpirun waits for all hosts, whichever way its operator writes them down
+if python3 -c 'import yaml' 2>/dev/null; then
+    mkdir waits
+    for kind in mpi-operator volcano; do
+        python3 - jobs/$kind-cpu-16/*.yaml >waits/$kind.sh 2>out <<'PY' || bad "$kind: waits" out
+import re, sys, yaml
+text = open(sys.argv[1]).read()
+(pod,) = [c for c in re.split(r"^---\n", text, flags=re.M) if "initContainers" in c]
+def find(o):
+    if isinstance(o, dict):
+        if "initContainers" in o:
+            return o["initContainers"][0]
+        o = list(o.values())
+    for each in o if isinstance(o, list) else []:
+        if find(each):
+            return find(each)
+first = find(yaml.safe_load(pod))
+if "mpi-operator" in sys.argv[1]:  # which mounts what it adds into the launcher itself alone
+    assert {m["name"]: m["mountPath"] for m in first["volumeMounts"]} == {"ssh-auth": "/home/drover/.ssh", "mpi-job-config": "/etc/mpi"}
+script = first["command"][2].replace("$$", "$")
+print(re.sub(r"</\S+$", "<hosts", script))
+PY
+    done
+    cat >waits/ssh <<'SH'
+#!/bin/bash
+for word; do case $word in run-*) echo "$word" >>asked; [ "$word" != run-1 ] || [ "$(grep -c run-1 asked)" -gt 2 ] && exit 0; exit 255 ;; esac; done
+SH
+    printf '#!/bin/bash\n' >waits/sleep
+    chmod +x waits/*
+    cd waits || exit 1
+    for kind in mpi-operator volcano; do
+        rm -f asked
+        case $kind in volcano) printf 'run-0\nrun-1\nrun-2' ;; *) printf 'run-%s slots=8\n' 0 1 2 ;; esac >hosts
+        PATH=$PWD:$PATH sh $kind.sh >../out 2>&1 && ok || bad "$kind: it does not wait" ../out
+        check "$kind: for each host" test "$(tr '\n' ' ' <asked)" = "run-0 run-1 run-1 run-1 run-2 "
+    done
+    cd .. || exit 1
+fi
+
+# --- compiled programs stay on the volume, where the run and the job that compiles find the same ones
+for options in "" "--job compile" "--job compile --set run_dir=/shared/runs/x" "--set pjrt.cache=mine" "--set run_dir=alone"; do
+    # shellcheck disable=SC2086
+    expect 0 "next" "$drover" launch pytorchjob run.yaml --instance trn1.32xlarge $pods --set backend=pjrt --set pjrt.plugin=neuron $options --out kept
+    case $options in *alone) cache=compiled ;; *mine) cache=mine ;; */shared*) cache=/shared/runs/compiled ;; *) cache=runs/compiled ;; esac
+    check "\"$options\": $cache" test "$(sed -nE 's/^ *- "?pjrt.cache=([^"]*)"?$/\1/p' kept/*.yaml | sort -u)" = "$cache"
+    rm -r kept
+done
+check "none where nothing is compiled" bash -c '! grep -rq pjrt.cache jobs/*-cpu-*'
+
 # --- refused: one line, exit 2, and nothing is written
 refused() { # TEXT WORDS...
     local text=$1
@@ -171,6 +220,9 @@ refused "--progress is of ranks that mpirun starts, expected --policy mpi" train
 refused "--progress needs --namespace" trainjob run.yaml --instance cpu $pods --progress
 refused '--tasks "x", expected rank or node' slurm run.yaml --instance cpu --tasks x
 refused '--job "x", expected train, compile or data' slurm run.yaml --instance cpu --job x
+refused 'backend "cpu" has nothing to compile' slurm run.yaml --instance cpu --job compile
+neuron="--instance trn1.32xlarge --job compile --set backend=pjrt --set pjrt.plugin=neuron"
+refused "the layout asks for 64 devices, and one trn1.32xlarge, which the job has, has 32" trainjob run.yaml $pods $neuron --set parallel.tensor=32 --set parallel.data=2
 refused "works on one machine" slurm run.yaml --instance cpu --job compile --nodes 2
 refused 'runs "drover rm"' slurm --instance cpu --job data -- rm -rf /
 refused "unexpected argument" slurm run.yaml other --instance cpu

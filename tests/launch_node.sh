@@ -5,10 +5,11 @@
 # usage: launch_node.sh DROVER
 . "$(dirname "$0")"/nodes.bash
 left=/tmp/drover-node-$(head -c 8 /proc/sys/kernel/random/boot_id) # what a launcher keeps outside the run
-secret_file() { echo "$left-$(id -u)-$(stat -Lc %i /proc/self/ns/net)-${1:-$address}-$port.secret"; } # [ADDRESS]
+secret_name() { echo "$(stat -Lc %i /proc/self/ns/net)-${1:-$address}-$port.secret"; } # [ADDRESS]
+secret_file() { compgen -G "$left-secret-*/$(secret_name "$@")"; }                     # of a node 0 that has left one
 nothing_is_left() { # WHEN
     nothing_left
-    ls -d "$TMPDIR"/drover-* "$(secret_file)" >out 2>/dev/null
+    { ls -d "$TMPDIR"/drover-*; secret_file; } >out 2>/dev/null
     check "$1: nothing is left" [ ! -s out ]
 }
 head -c 32 /dev/urandom >secret && head -c 32 /dev/urandom >other && cp secret open
@@ -52,7 +53,8 @@ new_port
 there=$(own_address 128)
 node 0 2 --set run_dir=here
 master=$there:$port node 0x 2 --set run_dir=there
-follows test -e "$(secret_file)" -a -e "$(secret_file $there)"
+follows secret_file
+follows secret_file $there
 master=$there:$port node 1x 2 --set run_dir=there
 node 1 2 --set run_dir=here
 ended "two jobs at one port" 0 0 1 0x 1x
@@ -101,13 +103,32 @@ starts killed k
 stopped=$(rank_of 2k)
 kill -STOP "$(launcher 1k)" "$stopped" # a while without a word harms nobody
 
+# --- others cannot keep a job from its secret, nor give it one: names that a job might take are taken, and folders lie there that
+# are not of this user alone, or of no node 0 that lives
+new_port
+mkdir "$left-$(id -u)-$(secret_name)" # of a version that had its secrets there
+foreign=$left-secret-$(printf %06d $(($$ % 1000000)))
+for mode in 700 755; do
+    mkdir -m $mode "$foreign$mode"
+    (umask 077; head -c 32 /dev/zero >"$foreign$mode/$(secret_name)")
+done
+at_end() { rm -rf "$left-$(id -u)-$(secret_name)" "$foreign"*; }
+exec 8<"${foreign}755"
+flock 8 # as a node 0 holds it
+node 0 2 --set run_dir=watched
+node 1 2 --set run_dir=watched
+ended "beside what others have put there" 0 0 1
+exec 8<&-
+at_end
+at_end() { :; }
+
 # --- two versions of the program, as launch node and as ranks of mpirun; a port that is taken
 mkdir other-version
 cp "$(dirname "$drover")"/drover_mpi.so other-version
 sed -E 's/drover ([0-9.]+) \(commit ./drover \1 (commit X/g' "$drover" >other-version/drover && chmod +x other-version/drover
 new_port
 node 0 2 --set run_dir=versions
-follows test -e "$(secret_file)"
+follows secret_file
 expect 2 "(commit X" timeout -s KILL $LIMIT other-version/drover launch node run.yaml --nodes 2 --node-rank 1 --master $address:$port
 says "node 0 has drover"
 node 0x 2 --set run_dir=taken
@@ -146,18 +167,18 @@ ended "node 1 is killed" 75 0 2
 
 # --- what launchers that were killed have left, the next one removes, and nothing of one that lives
 new_port
-killed=$(secret_file)
 node 0 2 --set run_dir=next
-follows test -e "$killed"
+follows secret_file
+killed=$(secret_file)
 kill -KILL "$(launcher 0)"
 wait "${pids[0]}"
-touch -d "2 minutes ago" "$killed" "$TMPDIR"/drover-node-*
+touch -d "2 minutes ago" "${killed%/*}" "$TMPDIR"/drover-node-*
 new_port
 node 0 2 --set run_dir=next
-follows test -e "$(secret_file)"
-check "the secret of one that was killed is gone" [ ! -e "$killed" ]
+follows secret_file
+check "the secret of one that was killed is gone" [ ! -e "${killed%/*}" ]
 check "so are the folders of three" [ "$(ls -d "$TMPDIR"/drover-node-* | wc -l)" = 1 ]
-touch -d "2 minutes ago" "$(secret_file)" "$TMPDIR"/drover-node-*
+touch -d "2 minutes ago" "$(dirname "$(secret_file)")" "$TMPDIR"/drover-node-*
 node 0x 2 --set run_dir=next
 ended "another at that port" 75 0x
 check "the secret of one that lives is left" [ -e "$(secret_file)" ]

@@ -46,11 +46,15 @@ refused() { # TEXT VARIABLE...: drover train, which would be one of several
 }
 step=(SLURM_JOB_ID=42 SLURM_STEP_ID=0 SLURM_NTASKS=4 SLURM_STEP_NUM_NODES=2 SLURM_STEP_NODELIST='n[1-2]' SLURM_PROCID=0 SLURM_LOCALID=0)
 one="started as one of 4 processes, but MPI sees 1; expected mpirun, or srun --mpi=pmix"
-refused "$one" "${step[@]}"                                           # srun --mpi=none
+refused "started by srun as one of 4 processes, which find no MPI there (--mpi=none); expected srun --mpi=pmix, or mpirun" "${step[@]}"
 refused "$one" "${step[@]}" PMI_RANK=0 PMI_SIZE=4 PMI_FD=99           # srun --mpi=pmi2
 refused "$one" PMI_RANK=1 PMI_SIZE=4 PMI_FD=99 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2 # MPICH, Intel MPI
 refused "elastic" PET_NNODES=1:4 PET_RDZV_ENDPOINT=etcd:2379 PET_RDZV_BACKEND=etcd # PyTorchJob, elastic
 refused "launch node" RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=1 # torchrun's child
+# The shell of an interactive step (salloc -n 4 with use_interactive_step): one process, in which SLURM_NTASKS is the allocation's.
+shell=(SLURM_JOB_ID=7 SLURM_STEP_ID=4294967290 SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_NNODES=1 SLURM_STEP_NUM_TASKS=1 SLURM_STEP_NUM_NODES=1 SLURM_STEP_NODELIST=n1)
+expect 0 "done: step 2 of 2" env "${shell[@]}" "$drover" train run.yaml --set run_dir=shell --set training.steps=2
+expect 0 "done: step 2 of 2" env "${shell[@]}" "$drover" launch node run.yaml --set run_dir=shell-node --set training.steps=2 --ranks-per-node 1
 check "nothing was trained" [ ! -e never/metrics.jsonl ]
 expect 2 "expected drover train" env OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 "$drover" launch node run.yaml
 expect 2 "PET_NODE_RANK is" env PET_NNODES=2 PET_NODE_RANK=0 JOB_COMPLETION_INDEX=1 PET_MASTER_ADDR=127.0.0.1 "$drover" launch node run.yaml

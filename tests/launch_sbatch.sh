@@ -25,7 +25,7 @@ job=(run.yaml --instance-file machine.yaml)
 
 # --- sbatch takes them all
 i=0
-for options in "--nodes 1" "--nodes 2 --time 1h --tries 1" "--nodes 2 --tasks node --preflight exclude" "--nodes 2 --ranks-per-node 2 --preflight warn" "--job compile" \
+for options in "--nodes 1" "--nodes 2 --time 1h --tries 1" "--nodes 2 --tasks node --preflight exclude" "--nodes 2 --ranks-per-node 2 --preflight warn" "--job compile --set backend=pjrt --set pjrt.plugin=cpu" \
     "--nodes 2 --tasks node --max-restarts 3 --spare-nodes 1 --preflight exclude"; do
     # shellcheck disable=SC2086
     expect 0 "wrote" "$drover" launch slurm "${job[@]}" $options --out "taken/$((i += 1))"

@@ -26,7 +26,7 @@ for type in trn1.32xlarge trn2.48xlarge p5.48xlarge cpu; do
             --set $'run_dir="a\'b $HOME #x"' --out "$type/$nodes"
     done
 done
-expect 0 "compile.yaml" "$drover" launch skypilot run.yaml --job compile --instance cpu --out compile
+expect 0 "compile.yaml" "$drover" launch skypilot run.yaml --job compile --instance cpu --set backend=pjrt --set pjrt.plugin=cpu --out compile
 expect 0 "data.yaml" "$drover" launch skypilot --job data --instance cpu --out data -- data build --input text --out x
 "$sky_python" - */*/skypilot.yaml compile/compile.yaml data/data.yaml >out 2>&1 <<'PY' && ok || bad "SkyPilot reads them" out
 import sys, sky

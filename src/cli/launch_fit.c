@@ -8,6 +8,7 @@
 #include "programs/fit.h"
 #include "search/elastic_layouts.h"
 #include "search/stage_plans.h"
+#include "weights/device.h"
 #include "weights/process_bytes.h"
 
 // The nearest numbers of nodes that the layout can divide, as "; 2 or 4 nodes would do".
@@ -85,6 +86,19 @@ static drv_status check_fewest(arena *a, const run_config *cfg, const job_spec *
     if (spec->fewest >= nodes) return DRV_OK;
     DRV_TRY_CTX(elastic_on(a, &job, spec->fewest, &found), "--min-nodes %d", spec->fewest);
     return DRV_OK;
+}
+
+drv_status launch_check_compile(const run_config *cfg, const job_spec *spec) {
+    const instance_type *t = spec->instance;
+    const int n = device_count(cfg);
+    if (!config_backend(cfg)->has_devices)
+        return drv_fail(DRV_E_USAGE,
+                "%s: --job compile, but backend \"%s\" has nothing to compile; expected pjrt, with its plugin (docs/accelerators.md)",
+                config_where(cfg, "backend"), cfg->backend);
+    if (t->family == DEVICE_NONE || n <= instance_ranks(t)) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "--job compile: the layout asks for %d devices, and one %s, which the job has, has %d; the run's first start compiles what its cache has not got",
+            n, t->name, instance_ranks(t));
 }
 
 drv_status launch_check_fit(arena *a, run_config *cfg, const job_spec *spec, const char **says) {

@@ -267,6 +267,16 @@ static drv_status grace_by_saves(const char *run_dir, int *grace_s) {
     return DRV_OK;
 }
 
+// A home in a container is gone with it: compiled programs are kept on the volume, beside the runs.
+static void keep_programs(arena *a, job_spec *spec) {
+    const char **sets = ARENA_ARRAY(a, const char *, spec->n_sets + 1);
+    const char *slash = strrchr(spec->run_dir, '/');
+    const int n = slash ? (int)(slash + 1 - spec->run_dir) : 0;
+    if (spec->n_sets) memcpy(sets, spec->sets, sizeof *sets * (size_t)spec->n_sets);
+    sets[spec->n_sets++] = arena_printf(a, "pjrt.cache=%.*scompiled", n, spec->run_dir);
+    spec->sets = sets;
+}
+
 // The config, with its bytes, or the words of data work.
 static drv_status read_subject(arena *a, const cli_args *args, job_spec *spec, run_config *cfg) {
     static const char *const verbs[] = {"data", "tokenizer", "model", "ckpt"};
@@ -292,6 +302,8 @@ static drv_status read_subject(arena *a, const cli_args *args, job_spec *spec, r
     DRV_TRY(file_read(a, spec->config, &text, &n_bytes));
     spec->config_text = text;
     spec->run_dir = cfg->run_dir;
+    if (spec->mount && config_backend(cfg)->has_devices && !*cfg->pjrt.cache)
+        keep_programs(a, spec);
     if (spec->work == WORK_TRAIN && !cli_has(args, "--grace"))
         DRV_TRY(grace_by_saves(cfg->run_dir, &spec->grace_s));
     return DRV_OK;
@@ -369,6 +381,7 @@ drv_status launch_job_run(arena *a, const cli_args *args) {
     const char *says = NULL;
     DRV_TRY(resolve(a, args, &spec, &cfg));
     if (spec.work == WORK_TRAIN) DRV_TRY(check_train(a, args, &cfg, &spec, &says));
+    if (spec.work == WORK_COMPILE) DRV_TRY_CTX(launch_check_compile(&cfg, &spec), "%s", args->name);
     const bool submits = cli_has(args, "--submit");
     const char *dir =
             cli_get(args, "--out", arena_printf(a, "launch/%s-%s", spec.name, spec.kind->name));

@@ -36,11 +36,22 @@ static int number_of(const char *variable) {
     return text ? (int)strtol(text, NULL, 10) : 0;
 }
 
+// Tasks of this step of Slurm. In the shell of an interactive one SLURM_NTASKS is that of the
+// allocation.
+static int slurm_tasks(void) {
+    const int n = number_of("SLURM_STEP_NUM_TASKS");
+    return n > 0 ? n : number_of("SLURM_NTASKS");
+}
+
+static bool is_slurm_step(void) {
+    return getenv("SLURM_STEP_ID") && getenv("SLURM_PROCID");
+}
+
 int comm_launched(void) {
     int n = number_of("OMPI_COMM_WORLD_SIZE");
-    if (n == 0 && getenv("PMIX_RANK")) n = number_of("SLURM_NTASKS");
+    if (n == 0 && getenv("PMIX_RANK")) n = slurm_tasks();
     if (n == 0) n = number_of("PMI_SIZE");
-    if (n == 0 && getenv("SLURM_STEP_ID") && getenv("SLURM_PROCID")) n = number_of("SLURM_NTASKS");
+    if (n == 0 && is_slurm_step()) n = slurm_tasks();
     return n > 1 ? n : 1;
 }
 
@@ -193,7 +204,17 @@ static const comm_transport transport = {.name = "MPI",
         .close = finish,
         .twin = twin};
 
-// srun --mpi=none, or Open MPI without PMIx: each process would think itself alone.
+// Open MPI ends a process of srun that finds no PMIx, with a page about how Slurm is built.
+static drv_status check_launcher(void) {
+    if (getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMIX_RANK") || getenv("PMI_RANK") ||
+            getenv("PMI_FD"))
+        return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "started by srun as one of %d processes, which find no MPI there (--mpi=none); expected srun --mpi=pmix, or mpirun",
+            comm_launched());
+}
+
+// Open MPI without PMIx: each process would think itself alone.
 static drv_status check_world(int size) {
     if (size == comm_launched()) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
@@ -213,6 +234,7 @@ drv_status comm_open_mpi(arena *a, const comm_opts *opts, comm_failure *failure,
     mpi_state *s = ARENA_NEW(a, mpi_state);
     int rank, size, max_tag;
     s->lock = &lock;
+    DRV_TRY(check_launcher());
     quieten();
     DRV_TRY(find_module(a, &s->m));
     const char *bad = s->m->open(&rank, &size, &max_tag);

@@ -58,8 +58,8 @@ typedef struct head {
     const launch_job *job;
     local_job local;
     job_secret secret;
-    const char *secret_path; // left for this machine; NULL: none
-    int secret_fd;           // holds that file
+    const char *secret_folder; // left for this machine; NULL: none
+    int secret_fd;             // holds it
     char address[INET_ADDRSTRLEN];
     int listener, agent_listener;
     reception *callers;

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/exit_status.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/version.h"
 #include "comm/host_address.h"
@@ -65,7 +66,7 @@ drv_status head_listen(head *h) {
         return drv_fail(errno == EADDRINUSE ? DRV_E_BUSY : DRV_E_IO,
                 "could not listen at %s:%d: %s", h->address, job->port, strerror(errno));
     if (!job->has_secret)
-        DRV_TRY(launch_leave_secret(h->a, h->address, job->port, &h->secret, &h->secret_path,
+        DRV_TRY(launch_leave_secret(h->a, h->address, job->port, &h->secret, &h->secret_folder,
                 &h->secret_fd));
     h->callers = reception_open(h->listener, &h->secret, LAUNCH_PURPOSE);
     return DRV_OK;
@@ -76,12 +77,14 @@ void head_stop_listening(head *h) {
     h->callers = NULL;
     while (h->n_newcomers > 0)
         control_close(&h->newcomers[--h->n_newcomers]);
-    if (h->secret_path) unlink(h->secret_path); // before another job can listen there
+    if (h->secret_folder &&
+            dir_remove(h->secret_folder) != DRV_OK) // before another job listens there
+        log_warn("%s", drv_message());
     if (h->listener >= 0) close(h->listener);
     h->listener = -1;
     if (h->secret_fd >= 0) close(h->secret_fd);
     h->secret_fd = -1;
-    h->secret_path = NULL;
+    h->secret_folder = NULL;
 }
 
 void head_close(head *h) {

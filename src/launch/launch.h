@@ -68,10 +68,10 @@ DRV_CHECKED drv_status launch_rank(arena *a, const char *const *words, int n_wor
 // read the file, or it holds less than 16 bytes.
 DRV_CHECKED drv_status launch_read_secret(job_secret *out, bool *found);
 // Draws a secret for a job whose nodes are all on this machine and that has no such file: node 0
-// leaves it where the same user's processes find it by the address and port at which node 0
-// listens; `held` is open for as long as it is this job's.
+// leaves it in a folder of its own, where the same user's processes find it by the address and port
+// at which node 0 listens; `held` is open for as long as it is this job's.
 DRV_CHECKED drv_status launch_leave_secret(arena *a, const char *address, int port, job_secret *out,
-        const char **path, int *held);
+        const char **folder, int *held);
 bool launch_find_secret(arena *a, const char *address, int port, job_secret *out);
 
 // Lists what Open MPI's programs get into their environment, and what must not reach them of the

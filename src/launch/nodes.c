@@ -218,22 +218,23 @@ static bool is_own(const char *by) {
     return is_option(by) || (by && str_starts(by, "DROVER_"));
 }
 
-// A step alone: in the batch script the variables are those of the allocation.
+// A step alone: in the batch script the variables are those of the allocation, as SLURM_NTASKS is
+// in the shell of an interactive step.
 static drv_status read_slurm(const reading *r) {
     node_world *w = r->w;
     int rank, tasks, nodes, job = 0;
     const bool inner = w->node_rank.by || w->nodes.by;
     if (is_own(w->node_rank.by) || is_own(w->nodes.by) || !has(r, "SLURM_STEP_ID") ||
-            !has(r, "SLURM_PROCID") || !has(r, "SLURM_NTASKS"))
+            !has(r, "SLURM_PROCID") || (!has(r, "SLURM_NTASKS") && !has(r, "SLURM_STEP_NUM_TASKS")))
         return DRV_OK;
-    const char *count = has(r, "SLURM_STEP_NUM_NODES") ? "SLURM_STEP_NUM_NODES" : "SLURM_NNODES";
-    DRV_TRY(get_number(r, "SLURM_NTASKS", 1, 1 << 24, &tasks));
+    const char *count = has(r, "SLURM_STEP_NUM_NODES") ? "SLURM_STEP_NUM_NODES" : "SLURM_NNODES",
+               *each = has(r, "SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
+    DRV_TRY(get_number(r, each, 1, 1 << 24, &tasks));
     DRV_TRY(get_number(r, "SLURM_PROCID", 0, tasks - 1, &rank));
     nodes = tasks;
     if (has(r, count)) DRV_TRY(get_number(r, count, 1, MAX_NODES, &nodes));
     if (inner && tasks != nodes) return DRV_OK; // which of a node's tasks is meant, RANK has said
-    if (tasks > nodes)
-        w->tasks_per_node = (said_number){(tasks + nodes - 1) / nodes, "SLURM_NTASKS"};
+    if (tasks > nodes) w->tasks_per_node = (said_number){(tasks + nodes - 1) / nodes, each};
     DRV_TRY(take(r, &w->node_rank, tasks == nodes ? rank : rank * nodes / tasks, "SLURM_PROCID"));
     DRV_TRY(take(r, &w->nodes, nodes, count));
     const char *list = get(r, "SLURM_STEP_NODELIST"),

@@ -47,42 +47,69 @@ drv_status launch_read_secret(job_secret *out, bool *found) {
     return status;
 }
 
-// Named after the socket at which node 0 listens, which no two jobs have at a time: the network (of
-// containers that share a /tmp), the address, the port.
-static const char *secret_path(arena *a, const char *address, int port) {
+// A secret of one machine lies in a folder of this user's alone, of a name that nobody can take
+// first, in a file that is named after the socket at which node 0 listens, which no two jobs have
+// at a time: the network (of containers that share a /tmp), the address, the port.
+static const char *secret_folder(arena *a) {
+    return arena_printf(a, "%s-secret-", leftover_prefix(a));
+}
+
+static const char *secret_name(arena *a, const char *address, int port) {
     struct stat network = {0};
     if (stat("/proc/self/ns/net", &network) != 0) network.st_ino = 0;
-    return arena_printf(a, "/tmp/%s-%u-%llu-%s-%d.secret", leftover_prefix(a), (unsigned)getuid(),
-            (unsigned long long)network.st_ino, address, port);
+    return arena_printf(a, "%llu-%s-%d.secret", (unsigned long long)network.st_ino, address, port);
 }
 
 drv_status launch_leave_secret(arena *a, const char *address, int port, job_secret *out,
-        const char **path, int *held) {
+        const char **folder, int *held) {
     job_secret drawn;
     DRV_TRY(secret_make(&drawn));
     leftovers_remove(a, "/tmp");
-    const char *mine = secret_path(a, address, port);
-    unlink(mine); // of an earlier job there
-    const int fd = open(mine, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0) return drv_fail(DRV_E_IO, "could not create \"%s\": %s", mine, strerror(errno));
-    *path = mine;
-    *held = leftover_hold(mine);
-    const drv_status status = file_write_all(fd, mine, drawn.bytes, sizeof drawn.bytes);
+    char *mine = arena_printf(a, "/tmp/%sXXXXXX", secret_folder(a));
+    if (!mkdtemp(mine))
+        return drv_fail(DRV_E_IO, "could not make \"%s\": %s", mine, strerror(errno));
+    *folder = mine;
+    *held = leftover_hold(mine); // before there is a file that others would look for
+    const char *path = path_join(a, mine, secret_name(a, address, port));
+    const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0) return drv_fail(DRV_E_IO, "could not create \"%s\": %s", path, strerror(errno));
+    const drv_status status = file_write_all(fd, path, drawn.bytes, sizeof drawn.bytes);
     close(fd);
     DRV_TRY(status);
     return make_key((const char *)drawn.bytes, sizeof drawn.bytes, out);
 }
 
-bool launch_find_secret(arena *a, const char *address, int port, job_secret *out) {
-    char bytes[SECRET_BYTES];
+// Returns whether a folder is of this user alone, and of a node 0 that lives.
+static bool is_trusted(const char *folder) {
     struct stat info;
-    const int fd =
-            open(secret_path(a, address, port), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (lstat(folder, &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != geteuid() ||
+            info.st_mode & 077)
+        return false;
+    const int fd = leftover_hold(folder);
+    if (fd >= 0) close(fd);
+    return fd < 0;
+}
+
+static bool read_secret(const char *path, char bytes[SECRET_BYTES]) {
+    const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0) return false;
-    const bool mine = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == getuid() &&
-                      !(info.st_mode & 077) && read(fd, bytes, sizeof bytes) == sizeof bytes;
+    const bool whole = read(fd, bytes, SECRET_BYTES) == SECRET_BYTES;
     close(fd);
-    return mine && make_key(bytes, sizeof bytes, out) == DRV_OK;
+    return whole;
+}
+
+bool launch_find_secret(arena *a, const char *address, int port, job_secret *out) {
+    char **names, bytes[SECRET_BYTES];
+    int n = 0;
+    const char *prefix = secret_folder(a), *name = secret_name(a, address, port);
+    if (dir_list(a, "/tmp", &names, &n) != DRV_OK) return false;
+    for (int i = 0; i < n; i++) {
+        if (!str_starts(names[i], prefix)) continue;
+        const char *folder = path_join(a, "/tmp", names[i]), *path = path_join(a, folder, name);
+        if (file_exists(path) && is_trusted(folder) && read_secret(path, bytes))
+            return make_key(bytes, sizeof bytes, out) == DRV_OK;
+    }
+    return false;
 }
 
 // --- the environment of Open MPI's programs

@@ -14,6 +14,8 @@
 #include "programs/pipeline_run.h"
 #include "programs/stages.h"
 
+#define AGREE_S 0.5
+
 int64_t evaluate_run_rows(const run_config *cfg, const rows *r) {
     const int64_t batch_tokens = cfg->global_batch_size * cfg->sequence_length;
     const int64_t all = rows_per_epoch(r), batches = cfg->eval_batches
@@ -43,6 +45,10 @@ typedef struct evaluation {
     // tokens].
     int64_t n_pairs;
     double *pairs, *of_tokens;
+    // Turns are taken in portions, between which all ranks agree on whether to stop.
+    comm_group *world;
+    int64_t turn, portion; // turns so far; in the portion
+    double began_s;        // clock: of the portion
 } evaluation;
 enum { OF_CHOSEN, OF_REJECTED, SEEN, N_OF_PAIR };
 
@@ -116,9 +122,13 @@ static drv_status run_micro_batch(evaluation *e, int64_t first) {
     return note_loss(e, first);
 }
 
+static int64_t row_of_turn(const evaluation *e, int64_t turn) {
+    return (turn * e->ranks + e->me) * e->batch.rows;
+}
+
 // --- by a pipeline: this rank's stages of every micro-batch of its data rank
 static int64_t first_row(const evaluation *e, const pipeline_task *item) {
-    return (e->me + (int64_t)item->micro_batch * e->ranks) * e->batch.rows;
+    return row_of_turn(e, e->turn + item->micro_batch);
 }
 
 static drv_status take(void *ctx, const pipeline_task *item, const void *message) {
@@ -140,12 +150,12 @@ static drv_status give(void *ctx, const pipeline_task *item, void *message) {
     return stages_get(e->p, item, message);
 }
 
-static drv_status run_stages(evaluation *e) {
+static drv_status run_stages(evaluation *e, int64_t n_turns) {
     const pipeline_actions actions = {e, take, compute, give};
     pipeline_shape shape = stages_shape(e->p->held.c);
     pipeline_schedule schedule;
     shape.forward_only = true;
-    shape.micro_batches = (int)turns_of(e);
+    shape.micro_batches = (int)n_turns;
     arena *a = arena_new("schedule");
     drv_status status = pipeline_build(a, &shape, &schedule);
     if (status == DRV_OK) status = pipeline_run(e->p->link, &schedule, &actions);
@@ -172,26 +182,50 @@ static drv_status join_ranks(evaluation *e) {
     return comm_all_reduce(e->joined, DT_I64, COMM_SUM, e->counted, n, NULL);
 }
 
-static drv_status run_rows(evaluation *e) {
-    const int64_t micro = e->batch.rows;
-    const double begin_s = clock_s();
-    for (int64_t turn = 0; turn < turns_of(e); turn++) {
-        const int64_t first = (turn * e->ranks + e->me) * micro;
-        if (stop_requested() && mesh_ranks(&e->p->held.params.layout.mesh) == 1)
-            return drv_fail(DRV_STOPPED, "%s while evaluating", stop_requested());
-        DRV_TRY(run_micro_batch(e, first));
-        const int64_t done = first + micro < e->n_rows ? first + micro : e->n_rows;
-        if (e->n_rows > micro)
-            progress("evaluating: row %lld of %lld, loss %.4f, %s left", (long long)done,
-                    (long long)e->n_rows, e->sum / (double)(e->n_counted ? e->n_counted : 1),
-                    str_duration(
-                            (clock_s() - begin_s) * (double)(e->n_rows - done) / (double)done));
-    }
+static drv_status run_rows(evaluation *e, int64_t n_turns) {
+    for (int64_t i = 0; i < n_turns; i++)
+        DRV_TRY(run_micro_batch(e, row_of_turn(e, e->turn + i)));
     return DRV_OK;
 }
 
+static void say_progress(const evaluation *e, double begin_s) {
+    const int64_t most = e->turn * e->ranks * e->batch.rows,
+                  done = most < e->n_rows ? most : e->n_rows;
+    if (e->n_rows <= e->batch.rows || e->p->n_stages) return;
+    progress("evaluating: row %lld of %lld, loss %.4f, %s left", (long long)done,
+            (long long)e->n_rows, e->sum / (double)(e->n_counted ? e->n_counted : 1),
+            str_duration((clock_s() - begin_s) * (double)(e->n_rows - done) / (double)done));
+}
+
+// All ranks stop at the same turn, and take as many more until they ask again: as many as the
+// slowest of them does in half a second.
+static drv_status agree(evaluation *e) {
+    const double now = clock_s();
+    double asked[2] = {stop_number(), now - e->began_s};
+    DRV_TRY(comm_all_reduce(e->world, DT_F64, COMM_MAX, asked, 2, NULL));
+    if (asked[0] > 0) stop_take_over((int)asked[0]);
+    if (asked[0] > 0) return drv_fail(DRV_STOPPED, "%s while evaluating", stop_requested());
+    const double more = (double)e->portion * AGREE_S / fmax(asked[1], 1e-6);
+    e->portion = more < 1 ? 1 : more < 2 * (double)e->portion ? (int64_t)more : 2 * e->portion;
+    e->began_s = now;
+    return DRV_OK;
+}
+
+static drv_status run_turns(evaluation *e) {
+    const double begin_s = e->began_s = clock_s();
+    e->portion = e->p->n_stages ? e->p->n_stages : 1;
+    for (;;) {
+        const int64_t left = turns_of(e) - e->turn, n = left < e->portion ? left : e->portion;
+        DRV_TRY(e->p->n_stages ? run_stages(e, n) : run_rows(e, n));
+        e->turn += n;
+        if (e->turn == turns_of(e)) return DRV_OK;
+        say_progress(e, begin_s);
+        DRV_TRY(agree(e));
+    }
+}
+
 static drv_status run_all(evaluation *e) {
-    DRV_TRY(e->p->n_stages ? run_stages(e) : run_rows(e));
+    DRV_TRY(run_turns(e));
     DRV_TRY(join_ranks(e));
     e->sum = 0;
     e->tokens = 0;
@@ -224,6 +258,7 @@ static evaluation open_evaluation(arena *a, programs *p, rows *source, int64_t n
             .ranks = ranks->size[AXIS_DATA],
             .me = mesh_place(ranks, comm_rank(self), AXIS_DATA),
             .joined = comm_update_ranks(self, ranks),
+            .world = comm_world(self),
             .first = mesh_place(ranks, comm_rank(self), AXIS_CONTEXT) * z.leaves_here,
             .n_here = z.leaves_here,
             .n_parts = zigzag_leaves(&z),

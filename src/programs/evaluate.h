@@ -16,8 +16,8 @@ typedef struct evaluation_result {
 // Computes the mean loss over `n_rows` rows of `source` (0: all of them, every token once), by the
 // eval program: the same rows whatever the micro-batch. Of one data set they are the first ones, of
 // several they are spread over all. DRV_E_DATA: there is nothing to predict, or the loss is not
-// finite. DRV_STOPPED: a signal asks for it. All ranks of the run take part, and get the same
-// result.
+// finite. DRV_STOPPED: a signal asks for it, on whichever rank. All ranks of the run take part, and
+// get the same result.
 DRV_CHECKED drv_status evaluate(programs *p, rows *source, int64_t n_rows, comm *self,
         evaluation_result *out);
 // Computes the log-probabilities of the chosen and the rejected response of every pair of `source`,

@@ -214,7 +214,8 @@ static drv_status open_references(run *r, const char *folder, bool *begun) {
         DRV_TRY(references_model(r, &model));
         DRV_TRY(ranks_together(r, check_reference(recorded, model)));
         const drv_status computed = references_compute(r, model, !recorded);
-        DRV_TRY(comm_size(r->comm) == 1 ? ranks_together(r, computed) : computed);
+        const bool agreed = comm_size(r->comm) == 1 || computed == DRV_STOPPED;
+        DRV_TRY(agreed ? ranks_together(r, computed) : computed);
         recorded = model;
     }
     json_object_set_new(r->about, "reference_model", json_string(recorded));

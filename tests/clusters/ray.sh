@@ -1,7 +1,7 @@
 #!/bin/bash
-# Real Ray, a cluster of two nodes on this machine, with examples/launch/ray/ray_nodes.py: `ray job submit` to the end, with the
-# bits of mpirun; a rank that is killed, up to `ray job status`; TERM by `ray job stop`: saved, and resumed by another job with the
-# bits of an unbroken run. usage: ray.sh DROVER
+# Real Ray, a head and two nodes on this machine in the environment of the manifest's pods, with examples/launch/ray/ray_nodes.py:
+# `ray job submit` to the end, with the bits of mpirun; a rank that is killed, up to `ray job status`; TERM by `ray job stop`: saved,
+# and resumed by another job with the bits of an unbroken run. usage: ray.sh DROVER
 . "$(dirname "$0")"/clusters.bash
 [ -x "$launchers"/ray/bin/ray ] || skip "no Ray in $launchers (tools/fetch_launchers.sh ray gets it)"
 echo "reads $launchers/ray, outside the tree"
@@ -10,32 +10,36 @@ PATH=$launchers/ray/bin:$PATH
 make_data
 sed -i "s#tokenizer: tok#tokenizer: $dir/tok#; s#train: data/set#train: $dir/data/set#" run.yaml
 sed -i 's/micro_batch_size: 2/micro_batch_size: 1/; s/steps: 40/steps: 100000/; s/every: 3/every: 50/' run.yaml
-manifest=$(realpath "$tests"/../examples/launch/ray/rayjob.yaml) # its pods' environment is that of the nodes here
-mapfile -t environment < <(sed -nE '/^ *- name: RAY_/{N; s/^ *- name: ([A-Za-z_0-9]+)\n *value: "(.*)"$/\1=\2/p}' "$manifest")
-check "Ray's variables in the manifest" [ ${#environment[@]} = 4 ]
-export "${environment[@]}" RAY_USAGE_STATS_ENABLED=0 RAY_JOB_STOP_WAIT_TIME_S=120 RAY_COLOR_PREFIX=0
+export RAY_USAGE_STATS_ENABLED=0 RAY_COLOR_PREFIX=0
+# variables CONTAINER: Ray's own that the manifest gives to it
+variables() {
+    sed -nE "/^ *- name: $1\$/,/resources:/{/- name: RAY_/{N; s/^ *- name: ([A-Za-z_0-9]+)\\n *value: \"(.*)\"\$/\1=\2/p}}" \
+        "$tests"/../examples/launch/ray/rayjob.yaml
+}
+check "the manifest's variables" [ "$(variables ray-head | wc -l) $(variables ray-worker | wc -l)" = "1 3" ]
 (umask 077; head -c 32 /dev/urandom >secret)
 export DROVER_JOB_SECRET_FILE=$dir/secret # Ray calls its nodes by the address of this machine
 folder=$(mktemp -d /tmp/drover-ray.XXXXXX) # sockets of Ray have long names
 nodes=()
 trap 'kill "${nodes[@]}" 2>/dev/null; wait; rm -rf "$folder" "$dir"' EXIT
-# node NAME WORD...: `ray start`, which gives a raylet 30 s and then up, until it has started
+# node NAME CONTAINER WORD...: `ray start` in the environment of that container, which gives a raylet 30 s and then up, until it has
+# started
 node() {
-    local name=$1 i pid
-    shift
+    local name=$1 environment i pid
+    mapfile -t environment < <(variables "$2")
+    shift 2
     for i in 1 2 3 4 5; do
-        ray start --block --node-ip-address=127.0.0.1 --num-cpus=2 --min-worker-port=0 --max-worker-port=0 "$@" >"$name".out 2>&1 &
+        env "${environment[@]}" ray start --block --node-ip-address=127.0.0.1 --min-worker-port=0 --max-worker-port=0 "$@" >"$name".out 2>&1 &
         pid=$!
         wait_for eval "grep -q 'will now block forever' $name.out || is_gone $pid"
         is_gone $pid || break
     done
     nodes+=($pid)
 }
-# Ports by the number of this process, below those that the system hands out.
-gcs=$((22000 + $$ % 4000 * 2)) dashboard=$((22001 + $$ % 4000 * 2))
-node head --head --port="$gcs" --dashboard-host=127.0.0.1 --dashboard-port="$dashboard" --temp-dir="$folder"
-node second --address=127.0.0.1:"$gcs"
-export RAY_ADDRESS=http://127.0.0.1:$dashboard
+# Ray binds the port of its store and says where; the page of its jobs is at an address that no other test has.
+node head ray-head --head --num-cpus=0 --port=0 --dashboard-host="$address" --dashboard-port=$port --temp-dir="$folder"
+for name in first second; do node $name ray-worker --num-cpus=2 --address="$(cat "$folder"/ray_current_cluster)"; done
+export RAY_ADDRESS=http://$address:$port
 wait_for timeout 60 ray job submit -- true # until all of Ray is there
 # job RUN SETTING...: the words of `ray job submit` for two nodes of two ranks, in `submit`; restarts=true: with --max-restarts
 job() {

@@ -3,7 +3,8 @@
 #include "launch/jobs/kinds.h"
 #include "launch/jobs/pod.h"
 
-#define HOSTS "/etc/mpi/hostfile"
+#define HOSTS_DIR "/etc/mpi"
+#define HOSTS     HOSTS_DIR "/hostfile"
 
 static void put_role(yaml_writer *w, arena *a, const job_spec *spec, const char *role, int replicas,
         const pod *p) {
@@ -29,12 +30,16 @@ drv_status mpi_operator_write(arena *a, const job_spec *spec, job_files *files) 
     int n, n_sshd;
     const char *const *words = mpirun_words(a, spec, HOSTS, false, &n);
     const char *const *sshd = sshd_words(&n_sshd);
+    // As the operator calls the volumes that it adds (its controller, v0.4 to v0.6).
+    static const char *const mounts[] = {"ssh-auth", SSH_DIR, "mpi-job-config", HOSTS_DIR, NULL};
     const pod launcher = {.container = "launcher",
                       .command = words,
                       .n_command = n,
                       .has_program = true,
                       .environment = mpirun_environment(a, HOSTS),
-                      .pre_stop = mpirun_pre_stop},
+                      .pre_stop = mpirun_pre_stop,
+                      .wait_first = wait_for_hosts(a, HOSTS),
+                      .wait_mounts = mounts},
               worker = {.container = "worker",
                       .command = sshd,
                       .n_command = n_sshd,

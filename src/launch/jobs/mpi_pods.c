@@ -25,12 +25,16 @@ const char sshd_pre_stop[] =
         "for rank in $(ranks); do kill -USR1 \"$rank\"; done; "
         "while [ -n \"$(ranks)\" ]; do sleep 1; done";
 
+// Hosts are the first words of the lines. A node that is lost is replaced after its pod has been
+// evicted (300 s) and another has come: tries would be used up before that.
 const char *wait_for_hosts(arena *a, const char *hosts) {
+    enum { WAIT_S = 1800 };
     return arena_printf(a,
-            "tries=0; for host in $(cat %s); do until ssh " SSH_OPTIONS
-            " \"$host\" true 2>/dev/null; do tries=$((tries + 1)); if [ $tries -ge 600 ]; then "
-            "echo \"$host does not answer\" >&2; exit 75; fi; sleep 1; done; done",
-            hosts);
+            "end=$(($(date +%%s) + %d)); while read -r host _ || [ -n \"$host\" ]; do until ssh -n -o ConnectTimeout=5 "
+            "-o ConnectionAttempts=1 " SSH_OPTIONS
+            " \"$host\" true 2>/dev/null; do if [ \"$(date +%%s)\" -ge \"$end\" ]; then "
+            "echo \"$host does not answer\" >&2; exit 75; fi; sleep 1; done; done <%s",
+            WAIT_S, hosts);
 }
 
 const char *const *sshd_words(int *n) {

@@ -281,6 +281,12 @@ static void put_waiting(yaml_writer *w, arena *a, const job_spec *spec, const po
     put_shell(w, a, p->wait_first);
     put_resources(w, a, spec, POD_SMALL);
     put_container_security(w, false);
+    if (p->wait_mounts) {
+        yaml_list(w, "volumeMounts");
+        for (const char *const *mount = p->wait_mounts; *mount; mount += 2)
+            put_mount(w, mount[0], mount[1], true);
+        yaml_list_end(w);
+    }
     yaml_map_end(w);
     yaml_list_end(w);
 }

@@ -27,6 +27,8 @@ typedef struct pod {
     bool has_program;               // it or its children run drover: config, environment, secret
     const char *pre_stop;           // for sh, before TERM; NULL: nothing
     const char *wait_first;         // for sh, in an init container; NULL: none
+    const char *const *wait_mounts; // volumes that an operator adds to the pod, but mounts into its
+                                    // first container alone: NAME, PATH, ..., NULL; or NULL
     const char *restart;            // restartPolicy; NULL: the operator's
     const char *const *environment; // beside job_environment: NAME, VALUE, ..., NULL; or NULL
     int ssh_port;                   // ready when something listens there; 0: no probe

@@ -80,15 +80,30 @@ static const char secret[] =
         "trap 'rm -f \"$secret\"' EXIT\n"
         "export DROVER_JOB_SECRET_FILE=$secret\n";
 
+// Text of a file is a number or nothing: a shell would evaluate other words where it counts.
+static const char numbers[] =
+        "\n"
+        "# number_of TEXT ELSE: TEXT where it is digits alone\n"
+        "number_of() {\n"
+        "    case $1 in\n"
+        "    '' | *[!0-9]* | ??????????*) echo \"$2\" ;;\n"
+        "    *) echo \"$((10#$1))\" ;;\n"
+        "    esac\n"
+        "}\n"
+        "# field NAME: a number of the run's status.json\n"
+        "field() {\n"
+        "    tr '\\n\\0' '  ' 2>/dev/null <\"$run_dir/status.json\" | sed -nE \"s/.*\\\"$1\\\": *([0-9]+) *[,}].*/\\1/p\"\n"
+        "}\n"
+        "saved_step() { number_of \"$(field saved_step)\" 0; }\n"
+        "count_tries() { number_of \"$(head -c 20 \"$tried\" 2>/dev/null | tr -d '\\0')\" 0; }\n";
+
 static const char run_status[] =
         "\n"
         "# The status of the run that has just ended: its own word, else srun's.\n"
         "status_of_run() {\n"
         "    local said=\n"
-        "    if [ \"$run_dir/status.json\" -nt \"$began\" ]; then\n"
-        "        said=$(tr -d '\\n' <\"$run_dir/status.json\" | sed -nE 's/.*\"status\": *([0-9]+).*/\\1/p')\n"
-        "    fi\n"
-        "    echo \"${said:-$1}\"\n"
+        "    [ ! \"$run_dir/status.json\" -nt \"$began\" ] || said=$(field status)\n"
+        "    number_of \"$said\" \"$1\"\n"
         "}\n";
 
 static const char functions[] =
@@ -102,7 +117,7 @@ static const char functions[] =
         "bad_hosts() {\n"
         "    [ -e \"$run_dir/events.jsonl\" ] || return 0\n"
         "    sed -nE '/\"event\": *\"failure\"/{/\"cause\": *\"(fault|hang|peer|device)\"/"
-        "s/.*\"host\": *\"([^\"]+)\".*/\\1/p}' \"$run_dir/events.jsonl\" |\n"
+        "s/.*\"host\": *\"([A-Za-z0-9._-]+)\".*/\\1/p}' \"$run_dir/events.jsonl\" |\n"
         "        sort | uniq -c | awk '$1 > 1 { print $2 }' | paste -sd, -\n"
         "}\n"
         "\n"
@@ -118,6 +133,16 @@ static const char functions[] =
         "    else\n"
         "        scontrol requeue \"$SLURM_JOB_ID\"\n"
         "    fi\n"
+        "}\n"
+        "\n"
+        "# try_again WHY: the job once more, if a try is left\n"
+        "try_again() {\n"
+        "    local count=$(($(count_tries) + 1))\n"
+        "    [ \"$count\" -le \"$tries\" ] || return 1\n"
+        "    echo \"$count\" >\"$tried\"\n"
+        "    say \"try $count of $tries $1\"\n"
+        "    again\n"
+        "    return 0\n"
         "}\n"
         "\n"
         "# Soon before the time limit: all ranks save and end, and the job goes on later.\n"
@@ -137,6 +162,7 @@ static const char run[] =
         "[ ! -d /opt/sagemaker_cluster ] || resume=(--auto-resume=1)\n"
         "\n"
         "began=$(mktemp) || exit 75\n"
+        "saved=$(saved_step)\n"
         "say \"on $SLURM_JOB_NODELIST, start $((${SLURM_RESTART_COUNT:-0} + 1))\"\n";
 
 // Before the ranks: one on each node measures it, all at once. What is printed for a person goes to
@@ -146,21 +172,20 @@ static const char preflight[] =
         "slow=$(srun --ntasks-per-node=1 --ntasks=\"$SLURM_NNODES\" --mpi=pmix \"${program[0]}\" doctor --node \"$run_dir\" --hosts | sort -u | paste -sd, -)\n"
         "[ -z \"$slow\" ] || say \"nodes that stand out: $slow\"\n",
                   exclude[] = "if [ -n \"$slow\" ]; then\n"
-                              "    count=$(($(cat \"$tried\" 2>/dev/null || echo 0) + 1))\n"
-                              "    if [ \"$count\" -le \"$tries\" ]; then\n"
-                              "        echo \"$count\" >\"$tried\"\n"
-                              "        again\n"
-                              "        exit 75\n"
-                              "    fi\n"
+                              "    try_again \"without $slow\" && exit 75\n"
                               "    say \"no try is left for others: they are used\"\n"
                               "fi\n";
 
 // The step of ranks, and how they have ended.
 static const char once[] = "step=$!\n"
-                           "while :; do # wait ends when a trap has run\n"
+                           "while :; do\n"
                            "    wait \"$step\"\n"
                            "    status=$?\n"
-                           "    kill -0 \"$step\" 2>/dev/null || break\n"
+                           "    [ \"$status\" = 138 ] || break # 138: the trap has run\n"
+                           "    kill -0 \"$step\" 2>/dev/null && continue\n"
+                           "    wait \"$step\" # it ended meanwhile\n"
+                           "    status=$?\n"
+                           "    break\n"
                            "done\n"
                            "status=$(status_of_run \"$status\")\n";
 
@@ -181,32 +206,33 @@ static const char restarts[] =
         "for _ in {1..30}; do kill -0 \"$step\" 2>/dev/null && sleep 1; done\n"
         "kill -KILL \"$step\" 2>/dev/null\n"
         "wait \"$step\" 2>/dev/null\n"
-        "status=$(cat \"$over\")\n"
-        "[ \"${status:-137}\" -lt 128 ] || status=75 # node 0 was lost\n"
+        "status=$(number_of \"$(cat \"$over\")\" 137)\n"
+        "[ \"$status\" -lt 128 ] || status=75 # node 0 was lost\n"
         "rm -f \"$over\"\n";
 
-static const char ends[] = "\n"
-                           "if [ \"$status\" = 75 ]; then\n"
-                           "    count=$(($(cat \"$tried\" 2>/dev/null || echo 0) + 1))\n"
-                           "    if [ \"$count\" -le \"$tries\" ]; then\n"
-                           "        echo \"$count\" >\"$tried\"\n"
-                           "        say \"try $count of $tries after status 75\"\n"
-                           "        again\n"
-                           "        exit 75\n"
-                           "    fi\n"
-                           "    say \"ended with 75 after $tries tries\"\n"
-                           "elif [ \"$status\" != 0 ] && [ -n \"$limit\" ]; then\n"
-                           "    rm -f \"$tried\"\n"
-                           "    again\n"
-                           "    exit \"$status\"\n"
-                           "fi\n"
-                           "rm -f \"$tried\" \"$began\"\n"
-                           "exit \"$status\"\n";
+// After a time limit the job goes on as often as it gets further: a start that saves no later step
+// is a try.
+static const char ends[] =
+        "\n"
+        "if [ \"$status\" = 75 ]; then\n"
+        "    try_again \"after status 75\" && exit 75\n"
+        "    say \"ended with 75 after $tries tries\"\n"
+        "elif [ \"$status\" != 0 ] && [ -n \"$limit\" ]; then\n"
+        "    if [ \"$(saved_step)\" -gt \"$saved\" ]; then\n"
+        "        again\n"
+        "        exit \"$status\"\n"
+        "    fi\n"
+        "    try_again \"after a time limit before which no further step was saved\" && exit \"$status\"\n"
+        "    say \"ended: no further step was saved in $tries tries\"\n"
+        "fi\n"
+        "rm -f \"$tried\" \"$began\"\n"
+        "exit \"$status\"\n";
 
 static void write_train(arena *a, const job_spec *spec, str *out) {
     put_values(a, spec, out);
     str_puts(out, checks);
     str_puts(out, job_secret_name(a, spec) ? secret : "\nsecret=\n");
+    str_puts(out, numbers);
     str_puts(out, functions);
     if (!spec->restarts) str_puts(out, run_status);
     str_puts(out, run);
@@ -226,8 +252,18 @@ static void write_train(arena *a, const job_spec *spec, str *out) {
     str_puts(out, ends);
 }
 
+// A signal that is due as soon as the job starts would have it requeued before it has done anything.
+static drv_status check_time(const job_spec *spec) {
+    const int notice = spec->grace_s + NOTICE_S;
+    if (spec->work != WORK_TRAIN || !spec->time_s || spec->time_s > notice) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "--time: %lld s, but the ranks are asked to save %d s before the limit (--grace %d and %d s of Slurm's); expected more, or a shorter --grace",
+            (long long)spec->time_s, notice, spec->grace_s, NOTICE_S);
+}
+
 drv_status slurm_write(arena *a, const job_spec *spec, job_files *files) {
     static const char *const names[] = {"train.sbatch", "compile.sbatch", "data.sbatch"};
+    DRV_TRY(check_time(spec));
     str *out = job_files_add(files, names[spec->work], true);
     put_head(spec, out);
     if (spec->work == WORK_TRAIN) {

@@ -1,0 +1,29 @@
+#!/bin/bash
+# A stop that reaches one rank in an evaluation that would take minutes: all ranks of each layout save and end with 3, without the
+# rest of it, and the same command goes on. usage: train_stops.sh DROVER
+. "$(dirname "$0")"/ranks.bash
+make_data
+valid=$(for _ in {1..400}; do printf 'data/set, '; done)
+sed -i "s#^data: .*#data: {train: data/set, valid: [${valid%, }], sequence_length: 64}#" run.yaml
+sed -i 's/eval_every: 0/eval_every: 1, eval_batches: 1000000/; s/micro_batch_size: 2/micro_batch_size: 1/; s/precision: bf16/precision: fp32/' run.yaml
+stops() { # NAME RANKS SIGNAL SETTING...
+    local name=$1 ranks=$2 signal=$3 sets=() set job code
+    shift 3
+    for set in "$@"; do sets+=(--set "$set"); done
+    mpirun --oversubscribe -n "$ranks" "$drover" train run.yaml --set run_dir="$name" "${sets[@]}" >out 2>&1 &
+    job=$!
+    wait_for grep -qs "of memory planned" "$name/log.txt"
+    kill -"$signal" "$(pgrep -x drover -P $job | tail -n 1)"
+    wait_end $job
+    code=$?
+    check "$name: SIG$signal in an evaluation: exit $code, not 3" test $code = 3
+    says "stopped by SIG$signal after step 0 of 40; the same command resumes it"
+    check "$name: the evaluation went on to its end" test -z "$(grep -s val_loss "$name/metrics.jsonl")"
+}
+stops alone 1 TERM
+stops data 2 TERM
+stops tensor 2 USR1 parallel.tensor=2
+stops context 2 TERM parallel.context=2
+stops pipeline 2 TERM parallel.pipeline=2
+stops interleaved 2 USR1 parallel.pipeline=2 parallel.virtual_stages=2 model.num_hidden_layers=4
+finish

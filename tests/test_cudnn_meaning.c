@@ -15,7 +15,7 @@ typedef struct rows_case {
     int rows, tokens, heads, kv_heads, d, window;
     int lengths[MAX_LENGTHS]; // of the documents of all rows, one after the other; 0: the end
     int documents;            // as the data set bounds them
-    bool causal;
+    bool causal, wide;
     const int32_t *hidden; // [2 N]; NULL: nothing is
     document_way way;
 } rows_case;
@@ -71,6 +71,7 @@ static attention_run run_open(const rows_case *c, const char *name, const backen
             .seq = c->tokens,
             .window = c->window,
             .causal = c->causal,
+            .sum.wide = c->wide,
             .documents = c->documents};
     const int64_t n[] = {c->rows * c->tokens}, hidden_dim[] = {2 * *n},
                   qkv_dim[] = {*n, (c->heads + 2 * c->kv_heads) * c->d},
@@ -137,6 +138,14 @@ static const rows_case cases[] = {
                 .kv_heads = 2,
                 .d = 8,
                 .lengths = {3, 12, 1, 9, 7}},
+        {.name = "a mask, heads of other ranks",
+                .rows = 2,
+                .tokens = 16,
+                .heads = 4,
+                .kv_heads = 1,
+                .d = 8,
+                .lengths = {3, 13, 16},
+                .wide = true},
         {.name = "a mask of an odd row",
                 .rows = 2,
                 .tokens = 15,

@@ -24,5 +24,7 @@ same() {
 same mask ScaleBiasSoftmax
 same segments PADDING_CAUSAL training.deterministic=false
 says "training.deterministic is false"
+expect 0 "2 of 2 from the cache" "$drover" compile run.yaml --set schedule.type=constant --set training.steps=4 \
+    --set training.deterministic=false --set backend=pjrt --set pjrt.plugin="$stand_in" # with the same bound on documents
 same window 'sliding_window_length[^0-9]*24' data.pack=stream model.sliding_window=24
 finish

@@ -41,8 +41,8 @@ static bool fits(const cudnn_choice *how, const node *n) {
     const op_attrs *attrs = &n->attrs;
     const bool whole =
             attrs->mesh.ranks <= 1 && attrs->sum.row_leaves <= 1 && attrs->mesh.replicas <= 1;
-    return whole && heads_of(n)->dt == DT_BF16 && !attrs->sum.wide &&
-           attrs->head_dim % HEAD_DIM_STEP == 0 && attrs->head_dim <= how->head_dim;
+    return whole && heads_of(n)->dt == DT_BF16 && attrs->head_dim % HEAD_DIM_STEP == 0 &&
+           attrs->head_dim <= how->head_dim;
 }
 
 // cuDNN's window goes with no segments, what is hidden is not said by them, and their statistics

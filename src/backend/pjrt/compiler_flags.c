@@ -13,6 +13,7 @@ enum { OWN_FLAGS = 7 };
 // xla/service/gpu/stream_executor_util.cc). The first one leaves autotuning alone.
 #define DETERMINISTIC  "xla_gpu_exclude_nondeterministic_ops="
 #define AND_TUNING_TOO "xla_gpu_deterministic_ops="
+#define TRITON         "xla_gpu_enable_triton_gemm="
 
 static void put(compiler_flags *f, const char *flag) {
     f->list[f->n++] = flag;
@@ -26,7 +27,14 @@ static void put_determinism(compiler_flags *f, bool deterministic) {
     if (!deterministic) put(f, AND_TUNING_TOO "False"); // whatever XLA_FLAGS says
 }
 
-static drv_status check_users(const char *flag) {
+// Triton's products have no algorithm that XLA could know to be deterministic without trying it.
+static drv_status check_users(const char *flag, const backend_opts *opts) {
+    const bool untried = opts->target && !opts->nondeterministic;
+    if (untried && strcmp(flag, TRITON "True") == 0)
+        return drv_fail(DRV_E_USAGE,
+                "compiler flag \"%s\" with training.deterministic: true needs the GPU itself, expected no --target, or "
+                "training.deterministic: false",
+                flag);
     if (!str_starts(flag, DETERMINISTIC) && !str_starts(flag, AND_TUNING_TOO)) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
             "compiler flag \"%s\", expected training.deterministic to say this: XLA and the calls of cuDNN must agree",
@@ -37,7 +45,7 @@ static void put_cuda(compiler_flags *f, const backend_opts *opts) {
     put_determinism(f, !opts->nondeterministic);
     // Products go to cuBLASLt, which adds a weight's gradient in place: Triton's are written beside
     // it and copied.
-    put(f, "xla_gpu_enable_triton_gemm=False");
+    put(f, TRITON "False");
     // Without a device there is nothing to try algorithms on; looking for one that compiles took a
     // third of the time and chose the same.
     if (opts->target) put(f, "xla_gpu_autotune_level=0");
@@ -57,7 +65,7 @@ drv_status compiler_flags_choose(arena *a, const pjrt_plugin *plugin, const back
     for (int i = 0; i < opts->n_flags; i++) {
         put(out, opts->flags[i]);
         if (!cuda) continue;
-        DRV_TRY(check_users(opts->flags[i]));
+        DRV_TRY(check_users(opts->flags[i], opts));
         if (!str_starts(opts->flags[i], tools_flag)) continue;
         tools = opts->flags[i] + strlen(tools_flag);
         DRV_TRY(cuda_tools_check(a, tools));

@@ -188,5 +188,5 @@ void lower_cudnn_attention_grad(lowering *l, const node *n) {
     cudnn_put_call(&l->h, &c.call, true, in, n_in, out, 3);
     for (int i = 0; i < 3; i++)
         out[i] = join_heads(&c, out[i]);
-    lower_set(l, n, 0, hlo_concat(&l->h, out, 3, 1));
+    lower_round(l, n, 0, hlo_concat(&l->h, out, 3, 1)); // wider where ranks add theirs
 }

@@ -71,7 +71,74 @@ static void failing_device_may_work_again(void **state) {
     arena_free(a);
 }
 
+// --- events: what is to be called when each comes
+enum { MAX_EVENTS = 4 };
+static pjrt_event_ready_args asked[MAX_EVENTS];
+static int n_asked, n_destroyed, n_forgotten;
+
+static pjrt_error *note_ready(void *args) {
+    asked[n_asked++] = *(pjrt_event_ready_args *)args;
+    return NULL;
+}
+
+static pjrt_error *come_at_once(void *args) {
+    const pjrt_event_ready_args *event = args;
+    event->callback(NULL, event->arg);
+    return NULL;
+}
+
+static pjrt_error *destroy_event(void *args) {
+    (void)args;
+    n_destroyed++;
+    return NULL;
+}
+
+static void count_forgotten(void *args) {
+    (void)args;
+    n_forgotten++;
+}
+
+static void set_slot(pjrt_api *api, pjrt_slot slot, pjrt_error *(*function)(void *)) {
+    api->slot[pjrt_slot_table[slot].index] = (void *)(uintptr_t)function;
+}
+
+// An event that has not come in time: the device has failed, and nothing is given to it or waited
+// for any more, but for what is there already. An event that comes after all harms nobody.
+static void silent_device_is_given_up(void **state) {
+    (void)state;
+    arena *a = arena_new("test");
+    pjrt_api *api = fake_api(a);
+    atomic_bool silent = false;
+    const pjrt_plugin plugin = {.name = "fake",
+            .path = "fake.so",
+            .api = api,
+            .give_up_s = 0.05,
+            .silent = &silent};
+    pjrt_event *event = (pjrt_event *)(uintptr_t)&n_asked;
+    set_slot(api, PJRT_SLOT_Event_OnReady, come_at_once);
+    set_slot(api, PJRT_SLOT_Event_Destroy, destroy_event);
+    api->slot[pjrt_slot_table[PJRT_SLOT_Error_Destroy].index] = (void *)(uintptr_t)count_forgotten;
+    OK(plugin_wait(&plugin, event));
+    set_slot(api, PJRT_SLOT_Event_OnReady, note_ready);
+    FAILS(plugin_wait(&plugin, event), DRV_E_FAULT, "has not answered for 0.05 s (pjrt.give_up_s)");
+    assert_true(silent);
+    FAILS(plugin_wait(&plugin, event), DRV_E_FAULT, "has not answered");
+    _Alignas(16) char args[512] = {0};
+    FAILS(plugin_call(&plugin, PJRT_SLOT_LoadedExecutable_Execute, args), DRV_E_FAULT,
+            "has not answered");
+    set_slot(api, PJRT_SLOT_Event_OnReady, come_at_once);
+    OK(plugin_wait(&plugin, event));
+    assert_int_equal(n_asked, 2);
+    assert_int_equal(n_destroyed, 4);
+    assert_int_equal(n_forgotten, 0);
+    asked[0].callback(NULL, asked[0].arg);
+    asked[1].callback((pjrt_error *)(uintptr_t)&refused_with, asked[1].arg);
+    assert_int_equal(n_forgotten, 1); // what it came with
+    arena_free(a);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(failing_device_may_work_again)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(failing_device_may_work_again),
+            cmocka_unit_test(silent_device_is_given_up)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -150,15 +150,17 @@ static void memory_and_wire(void **state) {
 static void what_cannot_be_is_refused(void **state) {
     (void)state;
     static const struct {
-        const char *set, *text;
-    } cases[] = {{"training.grad_dtype=bf16", "expected zero 0 or 1, or grad_dtype fp32"},
-            {"backend=pjrt", "\"parallel.zero\" is 2, which backend pjrt does not have"}};
+        const char *sets[2], *text;
+    } cases[] = {{{"training.grad_dtype=bf16", NULL}, "expected zero 0 or 1, or grad_dtype fp32"},
+            {{"backend=pjrt", "parallel.lanes=2"},
+                    "\"parallel.lanes\" is 2, but with parallel.zero 2"}};
     for (size_t i = 0; i < N_OF(cases); i++) {
         arena *a = arena_new("cfg");
         run_config cfg;
         programs p;
-        const char *sets[] = {"model.preset=tiny", "parallel.data=2", ZERO2, cases[i].set};
-        OK(config_load(a, NULL, sets, 4, &cfg));
+        const char *sets[] = {"model.preset=tiny", "parallel.data=2", ZERO2, cases[i].sets[0],
+                cases[i].sets[1]};
+        OK(config_load(a, NULL, sets, cases[i].sets[1] ? 5 : 4, &cfg));
         FAILS(programs_build(a, &cfg, &p), DRV_E_USAGE, cases[i].text);
         arena_free(a);
     }

@@ -13,11 +13,13 @@ static int update_ranks(const run_config *cfg) {
     return (int)(cfg->data_ranks * cfg->context_parallel);
 }
 
-// Returns what data ranks share of the sums of gradients while they are made.
+// Returns what data ranks share of the sums of gradients while they are made. Where the order of a
+// sum is not ours, leaves of the row need no sums of their own.
 static gradient_shards shards_of(const run_config *cfg, const run_layout *l) {
     if (l->zero < 2) return (gradient_shards){0};
     return (gradient_shards){.ranks = update_ranks(cfg),
-            .data_ranks = (int)cfg->data_ranks,
+            .data_ranks =
+                    config_backend(cfg)->orders_sums ? (int)cfg->data_ranks : update_ranks(cfg),
             .row_leaves = l->zigzag.leaves_here,
             .micro_batches = l->all_micro_batches,
             .in_lane = l->in_lane};
@@ -58,11 +60,11 @@ run_layout run_layout_of(const run_config *cfg) {
 // Refuses what cannot be shared (docs/adr/0021).
 drv_status run_layout_check(const run_config *cfg) {
     if (run_layout_of(cfg).zero < 2) return DRV_OK;
-    if (!config_backend(cfg)->orders_sums)
+    if (!config_backend(cfg)->orders_sums && cfg->n_lanes > 1)
         return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.zero\" is 2, which backend %s does not have, since its "
-                "collectives add in an order of their own; expected 0 or 1",
-                config_where(cfg, "parallel.zero"), cfg->backend);
+                "%s: key \"parallel.lanes\" is %lld, but with parallel.zero 2 backend %s adds up in one "
+                "lane; expected auto or 1",
+                config_where(cfg, "parallel.lanes"), (long long)cfg->n_lanes, cfg->backend);
     if (cfg->grad_dtype == PRECISION_BF16)
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"parallel.zero\" is 2, which keeps sums of gradients in fp32, but "

@@ -151,16 +151,29 @@ static const char *add_shape(const node *n, tensor_spec *out, int *n_out) {
     return is_i32(n->in[2], 1) ? NULL : "turn must be i32[1]";
 }
 
-static void add_example(example *e) {
-    static const int32_t turn[] = {3};
-    const int64_t dim[] = {2, 1, 51};
+static void add_to_open(example *e, int64_t open, const int32_t *turn, int in_lane) {
+    const int64_t dim[] = {open, 1, 51};
     tensor *in[] = {example_state(e, TENSOR_GRAD, "g", dtype_acc(e->dt), 3, 17, -1, 1),
             example_accumulator(e, "s", 3, dim), example_integers(e, "turn", 1, turn)};
     graph_add(e->g, OP_add_shard, 3, in,
             &(op_attrs){.mesh.axis = AXIS_DATA,
                     .mesh.ranks = 1,
                     .sum.data_ranks = 1,
-                    .sum.in_lane = 2});
+                    .sum.in_lane = in_lane});
+}
+
+static const int32_t first_turn[] = {0}, later_turn[] = {3};
+
+static void add_example(example *e) {
+    add_to_open(e, 2, later_turn, 2);
+}
+
+static void add_first_example(example *e) { // in the place of what is there
+    add_to_open(e, 1, first_turn, 8);
+}
+
+static void add_later_example(example *e) {
+    add_to_open(e, 1, later_turn, 8);
 }
 
 const op_row op_row_add_shard = {
@@ -173,7 +186,7 @@ const op_row op_row_add_shard = {
         .collective = true,
         .differentiated = true,
         .attrs = ATTR(axis) | ATTR(ranks) | ATTR(row_leaves) | ATTR(data_ranks) | ATTR(in_lane),
-        .examples = {add_example},
+        .examples = {add_example, add_first_example, add_later_example},
 };
 
 // join_shards(s[.., leaves, length]) -> g[length]: the sum of what is open of each leaf, then of
@@ -195,6 +208,12 @@ static void join_example(example *e) {
     graph_add(e->g, OP_join_shards, 1, &s, &(op_attrs){.sum.open = 2});
 }
 
+static void join_one_example(example *e) { // of one lane and leaf
+    const int64_t dim[] = {1, 1, 51};
+    tensor *s = example_accumulator(e, "s", 3, dim);
+    graph_add(e->g, OP_join_shards, 1, &s, &(op_attrs){.sum.open = 1});
+}
+
 const op_row op_row_join_shards = {
         .name = "join_shards",
         .min_in = 1,
@@ -202,7 +221,7 @@ const op_row op_row_join_shards = {
         .shape = join_shape,
         .differentiated = true,
         .attrs = ATTR(open),
-        .examples = {join_example},
+        .examples = {join_example, join_one_example},
 };
 
 // take_shard(w) -> s: a copy of this rank's shard; without ranks (0), of all that is here.

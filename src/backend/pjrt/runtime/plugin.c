@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,7 +163,9 @@ static void event_came(pjrt_error *error, void *arg) {
 static bool wait_for(arrival *a, double seconds) {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += (time_t)seconds;
+    const double ns = (double)until.tv_nsec + 1e9 * seconds;
+    until.tv_sec += (time_t)(ns / 1e9);
+    until.tv_nsec = (long)fmod(ns, 1e9);
     pthread_mutex_lock(&a->lock);
     bool late = false;
     while (!a->came && !late)

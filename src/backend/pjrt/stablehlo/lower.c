@@ -127,6 +127,11 @@ void lower_results(lowering *l, const hlo_value *v, int n) {
 }
 
 // --- the whole
+bool lower_has_several_sums(const node *n) {
+    const int k = lower_ops[n->op]->sums - 1;
+    return k >= 0 && (n->in[k]->dim[0] > 1 || n->in[k]->dim[1] > 1);
+}
+
 // Ranks of different pipeline stages run different programs: what goes along that axis goes between
 // two (lower_graph.c).
 static drv_status check_nodes(const lowering *l) {
@@ -134,8 +139,8 @@ static drv_status check_nodes(const lowering *l) {
     for (int i = 0; i < program->n_nodes; i++) {
         const node *n = program->nodes[i];
         const char *name = op_rows[n->op]->name;
-        const int here =
-                n->attrs.mesh.ends ? n->attrs.mesh.ranks : l->mesh.size[n->attrs.mesh.axis];
+        const mesh along = lower_ops[n->op]->of_update ? mesh_of_update(&l->mesh) : l->mesh;
+        const int here = n->attrs.mesh.ends ? n->attrs.mesh.ranks : along.size[n->attrs.mesh.axis];
         if (n->attrs.sum.row_leaves > 1)
             return drv_fail(DRV_E_DEVICE,
                     "graph \"%s\": node %d %s is of %d leaves of a row, which the pjrt back end has no "
@@ -146,6 +151,11 @@ static drv_status check_nodes(const lowering *l) {
                     "graph \"%s\": node %d %s is of %d addends, which the pjrt back end has no rule for; "
                     "expected parallel.addend_rows auto, the whole micro-batch",
                     program->name, i, name, n->attrs.sum.addends);
+        if (lower_has_several_sums(n))
+            return drv_fail(DRV_E_DEVICE,
+                    "graph \"%s\": node %d %s is of several lanes or leaves, which the pjrt back end has "
+                    "no rule for; expected parallel.lanes 1",
+                    program->name, i, name);
         if (!lower_ops[n->op]->lower)
             return drv_fail(DRV_E_DEVICE,
                     "graph \"%s\": node %d is %s, which the pjrt back end has no rule for",

@@ -60,6 +60,8 @@ typedef struct lower_op {
     // Appends the operations of a node. NULL: a graph that has the op is refused.
     void (*lower)(lowering *l, const node *n);
     int vocabulary; // 1 + the input that is this rank's part of the vocabulary's rows; 0: none
+    int sums;       // 1 + the input with sums of gradients in shards, one of each; 0: none
+    bool of_update; // its ranks are those of the update, also beside context ranks
 } lower_op;
 extern const lower_op *const lower_ops[N_OPS];
 
@@ -135,6 +137,9 @@ typedef struct state_use { // by tensor id
     const tensor **last;   // the last value that took the place of a state; NULL: it is not written
 } state_use;
 state_use lower_state_use(arena *a, const graph *g);
+// Returns whether a node keeps shards of sums for several lanes or leaves, for which there is no
+// rule.
+bool lower_has_several_sums(const node *n);
 // Before the first value of a program is made. DRV_E_DEVICE: as lower_graph.
 DRV_CHECKED drv_status lower_open(arena *a, const graph *g, const lower_options *options,
         lowering *out);

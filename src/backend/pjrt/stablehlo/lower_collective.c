@@ -136,6 +136,35 @@ static void reduce_shard(lowering *l, const node *n) {
     lower_set(l, n, 1, hlo_fill(&l->h, 0, &g));
 }
 
+// Ranks of the update as a program sees them that has context ranks beside data ranks.
+static hlo_groups groups_of_update(const lowering *l, const node *n) {
+    lowering merged = *l;
+    merged.of_update = l->options.ranks.size[AXIS_CONTEXT] > 1;
+    merged.mesh = mesh_of_update(&l->options.ranks);
+    return groups_of(&merged, n);
+}
+
+// One lane and one leaf (weights/run_layout.c): there is one sum, which begins anew in turn 0.
+static void add_shard(lowering *l, const node *n) {
+    hlo_text *h = &l->h;
+    const hlo_value row = in_shards(l, n, lower_in(l, n, 0)), kept = lower_in(l, n, 1);
+    const hlo_value turn = hlo_reshape(h, lower_in(l, n, 2), 0, NULL);
+    const hlo_value first = hlo_compare(h, "EQ", turn, hlo_scalar(h, HLO_I32, 0));
+    const hlo_value like = {.type = HLO_BOOL,
+            .n_dims = 3,
+            .dim = {kept.dim[0], kept.dim[1], kept.dim[2]}};
+    const hlo_value before =
+            hlo_select(h, hlo_spread(h, first, &like), hlo_fill(h, 0, &kept), kept);
+    const hlo_value added =
+            n->attrs.mesh.ranks == 1 ? row : hlo_reduce_scatter(h, row, 0, groups_of_update(l, n));
+    lower_set(l, n, 0, hlo_binary(h, "add", before, hlo_reshape(h, added, kept.n_dims, kept.dim)));
+}
+
+static void join_shards(lowering *l, const node *n) {
+    const hlo_value sum = lower_in(l, n, 0);
+    lower_set(l, n, 0, hlo_reshape(&l->h, sum, HLO_DIMS(sum.dim[2])));
+}
+
 static void gather_shards(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     const hlo_value w = lower_in(l, n, 0), s = lower_in(l, n, 1);
@@ -146,4 +175,6 @@ static void gather_shards(lowering *l, const node *n) {
 
 const lower_op lower_op_take_shard = {.lower = take_shard};
 const lower_op lower_op_reduce_shard = {.lower = reduce_shard};
+const lower_op lower_op_add_shard = {.lower = add_shard, .sums = 2, .of_update = true};
+const lower_op lower_op_join_shards = {.lower = join_shards, .sums = 1};
 const lower_op lower_op_gather_shards = {.lower = gather_shards};

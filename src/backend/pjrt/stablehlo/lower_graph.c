@@ -121,16 +121,33 @@ static void find_signature(graph_cut *c) {
     add_made(c);
 }
 
+// Gives values of state their own dims: what takes the place of a state has its elements alone.
+static void shape_arguments(graph_cut *c) {
+    for (int i = c->first; i < c->end; i++)
+        for (int k = 0; k < c->g->nodes[i]->n_in; k++) {
+            const tensor *t = c->g->nodes[i]->in[k];
+            hlo_value *v = &c->l.values[t->id];
+            if (is_from_before(c, t)) *v = hlo_reshape(&c->l.h, *v, t->n_dims, t->dim);
+        }
+}
+
+static void shape_results(graph_cut *c, hlo_value *v) {
+    for (int o = 0; o < c->out->n_out; o++) {
+        const buffer_shape *shape = &c->out->out[o].shape;
+        v[o] = hlo_reshape(&c->l.h, c->l.values[c->results[o]->id], shape->n_dims, shape->dim);
+    }
+}
+
 // --- the whole
 static void lower_part(graph_cut *c) {
     lowered *out = c->out;
     find_use(c);
     find_signature(c);
     lower_head(&c->l, out);
+    shape_arguments(c);
     lower_nodes(&c->l, out, c->first, c->end);
     hlo_value *v = ARENA_ARRAY(c->a, hlo_value, out->n_out);
-    for (int o = 0; o < out->n_out; o++)
-        v[o] = c->l.values[c->results[o]->id];
+    shape_results(c, v);
     lower_results(&c->l, v, out->n_out);
     out->text = c->l.h.s;
 }

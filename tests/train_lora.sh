@@ -66,7 +66,7 @@ expect 2 "is a checkpoint of a LoRA run, but the config has no LoRA" "$drover" t
 expect 2 "is a checkpoint of a whole model, but the config has LoRA" "$drover" train lora.yaml --set run_dir=pre
 expect 2 "expected model.from" "$drover" train run.yaml --set run_dir=none --set lora.rank=4
 expect 2 'target_modules: "q_prj" is not a projection' "$drover" train lora.yaml --set run_dir=none --set 'lora.target_modules=[q_prj]'
-expect 2 'is not a regular expression' "$drover" train lora.yaml --set run_dir=none --set 'lora.target_modules=(?!k).*_proj'
+expect 2 'is not a regular expression' "$drover" train lora.yaml --set run_dir=none --set 'lora.target_modules=(k.*_proj'
 expect 2 'target_modules: "(q_proj" is not a regular expression' "$drover" train lora.yaml --set run_dir=none --set 'lora.target_modules=(q_proj'
 expect 2 'key "lora.rank" is 2, but the adapter' "$drover" train lora.yaml --set run_dir=none --set lora.adapter=$last --set lora.rank=2
 rm -r straight/checkpoints/step-000010 straight/checkpoints/step-000008

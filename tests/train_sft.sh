@@ -133,6 +133,13 @@ cp -r "$(newest turned)" alone && rm alone/generation_config.json alone/manifest
 answer=$("$drover" chat alone --temperature 0 --max-tokens 8 <<<"Say" 2>err)
 check "nor does chat by the template alone: $answer" [ "$answer" = fox ]
 
+# the text of an end that is no token
+sed 's/<|im_end|>/<_end_>/g' turns/chat_template.jinja >text.jinja
+expect 0 "40 documents" "$drover" data build --sft --input say.jsonl --tokenizer turns --template text.jinja --out data/text
+expect 0 "step-000060" "${turns[@]}" --set run_dir=text --set data.train=data/text --set training.steps=60
+answer=$("$drover" chat text --template text.jinja --temperature 0 --max-tokens 20 <<<"Say" 2>err)
+check "chat does not end with the text of a turn's end: $answer" [ "$answer" = fox ]
+
 # --- weights alone are enough for those who do not train
 rm "$(newest turned)/optimizer.safetensors"
 for verb in "generate turned --prompt x --max-tokens 1" "eval turned --data data/turns" "ckpt export turned --out exported"; do

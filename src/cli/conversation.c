@@ -13,15 +13,34 @@ struct conversation {
     chat_template *template;
     json_t *system; // its message; NULL: none
     json_t *turns;  // messages: user, assistant, user, ...
+    generate_opts answer;
 };
+
+// An answer ends where the template ends a turn: at its token, or at its text where that is none of
+// one token. Less than MARKER bytes are what answers have, too.
+static void end_turns(arena *a, conversation *c) {
+    enum { MARKER = 3 };
+    const chat_model *m = c->opts->model;
+    generator *g = c->opts->generator;
+    const char *text;
+    const int32_t id =
+            turn_end(a, c->template, m->specials, m->n_specials, generator_tokenizer(g), &text);
+    c->answer = c->opts->answer;
+    generator_add_end(g, id);
+    if (id >= 0 || strlen(text) < MARKER) return;
+    const char **stops = ARENA_ARRAY(a, const char *, c->answer.n_stops + 1);
+    for (int i = 0; i < c->answer.n_stops; i++)
+        stops[i] = c->answer.stops[i];
+    stops[c->answer.n_stops++] = text;
+    c->answer.stops = stops;
+}
 
 drv_status conversation_open(arena *a, const conversation_opts *opts, conversation **out) {
     const chat_model *m = opts->model;
     conversation *c = ARENA_NEW(a, conversation);
     *c = (conversation){.opts = opts};
     DRV_TRY(chat_template_open(a, m->path, m->source, m->n_source, &c->template));
-    generator_add_end(opts->generator, turn_end(c->template, m->specials, m->n_specials,
-                                               generator_tokenizer(opts->generator)));
+    end_turns(a, c);
     c->turns = json_array();
     *out = c;
     return DRV_OK;
@@ -101,7 +120,7 @@ static drv_status answer(const conversation *c, id_list *ids, size_t *first, gen
     prompt_cost cost;
     DRV_TRY(fit_turns(c, ids, first));
     DRV_TRY(generator_prompt(c->opts->generator, ids->p, ids->n, &cost));
-    return generate(c->opts->generator, &c->opts->answer, out);
+    return generate(c->opts->generator, &c->answer, out);
 }
 
 drv_status conversation_say(conversation *c, const char *text, size_t n, conversation_turn *out) {

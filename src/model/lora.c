@@ -2,9 +2,10 @@
 #include "model/lora.h"
 
 #include <math.h>
-#include <regex.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "base/python_re.h"
 
 // --- the projections of a model
 typedef struct projection {
@@ -81,7 +82,6 @@ static double scale_of(const lora_config *lora) {
 
 typedef struct target {
     const char *text;
-    regex_t regex;
     bool is_regex, fits_some;
 } target;
 
@@ -91,40 +91,16 @@ static bool is_suffix(const char *module, const char *end) {
     return m == n || module[n - m - 1] == '.';
 }
 
-// Translates what people write for PEFT, in Python's syntax (re), to that of POSIX: \d, and groups
-// (?:...). The rest is the same in both, or refused.
-static const char *posix_of(arena *a, const char *python) {
-    char *out = ARENA_ARRAY(a, char, 5 * strlen(python) + 1), *end = out;
-    bool in_brackets = false;
-    for (const char *p = python; *p; p++) {
-        if (p[0] == '\\' && p[1] == 'd') {
-            end = stpcpy(end, in_brackets ? "0-9" : "[0-9]");
-            p++;
-        } else if (p[0] == '\\' && p[1]) {
-            *end++ = *p++;
-            *end++ = *p;
-        } else if (!in_brackets && strncmp(p, "(?:", 3) == 0) {
-            *end++ = '(';
-            p += 2;
-        } else {
-            in_brackets = *p == '[' || (in_brackets && *p != ']');
-            *end++ = *p;
-        }
-    }
-    *end = '\0';
-    return out;
-}
-
-// The text in anchors, so that it matches all of a name.
-static void target_open(arena *a, const char *text, target *out) {
-    const char *anchored = arena_printf(a, "^(%s)$", posix_of(a, text));
-    *out = (target){.text = text};
-    out->is_regex = regcomp(&out->regex, anchored, REG_EXTENDED | REG_NOSUB) == 0;
+// A text that is no expression fits nothing; check_target tells so.
+static bool matches(target *t, const char *module) {
+    bool all = false;
+    t->is_regex = python_re_fullmatch(t->text, module, &all) == DRV_OK;
+    return all;
 }
 
 static bool target_fits(target *t, const char *module) {
-    const bool fits = strcmp(t->text, "all-linear") == 0 || is_suffix(module, t->text) ||
-                      (t->is_regex && regexec(&t->regex, module, 0, NULL, 0) == 0);
+    const bool fits =
+            strcmp(t->text, "all-linear") == 0 || is_suffix(module, t->text) || matches(t, module);
     t->fits_some |= fits;
     return fits;
 }
@@ -144,7 +120,7 @@ drv_status lora_of_config(arena *a, const lora_config *lora, const model_config 
     drv_status status = DRV_OK;
     *out = lora_set_new(a, (int)n_projections(model));
     for (int t = 0; t < n_targets; t++)
-        target_open(a, lora->target_modules[t], &targets[t]);
+        targets[t].text = lora->target_modules[t];
     for (int64_t i = 0; i < n_projections(model); i++) {
         bool fits = false;
         projection_at(model, i, module);
@@ -154,9 +130,7 @@ drv_status lora_of_config(arena *a, const lora_config *lora, const model_config 
         const lora_branch branch = {arena_strdup(a, module), lora->rank, scale_of(lora)};
         lora_set_add(out, &branch);
     }
-    for (int t = 0; t < n_targets; t++) {
-        if (status == DRV_OK) status = check_target(&targets[t]);
-        if (targets[t].is_regex) regfree(&targets[t].regex);
-    }
+    for (int t = 0; t < n_targets && status == DRV_OK; t++)
+        status = check_target(&targets[t]);
     return status;
 }

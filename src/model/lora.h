@@ -24,8 +24,8 @@ const lora_branch *lora_find(const lora_set *set, const char *module); // NULL: 
 
 // Lists the branches of the config: each projection that a target fits. A target is the last parts
 // of a name ("q_proj", "self_attn.q_proj"), a regular expression that matches all of it, as PEFT's
-// (POSIX extended; Python's \d and (?:...) are read, other things of Python alone refused), or
-// "all-linear". DRV_E_USAGE: a target is not an expression, or fits no projection.
+// (in the syntax of Python's re), or "all-linear". DRV_E_USAGE: a target is not an expression, or
+// fits no projection.
 DRV_CHECKED drv_status lora_of_config(arena *a, const lora_config *lora, const model_config *model,
         lora_set *out);
 

@@ -155,7 +155,10 @@ const char *sft_format_name(const sft_format *f) {
 
 int32_t sft_format_turn_end(const sft_format *f, const tokenizer *tok) {
     if (!f->template) return f->eos;
-    return turn_end(f->template, f->specials, f->n_specials, tok);
+    arena *a = arena_new("end of a turn");
+    const int32_t id = turn_end(a, f->template, f->specials, f->n_specials, tok, NULL);
+    arena_free(a);
+    return id;
 }
 
 void sft_example_free(sft_example *x) {

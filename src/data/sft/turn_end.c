@@ -40,9 +40,17 @@ static int32_t last_added(const tokenizer *tok, const char *text, size_t n) {
     return last;
 }
 
-int32_t turn_end(const chat_template *template, const special_text *specials, int n_specials,
-        const tokenizer *tok) {
-    arena *a = arena_new("end of a turn");
+static const char *stripped(arena *a, const char *text, size_t n) {
+    static const char space[] = " \t\r\n";
+    while (n > 0 && strchr(space, text[n - 1]))
+        n--;
+    while (n > 0 && strchr(space, *text))
+        text++, n--;
+    return arena_strndup(a, text, n);
+}
+
+int32_t turn_end(arena *a, const chat_template *template, const special_text *specials,
+        int n_specials, const tokenizer *tok, const char **text) {
     json_t *messages = json_array();
     const chat_input in = {.messages = messages,
             .specials = specials,
@@ -56,9 +64,9 @@ int32_t turn_end(const chat_template *template, const special_text *specials, in
     size_t n = ends.n;
     if (known && render_tail(a, template, &in, &goes_on)) n = common_bytes(&ends, &goes_on);
     const int32_t id = known ? last_added(tok, ends.p, n) : -1;
+    if (text) *text = known ? stripped(a, ends.p, n) : "";
     str_free(&ends);
     str_free(&goes_on);
     json_decref(messages);
-    arena_free(a);
     return id;
 }

@@ -9,6 +9,7 @@ expect 0 "done: step 4 of 4" "$drover" train run.yaml --set run_dir=two --set tr
 expect 0 "done: step 6 of 6" "$drover" report one two --samples 2
 says "wall time" "validation loss" "Plan beside measurement" "memory of the rank with most" "Energy" "ranks           1 on 1 node" \
     "schedule.warmup_steps      5 (default:" "optimizer.lr" "sample 2" "Runs beside each other" "efficiency"
+says 'model.vocab_size  ' 'data.sequence_length  ' 'tokenizer  ' '[90, 10, 0]'
 check "no key that was left alone" test "$(grep -c 'training.seed' out)" = 0
 # The peak of the tests is 1e11: steps planned at 75 % of it, by the run's own share of it.
 check "step time, planned and measured" grep -qE 'step time .* [0-9]+\.[0-9]+ s +[0-9]+\.[0-9]+ s' out
@@ -20,7 +21,22 @@ expect 0 '"samples":["' "$drover" report one --samples 1 --json
 says '"config_changed":"' '"plan":{"rank_bytes":'
 expect 0 "" "$drover" report one two --samples 1 --out page.html
 cp page.html out
+check "no key of the preset" bash -c '! grep -q "model.hidden_size" first'
 says "<h3>Samples</h3>" "<h3>Plan beside measurement</h3>" "Runs beside each other" "<svg"
+# A healthy run holds what was planned, its process included.
+"$drover" top one --json >top.json
+check "held within the plan" python3 -c 'import json
+for row in json.load(open("top.json"))["runs"][0]["ranks"]: assert 0 < row["resident_bytes"] <= row["planned_bytes"], row'
+# Names that a terminal would obey: the escape sequences of C1, marks that turn the order of letters.
+cp -r one odd
+python3 -c 'import json
+status = json.load(open("odd/status.json"))
+json.dump({**status, "end": "failed", "cause": "io", "message": "\x9b31m\u202e\u2066\u200f"}, open("odd/status.json", "w"), ensure_ascii=False)'
+for verb in top report; do
+    "$drover" $verb odd --json >odd.json
+    check "$verb --json is plain" bash -c '! LC_ALL=C grep -q "[^ -~]" odd.json'
+    check "$verb --json has the text" grep -qi 'u009b31m.u202e.u2066' odd.json
+done
 rm -r one/checkpoints
 expect 0 "no samples of text: " "$drover" report one --samples 1
 echo '{' >one/config.yaml

@@ -179,6 +179,27 @@ static void what_is_written_aside_is_a_new_file(void **state) {
     arena_free(a);
 }
 
+// A link in the place of a file that is written is not followed.
+static void links_are_not_followed(void **state) {
+    (void)state;
+    arena *a = arena_new("test");
+    char *text;
+    size_t n;
+    int fd;
+    const char *dir = temporary_dir(a), *other = path_join(a, dir, "other"),
+               *path = path_join(a, dir, "file");
+    OK(file_write_atomic(other, "mine", 4));
+    assert_int_equal(symlink(other, path), 0);
+    FAILS(file_append(path, &fd), DRV_E_IO, "file\": it is a link, expected a file on a disk");
+    assert_int_equal(symlink(other, arena_printf(a, "%s.tmp", path)), 0);
+    OK(file_write_atomic(path, "new", 3));
+    OK(file_read(a, other, &text, &n));
+    assert_string_equal(text, "mine");
+    OK(file_read(a, path, &text, &n));
+    assert_string_equal(text, "new");
+    arena_free(a);
+}
+
 // What another try may heal, once there is room (docs/adr/0006).
 static void disk_without_room(void **state) {
     (void)state;
@@ -231,7 +252,7 @@ int main(void) {
             cmocka_unit_test(folders_and_devices_are_refused),
             cmocka_unit_test(what_is_read_at_any_place),
             cmocka_unit_test(what_is_written_aside_is_a_new_file),
-            cmocka_unit_test(disk_without_room),
+            cmocka_unit_test(links_are_not_followed), cmocka_unit_test(disk_without_room),
             cmocka_unit_test(what_a_full_disk_did_not_take_is_kept)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

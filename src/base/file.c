@@ -241,11 +241,13 @@ static void parent_of(const char *path, char *out, size_t cap) {
 }
 
 // Opens a file on a disk to be written. O_NONBLOCK: a pipe that nobody reads is not waited for.
+// O_NOFOLLOW: in a directory of several people a link would have us write elsewhere.
 static drv_status open_to_write(const char *what, const char *path, int flags, int *fd) {
     struct stat st;
-    *fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | flags, 0666);
+    *fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | flags, 0666);
     if (*fd < 0) {
         const int why = errno;
+        if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode)) return is_odd(what, path, "a link");
         const char *kind = file_odd_kind(path);
         errno = why;
         return kind ? is_odd(what, path, kind) : file_fail(what, path);
@@ -272,7 +274,7 @@ drv_status file_write_aside(const char *path, const void *p, size_t n) {
     int fd;
     DRV_TRY(name_aside(path, tmp, sizeof tmp));
     // One that is left may still be open elsewhere: what is added there must not get into this one.
-    if (lstat(tmp, &st) == 0 && S_ISREG(st.st_mode)) unlink(tmp);
+    if (lstat(tmp, &st) == 0 && (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode))) unlink(tmp);
     DRV_TRY(open_to_write("create", tmp, O_TRUNC, &fd));
     drv_status s = file_write_all(fd, tmp, p, n);
     if (s == DRV_OK && fsync(fd) != 0) s = file_fail("sync", tmp);

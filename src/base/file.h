@@ -46,7 +46,7 @@ DRV_CHECKED drv_status file_write_at(int fd, const char *path, const void *p, si
         int64_t offset);
 
 // Opens a file on a disk for appending, made if it is not there. Anything else in its place is
-// refused at once, by what it is; nobody has to read a pipe first.
+// refused at once, by what it is, a link too; nobody has to read a pipe first.
 DRV_CHECKED drv_status file_append(const char *path, int *fd);
 
 // Writes aside ("PATH.tmp"), fsyncs, renames into place, fsyncs the folder: after a crash the old

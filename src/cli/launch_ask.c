@@ -189,7 +189,7 @@ static void print_json(const asked_job *job) {
     json_object_set_new(o, "state", json_string(verdict(job)));
     json_object_set_new(o, "scheduler", scheduler);
     json_object_set_new(o, "run", job->has_status ? run_json(&job->status) : json_null());
-    char *text = json_print(o, JSON_INDENT(2));
+    char *text = json_print(o, JSON_INDENT(2) | JSON_ENSURE_ASCII);
     puts(text);
     free(text);
     json_decref(o);

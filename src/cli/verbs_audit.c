@@ -61,7 +61,7 @@ static void print_json(const audit_result *result, const char *message) {
     json_object_set_new(all, "compared", json_integer(result->compared));
     json_object_set_new(all, "ranks", json_integer(result->ranks));
     json_object_set_new(all, "difference", found);
-    char *text = json_print(all, JSON_COMPACT);
+    char *text = json_print(all, JSON_COMPACT | JSON_ENSURE_ASCII);
     puts(text);
     free(text);
     json_decref(all);

@@ -51,7 +51,7 @@ static json_t *listed_json(const listed *x) {
 }
 
 static void print_json(json_t *value) {
-    char *text = json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+    char *text = json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(9) | JSON_ENSURE_ASCII);
     puts(text);
     free(text);
     json_decref(value);

@@ -42,7 +42,7 @@ static drv_status write_report(const cli_args *args, watched_run *const *runs,
             json_array_append_new(list, run);
         }
         json_object_set_new(all, "runs", list);
-        char *text = json_print(all, JSON_COMPACT);
+        char *text = json_print(all, JSON_COMPACT | JSON_ENSURE_ASCII);
         json_decref(all);
         puts(text);
         free(text);

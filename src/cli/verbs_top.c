@@ -99,7 +99,7 @@ static void print_json(const top *self) {
     for (int i = 0; i < self->n; i++)
         json_array_append_new(runs, watched_run_json(self->runs[i]));
     json_object_set_new(all, "runs", runs);
-    char *text = json_print(all, JSON_COMPACT);
+    char *text = json_print(all, JSON_COMPACT | JSON_ENSURE_ASCII);
     json_decref(all);
     puts(text);
     free(text);

@@ -78,13 +78,46 @@ static bool is_default(arena *a, const key *k, const key_table *table, const run
     return same;
 }
 
+// Loads what the same model comes to without another key; false: the keys alone describe the model.
+static bool load_untouched(arena *a, const run_config *cfg, run_config *out) {
+    const bool from = *cfg->from != 0;
+    if (!from && !*cfg->preset) return false;
+    str quoted = {0};
+    yaml_quote(from ? cfg->from : cfg->preset, &quoted);
+    const char *set = arena_printf(a, "model.%s=%s", from ? "from" : "preset", quoted.p);
+    str_free(&quoted);
+    return config_load(a, NULL, &set, 1, out) == DRV_OK;
+}
+
+// Compares a key whose default depends on others with what those come to (NULL: they say nothing).
+static bool is_untouched(const char *path, const key *k, const key_table *table,
+        const run_config *cfg, const run_config *untouched) {
+    // Those that a run has by its tokenizer and its own name.
+    static const char *const own[] = {"model.bos_token_id", "model.eos_token_id",
+            "model.pad_token_id", "run_dir"};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (strcmp(path, own[i]) == 0) return true;
+    str now = {0}, then = {0};
+    k->type->print(k, (const char *)cfg + table->offset, &now);
+    if (untouched) k->type->print(k, (const char *)untouched + table->offset, &then);
+    const bool absent = str_is(&now, "null") || str_is(&now, "\"\"") || str_is(&now, "[]");
+    const bool same = untouched ? strcmp(now.p, then.p) == 0 : absent;
+    str_free(&now);
+    str_free(&then);
+    return same;
+}
+
 void config_print_changed(const run_config *cfg, str *out) {
     arena *a = arena_new("changed keys");
+    run_config *loaded = ARENA_NEW(a, run_config);
+    const run_config *untouched = load_untouched(a, cfg, loaded) ? loaded : NULL;
     for (int i = 0; i < key_count(); i++) {
         const key_table *table;
         const char *path;
         const key *k = key_of_index(a, i, &table, &path);
-        if (!k->initial || is_default(a, k, table, cfg)) continue;
+        if (k->initial ? is_default(a, k, table, cfg)
+                       : is_untouched(path, k, table, cfg, untouched))
+            continue;
         str_printf(out, "%s: ", path);
         k->type->print(k, (const char *)cfg + table->offset, out);
         str_printf(out, " (default: %s)\n", default_of(k));

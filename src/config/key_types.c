@@ -349,7 +349,10 @@ static void print_reals(const key *k, const void *base, str *out) {
         none = none && x[i] == 0;
     str_puts(out, "[");
     for (int i = 0; i < k->max_items && !none; i++)
-        str_printf(out, "%s%s", i ? ", " : "", str_real(x[i]));
+        if (x[i] == floor(x[i]) && fabs(x[i]) < 1e15) // 90, not 9.0e+01
+            str_printf(out, "%s%.0f", i ? ", " : "", x[i]);
+        else
+            str_printf(out, "%s%s", i ? ", " : "", str_real(x[i]));
     str_puts(out, "]");
 }
 

@@ -161,13 +161,27 @@ static const json_t *value_before(const json_t *before, const char *key) {
     return json_object_get(before, "training.micro_batch_size");
 }
 
+// Compares values as they are printed; versions print numbers in several ways ("9.0e+01" and "90").
+static bool same_value(const json_t *x, const json_t *y) {
+    const char *p = json_string_value(x), *q = json_string_value(y);
+    if (!p || !q) return json_equal(x, y);
+    while (*p && *q) {
+        char *p_end, *q_end;
+        if (strtod(p, &p_end) != strtod(q, &q_end)) return false;
+        if (p_end == p && q_end == q && *p++ != *q++) return false;
+        if (p_end > p) p = p_end;
+        if (q_end > q) q = q_end;
+    }
+    return *p == *q;
+}
+
 static void say_config(const json_t *before, const json_t *now) {
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)now, key, value) {
         const json_t *old = value_before(before, key);
         const bool data = str_starts(key, "data.");
-        if (old ? json_equal((json_t *)(uintptr_t)old, value) : !data) continue;
+        if (old ? same_value(old, value) : !data) continue;
         log_info("changed since the last part: %s: %s -> %s%s", key, recorded(old), recorded(value),
                 consequence(key));
     }

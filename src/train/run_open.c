@@ -20,6 +20,7 @@
 #include "weights/device.h"
 #include "weights/lora_base.h"
 #include "weights/lora_state.h"
+#include "weights/process_bytes.h"
 #include "weights/state.h"
 
 static drv_status open_run_dir(run *r, bool fresh) {
@@ -373,7 +374,7 @@ static drv_status open_reports(run *r) {
 
 // Tells the others what they may know of this rank before its first step.
 static void tell_plan(run *r) {
-    r->figures.planned = programs_memory(&r->p).total;
+    r->figures.planned = programs_memory(&r->p).total + process_bytes(r->cfg);
     const char *arithmetic = backend_arithmetic(r->b), *kernels = "kernels ";
     if (str_starts(arithmetic, kernels)) arithmetic += strlen(kernels);
     snprintf(r->figures.arithmetic, sizeof r->figures.arithmetic, "%.*s",

@@ -154,6 +154,7 @@ const char *sft_format_name(const sft_format *f) {
 
 void sft_example_free(sft_example *x) {
     id_list_free(&x->ids);
+    id_list_free(&x->inner);
     str_free(&x->roles);
 }
 
@@ -161,6 +162,29 @@ void sft_example_free(sft_example *x) {
 static bool is_assistant(const json_t *messages, size_t i) {
     const char *role = json_string_value(json_object_get(json_array_get(messages, i), "role"));
     return role && strcmp(role, "assistant") == 0;
+}
+
+// Returns whether the record says that a message is not learned: "weight": 0 (OpenAI's fine-tuning)
+// or "train": false (axolotl).
+static bool is_left_out(const json_t *messages, size_t i) {
+    const json_t *message = json_array_get(messages, i),
+                 *weight = json_object_get(message, "weight");
+    return json_is_false(json_object_get(message, "train")) ||
+           (json_is_number(weight) && !(json_number_value(weight) > 0));
+}
+
+static bool is_answer(const json_t *messages, size_t i) {
+    return is_assistant(messages, i) && !is_left_out(messages, i);
+}
+
+static drv_status check_weights(const json_t *messages) {
+    for (size_t i = 0; i < json_array_size(messages); i++) {
+        const json_t *weight = json_object_get(json_array_get(messages, i), "weight");
+        const double x = json_number_value(weight);
+        if (json_is_number(weight) && (x < 0 || (x > 0 && x < 1) || x > 1))
+            return drv_fail(DRV_E_DATA, "message %zu: \"weight\" is %g, expected 0 or 1", i, x);
+    }
+    return DRV_OK;
 }
 
 void conversation_add(conversation *c, size_t begin, size_t end, bool last) {
@@ -210,6 +234,26 @@ drv_status conversation_marked(conversation *c) {
     return DRV_OK;
 }
 
+// Takes the blocks of messages that are not learned out again: those that the text has more with a
+// message than without it.
+static drv_status unmark_left_out(conversation *c) {
+    const size_t n_messages = json_array_size(c->messages);
+    for (size_t i = 0; i < n_messages; i++) {
+        int n_spans[2] = {0, c->whole.n_spans};
+        if (!is_assistant(c->messages, i) || !is_left_out(c->messages, i)) continue;
+        for (size_t k = 0; k < 2; k++) {
+            chat_output front;
+            if (i + k == 0 || i + k == n_messages) continue;
+            DRV_TRY(conversation_render(c, i + k, false, &front));
+            n_spans[k] = front.n_spans;
+            str_free(&front.text);
+        }
+        for (int k = n_spans[0]; k < n_spans[1] && k < c->n; k++)
+            c->answers[k] = (answer){0}; // holds no byte
+    }
+    return DRV_OK;
+}
+
 // The length of the text of the first n messages, which the whole text must begin with.
 drv_status conversation_front(conversation *c, size_t n, bool prompt, sft_example *x, size_t *out) {
     chat_output front;
@@ -232,7 +276,7 @@ static drv_status answers_by_front(conversation *c, sft_example *x) {
     const size_t n = json_array_size(c->messages);
     for (size_t i = 0; i < n; i++) {
         size_t begin = 0, end = c->whole.text.n;
-        if (!is_assistant(c->messages, i)) continue;
+        if (!is_answer(c->messages, i)) continue;
         if (i == 0) {
             x->misfit = false;
             return drv_fail(DRV_E_DATA,
@@ -279,15 +323,58 @@ drv_status conversation_encode(conversation *c, encoder *e, sft_example *x) {
     return DRV_OK;
 }
 
+// The document of one answer, which is the last of the messages up to it.
+static drv_status encode_turn(const conversation *c, size_t i, encoder *e, sft_example *x) {
+    json_t *messages = json_array();
+    for (size_t k = 0; k <= i; k++)
+        json_array_append(messages, json_array_get(c->messages, k));
+    conversation turn = *c;
+    turn.messages = messages;
+    turn.answers = NULL;
+    turn.n = turn.cap = 0;
+    size_t begin;
+    drv_status status = conversation_render(&turn, i + 1, false, &turn.whole);
+    if (status == DRV_OK) {
+        status = conversation_front(&turn, i, true, x, &begin);
+        if (status == DRV_OK) conversation_add(&turn, begin, turn.whole.text.n, i == c->last);
+        if (status == DRV_OK) status = conversation_encode(&turn, e, x);
+        str_free(&turn.whole.text);
+    }
+    free(turn.answers);
+    json_decref(messages);
+    return status;
+}
+
+static drv_status encode_turns(const conversation *c, encoder *e, sft_example *x) {
+    const sft_example before = *x;
+    drv_status status = DRV_OK;
+    x->misfit = false;
+    for (size_t i = 0; i < json_array_size(c->messages) && status == DRV_OK; i++) {
+        if (!is_answer(c->messages, i)) continue;
+        if (x->ids.n > before.ids.n) id_list_add(&x->inner, (int32_t)x->ids.n);
+        status = encode_turn(c, i, e, x);
+    }
+    if (status == DRV_OK) return DRV_OK;
+    x->ids.n = before.ids.n;
+    x->roles.n = before.roles.n;
+    x->inner.n = before.inner.n;
+    return status;
+}
+
 static drv_status run(conversation *c, encoder *e, sft_example *x) {
     c->last = json_array_size(c->messages);
+    DRV_TRY(check_weights(c->messages));
     for (size_t i = json_array_size(c->messages);
             i-- > 0 && c->last == json_array_size(c->messages);)
-        if (is_assistant(c->messages, i)) c->last = i;
+        if (is_answer(c->messages, i)) c->last = i;
     DRV_TRY(conversation_render(c, json_array_size(c->messages), false, &c->whole));
-    drv_status status =
-            chat_template_marks(c->template) ? conversation_marked(c) : answers_by_front(c, x);
-    if (status == DRV_OK) status = conversation_encode(c, e, x);
+    const bool marks = chat_template_marks(c->template);
+    drv_status status = marks ? conversation_marked(c) : answers_by_front(c, x);
+    if (status == DRV_OK && marks) status = unmark_left_out(c);
+    if (status == DRV_OK)
+        status = conversation_encode(c, e, x);
+    else if (x->misfit && !marks)
+        status = encode_turns(c, e, x);
     str_free(&c->whole.text);
     return status;
 }

@@ -63,6 +63,16 @@ drv_status record_add_list(json_t *messages, const char *name, const json_t *lis
 }
 
 // --- conversations: from and value
+// Keeps what says whether the turn is learned, as sft.c reads it.
+static void keep_weight(json_t *messages, const json_t *turn) {
+    static const char *const names[] = {"weight", "train"};
+    json_t *message = json_array_get(messages, json_array_size(messages) - 1);
+    for (int i = 0; i < 2; i++) {
+        json_t *value = json_object_get(turn, names[i]);
+        if (value) json_object_set(message, names[i], value);
+    }
+}
+
 drv_status record_add_speech(json_t *messages, const json_t *turn, size_t i) {
     const char *from = json_string_value(json_object_get(turn, "from"));
     json_t *value = json_object_get(turn, "value");
@@ -75,6 +85,7 @@ drv_status record_add_speech(json_t *messages, const json_t *turn, size_t i) {
     for (size_t k = 0; k < sizeof speakers / sizeof *speakers; k++)
         if (strcmp(speakers[k].from, from) == 0) {
             record_add_message(messages, speakers[k].role, json_incref(value));
+            keep_weight(messages, turn);
             return DRV_OK;
         }
     return drv_fail(DRV_E_DATA,

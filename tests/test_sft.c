@@ -79,6 +79,119 @@ static void same_as_transformers(void **state) {
     close_setting(&s);
 }
 
+// Documents of one record, each by its ids and roles.
+static void check_documents(setting *setup, const json_t *test) {
+    const json_t *documents = json_object_get(test, "documents");
+    char *line = json_dumps(json_object_get(test, "record"), 0);
+    const sft_format *f = format_of(setup, json_string_value(json_object_get(test, "template")));
+    sft_example x = {0};
+    OK(sft_encode(f, setup->e, line, strlen(line), &x));
+    assert_int_equal(x.inner.n + 1, json_array_size(documents));
+    int64_t at = 0;
+    for (int64_t d = 0; d <= x.inner.n; d++) {
+        const json_t *one = json_array_get(documents, (size_t)d),
+                     *ids = json_object_get(one, "ids"), *roles = json_object_get(one, "roles");
+        const int64_t end = d < x.inner.n ? x.inner.p[d] : x.ids.n;
+        assert_int_equal(end - at, json_array_size(ids));
+        for (int64_t i = at; i < end; i++) {
+            assert_int_equal(x.ids.p[i], json_integer_value(json_array_get(ids, (size_t)(i - at))));
+            assert_int_equal(x.roles.p[i],
+                    json_integer_value(json_array_get(roles, (size_t)(i - at))));
+        }
+        at = end;
+    }
+    free(line);
+    sft_example_free(&x);
+}
+
+static void turn_by_turn(void **state) {
+    (void)state;
+    setting s = open_setting();
+    char *rest;
+    size_t n;
+    OK(file_read(s.a, path_join(s.a, s.folder, "turns.jsonl"), &rest, &n));
+    for (char *line; (line = strsep(&rest, "\n")) && *line;) {
+        json_t *test = json_loads(line, 0, NULL);
+        check_documents(&s, test);
+        json_decref(test);
+    }
+    close_setting(&s);
+}
+
+// Messages that a record says are not learned, under templates with and without marks: 1 is an
+// answer, 2 the last one, of the three that are there.
+static void messages_left_out(void **state) {
+    (void)state;
+    static const struct {
+        const char *first, *second, *third;
+        char roles[3];
+    } cases[] = {{"", "", "", {1, 1, 2}}, {",\"weight\":0", "", "", {0, 1, 2}},
+            {"", ",\"train\":false", "", {1, 0, 2}}, {"", "", ",\"weight\":0.0", {1, 2, 0}},
+            {",\"weight\":1", ",\"train\":true", ",\"weight\":null", {1, 1, 2}},
+            {",\"weight\":0", ",\"weight\":0", ",\"train\":false", {0, 0, 0}}};
+    static const char *const templates[] = {"chatml.jinja", "marked.jinja"};
+    static const char *const answers[] = {"Hello there!", "A small model.", "again"};
+    setting setup = open_setting();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int k = 0; k < 2; k++) {
+            const char *extra[] = {cases[i].first, cases[i].second, cases[i].third};
+            str line = {0};
+            sft_example made = {0};
+            str_puts(&line, "{\"messages\": [");
+            for (int m = 0; m < 3; m++)
+                str_printf(&line,
+                        "%s{\"role\":\"user\",\"content\":\"Q\"},{\"role\":\"assistant\",\"content\":\"%s\"%s}",
+                        m ? "," : "", answers[m], extra[m]);
+            str_puts(&line, "]}");
+            OK(sft_encode(format_of(&setup, templates[k]), setup.e, line.p, line.n, &made));
+            for (int m = 0; m < 3; m++) { // the first id of each answer's text
+                id_list ids = {0};
+                int64_t at = 0;
+                encoder_run(setup.e, answers[m], strlen(answers[m]), false, &ids);
+                while (memcmp(made.ids.p + at, ids.p, sizeof *ids.p * (size_t)ids.n) != 0)
+                    assert_true(++at + ids.n <= made.ids.n);
+                for (int64_t j = 0; j < ids.n; j++)
+                    if (made.roles.p[at + j] != cases[i].roles[m])
+                        fail_msg("case %zu, %s, answer %d is %d", i, templates[k], m,
+                                made.roles.p[at + j]);
+                id_list_free(&ids);
+            }
+            str_free(&line);
+            sft_example_free(&made);
+        }
+    close_setting(&setup);
+}
+
+// Forms that give the same conversation: ShareGPT's speakers among messages, content in parts.
+static void forms_of_messages(void **state) {
+    (void)state;
+    static const char plain[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi there\"}, "
+                                "{\"role\": \"assistant\", \"content\": \"x\"}]}";
+    static const char *const same[] = {
+            "{\"messages\": [{\"role\": \"human\", \"content\": \"Hi there\"}, {\"role\": \"gpt\", "
+            "\"content\": \"x\"}]}",
+            "{\"messages\": [{\"from\": \"human\", \"value\": \"Hi there\"}, {\"from\": \"gpt\", "
+            "\"value\": \"x\"}]}",
+            "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"Hi \"}, "
+            "{\"type\": \"text\", \"text\": \"there\"}]}, {\"role\": \"assistant\", \"content\": [\"x\"]}]}",
+            "{\"prompt\": [{\"role\": \"human\", \"content\": \"Hi there\"}], \"completion\": "
+            "[{\"role\": \"gpt\", \"content\": \"x\"}]}"};
+    setting s = open_setting();
+    const sft_format *f = format_of(&s, "chatml.jinja");
+    sft_example want = {0};
+    OK(sft_encode(f, s.e, plain, sizeof plain - 1, &want));
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        sft_example got = {0};
+        OK(sft_encode(f, s.e, same[i], strlen(same[i]), &got));
+        assert_int_equal(got.ids.n, want.ids.n);
+        assert_memory_equal(got.ids.p, want.ids.p, sizeof *want.ids.p * (size_t)want.ids.n);
+        assert_memory_equal(got.roles.p, want.roles.p, want.roles.n);
+        sft_example_free(&got);
+    }
+    sft_example_free(&want);
+    close_setting(&s);
+}
+
 static void broken_records(void **state) {
     (void)state;
     setting setup = open_setting();
@@ -92,6 +205,10 @@ static void broken_records(void **state) {
             {"{\"text\": \"x\"}", "expected messages, conversations"},
             {"{\"messages\": []}", "the conversation is empty"},
             {"{\"messages\": [1]}", "message 0 is not an object"},
+            {"{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image\"}]}]}",
+                    "message 0: part 0 of its content is of type \"image\", expected text"},
+            {"{\"messages\": [{\"role\": \"user\", \"content\": \"x\", \"weight\": 0.5}]}",
+                    "\"weight\" is 0.5, expected 0 or 1"},
             {"{\"messages\": [{\"content\": \"x\"}]}", "message 0 has no \"role\""},
             {"{\"conversations\": [{\"from\": \"alien\", \"value\": \"x\"}]}",
                     "turn 0 is from \"alien\""},
@@ -312,6 +429,9 @@ static void begins_once(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(same_as_transformers),
+            cmocka_unit_test(turn_by_turn),
+            cmocka_unit_test(messages_left_out),
+            cmocka_unit_test(forms_of_messages),
             cmocka_unit_test(broken_records),
             cmocka_unit_test(templates_that_look_ahead),
             cmocka_unit_test(unknown_templates),

@@ -136,3 +136,35 @@ with open(os.path.join(HERE, "golden.jsonl"), "w", encoding="utf-8") as f:
     put("tools.jinja", {"messages": called, "tools": json.dumps(tools)}, chat(t, "tools.jinja", called, tools))
     for r in ALPACA:
         put("alpaca", r, alpaca(t, r))
+
+# A template that, like Qwen3's, writes thinking only after the last question: each answer is a document of its own, and what
+# is learned of it is what the template adds to the messages before it with the generation prompt.
+THINKS = ("{% set ns = namespace(last=0) %}{% for m in messages %}{% if m.role == 'user' %}{% set ns.last = loop.index0 %}{% endif %}{% endfor %}"
+          "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{% if m.role == 'assistant' and loop.index0 > ns.last %}"
+          "{{ '<think>\n' + (m.reasoning_content or '') + '\n</think>\n\n' }}{% endif %}{{ m.content + '<|im_end|>\n' }}{% endfor %}"
+          "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}")
+TURNS = [
+    [dict(role="user", content="Hi"), dict(role="assistant", content="Hello there!", reasoning_content="greet"),
+     dict(role="user", content="Who are you?"), dict(role="assistant", content="A small model.")],
+    [dict(role="system", content="Be brief."), dict(role="user", content="a"), dict(role="assistant", content="one", weight=0),
+     dict(role="user", content="two"), dict(role="assistant", content="x", reasoning_content="y"), dict(role="user", content="z"),
+     dict(role="assistant", content="again")],
+    [dict(role="user", content="a"), dict(role="assistant", content="one"), dict(role="user", content="b"), dict(role="assistant", content="two"),
+     dict(role="user", content="no answer")],
+    [dict(role="user", content="a"), dict(role="assistant", content="alone", reasoning_content="y")],
+]
+with open(os.path.join(HERE, "thinks.jinja"), "w", encoding="utf-8", newline="") as f:
+    f.write(THINKS)
+with open(os.path.join(HERE, "turns.jsonl"), "w", encoding="utf-8") as f:
+    for messages in TURNS:
+        say = lambda m, prompt=False: t.apply_chat_template(m, chat_template=THINKS, tokenize=False, add_generation_prompt=prompt)
+        learned = [i for i, m in enumerate(messages) if m["role"] == "assistant" and m.get("weight", 1)]
+        documents = []
+        for i in learned:
+            text, before = say(messages[:i + 1]), say(messages[:i], True)
+            assert text.startswith(before)
+            encoded = t(text, add_special_tokens=False, return_offsets_mapping=True)
+            starts = [o[0] for o in encoded["offset_mapping"]]
+            documents.append(dict(ids=encoded["input_ids"],
+                                  roles=roles_of(len(starts), [(len(before), len(text), 2 if i == learned[-1] else 1)], starts, len(text))))
+        f.write(json.dumps(dict(template="thinks.jinja", record=dict(messages=messages), documents=documents)) + "\n")

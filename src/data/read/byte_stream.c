@@ -9,8 +9,12 @@
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 enum { RAW_BYTES = 1 << 18 };
+// The longest window that the format's own tool writes (zstd --long=31); its memory is that of the
+// text that lies in it.
+enum { MAX_WINDOW_LOG = 31 };
 
 struct byte_stream {
     const input_file *f;
@@ -21,6 +25,7 @@ struct byte_stream {
     char *raw; // as read, not yet handed out or unpacked
     size_t n, at;
     bool inside; // of a gzip member or zstd frame
+    bool ended;  // a gzip member is behind
     int64_t where;
 };
 
@@ -35,6 +40,11 @@ static drv_status read_file(byte_stream *s, char *p, size_t n, size_t *got) {
     return DRV_OK;
 }
 
+// A frame that is passed over (RFC 8878, 3.1.2), with which files of pzstd begin.
+static bool is_skippable_frame(const char *p) {
+    return (p[0] & 0xF0) == 0x50 && memcmp(p + 1, "\x2A\x4D\x18", 3) == 0;
+}
+
 // An ending says what is packed; without one that says so, the first bytes do.
 static drv_status find_packing(byte_stream *s) {
     static const unsigned char gzip[] = {0x1F, 0x8B, 8}, zstd[] = {0x28, 0xB5, 0x2F, 0xFD};
@@ -46,6 +56,7 @@ static drv_status find_packing(byte_stream *s) {
     }
     if (s->n >= sizeof gzip && memcmp(s->raw, gzip, sizeof gzip) == 0) s->packing = PACKED_GZIP;
     if (s->n >= sizeof zstd && memcmp(s->raw, zstd, sizeof zstd) == 0) s->packing = PACKED_ZSTD;
+    if (s->n >= sizeof zstd && is_skippable_frame(s->raw)) s->packing = PACKED_ZSTD;
     return DRV_OK;
 }
 
@@ -64,6 +75,7 @@ drv_status byte_stream_open(const input_file *file, bool as_is, byte_stream **ou
     if (s->packing == PACKED_ZSTD) {
         s->zstd = ZSTD_createDStream();
         DRV_ASSERT(s->zstd, "out of memory");
+        ZSTD_DCtx_setParameter(s->zstd, ZSTD_d_windowLogMax, MAX_WINDOW_LOG);
     }
     if (s->packing == PACKED_GZIP) // 15 + 32: the largest window, gzip or zlib header
         DRV_ASSERT(inflateInit2(&s->gzip, 15 + 32) == Z_OK, "out of memory");
@@ -92,6 +104,9 @@ static drv_status broken(const byte_stream *s, const char *why) {
 // One call of the library on what is there.
 static drv_status unpack_gzip(byte_stream *s, char *p, size_t n, size_t *got) {
     z_stream *z = &s->gzip;
+    while (!s->inside && s->ended && s->at < s->n && s->raw[s->at] == 0)
+        s->at++; // zeros after a member fill up its block on a tape; gzip passes them over too
+    if (s->at == s->n) return DRV_OK;
     z->next_in = (Bytef *)s->raw + s->at;
     z->avail_in = (uInt)(s->n - s->at);
     z->next_out = (Bytef *)p;
@@ -101,16 +116,29 @@ static drv_status unpack_gzip(byte_stream *s, char *p, size_t n, size_t *got) {
         return broken(s, z->msg ? z->msg : "not valid");
     s->at = s->n - z->avail_in;
     s->inside = code != Z_STREAM_END;
-    if (code == Z_STREAM_END) inflateReset(z); // another member may follow
+    s->ended = code == Z_STREAM_END;
+    if (s->ended) inflateReset(z); // another member may follow
     *got = n - z->avail_out;
     return DRV_OK;
+}
+
+static drv_status refuse_zstd(const byte_stream *s, ZSTD_ErrorCode code) {
+    if (code == ZSTD_error_frameParameter_windowTooLarge)
+        return drv_fail(DRV_E_DATA,
+                "\"%s\": a zstd frame with a window of more than 2 GiB, expected at most that of zstd --long=31",
+                s->f->name);
+    if (code == ZSTD_error_memory_allocation)
+        return drv_fail(DRV_E_IO,
+                "\"%s\": there is no memory for the window of this zstd frame; it was packed with --long",
+                s->f->name);
+    return broken(s, ZSTD_getErrorString(code));
 }
 
 static drv_status unpack_zstd(byte_stream *s, char *p, size_t n, size_t *got) {
     ZSTD_outBuffer out = {p, n, 0};
     ZSTD_inBuffer in = {s->raw, s->n, s->at};
     const size_t left = ZSTD_decompressStream(s->zstd, &out, &in);
-    if (ZSTD_isError(left)) return broken(s, ZSTD_getErrorName(left));
+    if (ZSTD_isError(left)) return refuse_zstd(s, ZSTD_getErrorCode(left));
     s->at = in.pos;
     s->inside = left != 0;
     *got = out.pos;

@@ -32,10 +32,11 @@ typedef struct thread_ids {        // of one thread, on cache lines of its own
 
 typedef struct encoded_piece {
     int thread;
-    int64_t at, n;    // in that thread's list
-    int64_t n_chosen; // of a preference pair: tokens of its first document; 0: no pair
-    bool begun;       // the text had what the tokenizer puts in front already
-    bool misfit;      // the template does not fit: the build ends here
+    int64_t at, n; // in that thread's list
+    int64_t inner; // the first of its ends in that thread's list `inner`
+    int n_inner;   // documents but the last one
+    bool begun;    // the text had what the tokenizer puts in front already
+    bool misfit;   // the template does not fit: the build ends here
 } encoded_piece;
 
 // A batch and its ids. The lists are kept from batch to batch: lists of single pieces would grow by
@@ -64,7 +65,7 @@ typedef struct builder {
     uint64_t tokenizer_hash;
     int32_t eod; // -1: none
     double begin, journaled;
-    bool begun_said;
+    bool begun_said, turns_said;
     build_counts counts, before; // before: by an earlier run
 } builder;
 
@@ -154,6 +155,14 @@ static drv_status write_ids(builder *build, const sft_example *made, int64_t at,
     return build->opts->sft ? write_roles(build, made->roles.p + at, n) : DRV_OK;
 }
 
+static void say_turns(builder *build) {
+    if (build->turns_said || build->opts->preference) return;
+    build->turns_said = true;
+    log_info("%s writes earlier turns otherwise than last ones: of a conversation with several answers each is a document "
+             "of its own, with the messages up to it",
+            sft_format_name(build->format));
+}
+
 static drv_status write_batch(builder *build, const encoded_batch *batch) {
     build_counts *counts = &build->counts;
     for (int i = 0; i < batch->text->n; i++) {
@@ -167,13 +176,16 @@ static drv_status write_batch(builder *build, const encoded_batch *batch) {
                             batch->ids[ids->thread].made.ids.p[ids->at]));
         }
         const sft_example *made = &batch->ids[ids->thread].made;
-        const int64_t n_first = ids->n_chosen;
-        if (n_first) {
-            DRV_TRY(write_ids(build, made, ids->at, n_first));
+        int64_t at = ids->at;
+        for (int k = 0; k < ids->n_inner; k++) {
+            const int64_t end = made->inner.p[ids->inner + k];
+            DRV_TRY(write_ids(build, made, at, end - at));
             DRV_TRY(dataset_writer_end_document(build->writer));
             counts->documents++;
+            at = end;
         }
-        DRV_TRY(write_ids(build, made, ids->at + n_first, ids->n - n_first));
+        if (ids->n_inner > 0) say_turns(build);
+        DRV_TRY(write_ids(build, made, at, ids->at + ids->n - at));
         counts->bytes += (int64_t)piece->n;
         if (!piece->ends) continue;
         if (build->eod >= 0) DRV_TRY(write_tokens(build, &build->eod, 1));
@@ -224,19 +236,28 @@ static drv_status write_about(const builder *build) {
 }
 
 // --- the loop
+static drv_status encode_pair(const builder *build, const text_piece *piece, int thread,
+        sft_example *made) {
+    const int64_t at = made->ids.n;
+    DRV_TRY(pair_encode(build->format, build->encoders[thread], piece->p, piece->n, made));
+    id_list_add(&made->inner, (int32_t)(at + made->n_chosen));
+    return DRV_OK;
+}
+
 static const char *encode(void *ctx, const text_piece *piece, int i, int thread) {
     const builder *build = ctx;
     encoded_batch *batch = build->now;
     sft_example *made = &batch->ids[thread].made;
     const int64_t at = made->ids.n;
     drv_status status = DRV_OK;
+    const int64_t inner = made->inner.n;
     made->misfit = false;
     made->n_chosen = 0;
     if (batch->text->records[i].ids)
         status = build_take_ids(&batch->text->records[i], piece->p, piece->n, build->tokenizer,
                 made);
     else if (build->opts->preference)
-        status = pair_encode(build->format, build->encoders[thread], piece->p, piece->n, made);
+        status = encode_pair(build, piece, thread, made);
     else if (build->format)
         status = sft_encode(build->format, build->encoders[thread], piece->p, piece->n, made);
     else if (build->opts->sft)
@@ -249,7 +270,8 @@ static const char *encode(void *ctx, const text_piece *piece, int i, int thread)
             .begun = is_text && tokenizer_begin_once(build->tokenizer, &made->ids, at, NULL),
             .at = at,
             .n = made->ids.n - at,
-            .n_chosen = made->n_chosen,
+            .inner = inner,
+            .n_inner = (int)(made->inner.n - inner),
             .misfit = made->misfit};
     if (status == DRV_OK) return NULL;
     snprintf(batch->why[i], WHY_BYTES, "%s", drv_message());
@@ -283,6 +305,7 @@ static drv_status encode_all(builder *build) {
         if (more) task_start(&build->io, write_and_read, build);
         for (int k = 0; k < par_threads(); k++) {
             build->now->ids[k].made.ids.n = 0;
+            build->now->ids[k].made.inner.n = 0;
             str_clear(&build->now->ids[k].made.roles);
         }
         tokenizer_tidy(build->tokenizer);

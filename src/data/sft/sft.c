@@ -163,6 +163,7 @@ int32_t sft_format_turn_end(const sft_format *f, const tokenizer *tok) {
 
 void sft_example_free(sft_example *x) {
     id_list_free(&x->ids);
+    id_list_free(&x->inner);
     str_free(&x->roles);
 }
 
@@ -170,6 +171,63 @@ void sft_example_free(sft_example *x) {
 static bool is_assistant(const json_t *messages, size_t i) {
     const char *role = json_string_value(json_object_get(json_array_get(messages, i), "role"));
     return role && strcmp(role, "assistant") == 0;
+}
+
+// Makes a text of content in parts, {"type": "text", "text": ...}, for a template that takes it for
+// a text: it would print the list as Python does.
+static drv_status join_parts(json_t *message, size_t number) {
+    const json_t *parts = json_object_get(message, "content");
+    str text = {0};
+    for (size_t i = 0; i < json_array_size(parts); i++) {
+        const json_t *part = json_array_get(parts, i),
+                     *said = json_is_string(part) ? part : json_object_get(part, "text");
+        const char *type = json_string_value(json_object_get(part, "type"));
+        if (!json_is_string(said) || (type && strcmp(type, "text") != 0)) {
+            str_free(&text);
+            return drv_fail(DRV_E_DATA,
+                    "message %zu: part %zu of its content is of type \"%.40s\", expected text",
+                    number, i, type ? type : "?");
+        }
+        str_add(&text, json_string_value(said), json_string_length(said));
+    }
+    json_object_set_new(message, "content", json_stringn(text.p ? text.p : "", text.n));
+    str_free(&text);
+    return DRV_OK;
+}
+
+drv_status conversation_join_content(const chat_template *template, json_t *messages) {
+    if (chat_template_reads_parts(template)) return DRV_OK;
+    for (size_t i = 0; i < json_array_size(messages); i++) {
+        json_t *message = json_array_get(messages, i);
+        if (!json_is_array(json_object_get(message, "content"))) continue;
+        json_t *copy = json_copy(message);
+        json_array_set_new(messages, i, copy);
+        DRV_TRY(join_parts(copy, i));
+    }
+    return DRV_OK;
+}
+
+// Returns whether the record says that a message is not learned: "weight": 0 (OpenAI's fine-tuning)
+// or "train": false (axolotl).
+static bool is_left_out(const json_t *messages, size_t i) {
+    const json_t *message = json_array_get(messages, i),
+                 *weight = json_object_get(message, "weight");
+    return json_is_false(json_object_get(message, "train")) ||
+           (json_is_number(weight) && !(json_number_value(weight) > 0));
+}
+
+static bool is_answer(const json_t *messages, size_t i) {
+    return is_assistant(messages, i) && !is_left_out(messages, i);
+}
+
+static drv_status check_weights(const json_t *messages) {
+    for (size_t i = 0; i < json_array_size(messages); i++) {
+        const json_t *weight = json_object_get(json_array_get(messages, i), "weight");
+        const double x = json_number_value(weight);
+        if (json_is_number(weight) && (x < 0 || (x > 0 && x < 1) || x > 1))
+            return drv_fail(DRV_E_DATA, "message %zu: \"weight\" is %g, expected 0 or 1", i, x);
+    }
+    return DRV_OK;
 }
 
 void conversation_add(conversation *c, size_t begin, size_t end, bool last) {
@@ -219,6 +277,26 @@ drv_status conversation_marked(conversation *c) {
     return DRV_OK;
 }
 
+// Takes the blocks of messages that are not learned out again: those that the text has more with a
+// message than without it.
+static drv_status unmark_left_out(conversation *c) {
+    const size_t n_messages = json_array_size(c->messages);
+    for (size_t i = 0; i < n_messages; i++) {
+        int n_spans[2] = {0, c->whole.n_spans};
+        if (!is_assistant(c->messages, i) || !is_left_out(c->messages, i)) continue;
+        for (size_t k = 0; k < 2; k++) {
+            chat_output front;
+            if (i + k == 0 || i + k == n_messages) continue;
+            DRV_TRY(conversation_render(c, i + k, false, &front));
+            n_spans[k] = front.n_spans;
+            str_free(&front.text);
+        }
+        for (int k = n_spans[0]; k < n_spans[1] && k < c->n; k++)
+            c->answers[k] = (answer){0}; // holds no byte
+    }
+    return DRV_OK;
+}
+
 // The length of the text of the first n messages, which the whole text must begin with.
 drv_status conversation_front(conversation *c, size_t n, bool prompt, sft_example *x, size_t *out) {
     chat_output front;
@@ -241,7 +319,7 @@ static drv_status answers_by_front(conversation *c, sft_example *x) {
     const size_t n = json_array_size(c->messages);
     for (size_t i = 0; i < n; i++) {
         size_t begin = 0, end = c->whole.text.n;
-        if (!is_assistant(c->messages, i)) continue;
+        if (!is_answer(c->messages, i)) continue;
         if (i == 0) {
             x->misfit = false;
             return drv_fail(DRV_E_DATA,
@@ -288,15 +366,58 @@ drv_status conversation_encode(conversation *c, encoder *e, sft_example *x) {
     return DRV_OK;
 }
 
+// The document of one answer, which is the last of the messages up to it.
+static drv_status encode_turn(const conversation *c, size_t i, encoder *e, sft_example *x) {
+    json_t *messages = json_array();
+    for (size_t k = 0; k <= i; k++)
+        json_array_append(messages, json_array_get(c->messages, k));
+    conversation turn = *c;
+    turn.messages = messages;
+    turn.answers = NULL;
+    turn.n = turn.cap = 0;
+    size_t begin;
+    drv_status status = conversation_render(&turn, i + 1, false, &turn.whole);
+    if (status == DRV_OK) {
+        status = conversation_front(&turn, i, true, x, &begin);
+        if (status == DRV_OK) conversation_add(&turn, begin, turn.whole.text.n, i == c->last);
+        if (status == DRV_OK) status = conversation_encode(&turn, e, x);
+        str_free(&turn.whole.text);
+    }
+    free(turn.answers);
+    json_decref(messages);
+    return status;
+}
+
+static drv_status encode_turns(const conversation *c, encoder *e, sft_example *x) {
+    const sft_example before = *x;
+    drv_status status = DRV_OK;
+    x->misfit = false;
+    for (size_t i = 0; i < json_array_size(c->messages) && status == DRV_OK; i++) {
+        if (!is_answer(c->messages, i)) continue;
+        if (x->ids.n > before.ids.n) id_list_add(&x->inner, (int32_t)x->ids.n);
+        status = encode_turn(c, i, e, x);
+    }
+    if (status == DRV_OK) return DRV_OK;
+    x->ids.n = before.ids.n;
+    x->roles.n = before.roles.n;
+    x->inner.n = before.inner.n;
+    return status;
+}
+
 static drv_status run(conversation *c, encoder *e, sft_example *x) {
     c->last = json_array_size(c->messages);
+    DRV_TRY(check_weights(c->messages));
     for (size_t i = json_array_size(c->messages);
             i-- > 0 && c->last == json_array_size(c->messages);)
-        if (is_assistant(c->messages, i)) c->last = i;
+        if (is_answer(c->messages, i)) c->last = i;
     DRV_TRY(conversation_render(c, json_array_size(c->messages), false, &c->whole));
-    drv_status status =
-            chat_template_marks(c->template) ? conversation_marked(c) : answers_by_front(c, x);
-    if (status == DRV_OK) status = conversation_encode(c, e, x);
+    const bool marks = chat_template_marks(c->template);
+    drv_status status = marks ? conversation_marked(c) : answers_by_front(c, x);
+    if (status == DRV_OK && marks) status = unmark_left_out(c);
+    if (status == DRV_OK)
+        status = conversation_encode(c, e, x);
+    else if (x->misfit && !marks)
+        status = encode_turns(c, e, x);
     str_free(&c->whole.text);
     return status;
 }
@@ -319,7 +440,8 @@ drv_status sft_encode(const sft_format *f, encoder *e, const char *line, size_t 
             .a = arena_new("conversation"),
             .messages = record.messages,
             .tools = record.tools};
-    const drv_status status = run(&c, e, x);
+    drv_status status = conversation_join_content(c.template, record.messages);
+    if (status == DRV_OK) status = run(&c, e, x);
     free(c.answers);
     arena_free(c.a);
     sft_record_free(&record);

@@ -6,7 +6,9 @@
 // The {% generation %} blocks of the template say where an answer begins and ends, if it has them.
 // Otherwise an answer is what an assistant's message adds: from the end of the text of the messages
 // before it, with the generation prompt, to the end of the text with it. So the token that ends a
-// turn is part of the answer.
+// turn is part of the answer. Where a template writes earlier turns otherwise than it did when they
+// were the last ones (Qwen3's leaves their thinking out), each answer is a document of its own: the
+// messages up to it, of which it alone is learned.
 #pragma once
 #include "base/arena.h"
 #include "tok/tokenizer.h"
@@ -30,6 +32,8 @@ typedef struct sft_example { // single owner; the lists grow
     id_list ids;
     str roles;        // an sft_role for each id
     int64_t n_chosen; // of a preference pair (pair.h): tokens of its first document
+    id_list inner;    // ends of documents in `ids` but the last one of each record, which has
+                      // several where it is learned turn by turn
     bool misfit;      // it failed since the template does not fit: no record of the data would do
 } sft_example;
 void sft_example_free(sft_example *x);

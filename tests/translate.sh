@@ -193,6 +193,28 @@ expect 0 "micro_batch_size: 1 " "$drover" config --from args --set model.preset=
     --train_batch_size 512 --num_microbatches 512 --pipeline_parallel_size 8 --tensor_parallel_size 32 --lr 1.5e-5 --warmup_steps 2000 --max_steps 30000
 says "global_batch_size: 1024 " "data: 2 " "warmup_like: nemo" "type: cosine" "seed: 1234 "
 
+# --- one budget for all that is read: files, words, bytes
+for i in 0 1 2 3 4 5 6; do
+    awk -v next_one=$((i + 1)) 'BEGIN { for (k = 0; k < 12; k++) print "source ./deep" next_one ".sh" }' >deep$i.sh
+    awk -v next_one=$((i + 1)) 'BEGIN { printf "defaults: ["; for (k = 0; k < 12; k++) printf "deep%d, ", next_one; print "_self_]" }' >deep$i.yaml
+done
+echo 'A=1' >deep7.sh
+echo 'seed: 1' >deep7.yaml
+bounded="timeout 20 $drover config --set model.preset=tiny"
+expect 2 "more than 100 files are read, which may call each other in a circle" $bounded --from args deep0.sh
+expect 2 "more than 100 files are read, which may call each other in a circle" $bounded --from nxdt deep0.yaml
+awk 'BEGIN { for (i = 0; i < 50000; i++) print "V" i "=1" }' >many.sh
+expect 2 "many.sh:10001: more than 10000 words and assignments" $bounded --from args many.sh
+awk 'BEGIN { print "A=x"; for (i = 0; i < 15; i++) print "A=$A$A"; for (i = 0; i < 9000; i++) print "B" i "=$A" }' >long.sh
+expect 2 "long.sh: its variables and values become longer than 64 MiB together" $bounded --from args long.sh
+awk 'BEGIN { printf "a: "; for (i = 0; i < 60000; i++) printf "x"; print ""; for (i = 0; i < 5000; i++) print "b" i ": ${a}y" }' >inter.txt
+expect 2 "become longer than 64 MiB together" $bounded --from nxdt inter.txt
+awk 'BEGIN { for (i = 0; i < 9000; i++) print "j" i ": 1" }' >base.yaml
+(echo 'defaults: [base, _self_]' && sed s/j/k/ base.yaml) >flat.txt
+expect 2 "become longer than 64 MiB together" $bounded --from nxdt flat.txt
+awk 'BEGIN { for (i = 0; i < 200000; i++) print "# a script" }' >big.sh
+expect 1 '"big.sh" has 2200000 bytes, expected at most 1048576' $bounded --from args big.sh
+
 # --- command lines
 args="$drover config --from args --set model.preset=llama-3.1-8b"
 expect 0 "data: 16 " $args -- bash run_llama3.1_8b.sh -w 500 -n 16 -l 4e-4 -s 8192

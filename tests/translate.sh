@@ -323,6 +323,10 @@ expect 0 'lora_r (command line): LoRA is off' $args -- trl sft --max_steps 10 --
 expect 2 '"use_lora" asks for LoRA without a rank' $args -- python train.py --max_steps 10 --use_lora
 expect 0 "sequence_length: 512 " "$drover" config --from args --set model.preset=tiny -- python $clm
 
+expect 2 '"foo" is no option, and no option'"'s value" $args -- python train.py foo --max_steps 5
+expect 2 '"args.json" is no option' $args -- trl sft args.json --max_steps 5
+expect 0 "the last batch of an epoch may be short there" $args --data data/set -- python run_clm.py --num_train_epochs 3 --block_size 64
+
 # --- Optimum Neuron: the words of its example and of HyperPod's
 expect 0 "global_batch_size: 64 " $args -- torchrun --nproc_per_node 32 finetune_llama.py --model_id x --num_train_epochs 3 --do_train --max_steps 90 \
     --gradient_accumulation_steps 16 --learning_rate 1e-4 --bf16 --tensor_parallel_size 8 --async_save --warmup_steps 5 --logging_steps 1 \
@@ -407,6 +411,29 @@ expect 0 "objective: dpo" "$drover" config --from axolotl dpo.txt --set model.pr
 says "beta: 0.2" "data build --preference"
 echo "rl: orpo" >>axolotl.txt
 expect 2 "is not supported" "$drover" config --from axolotl axolotl.txt --set model.preset=llama-3.1-8b --ranks 8
+
+# --- an entry of Axolotl's datasets: a format with its file, plain text, and parts that are taken there
+entry() { # FIELDS: a configuration with one entry
+    printf 'base_model: x\ndatasets: [{%s}]\nlearning_rate: 1e-4\nmax_steps: 9\nsample_packing: true\nsequence_len: 64\nwarmup_steps: 1\n' "$1" >entry.txt
+}
+of_entry="$drover config --from axolotl entry.txt --set model.preset=tiny --ranks 1"
+entry 'path: json, data_files: chat.jsonl, type: alpaca'
+expect 0 'train: "chat" ' $of_entry
+says "data build --sft --input chat.jsonl" "warmup_steps: 2 " "keep: 4 " "too_long: drop" "seed: 42 " "log_every: 1 "
+entry 'path: data/books, type: completion'
+expect 0 "loss: all " $of_entry
+says "data build --input data/books"
+for part in 'split: "train[:10%]"' 'split: test' 'shards: 10' 'shards_idx: 2, shards: 4' 'name: subset'; do
+    entry "path: data/chat, type: alpaca, $part"
+    expect 2 "takes a part of the set" $of_entry
+done
+entry 'path: data/chat, type: alpaca, split: train, roles_to_train: [assistant]'
+expect 0 "datasets[0].roles_to_train (entry.txt:2): text is made when the set is built" $of_entry
+entry 'path: json, type: alpaca'
+expect 2 "or one without a path" $of_entry
+sed -i 's/sample_packing: true/save_total_limit: 0/' entry.txt
+expect 0 "keep: 4 " $of_entry --data data/set
+says "differs from there" "sample_packing (default of Axolotl 0.19.0): is off"
 
 expect 2 '--from is "megatron", expected nxdt' "$drover" config --from megatron x
 expect 2 "--accept needs --from" "$drover" config --accept x

@@ -95,13 +95,22 @@ static shell_word joined(arena *a, const shell_word *words, int n) {
     return all;
 }
 
+// A word behind the program that is neither an option nor the value of one.
+static void report_stray(translation *self, const shell_command *command, const shell_word *word) {
+    const value *v = word_value(self, word->text, command_place(self->a, command), "");
+    report_add(self, REFUSED, v, "is no option, and no option's value");
+}
+
 // Flags from words[first] to words[end]: --name value, --name=value, --switch; several values make
 // a list of words, but for a launcher.
 drv_status flags_translate(translation *self, const shell_command *command, int first, int end) {
     const bool lists = !(self->kinds & FOREIGN_LAUNCHERS);
     for (int i = first; i < end; i++) {
         const shell_word *word = &command->words[i];
-        if (!is_flag(word)) continue; // trl's sft, a file beside the flags
+        if (!is_flag(word)) {
+            if (lists) report_stray(self, command, word);
+            continue;
+        }
         const char *name = word->text + strspn(word->text, "-"), *equal = strchr(name, '=');
         shell_word said = {"true", word->unknown, word->line};
         const char *digits = digits_behind(self, word->text);

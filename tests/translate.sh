@@ -323,6 +323,11 @@ expect 0 'lora_r (command line): LoRA is off' $args -- trl sft --max_steps 10 --
 expect 2 '"use_lora" asks for LoRA without a rank' $args -- python train.py --max_steps 10 --use_lora
 expect 0 "sequence_length: 512 " "$drover" config --from args --set model.preset=tiny -- python $clm
 
+expect 0 "master_dtype: bf16 " $args -- python $clm --torch_dtype bfloat16
+says "precision: bf16 " "state_dtype: bf16 " "without fp32 masters"
+expect 0 "master_dtype: fp32 " $args -- trl sft --max_steps 10 --dtype bfloat16 --use_peft
+expect 0 "dtype (command line): is that of the model's files" $args -- python $clm --torch_dtype auto
+expect 2 "accept it by --accept dtype" $args -- trl sft --max_steps 10 --dtype float16
 expect 2 '"foo" is no option, and no option'"'s value" $args -- python train.py foo --max_steps 5
 expect 2 '"args.json" is no option' $args -- trl sft args.json --max_steps 5
 expect 0 "the last batch of an epoch may be short there" $args --data data/set -- python run_clm.py --num_train_epochs 3 --block_size 64

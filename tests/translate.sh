@@ -193,6 +193,28 @@ expect 0 "micro_batch_size: 1 " "$drover" config --from args --set model.preset=
     --train_batch_size 512 --num_microbatches 512 --pipeline_parallel_size 8 --tensor_parallel_size 32 --lr 1.5e-5 --warmup_steps 2000 --max_steps 30000
 says "global_batch_size: 1024 " "data: 2 " "warmup_like: nemo" "type: cosine" "seed: 1234 "
 
+# --- one budget for all that is read: files, words, bytes
+for i in 0 1 2 3 4 5 6; do
+    awk -v next_one=$((i + 1)) 'BEGIN { for (k = 0; k < 12; k++) print "source ./deep" next_one ".sh" }' >deep$i.sh
+    awk -v next_one=$((i + 1)) 'BEGIN { printf "defaults: ["; for (k = 0; k < 12; k++) printf "deep%d, ", next_one; print "_self_]" }' >deep$i.yaml
+done
+echo 'A=1' >deep7.sh
+echo 'seed: 1' >deep7.yaml
+bounded="timeout 20 $drover config --set model.preset=tiny"
+expect 2 "more than 100 files are read, which may call each other in a circle" $bounded --from args deep0.sh
+expect 2 "more than 100 files are read, which may call each other in a circle" $bounded --from nxdt deep0.yaml
+awk 'BEGIN { for (i = 0; i < 50000; i++) print "V" i "=1" }' >many.sh
+expect 2 "many.sh:10001: more than 10000 words and assignments" $bounded --from args many.sh
+awk 'BEGIN { print "A=x"; for (i = 0; i < 15; i++) print "A=$A$A"; for (i = 0; i < 9000; i++) print "B" i "=$A" }' >long.sh
+expect 2 "long.sh: its variables and values become longer than 64 MiB together" $bounded --from args long.sh
+awk 'BEGIN { printf "a: "; for (i = 0; i < 60000; i++) printf "x"; print ""; for (i = 0; i < 5000; i++) print "b" i ": ${a}y" }' >inter.txt
+expect 2 "become longer than 64 MiB together" $bounded --from nxdt inter.txt
+awk 'BEGIN { for (i = 0; i < 9000; i++) print "j" i ": 1" }' >base.yaml
+(echo 'defaults: [base, _self_]' && sed s/j/k/ base.yaml) >flat.txt
+expect 2 "become longer than 64 MiB together" $bounded --from nxdt flat.txt
+awk 'BEGIN { for (i = 0; i < 200000; i++) print "# a script" }' >big.sh
+expect 1 '"big.sh" has 2200000 bytes, expected at most 1048576' $bounded --from args big.sh
+
 # --- command lines
 args="$drover config --from args --set model.preset=llama-3.1-8b"
 expect 0 "data: 16 " $args -- bash run_llama3.1_8b.sh -w 500 -n 16 -l 4e-4 -s 8192
@@ -301,6 +323,15 @@ expect 0 'lora_r (command line): LoRA is off' $args -- trl sft --max_steps 10 --
 expect 2 '"use_lora" asks for LoRA without a rank' $args -- python train.py --max_steps 10 --use_lora
 expect 0 "sequence_length: 512 " "$drover" config --from args --set model.preset=tiny -- python $clm
 
+expect 0 "master_dtype: bf16 " $args -- python $clm --torch_dtype bfloat16
+says "precision: bf16 " "state_dtype: bf16 " "without fp32 masters"
+expect 0 "master_dtype: fp32 " $args -- trl sft --max_steps 10 --dtype bfloat16 --use_peft
+expect 0 "dtype (command line): is that of the model's files" $args -- python $clm --torch_dtype auto
+expect 2 "accept it by --accept dtype" $args -- trl sft --max_steps 10 --dtype float16
+expect 2 '"foo" is no option, and no option'"'s value" $args -- python train.py foo --max_steps 5
+expect 2 '"args.json" is no option' $args -- trl sft args.json --max_steps 5
+expect 0 "the last batch of an epoch may be short there" $args --data data/set -- python run_clm.py --num_train_epochs 3 --block_size 64
+
 # --- Optimum Neuron: the words of its example and of HyperPod's
 expect 0 "global_batch_size: 64 " $args -- torchrun --nproc_per_node 32 finetune_llama.py --model_id x --num_train_epochs 3 --do_train --max_steps 90 \
     --gradient_accumulation_steps 16 --learning_rate 1e-4 --bf16 --tensor_parallel_size 8 --async_save --warmup_steps 5 --logging_steps 1 \
@@ -385,6 +416,29 @@ expect 0 "objective: dpo" "$drover" config --from axolotl dpo.txt --set model.pr
 says "beta: 0.2" "data build --preference"
 echo "rl: orpo" >>axolotl.txt
 expect 2 "is not supported" "$drover" config --from axolotl axolotl.txt --set model.preset=llama-3.1-8b --ranks 8
+
+# --- an entry of Axolotl's datasets: a format with its file, plain text, and parts that are taken there
+entry() { # FIELDS: a configuration with one entry
+    printf 'base_model: x\ndatasets: [{%s}]\nlearning_rate: 1e-4\nmax_steps: 9\nsample_packing: true\nsequence_len: 64\nwarmup_steps: 1\n' "$1" >entry.txt
+}
+of_entry="$drover config --from axolotl entry.txt --set model.preset=tiny --ranks 1"
+entry 'path: json, data_files: chat.jsonl, type: alpaca'
+expect 0 'train: "chat" ' $of_entry
+says "data build --sft --input chat.jsonl" "warmup_steps: 2 " "keep: 4 " "too_long: drop" "seed: 42 " "log_every: 1 "
+entry 'path: data/books, type: completion'
+expect 0 "loss: all " $of_entry
+says "data build --input data/books"
+for part in 'split: "train[:10%]"' 'split: test' 'shards: 10' 'shards_idx: 2, shards: 4' 'name: subset'; do
+    entry "path: data/chat, type: alpaca, $part"
+    expect 2 "takes a part of the set" $of_entry
+done
+entry 'path: data/chat, type: alpaca, split: train, roles_to_train: [assistant]'
+expect 0 "datasets[0].roles_to_train (entry.txt:2): text is made when the set is built" $of_entry
+entry 'path: json, type: alpaca'
+expect 2 "or one without a path" $of_entry
+sed -i 's/sample_packing: true/save_total_limit: 0/' entry.txt
+expect 0 "keep: 4 " $of_entry --data data/set
+says "differs from there" "sample_packing (default of Axolotl 0.19.0): is off"
 
 expect 2 '--from is "megatron", expected nxdt' "$drover" config --from megatron x
 expect 2 "--accept needs --from" "$drover" config --accept x

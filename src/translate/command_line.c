@@ -84,7 +84,7 @@ static drv_status read_command(translation *self, const shell_command *c,
         return read_options(self, c, index);
     }
     DRV_TRY(read_launcher(self, c, index));
-    DRV_TRY(flags_translate(self, c, index + 1, c->n));
+    DRV_TRY(flags_translate(self, c, index + 1 + str_starts(self->program, "trl "), c->n));
     return defaults_of_program(self, c, index);
 }
 

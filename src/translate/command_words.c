@@ -82,13 +82,35 @@ static const char *digits_behind(const translation *self, const char *word) {
     return word[2] && strspn(word + 2, "0123456789") == strlen(word + 2) ? word + 2 : NULL;
 }
 
+// Several words as one, with a blank between them.
+static shell_word joined(arena *a, const shell_word *words, int n) {
+    shell_word all = words[0];
+    str text = {0};
+    for (int i = 0; i < n; i++) {
+        str_printf(&text, "%s%s", i ? " " : "", words[i].text);
+        if (!all.unknown) all.unknown = words[i].unknown;
+    }
+    all.text = arena_strndup(a, text.p, text.n);
+    str_free(&text);
+    return all;
+}
+
+// A word behind the program that is neither an option nor the value of one.
+static void report_stray(translation *self, const shell_command *command, const shell_word *word) {
+    const value *v = word_value(self, word->text, command_place(self->a, command), "");
+    report_add(self, REFUSED, v, "is no option, and no option's value");
+}
+
 // Flags from words[first] to words[end]: --name value, --name=value, --switch; several values make
 // a list of words, but for a launcher.
 drv_status flags_translate(translation *self, const shell_command *command, int first, int end) {
     const bool lists = !(self->kinds & FOREIGN_LAUNCHERS);
     for (int i = first; i < end; i++) {
         const shell_word *word = &command->words[i];
-        if (!is_flag(word)) continue; // trl's sft, a file beside the flags
+        if (!is_flag(word)) {
+            if (lists) report_stray(self, command, word);
+            continue;
+        }
         const char *name = word->text + strspn(word->text, "-"), *equal = strchr(name, '=');
         shell_word said = {"true", word->unknown, word->line};
         const char *digits = digits_behind(self, word->text);
@@ -99,12 +121,11 @@ drv_status flags_translate(translation *self, const shell_command *command, int 
         if (equal || digits) {
             said = (shell_word){equal ? equal + 1 : digits, word->unknown, word->line};
         } else if (i + 1 < end && !is_flag(&command->words[i + 1])) {
-            said = command->words[++i];
+            const int first_value = ++i;
             while (lists && i + 1 < end && !is_flag(&command->words[i + 1]) &&
-                    !is_program(command->words[i + 1].text)) {
-                said.text = arena_printf(self->a, "%s %s", said.text, command->words[++i].text);
-                if (!said.unknown) said.unknown = command->words[i].unknown;
-            }
+                    !is_program(command->words[i + 1].text))
+                i++;
+            said = joined(self->a, &command->words[first_value], i - first_value + 1);
         }
         word_translate(self, plain, command, &said, said.text);
     }

@@ -325,6 +325,29 @@ static void derive_lora(translation *self) {
     if (on) derive_rank(self, adapter ? adapter : use);
 }
 
+// The type in which a program holds the weights: bfloat16 leaves no fp32 ones to be updated, but
+// PEFT's branches are in fp32 beside it.
+static void derive_dtype(translation *self) {
+    const value *dtype = fact_take(self, "dtype");
+    if (!dtype) return;
+    const char *text = dtype->kind == VALUE_TEXT ? dtype->text : "";
+    const char *name = str_starts(text, "torch.") ? text + strlen("torch.") : text;
+    const kept_types rounded = {"bf16", "bf16", "bf16", "bf16"}, mixed = fp32_kept();
+    if (strcmp(name, "float32") == 0)
+        report_add(self, NO_EFFECT, dtype, "weights are kept in fp32");
+    else if (strcmp(name, "bfloat16") == 0 && translation_get(self, "lora.rank"))
+        set_types(self, dtype, &mixed, "the base; branches are kept in fp32");
+    else if (strcmp(name, "bfloat16") == 0)
+        set_types(self, dtype, &rounded, "without fp32 masters; here it is rounded stochastically");
+    else if (strcmp(name, "auto") == 0)
+        report_add(self, DIFFERS, dtype,
+                "is that of the model's files; here weights are kept in fp32 beside those of training.precision");
+    else
+        report_add(self, CHANGES, dtype,
+                arena_printf(self->a, "is %s; weights are kept in fp32 or bf16",
+                        value_shown(self->a, dtype)));
+}
+
 static void derive_decay(translation *self) {
     const value *decay = fact_take(self, "weight_decay"), *norms = fact_take(self, "decay_norms"),
                 *source = fact_take(self, "model_source");
@@ -347,6 +370,7 @@ drv_status derive_model(translation *self) {
     derive_weights(self);
     derive_precision(self);
     derive_lora(self);
+    derive_dtype(self);
     derive_optimizer(self);
     derive_decay(self);
     return DRV_OK;

@@ -267,8 +267,10 @@ static drv_status derive_length(translation *self) {
         if (has_epochs) report_add(self, NO_EFFECT, of_epochs, "the steps are given");
     } else if (epochs > 0) {
         DRV_TRY(steps_of_epochs(self, of_epochs, epochs, &all));
+        const bool drops = is_lightning(self) || program_is_nxd(self) || self->drops_last;
         translation_set(self, "training.steps", number_yaml(self->a, all), of_epochs,
-                arena_printf(self->a, "of %s", self->opts->data));
+                arena_printf(self->a, "of %s%s", self->opts->data,
+                        drops ? "" : "; the last batch of an epoch may be short there"));
     } else if (has_steps || has_epochs || self->n_frameworks > 0) {
         if (!has_steps && !has_epochs) {
             report_unsaid(self, "training.steps");

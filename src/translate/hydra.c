@@ -60,10 +60,11 @@ static void put(arena *a, value *map, const char *path, const value *leaf) {
     map->items = items;
 }
 
-// Maps are joined, all else is replaced.
-static void merge(arena *a, value *into, const value *from) {
+// Maps are joined, all else is replaced. What is copied for each key counts.
+static drv_status merge(arena *a, budget *left, value *into, const value *from) {
     for (int i = 0; i < from->n; i++) {
         const value *item = &from->items[i];
+        DRV_TRY(budget_bytes(left, item->where, sizeof *item * (size_t)(into->n + 1)));
         const int index = item_of(into, item->name, strlen(item->name));
         if (index < 0 || into->items[index].kind != VALUE_MAP || item->kind != VALUE_MAP) {
             put(a, into, item->name, item);
@@ -71,21 +72,30 @@ static void merge(arena *a, value *into, const value *from) {
         }
         value *items = ARENA_ARRAY(a, value, into->n);
         memcpy(items, into->items, sizeof *items * (size_t)into->n);
-        merge(a, &items[index], item);
+        DRV_TRY(merge(a, left, &items[index], item));
         into->items = items;
     }
+    return DRV_OK;
+}
+
+static int64_t keys_of(const value *v) {
+    int64_t n = v->n;
+    for (int i = 0; i < v->n; i++)
+        n += keys_of(&v->items[i]);
+    return n;
 }
 
 // --- defaults
-static drv_status read_with_defaults(arena *a, const char *file, int depth, value *out);
+static drv_status read_with_defaults(arena *a, budget *left, const char *file, int depth,
+        value *out);
 
 static const char *folder_of(arena *a, const char *file) {
     const char *slash = strrchr(file, '/');
     return slash ? arena_strndup(a, file, (size_t)(slash - file)) : ".";
 }
 
-static drv_status add_default(arena *a, const char *file, const value *entry, int depth,
-        value *out) {
+static drv_status add_default(arena *a, budget *left, const char *file, const value *entry,
+        int depth, value *out) {
     const char *name = entry->text;
     if (entry->kind != VALUE_TEXT || strchr(name, '/') || strchr(name, '@') || strchr(name, ' ') ||
             name[0] == '.')
@@ -95,21 +105,22 @@ static drv_status add_default(arena *a, const char *file, const value *entry, in
     const char *path = path_join(a, folder_of(a, file),
             str_ends(name, ".yaml") ? name : arena_printf(a, "%s.yaml", name));
     value part;
-    DRV_TRY_CTX(read_with_defaults(a, path, depth + 1, &part), "%s: default \"%s\"", entry->where,
-            name);
-    merge(a, out, &part);
-    return DRV_OK;
+    DRV_TRY_CTX(read_with_defaults(a, left, path, depth + 1, &part), "%s: default \"%s\"",
+            entry->where, name);
+    return merge(a, left, out, &part);
 }
 
-static drv_status read_with_defaults(arena *a, const char *file, int depth, value *out) {
+static drv_status read_with_defaults(arena *a, budget *left, const char *file, int depth,
+        value *out) {
     char *text;
     size_t n_bytes;
     value own;
     if (depth > MAX_NESTED)
         return drv_fail(DRV_E_USAGE,
                 "defaults lead through more than %d files, which may be a cycle", MAX_NESTED);
-    DRV_TRY(file_read(a, file, &text, &n_bytes));
+    DRV_TRY(budget_read(left, a, file, &text, &n_bytes));
     DRV_TRY(yaml_read(a, file, text, n_bytes, &own));
+    DRV_TRY(budget_words(left, file, keys_of(&own)));
     *out = (value){.kind = VALUE_MAP, .path = "", .where = file};
     const int index = item_of(&own, "defaults", strlen("defaults"));
     if (index < 0) {
@@ -126,20 +137,20 @@ static drv_status read_with_defaults(arena *a, const char *file, int depth, valu
         const value *entry = &defaults.items[i];
         const bool is_self = entry->kind == VALUE_TEXT && strcmp(entry->text, "_self_") == 0;
         if (is_self)
-            merge(a, out, &own);
+            DRV_TRY(merge(a, left, out, &own));
         else
-            DRV_TRY(add_default(a, file, entry, depth, out));
+            DRV_TRY(add_default(a, left, file, entry, depth, out));
         self |= is_self;
     }
-    if (!self) merge(a, out, &own);
-    return DRV_OK;
+    return self ? DRV_OK : merge(a, left, out, &own);
 }
 
-drv_status hydra_read(arena *a, const char *file, value *out) {
-    return read_with_defaults(a, file, 0, out);
+drv_status hydra_read(arena *a, budget *left, const char *file, value *out) {
+    return read_with_defaults(a, left, file, 0, out);
 }
 
-drv_status hydra_override(arena *a, value *root, const char *text, const char *where) {
+drv_status hydra_override(arena *a, budget *left, value *root, const char *text,
+        const char *where) {
     const char *equal = strchr(text, '=');
     if (text[0] == '~') {
         put(a, root, arena_strndup(a, text + 1, strcspn(text + 1, "=")), NULL);
@@ -157,6 +168,7 @@ drv_status hydra_override(arena *a, value *root, const char *text, const char *w
     if (dots > MAX_NESTED)
         return drv_fail(DRV_E_USAGE, "%s: \"%.80s\" has more than 64 sections", where, text);
     value v;
+    DRV_TRY(budget_words(left, where, 1));
     const drv_status status = yaml_read_value(a, path, where, equal + 1, &v);
     if (status != DRV_OK) return drv_context(status, "%s", where);
     put(a, root, path, &v);
@@ -166,6 +178,7 @@ drv_status hydra_override(arena *a, value *root, const char *text, const char *w
 // --- interpolation
 typedef struct resolver {
     arena *a;
+    budget *left;
     const value *root; // as written
     int n_replaced;
 } resolver;
@@ -282,6 +295,7 @@ static drv_status replace_text(resolver *self, const value *from, const char *te
             status = refuse(from, "which becomes longer than 64 KiB");
         text = close + 1;
     }
+    if (status == DRV_OK) status = budget_bytes(self->left, from->where, all.n);
     out->text = arena_strndup(self->a, all.p ? all.p : "", all.n);
     str_free(&all);
     return status;
@@ -310,8 +324,8 @@ static drv_status resolve(resolver *self, const value *v, int depth, value *out)
     return DRV_OK;
 }
 
-drv_status hydra_interpolate(arena *a, value *root) {
-    resolver self = {a, root, 0};
+drv_status hydra_interpolate(arena *a, budget *left, value *root) {
+    resolver self = {a, left, root, 0};
     value done;
     DRV_TRY(resolve(&self, root, 0, &done));
     *root = done;

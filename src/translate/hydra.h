@@ -2,16 +2,18 @@
 // ${a.b}, ${.sibling}, ${..uncle} and ${multiply:a,b} in its values.
 #pragma once
 #include "config/value.h"
+#include "translate/budget.h"
 
 // `file` with the other files of its folder that `defaults` names; a later one wins, its own keys
 // come where "_self_" stands, else last. Values are as written. DRV_E_USAGE: it is not YAML, a
-// default is not a file of the same folder, they form a cycle.
-DRV_CHECKED drv_status hydra_read(arena *a, const char *file, value *out);
+// default is not a file of the same folder, they form a cycle, or are more than is `left`.
+DRV_CHECKED drv_status hydra_read(arena *a, budget *left, const char *file, value *out);
 
 // "a.b=value", "+a.b=value", "++a.b=value": sets a key. "~a.b": removes it. The value is in YAML's
 // flow style. DRV_E_USAGE: it is none of these.
-DRV_CHECKED drv_status hydra_override(arena *a, value *root, const char *text, const char *where);
+DRV_CHECKED drv_status hydra_override(arena *a, budget *left, value *root, const char *text,
+        const char *where);
 
 // Replaces each ${...}. DRV_E_USAGE, with file and line: a name that is not there, a cycle, more
 // than 64 levels, another resolver, a result of more than 64 KiB.
-DRV_CHECKED drv_status hydra_interpolate(arena *a, value *root);
+DRV_CHECKED drv_status hydra_interpolate(arena *a, budget *left, value *root);

@@ -25,7 +25,7 @@ static const framework clm = {"run_clm.py of transformers 5.24.0", clm_words, cl
 // lora_target_modules is not said, PEFT 0.21.2 has q_proj and v_proj for a Llama
 // (peft/utils/constants.py).
 static const char *const trl_words[] = {"logging_steps=10", "gradient_checkpointing=true",
-        "bf16=true", "max_length=1024", NULL};
+        "bf16=true", "dtype=float32", "max_length=1024", NULL};
 static const framework trl = {"TRL 1.16.0", trl_words, NULL};
 static const char *const sft_words[] = {"learning_rate=2e-5", "packing=false",
         "assistant_only_loss=false", NULL};

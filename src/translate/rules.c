@@ -290,7 +290,9 @@ static rule *const rules[] = {
 
 // "trainer.max_stepz is no key that drover knows ..." with the one that was meant.
 static const char *not_in_list(const translation *self, const char *name) {
-    const char *near = foreign_nearest(self->a, self->kinds, name);
+    enum { MOST_LINES = 500 }; // of a report, up to which what is near is looked for
+    const char *near =
+            self->n_lines < MOST_LINES ? foreign_nearest(self->a, self->kinds, name) : NULL;
     return arena_printf(self->a, "no key of %s%s%s%s", self->opts->kind,
             near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 }

@@ -69,7 +69,8 @@ drv_status script_read(script_reader *reader, const char *path, shell_script *sc
     size_t n_bytes;
     if (reader->depth > 8)
         return drv_fail(DRV_E_USAGE, "%s: scripts that call each other more than 8 deep", path);
-    DRV_TRY(file_read(reader->self->a, path, &text, &n_bytes));
+    script->left = &reader->self->left;
+    DRV_TRY(budget_read(script->left, reader->self->a, path, &text, &n_bytes));
     script->on_command = follow_command;
     script->on_command_arg = reader;
     reader->depth++;

@@ -75,6 +75,7 @@ static drv_status read_assignment(reader *self, bool *was) {
     const bool appends = shell_peek(self, n_name) == '+';
     *was = n_name > 0 && shell_peek(self, n_name + appends) == '=';
     if (!*was) return DRV_OK;
+    DRV_TRY(shell_count_word(self, self->line));
     const char *name = shell_take(self, n_name);
     shell_word word;
     word_list items = {0};

@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/status.h"
+#include "translate/budget.h"
 
 typedef struct shell_word {
     const char *text; // without quotes, variables replaced
@@ -49,6 +50,7 @@ struct shell_script {
     shell_command *commands;
     int n_commands, cap_commands;
     shell_arguments arguments;
+    budget *left; // NULL: nothing is counted but the words of each script
     // NULL, or called at each command in its place, so that a script that it starts or sources can
     // be read there.
     drv_status (*on_command)(void *arg, shell_script *script, const shell_command *command);

@@ -67,6 +67,7 @@ static drv_status add(const reader *self, builder *b, const char *text, size_t n
     b->any = true;
     if (b->text.n + n > MAX_VALUE)
         return shell_refuse(self, self->line, "a word of more than 64 KiB");
+    DRV_TRY(budget_bytes(self->script->left, self->file, n));
     str_add(&b->text, text, n);
     return DRV_OK;
 }
@@ -262,9 +263,15 @@ static drv_status read_text(reader *self, builder *word, const char *stop, bool 
 }
 
 // --- words
+drv_status shell_count_word(reader *self, int line) {
+    if (++self->n_words > MAX_WORDS)
+        return shell_refuse(self, line, "more than 10000 words and assignments");
+    return budget_words(self->script->left, self->file, 1);
+}
+
 static drv_status add_word(reader *self, word_list *list, const char *text, size_t n,
         const char *unknown, int line) {
-    if (++self->n_words > MAX_WORDS) return shell_refuse(self, line, "more than 10000 words");
+    DRV_TRY(shell_count_word(self, line));
     MEM_GROW(list->words, list->n, list->cap);
     list->words[list->n++] = (shell_word){arena_strndup(self->a, text, n), unknown, line};
     return DRV_OK;

@@ -47,6 +47,8 @@ DRV_CHECKED drv_status shell_read_word(reader *self, word_list *list);
 DRV_CHECKED drv_status shell_read_value(reader *self, const shell_variable *before, shell_word *out,
         word_list *items);
 
+// Counts a word or an assignment. DRV_E_USAGE: they are too many.
+DRV_CHECKED drv_status shell_count_word(reader *self, int line);
 // Returns the variable of this name, which is made where there is none.
 shell_variable *shell_variable_named(shell_script *script, const char *name);
 // The length of the name of an argument at the reader's place, as "1" or "@"; 0: none stands there,

@@ -104,7 +104,7 @@ static drv_status read_overrides(translation *self, const shell_command *command
                           : ".",
                     path);
         if (file_exists(path))
-            DRV_TRY(hydra_read(self->a, path, root));
+            DRV_TRY(hydra_read(self->a, &self->left, path, root));
         else if (self->kinds & FOREIGN_NXDT)
             return drv_fail(DRV_E_USAGE, "%s:%d: --config-name is \"%s\", but there is no %s",
                     command->file, command->line, name, path);
@@ -121,7 +121,7 @@ static drv_status read_overrides(translation *self, const shell_command *command
         if (word->text[0] == '-') continue;
         const char *where = arena_printf(self->a, "%s:%d", command->file, word->line);
         if (!word->unknown || !equal) {
-            DRV_TRY(hydra_override(self->a, root, word->text, where));
+            DRV_TRY(hydra_override(self->a, &self->left, root, word->text, where));
             continue;
         }
         const char *key = arena_strndup(self->a, word->text, (size_t)(equal - word->text));
@@ -143,7 +143,7 @@ static drv_status read_hydra(translation *self) {
         else if (found)
             status = drv_fail(DRV_E_USAGE, "--from %s: \"%s\" is a second YAML, expected one",
                     opts->kind, opts->files[i]);
-        else if (status = hydra_read(self->a, opts->files[i], &root), true)
+        else if (status = hydra_read(self->a, &self->left, opts->files[i], &root), true)
             found = true;
     for (int i = 0; status == DRV_OK && i < script.n_commands; i++) {
         const int index = program_at(&script.commands[i], false);
@@ -161,16 +161,16 @@ static drv_status read_hydra(translation *self) {
                 "%s: no command that trains, expected ... megatron_gpt_pretraining.py KEY=VALUE..., or variables of llama_7b.sh",
                 opts->files[0]);
     for (int i = 0; status == DRV_OK && i < opts->n_words; i++)
-        status = hydra_override(self->a, &root, opts->words[i], "command line");
+        status = hydra_override(self->a, &self->left, &root, opts->words[i], "command line");
     const shell_variable *iterations = shell_find(&script, "TRAIN_ITERS");
     if (status == DRV_OK && found && iterations && !iterations->file &&
             (self->kinds & FOREIGN_NXDT)) // as train.sh has it
-        status = hydra_override(self->a, &root,
+        status = hydra_override(self->a, &self->left, &root,
                 arena_printf(self->a, "trainer.max_steps=%s", iterations->value.text),
                 "--var TRAIN_ITERS");
     shell_clear(&script);
     DRV_TRY(status);
-    DRV_TRY(hydra_interpolate(self->a, &root));
+    DRV_TRY(hydra_interpolate(self->a, &self->left, &root));
     translate_tree(self, &root);
     return DRV_OK;
 }
@@ -187,8 +187,8 @@ static drv_status override_yaml(translation *self, value *root) {
             return drv_fail(DRV_E_USAGE, "\"%s\" is given after --, expected --KEY=VALUE", word);
         const char *name = flag_name(self->a, word + 2, strcspn(word + 2, "="));
         const char *text = equal ? equal + 1 : next ? opts->words[++i] : "true";
-        DRV_TRY(hydra_override(self->a, root, arena_printf(self->a, "%s=%s", name, text),
-                "command line"));
+        DRV_TRY(hydra_override(self->a, &self->left, root,
+                arena_printf(self->a, "%s=%s", name, text), "command line"));
     }
     return DRV_OK;
 }
@@ -198,7 +198,7 @@ static drv_status read_yaml(translation *self) {
     if (self->opts->n_files > 1)
         return drv_fail(DRV_E_USAGE, "--from %s: \"%s\" is a second file, expected one",
                 self->opts->kind, self->opts->files[1]);
-    DRV_TRY(hydra_read(self->a, self->opts->files[0], &root));
+    DRV_TRY(hydra_read(self->a, &self->left, self->opts->files[0], &root));
     DRV_TRY(override_yaml(self, &root));
     translate_tree(self, &root);
     return DRV_OK;
@@ -267,7 +267,11 @@ drv_status translate(arena *a, const translate_opts *opts, str *config, str *rep
     if (opts->n_files == 0 && (opts->n_words == 0 || k->read != command_line_read))
         return drv_fail(DRV_E_USAGE, "--from %s: expected a file%s", opts->kind,
                 k->read == command_line_read ? ", or a command line after --" : "");
-    translation self = {.a = a, .opts = opts, .kinds = k->kinds, .program = ""};
+    translation self = {.a = a,
+            .opts = opts,
+            .kinds = k->kinds,
+            .program = "",
+            .left = budget_begin()};
     drv_status status = run(&self, k);
     translation_report(&self, report);
     if (status == DRV_OK) status = translation_judge(&self);

@@ -2,6 +2,7 @@
 #pragma once
 #include "config/foreign_key.h"
 #include "config/value.h"
+#include "translate/budget.h"
 #include "translate/shell.h"
 #include "translate/translate.h"
 
@@ -33,7 +34,8 @@ enum { MAX_FRAMEWORKS = 5 };
 typedef struct translation {
     arena *a;
     const translate_opts *opts;
-    unsigned kinds;      // of foreign_kind: where names are looked up
+    unsigned kinds; // of foreign_kind: where names are looked up
+    budget left;
     const char *program; // basename of the script that trains: "run_clm.py"; "": none is known
     report_line *lines;
     int n_lines, cap_lines;

@@ -17,8 +17,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     arena *a = arena_new("fuzz");
     value root;
     drv_status status = yaml_read(a, "fuzz.yaml", (const char *)bytes, n_bytes, &root);
-    if (status == DRV_OK) status = hydra_override(a, &root, "trainer.max_steps=${seed}", "fuzz");
-    if (status == DRV_OK) status = hydra_interpolate(a, &root);
+    if (status == DRV_OK)
+        status = hydra_override(a, NULL, &root, "trainer.max_steps=${seed}", "fuzz");
+    if (status == DRV_OK) status = hydra_interpolate(a, NULL, &root);
     if (status == DRV_OK) DRV_ASSERT(count(&root) <= 20000, "%lld values", (long long)count(&root));
     if (status != DRV_OK) DRV_ASSERT(*drv_message(), "no message");
     arena_free(a);

@@ -141,7 +141,7 @@ refused data build --input text.txt --tokenizer tok --out data/
 says "a folder, expected what the names of the files begin with"
 
 # --- the adapter of --print: its template goes before the model's
-tuned=$(echo tuned/checkpoints/step-*)
+tuned=$(newest tuned)
 printf 'of the adapter' >"$tuned"/chat_template.jinja
 printf 'of the model' >$model/chat_template.jinja
 printed() { "$drover" chat "$@" --messages messages.json --print 2>err; }

@@ -59,7 +59,7 @@ wait_for grep -q '"step":3,' third/metrics.jsonl
 rm -rf source
 kill -TERM $pid
 wait_end $pid
-check "the tokenizer went with its folder" [ -s "$(ls -d third/checkpoints/step-*)/chat_template.jinja" ]
+check "the tokenizer went with its folder" [ -s "$(newest third)/chat_template.jinja" ]
 
 # --- weights that are not those of the config
 cp -r model fewer

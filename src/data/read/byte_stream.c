@@ -63,10 +63,10 @@ drv_status byte_stream_open(const input_file *file, bool as_is, byte_stream **ou
     }
     if (s->packing == PACKED_ZSTD) {
         s->zstd = ZSTD_createDStream();
-        DRV_ASSERT(s->zstd, "out of memory");
+        DRV_MEMORY(s->zstd, "a table or a state of some KiB");
     }
     if (s->packing == PACKED_GZIP) // 15 + 32: the largest window, gzip or zlib header
-        DRV_ASSERT(inflateInit2(&s->gzip, 15 + 32) == Z_OK, "out of memory");
+        DRV_MEMORY(inflateInit2(&s->gzip, 15 + 32) == Z_OK, "a table or a state of some KiB");
     *out = s;
     return DRV_OK;
 }

@@ -51,7 +51,7 @@ void *arena_alloc(arena *a, size_t bytes) {
 #endif
     if (fresh) {
         block *b = aligned_alloc(ALIGN, sizeof *b + size);
-        DRV_ASSERT(b, "arena \"%s\" is out of memory: %zu bytes wanted", a->name, bytes);
+        DRV_MEMORY(b, "%zu bytes wanted (%s)", bytes, a->name);
         b->used = 0;
         b->size = size;
         if (a->head && need > BLOCK) { // keep filling the current small block
@@ -100,25 +100,25 @@ char *arena_printf(arena *a, const char *fmt, ...) {
 
 void *mem_zeroed(size_t bytes) {
     void *p = calloc(1, bytes ? bytes : 1);
-    DRV_ASSERT(p, "out of memory: %zu bytes wanted", bytes);
+    DRV_MEMORY(p, "%zu bytes wanted", bytes);
     return p;
 }
 
 void *mem_alloc(size_t bytes) {
     void *p = malloc(bytes ? bytes : 1);
-    DRV_ASSERT(p, "out of memory: %zu bytes wanted", bytes);
+    DRV_MEMORY(p, "%zu bytes wanted", bytes);
     return p;
 }
 
 void *mem_alloc_lines(size_t bytes) {
     void *p = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    DRV_ASSERT(p, "out of memory: %zu bytes", bytes);
+    DRV_MEMORY(p, "%zu bytes wanted", bytes);
     return p;
 }
 
 void *mem_realloc(void *old, size_t bytes) {
     void *p = realloc(old, bytes ? bytes : 1);
-    DRV_ASSERT(p, "out of memory: %zu bytes wanted", bytes);
+    DRV_MEMORY(p, "%zu bytes wanted", bytes);
     return p;
 }
 

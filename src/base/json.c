@@ -7,6 +7,10 @@
 #include "base/file.h"
 #include "base/str.h"
 
+void json_needs_memory(void) {
+    json_set_alloc_funcs(mem_alloc, free);
+}
+
 // Copies JSON with ".0" after whole numbers of 19 digits and more, so that they are read as reals.
 static void widen_whole_numbers(const char *p, size_t n, str *out) {
     bool text = false;

@@ -6,6 +6,10 @@
 
 #include "base/status.h"
 
+// Has jansson end the process where there is no memory (DRV_MEMORY), as all else does. Called once,
+// at the start.
+void json_needs_memory(void);
+
 // Parses a file. The caller owns *out (json_decref).
 DRV_CHECKED drv_status json_read_file(const char *path, json_t **out);
 // The same, as json_parse has it, of what a user names as an input, which may be a pipe.

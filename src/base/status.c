@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 // The longest lists all keys of another trainer's file (config/unknown_key.c).
 static _Thread_local char message[8192];
@@ -74,6 +76,22 @@ void drv_save(drv_status status, drv_saved *out) {
 
 drv_status drv_restore(const drv_saved *saved) {
     return saved->status == DRV_OK ? DRV_OK : drv_fail(saved->status, "%s", saved->message);
+}
+
+void drv_out_of_memory(const char *fmt, ...) {
+    char line[512], what[256], limit[96] = "";
+    struct rlimit space;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)
+        snprintf(limit, sizeof limit, "; the limit of this process is %llu KiB (ulimit -v)",
+                (unsigned long long)space.rlim_cur >> 10);
+    const int n = snprintf(line, sizeof line, "drover: out of memory: %s%s\n", what, limit);
+    const ssize_t written = write(STDERR_FILENO, line, (size_t)n);
+    (void)written; // there is nobody left to tell
+    _exit(1);
 }
 
 void drv_abort(const char *file, int line, const char *cond, const char *fmt, ...) {

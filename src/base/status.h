@@ -55,6 +55,16 @@ _Noreturn void drv_abort(const char *file, int line, const char *cond, const cha
         if (drv_s_ != DRV_OK) return drv_context(drv_s_, __VA_ARGS__);                             \
     } while (0)
 
+// Ends the process in one line, with exit status 1: there is no memory to go on with, nor to tell
+// anybody else.
+_Noreturn void drv_out_of_memory(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+// The same where `cond` says that memory was not to be had.
+#define DRV_MEMORY(cond, ...)                                                                      \
+    do {                                                                                           \
+        if (__builtin_expect(!(cond), 0)) drv_out_of_memory(__VA_ARGS__);                          \
+    } while (0)
+
 // Our own bugs abort, in every build. Never for input from outside.
 #define DRV_ASSERT(cond, ...)                                                                      \
     do {                                                                                           \

@@ -14,7 +14,7 @@ enum { PIECE_BYTES = 1 << 20 };
 
 drv_status source_hash_f32(const model_source *base, const source_tensor *t, char hex[33]) {
     XXH3_state_t *state = XXH3_createState();
-    DRV_ASSERT(state && XXH3_128bits_reset(state) == XXH_OK, "out of memory");
+    DRV_MEMORY(state && XXH3_128bits_reset(state) == XXH_OK, "a table or a state of some KiB");
     const int64_t rows = source_piece_rows(t, PIECE_BYTES);
     float *piece = mem_alloc(sizeof *piece * (size_t)(rows * t->cols + 1));
     drv_status status = DRV_OK;

@@ -64,7 +64,7 @@ struct block_hasher {
 block_hasher *block_hasher_new(int64_t block_bytes) {
     block_hasher *h = mem_zeroed(sizeof *h);
     h->state = XXH3_createState();
-    DRV_ASSERT(h->state, "no memory to hash in");
+    DRV_MEMORY(h->state, "to hash in");
     XXH3_128bits_reset(h->state);
     h->size = (size_t)block_bytes;
     return h;

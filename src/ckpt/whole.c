@@ -206,7 +206,7 @@ static drv_status hash_shares(verification *v) {
         n += v->files[i].n_blocks;
     v->mine = ARENA_ARRAY(v->a, block_digest, n + 1);
     XXH3_state_t *state = XXH3_createState();
-    DRV_ASSERT(state, "no memory to hash in");
+    DRV_MEMORY(state, "to hash in");
     char *piece = mem_alloc(PIECE);
     for (int i = 0; i < v->n && status == DRV_OK; i++)
         status = hash_share(v, i, state, piece);

@@ -74,7 +74,7 @@ static drv_status print_info_json(const cli_args *args, const dataset *set) {
     if (answers) json_object_set_new(o, "answers", answers);
     if (x->pairs) json_object_set_new(o, "pairs", json_integer(x->pairs));
     char *text = json_dumps(o, JSON_COMPACT | JSON_ENSURE_ASCII);
-    DRV_ASSERT(text, "out of memory");
+    DRV_MEMORY(text, "a table or a state of some KiB");
     puts(text);
     free(text);
     json_decref(o);

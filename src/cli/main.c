@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/exit_status.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/signal_stack.h"
 #include "base/signals.h"
@@ -81,6 +82,7 @@ static drv_status run(arena *a, int argc, char **argv) {
 
 int main(int argc, char **argv) {
     open_standard_files();
+    json_needs_memory();
     cli_open_stdout();
     signal_stack_give();
     signals_begin(getenv(LAUNCH_DIR) != NULL);

@@ -39,7 +39,7 @@ static ssize_t write_all(void *cookie, const char *bytes, size_t n) {
 
 void cli_open_stdout(void) {
     FILE *f = fopencookie(NULL, "w", (cookie_io_functions_t){.write = write_all});
-    DRV_ASSERT(f, "out of memory");
+    DRV_MEMORY(f, "a table or a state of some KiB");
     static char buffer[1 << 16]; // glibc takes a size only together with a buffer
     setvbuf(f, buffer, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, sizeof buffer);
     stdout = f;

@@ -152,7 +152,7 @@ static drv_status read_text(arena *a, const char *file, const char *text, size_t
     DRV_TRY(yaml_check(file, text, n_bytes));
     yaml_parser_t parser;
     yaml_document_t doc, next;
-    DRV_ASSERT(yaml_parser_initialize(&parser), "libyaml is out of memory");
+    DRV_MEMORY(yaml_parser_initialize(&parser), "to read or write YAML");
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, n_bytes);
     drv_status status = DRV_OK;
     out->kind = VALUE_NULL;

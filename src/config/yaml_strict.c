@@ -123,7 +123,7 @@ drv_status yaml_check(const char *file, const char *text, size_t n) {
     if (is_utf16(text, n))
         return refuse(&walk, &(yaml_mark_t){0}, "the text is UTF-16, expected UTF-8");
     if (n >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) walk.p += 3; // not counted
-    DRV_ASSERT(yaml_parser_initialize(&parser), "libyaml is out of memory");
+    DRV_MEMORY(yaml_parser_initialize(&parser), "to read or write YAML");
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, n);
     for (bool more = true; more && status == DRV_OK;) {
         yaml_token_t token;

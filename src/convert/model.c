@@ -81,7 +81,7 @@ static drv_status hash_tensor(const model *m, const source_tensor *t, XXH3_state
 
 drv_status model_hash(const model *m, char hex[33]) {
     XXH3_state_t *state = XXH3_createState();
-    DRV_ASSERT(state, "no memory to hash in");
+    DRV_MEMORY(state, "to hash in");
     XXH3_128bits_reset(state);
     drv_status status = DRV_OK;
     for (int i = 0; i < m->n_tensors && status == DRV_OK; i++) {

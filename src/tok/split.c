@@ -20,7 +20,7 @@ static drv_status compile(const char *where, const char *pattern, const str *our
     int code;
     PCRE2_SIZE offset;
     pcre2_compile_context *context = pcre2_compile_context_create(NULL);
-    DRV_ASSERT(context, "out of memory");
+    DRV_MEMORY(context, "a table or a state of some KiB");
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
     pcre2_code *re = pcre2_compile((PCRE2_SPTR)(ours->n ? ours->p : ""), ours->n, PCRE2_UTF, &code,
             &offset, context);
@@ -73,7 +73,7 @@ static bool match(const pcre2_code *re, const unsigned char *s, size_t n, size_t
 // No limits: PCRE2 would give up on a text that takes long, and other words would come of it.
 static pcre2_match_context *no_limits(void) {
     pcre2_match_context *c = pcre2_match_context_create(NULL);
-    DRV_ASSERT(c, "out of memory");
+    DRV_MEMORY(c, "a table or a state of some KiB");
     pcre2_set_match_limit(c, UINT32_MAX);
     pcre2_set_depth_limit(c, UINT32_MAX);
     pcre2_set_heap_limit(c, UINT32_MAX);

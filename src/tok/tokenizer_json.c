@@ -409,7 +409,7 @@ drv_status tokenizer_open(arena *a, const char *path, tokenizer **out) {
     json_t *root = NULL;
     DRV_TRY(file_map_open(path, &f));
     l.t->words = ARENA_NEW(a, word_table);
-    DRV_ASSERT(word_table_open(l.t->words), "out of memory");
+    DRV_MEMORY(word_table_open(l.t->words), "a table or a state of some KiB");
     drv_status s = read_tree(&l, &f, &root);
     if (s == DRV_OK) s = load_all(&l, root);
     json_decref(root);

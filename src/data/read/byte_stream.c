@@ -60,6 +60,17 @@ static drv_status find_packing(byte_stream *s) {
     return DRV_OK;
 }
 
+static void begin_unpacking(byte_stream *s) {
+    static const char state[] = "the state of a decoder, some KiB";
+    if (s->packing == PACKED_ZSTD) {
+        s->zstd = ZSTD_createDStream();
+        DRV_MEMORY(s->zstd, state);
+        ZSTD_DCtx_setParameter(s->zstd, ZSTD_d_windowLogMax, MAX_WINDOW_LOG);
+    }
+    if (s->packing == PACKED_GZIP) // 15 + 32: the largest window, gzip or zlib header
+        DRV_MEMORY(inflateInit2(&s->gzip, 15 + 32) == Z_OK, state);
+}
+
 drv_status byte_stream_open(const input_file *file, bool as_is, byte_stream **out) {
     const bool standard = strcmp(file->path, "-") == 0;
     const int fd = standard ? dup(0) : open(file->path, O_RDONLY | O_CLOEXEC);
@@ -72,13 +83,7 @@ drv_status byte_stream_open(const input_file *file, bool as_is, byte_stream **ou
         byte_stream_close(s);
         return status;
     }
-    if (s->packing == PACKED_ZSTD) {
-        s->zstd = ZSTD_createDStream();
-        DRV_ASSERT(s->zstd, "out of memory");
-        ZSTD_DCtx_setParameter(s->zstd, ZSTD_d_windowLogMax, MAX_WINDOW_LOG);
-    }
-    if (s->packing == PACKED_GZIP) // 15 + 32: the largest window, gzip or zlib header
-        DRV_ASSERT(inflateInit2(&s->gzip, 15 + 32) == Z_OK, "out of memory");
+    begin_unpacking(s);
     *out = s;
     return DRV_OK;
 }

@@ -110,7 +110,7 @@ static drv_status check_index(dataset *set, const char *path) {
 static uint64_t hash_index(const dataset *set) {
     enum { PIECE = 1 << 20 };
     XXH3_state_t *state = XXH3_createState();
-    DRV_ASSERT(state && XXH3_64bits_reset(state) == XXH_OK, "out of memory");
+    DRV_MEMORY(state && XXH3_64bits_reset(state) == XXH_OK, "a table or a state of some KiB");
     for (size_t at = 0; at < set->idx.n; at += PIECE) {
         XXH3_64bits_update(state, set->idx.p + at,
                 set->idx.n - at < PIECE ? set->idx.n - at : PIECE);

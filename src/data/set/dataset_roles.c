@@ -41,7 +41,7 @@ static drv_status check_all(dataset *set) {
     XXH3_state_t *state = XXH3_createState();
     unsigned char *piece = mem_alloc(PIECE_BYTES);
     drv_status status = DRV_OK;
-    DRV_ASSERT(state && XXH3_64bits_reset(state) == XXH_OK, "out of memory");
+    DRV_MEMORY(state && XXH3_64bits_reset(state) == XXH_OK, "a table or a state of some KiB");
     for (int64_t i = 0; status == DRV_OK && i < set->n_tokens; i += PIECE_BYTES) {
         const int64_t n = set->n_tokens - i < PIECE_BYTES ? set->n_tokens - i : PIECE_BYTES;
         status = read_at(set, i, n, piece);

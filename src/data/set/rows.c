@@ -261,6 +261,6 @@ json_t *rows_fingerprint(const rows *stream) {
             parts[stream->opts.part], "split", split, "row_tokens",
             (json_int_t)stream->opts.row_tokens, "shuffle", (int)stream->opts.shuffle, "seed",
             (json_int_t)stream->opts.seed);
-    DRV_ASSERT(out, "out of memory");
+    DRV_MEMORY(out, "a table or a state of some KiB");
     return out;
 }

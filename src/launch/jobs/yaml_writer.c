@@ -29,7 +29,7 @@ static void emit(yaml_writer *w, yaml_event_t *event, int made) {
 yaml_writer *yaml_writer_open(str *out) {
     yaml_writer *w = mem_zeroed(sizeof *w);
     yaml_event_t event;
-    DRV_ASSERT(yaml_emitter_initialize(&w->emitter), "libyaml is out of memory");
+    DRV_MEMORY(yaml_emitter_initialize(&w->emitter), "to read or write YAML");
     yaml_emitter_set_output(&w->emitter, append, out);
     yaml_emitter_set_unicode(&w->emitter, 1);
     yaml_emitter_set_width(&w->emitter, -1);

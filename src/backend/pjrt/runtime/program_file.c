@@ -23,7 +23,7 @@ enum { HASHED_FROM = offsetof(file_head, about) };
 
 static void hash_of(const file_head *head, const void *payload, size_t n, uint64_t out[2]) {
     XXH3_state_t *state = XXH3_createState();
-    DRV_ASSERT(state, "out of memory");
+    DRV_MEMORY(state, "a table or a state of some KiB");
     XXH3_128bits_reset(state);
     XXH3_128bits_update(state, (const char *)head + HASHED_FROM, sizeof *head - HASHED_FROM);
     XXH3_128bits_update(state, payload, n);

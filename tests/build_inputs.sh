@@ -150,6 +150,9 @@ ok "a mark before text" build --input bom.txt
 ok "is no text" test "$(text 0)" = "the cat"
 ok "UTF-16" fails build --input utf16.txt
 ok "is named" says "utf16.txt:1: is UTF-16, expected UTF-8"
+printf 'the cat sat\n' | iconv -f utf-8 -t utf-16le >unmarked.txt
+ok "without a mark, too" fails build --input unmarked.txt
+ok "and named" says "unmarked.txt:1: is UTF-16, expected UTF-8"
 ok "lines of NUL" build --input nul.jsonl
 ok "are broken" says "skipped 2 records"
 ok "two documents" documents 2

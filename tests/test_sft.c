@@ -162,6 +162,36 @@ static void messages_left_out(void **state) {
     close_setting(&setup);
 }
 
+// Forms that give the same conversation: ShareGPT's speakers among messages, content in parts.
+static void forms_of_messages(void **state) {
+    (void)state;
+    static const char plain[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi there\"}, "
+                                "{\"role\": \"assistant\", \"content\": \"x\"}]}";
+    static const char *const same[] = {
+            "{\"messages\": [{\"role\": \"human\", \"content\": \"Hi there\"}, {\"role\": \"gpt\", "
+            "\"content\": \"x\"}]}",
+            "{\"messages\": [{\"from\": \"human\", \"value\": \"Hi there\"}, {\"from\": \"gpt\", "
+            "\"value\": \"x\"}]}",
+            "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"Hi \"}, "
+            "{\"type\": \"text\", \"text\": \"there\"}]}, {\"role\": \"assistant\", \"content\": [\"x\"]}]}",
+            "{\"prompt\": [{\"role\": \"human\", \"content\": \"Hi there\"}], \"completion\": "
+            "[{\"role\": \"gpt\", \"content\": \"x\"}]}"};
+    setting s = open_setting();
+    const sft_format *f = format_of(&s, "chatml.jinja");
+    sft_example want = {0};
+    OK(sft_encode(f, s.e, plain, sizeof plain - 1, &want));
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        sft_example got = {0};
+        OK(sft_encode(f, s.e, same[i], strlen(same[i]), &got));
+        assert_int_equal(got.ids.n, want.ids.n);
+        assert_memory_equal(got.ids.p, want.ids.p, sizeof *want.ids.p * (size_t)want.ids.n);
+        assert_memory_equal(got.roles.p, want.roles.p, want.roles.n);
+        sft_example_free(&got);
+    }
+    sft_example_free(&want);
+    close_setting(&s);
+}
+
 static void broken_records(void **state) {
     (void)state;
     setting setup = open_setting();
@@ -175,6 +205,8 @@ static void broken_records(void **state) {
             {"{\"text\": \"x\"}", "expected messages, conversations"},
             {"{\"messages\": []}", "the conversation is empty"},
             {"{\"messages\": [1]}", "message 0 is not an object"},
+            {"{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image\"}]}]}",
+                    "message 0: part 0 of its content is of type \"image\", expected text"},
             {"{\"messages\": [{\"role\": \"user\", \"content\": \"x\", \"weight\": 0.5}]}",
                     "\"weight\" is 0.5, expected 0 or 1"},
             {"{\"messages\": [{\"content\": \"x\"}]}", "message 0 has no \"role\""},
@@ -362,6 +394,7 @@ int main(void) {
             cmocka_unit_test(same_as_transformers),
             cmocka_unit_test(turn_by_turn),
             cmocka_unit_test(messages_left_out),
+            cmocka_unit_test(forms_of_messages),
             cmocka_unit_test(broken_records),
             cmocka_unit_test(templates_that_look_ahead),
             cmocka_unit_test(unknown_templates),

@@ -29,6 +29,11 @@ expect 2 "--pad is \"?\", which is not UTF-8" train --out bytes --pad $'\xff'
 expect 0 "special token a: id 0" train --out letter --special a # a symbol of the alphabet: one id
 same "$(printf 'a' | "$drover" tokenizer encode --tokenizer letter)" 0 "a special token of one letter"
 
+# --- files of folders by their ending
+mkdir code && printf 'the fox and the hen and the dog\n' >code/a.py
+expect 2 "--ending" "$drover" tokenizer train --input code --out coded
+expect 0 "coded/tokenizer.json" "$drover" tokenizer train --input code --ending py --vocab-size 260 --out coded
+
 # --- nothing is replaced silently
 expect 0 "letter/tokenizer.json is there already; it is replaced" train --out letter --special b
 mkdir model && echo '{}' >model/config.json

@@ -10,9 +10,20 @@
 struct chat_template {
     const char *name;
     stmt_list body;
-    bool marks;     // it has {% generation %}
-    bool asks_date; // it names strftime_now
+    bool marks;       // it has {% generation %}
+    bool asks_date;   // it names strftime_now
+    bool reads_parts; // content may be a list
 };
+
+// Returns whether a template asks what kind of content a message has, or goes through its parts.
+static bool reads_parts(const char *source, size_t n) {
+    static const char *const signs[] = {"is string", "is iterable", "is sequence", "in content",
+            "in message.content", "in message['content']", "in message[\"content\"]",
+            "in m.content", "in m['content']", ".type", "['type']", "[\"type\"]"};
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+        if (memmem(source, n, signs[i], strlen(signs[i]))) return true;
+    return false;
+}
 
 drv_status chat_template_open(arena *a, const char *name, const char *source, size_t n,
         chat_template **out) {
@@ -21,6 +32,7 @@ drv_status chat_template_open(arena *a, const char *name, const char *source, si
     chat_template *t = ARENA_NEW(a, chat_template);
     t->name = name;
     t->asks_date = memmem(source, n, "strftime_now", strlen("strftime_now"));
+    t->reads_parts = reads_parts(source, n);
     DRV_TRY(jinja_lex(&m, name, source, n, &tokens));
     DRV_TRY(jinja_parse(&m, name, &tokens, &t->body, &t->marks));
     *out = t;
@@ -33,6 +45,10 @@ const char *chat_template_name(const chat_template *t) {
 
 bool chat_template_marks(const chat_template *t) {
     return t->marks;
+}
+
+bool chat_template_reads_parts(const chat_template *t) {
+    return t->reads_parts;
 }
 
 bool chat_template_asks_date(const chat_template *t) {

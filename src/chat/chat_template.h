@@ -20,6 +20,9 @@ const char *chat_template_name(const chat_template *t);
 // Returns whether the template says itself which of its text is the assistant's, by {% generation
 // %} blocks.
 bool chat_template_marks(const chat_template *t);
+// Returns whether it asks what kind of content a message has, or goes through its parts; another
+// takes content for a text.
+bool chat_template_reads_parts(const chat_template *t);
 
 typedef struct special_text { // a special token that the template sees under its role
     const char *role;         // "bos_token"

@@ -149,7 +149,11 @@ static drv_status check_folder(arena *a, const char *out) {
 
 drv_status tokenizer_train(arena *a, const cli_args *args) {
     bpe_trainer_opts opts = {.vocab_size = 32000, .min_frequency = 2};
+    int n_endings; // the list has room for its end
+    const char **endings = cli_get_all(a, args, "--ending", &n_endings);
+    endings[n_endings] = NULL;
     const reader_opts from = {.key = cli_get(args, "--json-key", NULL),
+            .inputs = {.endings = endings, .others = "--ending"},
             .separator = cli_get(args, "--separator", NULL),
             .strict = cli_has(args, "--strict")};
     const char *out;

@@ -189,6 +189,7 @@ static const cli_option train_options[] = {
         {"--eos", "TEXT", "token that ends a text (without --special: <|endoftext|>)"},
         {"--pad", "TEXT", "token that pads rows"},
         {"--unk", "TEXT", "token for what is unknown; no text needs it, as all bytes are tokens"},
+        {"--ending", "EXT...", "files of folders that are texts too, as --ending py c h"},
         {"--separator", "TEXT", "cuts .txt files into documents"},
         {"--json-key", "KEY", "key of the text in .jsonl, column in .parquet (default text)"},
         {"--memory", "SIZE", "memory for counting and merging, e.g. 512M (default 4G)"},

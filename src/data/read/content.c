@@ -5,10 +5,23 @@
 
 #include "base/json_cursor.h"
 
+// Text in UTF-16 without a mark: of the first characters most are below U+0100, so that every other
+// byte is NUL, which no text in UTF-8 has.
+static bool looks_like_utf16(const char *p, size_t n) {
+    enum { LOOKED_AT = 256, LEAST = 4 };
+    size_t n_nul[2] = {0};
+    const size_t n_pairs = (n < LOOKED_AT ? n : LOOKED_AT) / 2;
+    for (size_t i = 0; i < 2 * n_pairs; i++)
+        n_nul[i % 2] += p[i] == 0;
+    return n_pairs >= LEAST &&
+           ((n_nul[0] == 0 && n_nul[1] > n_pairs / 2) || (n_nul[1] == 0 && n_nul[0] > n_pairs / 2));
+}
+
 content_mark content_mark_of(const char *p, size_t n) {
     if (n >= 3 && memcmp(p, "\xEF\xBB\xBF", 3) == 0) return MARK_UTF8;
     if (n >= 2 && (memcmp(p, "\xFF\xFE", 2) == 0 || memcmp(p, "\xFE\xFF", 2) == 0))
         return MARK_UTF16;
+    if (looks_like_utf16(p, n)) return MARK_UTF16;
     return MARK_NONE;
 }
 

@@ -6,7 +6,8 @@
 
 typedef enum content_mark { MARK_NONE, MARK_UTF8, MARK_UTF16 } content_mark;
 
-// Returns the byte order mark at the front. MARK_UTF8 has three bytes.
+// Returns the byte order mark at the front, MARK_UTF16 also for text that shows to be UTF-16
+// without one. MARK_UTF8 has three bytes.
 content_mark content_mark_of(const char *p, size_t n);
 // Returns whether it is an Arrow stream by the mark before its first message, or a file by its
 // magic number.

@@ -84,6 +84,14 @@ static drv_status add_side(const sft_format *f, encoder *e, const pair_record *r
     return add_response(f, e, r, rejected ? r->rejected : r->chosen, x);
 }
 
+static drv_status join_contents(const sft_format *f, const pair_record *r) {
+    if (!f->template) return DRV_OK;
+    const chat_template *template = conversation_template(f, r->tools);
+    DRV_TRY(conversation_join_content(template, r->prompt));
+    DRV_TRY(conversation_join_content(template, r->chosen));
+    return conversation_join_content(template, r->rejected);
+}
+
 drv_status pair_encode(const sft_format *f, encoder *e, const char *line, size_t n,
         sft_example *x) {
     pair_record record;
@@ -91,7 +99,8 @@ drv_status pair_encode(const sft_format *f, encoder *e, const char *line, size_t
     x->misfit = false;
     DRV_TRY(pair_record_read(line, n, !f->template, &record));
     if (record.parted) conversation_join_parts(f, record.prompt);
-    drv_status status = add_side(f, e, &record, false, x);
+    drv_status status = join_contents(f, &record);
+    if (status == DRV_OK) status = add_side(f, e, &record, false, x);
     x->n_chosen = x->ids.n - before;
     if (status == DRV_OK) status = add_side(f, e, &record, true, x);
     if (status != DRV_OK) { // nothing of a pair is left

@@ -164,6 +164,40 @@ static bool is_assistant(const json_t *messages, size_t i) {
     return role && strcmp(role, "assistant") == 0;
 }
 
+// Makes a text of content in parts, {"type": "text", "text": ...}, for a template that takes it for
+// a text: it would print the list as Python does.
+static drv_status join_parts(json_t *message, size_t number) {
+    const json_t *parts = json_object_get(message, "content");
+    str text = {0};
+    for (size_t i = 0; i < json_array_size(parts); i++) {
+        const json_t *part = json_array_get(parts, i),
+                     *said = json_is_string(part) ? part : json_object_get(part, "text");
+        const char *type = json_string_value(json_object_get(part, "type"));
+        if (!json_is_string(said) || (type && strcmp(type, "text") != 0)) {
+            str_free(&text);
+            return drv_fail(DRV_E_DATA,
+                    "message %zu: part %zu of its content is of type \"%.40s\", expected text",
+                    number, i, type ? type : "?");
+        }
+        str_add(&text, json_string_value(said), json_string_length(said));
+    }
+    json_object_set_new(message, "content", json_stringn(text.p ? text.p : "", text.n));
+    str_free(&text);
+    return DRV_OK;
+}
+
+drv_status conversation_join_content(const chat_template *template, json_t *messages) {
+    if (chat_template_reads_parts(template)) return DRV_OK;
+    for (size_t i = 0; i < json_array_size(messages); i++) {
+        json_t *message = json_array_get(messages, i);
+        if (!json_is_array(json_object_get(message, "content"))) continue;
+        json_t *copy = json_copy(message);
+        json_array_set_new(messages, i, copy);
+        DRV_TRY(join_parts(copy, i));
+    }
+    return DRV_OK;
+}
+
 // Returns whether the record says that a message is not learned: "weight": 0 (OpenAI's fine-tuning)
 // or "train": false (axolotl).
 static bool is_left_out(const json_t *messages, size_t i) {
@@ -397,7 +431,8 @@ drv_status sft_encode(const sft_format *f, encoder *e, const char *line, size_t 
             .a = arena_new("conversation"),
             .messages = record.messages,
             .tools = record.tools};
-    const drv_status status = run(&c, e, x);
+    drv_status status = conversation_join_content(c.template, record.messages);
+    if (status == DRV_OK) status = run(&c, e, x);
     free(c.answers);
     arena_free(c.a);
     sft_record_free(&record);

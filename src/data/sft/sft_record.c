@@ -53,11 +53,35 @@ static drv_status check_message(const json_t *message, size_t i) {
     return DRV_OK;
 }
 
+// Speakers of ShareGPT that stand where roles do; others may be a template's own.
+static const char *role_of(const char *role) {
+    static const struct {
+        const char *speaker, *role;
+    } names[] = {{"human", "user"}, {"gpt", "assistant"}, {"chatgpt", "assistant"},
+            {"bing", "assistant"}, {"bard", "assistant"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i].speaker, role) == 0) return names[i].role;
+    return NULL;
+}
+
+static drv_status add_plain(json_t *messages, json_t *message, size_t i) {
+    DRV_TRY(check_message(message, i));
+    const char *role = role_of(json_string_value(json_object_get(message, "role")));
+    json_array_append(messages, message);
+    if (!role) return DRV_OK;
+    json_t *renamed = json_copy(message);
+    json_object_set_new(renamed, "role", json_string(role));
+    json_array_set_new(messages, json_array_size(messages) - 1, renamed);
+    return DRV_OK;
+}
+
 drv_status record_add_list(json_t *messages, const char *name, const json_t *list) {
     for (size_t i = 0; i < json_array_size(list); i++) {
         json_t *message = json_array_get(list, i);
-        DRV_TRY_CTX(check_message(message, i), "\"%s\"", name);
-        json_array_append(messages, message);
+        if (!json_object_get(message, "role") && json_object_get(message, "from"))
+            DRV_TRY(record_add_speech(messages, message, i));
+        else
+            DRV_TRY_CTX(add_plain(messages, message, i), "\"%s\"", name);
     }
     return DRV_OK;
 }
@@ -76,10 +100,7 @@ static void keep_weight(json_t *messages, const json_t *turn) {
 drv_status record_add_speech(json_t *messages, const json_t *turn, size_t i) {
     const char *from = json_string_value(json_object_get(turn, "from"));
     json_t *value = json_object_get(turn, "value");
-    if (json_object_get(turn, "role")) {
-        json_array_append(messages, (json_t *)(uintptr_t)turn);
-        return check_message(turn, i);
-    }
+    if (json_object_get(turn, "role")) return add_plain(messages, (json_t *)(uintptr_t)turn, i);
     if (!from || !json_is_string(value))
         return drv_fail(DRV_E_DATA, "\"conversations\": turn %zu has no \"from\" and \"value\"", i);
     for (size_t k = 0; k < sizeof speakers / sizeof *speakers; k++)

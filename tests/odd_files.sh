@@ -95,4 +95,18 @@ timeout 60 cat text.txt >texts/b.txt &
 expect 0 "" timeout 60 "$drover" data build --input texts/b.txt --tokenizer tok --out data/named
 wait
 check "the same tokens by a pipe" cmp data/named.bin data/folder.bin
+
+# --- a folder that this user may not enter is said to be one, not to lack its files
+other() { "$@"; }
+[ "$(id -u)" != 0 ] || other() { setpriv --reuid=65534 --clear-groups "$@"; }
+if other test -x "$drover"; then
+    chmod 711 . && mkdir closed && chmod 000 closed
+    [ "$(id -u)" != 0 ] || chmod 700 closed
+    for command in "generate $PWD/closed --prompt x" "chat $PWD/closed" "tokenizer encode --tokenizer $PWD/closed"; do
+        expect 1 "could not enter folder \"$PWD/closed\": Permission denied" other "$drover" $command </dev/null
+    done
+    chmod 700 closed
+else
+    echo "skipped: another user cannot run $drover"
+fi
 finish

@@ -366,6 +366,10 @@ drv_status dir_make_parent(const char *path) {
     return dir_make(dir);
 }
 
+drv_status dir_may_enter(const char *path) {
+    return access(path, X_OK) == 0 ? DRV_OK : file_fail("enter folder", path);
+}
+
 drv_status dir_remove(const char *path) {
     struct stat st;
     if (lstat(path, &st) != 0) return errno == ENOENT ? DRV_OK : file_fail("look at", path);

@@ -59,6 +59,8 @@ DRV_CHECKED drv_status file_put_in_place(const char *path);
 DRV_CHECKED drv_status file_sync_dir(const char *path); // fsync of a folder
 bool file_exists(const char *path);
 bool file_is_dir(const char *path);
+// DRV_E_IO: this user may not look for files in the folder, so that none seems to be there.
+DRV_CHECKED drv_status dir_may_enter(const char *path);
 int64_t file_size(const char *path);               // -1: no such file
 DRV_CHECKED drv_status dir_make(const char *path); // with its parents; existing is fine
 // Finds out whether dir_make would make the folder and files could be made in it: a folder is made

@@ -398,6 +398,7 @@ drv_status tokenizer_open(arena *a, const char *path, tokenizer **out) {
                 "could not open \"%s\": No such file or directory; expected a folder with tokenizer.json%s",
                 path, hub_hint(a, path));
     if (file_is_dir(path)) {
+        DRV_TRY(dir_may_enter(path));
         const char *file = path_join(a, path, "tokenizer.json");
         if (!file_exists(file)) return refuse_folder(a, path);
         path = file;

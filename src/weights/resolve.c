@@ -46,6 +46,7 @@ drv_status ckpt_resolve(arena *a, const char *name, const char **folder) {
         DRV_TRY(config_load(a, name, NULL, 0, &cfg));
         return ckpt_of_run(a, cfg.run_dir, folder);
     }
+    DRV_TRY(dir_may_enter(name));
     if (file_exists(path_join(a, name, "config.json")) || adapter_is_folder(a, name)) {
         *folder = name;
         return DRV_OK;

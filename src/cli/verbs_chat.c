@@ -28,8 +28,6 @@ static drv_status read_json(const char *path, const char *key, json_t **out) {
             key);
 }
 
-// The template of a file, else that of the first folder that has one. The special tokens come from
-// where the folder's template is.
 static drv_status take_named_template(arena *a, const char *name, chat_model *out) {
     char *text;
     if (strcmp(name, "alpaca") == 0) {
@@ -42,6 +40,8 @@ static drv_status take_named_template(arena *a, const char *name, chat_model *ou
     return DRV_OK;
 }
 
+// The template that --template names, else that of the first folder that has one. The special
+// tokens come from where the folder's template is.
 static drv_status find_template(arena *a, const cli_args *args, const char *const *folders, int n,
         chat_model *out) {
     const char *name = cli_get(args, "--template", "chat");

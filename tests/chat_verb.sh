@@ -19,6 +19,15 @@ first=$(chat $model --template template $greedy <<<"Document 7")
 cp template $model/chat_template.jinja
 check "a file's template and the model's" same "$(chat $model $greedy <<<"Document 7")" "$first"
 check "an answer" [ -n "$first" ]
+check "the model's own by its name" same "$(chat $model --template chat $greedy <<<"Document 7")" "$first"
+
+# --- a built-in template: what data build makes of the same question
+echo '[{"role": "user", "content": "Where is the fox?"}]' >question.json
+echo '{"instruction": "Where is the fox?", "output": "By the hen."}' >alpaca.jsonl
+expect 0 "1 document" "$drover" data build --sft --template alpaca --input alpaca.jsonl --tokenizer $model --out alpaca
+check "alpaca" same "$(chat $model --template alpaca --messages question.json --print)" \
+    "$("$drover" data show alpaca --tokenizer $model | sed 's/\[\[.*//')"
+check "an answer under alpaca" [ -n "$(chat $model --template alpaca $greedy <<<"Where is the fox?")" ]
 
 # --- the second answer is what generate writes after both turns
 both=$(chat $model $greedy --system "The fox" <<<$'Document 7\n\ntells of')

@@ -9,7 +9,12 @@ typedef struct chat_model {
     special_text *specials; // every ..._token of tokenizer_config.json and, where that has no
                             // added_tokens_decoder, before it of special_tokens_map.json
     int n_specials;
+    bool built_in; // the text gets what the tokenizer puts in front of texts, which a template of a
+                   // model writes itself
 } chat_model;
+
+// Puts the built-in template "alpaca" in the place of the folder's.
+void chat_model_take_alpaca(chat_model *m);
 
 // Looks where transformers does: chat_template.jinja and additional_chat_templates/tool_use.jinja,
 // else chat_template of tokenizer_config.json, a text or several by name. "tool_use" is taken when

@@ -88,7 +88,8 @@ static drv_status encode_from(const conversation *self, size_t first, id_list *i
     if (status == DRV_OK) status = chat_render(a, self->template, &in, &rendered);
     if (status == DRV_OK) {
         const str *text = &rendered.text;
-        status = generator_encode(opts->generator, text->p ? text->p : "", text->n, false, ids);
+        status = generator_encode(opts->generator, text->p ? text->p : "", text->n,
+                opts->model->built_in, ids);
         str_free(&rendered.text);
     }
     arena_free(a);

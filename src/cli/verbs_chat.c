@@ -28,26 +28,34 @@ static drv_status read_json(const char *path, const char *key, json_t **out) {
             key);
 }
 
-// The template of a file, else that of the first folder that has one. The special tokens come from
-// where the folder's template is.
+static drv_status take_named_template(arena *a, const char *name, chat_model *out) {
+    char *text;
+    if (strcmp(name, "alpaca") == 0) {
+        chat_model_take_alpaca(out);
+        return DRV_OK;
+    }
+    DRV_TRY(file_read_any(a, name, &text, &out->n_source));
+    out->source = text;
+    out->path = name;
+    return DRV_OK;
+}
+
+// The template that --template names, else that of the first folder that has one. The special
+// tokens come from where the folder's template is.
 static drv_status find_template(arena *a, const cli_args *args, const char *const *folders, int n,
         chat_model *out) {
-    const char *file = cli_get(args, "--template", NULL);
+    const char *name = cli_get(args, "--template", "chat");
+    const bool own = strcmp(name, "chat") == 0;
     *out = (chat_model){.specials = ARENA_ARRAY(a, special_text, 2)};
     for (int i = 0; i < n && !out->path; i++) {
         if (!file_is_dir(folders[i]))
             return drv_fail(DRV_E_IO, "\"%s\" is not a folder", folders[i]);
         DRV_TRY(chat_model_read(a, folders[i], cli_has(args, "--tools"), out));
     }
-    if (n > 0 && !file && !out->path)
+    if (n > 0 && own && !out->path)
         return drv_fail(DRV_E_DATA, "\"%s\" has no chat template; give one by --template FILE",
                 folders[n - 1]);
-    if (file) {
-        char *text;
-        DRV_TRY(file_read_any(a, file, &text, &out->n_source));
-        out->source = text;
-        out->path = file;
-    }
+    if (!own) DRV_TRY(take_named_template(a, name, out));
     if (!out->source) return drv_fail(DRV_E_USAGE, "chat: a MODEL or --template FILE is missing");
     return DRV_OK;
 }
@@ -217,7 +225,7 @@ static const cli_option options[] = {
         {"--max-tokens", "N", "at most N tokens per answer (default: what the context leaves)"},
         {"--context", "N", "tokens of the conversation (default 4096, or the model's if fewer)"},
         GENERATION_OPTIONS,
-        {"--template", "FILE", "a Jinja template; default: the model's own"},
+        {"--template", "NAME", "chat (the model's own, default), alpaca, or a Jinja file"},
         {"--tools", "FILE", "JSON: a list of tools, for templates that know them"},
         {"--documents", "FILE", "JSON: a list of documents, likewise"},
         {"--date", "DAY", "tell the template this date, as 2026-11-22 (default: today's)"},

@@ -12,27 +12,6 @@
 #include "data/sft/template_words.h"
 #include "data/sft/turn_end.h"
 
-// The text that Alpaca's models were trained on (github.com/tatsu-lab/stanford_alpaca), with a line
-// of its own for the answer as torchtune and axolotl have it; more than one turn repeats
-// instruction and response.
-static const char alpaca[] =
-        "{%- set said = namespace(system='', done=false) -%}{%- for m in messages -%}"
-        "{%- if m.role == 'system' -%}{%- set said.system = m.content -%}"
-        "{%- elif m.role == 'user' -%}"
-        "{%- set instruction = m.instruction if m.instruction is defined else m.content -%}"
-        "{%- set input = m.input if m.input is defined else '' -%}"
-        "{%- if said.done -%}{{ '\\n\\n' }}"
-        "{%- elif said.system -%}{{ said.system ~ '\\n\\n' }}"
-        "{%- elif input -%}{{ 'Below is an instruction that describes a task, paired with an input that provides "
-        "further context. Write a response that appropriately completes the request.\\n\\n' }}"
-        "{%- else -%}{{ 'Below is an instruction that describes a task. Write a response that appropriately "
-        "completes the request.\\n\\n' }}{%- endif -%}{%- set said.done = true -%}"
-        "{{ '### Instruction:\\n' ~ instruction ~ '\\n\\n' }}"
-        "{%- if input -%}{{ '### Input:\\n' ~ input ~ '\\n\\n' }}{%- endif -%}{{ '### Response:\\n' }}"
-        "{%- elif m.role == 'assistant' -%}{% generation %}{{ m.content ~ eos_token }}{% endgeneration %}"
-        "{%- else -%}{{ raise_exception('the template alpaca knows system, user and assistant') }}"
-        "{%- endif -%}{%- endfor -%}";
-
 // --- opening
 // The end of a text, by the tokenizer's folder or the tokenizer itself.
 static drv_status add_eos(arena *a, const tokenizer *t, const char *folder, chat_model *m) {
@@ -54,9 +33,7 @@ static drv_status add_eos(arena *a, const tokenizer *t, const char *folder, chat
 static drv_status find_template(arena *a, const tokenizer *tok, const char *folder,
         const char *name, chat_model *m) {
     if (strcmp(name, "alpaca") == 0) {
-        m->path = name;
-        m->source = alpaca;
-        m->n_source = sizeof alpaca - 1;
+        chat_model_take_alpaca(m);
         return add_eos(a, tok, folder, m);
     }
     if (strcmp(name, "chat") != 0) {
@@ -136,7 +113,7 @@ drv_status sft_format_open(arena *a, const tokenizer *tok, const char *folder, c
             .specials = model.specials,
             .n_specials = model.n_specials,
             .now = now,
-            .built_in = model.source == alpaca};
+            .built_in = model.built_in};
     *out = format;
     return DRV_OK;
 }

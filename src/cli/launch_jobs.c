@@ -45,10 +45,21 @@ enum { DEFAULT_GRACE_S = 600, DEFAULT_TRIES = 3, MAX_GRACE_S = 86400, MAX_TRIES 
             {"--pvc", "NAME", "volume with data and runs: a PersistentVolumeClaim"}, {             \
         "--mount", "DIR", "where it is, and where paths begin (" DEFAULT_MOUNT ")"                 \
     }
-#define PODS                                                                                       \
-    {"--namespace", "NAME", "of Kubernetes (kubectl's own)"}, {                                    \
-        "--shm", "SIZE", "of /dev/shm in each pod (an eighth of its memory)"                       \
+#define POD_OPTIONS                                                                                \
+    {"--env", "NAME=VALUE", "a variable for drover (repeatable)"},                                 \
+            {"--secret-env", "NAME=SECRET:KEY",                                                    \
+                    "one from a Secret: HF_TOKEN=hub:token (repeatable)"},                         \
+            {"--label", "KEY=VALUE", "of all objects and pods (repeatable)"},                      \
+            {"--annotation", "KEY=VALUE", "of all pods (repeatable)"},                             \
+            {"--toleration", "KEY[=VALUE][:EFFECT]", "of all pods (repeatable)"},                  \
+            {"--node-selector", "KEY=VALUE", "of all pods (repeatable)"},                          \
+            {"--image-pull-secret", "NAME", "for the image's registry (repeatable)"},              \
+            {"--priority-class", "NAME", "of all pods"}, {                                         \
+        "--service-account", "NAME", "of all pods"                                                 \
     }
+#define PODS                                                                                       \
+    {"--namespace", "NAME", "of Kubernetes (kubectl's own)"},                                      \
+            {"--shm", "SIZE", "of /dev/shm in each pod (an eighth of its memory)"}, POD_OPTIONS
 
 const cli_option launch_slurm_options[] = {
         ALL_KINDS,
@@ -336,6 +347,16 @@ static const char *default_name(arena *a, const job_spec *spec) {
     return spec->work == WORK_COMPILE ? arena_printf(a, "%s-compile", name) : name;
 }
 
+static drv_status read_pod_options(arena *a, const cli_args *args, job_spec *spec) {
+    for (int option = 0; option < N_POD_OPTIONS; option++) {
+        int n;
+        if (!takes(args, pod_option_names[option])) continue;
+        const char **values = cli_get_all(a, args, pod_option_names[option], &n);
+        DRV_TRY(pod_options_take(a, &spec->pods, (pod_option)option, values, n));
+    }
+    return DRV_OK;
+}
+
 static drv_status resolve(arena *a, const cli_args *args, job_spec *spec, run_config *cfg) {
     spec->kind = find_kind(args);
     DRV_TRY(read_work(args, &spec->work));
@@ -353,6 +374,7 @@ static drv_status resolve(arena *a, const cli_args *args, job_spec *spec, run_co
     spec->name_space = text_of(args, "--namespace");
     spec->claim = text_of(args, "--pvc");
     DRV_TRY(read_progress(args, spec));
+    DRV_TRY(read_pod_options(a, args, spec));
     // A task of SkyPilot without a volume begins where SkyPilot lets it.
     const bool has_mount = spec->kind->is_kubernetes || spec->claim;
     spec->mount = takes(args, "--mount")

@@ -9,9 +9,9 @@
 enum {
     N_LAUNCH_SLURM_OPTIONS = 20,
     N_LAUNCH_SKYPILOT_OPTIONS = 20,
-    N_LAUNCH_VOLCANO_OPTIONS = 23,
-    N_LAUNCH_POD_OPTIONS = 24,
-    N_LAUNCH_TRAINJOB_OPTIONS = 26,
+    N_LAUNCH_VOLCANO_OPTIONS = 32,
+    N_LAUNCH_POD_OPTIONS = 33,
+    N_LAUNCH_TRAINJOB_OPTIONS = 35,
     MAX_LAUNCH_WORDS = 4096
 };
 extern const cli_option launch_slurm_options[], launch_skypilot_options[], launch_volcano_options[],

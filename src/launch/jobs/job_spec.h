@@ -6,6 +6,7 @@
 
 #include "launch/jobs/instance_types.h"
 #include "launch/jobs/job_files.h"
+#include "launch/jobs/pod_options.h"
 
 typedef enum job_work {
     WORK_TRAIN,
@@ -30,6 +31,7 @@ typedef struct job_spec {
     const char *image;              // NULL: none, as for Slurm
     const char *queue;              // NULL: the cluster's own
     const char *name_space, *claim; // of Kubernetes; name_space NULL: that of the context
+    pod_options pods;               // of Kubernetes: what each pod gets besides
     const char *mount; // where the claim is, and the working directory; NULL: as the machine has it
     const instance_type *instance;
     bool is_hyperpod;    // the instance was named ml.*

@@ -60,7 +60,9 @@ const char *const *mpirun_words(arena *a, const job_spec *spec, const char *host
                                                                            spec,
                                                                            pod_config(a, spec),
                                                                            &n_program);
-    const char **list = ARENA_ARRAY(a, const char *, n_program + 64);
+    const pod_options *more = &spec->pods;
+    const char **list = ARENA_ARRAY(a, const char *,
+            n_program + 64 + 2 * (more->n[POD_ENV] + more->n[POD_SECRET_ENV]));
     const char *const first[] = {"mpirun", "--hostfile", hosts, "-np",
             arena_printf(a, "%d", job_ranks(spec)), "--map-by",
             arena_printf(a, "ppr:%d:node%s", spec->ranks, oversubscribe ? ":OVERSUBSCRIBE" : ""),
@@ -72,6 +74,11 @@ const char *const *mpirun_words(arena *a, const job_spec *spec, const char *host
         list[(*n)++] = "-x";
         list[(*n)++] = arena_printf(a, "%s=%s", variables[0], variables[1]);
     }
+    for (int option = POD_ENV; option <= POD_SECRET_ENV; option++)
+        for (int i = 0; i < more->n[option]; i++) { // of the launcher's own environment
+            list[(*n)++] = "-x";
+            list[(*n)++] = more->items[option][i].name;
+        }
     for (int i = 0; spec->has_progress && i < 3; i++) {
         list[(*n)++] = "-x";
         list[(*n)++] = progress_variables[i];

@@ -22,6 +22,7 @@ static void put_labels(yaml_writer *w, const job_spec *spec, bool by_kueue) {
     yaml_text(w, "app.kubernetes.io/name", "drover");
     yaml_text(w, JOB_LABEL, spec->name);
     if (by_kueue && spec->queue) yaml_text(w, KUEUE_LABEL, spec->queue);
+    pod_options_pairs(w, &spec->pods, POD_LABEL);
     yaml_map_end(w);
 }
 
@@ -104,11 +105,14 @@ static void put_environment(yaml_writer *w, arena *a, const job_spec *spec,
         const char *const *more) {
     const char *const *list = job_environment(a, spec, true);
     const char *secret = job_secret_name(a, spec);
-    if (!*list && !secret && !(more && *more)) return;
+    if (!*list && !secret && !(more && *more) && !spec->pods.n[POD_ENV] &&
+            !spec->pods.n[POD_SECRET_ENV])
+        return;
     yaml_list(w, "env");
     put_variables(w, a, list);
     put_variables(w, a, more);
     if (secret) put_variable(w, a, "DROVER_JOB_SECRET_FILE", SECRET_DIR "/secret");
+    pod_options_variables(w, a, &spec->pods);
     yaml_list_end(w);
 }
 
@@ -302,18 +306,23 @@ static void put_toleration(yaml_writer *w, const char *key) {
 // Writes where the pod may run. Small pods go anywhere: machines with devices are dear.
 static void put_places(yaml_writer *w, arena *a, const job_spec *spec, const pod *p) {
     const instance_type *t = spec->instance;
-    if (p->size != POD_DEVICES) return;
-    if (t->label) {
+    const pod_options *more = &spec->pods;
+    const bool on_devices = p->size == POD_DEVICES;
+    if ((on_devices && t->label) || more->n[POD_NODE_SELECTOR]) {
         yaml_map(w, "nodeSelector");
-        yaml_text(w, t->label,
-                spec->is_hyperpod ? arena_printf(a, "ml.%s", t->label_value) : t->label_value);
-        if (spec->is_hyperpod) yaml_text(w, HYPERPOD_SAYS "node-health-status", "Schedulable");
+        if (on_devices && t->label)
+            yaml_text(w, t->label,
+                    spec->is_hyperpod ? arena_printf(a, "ml.%s", t->label_value) : t->label_value);
+        if (on_devices && spec->is_hyperpod)
+            yaml_text(w, HYPERPOD_SAYS "node-health-status", "Schedulable");
+        pod_options_pairs(w, more, POD_NODE_SELECTOR);
         yaml_map_end(w);
     }
-    if (t->resource) {
+    if ((on_devices && t->resource) || more->n[POD_TOLERATION]) {
         yaml_list(w, "tolerations");
-        put_toleration(w, t->resource);
-        if (t->efa) put_toleration(w, EFA);
+        if (on_devices && t->resource) put_toleration(w, t->resource);
+        if (on_devices && t->resource && t->efa) put_toleration(w, EFA);
+        pod_options_tolerations(w, more);
         yaml_list_end(w);
     }
 }
@@ -321,8 +330,14 @@ static void put_places(yaml_writer *w, arena *a, const job_spec *spec, const pod
 void pod_template(yaml_writer *w, arena *a, const job_spec *spec, const pod *p) {
     yaml_map(w, "metadata");
     put_labels(w, spec, false);
+    if (spec->pods.n[POD_ANNOTATION]) {
+        yaml_map(w, "annotations");
+        pod_options_pairs(w, &spec->pods, POD_ANNOTATION);
+        yaml_map_end(w);
+    }
     yaml_map_end(w);
     yaml_map(w, "spec");
+    pod_options_names(w, &spec->pods);
     yaml_bool(w, "automountServiceAccountToken", false);
     yaml_bool(w, "enableServiceLinks", false);
     if (p->restart) yaml_text(w, "restartPolicy", p->restart);

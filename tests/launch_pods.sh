@@ -1,0 +1,84 @@
+#!/bin/bash
+# What an operator adds to the pods of a generated job: variables, secrets, labels, places, names of the cluster; in every kind for
+# Kubernetes, held against the schemas where they are at hand. usage: launch_pods.sh DROVER
+tree=$(realpath "$(dirname "$0")/..")
+. "$(dirname "$0")"/story.bash
+export DROVER_THREADS=2
+for folder in "$tree/../shared" "$tree/../../shared"; do [ ! -x "$folder/tools/validate-manifests" ] || shared=$folder; done
+[ -n "${shared-}" ] && echo "checks manifests by $shared/tools/validate-manifests" || echo "no validate-manifests beside the tree: manifests are written, not checked"
+cat >run.yaml <<'YAML'
+model: {preset: tiny}
+data: {train: data/set, sequence_length: 64}
+training: {steps: 10, global_batch_size: 16384, micro_batch_size: 1}
+YAML
+pods=(--image registry.example/drover:1 --pvc claim)
+more=(--env 'GREETING=a "b" $(HOME): c=d' --env EMPTY= --secret-env HF_TOKEN=hub:token --label team=nlp --label example.org/cost=a1
+    --annotation 'example.org/note=yes: "it" is' --toleration gpu --toleration pool=train:NoSchedule --node-selector zone=a
+    --image-pull-secret registry --image-pull-secret mirror --priority-class high --service-account trainer)
+for kind in "trainjob --policy mpi" "trainjob --policy torch" mpi-operator pytorchjob ray volcano; do # shellcheck disable=SC2086
+    expect 0 "next:" "$drover" launch $kind run.yaml --nodes 2 --instance p5.48xlarge --set backend=pjrt --set pjrt.plugin=cuda "${pods[@]}" "${more[@]}" \
+        --out "jobs/${kind// /}"
+done
+expect 0 "next:" "$drover" launch ray --job data --instance cpu "${pods[@]}" "${more[@]}" --out jobs/data -- model get hf:org/gated
+if [ -n "${shared-}" ]; then "$shared/tools/validate-manifests" -q jobs/*/*.yaml >out 2>&1 && ok || bad "validate-manifests" out; fi
+if python3 -c 'import yaml' 2>/dev/null; then
+    python3 - jobs/*/*.yaml >out 2>&1 <<'PY' && ok || bad "each pod has them" out
+import sys, yaml
+def pods(o, metadata=None):
+    if isinstance(o, dict):
+        if "containers" in o:
+            yield metadata, o
+        for value in o.values():
+            yield from pods(value, o.get("metadata"))
+    elif isinstance(o, list):
+        for value in o:
+            yield from pods(value)
+n = n_with = 0
+for path in sys.argv[1:]:
+    for document in yaml.safe_load_all(open(path)):
+        assert document["metadata"]["labels"]["team"] == "nlp", path
+        for metadata, pod in pods(document):
+            n += 1
+            assert metadata["labels"]["example.org/cost"] == "a1" and metadata["labels"]["app.kubernetes.io/name"] == "drover", path
+            assert metadata["annotations"] == {"example.org/note": 'yes: "it" is'}, path
+            assert pod["nodeSelector"]["zone"] == "a", path
+            assert pod["tolerations"][-2:] == [{"key": "gpu", "operator": "Exists"},
+                {"key": "pool", "operator": "Equal", "value": "train", "effect": "NoSchedule"}], path
+            assert pod["imagePullSecrets"] == [{"name": "registry"}, {"name": "mirror"}], path
+            assert (pod["priorityClassName"], pod["serviceAccountName"]) == ("high", "trainer"), path
+            for container in pod["containers"]:
+                env = {v["name"]: v for v in container.get("env", [])}
+                if "HF_TOKEN" not in env:
+                    continue
+                n_with += 1
+                assert env["HF_TOKEN"]["valueFrom"] == {"secretKeyRef": {"name": "hub", "key": "token"}}, path
+                assert env["GREETING"]["value"].replace("$$", "$") == 'a "b" $(HOME): c=d' and env["EMPTY"]["value"] == "", path
+                words = container.get("command") or []
+                if words and words[0] == "mpirun":  # whose ranks get it from the launcher
+                    assert all(words[words.index(name) - 1] == "-x" for name in ("GREETING", "EMPTY", "HF_TOKEN")), path
+assert n >= 12 and n_with >= 8, (n, n_with)
+PY
+fi
+
+# --- refused: one line, and nothing is written
+refused() { # TEXT OPTION...
+    local text=$1
+    shift
+    expect 2 "$text" "$drover" launch pytorchjob run.yaml --instance cpu "${pods[@]}" "$@" --out refused
+    check "one line, and nothing is written: $*" test "$(wc -l <out)" = 1 -a ! -e refused
+}
+refused '--env: "1A=b", expected NAME=VALUE' --env 1A=b
+refused '--env: "A", expected NAME=VALUE' --env A
+refused '--env: "A" is given twice' --env A=1 --env A=2
+refused '--secret-env: "A=b", expected NAME=SECRET:KEY' --secret-env A=b
+refused '--secret-env: "A=B_c:d", expected NAME=SECRET:KEY' --secret-env A=B_c:d
+refused '--label: "team=a b", expected KEY=VALUE' --label "team=a b"
+refused 'and no label of drover or an operator' --label app.kubernetes.io/instance=x
+refused '--annotation: "a b=c", expected KEY=VALUE' --annotation "a b=c"
+refused '--toleration: "a:Never", expected KEY[=VALUE][:EFFECT]' --toleration a:Never
+refused '--node-selector: "zone", expected KEY=VALUE' --node-selector zone
+refused '--image-pull-secret: "A", expected the name of a Secret' --image-pull-secret A
+refused '--priority-class: "a b", expected the name of a PriorityClass' --priority-class "a b"
+refused '--service-account: "-a", expected the name of a ServiceAccount' --service-account=-a
+expect 2 "--env is an option of launch trainjob" "$drover" launch slurm run.yaml --instance cpu --env A=b
+finish

@@ -82,24 +82,30 @@ submit() {
 }
 declare -A job
 each submit
-started() { grep -q "\"event\": *\"start\".*\"restarts\": *$2[,}]" job-$1/events.jsonl; }
-starts_again() { # N FORM: the job runs, begun for the Nth time more, and has taken a few steps
-    wait_for started $2 $1 || return
-    local from
-    from=$(sed -nE 's/.*"event": *"resume".*"step": *([0-9]+).*/\1/p' job-$2/events.jsonl | tail -n 1)
-    begun job-$2 $((from + 5))
+# Slurm counts as a start what the program never sees, too: a prolog that fails, a node that does not answer yet. So another
+# start is one with a higher number than the last one that was seen, however much higher.
+of_last_start() { tac job-$1/events.jsonl 2>/dev/null | sed '/"event": *"start"/q'; } # FORM: its lines of the journal
+number_of_start() { of_last_start $1 | sed -nE 's/.*"event": *"start".*"restarts": *([0-9]+).*/\1/p'; }
+resumed_from() { of_last_start $1 | sed -nE 's/.*"event": *"resume".*"step": *([0-9]+).*/\1/p'; }
+declare -A seen=([ranks]=0 [nodes]=0)
+resumed() { [ "$(number_of_start $1)" -gt ${seen[$1]} ] && [ -n "$(resumed_from $1)" ]; }
+starts_again() { # FORM: the job runs once more, and has taken a few steps
+    wait_for resumed $1 || return
+    seen[$1]=$(number_of_start $1)
+    begun job-$1 $(($(resumed_from $1) + 5))
 }
-each starts_again 1 # after the time limit
-saved_by() { journal job-$1 '"event": *"stop".*SIGUSR1'; }
+saved_by() { wait_for grep -qE '"event": *"stop".*SIGUSR1' job-$1/events.jsonl; } # the signal before the time limit
 each saved_by
-more_time() { scontrol update jobid="${job[$1]}" timelimit=30; }
+# At once, as the next start would meet the same limit: while the job is on its way back, it may be refused.
+more_time() { wait_for scontrol update jobid="${job[$1]}" timelimit=30; }
 each more_time
+each starts_again
 requeue() { scontrol requeue "${job[$1]}"; }
 each requeue
-each starts_again 2
+each starts_again
 lose_a_node() { "$slurm_local" fail "$(scontrol show hostnames "$(squeue -h -j "${job[$1]}" -o %N)" | sed -n 3p)" 2>out; }
 each lose_a_node
-each starts_again 3
+each starts_again
 end_job() { scancel --signal=USR1 "${job[$1]}"; }
 each end_job
 is_over() { ! squeue -h -j "${job[$1]}" -o %T 2>/dev/null | grep -q .; }

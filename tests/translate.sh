@@ -393,7 +393,7 @@ for optimizer in muon normuon; do
     sed "/lora/d" muon-lora.txt >muon.txt
     expect 0 "type: $optimizer " "$drover" config --from axolotl muon.txt --set model.preset=llama-3.1-8b --ranks 8
 done
-says "axolotl: optimizer, line 11"
+says "axolotl: optimizer, line 11" "in bf16 alone there"
 expect 0 "type: adamw " "$drover" config --from axolotl muon.txt --set model.preset=llama-3.1-8b --ranks 8 --set optimizer.type=adamw
 sed "s/optimizer: .*/optimizer: adamw_bnb_8bit/" axolotl.txt >eight.txt
 expect 2 'is "adamw_bnb_8bit"; optimizer.type is adamw, muon or normuon' "$drover" config --from axolotl eight.txt --set model.preset=llama-3.1-8b --ranks 8

@@ -328,7 +328,13 @@ static void derive_lora(translation *self) {
 // The type in which a program holds the weights: bfloat16 leaves no fp32 ones to be updated, but
 // PEFT's branches are in fp32 beside it.
 static void derive_dtype(translation *self) {
-    const value *dtype = fact_take(self, "dtype");
+    const value *dtype = fact_take(self, "dtype"), *bf16 = fact_take(self, "bf16");
+    if ((self->kinds & FOREIGN_AXOLOTL) && bf16 && says_true(bf16) &&
+            !translation_get(self, "lora.rank") &&
+            !translation_given(self, "optimizer.master_dtype"))
+        report_add(self, DIFFERS, bf16,
+                "holds the weights of the layers in bf16 alone there; here fp32 masters are updated, or, with --set "
+                "optimizer.master_dtype=bf16, bf16 is rounded stochastically");
     if (!dtype) return;
     const char *text = dtype->kind == VALUE_TEXT ? dtype->text : "";
     const char *name = str_starts(text, "torch.") ? text + strlen("torch.") : text;

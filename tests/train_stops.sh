@@ -1,6 +1,7 @@
 #!/bin/bash
 # A stop that reaches one rank in an evaluation that would take minutes: all ranks of each layout save and end with 3, without the
-# rest of it, and the same command goes on. usage: train_stops.sh DROVER
+# rest of it, and the same command goes on; one that comes while the run is opened ends it before its first step.
+# usage: train_stops.sh DROVER
 . "$(dirname "$0")"/ranks.bash
 make_data
 valid=$(for _ in {1..400}; do printf 'data/set, '; done)
@@ -20,6 +21,21 @@ stops() { # NAME RANKS SIGNAL SETTING...
     says "stopped by SIG$signal after step 0 of 40; the same command resumes it"
     check "$name: the evaluation went on to its end" test -z "$(grep -s val_loss "$name/metrics.jsonl")"
 }
+# Before the first step: it is not taken.
+mpirun --oversubscribe -n 2 "$drover" train run.yaml --set run_dir=opened --set training.eval_every=0 --set training.global_batch_size=65536 \
+    --set training.micro_batch_size=1 >out 2>&1 &
+job=$!
+listens() { # the last rank: 15 is SIGTERM
+    rank=$(pgrep -x drover -P $job | tail -n 1)
+    [ $((0x$(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/$rank/status") >> 14 & 1)) = 1 ]
+}
+until listens 2>/dev/null || is_gone $job; do :; done # at once: wait_for sleeps in between
+kill -TERM "$rank"
+wait_end $job
+code=$?
+check "stopped while it is opened: exit $code, not 3" test $code = 3
+says "stopped by SIGTERM after step 0 of 40; the same command resumes it"
+
 stops alone 1 TERM
 stops data 2 TERM
 stops tensor 2 USR1 parallel.tensor=2

@@ -397,6 +397,9 @@ static drv_status loop(run *r) {
     if (evaluation_is_due(r)) DRV_TRY(validate(r));
     DRV_TRY(run_check_dir(r));
     r->save_began_s = clock_s();
+    bool asked; // while it was opened
+    DRV_TRY(ranks_agree(r, DRV_OK, &asked));
+    if (asked) DRV_TRY(run_start_save(r));
     if (r->leads && r->state.step < last_step(cfg))
         record_running(r->record, r->state.step + 1, rank_watch_energy_words(r));
     for (bool first = true; r->state.step < last_step(cfg); first = false) {

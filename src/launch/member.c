@@ -37,6 +37,8 @@ typedef struct member {
     local_job local;
     control line; // to node 0
     char address[INET_ADDRSTRLEN];
+    job_secret found; // of a job of one machine, the last one that lay there
+    bool has_found;
     char process[24];   // tells this process from another one that calls itself the same node
     bool returns;       // node 0 goes on after a world has ended, and takes nodes that come again
     bool welcome, told; // told: how the ranks of this node have ended
@@ -99,7 +101,6 @@ static attempt shake_hands(member *m, int fd, const job_secret *secret) {
 
 static attempt try_once(member *m) {
     const launch_job *job = m->job;
-    job_secret secret = job->secret;
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)job->port)};
     int error = 0;
     const int on = 1;
@@ -107,8 +108,10 @@ static attempt try_once(member *m) {
     address.sin_addr.s_addr = resolve(job->world.master.value);
     if (!address.sin_addr.s_addr) return NOT_KNOWN;
     inet_ntop(AF_INET, &address.sin_addr, m->address, sizeof m->address);
-    if (!job->has_secret && !launch_find_secret(m->a, m->address, job->port, &secret))
-        return NOBODY;
+    if (!job->has_secret && launch_find_secret(m->a, m->address, job->port, &m->found))
+        m->has_found = true;
+    if (!job->has_secret && !m->has_found) return NOBODY;
+    const job_secret secret = job->has_secret ? job->secret : m->found;
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return NOBODY;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);

@@ -31,7 +31,7 @@ rows=(
     "Client_BufferFromHostBuffer error 63|75|drover: step 3: program \"whole_step\": * Client_BufferFromHostBuffer: $bus; step 2 is saved|2|"
     "Client_BufferFromHostBuffer await 63|75|drover: step 3: program \"whole_step\": * Event_Await: $bus; step 2 is saved|2|"
     "Client_Create error|1|Client_Create: $bus|0|"
-    "LoadedExecutable_Execute error 19|75|drover: step 4: program \"step\": * $bus|0|$two"
+    "LoadedExecutable_Execute error 19|75|drover: step 4: program \"step\": * $bus; step 3 is saved|3|$two"
     "LoadedExecutable_Execute lost 19|75|drover: step 4: program \"step\": \"loss\": * $bus|0|$two"
 )
 for row in "${rows[@]}"; do

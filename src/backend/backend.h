@@ -143,6 +143,7 @@ struct backend {
     int n_local_ranks;
     int64_t step;  // of training, that is computed: messages of pjrt name it; 0: none
     int64_t n_run; // programs that pjrt's device was given: one that it refuses changes no state
+    bool refused;  // pjrt: the last one was, on the devices of all ranks alike
 };
 
 // The calls of the vtable.

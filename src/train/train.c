@@ -55,13 +55,20 @@ static drv_status take_hashes(run *r, step_metrics *m) {
     return hashes_take(r->hashed, &r->p.held, &m->hashes);
 }
 
+// Runs forward and backward. If a program is refused, all ranks are here with the weights of the
+// step before, which they can save.
+static drv_status find_gradients(run *r, const batch *b, double *loss) {
+    const drv_status status = stepper_gradients(&r->stepper, b, heed_stop, r, loss);
+    return r->b->refused ? ranks_together(r, status) : status;
+}
+
 // Runs forward and backward, then the update, and waits for each.
 static drv_status run_apart(run *r, const batch *b, started_step *s) {
     double hyper[N_HYPER];
     step_values *v = &s->values;
     fill_hyper(r->cfg, s->m.lr, r->state.updates + 1, hyper);
     const double begin = clock_s();
-    DRV_TRY(stepper_gradients(&r->stepper, b, heed_stop, r, &v->loss));
+    DRV_TRY(find_gradients(r, b, &v->loss));
     const double compute = clock_s();
     DRV_TRY(begin_hashes(r, b, &s->m));
     if (r->saver) ckpt_wait_read(r->saver); // a checkpoint may still be reading the weights

@@ -69,6 +69,7 @@ static drv_status meet(team_member *self, drv_status (*act)(device_team *t, void
     device_team *t = self->team;
     drv_status status;
     pthread_mutex_lock(&t->lock);
+    const uint64_t before = t->n_meetings;
     if (t->broken) {
         status = self->c ? comm_check(self->c) : DRV_OK;
         if (status == DRV_OK) status = drv_fail(DRV_E_PEER, "%s", "");
@@ -81,6 +82,7 @@ static drv_status meet(team_member *self, drv_status (*act)(device_team *t, void
         t->n_meetings++;
         pthread_cond_broadcast(&t->ended);
     }
+    self->met = t->n_meetings > before;
     pthread_mutex_unlock(&t->lock);
     return status;
 }

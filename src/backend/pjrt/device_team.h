@@ -40,6 +40,7 @@ typedef struct team_member {
     device_team *team;
     int place; // among the ranks of the team in this process
     comm *c;
+    bool met; // the last meeting came about: all ranks here have its status
 } team_member;
 
 // A program as it was compiled. It belongs to the team; one that failed is not to be run.

@@ -39,6 +39,7 @@ typedef struct pjrt_backend {
     running_program running[MAX_RUNNING]; // the last ones, the oldest first
     bool alone;                           // no other rank waits for this one in a program
     mesh mesh;                            // of all ranks
+    int n_together;                       // ranks that meet in a program
     int slot;
 } pjrt_backend;
 
@@ -173,7 +174,10 @@ static drv_status prepare(backend *b) {
 // Starts a program and notes it as the youngest.
 static drv_status start(pjrt_backend *b, executable *e) {
     running_program next = {.name = e->program->name, .step = b->base.step};
-    DRV_TRY(team_execute(&b->member, e->program, e->arguments, e->results, &next.done));
+    const drv_status status =
+            team_execute(&b->member, e->program, e->arguments, e->results, &next.done);
+    b->base.refused = status != DRV_OK && b->member.met && b->n_together == mesh_ranks(&b->mesh);
+    DRV_TRY(status);
     next.number = ++b->base.n_run;
     for (int k = 1; k < MAX_RUNNING; k++)
         b->running[k - 1] = b->running[k];
@@ -265,6 +269,7 @@ static void join_ranks(backend *base, comm *c, const mesh *m) {
     b->mesh = *m;
     b->lower.ranks = stage;
     b->alone = n_here == 1;
+    b->n_together = n_here;
     b->member = (team_member){.team = device_team_of(b->pool, rank - rank % n, n, n_here),
             .place = n_here == 1 ? 0 : rank % n,
             .c = c};

@@ -71,7 +71,7 @@ void *arena_alloc(arena *a, size_t bytes) {
 
 char *arena_strndup(arena *a, const char *s, size_t n) {
     char *p = arena_alloc(a, n + 1);
-    memcpy(p, s, n);
+    if (n) memcpy(p, s, n); // of no bytes s may be NULL
     return p;
 }
 

@@ -43,6 +43,7 @@ static drv_status read_percent(const char **cursor, const char *end, percent_spe
 }
 
 static void pad(const char *text, size_t n, const percent_spec *spec, str *out) {
+    if (n == 0) text = ""; // an empty str has no memory
     const bool number = spec->kind != 's' && spec->kind != 'r',
                zeros = number && spec->zero && !spec->left;
     const size_t sign = zeros && n && *text == '-';

@@ -107,7 +107,7 @@ static float *pack(const filling *f, const ckpt_tensor *t, int64_t row, int64_t 
             if (run > part.n - i) run = part.n - i;
             memcpy(to + i, f->rows + element - row * columns, sizeof *to * (size_t)run);
         }
-        to += part.n;
+        if (part.n > 0) to += part.n; // NULL where nothing of it is here
     }
     return to;
 }

@@ -46,11 +46,11 @@ static int64_t owner_workspace(const node *n, int n_threads) {
 static void to_owner(const instruction *ins) {
     const mesh_use *use = &ins->node->attrs.mesh;
     const int64_t bytes = tensor_bytes(ins->node->in[0]);
-    int64_t *to = ins->workspace, *from = to + use->ranks;
     if (!ins->group) {
         memcpy(ins->out[0], ins->in[0], (size_t)bytes);
         return;
     }
+    int64_t *to = ins->workspace, *from = to + use->ranks;
     for (int i = 0; i < use->ranks; i++) {
         to[i] = i == use->owner ? bytes : 0;
         from[i] = use->owns ? bytes : 0;
@@ -67,12 +67,12 @@ static void from_owner(const instruction *ins) {
                   unit = dtype_bytes(ins->node->out[0]->dt),
                   place = ins->group ? group_place(ins->group) : 0,
                   bytes = shard_count(all, use->ranks, (int)place) * unit;
-    int64_t *to = ins->workspace, *from = to + use->ranks;
     memset((char *)ins->out[0] + bytes, 0, (size_t)(tensor_bytes(ins->node->out[0]) - bytes));
     if (!ins->group) {
         memcpy(ins->out[0], ins->in[0], (size_t)bytes);
         return;
     }
+    int64_t *to = ins->workspace, *from = to + use->ranks;
     for (int i = 0; i < use->ranks; i++) {
         to[i] = use->owns ? shard_count(all, use->ranks, i) * unit : 0;
         from[i] = i == use->owner ? bytes : 0;

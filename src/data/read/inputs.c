@@ -189,8 +189,8 @@ static drv_status add_path(lister *self, const char *path, bool named, const fol
 static drv_status add_named(lister *l, const char *input) {
     const int first = l->n;
     DRV_TRY(add_path(l, input, true, NULL));
-    if (!file_is_dir(input)) return DRV_OK;
     int n = l->n - first;
+    if (n == 0 || !file_is_dir(input)) return DRV_OK;
     hub_folder_choose(input, l->files + first, &n);
     l->n = first + n;
     return DRV_OK;

@@ -1,7 +1,8 @@
 #!/bin/bash
 # Who starts a program may have every signal ignored (Ray's raylet ignores SIGCHLD in all that it starts) or blocked: each verb ends
 # as it does without that, waits for its children, and heeds a stop. usage: signals_inherited.sh DROVER
-. "$(dirname "$0")"/ranks.bash
+tests=$(realpath "$(dirname "$0")")
+. "$tests"/ranks.bash
 unset HWLOC_SYNTHETIC
 export HWLOC_COMPONENTS=-pci,-linuxio OMPI_MCA_btl_tcp_if_include=lo
 make_data

@@ -16,7 +16,7 @@ expect 0 "Total successful: 2" compile --set pjrt.flags=[xla_allow_excess_precis
 check "other options, but the same programs" [ "$(ls compiled | wc -l)" = 4 ]
 expect 0 "Total successful: 2" compile
 expect 0 "Total successful: 2" compile --set pjrt.flags=[xla_allow_excess_precision=True]
-for harm in 'truncate -s 10|truncate -s 0' 'sed -i s/drvprog3/drvprog0/|head -c 1000 /dev/urandom >'; do # of the one, and of the other
+for harm in 'truncate -s 10|truncate -s 0' 'sed -i s/drvprog./drvprog0/|head -c 1000 /dev/urandom >'; do # of the one, and of the other
     eval "${harm%|*} ${own[0]}"
     eval "${harm#*|} ${own[1]}"
     expect 0 "Total successful: 2" compile

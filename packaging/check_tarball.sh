@@ -10,7 +10,7 @@ trap 'rm -rf "$root"' EXIT
 mmdebstrap --variant=minbase --quiet --dpkgopt=force-unsafe-io bookworm "$root"
 mkdir -p "$root/root/drover"
 git -C "$tree" archive HEAD | tar -x -C "$root/root/drover"
-cp -L /etc/resolv.conf "$root/etc/resolv.conf" 2>/dev/null || :
+cp -L /etc/hosts /etc/resolv.conf "$root/etc" 2>/dev/null || : # a machine knows its own name
 inside() { # COMMAND
     # shellcheck disable=SC2016 # the inner shell's
     unshare --mount --pid --fork sh -ec 'mount -t proc proc "$0/proc"; mount --rbind /dev "$0/dev"; mount --rbind /sys "$0/sys"

@@ -78,7 +78,8 @@ same "completion: files for values" "$(complete_words drover data build --input 
 tree=$(dirname "$tools")
 commit_of() { GIT_CEILING_DIRECTORIES=$dir cmake -P "$1"/cmake/commit.cmake 2>&1 | sed 's/^-- //'; }
 mkdir -p tarball copy/cmake
-cp "$tree"/cmake/commit.* copy/cmake
+cp "$tree"/cmake/commit.cmake copy/cmake
+echo '$Format:%h$' >copy/cmake/commit.txt # git archive has put a commit in its place where this is a tarball
 same "commit: of a copy" "$(commit_of copy)" "unknown"
 mkdir -p copy/.git && echo "ref: refs/heads/main" >copy/.git/HEAD
 echo "0123456789abcdef0123456789abcdef01234567 refs/heads/main" >copy/.git/packed-refs

@@ -81,7 +81,7 @@ sanitize: deps
 	@tools/build_sanitized.sh
 	@ctest --test-dir build-sanitized --output-on-failure -j $(TEST_JOBS) -L '^quick$$'
 
-check:
+check: deps
 	@python3 tools/check_layers.py
 	@python3 tools/check_sizes.py
 	@python3 tools/check_headers.py

@@ -9,7 +9,7 @@
 
 static bool cursor_reads(const char *text, size_t n) {
     json_cursor c = {.p = text, .end = text + n};
-    return jc_skip(&c) && jc_peek(&c) == 0 && c.p == c.end;
+    return jc_skip(&c) && jc_at_end(&c);
 }
 
 static void check_value(const json_t *got, const char *text, const char *want) {

@@ -13,6 +13,7 @@ STRINGS = ['"a\\u0000b"', '"\\ud83d"', '"\\ude00 x"', '"\\ud83d\\ude00"', '"\\uD
            '"\\u2028"', '"\\ufffe"', '"\x7f"']
 BAD = ["01", "+1", "1.", ".5", "1e", "- 1", "-NaN", "nan", "infinity", "Infinit", "'a'", '"a', '"\\x41"', '"\\u12"', '"\t"', '"a\nb"', "tru", "undefined", "[1,]", "{,}",
        '{"a" 1}', '{"a":}', "{1: 2}", "[1 2]", "", "//", "0x10", "1_000", "[", "{", "]", "\ufeff1", "1 2"]
+NULS = ["\0", "1\0", "1\0]", '{"a": 1}\0x', "[1\0]", "[1]\0", '{"a"\0: 1}', '"a\0b"', "\0{}"]
 SPACE = ["", "", " ", "\n", "\t", "\r\n"]
 
 
@@ -42,6 +43,7 @@ def main(out, seed=1, n=300):
     for _ in range(n // 3):
         text, at = value(rng, 0), rng.random()
         texts.append(rng.choice([text + rng.choice(BAD), text[:int(at * len(text))], text.replace(rng.choice(NUMBERS + ['"']), rng.choice(BAD), 1)]))
+    texts += NULS
     with open(out, "w", encoding="utf-8") as f:
         for text in texts:
             try:

@@ -17,6 +17,11 @@ char jc_peek(json_cursor *cursor) {
     return cursor->p < cursor->end ? *cursor->p : 0;
 }
 
+bool jc_at_end(json_cursor *cursor) {
+    jc_peek(cursor);
+    return cursor->p == cursor->end;
+}
+
 static bool take(json_cursor *cursor, char want, const char *why) {
     if (jc_peek(cursor) != want) return fail(cursor, why);
     cursor->p++;

@@ -102,7 +102,7 @@ drv_status json_parse(const void *p, size_t n, json_t **out) {
     str text = {0};
     *out = parse(&cursor, &text, 0);
     str_free(&text);
-    if (*out && jc_peek(&cursor)) {
+    if (*out && !jc_at_end(&cursor)) {
         json_decref(*out);
         *out = broken(&cursor, "more text after the value");
     }

@@ -23,7 +23,7 @@ static void same_as_jansson(const char *bytes, size_t n_bytes) {
         else
             jc_skip(&cursor);
     }
-    const bool ours = !cursor.error && jc_peek(&cursor) == 0 && found;
+    const bool ours = !cursor.error && jc_at_end(&cursor) && found;
     json_t *o = json_loadb(bytes, n_bytes, JSON_ALLOW_NUL, NULL);
     const json_t *want = json_object_get(o, "text");
     // Jansson also refuses what is not UTF-8, half surrogate pairs and numbers that do not fit.

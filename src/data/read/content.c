@@ -83,7 +83,7 @@ bool content_is_json_lines(const char *p, size_t n, bool whole) {
     const char *newline = memchr(p, '\n', (size_t)(end - p));
     json_cursor c = {.p = p, .end = newline ? newline : end};
     if (jc_peek(&c) != '{') return false;
-    if (newline || whole) return jc_skip(&c) && jc_peek(&c) == 0;
+    if (newline || whole) return jc_skip(&c) && jc_at_end(&c);
     // A long line: its beginning is an object with a key.
     bool first = true;
     return jc_next(&c, '{', &first, NULL) && !c.error;

@@ -72,7 +72,7 @@ static const char *text_of_json(const char *line, size_t n_line, const char *key
         else
             jc_string(&c, &to->text);
     }
-    if (!c.error && jc_peek(&c) != 0) c.error = "more text after the object";
+    if (!c.error && !jc_at_end(&c)) c.error = "more text after the object";
     *bad = c.bad_surrogates;
     if (c.error && n_line && memchr(line, 0, n_line) == line)
         return "NUL bytes, expected an object";

@@ -59,7 +59,7 @@ static int64_t list_bytes(const node *n) {
     return round_up((int64_t)sizeof(void *) * row_leaves_of(&n->attrs) * n->attrs.mesh.ranks, 64);
 }
 
-// This rank's shard of the sum over all leaves of all ranks, in the order that ops/own_leaf.c says.
+// This rank's shard of the sum over all leaves of all ranks, in the order that ir/ops/shard.c says.
 // Workspace: sizes | pointers to the parts | the parts, leaf by leaf in the order of ranks.
 static drv_status sum_row_leaves(const instruction *ins, const shard *s, void *out) {
     const node *n = ins->node;

@@ -8,7 +8,7 @@ import pathlib, re, sys
 from check_names import blank
 
 root = pathlib.Path(__file__).resolve().parent.parent
-WITH_A_FILE = ["addend", "at", "branch", "chunk", "courier", "extent", "lane", "leaf", "place", "run", "share", "slot", "turn"]
+WITH_A_FILE = ["addend", "at", "branch", "chunk", "extent", "lane", "leaf", "place", "run", "share", "slot", "turn"]
 # Names with the word lane, outside of src/kernels, where it is part of a vector. Each is of micro-batches that are added up.
 LANES = {"lane", "lanes", "n_lanes", "in_lane", "lanes_here", "n_lane_slots", "lane_programs", "build_lanes", "pass_lane",
          "programs_finish_lane", "lane_example"}

@@ -73,7 +73,7 @@ int group_size(const comm_group *g);
 int group_place(const comm_group *g); // of this rank
 int group_rank(const comm_group *g, int place);
 // Returns the bytes that this rank has sent to others in collectives and messages of the group;
-// those of an errand (comm/courier.h) from when it is handed over.
+// those of an asynchronous operation (comm/comm_thread.h) from when it is handed over.
 int64_t comm_sent(const comm_group *g);
 int64_t comm_sent_by(
         const comm *c); // the same of all its groups, and of messages that control the run

@@ -9,7 +9,7 @@
 #define BF16 "training.precision=bf16"
 
 static void by_tiles(void) {
-    setenv("DROVER_GEMM", gemm_amx(cpu_detect()) ? "amx" : "amx_twin", 1);
+    setenv("DROVER_GEMM", gemm_amx(cpu_detect()) ? "amx" : "amx_emulated", 1);
 }
 
 static void other_bits_than_fp32(const layout_run *tiles, const char *const *sets, int n_sets) {

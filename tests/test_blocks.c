@@ -302,7 +302,7 @@ static void tiles_and_leaves_by(gemm_choice choice) {
 static void tiles_and_leaves_widen_their_part(void **state) {
     (void)state;
     tiles_and_leaves_by(GEMM_FP32);
-    tiles_and_leaves_by(GEMM_AMX_TWIN);
+    tiles_and_leaves_by(GEMM_AMX_EMULATED);
 }
 
 int main(void) {

@@ -328,14 +328,14 @@ static void *sum_beside(void *arg) {
     return NULL;
 }
 
-static drv_status twins_sum(comm *c, void *ctx) {
+static drv_status duplicates_sum(comm *c, void *ctx) {
     (void)ctx;
-    beside b = {.c = comm_twin(c)};
+    beside b = {.c = comm_duplicate(c)};
     pthread_t thread;
     EXPECT(c, pthread_create(&thread, NULL, sum_beside, &b) == 0);
     drv_status status = sums_of_ranks(c, 100, 5);
     pthread_join(thread, NULL);
-    comm_twin_close(b.c);
+    comm_duplicate_close(b.c);
     if (status == DRV_OK && b.status != DRV_OK)
         return drv_fail(b.status, "the second thread of rank %d", comm_rank(c));
     return status;
@@ -345,8 +345,8 @@ static void a_rank_may_have_two_threads(void **state) {
     (void)state;
     arena *a = arena_new("test");
     const char *out = path_join(a, temporary_dir(a), "out");
-    OK(comm_run_threads(4, 1, NULL, twins_sum, NULL));
-    if (has_mpirun() && exit_of(start_mpirun(3, "twins", "", out)) != 0)
+    OK(comm_run_threads(4, 1, NULL, duplicates_sum, NULL));
+    if (has_mpirun() && exit_of(start_mpirun(3, "duplicates", "", out)) != 0)
         fail_msg("%s", text_of(a, out));
     arena_free(a);
 }
@@ -372,7 +372,7 @@ static void all_hear_of_the_first_failure(void **state) {
 
 int main(int argc, char **argv) {
     int who = 1;
-    if (argc > 1 && strcmp(argv[1], "twins") == 0) return play(twins_sum, NULL, NULL);
+    if (argc > 1 && strcmp(argv[1], "duplicates") == 0) return play(duplicates_sum, NULL, NULL);
     if (argc > 1 && strcmp(argv[1], "collectives") == 0) return play(every_collective, NULL, NULL);
     if (argc > 1 && strcmp(argv[1], "gives up") == 0) return play(one_gives_up, &who, NULL);
     if (argc > 1 && strcmp(argv[1], "gives up alone") == 0)

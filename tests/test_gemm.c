@@ -167,7 +167,7 @@ enum { MAX_MACHINES = 16 };
 
 // The tiles of AMX, by its instructions where the processor has them.
 static gemm_choice tiles(void) {
-    return gemm_amx(cpu_detect()) ? GEMM_AMX : GEMM_AMX_TWIN;
+    return gemm_amx(cpu_detect()) ? GEMM_AMX : GEMM_AMX_EMULATED;
 }
 
 static int all_ways(way *out) {
@@ -317,7 +317,7 @@ static void long_runs_of_leaves(void **state) {
 // of any number of threads: they fit it, and sums are right.
 static void any_number_of_threads(void **state) {
     (void)state;
-    const char *arithmetics[] = {"fp32", tiles() == GEMM_AMX ? "amx" : "amx_twin", "bf16"};
+    const char *arithmetics[] = {"fp32", tiles() == GEMM_AMX ? "amx" : "amx_emulated", "bf16"};
     product forms[N_FORMS];
     double *wants[N_FORMS];
     for (int form = 0; form < N_FORMS; form++) {

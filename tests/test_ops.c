@@ -191,15 +191,16 @@ static void run_backward(grad_case *c) {
 
 // The gradient of an input as the rule made it; NULL if it was not wanted.
 static const tensor *gradient_of(const grad_case *c, const example_input *in) {
-    const tensor *twin = c->g->tensors[in->t->id];
-    if (!twin->trainable) {
-        if (grad_buffer(&c->ctx, twin) || grad_of(&c->ctx, twin))
-            fail_msg("%s: a gradient for %s, which is frozen", op_rows[c->op]->name, twin->name);
+    const tensor *of_graph = c->g->tensors[in->t->id];
+    if (!of_graph->trainable) {
+        if (grad_buffer(&c->ctx, of_graph) || grad_of(&c->ctx, of_graph))
+            fail_msg("%s: a gradient for %s, which is frozen", op_rows[c->op]->name,
+                    of_graph->name);
         return NULL;
     }
-    const tensor *d =
-            in->role == EXAMPLE_WEIGHT ? grad_buffer(&c->ctx, twin) : grad_of(&c->ctx, twin);
-    if (!d) fail_msg("%s gives no gradient for %s", op_rows[c->op]->name, twin->name);
+    const tensor *d = in->role == EXAMPLE_WEIGHT ? grad_buffer(&c->ctx, of_graph)
+                                                 : grad_of(&c->ctx, of_graph);
+    if (!d) fail_msg("%s gives no gradient for %s", op_rows[c->op]->name, of_graph->name);
     return d;
 }
 

@@ -81,35 +81,35 @@ void comm_close(comm *c) {
     free_comm(c);
 }
 
-// A group's tag follows from its name alone, since ranks need not open the same groups. Twins have
-// tags of their own; all stay below the 32767 that the MPI standard grants.
-enum { N_TAGS = 1920, MAX_TWINS = 16 };
+// A group's tag follows from its name alone, since ranks need not open the same groups. Duplicates
+// have tags of their own; all stay below the 32767 that the MPI standard grants.
+enum { N_TAGS = 1920, MAX_DUPLICATES = 16 };
 
-comm *comm_twin(comm *c) {
+comm *comm_duplicate(comm *c) {
     arena *a = arena_new("a second thread of a rank");
-    comm *twin = ARENA_NEW(a, comm);
+    comm *duplicate = ARENA_NEW(a, comm);
     int *all = ARENA_ARRAY(a, int, c->size);
-    DRV_ASSERT(++c->n_twins <= MAX_TWINS, "%d threads of a rank", c->n_twins);
-    *twin = (comm){.a = a,
+    DRV_ASSERT(++c->n_duplicates <= MAX_DUPLICATES, "%d threads of a rank", c->n_duplicates);
+    *duplicate = (comm){.a = a,
             .v = c->v,
-            .state = c->v->twin ? c->v->twin(c, a) : c->state,
+            .state = c->v->duplicate ? c->v->duplicate(c, a) : c->state,
             .rank = c->rank,
             .size = c->size,
             .opts = c->opts,
             .info = c->info,
             .failure = c->failure,
-            .first_tag = N_TAGS * c->n_twins,
+            .first_tag = N_TAGS * c->n_duplicates,
             .began_s = clock_s()};
-    pthread_mutex_init(&twin->lock, NULL);
+    pthread_mutex_init(&duplicate->lock, NULL);
     for (int i = 0; i < c->size; i++)
         all[i] = i;
-    twin->world = comm_ranks(twin, "world", all, c->size);
-    return twin;
+    duplicate->world = comm_ranks(duplicate, "world", all, c->size);
+    return duplicate;
 }
 
-void comm_twin_close(comm *twin) {
-    free_comm(twin);
-    arena_free(twin->a);
+void comm_duplicate_close(comm *duplicate) {
+    free_comm(duplicate);
+    arena_free(duplicate->a);
 }
 
 // --- who is there

@@ -42,8 +42,8 @@ void comm_close(comm *c);
 // The same rank for another thread of its process, with groups and messages of its own: what works
 // beside the steps, as a checkpoint does. Every rank opens and closes as many, in the same order.
 // Its operations are not in the watchdog's table. Closed before `c`, without waiting for others.
-comm *comm_twin(comm *c);
-void comm_twin_close(comm *twin);
+comm *comm_duplicate(comm *c);
+void comm_duplicate_close(comm *duplicate);
 
 // Runs fn as n_ranks ranks, each in a thread with a team of n_threads of its own, and closes them.
 // When one fails, the others fail with DRV_E_PEER; the first failure is returned.

@@ -16,7 +16,7 @@ typedef struct async_op {
 } async_op;
 
 struct comm_thread {
-    comm *of, *twin;
+    comm *of, *duplicate;
     pthread_t thread;
     bool has_thread;
     pthread_mutex_t lock; // of all below
@@ -30,7 +30,7 @@ struct comm_thread {
 
 comm_thread *comm_thread_open(comm *c) {
     comm_thread *q = mem_alloc(sizeof *q);
-    *q = (comm_thread){.of = c, .twin = comm_twin(c)};
+    *q = (comm_thread){.of = c, .duplicate = comm_duplicate(c)};
     pthread_mutex_init(&q->lock, NULL);
     pthread_cond_init(&q->changed, NULL);
     return q;
@@ -38,7 +38,7 @@ comm_thread *comm_thread_open(comm *c) {
 
 comm_group *comm_thread_group(comm_thread *q, comm_group *g) {
     if (g->beside) return g->beside;
-    comm_group *beside = comm_ranks(q->twin, g->name, g->ranks, g->n);
+    comm_group *beside = comm_ranks(q->duplicate, g->name, g->ranks, g->n);
     beside->run = g->run;
     beside->of = g;
     return g->beside = beside;
@@ -137,9 +137,9 @@ void comm_thread_close(comm_thread *q) {
     pthread_cond_broadcast(&q->changed);
     pthread_mutex_unlock(&q->lock);
     if (q->has_thread) pthread_join(q->thread, NULL);
-    for (const comm_group *g = q->twin->groups; g; g = g->next)
+    for (const comm_group *g = q->duplicate->groups; g; g = g->next)
         if (g->of) g->of->beside = NULL;
-    comm_twin_close(q->twin);
+    comm_duplicate_close(q->duplicate);
     pthread_mutex_destroy(&q->lock);
     pthread_cond_destroy(&q->changed);
     free(q->list);

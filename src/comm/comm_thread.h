@@ -1,13 +1,13 @@
 // A thread of this rank that communicates with other ranks while steps run (docs/adr/0027). It does
-// what it is handed in that order, with a twin of the rank's comm; all ranks of a group hand over
-// the same collectives in the same order.
+// what it is handed in that order, with a duplicate of the rank's comm; all ranks of a group hand
+// over the same collectives in the same order.
 #pragma once
 #include "comm/comm.h"
 
 typedef struct comm_thread comm_thread;
 
-// Every rank opens and closes as many, in the same order as other twins. The thread starts with the
-// first asynchronous operation.
+// Every rank opens and closes as many, in the same order as other duplicates. The thread starts
+// with the first asynchronous operation.
 comm_thread *comm_thread_open(comm *c);
 // Waits for all that was handed over. Before the comm is closed; NULL is allowed.
 void comm_thread_close(comm_thread *q);

@@ -58,17 +58,17 @@ static drv_status check_choice(gemm_choice choice, cpu_level level) {
     if (choice != GEMM_AMX || gemm_amx(level)) return DRV_OK;
     if (level < CPU_AVX512)
         return drv_fail(DRV_E_USAGE,
-                "DROVER_GEMM is \"amx\", but the kernels are %s, expected avx512 or higher; \"amx_twin\" has the same bits anywhere, slowly",
+                "DROVER_GEMM is \"amx\", but the kernels are %s, expected avx512 or higher; \"amx_emulated\" has the same bits anywhere, slowly",
                 cpu_level_name(level));
     return drv_fail(DRV_E_USAGE,
-            "DROVER_GEMM is \"amx\", but %s (%s); \"amx_twin\" has the same bits anywhere, slowly",
+            "DROVER_GEMM is \"amx\", but %s (%s); \"amx_emulated\" has the same bits anywhere, slowly",
             amx_errno == ENODEV ? "this processor has no amx_bf16"
                                 : "the system refuses the registers of its tiles",
             strerror(amx_errno));
 }
 
 static drv_status choose(gemm_choice *choice, cpu_level level) {
-    static const char *const names[] = {"", "bf16", "fp32", "amx", "amx_twin"};
+    static const char *const names[] = {"", "bf16", "fp32", "amx", "amx_emulated"};
     const char *asked = getenv("DROVER_GEMM");
     if (*choice == GEMM_PORTABLE && level == CPU_REF)
         return drv_fail(DRV_E_USAGE,
@@ -77,11 +77,11 @@ static drv_status choose(gemm_choice *choice, cpu_level level) {
         return drv_fail(DRV_E_USAGE,
                 "DROVER_GEMM is \"%s\", but training.arithmetic is portable, expected fp32 or none",
                 asked);
-    for (gemm_choice i = GEMM_BF16; i <= GEMM_AMX_TWIN && asked && *choice == GEMM_BY_RULE; i++)
+    for (gemm_choice i = GEMM_BF16; i <= GEMM_AMX_EMULATED && asked && *choice == GEMM_BY_RULE; i++)
         if (strcmp(asked, names[i]) == 0) *choice = i;
     if (asked && *choice == GEMM_BY_RULE)
-        return drv_fail(DRV_E_USAGE, "DROVER_GEMM is \"%s\", expected fp32, bf16, amx or amx_twin",
-                asked);
+        return drv_fail(DRV_E_USAGE,
+                "DROVER_GEMM is \"%s\", expected fp32, bf16, amx or amx_emulated", asked);
     return check_choice(*choice, level);
 }
 
@@ -97,8 +97,8 @@ static drv_status find_rule(gemm_choice choice, gemm_rule *rule) {
     rule->kernels = kernels_for(level);
     rule->kernels_bf16 =
             level == CPU_AVX512_BF16 && !rule->dot ? kernels_for(CPU_AVX512) : rule->kernels;
-    if (choice == GEMM_AMX_TWIN)
-        rule->tiles = &tiles_amx_twin;
+    if (choice == GEMM_AMX_EMULATED)
+        rule->tiles = &tiles_amx_emulated;
     else
         rule->tiles = choice == GEMM_AMX || choice == GEMM_BY_RULE ? gemm_amx(level) : NULL;
     return DRV_OK;

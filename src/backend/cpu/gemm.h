@@ -17,12 +17,12 @@ typedef struct gemm gemm;                 // immutable after build
 typedef struct gemm_machine gemm_machine; // which kernels multiply
 
 typedef enum gemm_choice {
-    GEMM_BY_RULE,  // or as DROVER_GEMM says, by one of the names below
-    GEMM_BF16,     // "bf16": bf16 by dot product; needs CPU_AVX512_BF16
-    GEMM_FP32,     // "fp32": bf16 widened
-    GEMM_AMX,      // "amx": bf16 by tile registers; needs them, and CPU_AVX512
-    GEMM_AMX_TWIN, // "amx_twin": the same bits in plain C, on any processor
-    GEMM_PORTABLE, // bits that every level has, bf16 widened; "fp32" agrees
+    GEMM_BY_RULE,      // or as DROVER_GEMM says, by one of the names below
+    GEMM_BF16,         // "bf16": bf16 by dot product; needs CPU_AVX512_BF16
+    GEMM_FP32,         // "fp32": bf16 widened
+    GEMM_AMX,          // "amx": bf16 by tile registers; needs them, and CPU_AVX512
+    GEMM_AMX_EMULATED, // "amx_emulated": the same bits in plain C, on any processor
+    GEMM_PORTABLE,     // bits that every level has, bf16 widened; "fp32" agrees
 } gemm_choice;
 
 // The order of the sum over the inner dimension, if it is not one chain: equal leaves, each a chain

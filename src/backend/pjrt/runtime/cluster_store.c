@@ -131,7 +131,7 @@ static void *serve(void *arg) {
 
 cluster_store *cluster_store_open(comm *c) {
     cluster_store *s = mem_zeroed(sizeof *s);
-    s->c = comm_twin(c);
+    s->c = comm_duplicate(c);
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
     const int error = pthread_create(&s->thread, NULL, serve, s);
@@ -145,7 +145,7 @@ void cluster_store_close(cluster_store *s) {
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
     pthread_join(s->thread, NULL);
-    comm_twin_close(s->c);
+    comm_duplicate_close(s->c);
     for (int i = 0; i < s->n; i++) {
         str_free(&s->entries[i].key);
         str_free(&s->entries[i].value);

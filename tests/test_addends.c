@@ -140,14 +140,14 @@ static void expect_chain(const addends_case *c) {
     fill(&all, c, -1);
     OK(backend_run(all.b, all.program));
     for (int64_t unit = 0; unit < units(c, true); unit++) {
-        const bool ends_lane = unit % addends == addends - 1;
+        const bool ends_accum_group = unit % addends == addends - 1;
         if (unit % addends == 0) begin_leaf(c, &one, unit / addends);
         fill(&one, c, unit);
         OK(backend_run(one.b, one.program));
         for (int o = 0; o < one.n->n_out; o++) {
             if (o != c->acc)
                 expect_part(c, &all, &one, o, unit);
-            else if (ends_lane)
+            else if (ends_accum_group)
                 expect_part(c, &all, &one, o, unit / addends);
         }
     }

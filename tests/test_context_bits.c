@@ -19,8 +19,8 @@ static layout_run run_case(const mesh_case *c, const model_case *model, int leav
     arena *a = arena_new("sets");
     const char *all[16];
     int n = 0;
-    all[n++] = "training.global_batch_size=4"; // two lanes of two micro-batches
-    all[n++] = "parallel.lanes=2";
+    all[n++] = "training.global_batch_size=4"; // two accumulation groups of two micro-batches
+    all[n++] = "parallel.accumulation_groups=2";
     for (int i = 0; i < model->n_sets; i++)
         all[n++] = model->sets[i];
     all[n++] = arena_printf(a, "parallel.tensor=%d", c->tensor);
@@ -108,14 +108,15 @@ static void beside_other_keys(void **state) {
     same_bits_on(some, 4, &two_rows, LEAVES, "training.recompute=full");
 }
 
-// Lanes are joined in a tree of their own before leaves are, also where they are no power of two.
+// Accumulation groups are joined in a tree of their own before leaves are, also where they are no
+// power of two.
 static void three_data_ranks(void **state) {
     (void)state;
     static const mesh_case some[] = {{1, 1, 1, 3}, {1, 2, 1, 3}, {2, 2, 1, 3}};
     static const char *const levels[] = {"parallel.zero=0", "parallel.zero=1", "parallel.zero=2"};
     model_case three = fp32;
     three.sets[three.n_sets++] = "training.global_batch_size=6";
-    three.sets[three.n_sets++] = "parallel.lanes=3";
+    three.sets[three.n_sets++] = "parallel.accumulation_groups=3";
     three.sets[three.n_sets++] = "model.num_hidden_layers=2";
     for (int zero = 0; zero < 3; zero++)
         for (int leaves = 2; leaves <= LEAVES; leaves *= 2)

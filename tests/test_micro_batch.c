@@ -11,7 +11,7 @@ typedef struct rows_case {
     bits_case on;
 } rows_case;
 
-// Eight rows a step, in two lanes: a rank of two has four.
+// Eight rows a step, in two accumulation groups: a rank of two has four.
 static void same_bits_with_any_rows(const rows_case *cases, size_t n_cases, const char *const *sets,
         int n_sets) {
     const char *all[MAX_SETS] = {"training.global_batch_size=8"};

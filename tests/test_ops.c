@@ -205,7 +205,7 @@ static const tensor *gradient_of(const grad_case *c, const example_input *in) {
 }
 
 // With leaves of the row each has an accumulator: together they are the gradient.
-static double sum_over_lanes(const op_run *r, const tensor *d, int64_t n, int64_t k) {
+static double sum_over_blocks(const op_run *r, const tensor *d, int64_t n, int64_t k) {
     double sum = 0;
     for (int64_t at = k; at < tensor_elements(d); at += n)
         sum += element_read(r->b, d, at);
@@ -218,7 +218,7 @@ static int64_t compare_with_differences(const grad_case *c, const example_input 
     if (!d) return 0;
     for (int64_t k = 0; k < tensor_elements(in->t); k++) {
         const double x = element_read(r->b, in->t, k),
-                     got = sum_over_lanes(r, d, tensor_elements(in->t), k);
+                     got = sum_over_blocks(r, d, tensor_elements(in->t), k);
         element_write(r->b, in->t, k, x + h);
         const double up = loss_of(r);
         element_write(r->b, in->t, k, x - h);

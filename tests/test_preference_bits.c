@@ -10,7 +10,8 @@ typedef struct layout_case {
 
 static layout_run run_case(const layout_case *c, const char *const *model, int n_model) {
     const char *all[16] = {"training.objective=dpo", "dpo.label_smoothing=0.1",
-            "training.global_batch_size=4", "parallel.lanes=2", "parallel.context_leaves=2"};
+            "training.global_batch_size=4", "parallel.accumulation_groups=2",
+            "parallel.context_leaves=2"};
     int n = 5;
     for (int i = 0; i < n_model; i++)
         all[n++] = model[i];

@@ -7,7 +7,7 @@ make_data
 sed -i 's/steps: 40/steps: 6/; s/eval_every: 0/eval_every: 3, eval_batches: 5/; s/precision: bf16/precision: fp32/; s/global_batch_size: 8/global_batch_size: 4/' run.yaml
 
 expect 0 "step 6" train 1 one
-expect 0 "context 2, data 2, 2 lanes, ZeRO-1" train 4 c2d2 parallel.context=2 training.micro_batch_size=1
+expect 0 "context 2, data 2, 2 accumulation groups, ZeRO-1" train 4 c2d2 parallel.context=2 training.micro_batch_size=1
 check "losses of one rank, whose rows are not cut" near c2d2 one
 expect 0 ": ok" "$drover" ckpt verify c2d2/checkpoints/step-000006
 tokens() { sed -n 's/.*"val_loss".*"tokens":\([0-9]*\).*/\1/p' "$1/metrics.jsonl"; }

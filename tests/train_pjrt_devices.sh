@@ -9,8 +9,8 @@ train() { "$drover" train run.yaml --set schedule.type=constant --set checkpoint
 pjrt="--set backend=pjrt"
 
 expect 0 "step 10" train one $pjrt
-expect 0 "8 ranks on 1 host over threads: tensor 1, data 8, 8 lanes, ZeRO-1" train d8 $pjrt --set pjrt.devices=8
-expect 0 "tensor 2, data 4, 4 lanes, ZeRO-1" train t2d4 $pjrt --set pjrt.devices=8 --set parallel.tensor=2
+expect 0 "8 ranks on 1 host over threads: tensor 1, data 8, 8 accumulation groups, ZeRO-1" train d8 $pjrt --set pjrt.devices=8
+expect 0 "tensor 2, data 4, 4 accumulation groups, ZeRO-1" train t2d4 $pjrt --set pjrt.devices=8 --set parallel.tensor=2
 expect 0 "2 ranks on 1 host over threads: tensor 2, data 1" train t2 $pjrt --set parallel.tensor=2
 for run in d8 t2d4 t2; do
     check "$run: losses of one device" near 1e-5 $run one

@@ -49,7 +49,7 @@ const verb verb_train = {
                 "\n"
                 "`mpirun -n N drover train CONFIG` (or srun --mpi=pmix) shares the work of each step among\n"
                 "N processes: rows, which is the default, and as parallel.tensor and parallel.pipeline say\n"
-                "products and layers. parallel.lanes makes the result independent of how many share the rows,\n"
+                "products and layers. parallel.accumulation_groups makes the result independent of how many share the rows,\n"
                 "to the bit. Any layout resumes the checkpoints of any other. Where neither mpirun nor srun\n"
                 "reaches the nodes (PyTorchJob, TrainJob, Ray): `drover launch node CONFIG` on each of them.\n"
                 "With --expect-ranks or --expect-nodes another world than the one meant is refused.\n"

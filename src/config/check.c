@@ -186,7 +186,9 @@ drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
                 ranks > 1 ? "s were" : " was", (long long)(cfg->data_parallel * others));
     DRV_TRY(check_addends(cfg));
     cfg->data_ranks = ranks / others;
-    cfg->n_lanes = cfg->lanes ? cfg->lanes : cfg->zero == 2 ? 1 : cfg->data_ranks;
+    cfg->n_accum_groups = cfg->accum_groups ? cfg->accum_groups
+                          : cfg->zero == 2  ? 1
+                                            : cfg->data_ranks;
     cfg->n_context_leaves = context_leaves(cfg);
     const int64_t shares = cfg->micro_batch_size * cfg->data_ranks;
     if (cfg->global_batch_size % shares != 0)
@@ -196,17 +198,17 @@ drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
                 config_where(cfg, "training"), (long long)cfg->global_batch_size,
                 (long long)cfg->micro_batch_size, (long long)cfg->data_ranks);
     const int64_t micro_batches = cfg->global_batch_size / cfg->micro_batch_size;
-    if (micro_batches % cfg->n_lanes != 0)
+    if (micro_batches % cfg->n_accum_groups != 0)
         return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.lanes\" is %lld, expected a divisor of the %lld micro-batches of a "
+                "%s: key \"parallel.accumulation_groups\" is %lld, expected a divisor of the %lld micro-batches of a "
                 "step",
-                config_where(cfg, "parallel.lanes"), (long long)cfg->n_lanes,
+                config_where(cfg, "parallel.accumulation_groups"), (long long)cfg->n_accum_groups,
                 (long long)micro_batches);
-    if (cfg->zero < 2 && cfg->n_lanes % cfg->data_ranks != 0)
+    if (cfg->zero < 2 && cfg->n_accum_groups % cfg->data_ranks != 0)
         return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.lanes\" is %lld, expected a multiple of the %lld data-parallel "
+                "%s: key \"parallel.accumulation_groups\" is %lld, expected a multiple of the %lld data-parallel "
                 "ranks, or parallel.zero: 2",
-                config_where(cfg, "parallel.lanes"), (long long)cfg->n_lanes,
+                config_where(cfg, "parallel.accumulation_groups"), (long long)cfg->n_accum_groups,
                 (long long)cfg->data_ranks);
     return DRV_OK;
 }
@@ -267,7 +269,7 @@ void config_one_rank(run_config *cfg) {
     cfg->tensor_parallel = cfg->pipeline_parallel = cfg->context_parallel = 1;
     cfg->virtual_stages = 1;
     cfg->data_parallel = cfg->data_ranks = 1;
-    cfg->lanes = cfg->n_lanes = 1;
+    cfg->accum_groups = cfg->n_accum_groups = 1;
     cfg->context_leaves = cfg->n_context_leaves = 1;
     cfg->rank = 0;
 }

@@ -267,11 +267,11 @@ static const key run_keys[] = {
         {KEY("parallel.data", int, data_parallel), .choices = auto_choices, .initial = "auto",
                 .min = 1, .max = 1 << 20,
                 .help = "ranks that share the global batch; auto: as many as mpirun or srun starts"},
-        {KEY("parallel.lanes", int, lanes), .choices = auto_choices, .initial = "auto", .min = 1,
-                .max = 1 << 20,
-                .help = "gradients are added in so many lanes, then in a tree: the same bits on any "
-                        "number of data ranks that leaves each 1, 2, 4, ... lanes; auto: one each, with "
-                        "zero 2 a single one, as on one rank; a rank with n lanes needs 4 log2 n "
+        {KEY("parallel.accumulation_groups", int, accum_groups), .choices = auto_choices,
+                .initial = "auto", .min = 1, .max = 1 << 20,
+                .help = "gradients are added in so many accumulation groups, then in a tree: the same bits on any "
+                        "number of data ranks that leaves each 1, 2, 4, ... accumulation groups; auto: one each, with "
+                        "zero 2 a single one, as on one rank; a rank with n accumulation groups needs 4 log2 n "
                         "more bytes a parameter, which zero 2 shares"},
         {KEY("parallel.leaves", int, leaves), .choices = auto_choices, .initial = "auto", .min = 1,
                 .max = 256,
@@ -294,11 +294,11 @@ static const key run_keys[] = {
                 .help = "what data ranks share (ZeRO). 1: the optimizer, so that masters and moments "
                         "take a part each; 2: sums of gradients too, which travel after each "
                         "micro-batch instead of once a step; 0: nothing. With the same "
-                        "parallel.lanes and addend_rows the same bits"},
+                        "parallel.accumulation_groups and addend_rows the same bits"},
         {KEY("parallel.overlap", bool, overlap), .initial = "true",
                 .help = "sums of gradients travel beside the backward pass of the last micro-batch, "
                         "new weights beside the next forward pass: the same bits. Sums of zero 2 and of several "
-                        "lanes or context leaves a rank travel as without; backend pjrt: as its compiler has it"},
+                        "accumulation groups or context leaves a rank travel as without; backend pjrt: as its compiler has it"},
         {KEY("parallel.check_every", int, check_every), .initial = "100", .max = NO_MAX,
                 .help = "steps between comparisons of weights that ranks should have alike, by their "
                         "hashes, which also happen at the start; 0: never"},

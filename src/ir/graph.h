@@ -134,13 +134,14 @@ typedef struct mesh_use {
     X(int, dw_ranks)   /* and ranks along the axis that have other tokens */                       \
     X(int, data_ranks) /* sums over leaves of the row: so many neighbours of `ranks` have one leaf \
                         */                                                                         \
-    X(int, in_lane)    /* add_shard: micro-batches of a lane; sum_shard: of a rank and step */     \
-    X(int, open)       /* join_shards: sums that are left at the end of a step */                  \
-    X(int, wide)       /* the result is a partial sum, in the accumulation type */                 \
-    X(int, dx_wide)    /* so is dx */                                                              \
-    X(int, apart)      /* linear_cross_entropy: what chunks give w is summed before it is added */ \
-    X(int, run1)       /* matmul: where what leaves are cut from has its second run; */            \
-    X(int, run2)       /* and its third */
+    X(int, in_accum_group) /* add_shard: micro-batches of an accumulation group; sum_shard: of a   \
+                              rank and step */                                                     \
+    X(int, open)           /* join_shards: sums that are left at the end of a step */              \
+    X(int, wide)           /* the result is a partial sum, in the accumulation type */             \
+    X(int, dx_wide)        /* so is dx */                                                          \
+    X(int, apart) /* linear_cross_entropy: what chunks give w is summed before it is added */      \
+    X(int, run1)  /* matmul: where what leaves are cut from has its second run; */                 \
+    X(int, run2)  /* and its third */
 typedef struct sum_tree {
 #define X(type, name) type name;
     SUM_TREE(X)

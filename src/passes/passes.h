@@ -29,7 +29,7 @@ typedef struct gradient_shards {
     int data_ranks,
             row_leaves;    // of them so many neighbours have the same leaves, `row_leaves` each
     int64_t micro_batches; // of a step, of all ranks; data rank i has numbers i, i + data_ranks, ...
-    int64_t in_lane;       // of a lane, whose sums are joined in a tree
+    int64_t in_accum_group; // of an accumulation group, whose sums are joined in a tree
 } gradient_shards;
 // STAGE_DIFFERENTIATED -> the same. Each sum becomes this rank's shard of it. INPUT_TURN of
 // the chunk, with so many slots, says which of the rank's micro-batches of the step it is, from 0.
@@ -99,8 +99,8 @@ graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *o
 // Returns a new graph in STAGE_DIFFERENTIATED. Moves the gradients of `n` weights to slot number
 // `slot` (states "laneK.W") and clears them, or adds that slot to them from the left. `row_leaves`:
 // leaves of the row on this rank; grads: as in update_opts.
-graph *pass_lane(arena *a, tensor *const *weights, int n, int slot, int row_leaves, bool put_aside,
-        dtype grads);
+graph *pass_accum_group(arena *a, tensor *const *weights, int n, int slot, int row_leaves,
+        bool put_aside, dtype grads);
 // Returns the type that state of a weight in `dt` has: bf16 if `kept` says so, or that of its sums.
 static inline dtype pass_kept_type(dtype kept, dtype dt) {
     return kept == DT_BF16 && dt != DT_F64 ? DT_BF16 : dtype_acc(dt);

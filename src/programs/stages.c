@@ -26,7 +26,8 @@ llama_opts stages_step_opts(const programs *p) {
             .row_leaves = layout->zigzag.leaves_here,
             .dt = p->held.dt,
             .addend_rows = config_addend_rows(cfg),
-            .adds_up = layout->in_lane > 1 && cfg->grad_dtype != PRECISION_BF16 && layout->zero < 2,
+            .adds_up = layout->in_accum_group > 1 && cfg->grad_dtype != PRECISION_BF16 &&
+                       layout->zero < 2,
             .dropout = cfg->lora.dropout,
             .seed = cfg->seed,
             .causal = cfg->pack == PACK_STREAM,

@@ -1,6 +1,6 @@
 // A step: forward and backward of each micro-batch into the gradients, one after the other or as
-// the table of a pipeline says; at the end of a lane its sum is put aside or joined, as bits of a
-// binary counter are; then the update, which joins ranks.
+// the table of a pipeline says; at the end of an accumulation group its sum is put aside or joined,
+// as bits of a binary counter are; then the update, which joins ranks.
 #include "programs/step.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ stepper stepper_new(arena *a, programs *p, comm *c, const mesh *m) {
             .comm = c,
             .mesh = *m,
             .n_micro_batches = l->micro_batches,
-            .n_lanes = l->lanes_here,
+            .n_accum_groups = l->accum_groups_here,
             .n_leaves = n_leaves,
             .n_addends = n_addends,
             .losses = ARENA_ARRAY(a, double,
@@ -116,12 +116,13 @@ static drv_status look_around(const step_call *call) {
 
 static drv_status run_whole_model(const step_call *call) {
     stepper *s = call->s;
-    const int64_t in_lane = s->n_micro_batches / s->n_lanes;
+    const int64_t in_accum_group = s->n_micro_batches / s->n_accum_groups;
     for (int64_t i = 0; i < s->n_micro_batches; i++) {
         DRV_TRY(look_around(call));
         DRV_TRY(run_micro_batch(s, call->b, i));
-        if ((i + 1) % in_lane == 0)
-            DRV_TRY(programs_finish_lane(s->p, &s->p->lanes, i / in_lane, s->n_lanes));
+        if ((i + 1) % in_accum_group == 0)
+            DRV_TRY(programs_finish_accum_group(s->p, &s->p->accum_groups, i / in_accum_group,
+                    s->n_accum_groups));
     }
     return DRV_OK;
 }
@@ -149,13 +150,14 @@ static drv_status compute(void *ctx, const pipeline_task *item) {
     stepper *s = call->s;
     stage_programs *stage = &s->p->stage[item->chunk];
     const cut_part part = parts[item->work];
-    const int64_t in_lane = s->n_micro_batches / s->n_lanes, m = item->micro_batch;
+    const int64_t in_accum_group = s->n_micro_batches / s->n_accum_groups, m = item->micro_batch;
     if (part == CUT_FORWARD || stage_trains(stage))
         DRV_TRY(backend_run(s->p->held.b, stage->run[part]));
     if (part == CUT_BACKWARD && programs_is_last(s->p, item->chunk))
         DRV_TRY(note_loss(s, stage->graph[part], m));
-    if (part == CUT_FORWARD || (m + 1) % in_lane != 0) return DRV_OK;
-    return programs_finish_lane(s->p, &stage->lanes[part], m / in_lane, s->n_lanes);
+    if (part == CUT_FORWARD || (m + 1) % in_accum_group != 0) return DRV_OK;
+    return programs_finish_accum_group(s->p, &stage->accum_groups[part], m / in_accum_group,
+            s->n_accum_groups);
 }
 
 static drv_status give(void *ctx, const pipeline_task *item, void *message) {

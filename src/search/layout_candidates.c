@@ -95,8 +95,8 @@ static double kept_of_layer(const search *s, const layout_candidate *c) {
 // Counts the sums of each element of a gradient that a step of ZeRO-2 leaves open (ir/shard.h).
 static double open_sums(const search *s, const layout_candidate *c) {
     const int64_t all = s->cfg->global_batch_size / c->micro_batch,
-                  lanes = s->cfg->lanes ? s->cfg->lanes : 1;
-    return shard_most_open(all, c->data, all / lanes);
+                  accum_groups = s->cfg->accum_groups ? s->cfg->accum_groups : 1;
+    return shard_most_open(all, c->data, all / accum_groups);
 }
 
 static double bytes_of(const search *s, const layout_candidate *c) {

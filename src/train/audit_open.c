@@ -123,7 +123,8 @@ static drv_status read_trees(const audit *self, const char *config, char **sets,
     DRV_TRY(file_read_small(self->a, config, MAX_CONFIG, &text, &bytes));
     DRV_TRY(config_load(self->a, config, NULL, 0, cfg));
     DRV_TRY_CTX(config_set_ranks(cfg, ranks), "%s, for %d ranks", config, ranks);
-    sets[(*n)++] = arena_printf(self->a, "parallel.lanes=%lld", (long long)cfg->n_lanes);
+    sets[(*n)++] = arena_printf(self->a, "parallel.accumulation_groups=%lld",
+            (long long)cfg->n_accum_groups);
     if (cfg->leaves)
         sets[(*n)++] = arena_printf(self->a, "parallel.leaves=%lld", (long long)cfg->leaves);
     sets[(*n)++] =

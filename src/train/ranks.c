@@ -59,11 +59,12 @@ static void say_ranks(const run_config *cfg, const comm *c) {
                 (long long)cfg->context_parallel, (long long)cfg->n_context_leaves);
     else if (cfg->context_parallel > 1)
         snprintf(context, sizeof context, ", context %lld", (long long)cfg->context_parallel);
-    log_info("%d ranks on %d host%s over %s: tensor %lld%s%s, data %lld, %lld lane%s%s; %d thread%s a rank, %s%s",
+    log_info("%d ranks on %d host%s over %s: tensor %lld%s%s, data %lld, %lld accumulation group%s%s; %d thread%s a rank, %s%s",
             comm_size(c), hosts, hosts > 1 ? "s" : "", comm_backend(c),
             (long long)cfg->tensor_parallel, pipeline, context, (long long)cfg->data_ranks,
-            (long long)cfg->n_lanes, cfg->n_lanes > 1 ? "s" : "", levels[run_layout_of(cfg).zero],
-            threads, threads > 1 ? "s" : "", cores, comm_launcher());
+            (long long)cfg->n_accum_groups, cfg->n_accum_groups > 1 ? "s" : "",
+            levels[run_layout_of(cfg).zero], threads, threads > 1 ? "s" : "", cores,
+            comm_launcher());
 }
 
 drv_status ranks_set_up(run *r, run_config *cfg) {

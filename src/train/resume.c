@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "ckpt/adapter.h"
 #include "ckpt/ckpt.h"
+#include "config/old_keys.h"
 
 // --- which checkpoint
 static int64_t saved_step(const char *run_dir) {
@@ -154,9 +155,10 @@ static const char *recorded(const json_t *value) {
     return !value ? "none" : json_is_string(value) ? json_string_value(value) : "no text";
 }
 
-// Earlier versions added whole micro-batches up.
+// Earlier versions had other names for some keys, and added whole micro-batches up.
 static const json_t *value_before(const json_t *before, const char *key) {
     const json_t *value = json_object_get(before, key);
+    if (!value && config_key_before(key)) value = json_object_get(before, config_key_before(key));
     if (value || strcmp(key, "parallel.addend_rows") != 0) return value;
     return json_object_get(before, "training.micro_batch_size");
 }

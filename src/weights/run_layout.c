@@ -22,12 +22,13 @@ static gradient_shards shards_of(const run_config *cfg, const run_layout *l) {
                     config_backend(cfg)->orders_sums ? (int)cfg->data_ranks : update_ranks(cfg),
             .row_leaves = l->zigzag.leaves_here,
             .micro_batches = l->all_micro_batches,
-            .in_lane = l->in_lane};
+            .in_accum_group = l->in_accum_group};
 }
 
-// A sum that lanes or leaves of the row are joined to later is not complete by then.
+// A sum that accumulation groups or leaves of the row are joined to later is not complete by then.
 static gradient_sums sums_of(const run_config *cfg, const run_layout *l) {
-    if (l->zero == 2 || l->lanes_here > 1 || l->zigzag.leaves_here > 1) return (gradient_sums){0};
+    if (l->zero == 2 || l->accum_groups_here > 1 || l->zigzag.leaves_here > 1)
+        return (gradient_sums){0};
     return (gradient_sums){.ranks = update_ranks(cfg),
             .data_ranks = (int)cfg->data_ranks,
             .micro_batches = (int)l->micro_batches,
@@ -44,11 +45,11 @@ run_layout run_layout_of(const run_config *cfg) {
             .addends = (int)(cfg->micro_batch_size / config_addend_rows(cfg)),
             .all_micro_batches = all,
             .micro_batches = all / cfg->data_ranks,
-            .in_lane = all / cfg->n_lanes,
+            .in_accum_group = all / cfg->n_accum_groups,
             .zero = shares ? (int)cfg->zero : 0};
     const int place = mesh_place(&l.mesh, (int)cfg->rank, AXIS_DATA);
     const bool beside = shares && cfg->overlap && config_backend(cfg)->sends_beside;
-    l.lanes_here = l.zero == 2 ? 1 : cfg->n_lanes / cfg->data_ranks;
+    l.accum_groups_here = l.zero == 2 ? 1 : cfg->n_accum_groups / cfg->data_ranks;
     l.every_micro = l.zero == 2 ? cfg->data_ranks : 1;
     l.first_micro = l.zero == 2 ? place : place * l.micro_batches;
     l.gathers_beside = beside && l.zero > 0;
@@ -60,11 +61,12 @@ run_layout run_layout_of(const run_config *cfg) {
 // Refuses what cannot be shared (docs/adr/0021).
 drv_status run_layout_check(const run_config *cfg) {
     if (run_layout_of(cfg).zero < 2) return DRV_OK;
-    if (!config_backend(cfg)->orders_sums && cfg->n_lanes > 1)
+    if (!config_backend(cfg)->orders_sums && cfg->n_accum_groups > 1)
         return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.lanes\" is %lld, but with parallel.zero 2 backend %s adds up in one "
-                "lane; expected auto or 1",
-                config_where(cfg, "parallel.lanes"), (long long)cfg->n_lanes, cfg->backend);
+                "%s: key \"parallel.accumulation_groups\" is %lld, but with parallel.zero 2 backend %s adds up in one "
+                "accumulation group; expected auto or 1",
+                config_where(cfg, "parallel.accumulation_groups"), (long long)cfg->n_accum_groups,
+                cfg->backend);
     if (cfg->grad_dtype == PRECISION_BF16)
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"parallel.zero\" is 2, which keeps sums of gradients in fp32, but "

@@ -127,7 +127,10 @@ static int64_t reduce_workspace(const node *n, int n_threads) {
 const cpu_op cpu_op_reduce_shard = {.run = reduce_shard, .workspace = reduce_workspace};
 
 // --- add_shard
-enum { SUM_ELEMENTS = 256, MAX_OPEN = 24 }; // of a chunk that fits the cache; 2^20 lanes and more
+enum {
+    SUM_ELEMENTS = 256,
+    MAX_OPEN = 24
+}; // of a chunk that fits the cache; 2^20 accumulation groups and more
 
 typedef struct shard_call {
     const instruction *ins;
@@ -137,22 +140,23 @@ typedef struct shard_call {
     int64_t before;                         // micro-batches that were added before these
 } shard_call;
 
-// Adds what the ranks have found, one after the other, as lanes are added up and joined on one rank
-// (programs_finish_lane). sums: those that are open, and then are.
+// Adds what the ranks have found, one after the other, as accumulation groups are added up and
+// joined on one rank (programs_finish_accum_group). sums: those that are open, and then are.
 static void add_in_order(const shard_call *call, const char *part, int64_t n,
         double (*sums)[SUM_ELEMENTS]) {
     const node *add = call->ins->node;
     const dtype dt = add->in[0]->dt;
-    const int64_t in_lane = add->attrs.sum.in_lane;
+    const int64_t in_accum_group = add->attrs.sum.in_accum_group;
     const kernels *k = call->ins->kernels;
     const int64_t from_rank_to_rank = call->s->count * dtype_bytes(dt);
-    int open = shard_open(call->before, in_lane);
+    int open = shard_open(call->before, in_accum_group);
     for (int i = 0; i < add->attrs.sum.data_ranks; i++) {
         const int64_t index = call->before + i;
-        if (index % in_lane == 0) memset(sums[open++], 0, sizeof *sums);
+        if (index % in_accum_group == 0) memset(sums[open++], 0, sizeof *sums);
         k->accumulate(dt, n, part + i * from_rank_to_rank, sums[open - 1]);
-        if ((index + 1) % in_lane != 0) continue;
-        for (int64_t lane = index / in_lane; lane % 2 == 1; lane /= 2, open--)
+        if ((index + 1) % in_accum_group != 0) continue;
+        for (int64_t accum_group = index / in_accum_group; accum_group % 2 == 1;
+                accum_group /= 2, open--)
             k->accumulate(dt, n, sums[open - 1], sums[open - 2]);
     }
 }
@@ -168,8 +172,8 @@ static void add_to_leaf(const shard_call *call, int64_t leaf, int64_t first, int
                   place = leaf / row_leaves * attrs->sum.data_ranks, own_leaf = leaf % row_leaves;
     const char *part =
             call->parts + ((own_leaf * call->s->ranks + place) * call->s->count + first) * unit;
-    const int before = shard_open(call->before, attrs->sum.in_lane),
-              after = shard_open(call->before + attrs->sum.data_ranks, attrs->sum.in_lane);
+    const int before = shard_open(call->before, attrs->sum.in_accum_group),
+              after = shard_open(call->before + attrs->sum.data_ranks, attrs->sum.in_accum_group);
     for (int i = 0; i < before; i++)
         memcpy(sums[i], output_at(ins, 0, (i * kept->dim[1] + leaf) * length + first),
                 (size_t)bytes);

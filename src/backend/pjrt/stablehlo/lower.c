@@ -153,8 +153,8 @@ static drv_status check_nodes(const lowering *l) {
                     program->name, i, name, n->attrs.sum.addends);
         if (lower_has_several_sums(n))
             return drv_fail(DRV_E_DEVICE,
-                    "graph \"%s\": node %d %s is of several lanes or leaves, which the pjrt back end has "
-                    "no rule for; expected parallel.lanes 1",
+                    "graph \"%s\": node %d %s is of several accumulation groups or leaves, which the pjrt back end has "
+                    "no rule for; expected parallel.accumulation_groups 1",
                     program->name, i, name);
         if (!lower_ops[n->op]->lower)
             return drv_fail(DRV_E_DEVICE,

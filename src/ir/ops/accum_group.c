@@ -1,6 +1,7 @@
-// Gradients of several lanes on one rank. Of lanes of micro-batches a binary counter of finished
-// sums (docs/adr/0009): the sum of a lane is put aside; when its neighbour in the tree is finished,
-// the two are joined. Of leaves of the row (docs/adr/0015) all are there until they are joined.
+// Gradients of several accumulation groups on one rank. Of accumulation groups of micro-batches a
+// binary counter of finished sums (docs/adr/0009): the sum of an accumulation group is put aside;
+// when its neighbour in the tree is finished, the two are joined. Of leaves of the row
+// (docs/adr/0015) all are there until they are joined.
 #include "ir/op.h"
 #include "ir/wire.h"
 
@@ -12,7 +13,7 @@ static const char *aside_shape(const node *n, tensor_spec *out, int *n_out) {
     return same_type(n->in[0], n->in[1]) ? NULL : "the slot must be like the gradient";
 }
 
-static void lane_example(example *e, op_kind op) {
+static void accum_group_example(example *e, op_kind op) {
     const dtype acc = dtype_acc(e->dt);
     tensor *in[] = {example_state(e, TENSOR_GRAD, "g", acc, 3, 17, -1, 1),
             example_state(e, TENSOR_GRAD, "slot", acc, 3, 17, -1, 1)};
@@ -20,7 +21,7 @@ static void lane_example(example *e, op_kind op) {
 }
 
 static void aside_example(example *e) {
-    lane_example(e, OP_put_aside);
+    accum_group_example(e, OP_put_aside);
 }
 
 const op_row op_row_put_aside = {
@@ -32,7 +33,8 @@ const op_row op_row_put_aside = {
         .examples = {aside_example},
 };
 
-// take_back(g, slot) -> g = slot + g, slot = 0, both in place: the earlier lanes are on the left.
+// take_back(g, slot) -> g = slot + g, slot = 0, both in place: the earlier accumulation groups are
+// on the left.
 static const char *back_shape(const node *n, tensor_spec *out, int *n_out) {
     out[0] = spec_in_place(n, 0);
     out[1] = spec_in_place(n, 1);
@@ -41,7 +43,7 @@ static const char *back_shape(const node *n, tensor_spec *out, int *n_out) {
 }
 
 static void back_example(example *e) {
-    lane_example(e, OP_take_back);
+    accum_group_example(e, OP_take_back);
 }
 
 const op_row op_row_take_back = {

@@ -23,7 +23,7 @@ typedef struct op_input {
 typedef struct addends_case {
     const char *text;
     op_kind op;
-    op_attrs attrs; // of the whole, with leaves of the row and addends
+    op_attrs attrs; // of the whole, with reduction blocks of the row and addends
     int64_t tokens; // of an addend
     op_input in[MAX_IN];
     int n_in, acc; // acc: the output that is the accumulator
@@ -43,15 +43,15 @@ static int64_t units(const addends_case *c, bool whole) {
 
 static tensor *make_input(graph *g, const addends_case *c, const op_input *in, bool whole) {
     const int64_t tokens = c->tokens * units(c, whole);
-    const int row_leaves = whole ? row_leaves_of(&c->attrs) : 1;
-    int64_t dim[3] = {row_leaves, in->rows, in->columns};
+    const int row_blocks = whole ? row_blocks_of(&c->attrs) : 1;
+    int64_t dim[3] = {row_blocks, in->rows, in->columns};
     if (in->kind == BY_ROW)
         return graph_state(g, TENSOR_INPUT, in->name, in->dt, 2, (int64_t[]){tokens, in->columns});
     if (in->kind == BY_TOKEN)
         return graph_state(g, TENSOR_INPUT, in->name, in->dt, 1, (int64_t[]){tokens});
     if (in->kind == BY_SUM)
         return graph_state(g, TENSOR_INPUT, in->name, DT_F64, 1, (int64_t[]){units(c, whole)});
-    const bool outer = in->kind == ACCUMULATOR && row_leaves > 1;
+    const bool outer = in->kind == ACCUMULATOR && row_blocks > 1;
     return graph_state(g, in->kind == WHOLE ? TENSOR_WEIGHT : TENSOR_GRAD, in->name, in->dt,
             (in->columns ? 2 : 1) + outer, outer ? dim : dim + 1);
 }
@@ -64,7 +64,7 @@ static op_run run_open(const addends_case *c, bool whole) {
     r.g = graph_new(r.a, whole ? "whole" : "one");
     for (int i = 0; i < c->n_in; i++)
         in[i] = make_input(r.g, c, &c->in[i], whole);
-    if (!whole) attrs.sum.row_leaves = attrs.sum.addends = 0;
+    if (!whole) attrs.sum.row_blocks = attrs.sum.addends = 0;
     if (!whole && attrs.chunk > c->tokens) attrs.chunk = (int)c->tokens;
     r.n = graph_add(r.g, c->op, c->n_in, in, &attrs);
     for (int o = 0; o < r.n->n_out; o++)
@@ -126,11 +126,11 @@ static void expect_part(const addends_case *c, const op_run *all, const op_run *
     }
 }
 
-static void begin_leaf(const addends_case *c, const op_run *one, int64_t own_leaf) {
+static void begin_block(const addends_case *c, const op_run *one, int64_t own_block) {
     const int acc = accumulator_of(c);
     const int64_t n = tensor_elements(one->n->in[acc]);
     for (int64_t k = 0; k < n; k++)
-        element_write(one->b, one->n->in[acc], k, value_of(c, acc, own_leaf * n + k));
+        element_write(one->b, one->n->in[acc], k, value_of(c, acc, own_block * n + k));
 }
 
 // Runs the op once for each sum of tokens, and compares what each gives and what they come to.
@@ -141,7 +141,7 @@ static void expect_chain(const addends_case *c) {
     OK(backend_run(all.b, all.program));
     for (int64_t unit = 0; unit < units(c, true); unit++) {
         const bool ends_accum_group = unit % addends == addends - 1;
-        if (unit % addends == 0) begin_leaf(c, &one, unit / addends);
+        if (unit % addends == 0) begin_block(c, &one, unit / addends);
         fill(&one, c, unit);
         OK(backend_run(one.b, one.program));
         for (int o = 0; o < one.n->n_out; o++) {
@@ -224,34 +224,34 @@ static const int64_t lengths[] = {1, 5, 37, 129, 600, 1601};
 static void each_addend_is_a_call(void **state) {
     (void)state;
     static const struct {
-        int row_leaves, addends, leaves;
+        int row_blocks, addends, blocks;
     } sums[] = {{0, 2, 0}, {0, 5, 0}, {2, 3, 0}, {0, 4, 4}, {2, 2, 3}};
     for (int dt = DT_F32; dt <= DT_BF16; dt++)
         for (int i = 0; i < N_CASES; i++)
             for (size_t s = 0; s < sizeof sums / sizeof *sums; s++)
                 for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
                     addends_case c = cases[i]((dtype)dt);
-                    if (sums[s].row_leaves && sums[s].leaves && lengths[l] > 600) continue;
-                    c.attrs.sum.row_leaves = sums[s].row_leaves;
+                    if (sums[s].row_blocks && sums[s].blocks && lengths[l] > 600) continue;
+                    c.attrs.sum.row_blocks = sums[s].row_blocks;
                     c.attrs.sum.addends = sums[s].addends;
                     c.tokens = lengths[l];
                     if (c.op != OP_embedding_grad && c.op != OP_linear_cross_entropy_grad)
-                        c.attrs.sum.leaves = sums[s].leaves;
+                        c.attrs.sum.blocks = sums[s].blocks;
                     if (c.op == OP_linear_cross_entropy_grad) set_chunk(&c, 512);
                     expect_chain(&c);
                 }
 }
 
-// A vocabulary in leaves, and short chunks with a rest: one, two or three addends in each.
+// A vocabulary in reduction blocks, and short chunks with a rest: one, two or three addends in each.
 static void chunks_of_the_loss(void **state) {
     (void)state;
     for (int dt = DT_F32; dt <= DT_BF16; dt++)
         for (int most = 16; most <= 130; most += 38)
-            for (int leaves = 0; leaves <= 4; leaves += 4) {
+            for (int blocks = 0; blocks <= 4; blocks += 4) {
                 addends_case c = loss_case((dtype)dt);
-                c.attrs.sum.leaves = leaves;
-                c.attrs.part = leaves ? 56 : 0;
-                c.attrs.sum.row_leaves = most % 4 ? 2 : 0;
+                c.attrs.sum.blocks = blocks;
+                c.attrs.part = blocks ? 56 : 0;
+                c.attrs.sum.row_blocks = most % 4 ? 2 : 0;
                 c.attrs.sum.addends = 5;
                 c.tokens = 33;
                 set_chunk(&c, most);

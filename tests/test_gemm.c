@@ -1,5 +1,6 @@
 // Tiled products against plain loops in double: all transpositions and types, rows with gaps, sizes
-// that leave rests in m, n and k, both arithmetics of bf16, 1 to 16 threads, sums in leaves.
+// that leave rests in m, n and k, both arithmetics of bf16, 1 to 16 threads, sums in reduction
+// blocks.
 #include "harness.h"
 
 #include <math.h>
@@ -251,14 +252,14 @@ static void run_in_plan(gemm_machine *m, arena *a, const product *p, const gemm_
     gemm_run(g, p->x, p->y, p->c, workspace, bytes);
     for (int i = 0; i < AFTER; i++)
         if (workspace[bytes + i] != UNTOUCHED)
-            fail_msg("%s by %s, %d threads, %d leaves: byte %d after %lld of scratch was written",
-                    dtype_name(s.in), gemm_arithmetic(m), par_threads(), tree->n_leaves, i,
+            fail_msg("%s by %s, %d threads, %d reduction blocks: byte %d after %lld of scratch was written",
+                    dtype_name(s.in), gemm_arithmetic(m), par_threads(), tree->n_blocks, i,
                     (long long)bytes);
     free(workspace);
 }
 
-static const gemm_tree trees[] = {{0}, {.n_leaves = 8, .n_runs = 1, .each = {6}}, {.addends = 3},
-        {.n_leaves = 4, .n_runs = 1, .each = {4}, .addends = 3}};
+static const gemm_tree trees[] = {{0}, {.n_blocks = 8, .n_runs = 1, .each = {6}}, {.addends = 3},
+        {.n_blocks = 4, .n_runs = 1, .each = {4}, .addends = 3}};
 enum { N_FORMS = 2 * sizeof trees / sizeof *trees };
 
 static product product_of_form(int form) {
@@ -285,12 +286,12 @@ static void forms_of_a_plan(const product *forms, double *const *wants) {
     arena_free(a);
 }
 
-// A leaf of two runs, each longer than the kernels pack at once: the second one is added to the
-// first, for which they form its sum aside.
-static void long_runs_of_leaves(void **state) {
+// A reduction block of two runs, each longer than the kernels pack at once: the second one is added
+// to the first, for which they form its sum aside.
+static void long_runs_of_blocks(void **state) {
     (void)state;
     enum { RUN = 4 * GEMM_WORDS }; // whole blocks, of pairs too: no room is left over
-    static const gemm_tree tree = {.n_leaves = 1,
+    static const gemm_tree tree = {.n_blocks = 1,
             .n_runs = 2,
             .first = {0, RUN},
             .each = {RUN, RUN}};
@@ -443,7 +444,7 @@ int main(void) {
     par_set_threads(2);
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_way),
             cmocka_unit_test(empty_products), cmocka_unit_test(bits),
-            cmocka_unit_test(a_sum_is_added_as_a_whole), cmocka_unit_test(long_runs_of_leaves),
+            cmocka_unit_test(a_sum_is_added_as_a_whole), cmocka_unit_test(long_runs_of_blocks),
             cmocka_unit_test(any_number_of_threads), cmocka_unit_test(too_little_scratch)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,7 +57,7 @@ static void long_rows(void **state) {
 }
 
 // Tensor ranks that share tokens have whole addends, parts of one, or of two: odd rows of 40 tokens
-// in 2 leaves a row are on two ranks.
+// in 2 reduction blocks a row are on two ranks.
 static void in_layouts(void **state) {
     (void)state;
     static const rows_case cases[] = {{2, {2, 1, 1, 1, {SHARED}}}, {4, {2, 1, 1, 1, {SHARED}}},
@@ -68,7 +68,7 @@ static void in_layouts(void **state) {
             {4, {1, 2, 2, 1, {"training.recompute=full"}}}};
     static const char *const precisions[] = {FP32, BF16};
     for (size_t i = 0; i < N_OF(precisions); i++) {
-        const char *sets[] = {precisions[i], "parallel.context_leaves=4",
+        const char *sets[] = {precisions[i], "parallel.context_blocks=4",
                 "model.num_hidden_layers=2"};
         same_bits_with_any_rows(cases, N_OF(cases), sets, 3);
     }
@@ -95,7 +95,7 @@ static void low_rank_branches(void **state) {
     static const char *const precisions[] = {FP32, BF16};
     for (size_t i = 0; i < N_OF(precisions); i++) {
         const char *sets[] = {precisions[i], "lora.rank=4", "lora.dropout=0.1",
-                "lora.target_modules=all-linear", "parallel.context_leaves=2"};
+                "lora.target_modules=all-linear", "parallel.context_blocks=2"};
         same_bits_with_any_rows(cases, N_OF(cases), sets, 5);
     }
 }

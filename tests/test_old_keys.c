@@ -11,6 +11,8 @@ static const struct {
     int value;
 } renamed[] = {
         {"lanes", "accumulation_groups", 4},
+        {"leaves", "tensor_blocks", 2},
+        {"context_leaves", "context_blocks", 2},
 };
 enum { N_RENAMED = sizeof renamed / sizeof *renamed };
 

@@ -204,7 +204,7 @@ static const tensor *gradient_of(const grad_case *c, const example_input *in) {
     return d;
 }
 
-// With leaves of the row each has an accumulator: together they are the gradient.
+// With reduction blocks of the row each has an accumulator: together they are the gradient.
 static double sum_over_blocks(const op_run *r, const tensor *d, int64_t n, int64_t k) {
     double sum = 0;
     for (int64_t at = k; at < tensor_elements(d); at += n)

@@ -102,10 +102,10 @@ static void three_ranks(void **state) {
     same_bits_as_one(sets, cases, N_OF(cases));
 }
 
-// Leaves of the row: one a rank, whose sums travel with those of data ranks, or several.
+// Reduction blocks of the row: one a rank, whose sums travel with those of data ranks, or several.
 static void context_ranks(void **state) {
     (void)state;
-    static const char *const sets[] = {"parallel.context_leaves=4",
+    static const char *const sets[] = {"parallel.context_blocks=4",
             "parallel.accumulation_groups=2", NULL};
     static const overlap_case cases[] = {{4, {"parallel.zero=1", "parallel.context=2"}},
             {4, {"parallel.zero=0", "parallel.context=2"}},

@@ -111,7 +111,7 @@ static const graph_case cases[] = {
                 {"parallel.zero=1", "model.tie_word_embeddings=false", "training.recompute=full"}},
         {4, {.mesh = {.ranks = 4, .whole = 1}, .sum = {.data_ranks = 2, .in_accum_group = 4}},
                 false,
-                {"parallel.zero=0", "parallel.context=2", "parallel.context_leaves=2",
+                {"parallel.zero=0", "parallel.context=2", "parallel.context_blocks=2",
                         "training.recompute=selective"}},
         {8, {.mesh = {.ranks = 2}, .sum = {.data_ranks = 2, .in_accum_group = 2}}, false,
                 {"parallel.zero=1", "parallel.pipeline=2", "parallel.tensor=2",

@@ -94,12 +94,12 @@ static void beside_other_axes(void **state) {
     }
 }
 
-// Leaves of the row: a sum for each, wherever they are.
+// Reduction blocks of the row: a sum for each, wherever they are.
 static void beside_context_ranks(void **state) {
     (void)state;
     static const zero_case cases[] = {{2, {"parallel.context=2"}}, {4, {"parallel.context=2"}},
             {4, {"parallel.context=4"}}, {2, {0}}, {8, {"parallel.context=4"}}};
-    const char *sets[] = {"parallel.context_leaves=4", "parallel.accumulation_groups=2", NULL};
+    const char *sets[] = {"parallel.context_blocks=4", "parallel.accumulation_groups=2", NULL};
     same_bits_as_one(sets, cases, N_OF(cases));
 }
 

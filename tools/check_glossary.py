@@ -8,7 +8,7 @@ import pathlib, re, sys
 from check_names import blank
 
 root = pathlib.Path(__file__).resolve().parent.parent
-WITH_A_FILE = ["addend", "at", "branch", "chunk", "extent", "leaf", "place", "run", "share", "slot", "turn"]
+WITH_A_FILE = ["addend", "at", "branch", "chunk", "extent", "place", "run", "share", "slot", "turn"]
 # Names -> the types that they may have: never a pointer, an array or a struct.
 NUMBERS = {"int", "int32_t", "int64_t", "uint32_t", "uint64_t", "size_t", "json_int_t"}
 TYPES = {"at": NUMBERS, "place": NUMBERS | {"hlo_value", "hlo_index", "rank_place"}}  # the latter: on devices, on a host
@@ -24,10 +24,9 @@ for number, line in enumerate((root / "docs/glossary.md").read_text().splitlines
     for path in re.findall(r"`(src/[\w/.]+)`", cells[1]):
         seen.setdefault(cells[0], []).append(path)
         file = root / path
-        stem = cells[0][:-1] if cells[0].endswith("f") else cells[0]  # leaf, leaves
         if not file.exists():
             bad.append(f"docs/glossary.md:{number}: {path} is not there")
-        elif not re.search(stem, file.read_text()):
+        elif not re.search(cells[0], file.read_text()):
             bad.append(f'docs/glossary.md:{number}: {path} does not have the word "{cells[0]}"')
 bad += [f'docs/glossary.md: "{word}" has no row with a file of src/' for word in WITH_A_FILE if word not in seen]
 for number, line in enumerate((root / "ARCHITECTURE.md").read_text().splitlines(), 1):

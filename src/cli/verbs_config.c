@@ -290,13 +290,13 @@ static void print_plan(const plan_report *report) {
             (long long)cfg->sequence_length, (long long)cfg->micro_batch_size, report->ranks,
             report->ranks > 1 ? "s" : "");
     char shared[64] = "";
-    const bool leaves = cfg->n_context_leaves > cfg->context_parallel;
-    if (leaves)
-        snprintf(shared, sizeof shared, ", context %d with %lld leaves",
-                report->mesh.size[AXIS_CONTEXT], (long long)cfg->n_context_leaves);
+    const bool several = cfg->n_context_blocks > cfg->context_parallel;
+    if (several)
+        snprintf(shared, sizeof shared, ", context %d with %lld reduction blocks",
+                report->mesh.size[AXIS_CONTEXT], (long long)cfg->n_context_blocks);
     else if (report->mesh.size[AXIS_CONTEXT] > 1)
         snprintf(shared, sizeof shared, ", context %d", report->mesh.size[AXIS_CONTEXT]);
-    if (report->ranks > 1 || leaves)
+    if (report->ranks > 1 || several)
         printf("layout        tensor %d%s%s, data %d, %lld accumulation group%s\n",
                 report->mesh.size[AXIS_TENSOR],
                 report->p->held.params.layout.sequence ? " with its tokens shared" : "", shared,

@@ -136,8 +136,8 @@ const backend_caps *config_backend(const run_config *cfg) {
     return backend_caps_of(cfg->backend);
 }
 
-static int64_t context_leaves(const run_config *cfg) {
-    return cfg->context_leaves ? cfg->context_leaves : cfg->context_parallel;
+static int64_t context_blocks(const run_config *cfg) {
+    return cfg->context_blocks ? cfg->context_blocks : cfg->context_parallel;
 }
 
 // Names what adds whole micro-batches up, in sums that know no rows (docs/adr/0026). NULL: nothing.
@@ -189,7 +189,7 @@ drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
     cfg->n_accum_groups = cfg->accum_groups ? cfg->accum_groups
                           : cfg->zero == 2  ? 1
                                             : cfg->data_ranks;
-    cfg->n_context_leaves = context_leaves(cfg);
+    cfg->n_context_blocks = context_blocks(cfg);
     const int64_t shares = cfg->micro_batch_size * cfg->data_ranks;
     if (cfg->global_batch_size % shares != 0)
         return drv_fail(DRV_E_USAGE,
@@ -217,20 +217,21 @@ static bool is_power_of_two(int64_t n) {
     return n > 0 && (n & (n - 1)) == 0;
 }
 
-// Rows are cut in two chunks a leaf, and each rank has 1, 2, 4, ... leaves (ir/zigzag.h).
+// Rows are cut in two chunks a reduction block, and each rank has 1, 2, 4, ... reduction blocks
+// (ir/zigzag.h).
 static drv_status check_context(const run_config *cfg) {
-    const int64_t ranks = cfg->context_parallel, leaves = context_leaves(cfg);
-    if (leaves % ranks != 0 || !is_power_of_two(leaves / ranks))
+    const int64_t ranks = cfg->context_parallel, blocks = context_blocks(cfg);
+    if (blocks % ranks != 0 || !is_power_of_two(blocks / ranks))
         return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.context_leaves\" is %lld, expected parallel.context %lld x 1, 2, 4, "
+                "%s: key \"parallel.context_blocks\" is %lld, expected parallel.context %lld x 1, 2, 4, "
                 "...",
-                config_where(cfg, "parallel.context_leaves"), (long long)leaves, (long long)ranks);
-    if (leaves > ranks && cfg->sequence_length % (2 * leaves) != 0)
+                config_where(cfg, "parallel.context_blocks"), (long long)blocks, (long long)ranks);
+    if (blocks > ranks && cfg->sequence_length % (2 * blocks) != 0)
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"data.sequence_length\" is %lld, expected a multiple of %lld: two chunks for "
-                "each of parallel.context_leaves %lld",
+                "each of parallel.context_blocks %lld",
                 config_where(cfg, "data.sequence_length"), (long long)cfg->sequence_length,
-                (long long)(2 * leaves), (long long)leaves);
+                (long long)(2 * blocks), (long long)blocks);
     if (ranks > 1 && cfg->sequence_length % (2 * ranks) != 0)
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"data.sequence_length\" is %lld, expected a multiple of %lld: two chunks for "
@@ -270,7 +271,7 @@ void config_one_rank(run_config *cfg) {
     cfg->virtual_stages = 1;
     cfg->data_parallel = cfg->data_ranks = 1;
     cfg->accum_groups = cfg->n_accum_groups = 1;
-    cfg->context_leaves = cfg->n_context_leaves = 1;
+    cfg->context_blocks = cfg->n_context_blocks = 1;
     cfg->rank = 0;
 }
 

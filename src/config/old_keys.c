@@ -10,6 +10,8 @@ static const struct {
     const char *before, *now;
 } renamed[] = {
         {"parallel.lanes", "parallel.accumulation_groups"},
+        {"parallel.leaves", "parallel.tensor_blocks"},
+        {"parallel.context_leaves", "parallel.context_blocks"},
 };
 enum { N_RENAMED = sizeof renamed / sizeof *renamed };
 

@@ -273,16 +273,16 @@ static const key run_keys[] = {
                         "number of data ranks that leaves each 1, 2, 4, ... accumulation groups; auto: one each, with "
                         "zero 2 a single one, as on one rank; a rank with n accumulation groups needs 4 log2 n "
                         "more bytes a parameter, which zero 2 shares"},
-        {KEY("parallel.leaves", int, leaves), .choices = auto_choices, .initial = "auto", .min = 1,
-                .max = 256,
-                .help = "sums over what tensor ranks split are trees of so many leaves: the same "
-                        "bits on any number of them that leaves each 1, 2, 4, ... leaves; auto: 8, "
-                        "or what heads and widths can be cut into"},
-        {KEY("parallel.context_leaves", int, context_leaves), .choices = auto_choices,
+        {KEY("parallel.tensor_blocks", int, tensor_blocks), .choices = auto_choices,
                 .initial = "auto", .min = 1, .max = 256,
-                .help = "sums over the tokens of a row are trees of so many leaves: the same bits on "
-                        "any number of context ranks that leaves each 1, 2, 4, ... leaves; auto: one "
-                        "each; a rank with n leaves needs 4 (n - 1) more bytes a parameter"},
+                .help = "sums over what tensor ranks split are trees of so many reduction blocks: the same "
+                        "bits on any number of them that leaves each 1, 2, 4, ... reduction blocks; auto: 8, "
+                        "or what heads and widths can be cut into"},
+        {KEY("parallel.context_blocks", int, context_blocks), .choices = auto_choices,
+                .initial = "auto", .min = 1, .max = 256,
+                .help = "sums over the tokens of a row are trees of so many reduction blocks: the same bits on "
+                        "any number of context ranks that leaves each 1, 2, 4, ... reduction blocks; auto: one "
+                        "each; a rank with n reduction blocks needs 4 (n - 1) more bytes a parameter"},
         {KEY("parallel.addend_rows", int, addend_rows), .choices = auto_choices, .initial = "auto",
                 .min = 1, .max = 1 << 20,
                 .help = "gradients are sums of addends of so many rows, a divisor of "
@@ -298,7 +298,7 @@ static const key run_keys[] = {
         {KEY("parallel.overlap", bool, overlap), .initial = "true",
                 .help = "sums of gradients travel beside the backward pass of the last micro-batch, "
                         "new weights beside the next forward pass: the same bits. Sums of zero 2 and of several "
-                        "accumulation groups or context leaves a rank travel as without; backend pjrt: as its compiler has it"},
+                        "accumulation groups or context reduction blocks a rank travel as without; backend pjrt: as its compiler has it"},
         {KEY("parallel.check_every", int, check_every), .initial = "100", .max = NO_MAX,
                 .help = "steps between comparisons of weights that ranks should have alike, by their "
                         "hashes, which also happen at the start; 0: never"},

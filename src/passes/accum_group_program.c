@@ -2,11 +2,11 @@
 #include "ir/op.h"
 #include "passes/passes.h"
 
-graph *pass_accum_group(arena *a, tensor *const *weights, int n, int slot, int row_leaves,
+graph *pass_accum_group(arena *a, tensor *const *weights, int n, int slot, int row_blocks,
         bool put_aside, dtype grads) {
     graph *g = graph_new(a, arena_printf(a, "%s_%d", put_aside ? "put_aside" : "take_back", slot));
     g->phase = PHASE_UPDATE;
-    g->row_leaves = row_leaves;
+    g->row_blocks = row_blocks;
     for (int i = 0; i < n; i++) {
         const tensor *w = weights[i];
         const char *const names[] = {arena_printf(a, "grad.%s", w->name),

@@ -32,10 +32,10 @@ typedef struct evaluation {
     batch batch;
     int ranks, me;              // of those that share the micro-batches
     comm_group *joined;         // with those that share rows
-    int first, n_here, n_parts; // leaves of a row: on this rank, of all
+    int first, n_here, n_parts; // reduction blocks of a row: on this rank, of all
     // By micro-batch, so that they are added in one order whichever rank has computed them; losses
-    // by addend (docs/adr/0026), leaf by leaf. `mine`: those of a micro-batch, as its program gives
-    // them.
+    // by addend (docs/adr/0026), block by block. `mine`: those of a micro-batch, as its program
+    // gives them.
     int64_t n_micro_batches, n_addends, *counted;
     double *losses, *mine;
     double sum;                // of this rank so far, for the status line
@@ -259,9 +259,9 @@ static evaluation open_evaluation(arena *a, programs *p, rows *source, int64_t n
             .me = mesh_place(ranks, comm_rank(self), AXIS_DATA),
             .joined = comm_update_ranks(self, ranks),
             .world = comm_world(self),
-            .first = mesh_place(ranks, comm_rank(self), AXIS_CONTEXT) * z.leaves_here,
-            .n_here = z.leaves_here,
-            .n_parts = zigzag_leaves(&z),
+            .first = mesh_place(ranks, comm_rank(self), AXIS_CONTEXT) * z.blocks_here,
+            .n_here = z.blocks_here,
+            .n_parts = zigzag_blocks(&z),
             .n_addends = p->layout.addends,
             .batch = batch_of_run(a, p->held.c, p->held.c->micro_batch_size)};
     e.n_rows = n_rows && n_rows < e.all ? n_rows : e.all;

@@ -22,7 +22,7 @@ static drv_status build_step(arena *a, programs *p) {
 static drv_status build_eval(arena *a, const run_config *cfg, programs *p) {
     const llama_opts opts = {.rows = cfg->micro_batch_size,
             .seq = p->layout.row_tokens,
-            .row_leaves = p->layout.zigzag.leaves_here,
+            .row_blocks = p->layout.zigzag.blocks_here,
             .addend_rows = config_addend_rows(cfg),
             .dt = p->held.dt,
             .preference = stages_preference(cfg)};
@@ -43,13 +43,13 @@ static drv_status build_accum_groups(arena *a, tensor *const *weights, int n, co
     tensor **added = ARENA_ARRAY(a, tensor *, n);
     const dtype grads = kept_dtype(p->held.c->grad_dtype);
     int n_added = 0;
-    const int leaves = p->layout.zigzag.leaves_here;
+    const int blocks = p->layout.zigzag.blocks_here;
     for (int i = 0; i < n; i++)
         if (graph_find(of, arena_printf(a, "grad.%s", weights[i]->name)))
             added[n_added++] = weights[i];
     for (int slot = 0; slot < p->n_accum_slots && n_added; slot++) {
-        graph *aside = pass_accum_group(a, added, n_added, slot, leaves, true, grads),
-              *back = pass_accum_group(a, added, n_added, slot, leaves, false, grads);
+        graph *aside = pass_accum_group(a, added, n_added, slot, blocks, true, grads),
+              *back = pass_accum_group(a, added, n_added, slot, blocks, false, grads);
         if (p->n_stages) aside->name = arena_printf(a, "%s.%s", of->name, aside->name);
         if (p->n_stages) back->name = arena_printf(a, "%s.%s", of->name, back->name);
         held_add(a, &p->held, aside, &accum_groups->aside[slot], false);
@@ -127,7 +127,7 @@ static drv_status build_update(arena *a, const run_config *cfg, programs *p) {
             .split = list.split,
             .tied = list.tied,
             .copy = list.copy,
-            .row_leaves = layout->zigzag.leaves_here,
+            .row_blocks = layout->zigzag.blocks_here,
             .data_ranks = (int)cfg->data_ranks,
             .zero = p->held.zero > 0,
             .moments = kept_dtype(cfg->state_dtype),
@@ -158,11 +158,11 @@ static drv_status check_mesh(const run_config *cfg, const run_layout *layout) {
                 "micro-batch%s, or parallel.sequence: false",
                 config_where(cfg, "parallel.tensor"), (long long)t, (long long)tokens,
                 cfg->context_parallel > 1 ? " on a context rank" : "");
-    if (!config_backend(cfg)->orders_sums && layout->zigzag.leaves_here > 1)
+    if (!config_backend(cfg)->orders_sums && layout->zigzag.blocks_here > 1)
         return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.context_leaves\" is %lld, expected %lld, a leaf of the row for "
-                "each context rank: backend %s joins no leaves of one rank",
-                config_where(cfg, "parallel.context_leaves"), (long long)cfg->n_context_leaves,
+                "%s: key \"parallel.context_blocks\" is %lld, expected %lld, a reduction block of the row for "
+                "each context rank: backend %s joins no reduction blocks of one rank",
+                config_where(cfg, "parallel.context_blocks"), (long long)cfg->n_context_blocks,
                 (long long)cfg->context_parallel, cfg->backend);
     return DRV_OK;
 }
@@ -173,11 +173,11 @@ drv_status programs_build(arena *a, const run_config *cfg, programs *p) {
             .dt = cfg->precision == PRECISION_BF16 ? DT_BF16 : DT_F32,
             .zero = p->layout.zero};
     model_layout layout;
-    if (cfg->grad_dtype == PRECISION_BF16 && p->layout.zigzag.leaves_here > 1)
+    if (cfg->grad_dtype == PRECISION_BF16 && p->layout.zigzag.blocks_here > 1)
         return drv_fail(DRV_E_USAGE,
-                "%s: training.grad_dtype is bf16, but each rank has %d leaves of a row, whose gradients "
-                "are fp32: expected as many context ranks as leaves",
-                config_where(cfg, "training.grad_dtype"), p->layout.zigzag.leaves_here);
+                "%s: training.grad_dtype is bf16, but each rank has %d reduction blocks of a row, whose gradients "
+                "are fp32: expected as many context ranks as reduction blocks",
+                config_where(cfg, "training.grad_dtype"), p->layout.zigzag.blocks_here);
     DRV_TRY(run_layout_check(cfg));
     DRV_TRY(check_mesh(cfg, &p->layout));
     DRV_TRY_CTX(run_layout_model(cfg, &layout), "%s", config_where(cfg, "parallel.tensor"));
@@ -201,7 +201,7 @@ bool programs_is_last(const programs *p, int chunk) {
 }
 
 drv_status programs_write_dloss(programs *p, double dloss) {
-    const int n = p->layout.zigzag.leaves_here * p->layout.addends;
+    const int n = p->layout.zigzag.blocks_here * p->layout.addends;
     for (int rank = 0; rank < p->held.b->n_local_ranks; rank++)
         for (int i = 0; i < n; i++)
             DRV_TRY(backend_write(p->held.b, rank, program_inputs[INPUT_DLOSS].name,

@@ -23,7 +23,7 @@ llama_opts stages_step_opts(const programs *p) {
     const run_layout *layout = &p->layout;
     return (llama_opts){.rows = cfg->micro_batch_size,
             .seq = layout->row_tokens,
-            .row_leaves = layout->zigzag.leaves_here,
+            .row_blocks = layout->zigzag.blocks_here,
             .dt = p->held.dt,
             .addend_rows = config_addend_rows(cfg),
             .adds_up = layout->in_accum_group > 1 && cfg->grad_dtype != PRECISION_BF16 &&
@@ -113,7 +113,7 @@ static drv_status build_eval(arena *a, const run_config *cfg, programs *p, int c
     stage_programs *stage = &p->stage[chunk];
     const llama_opts opts = {.rows = cfg->micro_batch_size,
             .seq = p->layout.row_tokens,
-            .row_leaves = p->layout.zigzag.leaves_here,
+            .row_blocks = p->layout.zigzag.blocks_here,
             .addend_rows = config_addend_rows(cfg),
             .dt = p->held.dt,
             .chunk = chunk,

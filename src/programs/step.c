@@ -19,20 +19,20 @@ static int n_values_of(const run_config *cfg) {
 stepper stepper_new(arena *a, programs *p, comm *c, const mesh *m) {
     const run_config *cfg = p->held.c;
     const run_layout *l = &p->layout;
-    const int n_leaves = l->zigzag.leaves_here, n_addends = l->addends;
+    const int n_blocks = l->zigzag.blocks_here, n_addends = l->addends;
     const int64_t n_losses = l->micro_batches * n_addends;
     const stepper s = {.p = p,
             .comm = c,
             .mesh = *m,
             .n_micro_batches = l->micro_batches,
             .n_accum_groups = l->accum_groups_here,
-            .n_leaves = n_leaves,
+            .n_blocks = n_blocks,
             .n_addends = n_addends,
             .losses = ARENA_ARRAY(a, double,
-                    n_values_of(cfg) * l->all_micro_batches * n_addends * cfg->n_context_leaves),
-            .mine = ARENA_ARRAY(a, double, n_values_of(cfg) * n_leaves * n_addends),
+                    n_values_of(cfg) * l->all_micro_batches * n_addends * cfg->n_context_blocks),
+            .mine = ARENA_ARRAY(a, double, n_values_of(cfg) * n_blocks * n_addends),
             .n_values = n_values_of(cfg),
-            .first_loss = n_losses * n_leaves * mesh_place_in_update(m, comm_rank(c)),
+            .first_loss = n_losses * n_blocks * mesh_place_in_update(m, comm_rank(c)),
             .n_losses = n_losses};
     if (p->n_stages) p->link = pipeline_link_new(a, c, m, p->message_bytes);
     return s;
@@ -48,7 +48,7 @@ static drv_status read_result(const stepper *s, const graph *g, const char *name
 
 // Values of micro-batch m of this rank, `n` of each addend, as number `first` and so on of each.
 static drv_status note(stepper *s, const graph *g, int64_t m, const char *name, int first, int n) {
-    const int64_t n_sums = (int64_t)s->n_leaves * s->n_addends;
+    const int64_t n_sums = (int64_t)s->n_blocks * s->n_addends;
     DRV_TRY(read_result(s, g, name, n * n_sums * (int64_t)sizeof *s->mine, s->mine));
     for (int64_t i = 0; i < n_sums; i++) {
         const int64_t index = s->first_loss + i / s->n_addends * s->n_losses + m * s->n_addends +
@@ -72,28 +72,28 @@ static drv_status run_micro_batch(stepper *s, const batch *b, int64_t m) {
 }
 
 static int64_t loss_bytes(const stepper *s) { // of a rank
-    return s->n_values * s->n_leaves * s->n_losses * (int64_t)sizeof *s->losses;
+    return s->n_values * s->n_blocks * s->n_losses * (int64_t)sizeof *s->losses;
 }
 
 static double *losses_of_rank(const stepper *s) {
     return s->losses + s->n_values * s->first_loss;
 }
 
-// Losses of all ranks, added in the order of rows, addend by addend; of one, in that of the leaves
-// of its rows.
+// Losses of all ranks, added in the order of rows, addend by addend; of one, in that of the
+// reduction blocks of its rows.
 static drv_status sum_losses(stepper *s, double sums[MAX_VALUES]) {
     comm_group *ranks = comm_update_ranks(s->comm, &s->mesh);
     const int n_data = s->mesh.size[AXIS_DATA],
-              all_leaves = s->mesh.size[AXIS_CONTEXT] * s->n_leaves;
+              all_blocks = s->mesh.size[AXIS_CONTEXT] * s->n_blocks;
     DRV_TRY(comm_all_gather(ranks, losses_of_rank(s), loss_bytes(s), NULL, s->losses));
     // Else a rank's follow each other. Where ranks take turns an addend is a micro-batch.
     const bool in_turn = s->p->layout.every_micro > 1;
     for (int64_t i = 0; i < n_data * s->n_losses; i++) {
         const int64_t data = in_turn ? i % n_data : i / s->n_losses,
                       at = in_turn ? i / n_data : i % s->n_losses;
-        for (int leaf = 0; leaf < all_leaves; leaf++) {
-            const int64_t place = leaf / s->n_leaves * n_data + data,
-                          run = place * s->n_leaves + leaf % s->n_leaves;
+        for (int block = 0; block < all_blocks; block++) {
+            const int64_t place = block / s->n_blocks * n_data + data,
+                          run = place * s->n_blocks + block % s->n_blocks;
             for (int k = 0; k < s->n_values; k++)
                 sums[k] += s->losses[(run * s->n_losses + at) * s->n_values + k];
         }
@@ -193,7 +193,7 @@ drv_status stepper_gradients(stepper *s, const batch *b, drv_status (*between)(v
 int stepper_bad_rank(const stepper *s) {
     const mesh *m = &s->mesh;
     const int places = m->size[AXIS_DATA] * m->size[AXIS_CONTEXT];
-    const int64_t of_place = s->n_values * s->n_leaves * s->n_losses;
+    const int64_t of_place = s->n_values * s->n_blocks * s->n_losses;
     for (int64_t i = 0; i < places * of_place; i++) {
         if (isfinite(s->losses[i])) continue;
         const int rank = group_rank(comm_update_ranks(s->comm, m), (int)(i / of_place)),

@@ -17,14 +17,14 @@ typedef struct stepper {
     comm *comm;
     mesh mesh;
     int64_t n_micro_batches, n_accum_groups; // of this rank
-    int n_leaves;                            // of each row, on this rank
+    int n_blocks;                            // of each row, on this rank
     int n_addends;                           // of a micro-batch (docs/adr/0026)
-    // Sums of all addends of a step, place after place in the update's data axis, leaf by leaf: the
-    // loss, and for rows of pairs also the three of pair_figures. `mine`: those of a micro-batch,
-    // as its program gives them.
+    // Sums of all addends of a step, place after place in the update's data axis, block by block:
+    // the loss, and for rows of pairs also the three of pair_figures. `mine`: those of a
+    // micro-batch, as its program gives them.
     double *losses, *mine;
     int n_values;
-    int64_t first_loss, n_losses; // of this rank; of a leaf
+    int64_t first_loss, n_losses; // of this rank; of a reduction block
     int64_t step;                 // told to other ranks
     pair_figures figures;         // of the last step; of rows of pairs
 } stepper;

@@ -1,6 +1,6 @@
-// Searches with the trees of sums pinned to those of the whole job: accumulation groups, leaves and
-// addends are all that bits depend on (docs/layouts.md). Where that finds nothing, one without.
-// Legend: d, t, p, c degrees of data, tensor, pipeline, context.
+// Searches with the trees of sums pinned to those of the whole job: accumulation groups, reduction
+// blocks and addends are all that bits depend on (docs/layouts.md). Where that finds nothing, one
+// without. Legend: d, t, p, c degrees of data, tensor, pipeline, context.
 #include "search/elastic_layouts.h"
 
 #include <string.h>
@@ -43,7 +43,7 @@ static void set_number(arena *a, const char **sets, int *n, const char *key, int
                            : arena_printf(a, "%s=auto", key);
 }
 
-// pinned: the config that was searched with; accumulation groups and leaves 0: auto.
+// pinned: the config that was searched with; accumulation groups and reduction blocks 0: auto.
 static void fill_sets(arena *a, const run_config *pinned, elastic_layout *out) {
     const layout_candidate *c = &out->layout;
     const char **sets = ARENA_ARRAY(a, const char *, MAX_SETS);
@@ -54,7 +54,7 @@ static void fill_sets(arena *a, const run_config *pinned, elastic_layout *out) {
     set_number(a, sets, &n, "parallel.data", c->data);
     set_number(a, sets, &n, "parallel.zero", c->zero);
     set_number(a, sets, &n, "parallel.accumulation_groups", pinned->accum_groups);
-    set_number(a, sets, &n, "parallel.context_leaves", pinned->context_leaves);
+    set_number(a, sets, &n, "parallel.context_blocks", pinned->context_blocks);
     set_number(a, sets, &n, "parallel.addend_rows", pinned->addend_rows);
     set_number(a, sets, &n, "parallel.virtual_stages", c->virtual_stages);
     set_number(a, sets, &n, "training.micro_batch_size", c->micro_batch);
@@ -117,15 +117,15 @@ static drv_status apply(const run_config *pinned, const layout_candidate *c, int
         run_config *out) {
     *out = *pinned;
     DRV_TRY(layout_candidate_apply(c, ranks, out));
-    out->context_leaves = pinned->context_leaves;
+    out->context_blocks = pinned->context_blocks;
     return config_set_ranks(out, ranks);
 }
 
 static bool has_bits(const run_config *whole, const run_config *pinned, const layout_candidate *c,
         int64_t ranks) {
     run_config tried;
-    return is_power_of_two(whole->n_context_leaves / c->context) &&
-           whole->n_context_leaves % c->context == 0 &&
+    return is_power_of_two(whole->n_context_blocks / c->context) &&
+           whole->n_context_blocks % c->context == 0 &&
            (c->zero == 2 || is_power_of_two(whole->n_accum_groups / c->data)) &&
            apply(pinned, c, ranks, &tried) == DRV_OK;
 }
@@ -203,14 +203,14 @@ drv_status elastic_on(arena *a, const elastic_job *job, int n_nodes, elastic_lay
     if (n_nodes == job->n_nodes) return own_layout(a, job, &whole, out);
     run_config pinned = *job->cfg;
     pinned.accum_groups = whole.n_accum_groups;
-    pinned.context_leaves = whole.n_context_leaves;
+    pinned.context_blocks = whole.n_context_blocks;
     pinned.addend_rows = config_addend_rows(&whole);
     if (config_backend(&whole)->orders_sums &&
             search(a, job, &whole, &pinned, true, ranks, out) == DRV_OK)
         return DRV_OK;
     pinned = *job->cfg;
     pinned.accum_groups = 0;
-    pinned.context_leaves = 0;
+    pinned.context_blocks = 0;
     return search(a, job, &whole, &pinned, false, ranks, out);
 }
 

@@ -125,10 +125,11 @@ static drv_status read_trees(const audit *self, const char *config, char **sets,
     DRV_TRY_CTX(config_set_ranks(cfg, ranks), "%s, for %d ranks", config, ranks);
     sets[(*n)++] = arena_printf(self->a, "parallel.accumulation_groups=%lld",
             (long long)cfg->n_accum_groups);
-    if (cfg->leaves)
-        sets[(*n)++] = arena_printf(self->a, "parallel.leaves=%lld", (long long)cfg->leaves);
+    if (cfg->tensor_blocks)
+        sets[(*n)++] =
+                arena_printf(self->a, "parallel.tensor_blocks=%lld", (long long)cfg->tensor_blocks);
     sets[(*n)++] =
-            arena_printf(self->a, "parallel.context_leaves=%lld", (long long)cfg->n_context_leaves);
+            arena_printf(self->a, "parallel.context_blocks=%lld", (long long)cfg->n_context_blocks);
     sets[(*n)++] =
             arena_printf(self->a, "parallel.addend_rows=%lld", (long long)config_addend_rows(cfg));
     return DRV_OK;

@@ -54,9 +54,9 @@ static void say_ranks(const run_config *cfg, const comm *c) {
     if (cfg->pipeline_parallel > 1)
         snprintf(pipeline, sizeof pipeline, ", pipeline %lld x %lld stages",
                 (long long)cfg->pipeline_parallel, (long long)cfg->virtual_stages);
-    if (cfg->n_context_leaves > cfg->context_parallel)
-        snprintf(context, sizeof context, ", context %lld with %lld leaves",
-                (long long)cfg->context_parallel, (long long)cfg->n_context_leaves);
+    if (cfg->n_context_blocks > cfg->context_parallel)
+        snprintf(context, sizeof context, ", context %lld with %lld reduction blocks",
+                (long long)cfg->context_parallel, (long long)cfg->n_context_blocks);
     else if (cfg->context_parallel > 1)
         snprintf(context, sizeof context, ", context %lld", (long long)cfg->context_parallel);
     log_info("%d ranks on %d host%s over %s: tensor %lld%s%s, data %lld, %lld accumulation group%s%s; %d thread%s a rank, %s%s",

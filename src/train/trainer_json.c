@@ -71,7 +71,8 @@ static void add_trees(const run_config *cfg, json_t *values) {
         const char *key;
         int64_t n;
     } trees[] = {{"parallel.accumulation_groups", cfg->n_accum_groups},
-            {"parallel.leaves", cfg->leaves}, {"parallel.context_leaves", cfg->n_context_leaves},
+            {"parallel.tensor_blocks", cfg->tensor_blocks},
+            {"parallel.context_blocks", cfg->n_context_blocks},
             {"parallel.addend_rows", config_addend_rows(cfg)}};
     char text[32];
     for (size_t i = 0; i < sizeof trees / sizeof *trees; i++) {

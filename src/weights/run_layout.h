@@ -32,8 +32,8 @@ typedef struct run_layout {
 run_layout run_layout_of(const run_config *cfg);
 // Checks the layout. DRV_E_USAGE: what ZeRO-2 cannot share.
 DRV_CHECKED drv_status run_layout_check(const run_config *cfg);
-// Fills the layout of the model on this rank, its leaves as parallel.leaves says; a pipeline's
-// layers are not cut. DRV_E_USAGE names what does not divide.
+// Fills the layout of the model on this rank, its reduction blocks as parallel.tensor_blocks says;
+// a pipeline's layers are not cut. DRV_E_USAGE names what does not divide.
 DRV_CHECKED drv_status run_layout_model(const run_config *cfg, model_layout *out);
 // Returns the mesh alone, also of a config that does not train: its sizes may be 0.
 mesh run_mesh(const run_config *cfg);

@@ -150,20 +150,20 @@ static void the_end_comes_after_all_of_them(void **state) {
 }
 
 // --- bytes
-typedef struct addends {
+typedef struct partial_sums {
     comm_group *over;
     double x[N_VALUES];
-} addends;
+} partial_sums;
 
 static drv_status add_up(const void *what) {
-    addends *a = (addends *)(uintptr_t)what;
+    partial_sums *a = (partial_sums *)(uintptr_t)what;
     return comm_all_reduce(a->over, DT_F64, COMM_SUM, a->x, N_VALUES, NULL);
 }
 
 // Sums go through a communication thread and beside it at the same time, and are not mixed up.
 static drv_status sum_beside(comm *self, comm_group *group, int round) {
     comm_thread *sender = comm_thread_open(self);
-    addends there = {.over = comm_thread_group(sender, group)}, here = {.over = group};
+    partial_sums there = {.over = comm_thread_group(sender, group)}, here = {.over = group};
     const int64_t before = comm_sent(group), before_all = comm_sent_by(self);
     EXPECT(self, there.over != group && comm_thread_group(sender, group) == there.over);
     EXPECT(self, group_size(there.over) == group_size(group) && there.over->run == group->run);

@@ -243,7 +243,7 @@ enum { AFTER = 64, UNTOUCHED = 0x5A };
 static void run_in_plan(gemm_machine *m, arena *a, const product *p, const gemm_tree *tree) {
     gemm_shape s = p->s;
     gemm *g;
-    if (tree->addends) s.k /= tree->addends;
+    if (tree->partial_sums) s.k /= tree->partial_sums;
     OK(gemm_new(a, m, &s, tree, &g));
     const int64_t bytes = gemm_workspace(&s, tree, par_threads());
     unsigned char *workspace = mem_alloc((size_t)bytes + AFTER);
@@ -258,12 +258,12 @@ static void run_in_plan(gemm_machine *m, arena *a, const product *p, const gemm_
     free(workspace);
 }
 
-static const gemm_tree trees[] = {{0}, {.n_blocks = 8, .n_runs = 1, .each = {6}}, {.addends = 3},
-        {.n_blocks = 4, .n_runs = 1, .each = {4}, .addends = 3}};
+static const gemm_tree trees[] = {{0}, {.n_blocks = 8, .n_runs = 1, .each = {6}},
+        {.partial_sums = 3}, {.n_blocks = 4, .n_runs = 1, .each = {4}, .partial_sums = 3}};
 enum { N_FORMS = 2 * sizeof trees / sizeof *trees };
 
 static product product_of_form(int form) {
-    const bool adds = trees[form / 2].addends > 0;
+    const bool adds = trees[form / 2].partial_sums > 0;
     return product_new((gemm_shape){.m = 190,
                                .n = 410,
                                .k = 48,

@@ -13,6 +13,7 @@ static const struct {
         {"lanes", "accumulation_groups", 4},
         {"leaves", "tensor_blocks", 2},
         {"context_leaves", "context_blocks", 2},
+        {"addend_rows", "partial_sum_rows", 2},
 };
 enum { N_RENAMED = sizeof renamed / sizeof *renamed };
 

@@ -72,7 +72,7 @@ static void large_micro_batches(void **state) {
         const char *sets[] = {precisions[i], "data.sequence_length=840",
                 "training.micro_batch_size=2", "model.num_hidden_layers=1",
                 "model.max_position_embeddings=1024", "parallel.accumulation_groups=1",
-                "parallel.addend_rows=2", NULL};
+                "parallel.partial_sum_rows=2", NULL};
         same_bits_as_one(sets, cases, N_OF(cases));
     }
 }

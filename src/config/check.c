@@ -147,24 +147,24 @@ static const char *adds_whole(const run_config *cfg) {
     return cfg->grad_dtype == PRECISION_BF16 ? "training.grad_dtype bf16" : NULL;
 }
 
-int64_t config_addend_rows(const run_config *cfg) {
-    if (cfg->addend_rows) return cfg->addend_rows;
+int64_t config_partial_sum_rows(const run_config *cfg) {
+    if (cfg->partial_sum_rows) return cfg->partial_sum_rows;
     return adds_whole(cfg) ? cfg->micro_batch_size : 1;
 }
 
-static drv_status check_addends(const run_config *cfg) {
+static drv_status check_partial_sums(const run_config *cfg) {
     const char *whole = adds_whole(cfg);
-    if (cfg->micro_batch_size % config_addend_rows(cfg) != 0)
+    if (cfg->micro_batch_size % config_partial_sum_rows(cfg) != 0)
         return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.addend_rows\" is %lld, expected a divisor of "
+                "%s: key \"parallel.partial_sum_rows\" is %lld, expected a divisor of "
                 "training.micro_batch_size %lld",
-                config_where(cfg, "parallel.addend_rows"), (long long)cfg->addend_rows,
+                config_where(cfg, "parallel.partial_sum_rows"), (long long)cfg->partial_sum_rows,
                 (long long)cfg->micro_batch_size);
-    if (whole && config_addend_rows(cfg) < cfg->micro_batch_size)
+    if (whole && config_partial_sum_rows(cfg) < cfg->micro_batch_size)
         return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.addend_rows\" is %lld, but %s%s adds whole micro-batches up, expected "
+                "%s: key \"parallel.partial_sum_rows\" is %lld, but %s%s adds whole micro-batches up, expected "
                 "auto or training.micro_batch_size %lld",
-                config_where(cfg, "parallel.addend_rows"), (long long)cfg->addend_rows,
+                config_where(cfg, "parallel.partial_sum_rows"), (long long)cfg->partial_sum_rows,
                 whole == cfg->backend ? "backend " : "", whole, (long long)cfg->micro_batch_size);
     return DRV_OK;
 }
@@ -184,7 +184,7 @@ drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
                 "or parallel.data: auto",
                 config_where(cfg, "parallel.data"), (long long)cfg->data_parallel, (long long)ranks,
                 ranks > 1 ? "s were" : " was", (long long)(cfg->data_parallel * others));
-    DRV_TRY(check_addends(cfg));
+    DRV_TRY(check_partial_sums(cfg));
     cfg->data_ranks = ranks / others;
     cfg->n_accum_groups = cfg->accum_groups ? cfg->accum_groups
                           : cfg->zero == 2  ? 1

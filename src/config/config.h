@@ -144,7 +144,7 @@ typedef struct run_config {
     double give_up_s;    // a rank that hangs for so long ends the job
     int64_t check_every; // steps; 0: never
     int64_t accum_groups, tensor_blocks, context_blocks,
-            addend_rows;              // 0: auto; see config_addend_rows
+            partial_sum_rows;         // 0: auto; see config_partial_sum_rows
     stage_schedule pipeline_schedule; // see config_pipeline_schedule
     int64_t virtual_stages;           // of each pipeline rank
     int64_t row_documents; // of a row to train on at most, once the data is open; 0: not known
@@ -189,9 +189,9 @@ const char *config_http(const run_config *cfg);
 int64_t config_warmup_steps(const run_config *cfg);
 // parallel.schedule, or what it stands for when that is auto.
 stage_schedule config_pipeline_schedule(const run_config *cfg);
-// Returns the rows of an addend of the gradients (docs/adr/0026): parallel.addend_rows, or what it
-// stands for when that is auto.
-int64_t config_addend_rows(const run_config *cfg);
+// Returns the rows of a partial sum of the gradients (docs/adr/0026): parallel.partial_sum_rows, or
+// what it stands for when that is auto.
+int64_t config_partial_sum_rows(const run_config *cfg);
 // Makes it a config of one rank, for what runs on one whatever the layout of training: evaluating a
 // model, measuring.
 void config_one_rank(run_config *cfg);

@@ -12,6 +12,7 @@ static const struct {
         {"parallel.lanes", "parallel.accumulation_groups"},
         {"parallel.leaves", "parallel.tensor_blocks"},
         {"parallel.context_leaves", "parallel.context_blocks"},
+        {"parallel.addend_rows", "parallel.partial_sum_rows"},
 };
 enum { N_RENAMED = sizeof renamed / sizeof *renamed };
 

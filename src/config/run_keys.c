@@ -283,9 +283,9 @@ static const key run_keys[] = {
                 .help = "sums over the tokens of a row are trees of so many reduction blocks: the same bits on "
                         "any number of context ranks that leaves each 1, 2, 4, ... reduction blocks; auto: one "
                         "each; a rank with n reduction blocks needs 4 (n - 1) more bytes a parameter"},
-        {KEY("parallel.addend_rows", int, addend_rows), .choices = auto_choices, .initial = "auto",
-                .min = 1, .max = 1 << 20,
-                .help = "gradients are sums of addends of so many rows, a divisor of "
+        {KEY("parallel.partial_sum_rows", int, partial_sum_rows), .choices = auto_choices,
+                .initial = "auto", .min = 1, .max = 1 << 20,
+                .help = "gradients are sums of partial sums of so many rows, a divisor of "
                         "training.micro_batch_size: the same bits with any size of a micro-batch; "
                         "auto: 1; with zero 2, grad_dtype bf16 and backend pjrt the whole micro-batch"},
         {KEY("parallel.sequence", bool, sequence_parallel), .initial = "true",
@@ -294,7 +294,7 @@ static const key run_keys[] = {
                 .help = "what data ranks share (ZeRO). 1: the optimizer, so that masters and moments "
                         "take a part each; 2: sums of gradients too, which travel after each "
                         "micro-batch instead of once a step; 0: nothing. With the same "
-                        "parallel.accumulation_groups and addend_rows the same bits"},
+                        "parallel.accumulation_groups and partial_sum_rows the same bits"},
         {KEY("parallel.overlap", bool, overlap), .initial = "true",
                 .help = "sums of gradients travel beside the backward pass of the last micro-batch, "
                         "new weights beside the next forward pass: the same bits. Sums of zero 2 and of several "

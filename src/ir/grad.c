@@ -90,8 +90,8 @@ int grad_row_blocks(const grad_ctx *ctx) {
     return ctx->g->row_blocks > 1 ? ctx->g->row_blocks : 0;
 }
 
-int grad_addends(const grad_ctx *ctx) {
-    return ctx->g->addends > 1 ? ctx->g->addends : 0;
+int grad_partial_sums(const grad_ctx *ctx) {
+    return ctx->g->partial_sums > 1 ? ctx->g->partial_sums : 0;
 }
 
 void grad_buffer_set(grad_ctx *ctx, const tensor *t, tensor *updated) {
@@ -101,7 +101,7 @@ void grad_buffer_set(grad_ctx *ctx, const tensor *t, tensor *updated) {
 
 op_attrs grad_tokens(const grad_ctx *ctx, const node *n, op_attrs attrs) {
     attrs.sum.row_blocks = grad_row_blocks(ctx);
-    attrs.sum.addends = grad_addends(ctx);
+    attrs.sum.partial_sums = grad_partial_sums(ctx);
     attrs.sum.blocks = n->attrs.sum.dw_blocks;
     if (n->attrs.sum.dw_ranks <= 1) return attrs;
     attrs.mesh.axis = n->attrs.mesh.axis;

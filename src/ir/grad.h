@@ -32,10 +32,11 @@ void grad_put(grad_ctx *ctx, const tensor *t, tensor *d);
 // that reduction block, as a rank with no other reduction block would.
 tensor *grad_buffer(const grad_ctx *ctx, const tensor *t);
 int grad_row_blocks(const grad_ctx *ctx); // the attribute; 0: a single one
-int grad_addends(const grad_ctx *ctx);    // likewise: what is added is a chain of so many addends
+int grad_partial_sums(
+        const grad_ctx *ctx); // likewise: what is added is a chain of so many partial sums
 void grad_buffer_set(grad_ctx *ctx, const tensor *t, tensor *updated);
 // `attrs`, and how the gradient of a forward node's weight is summed over tokens: dw_blocks,
-// dw_ranks, grad_row_blocks, grad_addends.
+// dw_ranks, grad_row_blocks, grad_partial_sums.
 op_attrs grad_tokens(const grad_ctx *ctx, const node *n, op_attrs attrs);
 // Returns the bytes that a rank sends for it (ir/token_sums.h).
 double wire_of_tokens(const op_attrs *attrs, const tensor *accumulator);

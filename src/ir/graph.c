@@ -11,7 +11,7 @@ graph *graph_new(arena *a, const char *name) {
     g->name = name;
     g->layer = -1;
     g->mesh = mesh_single();
-    g->row_blocks = g->addends = 1;
+    g->row_blocks = g->partial_sums = 1;
     g->names.a = a;
     return g;
 }

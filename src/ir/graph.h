@@ -125,13 +125,13 @@ typedef struct mesh_use {
 // micro-batch (docs/adr/0012, docs/adr/0015, docs/adr/0026); zero for ops that add nothing up over
 // tokens or over what ranks split.
 #define SUM_TREE(X)                                                                                \
-    X(int, row_blocks) /* reduction blocks of each row on this rank (zigzag.h); 0: one */          \
-    X(int, addends)    /* sums over tokens: addends of each reduction block of the row; 0: one */  \
-    X(int, blocks)     /* sums over what tensor ranks split: reduction blocks on this rank */      \
-    X(int, dx_blocks)  /* matmul, lora_up: those of the gradient of x, or of t */                  \
-    X(int, dw_blocks)  /* matmul, lora_up: runs of tokens in the gradient of the weight, of B */   \
-    X(int, dw_ranks)   /* and ranks along the axis that have other tokens */                       \
-    X(int, data_ranks) /* sums over row blocks: so many neighbours have the same one */            \
+    X(int, row_blocks)   /* reduction blocks of each row on this rank (zigzag.h); 0: one */        \
+    X(int, partial_sums) /* sums over tokens: so many for each row block; 0: one */                \
+    X(int, blocks)       /* sums over what tensor ranks split: reduction blocks on this rank */    \
+    X(int, dx_blocks)    /* matmul, lora_up: those of the gradient of x, or of t */                \
+    X(int, dw_blocks)    /* matmul, lora_up: runs of tokens in the gradient of the weight, of B */ \
+    X(int, dw_ranks)     /* and ranks along the axis that have other tokens */                     \
+    X(int, data_ranks)   /* sums over row blocks: so many neighbours have the same one */          \
     X(int, in_accum_group) /* add_shard: micro-batches in a group; sum_shard: in a step */         \
     X(int, open)           /* join_shards: sums that are left at the end of a step */              \
     X(int, wide)           /* the result is a partial sum, in the accumulation type */             \
@@ -253,10 +253,10 @@ typedef struct graph {
     // Reduction blocks of each row on this rank (zigzag.h), 1 unless set. Tokens lie block after
     // block, and the gradient of a weight has an accumulator for each.
     int row_blocks;
-    // A micro-batch adds so many addends for each of these reduction blocks to a gradient, each the
-    // sum of some rows (docs/adr/0026); 1 unless set. They differ in the rows alone, which lie in
-    // order.
-    int addends;
+    // A micro-batch adds so many partial sums for each of these reduction blocks to a gradient,
+    // each the sum of some rows (docs/adr/0026); 1 unless set. They differ in the rows alone, which
+    // lie in order.
+    int partial_sums;
     int layer;   // given to nodes that are added
     phase phase; // likewise
 } graph;

@@ -123,9 +123,9 @@ static inline tensor_spec spec_2d(dtype dt, int64_t n, int64_t m) {
 static inline int row_blocks_of(const op_attrs *attrs) {
     return attrs->sum.row_blocks > 1 ? attrs->sum.row_blocks : 1;
 }
-// Returns the addends of each reduction block that a sum over tokens gives, one after the other.
-static inline int addends_of(const op_attrs *attrs) {
-    return attrs->sum.addends > 1 ? attrs->sum.addends : 1;
+// Returns the partial sums of each reduction block that a sum over tokens gives, one after the other.
+static inline int partial_sums_of(const op_attrs *attrs) {
+    return attrs->sum.partial_sums > 1 ? attrs->sum.partial_sums : 1;
 }
 // Returns the shape of something that each reduction block of the row has one of: `one` after `one`.
 static inline tensor_spec spec_by_block(const op_attrs *attrs, tensor_spec one) {
@@ -138,14 +138,14 @@ static inline tensor_spec spec_by_block(const op_attrs *attrs, tensor_spec one) 
     return all;
 }
 // Checks how a weight's gradient is summed over tokens (ir/token_sums.h). Where tensor ranks share
-// them, an addend may be on several.
+// them, a partial sum may be on several.
 static inline const char *check_tokens(const op_attrs *attrs, int64_t n_tokens) {
     const int ranks = attrs->mesh.ranks > 1 ? attrs->mesh.ranks : 1;
     if (attrs->sum.blocks < 0 || row_blocks_of(attrs) * attrs->sum.blocks > MAX_REDUCTION_BLOCKS)
         return "no such number of reduction blocks";
     if (n_tokens * ranks % row_blocks_of(attrs)) return "row_blocks must divide the tokens";
-    if (n_tokens * ranks / row_blocks_of(attrs) % addends_of(attrs))
-        return "addends must divide the tokens";
+    if (n_tokens * ranks / row_blocks_of(attrs) % partial_sums_of(attrs))
+        return "partial sums must divide the tokens";
     return NULL;
 }
 static inline bool is_like(const tensor *t, const tensor_spec *spec) {

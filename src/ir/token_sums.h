@@ -1,14 +1,15 @@
 // Says how a node sums over its tokens what it adds to gradients. Tokens lie block after block of
-// the row (row_blocks), in each addend after addend (docs/adr/0026), and each of these sums is a
-// tree over `blocks` runs of its tokens on each rank (docs/adr/0012). Where `ranks` share the
-// tokens, each has as many of all runs, which follow each other: those of one sum may be on
+// the row (row_blocks), in each partial sum after partial sum (docs/adr/0026), and each of these
+// sums is a tree over `blocks` runs of its tokens on each rank (docs/adr/0012). Where `ranks` share
+// the tokens, each has as many of all runs, which follow each other: those of one sum may be on
 // several.
 #pragma once
 #include "ir/op.h"
 
-// Counts the sums over tokens of all ranks together: block after block, addend after addend.
+// Counts the sums over tokens of all ranks together: block after block, partial sum after partial
+// sum.
 static inline int64_t sums_of_tokens(const op_attrs *attrs) {
-    return (int64_t)row_blocks_of(attrs) * addends_of(attrs);
+    return (int64_t)row_blocks_of(attrs) * partial_sums_of(attrs);
 }
 
 static inline int runs_of_block(const op_attrs *attrs) {

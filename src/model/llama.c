@@ -301,20 +301,20 @@ static tensor *mlp_block(builder *b, const layer_params *w, tensor *x_NH) {
     return joined_linear(b, y_NF, w->down);
 }
 
-static int64_t tokens_of_addend(const builder *b) {
-    return b->opts->rows * b->opts->seq / b->g->row_blocks / b->g->addends;
+static int64_t tokens_of_partial_sum(const builder *b) {
+    return b->opts->rows * b->opts->seq / b->g->row_blocks / b->g->partial_sums;
 }
 
 // Rows of logits that exist at a time: enough for an efficient GEMM, at most 256 MiB of them on one
 // rank. A gradient is added to chunk by chunk, so ranks that share the vocabulary cut alike; so do
-// those that share the row, where a reduction block is cut by itself. A chunk is part of an addend,
-// or as many whole ones as fit.
+// those that share the row, where a reduction block is cut by itself. A chunk is part of a partial
+// sum, or as many whole ones as fit.
 static int logit_rows(const builder *b) {
-    int64_t n = tokens_of_addend(b), rows = 512;
+    int64_t n = tokens_of_partial_sum(b), rows = 512;
     while (rows > 32 && rows * b->l->model->vocab_size * 4 > (256 << 20))
         rows /= 2;
     if (rows <= n) return (int)rows;
-    return (int)(n * (rows / n < b->g->addends ? rows / n : b->g->addends));
+    return (int)(n * (rows / n < b->g->partial_sums ? rows / n : b->g->partial_sums));
 }
 
 // A tied table is used here for the second time.
@@ -328,8 +328,9 @@ static op_attrs loss_attrs(const builder *b) {
     op_attrs attrs = split_vocabulary(b);
     attrs.chunk = logit_rows(b);
     attrs.sum.row_blocks = node_row_blocks(b);
-    attrs.sum.addends = b->g->addends > 1 ? b->g->addends : 0;
-    attrs.sum.apart = (b->opts->adds_up || attrs.sum.addends) && attrs.chunk < tokens_of_addend(b);
+    attrs.sum.partial_sums = b->g->partial_sums > 1 ? b->g->partial_sums : 0;
+    attrs.sum.apart =
+            (b->opts->adds_up || attrs.sum.partial_sums) && attrs.chunk < tokens_of_partial_sum(b);
     if (b->l->all_blocks > 1) {
         attrs.sum.blocks = b->l->blocks;
         attrs.part = (int)b->l->vocab_part;
@@ -343,7 +344,7 @@ static void pairs(builder *b, tensor *token_loss_N) {
     op_attrs attrs = {.beta1 = b->opts->preference.beta,
             .eps = b->opts->preference.label_smoothing,
             .sum.row_blocks = node_row_blocks(b),
-            .sum.addends = b->g->addends > 1 ? b->g->addends : 0};
+            .sum.partial_sums = b->g->partial_sums > 1 ? b->g->partial_sums : 0};
     if (b->l->mesh.size[AXIS_CONTEXT] > 1) {
         attrs.mesh.axis = AXIS_CONTEXT;
         attrs.mesh.ranks = b->l->mesh.size[AXIS_CONTEXT];
@@ -420,7 +421,7 @@ graph *llama_build(arena *a, const param_list *params, llama_mode mode, const ll
     build.is_last = build.layers->first + build.layers->n == layout->model->num_hidden_layers;
     build.g->mesh = layout->mesh;
     if (opts->row_blocks > 1) build.g->row_blocks = opts->row_blocks;
-    if (opts->addend_rows) build.g->addends = (int)(opts->rows / opts->addend_rows);
+    if (opts->partial_sum_rows) build.g->partial_sums = (int)(opts->rows / opts->partial_sum_rows);
     tensor *branch_NH = NULL, *h_NH = enter_stage(&build);
     for (int i = 0; i < build.layers->n; i++) {
         const layer_params *w = &params->layer[build.layers->first_here + i];

@@ -23,7 +23,7 @@ static drv_status build_eval(arena *a, const run_config *cfg, programs *p) {
     const llama_opts opts = {.rows = cfg->micro_batch_size,
             .seq = p->layout.row_tokens,
             .row_blocks = p->layout.zigzag.blocks_here,
-            .addend_rows = config_addend_rows(cfg),
+            .partial_sum_rows = config_partial_sum_rows(cfg),
             .dt = p->held.dt,
             .preference = stages_preference(cfg)};
     p->eval_graph = llama_build(a, &p->held.params, LLAMA_LOSS, &opts);
@@ -201,7 +201,7 @@ bool programs_is_last(const programs *p, int chunk) {
 }
 
 drv_status programs_write_dloss(programs *p, double dloss) {
-    const int n = p->layout.zigzag.blocks_here * p->layout.addends;
+    const int n = p->layout.zigzag.blocks_here * p->layout.partial_sums;
     for (int rank = 0; rank < p->held.b->n_local_ranks; rank++)
         for (int i = 0; i < n; i++)
             DRV_TRY(backend_write(p->held.b, rank, program_inputs[INPUT_DLOSS].name,

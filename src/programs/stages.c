@@ -25,7 +25,7 @@ llama_opts stages_step_opts(const programs *p) {
             .seq = layout->row_tokens,
             .row_blocks = layout->zigzag.blocks_here,
             .dt = p->held.dt,
-            .addend_rows = config_addend_rows(cfg),
+            .partial_sum_rows = config_partial_sum_rows(cfg),
             .adds_up = layout->in_accum_group > 1 && cfg->grad_dtype != PRECISION_BF16 &&
                        layout->zero < 2,
             .dropout = cfg->lora.dropout,
@@ -114,7 +114,7 @@ static drv_status build_eval(arena *a, const run_config *cfg, programs *p, int c
     const llama_opts opts = {.rows = cfg->micro_batch_size,
             .seq = p->layout.row_tokens,
             .row_blocks = p->layout.zigzag.blocks_here,
-            .addend_rows = config_addend_rows(cfg),
+            .partial_sum_rows = config_partial_sum_rows(cfg),
             .dt = p->held.dt,
             .chunk = chunk,
             .n_slots = stage->n_slots,

@@ -19,19 +19,19 @@ static int n_values_of(const run_config *cfg) {
 stepper stepper_new(arena *a, programs *p, comm *c, const mesh *m) {
     const run_config *cfg = p->held.c;
     const run_layout *l = &p->layout;
-    const int n_blocks = l->zigzag.blocks_here, n_addends = l->addends;
-    const int64_t n_losses = l->micro_batches * n_addends;
+    const int n_blocks = l->zigzag.blocks_here, n_partial_sums = l->partial_sums;
+    const int64_t n_losses = l->micro_batches * n_partial_sums, n_values = n_values_of(cfg);
     const stepper s = {.p = p,
             .comm = c,
             .mesh = *m,
             .n_micro_batches = l->micro_batches,
             .n_accum_groups = l->accum_groups_here,
             .n_blocks = n_blocks,
-            .n_addends = n_addends,
+            .n_partial_sums = n_partial_sums,
             .losses = ARENA_ARRAY(a, double,
-                    n_values_of(cfg) * l->all_micro_batches * n_addends * cfg->n_context_blocks),
-            .mine = ARENA_ARRAY(a, double, n_values_of(cfg) * n_blocks * n_addends),
-            .n_values = n_values_of(cfg),
+                    n_values * l->all_micro_batches * n_partial_sums * cfg->n_context_blocks),
+            .mine = ARENA_ARRAY(a, double, n_values *n_blocks *n_partial_sums),
+            .n_values = (int)n_values,
             .first_loss = n_losses * n_blocks * mesh_place_in_update(m, comm_rank(c)),
             .n_losses = n_losses};
     if (p->n_stages) p->link = pipeline_link_new(a, c, m, p->message_bytes);
@@ -46,13 +46,13 @@ static drv_status read_result(const stepper *s, const graph *g, const char *name
     return DRV_OK;
 }
 
-// Values of micro-batch m of this rank, `n` of each addend, as number `first` and so on of each.
+// Values of micro-batch m of this rank, `n` of each partial sum, as number `first` and so on of each.
 static drv_status note(stepper *s, const graph *g, int64_t m, const char *name, int first, int n) {
-    const int64_t n_sums = (int64_t)s->n_blocks * s->n_addends;
+    const int64_t n_sums = (int64_t)s->n_blocks * s->n_partial_sums;
     DRV_TRY(read_result(s, g, name, n * n_sums * (int64_t)sizeof *s->mine, s->mine));
     for (int64_t i = 0; i < n_sums; i++) {
-        const int64_t index = s->first_loss + i / s->n_addends * s->n_losses + m * s->n_addends +
-                              i % s->n_addends;
+        const int64_t index = s->first_loss + i / s->n_partial_sums * s->n_losses +
+                              m * s->n_partial_sums + i % s->n_partial_sums;
         memcpy(s->losses + index * s->n_values + first, s->mine + i * n,
                 sizeof *s->mine * (size_t)n);
     }
@@ -79,14 +79,14 @@ static double *losses_of_rank(const stepper *s) {
     return s->losses + s->n_values * s->first_loss;
 }
 
-// Losses of all ranks, added in the order of rows, addend by addend; of one, in that of the
-// reduction blocks of its rows.
+// Losses of all ranks, added in the order of rows, partial sum by partial sum; of one, in that of
+// the reduction blocks of its rows.
 static drv_status sum_losses(stepper *s, double sums[MAX_VALUES]) {
     comm_group *ranks = comm_update_ranks(s->comm, &s->mesh);
     const int n_data = s->mesh.size[AXIS_DATA],
               all_blocks = s->mesh.size[AXIS_CONTEXT] * s->n_blocks;
     DRV_TRY(comm_all_gather(ranks, losses_of_rank(s), loss_bytes(s), NULL, s->losses));
-    // Else a rank's follow each other. Where ranks take turns an addend is a micro-batch.
+    // Else a rank's follow each other. Where ranks take turns a partial sum is a micro-batch.
     const bool in_turn = s->p->layout.every_micro > 1;
     for (int64_t i = 0; i < n_data * s->n_losses; i++) {
         const int64_t data = in_turn ? i % n_data : i / s->n_losses,

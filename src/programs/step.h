@@ -18,9 +18,9 @@ typedef struct stepper {
     mesh mesh;
     int64_t n_micro_batches, n_accum_groups; // of this rank
     int n_blocks;                            // of each row, on this rank
-    int n_addends;                           // of a micro-batch (docs/adr/0026)
-    // Sums of all addends of a step, place after place in the update's data axis, block by block:
-    // the loss, and for rows of pairs also the three of pair_figures. `mine`: those of a
+    int n_partial_sums;                      // of a micro-batch (docs/adr/0026)
+    // Sums of all partial sums of a step, place after place in the update's data axis, block by
+    // block: the loss, and for rows of pairs also the three of pair_figures. `mine`: those of a
     // micro-batch, as its program gives them.
     double *losses, *mine;
     int n_values;

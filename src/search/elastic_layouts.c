@@ -1,6 +1,6 @@
 // Searches with the trees of sums pinned to those of the whole job: accumulation groups, reduction
-// blocks and addends are all that bits depend on (docs/layouts.md). Where that finds nothing, one
-// without. Legend: d, t, p, c degrees of data, tensor, pipeline, context.
+// blocks and partial sums are all that bits depend on (docs/layouts.md). Where that finds nothing,
+// one without. Legend: d, t, p, c degrees of data, tensor, pipeline, context.
 #include "search/elastic_layouts.h"
 
 #include <string.h>
@@ -55,7 +55,7 @@ static void fill_sets(arena *a, const run_config *pinned, elastic_layout *out) {
     set_number(a, sets, &n, "parallel.zero", c->zero);
     set_number(a, sets, &n, "parallel.accumulation_groups", pinned->accum_groups);
     set_number(a, sets, &n, "parallel.context_blocks", pinned->context_blocks);
-    set_number(a, sets, &n, "parallel.addend_rows", pinned->addend_rows);
+    set_number(a, sets, &n, "parallel.partial_sum_rows", pinned->partial_sum_rows);
     set_number(a, sets, &n, "parallel.virtual_stages", c->virtual_stages);
     set_number(a, sets, &n, "training.micro_batch_size", c->micro_batch);
     sets[n++] = arena_printf(a, "parallel.schedule=%s", schedule_of(c));
@@ -204,7 +204,7 @@ drv_status elastic_on(arena *a, const elastic_job *job, int n_nodes, elastic_lay
     run_config pinned = *job->cfg;
     pinned.accum_groups = whole.n_accum_groups;
     pinned.context_blocks = whole.n_context_blocks;
-    pinned.addend_rows = config_addend_rows(&whole);
+    pinned.partial_sum_rows = config_partial_sum_rows(&whole);
     if (config_backend(&whole)->orders_sums &&
             search(a, job, &whole, &pinned, true, ranks, out) == DRV_OK)
         return DRV_OK;

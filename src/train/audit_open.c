@@ -130,8 +130,8 @@ static drv_status read_trees(const audit *self, const char *config, char **sets,
                 arena_printf(self->a, "parallel.tensor_blocks=%lld", (long long)cfg->tensor_blocks);
     sets[(*n)++] =
             arena_printf(self->a, "parallel.context_blocks=%lld", (long long)cfg->n_context_blocks);
-    sets[(*n)++] =
-            arena_printf(self->a, "parallel.addend_rows=%lld", (long long)config_addend_rows(cfg));
+    sets[(*n)++] = arena_printf(self->a, "parallel.partial_sum_rows=%lld",
+            (long long)config_partial_sum_rows(cfg));
     return DRV_OK;
 }
 

@@ -43,7 +43,7 @@ run_layout run_layout_of(const run_config *cfg) {
             .zigzag = {(int)cfg->context_parallel,
                     (int)(cfg->n_context_blocks / cfg->context_parallel), cfg->sequence_length},
             .row_tokens = cfg->sequence_length / cfg->context_parallel,
-            .addends = (int)(cfg->micro_batch_size / config_addend_rows(cfg)),
+            .partial_sums = (int)(cfg->micro_batch_size / config_partial_sum_rows(cfg)),
             .all_micro_batches = all,
             .micro_batches = all / cfg->data_ranks,
             .in_accum_group = all / cfg->n_accum_groups,

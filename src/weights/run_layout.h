@@ -11,7 +11,7 @@ typedef struct run_layout {
     mesh mesh;
     zigzag zigzag;      // how context ranks share a row
     int64_t row_tokens; // of a row, on one rank
-    int addends;        // of a micro-batch (docs/adr/0026)
+    int partial_sums;   // of a micro-batch (docs/adr/0026)
     // Micro-batches of a step: of all data ranks together, of one of them, and of an accumulation
     // group.
     int64_t all_micro_batches, micro_batches, in_accum_group;

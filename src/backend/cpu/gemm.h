@@ -40,7 +40,7 @@ typedef struct gemm_tree {
     // So many products, each of such a sum, are added to c one after the other (docs/adr/0026): of
     // a shape that accumulates and has ta, not tb, where each has the k rows after those of the one
     // before. A tile of c gets all while it is in the cache. 0: one.
-    int64_t addends;
+    int64_t partial_sums;
 } gemm_tree;
 
 DRV_CHECKED drv_status gemm_machine_open(arena *a, gemm_choice choice, gemm_machine **out);

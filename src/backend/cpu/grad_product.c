@@ -1,6 +1,6 @@
 // Products that are added to gradients. Three ways: in place, block by block, each a chain of
-// addends; where ranks join, by way of a sum that comm joins; where ranks join and there are
-// several sums, of reduction blocks of the row or of addends, whose runs of tokens may lie on
+// partial sums; where ranks join, by way of a sum that comm joins; where ranks join and there are
+// several sums, of reduction blocks of the row or of partial sums, whose runs of tokens may lie on
 // several ranks, each gets what all have found of the runs.
 //
 // Workspace: scratch of the product, or of comm; before it what ranks join: a sum, or runs that
@@ -16,12 +16,12 @@ static bool ranks_join(const node *n) {
     return n->attrs.mesh.ranks > 1;
 }
 
-// Near-equal runs of n_tokens, the tokens of an addend.
-static gemm_tree tree_of_tokens(int blocks, int64_t n_tokens, int64_t addends) {
-    const gemm_tree chain = {.addends = addends};
+// Near-equal runs of n_tokens, the tokens of a partial sum.
+static gemm_tree tree_of_tokens(int blocks, int64_t n_tokens, int64_t partial_sums) {
+    const gemm_tree chain = {.partial_sums = partial_sums};
     if (blocks < 2) return chain;
     const int64_t each = n_tokens / blocks;
-    return (gemm_tree){.addends = addends,
+    return (gemm_tree){.partial_sums = partial_sums,
             .n_blocks = blocks,
             .n_runs = 1,
             .each = {each},
@@ -45,7 +45,7 @@ static one_product product_of(const node *n, const gemm_shape *shape, int i) {
         one.shape.k = shape->k / runs_of_rank(&n->attrs) + i;
     } else {
         one.shape.k = shape->k / sums_of_tokens(&n->attrs);
-        one.tree = tree_of_tokens(n->attrs.sum.blocks, one.shape.k, n->attrs.sum.addends);
+        one.tree = tree_of_tokens(n->attrs.sum.blocks, one.shape.k, n->attrs.sum.partial_sums);
     }
     return one;
 }
@@ -154,7 +154,7 @@ static void by_told_runs(const call *c) {
         char *sum = all + i * in_sum * bytes;
         join_runs_of(c, sum, in_sum, sum);
         ins->kernels->accumulate(c->shape->out, c->shape->m * c->shape->n, sum,
-                (char *)ins->out[0] + i / addends_of(attrs) * bytes);
+                (char *)ins->out[0] + i / partial_sums_of(attrs) * bytes);
     }
 }
 

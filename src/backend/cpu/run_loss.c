@@ -1,8 +1,8 @@
 // linear_cross_entropy and its gradient: chunk by chunk of rows; logits in the accumulation type,
 // then their gradient in the compute type in the same place. Chunks begin anew with each reduction
 // block of the row (row_blocks), so that a reduction block is computed as on a rank that has no
-// other. A chunk holds whole addends (docs/adr/0026), which are added to the gradient of the table
-// one after the other, or is part of one, with which chunks begin anew.
+// other. A chunk holds whole partial sums (docs/adr/0026), which are added to the gradient of the
+// table one after the other, or is part of one, with which chunks begin anew.
 //
 // Workspace: logits of a chunk | scratch of the products | loss of each row (double), which without
 // gradient is an output; of a vocabulary in reduction blocks, or split over ranks, also: what this
@@ -43,7 +43,7 @@ typedef struct loss_call {
     int64_t m;
     char *dw,
             *apart; // gradient of the table, of a reduction block of the row; NULL: not summed apart
-    int64_t addend; // rows
+    int64_t partial_sum; // rows
 } loss_call;
 
 typedef struct loss_shapes {
@@ -54,14 +54,14 @@ static int64_t logits_row_bytes(const node *n) {
     return n->in[1]->dim[0] * dtype_bytes(dtype_acc(n->in[0]->dt));
 }
 
-static int64_t rows_of_addend(const node *n) {
+static int64_t rows_of_partial_sum(const node *n) {
     return n->in[0]->dim[0] / sums_of_tokens(&n->attrs);
 }
 
-// With which chunks begin anew: a reduction block of the row, or an addend longer than a chunk.
+// With which chunks begin anew: a reduction block of the row, or a partial sum longer than a chunk.
 static int64_t rows_of_run(const node *n) {
-    const int64_t addend = rows_of_addend(n);
-    return n->attrs.chunk < addend ? addend : addend * addends_of(&n->attrs);
+    const int64_t partial_sum = rows_of_partial_sum(n);
+    return n->attrs.chunk < partial_sum ? partial_sum : partial_sum * partial_sums_of(&n->attrs);
 }
 
 static gemm_shape logits_shape(const node *n, int64_t rows) {
@@ -95,11 +95,11 @@ static gemm_shape dh_shape(const node *n, int64_t rows) {
 }
 
 static gemm_shape dw_shape(const node *n, int64_t rows) {
-    const int64_t width = n->in[1]->dim[1], addend = rows_of_addend(n);
+    const int64_t width = n->in[1]->dim[1], partial_sum = rows_of_partial_sum(n);
     const dtype dt = n->in[0]->dt;
     return (gemm_shape){.m = n->in[1]->dim[0],
             .n = width,
-            .k = rows < addend ? rows : addend,
+            .k = rows < partial_sum ? rows : partial_sum,
             .ta = true,
             .lda = logits_row_bytes(n) / dtype_bytes(dt),
             .ldb = width,
@@ -151,10 +151,10 @@ static gemm_tree vocabulary_tree(const node *n) {
     return tree;
 }
 
-// Returns the tree of the products of a chunk, which is part of an addend or holds several.
+// Returns the tree of the products of a chunk, which is part of a partial sum or holds several.
 static gemm_tree product_tree(const node *n, int product, int64_t rows) {
     gemm_tree tree = {0};
-    if (product == DW) tree.addends = rows / rows_of_addend(n);
+    if (product == DW) tree.partial_sums = rows / rows_of_partial_sum(n);
     return product == DH ? vocabulary_tree(n) : tree;
 }
 
@@ -261,7 +261,7 @@ static row_part join_parts_of(const loss_call *call, int64_t r) {
 static double scale_of(const loss_call *call, int64_t row) {
     const node *loss = call->ins->node;
     const bool of_tokens = loss->in[3]->dim[0] == loss->in[0]->dim[0];
-    return ((const double *)call->ins->in[3])[of_tokens ? row : row / call->addend];
+    return ((const double *)call->ins->in[3])[of_tokens ? row : row / call->partial_sum];
 }
 
 static void put_number(dtype dt, char *p, int64_t i, double x) {
@@ -381,22 +381,22 @@ static void chunk_of_loss(loss_call *call, int64_t m, char *dw) {
     if (dw) multiply(call, g[DW], call->logits, input_at(ins, 0, first), dw);
 }
 
-// The rows of a reduction block, or of an addend longer than a chunk.
+// The rows of a reduction block, or of a partial sum longer than a chunk.
 static void run_of_loss(loss_call *call, int64_t begin) {
     const node *loss = call->ins->node;
     const int64_t rows = rows_of_run(loss), chunk = loss->attrs.chunk;
-    char *dw = begin_table(call, begin / (call->addend * addends_of(&loss->attrs)));
+    char *dw = begin_table(call, begin / (call->partial_sum * partial_sums_of(&loss->attrs)));
     for (call->first = begin; call->first < begin + rows; call->first += chunk) {
         const int64_t left = begin + rows - call->first;
         chunk_of_loss(call, left < chunk ? left : chunk, dw);
         if (*call->ins->failed != DRV_OK) return;
     }
     end_table(call);
-    for (int64_t at = begin; at < begin + rows; at += call->addend) {
+    for (int64_t at = begin; at < begin + rows; at += call->partial_sum) {
         double sum = 0;
-        for (int64_t row = at; row < at + call->addend; row++)
+        for (int64_t row = at; row < at + call->partial_sum; row++)
             sum += call->loss[row];
-        ((double *)call->ins->out[0])[at / call->addend] = sum;
+        ((double *)call->ins->out[0])[at / call->partial_sum] = sum;
     }
 }
 
@@ -406,7 +406,7 @@ static void loss(const instruction *ins) {
             .logits = ins->workspace,
             .n_vocab = loss->in[1]->dim[0],
             .dt = loss->in[0]->dt,
-            .addend = rows_of_addend(loss),
+            .partial_sum = rows_of_partial_sum(loss),
             .grad = loss->op == OP_linear_cross_entropy_grad};
     call.scratch = call.logits + logits_bytes(loss);
     call.scratch_bytes = products_bytes(loss, par_threads());

@@ -88,7 +88,7 @@ static void sort_tokens(const instruction *ins, token_of_row *list) {
 }
 
 // Each chunk owns a range of columns, so tokens are added in order whatever the threads. Tokens of
-// a row are summed first: the accumulator sees one addition of each addend, as of a product
+// a row are summed first: the accumulator sees one addition of each partial sum, as of a product
 // (docs/adr/0021).
 static void embedding_grad_columns(void *arg, int64_t c, int thread) {
     (void)thread;
@@ -97,9 +97,9 @@ static void embedding_grad_columns(void *arg, int64_t c, int thread) {
     const token_of_row *next = ins->workspace;
     const int64_t width = dx->dim[1], first = c * CHUNK_COLUMNS,
                   n = chunk_length(width, CHUNK_COLUMNS, c),
-                  in_addend = dx->dim[0] / sums_of_tokens(&ins->node->attrs);
+                  in_partial_sum = dx->dim[0] / sums_of_tokens(&ins->node->attrs);
     while (next->row >= 0) {
-        const int64_t row = next->row, end = (next->token / in_addend + 1) * in_addend;
+        const int64_t row = next->row, end = (next->token / in_partial_sum + 1) * in_partial_sum;
         double sum[CHUNK_COLUMNS] = {0}; // in the accumulation type
         for (; next->row == row && next->token < end; next++)
             ins->kernels->accumulate(dx->dt, n, input_at(ins, 1, next->token * width + first), sum);
@@ -159,9 +159,9 @@ const cpu_op cpu_op_add_rmsnorm = {.run = add_rmsnorm};
 // reduction blocks in a tree, which ranks that have other tokens continue; then what was there
 // before. NORM_PARTS in all, if there are not more reduction blocks.
 //
-// With reduction blocks of the row and addends, the tokens of each are cut so. Where tensor ranks
-// share the tokens, runs of tokens of one sum may lie on several: each gets what all have found,
-// and joins that of a sum.
+// With reduction blocks of the row and partial sums, the tokens of each are cut so. Where tensor
+// ranks share the tokens, runs of tokens of one sum may lie on several: each gets what all have
+// found, and joins that of a sum.
 //
 // Workspace: a row of sums for each part | what ranks join from.
 enum { NORM_PARTS = 16 };
@@ -262,7 +262,8 @@ static void rmsnorm_grad(const instruction *ins) {
     for (int64_t i = 0; i < sums_of_tokens(attrs); i++) {
         char *sum = sums + i * in_sum * bytes;
         join_norm_blocks(ins, sum, in_sum, sum);
-        ins->kernels->accumulate(acc, width, sum, output_at(ins, 1, i / addends_of(attrs) * width));
+        ins->kernels->accumulate(acc, width, sum,
+                output_at(ins, 1, i / partial_sums_of(attrs) * width));
     }
 }
 
@@ -316,9 +317,9 @@ static void bias_grad_columns(void *arg, int64_t c, int thread) {
                   column = c % in_block * CHUNK_COLUMNS,
                   n = chunk_length(width, CHUNK_COLUMNS, c % in_block),
                   tokens = dy->dim[0] / sums_of_tokens(attrs);
-    for (int64_t i = 0; i < addends_of(attrs); i++) {
+    for (int64_t i = 0; i < partial_sums_of(attrs); i++) {
         double sum[CHUNK_COLUMNS] = {0};
-        const int64_t first = (block * addends_of(attrs) + i) * tokens;
+        const int64_t first = (block * partial_sums_of(attrs) + i) * tokens;
         sum_of_tokens(ins, column, n, first, first + tokens, sum);
         ins->kernels->accumulate(acc->dt, n, sum, output_at(ins, 0, block * width + column));
     }

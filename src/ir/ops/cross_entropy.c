@@ -9,11 +9,11 @@
 // all ranks, 16 bytes per token and reduction block, and are joined in their order; the sum over
 // the vocabulary of dh is a tree of reduction blocks. With ranks dh is one of several partial sums
 // (`dx_wide`: in the accumulation type). `row_blocks`: N is so many reduction blocks of the row,
-// each with a loss, a dloss and an accumulator of its own. `addends`: the rows of each reduction
-// block are so many addends, each with a loss and a dloss; what they give w is added one after the
-// other. A chunk holds whole addends, or part of one, of which what the chunks give w is summed
-// `apart`. The gradient may be that of the loss or, where the losses of tokens are gone on with,
-// that of each token's.
+// each with a loss, a dloss and an accumulator of its own. `partial_sums`: the rows of each
+// reduction block are so many partial sums, each with a loss and a dloss; what they give w is added
+// one after the other. A chunk holds whole partial sums, or part of one, of which what the chunks
+// give w is summed `apart`. The gradient may be that of the loss or, where the losses of tokens are
+// gone on with, that of each token's.
 #include "ir/grad.h"
 #include "ir/token_sums.h"
 #include "ir/wire.h"
@@ -25,12 +25,12 @@ static const char *check(const node *n) {
     if (!is_i32(n->in[2], h->dim[0])) return "labels must be i32[N]";
     if (n->attrs.chunk < 1) return "chunk must be positive";
     const op_attrs *attrs = &n->attrs;
-    const int64_t addend = h->dim[0] / sums_of_tokens(attrs);
-    if (h->dim[0] % sums_of_tokens(attrs)) return "row_blocks and addends must divide the tokens";
-    if (attrs->sum.addends > 1 && attrs->chunk >= addend && attrs->chunk % addend)
-        return "a chunk must hold whole addends, or part of one";
-    if (attrs->sum.addends > 1 && attrs->chunk < addend && !attrs->sum.apart)
-        return "an addend of several chunks must be summed apart";
+    const int64_t sums = sums_of_tokens(attrs), partial_sum = h->dim[0] / sums;
+    if (h->dim[0] % sums) return "row_blocks and partial_sums must divide the tokens";
+    if (attrs->sum.partial_sums > 1 && attrs->chunk >= partial_sum && attrs->chunk % partial_sum)
+        return "a chunk must hold whole partial sums, or part of one";
+    if (attrs->sum.partial_sums > 1 && attrs->chunk < partial_sum && !attrs->sum.apart)
+        return "a partial sum of several chunks must be summed apart";
     const int64_t block = attrs->sum.blocks > 0 ? attrs->part / attrs->sum.blocks : 0;
     if (attrs->sum.blocks && (block < 1 || attrs->part % attrs->sum.blocks))
         return "part must be of reduction blocks";
@@ -104,11 +104,11 @@ static void loss_row_blocks_example(example *e) {
     graph_add(e->g, OP_linear_cross_entropy, 3, in, &(op_attrs){.chunk = 2, .sum.row_blocks = 2});
 }
 
-// Three addends, two of them in the first chunk.
-static void loss_addends_example(example *e) {
+// Three partial sums, two of them in the first chunk.
+static void loss_partial_sums_example(example *e) {
     tensor *in[] = {example_activation(e, "h", 6, 5), example_weight(e, "w", e->dt, 11, 5),
             example_integers(e, "labels", 6, example_labels)};
-    graph_add(e->g, OP_linear_cross_entropy, 3, in, &(op_attrs){.chunk = 4, .sum.addends = 3});
+    graph_add(e->g, OP_linear_cross_entropy, 3, in, &(op_attrs){.chunk = 4, .sum.partial_sums = 3});
 }
 
 const op_row op_row_linear_cross_entropy = {
@@ -123,9 +123,9 @@ const op_row op_row_linear_cross_entropy = {
         .built = true,
         .differentiated = true,
         .attrs = ATTR(chunk) | ATTR(axis) | ATTR(ranks) | ATTR(blocks) | ATTR(part) |
-                 ATTR(dx_wide) | ATTR(row_blocks) | ATTR(addends) | ATTR(apart),
+                 ATTR(dx_wide) | ATTR(row_blocks) | ATTR(partial_sums) | ATTR(apart),
         .examples = {loss_example, loss_blocks_example, loss_row_blocks_example,
-                loss_addends_example},
+                loss_partial_sums_example},
 };
 
 // --- linear_cross_entropy_grad(h, w, labels, dloss[, acc]) -> loss[, dh][, acc']
@@ -202,18 +202,18 @@ static void apart_row_blocks_example(example *e) {
     grad_of_example(e, (op_attrs){.sum.apart = 1, .sum.row_blocks = 2});
 }
 
-// In a chunk two addends and one; then each in a chunk and a shorter one.
-static void addends_example(example *e) {
-    grad_of_example(e, (op_attrs){.sum.addends = 3});
+// In a chunk two partial sums and one; then each in a chunk and a shorter one.
+static void partial_sums_example(example *e) {
+    grad_of_example(e, (op_attrs){.sum.partial_sums = 3});
 }
 
-static void long_addends_example(example *e) {
-    grad_of_example(e, (op_attrs){.sum.addends = 2, .chunk = 2, .sum.apart = 1});
+static void long_partial_sums_example(example *e) {
+    grad_of_example(e, (op_attrs){.sum.partial_sums = 2, .chunk = 2, .sum.apart = 1});
 }
 
-static void addends_row_blocks_example(example *e) {
+static void partial_sums_row_blocks_example(example *e) {
     grad_of_example(e,
-            (op_attrs){.sum.addends = 3, .sum.row_blocks = 2, .sum.blocks = 4, .part = 12});
+            (op_attrs){.sum.partial_sums = 3, .sum.row_blocks = 2, .sum.blocks = 4, .part = 12});
 }
 
 static void partial_example(example *e) {
@@ -230,10 +230,10 @@ const op_row op_row_linear_cross_entropy_grad = {
         .wire = wire,
         .differentiated = true,
         .attrs = ATTR(chunk) | ATTR(skip_dx) | ATTR(skip_dw) | ATTR(axis) | ATTR(ranks) |
-                 ATTR(blocks) | ATTR(part) | ATTR(dx_wide) | ATTR(row_blocks) | ATTR(addends) |
+                 ATTR(blocks) | ATTR(part) | ATTR(dx_wide) | ATTR(row_blocks) | ATTR(partial_sums) |
                  ATTR(apart),
         .examples = {grad_example, frozen_weight_example, weight_alone_example, blocks_example,
                 partial_example, row_blocks_example, apart_example, apart_row_blocks_example,
-                addends_example, long_addends_example, addends_row_blocks_example,
+                partial_sums_example, long_partial_sums_example, partial_sums_row_blocks_example,
                 of_tokens_example},
 };

@@ -4,11 +4,11 @@
 // many value heads, which are copied.
 //   y = x * r * w,  r = 1/sqrt(mean(x^2) + eps) of each head
 //
-// A weight's gradient is a sum over tokens and heads. Of each addend of each reduction block of the
-// row (ir/token_sums.h) it is a chain over the heads of the model, in their order, of what each
-// gives: a chain over its tokens. With `ranks` (of the tensor axis, which have all tokens and some
-// heads) they tell each other what their heads give, and all add up alike, whatever their number.
-// `replicas`: so many neighbours have the same key-value head, which counts once.
+// A weight's gradient is a sum over tokens and heads. Of each partial sum of each reduction block
+// of the row (ir/token_sums.h) it is a chain over the heads of the model, in their order, of what
+// each gives: a chain over its tokens. With `ranks` (of the tensor axis, which have all tokens and
+// some heads) they tell each other what their heads give, and all add up alike, whatever their
+// number. `replicas`: so many neighbours have the same key-value head, which counts once.
 #include "ir/grad.h"
 #include "ir/token_sums.h"
 #include "ir/wire.h"
@@ -49,7 +49,7 @@ static void grad(grad_ctx *ctx, node *n) {
     const bool trained = in[5] && in[6];
     attrs.skip_dw = !trained;
     attrs.sum.row_blocks = trained ? grad_row_blocks(ctx) : 0;
-    attrs.sum.addends = trained ? grad_addends(ctx) : 0;
+    attrs.sum.partial_sums = trained ? grad_partial_sums(ctx) : 0;
     node *made = graph_add(ctx->g, OP_head_norm_grad, trained ? 7 : 5, in, &attrs);
     if (trained) {
         grad_buffer_set(ctx, wq, made->out[1]);
@@ -74,9 +74,9 @@ static void norm_row_blocks_example(example *e) {
     norm_example(e);
 }
 
-// Two reduction blocks of the row, each of two addends.
-static void norm_addends_example(example *e) {
-    e->g->addends = 2;
+// Two reduction blocks of the row, each of two partial sums.
+static void norm_partial_sums_example(example *e) {
+    e->g->partial_sums = 2;
     norm_row_blocks_example(e);
 }
 
@@ -94,7 +94,7 @@ const op_row op_row_head_norm = {
         .n_statistics = 1,
         .built = true,
         .differentiated = true,
-        .examples = {norm_example, norm_row_blocks_example, norm_addends_example},
+        .examples = {norm_example, norm_row_blocks_example, norm_partial_sums_example},
 };
 
 // --- head_norm_grad(dy, x, wq, wk, r[, accq, acck]) -> dx[, accq', acck']; skip_dw: no
@@ -152,12 +152,12 @@ static void frozen_example(example *e) {
     grad_of_example(e, true, (sum_tree){0});
 }
 
-static void addends_example(example *e) {
-    grad_of_example(e, false, (sum_tree){.addends = 2});
+static void partial_sums_example(example *e) {
+    grad_of_example(e, false, (sum_tree){.partial_sums = 2});
 }
 
 static void row_blocks_example(example *e) {
-    grad_of_example(e, false, (sum_tree){.addends = 2, .row_blocks = 2});
+    grad_of_example(e, false, (sum_tree){.partial_sums = 2, .row_blocks = 2});
 }
 
 const op_row op_row_head_norm_grad = {
@@ -166,7 +166,7 @@ const op_row op_row_head_norm_grad = {
         .max_in = 7,
         .shape = grad_shape,
         .wire = grad_wire,
-        .attrs = HEADS | ATTR(skip_dw) | ATTR(row_blocks) | ATTR(addends),
+        .attrs = HEADS | ATTR(skip_dw) | ATTR(row_blocks) | ATTR(partial_sums),
         .differentiated = true,
-        .examples = {grad_example, frozen_example, addends_example, row_blocks_example},
+        .examples = {grad_example, frozen_example, partial_sums_example, row_blocks_example},
 };

@@ -127,9 +127,9 @@ static void row_blocks_example(example *e) {
     graph_add(e->g, OP_lora_up, 4, in, &attrs);
 }
 
-// Two reduction blocks of the row, each of two addends.
-static void addends_example(example *e) {
-    e->g->addends = 2;
+// Two reduction blocks of the row, each of two partial sums.
+static void partial_sums_example(example *e) {
+    e->g->partial_sums = 2;
     row_blocks_example(e);
 }
 
@@ -148,7 +148,7 @@ const op_row op_row_lora_up = {
         .built = true,
         .differentiated = true,
         .examples = {two_branches_example, one_branch_example, blocks_example, row_blocks_example,
-                addends_example},
+                partial_sums_example},
 };
 
 // --- lora_up_grad(dy_NO, B1, ...) -> dt_NR: dt_i = alpha_i dy[:, c_i .. c_i + O_i] B_i, summed in
@@ -192,7 +192,8 @@ const op_row op_row_lora_up_grad = {
 };
 
 // --- lora_up_grad_b(dy_NO, t_NR, acc_i) -> acc_i + alpha1 dy[:, column1 .. + O_i]^T t_i; t_i
-// begins at column `from` of t; summed over tokens in `blocks`, which `ranks` join, and in `addends`
+// begins at column `from` of t; summed over tokens in `blocks`, which `ranks` join, and in
+// `partial_sums`
 static const char *grad_b_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *dy = n->in[0], *t = n->in[1], *acc = n->in[2];
     const int first = row_blocks_of(&n->attrs) > 1; // dim of an accumulator
@@ -218,15 +219,15 @@ static double grad_b_wire(const node *n) {
     return wire_of_tokens(&n->attrs, n->in[2]);
 }
 
-static void grad_b_of_example(example *e, int blocks, int addends) {
-    const int n = addends > 1 ? 6 : 5;
+static void grad_b_of_example(example *e, int blocks, int partial_sums) {
+    const int n = partial_sums > 1 ? 6 : 5;
     tensor *in[] = {example_given(e, "dy", n, 13), example_given(e, "t", n, 5),
             example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 6, 3, -1, 1)};
     const op_attrs attrs = {.branches[0].alpha = 0.7,
             .branches[0].column = 7,
             .from = 2,
             .sum.blocks = blocks,
-            .sum.addends = addends};
+            .sum.partial_sums = partial_sums};
     graph_add(e->g, OP_lora_up_grad_b, 3, in, &attrs);
 }
 
@@ -238,7 +239,7 @@ static void grad_b_blocks_example(example *e) {
     grad_b_of_example(e, 2, 0);
 }
 
-static void grad_b_addends_example(example *e) {
+static void grad_b_partial_sums_example(example *e) {
     grad_b_of_example(e, 2, 2);
 }
 
@@ -248,9 +249,9 @@ const op_row op_row_lora_up_grad_b = {
         .max_in = 3,
         .shape = grad_b_shape,
         .attrs = ATTR(alpha1) | ATTR(column1) | ATTR(from) | ATTR(blocks) | ATTR(axis) |
-                 ATTR(ranks) | ATTR(row_blocks) | ATTR(addends),
+                 ATTR(ranks) | ATTR(row_blocks) | ATTR(partial_sums),
         .flops = grad_b_flops,
         .wire = grad_b_wire,
         .differentiated = true,
-        .examples = {grad_b_example, grad_b_blocks_example, grad_b_addends_example},
+        .examples = {grad_b_example, grad_b_blocks_example, grad_b_partial_sums_example},
 };

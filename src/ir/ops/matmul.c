@@ -12,8 +12,8 @@
 // by one at most, joined in a tree; dw_ranks: along the axis each rank has other tokens, and they
 // join what each has before it is added. (In the product itself: `blocks` and `ranks`.)
 // `row_blocks`: the tokens are so many reduction blocks of the row, and the sum of each is added to
-// an accumulator of its own: acc[row_blocks, M, N]. `addends`: the tokens of each are so many
-// addends, whose products are added one after the other.
+// an accumulator of its own: acc[row_blocks, M, N]. `partial_sums`: the tokens of each are so many
+// partial sums, whose products are added one after the other.
 #include "ir/grad.h"
 
 static const char *check_blocks(const op_attrs *attrs, int blocks, int64_t k) {
@@ -39,9 +39,9 @@ static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     if (k != kb) return "inner dims differ";
     out[0] = spec_2d(n->attrs.sum.wide ? dtype_acc(a->dt) : a->dt, m, cols);
     const bool for_dx = n->attrs.sum.dx_blocks > 0;
-    if ((n->attrs.sum.row_blocks > 1 || n->attrs.sum.addends > 1) &&
+    if ((n->attrs.sum.row_blocks > 1 || n->attrs.sum.partial_sums > 1) &&
             (n->n_in < 3 || !n->attrs.ta || n->attrs.tb))
-        return "row_blocks and addends are of weight gradients";
+        return "row_blocks and partial_sums are of weight gradients";
     if (n->n_in < 3)
         return check_blocks(&n->attrs, for_dx ? n->attrs.sum.dx_blocks : n->attrs.sum.blocks,
                 for_dx ? cols : k);
@@ -112,15 +112,15 @@ static void row_blocks_example(example *e) {
     graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.ta = 1, .sum.row_blocks = 2});
 }
 
-static void addends_example(example *e) {
+static void partial_sums_example(example *e) {
     tensor *in[] = {example_given(e, "dy", 12, 3), example_given(e, "x", 12, 7),
             example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 3, 7, -1, 1)};
-    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.ta = 1, .sum.addends = 4, .sum.blocks = 2});
+    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.ta = 1, .sum.partial_sums = 4, .sum.blocks = 2});
 }
 
-// Two reduction blocks of the row, each of two addends.
-static void linear_addends_example(example *e) {
-    e->g->addends = 2;
+// Two reduction blocks of the row, each of two partial sums.
+static void linear_partial_sums_example(example *e) {
+    e->g->partial_sums = 2;
     linear_row_blocks_example(e);
 }
 
@@ -166,10 +166,11 @@ const op_row op_row_matmul = {
         .differentiated = true,
         .attrs = ATTR(ta) | ATTR(tb) | ATTR(blocks) | ATTR(dx_blocks) | ATTR(run1) | ATTR(run2) |
                  ATTR(wide) | ATTR(dx_wide) | ATTR(dw_blocks) | ATTR(dw_ranks) | ATTR(axis) |
-                 ATTR(ranks) | ATTR(row_blocks) | ATTR(addends),
+                 ATTR(ranks) | ATTR(row_blocks) | ATTR(partial_sums),
         .examples = {linear_example, one_row_example, plain_example, accumulating_example,
                 blocks_example, partial_example, row_blocks_example, linear_row_blocks_example,
-                tokens_example, few_tokens_example, addends_example, linear_addends_example},
+                tokens_example, few_tokens_example, partial_sums_example,
+                linear_partial_sums_example},
 };
 
 // --- matmul_add(a, b, c_MN) -> c + op(a) op(b), all of one type

@@ -7,8 +7,8 @@
 // tree. With `ranks`, each has a part of the tokens, and the sum is that of all: they tell each
 // other theirs in rmsnorm_grad. `row_blocks`: there are so many reduction blocks of the row, the
 // tokens of each are cut in these runs, and each has an accumulator of its own: acc[row_blocks, H].
-// `addends`: the tokens of each reduction block of the row are so many addends, cut in runs
-// likewise and added one after the other.
+// `partial_sums`: the tokens of each reduction block of the row are so many partial sums, cut in
+// runs likewise and added one after the other.
 #include "ir/grad.h"
 
 static const char *check(const tensor *x, const tensor *w) {
@@ -36,7 +36,7 @@ static tensor *input_grad(grad_ctx *ctx, const node *n, tensor *dy, tensor *x, t
     op_attrs attrs = n->attrs;
     attrs.skip_dw = !acc;
     attrs.sum.row_blocks = acc ? grad_row_blocks(ctx) : 0;
-    attrs.sum.addends = acc ? grad_addends(ctx) : 0;
+    attrs.sum.partial_sums = acc ? grad_partial_sums(ctx) : 0;
     node *made = graph_add(ctx->g, OP_rmsnorm_grad, n_in, in, &attrs);
     if (acc) grad_buffer_set(ctx, w, made->out[1]);
     return made->out[0];
@@ -61,9 +61,9 @@ static void norm_row_blocks_example(example *e) {
     norm_example(e);
 }
 
-// Two reduction blocks of the row, each of two addends.
-static void norm_addends_example(example *e) {
-    e->g->addends = 2;
+// Two reduction blocks of the row, each of two partial sums.
+static void norm_partial_sums_example(example *e) {
+    e->g->partial_sums = 2;
     norm_row_blocks_example(e);
 }
 
@@ -78,7 +78,7 @@ const op_row op_row_rmsnorm = {
         .cheap = true,
         .built = true,
         .differentiated = true,
-        .examples = {norm_example, norm_row_blocks_example, norm_addends_example},
+        .examples = {norm_example, norm_row_blocks_example, norm_partial_sums_example},
 };
 
 // --- add_rmsnorm(x, d, w) -> h, y, r
@@ -193,13 +193,13 @@ static void row_blocks_example(example *e) {
     grad_of_example(e, false, true, (op_attrs){.sum.row_blocks = 2});
 }
 
-static void addends_example(example *e) {
-    grad_of_example(e, false, true, (op_attrs){.sum.addends = 2});
+static void partial_sums_example(example *e) {
+    grad_of_example(e, false, true, (op_attrs){.sum.partial_sums = 2});
 }
 
-static void addends_row_blocks_example(example *e) {
+static void partial_sums_row_blocks_example(example *e) {
     grad_of_example(e, false, false,
-            (op_attrs){.sum.addends = 2, .sum.row_blocks = 2, .sum.blocks = 3});
+            (op_attrs){.sum.partial_sums = 2, .sum.row_blocks = 2, .sum.blocks = 3});
 }
 
 const op_row op_row_rmsnorm_grad = {
@@ -209,8 +209,9 @@ const op_row op_row_rmsnorm_grad = {
         .shape = grad_shape,
         .wire = grad_wire,
         .attrs = ATTR(eps) | ATTR(skip_dw) | ATTR(blocks) | ATTR(axis) | ATTR(ranks) |
-                 ATTR(row_blocks) | ATTR(addends),
+                 ATTR(row_blocks) | ATTR(partial_sums),
         .differentiated = true,
         .examples = {grad_example, past_example, frozen_example, frozen_past_example,
-                blocks_example, row_blocks_example, addends_example, addends_row_blocks_example},
+                blocks_example, row_blocks_example, partial_sums_example,
+                partial_sums_row_blocks_example},
 };

@@ -196,7 +196,7 @@ static drv_status reductions_of_type(comm *self, comm_group *group, dtype dt) {
 
 static drv_status every_collective(comm *self, void *ctx) {
     (void)ctx;
-    comm_group *groups[3] = {comm_world(self)};
+    comm_group *groups[3] = {comm_all_ranks(self)};
     int n_groups = 1;
     const int size = comm_size(self);
     if (size % 2 == 0) { // data x tensor
@@ -248,7 +248,7 @@ static drv_status one_gives_up(comm *c, void *ctx) {
     if (comm_rank(c) == who) return drv_fail(DRV_E_DATA, "bad row 17");
     float x[3] = {0};
     for (;;)
-        DRV_TRY(comm_all_reduce(comm_world(c), DT_F32, COMM_SUM, x, 3, NULL));
+        DRV_TRY(comm_all_reduce(comm_all_ranks(c), DT_F32, COMM_SUM, x, 3, NULL));
 }
 
 static void a_failure_ends_all_with_its_message(void **state) {
@@ -314,7 +314,7 @@ static drv_status sums_of_ranks(comm *c, int rounds, double factor) {
         double x[600];
         for (int k = 0; k < 600; k++)
             x[k] = factor * (comm_rank(c) + k + i);
-        DRV_TRY(comm_all_reduce(comm_world(c), DT_F64, COMM_SUM, x, 600, NULL));
+        DRV_TRY(comm_all_reduce(comm_all_ranks(c), DT_F64, COMM_SUM, x, 600, NULL));
         const int n = comm_size(c);
         for (int k = 0; k < 600; k++)
             EXPECT(c, x[k] == factor * (n * (k + i) + n * (n - 1) / 2));

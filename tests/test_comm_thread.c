@@ -105,7 +105,7 @@ static drv_status second_fails(comm *self, void *ctx) {
     line done = {0};
     step steps[5];
     comm_thread *sender = comm_thread_open(self);
-    comm_group *all = comm_thread_group(sender, comm_world(self));
+    comm_group *all = comm_thread_group(sender, comm_all_ranks(self));
     for (int i = 0; i < 4; i++) {
         steps[i] = (step){.to = &done, .number = i, .fails = i == 1 || i == 3};
         comm_thread_start(sender, do_step, &steps[i], NULL, 0);
@@ -196,7 +196,7 @@ static drv_status bytes_of_groups(comm *self, void *ctx) {
     of_context.size[AXIS_CONTEXT] = 2;
     of_context.size[AXIS_DATA] = 3;
     for (int round = 0; round < 3; round++) { // each with a communication thread of its own
-        DRV_TRY(sum_beside(self, comm_world(self), round));
+        DRV_TRY(sum_beside(self, comm_all_ranks(self), round));
         DRV_TRY(sum_beside(self, comm_axes(self, &m, 1 << AXIS_DATA), round));
         DRV_TRY(sum_beside(self, comm_update_ranks(self, &of_context), round));
     }
@@ -217,7 +217,7 @@ typedef struct watched_wait {
 static drv_status until_named(const void *what) {
     watched_wait *w = (watched_wait *)(uintptr_t)what;
     for (int i = 0; i < 20000 && !w->seen; i++) {
-        w->seen = strcmp(comm_status_now(w->of).op, "sum_shard over world") == 0;
+        w->seen = strcmp(comm_status_now(w->of).op, "sum_shard over all ranks") == 0;
         if (!w->seen) pause_ms(1);
     }
     return DRV_OK;
@@ -244,7 +244,7 @@ static drv_status named_and_timed(comm *self, void *ctx) {
     pthread_t thread;
     comm_thread *sender = comm_thread_open(self);
     watched_wait rank = {.of = self};
-    comm_group *all = comm_thread_group(sender, comm_world(self));
+    comm_group *all = comm_thread_group(sender, comm_all_ranks(self));
     const double before = comm_waited(self);
     int64_t number = comm_thread_start(sender, until_named, &rank, NULL, 0);
     DRV_TRY(comm_thread_wait(sender, number, all, "sum_shard"));

@@ -157,7 +157,7 @@ static drv_status begin(ckpt_saver *saver) {
 static drv_status share_block_bytes(ckpt_saver *saver) {
     if (ckpt_size(saver->ranks) == 1) return DRV_OK;
     int64_t *bytes = &saver->folder.block_bytes;
-    return comm_broadcast(comm_world(saver->ranks->comm), 0, bytes, sizeof *bytes);
+    return comm_broadcast(comm_all_ranks(saver->ranks->comm), 0, bytes, sizeof *bytes);
 }
 
 // Does what rank 0 does alone: texts, the manifest, the rename into place.

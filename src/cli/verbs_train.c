@@ -52,7 +52,7 @@ const verb verb_train = {
                 "products and layers. parallel.accumulation_groups makes the result independent of how many share the rows,\n"
                 "to the bit. Any layout resumes the checkpoints of any other. Where neither mpirun nor srun\n"
                 "reaches the nodes (PyTorchJob, TrainJob, Ray): `drover launch node CONFIG` on each of them.\n"
-                "With --expect-ranks or --expect-nodes another world than the one meant is refused.\n"
+                "With --expect-ranks or --expect-nodes the run refuses to start if their number differs.\n"
                 "\n"
                 "SIGINT, SIGTERM, SIGHUP and SIGUSR1 finish the current micro-batch, save the last finished\n"
                 "step and exit 3: the same command resumes. While programs are compiled they end the run at\n"

@@ -58,9 +58,9 @@ int comm_hosts(const comm *c);      // how many hosts the ranks are on
 const char *comm_backend(const comm *c);
 
 // --- groups
-comm_group *comm_world(const comm *c);
+comm_group *comm_all_ranks(const comm *c);
 // Returns the ranks that differ from this one along `axes` alone (bits 1 << AXIS_DATA, ...), in the
-// order of their ranks; `of` may not be larger than the world. Opened once, the same one is
+// order of their ranks; `of` may not have more ranks than there are. Opened once, the same one is
 // returned.
 comm_group *comm_axes(comm *c, const mesh *of, unsigned axes);
 // Returns the ranks along the data axis of mesh_of_update(of), in the order of their places there.

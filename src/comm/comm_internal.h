@@ -83,7 +83,7 @@ struct comm {
     comm_opts opts;
     rank_info *info; // by rank
     comm_failure *failure;
-    comm_group *world, *groups;
+    comm_group *all_ranks, *groups;
     int first_tag, n_duplicates;
     char *scratch;
     int64_t scratch_bytes;

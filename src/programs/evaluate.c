@@ -46,7 +46,7 @@ typedef struct evaluation {
     int64_t n_pairs;
     double *pairs, *of_tokens;
     // Turns are taken in portions, between which all ranks agree on whether to stop.
-    comm_group *world;
+    comm_group *all_ranks;
     int64_t turn, portion; // turns so far; in the portion
     double began_s;        // clock: of the portion
 } evaluation;
@@ -202,7 +202,7 @@ static void say_progress(const evaluation *e, double begin_s) {
 static drv_status agree(evaluation *e) {
     const double now = clock_s();
     double asked[2] = {stop_number(), now - e->began_s};
-    DRV_TRY(comm_all_reduce(e->world, DT_F64, COMM_MAX, asked, 2, NULL));
+    DRV_TRY(comm_all_reduce(e->all_ranks, DT_F64, COMM_MAX, asked, 2, NULL));
     if (asked[0] > 0) stop_take_over((int)asked[0]);
     if (asked[0] > 0) return drv_fail(DRV_STOPPED, "%s while evaluating", stop_requested());
     const double more = (double)e->portion * AGREE_S / fmax(asked[1], 1e-6);
@@ -258,7 +258,7 @@ static evaluation open_evaluation(arena *a, programs *p, rows *source, int64_t n
             .ranks = ranks->size[AXIS_DATA],
             .me = mesh_place(ranks, comm_rank(self), AXIS_DATA),
             .joined = comm_update_ranks(self, ranks),
-            .world = comm_world(self),
+            .all_ranks = comm_all_ranks(self),
             .first = mesh_place(ranks, comm_rank(self), AXIS_CONTEXT) * z.blocks_here,
             .n_here = z.blocks_here,
             .n_parts = zigzag_blocks(&z),

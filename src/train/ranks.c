@@ -85,7 +85,7 @@ drv_status ranks_open_files(run *r) {
     if (r->leads) DRV_TRY(rank_watch_open(r->a, r->comm, r->cfg, &r->watch));
     if (r->leads) r->observers = observers_begin(r->a, r->cfg);
     if (comm_size(r->comm) == 1) return DRV_OK;
-    DRV_TRY(comm_barrier(comm_world(r->comm)));
+    DRV_TRY(comm_barrier(comm_all_ranks(r->comm)));
     const char *dir = path_join(r->a, r->cfg->run_dir, "ranks");
     DRV_TRY(comm_record(r->comm, dir));
     if (r->leads || r->pool) return DRV_OK;
@@ -105,7 +105,7 @@ drv_status ranks_agree(run *r, drv_status mine, bool *save) {
     int32_t asked[5] = {stop_number(), stop_take_save_request(), r->saver && !ckpt_ended(r->saver),
             mine != DRV_OK, minutes_are_over(r, cfg->max_minutes, r->began_s)};
     if (minutes_are_over(r, cfg->checkpoint_minutes, r->save_began_s)) asked[1] = 1;
-    DRV_TRY(comm_all_reduce(comm_world(r->comm), DT_I32, COMM_MAX, asked, 5, NULL));
+    DRV_TRY(comm_all_reduce(comm_all_ranks(r->comm), DT_I32, COMM_MAX, asked, 5, NULL));
     if (asked[3]) return ranks_together(r, mine);
     stop_take_over(asked[0]);
     r->stopping = asked[0] || asked[4];

@@ -72,7 +72,7 @@ static drv_status meet(cluster_store *store, const str *mine, bool leaves, bool 
     const int n = comm_size(store->c);
     news own = {(int64_t)mine->n, leaves}, *of = mem_alloc(sizeof *of * (size_t)n);
     int64_t *bytes = mem_alloc(sizeof *bytes * (size_t)n), all = 0;
-    drv_status status = comm_all_gather(comm_world(store->c), &own, sizeof own, NULL, of);
+    drv_status status = comm_all_gather(comm_all_ranks(store->c), &own, sizeof own, NULL, of);
     for (int i = 0; i < n && status == DRV_OK; i++) {
         bytes[i] = of[i].bytes;
         all += bytes[i];
@@ -81,7 +81,7 @@ static drv_status meet(cluster_store *store, const str *mine, bool leaves, bool 
     *heard = all > 0;
     char *told = mem_alloc((size_t)all + 1);
     if (status == DRV_OK && all > 0)
-        status = comm_all_gather(comm_world(store->c), mine->p, 0, bytes, told);
+        status = comm_all_gather(comm_all_ranks(store->c), mine->p, 0, bytes, told);
     pthread_mutex_lock(&store->lock);
     if (status == DRV_OK) keep_all(store, told, all);
     if (*heard) pthread_cond_broadcast(&store->changed);

@@ -297,8 +297,8 @@ static const key run_keys[] = {
                         "micro-batch instead of once a step; 0: nothing. With the same "
                         "parallel.accumulation_groups and partial_sum_rows the same bits"},
         {KEY("parallel.overlap", bool, overlap), .initial = "true",
-                .help = "sums of gradients travel beside the backward pass of the last micro-batch, "
-                        "new weights beside the next forward pass: the same bits. Sums of zero 2 and of several "
+                .help = "sums of gradients travel during the backward pass of the last micro-batch, "
+                        "new weights during the next forward pass: the same bits. Sums of zero 2 and of several "
                         "accumulation groups or context reduction blocks a rank travel as without; backend pjrt: as its compiler has it"},
         {KEY("parallel.check_every", int, check_every), .initial = "100", .max = NO_MAX,
                 .help = "steps between comparisons of weights that ranks should have alike, by their "

@@ -135,7 +135,7 @@ static drv_status build_update(arena *a, const run_config *cfg, programs *p) {
             .no_masters = !config_has_masters(cfg),
             .shards = layout->shards,
             .summed = layout->sums.ranks > 0,
-            .gathers_beside = layout->gathers_beside,
+            .gathers_async = layout->gathers_async,
             .keep_gradients = cfg->hash_every > 0,
             .decay_norms = cfg->decay_norms,
             .muon = cfg->optimizer == OPTIMIZER_ADAMW ? NULL : list.muon,

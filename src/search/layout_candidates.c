@@ -136,8 +136,8 @@ static double compute_seconds(const search *work, const layout_candidate *of) {
     return one * (micro_batches * slowest + fill);
 }
 
-// Sums go beside two thirds of a micro-batch, its backward pass, and new weights beside the forward
-// pass of the next one.
+// Sums overlap with two thirds of a micro-batch, its backward pass, and new weights during the
+// forward pass of the next one.
 double layout_exposed_seconds(const run_config *cfg, double data_s, double micro_batch_s) {
     const run_layout run = run_layout_of(cfg);
     const double weights = cfg->precision != PRECISION_F32 ? 2 : 4, // bytes of wire a parameter
@@ -145,7 +145,7 @@ double layout_exposed_seconds(const run_config *cfg, double data_s, double micro
                    : run.zero    ? 4
                                  : 8,
                  gathers = run.zero ? weights : 0, sums_s = data_s * sums / (sums + gathers);
-    if (!run.gathers_beside && !run.sums.ranks) return data_s;
+    if (!run.gathers_async && !run.sums.ranks) return data_s;
     return fmax(sums_s - (run.sums.ranks ? micro_batch_s * 2 / 3 : 0), 0) +
            fmax(data_s - sums_s - micro_batch_s / 3, 0);
 }

@@ -174,11 +174,7 @@ drv_status ring_connect(comm *self, int fd[2]) {
     const int next = (self->rank + 1) % self->size;
     if (status == DRV_OK && met.fd[1] < 0)
         log_warn("rank %d (%s) cannot be reached by TCP", next, self->info[next].host);
-<<<<<<< HEAD
-    int32_t broken = m.fd[0] < 0 || m.fd[1] < 0;
-=======
     int32_t broken = met.fd[0] < 0 || met.fd[1] < 0;
->>>>>>> main
     if (status == DRV_OK)
         status = comm_all_reduce(self->all_ranks, DT_I32, COMM_MAX, &broken, 1, NULL);
     broken |= status != DRV_OK;

@@ -1,4 +1,4 @@
-// What travels beside programs (parallel.overlap, docs/adr/0027) changes neither bits nor bytes:
+// What travels during programs (parallel.overlap, docs/adr/0027) changes neither bits nor bytes:
 // the same steps with and without it, and as one rank.
 #include "layout_run.h"
 

@@ -40,7 +40,7 @@ const char *comm_launcher(void); // ", started by mpirun" and the like; "": by n
 // Ends the part of this rank: waits for all others, unless the job has failed.
 void comm_close(comm *c);
 // The same rank for another thread of its process, with groups and messages of its own: what works
-// beside the steps, as a checkpoint does. Every rank opens and closes as many, in the same order.
+// during the steps, as a checkpoint does. Every rank opens and closes as many, in the same order.
 // Its operations are not in the watchdog's table. Closed before `c`, without waiting for others.
 comm *comm_duplicate(comm *c);
 void comm_duplicate_close(comm *duplicate);

@@ -71,7 +71,7 @@ struct comm_group {
     int64_t *sizes;
     comm_transfer *transfers; // [2 n]
     _Atomic int64_t sent;
-    comm_group *beside, *of; // the same ranks on a communication thread's comm, and the other way
+    comm_group *async, *of; // the same ranks on a communication thread's comm, and the other way
     comm_group *next;
 };
 

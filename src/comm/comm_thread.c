@@ -37,11 +37,11 @@ comm_thread *comm_thread_open(comm *c) {
 }
 
 comm_group *comm_thread_group(comm_thread *q, comm_group *g) {
-    if (g->beside) return g->beside;
-    comm_group *beside = comm_ranks(q->duplicate, g->name, g->ranks, g->n);
-    beside->run = g->run;
-    beside->of = g;
-    return g->beside = beside;
+    if (g->async) return g->async;
+    comm_group *async = comm_ranks(q->duplicate, g->name, g->ranks, g->n);
+    async->run = g->run;
+    async->of = g;
+    return g->async = async;
 }
 
 // The next one; false: there will be none.
@@ -138,7 +138,7 @@ void comm_thread_close(comm_thread *q) {
     pthread_mutex_unlock(&q->lock);
     if (q->has_thread) pthread_join(q->thread, NULL);
     for (const comm_group *g = q->duplicate->groups; g; g = g->next)
-        if (g->of) g->of->beside = NULL;
+        if (g->of) g->of->async = NULL;
     comm_duplicate_close(q->duplicate);
     pthread_mutex_destroy(&q->lock);
     pthread_cond_destroy(&q->changed);

@@ -110,7 +110,7 @@ typedef struct node node;
     X(int, n_alike)  /* sum_squares: so many first inputs are the same on all tensor ranks */      \
     X(int, replicas) /* tensor ranks that work with one key-value head */                          \
     X(int, in_place) /* all_reduce: of state */                                                    \
-    X(int, beside)   /* collectives: goes on beside the nodes that follow (docs/adr/0027) */       \
+    X(int, async)    /* collectives: goes on during the nodes that follow (docs/adr/0027) */       \
     X(int, whole)    /* sum_shard: of all shards, on all ranks */                                  \
     X(int, summed)   /* reduce_shard: by sum_shard, so that nothing travels */                     \
     X(int, owner)    /* to_owner, from_owner: the place that has the whole; */                     \

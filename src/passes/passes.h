@@ -49,7 +49,7 @@ typedef struct gradient_sums {
 } gradient_sums;
 // STAGE_DIFFERENTIATED -> the same. For each sum a node joins the ranks. INPUT_LAST of the chunk,
 // with so many slots, says whether this is the rank's last micro-batch of the step.
-void pass_sum_beside(graph *g, const gradient_sums *by, int chunk, int n_slots);
+void pass_overlapped_sums(graph *g, const gradient_sums *by, int chunk, int n_slots);
 
 // A weight that Muon updates (ir/ops/muon.c): up to three matrices, one below the other, each
 // orthogonalised by itself.
@@ -76,8 +76,8 @@ typedef struct update_opts {
     dtype moments, grads; // DT_BF16: rounded stochastically (docs/adr/0019); else sums of weights
     bool no_masters;      // a weight in bf16 is updated itself
     gradient_shards shards; // of sums of gradients; with `zero`
-    bool summed;            // pass_sum_beside has summed gradients over the ranks
-    bool gathers_beside;    // new weights come from other ranks while the next program runs
+    bool summed;            // pass_overlapped_sums has summed gradients over the ranks
+    bool gathers_async;     // new weights come from other ranks while the next program runs
     // The sum of each gradient over all ranks, or this rank's shard of it, stays as the output
     // "gradient.W" for the host to read.
     bool keep_gradients;

@@ -98,7 +98,7 @@ updated_weight update_weight(graph *g, const tensor *w, const update_opts *opts)
 
 tensor *update_end(graph *g, const updated_weight *it, const node *n, const update_opts *opts) {
     op_attrs over_data = update_along(g, AXIS_DATA);
-    over_data.mesh.beside = opts->gathers_beside;
+    over_data.mesh.async = opts->gathers_async;
     tensor *gathered[] = {it->weight, it->copy ? n->out[n->n_out - 1] : n->out[0]};
     if (opts->zero) graph_add(g, OP_gather_shards, 2, gathered, &over_data);
     return n->out[0];

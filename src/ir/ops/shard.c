@@ -52,7 +52,7 @@ static void sum_example(example *e) {
                     .mesh.ranks = 1,
                     .sum.data_ranks = 1,
                     .sum.in_accum_group = 2,
-                    .mesh.beside = 1});
+                    .mesh.async = 1});
 }
 
 const op_row op_row_sum_shard = {
@@ -67,7 +67,7 @@ const op_row op_row_sum_shard = {
         .collective = true,
         .differentiated = true,
         .attrs = ATTR(axis) | ATTR(ranks) | ATTR(data_ranks) | ATTR(in_accum_group) | ATTR(whole) |
-                 ATTR(beside),
+                 ATTR(async),
         .examples = {sum_example},
 };
 
@@ -258,7 +258,7 @@ const op_row op_row_take_shard = {
         .examples = {take_example, take_all_example},
 };
 
-// gather_shards(w, s) -> w': the shards of all ranks, in place. `beside`: s is read at once, the
+// gather_shards(w, s) -> w': the shards of all ranks, in place. `async`: s is read at once, the
 // others' shards may come later.
 static const char *gather_shape(const node *n, tensor_spec *out, int *n_out) {
     *n_out = 1;
@@ -286,6 +286,6 @@ const op_row op_row_gather_shards = {
         .wire = shard_wire,
         .collective = true,
         .differentiated = true,
-        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(beside),
+        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(async),
         .examples = {gather_example},
 };

@@ -1,4 +1,4 @@
-// Where sums of gradients stand that go beside the backward pass: each right after the last op that
+// Where sums of gradients stand that go during the backward pass: each right after the last op that
 // adds to it, once for each, in whatever program that is; what the update is left with; and the
 // memory that a plan counts for it.
 #include "layout_run.h"
@@ -55,7 +55,7 @@ static void expect_attrs(const op_attrs *got, const op_attrs *want) {
     assert_int_equal(got->sum.data_ranks, want->sum.data_ranks);
     assert_int_equal(got->sum.in_accum_group, want->sum.in_accum_group);
     assert_int_equal(got->mesh.whole, want->mesh.whole);
-    assert_true(got->mesh.beside);
+    assert_true(got->mesh.async);
 }
 
 static void note_adds(const graph *g, const node *n, found *f) {
@@ -175,8 +175,8 @@ static void several_nodes_add(void **state) {
     graph_output(built, h, "y");
     OK(graph_verify(built, STAGE_BUILT));
     pass_autodiff(built, "y");
-    const gradient_sums beside = {.ranks = 6, .data_ranks = 3, .micro_batches = 5, .whole = true};
-    pass_sum_beside(built, &beside, INPUT_ALONE, 1);
+    const gradient_sums async = {.ranks = 6, .data_ranks = 3, .micro_batches = 5, .whole = true};
+    pass_overlapped_sums(built, &async, INPUT_ALONE, 1);
     OK(graph_verify(built, STAGE_DIFFERENTIATED));
     const op_attrs all = {.mesh = {.ranks = 6, .whole = 1},
             .sum = {.data_ranks = 3, .in_accum_group = 5}};
@@ -188,12 +188,12 @@ static void several_nodes_add(void **state) {
 }
 
 // --- the update
-static int count_beside(const programs *p, op_kind op, int beside, int summed) {
+static int count_async(const programs *p, op_kind op, int async, int summed) {
     int n = 0;
     for (int i = 0; i < p->update_graph->n_nodes; i++) {
         const node *one = p->update_graph->nodes[i];
         n += one->op == op && one->attrs.mesh.axis == AXIS_DATA && one->attrs.mesh.ranks == 2 &&
-             one->attrs.mesh.beside == beside && one->attrs.mesh.summed == summed;
+             one->attrs.mesh.async == async && one->attrs.mesh.summed == summed;
     }
     return n;
 }
@@ -204,7 +204,7 @@ static void the_update_is_left_with(void **state) {
     enum { N_WEIGHTS = 4 * 6 + 3 };
     static const struct {
         const char *keys[3];
-        int reduced, summed, gathered, gathered_beside;
+        int reduced, summed, gathered, gathered_async;
         int all_reduced; // at least
     } shapes[] = {{{"parallel.zero=0"}, 0, 0, 0, 0, 0},
             {{"parallel.zero=1"}, 0, N_WEIGHTS, 0, N_WEIGHTS, 0},
@@ -220,11 +220,11 @@ static void the_update_is_left_with(void **state) {
                 shapes[i].keys[1], NULL};
         build(a, 2, 0, keys, &cfg, &built);
         print_message("%s %s\n", keys[1], keys[2] ? keys[2] : "");
-        assert_int_equal(count_beside(&built, OP_reduce_shard, 0, 0), shapes[i].reduced);
-        assert_int_equal(count_beside(&built, OP_reduce_shard, 0, 1), shapes[i].summed);
-        assert_int_equal(count_beside(&built, OP_gather_shards, 0, 0), shapes[i].gathered);
-        assert_int_equal(count_beside(&built, OP_gather_shards, 1, 0), shapes[i].gathered_beside);
-        const int all_reduced = count_beside(&built, OP_all_reduce, 0, 0);
+        assert_int_equal(count_async(&built, OP_reduce_shard, 0, 0), shapes[i].reduced);
+        assert_int_equal(count_async(&built, OP_reduce_shard, 0, 1), shapes[i].summed);
+        assert_int_equal(count_async(&built, OP_gather_shards, 0, 0), shapes[i].gathered);
+        assert_int_equal(count_async(&built, OP_gather_shards, 1, 0), shapes[i].gathered_async);
+        const int all_reduced = count_async(&built, OP_all_reduce, 0, 0);
         assert_true(
                 all_reduced >= shapes[i].all_reduced && all_reduced <= shapes[i].all_reduced + 2);
         const bool sums = shapes[i].summed || (i == 0);

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Holds what pages and comments point at to what is there: links of pages with their headings, paths of this tree
-(src/base/json.h, ops/swiglu.c, tests/train_*.sh) and numbers of decisions (ADR 26, docs/adr/0026). A path belongs to this
-tree if its first folder does; FOREIGN are paths of other projects that look like ours."""
+(src/base/json.h, ops/swiglu.c, tests/train_*.sh), numbers of decisions (ADR 26, docs/adr/0026), and names in the READMEs of
+src/ (`hlo_index`). A path belongs to this tree if its first folder does; FOREIGN are paths of other projects that look like
+ours."""
 import fnmatch, pathlib, re, subprocess, sys
 
 root = pathlib.Path(__file__).resolve().parent.parent
@@ -9,6 +10,7 @@ ENDINGS = r"(?:[chp]y?|sh|md|bash|patch|ini|ya?ml|svg|png)"
 PATH = re.compile(rf"(?<![\w/.~$\"}}-])((?:[\w*{{}},-]+/)+[\w*{{}},-]+\.{ENDINGS})(?!\w)")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 DECISION = re.compile(r"docs/adr/(\d{4})|\bADR (\d+)")
+NAME = re.compile(r"(?<![\w/.-])([a-z]+_[a-z_0-9]+)(?![\w/.-])")
 # Sources that cite other projects, by their own paths; pages that make files.
 UNREAD = ("bench/results/", "tests/corpus/", "tests/golden/", "tests/translate/", "src/translate/", "docs/extending.md")
 FOREIGN = {"docs/gguf.md", "bench/results/DATE-h200.md"}
@@ -47,6 +49,9 @@ def comment(line, name):
 files = tracked()
 folders = {part for name in files for part in name.split("/")[:-1]}
 decisions = {name[9:13] for name in files if name.startswith("docs/adr/")}
+names = {word for name in files if name.endswith((".c", ".h", ".py")) and name.startswith(("src/", "tests/"))
+         for word in re.findall(r"\w+", (root / name).read_text())}
+names |= {stem for name in files for stem in (pathlib.PurePath(name).stem, pathlib.PurePath(name).stem.removeprefix("fuzz_"))}
 bad, n_links, n_paths = [], 0, 0
 for name in files:
     if not name.endswith((".md", ".c", ".h", ".py", ".sh", ".bash")) or name.startswith(UNREAD):
@@ -62,6 +67,9 @@ for name in files:
         if not target.exists() or heading and target.suffix == ".md" and heading not in headings(target):
             bad.append(f"{name}:{body.count(chr(10), 0, m.start()) + 1}: {m[1]} leads nowhere")
     for number, line in enumerate(text.splitlines(), 1):
+        if name.startswith("src/") and name.endswith(".md"):
+            bad += [f"{name}:{number}: {word} is no name in the code" for code in re.findall(r"`([^`]+)`", line)
+                    for word in NAME.findall(code) if word not in names]
         line = re.sub(r"https?://\S+|\]\([^)]*\)", "", comment(line, name))
         for m in DECISION.finditer(line):
             if (m[1] or m[2].zfill(4)) not in decisions:

@@ -6,7 +6,7 @@
 #include "base/parallel.h"
 #include "base/round.h"
 
-enum { BLOCK = 512, CHUNK = 64 * BLOCK }; // elements: of a partial result, of a thread's turn
+enum { BLOCK = 512, CHUNK = 64 * BLOCK }; // elements: of a partial result, of a thread's chunk
 
 typedef struct call {
     dtype dt;

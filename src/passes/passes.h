@@ -32,7 +32,7 @@ typedef struct gradient_shards {
     int64_t micro_batches; // of a step, of all ranks; data rank i has numbers i, i + data_ranks, ...
     int64_t in_accum_group; // of an accumulation group, whose sums are joined in a tree
 } gradient_shards;
-// STAGE_DIFFERENTIATED -> the same. Each sum becomes this rank's shard of it. INPUT_TURN of
+// STAGE_DIFFERENTIATED -> the same. Each sum becomes this rank's shard of it. INPUT_MICRO_BATCH of
 // the chunk, with so many slots, says which of the rank's micro-batches of the step it is, from 0.
 void pass_shard_gradients(graph *g, const gradient_shards *by, int chunk, int n_slots);
 // Return the state of those shards in another program, and the shard of the gradient when all

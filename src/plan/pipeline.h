@@ -33,7 +33,7 @@ typedef struct pipeline_task {
 typedef struct pipeline_shape {
     pipeline_kind kind;
     int ranks, chunks, micro_batches; // P, V, M; V is 1 unless the kind is interleaved
-    int group; // interleaved: micro-batches that pass a chunk before the next chunk's turn; 0: P
+    int group; // interleaved: micro-batches that pass a chunk before they pass the next one; 0: P
     bool forward_only; // an evaluation: any kind, any number of micro-batches
 } pipeline_shape;
 

@@ -128,10 +128,10 @@ const op_row op_row_reduce_shard = {
         .examples = {reduce_example, reduce_summed_example, reduce_blocks_example},
 };
 
-// add_shard(g, s[open, blocks, length], turn i32[1]) -> s': what the ranks have found in their
-// micro-batch number `turn` is added to this rank's shard of the sums, in place. `blocks` of the
-// row are those of all ranks, `row_blocks` of them here. Data rank i of n has micro-batches i, i +
-// n,
+// add_shard(g, s[open, blocks, length], micro_batch i32[1]) -> s': what the ranks have found in
+// their micro-batch number `micro_batch` is added to this rank's shard of the sums, in place.
+// `blocks` of the row are those of all ranks, `row_blocks` of them here. Data rank i of n has
+// micro-batches i, i + n,
 // ... of the step: they come in the order in which one rank would run them, and row_blocks of
 // `in_accum_group` of them are joined as there; sums of them that wait for others are `open`
 // (ir/shard.h).
@@ -150,13 +150,14 @@ static const char *add_shape(const node *n, tensor_spec *out, int *n_out) {
                   length = shard_length(tensor_elements(g) / row_blocks, attrs->mesh.ranks);
     if (s->dt != g->dt || s->n_dims != 3 || s->dim[1] != blocks || s->dim[2] != length)
         return "s must be shards of sums for each reduction block";
-    return is_i32(n->in[2], 1) ? NULL : "turn must be i32[1]";
+    return is_i32(n->in[2], 1) ? NULL : "micro_batch must be i32[1]";
 }
 
-static void add_to_open(example *e, int64_t open, const int32_t *turn, int in_accum_group) {
+static void add_to_open(example *e, int64_t open, const int32_t *micro_batch, int in_accum_group) {
     const int64_t dim[] = {open, 1, 51};
     tensor *in[] = {example_state(e, TENSOR_GRAD, "g", dtype_acc(e->dt), 3, 17, -1, 1),
-            example_accumulator(e, "s", 3, dim), example_integers(e, "turn", 1, turn)};
+            example_accumulator(e, "s", 3, dim),
+            example_integers(e, "micro_batch", 1, micro_batch)};
     graph_add(e->g, OP_add_shard, 3, in,
             &(op_attrs){.mesh.axis = AXIS_DATA,
                     .mesh.ranks = 1,
@@ -164,18 +165,18 @@ static void add_to_open(example *e, int64_t open, const int32_t *turn, int in_ac
                     .sum.in_accum_group = in_accum_group});
 }
 
-static const int32_t first_turn[] = {0}, later_turn[] = {3};
+static const int32_t first_micro_batch[] = {0}, later_micro_batch[] = {3};
 
 static void add_example(example *e) {
-    add_to_open(e, 2, later_turn, 2);
+    add_to_open(e, 2, later_micro_batch, 2);
 }
 
 static void add_first_example(example *e) { // in the place of what is there
-    add_to_open(e, 1, first_turn, 8);
+    add_to_open(e, 1, first_micro_batch, 8);
 }
 
 static void add_later_example(example *e) {
-    add_to_open(e, 1, later_turn, 8);
+    add_to_open(e, 1, later_micro_batch, 8);
 }
 
 const op_row op_row_add_shard = {

@@ -136,9 +136,9 @@ typedef struct mesh_use {
     X(int, open)           /* join_shards: sums that are left at the end of a step */              \
     X(int, wide)           /* the result is a partial sum, in the accumulation type */             \
     X(int, dx_wide)        /* so is dx */                                                          \
-    X(int, apart) /* linear_cross_entropy: what chunks give w is summed before it is added */      \
-    X(int, run1)  /* matmul: K index at which the second segment starts; */                        \
-    X(int, run2)  /* and the third */
+    X(int, apart)    /* linear_cross_entropy: what chunks give w is summed before it is added */   \
+    X(int, segment2) /* matmul: K index at which the second segment starts; */                     \
+    X(int, segment3) /* and the third */
 typedef struct sum_tree {
 #define X(type, name) type name;
     SUM_TREE(X)

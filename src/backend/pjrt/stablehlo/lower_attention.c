@@ -111,7 +111,7 @@ static hlo_value for_heads(const attention_call *c, hlo_value x) {
 static hlo_value cut_hidden(attention_call *c, hlo_value hidden, hlo_value first) {
     hlo_text *h = &c->l->h;
     hlo_value end[2];
-    c->branches = true;
+    c->continuations = true;
     hidden = hlo_reshape(h, hidden, HLO_DIMS(c->rows, c->seq, 2));
     for (int i = 0; i < 2; i++) {
         end[i] = hlo_reshape(h, hlo_slice(h, hidden, 2, i, 1), HLO_DIMS(c->rows, c->seq));
@@ -219,7 +219,7 @@ static block_pair open_pair(const attention_call *c, hlo_index iteration) {
     const hlo_value from = beside(h, hlo_take(h, c->first, 2, p.query, c->block), &like);
     p.visible =
             hlo_binary(h, "and", hlo_compare(h, "LE", key, query), hlo_compare(h, "GE", key, from));
-    if (c->branches) p.visible = without_hidden(c, &p, key);
+    if (c->continuations) p.visible = without_hidden(c, &p, key);
     return p;
 }
 

@@ -17,7 +17,7 @@ typedef struct call {
     void *out;
 } call;
 
-// A block of values in the type that they are joined in.
+// A block of values in the type of the reduction.
 typedef union block {
     float f32[BLOCK];
     double f64[BLOCK];

@@ -1,5 +1,5 @@
-// The inputs of programs: what the host writes before one runs. Who builds a graph, who rewrites
-// it, who lowers it and who fills it agree on them here, and nowhere else is a name spelled out.
+// The inputs that the host writes before a program runs. Their names are defined only here, for the
+// code that builds, rewrites, lowers and fills graphs.
 #pragma once
 #include "ir/graph.h"
 

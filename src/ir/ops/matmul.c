@@ -2,18 +2,17 @@
 // in place (weight gradients). A linear layer is x_NK W_OK^T: tb = 1. matmul_add adds to an
 // activation and rounds once.
 //
-// `blocks`: the sum over the inner dimension is made of so many equal reduction blocks, joined in a
-// tree. With segment2 (and segment3) that dimension consists of segments that begin there, and a
-// reduction block has a part of each: the columns of heads in q, k and v. `wide`: the result is a
-// partial sum, in the accumulation type, which ranks join. dx_blocks, dx_wide and the runs of a
-// linear layer are for its dx.
+// `blocks`: the number of equal reduction blocks into which the sum over the inner dimension is
+// split; a tree adds them. segment2 (and segment3) are the K indices at which the second (and
+// third) segment starts; a reduction block has a part of each segment, as a head has columns in q,
+// k and v. `wide`: the result is a partial sum in the accumulation type, which ranks add.
+// dx_blocks, dx_wide and the segments of a linear layer apply to its dx.
 //
-// A weight's gradient is a sum over tokens. dw_blocks: made of so many runs of tokens, which differ
-// by one at most, joined in a tree; dw_ranks: along the axis each rank has other tokens, and they
-// join what each has before it is added. (In the product itself: `blocks` and `ranks`.)
-// `row_blocks`: the tokens are so many reduction blocks of the row, and the sum of each is added to
-// an accumulator of its own: acc[row_blocks, M, N]. `partial_sums`: the tokens of each are so many
-// partial sums, whose products are added one after the other.
+// A weight's gradient is a sum over tokens. dw_blocks: the number of runs of tokens, of nearly
+// equal length, that a tree adds; dw_ranks: the ranks along the axis that have other tokens, whose
+// sums are added first. (The product itself has `blocks` and `ranks`.) `row_blocks`: the reduction
+// blocks of the row, each with an accumulator of its own: acc[row_blocks, M, N]. `partial_sums`:
+// the partial sums of each block, whose products are added one after the other.
 #include "ir/grad.h"
 
 static const char *check_blocks(const op_attrs *attrs, int blocks, int64_t k) {
@@ -22,7 +21,7 @@ static const char *check_blocks(const op_attrs *attrs, int blocks, int64_t k) {
     if (blocks < 0) return "reduction blocks must not be negative";
     for (int i = 0; i < 3; i++) {
         if (!ends[i]) continue;
-        if (ends[i] <= begin) return "runs must follow each other within the inner dimension";
+        if (ends[i] <= begin) return "segments must follow each other within the inner dimension";
         if (blocks && (ends[i] - begin) % blocks)
             return "reduction blocks must divide every segment";
         begin = ends[i];

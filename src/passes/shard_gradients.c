@@ -1,5 +1,5 @@
-// Sums of gradients of which each rank keeps its shard (ZeRO-2, docs/adr/0021): what a micro-batch
-// adds goes to the ranks that keep it as soon as it is complete, weight by weight in the order in
+// Shards the sums of gradients over ranks (ZeRO-2, docs/adr/0021): the gradient of a micro-batch is
+// sent to the owners of its shards as soon as it is complete, weight by weight in the order in
 // which the backward pass finishes them.
 #include <string.h>
 

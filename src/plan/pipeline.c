@@ -39,8 +39,8 @@ static int warm_up(const pipeline_shape *shape, int rank) {
     return w < n ? w : n;
 }
 
-// One backward; ZB-H1 splits it, and begins to catch up on weight gradients so late that as many
-// wait as fill the bubble of this rank.
+// Adds one backward. ZB-H1 splits it and delays weight gradients until as many are waiting as fill
+// the bubble of this rank.
 static void put_backward(table *t, int i) {
     const pipeline_shape *shape = t->shape;
     if (shape->kind != PIPELINE_ZB_H1) {
@@ -125,7 +125,7 @@ pipeline_work pipeline_last_work(const pipeline_shape *shape) {
     return shape->kind == PIPELINE_ZB_H1 ? WORK_WEIGHT_GRAD : WORK_BACKWARD;
 }
 
-// The lowest slot that is free at the forward.
+// Gives each micro-batch the lowest slot that is free at its forward.
 pipeline_slots pipeline_find_slots(arena *a, const pipeline_schedule *schedule, int rank) {
     const pipeline_shape *shape = &schedule->shape;
     const int m = shape->micro_batches;

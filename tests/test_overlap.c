@@ -34,33 +34,34 @@ typedef struct overlap_group {
 
 static const overlap_group groups[] = {
         // Four micro-batches a rank; tied tables, which two stages of a pipeline have.
-        {"lanes=2 training.precision=fp32 model.tie_word_embeddings=true", false,
+        {"accumulation_groups=2 training.precision=fp32 model.tie_word_embeddings=true", false,
                 {{2, "zero=2"}, {4, "zero=0 tensor=2 sequence=false"},
                         {4, "zero=1 pipeline=2 schedule=gpipe"},
                         {4, "zero=2 pipeline=2 schedule=1f1b"},
                         {4, "zero=0 pipeline=2 schedule=zb-h1"}}},
-        {"lanes=2 training.precision=bf16 training.recompute=full model.tie_word_embeddings=false",
+        {"accumulation_groups=2 training.precision=bf16 training.recompute=full model.tie_word_embeddings=false",
                 false,
                 {{2, "zero=0"}, {4, "zero=1 pipeline=2 schedule=zb-h1"},
                         {8, "zero=1 pipeline=2 tensor=2 schedule=interleaved virtual_stages=2"}}},
-        // The first micro-batch of a rank is its last one; and several lanes a rank, which are
-        // joined before anything travels.
-        {"lanes=8 data.sequence_length=24", false,
+        // The first micro-batch of a rank is its last one; several accumulation groups a rank,
+        // which are joined before anything travels.
+        {"accumulation_groups=8 data.sequence_length=24", false,
                 {{8, "zero=0"}, {8, "zero=1"}, {4, "zero=1"}, {2, "zero=0"}}},
         // Shards of other lengths, a tree that is not full.
-        {"lanes=3 training.global_batch_size=12 training.precision=bf16 "
+        {"accumulation_groups=3 training.global_batch_size=12 training.precision=bf16 "
          "model.tie_word_embeddings=false",
                 false, {{3, "zero=0"}, {3, "zero=1"}}},
-        // Leaves of the row: one a rank, whose sums travel with those of data ranks, or several.
-        {"context_leaves=4 lanes=2", false,
+        // One reduction block of the row a rank, or several.
+        {"context_blocks=4 accumulation_groups=2", false,
                 {{4, "zero=1 context=2"}, {8, "zero=1 context=4"},
                         {8, "zero=1 context=2 pipeline=2"}, {8, "zero=0 context=4 tensor=2"}}},
         // Low-rank branches alone have gradients: the first stage has none.
-        {"lanes=2 lora.rank=4 lora.dropout=0.1 training.precision=bf16 "
+        {"accumulation_groups=2 lora.rank=4 lora.dropout=0.1 training.precision=bf16 "
          "lora.target_modules=.*layers\\.(2|3)\\..*proj",
                 false, {{4, "zero=1 tensor=2"}, {4, "zero=0 pipeline=2 schedule=zb-h1"}}},
         // The second stage has a backward pass and nothing to sum.
-        {"lanes=2 pipeline=2 lora.rank=4 lora.target_modules=.*layers\\.(0|1)\\..*proj", true,
+        {"accumulation_groups=2 pipeline=2 lora.rank=4 lora.target_modules=.*\\.(0|1)\\..*proj",
+                true,
                 {{4, "zero=1"}, {4, "zero=2"}, {4, "zero=0 schedule=zb-h1"},
                         {4, "zero=1 training.grad_dtype=bf16 training.precision=bf16"}}},
         // Sums in bf16: what a rank adds is rounded before they travel.
@@ -136,12 +137,6 @@ static bool adds_to(const node *n, const tensor *sum) {
     return false;
 }
 
-static bool touches(const node *n, const tensor *sum) {
-    for (int k = 0; k < n->n_in; k++)
-        if (tensor_root(n->in[k]) == sum) return true;
-    return adds_to(n, sum);
-}
-
 // Nothing but other sums is between node `at` and the op that adds to its tensor last.
 static void expect_in_place(const graph *g, int at) {
     const node *n = g->nodes[at];
@@ -154,15 +149,17 @@ static void expect_in_place(const graph *g, int at) {
     assert_int_equal(n->layer, g->nodes[before]->layer);
     assert_int_equal(n->phase, PHASE_BACKWARD);
     for (int i = at + 1; i < g->n_nodes; i++)
-        if (touches(g->nodes[i], sum))
-            fail_msg("%s: %s is summed at node %d, but node %d follows", g->name, sum->name, at, i);
+        for (int k = 0; k < g->nodes[i]->n_in; k++)
+            if (tensor_root(g->nodes[i]->in[k]) == sum)
+                fail_msg("%s: %s is summed at node %d, but node %d reads it", g->name, sum->name,
+                        at, i);
 }
 
 static void expect_attrs(const op_attrs *got, const op_attrs *want) {
-    assert_true(got->mesh.axis == AXIS_DATA && got->mesh.beside);
+    assert_true(got->mesh.axis == AXIS_DATA && got->mesh.async);
     assert_true(got->mesh.ranks == want->mesh.ranks && got->mesh.whole == want->mesh.whole);
     assert_true(got->sum.data_ranks == want->sum.data_ranks);
-    assert_true(got->sum.in_lane == want->sum.in_lane);
+    assert_true(got->sum.in_accum_group == want->sum.in_accum_group);
 }
 
 static void look_at(const graph *g, found *f, const op_attrs *want) {
@@ -195,13 +192,13 @@ static void build(arena *a, int ranks, int rank, const char *keys, run_config *c
 }
 
 static const struct {
-    int ranks, of_sum, in_lane; // ranks of a sum, micro-batches of one in a lane
+    int ranks, of_sum, n_micro; // ranks of a sum, micro-batches of one in an accumulation group
     bool whole, in_weights;     // some are summed where weight gradients are split off
     const char *keys;
 } graphs[] = {
         {2, 2, 4, true, false, "zero=0 model.tie_word_embeddings=true"},
         {2, 2, 4, false, false, "zero=1 model.tie_word_embeddings=false training.recompute=full"},
-        {4, 4, 4, true, false, "zero=0 context=2 context_leaves=2 training.recompute=selective"},
+        {4, 4, 4, true, false, "zero=0 context=2 context_blocks=2 training.recompute=selective"},
         {8, 2, 2, false, false,
                 "zero=1 pipeline=2 tensor=2 model.tie_word_embeddings=true training.recompute=full "
                 "training.micro_batch_size=2"},
@@ -220,10 +217,9 @@ static void look_at_update(const graph *g, bool gathers) {
     int n_gathers = 0;
     for (int i = 0; i < g->n_nodes; i++) {
         const node *n = g->nodes[i];
+        n_gathers += n->op == OP_gather_shards;
+        if (n->op == OP_gather_shards) assert_true(n->attrs.mesh.async);
         if (n->op == OP_reduce_shard) assert_true(n->attrs.mesh.summed);
-        if (n->op != OP_gather_shards) continue;
-        assert_true(n->attrs.mesh.beside);
-        n_gathers++;
     }
     assert_true(gathers == (n_gathers > 0));
 }
@@ -242,7 +238,7 @@ static void each_sum_follows_what_adds_last(void **state) {
     (void)state;
     for (size_t i = 0; i < N_OF(graphs); i++) {
         const op_attrs want = {.mesh = {.ranks = graphs[i].of_sum, .whole = graphs[i].whole},
-                .sum = {.data_ranks = 2, .in_lane = graphs[i].in_lane}};
+                .sum = {.data_ranks = 2, .in_accum_group = graphs[i].n_micro}};
         int n_weights = 0;
         for (int rank = 0; rank < graphs[i].ranks; rank++) {
             arena *a = arena_new("sums");
@@ -267,21 +263,25 @@ static void several_nodes_add(void **state) {
     found *sums = ARENA_NEW(a, found);
     graph *built = graph_new(a, "several");
     built->mesh.size[AXIS_DATA] = 6;
-    tensor *h = graph_state(built, TENSOR_INPUT, "x", DT_F32, 2, (int64_t[]){3, 4}),
-           *w = graph_state(built, TENSOR_WEIGHT, "w", DT_F32, 2, (int64_t[]){4, 4}),
-           *v = graph_state(built, TENSOR_WEIGHT, "v", DT_F32, 2, (int64_t[]){4, 4});
-    tensor *const by[] = {w, v, w, w};
-    w->trainable = v->trainable = true;
+    tensor *value = graph_state(built, TENSOR_INPUT, "x", DT_F32, 2, (int64_t[]){3, 4}),
+           *shared = graph_state(built, TENSOR_WEIGHT, "w", DT_F32, 2, (int64_t[]){4, 4}),
+           *single = graph_state(built, TENSOR_WEIGHT, "v", DT_F32, 2, (int64_t[]){4, 4});
+    tensor *const by[] = {shared, single, shared, shared};
+    shared->trainable = single->trainable = true;
     for (int i = 0; i < 4; i++)
-        h = graph_add(built, OP_matmul, 2, (tensor *[]){h, by[i]}, &(op_attrs){.tb = 1})->out[0];
-    graph_output(built, h, "y");
+        value = graph_add(built, OP_matmul, 2, (tensor *[]){value, by[i]}, &(op_attrs){.tb = 1})
+                        ->out[0];
+    graph_output(built, value, "y");
     OK(graph_verify(built, STAGE_BUILT));
     pass_autodiff(built, "y");
-    const gradient_sums beside = {.ranks = 6, .data_ranks = 3, .micro_batches = 5, .whole = true};
-    pass_sum_beside(built, &beside, INPUT_ALONE, 1);
+    const gradient_sums async = {.ranks = 6, .data_ranks = 3, .micro_batches = 5, .whole = true};
+    pass_overlapped_sums(built, &async, INPUT_ALONE, 1);
     OK(graph_verify(built, STAGE_DIFFERENTIATED));
     look_at(built, sums,
-            &(op_attrs){.mesh.ranks = 6, .sum.data_ranks = 3, .sum.in_lane = 5, .mesh.whole = 1});
+            &(op_attrs){.mesh.ranks = 6,
+                    .sum.data_ranks = 3,
+                    .sum.in_accum_group = 5,
+                    .mesh.whole = 1});
     assert_int_equal(sums->n, 2);
     assert_true(sums->summed_in[0] == built && sums->summed_in[1] == built);
     arena_free(a);
@@ -301,8 +301,8 @@ static memory_plan memory_of(int ranks, const char *keys, const char *overlap) {
     return memory;
 }
 
-// Sums go through a bucket, which is not part of the arena; of what is left, gathers of weights
-// beside and sums that are there already take nothing.
+// Sums go through a bucket, which is not part of the arena; of what is left, overlapped gathers of
+// weights and sums that are there already take nothing.
 static void memory_counts_the_bucket(void **state) {
     (void)state;
     static const struct {
@@ -361,19 +361,19 @@ typedef struct rank_programs {
 } rank_programs;
 
 // t travels; z = x + x does not touch it; y = t + t in the same program or in another one.
-static graph *beside_graph(arena *a, const scene *of) {
-    graph *built = graph_new(a, "beside");
+static graph *async_graph(arena *a, const scene *of) {
+    graph *built = graph_new(a, "async");
     built->mesh = both;
     const int64_t dim = N, length = shard_length(N, RANKS);
     tensor *x = graph_state(built, TENSOR_INPUT, "x", DT_F32, 1, &dim), *end;
-    op_attrs attrs = {.mesh.axis = AXIS_DATA, .mesh.ranks = RANKS, .mesh.beside = 1};
+    op_attrs attrs = {.mesh.axis = AXIS_DATA, .mesh.ranks = RANKS, .mesh.async = 1};
     if (of->what == GATHER) {
         tensor *in[] = {graph_state(built, TENSOR_WEIGHT, "t", DT_F32, 1, &dim),
                 graph_state(built, TENSOR_OPTIMIZER, "shard", DT_F32, 1, &length)};
         end = graph_add(built, OP_gather_shards, 2, in, &attrs)->out[0];
     } else {
         attrs.sum.data_ranks = RANKS;
-        attrs.sum.in_lane = 1;
+        attrs.sum.in_accum_group = 1;
         attrs.mesh.whole = of->what == SUM_WHOLE;
         tensor *in[] = {graph_state(built, TENSOR_GRAD, "t", DT_F32, 1, &dim),
                 graph_state(built, TENSOR_INPUT, "last", DT_I32, 1, (int64_t[]){1})};
@@ -416,7 +416,7 @@ static drv_status fill(comm *self, const scene *of, backend *device) {
 static drv_status open_rank(comm *self, arena *a, const scene *of, rank_programs *out) {
     DRV_TRY(backend_open(a, "cpu", &out->device));
     backend_join(out->device, self, &both);
-    DRV_TRY(backend_compile(a, out->device, beside_graph(a, of), NULL, &out->run));
+    DRV_TRY(backend_compile(a, out->device, async_graph(a, of), NULL, &out->run));
     DRV_TRY(backend_compile(a, out->device, reading_graph(a, of), NULL, &out->run_other));
     DRV_TRY(backend_prepare(out->device));
     return fill(self, of, out->device);

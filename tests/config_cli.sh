@@ -66,7 +66,9 @@ export DROVER_PEAK_FLOPS=$peak
 small="--set training.steps=2 --set training.eval_every=0 --set training.global_batch_size=8"
 expect 0 "step-000002" "$drover" train "$tree/examples/tiny.yaml" $small
 mkdir -p run/perl/checkpoints
+mkdir -p runs/base/checkpoints
 cp -r runs/tiny/checkpoints/step-000002 run/perl/checkpoints/step-000600
+cp -r runs/tiny/checkpoints/step-000002 runs/base/checkpoints/step-000100
 expect 0 "step-000002" "$drover" train "$tree/examples/continue.yaml" $small
 expect 0 "weights: load" "$drover" config "$tree/examples/continue.yaml"
 expect 0 '"tok"' "$drover" config "$tree/examples/llama-135m.yaml"

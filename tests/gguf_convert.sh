@@ -54,8 +54,33 @@ for model in bpe sp; do
     done
 done
 
+echo "-- generate, chat and eval take the file itself, as the folder that import makes of it, to the bit"
+mkdir tmp
+printf 'ab a ab b a a ab\n' >ab.txt
+echo '[{"role": "user", "content": "ab"}]' >ab.json
+gone() { for i in {1..500}; do [ -z "$(ls tmp)" ] && return; sleep 0.02; done; ls tmp; false; }
+for type in f32 q8_0; do
+    expect 0 "tensors" "$drover" ckpt export bpe --gguf bpe-$type.gguf --type $type
+    expect 0 "tensors" "$drover" ckpt import bpe-$type.gguf --out bpe-$type
+    for model in bpe-$type bpe-$type.gguf; do
+        export TMPDIR=$dir/tmp
+        expect 0 "" "$drover" generate $model --prompt "ab a" --temperature 0 --max-tokens 8 --json
+        grep -o '"ids": [^]]*' out >$model.ids
+        expect 0 "" "$drover" eval $model --text ab.txt --logits $model.logits
+        expect 0 "loss " "$drover" eval $model --text ab.txt
+        grep "^loss" out >>$model.ids
+        expect 0 "ab" "$drover" chat $model --messages ab.json --print
+        cat out >>$model.ids
+        unset TMPDIR
+    done
+    check "ids, loss and chat of bpe-$type.gguf" cmp bpe-$type.ids bpe-$type.gguf.ids
+    check "logits of bpe-$type.gguf" cmp bpe-$type.logits bpe-$type.gguf.logits
+done
+check "the folders are gone" gone
+TMPDIR=$dir/nowhere expect 1 "could not make folder" "$drover" generate bpe.gguf --prompt x
+expect 1 'tied-q8.gguf" has no tokenizer; make a folder of it' "$drover" generate tied-q8.gguf --prompt x
+
 echo "-- what is refused, with what to do; nothing is written"
-expect 2 "make a folder of it first: drover ckpt import bpe.gguf" "$drover" generate bpe.gguf --prompt x
 expect 2 "drover ckpt import bpe.gguf --out DIR" "$drover" plan --set model.from=bpe.gguf
 mkdir pickle meta full
 cp bpe/config.json pickle && touch pickle/pytorch_model.bin

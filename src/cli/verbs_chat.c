@@ -259,7 +259,7 @@ const verb verb_chat = {
                 "same ones with the same --seed, or with --temperature 0, have the same answers.\n"
                 "\n"
                 "MODEL is a Hugging Face folder with tokenizer and chat template, a run directory or CONFIG,\n"
-                "or an adapter, as for generate; the template of the adapter's folder goes before the\n"
+                "a GGUF file, or an adapter, as for generate; the template of the adapter's folder goes before the\n"
                 "model's. Weights are bf16 where config.json or the run says so.\n"
                 "\n"
                 "Commands, each on a line of its own:\n"

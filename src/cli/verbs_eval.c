@@ -295,7 +295,7 @@ const verb verb_eval = {
         .name = "eval",
         .summary = "mean loss and perplexity of texts, or accuracy on multiple choice",
         .usage = "CONFIG|RUN_DIR|MODEL [--data PREFIX|--text PATH...|--choices FILE] [OPTION]...",
-        .help = "MODEL is a Hugging Face folder (a checkpoint is one) or a run directory; of a run, also\n"
+        .help = "MODEL is a Hugging Face folder (a checkpoint is one), a GGUF file or a run directory; of a run, also\n"
                 "when its CONFIG is given, the newest valid checkpoint is evaluated, by default on the run's\n"
                 "validation data. An adapter (a folder that PEFT saved, a checkpoint of a LoRA run) may stand\n"
                 "in the place of MODEL, and is then used with the base that it names.\n"

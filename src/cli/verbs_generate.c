@@ -170,9 +170,9 @@ const verb verb_generate = {
         .name = "generate",
         .summary = "write text with a model",
         .usage = "[MODEL] [--adapter DIR] --prompt TEXT [--max-tokens N] [--temperature X]",
-        .help = "MODEL is a Hugging Face folder with a tokenizer: a checkpoint of a run, or any Llama; or a\n"
-                "run directory or CONFIG, of which the newest checkpoint is taken. Nothing is printed\n"
-                "before the model is loaded and the prompt fits.\n"
+        .help = "MODEL is a Hugging Face folder with a tokenizer: a checkpoint of a run, or any Llama; a run\n"
+                "directory or CONFIG, of which the newest checkpoint is taken; or a GGUF file with its own\n"
+                "tokenizer. Nothing is printed before the model is loaded and the prompt fits.\n"
                 "\n"
                 "An adapter is a folder that PEFT saved or a checkpoint of a LoRA run; it may take the\n"
                 "place of MODEL, and is then used with the base that it names.\n"

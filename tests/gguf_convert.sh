@@ -73,10 +73,23 @@ for type in f32 q8_0; do
         cat out >>$model.ids
         unset TMPDIR
     done
+    expect 0 "" "$drover" eval bpe-$type.gguf --text ab.txt --logits bpe-$type.blocks --precision blocks
+    check "logits of the blocks of bpe-$type.gguf" cmp bpe-$type.logits bpe-$type.blocks
+    expect 0 "" "$drover" generate bpe-$type.gguf --prompt "ab a" --temperature 0 --max-tokens 8 --json --precision blocks
+    says "$(head -n 1 bpe-$type.ids)"
     check "ids, loss and chat of bpe-$type.gguf" cmp bpe-$type.ids bpe-$type.gguf.ids
     check "logits of bpe-$type.gguf" cmp bpe-$type.logits bpe-$type.gguf.logits
 done
 check "the folders are gone" gone
+# An adapter beside the blocks of a file
+cp -r tied-f32 adapted && cp bpe/tokenizer.json adapted
+expect 0 "tensors" "$drover" ckpt export adapted --gguf adapted.gguf --type q8_0
+for precision in fp32 blocks; do
+    expect 0 "" "$drover" eval adapted.gguf --adapter "$golden"/adapters/plain --text ab.txt --logits adapted-$precision --precision $precision
+done
+check "logits of an adapter beside blocks" cmp adapted-fp32 adapted-blocks
+expect 2 "the adapter changes the output weight" "$drover" eval adapted.gguf --adapter "$golden"/adapters/head --text ab.txt --logits none --precision blocks
+expect 2 'the weights of "bpe-f32" are not those of a GGUF file, which --precision blocks expects' "$drover" generate bpe-f32 --prompt x --precision blocks
 TMPDIR=$dir/nowhere expect 1 "could not make folder" "$drover" generate bpe.gguf --prompt x
 expect 1 'tied-q8.gguf" has no tokenizer; make a folder of it' "$drover" generate tied-q8.gguf --prompt x
 

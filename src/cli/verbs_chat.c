@@ -195,7 +195,7 @@ static drv_status converse(arena *a, const cli_args *args, conversation_opts *op
         conversation_set_system(c, cli_get(args, "--system", ""));
         if (isatty(STDIN_FILENO))
             log_info("a context of %lld tokens, %s weights; /help shows the commands, Ctrl-D leaves",
-                    (long long)generator_capacity(g), generator_is_bf16(g) ? "bf16" : "fp32");
+                    (long long)generator_capacity(g), generator_weights(g));
         status = chat_prompt_run(c);
     }
     conversation_close(c);

@@ -28,7 +28,8 @@ static const cli_option eval_options[] = {
         {"--context", "N", "tokens that a window holds (default: the model's, or CONFIG's rows)"},
         {"--stride", "N", "tokens that a window predicts of a longer document (default: all)"},
         {"--logits", "FILE", "write the logits of the beginning of the text as safetensors"},
-        {"--precision", "NAME", "of the weights, bf16 or fp32 (default: the model's)"},
+        {"--precision", "NAME",
+                "of the weights: bf16, fp32, or blocks, as a GGUF file has them (default: the model's)"},
         {"--json-key", "KEY", "of the text in JSON lines, or the Parquet column (default: text)"},
         {"--separator", "TEXT", "between the documents of a .txt (default: a file is one)"},
         {"--no-bos", NULL, "no special tokens around texts, choices and contexts"},
@@ -65,6 +66,7 @@ static run_config *run_config_of(arena *a, const cli_args *args) {
 static drv_status set_precision(arena *a, const cli_args *args, scorer_opts *out) {
     generate_precision asked = GENERATE_AUTO;
     DRV_TRY(generation_precision(args, &asked));
+    out->blocks = asked == GENERATE_BLOCKS;
     out->bf16 = asked == GENERATE_BF16 ||
                 (asked == GENERATE_AUTO && generator_says_bf16(a, out->folder));
     return DRV_OK;

@@ -95,8 +95,7 @@ static drv_status print_samples(generate_call *call) {
     }
     log_info("%lld prompt token%s in %.3g s, %lld new token%s in %.3g s: %.1f tokens/s, %s weights",
             (long long)call->ids.n, str_plural(call->ids.n), prompt_s, (long long)tokens,
-            str_plural(tokens), seconds, rate(tokens, seconds),
-            generator_is_bf16(call->generator) ? "bf16" : "fp32");
+            str_plural(tokens), seconds, rate(tokens, seconds), generator_weights(call->generator));
     return DRV_OK;
 }
 
@@ -179,7 +178,9 @@ const verb verb_generate = {
                 "\n"
                 "Weights are bf16 where config.json says bfloat16, and for checkpoints of a run that\n"
                 "trained in bf16 (fp32 weights are rounded, as in training): generation is bound by\n"
-                "memory, and half the bytes take half the time. --precision says otherwise.\n"
+                "memory, and half the bytes take half the time. --precision says otherwise: with blocks those of\n"
+                "a GGUF file stay as they lie there and are widened to fp32 as they are used, which takes the\n"
+                "memory of the file, several times as long, and gives the numbers of fp32.\n"
                 "\n"
                 "Draws apply the penalty, temperature, top k and top p in the order of transformers.\n"
                 "--json prints prompt, text, tokens (new ones), ids, finish_reason (stop, length),\n"

@@ -181,7 +181,7 @@ static drv_status read_texts(arena *a, const cli_args *args, const scorer_opts *
                                    .separator = cli_get(args, "--separator", NULL)},
             .specials = !cli_has(args, "--no-bos")};
     opts.inputs = cli_get_all(a, args, "--text", &opts.n_inputs);
-    DRV_TRY(tokenizer_open(a, model->folder, &t));
+    DRV_TRY(tokenizer_open(a, model_tokenizer_folder(a, model->folder, model->adapter), &t));
     drv_status status = prefix_token(t, &opts.prefix);
     if (status == DRV_OK) status = documents_read(a, t, &opts, out);
     tokenizer_close(t);

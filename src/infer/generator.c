@@ -15,6 +15,7 @@
 #include "weights/base_blocks.h"
 #include "weights/lora_state.h"
 #include "weights/process_bytes.h"
+#include "weights/resolve.h"
 #include "weights/state.h"
 
 // Tokens of a block of a prompt, smallest first: one program for each.
@@ -91,7 +92,8 @@ drv_status generator_open(arena *a, const generator_opts *opts, generator **out)
     *g = (generator){.a = a, .opts = opts};
     g->config.lora.adapter = opts->adapter ? opts->adapter : "";
     DRV_TRY(model_config_read(opts->folder, &g->config.model));
-    DRV_TRY(tokenizer_open(a, opts->folder, &g->tokenizer));
+    DRV_TRY(tokenizer_open(a, model_tokenizer_folder(a, opts->folder, opts->adapter),
+            &g->tokenizer));
     collect_ends(g);
     *out = g;
     return DRV_OK;

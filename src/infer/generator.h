@@ -21,7 +21,7 @@ typedef enum generate_precision {
 } generate_precision;
 
 typedef struct generator_opts {
-    const char *folder;  // a Hugging Face folder with its tokenizer
+    const char *folder;  // a Hugging Face folder with its tokenizer (model_tokenizer_folder)
     const char *adapter; // PEFT's folder, used with it; NULL or "": none
     generate_precision precision;
     const char *backend; // NULL: cpu

@@ -98,3 +98,8 @@ drv_status model_resolve(arena *a, const char *name, const char *beside, model_r
     log_info("base: %s", out->folder);
     return DRV_OK;
 }
+
+const char *model_tokenizer_folder(arena *a, const char *folder, const char *beside) {
+    const bool own = beside && *beside && file_exists(path_join(a, beside, "tokenizer.json"));
+    return own ? beside : folder;
+}

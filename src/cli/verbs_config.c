@@ -10,6 +10,7 @@
 #include "cli/plan_elastic.h"
 #include "cli/plan_search.h"
 #include "cli/plan_stages.h"
+#include "config/old_keys.h"
 #include "data/set/dataset.h"
 #include "programs/fit.h"
 #include "search/layout_search.h"
@@ -115,6 +116,7 @@ static drv_status run_config_verb(arena *a, const cli_args *args) {
         config_print_reference(&text);
     } else {
         DRV_TRY(load(a, args, &cfg));
+        config_say_old_keys(&cfg);
         config_print(&cfg, true, &text);
     }
     fputs(text.p, stdout);
@@ -288,17 +290,18 @@ static void print_plan(const plan_report *report) {
             (long long)cfg->sequence_length, (long long)cfg->micro_batch_size, report->ranks,
             report->ranks > 1 ? "s" : "");
     char shared[64] = "";
-    const bool leaves = cfg->n_context_leaves > cfg->context_parallel;
-    if (leaves)
-        snprintf(shared, sizeof shared, ", context %d with %lld leaves",
-                report->mesh.size[AXIS_CONTEXT], (long long)cfg->n_context_leaves);
+    const bool several = cfg->n_context_blocks > cfg->context_parallel;
+    if (several)
+        snprintf(shared, sizeof shared, ", context %d with %lld reduction blocks",
+                report->mesh.size[AXIS_CONTEXT], (long long)cfg->n_context_blocks);
     else if (report->mesh.size[AXIS_CONTEXT] > 1)
         snprintf(shared, sizeof shared, ", context %d", report->mesh.size[AXIS_CONTEXT]);
-    if (report->ranks > 1 || leaves)
-        printf("layout        tensor %d%s%s, data %d, %lld lane%s\n",
+    if (report->ranks > 1 || several)
+        printf("layout        tensor %d%s%s, data %d, %lld accumulation group%s\n",
                 report->mesh.size[AXIS_TENSOR],
                 report->p->held.params.layout.sequence ? " with its tokens shared" : "", shared,
-                report->mesh.size[AXIS_DATA], (long long)cfg->n_lanes, str_plural(cfg->n_lanes));
+                report->mesh.size[AXIS_DATA], (long long)cfg->n_accum_groups,
+                str_plural(cfg->n_accum_groups));
     if (report->stages) plan_stages_print(report->stages);
     printf("compute       %s FLOP per token, %s per step\n", str_si(report->flops_per_token),
             str_si(flops_of_step(report)));
@@ -481,7 +484,7 @@ const verb verb_plan = {
                 "\n"
                 "--elastic lists what drover launch node --min-nodes goes on with when nodes are lost: for each\n"
                 "number of nodes the fastest layout that fits, its tokens/s, and whether it has the bits of the\n"
-                "whole job, which parallel.lanes decides; all nodes have the config's own.\n"
+                "whole job, which parallel.accumulation_groups decides; all nodes have the config's own.\n"
                 "Example: drover plan run.yaml --elastic --nodes 16 --ranks-per-node 8\n"
                 "\n"
                 "Example: drover plan --set model.preset=llama-3.1-405b",

@@ -66,7 +66,7 @@ static run_config *run_config_of(arena *a, const cli_args *args) {
 static drv_status set_precision(arena *a, const cli_args *args, scorer_opts *out) {
     generate_precision asked = GENERATE_AUTO;
     DRV_TRY(generation_precision(args, &asked));
-    out->blocks = asked == GENERATE_BLOCKS;
+    out->quantised = asked == GENERATE_BLOCKS;
     out->bf16 = asked == GENERATE_BF16 ||
                 (asked == GENERATE_AUTO && generator_says_bf16(a, out->folder));
     return DRV_OK;

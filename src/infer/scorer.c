@@ -55,7 +55,7 @@ static drv_status list_weights(arena *a, const scorer_opts *opts, scorer *s) {
     DRV_TRY(find_layout(opts, &s->config.model, &layout));
     DRV_TRY(lora_of_run(a, &s->config, &branches));
     held->params = llama_params(a, &layout, &branches);
-    if (!opts->blocks) return DRV_OK;
+    if (!opts->quantised) return DRV_OK;
     return base_blocks_hold(a, &s->config, opts->folder, held->dt, &held->params);
 }
 

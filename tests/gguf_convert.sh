@@ -44,8 +44,21 @@ check "a filler is not a token" test -z "$(grep PAD7 bpe/tokenizer.json)"
 expect 0 "in a config: model: {from:" "$drover" ckpt import "$corpus"/sentencepiece.gguf --out sp
 expect 0 "1 9 7 3 7" "$drover" tokenizer encode --tokenizer sp < <(printf 'ab a\n a')
 cp -r bpe stripping
-sed -i '0,/"lstrip": false/s//"lstrip": true/' stripping/tokenizer.json
-expect 0 "GGUF has no place for lstrip of added tokens" "$drover" ckpt export stripping --gguf stripping.gguf
+sed -i '0,/"lstrip": false/s//"lstrip": true/' stripping/tokenizer.json stripping/tokenizer_config.json
+expect 0 "llama.cpp does not know lstrip of added tokens" "$drover" ckpt export stripping --gguf stripping.gguf
+# Flags of added tokens come back, and tokens that only a file beside tokenizer.json has are in the file.
+sed -i '0,/"normalized": false/s//"normalized": true/; 0,/"rstrip": false/s//"rstrip": true/' stripping/tokenizer.json
+sed -i '0,/"added_tokens_decoder": {/s//&"7": {"content": "<|x|>", "special": true, "single_word": true},/' stripping/tokenizer_config.json
+sed -i '0,/"normalized": false/s//"normalized": true/; 0,/"rstrip": false/s//"rstrip": true/' stripping/tokenizer_config.json
+expect 0 "tensors" "$drover" ckpt export stripping --gguf stripping.gguf --force
+expect 0 "tensors" "$drover" ckpt import stripping.gguf --out stripped
+for text in 'ab a' 'ab <|x|> a' 'ab<|x|>a' '<s> ab </s> a'; do
+    "$drover" tokenizer encode --tokenizer stripping <<<"$text" >ids 2>out
+    "$drover" tokenizer encode --tokenizer stripped <<<"$text" >back 2>out
+    check "ids of $text" cmp ids back
+done
+check "flags" diff <(grep -o '"[lrns][a-z_]*": true' stripping/tokenizer_config.json | sort | uniq -c) <(grep -o '"[lrns][a-z_]*": true' stripped/tokenizer_config.json | sort | uniq -c)
+check "a token beside" grep -q '"<|x|>": 7' stripped/tokenizer.json
 for model in bpe sp; do
     expect 0 "tensors" "$drover" ckpt export $model --gguf $model.gguf
     expect 0 "in a config: model: {from:" "$drover" ckpt import $model.gguf --out $model-back

@@ -73,11 +73,12 @@ static drv_status refuse_set(const run_config *cfg, const dataset *set, const ch
             built ? "\"," : "", cfg->tokenizer, why);
 }
 
-// Sets that say less than drover writes now are warned of.
+// Sets of older versions do not say what their ids mean, which cannot be compared then.
 static drv_status warn_of_set(const run_config *cfg, const dataset *set) {
     const char *built = set->about.tokenizer;
-    log_warn("data set \"%s\" was built with another tokenizer%s%s%s than \"%s\": its ids may mean other text",
-            set->prefix, built ? ", \"" : "", built ? built : "", built ? "\"," : "",
+    log_warn("data set \"%s\" was built with another tokenizer.json%s%s%s than that of \"%s\", and does not say what its ids mean: "
+             "they may mean other text here; a set that is built again says it",
+            set->prefix, built ? " (\"" : "", built ? built : "", built ? "\")" : "",
             cfg->tokenizer);
     return DRV_OK;
 }

@@ -163,7 +163,7 @@ static drv_status eval_set(arena *a, const cli_args *args, score_opts *opts, sco
     DRV_TRY(set_precision(a, args, &opts->model));
     const bool config = config_of(a, args) != NULL;
     if (!cli_has(args, "--precision") && (config || config_gives(&cfg, "training.precision")))
-        opts->model.bf16 = cfg.precision == PRECISION_BF16;
+        opts->model.bf16 = cfg.precision != PRECISION_F32;
     const bool said = config || config_gives(&cfg, "data.sequence_length");
     const int64_t most = cfg.model.max_position_embeddings;
     DRV_TRY(read_windows(args, most, said ? cfg.sequence_length : most, opts));

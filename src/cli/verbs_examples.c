@@ -4,28 +4,27 @@
 
 #include "cli/cli.h"
 
-typedef struct example {
-    const char *name, *text;
-} example;
-extern const example example_configs[]; // by name; the last one is empty
+extern const char *const example_configs[][2]; // names and texts; the last one is NULL
 
 // Prints the comment of an example's first line, which says what the example is for.
-static void print_line(const example *e) {
-    const char *text = e->text + strspn(e->text, "# ");
-    printf("%-22s%.*s\n", e->name, (int)strcspn(text, "\n"), text);
+static void print_line(const char *name, const char *text) {
+    text += strspn(text, "# ");
+    printf("%-22s%.*s\n", name, (int)strcspn(text, "\n"), text);
 }
 
 static drv_status run(arena *a, const cli_args *args) {
     str names = {0};
     (void)a;
     const char *name = args->n_positional ? args->positional[0] : NULL;
-    for (const example *e = example_configs; e->name; e++) {
-        if (!name) print_line(e);
-        if (name && strcmp(e->name, name) == 0) {
-            fputs(e->text, stdout);
+    for (int i = 0; example_configs[i][0]; i++) {
+        const char *its = example_configs[i][0], *text = example_configs[i][1];
+        if (!name) print_line(its, text);
+        if (name && strcmp(its, name) == 0) {
+            fputs(text, stdout);
+            str_free(&names);
             return DRV_OK;
         }
-        str_printf(&names, "%s%s", names.n ? ", " : "", e->name);
+        str_printf(&names, "%s%s", names.n ? ", " : "", its);
     }
     drv_status status = DRV_OK;
     if (name)

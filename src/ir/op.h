@@ -14,6 +14,9 @@ typedef struct tensor_spec {
     bool may_alias; // alias_in is allowed, not required: only when that input is not needed later
 } tensor_spec;
 
+// Kinds of arithmetic, which run at different rates on a device.
+typedef enum flops_kind { FLOPS_PRODUCTS, FLOPS_HEAD, FLOPS_ATTENTION } flops_kind;
+
 typedef struct grad_ctx grad_ctx; // ir/grad.h
 
 enum { MAX_EXAMPLES = 12 };
@@ -35,6 +38,9 @@ typedef struct op_row {
     // Floating-point operations of the arithmetic that a model needs (matmuls, attention; causal
     // attention counts the pairs that are attended). NULL: counted as none.
     double (*flops)(const node *n);
+    flops_kind flops_of;
+    // Returns 1/M + 1/N + 1/K of the product M x K by K x N that the op is. NULL: not one of those.
+    double (*inverse_dims)(const node *n);
     // Returns the bytes of memory that it must read and write. NULL: all its inputs and outputs
     // (node_bytes).
     double (*touched)(const node *n);

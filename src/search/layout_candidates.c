@@ -81,7 +81,7 @@ static double in_flight(const layout_candidate *c, double micro_batches) {
 // Bytes that the forward of a layer leaves for its backward, on one rank.
 static double kept_of_layer(const search *s, const layout_candidate *c) {
     const model_config *m = &s->cfg->model;
-    const double t = (double)c->tensor, unit = s->cfg->precision == PRECISION_BF16 ? 2 : 4,
+    const double t = (double)c->tensor, unit = s->cfg->precision != PRECISION_F32 ? 2 : 4,
                  tokens = (double)(c->micro_batch * s->cfg->sequence_length / c->context),
                  h = (double)m->hidden_size, f = (double)m->intermediate_size,
                  heads = fmax((double)m->num_key_value_heads / t, 1), // of keys, at least one
@@ -100,7 +100,7 @@ static double open_sums(const search *s, const layout_candidate *c) {
 }
 
 static double bytes_of(const search *s, const layout_candidate *c) {
-    const bool bf16 = s->cfg->precision == PRECISION_BF16;
+    const bool bf16 = s->cfg->precision != PRECISION_F32;
     const double layers = (double)s->cfg->model.num_hidden_layers, p = (double)c->pipeline,
                  parameters = s->parameters / (double)(c->tensor * c->pipeline);
     const double sums = c->zero == 2 ? 4.0 * open_sums(s, c) / (double)c->data : 4,
@@ -140,7 +140,7 @@ static double compute_seconds(const search *work, const layout_candidate *of) {
 // forward pass of the next one.
 double layout_exposed_seconds(const run_config *cfg, double data_s, double micro_batch_s) {
     const run_layout run = run_layout_of(cfg);
-    const double weights = cfg->precision == PRECISION_BF16 ? 2 : 4, // bytes of wire a parameter
+    const double weights = cfg->precision != PRECISION_F32 ? 2 : 4, // bytes of wire a parameter
             sums = run.zero == 2 ? 4 * (double)run.micro_batches
                    : run.zero    ? 4
                                  : 8,
@@ -157,7 +157,7 @@ static double wire_seconds(const search *work, const layout_candidate *of, doubl
                  h = (double)model->hidden_size,
                  layers = (double)model->num_hidden_layers / (double)of->pipeline,
                  tokens = (double)(of->micro_batch * work->cfg->sequence_length / of->context),
-                 bf16 = work->cfg->precision == PRECISION_BF16 ? 1 : 2;
+                 bf16 = work->cfg->precision != PRECISION_F32 ? 1 : 2;
     const double kv = (double)(model->num_key_value_heads * model->head_dim),
                  // Keys and values forward and backward, their gradients in fp32.
             ring = (8 * bf16 + 8) * tokens * kv / t * (n - 1) * layers;

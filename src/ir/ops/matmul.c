@@ -57,6 +57,12 @@ static double flops(const node *n) {
     return 2 * all / row_blocks_of(&n->attrs);
 }
 
+static double inverse_dims(const node *n) {
+    const tensor *a = n->in[0], *out = n->out[0];
+    return 1 / (double)out->dim[out->n_dims - 2] + 1 / (double)out->dim[out->n_dims - 1] +
+           1 / (double)a->dim[!n->attrs.ta];
+}
+
 static void grad(grad_ctx *ctx, node *n) {
     tensor *a = n->in[0], *b = n->in[1], *dy = grad_of(ctx, n->out[0]);
     DRV_ASSERT(!n->attrs.ta && n->attrs.tb, "only x W^T is differentiated");
@@ -161,6 +167,7 @@ const op_row op_row_matmul = {
         .grad = grad,
         .reads_blocks = true,
         .flops = flops,
+        .inverse_dims = inverse_dims,
         .wire = grad_wire,
         .built = true,
         .differentiated = true,
@@ -207,6 +214,7 @@ const op_row op_row_matmul_add = {
         .shape = add_shape,
         .reads_blocks = true,
         .flops = flops,
+        .inverse_dims = inverse_dims,
         .differentiated = true,
         .attrs = ATTR(ta) | ATTR(tb) | ATTR(blocks) | ATTR(run1) | ATTR(run2),
         .examples = {add_example, add_blocks_example},

@@ -108,7 +108,8 @@ DRV_CHECKED drv_status comm_broadcast(comm_group *g, int from, void *p, int64_t 
 DRV_CHECKED drv_status comm_barrier(comm_group *g);
 
 // --- messages
-// A message that is under way. The fields are the back end's; the memory belongs to the message
+// A message that is under way. An empty one may take the place of one that is awaited: nothing is
+// written then. The fields are the back end's; the memory belongs to the message
 // until comm_wait. Messages between two ranks of a group arrive in the order in which they were
 // begun.
 typedef struct comm_transfer {

@@ -2,7 +2,8 @@
 // nothing (Open MPI 4.1, measured). A process that dies closes its sockets, so its neighbours know
 // within milliseconds; they tell all others in both directions, and a ring with one gap still
 // reaches everybody. Four times a second each rank tells what it is doing; who stops telling is
-// found by all (watch.c). A thread does it, so that a rank that computes for long is heard of.
+// found by all (watch.c). A thread does it, so that a rank that computes for long is heard of. A
+// stop that a signal has asked one rank for reaches the others in the same way (base/stop.h).
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
@@ -16,6 +17,7 @@
 #include "base/clock.h"
 #include "base/exit_status.h"
 #include "base/log.h"
+#include "base/stop.h"
 #include "base/str.h"
 #include "comm/host_address.h"
 #include "comm/ring_connect.h"
@@ -173,6 +175,7 @@ static void take_note(struct ring *r, int from, note *x) {
     if (x->kind != NOTE_STATUS || (int32_t)(x->beat - r->heard_beat[x->rank]) <= 0) return;
     r->heard_beat[x->rank] = x->beat;
     hear(r, x->rank, &x->status);
+    if (x->status.stop) stop_take_over(x->status.stop);
     send_note(onward, x);
 }
 

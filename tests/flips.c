@@ -7,10 +7,8 @@
 
 #include "programs/step.h"
 
-drv_status __real_stepper_gradients(stepper *s, const batch *b, drv_status (*between)(void *ctx),
-        void *ctx, double *loss);
-drv_status __wrap_stepper_gradients(stepper *s, const batch *b, drv_status (*between)(void *ctx),
-        void *ctx, double *loss);
+drv_status __real_stepper_gradients(stepper *s, const batch *b, double *loss);
+drv_status __wrap_stepper_gradients(stepper *s, const batch *b, double *loss);
 drv_status __real_stepper_update(stepper *s, const double hyper[N_HYPER], double *grad_norm,
         double *param_norm);
 drv_status __wrap_stepper_update(stepper *s, const double hyper[N_HYPER], double *grad_norm,
@@ -42,10 +40,9 @@ static drv_status turn_over(stepper *s, const char *what) {
     return backend_write(s->p->held.b, 0, this.state, 4 * this.element, 4, &word);
 }
 
-drv_status __wrap_stepper_gradients(stepper *s, const batch *b, drv_status (*between)(void *ctx),
-        void *ctx, double *loss) {
+drv_status __wrap_stepper_gradients(stepper *s, const batch *b, double *loss) {
     DRV_TRY(turn_over(s, "weight"));
-    return __real_stepper_gradients(s, b, between, ctx, loss);
+    return __real_stepper_gradients(s, b, loss);
 }
 
 drv_status __wrap_stepper_update(stepper *s, const double hyper[N_HYPER], double *grad_norm,

@@ -233,7 +233,7 @@ static inline drv_status one_rank(comm *self, arena *a, layout_run *run) {
                     global = share_of_batch(a, &mine.cfg, &whole);
         double loss, grad_norm, param_norm;
         steps.step = step + 1;
-        DRV_TRY(stepper_gradients(&steps, &global, NULL, NULL, &loss));
+        DRV_TRY(stepper_gradients(&steps, &global, &loss));
         DRV_TRY(stepper_update(&steps, hyper, &grad_norm, &param_norm));
         if (comm_rank(self) != 0) continue;
         run->loss[step] = loss;

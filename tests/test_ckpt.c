@@ -99,7 +99,8 @@ static void save_as(const char *dir, int64_t from, int64_t to, int64_t keep, boo
     ckpt_saver *s = ckpt_saver_new(dir, keep, NULL, zeros, NULL);
     for (int64_t i = from; i <= to; i++) {
         OK(ckpt_start(s, i, &c));
-        ckpt_wait_read(s);
+        while (!ckpt_was_read(s, 60)) {
+        }
     }
     OK(ckpt_wait(s));
     ckpt_saver_free(s);

@@ -156,7 +156,8 @@ static drv_status save_rank(comm *self, void *ctx) {
     drv_status status = DRV_OK;
     for (int64_t step = 1; step <= 3 && status == DRV_OK; step++) {
         status = ckpt_start(s, step, &content);
-        ckpt_wait_read(s);
+        while (!ckpt_was_read(s, 60)) {
+        }
         if (status == DRV_OK) status = ckpt_wait(s);
     }
     // All know of a failure, and by the same words.

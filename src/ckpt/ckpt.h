@@ -81,9 +81,9 @@ typedef struct ckpt_content {
     int n_carried;
 } ckpt_content;
 
-// A background writer for one run. The state must not change from ckpt_start until ckpt_wait_read
-// returns: the files are written from it in place, so a checkpoint needs no second copy in memory.
-// Ranks (NULL: one) start the same saves in the same order, and all succeed or all fail.
+// A background writer for one run. The state must not change from ckpt_start until ckpt_was_read
+// returns true: the files are written from it in place, so a checkpoint needs no second copy in
+// memory. Ranks (NULL: one) start the same saves in the same order, and all succeed or all fail.
 typedef struct ckpt_saver ckpt_saver;
 ckpt_saver *ckpt_saver_new(const char *dir, int64_t keep, const ckpt_ranks *ranks, ckpt_read read,
         void *ctx);
@@ -94,9 +94,10 @@ void ckpt_saver_guard(ckpt_saver *saver, drv_status (*is_ours)(void *ctx), void 
 // Waits for an earlier save, then starts this one. trainer_json is copied; the rest of `content`
 // must live until the save is done.
 DRV_CHECKED drv_status ckpt_start(ckpt_saver *saver, int64_t step, const ckpt_content *content);
-void ckpt_wait_read(ckpt_saver *saver); // until the state may change again
-// Returns whether a save that was started has come to its end: ckpt_wait will not wait.
-bool ckpt_ended(ckpt_saver *saver);
+// Waits so many seconds at most, and returns whether the state may change again.
+bool ckpt_was_read(ckpt_saver *saver, double at_most_s);
+// The same of the end of a save that was started: then ckpt_wait will not wait.
+bool ckpt_ended(ckpt_saver *saver, double at_most_s);
 // Waits for the save and tells that the checkpoint is in place, or why not (then nothing of it is
 // left).
 DRV_CHECKED drv_status ckpt_wait(ckpt_saver *saver);
@@ -107,7 +108,7 @@ void ckpt_saver_free(ckpt_saver *saver);
 
 // Finds the newest checkpoint in `dir` whose files all match its manifest; refused ones are warned
 // of by name. *path is NULL when there is none at all; DRV_E_DATA when there are some and all are
-// refused, with the reasons. All ranks look, and find the same.
+// refused, with the reasons; DRV_STOPPED: a stop was asked for. All ranks look, and find the same.
 DRV_CHECKED drv_status ckpt_newest(arena *a, const ckpt_ranks *ranks, const char *dir,
         const char **path);
 // The same for one process that reads no more than weights: files that only resuming needs,
@@ -116,7 +117,8 @@ DRV_CHECKED drv_status ckpt_newest_weights(arena *a, const char *dir, const char
 // Checks sizes and hashes. DRV_E_DATA, DRV_E_IO: names the file and the difference.
 DRV_CHECKED drv_status ckpt_verify(const char *path);
 DRV_CHECKED drv_status ckpt_verify_weights(const char *path); // likewise
-// The same by all ranks, each its share of the bytes.
+// The same by all ranks of a run that begins, each its share of the bytes. DRV_STOPPED: a stop was
+// asked for.
 DRV_CHECKED drv_status ckpt_verify_shared(const ckpt_ranks *ranks, const char *path);
 // Lists the names "step-NNNNNN" in `dir`, oldest first; none when there is no `dir`.
 DRV_CHECKED drv_status ckpt_list(arena *a, const char *dir, char ***names, int *n);
@@ -131,6 +133,6 @@ DRV_CHECKED drv_status ckpt_check(const model_source *s, const ckpt_tensor *list
 // Fills the pieces of every rank from a model (a checkpoint is one). `which`: "model" or
 // "optimizer". Each rank reads its share of every tensor and sends the others what is theirs.
 // DRV_E_DATA: a tensor is missing, of another shape or not expected, a value is not finite, or an
-// index does not fit its files.
+// index does not fit its files. DRV_STOPPED: a stop was asked for.
 DRV_CHECKED drv_status ckpt_fill(const ckpt_ranks *ranks, const char *path, const char *which,
         const ckpt_tensor *list, int n, const ckpt_sink *sink);

@@ -70,7 +70,7 @@ static drv_status choose(arena *a, const ckpt_ranks *ranks, const char *dir, cha
         const char *candidate = path_join(a, dir, names[i]);
         const drv_status whole =
                 weights_do ? ckpt_verify_weights(candidate) : ckpt_verify_shared(ranks, candidate);
-        if (whole == DRV_E_PEER) return whole;
+        if (whole == DRV_E_PEER || whole == DRV_STOPPED) return whole;
         if (whole == DRV_OK) {
             *path = candidate;
             str_free(&reasons);

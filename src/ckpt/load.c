@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/round.h"
+#include "base/stop.h"
 #include "ckpt/pieces.h"
 
 enum { PIECE = 1 << 18, SHARED_PIECE = 1 << 21 }; // bytes in fp32 that a rank reads at a time
@@ -124,6 +125,7 @@ static drv_status give(filling *f, int64_t row, int64_t n_rows, const float *val
 }
 
 static void read_rows(filling *f, int64_t row, int64_t n) {
+    if (f->status == DRV_OK) f->status = stop_check("weights were loaded");
     if (f->status == DRV_OK && n) f->status = source_read_f32(f->source, f->from, row, n, f->rows);
 }
 

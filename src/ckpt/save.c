@@ -267,18 +267,23 @@ drv_status ckpt_start(ckpt_saver *saver, int64_t step, const ckpt_content *conte
     return DRV_OK;
 }
 
-void ckpt_wait_read(ckpt_saver *saver) {
+// `what` is one of the two that are guarded by the lock.
+static bool wait_until(ckpt_saver *saver, const bool *what, double at_most_s) {
+    const struct timespec end = clock_after(at_most_s);
     pthread_mutex_lock(&saver->lock);
-    while (!saver->state_read)
-        pthread_cond_wait(&saver->changed, &saver->lock);
+    for (bool late = at_most_s <= 0; !*what && !late;)
+        late = pthread_cond_timedwait(&saver->changed, &saver->lock, &end) != 0;
+    const bool reached = *what;
     pthread_mutex_unlock(&saver->lock);
+    return reached;
 }
 
-bool ckpt_ended(ckpt_saver *saver) {
-    pthread_mutex_lock(&saver->lock);
-    const bool ended = saver->running && saver->done;
-    pthread_mutex_unlock(&saver->lock);
-    return ended;
+bool ckpt_was_read(ckpt_saver *saver, double at_most_s) {
+    return wait_until(saver, &saver->state_read, at_most_s);
+}
+
+bool ckpt_ended(ckpt_saver *saver, double at_most_s) {
+    return saver->running && wait_until(saver, &saver->done, at_most_s);
 }
 
 void ckpt_saver_free(ckpt_saver *saver) {

@@ -97,6 +97,18 @@ bool run_checks_replicas(const run *r);
 // busy before.
 DRV_CHECKED drv_status run_measure_peak(run *r);
 
+// Takes all steps that were started to their end and their lines (train.c).
+DRV_CHECKED drv_status run_finish_steps(run *r);
+
+// --- run_end.c
+// Names what asked for a stop: a signal, or a key of this run.
+const char *run_stop_reason(const run *r);
+// Ends a run whose loop ended with `status`: saves the last finished step, unless that is what
+// failed, and returns the status of the run, with the message that is to be said.
+DRV_CHECKED drv_status run_end(run *r, drv_status status);
+// Ends a run that was stopped while it was opened: it has nothing to save.
+DRV_CHECKED drv_status run_end_early(run *r);
+
 // Checks that the run directory is still this run's; a collective. DRV_E_IO: it was moved, removed
 // or taken over, which ends the run: nothing there is touched any more.
 DRV_CHECKED drv_status run_check_dir(run *r);

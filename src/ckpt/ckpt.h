@@ -91,6 +91,9 @@ ckpt_saver *ckpt_saver_new(const char *dir, int64_t keep, const ckpt_ranks *rank
 // thread that does it: where the folder is another run's by now, nothing there may be touched.
 // DRV_OK: it is ours.
 void ckpt_saver_guard(ckpt_saver *saver, drv_status (*is_ours)(void *ctx), void *ctx);
+// Tells the saver that the checkpoint of this step could not be used, though its files match its
+// manifest: it counts as none, and is moved aside where a new one takes its name.
+void ckpt_saver_refuse(ckpt_saver *saver, int64_t step);
 // Waits for an earlier save, then starts this one. trainer_json is copied; the rest of `content`
 // must live until the save is done.
 DRV_CHECKED drv_status ckpt_start(ckpt_saver *saver, int64_t step, const ckpt_content *content);
@@ -106,11 +109,12 @@ DRV_CHECKED drv_status ckpt_wait(ckpt_saver *saver);
 void ckpt_saved(const ckpt_saver *saver, double *seconds, int64_t *n_bytes);
 void ckpt_saver_free(ckpt_saver *saver);
 
-// Finds the newest checkpoint in `dir` whose files all match its manifest; refused ones are warned
-// of by name. *path is NULL when there is none at all; DRV_E_DATA when there are some and all are
-// refused, with the reasons; DRV_STOPPED: a stop was asked for. All ranks look, and find the same.
+// Finds the newest checkpoint in `dir` of a step below `below` (INT64_MAX: of any) whose files all
+// match its manifest; refused ones are warned of by name. *path is NULL when there is none at all;
+// DRV_E_DATA when there are some and all are refused, with the reasons; DRV_STOPPED: a stop was
+// asked for. All ranks look, and find the same.
 DRV_CHECKED drv_status ckpt_newest(arena *a, const ckpt_ranks *ranks, const char *dir,
-        const char **path);
+        int64_t below, const char **path);
 // The same for one process that reads no more than weights: files that only resuming needs,
 // optimizer.safetensors and trainer.json, may be gone, which is then said.
 DRV_CHECKED drv_status ckpt_newest_weights(arena *a, const char *dir, const char **path);

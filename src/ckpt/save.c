@@ -89,6 +89,16 @@ static void note_known(ckpt_saver *saver, int64_t step, bool valid) {
     saver->known[saver->n_known++] = (known_checkpoint){step, valid};
 }
 
+void ckpt_saver_refuse(ckpt_saver *saver, int64_t step) {
+    note_known(saver, step, false);
+}
+
+static bool was_refused(const ckpt_saver *saver, int64_t step) {
+    for (int i = 0; i < saver->n_known; i++)
+        if (saver->known[i].step == step) return !saver->known[i].valid;
+    return false;
+}
+
 static bool is_valid(ckpt_saver *saver, int64_t step, const char *path) {
     for (int i = 0; i < saver->n_known; i++)
         if (saver->known[i].step == step) return saver->known[i].valid;
@@ -127,7 +137,7 @@ static drv_status retain(ckpt_saver *saver) {
 // check_ours looked.
 static drv_status move_aside(ckpt_saver *saver) {
     if (access(saver->final, F_OK) != 0 && errno == ENOENT) return DRV_OK;
-    if (ckpt_verify(saver->final) == DRV_OK)
+    if (!was_refused(saver, saver->step) && ckpt_verify(saver->final) == DRV_OK)
         return drv_fail(DRV_E_IO, "\"%s\" is there, written by another drover", saver->final);
     char *aside = arena_printf(saver->a, "%s.refused", saver->final);
     for (int i = 2; file_exists(aside); i++)

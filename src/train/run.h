@@ -66,12 +66,14 @@ typedef struct run {
     json_t *about;                     // recorded in trainer.json beside the counters
     const char *run_dir, *checkpoints; // where it saves
     int64_t saved_step, saving_step;   // in place; under way. -1: none
-    bool save_ended;                   // on all ranks (ranks_agree)
-    int failed_saves;                  // in a row
-    double failing_since_s;            // clock at the first of them
-    bool saves_given_up;               // they have failed for too long, which ends the run
-    bool weights_lost;                 // an update failed half-way: they belong to no step
-    bool start_failed;                 // of a step as one program: they are lost for good
+    int64_t *refused;                  // steps of checkpoints that could not be used
+    int n_refused, cap_refused;
+    bool save_ended;        // on all ranks (ranks_agree)
+    int failed_saves;       // in a row
+    double failing_since_s; // clock at the first of them
+    bool saves_given_up;    // they have failed for too long, which ends the run
+    bool weights_lost;      // an update failed half-way: they belong to no step
+    bool start_failed;      // of a step as one program: they are lost for good
     // of those who watch
     run_record *record;             // NULL: the directory is not taken yet
     const char *cause;              // of its end, where the status does not say it; NULL: it does

@@ -83,10 +83,10 @@ static drv_status run_rank(comm *c, void *ctx) {
     waiting w = {.c = c, .schedule = t->schedule, .unit_s = t->unit_s};
     const pipeline_actions actions = {.ctx = &w, .take = take, .compute = compute, .give = give};
     pipeline_link *link = pipeline_link_new(a, c, &m, MESSAGE);
-    drv_status status = comm_barrier(comm_world(c));
+    drv_status status = comm_barrier(comm_all_ranks(c));
     const double begin = clock_s();
     if (status == DRV_OK) status = pipeline_run(link, t->schedule, &actions);
-    if (status == DRV_OK) status = comm_barrier(comm_world(c));
+    if (status == DRV_OK) status = comm_barrier(comm_all_ranks(c));
     if (comm_rank(c) == 0) t->seconds = clock_s() - begin;
     t->ends_s[comm_rank(c)] = w.clock_s;
     if (comm_rank(c) == 1) t->sent = comm_sent(link->forward) + comm_sent(link->backward);
@@ -158,7 +158,7 @@ static void a_rank_that_fails_ends_all(void **state) {
 // All ranks meet after each round: none may need what another one does later.
 static drv_status meet(void *ctx) {
     waiting *w = ctx;
-    DRV_TRY(comm_barrier(comm_world(w->c)));
+    DRV_TRY(comm_barrier(comm_all_ranks(w->c)));
     return ++w->n_rounds == w->stop_after ? drv_fail(DRV_STOPPED, "after round %d", w->n_rounds)
                                           : DRV_OK;
 }
@@ -189,7 +189,7 @@ static drv_status run_until_stopped(comm *self, void *ctx) {
     EXPECT(self, w.n_computed == n_before &&
                          w.n_rounds == (stops ? asked->stop_after : actions.n_rounds - 1));
     arena_free(a);
-    return comm_barrier(comm_world(self));
+    return comm_barrier(comm_all_ranks(self));
 }
 
 static void all_ranks_may_stop_after_the_same_round(void **state) {

@@ -66,7 +66,8 @@ static void start(comm *self, comm_transfer *transfer) {
     comm_transfer *match = *found;
     take_out(other, found);
     match->moved = 1; // belongs to this thread until done
-    pthread_cond_t *changed = &shared->boxes[match->owner->rank].changed; // twins wait there, too
+    pthread_cond_t *changed =
+            &shared->boxes[match->owner->rank].changed; // duplicates wait there, too
     pthread_mutex_unlock(&shared->lock);
     const comm_transfer *from = transfer->sends ? transfer : match,
                         *to = transfer->sends ? match : transfer;

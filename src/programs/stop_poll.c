@@ -9,7 +9,7 @@
 #define ASK_S 0.5
 
 stop_poll stop_poll_new(comm *c, int64_t every) {
-    return (stop_poll){.world = comm_world(c), .every = every, .began_s = clock_s()};
+    return (stop_poll){.all_ranks = comm_all_ranks(c), .every = every, .began_s = clock_s()};
 }
 
 void stop_poll_begin(stop_poll *p) {
@@ -24,10 +24,10 @@ void stop_poll_pace(stop_poll *p, int64_t parts, double seconds) {
 
 drv_status stop_poll_done(stop_poll *p, int64_t n, const char *doing) {
     p->n_done += n;
-    if (group_size(p->world) == 1) DRV_TRY(stop_check(doing));
+    if (group_size(p->all_ranks) == 1) DRV_TRY(stop_check(doing));
     if (p->n_done < p->every) return DRV_OK;
     double asked[2] = {stop_number(), clock_s() - p->began_s};
-    DRV_TRY(comm_all_reduce(p->world, DT_F64, COMM_MAX, asked, 2, NULL));
+    DRV_TRY(comm_all_reduce(p->all_ranks, DT_F64, COMM_MAX, asked, 2, NULL));
     if (asked[0] > 0) stop_take_over((int)asked[0]);
     if (asked[0] > 0) return stop_check(doing);
     const int64_t most = 2 * p->n_done; // the first parts may be faster than those to come

@@ -4,7 +4,7 @@
 #include "comm/comm.h"
 
 typedef struct stop_poll {
-    comm_group *world;
+    comm_group *all_ranks;
     int64_t every;  // parts between two agreements, the same number on all ranks
     int64_t n_done; // parts since the last agreement
     double began_s; // clock at that

@@ -44,7 +44,7 @@ DRV_CHECKED drv_status ckpt_agree(const ckpt_ranks *r, drv_status status);
 typedef struct ckpt_piece {
     int64_t row, rows, column, columns;
     const char *source; // name that the owner of the state knows
-    int64_t offset;     // bytes there
+    int64_t first;      // element there
     unsigned replicated;
     bool at_ends;
 } ckpt_piece;
@@ -58,8 +58,9 @@ typedef struct ckpt_tensor {
     int n_pieces;
 } ckpt_tensor;
 
+// Reads elements [first, first + n) of a source as fp32, whatever it keeps them in.
 typedef drv_status (
-        *ckpt_read)(void *ctx, const char *source, int64_t offset, int64_t bytes, void *dst);
+        *ckpt_read)(void *ctx, const char *source, int64_t first, int64_t n, float *values);
 // Takes the values of this rank's pieces: elements [first, first + n) of one, in rising order.
 typedef struct ckpt_sink {
     drv_status (*write)(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece, int64_t first,
@@ -137,6 +138,7 @@ DRV_CHECKED drv_status ckpt_check(const model_source *s, const ckpt_tensor *list
 // Fills the pieces of every rank from a model (a checkpoint is one). `which`: "model" or
 // "optimizer". Each rank reads its share of every tensor and sends the others what is theirs.
 // DRV_E_DATA: a tensor is missing, of another shape or not expected, a value is not finite, or an
-// index does not fit its files. DRV_STOPPED: a stop was asked for.
+// index does not fit its files. DRV_E_USAGE: a resume of a run with masters from one without.
+// DRV_STOPPED: a stop was asked for.
 DRV_CHECKED drv_status ckpt_fill(const ckpt_ranks *ranks, const char *path, const char *which,
         const ckpt_tensor *list, int n, const ckpt_sink *sink);

@@ -35,7 +35,7 @@ static flip asked(const char *what, long long step) {
     return (flip){.element = -1};
 }
 
-static drv_status turn_over(stepper *s, const char *what) {
+static drv_status flip_bit(stepper *s, const char *what) {
     const flip this = asked(what, s->step);
     uint32_t word;
     if (this.element < 0) return DRV_OK;
@@ -45,14 +45,14 @@ static drv_status turn_over(stepper *s, const char *what) {
 }
 
 drv_status __wrap_stepper_gradients(stepper *s, const batch *b, double *loss) {
-    DRV_TRY(turn_over(s, "weight"));
+    DRV_TRY(flip_bit(s, "weight"));
     return __real_stepper_gradients(s, b, loss);
 }
 
 drv_status __wrap_stepper_update(stepper *s, const double hyper[N_HYPER], double *grad_norm,
         double *param_norm) {
-    DRV_TRY(turn_over(s, "gradient"));
-    DRV_TRY(turn_over(s, "moment"));
+    DRV_TRY(flip_bit(s, "gradient"));
+    DRV_TRY(flip_bit(s, "moment"));
     return __real_stepper_update(s, hyper, grad_norm, param_norm);
 }
 

@@ -43,14 +43,14 @@ typedef struct evaluation {
     // tokens].
     int64_t n_pairs;
     double *pairs, *of_tokens;
-    int64_t turn;   // turns so far
-    stop_poll poll; // by turns
+    int64_t round;  // rounds so far
+    stop_poll poll; // by rounds
 } evaluation;
 enum { OF_CHOSEN, OF_REJECTED, SEEN, N_OF_PAIR };
 
 // Ranks may meet in each program, so all of them run as many micro-batches: those that come after
 // the last row are empty.
-static int64_t turns_of(const evaluation *e) {
+static int64_t rounds_of(const evaluation *e) {
     return div_up(e->n_micro_batches, e->ranks);
 }
 
@@ -118,13 +118,13 @@ static drv_status run_micro_batch(evaluation *e, int64_t first) {
     return note_loss(e, first);
 }
 
-static int64_t row_of_turn(const evaluation *e, int64_t turn) {
-    return (turn * e->ranks + e->me) * e->batch.rows;
+static int64_t row_of_round(const evaluation *e, int64_t round) {
+    return (round * e->ranks + e->me) * e->batch.rows;
 }
 
 // --- by a pipeline: this rank's stages of every micro-batch of its data rank
 static int64_t first_row(const evaluation *e, const pipeline_task *item) {
-    return row_of_turn(e, e->turn + item->micro_batch);
+    return row_of_round(e, e->round + item->micro_batch);
 }
 
 static drv_status take(void *ctx, const pipeline_task *item, const void *message) {
@@ -146,12 +146,12 @@ static drv_status give(void *ctx, const pipeline_task *item, void *message) {
     return stages_get(e->p, item, message);
 }
 
-static drv_status run_stages(evaluation *e, int64_t n_turns) {
+static drv_status run_stages(evaluation *e, int64_t n_rounds) {
     const pipeline_actions actions = {.ctx = e, .take = take, .compute = compute, .give = give};
     pipeline_shape shape = stages_shape(e->p->held.c);
     pipeline_schedule schedule;
     shape.forward_only = true;
-    shape.micro_batches = (int)n_turns;
+    shape.micro_batches = (int)n_rounds;
     arena *a = arena_new("schedule");
     drv_status status = pipeline_build(a, &shape, &schedule);
     if (status == DRV_OK) status = pipeline_run(e->p->link, &schedule, &actions);
@@ -178,14 +178,14 @@ static drv_status join_ranks(evaluation *e) {
     return comm_all_reduce(e->joined, DT_I64, COMM_SUM, e->counted, n, NULL);
 }
 
-static drv_status run_rows(evaluation *e, int64_t n_turns) {
-    for (int64_t i = 0; i < n_turns; i++)
-        DRV_TRY(run_micro_batch(e, row_of_turn(e, e->turn + i)));
+static drv_status run_rows(evaluation *e, int64_t n_rounds) {
+    for (int64_t i = 0; i < n_rounds; i++)
+        DRV_TRY(run_micro_batch(e, row_of_round(e, e->round + i)));
     return DRV_OK;
 }
 
 static void say_progress(const evaluation *e, double begin_s) {
-    const int64_t most = e->turn * e->ranks * e->batch.rows,
+    const int64_t most = e->round * e->ranks * e->batch.rows,
                   done = most < e->n_rows ? most : e->n_rows;
     if (e->n_rows <= e->batch.rows || e->p->n_stages) return;
     progress("evaluating: row %lld of %lld, loss %.4f, %s left", (long long)done,
@@ -193,20 +193,21 @@ static void say_progress(const evaluation *e, double begin_s) {
             str_duration((clock_s() - begin_s) * (double)(e->n_rows - done) / (double)done));
 }
 
-static drv_status run_turns(evaluation *e) {
+static drv_status run_rounds(evaluation *e) {
     const double begin_s = clock_s();
     for (;;) {
-        const int64_t left = turns_of(e) - e->turn, n = left < e->poll.every ? left : e->poll.every;
+        const int64_t left = rounds_of(e) - e->round,
+                      n = left < e->poll.every ? left : e->poll.every;
         DRV_TRY(e->p->n_stages ? run_stages(e, n) : run_rows(e, n));
-        e->turn += n;
-        if (e->turn == turns_of(e)) return DRV_OK;
+        e->round += n;
+        if (e->round == rounds_of(e)) return DRV_OK;
         say_progress(e, begin_s);
         DRV_TRY(stop_poll_done(&e->poll, n, "evaluating"));
     }
 }
 
 static drv_status run_all(evaluation *e) {
-    DRV_TRY(run_turns(e));
+    DRV_TRY(run_rounds(e));
     DRV_TRY(join_ranks(e));
     e->sum = 0;
     e->tokens = 0;

@@ -1,5 +1,6 @@
 // Memory by lifetime: everything allocated from an arena goes away with it. The arena argument of a
-// function *is* the lifetime of its result. Out of memory aborts, naming the arena.
+// function *is* the lifetime of its result. Where memory runs out, the process ends with one line
+// that names the arena (DRV_MEMORY).
 #pragma once
 #include <stdarg.h>
 #include <stddef.h>

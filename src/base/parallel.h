@@ -4,9 +4,9 @@
 // chunk that it has already begun is waited for. Waiting is a short spin, then sleep.
 //
 // A chunk must compute the same whichever thread runs it and whichever chunks ran before. Then
-// results depend on how the work is cut, and on nothing else. Callers cut by shapes alone; the one
-// exception is gemm.c, whose tiles may follow par_threads() because its kernels give each element
-// of a product the same bits in any tile.
+// results depend on how the work is cut, and on nothing else. Callers cut sums by shapes alone.
+// Only what changes no sum may follow par_threads(): the tiles of gemm.c, because its kernels give
+// each element of a product the same bits in any tile, and how many rows of attention run at once.
 #pragma once
 #include <stdint.h>
 

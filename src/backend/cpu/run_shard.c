@@ -61,7 +61,7 @@ static int64_t list_bytes(const node *n) {
 }
 
 // This rank's shard of the sum over all reduction blocks of all ranks, in the order that
-// ops/own_block.c says. Workspace: sizes | pointers to the parts | the parts, block by block in the
+// ir/ops/shard.c says. Workspace: sizes | pointers to the parts | the parts, block by block in the
 // order of ranks.
 static drv_status sum_row_blocks(const instruction *ins, const shard *s, void *out) {
     const node *n = ins->node;

@@ -11,6 +11,7 @@
 #include "base/stop.h"
 #include "base/str.h"
 #include "infer/prefix.h"
+#include "weights/resolve.h"
 
 // Rows that are packed together: so many that they are full, so few that progress is seen.
 enum { ROWS_TOGETHER = 32 };
@@ -285,7 +286,7 @@ static drv_status open_and_score(arena *a, scoring *s) {
     scorer_opts how = opts->model;
     how.continuations = true;
     DRV_TRY(model_config_read(how.folder, &s->model));
-    DRV_TRY(tokenizer_open(a, how.folder, &s->tokenizer));
+    DRV_TRY(tokenizer_open(a, model_tokenizer_folder(a, how.folder, how.adapter), &s->tokenizer));
     s->encoder = encoder_new(s->tokenizer);
     drv_status status = encode_all(a, s);
     const int64_t context = s->model.max_position_embeddings, longest = s->windows.longest;

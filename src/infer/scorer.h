@@ -12,6 +12,7 @@ typedef struct scorer_opts {
     backend_opts device;          // what it is opened with
     int64_t row_tokens, rows;     // of a forward pass
     bool bf16;                    // products; else fp32
+    bool quantised;               // the weights stay in the blocks of a GGUF file; goes with fp32
     bool logits;                  // scorer_run_logits instead of scorer_run
     bool continuations;           // its windows have several, or its rows are of pairs
     int blocks;                   // of its sums, as those of a run (model/layout.h); 0: chains

@@ -27,7 +27,7 @@ char *arena_printf(arena *a, const char *fmt, ...) __attribute__((format(printf,
 void *mem_alloc(size_t bytes);
 void *mem_realloc(void *old, size_t bytes);
 void *mem_zeroed(size_t bytes);
-// malloc with cache lines of its own: for what one thread writes often.
+// Allocates whole cache lines, for data that one thread writes often.
 void *mem_alloc_lines(size_t bytes);
 
 // Zeroed pages straight from the system, 2 MiB aligned so that huge pages can back them.

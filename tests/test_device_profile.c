@@ -1,7 +1,7 @@
 // Profiles of devices: those that ship, fields that are replaced, and what is refused.
 #include "harness.h"
 
-#include "search/device_profile.h"
+#include "search/device_measure.h"
 
 static void shipped_ones_are_read(void **state) {
     (void)state;
@@ -62,8 +62,53 @@ static void what_is_refused(void **state) {
     arena_free(a);
 }
 
+// What a step's rows say, and the same after it was written and read.
+static void of_a_measured_step(void **state) {
+    (void)state;
+    arena *a = arena_new("profiles");
+    const machine_roof roof = {.flops_per_s = 1e12, .bytes_per_s = 1e11};
+    static step_profile step = {.step_s = 10, .outside_s = 0.5, .n_rows = 4};
+    step.rows[0] = (profile_row){.program = PROFILE_FORWARD,
+            .op = OP_matmul,
+            .count = 40,
+            .seconds = 4,
+            .flops = 2e12};
+    step.rows[1] = (profile_row){.program = PROFILE_BACKWARD,
+            .op = OP_attention_grad,
+            .count = 30,
+            .seconds = 3,
+            .flops = 6e11};
+    step.rows[2] = (profile_row){.program = PROFILE_UPDATE,
+            .op = OP_adamw,
+            .count = 20,
+            .seconds = 1,
+            .bytes = 4e10};
+    step.rows[3] = (profile_row){.program = PROFILE_BETWEEN_RANKS,
+            .op = OP_all_gather,
+            .count = 10,
+            .seconds = 1.5,
+            .sent = 3e9};
+    const device_profile made = device_profile_of_step(&step, &roof, 1 << 30);
+    str text = {0};
+    device_profile_print(&made, "a test", &text);
+    const char *path = path_join(a, temporary_dir(a), "mine.yaml");
+    OK(file_write_atomic(path, text.p, text.n));
+    str_free(&text);
+    device_profile d;
+    OK(device_profile_read(a, path, &d));
+    const struct {
+        double got, want;
+    } all[] = {{d.bf16_flops, 1e12}, {d.bytes_per_s, 1e11}, {d.reached_products, 0.5},
+            {d.reached_attention, 0.2}, {d.reached_memory, 0.4}, {d.links.inside, 2e9},
+            {d.launch_s, 0.005}, {(double)d.memory, 1 << 30}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (!(all[i].got > 0.999 * all[i].want && all[i].got < 1.001 * all[i].want))
+            fail_msg("number %zu: %g, expected %g", i, all[i].got, all[i].want);
+    arena_free(a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(shipped_ones_are_read),
-            cmocka_unit_test(what_is_refused)};
+            cmocka_unit_test(what_is_refused), cmocka_unit_test(of_a_measured_step)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -163,6 +163,11 @@ static const cli_option step_options[] = {
 static const cli_rule step_rules[] = {
         {.option = "--out", .needs = "--profile"},
 };
+static const cli_option device_options[] = {
+        CLI_SET,
+        {"--repeats", "N", "steps to time; the fastest counts (default 3)"},
+        {"--out", "FILE", "write the profile there instead of printing it"},
+};
 static const cli_option attention_options[] = {
         CLI_SET,
         CLI_JSON,
@@ -215,6 +220,20 @@ static const verb subverbs[] = {
                 .run = bench_step,
         },
         {
+                .name = "device",
+                .summary = "the profile of this machine, for drover plan --device",
+                .usage = "[CONFIG] [--set KEY=VALUE]... [--repeats N] [--out FILE]",
+                .help = "Times the ops of a training step and writes what this machine reaches of its peaks as a\n"
+                        "profile: a plan of the same step then takes as long as the step did. Without CONFIG:\n"
+                        "llama-135m. Under mpirun a rank is what one of them has, and the links are measured.\n"
+                        "Example: drover bench device --out mine.yaml\n"
+                        "         drover plan run.yaml --ranks 8 --device mine.yaml",
+                .options = device_options,
+                .n_options = sizeof device_options / sizeof *device_options,
+                .max_positional = 1,
+                .run = bench_step,
+        },
+        {
                 .name = "attention",
                 .summary = "attention and its gradient against the GEMM peak",
                 .usage = "[CONFIG] [--set KEY=VALUE]... [--tokens N] [--repeats N] [--json]",
@@ -249,7 +268,7 @@ static const verb subverbs[] = {
 
 const verb verb_bench = {
         .name = "bench",
-        .summary = "measure speed: GEMM, training step, attention, tokenizer, data set",
+        .summary = "measure speed: GEMM, training step, device, attention, tokenizer, data set",
         .help = "Each is measured against the physical limit of this machine in the same run.",
         .subverbs = subverbs,
         .n_subverbs = sizeof subverbs / sizeof *subverbs,

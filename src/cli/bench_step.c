@@ -8,11 +8,13 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/memory_limit.h"
 #include "base/parallel.h"
 #include "base/str.h"
 #include "cli/bench.h"
 #include "ir/op.h"
 #include "plot/chart.h"
+#include "search/device_measure.h"
 #include "search/step_time.h"
 #include "train/ranks.h"
 #include "train/train.h"
@@ -179,6 +181,26 @@ static drv_status draw(arena *a, const step_report *r, const char *file) {
     return status;
 }
 
+// --- the profile of the device
+static drv_status write_device(arena *a, const step_report *r, const char *file) {
+    const machine_roof roof = roof_of(r);
+    const device_profile d =
+            device_profile_of_step(r->profile, &roof, memory_limit_read("").free / r->ranks);
+    const char *source =
+            arena_printf(a, "drover bench device: a step of %s, %s, %d rank%s of %d thread%s",
+                    r->model, type_name(r->p->held.c), r->ranks, str_plural(r->ranks),
+                    par_threads(), str_plural(par_threads()));
+    str out = {0};
+    drv_status status = DRV_OK;
+    device_profile_print(&d, source, &out);
+    if (file)
+        status = file_write_atomic(file, out.p, out.n);
+    else
+        fputs(out.p, stdout);
+    str_free(&out);
+    return status;
+}
+
 // --- measuring
 // Alone whatever layout the config asks for; under mpirun or srun one of its ranks.
 static drv_status set_up(run *r, run_config *cfg) {
@@ -230,15 +252,17 @@ static drv_status measure(run *r, int64_t repeats, step_report *out) {
 static drv_status run_bench(run *r, const cli_args *args, run_config *cfg) {
     int64_t repeats = 3;
     const char *file = cli_get(args, "--out", NULL);
+    const bool of_device = strcmp(args->verb->name, "device") == 0;
     step_report of_step = {0};
     DRV_TRY(cli_get_i64(args, "--repeats", 1, 1000, &repeats));
-    if (file && !str_ends(file, ".svg"))
+    if (file && !of_device && !str_ends(file, ".svg"))
         return drv_fail(DRV_E_USAGE, "bench step: --out is \"%s\", expected a name ending in .svg",
                 file);
     DRV_TRY(set_up(r, cfg));
-    if (cli_has(args, "--profile")) of_step.profile = ARENA_NEW(r->a, step_profile);
+    if (of_device || cli_has(args, "--profile")) of_step.profile = ARENA_NEW(r->a, step_profile);
     DRV_TRY(measure(r, repeats, &of_step));
     if (!r->leads) return DRV_OK;
+    if (of_device) return write_device(r->a, &of_step, file);
     if (cli_has(args, "--json"))
         print_json(&of_step);
     else

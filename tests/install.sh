@@ -61,7 +61,7 @@ same "completion: keys" "$(complete_words drover train run.yaml --set schedule.w
 same "completion: keys without a section" "$(complete_words drover train run.yaml --set run_d)" "run_dir="
 same "completion: every key is one" "$(for key in $(complete_words drover config --set ""); do
     drover config --set model.preset=tiny --set "$key" 2>&1 | grep "unknown key"; done)" ""
-same "completion: values of a key" "$(complete_words drover train run.yaml --set training.precision=)" "training.precision=bf16 training.precision=fp32"
+same "completion: values of a key" "$(complete_words drover train run.yaml --set training.precision=)" "training.precision=bf16 training.precision=fp32 training.precision=fp8"
 same "completion: values where = parts words" "$(complete_words drover train run.yaml --set schedule.type = c)" "cosine constant"
 same "completion: at the =" "$(complete_words drover train run.yaml --set parallel.sequence =)" "true false"
 same "completion: auto beside a number" "$(complete_words drover train run.yaml --set training.steps = a)" "auto"

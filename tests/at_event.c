@@ -1,7 +1,8 @@
 // Built and preloaded by tests/events.bash: pauses a process, as SIGSTOP from outside does, kills
-// it, or interrupts it as two key presses do, at a moment that no clock can find.
-// AT_EVENT="pause|kill|interrupt before|half|after N PATTERN": the N-th event whose line matches
-// PATTERN, as of a shell; half of a write may be done. AT_RANK:
+// it, interrupts it as two key presses do, or holds one of its threads, as a slow disk does, at a
+// moment that no clock can find. AT_EVENT="pause|kill|interrupt|hold before|half|after N PATTERN":
+// the N-th event whose line matches PATTERN, as of a shell; half of a write may be done. A thread
+// that is held makes the file HELD.held, and goes on when there is a file HELD.released. AT_RANK:
 // only on this rank of MPI. EVENTS: a file that gets the line of every event. Their lines:
 //     write PATH    cut PATH    sync PATH    read PATH    make FOLDER    rename NEW PATH    remove
 //     PATH
@@ -52,11 +53,24 @@ static moment moment_of(const char *line) {
     return when[0] == 'b' ? BEFORE : when[0] == 'h' ? HALF : AFTER;
 }
 
+static void hold(void) {
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s.held", getenv("HELD"));
+    close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+    snprintf(path, sizeof path, "%s.released", getenv("HELD"));
+    while (access(path, F_OK) != 0)
+        usleep(1000);
+}
+
 // The thread that is there sends the signal to itself: one that stops its process may go on until
 // another thread has taken the signal. Two presses are 0.2 s apart: less than 0.1 s are one.
 static void act(moment due, moment now) {
     if (due != now) return;
     const char what = getenv("AT_EVENT")[0];
+    if (what == 'h') {
+        hold();
+        return;
+    }
     raise(what == 'k' ? SIGKILL : what == 'i' ? SIGINT : SIGSTOP);
     if (what != 'i') return;
     usleep(200000);

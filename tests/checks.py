@@ -7,6 +7,7 @@ tools = pathlib.Path(__file__).resolve().parent.parent / "tools"
 passed = failed = 0
 BODY = "    x++;\n"
 GOOD_C = "// Counts things, for a test of checks.\n#include \"base/good.h\"\n\nint good_count(int n) {\n    return n + 1;\n}\n"
+PATH = "| file | function |\n|---|---|\n| `src/base/good.c` | `good_count` |\n"
 GOOD_H = "// Counts things, for a test of checks.\n#pragma once\n\nint good_count(int n);\n"
 
 
@@ -18,14 +19,14 @@ def small_tree(root):
         "src/base/words.h": "// Names here: " + ", ".join(words) + ".\n",
         "src/ir/program_inputs.c": "// Inputs of programs, for a test of checks.\nstatic const row rows[] = {{.name = \"tokens\"}};\n",
         "docs/glossary.md": "| word | meaning |\n|---|---|\n" + "".join(f"| {w} | a word (`src/base/words.h`) |\n" for w in words),
-        "ARCHITECTURE.md": "| file | function |\n|---|---|\n| `src/base/good.c` | `good_count` |\n",
+        "ARCHITECTURE.md": PATH, "docs/how-it-works.md": PATH,
         "tests/test_good.c": "// A test.\n", "tests/times.txt": "good 1.0\nstory 2.0\n", "tests/story.sh": "",
         "tests/CMakeLists.txt": "set(TIER_quick )\nset(TIER_gate story)\n", "tests/parts.ini": "[asan]\nrun = ctest -L ^gate$ -E ^story$\n",
     }
-    for name, text in files.items():
+    for name, text in files.items():  # the checks are in build/, which none of them looks at
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
-    shutil.copytree(tools, root / "tools", ignore=lambda _, names: [n for n in names if not n.startswith(("check_", "wrap_"))])
+    shutil.copytree(tools, root / "build", ignore=lambda _, names: [n for n in names if not n.startswith(("check_", "wrap_"))])
     for name in ("layers.txt", ".clang-format"):
         shutil.copy(tools.parent / name, root / name)
 
@@ -55,6 +56,10 @@ FAULTS = [
     ("check_glossary.py", "docs/glossary.md", "| word | meaning |\n", "\"at\" has no row with a file"),
     ("check_glossary.py", "ARCHITECTURE.md", "| `src/base/good.c` | `bad_count` |\n", "src/base/good.c has no function bad_count"),
     ("check_glossary.py", "src/base/good.c", "+int x(char *at) {\n    return *at;\n}\n", "at: expected a number"),
+    ("check_pages.py", "docs/bad.md", "[a page](none.md)\n", "docs/bad.md:1: none.md leads nowhere"),
+    ("check_pages.py", "docs/bad.md", "A file, src/base/none.h, and more.\n", "src/base/none.h is not there"),
+    ("check_pages.py", "src/base/good.c", "+// As ADR 99 says.\n", "ADR 99 is not there"),
+    ("check_pages.py", "src/base/README.md", "`no_such_name`\n", "no_such_name is no name in the code"),
     ("check_tiers.py", "tests/test_new.c", "// A test.\n", "\"new\" has no time"),
     ("check_tiers.py", "tests/times.txt", "+gone 1.0\n", "\"gone\" is in tests/times.txt or in a tier"),
     ("check_tiers.py", "tests/times.txt", "good 1000.0\nstory 2.0\n", "tier quick: its tests take 1000 s"),
@@ -67,7 +72,8 @@ FAULTS = [
 
 def run(root, command):
     script, *words = command.split()
-    done = subprocess.run([root / "tools" / script, *words], cwd=root, capture_output=True, text=True)
+    program = [sys.executable, "-B"] if script.endswith(".py") else []
+    done = subprocess.run([*program, root / "build" / script, *words], cwd=root, capture_output=True, text=True)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -108,7 +114,7 @@ def commits(root):
     git("init", "-q")
     commit("begin", 1)
     commit("first", 2)
-    script = root / "tools/check_commits.py"
+    script = root / "build/check_commits.py"
     script.write_text(re.sub(r'FIRST = "\w+"', f'FIRST = "{git("rev-parse", "HEAD")}"', script.read_text()))
     for message, lines, expected in (("small", 100, "0 problems"), ("large", 202, "102 lines added, expected a body"),
                                      ("large\n\nWhy.", 400, "1 problems"), ("x" * 111, 401, "111 columns")):

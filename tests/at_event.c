@@ -1,8 +1,8 @@
 // Built and preloaded by tests/events.bash: pauses a process, as SIGSTOP from outside does, kills
-// it, or holds one of its threads, as a slow disk does, at a moment that no clock can find.
-// AT_EVENT="pause|kill|hold before|half|after N PATTERN": the N-th event whose line matches
-// PATTERN, as of a shell; half of a write may be done. A thread that is held makes the file
-// HELD.held, and goes on when there is a file HELD.released. AT_RANK:
+// it, interrupts it as two key presses do, or holds one of its threads, as a slow disk does, at a
+// moment that no clock can find. AT_EVENT="pause|kill|interrupt|hold before|half|after N PATTERN":
+// the N-th event whose line matches PATTERN, as of a shell; half of a write may be done. A thread
+// that is held makes the file HELD.held, and goes on when there is a file HELD.released. AT_RANK:
 // only on this rank of MPI. EVENTS: a file that gets the line of every event. Their lines:
 //     write PATH    cut PATH    sync PATH    read PATH    make FOLDER    rename NEW PATH    remove
 //     PATH
@@ -62,14 +62,19 @@ static void hold(void) {
         usleep(1000);
 }
 
-// The thread that is there stops itself: one that stops its process may go on until another thread
-// has taken the signal.
+// The thread that is there sends the signal to itself: one that stops its process may go on until
+// another thread has taken the signal. Two presses are 0.2 s apart: less than 0.1 s are one.
 static void act(moment due, moment now) {
-    if (due == now && strncmp(getenv("AT_EVENT"), "hold", 4) == 0) {
+    if (due != now) return;
+    const char what = getenv("AT_EVENT")[0];
+    if (what == 'h') {
         hold();
         return;
     }
-    if (due == now) raise(strncmp(getenv("AT_EVENT"), "kill", 4) == 0 ? SIGKILL : SIGSTOP);
+    raise(what == 'k' ? SIGKILL : what == 'i' ? SIGINT : SIGSTOP);
+    if (what != 'i') return;
+    usleep(200000);
+    raise(SIGINT);
 }
 
 // "WHAT PATH", or "WHAT FOLDER/PATH" with the folder that is open as `fd`.

@@ -10,7 +10,7 @@ YAML
 mkdir bin
 cat >bin/srun <<'SH'
 #!/bin/bash
-case "$*" in *--version) echo 1 && exit ;; *" doctor "*) cat slow 2>/dev/null; exit ;; esac
+case "$*" in *--version) cat versions && exit "$(cat asked)" ;; *" doctor "*) cat slow 2>/dev/null; exit ;; esac
 [ ! -e limit ] || kill -USR1 $PPID
 [ ! -e step ] || { echo $(($(cat step) + 1)) >step; printf '{\n  "saved_step": %s,\n  "status": 3,\n  "x": 1\n}\n' "$(cat step)" >runs/run/status.json; }
 [ ! -e said ] || cp said runs/run/status.json
@@ -33,7 +33,7 @@ starts() {
     for ((i = 1; i <= n; i++)); do expect "$code" "" timeout 60 bash "$3"; done
 }
 requeues() { check "$1: requeued $(wc -l <requeued) times" test "$(wc -l <requeued)" = "$2"; }
-fresh() { rm -rf runs .run.tries requeued submitted limit step said slow; mkdir -p runs/run; touch requeued; }
+fresh() { rm -rf runs .run.tries requeued submitted limit step said slow; mkdir -p runs/run; touch requeued; echo 1 >versions; echo 0 >asked; }
 job plain
 job ranked --preflight exclude
 job held --tasks node --max-restarts 1
@@ -44,6 +44,23 @@ fresh
 echo 75 >code
 starts 3 75 plain/train.sbatch
 requeues "status 75" 2
+# --- the program is asked for its version on each node: a step that fails is a try, other versions are an end
+for versions in "" 1 1,1; do # of the nodes that have answered
+    for script in plain held; do
+        fresh
+        tr , '\n' <<<"$versions" >versions
+        echo 143 >asked
+        starts 2 75 $script/train.sbatch
+        requeues "srun fails" 2
+        expect 75 "could not start the program on all nodes in 2 tries" timeout 60 bash $script/train.sbatch
+        requeues "no try is left" 2
+        check "the tries are over" test ! -e .run.tries
+    done
+done
+fresh
+printf '1\n2\n1\n' >versions
+expect 1 "the nodes do not have one and the same program: 1, 2" timeout 60 bash plain/train.sbatch
+requeues "two versions" 0
 # --- a time limit: a start that saves no further step is a try, one that does is none
 fresh
 echo 3 >code && touch limit

@@ -104,23 +104,6 @@ wait_end() {
     fi
     wait "$1"
 }
-# interrupted_twice RUN COMMAND...: in the background; two SIGINT after it has begun. The second ends it at once. Where the first
-# one comes before the first micro-batch, or the second one after it, that run has stopped by then: then once more.
-interrupted_twice() {
-    local run=$1 attempt
-    shift
-    for attempt in $(seq 10); do
-        rm -rf "$run"
-        "$@" >out 2>&1 &
-        pid=$!
-        wait_for grep -q "of memory planned" "$run/log.txt"
-        while kill -INT $pid 2>/dev/null; do sleep 0.15; done # the second more than 0.1 s after the first
-        wait $pid
-        code=$?
-        [ $code = 3 ] || break
-    done
-    check "a second SIGINT exits $code instead of 130" [ $code = 130 ]
-}
 # interrupted_eval PROGRESS ARGUMENTS...: drover eval on a terminal gets SIGINT once it shows PROGRESS; all that it says is
 # in `out`. Fails where no terminal is to be had. $tests: the folder of on_terminal.py.
 interrupted_eval() {

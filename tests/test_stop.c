@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/signal_stack.h"
@@ -108,9 +109,47 @@ static void handlers_leave_the_stack_alone(void **state) {
     assert_true(stop_take_save_request());
 }
 
+// --- two SIGINT: one key press, as timeout(1) tells it, or two
+static volatile int64_t clock_ms; // what the handler sees; 0: the time
+
+int __real_clock_gettime(clockid_t id, struct timespec *out);
+int __wrap_clock_gettime(clockid_t id, struct timespec *out);
+int __wrap_clock_gettime(clockid_t id, struct timespec *out) {
+    if (!clock_ms) return __real_clock_gettime(id, out);
+    *out = (struct timespec){clock_ms / 1000, clock_ms % 1000 * 1000000};
+    return 0;
+}
+
+// Returns how a process ends that gets two SIGINT so far apart, and then comes to look for a stop.
+static int status_after(int apart_ms) {
+    int status;
+    const pid_t pid = fork();
+    if (pid == 0) {
+        stop_listen();
+        clock_ms = 5000;
+        raise(SIGINT);
+        clock_ms += apart_ms;
+        raise(SIGINT);
+        _exit(stop_requested() ? 3 : 96);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return status;
+}
+
+static void two_presses_end_at_once(void **state) {
+    (void)state;
+    for (int apart_ms = 0; apart_ms <= 200; apart_ms += 50) {
+        const int status = status_after(apart_ms);
+        if (apart_ms <= 100)
+            assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 3);
+        else
+            assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(who_watches_is_told),
-            cmocka_unit_test(nobody_is_told_afterwards),
+            cmocka_unit_test(nobody_is_told_afterwards), cmocka_unit_test(two_presses_end_at_once),
             cmocka_unit_test(handlers_leave_the_stack_alone)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,7 +60,7 @@ if [ $status = 3 ]; then
 fi
 [ $status = 0 ] || exit $status
 
-newest=$(ls -d $out/perl/checkpoints/step-* | sort | tail -n 1)
+newest=$out/perl/checkpoints/$(ls $out/perl/checkpoints | sed -n '/^step-[0-9]*$/p' | tail -n 1) # no save that was cut short
 step "validation loss"
 grep -h '"val_loss"' $out/perl/metrics.jsonl | sed -n '1s/^/before:  /p;$s/^/after:   /p'
 

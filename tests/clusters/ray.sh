@@ -29,17 +29,18 @@ node() {
     mapfile -t environment < <(variables "$2")
     shift 2
     for i in 1 2 3 4 5; do
-        env "${environment[@]}" ray start --block --node-ip-address=127.0.0.1 --min-worker-port=0 --max-worker-port=0 "$@" >"$name".out 2>&1 &
+        env "${environment[@]}" ray start --block --node-ip-address=127.0.0.1 --min-worker-port=0 --max-worker-port=0 \
+            --dashboard-agent-listen-port=0 "$@" >"$name".out 2>&1 &
         pid=$!
         wait_for eval "grep -q 'will now block forever' $name.out || is_gone $pid"
         is_gone $pid || break
     done
     nodes+=($pid)
 }
-# Ray binds the port of its store and says where; the page of its jobs is at an address that no other test has.
-node head ray-head --head --num-cpus=0 --port=0 --dashboard-host="$address" --dashboard-port=$port --temp-dir="$folder"
+# Ray binds the ports of its store and of the page of its jobs, and says which.
+node head ray-head --head --num-cpus=0 --port=0 --dashboard-host="$address" --dashboard-port=0 --temp-dir="$folder"
 for name in first second; do node $name ray-worker --num-cpus=2 --address="$(cat "$folder"/ray_current_cluster)"; done
-export RAY_ADDRESS=http://$address:$port
+export RAY_ADDRESS=http://$address:$(sed -n "s|.*_ADDRESS='http://[^:]*:\([0-9]*\)' ray job submit.*|\1|p" head.out)
 wait_for timeout 60 ray job submit -- true # until all of Ray is there
 # job RUN SETTING...: the words of `ray job submit` for two nodes of two ranks, in `submit`; restarts=true: with --max-restarts
 job() {

@@ -61,13 +61,22 @@ static void put_values(arena *a, const job_spec *spec, str *out) {
     }
 }
 
+static const char say[] = "\n"
+                          "say() { echo \"job $SLURM_JOB_ID: $*\"; }\n";
+
+// Other versions are there at the next try, too; a step that fails may be a node or a moment.
 static const char checks[] =
         "\n"
-        "say() { echo \"job $SLURM_JOB_ID: $*\"; }\n"
-        "\n"
         "# Before the ranks: every node starts the program, and it is the same one.\n"
-        "versions=$(srun --ntasks-per-node=1 --ntasks=\"$SLURM_NNODES\" \"${program[0]}\" --version | sort -u)\n"
-        "if [ \"$(wc -l <<<\"$versions\")\" != 1 ] || [ -z \"$versions\" ]; then\n"
+        "if ! versions=$(srun --ntasks-per-node=1 --ntasks=\"$SLURM_NNODES\" \"${program[0]}\" --version) || [ -z \"$versions\" ]; then\n"
+        "    try_again \"after srun could not start the program on all nodes\" && exit 75\n"
+        "    say \"ended: srun could not start the program on all nodes in $tries tries\"\n"
+        "    rm -f \"$tried\" \"$began\"\n"
+        "    exit 75\n"
+        "fi\n"
+        "versions=$(sort -u <<<\"$versions\")\n"
+        "if [ \"$(wc -l <<<\"$versions\")\" != 1 ]; then\n"
+        "    rm -f \"$tried\" \"$began\"\n"
         "    say \"the nodes do not have one and the same program: ${versions//$'\\n'/, }\"\n"
         "    exit 1\n"
         "fi\n";
@@ -230,12 +239,13 @@ static const char ends[] =
 
 static void write_train(arena *a, const job_spec *spec, str *out) {
     put_values(a, spec, out);
-    str_puts(out, checks);
+    str_puts(out, say);
     str_puts(out, job_secret_name(a, spec) ? secret : "\nsecret=\n");
     str_puts(out, numbers);
     str_puts(out, functions);
     if (!spec->restarts) str_puts(out, run_status);
     str_puts(out, run);
+    str_puts(out, checks);
     // By "mixed", which is the default, a rank was let out of MPI_Init before others had come that
     // far, 5 times of 95 (Slurm 22.05, Open MPI 4.1): its first message found them not ready.
     if (!spec->is_node_launch || spec->preflight != PREFLIGHT_OFF)

@@ -25,32 +25,74 @@ typedef struct started_step {
 } started_step;
 enum { MAX_STARTED = 2 };
 
+// The step that the weights on the device belong to.
+typedef enum weights_state {
+    WEIGHTS_OF_STEP, // the last finished step: they can be saved
+    WEIGHTS_BETWEEN, // an update is running, or a later step has started
+    WEIGHTS_LOST,    // none: an update failed half-way, or a value is not finite
+} weights_state;
+
+// The steps of a run on this rank.
+typedef struct run_progress {
+    run_state state; // after the last finished step
+    weights_state weights;
+    started_step started[MAX_STARTED]; // a ring: values on their way must not move
+    int first_started, n_started;
+    double finished_s;     // clock at the last report of a step
+    row_count *set_counts; // of each data set to train on, after the last finished step
+    json_t *kept_counters; // of sets that have no rows here (set_counters.h); NULL: none
+    arena *hashed;         // of the last step that was hashed (training.hash_every); NULL: none yet
+    bool metrics_failing;  // warned of once
+    double mean_step_s;
+    int n_doubts; // steps faster than the peak, after which it was measured again
+} run_progress;
+
+// The saves of a run.
+typedef struct run_saving {
+    ckpt_saver *saver;                 // NULL until the first save
+    ckpt_content content;              // what it writes
+    const char *run_dir, *checkpoints; // where it saves
+    int64_t saved_step, step;          // in place; of the save that is running. -1: none
+    bool ended;                        // the running save has ended on all ranks (ranks_agree)
+    int64_t *refused;                  // steps of checkpoints that could not be used
+    int n_refused, cap_refused;
+    int n_failed;              // saves in a row
+    double failing_since_s;    // clock at the first of them
+    bool given_up;             // they failed for too long, which ends the run
+    double began_s, blocked_s; // clock at the last save; seconds that training waited for it
+} run_saving;
+
+// The reason why a run ends.
+typedef struct run_ending {
+    bool stopping;     // all ranks agreed to stop; a signal to one rank alone does not set it
+    const char *limit; // key that asked for the stop; NULL: a signal did
+    const char *cause; // for status.json, where the exit status does not say it; NULL: it does
+    bool together;     // all ranks end for the same reason: they can save, and rank 0 reports it
+    bool lost_dir;     // the run directory was moved, removed or taken over
+} run_ending;
+
 typedef struct run {
+    // Opened once.
     arena *a;
     run_config *cfg; // fixed once the data is open (config_count_steps)
     comm *comm;
-    device_pool *pool; // ranks are threads of this process, on a device each; NULL: they are not
-    bool leads;        // rank 0: has the run directory's files, reports, saves
-    stepper stepper;
-    bool stopping;       // several ranks: they have agreed to. A signal alone stops one rank only
-    const char *limit;   // key that asked for the stop; NULL: a signal did
-    struct audit *audit; // a replay (audit.h), which saves nothing; NULL: a run
+    device_pool *pool;   // ranks are threads of this process, on a device each; NULL: they are not
+    bool leads;          // rank 0: has the run directory's files, reports, saves
     bool fresh;          // it began anew, with what was there moved aside
-    bool together; // all ranks end here, for the same reason: they can save, and rank 0 says why
+    struct audit *audit; // a replay (audit.h), which saves nothing; NULL: a run
     backend *b;
     programs p;
+    stepper stepper;
     rows *train_rows, *valid_rows; // valid_rows NULL: no evaluation
     vocab_check vocab;             // of both, in the background
     batch_reader reader;
-    started_step started[MAX_STARTED]; // a ring: values on their way must not move
-    int first_started, n_started;
-    double finished; // time of the last report of a step
-    run_state state;
-    row_count *set_counts; // of each data set to train on, after the last finished step
-    json_t *kept_counters; // of sets that have no rows here (set_counters.h); NULL: none
+    json_t *base_hashes; // of LoRA's base, by tensor; NULL: no LoRA
+    json_t *about;       // recorded in trainer.json beside the counters
+    double began_s;      // clock
+    double flops_per_token, peak_flops;
+    // Watched from outside.
+    run_record *record; // NULL: the directory is not taken yet
     metrics *metrics;
-    bool metrics_failing; // said once
-    arena *hashed;        // of the last step that was (training.hash_every); NULL: none yet
     report *report;
     rank_times times;
     stragglers *stragglers;      // rank 0 of several; NULL: not this rank
@@ -59,29 +101,10 @@ typedef struct run {
     struct host_energy *energy;  // of this host (rank_watch.c)
     rank_figures figures;        // of this rank, as the others hear them
     double measured_s;           // when `figures` had its memory looked at
-    // saving
-    ckpt_saver *saver;                 // NULL until the first save
-    ckpt_content content;              // what it writes
-    json_t *base_hashes;               // of LoRA's base, by tensor; NULL: no LoRA
-    json_t *about;                     // recorded in trainer.json beside the counters
-    const char *run_dir, *checkpoints; // where it saves
-    int64_t saved_step, saving_step;   // in place; under way. -1: none
-    int64_t *refused;                  // steps of checkpoints that could not be used
-    int n_refused, cap_refused;
-    bool save_ended;        // on all ranks (ranks_agree)
-    int failed_saves;       // in a row
-    double failing_since_s; // clock at the first of them
-    bool saves_given_up;    // they have failed for too long, which ends the run
-    bool weights_lost;      // an update failed half-way: they belong to no step
-    bool start_failed;      // of a step as one program: they are lost for good
-    // of those who watch
-    run_record *record;             // NULL: the directory is not taken yet
-    const char *cause;              // of its end, where the status does not say it; NULL: it does
-    bool lost_dir;                  // the run directory is another's, or gone
-    double began_s;                 // clock
-    double save_began_s, blocked_s; // the last save; how long training has waited for it
-    double flops_per_token, peak_flops, mean_step_s;
-    int n_doubts; // steps faster than the peak, after which it was measured again
+
+    run_progress progress;
+    run_saving saving;
+    run_ending ending;
 } run;
 
 // Does the whole of a run on one rank; r->comm, r->pool and r->leads are set.

@@ -1,5 +1,5 @@
-// Checks whether ranks that should have the same weights have them, and whether weights are
-// numbers.
+// Checks that replicas of a weight are equal on all ranks that hold it, and that all weights are
+// finite.
 #pragma once
 #include "weights/held_model.h"
 

@@ -1,4 +1,5 @@
-// A training run, as its parts share it: opening (run_open.c), saving (run_save.c), steps (train.c).
+// The state of a training run, shared by the files of this folder: run_open.c opens it, train.c
+// runs its steps, run_save.c saves it, run_end.c ends it.
 #pragma once
 #include "data/set/vocab_check.h"
 #include "programs/batch_feed.h"
@@ -11,17 +12,17 @@
 #include "train/trainer_json.h"
 #include "weights/state.h"
 
-// A step between its start and its report. Where a step is one program, the next one is started
-// before the numbers of this one are read.
+// A step that was started but not reported yet. Where a step is one program, the next step starts
+// before the results of this one are read.
 typedef struct started_step {
     step_metrics m;
     step_values values;
     int64_t counted, rows_taken; // tokens to predict; rows of the data so far
-    double begin, read_s;        // seconds to read its rows
-    row_count *counts;           // of its data sets so far
-    double waited;               // for other ranks, before it
-    int64_t sent;                // bytes to other ranks, before it
-    str rows;                    // their names
+    double begin, read_s;        // clock; seconds that its rows took to read
+    row_count *counts;           // rows taken from each data set so far
+    double waited;               // seconds spent waiting for other ranks before this step
+    int64_t sent;                // bytes sent to other ranks before this step
+    str rows;                    // names of its rows
 } started_step;
 enum { MAX_STARTED = 2 };
 
@@ -107,22 +108,23 @@ typedef struct run {
     run_ending ending;
 } run;
 
-// Does the whole of a run on one rank; r->comm, r->pool and r->leads are set.
+// Opens, runs and ends a run on one rank. The caller has set r->comm, r->pool and r->leads.
 DRV_CHECKED drv_status run_all(run *r, run_config *cfg, bool fresh);
-// The same on n_devices local devices, a rank each (local_ranks.c).
+// Does the same with one rank on each of n_devices local devices (local_ranks.c).
 DRV_CHECKED drv_status run_on_devices(const run_config *cfg, int n_devices, bool fresh);
 
-// Opens everything and resumes; `fresh`: what earlier runs left is moved aside first.
+// Opens everything and resumes the newest checkpoint. `fresh`: moves the files of earlier runs
+// aside first and begins at step 0.
 DRV_CHECKED drv_status run_open(run *r, bool fresh);
 void run_close(run *r);
-// Returns whether weights that ranks have alike are compared, at the start and now and then
-// (parallel.check_every). Those of devices are not read back for it.
+// Returns whether replicas of a weight are compared at the start and every parallel.check_every
+// steps. Weights on devices are not read back for this.
 bool run_checks_replicas(const run *r);
-// Measures the peak of products again now and then, and keeps the higher: the machine may have been
-// busy before.
+// Measures the peak rate of matrix products and keeps the highest seen: the machine may have been
+// busy during an earlier measurement.
 DRV_CHECKED drv_status run_measure_peak(run *r);
 
-// Takes all steps that were started to their end and their lines (train.c).
+// Waits for all steps that were started, and reports them (train.c).
 DRV_CHECKED drv_status run_finish_steps(run *r);
 
 // --- run_end.c
@@ -134,19 +136,19 @@ DRV_CHECKED drv_status run_end(run *r, drv_status status);
 // Ends a run that was stopped while it was opened: it has nothing to save.
 DRV_CHECKED drv_status run_end_early(run *r);
 
-// Checks that the run directory is still this run's; a collective. DRV_E_IO: it was moved, removed
-// or taken over, which ends the run: nothing there is touched any more.
+// Checks on all ranks that the run directory still belongs to this run. DRV_E_IO: it was moved,
+// removed or taken over. That ends the run, which then writes nothing there any more.
 DRV_CHECKED drv_status run_check_dir(run *r);
-// Makes a directory after it was lost: what comes now is saved beside it, in RUN_DIR.orphan-N; a
-// collective.
+// Makes the directory RUN_DIR.orphan-N, for a run that has lost RUN_DIR, and saves there from now
+// on. All ranks call it.
 DRV_CHECKED drv_status run_move_out(run *r);
 
-// A failed save is warned of and tried again at the next interval; so many in a row are an error,
-// once the first of them is checkpoint.give_up_minutes ago.
+// A failed save logs a warning, and the next interval tries again. This many failures in a row end
+// the run, once the first of them is checkpoint.give_up_minutes old.
 enum { MIN_FAILED_SAVES = 3 };
 DRV_CHECKED drv_status run_start_save(run *r);
-// Takes the result of a save that has ended. `wait`: of one that is under way too.
+// Handles the result of a save that has ended. `wait`: waits for a save that is still running.
 DRV_CHECKED drv_status run_settle_save(run *r, bool wait);
-// Saves the last finished step, which is in place when this returns DRV_OK. Like every save one of
-// all ranks.
+// Saves the last finished step, and returns when the checkpoint is in place. Like every save, all
+// ranks take part.
 DRV_CHECKED drv_status run_save_last(run *r);

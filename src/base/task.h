@@ -1,4 +1,4 @@
-// A function that runs beside the caller, for input and output that would keep the cores waiting.
+// A function that runs on another thread, for input and output that would keep the cores waiting.
 #pragma once
 #include <pthread.h>
 #include <stdbool.h>

@@ -15,6 +15,7 @@ preference_loss stages_preference(const run_config *cfg) {
 }
 
 static const recompute_policy policies[] = {[RECOMPUTE_NONE] = KEEP_ALL,
+        [RECOMPUTE_GATHERS] = KEEP_SHARDS,
         [RECOMPUTE_SELECTIVE] = KEEP_GEMMS,
         [RECOMPUTE_FULL] = KEEP_STREAM};
 

@@ -51,11 +51,11 @@ static inline drv_status take_step(stepper *steps, const batch *b, step_values *
 }
 
 static inline drv_status take_steps(comm *self, arena *a, device_run *run, programs *p) {
-    const mesh ranks = run_mesh(p->held.c);
+    const mesh ranks = run_mesh(p->held.config);
     stepper steps = stepper_new(a, p, self, &ranks);
     for (int step = 0; step < TAKEN; step++) {
-        const batch whole = make_batch(a, p->held.c, step),
-                    global = share_of_batch(a, p->held.c, &whole);
+        const batch whole = make_batch(a, p->held.config, step),
+                    global = share_of_batch(a, p->held.config, &whole);
         step_values values;
         steps.step = step + 1;
         DRV_TRY(take_step(&steps, &global, &values));

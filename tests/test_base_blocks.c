@@ -257,7 +257,7 @@ static const char *gguf_folder(arena *a) {
 static drv_status load_before(comm *self, arena *a, const layout_run *run, programs *p) {
     json_t *hashes;
     (void)self, (void)a, (void)run;
-    DRV_TRY(lora_load_base(&p->held, p->held.c->from, &hashes));
+    DRV_TRY(lora_load_base(&p->held, p->held.config->from, &hashes));
     json_decref(hashes);
     return DRV_OK;
 }

@@ -44,7 +44,7 @@ static drv_status fill_weights(arena *a, programs *p) {
 
 // Sums of gradients of this rank: the first of those that add them up has all of each.
 static drv_status fill_gradients(arena *a, programs *p, int step) {
-    const run_config *cfg = p->held.c;
+    const run_config *cfg = p->held.config;
     const mesh ranks = run_mesh(cfg);
     if (mesh_place_in_update(&ranks, (int)cfg->rank) > 0) return DRV_OK;
     for (int i = 0; i < p->held.params.n; i++) {

@@ -11,46 +11,44 @@
 //     (adapter_model.safetensors and adapter_config.json instead of model and config: a LoRA run's)
 //     manifest.json                   size and hash by blocks of every other file; written last
 //
-// A checkpoint is written to step-000100.tmp, synced, renamed into place, and its folder synced.
-// A folder without a valid manifest is no checkpoint. A refused one that stood in its place becomes
-// step-000100.refused.
+// A checkpoint is written to step-000100.tmp, synced, renamed into place, and its parent folder is
+// synced. A folder without a valid manifest is not a checkpoint. An unusable checkpoint of the same
+// name is renamed to step-000100.refused.
 //
-// The ranks of a job write and read one folder together, whatever each has of a tensor. All list
-// the same tensors in the same order; each says which pieces are its own. A file is cut in blocks
-// among the ranks: each writes, syncs and hashes its own, from what the others send it. So no rank
-// holds all, and the files are the same bytes for any layout.
+// The ranks of a job write and read one folder together. All ranks list the same tensors in the
+// same order, and each names the pieces that it holds. A file is cut into blocks that are dealt out
+// to the ranks: each rank writes, syncs and hashes its blocks, from data that the other ranks send.
+// So no rank holds the whole file, and the bytes are the same for any layout.
 #pragma once
 #include "base/file.h"
 #include "base/json.h"
 #include "ckpt/model_source.h"
 #include "comm/comm.h"
 
-// The ranks that take part. A pointer to it that is NULL: this process alone.
+// The ranks that take part. A NULL pointer: this process alone.
 typedef struct ckpt_ranks {
     comm *comm;
     mesh mesh;
 } ckpt_ranks;
 int ckpt_rank(const ckpt_ranks *r);
 int ckpt_size(const ckpt_ranks *r);
-// Returns the status of all, with the message of the first that failed; DRV_E_PEER: the job has
-// failed.
+// Returns the same status on all ranks, with the message of the first one that failed. DRV_E_PEER:
+// the job has failed.
 DRV_CHECKED drv_status ckpt_agree(const ckpt_ranks *r, drv_status status);
 
-// A rectangle of a tensor that a rank has: its values lie one after the other, row by row, as fp32.
-// A vector is a column of rows. All ranks that differ along `replicated` axes alone (bits 1 <<
-// AXIS_DATA, ...) have the same one; apart from that the pieces of all ranks tile the tensor.
-// With `at_ends` they are at the first and the last place of AXIS_PIPELINE alone: a tied embedding,
-// of which stages between them have nothing.
+// A rectangle of a tensor that a rank holds, row by row without gaps. A vector is one column. Ranks
+// that differ only along `replicated` axes (bits 1 << AXIS_DATA, ...) hold the same rectangle;
+// apart from that, the pieces of all ranks tile the tensor. `at_ends`: only the first and the last
+// pipeline stage hold it, as of a tied embedding.
 typedef struct ckpt_piece {
     int64_t row, rows, column, columns;
-    const char *source; // name that the owner of the state knows
-    int64_t first;      // element there
+    const char *source; // state that holds its values
+    int64_t first;      // index of its first element in the source
     unsigned replicated;
     bool at_ends;
 } ckpt_piece;
 
-// A rank has no piece of a tensor, or one rectangle, or a run of elements, which is up to three
-// rectangles.
+// A rank holds no piece of a tensor, one rectangle, or a run of elements (at most three rectangles).
 enum { MAX_CKPT_PIECES = 3 };
 typedef struct ckpt_tensor {
     st_entry entry; // of the whole; its type is what the run keeps: BF16 or F32
@@ -61,14 +59,14 @@ typedef struct ckpt_tensor {
 // Reads elements [first, first + n) of a source as fp32, whatever it keeps them in.
 typedef drv_status (
         *ckpt_read)(void *ctx, const char *source, int64_t first, int64_t n, float *values);
-// Takes the values of this rank's pieces: elements [first, first + n) of one, in rising order.
+// Receives the values of this rank's pieces: elements [first, first + n) of a piece, in rising order.
 typedef struct ckpt_sink {
     drv_status (*write)(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece, int64_t first,
             int64_t n, const float *values);
     void *ctx;
-    // Set for a resume: weights come as the run had them, which the model file or the masters
-    // beside it hold, F32, or BF16 of what this run keeps in that; of moments BF16 is all that its
-    // run had.
+    // `exact`: set for a resume. Weights are read as the run had them, from the model file or from
+    // the masters next to it: F32, or BF16 where this run keeps BF16. `takes_bf16`: moments may be
+    // BF16, since some runs keep them so.
     bool exact, takes_bf16;
 } ckpt_sink;
 

@@ -41,7 +41,7 @@ static const char *type_name(const run_config *cfg) {
 
 // Returns what products of the run's own type can reach.
 static machine_roof roof_of(const step_report *r) {
-    const bool wide = r->p->held.c->precision == PRECISION_F32 || r->peak.f32 > r->peak.bf16;
+    const bool wide = r->p->held.config->precision == PRECISION_F32 || r->peak.f32 > r->peak.bf16;
     return (machine_roof){wide ? r->peak.f32 : r->peak.bf16, r->memory_per_s};
 }
 
@@ -51,7 +51,7 @@ static double a_second(double amount, const profile_row *row) {
 }
 
 static void add_up(step_report *r) {
-    const run_config *cfg = r->p->held.c;
+    const run_config *cfg = r->p->held.config;
     const double peak = r->ranks * (r->peak.f32 > r->peak.bf16 ? r->peak.f32 : r->peak.bf16);
     r->model = *cfg->preset ? cfg->preset : *cfg->from ? cfg->from : "custom";
     r->tokens = (double)(cfg->global_batch_size * cfg->sequence_length);
@@ -86,7 +86,7 @@ static json_t *profile_json(const step_report *r) {
 }
 
 static void print_json(const step_report *r) {
-    const run_config *cfg = r->p->held.c;
+    const run_config *cfg = r->p->held.config;
     json_t *o = json_pack("{ss sI sI sI ss si si sf sf sf sf sf sf sf sI sI}", "model", r->model,
             "sequence", (json_int_t)cfg->sequence_length, "batch",
             (json_int_t)cfg->global_batch_size, "micro_batch", (json_int_t)cfg->micro_batch_size,
@@ -130,7 +130,7 @@ static void print_profile(const step_report *r) {
 }
 
 static void print_text(const step_report *r) {
-    const run_config *cfg = r->p->held.c;
+    const run_config *cfg = r->p->held.config;
     char ranks[32] = "";
     if (r->ranks > 1) snprintf(ranks, sizeof ranks, "%d ranks of ", r->ranks);
     printf("%s, sequence %lld, batch %lld in micro-batches of %lld, %s, %s%d thread%s\n"
@@ -163,7 +163,7 @@ static plot_bar bar_of(arena *a, const profile_row *row, const step_report *r) {
 
 static drv_status draw(arena *a, const step_report *r, const char *file) {
     const step_profile *p = r->profile;
-    const run_config *cfg = r->p->held.c;
+    const run_config *cfg = r->p->held.config;
     plot_bar *bars = ARENA_ARRAY(a, plot_bar, p->n_rows + 1);
     for (int i = 0; i < p->n_rows; i++)
         bars[i] = bar_of(a, &p->rows[i], r);

@@ -7,7 +7,7 @@
 
 drv_status device_plan_make(arena *a, const char *device, const programs *p,
         const stage_plans *stages, device_plan *out) {
-    const run_config *cfg = p->held.c;
+    const run_config *cfg = p->held.config;
     step_work whole = step_work_new(a, cfg);
     if (!stages) step_work_take(p, &whole);
     *out = (device_plan){.tokens_per_s = 0};

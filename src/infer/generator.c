@@ -153,7 +153,7 @@ drv_status generator_load(generator *gen, int64_t capacity) {
                       (asked == GENERATE_AUTO && generator_says_bf16(gen->a, gen->opts->folder));
     lora_set branches;
     DRV_TRY(lora_of_run(gen->a, &gen->config, &branches));
-    gen->held = (held_model){.c = &gen->config,
+    gen->held = (held_model){.config = &gen->config,
             .dt = bf16 ? DT_BF16 : DT_F32,
             .params = llama_params(gen->a, &layout, &branches)};
     if (asked == GENERATE_BLOCKS)

@@ -61,7 +61,7 @@ static drv_status list_weights(arena *a, const scorer_opts *opts, scorer *s) {
 
 // Plans the program of `opts` and loads it on `b`.
 static drv_status compile(arena *a, backend *b, const scorer_opts *opts, scorer *s) {
-    s->held = (held_model){.c = &s->config, .b = b, .dt = opts->bf16 ? DT_BF16 : DT_F32};
+    s->held = (held_model){.config = &s->config, .b = b, .dt = opts->bf16 ? DT_BF16 : DT_F32};
     DRV_TRY(list_weights(a, opts, s));
     const llama_opts shape = {.rows = opts->rows,
             .seq = opts->row_tokens,

@@ -63,9 +63,9 @@ static drv_status put_origin(const batch *b, programs *p, int chunk, int64_t to,
 // The number of micro-batch m in the run is that of its first row.
 static drv_status put_number(const batch *b, programs *p, int chunk, int64_t slot, int64_t m) {
     const uint64_t row =
-            (uint64_t)(b->rows_before + batch_index(b, m) * p->held.c->micro_batch_size);
+            (uint64_t)(b->rows_before + batch_index(b, m) * p->held.config->micro_batch_size);
     const uint32_t words[] = {(uint32_t)row, (uint32_t)(row >> 32)};
-    if (p->held.c->grad_dtype != PRECISION_BF16) return DRV_OK;
+    if (p->held.config->grad_dtype != PRECISION_BF16) return DRV_OK;
     return put(p, INPUT_NUMBER, chunk, slot * (int64_t)sizeof words, sizeof words, words);
 }
 
@@ -81,7 +81,7 @@ static drv_status put_micro_batch(programs *p, int chunk, int slot, int64_t m) {
 }
 
 drv_status batch_feed_rows(const batch *b, programs *p, int chunk, int slot, int64_t m) {
-    const int64_t n = p->held.c->micro_batch_size;
+    const int64_t n = p->held.config->micro_batch_size;
     const int stage = chunk == INPUT_ALONE ? 0 : chunk;
     const bool last = programs_is_last(p, stage);
     const bool taken[] = {[INPUT_TOKENS] = p->held.params.layout.embeds && stage == 0,
@@ -96,9 +96,9 @@ drv_status batch_feed_rows(const batch *b, programs *p, int chunk, int slot, int
 }
 
 drv_status batch_feed(const batch *b, programs *p, int chunk, int slot, int64_t m) {
-    const int64_t n_rows = p->held.c->micro_batch_size;
+    const int64_t n_rows = p->held.config->micro_batch_size;
     const bool alone = chunk == INPUT_ALONE;
-    if (alone ? p->held.c->lora.dropout > 0 : p->stage[chunk].drops)
+    if (alone ? p->held.config->lora.dropout > 0 : p->stage[chunk].drops)
         DRV_TRY(put_origin(b, p, chunk, slot * n_rows * b->row_tokens, batch_index(b, m) * n_rows,
                 n_rows));
     if (alone || p->stage[chunk].trains_here) {
@@ -109,12 +109,12 @@ drv_status batch_feed(const batch *b, programs *p, int chunk, int slot, int64_t 
 }
 
 drv_status batch_feed_step(const batch *b, programs *p) {
-    const int64_t n_rows = p->held.c->micro_batch_size;
+    const int64_t n_rows = p->held.config->micro_batch_size;
     for (program_input which = INPUT_TOKENS; which <= INPUT_LABELS; which++)
         DRV_TRY(batch_write_rows(b, &p->held, which, INPUT_OF_STEP, 0, 0, b->rows));
     for (int64_t m = 0; m < b->rows / n_rows; m++)
         DRV_TRY(put_number(b, p, INPUT_OF_STEP, m, m));
-    if (p->held.c->lora.dropout == 0) return DRV_OK;
+    if (p->held.config->lora.dropout == 0) return DRV_OK;
     return put_origin(b, p, INPUT_OF_STEP, 0, batch_index(b, 0) * n_rows, b->rows);
 }
 

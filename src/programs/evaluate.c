@@ -148,7 +148,7 @@ static drv_status give(void *ctx, const pipeline_task *item, void *message) {
 
 static drv_status run_stages(evaluation *e, int64_t n_rounds) {
     const pipeline_actions actions = {.ctx = e, .take = take, .compute = compute, .give = give};
-    pipeline_shape shape = stages_shape(e->p->held.c);
+    pipeline_shape shape = stages_shape(e->p->held.config);
     pipeline_schedule schedule;
     shape.forward_only = true;
     shape.micro_batches = (int)n_rounds;
@@ -245,7 +245,7 @@ static evaluation open_evaluation(arena *a, programs *p, rows *source, int64_t n
             .n_here = z.blocks_here,
             .n_parts = zigzag_blocks(&z),
             .n_partial_sums = p->layout.partial_sums,
-            .batch = batch_of_run(a, p->held.c, p->held.c->micro_batch_size)};
+            .batch = batch_of_run(a, p->held.config, p->held.config->micro_batch_size)};
     e.n_rows = n_rows && n_rows < e.all ? n_rows : e.all;
     make_arrays(a, &e);
     return e;
@@ -261,7 +261,7 @@ static void take_log_probs(const evaluation *e, double *out) {
 
 // The pairs that were seen, in the order of their numbers: as `drover eval` sums them.
 static void judge_pairs(arena *a, const evaluation *e, evaluation_result *out) {
-    const dpo_config *dpo = &e->p->held.c->dpo;
+    const dpo_config *dpo = &e->p->held.config->dpo;
     double *log_probs = ARENA_ARRAY(a, double, 2 * e->n_pairs);
     take_log_probs(e, log_probs);
     const pair_sums sums = pair_sums_of(e->n_pairs, log_probs, rows_references(e->rows), dpo->beta,

@@ -41,7 +41,7 @@ static dtype kept_dtype(precision p) {
 static drv_status build_accum_groups(arena *a, tensor *const *weights, int n, const graph *of,
         accum_group_programs *accum_groups, programs *p) {
     tensor **added = ARENA_ARRAY(a, tensor *, n);
-    const dtype grads = kept_dtype(p->held.c->grad_dtype);
+    const dtype grads = kept_dtype(p->held.config->grad_dtype);
     int n_added = 0;
     const int blocks = p->layout.zigzag.blocks_here;
     for (int i = 0; i < n; i++)
@@ -89,7 +89,7 @@ static update_weights list_weights(arena *a, const programs *p) {
         if (!w->trainable) continue;
         const bool table = w == params->embedding || w == params->head;
         list.split[list.n] = w->split != SPLIT_NONE;
-        list.tied[list.n] = table && p->held.c->model.tie_word_embeddings;
+        list.tied[list.n] = table && p->held.config->model.tie_word_embeddings;
         list.copy[list.n] = w->is_copy;
         list.muon[list.n] = muon_of(&p->held, w);
         list.w[list.n++] = graph_state(apart, TENSOR_WEIGHT, w->name, param_dtype(w, p->held.dt),
@@ -169,7 +169,7 @@ static drv_status check_mesh(const run_config *cfg, const run_layout *layout) {
 
 drv_status programs_build(arena *a, const run_config *cfg, programs *p) {
     *p = (programs){.layout = run_layout_of(cfg)};
-    p->held = (held_model){.c = cfg,
+    p->held = (held_model){.config = cfg,
             .dt = cfg->precision != PRECISION_F32 ? DT_BF16 : DT_F32,
             .zero = p->layout.zero};
     model_layout layout;
@@ -216,7 +216,7 @@ bool programs_has_loss(const programs *p) {
 // Pairs have figures beside their loss, which are read after every micro-batch.
 static bool has_whole_step(const backend *b, const programs *p) {
     return backend_has_steps(b) && !p->n_stages && p->n_accum_slots == 0 &&
-           mesh_ranks(&p->layout.mesh) == 1 && p->held.c->objective != OBJECTIVE_DPO;
+           mesh_ranks(&p->layout.mesh) == 1 && p->held.config->objective != OBJECTIVE_DPO;
 }
 
 // Programs to be loaded, with the number of nodes of each.

@@ -23,17 +23,18 @@ static double flops_of(const graph *g, bool recomputed) {
 }
 
 static double flops_per_token(const programs *p, const graph *g, bool recomputed) {
-    return flops_of(g, recomputed) / (double)(p->held.c->micro_batch_size * p->layout.row_tokens);
+    return flops_of(g, recomputed) /
+           (double)(p->held.config->micro_batch_size * p->layout.row_tokens);
 }
 
 // A rank of a pipeline has the graphs of its own stages, and tensor ranks do some products of
 // low-rank branches each for itself; the graph of one rank alone says it all. `eval`: that of an
 // evaluation.
 static double flops_of_model(const programs *p, bool eval, bool recomputed) {
-    if (!p->n_stages && p->held.c->tensor_parallel == 1)
+    if (!p->n_stages && p->held.config->tensor_parallel == 1)
         return flops_per_token(p, eval ? p->eval_graph : p->step_graph, recomputed);
     arena *a = arena_new("flops");
-    run_config whole = *p->held.c;
+    run_config whole = *p->held.config;
     programs all;
     whole.pipeline_parallel = whole.virtual_stages = whole.tensor_parallel = 1;
     whole.rank = 0;
@@ -114,7 +115,7 @@ static void add_state(const programs *p, int64_t bytes[N_TENSOR_CLASSES]) {
 // Programs run one after the other: one arena serves the largest of them, counted with what
 // attention by cuDNN takes beside it, as on Hopper.
 static void add_largest(const programs *p, memory_plan *m) {
-    const run_config *cfg = p->held.c;
+    const run_config *cfg = p->held.config;
     const bool cuda = config_backend(cfg)->has_devices && strstr(cfg->pjrt.plugin, "cuda");
     const cudnn_choice how = {.head_dim = cuda ? CUDNN_HOPPER_HEAD_DIM : 0,
             .deterministic = cfg->deterministic};
@@ -136,7 +137,7 @@ memory_plan programs_memory(const programs *p) {
     memory_plan m = {.weights = state[TENSOR_WEIGHT],
             .gradients = state[TENSOR_GRAD],
             .optimizer = state[TENSOR_OPTIMIZER],
-            .batches = batch_reader_bytes(p->held.c),
+            .batches = batch_reader_bytes(p->held.config),
             .messages = pipeline_link_bytes(p->message_bytes) + largest_bucket(p)};
     add_largest(p, &m);
     m.activations += state[TENSOR_KEPT];

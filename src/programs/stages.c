@@ -20,7 +20,7 @@ static const recompute_policy policies[] = {[RECOMPUTE_NONE] = KEEP_ALL,
         [RECOMPUTE_FULL] = KEEP_STREAM};
 
 llama_opts stages_step_opts(const programs *p) {
-    const run_config *cfg = p->held.c;
+    const run_config *cfg = p->held.config;
     const run_layout *layout = &p->layout;
     return (llama_opts){.rows = cfg->micro_batch_size,
             .seq = layout->row_tokens,
@@ -38,7 +38,7 @@ llama_opts stages_step_opts(const programs *p) {
 
 drv_status stages_differentiate(const programs *p, graph *g, const char *name, int chunk,
         int n_slots) {
-    const run_config *cfg = p->held.c;
+    const run_config *cfg = p->held.config;
     DRV_TRY(graph_verify(g, STAGE_BUILT));
     pass_autodiff(g, name);
     DRV_TRY(graph_verify(g, STAGE_DIFFERENTIATED));
@@ -135,7 +135,7 @@ static bool splits_weights(const programs *p) {
 // Returns whether something is trained in n layers, or in the tables.
 static bool trains(const programs *p, int64_t first, int64_t n) {
     return p->held.lora.n == 0 ||
-           lora_parameters_of(&p->held.lora, &p->held.c->model, first, n) > 0;
+           lora_parameters_of(&p->held.lora, &p->held.config->model, first, n) > 0;
 }
 
 // The whole graph of a stage. One before all low-rank branches has no backward pass, and one right

@@ -18,7 +18,7 @@ static int n_values_of(const run_config *cfg) {
 }
 
 stepper stepper_new(arena *a, programs *p, comm *self, const mesh *ranks) {
-    const run_config *cfg = p->held.c;
+    const run_config *cfg = p->held.config;
     const run_layout *l = &p->layout;
     const int n_blocks = l->zigzag.blocks_here, n_partial_sums = l->partial_sums;
     const int64_t n_losses = l->micro_batches * n_partial_sums, n_values = n_values_of(cfg);

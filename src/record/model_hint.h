@@ -1,4 +1,4 @@
-// The command with which a person tries a model.
+// Suggests a command that tries a model.
 #pragma once
 #include "base/str.h"
 

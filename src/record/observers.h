@@ -6,8 +6,8 @@
 
 typedef struct observers observers;
 
-// Rank 0, once the run directory is taken and the table of ranks is there. Whoever cannot begin is
-// warned of, and the run goes on without it.
+// Starts the observers on rank 0, after the run directory is taken and the table of ranks exists.
+// If one cannot start, a warning is logged and the run continues without it.
 observers *observers_begin(arena *a, const run_config *cfg);
 // Ends them, after status.json says how the run ended; takes seconds at most. Any thread may call
 // it, and again: it returns when they have ended. NULL is allowed.

@@ -1,5 +1,4 @@
-// Measures what each rank spends its steps on, so that a person sees whom the others wait for, and
-// why.
+// Measures what each rank spends its steps on, to show which rank the others wait for, and why.
 #pragma once
 #include "comm/comm.h"
 

@@ -1,7 +1,6 @@
-// Keeps the record of a run for those who watch it: its hold on the run directory, its journal and
-// its status.json (src/watch). Rank 0 writes; when it has died, the lowest rank that lives writes
-// how the job ended. Nothing here ends a run but the loss of its directory: a journal that cannot
-// be written is warned of once.
+// The record of a run: its lock on the run directory, its journal and its status.json (src/watch).
+// Rank 0 writes them; if it has died, the lowest surviving rank writes how the job ended. Only the
+// loss of the run directory ends a run: if the journal cannot be written, one warning is logged.
 #pragma once
 #include "comm/comm.h"
 #include "config/config.h"
@@ -14,29 +13,29 @@ typedef struct run_record run_record; // any thread may call; NULL for `self`: n
 // Takes the run directory, which is there, and begins an attempt: rank 0, or the only one.
 // DRV_E_BUSY: another drover has it.
 DRV_CHECKED drv_status record_take(arena *a, const run_config *cfg, comm *c, run_record **out);
-// Gives all ranks of a job their part of the record, after rank 0 has taken the directory; a
-// collective. `self`: of rank 0; other ranks get theirs.
+// Gives every other rank its record, after rank 0 has taken the directory. All ranks call it; *self
+// is rank 0's record there, and is set on the others.
 DRV_CHECKED drv_status record_share(arena *a, const run_config *cfg, comm *c, run_record **self);
-// Checks the hold on the directory. DRV_E_IO: it is not this run's any more, and why. Only rank 0
-// knows.
+// Checks on rank 0 that the directory still belongs to this run. DRV_E_IO: it does not, and why.
+// Always DRV_OK on other ranks.
 DRV_CHECKED drv_status record_check(run_record *self);
-// Moves to another directory, which is there: everything goes there from here on.
+// Writes to another directory from now on; the directory exists.
 void record_move(run_record *self, const char *run_dir);
 void record_close(run_record *self);
 
 // --- what happens
 void record_resume(run_record *self, int64_t step, const char *from, const lost_metrics *lost);
-// energy: how it is read on the hosts, or why not.
+// `energy` says how energy is read on the hosts, or why it is not.
 void record_running(run_record *self, int64_t step, const char *energy);
 void record_step(run_record *self, const step_metrics *m);
 void record_saving(run_record *self);
 void record_saved(run_record *self, int64_t step, double seconds, double blocked_s, int64_t bytes);
 void record_evaluation(run_record *self, int64_t step, double seconds, double val_loss);
-// `host` is that of the rank.
+// `host` is the host of the rank.
 void record_straggler(run_record *self, const straggler *told, const char *host);
 // `signal` or `reason` is NULL.
 void record_stop(run_record *self, int64_t step, const char *signal, const char *reason);
-// Records how the run ends on this rank: the cause where the status does not tell it (NULL: it
-// does); `alone`: no other rank knows of it yet. Once; what comes later changes nothing.
+// Records how the run ends on this rank. `cause`: NULL if it follows from the status. `alone`: no
+// other rank knows of the end yet. Only the first call has an effect.
 void record_end(run_record *self, drv_status status, const char *cause, const char *message,
         bool alone);

@@ -52,7 +52,7 @@ static void fill_randomly(batch *b, const run_config *cfg, uint64_t index) {
 }
 
 static batch new_batch(arena *a, const programs *p) {
-    const run_config *cfg = p->held.c;
+    const run_config *cfg = p->held.config;
     batch b = batch_of_run(a, cfg, cfg->global_batch_size / cfg->data_ranks);
     b.every_micro = p->layout.every_micro;
     b.first_micro = p->layout.first_micro;
@@ -82,11 +82,11 @@ drv_status step_time(arena *a, programs *p, comm *ranks, int64_t repeats, step_t
     stepper steps = stepper_new(a, p, ranks, &p->layout.mesh);
     batch taken = new_batch(a, p);
     double sum = 0;
-    fill_randomly(&taken, p->held.c, 0);
+    fill_randomly(&taken, p->held.config, 0);
     DRV_TRY(run_step(&steps, &taken));
     *out = (step_times){.best = HUGE_VAL};
     for (steps.step = 1; steps.step <= repeats; steps.step++) {
-        fill_randomly(&taken, p->held.c, (uint64_t)steps.step);
+        fill_randomly(&taken, p->held.config, (uint64_t)steps.step);
         if (profile) backend_time_nodes(p->held.b, true);
         const double begin = clock_s();
         DRV_TRY(run_step(&steps, &taken));

@@ -17,7 +17,7 @@ void step_work_take(const programs *p, step_work *to) {
     for (int v = 0; v < p->n_stages; v++) {
         const pipeline_task task = {.chunk = v};
         const int stage = pipeline_stage(&p->schedule.shape,
-                mesh_place(&p->layout.mesh, (int)p->held.c->rank, AXIS_PIPELINE), &task);
+                mesh_place(&p->layout.mesh, (int)p->held.config->rank, AXIS_PIPELINE), &task);
         for (int cut = 0; cut < N_CUTS; cut++)
             if (p->stage[v].graph[cut])
                 work_add_graph(p->stage[v].graph[cut], &to->forward[stage], &to->backward[stage]);

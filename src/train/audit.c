@@ -206,7 +206,7 @@ static drv_status check_arithmetic(const run *r) {
 }
 
 drv_status audit_open(run *r) {
-    r->audit->equal_to = r->state.step;
+    r->audit->equal_to = r->progress.state.step;
     r->audit->result->leads = r->leads;
     r->audit->result->ranks = comm_size(r->comm);
     if (r->leads) DRV_TRY(json_lines_open(r->audit->path, true, &r->audit->lines));

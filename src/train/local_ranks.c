@@ -22,7 +22,7 @@ static drv_status run_here(run *r, local_run *all) {
     drv_saved ended;
     drv_save(run_all(r, &cfg, all->fresh), &ended);
     run_close(r);
-    if (ended.status != DRV_OK && (!r->together || ended.status == DRV_E_PEER))
+    if (ended.status != DRV_OK && (!r->ending.together || ended.status == DRV_E_PEER))
         return drv_restore(&ended);
     if (r->leads) all->ended = ended;
     return DRV_OK;
@@ -36,8 +36,7 @@ static drv_status run_rank(comm *c, void *ctx) {
             .comm = c,
             .pool = all->pool,
             .leads = comm_rank(c) == 0,
-            .saved_step = -1,
-            .saving_step = -1};
+            .saving = {.saved_step = -1, .step = -1}};
     const drv_status status = run_here(r, all);
     arena_free(a);
     return status;

@@ -178,7 +178,7 @@ drv_status rank_watch_open_energy(run *r) {
     char mine[ENERGY_WORDS] = "";
     drv_status status = DRV_OK;
     struct host_energy *of = r->energy = ARENA_NEW(r->a, struct host_energy);
-    *of = (struct host_energy){.step = r->state.step, .words = ""};
+    *of = (struct host_energy){.step = r->progress.state.step, .words = ""};
     if (is_first_of_host(r->comm, comm_rank(r->comm)))
         status = energy_open(r->a, NULL, &of->counters);
     DRV_TRY(ranks_together(r, status));

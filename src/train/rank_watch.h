@@ -1,5 +1,5 @@
-// The table of ranks that rank 0 keeps for whoever watches the run (watch/rank_table.h): a thread
-// writes it once a second, from what the ranks tell each other anyway.
+// The table of ranks that rank 0 writes for `drover top` and the page (watch/rank_table.h): a
+// thread writes it once a second, from the status messages that the ranks exchange anyway.
 #pragma once
 #include "comm/comm.h"
 #include "config/config.h"

@@ -107,18 +107,18 @@ drv_status ranks_agree(run *r, drv_status mine, bool *save) {
     const double gradients_s =
             r->stepper.gradients_s < LONGEST_S ? r->stepper.gradients_s : LONGEST_S;
     int32_t asked[] = {stop_number(), stop_take_save_request(),
-            r->saver && !ckpt_ended(r->saver, 0), mine != DRV_OK,
+            r->saving.saver && !ckpt_ended(r->saving.saver, 0), mine != DRV_OK,
             minutes_are_over(r, cfg->max_minutes, r->began_s), (int32_t)ceil(1000 * gradients_s)};
-    if (minutes_are_over(r, cfg->checkpoint_minutes, r->save_began_s)) asked[1] = 1;
+    if (minutes_are_over(r, cfg->checkpoint_minutes, r->saving.began_s)) asked[1] = 1;
     DRV_TRY(comm_all_reduce(comm_all_ranks(r->comm), DT_I32, COMM_MAX, asked,
             sizeof asked / sizeof *asked, NULL));
     if (asked[3]) return ranks_together(r, mine);
     if (asked[5] > 0) stepper_pace(&r->stepper, asked[5] / 1e3); // else there was no step yet
     stop_take_over(asked[0]);
-    r->stopping = asked[0] || asked[4];
-    if (asked[4] && !asked[0]) r->limit = "training.max_minutes";
+    r->ending.stopping = asked[0] || asked[4];
+    if (asked[4] && !asked[0]) r->ending.limit = "training.max_minutes";
     *save = asked[1];
-    r->save_ended = !asked[2];
+    r->saving.ended = !asked[2];
     return DRV_OK;
 }
 
@@ -146,14 +146,14 @@ drv_status ranks_wait(run *r, ranks_is_done is_done, void *ctx, const char *doin
 
 drv_status ranks_together(run *r, drv_status status) {
     status = comm_agree_on_first(r->comm, status);
-    r->together |= status != DRV_OK && status != DRV_E_PEER;
+    r->ending.together |= status != DRV_OK && status != DRV_E_PEER;
     return status;
 }
 
 drv_status ranks_leave(run *r, const drv_saved *ended) {
     drv_status status = ended->status;
     bool mine = r->leads || status == DRV_E_PEER;
-    if (status != DRV_OK && (!r->together || status == DRV_E_PEER)) {
+    if (status != DRV_OK && (!r->ending.together || status == DRV_E_PEER)) {
         drv_restore(ended);
         mine = comm_abort(r->comm, status);
     }

@@ -10,19 +10,19 @@
 enum { PIECE_BYTES = 1 << 20 }; // hashed at a time
 
 typedef struct replica_hashes {
-    const held_model *p;
+    const held_model *model;
     arena *a;
     int n; // two of each weight: itself, its master
     uint64_t *hash;
     bool *alike; // tensor ranks have the same
 } replica_hashes;
 
-static drv_status hash_state(const held_model *p, const char *name, int64_t bytes, char *piece,
+static drv_status hash_state(const held_model *model, const char *name, int64_t bytes, char *piece,
         XXH3_state_t *state, uint64_t *out) {
     XXH3_64bits_reset(state);
     for (int64_t offset = 0; offset < bytes; offset += PIECE_BYTES) {
         const int64_t n = bytes - offset < PIECE_BYTES ? bytes - offset : PIECE_BYTES;
-        DRV_TRY(backend_read(p->b, 0, name, offset, n, piece));
+        DRV_TRY(backend_read(model->b, 0, name, offset, n, piece));
         XXH3_64bits_update(state, piece, (size_t)n);
     }
     *out = XXH3_64bits_digest(state);
@@ -30,23 +30,24 @@ static drv_status hash_state(const held_model *p, const char *name, int64_t byte
 }
 
 // Masters that are shards differ on purpose.
-static bool has_whole_master(const held_model *p, const char *master, const param *w) {
-    return !p->zero && strcmp(master, w->name) != 0;
+static bool has_whole_master(const held_model *model, const char *master, const param *w) {
+    return !model->zero && strcmp(master, w->name) != 0;
 }
 
 static drv_status hash_all(replica_hashes *of) {
-    const held_model *p = of->p;
+    const held_model *model = of->model;
     char *piece = mem_alloc(PIECE_BYTES);
     XXH3_state_t *state = XXH3_createState();
     drv_status status = DRV_OK;
-    for (int i = 0; i < p->params.n && status == DRV_OK; i++) {
-        const param *w = &p->params.p[i];
-        const char *master = held_master(of->a, p, w);
+    for (int i = 0; i < model->params.n && status == DRV_OK; i++) {
+        const param *w = &model->params.p[i];
+        const char *master = held_master(of->a, model, w);
         const int64_t n = param_elements(w);
         of->alike[2 * i] = of->alike[2 * i + 1] = w->split == SPLIT_NONE;
-        status = hash_state(p, w->name, param_bytes(w, p->dt), piece, state, &of->hash[2 * i]);
-        if (status == DRV_OK && has_whole_master(p, master, w))
-            status = hash_state(p, master, n * (int64_t)sizeof(float), piece, state,
+        status = hash_state(model, w->name, param_bytes(w, model->dt), piece, state,
+                &of->hash[2 * i]);
+        if (status == DRV_OK && has_whole_master(model, master, w))
+            status = hash_state(model, master, n * (int64_t)sizeof(float), piece, state,
                     &of->hash[2 * i + 1]);
     }
     XXH3_freeState(state);
@@ -75,13 +76,13 @@ static drv_status compare(const replica_hashes *of, const comm_group *ranks_of, 
         for (int i = ranks - 1; i >= 0; i--)
             if (all[i * of->n + k] != all[right * of->n + k]) wrong = i;
         if (wrong < 0) continue;
-        const param *w = &of->p->params.p[k / 2];
+        const param *w = &of->model->params.p[k / 2];
         const int bad = group_rank(ranks_of, wrong), good = group_rank(ranks_of, right);
         return drv_fail(DRV_E_DATA,
                 "after step %lld rank %d (%s) has another %s\"%s\" than rank %d (%s), which should "
                 "be the same: a fault of its memory, processor or libraries, or another config",
-                (long long)step, bad, comm_host(of->p->comm, bad), k % 2 ? "master of " : "",
-                w->name, good, comm_host(of->p->comm, good));
+                (long long)step, bad, comm_host(of->model->comm, bad), k % 2 ? "master of " : "",
+                w->name, good, comm_host(of->model->comm, good));
     }
     return DRV_OK;
 }
@@ -90,18 +91,18 @@ static drv_status compare(const replica_hashes *of, const comm_group *ranks_of, 
 // stops all.
 static drv_status compare_along(const replica_hashes *of, unsigned axes, bool only_alike,
         int64_t step) {
-    const mesh ranks = run_mesh(of->p->c);
-    comm_group *g = comm_axes(of->p->comm, &ranks, axes);
+    const mesh ranks = run_mesh(of->model->config);
+    comm_group *g = comm_axes(of->model->comm, &ranks, axes);
     if (group_size(g) == 1) return DRV_OK;
     uint64_t *all = ARENA_ARRAY(of->a, uint64_t, (int64_t)of->n * group_size(g));
     DRV_TRY(comm_all_gather(g, of->hash, of->n * (int64_t)sizeof *all, NULL, all));
     return compare(of, g, all, only_alike, step);
 }
 
-drv_status replicas_check(const held_model *p, int64_t step) {
-    if (!p->comm || comm_size(p->comm) == 1) return DRV_OK;
+drv_status replicas_check(const held_model *model, int64_t step) {
+    if (!model->comm || comm_size(model->comm) == 1) return DRV_OK;
     arena *a = arena_new("replicas");
-    replica_hashes of = {.p = p, .a = a, .n = 2 * p->params.n};
+    replica_hashes of = {.model = model, .a = a, .n = 2 * model->params.n};
     of.hash = ARENA_ARRAY(a, uint64_t, of.n);
     of.alike = ARENA_ARRAY(a, bool, of.n);
     drv_status status = hash_all(&of);
@@ -125,13 +126,13 @@ static bool is_finite(dtype dt, const char *values, int64_t i) {
     return dt == DT_BF16 ? (half & 0x7F80) != 0x7F80 : (word & 0x7F800000) != 0x7F800000;
 }
 
-static drv_status check_state(const held_model *p, const char *name, int64_t n, char *piece,
+static drv_status check_state(const held_model *model, const char *name, int64_t n, char *piece,
         int64_t step) {
-    const dtype dt = held_state_type(p, name);
+    const dtype dt = held_state_type(model, name);
     const int64_t unit = dtype_bytes(dt), most = PIECE_BYTES / unit;
     for (int64_t at = 0; at < n; at += most) {
         const int64_t here = n - at < most ? n - at : most;
-        DRV_TRY(backend_read(p->b, 0, name, at * unit, here * unit, piece));
+        DRV_TRY(backend_read(model->b, 0, name, at * unit, here * unit, piece));
         for (int64_t i = 0; i < here; i++)
             if (!is_finite(dt, piece, i))
                 return drv_fail(DRV_E_DATA,
@@ -142,17 +143,17 @@ static drv_status check_state(const held_model *p, const char *name, int64_t n, 
     return DRV_OK;
 }
 
-drv_status replicas_check_finite(const held_model *p, int64_t step) {
+drv_status replicas_check_finite(const held_model *model, int64_t step) {
     arena *a = arena_new("finite");
     char *piece = mem_alloc(PIECE_BYTES);
     drv_status status = DRV_OK;
-    for (int i = 0; i < p->params.n && status == DRV_OK; i++) {
-        const param *w = &p->params.p[i];
-        const char *master = held_master(a, p, w);
+    for (int i = 0; i < model->params.n && status == DRV_OK; i++) {
+        const param *w = &model->params.p[i];
+        const char *master = held_master(a, model, w);
         if (w->blocks) continue; // no update reaches it
-        status = check_state(p, w->name, param_elements(w), piece, step);
+        status = check_state(model, w->name, param_elements(w), piece, step);
         if (status == DRV_OK && strcmp(master, w->name) != 0)
-            status = check_state(p, master, held_shard_of(p, w).n, piece, step);
+            status = check_state(model, master, held_shard_of(model, w).n, piece, step);
     }
     free(piece);
     arena_free(a);

@@ -1,4 +1,5 @@
-// A training run, as its parts share it: opening (run_open.c), saving (run_save.c), steps (train.c).
+// The state of a training run, shared by the files of this folder: run_open.c opens it, train.c
+// runs its steps, run_save.c saves it, run_end.c ends it.
 #pragma once
 #include "data/set/vocab_check.h"
 #include "programs/batch_feed.h"
@@ -11,46 +12,88 @@
 #include "train/trainer_json.h"
 #include "weights/state.h"
 
-// A step between its start and its report. Where a step is one program, the next one is started
-// before the numbers of this one are read.
+// A step that was started but not reported yet. Where a step is one program, the next step starts
+// before the results of this one are read.
 typedef struct started_step {
     step_metrics m;
     step_values values;
     int64_t counted, rows_taken; // tokens to predict; rows of the data so far
-    double begin, read_s;        // seconds to read its rows
-    row_count *counts;           // of its data sets so far
-    double waited;               // for other ranks, before it
-    int64_t sent;                // bytes to other ranks, before it
-    str rows;                    // their names
+    double begin, read_s;        // clock; seconds that its rows took to read
+    row_count *counts;           // rows taken from each data set so far
+    double waited;               // seconds spent waiting for other ranks before this step
+    int64_t sent;                // bytes sent to other ranks before this step
+    str rows;                    // names of its rows
 } started_step;
 enum { MAX_STARTED = 2 };
 
+// The step that the weights on the device belong to.
+typedef enum weights_state {
+    WEIGHTS_OF_STEP, // the last finished step: they can be saved
+    WEIGHTS_BETWEEN, // an update is running, or a later step has started
+    WEIGHTS_LOST,    // none: an update failed half-way, or a value is not finite
+} weights_state;
+
+// The steps of a run on this rank.
+typedef struct run_progress {
+    run_state state; // after the last finished step
+    weights_state weights;
+    started_step started[MAX_STARTED]; // a ring: values on their way must not move
+    int first_started, n_started;
+    double finished_s;     // clock at the last report of a step
+    row_count *set_counts; // of each data set to train on, after the last finished step
+    json_t *kept_counters; // of sets that have no rows here (set_counters.h); NULL: none
+    arena *hashed;         // of the last step that was hashed (training.hash_every); NULL: none yet
+    bool metrics_failing;  // warned of once
+    double mean_step_s;
+    int n_doubts; // steps faster than the peak, after which it was measured again
+} run_progress;
+
+// The saves of a run.
+typedef struct run_saving {
+    ckpt_saver *saver;                 // NULL until the first save
+    ckpt_content content;              // what it writes
+    const char *run_dir, *checkpoints; // where it saves
+    int64_t saved_step, step;          // in place; of the save that is running. -1: none
+    bool ended;                        // the running save has ended on all ranks (ranks_agree)
+    int64_t *refused;                  // steps of checkpoints that could not be used
+    int n_refused, cap_refused;
+    int n_failed;              // saves in a row
+    double failing_since_s;    // clock at the first of them
+    bool given_up;             // they failed for too long, which ends the run
+    double began_s, blocked_s; // clock at the last save; seconds that training waited for it
+} run_saving;
+
+// The reason why a run ends.
+typedef struct run_ending {
+    bool stopping;     // all ranks agreed to stop; a signal to one rank alone does not set it
+    const char *limit; // key that asked for the stop; NULL: a signal did
+    const char *cause; // for status.json, where the exit status does not say it; NULL: it does
+    bool together;     // all ranks end for the same reason: they can save, and rank 0 reports it
+    bool lost_dir;     // the run directory was moved, removed or taken over
+} run_ending;
+
 typedef struct run {
+    // Opened once.
     arena *a;
     run_config *cfg; // fixed once the data is open (config_count_steps)
     comm *comm;
-    device_pool *pool; // ranks are threads of this process, on a device each; NULL: they are not
-    bool leads;        // rank 0: has the run directory's files, reports, saves
-    stepper stepper;
-    bool stopping;       // several ranks: they have agreed to. A signal alone stops one rank only
-    const char *limit;   // key that asked for the stop; NULL: a signal did
-    struct audit *audit; // a replay (audit.h), which saves nothing; NULL: a run
+    device_pool *pool;   // ranks are threads of this process, on a device each; NULL: they are not
+    bool leads;          // rank 0: has the run directory's files, reports, saves
     bool fresh;          // it began anew, with what was there moved aside
-    bool together; // all ranks end here, for the same reason: they can save, and rank 0 says why
+    struct audit *audit; // a replay (audit.h), which saves nothing; NULL: a run
     backend *b;
     programs p;
+    stepper stepper;
     rows *train_rows, *valid_rows; // valid_rows NULL: no evaluation
     vocab_check vocab;             // of both, in the background
     batch_reader reader;
-    started_step started[MAX_STARTED]; // a ring: values on their way must not move
-    int first_started, n_started;
-    double finished; // time of the last report of a step
-    run_state state;
-    row_count *set_counts; // of each data set to train on, after the last finished step
-    json_t *kept_counters; // of sets that have no rows here (set_counters.h); NULL: none
+    json_t *base_hashes; // of LoRA's base, by tensor; NULL: no LoRA
+    json_t *about;       // recorded in trainer.json beside the counters
+    double began_s;      // clock
+    double flops_per_token, peak_flops;
+    // Watched from outside.
+    run_record *record; // NULL: the directory is not taken yet
     metrics *metrics;
-    bool metrics_failing; // said once
-    arena *hashed;        // of the last step that was (training.hash_every); NULL: none yet
     report *report;
     rank_times times;
     stragglers *stragglers;      // rank 0 of several; NULL: not this rank
@@ -59,47 +102,29 @@ typedef struct run {
     struct host_energy *energy;  // of this host (rank_watch.c)
     rank_figures figures;        // of this rank, as the others hear them
     double measured_s;           // when `figures` had its memory looked at
-    // saving
-    ckpt_saver *saver;                 // NULL until the first save
-    ckpt_content content;              // what it writes
-    json_t *base_hashes;               // of LoRA's base, by tensor; NULL: no LoRA
-    json_t *about;                     // recorded in trainer.json beside the counters
-    const char *run_dir, *checkpoints; // where it saves
-    int64_t saved_step, saving_step;   // in place; under way. -1: none
-    int64_t *refused;                  // steps of checkpoints that could not be used
-    int n_refused, cap_refused;
-    bool save_ended;        // on all ranks (ranks_agree)
-    int failed_saves;       // in a row
-    double failing_since_s; // clock at the first of them
-    bool saves_given_up;    // they have failed for too long, which ends the run
-    bool weights_lost;      // an update failed half-way: they belong to no step
-    bool start_failed;      // of a step as one program: they are lost for good
-    // of those who watch
-    run_record *record;             // NULL: the directory is not taken yet
-    const char *cause;              // of its end, where the status does not say it; NULL: it does
-    bool lost_dir;                  // the run directory is another's, or gone
-    double began_s;                 // clock
-    double save_began_s, blocked_s; // the last save; how long training has waited for it
-    double flops_per_token, peak_flops, mean_step_s;
-    int n_doubts; // steps faster than the peak, after which it was measured again
+
+    run_progress progress;
+    run_saving saving;
+    run_ending ending;
 } run;
 
-// Does the whole of a run on one rank; r->comm, r->pool and r->leads are set.
+// Opens, runs and ends a run on one rank. The caller has set r->comm, r->pool and r->leads.
 DRV_CHECKED drv_status run_all(run *r, run_config *cfg, bool fresh);
-// The same on n_devices local devices, a rank each (local_ranks.c).
+// Does the same with one rank on each of n_devices local devices (local_ranks.c).
 DRV_CHECKED drv_status run_on_devices(const run_config *cfg, int n_devices, bool fresh);
 
-// Opens everything and resumes; `fresh`: what earlier runs left is moved aside first.
+// Opens everything and resumes the newest checkpoint. `fresh`: moves the files of earlier runs
+// aside first and begins at step 0.
 DRV_CHECKED drv_status run_open(run *r, bool fresh);
 void run_close(run *r);
-// Returns whether weights that ranks have alike are compared, at the start and now and then
-// (parallel.check_every). Those of devices are not read back for it.
+// Returns whether replicas of a weight are compared at the start and every parallel.check_every
+// steps. Weights on devices are not read back for this.
 bool run_checks_replicas(const run *r);
-// Measures the peak of products again now and then, and keeps the higher: the machine may have been
-// busy before.
+// Measures the peak rate of matrix products and keeps the highest seen: the machine may have been
+// busy during an earlier measurement.
 DRV_CHECKED drv_status run_measure_peak(run *r);
 
-// Takes all steps that were started to their end and their lines (train.c).
+// Waits for all steps that were started, and reports them (train.c).
 DRV_CHECKED drv_status run_finish_steps(run *r);
 
 // --- run_end.c
@@ -111,19 +136,19 @@ DRV_CHECKED drv_status run_end(run *r, drv_status status);
 // Ends a run that was stopped while it was opened: it has nothing to save.
 DRV_CHECKED drv_status run_end_early(run *r);
 
-// Checks that the run directory is still this run's; a collective. DRV_E_IO: it was moved, removed
-// or taken over, which ends the run: nothing there is touched any more.
+// Checks on all ranks that the run directory still belongs to this run. DRV_E_IO: it was moved,
+// removed or taken over. That ends the run, which then writes nothing there any more.
 DRV_CHECKED drv_status run_check_dir(run *r);
-// Makes a directory after it was lost: what comes now is saved beside it, in RUN_DIR.orphan-N; a
-// collective.
+// Makes the directory RUN_DIR.orphan-N, for a run that has lost RUN_DIR, and saves there from now
+// on. All ranks call it.
 DRV_CHECKED drv_status run_move_out(run *r);
 
-// A failed save is warned of and tried again at the next interval; so many in a row are an error,
-// once the first of them is checkpoint.give_up_minutes ago.
+// A failed save logs a warning, and the next interval tries again. This many failures in a row end
+// the run, once the first of them is checkpoint.give_up_minutes old.
 enum { MIN_FAILED_SAVES = 3 };
 DRV_CHECKED drv_status run_start_save(run *r);
-// Takes the result of a save that has ended. `wait`: of one that is under way too.
+// Handles the result of a save that has ended. `wait`: waits for a save that is still running.
 DRV_CHECKED drv_status run_settle_save(run *r, bool wait);
-// Saves the last finished step, which is in place when this returns DRV_OK. Like every save one of
-// all ranks.
+// Saves the last finished step, and returns when the checkpoint is in place. Like every save, all
+// ranks take part.
 DRV_CHECKED drv_status run_save_last(run *r);

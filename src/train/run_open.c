@@ -25,14 +25,14 @@
 
 static drv_status open_run_dir(run *r, bool fresh) {
     const char *dir = r->cfg->run_dir;
-    r->checkpoints = path_join(r->a, dir, "checkpoints");
-    r->run_dir = dir;
+    r->saving.checkpoints = path_join(r->a, dir, "checkpoints");
+    r->saving.run_dir = dir;
     r->fresh = fresh;
     if (!r->leads) return DRV_OK;
     DRV_TRY(dir_make(dir));
     DRV_TRY(record_take(r->a, r->cfg, r->comm, &r->record));
     if (fresh) DRV_TRY(resume_move_aside(dir));
-    DRV_TRY(dir_make(r->checkpoints));
+    DRV_TRY(dir_make(r->saving.checkpoints));
     return log_open_file(path_join(r->a, dir, "log.txt"));
 }
 
@@ -46,21 +46,21 @@ static drv_status open_data(run *r) {
     if (r->leads) DRV_TRY(vocab_check_start(r->a, both, r->valid_rows ? 2 : 1, &r->vocab));
     r->reader = batch_reader_new(r->a, r->train_rows, cfg);
     const int n_sets = rows_n_sources(r->train_rows);
-    r->set_counts = ARENA_ARRAY(r->a, row_count, n_sets);
+    r->progress.set_counts = ARENA_ARRAY(r->a, row_count, n_sets);
     for (int i = 0; i < MAX_STARTED; i++)
-        r->started[i].counts = ARENA_ARRAY(r->a, row_count, n_sets);
+        r->progress.started[i].counts = ARENA_ARRAY(r->a, row_count, n_sets);
     return DRV_OK;
 }
 
 // The steps are known once the run is where it goes on.
 static void count_steps(run *r) {
-    run_inputs_count(r->cfg, r->leads, r->train_rows, r->state.step);
+    run_inputs_count(r->cfg, r->leads, r->train_rows, r->progress.state.step);
     trainer_about_lengths(r->about, r->cfg);
 }
 
 // Batch or row length differ from here on: a new part, from which rows are counted.
 static void begin_part(run *r, const json_t *before) {
-    run_state *state = &r->state;
+    run_state *state = &r->progress.state;
     int64_t n_rows = r->cfg->global_batch_size, length = r->cfg->sequence_length;
     const bool known = json_get_i64("", before, "global_batch_size", &n_rows) == DRV_OK &&
                        json_get_i64("", before, "sequence_length", &length) == DRV_OK &&
@@ -73,7 +73,7 @@ static void begin_part(run *r, const json_t *before) {
 
 // --- LoRA: a frozen base, known by its tensors, and branches
 static void carry(run *r, const char *name, const char *text) {
-    ckpt_content *c = &r->content;
+    ckpt_content *c = &r->saving.content;
     ckpt_carried *list = ARENA_ARRAY(r->a, ckpt_carried, c->n_carried + 1);
     if (c->n_carried) memcpy(list, c->carried, sizeof *list * (size_t)c->n_carried);
     list[c->n_carried++] = (ckpt_carried){.name = name, .bytes = text, .n = strlen(text)};
@@ -81,11 +81,11 @@ static void carry(run *r, const char *name, const char *text) {
 }
 
 static drv_status open_base(run *r) {
-    const char *base, *model = r->content.config_json;
+    const char *base, *model = r->saving.content.config_json;
     DRV_TRY_CTX(lora_load_base(&r->p.held, r->cfg->from, &r->base_hashes),
             "%s: weights of model.from", config_where(r->cfg, "model.from"));
-    r->content.is_adapter = true;
-    DRV_TRY(lora_describe(r->a, r->cfg, r->base_hashes, &r->content.config_json, &base));
+    r->saving.content.is_adapter = true;
+    DRV_TRY(lora_describe(r->a, r->cfg, r->base_hashes, &r->saving.content.config_json, &base));
     carry(r, "base.json", base);
     carry(r, "base_config.json", model);
     return DRV_OK;
@@ -111,20 +111,21 @@ static drv_status load_checkpoint(run *r, const char *folder) {
 // Tells those who watch where it goes on (NULL: at step 0), and what no checkpoint holds.
 static void say_began(const run *r, const char *folder) {
     if (!r->leads) return;
-    const lost_metrics lost = metrics_count_lost(r->cfg->run_dir, r->state.step);
-    record_resume(r->record, r->state.step, folder, &lost);
+    const lost_metrics lost = metrics_count_lost(r->cfg->run_dir, r->progress.state.step);
+    record_resume(r->record, r->progress.state.step, folder, &lost);
 }
 
 // Takes up each data set where it stands.
 static void go_on(run *r, const char *folder, const json_t *before) {
     log_info("resumed from %s: step %lld, %lld row%s and %s tokens seen", folder,
-            (long long)r->state.step, (long long)r->state.rows_taken,
-            str_plural(r->state.rows_taken), str_si((double)r->state.tokens));
-    r->kept_counters = set_counters_resume(r->train_rows, before, r->state.rows_taken);
-    rows_counts(r->train_rows, r->set_counts);
+            (long long)r->progress.state.step, (long long)r->progress.state.rows_taken,
+            str_plural(r->progress.state.rows_taken), str_si((double)r->progress.state.tokens));
+    r->progress.kept_counters =
+            set_counters_resume(r->train_rows, before, r->progress.state.rows_taken);
+    rows_counts(r->train_rows, r->progress.set_counts);
     count_steps(r);
     resume_say_changes(before, r->about);
-    if (r->leads) carry_say_changes(&r->content, folder);
+    if (r->leads) carry_say_changes(&r->saving.content, folder);
     say_began(r, folder);
 }
 
@@ -132,14 +133,14 @@ static drv_status resume_from(run *r, const char *folder) {
     json_t *before;
     DRV_TRY_CTX(resume_check_model(folder, &r->cfg->model, lora_is_on(r->cfg), true),
             "cannot resume");
-    DRV_TRY_CTX(trainer_json_read(folder, &r->state, &before), "cannot resume");
+    DRV_TRY_CTX(trainer_json_read(folder, &r->progress.state, &before), "cannot resume");
     drv_status status = resume_check_optimizer(folder, before, r->cfg);
     if (status == DRV_OK) status = load_checkpoint(r, folder);
     if (status != DRV_OK) {
         json_decref(before);
         return drv_context(status, "resume from \"%s\"", folder);
     }
-    r->saved_step = r->state.step;
+    r->saving.saved_step = r->progress.state.step;
     go_on(r, folder, before);
     begin_part(r, before);
     json_decref(before);
@@ -235,9 +236,9 @@ static drv_status choose_older(run *r, drv_status status, const char **folder) {
     DRV_TRY(resume_choose(r->a, all, r->cfg->run_dir, ckpt_step_of(*folder), &older));
     if (!older) return drv_restore(&refused);
     if (r->leads) log_warn("checkpoint \"%s\" is not used: %s", *folder, refused.message);
-    MEM_GROW(r->refused, r->n_refused, r->cap_refused);
-    r->refused[r->n_refused++] = ckpt_step_of(*folder);
-    r->together = false; // they go on
+    MEM_GROW(r->saving.refused, r->saving.n_refused, r->saving.cap_refused);
+    r->saving.refused[r->saving.n_refused++] = ckpt_step_of(*folder);
+    r->ending.together = false; // they go on
     *folder = older;
     return DRV_OK;
 }
@@ -254,8 +255,8 @@ static drv_status read_counters(run *r, const char *folder) {
 static drv_status choose_checkpoint(run *r, const char **folder) {
     ckpt_ranks ranks;
     const ckpt_ranks *all = state_ranks(&r->p.held, &ranks);
-    r->state = run_state_new();
-    r->saved_step = r->saving_step = -1;
+    r->progress.state = run_state_new();
+    r->saving.saved_step = r->saving.step = -1;
     *folder = NULL;
     if (!r->audit)
         DRV_TRY(resume_choose(r->a, all, r->cfg->run_dir, INT64_MAX, folder));
@@ -316,7 +317,7 @@ static void set_save_dtype(run *r, json_t *config_json) {
             [SAVE_BF16] = {ST_BF16, "bfloat16"},
             [SAVE_F16] = {ST_F16, "float16"}};
     const save_dtype chosen = config_save_dtype(r->cfg);
-    r->content.model_type = types[chosen].type;
+    r->saving.content.model_type = types[chosen].type;
     json_object_set_new(config_json, "torch_dtype", json_string(types[chosen].torch));
 }
 
@@ -357,7 +358,7 @@ static void tell_stopped_early(void *ctx) {
     char message[128];
     snprintf(message, sizeof message, "stopped by %s while programs were compiled",
             stop_requested());
-    record_stop(r->record, r->state.step, stop_requested(), NULL);
+    record_stop(r->record, r->progress.state.step, stop_requested(), NULL);
     record_end(r->record, DRV_STOPPED, NULL, message, false);
 }
 
@@ -377,12 +378,12 @@ static drv_status load_programs(run *r) {
 static drv_status open_programs(run *r) {
     const run_config *cfg = r->cfg;
     r->about = trainer_about(cfg, r->train_rows, backend_arithmetic(r->b));
-    DRV_TRY(carry_files(r->a, cfg, &r->content));
-    DRV_TRY(carry_conversations(r->a, cfg, r->train_rows, r->leads, &r->content));
+    DRV_TRY(carry_files(r->a, cfg, &r->saving.content));
+    DRV_TRY(carry_conversations(r->a, cfg, r->train_rows, r->leads, &r->saving.content));
     json_t *model = model_config_json(&cfg->model);
     set_save_dtype(r, model);
     char *text = json_print(model, JSON_INDENT(2));
-    r->content.config_json = arena_strdup(r->a, text);
+    r->saving.content.config_json = arena_strdup(r->a, text);
     free(text);
     json_decref(model);
     const mesh ranks = run_mesh(cfg);
@@ -399,8 +400,9 @@ static drv_status open_programs(run *r) {
 static drv_status open_reports(run *r) {
     const run_config *cfg = r->cfg;
     if (!r->leads) return DRV_OK;
-    DRV_TRY(resume_write_config(cfg, r->state.step));
-    DRV_TRY(metrics_open(r->a, cfg->run_dir, r->state.step, cfg->hash_every > 0, &r->metrics));
+    DRV_TRY(resume_write_config(cfg, r->progress.state.step));
+    DRV_TRY(metrics_open(r->a, cfg->run_dir, r->progress.state.step, cfg->hash_every > 0,
+            &r->metrics));
     r->report = report_new(r->a, cfg->run_dir, cfg->file, cfg->log_every);
     r->flops_per_token = programs_flops_per_token(&r->p, false);
     say_size(r);
@@ -446,7 +448,7 @@ drv_status run_open(run *r, bool fresh) {
     if (r->cfg->objective == OBJECTIVE_DPO) DRV_TRY(open_references(r, folder, &begun));
     DRV_TRY(ranks_together(r, open_weights(r, folder, begun)));
     if (run_checks_replicas(r))
-        DRV_TRY(ranks_together(r, replicas_check(&r->p.held, r->state.step)));
+        DRV_TRY(ranks_together(r, replicas_check(&r->p.held, r->progress.state.step)));
     r->times = rank_times_new(r->a, r->comm);
     rank_watch_find_stragglers(r, &ranks);
     tell_plan(r);
@@ -460,19 +462,19 @@ void run_close(run *r) {
     if (r->comm) comm_before_end(r->comm, NULL, NULL);
     rank_watch_close(r->watch);
     rank_watch_close_energy(r);
-    ckpt_saver_free(r->saver);
+    ckpt_saver_free(r->saving.saver);
     if (r->metrics) metrics_close(r->metrics);
     vocab_check_cancel(&r->vocab);
     batch_reader_close(&r->reader);
     for (int i = 0; i < MAX_STARTED; i++)
-        str_free(&r->started[i].rows);
+        str_free(&r->progress.started[i].rows);
     if (r->train_rows) rows_close(r->train_rows);
     if (r->valid_rows) rows_close(r->valid_rows);
-    arena_free(r->hashed);
+    arena_free(r->progress.hashed);
     if (r->b) backend_close(r->b);
     json_decref(r->about);
     json_decref(r->base_hashes);
-    json_decref(r->kept_counters);
-    free(r->refused);
+    json_decref(r->progress.kept_counters);
+    free(r->saving.refused);
     record_close(r->record);
 }

@@ -1,6 +1,6 @@
-// The counter of each data set of a run: how many of its rows are taken, whatever the others do.
-// Kept in trainer.json, so that a resume with other weights, other sets or other rows takes up each
-// set where it stands.
+// The counter of each data set: how many of its rows the run has taken. trainer.json keeps them, so
+// that a resume with other weights, data sets or row lengths continues each data set where it
+// stopped.
 #pragma once
 #include "base/json.h"
 #include "data/set/rows.h"

@@ -32,18 +32,18 @@ static drv_status begin_hashes(run *r, const batch *b, step_metrics *m) {
     const int64_t every = r->cfg->hash_every;
     m->hashed = every > 0 && m->step % every == 0;
     if (!m->hashed) return DRV_OK;
-    arena_free(r->hashed);
-    r->hashed = arena_new("hashes");
+    arena_free(r->progress.hashed);
+    r->progress.hashed = arena_new("hashes");
     comm_note(r->comm, m->step, "hashes");
     m->hashes.arithmetic = json_string_value(json_object_get(r->about, "arithmetic"));
-    DRV_TRY(hashes_begin(r->hashed, &r->p.held, batch_hash(b, r->cfg), &m->hashes));
+    DRV_TRY(hashes_begin(r->progress.hashed, &r->p.held, batch_hash(b, r->cfg), &m->hashes));
     return r->audit ? audit_begin_step(r, m) : DRV_OK;
 }
 
 static drv_status take_hashes(run *r, step_metrics *m) {
     if (!m->hashed) return DRV_OK;
     comm_note(r->comm, m->step, "hashes");
-    return hashes_take(r->hashed, &r->p.held, &m->hashes);
+    return hashes_take(r->progress.hashed, &r->p.held, &m->hashes);
 }
 
 // Runs forward and backward. A stop gives the step up: it is computed anew after a resume, so the
@@ -57,13 +57,13 @@ static drv_status find_gradients(run *r, const batch *b, double *loss) {
 static bool state_was_read(void *ctx, double at_most_s, drv_status *status) {
     const run *r = ctx;
     *status = DRV_OK; // a save that fails is heard of when it has ended
-    return ckpt_was_read(r->saver, at_most_s);
+    return ckpt_was_read(r->saving.saver, at_most_s);
 }
 
 // Waits for a checkpoint that is still reading the weights. A stop gives the step up: the one that
 // is being saved is then the last one.
 static drv_status wait_for_state(run *r) {
-    return r->saving_step < 0 ? DRV_OK
+    return r->saving.step < 0 ? DRV_OK
                               : ranks_wait(r, state_was_read, r, "a checkpoint was written");
 }
 
@@ -71,20 +71,20 @@ static drv_status wait_for_state(run *r) {
 static drv_status run_apart(run *r, const batch *b, started_step *s) {
     double hyper[N_HYPER];
     step_values *v = &s->values;
-    fill_hyper(r->cfg, s->m.lr, r->state.updates + 1, hyper);
+    fill_hyper(r->cfg, s->m.lr, r->progress.state.updates + 1, hyper);
     const double begin = clock_s();
     DRV_TRY(find_gradients(r, b, &v->loss));
     const double compute = clock_s();
     DRV_TRY(begin_hashes(r, b, &s->m));
     DRV_TRY(wait_for_state(r));
     const double saved = clock_s();
-    r->weights_lost = true; // until the update is done
+    r->progress.weights = WEIGHTS_BETWEEN; // until the update is done
     DRV_TRY(stepper_update(&r->stepper, hyper, &v->grad_norm, &v->param_norm));
-    r->weights_lost = false;
+    r->progress.weights = WEIGHTS_OF_STEP;
     s->m.pairs = r->stepper.figures;
     s->m.compute_s = compute - begin;
     s->m.save_s = saved - compute;
-    r->blocked_s += s->m.save_s;
+    r->saving.blocked_s += s->m.save_s;
     s->m.update_s = clock_s() - saved;
     return take_hashes(r, &s->m);
 }
@@ -93,18 +93,20 @@ static drv_status run_apart(run *r, const batch *b, started_step *s) {
 // an update is known there and not here.
 static drv_status start_whole(run *r, const batch *b, started_step *s) {
     double hyper[2 * N_HYPER];
-    const int64_t updates = r->state.updates + 1;
-    fill_hyper(r->cfg, s->m.lr, updates + r->n_started, hyper);
+    const int64_t updates = r->progress.state.updates + 1;
+    fill_hyper(r->cfg, s->m.lr, updates + r->progress.n_started, hyper);
     fill_hyper(r->cfg, s->m.lr, updates, hyper + N_HYPER);
     const double begin = clock_s();
     DRV_TRY(wait_for_state(r));
     s->m.save_s = clock_s() - begin;
-    r->blocked_s += s->m.save_s;
+    r->saving.blocked_s += s->m.save_s;
     const int64_t n_run = r->b->n_run;
     const drv_status status = stepper_start(&r->stepper, b, hyper, &s->values);
     // A step that the device has not begun leaves the weights as they were.
-    r->start_failed = status != DRV_OK && r->b->n_run > n_run;
-    r->weights_lost = status == DRV_OK || r->start_failed || r->n_started > 0; // for the present
+    if (status != DRV_OK && r->b->n_run > n_run)
+        r->progress.weights = WEIGHTS_LOST;
+    else if (status == DRV_OK || r->progress.n_started > 0)
+        r->progress.weights = WEIGHTS_BETWEEN;
     return status;
 }
 
@@ -125,9 +127,10 @@ static bool rows_were_read(void *ctx, double at_most_s, drv_status *status) {
 
 static drv_status start_step(run *r) {
     const run_config *cfg = r->cfg;
-    started_step *started = &r->started[(r->first_started + r->n_started) % MAX_STARTED];
+    started_step *started =
+            &r->progress.started[(r->progress.first_started + r->progress.n_started) % MAX_STARTED];
     const int n_sets = rows_n_sources(r->train_rows);
-    const int64_t step = r->state.step + r->n_started + 1;
+    const int64_t step = r->progress.state.step + r->progress.n_started + 1;
     started->begin = clock_s();
     started->waited = comm_waited(r->comm);
     started->sent = comm_sent_by(r->comm);
@@ -153,7 +156,7 @@ static drv_status start_step(run *r) {
     r->stepper.step = step;
     if (taken->counted)
         DRV_TRY(r->p.whole_step ? start_whole(r, taken, started) : run_apart(r, taken, started));
-    r->n_started++;
+    r->progress.n_started++;
     return DRV_OK;
 }
 
@@ -163,8 +166,8 @@ static drv_status start_step(run *r) {
 static double share_of_peak(run *r, double flops_per_s) {
     enum { MAX_DOUBTS = 3 };
     if (r->peak_flops <= 0) return 0;
-    if (flops_per_s > r->peak_flops && !r->p.whole_step && r->n_doubts < MAX_DOUBTS) {
-        r->n_doubts++;
+    if (flops_per_s > r->peak_flops && !r->p.whole_step && r->progress.n_doubts < MAX_DOUBTS) {
+        r->progress.n_doubts++;
         if (run_measure_peak(r) != DRV_OK) return 0;
     }
     return flops_per_s > r->peak_flops ? 0 : flops_per_s / r->peak_flops;
@@ -173,14 +176,16 @@ static double share_of_peak(run *r, double flops_per_s) {
 static void fill_metrics(run *r, step_metrics *m) {
     const run_config *cfg = r->cfg;
     m->steps = cfg->steps;
-    m->tokens = r->state.tokens;
+    m->tokens = r->progress.state.tokens;
     m->step_tokens = cfg->global_batch_size * cfg->sequence_length;
     m->step_samples = cfg->global_batch_size;
-    m->consumed_samples = r->state.rows_taken;
+    m->consumed_samples = r->progress.state.rows_taken;
     m->tokens_per_s = (double)m->step_tokens / m->step_s;
     m->mfu = share_of_peak(r, m->tokens_per_s * r->flops_per_token);
-    r->mean_step_s = r->mean_step_s > 0 ? 0.9 * r->mean_step_s + 0.1 * m->step_s : m->step_s;
-    m->eta_s = r->mean_step_s * (double)(cfg->steps - m->step);
+    r->progress.mean_step_s = r->progress.mean_step_s > 0
+                                      ? 0.9 * r->progress.mean_step_s + 0.1 * m->step_s
+                                      : m->step_s;
+    m->eta_s = r->progress.mean_step_s * (double)(cfg->steps - m->step);
 }
 
 // Shares, at each line of the log, what the steps since the last one were made of, on every rank.
@@ -208,18 +213,22 @@ static double without_sign(double x) {
 // Steps after one that failed have computed with what it left: none of them counts.
 static drv_status finish_whole(run *r, step_values *values) {
     const drv_status status = stepper_finish(&r->stepper, values);
-    r->weights_lost = status != DRV_OK || r->start_failed || r->n_started > 1;
-    if (status != DRV_OK) r->n_started = 0;
+    if (status != DRV_OK)
+        r->progress.weights = WEIGHTS_LOST;
+    else if (r->progress.weights != WEIGHTS_LOST)
+        r->progress.weights = r->progress.n_started > 1 ? WEIGHTS_BETWEEN : WEIGHTS_OF_STEP;
+    if (status != DRV_OK) r->progress.n_started = 0;
     return status;
 }
 
 // Waits for the oldest step that was started, which is the last finished one then.
 static drv_status take_step(run *r, step_metrics *made) {
-    started_step *started = &r->started[r->first_started];
-    run_state *state = &r->state;
+    started_step *started = &r->progress.started[r->progress.first_started];
+    run_state *state = &r->progress.state;
     if (r->p.whole_step && started->counted) DRV_TRY(finish_whole(r, &started->values));
-    const double now = clock_s(),
-                 begin = started->begin > r->finished ? started->begin : r->finished;
+    const double now = clock_s(), begin = started->begin > r->progress.finished_s
+                                                  ? started->begin
+                                                  : r->progress.finished_s;
     *made = started->m;
     made->loss = without_sign(started->values.loss);
     made->grad_norm = without_sign(started->values.grad_norm);
@@ -227,11 +236,11 @@ static drv_status take_step(run *r, step_metrics *made) {
     made->skipped = !isfinite(made->grad_norm);
     made->step_s = now - begin;
     if (r->p.whole_step) made->compute_s = made->step_s - made->data_s - made->save_s;
-    r->finished = now;
+    r->progress.finished_s = now;
     state->step = made->step;
     state->rows_taken = started->rows_taken;
-    memcpy(r->set_counts, started->counts,
-            sizeof *r->set_counts * (size_t)rows_n_sources(r->train_rows));
+    memcpy(r->progress.set_counts, started->counts,
+            sizeof *r->progress.set_counts * (size_t)rows_n_sources(r->train_rows));
     state->tokens += started->counted;
     state->loss = made->loss;
     rank_time mine = {.data = started->read_s, .save = made->save_s};
@@ -249,15 +258,16 @@ static drv_status take_step(run *r, step_metrics *made) {
 // and they are not to be saved.
 static drv_status check_weights(run *r) {
     if (r->p.whole_step) return DRV_OK; // they may be those of a later step
-    const drv_status status = ranks_together(r, replicas_check_finite(&r->p.held, r->state.step));
-    r->weights_lost |= status != DRV_OK;
-    if (status != DRV_OK) r->cause = "not_finite";
+    const drv_status status =
+            ranks_together(r, replicas_check_finite(&r->p.held, r->progress.state.step));
+    if (status != DRV_OK) r->progress.weights = WEIGHTS_LOST;
+    if (status != DRV_OK) r->ending.cause = "not_finite";
     return status;
 }
 
 // The weights were left alone; too many such steps in a row end the run.
 static drv_status count_bad_step(run *r, const started_step *started, const step_metrics *made) {
-    run_state *state = &r->state;
+    run_state *state = &r->progress.state;
     const char *why =
             started->counted ? "the gradient is NaN or infinite" : "there is no token to predict";
     if (!made->skipped) {
@@ -277,7 +287,7 @@ static drv_status count_bad_step(run *r, const started_step *started, const step
                 comm_host(r->comm, bad));
     if (state->bad_steps < r->cfg->max_bad_steps) return DRV_OK;
     drv_status status = DRV_OK;
-    r->cause = "not_finite";
+    r->ending.cause = "not_finite";
     if (comm_rank(r->comm) == bad)
         status = drv_fail(DRV_E_DATA,
                 "stopped at step %lld: %lld %s skipped: %s (loss %g); rows of the last: %s",
@@ -291,12 +301,12 @@ static drv_status count_bad_step(run *r, const started_step *started, const step
 // Metrics that cannot be written (a full disk, while a checkpoint is given up and removed) do not
 // end a run.
 static void note_metrics(run *r, drv_status status) {
-    if (status != DRV_OK && !r->metrics_failing) log_warn("metrics: %s", drv_message());
-    r->metrics_failing = status != DRV_OK;
+    if (status != DRV_OK && !r->progress.metrics_failing) log_warn("metrics: %s", drv_message());
+    r->progress.metrics_failing = status != DRV_OK;
 }
 
 static bool evaluation_is_due(const run *r) {
-    const run_state *state = &r->state;
+    const run_state *state = &r->progress.state;
     if (!r->valid_rows || state->evaluated >= state->step) return false;
     return state->step % r->cfg->eval_every == 0 || state->step == r->cfg->steps;
 }
@@ -304,16 +314,16 @@ static bool evaluation_is_due(const run *r) {
 static drv_status validate(run *r) {
     evaluation_result result;
     const double begin = clock_s();
-    comm_note(r->comm, r->state.step, "eval");
+    comm_note(r->comm, r->progress.state.step, "eval");
     DRV_TRY(evaluate(&r->p, r->valid_rows, evaluate_run_rows(r->cfg, r->valid_rows), r->comm,
             &result));
-    r->state.evaluated = r->state.step;
-    r->state.val_loss = result.loss;
+    r->progress.state.evaluated = r->progress.state.step;
+    r->progress.state.val_loss = result.loss;
     if (!r->leads) return DRV_OK;
     DRV_TRY(run_measure_peak(r)); // steps wait for it as for the evaluation
-    record_evaluation(r->record, r->state.step, clock_s() - begin, result.loss);
-    report_valid(r->report, r->state.step, &result);
-    note_metrics(r, metrics_valid(r->metrics, r->state.step, &result));
+    record_evaluation(r->record, r->progress.state.step, clock_s() - begin, result.loss);
+    report_valid(r->report, r->progress.state.step, &result);
+    note_metrics(r, metrics_valid(r->metrics, r->progress.state.step, &result));
     return DRV_OK;
 }
 
@@ -332,9 +342,9 @@ static drv_status finish_step(run *r) {
     step_metrics m;
     DRV_TRY(take_step(r, &m));
     drv_saved bad;
-    drv_save(count_bad_step(r, &r->started[r->first_started], &m), &bad);
-    r->first_started = (r->first_started + 1) % MAX_STARTED;
-    r->n_started--;
+    drv_save(count_bad_step(r, &r->progress.started[r->progress.first_started], &m), &bad);
+    r->progress.first_started = (r->progress.first_started + 1) % MAX_STARTED;
+    r->progress.n_started--;
     record_step(r->record, &m);
     if (r->leads) report_step(r->report, &m);
     if (r->leads) note_metrics(r, metrics_step(r->metrics, &m));
@@ -343,7 +353,7 @@ static drv_status finish_step(run *r) {
 }
 
 drv_status run_finish_steps(run *r) {
-    while (r->n_started)
+    while (r->progress.n_started)
         DRV_TRY(finish_step(r));
     return DRV_OK;
 }
@@ -361,49 +371,53 @@ static int64_t last_step(const run_config *cfg) {
 // prepared: nothing is to be done after it that needs its weights or its outcome.
 static bool may_run_ahead(const run *r, bool first) {
     const run_config *cfg = r->cfg;
-    const started_step *s = &r->started[(r->first_started + r->n_started - 1) % MAX_STARTED];
+    const started_step *s =
+            &r->progress.started[(r->progress.first_started + r->progress.n_started - 1) %
+                                 MAX_STARTED];
     const int64_t step = s->m.step;
     const bool evaluates = r->valid_rows && step % cfg->eval_every == 0;
     return r->p.whole_step && !first && s->counted && step < last_step(cfg) && !evaluates &&
            !save_is_due(r, step) && !stop_requested() &&
-           r->state.bad_steps + r->n_started < cfg->max_bad_steps;
+           r->progress.state.bad_steps + r->progress.n_started < cfg->max_bad_steps;
 }
 
 // A rank whose weights have gone another way is found before they are saved.
 static drv_status compare_replicas(run *r) {
-    if (!run_checks_replicas(r) || r->n_started || r->state.step % r->cfg->check_every != 0)
+    if (!run_checks_replicas(r) || r->progress.n_started ||
+            r->progress.state.step % r->cfg->check_every != 0)
         return DRV_OK;
-    comm_note(r->comm, r->state.step, "compare weights");
-    const drv_status status = ranks_together(r, replicas_check(&r->p.held, r->state.step));
-    if (status != DRV_OK) r->weights_lost = true; // which are right is not for the program to say
+    comm_note(r->comm, r->progress.state.step, "compare weights");
+    const drv_status status = ranks_together(r, replicas_check(&r->p.held, r->progress.state.step));
+    if (status != DRV_OK)
+        r->progress.weights = WEIGHTS_LOST; // which are right is not for the program to say
     return status;
 }
 
 static bool save_has_ended(void *ctx, double at_most_s, drv_status *status) {
     const run *r = ctx;
     *status = DRV_OK; // run_settle_save takes it
-    return ckpt_ended(r->saver, at_most_s);
+    return ckpt_ended(r->saving.saver, at_most_s);
 }
 
 // Waits for the save before, as a stop does not.
 static drv_status wait_for_save(run *r) {
-    return r->saving_step < 0 ? DRV_OK
+    return r->saving.step < 0 ? DRV_OK
                               : ranks_wait(r, save_has_ended, r, "a checkpoint was written");
 }
 
 static drv_status one_round(run *r, bool first) {
     DRV_TRY(start_step(r));
     const int ahead = may_run_ahead(r, first);
-    while (r->n_started > ahead)
+    while (r->progress.n_started > ahead)
         DRV_TRY(finish_step(r));
     DRV_TRY(compare_replicas(r));
     if (first) DRV_TRY(programs_check_held(&r->p));
-    if (!r->n_started && evaluation_is_due(r)) DRV_TRY(validate(r));
+    if (!r->progress.n_started && evaluation_is_due(r)) DRV_TRY(validate(r));
     bool asked;
     const bool checked = r->leads && vocab_check_done(&r->vocab);
     DRV_TRY(ranks_agree(r, checked ? vocab_check_wait(&r->vocab) : DRV_OK, &asked));
     if (asked) DRV_TRY(run_finish_steps(r));
-    if (asked || (!r->n_started && save_is_due(r, r->state.step))) {
+    if (asked || (!r->progress.n_started && save_is_due(r, r->progress.state.step))) {
         DRV_TRY(wait_for_save(r));
         DRV_TRY(run_start_save(r));
     }
@@ -411,20 +425,20 @@ static drv_status one_round(run *r, bool first) {
 }
 
 static bool is_to_stop(const run *r) {
-    return r->stopping || (comm_size(r->comm) == 1 && stop_requested());
+    return r->ending.stopping || (comm_size(r->comm) == 1 && stop_requested());
 }
 
 static void say_nothing_to_do(const run *r) {
     const run_config *cfg = r->cfg;
-    if (r->state.step > cfg->steps)
+    if (r->progress.state.step > cfg->steps)
         log_info("nothing to do: step %lld is done, and %s asks for %lld; raise it to go on",
-                (long long)r->state.step, config_length_key(cfg), (long long)cfg->steps);
-    else if (r->state.step == cfg->steps)
+                (long long)r->progress.state.step, config_length_key(cfg), (long long)cfg->steps);
+    else if (r->progress.state.step == cfg->steps)
         log_info("nothing to do: step %lld of %lld is done; raise %s to go on",
                 (long long)cfg->steps, (long long)cfg->steps, config_length_key(cfg));
-    else if (r->state.step >= last_step(cfg))
+    else if (r->progress.state.step >= last_step(cfg))
         log_info("nothing to do: step %lld is done, and training.stop_at_step is %lld; raise it to go on",
-                (long long)r->state.step, (long long)cfg->stop_at_step);
+                (long long)r->progress.state.step, (long long)cfg->stop_at_step);
 }
 
 static drv_status loop(run *r) {
@@ -433,22 +447,22 @@ static drv_status loop(run *r) {
     DRV_TRY(ranks_together(r, wait_for_vocabulary(r)));
     if (evaluation_is_due(r)) DRV_TRY(validate(r));
     DRV_TRY(run_check_dir(r));
-    r->save_began_s = clock_s();
+    r->saving.began_s = clock_s();
     bool asked; // while it was opened
     DRV_TRY(ranks_agree(r, DRV_OK, &asked));
     if (asked) DRV_TRY(run_start_save(r));
-    if (r->leads && r->state.step < last_step(cfg))
-        record_running(r->record, r->state.step + 1, rank_watch_energy_words(r));
-    for (bool first = true; r->state.step < last_step(cfg); first = false) {
+    if (r->leads && r->progress.state.step < last_step(cfg))
+        record_running(r->record, r->progress.state.step + 1, rank_watch_energy_words(r));
+    for (bool first = true; r->progress.state.step < last_step(cfg); first = false) {
         if (is_to_stop(r)) {
             DRV_TRY(run_finish_steps(r));
             return drv_fail(DRV_STOPPED, "%s", run_stop_reason(r));
         }
         DRV_TRY(one_round(r, first));
     }
-    if (r->state.step >= cfg->steps || r->audit) return DRV_OK;
-    r->limit = "training.stop_at_step";
-    return drv_fail(DRV_STOPPED, "%s", r->limit);
+    if (r->progress.state.step >= cfg->steps || r->audit) return DRV_OK;
+    r->ending.limit = "training.stop_at_step";
+    return drv_fail(DRV_STOPPED, "%s", r->ending.limit);
 }
 
 static drv_status set_up(run *r, run_config *cfg) {
@@ -468,8 +482,8 @@ drv_status run_all(run *r, run_config *cfg, bool fresh) {
     r->began_s = clock_s();
     drv_saved ended;
     drv_save(open_and_run(r, cfg, fresh), &ended);
-    record_end(r->record, ended.status, r->cause, ended.message,
-            !r->together || comm_size(r->comm) == 1);
+    record_end(r->record, ended.status, r->ending.cause, ended.message,
+            !r->ending.together || comm_size(r->comm) == 1);
     return drv_restore(&ended);
 }
 
@@ -498,7 +512,7 @@ static drv_status check_processes(const run_config *cfg) {
 static drv_status train_as(arena *a, const run_config *config, bool fresh, struct audit *audit) {
     run_config *cfg = ARENA_NEW(a, run_config);
     run *r = ARENA_NEW(a, run);
-    *r = (run){.a = a, .cfg = cfg, .audit = audit, .saved_step = -1, .saving_step = -1};
+    *r = (run){.a = a, .cfg = cfg, .audit = audit, .saving = {.saved_step = -1, .step = -1}};
     *cfg = *config;
     const int n_devices = comm_launched() > 1 ? 1 : device_count(config);
     const drv_status processes = check_processes(config);

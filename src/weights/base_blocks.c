@@ -136,7 +136,7 @@ drv_status base_blocks_hold(arena *mem, run_config *cfg, const char *folder, dty
 enum { PIECE = 1 << 22 }; // bytes that are read at a time
 
 // This rank's rows, and of each row its columns.
-static drv_status load_part(held_model *p, const model_source *source, const param *w,
+static drv_status load_part(held_model *model, const model_source *source, const param *w,
         const param_part *part) {
     const source_tensor *t = model_source_find(source, part->hf_name);
     const int64_t mine = block_row_bytes(t->quant, w->dim[1]),
@@ -151,24 +151,24 @@ static drv_status load_part(held_model *p, const model_source *source, const par
         status = source_read_blocks(source, t, part->first_row + row, n, rows);
         for (int64_t i = 0; i < n; i++)
             memmove(rows + i * mine, rows + i * t->row_bytes + before, (size_t)mine);
-        for (int rank = 0; rank < p->b->n_local_ranks && status == DRV_OK; rank++)
-            status = backend_write(p->b, rank, w->name, offset, n * mine, rows);
+        for (int rank = 0; rank < model->b->n_local_ranks && status == DRV_OK; rank++)
+            status = backend_write(model->b, rank, w->name, offset, n * mine, rows);
     }
     free(rows);
     return status;
 }
 
-drv_status base_blocks_load(held_model *p, const char *folder) {
+drv_status base_blocks_load(held_model *model, const char *folder) {
     model_source source;
-    if (p->c->base_dtype != BASE_GGUF) return DRV_OK;
+    if (model->config->base_dtype != BASE_GGUF) return DRV_OK;
     arena *a = arena_new("blocks of the base");
-    drv_status status = open_file(a, p->c, folder, &source);
+    drv_status status = open_file(a, model->config, folder, &source);
     const bool opened = status == DRV_OK;
-    for (int i = 0; i < p->params.n && status == DRV_OK; i++) {
-        const param *w = &p->params.p[i];
+    for (int i = 0; i < model->params.n && status == DRV_OK; i++) {
+        const param *w = &model->params.p[i];
         status = stop_check("weights were loaded");
         for (int k = 0; k < w->n_parts && w->blocks && status == DRV_OK; k++)
-            status = load_part(p, &source, w, &w->part[k]);
+            status = load_part(model, &source, w, &w->part[k]);
     }
     if (opened) model_source_close(&source);
     arena_free(a);

@@ -14,4 +14,4 @@ DRV_CHECKED drv_status base_blocks_hold(arena *mem, run_config *cfg, const char 
         dtype compute, param_list *params);
 // Reads the blocks of the GGUF file in `folder` as they are, if the run holds those; other bases
 // are quantised as their values come in (held_write_weight).
-DRV_CHECKED drv_status base_blocks_load(held_model *p, const char *folder);
+DRV_CHECKED drv_status base_blocks_load(held_model *model, const char *folder);

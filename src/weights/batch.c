@@ -176,7 +176,7 @@ void batch_pad(batch *b) {
         batch_make_row(b, make_padding, b);
 }
 
-drv_status batch_write_rows(const batch *b, held_model *p, program_input which, int chunk,
+drv_status batch_write_rows(const batch *b, held_model *model, program_input which, int chunk,
         int64_t to, int64_t first, int64_t n) {
     const int32_t *const arrays[] = {[INPUT_TOKENS] = b->tokens,
             [INPUT_POSITION] = b->position,
@@ -187,8 +187,8 @@ drv_status batch_write_rows(const batch *b, held_model *p, program_input which, 
     const int64_t in_row = program_inputs[which].per_token * b->row_tokens,
                   row_bytes = in_row * (int64_t)sizeof **arrays;
     const input_name name = input_name_of(which, chunk);
-    for (int rank = 0; rank < p->b->n_local_ranks; rank++)
-        DRV_TRY(backend_write(p->b, rank, name.text, to * row_bytes, n * row_bytes,
+    for (int rank = 0; rank < model->b->n_local_ranks; rank++)
+        DRV_TRY(backend_write(model->b, rank, name.text, to * row_bytes, n * row_bytes,
                 arrays[which] + first * in_row));
     return DRV_OK;
 }

@@ -30,7 +30,7 @@ uint64_t hashes_element(uint64_t name, int64_t element, float value) {
 }
 
 typedef struct piece_call {
-    const held_model *p;
+    const held_model *model;
     const ckpt_tensor *t;
     const ckpt_piece *piece;
     uint64_t *sum;      // by chunk
@@ -38,12 +38,13 @@ typedef struct piece_call {
 } piece_call;
 
 // The n elements of a chunk of a piece, from *first on.
-static drv_status read_chunk(const held_model *p, const ckpt_piece *piece, int64_t chunk,
+static drv_status read_chunk(const held_model *model, const ckpt_piece *piece, int64_t chunk,
         float *values, int64_t *first, int64_t *n) {
     *first = chunk * CHUNK;
     const int64_t left = piece_elements(piece) - *first;
     *n = left < CHUNK ? left : CHUNK;
-    return state_read_f32((void *)(uintptr_t)p, piece->source, piece->first + *first, *n, values);
+    return state_read_f32((void *)(uintptr_t)model, piece->source, piece->first + *first, *n,
+            values);
 }
 
 static void hash_chunk(void *arg, int64_t chunk, int thread) {
@@ -53,7 +54,7 @@ static void hash_chunk(void *arg, int64_t chunk, int thread) {
     const uint64_t name = hash_name(call->t->entry.name);
     float *values = mem_alloc(sizeof *values * CHUNK);
     int64_t first, n;
-    call->status[chunk] = read_chunk(call->p, call->piece, chunk, values, &first, &n);
+    call->status[chunk] = read_chunk(call->model, call->piece, chunk, values, &first, &n);
     uint64_t sum = 0;
     for (int64_t i = 0, run; i < n && call->status[chunk] == DRV_OK; i += run) {
         const int64_t element = piece_index(call->piece, columns, first + i, &run);
@@ -65,10 +66,10 @@ static void hash_chunk(void *arg, int64_t chunk, int thread) {
     free(values);
 }
 
-static drv_status add_piece(const held_model *p, const ckpt_tensor *t, const ckpt_piece *piece,
+static drv_status add_piece(const held_model *model, const ckpt_tensor *t, const ckpt_piece *piece,
         uint64_t *sum) {
     const int64_t n_chunks = div_up(piece_elements(piece), CHUNK);
-    piece_call call = {.p = p,
+    piece_call call = {.model = model,
             .t = t,
             .piece = piece,
             .sum = mem_alloc(sizeof *call.sum * (size_t)n_chunks),
@@ -85,26 +86,27 @@ static drv_status add_piece(const held_model *p, const ckpt_tensor *t, const ckp
 }
 
 // Returns whether this rank counts a piece: the first one of those that have it alike does.
-static bool is_mine(const held_model *p, const ckpt_piece *piece) {
-    const mesh ranks = run_mesh(p->c);
+static bool is_mine(const held_model *model, const ckpt_piece *piece) {
+    const mesh ranks = run_mesh(model->config);
     for (int axis = 0; axis < N_AXES; axis++)
         if (piece->replicated >> axis & 1 &&
-                mesh_place(&ranks, (int)p->c->rank, (mesh_axis)axis) > 0)
+                mesh_place(&ranks, (int)model->config->rank, (mesh_axis)axis) > 0)
             return false;
     return true;
 }
 
-static drv_status add_tensors(const held_model *p, const ckpt_tensor *list, int n, uint64_t *sums) {
+static drv_status add_tensors(const held_model *model, const ckpt_tensor *list, int n,
+        uint64_t *sums) {
     for (int i = 0; i < n; i++)
         for (int k = 0; k < list[i].n_pieces; k++)
-            if (is_mine(p, &list[i].piece[k]))
-                DRV_TRY(add_piece(p, &list[i], &list[i].piece[k], &sums[i]));
+            if (is_mine(model, &list[i].piece[k]))
+                DRV_TRY(add_piece(model, &list[i], &list[i].piece[k], &sums[i]));
     return DRV_OK;
 }
 
-static drv_status add_ranks(arena *a, const held_model *p, uint64_t *sums, int n) {
-    if (!p->comm || comm_size(p->comm) == 1) return DRV_OK;
-    comm_group *all_ranks = comm_all_ranks(p->comm);
+static drv_status add_ranks(arena *a, const held_model *model, uint64_t *sums, int n) {
+    if (!model->comm || comm_size(model->comm) == 1) return DRV_OK;
+    comm_group *all_ranks = comm_all_ranks(model->comm);
     uint64_t *all = ARENA_ARRAY(a, uint64_t, (int64_t)n * group_size(all_ranks));
     DRV_TRY(comm_all_gather(all_ranks, sums, n * (int64_t)sizeof *sums, NULL, all));
     memset(sums, 0, sizeof *sums * (size_t)n);
@@ -121,28 +123,28 @@ static tensor_hashes of_tensors(const ckpt_tensor *list, int n, const uint64_t *
     return made;
 }
 
-drv_status hashes_begin(arena *a, const held_model *p, uint64_t batch, state_hashes *out) {
+drv_status hashes_begin(arena *a, const held_model *model, uint64_t batch, state_hashes *out) {
     int n;
-    const ckpt_tensor *weights = state_used(a, p, &n);
+    const ckpt_tensor *weights = state_used(a, model, &n);
     uint64_t *sums = ARENA_ARRAY(a, uint64_t, n + 1); // the last of the batch
-    DRV_TRY(add_tensors(p, weights, n, sums));
+    DRV_TRY(add_tensors(model, weights, n, sums));
     sums[n] = batch;
-    DRV_TRY(add_ranks(a, p, sums, n + 1));
+    DRV_TRY(add_ranks(a, model, sums, n + 1));
     out->before = of_tensors(weights, n, sums);
     out->batch = sums[n];
     return DRV_OK;
 }
 
-drv_status hashes_take(arena *a, const held_model *p, state_hashes *out) {
+drv_status hashes_take(arena *a, const held_model *model, state_hashes *out) {
     int n_gradients, n_weights;
-    const ckpt_tensor *gradients = state_gradients(a, p, &n_gradients),
-                      *weights = p->lora.n ? state_adapter(a, p, false, &n_weights)
-                                           : state_model(a, p, false, &n_weights);
+    const ckpt_tensor *gradients = state_gradients(a, model, &n_gradients),
+                      *weights = model->lora.n ? state_adapter(a, model, false, &n_weights)
+                                               : state_model(a, model, false, &n_weights);
     const int n = n_gradients + n_weights;
     uint64_t *sums = ARENA_ARRAY(a, uint64_t, n);
-    DRV_TRY(add_tensors(p, gradients, n_gradients, sums));
-    DRV_TRY(add_tensors(p, weights, n_weights, sums + n_gradients));
-    DRV_TRY(add_ranks(a, p, sums, n));
+    DRV_TRY(add_tensors(model, gradients, n_gradients, sums));
+    DRV_TRY(add_tensors(model, weights, n_weights, sums + n_gradients));
+    DRV_TRY(add_ranks(a, model, sums, n));
     out->gradients = of_tensors(gradients, n_gradients, sums);
     out->weights = of_tensors(weights, n_weights, sums + n_gradients);
     return DRV_OK;
@@ -150,7 +152,7 @@ drv_status hashes_take(arena *a, const held_model *p, state_hashes *out) {
 
 // --- a flipped bit
 typedef struct bit_search {
-    const held_model *p;
+    const held_model *model;
     const ckpt_tensor *t;
     const ckpt_piece *piece;
     uint64_t difference;
@@ -175,7 +177,7 @@ static void search_chunk(void *arg, int64_t chunk, int thread) {
     const uint64_t name = hash_name(call->t->entry.name);
     float *values = mem_alloc(sizeof *values * CHUNK);
     int64_t first, n;
-    call->status[chunk] = read_chunk(call->p, call->piece, chunk, values, &first, &n);
+    call->status[chunk] = read_chunk(call->model, call->piece, chunk, values, &first, &n);
     for (int64_t i = 0, run; i < n && call->status[chunk] == DRV_OK; i++) {
         const int64_t element = piece_index(call->piece, columns, first + i, &run),
                       at = find_in_element(name, element, values[i], call->difference);
@@ -195,9 +197,9 @@ static drv_status search_piece(bit_search *call) {
     return status;
 }
 
-drv_status hashes_find_bit(const held_model *p, const ckpt_tensor *t, uint64_t difference,
+drv_status hashes_find_bit(const held_model *model, const ckpt_tensor *t, uint64_t difference,
         int64_t *element, int *bit) {
-    bit_search call = {.p = p, .t = t, .difference = difference, .found = -1};
+    bit_search call = {.model = model, .t = t, .difference = difference, .found = -1};
     drv_status status = DRV_OK;
     for (int k = 0; k < t->n_pieces && status == DRV_OK; k++) {
         call.piece = &t->piece[k];
@@ -205,8 +207,8 @@ drv_status hashes_find_bit(const held_model *p, const ckpt_tensor *t, uint64_t d
     }
     int64_t found = call.found;
     DRV_TRY(status);
-    if (p->comm)
-        DRV_TRY(comm_all_reduce(comm_all_ranks(p->comm), DT_I64, COMM_MAX, &found, 1, NULL));
+    if (model->comm)
+        DRV_TRY(comm_all_reduce(comm_all_ranks(model->comm), DT_I64, COMM_MAX, &found, 1, NULL));
     *element = found < 0 ? -1 : found / 32;
     *bit = found < 0 ? 0 : (int)(found % 32);
     return DRV_OK;

@@ -20,14 +20,14 @@ typedef struct state_hashes {
 
 // Every rank calls both and gets the same; the arena holds it. hashes_begin before an update: fills
 // batch (of which this rank has a part, batch_hash) and before; hashes_take after it: the others.
-DRV_CHECKED drv_status hashes_begin(arena *a, const held_model *p, uint64_t batch,
+DRV_CHECKED drv_status hashes_begin(arena *a, const held_model *model, uint64_t batch,
         state_hashes *out);
-DRV_CHECKED drv_status hashes_take(arena *a, const held_model *p, state_hashes *out);
+DRV_CHECKED drv_status hashes_take(arena *a, const held_model *model, state_hashes *out);
 
 // Looks for one bit of one element, which, if it were the other, would make the hash of a tensor
 // larger by `difference`, modulo 2^64: *element is its index, -1 if there is none. Every rank calls
 // it and gets the same. Seconds for 10^8 elements.
-DRV_CHECKED drv_status hashes_find_bit(const held_model *p, const ckpt_tensor *t,
+DRV_CHECKED drv_status hashes_find_bit(const held_model *model, const ckpt_tensor *t,
         uint64_t difference, int64_t *element, int *bit);
 
 // Hashes an element of a tensor: its bits (alike of any NaN), with its index and the hash of the

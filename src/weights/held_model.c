@@ -7,61 +7,63 @@
 #include "ir/rounding.h"
 #include "ir/shard.h"
 
-void held_add(arena *a, held_model *p, graph *g, executable **run, bool each_micro_batch) {
-    ARENA_GROW(a, p->all, p->n_all, p->cap_all);
-    p->all[p->n_all++] = (built_program){g, NULL, run, each_micro_batch};
+void held_add(arena *a, held_model *model, graph *g, executable **run, bool each_micro_batch) {
+    ARENA_GROW(a, model->all, model->n_all, model->cap_all);
+    model->all[model->n_all++] = (built_program){g, NULL, run, each_micro_batch};
 }
 
-const built_program *held_find(const held_model *p, const char *name) {
-    for (int i = 0; i < p->n_all; i++)
-        if (strcmp(p->all[i].graph->name, name) == 0) return &p->all[i];
+const built_program *held_find(const held_model *model, const char *name) {
+    for (int i = 0; i < model->n_all; i++)
+        if (strcmp(model->all[i].graph->name, name) == 0) return &model->all[i];
     return NULL;
 }
 
-int64_t held_trained(const held_model *p) {
-    return p->lora.n ? lora_parameters(&p->lora, &p->c->model) : model_parameters(&p->c->model);
+int64_t held_trained(const held_model *model) {
+    return model->lora.n ? lora_parameters(&model->lora, &model->config->model)
+                         : model_parameters(&model->config->model);
 }
 
-bool held_by_muon(const held_model *p, const param *w) {
-    return p->c->optimizer != OPTIMIZER_ADAMW && w->trainable && w->n_dims == 2 && !w->is_adapter &&
-           str_starts(w->name, "model.layers.");
+bool held_by_muon(const held_model *model, const param *w) {
+    return model->config->optimizer != OPTIMIZER_ADAMW && w->trainable && w->n_dims == 2 &&
+           !w->is_adapter && str_starts(w->name, "model.layers.");
 }
 
-bool held_has_owners(const held_model *p) {
-    return p->zero && !config_backend(p->c)->has_devices; // devices run one program
+bool held_has_owners(const held_model *model) {
+    return model->zero && !config_backend(model->config)->has_devices; // devices run one program
 }
 
-bool held_has(const held_model *p, const char *name) {
-    for (int i = 0; i < p->n_all; i++)
-        if (graph_find(p->all[i].graph, name)) return true;
+bool held_has(const held_model *model, const char *name) {
+    for (int i = 0; i < model->n_all; i++)
+        if (graph_find(model->all[i].graph, name)) return true;
     return false;
 }
 
-dtype held_state_type(const held_model *p, const char *name) {
-    for (int i = 0; i < p->n_all; i++) {
-        const tensor *t = graph_find(p->all[i].graph, name);
+dtype held_state_type(const held_model *model, const char *name) {
+    for (int i = 0; i < model->n_all; i++) {
+        const tensor *t = graph_find(model->all[i].graph, name);
         if (t) return t->dt;
     }
     DRV_ASSERT(false, "no program has \"%s\"", name);
     return DT_F32;
 }
 
-held_shard held_shard_of(const held_model *p, const param *w) {
+held_shard held_shard_of(const held_model *model, const param *w) {
     const int64_t n = param_elements(w);
-    const mesh m = run_mesh(p->c), update = mesh_of_update(&m);
-    const int ranks = update.size[AXIS_DATA], place = mesh_place_in_update(&m, (int)p->c->rank);
-    if (!p->zero) return (held_shard){0, n};
+    const mesh m = run_mesh(model->config), update = mesh_of_update(&m);
+    const int ranks = update.size[AXIS_DATA],
+              place = mesh_place_in_update(&m, (int)model->config->rank);
+    if (!model->zero) return (held_shard){0, n};
     return (held_shard){shard_first(n, ranks, place), shard_count(n, ranks, place)};
 }
 
 // --- where rounding by chance draws
 // Writes which elements of the model a weight here is (ir/rounding.h).
-static void fill_extent(const held_model *p, const param *w, uint32_t extent[N_EXTENT_WORDS]) {
-    const uint64_t seed = (uint64_t)p->c->seed;
+static void fill_extent(const held_model *model, const param *w, uint32_t extent[N_EXTENT_WORDS]) {
+    const uint64_t seed = (uint64_t)model->config->seed;
     extent[EXTENT_COLUMNS] = w->n_dims == 2 ? (uint32_t)w->dim[1] : 1;
     extent[EXTENT_ALL_COLUMNS] = w->n_dims == 2 ? (uint32_t)w->all_columns : 1;
     extent[EXTENT_FIRST_COLUMN] = w->n_dims == 2 ? (uint32_t)w->first_column : 0;
-    extent[EXTENT_FIRST] = (uint32_t)held_shard_of(p, w).first;
+    extent[EXTENT_FIRST] = (uint32_t)held_shard_of(model, w).first;
     for (int k = 0; k < EXTENT_MAX_PARTS; k++) {
         uint32_t *words = extent + EXTENT_PARTS + k * PART_WORDS;
         memset(words, 0, sizeof *words * PART_WORDS);
@@ -78,19 +80,19 @@ static void fill_extent(const held_model *p, const param *w, uint32_t extent[N_E
 }
 
 // Writes the extents of the weights of which a program asks for it.
-drv_status held_write_extents(held_model *p) {
+drv_status held_write_extents(held_model *model) {
     uint32_t extent[N_EXTENT_WORDS];
     char name[256];
-    for (int i = 0; i < p->params.n; i++) {
-        const param *w = &p->params.p[i];
+    for (int i = 0; i < model->params.n; i++) {
+        const param *w = &model->params.p[i];
         snprintf(name, sizeof name, "extent.%s", w->name);
         bool used = false;
-        for (int k = 0; k < p->n_all; k++)
-            used |= graph_find(p->all[k].graph, name) != NULL;
+        for (int k = 0; k < model->n_all; k++)
+            used |= graph_find(model->all[k].graph, name) != NULL;
         if (!used) continue;
-        fill_extent(p, w, extent);
-        for (int rank = 0; rank < p->b->n_local_ranks; rank++)
-            DRV_TRY(backend_write(p->b, rank, name, 0, sizeof extent, extent));
+        fill_extent(model, w, extent);
+        for (int rank = 0; rank < model->b->n_local_ranks; rank++)
+            DRV_TRY(backend_write(model->b, rank, name, 0, sizeof extent, extent));
     }
     return DRV_OK;
 }

@@ -15,7 +15,7 @@ typedef struct built_program {
 } built_program;
 
 typedef struct held_model {
-    const run_config *c;
+    const run_config *config;
     backend *b;
     comm *comm;    // with whom state is loaded; NULL: alone
     lora_set lora; // of all layers; empty: without LoRA
@@ -27,39 +27,39 @@ typedef struct held_model {
 } held_model;
 
 // Notes a program that was built; `run` is set when it is loaded.
-void held_add(arena *a, held_model *p, graph *g, executable **run, bool each_micro_batch);
+void held_add(arena *a, held_model *model, graph *g, executable **run, bool each_micro_batch);
 // Finds a noted program by its name; NULL: there is none.
-const built_program *held_find(const held_model *p, const char *name);
+const built_program *held_find(const held_model *model, const char *name);
 
 // Counts the numbers that are trained, of the whole model: with LoRA those of its branches.
-int64_t held_trained(const held_model *p);
+int64_t held_trained(const held_model *model);
 // Returns whether Muon updates a weight: a matrix of a layer, in a run whose optimizer it is. All
 // other weights are AdamW's.
-bool held_by_muon(const held_model *p, const param *w);
+bool held_by_muon(const held_model *model, const param *w);
 // Returns whether data ranks share those weights: each is orthogonalised by one of them
 // (passes/muon_update.c).
-bool held_has_owners(const held_model *p);
+bool held_has_owners(const held_model *model);
 // Returns whether some noted program has this state, which not all ranks do.
-bool held_has(const held_model *p, const char *name);
+bool held_has(const held_model *model, const char *name);
 // Returns the type of a state that some noted program has, as a master or a moment.
-dtype held_state_type(const held_model *p, const char *name);
+dtype held_state_type(const held_model *model, const char *name);
 // Returns the name of the master of a weight: "master.W" beside a bf16 weight; W itself in fp32, or
 // without masters.
-const char *held_master(arena *a, const held_model *p, const param *w);
+const char *held_master(arena *a, const held_model *model, const param *w);
 // The elements of a weight that its masters and moments on this rank are of.
 typedef struct held_shard {
     int64_t first, n;
 } held_shard;
-held_shard held_shard_of(const held_model *p, const param *w);
+held_shard held_shard_of(const held_model *model, const param *w);
 
 // Writes fp32 values of part of a weight (elements from `first`) to the master, as far as this rank
 // has it, and the compute copy. A weight in blocks is quantised; one that has the blocks of a GGUF
 // file is left to base_blocks_load. DRV_E_DATA: a value that its blocks cannot hold.
-DRV_CHECKED drv_status held_write_weight(held_model *p, int rank, const param *w, int64_t first,
+DRV_CHECKED drv_status held_write_weight(held_model *model, int rank, const param *w, int64_t first,
         int64_t n, const float *values);
 // Makes fresh weights as transformers does: normal with initializer_range, norms 1.
-DRV_CHECKED drv_status held_init_weights(held_model *p);
+DRV_CHECKED drv_status held_init_weights(held_model *model);
 // Makes fresh low-rank branches as PEFT does: A uniform, B zero. All other weights stay.
-DRV_CHECKED drv_status held_init_adapter(held_model *p);
+DRV_CHECKED drv_status held_init_adapter(held_model *model);
 // Says to the programs that round by chance which part of each weight this rank has (ir/rounding.h).
-DRV_CHECKED drv_status held_write_extents(held_model *p);
+DRV_CHECKED drv_status held_write_extents(held_model *model);

@@ -9,24 +9,25 @@
 #include "weights/held_model.h"
 
 // The weight is a rounded copy of a master. What is frozen has no other value than that.
-static bool has_master(const held_model *p, const param *w) {
-    return w->trainable && param_dtype(w, p->dt) != dtype_acc(p->dt) && config_has_masters(p->c);
+static bool has_master(const held_model *model, const param *w) {
+    return w->trainable && param_dtype(w, model->dt) != dtype_acc(model->dt) &&
+           config_has_masters(model->config);
 }
 
-const char *held_master(arena *a, const held_model *p, const param *w) {
-    return has_master(p, w) ? arena_printf(a, "master.%s", w->name) : w->name;
+const char *held_master(arena *a, const held_model *model, const param *w) {
+    return has_master(model, w) ? arena_printf(a, "master.%s", w->name) : w->name;
 }
 
 // Those of elements [first, first + n) that this rank's master has.
-static drv_status write_master(held_model *p, int rank, const param *w, int64_t first, int64_t n,
-        const float *values) {
+static drv_status write_master(held_model *model, int rank, const param *w, int64_t first,
+        int64_t n, const float *values) {
     char master[256];
-    const held_shard shard = held_shard_of(p, w);
+    const held_shard shard = held_shard_of(model, w);
     const int64_t from = first > shard.first ? first : shard.first,
                   end = first + n < shard.first + shard.n ? first + n : shard.first + shard.n;
     snprintf(master, sizeof master, "master.%s", w->name);
     if (from >= end) return DRV_OK;
-    return backend_write(p->b, rank, master, 4 * (from - shard.first), 4 * (end - from),
+    return backend_write(model->b, rank, master, 4 * (from - shard.first), 4 * (end - from),
             values + (from - first));
 }
 
@@ -66,12 +67,12 @@ static drv_status check_limit(const param *w, const quant_type *type, int64_t n,
 
 // Whole blocks of rows of one type, which lie one after the other. The blocks of a GGUF file are
 // not made of values (base_blocks_load).
-static drv_status write_blocks(held_model *p, int rank, const param *w, int64_t first, int64_t n,
-        const float *values) {
+static drv_status write_blocks(held_model *model, int rank, const param *w, int64_t first,
+        int64_t n, const float *values) {
     const int64_t columns = w->blocks->columns;
     const quant_type *type;
     int64_t offset = block_row_at(w->blocks, first / columns, &type);
-    if (p->c->base_dtype == BASE_GGUF) return DRV_OK;
+    if (model->config->base_dtype == BASE_GGUF) return DRV_OK;
     DRV_ASSERT(first % columns % type->block == 0 && n % type->block == 0, "blocks of \"%s\"",
             w->name);
     DRV_TRY(check_limit(w, type, n, values));
@@ -79,18 +80,18 @@ static drv_status write_blocks(held_model *p, int rank, const param *w, int64_t 
     const int64_t bytes = block_row_bytes(type, n);
     quantise_call call = {type, values, n, mem_alloc((size_t)bytes)};
     par_for(div_up(n, QUANTISED), quantise_piece, &call);
-    const drv_status status = backend_write(p->b, rank, w->name, offset, bytes, call.blocks);
+    const drv_status status = backend_write(model->b, rank, w->name, offset, bytes, call.blocks);
     free(call.blocks);
     return status;
 }
 
-drv_status held_write_weight(held_model *p, int rank, const param *w, int64_t first, int64_t n,
+drv_status held_write_weight(held_model *model, int rank, const param *w, int64_t first, int64_t n,
         const float *values) {
-    backend *b = p->b;
-    if (w->blocks) return write_blocks(p, rank, w, first, n, values);
-    if (param_dtype(w, p->dt) == DT_F32)
+    backend *b = model->b;
+    if (w->blocks) return write_blocks(model, rank, w, first, n, values);
+    if (param_dtype(w, model->dt) == DT_F32)
         return backend_write(b, rank, w->name, first * 4, n * 4, values);
-    if (has_master(p, w)) DRV_TRY(write_master(p, rank, w, first, n, values));
+    if (has_master(model, w)) DRV_TRY(write_master(model, rank, w, first, n, values));
     uint16_t rounded[ROUNDED];
     for (int64_t i = 0; i < n; i += ROUNDED) {
         const int64_t m = n - i < ROUNDED ? n - i : ROUNDED;
@@ -102,7 +103,7 @@ drv_status held_write_weight(held_model *p, int rank, const param *w, int64_t fi
 }
 
 typedef struct fill_call { // one part of a weight, filled by all threads
-    held_model *p;
+    held_model *model;
     int rank;
     const param *w;
     const param_part *part;
@@ -119,7 +120,7 @@ static int64_t part_elements(const param *w, const param_part *part) {
 
 // Element `first` of the Hugging Face parameter and those after it.
 static void draw(const fill_call *f, int64_t first, int64_t n, float *x) {
-    const run_config *cfg = f->p->c;
+    const run_config *cfg = f->model->config;
     const rng_key key = {(uint64_t)cfg->seed, RNG_INIT, hash_name(f->part->hf_name)};
     const double bound = f->w->n_dims == 2 ? 1 / sqrt((double)f->w->all_columns) : 0;
     switch (f->w->init) {
@@ -161,13 +162,13 @@ static void fill_piece(void *arg, int64_t i, int thread) {
     float *x = mem_alloc(sizeof *x * PIECE);
     draw_part(f, first, n, x);
     const int64_t above = f->part->row * (total / f->part->rows);
-    f->status[i] = held_write_weight(f->p, f->rank, f->w, above + first, n, x);
+    f->status[i] = held_write_weight(f->model, f->rank, f->w, above + first, n, x);
     free(x);
 }
 
-static drv_status fill_part(held_model *p, int rank, const param *w, const param_part *part) {
+static drv_status fill_part(held_model *model, int rank, const param *w, const param_part *part) {
     const int64_t pieces = div_up(part_elements(w, part), PIECE);
-    fill_call f = {.p = p,
+    fill_call f = {.model = model,
             .rank = rank,
             .w = w,
             .part = part,
@@ -180,21 +181,22 @@ static drv_status fill_part(held_model *p, int rank, const param *w, const param
     return status;
 }
 
-static drv_status init_weights(held_model *p, bool adapter_alone) {
-    for (int rank = 0; rank < p->b->n_local_ranks; rank++)
-        for (int i = 0; i < p->params.n; i++) {
-            const param *w = &p->params.p[i];
+static drv_status init_weights(held_model *model, bool adapter_alone) {
+    for (int rank = 0; rank < model->b->n_local_ranks; rank++)
+        for (int i = 0; i < model->params.n; i++) {
+            const param *w = &model->params.p[i];
             DRV_TRY(stop_check("fresh weights were drawn"));
             for (int k = 0; k < w->n_parts; k++)
-                if (w->is_adapter || !adapter_alone) DRV_TRY(fill_part(p, rank, w, &w->part[k]));
+                if (w->is_adapter || !adapter_alone)
+                    DRV_TRY(fill_part(model, rank, w, &w->part[k]));
         }
     return DRV_OK;
 }
 
-drv_status held_init_weights(held_model *p) {
-    return init_weights(p, false);
+drv_status held_init_weights(held_model *model) {
+    return init_weights(model, false);
 }
 
-drv_status held_init_adapter(held_model *p) {
-    return init_weights(p, true);
+drv_status held_init_adapter(held_model *model) {
+    return init_weights(model, true);
 }

@@ -31,11 +31,11 @@ static drv_status hash_values(void *ctx, const ckpt_tensor *t, const ckpt_piece 
     return h->next->write(h->next->ctx, t, piece, first, n, values);
 }
 
-drv_status lora_load_hashed(held_model *p, const char *folder, const ckpt_sink *next,
+drv_status lora_load_hashed(held_model *model, const char *folder, const ckpt_sink *next,
         json_t **hashes) {
     hashing h = {next, XXH3_createState(), json_object()};
     const ckpt_sink sink = {.write = hash_values, .ctx = &h};
-    drv_status status = state_load_model(p, folder, &sink);
+    drv_status status = state_load_model(model, folder, &sink);
     XXH3_freeState(h.state);
     if (status == DRV_OK)
         *hashes = h.hashes;
@@ -76,11 +76,11 @@ static drv_status exchange_hashes(arena *a, const shared_hashes *s, comm *c) {
             s->hash);
 }
 
-static drv_status hash_together(held_model *p, const ckpt_ranks *ranks, const char *folder,
+static drv_status hash_together(held_model *model, const ckpt_ranks *ranks, const char *folder,
         json_t **hashes) {
     arena *a = arena_new("hashes of the base");
     shared_hashes s = {.ranks = ckpt_size(ranks)};
-    s.list = state_model(a, p, true, &s.n);
+    s.list = state_model(a, model, true, &s.n);
     s.hash = arena_alloc(a, (size_t)s.n * HASH_CHARS);
     drv_status status = model_source_open(a, folder, &s.base);
     if (status == DRV_OK) status = hash_some(&s, ckpt_rank(ranks));
@@ -95,16 +95,16 @@ static drv_status hash_together(held_model *p, const ckpt_ranks *ranks, const ch
     return status;
 }
 
-drv_status lora_load_base(held_model *p, const char *folder, json_t **hashes) {
-    const ckpt_sink sink = state_weight_sink(p);
+drv_status lora_load_base(held_model *model, const char *folder, json_t **hashes) {
+    const ckpt_sink sink = state_weight_sink(model);
     ckpt_ranks ranks;
-    if (state_ranks(p, &ranks)) {
-        DRV_TRY(state_load_model(p, folder, &sink));
-        DRV_TRY(hash_together(p, &ranks, folder, hashes));
+    if (state_ranks(model, &ranks)) {
+        DRV_TRY(state_load_model(model, folder, &sink));
+        DRV_TRY(hash_together(model, &ranks, folder, hashes));
     } else {
-        DRV_TRY(lora_load_hashed(p, folder, &sink, hashes));
+        DRV_TRY(lora_load_hashed(model, folder, &sink, hashes));
     }
-    const drv_status status = base_blocks_load(p, folder);
+    const drv_status status = base_blocks_load(model, folder);
     if (status != DRV_OK) json_decref(*hashes);
     return status;
 }

@@ -10,10 +10,10 @@
 
 // Loads the base weights of a run from `folder`; *hashes by tensor, the caller owns it. Ranks read
 // and hash it together.
-DRV_CHECKED drv_status lora_load_base(held_model *p, const char *folder, json_t **hashes);
+DRV_CHECKED drv_status lora_load_base(held_model *model, const char *folder, json_t **hashes);
 // The same by this rank alone, to any sink.
-DRV_CHECKED drv_status lora_load_hashed(held_model *p, const char *folder, const ckpt_sink *next,
-        json_t **hashes);
+DRV_CHECKED drv_status lora_load_hashed(held_model *model, const char *folder,
+        const ckpt_sink *next, json_t **hashes);
 // Checks that the base has the tensors that base.json of an adapter's folder lists, and no others.
 // DRV_E_DATA names the first that differs. A folder without base.json (PEFT's own) fits any base of
 // the right shapes.

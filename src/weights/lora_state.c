@@ -134,14 +134,15 @@ static drv_status read_part(const adapter *ad, const ckpt_tensor *part, const ck
 }
 
 // Rank and scale are those of the run, or the tensors would stand for other weights.
-static drv_status check_branches(arena *a, const held_model *p, const adapter *ad) {
+static drv_status check_branches(arena *a, const held_model *model, const adapter *ad) {
     lora_set mine;
-    DRV_TRY(lora_of_run(a, p->c, &mine));
+    DRV_TRY(lora_of_run(a, model->config, &mine));
     for (int i = 0; i < ad->n; i++) {
         const adapter_module *theirs = &ad->modules[i];
         const lora_branch *branch = lora_find(&mine, module_of_weight(a, theirs->weight));
         if (branch && branch->rank == theirs->rank && branch->scale == theirs->scale) continue;
-        if (!branch && !lora_is_projection(module_of_weight(a, theirs->weight), &p->c->model))
+        if (!branch &&
+                !lora_is_projection(module_of_weight(a, theirs->weight), &model->config->model))
             continue;
         return drv_fail(DRV_E_USAGE,
                 "%s: \"%s\" has a branch of rank %lld and scale %g, but the config says %s: a run keeps its branches",
@@ -153,10 +154,11 @@ static drv_status check_branches(arena *a, const held_model *p, const adapter *a
     return DRV_OK;
 }
 
-static drv_status load_opened(arena *a, held_model *p, const adapter *ad, const ckpt_sink *sink) {
+static drv_status load_opened(arena *a, held_model *model, const adapter *ad,
+        const ckpt_sink *sink) {
     int n;
-    const ckpt_tensor *list = state_adapter(a, p, true, &n);
-    DRV_TRY(check_branches(a, p, ad));
+    const ckpt_tensor *list = state_adapter(a, model, true, &n);
+    DRV_TRY(check_branches(a, model, ad));
     for (int i = 0; i < n; i++)
         DRV_TRY(read_part(ad, &list[i], sink));
     return DRV_OK;
@@ -166,17 +168,17 @@ static const adapter_module *head_module(const adapter *ad) {
     return adapter_find(ad, "lm_head.weight");
 }
 
-drv_status lora_load(held_model *p, const char *folder, bool exact) {
+drv_status lora_load(held_model *model, const char *folder, bool exact) {
     arena *a = arena_new("adapter");
     adapter ad;
-    ckpt_sink sink = state_weight_sink(p);
+    ckpt_sink sink = state_weight_sink(model);
     sink.exact = exact;
     drv_status status = adapter_open(a, folder, &ad);
     if (status == DRV_OK && head_module(&ad))
         status = drv_fail(DRV_E_USAGE,
                 "%s: it has a branch of lm_head, which drover does not train; expected branches of the layers' projections",
                 folder);
-    if (status == DRV_OK) status = load_opened(a, p, &ad, &sink);
+    if (status == DRV_OK) status = load_opened(a, model, &ad, &sink);
     adapter_close(&ad);
     arena_free(a);
     return status;
@@ -217,10 +219,11 @@ static drv_status read_head(arena *a, const adapter *ad, merging *m) {
     return source_read_f32(&ad->tensors, head->b, 0, head->b->rows, m->b);
 }
 
-static drv_status check_shapes(arena *a, const held_model *p, const adapter *ad, const char *base) {
+static drv_status check_shapes(arena *a, const held_model *model, const adapter *ad,
+        const char *base) {
     model_source source;
     int n;
-    const ckpt_tensor *list = state_model(a, p, true, &n);
+    const ckpt_tensor *list = state_model(a, model, true, &n);
     drv_status status = model_source_open(a, base, &source);
     if (status == DRV_OK) adapter_warn_of_base(ad, base);
     if (status == DRV_OK) status = adapter_check_base(ad, &source, list, n);
@@ -228,29 +231,29 @@ static drv_status check_shapes(arena *a, const held_model *p, const adapter *ad,
     return status;
 }
 
-static drv_status load_both(arena *a, held_model *p, const char *base, const adapter *ad) {
-    const ckpt_sink compute = state_compute_sink(p);
+static drv_status load_both(arena *a, held_model *model, const char *base, const adapter *ad) {
+    const ckpt_sink compute = state_compute_sink(model);
     merging m = {.next = &compute, .head = head_module(ad)};
     const ckpt_sink sink = {.write = merge_head, .ctx = &m};
     json_t *hashes;
-    if (m.head && p->c->base_dtype == BASE_GGUF)
+    if (m.head && model->config->base_dtype == BASE_GGUF)
         return drv_fail(DRV_E_USAGE,
                 "%s: the adapter changes the output weight, which stays as it is with --precision blocks; expected bf16 or fp32",
                 ad->path);
-    DRV_TRY(check_shapes(a, p, ad, base));
+    DRV_TRY(check_shapes(a, model, ad, base));
     DRV_TRY(read_head(a, ad, &m));
-    DRV_TRY(lora_load_hashed(p, base, &sink, &hashes));
+    DRV_TRY(lora_load_hashed(model, base, &sink, &hashes));
     drv_status status = lora_check_base(ad->path, base, hashes);
     json_decref(hashes);
-    if (status == DRV_OK) status = base_blocks_load(p, base);
-    return status == DRV_OK ? load_opened(a, p, ad, &compute) : status;
+    if (status == DRV_OK) status = base_blocks_load(model, base);
+    return status == DRV_OK ? load_opened(a, model, ad, &compute) : status;
 }
 
-drv_status lora_load_eval(held_model *p, const char *base, const char *folder) {
+drv_status lora_load_eval(held_model *model, const char *base, const char *folder) {
     arena *a = arena_new("adapter");
     adapter ad;
     drv_status status = adapter_open(a, folder, &ad);
-    if (status == DRV_OK) status = load_both(a, p, base, &ad);
+    if (status == DRV_OK) status = load_both(a, model, base, &ad);
     adapter_close(&ad);
     arena_free(a);
     return status;

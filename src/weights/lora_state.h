@@ -18,10 +18,10 @@ DRV_CHECKED drv_status lora_of_run(arena *a, const run_config *cfg, lora_set *ou
 
 // Loads the values of this rank's branches from an adapter's folder, which has no others than the
 // run. `exact`: stored as F32, to resume from.
-DRV_CHECKED drv_status lora_load(held_model *p, const char *folder, bool exact);
+DRV_CHECKED drv_status lora_load(held_model *model, const char *folder, bool exact);
 // Loads base and adapter for a back end that holds the compute copies alone. An adapter of the
 // output weight is added to it.
-DRV_CHECKED drv_status lora_load_eval(held_model *p, const char *base, const char *folder);
+DRV_CHECKED drv_status lora_load_eval(held_model *model, const char *base, const char *folder);
 
 // Makes the texts of a checkpoint's adapter_config.json and base.json; they live in `a`.
 DRV_CHECKED drv_status lora_describe(arena *a, const run_config *cfg, const json_t *hashes,

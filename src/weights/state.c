@@ -7,26 +7,26 @@
 #include "ckpt/pieces.h"
 #include "weights/base_blocks.h"
 
-const ckpt_ranks *state_ranks(const held_model *p, ckpt_ranks *out) {
-    *out = (ckpt_ranks){.comm = p->comm, .mesh = run_mesh(p->c)};
-    return p->comm && comm_size(p->comm) > 1 ? out : NULL;
+const ckpt_ranks *state_ranks(const held_model *model, ckpt_ranks *out) {
+    *out = (ckpt_ranks){.comm = model->comm, .mesh = run_mesh(model->config)};
+    return model->comm && comm_size(model->comm) > 1 ? out : NULL;
 }
 
-typedef bool wanted_fn(const held_model *p, const param *w);
-static bool is_model(const held_model *p, const param *w) {
-    (void)p;
+typedef bool wanted_fn(const held_model *model, const param *w);
+static bool is_model(const held_model *model, const param *w) {
+    (void)model;
     return !w->is_adapter;
 }
-static bool is_adapter(const held_model *p, const param *w) {
-    (void)p;
+static bool is_adapter(const held_model *model, const param *w) {
+    (void)model;
     return w->is_adapter;
 }
-static bool is_trained(const held_model *p, const param *w) {
-    (void)p;
+static bool is_trained(const held_model *model, const param *w) {
+    (void)model;
     return w->trainable;
 }
-static bool by_adamw(const held_model *p, const param *w) {
-    return w->trainable && !held_by_muon(p, w);
+static bool by_adamw(const held_model *model, const param *w) {
+    return w->trainable && !held_by_muon(model, w);
 }
 
 // Returns this rank's pieces of a part of a weight: elements [first, first + n) of its own part of
@@ -54,157 +54,158 @@ static ckpt_tensor tensor_of(const param *w, const param_part *part, const char 
 }
 
 // The first and the last stage have it.
-static bool is_tied_table(const held_model *p, const param *w) {
-    return w->is_copy || (p->c->model.tie_word_embeddings && w == p->params.embedding);
+static bool is_tied_table(const held_model *model, const param *w) {
+    return w->is_copy || (model->config->model.tie_word_embeddings && w == model->params.embedding);
 }
 
 // The axes along which ranks have the same of it.
-static unsigned replicated(const held_model *p, const param *w, bool sharded) {
+static unsigned replicated(const held_model *model, const param *w, bool sharded) {
     unsigned axes = 0;
     if (w->split == SPLIT_NONE) axes |= 1u << AXIS_TENSOR;
     if (!sharded) axes |= 1u << AXIS_DATA | 1u << AXIS_CONTEXT;
-    if (p->params.layout.mesh.size[AXIS_PIPELINE] == 1 || is_tied_table(p, w))
+    if (model->params.layout.mesh.size[AXIS_PIPELINE] == 1 || is_tied_table(model, w))
         axes |= 1u << AXIS_PIPELINE;
     return axes;
 }
 
 // All ranks name the same tensors, those of other stages without pieces.
-static param_list all_params(arena *a, const held_model *p) {
-    if (p->params.layout.mesh.size[AXIS_PIPELINE] <= 1) return p->params;
-    const model_layout all = layout_all_layers(&p->params.layout);
-    return llama_params(a, &all, &p->lora);
+static param_list all_params(arena *a, const held_model *model) {
+    if (model->params.layout.mesh.size[AXIS_PIPELINE] <= 1) return model->params;
+    const model_layout all = layout_all_layers(&model->params.layout);
+    return llama_params(a, &all, &model->lora);
 }
 
 // Returns the type in which a run keeps a moment or the value of a weight, on whatever rank it is.
-static st_type type_of(const param *w, const held_model *p, bool is_moment) {
-    const run_config *cfg = p->c;
+static st_type type_of(const param *w, const held_model *model, bool is_moment) {
+    const run_config *cfg = model->config;
     const bool bf16 = is_moment ? cfg->state_dtype == PRECISION_BF16
-                                : w->trainable && param_dtype(w, p->dt) == DT_BF16 &&
+                                : w->trainable && param_dtype(w, model->dt) == DT_BF16 &&
                                           !config_has_masters(cfg);
     return bf16 ? ST_BF16 : ST_F32;
 }
 
 // All parts of the parameters that are `wanted`; `source` is where their values are.
-static ckpt_tensor *add_tensors(arena *a, const held_model *built, wanted_fn *wanted,
+static ckpt_tensor *add_tensors(arena *a, const held_model *model, wanted_fn *wanted,
         const char *hf_prefix, const char *source_prefix, bool to_load, ckpt_tensor *tensors,
         int *n_tensors) {
-    const param_list model = all_params(a, built);
-    for (int i = 0; i < model.n; i++) {
-        const param *named = &model.p[i],
-                    *weight = param_of_part(&built->params, named->part[0].hf_name);
-        if (!wanted(built, named)) continue;
+    const param_list params = all_params(a, model);
+    for (int i = 0; i < params.n; i++) {
+        const param *named = &params.p[i],
+                    *weight = param_of_part(&model->params, named->part[0].hf_name);
+        if (!wanted(model, named)) continue;
         if (!weight) { // of another stage
             for (int k = 0; k < named->n_parts; k++)
                 tensors[(*n_tensors)++] = tensor_of(named, &named->part[k],
                         arena_printf(a, "%s%s", hf_prefix, named->part[k].hf_name),
-                        type_of(named, built, source_prefix != NULL), "", 0, 0, 0, false);
+                        type_of(named, model, source_prefix != NULL), "", 0, 0, 0, false);
             continue;
         }
         const char *source = source_prefix ? arena_printf(a, "%s%s", source_prefix, weight->name)
-                                           : held_master(a, built, weight);
+                                           : held_master(a, model, weight);
         // A weight that computes is whole on each data rank; what the optimizer has need not be.
-        const bool sharded = built->zero && strcmp(source, weight->name) != 0 && !to_load;
+        const bool sharded = model->zero && strcmp(source, weight->name) != 0 && !to_load;
         const held_shard shard =
-                sharded ? held_shard_of(built, weight) : (held_shard){0, param_elements(weight)};
+                sharded ? held_shard_of(model, weight) : (held_shard){0, param_elements(weight)};
         for (int k = 0; k < weight->n_parts; k++)
             tensors[(*n_tensors)++] = tensor_of(weight, &weight->part[k],
                     arena_printf(a, "%s%s", hf_prefix, weight->part[k].hf_name),
-                    type_of(named, built, source_prefix != NULL), source, shard.first, shard.n,
-                    replicated(built, weight, sharded), is_tied_table(built, weight));
+                    type_of(named, model, source_prefix != NULL), source, shard.first, shard.n,
+                    replicated(model, weight, sharded), is_tied_table(model, weight));
     }
     return tensors;
 }
 
 // Parts of all weights of all layers: six of the model, an A of up to three for each of four inputs
 // and a B for each of seven projections; and of what lies outside the layers.
-static int64_t max_parts(const held_model *p) {
-    return (3 * 6 + 3 * 4 + 7) * p->c->model.num_hidden_layers + 3;
+static int64_t max_parts(const held_model *model) {
+    return (3 * 6 + 3 * 4 + 7) * model->config->model.num_hidden_layers + 3;
 }
 
-ckpt_tensor *state_model(arena *a, const held_model *p, bool to_load, int *n) {
-    ckpt_tensor *t = ARENA_ARRAY(a, ckpt_tensor, max_parts(p));
+ckpt_tensor *state_model(arena *a, const held_model *model, bool to_load, int *n) {
+    ckpt_tensor *t = ARENA_ARRAY(a, ckpt_tensor, max_parts(model));
     *n = 0;
-    return add_tensors(a, p, is_model, "", NULL, to_load, t, n);
+    return add_tensors(a, model, is_model, "", NULL, to_load, t, n);
 }
 
-ckpt_tensor *state_adapter(arena *a, const held_model *p, bool to_load, int *n) {
-    ckpt_tensor *t = ARENA_ARRAY(a, ckpt_tensor, max_parts(p));
+ckpt_tensor *state_adapter(arena *a, const held_model *model, bool to_load, int *n) {
+    ckpt_tensor *t = ARENA_ARRAY(a, ckpt_tensor, max_parts(model));
     *n = 0;
-    return add_tensors(a, p, is_adapter, "", NULL, to_load, t, n);
+    return add_tensors(a, model, is_adapter, "", NULL, to_load, t, n);
 }
 
 // NorMuon's mean squares of rows, whole on the rank that orthogonalises the weight: of all tensor
 // ranks, matrix after matrix.
-static ckpt_tensor row_squares_of(arena *a, const held_model *p, const param *named, int k) {
+static ckpt_tensor row_squares_of(arena *a, const held_model *model, const param *named, int k) {
     const param_part *part = &named->part[k];
-    const param *w = param_of_part(&p->params, part->hf_name);
+    const param *w = param_of_part(&model->params, part->hf_name);
     ckpt_tensor t = {.entry = {arena_printf(a, "second_momentum_buffer.%s", part->hf_name), 1,
                              {part->all_rows, 0}, ST_F32}};
     const char *source = arena_printf(a, "row_squares.%s", named->name);
-    if (!w || !held_has(p, source)) return t;
+    if (!w || !held_has(model, source)) return t;
     const bool by_rows = w->split == SPLIT_ROWS;
     unsigned axes = 1u << AXIS_TENSOR;
-    if (!held_has_owners(p)) axes |= 1u << AXIS_DATA | 1u << AXIS_CONTEXT;
-    if (p->params.layout.mesh.size[AXIS_PIPELINE] == 1) axes |= 1u << AXIS_PIPELINE;
+    if (!held_has_owners(model)) axes |= 1u << AXIS_DATA | 1u << AXIS_CONTEXT;
+    if (model->params.layout.mesh.size[AXIS_PIPELINE] == 1) axes |= 1u << AXIS_PIPELINE;
     t.n_pieces = 1;
     t.piece[0] = (ckpt_piece){.rows = part->all_rows,
             .columns = 1,
             .source = source,
-            .first = w->part[k].row * (by_rows ? p->params.layout.mesh.size[AXIS_TENSOR] : 1),
+            .first = w->part[k].row * (by_rows ? model->params.layout.mesh.size[AXIS_TENSOR] : 1),
             .replicated = axes};
     return t;
 }
 
-static ckpt_tensor *add_row_squares(arena *a, const held_model *p, ckpt_tensor *tensors, int *n) {
-    const param_list model = all_params(a, p);
-    for (int i = 0; i < model.n; i++)
-        for (int k = 0; k < model.p[i].n_parts && held_by_muon(p, &model.p[i]); k++)
-            tensors[(*n)++] = row_squares_of(a, p, &model.p[i], k);
+static ckpt_tensor *add_row_squares(arena *a, const held_model *model, ckpt_tensor *tensors,
+        int *n) {
+    const param_list params = all_params(a, model);
+    for (int i = 0; i < params.n; i++)
+        for (int k = 0; k < params.p[i].n_parts && held_by_muon(model, &params.p[i]); k++)
+            tensors[(*n)++] = row_squares_of(a, model, &params.p[i], k);
     return tensors;
 }
 
-ckpt_tensor *state_optimizer(arena *a, const held_model *p, int *n) {
-    ckpt_tensor *t = ARENA_ARRAY(a, ckpt_tensor, 2 * max_parts(p));
+ckpt_tensor *state_optimizer(arena *a, const held_model *model, int *n) {
+    ckpt_tensor *t = ARENA_ARRAY(a, ckpt_tensor, 2 * max_parts(model));
     *n = 0;
-    add_tensors(a, p, by_adamw, "exp_avg.", "adam_m.", false, t, n);
-    add_tensors(a, p, by_adamw, "exp_avg_sq.", "adam_v.", false, t, n);
-    add_tensors(a, p, held_by_muon, "momentum_buffer.", "momentum.", false, t, n);
-    return p->c->optimizer == OPTIMIZER_NORMUON ? add_row_squares(a, p, t, n) : t;
+    add_tensors(a, model, by_adamw, "exp_avg.", "adam_m.", false, t, n);
+    add_tensors(a, model, by_adamw, "exp_avg_sq.", "adam_v.", false, t, n);
+    add_tensors(a, model, held_by_muon, "momentum_buffer.", "momentum.", false, t, n);
+    return model->config->optimizer == OPTIMIZER_NORMUON ? add_row_squares(a, model, t, n) : t;
 }
 
-ckpt_tensor *state_used(arena *a, const held_model *p, int *n) {
-    ckpt_tensor *t = ARENA_ARRAY(a, ckpt_tensor, max_parts(p));
+ckpt_tensor *state_used(arena *a, const held_model *model, int *n) {
+    ckpt_tensor *t = ARENA_ARRAY(a, ckpt_tensor, max_parts(model));
     *n = 0;
-    return add_tensors(a, p, is_trained, "", "", false, t, n);
+    return add_tensors(a, model, is_trained, "", "", false, t, n);
 }
 
-ckpt_tensor *state_gradients(arena *a, const held_model *p, int *n) {
-    ckpt_tensor *t = ARENA_ARRAY(a, ckpt_tensor, max_parts(p));
+ckpt_tensor *state_gradients(arena *a, const held_model *model, int *n) {
+    ckpt_tensor *t = ARENA_ARRAY(a, ckpt_tensor, max_parts(model));
     *n = 0;
-    return add_tensors(a, p, is_trained, "", "gradient.", false, t, n);
+    return add_tensors(a, model, is_trained, "", "gradient.", false, t, n);
 }
 
 static drv_status put_weight(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece,
         int64_t first, int64_t n, const float *values) {
-    held_model *p = ctx;
-    const param *w = param_of_part(&p->params, t->entry.name);
-    for (int rank = 0; rank < p->b->n_local_ranks; rank++)
-        DRV_TRY(held_write_weight(p, rank, w, piece->first + first, n, values));
+    held_model *model = ctx;
+    const param *w = param_of_part(&model->params, t->entry.name);
+    for (int rank = 0; rank < model->b->n_local_ranks; rank++)
+        DRV_TRY(held_write_weight(model, rank, w, piece->first + first, n, values));
     return DRV_OK;
 }
 
 static drv_status put_compute(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece,
         int64_t first, int64_t n, const float *values) {
-    held_model *p = ctx;
-    const param *w = param_of_part(&p->params, t->entry.name);
+    held_model *model = ctx;
+    const param *w = param_of_part(&model->params, t->entry.name);
     if (w->blocks) return DRV_OK; // read by base_blocks_load
-    const bool bf16 = param_dtype(w, p->dt) == DT_BF16;
+    const bool bf16 = param_dtype(w, model->dt) == DT_BF16;
     const int64_t element = piece->first + first;
     uint16_t *rounded = mem_alloc(sizeof *rounded * (size_t)n);
     for (int64_t i = 0; i < n && bf16; i++)
         rounded[i] = f32_to_bf16(values[i]);
-    drv_status s = bf16 ? backend_write(p->b, 0, w->name, 2 * element, 2 * n, rounded)
-                        : backend_write(p->b, 0, w->name, 4 * element, 4 * n, values);
+    drv_status s = bf16 ? backend_write(model->b, 0, w->name, 2 * element, 2 * n, rounded)
+                        : backend_write(model->b, 0, w->name, 4 * element, 4 * n, values);
     free(rounded);
     return s;
 }
@@ -223,27 +224,27 @@ static drv_status check_squares(const ckpt_tensor *t, const ckpt_piece *piece, i
 
 static drv_status put_moment(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece,
         int64_t first, int64_t n, const float *values) {
-    held_model *p = ctx;
+    held_model *model = ctx;
     DRV_TRY(check_squares(t, piece, first, n, values));
-    const bool bf16 = held_state_type(p, piece->source) == DT_BF16;
+    const bool bf16 = held_state_type(model, piece->source) == DT_BF16;
     const int64_t element = piece->first + first;
     uint16_t *rounded = mem_alloc(sizeof *rounded * (size_t)n);
     for (int64_t i = 0; i < n && bf16; i++)
         rounded[i] = f32_to_bf16(values[i]);
     drv_status status = DRV_OK;
-    for (int rank = 0; rank < p->b->n_local_ranks && status == DRV_OK; rank++)
-        status = bf16 ? backend_write(p->b, rank, piece->source, 2 * element, 2 * n, rounded)
-                      : backend_write(p->b, rank, piece->source, 4 * element, 4 * n, values);
+    for (int rank = 0; rank < model->b->n_local_ranks && status == DRV_OK; rank++)
+        status = bf16 ? backend_write(model->b, rank, piece->source, 2 * element, 2 * n, rounded)
+                      : backend_write(model->b, rank, piece->source, 4 * element, 4 * n, values);
     free(rounded);
     return status;
 }
 
 drv_status state_read_f32(void *ctx, const char *source, int64_t first, int64_t n, float *values) {
-    const held_model *p = ctx;
-    if (held_state_type(p, source) != DT_BF16)
-        return backend_read(p->b, 0, source, 4 * first, 4 * n, values);
+    const held_model *model = ctx;
+    if (held_state_type(model, source) != DT_BF16)
+        return backend_read(model->b, 0, source, 4 * first, 4 * n, values);
     uint16_t *stored = (uint16_t *)values + n; // the upper half, widened from below
-    DRV_TRY(backend_read(p->b, 0, source, 2 * first, 2 * n, stored));
+    DRV_TRY(backend_read(model->b, 0, source, 2 * first, 2 * n, stored));
     for (int64_t i = 0; i < n; i++) {
         const float value = bf16_to_f32(stored[i]);
         memcpy(&values[i], &value, sizeof value);
@@ -251,47 +252,47 @@ drv_status state_read_f32(void *ctx, const char *source, int64_t first, int64_t 
     return DRV_OK;
 }
 
-ckpt_sink state_weight_sink(held_model *p) {
-    return (ckpt_sink){put_weight, p, .exact = false};
+ckpt_sink state_weight_sink(held_model *model) {
+    return (ckpt_sink){put_weight, model, .exact = false};
 }
 
-ckpt_sink state_compute_sink(held_model *p) {
-    return (ckpt_sink){put_compute, p, .exact = false};
+ckpt_sink state_compute_sink(held_model *model) {
+    return (ckpt_sink){put_compute, model, .exact = false};
 }
 
-drv_status state_load_model(held_model *p, const char *folder, const ckpt_sink *sink) {
+drv_status state_load_model(held_model *model, const char *folder, const ckpt_sink *sink) {
     arena *a = arena_new("load weights");
     int n;
-    ckpt_tensor *t = state_model(a, p, true, &n);
+    ckpt_tensor *t = state_model(a, model, true, &n);
     ckpt_ranks ranks;
-    drv_status s = ckpt_fill(state_ranks(p, &ranks), folder, "model", t, n, sink);
+    drv_status s = ckpt_fill(state_ranks(model, &ranks), folder, "model", t, n, sink);
     arena_free(a);
     return s;
 }
 
-drv_status state_load_weights(held_model *p, const char *folder) {
-    const ckpt_sink sink = state_weight_sink(p);
-    return state_load_model(p, folder, &sink);
+drv_status state_load_weights(held_model *model, const char *folder) {
+    const ckpt_sink sink = state_weight_sink(model);
+    return state_load_model(model, folder, &sink);
 }
 
-drv_status state_load_eval_weights(held_model *p, const char *folder) {
-    const ckpt_sink sink = state_compute_sink(p);
-    DRV_TRY(state_load_model(p, folder, &sink));
-    return base_blocks_load(p, folder);
+drv_status state_load_eval_weights(held_model *model, const char *folder) {
+    const ckpt_sink sink = state_compute_sink(model);
+    DRV_TRY(state_load_model(model, folder, &sink));
+    return base_blocks_load(model, folder);
 }
 
-drv_status state_load_moments(held_model *p, const char *folder) {
+drv_status state_load_moments(held_model *model, const char *folder) {
     arena *a = arena_new("load moments");
     int n;
-    ckpt_tensor *list = state_optimizer(a, p, &n);
+    ckpt_tensor *list = state_optimizer(a, model, &n);
     ckpt_ranks ranks;
-    drv_status status = ckpt_fill(state_ranks(p, &ranks), folder, "optimizer", list, n,
-            &(ckpt_sink){put_moment, p, .exact = true, .takes_bf16 = true});
+    drv_status status = ckpt_fill(state_ranks(model, &ranks), folder, "optimizer", list, n,
+            &(ckpt_sink){put_moment, model, .exact = true, .takes_bf16 = true});
     arena_free(a);
     return status;
 }
 
-drv_status state_load(held_model *p, const char *folder) {
-    DRV_TRY(state_load_model(p, folder, &(ckpt_sink){put_weight, p, .exact = true}));
-    return state_load_moments(p, folder);
+drv_status state_load(held_model *model, const char *folder) {
+    DRV_TRY(state_load_model(model, folder, &(ckpt_sink){put_weight, model, .exact = true}));
+    return state_load_moments(model, folder);
 }

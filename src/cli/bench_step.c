@@ -188,7 +188,7 @@ static drv_status write_device(arena *a, const step_report *r, const char *file)
             device_profile_of_step(r->profile, &roof, memory_limit_read("").free / r->ranks);
     const char *source =
             arena_printf(a, "drover bench device: a step of %s, %s, %d rank%s of %d thread%s",
-                    r->model, type_name(r->p->held.c), r->ranks, str_plural(r->ranks),
+                    r->model, type_name(r->p->held.config), r->ranks, str_plural(r->ranks),
                     par_threads(), str_plural(par_threads()));
     str out = {0};
     drv_status status = DRV_OK;

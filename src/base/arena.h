@@ -1,5 +1,6 @@
-// Memory by lifetime: freeing an arena frees everything allocated from it. The arena argument of a
-// function determines the lifetime of its result. Running out of memory aborts and names the arena.
+// Memory by lifetime: everything allocated from an arena goes away with it. The arena argument of a
+// function *is* the lifetime of its result. Where memory runs out, the process ends with one line
+// that names the arena (DRV_MEMORY).
 #pragma once
 #include <stdarg.h>
 #include <stddef.h>

@@ -3,9 +3,10 @@
 // runs another program finds no chunk left and delays nobody; the loop waits only for chunks that
 // have begun. Waiting threads spin briefly, then sleep.
 //
-// The result of a chunk must not depend on the thread or on the chunks before it, so that results
-// depend only on how the work is cut. Callers cut by shape alone. The one exception is gemm.c: its
-// tiles depend on par_threads(), but its kernels give each element the same bits in any tile.
+// A chunk must compute the same whichever thread runs it and whichever chunks ran before. Then
+// results depend on how the work is cut, and on nothing else. Callers cut sums by shapes alone.
+// Only what changes no sum may follow par_threads(): the tiles of gemm.c, because its kernels give
+// each element of a product the same bits in any tile, and how many rows of attention run at once.
 #pragma once
 #include <stdint.h>
 

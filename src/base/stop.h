@@ -15,8 +15,11 @@ void stop_signals(sigset_t *out);
 const char *stop_requested(void);
 // Returns the signal's number, for other ranks; 0: none.
 int stop_number(void);
-// Records a signal that another rank received.
+// Takes over a stop that another rank got, as if the signal had come here. Any thread.
 void stop_take_over(int number);
+// DRV_STOPPED, with a message such as "SIGTERM while weights were loaded": a stop was asked for.
+// `doing` is what the caller was about to go on with.
+DRV_CHECKED drv_status stop_check(const char *doing);
 // True once for each SIGUSR2 (those in quick succession count as one).
 bool stop_take_save_request(void);
 // Between these two calls a stop, also one requested before, ends the process at once with exit

@@ -41,7 +41,7 @@ bool str_to_f64(const char *s, double *out);
 bool str_to_bytes(const char *s, double *out);
 
 // Returns the one of `n` names with the smallest edit distance to `s`, if that is small enough to
-// be a slip of the keyboard (a third of the letters at most); else NULL.
+// be a slip of the keyboard (a third of the letters of `s`, rounded to the nearest); else NULL.
 const char *str_nearest(const char *s, const char *const *names, int n);
 
 // "1.5 GiB", "12.3 MiB", "512 B" in a buffer that this thread's next 7 calls (of all below) leave

@@ -22,7 +22,13 @@ typedef enum stage_schedule {
 } stage_schedule;
 typedef enum save_dtype { SAVE_AUTO, SAVE_F32, SAVE_BF16, SAVE_F16 } save_dtype;
 typedef enum master_mode { MASTER_AUTO, MASTER_F32, MASTER_BF16 } master_mode;
-typedef enum recompute_mode { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL } recompute_mode;
+// In the order of the memory that they save.
+typedef enum recompute_mode {
+    RECOMPUTE_NONE,
+    RECOMPUTE_GATHERS,
+    RECOMPUTE_SELECTIVE,
+    RECOMPUTE_FULL
+} recompute_mode;
 typedef enum schedule_type {
     SCHEDULE_COSINE,
     SCHEDULE_LINEAR,

@@ -28,7 +28,7 @@ static const choice optimizer_choices[] = {{"adamw", OPTIMIZER_ADAMW}, {"muon", 
         {"normuon", OPTIMIZER_NORMUON}, {NULL, 0}};
 static const choice master_choices[] = {{"auto", MASTER_AUTO}, {"fp32", MASTER_F32},
         {"bf16", MASTER_BF16}, {NULL, 0}};
-static const choice recompute_choices[] = {{"none", RECOMPUTE_NONE},
+static const choice recompute_choices[] = {{"none", RECOMPUTE_NONE}, {"gathers", RECOMPUTE_GATHERS},
         {"selective", RECOMPUTE_SELECTIVE}, {"full", RECOMPUTE_FULL}, {NULL, 0}};
 static const choice schedule_choices[] = {{"cosine", SCHEDULE_COSINE}, {"linear", SCHEDULE_LINEAR},
         {"wsd", SCHEDULE_WSD}, {"constant", SCHEDULE_CONSTANT}, {NULL, 0}};
@@ -142,7 +142,8 @@ static const key run_keys[] = {
                         "stochastically as it is added"},
         {KEY("training.recompute", choice, recompute), .choices = recompute_choices,
                 .initial = "none",
-                .help = "less memory for more time: selective: norms, activations, attention; full: "
+                .help = "less memory for more time: gathers: what tensor ranks "
+                        "gather from each other, with parallel.sequence; selective: also norms, activations, attention; full: "
                         "all but the residual stream"},
         {KEY("training.eval_every", int, eval_every), .initial = "100", .max = NO_MAX,
                 .help = "steps between evaluations; 0: none"},

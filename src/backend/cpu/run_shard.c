@@ -60,9 +60,9 @@ static int64_t list_bytes(const node *n) {
     return round_up((int64_t)sizeof(void *) * row_blocks_of(&n->attrs) * n->attrs.mesh.ranks, 64);
 }
 
-// Computes this rank's shard of the sum over all reduction blocks of all ranks, in the order of
-// join_blocks (ir/ops/accum_group.c). Workspace: sizes | pointers to the parts | the parts, block
-// by block in the order of ranks.
+// This rank's shard of the sum over all reduction blocks of all ranks, in the order that
+// ir/ops/shard.c says. Workspace: sizes | pointers to the parts | the parts, block by block in the
+// order of ranks.
 static drv_status sum_row_blocks(const instruction *ins, const shard *s, void *out) {
     const node *n = ins->node;
     const dtype dt = n->in[0]->dt;

@@ -402,7 +402,7 @@ static char *file_of(arena *a, const char *run_dir, const char *name, size_t *n)
     return bytes;
 }
 
-static void damage_of_the_newest_blocks_the_older_ones(void **state) {
+static void damage_of_the_newest_leaves_the_older_ones(void **state) {
     (void)state;
     arena *a = arena_new("test");
     const char *run_dir = path_join(a, temporary_dir(a), "run"), *weights = "model.safetensors",
@@ -458,7 +458,7 @@ int main(void) {
             cmocka_unit_test(partial_sums_of_an_earlier_version),
             cmocka_unit_test(other_files_that_are_carried_are_said),
             cmocka_unit_test(configs_of_earlier_parts_stay),
-            cmocka_unit_test(damage_of_the_newest_blocks_the_older_ones)};
+            cmocka_unit_test(damage_of_the_newest_leaves_the_older_ones)};
     const int n_failed = cmocka_run_group_tests(tests, NULL, NULL);
     log_close_file();
     arena_free(a);

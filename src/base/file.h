@@ -51,19 +51,19 @@ DRV_CHECKED drv_status file_append(const char *path, int *fd);
 // Writes aside ("PATH.tmp"), fsyncs, renames into place, fsyncs the folder: after a crash the old
 // content or the new one is there, never a part.
 DRV_CHECKED drv_status file_write_atomic(const char *path, const void *p, size_t n);
-// The two halves of it, for who has to look at something in between, as late as can be.
+// The two halves of it, for callers that must check something right before the rename.
 DRV_CHECKED drv_status file_write_aside(const char *path, const void *p, size_t n);
 DRV_CHECKED drv_status file_put_in_place(const char *path);
 
 DRV_CHECKED drv_status file_sync_dir(const char *path); // fsync of a folder
 bool file_exists(const char *path);
 bool file_is_dir(const char *path);
-// DRV_E_IO: this user may not look for files in the folder, so that none seems to be there.
+// DRV_E_IO: the user may not search the folder, so that its files seem not to exist.
 DRV_CHECKED drv_status dir_may_enter(const char *path);
 int64_t file_size(const char *path);               // -1: no such file
 DRV_CHECKED drv_status dir_make(const char *path); // with its parents; existing is fine
-// Finds out whether dir_make would make the folder and files could be made in it: a folder is made
-// in what there is of the path, and removed again.
+// Checks whether dir_make would succeed and files could be created in the folder, by creating and
+// removing a folder in the existing part of the path.
 DRV_CHECKED drv_status dir_try(const char *path);
 DRV_CHECKED drv_status dir_remove(const char *path); // with its content; absent is fine
 // Lists the names in the folder, sorted bytewise, without "." and "..".
@@ -72,8 +72,7 @@ char *path_join(arena *a, const char *dir, const char *name);
 // Makes the folder that `path` lies in, with its parents.
 DRV_CHECKED drv_status dir_make_parent(const char *path);
 
-// A lock between processes, gone with the process that holds it. The file is removed when the lock
-// is released.
+// A lock between processes. It ends with the process that holds it; releasing it removes the file.
 typedef struct file_lock {
     int fd; // -1: not held
     const char *path;
@@ -81,4 +80,4 @@ typedef struct file_lock {
 // DRV_E_IO: another process has it; the message names the lock, the process and `what` it protects,
 // as in "the data set \"data/web\"". On a file system without locks it warns and returns DRV_OK.
 DRV_CHECKED drv_status file_lock_take(arena *a, const char *path, const char *what, file_lock *out);
-void file_lock_release(file_lock *l); // fine when it is not held
+void file_lock_release(file_lock *l); // allowed if it is not held

@@ -1,5 +1,5 @@
-// An address as it is written in a key or in the Host header of a request: PORT, HOST, HOST:PORT,
-// with an IPv6 address in brackets.
+// An address in a key or in the Host header of a request: PORT, HOST or HOST:PORT, with IPv6
+// addresses in brackets.
 #pragma once
 #include <stdbool.h>
 
@@ -10,8 +10,8 @@ typedef struct host_port {
     int port;              // 0 to 65535; -1: none was given
 } host_port;
 
-// Reads the whole of `text`. A host is a name (letters, digits, "-", "_" and "."), or an address.
-// False: it is neither of the forms above.
+// Parses all of `text`. A host is a name (letters, digits, "-", "_" and ".") or an address. False:
+// it has none of the forms above.
 bool host_port_parse(const char *text, host_port *out);
-// Returns whether the host is an IPv4 or IPv6 address and no name.
+// Returns whether the host is an IPv4 or IPv6 address, not a name.
 bool host_is_address(const char *host);

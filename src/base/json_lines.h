@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "base/str.h"
 
-enum { JSON_LINE_MAX = 1 << 25 }; // bytes; a longer line is none, and ends the reading
+enum { JSON_LINE_MAX = 1 << 25 }; // bytes; a longer line is not read and ends the reading
 
 typedef struct json_lines {
     int fd;
@@ -15,9 +15,9 @@ typedef struct json_lines {
     str buffer;       // read and not yet taken
     size_t taken;     // of the buffer
     int64_t offset;   // of the file: where reading goes on
-    int64_t n_broken; // lines that are no JSON object
-    bool too_long;    // a line was: nothing of it or behind it is read
-    double until_s;   // by clock_s: nothing more is read after it; 0: no limit
+    int64_t n_broken; // lines that are not JSON objects
+    bool too_long;    // a line was too long: neither it nor later lines are read
+    double until_s;   // by clock_s: reading stops then; 0: no limit
 } json_lines;
 
 // `path` must outlive it; `regular`: pipes and devices are refused at once. DRV_E_IO.

@@ -1,4 +1,4 @@
-// JSON as Python writes it, which has numbers that JSON has not.
+// JSON as Python writes it, with numbers that JSON does not have.
 #pragma once
 #include "base/json.h"
 

@@ -1,6 +1,6 @@
-// Libraries that only some runs need, opened when one first does. What the linker binds is loaded,
-// relocated and initialised at every start, which for libcurl and what it brings took longer than
-// all the rest (bench/results/2026-11-22-start.md).
+// Libraries that only some runs need, opened on first use. A linked library is loaded, relocated
+// and initialised at every start; for libcurl and its dependencies that took longer than everything
+// else (bench/results/2026-11-22-start.md).
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ typedef struct library {
     char why[256]; // of what could not be opened, in the loader's words, which name the file
 } library;
 
-// Returns whether the functions of the library may be called, for the rest of the process. The
-// first call opens it; one that failed is tried again by the next. Thread-safe. A function of the
-// program itself goes before the library's of that name.
+// Returns whether the functions of the library may be called for the rest of the process. The first
+// call opens it; after a failure the next call tries again. Thread-safe. A function of the program
+// itself takes precedence over one of the same name in the library.
 bool library_ready(library *self);

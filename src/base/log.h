@@ -1,5 +1,5 @@
-// Messages to a person: on standard error, and in the run's log.txt once log_open_file was called.
-// Thread-safe. On a terminal one status line is kept below the messages.
+// Messages on standard error, and in the run's log.txt after log_open_file. Thread-safe. On a
+// terminal a status line stays below the messages.
 #pragma once
 #include <stdbool.h>
 
@@ -7,23 +7,23 @@
 
 void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-// Says why the program ends, on standard error alone: "drover: ...".
+// Prints why the program ends, "drover: ...", only on standard error.
 void log_failure(const char *message);
 bool log_failure_said(void); // by this process
 // Whole lines before _exit, in place of the status line. May be called by a signal handler.
 void log_last_words(const char *lines, size_t n);
-// Waits, if standard error is a pipe, until its reader has taken everything, but at most a second.
-// A launcher that ends a job loses what it has not read.
+// Waits up to a second until the reader of standard error has read everything, if it is a pipe: a
+// launcher that ends a job loses unread messages.
 void log_drain(void);
-// Writes only into the file what would clutter the screen.
+// Writes a message only to the file, not to the screen.
 void log_file_only(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-// Appends to a file from now on, and first what has been said before there was one.
+// Appends messages to a file from now on, beginning with the earlier ones.
 DRV_CHECKED drv_status log_open_file(const char *path);
 void log_close_file(void);
-// Keeps information and the status line from the screen from now on; warnings do.
+// Hides information and the status line from the screen from now on, but not warnings.
 void log_to_file_only(bool on);
-// Lets information and the status line of this thread go nowhere from now on: it is one of several
-// that would say the same.
+// Drops information and the status line of this thread from now on, since another thread prints the
+// same.
 void log_mute_thread(bool on);
 
 // A part of a line. On a narrow terminal the fields of the highest rank are dropped first; one of
@@ -42,7 +42,7 @@ void log_fields(const log_field *fields, int n);
 // work that is done sooner prints none.
 void progress(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void progress_fields(const log_field *fields, int n_fields);
-// Takes the status line away; nothing of it stays on the screen.
+// Removes the status line from the screen.
 void progress_end(void);
 
 // Standard error is a terminal that can move its cursor.

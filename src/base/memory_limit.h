@@ -1,5 +1,5 @@
-// Finds how much memory this process may use: what the machine has left, what its control groups
-// and its limits (ulimit) allow.
+// Finds the memory that this process may use: what is free on the machine, limited by its control
+// groups and ulimit.
 #pragma once
 #include <stdint.h>
 
@@ -13,6 +13,6 @@ typedef struct memory_limit {
 // Looks at /proc and /sys below `root`: "" for this machine, another folder in tests.
 memory_limit memory_limit_read(const char *root);
 
-// Returns how many processes the system has killed for want of memory: in our control group, or on
-// this machine where the group does not count them. -1: unknown. root: as above.
+// Returns the number of processes that the kernel killed because memory ran out, in our control
+// group or, if the group does not count them, on this machine. -1: unknown. root: as above.
 int64_t memory_kills_read(const char *root);

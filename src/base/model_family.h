@@ -1,12 +1,12 @@
-// The families of models that drover knows: what each adds to the graph of a Llama, and its names
-// in config.json and GGUF. Whatever adds something to the graph is a field of model_config too
-// (config/model_config.h), by which parameters and graph are built: no code asks for a family by
-// its name. A new family is a row here, a golden test and a chat template.
+// The supported families of models: their additions to the graph of a Llama, and their names in
+// config.json and GGUF. Every addition is also a field of model_config (config/model_config.h),
+// from which parameters and graph are built, so that no code tests the name of a family. A new
+// family is a row here, a golden test and a chat template.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
 
-// The ways in which config.json says that a token sees the last `sliding_window` tokens alone.
+// The ways in which config.json specifies that a token sees only the last `sliding_window` tokens.
 typedef enum family_window {
     WINDOW_NEVER,   // it does not: the field is not read
     WINDOW_OF_ALL,  // sliding_window is a number, in all layers; null: without

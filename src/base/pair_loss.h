@@ -1,6 +1,6 @@
 // The loss of a preference pair (ir/ops/preference.c), whose margin is the reward of the chosen
-// response less that of the rejected one. `smoothing`: the share of pairs that is taken to be the
-// wrong way round. The same bits on any processor (base/elementary.h).
+// response minus that of the rejected one. `smoothing`: the assumed share of pairs with swapped
+// responses. The same bits on any processor (base/elementary.h).
 #pragma once
 #include <stdint.h>
 

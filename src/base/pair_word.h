@@ -1,10 +1,10 @@
-// The word by which programs know what a token is to a preference pair (ir/ops/preference.c): who
-// lays rows out and who computes with them agree on it here.
+// The word that describes the role of a token in a preference pair (ir/ops/preference.c), shared by
+// the code that lays out rows and the code that computes with them.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { PAIR_NONE = -1 }; // the token predicts nothing of a response
+enum { PAIR_NONE = -1 }; // the token does not predict a token of a response
 
 // `pair` is a number within the micro-batch, below 2^29. `head`: the token is the first one that
 // predicts a token of its response, and stands for the whole of it.

@@ -126,7 +126,7 @@ static const key run_keys[] = {
                 .initial = "bf16",
                 .help = "type of products and stored activations; weights, moments and gradients stay fp32 unless "
                         "optimizer.state_dtype and training.grad_dtype say otherwise; fp8: products with weights in fp8, "
-                        "the rest as with bf16, which only drover plan knows yet"},
+                        "the rest as with bf16, which only drover plan supports"},
         {KEY("training.arithmetic", choice, arithmetic), .choices = arithmetic_choices,
                 .initial = "fastest",
                 .help = "portable: the same bits on any processor (bf16 products in fp32 arithmetic), also with ranks on "

@@ -1,6 +1,6 @@
-// The second part of attention's gradient: the sums that attention_backward.h left in part become
-// dqkv, rounded once, or are added to sums over other parts of the row. Chunks and heads are added
-// in a fixed order.
+// The second part of attention's gradient: adds the sums that attention_backward.h stored in
+// `part`, chunks and heads in a fixed order. The result is dqkv, rounded once, or is added to sums
+// over other parts of the row.
 #pragma once
 #include "kernels/levels/attention_backward.h"
 
@@ -19,7 +19,7 @@ INLINE void put_sum(vec sum, int64_t j, int k, sum_target to) {
         v_store_as(to.dt, to.rounded, to.at + j, sum, k);
 }
 
-// Adds up n_parts vectors in a chain, each `apart` floats behind the one before it.
+// Adds n_parts vectors in order; they are `apart` floats apart.
 INLINE vec chain_of(const float *part, int64_t n_parts, int64_t apart, int k) {
     vec sum = n_parts > 0 ? v_load(part, k) : v_set(0);
     for (int64_t i = 1; i < n_parts; i++)
@@ -32,8 +32,8 @@ INLINE void sum_parts(const float *part, int64_t n_parts, int64_t apart, int64_t
     FOR_VECTORS(j, k, d, { put_sum(chain_of(part + j, n_parts, apart, k), j, k, to); });
 }
 
-// The same of equal reduction blocks, each a chain, in the tree of comm/join.h: subtrees wait until
-// their neighbour is there, as the ones of a binary counter do.
+// The same in equal reduction blocks, each added in order, and then in the tree of comm/join.h:
+// complete subtrees wait for their neighbours like the bits of a binary counter.
 INLINE void sum_blocks(const float *part, int64_t n_parts, int64_t blocks, int64_t apart, int64_t d,
         sum_target to) {
     enum { MAX_OPEN = 32 };

@@ -1,5 +1,5 @@
-// Both directions of attention share these: where heads lie in qkv, packed blocks of keys and
-// values, and the product of a block, by register tiles.
+// Shared by both directions of attention: the position of heads in qkv, packed blocks of keys and
+// values, and products of blocks by register tiles.
 // Legend: c = a b, a of words_a, b of words_b, c of sums.
 #pragma once
 #include <math.h>

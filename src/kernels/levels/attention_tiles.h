@@ -1,7 +1,7 @@
-// Attention of bf16 by tile registers (tiles.h): what both directions share. Operands are packed as
-// the squares of tile_pack.h, sums are fp32 in memory. Products are passes of two strips of 16
-// lines by two, which wait in a queue; the vectors of the softmax run some after every few rows, so
-// that both kinds of units of a processor are busy at once.
+// Attention of bf16 by tile registers (tiles.h): code shared by both directions. Operands are
+// packed as the squares of tile_pack.h; sums are fp32 in memory. A pass is a product of two strips
+// of 16 lines by two. Passes are queued and executed between rows of the softmax, so that the tile
+// unit and the vector unit of the processor are busy at the same time.
 //
 // Weights are rounded to bf16 as they become words: to nearest, ties away from 0. In an operand A
 // whose inner dimension is the keys, a word holds keys w and w + 16 of a group of 32: lanes of two

@@ -1,7 +1,7 @@
-// The gradient of attention by tile registers: attention_backward.h's units, runs and blocks. Of a
-// block of queries a step is a strip of them and a block of keys. While p and ds of a step are
-// computed, the registers multiply: scores and dp of the next one, and what p and ds of those
-// before add to dq, dk and dv.
+// The gradient of attention by tile registers, in the units, runs and blocks of
+// attention_backward.h. A step is one strip of a block of queries with one block of keys. While the
+// vector unit computes p and ds of a step, the tile registers compute scores and dp of the next
+// step, and the products of earlier p and ds that are added to dq, dk and dv.
 //
 // Packed, as squares (gemm_tiles.h); words along the head, or as it is said:
 //

@@ -1,10 +1,11 @@
-// Attention forward by tile registers: attention_forward.h's units and blocks of keys, whose strips
-// of queries, of one head after the other, are steps. While the weights of a step are computed, the
-// registers multiply: scores of the next one, weights and values of the one before.
+// Attention forward by tile registers, in the units and blocks of keys of attention_forward.h. A
+// step is one strip of queries of one head. While the vector unit computes the weights of a step,
+// the tile registers compute the scores of the next step and the product of weights and values of
+// the previous one.
 //
-// The largest score of a row is kept as a whole power of 2, above it, and is raised only where a
-// later score is so much larger that sums of a block would pass LARGE: then o and sum shrink by a
-// power of 2, which is exact. A row's sum stays in lanes until its end.
+// The largest score of a row is rounded up so that its exponential is a power of 2. It is raised
+// only if a later score is so much larger that sums of a block would exceed LARGE: then o and sum
+// are scaled by a power of 2, which is exact. A row's sum stays in lanes until its end.
 #pragma once
 #include "kernels/levels/attention_forward.h"
 #include "kernels/levels/attention_tiles.h"

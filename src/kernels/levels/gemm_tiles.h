@@ -10,10 +10,10 @@
 //            +---+---+---+---+                   +---+---+               | 2 | 3 |
 //            g = 0  1   2   3                     ...                    +---+---+
 //
-// Registers multiply for 64 cycles a group, and what else there is has room beside that: a pass
-// takes chores along, some for each group. The sums of the pass before it go to where they belong,
-// and what is packed or added to next is fetched. Packing is no such chore: it would put the strips
-// of b out of the first-level cache.
+// The registers multiply for 64 cycles per group, during which other work is free: each group of a
+// pass also does some chores. They store the sums of the previous pass and prefetch the memory that
+// is packed or accumulated next. Packing itself is not a chore, since it would evict the strips of
+// b from the first-level cache.
 //
 // A sum is one chain of groups, from the first element of k on, each added as tile_dot says: it
 // goes on from block to block, so neither they nor how a product is cut change a bit. At the end it

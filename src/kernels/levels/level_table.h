@@ -1,6 +1,6 @@
-// The table of a level: the kernels of this folder as the file that includes them has compiled
-// them. What is multiplied in several arithmetics (products, attention, generation) is chosen
-// before, by level_float.h or by the file.
+// The table of a level: the kernels of this folder as compiled by the including file. Kernels that
+// exist in several arithmetics (products, attention, generation) are chosen beforehand, by
+// level_float.h or by the file.
 #pragma once
 #include "kernels/ref/ref.h"
 #include "kernels/levels/dropout.h"

@@ -1,4 +1,4 @@
-// The table of what goes by tile registers, as the file that includes this has compiled it.
+// The table of the kernels that use tile registers, as compiled by the including file.
 #pragma once
 #include "kernels/levels/attention_sum.h"
 #include "kernels/levels/attention_tiles_backward.h"

@@ -1,5 +1,5 @@
-// Packing: operands of a product are copied to where a register tile reads them one after the
-// other, as words (words.h). Three layouts; w counts words of the inner dimension k.
+// Packing copies operands of a product, as words (words.h), into the order in which a register tile
+// reads them. There are three layouts; w counts words of the inner dimension k.
 //
 // pack_rows: operand A stored [m, k]. Rows of words, ld words apart:
 //

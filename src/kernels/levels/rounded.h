@@ -1,5 +1,5 @@
-// AdamW on what is kept in bf16, and sums of gradients in bf16: fp32 in registers, rounded
-// stochastically on the way out. The random words are those of base/stochastic.h, to the bit.
+// AdamW on state stored in bf16, and sums of gradients in bf16: computed in fp32 registers, rounded
+// stochastically when stored. The random words are exactly those of base/stochastic.h.
 #pragma once
 #include <math.h>
 

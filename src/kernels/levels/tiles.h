@@ -1,15 +1,16 @@
-// The tile registers of a thread, as AMX has them: eight registers of 16 rows of 64 bytes, and an
-// instruction that multiplies two of them. Seven functions hide them: tiles_amx.h has them by the
-// instructions, for files that are compiled with these, tiles_plain.h in plain C, which defines
-// what the instructions do, so that whatever is built on them is tested on any processor.
+// The AMX tile registers of a thread: eight registers of 16 rows of 64 bytes, and an instruction
+// that multiplies two of them. Seven functions wrap them: tiles_amx.h implements these with AMX
+// instructions, for files that are compiled with AMX; tiles_plain.h emulates them in plain C and
+// defines their result, so that code that uses them is tested on any processor.
 //
-//     tiles_begin()            all registers are there, and 0
-//     tiles_end()              there are none: a thread that keeps them costs the others clock
+//     tiles_begin()            allocates all registers and sets them to 0
+//     tiles_end()              releases them: a thread that keeps them lowers the others' clock
 //     tile_zero(t)             register t = 0
 //     tile_load(t, p, stride)  row i of register t = the 64 bytes at p + i stride
-//     tile_load_once(t, p, stride)  the same, of what is not to stay in the first-level cache
-//     tile_store(t, p, stride) the other way round
-//     tile_dot(i, j)           SUMS_TILE + 2 i + j += ROWS_TILE + i times COLUMNS_TILE + j; i, j < 2
+//     tile_load_once(t, p, stride)  the same, without keeping the data in the first-level cache
+//     tile_store(t, p, stride) stores register t
+//     tile_dot(i, j)           SUMS_TILE + 2 i + j += ROWS_TILE + i times COLUMNS_TILE + j; i, j <
+//     2
 //
 // t, i and j must be constants where a function is inlined. Rows hold 16 floats of sums, or 16
 // words, each of two bf16 (words.h, pair words): word w of row i of a, and word w of column j of b

@@ -1,8 +1,8 @@
-// The tile registers by the instructions of AMX. Included by tiles.h, which says what is common.
-// Nothing here asks the system for them: that is done once, before (backend/cpu/gemm.c).
+// The tile registers with AMX instructions. Included by tiles.h, which describes the functions. The
+// permission to use them is requested once, beforehand (backend/cpu/gemm.c).
 //
-// The compiler does not know what the instructions read: a fence before each keeps what is packed
-// from being written after it.
+// The compiler does not know which memory the instructions read: a fence before each keeps it from
+// moving writes of packed operands behind it.
 #pragma once
 #include <immintrin.h>
 

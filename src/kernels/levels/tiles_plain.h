@@ -1,5 +1,5 @@
-// The tile registers in plain C: the definition of what the instructions do. Included by tiles.h,
-// which says what is common. Where the sign of a NaN and its payload come from is left open.
+// The tile registers in plain C, which define the result of the instructions. Included by tiles.h,
+// which describes the functions. The sign and payload of a NaN are not defined.
 #pragma once
 #include <math.h>
 #include <stdbool.h>

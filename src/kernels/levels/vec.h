@@ -1,6 +1,6 @@
-// Vectors of float as the compiler's flags allow: 8 elements by AVX2, 16 by AVX-512, else 4 in
-// plain C. Loads and stores of part of a vector touch only the first n elements. Everything here is
-// inlined, so that a constant n == WIDTH, dtype or arithmetic costs nothing.
+// Vectors of floats by the compiler's flags: 8 elements with AVX2, 16 with AVX-512, else 4 in plain
+// C. Partial loads and stores access only the first n elements. Everything here is inlined, so that
+// a constant n == WIDTH, dtype or arithmetic costs nothing.
 //
 // Every function gives the same bits at each width (but for the sign and the payload of a NaN), and
 // so do the kernels, if they add up rows by `lanes` (docs/adr/0036).

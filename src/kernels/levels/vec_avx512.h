@@ -46,9 +46,9 @@ INLINE float v_sum(vec a) { // in halves: element i and i + 8, then i + 4, i + 2
     s = _mm_add_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
 }
-// v_sum or v_top (join: v_add or v_max) of each of 16 vectors, in the same order. In each step two
-// vectors become one, which has what the first's halves come to before the second's in each part of
-// what is left of a vector.
+// v_sum or v_top (join: v_add or v_max) of each of 16 vectors, in the same order. Each step reduces
+// two vectors to one: each part of the result holds the reduced halves of the first vector, then
+// those of the second.
 INLINE vec v_joins(join_function *join, const vec x[16]) {
     vec half[8], quarter[4], pair[2];
     // So that they come out in order: x[i] goes where the steps leave what it comes to at i.

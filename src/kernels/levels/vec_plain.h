@@ -1,6 +1,6 @@
-// vec of 4 floats in plain C (GCC's vectors), for any processor: its bits are those that the levels
-// with instructions of their own must give. On arm64 these vectors are registers of NEON, and what
-// C has no operator for is done by vec_neon.h. Included by vec.h, which says what is common.
+// vec of 4 floats in plain C (GCC's vectors), for any processor; it defines the bits of the levels
+// with vector instructions. On arm64 these vectors are NEON registers, and vec_neon.h provides the
+// operations that C lacks. Included by vec.h, which describes the functions.
 #pragma once
 #include <math.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
-// Rows that are held in blocks, widened by vectors: Q8_0, Q4_K and Q6_K; other types go by their
-// definition. Layouts are drawn in base/quants.c; each product and sum is rounded as there, so the
-// bits are those of block_widen at every level.
+// Converts rows of quantised blocks by vectors: Q8_0, Q4_K and Q6_K; other types use their
+// definition. base/quants.c draws the layouts; each product and sum is rounded as there, so the
+// bits are those of block_widen on every level.
 #pragma once
 #include "base/round.h"
 #include "kernels/kernels.h"

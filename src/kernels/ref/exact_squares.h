@@ -1,9 +1,9 @@
-// The sum of squares of floats without rounding, in one pass over memory. The square of a float
-// fits a double, so what a sum of them loses is lost in adding, and adding tells what it loses:
-// with |sum| >= |x|, (sum + x) - sum is the part that arrived, and x less that is left, both exact
-// (Dekker, "A Floating-Point Technique for Extending the Available Precision", 1971). Each fold is
-// a sum that starts at a large number, so that all parts it takes are multiples of the same unit
-// and add up without rounding, in any order; the next fold takes what is left, 2^41 times smaller.
+// The exact sum of squares of floats, in one pass over memory. The square of a float is exact in
+// double, so only additions round, and their error can be computed: with |sum| >= |x|, (sum + x) -
+// sum is the part of x that was added, and x minus that is the remainder, both exact (Dekker, "A
+// Floating-Point Technique for Extending the Available Precision", 1971). Each fold is a sum that
+// starts at a large number, so that all parts added to it are multiples of the same unit and add up
+// without rounding, in any order; the next fold takes the remainders, 2^41 times smaller.
 // (Rump, Ogita and Oishi, "Accurate Floating-Point Summation", SIAM J. Sci. Comput. 31(1), 2008,
 // section 3.) Compiled in every level of kernels.
 #pragma once

@@ -221,8 +221,8 @@ static drv_status add_numbered(beside *self, const json_t *own) {
 }
 
 // A token of tokenizer.json that has a role is special, whatever its flag says, where the role's
-// value is the token that added_tokens_decoder or an older file has: that object becomes special, so
-// that it differs from tokenizer.json's and is added once more.
+// value is the token that added_tokens_decoder or an older file has: that object becomes special,
+// so that it differs from tokenizer.json's and is added once more.
 static void make_special(beside *b, const json_t *own) {
     size_t i;
     json_t *token;

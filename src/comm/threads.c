@@ -1,5 +1,5 @@
-// Ranks that are threads of one process. Messages meet in the receiver's box: whoever comes second
-// copies, straight from the sender's memory into the receiver's.
+// Ranks that are threads of one process. Messages meet in the receiver's box: the second of sender
+// and receiver copies directly from the sender's buffer to the receiver's.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +53,7 @@ static void start(comm *self, comm_transfer *transfer) {
     queue *mine = transfer->sends ? &receiver->sent : &receiver->awaited,
           *other = transfer->sends ? &receiver->awaited : &receiver->sent;
     pthread_mutex_lock(&shared->lock);
-    // In `awaited` all are of the receiver; they differ by whom they wait for.
+    // All in `awaited` belong to the receiver; they differ in the sender that they wait for.
     comm_transfer **found = NULL;
     if (!transfer->sends) found = find(other, transfer->peer, transfer->tag);
     for (comm_transfer **k = &other->first; transfer->sends && !found && *k; k = &(*k)->next)
@@ -69,18 +69,20 @@ static void start(comm *self, comm_transfer *transfer) {
     pthread_cond_t *changed =
             &shared->boxes[match->owner->rank].changed; // duplicates wait there, too
     pthread_mutex_unlock(&shared->lock);
-    DRV_ASSERT(match->bytes == transfer->bytes, "rank %d and rank %d: %lld bytes meet %lld",
-            self->rank, transfer->peer, (long long)transfer->bytes, (long long)match->bytes);
-    memcpy(transfer->sends ? match->p : transfer->p, transfer->sends ? transfer->p : match->p,
-            (size_t)transfer->bytes);
+    const comm_transfer *from = transfer->sends ? transfer : match,
+                        *to = transfer->sends ? match : transfer;
+    DRV_ASSERT(from->bytes == to->bytes || from->bytes == 0,
+            "rank %d and rank %d: %lld bytes meet %lld", self->rank, transfer->peer,
+            (long long)transfer->bytes, (long long)match->bytes);
+    if (from->bytes) memcpy(to->p, from->p, (size_t)from->bytes);
     pthread_mutex_lock(&shared->lock);
     const bool last = !match->left || --*match->left == 0; // of all that its owner waits for
     transfer->done = match->done = true;                   // from here on the match may be gone
     pthread_mutex_unlock(&shared->lock);
-    if (last) pthread_cond_broadcast(changed); // unlocked: who wakes finds the lock free
+    if (last) pthread_cond_broadcast(changed); // after unlocking, so that the woken thread gets it
 }
 
-// Counts those of the list that are not done; each of these has `left` from here on.
+// Counts the pending messages of the list and makes them count down `left`.
 static int count_left(comm_transfer *list, int n, int *left) {
     int found = 0;
     for (int i = 0; i < n; i++)

@@ -155,7 +155,8 @@ static void add_windows(scoring *s, const token_run *context, const request *lis
             if (list[i].again || list[i].cut != list[k].cut) continue;
             if (s->windows.p[s->windows.n - 1].n_tokens + list[i].n_scored > most)
                 window_add(&s->windows, stem);
-            window_add_branch(&s->windows, (token_run){list[i].first, (int32_t)list[i].n_scored});
+            window_add_continuation(&s->windows,
+                    (token_run){list[i].first, (int32_t)list[i].n_scored});
         }
     }
 }
@@ -283,7 +284,7 @@ static drv_status open_and_score(arena *a, scoring *s) {
     const choices_opts *opts = s->opts;
     scorer *model = NULL;
     scorer_opts how = opts->model;
-    how.branches = true;
+    how.continuations = true;
     DRV_TRY(model_config_read(how.folder, &s->model));
     DRV_TRY(tokenizer_open(a, model_tokenizer_folder(a, how.folder, how.adapter), &s->tokenizer));
     s->encoder = encoder_new(s->tokenizer);

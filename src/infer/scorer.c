@@ -66,7 +66,7 @@ static drv_status compile(arena *a, backend *b, const scorer_opts *opts, scorer 
     const llama_opts shape = {.rows = opts->rows,
             .seq = opts->row_tokens,
             .dt = s->held.dt,
-            .branches = opts->branches};
+            .continuations = opts->continuations};
     s->score_graph =
             llama_build(a, &s->held.params, opts->logits ? LLAMA_LOGITS : LLAMA_SCORE, &shape);
     DRV_TRY(graph_verify(s->score_graph, STAGE_BUILT));
@@ -130,7 +130,7 @@ drv_status scorer_open(arena *a, const scorer_opts *opts, scorer **out) {
     DRV_TRY(compile(a, b, opts, s));
     s->batch = batch_new(a, opts->rows, opts->row_tokens);
     s->losses = ARENA_ARRAY(a, double, opts->rows * opts->row_tokens);
-    if (opts->branches) batch_add_hidden(a, &s->batch);
+    if (opts->continuations) batch_add_hidden(a, &s->batch);
     // fp32 masters exist only in training: in bf16 the weights are rounded once here too.
     return *opts->adapter ? lora_load_eval(&s->held, opts->folder, opts->adapter)
                           : state_load_eval_weights(&s->held, opts->folder);

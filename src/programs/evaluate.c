@@ -8,13 +8,11 @@
 #include "base/pair_loss.h"
 #include "base/pair_word.h"
 #include "base/round.h"
-#include "base/stop.h"
 #include "base/str.h"
 #include "ir/program_inputs.h"
 #include "programs/pipeline_run.h"
 #include "programs/stages.h"
-
-#define AGREE_S 0.5
+#include "programs/stop_poll.h"
 
 int64_t evaluate_run_rows(const run_config *cfg, const rows *r) {
     const int64_t batch_tokens = cfg->global_batch_size * cfg->sequence_length;
@@ -45,16 +43,14 @@ typedef struct evaluation {
     // tokens].
     int64_t n_pairs;
     double *pairs, *of_tokens;
-    // Turns are taken in portions, between which all ranks agree on whether to stop.
-    comm_group *all_ranks;
-    int64_t turn, portion; // turns so far; in the portion
-    double began_s;        // clock: of the portion
+    int64_t round;  // rounds so far
+    stop_poll poll; // by rounds
 } evaluation;
 enum { OF_CHOSEN, OF_REJECTED, SEEN, N_OF_PAIR };
 
 // Ranks may meet in each program, so all of them run as many micro-batches: those that come after
 // the last row are empty.
-static int64_t turns_of(const evaluation *e) {
+static int64_t rounds_of(const evaluation *e) {
     return div_up(e->n_micro_batches, e->ranks);
 }
 
@@ -122,13 +118,13 @@ static drv_status run_micro_batch(evaluation *e, int64_t first) {
     return note_loss(e, first);
 }
 
-static int64_t row_of_turn(const evaluation *e, int64_t turn) {
-    return (turn * e->ranks + e->me) * e->batch.rows;
+static int64_t row_of_round(const evaluation *e, int64_t round) {
+    return (round * e->ranks + e->me) * e->batch.rows;
 }
 
 // --- by a pipeline: this rank's stages of every micro-batch of its data rank
 static int64_t first_row(const evaluation *e, const pipeline_task *item) {
-    return row_of_turn(e, e->turn + item->micro_batch);
+    return row_of_round(e, e->round + item->micro_batch);
 }
 
 static drv_status take(void *ctx, const pipeline_task *item, const void *message) {
@@ -150,12 +146,12 @@ static drv_status give(void *ctx, const pipeline_task *item, void *message) {
     return stages_get(e->p, item, message);
 }
 
-static drv_status run_stages(evaluation *e, int64_t n_turns) {
-    const pipeline_actions actions = {e, take, compute, give};
+static drv_status run_stages(evaluation *e, int64_t n_rounds) {
+    const pipeline_actions actions = {.ctx = e, .take = take, .compute = compute, .give = give};
     pipeline_shape shape = stages_shape(e->p->held.c);
     pipeline_schedule schedule;
     shape.forward_only = true;
-    shape.micro_batches = (int)n_turns;
+    shape.micro_batches = (int)n_rounds;
     arena *a = arena_new("schedule");
     drv_status status = pipeline_build(a, &shape, &schedule);
     if (status == DRV_OK) status = pipeline_run(e->p->link, &schedule, &actions);
@@ -182,14 +178,14 @@ static drv_status join_ranks(evaluation *e) {
     return comm_all_reduce(e->joined, DT_I64, COMM_SUM, e->counted, n, NULL);
 }
 
-static drv_status run_rows(evaluation *e, int64_t n_turns) {
-    for (int64_t i = 0; i < n_turns; i++)
-        DRV_TRY(run_micro_batch(e, row_of_turn(e, e->turn + i)));
+static drv_status run_rows(evaluation *e, int64_t n_rounds) {
+    for (int64_t i = 0; i < n_rounds; i++)
+        DRV_TRY(run_micro_batch(e, row_of_round(e, e->round + i)));
     return DRV_OK;
 }
 
 static void say_progress(const evaluation *e, double begin_s) {
-    const int64_t most = e->turn * e->ranks * e->batch.rows,
+    const int64_t most = e->round * e->ranks * e->batch.rows,
                   done = most < e->n_rows ? most : e->n_rows;
     if (e->n_rows <= e->batch.rows || e->p->n_stages) return;
     progress("evaluating: row %lld of %lld, loss %.4f, %s left", (long long)done,
@@ -197,35 +193,21 @@ static void say_progress(const evaluation *e, double begin_s) {
             str_duration((clock_s() - begin_s) * (double)(e->n_rows - done) / (double)done));
 }
 
-// All ranks stop at the same turn, and take as many more until they ask again: as many as the
-// slowest of them does in half a second.
-static drv_status agree(evaluation *e) {
-    const double now = clock_s();
-    double asked[2] = {stop_number(), now - e->began_s};
-    DRV_TRY(comm_all_reduce(e->all_ranks, DT_F64, COMM_MAX, asked, 2, NULL));
-    if (asked[0] > 0) stop_take_over((int)asked[0]);
-    if (asked[0] > 0) return drv_fail(DRV_STOPPED, "%s while evaluating", stop_requested());
-    const double more = (double)e->portion * AGREE_S / fmax(asked[1], 1e-6);
-    e->portion = more < 1 ? 1 : more < 2 * (double)e->portion ? (int64_t)more : 2 * e->portion;
-    e->began_s = now;
-    return DRV_OK;
-}
-
-static drv_status run_turns(evaluation *e) {
-    const double begin_s = e->began_s = clock_s();
-    e->portion = e->p->n_stages ? e->p->n_stages : 1;
+static drv_status run_rounds(evaluation *e) {
+    const double begin_s = clock_s();
     for (;;) {
-        const int64_t left = turns_of(e) - e->turn, n = left < e->portion ? left : e->portion;
+        const int64_t left = rounds_of(e) - e->round,
+                      n = left < e->poll.every ? left : e->poll.every;
         DRV_TRY(e->p->n_stages ? run_stages(e, n) : run_rows(e, n));
-        e->turn += n;
-        if (e->turn == turns_of(e)) return DRV_OK;
+        e->round += n;
+        if (e->round == rounds_of(e)) return DRV_OK;
         say_progress(e, begin_s);
-        DRV_TRY(agree(e));
+        DRV_TRY(stop_poll_done(&e->poll, n, "evaluating"));
     }
 }
 
 static drv_status run_all(evaluation *e) {
-    DRV_TRY(run_turns(e));
+    DRV_TRY(run_rounds(e));
     DRV_TRY(join_ranks(e));
     e->sum = 0;
     e->tokens = 0;
@@ -258,7 +240,7 @@ static evaluation open_evaluation(arena *a, programs *p, rows *source, int64_t n
             .ranks = ranks->size[AXIS_DATA],
             .me = mesh_place(ranks, comm_rank(self), AXIS_DATA),
             .joined = comm_update_ranks(self, ranks),
-            .all_ranks = comm_all_ranks(self),
+            .poll = stop_poll_new(self, p->n_stages ? p->n_stages : 1),
             .first = mesh_place(ranks, comm_rank(self), AXIS_CONTEXT) * z.blocks_here,
             .n_here = z.blocks_here,
             .n_parts = zigzag_blocks(&z),

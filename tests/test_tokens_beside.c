@@ -81,7 +81,7 @@ static void as_auto_tokenizer(void **state) {
         json_decref(test);
     }
     log_to_file_only(false);
-    assert_true(cases_path || number >= 60);
+    assert_true(cases_path || number >= 200);
     arena_free(a);
 }
 

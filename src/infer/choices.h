@@ -23,13 +23,13 @@ typedef struct choice_set {
     const char *bad[MAX_BAD_LINES]; // what is wrong with the first of them
 } choice_set;
 
-// Reads JSON lines; blank ones are skipped. What a record is, is told by its fields:
+// Reads JSON lines and skips blank ones. The fields of a record tell which kind it is:
 //   {"context" or "query", "choices": [text], "gold", "label" or "answer": number or text of one}
 //   HellaSwag: {"activity_label", "ctx_a", "ctx_b", "endings", "label"}
 //   ARC: {"question", "choices": {"text": [...], "label": [...]}, "answerKey"}
-// with the texts that lm-evaluation-harness makes of the last two. DRV_E_DATA: file and line, what
-// is there and what was expected; also when there is no record at all. Where more than one line is
-// wrong, each of the first is a warning.
+// HellaSwag's and ARC's records become the texts that lm-evaluation-harness makes of them.
+// DRV_E_DATA: a line is wrong (the message names file, line, value and what was expected), or there
+// is no record. If several lines are wrong, a warning names each of the first ones.
 DRV_CHECKED drv_status choices_read(arena *a, const char *path, choice_set *out);
 // The same from n_bytes bytes; `path` is for messages.
 DRV_CHECKED drv_status choices_parse(arena *a, const char *path, const char *bytes, size_t n_bytes,

@@ -1,11 +1,11 @@
 // A model that is open for generation: its weights, and the keys and values of one sequence of
 // tokens. Text, draws and ends are in generate.h.
 //
-//     generator_open      config.json and tokenizer: now a prompt can be encoded and measured
-//     generator_load      weights, and room for so many tokens
-//     generator_prompt    the sequence so far; what is known of it already is not computed again
-//     generator_logits    of the token that comes next
-//     generator_add       the token that was chosen
+//     generator_open      reads config.json and the tokenizer, so that a prompt can be encoded
+//     generator_load      reads the weights and allocates the caches of keys and values
+//     generator_prompt    sets the sequence, and computes the part that the caches do not hold
+//     generator_logits    computes the logits of the next token
+//     generator_add       appends the token that was chosen
 #pragma once
 #include "backend/backend.h"
 #include "base/arena.h"
@@ -33,16 +33,16 @@ typedef struct generator_opts {
 
 typedef struct generator generator; // single owner
 
-// Returns whether the weights of a folder are bf16: what config.json calls its dtype, or, where a
-// checkpoint was saved in fp32, what its run computed in.
+// Returns whether a model computes in bf16: config.json says so as its dtype, or trainer.json says
+// that the run which saved the checkpoint in fp32 did.
 bool generator_says_bf16(arena *a, const char *folder);
 
 // Reads config.json and the tokenizer. `opts` and what it points to must outlive the generator,
 // which lives in `a`.
 DRV_CHECKED drv_status generator_open(arena *a, const generator_opts *opts, generator **out);
-// Once: plans the programs, reads the weights and makes room for `capacity` tokens (0: the model's
-// whole context). DRV_E_USAGE: more than the model's context. DRV_E_DEVICE: this machine has not
-// the memory, told before the weights are read.
+// Plans the programs, reads the weights and allocates caches for `capacity` tokens (0: the model's
+// whole context); to be called once. DRV_E_USAGE: the capacity exceeds the model's context.
+// DRV_E_DEVICE: there is not enough free memory; this is found out before the weights are read.
 DRV_CHECKED drv_status generator_load(generator *gen, int64_t capacity);
 void generator_close(generator *g); // NULL is allowed
 
@@ -55,7 +55,8 @@ const char *generator_weights(const generator *g);
 // Returns whether a token ends a text, as config.json, generation_config.json (also an adapter's),
 // the tokenizer or generator_add_end say.
 bool generator_is_end(const generator *g, int32_t id);
-// Makes a token an end, as that of a chat template's turns; what is no id of the model is not.
+// Makes a token an end, for example the one that ends a turn of a chat template. An id that the
+// model does not have is ignored.
 void generator_add_end(generator *g, int64_t id);
 bool generator_interrupted(const generator *g);
 
@@ -70,12 +71,12 @@ typedef struct prompt_cost {
     double seconds;
 } prompt_cost;
 
-// Makes ids[0, n) the sequence, 0 < n <= capacity. What it has in common with the sequence before,
-// from the first token on, is kept: a conversation is handed over whole at each turn, and only its
-// new part is computed. The bits of what follows do not depend on how a prompt came in pieces, but
-// a token that was added or whose logits were asked for has gone through alone, and has other sums
-// than in a prompt, within rounding. DRV_STOPPED: interrupted; what is done is kept for the next
-// call.
+// Makes ids[0, n) the sequence, 0 < n <= capacity. The cached keys and values of the prefix that it
+// shares with the previous sequence are kept, so a caller passes a whole conversation at each turn
+// and only the new part is computed. Logits do not depend, to the bit, on how a prompt is split
+// over calls; but a token that generator_add appended, or whose logits were asked for, was computed
+// alone, and differs within rounding from the same token in a prompt. DRV_STOPPED: interrupted; the
+// next call continues from the tokens that are done.
 DRV_CHECKED drv_status generator_prompt(generator *gen, const int32_t *ids, int64_t n_tokens,
         prompt_cost *out);
 // Returns the sequence: the prompt and what was added.

@@ -26,8 +26,9 @@ typedef struct score_result {
     bool complete;
 } score_result;
 
-// Scores texts: the first token of each is predicted from the prefix. DRV_STOPPED: a signal asked
-// for it, *out is what was scored so far; DRV_E_DATA: nothing to predict, or a loss is not finite.
+// Scores texts; the first token of each is predicted from the prefix token. DRV_STOPPED: a signal
+// stopped it, and *out holds the scores so far. DRV_E_DATA: there is no token to predict, or a loss
+// is not finite.
 DRV_CHECKED drv_status score_documents(arena *a, const score_opts *opts, const documents *texts,
         score_result *out);
 // Scores the validation rows of a config of training.objective dpo, whole pairs as in training and
@@ -36,7 +37,7 @@ DRV_CHECKED drv_status score_documents(arena *a, const score_opts *opts, const d
 // pairs are not kept. The same statuses.
 DRV_CHECKED drv_status score_pairs(arena *a, const score_opts *opts, const run_config *cfg,
         score_result *out);
-// Scores the validation rows of another config, cut as windows: the first token of each document is
-// context alone, and what data.loss does not count is not counted. The same statuses.
+// Scores the validation rows of any other config in windows. The first token of each document is
+// context and is not predicted; tokens that data.loss leaves out are not scored. The same statuses.
 DRV_CHECKED drv_status score_rows(arena *a, const score_opts *opts, const run_config *cfg,
         score_result *out);

@@ -20,8 +20,9 @@ typedef struct scorer_opts {
 
 // Tokens of a forward pass that keep the cores busy: more are hardly faster (bench/results).
 enum { SCORER_TOKENS = 2048 };
-// Chooses the rows for windows of at most `longest` and `total` tokens of a model that reads
-// `context`: as short as they can be, so that memory follows the texts and not the context.
+// Chooses the length and number of rows for windows of at most `longest` tokens, `total` in all, of
+// a model with a context of `context` tokens. Rows are no longer than the windows need, so memory
+// depends on the texts and not on the context.
 void scorer_choose_rows(int64_t context, int64_t longest, int64_t total, scorer_opts *out);
 
 // Plans and loads it. DRV_E_DEVICE: it needs more memory than this machine has left, told before
@@ -32,8 +33,8 @@ batch *scorer_batch(scorer *s); // [rows, row_tokens], to be filled for scorer_r
 // losses [rows, row_tokens]: -log p of each label, 0 where it is negative. They live until the next
 // call. DRV_E_DATA: one is not finite.
 DRV_CHECKED drv_status scorer_run(scorer *s, const double **losses);
-// Run the batch of a scorer opened with opts.logits, whose labels play no part; then give the
-// logits of its token `at`, [vocab_size].
+// scorer_run_logits runs the batch of a scorer that was opened with opts.logits; labels are
+// ignored. scorer_read_logits then reads the logits [vocab_size] of token `at` of the batch.
 DRV_CHECKED drv_status scorer_run_logits(scorer *s);
 DRV_CHECKED drv_status scorer_read_logits(scorer *s, int64_t at, float *logits);
 

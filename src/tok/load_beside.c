@@ -220,6 +220,25 @@ static drv_status add_numbered(beside *self, const json_t *own) {
     return status;
 }
 
+// A token of tokenizer.json that has a role is special, whatever its flag says, where the role's
+// value is the token that added_tokens_decoder or an older file has: that object becomes special,
+// so that it differs from tokenizer.json's and is added once more.
+static void make_special(beside *b, const json_t *own) {
+    size_t i;
+    json_t *token;
+    json_array_foreach(own, i, token) {
+        const char *text = loader_token_text(token);
+        const bool named = text && json_object_get(b->named, text),
+                   special = json_is_true(json_object_get(token, "special"));
+        if (!named || special || !json_object_get(b->by_text, text)) continue;
+        json_t *again = whole_token(token, true);
+        json_object_set(again, "id", json_object_get(token, "id"));
+        json_array_insert_new(b->found, 0, again);
+    }
+    json_array_foreach(b->found, i, token) if (json_object_get(b->named, loader_token_text(token)))
+            json_object_set_new(token, "special", json_true());
+}
+
 static drv_status find_tokens(beside *b, const json_t *own) {
     size_t i;
     json_t *token;
@@ -235,8 +254,7 @@ static drv_status find_tokens(beside *b, const json_t *own) {
     DRV_TRY(add_numbered(b, own));
     each_named(b, take_named);
     json_array_foreach(b->more, i, token) add_named(b, token, false, json_is_string(token));
-    json_array_foreach(b->found, i, token) if (json_object_get(b->named, loader_token_text(token)))
-            json_object_set_new(token, "special", json_true());
+    make_special(b, own);
     return DRV_OK;
 }
 

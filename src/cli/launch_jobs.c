@@ -14,7 +14,7 @@
 #include "launch/jobs/job_names.h"
 #include "launch/jobs/shell_words.h"
 #include "launch/nodes.h"
-#include "watch/run_events.h"
+#include "watch/files/run_events.h"
 
 enum { DEFAULT_GRACE_S = 600, DEFAULT_TRIES = 3, MAX_GRACE_S = 86400, MAX_TRIES = 1000 };
 #define DEFAULT_MOUNT "/shared"

@@ -7,7 +7,7 @@
 #include "base/str.h"
 #include "search/elastic_layouts.h"
 #include "train/run_inputs.h"
-#include "watch/rank_table.h"
+#include "watch/files/rank_table.h"
 
 typedef struct planning {
     elastic_job job;

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/backend.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "search/layout_search.h"
+#include "search/run_plan.h"
 
 // --- what is said
 static const char *schedule_of(const layout_candidate *c) {
@@ -204,12 +204,7 @@ drv_status plan_read_power(arena *a, const cli_args *args, int64_t ranks, rank_p
     DRV_TRY(read_links(args, ranks, &links));
     DRV_TRY(cli_get_bytes(args, "--memory", 1 << 20, &memory));
     if (gflops == 0) {
-        backend *cpu;
-        DRV_TRY(backend_open_cpu(a, &(backend_opts){0}, &cpu));
-        const drv_status status = backend_peak_flops(cpu, &gflops);
-        share = backend_expected_share(cpu);
-        backend_close(cpu);
-        DRV_TRY(status);
+        DRV_TRY(host_peak(a, &gflops, &share));
         gflops /= 1e9;
     }
     *out = (rank_power){share * gflops * 1e9, share, (double)memory, links};

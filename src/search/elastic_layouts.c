@@ -5,23 +5,18 @@
 
 #include <string.h>
 
-#include "backend/backend.h"
 #include "base/clock.h"
 #include "base/memory_limit.h"
 #include "base/str.h"
+#include "search/run_plan.h"
 
 enum { TOP = 64, MAX_SETS = 16 };
 #define LINK_BYTES_PER_S 12.5e9 // the default of drover plan --search
 
 drv_status elastic_power(arena *a, int ranks, rank_power *out) {
     const int64_t free_bytes = memory_limit_read("").free;
-    double flops;
-    backend *cpu;
-    DRV_TRY(backend_open_cpu(a, &(backend_opts){0}, &cpu));
-    const drv_status status = backend_peak_flops(cpu, &flops);
-    const double share = backend_expected_share(cpu);
-    backend_close(cpu);
-    DRV_TRY(status);
+    double flops, share;
+    DRV_TRY(host_peak(a, &flops, &share));
     *out = (rank_power){share * flops, share, (double)free_bytes / ranks,
             {LINK_BYTES_PER_S, LINK_BYTES_PER_S, 0}};
     return DRV_OK;

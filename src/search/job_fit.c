@@ -1,10 +1,10 @@
-// Checks that a job's nodes suit the layout of its config, and its plan the memory that a rank has
-// there: by the plans of drover plan.
+// Checks a job by planning its config as drover plan does.
+#include "search/job_fit.h"
+
 #include <stdlib.h>
 
 #include "base/parallel.h"
 #include "base/str.h"
-#include "cli/launch_jobs.h"
 #include "programs/fit.h"
 #include "search/elastic_layouts.h"
 #include "search/stage_plans.h"
@@ -88,7 +88,7 @@ static drv_status check_fewest(arena *a, const run_config *cfg, const job_spec *
     return DRV_OK;
 }
 
-drv_status launch_check_compile(const run_config *cfg, const job_spec *spec) {
+drv_status job_check_compile(const run_config *cfg, const job_spec *spec) {
     const instance_type *t = spec->instance;
     const int n = device_count(cfg);
     if (!config_backend(cfg)->has_devices)
@@ -101,7 +101,7 @@ drv_status launch_check_compile(const run_config *cfg, const job_spec *spec) {
             n, t->name, instance_ranks(t));
 }
 
-drv_status launch_check_fit(arena *a, run_config *cfg, const job_spec *spec, const char **says) {
+drv_status job_check_fit(arena *a, run_config *cfg, const job_spec *spec, const char **summary) {
     const instance_type *type = spec->instance;
     int64_t bytes;
     const char *keys = NULL;
@@ -115,7 +115,7 @@ drv_status launch_check_fit(arena *a, run_config *cfg, const job_spec *spec, con
                   needs = on_device ? bytes : bytes + process;
     if (needs <= has) {
         DRV_TRY(check_fewest(a, &any_ranks, spec));
-        *says = arena_printf(a, "%d node%s%s x %d rank%s on %s: a rank needs %s of %s",
+        *summary = arena_printf(a, "%d node%s%s x %d rank%s on %s: a rank needs %s of %s",
                 spec->nodes - spec->spares, str_plural(spec->nodes - spec->spares),
                 spec->spares ? arena_printf(a, " (and %d spare)", spec->spares) : "", spec->ranks,
                 str_plural(spec->ranks), type->name, str_bytes((double)needs),

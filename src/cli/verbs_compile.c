@@ -26,7 +26,7 @@ typedef struct counts {
     int n, n_failed, n_kept; // of all ranks; kept: taken from the cache
     bool has_device;         // not a target's
     // These are of the rank under way.
-    backend *b;
+    backend *device;
     bool explains;
     char rank[32];               // begins each line: "pipeline rank 1  "; "": there is one
     char too_large[MAX_MESSAGE]; // of the first rank whose programs do not fit; "": all do
@@ -35,7 +35,7 @@ typedef struct counts {
 static void tell_facts(const counts *c, const char *name, const executable *e) {
     program_facts f;
     bool matters;
-    const bool known = backend_program_facts(c->b, e, &f, &matters);
+    const bool known = backend_program_facts(c->device, e, &f, &matters);
     if (known && c->explains) program_facts_print(stderr, &f);
     if (!known && c->explains) fputs("  the compiler does not say what it made of it\n", stderr);
     if (known && matters) program_facts_warn(name, &f);
@@ -54,7 +54,7 @@ static void tell(void *ctx, const char *name, int n_nodes, const load_request *m
     }
     fprintf(stderr, "%d nodes, %.1f s%s", n_nodes, made->seconds,
             made->from_cache ? " from the cache" : "");
-    if (backend_program_memory(c->b, *made->out, &m))
+    if (backend_program_memory(c->device, *made->out, &m))
         fprintf(stderr, "; arguments %s, results beside them %s, temporary %s",
                 str_bytes((double)m.arguments), str_bytes((double)(m.results - m.aliased)),
                 str_bytes((double)m.temporary));
@@ -91,7 +91,7 @@ static drv_status check_fit(const counts *c, const programs *p) {
     const memory_plan here = programs_memory(p);
     const int64_t most = programs_compiled_bytes(p, &name), more = not_compiled(c, &here);
     DRV_TRY(programs_check_fit(p));
-    return backend_check_fit(c->b, name, most + more,
+    return backend_check_fit(c->device, name, most + more,
             "cuDNN's scratch is in it: expected training.deterministic: false, a smaller micro-batch or shorter rows");
 }
 
@@ -140,7 +140,7 @@ static drv_status compile_programs(arena *a, const run_config *cfg, counts *c) {
     programs built;
     const int n_failed = c->n_failed;
     DRV_TRY(programs_build(a, cfg, &built));
-    const drv_status status = programs_compile(a, c->b, &built, &(compile_report){tell, c});
+    const drv_status status = programs_compile(a, c->device, &built, &(compile_report){tell, c});
     if (status == DRV_OK) {
         print_memory(c, &built);
         if (check_fit(c, &built) != DRV_OK && !*c->too_large)
@@ -155,10 +155,10 @@ static drv_status compile_rank(run_config *cfg, const compiled_for *to, int plac
     cfg->rank = place * mesh_stride(&to->ranks, AXIS_PIPELINE);
     if (to->ranks.size[AXIS_PIPELINE] > 1)
         snprintf(c->rank, sizeof c->rank, "pipeline rank %d  ", place);
-    drv_status status = open_rank(a, cfg, to, &c->b);
+    drv_status status = open_rank(a, cfg, to, &c->device);
     if (status == DRV_OK) {
         status = compile_programs(a, cfg, c);
-        backend_close(c->b);
+        backend_close(c->device);
     }
     arena_free(a);
     return status;

@@ -1,6 +1,6 @@
 // Searches with the trees of sums pinned to those of the whole job: accumulation groups, reduction
 // blocks and partial sums are all that bits depend on (docs/layouts.md). Where that finds nothing,
-// one without. Legend: d, t, p, c degrees of data, tensor, pipeline, context.
+// one without.
 #include "search/elastic_layouts.h"
 
 #include <string.h>

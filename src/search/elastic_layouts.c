@@ -1,6 +1,6 @@
-// Searches with the trees of sums pinned to those of the whole job: accumulation groups, reduction
-// blocks and partial sums are all that bits depend on (docs/layouts.md). Where that finds nothing,
-// one without.
+// Searches with the order of sums fixed to that of the whole job: bits depend on accumulation
+// groups, reduction blocks and partial sums alone (docs/layouts.md). If that finds nothing,
+// searches without it.
 #include "search/elastic_layouts.h"
 
 #include <string.h>
@@ -29,7 +29,7 @@ static void set_number(arena *a, const char **sets, int *n, const char *key, int
                            : arena_printf(a, "%s=auto", key);
 }
 
-// pinned: the config that was searched with; accumulation groups and reduction blocks 0: auto.
+// pinned: the config of the search; 0 accumulation groups or reduction blocks: auto.
 static void fill_sets(arena *a, const run_config *pinned, elastic_layout *out) {
     const layout_candidate *c = &out->layout;
     const char **sets = ARENA_ARRAY(a, const char *, MAX_SETS);
@@ -51,7 +51,7 @@ static void fill_sets(arena *a, const run_config *pinned, elastic_layout *out) {
     out->n_sets = n;
 }
 
-// Says which numbers of data ranks would have had the bits.
+// Returns text that names the numbers of data ranks with the same bits.
 static const char *other_bits(arena *a, const run_config *whole) {
     str list = {0};
     for (int64_t d = 1; d <= whole->n_accum_groups; d++) {
@@ -87,7 +87,7 @@ static void fill_words(arena *a, const run_config *whole, elastic_layout *out) {
     str_free(&text);
 }
 
-// --- which layouts have the bits
+// --- layouts with the same bits
 static bool is_power_of_two(int64_t n) {
     return n > 0 && (n & (n - 1)) == 0;
 }
@@ -116,7 +116,7 @@ static bool has_bits(const run_config *whole, const run_config *pinned, const la
            apply(pinned, c, ranks, &tried) == DRV_OK;
 }
 
-// The fastest of a search that counts.
+// Takes the fastest layout of a search that is allowed.
 static bool pick(arena *a, const elastic_job *job, const run_config *whole,
         const run_config *pinned, bool same_bits, const layout_search *s, elastic_layout *out) {
     for (int i = 0; i < s->n; i++) {
@@ -198,8 +198,8 @@ drv_status elastic_on(arena *a, const elastic_job *job, int n_nodes, elastic_lay
     return search(a, job, &whole, &pinned, false, ranks, out);
 }
 
-// --- at most so many
-// More is not looked for once something is found.
+// --- at most so many nodes
+// The search ends after this time once it has found a layout.
 #define SEARCH_S 10.0
 
 drv_status elastic_choose(arena *a, const elastic_job *job, int n_nodes, int min_nodes,
@@ -218,7 +218,7 @@ drv_status elastic_choose(arena *a, const elastic_job *job, int n_nodes, int min
                                     : tried.tokens_per_s > out->tokens_per_s;
         if (better) *out = tried;
         found = true;
-        // Without any loss one node fewer would not be faster.
+        // Even without any loss, one node fewer would not be faster.
         const bool enough = out->tokens_per_s >= tried.perfect * (n - 1) / n;
         if ((enough && (out->same_bits || !keeps_bits)) || clock_s() - begin_s > SEARCH_S) break;
     }

@@ -1,7 +1,7 @@
-// Enumerates meshes, and of each mesh schedules, micro-batches, recomputation, sharing of tokens
-// and of the optimizer. Time and memory are estimated by the formulas of Korthikanti et al.
-// (arXiv:2205.05198) and Narayanan et al. (arXiv:2104.04473), good enough for an order: what is
-// listed is really planned.
+// Enumerates meshes, and for each mesh schedules, micro-batches, recomputation, sequence
+// parallelism and ZeRO. Estimates time and memory by the formulas of Korthikanti et al.
+// (arXiv:2205.05198) and Narayanan et al. (arXiv:2104.04473). They only have to rank the
+// candidates: those that are listed are really planned.
 //
 // Legend: t, p, n, d ranks along the tensor, pipeline, context and data axes; M micro-batches of a
 // data rank, V stages of a pipeline rank; h, f, k hidden, feed-forward, key-value width; T tokens
@@ -20,12 +20,12 @@
 #include "weights/run_layout.h"
 
 enum { MAX_VIRTUAL = 32 };
-// Estimates may be so much too high before a layout is left out unplanned.
+// An estimate may exceed the memory by this factor before its layout is dropped without a plan.
 #define SLACK 1.15
 
 typedef struct search {
     const run_config *cfg;
-    run_config with; // the same with the keys of the candidate that is looked at
+    run_config with; // the same config with the keys of the current candidate
     int64_t ranks;
     const step_flops *flops;
     const rank_power *power;
@@ -65,7 +65,7 @@ static double micro_batches_of(const search *s, const layout_candidate *c) {
     return (double)(s->cfg->global_batch_size / c->data / c->micro_batch);
 }
 
-// Micro-batches whose activations the first rank holds, each of a whole rank's layers.
+// Returns the micro-batches whose activations the first rank holds, each for all layers of a rank.
 static double in_flight(const layout_candidate *c, double micro_batches) {
     const double p = (double)c->pipeline, v = (double)c->virtual_stages;
     switch (c->schedule) {
@@ -78,13 +78,14 @@ static double in_flight(const layout_candidate *c, double micro_batches) {
     }
 }
 
-// Bytes that the forward of a layer leaves for its backward, on one rank.
+// Returns the bytes that the forward pass of a layer keeps for its backward pass, on one rank.
 static double kept_of_layer(const search *s, const layout_candidate *c) {
     const model_config *m = &s->cfg->model;
     const double t = (double)c->tensor, unit = s->cfg->precision == PRECISION_BF16 ? 2 : 4,
                  tokens = (double)(c->micro_batch * s->cfg->sequence_length / c->context),
                  h = (double)m->hidden_size, f = (double)m->intermediate_size,
-                 heads = fmax((double)m->num_key_value_heads / t, 1), // of keys, at least one
+                 heads = fmax((double)m->num_key_value_heads / t,
+                         1), // key-value heads, at least one
             k = heads * (double)m->head_dim, alike = c->sequence ? t : 1;
     if (c->recompute == RECOMPUTE_FULL) return unit * tokens * h / alike;
     const double all = unit * tokens * (4 * h / alike + (2 * h + 3 * f) / t + 2 * k);
@@ -92,7 +93,7 @@ static double kept_of_layer(const search *s, const layout_candidate *c) {
     return all - unit * tokens * (2 * h / alike + f / t);
 }
 
-// Counts the sums of each element of a gradient that a step of ZeRO-2 leaves open (ir/shard.h).
+// Counts the partial sums of each gradient element that a step of ZeRO-2 keeps (ir/shard.h).
 static double open_sums(const search *s, const layout_candidate *c) {
     const int64_t all = s->cfg->global_batch_size / c->micro_batch,
                   accum_groups = s->cfg->accum_groups ? s->cfg->accum_groups : 1;
@@ -112,15 +113,16 @@ static double bytes_of(const search *s, const layout_candidate *c) {
            kept_of_layer(s, c) * layers / p * in_flight(c, micro_batches_of(s, c));
 }
 
-// The slowest rank works, the others wait while the pipeline fills and drains.
+// The slowest rank sets the time; the others wait while the pipeline fills and drains.
 static double compute_seconds(const search *work, const layout_candidate *of) {
     const model_config *m = &work->cfg->model;
     const int n_stages = (int)(of->pipeline * of->virtual_stages);
     const double head = layout_head_in_layers(m), all = (double)m->num_hidden_layers + head,
                  tokens = (double)(of->micro_batch * work->cfg->sequence_length / of->context),
                  micro_batches = micro_batches_of(work, of);
-    const double one = work->flops->per_token[of->recompute] * tokens /
-                       ((double)of->tensor * work->power->flops); // a micro-batch through the model
+    const double one =
+            work->flops->per_token[of->recompute] * tokens /
+            ((double)of->tensor * work->power->flops); // seconds of a micro-batch in the model
     double slowest = 0, fill;
     int *layers = mem_alloc(sizeof *layers * (size_t)n_stages);
     layout_share_layers(m, n_stages, layers);
@@ -140,7 +142,7 @@ static double compute_seconds(const search *work, const layout_candidate *of) {
 // pass of the next one.
 double layout_exposed_seconds(const run_config *cfg, double data_s, double micro_batch_s) {
     const run_layout run = run_layout_of(cfg);
-    const double weights = cfg->precision == PRECISION_BF16 ? 2 : 4, // bytes of wire a parameter
+    const double weights = cfg->precision == PRECISION_BF16 ? 2 : 4, // bytes sent per parameter
             sums = run.zero == 2 ? 4 * (double)run.micro_batches
                    : run.zero    ? 4
                                  : 8,
@@ -150,7 +152,7 @@ double layout_exposed_seconds(const run_config *cfg, double data_s, double micro
            fmax(data_s - sums_s - micro_batch_s / 3, 0);
 }
 
-// compute_s: of the step.
+// compute_s: seconds of the step's arithmetic.
 static double wire_seconds(const search *work, const layout_candidate *of, double compute_s) {
     const model_config *model = &work->cfg->model;
     const double t = (double)of->tensor, n = (double)of->context, d = (double)of->data * n,
@@ -158,8 +160,9 @@ static double wire_seconds(const search *work, const layout_candidate *of, doubl
                  layers = (double)model->num_hidden_layers / (double)of->pipeline,
                  tokens = (double)(of->micro_batch * work->cfg->sequence_length / of->context),
                  bf16 = work->cfg->precision == PRECISION_BF16 ? 1 : 2;
-    const double kv = (double)(model->num_key_value_heads * model->head_dim),
-                 // Keys and values forward and backward, their gradients in fp32.
+    const double
+            kv = (double)(model->num_key_value_heads * model->head_dim),
+            // Keys and values travel in the forward and the backward pass, their gradients in fp32.
             ring = (8 * bf16 + 8) * tokens * kv / t * (n - 1) * layers;
     const double between = (of->sequence ? 20 : 16) * bf16 * tokens * h * (t - 1) / t * layers;
     const double boundary = of->pipeline > 1 ? 4 * bf16 * tokens * h * (double)of->virtual_stages /
@@ -201,14 +204,14 @@ static void add(search *s, layout_candidate c) {
     out->list[out->n++] = c;
 }
 
-// ZeRO-2 where there are data ranks that can have it.
+// ZeRO-2 if the data ranks allow it.
 static int64_t most_zero(search *s, const layout_candidate *c) {
     if (c->data * c->context == 1) return 0;
     s->with.zero = 2;
     return c->data > 1 && run_layout_check(&s->with) == DRV_OK ? 2 : 1;
 }
 
-// Recomputation, tokens and optimizer shared or not.
+// Recomputation, sequence parallelism and ZeRO, each on or off.
 static void add_variants(search *s, layout_candidate c) {
     const int64_t tokens = c.micro_batch * s->cfg->sequence_length / c.context,
                   zero_end = most_zero(s, &c) + 1;
@@ -253,7 +256,7 @@ static void add_micro_batches(search *s, layout_candidate c) {
     s->out->n_meshes += s->out->n + s->out->n_too_large > before;
 }
 
-// Degrees come in rising order.
+// Degrees come in ascending order.
 static void refuse(search *s, const char *axis, int64_t degree, const char *why) {
     layout_candidates *out = s->out;
     int i = 0;
@@ -276,7 +279,7 @@ void layout_refusals_add(const layout_candidates *c, str *out) {
                 c->refused[i].why);
 }
 
-// Shows how far the estimates are, which take seconds for many ranks with many divisors.
+// Shows the progress of the estimates, which take seconds for many ranks with many divisors.
 static void show_estimates(const search *s) {
     if (clock_s() - s->begin > 1)
         progress("estimating layouts: %d variants of %d meshes", s->out->n + s->out->n_too_large,
@@ -294,7 +297,7 @@ static void add_pipelines(search *s, layout_candidate c) {
     }
 }
 
-// Rows are cut in 2 n parts, of which each rank has two.
+// Each row is cut into 2 n parts, and each rank has two of them.
 static bool context_divides(const search *s, int64_t n) {
     return n == 1 || s->cfg->sequence_length % (2 * n) == 0;
 }
@@ -305,7 +308,7 @@ static void add_contexts(search *s, layout_candidate c) {
             add_pipelines(s, c);
 }
 
-// Degrees that are refused whatever the others are.
+// Refuses degrees that are impossible whatever the other degrees are.
 static void refuse_degrees(search *s) {
     const int64_t layers = s->cfg->model.num_hidden_layers, batch = s->cfg->global_batch_size;
     char why[96];
@@ -332,7 +335,7 @@ static int by_speed(const void *x, const void *y) {
     return (a->bytes > b->bytes) - (a->bytes < b->bytes);
 }
 
-// Takes the candidates of each mesh together, in the order of the fastest ones.
+// Groups the candidates by mesh, and orders the meshes by their fastest candidate.
 static void group_meshes(layout_candidates *c) {
     if (c->n) qsort(c->list, (size_t)c->n, sizeof *c->list, by_speed);
     layout_candidate *grouped = mem_alloc(sizeof *grouped * (size_t)(c->n + 1));

@@ -1,4 +1,4 @@
-// Plans the layouts that the estimates put first, mesh after mesh, and keeps those that fit.
+// Plans the layouts with the best estimates, mesh by mesh, and keeps those that fit.
 #include "search/layout_search.h"
 
 #include <math.h>
@@ -11,9 +11,9 @@
 #include "search/stage_plans.h"
 #include "weights/process_bytes.h"
 
-enum { MAX_TRIES = 8 }; // variants of one mesh that are planned
+enum { MAX_TRIES = 8 }; // most variants of a mesh that are planned
 
-// --- planning one
+// --- one layout
 typedef struct planned {
     int64_t bytes;
     double bubble, wire[N_AXES];
@@ -59,7 +59,7 @@ static double step_seconds(const layout_search *on, const layout_candidate *c,
            layout_update_seconds(cfg, &on->flops, &on->power, c);
 }
 
-// Plans what a layout takes and needs; DRV_E_USAGE: it is not possible after all.
+// Plans one layout; DRV_E_USAGE: it is not possible after all.
 drv_status layout_search_plan(const layout_search *s, layout_candidate *what) {
     arena *a = arena_new("a layout");
     run_config cfg = *s->cfg;
@@ -77,7 +77,7 @@ drv_status layout_search_plan(const layout_search *s, layout_candidate *what) {
     return status;
 }
 
-// The first variant of the mesh at `first` that fits. *next: where the next mesh begins.
+// Finds the first variant that fits of the mesh at `first`. *next: the index of the next mesh.
 static bool find_variant(const layout_search *f, const layout_candidates *all, int first, int *next,
         layout_candidate *out) {
     int tries = 0;
@@ -99,7 +99,7 @@ static int by_seconds(const void *x, const void *y) {
     return (a->seconds > b->seconds) - (a->seconds < b->seconds);
 }
 
-// Shows how far a search is that takes longer than a second. It ends as soon as enough layouts fit.
+// Shows the progress of a search that takes longer than a second. It ends once enough layouts fit.
 static void show_progress(const layout_search *f, const layout_candidates *all, double begin) {
     const int tried = f->n + f->n_not, left = all->n_meshes - tried;
     const double seconds = clock_s() - begin;
@@ -108,7 +108,7 @@ static void show_progress(const layout_search *f, const layout_candidates *all, 
             all->n_meshes, f->n, str_duration(seconds / tried * left));
 }
 
-// The estimates' order is nearly that of the plans: a few more are planned than listed.
+// Plans differ a little from estimates in their order, so a few more are planned than listed.
 static void plan_best(layout_search *f, const layout_candidates *all) {
     enum { MORE = 4 };
     const double begin = clock_s();
@@ -125,7 +125,7 @@ static void plan_best(layout_search *f, const layout_candidates *all) {
     if (f->n > f->top) f->n = (int)f->top;
 }
 
-// Counts what a token costs, which does not depend on the layout.
+// Counts the FLOPs per token, which do not depend on the layout.
 static drv_status count_flops(layout_search *f) {
     for (int mode = RECOMPUTE_NONE; mode <= RECOMPUTE_FULL; mode++) {
         arena *a = arena_new("flops");

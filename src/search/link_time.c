@@ -1,7 +1,7 @@
-// Two link speeds, and what they make of messages.
+// Computes the time of messages from two link speeds.
 #include "search/link_time.h"
 
-// Counts those of n ranks, `stride` apart, that share a host.
+// Counts how many of n ranks, `stride` apart, share a host.
 static int64_t together(const link_speeds *l, int64_t stride, int64_t n) {
     const int64_t here = l->ranks_per_host ? l->ranks_per_host / stride : n;
     return here < 1 ? 1 : here < n ? here : n;

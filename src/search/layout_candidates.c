@@ -115,9 +115,9 @@ static double bytes_of(const search *s, const layout_candidate *c) {
 
 // The slowest rank sets the time; the others wait while the pipeline fills and drains.
 static double compute_seconds(const search *work, const layout_candidate *of) {
-    const model_config *m = &work->cfg->model;
+    const model_config *model = &work->cfg->model;
     const int n_stages = (int)(of->pipeline * of->virtual_stages);
-    const double head = layout_head_in_layers(m), all = (double)m->num_hidden_layers + head,
+    const double head = layout_head_in_layers(model), all = (double)model->num_hidden_layers + head,
                  tokens = (double)(of->micro_batch * work->cfg->sequence_length / of->context),
                  micro_batches = micro_batches_of(work, of);
     const double one =
@@ -125,7 +125,7 @@ static double compute_seconds(const search *work, const layout_candidate *of) {
             ((double)of->tensor * work->power->flops); // seconds of a micro-batch in the model
     double slowest = 0, fill;
     int *layers = mem_alloc(sizeof *layers * (size_t)n_stages);
-    layout_share_layers(m, n_stages, layers);
+    layout_share_layers(model, n_stages, layers);
     for (int rank = 0; rank < of->pipeline; rank++) {
         double mine = rank == of->pipeline - 1 ? head : 0;
         for (int v = 0; v < of->virtual_stages; v++)

@@ -1,4 +1,4 @@
-// Reads what is asked of a search for layouts, and prints what it has found, as lines or JSON.
+// Reads the options of a search for layouts, and prints its results as lines or JSON.
 #include "cli/plan_search.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "search/layout_search.h"
 #include "search/run_plan.h"
 
-// --- what is said
+// --- printing
 static void print_row(const layout_search *f, const layout_candidate *c) {
     char stages[16] = "", seconds[32];
     if (c->virtual_stages > 1)
@@ -27,7 +27,7 @@ static void print_row(const layout_search *f, const layout_candidate *c) {
             (long long)c->zero);
 }
 
-// "50 GB/s between them", or the two speeds of hosts.
+// Returns "50 GB/s between them", or the speeds inside and between hosts.
 static const char *links_of(arena *a, const link_speeds *l) {
     if (!l->ranks_per_host) return arena_printf(a, "%.3g GB/s between them", l->between / 1e9);
     return arena_printf(a, "%.3g GB/s between the %lld of a host and %.3g GB/s between hosts",
@@ -112,7 +112,7 @@ static drv_status report(arena *a, const cli_args *args, const layout_search *be
     return DRV_OK;
 }
 
-// --- what a rank is
+// --- the power of a rank
 static drv_status refuse_link(const char *text) {
     return drv_fail(DRV_E_USAGE,
             "plan: --link is \"%.60s\", expected GB/s from 1e-06 to 1e+09, or two of them as 450:50: "
@@ -131,9 +131,9 @@ static bool read_speed(const char *text, size_t n, double *out) {
     return true;
 }
 
-// Reads "X" or "INSIDE:BETWEEN" in GB/s and the ranks of a host. DRV_E_USAGE: a speed that is none,
-// two speeds without the ranks of a host or the other way round, or hosts that `ranks` ranks do not
-// fill.
+// Reads "X" or "INSIDE:BETWEEN" in GB/s, and the ranks of a host. DRV_E_USAGE: an invalid speed,
+// two speeds without the ranks of a host or the other way round, or a host that `ranks` ranks do
+// not divide into.
 static drv_status read_links(const cli_args *args, int64_t ranks, link_speeds *out) {
     const char *text = cli_get(args, "--link", "12.5"), *colon = strchr(text, ':');
     const size_t first = colon ? (size_t)(colon - text) : strlen(text);
@@ -172,7 +172,7 @@ drv_status plan_read_power(arena *a, const cli_args *args, int64_t ranks, rank_p
     return DRV_OK;
 }
 
-// The default batch is of one machine: on many ranks it would leave most of them in a bubble.
+// The default batch is meant for one machine; many ranks would mostly wait.
 static drv_status check_batch(const run_config *cfg, int64_t ranks) {
     if (config_gives(cfg, "training.global_batch_size") || cfg->global_batch_size >= ranks)
         return DRV_OK;

@@ -5,7 +5,7 @@
 #include "search/layout_search.h"
 #include "config/config.h"
 
-// Options of its own, for the table of the verb.
+// Its options, for the table of the verb.
 #define PLAN_SEARCH_OPTIONS                                                                        \
     {"--search", NULL, "list the best layouts of --ranks ranks, each with its keys"},              \
             {"--top", "N", "how many of them (default 10)"},                                       \
@@ -24,9 +24,10 @@
         .option = "--memory", .needs = "--search --elastic"                                        \
     }
 
-// Reads what a rank can do, from the options and this machine.
+// Reads the power of a rank from the options and this machine.
 DRV_CHECKED drv_status plan_read_power(arena *a, const cli_args *args, int64_t ranks,
         rank_power *out);
-// DRV_E_USAGE: no layout is possible, with what does not divide what; or none fits.
+// Runs the search and prints it. DRV_E_USAGE: no layout is possible (the message says why), or none
+// fits.
 DRV_CHECKED drv_status plan_search(arena *a, const cli_args *args, const run_config *cfg,
         int64_t ranks);

@@ -1,4 +1,4 @@
-// plan: what a run needs and how long it takes, before it starts.
+// drover plan: prints the memory, the arithmetic and the time of a run before it starts.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,16 +16,16 @@
 #include "train/run_inputs.h"
 #include "weights/lora_state.h"
 
-// A plan with what it is compared with: the memory and the data that are there.
+// A plan, and the memory and data with which it is compared.
 typedef struct plan_report {
     const run_config *cfg;
     const run_plan *plan;
     run_plan_times times;
     memory_limit limit;
     const char *would_fit;  // keys to set; NULL: none would, or it fits
-    inputs_counts inputs;   // of the data
+    inputs_counts inputs;   // the rows and pairs of the data
     double reference_flops; // for the reference's log-probabilities, once; 0: no pairs
-    const char *refused;    // why `drover train` would not begin; NULL: it would
+    const char *refused;    // why `drover train` would not start; NULL: it would
 } plan_report;
 
 static bool fits(const plan_report *r) {
@@ -54,8 +54,8 @@ static void print_memory(const plan_report *r) {
     if (r->would_fit) printf("              would fit: %s\n", r->would_fit);
 }
 
-// The reference of a run that learns from pairs: a pass over all rows before the first step, whose
-// results lie beside the data.
+// The reference of a run on preference pairs: a pass over all rows before the first step, whose
+// results are saved with the data.
 static int64_t reference_bytes(const plan_report *r) {
     return r->inputs.pairs * 2 * (int64_t)sizeof(double);
 }
@@ -214,7 +214,7 @@ static drv_status run(arena *a, const cli_args *args) {
     else
         print_plan(&report);
     if (inputs == DRV_OK) return DRV_OK;
-    // A job of so many ranks runs elsewhere, where its data may lie.
+    // With --ranks the job runs elsewhere, and its data may be there.
     if (!ranks) return drv_fail(inputs, "train would refuse this run: %s", report.refused);
     log_warn("train would refuse this run here: %s", report.refused);
     return DRV_OK;
@@ -223,10 +223,10 @@ static drv_status run(arena *a, const cli_args *args) {
 static const cli_option plan_options[] = {
         CLI_SET,
         CLI_JSON,
-        {"--ranks", "N", "ranks of the job; those that parallel.tensor leaves share the rows"},
+        {"--ranks", "N", "ranks of the job; parallel.data follows from it"},
         PLAN_SEARCH_OPTIONS,
         ELASTIC_OPTIONS(
-                "for each number of nodes up to --nodes the layout that a job would go on with"),
+                "for each number of nodes up to --nodes, list the layout that a job would go on with"),
 };
 static const cli_rule plan_rules[] = {
         PLAN_SEARCH_RULES,
@@ -235,40 +235,44 @@ static const cli_rule plan_rules[] = {
 };
 const verb verb_plan = {
         .name = "plan",
-        .summary = "print memory, FLOPs and time of a run before it runs",
+        .summary = "print the memory, FLOPs and time of a run before it starts",
         .usage =
                 "[CONFIG] [--ranks N] [--json] [--set KEY=VALUE]...\n[CONFIG] --ranks N --search [--top N] [--memory SIZE] [--gflops X] [--link X[:Y]]\n[CONFIG] --elastic --nodes N [--ranks-per-node N] [--memory SIZE] [--gflops X]",
-        .help = "Builds the graphs, differentiates them and places every byte, without allocating a\n"
-                "weight. The run stays within what is printed. It says whether that fits into the memory\n"
-                "of this machine, its control group and ulimit, or what would; and how long the run\n"
-                "takes without evaluations and checkpoints: by the peak of matrix products, or, where a\n"
-                "micro-batch takes less than a second, by running some on random tokens. Of a run on pairs\n"
-                "(training.objective: dpo) also what their reference takes before the first step. Data and tokenizer\n"
-                "that the config names are opened: what train would refuse ends the plan with the same error,\n"
-                "after it is printed; with --ranks, which may be of another machine, it is a warning. Leave\n"
-                "them out (--set data.train=[] --set tokenizer=) to plan a shape alone. Of a pipeline it\n"
-                "tells each rank's layers and memory, the rank that needs most, and the bubble: the share of\n"
-                "time in which a rank waits, found by simulating the schedule.\n"
+        .help = "Builds the graphs, differentiates them and assigns every byte of memory, without allocating\n"
+                "a weight. It prints the memory by class, which a run never exceeds; whether that fits into\n"
+                "the memory of this machine (its control group and ulimit count), and if not, what would; and\n"
+                "how long the run takes without evaluations and checkpoints. The time follows from the peak\n"
+                "of matrix products; if a micro-batch takes less than a second, some are run on random tokens\n"
+                "instead. For preference pairs (training.objective: dpo) the cost of their reference before\n"
+                "the first step is added.\n"
                 "\n"
-                "--search tries the layouts of N ranks: tensor x pipeline (schedule, virtual stages) x context x\n"
-                "data, with micro-batches, recomputation, tokens and optimizer shared or not; training.* and\n"
-                "model.* stay, and parallel.* of the config is not looked at. It lists the fastest variant of\n"
-                "each mesh that fits, with the keys to set, by time: products at 75 % of --gflops (without\n"
-                "it of this machine's peak; 20 % where that is of AMX's registers), bytes at --link,\n"
-                "at the same time only what parallel.overlap says; tokens/s, and MFU of --gflops. With\n"
-                "--link X:Y --ranks-per-host N messages go at X GB/s inside a host and at Y between hosts:\n"
-                "tensor ranks are neighbours, then context, data and pipeline ranks. No cluster is needed: say\n"
-                "what a rank of yours is.\n"
+                "The data and the tokenizer of the config are opened. What `drover train` would refuse is\n"
+                "reported after the plan with the same error, or, with --ranks, since the job may run\n"
+                "elsewhere, as a warning. To plan a shape alone, leave them out: --set data.train=[] --set\n"
+                "tokenizer=. For a pipeline the plan lists the layers and the memory of each rank, the rank\n"
+                "that needs most, and the bubble: the share of time in which a rank waits, found by\n"
+                "simulating the schedule.\n"
+                "Example: drover plan --set model.preset=llama-3.1-405b\n"
+                "\n"
+                "--search looks for the best layouts of N ranks. It tries tensor x pipeline (schedule,\n"
+                "virtual stages) x context x data parallelism with micro-batches, recomputation, sequence\n"
+                "parallelism and ZeRO; the model and training.* stay as they are, and parallel.* of the\n"
+                "config is ignored. It lists the fastest variant of each mesh that fits, with its keys. Time\n"
+                "assumes that matrix products reach 75 % of --gflops (by default of this machine's peak; 20 %\n"
+                "of a peak of AMX), that messages travel at --link, and that they overlap with computation as\n"
+                "parallel.overlap says. MFU is relative to --gflops. With --link X:Y --ranks-per-host N\n"
+                "messages travel at X GB/s inside a host and at Y between hosts; tensor ranks are nearest to\n"
+                "each other, then context, data and pipeline ranks. You need no cluster for this: describe\n"
+                "one rank of it.\n"
                 "Example: drover plan --set model.preset=llama-3-70b --ranks 512 --search\n"
                 "             --memory 80GB --gflops 990e3 --link 450:50 --ranks-per-host 8\n"
                 "             --set training.global_batch_size=1024\n"
                 "\n"
-                "--elastic lists what drover launch node --min-nodes goes on with when nodes are lost: for each\n"
-                "number of nodes the fastest layout that fits, its tokens/s, and whether it has the bits of the\n"
-                "whole job, which parallel.accumulation_groups decides; all nodes have the config's own.\n"
-                "Example: drover plan run.yaml --elastic --nodes 16 --ranks-per-node 8\n"
-                "\n"
-                "Example: drover plan --set model.preset=llama-3.1-405b",
+                "--elastic lists how a job of `drover launch node --min-nodes` would go on after losing\n"
+                "nodes: for each number of nodes the fastest layout that fits, its tokens/s, and whether its\n"
+                "result is bit-identical to that of the whole job, which parallel.accumulation_groups\n"
+                "decides. On all nodes that is the layout of the config.\n"
+                "Example: drover plan run.yaml --elastic --nodes 16 --ranks-per-node 8",
         .options = plan_options,
         .n_options = sizeof plan_options / sizeof *plan_options,
         .rules = plan_rules,

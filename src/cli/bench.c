@@ -84,7 +84,7 @@ static drv_status bench_layers(backend *device, int n_ways, const run_config *cf
     } layers[] = {{"qkv", h, q + 2 * model->num_key_value_heads * model->head_dim},
             {"attention out", q, h}, {"gate and up", h, 2 * f}, {"down", f, h},
             {"head", h, model->vocab_size}};
-    const dtype dt = cfg->precision == PRECISION_BF16 ? DT_BF16 : DT_F32;
+    const dtype dt = cfg->precision != PRECISION_F32 ? DT_BF16 : DT_F32;
     const backend_product small = {.m = 64, .n = 64, .k = 64, .in = dt, .out = dt};
     const char *by[MAX_WAYS] = {"", "-"};
     double ignored;

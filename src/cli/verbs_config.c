@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "config/old_keys.h"
 #include "data/set/dataset.h"
 #include "programs/programs.h"
 #include "train/run_inputs.h"

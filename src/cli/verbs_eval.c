@@ -31,7 +31,8 @@ static const cli_option eval_options[] = {
         {"--stride", "N",
                 "new tokens that each window of a longer document predicts (default: all)"},
         {"--logits", "FILE", "write the logits of the first document as safetensors"},
-        {"--precision", "NAME", "type of the weights, bf16 or fp32 (default: the model's)"},
+        {"--precision", "NAME",
+                "type of the weights: bf16, fp32, or blocks, as a GGUF file has them (default: the model's)"},
         {"--json-key", "KEY", "key of the text in JSON lines, or Parquet column (default: text)"},
         {"--separator", "TEXT",
                 "text between the documents of a .txt file (default: a file is one document)"},
@@ -69,6 +70,7 @@ static run_config *run_config_of(arena *a, const cli_args *args) {
 static drv_status set_precision(arena *a, const cli_args *args, scorer_opts *out) {
     generate_precision asked = GENERATE_AUTO;
     DRV_TRY(generation_precision(args, &asked));
+    out->quantised = asked == GENERATE_BLOCKS;
     out->bf16 = asked == GENERATE_BF16 ||
                 (asked == GENERATE_AUTO && generator_says_bf16(a, out->folder));
     return DRV_OK;
@@ -167,7 +169,7 @@ static drv_status eval_set(arena *a, const cli_args *args, score_opts *opts, sco
     DRV_TRY(set_precision(a, args, &opts->model));
     const bool config = config_of(a, args) != NULL;
     if (!cli_has(args, "--precision") && (config || config_gives(&cfg, "training.precision")))
-        opts->model.bf16 = cfg.precision == PRECISION_BF16;
+        opts->model.bf16 = cfg.precision != PRECISION_F32;
     const bool said = config || config_gives(&cfg, "data.sequence_length");
     const int64_t most = cfg.model.max_position_embeddings;
     DRV_TRY(read_windows(args, most, said ? cfg.sequence_length : most, opts));
@@ -185,7 +187,7 @@ static drv_status read_texts(arena *a, const cli_args *args, const scorer_opts *
                                    .separator = cli_get(args, "--separator", NULL)},
             .specials = !cli_has(args, "--no-bos")};
     opts.inputs = cli_get_all(a, args, "--text", &opts.n_inputs);
-    DRV_TRY(tokenizer_open(a, model->folder, &t));
+    DRV_TRY(tokenizer_open(a, model_tokenizer_folder(a, model->folder, model->adapter), &t));
     drv_status status = prefix_token(t, &opts.prefix);
     if (status == DRV_OK) status = documents_read(a, t, &opts, out);
     tokenizer_close(t);
@@ -301,10 +303,10 @@ const verb verb_eval = {
         .name = "eval",
         .summary = "measure the loss of texts, or the accuracy on multiple choice",
         .usage = "CONFIG|RUN_DIR|MODEL [--data PREFIX|--text PATH...|--choices FILE] [OPTION]...",
-        .help = "MODEL is a Hugging Face folder (such as a checkpoint) or a run directory. Of a run the\n"
-                "newest valid checkpoint is evaluated, by default on the run's validation data. An adapter (a\n"
-                "folder that PEFT saved, a checkpoint of a LoRA run) can take the place of MODEL; it is used\n"
-                "with the base model that it names.\n"
+        .help = "MODEL is a Hugging Face folder (such as a checkpoint), a GGUF file or a run directory. Of a\n"
+                "run, also when its CONFIG is given, the newest valid checkpoint is evaluated, by default on\n"
+                "the run's validation data. An adapter (a folder that PEFT saved, a checkpoint of a LoRA run)\n"
+                "can take the place of MODEL; it is used with the base model that it names.\n"
                 "\n"
                 "Each token is predicted from all tokens before it in its document. A document longer than\n"
                 "the context is read in windows, each of which predicts --stride new tokens. By default the\n"

@@ -9,9 +9,9 @@ typedef struct link_speeds {
     int64_t ranks_per_host; // 0: all links have the same speed
 } link_speeds;
 
-// Returns the seconds in which a rank sends `bytes` in equal parts to the others of n ranks that
-// are `stride` ranks apart, as collectives do (comm/collectives.c). Parts within the host and to
-// other hosts are sent one after the other.
+// Returns the seconds of a collective in which a rank sends `bytes` to n ranks which are `stride`
+// ranks apart. The ranks of a host share what leaves it and pass it on to each other meanwhile, as
+// NCCL does (https://docs.nvidia.com/deeplearning/nccl): each sends its part of it between hosts.
 double link_all_seconds(const link_speeds *l, int64_t stride, int64_t n, double bytes);
 // Returns the seconds in which each of these ranks sends `bytes` to its neighbour, as in a ring of
 // context ranks or between pipeline stages. All wait for the slowest, whose neighbour is on another

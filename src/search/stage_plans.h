@@ -1,15 +1,17 @@
 // Plans the ranks of a pipeline: its stages, the rank that needs most, the bubble.
 #pragma once
 #include "programs/programs.h"
+#include "search/step_work.h"
 
 typedef struct stage_plans {
     pipeline_schedule schedule;
     pipeline_result result; // bubble; micro-batches in flight by rank
     int *layers;            // by stage
-    int64_t *bytes;         // by rank of the pipeline: all bytes that it holds
-    int n, worst;           // number of ranks; the one that holds most
-    double *sent;           // by rank: bytes sent in a step over all axes
-    double wire[N_AXES];    // by axis: bytes sent in a step by the rank that sends most over it
+    int64_t *bytes;         // by rank of the pipeline: all that it holds
+    int n, worst;           // ranks; that which holds most
+    double *sent;           // bytes of a step by all axes, of each
+    double wire[N_AXES];    // sent in a step by the rank that sends most over that axis
+    step_work work;         // of all stages; `ends`: of those that were planned, and alike between
 } stage_plans;
 
 // Plans every rank of the pipeline, one after the other. *cfg becomes that of the rank that holds

@@ -140,8 +140,7 @@ static drv_status compile_programs(arena *a, const run_config *cfg, counts *c) {
     programs built;
     const int n_failed = c->n_failed;
     DRV_TRY(programs_build(a, cfg, &built));
-    const drv_status status =
-            programs_compile(a, c->device, &built, &(compile_report){tell, c});
+    const drv_status status = programs_compile(a, c->device, &built, &(compile_report){tell, c});
     if (status == DRV_OK) {
         print_memory(c, &built);
         if (check_fit(c, &built) != DRV_OK && !*c->too_large)

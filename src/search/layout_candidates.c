@@ -35,7 +35,7 @@ bool layout_same_mesh(const layout_candidate *x, const layout_candidate *y) {
     return x->tensor == y->tensor && x->pipeline == y->pipeline && x->context == y->context;
 }
 
-mesh layout_mesh(const layout_candidate *c) {
+static mesh layout_mesh(const layout_candidate *c) {
     return (mesh){{[AXIS_PIPELINE] = (int)c->pipeline,
             [AXIS_DATA] = (int)c->data,
             [AXIS_CONTEXT] = (int)c->context,

@@ -40,8 +40,6 @@ void layout_candidates_free(layout_candidates *c);
 // Appends the refusals as text, "tensor 16, 32 (expected a divisor of model.num_key_value_heads 8);
 // ..."
 void layout_refusals_add(const layout_candidates *c, str *out);
-// Returns the mesh of a candidate.
-mesh layout_mesh(const layout_candidate *c);
 bool layout_same_mesh(const layout_candidate *x, const layout_candidate *y);
 // Writes a candidate into a config of `ranks` ranks. DRV_E_USAGE: the batch does not divide.
 DRV_CHECKED drv_status layout_candidate_apply(const layout_candidate *c, int64_t ranks,

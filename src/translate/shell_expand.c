@@ -77,7 +77,8 @@ static void set_unknown(builder *b, const char *why) {
     if (!b->unknown) b->unknown = why;
 }
 
-drv_status shell_skip_balanced(reader *self, char open, char close) {
+// Goes from an opening bracket past the one that closes it. DRV_E_USAGE: none does.
+static drv_status skip_balanced(reader *self, char open, char close) {
     const int line = self->line;
     int depth = 0;
     do {
@@ -143,7 +144,7 @@ static drv_status read_braces(reader *self, builder *word, int depth) {
     if (!n_name || (operator!= '=' && operator!= '-')) {
         self->p = begin;
         self->line = line;
-        DRV_TRY(shell_skip_balanced(self, '{', '}'));
+        DRV_TRY(skip_balanced(self, '{', '}'));
         set_unknown(word, arena_printf(self->a, "line %d of %s changes a variable by ${...}", line,
                                   self->file));
         return DRV_OK;
@@ -167,7 +168,7 @@ static drv_status read_brackets(reader *self, builder *word) {
     const char *begin = self->p;
     const bool sums = shell_peek(self, 1) == '(';
     int64_t sum;
-    DRV_TRY(shell_skip_balanced(self, '(', ')'));
+    DRV_TRY(skip_balanced(self, '(', ')'));
     const size_t n = (size_t)(self->p - begin);
     if (sums && n >= 4 && self->p[-2] == ')') {
         if (shell_arithmetic(self->script, begin + 2, n - 4, &sum)) {

@@ -38,8 +38,6 @@ drv_status shell_refuse_form(const reader *self, int line, const char *name);
 
 // Sets a variable; it becomes unknown inside a block. `items`: the elements of a list; NULL: none.
 void shell_assign(reader *self, const char *name, const shell_word *value, const word_list *items);
-// Goes from an opening bracket past the one that closes it. DRV_E_USAGE: none does.
-DRV_CHECKED drv_status shell_skip_balanced(reader *self, char open, char close);
 // Adds the word at the reader's position to `list`: none if its variables are empty, several if
 // they contain blanks.
 DRV_CHECKED drv_status shell_read_word(reader *self, word_list *list);

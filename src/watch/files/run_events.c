@@ -73,15 +73,6 @@ const char *run_cause(drv_status status) {
     return causes[status];
 }
 
-bool run_cause_is_known(const char *cause) {
-    static const char *const others[] = {"hang", "not_finite", "memory"};
-    for (drv_status status = DRV_OK; status <= DRV_STOPPED; status++)
-        if (strcmp(cause, run_cause(status)) == 0) return true;
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (strcmp(cause, others[i]) == 0) return true;
-    return false;
-}
-
 // --- writing
 struct run_events {
     append_file *file;

@@ -31,8 +31,6 @@ const char *run_event_name(run_event_kind kind); // "start"
 // Returns the name of the cause that a status stands for, as the field `cause` has it. Causes that
 // only the caller knows have names of their own: "hang", "not_finite", "memory".
 const char *run_cause(drv_status status);
-// Returns whether drover writes this cause.
-bool run_cause_is_known(const char *cause);
 
 // --- writing
 // Appends events of one attempt; any thread may add one. The file stays open, so that events go to

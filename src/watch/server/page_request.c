@@ -25,7 +25,8 @@ const char *page_path_name(page_path path) {
     return paths[path].name;
 }
 
-bool page_secret_is(const char *secret, const char *given, size_t n_given) {
+// Returns whether both texts are equal, in a time that does not depend on where they differ.
+static bool is_secret(const char *secret, const char *given, size_t n_given) {
     const size_t n = strlen(secret);
     unsigned differs = n != n_given || n == 0;
     for (size_t i = 0; i < n_given; i++)
@@ -100,7 +101,7 @@ static bool has_bearer(const page_request *request, const char *token) {
     size_t n = strlen(text);
     while (n > 0 && text[n - 1] == ' ')
         n--;
-    return n < TOKEN_MAX && page_secret_is(token, text, n);
+    return n < TOKEN_MAX && is_secret(token, text, n);
 }
 
 // Finds NAME in "a=1; NAME=SECRET".
@@ -111,7 +112,7 @@ static bool has_cookie(const page_request *request, const page_keys *keys) {
         p += strspn(p, " ;");
         const size_t n = strcspn(p, ";");
         if (n > n_name && strncmp(p, keys->cookie_name, n_name) == 0 && p[n_name] == '=')
-            found |= page_secret_is(keys->cookie, p + n_name + 1, n - n_name - 1);
+            found |= is_secret(keys->cookie, p + n_name + 1, n - n_name - 1);
         p += n;
     }
     return found;
@@ -154,7 +155,7 @@ page_answer page_request_check(const page_request *request, const page_keys *key
     if (known && paths[answer.path].open) return check_query(request, answer);
     if (request->probe_alone) return refuse(503, "too many ask at a time; ask again");
     if (known && answer.path == PATH_PAGE && (code = only_value(query_of(request->target), "code")))
-        if (page_secret_is(keys->code, code, strlen(code))) {
+        if (is_secret(keys->code, code, strlen(code))) {
             answer.status = 303;
             return answer;
         }

@@ -51,6 +51,3 @@ typedef struct page_answer {
 } page_answer;
 
 page_answer page_request_check(const page_request *request, const page_keys *keys);
-
-// Returns whether both texts are equal, in a time that does not depend on where they differ.
-bool page_secret_is(const char *secret, const char *given, size_t n_given);

@@ -7,7 +7,9 @@
 
 #include "base/status_line.h"
 
-void prometheus_add_label(str *out, const char *text) {
+// Appends the value of a label: control characters and invalid UTF-8 become "?", backslashes and
+// quotes are escaped.
+static void add_label(str *out, const char *text) {
     str clean = {0};
     text_add_clean(&clean, text, false);
     for (const char *p = clean.p ? clean.p : ""; *p; p++) {
@@ -122,11 +124,11 @@ static void add_journal(const watched_run *run, str *out) {
 static void add_status(const watched_run *run, str *out) {
     head(out, "drover_run_info", "gauge", "The run: its directory, state and first host.");
     str_puts(out, "drover_run_info{directory=\"");
-    prometheus_add_label(out, run->dir);
+    add_label(out, run->dir);
     str_puts(out, "\",state=\"");
-    prometheus_add_label(out, watched_run_state(run));
+    add_label(out, watched_run_state(run));
     str_puts(out, "\",host=\"");
-    prometheus_add_label(out, run->has_status && run->status.host ? run->status.host : "");
+    add_label(out, run->has_status && run->status.host ? run->status.host : "");
     str_puts(out, "\"} 1\n");
     if (!run->has_status) return;
     one(out, "drover_steps", "gauge", "Steps of the whole run.", (double)run->status.steps);

@@ -10,6 +10,3 @@ typedef struct prometheus_opts {
 } prometheus_opts;
 
 void prometheus_add(const watched_run *run, const prometheus_opts *opts, str *out);
-// Appends the value of a label: control characters and invalid UTF-8 become "?", backslashes and
-// quotes are escaped.
-void prometheus_add_label(str *out, const char *text);

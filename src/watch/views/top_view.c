@@ -128,7 +128,8 @@ static top_sort sort_of(const watched_run *run, const top_view *view) {
     return run->table.n > TOP_MAX_ROWS && view->sort == SORT_RANK ? SORT_OWN : view->sort;
 }
 
-int top_selected_rank(const watched_run *run, const top_view *view) {
+// Returns the selected rank; -1: none.
+static int selected_rank(const watched_run *run, const top_view *view) {
     int count;
     placed *list = order_of(&run->table, sort_of(run, view), view->find, &count);
     const int rank = view->selected >= 0 && view->selected < count ? list[view->selected].rank : -1;
@@ -316,7 +317,7 @@ static void draw_tail(screen *grid, int row, const char *path) {
 
 static void draw_file(screen *grid, const watched_run *run, const top_view *view) {
     arena *a = arena_new("path");
-    const int rank = top_selected_rank(run, view);
+    const int rank = selected_rank(run, view);
     const char *path = view->page == PAGE_RANK && rank >= 0
                                ? arena_printf(a, "%s/ranks/rank-%05d.txt", run->dir, rank)
                        : rank > 0 ? arena_printf(a, "%s/ranks/log-%05d.txt", run->dir, rank)

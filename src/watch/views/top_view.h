@@ -21,5 +21,3 @@ typedef struct top_view {
 // Limits the selection and the first row of `view` to what is there.
 void top_draw(screen *grid, const watched_run *run, top_view *view);
 void top_draw_list(screen *grid, watched_run *const *runs, int count, top_view *view);
-// Returns the selected rank; -1: none.
-int top_selected_rank(const watched_run *run, const top_view *view);

@@ -30,10 +30,8 @@ struct watched_files {
     } open_point[N_WATCHED_CURVES]; // sums of the point that is not complete yet
 };
 
-const char *watched_curve_key(watched_curve curve) {
-    static const char *const keys[] = {"loss", "val_loss", "tokens_per_s", "mfu"};
-    return keys[curve];
-}
+// The keys of the curves in metrics.jsonl.
+static const char *const curve_keys[N_WATCHED_CURVES] = {"loss", "val_loss", "tokens_per_s", "mfu"};
 
 watched_run *watched_run_open(const char *dir, double bubble) {
     watched_run *self = mem_zeroed(sizeof *self);
@@ -164,8 +162,7 @@ static void take_record(watched_run *run, const json_t *record) {
     if (json_object_get(record, "step_s")) take_step(run, record, step);
     if (json_object_get(record, "val_loss")) run->last.val_loss = number(record, "val_loss");
     for (int i = 0; i < N_WATCHED_CURVES; i++)
-        add_value(run, (watched_curve)i, (double)step,
-                number(record, watched_curve_key((watched_curve)i)));
+        add_value(run, (watched_curve)i, (double)step, number(record, curve_keys[i]));
 }
 
 // Forgets everything that was read from metrics.jsonl.

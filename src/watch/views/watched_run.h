@@ -15,7 +15,6 @@ typedef enum watched_curve {
     CURVE_MFU,
     N_WATCHED_CURVES
 } watched_curve;
-const char *watched_curve_key(watched_curve curve); // the key in metrics.jsonl
 
 // The newest step in metrics.jsonl. Absent numbers: NaN; no step yet: -1.
 typedef struct watched_step {

@@ -11,7 +11,8 @@ static const cli_option *find(const verb *v, const char *name) {
     return NULL;
 }
 
-// The subverbs of the same verb that take the option, as "data build and data show" ("" for none).
+// Returns the subverbs of the same verb that take the option, as "data build and data show"; "":
+// none.
 static const char *takers(arena *a, const verb *parent, const char *option) {
     const char *list[16], *text = "";
     int n = 0;
@@ -52,12 +53,12 @@ static drv_status add_option(cli_args *args, const cli_option *o, const char *va
     return DRV_OK;
 }
 
-// Not an option: a plain word, or "-" for standard input.
+// Returns whether a word is not an option: a plain word, or "-" for standard input.
 static bool is_value(const char *text) {
     return text[0] != '-' || !text[1];
 }
 
-// One option with its values from argv[*i] on; *i ends on the last argument that was taken.
+// Reads an option and its values from argv[*i] on; *i becomes the index of the last one.
 static drv_status parse_option(arena *a, cli_args *args, int argc, char **argv, int *i) {
     const char *eq = str_starts(argv[*i], "--") ? strchr(argv[*i], '=') : NULL;
     const char *name = eq ? arena_strndup(a, argv[*i], (size_t)(eq - argv[*i])) : argv[*i];
@@ -85,7 +86,7 @@ static bool was_given(const cli_args *args, const char *name) {
     return false;
 }
 
-// The first of the words in `list` that was given as an option; NULL: none was.
+// Returns the first word of `list` that was given as an option; NULL: none was.
 static const char *first_given(arena *a, const cli_args *args, const char *list) {
     for (char *rest = arena_strdup(a, list), *name; (name = strsep(&rest, " "));) {
         DRV_ASSERT(find(args->verb, name), "%s has no option %s", args->name, name);
@@ -94,13 +95,13 @@ static const char *first_given(arena *a, const cli_args *args, const char *list)
     return NULL;
 }
 
-// Numbers and sizes say better themselves what was expected instead of nothing.
+// An empty number or size is refused where it is read, with a better message.
 static bool is_number(const cli_option *o) {
     return strcmp(o->value, "N") == 0 || strcmp(o->value, "X") == 0 ||
            strcmp(o->value, "SIZE") == 0;
 }
 
-// "--text or --choices" of "--text --choices".
+// Makes "--text or --choices" from "--text --choices".
 static const char *any_of(arena *a, const char *list) {
     const char *text = NULL;
     for (char *rest = arena_strdup(a, list), *name; (name = strsep(&rest, " "));)
@@ -138,7 +139,7 @@ static drv_status check_options(arena *a, const cli_args *args) {
     return DRV_OK;
 }
 
-// "usage: drover ckpt verify CHECKPOINT, or drover ckpt verify A B".
+// Makes "usage: drover ckpt verify CHECKPOINT, or drover ckpt verify A B".
 static drv_status missing_argument(arena *a, const cli_args *args) {
     const char *text = "";
     for (char *rest = arena_strdup(a, args->verb->usage), *form; (form = strsep(&rest, "\n"));)
@@ -244,4 +245,10 @@ drv_status cli_need(const cli_args *args, const char *option, const char **out) 
 
 drv_status cli_judge_input(drv_status status) {
     return status == DRV_E_DATA ? DRV_E_USAGE : status;
+}
+
+drv_status cli_load_config(arena *a, const cli_args *args, run_config *out) {
+    int n;
+    const char **sets = cli_get_all(a, args, "--set", &n);
+    return config_load(a, args->n_positional ? args->positional[0] : NULL, sets, n, out);
 }

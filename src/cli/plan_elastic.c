@@ -1,4 +1,4 @@
-// A line for each number of nodes: layout, speed, bits.
+// Prints a line for each number of nodes: layout, speed, bits.
 #include "cli/plan_elastic.h"
 
 #include <stdio.h>

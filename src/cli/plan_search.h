@@ -5,7 +5,7 @@
 #include "search/layout_search.h"
 #include "config/config.h"
 
-// Options of its own, for the table of the verb.
+// Its options, for the table of the verb.
 #define PLAN_SEARCH_OPTIONS                                                                            \
     {"--search", NULL, "list the best layouts of --ranks ranks, each with its keys"},                  \
             {"--top", "N", "how many of them (default 10)"},                                           \
@@ -26,10 +26,11 @@
         .option = "--memory", .needs = "--search --elastic", .excludes = "--device"                \
     }
 
-// Reads what a rank can do: from --device, or from the other options and this machine. *on_host: a
-// rank's process takes the same memory.
+// Reads the device of a rank from --device, or from the other options and this machine. *on_host:
+// the rank's process uses the same memory.
 DRV_CHECKED drv_status plan_read_device(arena *a, const cli_args *args, int64_t ranks,
         device_profile *out, bool *on_host);
-// DRV_E_USAGE: no layout is possible, with what does not divide what; or none fits.
+// Runs the search and prints it. DRV_E_USAGE: no layout is possible (the message says why), or none
+// fits.
 DRV_CHECKED drv_status plan_search(arena *a, const cli_args *args, const run_config *cfg,
         int64_t ranks);

@@ -1,10 +1,10 @@
-// The config of a run that is watched.
+// Reads the config of a watched run.
 #include "cli/run_about.h"
 
 #include "base/file.h"
 #include "base/str.h"
 #include "search/stage_plans.h"
-#include "watch/rank_table.h"
+#include "watch/files/rank_table.h"
 
 enum { MAX_CONFIG = 1 << 20 };
 

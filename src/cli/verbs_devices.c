@@ -1,4 +1,4 @@
-// devices: the accelerators that PJRT plugins find here.
+// drover devices: lists the accelerators that PJRT plugins find here.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,7 +77,7 @@ static drv_status run(arena *a, const cli_args *args) {
     plugin_report reports[MAX_PLUGINS];
     const char *wanted = args->n_positional ? args->positional[0] : NULL;
     int works = 0;
-    fflush(stdout); // nothing is to be printed by two processes
+    fflush(stdout); // so that two processes do not print the same bytes
     const int n = plugins_look(a, wanted, reports);
     for (int i = 0; i < n; i++)
         works += !reports[i].lacks;
@@ -98,7 +98,7 @@ static const cli_option options[] = {
 };
 const verb verb_devices = {
         .name = "devices",
-        .summary = "list the accelerators that can be computed on",
+        .summary = "list the accelerators that drover can use",
         .usage = "[PLUGIN] [--json]\n--profiles [--json]",
         .help = "Looks for PJRT plugins, opens each in a process of its own and prints its devices, their\n"
                 "memory and its versions, or what it lacks. PLUGIN: one of cuda, rocm, tpu, neuron, cpu,\n"

@@ -1,14 +1,14 @@
-// Searches with the trees of sums pinned to those of the whole job: accumulation groups, reduction
-// blocks and partial sums are all that bits depend on (docs/layouts.md). Where that finds nothing,
-// one without. Legend: d, t, p, c degrees of data, tensor, pipeline, context.
+// Searches with the order of sums fixed to that of the whole job: bits depend on accumulation
+// groups, reduction blocks and partial sums alone (docs/layouts.md). If that finds nothing,
+// searches without it.
 #include "search/elastic_layouts.h"
 
 #include <string.h>
 
-#include "backend/backend.h"
 #include "base/clock.h"
 #include "base/memory_limit.h"
 #include "base/str.h"
+#include "search/run_plan.h"
 
 enum { TOP = 64, MAX_SETS = 16 };
 #define LINK_BYTES_PER_S 12.5e9 // the default of drover plan --search
@@ -16,34 +16,20 @@ enum { TOP = 64, MAX_SETS = 16 };
 drv_status elastic_device(arena *a, int ranks, device_profile *out) {
     const int64_t free_bytes = memory_limit_read("").free;
     const link_speeds links = {LINK_BYTES_PER_S, LINK_BYTES_PER_S, 0};
-    double flops;
-    backend *cpu;
-    DRV_TRY(backend_open_cpu(a, &(backend_opts){0}, &cpu));
-    const drv_status status = backend_peak_flops(cpu, &flops);
-    const double share = backend_expected_share(cpu);
-    backend_close(cpu);
-    DRV_TRY(status);
+    double flops, share;
+    DRV_TRY(host_peak(a, &flops, &share));
     *out = device_profile_by_hand("this machine", flops, share, free_bytes / ranks, &links);
     return DRV_OK;
 }
 
 // --- a layout as keys
-static const char *schedule_of(const layout_candidate *c) {
-    static const char *const names[] = {[SCHEDULE_AUTO] = "auto",
-            [SCHEDULE_1F1B] = "1f1b",
-            [SCHEDULE_GPIPE] = "gpipe",
-            [SCHEDULE_INTERLEAVED] = "interleaved",
-            [SCHEDULE_ZB_H1] = "zb-h1"};
-    return names[c->schedule];
-}
-
 static void set_number(arena *a, const char **sets, int *n, const char *key, int64_t value) {
     sets[(*n)++] = value > 0 || strcmp(key, "parallel.zero") == 0
                            ? arena_printf(a, "%s=%lld", key, (long long)value)
                            : arena_printf(a, "%s=auto", key);
 }
 
-// pinned: the config that was searched with; accumulation groups and reduction blocks 0: auto.
+// pinned: the config of the search; 0 accumulation groups or reduction blocks: auto.
 static void fill_sets(arena *a, const run_config *pinned, elastic_layout *out) {
     const layout_candidate *c = &out->layout;
     const char **sets = ARENA_ARRAY(a, const char *, MAX_SETS);
@@ -58,14 +44,14 @@ static void fill_sets(arena *a, const run_config *pinned, elastic_layout *out) {
     set_number(a, sets, &n, "parallel.partial_sum_rows", pinned->partial_sum_rows);
     set_number(a, sets, &n, "parallel.virtual_stages", c->virtual_stages);
     set_number(a, sets, &n, "training.micro_batch_size", c->micro_batch);
-    sets[n++] = arena_printf(a, "parallel.schedule=%s", schedule_of(c));
+    sets[n++] = arena_printf(a, "parallel.schedule=%s", layout_schedule(c, "auto"));
     sets[n++] = arena_printf(a, "parallel.sequence=%s", c->sequence ? "true" : "false");
     sets[n++] = arena_printf(a, "training.recompute=%s", recompute_name(c->recompute));
     out->sets = sets;
     out->n_sets = n;
 }
 
-// Says which numbers of data ranks would have had the bits.
+// Returns text that names the numbers of data ranks with the same bits.
 static const char *other_bits(arena *a, const run_config *whole) {
     str list = {0};
     for (int64_t d = 1; d <= whole->n_accum_groups; d++) {
@@ -101,7 +87,7 @@ static void fill_words(arena *a, const run_config *whole, elastic_layout *out) {
     str_free(&text);
 }
 
-// --- which layouts have the bits
+// --- layouts with the same bits
 static bool is_power_of_two(int64_t n) {
     return n > 0 && (n & (n - 1)) == 0;
 }
@@ -130,7 +116,7 @@ static bool has_bits(const run_config *whole, const run_config *pinned, const la
            apply(pinned, c, ranks, &tried) == DRV_OK;
 }
 
-// The fastest of a search that counts.
+// Takes the fastest layout of a search that is allowed.
 static bool pick(arena *a, const elastic_job *job, const run_config *whole,
         const run_config *pinned, bool same_bits, const layout_search *s, elastic_layout *out) {
     for (int i = 0; i < s->n; i++) {
@@ -141,8 +127,7 @@ static bool pick(arena *a, const elastic_job *job, const run_config *whole,
             continue;
         *out = (elastic_layout){.n_nodes = (int)(s->ranks / job->ranks),
                 .layout = *c,
-                .tokens_per_s =
-                        (double)(whole->global_batch_size * whole->sequence_length) / c->seconds,
+                .tokens_per_s = layout_tokens_per_s(whole, c),
                 .perfect = (double)s->ranks * s->device.bf16_flops * s->device.reached_products /
                            s->flops_per_token,
                 .same_bits = same_bits};
@@ -198,8 +183,7 @@ static drv_status own_layout(arena *a, const elastic_job *job, const run_config 
     DRV_TRY(status);
     *out = (elastic_layout){.n_nodes = job->n_nodes,
             .layout = mine,
-            .tokens_per_s =
-                    (double)(whole->global_batch_size * whole->sequence_length) / mine.seconds,
+            .tokens_per_s = layout_tokens_per_s(whole, &mine),
             .same_bits = true};
     fill_words(a, whole, out);
     return DRV_OK;
@@ -223,8 +207,8 @@ drv_status elastic_on(arena *a, const elastic_job *job, int n_nodes, elastic_lay
     return search(a, job, &whole, &pinned, false, ranks, out);
 }
 
-// --- at most so many
-// More is not looked for once something is found.
+// --- at most so many nodes
+// The search ends after this time once it has found a layout.
 #define SEARCH_S 10.0
 
 drv_status elastic_choose(arena *a, const elastic_job *job, int n_nodes, int min_nodes,
@@ -243,7 +227,7 @@ drv_status elastic_choose(arena *a, const elastic_job *job, int n_nodes, int min
                                     : tried.tokens_per_s > out->tokens_per_s;
         if (better) *out = tried;
         found = true;
-        // Without any loss one node fewer would not be faster.
+        // Even without any loss, one node fewer would not be faster.
         const bool enough = out->tokens_per_s >= tried.perfect * (n - 1) / n;
         if ((enough && (out->same_bits || !keeps_bits)) || clock_s() - begin_s > SEARCH_S) break;
     }

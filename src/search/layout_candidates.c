@@ -22,7 +22,7 @@ enum { MAX_VIRTUAL = 32, MOST_TASKS = 512 }; // tasks: simulated even for an est
 
 typedef struct search {
     const run_config *cfg;
-    run_config with; // the same with the keys of the candidate that is looked at
+    run_config with; // the same config with the keys of the current candidate
     int64_t ranks;
     const device_profile *device;
     const mesh *pinned;
@@ -35,7 +35,7 @@ bool layout_same_mesh(const layout_candidate *x, const layout_candidate *y) {
     return x->tensor == y->tensor && x->pipeline == y->pipeline && x->context == y->context;
 }
 
-mesh layout_mesh(const layout_candidate *c) {
+static mesh layout_mesh(const layout_candidate *c) {
     return (mesh){{[AXIS_PIPELINE] = (int)c->pipeline,
             [AXIS_DATA] = (int)c->data,
             [AXIS_CONTEXT] = (int)c->context,
@@ -63,7 +63,7 @@ static double micro_batches_of(const search *s, const layout_candidate *c) {
     return (double)(s->cfg->global_batch_size / c->data / c->micro_batch);
 }
 
-// Micro-batches whose activations the first rank holds, each of a whole rank's layers.
+// Returns the micro-batches whose activations the first rank holds, each for all layers of a rank.
 static double in_flight(const layout_candidate *c, double micro_batches) {
     const double p = (double)c->pipeline, v = (double)c->virtual_stages;
     switch (c->schedule) {
@@ -85,7 +85,7 @@ static const layer_work *layer_of(const search *s, const layout_candidate *c) {
     return layer_works_get(s->layers, &key);
 }
 
-// Counts the sums of each element of a gradient that a step of ZeRO-2 leaves open (ir/shard.h).
+// Counts the partial sums of each gradient element that a step of ZeRO-2 keeps (ir/shard.h).
 static double open_sums(const search *s, const layout_candidate *c) {
     const int64_t all = s->cfg->global_batch_size / c->micro_batch,
                   accum_groups = s->cfg->accum_groups ? s->cfg->accum_groups : 1;
@@ -195,14 +195,14 @@ static void add(search *s, layout_candidate c) {
     out->list[out->n++] = c;
 }
 
-// ZeRO-2 where there are data ranks that can have it.
+// ZeRO-2 if the data ranks allow it.
 static int64_t most_zero(search *s, const layout_candidate *c) {
     if (c->data * c->context == 1) return 0;
     s->with.zero = 2;
     return c->data > 1 && run_layout_check(&s->with) == DRV_OK ? 2 : 1;
 }
 
-// Recomputation, tokens and optimizer shared or not.
+// Recomputation, sequence parallelism and ZeRO, each on or off.
 static void add_variants(search *s, layout_candidate c) {
     const int64_t tokens = c.micro_batch * s->cfg->sequence_length / c.context,
                   zero_end = most_zero(s, &c) + 1;
@@ -256,7 +256,7 @@ static void add_micro_batches(search *s, layout_candidate c) {
     s->out->n_meshes += s->out->n + s->out->n_too_large > before;
 }
 
-// Degrees come in rising order.
+// Degrees come in ascending order.
 static void refuse(search *s, const char *axis, int64_t degree, const char *why) {
     layout_candidates *out = s->out;
     int i = 0;
@@ -279,7 +279,7 @@ void layout_refusals_add(const layout_candidates *c, str *out) {
                 c->refused[i].why);
 }
 
-// Shows how far the estimates are, which take seconds for many ranks with many divisors.
+// Shows the progress of the estimates, which take seconds for many ranks with many divisors.
 static void show_estimates(const search *s) {
     if (clock_s() - s->begin > 1)
         progress("estimating layouts: %d variants of %d meshes", s->out->n + s->out->n_too_large,
@@ -297,7 +297,7 @@ static void add_pipelines(search *s, layout_candidate c) {
     }
 }
 
-// Rows are cut in 2 n parts, of which each rank has two.
+// Each row is cut into 2 n parts, and each rank has two of them.
 static bool context_divides(const search *s, int64_t n) {
     return n == 1 || s->cfg->sequence_length % (2 * n) == 0;
 }
@@ -308,7 +308,7 @@ static void add_contexts(search *s, layout_candidate c) {
             add_pipelines(s, c);
 }
 
-// Degrees that are refused whatever the others are.
+// Refuses degrees that are impossible whatever the other degrees are.
 static void refuse_degrees(search *s) {
     const int64_t layers = s->cfg->model.num_hidden_layers, batch = s->cfg->global_batch_size;
     char why[96];
@@ -335,7 +335,7 @@ static int by_speed(const void *x, const void *y) {
     return (a->bytes > b->bytes) - (a->bytes < b->bytes);
 }
 
-// Takes the candidates of each mesh together, in the order of the fastest ones.
+// Groups the candidates by mesh, and orders the meshes by their fastest candidate.
 static void group_meshes(layout_candidates *c) {
     if (c->n) qsort(c->list, (size_t)c->n, sizeof *c->list, by_speed);
     layout_candidate *grouped = mem_alloc(sizeof *grouped * (size_t)(c->n + 1));
@@ -386,4 +386,36 @@ void layout_candidates_free(layout_candidates *c) {
     free(c->list);
     for (int i = 0; i < c->n_refused; i++)
         str_free(&c->refused[i].degrees);
+}
+
+const char *layout_schedule(const layout_candidate *c, const char *otherwise) {
+    static const char *const names[] = {[SCHEDULE_1F1B] = "1f1b",
+            [SCHEDULE_GPIPE] = "gpipe",
+            [SCHEDULE_INTERLEAVED] = "interleaved",
+            [SCHEDULE_ZB_H1] = "zb-h1"};
+    return c->schedule == SCHEDULE_AUTO ? otherwise : names[c->schedule];
+}
+
+const char *layout_keys(arena *a, const layout_candidate *c) {
+    const char *keys = arena_printf(a,
+            "--set parallel.tensor=%lld --set parallel.pipeline=%lld --set parallel.context=%lld --set "
+            "parallel.data=%lld "
+            "--set training.micro_batch_size=%lld --set training.recompute=%s",
+            (long long)c->tensor, (long long)c->pipeline, (long long)c->context, (long long)c->data,
+            (long long)c->micro_batch, recompute_name(c->recompute));
+    if (c->pipeline > 1)
+        keys = arena_printf(a, "%s --set parallel.schedule=%s", keys, layout_schedule(c, "auto"));
+    if (c->virtual_stages > 1)
+        keys = arena_printf(a, "%s --set parallel.virtual_stages=%lld", keys,
+                (long long)c->virtual_stages);
+    if (c->tensor > 1)
+        keys = arena_printf(a, "%s --set parallel.sequence=%s", keys,
+                c->sequence ? "true" : "false");
+    if (c->data * c->context > 1)
+        keys = arena_printf(a, "%s --set parallel.zero=%lld", keys, (long long)c->zero);
+    return keys;
+}
+
+double layout_tokens_per_s(const run_config *cfg, const layout_candidate *c) {
+    return (double)(cfg->global_batch_size * cfg->sequence_length) / c->seconds;
 }

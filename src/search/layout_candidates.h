@@ -1,5 +1,5 @@
-// All layouts of a config on a number of ranks, with an estimate of each: for drover plan --search,
-// which plans those that look best.
+// Enumerates the layouts of a config on a number of ranks, and estimates each. drover plan --search
+// plans the best of them.
 #pragma once
 #include "config/config.h"
 #include "search/device_profile.h"
@@ -10,9 +10,9 @@ typedef struct layout_candidate {
     int64_t virtual_stages;
     recompute_mode recompute;
     bool sequence;
-    double seconds, bytes; // of a step, of a rank; first estimated, then planned
+    double seconds, bytes; // per step and per rank; first estimated, then planned
     double bubble;
-    int64_t planned_bytes; // 0: estimated only
+    int64_t planned_bytes; // 0: only estimated
 } layout_candidate;
 
 // Degrees of an axis that are not possible, for one reason.
@@ -24,10 +24,11 @@ typedef struct layout_refusal {
 enum { MAX_REFUSALS = 16 };
 
 typedef struct layout_candidates {
-    layout_candidate *list; // free(3); of one mesh next to each other, the fastest first; the mesh
-                            // with the fastest first
+    layout_candidate *list; // by free(3); grouped by mesh, each mesh and the meshes by their
+                            // fastest candidate
     int n, cap;
-    int n_meshes, n_too_large; // meshes; variants that are estimated not to fit, and are left out
+    int n_meshes, n_too_large; // n_too_large: variants that were dropped, since they are estimated
+                               // not to fit
     layout_refusal refused[MAX_REFUSALS];
     int n_refused;
 } layout_candidates;
@@ -36,12 +37,16 @@ typedef struct layout_candidates {
 void layout_candidates_find(const run_config *cfg, int64_t ranks, const device_profile *device,
         const mesh *pinned, layout_candidates *out);
 void layout_candidates_free(layout_candidates *c);
-// Adds the refusals as a text, "tensor 16, 32 (expected a divisor of model.num_key_value_heads 8);
+// Appends the refusals as text, "tensor 16, 32 (expected a divisor of model.num_key_value_heads 8);
 // ..."
 void layout_refusals_add(const layout_candidates *c, str *out);
-// Returns the mesh of a candidate.
-mesh layout_mesh(const layout_candidate *c);
 bool layout_same_mesh(const layout_candidate *x, const layout_candidate *y);
 // Writes a candidate into a config of `ranks` ranks. DRV_E_USAGE: the batch does not divide.
 DRV_CHECKED drv_status layout_candidate_apply(const layout_candidate *c, int64_t ranks,
         run_config *out);
+// Returns the name of a layout's schedule, as parallel.schedule has it; otherwise: what to call
+// SCHEDULE_AUTO.
+const char *layout_schedule(const layout_candidate *c, const char *otherwise);
+// Returns the options that make a config of a layout, "--set parallel.tensor=2 ...". Lives in `a`.
+const char *layout_keys(arena *a, const layout_candidate *c);
+double layout_tokens_per_s(const run_config *cfg, const layout_candidate *c);

@@ -1,4 +1,4 @@
-// Plans the layouts that the estimates put first, mesh after mesh, and keeps those that fit.
+// Plans the layouts with the best estimates, mesh by mesh, and keeps those that fit.
 #include "search/layout_search.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ enum { MAX_TRIES = 16 }; // variants of one mesh that are planned
 // Plans may be so much faster than their estimates.
 #define FASTER 0.97
 
-// --- planning one
+// --- one layout
 typedef struct planned {
     int64_t bytes;
     step_cost cost;
@@ -46,7 +46,7 @@ static drv_status plan_pipeline(arena *a, run_config *cfg, const device_profile 
     return step_cost_make(a, cfg, &stages.work, &stages.schedule, device, &out->cost);
 }
 
-// Plans what a layout takes and needs; DRV_E_USAGE: it is not possible after all.
+// Plans one layout; DRV_E_USAGE: it is not possible after all.
 drv_status layout_search_plan(const layout_search *s, layout_candidate *what) {
     arena *a = arena_new("a layout");
     run_config cfg = *s->cfg;
@@ -111,7 +111,7 @@ static int by_seconds(const void *x, const void *y) {
     return (a->seconds > b->seconds) - (a->seconds < b->seconds);
 }
 
-// Shows how far a search is that takes longer than a second. It ends as soon as enough layouts fit.
+// Shows the progress of a search that takes longer than a second. It ends once enough layouts fit.
 static void show_progress(const layout_search *f, const layout_candidates *all, double begin) {
     const int tried = f->n + f->n_not, left = all->n_meshes - tried;
     const double seconds = clock_s() - begin;
@@ -140,7 +140,7 @@ static void plan_best(layout_search *f, const layout_candidates *all) {
     if (f->n > f->top) f->n = (int)f->top;
 }
 
-// Counts what a token costs, which does not depend on the layout.
+// Counts the FLOPs per token, which do not depend on the layout.
 static drv_status count_flops(layout_search *f) {
     arena *a = arena_new("flops");
     run_config one = *f->cfg;
@@ -159,6 +159,11 @@ drv_status layout_search_run(layout_search *s) {
     layout_candidates_find(s->cfg, s->ranks, &s->device, &s->pinned, &s->all);
     plan_best(s, &s->all);
     return DRV_OK;
+}
+
+double layout_search_mfu(const layout_search *s, const layout_candidate *c) {
+    return layout_tokens_per_s(s->cfg, c) * s->flops_per_token /
+           ((double)s->ranks * s->device.bf16_flops);
 }
 
 void layout_search_free(layout_search *s) {

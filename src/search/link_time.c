@@ -1,4 +1,4 @@
-// Two link speeds, and what they make of messages.
+// Computes the time of messages from two link speeds.
 #include "search/link_time.h"
 
 #include <math.h>

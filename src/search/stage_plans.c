@@ -1,4 +1,4 @@
-// Every rank of a pipeline, planned on the null back end.
+// Plans every rank of a pipeline on the null back end.
 #include "search/stage_plans.h"
 
 #include "programs/stages.h"

@@ -1,4 +1,4 @@
-// The table of ranks that rank 0 writes for `drover top` and the page (watch/rank_table.h): a
+// The table of ranks that rank 0 writes for `drover top` and the page (watch/files/rank_table.h): a
 // thread writes it once a second, from the status messages that the ranks exchange anyway.
 #pragma once
 #include "comm/comm.h"
@@ -16,7 +16,7 @@ DRV_CHECKED drv_status rank_watch_open(arena *a, comm *job, const run_config *cf
 // Writes the table a last time. NULL is allowed.
 void rank_watch_close(rank_watch *w);
 
-// Every rank, before the first step: one of each host begins to read its energy (watch/energy.h).
+// Every rank, before the first step: one of each host begins to read its energy (measure/energy.h).
 DRV_CHECKED drv_status rank_watch_open_energy(struct run *r);
 const char *rank_watch_energy_words(const struct run *r); // rank 0: how it is read, or why not
 void rank_watch_close_energy(struct run *r);

@@ -1,0 +1,325 @@
+// drover plan: prints the memory, the arithmetic and the time of a run before it starts.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "base/parallel.h"
+#include "base/str.h"
+#include "cli/cli.h"
+#include "cli/plan_device.h"
+#include "cli/plan_elastic.h"
+#include "cli/plan_search.h"
+#include "cli/plan_stages.h"
+#include "programs/fit.h"
+#include "search/run_plan.h"
+#include "train/run_inputs.h"
+#include "weights/lora_state.h"
+
+// A plan, and the memory and data with which it is compared.
+typedef struct plan_report {
+    const run_config *cfg;
+    const run_plan *plan;
+    run_plan_times times;
+    memory_limit limit;
+    const char *would_fit;     // keys to set; NULL: none would, or it fits
+    inputs_counts inputs;      // the rows and pairs of the data
+    double reference_flops;    // for the reference's log-probabilities, once; 0: no pairs
+    const device_plan *device; // that --device names; NULL: this machine
+    const char *refused;       // why `drover train` would not start; NULL: it would
+} plan_report;
+
+static bool fits(const plan_report *r) {
+    return run_plan_needs(r->plan) <= r->limit.free;
+}
+
+static void print_memory(const plan_report *report) {
+    const memory_plan *m = &report->plan->memory;
+    const struct {
+        const char *name;
+        int64_t bytes;
+    } classes[] = {{"weights", m->weights}, {"gradients", m->gradients},
+            {"optimizer", m->optimizer}, {"activations", m->activations},
+            {"communication", m->communication}, {"data", m->data},
+            {"cuDNN", m->masks + m->workspace}, {"total", m->total}};
+    printf("memory per rank\n");
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+        if (classes[i].bytes || strcmp(classes[i].name, "cuDNN") != 0)
+            printf("  %-14s %12s  %lld\n", classes[i].name, str_bytes((double)classes[i].bytes),
+                    (long long)classes[i].bytes);
+    if (report->plan->process)
+        printf("  besides, %s for the process: code and libraries, graphs, %swhat a save holds\n",
+                str_bytes((double)report->plan->process), report->plan->n_ranks > 1 ? "MPI, " : "");
+    printf("fits          %s: %s needed, %s %s\n", fits(report) ? "yes" : "no",
+            str_bytes((double)run_plan_needs(report->plan)), str_bytes((double)report->limit.free),
+            report->limit.what);
+    if (report->would_fit) printf("              would fit: %s\n", report->would_fit);
+}
+
+// The reference of a run on preference pairs: a pass over all rows before the first step, whose
+// results are saved with the data.
+static int64_t reference_bytes(const plan_report *r) {
+    return r->inputs.pairs * 2 * (int64_t)sizeof(double);
+}
+
+static void print_reference(const plan_report *r) {
+    if (r->reference_flops == 0) return;
+    printf("reference     %s FLOP once before the first step, as %.3g steps; %s beside the data\n",
+            str_si(r->reference_flops), r->reference_flops / run_plan_step_flops(r->plan),
+            str_bytes((double)reference_bytes(r)));
+}
+
+static double trainable_share(const plan_report *r) {
+    return (double)held_trained(&r->plan->programs.held) / (double)model_parameters(&r->cfg->model);
+}
+
+static void print_nodes(const programs *p) {
+    for (int i = 0; i < p->held.n_all; i++)
+        printf("%s%d in %s", i == 0 ? "nodes         " : ", ", p->held.all[i].graph->n_nodes,
+                p->held.all[i].graph->name);
+    printf("\n");
+}
+
+static void print_time(const plan_report *r) {
+    const run_config *cfg = r->cfg;
+    char how[64] = "as micro-batches took just now", step[32];
+    if (!r->times.is_measured)
+        snprintf(how, sizeof how, "at %.0f %% of this machine's GEMM peak",
+                100 * r->times.peak_share);
+    if (!(r->times.step_s > 0)) return;
+    snprintf(step, sizeof step, "%.3g s", r->times.step_s);
+    if (r->times.step_s >= 10)
+        snprintf(step, sizeof step, "%s", str_long_duration(r->times.step_s));
+    if (cfg->epochs > 0 && cfg->steps == 0)
+        printf("time          %s per step, %s; training.epochs %g are as many steps as data.train gives\n",
+                step, how, cfg->epochs);
+    else
+        printf("time          %s for %lld step%s, %s per step, %s; evaluations and checkpoints not counted\n",
+                str_long_duration(r->times.run_s), (long long)cfg->steps, str_plural(cfg->steps),
+                step, how);
+}
+
+static void print_plan(const plan_report *report) {
+    const run_config *cfg = report->cfg;
+    printf("model         %s parameters, %s\n", str_si((double)model_parameters(&cfg->model)),
+            precision_name(cfg->precision));
+    if (lora_is_on(cfg))
+        printf("trainable     %lld in low-rank branches, %.3g %% of the model\n",
+                (long long)held_trained(&report->plan->programs.held),
+                100 * trainable_share(report));
+    printf("batch         %lld row%s of %lld tokens, %lld per micro-batch, %d rank%s\n",
+            (long long)cfg->global_batch_size, str_plural(cfg->global_batch_size),
+            (long long)cfg->sequence_length, (long long)cfg->micro_batch_size,
+            report->plan->n_ranks, report->plan->n_ranks > 1 ? "s" : "");
+    char shared[64] = "";
+    const bool blocks = cfg->n_context_blocks > cfg->context_parallel;
+    if (blocks)
+        snprintf(shared, sizeof shared, ", context %d with %lld reduction blocks",
+                report->plan->mesh.size[AXIS_CONTEXT], (long long)cfg->n_context_blocks);
+    else if (report->plan->mesh.size[AXIS_CONTEXT] > 1)
+        snprintf(shared, sizeof shared, ", context %d", report->plan->mesh.size[AXIS_CONTEXT]);
+    if (report->plan->n_ranks > 1 || blocks)
+        printf("layout        tensor %d%s%s, data %d, %lld accumulation group%s\n",
+                report->plan->mesh.size[AXIS_TENSOR],
+                report->plan->programs.held.params.layout.sequence ? " with its tokens shared" : "",
+                shared, report->plan->mesh.size[AXIS_DATA], (long long)cfg->n_accum_groups,
+                str_plural(cfg->n_accum_groups));
+    if (report->plan->is_pipeline) plan_stages_print(&report->plan->stages);
+    printf("compute       %s FLOP per token, %s per step\n", str_si(report->plan->flops_per_token),
+            str_si(run_plan_step_flops(report->plan)));
+    if (programs_update_flops(&report->plan->programs) > 0)
+        printf("              and %s in the update of this rank, %.2g %% of its share of a step\n",
+                str_si(programs_update_flops(&report->plan->programs)),
+                100 * programs_update_flops(&report->plan->programs) * report->plan->n_ranks /
+                        run_plan_step_flops(report->plan));
+    if (report->plan->recomputed_per_token > 0)
+        printf("              and %s per token to compute again what is not kept\n",
+                str_si(report->plan->recomputed_per_token));
+    print_reference(report);
+    print_nodes(&report->plan->programs);
+    print_memory(report);
+    const char *traffic = "traffic";
+    for (int axis = 0; axis < N_AXES; axis++) {
+        if (report->plan->wire[axis] == 0) continue;
+        const bool update = axis == AXIS_DATA && report->plan->mesh.size[AXIS_CONTEXT] > 1;
+        printf("%-13s %12s  sent by a rank in a step over the %s%s axis\n", traffic,
+                str_bytes(report->plan->wire[axis]), mesh_axis_name((mesh_axis)axis),
+                update ? " and context" : "");
+        traffic = "";
+    }
+    if (report->device) {
+        device_plan_print(report->device, report->plan->n_ranks, cfg->steps);
+        return;
+    }
+    print_time(report);
+    if (report->plan->n_ranks > par_threads())
+        printf("              of %d ranks like this machine: --device NAME plans for another one "
+               "(drover devices --profiles)\n",
+                report->plan->n_ranks);
+}
+
+static json_t *reference_json(const plan_report *r) {
+    if (r->reference_flops == 0) return json_null();
+    return json_pack("{s:I,s:f,s:I}", "rows", (json_int_t)r->inputs.rows, "flops",
+            r->reference_flops, "bytes", (json_int_t)reference_bytes(r));
+}
+
+static void print_plan_json(const plan_report *report) {
+    const memory_plan *memory = &report->plan->memory;
+    json_t *bytes = json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "weights",
+            (json_int_t)memory->weights, "gradients", (json_int_t)memory->gradients, "optimizer",
+            (json_int_t)memory->optimizer, "activations", (json_int_t)memory->activations,
+            "communication", (json_int_t)memory->communication, "data", (json_int_t)memory->data,
+            "total", (json_int_t)memory->total, "process", (json_int_t)report->plan->process);
+    json_object_set_new(bytes, "cudnn", json_integer(memory->masks + memory->workspace));
+    json_t *all = json_pack("{s:I,s:I,s:f,s:f,s:i,s:o,s:f,s:f,s:b,s:I,s:I,s:s?}", "parameters",
+            (json_int_t)model_parameters(&report->cfg->model), "trainable_parameters",
+            (json_int_t)held_trained(&report->plan->programs.held), "flops_per_token",
+            report->plan->flops_per_token, "recomputed_flops_per_token",
+            report->plan->recomputed_per_token, "ranks", report->plan->n_ranks, "bytes", bytes,
+            "step_seconds", report->times.step_s, "run_seconds", report->times.run_s, "fits",
+            fits(report), "memory_bytes", (json_int_t)report->limit.machine, "memory_free_bytes",
+            (json_int_t)report->limit.free, "would_fit", report->would_fit);
+    json_t *wire = json_object();
+    for (int axis = 0; axis < N_AXES; axis++)
+        json_object_set_new(wire, mesh_axis_name((mesh_axis)axis),
+                json_real(report->plan->wire[axis]));
+    json_object_set_new(all, "wire_bytes", wire);
+    json_object_set_new(all, "reference", reference_json(report));
+    if (report->plan->is_pipeline)
+        json_object_set_new(all, "pipeline", plan_stages_json(&report->plan->stages));
+    json_object_set_new(all, "step_is_measured", json_boolean(report->times.is_measured));
+    if (report->device) {
+        const device_plan *d = report->device;
+        json_object_set_new(all, "device", json_string(d->device.name));
+        json_object_set_new(all, "terms", device_plan_terms(d));
+        json_object_set_new(all, "tokens_per_s", json_real(d->tokens_per_s));
+        json_object_set_new(all, "mfu", json_real(d->mfu));
+    }
+    json_object_set_new(all, "steps", json_integer((json_int_t)report->cfg->steps));
+    json_object_set_new(all, "refused",
+            report->refused ? json_string(report->refused) : json_null());
+    char *text = json_dumps(all, 0);
+    puts(text);
+    free(text);
+    json_decref(all);
+}
+
+// Plans for a named device. Only the device's memory counts: the process has that of its host.
+static drv_status plan_for_device(arena *a, const char *device, run_plan *planned,
+        device_plan *named, plan_report *report) {
+    DRV_TRY(device_plan_make(a, device, &planned->programs,
+            planned->is_pipeline ? &planned->stages : NULL, named));
+    planned->process = 0;
+    report->device = named;
+    report->limit = (memory_limit){.machine = named->device.memory,
+            .free = named->device.memory,
+            .what = arena_printf(a, "on %s", named->device.name)};
+    report->times.step_s = named->cost.seconds;
+    report->times.run_s = named->cost.seconds * (double)report->cfg->steps;
+    return DRV_OK;
+}
+
+static drv_status run(arena *a, const cli_args *args) {
+    run_config cfg;
+    run_plan made;
+    plan_report report = {.cfg = &cfg, .plan = &made};
+    device_plan named;
+    const char *device = cli_get(args, "--device", NULL);
+    int64_t ranks = 0;
+    DRV_TRY(cli_load_config(a, args, &cfg));
+    DRV_TRY(cli_get_i64(args, "--ranks", 1, 1 << 20, &ranks));
+    if (ranks && !cli_has(args, "--search"))
+        DRV_TRY_CTX(config_set_ranks(&cfg, ranks), "plan: --ranks %lld", (long long)ranks);
+    par_set_threads((int)cfg.threads);
+    if (cli_has(args, "--search")) return plan_search(a, args, &cfg, ranks);
+    if (cli_has(args, "--elastic")) return plan_elastic(a, args, &cfg);
+    const drv_status inputs = run_inputs_try(&cfg, &report.inputs);
+    if (inputs != DRV_OK) report.refused = arena_strdup(a, drv_message());
+    DRV_TRY(run_plan_make(a, &cfg, &made));
+    if (device) DRV_TRY(plan_for_device(a, device, &made, &named, &report));
+    if (!device)
+        report.limit = memory_limit_read(""); // after the threads of a run have been started
+    if (report.inputs.pairs > 0)
+        report.reference_flops = run_plan_reference_flops(&made, report.inputs.rows);
+    if (run_plan_needs(&made) > report.limit.free)
+        DRV_TRY(fit_suggest(a, &cfg, &report.limit, &report.would_fit));
+    if (!device) DRV_TRY(run_plan_time(a, &made, &report.limit, &report.times));
+    if (cli_has(args, "--json"))
+        print_plan_json(&report);
+    else
+        print_plan(&report);
+    if (inputs == DRV_OK) return DRV_OK;
+    // With --ranks the job runs elsewhere, and its data may be there.
+    if (!ranks) return drv_fail(inputs, "train would refuse this run: %s", report.refused);
+    log_warn("train would refuse this run here: %s", report.refused);
+    return DRV_OK;
+}
+
+static const cli_option plan_options[] = {
+        CLI_SET,
+        CLI_JSON,
+        {"--ranks", "N", "ranks of the job; parallel.data follows from it"},
+        PLAN_DEVICE_OPTION,
+        PLAN_SEARCH_OPTIONS,
+        ELASTIC_OPTIONS(
+                "for each number of nodes up to --nodes, list the layout that a job would go on with"),
+};
+static const cli_rule plan_rules[] = {
+        PLAN_SEARCH_RULES,
+        {.option = "--elastic", .needs = "--nodes", .excludes = "--ranks"},
+        ELASTIC_RULES,
+};
+const verb verb_plan = {
+        .name = "plan",
+        .summary = "print the memory, FLOPs and time of a run before it starts",
+        .usage =
+                "[CONFIG] [--ranks N] [--device NAME|FILE] [--json] [--set KEY=VALUE]...\n[CONFIG] --ranks N --search [--device NAME|FILE] [--top N] [--pin AXIS=N]\n[CONFIG] --ranks N --search [--memory SIZE] [--gflops X] [--link X[:Y]]\n[CONFIG] --elastic --nodes N [--ranks-per-node N] [--memory SIZE] [--gflops X]",
+        .help = "Builds the graphs, differentiates them and assigns every byte of memory, without allocating\n"
+                "a weight. It prints the memory by class, which a run never exceeds; whether that fits into\n"
+                "the memory of this machine (its control group and ulimit count), and if not, what would; and\n"
+                "how long the run takes without evaluations and checkpoints. The time follows from the peak\n"
+                "of matrix products; if a micro-batch takes less than a second, some are run on random tokens\n"
+                "instead. For preference pairs (training.objective: dpo) the cost of their reference before\n"
+                "the first step is added.\n"
+                "\n"
+                "The data and the tokenizer of the config are opened. What `drover train` would refuse is\n"
+                "reported after the plan with the same error, or, with --ranks, since the job may run\n"
+                "elsewhere, as a warning. To plan a shape alone, leave them out: --set data.train=[] --set\n"
+                "tokenizer=. For a pipeline the plan lists the layers and the memory of each rank, the rank\n"
+                "that needs most, and the bubble: the share of time in which a rank waits, found by\n"
+                "simulating the schedule.\n"
+                "Example: drover plan --set model.preset=llama-3.1-405b\n"
+                "\n"
+                "--device NAME|FILE plans for ranks on another device, which need not be present: its memory,\n"
+                "the time of a step by terms (products, attention, memory, messages, bubble), tokens/s and\n"
+                "MFU. `drover devices --profiles` lists the names; fields after commas replace those of the\n"
+                "profile.\n"
+                "Example: drover plan run.yaml --ranks 64 --device h100\n"
+                "         drover plan run.yaml --ranks 64 --device h100,memory=96GB,price_per_hour=2.5\n"
+                "\n"
+                "--search looks for the best layouts of N ranks. It tries tensor x pipeline (schedule,\n"
+                "virtual stages) x context x data parallelism with micro-batches, recomputation, sequence\n"
+                "parallelism and ZeRO; the model and training.* stay as they are, and parallel.* of the\n"
+                "config is ignored. --pin tensor=8 fixes one axis. It lists the fastest variant of each mesh\n"
+                "that fits, with its keys, time, tokens/s and MFU on the device that --device names. Without\n"
+                "--device matrix products are taken to reach 75 % of --gflops (by default of this machine's\n"
+                "peak; 20 % of a peak of AMX), messages travel at --link, and nothing else takes time. With\n"
+                "--link X:Y --ranks-per-host N messages travel at X GB/s inside a host and at Y between\n"
+                "hosts; tensor ranks are nearest to each other, then context, data and pipeline ranks.\n"
+                "Example: drover plan --set model.preset=llama-3-70b --ranks 512 --search --device h100\n"
+                "             --set training.global_batch_size=1024\n"
+                "\n"
+                "--elastic lists how a job of `drover launch node --min-nodes` would go on after losing\n"
+                "nodes: for each number of nodes the fastest layout that fits, its tokens/s, and whether its\n"
+                "result is bit-identical to that of the whole job, which parallel.accumulation_groups\n"
+                "decides. On all nodes that is the layout of the config.\n"
+                "Example: drover plan run.yaml --elastic --nodes 16 --ranks-per-node 8",
+        .options = plan_options,
+        .n_options = sizeof plan_options / sizeof *plan_options,
+        .rules = plan_rules,
+        .n_rules = sizeof plan_rules / sizeof *plan_rules,
+        .max_positional = 1,
+        .run = run,
+};

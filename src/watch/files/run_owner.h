@@ -1,0 +1,40 @@
+// Lets one attempt at a time own a run directory. It holds a lock on RUN_DIR/.lock, which the
+// system releases when the process ends, and RUN_DIR/owner.json, a token with a heartbeat, since
+// some file systems have no locks and others only within one machine (Lustre without "flock" and
+// with "localflock"). An attempt that has lost the directory finds out before it renames a
+// checkpoint into place.
+#pragma once
+#include <stdbool.h>
+
+#include "base/arena.h"
+#include "base/status.h"
+
+typedef struct run_owner run_owner; // run_owner_check and run_owner_dir: any thread
+
+// Seconds; 0: the default.
+typedef struct run_owner_opts {
+    double beat_s;   // between heartbeats (2)
+    double watch_s;  // an owner whose heartbeat stands still for so long is gone (10)
+    double settle_s; // without locks: how long to wait for another attempt that starts at the same
+                     // time (1.5)
+} run_owner_opts;
+
+// Takes a directory that exists. If its owner.json comes from another machine, or there are no
+// locks, the heartbeat is watched; a directory whose heartbeat has stopped is taken over, with a
+// warning. DRV_E_BUSY: another process holds it; the message says who. DRV_E_IO: it cannot be
+// locked.
+DRV_CHECKED drv_status run_owner_take(arena *a, const char *run_dir, const run_owner_opts *opts,
+        run_owner **out);
+// DRV_E_IO: the directory was moved, removed or replaced, or another attempt has taken it over. The
+// message says which, and who.
+DRV_CHECKED drv_status run_owner_check(run_owner *self);
+// Returns whether another attempt owns the open directory, wherever it is now, or has owned it
+// meanwhile. Any thread may call it.
+bool run_owner_is_taken(const run_owner *self);
+// Returns the open directory, wherever it is now. It belongs to the owner.
+int run_owner_dir(const run_owner *self);
+// Releases the directory and removes owner.json if it is still ours. NULL is allowed.
+void run_owner_release(run_owner *self);
+
+// Returns the number of the scheduler's job that this process is part of; "": none is known.
+const char *run_job(void);

@@ -1,5 +1,5 @@
 #!/bin/bash
-# drover launch status, logs, stop and clean: the exact words that squeue, scancel, kubectl and sky get, by programs that record
+# drover launch status, logs, stop and clean: the exact words that squeue, scancel and kubectl get, by programs that record
 # them; what is made of their answers, and of their hanging, failing, printing rubbish or 100 MB; folders that were changed by
 # hand. usage: launch_look.sh DROVER
 . "$(dirname "$0")"/story.bash
@@ -29,7 +29,7 @@ for each in "$@"; do case $each in get|delete|logs|exec|create|apply|queue|cance
 exit 0
 SH
 chmod +x bin/fake
-for name in squeue scancel sbatch kubectl sky; do ln -s fake bin/$name; done
+for name in squeue scancel sbatch kubectl; do ln -s fake bin/$name; done
 export PATH=$PWD/bin:$PATH
 words() { # WHAT LINE...: the words of the calls since the last time
     local what=$1
@@ -169,23 +169,11 @@ words "clean" "${asked[@]}" "${get}trainjob.trainer.kubeflow.org,trainingruntime
 check "gone" test ! -e trainjob
 rm -f kubectl-get-names.out
 
-# --- SkyPilot
-expect 0 "" "$drover" launch skypilot run.yaml --nodes 1 --instance cpu --out sky
-echo '[{"job_id": 3, "job_name": "run", "status": "SUCCEEDED"}, {"job_id": 8, "job_name": "run", "status": "RECOVERING"}, {"job_id": 9, "job_name": "x", "status": "RUNNING"}]' >sky-queue.out
-expect 0 "queued: RECOVERING" "$drover" launch status sky
-says "job 8"
-echo "words of sky" >sky-logs.out
-expect 0 "words of sky" "$drover" launch logs sky --lines 7
-echo '[{"job_id": 8, "job_name": "run", "status": "CANCELLED"}]' >sky-queue.next
-expect 0 "run: ended" "$drover" launch stop sky
-queue='sky|jobs|queue|--output|json|'
-words "sky" "$queue" "$queue" 'sky|jobs|logs|--no-follow|--tail|7|--name|run|' "$queue" 'sky|jobs|cancel|--yes|--name|run|' "$queue"
-
 # --- programs that hang, fail, print rubbish or too much: one line, in time
 one_line() { check "$1: one line" test "$(wc -l <out)" = 1; }
 echo 4711 >sbatch.out
 expect 0 "submitted as job 4711" "$drover" launch slurm run.yaml --nodes 4 --instance cpu --submit --out slurm
-for kind in slurm mpi-operator sky; do
+for kind in slurm mpi-operator; do
     rubbish="printed what is no JSON"
     [ $kind != slurm ] || rubbish='squeue printed "'
     for verb in status logs stop "clean --yes"; do

@@ -104,7 +104,7 @@ static const launcher_row rows_known[] = {
                         "DROVER_MASTER=10.0.0.7:40000", "RAY_JOB_ID=0a", SLURM_STEP,
                         "SLURM_PROCID=0"},
                 1, 2, 8, 0, "10.0.0.7", 40000, "DROVER_NODE_RANK", "42", 0, false},
-        {"SkyPilot by our own variables",
+        {"one node by our own variables",
                 {"DROVER_NODE_RANK=0", "DROVER_NODES=1", "DROVER_MASTER=10.0.0.7"}, 0, 1, 0, 0,
                 "10.0.0.7", 0, "DROVER_NODE_RANK", "", 0, false},
 };

@@ -57,7 +57,7 @@ enum {
 #define ASK_COMMON                                                                                           \
     "\n\n"                                                                                                   \
     "JOB_DIR is a folder of drover launch KIND, with its launch.json; one that was changed by hand, or by\n" \
-    "another version, is refused. The scheduler's own program is asked (squeue, kubectl, sky), for at\n"     \
+    "another version, is refused. The scheduler's own program is asked (squeue, kubectl), for at\n"          \
     "most --limit seconds. docs/launch-jobs.md has the details."
 #define LAUNCH_ASK_SUBVERBS                                                                                                 \
     {.name = "status",                                                                                                      \

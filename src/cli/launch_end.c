@@ -68,7 +68,7 @@ static drv_status stop(arena *a, const cli_args *args, asked_job *job) {
                 job_phase_name(job->state.phase));
         return DRV_OK;
     }
-    const bool saves = job->state.phase == JOB_RUNNING && !job_is_sky(&job->record);
+    const bool saves = job->state.phase == JOB_RUNNING;
     if (saves) log_info("%s: asking for a save, and waiting for %g s", job->record.name, wait_s);
     DRV_TRY(ask_to_end(a, job));
     DRV_TRY(wait_for_end(a, job, wait_s));

@@ -69,7 +69,6 @@ const cli_option launch_slurm_options[] = {
                 "rank: srun starts ranks by PMIx; node: launch node on each (on Neuron)"},
         PREFLIGHT("off; warn: says which nodes stand out; exclude: goes on without them (off)"),
 };
-const cli_option launch_skypilot_options[] = {ALL_KINDS, VOLUME, PREFLIGHT(OF_NODES)};
 const cli_option launch_volcano_options[] = {ALL_KINDS, VOLUME, PODS, QUEUE("of Volcano"),
         PREFLIGHT(OF_NODES)};
 const cli_option launch_pod_options[] = {ALL_KINDS, VOLUME, PODS,
@@ -81,7 +80,6 @@ const cli_option launch_trainjob_options[] = {ALL_KINDS, VOLUME, PODS,
 
 #define HOLDS(list, n) _Static_assert(sizeof list / sizeof *list == n, #list)
 HOLDS(launch_slurm_options, N_LAUNCH_SLURM_OPTIONS);
-HOLDS(launch_skypilot_options, N_LAUNCH_SKYPILOT_OPTIONS);
 HOLDS(launch_volcano_options, N_LAUNCH_VOLCANO_OPTIONS);
 HOLDS(launch_pod_options, N_LAUNCH_POD_OPTIONS);
 HOLDS(launch_trainjob_options, N_LAUNCH_TRAINJOB_OPTIONS);
@@ -161,7 +159,7 @@ static drv_status check_node_launch(const cli_args *args, const job_spec *spec,
             takes(args, "--policy") ? "--policy torch"
             : takes(args, "--tasks")
                     ? "--tasks node"
-                    : "pytorchjob, ray, skypilot, slurm --tasks node, trainjob --policy torch");
+                    : "pytorchjob, ray, slurm --tasks node, trainjob --policy torch");
 }
 
 static drv_status hand_on(const cli_args *args, job_spec *spec, const char *option,
@@ -375,11 +373,7 @@ static drv_status resolve(arena *a, const cli_args *args, job_spec *spec, run_co
     spec->claim = text_of(args, "--pvc");
     DRV_TRY(read_progress(args, spec));
     DRV_TRY(read_pod_options(a, args, spec));
-    // A task of SkyPilot without a volume begins where SkyPilot lets it.
-    const bool has_mount = spec->kind->is_kubernetes || spec->claim;
-    spec->mount = takes(args, "--mount")
-                          ? cli_get(args, "--mount", has_mount ? DEFAULT_MOUNT : NULL)
-                          : NULL;
+    spec->mount = takes(args, "--mount") ? cli_get(args, "--mount", DEFAULT_MOUNT) : NULL;
     DRV_TRY(read_subject(a, args, spec, cfg));
     spec->name = cli_get(args, "--name", default_name(a, spec));
     spec->command = command_of(a, args);

@@ -31,21 +31,17 @@ static void print_command(const char *before, const program_words *c, const char
 }
 
 static void print_secret(arena *a, const job_record *record) {
-    if (!record->has_secret) return;
-    if (job_is_sky(record)) {
-        printf("  export " SECRET_VARIABLE "=$(head -c 32 /dev/urandom | base64)\n");
-    } else if (record->kind->is_kubernetes) {
-        program_words create = job_kubectl(a, record), label = job_kubectl(a, record);
-        const char *name = arena_printf(a, "%s-secret", record->name);
-        program_say(&create, "create"), program_say(&create, "secret");
-        program_say(&create, "generic"), program_say(&create, name);
-        program_say(&create, "--from-file=secret=/dev/stdin");
-        print_command("head -c 32 /dev/urandom | ", &create, "once");
-        program_say(&label, "label"), program_say(&label, "secret"), program_say(&label, name);
-        program_say(&label, arena_printf(a, JOB_LABEL "=%s", record->name));
-        program_say(&label, "app.kubernetes.io/name=drover");
-        print_command("", &label, NULL);
-    }
+    if (!record->has_secret || job_is_slurm(record)) return;
+    program_words create = job_kubectl(a, record), label = job_kubectl(a, record);
+    const char *name = arena_printf(a, "%s-secret", record->name);
+    program_say(&create, "create"), program_say(&create, "secret");
+    program_say(&create, "generic"), program_say(&create, name);
+    program_say(&create, "--from-file=secret=/dev/stdin");
+    print_command("head -c 32 /dev/urandom | ", &create, "once");
+    program_say(&label, "label"), program_say(&label, "secret"), program_say(&label, name);
+    program_say(&label, arena_printf(a, JOB_LABEL "=%s", record->name));
+    program_say(&label, "app.kubernetes.io/name=drover");
+    print_command("", &label, NULL);
 }
 
 void launch_print_next(arena *a, const job_record *record, const char *dir) {
@@ -55,11 +51,9 @@ void launch_print_next(arena *a, const job_record *record, const char *dir) {
         printf("%s %s/%s", i ? "," : "", dir, record->files[i].name);
     printf("\nnext:\n");
     print_secret(a, record);
-    if (!job_is_sky(record)) {
-        const program_words test = job_submit_words(a, record, path, true);
-        print_command("", &test, "asks, and starts nothing");
-    }
-    const program_words submit = job_submit_words(a, record, path, false);
+    const program_words test = job_submit_words(a, record, path, true),
+                        submit = job_submit_words(a, record, path, false);
+    print_command("", &test, "asks, and starts nothing");
     print_command("", &submit, NULL);
     if (!record->kind->is_kubernetes) return;
     program_words look = {0};
@@ -125,13 +119,9 @@ static drv_status read_id(arena *a, const char *text, const char **out) {
 }
 
 static drv_status hand_over(arena *a, const char *dir, job_record *record) {
-    const char *path = job_record_path(a, dir, record), *text;
+    const char *path = job_record_path(a, dir, record);
     program_end end;
     if (record->has_secret && record->kind->is_kubernetes) DRV_TRY(make_secret(a, record));
-    if (record->has_secret && job_is_sky(record)) {
-        DRV_TRY(draw_secret(a, &text));
-        setenv(SECRET_VARIABLE, text, 1);
-    }
     if (job_is_slurm(record)) {
         const program_words test = job_submit_words(a, record, path, true);
         DRV_TRY(must_run(a, &test, NULL, &end));

@@ -213,7 +213,7 @@ static const verb subverbs[] = {
                         "CONFIG [--expect-ranks N] [--expect-nodes N]",
                 .help = "Started once on each node, as torchrun is, it makes ranks of `drover train` on all of\n"
                         "them, with Open MPI: no ssh, no srun. Which node this is comes from the launcher's\n"
-                        "variables: PyTorchJob, TrainJob, JobSet, Volcano, Ray, SkyPilot, a Slurm step of one task\n"
+                        "variables: PyTorchJob, TrainJob, JobSet, Volcano, Ray, a Slurm step of one task\n"
                         "a node; or DROVER_NODE_RANK, DROVER_NODES, DROVER_RANKS_PER_NODE, DROVER_MASTER; or the\n"
                         "options. docs/launch.md has an example of each.\n"
                         "\n"

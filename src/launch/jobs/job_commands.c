@@ -1,4 +1,4 @@
-// Words for sbatch, squeue, scancel, kubectl and sky.
+// Words for sbatch, squeue, scancel and kubectl.
 #include "launch/jobs/job_commands.h"
 
 #include <string.h>
@@ -7,15 +7,11 @@
 #include "launch/jobs/pod.h"
 
 bool job_is_slurm(const job_record *record) {
-    return !record->kind->is_kubernetes && !record->kind->is_node_launch;
-}
-
-bool job_is_sky(const job_record *record) {
-    return !record->kind->is_kubernetes && record->kind->is_node_launch;
+    return !record->kind->is_kubernetes;
 }
 
 const char *job_program(const job_record *record) {
-    return record->kind->is_kubernetes ? "kubectl" : job_is_sky(record) ? "sky" : "sbatch";
+    return record->kind->is_kubernetes ? "kubectl" : "sbatch";
 }
 
 static void say_all(program_words *c, const char *const *words, int n) {
@@ -51,9 +47,6 @@ program_words job_submit_words(arena *a, const job_record *record, const char *p
         SAY(&c, "apply");
         if (only_test) SAY(&c, "--dry-run=server");
         SAY(&c, "-f");
-    } else if (job_is_sky(record)) {
-        SAY(&c, "sky", "jobs", "launch", "--yes", "--detach-run");
-        if (record->has_secret) SAY(&c, "--secret", SECRET_VARIABLE);
     } else {
         SAY(&c, "sbatch", only_test ? "--test-only" : "--parsable");
     }
@@ -65,8 +58,6 @@ program_words job_ask_words(arena *a, const job_record *record) {
     program_words c = {0};
     if (job_is_slurm(record)) {
         SAY(&c, "squeue", "--me", "--noheader", "--name", record->name, "--format", SQUEUE_FORMAT);
-    } else if (job_is_sky(record)) {
-        SAY(&c, "sky", "jobs", "queue", "--output", "json");
     } else {
         c = job_kubectl(a, record);
         SAY(&c, "get", resource(record), record->name, "--ignore-not-found", "--output=json");
@@ -82,13 +73,7 @@ program_words job_pods_words(arena *a, const job_record *record) {
 
 program_words job_logs_words(arena *a, const job_record *record, const char *pod_name,
         int n_lines) {
-    program_words c = {0};
-    if (job_is_sky(record)) {
-        SAY(&c, "sky", "jobs", "logs", "--no-follow", "--tail", arena_printf(a, "%d", n_lines),
-                "--name", record->name);
-        return c;
-    }
-    c = job_kubectl(a, record);
+    program_words c = job_kubectl(a, record);
     SAY(&c, "logs", arena_printf(a, "--tail=%d", n_lines), pod_name);
     return c;
 }
@@ -110,8 +95,6 @@ program_words job_end_words(arena *a, const job_record *record, const char *id) 
     program_words c = {0};
     if (job_is_slurm(record)) {
         SAY(&c, "scancel", id);
-    } else if (job_is_sky(record)) {
-        SAY(&c, "sky", "jobs", "cancel", "--yes", "--name", record->name);
     } else {
         c = job_kubectl(a, record);
         SAY(&c, "delete", resource(record), record->name, "--ignore-not-found", "--wait=false");

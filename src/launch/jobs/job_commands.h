@@ -4,22 +4,19 @@
 #include "launch/jobs/foreign_program.h"
 #include "launch/jobs/job_record.h"
 
-#define SECRET_VARIABLE "DROVER_JOB_SECRET" // of SkyPilot's tasks
-
-bool job_is_sky(const job_record *record);
 bool job_is_slurm(const job_record *record);
-// Names the program that hands the job over: "kubectl", "sbatch" or "sky".
+// Names the program that hands the job over: "kubectl" or "sbatch".
 const char *job_program(const job_record *record);
 // kubectl, with the namespace of the job and a limit for each of its requests.
 program_words job_kubectl(arena *a, const job_record *record);
-// Hands the file at `path` over; `only_test`: asks whether it would be taken (not of SkyPilot).
+// Hands the file at `path` over; `only_test`: asks whether it would be taken.
 program_words job_submit_words(arena *a, const job_record *record, const char *path,
         bool only_test);
-// Prints the state of the job, for job_state_of_squeue, _object or _sky.
+// Prints the state of the job, for job_state_of_squeue or _object.
 program_words job_ask_words(arena *a, const job_record *record);
 // Prints its pods as JSON, for job_state_add_pods.
 program_words job_pods_words(arena *a, const job_record *record);
-// Prints the last lines that the pod has written, or a SkyPilot job.
+// Prints the last lines that the pod has written.
 program_words job_logs_words(arena *a, const job_record *record, const char *pod_name, int n_lines);
 // Prints a file of a pod that runs.
 program_words job_cat_words(arena *a, const job_record *record, const char *pod_name,

@@ -50,7 +50,6 @@ const job_kind job_kinds[] = {
                 .most_name = 51, // NAME-mpimaster-0
                 .is_kubernetes = true,
                 .write = volcano_write},
-        {.name = "skypilot", .most_name = 63, .is_node_launch = true, .write = skypilot_write},
 };
 const int n_job_kinds = sizeof job_kinds / sizeof *job_kinds;
 

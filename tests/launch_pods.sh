@@ -60,6 +60,64 @@ assert n >= 12 and n_with >= 8, (n, n_with)
 PY
 fi
 
+# --- one place for all ranks, a gang, a cluster that stays, a limit of time
+of() { # KIND OPTION...: jobs/places-N
+    expect 0 "next:" "$drover" launch "$1" run.yaml --nodes 2 --instance cpu "${pods[@]}" "${@:2}" --out "places/$((n_places += 1))"
+}
+rack=topology.k8s.aws/network-node-layer-3
+of pytorchjob --queue team --topology $rack
+of pytorchjob --topology $rack
+of mpi-operator --topology $rack
+of trainjob --queue team --topology $rack
+of ray --gang --queue train --priority-class high --topology 2
+of ray --cluster kuberay-trn1 --env GREETING=hi --time 90m
+of volcano --topology 1 --time 24h
+expect 0 "next:" "$drover" launch slurm run.yaml --nodes 2 --instance cpu --topology 1 --out places/slurm
+check "Slurm's switches" grep -qx "#SBATCH --switches=1" places/slurm/train.sbatch
+if [ -n "${shared-}" ]; then "$shared/tools/validate-manifests" -q places/*/*.yaml >out 2>&1 && ok || bad "validate-manifests, of places" out; fi
+if python3 -c 'import yaml' 2>/dev/null; then
+    python3 - $rack >out 2>&1 <<'PY' && ok || bad "places, gangs and clusters" out
+import json, sys, yaml
+rack = sys.argv[1]
+def read(number, name):
+    return [o for o in yaml.safe_load_all(open(f"places/{number}/{name}.yaml")) if o["kind"] != "ConfigMap"]
+def near(template):
+    (term,) = template["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    labels = template["metadata"]["labels"]
+    return term["topologyKey"] == rack and term["labelSelector"]["matchLabels"].items() <= labels.items()
+def kueue(template):
+    return {k.removeprefix("kueue.x-k8s.io/podset-"): v for k, v in template["metadata"].get("annotations", {}).items()}
+(job,) = read(1, "pytorchjob")
+for role in job["spec"]["pytorchReplicaSpecs"].values():
+    assert kueue(role["template"]) == {"required-topology": rack, "group-name": "run"} and "affinity" not in role["template"]["spec"]
+(job,) = read(2, "pytorchjob")
+assert all(near(role["template"]) for role in job["spec"]["pytorchReplicaSpecs"].values())
+roles = read(3, "mpijob")[0]["spec"]["mpiReplicaSpecs"]
+assert near(roles["Worker"]["template"]) and "affinity" not in roles["Launcher"]["template"]["spec"]
+assert "app.kubernetes.io/component" not in roles["Launcher"]["template"]["metadata"]["labels"]
+node, launcher = (j["template"]["spec"]["template"] for j in read(4, "trainjob")[0]["spec"]["template"]["spec"]["replicatedJobs"])
+assert kueue(node) == {"required-topology": rack} and kueue(launcher) == {}
+for name in ("rayjob", "raycluster"):
+    (ray,) = read(5, name)
+    gang = {k: v for k, v in ray["metadata"]["labels"].items() if not k.startswith("app.")}
+    assert gang == {"ray.io/scheduler-name": "volcano", "volcano.sh/queue-name": "train", "ray.io/priority-class-name": "high",
+        "volcano.sh/network-topology-mode": "hard", "volcano.sh/network-topology-highest-tier-allowed": "2"}, gang
+    assert "suspend" not in ray["spec"]
+(ray,) = read(6, "rayjob")
+spec = ray["spec"]
+assert spec["clusterSelector"] == {"ray.io/cluster": "kuberay-trn1"} and spec["activeDeadlineSeconds"] == 5400
+assert not spec.keys() & {"rayClusterSpec", "backoffLimit", "suspend", "shutdownAfterJobFinishes", "ttlSecondsAfterFinished"}
+assert json.loads(spec["runtimeEnvYAML"])["env_vars"]["GREETING"] == "hi"
+job, = (json.loads(o["data"]["job.json"]) for o in yaml.safe_load_all(open("places/6/rayjob.yaml")) if o["kind"] == "ConfigMap")
+assert job["sent"] in job["command"] and job["folder"] == "/shared"
+(job,) = read(7, "volcano")
+master, worker = job["spec"]["tasks"]
+assert job["spec"]["networkTopology"] == {"mode": "hard", "highestTierAllowed": 1}
+assert master["template"]["spec"]["activeDeadlineSeconds"] == 86400 and "activeDeadlineSeconds" not in worker["template"]["spec"]
+PY
+fi
+check "a job for a cluster that stays brings none" test ! -e places/6/raycluster.yaml
+
 # --- refused: one line, and nothing is written
 refused() { # TEXT OPTION...
     local text=$1
@@ -80,5 +138,20 @@ refused '--node-selector: "zone", expected KEY=VALUE' --node-selector zone
 refused '--image-pull-secret: "A", expected the name of a Secret' --image-pull-secret A
 refused '--priority-class: "a b", expected the name of a PriorityClass' --priority-class "a b"
 refused '--service-account: "-a", expected the name of a ServiceAccount' --service-account=-a
+refused '--topology: "a b", expected a label of nodes' --topology "a b"
+refused_by() { # KIND TEXT OPTION...
+    expect 2 "$2" "$drover" launch "$1" run.yaml --instance cpu "${pods[@]}" "${@:3}" --out refused
+    check "nothing is written: $*" test ! -e refused
+}
+refused_by volcano '--topology: "rack", expected a number from 1 to 1000' --topology rack
+refused_by ray '--topology: "a/b", expected a number from 1 to 1000' --topology a/b --gang
+refused_by ray '"run" is the name of the job, too' --cluster run
+refused_by ray "--gang is of a cluster that starts with the job" --cluster c --gang
+refused_by ray "--queue holds back a job that brings its cluster" --cluster c --queue q
+refused_by ray "--topology places the pods of a new cluster" --cluster c --topology a/b
+refused_by ray "--secret-env is of the pods of a new cluster" --cluster c --secret-env A=b:c
+refused_by ray "--job compile has one pod, expected no --cluster" --cluster c --job compile
+refused_by pytorchjob "--gang is an option of launch ray" --gang
+refused_by mpi-operator "--cluster is an option of launch ray" --cluster c
 expect 2 "--env is an option of launch trainjob" "$drover" launch slurm run.yaml --instance cpu --env A=b
 finish

@@ -45,6 +45,10 @@ enum { DEFAULT_GRACE_S = 600, DEFAULT_TRIES = 3, MAX_GRACE_S = 86400, MAX_TRIES 
             {"--pvc", "NAME", "volume with data and runs: a PersistentVolumeClaim"}, {             \
         "--mount", "DIR", "where it is, and where paths begin (" DEFAULT_MOUNT ")"                 \
     }
+#define TOPOLOGY(what)                                                                             \
+    { "--topology", "WHERE", what }
+#define OF_KEYS  "a label of nodes that all ranks share: topology.kubernetes.io/zone"
+#define OF_TIERS "Volcano's highest tier of the network that ranks may lie apart"
 #define POD_OPTIONS                                                                                \
     {"--env", "NAME=VALUE", "a variable for drover (repeatable)"},                                 \
             {"--secret-env", "NAME=SECRET:KEY",                                                    \
@@ -65,16 +69,24 @@ const cli_option launch_slurm_options[] = {
         ALL_KINDS,
         QUEUE("partition"),
         TIME,
+        TOPOLOGY("leaf switches that the nodes may lie at (1: one)"),
         {"--tasks", "HOW",
                 "rank: srun starts ranks by PMIx; node: launch node on each (on Neuron)"},
         PREFLIGHT("off; warn: says which nodes stand out; exclude: goes on without them (off)"),
 };
-const cli_option launch_volcano_options[] = {ALL_KINDS, VOLUME, PODS, QUEUE("of Volcano"),
-        PREFLIGHT(OF_NODES)};
+const cli_option launch_volcano_options[] = {ALL_KINDS, VOLUME, PODS, QUEUE("of Volcano"), TIME,
+        TOPOLOGY(OF_TIERS), PREFLIGHT(OF_NODES)};
 const cli_option launch_pod_options[] = {ALL_KINDS, VOLUME, PODS,
-        QUEUE("local queue of Kueue, which starts the job"), TIME, PREFLIGHT(OF_NODES)};
+        QUEUE("local queue of Kueue, which starts the job"), TIME, TOPOLOGY(OF_KEYS),
+        PREFLIGHT(OF_NODES)};
+const cli_option launch_ray_options[] = {ALL_KINDS, VOLUME, PODS,
+        QUEUE("local queue of Kueue, which starts the job; with --gang, of Volcano"), TIME,
+        TOPOLOGY(OF_KEYS "; with --gang Volcano's highest tier"), PREFLIGHT(OF_NODES),
+        {"--gang", NULL, "Volcano starts all pods of the cluster or none"},
+        {"--cluster", "NAME", "a RayCluster that stays, to which the job is submitted"}};
 const cli_option launch_trainjob_options[] = {ALL_KINDS, VOLUME, PODS,
-        QUEUE("local queue of Kueue, which starts the job"), TIME, PREFLIGHT(OF_NODES),
+        QUEUE("local queue of Kueue, which starts the job"), TIME, TOPOLOGY(OF_KEYS),
+        PREFLIGHT(OF_NODES),
         {"--policy", "HOW", "mpi: mpirun over ssh; torch: launch node in each pod (on Neuron)"},
         {"--progress", NULL, "of mpi: rank 0 posts it to Trainer (needs its gate TrainJobStatus)"}};
 
@@ -82,6 +94,7 @@ const cli_option launch_trainjob_options[] = {ALL_KINDS, VOLUME, PODS,
 HOLDS(launch_slurm_options, N_LAUNCH_SLURM_OPTIONS);
 HOLDS(launch_volcano_options, N_LAUNCH_VOLCANO_OPTIONS);
 HOLDS(launch_pod_options, N_LAUNCH_POD_OPTIONS);
+HOLDS(launch_ray_options, N_LAUNCH_RAY_OPTIONS);
 HOLDS(launch_trainjob_options, N_LAUNCH_TRAINJOB_OPTIONS);
 
 const cli_rule launch_job_rules[] = {
@@ -355,6 +368,19 @@ static drv_status read_pod_options(arena *a, const cli_args *args, job_spec *spe
     return DRV_OK;
 }
 
+// A job of one pod has nothing to be placed beside, and no cluster.
+static drv_status read_place(const cli_args *args, job_spec *spec) {
+    static const char *const options[] = {"--topology", "--cluster", "--gang"};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (spec->work != WORK_TRAIN && takes(args, options[i]) && cli_has(args, options[i]))
+            return drv_fail(DRV_E_USAGE, "%s: --job %s has one pod, expected no %s", args->name,
+                    cli_get(args, "--job", ""), options[i]);
+    spec->topology = text_of(args, "--topology");
+    spec->ray_cluster = text_of(args, "--cluster");
+    spec->by_volcano = takes(args, "--gang") && cli_has(args, "--gang");
+    return DRV_OK;
+}
+
 static drv_status resolve(arena *a, const cli_args *args, job_spec *spec, run_config *cfg) {
     spec->kind = find_kind(args);
     DRV_TRY(read_work(args, &spec->work));
@@ -371,6 +397,7 @@ static drv_status resolve(arena *a, const cli_args *args, job_spec *spec, run_co
     spec->queue = text_of(args, "--queue");
     spec->name_space = text_of(args, "--namespace");
     spec->claim = text_of(args, "--pvc");
+    DRV_TRY(read_place(args, spec));
     DRV_TRY(read_progress(args, spec));
     DRV_TRY(read_pod_options(a, args, spec));
     spec->mount = takes(args, "--mount") ? cli_get(args, "--mount", DEFAULT_MOUNT) : NULL;

@@ -7,14 +7,15 @@
 
 // Options by kind; the numbers are held against the lists.
 enum {
-    N_LAUNCH_SLURM_OPTIONS = 20,
-    N_LAUNCH_VOLCANO_OPTIONS = 32,
-    N_LAUNCH_POD_OPTIONS = 33,
-    N_LAUNCH_TRAINJOB_OPTIONS = 35,
+    N_LAUNCH_SLURM_OPTIONS = 21,
+    N_LAUNCH_VOLCANO_OPTIONS = 34,
+    N_LAUNCH_POD_OPTIONS = 34,
+    N_LAUNCH_RAY_OPTIONS = 36,
+    N_LAUNCH_TRAINJOB_OPTIONS = 36,
     MAX_LAUNCH_WORDS = 4096
 };
 extern const cli_option launch_slurm_options[], launch_volcano_options[], launch_pod_options[],
-        launch_trainjob_options[];
+        launch_ray_options[], launch_trainjob_options[];
 extern const cli_rule launch_job_rules[];
 enum { N_LAUNCH_JOB_RULES = 1 };
 extern const char launch_job_help[];
@@ -40,7 +41,7 @@ DRV_CHECKED drv_status launch_job_run(arena *a, const cli_args *args);
             LAUNCH_JOB_SUBVERB("pytorchjob", "write a PyTorchJob of the training operator",        \
                     launch_pod_options, N_LAUNCH_POD_OPTIONS),                                     \
             LAUNCH_JOB_SUBVERB("ray", "write a RayJob and a RayCluster of KubeRay",                \
-                    launch_pod_options, N_LAUNCH_POD_OPTIONS),                                     \
+                    launch_ray_options, N_LAUNCH_RAY_OPTIONS),                                     \
             LAUNCH_JOB_SUBVERB("volcano", "write a Job of Volcano", launch_volcano_options,        \
                     N_LAUNCH_VOLCANO_OPTIONS)
 

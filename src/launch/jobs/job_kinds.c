@@ -5,7 +5,7 @@
 // Names: pods of operators are DNS labels, of which the last node's is the longest; KubeRay appends
 // to the names of jobs (47) itself; a JobSet's pods have a suffix of their own.
 const job_kind job_kinds[] = {
-        {.name = "slurm", .most_name = 63, .write = slurm_write},
+        {.name = "slurm", .most_name = 63, .counts_tiers = true, .write = slurm_write},
         {.name = "mpi-operator",
                 .file = "mpijob.yaml",
                 .resource = "mpijob.kubeflow.org",
@@ -49,6 +49,7 @@ const job_kind job_kinds[] = {
                 .first_pod = -1,
                 .most_name = 51, // NAME-mpimaster-0
                 .is_kubernetes = true,
+                .counts_tiers = true,
                 .write = volcano_write},
 };
 const int n_job_kinds = sizeof job_kinds / sizeof *job_kinds;

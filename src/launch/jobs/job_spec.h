@@ -30,6 +30,9 @@ typedef struct job_spec {
     const char *name;               // a DNS label
     const char *image;              // NULL: none, as for Slurm
     const char *queue;              // NULL: the cluster's own
+    const char *topology;           // the domain that holds all ranks; NULL: any
+    const char *ray_cluster;        // that stays, and to which a RayJob is submitted; NULL: its own
+    bool by_volcano;                // of Ray: Volcano schedules all pods of a cluster or none
     const char *name_space, *claim; // of Kubernetes; name_space NULL: that of the context
     pod_options pods;               // of Kubernetes: what each pod gets besides
     const char *mount; // where the claim is, and the working directory; NULL: as the machine has it
@@ -67,6 +70,7 @@ struct job_kind {
     size_t most_name;     // of the job's own
     bool is_kubernetes;   // pods, claims, images
     bool by_kueue;        // --queue is a queue of Kueue, which starts what is suspended
+    bool counts_tiers;    // --topology is a number: of leaf switches, or a tier of Volcano
     bool is_node_launch;  // see job_spec; else an option may say so
     drv_status (*write)(arena *a, const job_spec *spec, job_files *files);
 };
@@ -82,6 +86,10 @@ DRV_CHECKED drv_status job_check(arena *a, const job_spec *spec);
 DRV_CHECKED drv_status job_read_time(const char *text, int64_t *out);
 // Makes all files of the job.
 DRV_CHECKED drv_status job_write(arena *a, const job_spec *spec, job_files *files);
+// Returns whether Kueue is to start the job: it is written suspended.
+bool job_is_queued(const job_spec *spec);
+// Returns whether --topology is a number, as for Slurm and Volcano, and no key of nodes.
+bool job_counts_tiers(const job_spec *spec);
 // Returns the ranks that begin: of the nodes that are no spare ones.
 int job_ranks(const job_spec *spec);
 // Returns the name of the Secret that several nodes need; NULL: none is needed.

@@ -5,11 +5,14 @@
 #include "launch/jobs/job_spec.h"
 #include "launch/jobs/yaml_writer.h"
 
-#define SSH_DIR       "/home/drover/.ssh" // of user 1000 in the image; operators put the keys there
-#define CONFIG_DIR    "/etc/drover"       // where the ConfigMap is mounted
-#define SECRET_DIR    "/run/drover-secret"
-#define KUEUE_LABEL   "kueue.x-k8s.io/queue-name"
-#define JOB_LABEL     "app.kubernetes.io/instance" // all that a job made has it, with its name
+#define SSH_DIR      "/home/drover/.ssh" // of user 1000 in the image; operators put the keys there
+#define CONFIG_DIR   "/etc/drover"       // where the ConfigMap is mounted
+#define SECRET_DIR   "/run/drover-secret"
+#define KUEUE_LABEL  "kueue.x-k8s.io/queue-name"
+#define JOB_LABEL    "app.kubernetes.io/instance" // all that a job made has it, with its name
+#define KUEUE_PLACES "kueue.x-k8s.io/podset-"
+#define RANKS_LABEL                                                                                \
+    "app.kubernetes.io/component" // of pods with ranks, where they are placed together
 #define HYPERPOD_SAYS "sagemaker.amazonaws.com/"
 
 typedef enum pod_size {
@@ -33,15 +36,17 @@ typedef struct pod {
     const char *const *environment; // beside job_environment: NAME, VALUE, ..., NULL; or NULL
     int ssh_port;                   // ready when something listens there; 0: no probe
     bool by_volcano;                // its scheduler places the pod
-    bool has_progress;              // Trainer's token and certificate, where Trainer has its own
+    int64_t deadline_s;             // the pod ends then, with its grace; 0: no limit
+    bool is_one_of_two; // Kueue is to place it with the pods of another role (with --topology)
+    bool has_progress;  // Trainer's token and certificate, where Trainer has its own
 } pod;
 
 // Returns the writer of a file of manifests, after a comment with the command that made it.
 yaml_writer *manifest_open(const job_spec *spec, str *out);
-// Begins a document with apiVersion, kind and metadata; closed by yaml_document_end. by_kueue:
-// --queue is a label of it.
+// Begins a document with apiVersion, kind and metadata; closed by yaml_document_end. is_job: the
+// labels by which a scheduler takes the job stand there.
 void manifest_begin(yaml_writer *w, const job_spec *spec, const char *version, const char *kind,
-        const char *name, bool by_kueue);
+        const char *name, bool is_job);
 // The ConfigMap with the config, and a script and a JSON text beside it where those are not NULL.
 typedef struct config_map_file {
     const char *name, *text;

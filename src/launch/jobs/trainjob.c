@@ -181,7 +181,7 @@ drv_status trainjob_write(arena *a, const job_spec *spec, job_files *files) {
     put_runtime(w, a, spec);
     manifest_begin(w, spec, "trainer.kubeflow.org/v1alpha1", "TrainJob", spec->name, true);
     yaml_map(w, "spec");
-    if (spec->queue) yaml_bool(w, "suspend", true); // until Kueue admits it
+    if (job_is_queued(spec)) yaml_bool(w, "suspend", true); // until Kueue admits it
     yaml_map(w, "runtimeRef");
     yaml_text(w, "apiGroup", "trainer.kubeflow.org");
     yaml_text(w, "kind", "TrainingRuntime");

@@ -130,7 +130,7 @@ static void find_files(arena *a, const asked_job *job, removal *out) {
         add_file(out, path_join(a, r->folder, arena_printf(a, ".%s.tries", r->name)));
     }
     for (int i = 0; i < r->n_files; i++)
-        add_file(out, path_join(a, job->dir, r->files[i].name));
+        add_file(out, path_join(a, job->dir, r->files[i]));
     add_file(out, path_join(a, job->dir, JOB_RECORD)); // last: until then it can be called again
 }
 

@@ -48,7 +48,7 @@ void launch_print_next(arena *a, const job_record *record, const char *dir) {
     const char *path = job_record_path(a, dir, record);
     printf("wrote");
     for (int i = 0; i < record->n_files; i++)
-        printf("%s %s/%s", i ? "," : "", dir, record->files[i].name);
+        printf("%s %s/%s", i ? "," : "", dir, record->files[i]);
     printf("\nnext:\n");
     print_secret(a, record);
     const program_words test = job_submit_words(a, record, path, true),

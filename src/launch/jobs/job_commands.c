@@ -57,7 +57,7 @@ program_words job_submit_words(arena *a, const job_record *record, const char *p
 program_words job_ask_words(arena *a, const job_record *record) {
     program_words c = {0};
     if (job_is_slurm(record)) {
-        SAY(&c, "squeue", "--me", "--noheader", "--name", record->name, "--format", SQUEUE_FORMAT);
+        SAY(&c, "squeue", "--me", "--noheader", "--format", SQUEUE_FORMAT);
     } else {
         c = job_kubectl(a, record);
         SAY(&c, "get", resource(record), record->name, "--ignore-not-found", "--output=json");

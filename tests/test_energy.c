@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "harness.h"
-#include "watch/energy.h"
+#include "measure/energy.h"
 
 static unsigned n_devices;
 static unsigned long long millijoules[2];

@@ -5,7 +5,7 @@
 #include "base/rng.h"
 #include "base/str.h"
 #include "harness.h"
-#include "watch/ledger.h"
+#include "watch/views/ledger.h"
 
 enum { MAX_STEPS = 1 << 14, SHARE_EVERY = 5 };
 

@@ -1,5 +1,5 @@
 // The lines of metrics.jsonl from a step on, and the newest: the same as reading all of it gives.
-#include "watch/metrics_part.h"
+#include "watch/files/metrics_part.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // Requests to the page of a run: who may ask for what.
-#include "watch/page_request.h"
+#include "watch/server/page_request.h"
 
 #include "harness.h"
 

@@ -7,7 +7,7 @@
 
 #include "comm/comm.h"
 #include "ranks.h"
-#include "watch/rank_table.h"
+#include "watch/files/rank_table.h"
 
 static rank_row row_of(int rank) {
     rank_row row = {.pid = 4711 + rank,

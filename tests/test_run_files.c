@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "watch/run_events.h"
-#include "watch/run_status.h"
+#include "watch/files/run_events.h"
+#include "watch/files/run_status.h"
 
 #define HEAD "{\"time\": 1.5, \"mono\": 2, \"attempt\": 1, \"event\": "
 

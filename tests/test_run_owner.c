@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "watch/run_owner.h"
+#include "watch/files/run_owner.h"
 
 static int refused_with; // errno of flock; 0: it works
 

@@ -4,9 +4,9 @@
 
 #include "base/clock.h"
 #include "harness.h"
-#include "watch/progress_body.h"
-#include "watch/prometheus.h"
-#include "watch/run_report.h"
+#include "watch/server/progress_body.h"
+#include "watch/server/prometheus.h"
+#include "watch/views/run_report.h"
 
 static watched_run run_with(const char *events) {
     watched_run run = {.dir = "runs/a",

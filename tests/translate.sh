@@ -133,6 +133,34 @@ expect 2 'open.sh:1: "if" is not closed' "$drover" config --from nemo-megatron o
 printf 'A="x\n' >quote.sh
 expect 2 "quote.sh:1: a quote is not closed" "$drover" config --from nemo-megatron quote.sh
 
+# --- a form of the shell that docs/translate.md does not list is refused by its name
+printf 'python train.py --max_steps 7 --learning_rate 1e-3\n' >trains.txt
+while IFS='|' read -r name form; do
+    { cat trains.txt; printf '%b\n' "$form"; } >form.sh
+    expect 2 "form.sh:2: $name is not read" "$drover" config --from args --set model.preset=llama-3.1-8b --ranks 8 form.sh
+    grep -qF -- "$name" "$tests"/../docs/translate.md && ok || bad "docs/translate.md does not name $name"
+done <<'FORMS'
+until|until false; do A=1; done
+select|select a in b; do A=1; done
+function|function f { A=1; }
+time|time ls
+local|local A=1
+readonly|readonly A=1
+typeset|typeset A=1
+eval|eval A=1
+a here-document (<<)|cat <<X\nX
+a here-document (<<)|cat <<<x
+<( or >(|cat < <(ls)
+a subshell ( )|(cd x; A=1)
+a subshell ( )|((A++))
++=(|A+=(x)
+an operator in a list ( )|A=(x; y)
+< or > in [[ ]]|[[ a < b ]] && A=1
+( in a pattern of case|case x in @(x|y)) A=1;; esac
+FORMS
+awk 'BEGIN { for (i = 0; i < 400000; i++) printf "! "; print "true" }' >negated.sh
+expect 2 "negated.sh: no command that trains" "$drover" config --from args negated.sh
+
 # --- what a script itself decides is worked out: files that it sources, branches, sums, lists
 cat >run_7b.sh <<'SH'
 : ${GBS:=256}

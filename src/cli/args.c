@@ -255,3 +255,9 @@ drv_status cli_need(const cli_args *args, const char *option, const char **out) 
 drv_status cli_judge_input(drv_status status) {
     return status == DRV_E_DATA ? DRV_E_USAGE : status;
 }
+
+drv_status cli_load_config(arena *a, const cli_args *args, run_config *out) {
+    int n;
+    const char **sets = cli_get_all(a, args, "--set", &n);
+    return config_load(a, args->n_positional ? args->positional[0] : NULL, sets, n, out);
+}

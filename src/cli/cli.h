@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "base/status.h"
+#include "config/config.h"
 #include "tok/tokenizer.h"
 
 typedef struct cli_option {
@@ -81,6 +82,8 @@ DRV_CHECKED drv_status cli_get_bytes(const cli_args *args, const char *name, int
         int64_t *inout);
 // Returns all values of a repeatable option; the list lives in `a`.
 const char **cli_get_all(arena *a, const cli_args *args, const char *name, int *n);
+// Loads the config that the first argument names, or the default one, with the values of --set.
+DRV_CHECKED drv_status cli_load_config(arena *a, const cli_args *args, run_config *out);
 // Gives the value of an option that must be there.
 DRV_CHECKED drv_status cli_need(const cli_args *args, const char *option, const char **out);
 

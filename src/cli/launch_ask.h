@@ -5,7 +5,7 @@
 #include "launch/jobs/foreign_program.h"
 #include "launch/jobs/job_record.h"
 #include "launch/jobs/job_state.h"
-#include "watch/run_status.h"
+#include "watch/files/run_status.h"
 
 typedef struct asked_job {
     const char *dir; // of launch.json

@@ -14,7 +14,8 @@
 #include "launch/jobs/job_names.h"
 #include "launch/jobs/shell_words.h"
 #include "launch/nodes.h"
-#include "watch/run_events.h"
+#include "search/job_fit.h"
+#include "watch/files/run_events.h"
 
 enum { DEFAULT_GRACE_S = 600, DEFAULT_TRIES = 3, MAX_GRACE_S = 86400, MAX_TRIES = 1000 };
 #define DEFAULT_MOUNT "/shared"
@@ -187,7 +188,7 @@ static drv_status hand_on(const cli_args *args, job_spec *spec, const char *opti
 // nodes itself where srun starts the ranks, or where it alone can go on without one: no spare node
 // takes its place.
 static drv_status read_node_options(arena *a, const cli_args *args, job_spec *spec) {
-    launch_rules rules;
+    recovery_rules rules;
     preflight_use how;
     DRV_TRY(launch_read_rules(args, spec->nodes, &rules));
     DRV_TRY(launch_read_preflight(args, &how));
@@ -410,7 +411,7 @@ static drv_status resolve(arena *a, const cli_args *args, job_spec *spec, run_co
 // Checks what concerns training alone. *says: what a rank needs and has.
 static drv_status check_train(arena *a, const cli_args *args, run_config *cfg, const job_spec *spec,
         const char **says) {
-    DRV_TRY_CTX(launch_check_fit(a, cfg, spec, says), "%s", args->name);
+    DRV_TRY_CTX(job_check_fit(a, cfg, spec, says), "%s", args->name);
     if (spec->instance->family == DEVICE_NEURON && !spec->is_node_launch)
         log_warn("%s: mpirun and srun give ranks on Neuron neither NEURON_RT_ROOT_COMM_ID nor cores of their own; drover launch node does (slurm --tasks node, trainjob --policy torch, pytorchjob, ray)",
                 args->name);
@@ -424,7 +425,7 @@ drv_status launch_job_run(arena *a, const cli_args *args) {
     const char *says = NULL;
     DRV_TRY(resolve(a, args, &spec, &cfg));
     if (spec.work == WORK_TRAIN) DRV_TRY(check_train(a, args, &cfg, &spec, &says));
-    if (spec.work == WORK_COMPILE) DRV_TRY_CTX(launch_check_compile(&cfg, &spec), "%s", args->name);
+    if (spec.work == WORK_COMPILE) DRV_TRY_CTX(job_check_compile(&cfg, &spec), "%s", args->name);
     const bool submits = cli_has(args, "--submit");
     const char *dir =
             cli_get(args, "--out", arena_printf(a, "launch/%s-%s", spec.name, spec.kind->name));

@@ -45,16 +45,6 @@ DRV_CHECKED drv_status launch_job_run(arena *a, const cli_args *args);
             LAUNCH_JOB_SUBVERB("volcano", "write a Job of Volcano", launch_volcano_options,        \
                     N_LAUNCH_VOLCANO_OPTIONS)
 
-// Checks that one machine can compile the programs of the config (launch_fit.c). DRV_E_USAGE: its
-// back end has none, or its layout more devices.
-DRV_CHECKED drv_status launch_check_compile(const run_config *cfg, const job_spec *spec);
-// Checks that the plan of the config fits the ranks and the memory of the job (launch_fit.c).
-// DRV_E_USAGE: nodes that the layout cannot divide, with those near that it can; a rank that needs
-// more than its device or its share of a pod has, with what would fit. *says: the figures. Changes
-// *cfg to that of the rank that needs most.
-DRV_CHECKED drv_status launch_check_fit(arena *a, run_config *cfg, const job_spec *spec,
-        const char **says);
-
 // Prints what a person does next, on standard output (launch_submit.c).
 void launch_print_next(arena *a, const job_record *record, const char *dir);
 // Checks that PATH has the scheduler's program. DRV_E_USAGE, after `why`: it has not.

@@ -1,13 +1,11 @@
 // Answers of a planner for drover launch node: from the config, its data and the search for layouts.
 #include "cli/launch_plans.h"
 
-#include <stdlib.h>
-
 #include "base/memory_limit.h"
 #include "base/str.h"
 #include "search/elastic_layouts.h"
-#include "train/run_inputs.h"
-#include "watch/rank_table.h"
+#include "train/step_rows.h"
+#include "watch/files/rank_table.h"
 
 typedef struct planning {
     elastic_job job;
@@ -28,41 +26,11 @@ static drv_status choose(void *ctx, arena *a, int n_nodes, int min_nodes, world_
     return DRV_OK;
 }
 
-// --- the rows of a step
-static drv_status name_rows(const run_config *cfg, rows *r, int64_t step, str *out) {
-    enum { MOST = 16 };
-    const int64_t all = cfg->global_batch_size, n = all < MOST ? all : MOST;
-    int32_t *row = mem_alloc(sizeof *row * 3 * (size_t)cfg->sequence_length);
-    int64_t counted = 0;
-    drv_status status = DRV_OK;
-    rows_skip(r, (step - 1) * all);
-    for (int64_t i = 0; i < n && status == DRV_OK; i++) {
-        status = rows_next(r, row, row + cfg->sequence_length, row + 2 * cfg->sequence_length,
-                &counted);
-        if (status == DRV_OK) str_printf(out, "%s%s", i ? ", " : "", rows_last(r));
-    }
-    if (n < all) str_puts(out, ", ...");
-    free(row);
-    return status;
-}
-
 static const char *rows_of_step(void *ctx, arena *a, int64_t step) {
     const planning *p = ctx;
-    run_config cfg = *p->job.cfg;
-    rows *train = NULL, *valid = NULL;
-    str names = {0};
-    const char *text = NULL;
-    config_one_rank(&cfg);
-    drv_status status = run_inputs_open(a, &cfg, false, &train, &valid);
-    if (status == DRV_OK) status = name_rows(&cfg, train, step, &names);
-    if (status == DRV_OK) text = arena_printf(a, "rows of step %lld: %s", (long long)step, names.p);
-    if (train) rows_close(train);
-    if (valid) rows_close(valid);
-    str_free(&names);
-    return text;
+    return step_rows_names(a, p->job.cfg, step);
 }
 
-// --- memory
 // Over all ranks, as the table of ranks last had it: what one was planned to hold, and what it held.
 static const char *memory_of(void *ctx, arena *a, const world_layout *layout, int n_ranks) {
     const planning *p = ctx;

@@ -3,7 +3,7 @@
 #pragma once
 #include "cli/cli.h"
 #include "launch/jobs/job_spec.h"
-#include "launch/supervisor.h"
+#include "launch/recovery_rules.h"
 
 #define LAUNCH_RULE_OPTIONS                                                                        \
     {"--max-restarts", "N", "start the ranks again after a failure, so often (0)"},                \
@@ -16,14 +16,8 @@
 enum { N_LAUNCH_RULE_OPTIONS = 5 };
 extern const char *const launch_rule_names[N_LAUNCH_RULE_OPTIONS];
 
-typedef struct launch_rules {
-    supervisor_rules rules;
-    int n_spares; // of the nodes: beyond the layout
-    double grow_after_s;
-} launch_rules;
-
-// Reads those options of a job of n_nodes. DRV_E_USAGE: more spare nodes than there may be, more
-// nodes at least than take part, or no number or time.
-DRV_CHECKED drv_status launch_read_rules(const cli_args *args, int n_nodes, launch_rules *out);
+// Reads those options of a job of n_nodes. DRV_E_USAGE: not a number or a time, or the rules do not
+// suit the nodes (recovery_rules_check).
+DRV_CHECKED drv_status launch_read_rules(const cli_args *args, int n_nodes, recovery_rules *out);
 // Reads --preflight. DRV_E_USAGE: none of its words.
 DRV_CHECKED drv_status launch_read_preflight(const cli_args *args, preflight_use *out);

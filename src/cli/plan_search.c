@@ -5,62 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/backend.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "search/layout_search.h"
+#include "search/run_plan.h"
 
 // --- what is said
-static const char *schedule_of(const layout_candidate *c) {
-    static const char *const names[] = {[SCHEDULE_AUTO] = "-",
-            [SCHEDULE_1F1B] = "1f1b",
-            [SCHEDULE_GPIPE] = "gpipe",
-            [SCHEDULE_INTERLEAVED] = "interleaved",
-            [SCHEDULE_ZB_H1] = "zb-h1"};
-    return names[c->schedule];
-}
-
-// Returns the keys that make a config of a layout.
-static const char *keys_of(arena *a, const layout_candidate *c) {
-    const char *keys = arena_printf(a,
-            "--set parallel.tensor=%lld --set parallel.pipeline=%lld --set parallel.context=%lld --set "
-            "parallel.data=%lld "
-            "--set training.micro_batch_size=%lld --set training.recompute=%s",
-            (long long)c->tensor, (long long)c->pipeline, (long long)c->context, (long long)c->data,
-            (long long)c->micro_batch, recompute_name(c->recompute));
-    if (c->pipeline > 1)
-        keys = arena_printf(a, "%s --set parallel.schedule=%s", keys, schedule_of(c));
-    if (c->virtual_stages > 1)
-        keys = arena_printf(a, "%s --set parallel.virtual_stages=%lld", keys,
-                (long long)c->virtual_stages);
-    if (c->tensor > 1)
-        keys = arena_printf(a, "%s --set parallel.sequence=%s", keys,
-                c->sequence ? "true" : "false");
-    if (c->data * c->context > 1)
-        keys = arena_printf(a, "%s --set parallel.zero=%lld", keys, (long long)c->zero);
-    return keys;
-}
-
-static double tokens_per_s(const layout_search *f, const layout_candidate *c) {
-    return (double)(f->cfg->global_batch_size * f->cfg->sequence_length) / c->seconds;
-}
-
-// Returns the share of the peak; what is computed again counts nothing.
-static double mfu_of(const layout_search *f, const layout_candidate *c) {
-    return tokens_per_s(f, c) * f->flops.per_token[RECOMPUTE_NONE] * f->power.share /
-           ((double)f->ranks * f->power.flops);
-}
-
 static void print_row(const layout_search *f, const layout_candidate *c) {
     char stages[16] = "", seconds[32];
     if (c->virtual_stages > 1)
         snprintf(stages, sizeof stages, " x%lld", (long long)c->virtual_stages);
     snprintf(seconds, sizeof seconds, "%.4g s", c->seconds);
     printf("%10s %9s %4.1f %% %11s %7lld %9lld %8lld %6lld  %-11s%-4s %6.1f %% %6lld  %-10s %-9s %5lld\n",
-            seconds, str_si(tokens_per_s(f, c)), 100 * mfu_of(f, c), str_bytes(c->bytes),
-            (long long)c->tensor, (long long)c->pipeline, (long long)c->context, (long long)c->data,
-            schedule_of(c), stages, 100 * c->bubble, (long long)c->micro_batch,
-            recompute_name(c->recompute),
+            seconds, str_si(layout_tokens_per_s(f->cfg, c)), 100 * layout_search_mfu(f, c),
+            str_bytes(c->bytes), (long long)c->tensor, (long long)c->pipeline,
+            (long long)c->context, (long long)c->data, layout_schedule(c, "-"), stages,
+            100 * c->bubble, (long long)c->micro_batch, recompute_name(c->recompute),
             c->tensor == 1 ? "-"
             : c->sequence  ? "shared"
                            : "whole",
@@ -92,7 +52,7 @@ static void print_found(arena *a, const layout_search *best) {
     layout_refusals_add(all, &refused);
     if (refused.n) printf("not possible: %s\n", refused.p);
     str_free(&refused);
-    printf("the first: %s\n", keys_of(a, &best->list[0]));
+    printf("the first: %s\n", layout_keys(a, &best->list[0]));
 }
 
 static void print_json(arena *a, const layout_search *best) {
@@ -104,12 +64,13 @@ static void print_json(arena *a, const layout_search *best) {
                 json_pack("{s:I,s:I,s:I,s:I,s:s,s:I,s:I,s:s,s:b,s:I,s:f,s:f,s:f,s:I,s:f,s:s}",
                         "tensor", (json_int_t)c->tensor, "pipeline", (json_int_t)c->pipeline,
                         "context", (json_int_t)c->context, "data", (json_int_t)c->data, "schedule",
-                        schedule_of(c), "virtual_stages", (json_int_t)c->virtual_stages,
+                        layout_schedule(c, "-"), "virtual_stages", (json_int_t)c->virtual_stages,
                         "micro_batch_size", (json_int_t)c->micro_batch, "recompute",
                         recompute_name(c->recompute), "sequence", c->sequence, "zero",
                         (json_int_t)c->zero, "step_seconds", c->seconds, "tokens_per_s",
-                        tokens_per_s(best, c), "mfu", mfu_of(best, c), "bytes",
-                        (json_int_t)c->planned_bytes, "bubble", c->bubble, "keys", keys_of(a, c)));
+                        layout_tokens_per_s(best->cfg, c), "mfu", layout_search_mfu(best, c),
+                        "bytes", (json_int_t)c->planned_bytes, "bubble", c->bubble, "keys",
+                        layout_keys(a, c)));
     }
     str refused = {0};
     layout_refusals_add(all, &refused);
@@ -204,12 +165,7 @@ drv_status plan_read_power(arena *a, const cli_args *args, int64_t ranks, rank_p
     DRV_TRY(read_links(args, ranks, &links));
     DRV_TRY(cli_get_bytes(args, "--memory", 1 << 20, &memory));
     if (gflops == 0) {
-        backend *cpu;
-        DRV_TRY(backend_open_cpu(a, &(backend_opts){0}, &cpu));
-        const drv_status status = backend_peak_flops(cpu, &gflops);
-        share = backend_expected_share(cpu);
-        backend_close(cpu);
-        DRV_TRY(status);
+        DRV_TRY(host_peak(a, &gflops, &share));
         gflops /= 1e9;
     }
     *out = (rank_power){share * gflops * 1e9, share, (double)memory, links};

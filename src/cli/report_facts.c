@@ -1,46 +1,13 @@
 // The plan of a run, its keys, and samples of its newest checkpoint.
 #include "cli/report_facts.h"
 
-#include <math.h>
-
 #include "base/log.h"
 #include "cli/run_about.h"
 #include "infer/generate.h"
-#include "search/stage_plans.h"
-#include "weights/process_bytes.h"
+#include "search/run_plan.h"
 #include "weights/resolve.h"
 
 enum { SAMPLE_TOKENS = 100 };
-
-// --- the plan
-static drv_status plan_one(arena *a, const run_config *cfg, report_facts *facts) {
-    programs built;
-    backend *null;
-    double wire[N_AXES], again;
-    DRV_TRY(backend_open(a, "null", &null));
-    DRV_TRY(programs_build(a, cfg, &built));
-    DRV_TRY(programs_load(a, null, &built));
-    programs_wire(&built, wire);
-    again = programs_flops_per_token(&built, true);
-    facts->work = again / programs_flops_per_token(&built, false);
-    facts->rank_bytes = (double)(programs_memory(&built).total + process_bytes(cfg));
-    for (int axis = 0; axis < N_AXES; axis++)
-        facts->sent_bytes += wire[axis];
-    backend_close(null);
-    return DRV_OK;
-}
-
-static drv_status plan_all(arena *a, run_config *cfg, report_facts *facts) {
-    stage_plans stages;
-    if (cfg->pipeline_parallel > 1) DRV_TRY(stage_plans_make(a, false, cfg, &stages));
-    DRV_TRY(plan_one(a, cfg, facts));
-    if (cfg->pipeline_parallel == 1) return DRV_OK;
-    facts->bubble = stages.result.bubble;
-    facts->sent_bytes = 0;
-    for (int i = 0; i < stages.n; i++)
-        facts->sent_bytes = fmax(facts->sent_bytes, stages.sent[i]);
-    return DRV_OK;
-}
 
 report_facts report_facts_find(arena *a, const char *run_dir) {
     report_facts facts = {0};
@@ -50,8 +17,13 @@ report_facts report_facts_find(arena *a, const char *run_dir) {
     config_print_changed(&cfg, &text);
     facts.config = arena_strdup(a, text.n ? text.p : "");
     str_free(&text);
-    report_facts planned = facts;
-    return plan_all(a, &cfg, &planned) == DRV_OK ? planned : facts;
+    run_plan made;
+    if (run_plan_make(a, &cfg, &made) != DRV_OK) return facts;
+    facts.work = 1 + made.recomputed_per_token / made.flops_per_token;
+    facts.rank_bytes = (double)run_plan_needs(&made);
+    facts.sent_bytes = made.sent;
+    if (made.is_pipeline) facts.bubble = made.stages.result.bubble;
+    return facts;
 }
 
 // --- samples

@@ -1,7 +1,7 @@
 // Finds what drover report tells of a run beside its files: its plan, its config, texts of its
 // model.
 #pragma once
-#include "watch/run_report.h"
+#include "watch/views/run_report.h"
 
 // Whatever of the run's config.yaml cannot be used any more is not known then. Lives in `a`.
 report_facts report_facts_find(arena *a, const char *run_dir);

@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "search/stage_plans.h"
-#include "watch/rank_table.h"
+#include "watch/files/rank_table.h"
 
 enum { MAX_CONFIG = 1 << 20 };
 

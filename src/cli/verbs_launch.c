@@ -117,7 +117,7 @@ static drv_status read_config(arena *a, const cli_args *args, launch_job *job) {
 
 // --- what follows a failure
 static drv_status read_rules(const cli_args *args, launch_job *job) {
-    launch_rules read;
+    recovery_rules read;
     DRV_TRY(launch_read_rules(args, job->n_nodes, &read));
     job->rules = read.rules;
     job->n_spares = read.n_spares;

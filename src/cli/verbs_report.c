@@ -9,7 +9,7 @@
 #include "cli/generate_args.h"
 #include "cli/report_facts.h"
 #include "cli/run_about.h"
-#include "watch/run_report.h"
+#include "watch/views/run_report.h"
 
 enum { MAX_RUNS = 64 };
 

@@ -12,8 +12,8 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/run_about.h"
-#include "watch/live_screen.h"
-#include "watch/top_view.h"
+#include "watch/views/live_screen.h"
+#include "watch/views/top_view.h"
 
 enum { FRAME_MS = 500, ONCE_ROWS = 96, MAX_RUNS = 256 };
 // Seconds of reading metrics.jsonl, so that a long one holds up neither the screen nor a script.

@@ -11,8 +11,8 @@
 #include "launch/launch.h"
 #include "launch/local_job.h"
 #include "launch/supervisor.h"
-#include "watch/run_events.h"
-#include "watch/run_status.h"
+#include "watch/files/run_events.h"
+#include "watch/files/run_status.h"
 
 typedef struct head_member {
     control line;

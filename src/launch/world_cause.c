@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/exit_status.h"
-#include "watch/run_events.h"
+#include "watch/files/run_events.h"
 
 // Returns the cause of status 75. A rank that failed by itself says its code even where nothing can
 // be written.

@@ -3,7 +3,7 @@
 #pragma once
 #include "launch/outcome.h"
 #include "launch/supervisor.h"
-#include "watch/run_status.h"
+#include "watch/files/run_status.h"
 
 typedef struct world_facts {
     outcome all;            // of its ranks, the one that counts

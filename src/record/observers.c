@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "programs/stages.h"
-#include "watch/run_observer.h"
+#include "watch/server/run_observer.h"
 
 static const run_observer *const all[] = {&page_observer, &progress_observer};
 enum { N_OBSERVERS = sizeof all / sizeof *all, END_S = 6 };

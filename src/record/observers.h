@@ -1,5 +1,5 @@
-// Observers show a run to others while it goes on (watch/run_observer.h): which there are, and when
-// they begin and end.
+// Observers show a run to others while it goes on (watch/server/run_observer.h): which there are,
+// and when they begin and end.
 #pragma once
 #include "base/arena.h"
 #include "config/config.h"

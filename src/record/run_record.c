@@ -14,9 +14,9 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/version.h"
-#include "watch/run_events.h"
-#include "watch/run_owner.h"
-#include "watch/run_status.h"
+#include "watch/files/run_events.h"
+#include "watch/files/run_owner.h"
+#include "watch/files/run_status.h"
 
 #define STATUS_S  1.0  // between two writings of status.json while the run goes on
 #define SPEAKER_S 0.25 // a rank that may have to speak for the others hears the lower ones first

@@ -5,38 +5,24 @@
 
 #include <string.h>
 
-#include "backend/backend.h"
 #include "base/clock.h"
 #include "base/memory_limit.h"
 #include "base/str.h"
+#include "search/run_plan.h"
 
 enum { TOP = 64, MAX_SETS = 16 };
 #define LINK_BYTES_PER_S 12.5e9 // the default of drover plan --search
 
 drv_status elastic_power(arena *a, int ranks, rank_power *out) {
     const int64_t free_bytes = memory_limit_read("").free;
-    double flops;
-    backend *cpu;
-    DRV_TRY(backend_open_cpu(a, &(backend_opts){0}, &cpu));
-    const drv_status status = backend_peak_flops(cpu, &flops);
-    const double share = backend_expected_share(cpu);
-    backend_close(cpu);
-    DRV_TRY(status);
+    double flops, share;
+    DRV_TRY(host_peak(a, &flops, &share));
     *out = (rank_power){share * flops, share, (double)free_bytes / ranks,
             {LINK_BYTES_PER_S, LINK_BYTES_PER_S, 0}};
     return DRV_OK;
 }
 
 // --- a layout as keys
-static const char *schedule_of(const layout_candidate *c) {
-    static const char *const names[] = {[SCHEDULE_AUTO] = "auto",
-            [SCHEDULE_1F1B] = "1f1b",
-            [SCHEDULE_GPIPE] = "gpipe",
-            [SCHEDULE_INTERLEAVED] = "interleaved",
-            [SCHEDULE_ZB_H1] = "zb-h1"};
-    return names[c->schedule];
-}
-
 static void set_number(arena *a, const char **sets, int *n, const char *key, int64_t value) {
     sets[(*n)++] = value > 0 || strcmp(key, "parallel.zero") == 0
                            ? arena_printf(a, "%s=%lld", key, (long long)value)
@@ -58,7 +44,7 @@ static void fill_sets(arena *a, const run_config *pinned, elastic_layout *out) {
     set_number(a, sets, &n, "parallel.addend_rows", pinned->addend_rows);
     set_number(a, sets, &n, "parallel.virtual_stages", c->virtual_stages);
     set_number(a, sets, &n, "training.micro_batch_size", c->micro_batch);
-    sets[n++] = arena_printf(a, "parallel.schedule=%s", schedule_of(c));
+    sets[n++] = arena_printf(a, "parallel.schedule=%s", layout_schedule(c, "auto"));
     sets[n++] = arena_printf(a, "parallel.sequence=%s", c->sequence ? "true" : "false");
     sets[n++] = arena_printf(a, "training.recompute=%s", recompute_name(c->recompute));
     out->sets = sets;
@@ -141,8 +127,7 @@ static bool pick(arena *a, const elastic_job *job, const run_config *whole,
             continue;
         *out = (elastic_layout){.n_nodes = (int)(s->ranks / job->ranks),
                 .layout = *c,
-                .tokens_per_s =
-                        (double)(whole->global_batch_size * whole->sequence_length) / c->seconds,
+                .tokens_per_s = layout_tokens_per_s(whole, c),
                 .perfect = (double)s->ranks * s->power.flops / s->flops.per_token[RECOMPUTE_NONE],
                 .same_bits = same_bits};
         fill_sets(a, pinned, out);
@@ -189,8 +174,7 @@ static drv_status own_layout(arena *a, const elastic_job *job, const run_config 
     DRV_TRY(status);
     *out = (elastic_layout){.n_nodes = job->n_nodes,
             .layout = mine,
-            .tokens_per_s =
-                    (double)(whole->global_batch_size * whole->sequence_length) / mine.seconds,
+            .tokens_per_s = layout_tokens_per_s(whole, &mine),
             .same_bits = true};
     fill_words(a, whole, out);
     return DRV_OK;

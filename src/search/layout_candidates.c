@@ -382,3 +382,35 @@ void layout_candidates_free(layout_candidates *c) {
     for (int i = 0; i < c->n_refused; i++)
         str_free(&c->refused[i].degrees);
 }
+
+const char *layout_schedule(const layout_candidate *c, const char *otherwise) {
+    static const char *const names[] = {[SCHEDULE_1F1B] = "1f1b",
+            [SCHEDULE_GPIPE] = "gpipe",
+            [SCHEDULE_INTERLEAVED] = "interleaved",
+            [SCHEDULE_ZB_H1] = "zb-h1"};
+    return c->schedule == SCHEDULE_AUTO ? otherwise : names[c->schedule];
+}
+
+const char *layout_keys(arena *a, const layout_candidate *c) {
+    const char *keys = arena_printf(a,
+            "--set parallel.tensor=%lld --set parallel.pipeline=%lld --set parallel.context=%lld --set "
+            "parallel.data=%lld "
+            "--set training.micro_batch_size=%lld --set training.recompute=%s",
+            (long long)c->tensor, (long long)c->pipeline, (long long)c->context, (long long)c->data,
+            (long long)c->micro_batch, recompute_name(c->recompute));
+    if (c->pipeline > 1)
+        keys = arena_printf(a, "%s --set parallel.schedule=%s", keys, layout_schedule(c, "auto"));
+    if (c->virtual_stages > 1)
+        keys = arena_printf(a, "%s --set parallel.virtual_stages=%lld", keys,
+                (long long)c->virtual_stages);
+    if (c->tensor > 1)
+        keys = arena_printf(a, "%s --set parallel.sequence=%s", keys,
+                c->sequence ? "true" : "false");
+    if (c->data * c->context > 1)
+        keys = arena_printf(a, "%s --set parallel.zero=%lld", keys, (long long)c->zero);
+    return keys;
+}
+
+double layout_tokens_per_s(const run_config *cfg, const layout_candidate *c) {
+    return (double)(cfg->global_batch_size * cfg->sequence_length) / c->seconds;
+}

@@ -63,3 +63,9 @@ double layout_exposed_seconds(const run_config *cfg, double data_s, double micro
 // Writes a candidate into a config of `ranks` ranks. DRV_E_USAGE: the batch does not divide.
 DRV_CHECKED drv_status layout_candidate_apply(const layout_candidate *c, int64_t ranks,
         run_config *out);
+// Returns the name of a layout's schedule, as parallel.schedule has it; otherwise: what to call
+// SCHEDULE_AUTO.
+const char *layout_schedule(const layout_candidate *c, const char *otherwise);
+// Returns the options that make a config of a layout, "--set parallel.tensor=2 ...". Lives in `a`.
+const char *layout_keys(arena *a, const layout_candidate *c);
+double layout_tokens_per_s(const run_config *cfg, const layout_candidate *c);

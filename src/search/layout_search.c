@@ -153,6 +153,11 @@ drv_status layout_search_run(layout_search *s) {
     return DRV_OK;
 }
 
+double layout_search_mfu(const layout_search *s, const layout_candidate *c) {
+    return layout_tokens_per_s(s->cfg, c) * s->flops.per_token[RECOMPUTE_NONE] * s->power.share /
+           ((double)s->ranks * s->power.flops);
+}
+
 void layout_search_free(layout_search *s) {
     layout_candidates_free(&s->all);
     free(s->list);

@@ -20,4 +20,6 @@ DRV_CHECKED drv_status layout_search_run(layout_search *s);
 // Plans a layout of one's own after layout_search_run: fills in seconds, bytes and bubble.
 // DRV_E_USAGE: it is not possible.
 DRV_CHECKED drv_status layout_search_plan(const layout_search *s, layout_candidate *what);
+// Returns the MFU of a layout that was found; what is recomputed does not count.
+double layout_search_mfu(const layout_search *s, const layout_candidate *c);
 void layout_search_free(layout_search *s);

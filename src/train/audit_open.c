@@ -7,7 +7,7 @@
 #include "ckpt/ckpt.h"
 #include "train/audit_internal.h"
 #include "train/train.h"
-#include "watch/rank_table.h"
+#include "watch/files/rank_table.h"
 
 enum { MAX_CONFIG = 1 << 20, MAX_SETS = 64, N_FORCED = 24 };
 

@@ -12,8 +12,8 @@
 #include "base/log.h"
 #include "train/ranks.h"
 #include "train/run.h"
-#include "watch/energy.h"
-#include "watch/rank_table.h"
+#include "measure/energy.h"
+#include "watch/files/rank_table.h"
 
 enum { EVERY_S = 1 };
 

@@ -1,5 +1,5 @@
-// The table of ranks that rank 0 keeps for whoever watches the run (watch/rank_table.h): a thread
-// writes it once a second, from what the ranks tell each other anyway.
+// The table of ranks that rank 0 keeps for whoever watches the run (watch/files/rank_table.h): a
+// thread writes it once a second, from what the ranks tell each other anyway.
 #pragma once
 #include "comm/comm.h"
 #include "config/config.h"
@@ -16,7 +16,7 @@ DRV_CHECKED drv_status rank_watch_open(arena *a, comm *job, const run_config *cf
 // Writes the table a last time. NULL is allowed.
 void rank_watch_close(rank_watch *w);
 
-// Every rank, before the first step: one of each host begins to read its energy (watch/energy.h).
+// Every rank, before the first step: one of each host begins to read its energy (measure/energy.h).
 DRV_CHECKED drv_status rank_watch_open_energy(struct run *r);
 const char *rank_watch_energy_words(const struct run *r); // rank 0: how it is read, or why not
 void rank_watch_close_energy(struct run *r);

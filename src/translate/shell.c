@@ -1,6 +1,7 @@
-// The grammar is that of POSIX (Shell Command Language, 2.9), as far as a script that starts a
-// training needs it. An if or a case is followed where the script itself says what it asks for;
-// all other blocks are skipped, and what is assigned in them is unknown from there on.
+// Reads commands, lists and blocks: the part of POSIX's Shell Command Language (2.9) that
+// docs/translate.md lists; all else is refused by its name. A branch of an if or a case is taken
+// where the script itself decides it. Nobody knows whether the other blocks run: their commands are
+// left out, and what they assign is unknown from there on.
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,12 @@
 
 drv_status shell_refuse(const reader *self, int line, const char *what) {
     return drv_fail(DRV_E_USAGE, "%s:%d: %s", self->file, line, what);
+}
+
+drv_status shell_refuse_form(const reader *self, int line, const char *name) {
+    return drv_fail(DRV_E_USAGE,
+            "%s:%d: %s is not read (docs/translate.md lists what is); give the command that trains after --",
+            self->file, line, name);
 }
 
 const char *command_place(arena *a, const shell_command *command) {
@@ -80,6 +87,7 @@ static drv_status read_assignment(reader *self, bool *was) {
     shell_word word;
     word_list items = {0};
     shell_advance(self, 1 + appends);
+    if (appends && shell_peek(self, 0) == '(') return shell_refuse_form(self, self->line, "+=(");
     const drv_status status =
             shell_read_value(self, appends ? shell_find(self->script, name) : NULL, &word, &items);
     if (status == DRV_OK) shell_assign(self, name, &word, &items);
@@ -87,36 +95,17 @@ static drv_status read_assignment(reader *self, bool *was) {
     return status;
 }
 
-// "> file", "2>&1", "< file", "<<< word"; here-documents are skipped with their lines.
+// "> file", "2>&1", "< file".
 static drv_status skip_redirection(reader *self) {
     word_list target = {0};
-    const bool here =
-            shell_peek(self, 0) == '<' && shell_peek(self, 1) == '<' && shell_peek(self, 2) != '<';
-    self->redirects = true;
-    while (shell_peek(self, 0) == '<' || shell_peek(self, 0) == '>' || shell_peek(self, 0) == '&')
+    if (shell_peek(self, 0) == '<' && shell_peek(self, 1) == '<')
+        return shell_refuse_form(self, self->line, "a here-document (<<)");
+    while (shell_peek(self, 0) && strchr("<>&", shell_peek(self, 0)))
         shell_advance(self, 1);
-    if (here && shell_peek(self, 0) == '-') shell_advance(self, 1);
     shell_skip_blanks(self);
-    drv_status status = DRV_OK;
-    if (shell_peek(self, 0) == '(') // >(command)
-        status = shell_skip_balanced(self, '(', ')');
-    else
-        status = shell_read_word(self, &target);
-    if (status == DRV_OK && here && target.n) {
-        const char *mark = target.words[0].text;
-        const size_t n_mark = strlen(mark);
-        while (!shell_at_end(self)) { // to the line that is the mark
-            while (!shell_at_end(self) && shell_peek(self, 0) != '\n')
-                shell_advance(self, 1);
-            shell_advance(self, 1);
-            while (shell_peek(self, 0) == '\t')
-                shell_advance(self, 1);
-            if ((size_t)(self->end - self->p) < n_mark || strncmp(self->p, mark, n_mark) != 0)
-                continue;
-            if (shell_peek(self, (int)n_mark) == '\n' || self->p + n_mark >= self->end) break;
-        }
-        shell_advance(self, (int)n_mark);
-    }
+    const drv_status status = shell_peek(self, 0) == '('
+                                      ? shell_refuse_form(self, self->line, "<( or >(")
+                                      : shell_read_word(self, &target);
     free(target.words);
     return status;
 }
@@ -125,7 +114,7 @@ static bool is_number(const char *text) {
     return *text && strspn(text, "0123456789") == strlen(text);
 }
 
-// The words of a command, up to what ends it, which is left.
+// Reads the words of a command and stops at the character that ends it.
 static drv_status read_words(reader *self, word_list *list) {
     for (;;) {
         shell_skip_blanks(self);
@@ -134,6 +123,8 @@ static drv_status read_words(reader *self, word_list *list) {
             return DRV_OK;
         if (c == '&' && shell_peek(self, 1) != '>') return DRV_OK;
         if (c == '<' || c == '>' || c == '&') {
+            if (list->n > 0 && strcmp(list->words[0].text, "[[") == 0)
+                return shell_refuse_form(self, self->line, "< or > in [[ ]]");
             const bool descriptor = list->n > 0 && self->p[-1] == list->words[list->n - 1].text[0];
             if (descriptor && is_number(list->words[list->n - 1].text)) list->n--;
             DRV_TRY(skip_redirection(self));
@@ -149,7 +140,7 @@ static bool is_one_of(const char *word, const char *const *list) {
     return false;
 }
 
-// export NAME=VALUE...: they are assignments where they stand.
+// export NAME=VALUE..., declare NAME=VALUE...: assignments.
 static drv_status read_export(reader *self) {
     for (;;) {
         bool was;
@@ -169,11 +160,11 @@ static drv_status read_block(reader *self, const char *keyword, int depth);
 static drv_status read_if(reader *self, int depth);
 static drv_status read_case(reader *self, int depth);
 
-typedef struct ending { // of a command
+typedef struct ending { // of a command or a list
     bool closes;        // it is a word that ends a block
     const char *word;   // "then", "else", "elif" or "do", which ends what stands before it; NULL
-    verdict test;       // what it says as a condition; an assignment succeeds
-    bool is_test;       // it is one, not a program that would have to run
+    verdict test;       // its result as a condition; an assignment succeeds
+    bool is_test;       // [ ], [[ ]] or test; false: a program, which would have to run
     const char *why;    // what is not known of it
 } ending;
 
@@ -192,27 +183,27 @@ static drv_status record(reader *self, const word_list *list, int line) {
 static drv_status read_simple(reader *self, ending *end) {
     word_list list = {0};
     const int line = self->line;
-    self->redirects = false;
     drv_status status = read_words(self, &list);
-    const bool defines = list.n == 1 && shell_peek(self, 0) == '(' && shell_peek(self, 1) == ')';
+    const bool bracket = shell_peek(self, 0) == '(' || shell_peek(self, 0) == ')',
+               defines = list.n == 1 && shell_peek(self, 0) == '(' && shell_peek(self, 1) == ')';
+    if (defines) shell_advance(self, 2); // a function, whose block comes next
+    if (status == DRV_OK && bracket && !defines)
+        status = shell_refuse_form(self, line, "a subshell ( )");
     if (status == DRV_OK && !defines && list.n > 0) {
+        const char *first = list.words[0].text;
         const bool runs = !self->dead && self->script->arguments.known;
         end->test = shell_test(self->script, list.words, list.n, &end->why);
-        if (runs && strcmp(list.words[0].text, "getopts") == 0)
-            end->test = shell_getopts(self, &list);
-        if (runs && !self->block && strcmp(list.words[0].text, "shift") == 0)
+        if (runs && strcmp(first, "getopts") == 0) end->test = shell_getopts(self, &list);
+        if (runs && !self->block && strcmp(first, "shift") == 0)
             shell_shift(self->script, list.words, list.n);
-        end->is_test = *list.words[0].text == '[' || strcmp(list.words[0].text, "test") == 0;
-        if (self->redirects && strcmp(list.words[0].text, "[[") == 0) end->test = TEST_UNKNOWN;
+        end->is_test = *first == '[' || strcmp(first, "test") == 0;
         status = record(self, &list, line);
     }
-    if (status == DRV_OK && !defines && shell_peek(self, 0) == '(')
-        status = shell_skip_balanced(self, '(', ')');
     free(list.words);
     return status;
 }
 
-// The keyword at the reader's place; "": none.
+// Returns the word at the reader's place if it may be a keyword, else "".
 static const char *keyword_here(reader *self) {
     int n = shell_name_length(self);
     if (n == 0 && shell_peek(self, 0) && strchr("{}!", shell_peek(self, 0))) n = 1;
@@ -225,65 +216,66 @@ static verdict opposite(verdict v) {
     return v == TEST_TRUE ? TEST_FALSE : TEST_TRUE;
 }
 
-// One command with what stands before it; a block that it opens is read with it.
-static drv_status read_command(reader *self, int depth, ending *end) {
-    static const char *const openers[] = {"for", "while", "until", "select", "{", "function", NULL};
+static drv_status read_plain_command(reader *self, int depth, ending *end) {
+    static const char *const openers[] = {"for", "while", "{", NULL};
     static const char *const closers[] = {"fi", "done", "esac", "}", NULL};
     static const char *const between[] = {"then", "do", "else", "elif", NULL};
-    static const char *const before[] = {"!", "time", "exec", NULL};
-    static const char *const exports[] = {"export", "declare", "local", "readonly", "typeset",
-            NULL};
-    *end = (ending){.test = TEST_TRUE};
-    bool was = true;
-    while (was) {
-        shell_skip_blanks(self);
-        DRV_TRY(read_assignment(self, &was));
-    }
+    static const char *const exports[] = {"export", "declare", NULL};
+    static const char *const refused[] = {"until", "select", "function", "time", "local",
+            "readonly", "typeset", "eval", NULL};
     const char *word = keyword_here(self);
-    const int length = (int)strlen(word);
-    if (strcmp(word, "if") == 0 || strcmp(word, "case") == 0) {
-        end->test = TEST_UNKNOWN;
-        shell_advance(self, length);
-        return *word == 'i' ? read_if(self, depth) : read_case(self, depth);
-    }
-    if (is_one_of(word, openers)) {
-        end->test = TEST_UNKNOWN;
-        shell_advance(self, length);
-        return read_block(self, word, depth);
-    }
-    if (is_one_of(word, closers) || is_one_of(word, between)) {
-        shell_advance(self, length);
-        end->closes = is_one_of(word, closers);
-        if (!end->closes) end->word = word;
-        return DRV_OK;
-    }
-    if (is_one_of(word, before)) {
-        shell_advance(self, length);
-        DRV_TRY(read_command(self, depth, end));
-        if (*word == '!') end->test = opposite(end->test);
-        return DRV_OK;
-    }
-    if (!is_one_of(word, exports)) return read_simple(self, end);
-    shell_advance(self, length);
-    return read_export(self);
+    if (is_one_of(word, refused)) return shell_refuse_form(self, self->line, word);
+    const bool blocks =
+            strcmp(word, "if") == 0 || strcmp(word, "case") == 0 || is_one_of(word, openers);
+    end->closes = is_one_of(word, closers);
+    if (is_one_of(word, between)) end->word = word;
+    if (!blocks && !end->closes && !end->word && !is_one_of(word, exports))
+        return read_simple(self, end);
+    shell_advance(self, (int)strlen(word));
+    if (end->closes || end->word) return DRV_OK;
+    if (!blocks) return read_export(self);
+    end->test = TEST_UNKNOWN;
+    if (*word == 'i') return read_if(self, depth);
+    return *word == 'c' ? read_case(self, depth) : read_block(self, word, depth);
 }
 
-// Past what stands between commands; where `in_case`, not past the ";;" that ends its part.
+// Reads one command with what stands before it (assignments, ! and exec), and the block that it
+// opens.
+static drv_status read_command(reader *self, int depth, ending *end) {
+    bool negated = false, found = true;
+    *end = (ending){.test = TEST_TRUE};
+    while (found) {
+        shell_skip_blanks(self);
+        DRV_TRY(read_assignment(self, &found));
+        if (found) continue;
+        const char *word = keyword_here(self);
+        found = strcmp(word, "!") == 0 || strcmp(word, "exec") == 0;
+        negated ^= *word == '!';
+        if (found) shell_advance(self, (int)strlen(word));
+    }
+    DRV_TRY(read_plain_command(self, depth, end));
+    if (negated) end->test = opposite(end->test);
+    return DRV_OK;
+}
+
+// Skips what stands between commands; `in_case`: but not the ";;" that ends a part of a case.
 static void skip_separators(reader *self, bool in_case) {
     for (;;) {
         shell_skip_blanks(self);
-        if (shell_at_end(self) || !strchr("\n;|&()", *self->p)) return;
+        if (shell_at_end(self) || !strchr("\n;|&", *self->p)) return;
         if (in_case && *self->p == ';' && shell_peek(self, 1) == ';') return;
         shell_advance(self, 1);
     }
 }
 
 // --- blocks
-typedef struct branches { // of an if or a case
-    const char *outer;    // the reader's block and dead around it
-    bool outer_dead, taken, undecided;
-    const char *name; // "the if in line 12"
-    const char *why;  // what decides it and is not known; NULL: nothing that has a name
+typedef struct branches { // of an if, a case or a list
+    const char *outer;    // the reader's block around it
+    bool outer_dead;      // nothing around it runs
+    bool taken;           // a branch runs, and so the next ones do not
+    bool undecided;       // nobody knows whether an earlier branch runs
+    const char *name;     // "the if in line 12"
+    const char *why;      // what decides it and is not known; NULL: nothing that has a name
 } branches;
 
 static branches branches_begin(const reader *self, const char *keyword, int line) {
@@ -292,7 +284,7 @@ static branches branches_begin(const reader *self, const char *keyword, int line
             .name = arena_printf(self->a, "the %s in line %d", keyword, line)};
 }
 
-// Decides how the next branch is read: it runs, it does not, or nobody knows.
+// Decides how the next branch is read: as one that runs, that does not, or that may.
 static void branches_next(reader *self, branches *all, verdict test, const char *why) {
     self->block = all->outer;
     self->dead = all->outer_dead || all->taken || test == TEST_FALSE;
@@ -311,68 +303,64 @@ static void branches_end(reader *self, const branches *all) {
     self->dead = all->outer_dead;
 }
 
-// Commands that && and || join. After a test they run as it says; a program is taken to succeed,
-// and what comes after its || may run or not.
-static drv_status read_list(reader *self, int depth, ending *end) {
-    branches all = branches_begin(self, "list", self->line);
-    verdict last = TEST_TRUE;
-    for (bool live = true;;) {
-        DRV_TRY(read_command(self, depth, end));
-        shell_skip_blanks(self);
-        const char c = shell_peek(self, 0);
-        const bool joins = (c == '&' || c == '|') && shell_peek(self, 1) == c;
-        const bool succeeds = end->test == TEST_UNKNOWN && !end->is_test && c == '&';
-        if (live) last = succeeds ? TEST_TRUE : end->test;
-        if (!joins || end->closes || end->word) break;
-        shell_advance(self, 2);
-        skip_separators(self, false);
-        const verdict runs = c == '&' ? last : opposite(last);
-        live = runs != TEST_FALSE;
-        self->dead = all.outer_dead || !live;
-        self->block = all.outer;
-        if (runs == TEST_UNKNOWN && !self->block) {
-            self->block = all.name;
-            self->why = end->why;
-        }
-    }
-    branches_end(self, &all);
-    return DRV_OK;
-}
-
 static verdict both(verdict a, verdict b, bool is_and) {
     const verdict decides = is_and ? TEST_FALSE : TEST_TRUE;
     if (a == decides || b == decides) return decides;
     return a == TEST_UNKNOWN ? a : b;
 }
 
-// The commands between `keyword` (if, elif, while) and its then or do, which is read too.
+// Reads commands that && and || join; end->test and end->why are those of the whole list. After a
+// test the next command runs or not as it says; a program is taken to succeed, except in a
+// condition.
+static drv_status read_list(reader *self, int depth, ending *end) {
+    branches all = branches_begin(self, "list", self->line);
+    verdict result = TEST_TRUE;
+    const char *why = NULL;
+    for (char joint = '&';;) {
+        DRV_TRY(read_command(self, depth, end));
+        shell_skip_blanks(self);
+        const char c = shell_peek(self, 0);
+        const bool joins = (c == '&' || c == '|') && shell_peek(self, 1) == c;
+        if (joins && c == '&' && !end->is_test && end->test == TEST_UNKNOWN && !all.outer)
+            end->test = TEST_TRUE;
+        if (end->test == TEST_UNKNOWN && !why) why = end->why;
+        result = both(result, end->test, joint == '&');
+        if (!joins || end->closes || end->word) break;
+        joint = c;
+        shell_advance(self, 2);
+        skip_separators(self, false);
+        const verdict runs = joint == '&' ? result : opposite(result);
+        self->dead = all.outer_dead || runs == TEST_FALSE;
+        self->block = all.outer;
+        if (runs == TEST_UNKNOWN && !self->block) {
+            self->block = all.name;
+            self->why = why;
+        }
+    }
+    branches_end(self, &all);
+    end->test = result;
+    end->why = why;
+    return DRV_OK;
+}
+
+// Reads the commands between `keyword` (if, elif, while) and the then or do that follows them. The
+// last list decides.
 static drv_status read_condition(reader *self, int depth, const char *keyword, verdict *out,
         const char **why) {
     const char *stop = *keyword == 'w' ? "do" : "then";
     const int line = self->line;
     const char *outer = self->block;
-    bool first = true, is_and = false, joins = false;
     *why = NULL;
     *out = TEST_UNKNOWN;
     if (!outer) self->block = arena_printf(self->a, "a condition in line %d", line);
-    for (;;) {
-        ending end;
+    for (ending end;;) {
         skip_separators(self, false);
         if (shell_at_end(self))
             return shell_refuse(self, line, arena_printf(self->a, "\"%s\" is not closed", keyword));
-        DRV_TRY(read_command(self, depth + 1, &end));
+        DRV_TRY(read_list(self, depth + 1, &end));
         if (end.word && strcmp(end.word, stop) == 0) break;
-        if (end.test == TEST_UNKNOWN && end.why && !*why) *why = end.why;
-        *out = joins && !first ? both(*out, end.test, is_and) : end.test;
-        first = false;
-        shell_skip_blanks(self);
-        const char c = shell_peek(self, 0);
-        joins = (c == '&' || c == '|') && shell_peek(self, 1) == c;
-        is_and = c == '&';
-        if (c == '|' && !joins) { // only the last command of a pipe counts, which no test is
-            *out = TEST_UNKNOWN;
-            joins = is_and = true;
-        }
+        *out = end.test;
+        *why = end.why;
     }
     self->block = outer;
     return DRV_OK;
@@ -401,23 +389,19 @@ static drv_status read_if(reader *self, int depth) {
     return DRV_OK;
 }
 
-// The patterns of a part of a case, up to and with its ")".
+// Reads the patterns of a part of a case with the ")" behind them.
 static drv_status read_patterns(reader *self, int line, const shell_word *subject, verdict *out) {
     word_list list = {0};
     drv_status status = DRV_OK;
     *out = subject->unknown ? TEST_UNKNOWN : TEST_FALSE;
-    if (shell_peek(self, 0) == '(') shell_advance(self, 1);
     while (status == DRV_OK && shell_peek(self, 0) != ')') {
         const int before = list.n;
         shell_skip_blanks(self);
         status = shell_read_word(self, &list);
         shell_skip_blanks(self);
-        if (status == DRV_OK && shell_peek(self, 0) == '(') { // as in @(a|b)
-            status = shell_skip_balanced(self, '(', ')');
-            *out = TEST_UNKNOWN;
-            continue;
-        }
         const char c = shell_peek(self, 0);
+        if (status == DRV_OK && c == '(')
+            status = shell_refuse_form(self, line, "( in a pattern of case");
         if (status == DRV_OK && (shell_at_end(self) || !strchr("|)", c)))
             status = shell_refuse(self, line, "a pattern of \"case\" is not closed");
         if (c == '|') shell_advance(self, 1);
@@ -468,7 +452,7 @@ static drv_status read_case(reader *self, int depth) {
     return DRV_OK;
 }
 
-// The commands of a block past the word that closes it.
+// Reads the commands of a block and the word that closes it.
 static drv_status read_body(reader *self, const char *keyword, int line, int depth) {
     for (ending end = {0}; !end.closes;) {
         skip_separators(self, false);
@@ -479,8 +463,8 @@ static drv_status read_body(reader *self, const char *keyword, int line, int dep
     return DRV_OK;
 }
 
-// A loop that the script's arguments decide is gone through: while getopts, while [ $# -gt 0 ].
-// *test: what its condition says the last time, for which the body is still to be read.
+// Goes through a loop that the script's arguments decide: while getopts, while [ $# -gt 0 ]. *test
+// is the result of its last condition, after which the body has not been read.
 static drv_status read_rounds(reader *self, int line, int depth, verdict *test) {
     const char *begin = self->p, *why;
     const bool arguments = self->script->arguments.known && !self->dead && !self->block;
@@ -495,29 +479,21 @@ static drv_status read_rounds(reader *self, int line, int depth, verdict *test) 
     return DRV_OK;
 }
 
-// From after the keyword past the word that closes the block. Other loops run as often as only a
-// shell knows.
+// Reads a block from after its keyword to the word that closes it. How often other loops run is not
+// known.
 static drv_status read_block(reader *self, const char *keyword, int depth) {
     const int line = self->line;
     branches all = branches_begin(self, *keyword == '{' ? "block" : keyword, line);
     verdict test = TEST_UNKNOWN;
     if (depth >= MAX_NESTED) return shell_refuse(self, line, "blocks nested deeper than 64");
     shell_skip_blanks(self);
-    const bool loop = strcmp(keyword, "for") == 0 || strcmp(keyword, "select") == 0;
-    const bool function = strcmp(keyword, "function") == 0; // its block comes next
-    if (strcmp(keyword, "while") == 0) DRV_TRY(read_rounds(self, line, depth, &test));
+    if (*keyword == 'w') DRV_TRY(read_rounds(self, line, depth, &test));
     branches_next(self, &all, test == TEST_FALSE ? test : TEST_UNKNOWN, NULL);
-    if (loop && shell_name_length(self)) {
+    if (*keyword == 'f' && shell_name_length(self)) {
         const shell_word value = {"", NULL, line};
         shell_assign(self, shell_take(self, shell_name_length(self)), &value, NULL);
     }
-    if (!function) DRV_TRY(read_body(self, keyword, line, depth));
-    if (function) {
-        word_list name = {0};
-        const drv_status status = read_words(self, &name);
-        free(name.words);
-        DRV_TRY(status);
-    }
+    DRV_TRY(read_body(self, keyword, line, depth));
     branches_end(self, &all);
     return DRV_OK;
 }

@@ -1,4 +1,4 @@
-// $((...)) on whole numbers, as POSIX has it (Shell Command Language, 2.6.4), without assignments.
+// Computes $((...)) on whole numbers (POSIX, Shell Command Language, 2.6.4): + - * / and brackets.
 #include <ctype.h>
 #include <string.h>
 
@@ -48,13 +48,6 @@ static bool read_value(sum *self, int64_t *out) {
         self->depth--;
         return well;
     }
-    if (next_is(self, '-')) {
-        self->depth++;
-        const bool well = read_value(self, out) && *out != INT64_MIN;
-        self->depth--;
-        if (well) *out = -*out;
-        return well;
-    }
     if (!isdigit((unsigned char)*self->p)) return read_name(self, out);
     for (*out = 0; self->p < self->end && isdigit((unsigned char)*self->p); self->p++)
         if (*out > INT64_MAX / 10 - 10)
@@ -71,7 +64,7 @@ static bool read_product(sum *self, int64_t *out) {
         int64_t y;
         skip_space(self);
         const char c = self->p < self->end ? *self->p : 0;
-        if (!c || !strchr("*/%", c)) return true;
+        if (c != '*' && c != '/') return true;
         self->p++;
         if (!read_value(self, &y)) return false;
         if (c == '*') {
@@ -79,7 +72,7 @@ static bool read_product(sum *self, int64_t *out) {
         } else if (y == 0 || y == -1) {
             return false;
         } else {
-            *out = c == '/' ? *out / y : *out % y;
+            *out /= y;
         }
     }
 }

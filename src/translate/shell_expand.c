@@ -1,5 +1,5 @@
-// Words of a shell script: quotes, variables, arithmetic. The grammar is that of POSIX (Shell
-// Command Language, 2.2 and 2.6).
+// Reads words: quotes, variables, arithmetic (POSIX, Shell Command Language, 2.2 and 2.6), as far
+// as docs/translate.md lists them.
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +10,10 @@
 typedef struct builder {
     str text;
     const char *unknown;
-    bool any; // a quote or a letter: "" is a word, an unset variable is none
+    bool any; // a quote or a character: "" is a word, an unset variable is none
 } builder;
 
-// --- letters
+// --- characters
 bool shell_at_end(const reader *self) {
     return self->p >= self->end;
 }
@@ -77,7 +77,6 @@ static void set_unknown(builder *b, const char *why) {
     if (!b->unknown) b->unknown = why;
 }
 
-// From an opening bracket past the one that closes it.
 drv_status shell_skip_balanced(reader *self, char open, char close) {
     const int line = self->line;
     int depth = 0;
@@ -98,29 +97,38 @@ drv_status shell_skip_balanced(reader *self, char open, char close) {
 
 static drv_status read_text(reader *self, builder *b, const char *stop, bool quoted, int depth);
 
-static drv_status add_variable(reader *self, builder *b, const char *name) {
+// Returns the value of a variable or an argument.
+static shell_word value_named(const reader *self, const char *name, bool is_argument) {
+    if (is_argument) return shell_argument(self, name);
     const shell_variable *v = shell_find(self->script, name);
-    if (!v) {
-        set_unknown(b, arena_printf(self->a, "%s is not set in %s", name, self->file));
-        return DRV_OK;
-    }
-    if (v->value.unknown) set_unknown(b, v->value.unknown);
+    if (v) return v->value;
+    return (shell_word){"", arena_printf(self->a, "%s is not set in %s", name, self->file),
+            self->line};
+}
+
+// Adds a value, which makes no word if it is empty.
+static drv_status add_value(const reader *self, builder *b, shell_word value) {
     const bool any = b->any;
-    DRV_TRY(add(self, b, v->value.text, strlen(v->value.text)));
-    b->any = any || *v->value.text; // an empty one makes no word
+    if (value.unknown) set_unknown(b, value.unknown);
+    DRV_TRY(add(self, b, value.text, strlen(value.text)));
+    b->any = any || *value.text || value.unknown;
     return DRV_OK;
 }
 
-static drv_status add_argument(reader *self, builder *b, const char *name) {
-    const shell_word word = shell_argument(self, name);
-    if (word.unknown) set_unknown(b, word.unknown);
-    const bool any = b->any;
-    DRV_TRY(add(self, b, word.text, strlen(word.text)));
-    b->any = any || *word.text;
-    return DRV_OK;
+// Reads the word of ${NAME:-word} and its "}".
+static drv_status read_fallback(reader *self, int depth, shell_word *out) {
+    const int line = self->line;
+    builder word = {0};
+    drv_status status = read_text(self, &word, "}", true, depth + 1);
+    if (status == DRV_OK && shell_at_end(self))
+        status = shell_refuse(self, line, "a ${ is not closed");
+    shell_advance(self, 1);
+    *out = (shell_word){arena_strdup(self->a, word.text.p ? word.text.p : ""), word.unknown, line};
+    str_free(&word.text);
+    return status;
 }
 
-// ${NAME}, ${NAME:-word}, ${NAME:=word} and the same without a colon; r is after the "{".
+// Reads ${NAME}, ${NAME:-word}, ${NAME:=word} and the same without a colon, from after the "{".
 static drv_status read_braces(reader *self, builder *word, int depth) {
     const char *begin = self->p - 1; // "{"
     const int line = self->line, n_argument = shell_argument_length(self),
@@ -128,11 +136,9 @@ static drv_status read_braces(reader *self, builder *word, int depth) {
     const char *name = n_name ? shell_take(self, n_name) : "";
     const bool colon = shell_peek(self, 0) == ':';
     const char operator= shell_peek(self, colon);
-    const bool all = n_name && operator== '[' && strchr("@*", shell_peek(self, 1)) &&
-                     shell_peek(self, 2) == ']' && shell_peek(self, 3) == '}'; // of a list
-    if (n_name && !colon && (operator== '}' || all)) {
-        shell_advance(self, all ? 4 : 1);
-        return n_argument ? add_argument(self, word, name) : add_variable(self, word, name);
+    if (n_name && !colon && operator== '}') {
+        shell_advance(self, 1);
+        return add_value(self, word, value_named(self, name, n_argument));
     }
     if (!n_name || (operator!= '=' && operator!= '-')) {
         self->p = begin;
@@ -143,27 +149,19 @@ static drv_status read_braces(reader *self, builder *word, int depth) {
         return DRV_OK;
     }
     shell_advance(self, 1 + colon);
-    builder otherwise = {0};
-    drv_status status = read_text(self, &otherwise, "}", true, depth + 1);
-    if (status == DRV_OK && shell_at_end(self))
-        status = shell_refuse(self, line, "a ${ is not closed");
-    shell_advance(self, 1);
+    shell_word fallback;
+    DRV_TRY(read_fallback(self, depth, &fallback));
     const shell_variable *v = n_argument ? NULL : shell_find(self->script, name);
-    const shell_word argument = n_argument ? shell_argument(self, name) : (shell_word){0};
-    const shell_word fallback = {arena_strdup(self->a, otherwise.text.p ? otherwise.text.p : ""),
-            otherwise.unknown, line};
-    const bool is_set = v && !v->unset && (!colon || *v->value.text || v->value.unknown);
-    str_free(&otherwise.text);
-    DRV_TRY(status);
-    if (is_set) return add_variable(self, word, name);
-    if (argument.text && (*argument.text || argument.unknown))
-        return add_argument(self, word, name);
+    const bool known = n_argument || (v && !v->unset);
+    const shell_word value = known ? value_named(self, name, n_argument) : fallback;
+    if (known && (*value.text || value.unknown || (v && !colon)))
+        return add_value(self, word, value);
     if (operator== '=') shell_assign(self, name, &fallback, NULL);
     if (fallback.unknown) set_unknown(word, fallback.unknown);
     return add(self, word, fallback.text, strlen(fallback.text));
 }
 
-// $(command), or $((sum)).
+// Reads $(command) or $((sum)).
 static drv_status read_brackets(reader *self, builder *word) {
     const int line = self->line;
     const char *begin = self->p;
@@ -195,8 +193,10 @@ static drv_status read_dollar(reader *self, builder *word, int depth) {
         return read_braces(self, word, depth);
     }
     const int n = shell_name_length(self), n_argument = shell_argument_length(self);
-    if (n) return add_variable(self, word, shell_take(self, n));
-    if (n_argument) return add_argument(self, word, shell_take(self, 1)); // $10 is ${1}0
+    if (n || n_argument) { // $10 is ${1}0
+        const char *name = shell_take(self, n ? n : 1);
+        return add_value(self, word, value_named(self, name, !n));
+    }
     if (strchr("0123456789@*#?$!-", shell_peek(self, 0)) && !shell_at_end(self)) {
         set_unknown(word,
                 arena_printf(self->a, "$%c is not known before a run", shell_peek(self, 0)));
@@ -236,8 +236,8 @@ static drv_status read_quoted(reader *self, builder *b, int depth) {
     return DRV_OK;
 }
 
-// Until one of the letters in `stop`, which is left. `quoted`: blanks, brackets and quotes of the
-// other kind are letters as any.
+// Reads up to one of the characters in `stop`. `quoted`: blanks, brackets and quotes of the other
+// kind stand for themselves.
 static drv_status read_text(reader *self, builder *word, const char *stop, bool quoted, int depth) {
     while (!shell_at_end(self) && !strchr(stop, *self->p)) {
         const char c = *self->p;
@@ -277,7 +277,7 @@ static drv_status add_word(reader *self, word_list *list, const char *text, size
     return DRV_OK;
 }
 
-// "$@" or $@: the script's arguments, word by word. false: that does not stand here.
+// Adds the script's arguments, word by word, where "$@" or $@ stands; else returns false.
 static bool take_arguments(reader *self, word_list *list, drv_status *status) {
     const int quoted = shell_peek(self, 0) == '"';
     shell_arguments *of = &self->script->arguments;
@@ -292,7 +292,7 @@ static bool take_arguments(reader *self, word_list *list, drv_status *status) {
     return true;
 }
 
-// "${NAME[@]}" or ${NAME[@]}: the words of a list. false: that does not stand here.
+// Adds the words of a list where "${NAME[@]}" or ${NAME[@]} stands; else returns false.
 static bool take_list(reader *self, word_list *list, drv_status *status) {
     const int quoted = shell_peek(self, 0) == '"';
     const char *const end = quoted ? "[@]}\"" : "[@]}";
@@ -312,8 +312,8 @@ static bool take_list(reader *self, word_list *list, drv_status *status) {
     return true;
 }
 
-// A variable outside quotes is cut at blanks, which the text of a quote keeps: the word is read in
-// stretches of one kind.
+// A variable outside quotes is split at blanks, the text inside quotes is not: the word is read in
+// pieces of one kind.
 drv_status shell_read_word(reader *self, word_list *list) {
     const int line = self->line;
     builder word = {0};
@@ -347,35 +347,27 @@ drv_status shell_read_word(reader *self, word_list *list) {
     return status;
 }
 
-// (word ...): a list; as a text it is its words.
+// Reads (word ...), a list; its text is that of its words.
 static drv_status read_array(reader *self, builder *value, word_list *items) {
-    const char *begin = self->p;
     const int line = self->line;
-    drv_status status = DRV_OK;
     shell_advance(self, 1);
     for (;;) {
         const char *before = self->p;
         shell_skip_blanks(self);
         if (shell_peek(self, 0) == '\n') shell_advance(self, 1);
         if (shell_at_end(self) || shell_peek(self, 0) == ')') break;
-        status = shell_read_word(self, items);
-        if (status != DRV_OK || self->p == before) break;
+        DRV_TRY(shell_read_word(self, items));
+        if (self->p == before)
+            return shell_refuse_form(self, self->line, "an operator in a list ( )");
     }
-    if (status == DRV_OK && shell_peek(self, 0) == ')') {
-        for (int i = 0; i < items->n && status == DRV_OK; i++) {
-            if (items->words[i].unknown) set_unknown(value, items->words[i].unknown);
-            if (value->text.n) str_puts(&value->text, " ");
-            status = add(self, value, items->words[i].text, strlen(items->words[i].text));
-        }
-        shell_advance(self, 1);
-    } else if (status == DRV_OK) {
-        self->p = begin;
-        self->line = line;
-        items->n = 0;
-        set_unknown(value, arena_printf(self->a, "a list in line %d of %s", line, self->file));
-        status = shell_skip_balanced(self, '(', ')');
+    if (shell_at_end(self)) return shell_refuse(self, line, "a bracket is not closed");
+    shell_advance(self, 1);
+    for (int i = 0; i < items->n; i++) {
+        if (items->words[i].unknown) set_unknown(value, items->words[i].unknown);
+        if (value->text.n) str_puts(&value->text, " ");
+        DRV_TRY(add(self, value, items->words[i].text, strlen(items->words[i].text)));
     }
-    return status;
+    return DRV_OK;
 }
 
 drv_status shell_read_value(reader *self, const shell_variable *before, shell_word *out,
@@ -383,10 +375,7 @@ drv_status shell_read_value(reader *self, const shell_variable *before, shell_wo
     const int line = self->line;
     builder value = {0};
     drv_status status = DRV_OK;
-    if (before) status = add_variable(self, &value, before->name);
-    for (int i = 0; before && i < before->n_items && status == DRV_OK; i++)
-        status = add_word(self, items, before->items[i].text, strlen(before->items[i].text),
-                before->items[i].unknown, before->items[i].line);
+    if (before) status = add_value(self, &value, before->value);
     if (status == DRV_OK && shell_peek(self, 0) == '(') {
         status = read_array(self, &value, items);
     } else if (status == DRV_OK) {

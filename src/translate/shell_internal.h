@@ -15,7 +15,6 @@ typedef struct reader {
                        // NULL: none
     const char *why;   // what is not known of the block; NULL: the block itself
     bool dead;         // what is read does not run: nothing is assigned
-    bool redirects;    // a command had <, > or >>
     int n_words;
 } reader;
 
@@ -34,6 +33,8 @@ int shell_name_length(const reader *self);
 const char *shell_take(reader *self, int n);
 void shell_skip_blanks(reader *self);
 drv_status shell_refuse(const reader *self, int line, const char *what);
+// Refuses a form of the shell that is not in the grammar, by its name.
+drv_status shell_refuse_form(const reader *self, int line, const char *name);
 
 // Sets a variable, which is unknown where the block is. `items`: those of a list; NULL: none.
 void shell_assign(reader *self, const char *name, const shell_word *value, const word_list *items);
@@ -61,7 +62,7 @@ void shell_shift(shell_script *script, const shell_word *words, int n_words);
 verdict shell_getopts(reader *self, const word_list *list);
 
 // Finds the value of what stands in $((...)) by the variables of the script; false: it is not
-// known, or no arithmetic of +, -, *, /, % and brackets on whole numbers of 64 bits.
+// known, or it is not + - * / and brackets on whole numbers of 64 bits.
 bool shell_arithmetic(const shell_script *script, const char *text, size_t n, int64_t *out);
 // Decides the command of a condition: [ ... ], [[ ... ]] or test on strings and numbers, -v, -z,
 // -n. *why: what is not known where it is unknown; NULL: the command itself.

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "watch/ledger.h"
+#include "watch/views/ledger.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 

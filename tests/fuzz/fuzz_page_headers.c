@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "watch/page_headers.h"
+#include "watch/server/page_headers.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 

@@ -4,7 +4,7 @@
 
 #include "base/arena.h"
 #include "base/status.h"
-#include "watch/page_request.h"
+#include "watch/server/page_request.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 

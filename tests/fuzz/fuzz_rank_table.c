@@ -1,5 +1,5 @@
 // ranks/status: whatever it holds, each row is either not known or within the bounds of its columns.
-#include "watch/rank_table.h"
+#include "watch/files/rank_table.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "watch/run_events.h"
+#include "watch/files/run_events.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "watch/run_status.h"
+#include "watch/files/run_status.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 

@@ -1,0 +1,131 @@
+// Checks a job by planning its config as drover plan does.
+#include "search/job_fit.h"
+
+#include <stdlib.h>
+
+#include "base/parallel.h"
+#include "base/str.h"
+#include "programs/fit.h"
+#include "search/elastic_layouts.h"
+#include "search/stage_plans.h"
+#include "weights/device.h"
+#include "weights/process_bytes.h"
+
+// The nearest numbers of nodes that the layout can divide, as "; 2 or 4 nodes would do".
+static const char *near_nodes(arena *a, const run_config *cfg, const job_spec *spec) {
+    enum { FARTHEST = 1024 };
+    const int nodes = spec->nodes - spec->spares;
+    int below = 0, above = 0;
+    for (int i = 1; i <= FARTHEST && !(below && above); i++) {
+        run_config copy = *cfg;
+        if (!below && nodes - i > 0 &&
+                config_set_ranks(&copy, (int64_t)(nodes - i) * spec->ranks) == DRV_OK)
+            below = spec->nodes - i;
+        copy = *cfg;
+        if (!above && config_set_ranks(&copy, (int64_t)(nodes + i) * spec->ranks) == DRV_OK)
+            above = spec->nodes + i;
+    }
+    if (below && above)
+        return arena_printf(a, "; the nearest that would do: %d or %d nodes", below, above);
+    if (below || above)
+        return arena_printf(a, "; the nearest that would do: %d nodes", below ? below : above);
+    return "; no number of nodes near would do";
+}
+
+static drv_status set_ranks(arena *a, run_config *cfg, const job_spec *spec) {
+    run_config tried = *cfg;
+    const drv_status status = config_set_ranks(&tried, job_ranks(spec));
+    if (status == DRV_OK) {
+        *cfg = tried;
+        return DRV_OK;
+    }
+    const char *why = arena_strdup(a, drv_message());
+    return drv_fail(status, "--nodes %d%s, of %d ranks each: %s%s", spec->nodes,
+            spec->spares ? arena_printf(a, " with %d spare", spec->spares) : "", spec->ranks, why,
+            near_nodes(a, cfg, spec));
+}
+
+static drv_status planned_bytes(arena *a, run_config *cfg, int64_t *out) {
+    memory_plan planned;
+    stage_plans stages;
+    if (cfg->pipeline_parallel > 1) {
+        DRV_TRY(stage_plans_make(a, true, cfg, &stages));
+        *out = stages.bytes[stages.worst];
+        return DRV_OK;
+    }
+    DRV_TRY(fit_plan(cfg, &planned));
+    *out = planned.total;
+    return DRV_OK;
+}
+
+static drv_status check_backend(const run_config *cfg, const instance_type *t) {
+    if (t->family == DEVICE_NONE || config_backend(cfg)->has_devices) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "%s: backend \"%s\" leaves the %d devices of %s idle; expected one that has devices, with its plugin (docs/accelerators.md)",
+            config_where(cfg, "backend"), cfg->backend, t->devices, t->name);
+}
+
+// Returns the memory for a rank, for itself and what its process holds beside.
+static int64_t memory_for_rank(const job_spec *spec) {
+    const instance_type *t = spec->instance;
+    return t->family == DEVICE_NONE ? t->pod_memory / spec->ranks : t->device_memory;
+}
+
+// A job that goes on with fewer nodes has a layout for the fewest: else it would be known at the
+// first failure only. There need only be one; which is fastest, by speeds as good as any, is not
+// asked.
+static drv_status check_fewest(arena *a, const run_config *cfg, const job_spec *spec) {
+    const int nodes = spec->nodes - spec->spares;
+    const bool on_device = spec->instance->family != DEVICE_NONE;
+    const int64_t beside = on_device ? 0 : process_bytes(cfg);
+    const elastic_job job = {.cfg = cfg,
+            .n_nodes = nodes,
+            .ranks = spec->ranks,
+            .power = {1e12, 1, (double)(memory_for_rank(spec) - beside), {1e9, 1e9, 0}}};
+    elastic_layout found;
+    if (spec->fewest >= nodes) return DRV_OK;
+    DRV_TRY_CTX(elastic_on(a, &job, spec->fewest, &found), "--min-nodes %d", spec->fewest);
+    return DRV_OK;
+}
+
+drv_status job_check_compile(const run_config *cfg, const job_spec *spec) {
+    const instance_type *t = spec->instance;
+    const int n = device_count(cfg);
+    if (!config_backend(cfg)->has_devices)
+        return drv_fail(DRV_E_USAGE,
+                "%s: --job compile, but backend \"%s\" has nothing to compile; expected pjrt, with its plugin (docs/accelerators.md)",
+                config_where(cfg, "backend"), cfg->backend);
+    if (t->family == DEVICE_NONE || n <= instance_ranks(t)) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "--job compile: the layout asks for %d devices, and one %s, which the job has, has %d; the run's first start compiles what its cache has not got",
+            n, t->name, instance_ranks(t));
+}
+
+drv_status job_check_fit(arena *a, run_config *cfg, const job_spec *spec, const char **summary) {
+    const instance_type *type = spec->instance;
+    int64_t bytes;
+    const char *keys = NULL;
+    const run_config any_ranks = *cfg;
+    DRV_TRY(check_backend(cfg, type));
+    DRV_TRY(set_ranks(a, cfg, spec));
+    par_set_threads(type->cpus / spec->ranks);
+    DRV_TRY(planned_bytes(a, cfg, &bytes));
+    const bool on_device = type->family != DEVICE_NONE;
+    const int64_t process = process_bytes(cfg), has = memory_for_rank(spec),
+                  needs = on_device ? bytes : bytes + process;
+    if (needs <= has) {
+        DRV_TRY(check_fewest(a, &any_ranks, spec));
+        *summary = arena_printf(a, "%d node%s%s x %d rank%s on %s: a rank needs %s of %s",
+                spec->nodes - spec->spares, str_plural(spec->nodes - spec->spares),
+                spec->spares ? arena_printf(a, " (and %d spare)", spec->spares) : "", spec->ranks,
+                str_plural(spec->ranks), type->name, str_bytes((double)needs),
+                str_bytes((double)has));
+        return DRV_OK;
+    }
+    const memory_limit limit = {.machine = has, .free = on_device ? has + process : has};
+    DRV_TRY(fit_suggest(a, cfg, &limit, &keys));
+    return drv_fail(DRV_E_USAGE,
+            "a rank needs %s, but %s has %s for it; expected more ranks to share the model%s%s",
+            str_bytes((double)needs), type->name, str_bytes((double)has), keys ? ", or " : "",
+            keys ? keys : "");
+}

@@ -1,0 +1,9 @@
+// Writes what Kubeflow Trainer is told of a run: the status of a TrainJob's trainer.
+#pragma once
+#include "watch/views/watched_run.h"
+
+enum { PROGRESS_METRICS = 16 }; // at most
+
+// Appends {"trainerStatus": {"progressPercentage": .., "estimatedRemainingSeconds": .., "metrics":
+// [{"name": .., "value": ".."}], "lastUpdatedTime": ".."}}; `time`: now, seconds since 1970.
+void progress_body(const watched_run *run, double time, str *out);

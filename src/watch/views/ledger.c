@@ -1,0 +1,280 @@
+// The ledger: attempts from the journal, steps into attempts, gaps between them.
+#include "watch/views/ledger.h"
+
+#include <math.h>
+#include <string.h>
+
+struct ledger {
+    ledger_attempt *attempts;
+    int n;
+    double *walls;         // by attempt, as the journal says
+    double *last_utc;      // by attempt: of its last event, since when...
+    double *last_s;        // ...it had lasted so long
+    double *blocked;       // by attempt: waited for checkpoints, by the journal
+    double *early;         // by attempt: evaluated before its first step
+    int64_t *resumed_step; // by attempt
+    double bubble;
+    // Steps since the last line with means of the ranks, all of one attempt.
+    int open_attempt;
+    double open_s, open_data_s, open_save_s;
+    double compute, data, wait; // the last such means; all 0: none so far
+    int64_t n_steps;
+};
+
+static const struct {
+    const char *name, *key;
+} names[N_LEDGER_CLASSES] = {
+        [LEDGER_COMPUTE] = {"compute", "compute"},
+        [LEDGER_COMMUNICATION] = {"exposed communication", "communication"},
+        [LEDGER_BUBBLE] = {"pipeline bubble", "bubble"},
+        [LEDGER_DATA] = {"data", "data"},
+        [LEDGER_SAVE] = {"save", "save"},
+        [LEDGER_EVALUATION] = {"evaluation", "evaluation"},
+        [LEDGER_START] = {"start", "start"},
+        [LEDGER_LOST] = {"lost", "lost"},
+        [LEDGER_DOWN] = {"down", "down"},
+        [LEDGER_STOPPED] = {"stopped on request", "stopped"},
+        [LEDGER_OTHER] = {"other", "other"},
+};
+
+const char *ledger_name(ledger_class class) {
+    return names[class].name;
+}
+
+const char *ledger_key(ledger_class class) {
+    return names[class].key;
+}
+
+// Returns a time that counts: none for what is no time, and a century at most.
+static double seconds(double x) {
+    return x > 0 ? fmin(x, 3.2e9) : 0;
+}
+
+// --- attempts from the journal
+// Seconds from the first event of an attempt to another one. What a rank other than 0 wrote, the
+// failure of rank 0, has another monotonic clock: it and UTC both run forward, and what is too
+// large is the one that jumped.
+static double since(const run_event *first, const run_event *event) {
+    const double mono = event->mono - first->mono, utc = event->time - first->time;
+    if (event->kind != EVENT_FAILURE && event->kind != EVENT_END) return seconds(mono);
+    if (mono < 0) return seconds(utc);
+    return utc < 0 ? seconds(mono) : seconds(fmin(mono, utc));
+}
+
+// Steps that are done again are of the last attempt before that came to any; where there is none,
+// of a run before this journal.
+static void lose(ledger *self, int k, const run_event *resume) {
+    while (k >= 0 && isnan(self->attempts[k].running_s))
+        k--;
+    const int64_t count = run_event_i64(resume, "lost_steps", 0);
+    if (k < 0 || count < 0 || count > 1LL << 50) return;
+    self->attempts[k].lost_steps += count;
+    self->attempts[k].seconds[LEDGER_LOST] += seconds(run_event_f64(resume, "lost_s"));
+}
+
+static void take_event(ledger *self, int k, const run_event *first, const run_event *event) {
+    ledger_attempt *attempt = &self->attempts[k];
+    const double now = since(first, event);
+    if (event->kind >= EVENT_RESTART) return; // no attempt is alive
+    if (now >= self->walls[k]) {
+        self->walls[k] = self->last_s[k] = now;
+        self->last_utc[k] = event->time;
+    }
+    switch (event->kind) {
+    case EVENT_START:
+        attempt->start = event;
+        break;
+    case EVENT_RESUME:
+        self->resumed_step[k] = run_event_i64(event, "step", 0);
+        lose(self, k - 1, event);
+        break;
+    case EVENT_RUNNING:
+        if (isnan(attempt->running_s)) attempt->running_s = now;
+        if (self->resumed_step[k] == INT64_MAX)
+            self->resumed_step[k] = run_event_i64(event, "step", 1) - 1;
+        break;
+    case EVENT_SAVE:
+        self->blocked[k] += seconds(run_event_f64(event, "blocked_s"));
+        break;
+    case EVENT_EVALUATION:
+        attempt->seconds[LEDGER_EVALUATION] += seconds(run_event_f64(event, "seconds"));
+        if (isnan(attempt->running_s)) self->early[k] = attempt->seconds[LEDGER_EVALUATION];
+        break;
+    case EVENT_FAILURE:
+        if (!attempt->failure) attempt->failure = event;
+        break;
+    case EVENT_END:
+        attempt->end = event;
+        break;
+    default:
+        break;
+    }
+}
+
+ledger *ledger_new(arena *a, const run_event_list *events, double bubble) {
+    ledger *self = ARENA_NEW(a, ledger);
+    int count = 0, k = -1;
+    for (int64_t i = 0; i < events->n; i++)
+        count += run_events_begin_attempt(events, i);
+    const int room = count > 0 ? count : 1; // without a journal the steps are one attempt
+    *self = (ledger){.attempts = ARENA_ARRAY(a, ledger_attempt, room),
+            .n = room,
+            .walls = ARENA_ARRAY(a, double, room),
+            .last_utc = ARENA_ARRAY(a, double, room),
+            .last_s = ARENA_ARRAY(a, double, room),
+            .blocked = ARENA_ARRAY(a, double, room),
+            .early = ARENA_ARRAY(a, double, room),
+            .resumed_step = ARENA_ARRAY(a, int64_t, room),
+            .bubble = bubble > 0 ? fmin(bubble, 1) : 0};
+    for (int i = 0; i < room; i++)
+        self->attempts[i] = (ledger_attempt){.number = i + 1, .running_s = (double)NAN};
+    const run_event *first = NULL;
+    for (int64_t i = 0; i < events->n; i++) {
+        const run_event *event = &events->events[i];
+        if (run_events_begin_attempt(events, i)) {
+            first = event;
+            self->attempts[++k].number = event->attempt;
+            self->attempts[k].from_s = event->time;        // until ledger_close
+            self->resumed_step[k] = k > 0 ? INT64_MAX : 0; // until it resumes it has cut nothing
+        }
+        take_event(self, k, first, event);
+    }
+    return self;
+}
+
+// --- steps
+// metrics.jsonl was cut to its checkpoint by each attempt that resumed, so a step that stands there
+// is of the last attempt that began before it.
+static int attempt_of(const ledger *self, int64_t step) {
+    int k = self->n - 1;
+    while (k > 0 && self->resumed_step[k] >= step)
+        k--;
+    return k;
+}
+
+// Deals the steps since the last line with means out to the classes, in the shares of the newest
+// means; those of one rank alone as it says itself.
+static void settle(ledger *self) {
+    double *of = self->attempts[self->open_attempt].seconds;
+    const double compute = self->compute, data = self->data, wait = self->wait;
+    const double rest = self->open_s - self->open_save_s, sum = compute + data + wait;
+    if (sum > 0) {
+        const double bubble = fmin(rest * wait / sum, self->bubble * self->open_s);
+        of[LEDGER_COMPUTE] += rest * compute / sum;
+        of[LEDGER_DATA] += rest * data / sum;
+        of[LEDGER_BUBBLE] += bubble;
+        of[LEDGER_COMMUNICATION] += rest * wait / sum - bubble;
+    } else {
+        of[LEDGER_DATA] += self->open_data_s;
+        of[LEDGER_COMPUTE] += rest - self->open_data_s;
+    }
+    of[LEDGER_SAVE] += self->open_save_s;
+    self->open_s = self->open_data_s = self->open_save_s = 0;
+}
+
+void ledger_add(ledger *self, const ledger_step *step) {
+    const int k = attempt_of(self, step->step);
+    ledger_attempt *attempt = &self->attempts[k];
+    if (k != self->open_attempt) settle(self);
+    self->open_attempt = k;
+    const double all = seconds(step->step_s), save = fmin(seconds(step->save_s), all);
+    self->open_s += all;
+    self->open_save_s += save;
+    self->open_data_s += fmin(seconds(step->data_s), all - save);
+    if (attempt->first_step == 0) attempt->first_step = step->step;
+    attempt->last_step = step->step;
+    self->n_steps++;
+    if (!step->shared) return;
+    self->compute = seconds(step->rank_compute_s);
+    self->data = seconds(step->rank_data_s);
+    self->wait = seconds(step->rank_wait_s);
+    settle(self);
+}
+
+// --- sums
+static double sum_of(const double *list) {
+    double sum = 0;
+    for (int i = 0; i < N_LEDGER_CLASSES; i++)
+        sum += list[i];
+    return sum;
+}
+
+static bool ended_well(const ledger_attempt *attempt) {
+    return attempt->end && strcmp(run_event_text(attempt->end, "state"), "failed") != 0;
+}
+
+// Adds what the journal knows of an attempt beside its steps. Returns its wall time.
+static double close_attempt(ledger *self, int k, bool last) {
+    ledger_attempt *attempt = &self->attempts[k];
+    double *of = attempt->seconds;
+    const bool ran = !isnan(attempt->running_s) || attempt->last_step > 0;
+    const double until = !ran ? self->walls[k] : isnan(attempt->running_s) ? 0 : attempt->running_s;
+    of[LEDGER_START] = fmax(until - self->early[k], 0);
+    if (self->blocked[k] > of[LEDGER_SAVE]) of[LEDGER_SAVE] = self->blocked[k];
+    const double known = sum_of(of), rest = self->walls[k] - known;
+    const bool goes_on = last && !attempt->end && !attempt->failure;
+    if (rest > 0) of[ran && !ended_well(attempt) && !goes_on ? LEDGER_LOST : LEDGER_OTHER] += rest;
+    return fmax(known, self->walls[k]);
+}
+
+// A copy whose attempts may be changed.
+static ledger *copy(arena *a, const ledger *of) {
+    ledger *self = ARENA_NEW(a, ledger);
+    *self = *of;
+    self->attempts = ARENA_ARRAY(a, ledger_attempt, of->n);
+    memcpy(self->attempts, of->attempts, sizeof *of->attempts * (size_t)of->n);
+    return self;
+}
+
+ledger *ledger_again(arena *a, const run_event_list *events, const ledger *before) {
+    static const ledger_class of_steps[] = {LEDGER_COMPUTE, LEDGER_COMMUNICATION, LEDGER_BUBBLE,
+            LEDGER_DATA, LEDGER_SAVE};
+    const ledger fresh = *ledger_new(a, events, before->bubble);
+    if (fresh.n != before->n || memcmp(fresh.resumed_step, before->resumed_step,
+                                        sizeof(int64_t) * (size_t)fresh.n) != 0)
+        return NULL;
+    ledger *self = ARENA_NEW(a, ledger);
+    *self = *before;
+    self->attempts = fresh.attempts;
+    self->walls = fresh.walls;
+    self->last_utc = fresh.last_utc;
+    self->last_s = fresh.last_s;
+    self->blocked = fresh.blocked;
+    self->early = fresh.early;
+    self->resumed_step = fresh.resumed_step;
+    for (int k = 0; k < self->n; k++) {
+        for (size_t i = 0; i < sizeof of_steps / sizeof *of_steps; i++)
+            self->attempts[k].seconds[of_steps[i]] = before->attempts[k].seconds[of_steps[i]];
+        self->attempts[k].first_step = before->attempts[k].first_step;
+        self->attempts[k].last_step = before->attempts[k].last_step;
+    }
+    return self;
+}
+
+ledger_sums ledger_close(arena *a, const ledger *made) {
+    ledger *self = copy(a, made);
+    ledger_sums out = {.n_steps = self->n_steps, .n_attempts = self->n, .attempts = self->attempts};
+    double now = 0, ended = 0; // since the first start; UTC
+    settle(self);
+    for (int k = 0; k < self->n; k++) {
+        ledger_attempt *attempt = &self->attempts[k];
+        const double began = attempt->from_s, wall = close_attempt(self, k, k == self->n - 1);
+        const double gap = k > 0 ? began - ended : 0;
+        const bool asked = k > 0 && ended_well(&self->attempts[k - 1]);
+        if (gap < 0) out.n_negative++;
+        out.seconds[asked ? LEDGER_STOPPED : LEDGER_DOWN] += seconds(gap);
+        attempt->from_s = now + seconds(gap);
+        attempt->until_s = now = attempt->from_s + wall;
+        attempt->running_s += attempt->from_s;
+        ended = self->last_utc[k] + wall - self->last_s[k];
+        out.n_lost_steps += attempt->lost_steps;
+        for (int i = 0; i < N_LEDGER_CLASSES; i++)
+            out.seconds[i] += attempt->seconds[i];
+    }
+    out.wall_s = sum_of(out.seconds);
+    const double useful = out.seconds[LEDGER_COMPUTE] + out.seconds[LEDGER_COMMUNICATION] +
+                          out.seconds[LEDGER_BUBBLE],
+                 wanted = out.wall_s - out.seconds[LEDGER_STOPPED];
+    out.goodput = wanted > 0 ? useful / wanted : (double)NAN;
+    return out;
+}

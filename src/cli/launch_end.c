@@ -12,7 +12,7 @@
 #include "launch/jobs/shell_words.h"
 
 // A save is waited for a minute longer than it may take; the scheduler is asked every two seconds.
-enum { MORE_S = 60, FIRST_TURN_MS = 200, TURN_MS = 2000, MAX_OBJECTS = 8 };
+enum { MORE_S = 60, FIRST_TURN_MS = 200, TURN_MS = 2000 };
 
 static const char *line_of(arena *a, const program_words *words) {
     str line = {0};
@@ -91,7 +91,7 @@ drv_status launch_run_stop(arena *a, const cli_args *args) {
 
 // --- clean
 typedef struct removal {
-    const char *objects[MAX_OBJECTS], **files;
+    const char *objects[MAX_JOB_OBJECTS], **files;
     int n_objects, n_files;
 } removal;
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/host_port.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "cli/launch_rules.h"
@@ -64,7 +65,9 @@ enum { DEFAULT_GRACE_S = 600, DEFAULT_TRIES = 3, MAX_GRACE_S = 86400, MAX_TRIES 
     }
 #define PODS                                                                                       \
     {"--namespace", "NAME", "of Kubernetes (kubectl's own)"},                                      \
-            {"--shm", "SIZE", "of /dev/shm in each pod (an eighth of its memory)"}, POD_OPTIONS
+            {"--shm", "SIZE", "of /dev/shm in each pod (an eighth of its memory)"},                \
+            {"--page", NULL, "a Deployment of the run's page beside the job, with a password"},    \
+            POD_OPTIONS
 
 const cli_option launch_slurm_options[] = {
         ALL_KINDS,
@@ -300,6 +303,18 @@ static void keep_programs(arena *a, job_spec *spec) {
     spec->sets = sets;
 }
 
+// Returns the port of training.http where a probe of Kubernetes reaches it, which is not by a
+// loopback; 0: it is none, or any.
+static int health_port(const run_config *cfg) {
+    host_port where;
+    const char *http = config_http(cfg);
+    if (!http || !host_port_parse(http, &where) || where.port <= 0 || !*where.host) return 0;
+    if (str_starts(where.host, "127.") || strcmp(where.host, "localhost") == 0 ||
+            strcmp(where.host, "::1") == 0)
+        return 0;
+    return where.port;
+}
+
 // The config, with its bytes, or the words of data work.
 static drv_status read_subject(arena *a, const cli_args *args, job_spec *spec, run_config *cfg) {
     static const char *const verbs[] = {"data", "tokenizer", "model", "ckpt"};
@@ -325,6 +340,7 @@ static drv_status read_subject(arena *a, const cli_args *args, job_spec *spec, r
     DRV_TRY(file_read(a, spec->config, &text, &n_bytes));
     spec->config_text = text;
     spec->run_dir = cfg->run_dir;
+    spec->health_port = health_port(cfg);
     if (spec->mount && config_backend(cfg)->has_devices && !*cfg->pjrt.cache)
         keep_programs(a, spec);
     if (spec->work == WORK_TRAIN && !cli_has(args, "--grace"))
@@ -371,14 +387,15 @@ static drv_status read_pod_options(arena *a, const cli_args *args, job_spec *spe
 
 // A job of one pod has nothing to be placed beside, and no cluster.
 static drv_status read_place(const cli_args *args, job_spec *spec) {
-    static const char *const options[] = {"--topology", "--cluster", "--gang"};
+    static const char *const options[] = {"--topology", "--cluster", "--gang", "--page"};
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
         if (spec->work != WORK_TRAIN && takes(args, options[i]) && cli_has(args, options[i]))
-            return drv_fail(DRV_E_USAGE, "%s: --job %s has one pod, expected no %s", args->name,
-                    cli_get(args, "--job", ""), options[i]);
+            return drv_fail(DRV_E_USAGE, "%s: --job %s has one pod and no run, expected no %s",
+                    args->name, cli_get(args, "--job", ""), options[i]);
     spec->topology = text_of(args, "--topology");
     spec->ray_cluster = text_of(args, "--cluster");
     spec->by_volcano = takes(args, "--gang") && cli_has(args, "--gang");
+    spec->has_page = takes(args, "--page") && cli_has(args, "--page");
     return DRV_OK;
 }
 

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/file.h"
 #include "launch/jobs/job_state.h"
 #include "launch/jobs/pod.h"
 
@@ -39,7 +40,7 @@ static const char *selector(arena *a, const job_record *record) {
             record->name);
 }
 
-program_words job_submit_words(arena *a, const job_record *record, const char *path,
+program_words job_submit_words(arena *a, const job_record *record, const char *dir,
         bool only_test) {
     program_words c = {0};
     if (record->kind->is_kubernetes) {
@@ -50,7 +51,8 @@ program_words job_submit_words(arena *a, const job_record *record, const char *p
     } else {
         SAY(&c, "sbatch", only_test ? "--test-only" : "--parsable");
     }
-    program_say(&c, path);
+    program_say(&c, job_record_path(a, dir, record));
+    if (job_record_has_page(record)) SAY(&c, "-f", path_join(a, dir, PAGE_FILE));
     return c;
 }
 
@@ -103,7 +105,7 @@ program_words job_end_words(arena *a, const job_record *record, const char *id) 
 }
 
 const char *const *job_objects(arena *a, const job_record *record, int *n) {
-    const char **list = ARENA_ARRAY(a, const char *, 6);
+    const char **list = ARENA_ARRAY(a, const char *, MAX_JOB_OBJECTS);
     *n = 0;
     list[(*n)++] = arena_printf(a, "%s/%s", resource(record), record->name);
     if (record->work == WORK_TRAIN && strcmp(record->kind->name, "trainjob") == 0)
@@ -112,6 +114,10 @@ const char *const *job_objects(arena *a, const job_record *record, int *n) {
         list[(*n)++] = arena_printf(a, "raycluster.ray.io/%s", record->name);
     list[(*n)++] = arena_printf(a, "configmap/%s-config", record->name);
     if (record->has_secret) list[(*n)++] = arena_printf(a, "secret/%s-secret", record->name);
+    if (!job_record_has_page(record)) return list;
+    list[(*n)++] = arena_printf(a, "deployment.apps/%s-page", record->name);
+    list[(*n)++] = arena_printf(a, "service/%s-page", record->name);
+    list[(*n)++] = arena_printf(a, "secret/%s-page", record->name);
     return list;
 }
 

@@ -1,6 +1,7 @@
 // The table of kinds, and which of a kind's writers makes the files of a job.
 #include "launch/jobs/job_spec.h"
 #include "launch/jobs/kinds.h"
+#include "launch/jobs/pod.h"
 
 // Names: pods of operators are DNS labels, of which the last node's is the longest; KubeRay appends
 // to the names of jobs (47) itself; a JobSet's pods have a suffix of their own.
@@ -57,5 +58,7 @@ const int n_job_kinds = sizeof job_kinds / sizeof *job_kinds;
 drv_status job_write(arena *a, const job_spec *spec, job_files *files) {
     if (spec->work != WORK_TRAIN && spec->kind->is_kubernetes)
         return batch_job_write(a, spec, files);
-    return spec->kind->write(a, spec, files);
+    DRV_TRY(spec->kind->write(a, spec, files));
+    if (spec->has_page) page_write(a, spec, files);
+    return DRV_OK;
 }

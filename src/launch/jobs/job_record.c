@@ -235,6 +235,12 @@ drv_status job_record_read(arena *a, const char *dir, job_record *out) {
     return job_record_parse(a, path, text, n, out);
 }
 
+bool job_record_has_page(const job_record *record) {
+    for (int i = 0; i < record->n_files; i++)
+        if (strcmp(record->files[i], PAGE_FILE) == 0) return true;
+    return false;
+}
+
 const char *job_record_path(arena *a, const char *dir, const job_record *record) {
     return path_join(a, dir, record->files[0]);
 }

@@ -37,5 +37,7 @@ DRV_CHECKED drv_status job_record_parse(arena *a, const char *path, const char *
 DRV_CHECKED drv_status job_record_read(arena *a, const char *dir, job_record *out);
 // Replaces DIR/launch.json.
 DRV_CHECKED drv_status job_record_write(arena *a, const char *dir, const job_record *record);
+// Returns whether the page of the run has a Deployment.
+bool job_record_has_page(const job_record *record);
 // Returns the manifest or script that is handed to the scheduler.
 const char *job_record_path(arena *a, const char *dir, const job_record *record);

@@ -8,6 +8,8 @@
 #include "launch/jobs/job_files.h"
 #include "launch/jobs/pod_options.h"
 
+#define PAGE_FILE "page.yaml"
+
 typedef enum job_work {
     WORK_TRAIN,
     WORK_COMPILE, // drover compile, one process with one machine's devices
@@ -27,12 +29,14 @@ typedef struct job_kind job_kind;
 
 typedef struct job_spec {
     const job_kind *kind;
-    const char *name;               // a DNS label
-    const char *image;              // NULL: none, as for Slurm
-    const char *queue;              // NULL: the cluster's own
-    const char *topology;           // the domain that holds all ranks; NULL: any
-    const char *ray_cluster;        // that stays, and to which a RayJob is submitted; NULL: its own
-    bool by_volcano;                // of Ray: Volcano schedules all pods of a cluster or none
+    const char *name;        // a DNS label
+    const char *image;       // NULL: none, as for Slurm
+    const char *queue;       // NULL: the cluster's own
+    const char *topology;    // the domain that holds all ranks; NULL: any
+    const char *ray_cluster; // that stays, and to which a RayJob is submitted; NULL: its own
+    bool has_page;           // a Deployment of the run's page beside the job
+    int health_port;         // where the run serves its page to other machines; 0: it does not
+    bool by_volcano;         // of Ray: Volcano schedules all pods of a cluster or none
     const char *name_space, *claim; // of Kubernetes; name_space NULL: that of the context
     pod_options pods;               // of Kubernetes: what each pod gets besides
     const char *mount; // where the claim is, and the working directory; NULL: as the machine has it

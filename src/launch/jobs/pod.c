@@ -29,15 +29,15 @@ static void put_gang_labels(yaml_writer *w, const job_spec *spec) {
     yaml_text(w, "volcano.sh/network-topology-highest-tier-allowed", spec->topology);
 }
 
-static void put_own_labels(yaml_writer *w, const job_spec *spec) {
-    yaml_text(w, "app.kubernetes.io/name", "drover");
+static void put_own_labels(yaml_writer *w, const job_spec *spec, bool is_page) {
+    yaml_text(w, "app.kubernetes.io/name", is_page ? PAGE_NAME : "drover");
     yaml_text(w, JOB_LABEL, spec->name);
     pod_options_pairs(w, &spec->pods, POD_LABEL);
 }
 
 static void put_labels(yaml_writer *w, const job_spec *spec, bool is_job) {
     yaml_map(w, "labels");
-    put_own_labels(w, spec);
+    put_own_labels(w, spec, false);
     if (is_job && job_is_queued(spec)) yaml_text(w, KUEUE_LABEL, spec->queue);
     if (is_job && spec->by_volcano) put_gang_labels(w, spec);
     yaml_map_end(w);
@@ -231,10 +231,18 @@ static void put_mounts(yaml_writer *w, arena *a, const job_spec *spec, const pod
     yaml_list(w, "volumeMounts");
     put_mount(w, "shared", spec->mount, false);
     if (has_shm(p)) put_mount(w, "shm", "/dev/shm", false);
-    if (spec->config_text) put_mount(w, "config", CONFIG_DIR, true);
+    if (spec->config_text && !p->is_page) put_mount(w, "config", CONFIG_DIR, true);
     if (secret_of(a, spec, p)) put_mount(w, "secret", SECRET_DIR, true);
+    if (p->is_page) put_mount(w, "password", PAGE_DIR, true);
     if (p->has_progress) put_mount(w, "progress", "/var/run/secrets/kubeflow/trainer", true);
     yaml_list_end(w);
+}
+
+static void put_secret(yaml_writer *w, const char *volume, const char *secret) {
+    yaml_map(w, NULL), yaml_text(w, "name", volume), yaml_map(w, "secret");
+    yaml_text(w, "secretName", secret);
+    yaml_int(w, "defaultMode", 0440); // of root and the pod's group
+    yaml_map_end(w), yaml_map_end(w);
 }
 
 static void put_volumes(yaml_writer *w, arena *a, const job_spec *spec, const pod *p) {
@@ -249,17 +257,13 @@ static void put_volumes(yaml_writer *w, arena *a, const job_spec *spec, const po
         yaml_text(w, "sizeLimit", pod_quantity(a, spec->shm));
         yaml_map_end(w), yaml_map_end(w);
     }
-    if (spec->config_text) {
+    if (spec->config_text && !p->is_page) {
         yaml_map(w, NULL), yaml_text(w, "name", "config"), yaml_map(w, "configMap");
         yaml_text(w, "name", arena_printf(a, "%s-config", spec->name));
         yaml_map_end(w), yaml_map_end(w);
     }
-    if (secret) {
-        yaml_map(w, NULL), yaml_text(w, "name", "secret"), yaml_map(w, "secret");
-        yaml_text(w, "secretName", secret);
-        yaml_int(w, "defaultMode", 0440); // of root and the pod's group
-        yaml_map_end(w), yaml_map_end(w);
-    }
+    if (secret) put_secret(w, "secret", secret);
+    if (p->is_page) put_secret(w, "password", arena_printf(a, "%s-page", spec->name));
     if (p->has_progress) put_progress(w, a, spec);
     yaml_list_end(w);
 }
@@ -269,6 +273,35 @@ static void put_shell(yaml_writer *w, arena *a, const char *script) {
     pod_words(w, a, "command", words, 3);
 }
 
+int pod_health_port(const job_spec *spec) {
+    return spec->spares == 0 && spec->fewest == spec->nodes ? spec->health_port : 0;
+}
+
+enum { PROBE_S = 30 };
+
+static void put_probe(yaml_writer *w, const char *key, int port, int failures) {
+    yaml_map(w, key), yaml_map(w, "httpGet");
+    yaml_text(w, "path", "/healthz");
+    yaml_int(w, "port", port);
+    yaml_map_end(w);
+    yaml_int(w, "periodSeconds", PROBE_S);
+    yaml_int(w, "timeoutSeconds", 5);
+    yaml_int(w, "failureThreshold", failures);
+    yaml_map_end(w);
+}
+
+// A run answers once its data and programs are there, and not between two attempts.
+static void put_health(yaml_writer *w, const pod *p) {
+    yaml_list(w, "ports");
+    yaml_map(w, NULL);
+    yaml_text(w, "name", "http");
+    yaml_int(w, "containerPort", p->health_port);
+    yaml_map_end(w);
+    yaml_list_end(w);
+    if (p->start_s) put_probe(w, "startupProbe", p->health_port, p->start_s / PROBE_S);
+    put_probe(w, "livenessProbe", p->health_port, p->unhealthy_s / PROBE_S);
+}
+
 static void put_container(yaml_writer *w, arena *a, const job_spec *spec, const pod *p) {
     yaml_map(w, NULL);
     yaml_text(w, "name", p->container);
@@ -276,6 +309,7 @@ static void put_container(yaml_writer *w, arena *a, const job_spec *spec, const 
     if (p->n_command) pod_words(w, a, "command", p->command, p->n_command);
     yaml_text(w, "workingDir", spec->mount);
     if (p->has_program) put_environment(w, a, spec, p->environment);
+    if (p->health_port) put_health(w, p);
     if (p->ssh_port) {
         yaml_map(w, "readinessProbe"), yaml_map(w, "tcpSocket");
         yaml_int(w, "port", p->ssh_port);
@@ -368,7 +402,7 @@ static void put_metadata(yaml_writer *w, const job_spec *spec, const pod *p) {
     const bool by_kueue = is_placed(spec, p) && job_is_queued(spec);
     yaml_map(w, "metadata");
     yaml_map(w, "labels");
-    put_own_labels(w, spec);
+    put_own_labels(w, spec, p->is_page);
     if (is_placed(spec, p)) yaml_text(w, RANKS_LABEL, "ranks");
     yaml_map_end(w);
     if (spec->pods.n[POD_ANNOTATION] || by_kueue) {

@@ -126,6 +126,9 @@ static void put_jobs(yaml_writer *w, arena *a, const job_spec *spec) {
               alone = {.container = "node",
                       .has_program = true,
                       .restart = "Never",
+                      .health_port = spec->nodes == 1 ? pod_health_port(spec) : 0,
+                      .unhealthy_s = RUN_UNHEALTHY_S,
+                      .start_s = RUN_START_S,
                       .size = POD_DEVICES};
     yaml_list(w, "replicatedJobs");
     if (spec->is_node_launch) {

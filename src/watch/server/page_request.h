@@ -39,6 +39,7 @@ typedef struct page_keys {
     char cookie[SECRET_BYTES];     // of every path
     char cookie_name[32];          // of this port: cookies do not tell ports apart
     char metrics_token[TOKEN_MAX]; // of PATH_PROMETHEUS alone; "": there is none
+    const char *password;          // of every path, by HTTP's Basic scheme; NULL: there is none
     char host[256], name[256];     // as the key has it, and of this machine: allowed in Host
 } page_keys;
 

@@ -1,7 +1,8 @@
 #!/bin/bash
 # Never N runs of one: what a launcher's variables say is several nodes is refused by `drover train` where no MPI joins them, and
 # a run says what world it expects. usage: launch_alone.sh DROVER
-. "$(dirname "$0")"/story.bash
+tests=$(realpath "$(dirname "$0")")
+. "$tests"/story.bash
 make_data
 refused() { # TEXT VARIABLE...
     local text=$1
@@ -18,6 +19,8 @@ refused "by JOB_COMPLETION_INDEX" JOB_COMPLETION_INDEX=1
 expect 2 "RANK is set, but not WORLD_SIZE" env RANK=0 "$drover" train run.yaml --set run_dir=never
 expect 2 'PET_NNODES is "1:4": elastic' env PET_NNODES=1:4 "$drover" train run.yaml --set run_dir=never
 check "nothing was made" [ ! -e never ]
+# Environments that were recorded under Slurm, Open MPI and Ray: who drover takes its process for.
+if "$tests"/../tools/replay_launchers.py "$drover" >out; then ok; else bad "an answer to a recorded launcher" out; fi
 
 few=(--set training.steps=1 --set run_dir=one)
 expect 2 "this job has 1 rank, but 2 were expected (DROVER_EXPECT_RANKS)" "$drover" train run.yaml "${few[@]}" --expect-ranks 2

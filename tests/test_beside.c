@@ -56,7 +56,7 @@ static graph *beside_graph(arena *a, const scene *of) {
         end = graph_add(built, OP_gather_shards, 2, in, &attrs)->out[0];
     } else {
         attrs.sum.data_ranks = RANKS;
-        attrs.sum.in_lane = 1;
+        attrs.sum.in_accum_group = 1;
         attrs.mesh.whole = of->what == SUM_WHOLE;
         tensor *in[] = {graph_state(built, TENSOR_GRAD, "t", DT_F32, 1, &dim),
                 graph_state(built, TENSOR_INPUT, "last", DT_I32, 1, (int64_t[]){1})};

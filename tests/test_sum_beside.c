@@ -53,7 +53,7 @@ static void expect_attrs(const op_attrs *got, const op_attrs *want) {
     assert_int_equal(got->mesh.axis, AXIS_DATA);
     assert_int_equal(got->mesh.ranks, want->mesh.ranks);
     assert_int_equal(got->sum.data_ranks, want->sum.data_ranks);
-    assert_int_equal(got->sum.in_lane, want->sum.in_lane);
+    assert_int_equal(got->sum.in_accum_group, want->sum.in_accum_group);
     assert_int_equal(got->mesh.whole, want->mesh.whole);
     assert_true(got->mesh.beside);
 }
@@ -105,28 +105,29 @@ typedef struct graph_case {
 } graph_case;
 
 static const graph_case cases[] = {
-        {2, {.mesh = {.ranks = 2, .whole = 1}, .sum = {.data_ranks = 2, .in_lane = 4}}, false,
-                {"parallel.zero=0", "model.tie_word_embeddings=true"}},
-        {2, {.mesh = {.ranks = 2}, .sum = {.data_ranks = 2, .in_lane = 4}}, false,
+        {2, {.mesh = {.ranks = 2, .whole = 1}, .sum = {.data_ranks = 2, .in_accum_group = 4}},
+                false, {"parallel.zero=0", "model.tie_word_embeddings=true"}},
+        {2, {.mesh = {.ranks = 2}, .sum = {.data_ranks = 2, .in_accum_group = 4}}, false,
                 {"parallel.zero=1", "model.tie_word_embeddings=false", "training.recompute=full"}},
-        {4, {.mesh = {.ranks = 4, .whole = 1}, .sum = {.data_ranks = 2, .in_lane = 4}}, false,
-                {"parallel.zero=0", "parallel.context=2", "parallel.context_leaves=2",
+        {4, {.mesh = {.ranks = 4, .whole = 1}, .sum = {.data_ranks = 2, .in_accum_group = 4}},
+                false,
+                {"parallel.zero=0", "parallel.context=2", "parallel.context_blocks=2",
                         "training.recompute=selective"}},
-        {8, {.mesh = {.ranks = 2}, .sum = {.data_ranks = 2, .in_lane = 2}}, false,
+        {8, {.mesh = {.ranks = 2}, .sum = {.data_ranks = 2, .in_accum_group = 2}}, false,
                 {"parallel.zero=1", "parallel.pipeline=2", "parallel.tensor=2",
                         "model.tie_word_embeddings=true", "training.recompute=full",
                         "training.micro_batch_size=2"}},
-        {4, {.mesh = {.ranks = 2, .whole = 1}, .sum = {.data_ranks = 2, .in_lane = 4}}, true,
+        {4, {.mesh = {.ranks = 2, .whole = 1}, .sum = {.data_ranks = 2, .in_accum_group = 4}}, true,
                 {"parallel.zero=0", "parallel.pipeline=2", "parallel.schedule=zb-h1",
                         "model.tie_word_embeddings=true"}},
-        {4, {.mesh = {.ranks = 2}, .sum = {.data_ranks = 2, .in_lane = 4}}, true,
+        {4, {.mesh = {.ranks = 2}, .sum = {.data_ranks = 2, .in_accum_group = 4}}, true,
                 {"parallel.zero=1", "parallel.pipeline=2", "parallel.schedule=zb-h1",
                         "training.grad_dtype=bf16", "training.precision=bf16",
                         "training.recompute=full"}},
-        {4, {.mesh = {.ranks = 2}, .sum = {.data_ranks = 2, .in_lane = 4}}, true,
+        {4, {.mesh = {.ranks = 2}, .sum = {.data_ranks = 2, .in_accum_group = 4}}, true,
                 {"parallel.zero=1", "parallel.pipeline=2", "parallel.schedule=zb-h1", "lora.rank=4",
                         "lora.dropout=0.1"}},
-        {4, {.mesh = {.ranks = 2}, .sum = {.data_ranks = 2, .in_lane = 4}}, false,
+        {4, {.mesh = {.ranks = 2}, .sum = {.data_ranks = 2, .in_accum_group = 4}}, false,
                 {"parallel.zero=1", "parallel.pipeline=2", "parallel.schedule=interleaved",
                         "parallel.virtual_stages=2", "model.tie_word_embeddings=true"}},
 };
@@ -177,10 +178,10 @@ static void several_nodes_add(void **state) {
     const gradient_sums beside = {.ranks = 6, .data_ranks = 3, .micro_batches = 5, .whole = true};
     pass_sum_beside(built, &beside, INPUT_ALONE, 1);
     OK(graph_verify(built, STAGE_DIFFERENTIATED));
-    look_at(built, sums,
-            &(op_attrs){.mesh.ranks = 6, .sum.data_ranks = 3, .sum.in_lane = 5, .mesh.whole = 1});
-    assert_int_equal(sums->n, 2);
-    assert_int_equal(sums->n_adds[find(sums, "grad.w")], 3);
+    const op_attrs all = {.mesh = {.ranks = 6, .whole = 1},
+            .sum = {.data_ranks = 3, .in_accum_group = 5}};
+    look_at(built, sums, &all);
+    assert_true(sums->n == 2 && sums->n_adds[find(sums, "grad.w")] == 3);
     assert_ptr_equal(sums->summed_in[find(sums, "grad.w")], built);
     assert_ptr_equal(sums->summed_in[find(sums, "grad.v")], built);
     arena_free(a);
@@ -209,7 +210,7 @@ static void the_update_is_left_with(void **state) {
             {{"parallel.zero=1"}, 0, N_WEIGHTS, 0, N_WEIGHTS, 0},
             {{"parallel.zero=1", "parallel.overlap=false"}, N_WEIGHTS, 0, N_WEIGHTS, 0, 0},
             {{"parallel.zero=0", "parallel.overlap=false"}, 0, 0, 0, 0, N_WEIGHTS},
-            {{"parallel.zero=1", "parallel.lanes=4"}, N_WEIGHTS, 0, 0, N_WEIGHTS, 0},
+            {{"parallel.zero=1", "parallel.accumulation_groups=4"}, N_WEIGHTS, 0, 0, N_WEIGHTS, 0},
             {{"parallel.zero=2"}, 0, 0, 0, N_WEIGHTS, 0}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         arena *a = arena_new("update");

@@ -276,7 +276,7 @@ typedef struct backend_opts {
 
 // Opens the embedded CPU back end, with backend_opts.portable.
 // DROVER_CPU=ref|plain|avx2|avx512|avx512_bf16 forces a level of kernels,
-// DROVER_GEMM=fp32|bf16|amx|amx_twin how products of bf16 are multiplied (backend/cpu/gemm.h).
+// DROVER_GEMM=fp32|bf16|amx|amx_emulated how products of bf16 are multiplied (backend/cpu/gemm.h).
 DRV_CHECKED drv_status backend_open_cpu(arena *a, const backend_opts *opts, backend **out);
 extern const backend_vtable backend_cpu;
 // Opens a back end that plans for another one and verifies, computes nothing, holds nothing.

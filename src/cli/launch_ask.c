@@ -1,5 +1,4 @@
 // Asking about a job, and what drover launch status and logs print of it.
-// Legend: a arena, s state or status.
 #include "cli/launch_ask.h"
 
 #include <math.h>

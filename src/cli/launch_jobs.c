@@ -1,5 +1,4 @@
 // drover launch KIND: from options, a config and a type of machine to the files of a job.
-// Legend: a arena, s state or status.
 #include "cli/launch_jobs.h"
 
 #include <math.h>

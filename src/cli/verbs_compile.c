@@ -26,7 +26,7 @@ typedef struct counts {
     int n, n_failed, n_kept; // of all ranks; kept: taken from the cache
     bool has_device;         // not a target's
     // These are of the rank under way.
-    backend *b;
+    backend *device;
     bool explains;
     char rank[32];               // begins each line: "pipeline rank 1  "; "": there is one
     char too_large[MAX_MESSAGE]; // of the first rank whose programs do not fit; "": all do
@@ -35,7 +35,7 @@ typedef struct counts {
 static void tell_facts(const counts *c, const char *name, const executable *e) {
     program_facts f;
     bool matters;
-    const bool known = backend_program_facts(c->b, e, &f, &matters);
+    const bool known = backend_program_facts(c->device, e, &f, &matters);
     if (known && c->explains) program_facts_print(stderr, &f);
     if (!known && c->explains) fputs("  the compiler does not say what it made of it\n", stderr);
     if (known && matters) program_facts_warn(name, &f);
@@ -54,7 +54,7 @@ static void tell(void *ctx, const char *name, int n_nodes, const load_request *m
     }
     fprintf(stderr, "%d nodes, %.1f s%s", n_nodes, made->seconds,
             made->from_cache ? " from the cache" : "");
-    if (backend_program_memory(c->b, *made->out, &m))
+    if (backend_program_memory(c->device, *made->out, &m))
         fprintf(stderr, "; arguments %s, results beside them %s, temporary %s",
                 str_bytes((double)m.arguments), str_bytes((double)(m.results - m.aliased)),
                 str_bytes((double)m.temporary));
@@ -91,7 +91,7 @@ static drv_status check_fit(const counts *c, const programs *p) {
     const memory_plan here = programs_memory(p);
     const int64_t most = programs_compiled_bytes(p, &name), more = not_compiled(c, &here);
     DRV_TRY(programs_check_fit(p));
-    return backend_check_fit(c->b, name, most + more,
+    return backend_check_fit(c->device, name, most + more,
             "cuDNN's scratch is in it: expected training.deterministic: false, a smaller micro-batch or shorter rows");
 }
 
@@ -140,7 +140,7 @@ static drv_status compile_programs(arena *a, const run_config *cfg, counts *c) {
     programs built;
     const int n_failed = c->n_failed;
     DRV_TRY(programs_build(a, cfg, &built));
-    const drv_status status = programs_compile(a, c->b, &built, &(compile_report){tell, c});
+    const drv_status status = programs_compile(a, c->device, &built, &(compile_report){tell, c});
     if (status == DRV_OK) {
         print_memory(c, &built);
         if (check_fit(c, &built) != DRV_OK && !*c->too_large)
@@ -155,10 +155,10 @@ static drv_status compile_rank(run_config *cfg, const compiled_for *to, int plac
     cfg->rank = place * mesh_stride(&to->ranks, AXIS_PIPELINE);
     if (to->ranks.size[AXIS_PIPELINE] > 1)
         snprintf(c->rank, sizeof c->rank, "pipeline rank %d  ", place);
-    drv_status status = open_rank(a, cfg, to, &c->b);
+    drv_status status = open_rank(a, cfg, to, &c->device);
     if (status == DRV_OK) {
         status = compile_programs(a, cfg, c);
-        backend_close(c->b);
+        backend_close(c->device);
     }
     arena_free(a);
     return status;
@@ -172,8 +172,8 @@ static drv_status set_bounds(const cli_args *args, run_config *cfg) {
     return DRV_OK;
 }
 
-// All programs of a world. n: as of open_devices.
-static drv_status compile_world(arena *a, const cli_args *args, run_config *cfg, int64_t n,
+// Compiles all programs of one layout. n: as in open_devices.
+static drv_status compile_layout(arena *a, const cli_args *args, run_config *cfg, int64_t n,
         counts *c) {
     compiled_for to = {0};
     drv_status status = DRV_OK;
@@ -200,7 +200,7 @@ static drv_status load_config(arena *a, const cli_args *args, const elastic_layo
     return config_load(a, args->positional[0], all, n + layout->n_sets, cfg);
 }
 
-// Those of every world that the job may come down to.
+// Compiles for every number of nodes that the job may come down to.
 static drv_status compile_elastic(arena *a, const cli_args *args, const run_config *cfg,
         counts *c) {
     elastic_job job;
@@ -212,14 +212,14 @@ static drv_status compile_elastic(arena *a, const cli_args *args, const run_conf
     DRV_TRY(elastic_power(a, job.ranks, &job.power));
     for (int n = job.n_nodes; n > 0; n--) {
         elastic_layout found;
-        run_config of_world;
+        run_config smaller;
         if (elastic_on(a, &job, n, &found) != DRV_OK) {
             log_info("%d node%s: %s", n, str_plural(n), drv_message());
             continue;
         }
         log_info("%d node%s: %s", n, str_plural(n), found.words);
-        DRV_TRY(load_config(a, args, &found, &of_world));
-        DRV_TRY(compile_world(a, args, &of_world, (int64_t)n * job.ranks, c));
+        DRV_TRY(load_config(a, args, &found, &smaller));
+        DRV_TRY(compile_layout(a, args, &smaller, (int64_t)n * job.ranks, c));
     }
     return DRV_OK;
 }
@@ -234,7 +234,7 @@ static drv_status compile(arena *a, const cli_args *args) {
     if (cli_has(args, "--elastic"))
         DRV_TRY(compile_elastic(a, args, &cfg, &c));
     else
-        DRV_TRY(compile_world(a, args, &cfg, 0, &c));
+        DRV_TRY(compile_layout(a, args, &cfg, 0, &c));
     if (c.n_kept) fprintf(stderr, "%d of %d from the cache\n", c.n_kept, c.n);
     printf("Total graphs: %d\nTotal successful: %d\nTotal failed: %d\n", c.n, c.n - c.n_failed,
             c.n_failed);
@@ -302,7 +302,7 @@ const verb verb_compile = {
                 "devices, or of N of the target; of a pipeline those of each of its ranks.\n"
                 "\n"
                 "--elastic compiles what a job of drover launch node may go on with, too: the layouts of all\n"
-                "smaller numbers of nodes, so that a world with fewer starts at once.\n"
+                "smaller numbers of nodes, so that a job that goes on with fewer starts at once.\n"
                 "\n"
                 "--target compiles for a GPU that this machine has not got, keeps nothing, and prints\n"
                 "what the compiler plans beside what `drover plan` says: does the step compile, and does\n"

@@ -110,18 +110,18 @@ static void print_plan(const plan_report *report) {
             (long long)cfg->sequence_length, (long long)cfg->micro_batch_size,
             report->plan->n_ranks, report->plan->n_ranks > 1 ? "s" : "");
     char shared[64] = "";
-    const bool leaves = cfg->n_context_leaves > cfg->context_parallel;
-    if (leaves)
-        snprintf(shared, sizeof shared, ", context %d with %lld leaves",
-                report->plan->mesh.size[AXIS_CONTEXT], (long long)cfg->n_context_leaves);
+    const bool blocks = cfg->n_context_blocks > cfg->context_parallel;
+    if (blocks)
+        snprintf(shared, sizeof shared, ", context %d with %lld reduction blocks",
+                report->plan->mesh.size[AXIS_CONTEXT], (long long)cfg->n_context_blocks);
     else if (report->plan->mesh.size[AXIS_CONTEXT] > 1)
         snprintf(shared, sizeof shared, ", context %d", report->plan->mesh.size[AXIS_CONTEXT]);
-    if (report->plan->n_ranks > 1 || leaves)
-        printf("layout        tensor %d%s%s, data %d, %lld lane%s\n",
+    if (report->plan->n_ranks > 1 || blocks)
+        printf("layout        tensor %d%s%s, data %d, %lld accumulation group%s\n",
                 report->plan->mesh.size[AXIS_TENSOR],
                 report->plan->programs.held.params.layout.sequence ? " with its tokens shared" : "",
-                shared, report->plan->mesh.size[AXIS_DATA], (long long)cfg->n_lanes,
-                str_plural(cfg->n_lanes));
+                shared, report->plan->mesh.size[AXIS_DATA], (long long)cfg->n_accum_groups,
+                str_plural(cfg->n_accum_groups));
     if (report->plan->is_pipeline) plan_stages_print(&report->plan->stages);
     printf("compute       %s FLOP per token, %s per step\n", str_si(report->plan->flops_per_token),
             str_si(run_plan_step_flops(report->plan)));
@@ -265,7 +265,7 @@ const verb verb_plan = {
                 "\n"
                 "--elastic lists what drover launch node --min-nodes goes on with when nodes are lost: for each\n"
                 "number of nodes the fastest layout that fits, its tokens/s, and whether it has the bits of the\n"
-                "whole job, which parallel.lanes decides; all nodes have the config's own.\n"
+                "whole job, which parallel.accumulation_groups decides; all nodes have the config's own.\n"
                 "Example: drover plan run.yaml --elastic --nodes 16 --ranks-per-node 8\n"
                 "\n"
                 "Example: drover plan --set model.preset=llama-3.1-405b",

@@ -138,7 +138,7 @@ static drv_status exchange_endpoints(comm *self, meeting *made, introduction *al
     drv_status status = host_addresses_find(&mine.here);
     if (status == DRV_OK && self->rank == 0) status = secret_make(&mine.secret);
     DRV_TRY(comm_agree_on_first(self, status));
-    DRV_TRY(comm_all_gather(self->world, &mine, sizeof mine, NULL, all));
+    DRV_TRY(comm_all_gather(self->all_ranks, &mine, sizeof mine, NULL, all));
     made->secret = &all[0].secret;
     const int before = (self->rank + self->size - 1) % self->size;
     endpoint here = {.address = host_address_towards(&mine.here, &all[before].here)};
@@ -147,7 +147,7 @@ static drv_status exchange_endpoints(comm *self, meeting *made, introduction *al
     made->listener = listen_at(&here);
     name_link(purpose, before, self->rank);
     if (made->listener >= 0) made->callers = reception_open(made->listener, made->secret, purpose);
-    status = comm_all_gather(self->world, &here, sizeof here, NULL, endpoints);
+    status = comm_all_gather(self->all_ranks, &here, sizeof here, NULL, endpoints);
     made->next = endpoints[(self->rank + 1) % self->size];
     *open = true;
     for (int i = 0; i < self->size; i++)
@@ -175,7 +175,8 @@ drv_status ring_connect(comm *self, int fd[2]) {
     if (status == DRV_OK && m.fd[1] < 0)
         log_warn("rank %d (%s) cannot be reached by TCP", next, self->info[next].host);
     int32_t broken = m.fd[0] < 0 || m.fd[1] < 0;
-    if (status == DRV_OK) status = comm_all_reduce(self->world, DT_I32, COMM_MAX, &broken, 1, NULL);
+    if (status == DRV_OK)
+        status = comm_all_reduce(self->all_ranks, DT_I32, COMM_MAX, &broken, 1, NULL);
     broken |= status != DRV_OK;
     for (int i = 0; i < 2; i++) {
         if (m.fd[i] >= 0 && broken) close(m.fd[i]);

@@ -267,25 +267,25 @@ static const key run_keys[] = {
         {KEY("parallel.data", int, data_parallel), .choices = auto_choices, .initial = "auto",
                 .min = 1, .max = 1 << 20,
                 .help = "ranks that share the global batch; auto: as many as mpirun or srun starts"},
-        {KEY("parallel.lanes", int, lanes), .choices = auto_choices, .initial = "auto", .min = 1,
-                .max = 1 << 20,
-                .help = "gradients are added in so many lanes, then in a tree: the same bits on any "
-                        "number of data ranks that leaves each 1, 2, 4, ... lanes; auto: one each, with "
-                        "zero 2 a single one, as on one rank; a rank with n lanes needs 4 log2 n "
+        {KEY("parallel.accumulation_groups", int, accum_groups), .choices = auto_choices,
+                .initial = "auto", .min = 1, .max = 1 << 20,
+                .help = "gradients are added in so many accumulation groups, then in a tree: the same bits on any "
+                        "number of data ranks that leaves each 1, 2, 4, ... accumulation groups; auto: one each, with "
+                        "zero 2 a single one, as on one rank; a rank with n accumulation groups needs 4 log2 n "
                         "more bytes a parameter, which zero 2 shares"},
-        {KEY("parallel.leaves", int, leaves), .choices = auto_choices, .initial = "auto", .min = 1,
-                .max = 256,
-                .help = "sums over what tensor ranks split are trees of so many leaves: the same "
-                        "bits on any number of them that leaves each 1, 2, 4, ... leaves; auto: 8, "
-                        "or what heads and widths can be cut into"},
-        {KEY("parallel.context_leaves", int, context_leaves), .choices = auto_choices,
+        {KEY("parallel.tensor_blocks", int, tensor_blocks), .choices = auto_choices,
                 .initial = "auto", .min = 1, .max = 256,
-                .help = "sums over the tokens of a row are trees of so many leaves: the same bits on "
-                        "any number of context ranks that leaves each 1, 2, 4, ... leaves; auto: one "
-                        "each; a rank with n leaves needs 4 (n - 1) more bytes a parameter"},
-        {KEY("parallel.addend_rows", int, addend_rows), .choices = auto_choices, .initial = "auto",
-                .min = 1, .max = 1 << 20,
-                .help = "gradients are sums of addends of so many rows, a divisor of "
+                .help = "sums over what tensor ranks split are trees of so many reduction blocks: the same "
+                        "bits on any number of them that leaves each 1, 2, 4, ... reduction blocks; auto: 8, "
+                        "or what heads and widths can be cut into"},
+        {KEY("parallel.context_blocks", int, context_blocks), .choices = auto_choices,
+                .initial = "auto", .min = 1, .max = 256,
+                .help = "sums over the tokens of a row are trees of so many reduction blocks: the same bits on "
+                        "any number of context ranks that leaves each 1, 2, 4, ... reduction blocks; auto: one "
+                        "each; a rank with n reduction blocks needs 4 (n - 1) more bytes a parameter"},
+        {KEY("parallel.partial_sum_rows", int, partial_sum_rows), .choices = auto_choices,
+                .initial = "auto", .min = 1, .max = 1 << 20,
+                .help = "gradients are sums of partial sums of so many rows, a divisor of "
                         "training.micro_batch_size: the same bits with any size of a micro-batch; "
                         "auto: 1; with zero 2, grad_dtype bf16 and backend pjrt the whole micro-batch"},
         {KEY("parallel.sequence", bool, sequence_parallel), .initial = "true",
@@ -294,11 +294,11 @@ static const key run_keys[] = {
                 .help = "what data ranks share (ZeRO). 1: the optimizer, so that masters and moments "
                         "take a part each; 2: sums of gradients too, which travel after each "
                         "micro-batch instead of once a step; 0: nothing. With the same "
-                        "parallel.lanes and addend_rows the same bits"},
+                        "parallel.accumulation_groups and partial_sum_rows the same bits"},
         {KEY("parallel.overlap", bool, overlap), .initial = "true",
                 .help = "sums of gradients travel beside the backward pass of the last micro-batch, "
                         "new weights beside the next forward pass: the same bits. Sums of zero 2 and of several "
-                        "lanes or context leaves a rank travel as without; backend pjrt: as its compiler has it"},
+                        "accumulation groups or context reduction blocks a rank travel as without; backend pjrt: as its compiler has it"},
         {KEY("parallel.check_every", int, check_every), .initial = "100", .max = NO_MAX,
                 .help = "steps between comparisons of weights that ranks should have alike, by their "
                         "hashes, which also happen at the start; 0: never"},

@@ -54,7 +54,7 @@
     X(take_shard)                                                                                  \
     X(gather_shards)                                                                               \
     X(adamw)                                                                                       \
-    X(join_leaves)                                                                                 \
+    X(join_blocks)                                                                                 \
     X(adamw_rounded)                                                                               \
     X(momentum)                                                                                    \
     X(orthogonalise)                                                                               \
@@ -96,7 +96,7 @@ typedef enum tensor_class {
     N_TENSOR_CLASSES
 } tensor_class;
 
-enum { MAX_DIMS = 3, MAX_OUT = 5, MAX_LEAVES = 256 };
+enum { MAX_DIMS = 3, MAX_OUT = 5, MAX_REDUCTION_BLOCKS = 256 };
 
 typedef struct node node;
 
@@ -125,22 +125,20 @@ typedef struct mesh_use {
 // micro-batch (docs/adr/0012, docs/adr/0015, docs/adr/0026); zero for ops that add nothing up over
 // tokens or over what ranks split.
 #define SUM_TREE(X)                                                                                \
-    X(int, row_leaves) /* so many leaves of each row are on this rank (zigzag.h); 0: one */        \
-    X(int, addends) /* sums over tokens: so many addends of each leaf of the row (docs/adr/0026);  \
-                       0: one */                                                                   \
-    X(int, leaves)  /* sums over what tensor ranks split: leaves here (docs/adr/0012) */           \
-    X(int, dx_leaves)  /* matmul, lora_up: those of the gradient of x, or of t */                  \
-    X(int, dw_leaves)  /* matmul, lora_up: runs of tokens of the gradient of the weight, of B */   \
-    X(int, dw_ranks)   /* and ranks along the axis that have other tokens */                       \
-    X(int, data_ranks) /* sums over leaves of the row: so many neighbours of `ranks` have one leaf \
-                        */                                                                         \
-    X(int, in_lane)    /* add_shard: micro-batches of a lane; sum_shard: of a rank and step */     \
-    X(int, open)       /* join_shards: sums that are left at the end of a step */                  \
-    X(int, wide)       /* the result is a partial sum, in the accumulation type */                 \
-    X(int, dx_wide)    /* so is dx */                                                              \
-    X(int, apart)      /* linear_cross_entropy: what chunks give w is summed before it is added */ \
-    X(int, run1)       /* matmul: where what leaves are cut from has its second run; */            \
-    X(int, run2)       /* and its third */
+    X(int, row_blocks)   /* reduction blocks of each row on this rank (zigzag.h); 0: one */        \
+    X(int, partial_sums) /* sums over tokens: so many for each row block; 0: one */                \
+    X(int, blocks)       /* sums over what tensor ranks split: reduction blocks on this rank */    \
+    X(int, dx_blocks)    /* matmul, lora_up: those of the gradient of x, or of t */                \
+    X(int, dw_blocks)    /* matmul, lora_up: runs of tokens in the gradient of the weight, of B */ \
+    X(int, dw_ranks)     /* and ranks along the axis that have other tokens */                     \
+    X(int, data_ranks)   /* sums over row blocks: so many neighbours have the same one */          \
+    X(int, in_accum_group) /* add_shard: micro-batches in a group; sum_shard: in a step */         \
+    X(int, open)           /* join_shards: sums that are left at the end of a step */              \
+    X(int, wide)           /* the result is a partial sum, in the accumulation type */             \
+    X(int, dx_wide)        /* so is dx */                                                          \
+    X(int, apart) /* linear_cross_entropy: what chunks give w is summed before it is added */      \
+    X(int, run1)  /* matmul: K index at which the second segment starts; */                        \
+    X(int, run2)  /* and the third */
 typedef struct sum_tree {
 #define X(type, name) type name;
     SUM_TREE(X)
@@ -252,12 +250,13 @@ typedef struct graph {
     int n_tensors, cap_tensors;
     name_map names; // -> tensor
     mesh mesh;      // of the ranks that run it; one rank unless set
-    // Leaves of each row on this rank (zigzag.h), 1 unless set. Tokens lie leaf after leaf, and the
-    // gradient of a weight has an accumulator for each.
-    int row_leaves;
-    // A micro-batch adds so many addends for each of these leaves to a gradient, each the sum of
-    // some rows (docs/adr/0026); 1 unless set. They differ in the rows alone, which lie in order.
-    int addends;
+    // Reduction blocks of each row on this rank (zigzag.h), 1 unless set. Tokens lie block after
+    // block, and the gradient of a weight has an accumulator for each.
+    int row_blocks;
+    // A micro-batch adds so many partial sums for each of these reduction blocks to a gradient,
+    // each the sum of some rows (docs/adr/0026); 1 unless set. They differ in the rows alone, which
+    // lie in order.
+    int partial_sums;
     int layer;   // given to nodes that are added
     phase phase; // likewise
 } graph;
@@ -269,8 +268,8 @@ tensor *graph_state(graph *g, tensor_class cls, const char *name, dtype dt, int 
         const int64_t *dim);
 tensor *graph_find(const graph *g, const char *name); // a named tensor; NULL if absent
 // Makes the state in which the gradient of a weight is summed: as w is, in the accumulation type;
-// on a rank that has several leaves of each row (g->row_leaves) one after the other for each:
-// [row_leaves, ...].
+// on a rank that has several reduction blocks of each row (g->row_blocks) one after the other for
+// each: [row_blocks, ...].
 tensor *graph_accumulator(graph *g, const char *name, const tensor *w);
 
 // Appends a node; shapes of the outputs come from the op's row. Wrong inputs are our bug: abort.
@@ -299,6 +298,6 @@ const tensor *tensor_root(const tensor *t); // follows aliases to the storage's 
 DRV_CHECKED drv_status graph_verify(const graph *g, graph_stage stage);
 
 // Prints one line per node. Graphs with the same text compute the same: it holds the mesh and the
-// leaves of a row, the state, the nodes in order, every type and every attribute to the last bit.
-// (Two texts may differ in the numbers of temporaries alone.)
+// reduction blocks of a row, the state, the nodes in order, every type and every attribute to the
+// last bit. (Two texts may differ in the numbers of temporaries alone.)
 void graph_print(const graph *g, str *out);

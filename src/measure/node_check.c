@@ -1,5 +1,4 @@
 // Figures of one node alone.
-// Legend: a arena, c comm.
 #include "measure/node_check.h"
 
 #include <errno.h>
@@ -60,9 +59,9 @@ typedef struct copy {
 } copy;
 
 static void copy_piece(void *arg, int64_t i, int thread) {
-    const copy *c = arg;
+    const copy *work = arg;
     (void)thread;
-    memcpy(c->to + i * COPY_PIECE_MIB * MIB, c->from + i * COPY_PIECE_MIB * MIB,
+    memcpy(work->to + i * COPY_PIECE_MIB * MIB, work->from + i * COPY_PIECE_MIB * MIB,
             (size_t)(COPY_PIECE_MIB * MIB));
 }
 
@@ -126,32 +125,33 @@ static drv_status read_blocks(int fd, const char *path, char *block, int n_block
 }
 
 // All ranks share the disk, those of a host its memory, where what is written stays for a while.
-static int blocks_of(const comm *c, const char *dir, int64_t free_memory) {
+static int blocks_of(const comm *nodes, const char *dir, int64_t free_memory) {
     struct statvfs disk;
     const int64_t block = BLOCK_MIB * MIB;
-    int64_t bytes = node_share(FILE_MIB * MIB, block, free_memory, comm_ranks_here(c));
+    int64_t bytes = node_share(FILE_MIB * MIB, block, free_memory, comm_ranks_here(nodes));
     if (statvfs(dir, &disk) == 0)
-        bytes = node_share(bytes, block, (int64_t)(disk.f_bavail * disk.f_frsize), comm_size(c));
+        bytes = node_share(bytes, block, (int64_t)(disk.f_bavail * disk.f_frsize),
+                comm_size(nodes));
     return (int)(bytes / block);
 }
 
-static drv_status measure_disk(arena *a, const comm *c, const char *dir, double seconds,
+static drv_status measure_disk(arena *a, const comm *nodes, const char *dir, double seconds,
         int64_t free_memory, node_result *out) {
-    const char *path = path_join(a, dir, arena_printf(a, ".drover-node-%d.tmp", comm_rank(c)));
+    const char *path = path_join(a, dir, arena_printf(a, ".drover-node-%d.tmp", comm_rank(nodes)));
     char *block = arena_alloc(a, (size_t)(BLOCK_MIB * MIB));
     int n_blocks = 0;
     memset(block, 'x', (size_t)(BLOCK_MIB * MIB));
     const int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) return file_fail("create", path);
-    drv_status status = write_blocks(fd, path, block, seconds / 2, blocks_of(c, dir, free_memory),
-            out, &n_blocks);
+    drv_status status = write_blocks(fd, path, block, seconds / 2,
+            blocks_of(nodes, dir, free_memory), out, &n_blocks);
     if (status == DRV_OK) status = read_blocks(fd, path, block, n_blocks, out);
     close(fd);
     unlink(path);
     return status;
 }
 
-drv_status node_measure(arena *a, const comm *c, const char *dir, double seconds,
+drv_status node_measure(arena *a, const comm *nodes, const char *dir, double seconds,
         node_result *out) {
     char host[NODE_HOST] = "";
     *out = (node_result){.fsync_s = (double)NAN, .sees_lock = -1, .sees_rename = 1};
@@ -165,11 +165,11 @@ drv_status node_measure(arena *a, const comm *c, const char *dir, double seconds
     if (limit.free < INT64_MAX) out->value[NODE_FREE] = (double)limit.free;
     DRV_TRY(measure_gemm(a, GEMM_SHARE * seconds, &out->value[NODE_GEMM]));
     const int64_t bytes =
-            node_share(COPY_MIB * MIB, COPY_PIECE_MIB * MIB, limit.free, comm_ranks_here(c));
+            node_share(COPY_MIB * MIB, COPY_PIECE_MIB * MIB, limit.free, comm_ranks_here(nodes));
     measure_memory(MEMORY_SHARE * seconds, bytes, &out->value[NODE_MEMORY]);
     out->sees_directory = 1;
-    if (measure_disk(a, c, dir, DISK_SHARE * seconds, limit.free, out) != DRV_OK) {
-        log_warn("node %d (%s): %s", comm_rank(c), host, drv_message());
+    if (measure_disk(a, nodes, dir, DISK_SHARE * seconds, limit.free, out) != DRV_OK) {
+        log_warn("node %d (%s): %s", comm_rank(nodes), host, drv_message());
         out->sees_directory = 0;
         out->value[NODE_DISK_WRITE] = out->value[NODE_DISK_READ] = (double)NAN;
     }

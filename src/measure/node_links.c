@@ -1,5 +1,4 @@
 // Measures what lies between nodes: links in pairs, clocks, the directory that all share.
-// Legend: a arena, c comm.
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -43,30 +42,30 @@ int node_partner(int n_nodes, int node, int round) {
 }
 
 // --- a pair
-static drv_status move(comm *c, bool sends, int to, void *p, int64_t bytes) {
+static drv_status move(comm *nodes, bool sends, int to, void *p, int64_t bytes) {
     comm_transfer t;
     if (sends)
-        comm_send(comm_world(c), to, p, bytes, &t);
+        comm_send(comm_all_ranks(nodes), to, p, bytes, &t);
     else
-        comm_receive(comm_world(c), to, p, bytes, &t);
-    return comm_wait(comm_world(c), "doctor: a link", &t, 1);
+        comm_receive(comm_all_ranks(nodes), to, p, bytes, &t);
+    return comm_wait(comm_all_ranks(nodes), "doctor: a link", &t, 1);
 }
 
 // There and back; who leads says how long the next message is. *seconds: of both ways.
-static drv_status ping(comm *c, int partner, bool leads, char *buffer, int64_t bytes, int64_t *next,
-        double *seconds) {
+static drv_status ping(comm *nodes, int partner, bool leads, char *buffer, int64_t bytes,
+        int64_t *next, double *seconds) {
     const double begin = clock_s();
     if (leads) memcpy(buffer, next, sizeof *next);
-    DRV_TRY(move(c, leads, partner, buffer, bytes));
-    DRV_TRY(move(c, !leads, partner, buffer, bytes));
+    DRV_TRY(move(nodes, leads, partner, buffer, bytes));
+    DRV_TRY(move(nodes, !leads, partner, buffer, bytes));
     if (!leads) memcpy(next, buffer, sizeof *next);
     *seconds = clock_s() - begin;
     return DRV_OK;
 }
 
-static drv_status measure_pair(comm *c, int partner, double seconds, char *buffer,
+static drv_status measure_pair(comm *nodes, int partner, double seconds, char *buffer,
         double *bandwidth, double *latency) {
-    const bool leads = comm_rank(c) < partner;
+    const bool leads = comm_rank(nodes) < partner;
     int64_t bytes = sizeof bytes, next = bytes;
     double took;
     *latency = HUGE_VAL;
@@ -75,7 +74,7 @@ static drv_status measure_pair(comm *c, int partner, double seconds, char *buffe
     for (int i = 1; bytes < FIRST_BYTES; bytes = next, i++) {
         const bool again = i < PINGS && clock_s() < begin + PING_SHARE * seconds;
         if (leads) next = again ? bytes : FIRST_BYTES;
-        DRV_TRY(ping(c, partner, leads, buffer, bytes, &next, &took));
+        DRV_TRY(ping(nodes, partner, leads, buffer, bytes, &next, &took));
         if (took / 2 < *latency) *latency = took / 2;
     }
     for (; bytes > 0; bytes = next) {
@@ -84,22 +83,22 @@ static drv_status measure_pair(comm *c, int partner, double seconds, char *buffe
             next = clock_s() > until                                        ? 0
                    : took < GROW_SHARE * seconds && 2 * bytes <= MOST_BYTES ? 2 * bytes
                                                                             : bytes;
-        DRV_TRY(ping(c, partner, leads, buffer, bytes, &next, &took));
+        DRV_TRY(ping(nodes, partner, leads, buffer, bytes, &next, &took));
         const double rate = 2 * (double)bytes / took;
         if (rate > *bandwidth) *bandwidth = rate;
     }
     return DRV_OK;
 }
 
-static drv_status measure_links(arena *a, comm *c, double seconds, node_result *out) {
-    const int n = comm_size(c), rounds = node_rounds(n);
+static drv_status measure_links(arena *a, comm *nodes, double seconds, node_result *out) {
+    const int n = comm_size(nodes), rounds = node_rounds(n);
     char *buffer = arena_alloc(a, MOST_BYTES);
     for (int round = 0; round < rounds; round++) {
-        const int partner = node_partner(n, comm_rank(c), round);
+        const int partner = node_partner(n, comm_rank(nodes), round);
         double bandwidth, latency;
-        DRV_TRY(comm_barrier(comm_world(c)));
+        DRV_TRY(comm_barrier(comm_all_ranks(nodes)));
         if (partner < 0) continue;
-        DRV_TRY(measure_pair(c, partner, seconds / rounds, buffer, &bandwidth, &latency));
+        DRV_TRY(measure_pair(nodes, partner, seconds / rounds, buffer, &bandwidth, &latency));
         // The best of them: a bad link of another node is that node's.
         if (!(out->value[NODE_BANDWIDTH] >= bandwidth)) out->value[NODE_BANDWIDTH] = bandwidth;
         if (!(out->value[NODE_LATENCY] <= latency)) out->value[NODE_LATENCY] = latency;
@@ -109,16 +108,16 @@ static drv_status measure_links(arena *a, comm *c, double seconds, node_result *
 
 // --- clocks
 // Node 0 answers one after the other with its time; the answer that came back soonest counts.
-static drv_status measure_clock(comm *c, node_result *out) {
+static drv_status measure_clock(comm *nodes, node_result *out) {
     double best = HUGE_VAL, theirs;
-    const int rank = comm_rank(c);
-    for (int other = 1; other < comm_size(c); other++)
+    const int rank = comm_rank(nodes);
+    for (int other = 1; other < comm_size(nodes); other++)
         for (int i = 0; i < CLOCK_PINGS && (rank == 0 || rank == other); i++) {
             const double begin = clock_utc_s();
             theirs = begin;
-            DRV_TRY(move(c, rank != 0, rank ? 0 : other, &theirs, sizeof theirs));
+            DRV_TRY(move(nodes, rank != 0, rank ? 0 : other, &theirs, sizeof theirs));
             if (rank == 0) theirs = clock_utc_s();
-            DRV_TRY(move(c, rank == 0, rank ? 0 : other, &theirs, sizeof theirs));
+            DRV_TRY(move(nodes, rank == 0, rank ? 0 : other, &theirs, sizeof theirs));
             const double end = clock_utc_s();
             if (rank == 0 || end - begin >= best) continue;
             best = end - begin;
@@ -129,20 +128,20 @@ static drv_status measure_clock(comm *c, node_result *out) {
 
 // --- the directory
 // Finds out whether a lock that node 0 holds keeps this node away; -1: nobody could take it.
-static drv_status look_for_lock(arena *a, comm *c, const char *dir, node_result *out) {
+static drv_status look_for_lock(arena *a, comm *nodes, const char *dir, node_result *out) {
     const char *path = path_join(a, dir, ".drover-node.lock");
-    const bool holds = comm_rank(c) == 0;
+    const bool holds = comm_rank(nodes) == 0;
     int32_t taken = 0;
     int fd = holds ? open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
     if (fd >= 0) taken = flock(fd, LOCK_EX | LOCK_NB) == 0;
-    DRV_TRY(comm_broadcast(comm_world(c), 0, &taken, sizeof taken));
+    DRV_TRY(comm_broadcast(comm_all_ranks(nodes), 0, &taken, sizeof taken));
     if (!holds) fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (!taken)
         out->sees_lock = -1;
     else
         out->sees_lock =
                 holds || (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK);
-    const drv_status status = comm_barrier(comm_world(c)); // until all have looked
+    const drv_status status = comm_barrier(comm_all_ranks(nodes)); // until all have looked
     if (fd >= 0) close(fd);
     if (holds) unlink(path);
     return status;
@@ -158,16 +157,16 @@ static bool has_bytes(const char *path, const char *expected, size_t n) {
 
 // Finds out whether a file that node 0 renames into place is seen under its name, with what is in
 // it.
-static drv_status look_for_rename(arena *a, comm *c, const char *dir, node_result *out) {
+static drv_status look_for_rename(arena *a, comm *nodes, const char *dir, node_result *out) {
     const char *path = path_join(a, dir, ".drover-node.seen");
     char text[24] = "";
     int32_t made = 0;
-    if (comm_rank(c) == 0) {
+    if (comm_rank(nodes) == 0) {
         snprintf(text, sizeof text, "%.17g", clock_utc_s());
         made = file_write_atomic(path, text, sizeof text) == DRV_OK;
     }
-    DRV_TRY(comm_broadcast(comm_world(c), 0, text, sizeof text));
-    DRV_TRY(comm_broadcast(comm_world(c), 0, &made, sizeof made));
+    DRV_TRY(comm_broadcast(comm_all_ranks(nodes), 0, text, sizeof text));
+    DRV_TRY(comm_broadcast(comm_all_ranks(nodes), 0, &made, sizeof made));
     const double until = clock_s() + SEEN_WITHIN_S;
     bool seen = has_bytes(path, text, sizeof text);
     while (made && !seen && clock_s() < until) {
@@ -175,17 +174,17 @@ static drv_status look_for_rename(arena *a, comm *c, const char *dir, node_resul
         seen = has_bytes(path, text, sizeof text);
     }
     out->sees_rename = seen || !made; // node 0 alone is to blame
-    DRV_TRY(comm_barrier(comm_world(c)));
-    if (comm_rank(c) == 0) unlink(path);
+    DRV_TRY(comm_barrier(comm_all_ranks(nodes)));
+    if (comm_rank(nodes) == 0) unlink(path);
     return DRV_OK;
 }
 
-drv_status node_measure_others(arena *a, comm *c, const char *dir, double seconds,
+drv_status node_measure_others(arena *a, comm *nodes, const char *dir, double seconds,
         node_result *out) {
-    if (comm_size(c) == 1) return DRV_OK;
-    DRV_TRY(measure_links(a, c, seconds, out));
-    DRV_TRY(comm_barrier(comm_world(c)));
-    DRV_TRY(measure_clock(c, out));
-    DRV_TRY(look_for_lock(a, c, dir, out));
-    return look_for_rename(a, c, dir, out);
+    if (comm_size(nodes) == 1) return DRV_OK;
+    DRV_TRY(measure_links(a, nodes, seconds, out));
+    DRV_TRY(comm_barrier(comm_all_ranks(nodes)));
+    DRV_TRY(measure_clock(nodes, out));
+    DRV_TRY(look_for_lock(a, nodes, dir, out));
+    return look_for_rename(a, nodes, dir, out);
 }

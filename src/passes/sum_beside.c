@@ -15,7 +15,7 @@ static node *sum_shard(graph *g, const accumulator *of, void *ctx) {
     const op_attrs attrs = {.mesh.axis = AXIS_DATA,
             .mesh.ranks = call->by->ranks,
             .sum.data_ranks = call->by->data_ranks,
-            .sum.in_lane = call->by->micro_batches,
+            .sum.in_accum_group = call->by->micro_batches,
             .mesh.whole = call->by->whole,
             .mesh.beside = 1};
     return graph_make(g, OP_sum_shard, 2, in, &attrs);

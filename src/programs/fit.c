@@ -29,13 +29,13 @@ static int64_t state_bytes(const memory_plan *planned) {
     return planned->weights + planned->gradients + planned->optimizer;
 }
 
-// The largest micro-batch of whole addends, up to the config's own, that fits and divides what it
-// divides; 0: none.
+// The largest micro-batch of whole partial sums, up to the config's own, that fits and divides what
+// it divides; 0: none.
 static drv_status largest_micro_batch(const run_config *cfg, const memory_limit *limit,
         int64_t *out) {
     run_config smaller = *cfg;
     memory_plan planned;
-    const int64_t least = cfg->addend_rows ? cfg->addend_rows : 1;
+    const int64_t least = cfg->partial_sum_rows ? cfg->partial_sum_rows : 1;
     *out = 0;
     smaller.micro_batch_size = least;
     DRV_TRY(fit_plan(&smaller, &planned));

@@ -48,7 +48,7 @@ drv_status layout_candidate_apply(const layout_candidate *c, int64_t ranks, run_
     out->tensor_parallel = c->tensor;
     out->pipeline_parallel = c->pipeline;
     out->context_parallel = c->context;
-    out->context_leaves = 0;
+    out->context_blocks = 0;
     out->data_parallel = c->data;
     out->micro_batch_size = c->micro_batch;
     out->zero = c->zero;
@@ -95,8 +95,8 @@ static double kept_of_layer(const search *s, const layout_candidate *c) {
 // Counts the sums of each element of a gradient that a step of ZeRO-2 leaves open (ir/shard.h).
 static double open_sums(const search *s, const layout_candidate *c) {
     const int64_t all = s->cfg->global_batch_size / c->micro_batch,
-                  lanes = s->cfg->lanes ? s->cfg->lanes : 1;
-    return shard_most_open(all, c->data, all / lanes);
+                  accum_groups = s->cfg->accum_groups ? s->cfg->accum_groups : 1;
+    return shard_most_open(all, c->data, all / accum_groups);
 }
 
 static double bytes_of(const search *s, const layout_candidate *c) {
@@ -365,7 +365,7 @@ void layout_candidates_find(const run_config *cfg, int64_t ranks, const step_flo
     refuse_degrees(&work);
     for (int64_t t = 1; t <= ranks; t++) {
         const mesh m = {{1, 1, 1, (int)t}};
-        const layout_opts opts = {.leaves = (int)cfg->leaves};
+        const layout_opts opts = {.blocks = (int)cfg->tensor_blocks};
         model_layout layout;
         if (ranks % t) continue;
         if (layout_on(&cfg->model, &m, 0, &opts, &layout) == DRV_OK)

@@ -16,7 +16,7 @@
 static const double hyper[2 * N_HYPER] = {1e-5, 0.1, 0.05, 1, 1, 1e-5, 0.1, 0.05, 1, 1};
 
 typedef struct random_rows {
-    const batch *b;
+    const batch *batch;
     const run_config *cfg;
     uint64_t index; // of the global batch
 } random_rows;
@@ -25,7 +25,7 @@ typedef struct random_rows {
 // responses.
 static void make_row(void *ctx, const row_out *out) {
     const random_rows *all = ctx;
-    const batch *b = all->b;
+    const batch *b = all->batch;
     const int64_t n = all->cfg->sequence_length,
                   row = batch_index(b, b->filled / b->micro) * b->micro + b->filled % b->micro;
     const rng_key key = {1, RNG_TEST, all->index};
@@ -105,18 +105,18 @@ drv_status step_time(arena *a, programs *p, comm *ranks, int64_t repeats, step_t
 
 // --- a rehearsal
 typedef struct rehearsal {
-    programs *p;
+    programs *programs;
     const batch *batch; // one micro-batch
 } rehearsal;
 
 static drv_status run_micro_batch(const rehearsal *r) {
-    if (r->p->whole_step) return run_whole_step(r->p, r->batch);
-    DRV_TRY(batch_feed(r->batch, r->p, INPUT_ALONE, 0, 0));
-    return backend_run(r->p->held.b, r->p->step);
+    if (r->programs->whole_step) return run_whole_step(r->programs, r->batch);
+    DRV_TRY(batch_feed(r->batch, r->programs, INPUT_ALONE, 0, 0));
+    return backend_run(r->programs->held.b, r->programs->step);
 }
 
 static drv_status run_update(const rehearsal *r) {
-    return backend_run(r->p->held.b, r->p->update);
+    return backend_run(r->programs->held.b, r->programs->update);
 }
 
 // Calls the function until `least_s` have passed, at least twice; the mean of the calls.
@@ -163,7 +163,7 @@ drv_status step_rehearse(arena *a, const run_config *cfg, const memory_limit *li
     const int64_t n_micro = cfg->global_batch_size / (cfg->micro_batch_size * cfg->data_ranks);
     if (by_peak_s <= 0 || by_peak_s / (double)n_micro > 1) return DRV_OK;
     one.global_batch_size = cfg->micro_batch_size;
-    one.data_ranks = one.n_lanes = 1;
+    one.data_ranks = one.n_accum_groups = 1;
     DRV_TRY(fit_plan(&one, &planned));
     if (planned.total > 1 << 30 || planned.total > limit->free / 2) return DRV_OK;
     DRV_TRY(device_open(a, cfg, &device));

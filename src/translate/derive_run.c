@@ -132,7 +132,8 @@ static bool is_lightning(const translation *self) {
 // Returns whether Axolotl's sample_packing is on.
 static bool packs_samples(const translation *self) {
     for (int i = self->n_facts - 1; i >= 0; i--)
-        if (strcmp(self->facts[i].name, "sample_packing") == 0) return says_true(self->facts[i].v);
+        if (strcmp(self->facts[i].name, "sample_packing") == 0)
+            return says_true(self->facts[i].value);
     return false;
 }
 

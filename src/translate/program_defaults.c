@@ -158,7 +158,7 @@ static const framework axolotl = {"Axolotl 0.19.0", axolotl_words, NULL};
 // --- which of them hold
 static bool is_true(const translation *self, const char *fact_name) {
     for (int i = self->n_facts - 1; i >= 0; i--)
-        if (strcmp(self->facts[i].name, fact_name) == 0) return says_true(self->facts[i].v);
+        if (strcmp(self->facts[i].name, fact_name) == 0) return says_true(self->facts[i].value);
     return false;
 }
 

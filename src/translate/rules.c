@@ -66,7 +66,7 @@ const char *value_yaml(arena *a, const value *v, bool text) {
 // --- the lists
 bool fact_has_value(const translation *self, const char *name) {
     for (int i = 0; i < self->n_facts; i++)
-        if (strcmp(self->facts[i].name, name) == 0 && self->facts[i].v->kind != VALUE_NULL)
+        if (strcmp(self->facts[i].name, name) == 0 && self->facts[i].value->kind != VALUE_NULL)
             return true;
     return false;
 }
@@ -170,7 +170,7 @@ const value *fact_last(translation *self, const char *name) {
     for (int i = self->n_facts - 1; i >= 0; i--)
         if (strcmp(self->facts[i].name, name) == 0) {
             self->facts[i].used = true;
-            return self->facts[i].v;
+            return self->facts[i].value;
         }
     return NULL;
 }

@@ -256,8 +256,8 @@ static drv_status run(translation *self, const kind *k) {
                 self->opts->kind);
     for (int i = 0; i < self->n_facts; i++)
         if (!self->facts[i].used)
-            report_add(self, NO_EFFECT, self->facts[i].v,
-                    self->facts[i].v->kind == VALUE_NULL ? "null" : "another key says it");
+            report_add(self, NO_EFFECT, self->facts[i].value,
+                    self->facts[i].value->kind == VALUE_NULL ? "null" : "another key says it");
     return DRV_OK;
 }
 

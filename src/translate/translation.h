@@ -21,7 +21,7 @@ typedef struct setting {     // a key of drover's
 
 typedef struct fact { // a foreign key whose value becomes ours together with others
     const char *name;
-    const value *v;
+    const value *value;
     bool used;
 } fact;
 

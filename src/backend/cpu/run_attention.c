@@ -13,7 +13,7 @@ static attention_args attention_shape(const node *n, dtype dt) {
             .n_kv_heads = n->attrs.n_kv_heads,
             .head_dim = n->attrs.head_dim,
             .window = n->attrs.window,
-            .leaves = n->attrs.sum.leaves,
+            .blocks = n->attrs.sum.blocks,
             .dqkv_is_acc = n->attrs.sum.wide};
 }
 

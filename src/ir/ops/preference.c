@@ -25,7 +25,7 @@ static const char *check(const node *n) {
     if (!is_i32(n->in[1], n_tokens)) return "pair must be i32[N]";
     if (!is_i32(n->in[2], 2 * n_tokens)) return "reference must be i32[2 N]";
     if (n_tokens % sums_of_tokens(&n->attrs))
-        return "row_leaves and addends must divide the tokens";
+        return "row_blocks and partial_sums must divide the tokens";
     if (!(n->attrs.beta1 > 0)) return "beta1 must be positive";
     if (!(n->attrs.eps >= 0 && n->attrs.eps < 0.5)) return "eps must be in [0, 0.5)";
     return NULL;
@@ -79,14 +79,14 @@ static void pairs_example(example *e) {
     example_of(e, two_pairs, example_reference, (op_attrs){0});
 }
 static void smoothed_example(example *e) {
-    example_of(e, two_pairs, example_reference, (op_attrs){.eps = 0.125, .sum.addends = 2});
+    example_of(e, two_pairs, example_reference, (op_attrs){.eps = 0.125, .sum.partial_sums = 2});
 }
 static void across_example(example *e) {
-    example_of(e, across, across_reference, (op_attrs){.sum.row_leaves = 2});
+    example_of(e, across, across_reference, (op_attrs){.sum.row_blocks = 2});
 }
 
 #define PREFERENCE_ATTRS                                                                           \
-    (ATTR(beta1) | ATTR(eps) | ATTR(axis) | ATTR(ranks) | ATTR(row_leaves) | ATTR(addends))
+    (ATTR(beta1) | ATTR(eps) | ATTR(axis) | ATTR(ranks) | ATTR(row_blocks) | ATTR(partial_sums))
 
 const op_row op_row_preference = {
         .name = "preference",
@@ -121,13 +121,13 @@ static void grad_of_example(example *e, const int32_t *pair, const int32_t *refe
 }
 
 static void grad_pairs_example(example *e) {
-    grad_of_example(e, two_pairs, example_reference, (op_attrs){.sum.addends = 2});
+    grad_of_example(e, two_pairs, example_reference, (op_attrs){.sum.partial_sums = 2});
 }
 static void grad_plain_example(example *e) {
     grad_of_example(e, two_pairs, example_reference, (op_attrs){.eps = 0.125});
 }
 static void grad_across_example(example *e) {
-    grad_of_example(e, across, across_reference, (op_attrs){.eps = 0.125, .sum.row_leaves = 2});
+    grad_of_example(e, across, across_reference, (op_attrs){.eps = 0.125, .sum.row_blocks = 2});
 }
 
 const op_row op_row_preference_grad = {

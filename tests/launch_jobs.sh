@@ -335,5 +335,8 @@ for folder in examples/launch/*/; do
     done
 done
 check "there are examples" test $n -ge 8
+
+# --- docs/launch-manifests.md says of each field of others what ours has
+if python3 -c 'import yaml' 2>/dev/null; then python3 tests/manifest_table.py . >"$dir/out" 2>&1 && ok || bad "docs/launch-manifests.md" "$dir/out"; fi
 cd "$dir" || exit 1
 finish

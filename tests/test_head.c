@@ -83,17 +83,17 @@ static void lose(head *h, control *line) {
     assert_false(h->members[1].here);
 }
 
-static void begin_world(head *h) {
-    h->world = (world){.number = h->world.number + 1,
+static void begin_attempt(head *h) {
+    h->attempt = (attempt){.number = h->attempt.number + 1,
             .n_nodes = 2,
             .nodes = both_nodes,
             .lost_node = -1,
             .first_killed = -1};
-    OK(world_start(h));
+    OK(attempt_start(h));
     h->members[1].told = true; // what to run
 }
 
-// A node ends what is left when it is told that a world is over, and says so; returns how often.
+// A node ends what is left when it is told that an attempt is over, and says so; returns how often.
 static int answer(head *h, control *line) {
     int n = 0;
     if (h->members[1].here) control_pump(&h->members[1].line);
@@ -116,25 +116,25 @@ static void say_stopped(head *h, control *line) {
     head_serve_nodes(h);
 }
 
-// It has ended what was left of that world before it came again: another word about that would come
-// in the midst of the next world, and its result would then be out of turn.
+// It has ended what was left of that attempt before it came again: another word about that would
+// come in the midst of the next attempt, and its result would then be out of turn.
 static void a_node_that_came_again_is_heard(void **state) {
     (void)state;
     arena *a = arena_new("test");
     control line = {.fd = -1, .closed = true};
     head *h = open_head(a, "exec sleep 100");
     come(h, &line);
-    begin_world(h);
+    begin_attempt(h);
     lose(h, &line);
     come(h, &line);
-    world_close(h);
-    begin_world(h);
+    attempt_close(h);
+    begin_attempt(h);
     answer(h, &line);
     say_stopped(h, &line);
     assert_true(h->members[1].here && h->members[1].over);
     assert_int_equal(h->members[1].result.kind, OUTCOME_STOPPED);
     // One that was there all the time is told, also after its result.
-    world_close(h);
+    attempt_close(h);
     assert_false(h->members[1].ready);
     assert_int_equal(answer(h, &line), 1);
     assert_true(h->members[1].here && h->members[1].ready);
@@ -142,7 +142,7 @@ static void a_node_that_came_again_is_heard(void **state) {
     arena_free(a);
 }
 
-// The world of mpirun's agent has lost the node that it asks for; the node that has come again is
+// The attempt of mpirun's agent has lost the node that it asks for; the node that has come again is
 // to take no part in it.
 static void a_late_agent_starts_nothing(void **state) {
     (void)state;
@@ -152,7 +152,7 @@ static void a_late_agent_starts_nothing(void **state) {
     control_message m;
     head *h = open_head(a, "exec sleep 100");
     come(h, &line);
-    begin_world(h);
+    begin_attempt(h);
     lose(h, &line);
     come(h, &line);
     const char *const words[] = {h->members[1].label, "orted"};
@@ -194,16 +194,16 @@ static void save_here(arena *a, const head *h) {
 static void saved_on_request_is_stopped(void **state) {
     (void)state;
     arena *a = arena_new("test");
-    world_end end = {0};
+    attempt_end end = {0};
     const char *why = "";
     control line = {.fd = -1, .closed = true};
     head *h = open_head(a, "exit 3");
     come(h, &line);
-    begin_world(h);
-    h->world.asked = true;
+    begin_attempt(h);
+    h->attempt.asked = true;
     save_here(a, h);
     lose(h, &line);
-    for (int i = 0; i < 6000 && !world_look(h, &end, &why); i++) {
+    for (int i = 0; i < 6000 && !attempt_look(h, &end, &why); i++) {
         head_serve_nodes(h);
         local_job_signal(&h->local);
         usleep(10000);

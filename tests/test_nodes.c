@@ -114,7 +114,7 @@ static void each_launcher_is_understood(void **state) {
     for (size_t i = 0; i < sizeof rows_known / sizeof *rows_known; i++) {
         const launcher_row *row = &rows_known[i];
         arena *a = arena_new("test");
-        node_world w = {0};
+        node_placement w = {0};
         if (nodes_discover(a, row->environment, &w) != DRV_OK)
             fail_msg("%s: %s", row->launcher, drv_message());
         const int rank = w.node_rank.by ? w.node_rank.value : -1;
@@ -187,7 +187,7 @@ static void what_cannot_be_is_refused_by_name(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         arena *a = arena_new("test");
-        node_world w = {0};
+        node_placement w = {0};
         FAILS(nodes_discover(a, cases[i].environment, &w), DRV_E_USAGE, cases[i].text);
         assert_int_equal(nodes_check_alone(cases[i].environment, "run.yaml"), DRV_E_USAGE);
         arena_free(a);
@@ -198,7 +198,7 @@ static void options_go_first(void **state) {
     (void)state;
     static const char *const environment[] = {"PET_NNODES=4", "PET_NODE_RANK=1", NULL};
     arena *a = arena_new("test");
-    node_world w = {.nodes = {2, "--nodes"}, .node_rank = {0, "--node-rank"}};
+    node_placement w = {.nodes = {2, "--nodes"}, .node_rank = {0, "--node-rank"}};
     OK(nodes_discover(a, environment, &w));
     assert_int_equal(w.nodes.value, 2);
     assert_string_equal(nodes_words(a, &w, 1), "2 nodes x 1 rank, by --node-rank");

@@ -15,17 +15,17 @@
 typedef enum control_kind {
     CONTROL_HELLO = 1, // node -> head: version, node rank, nodes, ranks per node, host name, a
                        // number that tells this process from another one
-    CONTROL_WELCOME,   // head -> node: address of the head, 1: worlds may follow each other
+    CONTROL_WELCOME,   // head -> node: address of the head, 1: attempts may follow each other
     CONTROL_REFUSED,   // head -> node: exit status, why
-    CONTROL_COMMAND,   // head -> node: place in the world, nodes of it, how many variables, those,
-                       // the daemon and its arguments; agent -> head: host, words
-    CONTROL_RESULT,    // node -> head: how its ranks ended (outcome.h), as text; 1: the system has
-                       // killed a process for want of memory
-    CONTROL_LEAVE,     // node -> head: asked to stop
-    CONTROL_OVER,      // head -> node: the world has ended, to end what is left of it
-    CONTROL_READY,     // node -> head: nothing is left of it
-    CONTROL_END,       // head -> node, agent: exit status, why ("": nothing to say)
-    CONTROL_BEAT,      // both: still there
+    CONTROL_COMMAND, // head -> node: place in the attempt, nodes of it, how many variables, those,
+                     // the daemon and its arguments; agent -> head: host, words
+    CONTROL_RESULT,  // node -> head: how its ranks ended (outcome.h), as text; 1: the system has
+                     // killed a process for want of memory
+    CONTROL_LEAVE,   // node -> head: asked to stop
+    CONTROL_OVER,    // head -> node: the attempt has ended, to end what is left of it
+    CONTROL_READY,   // node -> head: nothing is left of it
+    CONTROL_END,     // head -> node, agent: exit status, why ("": nothing to say)
+    CONTROL_BEAT,    // both: still there
     N_CONTROL_KINDS
 } control_kind;
 

@@ -1,5 +1,5 @@
-// Node 0: a loop over worlds. It waits for nodes, chooses those of the next world and its layout,
-// has mpirun run it, and decides by how it ended.
+// Node 0: a loop over attempts. It waits for nodes, chooses those of the next attempt and its
+// layout, has mpirun run it, and decides by how it ended.
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -10,13 +10,13 @@
 #include "base/log.h"
 #include "launch/head.h"
 
-#define SAY_S          10.0
-#define SPARE_S        10.0 // for spare nodes, once the layout has its nodes
-#define LATE_S         1.0  // for nodes of the world before, whose place spare ones could take
-#define READY_S        30.0 // for a node to end what is left of a world
-#define COME_S         3.0  // for one that has lost its connection to come again
-#define FRESH_S        10.0 // a node that waits is heard of more often
-#define BETWEEN_WORLDS "stopped between two worlds; the same command goes on"
+#define SAY_S            10.0
+#define SPARE_S          10.0 // for spare nodes, once the layout has its nodes
+#define LATE_S           1.0  // for nodes of the attempt before, whose place spare ones could take
+#define READY_S          30.0 // for a node to end what is left of an attempt
+#define COME_S           3.0  // for one that has lost its connection to come again
+#define FRESH_S          10.0 // a node that waits is heard of more often
+#define BETWEEN_ATTEMPTS "stopped between restarts; the same command goes on"
 enum { LOOK_MS = 50 };
 
 // --- the end
@@ -45,21 +45,21 @@ static void say_the_end(head *h) {
 // --- what goes on beside all else
 static void pass_on(head *h) {
     for (int number; (number = local_job_signal(&h->local));) {
-        if (h->world.runs) local_job_forward(&h->local, number);
+        if (h->attempt.runs) local_job_forward(&h->local, number);
         if (number == SIGUSR2) continue;
-        if (h->world.runs) {
-            h->world.asked = true;
+        if (h->attempt.runs) {
+            h->attempt.asked = true;
             continue;
         }
         head_end(h, EXIT_STOPPED,
-                h->world.number > 0
-                        ? BETWEEN_WORLDS
+                h->attempt.number > 0
+                        ? BETWEEN_ATTEMPTS
                         : "stopped before the nodes had met; the same command starts it again");
     }
 }
 
 void head_serve(head *h, int ms) {
-    if (h->world.runs) // beats of many nodes would wake it for each
+    if (h->attempt.runs) // beats of many nodes would wake it for each
         poll(NULL, 0, ms);
     else
         head_poll(h, ms);
@@ -69,7 +69,7 @@ void head_serve(head *h, int ms) {
     head_serve_agents(h);
 }
 
-// --- nodes of the next world
+// --- nodes of the next attempt
 static int full_nodes(const head *h) {
     return h->job->n_nodes - h->job->n_spares;
 }
@@ -102,25 +102,25 @@ static bool one_is_late(const head *h) {
 }
 
 // Any usable number of nodes has the best layout of at most so many.
-static drv_status choose_layout(const head *h, int n_usable, world_layout *out) {
+static drv_status choose_layout(const head *h, int n_usable, attempt_layout *out) {
     const int full = full_nodes(h);
-    *out = (world_layout){.n_nodes = full, .same_bits = true, .words = ""};
+    *out = (attempt_layout){.n_nodes = full, .same_bits = true, .words = ""};
     if (n_usable >= full) return DRV_OK;
     return h->job->planner->choose(h->job->planner->ctx, h->a, n_usable, h->job->rules.min_nodes,
             out);
 }
 
 bool head_could_grow(const head *h, int *n_nodes) {
-    world_layout layout;
-    int n = h->world.n_nodes;
+    attempt_layout layout;
+    int n = h->attempt.n_nodes;
     if (h->job->rules.max_restarts == 0 || n == full_nodes(h)) return false;
     for (int i = 1; i < h->job->n_nodes; i++) {
         const head_member *m = &h->members[i];
         n += m->place < 0 && head_is_usable(h, i) && clock_s() - m->came_s >= h->job->grow_after_s;
     }
-    if (n == h->world.n_nodes || choose_layout(h, n, &layout) != DRV_OK) return false;
+    if (n == h->attempt.n_nodes || choose_layout(h, n, &layout) != DRV_OK) return false;
     *n_nodes = layout.n_nodes;
-    return layout.n_nodes > h->world.n_nodes;
+    return layout.n_nodes > h->attempt.n_nodes;
 }
 
 // Returns whether a node is left out: where there are more than are needed, those that a check has
@@ -135,7 +135,7 @@ static bool is_left_out(const head *h, int node, int n_spare) {
     return n_worse < n_spare;
 }
 
-// Those of the next world, by place. NULL: one that was counted has fallen silent since.
+// Those of the next attempt, by place. NULL: one that was counted has fallen silent since.
 static int *pick_nodes(const head *h, int n_nodes) {
     int *nodes = ARENA_ARRAY(h->a, int, n_nodes), place = 0;
     const int n_spare = count_usable(h) - n_nodes;
@@ -144,11 +144,11 @@ static int *pick_nodes(const head *h, int n_nodes) {
     return place == n_nodes ? nodes : NULL;
 }
 
-static void take_nodes(head *h, const world_layout *layout, int *nodes) {
-    world *w = &h->world;
-    const world_layout before = w->layout;
+static void take_nodes(head *h, const attempt_layout *layout, int *nodes) {
+    attempt *w = &h->attempt;
+    const attempt_layout before = w->layout;
     const int number = w->number;
-    *w = (world){.number = number + 1,
+    *w = (attempt){.number = number + 1,
             .layout = *layout,
             .n_nodes = layout->n_nodes,
             .nodes = nodes,
@@ -198,7 +198,7 @@ static int count_not_shut_out(const head *h) {
 
 // Returns whether the nodes that are there are enough, or all that will be.
 static bool are_enough(const head *h, int n_usable, double waited_s, double *full_s) {
-    const bool first = h->world.number == 0 && !h->members[0].measured;
+    const bool first = h->attempt.number == 0 && !h->members[0].measured;
     if (n_usable == h->job->n_nodes) return true;
     if (n_usable >= full_nodes(h)) {
         if (*full_s <= 0) *full_s = clock_s();
@@ -213,7 +213,7 @@ static bool are_enough(const head *h, int n_usable, double waited_s, double *ful
 }
 
 // Until there are nodes with a layout, or the job has ended.
-static void gather(head *h, world_layout *layout) {
+static void gather(head *h, attempt_layout *layout) {
     const double begin_s = clock_s(), until_s = begin_s + h->job->wait_s;
     double full_s = 0;
     int refused = 0; // so many nodes have no layout
@@ -230,14 +230,14 @@ static void gather(head *h, world_layout *layout) {
     }
 }
 
-// --- one world after the other
-static void run_world(head *h, world_end *end, const char **why) {
+// --- one attempt after the other
+static void run_attempt(head *h, attempt_end *end, const char **why) {
     const bool supervised = h->job->rules.max_restarts > 0;
-    if (h->world.number == 1 && h->job->n_nodes > 1 && h->n_here == h->job->n_nodes)
+    if (h->attempt.number == 1 && h->job->n_nodes > 1 && h->n_here == h->job->n_nodes)
         log_info("all %d nodes are there", h->job->n_nodes);
     if (!supervised) head_stop_listening(h);
-    if (world_start(h) != DRV_OK) head_end(h, 1, drv_message());
-    while (h->verdict < 0 && !world_look(h, end, why))
+    if (attempt_start(h) != DRV_OK) head_end(h, 1, drv_message());
+    while (h->verdict < 0 && !attempt_look(h, end, why))
         head_serve(h, LOOK_MS);
 }
 
@@ -246,24 +246,24 @@ static void wait_before_next(head *h, double seconds) {
         head_serve(h, LOOK_MS);
 }
 
-static const char *place_of(const head *h, const world_end *end) {
+static const char *place_of(const head *h, const attempt_end *end) {
     if (end->node < 0) return "";
     return arena_printf(h->a, " on node %d%s%s%s", end->node, *end->host ? " (" : "", end->host,
             *end->host ? ")" : "");
 }
 
 // Says what a person needs where no restart would help.
-static void say_more(head *h, const world_end *end, const decision *made) {
+static void say_more(head *h, const attempt_end *end, const decision *made) {
     const launch_planner *planner = h->job->planner;
     const char *text = NULL;
     if (end->cause == END_MEMORY)
-        text = planner->memory(planner->ctx, h->a, &h->world.layout,
-                h->world.n_nodes * h->job->ranks);
+        text = planner->memory(planner->ctx, h->a, &h->attempt.layout,
+                h->attempt.n_nodes * h->job->ranks);
     if (made->same_rows) text = planner->rows(planner->ctx, h->a, end->step + 1);
     if (text) log_warn("%s", text);
 }
 
-static void finish(head *h, const world_end *end, const decision *made, const char *why) {
+static void finish(head *h, const attempt_end *end, const decision *made, const char *why) {
     say_more(h, end, made);
     const bool failed = end->cause != END_DONE && end->cause != END_STOPPED;
     if (made->same_rows)
@@ -274,12 +274,12 @@ static void finish(head *h, const world_end *end, const decision *made, const ch
     head_end(h, made->status, why);
 }
 
-static void decide(head *h, const world_end *end, const char *why) {
+static void decide(head *h, const attempt_end *end, const char *why) {
     MEM_GROW(h->ends, h->n_ends, h->cap_ends);
     h->ends[h->n_ends++] = *end;
     decision made =
             supervisor_decide(h->a, &h->job->rules, h->ends, h->n_ends, count_not_excluded(h));
-    if (made.restarts && h->world.asked)
+    if (made.restarts && h->attempt.asked)
         made = (decision){.status = end->status,
                 .excluded = -1,
                 .why = "no restart: it was asked to stop"};
@@ -289,7 +289,7 @@ static void decide(head *h, const world_end *end, const char *why) {
     }
     record_restart(h, end, &made);
     if (end->cause != END_GROWS)
-        log_warn("world %d has ended at step %lld: %s%s%s%s; restart %s", h->world.number,
+        log_warn("attempt %d has ended at step %lld: %s%s%s%s; restart %s", h->attempt.number,
                 (long long)end->step, end_cause_name(end->cause), place_of(h, end),
                 *why ? ": " : "", why,
                 made.wait_s > 0 ? arena_printf(h->a, "in %.0f s", made.wait_s) : "at once");
@@ -301,15 +301,15 @@ static void decide(head *h, const world_end *end, const char *why) {
         h->members[made.excluded].excluded = true;
         record_exclusion(h, end);
     }
-    world_close(h);
-    if (h->world.asked) head_end(h, EXIT_STOPPED, BETWEEN_WORLDS);
+    attempt_close(h);
+    if (h->attempt.asked) head_end(h, EXIT_STOPPED, BETWEEN_ATTEMPTS);
     wait_before_next(h, made.wait_s);
 }
 
 static void run(head *h) {
     while (h->verdict < 0) {
-        world_end end;
-        world_layout layout;
+        attempt_end end;
+        attempt_layout layout;
         const char *why = "";
         gather(h, &layout);
         if (h->verdict >= 0) break;
@@ -320,7 +320,7 @@ static void run(head *h) {
             continue; // with those that are still there
         }
         take_nodes(h, &layout, nodes);
-        run_world(h, &end, &why);
+        run_attempt(h, &end, &why);
         if (h->verdict < 0) decide(h, &end, why);
     }
 }

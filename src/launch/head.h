@@ -1,7 +1,7 @@
-// Node 0 of a job: what its files share. head.c is the loop over worlds, world.c one of them,
+// Node 0 of a job: what its files share. head.c is the loop over attempts, attempt.c one of them,
 // head_nodes.c who is connected, head_check.c which of them stand out, head_agents.c the agents of
 // mpirun, head_record.c what the run directory says and is told.
-// Legend: node is a number of the job, place one of the world: the ranks of place p are p * ranks
+// Legend: node is a number of the job, place one of the attempt: the ranks of place p are p * ranks
 // and up.
 #pragma once
 #include <netinet/in.h>
@@ -17,13 +17,13 @@
 typedef struct head_member {
     control line;
     bool here;     // connected
-    bool told;     // what to run in this world
-    bool ready;    // nothing of an earlier world is left on it
+    bool told;     // what to run in this attempt
+    bool ready;    // nothing of an earlier attempt is left on it
     bool excluded; // it has failed too often
     bool measured; // beside others, by this process of it
     double share;  // its lowest one of a median then; 1: it does not stand out
-    int place;     // in the world under way; -1: it waits
-    bool over;     // its ranks of that world have ended, or it is gone
+    int place;     // in the attempt under way; -1: it waits
+    bool over;     // its ranks of that attempt have ended, or it is gone
     bool lacked_memory;
     outcome result;
     double came_s;              // clock
@@ -37,11 +37,11 @@ typedef struct head_agent { // of mpirun, for the daemon of a node
 } head_agent;
 
 // One mpirun and its ranks.
-typedef struct world {
+typedef struct attempt {
     int number;          // from 1; 0: there was none
     bool runs, checks;   // checks: one rank of each node measures it
     int n_nodes, *nodes; // by place; the first is node 0
-    world_layout layout;
+    attempt_layout layout;
     double started_s, first_over_s, all_over_s, mpirun_over_s, lost_s; // clock; 0: not yet
     const char *lost;                                                  // which node is gone
     int lost_node;                                                     // -1: none
@@ -51,7 +51,7 @@ typedef struct world {
     int64_t attempt_before; // of the run, when it began
     int64_t saved_seen;     // the last checkpoint that was seen
     double looked_s;        // clock: at status.json
-} world;
+} attempt;
 
 typedef struct head {
     arena *a;
@@ -68,8 +68,8 @@ typedef struct head {
     control newcomers[MAX_CALLERS]; // have proven the secret, and not yet said who they are
     int n_newcomers, n_agents;
     head_agent *agents; // [n_nodes]
-    world world;
-    world_end *ends; // of all worlds that have failed, free(3)
+    attempt attempt;
+    attempt_end *ends; // of all attempts that have failed, free(3)
     int n_ends, cap_ends;
     double until_s, say_s; // clock: how long nodes are waited for
     int verdict;           // exit status; -1: not yet
@@ -80,9 +80,9 @@ typedef struct head {
 void head_end(head *h, int status, const char *why);
 // Asks for all signals that have come, and what else is to be looked at often.
 void head_serve(head *h, int ms);
-// Returns whether the nodes that are there now could make a larger world; *n_nodes: of how many.
+// Returns whether the nodes that are there now could make a larger attempt; *n_nodes: of how many.
 bool head_could_grow(const head *h, int *n_nodes);
-// Returns whether a node is there for the next world.
+// Returns whether a node is there for the next attempt.
 bool head_is_usable(const head *h, int node);
 
 // --- head_check.c
@@ -100,28 +100,28 @@ void head_serve_nodes(head *h);
 void head_close(head *h);
 
 // --- head_agents.c
-DRV_CHECKED drv_status head_open_agents(head *h); // of the next world
+DRV_CHECKED drv_status head_open_agents(head *h); // of the next attempt
 void head_serve_agents(head *h);
 void head_let_agents_go(head *h, int node, int status);
 void head_close_agents(head *h);
 
-// --- world.c
-// Starts ranks on the nodes of h->world, or the check of them. DRV_E_IO.
-DRV_CHECKED drv_status world_start(head *h);
+// --- attempt.c
+// Starts ranks on the nodes of h->attempt, or the check of them. DRV_E_IO.
+DRV_CHECKED drv_status attempt_start(head *h);
 // True: it has ended; *end is how, and *why in words ("": its ranks have said so).
-bool world_look(head *h, world_end *end, const char **why);
-// Notes that a node of the world has ended its ranks, or is gone.
-void world_node_over(head *h, int node, outcome result, bool lacked_memory);
-void world_node_lost(head *h, int node, const char *why);
+bool attempt_look(head *h, attempt_end *end, const char **why);
+// Notes that a node of the attempt has ended its ranks, or is gone.
+void attempt_node_over(head *h, int node, outcome result, bool lacked_memory);
+void attempt_node_lost(head *h, int node, const char *why);
 // Has every node end what is left, and this one.
-void world_close(head *h);
+void attempt_close(head *h);
 
 // --- head_record.c
 // Looks up the number of the run's last attempt, 0: none; *saved_step -1: none.
-void record_look(const head *h, int64_t *attempt, int64_t *saved_step);
-// status.json, where this world has written it.
+void record_look(const head *h, int64_t *run_attempt, int64_t *saved_step);
+// status.json, where this attempt has written it.
 bool record_said(const head *h, run_status *out);
-// Lines of events.jsonl, about the world that has ended or the one that follows it.
-void record_restart(const head *h, const world_end *end, const decision *made);
-void record_exclusion(const head *h, const world_end *end);
-void record_layout(const head *h, const world_layout *layout);
+// Lines of events.jsonl, about the attempt that has ended or the one that follows it.
+void record_restart(const head *h, const attempt_end *end, const decision *made);
+void record_exclusion(const head *h, const attempt_end *end);
+void record_layout(const head *h, const attempt_layout *layout);

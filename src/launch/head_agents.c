@@ -37,23 +37,24 @@ void head_let_agents_go(head *h, int node, int status) {
         if (h->agents[i].node == node) control_send(&h->agents[i].line, CONTROL_END, fields, 2);
 }
 
-// place, nodes of the world, how many variables, those, the daemon and its arguments
+// place, nodes of the attempt, how many variables, those, the daemon and its arguments
 static drv_status send_command(head *h, head_agent *agent, const control_message *m) {
     daemon_command command;
     int node = 0, n = 0;
     if (m->n_fields < 2) return drv_fail(DRV_E_DATA, "an agent without a command");
-    for (int place = 1; place < h->world.n_nodes; place++)
-        if (strcmp(m->field[0], h->members[h->world.nodes[place]].label) == 0)
-            node = h->world.nodes[place];
+    for (int place = 1; place < h->attempt.n_nodes; place++)
+        if (strcmp(m->field[0], h->members[h->attempt.nodes[place]].label) == 0)
+            node = h->attempt.nodes[place];
     if (!node)
         return drv_fail(DRV_E_DATA, "mpirun starts a daemon on \"%s\", which is no node",
                 m->field[0]);
-    if (h->members[node].place < 0) // it was lost; if it is here again, it waits for the next world
+    if (h->members[node].place <
+            0) // it was lost; if it is here again, it waits for the next attempt
         return drv_fail(DRV_E_PEER, "node %d is gone", node);
     DRV_TRY(daemon_command_parse(h->a, m->field + 1, m->n_fields - 1, &command));
     const char **fields = ARENA_ARRAY(h->a, const char *, 3 + command.n_variables + command.n_args);
     fields[n++] = arena_printf(h->a, "%d", h->members[node].place);
-    fields[n++] = arena_printf(h->a, "%d", h->world.n_nodes);
+    fields[n++] = arena_printf(h->a, "%d", h->attempt.n_nodes);
     fields[n++] = arena_printf(h->a, "%d", command.n_variables);
     for (int i = 0; i < command.n_variables; i++)
         fields[n++] = command.variables[i];

@@ -1,5 +1,5 @@
-// Before a world with nodes that have not been measured: `drover doctor --node` on all that are
-// there, one rank each, as a world of its own, and what its figures say.
+// Before an attempt with nodes that have not been measured: `drover doctor --node` on all that are
+// there, one rank each, as an attempt of its own, and what its figures say.
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +38,7 @@ static const char *what_follows(const head *h, int node) {
 }
 
 static void judge(head *h, const node_result *results) {
-    const world *w = &h->world;
+    const attempt *w = &h->attempt;
     preflight judged;
     preflight_judge(h->a, results, w->n_nodes, &judged);
     for (int place = 0; place < w->n_nodes; place++) {
@@ -52,32 +52,32 @@ static void judge(head *h, const node_result *results) {
 }
 
 static void run_check(head *h) {
-    world_end end;
+    attempt_end end;
     node_result *results;
     const char *why;
     // A node that stands out is no failure for mpirun to tell of: Open MPI 4, and PRRTE of 5.
     setenv("OMPI_MCA_orte_execute_quiet", "1", 1);
     setenv("PRTE_MCA_prte_execute_quiet", "1", 1);
-    log_info("measuring %d nodes for about %g s", h->world.n_nodes, h->job->check_s);
-    drv_status status = world_start(h);
+    log_info("measuring %d nodes for about %g s", h->attempt.n_nodes, h->job->check_s);
+    drv_status status = attempt_start(h);
     unsetenv("OMPI_MCA_orte_execute_quiet");
     unsetenv("PRTE_MCA_prte_execute_quiet");
-    while (status == DRV_OK && h->verdict < 0 && !world_look(h, &end, &why))
+    while (status == DRV_OK && h->verdict < 0 && !attempt_look(h, &end, &why))
         head_serve(h, LOOK_MS);
     if (h->verdict >= 0) return;
-    if (status == DRV_OK) status = read_results(h, &results, h->world.n_nodes);
+    if (status == DRV_OK) status = read_results(h, &results, h->attempt.n_nodes);
     if (status == DRV_OK)
         judge(h, results);
-    else if (!h->world.asked)
+    else if (!h->attempt.asked)
         log_warn("the nodes could not be measured: %s", drv_message());
 }
 
 void check_nodes(head *h) {
-    const world before = h->world;
+    const attempt before = h->attempt;
     int n = 0, *nodes = ARENA_ARRAY(h->a, int, h->job->n_nodes);
     for (int i = 0; i < h->job->n_nodes; i++)
         if (head_is_usable(h, i)) nodes[n++] = i;
-    h->world = (world){.number = before.number,
+    h->attempt = (attempt){.number = before.number,
             .checks = true,
             .n_nodes = n,
             .nodes = nodes,
@@ -86,9 +86,9 @@ void check_nodes(head *h) {
     for (int i = 0; i < n; i++)
         h->members[nodes[i]].measured = true; // or cannot be, which is not tried again
     run_check(h);
-    const bool asked = h->world.asked;
-    world_close(h);
-    h->world = before;
+    const bool asked = h->attempt.asked;
+    attempt_close(h);
+    h->attempt = before;
     if (asked)
         head_end(h, EXIT_STOPPED, "stopped while nodes were measured; the same command goes on");
 }

@@ -42,7 +42,7 @@ static drv_status find_address(const head *h, uint32_t *out) {
     const struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
     struct addrinfo *list = NULL;
     host_addresses here;
-    const char *only = getenv("DROVER_INTERFACE"), *name = h->job->world.master.value;
+    const char *only = getenv("DROVER_INTERFACE"), *name = h->job->placement.master.value;
     DRV_TRY(host_addresses_find(&here));
     *out = here.n > 0 ? here.address[0] : htonl(INADDR_LOOPBACK);
     if ((only && *only) || getaddrinfo(name, NULL, &hints, &list) != 0) return DRV_OK;
@@ -176,7 +176,7 @@ static bool meet(head *h, control *line) {
     const char *why = m.kind == CONTROL_HELLO ? what_differs(h, &m, node) : "it does not say hello";
     if (why) {
         // One that is to come again, once the old one is known to be gone, is not to give up.
-        const bool later = h->world.number > 0 && node > 0 && node < h->job->n_nodes;
+        const bool later = h->attempt.number > 0 && node > 0 && node < h->job->n_nodes;
         refuse(h, line, later ? EXIT_TRY_AGAIN : EXIT_USAGE, why);
         return true;
     }
@@ -197,9 +197,9 @@ static bool meet(head *h, control *line) {
     h->n_here++;
     name_member(h, node, new->line.fd);
     control_send(&new->line, CONTROL_WELCOME, fields, 2);
-    if (h->world.number > 0)
+    if (h->attempt.number > 0)
         log_info("node %d (%s) has come%s", node, new->host,
-                new->excluded ? ", but is excluded" : "; it waits for the next world");
+                new->excluded ? ", but is excluded" : "; it waits for the next attempt");
     return true;
 }
 
@@ -229,11 +229,11 @@ static void take_newcomers(head *h) {
 static void is_lost(head *h, int node) {
     head_member *m = &h->members[node];
     const char *why = arena_printf(h->a, "node %d (%s) is gone", node, m->host);
-    log_warn("%s%s", why, h->world.number > 0 ? "" : "; waiting for it to come again");
+    log_warn("%s%s", why, h->attempt.number > 0 ? "" : "; waiting for it to come again");
     control_close(&m->line);
     m->here = m->ready = false;
     h->n_here--;
-    if (h->world.runs) world_node_lost(h, node, why);
+    if (h->attempt.runs) attempt_node_lost(h, node, why);
     m->place = -1;
 }
 
@@ -241,9 +241,9 @@ static void is_lost(head *h, int node) {
 static void is_leaving(head *h, int node) {
     head_member *m = &h->members[node];
     const char *fields[] = {arena_printf(h->a, "%d", EXIT_STOPPED), ""};
-    if (h->world.runs && m->place >= 0)
-        h->world.asked = true;
-    else if (h->world.runs) {
+    if (h->attempt.runs && m->place >= 0)
+        h->attempt.asked = true;
+    else if (h->attempt.runs) {
         log_info("node %d (%s), which waited, is stopped", node, m->host);
         control_send(&m->line, CONTROL_END, fields, 2);
         control_flush(&m->line, 1);
@@ -266,10 +266,10 @@ static bool take_word(head *h, int node, const control_message *m) {
         if (of->ready) return false;
         of->ready = true;
         return true;
-    case CONTROL_RESULT: // it may cross with the word that the world is over
+    case CONTROL_RESULT: // it may cross with the word that the attempt is over
         if (!of->told || of->ready || m->n_fields != 2 || !outcome_parse(m->field[0], &result))
             return false;
-        if (h->world.runs) world_node_over(h, node, result, strcmp(m->field[1], "1") == 0);
+        if (h->attempt.runs) attempt_node_over(h, node, result, strcmp(m->field[1], "1") == 0);
         return true;
     default:
         return false;

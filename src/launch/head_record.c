@@ -1,5 +1,5 @@
 // Reads what node 0 needs of a run, and adds to its journal: the run directory belongs to the
-// ranks, so it writes only where one of its own worlds has been.
+// ranks, so it writes only where one of its own attempts has been.
 #include <string.h>
 
 #include "base/json.h"
@@ -11,15 +11,15 @@ static bool read_status(const head *h, run_status *out) {
     return run_status_read(h->a, h->job->run_dir, out) == DRV_OK;
 }
 
-void record_look(const head *h, int64_t *attempt, int64_t *saved_step) {
+void record_look(const head *h, int64_t *run_attempt, int64_t *saved_step) {
     run_status status;
     const bool found = read_status(h, &status);
-    *attempt = found ? status.attempt : 0;
+    *run_attempt = found ? status.attempt : 0;
     *saved_step = found ? status.saved_step : -1;
 }
 
 bool record_said(const head *h, run_status *out) {
-    return read_status(h, out) && out->attempt > h->world.attempt_before;
+    return read_status(h, out) && out->attempt > h->attempt.attempt_before;
 }
 
 // A journal that cannot be written stops nothing.
@@ -44,7 +44,7 @@ static json_t *node_or_null(int node) {
     return node >= 0 ? json_integer(node) : json_null();
 }
 
-void record_restart(const head *h, const world_end *end, const decision *made) {
+void record_restart(const head *h, const attempt_end *end, const decision *made) {
     json_t *fields = json_object();
     json_object_set_new(fields, "cause", json_string(end_cause_name(end->cause)));
     json_object_set_new(fields, "node", node_or_null(end->node));
@@ -54,7 +54,7 @@ void record_restart(const head *h, const world_end *end, const decision *made) {
     add(h, EVENT_RESTART, fields);
 }
 
-void record_exclusion(const head *h, const world_end *end) {
+void record_exclusion(const head *h, const attempt_end *end) {
     json_t *fields = json_object();
     json_object_set_new(fields, "node", json_integer(end->node));
     json_object_set_new(fields, "host", host_of(end->host));
@@ -62,7 +62,7 @@ void record_exclusion(const head *h, const world_end *end) {
     add(h, EVENT_EXCLUSION, fields);
 }
 
-void record_layout(const head *h, const world_layout *layout) {
+void record_layout(const head *h, const attempt_layout *layout) {
     str sets = {0};
     json_t *fields = json_object();
     for (int i = 0; i < layout->n_sets; i++)

@@ -9,34 +9,34 @@
 #include "launch/nodes.h"
 #include "launch/supervisor.h"
 
-// The layout of a world of some of the nodes.
-typedef struct world_layout {
+// The layout of an attempt of some of the nodes.
+typedef struct attempt_layout {
     int n_nodes;             // at most as many as there are
     const char *const *sets; // [n_sets], "KEY=VALUE": what changes in the config
     int n_sets;
     bool same_bits;    // as the whole job would have
     const char *words; // of a line that tells of it
-} world_layout;
+} attempt_layout;
 
 // Whoever knows the config and the model. Texts live in `a`.
 typedef struct launch_planner {
     void *ctx;
     // The best layout for at most n_nodes, of at least min_nodes. DRV_E_USAGE: there is none.
-    drv_status (*choose)(void *ctx, arena *a, int n_nodes, int min_nodes, world_layout *out);
+    drv_status (*choose)(void *ctx, arena *a, int n_nodes, int min_nodes, attempt_layout *out);
     // The rows of the global batch of a step. NULL: they cannot be told.
     const char *(*rows)(void *ctx, arena *a, int64_t step);
     // Says what a rank was planned to hold in that layout, beside what it was seen to hold.
-    const char *(*memory)(void *ctx, arena *a, const world_layout *layout, int n_ranks);
+    const char *(*memory)(void *ctx, arena *a, const attempt_layout *layout, int n_ranks);
 } launch_planner;
 
 typedef struct launch_job {
-    node_world world;
+    node_placement placement;
     int node, n_nodes, ranks; // ranks: of each node
     int n_spares;             // of the nodes: beyond the layout
-    supervisor_rules rules;   // max_restarts 0: the first world is the last
+    supervisor_rules rules;   // max_restarts 0: the first attempt is the last
     double grow_after_s;      // that nodes have waited, before they are taken
-    double check_s;           // how long nodes are measured before a world with new ones; 0: never
-    bool prefers;             // nodes that stand out are the last to be taken
+    double check_s; // how long nodes are measured before an attempt with new ones; 0: never
+    bool prefers;   // nodes that stand out are the last to be taken
     const launch_planner *planner;
     const char *run_dir;
     uint32_t address; // of node 0, network order; 0: to be found

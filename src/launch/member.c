@@ -1,5 +1,5 @@
 // A node other than node 0: finds it, proves the secret, and runs the daemon that it is told to, a
-// further one in each world that it takes part in.
+// further one in each attempt that it takes part in.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -39,11 +39,11 @@ typedef struct member {
     char address[INET_ADDRSTRLEN];
     job_secret found; // of a job of one machine, the last one that lay there
     bool has_found;
-    char process[24];   // tells this process from another one that calls itself the same node
-    bool returns;       // node 0 goes on after a world has ended, and takes nodes that come again
+    char process[24]; // tells this process from another one that calls itself the same node
+    bool returns;     // node 0 goes on after an attempt has ended, and takes nodes that come again
     bool welcome, told; // told: how the ranks of this node have ended
-    bool clears;        // ends what is left of a world
-    int place;          // in the world
+    bool clears;        // ends what is left of an attempt
+    int place;          // in the attempt
     double told_s;
     int verdict; // exit status; -1: not yet
     const char *why;
@@ -105,7 +105,7 @@ static attempt try_once(member *m) {
     int error = 0;
     const int on = 1;
     socklen_t n = sizeof error;
-    address.sin_addr.s_addr = resolve(job->world.master.value);
+    address.sin_addr.s_addr = resolve(job->placement.master.value);
     if (!address.sin_addr.s_addr) return NOT_KNOWN;
     inet_ntop(AF_INET, &address.sin_addr, m->address, sizeof m->address);
     if (!job->has_secret && launch_find_secret(m->a, m->address, job->port, &m->found))
@@ -148,13 +148,13 @@ static drv_status find_head(member *m, double seconds, bool again) {
         if (refusals == MAX_REFUSALS && job->has_secret)
             return drv_fail(DRV_E_USAGE,
                     "node 0 at %s:%d does not accept this node's secret; expected the same DROVER_JOB_SECRET_FILE on all nodes",
-                    job->world.master.value, job->port);
+                    job->placement.master.value, job->port);
         if (clock_s() > end_s)
             return drv_fail(DRV_E_BUSY, "node 0 at %s:%d was not found within %.0f s: %s",
-                    job->world.master.value, job->port, seconds, why);
+                    job->placement.master.value, job->port, seconds, why);
         if (clock_s() > say_s) {
-            log_info("waiting for node 0 at %s:%d, for at most %.0f s: %s", job->world.master.value,
-                    job->port, seconds, why);
+            log_info("waiting for node 0 at %s:%d, for at most %.0f s: %s",
+                    job->placement.master.value, job->port, seconds, why);
             say_s = clock_s() + SAY_S;
         }
         wait_for(m, -1, 0, clock_s() + RETRY_S);
@@ -187,7 +187,7 @@ static drv_status run_daemon(member *m, const control_message *said) {
     int n = 0;
     DRV_TRY(daemon_order_parse(said->field, said->n_fields, &order));
     if (order.n_nodes > m->job->n_nodes)
-        return drv_fail(DRV_E_DATA, "node 0 has a world of %d nodes, expected at most %d",
+        return drv_fail(DRV_E_DATA, "node 0 has an attempt of %d nodes, expected at most %d",
                 order.n_nodes, m->job->n_nodes);
     m->place = here.node = order.place;
     here.n_nodes = order.n_nodes;
@@ -241,12 +241,12 @@ static void tell_result(member *m) {
 static void pass_on(member *m) {
     for (int number; (number = local_job_signal(&m->local));) {
         local_job_forward(&m->local, number);
-        // Node 0 starts no further world; where there is none, it ends all.
+        // Node 0 starts no further attempt; where there is none, it ends all.
         if (number != SIGUSR2) control_send(&m->line, CONTROL_LEAVE, NULL, 0);
     }
 }
 
-// Ends what is left of a world, without waiting; true: nothing is.
+// Ends what is left of an attempt, without waiting; true: nothing is.
 static bool clear_up(member *m) {
     if (m->local.child && !m->local.child_ended) {
         local_job_end(&m->local);
@@ -257,7 +257,7 @@ static bool clear_up(member *m) {
     return true;
 }
 
-// The ranks here are of a world that has lost this node. A signal meanwhile ends the search.
+// The ranks here are of an attempt that has lost this node. A signal meanwhile ends the search.
 static drv_status come_again(member *m) {
     log_warn("the connection to node 0 is lost; looking for it again");
     control_close(&m->line);

@@ -1,7 +1,7 @@
 // One list of launchers' variables, read in the order of who knows best: options, our own
 // variables, torchrun's (RANK), those that operators set for torchrun (PET_), JAX's, Volcano's, the
 // index of a Job, and last Slurm's, which under another launcher are those of its daemon.
-// Legend: r what is being read, w the world that comes of it.
+// Legend: r reader, w the placement that it fills.
 #include "launch/nodes.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@
 typedef struct reading {
     arena *a;
     const char *const *environment;
-    node_world *w;
+    node_placement *w;
 } reading;
 
 // --- variables
@@ -96,14 +96,14 @@ static drv_status take_address(const reading *r, const char *name) {
 
 // --- launchers
 static drv_status read_own(const reading *r) {
-    node_world *w = r->w;
+    node_placement *w = r->w;
     DRV_TRY(take_variable(r, &w->node_rank, "DROVER_NODE_RANK", 0, MAX_NODES - 1));
     DRV_TRY(take_variable(r, &w->nodes, "DROVER_NODES", 1, MAX_NODES));
     DRV_TRY(take_variable(r, &w->ranks_per_node, "DROVER_RANKS_PER_NODE", 1, MAX_RANKS_PER_NODE));
     return take_address(r, "DROVER_MASTER");
 }
 
-// "4", or "4:4"; another range is elastic: a world without ranks.
+// "4", or "4:4"; any other range is elastic, and has no fixed number of nodes.
 static drv_status read_pet_nodes(const reading *r) {
     const char *text = get(r, "PET_NNODES"), *colon = text ? strchr(text, ':') : NULL;
     if (!text) return DRV_OK;
@@ -136,7 +136,7 @@ static drv_status read_pet(const reading *r) {
 // RANK is a process's under torchrun, and a pod's where an operator sets it. A PyTorchJob counts
 // processes in WORLD_SIZE and pods in RANK; with PET_NNODES the former says nothing new.
 static drv_status read_torch(const reading *r) {
-    node_world *w = r->w;
+    node_placement *w = r->w;
     int rank, size, here = 1;
     const bool ranked = has(r, "RANK"), sized = has(r, "WORLD_SIZE");
     if (!ranked && !sized) return DRV_OK;
@@ -221,7 +221,7 @@ static bool is_own(const char *by) {
 // A step alone: in the batch script the variables are those of the allocation, as SLURM_NTASKS is
 // in the shell of an interactive step.
 static drv_status read_slurm(const reading *r) {
-    node_world *w = r->w;
+    node_placement *w = r->w;
     int rank, tasks, nodes, job = 0;
     const bool inner = w->node_rank.by || w->nodes.by;
     if (is_own(w->node_rank.by) || is_own(w->nodes.by) || !has(r, "SLURM_STEP_ID") ||
@@ -263,7 +263,7 @@ static drv_status read_job(const reading *r) {
 }
 
 static drv_status check(const reading *r) {
-    const node_world *w = r->w;
+    const node_placement *w = r->w;
     if ((has(r, "PET_RDZV_ENDPOINT") || has(r, "PET_RDZV_BACKEND")) && !w->node_rank.by)
         return drv_fail(DRV_E_USAGE,
                 "PET_RDZV_ENDPOINT and PET_RDZV_BACKEND ask for an elastic rendezvous, which gives no ranks; expected PET_NODE_RANK and PET_NNODES");
@@ -277,7 +277,7 @@ static drv_status check(const reading *r) {
     return DRV_OK;
 }
 
-drv_status nodes_discover(arena *a, const char *const *environment, node_world *out) {
+drv_status nodes_discover(arena *a, const char *const *environment, node_placement *out) {
     const reading r = {a, environment, out};
     int size = 0;
     if (has(&r, "OMPI_COMM_WORLD_SIZE"))
@@ -299,11 +299,11 @@ drv_status nodes_discover(arena *a, const char *const *environment, node_world *
     return check(&r);
 }
 
-int nodes_count(const node_world *w) {
+int nodes_count(const node_placement *w) {
     return w->nodes.by ? w->nodes.value : 1;
 }
 
-const char *nodes_words(arena *a, const node_world *w, int ranks) {
+const char *nodes_words(arena *a, const node_placement *w, int ranks) {
     const int n = nodes_count(w);
     const char *by = w->node_rank.by ? w->node_rank.by : w->nodes.by;
     const char *each = ranks ? arena_printf(a, " x %d rank%s", ranks, str_plural(ranks)) : "";
@@ -312,7 +312,7 @@ const char *nodes_words(arena *a, const node_world *w, int ranks) {
 }
 
 drv_status nodes_check_alone(const char *const *environment, const char *config) {
-    node_world w = {0};
+    node_placement w = {0};
     drv_status status = DRV_OK;
     arena *a = arena_new("nodes");
     status = nodes_discover(a, environment, &w);

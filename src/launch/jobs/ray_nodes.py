@@ -4,7 +4,7 @@ the first that fails. Ray has no interface to C for this.
 
     ray_nodes.py JOB.json
 
-JOB.json: "nodes"; "bundle", what Ray is to reserve on each; "command", a list of words; "tries", how often a world that
+JOB.json: "nodes"; "bundle", what Ray is to reserve on each; "command", a list of words; "tries", how often an attempt that
 ends with 75 (another try may succeed) is started again; "wait_s", for the nodes; "grace_s", for a save; "restarts": the
 command goes on without a node by itself, and node 0 decides how it ends. On a cluster that stays (runtime_env's
 working_dir) also "folder", where the command runs, and "sent", a word of it that names a file of the working_dir.
@@ -73,7 +73,7 @@ def ask_stop(*_):
     stop_asked = True
 
 
-class World:
+class Attempt:
     def __init__(self, job, group):
         self.job, self.group, self.nodes, self.running = job, group, {}, {}
 
@@ -129,18 +129,18 @@ class World:
         return first or (RETRY if self.running else 0)
 
 
-def run_world(job):
+def run_attempt(job):
     group = placement_group([job["bundle"]] * job["nodes"], strategy="STRICT_SPREAD")
-    world = World(job, group)
+    attempt = Attempt(job, group)
     try:
         ray.get(group.ready(), timeout=job["wait_s"])
-        world.begin()
-        return world.watch()
+        attempt.begin()
+        return attempt.watch()
     except ray.exceptions.RayError as error:
         print(f"ray_nodes: {job['nodes']} nodes with {job['bundle']} did not come: {error}", file=sys.stderr)
         return RETRY
     finally:
-        for node in world.nodes.values():
+        for node in attempt.nodes.values():
             ray.kill(node)
         remove_placement_group(group)
 
@@ -151,7 +151,7 @@ def main():
     ray.init()
     signal.signal(signal.SIGTERM, ask_stop)  # after init, which sets one that ends this process and with it all actors
     for _ in range(job["tries"] + 1):
-        status = run_world(job)
+        status = run_attempt(job)
         if status != RETRY or stop_asked:
             break
     sys.exit(status)

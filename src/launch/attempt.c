@@ -1,4 +1,4 @@
-// One world: mpirun and its ranks on some of the nodes, from its start to its end.
+// One attempt: mpirun and its ranks on some of the nodes, from its start to its end.
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "launch/head.h"
-#include "launch/world_cause.h"
+#include "launch/attempt_cause.h"
 
 // When mpirun has ended, the nodes have a while to say how their ranks have; where all ranks have
 // ended, or some have failed or vanished, mpirun has a while to see it.
@@ -24,7 +24,7 @@
 enum { LOOK_MS = 50 };
 
 static head_member *member_at(const head *h, int place) {
-    return &h->members[h->world.nodes[place]];
+    return &h->members[h->attempt.nodes[place]];
 }
 
 // --- the beginning
@@ -32,7 +32,7 @@ static drv_status write_hosts(head *h, const char **path) {
     str text = {0};
     *path = path_join(h->a, h->local.dir, "hosts");
     str_printf(&text, "localhost slots=%d\n", h->job->ranks);
-    for (int place = 1; place < h->world.n_nodes; place++)
+    for (int place = 1; place < h->attempt.n_nodes; place++)
         str_printf(&text, "%s slots=%d\n", member_at(h, place)->label, h->job->ranks);
     const drv_status status = file_write_atomic(*path, text.p, text.n);
     str_free(&text);
@@ -42,7 +42,7 @@ static drv_status write_hosts(head *h, const char **path) {
 // mpirun's words, and what follows `drover train`; the keys of the layout come last, and so count.
 static const char **words_of(head *h, const char *const *before, int n_before) {
     const launch_job *job = h->job;
-    const world_layout *layout = &h->world.layout;
+    const attempt_layout *layout = &h->attempt.layout;
     const char **words =
             ARENA_ARRAY(h->a, const char *, n_before + job->n_train + 2 * layout->n_sets + 1);
     int n = 0;
@@ -60,26 +60,26 @@ static const char **words_of(head *h, const char *const *before, int n_before) {
 static drv_status start_mpirun(head *h) {
     const launch_job *job = h->job;
     launch_job here = *job;
-    const int ranks = h->world.checks ? 1 : job->ranks; // of a node
+    const int ranks = h->attempt.checks ? 1 : job->ranks; // of a node
     const char *hosts;
     const char *agent = path_join(h->a, h->local.dir, "drover");
-    here.n_nodes = h->world.n_nodes;
+    here.n_nodes = h->attempt.n_nodes;
     DRV_TRY(write_hosts(h, &hosts));
     if (symlink(job->program, agent) != 0) // a path without spaces, which mpirun would split at
         return drv_fail(DRV_E_IO, "could not create \"%s\": %s", agent, strerror(errno));
     const char *words[] = {"mpirun", "--hostfile", hosts, "-n",
-            arena_printf(h->a, "%d", ranks * h->world.n_nodes), "--map-by",
+            arena_printf(h->a, "%d", ranks * h->attempt.n_nodes), "--map-by",
             arena_printf(h->a, "ppr:%d:node", ranks), job->program, "launch", "rank", "--",
-            h->world.checks ? LAUNCH_CHECK : job->backend, job->run_dir,
+            h->attempt.checks ? LAUNCH_CHECK : job->backend, job->run_dir,
             arena_printf(h->a, "%g", job->check_s), NULL};
     enum { N_TRAIN = sizeof words / sizeof *words - 3 };
-    h->world.started_s = clock_s();
-    return local_job_start(&h->local, h->world.checks ? words : words_of(h, words, N_TRAIN),
+    h->attempt.started_s = clock_s();
+    return local_job_start(&h->local, h->attempt.checks ? words : words_of(h, words, N_TRAIN),
             launch_variables(h->a, &here, h->local.dir, h->address));
 }
 
-drv_status world_start(head *h) {
-    world *w = &h->world;
+drv_status attempt_start(head *h) {
+    attempt *w = &h->attempt;
     for (int place = 1; place < w->n_nodes; place++) {
         head_member *m = member_at(h, place);
         m->place = place;
@@ -95,43 +95,44 @@ drv_status world_start(head *h) {
 
 // --- in its midst
 static void note_killed(head *h, int node, outcome result) {
-    if (h->world.first_killed < 0 && result.kind == OUTCOME_UNSAID) h->world.first_killed = node;
+    if (h->attempt.first_killed < 0 && result.kind == OUTCOME_UNSAID)
+        h->attempt.first_killed = node;
 }
 
-void world_node_over(head *h, int node, outcome result, bool lacked_memory) {
+void attempt_node_over(head *h, int node, outcome result, bool lacked_memory) {
     head_member *m = &h->members[node];
     if (m->place < 0 || m->over) return;
     m->over = true;
     m->result = result;
     m->lacked_memory = lacked_memory;
     note_killed(h, node, result);
-    if (h->world.first_over_s <= 0) h->world.first_over_s = clock_s();
+    if (h->attempt.first_over_s <= 0) h->attempt.first_over_s = clock_s();
     head_let_agents_go(h, node, result.kind == OUTCOME_PEER && m->line.closed);
 }
 
-void world_node_lost(head *h, int node, const char *why) {
+void attempt_node_lost(head *h, int node, const char *why) {
     const outcome lost = {OUTCOME_PEER, EXIT_TRY_AGAIN, h->members[node].place * h->job->ranks,
             DRV_E_PEER};
     if (h->members[node].place < 0 || h->members[node].over) return;
-    if (h->world.lost_s <= 0) h->world.lost_s = clock_s();
-    if (!h->world.lost) {
-        h->world.lost = why;
-        h->world.lost_node = node;
+    if (h->attempt.lost_s <= 0) h->attempt.lost_s = clock_s();
+    if (!h->attempt.lost) {
+        h->attempt.lost = why;
+        h->attempt.lost_node = node;
     }
-    world_node_over(h, node, lost, false);
+    attempt_node_over(h, node, lost, false);
 }
 
-// Nodes that wait take part in the next world, which begins at a checkpoint.
+// Nodes that wait take part in the next attempt, which begins at a checkpoint.
 static void look_at_growth(head *h) {
-    world *w = &h->world;
+    attempt *w = &h->attempt;
     const double now = clock_s();
-    int64_t attempt, saved;
+    int64_t run_attempt, saved;
     int most;
     if (w->checks || w->grows || w->asked || now - w->looked_s < STATUS_S) return;
     w->looked_s = now;
-    record_look(h, &attempt, &saved);
-    const bool is_new = attempt > w->attempt_before && saved > w->saved_seen;
-    if (attempt > w->attempt_before) w->saved_seen = saved;
+    record_look(h, &run_attempt, &saved);
+    const bool is_new = run_attempt > w->attempt_before && saved > w->saved_seen;
+    if (run_attempt > w->attempt_before) w->saved_seen = saved;
     if (!is_new || !head_could_grow(h, &most)) return;
     log_info("step %lld is saved: %d nodes take part from there on, instead of %d",
             (long long)saved, most, w->n_nodes);
@@ -139,11 +140,11 @@ static void look_at_growth(head *h) {
     local_job_forward(&h->local, SIGTERM);
 }
 
-// A world that has lost a rank is over when all others have ended: mpirun would go on to kill them
-// for a second or more, and its status says nothing that is not known.
+// An attempt that has lost a rank is over when all others have ended: mpirun would go on to kill
+// them for a second or more, and its status says nothing that is not known.
 static bool is_stuck(const head *h, const outcome *all, double now) {
     const bool lost = all->kind == OUTCOME_PEER;
-    const world *w = &h->world;
+    const attempt *w = &h->attempt;
     const double ended_s = h->local.ranks_ended_s;
     int n_told = 1;
     for (int place = 1; place < w->n_nodes; place++)
@@ -168,7 +169,7 @@ static void note_local(head *h, outcome *all) {
 // Returns the node where the failure began: as the survivors say, by what was lost, by who went
 // first.
 static int blamed_node(const head *h, const outcome *all, const run_status *said) {
-    const world *w = &h->world;
+    const attempt *w = &h->attempt;
     if (w->lost_node >= 0) return w->lost_node;
     int64_t rank = said && said->end == RUN_FAILED ? said->failed_rank : -1;
     if (rank < 0 && all->kind == OUTCOME_FAILED) rank = all->rank;
@@ -176,19 +177,19 @@ static int blamed_node(const head *h, const outcome *all, const run_status *said
     return w->first_killed;
 }
 
-static void fill_end(head *h, const outcome *all, int status, world_end *end) {
+static void fill_end(head *h, const outcome *all, int status, attempt_end *end) {
     run_status read;
     const bool said = record_said(h, &read);
-    world_facts facts = {.all = *all,
+    attempt_facts facts = {.all = *all,
             .status = status,
             .said = said ? &read : NULL,
             .lacked_memory = local_job_lacked_memory(&h->local),
-            .grows = h->world.grows && !h->world.asked};
+            .grows = h->attempt.grows && !h->attempt.asked};
     int lacking = facts.lacked_memory ? 0 : -1;
-    for (int place = 1; place < h->world.n_nodes; place++)
-        if (member_at(h, place)->lacked_memory) lacking = h->world.nodes[place];
+    for (int place = 1; place < h->attempt.n_nodes; place++)
+        if (member_at(h, place)->lacked_memory) lacking = h->attempt.nodes[place];
     facts.lacked_memory = lacking >= 0;
-    *end = (world_end){.cause = world_cause(&facts),
+    *end = (attempt_end){.cause = attempt_cause(&facts),
             .status = status,
             .node = lacking >= 0 ? lacking : blamed_node(h, all, facts.said),
             .step = said ? read.step : -1,
@@ -199,8 +200,8 @@ static void fill_end(head *h, const outcome *all, int status, world_end *end) {
         end->host[0] = 0;
 }
 
-bool world_look(head *h, world_end *end, const char **why) {
-    world *w = &h->world;
+bool attempt_look(head *h, attempt_end *end, const char **why) {
+    attempt *w = &h->attempt;
     const double now = clock_s();
     outcome all;
     int n_over = h->local.ranks_ended_s > 0, n_told = 1;
@@ -239,18 +240,18 @@ bool world_look(head *h, world_end *end, const char **why) {
     return true;
 }
 
-void world_close(head *h) {
+void attempt_close(head *h) {
     // One that was lost meanwhile and is here again has ended what was left before it came: its
-    // word that nothing is left would come in the midst of the next world.
-    for (int place = 1; place < h->world.n_nodes; place++)
+    // word that nothing is left would come in the midst of the next attempt.
+    for (int place = 1; place < h->attempt.n_nodes; place++)
         if (member_at(h, place)->place == place)
             control_send(&member_at(h, place)->line, CONTROL_OVER, NULL, 0);
     while (h->verdict < 0 && h->local.child && !h->local.child_ended) {
         local_job_end(&h->local);
         head_serve(h, LOOK_MS);
     }
-    for (int place = 1; place < h->world.n_nodes; place++)
+    for (int place = 1; place < h->attempt.n_nodes; place++)
         member_at(h, place)->place = -1;
-    h->world.runs = false;
+    h->attempt.runs = false;
     head_close_agents(h);
 }

@@ -49,15 +49,15 @@ typedef struct control_message { // lives until the next one is taken
     int n_fields;
 } control_message;
 
-void control_open(control *c, int fd, bool calls, const job_secret *key);
-void control_close(control *c); // fine when it is not open
-void control_send(control *c, control_kind kind, const char *const *fields, int n_fields);
-// Sends and receives what can be at once, and a beat when it is time; c->closed: the other side is
-// gone, its host cut off, silent for too long, or speaks another language.
-void control_pump(control *c);
+void control_open(control *self, int fd, bool calls, const job_secret *key);
+void control_close(control *self); // fine when it is not open
+void control_send(control *self, control_kind kind, const char *const *fields, int n_fields);
+// Sends and receives what can be at once, and a beat when it is time; self->closed: the other side
+// is gone, its host cut off, silent for too long, or speaks another language.
+void control_pump(control *self);
 // Takes the next whole message; false: none is there.
-bool control_take(control *c, control_message *out);
+bool control_take(control *self, control_message *out);
 // Returns a field as a number from 0; -1: it is none.
 int control_number(const char *field);
 // Sends what is left, for `seconds` at most.
-void control_flush(control *c, double seconds);
+void control_flush(control *self, double seconds);

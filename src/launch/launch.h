@@ -3,7 +3,6 @@
 // launcher of node 0, which sends it to the node that it is for, over a connection that both have
 // proven the secret on. That node runs the daemon as its child. Ranks, output and messages are
 // mpirun's (docs/adr/0028).
-// Legend: a arena, c control, h head, l lexer, m member or message, n number, w where a word goes.
 #pragma once
 #include "comm/handshake.h"
 #include "launch/nodes.h"

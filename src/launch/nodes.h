@@ -38,9 +38,9 @@ typedef struct node_placement {
 DRV_CHECKED drv_status nodes_discover(arena *a, const char *const *environment,
         node_placement *out);
 // Returns the number of nodes: 1 where nothing says otherwise.
-int nodes_count(const node_placement *w);
+int nodes_count(const node_placement *found);
 // Says in words "16 nodes x 32 ranks, by PET_NODE_RANK"; ranks: of a node, 0: not known.
-const char *nodes_words(arena *a, const node_placement *w, int ranks);
+const char *nodes_words(arena *a, const node_placement *found, int ranks);
 // Splits "HOST:PORT" or "HOST" (port 0); "[::1]:5" is refused, since ranks meet by IPv4.
 DRV_CHECKED drv_status nodes_split_address(arena *a, const char *text, const char *by,
         const char **host, int *port);

@@ -181,19 +181,19 @@ refused "--instance is missing" slurm run.yaml
 refused "the nearest that would do: 2 or 4 nodes" slurm run.yaml --instance cpu --nodes 3
 refused 'leaves the 8 devices of p5.48xlarge idle' slurm run.yaml --instance p5.48xlarge
 refused "a rank needs" slurm run.yaml --instance cpu --set model.preset=llama-3-70b --set training.global_batch_size=1
-refused '"Run" is no name for a job' slurm run.yaml --instance cpu --name Run
+refused '"Run" is not a name for a job' slurm run.yaml --instance cpu --name Run
 refused "the last pod would be" mpi-operator run.yaml --instance cpu --nodes 512 $pods --name "$(printf 'a%.0s' $(seq 53))"
 refused "expected at most 47 for ray" ray run.yaml --instance cpu $pods --name "$(printf 'a%.0s' $(seq 48))"
 refused "--image is missing" trainjob run.yaml --instance cpu --pvc claim
 refused "--pvc is missing" trainjob run.yaml --instance cpu --image x
-refused '--image: "a b" is no image' trainjob run.yaml --instance cpu --pvc claim --image "a b"
-refused '--image: "r/UPPER" is no image' ray run.yaml --instance cpu --pvc claim --image r/UPPER
-refused '--pvc: "A" is no name of a claim' trainjob run.yaml --instance cpu --pvc A --image x
-refused "--namespace: \"a.b\" is no namespace" trainjob run.yaml --instance cpu $pods --namespace a.b
-refused "--queue: \"a b\" is no name of a queue" slurm run.yaml --instance cpu --queue "a b"
-refused '--mount: "shared" is no place' trainjob run.yaml --instance cpu $pods --mount shared
+refused '--image: "a b" is not an image' trainjob run.yaml --instance cpu --pvc claim --image "a b"
+refused '--image: "r/UPPER" is not an image' ray run.yaml --instance cpu --pvc claim --image r/UPPER
+refused '--pvc: "A" is not the name of a claim' trainjob run.yaml --instance cpu --pvc A --image x
+refused "--namespace: \"a.b\" is not a namespace" trainjob run.yaml --instance cpu $pods --namespace a.b
+refused "--queue: \"a b\" is not the name of a queue" slurm run.yaml --instance cpu --queue "a b"
+refused '--mount: "shared" is not a place' trainjob run.yaml --instance cpu $pods --mount shared
 refused "--shm: 60.00 GiB of /dev/shm" trainjob run.yaml --instance cpu $pods --shm 60G
-refused '--time: "1:2:3:4" is no time' slurm run.yaml --instance cpu --time 1:2:3:4
+refused '--time: "1:2:3:4" is not a time' slurm run.yaml --instance cpu --time 1:2:3:4
 refused '--preflight "x", expected off, warn or exclude' slurm run.yaml --instance cpu --preflight x
 refused "--preflight is of drover launch node, expected a job of it (--policy torch)" trainjob run.yaml --instance cpu $pods --preflight warn
 refused "--max-restarts is of drover launch node, expected a job of it (--tasks node)" slurm run.yaml --instance cpu --max-restarts 1

@@ -5,7 +5,7 @@
 #include "launch/mpirun_agents.h"
 #include "launch/run_journal.h"
 
-// What all attempts of a job share.
+// The parts of node 0 that all attempts of a job share.
 typedef struct attempt_parts {
     arena *a;
     const launch_job *job;

@@ -5,13 +5,13 @@
 #include "launch/attempt.h"
 #include "launch/meeting.h"
 
-// How all attempts that have failed so far have ended.
+// The ends of all attempts so far.
 typedef struct attempt_history {
     attempt_end *ends; // free(3)
     int n, cap;
 } attempt_history;
 
-// How the job ends.
+// The status with which the job ends.
 typedef struct job_verdict {
     int status; // exit status; -1: not yet
     const char *why;

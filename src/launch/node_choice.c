@@ -1,4 +1,4 @@
-// Which nodes take part in the next attempt, and in which layout.
+// Choosing nodes and a layout for the next attempt.
 #include "launch/node_choice.h"
 
 #include "base/clock.h"

@@ -1,4 +1,4 @@
-// What node 0 reads of a run's status.json and adds to its events.jsonl.
+// Reads a run's status.json for node 0, and adds lines to its events.jsonl.
 #pragma once
 #include "launch/launch.h"
 #include "launch/supervisor.h"

@@ -16,7 +16,7 @@ static drv_status check_name(const job_spec *spec) {
     const job_kind *kind = spec->kind;
     if (!name_is_dns_label(spec->name, NAME_MOST))
         return drv_fail(DRV_E_USAGE,
-                "--name: \"%s\" is no name for a job, expected at most %d of a-z, 0-9 and -, a letter first",
+                "--name: \"%s\" is not a name for a job, expected at most %d of a-z, 0-9 and -, a letter first",
                 spec->name, NAME_MOST);
     if (strlen(spec->name) > kind->most_name)
         return drv_fail(DRV_E_USAGE,
@@ -44,7 +44,7 @@ static drv_status check_kubernetes(const job_spec *spec) {
             (!name_is_dns_subdomain(spec->name_space) || strchr(spec->name_space, '.') ||
                     strlen(spec->name_space) > NAME_MOST))
         return drv_fail(DRV_E_USAGE,
-                "--namespace: \"%s\" is no namespace, expected at most %d of a-z, 0-9 and -",
+                "--namespace: \"%s\" is not a namespace, expected at most %d of a-z, 0-9 and -",
                 spec->name_space, NAME_MOST);
     if (spec->config_text && strlen(spec->config_text) > MAP_MOST)
         return drv_fail(DRV_E_USAGE, "\"%s\" has %zu bytes, expected at most %d in a ConfigMap",
@@ -116,18 +116,19 @@ drv_status job_check(arena *a, const job_spec *spec) {
     DRV_TRY(check_ray(spec));
     if (spec->image && !name_is_image(spec->image))
         return drv_fail(DRV_E_USAGE,
-                "--image: \"%s\" is no image, expected REGISTRY/NAME:TAG or REGISTRY/NAME@DIGEST",
+                "--image: \"%s\" is not an image, expected REGISTRY/NAME:TAG or REGISTRY/NAME@DIGEST",
                 spec->image);
     if (spec->queue && !name_is_label(spec->queue))
         return drv_fail(DRV_E_USAGE,
-                "--queue: \"%s\" is no name of a queue, expected at most 63 letters, digits, -, _ and .",
+                "--queue: \"%s\" is not the name of a queue, expected at most 63 letters, digits, -, _ and .",
                 spec->queue);
     if (spec->claim && !name_is_dns_subdomain(spec->claim))
         return drv_fail(DRV_E_USAGE,
-                "--pvc: \"%s\" is no name of a claim, expected a-z, 0-9, - and .", spec->claim);
+                "--pvc: \"%s\" is not the name of a claim, expected a-z, 0-9, - and .",
+                spec->claim);
     if (spec->mount && !name_is_mount(spec->mount))
         return drv_fail(DRV_E_USAGE,
-                "--mount: \"%s\" is no place for a volume, expected an absolute path without \":\" and \"..\"",
+                "--mount: \"%s\" is not a place for a volume, expected an absolute path without \":\" and \"..\"",
                 spec->mount);
     const int most = spec->instance->cpus;
     if (spec->work == WORK_TRAIN && spec->ranks > most)
@@ -177,7 +178,7 @@ drv_status job_read_time(const char *text, int64_t *out) {
     }
     if (result <= 0 || result > (int64_t)MOST * DAY)
         return drv_fail(DRV_E_USAGE,
-                "--time: \"%s\" is no time, expected HH:MM:SS, DAYS-HH:MM:SS, or as 90m, 24h, 7d",
+                "--time: \"%s\" is not a time, expected HH:MM:SS, DAYS-HH:MM:SS, or as 90m, 24h, 7d",
                 text);
     *out = result;
     return DRV_OK;

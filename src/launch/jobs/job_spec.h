@@ -1,5 +1,5 @@
-// A job that a scheduler is to run: what the command line, the config and the type of machine say,
-// resolved and checked once, so that the writers of each kind only write.
+// A job for a scheduler: the options, the config and the type of machine, resolved and checked
+// once, so that the writer of each kind only writes.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,13 +41,13 @@ typedef struct job_spec {
     pod_options pods;               // of Kubernetes: what each pod gets besides
     const char *mount; // where the claim is, and the working directory; NULL: as the machine has it
     const instance_type *instance;
-    bool is_hyperpod;    // the instance was named ml.*
+    bool is_hyperpod;    // the instance was given as ml.TYPE
     bool is_node_launch; // `drover launch node` on each node, not mpirun or srun
     bool has_progress;   // ranks of mpirun get the token with which Trainer takes their progress
     job_work work;
     int nodes, ranks;        // ranks: of each node
-    int spares;              // of the nodes: they wait, beyond the layout
-    int fewest;              // nodes that it goes on with
+    int spares;              // nodes beyond the layout, which wait for a failure
+    int fewest;              // nodes with which the job still goes on
     bool restarts;           // `drover launch node` starts its ranks again
     int64_t time_s;          // 0: no limit
     preflight_use preflight; // of Slurm's script
@@ -82,8 +82,8 @@ struct job_kind {
 extern const job_kind job_kinds[];
 extern const int n_job_kinds;
 
-// Checks names, sizes and what one demands of another. DRV_E_USAGE: the option, the value and what
-// was expected.
+// Checks names, sizes and options that depend on each other. DRV_E_USAGE names the option, the
+// value and what was expected.
 DRV_CHECKED drv_status job_check(arena *a, const job_spec *spec);
 // Reads the seconds of "MINUTES", "HH:MM:SS", "DAYS-HH:MM:SS" as Slurm reads them, or "90m", "24h",
 // "7d".

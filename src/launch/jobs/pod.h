@@ -30,7 +30,7 @@ typedef struct pod {
     const char *const *command; // n_command 0: the image's, or the operator's
     int n_command;
     pod_size size;
-    bool has_program;               // it or its children run drover: config, environment, secret
+    bool has_program;               // it runs drover, so it gets config, environment and secret
     const char *pre_stop;           // for sh, before TERM; NULL: nothing
     const char *wait_first;         // for sh, in an init container; NULL: none
     const char *const *wait_mounts; // volumes that an operator adds to the pod, but mounts into its

@@ -7,8 +7,8 @@ sed -i 's/steps: 40/steps: 6/; s/eval_every: 0/eval_every: 3/' run.yaml
 expect 0 "done: step 6 of 6" "$drover" train run.yaml --set run_dir=one
 expect 0 "done: step 4 of 4" "$drover" train run.yaml --set run_dir=two --set training.steps=4 --set optimizer.lr=0.001
 expect 0 "done: step 6 of 6" "$drover" report one two --samples 2
-says "wall time" "validation loss" "Plan beside measurement" "memory of the rank with most" "Energy" "ranks           1 on 1 node" \
-    "schedule.warmup_steps      5 (default:" "optimizer.lr" "sample 2" "Runs beside each other" "efficiency"
+says "wall time" "validation loss" "Plan and measurement" "memory of the rank with most" "Energy" "ranks           1 on 1 node" \
+    "schedule.warmup_steps      5 (default:" "optimizer.lr" "sample 2" "speed-up and efficiency: against the first run" "efficiency"
 says 'model.vocab_size  ' 'data.sequence_length  ' 'tokenizer  ' '[90, 10, 0]'
 check "no key that was left alone" test "$(grep -c 'training.seed' out)" = 0
 # The peak of the tests is 1e11: steps planned at 75 % of it, by the run's own share of it.
@@ -22,7 +22,7 @@ says '"config_changed":"' '"plan":{"rank_bytes":'
 expect 0 "" "$drover" report one two --samples 1 --out page.html
 cp page.html out
 check "no key of the preset" bash -c '! grep -q "model.hidden_size" first'
-says "<h3>Samples</h3>" "<h3>Plan beside measurement</h3>" "Runs beside each other" "<svg"
+says "<h3>Samples</h3>" "<h3>Plan and measurement</h3>" "speed-up and efficiency: against the first run" "<svg"
 # A healthy run holds what was planned, its process included.
 "$drover" top one --json >top.json
 sanitized || check "held within the plan" python3 -c 'import json

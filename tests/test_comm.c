@@ -304,10 +304,10 @@ static void processes_print_it_once(void **state) {
 }
 
 // --- two threads of each rank
-typedef struct beside {
+typedef struct second_thread {
     comm *c;
     drv_status status;
-} beside;
+} second_thread;
 
 static drv_status sums_of_ranks(comm *c, int rounds, double factor) {
     for (int i = 0; i < rounds; i++) {
@@ -322,17 +322,17 @@ static drv_status sums_of_ranks(comm *c, int rounds, double factor) {
     return DRV_OK;
 }
 
-static void *sum_beside(void *arg) {
-    beside *b = arg;
+static void *sum_both(void *arg) {
+    second_thread *b = arg;
     b->status = sums_of_ranks(b->c, 100, 3);
     return NULL;
 }
 
 static drv_status duplicates_sum(comm *c, void *ctx) {
     (void)ctx;
-    beside b = {.c = comm_duplicate(c)};
+    second_thread b = {.c = comm_duplicate(c)};
     pthread_t thread;
-    EXPECT(c, pthread_create(&thread, NULL, sum_beside, &b) == 0);
+    EXPECT(c, pthread_create(&thread, NULL, sum_both, &b) == 0);
     drv_status status = sums_of_ranks(c, 100, 5);
     pthread_join(thread, NULL);
     comm_duplicate_close(b.c);

@@ -161,7 +161,7 @@ static drv_status add_up(const void *what) {
 }
 
 // Sums go through a communication thread and beside it at the same time, and are not mixed up.
-static drv_status sum_beside(comm *self, comm_group *group, int round) {
+static drv_status sum_both(comm *self, comm_group *group, int round) {
     comm_thread *sender = comm_thread_open(self);
     partial_sums there = {.over = comm_thread_group(sender, group)}, here = {.over = group};
     const int64_t before = comm_sent(group), before_all = comm_sent_by(self);
@@ -196,9 +196,9 @@ static drv_status bytes_of_groups(comm *self, void *ctx) {
     of_context.size[AXIS_CONTEXT] = 2;
     of_context.size[AXIS_DATA] = 3;
     for (int round = 0; round < 3; round++) { // each with a communication thread of its own
-        DRV_TRY(sum_beside(self, comm_all_ranks(self), round));
-        DRV_TRY(sum_beside(self, comm_axes(self, &m, 1 << AXIS_DATA), round));
-        DRV_TRY(sum_beside(self, comm_update_ranks(self, &of_context), round));
+        DRV_TRY(sum_both(self, comm_all_ranks(self), round));
+        DRV_TRY(sum_both(self, comm_axes(self, &m, 1 << AXIS_DATA), round));
+        DRV_TRY(sum_both(self, comm_update_ranks(self, &of_context), round));
     }
     return DRV_OK;
 }

@@ -19,7 +19,7 @@ static void values_out_of_range_are_refused(void **state) {
             {TINY "optimizer: {betas: [0.9]}\n", {"optimizer.betas", "a list of 1", "2 numbers"}},
             {TINY "optimizer: {betas: 0.9}\n", {"optimizer.betas", "0.9", "a list of 2 numbers"}},
             {TINY "optimizer: {betas: [0.9, null]}\n", {"betas[1]", "empty"}},
-            {TINY "training: {precision: fp16}\n", {"fp16", "bf16 or fp32"}},
+            {TINY "training: {precision: fp16}\n", {"fp16", "bf16, fp32 or fp8"}},
             {TINY "training: {precision: [bf16]}\n", {"precision", "a list of 1"}},
             {TINY "backend: gpu\n", {"run.yaml:2", "backend", "gpu", "cpu"}},
             {TINY "parallel: {context: 2}\ndata: {sequence_length: 62}\n",

@@ -150,7 +150,7 @@ def reports():
 def bad_files():
     check("no run", run("/nowhere", "--once")[0] in (1, 2))
     code, _, err = run("empty", "--once")
-    check("a folder without runs", code == 2 and err.count("\n") == 1 and "no run directory" in err, err)
+    check("a folder without runs", code == 2 and err.count("\n") == 1 and "not a run directory" in err, err)
     odd = {"status.json": [b"", b"{", b"\0" * 4000, status(version=9).encode()],
            "events.jsonl": [b"\xff\xfe\n" * 50, b'{"time": 1'], "metrics.jsonl": [os.urandom(100000), b"[1]\n" * 99],
            "ranks/status": [table(4)[:500], table(4).replace(b"node0", b"nodeX"), os.urandom(4000), b"drover ranks 2: "]}

@@ -69,7 +69,7 @@ ends io "$on_rank_1: .*Input/output error"
 unset FAULT_READ
 settings=optimizer.lr=0 # so that the test knows what to look for in memory
 export FAULT_NAN=$dir/bytes
-spoil() { # RUN: a weight of it, as its first checkpoint has it, which is written beside the steps that follow
+spoil() { # RUN: a weight of it, as its first checkpoint has it, which is written during the steps that follow
     wait_for test -d $1/checkpoints/step-000005 || return
     python3 - $1/checkpoints/step-000005/model.safetensors <<'PY'
 import json, os, sys

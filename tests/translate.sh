@@ -51,7 +51,7 @@ for yaml in *.yaml; do
     [ -s missing ] && bad "$yaml: keys in no list" missing || ok
 done
 printf 'trainer:\n  max_stepz: 5\n' >wrong.txt
-expect 2 'wrong.txt:2: "trainer.max_stepz" no key of nxdt; did you mean "trainer.max_steps"?' "$drover" config --from nxdt wrong.txt
+expect 2 'wrong.txt:2: "trainer.max_stepz" is not a key of nxdt; did you mean "trainer.max_steps"?' "$drover" config --from nxdt wrong.txt
 
 # --- bad YAML, circles, depth
 printf 'trainer:\n  max_steps: ${trainer.devices}\n  devices: ${trainer.max_steps}\n' >circle.txt
@@ -59,7 +59,7 @@ expect 2 "or in a circle" "$drover" config --from nxdt circle.txt
 printf 'seed: ${oc.env:HOME}\n' >resolver.txt
 expect 2 "whose resolver is not known" "$drover" config --from nxdt resolver.txt
 printf 'seed: ${nothing}\n' >nothing.txt
-expect 2 'nothing.txt:1: key "seed" is "${nothing}", which names a key that is not there' "$drover" config --from nxdt nothing.txt
+expect 2 'nothing.txt:1: key "seed" is "${nothing}", which names a key that does not exist' "$drover" config --from nxdt nothing.txt
 printf 'seed: 1\nseed: 2\n' >twice.txt
 expect 2 'twice.txt:2: key "seed" is given twice' "$drover" config --from nxdt twice.txt
 printf 'defaults: [../x]\n' >outside.txt
@@ -253,7 +253,7 @@ says "rank: 16 " "target_modules: [q_proj, v_proj]" "betas: [0.9, 0.999]" "weigh
 expect 2 '"num_train_epochs" is "3", and how many steps that is depends on the data' $args -- python run_clm.py --block_size 512
 expect 2 "1 ranks are fewer than tensor x pipeline x context = 8; give --ranks N" $args -- python3 ray_train_llama2.py
 expect 2 "drover model get hf:some/llama" "$drover" config --from args -- python3 train.py --model_name_or_path some/llama --max_steps 5
-expect 2 '"foo" no key of args' $args -- python train.py --max_steps 5 --foo 1
+expect 2 '"foo" is not a key of args' $args -- python train.py --max_steps 5 --foo 1
 expect 2 '--accept optim' $args -- python train.py --max_steps 5 --optim adafactor
 expect 2 "\"ls\": no command that trains, expected a program" $args -- ls -l
 printf 'echo python train.py --lr 1\nFOO=1\npython prepare.py --input x\n' >nothing.sh
@@ -434,7 +434,7 @@ expect 2 '"optimizer.lr" is "fast", expected a number from 0 to 1000 (axolotl: l
 axolotl="$drover config --from axolotl axolotl.txt --set model.preset=llama-3.1-8b --ranks 8"
 expect 0 "steps: 7 " $axolotl -- --max-steps 7 --learning_rate=1e-5
 says "lr: 1e-5 "
-expect 2 '"learning_rates" no key of axolotl' $axolotl -- --learning_rates 1
+expect 2 '"learning_rates" is not a key of axolotl' $axolotl -- --learning_rates 1
 expect 2 '"nonsense" is given after --, expected --KEY=VALUE' $axolotl -- nonsense
 expect 2 '"axolotl.txt" is a second file' "$drover" config --from axolotl axolotl.txt axolotl.txt
 expect 2 '"small.txt" is a second YAML' "$drover" config --from nxdt small.txt small.txt

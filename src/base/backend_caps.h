@@ -10,7 +10,7 @@ typedef struct backend_caps {
     // them (docs/adr/0009, 0026).
     bool orders_sums;
     bool keeps_gradients; // between programs, where they can be read
-    bool sends_beside;    // messages of `beside` nodes travel while it computes (docs/adr/0027)
+    bool sends_async;     // messages of `async` nodes travel while it computes (docs/adr/0027)
     bool widens_blocks;   // its products read weights that are held in blocks (base/block_matrix.h)
     bool uses_host_memory; // its state and temporaries lie in this process, as the plan places them
     bool is_processor;     // the processor computes, by the kernels that a process chooses

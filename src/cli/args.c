@@ -11,7 +11,8 @@ static const cli_option *find(const verb *v, const char *name) {
     return NULL;
 }
 
-// The subverbs of the same verb that take the option, as "data build and data show" ("" for none).
+// Returns the subverbs of the same verb that take the option, as "data build and data show"; "":
+// none.
 static const char *takers(arena *a, const verb *parent, const char *option) {
     const char *list[16], *text = "";
     int n = 0;
@@ -52,12 +53,12 @@ static drv_status add_option(cli_args *args, const cli_option *o, const char *va
     return DRV_OK;
 }
 
-// Not an option: a plain word, or "-" for standard input.
+// Returns whether a word is not an option: a plain word, or "-" for standard input.
 static bool is_value(const char *text) {
     return text[0] != '-' || !text[1];
 }
 
-// One option with its values from argv[*i] on; *i ends on the last argument that was taken.
+// Reads an option and its values from argv[*i] on; *i becomes the index of the last one.
 static drv_status parse_option(arena *a, cli_args *args, int argc, char **argv, int *i) {
     const char *eq = str_starts(argv[*i], "--") ? strchr(argv[*i], '=') : NULL;
     const char *name = eq ? arena_strndup(a, argv[*i], (size_t)(eq - argv[*i])) : argv[*i];
@@ -85,7 +86,7 @@ static bool was_given(const cli_args *args, const char *name) {
     return false;
 }
 
-// The first of the words in `list` that was given as an option; NULL: none was.
+// Returns the first word of `list` that was given as an option; NULL: none was.
 static const char *first_given(arena *a, const cli_args *args, const char *list) {
     for (char *rest = arena_strdup(a, list), *name; (name = strsep(&rest, " "));) {
         DRV_ASSERT(find(args->verb, name), "%s has no option %s", args->name, name);
@@ -94,13 +95,13 @@ static const char *first_given(arena *a, const cli_args *args, const char *list)
     return NULL;
 }
 
-// Numbers and sizes say better themselves what was expected instead of nothing.
+// An empty number or size is refused where it is read, with a better message.
 static bool is_number(const cli_option *o) {
     return strcmp(o->value, "N") == 0 || strcmp(o->value, "X") == 0 ||
            strcmp(o->value, "SIZE") == 0;
 }
 
-// "--text or --choices" of "--text --choices".
+// Makes "--text or --choices" from "--text --choices".
 static const char *any_of(arena *a, const char *list) {
     const char *text = NULL;
     for (char *rest = arena_strdup(a, list), *name; (name = strsep(&rest, " "));)
@@ -138,7 +139,7 @@ static drv_status check_options(arena *a, const cli_args *args) {
     return DRV_OK;
 }
 
-// "usage: drover ckpt verify CHECKPOINT, or drover ckpt verify A B".
+// Makes "usage: drover ckpt verify CHECKPOINT, or drover ckpt verify A B".
 static drv_status missing_argument(arena *a, const cli_args *args) {
     const char *text = "";
     for (char *rest = arena_strdup(a, args->verb->usage), *form; (form = strsep(&rest, "\n"));)
@@ -219,18 +220,8 @@ drv_status cli_get_f64(const cli_args *args, const char *name, double min, doubl
 drv_status cli_get_bytes(const cli_args *args, const char *name, int64_t min, int64_t *inout) {
     const char *text = cli_get(args, name, NULL);
     if (!text) return DRV_OK;
-    static const char units[] = "KMGT";
-    char *end;
-    double bytes = strtod(text, &end);
-    const char *unit = *end ? strchr(units, *end) : NULL;
-    if (unit) {
-        const double step =
-                strcmp(end + 1, "B") == 0 ? 1000 : 1024; // 5GB is what Hugging Face means
-        end += strcmp(end + 1, "iB") == 0 ? 3 : step == 1000 ? 2 : 1;
-        for (const char *u = units; u <= unit; u++)
-            bytes *= step;
-    }
-    if (end == text || *end || !(bytes >= (double)min) || bytes > 0x1p60)
+    double bytes;
+    if (!str_to_bytes(text, &bytes) || !(bytes >= (double)min) || bytes > 0x1p60)
         return drv_fail(DRV_E_USAGE, "%s: %s is \"%s\", expected a size of at least %s, as in 4G",
                 args->name, name, text, str_bytes((double)min));
     *inout = (int64_t)bytes;

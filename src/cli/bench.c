@@ -84,7 +84,7 @@ static drv_status bench_layers(backend *device, int n_ways, const run_config *cf
     } layers[] = {{"qkv", h, q + 2 * model->num_key_value_heads * model->head_dim},
             {"attention out", q, h}, {"gate and up", h, 2 * f}, {"down", f, h},
             {"head", h, model->vocab_size}};
-    const dtype dt = cfg->precision == PRECISION_BF16 ? DT_BF16 : DT_F32;
+    const dtype dt = cfg->precision != PRECISION_F32 ? DT_BF16 : DT_F32;
     const backend_product small = {.m = 64, .n = 64, .k = 64, .in = dt, .out = dt};
     const char *by[MAX_WAYS] = {"", "-"};
     double ignored;
@@ -157,7 +157,7 @@ static const cli_option step_options[] = {
         {"--repeats", "N",
                 "steps to time; the fastest counts (default 3; below, peaks are a quick look)"},
         {"--profile", NULL,
-                "also print the time of each op, and what the machine's peaks would allow"},
+                "also print the time of each op, and the least that the machine's peaks allow"},
         {"--out", "FILE", "draw the profile as FILE.svg"},
 };
 static const cli_rule step_rules[] = {
@@ -178,7 +178,7 @@ static const cli_option tokenizer_options[] = {
 };
 static const cli_option data_options[] = {
         {"--tokenizer", "DIR", "folder of tokenizer.json"},
-        {"--input", "FILE", "what is built"},
+        {"--input", "FILE", "the text"},
         CLI_JSON,
         {"--json-key", "KEY", "key of the text in .jsonl, column in .parquet (default text)"},
         {"--threads", "N", "threads (default: all cores)"},
@@ -201,12 +201,13 @@ static const verb subverbs[] = {
                 .summary = "training steps against the GEMM peak",
                 .usage =
                         "[CONFIG] [--set KEY=VALUE]... [--repeats N] [--profile [--out FILE.svg]] [--json]",
-                .help = "Training steps on random tokens: tokens/s, FLOP/s (causal attention) and their ratio to\n"
-                        "the higher of the fp32 and bf16 GEMM peaks measured in the same run. Without CONFIG:\n"
-                        "llama-135m, e.g. --set model.preset=llama-15m --set data.sequence_length=512.\n"
-                        "With --profile also where the time of the fastest step goes: each op's seconds, FLOPs and\n"
-                        "bytes, beside the peak of products and the rate of memory measured in the same run.\n"
-                        "`mpirun -n N drover bench step CONFIG` measures N ranks; the profile is rank 0's.",
+                .help = "Times training steps on random tokens: tokens/s, FLOP/s (with causal attention), and their\n"
+                        "ratio to the higher of the fp32 and bf16 peaks of matrix products, measured in the same run.\n"
+                        "Without CONFIG it takes llama-135m; for example --set model.preset=llama-15m --set\n"
+                        "data.sequence_length=512. --profile also shows where the time of the fastest step goes: the\n"
+                        "seconds, FLOPs and bytes of each op, with the peak of products and the memory bandwidth\n"
+                        "measured in the same run. `mpirun -n N drover bench step CONFIG` times N ranks; the profile\n"
+                        "is that of rank 0.",
                 .options = step_options,
                 .n_options = sizeof step_options / sizeof *step_options,
                 .rules = step_rules,
@@ -218,10 +219,10 @@ static const verb subverbs[] = {
                 .name = "attention",
                 .summary = "attention and its gradient against the GEMM peak",
                 .usage = "[CONFIG] [--set KEY=VALUE]... [--tokens N] [--repeats N] [--json]",
-                .help = "Attention of heads of 64 and 128 over rows of 512 tokens and more, of one document and\n"
-                        "of many that are masked from each other, and its gradient: FLOP/s of the pairs of tokens\n"
-                        "that are seen, and their ratio to the peak of products measured in the same run. Of the\n"
-                        "config it takes the type, the arithmetic and the threads.",
+                .help = "Times attention and its gradient, with heads of 64 and 128, over rows of 512 tokens and\n"
+                        "more, of one document and of many that do not see each other. It prints FLOP/s, counting the\n"
+                        "pairs of tokens that see each other, and their ratio to the peak of matrix products measured\n"
+                        "in the same run. The config gives the type, the arithmetic and the threads.",
                 .options = attention_options,
                 .n_options = sizeof attention_options / sizeof *attention_options,
                 .max_positional = 1,
@@ -231,7 +232,8 @@ static const verb subverbs[] = {
                 .name = "tokenizer",
                 .summary = "encoding, cold and warm",
                 .usage = "--tokenizer DIR --input FILE [--json]",
-                .help = "MB/s of a first pass in this process (cold) and of the best later one (warm).",
+                .help = "Prints the MB/s of the first pass in this process (cold) and of the fastest later one\n"
+                        "(warm).",
                 .options = tokenizer_options,
                 .n_options = sizeof tokenizer_options / sizeof *tokenizer_options,
                 .run = bench_tokenizer,
@@ -240,7 +242,7 @@ static const verb subverbs[] = {
                 .name = "data",
                 .summary = "building a data set",
                 .usage = "--tokenizer DIR --input FILE [--json]",
-                .help = "MB/s of text of a build with its files written, beside the encoding alone.",
+                .help = "Prints the MB/s of text of a whole build, files written, and of the encoding alone.",
                 .options = data_options,
                 .n_options = sizeof data_options / sizeof *data_options,
                 .run = bench_data,

@@ -9,10 +9,10 @@ typedef struct bench_peaks {
     double f32, bf16;
 } bench_peaks;
 
-// Runs of each product that a peak is the best of. Up to 4 are a quick look, at one size.
+// The runs of each product, of which the fastest is the peak. Up to 4 are a quick look at one size.
 enum { PEAK_TRIES = 8, LOOK_TRIES = 2 };
 
-// Keeps the higher of what was measured before and what is measured now.
+// Measures the peaks again and keeps the higher values.
 DRV_CHECKED drv_status bench_raise_peaks(backend *b, int tries, bench_peaks *p);
 // Loads the config that the arguments name, and sets the threads. Without a file: llama-135m, unless
 // --set says otherwise.

@@ -1,5 +1,5 @@
-// drover bench attention: attention and its gradient of rows of several lengths, against the peak
-// of products.
+// drover bench attention: times attention and its gradient for rows of several lengths, against the
+// peak of products.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,16 +15,16 @@
 // Lengths from 512 to 2^20 tokens, times 4: six of them.
 enum { LONGEST = 32768, SHORTEST = 512, TRIES = 3, MAX_CASES = 6 * 2 * 2 };
 
-// Rows of one length and kind of head, and what they took.
+// Rows of one length and kind of head, and their times.
 typedef struct attention_case {
     int64_t tokens;
     int head_dim, n_heads, n_kv_heads, n_rows;
-    bool documents;               // many in a row, masked from each other; else one
+    bool documents;               // a row has many documents, which do not see each other; else one
     double forward_s, backward_s; // the fastest
-    double forward, backward;     // FLOPs, of what is seen
+    double forward, backward;     // FLOPs of the pairs that see each other
 } attention_case;
 
-// Few heads of long rows, and several short rows: some seconds each at most.
+// Few heads for long rows, and several short rows, so that each case takes some seconds at most.
 static attention_case case_of(int64_t tokens, int head_dim, bool documents) {
     const bool is_long = tokens > 8192;
     return (attention_case){.tokens = tokens,
@@ -35,7 +35,8 @@ static attention_case case_of(int64_t tokens, int head_dim, bool documents) {
             .n_rows = tokens < 2048 ? (int)(2048 / tokens) : 1};
 }
 
-// Tokens before each in its document; returns how many pairs of tokens are seen in a row.
+// Sets how many tokens stand before each one in its document; returns the pairs of tokens of a row
+// that see each other.
 static double fill_positions(const attention_case *c, int32_t *position) {
     static const int lengths[] = {333, 1021, 64, 517, 1500, 190}; // of the documents, in turn
     double seen = 0;
@@ -100,7 +101,7 @@ static drv_status write_inputs(backend *b, const graph *g, attention_case *c) {
 static drv_status time_case(arena *a, const run_config *cfg, int64_t repeats, attention_case *c) {
     backend *b;
     executable *program;
-    graph *g = build(a, cfg->precision == PRECISION_BF16 ? DT_BF16 : DT_F32, c);
+    graph *g = build(a, cfg->precision != PRECISION_F32 ? DT_BF16 : DT_F32, c);
     DRV_TRY(device_open(a, cfg, &b));
     drv_status status = backend_compile(a, b, g, NULL, &program);
     if (status == DRV_OK) status = write_inputs(b, g, c);
@@ -146,7 +147,7 @@ static void print_json(const attention_case *all, int n, double peak) {
     json_decref(o);
 }
 
-// One after the other, each with memory of its own.
+// The cases run one after the other, each with its own memory.
 static drv_status time_cases(const run_config *cfg, int64_t repeats, attention_case *all, int n) {
     for (int i = 0; i < n; i++) {
         arena *a = arena_new("attention");

@@ -1,4 +1,4 @@
-// drover bench tokenizer and data: how fast text becomes ids, and a data set.
+// drover bench tokenizer and data: time how fast text becomes ids, and a data set.
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -27,13 +27,13 @@ static void encode_one(void *arg, int64_t i, int thread) {
     encoder_piece(j->encoders[thread], &j->pieces[i], true, &j->ids[i]);
 }
 
-// The text in pieces that the threads share.
+// Cuts the text into pieces for the threads.
 static int cut_text(const tokenizer *t, const str *text, text_piece **out) {
     text_piece *p = NULL;
     int n = 0, cap = 0;
     for (size_t at = 0; at < text->n;) {
         const size_t rest = text->n - at;
-        size_t k = 0; // where it cannot be cut the piece is longer
+        size_t k = 0; // a piece is longer where the text cannot be cut
         for (size_t most = PIECE_BYTES; tokenizer_can_cut(t) && k == 0 && most < rest; most *= 2)
             k = split_cut(text->p + at, most);
         if (k == 0) k = rest;
@@ -156,7 +156,7 @@ drv_status bench_tokenizer(arena *a, const cli_args *args) {
     return DRV_OK;
 }
 
-// The same records without files written: read, decoded, encoded; only the encoding is timed.
+// Reads, decodes and encodes the same records without writing files; only the encoding is timed.
 static drv_status encode_alone(arena *a, const char *dir, const char *input, const char *key,
         double *mb_per_s) {
     tokenizer *tok;

@@ -1,4 +1,4 @@
-// Models out, and what was proved of them.
+// Exports, merges and copies models, and prints the proof.
 #include "cli/ckpt_convert.h"
 
 #include <errno.h>
@@ -14,8 +14,8 @@
 #include "convert/convert.h"
 #include "weights/resolve.h"
 
-// A run directory or config stands for its newest checkpoint; everything else is what it is, so
-// that the reader of models can say what is wrong with it. A checkpoint is checked byte by byte.
+// A run directory or config stands for its newest checkpoint. Anything else is passed on as it is,
+// so that the reader of models can say what is wrong with it. A checkpoint is checked byte by byte.
 static drv_status find_model(arena *a, const char *name, const char **path) {
     const bool config = str_ends(name, ".yaml") || str_ends(name, ".yml");
     const bool folder = file_is_dir(name) && !file_exists(path_join(a, name, "config.json"));
@@ -40,7 +40,7 @@ static drv_status read_options(const cli_args *args, const char *what, model_wri
     return cli_get_bytes(args, "--max-shard-size", 1, &opts->shard_bytes);
 }
 
-// --- what is printed
+// --- printing
 void ckpt_print_comparison(const comparison *c) {
     const bool same = strcmp(c->hash_a, c->hash_b) == 0 && c->hash_a[0];
     if (c->tokens == 0) return;
@@ -66,7 +66,8 @@ static void print_result(const char *out, const convert_result *r) {
 }
 
 // --- verbs
-// A GGUF file is written whole, then held against its source; one that is out of bounds is renamed.
+// Writes a whole GGUF file, then compares it with its source; a file that is out of bounds is
+// renamed.
 static drv_status prove_gguf(arena *a, const model *from, const char *name, const char *file) {
     model made;
     comparison c;

@@ -1,4 +1,4 @@
-// drover ckpt export, merge, consolidate and verify of two models.
+// The verbs ckpt export, merge and consolidate, and verify of two models.
 #pragma once
 #include "cli/cli.h"
 #include "convert/compare.h"
@@ -6,7 +6,7 @@
 DRV_CHECKED drv_status ckpt_export(arena *a, const cli_args *args);
 DRV_CHECKED drv_status ckpt_merge(arena *a, const cli_args *args);
 DRV_CHECKED drv_status ckpt_consolidate_verb(arena *a, const cli_args *args);
-// `args` has two models; --json.
+// Compares the two models of `args`; takes --json.
 DRV_CHECKED drv_status ckpt_compare(arena *a, const cli_args *args);
-// Differences of logits, with their bounds; nothing where none were compared.
+// Prints the differences of logits with their bounds; nothing if none were compared.
 void ckpt_print_comparison(const comparison *c);

@@ -1,5 +1,5 @@
-// drover ckpt import: a GGUF file, or a Hugging Face folder, becomes a folder that drover and
-// transformers load.
+// drover ckpt import: makes a folder that drover and transformers load from a GGUF file or a
+// Hugging Face folder.
 #include "cli/ckpt_import.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@ static int by_name(const void *x, const void *y) {
     return strcmp(((const st_entry *)x)->name, ((const st_entry *)y)->name);
 }
 
-// In the order of a folder that is there, or by name as transformers saves a model.
+// Orders tensors as an existing folder does, or by name, as transformers saves a model.
 static drv_status write_folder(arena *a, const model *m, const char *out,
         const model_write_opts *opts, bool verify, convert_result *result) {
     const model_source *s = &m->source;
@@ -24,7 +24,7 @@ static drv_status write_folder(arena *a, const model *m, const char *out,
     int n = 0;
     for (int i = 0; i < s->n; i++) {
         const source_tensor *t = &s->tensors[i];
-        if (!param_of_part(&m->params, t->name)) continue; // dropped by transformers too
+        if (!param_of_part(&m->params, t->name)) continue; // transformers drops it too
         list[n++] = (st_entry){.name = t->name, .n_dims = t->n_dims, .dim = {t->dim[0], t->dim[1]}};
     }
     if (!file_is_dir(s->path)) qsort(list, (size_t)n, sizeof *list, by_name);
@@ -39,7 +39,8 @@ static drv_status check_blocks(const model *m) {
             m->source.reader->format);
 }
 
-// The folder is complete; a tokenizer that drover does not read would be found out only later.
+// The folder is complete. Checks the tokenizer now; otherwise one that drover cannot read would be
+// noticed only later.
 static void try_tokenizer(arena *a, const char *out) {
     tokenizer *t;
     if (!file_exists(path_join(a, out, "tokenizer.json")))

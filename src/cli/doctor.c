@@ -1,4 +1,4 @@
-// doctor: what this machine is and what drover will do on it.
+// drover doctor: describes this machine and how drover uses it.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,13 +80,13 @@ static void print_json(const machine *m) {
     json_decref(o);
 }
 
-#ifdef __clang__ // names itself in its version
+#ifdef __clang__ // clang's version contains its name
 static const char compiler[] = __VERSION__;
 #else
 static const char compiler[] = "gcc " __VERSION__;
 #endif
 
-// One line a plugin that is there; of the others, how to get one.
+// Prints a line for each plugin that is here, and how to get the others.
 static void print_plugins(arena *a, const machine *m) {
     int there = 0;
     for (int i = 0; i < m->n_plugins; i++) {
@@ -132,7 +132,7 @@ static drv_status check_platform(const char *platform) {
             platform);
 }
 
-// Prints all that one platform needs, whether it is here or not.
+// Prints everything that a platform needs, and whether it is here.
 static drv_status run_platform(arena *a, const char *platform, bool as_json) {
     need *needs;
     int n_unmet = 0;
@@ -163,10 +163,9 @@ static drv_status run(arena *a, const cli_args *args) {
 
 static const cli_option options[] = {
         CLI_JSON,
-        {"--node", NULL, "measure this node, and under mpirun or srun all nodes beside each other"},
-        {"--seconds", "N", "of --node: about how long (10)"},
-        {"--hosts", NULL,
-                "of --node: print the hosts that stand out, one a line, and nothing else"},
+        {"--node", NULL, "measure this node; under mpirun or srun, all nodes"},
+        {"--seconds", "N", "about how long --node measures (10)"},
+        {"--hosts", NULL, "only print the hosts that stand out, one a line"},
 };
 static const cli_rule rules[] = {
         {.option = "--seconds", .needs = "--node"},
@@ -177,18 +176,19 @@ const verb verb_doctor = {
         .summary = "describe this machine and how drover uses it",
         .usage = "[PLATFORM] [--json]\n"
                  "--node [DIR] [--seconds N] [--json|--hosts]",
-        .help = "Prints the processor, the kernels and arithmetic chosen for it, threads, memory,\n"
-                "libraries, the measured GEMM peaks, the PJRT plugins for accelerators, and what those that\n"
-                "are here have or lack: devices, drivers, libraries, compilers, variables.\n"
+        .help = "Prints the processor, the kernels and arithmetic chosen for it, threads, memory, libraries,\n"
+                "the measured peaks of matrix products, the PJRT plugins for accelerators, and what these\n"
+                "have or lack: devices, drivers, libraries, compilers, variables.\n"
                 "\n"
-                "PLATFORM: cuda, rocm, tpu or neuron; prints what that needs and how to get what is\n"
-                "missing; exit status 1 when something is.\n"
+                "PLATFORM is cuda, rocm, tpu or neuron: prints what it needs and how to get what is missing.\n"
+                "The exit status is 1 if something is missing.\n"
                 "\n"
-                "--node measures before a run: products, memory, the run directory DIR (write, fsync, read),\n"
-                "free memory; of several nodes, one rank each (mpirun --map-by ppr:1:node, srun\n"
-                "--ntasks-per-node=1), also links in pairs, clocks, versions, and whether locks and renames\n"
-                "of node 0 in DIR are seen. A node below 0.8 of the median is named, with the figure; exit\n"
-                "status 1 when one is. docs/launch.md has the details.",
+                "--node measures this node before a run: matrix products, memory, the run directory DIR\n"
+                "(write, fsync, read), free memory. With several nodes and one rank on each (mpirun --map-by\n"
+                "ppr:1:node, srun --ntasks-per-node=1), it also measures links between pairs of nodes,\n"
+                "clocks, versions, and whether locks and renames of node 0 in DIR are seen. A node below 0.8\n"
+                "of the median is named with its figure, and the exit status is then 1. docs/launch.md has\n"
+                "the details.",
         .options = options,
         .n_options = sizeof options / sizeof *options,
         .rules = rules,

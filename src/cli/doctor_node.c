@@ -13,12 +13,12 @@
 #include "base/str.h"
 #include "measure/node_check.h"
 
-// The share of the seconds that is for links; the rest is node_measure's.
+// The share of the time for links; node_measure has the rest.
 #define LINK_SHARE 0.2
-// A node that does not answer is named after so long, and ends the check after the double of it.
+// A node that does not answer is named after this time, and ends the check after twice this time.
 #define STUCK_S    30
 
-// Ranks that share a host share its cores; mpirun binds to one, which no measurement should be.
+// Ranks of a host share its cores. mpirun binds each to one core, which would limit the measurement.
 static void use_all_cores(const comm *c) {
     cpu_set_t all;
     memset(&all, 0xFF, sizeof all);
@@ -38,7 +38,7 @@ static drv_status measure(arena *a, comm *c, const char *dir, double seconds, no
     return comm_all_gather(comm_all_ranks(c), &mine, sizeof mine, NULL, all);
 }
 
-// --- telling
+// --- printing
 static void print_row(const char *title, const node_result *results, int n_nodes,
         node_figure figure, const preflight *judged) {
     double low = HUGE_VAL, high = 0;
@@ -92,7 +92,7 @@ static void print_json(const node_result *results, const preflight *judged) {
     json_decref(object);
 }
 
-// Each host that is named, a line, for scripts of schedulers.
+// Prints each host that stands out, one a line, for scripts of schedulers.
 static void print_hosts(const node_result *results, const preflight *judged) {
     for (int i = 0; i < judged->n_nodes; i++)
         if (*judged->said[i]) printf("%s\n", results[i].host);
@@ -113,7 +113,7 @@ static drv_status verdict(const node_result *results, const preflight *judged) {
             judged->n_named > 1 ? "; ..." : "");
 }
 
-// *together: all ranks have the same status.
+// *together: whether all ranks have the same status.
 static drv_status check(arena *a, const cli_args *args, comm *c, bool *together) {
     const char *dir = args->n_positional ? args->positional[0] : ".";
     const int n_nodes = comm_size(c);

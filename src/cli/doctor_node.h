@@ -1,4 +1,4 @@
-// drover doctor --node: this node, and under mpirun or srun all nodes beside each other.
+// drover doctor --node: measures this node, or, under mpirun or srun, all nodes.
 #pragma once
 #include "cli/cli.h"
 

@@ -1,4 +1,4 @@
-// eval --choices: accuracies of a model on a file of multiple choice.
+// eval --choices: measures the accuracy of a model on a multiple choice file.
 #include "cli/eval_choices.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 #include "base/stop.h"
 #include "infer/choices.h"
 
-// JSON has no word but null for the standard error of one record.
+// The standard error of one record is null in JSON.
 static void print_number(const char *name, double value) {
     if (isfinite(value))
         printf("\"%s\": %.9g, ", name, value);

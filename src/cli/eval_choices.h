@@ -1,4 +1,4 @@
-// `drover eval --choices FILE`.
+// Runs `drover eval --choices FILE`.
 #pragma once
 #include "cli/cli.h"
 #include "infer/scorer.h"

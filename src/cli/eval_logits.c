@@ -1,4 +1,4 @@
-// eval --logits: what a model gives at each position, as a file that numpy, PyTorch and others read.
+// eval --logits: writes the logits at each position to a file that numpy, PyTorch and others read.
 #include "cli/eval_logits.h"
 
 #include <errno.h>
@@ -48,7 +48,7 @@ static drv_status write_all(int fd, const char *path, scorer *model, const int32
     return status;
 }
 
-// Aside first, so that a file of that name is whole.
+// Written under another name first, so that the file appears complete.
 static drv_status write_file(arena *a, const char *path, scorer *model, const int32_t *ids,
         int64_t n, int64_t n_vocab) {
     const char *aside = arena_printf(a, "%s.tmp", path);

@@ -1,4 +1,4 @@
-// A model, which was checked when it was opened, as a GGUF file.
+// Writes a model as a GGUF file; the model was checked when it was opened.
 #include "cli/gguf_export.h"
 
 #include "base/log.h"
@@ -36,7 +36,7 @@ drv_status gguf_export_opts(const char *what, const char *type, bool force, gguf
             what, type);
 }
 
-// Refuses what a GGUF file cannot say of layers.
+// Refuses properties of layers that a GGUF file cannot express.
 static drv_status check_layers(const char *path, const model_config *cfg) {
     const int64_t interval = model_config_family(cfg)->no_rope_layer_interval;
     if (cfg->max_window_layers)

@@ -1,4 +1,4 @@
-// drover help: what the table of verbs says of itself.
+// drover help: prints the table of verbs.
 #include <ctype.h>
 #include <string.h>
 
@@ -6,15 +6,15 @@
 #include "cli/cli.h"
 
 enum {
-    MAX_VERBS = 32, // of drover, and subverbs of one
+    MAX_VERBS = 32, // most verbs, and most subverbs of one
     WIDTH = 80,
-    FULL = 50,       // a shorter line of a help ends where it ends
-    MAX_INDENT = 40, // of what follows the first word of a list's line
+    FULL = 50,       // a line of a help text that is shorter ends its paragraph
+    MAX_INDENT = 40, // most indent of the second column of a list
     USAGE_INDENT = 11,
 };
 
-// Prints n bytes of words from `column` on, in lines of WIDTH that begin at `indent`. What stands
-// in brackets stays together.
+// Prints n bytes of words from `column` on, in lines of WIDTH that begin at `indent`. Words in
+// brackets stay together.
 static void print_words(FILE *f, const char *text, int n, int column, int indent) {
     for (int at = 0; at < n;) {
         int spaces = 0, word = 0, depth = 0;
@@ -34,8 +34,8 @@ static void print_words(FILE *f, const char *text, int n, int column, int indent
     }
 }
 
-// Returns the column at which the rest of a line that is too long goes on: below what follows a gap
-// of several spaces, else below its beginning.
+// Returns the column at which a long line continues: below the text after a gap of several spaces,
+// else below its beginning.
 static int indent_of(const char *line, int n) {
     int begin = 0;
     while (begin < n && line[begin] == ' ')
@@ -49,7 +49,7 @@ static bool is_prose(const char *line, int n) {
     return n > 0 && indent_of(line, n) == 0;
 }
 
-// Bytes of the paragraph that begins at `text`: several lines of prose, or one of another kind.
+// Returns the bytes of the paragraph at `text`: several lines of prose, or one line of another kind.
 static int paragraph_bytes(const char *text) {
     int n = 0;
     for (int line = (int)strcspn(text, "\n");; line = (int)strcspn(text + n, "\n")) {
@@ -63,7 +63,7 @@ static int paragraph_bytes(const char *text) {
     }
 }
 
-// Paragraphs are filled; examples and lists keep their lines.
+// Fills paragraphs; examples and lists keep their lines.
 static void print_text(FILE *f, const char *text) {
     fputs("\n", f);
     for (const char *paragraph = text; paragraph;) {
@@ -100,7 +100,7 @@ static void print_verbs(FILE *f) {
             f);
 }
 
-// "usage: drover data build ...", one line for each form.
+// Prints "usage: drover data build ...", a line for each form.
 static void print_usage(FILE *f, const char *name, const char *usage) {
     const char *head = "usage:";
     for (const char *line = usage; line; head = "      ") {
@@ -154,7 +154,7 @@ void cli_print_help(FILE *file, const verb *parent, const verb *shown) {
     fprintf(file, "\ndrover help %s SUBVERB    says more\n", name);
 }
 
-// Another verb that has a subverb of this name; NULL: none.
+// Returns another verb that has a subverb of this name; NULL: none.
 static const verb *parent_of(const char *name) {
     for (int i = 0; i < n_cli_verbs; i++)
         for (int k = 0; k < cli_verbs[i]->n_subverbs; k++)

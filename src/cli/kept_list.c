@@ -1,4 +1,4 @@
-// compile --list and --evict.
+// drover compile --list and --evict: lists and removes compiled programs.
 #include "cli/kept_list.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "base/str.h"
 #include "config/config.h"
 
-// max_bytes: what the config, or its default, lets the folder hold.
+// max_bytes: the limit of the folder from the config or its default.
 static drv_status find_folder(arena *a, const cli_args *args, const char **dir,
         int64_t *max_bytes) {
     static const char *const any_model[] = {"model.preset=tiny"}; // a config needs one
@@ -39,7 +39,7 @@ static double age_s(const kept_program *p) {
     return age > 0 ? age : 0;
 }
 
-// "8 x NVIDIA H200"
+// Returns "8 x NVIDIA H200".
 static const char *devices_of(arena *a, const kept_program *p) {
     return p->n_devices > 1 ? arena_printf(a, "%lld x %s", (long long)p->n_devices, p->kind)
                             : p->kind;

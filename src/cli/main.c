@@ -24,6 +24,7 @@ const verb *const cli_verbs[] = {
         &verb_report,
         &verb_page,
         &verb_audit,
+        &verb_examples,
         &verb_config,
         &verb_plan,
         &verb_graph,
@@ -39,9 +40,9 @@ const verb *const cli_verbs[] = {
 };
 const int n_cli_verbs = sizeof cli_verbs / sizeof *cli_verbs;
 
-// A standard descriptor that is closed would be given to the next file that is opened, and messages
-// would land in that file. Such a descriptor is opened so that writes to it fail as if it were
-// still closed.
+// The number of a closed standard descriptor would be reused for the next file that is opened, and
+// messages would end up in that file. Opens such a descriptor so that writes to it fail as if it
+// were closed.
 static void open_standard_files(void) {
     for (int fd = 0; fd <= 2; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd)
@@ -94,7 +95,7 @@ int main(int argc, char **argv) {
     arena *a = arena_new("run");
     drv_status status = run(a, argc - 1, argv + 1);
     progress_end();
-    // One of several ranks has said why, before any of them ended.
+    // One of several ranks has printed the reason before any of them ended.
     if (status != DRV_OK && *drv_message()) log_failure(drv_message());
     cli_close_stdout();
     log_close_file();

@@ -1,4 +1,4 @@
-// drover plan --elastic: what a job would go on with on each smaller number of nodes.
+// drover plan --elastic: the layouts of a job on each smaller number of nodes.
 #pragma once
 #include "cli/cli.h"
 #include "search/elastic_layouts.h"

@@ -1,4 +1,4 @@
-// The stages of a pipeline in drover plan.
+// Prints the stages of a pipeline for drover plan.
 #include "cli/plan_stages.h"
 
 #include <stdio.h>

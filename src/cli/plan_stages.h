@@ -1,4 +1,4 @@
-// Prints what drover plan says of a pipeline.
+// Prints the part of drover plan about a pipeline.
 #pragma once
 #include "base/json.h"
 #include "search/stage_plans.h"

@@ -1,4 +1,4 @@
-// The plan of a run, its keys, and samples of its newest checkpoint.
+// Finds the plan of a run and its keys, and samples its newest checkpoint.
 #include "cli/report_facts.h"
 
 #include "base/log.h"

@@ -1,4 +1,4 @@
-// The config of a run that is watched.
+// Reads the config of a watched run.
 #include "cli/run_about.h"
 
 #include "base/file.h"

@@ -1,6 +1,6 @@
-// Standard output that cannot lose a result silently: the first write that fails ends the program,
-// as SIGPIPE does when a reader is gone. So no verb runs on for hours to fill a full disk, and none
-// needs to check each of its prints.
+// Makes the first failed write to standard output end the program, as SIGPIPE does when a reader is
+// gone. So no result is lost silently, no verb runs on for hours while the disk is full, and no
+// verb has to check each print.
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -13,7 +13,7 @@
 
 static _Noreturn void give_up(int error) {
     progress_end();
-    if (error == EPIPE) { // the reader has seen enough: silent, as other programs end
+    if (error == EPIPE) { // the reader has closed its end: exit silently, as other programs do
         signal(SIGPIPE, SIG_DFL);
         raise(SIGPIPE);
     }
@@ -21,7 +21,7 @@ static _Noreturn void give_up(int error) {
     _exit(1);
 }
 
-// All of the bytes, or the end of the program.
+// Writes all bytes, or ends the program.
 static ssize_t write_all(void *cookie, const char *bytes, size_t n) {
     (void)cookie;
     for (size_t done = 0; done < n;) {
@@ -40,14 +40,15 @@ static ssize_t write_all(void *cookie, const char *bytes, size_t n) {
 void cli_open_stdout(void) {
     FILE *f = fopencookie(NULL, "w", (cookie_io_functions_t){.write = write_all});
     DRV_MEMORY(f, "a table or a state of some KiB");
-    static char buffer[1 << 16]; // glibc takes a size only together with a buffer
+    static char buffer[1 << 16]; // glibc takes a size only with a buffer
     setvbuf(f, buffer, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, sizeof buffer);
     stdout = f;
 }
 
-// The stream itself is not closed: a C++ library loaded since (oneDNN, a plugin) has taken it for
-// the C library's own, which is never freed, and flushes it when the process ends.
+// The stream itself is not closed: a C++ library that was loaded since (a plugin) may flush it when
+// the process ends.
 void cli_close_stdout(void) {
-    if (fflush(stdout) != 0 || close(STDOUT_FILENO) != 0) // NFS and quotas tell bad news at a close
+    if (fflush(stdout) != 0 ||
+            close(STDOUT_FILENO) != 0) // NFS and quotas may report errors only at close
         give_up(errno);
 }

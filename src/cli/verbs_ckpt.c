@@ -1,4 +1,4 @@
-// ckpt: look at checkpoints, and convert them.
+// drover ckpt: lists, shows and verifies checkpoints; the table of its subverbs.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,7 +85,7 @@ static drv_status run_list(arena *a, const cli_args *args) {
     return DRV_OK;
 }
 
-// A run has many checkpoints: whose tensors are meant is the caller's to say.
+// A run has many checkpoints; the caller must choose one.
 static drv_status refuse_run(arena *a, const char *path) {
     if (!file_is_dir(path_join(a, path, "checkpoints"))) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
@@ -156,7 +156,7 @@ static json_t *verified_json(const char *path, const char *problem) {
             problem);
 }
 
-// All checkpoints of a run: a resume may need any of them.
+// Verifies all checkpoints of a run, since a resume may need any of them.
 static drv_status verify_run(arena *a, const char *dir, bool json) {
     char **names;
     int n_steps, bad = 0;
@@ -263,26 +263,27 @@ static const cli_option consolidate_options[] = {
 static const verb subverbs[] = {
         {
                 .name = "import",
-                .summary = "make a Hugging Face folder of a GGUF file or another folder",
+                .summary = "make a Hugging Face folder from a GGUF file or a folder",
                 .usage =
                         "FILE.gguf|HF_DIR --out DIR [--dtype bf16|f16|f32]\nFILE.gguf --out DIR --keep-blocks",
                 .help = "Writes a folder that drover and transformers load: config.json, weights in safetensors, the\n"
                         "tokenizer (tokenizer.json, tokenizer_config.json with the chat template) and\n"
-                        "generation_config.json. It appears whole or not at all, and memory is bounded whatever the\n"
-                        "size of the model.\n"
+                        "generation_config.json. The folder appears complete or not at all. Memory is bounded\n"
+                        "whatever the size of the model.\n"
                         "\n"
-                        "GGUF: weights of F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 and Q2_K to Q6_K of a Llama or a\n"
-                        "relative (docs/families.md). The tokenizer is made from the metadata. Quantised weights\n"
-                        "become f32, which holds them exactly; --dtype bf16 halves that and rounds. Other weights keep\n"
-                        "their type. docs/conversions.md says what is carried through. --keep-blocks writes the file\n"
-                        "itself instead, as model.gguf: a base for model.base_dtype gguf (docs/small-machines.md).\n"
+                        "GGUF: reads weights of F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 and Q2_K to Q6_K of a\n"
+                        "Llama or a related model (docs/families.md), and makes the tokenizer from the metadata.\n"
+                        "Quantised weights become f32, which holds them exactly; --dtype bf16 takes half of that and\n"
+                        "rounds. Other weights keep their type. docs/conversions.md says what is carried over.\n"
+                        "--keep-blocks keeps the file as model.gguf instead: a base for model.base_dtype gguf\n"
+                        "(docs/small-machines.md).\n"
                         "\n"
-                        "The weights written are held against the source by a hash of all values; where --dtype has\n"
-                        "rounded them, both are replayed and compared as by export. verify.json tells the result.\n"
+                        "Folders: reads safetensors in one or several files. Pickles (pytorch_model.bin) and Meta's\n"
+                        "own layout (consolidated.00.pth) are refused with advice; models of an unknown family are\n"
+                        "refused with what differs.\n"
                         "\n"
-                        "Folders: safetensors of one or many files. Pickles (pytorch_model.bin) and Meta's own layout\n"
-                        "(consolidated.00.pth) are refused with what to do instead; models of no family that is known\n"
-                        "here are, with what differs.",
+                        "The result is compared with the source by a hash of all values. Where --dtype has rounded\n"
+                        "them, both models are run and compared as by export. verify.json has the result.",
                 .options = import_options,
                 .n_options = sizeof import_options / sizeof *import_options,
                 .rules = import_rules,
@@ -293,9 +294,9 @@ static const verb subverbs[] = {
         },
         {
                 .name = "list",
-                .summary = "checkpoints of a run: step, loss, size, verified or why not",
+                .summary = "list the checkpoints of a run, and verify them",
                 .usage = "RUN_DIR [--json]",
-                .help = "Every byte of each checkpoint is checked against its manifest of hashes.",
+                .help = "Checks every byte of each checkpoint against its manifest of hashes.",
                 .options = json_options,
                 .n_options = 1,
                 .min_positional = 1,
@@ -304,9 +305,9 @@ static const verb subverbs[] = {
         },
         {
                 .name = "show",
-                .summary = "the tensors of a checkpoint",
+                .summary = "list the tensors of a checkpoint",
                 .usage = "CHECKPOINT [--json]",
-                .help = "File, name, type and shape of each tensor of a Hugging Face folder.",
+                .help = "Prints file, name, type and shape of each tensor of a Hugging Face folder.",
                 .options = json_options,
                 .n_options = 1,
                 .min_positional = 1,
@@ -315,20 +316,21 @@ static const verb subverbs[] = {
         },
         {
                 .name = "verify",
-                .summary = "check every byte of a checkpoint, or that two models are one",
+                .summary = "check every byte of a checkpoint, or compare two models",
                 .usage = "CHECKPOINT|RUN_DIR [--json]\nA B [--json]",
-                .help = "CHECKPOINT: all files are compared with the manifest of hashes; a failure names the file.\n"
-                        "RUN_DIR: all checkpoints of the run, a line each; with --json a list of objects.\n"
+                .help = "CHECKPOINT: compares all files with the manifest of hashes; a failure names the file.\n"
+                        "RUN_DIR: does so for all checkpoints of the run, one a line; with --json as a list of\n"
+                        "objects.\n"
                         "\n"
-                        "A B: two models in any format and type (Hugging Face folders, checkpoints, run directories,\n"
-                        "GGUF files). The same prompts go through both, in fp32: four texts where one of them has a\n"
-                        "tokenizer, and sequences drawn from all of the vocabulary. It prints the largest difference\n"
-                        "of two logits, its size relative to the logits' spread, the KL divergence, how often the\n"
-                        "likeliest token is the same, and a hash of all weights that does not depend on type or\n"
-                        "files. Tokenizers of two folders must be alike. Equal weights must give equal bits;\n"
-                        "otherwise the bound is what rounding to the coarser type explains (docs/proof.md), of\n"
-                        "logits and of each weight: the first one beyond it is named, with both values.\n"
-                        "Exit 1: out of bounds. Models stay on disk; memory is some 200 MB for any size.",
+                        "A B: compares two models in any format and type (Hugging Face folders, checkpoints, run\n"
+                        "directories, GGUF files). The same prompts go through both in fp32: four texts, if one of\n"
+                        "them has a tokenizer, and random sequences over the whole vocabulary. It prints the largest\n"
+                        "difference of two logits, its size relative to the spread of the logits, the KL divergence,\n"
+                        "how often the likeliest token is the same, and a hash of all weights that does not depend on\n"
+                        "type or files. The tokenizers of two folders must agree. Equal weights must give equal bits.\n"
+                        "Otherwise logits and weights may differ by no more than rounding to the coarser type\n"
+                        "explains (docs/proof.md); the first weight beyond that is named with both values. Exit\n"
+                        "status 1: out of bounds. The models stay on disk; memory is some 200 MB for any size.",
                 .options = json_options,
                 .n_options = sizeof json_options / sizeof *json_options,
                 .min_positional = 1,
@@ -387,11 +389,12 @@ static const verb subverbs[] = {
         },
         {
                 .name = "consolidate",
-                .summary = "a checkpoint in fewer or more files, bit for bit",
+                .summary = "copy a checkpoint into fewer or more files, bit for bit",
                 .usage = "CHECKPOINT --out DIR [--max-shard-size SIZE]",
-                .help = "Copies a checkpoint, optimizer and run state included, with its weights in one file, or in\n"
-                        "files of at most SIZE. Every tensor keeps its type and its bytes, and the result resumes as\n"
-                        "the original does. For a model to publish, or of another type, see ckpt export.",
+                .help = "Copies a checkpoint, with its optimizer and run state, and puts its weights into one file,\n"
+                        "or into files of at most SIZE. Every tensor keeps its type and its bytes, and the copy\n"
+                        "resumes as the original does. For a model to publish, or one of another type, see ckpt\n"
+                        "export.",
                 .options = consolidate_options,
                 .n_options = sizeof consolidate_options / sizeof *consolidate_options,
                 .min_positional = 1,

@@ -1,4 +1,4 @@
-// compile: makes a run's programs without running them.
+// drover compile: compiles the programs of a run without running them.
 #include <stdio.h>
 #include <string.h>
 
@@ -23,21 +23,22 @@ typedef struct compiled_for {
 } compiled_for;
 
 typedef struct counts {
-    int n, n_failed, n_kept; // of all ranks; kept: taken from the cache
-    bool has_device;         // not a target's
-    // These are of the rank under way.
+    int n, n_failed, n_kept; // for all ranks; n_kept: taken from the cache
+    bool has_device;         // false: a target, which is not present
+    // For the current rank:
     backend *device;
     bool explains;
-    char rank[32];               // begins each line: "pipeline rank 1  "; "": there is one
-    char too_large[MAX_MESSAGE]; // of the first rank whose programs do not fit; "": all do
+    char rank[32]; // beginning of each line: "pipeline rank 1  "; "": there is only one
+    char too_large[MAX_MESSAGE]; // about the first rank whose programs do not fit; "": all fit
 } counts;
 
-static void tell_facts(const counts *c, const char *name, const executable *e) {
+static void tell_facts(const counts *tally, const char *name, const executable *e) {
     program_facts f;
     bool matters;
-    const bool known = backend_program_facts(c->device, e, &f, &matters);
-    if (known && c->explains) program_facts_print(stderr, &f);
-    if (!known && c->explains) fputs("  the compiler does not say what it made of it\n", stderr);
+    const bool known = backend_program_facts(tally->device, e, &f, &matters);
+    if (known && tally->explains) program_facts_print(stderr, &f);
+    if (!known && tally->explains)
+        fputs("  the compiler does not say what it made of it\n", stderr);
     if (known && matters) program_facts_warn(name, &f);
 }
 
@@ -62,14 +63,13 @@ static void tell(void *ctx, const char *name, int n_nodes, const load_request *m
     tell_facts(c, name, *made->out);
 }
 
-// Returns what cuDNN takes beside what was compiled: where there is no device that told the
-// compiler.
+// Returns the bytes of cuDNN that the compiler did not count, since no device was present.
 static int64_t not_compiled(const counts *c, const memory_plan *planned) {
     return c->has_device ? 0 : planned->workspace;
 }
 
-// Prints what the device holds while the program runs that needs most, as its compiler and as
-// drover plan it. Rows that wait on the host are in neither.
+// Prints the memory of the device while the largest program runs, as the compiler and as drover
+// plan it. Neither includes rows that wait on the host.
 static void print_memory(const counts *c, const programs *p) {
     const char *name;
     const int64_t most = programs_compiled_bytes(p, &name);
@@ -85,7 +85,7 @@ static void print_memory(const counts *c, const programs *p) {
                 c->rank, str_bytes((double)more), (long long)more);
 }
 
-// Checks that the largest program fits, with what cuDNN takes besides.
+// Checks that the largest program fits together with cuDNN's memory.
 static drv_status check_fit(const counts *c, const programs *p) {
     const char *name = "";
     const memory_plan here = programs_memory(p);
@@ -95,7 +95,7 @@ static drv_status check_fit(const counts *c, const programs *p) {
             "cuDNN's scratch is in it: expected training.deterministic: false, a smaller micro-batch or shorter rows");
 }
 
-// As many devices as are asked for (*n, 0: nothing said), or as parallel.* asks for.
+// Opens *n devices; 0: as many as parallel.* needs.
 static drv_status set_devices(const cli_args *args, const char *target, run_config *cfg,
         int64_t *n) {
     DRV_TRY(cli_get_i64(args, "--devices", 1, 1 << 12, n));
@@ -107,11 +107,11 @@ static drv_status set_devices(const cli_args *args, const char *target, run_conf
     return DRV_OK;
 }
 
-// n: devices, 0: as the options and the config say.
+// n: devices; 0: from the options and the config.
 static drv_status open_devices(arena *a, const cli_args *args, run_config *cfg, int64_t n,
         compiled_for *out) {
     const char *target = cli_get(args, "--target", NULL);
-    // Whatever runs here are on; what is `auto` follows it.
+    // The device decides the resolved values of `auto`.
     if (target) cfg->backend = backend_caps_pjrt.name;
     DRV_TRY(set_devices(args, target, cfg, &n));
     out->ranks = run_mesh(cfg);
@@ -146,10 +146,10 @@ static drv_status compile_programs(arena *a, const run_config *cfg, counts *c) {
         if (check_fit(c, &built) != DRV_OK && !*c->too_large)
             snprintf(c->too_large, sizeof c->too_large, "%s%s", c->rank, drv_message());
     }
-    return c->n_failed > n_failed ? DRV_OK : status; // it is counted
+    return c->n_failed > n_failed ? DRV_OK : status; // the failure has been counted
 }
 
-// Those of one rank of the pipeline: ranks along other axes have the same.
+// Compiles the programs of one pipeline rank; ranks along other axes have the same ones.
 static drv_status compile_rank(run_config *cfg, const compiled_for *to, int place, counts *c) {
     arena *a = arena_new("a rank");
     cfg->rank = place * mesh_stride(&to->ranks, AXIS_PIPELINE);
@@ -189,7 +189,7 @@ static drv_status compile_layout(arena *a, const cli_args *args, run_config *cfg
     return status;
 }
 
-// The config with keys that a layout has beside those of the command line.
+// Loads the config with the keys of a layout after those of the command line.
 static drv_status load_config(arena *a, const cli_args *args, const elastic_layout *layout,
         run_config *cfg) {
     int n;
@@ -200,16 +200,17 @@ static drv_status load_config(arena *a, const cli_args *args, const elastic_layo
     return config_load(a, args->positional[0], all, n + layout->n_sets, cfg);
 }
 
-// Compiles for every number of nodes that the job may come down to.
+// Compiles for every number of nodes that the job may be left with.
 static drv_status compile_elastic(arena *a, const cli_args *args, const run_config *cfg,
-        counts *c) {
+        counts *tally) {
     elastic_job job;
     DRV_TRY(elastic_job_read(args, cfg, &job));
     if (!config_backend(cfg)->has_devices && !cli_has(args, "--target"))
         return drv_fail(DRV_E_USAGE,
                 "compile: --elastic, but `backend: %s` keeps no programs, expected backend pjrt or --target",
                 cfg->backend);
-    DRV_TRY(elastic_power(a, job.ranks, &job.power));
+    DRV_TRY(elastic_device(a, job.ranks, &job.device));
+    job.on_host = true;
     for (int n = job.n_nodes; n > 0; n--) {
         elastic_layout found;
         run_config smaller;
@@ -219,7 +220,7 @@ static drv_status compile_elastic(arena *a, const cli_args *args, const run_conf
         }
         log_info("%d node%s: %s", n, str_plural(n), found.words);
         DRV_TRY(load_config(a, args, &found, &smaller));
-        DRV_TRY(compile_layout(a, args, &smaller, (int64_t)n * job.ranks, c));
+        DRV_TRY(compile_layout(a, args, &smaller, (int64_t)n * job.ranks, tally));
     }
     return DRV_OK;
 }
@@ -255,20 +256,18 @@ static drv_status run(arena *a, const cli_args *args) {
 
 static const cli_option options[] = {
         CLI_SET,
-        {"--target", "GPU",
-                "cuda:h200, cuda:h100, cuda:a100 or cuda:b200, which need not be there"},
-        {"--devices", "N",
-                "for so many, shared as parallel.* says; otherwise as many as it asks for"},
+        {"--target", "GPU", "cuda:h200, cuda:h100, cuda:a100 or cuda:b200; none need be present"},
+        {"--devices", "N", "for N devices, divided as parallel.* says (default: as the config)"},
         ELASTIC_OPTIONS(
                 "for every number of nodes up to --nodes, as drover plan --elastic lists them"),
-        {"--jobs", "N", "so many programs at a time; otherwise pjrt.compile_jobs"},
-        {"--memory", "SIZE", "of the host, for all of them; otherwise pjrt.compile_gib"},
-        {"--explain", NULL, "say what the compiler made of each program"},
-        {"--list", NULL, "list the programs that are kept"},
-        {"--evict", NULL, "remove those that are damaged, too old or too many"},
-        {"--max-size", "SIZE", "keep so much of those used last; otherwise pjrt.cache_gib"},
-        {"--max-age", "DAYS", "keep those used since; otherwise of any age"},
-        {"--cache", "DIR", "folder of the programs; otherwise pjrt.cache"},
+        {"--jobs", "N", "compile N programs at a time (default: pjrt.compile_jobs)"},
+        {"--memory", "SIZE", "memory of the host for all of them (default: pjrt.compile_gib)"},
+        {"--explain", NULL, "report what may be slow in each program"},
+        {"--list", NULL, "list the programs in the cache"},
+        {"--evict", NULL, "remove programs that are damaged, too old or too many"},
+        {"--max-size", "SIZE", "keep so much, the last used first (default: pjrt.cache_gib)"},
+        {"--max-age", "DAYS", "keep programs used in the last DAYS (default: of any age)"},
+        {"--cache", "DIR", "folder of the cache (default: pjrt.cache)"},
         CLI_JSON,
 };
 static const cli_rule rules[] = {
@@ -283,38 +282,39 @@ static const cli_rule rules[] = {
 };
 const verb verb_compile = {
         .name = "compile",
-        .summary = "compile a run's programs, so that it starts at once",
+        .summary = "compile the programs of a run, so that it starts at once",
         .usage = "CONFIG [--target GPU] [--devices N] [--set KEY=VALUE]...\n"
                  "CONFIG --elastic --nodes N [--ranks-per-node N] [--target GPU]\n"
                  "--list [CONFIG] [--cache DIR] [--json]\n"
                  "--evict [CONFIG] [--max-size SIZE] [--max-age DAYS] [--cache DIR]",
-        .help = "Compiles the programs of a run for its back end and keeps them in the compile cache\n"
-                "(pjrt.cache), from which `drover train` takes them. A program is found again as long as\n"
-                "the model, the shapes, the plugin, its options and the kind of device are the same.\n"
-                "`backend: cpu` has nothing to keep: its programs are checked. Ends with how many graphs\n"
-                "there are, and how many were compiled and failed; exit status 1 when one failed or needs more\n"
-                "memory than the device gives.\n"
+        .help = "Compiles the programs of a run and keeps them in the compile cache (pjrt.cache), where\n"
+                "`drover train` finds them as long as the model, the shapes, the plugin, its options and the\n"
+                "kind of device stay the same. `backend: cpu` has nothing to keep; its programs are only\n"
+                "checked. At the end it prints the number of graphs, and how many were compiled and failed.\n"
+                "The exit status is 1 if one failed or needs more memory than the device has.\n"
                 "\n"
-                "Programs are compiled side by side, as many as there are cores (--jobs) and as the memory\n"
-                "of the host allows (--memory; by the length of their text).\n"
+                "Programs are compiled in parallel: as many as there are cores (--jobs), within the memory of\n"
+                "the host (--memory), estimated from the length of their text.\n"
                 "\n"
-                "A run on several devices has programs of its own: --devices N compiles those of N local\n"
-                "devices, or of N of the target; of a pipeline those of each of its ranks.\n"
+                "A run on several devices has other programs than one on a single device: --devices N\n"
+                "compiles those of N local devices, or of N devices of the target; for a pipeline those of\n"
+                "each of its ranks.\n"
                 "\n"
-                "--elastic compiles what a job of drover launch node may go on with, too: the layouts of all\n"
-                "smaller numbers of nodes, so that a job that goes on with fewer starts at once.\n"
+                "--elastic also compiles for all smaller numbers of nodes, so that a job of `drover launch\n"
+                "node` that has lost nodes goes on at once.\n"
                 "\n"
-                "--target compiles for a GPU that this machine has not got, keeps nothing, and prints\n"
-                "what the compiler plans beside what `drover plan` says: does the step compile, and does\n"
-                "it fit? It needs the CUDA plugin and its ptxas (tools/fetch_pjrt.py cuda).\n"
+                "--target compiles for a GPU that this machine does not have, and keeps nothing. It prints\n"
+                "the memory that the compiler plans and the plan of `drover plan`: does the step compile, and\n"
+                "does it fit? It needs the CUDA plugin and its ptxas (tools/fetch_pjrt.py cuda).\n"
                 "\n"
-                "--explain says of each program what may have become slow: calls of fused attention, gradients\n"
-                "of weights that are no matrix products, products in fp32 of a run in bf16, and copies of\n"
-                "whole weights. Where the device is no CPU, each that is there is a warning anyway.\n"
+                "--explain reports what the compiler made of each program: its calls of fused attention,\n"
+                "gradients of weights that are not matrix products, fp32 products in a bf16 run, and copies\n"
+                "of whole weights. On a device other than a CPU, what is likely to be slow is a warning\n"
+                "anyway.\n"
                 "\n"
-                "--list says what is kept: programs, what they are for, sizes, last uses. What was used\n"
-                "least recently goes by itself when the folder grows beyond pjrt.cache_gib; --evict\n"
-                "does so at once, by size or by age, and removes what is damaged.",
+                "--list lists the programs in the cache: what they are for, their sizes and last uses. When\n"
+                "the folder grows beyond pjrt.cache_gib, the least recently used ones are removed; --evict\n"
+                "does so at once, by size or by age, and removes damaged ones.",
         .options = options,
         .n_options = sizeof options / sizeof *options,
         .rules = rules,

@@ -1,9 +1,10 @@
-// config and graph: a run's options and programs, before it starts.
+// drover config and graph: print the options and the programs of a run before it starts.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
+#include "config/old_keys.h"
 #include "data/set/dataset.h"
 #include "programs/programs.h"
 #include "train/run_inputs.h"
@@ -11,12 +12,13 @@
 
 static const cli_option config_options[] = {
         CLI_SET,
-        {"--from", "KIND", "of another trainer: nxdt, nemo-megatron, args, axolotl"},
-        {"--accept", "NAME", "this key may change the result; all: any (repeatable)"},
-        {"--ranks", "N", "ranks of the job, where it does not say them"},
-        {"--data", "PREFIX", "the data set to train on, of which epochs are counted"},
-        {"--var", "NAME=VALUE", "a variable of its script (repeatable)"},
-        {"--reference", NULL, "print docs/keys.md: all keys as Markdown, for no particular config"},
+        {"--from", "KIND", "the other trainer's format: nxdt, nemo-megatron, args or axolotl"},
+        {"--accept", "NAME",
+                "accept that this key may change the result; all: any key (repeatable)"},
+        {"--ranks", "N", "ranks of the job, if the file does not say"},
+        {"--data", "PREFIX", "the data set to train on, to turn epochs into steps"},
+        {"--var", "NAME=VALUE", "a variable that its script takes from outside (repeatable)"},
+        {"--reference", NULL, "print docs/keys.md: all keys with their defaults, as Markdown"},
 };
 static const cli_rule config_rules[] = {
         {.option = "--reference", .excludes = "--set --from"},
@@ -43,8 +45,8 @@ static drv_status count_data(const char *const *sets, int n_sets, data_counts *o
     return status == DRV_OK ? status : drv_context(status, "config: --data");
 }
 
-// The config of the translation is loaded as any before it is printed: what comes out reads back.
-// The comment on the line of a refused value says where it comes from.
+// Loads the translated config like any other before it is printed, so that the output reads back.
+// If a value is refused, the comment on its line says where it comes from.
 static drv_status check_translation(arena *a, const str *text) {
     run_config cfg;
     const drv_status status = config_load_text(a, "translation", text->p, text->n, &cfg);
@@ -108,20 +110,20 @@ static drv_status run_config_verb(arena *a, const cli_args *args) {
 
 const verb verb_config = {
         .name = "config",
-        .summary = "print the effective options, or translate another trainer's",
+        .summary = "print all keys of a config, or translate another trainer's",
         .usage = "[CONFIG|-] [--set KEY=VALUE]...\n"
                  "--from KIND FILE... [--accept NAME]... [-- WORD...]\n"
                  "--reference",
-        .help = "Reads the YAML file, applies the overrides, checks everything and prints every key with\n"
-                "its value, its meaning and its default. What it prints is itself a valid config.\n"
+        .help = "Reads the YAML file, applies the overrides, checks everything, and prints every key with its\n"
+                "value, its meaning and its default. The output is itself a valid config.\n"
                 "Example: drover config --set model.preset=llama-3.1-8b\n"
                 "\n"
-                "--from prints another trainer's run as a config. nxdt: a YAML of NxD Training,\n"
-                "or its train.sh; nemo-megatron: scripts of neuronx-nemo-megatron; args: a\n"
-                "command line of transformers, Optimum Neuron, TRL or NxD's scripts, in a file\n"
-                "or after --; axolotl: its YAML. Scripts are read and never run. On standard\n"
-                "error it says what became of each key; what would change the result is refused\n"
-                "until it is accepted (docs/translate.md).\n"
+                "--from KIND translates another trainer's run: nxdt reads a YAML file of NxD Training or its\n"
+                "train.sh; nemo-megatron reads scripts of neuronx-nemo-megatron; args reads a command line of\n"
+                "transformers, Optimum Neuron, TRL or NxD's scripts, in a file or after --; axolotl reads its\n"
+                "YAML file. Scripts are read and never run. The report on standard error says what became of\n"
+                "each key. A key that would change the result is refused until you accept it\n"
+                "(docs/translate.md).\n"
                 "Example: drover config --from nxdt hf_llama3_8B_config.yaml >run.yaml",
         .options = config_options,
         .n_options = sizeof config_options / sizeof *config_options,
@@ -133,7 +135,7 @@ const verb verb_config = {
 
 static const cli_option graph_options[] = {
         CLI_SET,
-        {"--program", "NAME", "step (default), update or eval; of a pipeline stage0.forward, ..."},
+        {"--program", "NAME", "step (default), update or eval; in a pipeline stage0.forward, ..."},
 };
 
 static drv_status refuse_program(arena *a, const programs *p, const char *name) {
@@ -162,8 +164,8 @@ const verb verb_graph = {
         .name = "graph",
         .summary = "print a program of the run as text",
         .usage = "[CONFIG] [--program NAME] [--set KEY=VALUE]...",
-        .help = "One line per node: outputs with types, op, inputs, attributes. Nothing is allocated: all\n"
-                "presets up to llama-3.1-405b print on a laptop.",
+        .help = "Prints one line for each node: outputs with their types, op, inputs, attributes. Nothing is\n"
+                "allocated, so that every preset up to llama-3.1-405b prints on a laptop.",
         .options = graph_options,
         .n_options = sizeof graph_options / sizeof *graph_options,
         .max_positional = 1,

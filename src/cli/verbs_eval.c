@@ -1,4 +1,5 @@
-// drover eval: data sets and texts by their loss, multiple choice by its accuracy, or the logits.
+// drover eval: measures the loss of data sets and texts, the accuracy on multiple choice, or writes
+// logits.
 #include <math.h>
 #include <stdio.h>
 
@@ -22,15 +23,19 @@ static const cli_option eval_options[] = {
         CLI_SET,
         CLI_JSON,
         CLI_ADAPTER,
-        {"--data", "PREFIX", "tokenised data set; without it, data.valid or the split of CONFIG"},
+        {"--data", "PREFIX", "a tokenised data set (default: data.valid or data.split of CONFIG)"},
         {"--text", "PATH...", "texts: .txt, .jsonl, .parquet, folders of them"},
-        {"--choices", "FILE", "multiple choice in JSON lines: acc and acc_norm"},
-        {"--context", "N", "tokens that a window holds (default: the model's, or CONFIG's rows)"},
-        {"--stride", "N", "tokens that a window predicts of a longer document (default: all)"},
-        {"--logits", "FILE", "write the logits of the beginning of the text as safetensors"},
-        {"--precision", "NAME", "of the weights, bf16 or fp32 (default: the model's)"},
-        {"--json-key", "KEY", "of the text in JSON lines, or the Parquet column (default: text)"},
-        {"--separator", "TEXT", "between the documents of a .txt (default: a file is one)"},
+        {"--choices", "FILE", "multiple choice in JSON lines: print acc and acc_norm"},
+        {"--context", "N",
+                "tokens of a window (default: the model's context, or CONFIG's sequence length)"},
+        {"--stride", "N",
+                "new tokens that each window of a longer document predicts (default: all)"},
+        {"--logits", "FILE", "write the logits of the first document as safetensors"},
+        {"--precision", "NAME",
+                "type of the weights: bf16, fp32, or blocks, as a GGUF file has them (default: the model's)"},
+        {"--json-key", "KEY", "key of the text in JSON lines, or Parquet column (default: text)"},
+        {"--separator", "TEXT",
+                "text between the documents of a .txt file (default: a file is one document)"},
         {"--no-bos", NULL, "no special tokens around texts, choices and contexts"},
 };
 static const cli_rule eval_rules[] = {
@@ -43,8 +48,8 @@ static const cli_rule eval_rules[] = {
 };
 
 // --- the model
-// The config that is named, or that of a run directory where no other data is: a run knows its own.
-// NULL: a model is named.
+// Returns the config that is named, or that of a run directory if no other data are given. NULL: a
+// model is named.
 static const char *config_of(arena *a, const cli_args *args) {
     const char *target = args->n_positional ? args->positional[0] : NULL;
     if (!target || str_ends(target, ".gguf")) return NULL;
@@ -55,7 +60,7 @@ static const char *config_of(arena *a, const cli_args *args) {
     return own_data && is_run && file_exists(beside) && !file_odd_kind(beside) ? beside : NULL;
 }
 
-// A run computes on its own device, whatever is evaluated with it. NULL: it is not known.
+// Returns the config of a run, on whose device the evaluation runs. NULL: not known.
 static run_config *run_config_of(arena *a, const cli_args *args) {
     run_config *cfg = ARENA_NEW(a, run_config);
     const char *file = config_of(a, args);
@@ -65,6 +70,7 @@ static run_config *run_config_of(arena *a, const cli_args *args) {
 static drv_status set_precision(arena *a, const cli_args *args, scorer_opts *out) {
     generate_precision asked = GENERATE_AUTO;
     DRV_TRY(generation_precision(args, &asked));
+    out->quantised = asked == GENERATE_BLOCKS;
     out->bf16 = asked == GENERATE_BF16 ||
                 (asked == GENERATE_AUTO && generator_says_bf16(a, out->folder));
     return DRV_OK;
@@ -95,7 +101,8 @@ static drv_status open_run_model(arena *a, run_config *cfg, model_ref *out) {
     const char *checkpoint;
     DRV_TRY(ckpt_of_run(a, cfg->run_dir, &checkpoint));
     *out = lora ? (model_ref){cfg->from, checkpoint} : (model_ref){checkpoint, ""};
-    return resume_check_model(checkpoint, &cfg->model, lora, false); // ids of tokens decide no loss
+    return resume_check_model(checkpoint, &cfg->model, lora,
+            false); // token ids do not affect the loss
 }
 
 static drv_status open_set(arena *a, const cli_args *args, run_config *cfg, model_ref *model) {
@@ -127,7 +134,7 @@ static drv_status open_set(arena *a, const cli_args *args, run_config *cfg, mode
     return config ? open_run_model(a, cfg, model) : DRV_OK;
 }
 
-// A run that has never seen such positions gives no meaning to them.
+// A run that was never trained on such positions cannot use them.
 static void warn_of_context(arena *a, const char *folder, const score_result *r) {
     json_t *run = NULL;
     const char *path = path_join(a, folder, "trainer.json");
@@ -139,7 +146,8 @@ static void warn_of_context(arena *a, const char *folder, const score_result *r)
     json_decref(run);
 }
 
-// Pairs are judged with the sums of the run, so that the figures are those of its own evaluations.
+// Pairs are scored with the run's order of sums, so that the figures equal those of its own
+// evaluations.
 static drv_status keep_blocks(run_config *cfg) {
     model_layout layout;
     DRV_TRY(run_layout_model(cfg, &layout));
@@ -161,7 +169,7 @@ static drv_status eval_set(arena *a, const cli_args *args, score_opts *opts, sco
     DRV_TRY(set_precision(a, args, &opts->model));
     const bool config = config_of(a, args) != NULL;
     if (!cli_has(args, "--precision") && (config || config_gives(&cfg, "training.precision")))
-        opts->model.bf16 = cfg.precision == PRECISION_BF16;
+        opts->model.bf16 = cfg.precision != PRECISION_F32;
     const bool said = config || config_gives(&cfg, "data.sequence_length");
     const int64_t most = cfg.model.max_position_embeddings;
     DRV_TRY(read_windows(args, most, said ? cfg.sequence_length : most, opts));
@@ -179,7 +187,7 @@ static drv_status read_texts(arena *a, const cli_args *args, const scorer_opts *
                                    .separator = cli_get(args, "--separator", NULL)},
             .specials = !cli_has(args, "--no-bos")};
     opts.inputs = cli_get_all(a, args, "--text", &opts.n_inputs);
-    DRV_TRY(tokenizer_open(a, model->folder, &t));
+    DRV_TRY(tokenizer_open(a, model_tokenizer_folder(a, model->folder, model->adapter), &t));
     drv_status status = prefix_token(t, &opts.prefix);
     if (status == DRV_OK) status = documents_read(a, t, &opts, out);
     tokenizer_close(t);
@@ -212,12 +220,12 @@ static drv_status eval_texts(arena *a, const cli_args *args, score_opts *opts, s
 }
 
 // --- results
-// The perplexity of a loss above 709 is beyond a double; JSON has no word for that but null.
+// The perplexity of a loss above 709 exceeds a double; in JSON it is null.
 static const char *number(arena *a, double x) {
     return isfinite(x) ? arena_printf(a, "%.9g", x) : "null";
 }
 
-// Prints the figures of preference pairs, by the names that metrics.jsonl has.
+// Prints the figures of preference pairs under their names in metrics.jsonl.
 static void print_pairs(arena *a, const cli_args *args, const score_result *result) {
     const double n = (double)result->pairs, loss = result->loss / n, chosen = result->chosen / n,
                  rejected = result->rejected / n, accuracy = (double)result->right / n;
@@ -293,47 +301,48 @@ static drv_status run_eval(arena *a, const cli_args *args) {
 
 const verb verb_eval = {
         .name = "eval",
-        .summary = "mean loss and perplexity of texts, or accuracy on multiple choice",
+        .summary = "measure the loss of texts, or the accuracy on multiple choice",
         .usage = "CONFIG|RUN_DIR|MODEL [--data PREFIX|--text PATH...|--choices FILE] [OPTION]...",
-        .help = "MODEL is a Hugging Face folder (a checkpoint is one) or a run directory; of a run, also\n"
-                "when its CONFIG is given, the newest valid checkpoint is evaluated, by default on the run's\n"
-                "validation data. An adapter (a folder that PEFT saved, a checkpoint of a LoRA run) may stand\n"
-                "in the place of MODEL, and is then used with the base that it names.\n"
+        .help = "MODEL is a Hugging Face folder (such as a checkpoint), a GGUF file or a run directory. Of a\n"
+                "run, also when its CONFIG is given, the newest valid checkpoint is evaluated, by default on\n"
+                "the run's validation data. An adapter (a folder that PEFT saved, a checkpoint of a LoRA run)\n"
+                "can take the place of MODEL; it is used with the base model that it names.\n"
                 "\n"
-                "Each token is predicted from all that stands before it in its document. A document longer than\n"
-                "the context goes by windows, each of which predicts --stride more tokens than the one before;\n"
-                "by default as many as it holds, so that most are read once and those at the beginning of a\n"
-                "window have little before them. A smaller stride gives each at least context - stride tokens\n"
-                "and takes context / stride times as long. Short documents share a row and do not see each\n"
-                "other. The context is the model's max_position_embeddings; with CONFIG or --set\n"
-                "data.sequence_length=N, that. (Validation during training takes the rows of the run instead,\n"
-                "cut where they are cut in training: its loss is comparable within the run.)\n"
+                "Each token is predicted from all tokens before it in its document. A document longer than\n"
+                "the context is read in windows, each of which predicts --stride new tokens. By default the\n"
+                "stride is the whole window, so that most tokens are read once, but those at the beginning of\n"
+                "a window have little context. A smaller stride gives each token a context of at least\n"
+                "(context - stride) tokens and takes (context / stride) times as long. Short documents share\n"
+                "a row and do not see each other. The context is the model's max_position_embeddings, or the\n"
+                "sequence length if there is a CONFIG or --set data.sequence_length=N. (Validation during\n"
+                "training uses the rows of the run, cut as in training; its loss is comparable within the run\n"
+                "only.)\n"
                 "\n"
                 "--text gives the figures of lm-evaluation-harness's loglikelihood_rolling: the token that\n"
-                "begins a text (or ends one) stands before each document, whose first token is predicted too;\n"
-                "with perplexity per word and byte, and bits per byte, which compare models that have\n"
-                "different tokenizers. A tokenizer that begins texts with that token itself makes it two, of\n"
-                "which one is predicted, as there; with --no-bos it is one. Of a data set the first token of\n"
-                "a document is context alone, as in training; of one built with --sft, answers are scored\n"
-                "(data.loss). Its bytes and words are those that the predicted tokens stand for, where the\n"
-                "model's tokenizer is the one that the set was built with; special tokens have none.\n"
+                "begins texts (or else ends them) stands before each document, so that its first token is\n"
+                "predicted too. It prints the perplexity per word and per byte, and bits per byte, which\n"
+                "compare models with different tokenizers. If the tokenizer adds such a token itself, there\n"
+                "are two of them and one is predicted, as in that program; --no-bos avoids it. With --data\n"
+                "the first token of a document is only context, as in training; for a set built with --sft\n"
+                "the answers are scored (data.loss). Bytes and words of a set are those of its predicted\n"
+                "tokens, if the model's tokenizer built the set; special tokens have none.\n"
                 "\n"
-                "Of a run with training.objective: dpo the validation pairs are scored whole, as in training, against\n"
-                "the log-probabilities that training keeps of its reference: loss, rewards, margin, accuracy. They\n"
-                "are those of the run's own evaluations, but for norms that a bf16 run has saved in bf16\n"
+                "For a run with training.objective: dpo whole validation pairs are scored, as in training,\n"
+                "against the log-probabilities of its reference: loss, rewards, margin, accuracy. They equal\n"
+                "those of the run's own evaluations, except for norms that a bf16 run has saved in bf16\n"
                 "(docs/preferences.md).\n"
                 "\n"
                 "--choices scores each choice by its log-likelihood after the context, as\n"
-                "lm-evaluation-harness does: acc takes the largest sum, acc_norm the largest per character of\n"
-                "the choice; stderr is that of the mean. FILE has one record per line: HellaSwag's or ARC's as\n"
-                "they are on Hugging Face, or\n"
+                "lm-evaluation-harness does: acc takes the largest sum, acc_norm the largest sum per\n"
+                "character of the choice; stderr is the standard error of the mean. FILE has one record per\n"
+                "line, in the format of HellaSwag or ARC on Hugging Face, or\n"
                 "    {\"context\": \"The sky is\", \"choices\": [\"blue\", \"a fish\"], \"gold\": 0}\n"
-                "A space stands between the two. --no-bos is add_bos_token=False of that program.\n"
+                "A space separates context and choice. --no-bos equals add_bos_token=False of that program.\n"
                 "\n"
-                "--logits writes token_ids [N] and logits [N, vocabulary] in fp32 of the first document, cut at\n"
-                "the context, and nothing else: to compare models and programs position by position.\n"
+                "--logits writes token_ids [N] and logits [N, vocabulary] in fp32 for the first document, cut\n"
+                "at the context, and does nothing else: to compare models and programs position by position.\n"
                 "\n"
-                "Ctrl-C stops, prints what was scored so far, and exits 3.",
+                "Ctrl-C stops, prints the scores so far, and exits 3.",
         .options = eval_options,
         .n_options = sizeof eval_options / sizeof *eval_options,
         .rules = eval_rules,

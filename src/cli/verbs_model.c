@@ -1,4 +1,4 @@
-// drover model: get.
+// drover model get: downloads a model.
 #include <stdio.h>
 #include <string.h>
 
@@ -39,10 +39,11 @@ static const verb subverbs[] = {
                 .name = "get",
                 .summary = "download a model from the Hugging Face hub",
                 .usage = "hf:ORG/NAME [--revision NAME] [--out DIR]",
-                .help = "Loads config.json, generation_config.json, the tokenizer's files, the chat template and the\n"
-                        "weights in safetensors: several files at a time, checked against their size and hash,\n"
-                        "resumed when cut off. HF_TOKEN is sent to the hub alone; HF_ENDPOINT names another one.\n"
-                        "Then prints what comes next: `model: {from: models/NAME}` in a config trains it further.",
+                .help = "Downloads config.json, generation_config.json, the tokenizer's files, the chat template and\n"
+                        "the weights in safetensors, several files at a time. Files are checked against their size\n"
+                        "and hash, and interrupted downloads are resumed. HF_TOKEN is sent to the hub alone;\n"
+                        "HF_ENDPOINT names another hub. At the end it prints how to go on: `model: {from:\n"
+                        "models/NAME}` in a config trains the model further.",
                 .options = get_options,
                 .n_options = sizeof get_options / sizeof *get_options,
                 .min_positional = 1,

@@ -1,4 +1,4 @@
-// plan: what a run needs and how long it takes, before it starts.
+// drover plan: prints the memory, the arithmetic and the time of a run before it starts.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +8,7 @@
 #include "base/parallel.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/plan_device.h"
 #include "cli/plan_elastic.h"
 #include "cli/plan_search.h"
 #include "cli/plan_stages.h"
@@ -16,24 +17,25 @@
 #include "train/run_inputs.h"
 #include "weights/lora_state.h"
 
-// A plan with what it is compared with: the memory and the data that are there.
+// A plan, and the memory and data with which it is compared.
 typedef struct plan_report {
     const run_config *cfg;
     const run_plan *plan;
     run_plan_times times;
     memory_limit limit;
-    const char *would_fit;  // keys to set; NULL: none would, or it fits
-    inputs_counts inputs;   // of the data
-    double reference_flops; // for the reference's log-probabilities, once; 0: no pairs
-    const char *refused;    // why `drover train` would not begin; NULL: it would
+    const char *would_fit;     // keys to set; NULL: none would, or it fits
+    inputs_counts inputs;      // the rows and pairs of the data
+    double reference_flops;    // for the reference's log-probabilities, once; 0: no pairs
+    const device_plan *device; // that --device names; NULL: this machine
+    const char *refused;       // why `drover train` would not start; NULL: it would
 } plan_report;
 
 static bool fits(const plan_report *r) {
     return run_plan_needs(r->plan) <= r->limit.free;
 }
 
-static void print_memory(const plan_report *r) {
-    const memory_plan *m = &r->plan->memory;
+static void print_memory(const plan_report *report) {
+    const memory_plan *m = &report->plan->memory;
     const struct {
         const char *name;
         int64_t bytes;
@@ -46,16 +48,17 @@ static void print_memory(const plan_report *r) {
         if (classes[i].bytes || strcmp(classes[i].name, "cuDNN") != 0)
             printf("  %-14s %12s  %lld\n", classes[i].name, str_bytes((double)classes[i].bytes),
                     (long long)classes[i].bytes);
-    printf("  besides, %s for the process: code and libraries, graphs, %swhat a save holds\n",
-            str_bytes((double)r->plan->process), r->plan->n_ranks > 1 ? "MPI, " : "");
-    printf("fits          %s: %s needed, %s %s\n", fits(r) ? "yes" : "no",
-            str_bytes((double)run_plan_needs(r->plan)), str_bytes((double)r->limit.free),
-            r->limit.what);
-    if (r->would_fit) printf("              would fit: %s\n", r->would_fit);
+    if (report->plan->process)
+        printf("  besides, %s for the process: code and libraries, graphs, %swhat a save holds\n",
+                str_bytes((double)report->plan->process), report->plan->n_ranks > 1 ? "MPI, " : "");
+    printf("fits          %s: %s needed, %s %s\n", fits(report) ? "yes" : "no",
+            str_bytes((double)run_plan_needs(report->plan)), str_bytes((double)report->limit.free),
+            report->limit.what);
+    if (report->would_fit) printf("              would fit: %s\n", report->would_fit);
 }
 
-// The reference of a run that learns from pairs: a pass over all rows before the first step, whose
-// results lie beside the data.
+// The reference of a run on preference pairs: a pass over all rows before the first step, whose
+// results are saved with the data.
 static int64_t reference_bytes(const plan_report *r) {
     return r->inputs.pairs * 2 * (int64_t)sizeof(double);
 }
@@ -145,7 +148,15 @@ static void print_plan(const plan_report *report) {
                 update ? " and context" : "");
         traffic = "";
     }
+    if (report->device) {
+        device_plan_print(report->device, report->plan->n_ranks, cfg->steps);
+        return;
+    }
     print_time(report);
+    if (report->plan->n_ranks > par_threads())
+        printf("              of %d ranks like this machine: --device NAME plans for another one "
+               "(drover devices --profiles)\n",
+                report->plan->n_ranks);
 }
 
 static json_t *reference_json(const plan_report *r) {
@@ -179,6 +190,13 @@ static void print_plan_json(const plan_report *report) {
     if (report->plan->is_pipeline)
         json_object_set_new(all, "pipeline", plan_stages_json(&report->plan->stages));
     json_object_set_new(all, "step_is_measured", json_boolean(report->times.is_measured));
+    if (report->device) {
+        const device_plan *d = report->device;
+        json_object_set_new(all, "device", json_string(d->device.name));
+        json_object_set_new(all, "terms", device_plan_terms(d));
+        json_object_set_new(all, "tokens_per_s", json_real(d->tokens_per_s));
+        json_object_set_new(all, "mfu", json_real(d->mfu));
+    }
     json_object_set_new(all, "steps", json_integer((json_int_t)report->cfg->steps));
     json_object_set_new(all, "refused",
             report->refused ? json_string(report->refused) : json_null());
@@ -188,10 +206,27 @@ static void print_plan_json(const plan_report *report) {
     json_decref(all);
 }
 
+// Plans for a named device. Only the device's memory counts: the process has that of its host.
+static drv_status plan_for_device(arena *a, const char *device, run_plan *planned,
+        device_plan *named, plan_report *report) {
+    DRV_TRY(device_plan_make(a, device, &planned->programs,
+            planned->is_pipeline ? &planned->stages : NULL, named));
+    planned->process = 0;
+    report->device = named;
+    report->limit = (memory_limit){.machine = named->device.memory,
+            .free = named->device.memory,
+            .what = arena_printf(a, "on %s", named->device.name)};
+    report->times.step_s = named->cost.seconds;
+    report->times.run_s = named->cost.seconds * (double)report->cfg->steps;
+    return DRV_OK;
+}
+
 static drv_status run(arena *a, const cli_args *args) {
     run_config cfg;
     run_plan made;
     plan_report report = {.cfg = &cfg, .plan = &made};
+    device_plan named;
+    const char *device = cli_get(args, "--device", NULL);
     int64_t ranks = 0;
     DRV_TRY(cli_load_config(a, args, &cfg));
     DRV_TRY(cli_get_i64(args, "--ranks", 1, 1 << 20, &ranks));
@@ -203,18 +238,20 @@ static drv_status run(arena *a, const cli_args *args) {
     const drv_status inputs = run_inputs_try(&cfg, &report.inputs);
     if (inputs != DRV_OK) report.refused = arena_strdup(a, drv_message());
     DRV_TRY(run_plan_make(a, &cfg, &made));
-    report.limit = memory_limit_read(""); // after the threads of a run have been started
+    if (device) DRV_TRY(plan_for_device(a, device, &made, &named, &report));
+    if (!device)
+        report.limit = memory_limit_read(""); // after the threads of a run have been started
     if (report.inputs.pairs > 0)
         report.reference_flops = run_plan_reference_flops(&made, report.inputs.rows);
     if (run_plan_needs(&made) > report.limit.free)
         DRV_TRY(fit_suggest(a, &cfg, &report.limit, &report.would_fit));
-    DRV_TRY(run_plan_time(a, &made, &report.limit, &report.times));
+    if (!device) DRV_TRY(run_plan_time(a, &made, &report.limit, &report.times));
     if (cli_has(args, "--json"))
         print_plan_json(&report);
     else
         print_plan(&report);
     if (inputs == DRV_OK) return DRV_OK;
-    // A job of so many ranks runs elsewhere, where its data may lie.
+    // With --ranks the job runs elsewhere, and its data may be there.
     if (!ranks) return drv_fail(inputs, "train would refuse this run: %s", report.refused);
     log_warn("train would refuse this run here: %s", report.refused);
     return DRV_OK;
@@ -223,10 +260,11 @@ static drv_status run(arena *a, const cli_args *args) {
 static const cli_option plan_options[] = {
         CLI_SET,
         CLI_JSON,
-        {"--ranks", "N", "ranks of the job; those that parallel.tensor leaves share the rows"},
+        {"--ranks", "N", "ranks of the job; parallel.data follows from it"},
+        PLAN_DEVICE_OPTION,
         PLAN_SEARCH_OPTIONS,
         ELASTIC_OPTIONS(
-                "for each number of nodes up to --nodes the layout that a job would go on with"),
+                "for each number of nodes up to --nodes, list the layout that a job would go on with"),
 };
 static const cli_rule plan_rules[] = {
         PLAN_SEARCH_RULES,
@@ -235,40 +273,49 @@ static const cli_rule plan_rules[] = {
 };
 const verb verb_plan = {
         .name = "plan",
-        .summary = "print memory, FLOPs and time of a run before it runs",
+        .summary = "print the memory, FLOPs and time of a run before it starts",
         .usage =
-                "[CONFIG] [--ranks N] [--json] [--set KEY=VALUE]...\n[CONFIG] --ranks N --search [--top N] [--memory SIZE] [--gflops X] [--link X[:Y]]\n[CONFIG] --elastic --nodes N [--ranks-per-node N] [--memory SIZE] [--gflops X]",
-        .help = "Builds the graphs, differentiates them and places every byte, without allocating a\n"
-                "weight. The run stays within what is printed. It says whether that fits into the memory\n"
-                "of this machine, its control group and ulimit, or what would; and how long the run\n"
-                "takes without evaluations and checkpoints: by the peak of matrix products, or, where a\n"
-                "micro-batch takes less than a second, by running some on random tokens. Of a run on pairs\n"
-                "(training.objective: dpo) also what their reference takes before the first step. Data and tokenizer\n"
-                "that the config names are opened: what train would refuse ends the plan with the same error,\n"
-                "after it is printed; with --ranks, which may be of another machine, it is a warning. Leave\n"
-                "them out (--set data.train=[] --set tokenizer=) to plan a shape alone. Of a pipeline it\n"
-                "tells each rank's layers and memory, the rank that needs most, and the bubble: the share of\n"
-                "time in which a rank waits, found by simulating the schedule.\n"
+                "[CONFIG] [--ranks N] [--device NAME|FILE] [--json] [--set KEY=VALUE]...\n[CONFIG] --ranks N --search [--device NAME|FILE] [--top N] [--pin AXIS=N]\n[CONFIG] --ranks N --search [--memory SIZE] [--gflops X] [--link X[:Y]]\n[CONFIG] --elastic --nodes N [--ranks-per-node N] [--memory SIZE] [--gflops X]",
+        .help = "Builds the graphs, differentiates them and assigns every byte of memory, without allocating\n"
+                "a weight. It prints the memory by class, which a run never exceeds; whether that fits into\n"
+                "the memory of this machine (its control group and ulimit count), and if not, what would; and\n"
+                "how long the run takes without evaluations and checkpoints. The time follows from the peak\n"
+                "of matrix products; if a micro-batch takes less than a second, some are run on random tokens\n"
+                "instead. For preference pairs (training.objective: dpo) the cost of their reference before\n"
+                "the first step is added.\n"
                 "\n"
-                "--search tries the layouts of N ranks: tensor x pipeline (schedule, virtual stages) x context x\n"
-                "data, with micro-batches, recomputation, tokens and optimizer shared or not; training.* and\n"
-                "model.* stay, and parallel.* of the config is not looked at. It lists the fastest variant of\n"
-                "each mesh that fits, with the keys to set, by time: products at 75 % of --gflops (without\n"
-                "it of this machine's peak; 20 % where that is of AMX's registers), bytes at --link,\n"
-                "at the same time only what parallel.overlap says; tokens/s, and MFU of --gflops. With\n"
-                "--link X:Y --ranks-per-host N messages go at X GB/s inside a host and at Y between hosts:\n"
-                "tensor ranks are neighbours, then context, data and pipeline ranks. No cluster is needed: say\n"
-                "what a rank of yours is.\n"
-                "Example: drover plan --set model.preset=llama-3-70b --ranks 512 --search\n"
-                "             --memory 80GB --gflops 990e3 --link 450:50 --ranks-per-host 8\n"
+                "The data and the tokenizer of the config are opened. What `drover train` would refuse is\n"
+                "reported after the plan with the same error, or, with --ranks, since the job may run\n"
+                "elsewhere, as a warning. To plan a shape alone, leave them out: --set data.train=[] --set\n"
+                "tokenizer=. For a pipeline the plan lists the layers and the memory of each rank, the rank\n"
+                "that needs most, and the bubble: the share of time in which a rank waits, found by\n"
+                "simulating the schedule.\n"
+                "Example: drover plan --set model.preset=llama-3.1-405b\n"
+                "\n"
+                "--device NAME|FILE plans for ranks on another device, which need not be present: its memory,\n"
+                "the time of a step by terms (products, attention, memory, messages, bubble), tokens/s and\n"
+                "MFU. `drover devices --profiles` lists the names; fields after commas replace those of the\n"
+                "profile.\n"
+                "Example: drover plan run.yaml --ranks 64 --device h100\n"
+                "         drover plan run.yaml --ranks 64 --device h100,memory=96GB,price_per_hour=2.5\n"
+                "\n"
+                "--search looks for the best layouts of N ranks. It tries tensor x pipeline (schedule,\n"
+                "virtual stages) x context x data parallelism with micro-batches, recomputation, sequence\n"
+                "parallelism and ZeRO; the model and training.* stay as they are, and parallel.* of the\n"
+                "config is ignored. --pin tensor=8 fixes one axis. It lists the fastest variant of each mesh\n"
+                "that fits, with its keys, time, tokens/s and MFU on the device that --device names. Without\n"
+                "--device matrix products are taken to reach 75 % of --gflops (by default of this machine's\n"
+                "peak; 20 % of a peak of AMX), messages travel at --link, and nothing else takes time. With\n"
+                "--link X:Y --ranks-per-host N messages travel at X GB/s inside a host and at Y between\n"
+                "hosts; tensor ranks are nearest to each other, then context, data and pipeline ranks.\n"
+                "Example: drover plan --set model.preset=llama-3-70b --ranks 512 --search --device h100\n"
                 "             --set training.global_batch_size=1024\n"
                 "\n"
-                "--elastic lists what drover launch node --min-nodes goes on with when nodes are lost: for each\n"
-                "number of nodes the fastest layout that fits, its tokens/s, and whether it has the bits of the\n"
-                "whole job, which parallel.accumulation_groups decides; all nodes have the config's own.\n"
-                "Example: drover plan run.yaml --elastic --nodes 16 --ranks-per-node 8\n"
-                "\n"
-                "Example: drover plan --set model.preset=llama-3.1-405b",
+                "--elastic lists how a job of `drover launch node --min-nodes` would go on after losing\n"
+                "nodes: for each number of nodes the fastest layout that fits, its tokens/s, and whether its\n"
+                "result is bit-identical to that of the whole job, which parallel.accumulation_groups\n"
+                "decides. On all nodes that is the layout of the config.\n"
+                "Example: drover plan run.yaml --elastic --nodes 16 --ranks-per-node 8",
         .options = plan_options,
         .n_options = sizeof plan_options / sizeof *plan_options,
         .rules = plan_rules,

@@ -1,4 +1,4 @@
-// plot: curves of runs, on the terminal or as a file.
+// drover plot: draws curves of runs on the terminal or to a file.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static int terminal_columns(void) {
     return columns > 0 && columns < 10000 ? (int)columns : 80;
 }
 
-// "loss,lr" into a list, with val_loss after loss.
+// Splits "loss,lr" into a list, with val_loss after loss.
 static drv_status split_keys(arena *a, const char *text, const char **keys, int *n) {
     *n = 0;
     for (char *rest = arena_strdup(a, text), *key; (key = strsep(&rest, ","));) {
@@ -47,7 +47,7 @@ static drv_status read_runs(arena *a, const cli_args *args, const char *const *k
         if (runs[r].n_records == 0) log_warn("%s: nothing to draw yet", runs[r].name);
         any |= runs[r].n_records > 0;
     }
-    for (int k = 0; k < n_keys && any; k++) { // a key that no run has is a slip
+    for (int k = 0; k < n_keys && any; k++) { // a key that no run has is a mistake
         bool has = strcmp(keys[k], "val_loss") == 0;
         for (int r = 0; r < args->n_positional; r++)
             has |= runs[r].series[k].n > 0;
@@ -110,9 +110,9 @@ const verb verb_plot = {
         .name = "plot",
         .summary = "draw the curves of runs",
         .usage = "RUN_DIR... [--out FILE.svg|FILE.html] [--keys A,B,...]",
-        .help = "Draws metrics.jsonl of each run: on the terminal, or as an SVG or a page that needs nothing\n"
-                "else. Several runs are compared in the same panels; evaluations are points. Runs that\n"
-                "are still being written are drawn as far as they are.\n"
+        .help = "Draws metrics.jsonl of each run on the terminal, or as an SVG file or an HTML page that\n"
+                "needs nothing else. Several runs are compared in the same panels; evaluations are points.\n"
+                "Runs that are still going on are drawn as far as they are.\n"
                 "Example: drover plot runs/a runs/b --out compare.svg",
         .options = options,
         .n_options = sizeof options / sizeof *options,

@@ -1,4 +1,4 @@
-// report: what became of runs, as text, JSON or one HTML page.
+// drover report: prints the outcome of runs as text, JSON or one HTML page.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,9 +87,10 @@ static drv_status run_report(arena *a, const cli_args *args) {
 }
 
 static const cli_option options[] = {
-        {"--out", "FILE.html", "write one page without external parts"},
-        {"--price", "MONEY", "of an hour of the whole run, to tell what it cost"},
-        {"--samples", "N", "N texts of at most 100 tokens by the newest checkpoint of each run"},
+        {"--out", "FILE.html", "write a self-contained HTML page"},
+        {"--price", "MONEY", "the price of an hour of the whole run; adds its cost"},
+        {"--samples", "N",
+                "add N texts of at most 100 tokens, written by each run's newest checkpoint"},
         CLI_JSON,
 };
 
@@ -99,13 +100,13 @@ static const cli_rule rules[] = {
 
 const verb verb_report = {
         .name = "report",
-        .summary = "tell what became of runs",
+        .summary = "report the outcome of runs",
         .usage = "RUN_DIR... [--out FILE.html] [--price MONEY] [--samples N] [--json]",
-        .help = "Tells whether a run is done, why it stopped and what to do; where its wall time went, over all\n"
-                "attempts; its attempts; loss and speed, the plan beside what was measured, stragglers, energy,\n"
-                "where it ran, and keys that differ from their defaults; as a page also ranks and curves.\n"
-                "Several runs follow each other and are compared, with the efficiency of more ranks; their\n"
-                "curves share panels.\n"
+        .help = "Says whether a run is done, why it stopped, and what to do next. Then it shows where the\n"
+                "wall time of all attempts went; the attempts; loss and speed; the plan and what was\n"
+                "measured; stragglers; energy; the environment; and the keys that differ from their defaults.\n"
+                "The HTML page also has ranks and curves. Several runs are compared, with the efficiency of\n"
+                "more ranks; their curves share panels.\n"
                 "Example: drover report runs/a runs/b --out compare.html",
         .options = options,
         .n_options = sizeof options / sizeof *options,

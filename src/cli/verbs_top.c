@@ -1,4 +1,4 @@
-// top: runs as they go on, on a live screen, as text or as JSON.
+// drover top: shows runs while they go on, on a live screen, as text or as JSON.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,8 @@
 #include "watch/views/top_view.h"
 
 enum { FRAME_MS = 500, ONCE_ROWS = 96, MAX_RUNS = 256 };
-// Seconds of reading metrics.jsonl, so that a long one holds up neither the screen nor a script.
+// Limits the time of reading metrics.jsonl, so that a long one delays neither the screen nor a
+// script.
 #define FIRST_FRAME_S 0.01
 #define FRAME_READS_S 0.05
 #define ONCE_READS_S  10.0
@@ -26,10 +27,10 @@ typedef struct top {
     const char **about;
     int n, open; // open: the run that is shown; -1: the list
     top_view view, list;
-    bool asks; // for what to find
+    bool asks; // for a text to find
 } top;
 
-// --- which runs
+// --- the runs
 static drv_status add_run(arena *a, top *self, const char *dir) {
     if (self->n == MAX_RUNS) return drv_fail(DRV_E_USAGE, "top: more than %d runs", MAX_RUNS);
     double bubble;
@@ -38,7 +39,7 @@ static drv_status add_run(arena *a, top *self, const char *dir) {
     return DRV_OK;
 }
 
-// The run directory itself, or those in it.
+// Adds a run directory, or those inside a folder.
 static drv_status find_runs(arena *a, top *self, const char *dir) {
     char **names;
     int n;
@@ -54,7 +55,7 @@ static drv_status find_runs(arena *a, top *self, const char *dir) {
     return watched_run_none("top", dir);
 }
 
-// --- a frame
+// --- frames
 static void draw(top *self, screen *s) {
     if (self->open < 0) {
         top_draw_list(s, self->runs, self->n, &self->list);
@@ -64,7 +65,7 @@ static void draw(top *self, screen *s) {
     top_draw(s, self->runs[self->open], &self->view);
 }
 
-// Reads the open run, or all of them where the list is shown.
+// Reads the open run, or all of them while the list is shown.
 static void read_shown(top *self, double limit_s) {
     const double until = clock_s() + limit_s;
     const int first = self->open < 0 ? 0 : self->open, end = self->open < 0 ? self->n : first + 1;
@@ -86,7 +87,7 @@ static void print_once(top *self) {
     str out = {0};
     const bool colour = terminal_has_colour(STDOUT_FILENO);
     screen s = screen_new(output_columns(), self->open < 0 ? self->n + 1 : ONCE_ROWS);
-    self->view.selected = self->list.selected = -1; // nothing is
+    self->view.selected = self->list.selected = -1; // nothing is selected
     draw(self, &s);
     screen_print(&s, colour, &out);
     screen_free(&s);
@@ -120,7 +121,7 @@ static void open_page(top_view *view, top_page page) {
     view->page = view->page == page ? PAGE_RUN : page;
 }
 
-// False: enough.
+// Returns false to quit.
 static bool heed_run_key(top *self, int key) {
     top_view *view = &self->view;
     switch (key) {
@@ -235,7 +236,7 @@ static drv_status run_top(arena *a, const cli_args *args) {
 }
 
 static const cli_option options[] = {
-        {"--once", NULL, "print once, as text; so it does where standard output is no terminal"},
+        {"--once", NULL, "print once, as text (the default if standard output is not a terminal)"},
         CLI_JSON,
 };
 
@@ -245,14 +246,15 @@ static const cli_rule rules[] = {
 
 const verb verb_top = {
         .name = "top",
-        .summary = "watch runs as they go on",
+        .summary = "watch runs while they go on",
         .usage = "RUN_DIR...|PARENT [--once] [--json]",
-        .help = "Shows how a run stands: step, loss, speed, goodput, what each rank does and what its last step\n"
-                "went into, and what happened to it. It reads the files of the run directory alone, so it works\n"
-                "over ssh, on a shared file system and for runs of others. Of several runs, or of a folder with\n"
-                "runs in it, it shows a list.\n"
-                "Keys: arrows; enter or r: the last operations of a rank; l: the log; p: memory beside the plan;\n"
-                "s: another order; /: find a rank by number or host; q: back, and out.\n"
+        .help = "Shows the state of a run: step, loss, speed, goodput, what each rank is doing and how its\n"
+                "last step was spent, and the events. It only reads the files of the run directory, so it\n"
+                "works over ssh, on a shared file system, and for runs of other people. For several runs, or\n"
+                "for a folder of runs, it shows a list.\n"
+                "\n"
+                "Keys: arrows; enter or r: the last operations of a rank; l: the log; p: memory and plan; s:\n"
+                "another order; /: find a rank by number or host; q: back, or quit.\n"
                 "Example: drover top runs",
         .options = options,
         .n_options = sizeof options / sizeof *options,

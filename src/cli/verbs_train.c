@@ -1,4 +1,4 @@
-// drover train: a run from its config, begun or resumed.
+// drover train: starts or resumes the run of a config.
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -11,7 +11,8 @@
 
 static const cli_option train_options[] = {
         CLI_SET,
-        {"--fresh", NULL, "start at step 0; what is in the run directory moves to before-N"},
+        {"--fresh", NULL,
+                "start at step 0; move the earlier contents of the run directory to before-N"},
         CLI_EXPECT,
 };
 
@@ -40,26 +41,27 @@ static drv_status run_train(arena *a, const cli_args *args) {
 
 const verb verb_train = {
         .name = "train",
-        .summary = "pre-train a model, or resume a run where it stopped",
+        .summary = "train a model, or resume a run where it stopped",
         .usage = "CONFIG [--fresh] [--expect-ranks N] [--expect-nodes N] [--set KEY=VALUE]...",
         .help = "Trains as the YAML file says; `drover config` prints all keys. The run directory gets\n"
-                "config.yaml, log.txt, metrics.jsonl, tensorboard/ and checkpoints/step-N, each a Hugging\n"
-                "Face folder. Started again, it resumes the newest valid checkpoint, bit for bit; what has\n"
-                "changed since is said, and another model is refused.\n"
+                "config.yaml, log.txt, metrics.jsonl, tensorboard/ and checkpoints/step-N, each of which is a\n"
+                "Hugging Face folder. The same command again resumes from the newest valid checkpoint, bit\n"
+                "for bit. It reports what has changed in the config since, and refuses another model.\n"
                 "\n"
-                "`mpirun -n N drover train CONFIG` (or srun --mpi=pmix) shares the work of each step among\n"
-                "N processes: rows, which is the default, and as parallel.tensor and parallel.pipeline say\n"
-                "products and layers. parallel.accumulation_groups makes the result independent of how many share the rows,\n"
+                "`mpirun -n N drover train CONFIG` (or srun --mpi=pmix) divides each step among N processes:\n"
+                "by rows (data parallelism) unless parallel.tensor, parallel.pipeline or parallel.context say\n"
+                "more. parallel.accumulation_groups makes the result independent of the number of data ranks,\n"
                 "to the bit. Any layout resumes the checkpoints of any other. Where neither mpirun nor srun\n"
-                "reaches the nodes (PyTorchJob, TrainJob, Ray): `drover launch node CONFIG` on each of them.\n"
-                "With --expect-ranks or --expect-nodes the run refuses to start if their number differs.\n"
+                "reaches the nodes (PyTorchJob, TrainJob, Ray), run `drover launch node CONFIG` on each of\n"
+                "them. With --expect-ranks or --expect-nodes the run refuses to start if the number of ranks\n"
+                "or nodes differs.\n"
                 "\n"
                 "SIGINT, SIGTERM, SIGHUP and SIGUSR1 finish the current micro-batch, save the last finished\n"
-                "step and exit 3: the same command resumes. While programs are compiled they end the run at\n"
-                "once, with 3 too. A second SIGINT ends at once. SIGUSR2 saves and continues. Exit status:\n"
-                "0 all steps are done, 1 failed, 2 wrong usage, 3 stopped on request, 75 another try may\n"
-                "succeed (a rank was lost, the disk is full). RUN_DIR/status.json says the same, also where\n"
-                "a launcher returns another status; events.jsonl has what happened in all attempts.",
+                "step and exit 3; the same command resumes. During compilation they end the run at once, also\n"
+                "with 3. A second SIGINT ends it at once. SIGUSR2 saves and continues. Exit status: 0 all\n"
+                "steps are done, 1 failed, 2 wrong usage, 3 stopped on request, 75 another try may succeed (a\n"
+                "rank was lost, the disk is full). RUN_DIR/status.json has the same, even if a launcher\n"
+                "returns another status; events.jsonl has the history of all attempts.",
         .options = train_options,
         .n_options = sizeof train_options / sizeof *train_options,
         .min_positional = 1,

@@ -1,5 +1,6 @@
-// Connecting the failure ring: every rank listens for the one before it, says where by the
-// transport, and connects to the next. A secret drawn by rank 0 keeps strangers out (handshake.h).
+// Connects the failure ring: every rank listens for the previous one, announces its address over
+// the transport, and connects to the next. A secret drawn by rank 0 keeps strangers out
+// (handshake.h).
 #include "comm/ring_connect.h"
 
 #include <arpa/inet.h>
@@ -16,11 +17,11 @@
 #include "comm/handshake.h"
 #include "comm/host_address.h"
 
-// A busy machine may take long to let a rank run. A call that was refused or dropped is made again.
+// A busy machine may take long to schedule a rank. A refused or dropped connection is retried.
 #define MEET_S  60.0
 #define PAUSE_S 0.05
 
-typedef struct introduction { // what a rank says of itself
+typedef struct introduction { // a rank's addresses
     job_secret secret;        // of rank 0: that of all
     host_addresses here;
 } introduction;
@@ -165,25 +166,25 @@ static void set_up(int fd) {
 
 drv_status ring_connect(comm *self, int fd[2]) {
     introduction *all = mem_zeroed(sizeof *all * (size_t)self->size);
-    meeting m = {.listener = -1, .call.fd = -1, .fd = {-1, -1}};
+    meeting met = {.listener = -1, .call.fd = -1, .fd = {-1, -1}};
     bool open = false;
     fd[0] = fd[1] = -1;
-    drv_status status = exchange_endpoints(self, &m, all, &open);
-    if (status == DRV_OK && open) meet(&m);
-    stop_listening(&m);
+    drv_status status = exchange_endpoints(self, &met, all, &open);
+    if (status == DRV_OK && open) meet(&met);
+    stop_listening(&met);
     const int next = (self->rank + 1) % self->size;
-    if (status == DRV_OK && m.fd[1] < 0)
+    if (status == DRV_OK && met.fd[1] < 0)
         log_warn("rank %d (%s) cannot be reached by TCP", next, self->info[next].host);
-    int32_t broken = m.fd[0] < 0 || m.fd[1] < 0;
+    int32_t broken = met.fd[0] < 0 || met.fd[1] < 0;
     if (status == DRV_OK)
         status = comm_all_reduce(self->all_ranks, DT_I32, COMM_MAX, &broken, 1, NULL);
     broken |= status != DRV_OK;
     for (int i = 0; i < 2; i++) {
-        if (m.fd[i] >= 0 && broken) close(m.fd[i]);
-        if (!broken) set_up(fd[i] = m.fd[i]);
+        if (met.fd[i] >= 0 && broken) close(met.fd[i]);
+        if (!broken) set_up(fd[i] = met.fd[i]);
     }
     if (broken && self->rank == 0)
-        log_warn("ranks cannot watch each other: one that dies is seen by the launcher alone");
+        log_warn("ranks cannot watch each other: only the launcher notices one that dies");
     free(all);
     return status;
 }

@@ -403,7 +403,7 @@ static drv_status check_optimizer(const run_config *cfg) {
                 "%s: key \"optimizer.type\" is %s and optimizer.state_dtype is bf16, expected fp32: the "
                 "momentum of Muon is not rounded",
                 where, type);
-    if (cfg->precision == PRECISION_BF16 && !config_has_masters(cfg))
+    if (cfg->precision != PRECISION_F32 && !config_has_masters(cfg))
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"optimizer.type\" is %s and optimizer.master_dtype is bf16, expected fp32: Muon "
                 "updates fp32 masters",

@@ -125,7 +125,7 @@ bool config_has_masters(const run_config *cfg) {
 
 save_dtype config_save_dtype(const run_config *cfg) {
     if (cfg->save_dtype != SAVE_AUTO) return cfg->save_dtype;
-    return cfg->precision == PRECISION_BF16 ? SAVE_BF16 : SAVE_F32;
+    return cfg->precision != PRECISION_F32 ? SAVE_BF16 : SAVE_F32;
 }
 
 bool config_loads_weights(const run_config *cfg) {

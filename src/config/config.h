@@ -10,7 +10,7 @@
 
 enum { EVAL_TOKENS = 100000 }; // an evaluation by default (docs/adr/0005)
 
-typedef enum precision { PRECISION_BF16, PRECISION_F32 } precision;
+typedef enum precision { PRECISION_BF16, PRECISION_F32, PRECISION_F8 } precision;
 // The bits of this kind of processor, or of any (docs/adr/0036).
 typedef enum arithmetic_kind { ARITHMETIC_FASTEST, ARITHMETIC_PORTABLE } arithmetic_kind;
 typedef enum stage_schedule {
@@ -42,7 +42,7 @@ typedef enum base_dtype { BASE_AUTO, BASE_BF16, BASE_Q8_0, BASE_Q4_K, BASE_GGUF 
 // (arXiv:2305.18290).
 typedef enum objective_type { OBJECTIVE_TOKENS, OBJECTIVE_DPO } objective_type;
 
-const char *precision_name(precision p); // "bf16", "fp32"
+const char *precision_name(precision p); // "bf16", "fp32", "fp8"
 const char *recompute_name(recompute_mode r);
 const char *schedule_name(schedule_type t);
 const char *optimizer_name(optimizer_type t);

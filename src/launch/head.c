@@ -148,7 +148,7 @@ static void say_absent(head *self, double until_s, double *say_s) {
     const char *nodes = absent.p ? absent.p : "";
     if (now < until_s)
         log_info("waiting for node%s %s of %d at %s:%d, for at most %.0f s", str_plural(n_absent),
-                nodes, self->job->n_nodes, self->meeting.address, self->job->port,
+                nodes, self->job->n_nodes, self->meeting.address, self->meeting.port,
                 self->job->wait_s);
     else
         head_end(self, EXIT_TRY_AGAIN,

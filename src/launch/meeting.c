@@ -66,8 +66,11 @@ drv_status meeting_listen(meeting *self) {
     if (self->listener < 0)
         return drv_fail(errno == EADDRINUSE ? DRV_E_BUSY : DRV_E_IO,
                 "could not listen at %s:%d: %s", self->address, job->port, strerror(errno));
+    struct sockaddr_in bound = {0};
+    getsockname(self->listener, (struct sockaddr *)&bound, &(socklen_t){sizeof bound});
+    self->port = ntohs(bound.sin_port);
     if (!job->has_secret)
-        DRV_TRY(launch_leave_secret(self->a, self->address, job->port, &self->secret,
+        DRV_TRY(launch_leave_secret(self->a, self->address, self->port, &self->secret,
                 &self->secret_folder, &self->secret_fd));
     self->callers = reception_open(self->listener, &self->secret, LAUNCH_PURPOSE);
     return DRV_OK;

@@ -42,7 +42,7 @@ typedef struct meeting {
     const char *secret_folder; // left for this machine; NULL: none
     int secret_fd;             // holds it
     char address[INET_ADDRSTRLEN];
-    int listener;
+    int listener, port; // port: at which it listens
     reception *callers;
     control newcomers[MAX_CALLERS]; // have proven the secret, and not yet said who they are
     int n_newcomers;

@@ -66,16 +66,16 @@ static drv_status take_master(const reading *self, const char *host, const char 
     const bool ours = !self->found->master.by;
     take_text(&self->found->master, get(self, host), host);
     if (!ours || self->found->port.by) return DRV_OK;
-    return take_variable(self, &self->found->port, port, 1, 65535);
+    return take_variable(self, &self->found->port, port, 0, 65535);
 }
 
 drv_status nodes_split_address(arena *a, const char *text, const char *by, const char **host,
         int *port) {
     const char *colon = strchr(text, ':');
     const size_t n = colon ? (size_t)(colon - text) : strlen(text);
-    int64_t number = 0;
+    int64_t number = -1;
     const bool wrong = n == 0 || n > 253 || strcspn(text, " \t/@[]'\"\\$`;|&<>()") < n;
-    if (wrong || (colon && (!str_to_i64(colon + 1, &number) || number < 1 || number > 65535)))
+    if (wrong || (colon && (!str_to_i64(colon + 1, &number) || number < 0 || number > 65535)))
         return drv_fail(DRV_E_USAGE, "%s is \"%s\", expected HOST:PORT, a name or an IPv4 address",
                 by, text);
     *host = arena_strndup(a, text, n);
@@ -89,7 +89,7 @@ static drv_status take_address(const reading *self, const char *name) {
     if (!has(self, name) || self->found->master.by) return DRV_OK;
     DRV_TRY(nodes_split_address(self->a, get(self, name), name, &host, &port));
     self->found->master = (said_text){host, name};
-    if (port && !self->found->port.by) self->found->port = (said_number){port, name};
+    if (port >= 0 && !self->found->port.by) self->found->port = (said_number){port, name};
     return DRV_OK;
 }
 

@@ -1,4 +1,4 @@
-// Counters of energy: RAPL's, which wrap, and NVML's.
+// Reads counters of energy: those of RAPL, which wrap around, and of NVML.
 #include "measure/energy.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 
 enum { MAX_ZONES = 64, MAX_DEVICES = 64, TEXT = 256, EVERY_S = 10 };
 
-// The functions of NVML that are called (NVIDIA's nvml.h, version 11 and later).
+// The NVML functions that are called (NVIDIA's nvml.h, version 11 and later).
 typedef struct nvml_calls {
     int (*nvmlInit_v2)(void);
     int (*nvmlShutdown)(void);
@@ -29,7 +29,7 @@ typedef struct nvml_calls {
 
 typedef struct zone {    // of RAPL
     const char *path;    // of its counter
-    int64_t last, range; // microjoules; it begins anew after `range`
+    int64_t last, range; // microjoules; it wraps around at `range`
 } zone;
 
 struct energy {
@@ -39,7 +39,7 @@ struct energy {
     bool nvml_open;
     void *devices[MAX_DEVICES];
     unsigned long long last_mj[MAX_DEVICES];
-    double joules; // so far; NaN: not readable
+    double joules; // until now; NaN: not readable
     char rapl_words[TEXT], nvml_words[TEXT], source[2 * TEXT + 64];
     pthread_t thread;
     pthread_mutex_t lock;
@@ -48,7 +48,7 @@ struct energy {
 };
 
 // --- RAPL
-// False, with errno: it cannot be read, or is no number.
+// Returns false, with errno set, if the file cannot be read or is not a number.
 static bool read_count(const char *path, int64_t *out) {
     char text[32];
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -63,8 +63,8 @@ static bool read_count(const char *path, int64_t *out) {
     return str_to_i64(text, out) && *out >= 0;
 }
 
-// Packages, and the memory beside them. What lies inside a package (core, uncore) or has all of
-// them in it (psys) would count twice; intel-rapl-mmio says the same again.
+// Returns whether a zone counts: packages, and memory outside of them. Parts of a package (core,
+// uncore) and the whole platform (psys) would be counted twice; intel-rapl-mmio repeats the others.
 static bool counts(const char *folder, const char *name) {
     const char *number = folder + strlen("intel-rapl:");
     if (!str_starts(folder, "intel-rapl:")) return false;
@@ -82,7 +82,7 @@ static void add_zone(energy *self, arena *a, const char *root, const char *folde
     made.path = path_join(a, dir, "energy_uj");
     if (!read_count(made.path, &made.last) ||
             !read_count(path_join(a, dir, "max_energy_range_uj"), &made.range)) {
-        self->n_zones = 0; // a part would pass for the whole
+        self->n_zones = 0; // part of the zones must not pass for all
         snprintf(self->rapl_words, TEXT, "not readable: %s: %s", made.path, strerror(errno));
         return;
     }
@@ -149,7 +149,7 @@ static void open_nvml(energy *self, const char *file) {
             .calls = calls,
             .n_calls = sizeof calls / sizeof *calls,
             .table = &self->nvml};
-    if (!library_ready(&nvml)) return; // no such devices here: nothing is missing
+    if (!library_ready(&nvml)) return; // no NVIDIA devices here, so nothing is missing
     int bad = self->nvml.nvmlInit_v2();
     self->nvml_open = bad == 0;
     if (!bad) bad = open_devices(self);
@@ -165,7 +165,7 @@ static bool read_device(energy *self, int i) {
     const int bad = self->nvml.nvmlDeviceGetTotalEnergyConsumption(self->devices[i], &now);
     if (bad) say_nvml(self, bad);
     if (bad) return false;
-    // It counts from when the driver was loaded: anew, if that was since.
+    // The counter starts when the driver is loaded, so it starts again if the driver was reloaded.
     self->joules += 1e-3 * (double)(now >= self->last_mj[i] ? now - self->last_mj[i] : now);
     self->last_mj[i] = now;
     return true;
@@ -188,7 +188,7 @@ static void say_source(energy *self) {
                 self->nvml_words);
 }
 
-// Locked. What cannot be read any more makes the sum unknown for good.
+// Call with the lock held. Once a counter cannot be read, the sum stays unknown.
 static void read_all(energy *self) {
     bool good = isfinite(self->joules);
     for (int i = 0; i < self->n_zones && good; i++)

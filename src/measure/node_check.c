@@ -1,4 +1,4 @@
-// Figures of one node alone.
+// Measures one node alone.
 #include "measure/node_check.h"
 
 #include <errno.h>
@@ -19,11 +19,11 @@
 #include "base/version.h"
 
 #define MIB          ((int64_t)1 << 20)
-// Shares of the seconds for products, copies, the disk; the rest is for links.
+// The shares of the time for products, copies and the disk; the rest is for links.
 #define GEMM_SHARE   0.4
 #define MEMORY_SHARE 0.2
 #define DISK_SHARE   0.2
-// Two buffers of it are beyond the caches of a processor (EPYC: 384 MiB), where a node has the
+// Two buffers of this size exceed the caches of a processor (EPYC: 384 MiB), if the node has the
 // memory.
 enum { COPY_MIB = 256, COPY_PIECE_MIB = 1, FILE_MIB = 256, BLOCK_MIB = 4, PEAK_TRIES = 2 };
 
@@ -65,8 +65,8 @@ static void copy_piece(void *arg, int64_t i, int thread) {
             (size_t)(COPY_PIECE_MIB * MIB));
 }
 
-// Fills buffers, and copies from one to the other. Where the system is slow to give out memory, or
-// others have the cores, those pieces are copied that half of the time was enough to fill.
+// Fills two buffers and copies one to the other. If the system is slow to provide memory, or other
+// programs use the cores, it copies only the pieces that were filled in half of the time.
 static void measure_memory(double seconds, int64_t most, double *out) {
     const int64_t piece = COPY_PIECE_MIB * MIB;
     char *from = pages_alloc((size_t)most), *to = pages_alloc((size_t)most);
@@ -74,7 +74,8 @@ static void measure_memory(double seconds, int64_t most, double *out) {
     int64_t n = 0;
     for (; from && to && n < most / piece; n++) {
         if (n > 0 && clock_s() > begin + seconds / 2) break;
-        memset(from + n * piece, 1, (size_t)piece); // else all of it would be one page of zeros
+        memset(from + n * piece, 1,
+                (size_t)piece); // otherwise all pages would be the same page of zeros
         memset(to + n * piece, 1, (size_t)piece);
     }
     if (n > 0) *out = 0;
@@ -82,7 +83,7 @@ static void measure_memory(double seconds, int64_t most, double *out) {
         const double start = clock_s();
         par_for(n, copy_piece, &(copy){to, from});
         const double end = clock_s(), rate = 2 * (double)(n * piece) / (end - start);
-        if (rate > *out) *out = rate; // read, and written
+        if (rate > *out) *out = rate; // bytes read and written
         if (end > begin + seconds) break;
     }
     pages_free(from, from ? (size_t)most : 0);
@@ -90,9 +91,9 @@ static void measure_memory(double seconds, int64_t most, double *out) {
 }
 
 // --- the run directory
-// Writes blocks until the time or the size is reached, and syncs them. The first one, which is
-// synced by itself, tells how many the disk takes in the time: a cache would take all of them at
-// once, and the sync would last as long as the disk likes.
+// Writes blocks until the time or the size is reached, and syncs them. The first block is synced by
+// itself and shows how many the disk can take in the time: a cache would take all of them at once,
+// and the sync would then last without limit.
 static drv_status write_blocks(int fd, const char *path, const char *block, double seconds,
         int most, node_result *out, int *n_blocks) {
     const size_t bytes = (size_t)(BLOCK_MIB * MIB);
@@ -114,7 +115,7 @@ static drv_status write_blocks(int fd, const char *path, const char *block, doub
 
 static drv_status read_blocks(int fd, const char *path, char *block, int n_blocks,
         node_result *out) {
-    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED); // from the disk, not from what was just written
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED); // so that the disk is read, not the cache
     const double begin = clock_s();
     for (int i = 0; i < n_blocks; i++) {
         const ssize_t n = pread(fd, block, (size_t)(BLOCK_MIB * MIB), (off_t)(i * BLOCK_MIB * MIB));
@@ -124,7 +125,7 @@ static drv_status read_blocks(int fd, const char *path, char *block, int n_block
     return DRV_OK;
 }
 
-// All ranks share the disk, those of a host its memory, where what is written stays for a while.
+// All ranks share the disk, and those of a host its memory, where written data stay for a while.
 static int blocks_of(const comm *nodes, const char *dir, int64_t free_memory) {
     struct statvfs disk;
     const int64_t block = BLOCK_MIB * MIB;

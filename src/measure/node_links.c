@@ -1,4 +1,4 @@
-// Measures what lies between nodes: links in pairs, clocks, the directory that all share.
+// Measures pairs of nodes: their links, their clocks, and the directory that they share.
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -12,16 +12,18 @@
 #include "base/file.h"
 #include "measure/node_check.h"
 
-// A message begins with how long the next one is; 0: none. The first are as short as that, for the
-// latency; then they grow until one takes so much of the time that a few more fit.
+// A message begins with the length of the next one; 0: there is none. The first messages hold only
+// that, to measure the latency; then they grow until one takes so much of the time that only a few
+// more fit.
 enum { PINGS = 64, FIRST_BYTES = 1 << 18, MOST_BYTES = 1 << 24, CLOCK_PINGS = 8 };
 #define GROW_SHARE    0.1
-// Latencies have at most so much of a pair's time: where many share a core, each takes long.
+// Latencies take at most this share of a pair's time, since each takes long where many ranks share
+// a core.
 #define PING_SHARE    0.25
-// A file system that several machines share may show them a file late.
+// A shared file system may show a file to other machines late.
 #define SEEN_WITHIN_S 10.0
 
-// --- who meets whom: the tables of a round-robin tournament, of which as many rounds are played
+// --- the pairs: the first rounds of a round-robin tournament
 int node_rounds(int n_nodes) {
     int rounds = 0;
     for (int reach = 1; reach < n_nodes; reach *= 2)
@@ -30,9 +32,11 @@ int node_rounds(int n_nodes) {
 }
 
 int node_partner(int n_nodes, int node, int round) {
-    const int circle = n_nodes % 2 ? n_nodes : n_nodes - 1; // of an even number one stands still
+    const int circle =
+            n_nodes % 2 ? n_nodes : n_nodes - 1; // of an even number of nodes one keeps its place
     if (n_nodes < 2) return -1;
-    if (n_nodes % 2 == 0 && node == circle) { // it meets whom the circle would pair with himself
+    if (n_nodes % 2 == 0 &&
+            node == circle) { // its partner is the node that the circle would pair with itself
         for (int other = 0; other < circle; other++)
             if (2 * other % circle == round % circle) return other;
     }
@@ -51,7 +55,8 @@ static drv_status move(comm *nodes, bool sends, int to, void *p, int64_t bytes) 
     return comm_wait(comm_all_ranks(nodes), "doctor: a link", &t, 1);
 }
 
-// There and back; who leads says how long the next message is. *seconds: of both ways.
+// Sends a message there and back; the leader sets the length of the next one. *seconds: for both
+// ways.
 static drv_status ping(comm *nodes, int partner, bool leads, char *buffer, int64_t bytes,
         int64_t *next, double *seconds) {
     const double begin = clock_s();
@@ -78,7 +83,8 @@ static drv_status measure_pair(comm *nodes, int partner, double seconds, char *b
         if (took / 2 < *latency) *latency = took / 2;
     }
     for (; bytes > 0; bytes = next) {
-        // Whoever leads decides before he knows how long this one takes, so by the one before.
+        // The leader decides before it knows how long this message takes, so it goes by the
+        // previous one.
         if (leads)
             next = clock_s() > until                                        ? 0
                    : took < GROW_SHARE * seconds && 2 * bytes <= MOST_BYTES ? 2 * bytes
@@ -99,7 +105,7 @@ static drv_status measure_links(arena *a, comm *nodes, double seconds, node_resu
         DRV_TRY(comm_barrier(comm_all_ranks(nodes)));
         if (partner < 0) continue;
         DRV_TRY(measure_pair(nodes, partner, seconds / rounds, buffer, &bandwidth, &latency));
-        // The best of them: a bad link of another node is that node's.
+        // The best of them counts: a slow link may be the other node's fault.
         if (!(out->value[NODE_BANDWIDTH] >= bandwidth)) out->value[NODE_BANDWIDTH] = bandwidth;
         if (!(out->value[NODE_LATENCY] <= latency)) out->value[NODE_LATENCY] = latency;
     }
@@ -107,7 +113,7 @@ static drv_status measure_links(arena *a, comm *nodes, double seconds, node_resu
 }
 
 // --- clocks
-// Node 0 answers one after the other with its time; the answer that came back soonest counts.
+// Node 0 answers each node in turn with its time; the fastest answer counts.
 static drv_status measure_clock(comm *nodes, node_result *out) {
     double best = HUGE_VAL, theirs;
     const int rank = comm_rank(nodes);
@@ -127,7 +133,7 @@ static drv_status measure_clock(comm *nodes, node_result *out) {
 }
 
 // --- the directory
-// Finds out whether a lock that node 0 holds keeps this node away; -1: nobody could take it.
+// Tests whether a lock that node 0 holds excludes this node; -1: no lock could be taken.
 static drv_status look_for_lock(arena *a, comm *nodes, const char *dir, node_result *out) {
     const char *path = path_join(a, dir, ".drover-node.lock");
     const bool holds = comm_rank(nodes) == 0;
@@ -141,7 +147,7 @@ static drv_status look_for_lock(arena *a, comm *nodes, const char *dir, node_res
     else
         out->sees_lock =
                 holds || (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK);
-    const drv_status status = comm_barrier(comm_all_ranks(nodes)); // until all have looked
+    const drv_status status = comm_barrier(comm_all_ranks(nodes)); // wait until all have looked
     if (fd >= 0) close(fd);
     if (holds) unlink(path);
     return status;
@@ -155,8 +161,7 @@ static bool has_bytes(const char *path, const char *expected, size_t n) {
     return read_now == (ssize_t)n && memcmp(got, expected, n) == 0;
 }
 
-// Finds out whether a file that node 0 renames into place is seen under its name, with what is in
-// it.
+// Tests whether this node sees a file that node 0 has renamed into place, with its content.
 static drv_status look_for_rename(arena *a, comm *nodes, const char *dir, node_result *out) {
     const char *path = path_join(a, dir, ".drover-node.seen");
     char text[24] = "";
@@ -173,7 +178,7 @@ static drv_status look_for_rename(arena *a, comm *nodes, const char *dir, node_r
         usleep(100000);
         seen = has_bytes(path, text, sizeof text);
     }
-    out->sees_rename = seen || !made; // node 0 alone is to blame
+    out->sees_rename = seen || !made; // only node 0 is at fault
     DRV_TRY(comm_barrier(comm_all_ranks(nodes)));
     if (comm_rank(nodes) == 0) unlink(path);
     return DRV_OK;

@@ -1,5 +1,5 @@
-// Horizontal bars as one SVG: a line of text and a bar for each, the part that is needed at least
-// darker than the rest, an axis below.
+// Draws horizontal bars as an SVG: a line of text and a bar for each value, its least part darker
+// than the rest, and an axis below.
 #include <math.h>
 #include <string.h>
 
@@ -8,12 +8,12 @@
 enum {
     WIDTH = 960,
     MARGIN = 24,
-    TOP = 64,    // title, and what the colours mean
-    BOTTOM = 44, // numbers of the axis
+    TOP = 64,    // title and legend
+    BOTTOM = 44, // numbers at the axis
     ROW = 22,
     BAR = 15,
     NAMES = 250, // where bars begin
-    NOTES = 250, // what is left beside the longest
+    NOTES = 250, // room beside the longest bar
 };
 
 static double bar_length(const plot_range *range, double value) {

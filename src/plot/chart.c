@@ -1,4 +1,4 @@
-// Serves both drawings: keys and their names.
+// The keys of drawings and their titles.
 #include "plot/chart.h"
 
 #include <string.h>

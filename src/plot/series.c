@@ -1,4 +1,4 @@
-// Series of numbers from metrics.jsonl, ranges and ticks.
+// Reads series of numbers from metrics.jsonl; ranges and ticks of axes.
 #include "plot/series.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ static void add_point(arena *a, plot_series *s, double x, double y) {
     s->y[s->n++] = y;
 }
 
-// A step that comes again, of a run that was resumed: what stood from there on is gone.
+// A resumed run repeats a step: drops the points from that step on.
 static void cut_from(plot_series *s, double x) {
     while (s->n > 0 && s->x[s->n - 1] >= x)
         s->n--;
@@ -66,7 +66,7 @@ void plot_range_close(plot_range *r, bool from_zero) {
     if (!(r->min <= r->max)) *r = (plot_range){0, 1};
     if (from_zero && r->min > 0 && r->min < 0.5 * r->max) r->min = 0;
     const double span = r->max - r->min, size = fmax(fabs(r->min), fabs(r->max));
-    if (!(span > 1e-9 * size)) { // a constant is drawn in the middle
+    if (!(span > 1e-9 * size)) { // a constant curve is drawn in the middle
         const double half = size > 0 ? 0.1 * size : 1;
         r->min -= half;
         r->max += half;

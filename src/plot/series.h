@@ -1,4 +1,5 @@
-// Series of numbers from the metrics.jsonl of runs, and what all drawings need of them.
+// Series of numbers from the metrics.jsonl of runs, and the ranges, ticks and means that drawings
+// need.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,7 +15,7 @@ typedef struct plot_series {
     int64_t n, cap;
 } plot_series;
 
-// The curves of one run: a series per key, all of the arena they were read into.
+// The curves of one run: a series for each key, all in the arena into which they were read.
 typedef struct plot_run {
     const char *name;                  // as given on the command line
     plot_series series[PLOT_MAX_KEYS]; // in the order of the keys
@@ -23,7 +24,7 @@ typedef struct plot_run {
 } plot_run;
 
 // Reads the lines of a metrics.jsonl. A last line without a line feed is still being written and is
-// left out; a step that comes again replaces what stood from there on; values that are not numbers
+// left out; a repeated step replaces all from that step on; values that are not numbers
 // (null: NaN) or beyond 1e100, which no axis can show, are gaps.
 // `path`: a run directory or its metrics.jsonl. DRV_E_IO when there is none.
 DRV_CHECKED drv_status plot_read(arena *a, const char *path, const char *const *keys, int n_keys,
@@ -36,15 +37,16 @@ typedef struct plot_range {
 
 plot_range plot_range_empty(void);
 void plot_range_add(plot_range *r, double value);
-// Makes room above and below, begins at 0 where the values are near it; never empty afterwards.
+// Adds a margin above and below, and begins at 0 if the values are near it; the range is not empty
+// afterwards.
 void plot_range_close(plot_range *r, bool from_zero);
-// The same without room: the curves begin and end at the frame.
+// The same without a margin: the curves begin and end at the frame.
 void plot_range_close_tight(plot_range *r);
 double plot_range_share(const plot_range *r, double value); // 0 at min, 1 at max
-// Returns the distance of about `n` round ticks (1, 2 or 5 times a power of ten).
+// Returns the distance between about `n` ticks: 1, 2 or 5 times a power of ten.
 double plot_tick_step(const plot_range *r, int n);
 // "0.0003", "2.5", "12 k": a buffer that this thread's next 7 calls leave alone.
 const char *plot_number(double value);
 
-// Makes at most `n` points: means of neighbours. The result lives in `a`.
+// Reduces a series to at most `n` points, the means of neighbours. The result lives in `a`.
 plot_series plot_means(arena *a, const plot_series *s, int64_t n);

@@ -21,7 +21,7 @@ enum {
     SMOOTH_POINTS = 300,
 };
 
-// Told apart with any colour vision (Okabe and Ito).
+// Distinguishable with any colour vision (Okabe and Ito).
 static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00",
         "#56b4e9"};
 enum { N_COLOURS = sizeof colours / sizeof *colours };
@@ -68,8 +68,8 @@ static double y_of(const panel *p, double y) {
 }
 
 // --- curves
-// Lowest and highest value of runs of neighbours, in turn: what a line through all points looks
-// like where several share a pixel.
+// Draws the lowest and highest values of neighbours, alternating: a line through all points looks
+// like this where several share a pixel.
 static plot_series extremes(arena *a, const plot_series *s, int64_t n) {
     if (s->n <= 2 * n) return *s;
     plot_series out = {ARENA_ARRAY(a, double, 2 * n), ARENA_ARRAY(a, double, 2 * n), 2 * n, 2 * n};
@@ -86,7 +86,7 @@ static plot_series extremes(arena *a, const plot_series *s, int64_t n) {
     return out;
 }
 
-// The mean of up to n/60 points on each side, by sums up to each point.
+// Computes the mean of up to n/60 points on each side, from running sums.
 static plot_series moving_mean(arena *a, const plot_series *s) {
     const int64_t half = s->n / 60;
     if (half == 0) return *s;
@@ -145,7 +145,7 @@ static void find_ranges(arena *a, const plot *p, int key, int points, panel *out
     for (int r = 0; r < p->n_runs; r++)
         for (int k = 0; k < p->n_keys; k++) {
             if (k != key && k != points) continue;
-            // Single spikes do not flatten the rest: the range is that of the means.
+            // The range is that of the means, so that a single spike does not flatten the rest.
             const plot_series *all = &p->runs[r].series[k], s = moving_mean(a, all);
             for (int64_t i = 0; i < s.n; i++)
                 plot_range_add(&out->y_range, s.y[i]);
@@ -180,7 +180,7 @@ static void add_panel(arena *a, const plot *runs, int key, int points, int index
         add_points(&area, &runs->runs[r].series[points], plot_colour(r), out);
 }
 
-// --- the whole
+// --- the whole drawing
 static void add_legend(const plot *p, double y, str *out) {
     const int loss = plot_key(p, "loss"), valid = plot_key(p, "val_loss");
     for (int r = 0; r < p->n_runs; r++, y += LEGEND_ROW) {
@@ -240,7 +240,7 @@ void plot_svg(arena *a, const plot *runs, str *out) {
             continue;
         }
         const bool alone =
-                i == n_series - 1 && i % 2 == 1; // the last one of an odd number takes the row
+                i == n_series - 1 && i % 2 == 1; // the last one of an odd number takes a whole row
         const double width = alone ? inner : (inner - GAP) / 2;
         const double x = MARGIN + (i % 2 == 0 ? width + GAP : 0);
         const double y = top + FIRST_HEIGHT + GAP + (i - 1) / 2 * (GAP + HEIGHT);
@@ -249,7 +249,7 @@ void plot_svg(arena *a, const plot *runs, str *out) {
     str_puts(out, "</svg>\n");
 }
 
-// The run's name, its last step, and the last value of each key.
+// Adds a table row: the run's name, its last step, and the last value of each key.
 static void add_table_row(const plot_run *run, int n_keys, str *out) {
     double last_step = 0;
     for (int k = 0; k < n_keys; k++)

@@ -1,4 +1,4 @@
-// Curves on a terminal: braille dots (two columns and four rows per character) or letters.
+// Draws curves on a terminal, by braille dots (two columns and four rows per character) or letters.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +12,9 @@ enum { MAX_LEFT = 12 }; // columns of the numbers on the left
 typedef struct canvas {
     int columns, rows;   // cells
     int dots_x, dots_y;  // in a cell
-    unsigned char *dots; // bits of each cell, braille's numbering
-    signed char *owner;  // the run that drew last, -1: none
-    const char **mark;   // a character that lies over the dots
+    unsigned char *dots; // bits of each cell, in braille's order
+    signed char *owner;  // the run that drew there last, -1: none
+    const char **mark;   // a character drawn over the dots
 } canvas;
 
 static canvas canvas_new(arena *a, int columns, int rows, bool utf8) {
@@ -98,8 +98,8 @@ static void add_cell(const canvas *c, int cell, const plot_terminal_opts *opts, 
     if (opts->colour) str_puts(out, "\033[0m");
 }
 
-// The tick that belongs to a row of cells: its number, "" for none. The lowest row has its lower
-// edge too: an axis that begins at 0 says so.
+// Returns the number of the tick in a row of cells, "" for none. The lowest row includes its lower
+// edge, so that an axis that begins at 0 shows it.
 static const char *row_label(const frame *f, int row, int rows, double step) {
     const double value = f->y.max - (row + 0.5) / rows * (f->y.max - f->y.min),
                  tick = step * round(value / step);
@@ -165,7 +165,7 @@ static frame frame_of(arena *a, const plot *p, int key, int points, int columns)
     return f;
 }
 
-// Columns that the numbers of the y axis take.
+// Returns the columns that the numbers of the y axis take.
 static int label_columns(const frame *f, int rows, double step) {
     int most = 1;
     for (int row = 0; row < rows; row++) {
@@ -175,7 +175,7 @@ static int label_columns(const frame *f, int rows, double step) {
     return most < MAX_LEFT ? most : MAX_LEFT;
 }
 
-// Beside other runs, the letter of a run stands at its curve's end.
+// With several runs, the letter of each run stands at the end of its curve.
 static void draw_runs(arena *a, canvas *c, const frame *f, const plot *p, int key, int points) {
     static const char *const letters[] = {"a", "b", "c", "d", "e", "f"};
     for (int r = 0; r < p->n_runs; r++) {

@@ -79,7 +79,7 @@ static drv_status suggest(arena *a, const run_config *cfg, const run_config *bas
     // Neither rows nor recomputation make the state smaller, and bf16 keeps fp32 beside it, but for
     // weights that rest.
     if (state_bytes(&planned) + process_bytes(cfg) > limit->free &&
-            (base->lora.rank == 0 || base->precision == PRECISION_BF16))
+            (base->lora.rank == 0 || base->precision != PRECISION_F32))
         return DRV_OK;
     for (size_t p = 0; p < sizeof precisions / sizeof *precisions; p++)
         for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {

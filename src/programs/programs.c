@@ -135,7 +135,7 @@ static drv_status build_update(arena *a, const run_config *cfg, programs *p) {
             .no_masters = !config_has_masters(cfg),
             .shards = layout->shards,
             .summed = layout->sums.ranks > 0,
-            .gathers_beside = layout->gathers_beside,
+            .gathers_async = layout->gathers_async,
             .keep_gradients = cfg->hash_every > 0,
             .decay_norms = cfg->decay_norms,
             .muon = cfg->optimizer == OPTIMIZER_ADAMW ? NULL : list.muon,
@@ -170,7 +170,7 @@ static drv_status check_mesh(const run_config *cfg, const run_layout *layout) {
 drv_status programs_build(arena *a, const run_config *cfg, programs *p) {
     *p = (programs){.layout = run_layout_of(cfg)};
     p->held = (held_model){.c = cfg,
-            .dt = cfg->precision == PRECISION_BF16 ? DT_BF16 : DT_F32,
+            .dt = cfg->precision != PRECISION_F32 ? DT_BF16 : DT_F32,
             .zero = p->layout.zero};
     model_layout layout;
     if (cfg->grad_dtype == PRECISION_BF16 && p->layout.zigzag.blocks_here > 1)

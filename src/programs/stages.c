@@ -46,7 +46,7 @@ drv_status stages_differentiate(const programs *p, graph *g, const char *name, i
     if (shards->ranks) pass_shard_gradients(g, shards, chunk, n_slots);
     if (cfg->grad_dtype == PRECISION_BF16) pass_round_gradients(g, chunk, n_slots);
     const gradient_sums *sums = &p->layout.sums;
-    if (sums->ranks) pass_sum_beside(g, sums, chunk, n_slots);
+    if (sums->ranks) pass_overlapped_sums(g, sums, chunk, n_slots);
     return graph_verify(g, STAGE_DIFFERENTIATED);
 }
 

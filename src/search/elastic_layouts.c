@@ -1,6 +1,6 @@
-// Searches with the trees of sums pinned to those of the whole job: accumulation groups, reduction
-// blocks and partial sums are all that bits depend on (docs/layouts.md). Where that finds nothing,
-// one without.
+// Searches with the order of sums fixed to that of the whole job: bits depend on accumulation
+// groups, reduction blocks and partial sums alone (docs/layouts.md). If that finds nothing,
+// searches without it.
 #include "search/elastic_layouts.h"
 
 #include <string.h>
@@ -13,12 +13,12 @@
 enum { TOP = 64, MAX_SETS = 16 };
 #define LINK_BYTES_PER_S 12.5e9 // the default of drover plan --search
 
-drv_status elastic_power(arena *a, int ranks, rank_power *out) {
+drv_status elastic_device(arena *a, int ranks, device_profile *out) {
     const int64_t free_bytes = memory_limit_read("").free;
+    const link_speeds links = {LINK_BYTES_PER_S, LINK_BYTES_PER_S, 0};
     double flops, share;
     DRV_TRY(host_peak(a, &flops, &share));
-    *out = (rank_power){share * flops, share, (double)free_bytes / ranks,
-            {LINK_BYTES_PER_S, LINK_BYTES_PER_S, 0}};
+    *out = device_profile_by_hand("this machine", flops, share, free_bytes / ranks, &links);
     return DRV_OK;
 }
 
@@ -29,7 +29,7 @@ static void set_number(arena *a, const char **sets, int *n, const char *key, int
                            : arena_printf(a, "%s=auto", key);
 }
 
-// pinned: the config that was searched with; accumulation groups and reduction blocks 0: auto.
+// pinned: the config of the search; 0 accumulation groups or reduction blocks: auto.
 static void fill_sets(arena *a, const run_config *pinned, elastic_layout *out) {
     const layout_candidate *c = &out->layout;
     const char **sets = ARENA_ARRAY(a, const char *, MAX_SETS);
@@ -51,7 +51,7 @@ static void fill_sets(arena *a, const run_config *pinned, elastic_layout *out) {
     out->n_sets = n;
 }
 
-// Says which numbers of data ranks would have had the bits.
+// Returns text that names the numbers of data ranks with the same bits.
 static const char *other_bits(arena *a, const run_config *whole) {
     str list = {0};
     for (int64_t d = 1; d <= whole->n_accum_groups; d++) {
@@ -87,7 +87,7 @@ static void fill_words(arena *a, const run_config *whole, elastic_layout *out) {
     str_free(&text);
 }
 
-// --- which layouts have the bits
+// --- layouts with the same bits
 static bool is_power_of_two(int64_t n) {
     return n > 0 && (n & (n - 1)) == 0;
 }
@@ -116,7 +116,7 @@ static bool has_bits(const run_config *whole, const run_config *pinned, const la
            apply(pinned, c, ranks, &tried) == DRV_OK;
 }
 
-// The fastest of a search that counts.
+// Takes the fastest layout of a search that is allowed.
 static bool pick(arena *a, const elastic_job *job, const run_config *whole,
         const run_config *pinned, bool same_bits, const layout_search *s, elastic_layout *out) {
     for (int i = 0; i < s->n; i++) {
@@ -128,7 +128,8 @@ static bool pick(arena *a, const elastic_job *job, const run_config *whole,
         *out = (elastic_layout){.n_nodes = (int)(s->ranks / job->ranks),
                 .layout = *c,
                 .tokens_per_s = layout_tokens_per_s(whole, c),
-                .perfect = (double)s->ranks * s->power.flops / s->flops.per_token[RECOMPUTE_NONE],
+                .perfect = (double)s->ranks * s->device.bf16_flops * s->device.reached_products /
+                           s->flops_per_token,
                 .same_bits = same_bits};
         fill_sets(a, pinned, out);
         fill_words(a, whole, out);
@@ -139,7 +140,11 @@ static bool pick(arena *a, const elastic_job *job, const run_config *whole,
 
 static drv_status search(arena *a, const elastic_job *job, const run_config *whole,
         const run_config *pinned, bool same_bits, int64_t ranks, elastic_layout *out) {
-    layout_search made = {.cfg = pinned, .ranks = ranks, .top = TOP, .power = job->power};
+    layout_search made = {.cfg = pinned,
+            .ranks = ranks,
+            .top = TOP,
+            .device = job->device,
+            .on_host = job->on_host};
     drv_status status = layout_search_run(&made);
     if (status == DRV_OK && !pick(a, job, whole, pinned, same_bits, &made, out)) {
         str refused = {0};
@@ -156,7 +161,11 @@ static drv_status search(arena *a, const elastic_job *job, const run_config *who
 static drv_status own_layout(arena *a, const elastic_job *job, const run_config *whole,
         elastic_layout *out) {
     const int64_t ranks = (int64_t)job->n_nodes * job->ranks;
-    layout_search made = {.cfg = job->cfg, .ranks = ranks, .top = 1, .power = job->power};
+    layout_search made = {.cfg = job->cfg,
+            .ranks = ranks,
+            .top = 1,
+            .device = job->device,
+            .on_host = job->on_host};
     layout_candidate mine = {.tensor = whole->tensor_parallel,
             .pipeline = whole->pipeline_parallel,
             .context = whole->context_parallel,
@@ -198,8 +207,8 @@ drv_status elastic_on(arena *a, const elastic_job *job, int n_nodes, elastic_lay
     return search(a, job, &whole, &pinned, false, ranks, out);
 }
 
-// --- at most so many
-// More is not looked for once something is found.
+// --- at most so many nodes
+// The search ends after this time once it has found a layout.
 #define SEARCH_S 10.0
 
 drv_status elastic_choose(arena *a, const elastic_job *job, int n_nodes, int min_nodes,
@@ -218,7 +227,7 @@ drv_status elastic_choose(arena *a, const elastic_job *job, int n_nodes, int min
                                     : tried.tokens_per_s > out->tokens_per_s;
         if (better) *out = tried;
         found = true;
-        // Without any loss one node fewer would not be faster.
+        // Even without any loss, one node fewer would not be faster.
         const bool enough = out->tokens_per_s >= tried.perfect * (n - 1) / n;
         if ((enough && (out->same_bits || !keeps_bits)) || clock_s() - begin_s > SEARCH_S) break;
     }

@@ -11,7 +11,7 @@
 #include "weights/device.h"
 #include "weights/process_bytes.h"
 
-// The nearest numbers of nodes that the layout can divide, as "; 2 or 4 nodes would do".
+// Returns the nearest numbers of nodes that the layout divides, as "; 2 or 4 nodes would do".
 static const char *near_nodes(arena *a, const run_config *cfg, const job_spec *spec) {
     enum { FARTHEST = 1024 };
     const int nodes = spec->nodes - spec->spares;
@@ -65,23 +65,23 @@ static drv_status check_backend(const run_config *cfg, const instance_type *t) {
             config_where(cfg, "backend"), cfg->backend, t->devices, t->name);
 }
 
-// Returns the memory for a rank, for itself and what its process holds beside.
+// Returns the memory of a rank and its process.
 static int64_t memory_for_rank(const job_spec *spec) {
     const instance_type *t = spec->instance;
     return t->family == DEVICE_NONE ? t->pod_memory / spec->ranks : t->device_memory;
 }
 
-// A job that goes on with fewer nodes has a layout for the fewest: else it would be known at the
-// first failure only. There need only be one; which is fastest, by speeds as good as any, is not
-// asked.
+// Checks that a job which may go on with fewer nodes has a layout for the fewest; otherwise this
+// would be found out at the first failure. Only whether there is one matters, so any speeds will do.
 static drv_status check_fewest(arena *a, const run_config *cfg, const job_spec *spec) {
     const int nodes = spec->nodes - spec->spares;
     const bool on_device = spec->instance->family != DEVICE_NONE;
-    const int64_t beside = on_device ? 0 : process_bytes(cfg);
+    const link_speeds links = {1e9, 1e9, 0};
     const elastic_job job = {.cfg = cfg,
             .n_nodes = nodes,
             .ranks = spec->ranks,
-            .power = {1e12, 1, (double)(memory_for_rank(spec) - beside), {1e9, 1e9, 0}}};
+            .device = device_profile_by_hand("any", 1e12, 1, memory_for_rank(spec), &links),
+            .on_host = !on_device};
     elastic_layout found;
     if (spec->fewest >= nodes) return DRV_OK;
     DRV_TRY_CTX(elastic_on(a, &job, spec->fewest, &found), "--min-nodes %d", spec->fewest);

@@ -5,19 +5,19 @@
 #include "ir/mesh.h"
 
 typedef struct link_speeds {
-    double inside, between; // bytes/s that a rank sends: within its host; to another one
-    int64_t ranks_per_host; // 0: all links are alike
+    double inside, between; // bytes/s that a rank can send within its host, and to another host
+    int64_t ranks_per_host; // 0: all links have the same speed
 } link_speeds;
 
-// Returns the seconds for `bytes` that a rank sends in equal parts to all others of n ranks which
-// are `stride` ranks apart: collectives (comm/collectives.c). What stays in the host and what
-// leaves it follow each other.
+// Returns the seconds of a collective in which a rank sends `bytes` to n ranks which are `stride`
+// ranks apart. The ranks of a host share what leaves it and pass it on to each other meanwhile, as
+// NCCL does (https://docs.nvidia.com/deeplearning/nccl): each sends its part of it between hosts.
 double link_all_seconds(const link_speeds *l, int64_t stride, int64_t n, double bytes);
-// Returns the seconds for `bytes` that each of them sends to its neighbour: a ring of context
-// ranks, the boundaries of a pipeline. All wait for the slowest, the one whose neighbour is on
-// another host.
+// Returns the seconds in which each of these ranks sends `bytes` to its neighbour, as in a ring of
+// context ranks or between pipeline stages. All wait for the slowest, whose neighbour is on another
+// host.
 double link_next_seconds(const link_speeds *l, int64_t stride, int64_t n, double bytes);
 
-// Returns the seconds for what a rank sends over an axis of the mesh; AXIS_DATA is that of the
-// update, with the context ranks (mesh_of_update).
+// Returns the seconds of a rank's messages over an axis of the mesh; AXIS_DATA means the ranks of
+// the update, context ranks included (mesh_of_update).
 double link_axis_seconds(const link_speeds *l, const mesh *m, mesh_axis axis, double bytes);

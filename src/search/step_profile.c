@@ -1,4 +1,4 @@
-// The nodes of a rank's programs, timed by the back end, as rows.
+// Sums up the nodes of a rank's programs, which the back end has timed, as rows.
 #include "search/step_profile.h"
 
 #include <stdlib.h>

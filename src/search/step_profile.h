@@ -1,10 +1,10 @@
-// Finds where the time of a training step goes: rows by program and op, and what the machine would
+// Finds where the time of a training step goes, by program and op, and how long the machine would
 // need for each at best.
 #pragma once
 #include "programs/programs.h"
 
-// The program that a node is of. Nodes of the step that make values again (recomputation) are apart;
-// so are those that only move or join what ranks have, in any program: their time is waiting too.
+// The program that a node belongs to. Nodes of the step that recompute values count apart, and so
+// do communication nodes of any program, whose time includes waiting.
 typedef enum profile_program {
     PROFILE_FORWARD,
     PROFILE_AGAIN,
@@ -14,33 +14,34 @@ typedef enum profile_program {
     N_PROFILE_PROGRAMS
 } profile_program;
 
-// All nodes of an op in a program.
+// All nodes of one op in one program.
 typedef struct profile_row {
     profile_program program;
     op_kind op;
     int64_t count; // runs of nodes in a step
     double seconds;
-    double flops; // by the op's row, as the plan counts them
-    double bytes; // that they read and write at least (node_bytes)
+    double flops; // from the op's row, as the plan counts them
+    double bytes; // the least that they read and write (node_bytes)
     double sent;  // bytes to other ranks, as the plan counts them
 } profile_row;
 
-// The most that a rank can do.
+// The limits of a rank.
 typedef struct machine_roof {
-    double flops_per_s, bytes_per_s; // peak of products, memory; 0: unknown
+    double flops_per_s, bytes_per_s; // peak of matrix products; memory bandwidth; 0: not known
 } machine_roof;
 
 typedef struct step_profile {
-    profile_row rows[N_PROFILE_PROGRAMS * N_OPS]; // by program, in each the longest first
+    profile_row rows[N_PROFILE_PROGRAMS * N_OPS]; // by program, and within each the longest first
     int n_rows;
     double step_s;    // the whole step
-    double outside_s; // of which no node was running: inputs, losses, messages between stages
+    double outside_s; // of it, when no node ran: inputs, losses, messages between stages
 } step_profile;
 
-// Fills the profile with what the nodes of all programs have taken since backend_time_nodes(b, true).
+// Fills the profile with the times of all programs' nodes since backend_time_nodes(b, true).
 void step_profile_take(const programs *p, double step_s, step_profile *out);
 
-// Returns the seconds that a row needs at least, by the roofline: FLOPs at the peak, or bytes at the
-// rate of memory, whichever is more (Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009).
+// Returns the least seconds of a row by the roofline model: its FLOPs at the peak or its bytes at
+// the memory bandwidth, whichever takes longer (Williams, Waterman, Patterson, "Roofline", CACM
+// 52(4), 2009).
 double profile_least_s(const profile_row *row, const machine_roof *roof, bool *by_memory);
 const char *profile_program_name(profile_program program); // "forward"

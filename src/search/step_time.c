@@ -1,4 +1,4 @@
-// Steps on random tokens, for the time that they take.
+// Times training steps on random tokens.
 #include "search/step_time.h"
 
 #include <math.h>
@@ -12,17 +12,17 @@
 #include "programs/step.h"
 #include "weights/device.h"
 
-// The numbers that the optimizer is told (ir/hyper.h), once more for a whole step.
+// The optimizer's numbers (ir/hyper.h), twice, as a program of a whole step needs them.
 static const double hyper[2 * N_HYPER] = {1e-5, 0.1, 0.05, 1, 1, 1e-5, 0.1, 0.05, 1, 1};
 
 typedef struct random_rows {
     const batch *batch;
     const run_config *cfg;
-    uint64_t index; // of the global batch
+    uint64_t index; // number of the global batch
 } random_rows;
 
-// A row is the same on all ranks that have a part of it. One of pairs has one, whose halves are its
-// responses.
+// Makes a row, which is the same on all ranks that have a part of it. For preference pairs it has
+// one pair, whose halves are the responses.
 static void make_row(void *ctx, const row_out *out) {
     const random_rows *all = ctx;
     const batch *b = all->batch;
@@ -40,7 +40,7 @@ static void make_row(void *ctx, const row_out *out) {
     }
 }
 
-// This rank's part of global batch number `index`, of random tokens.
+// Fills this rank's part of global batch number `index` with random tokens.
 static void fill_randomly(batch *b, const run_config *cfg, uint64_t index) {
     random_rows all = {b, cfg, index};
     batch_clear(b);
@@ -59,7 +59,7 @@ static batch new_batch(arena *a, const programs *p) {
     return b;
 }
 
-// A device computes on its own: its step has ended when its numbers are here.
+// A device computes asynchronously: its step has ended when the loss can be read.
 static drv_status run_whole_step(programs *p, const batch *b) {
     double loss;
     DRV_TRY(programs_write_dloss(p, 1 / (double)b->counted));
@@ -119,7 +119,7 @@ static drv_status run_update(const rehearsal *r) {
     return backend_run(r->programs->held.b, r->programs->update);
 }
 
-// Calls the function until `least_s` have passed, at least twice; the mean of the calls.
+// Calls the function at least twice and until `least_s` have passed; *out is the mean time of a call.
 static drv_status mean_seconds(const rehearsal *r, drv_status (*fn)(const rehearsal *r),
         double least_s, double *out) {
     const double begin = clock_s();
@@ -140,7 +140,7 @@ static drv_status rehearse(arena *a, const run_config *cfg, backend *device, dou
     batch b = new_batch(a, &p);
     const rehearsal all = {&p, &b};
     fill_randomly(&b, cfg, 0);
-    *update_s = 0; // of a whole step it is in that
+    *update_s = 0; // a program of a whole step includes the update
     if (p.whole_step) {
         DRV_TRY(run_micro_batch(&all));
         return mean_seconds(&all, run_micro_batch, 0.2, micro_batch_s);
@@ -156,7 +156,7 @@ static drv_status rehearse(arena *a, const run_config *cfg, backend *device, dou
 
 drv_status step_rehearse(arena *a, const run_config *cfg, const memory_limit *limit,
         double by_peak_s, double *step_s, bool *measured) {
-    run_config one = *cfg; // a step of a single micro-batch touches all memory as well
+    run_config one = *cfg; // a step of a single micro-batch touches all the memory too
     memory_plan planned;
     backend *device;
     *measured = false;

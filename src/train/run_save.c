@@ -1,4 +1,4 @@
-// Checkpoints of a run: written beside the steps, forgiven for a while, noted when in place.
+// Checkpoints of a run: written during the steps, forgiven for a while, noted when in place.
 #include "train/run.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-// Counting of what a translation reads, against fixed limits.
+// Counts what a translation reads against fixed limits.
 #include "translate/budget.h"
 
 #include "base/clock.h"
@@ -12,7 +12,7 @@ budget budget_begin(void) {
 
 static drv_status check_time(const budget *self, const char *where) {
     if (clock_s() < self->until_s) return DRV_OK;
-    return drv_fail(DRV_E_USAGE, "%s: reading what it calls takes longer than %d s", where, MAX_S);
+    return drv_fail(DRV_E_USAGE, "%s: the scripts that it calls take longer than %d s to read", where, MAX_S);
 }
 
 drv_status budget_read(budget *self, arena *a, const char *path, char **text, size_t *n) {

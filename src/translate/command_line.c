@@ -1,4 +1,4 @@
-// Command lines of programs that train, in a script or by themselves.
+// Translates command lines of programs that train, alone or in a script.
 #include <string.h>
 
 #include "base/file.h"
@@ -43,8 +43,7 @@ static const launcher *launcher_of(const char *word) {
     return NULL;
 }
 
-// The launcher next to the program says how many processes there are; only torchrun starts one
-// where nothing is said.
+// The launcher next to the program sets the number of processes; by default only torchrun starts one.
 static drv_status read_launcher(translation *self, const shell_command *command, int index) {
     const unsigned kinds = self->kinds;
     const launcher *by = NULL;
@@ -91,8 +90,8 @@ static drv_status read_command(translation *self, const shell_command *c,
 #define PROGRAMS                                                                                   \
     "expected a program that ends in .py with a trainer's options, or run_llama3.1_8b.sh"
 
-// Returns whether a command starts a training: by its name, or by an option that a trainer has.
-// Scripts also run programs that prepare data or convert checkpoints.
+// Returns whether a command starts a training, judged by its name or by an option that trainers
+// have. Scripts also run programs that prepare data or convert checkpoints.
 static bool trains(const translation *self, const shell_command *c) {
     const int index = program_at(c, true);
     if (index < 0) return false;
@@ -108,8 +107,8 @@ static bool trains(const translation *self, const shell_command *c) {
     return false;
 }
 
-// The word of a command line that is a script at a path, with what follows as its arguments; -1: it
-// names none that is here.
+// Returns the index of the word that names an existing script by its path; the words behind it are
+// its arguments. -1: there is none.
 static int script_at(const shell_command *line) {
     for (int i = 0; i < line->n && !is_flag(&line->words[i]); i++) {
         const char *word = line->words[i].text;
@@ -119,8 +118,8 @@ static int script_at(const shell_command *line) {
     return -1;
 }
 
-// Reads the files. Words behind them that name no program are the arguments of the last one, which
-// then has to use them.
+// Reads the files. Words after -- that name no program are the arguments of the last file, which
+// must use them.
 static drv_status read_files(translation *self, const shell_command *line, shell_script *script) {
     const translate_opts *opts = self->opts;
     script_reader reader = {self, 0};
@@ -142,7 +141,7 @@ static drv_status read_files(translation *self, const shell_command *line, shell
     return script_read(&reader, line->words[index].text, script);
 }
 
-// The command that trains: that of the words, or the last one of the scripts.
+// Finds the command that trains: that of the words, or the last one in the scripts.
 static drv_status choose_command(translation *self, const shell_command *line,
         const shell_script *script, const shell_command **out) {
     const bool by_words = line->n > 0 && script_at(line) < 0 && trains(self, line);

@@ -1,4 +1,4 @@
-// Flags and variables of a command, and which of its words is the program.
+// Reads the flags and variables of a command, and finds the program among its words.
 #include "translate/command_words.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ static bool is_program(const char *word) {
     return str_ends(word, ".py") || strcmp(word_base(word), "trl") == 0;
 }
 
-// "--a-b" as "a_b", which is how Python's argparse calls it.
+// Returns "--a-b" as "a_b", as Python's argparse does.
 const char *flag_name(arena *a, const char *word, size_t n) {
     char *name = arena_strndup(a, word, n);
     for (char *p = name; *p; p++)
@@ -31,7 +31,7 @@ const char *flag_name(arena *a, const char *word, size_t n) {
 
 bool is_flag(const shell_word *word) {
     const char *p = word->text;
-    if (word->unknown && p[0] == '-' && p[1] != '-') return false; // the end of "$(...)-x"
+    if (word->unknown && p[0] == '-' && p[1] != '-') return false; // the rest of "$(...)-x"
     return p[0] == '-' && p[1] && (p[1] == '-' || !strchr("0123456789.", p[1]));
 }
 
@@ -43,7 +43,7 @@ bool counts_ranks(const foreign_key *row) {
     return is_fact(row, "ranks") || is_fact(row, "devices") || is_fact(row, "nodes");
 }
 
-// Says why it does not matter what a flag's value is: the caller has said it; NULL: it does.
+// Returns why the value of a flag does not matter, since the caller gives it; NULL: it matters.
 static const char *said_by_caller(const translation *self, const foreign_key *row) {
     const bool counts = counts_ranks(row);
     const bool has_model =
@@ -55,7 +55,7 @@ static const char *said_by_caller(const translation *self, const foreign_key *ro
     return arena_printf(self->a, "--set gives %s", row->ours);
 }
 
-// A row that is said and not known leaves a message for where it would be used.
+// A flag whose value is not known leaves a message for the place that needs it.
 void word_translate(translation *self, const char *name, const shell_command *from,
         const shell_word *word, const char *text) {
     const char *where =
@@ -76,13 +76,13 @@ void word_translate(translation *self, const char *name, const shell_command *fr
         translate_key(self, v);
 }
 
-// -n8 is -n 8 to mpirun and srun.
+// mpirun and srun read -n8 as -n 8.
 static const char *digits_behind(const translation *self, const char *word) {
     if (!(self->kinds & (FOREIGN_MPIRUN | FOREIGN_SRUN)) || word[1] == '-') return NULL;
     return word[2] && strspn(word + 2, "0123456789") == strlen(word + 2) ? word + 2 : NULL;
 }
 
-// Several words as one, with a blank between them.
+// Joins several words, with a blank between them.
 static shell_word joined(arena *a, const shell_word *words, int n) {
     shell_word all = words[0];
     str text = {0};
@@ -95,14 +95,14 @@ static shell_word joined(arena *a, const shell_word *words, int n) {
     return all;
 }
 
-// A word behind the program that is neither an option nor the value of one.
+// Refuses a word after the program that is neither an option nor a value.
 static void report_stray(translation *self, const shell_command *command, const shell_word *word) {
     const value *v = word_value(self, word->text, command_place(self->a, command), "");
     report_add(self, REFUSED, v, "is no option, and no option's value");
 }
 
-// Flags from words[first] to words[end]: --name value, --name=value, --switch; several values make
-// a list of words, but for a launcher.
+// Translates flags from words[first] to words[end]: --name value, --name=value, --switch. Several
+// values make a list, except for a launcher.
 drv_status flags_translate(translation *self, const shell_command *command, int first, int end) {
     const bool lists = !(self->kinds & FOREIGN_LAUNCHERS);
     for (int i = first; i < end; i++) {
@@ -132,7 +132,7 @@ drv_status flags_translate(translation *self, const shell_command *command, int 
     return DRV_OK;
 }
 
-// A command that names a program and does not run it.
+// Returns whether a command names a program without running it.
 static bool only_names(const char *verb) {
     static const char *const verbs[] = {"echo", "printf", "cat", "cp", "mv", "rm", "ls", "chmod",
             "sed", "grep", "tar", "git", "curl", "wget", "ln", "touch", NULL};
@@ -141,8 +141,8 @@ static bool only_names(const char *verb) {
     return false;
 }
 
-// The word of the command that names the program; -1: it starts none. `scripts`: a shell script
-// with options counts as one.
+// Returns the index of the word that names the program; -1: there is none. `scripts`: a shell
+// script with options counts.
 int program_at(const shell_command *c, bool scripts) {
     if (c->n > 0 && only_names(c->words[0].text)) return -1;
     for (int i = 0; i < c->n; i++)

@@ -1,12 +1,12 @@
-// Data sets, rows and the tokenizer: what several foreign keys say together.
+// Derives data sets, rows and the tokenizer from several foreign keys together.
 #include <string.h>
 
 #include "config/config.h"
 #include "config/key.h"
 #include "translate/translation.h"
 
-// The prefix that a set gets which drover data build makes of a file or folder: its path without
-// the ending.
+// Returns the prefix that drover data build gives to the data set of a file or folder: its path
+// without the extension.
 static const char *prefix_of(arena *a, const char *path) {
     static const char *const endings[] = {".jsonl", ".json", ".arrow", ".parquet"};
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
@@ -34,7 +34,7 @@ static void set_source(translation *self, const char *ours, const value *v, cons
                     path, prefix));
 }
 
-// Megatron's [weight, prefix, ...], [prefix, ...] or "prefix"; NULL: it is none.
+// Reads Megatron's [weight, prefix, ...], [prefix, ...] or "prefix"; NULL: it is none of these.
 static const char *blend_yaml(arena *a, const value *v) {
     const char *list = "[";
     double weight;
@@ -101,8 +101,8 @@ static const value *entry_field(const value *entry, const char *name) {
     return NULL;
 }
 
-// The file or folder of an entry: its path, or its data_files where the path says a format alone;
-// NULL: there is none, or there are several.
+// Returns the file or folder of an entry: its path, or its data_files if the path only names a
+// format. NULL: there is none, or there are several.
 static const char *entry_path(const value *entry) {
     static const char *const formats[] = {"json", "csv", "parquet", "arrow", "text", NULL};
     const value *path = entry_field(entry, "path"), *files = entry_field(entry, "data_files");
@@ -115,8 +115,8 @@ static const char *entry_path(const value *entry) {
     return path && path->kind == VALUE_TEXT && !is_format ? path->text : NULL;
 }
 
-// Says what else an entry has: parts of the set that are taken there, which no key of ours has, and
-// how text is made of it, which is when the set is built.
+// Reports what else an entry has: the part of the set that is taken, for which we have no key, and
+// how text is made from it, which happens when the set is built.
 static void report_entry(translation *self, const value *entry, bool by_data) {
     static const char *const parts[] = {"split", "shards", "shards_idx", "preprocess_shards",
             "name", "revision", NULL};
@@ -143,7 +143,7 @@ static void report_entry(translation *self, const value *entry, bool by_data) {
     }
 }
 
-// Returns whether an entry is text that is continued, without roles.
+// Returns whether an entry is plain text, without roles.
 static bool is_completion(const value *entry) {
     const value *type = entry_field(entry, "type");
     return type && (says(type, "completion") || says(type, "pretrain"));
@@ -169,7 +169,7 @@ static void derive_entries(translation *self, const value *v, const char *ours, 
         set_source(self, ours, v, path, !pretraining && !is_completion(first));
 }
 
-// Decides which tokens are learned: of conversations the answers, of plain text all.
+// Decides which tokens are trained on: the answers of conversations, all of plain text.
 static void derive_datasets(translation *self) {
     const value *sets = fact_take(self, "datasets"),
                 *texts = fact_take(self, "pretraining_dataset"),
@@ -187,7 +187,7 @@ static void derive_datasets(translation *self) {
     if (!inputs) return;
     if (mixed)
         report_add(self, CHANGES, inputs,
-                "is of conversations, beside which there is plain text; data.loss is of all sets");
+                "has conversations, and another set plain text; data.loss holds for all sets");
     else if (plain)
         translation_set(self, "data.loss", "all", inputs, "the set is plain text");
     else if (!is_default(inputs))
@@ -196,7 +196,7 @@ static void derive_datasets(translation *self) {
         report_add(self, NO_EFFECT, inputs, "data.loss is auto: answers, where the set has them");
 }
 
-// Derives how rows are filled: whole examples where the set is of conversations.
+// Derives how rows are filled: with whole examples if the set has conversations.
 static void derive_packing(translation *self, bool sft) {
     const value *packing = fact_take(self, "packing"), *of_sft = fact_take(self, "sft_packing"),
                 *both = fact_take(self, "sample_packing");
@@ -221,7 +221,7 @@ static void derive_packing(translation *self, bool sft) {
         translation_set(self, "data.loss", says_true(answers) ? "responses" : "all", answers, NULL);
 }
 
-// The longest row that the model takes; 0: the model is not known yet.
+// Returns the longest row that the model takes; 0: the model is not known yet.
 static int64_t context_of(translation *self) {
     const char **sets = ARENA_ARRAY(self->a, const char *, self->opts->n_sets + n_model_keys);
     run_config cfg;
@@ -260,7 +260,7 @@ static drv_status derive_rows(translation *self, bool sft) {
     return DRV_OK;
 }
 
-// --data is the set whatever the foreign config says, also where it says none.
+// --data is the data set, whatever the foreign config names.
 static void derive_train(translation *self, const value *train, const value *blend, bool sft) {
     static const value by_data = {.kind = VALUE_TEXT, .path = "--data", .where = "command line"};
     const value text = {.kind = VALUE_TEXT, .text = self->opts->data};
@@ -281,7 +281,7 @@ static void derive_train(translation *self, const value *train, const value *ble
         translation_set(self, "data.pack", "stream", train, "attention crosses documents there");
 }
 
-// Direct preference optimisation: what else is learned from pairs is none of ours.
+// Derives DPO; drover has no other training on preference pairs.
 static void derive_objective(translation *self) {
     const value *beta = fact_take(self, "dpo_beta"), *rl = fact_take(self, "rl");
     if (rl && !says(rl, "dpo")) {

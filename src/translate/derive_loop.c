@@ -1,11 +1,12 @@
-// When a run saves, evaluates and logs.
+// Derives when a run saves, evaluates and logs.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "translate/translation.h"
 
-// DD:HH:MM:SS, H:MM:SS, a number of seconds, or {days: 1, hours: 2} as minutes; false: it is none.
+// Reads DD:HH:MM:SS, H:MM:SS, a number of seconds, or {days: 1, hours: 2} as minutes; false: it is
+// none of these.
 static bool minutes_of(const value *time, double *out) {
     static const char *const names[] = {"days", "hours", "minutes", "seconds"};
     static const double factors[] = {24 * 60, 60, 1, 1.0 / 60};
@@ -51,10 +52,10 @@ static drv_status derive_minutes(translation *self, const char *name, const char
     return DRV_OK;
 }
 
-typedef struct interval { // of saves, or of evaluations
-    const char *every;    // the fact of its steps
-    const char *strategy; // of "no", "steps" or "epoch"
-    const char *of_epoch; // of how many there are in an epoch
+typedef struct interval { // between saves or evaluations
+    const char *every;    // the key of its steps
+    const char *strategy; // the key that says "no", "steps" or "epoch"
+    const char *of_epoch; // the key that says how many there are in an epoch
     const char *key;
 } interval;
 
@@ -67,7 +68,7 @@ static bool is_lightning(const translation *self) {
     return self->kinds & (FOREIGN_NXDT | FOREIGN_NEMO);
 }
 
-// Every so many epochs, whose steps only the data say.
+// Derives every so many epochs; only the data tell how many steps an epoch has.
 static drv_status set_by_epochs(translation *self, const interval *of, const value *v, double n) {
     double one, all;
     DRV_TRY(epoch_steps(self, n, &one, &all));
@@ -84,8 +85,8 @@ static drv_status set_by_epochs(translation *self, const interval *of, const val
     return DRV_OK;
 }
 
-// Every so many steps. A number below 1 is a share of the run, to Lightning of an epoch, where a
-// number with a point always is.
+// Derives every so many steps. A number below 1 is a fraction of the run. To Lightning it is a
+// fraction of an epoch, and so is every number with a decimal point.
 static drv_status derive_steps_of(translation *self, const interval *of) {
     double x = 0;
     bool said;
@@ -106,7 +107,7 @@ static drv_status derive_steps_of(translation *self, const interval *of) {
     return DRV_OK;
 }
 
-// Axolotl's saves_per_epoch is a share of the run (schemas/validation.py).
+// Axolotl's saves_per_epoch becomes a fraction of the run (schemas/validation.py).
 static drv_status derive_per_epoch(translation *self, const interval *of, double n_epochs) {
     double n = 0;
     bool said;
@@ -147,8 +148,7 @@ static drv_status derive_interval(translation *self, const interval *of, double 
 }
 
 // --- saves
-// Lightning's save_top_k: none at all, all, or so many; Axolotl's save_total_limit: 4 where it is
-// none.
+// Lightning's save_top_k keeps none, all, or so many; Axolotl's save_total_limit is 4 by default.
 static drv_status derive_keep(translation *self, bool *none) {
     const value *top = fact_take(self, "save_top_k"), *limit = fact_last(self, "keep");
     *none = top && says(top, "0");
@@ -236,7 +236,7 @@ static drv_status derive_evals(translation *self, double n_epochs) {
     return derive_interval(self, &evals, n_epochs);
 }
 
-// Axolotl logs 200 times, but every 10 steps at least.
+// Axolotl logs 200 times in a run, but at least every 10 steps.
 static drv_status derive_log(translation *self) {
     static const interval log = {"log_every", "log_strategy", "logs_per_epoch",
             "training.log_every"};

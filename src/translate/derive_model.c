@@ -1,4 +1,4 @@
-// Shape, precision and LoRA: what several foreign keys say together.
+// Derives the shape, the precision and LoRA from several foreign keys together.
 #include <string.h>
 
 #include "base/file.h"
@@ -7,7 +7,7 @@
 #include "translate/translation.h"
 
 // --- the shape
-// config.json's fields, one by one, under what the foreign config says itself.
+// Takes the fields of config.json, unless the foreign config gives them itself.
 static drv_status add_config_json(translation *self, const value *path) {
     model_config shape;
     const char *file =
@@ -34,7 +34,7 @@ static drv_status add_config_json(translation *self, const value *path) {
 
 static drv_status derive_shape(translation *self) {
     const value *json = fact_take(self, "model_config"), *from = fact_take(self, "from");
-    // NxD's scripts begin with fresh weights of that shape, others with those of the folder.
+    // NxD's scripts start from fresh weights of this shape, others from the weights of the folder.
     if (json && !from && (self->kinds & FOREIGN_ARGS) && *self->program && !program_is_nxd(self) &&
             json->kind == VALUE_TEXT && !str_ends(json->text, ".json")) {
         from = json;
@@ -70,7 +70,7 @@ static drv_status derive_shape(translation *self) {
     return add_config_json(self, json);
 }
 
-// Weights to begin with: shards that only NxD reads, which are not read here.
+// Refuses initial weights in shards that only NxD reads.
 static void derive_weights(translation *self) {
     const value *from = fact_take(self, "pretrained"), *only = fact_take(self, "weight_init_only");
     if (from && translation_given(self, "model.from"))
@@ -88,7 +88,7 @@ static void derive_weights(translation *self) {
 }
 
 // --- precision
-typedef struct kept_types { // NULL: as drover's default
+typedef struct kept_types { // NULL: drover's default
     const char *precision, *moments, *masters, *grads;
 } kept_types;
 
@@ -104,7 +104,7 @@ static kept_types fp32_kept(void) {
     return (kept_types){"bf16", "fp32", "fp32", "fp32"};
 }
 
-// precision.type of NxD Training. fp32 moments are those of its optimizer adamw_fp32OptState.
+// The values of NxD Training's precision.type. Its optimizer adamw_fp32OptState has fp32 moments.
 static void derive_type(translation *self, const value *type, bool fp32_moments) {
     const value *masters = fact_take(self, "master_weights"),
                 *grads = fact_take(self, "fp32_grad_acc");
@@ -149,7 +149,7 @@ static void derive_type(translation *self, const value *type, bool fp32_moments)
                     manual ? "types of weights, moments and sums" : "precision.type says it");
 }
 
-// Axolotl's optimizers: AdamW however it is computed, and Muon, whose steps it scales as drover
+// Axolotl's optimizers: all implementations of AdamW, and Muon, whose steps it scales as drover
 // does (axolotl-contribs-mit 0.0.6, muon.py: adjust_lr_for_muon).
 static void derive_optimizer(translation *self) {
     static const char *const adamw[] = {"adamw_torch", "adamw_torch_fused", "adamw_hf",
@@ -229,7 +229,7 @@ static void derive_precision(translation *self) {
 }
 
 // --- LoRA
-// Returns the parts of which NxD's fused projections are made.
+// Returns the projections that NxD's fused ones consist of.
 static const char *const *parts_of(const value *module) {
     static const char *const qkv[] = {"q_proj", "k_proj", "v_proj", NULL},
                              *const gate_up[] = {"gate_proj", "up_proj", NULL};
@@ -267,8 +267,8 @@ static void derive_targets(translation *self, const value *v) {
     str_free(&list);
 }
 
-// Returns whether branches are trained. TRL does so with --use_peft alone, Axolotl with an adapter,
-// NeMo with a scheme, if one is said; the options of other programs say it by themselves.
+// Returns whether LoRA is on. TRL needs --use_peft, Axolotl an adapter, NeMo a scheme, if one is
+// given; for other programs the options of LoRA are enough.
 static bool lora_is_used(translation *self, const value *adapter, const value *use) {
     if (self->kinds & FOREIGN_AXOLOTL) return adapter && !says(adapter, "");
     if (self->kinds & FOREIGN_NEMO)
@@ -277,8 +277,7 @@ static bool lora_is_used(translation *self, const value *adapter, const value *u
     return !program_is_trl(self);
 }
 
-// Branches are asked for, and nobody says how wide they are: there that is an error, or what only
-// the program knows.
+// LoRA without a rank: an error in the other trainer, or a default that only the program knows.
 static void derive_rank(translation *self, const value *asked) {
     if (!asked || translation_get(self, "lora.rank") || translation_get(self, "lora.adapter"))
         return;
@@ -325,8 +324,8 @@ static void derive_lora(translation *self) {
     if (on) derive_rank(self, adapter ? adapter : use);
 }
 
-// The type in which a program holds the weights: bfloat16 leaves no fp32 ones to be updated, but
-// PEFT's branches are in fp32 beside it.
+// Derives the type in which a program keeps the weights: with bfloat16 there are no fp32 master
+// weights, except for the adapters of PEFT.
 static void derive_dtype(translation *self) {
     const value *dtype = fact_take(self, "dtype"), *bf16 = fact_take(self, "bf16");
     if ((self->kinds & FOREIGN_AXOLOTL) && bf16 && says_true(bf16) &&

@@ -1,4 +1,4 @@
-// Ranks, batches and steps: what several foreign keys say together.
+// Derives ranks, batches and steps from several foreign keys together.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,8 @@ static int64_t model_ranks(const translation *self) {
            translation_number(self, "parallel.context", 1);
 }
 
-// A number of processes or nodes; --ranks settles what a launcher leaves open, as "auto" and "1:4".
+// Reads a number of processes or nodes; --ranks decides what a launcher leaves open, such as "auto"
+// and "1:4".
 static drv_status count_of(translation *self, const char *name, const value **from, double *out) {
     *from = fact_take(self, name);
     *out = 0;
@@ -23,8 +24,8 @@ static drv_status count_of(translation *self, const char *name, const value **fr
                     strcmp(name, "nodes") == 0 ? "nodes" : "processes"));
 }
 
-// Ranks: all that a launcher counts, or processes of a node times nodes, where nobody says
-// otherwise. A launcher that says no more than nodes starts one process on each.
+// Finds the ranks: the launcher's total, or processes per node times nodes. A launcher that only
+// gives nodes starts one process on each.
 static drv_status derive_ranks(translation *self) {
     const value *all, *of_node, *of_nodes;
     double total, devices, nodes;
@@ -41,7 +42,7 @@ static drv_status derive_ranks(translation *self) {
     if (!self->ranks) self->ranks = (int64_t)(all ? total : devices * (of_nodes ? nodes : 1));
     if (!self->ranks && args) self->ranks = 1;
     const value *given = all ? all : of_node ? of_node : args ? of_nodes : NULL;
-    if (all && of_node) report_add(self, NO_EFFECT, of_node, "how many ranks there are is given");
+    if (all && of_node) report_add(self, NO_EFFECT, of_node, "the number of ranks is given");
     if (of_nodes && given != of_nodes)
         report_add(self, TRANSLATED, of_nodes,
                 arena_printf(self->a, "%lld ranks in all", (long long)self->ranks));
@@ -68,7 +69,8 @@ static drv_status derive_batch(translation *self) {
                 *cut = fact_take(self, "micro_batches");
     DRV_TRY(fact_number(self, "rows_of_device", &rows, &has_rows));
     DRV_TRY(fact_number(self, "micro_batches", &n_cut, &is_cut));
-    if (is_cut && has_micro) { // rows of a data rank, and how many parts they make
+    if (is_cut &&
+            has_micro) { // rows of a data rank, and the number of parts that they are cut into
         if (!is_whole(n_cut) || n_cut < 1 || fmod(micro, n_cut) != 0)
             return refuse_value(self, cut,
                     "expected a number that divides the rows of a data rank");
@@ -97,7 +99,7 @@ static drv_status derive_batch(translation *self) {
     }
     if (!self->ranks)
         return drv_fail(DRV_E_USAGE,
-                "%s: \"%s\" is a share of the batch of each rank, and how many there are is not said; give --ranks N",
+                "%s: \"%s\" is the batch of each rank, and the number of ranks is not known; give --ranks N",
                 from->where, from->path);
     const int64_t others = model_ranks(self), data = self->ranks / (others > 0 ? others : 1);
     if (data < 1)
@@ -112,7 +114,7 @@ static drv_status derive_batch(translation *self) {
     return DRV_OK;
 }
 
-// --ranks alone says how many data ranks there are, where no file does.
+// If no file gives the data ranks, --ranks alone decides.
 static void derive_data_ranks(translation *self) {
     static const value ranks = {.kind = VALUE_TEXT, .path = "--ranks", .where = "command line"};
     const int64_t others = model_ranks(self);
@@ -124,7 +126,8 @@ static void derive_data_ranks(translation *self) {
 }
 
 // --- steps
-// Returns whether PyTorch Lightning counts: the first of steps and epochs ends a run there.
+// Returns whether PyTorch Lightning counts: there the run ends at max_steps or max_epochs,
+// whichever comes first.
 static bool is_lightning(const translation *self) {
     return self->kinds & (FOREIGN_NXDT | FOREIGN_NEMO);
 }
@@ -137,7 +140,8 @@ static bool packs_samples(const translation *self) {
     return false;
 }
 
-// Steps of an epoch of so many rows, which drover packs as it will; `batch` of all ranks in a step.
+// Returns the steps of an epoch of so many rows, as drover packs them; `batch`: rows of all ranks
+// in a step.
 static double steps_of_rows(const translation *self, double rows, double batch, double n_epochs,
         double *all) {
     const double micro = (double)translation_number(self, "training.micro_batch_size", 1),
@@ -161,8 +165,8 @@ static double steps_of_rows(const translation *self, double rows, double batch, 
     return one;
 }
 
-// Counts the rows of the data set by the keys that lay them out. *rows 0: there is no set. Megatron
-// and NxD Training leave out what a stream has beyond its last whole row.
+// Counts the rows of the data set with the keys that decide about rows. *rows 0: there is no data
+// set. Megatron and NxD Training drop an incomplete last row.
 static drv_status count_rows(translation *self, int64_t *rows) {
     static const char *const keys[] = {"data.train", "data.sequence_length", "data.pack",
             "data.too_long", "data.split", "training.objective"};
@@ -198,7 +202,7 @@ drv_status epoch_steps(translation *self, double n_epochs, double *one, double *
     return DRV_OK;
 }
 
-// Steps of so many epochs.
+// Derives the steps of so many epochs.
 static drv_status steps_of_epochs(translation *self, const value *epochs, double n, double *out) {
     double one;
     if (!self->opts->data)
@@ -213,7 +217,7 @@ static drv_status steps_of_epochs(translation *self, const value *epochs, double
     return DRV_OK;
 }
 
-// Lightning's max_epochs beside max_steps: whichever comes first.
+// With both max_epochs and max_steps of Lightning, whichever comes first ends the run.
 static drv_status first_of(translation *self, const value *of_steps, double steps,
         const value *of_epochs, double epochs) {
     double all;
@@ -235,7 +239,7 @@ static drv_status first_of(translation *self, const value *of_steps, double step
     return DRV_OK;
 }
 
-// Returns the key of ours by which --set says how long the run is; NULL: it does not.
+// Returns our key by which --set gives the length of the run; NULL: it does not.
 static const char *given_length(const translation *self) {
     if (translation_given(self, "training.steps")) return "training.steps";
     return translation_given(self, "training.epochs") ? "training.epochs" : NULL;

@@ -1,4 +1,4 @@
-// The rate: warm-up, decay and where it ends.
+// Derives the learning rate: warm-up, decay and final value.
 #include <math.h>
 #include <string.h>
 
@@ -62,8 +62,8 @@ static drv_status derive_min_lr(translation *self) {
     return DRV_OK;
 }
 
-// The last constant_steps of a run have min_lr, and NeMo's warm-up is then Megatron's: lr (s - 1) /
-// w (nemo/core/optim/lr_scheduler.py of nemo_toolkit 2.1.0, CosineAnnealing).
+// The last constant_steps of a run have min_lr; NeMo's warm-up is then Megatron's, lr (s - 1) / w
+// (nemo/core/optim/lr_scheduler.py of nemo_toolkit 2.1.0, CosineAnnealing).
 static drv_status derive_constant_steps(translation *self, const known_schedule *known) {
     const value *tail = fact_take(self, "constant_steps");
     const int64_t steps = self->planned,
@@ -84,21 +84,22 @@ static drv_status derive_constant_steps(translation *self, const known_schedule 
                         "expected steps that leave some for the decay: %lld in all, %lld of warm-up",
                         (long long)steps, (long long)warmup));
     translation_set(self, "schedule.decay_steps", number_yaml(self->a, decay), tail,
-            "what the warm-up and the constant steps leave");
-    if (!(self->kinds & FOREIGN_NEMO)) // neuronx-nemo-megatron has its usual warm-up since 2.20
-        translation_set(self, "schedule.warmup_like", "transformers", tail, "as it is beside them");
+            "the steps that the warm-up and the constant steps leave");
+    if (!(self->kinds & FOREIGN_NEMO)) // since 2.20 neuronx-nemo-megatron has its usual warm-up
+        translation_set(self, "schedule.warmup_like", "transformers", tail, "as it is with them");
     return DRV_OK;
 }
 
 // --- the warm-up
-// Whole steps of a share of the run; Axolotl's warm-up of one step has two (core/builders/base.py).
+// Returns the steps of a fraction of the run; Axolotl makes a warm-up of one step two
+// (core/builders/base.py).
 static double warmup_of_share(const translation *self, double share) {
     const double steps = share * (double)self->planned;
     if (self->kinds & FOREIGN_AXOLOTL) return floor(steps) == 1 ? 2 : floor(steps);
     return ceil(steps); // transformers: get_warmup_steps
 }
 
-// Axolotl's own warm-up, where nothing is said: 3 % of the steps, at most 100.
+// Axolotl's default warm-up: 3 % of the steps, at most 100.
 static void default_warmup(translation *self) {
     static const value silent = {.kind = VALUE_TEXT,
             .path = "warmup_steps",
@@ -134,7 +135,7 @@ static drv_status derive_warmup(translation *self, bool none) {
     DRV_TRY(fact_number(self, "warmup_steps", &given, &has_steps));
     DRV_TRY(fact_number(self, "warmup_ratio", &share, &has_share));
     const bool axolotl = self->kinds & FOREIGN_AXOLOTL;
-    // A number that is written wins in Axolotl, zero too; elsewhere one above 0 does.
+    // In Axolotl a given number of steps wins, even 0; elsewhere only one above 0 does.
     const bool by_share = has_share && !(axolotl ? has_steps : has_steps && given > 0);
     if (none) {
         if (steps) report_add(self, NO_EFFECT, steps, "a constant rate has no warm-up there");
@@ -159,8 +160,8 @@ static drv_status derive_warmup(translation *self, bool none) {
 }
 
 // --- the rate
-// Without a scheduler the rate is constant: NxD Training makes none where `sched` or its name is
-// not there (lightning_modules/model/base.py).
+// Without a scheduler the rate is constant: NxD Training makes none if `sched` or its name is
+// missing (lightning_modules/model/base.py).
 static void no_scheduler(translation *self, const value *from) {
     static const value silent = {.kind = VALUE_TEXT,
             .path = "model.optim.sched.name",
@@ -170,7 +171,7 @@ static void no_scheduler(translation *self, const value *from) {
     translation_set(self, "schedule.warmup_steps", "0", v, "there is no scheduler");
 }
 
-// The decay goes to the end of what was planned, also where epochs end the run before.
+// The decay ends with the planned steps, even if epochs end the run earlier.
 static drv_status derive_end(translation *self) {
     const value *end = fact_take(self, "schedule_steps");
     const int64_t warmup = translation_number(self, "schedule.warmup_steps", 0);
@@ -192,7 +193,7 @@ static drv_status derive_end(translation *self) {
                 .where = "the schedule's"};
         translation_set(self, "schedule.decay_steps",
                 number_yaml(self->a, (double)(self->planned - warmup)), &planned,
-                "the rate falls as if the run went there");
+                "the rate decays as if the run went on to there");
     }
     return DRV_OK;
 }

@@ -1,5 +1,6 @@
-// Grammar: omegaconf/grammar/OmegaConfGrammarParser.g4; of its resolvers only `multiply`, which NxD
-// Training registers (examples/training_orchestrator.py), since the others ask the environment.
+// Reads YAML by OmegaConf's grammar (omegaconf/grammar/OmegaConfGrammarParser.g4). Of the resolvers
+// only `multiply` is known, which NxD Training registers (examples/training_orchestrator.py); the
+// others depend on the environment.
 #include "translate/hydra.h"
 
 #include <string.h>
@@ -33,7 +34,7 @@ static value moved(arena *a, const value *from, const char *path, const char *na
     return to;
 }
 
-// Puts `v` at `path` below a map, making the maps on the way; v NULL: removes what is there.
+// Sets `v` at `path` below a map and makes the maps on the way; v NULL: removes the value.
 static void put(arena *a, value *map, const char *path, const value *leaf) {
     const size_t n_name = strcspn(path, ".");
     const char *rest = path[n_name] ? path + n_name + 1 : NULL;
@@ -60,7 +61,7 @@ static void put(arena *a, value *map, const char *path, const value *leaf) {
     map->items = items;
 }
 
-// Maps are joined, all else is replaced. What is copied for each key counts.
+// Merges maps and replaces all else. Each copied key counts against the budget.
 static drv_status merge(arena *a, budget *left, value *into, const value *from) {
     for (int i = 0; i < from->n; i++) {
         const value *item = &from->items[i];
@@ -179,7 +180,7 @@ drv_status hydra_override(arena *a, budget *left, value *root, const char *text,
 typedef struct resolver {
     arena *a;
     budget *left;
-    const value *root; // as written
+    const value *root; // before interpolation
     int n_replaced;
 } resolver;
 
@@ -190,8 +191,8 @@ static drv_status refuse(const value *v, const char *what) {
             what);
 }
 
-// The value at a path from the root, or from the map that v lies in where the path begins with
-// dots; NULL: there is none.
+// Returns the value at a path from the root, or from the map that contains v if the path begins
+// with dots; NULL: there is none.
 static const value *find(const resolver *self, const value *v, const char *path) {
     const value *found = self->root;
     const size_t dots = strspn(path, ".");
@@ -214,7 +215,7 @@ static const value *find(const resolver *self, const value *v, const char *path)
     return found;
 }
 
-// The "}" of the ${ whose inside begins at p; NULL: none.
+// Returns the "}" that closes the ${ whose content begins at p; NULL: there is none.
 static const char *closing(const char *p) {
     int depth = 1;
     for (; *p; p++) {
@@ -245,7 +246,7 @@ static drv_status multiply(const resolver *self, const value *v, const char *lis
 static drv_status replace_text(resolver *self, const value *v, const char *text, int depth,
         value *out);
 
-// Looks up what stands in ${...}, whose own interpolations come first.
+// Looks up the content of ${...}, after the interpolations inside it.
 static drv_status look_up(resolver *self, const value *v, const char *inside, int depth,
         value *out) {
     value name;
@@ -258,11 +259,11 @@ static drv_status look_up(resolver *self, const value *v, const char *inside, in
     if (strchr(name.text, ':'))
         return refuse(v, "whose resolver is not known: expected ${key} or ${multiply:a,b}");
     const value *found = find(self, v, name.text);
-    if (!found) return refuse(v, "which names a key that is not there");
+    if (!found) return refuse(v, "which names a key that does not exist");
     return resolve(self, found, depth + 1, out);
 }
 
-// Replaces the ${...} of a text; where it is one and nothing else, the value may be of any kind.
+// Replaces each ${...} of a text; if the text is a single one, the value may be of any kind.
 static drv_status replace_text(resolver *self, const value *from, const char *text, int depth,
         value *out) {
     if (depth > MAX_NESTED)
@@ -283,7 +284,7 @@ static drv_status replace_text(resolver *self, const value *from, const char *te
         value part;
         status = look_up(self, from, arena_strndup(self->a, open + 2, (size_t)(close - open - 2)),
                 depth, &part);
-        if (status == DRV_OK && all.n == 0 && !close[1]) { // all of it
+        if (status == DRV_OK && all.n == 0 && !close[1]) { // the whole text
             *out = part;
             str_free(&all);
             return DRV_OK;
@@ -301,7 +302,7 @@ static drv_status replace_text(resolver *self, const value *from, const char *te
     return status;
 }
 
-// `v` without interpolations; it keeps v's items' places, and its own where it was found.
+// Returns `v` without interpolations; it and its items keep their file and line.
 static drv_status resolve(resolver *self, const value *v, int depth, value *out) {
     if (depth > MAX_NESTED)
         return drv_fail(DRV_E_USAGE,

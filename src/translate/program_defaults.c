@@ -1,7 +1,7 @@
-// The tables of defaults: what each framework assumes where its configuration is silent, at a named
-// version, each with the file in which that stands. A word is "name=value" of its own keys; a key
-// is "key=value" of ours, for what no key of theirs says. Of several tables that hold, the first
-// one that names a key says it.
+// The tables of defaults: the values that each framework assumes for keys that a configuration
+// leaves out, at a named version, with the file in which they stand. A word is "name=value" of a
+// key of theirs; a key is "key=value" of ours, where they have none. If several tables apply, the
+// first one that names a key counts.
 #include <string.h>
 
 #include "translate/translation.h"
@@ -37,8 +37,8 @@ static const char *const trl_lora_words[] = {"lora_r=16", "lora_alpha=32", "lora
         "lora_target_modules=q_proj v_proj", NULL};
 static const framework trl_lora = {"TRL 1.16.0, ModelConfig", trl_lora_words, NULL};
 
-// optimum/neuron/trainers/training_args.py of Optimum Neuron 0.4.5, NeuronTrainingArguments; what
-// it has alike is under transformers.
+// optimum/neuron/trainers/training_args.py of Optimum Neuron 0.4.5, NeuronTrainingArguments; its
+// other defaults are those of transformers.
 static const char *const optimum_words[] = {"per_device_train_batch_size=1", "optim=adamw_torch",
         "zero_1=true", "optimizer_use_master_weights=true", "disable_sequence_parallel=false",
         "tensor_parallel_size=1", "pipeline_parallel_size=1", NULL};
@@ -96,8 +96,8 @@ static const char *const ray3_kept_keys[] = {"training.precision=bf16", "data.pa
 static const framework ray3_bf16 = {"ray_train_llama3.py of data-on-eks", NULL, ray3_bf16_keys},
                        ray3_kept = {"ray_train_llama3.py of data-on-eks", NULL, ray3_kept_keys};
 
-// The same, run_llama3.1_8b.sh where it is not at hand: what it sets, and what it adds to the
-// options of its command line.
+// The same, run_llama3.1_8b.sh if the file is not at hand: the options that it sets, and those that
+// it adds to its command line.
 static const char *const options_words[] = {"t=10000", "w=100", "l=1.5e-4", "s=2048", "n=2",
         "g=1024", "z=1", NULL};
 static const char *const options_keys[] = {"parallel.tensor=32", "parallel.zero=1",
@@ -155,14 +155,15 @@ static const char *const axolotl_words[] = {"lr_scheduler=cosine", "optimizer=ad
         NULL};
 static const framework axolotl = {"Axolotl 0.19.0", axolotl_words, NULL};
 
-// --- which of them hold
+// --- which tables apply
 static bool is_true(const translation *self, const char *fact_name) {
     for (int i = self->n_facts - 1; i >= 0; i--)
         if (strcmp(self->facts[i].name, fact_name) == 0) return says_true(self->facts[i].value);
     return false;
 }
 
-// run_mlm.py has the part "mlm": what stands between "_", "-", "." and blanks.
+// Finds a part of a name: "mlm" is one of run_mlm.py; parts are separated by "_", "-", "." and
+// blanks.
 static bool has_part(const char *name, const char *part) {
     const size_t n = strlen(part);
     for (const char *p = name; (p = strstr(p, part)); p++)
@@ -176,7 +177,7 @@ static bool has_any(const char *name, const char *const *parts) {
     return false;
 }
 
-// Returns whether the name says a task that is none of ours.
+// Returns whether the name is that of a task that drover does not train.
 static bool is_other_task(const char *program) {
     static const char *const tasks[] = {"mlm", "plm", "fim", "glue", "xnli", "qa", "squad", "ner",
             "swag", "summarization", "translation", "seq2seq", "classification", "t5", "bert",
@@ -205,7 +206,7 @@ static void add(translation *self, const framework *table) {
     self->frameworks[self->n_frameworks++] = table;
 }
 
-// Adds the tables of NxD's own scripts; false: it is none.
+// Adds the tables of NxD's own scripts; false: the program is not one of them.
 static bool add_nxd(translation *self) {
     const char *name = self->program;
     if (strcmp(name, "run_llama_nxd.py") == 0) {

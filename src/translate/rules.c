@@ -1,4 +1,4 @@
-// From one foreign key to what becomes of it: a function for each rule of the list.
+// Translates single foreign keys, by a function for each rule of the list.
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -126,7 +126,8 @@ int64_t translation_number(const translation *self, const char *path, int64_t ot
     return text && str_to_f64(text, &x) && x >= 0 && x < 9e15 ? (int64_t)x : otherwise;
 }
 
-// "nxdt: trainer.max_steps, line 12"; another file than the first one is named.
+// Returns the origin of a key, "nxdt: trainer.max_steps, line 12"; the file is named unless it is
+// the first one.
 static const char *origin_of(const translation *self, const value *from) {
     const char *where = from->where ? from->where : "", *colon = strrchr(where, ':');
     const char *first = self->opts->n_files ? self->opts->files[0] : "";
@@ -136,7 +137,7 @@ static const char *origin_of(const translation *self, const value *from) {
     return arena_printf(self->a, "%s: %s, %s", self->opts->kind, from->path, where);
 }
 
-// Returns whether the weights of a folder decide a key.
+// Returns whether model.from decides a key.
 static bool is_shape(const char *path) {
     static const char *const keys[] = {"model.num_hidden_layers", "model.hidden_size",
             "model.intermediate_size", "model.num_attention_heads", "model.num_key_value_heads"};
@@ -218,7 +219,7 @@ static void rule_count(translation *self, const foreign_key *row, const value *v
         rule_same(self, row, v);
 }
 
-// The value after "theirs=" in the words of a map; NULL: none.
+// Returns the value after "theirs=" in the words of a mapping; NULL: there is none.
 static const char *mapped(arena *a, const char *map, const value *v) {
     for (char *rest = arena_strdup(a, map), *word; (word = strsep(&rest, " "));) {
         char *equal = strchr(word, '=');
@@ -288,12 +289,12 @@ static rule *const rules[] = {
 #undef RULE
 };
 
-// "trainer.max_stepz is no key that drover knows ..." with the one that was meant.
+// Refuses an unknown key, and suggests the nearest known one.
 static const char *not_in_list(const translation *self, const char *name) {
-    enum { MOST_LINES = 500 }; // of a report, up to which what is near is looked for
+    enum { MOST_LINES = 500 }; // reports longer than this have no suggestions, which take time
     const char *near =
             self->n_lines < MOST_LINES ? foreign_nearest(self->a, self->kinds, name) : NULL;
-    return arena_printf(self->a, "no key of %s%s%s%s", self->opts->kind,
+    return arena_printf(self->a, "is not a key of %s%s%s%s", self->opts->kind,
             near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
 }
 

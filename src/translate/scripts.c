@@ -21,8 +21,8 @@ static bool is_ambient(const translation *self, const char *name) {
     return false;
 }
 
-// Adds the variables of a script; returns how many of them are known, or would be if they had a
-// value.
+// Translates the variables of a script; returns how many of them are keys of the list, whether
+// their value is known or not.
 int script_translate_variables(translation *self, const shell_script *script, bool all) {
     const unsigned kinds = self->kinds;
     int n_known = 0;
@@ -79,8 +79,8 @@ drv_status script_read(script_reader *reader, const char *path, shell_script *sc
     return status;
 }
 
-// A script that is sourced or started is read where that stands, from the folder of the first one;
-// of other commands is said that they are not run.
+// Reads a script that is sourced or started, in place, from the folder of the calling script;
+// reports that other commands are not run.
 static drv_status follow_command(void *arg, shell_script *script, const shell_command *command) {
     script_reader *reader = arg;
     translation *self = reader->self;

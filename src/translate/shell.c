@@ -57,7 +57,7 @@ void shell_assign(reader *self, const char *name, const shell_word *value, const
     const bool fresh = !shell_find(self->script, name);
     if (self->dead && !fresh) return;
     shell_variable *v = shell_variable_named(self->script, name);
-    if (!v->file) return; // the caller's
+    if (!v->file) return; // set from outside
     v->file = self->file;
     v->unset = self->dead;
     v->value = self->dead ? (shell_word){"", NULL, value->line} : *value;
@@ -76,7 +76,7 @@ void shell_assign(reader *self, const char *name, const shell_word *value, const
             self->why ? ")" : "");
 }
 
-// NAME=VALUE or NAME+=VALUE; *was says whether there was one.
+// Reads NAME=VALUE or NAME+=VALUE; *was: there was one.
 static drv_status read_assignment(reader *self, bool *was) {
     const int n_name = shell_name_length(self);
     const bool appends = shell_peek(self, n_name) == '+';
@@ -95,7 +95,7 @@ static drv_status read_assignment(reader *self, bool *was) {
     return status;
 }
 
-// "> file", "2>&1", "< file".
+// Skips "> file", "2>&1", "< file".
 static drv_status skip_redirection(reader *self) {
     word_list target = {0};
     if (shell_peek(self, 0) == '<' && shell_peek(self, 1) == '<')
@@ -140,7 +140,7 @@ static bool is_one_of(const char *word, const char *const *list) {
     return false;
 }
 
-// export NAME=VALUE..., declare NAME=VALUE...: assignments.
+// Reads the assignments of export NAME=VALUE..., declare NAME=VALUE...
 static drv_status read_export(reader *self) {
     for (;;) {
         bool was;
@@ -162,10 +162,10 @@ static drv_status read_case(reader *self, int depth);
 
 typedef struct ending { // of a command or a list
     bool closes;        // it is a word that ends a block
-    const char *word;   // "then", "else", "elif" or "do", which ends what stands before it; NULL
+    const char *word;   // "then", "else", "elif" or "do", which ends a condition or a branch; NULL
     verdict test;       // its result as a condition; an assignment succeeds
     bool is_test;       // [ ], [[ ]] or test; false: a program, which would have to run
-    const char *why;    // what is not known of it
+    const char *why;    // why its result is not known
 } ending;
 
 static drv_status record(reader *self, const word_list *list, int line) {
@@ -203,7 +203,7 @@ static drv_status read_simple(reader *self, ending *end) {
     return status;
 }
 
-// Returns the word at the reader's place if it may be a keyword, else "".
+// Returns the word at the reader's position if it may be a keyword, else "".
 static const char *keyword_here(reader *self) {
     int n = shell_name_length(self);
     if (n == 0 && shell_peek(self, 0) && strchr("{}!", shell_peek(self, 0))) n = 1;
@@ -275,7 +275,7 @@ typedef struct branches { // of an if, a case or a list
     bool taken;           // a branch runs, and so the next ones do not
     bool undecided;       // nobody knows whether an earlier branch runs
     const char *name;     // "the if in line 12"
-    const char *why;      // what decides it and is not known; NULL: nothing that has a name
+    const char *why;      // what decides it but is not known; NULL: something without a name
 } branches;
 
 static branches branches_begin(const reader *self, const char *keyword, int line) {

@@ -1,7 +1,7 @@
 // Reads the text of a shell script: assignments and commands. Nothing is run: what only a shell can
 // know (the output of a command, a variable from outside, a branch that depends on either) is
-// unknown, and says so where it is used. Sums and conditions on what the script itself sets are
-// worked out.
+// unknown, and is reported where it is used. Sums and conditions on variables that the script
+// itself sets are computed.
 #pragma once
 #include <stdbool.h>
 
@@ -16,7 +16,7 @@ typedef struct shell_word {
     int line;
 } shell_word;
 
-typedef struct shell_command { // without what its input and output are sent to
+typedef struct shell_command { // without its redirections
     const char *file;
     int line;
     const shell_word *words;
@@ -29,18 +29,18 @@ const char *command_place(arena *a, const shell_command *command);
 typedef struct shell_variable {
     const char *name;
     shell_word value;
-    const char *file;        // where it was set; NULL: by the caller
-    bool unset;              // only a branch that does not run would set it
-    const shell_word *items; // of a list
+    const char *file;        // where it was set; NULL: from outside
+    bool unset;              // it is set only in a branch that does not run
+    const shell_word *items; // elements, if it is a list
     int n_items;
 } shell_variable;
 
-typedef struct shell_arguments { // of a script
+typedef struct shell_arguments { // with which a script is started
     const shell_word *words;
     int n;
-    bool known;         // false: what it is started with is not known before a run
-    bool used;          // something asked for one
-    int option, letter; // where getopts is
+    bool known;         // false: they are not known before a run
+    bool used;          // the script uses one
+    int option, letter; // the position of getopts
 } shell_arguments;
 
 typedef struct shell_script shell_script;
@@ -50,25 +50,25 @@ struct shell_script {
     shell_command *commands;
     int n_commands, cap_commands;
     shell_arguments arguments;
-    budget *left; // NULL: nothing is counted but the words of each script
-    // NULL, or called at each command in its place, so that a script that it starts or sources can
-    // be read there.
+    budget *left; // NULL: only the words of each script are counted
+    // Called at each command, in order, so that a script that it starts or sources can be read at
+    // that point. NULL: not called.
     drv_status (*on_command)(void *arg, shell_script *script, const shell_command *command);
     void *on_command_arg;
 };
 
-// Adds what stands in a script to `script`, zero but for on_command at first, whose variables are
-// known from its beginning; freed by shell_clear. All else lives in `a`. DRV_E_USAGE, with file and
-// line: a quote or a block is not closed, or something is too long.
+// Adds the variables and commands of a script to `script`, which is zero at first, except for
+// on_command and variables from outside; shell_clear frees it. All else lives in `a`. DRV_E_USAGE,
+// with file and line: a quote or a block is not closed, or something is too long.
 DRV_CHECKED drv_status shell_read(arena *a, const char *file, const char *text, size_t n,
         shell_script *script);
 void shell_clear(shell_script *script);
 
-// Returns the variable of this name; NULL: none was set.
+// Returns the variable of this name; NULL: it was not set.
 const shell_variable *shell_find(const shell_script *script, const char *name);
-// Sets a variable of the environment, which a script may set anew.
+// Sets a variable of the environment, which a script may change.
 void shell_export(shell_script *script, const char *name, const char *value);
-// Says with which arguments what is read next is started.
+// Sets the arguments of the script that is read next.
 void shell_set_arguments(shell_script *script, const shell_word *words, int n);
-// Sets a variable from outside; assignments of a script do not change it.
+// Sets a variable that assignments of a script do not change.
 void shell_set(shell_script *script, const char *name, const char *value);

@@ -1,4 +1,4 @@
-// The conditions of a script, as far as its own variables decide them.
+// Evaluates the conditions of a script as far as its own variables decide them.
 #include <string.h>
 
 #include "translate/shell_internal.h"
@@ -7,8 +7,8 @@ static verdict of(bool yes) {
     return yes ? TEST_TRUE : TEST_FALSE;
 }
 
-// One operator before a word. -v of a name that the script does not set is unknown: it may come
-// from outside.
+// Evaluates an operator before a word. -v of a name that the script does not set is unknown, since
+// it may come from outside.
 static verdict unary(const shell_script *script, const char *operation, const shell_word *word,
         const char **why) {
     if (strcmp(operation, "-v") == 0) {

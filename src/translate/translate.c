@@ -1,4 +1,4 @@
-// Reads the files and words of each kind, translates every key, and prints what came of it.
+// Reads the files and words of each kind, translates every key, and prints the config and the report.
 #include "translate/translate.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static bool was_said(const translation *self, const char *name) {
     return false;
 }
 
-// "name=value"; false: its row's key, or its fact, is said.
+// Sets "name=value" of a table; false: the configuration gives this key.
 static drv_status add_default(translation *self, const framework *of, const char *word) {
     const char *equal = strchr(word, '='),
                *name = arena_strndup(self->a, word, (size_t)(equal - word));
@@ -54,7 +54,8 @@ static drv_status add_defaults(translation *self) {
 }
 
 // --- Hydra: NxD Training and NeMo
-// An override whose value only a shell knows. Some the launcher says again, some nobody needs.
+// Handles an override whose value only a shell knows: some are known from the launcher, some do not
+// matter.
 static void unknown_override(translation *self, const shell_word *word, const char *key,
         const char *where) {
     const bool counts =
@@ -71,7 +72,7 @@ static void unknown_override(translation *self, const shell_word *word, const ch
                                : "; give --var NAME=VALUE"));
 }
 
-// NeMo's own configuration is known; another one has to be there.
+// The configuration that NeMo ships is built in; any other file must exist.
 static void report_missing(translation *self, const shell_command *command, const char *name,
         const char *path) {
     static const char own[] = "megatron_llama_config";
@@ -79,11 +80,12 @@ static void report_missing(translation *self, const shell_command *command, cons
     const bool is_own = strncmp(name, own, strlen(own)) == 0;
     if (is_own) defaults_of_nemo(self);
     report_add(self, DIFFERS, v,
-            arena_printf(self->a, "%s is not here; what it says beside the overrides is %s", path,
+            arena_printf(self->a, "%s is not here; what it says besides the overrides is %s", path,
                     is_own ? "taken from neuronx-nemo-megatron 2.21" : "not known"));
 }
 
-// Overrides of the program's words; --config-path and --config-name give the file below them.
+// Reads the overrides among the program's words; --config-path and --config-name name the file that
+// they change.
 static drv_status read_overrides(translation *self, const shell_command *command, int index,
         value *root) {
     const char *folder = "conf", *name = NULL;
@@ -112,7 +114,7 @@ static drv_status read_overrides(translation *self, const shell_command *command
             report_missing(self, command, name, path);
     } else if (self->kinds & FOREIGN_NXDT) {
         return drv_fail(DRV_E_USAGE,
-                "%s:%d: which config is trained is not said; give --var CONF_FILE=NAME",
+                "%s:%d: the config that is trained is not known; give --var CONF_FILE=NAME",
                 command->file, command->line);
     }
     for (int i = index + 1; i < command->n; i++) {
@@ -164,7 +166,7 @@ static drv_status read_hydra(translation *self) {
         status = hydra_override(self->a, &self->left, &root, opts->words[i], "command line");
     const shell_variable *iterations = shell_find(&script, "TRAIN_ITERS");
     if (status == DRV_OK && found && iterations && !iterations->file &&
-            (self->kinds & FOREIGN_NXDT)) // as train.sh has it
+            (self->kinds & FOREIGN_NXDT)) // the default of train.sh
         status = hydra_override(self->a, &self->left, &root,
                 arena_printf(self->a, "trainer.max_steps=%s", iterations->value.text),
                 "--var TRAIN_ITERS");
@@ -175,7 +177,7 @@ static drv_status read_hydra(translation *self) {
     return DRV_OK;
 }
 
-// Axolotl's options behind its YAML: --key=value, or --key value.
+// Reads Axolotl's options after its YAML file: --key=value or --key value.
 static drv_status override_yaml(translation *self, value *root) {
     const translate_opts *opts = self->opts;
     for (int i = 0; i < opts->n_words; i++) {
@@ -204,7 +206,7 @@ static drv_status read_yaml(translation *self) {
     return DRV_OK;
 }
 
-// --- all of it
+// --- the whole translation
 typedef struct kind {
     const char *name;
     unsigned kinds;
@@ -224,7 +226,7 @@ static drv_status find_kind(const char *name, const kind **out) {
             name);
 }
 
-// Refuses a configuration that leaves out what a run needs and no table of defaults has.
+// Refuses a configuration without a key that a run needs and no table of defaults has.
 static void check_said(translation *self) {
     static const char *const keys[] = {"optimizer.lr", "training.global_batch_size",
             "data.sequence_length"};

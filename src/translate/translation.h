@@ -1,4 +1,4 @@
-// A translation under way: what the foreign config says, what became of it, and the keys so far.
+// A translation in progress: the foreign keys, what became of them, and our keys so far.
 #pragma once
 #include "config/foreign_key.h"
 #include "config/value.h"
@@ -6,7 +6,7 @@
 #include "translate/shell.h"
 #include "translate/translate.h"
 
-// DIFFERS: a default of theirs that drover cannot have, which is said and refuses nothing.
+// DIFFERS: a default of theirs that drover does not have; it is reported, not refused.
 typedef enum outcome { TRANSLATED, NO_EFFECT, DIFFERS, CHANGES, REFUSED, N_OUTCOMES } outcome;
 
 typedef struct report_line {
@@ -19,7 +19,7 @@ typedef struct setting {     // a key of drover's
     const char *origin;      // "nxdt: trainer.max_steps, line 12"
 } setting;
 
-typedef struct fact { // a foreign key whose value becomes ours together with others
+typedef struct fact { // a foreign key that decides our keys together with others
     const char *name;
     const value *value;
     bool used;
@@ -34,7 +34,7 @@ enum { MAX_FRAMEWORKS = 5 };
 typedef struct translation {
     arena *a;
     const translate_opts *opts;
-    unsigned kinds; // of foreign_kind: where names are looked up
+    unsigned kinds; // bits of foreign_kind: the lists in which names are looked up
     budget left;
     const char *program; // basename of the script that trains: "run_clm.py"; "": none is known
     report_line *lines;
@@ -43,77 +43,76 @@ typedef struct translation {
     int n_settings, cap_settings;
     fact *facts;
     int n_facts, cap_facts;
-    const framework *frameworks[MAX_FRAMEWORKS]; // whose defaults hold
+    const framework *frameworks[MAX_FRAMEWORKS]; // the tables of defaults that apply
     int n_frameworks;
     int64_t ranks;   // of the job; 0: not known
-    int64_t planned; // steps of the schedule, which epochs may end before; 0: not known
+    int64_t planned; // steps of the schedule; epochs may end the run earlier; 0: not known
     bool drops_last; // transformers' dataloader_drop_last
 } translation;
 
-// Translates a leaf of the foreign config: v->path is its name. Names that the list lacks are
+// Translates a value of the foreign config; v->path is its name. Names that are not in the list are
 // REFUSED.
 void translate_key(translation *self, const value *v);
-// Translates all leaves of a tree.
+// Translates all values of a tree.
 void translate_tree(translation *self, const value *root);
-// Derive keys from facts: shape, precision and LoRA; data and rows; batches, steps and schedule. In
-// this order.
+// Derive keys from facts, in this order: shape, precision and LoRA; data and rows; batches, steps
+// and schedule.
 DRV_CHECKED drv_status derive_model(translation *self);
 DRV_CHECKED drv_status derive_data(translation *self);
-DRV_CHECKED drv_status derive_run(translation *self); // the last two with it
+DRV_CHECKED drv_status derive_run(translation *self); // includes the loop and the schedule
 DRV_CHECKED drv_status derive_schedule(translation *self);
 DRV_CHECKED drv_status derive_loop(translation *self);
-// Counts the steps of one epoch of --data as the other trainer does, and those of n_epochs; 0:
-// there is no data set, or no batch yet.
+// Counts the steps of one epoch of --data as the other trainer does, and those of n_epochs; 0: the
+// data set or the batch is not known yet.
 DRV_CHECKED drv_status epoch_steps(translation *self, double n_epochs, double *one, double *all);
 
-// Refuses a configuration that leaves out what a key of ours must be.
+// Refuses a configuration without a value for a key that we need.
 void report_unsaid(translation *self, const char *ours);
 void report_add(translation *self, outcome what, const value *v, const char *text);
-// Sets a key from a foreign value and reports it; `remark` NULL: none. Nothing happens where --set
-// gives the key.
+// Sets a key from a foreign value and reports it; `remark` may be NULL. A key that --set gives is
+// left alone.
 void translation_set(translation *self, const char *path, const char *yaml, const value *from,
         const char *remark);
-// Returns the value that a key has by now; NULL: none.
+// Returns the current value of a key; NULL: none.
 const char *translation_get(const translation *self, const char *path);
 int64_t translation_number(const translation *self, const char *path, int64_t otherwise);
 // Returns whether --set gives the key.
 bool translation_given(const translation *self, const char *path);
 
-// Returns whether a value is a default, which nobody wrote.
+// Returns whether a value is a default and was not written in a file.
 bool is_default(const value *v);
 bool fact_is_said(const translation *self, const char *name);   // null counts
 bool fact_has_value(const translation *self, const char *name); // null does not
-// Returns the value of a fact, also one that is null, which is then used; NULL: it was not said.
+// Returns the value of a fact, which may be null, and marks it as used; NULL: it was not given.
 const value *fact_last(translation *self, const char *name);
-// Returns the value of a fact, which is then used; NULL: it was not said, or is null.
+// Returns the value of a fact and marks it as used; NULL: it was not given, or is null.
 const value *fact_take(translation *self, const char *name);
-// The same as a number; false: it was not said. DRV_E_USAGE: it is none.
+// Reads a fact as a number; *said is false if it was not given. DRV_E_USAGE: it is not a number.
 DRV_CHECKED drv_status fact_number(translation *self, const char *name, double *out, bool *said);
 
 bool is_whole(double x);
-const char *number_yaml(arena *a, double x); // of a whole number
-// DRV_E_USAGE, with the value: `what` ends the message.
+const char *number_yaml(arena *a, double x); // also of a whole number
+// Fails with DRV_E_USAGE and a message that ends with `what`.
 DRV_CHECKED drv_status refuse_value(const translation *self, const value *v, const char *what);
-bool says(const value *v, const char *text); // without regard to case
+bool says(const value *v, const char *text); // ignores case
 bool says_true(const value *v);              // true, yes, 1
-// Returns one line of YAML that reads back to the value; `text`: a plain scalar is text, and
-// quoted.
+// Returns one line of YAML that reads back as the value; `text`: a plain scalar is quoted as text.
 const char *value_yaml(arena *a, const value *v, bool text);
 
 // Prints the config as YAML, in the order of drover's keys.
 void translation_print(const translation *self, str *out);
 void translation_report(const translation *self, str *out);
-// DRV_E_USAGE names the first key that is refused or whose change is not accepted.
+// Fails with DRV_E_USAGE and the first key that is refused or not accepted.
 DRV_CHECKED drv_status translation_judge(const translation *self);
 
-// Say whose defaults hold: those of the program words[index] of a command, whose options are read;
-// those of NeMo's own configuration; those of what else is translated, where none are known yet.
-// DRV_E_USAGE: the program trains what drover does not.
+// Choose the tables of defaults: for the program words[index] of a command, whose options have been
+// read; for NeMo's own configuration; for other kinds, if none apply yet. DRV_E_USAGE: the program
+// trains something that drover does not.
 DRV_CHECKED drv_status defaults_of_program(translation *self, const shell_command *command,
         int index);
 void defaults_of_nemo(translation *self);
 void defaults_of_kind(translation *self);
 // Returns whether the program is one of NxD's examples.
 bool program_is_nxd(const translation *self);
-// Returns whether the program is TRL, or a script of its kind: sft.py, dpo.py.
+// Returns whether the program is TRL or one of its scripts: sft.py, dpo.py.
 bool program_is_trl(const translation *self);

@@ -1,4 +1,4 @@
-// The config that a translation has come to, and the report about it.
+// Prints the translated config and the report.
 #include <string.h>
 
 #include "base/status_line.h"
@@ -15,7 +15,8 @@ static const char *set_value(const translation *self, const char *path) {
     return translation_given(self, path) ? translation_get(self, path) : NULL;
 }
 
-// The sections of `path` that `last` is not in; *name is what is left, *depth how many there are.
+// Prints the sections of `path` that `last` is not in; *name is the last part of the path, *depth
+// the number of sections.
 static void open_sections(const char *last, const char *path, str *out, const char **name,
         int *depth) {
     const char *dot;

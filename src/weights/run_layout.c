@@ -49,13 +49,13 @@ run_layout run_layout_of(const run_config *cfg) {
             .in_accum_group = all / cfg->n_accum_groups,
             .zero = shares ? (int)cfg->zero : 0};
     const int place = mesh_place(&l.mesh, (int)cfg->rank, AXIS_DATA);
-    const bool beside = shares && cfg->overlap && config_backend(cfg)->sends_beside;
+    const bool overlapped = shares && cfg->overlap && config_backend(cfg)->sends_async;
     l.accum_groups_here = l.zero == 2 ? 1 : cfg->n_accum_groups / cfg->data_ranks;
     l.every_micro = l.zero == 2 ? cfg->data_ranks : 1;
     l.first_micro = l.zero == 2 ? place : place * l.micro_batches;
-    l.gathers_beside = beside && l.zero > 0;
+    l.gathers_async = overlapped && l.zero > 0;
     l.shards = shards_of(cfg, &l);
-    if (beside) l.sums = sums_of(cfg, &l);
+    if (overlapped) l.sums = sums_of(cfg, &l);
     return l;
 }
 

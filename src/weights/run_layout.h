@@ -22,7 +22,7 @@ typedef struct run_layout {
     // New weights travel while programs compute (parallel.overlap, docs/adr/0027), where ranks
     // share the optimizer; `sums` tells how sums of gradients do, which without ranks are left to
     // the update.
-    bool gathers_beside;
+    bool gathers_async;
     gradient_sums sums;
     // Micro-batch m of this data rank is number first_micro + m every_micro of the global batch.
     int64_t first_micro, every_micro;

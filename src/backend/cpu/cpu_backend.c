@@ -103,7 +103,7 @@ static drv_status lower(cpu_backend *b, const mesh *m, const node *n, instructio
             .kernels = b->kernels,
             .attention = gemm_kernels(b->gemm, n->n_in > 0 ? n->in[0]->dt : DT_F32)};
     DRV_TRY(find_group(b, m, n, &out->group));
-    if (n->attrs.mesh.beside && out->group)
+    if (n->attrs.mesh.async && out->group)
         out->group = comm_thread_group(b->states.comm_thread, out->group);
     if (row->over_replicas && n->attrs.mesh.replicas > 1)
         out->replicas = replicas_of(b, group_along(b, m, AXIS_TENSOR), n->attrs.mesh.replicas);
@@ -236,7 +236,7 @@ static drv_status run(backend *base, executable *e) {
         const instruction *ins = &e->code[i], *writer = NULL;
         if (ins->touched) DRV_TRY(store_settle(&b->states, ins->touched, &writer));
         if (b->times_nodes && writer) note_time(writer, &since);
-        if (ins->node->attrs.mesh.beside && ins->group)
+        if (ins->node->attrs.mesh.async && ins->group)
             store_begin(&b->states, e->plan, ins);
         else
             ins->run(ins);

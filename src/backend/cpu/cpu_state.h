@@ -46,5 +46,5 @@ state **store_touched(const state_store *s, const plan *p, const node *n);
 // Until nobody writes any of these. *writer: the last one that was waited for; stays if none was.
 DRV_CHECKED drv_status store_settle(const state_store *s, state *const *touched,
         const instruction **writer);
-// Runs a node that goes on beside those that follow.
+// Runs a node that goes on during those that follow.
 void store_begin(const state_store *s, const plan *p, const instruction *ins);

@@ -57,6 +57,11 @@ static double flops(const node *n) {
     return 2.0 * (double)tensor_elements(n->in[0]) * (double)n->in[1]->dim[0];
 }
 
+static double inverse_dims(const node *n) {
+    const tensor *x = n->in[0], *w = n->in[1];
+    return 1 / (double)x->dim[0] + 1 / (double)x->dim[1] + 1 / (double)w->dim[0];
+}
+
 // The logits of a chunk serve the loss and both gradients while they are there, so the training
 // graph has one op for all three: the gradient of the loss is a number known beforehand. That of
 // each token's loss is not: then logits are computed here a second time.
@@ -119,6 +124,8 @@ const op_row op_row_linear_cross_entropy = {
         .grad = grad,
         .reads_blocks = true,
         .flops = flops,
+        .flops_of = FLOPS_HEAD,
+        .inverse_dims = inverse_dims,
         .wire = wire,
         .built = true,
         .differentiated = true,
@@ -227,6 +234,8 @@ const op_row op_row_linear_cross_entropy_grad = {
         .shape = grad_shape,
         .reads_blocks = true,
         .flops = grad_flops,
+        .flops_of = FLOPS_HEAD,
+        .inverse_dims = inverse_dims,
         .wire = wire,
         .differentiated = true,
         .attrs = ATTR(chunk) | ATTR(skip_dx) | ATTR(skip_dw) | ATTR(axis) | ATTR(ranks) |

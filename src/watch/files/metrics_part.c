@@ -1,4 +1,4 @@
-// Bisection over the bytes of a file whose lines are in the order of their steps.
+// Bisects the bytes of a file whose lines are in the order of their steps.
 #include "watch/files/metrics_part.h"
 
 #include <stdlib.h>
@@ -13,11 +13,11 @@ typedef struct part_file {
     int fd;
     const char *path;
     int64_t bytes;
-    str line; // the last one that was read
+    str line; // the last line that was read
 } part_file;
 
-// Reads the first whole line that begins at or after `at` (`middle`: `at` may be inside of one,
-// which is passed over); *end: where the next one begins. False: there is none.
+// Reads the first whole line that begins at or after `at` (`middle`: `at` may be inside a line,
+// which is skipped) and sets *end to the offset of the next one. Returns false if there is none.
 static bool read_line(part_file *file, int64_t at, bool middle, int64_t *end) {
     char chunk[4096];
     str_clear(&file->line);
@@ -54,7 +54,7 @@ static json_t *parse(const part_file *file, int64_t *step) {
     return NULL;
 }
 
-// The step of the first record at or after a place; `none` where there is no more.
+// Returns the step of the first record at or after an offset, or `none` if there is none.
 static int64_t step_after(part_file *file, int64_t at, int64_t none) {
     int64_t step = 0, end = at;
     for (bool middle = true; read_line(file, end, middle, &end); middle = false) {
@@ -65,7 +65,7 @@ static int64_t step_after(part_file *file, int64_t at, int64_t none) {
     return none;
 }
 
-// A place before all records from that step on, and not far before the first of them.
+// Returns an offset before the first record of that step or a later one, and close to it.
 static int64_t find_place(part_file *file, int64_t from) {
     int64_t low = 0, high = file->bytes;
     while (high - low > NARROW) {
@@ -88,7 +88,7 @@ static void add_records(part_file *file, int64_t from, str *out) {
         const bool wanted = record && step >= from;
         json_decref(record);
         if (!wanted) continue;
-        // A step and its evaluation, which share a number, stay together.
+        // A step and its evaluation have the same number and stay together.
         if ((n >= PART_RECORDS || out->n > PART_BYTES) && step >= next) {
             more = true;
             break;
@@ -109,8 +109,8 @@ drv_status metrics_part(const char *path, int64_t from, str *out) {
     return DRV_OK;
 }
 
-// --- the newest one
-// The record of the last whole line that has the key; the text is that of whole lines.
+// --- the newest record
+// Returns the record of the last line that has the key; the text consists of whole lines.
 static json_t *last_with(const char *text, size_t n, const char *key) {
     while (n > 0) {
         const char *feed = n > 1 ? memrchr(text, '\n', n - 1) : NULL;

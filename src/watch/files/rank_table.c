@@ -1,4 +1,4 @@
-// ranks/status: its columns, writing and reading them.
+// Writes and reads the columns of ranks/status.
 #include "watch/files/rank_table.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 
 enum { SUM_DIGITS = 8, CONTENT = RANK_LINE - SUM_DIGITS - 2, HEAD_LINES = 2, TRIES = 4 };
 
-// In the order of the line, a space between two.
+// The columns in the order of the line; a space separates them.
 enum {
     RANK,
     HOST,
@@ -96,7 +96,8 @@ static void put_text(char *line, int offset, int width, const char *text) {
         line[offset + i] = (char)(text[i] >= ' ' && text[i] < 127 ? text[i] : '?');
 }
 
-// To the right of its column; one that is too wide loses decimals, then becomes nines.
+// Aligns a number to the right of its column. One that is too wide loses decimals, then becomes
+// nines.
 static void put_number(char *line, int column, double value, int decimals) {
     const int width = columns[column].width;
     char text[64];
@@ -171,7 +172,7 @@ struct rank_table_writer {
     char *bytes;
 };
 
-// Replaces what stands there by a link to a file in status_dir.
+// Replaces the file by a link to one in status_dir.
 static drv_status link_to(arena *a, const char *run_dir, const char *status_dir, const char *path,
         const char **target) {
     DRV_TRY(dir_make(status_dir));
@@ -191,7 +192,7 @@ static drv_status link_to(arena *a, const char *run_dir, const char *status_dir,
 
 static drv_status open_file(rank_table_writer *w) {
     struct stat is;
-    // O_NONBLOCK: nobody has to read what is a pipe.
+    // O_NONBLOCK: if it is a pipe, nobody may be reading it.
     w->fd = open(w->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
     if (w->fd < 0) return file_fail("open", w->path);
     drv_status status = DRV_OK;
@@ -232,7 +233,7 @@ void rank_table_close(rank_table_writer *w) {
 }
 
 // --- reading
-// A field without the spaces around it.
+// Returns a field without the spaces around it.
 static void get_word(const char *line, int column, char *out, size_t size) {
     const char *cell = line + column_offset(column);
     int n = columns[column].width;
@@ -247,7 +248,7 @@ static void get_word(const char *line, int column, char *out, size_t size) {
         if (*p < ' ' || *p > '~') *p = '?';
 }
 
-// An empty field leaves *out as it is.
+// Reads a number; an empty field leaves *out as it is.
 static bool get_number(const char *line, int column, double *out) {
     char text[32];
     double value;
@@ -307,7 +308,7 @@ static drv_status read_head(const char *path, const char *p, size_t n, rank_tabl
             &version, &ranks, &width, &time, &used);
     if (found < 1)
         return drv_fail(DRV_E_DATA,
-                "\"%s\" is no table of ranks: expected \"drover ranks %d\" first", path,
+                "\"%s\" is not a table of ranks: expected \"drover ranks %d\" first", path,
                 RANK_TABLE_VERSION);
     if (version != RANK_TABLE_VERSION)
         return drv_fail(DRV_E_DATA, "\"%s\" is a table of ranks of version %d, expected %d", path,
@@ -343,8 +344,9 @@ drv_status rank_table_read(arena *a, const char *run_dir, rank_table *out) {
         DRV_TRY(file_open_regular(path, &fd, &bytes));
         close(fd);
         if (bytes > (int64_t)(RANK_TABLE_MAX + HEAD_LINES) * RANK_LINE)
-            return drv_fail(DRV_E_DATA, "\"%s\" has %lld bytes: no table of ranks is as large",
-                    path, (long long)bytes);
+            return drv_fail(DRV_E_DATA,
+                    "\"%s\" has %lld bytes, more than a table of ranks can have", path,
+                    (long long)bytes);
         char *p;
         size_t n;
         DRV_TRY(file_read(a, path, &p, &n));

@@ -1,10 +1,9 @@
-// The table of all ranks of a run, RUN_DIR/ranks/status: what each was last heard to do. Rank 0
-// writes it once a second; whatever watches reads it. It is text of lines of one width: one that
-// names the format, one of titles, one for each rank. Each ends in a checksum, since a reader may
-// meet a line while it is being written. docs/formats.md has the columns.
-//
-// It is written by one pwrite, not through a map: a process dies of a map whose file another user
-// cuts, or whose disk is full, and the system keeps what pwrite has handed over after kill -9 too.
+// The table of all ranks of a run, RUN_DIR/ranks/status: the last that was heard of each. Rank 0
+// writes it once a second; whoever watches the run reads it. It is text in lines of equal length:
+// one that names the format, one of titles, one for each rank. Each line ends with a checksum,
+// since a reader may see it half written. docs/formats.md has the columns. It is written by one
+// pwrite and not through a mapping: a process that writes to a mapping is killed when somebody
+// truncates the file or the disk is full, and what pwrite has taken survives kill -9 too.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,12 +19,12 @@ enum {
 
 // Texts are cut to these lengths.
 typedef struct rank_row {
-    bool known; // reading: false where the line is torn or not there, and all else is 0
-    bool ended; // the rank has said good-bye
+    bool known; // when reading: false if the line is torn or missing; then all else is 0
+    bool ended; // the rank has ended
     char host[21], program[9], op[25], arithmetic[13]; // op "": computing
     int64_t pid, step;
-    double since_s;                           // in this operation, as it told
-    double heard_s;                           // ago, at the time of the table
+    double since_s; // how long it had been in this operation when it said so
+    double heard_s; // how long ago that was, at the time of the table
     double compute_s, wait_s, data_s, save_s; // of its last step
     int64_t resident, planned, device, sent;  // bytes, kept in KiB; sent: in its last step
 } rank_row;
@@ -39,12 +38,12 @@ typedef struct rank_table {
 // --- writing
 typedef struct rank_table_writer rank_table_writer; // single owner
 
-// Opens RUN_DIR/ranks/status for n_ranks ranks. Where status_dir is not "", the file lies there,
-// on a disk of rank 0's own, under a name made of the run directory's, and RUN_DIR/ranks/status is
+// Opens RUN_DIR/ranks/status for n_ranks ranks. If status_dir is not "", the file lies there,
+// on a local disk of rank 0, named after the run directory, and RUN_DIR/ranks/status is
 // a link to it. DRV_E_IO, DRV_E_FULL. The writer lives in `a` until rank_table_close.
 DRV_CHECKED drv_status rank_table_open(arena *a, const char *run_dir, const char *status_dir,
         int n_ranks, rank_table_writer **out);
-// Writes rows[n_ranks] with the time of now.
+// Writes rows[n_ranks] with the current time.
 DRV_CHECKED drv_status rank_table_write(rank_table_writer *w, const rank_row *rows);
 void rank_table_close(rank_table_writer *w); // NULL is allowed; the file stays
 
@@ -52,9 +51,10 @@ void rank_table_close(rank_table_writer *w); // NULL is allowed; the file stays
 void rank_table_format(const rank_row *rows, int n, double time, char *out);
 
 // --- reading
-// Reads bytes; `path` is for messages. DRV_E_DATA: the first line is none of a table, or of another
-// version. Torn and missing lines are rows that are not known.
+// Reads bytes; `path` is for messages. DRV_E_DATA: the first line is not that of a table, or it has
+// another version. Torn and missing lines become rows that are not known.
 DRV_CHECKED drv_status rank_table_parse(arena *a, const char *path, const char *p, size_t n,
         rank_table *out);
-// Reads RUN_DIR/ranks/status, anew a few times where a line is torn. DRV_E_IO: there is none.
+// Reads RUN_DIR/ranks/status, and again, a few times, while a line is torn. DRV_E_IO: the file does
+// not exist.
 DRV_CHECKED drv_status rank_table_read(arena *a, const char *run_dir, rank_table *out);

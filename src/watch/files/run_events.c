@@ -1,4 +1,4 @@
-// events.jsonl: what each kind of line must hold, appending, reading.
+// The fields of each kind of line of events.jsonl; appends and reads such lines.
 #include "watch/files/run_events.h"
 
 #include <math.h>
@@ -14,15 +14,15 @@
 #include "base/json.h"
 #include "base/str.h"
 
-// No line that drover writes comes near it: messages have 2 KiB.
+// No line that drover writes comes near this limit: messages have 2 KiB.
 enum { MAX_LINE = 1 << 16, MAX_FIELDS = 9 };
-// A journal of more than a million events is none.
+// A file with more events than this is not a journal.
 enum { MAX_JOURNAL = 1 << 28 };
-// A disk may take long for a line; one that ends a run waits for it only so long.
+// A disk may be slow; the end of a run waits for it no longer than this.
 enum { LOCK_WAIT_S = 3 };
 
 // --- kinds
-// A field and its type: i a whole number, n a number, s a text; a capital letter: or null.
+// A field and its type: i an integer, n a number, s a string; a capital letter allows null.
 typedef struct field {
     char type;
     const char *name;
@@ -85,7 +85,7 @@ bool run_cause_is_known(const char *cause) {
 // --- writing
 struct run_events {
     append_file *file;
-    bool torn; // its last line, whose writer died, is to be ended
+    bool torn; // the writer of its last line died, so that line needs a line feed first
     int64_t attempt;
     const char *path;
     pthread_mutex_t lock;
@@ -155,7 +155,8 @@ drv_status run_events_add(run_events *self, run_event_kind kind, json_t *fields)
     until.tv_sec += LOCK_WAIT_S;
     if (pthread_mutex_timedlock(&self->lock, &until) != 0) {
         free(line);
-        return drv_fail(DRV_E_BUSY, "could not write \"%s\": a line has been on its way for %d s",
+        return drv_fail(DRV_E_BUSY,
+                "could not write \"%s\": another line has been waiting for the disk for %d s",
                 self->path, LOCK_WAIT_S);
     }
     str_printf(&text, "%s%s\n", self->torn ? "\n" : "", line);
@@ -205,7 +206,7 @@ static run_event_kind kind_of(const char *name) {
     return kind;
 }
 
-// Takes the line over.
+// Takes ownership of the line.
 static void take_line(json_t *line, run_event_list *out) {
     const json_t *name = json_object_get(line, "event"), *time = json_object_get(line, "time"),
                  *mono = json_object_get(line, "mono"), *attempt = json_object_get(line, "attempt");

@@ -1,4 +1,4 @@
-// The lock and owner.json of a run directory.
+// Takes, holds and gives back a run directory, by its lock and owner.json.
 #include "watch/files/run_owner.h"
 
 #include <errno.h>
@@ -22,10 +22,10 @@
 #include "watch/files/run_events.h"
 
 enum { TOKEN = 33, NAME = 64 };
-// A heartbeat is rewritten in its place, so it keeps its length: 10 digits, a point and 3 more.
+// A heartbeat is overwritten in place, so it has a fixed length: 10 digits, a point and 3 digits.
 #define BEAT_FORMAT "%014.3f"
 
-typedef struct owner_text { // what owner.json says
+typedef struct owner_text { // the fields of owner.json
     char token[TOKEN], host[NAME], job[NAME], boot[NAME];
     int64_t attempt, pid;
     double since, heartbeat;
@@ -37,10 +37,10 @@ struct run_owner {
     int dir_fd, lock_fd, file_fd; // file_fd: of owner.json
     int64_t beat_at;              // where the heartbeat is in it
     bool has_lock;                // the file system has locks
-    bool keeps_inodes;            // it calls a file by the same number twice
+    bool keeps_inodes;            // an inode number stays the same for as long as the file exists
     owner_text mine;
     pthread_t thread;
-    pthread_mutex_t lock; // of file_fd, beat_at and ends
+    pthread_mutex_t lock; // protects file_fd, beat_at and ends
     pthread_cond_t changed;
     bool has_thread, ends;
 };
@@ -55,8 +55,8 @@ const char *run_job(void) {
 }
 
 // --- owner.json
-// One start of the system, whatever its hosts are called: containers of one machine share it, and
-// its locks.
+// Identifies one boot of a machine, whatever its host names are: its containers share it, and the
+// locks.
 static void read_boot(char out[NAME]) {
     const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
     const ssize_t n = fd >= 0 ? read(fd, out, NAME - 1) : 0;
@@ -89,7 +89,7 @@ static void take_text(const json_t *o, const char *key, char *out, size_t size) 
     snprintf(out, size, "%s", value ? value : "");
 }
 
-// False: there is none, or it says nothing that can be read.
+// Returns false if the file does not exist or cannot be read.
 static bool read_owner(const char *path, owner_text *out) {
     arena *a = arena_new("owner.json");
     json_t *o = NULL;
@@ -134,7 +134,7 @@ static void add_text(str *out, const char *key, const char *value) {
     json_decref(text);
 }
 
-// The heartbeat comes last.
+// The heartbeat is the last field.
 static void print_owner(const owner_text *mine, str *out) {
     str_puts(out, "{");
     add_text(out, "job", mine->job);
@@ -163,8 +163,8 @@ static drv_status put_owner(const run_owner *self, const char *aside, const str 
     return status;
 }
 
-// Replaces owner.json by ours; its file stays open for heartbeats, which go nowhere when another
-// attempt has put its own in the place.
+// Replaces owner.json by ours. The file stays open for heartbeats; once another attempt has put its
+// own in place, these no longer reach anybody.
 static drv_status write_owner(run_owner *self) {
     char aside[64];
     int fd = -1;
@@ -187,7 +187,7 @@ static drv_status write_owner(run_owner *self) {
 static void write_beat(const run_owner *self) {
     char text[32];
     const int n = snprintf(text, sizeof text, BEAT_FORMAT, clock_utc_s());
-    // A disk that refuses it for long makes others take this owner for gone: as it then is.
+    // If the disk refuses heartbeats for long, others take this owner for gone.
     if (pwrite(self->file_fd, text, (size_t)n, self->beat_at) == n) fdatasync(self->file_fd);
 }
 
@@ -251,8 +251,9 @@ static void rest(double seconds) {
     nanosleep(&pause, NULL);
 }
 
-// The lock of this machine says that the owner before has ended. Elsewhere, or without locks, only
-// its heartbeat can: two clocks may differ, so it is seen to stand still.
+// On this machine the lock tells that the previous owner has ended. Elsewhere, or without locks,
+// only its heartbeat does. Two clocks may differ, so we watch whether the heartbeat changes instead
+// of comparing it with our time.
 static drv_status watch_owner(const run_owner *self) {
     owner_text before, now;
     char name[256];
@@ -262,15 +263,15 @@ static drv_status watch_owner(const run_owner *self) {
             name_owner(&before, name, sizeof name), self->opts.watch_s);
     for (const double end = clock_s() + self->opts.watch_s; clock_s() < end;) {
         rest(self->opts.beat_s / 8);
-        if (!read_owner(self->owner_path, &now)) return DRV_OK; // it has given the directory back
+        if (!read_owner(self->owner_path, &now)) return DRV_OK; // it has released the directory
         if (strcmp(now.token, before.token) != 0 || now.heartbeat != before.heartbeat)
             return held_by_another(self, &now);
     }
-    log_warn("\"%s\" is taken over from %s: its heartbeat stands still", self->run_dir, name);
+    log_warn("\"%s\" is taken over from %s: its heartbeat has stopped", self->run_dir, name);
     return DRV_OK;
 }
 
-// Without locks two may start at the same time: the one whose file stays has it.
+// Without locks two attempts may start at the same time: the one whose file remains is the owner.
 static drv_status settle(const run_owner *self) {
     owner_text now;
     if (self->has_lock) return DRV_OK;
@@ -343,7 +344,7 @@ static drv_status check_place(const run_owner *self) {
     if (!self->keeps_inodes) return DRV_OK;
     if (stat(self->lock_path, &there) != 0) {
         if (errno != ENOENT && errno != ENOTDIR)
-            return DRV_OK; // the disk: the save itself will say
+            return DRV_OK; // a fault of the disk, which the save will report
         return drv_fail(DRV_E_IO, "run directory \"%s\" was moved or removed while the run went on",
                 self->run_dir);
     }
@@ -356,7 +357,7 @@ static drv_status check_place(const run_owner *self) {
             self->run_dir);
 }
 
-// An attempt that has ended takes its owner.json with it: its start stays in the journal.
+// An attempt that has ended has removed its owner.json, but its start is still in the journal.
 static bool has_follower(const run_owner *self, const char *run_dir) {
     int64_t n_starts;
     return count_starts(run_dir, &n_starts) == DRV_OK && n_starts > self->mine.attempt;
@@ -366,7 +367,7 @@ drv_status run_owner_check(run_owner *self) {
     owner_text now;
     char name[256];
     DRV_TRY(check_place(self));
-    if (!read_owner(self->owner_path, &now)) { // removed, or rubbish
+    if (!read_owner(self->owner_path, &now)) { // removed, or not readable
         if (!has_follower(self, self->run_dir)) return write_owner(self);
         return drv_fail(DRV_E_IO, "another drover has been in the run directory \"%s\"",
                 self->run_dir);

@@ -1,8 +1,8 @@
-// Says who holds a run directory: a lock on RUN_DIR/.lock, which the system takes back from a
-// process that ends, and beside it RUN_DIR/owner.json, a token with a heartbeat, since not every
-// file system has locks and some have them on one machine alone (Lustre without "flock" and with
-// "localflock"). One attempt holds it; one that has lost it finds out before it puts a checkpoint
-// in its place.
+// Lets one attempt at a time own a run directory. It holds a lock on RUN_DIR/.lock, which the
+// system releases when the process ends, and RUN_DIR/owner.json, a token with a heartbeat, since
+// some file systems have no locks and others only within one machine (Lustre without "flock" and
+// with "localflock"). An attempt that has lost the directory finds out before it renames a
+// checkpoint into place.
 #pragma once
 #include <stdbool.h>
 
@@ -14,24 +14,26 @@ typedef struct run_owner run_owner; // run_owner_check and run_owner_dir: any th
 // Seconds; 0: the default.
 typedef struct run_owner_opts {
     double beat_s;   // between heartbeats (2)
-    double watch_s;  // a heartbeat that stands still for so long is of nobody (10)
-    double settle_s; // without locks: until another start at the same time has shown itself (1.5)
+    double watch_s;  // an owner whose heartbeat stands still for so long is gone (10)
+    double settle_s; // without locks: how long to wait for another attempt that starts at the same
+                     // time (1.5)
 } run_owner_opts;
 
-// Takes the directory, which is there. Where its owner.json is of another machine, or there are no
-// locks, the heartbeat is watched; one that stands still is taken over, which is said.
-// DRV_E_BUSY: another process holds it; the message says who. DRV_E_IO: it cannot be locked.
+// Takes a directory that exists. If its owner.json comes from another machine, or there are no
+// locks, the heartbeat is watched; a directory whose heartbeat has stopped is taken over, with a
+// warning. DRV_E_BUSY: another process holds it; the message says who. DRV_E_IO: it cannot be
+// locked.
 DRV_CHECKED drv_status run_owner_take(arena *a, const char *run_dir, const run_owner_opts *opts,
         run_owner **out);
 // DRV_E_IO: the directory was moved, removed or replaced, or another attempt has taken it over. The
 // message says which, and who.
 DRV_CHECKED drv_status run_owner_check(run_owner *self);
-// Returns whether the open directory, wherever it is now, is another attempt's, or was meanwhile.
-// Any thread.
+// Returns whether another attempt owns the open directory, wherever it is now, or has owned it
+// meanwhile. Any thread may call it.
 bool run_owner_is_taken(const run_owner *self);
 // Returns the open directory, wherever it is now. It belongs to the owner.
 int run_owner_dir(const run_owner *self);
-// Gives it back; owner.json is removed where it is still ours. NULL is allowed.
+// Releases the directory and removes owner.json if it is still ours. NULL is allowed.
 void run_owner_release(run_owner *self);
 
 // Returns the number of the scheduler's job that this process is part of; "": none is known.

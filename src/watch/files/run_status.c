@@ -1,4 +1,4 @@
-// status.json: its text, replacing it, reading it.
+// Writes, replaces and reads status.json.
 #include "watch/files/run_status.h"
 
 #include <fcntl.h>
@@ -53,7 +53,7 @@ static json_t *count(int64_t x) {
 
 static json_t *text_or_null(const char *s) {
     json_t *value = *s ? json_string(s) : NULL;
-    return value ? value : json_null(); // NULL as well: bytes that are no UTF-8
+    return value ? value : json_null(); // also NULL: bytes that are not UTF-8
 }
 
 static json_t *object_of(const run_status *status) {
@@ -118,7 +118,7 @@ typedef struct reader {
     const json_t *object;
 } reader;
 
-// A whole number from 0 on, or null where it may be absent.
+// Reads a non-negative integer, or null where the field may be absent.
 static drv_status read_count(const reader *r, const char *key, bool optional, int64_t *out) {
     int64_t value = -1;
     DRV_TRY(json_get_i64(r->path, r->object, key, &value));
@@ -142,7 +142,7 @@ static drv_status read_text(const reader *r, const char *key, const char **out) 
     return DRV_OK;
 }
 
-// One of the names; *out is the place of an absent or null one before.
+// Reads one of the names; an absent or null field leaves *out as it is.
 static drv_status read_name(const reader *r, const char *key, const char *const *names, int n,
         int *out) {
     const char *value = NULL;

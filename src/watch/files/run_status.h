@@ -1,6 +1,6 @@
-// Says how a run stands, in RUN_DIR/status.json: rewritten whole as it goes on, and at its end.
-// Scripts read it, since a launcher may turn the exit status of a job into another one.
-// docs/formats.md lists the fields.
+// The state of a run, RUN_DIR/status.json: replaced whole while the run goes on, and at its end.
+// Scripts read it, since a launcher may change the exit status of a job. docs/formats.md lists the
+// fields.
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,9 +29,9 @@ typedef struct run_status {
     double loss, tokens_per_s, eta_s;
     int64_t attempt; // 0: unknown
     int64_t ranks, nodes;
-    const char *host; // of rank 0, as its process
+    const char *host; // of rank 0, as is pid
     int64_t pid, saved_step;
-    // The way in which the run ended.
+    // The end of the run.
     run_end end;
     int64_t exit_status;
     const char *cause, *message;
@@ -40,10 +40,10 @@ typedef struct run_status {
 } run_status;
 run_status run_status_new(void); // starting, all else absent
 
-// Replaces status.json in the open folder, which need not have its old name any more. `lasts`: also
-// after a crash of the machine, which may take tens of milliseconds. DRV_E_IO, DRV_E_FULL.
+// Replaces status.json in the open folder, whose name may have changed. `lasts`: it survives a
+// crash of the machine, which may take tens of milliseconds. DRV_E_IO, DRV_E_FULL.
 DRV_CHECKED drv_status run_status_write(int dir_fd, const run_status *status, bool lasts);
-// Reads the text of RUN_DIR/status.json, and puts such a text back, as the last one.
+// Read the text of RUN_DIR/status.json, and put such a text back.
 DRV_CHECKED drv_status run_status_text(arena *a, const char *run_dir, char **text, size_t *n);
 DRV_CHECKED drv_status run_status_put(int dir_fd, const char *text, size_t n, bool lasts);
 

@@ -1,4 +1,4 @@
-// libmicrohttpd, opened at its first use.
+// Loads libmicrohttpd at its first use.
 #include "watch/server/http_calls.h"
 
 #include "base/library.h"

@@ -1,5 +1,5 @@
-// The only file that sees libmicrohttpd's header: the functions that the page of a run calls. The
-// library is opened when the first page is (base/library.h).
+// The libmicrohttpd functions that the page of a run calls; only files of this folder see its
+// header. The library is loaded when the first page is opened (base/library.h).
 #pragma once
 #include <microhttpd.h>
 
@@ -20,7 +20,7 @@ typedef struct http_calls {
     __typeof__(MHD_destroy_response) *destroy_response;
 } http_calls;
 
-extern const http_calls *const http; // to be called after http_open
+extern const http_calls *const http; // valid after http_open
 
-// DRV_E_IO: libmicrohttpd is not there; says how to get it.
+// DRV_E_IO: libmicrohttpd is not installed; the message says how to get it.
 DRV_CHECKED drv_status http_open(void);

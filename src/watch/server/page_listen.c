@@ -1,4 +1,4 @@
-// Opening the socket of a page.
+// Opens the socket of a page.
 #include "watch/server/page_listen.h"
 
 #include <arpa/inet.h>
@@ -11,7 +11,7 @@
 
 #include "base/host_port.h"
 
-enum { WAITING = 128 }; // connections that have not been taken
+enum { WAITING = 128 }; // connections that have not been accepted
 
 typedef union address {
     struct sockaddr any;

@@ -1,4 +1,4 @@
-// The socket that the page of a run listens at.
+// Opens the socket on which the page of a run listens.
 #pragma once
 #include <stdbool.h>
 
@@ -6,11 +6,11 @@
 
 typedef struct page_listener {
     int fd;
-    bool to_others;    // other machines reach it
-    char address[320]; // "127.0.0.1:8080": where a client finds it; of all addresses, this
-                       // machine's name
-    char host[256];    // as the key has it; "": it has none
-    char name[256];    // of this machine
+    bool to_others;    // other machines can reach it
+    char address[320]; // "127.0.0.1:8080", where clients find it; with this machine's name if it
+                       // listens on all addresses
+    char host[256];    // from the configuration; "": it has none
+    char name[256];    // this machine's name
 } page_listener;
 
 // `where` is a port, which is opened on 127.0.0.1, or HOST:PORT; port 0 takes any that is free.

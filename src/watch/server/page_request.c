@@ -1,4 +1,4 @@
-// Checks of a request, in the order in which they tell least to whom they refuse.
+// Checks a request, in an order in which a refused client learns least.
 #include "watch/server/page_request.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 
 static const struct {
     const char *name;
-    bool open; // needs no token
+    bool open; // no token needed
 } paths[N_PAGE_PATHS] = {
         [PATH_PAGE] = {"/", false},
         [PATH_STYLE] = {"/page.css", false},
@@ -33,8 +33,8 @@ bool page_secret_is(const char *secret, const char *given, size_t n_given) {
     return differs == 0;
 }
 
-// --- where it goes
-// A name of DNS may be made to point here by anybody who owns it (DNS rebinding); an address not.
+// --- the target
+// The owner of a DNS name can make it point here (DNS rebinding); an address cannot be made to.
 static bool host_is_ours(const page_keys *keys, const char *text) {
     host_port parsed;
     if (!text || !host_port_parse(text, &parsed) || !*parsed.host) return false;
@@ -43,7 +43,7 @@ static bool host_is_ours(const page_keys *keys, const char *text) {
            (*keys->name && strcasecmp(parsed.host, keys->name) == 0);
 }
 
-// A page of another origin asks in the name of whoever looks at it.
+// A page of another origin would ask on behalf of the person who looks at it.
 static bool origin_is_ours(const page_request *request) {
     const char *scheme = "http://", *origin = request->origin;
     if (!origin) return true;
@@ -51,7 +51,7 @@ static bool origin_is_ours(const page_request *request) {
     return str_starts(origin, scheme) && strcasecmp(origin + strlen(scheme), request->host) == 0;
 }
 
-// Paths are few and plain: what is escaped, climbs or is no text is of somebody who tries.
+// Paths are few and plain: one with escapes, ".." or bytes that are not text is an attack.
 static bool target_is_plain(const char *target) {
     const size_t n = strcspn(target, "?");
     if (target[0] != '/' || n > 64 || strlen(target) > 1024) return false;
@@ -73,13 +73,13 @@ static bool find_path(const char *target, page_path *out) {
     return false;
 }
 
-// --- the query: one field at most, which the path knows
+// --- the query: at most one field, which the path defines
 static const char *query_of(const char *target) {
     const char *mark = strchr(target, '?');
     return mark ? mark + 1 : "";
 }
 
-// The value of "name=value", if that is all there is.
+// Returns the value of "name=value" if the query has nothing else.
 static const char *only_value(const char *query, const char *name) {
     const size_t n = strlen(name);
     if (strncmp(query, name, n) != 0 || query[n] != '=' || strchr(query, '&')) return NULL;
@@ -92,7 +92,7 @@ static bool read_from(const char *query, int64_t *out) {
     return str_to_i64(text, out);
 }
 
-// --- who asks
+// --- authentication
 static bool has_bearer(const page_request *request, const char *token) {
     const char *scheme = "Bearer ", *text = request->authorization;
     if (!text || strncasecmp(text, scheme, strlen(scheme)) != 0) return false;
@@ -133,7 +133,7 @@ static bool has_password(const page_request *request, const char *password) {
     return colon && page_secret_is(password, colon + 1, (size_t)(pair + n - colon - 1));
 }
 
-// "a=1; NAME=SECRET"
+// Finds NAME in "a=1; NAME=SECRET".
 static bool has_cookie(const page_request *request, const page_keys *keys) {
     const size_t n_name = strlen(keys->cookie_name);
     bool found = false;

@@ -1,13 +1,13 @@
-// A request to the page of a run: what it asks for, and whether it may. Everything in it comes from
-// outside; nothing here touches a file or a socket.
+// Decides about a request to the page of a run: what it asks for, and whether it may have it. All
+// of a request is untrusted. These functions are pure: they touch no file and no socket.
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum {
-    SECRET_BYTES = 33, // 128 bits as hexadecimal digits, with the NUL
-    TOKEN_MAX = 4096,  // bytes of a token that somebody sends, or keeps in a file
+    SECRET_BYTES = 33, // 128 bits as hexadecimal digits, and a NUL
+    TOKEN_MAX = 4096,  // most bytes of a token, sent or in a file
 };
 
 typedef enum page_path {
@@ -23,36 +23,35 @@ typedef enum page_path {
 } page_path;
 const char *page_path_name(page_path path); // "/api/status"
 
-// A request as it came; NULL: it has none.
+// A request as it was received; NULL: absent.
 typedef struct page_request {
-    const char *method, *target; // target: with its query, nothing decoded
+    const char *method, *target; // target: with its query, not decoded
     const char *host, *origin, *authorization, *cookie;
-    bool has_body;    // a length above zero, or chunks
-    bool broken;      // a NUL in it, or a header twice that must stand once
-    bool probe_alone; // so many ask that there is only room for probes
+    bool has_body;    // its length is above zero, or it is chunked
+    bool broken;      // it has a NUL, or two of a header that must be unique
+    bool probe_alone; // the server is so busy that only probes are served
 } page_request;
 
-// The keys that open the page.
+// The secrets that open the page.
 typedef struct page_keys {
-    char token[SECRET_BYTES];      // of every path: "Authorization: Bearer TOKEN"
-    char code[SECRET_BYTES];       // "/?code=CODE" gives the cookie, once
-    char cookie[SECRET_BYTES];     // of every path
-    char cookie_name[32];          // of this port: cookies do not tell ports apart
-    char metrics_token[TOKEN_MAX]; // of PATH_PROMETHEUS alone; "": there is none
-    const char *password;          // of every path, by HTTP's Basic scheme; NULL: there is none
-    char host[256], name[256];     // as the key has it, and of this machine: allowed in Host
+    char token[SECRET_BYTES];      // for every path: "Authorization: Bearer TOKEN"
+    char code[SECRET_BYTES];       // "/?code=CODE" sets the cookie, once
+    char cookie[SECRET_BYTES];     // for every path
+    char cookie_name[32];          // has the port in it, since cookies do not distinguish ports
+    char metrics_token[TOKEN_MAX]; // for PATH_PROMETHEUS alone; "": there is none
+    char host[256], name[256];     // the configured host and this machine's name: allowed in Host
+    const char *password;          // for every path, by HTTP's Basic scheme; NULL: there is none
 } page_keys;
 
 // The answer to a request.
 typedef struct page_answer {
-    int status;      // 200; 303: the code was right, and gives the cookie; else why it is refused
-    const char *why; // of a refusal, for a person
+    int status; // 200; 303: the code was right and sets the cookie; else the status of the refusal
+    const char *why; // the reason for a refusal, for people
     page_path path;
-    int64_t from; // of PATH_RECORDS
+    int64_t from; // for PATH_RECORDS
 } page_answer;
 
 page_answer page_request_check(const page_request *request, const page_keys *keys);
 
-// Returns whether both are the same text; takes as long for what differs early as for what differs
-// late.
+// Returns whether both texts are equal, in a time that does not depend on where they differ.
 bool page_secret_is(const char *secret, const char *given, size_t n_given);

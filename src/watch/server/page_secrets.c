@@ -1,4 +1,4 @@
-// Secrets: made, written for their owner, read.
+// Makes secrets, writes them for their owner alone, and reads tokens.
 #include "watch/server/page_secrets.h"
 
 #include <ctype.h>
@@ -22,7 +22,8 @@ drv_status page_secret_make(char out[SECRET_BYTES]) {
     return DRV_OK;
 }
 
-// A new file of nobody else's making, whatever the umask; renamed when it is whole.
+// Creates a temporary file exclusively (O_EXCL) with mode 0600, whatever the umask, and renames it
+// once it is complete.
 static drv_status write_private(const char *path, const char *text) {
     arena *a = arena_new("private file");
     const char *aside = arena_printf(a, "%s.tmp", path);

@@ -1,18 +1,18 @@
-// Makes the secrets that open the page of a run, and writes them where whoever may read the run's
-// private files finds them.
+// Makes the secrets that open the page of a run, and writes them to a file that only the owner of
+// the run may read.
 #pragma once
 #include "base/status.h"
 #include "watch/server/page_request.h"
 
-// 128 bits of the system's random numbers as hexadecimal digits. DRV_E_IO: there are none.
+// Draws 128 random bits from the system, as hexadecimal digits. DRV_E_IO: it has none.
 DRV_CHECKED drv_status page_secret_make(char out[SECRET_BYTES]);
 
-// Writes RUN_DIR/http.json: address, token, and the address that a browser opens once. Only its
-// owner may read it. DRV_E_IO, DRV_E_FULL.
+// Writes RUN_DIR/http.json: the address, the token, and an address that a browser can open once.
+// Only its owner may read the file. DRV_E_IO, DRV_E_FULL.
 DRV_CHECKED drv_status page_secrets_write(const char *run_dir, const char *address,
         const page_keys *keys);
 void page_secrets_remove(const char *run_dir);
 
-// Reads a token of at least so many characters, without the space around it. DRV_E_IO, DRV_E_DATA:
-// no such file, or no such token in it.
+// Reads a token of at least so many characters, without surrounding white space. DRV_E_IO: the file
+// cannot be read. DRV_E_DATA: it holds no such token.
 DRV_CHECKED drv_status page_token_read(const char *path, int least, char out[TOKEN_MAX]);

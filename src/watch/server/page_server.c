@@ -1,4 +1,4 @@
-// The thread, its connections, and what every answer says.
+// Runs the server's thread, its connections, and the headers of every answer.
 #include "watch/server/page_server.h"
 
 #include <poll.h>
@@ -19,27 +19,27 @@
 
 enum {
     MAX_GUESTS =
-            32, // of any kind; further ones may be probes alone, and what they ask comes at once
+            32, // connections of any kind; further ones are for probes, whose requests are short
     MAX_PROBES = 16,
     MAX_PLACES = MAX_GUESTS + MAX_PROBES,
     MANY = MAX_GUESTS / 2,
     GUEST_S = 10,
-    GUEST_BYTES = 24 << 10, // a request with its headers
+    GUEST_BYTES = 24 << 10, // most bytes of a request with its headers
     TARGET_BYTES = 2048,
     NICE = 10,
     END_S = 2,
     SOON_MS = 50,
 };
 
-// Seconds in which a request has to be whole, where many are there, and where no place is left.
+// Seconds in which a request must be complete if there are many connections, and if none is free.
 #define MANY_S 1.0
 #define FULL_S 0.1
 
 typedef struct guest {
-    int fd; // -1: the place is free
+    int fd; // -1: free
     double since_s;
-    bool asked;                          // its request is whole
-    const char *received, *received_end; // the target, where libmicrohttpd has it
+    bool asked;                          // its request is complete
+    const char *received, *received_end; // the target, in libmicrohttpd's memory
     char target[TARGET_BYTES];
 } guest;
 
@@ -49,9 +49,10 @@ struct page_server {
     const page_server_calls *calls;
     void *ctx;
     pthread_t thread;
-    bool one_left; // in the last round: libmicrohttpd takes new connections again only in the next
+    bool one_left; // a connection has ended in this round; libmicrohttpd accepts new ones only in
+                   // the next
     guest guests[MAX_PLACES];
-    guest nobody; // of a connection for which there is no place
+    guest nobody; // for a connection beyond the limit
 };
 
 // --- connections
@@ -82,12 +83,12 @@ static int count_guests(const page_server *self) {
     return n;
 }
 
-// Returns the seconds in which a request has to be whole: the fewer places are left, the sooner.
+// Returns the seconds in which a request must be complete: fewer when fewer connections are free.
 static double patience_s(int n_guests) {
     return n_guests == MAX_PLACES ? FULL_S : n_guests >= MANY ? MANY_S : GUEST_S;
 }
 
-// libmicrohttpd's own limit counts from the last byte: whoever sends one now and then would stay.
+// libmicrohttpd's own time limit starts again at every byte, so a slow sender would stay for ever.
 static void send_away(page_server *self) {
     const double now = clock_s(), patience = patience_s(count_guests(self));
     for (int i = 0; i < MAX_PLACES; i++) {
@@ -97,7 +98,7 @@ static void send_away(page_server *self) {
     }
 }
 
-// Keeps the target as it came, before anything in it is decoded.
+// Keeps the target as it was received, before libmicrohttpd decodes it.
 static void *on_target(void *ctx, const char *target, struct MHD_Connection *connection) {
     (void)ctx;
     const union MHD_ConnectionInfo *info =
@@ -110,7 +111,7 @@ static void *on_target(void *ctx, const char *target, struct MHD_Connection *con
     return from;
 }
 
-// Nothing in a request is decoded for us.
+// Keeps libmicrohttpd from decoding a request.
 static size_t leave_escaped(void *ctx, struct MHD_Connection *connection, char *text) {
     (void)ctx;
     (void)connection;
@@ -193,13 +194,14 @@ static int wait_ms(page_server *self, bool more) {
     return limit;
 }
 
-// However many ask, steps lose no more than this to them: who is answered late waits. What a quiet
-// hour leaves over is not saved up.
+// However many requests come, they take no more of the processor from the steps than this; clients
+// then wait. Time that was not used is not saved up.
 #define SHARE       0.02 // of a core
 #define BURST_S     0.5  // beyond it
 #define MOST_REST_S 0.5  // at a time, so that the thread can be ended
 typedef struct allowance {
-    double left_s, clock_s, used_s; // of the thread: what it may still take, as of the last round
+    double left_s, clock_s,
+            used_s; // processor time that the thread may still use, and when that was computed
 } allowance;
 
 static double thread_s(void) {

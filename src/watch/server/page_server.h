@@ -1,6 +1,6 @@
-// A small HTTP server in a thread of its own, by libmicrohttpd: 32 connections at most, 10 s and
-// one request each, no bodies. Where many are there a request has to be whole within a second, and
-// 16 further places are for probes. It knows nothing of runs: one function answers.
+// A small HTTP server by libmicrohttpd in its own thread: at most 32 connections of one request and
+// 10 s each, without bodies. If there are many, a request must be complete within a second, and 16
+// further connections are for probes. It knows nothing of runs: one function answers.
 #pragma once
 #include "base/str.h"
 #include "base/status.h"
@@ -8,7 +8,7 @@
 
 typedef struct page_reply {
     int status;
-    const char *type;     // of the body
+    const char *type;     // type of the body
     const char *cookie;   // a Set-Cookie; NULL: none
     const char *location; // of a redirection; NULL: none
     bool asks_password;   // a 401 asks for a name and a password, else for a token
@@ -16,20 +16,20 @@ typedef struct page_reply {
 } page_reply;
 
 typedef struct page_server_calls {
-    // Answers one request; called by the server's thread alone.
+    // Answers one request; only the server's thread calls it.
     void (*answer)(void *ctx, const page_request *request, page_reply *out);
-    // Called between requests; true: there is more to do, soon.
+    // Called between requests; returns whether there is more to do soon.
     bool (*idle)(void *ctx);
 } page_server_calls;
 
 typedef struct page_server page_server;
 
-// Serves at the listening socket, which is the server's from then on; `calls` and `ctx` must
-// outlive it. The thread has a low priority and takes at most 2 % of a core and half a second
-// beyond: a step goes first. DRV_E_IO: libmicrohttpd is not there; DRV_E_DEVICE: no thread can be
-// started.
+// Serves on the listening socket, which belongs to the server from then on; `calls` and `ctx` must
+// outlive it. The thread has a low priority and uses at most 2 % of a core, and half a second more
+// in a burst, so that steps go first. DRV_E_IO: libmicrohttpd is not installed; DRV_E_DEVICE: no
+// thread can be started.
 DRV_CHECKED drv_status page_server_start(int listen_fd, const page_server_calls *calls, void *ctx,
         page_server **out);
-// Ends it, and its connections. False: it did not end within two seconds, as it waits for a file
-// system that does not answer; it and its ctx must be left alone then. NULL is allowed.
+// Ends the server and its connections. Returns false if it did not end within two seconds because a
+// file system does not answer; then the server and its ctx must not be freed. NULL is allowed.
 bool page_server_stop(page_server *self);

@@ -1,4 +1,4 @@
-// The body of a post, after pkg/apis/trainer/v1alpha1/trainjob_types.go of Kubeflow Trainer.
+// Makes the body of a post, after Kubeflow Trainer's pkg/apis/trainer/v1alpha1/trainjob_types.go.
 #include "watch/server/progress_body.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ static json_t *metrics_of(const watched_run *run) {
     const watched_step *last = &run->last;
     json_t *list = json_array();
     if (last->step >= 0) add_metric(list, "step", (double)last->step);
-    if (last->step >= 0 && isnan(last->loss)) // the one number that is worth telling as none
+    if (last->step >= 0 && isnan(last->loss)) // a loss that is not finite is worth reporting
         json_array_append_new(list, json_pack("{s:s, s:s}", "name", "loss", "value", "NaN"));
     add_metric(list, "loss", last->loss);
     add_metric(list, "validation_loss", last->val_loss);
@@ -34,7 +34,7 @@ static json_t *metrics_of(const watched_run *run) {
 static int percentage(const run_status *status) {
     if (status->end == RUN_DONE) return 100;
     if (status->steps <= 0 || status->step <= 0) return 0;
-    // A run that is not done is never told to be.
+    // A run that goes on is never reported as complete.
     return status->step >= status->steps ? 99 : (int)(100 * status->step / status->steps);
 }
 

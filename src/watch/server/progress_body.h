@@ -1,4 +1,4 @@
-// Writes what Kubeflow Trainer is told of a run: the status of a TrainJob's trainer.
+// Writes the status of a TrainJob's trainer, as Kubeflow Trainer takes it.
 #pragma once
 #include "watch/views/watched_run.h"
 

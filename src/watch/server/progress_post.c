@@ -1,6 +1,6 @@
-// The progress of a run, posted to the server that Kubeflow Trainer names in the environment of a
-// TrainJob's pods (KUBEFLOW_TRAINER_SERVER_*, feature gate TrainJobStatus of its version 2.2): by a
-// thread that nothing waits for but, for a moment, the end of the run.
+// Posts the progress of a run to the server that Kubeflow Trainer names in the environment of a
+// TrainJob's pods (KUBEFLOW_TRAINER_SERVER_*, feature gate TrainJobStatus of version 2.2). A thread
+// of its own posts; only the end of the run waits for it, for a moment.
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -20,20 +20,20 @@
 
 enum {
     EVERY_S = 10,
-    POST_S = 8, // until a post is given up, and
-    LAST_S = 2, // the one at the end
+    POST_S = 8, // time limit of a post,
+    LAST_S = 2, // and of the one at the end
     END_S = 4,
 };
 
 typedef struct progress_post {
-    const char *url, *ca_file, *token_file; // of the environment
+    const char *url, *ca_file, *token_file; // from the environment
     run_view *view;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool ending;         // locked
-    atomic_bool hurries; // a post that is under way at the end is given up
-    bool failed;         // said
+    bool ending;         // under the lock
+    atomic_bool hurries; // abandon the post that is under way
+    bool failed;         // a failure has been reported
 } progress_post;
 
 // --- a post
@@ -50,7 +50,7 @@ static int on_progress(void *ctx, curl_off_t total, curl_off_t now, curl_off_t u
     return self->hurries;
 }
 
-// That CA and no other, no redirection, no proxy: the token is for this server.
+// The token is for this server alone: only its CA is accepted, no redirection and no proxy.
 static void set_options(progress_post *self, CURL *handle, const char *token, const str *body,
         struct curl_slist *headers, long limit_s) {
     curl->easy_setopt(handle, CURLOPT_URL, self->url);
@@ -75,7 +75,7 @@ static void set_options(progress_post *self, CURL *handle, const char *token, co
 static drv_status send_body(progress_post *self, const str *body, long limit_s) {
     char token[TOKEN_MAX];
     long code = 0;
-    DRV_TRY(page_token_read(self->token_file, 1, token)); // anew: it rotates
+    DRV_TRY(page_token_read(self->token_file, 1, token)); // read each time, since it is rotated
     CURL *handle = curl->easy_init();
     struct curl_slist *headers = curl->slist_append(NULL, "Content-Type: application/json");
     DRV_ASSERT(handle && headers, "libcurl");
@@ -122,7 +122,7 @@ static void *post_main(void *arg) {
     }
     pthread_mutex_unlock(&self->lock);
     self->hurries = false;
-    run_view_refresh(self->view); // how it ended
+    run_view_refresh(self->view); // to see how the run ended
     post(self, LAST_S);
     return NULL;
 }
@@ -142,7 +142,7 @@ static drv_status start_thread(progress_post *self) {
 }
 
 // --- opening
-// Host and port of the URL, which may hold more than the log should.
+// Returns the host and port of the URL; the rest of it may be secret and is not logged.
 static drv_status find_server(const char *url, host_port *out) {
     const char *scheme = "https://";
     char text[HOST_BYTES + 16];

@@ -1,5 +1,5 @@
-// Metrics for Prometheus. A number that nobody knows has no line; one that is known not to be one
-// is NaN.
+// Writes metrics for Prometheus. A number that is not known has no line; one that is not finite is
+// NaN.
 #include "watch/server/prometheus.h"
 
 #include <math.h>
@@ -41,7 +41,7 @@ static void known(str *out, const char *name, const char *help, double x) {
     if (!isnan(x)) one(out, name, "gauge", help, x);
 }
 
-// --- what a step was
+// --- steps
 static void add_steps(const watched_run *run, str *out) {
     const step_histogram *steps = &run->steps;
     int64_t up_to = 0;
@@ -75,7 +75,7 @@ static void add_steps(const watched_run *run, str *out) {
         one(out, "drover_tokens_total", "counter", "Tokens that were learned.", last->tokens);
 }
 
-// --- what became of it
+// --- the run
 static int64_t count_stragglers(const watched_run *run) {
     int64_t open = 0;
     for (int64_t i = 0; i < run->events.n; i++) {
@@ -134,7 +134,7 @@ static void add_status(const watched_run *run, str *out) {
     one(out, "drover_ranks", "gauge", "Ranks of the run.", (double)run->status.ranks);
 }
 
-// --- by rank
+// --- ranks
 static void add_rank_figure(const rank_table *table, const char *name, const char *help,
         double (*of)(const rank_row *), str *out) {
     head(out, name, "gauge", help);

@@ -1,5 +1,6 @@
-// Whoever shows a run to others while it goes on. A run knows them by this table alone: what they
-// need they read from its files (docs/adr/0029), and nothing that becomes of them ends it.
+// An observer shows a run to others while it goes on. The run knows it by this table alone: the
+// observer reads what it needs from the run's files (docs/adr/0029), and its failure does not end
+// the run.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -7,10 +8,10 @@
 #include "base/status.h"
 #include "watch/server/run_view.h"
 
-// A run as it is when it begins; texts must outlive the observers.
+// A run at its start; the texts must outlive the observers.
 typedef struct run_observed {
     const char *run_dir;
-    const char *about;  // model and layout in words
+    const char *about;  // model and layout as text
     int64_t save_every; // steps between checkpoints; 0: only at the end
     // Keys of the config.
     const char *http;          // NULL: no page
@@ -19,16 +20,16 @@ typedef struct run_observed {
                                // RUN_DIR/http.json
     const char *http_metrics_token_file;
     bool http_ranks;
-    run_view *view; // of its files
+    run_view *view; // reads its files
 } run_observed;
 
 typedef struct run_observer {
-    const char *name; // "page": in messages
-    // Begins, on rank 0, once the run's files are there. *self stays NULL where nothing is asked
-    // for. On failure it watches nothing, and the run goes on.
+    const char *name; // "page", for messages
+    // Starts the observer on rank 0, once the files of the run exist. *self stays NULL if the
+    // configuration asks for nothing. After a failure the run goes on without it.
     drv_status (*begin)(const run_observed *run, void **self);
-    // Ends, once status.json says how the run ended; takes some seconds at most. False: it still
-    // waits for something, and the view must be left alone.
+    // Ends the observer, once status.json says how the run ended; takes a few seconds at most.
+    // Returns false if it still waits for something: then the view must not be freed.
     bool (*end)(void *self);
 } run_observer;
 

@@ -1,4 +1,4 @@
-// The page of a run: what each path answers, from the files of the run.
+// The page of a run: answers each path from the files of the run.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,13 +19,13 @@
 
 extern const char page_js[]; // page.js
 
-// The limits of the watchdog of ranks (comm_opts).
+// The limits of the watchdog (comm_opts).
 #define SILENT_S 5.0
 #define STUCK_S  300.0
 
-enum { LEAST_TOKEN = 16 }; // characters of a token that somebody has chosen
+enum { LEAST_TOKEN = 16 }; // least characters of a token that a user has chosen
 
-// An answer as it was made of one reading of the files.
+// An answer, made from one reading of the files.
 typedef struct kept_answer {
     int64_t number; // of the reading
     str body;
@@ -37,13 +37,13 @@ typedef struct run_page {
     page_listener listener;
     page_server *server;
     kept_answer kept[N_PAGE_PATHS];
-    char *run_dir, *about, *metrics_path, *token_file; // its own: a thread may outlive the run
+    char *run_dir, *about, *metrics_path, *token_file; // copies: a thread may outlive the run
     char set_cookie[160], password[TOKEN_MAX];
-    bool failing; // http.json, or the file of a token: said
+    bool failing; // a fault of http.json or of a token file has been reported
 } run_page;
 
 // --- health
-// Whom the watchdog names: a rank that is silent, or that others wait for. -1: nobody.
+// Returns the rank that the watchdog names, one that is silent or that others wait for; -1: none.
 static int find_suspect(const rank_table *table) {
     int waiting = -1, computing = -1;
     for (int i = 0; i < table->n; i++) {
@@ -99,7 +99,7 @@ static void make_status(const watched_run *run, str *out) {
     free(text);
 }
 
-// Made once of each reading of the files, however many ask.
+// Makes the answer once for each reading of the files, however many ask for it.
 static void answer_kept(run_page *self, page_path path, watched_run *run, int64_t number,
         page_reply *out) {
     kept_answer *kept = &self->kept[path];
@@ -141,13 +141,13 @@ static void answer_run(run_page *self, page_path path, page_reply *out) {
     run_view_give(self->run.view);
 }
 
-// --- who comes in
+// --- authentication
 static void note(run_page *self, drv_status status) {
     if (status != DRV_OK && !self->failing) log_warn("page: %s", drv_message());
     self->failing = status != DRV_OK;
 }
 
-// The code is used up: whoever finds it in a history or a log finds nothing.
+// The code works once, so it is of no use in a browser's history or a log.
 static void answer_code(run_page *self, page_reply *out) {
     out->status = 303;
     out->location = "/";

@@ -1,4 +1,4 @@
-// A watched run behind a lock.
+// Protects a watched run by a lock.
 #include "watch/server/run_view.h"
 
 #include <pthread.h>
@@ -8,13 +8,13 @@
 #include "base/clock.h"
 
 #define EVERY_S 1.0
-#define SLICE_S 0.05 // of reading metrics.jsonl
+#define SLICE_S 0.05 // that metrics.jsonl is read at a time
 
 struct run_view {
     pthread_mutex_t lock;
     char *dir;
     watched_run *run;
-    double read_s; // clock of the last reading
+    double read_s; // time of the last reading
     int64_t number;
 };
 
@@ -26,7 +26,7 @@ run_view *run_view_open(const char *dir, double bubble) {
     return self;
 }
 
-// Locked.
+// Call with the lock held.
 static void read_files(run_view *self) {
     watched_run_read(self->run, SLICE_S);
     self->read_s = clock_s();

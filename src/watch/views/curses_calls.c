@@ -1,4 +1,4 @@
-// ncurses, opened at its first use.
+// Loads ncurses at its first use.
 #include "watch/views/curses_calls.h"
 
 #include "base/library.h"

@@ -1,7 +1,7 @@
-// The only file that sees ncurses' header: the functions that `drover top` calls. The library is
-// opened when the first screen is (base/library.h).
+// The ncurses functions that `drover top` calls; no other file sees its header. The library is
+// loaded when the first screen is opened (base/library.h).
 #pragma once
-#define NCURSES_NOMACROS 1 // functions alone, which can be looked up
+#define NCURSES_NOMACROS 1 // no macros, since only functions can be looked up
 #define NCURSES_WIDECHAR 0
 #include <curses.h>
 
@@ -34,7 +34,7 @@ typedef struct curses_calls {
     __typeof__(COLOR_PAIR) *COLOR_PAIR;
 } curses_calls;
 
-extern const curses_calls *const curses; // to be called after curses_open
+extern const curses_calls *const curses; // valid after curses_open
 
-// DRV_E_IO: ncurses is not there; says how to get it.
+// DRV_E_IO: ncurses is not installed; the message says how to get it.
 DRV_CHECKED drv_status curses_open(void);

@@ -1,4 +1,4 @@
-// The ledger: attempts from the journal, steps into attempts, gaps between them.
+// Builds the ledger: finds the attempts in the journal, assigns steps to them, and measures the gaps.
 #include "watch/views/ledger.h"
 
 #include <math.h>
@@ -7,17 +7,17 @@
 struct ledger {
     ledger_attempt *attempts;
     int n;
-    double *walls;         // by attempt, as the journal says
-    double *last_utc;      // by attempt: of its last event, since when...
-    double *last_s;        // ...it had lasted so long
-    double *blocked;       // by attempt: waited for checkpoints, by the journal
-    double *early;         // by attempt: evaluated before its first step
+    double *walls;         // by attempt, from the journal
+    double *last_utc;      // by attempt: the UTC time of its last event...
+    double *last_s;        // ...and how long it had lasted then
+    double *blocked;       // by attempt: time waited for checkpoints, from the journal
+    double *early;         // by attempt: time of evaluations before its first step
     int64_t *resumed_step; // by attempt
     double bubble;
     // Steps since the last line with means of the ranks, all of one attempt.
     int open_attempt;
     double open_s, open_data_s, open_save_s;
-    double compute, data, wait; // the last such means; all 0: none so far
+    double compute, data, wait; // the last such means; all 0: none yet
     int64_t n_steps;
 };
 
@@ -45,15 +45,15 @@ const char *ledger_key(ledger_class class) {
     return names[class].key;
 }
 
-// Returns a time that counts: none for what is no time, and a century at most.
+// Returns a usable time: 0 for what is not a time, and a century at most.
 static double seconds(double x) {
     return x > 0 ? fmin(x, 3.2e9) : 0;
 }
 
 // --- attempts from the journal
-// Seconds from the first event of an attempt to another one. What a rank other than 0 wrote, the
-// failure of rank 0, has another monotonic clock: it and UTC both run forward, and what is too
-// large is the one that jumped.
+// Returns the seconds from the first event of an attempt to another one. An event that another rank
+// wrote, the failure of rank 0, has another monotonic clock. That clock and UTC both run forward,
+// so the smaller difference is right and the larger one has jumped.
 static double since(const run_event *first, const run_event *event) {
     const double mono = event->mono - first->mono, utc = event->time - first->time;
     if (event->kind != EVENT_FAILURE && event->kind != EVENT_END) return seconds(mono);
@@ -61,8 +61,8 @@ static double since(const run_event *first, const run_event *event) {
     return utc < 0 ? seconds(mono) : seconds(fmin(mono, utc));
 }
 
-// Steps that are done again are of the last attempt before that came to any; where there is none,
-// of a run before this journal.
+// Repeated steps belong to the last earlier attempt that took any; if there is none, to a run
+// before this journal.
 static void lose(ledger *self, int k, const run_event *resume) {
     while (k >= 0 && isnan(self->attempts[k].running_s))
         k--;
@@ -135,7 +135,7 @@ ledger *ledger_new(arena *a, const run_event_list *events, double bubble) {
             first = event;
             self->attempts[++k].number = event->attempt;
             self->attempts[k].from_s = event->time;        // until ledger_close
-            self->resumed_step[k] = k > 0 ? INT64_MAX : 0; // until it resumes it has cut nothing
+            self->resumed_step[k] = k > 0 ? INT64_MAX : 0; // it cuts no steps off before it resumes
         }
         take_event(self, k, first, event);
     }
@@ -143,8 +143,8 @@ ledger *ledger_new(arena *a, const run_event_list *events, double bubble) {
 }
 
 // --- steps
-// metrics.jsonl was cut to its checkpoint by each attempt that resumed, so a step that stands there
-// is of the last attempt that began before it.
+// Each attempt that resumed has cut metrics.jsonl back to its checkpoint, so a step in it belongs
+// to the last attempt that began before that step.
 static int attempt_of(const ledger *self, int64_t step) {
     int k = self->n - 1;
     while (k > 0 && self->resumed_step[k] >= step)
@@ -152,8 +152,8 @@ static int attempt_of(const ledger *self, int64_t step) {
     return k;
 }
 
-// Deals the steps since the last line with means out to the classes, in the shares of the newest
-// means; those of one rank alone as it says itself.
+// Divides the time of the steps since the last line with means among the classes, in proportion to
+// the newest means; a single rank's own times are used as they are.
 static void settle(ledger *self) {
     double *of = self->attempts[self->open_attempt].seconds;
     const double compute = self->compute, data = self->data, wait = self->wait;
@@ -203,7 +203,7 @@ static bool ended_well(const ledger_attempt *attempt) {
     return attempt->end && strcmp(run_event_text(attempt->end, "state"), "failed") != 0;
 }
 
-// Adds what the journal knows of an attempt beside its steps. Returns its wall time.
+// Adds the times of an attempt that only the journal has. Returns its wall time.
 static double close_attempt(ledger *self, int k, bool last) {
     ledger_attempt *attempt = &self->attempts[k];
     double *of = attempt->seconds;
@@ -217,7 +217,7 @@ static double close_attempt(ledger *self, int k, bool last) {
     return fmax(known, self->walls[k]);
 }
 
-// A copy whose attempts may be changed.
+// Returns a copy whose attempts may be changed.
 static ledger *copy(arena *a, const ledger *of) {
     ledger *self = ARENA_NEW(a, ledger);
     *self = *of;

@@ -1,4 +1,4 @@
-// A live screen by ncurses.
+// Shows the grid of cells by ncurses and reads keys.
 #include "watch/views/live_screen.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ drv_status live_screen_open(arena *a, bool colour, live_screen **out) {
     DRV_TRY(curses_open());
     setlocale(LC_CTYPE, ""); // or ncurses takes UTF-8 for Latin 1
     live_screen *self = ARENA_NEW(a, live_screen);
-    // ncurses writes to the descriptor of a stream; stdout may be one without (cli/stdout.c).
+    // ncurses writes to the descriptor of a stream, and stdout may have none (cli/stdout.c).
     const int fd = dup(STDOUT_FILENO);
     self->out = fd < 0 ? NULL : fdopen(fd, "w");
     if (!self->out) return file_fail("open", "standard output");
@@ -89,7 +89,7 @@ int live_screen_key(live_screen *self, int milliseconds) {
     const int key = curses->wgetch(self->all);
     struct pollfd in = {STDIN_FILENO, POLLIN, 0};
     switch (key) {
-    case ERR: // nothing, or the terminal has gone
+    case ERR: // no key, or the terminal is gone
         return poll(&in, 1, 0) > 0 && in.revents & (POLLHUP | POLLERR | POLLNVAL) ? -1
                                                                                   : KEY_OF_NONE;
     case KEY_UP:

@@ -1,4 +1,5 @@
-// The terminal as a live screen: a grid of cells is shown, keys are read. One at a time.
+// Uses the terminal as a live screen that shows a grid of cells and reads keys. One may be open at
+// a time.
 #pragma once
 #include <stdbool.h>
 
@@ -17,10 +18,10 @@ enum {
 
 typedef struct live_screen live_screen;
 
-// Takes the terminal over. DRV_E_IO: ncurses is not there, or does not know the terminal.
+// Takes over the terminal. DRV_E_IO: ncurses is not installed, or does not know the terminal.
 DRV_CHECKED drv_status live_screen_open(arena *a, bool colour, live_screen **out);
 void live_screen_size(const live_screen *self, int *columns, int *rows);
 void live_screen_show(live_screen *self, const screen *shown);
-// Waits for a key for so long: a byte, one of KEY_OF_*; -1: the terminal is gone.
+// Waits so long for a key, and returns a byte or one of KEY_OF_*; -1: the terminal is gone.
 int live_screen_key(live_screen *self, int milliseconds);
 void live_screen_close(live_screen *self);

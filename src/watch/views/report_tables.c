@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum { MAX_STRAGGLERS = 40 };
-// The share of its peak that drover plan expects of a machine.
+// The share of the peak that drover plan expects a machine to reach.
 #define PLANNED_SHARE 0.75
 
 static void add_row(arena *a, report_table *table, const char *const *cells) {
@@ -42,7 +42,7 @@ static double mean_of(const plot_series *s) {
     return s->n ? sum / (double)s->n : (double)NAN;
 }
 
-// Seconds of all steps that count, saves and rows among them.
+// Returns the seconds of all steps that count, with saves and waits for rows.
 static double step_seconds(const watched_run *run) {
     const double *of = run->sums.seconds;
     return of[LEDGER_COMPUTE] + of[LEDGER_COMMUNICATION] + of[LEDGER_BUBBLE] + of[LEDGER_DATA] +
@@ -80,7 +80,7 @@ static report_table make_results(arena *a, const watched_run *run) {
     return table;
 }
 
-// --- plan beside measurement
+// --- plan and measurement
 static void add_planned(arena *a, report_table *table, const char *name, const char *plan,
         const char *measured) {
     const char *cells[] = {name, plan, measured};
@@ -88,7 +88,7 @@ static void add_planned(arena *a, report_table *table, const char *name, const c
 }
 
 static report_table make_plan(arena *a, const watched_run *run, const report_facts *facts) {
-    report_table table = {.title = "Plan beside measurement", .columns = 3, .has_head = true};
+    report_table table = {.title = "Plan and measurement", .columns = 3, .has_head = true};
     double held = 0, planned = facts->rank_bytes, sent = 0;
     if (!run->table.n && !run->sums.n_steps) return table;
     for (int i = 0; i < run->table.n; i++) {
@@ -103,15 +103,15 @@ static report_table make_plan(arena *a, const watched_run *run, const report_fac
     add_planned(a, &table, "", "plan", "measured");
     add_planned(a, &table, "memory of the rank with most, its process included", bytes(a, planned),
             bytes(a, held));
-    add_planned(a, &table, "sent in a step by the rank with most", bytes(a, facts->sent_bytes),
-            bytes(a, sent));
+    add_planned(a, &table, "sent in a step by the rank that sends most",
+            bytes(a, facts->sent_bytes), bytes(a, sent));
     add_planned(a, &table, "step time (plan: at 75 % of the peak that the run measured)",
             number(a, step * share * work / (PLANNED_SHARE * (1 - facts->bubble)), 4, " s"),
             number(a, step, 4, " s"));
     add_planned(a, &table, "pipeline bubble, share of the steps",
             number(a, 100 * facts->bubble, 1, " %"),
             number(a, all > 0 ? 100 * of[LEDGER_BUBBLE] / all : (double)NAN, 1, " %"));
-    add_planned(a, &table, "all waiting for messages, share of the steps", "-",
+    add_planned(a, &table, "waiting for messages, the bubble included, share of the steps", "-",
             number(a,
                     all > 0 ? 100 * (of[LEDGER_BUBBLE] + of[LEDGER_COMMUNICATION]) / all
                             : (double)NAN,
@@ -120,7 +120,7 @@ static report_table make_plan(arena *a, const watched_run *run, const report_fac
 }
 
 // --- stragglers
-// The step at which a straggler was over; -1: not in its attempt.
+// Returns the step at which a rank stopped being a straggler; -1: not in its attempt.
 static int64_t over_at(const run_event_list *events, int64_t from) {
     const run_event *begin = &events->events[from];
     for (int64_t i = from + 1; i < events->n; i++) {
@@ -182,7 +182,7 @@ static report_table make_energy(arena *a, const watched_run *run) {
                         run->energy[i].joules / (double)run->energy[i].steps));
     if (*words) add_pair(a, &table, isfinite(joules) ? "read by" : "energy", words);
     if (!table.n && run->events.n)
-        add_pair(a, &table, "energy", "not known: the run does not tell");
+        add_pair(a, &table, "energy", "not known: the run has no figures");
     return table;
 }
 
@@ -234,12 +234,11 @@ report_table report_table_make(arena *a, int i, const watched_run *run, const re
     }
 }
 
-// --- runs beside each other
+// --- comparison of runs
 report_table report_compare(arena *a, watched_run *const *runs, int n_runs) {
-    report_table table =
-            {.title = "Runs beside each other (speed-up and efficiency: against the first)",
-                    .columns = REPORT_COLUMNS,
-                    .has_head = true};
+    report_table table = {.title = "Comparison (speed-up and efficiency: against the first run)",
+            .columns = REPORT_COLUMNS,
+            .has_head = true};
     static const char *const head[REPORT_COLUMNS] = {"run", "ranks", "tokens/s", "step", "speed-up",
             "efficiency", "mfu", "goodput", "loss"};
     add_row(a, &table, head);

@@ -1,4 +1,4 @@
-// The tables of a report, as words: both its forms print them.
+// Makes the tables of a report as text, for both of its forms.
 #pragma once
 #include "watch/views/run_report.h"
 
@@ -12,8 +12,8 @@ typedef struct report_table {
     int cap;
 } report_table;
 
-// Table number i, 0 <= i < N_REPORT_TABLES, of a run; without rows: it has nothing to tell. It
-// lives in `a`.
+// Makes table number i of a run, 0 <= i < N_REPORT_TABLES; it has no rows if there is nothing to
+// say. It lives in `a`.
 report_table report_table_make(arena *a, int i, const watched_run *run, const report_facts *facts);
-// Runs beside each other: speed, and how much of what more ranks could give they give.
+// Compares runs: their speed, and the efficiency of additional ranks.
 report_table report_compare(arena *a, watched_run *const *runs, int n_runs);

@@ -1,4 +1,4 @@
-// Rows of the time line, from the journal and the attempts that the ledger has made of it.
+// Makes the rows of the time line from the journal and from the ledger's attempts.
 #include "watch/views/report_timeline.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@ static const char *host_of(arena *a, const run_event *e) {
     return *host ? arena_printf(a, " (%s)", host) : "";
 }
 
-// "rank 3 (node1): ", or "" where nobody is named.
+// Returns "rank 3 (node1): ", or "" if the event names no rank or node.
 static const char *who_of(arena *a, const run_event *e, const char *what) {
     const int64_t number = run_event_i64(e, what, -1);
     if (number < 0) return "";
@@ -50,7 +50,7 @@ static const char *layout_words(arena *a, const run_event *e) {
                                   : "");
 }
 
-// NULL: the time line does not tell of it.
+// Returns the words for an event; NULL: the time line leaves it out.
 static const char *event_words(arena *a, const run_event *e) {
     switch (e->kind) {
     case EVENT_FAILURE:
@@ -68,8 +68,8 @@ static const char *event_words(arena *a, const run_event *e) {
     }
 }
 
-// By UTC, as the launcher and other ranks have monotonic clocks of their own. What the launcher
-// does comes after the attempt, and all before the next one.
+// Orders events by UTC, since the launcher and other ranks have their own monotonic clocks. Events
+// of the launcher come after the attempt, and all come before the next one.
 static double place(const ledger_sums *sums, int k, const run_event *e) {
     const ledger_attempt *attempt = &sums->attempts[k];
     const double least = e->kind == EVENT_FAILURE ? attempt->from_s : attempt->until_s,

@@ -1,4 +1,4 @@
-// Reports of runs: rows of words first, which both forms print.
+// Writes reports of runs: makes rows of text first, which both forms print.
 #include "watch/views/run_report.h"
 
 #include <math.h>
@@ -11,12 +11,12 @@
 
 enum { BAR = 40, MAX_RANK_ROWS = 64, WORDS = 512 };
 
-// --- what both say
+// --- for both forms
 static void say_verdict(const watched_run *run, char *out, size_t size) {
     const run_status *s = &run->status;
     const char *state = watched_run_state(run);
     if (!run->has_status)
-        snprintf(out, size, "%s: step %lld is the last that it told of", state,
+        snprintf(out, size, "%s: step %lld is the last one known", state,
                 (long long)run->last.step);
     else if (s->end == RUN_FAILED)
         snprintf(out, size, "failed at step %lld of %lld: %s (%s, exit status %lld)",
@@ -27,16 +27,16 @@ static void say_verdict(const watched_run *run, char *out, size_t size) {
                 (long long)s->steps);
 }
 
-// Says what to do next; "": nothing.
+// Returns what to do next; "": nothing.
 static const char *advice(const watched_run *run) {
     const run_status *s = &run->status;
     if (!run->has_status || s->end == RUN_DONE) return "";
     if (s->end == RUN_STOPPED) return "the same command resumes it";
     if (s->end == RUN_FAILED)
         return s->exit_status == 75 ? "another try may succeed: the same command resumes it"
-                                    : "mend what the message says; the same command resumes it";
+                                    : "correct what the message names; the same command resumes it";
     if (strcmp(watched_run_state(run), "silent") == 0)
-        return "nothing was written for a minute: look whether its processes live";
+        return "nothing was written for a minute: check whether its processes are alive";
     return "";
 }
 
@@ -134,7 +134,7 @@ static void text_run(const watched_run *run, const char *about, const report_fac
     say_goodput(run, opts, words, sizeof words);
     text_line(out, words);
     if (sums->n_negative)
-        str_printf(out, "%d time%s between attempts came out below zero and counted as none\n",
+        str_printf(out, "%d gap%s between attempts came out negative and counted as 0\n",
                 sums->n_negative, str_plural(sums->n_negative));
     arena *a = arena_new("tables of a report");
     text_timeline(a, run, out);
@@ -180,7 +180,7 @@ void run_report_style(str *out) {
     str_puts(out, plot_style());
 }
 
-// A page that is served must have no style or script inside of it: its policy forbids them.
+// The policy of a served page forbids inline styles and scripts.
 static void html_head(bool served, str *out) {
     str_puts(out, head);
     if (served) {
@@ -249,8 +249,9 @@ static void html_table(const report_table *table, str *out) {
     str_puts(out, "</table>\n");
 }
 
-// Attempts under each other on one scale of time: open until the first step, then filled; a mark
-// where a failure was told. Events between them are marks alone. What each says stands beside it.
+// Draws the attempts one below the other on a common time scale: an open bar until the first step,
+// then a filled one, with a mark at each failure. Events between attempts are marks alone. Each row
+// has its text beside it.
 static void html_timeline(arena *a, const watched_run *run, str *out) {
     const ledger_sums *sums = &run->sums;
     const double scale = sums->wall_s > 0 ? 300 / sums->wall_s : 0;

@@ -1,4 +1,4 @@
-// The grid of cells.
+// Writes text into the grid of cells, and prints it.
 #include "watch/views/screen.h"
 
 #include <stdarg.h>
@@ -19,7 +19,7 @@ void screen_free(screen *s) {
     *s = (screen){0};
 }
 
-// Bytes of one character at `text`, clean UTF-8; *narrow: it takes one column.
+// Returns the bytes of the character at `text`, valid UTF-8; *narrow: it takes one column.
 static size_t character(const char *text, bool *narrow) {
     size_t n = 1;
     while ((text[n] & 0xc0) == 0x80)

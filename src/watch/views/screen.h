@@ -1,5 +1,4 @@
-// A grid of characters with styles: what `drover top` draws into, whether it is printed once or
-// shown by ncurses.
+// A grid of styled characters that `drover top` draws into, to be printed once or shown by ncurses.
 #pragma once
 #include "base/str.h"
 
@@ -8,7 +7,7 @@ typedef enum cell_style {
     STYLE_BOLD,
     STYLE_DIM,
     STYLE_SELECTED,
-    STYLE_GOOD, // and computing
+    STYLE_GOOD, // also: computing
     STYLE_WAIT,
     STYLE_DATA,
     STYLE_SAVE,
@@ -17,7 +16,7 @@ typedef enum cell_style {
 } cell_style;
 
 typedef struct cell {
-    char text[5]; // one character of one column in UTF-8; "": blank
+    char text[5]; // a character one column wide, in UTF-8; "": blank
     unsigned char style;
 } cell;
 
@@ -28,12 +27,12 @@ typedef struct screen {
 
 screen screen_new(int columns, int rows);
 void screen_free(screen *s);
-// Puts text at a place, as far as there is room; returns the column after it. Text may be anything:
-// control characters, wide ones and broken UTF-8 become "?".
+// Writes text at a position, as far as there is room, and returns the column after it. Control
+// characters, wide characters and invalid UTF-8 become "?".
 int screen_put(screen *s, int row, int column, cell_style style, const char *text);
 int screen_printf(screen *s, int row, int column, cell_style style, const char *fmt, ...)
         __attribute__((format(printf, 5, 6)));
-// Puts lines below each other, at most so many rows; returns the row after them.
+// Writes lines one below the other, at most so many rows, and returns the row after them.
 int screen_put_lines(screen *s, int row, int rows, cell_style style, const char *text);
-// Adds the lines as text up to the last one with anything in it, with colours if asked.
+// Appends the rows as text, up to the last one that is not blank, with colours if asked.
 void screen_print(const screen *s, bool colour, str *out);

@@ -1,7 +1,7 @@
-// Counting steps by length.
+// Counts steps by their duration.
 #include "watch/views/step_histogram.h"
 
-// From the smallest models on one machine to the largest on many: 2.5 steps a decade.
+// The bounds suit the smallest models on one machine and the largest on many: 2.5 per decade.
 static const double bounds[N_STEP_BOUNDS] = {0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25,
         50, 100, 250, 500, 1000};
 

@@ -1,4 +1,4 @@
-// The pages of `drover top`: header, curve, ranks, events.
+// Draws the pages of `drover top`: header, curve, ranks, events.
 #include "watch/views/top_view.h"
 
 #include <math.h>
@@ -102,7 +102,7 @@ static int compare(const void *a, const void *b) {
 
 static double key_of(const rank_row *who, int rank, top_sort sort) {
     if (sort == SORT_RANK) return -rank;
-    if (!who->known) return 1e300; // what nothing is known of is looked at first
+    if (!who->known) return 1e300; // ranks of which nothing is known come first
     return sort == SORT_OWN ? own(who) : sort == SORT_WAIT ? who->wait_s : (double)who->resident;
 }
 
@@ -112,7 +112,7 @@ static bool is_found(const rank_row *who, int rank, const char *find) {
     return !*find || strcmp(find, number) == 0 || strstr(who->host, find);
 }
 
-// The ranks in the order of the view; the list is of mem_alloc.
+// Returns the ranks in the order of the view; the caller frees the list.
 static placed *order_of(const rank_table *table, top_sort sort, const char *find, int *count) {
     placed *list = mem_alloc(sizeof *list * (size_t)(table->n + 1));
     *count = 0;
@@ -190,7 +190,7 @@ static double median_own(const rank_table *table) {
     return median;
 }
 
-// One cell a rank: how much longer than the median its own time is.
+// Draws one cell for each rank: by how much its own time exceeds the median.
 static int draw_map(screen *grid, int row, int rows, const rank_table *table, bool utf8) {
     static const char *const shades[] = {"·", "░", "▒", "▓", "█"}, *const letters = ".-+#@";
     const double median = median_own(table);
@@ -291,7 +291,7 @@ static void draw_run(screen *grid, const watched_run *run, top_view *view) {
     draw_events(grid, row, grid->rows - row < kept ? grid->rows - row : kept, &run->events);
 }
 
-// The last lines of a file, as far as they fit.
+// Draws the last lines of a file, as many as fit.
 static void draw_tail(screen *grid, int row, const char *path) {
     int fd;
     int64_t size;

@@ -1,4 +1,4 @@
-// Draws what `drover top` shows of a run into a grid of cells.
+// Draws the pages of `drover top` into a grid of cells.
 #pragma once
 #include "watch/views/screen.h"
 #include "watch/views/watched_run.h"
@@ -6,20 +6,20 @@
 typedef enum top_page { PAGE_RUN, PAGE_RANK, PAGE_LOG, PAGE_LIST } top_page;
 typedef enum top_sort { SORT_RANK, SORT_OWN, SORT_WAIT, SORT_MEMORY, N_TOP_SORTS } top_sort;
 
-enum { TOP_MAX_ROWS = 64 }; // of ranks; above it a map stands for all
+enum { TOP_MAX_ROWS = 64 }; // ranks that are listed; more are drawn as a map
 
 typedef struct top_view {
     top_page page;
     top_sort sort;
-    bool plan; // planned and held bytes instead of bars
+    bool plan; // show planned and held bytes instead of bars
     bool utf8;
     int selected, first_row; // in the list of ranks, or of runs
-    char find[32];           // part of a host's name, or a rank's number; "": all
-    const char *about;       // model and layout in words; "" unknown
+    char find[32];           // part of a host name, or a rank number; "": all
+    const char *about;       // model and layout as text; "": not known
 } top_view;
 
-// `view` is brought within bounds: its selection, and the first row that is drawn.
+// Limits the selection and the first row of `view` to what is there.
 void top_draw(screen *grid, const watched_run *run, top_view *view);
 void top_draw_list(screen *grid, watched_run *const *runs, int count, top_view *view);
-// Returns the rank that the selection stands on; -1: none.
+// Returns the selected rank; -1: none.
 int top_selected_rank(const watched_run *run, const top_view *view);

@@ -1,4 +1,4 @@
-// A watched run as one JSON object.
+// Prints a watched run as one JSON object.
 #include <math.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ static json_t *count(int64_t x) {
     return x >= 0 ? json_integer(x) : json_null();
 }
 
-static json_t *text(const char *s) { // NULL as well: bytes that are no UTF-8
+static json_t *text(const char *s) { // also NULL: bytes that are not UTF-8
     json_t *value = json_string(s);
     return value ? value : json_null();
 }

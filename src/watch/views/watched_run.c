@@ -1,4 +1,4 @@
-// Reading the files of a run, again and again.
+// Reads the files of a run again and again, each from where it stopped.
 #include "watch/views/watched_run.h"
 
 #include <errno.h>
@@ -17,17 +17,17 @@ enum { MAX_POINTS = 4096 };
 #define SILENT_S 60.0
 
 struct watched_files {
-    arena *names, *frame, *steps; // frame: of the last reading; steps: of the ledger
+    arena *names, *frame, *steps; // frame: for the last reading; steps: for the ledger
     const char *metrics_path, *events_path;
     json_lines metrics;
     bool metrics_open;
-    int64_t events_bytes; // as they were read
+    int64_t events_bytes; // when they were read
     double bubble;
     ledger *ledger;
     struct {
         double x, y;
         int64_t n;
-    } open_point[N_WATCHED_CURVES]; // sums of what is not a whole point yet
+    } open_point[N_WATCHED_CURVES]; // sums of the point that is not complete yet
 };
 
 const char *watched_curve_key(watched_curve curve) {
@@ -102,7 +102,7 @@ static void take_energy(watched_run *run, const json_t *record) {
         const double joules = number(of, "joules");
         const json_int_t steps = json_integer_value(json_object_get(of, "steps"));
         if (!host || !(joules >= 0 && joules < 1e15) || steps < 1 || steps > 1LL << 50) continue;
-        int64_t index = (int64_t)i; // where it stood in the line before
+        int64_t index = (int64_t)i; // its position in the previous line
         if (index >= run->n_energy || strncmp(run->energy[index].host, host, 63) != 0) index = 0;
         while (index < run->n_energy && strncmp(run->energy[index].host, host, 63) != 0)
             index++;
@@ -168,7 +168,7 @@ static void take_record(watched_run *run, const json_t *record) {
                 number(record, watched_curve_key((watched_curve)i)));
 }
 
-// Everything that was made of metrics.jsonl so far is forgotten.
+// Forgets everything that was read from metrics.jsonl.
 static void restart(watched_run *run) {
     struct watched_files *files = run->files;
     json_lines_close(&files->metrics);
@@ -199,7 +199,7 @@ static void restart(watched_run *run) {
     run->n_energy = 0;
 }
 
-// While most of a long file has not been read, the step that is shown is its newest all the same.
+// Shows the newest step of a long file even while most of it has not been read.
 static void look_ahead(watched_run *run) {
     json_t *record = metrics_newest(run->files->metrics_path, "step_s");
     const json_t *field = json_object_get(record, "step");
@@ -207,7 +207,7 @@ static void look_ahead(watched_run *run) {
     json_decref(record);
 }
 
-// False: the file has more than was read of it.
+// Returns false if part of the file is still unread.
 static bool read_metrics(watched_run *run, double limit_s) {
     struct watched_files *files = run->files;
     const double until = clock_s() + limit_s;
@@ -299,7 +299,7 @@ void watched_run_close(watched_run *self) {
     free(self);
 }
 
-// --- what it comes to
+// --- the results
 bool watched_run_is_one(const char *dir) {
     static const char *const names[] = {"metrics.jsonl", "status.json", "events.jsonl",
             "ranks/status"};
@@ -315,7 +315,7 @@ drv_status watched_run_none(const char *verb, const char *dir) {
     if (file_is_dir(dir) && access(dir, X_OK) != 0 && errno == EACCES)
         return file_fail("look into", dir);
     return drv_fail(DRV_E_USAGE,
-            "%s: \"%s\" is no run directory; expected metrics.jsonl, status.json, events.jsonl or "
+            "%s: \"%s\" is not a run directory; expected metrics.jsonl, status.json, events.jsonl or "
             "ranks/status in it",
             verb, dir);
 }

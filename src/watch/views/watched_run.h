@@ -1,5 +1,5 @@
-// A run as it is seen from outside: everything that its files say, read again and again while it
-// goes on. Nothing is written, nothing is asked of the run; files may be torn, cut, replaced or gone.
+// A run seen from outside: the contents of its files, read again and again while it goes on.
+// Nothing is written, and the run is not asked; files may be torn, truncated, replaced or missing.
 #pragma once
 #include "plot/chart.h"
 #include "watch/views/ledger.h"
@@ -7,7 +7,7 @@
 #include "watch/files/run_status.h"
 #include "watch/views/step_histogram.h"
 
-// Curves over the steps, of a bounded number of points: means of 1, 2, 4 ... neighbours.
+// Curves over the steps with a bounded number of points: means of 1, 2, 4 ... neighbours.
 typedef enum watched_curve {
     CURVE_LOSS,
     CURVE_VALID,
@@ -15,18 +15,17 @@ typedef enum watched_curve {
     CURVE_MFU,
     N_WATCHED_CURVES
 } watched_curve;
-const char *watched_curve_key(watched_curve curve); // of metrics.jsonl
+const char *watched_curve_key(watched_curve curve); // the key in metrics.jsonl
 
-// The newest step that metrics.jsonl has. Absent numbers: NaN; no step yet: -1.
+// The newest step in metrics.jsonl. Absent numbers: NaN; no step yet: -1.
 typedef struct watched_step {
     int64_t step;
     double loss, lr, grad_norm, tokens_per_s, mfu, step_s, tokens, val_loss;
-    int64_t slowest_rank; // -1: none told
+    int64_t slowest_rank; // -1: not known
     char slowest_reason[16];
 } watched_step;
 
-// The energy that a host has used for steps that count, as far as it was read (`energy` in
-// metrics.jsonl).
+// The energy that a host used for steps that count (`energy` in metrics.jsonl).
 typedef struct watched_energy {
     char host[64];
     double joules;
@@ -41,37 +40,37 @@ typedef struct watched_run {
     run_event_list events;
     watched_step last;
     step_histogram steps;
-    int64_t n_skipped; // steps that changed nothing: their gradient was not finite
+    int64_t n_skipped; // steps without an update, since their gradient was not finite
     plot_series curves[N_WATCHED_CURVES];
     int64_t per_point[N_WATCHED_CURVES];
     ledger_sums sums;
-    watched_energy *energy; // by host; none: not readable
+    watched_energy *energy; // by host; none: it could not be read
     int64_t n_energy, cap_energy;
-    // Bytes of metrics.jsonl: read, and in all. Fewer read: still catching up; `last` is the newest
+    // Bytes of metrics.jsonl that were read, and in all. While fewer are read, `last` is the newest
     // step all the same, and the goodput is not known yet.
     int64_t read_bytes, metrics_bytes;
-    int64_t n_broken;            // lines of metrics.jsonl that say nothing
-    str problems;                // one a line: what could not be read, and why
+    int64_t n_broken;            // lines of metrics.jsonl that could not be read
+    str problems;                // what could not be read and why, one a line
     struct watched_files *files; // of watched_run.c
 } watched_run;
 
 // `dir` must outlive it. bubble: as in ledger_new. Nothing is read yet.
 watched_run *watched_run_open(const char *dir, double bubble);
-// Reads what is new, of metrics.jsonl for at most limit_s seconds, 0: all of it.
+// Reads what is new; of metrics.jsonl for at most limit_s seconds, 0: to its end.
 void watched_run_read(watched_run *self, double limit_s);
 void watched_run_close(watched_run *self);
-// Joules of all hosts, and of a step; NaN: none was read.
+// Returns the joules of all hosts, in all and per step; NaN: none were read.
 double watched_run_joules(const watched_run *run, double *per_step);
-// Says how energy is read, or why not, as the run has it; "": it does not.
+// Returns how the run reads energy, or why it cannot; "": it does not say.
 const char *watched_run_energy_words(const watched_run *run);
 
 // Returns whether `dir` looks like a run directory: it has one of the files of a run.
 bool watched_run_is_one(const char *dir);
-// Makes the failure of a verb for which there is none. DRV_E_IO: it may not look into `dir`; else
-// DRV_E_USAGE.
+// Fails for a verb that needs a run directory where `dir` is none. DRV_E_IO: `dir` may not be read;
+// else DRV_E_USAGE.
 DRV_CHECKED drv_status watched_run_none(const char *verb, const char *dir);
-// One word for how it stands: "running", "done", "failed", "stopped", "silent" (its status has not
-// been written for a minute, by this machine's clock), "unknown".
+// Returns one word for the state of the run: "running", "done", "failed", "stopped", "silent" (its
+// status has not been written for a minute, by this machine's clock), "unknown".
 const char *watched_run_state(const watched_run *run);
 // Returns a JSON object with all of the above; the caller owns it.
 json_t *watched_run_json(const watched_run *run);

@@ -141,7 +141,8 @@ static void take_back(lowering *l, const node *n) {
     lower_set(l, n, 1, hlo_fill(&l->h, 0, &slot));
 }
 
-// No rules: graphs with reduction blocks of the row are refused (lower.c), and nothing goes beside.
+// No rules: graphs with reduction blocks of the row are refused (lower.c), and nothing is
+// asynchronous.
 const lower_op lower_op_join_blocks = {.lower = NULL};
 const lower_op lower_op_sum_shard = {.lower = NULL};
 const lower_op lower_op_put_aside = {.lower = put_aside};

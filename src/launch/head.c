@@ -300,7 +300,11 @@ static void run(head *self) {
 drv_status head_open(head *self, arena *a, const launch_job *job) {
     *self = (head){.a = a, .job = job, .agents = agents_of(a, job->n_nodes), .verdict = {-1, ""}};
     meeting_init(&self->meeting, a, job, &calls, self);
-    self->parts = (attempt_parts){a, job, &self->local, &self->meeting, &self->agents};
+    self->parts = (attempt_parts){.a = a,
+            .job = job,
+            .local = &self->local,
+            .meeting = &self->meeting,
+            .agents = &self->agents};
     self->attempt = attempt_of(&self->parts, 0, 0, NULL);
     return local_job_open(a, job->ranks, &self->local);
 }

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Never N runs of one: what a launcher's variables say is several nodes is refused by `drover train` where no MPI joins them, and
-# a run says what world it expects. usage: launch_alone.sh DROVER
+# a run says how many ranks it expects. usage: launch_alone.sh DROVER
 tests=$(realpath "$(dirname "$0")")
 . "$tests"/story.bash
 make_data

@@ -19,7 +19,7 @@ options() { # KIND TYPE: what each needs
 }
 
 # --- every kind, size and machine
-for kind in slurm "slurm --tasks node" trainjob "trainjob --policy mpi" "trainjob --policy torch" mpi-operator pytorchjob ray volcano skypilot; do
+for kind in slurm "slurm --tasks node" trainjob "trainjob --policy mpi" "trainjob --policy torch" mpi-operator pytorchjob ray volcano; do
     for type in trn1.32xlarge trn2.48xlarge p5.48xlarge cpu; do
         for nodes in 1 16 128; do
             # shellcheck disable=SC2046,SC2086 # words
@@ -29,7 +29,7 @@ for kind in slurm "slurm --tasks node" trainjob "trainjob --policy mpi" "trainjo
     done
 done
 # shellcheck disable=SC2086
-for kind in slurm trainjob skypilot; do
+for kind in slurm trainjob; do
     more=$pods
     [ $kind != slurm ] || more=
     expect 0 "compile" "$drover" launch $kind run.yaml --job compile --instance cpu --set backend=pjrt --set pjrt.plugin=cpu $more --out jobs/$kind-compile
@@ -38,7 +38,7 @@ done
 check "all were written" test "$(find jobs -type f ! -name launch.json | wc -l)" -ge 126
 check "scripts are bash" bash -c 'for f in jobs/*/*.sbatch; do bash -n "$f" || exit 1; done'
 if command -v shellcheck >/dev/null; then shellcheck -e SC2016 jobs/*/*.sbatch >out 2>&1 && ok || bad "shellcheck" out; fi
-manifests=$(find jobs -name '*.yaml' ! -path '*skypilot*')
+manifests=$(find jobs -name '*.yaml')
 if [ -n "$shared" ]; then
     # shellcheck disable=SC2086
     "$shared/tools/validate-manifests" -q $manifests >out 2>&1 && ok || bad "validate-manifests" out
@@ -181,20 +181,19 @@ refused "--instance is missing" slurm run.yaml
 refused "the nearest that would do: 2 or 4 nodes" slurm run.yaml --instance cpu --nodes 3
 refused 'leaves the 8 devices of p5.48xlarge idle' slurm run.yaml --instance p5.48xlarge
 refused "a rank needs" slurm run.yaml --instance cpu --set model.preset=llama-3-70b --set training.global_batch_size=1
-refused '"Run" is no name for a job' slurm run.yaml --instance cpu --name Run
+refused '"Run" is not a name for a job' slurm run.yaml --instance cpu --name Run
 refused "the last pod would be" mpi-operator run.yaml --instance cpu --nodes 512 $pods --name "$(printf 'a%.0s' $(seq 53))"
 refused "expected at most 47 for ray" ray run.yaml --instance cpu $pods --name "$(printf 'a%.0s' $(seq 48))"
 refused "--image is missing" trainjob run.yaml --instance cpu --pvc claim
 refused "--pvc is missing" trainjob run.yaml --instance cpu --image x
-refused '--image: "a b" is no image' trainjob run.yaml --instance cpu --pvc claim --image "a b"
-refused '--image: "r/UPPER" is no image' ray run.yaml --instance cpu --pvc claim --image r/UPPER
-refused '--pvc: "A b" is no name of a claim' skypilot run.yaml --instance cpu --pvc "A b"
-refused '--pvc: "A" is no name of a claim' trainjob run.yaml --instance cpu --pvc A --image x
-refused "--namespace: \"a.b\" is no namespace" trainjob run.yaml --instance cpu $pods --namespace a.b
-refused "--queue: \"a b\" is no name of a queue" slurm run.yaml --instance cpu --queue "a b"
-refused '--mount: "shared" is no place' trainjob run.yaml --instance cpu $pods --mount shared
+refused '--image: "a b" is not an image' trainjob run.yaml --instance cpu --pvc claim --image "a b"
+refused '--image: "r/UPPER" is not an image' ray run.yaml --instance cpu --pvc claim --image r/UPPER
+refused '--pvc: "A" is not the name of a claim' trainjob run.yaml --instance cpu --pvc A --image x
+refused "--namespace: \"a.b\" is not a namespace" trainjob run.yaml --instance cpu $pods --namespace a.b
+refused "--queue: \"a b\" is not the name of a queue" slurm run.yaml --instance cpu --queue "a b"
+refused '--mount: "shared" is not a place' trainjob run.yaml --instance cpu $pods --mount shared
 refused "--shm: 60.00 GiB of /dev/shm" trainjob run.yaml --instance cpu $pods --shm 60G
-refused '--time: "1:2:3:4" is no time' slurm run.yaml --instance cpu --time 1:2:3:4
+refused '--time: "1:2:3:4" is not a time' slurm run.yaml --instance cpu --time 1:2:3:4
 refused '--preflight "x", expected off, warn or exclude' slurm run.yaml --instance cpu --preflight x
 refused "--preflight is of drover launch node, expected a job of it (--policy torch)" trainjob run.yaml --instance cpu $pods --preflight warn
 refused "--max-restarts is of drover launch node, expected a job of it (--tasks node)" slurm run.yaml --instance cpu --max-restarts 1
@@ -260,7 +259,7 @@ rm -r runs
 
 # --- what follows a failure arrives at drover launch node; spare nodes are of the job, and not of its layout
 rules=(--max-restarts 5 --restart-window 30m --min-nodes 2 --spare-nodes 1 --grow-after 90s --preflight exclude)
-for kind in "slurm --tasks node" pytorchjob ray skypilot "trainjob --policy torch"; do # shellcheck disable=SC2046,SC2086
+for kind in "slurm --tasks node" pytorchjob ray "trainjob --policy torch"; do # shellcheck disable=SC2046,SC2086
     expect 0 "4 nodes (and 1 spare) x 1 rank" "$drover" launch $kind run.yaml --instance cpu --nodes 5 $(options ${kind%% *} cpu) "${rules[@]}" --out "ruled/${kind%% *}"
     rm "ruled/${kind%% *}/launch.json"
     given=$(sed '/Made by/d' "ruled/${kind%% *}/"* | tr -cs 'a-z0-9' ' ') # words, whatever a list looks like
@@ -271,7 +270,6 @@ check "a lost node ends neither job" grep -qx "#SBATCH --no-kill" ruled/slurm/tr
 check "nor step" grep -q "^srun --kill-on-bad-exit=0 --no-kill .*--mpi=none" ruled/slurm/train.sbatch
 check "five machines: PyTorchJob" grep -q "replicas: 4" ruled/pytorchjob/pytorchjob.yaml
 check "five machines: TrainJob" test "$(grep -c "numNodes: 5" ruled/trainjob/trainjob.yaml)" = 2
-check "five machines: SkyPilot" grep -qx "num_nodes: 5" ruled/skypilot/skypilot.yaml
 check "five machines: Ray, whose program leaves the word to node 0" bash -c 'grep -q "\"nodes\": 5" ruled/ray/rayjob.yaml && grep -q "\"restarts\": true" ruled/ray/rayjob.yaml'
 if command -v shellcheck >/dev/null; then shellcheck -e SC2016 ruled/slurm/train.sbatch >out 2>&1 && ok || bad "shellcheck, with --max-restarts" out; fi
 [ -z "$shared" ] || { "$shared/tools/validate-manifests" -q ruled/*/[^s]*.yaml >out 2>&1 && ok || bad "validate-manifests, with --max-restarts" out; }
@@ -337,5 +335,8 @@ for folder in examples/launch/*/; do
     done
 done
 check "there are examples" test $n -ge 8
+
+# --- docs/launch-manifests.md says of each field of others what ours has
+if python3 -c 'import yaml' 2>/dev/null; then python3 tests/manifest_table.py . >"$dir/out" 2>&1 && ok || bad "docs/launch-manifests.md" "$dir/out"; fi
 cd "$dir" || exit 1
 finish

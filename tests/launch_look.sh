@@ -1,5 +1,5 @@
 #!/bin/bash
-# drover launch status, logs, stop and clean: the exact words that squeue, scancel, kubectl and sky get, by programs that record
+# drover launch status, logs, stop and clean: the exact words that squeue, scancel and kubectl get, by programs that record
 # them; what is made of their answers, and of their hanging, failing, printing rubbish or 100 MB; folders that were changed by
 # hand. usage: launch_look.sh DROVER
 . "$(dirname "$0")"/story.bash
@@ -29,7 +29,7 @@ for each in "$@"; do case $each in get|delete|logs|exec|create|apply|queue|cance
 exit 0
 SH
 chmod +x bin/fake
-for name in squeue scancel sbatch kubectl sky; do ln -s fake bin/$name; done
+for name in squeue scancel sbatch kubectl; do ln -s fake bin/$name; done
 export PATH=$PWD/bin:$PATH
 words() { # WHAT LINE...: the words of the calls since the last time
     local what=$1
@@ -52,7 +52,7 @@ failed() { status_json ended '"failed"' 75 '"hang"' '"rank 3 does not answer"' 3
 echo "4711;cluster" >sbatch.out
 expect 0 "submitted as job 4711" "$drover" launch slurm run.yaml --nodes 4 --instance cpu --submit --out slurm
 words "sbatch" 'sbatch|--test-only|slurm/train.sbatch|' 'sbatch|--parsable|slurm/train.sbatch|'
-ask='squeue|--me|--noheader|--name|run|--format|%i|%T|%N|%r|%k|'
+ask='squeue|--me|--noheader|--format|%i|%T|%N|%r|%k|'
 printf '4710|RUNNING|n9|None|\n4711|PENDING||Resources|(null)\n' >squeue.out
 expect 0 "run: queued, by slurm, job 4711, 4 nodes x 1 rank" "$drover" launch status slurm
 says "scheduler  queued: Resources" "not known: there is no \"$PWD/runs/run/status.json\" here yet"
@@ -169,23 +169,11 @@ words "clean" "${asked[@]}" "${get}trainjob.trainer.kubeflow.org,trainingruntime
 check "gone" test ! -e trainjob
 rm -f kubectl-get-names.out
 
-# --- SkyPilot
-expect 0 "" "$drover" launch skypilot run.yaml --nodes 1 --instance cpu --out sky
-echo '[{"job_id": 3, "job_name": "run", "status": "SUCCEEDED"}, {"job_id": 8, "job_name": "run", "status": "RECOVERING"}, {"job_id": 9, "job_name": "x", "status": "RUNNING"}]' >sky-queue.out
-expect 0 "queued: RECOVERING" "$drover" launch status sky
-says "job 8"
-echo "words of sky" >sky-logs.out
-expect 0 "words of sky" "$drover" launch logs sky --lines 7
-echo '[{"job_id": 8, "job_name": "run", "status": "CANCELLED"}]' >sky-queue.next
-expect 0 "run: ended" "$drover" launch stop sky
-queue='sky|jobs|queue|--output|json|'
-words "sky" "$queue" "$queue" 'sky|jobs|logs|--no-follow|--tail|7|--name|run|' "$queue" 'sky|jobs|cancel|--yes|--name|run|' "$queue"
-
 # --- programs that hang, fail, print rubbish or too much: one line, in time
 one_line() { check "$1: one line" test "$(wc -l <out)" = 1; }
 echo 4711 >sbatch.out
 expect 0 "submitted as job 4711" "$drover" launch slurm run.yaml --nodes 4 --instance cpu --submit --out slurm
-for kind in slurm mpi-operator sky; do
+for kind in slurm mpi-operator; do
     rubbish="printed what is no JSON"
     [ $kind != slurm ] || rubbish='squeue printed "'
     for verb in status logs stop "clean --yes"; do
@@ -227,7 +215,66 @@ AS=hang submits 3 "--submit: sbatch was ended by a signal" slurm
 AS=hang submits 3 "--submit: kubectl get was ended by a signal" pytorchjob
 expect 2 "there is no kubectl in PATH" env PATH=/nowhere "$drover" launch status mpi-operator
 
-# --- folders of others, of other versions, changed by hand
+# --- files that a user has edited: only what identifies the job is read, so the verbs go on. Each field but the job's own name,
+# namespace and labels has another value; then the files are gone, or no files at all.
+cat >edit.py <<'PY'
+import json, sys, yaml
+KEPT = {"apiVersion", "kind"}
+def edited(o, path=()):
+    if isinstance(o, dict):
+        return {k: v if k in KEPT or path == ("metadata",) and k in ("name", "namespace", "labels") else edited(v, path + (k,)) for k, v in o.items()}
+    if isinstance(o, list):
+        return [edited(v, path) for v in o]
+    return not o if isinstance(o, bool) else o + 1 if isinstance(o, (int, float)) else f"{o}-mine"
+for path in sys.argv[1:]:
+    text = open(path).read()
+    if path.endswith(".yaml"):
+        text = yaml.safe_dump_all([edited(o) for o in yaml.safe_load_all(text)])
+    else:
+        text = "\n".join(line if line.startswith("#!") else line + " # mine" for line in text.splitlines())
+    open(path, "w").write(text)
+PY
+looked_after() { # KIND HOW: status, stop and clean of the folder odd, without a word about its files
+    rm -f ./*.next
+    object '{}' >kubectl-get.out
+    pods Running >kubectl-get-pods.out
+    printf '4711|RUNNING|n[1-4]|None|(null)\n' >squeue.out
+    expect 0 "run: running, by $1" "$drover" launch status odd
+    : >kubectl-get.next
+    echo '{"items": []}' >kubectl-get-pods.next
+    : >squeue.next
+    expect 0 "run: ended" "$drover" launch stop odd
+    expect 0 "to be removed" "$drover" launch clean odd --yes
+    check "$1, $2: cleaned" test ! -e odd/launch.json
+    rm -rf odd
+}
+labels='"labels": {"app.kubernetes.io/instance": "run", "app.kubernetes.io/name": "drover"}'
+for kind in slurm mpi-operator pytorchjob trainjob ray volcano; do
+    rm -rf made odd # shellcheck disable=SC2046,SC2086
+    expect 0 "next:" "$drover" launch $kind run.yaml --nodes 2 --instance cpu $([ $kind = slurm ] || echo $pod_words) --out made
+    [ $kind != slurm ] || sed -i 's/"submitted": null/"submitted": {"time": 1.0, "id": "4711", "folder": "\/tmp"}/' made/launch.json
+    if python3 -c 'import yaml' 2>/dev/null; then
+        cp -r made odd && python3 edit.py odd/*.*[!n]
+        check "$kind: edited" bash -c '! cmp -s "$1" odd/"${1##*/}"' x "$(find made -name '*[yh]' | head -n 1)"
+        looked_after $kind edited
+    fi
+    case $kind in slurm | volcano) ;; *) continue ;; esac
+    cp -r made odd && rm odd/*[!n]
+    looked_after $kind "files are gone"
+    cp -r made odd && sed -i 's/"nodes": 2/"nodes": 3/; s/"grace_s": [0-9]*/"grace_s": 7/; s/"version": 1,/&\n "mine": 1,/' odd/launch.json
+    looked_after $kind "launch.json, too"
+done
+cp -r made odd && rm odd/volcano.yaml && mkfifo odd/volcano.yaml
+looked_after volcano "a pipe in the place of a file"
+cp -r made odd && sed -i 's/"grace_s": [0-9]*/"grace_s": 7/' odd/launch.json
+object '{}' >kubectl-get.out
+pods Running >kubectl-get-pods.out
+: >kubectl-get.next
+echo '{"items": []}' >kubectl-get-pods.next
+expect 0 "waiting for 67 s" "$drover" launch stop odd
+rm -rf odd
+
+# --- folders of others, of other versions, and keys of another form
 refused() { # TEXT DIR
     local verb
     rm -f calls
@@ -241,19 +288,15 @@ refused 'there is no "nothing/launch.json"' nothing
 changed() { rm -rf odd && cp -r ray odd && sed -i "$1" odd/launch.json; }
 changed 's/"version": 1/"version": 2/'
 refused 'odd/launch.json: key "version" is 2, expected 1: another version' odd
-changed 's/"name": "run"/"name": "other"/'
-refused "odd/launch.json was changed since drover wrote it" odd
+changed 's/"name": "run"/"name": "--help"/'
+refused 'odd/launch.json: key "name" is another one, expected that of a job' odd
 changed 's/"nodes": 2/"nodes": 2, "nodes": 3/'
 refused "odd/launch.json" odd
 changed 's/^{/[/; s/^}/]/'
 refused "odd/launch.json" odd
-changed 's/"hash"/"hush"/'
-refused "odd/launch.json was changed" odd
-changed ''
-echo "# more" >>odd/rayjob.yaml
-refused '"odd/rayjob.yaml" was changed since drover wrote it' odd
-rm odd/rayjob.yaml
-refused '"odd/rayjob.yaml" is gone' odd
-mkfifo odd/rayjob.yaml
-refused 'rayjob.yaml' odd
+changed 's/"rayjob.yaml"/"..\/..\/rayjob.yaml"/'
+refused 'odd/launch.json: key "files" is another one, expected names of files' odd
+# A folder of an earlier version, with hashes.
+changed 's/"files": \[/"hash": "00", "files": {/; s/"\(rayjob.yaml\|raycluster.yaml\)",\?/"\1": "00",/; s/"ray_nodes.py"/&: "00"/; s/^ \],/ },/'
+expect 0 "by ray" "$drover" launch status odd
 finish

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Four nodes on this machine, one `drover launch node` each, against plain mpirun: the same bytes of checkpoints. And what goes
-# wrong: a node that never comes, comes twice, has another secret or version of the world, dies while it waits; a port that is
+# wrong: a node that never comes, comes twice, has another secret or another version of drover, dies while it waits; a port that is
 # taken; a signal, a rank that is killed, node 0 that is killed. Every wait has a limit. Needs mpirun and drover_mpi.so.
 # usage: launch_node.sh DROVER
 . "$(dirname "$0")"/nodes.bash

@@ -1,6 +1,6 @@
 #!/bin/bash
-# drover launch node --preflight: four nodes on this machine are measured before the first world, one of which has less memory
-# than the others; it is named, and left out while a spare one is there; a node that comes is measured before the world that
+# drover launch node --preflight: four nodes on this machine are measured before the first attempt, one of which has less memory
+# than the others; it is named, and left out while a spare one is there; a node that comes is measured before the attempt that
 # takes it. What is fast on a busy machine says nothing: whether others are named, too, is not looked at. Needs mpirun and
 # drover_mpi.so. usage: launch_preflight.sh DROVER
 . "$(dirname "$0")"/nodes.bash
@@ -25,7 +25,7 @@ follows grep -q "node 2 (.*) has come" node-0.out
 check "while it waits nothing is measured" [ "$(grep -c ^measuring node-0.out)" = 1 ]
 strike run KILL "$(launcher 3)" $(descendants "$(launcher 3)")
 check "it takes that place" daemon_and_rank 2x
-check "it is measured before the world that takes it" grep -q "^measuring 3 nodes" node-0.out
+check "it is measured before the attempt that takes it" grep -q "^measuring 3 nodes" node-0.out
 kill -TERM "$(launcher 0)"
 ended "all that are left" 3 0 1 2x
 nothing_left

@@ -53,7 +53,7 @@ expect 0 "stopped, step" "$drover" launch stop again
 
 # --- with --max-restarts the ranks are started again within the step, which ends when node 0 does
 expect 0 "submitted as job" "$drover" launch slurm "${job[@]}" --nodes 2 --tasks node --max-restarts 3 --set run_dir=runs/held --submit --out held
-began() { [ "$(grep -c '"event": *"running"' runs/held/events.jsonl)" -ge "$1" ]; } # N: so many worlds
+began() { [ "$(grep -c '"event": *"running"' runs/held/events.jsonl)" -ge "$1" ]; } # N: so many attempts
 wait_for began 1
 killed=
 for pid in $(pgrep -f "^drover train .*run_dir=runs/held"); do # of this test, not of another one on this machine

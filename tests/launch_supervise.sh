@@ -37,7 +37,7 @@ wrong "--spare-nodes 4, expected fewer than the 4 nodes" --spare-nodes 4 --max-r
 wrong "--restart-window is \"1y\", expected a time" --restart-window 1y --max-restarts 3
 wrong "--grow-after is \"-1s\", expected a time" --grow-after -1s --max-restarts 3
 expect 0 "restart at once; the same host twice in the window: excluded" "${here[@]}" --max-restarts 3 --min-nodes 2 --explain
-says "no restart: another try gives the same bits" "at most 3 restarts within 1 h, worlds of at least 2 nodes"
+says "no restart: another try gives the same bits" "at most 3 restarts within 1 h, attempts of at least 2 nodes"
 
 # --- a rank, a node whose place a spare one takes, a daemon of a host that has failed before, and the nodes that come back
 new_port

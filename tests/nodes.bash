@@ -83,11 +83,11 @@ nothing_left() { wait_for nothing_runs; }
 restarts() { grep -c '"event":"restart"' "$1/events.jsonl" 2>/dev/null; } # RUN
 finished() { follows grep -q "\"step\":$2," "$1/metrics.jsonl"; }        # RUN STEP
 has_saved() { [ "$(last_saved "$1")" -gt "$2" ]; }                       # RUN STEP: a checkpoint after it
-# runs_again RUN N: after restart N, or a later one on a machine that is slow, the new world has begun its first step
+# runs_again RUN N: after restart N, or a later one on a machine that is slow, the new attempt has begun its first step
 runs_again() {
     [ "$(restarts "$1")" -ge "$2" ] && grep -E '"event":"(restart|running)"' "$1/events.jsonl" | tail -n 1 | grep -q running
 }
-# strike RUN SIGNAL PID...: and a world that begins after that has begun its first step
+# strike RUN SIGNAL PID...: and an attempt that begins after that has begun its first step
 strike() {
     local run=$1 before
     before=$(restarts "$run")

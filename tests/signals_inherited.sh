@@ -71,7 +71,7 @@ import ray
 sys.path.insert(0, sys.argv[1])
 from ray_nodes import Node
 ended = []
-def run(node, script): ended.append(node.run(["sh", "-c", script], {}))
+def run(node, script): ended.append(node.run({"command": ["sh", "-c", script]}, {}))
 def run_all(cases):
     for node, script in cases:
         thread = threading.Thread(target=run, args=(node, script))

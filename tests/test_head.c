@@ -36,27 +36,13 @@ static head *open_head(arena *a, const char *mpirun) {
             .wait_s = 60,
             .program = "/bin/true",
             .backend = "cpu"};
-    *h = (head){.a = a,
-            .job = job,
-            .secret_fd = -1,
-            .address = "127.0.0.1",
-            .listener = -1,
-            .agent_listener = -1,
-            .members = ARENA_ARRAY(a, head_member, 2),
-            .agents = ARENA_ARRAY(a, head_agent, 2),
-            .n_here = 1,
-            .verdict = -1,
-            .why = ""};
-    for (int i = 0; i < 2; i++)
-        h->members[i] = (head_member){.line = {.fd = -1, .closed = true}, .place = -1, .share = 1};
-    OK(local_job_open(a, 1, &h->local));
+    OK(head_open(h, a, job));
     return h;
 }
 
 static void close_head(head *h, control *line) {
     control_close(line);
     head_close(h);
-    local_job_close(&h->local);
 }
 
 static void come(head *h, control *line) {
@@ -65,12 +51,12 @@ static void come(head *h, control *line) {
     int fd[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd), 0);
     control_open(line, fd[0], true, &key);
-    control_open(&h->newcomers[h->n_newcomers++], fd[1], false, &key);
+    control_open(&h->meeting.newcomers[h->meeting.n_newcomers++], fd[1], false, &key);
     control_send(line, CONTROL_HELLO, fields, 6);
     control_pump(line);
-    head_serve_nodes(h);
-    assert_true(h->members[1].here && h->members[1].ready);
-    control_pump(&h->members[1].line);
+    meeting_serve(&h->meeting);
+    assert_true(h->meeting.members[1].here && h->meeting.members[1].ready);
+    control_pump(&h->meeting.members[1].line);
     control_pump(line);
     assert_true(control_take(line, &m));
     assert_int_equal(m.kind, CONTROL_WELCOME);
@@ -79,24 +65,21 @@ static void come(head *h, control *line) {
 static void lose(head *h, control *line) {
     shutdown(line->fd, SHUT_RDWR); // mpirun, which is being started, may still have a copy
     control_close(line);
-    head_serve_nodes(h);
-    assert_false(h->members[1].here);
+    meeting_serve(&h->meeting);
+    assert_false(h->meeting.members[1].here);
 }
 
-static void begin_world(head *h) {
-    h->world = (world){.number = h->world.number + 1,
-            .n_nodes = 2,
-            .nodes = both_nodes,
-            .lost_node = -1,
-            .first_killed = -1};
-    OK(world_start(h));
-    h->members[1].told = true; // what to run
+static void begin_attempt(head *h) {
+    h->attempt = attempt_of(&h->parts, h->attempt.number + 1, 2, both_nodes);
+    h->meeting.has_begun = true;
+    OK(attempt_start(&h->attempt));
+    h->meeting.members[1].told = true; // what to run
 }
 
-// A node ends what is left when it is told that a world is over, and says so; returns how often.
+// A node ends what is left when it is told that an attempt is over, and says so; returns how often.
 static int answer(head *h, control *line) {
     int n = 0;
-    if (h->members[1].here) control_pump(&h->members[1].line);
+    if (h->meeting.members[1].here) control_pump(&h->meeting.members[1].line);
     control_pump(line);
     for (control_message m; control_take(line, &m);) {
         if (m.kind != CONTROL_OVER) continue;
@@ -104,7 +87,7 @@ static int answer(head *h, control *line) {
         n++;
     }
     control_pump(line);
-    head_serve_nodes(h);
+    meeting_serve(&h->meeting);
     return n;
 }
 
@@ -113,36 +96,36 @@ static void say_stopped(head *h, control *line) {
     const char *fields[] = {outcome_text(h->a, stopped), "0"};
     control_send(line, CONTROL_RESULT, fields, 2);
     control_pump(line);
-    head_serve_nodes(h);
+    meeting_serve(&h->meeting);
 }
 
-// It has ended what was left of that world before it came again: another word about that would come
-// in the midst of the next world, and its result would then be out of turn.
+// It has ended what was left of that attempt before it came again: another word about that would
+// come in the midst of the next attempt, and its result would then be out of turn.
 static void a_node_that_came_again_is_heard(void **state) {
     (void)state;
     arena *a = arena_new("test");
     control line = {.fd = -1, .closed = true};
     head *h = open_head(a, "exec sleep 100");
     come(h, &line);
-    begin_world(h);
+    begin_attempt(h);
     lose(h, &line);
     come(h, &line);
-    world_close(h);
-    begin_world(h);
+    head_close_attempt(h);
+    begin_attempt(h);
     answer(h, &line);
     say_stopped(h, &line);
-    assert_true(h->members[1].here && h->members[1].over);
-    assert_int_equal(h->members[1].result.kind, OUTCOME_STOPPED);
+    assert_true(h->meeting.members[1].here && h->meeting.members[1].over);
+    assert_int_equal(h->meeting.members[1].result.kind, OUTCOME_STOPPED);
     // One that was there all the time is told, also after its result.
-    world_close(h);
-    assert_false(h->members[1].ready);
+    head_close_attempt(h);
+    assert_false(h->meeting.members[1].ready);
     assert_int_equal(answer(h, &line), 1);
-    assert_true(h->members[1].here && h->members[1].ready);
+    assert_true(h->meeting.members[1].here && h->meeting.members[1].ready);
     close_head(h, &line);
     arena_free(a);
 }
 
-// The world of mpirun's agent has lost the node that it asks for; the node that has come again is
+// The attempt of mpirun's agent has lost the node that it asks for; the node that has come again is
 // to take no part in it.
 static void a_late_agent_starts_nothing(void **state) {
     (void)state;
@@ -152,20 +135,21 @@ static void a_late_agent_starts_nothing(void **state) {
     control_message m;
     head *h = open_head(a, "exec sleep 100");
     come(h, &line);
-    begin_world(h);
+    begin_attempt(h);
     lose(h, &line);
     come(h, &line);
-    const char *const words[] = {h->members[1].label, "orted"};
+    const char *const words[] = {h->meeting.members[1].label, "orted"};
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd), 0);
     control_open(&agent, fd[0], true, &(job_secret){0});
-    control_open(&h->agents[h->n_agents++].line, fd[1], false, &(job_secret){0});
+    control_open(&h->agents.agents[h->agents.n++].line, fd[1], false, &(job_secret){0});
     control_send(&agent, CONTROL_COMMAND, words, 2);
     control_pump(&agent);
-    head_serve_agents(h);
+    const attempt_nodes nodes = attempt_members(&h->attempt);
+    agents_serve(&h->agents, &nodes);
     control_pump(&agent);
     assert_true(control_take(&agent, &m));
     assert_int_equal(m.kind, CONTROL_END);
-    head_serve_nodes(h);
+    meeting_serve(&h->meeting);
     control_pump(&line);
     assert_false(control_take(&line, &m));
     control_close(&agent);
@@ -194,17 +178,17 @@ static void save_here(arena *a, const head *h) {
 static void saved_on_request_is_stopped(void **state) {
     (void)state;
     arena *a = arena_new("test");
-    world_end end = {0};
+    attempt_end end = {0};
     const char *why = "";
     control line = {.fd = -1, .closed = true};
     head *h = open_head(a, "exit 3");
     come(h, &line);
-    begin_world(h);
-    h->world.asked = true;
+    begin_attempt(h);
+    h->attempt.asked = true;
     save_here(a, h);
     lose(h, &line);
-    for (int i = 0; i < 6000 && !world_look(h, &end, &why); i++) {
-        head_serve_nodes(h);
+    for (int i = 0; i < 6000 && !attempt_watch(&h->attempt, &end, &why); i++) {
+        meeting_serve(&h->meeting);
         local_job_signal(&h->local);
         usleep(10000);
     }

@@ -108,7 +108,7 @@ static const launcher_row rows_known[] = {
                 {"DROVER_NODE_RANK=0", "DROVER_NODES=2", "DROVER_MASTER=10.0.0.7:0", SLURM_STEP,
                         "SLURM_PROCID=0"},
                 0, 2, 0, 0, "10.0.0.7", 0, "DROVER_NODE_RANK", "42", 0, false},
-        {"SkyPilot by our own variables",
+        {"one node by our own variables",
                 {"DROVER_NODE_RANK=0", "DROVER_NODES=1", "DROVER_MASTER=10.0.0.7"}, 0, 1, 0, 0,
                 "10.0.0.7", 0, "DROVER_NODE_RANK", "", 0, false},
 };
@@ -118,7 +118,7 @@ static void each_launcher_is_understood(void **state) {
     for (size_t i = 0; i < sizeof rows_known / sizeof *rows_known; i++) {
         const launcher_row *row = &rows_known[i];
         arena *a = arena_new("test");
-        node_world w = {0};
+        node_placement w = {0};
         if (nodes_discover(a, row->environment, &w) != DRV_OK)
             fail_msg("%s: %s", row->launcher, drv_message());
         const int rank = w.node_rank.by ? w.node_rank.value : -1;
@@ -191,7 +191,7 @@ static void what_cannot_be_is_refused_by_name(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         arena *a = arena_new("test");
-        node_world w = {0};
+        node_placement w = {0};
         FAILS(nodes_discover(a, cases[i].environment, &w), DRV_E_USAGE, cases[i].text);
         assert_int_equal(nodes_check_alone(cases[i].environment, "run.yaml"), DRV_E_USAGE);
         arena_free(a);
@@ -202,7 +202,7 @@ static void options_go_first(void **state) {
     (void)state;
     static const char *const environment[] = {"PET_NNODES=4", "PET_NODE_RANK=1", NULL};
     arena *a = arena_new("test");
-    node_world w = {.nodes = {2, "--nodes"}, .node_rank = {0, "--node-rank"}};
+    node_placement w = {.nodes = {2, "--nodes"}, .node_rank = {0, "--node-rank"}};
     OK(nodes_discover(a, environment, &w));
     assert_int_equal(w.nodes.value, 2);
     assert_string_equal(nodes_words(a, &w, 1), "2 nodes x 1 rank, by --node-rank");

@@ -54,6 +54,47 @@ static void only_health_is_open(void **state) {
     assert_int_equal(status_of(unknown), 401);
 }
 
+// RFC 7617, section 2: "Aladdin:open sesame"; and lengths that leave one and two bytes over.
+static void a_password_opens_it(void **state) {
+    (void)state;
+    static const struct {
+        const char *password, *given;
+        bool opens;
+    } rows[] = {
+            {"open sesame", "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==", true},
+            {"open sesame", "basic  QWxhZGRpbjpvcGVuIHNlc2FtZQ", true},
+            {"a:b", "Basic OmE6Yg==", true}, // no name; a colon in the password
+            {"0123456789abcdef", "Basic eDowMTIzNDU2Nzg5YWJjZGVm", true},
+            {"0123456789abcde", "Basic eHg6MDEyMzQ1Njc4OWFiY2Rl", true},
+            {"open sesame", "Basic QWxhZGRpbjpvcGVuIHNlc2FtZSE=", false}, // "!" after it
+            {"open sesame", "Basic b3BlbiBzZXNhbWU=", false},             // no name
+            {"open sesame", "Bearer open sesame", false}, {"open sesame", "Basic ", false},
+            {"open sesame", "Basic ====", false},
+            {"open sesame", "Basic QWxhZGRpbjpvcGVuIHNlc2FtZ*==", false},
+            {"open sesame", NULL, false}, {"", "Basic OmE6Yg==", false}, // there is none
+            {"", "Basic Og==", false},                                   // ":"
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const page_keys with = {.password = rows[i].password};
+        page_request request = request_of("/");
+        request.authorization = rows[i].given;
+        if (rows[i].password) request.host = "run-page.team.svc:8080"; // any name of the Service
+        const page_answer answer = page_request_check(&request, &with);
+        if ((answer.status == 200) != rows[i].opens)
+            fail_msg("%s: %d %s", rows[i].given, answer.status, answer.why);
+    }
+}
+
+static void a_password_may_be_long(void **state) {
+    (void)state;
+    static char longest[TOKEN_MAX * 2] = "Basic ";
+    const page_keys with = {.password = "open sesame"};
+    page_request request = request_of("/");
+    memset(longest + 6, 'A', sizeof longest - 7);
+    request.authorization = longest;
+    assert_int_equal(page_request_check(&request, &with).status, 401);
+}
+
 static void tokens_are_compared_whole(void **state) {
     (void)state;
     static const char *const wrong[] = {"", "Bearer", "Bearer ", "Bearer " COOKIE, "Bearer " CODE,
@@ -190,7 +231,8 @@ static void queries_are_read(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_path_is_found),
-            cmocka_unit_test(only_health_is_open), cmocka_unit_test(tokens_are_compared_whole),
+            cmocka_unit_test(only_health_is_open), cmocka_unit_test(a_password_opens_it),
+            cmocka_unit_test(a_password_may_be_long), cmocka_unit_test(tokens_are_compared_whole),
             cmocka_unit_test(metrics_have_a_token_of_their_own),
             cmocka_unit_test(cookies_are_found_among_others),
             cmocka_unit_test(the_code_is_of_the_page_alone),

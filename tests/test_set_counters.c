@@ -7,7 +7,10 @@
 
 #include "base/log.h"
 #include "data/set/dataset_writer.h"
+#include "train/run_inputs.h"
 #include "train/set_counters.h"
+#include "train/step_rows.h"
+#include "train/trainer_json.h"
 
 enum { VOCAB = 60000, N_SETS = 3, MAX_WIDTH = 16, N_PARTS_OF_RUN = 6 };
 static const int widths[] = {8, 12, MAX_WIDTH};
@@ -247,6 +250,50 @@ static void moved_and_grown(void **state) {
     arena_free(a);
 }
 
+// Three steps of eight rows, then steps of four: the rows of step 5 begin after 28, as those of step
+// 8 of a run whose steps had four rows from the first on. Checkpoints of later steps say nothing.
+static void rows_of_a_step_after_another_batch(void **state) {
+    arena *a = *state;
+    run_config cfg, other;
+    rows *train = NULL, *valid = NULL;
+    const char *dir = temporary_dir(a), *new_dir = temporary_dir(a),
+               *path = path_join(a, dir, "run.yaml");
+    const char *text = arena_printf(a,
+            "model: {preset: tiny, vocab_size: %d}\ndata: {train: %s, split: [100, 0, 0], sequence_length: 8}\n"
+            "training: {steps: 20, global_batch_size: 4}\nrun_dir: %s\n",
+            VOCAB, prefixes[0], dir);
+    OK(file_write_atomic(path, text, strlen(text)));
+    OK(config_load(a, path, NULL, 0, &cfg));
+    config_one_rank(&cfg);
+    OK(run_inputs_open(a, &cfg, false, &train, &valid));
+    rows_skip(train, 24);
+    for (int step = 3; step <= 5; step += 2) {
+        row_count counts[1];
+        run_state at = run_state_new();
+        rows_counts(train, counts);
+        at.step = at.updates = at.part_step = step;
+        at.rows_taken = at.part_rows = rows_taken(train);
+        json_t *about = trainer_about(&cfg, train, "plain");
+        json_object_set_new(about, "sets", set_counters_json(train, counts, NULL));
+        char *json = trainer_json_text(&at, about);
+        const char *folder = arena_printf(a, "%s/checkpoints/step-%06d", dir, step);
+        OK(dir_make(folder));
+        OK(file_write_atomic(path_join(a, folder, "trainer.json"), json, strlen(json)));
+        free(json);
+        json_decref(about);
+        rows_skip(train, 4);
+    }
+    other = cfg;
+    other.run_dir = new_dir;
+    const char *resumed = step_rows_names(a, &cfg, 5), *whole = step_rows_names(a, &other, 8);
+    assert_non_null(resumed);
+    assert_string_equal(strchr(resumed, ':'), strchr(whole, ':'));
+    assert_string_equal(strchr(step_rows_names(a, &cfg, 3), ':'),
+            strchr(step_rows_names(a, &other, 3), ':')); // before any checkpoint
+    rows_close(train);
+    if (valid) rows_close(valid);
+}
+
 static void nothing_is_believed(void **state) {
     (void)state;
     static const struct {
@@ -290,6 +337,7 @@ static int tear_down(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(each_set_goes_on),
             cmocka_unit_test(nothing_changed), cmocka_unit_test(of_an_earlier_version),
-            cmocka_unit_test(moved_and_grown), cmocka_unit_test(nothing_is_believed)};
+            cmocka_unit_test(moved_and_grown), cmocka_unit_test(nothing_is_believed),
+            cmocka_unit_test(rows_of_a_step_after_another_batch)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,6 +1,5 @@
-// What follows the end of a world: each row of the policy twice, from histories; and which cause an
-// end has, from all that tells of it.
-// Legend: n ends, at_s seconds.
+// What follows the end of an attempt: each row of the policy twice, from histories; and which cause
+// an end has, from all that tells of it. Legend: n ends, at_s seconds.
 #include "harness.h"
 
 #include <stdlib.h>
@@ -10,12 +9,12 @@
 #include "base/file.h"
 #include "base/memory_limit.h"
 #include "launch/supervisor.h"
-#include "launch/world_cause.h"
+#include "launch/attempt_cause.h"
 
 static const supervisor_rules rules = {.max_restarts = 5, .window_s = 3600, .min_nodes = 2};
 
-static world_end end_of(end_cause cause, int status, int on_node, int64_t step, double at_s) {
-    return (world_end){cause, status, on_node, step, at_s, "host"};
+static attempt_end end_of(end_cause cause, int status, int on_node, int64_t step, double at_s) {
+    return (attempt_end){cause, status, on_node, step, at_s, "host"};
 }
 
 typedef struct policy_case {
@@ -46,7 +45,7 @@ static void each_cause_has_its_rule(void **state) {
     arena *a = arena_new("test");
     for (size_t i = 0; i < sizeof policy / sizeof *policy; i++) {
         const policy_case *p = &policy[i];
-        const world_end ends[] = {end_of(p->cause, p->status, 1, 7, 10),
+        const attempt_end ends[] = {end_of(p->cause, p->status, 1, 7, 10),
                 end_of(p->cause, p->status, 2, 7, 20)};
         for (int n = 1; n <= 2; n++) { // twice
             const decision made = supervisor_decide(a, &rules, ends, n, 4);
@@ -64,7 +63,7 @@ static void waits_double_for_repeated_causes_alone(void **state) {
     static const double full[] = {30, 60, 120, 240, 480, 600, 600};
     const supervisor_rules many = {.max_restarts = 100, .window_s = 3600, .min_nodes = 1};
     arena *a = arena_new("test");
-    world_end ends[8];
+    attempt_end ends[8];
     for (int i = 0; i < 7; i++) { // steps between change nothing for a disk
         ends[i] = end_of(END_FULL, EXIT_TRY_AGAIN, -1, i, i);
         assert_true(supervisor_decide(a, &many, ends, i + 1, 4).wait_s == full[i]);
@@ -84,7 +83,7 @@ static void waits_double_for_repeated_causes_alone(void **state) {
 static void restarts_are_counted_in_the_window(void **state) {
     (void)state;
     arena *a = arena_new("test");
-    world_end ends[12];
+    attempt_end ends[12];
     for (int i = 0; i < 6; i++)
         ends[i] = end_of(END_LOST, EXIT_TRY_AGAIN, -1, i, 100 * i);
     assert_true(supervisor_decide(a, &rules, ends, 5, 4).restarts);
@@ -106,7 +105,7 @@ static void restarts_are_counted_in_the_window(void **state) {
 static void a_host_is_excluded_the_second_time(void **state) {
     (void)state;
     arena *a = arena_new("test");
-    world_end ends[] = {end_of(END_LOST, EXIT_TRY_AGAIN, 2, 1, 0),
+    attempt_end ends[] = {end_of(END_LOST, EXIT_TRY_AGAIN, 2, 1, 0),
             end_of(END_HANG, EXIT_TRY_AGAIN, 1, 2, 10),
             end_of(END_DEVICE, EXIT_TRY_AGAIN, 2, 3, 20)};
     assert_int_equal(supervisor_decide(a, &rules, ends, 2, 4).excluded, -1);
@@ -130,7 +129,7 @@ static void a_host_is_excluded_the_second_time(void **state) {
 static void a_step_that_fails_everywhere_ends_the_job(void **state) {
     (void)state;
     arena *a = arena_new("test");
-    world_end ends[] = {end_of(END_LOST, EXIT_TRY_AGAIN, 1, 41, 0),
+    attempt_end ends[] = {end_of(END_LOST, EXIT_TRY_AGAIN, 1, 41, 0),
             end_of(END_LOST, EXIT_TRY_AGAIN, 2, 41, 10),
             end_of(END_HANG, EXIT_TRY_AGAIN, 3, 41, 20)};
     const decision made = supervisor_decide(a, &rules, ends, 3, 8);
@@ -157,7 +156,7 @@ static void the_table_names_every_cause(void **state) {
     for (size_t i = 0; i < text.n; i++)
         n_lines += text.p[i] == '\n';
     assert_int_equal(n_lines, 1 + N_END_CAUSES + 3);
-    assert_non_null(strstr(text.p, "at most 5 restarts within 1 h, worlds of at least 2 nodes"));
+    assert_non_null(strstr(text.p, "at most 5 restarts within 1 h, attempts of at least 2 nodes"));
     for (int i = 0; i < N_END_CAUSES; i++)
         assert_true(strlen(end_cause_name((end_cause)i)) > 0);
     str_free(&text);
@@ -167,7 +166,7 @@ static void the_table_names_every_cause(void **state) {
 typedef struct cause_case {
     outcome all;
     int status;
-    const char *said; // cause of status.json; NULL: it is not of this world
+    const char *said; // cause of status.json; NULL: it is not of this attempt
     bool lacked_memory, grows;
     end_cause expected;
 } cause_case;
@@ -206,10 +205,10 @@ static void each_end_has_its_cause(void **state) {
         run_status said = run_status_new();
         said.end = c->status == 0 ? RUN_DONE : c->status == 3 ? RUN_STOPPED : RUN_FAILED;
         said.cause = c->said ? c->said : "";
-        const world_facts facts = {c->all, c->status, c->said ? &said : NULL, c->lacked_memory,
+        const attempt_facts facts = {c->all, c->status, c->said ? &said : NULL, c->lacked_memory,
                 c->grows};
-        if (world_cause(&facts) != c->expected)
-            fail_msg("case %zu is %s", i, end_cause_name(world_cause(&facts)));
+        if (attempt_cause(&facts) != c->expected)
+            fail_msg("case %zu is %s", i, end_cause_name(attempt_cause(&facts)));
     }
 }
 

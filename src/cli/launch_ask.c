@@ -73,7 +73,6 @@ drv_status launch_ask(arena *a, asked_job *job) {
     DRV_TRY(launch_call(a, job, &words, &end));
     if (job_is_slurm(record))
         return job_state_of_squeue(a, end.out, end.n_out, record->id, &job->state);
-    if (job_is_sky(record)) return job_state_of_sky(a, end.out, end.n_out, record, &job->state);
     DRV_TRY(job_state_of_object(a, end.out, end.n_out, record, &job->state));
     return ask_pods(a, job);
 }

@@ -25,7 +25,7 @@ typedef struct asked_job {
 #define ASK_OPTIONS                                                                                \
     {"--run-dir", "DIR", "the run directory as seen from here (that of the job)"}, ASK_LIMIT
 
-// Reads launch.json and the options. DRV_E_USAGE: no such folder, one that was changed, or the
+// Reads launch.json and the options. DRV_E_USAGE: no such folder, a key of another form, or the
 // scheduler's program is not there.
 DRV_CHECKED drv_status launch_open_job(arena *a, const cli_args *args, asked_job *out);
 // Asks the scheduler. DRV_E_BUSY, DRV_E_IO, DRV_E_DATA: its program hangs, fails, prints rubbish.
@@ -54,10 +54,10 @@ enum {
 };
 
 // The rows of their subverbs, for the table of the verb.
-#define ASK_COMMON                                                                                           \
-    "\n\n"                                                                                                   \
-    "JOB_DIR is a folder of drover launch KIND, with its launch.json; one that was changed by hand, or by\n" \
-    "another version, is refused. The scheduler's own program is asked (squeue, kubectl, sky), for at\n"     \
+#define ASK_COMMON                                                                                         \
+    "\n\n"                                                                                                 \
+    "JOB_DIR is a folder of drover launch KIND. Its launch.json identifies the job; the other files may\n" \
+    "have been edited. The scheduler's own program is asked (squeue, kubectl), for at\n"                   \
     "most --limit seconds. docs/launch-jobs.md has the details."
 #define LAUNCH_ASK_SUBVERBS                                                                                                 \
     {.name = "status",                                                                                                      \

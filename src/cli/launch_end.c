@@ -12,7 +12,7 @@
 #include "launch/jobs/shell_words.h"
 
 // A save is waited for a minute longer than it may take; the scheduler is asked every two seconds.
-enum { MORE_S = 60, FIRST_TURN_MS = 200, TURN_MS = 2000, MAX_OBJECTS = 8 };
+enum { MORE_S = 60, FIRST_TURN_MS = 200, TURN_MS = 2000 };
 
 static const char *line_of(arena *a, const program_words *words) {
     str line = {0};
@@ -68,7 +68,7 @@ static drv_status stop(arena *a, const cli_args *args, asked_job *job) {
                 job_phase_name(job->state.phase));
         return DRV_OK;
     }
-    const bool saves = job->state.phase == JOB_RUNNING && !job_is_sky(&job->record);
+    const bool saves = job->state.phase == JOB_RUNNING;
     if (saves) log_info("%s: asking for a save, and waiting for %g s", job->record.name, wait_s);
     DRV_TRY(ask_to_end(a, job));
     DRV_TRY(wait_for_end(a, job, wait_s));
@@ -91,7 +91,7 @@ drv_status launch_run_stop(arena *a, const cli_args *args) {
 
 // --- clean
 typedef struct removal {
-    const char *objects[MAX_OBJECTS], **files;
+    const char *objects[MAX_JOB_OBJECTS], **files;
     int n_objects, n_files;
 } removal;
 
@@ -130,7 +130,7 @@ static void find_files(arena *a, const asked_job *job, removal *out) {
         add_file(out, path_join(a, r->folder, arena_printf(a, ".%s.tries", r->name)));
     }
     for (int i = 0; i < r->n_files; i++)
-        add_file(out, path_join(a, job->dir, r->files[i].name));
+        add_file(out, path_join(a, job->dir, r->files[i]));
     add_file(out, path_join(a, job->dir, JOB_RECORD)); // last: until then it can be called again
 }
 

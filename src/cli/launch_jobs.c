@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/host_port.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "cli/launch_rules.h"
@@ -45,6 +46,10 @@ enum { DEFAULT_GRACE_S = 600, DEFAULT_TRIES = 3, MAX_GRACE_S = 86400, MAX_TRIES 
             {"--pvc", "NAME", "volume with data and runs: a PersistentVolumeClaim"}, {             \
         "--mount", "DIR", "where it is, and where paths begin (" DEFAULT_MOUNT ")"                 \
     }
+#define TOPOLOGY(what)                                                                             \
+    { "--topology", "WHERE", what }
+#define OF_KEYS  "a label of nodes that all ranks share: topology.kubernetes.io/zone"
+#define OF_TIERS "Volcano's highest tier of the network that ranks may lie apart"
 #define POD_OPTIONS                                                                                \
     {"--env", "NAME=VALUE", "a variable for drover (repeatable)"},                                 \
             {"--secret-env", "NAME=SECRET:KEY",                                                    \
@@ -59,31 +64,40 @@ enum { DEFAULT_GRACE_S = 600, DEFAULT_TRIES = 3, MAX_GRACE_S = 86400, MAX_TRIES 
     }
 #define PODS                                                                                       \
     {"--namespace", "NAME", "of Kubernetes (kubectl's own)"},                                      \
-            {"--shm", "SIZE", "of /dev/shm in each pod (an eighth of its memory)"}, POD_OPTIONS
+            {"--shm", "SIZE", "of /dev/shm in each pod (an eighth of its memory)"},                \
+            {"--page", NULL, "a Deployment of the run's page beside the job, with a password"},    \
+            POD_OPTIONS
 
 const cli_option launch_slurm_options[] = {
         ALL_KINDS,
         QUEUE("partition"),
         TIME,
+        TOPOLOGY("leaf switches that the nodes may lie at (1: one)"),
         {"--tasks", "HOW",
                 "rank: srun starts ranks by PMIx; node: launch node on each (on Neuron)"},
         PREFLIGHT("off; warn: says which nodes stand out; exclude: goes on without them (off)"),
 };
-const cli_option launch_skypilot_options[] = {ALL_KINDS, VOLUME, PREFLIGHT(OF_NODES)};
-const cli_option launch_volcano_options[] = {ALL_KINDS, VOLUME, PODS, QUEUE("of Volcano"),
-        PREFLIGHT(OF_NODES)};
+const cli_option launch_volcano_options[] = {ALL_KINDS, VOLUME, PODS, QUEUE("of Volcano"), TIME,
+        TOPOLOGY(OF_TIERS), PREFLIGHT(OF_NODES)};
 const cli_option launch_pod_options[] = {ALL_KINDS, VOLUME, PODS,
-        QUEUE("local queue of Kueue, which starts the job"), TIME, PREFLIGHT(OF_NODES)};
+        QUEUE("local queue of Kueue, which starts the job"), TIME, TOPOLOGY(OF_KEYS),
+        PREFLIGHT(OF_NODES)};
+const cli_option launch_ray_options[] = {ALL_KINDS, VOLUME, PODS,
+        QUEUE("local queue of Kueue, which starts the job; with --gang, of Volcano"), TIME,
+        TOPOLOGY(OF_KEYS "; with --gang Volcano's highest tier"), PREFLIGHT(OF_NODES),
+        {"--gang", NULL, "Volcano starts all pods of the cluster or none"},
+        {"--cluster", "NAME", "a RayCluster that stays, to which the job is submitted"}};
 const cli_option launch_trainjob_options[] = {ALL_KINDS, VOLUME, PODS,
-        QUEUE("local queue of Kueue, which starts the job"), TIME, PREFLIGHT(OF_NODES),
+        QUEUE("local queue of Kueue, which starts the job"), TIME, TOPOLOGY(OF_KEYS),
+        PREFLIGHT(OF_NODES),
         {"--policy", "HOW", "mpi: mpirun over ssh; torch: launch node in each pod (on Neuron)"},
         {"--progress", NULL, "of mpi: rank 0 posts it to Trainer (needs its gate TrainJobStatus)"}};
 
 #define HOLDS(list, n) _Static_assert(sizeof list / sizeof *list == n, #list)
 HOLDS(launch_slurm_options, N_LAUNCH_SLURM_OPTIONS);
-HOLDS(launch_skypilot_options, N_LAUNCH_SKYPILOT_OPTIONS);
 HOLDS(launch_volcano_options, N_LAUNCH_VOLCANO_OPTIONS);
 HOLDS(launch_pod_options, N_LAUNCH_POD_OPTIONS);
+HOLDS(launch_ray_options, N_LAUNCH_RAY_OPTIONS);
 HOLDS(launch_trainjob_options, N_LAUNCH_TRAINJOB_OPTIONS);
 
 const cli_rule launch_job_rules[] = {
@@ -161,7 +175,7 @@ static drv_status check_node_launch(const cli_args *args, const job_spec *spec,
             takes(args, "--policy") ? "--policy torch"
             : takes(args, "--tasks")
                     ? "--tasks node"
-                    : "pytorchjob, ray, skypilot, slurm --tasks node, trainjob --policy torch");
+                    : "pytorchjob, ray, slurm --tasks node, trainjob --policy torch");
 }
 
 static drv_status hand_on(const cli_args *args, job_spec *spec, const char *option,
@@ -288,6 +302,18 @@ static void keep_programs(arena *a, job_spec *spec) {
     spec->sets = sets;
 }
 
+// Returns the port of training.http where a probe of Kubernetes reaches it, which is not by a
+// loopback; 0: it is none, or any.
+static int health_port(const run_config *cfg) {
+    host_port where;
+    const char *http = config_http(cfg);
+    if (!http || !host_port_parse(http, &where) || where.port <= 0 || !*where.host) return 0;
+    if (str_starts(where.host, "127.") || strcmp(where.host, "localhost") == 0 ||
+            strcmp(where.host, "::1") == 0)
+        return 0;
+    return where.port;
+}
+
 // The config, with its bytes, or the words of data work.
 static drv_status read_subject(arena *a, const cli_args *args, job_spec *spec, run_config *cfg) {
     static const char *const verbs[] = {"data", "tokenizer", "model", "ckpt"};
@@ -313,6 +339,7 @@ static drv_status read_subject(arena *a, const cli_args *args, job_spec *spec, r
     DRV_TRY(file_read(a, spec->config, &text, &n_bytes));
     spec->config_text = text;
     spec->run_dir = cfg->run_dir;
+    spec->health_port = health_port(cfg);
     if (spec->mount && config_backend(cfg)->has_devices && !*cfg->pjrt.cache)
         keep_programs(a, spec);
     if (spec->work == WORK_TRAIN && !cli_has(args, "--grace"))
@@ -357,6 +384,20 @@ static drv_status read_pod_options(arena *a, const cli_args *args, job_spec *spe
     return DRV_OK;
 }
 
+// A job of one pod has nothing to be placed beside, and no cluster.
+static drv_status read_place(const cli_args *args, job_spec *spec) {
+    static const char *const options[] = {"--topology", "--cluster", "--gang", "--page"};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (spec->work != WORK_TRAIN && takes(args, options[i]) && cli_has(args, options[i]))
+            return drv_fail(DRV_E_USAGE, "%s: --job %s has one pod and no run, expected no %s",
+                    args->name, cli_get(args, "--job", ""), options[i]);
+    spec->topology = text_of(args, "--topology");
+    spec->ray_cluster = text_of(args, "--cluster");
+    spec->by_volcano = takes(args, "--gang") && cli_has(args, "--gang");
+    spec->has_page = takes(args, "--page") && cli_has(args, "--page");
+    return DRV_OK;
+}
+
 static drv_status resolve(arena *a, const cli_args *args, job_spec *spec, run_config *cfg) {
     spec->kind = find_kind(args);
     DRV_TRY(read_work(args, &spec->work));
@@ -373,13 +414,10 @@ static drv_status resolve(arena *a, const cli_args *args, job_spec *spec, run_co
     spec->queue = text_of(args, "--queue");
     spec->name_space = text_of(args, "--namespace");
     spec->claim = text_of(args, "--pvc");
+    DRV_TRY(read_place(args, spec));
     DRV_TRY(read_progress(args, spec));
     DRV_TRY(read_pod_options(a, args, spec));
-    // A task of SkyPilot without a volume begins where SkyPilot lets it.
-    const bool has_mount = spec->kind->is_kubernetes || spec->claim;
-    spec->mount = takes(args, "--mount")
-                          ? cli_get(args, "--mount", has_mount ? DEFAULT_MOUNT : NULL)
-                          : NULL;
+    spec->mount = takes(args, "--mount") ? cli_get(args, "--mount", DEFAULT_MOUNT) : NULL;
     DRV_TRY(read_subject(a, args, spec, cfg));
     spec->name = cli_get(args, "--name", default_name(a, spec));
     spec->command = command_of(a, args);

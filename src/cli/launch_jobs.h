@@ -7,15 +7,15 @@
 
 // Options by kind; the numbers are held against the lists.
 enum {
-    N_LAUNCH_SLURM_OPTIONS = 20,
-    N_LAUNCH_SKYPILOT_OPTIONS = 20,
-    N_LAUNCH_VOLCANO_OPTIONS = 32,
-    N_LAUNCH_POD_OPTIONS = 33,
-    N_LAUNCH_TRAINJOB_OPTIONS = 35,
+    N_LAUNCH_SLURM_OPTIONS = 21,
+    N_LAUNCH_VOLCANO_OPTIONS = 35,
+    N_LAUNCH_POD_OPTIONS = 35,
+    N_LAUNCH_RAY_OPTIONS = 37,
+    N_LAUNCH_TRAINJOB_OPTIONS = 37,
     MAX_LAUNCH_WORDS = 4096
 };
-extern const cli_option launch_slurm_options[], launch_skypilot_options[], launch_volcano_options[],
-        launch_pod_options[], launch_trainjob_options[];
+extern const cli_option launch_slurm_options[], launch_volcano_options[], launch_pod_options[],
+        launch_ray_options[], launch_trainjob_options[];
 extern const cli_rule launch_job_rules[];
 enum { N_LAUNCH_JOB_RULES = 1 };
 extern const char launch_job_help[];
@@ -41,11 +41,9 @@ DRV_CHECKED drv_status launch_job_run(arena *a, const cli_args *args);
             LAUNCH_JOB_SUBVERB("pytorchjob", "write a PyTorchJob of the training operator",        \
                     launch_pod_options, N_LAUNCH_POD_OPTIONS),                                     \
             LAUNCH_JOB_SUBVERB("ray", "write a RayJob and a RayCluster of KubeRay",                \
-                    launch_pod_options, N_LAUNCH_POD_OPTIONS),                                     \
+                    launch_ray_options, N_LAUNCH_RAY_OPTIONS),                                     \
             LAUNCH_JOB_SUBVERB("volcano", "write a Job of Volcano", launch_volcano_options,        \
-                    N_LAUNCH_VOLCANO_OPTIONS),                                                     \
-            LAUNCH_JOB_SUBVERB("skypilot", "write a task of SkyPilot", launch_skypilot_options,    \
-                    N_LAUNCH_SKYPILOT_OPTIONS)
+                    N_LAUNCH_VOLCANO_OPTIONS)
 
 // Prints what a person does next, on standard output (launch_submit.c).
 void launch_print_next(arena *a, const job_record *record, const char *dir);

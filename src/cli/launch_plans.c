@@ -12,13 +12,13 @@ typedef struct planning {
     bool has_device;
 } planning;
 
-static drv_status choose(void *ctx, arena *a, int n_nodes, int min_nodes, world_layout *out) {
+static drv_status choose(void *ctx, arena *a, int n_nodes, int min_nodes, attempt_layout *out) {
     planning *p = ctx;
     elastic_layout found;
     if (!p->has_device) DRV_TRY(elastic_device(a, p->job.ranks, &p->job.device));
     p->has_device = p->job.on_host = true;
     DRV_TRY(elastic_choose(a, &p->job, n_nodes, min_nodes, &found));
-    *out = (world_layout){.n_nodes = found.n_nodes,
+    *out = (attempt_layout){.n_nodes = found.n_nodes,
             .sets = found.sets,
             .n_sets = found.n_sets,
             .same_bits = found.same_bits,
@@ -32,7 +32,7 @@ static const char *rows_of_step(void *ctx, arena *a, int64_t step) {
 }
 
 // Over all ranks, as the table of ranks last had it: what one was planned to hold, and what it held.
-static const char *memory_of(void *ctx, arena *a, const world_layout *layout, int n_ranks) {
+static const char *memory_of(void *ctx, arena *a, const attempt_layout *layout, int n_ranks) {
     const planning *p = ctx;
     const memory_limit limit = memory_limit_read("");
     int64_t planned = 0, most = 0;

@@ -30,42 +30,57 @@ static void print_command(const char *before, const program_words *c, const char
     str_free(&line);
 }
 
-static void print_secret(arena *a, const job_record *record) {
-    if (!record->has_secret) return;
-    if (job_is_sky(record)) {
-        printf("  export " SECRET_VARIABLE "=$(head -c 32 /dev/urandom | base64)\n");
-    } else if (record->kind->is_kubernetes) {
-        program_words create = job_kubectl(a, record), label = job_kubectl(a, record);
-        const char *name = arena_printf(a, "%s-secret", record->name);
-        program_say(&create, "create"), program_say(&create, "secret");
-        program_say(&create, "generic"), program_say(&create, name);
-        program_say(&create, "--from-file=secret=/dev/stdin");
-        print_command("head -c 32 /dev/urandom | ", &create, "once");
-        program_say(&label, "label"), program_say(&label, "secret"), program_say(&label, name);
-        program_say(&label, arena_printf(a, JOB_LABEL "=%s", record->name));
-        program_say(&label, "app.kubernetes.io/name=drover");
-        print_command("", &label, NULL);
-    }
+static void print_secret(arena *a, const job_record *record, const char *secret, const char *made) {
+    program_words create = job_kubectl(a, record), label = job_kubectl(a, record);
+    const char *name = arena_printf(a, "%s-%s", record->name, secret),
+               *key = strcmp(secret, "page") == 0 ? "password" : secret;
+    program_say(&create, "create"), program_say(&create, "secret");
+    program_say(&create, "generic"), program_say(&create, name);
+    program_say(&create, arena_printf(a, "--from-file=%s=/dev/stdin", key));
+    print_command(made, &create, "once");
+    program_say(&label, "label"), program_say(&label, "secret"), program_say(&label, name);
+    program_say(&label, arena_printf(a, JOB_LABEL "=%s", record->name));
+    program_say(&label, "app.kubernetes.io/name=drover");
+    print_command("", &label, NULL);
+}
+
+static void print_secrets(arena *a, const job_record *record) {
+    if (record->has_secret && record->kind->is_kubernetes)
+        print_secret(a, record, "secret", "head -c 32 /dev/urandom | ");
+    if (job_record_has_page(record))
+        print_secret(a, record, "page", "head -c 18 /dev/urandom | base64 | ");
+}
+
+// Prints how to open the page: its password, and a way to its port.
+static void print_page(arena *a, const job_record *record) {
+    program_words show = job_kubectl(a, record), forward = job_kubectl(a, record);
+    if (!job_record_has_page(record)) return;
+    program_say(&show, "get"), program_say(&show, "secret");
+    program_say(&show, arena_printf(a, "%s-page", record->name));
+    program_say(&show, "--output=go-template={{.data.password | base64decode}}");
+    print_command("", &show, "the page's password; any name goes with it");
+    program_say(&forward, "port-forward");
+    program_say(&forward, arena_printf(a, "service/%s-page", record->name));
+    program_say(&forward, "8080");
+    print_command("", &forward, "the page, at http://127.0.0.1:8080/");
 }
 
 void launch_print_next(arena *a, const job_record *record, const char *dir) {
-    const char *path = job_record_path(a, dir, record);
     printf("wrote");
     for (int i = 0; i < record->n_files; i++)
-        printf("%s %s/%s", i ? "," : "", dir, record->files[i].name);
+        printf("%s %s/%s", i ? "," : "", dir, record->files[i]);
     printf("\nnext:\n");
-    print_secret(a, record);
-    if (!job_is_sky(record)) {
-        const program_words test = job_submit_words(a, record, path, true);
-        print_command("", &test, "asks, and starts nothing");
-    }
-    const program_words submit = job_submit_words(a, record, path, false);
+    print_secrets(a, record);
+    const program_words test = job_submit_words(a, record, dir, true),
+                        submit = job_submit_words(a, record, dir, false);
+    print_command("", &test, "asks, and starts nothing");
     print_command("", &submit, NULL);
     if (!record->kind->is_kubernetes) return;
     program_words look = {0};
     program_say(&look, "drover"), program_say(&look, "launch"), program_say(&look, "status");
     program_say(&look, dir);
     print_command("", &look, "or logs, stop, clean");
+    print_page(a, record);
 }
 
 // --- doing it
@@ -91,8 +106,9 @@ static drv_status draw_secret(arena *a, const char **out) {
 
 // A Secret that is there already stays: a job that runs may use it. It goes through standard input,
 // never through an argument or a file.
-static drv_status make_secret(arena *a, const job_record *record) {
-    const char *text, *name = arena_printf(a, "%s-secret", record->name);
+static drv_status make_secret(arena *a, const job_record *record, const char *suffix,
+        const char *key) {
+    const char *text, *name = arena_printf(a, "%s-%s", record->name, suffix);
     program_end end;
     program_words look = job_kubectl(a, record), create = job_kubectl(a, record);
     program_say(&look, "get"), program_say(&look, "secret"), program_say(&look, name);
@@ -103,7 +119,7 @@ static drv_status make_secret(arena *a, const job_record *record) {
     DRV_TRY(draw_secret(a, &text));
     json_t *secret = json_pack("{s:s,s:s,s:{s:s,s:{s:s,s:s}},s:s,s:{s:s}}", "apiVersion", "v1",
             "kind", "Secret", "metadata", "name", name, "labels", "app.kubernetes.io/name",
-            "drover", JOB_LABEL, record->name, "type", "Opaque", "stringData", "secret", text);
+            "drover", JOB_LABEL, record->name, "type", "Opaque", "stringData", key, text);
     char *json = json_print(secret, JSON_COMPACT);
     const str input = {.p = json, .n = strlen(json)};
     program_say(&create, "create"), program_say(&create, "-f"), program_say(&create, "-");
@@ -125,18 +141,15 @@ static drv_status read_id(arena *a, const char *text, const char **out) {
 }
 
 static drv_status hand_over(arena *a, const char *dir, job_record *record) {
-    const char *path = job_record_path(a, dir, record), *text;
     program_end end;
-    if (record->has_secret && record->kind->is_kubernetes) DRV_TRY(make_secret(a, record));
-    if (record->has_secret && job_is_sky(record)) {
-        DRV_TRY(draw_secret(a, &text));
-        setenv(SECRET_VARIABLE, text, 1);
-    }
+    if (record->has_secret && record->kind->is_kubernetes)
+        DRV_TRY(make_secret(a, record, "secret", "secret"));
+    if (job_record_has_page(record)) DRV_TRY(make_secret(a, record, "page", "password"));
     if (job_is_slurm(record)) {
-        const program_words test = job_submit_words(a, record, path, true);
+        const program_words test = job_submit_words(a, record, dir, true);
         DRV_TRY(must_run(a, &test, NULL, &end));
     }
-    const program_words submit = job_submit_words(a, record, path, false);
+    const program_words submit = job_submit_words(a, record, dir, false);
     DRV_TRY(must_run(a, &submit, NULL, &end));
     if (job_is_slurm(record)) return read_id(a, end.out, &record->id);
     launch_print_bytes(NULL, end.out, end.n_out);
@@ -151,6 +164,7 @@ drv_status launch_submit(arena *a, const char *dir, job_record *record) {
     record->time_s = clock_utc_s();
     DRV_TRY(job_record_write(a, dir, record));
     printf("submitted%s%s\n", *record->id ? " as job " : "", record->id);
+    print_page(a, record);
     printf("look after it: drover launch status|logs|stop|clean %s\n", dir);
     return DRV_OK;
 }

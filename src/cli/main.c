@@ -22,6 +22,7 @@ const verb *const cli_verbs[] = {
         &verb_plot,
         &verb_top,
         &verb_report,
+        &verb_page,
         &verb_audit,
         &verb_examples,
         &verb_config,

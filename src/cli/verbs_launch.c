@@ -37,7 +37,7 @@ static const cli_option node_options[] = {
 
 static const cli_rule node_rules[] = {{.option = "--preflight-seconds", .needs = "--preflight"}};
 
-static drv_status take_options(arena *a, const cli_args *args, node_world *w) {
+static drv_status take_options(arena *a, const cli_args *args, node_placement *w) {
     const struct {
         const char *option;
         said_number *to;
@@ -59,7 +59,7 @@ static drv_status take_options(arena *a, const cli_args *args, node_world *w) {
     return DRV_OK;
 }
 
-static drv_status check_world(const node_world *w, int n_nodes) {
+static drv_status check_placement(const node_placement *w, int n_nodes) {
     if (w->is_rank)
         return drv_fail(DRV_E_USAGE,
                 "launch node: mpirun or srun has started ranks already; expected drover train, or one process a node without MPI");
@@ -87,7 +87,7 @@ static bool is_here(const char *host) {
 
 static drv_status find_secret(launch_job *job) {
     DRV_TRY(launch_read_secret(&job->secret, &job->has_secret));
-    if (job->has_secret || job->n_nodes == 1 || is_here(job->world.master.value)) return DRV_OK;
+    if (job->has_secret || job->n_nodes == 1 || is_here(job->placement.master.value)) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
             "launch node: several hosts need a secret that strangers do not know; expected DROVER_JOB_SECRET_FILE, a file of mode 0600 with the same random bytes on all nodes");
 }
@@ -148,15 +148,15 @@ static drv_status explain(const supervisor_rules *rules) {
 }
 
 // Finds out which nodes and ranks there are, from the options, the environment and the config.
-static drv_status find_world(arena *a, const cli_args *args, launch_job *job) {
-    DRV_TRY(take_options(a, args, &job->world));
+static drv_status find_placement(arena *a, const cli_args *args, launch_job *job) {
+    DRV_TRY(take_options(a, args, &job->placement));
     DRV_TRY(cli_get_f64(args, "--wait", 1, 1e6, &job->wait_s));
-    DRV_TRY(nodes_discover(a, (const char *const *)environ, &job->world));
-    job->n_nodes = nodes_count(&job->world);
-    job->node = job->world.node_rank.value;
-    job->ranks = job->world.ranks_per_node.value;
-    job->port = job->world.port.by ? job->world.port.value : DEFAULT_PORT;
-    DRV_TRY(check_world(&job->world, job->n_nodes));
+    DRV_TRY(nodes_discover(a, (const char *const *)environ, &job->placement));
+    job->n_nodes = nodes_count(&job->placement);
+    job->node = job->placement.node_rank.value;
+    job->ranks = job->placement.ranks_per_node.value;
+    job->port = job->placement.port.by ? job->placement.port.value : DEFAULT_PORT;
+    DRV_TRY(check_placement(&job->placement, job->n_nodes));
     DRV_TRY(read_config(a, args, job));
     DRV_TRY(read_rules(args, job));
     DRV_TRY(read_preflight(args, job));
@@ -177,17 +177,17 @@ static drv_status run_node(arena *a, const cli_args *args) {
     launch_job job = {.wait_s = 300};
     char program[4096];
     DRV_TRY(cli_expect(args));
-    DRV_TRY(find_world(a, args, &job));
+    DRV_TRY(find_placement(a, args, &job));
     DRV_TRY(find_secret(&job));
     collect_train(a, args, &job);
     if (cli_has(args, "--explain")) return explain(&job.rules);
     unsetenv(EXPECT_NODES); // checked: nodes may be containers of one host
-    unsetenv(EXPECT_RANKS); // checked, too: later worlds may have fewer
+    unsetenv(EXPECT_RANKS); // checked, too: later attempts may have fewer
     const ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
     if (n < 0) return drv_fail(DRV_E_IO, "could not find this program: %s", strerror(errno));
     program[n] = 0;
     job.program = program;
-    log_info("launch: %s; this is node %d", nodes_words(a, &job.world, job.ranks), job.node);
+    log_info("launch: %s; this is node %d", nodes_words(a, &job.placement, job.ranks), job.node);
     if (job.n_nodes == 1 && job.ranks == 1 && job.rules.max_restarts == 0)
         return train_here(a, &job); // no MPI, no port
     return job.node == 0 ? launch_head(a, &job) : launch_member(a, &job);
@@ -217,7 +217,7 @@ static const verb subverbs[] = {
                         "CONFIG [--expect-ranks N] [--expect-nodes N]",
                 .help = "Started once on each node, as torchrun is, it makes ranks of `drover train` on all of\n"
                         "them, with Open MPI: no ssh, no srun. Which node this is comes from the launcher's\n"
-                        "variables: PyTorchJob, TrainJob, JobSet, Volcano, Ray, SkyPilot, a Slurm step of one task\n"
+                        "variables: PyTorchJob, TrainJob, JobSet, Volcano, Ray, a Slurm step of one task\n"
                         "a node; or DROVER_NODE_RANK, DROVER_NODES, DROVER_RANKS_PER_NODE, DROVER_MASTER; or the\n"
                         "options. docs/launch.md has an example of each.\n"
                         "\n"
@@ -233,7 +233,7 @@ static const verb subverbs[] = {
                         "(--explain lists which), on the nodes that still answer and without hosts that failed twice.\n"
                         "--spare-nodes S of the nodes wait to take the place of one; with --min-nodes M the job goes\n"
                         "on with fewer, in the fastest layout that has the same bits (drover plan --elastic).\n"
-                        "--preflight measures nodes (drover doctor --node) before a world that takes new ones; exclude:\n"
+                        "--preflight measures nodes (drover doctor --node) before an attempt that takes new ones; exclude:\n"
                         "one below 0.8 of the median is taken only where no spare one is left.",
                 .options = node_options,
                 .n_options = sizeof node_options / sizeof *node_options,

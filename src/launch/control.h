@@ -15,17 +15,17 @@
 typedef enum control_kind {
     CONTROL_HELLO = 1, // node -> head: version, node rank, nodes, ranks per node, host name, a
                        // number that tells this process from another one
-    CONTROL_WELCOME,   // head -> node: address of the head, 1: worlds may follow each other
+    CONTROL_WELCOME,   // head -> node: address of the head, 1: attempts may follow each other
     CONTROL_REFUSED,   // head -> node: exit status, why
-    CONTROL_COMMAND,   // head -> node: place in the world, nodes of it, how many variables, those,
-                       // the daemon and its arguments; agent -> head: host, words
-    CONTROL_RESULT,    // node -> head: how its ranks ended (outcome.h), as text; 1: the system has
-                       // killed a process for want of memory
-    CONTROL_LEAVE,     // node -> head: asked to stop
-    CONTROL_OVER,      // head -> node: the world has ended, to end what is left of it
-    CONTROL_READY,     // node -> head: nothing is left of it
-    CONTROL_END,       // head -> node, agent: exit status, why ("": nothing to say)
-    CONTROL_BEAT,      // both: still there
+    CONTROL_COMMAND, // head -> node: place in the attempt, nodes of it, how many variables, those,
+                     // the daemon and its arguments; agent -> head: host, words
+    CONTROL_RESULT,  // node -> head: how its ranks ended (outcome.h), as text; 1: the system has
+                     // killed a process for want of memory
+    CONTROL_LEAVE,   // node -> head: asked to stop
+    CONTROL_OVER,    // head -> node: the attempt has ended, to end what is left of it
+    CONTROL_READY,   // node -> head: nothing is left of it
+    CONTROL_END,     // head -> node, agent: exit status, why ("": nothing to say)
+    CONTROL_BEAT,    // both: still there
     N_CONTROL_KINDS
 } control_kind;
 
@@ -49,15 +49,15 @@ typedef struct control_message { // lives until the next one is taken
     int n_fields;
 } control_message;
 
-void control_open(control *c, int fd, bool calls, const job_secret *key);
-void control_close(control *c); // fine when it is not open
-void control_send(control *c, control_kind kind, const char *const *fields, int n_fields);
-// Sends and receives what can be at once, and a beat when it is time; c->closed: the other side is
-// gone, its host cut off, silent for too long, or speaks another language.
-void control_pump(control *c);
+void control_open(control *self, int fd, bool calls, const job_secret *key);
+void control_close(control *self); // fine when it is not open
+void control_send(control *self, control_kind kind, const char *const *fields, int n_fields);
+// Sends and receives what can be at once, and a beat when it is time; self->closed: the other side
+// is gone, its host cut off, silent for too long, or speaks another language.
+void control_pump(control *self);
 // Takes the next whole message; false: none is there.
-bool control_take(control *c, control_message *out);
+bool control_take(control *self, control_message *out);
 // Returns a field as a number from 0; -1: it is none.
 int control_number(const char *field);
 // Sends what is left, for `seconds` at most.
-void control_flush(control *c, double seconds);
+void control_flush(control *self, double seconds);

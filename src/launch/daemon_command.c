@@ -30,32 +30,32 @@ static bool is_blank(char c) {
 }
 
 // One word, without its quotes.
-static token next_token(lexer *l) {
-    char quote = 0, *w = l->word;
-    l->names = false;
-    while (is_blank(*l->p))
-        l->p++;
-    if (!*l->p) return TOKEN_END;
-    if (*l->p == ';') return l->p++, TOKEN_SEMICOLON;
-    for (; *l->p && (quote || (!is_blank(*l->p) && *l->p != ';')); l->p++) {
-        char c = *l->p;
+static token next_token(lexer *self) {
+    char quote = 0, *into = self->word;
+    self->names = false;
+    while (is_blank(*self->p))
+        self->p++;
+    if (!*self->p) return TOKEN_END;
+    if (*self->p == ';') return self->p++, TOKEN_SEMICOLON;
+    for (; *self->p && (quote || (!is_blank(*self->p) && *self->p != ';')); self->p++) {
+        char c = *self->p;
         if (quote ? c == quote : c == '"' || c == '\'') {
             quote = quote ? 0 : c;
             continue;
         }
         if (c == '\\' && quote != '\'') {
-            c = *++l->p;
+            c = *++self->p;
             if (!c) return TOKEN_WRONG;
         } else if (c == '$' && quote != '\'')
-            l->names = true;
+            self->names = true;
         else if (c == '`' && quote != '\'')
             return TOKEN_WRONG;
         else if (!quote && strchr("|&<>()*?~#!", c))
             return TOKEN_WRONG;
         if ((unsigned char)c < ' ' || c == 127) return TOKEN_WRONG;
-        *w++ = c;
+        *into++ = c;
     }
-    *w = 0;
+    *into = 0;
     return quote ? TOKEN_WRONG : TOKEN_WORD;
 }
 

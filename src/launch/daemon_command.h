@@ -19,7 +19,7 @@ DRV_CHECKED drv_status daemon_command_parse(arena *a, const char *const *words, 
         daemon_command *out);
 // The same as node 0 hands it on: fields of a message (CONTROL_COMMAND), which they outlive not.
 typedef struct daemon_order {
-    int place, n_nodes; // of the node in the world, and of the world
+    int place, n_nodes; // of the node in the attempt, and of the attempt
     const char *const *variables, *const *argv;
     int n_variables, n_args;
 } daemon_order;

@@ -1,5 +1,5 @@
-// Node 0: a loop over worlds. It waits for nodes, chooses those of the next world and its layout,
-// has mpirun run it, and decides by how it ended.
+// Node 0: a loop over attempts. It waits for nodes, chooses those of the next attempt and its
+// layout, has mpirun run it, and decides by how it ended.
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -9,345 +9,322 @@
 #include "base/exit_status.h"
 #include "base/log.h"
 #include "launch/head.h"
+#include "launch/node_choice.h"
 
-#define SAY_S          10.0
-#define SPARE_S        10.0 // for spare nodes, once the layout has its nodes
-#define LATE_S         1.0  // for nodes of the world before, whose place spare ones could take
-#define READY_S        30.0 // for a node to end what is left of a world
-#define COME_S         3.0  // for one that has lost its connection to come again
-#define FRESH_S        10.0 // a node that waits is heard of more often
-#define BETWEEN_WORLDS "stopped between two worlds; the same command goes on"
+#define SAY_S            10.0
+#define SPARE_S          10.0 // for spare nodes, once the layout has its nodes
+#define LATE_S           1.0  // for nodes of the attempt before, whose place spare ones could take
+#define READY_S          30.0 // for a node to end what is left of an attempt
+#define COME_S           3.0  // for one that has lost its connection to come again
+#define BETWEEN_ATTEMPTS "stopped between restarts; the same command goes on"
 enum { LOOK_MS = 50 };
 
 // --- the end
-void head_end(head *h, int status, const char *why) {
-    if (h->verdict >= 0) return;
-    h->verdict = status;
-    h->why = arena_strdup(h->a, why);
+void head_end(head *self, int status, const char *why) {
+    if (self->verdict.status >= 0) return;
+    self->verdict.status = status;
+    self->verdict.why = arena_strdup(self->a, why);
+}
+
+static void serve_agents(head *self) {
+    const attempt_nodes nodes = attempt_members(&self->attempt);
+    agents_serve(&self->agents, &nodes);
 }
 
 // All nodes are told before this one's mpirun is ended, if it still runs: they end their daemons.
-static void say_the_end(head *h) {
-    const char *fields[] = {arena_printf(h->a, "%d", h->verdict), h->why};
-    for (int i = 1; i < h->job->n_nodes; i++)
-        control_send(&h->members[i].line, CONTROL_END, fields, 2);
-    for (int i = 1; i < h->job->n_nodes; i++)
-        control_flush(&h->members[i].line, 1);
-    while (h->local.child && !h->local.child_ended) { // it is killed at last
-        local_job_end(&h->local);
-        head_serve_agents(h);
+static void say_the_end(head *self) {
+    const char *fields[] = {arena_printf(self->a, "%d", self->verdict.status), self->verdict.why};
+    for (int i = 1; i < self->job->n_nodes; i++)
+        control_send(&self->meeting.members[i].line, CONTROL_END, fields, 2);
+    for (int i = 1; i < self->job->n_nodes; i++)
+        control_flush(&self->meeting.members[i].line, 1);
+    while (self->local.child && !self->local.child_ended) { // it is killed at last
+        local_job_end(&self->local);
+        serve_agents(self);
         poll(NULL, 0, LOOK_MS);
-        while (local_job_signal(&h->local)) {
+        while (local_job_signal(&self->local)) {
         }
     }
 }
 
 // --- what goes on beside all else
-static void pass_on(head *h) {
-    for (int number; (number = local_job_signal(&h->local));) {
-        if (h->world.runs) local_job_forward(&h->local, number);
+static void pass_on(head *self) {
+    for (int number; (number = local_job_signal(&self->local));) {
+        if (self->attempt.runs) local_job_forward(&self->local, number);
         if (number == SIGUSR2) continue;
-        if (h->world.runs) {
-            h->world.asked = true;
+        if (self->attempt.runs) {
+            self->attempt.asked = true;
             continue;
         }
-        head_end(h, EXIT_STOPPED,
-                h->world.number > 0
-                        ? BETWEEN_WORLDS
+        head_end(self, EXIT_STOPPED,
+                self->attempt.number > 0
+                        ? BETWEEN_ATTEMPTS
                         : "stopped before the nodes had met; the same command starts it again");
     }
 }
 
-void head_serve(head *h, int ms) {
-    if (h->world.runs) // beats of many nodes would wake it for each
+static void poll_all(head *self, int ms) {
+    const int most = 2 * self->job->n_nodes + 2 * MAX_CALLERS + 4;
+    struct pollfd *fds = mem_alloc(sizeof *fds * (size_t)most);
+    int n = meeting_fds(&self->meeting, fds);
+    n += agents_fds(&self->agents, fds + n);
+    if (self->local.signal_fd >= 0) fds[n++] = (struct pollfd){self->local.signal_fd, POLLIN, 0};
+    poll(fds, (nfds_t)n, ms);
+    free(fds);
+}
+
+void head_serve(head *self, int ms) {
+    if (self->attempt.runs) // beats of many nodes would wake it for each
         poll(NULL, 0, ms);
     else
-        head_poll(h, ms);
-    pass_on(h);
-    local_job_look(&h->local);
-    head_serve_nodes(h);
-    head_serve_agents(h);
+        poll_all(self, ms);
+    pass_on(self);
+    local_job_look(&self->local);
+    meeting_serve(&self->meeting);
+    serve_agents(self);
 }
 
-// --- nodes of the next world
-static int full_nodes(const head *h) {
-    return h->job->n_nodes - h->job->n_spares;
+// --- what nodes say
+static void take_result(void *ctx, int node, outcome result, bool lacked_memory) {
+    head *self = ctx;
+    if (self->attempt.runs) attempt_node_over(&self->attempt, node, result, lacked_memory);
 }
 
-bool head_is_usable(const head *h, int node) {
-    const head_member *m = &h->members[node];
-    if (node == 0) return true;
-    return m->here && m->ready && !m->excluded && clock_s() - m->line.heard_s < FRESH_S;
+static void take_loss(void *ctx, int node, const char *why) {
+    head *self = ctx;
+    if (self->attempt.runs) attempt_node_lost(&self->attempt, node, why);
 }
 
-static int count_usable(const head *h) {
-    int n = 0;
-    for (int i = 0; i < h->job->n_nodes; i++)
-        n += head_is_usable(h, i);
-    return n;
+// The ranks of a node that was asked to stop have been asked, too.
+static void take_leave(void *ctx, int node) {
+    head *self = ctx;
+    met_node *from = &self->meeting.members[node];
+    const char *fields[] = {arena_printf(self->a, "%d", EXIT_STOPPED), ""};
+    if (self->attempt.runs && from->place >= 0)
+        self->attempt.asked = true;
+    else if (self->attempt.runs) {
+        log_info("node %d (%s), which waited, is stopped", node, from->host);
+        control_send(&from->line, CONTROL_END, fields, 2);
+        control_flush(&from->line, 1);
+    } else
+        head_end(self, EXIT_STOPPED,
+                arena_printf(self->a,
+                        "node %d was stopped while no rank ran; the same command starts it again",
+                        node));
 }
 
-static int count_not_excluded(const head *h) {
-    int n = 1;
-    for (int i = 1; i < h->job->n_nodes; i++)
-        n += h->members[i].here && !h->members[i].excluded;
-    return n;
-}
+static const meeting_calls calls = {take_result, take_loss, take_leave};
 
-// One that is there, and has not yet ended what was left.
-static bool one_is_late(const head *h) {
-    for (int i = 1; i < h->job->n_nodes; i++)
-        if (h->members[i].here && !h->members[i].excluded && !head_is_usable(h, i)) return true;
-    return false;
-}
-
-// Any usable number of nodes has the best layout of at most so many.
-static drv_status choose_layout(const head *h, int n_usable, world_layout *out) {
-    const int full = full_nodes(h);
-    *out = (world_layout){.n_nodes = full, .same_bits = true, .words = ""};
-    if (n_usable >= full) return DRV_OK;
-    return h->job->planner->choose(h->job->planner->ctx, h->a, n_usable, h->job->rules.min_nodes,
-            out);
-}
-
-bool head_could_grow(const head *h, int *n_nodes) {
-    world_layout layout;
-    int n = h->world.n_nodes;
-    if (h->job->rules.max_restarts == 0 || n == full_nodes(h)) return false;
-    for (int i = 1; i < h->job->n_nodes; i++) {
-        const head_member *m = &h->members[i];
-        n += m->place < 0 && head_is_usable(h, i) && clock_s() - m->came_s >= h->job->grow_after_s;
-    }
-    if (n == h->world.n_nodes || choose_layout(h, n, &layout) != DRV_OK) return false;
-    *n_nodes = layout.n_nodes;
-    return layout.n_nodes > h->world.n_nodes;
-}
-
-// Returns whether a node is left out: where there are more than are needed, those that a check has
-// named go last, the worst of them first.
-static bool is_left_out(const head *h, int node, int n_spare) {
-    const double share = h->members[node].share;
-    int n_worse = 0;
-    if (node == 0 || share >= 1) return false;
-    for (int i = 1; i < h->job->n_nodes; i++)
-        n_worse += head_is_usable(h, i) &&
-                   (h->members[i].share < share || (h->members[i].share <= share && i > node));
-    return n_worse < n_spare;
-}
-
-// Those of the next world, by place. NULL: one that was counted has fallen silent since.
-static int *pick_nodes(const head *h, int n_nodes) {
-    int *nodes = ARENA_ARRAY(h->a, int, n_nodes), place = 0;
-    const int n_spare = count_usable(h) - n_nodes;
-    for (int i = 0; i < h->job->n_nodes && place < n_nodes; i++)
-        if (head_is_usable(h, i) && !is_left_out(h, i, n_spare)) nodes[place++] = i;
-    return place == n_nodes ? nodes : NULL;
-}
-
-static void take_nodes(head *h, const world_layout *layout, int *nodes) {
-    world *w = &h->world;
-    const world_layout before = w->layout;
-    const int number = w->number;
-    *w = (world){.number = number + 1,
-            .layout = *layout,
-            .n_nodes = layout->n_nodes,
-            .nodes = nodes,
-            .lost_node = -1,
-            .first_killed = -1,
-            .attempt_before = w->attempt_before,
-            .saved_seen = -1};
-    if (number == 0 ? layout->n_sets == 0 : before.n_nodes == layout->n_nodes) return;
-    log_info("%d node%s instead of %d%s%s", w->n_nodes, str_plural(w->n_nodes),
-            number > 0 ? before.n_nodes : full_nodes(h), *layout->words ? ": " : "", layout->words);
-    if (number > 0) record_layout(h, layout);
+// --- the nodes of the next attempt
+static void take_nodes(head *self, const attempt_layout *layout, int *nodes) {
+    const attempt before = self->attempt;
+    const int number = before.number;
+    attempt *next = &self->attempt;
+    *next = attempt_of(&self->parts, number + 1, layout->n_nodes, nodes);
+    next->layout = *layout;
+    next->journal = before.journal;
+    self->meeting.has_begun = true;
+    if (number == 0 ? layout->n_sets == 0 : before.layout.n_nodes == layout->n_nodes) return;
+    log_info("%d node%s instead of %d%s%s", next->n_nodes, str_plural(next->n_nodes),
+            number > 0 ? before.layout.n_nodes : choice_full(self->job), *layout->words ? ": " : "",
+            layout->words);
+    if (number > 0) journal_layout(&next->journal, layout, self->job->ranks);
 }
 
 // --- waiting for them
-static int describe_absent(const head *h, str *out) {
+static int describe_absent(const head *self, str *out) {
     int n = 0;
-    for (int i = 1; i < h->job->n_nodes; i++)
-        if (!head_is_usable(h, i) && !h->members[i].excluded)
+    for (int i = 1; i < self->job->n_nodes; i++)
+        if (!meeting_is_usable(&self->meeting, i) && !self->meeting.members[i].excluded)
             str_printf(out, "%s%d", n++ ? ", " : "", i);
     return n;
 }
 
-static void say_absent(head *h, double until_s) {
+static void say_absent(head *self, double until_s, double *say_s) {
     str absent = {0};
     const double now = clock_s();
-    if (now < until_s && now < h->say_s) return;
-    const int n_absent = describe_absent(h, &absent);
+    if (now < until_s && now < *say_s) return;
+    const int n_absent = describe_absent(self, &absent);
     const char *nodes = absent.p ? absent.p : "";
     if (now < until_s)
         log_info("waiting for node%s %s of %d at %s:%d, for at most %.0f s", str_plural(n_absent),
-                nodes, h->job->n_nodes, h->address, h->port, h->job->wait_s);
+                nodes, self->job->n_nodes, self->meeting.address, self->meeting.port,
+                self->job->wait_s);
     else
-        head_end(h, EXIT_TRY_AGAIN,
-                arena_printf(h->a, "node%s %s of %d did not come within %.0f s",
-                        str_plural(n_absent), nodes, h->job->n_nodes, h->job->wait_s));
+        head_end(self, EXIT_TRY_AGAIN,
+                arena_printf(self->a, "node%s %s of %d did not come within %.0f s",
+                        str_plural(n_absent), nodes, self->job->n_nodes, self->job->wait_s));
     str_free(&absent);
-    h->say_s = now + SAY_S;
-}
-
-// Without those that are shut out, for which there is nothing to wait.
-static int count_not_shut_out(const head *h) {
-    int n = 1;
-    for (int i = 1; i < h->job->n_nodes; i++)
-        n += !h->members[i].excluded;
-    return n;
+    *say_s = now + SAY_S;
 }
 
 // Returns whether the nodes that are there are enough, or all that will be.
-static bool are_enough(const head *h, int n_usable, double waited_s, double *full_s) {
-    const bool first = h->world.number == 0 && !h->members[0].measured;
-    if (n_usable == h->job->n_nodes) return true;
-    if (n_usable >= full_nodes(h)) {
+static bool are_enough(const head *self, int n_usable, double waited_s, double *full_s) {
+    const bool first = self->attempt.number == 0 && !self->meeting.members[0].measured;
+    if (n_usable == self->job->n_nodes) return true;
+    if (n_usable >= choice_full(self->job)) {
         if (*full_s <= 0) *full_s = clock_s();
-        if (!first && !one_is_late(h)) return true;
+        if (!first && !choice_one_is_late(&self->meeting)) return true;
         return clock_s() - *full_s >= (first ? SPARE_S : LATE_S);
     }
     *full_s = 0;
-    if (n_usable < h->job->rules.min_nodes) return false;
-    if (!first && n_usable == count_not_shut_out(h)) return true;
-    if (first) return waited_s >= h->job->wait_s;
-    return waited_s >= (one_is_late(h) ? READY_S : COME_S);
+    if (n_usable < self->job->rules.min_nodes) return false;
+    if (!first && n_usable == choice_count_possible(&self->meeting)) return true;
+    if (first) return waited_s >= self->job->wait_s;
+    return waited_s >= (choice_one_is_late(&self->meeting) ? READY_S : COME_S);
 }
 
 // Until there are nodes with a layout, or the job has ended.
-static void gather(head *h, world_layout *layout) {
-    const double begin_s = clock_s(), until_s = begin_s + h->job->wait_s;
-    double full_s = 0;
+static void gather(head *self, attempt_layout *layout) {
+    const double begin_s = clock_s(), until_s = begin_s + self->job->wait_s;
+    double full_s = 0, say_s = begin_s + 2;
     int refused = 0; // so many nodes have no layout
-    h->say_s = begin_s + 2;
-    while (h->verdict < 0) {
-        const int n = count_usable(h);
-        if (n != refused && are_enough(h, n, clock_s() - begin_s, &full_s)) {
-            if (choose_layout(h, n, layout) == DRV_OK) return;
+    while (self->verdict.status < 0) {
+        const int n = choice_count_usable(&self->meeting);
+        if (n != refused && are_enough(self, n, clock_s() - begin_s, &full_s)) {
+            if (choice_layout(&self->meeting, n, layout) == DRV_OK) return;
             log_warn("%s", drv_message());
             refused = n;
         }
-        say_absent(h, until_s);
-        if (h->verdict < 0) head_serve(h, LOOK_MS);
+        say_absent(self, until_s, &say_s);
+        if (self->verdict.status < 0) head_serve(self, LOOK_MS);
     }
 }
 
-// --- one world after the other
-static void run_world(head *h, world_end *end, const char **why) {
-    const bool supervised = h->job->rules.max_restarts > 0;
-    if (h->world.number == 1 && h->job->n_nodes > 1 && h->n_here == h->job->n_nodes)
-        log_info("all %d nodes are there", h->job->n_nodes);
-    if (!supervised) head_stop_listening(h);
-    if (world_start(h) != DRV_OK) head_end(h, 1, drv_message());
-    while (h->verdict < 0 && !world_look(h, end, why))
-        head_serve(h, LOOK_MS);
+// --- one attempt after the other
+static void run_attempt(head *self, attempt_end *end, const char **why) {
+    const bool supervised = self->job->rules.max_restarts > 0;
+    if (self->attempt.number == 1 && self->job->n_nodes > 1 &&
+            self->meeting.n_here == self->job->n_nodes)
+        log_info("all %d nodes are there", self->job->n_nodes);
+    if (!supervised) meeting_stop_listening(&self->meeting);
+    if (attempt_start(&self->attempt) != DRV_OK) head_end(self, 1, drv_message());
+    while (self->verdict.status < 0 && !attempt_watch(&self->attempt, end, why))
+        head_serve(self, LOOK_MS);
 }
 
-static void wait_before_next(head *h, double seconds) {
-    for (const double until = clock_s() + seconds; h->verdict < 0 && clock_s() < until;)
-        head_serve(h, LOOK_MS);
+void head_close_attempt(head *self) {
+    attempt_tell_over(&self->attempt);
+    while (self->verdict.status < 0 && self->local.child && !self->local.child_ended) {
+        local_job_end(&self->local);
+        head_serve(self, LOOK_MS);
+    }
+    attempt_close(&self->attempt);
 }
 
-static const char *place_of(const head *h, const world_end *end) {
+static void wait_before_next(head *self, double seconds) {
+    for (const double until = clock_s() + seconds; self->verdict.status < 0 && clock_s() < until;)
+        head_serve(self, LOOK_MS);
+}
+
+static const char *place_of(const head *self, const attempt_end *end) {
     if (end->node < 0) return "";
-    return arena_printf(h->a, " on node %d%s%s%s", end->node, *end->host ? " (" : "", end->host,
+    return arena_printf(self->a, " on node %d%s%s%s", end->node, *end->host ? " (" : "", end->host,
             *end->host ? ")" : "");
 }
 
 // Says what a person needs where no restart would help.
-static void say_more(head *h, const world_end *end, const decision *made) {
-    const launch_planner *planner = h->job->planner;
+static void say_more(head *self, const attempt_end *end, const decision *made) {
+    const launch_planner *planner = self->job->planner;
     const char *text = NULL;
     if (end->cause == END_MEMORY)
-        text = planner->memory(planner->ctx, h->a, &h->world.layout,
-                h->world.n_nodes * h->job->ranks);
-    if (made->same_rows) text = planner->rows(planner->ctx, h->a, end->step + 1);
+        text = planner->memory(planner->ctx, self->a, &self->attempt.layout,
+                self->attempt.n_nodes * self->job->ranks);
+    if (made->same_rows) text = planner->rows(planner->ctx, self->a, end->step + 1);
     if (text) log_warn("%s", text);
 }
 
-static void finish(head *h, const world_end *end, const decision *made, const char *why) {
-    say_more(h, end, made);
+static void finish(head *self, const attempt_end *end, const decision *made, const char *why) {
+    say_more(self, end, made);
     const bool failed = end->cause != END_DONE && end->cause != END_STOPPED;
     if (made->same_rows)
         why = made->why;
-    else if (failed && h->job->rules.max_restarts > 0)
-        why = arena_printf(h->a, "%s%s; %s", *why ? why : end_cause_name(end->cause),
-                *why ? "" : place_of(h, end), made->why);
-    head_end(h, made->status, why);
+    else if (failed && self->job->rules.max_restarts > 0)
+        why = arena_printf(self->a, "%s%s; %s", *why ? why : end_cause_name(end->cause),
+                *why ? "" : place_of(self, end), made->why);
+    head_end(self, made->status, why);
 }
 
-static void decide(head *h, const world_end *end, const char *why) {
-    MEM_GROW(h->ends, h->n_ends, h->cap_ends);
-    h->ends[h->n_ends++] = *end;
-    decision made =
-            supervisor_decide(h->a, &h->job->rules, h->ends, h->n_ends, count_not_excluded(h));
-    if (made.restarts && h->world.asked)
+static void decide(head *self, const attempt_end *end, const char *why) {
+    MEM_GROW(self->history.ends, self->history.n, self->history.cap);
+    self->history.ends[self->history.n++] = *end;
+    decision made = supervisor_decide(self->a, &self->job->rules, self->history.ends,
+            self->history.n, choice_count_not_excluded(&self->meeting));
+    if (made.restarts && self->attempt.asked)
         made = (decision){.status = end->status,
                 .excluded = -1,
                 .why = "no restart: it was asked to stop"};
     if (!made.restarts) {
-        finish(h, end, &made, why);
+        finish(self, end, &made, why);
         return;
     }
-    record_restart(h, end, &made);
+    journal_restart(&self->attempt.journal, end, &made);
     if (end->cause != END_GROWS)
-        log_warn("world %d has ended at step %lld: %s%s%s%s; restart %s", h->world.number,
-                (long long)end->step, end_cause_name(end->cause), place_of(h, end),
+        log_warn("attempt %d has ended at step %lld: %s%s%s%s; restart %s", self->attempt.number,
+                (long long)end->step, end_cause_name(end->cause), place_of(self, end),
                 *why ? ": " : "", why,
-                made.wait_s > 0 ? arena_printf(h->a, "in %.0f s", made.wait_s) : "at once");
+                made.wait_s > 0 ? arena_printf(self->a, "in %.0f s", made.wait_s) : "at once");
     if (made.spared)
         log_warn("node %d has failed twice, but the others are not enough without it", end->node);
     if (made.excluded > 0) {
         log_warn("node %d (%s) has failed twice within %s: it is excluded", made.excluded,
-                end->host, str_long_duration(h->job->rules.window_s));
-        h->members[made.excluded].excluded = true;
-        record_exclusion(h, end);
+                end->host, str_long_duration(self->job->rules.window_s));
+        self->meeting.members[made.excluded].excluded = true;
+        journal_exclusion(&self->attempt.journal, end);
     }
-    world_close(h);
-    if (h->world.asked) head_end(h, EXIT_STOPPED, BETWEEN_WORLDS);
-    wait_before_next(h, made.wait_s);
+    head_close_attempt(self);
+    if (self->attempt.asked) head_end(self, EXIT_STOPPED, BETWEEN_ATTEMPTS);
+    wait_before_next(self, made.wait_s);
 }
 
-static void run(head *h) {
-    while (h->verdict < 0) {
-        world_end end;
-        world_layout layout;
+static void run(head *self) {
+    while (self->verdict.status < 0) {
+        attempt_end end;
+        attempt_layout layout;
         const char *why = "";
-        gather(h, &layout);
-        if (h->verdict >= 0) break;
-        int *nodes = pick_nodes(h, layout.n_nodes);
+        gather(self, &layout);
+        if (self->verdict.status >= 0) break;
+        int *nodes = choice_pick(&self->meeting, layout.n_nodes);
         if (!nodes) continue;
-        if (check_is_due(h, nodes, layout.n_nodes)) {
-            check_nodes(h);
+        if (measure_is_due(self, nodes, layout.n_nodes)) {
+            measure_nodes(self);
             continue; // with those that are still there
         }
-        take_nodes(h, &layout, nodes);
-        run_world(h, &end, &why);
-        if (h->verdict < 0) decide(h, &end, why);
+        take_nodes(self, &layout, nodes);
+        run_attempt(self, &end, &why);
+        if (self->verdict.status < 0) decide(self, &end, why);
     }
+}
+
+// --- the whole
+drv_status head_open(head *self, arena *a, const launch_job *job) {
+    *self = (head){.a = a, .job = job, .agents = agents_of(a, job->n_nodes), .verdict = {-1, ""}};
+    meeting_init(&self->meeting, a, job, &calls, self);
+    self->parts = (attempt_parts){.a = a,
+            .job = job,
+            .local = &self->local,
+            .meeting = &self->meeting,
+            .agents = &self->agents};
+    self->attempt = attempt_of(&self->parts, 0, 0, NULL);
+    return local_job_open(a, job->ranks, &self->local);
+}
+
+void head_close(head *self) {
+    meeting_close(&self->meeting);
+    agents_close(&self->agents);
+    local_job_close(&self->local);
+    free(self->history.ends);
 }
 
 drv_status launch_head(arena *a, const launch_job *job) {
-    head *h = ARENA_NEW(a, head);
-    *h = (head){.a = a,
-            .job = job,
-            .secret = job->secret,
-            .secret_fd = -1,
-            .address = "127.0.0.1",
-            .listener = -1,
-            .agent_listener = -1,
-            .members = ARENA_ARRAY(a, head_member, job->n_nodes),
-            .agents = ARENA_ARRAY(a, head_agent, job->n_nodes),
-            .n_here = 1,
-            .verdict = -1,
-            .why = ""};
-    for (int i = 0; i < job->n_nodes; i++)
-        h->members[i] = (head_member){.line = {.fd = -1, .closed = true}, .place = -1, .share = 1};
-    DRV_TRY(local_job_open(a, job->ranks, &h->local));
-    drv_status status = job->n_nodes > 1 ? head_listen(h) : DRV_OK;
-    if (status == DRV_OK) run(h);
-    if (status == DRV_OK) say_the_end(h);
-    head_close(h);
-    local_job_close(&h->local);
-    free(h->ends);
+    head *self = ARENA_NEW(a, head);
+    DRV_TRY(head_open(self, a, job));
+    const drv_status status = job->n_nodes > 1 ? meeting_listen(&self->meeting) : DRV_OK;
+    if (status == DRV_OK) run(self);
+    if (status == DRV_OK) say_the_end(self);
+    head_close(self);
     if (status != DRV_OK) return status;
-    return h->verdict == 0 ? DRV_OK : drv_fail(outcome_as_status(h->verdict), "%s", h->why);
+    const job_verdict *verdict = &self->verdict;
+    return verdict->status == 0 ? DRV_OK
+                                : drv_fail(outcome_as_status(verdict->status), "%s", verdict->why);
 }

@@ -3,40 +3,39 @@
 // launcher of node 0, which sends it to the node that it is for, over a connection that both have
 // proven the secret on. That node runs the daemon as its child. Ranks, output and messages are
 // mpirun's (docs/adr/0028).
-// Legend: a arena, c control, h head, l lexer, m member or message, n number, w where a word goes.
 #pragma once
 #include "comm/handshake.h"
 #include "launch/nodes.h"
 #include "launch/supervisor.h"
 
-// The layout of a world of some of the nodes.
-typedef struct world_layout {
+// The layout of an attempt of some of the nodes.
+typedef struct attempt_layout {
     int n_nodes;             // at most as many as there are
     const char *const *sets; // [n_sets], "KEY=VALUE": what changes in the config
     int n_sets;
     bool same_bits;    // as the whole job would have
     const char *words; // of a line that tells of it
-} world_layout;
+} attempt_layout;
 
-// Whoever knows the config and the model. Texts live in `a`.
+// Functions of the caller, who knows the config and the model. Texts live in `a`.
 typedef struct launch_planner {
     void *ctx;
-    // The best layout for at most n_nodes, of at least min_nodes. DRV_E_USAGE: there is none.
-    drv_status (*choose)(void *ctx, arena *a, int n_nodes, int min_nodes, world_layout *out);
-    // The rows of the global batch of a step. NULL: they cannot be told.
+    // Finds the best layout for min_nodes to n_nodes nodes. DRV_E_USAGE: there is none.
+    drv_status (*choose)(void *ctx, arena *a, int n_nodes, int min_nodes, attempt_layout *out);
+    // Names the rows of the global batch of a step; NULL: they cannot be read.
     const char *(*rows)(void *ctx, arena *a, int64_t step);
     // Says what a rank was planned to hold in that layout, beside what it was seen to hold.
-    const char *(*memory)(void *ctx, arena *a, const world_layout *layout, int n_ranks);
+    const char *(*memory)(void *ctx, arena *a, const attempt_layout *layout, int n_ranks);
 } launch_planner;
 
 typedef struct launch_job {
-    node_world world;
+    node_placement placement;
     int node, n_nodes, ranks; // ranks: of each node
-    int n_spares;             // of the nodes: beyond the layout
-    supervisor_rules rules;   // max_restarts 0: the first world is the last
+    int n_spares;             // nodes beyond the layout, which wait for a failure
+    supervisor_rules rules;   // max_restarts 0: the first attempt is the last
     double grow_after_s;      // that nodes have waited, before they are taken
-    double check_s;           // how long nodes are measured before a world with new ones; 0: never
-    bool prefers;             // nodes that stand out are the last to be taken
+    double check_s; // how long nodes are measured before an attempt with new ones; 0: never
+    bool prefers;   // nodes that stand out are the last to be taken
     const launch_planner *planner;
     const char *run_dir;
     uint32_t address; // of node 0, network order; 0: to be found
@@ -45,7 +44,7 @@ typedef struct launch_job {
     bool has_secret;
     double wait_s;            // for other nodes
     const char *program;      // this one
-    const char *backend;      // of the config: what the ranks compute on
+    const char *backend;      // of the config
     const char *const *train; // what follows `drover train`
     int n_train;
 } launch_job;
@@ -55,7 +54,7 @@ typedef struct launch_job {
 #define LAUNCH_PURPOSE "drover launch node"
 #define LAUNCH_CHECK   "check" // to a rank, in the place of a back end: to measure its node
 
-// Node 0, and a job of one node. The status of the first rank that failed.
+// Runs node 0, or a job of one node. Returns the status of the first rank that failed.
 DRV_CHECKED drv_status launch_head(arena *a, const launch_job *job);
 // Runs any other node, and returns the status that node 0 tells.
 DRV_CHECKED drv_status launch_member(arena *a, const launch_job *job);

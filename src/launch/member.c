@@ -1,5 +1,5 @@
 // A node other than node 0: finds it, proves the secret, and runs the daemon that it is told to, a
-// further one in each world that it takes part in.
+// further one in each attempt that it takes part in.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -39,20 +39,20 @@ typedef struct member {
     char address[INET_ADDRSTRLEN];
     job_secret found; // of a job of one machine, the last one that lay there
     bool has_found;
-    char process[24];   // tells this process from another one that calls itself the same node
-    bool returns;       // node 0 goes on after a world has ended, and takes nodes that come again
+    char process[24]; // tells this process from another one that calls itself the same node
+    bool returns;     // node 0 goes on after an attempt has ended, and takes nodes that come again
     bool welcome, told; // told: how the ranks of this node have ended
-    bool clears;        // ends what is left of a world
-    int place;          // in the world
+    bool clears;        // ends what is left of an attempt
+    int place;          // in the attempt
     double told_s;
     int verdict; // exit status; -1: not yet
     const char *why;
 } member;
 
-static void end(member *m, int status, const char *why) {
-    if (m->verdict >= 0) return;
-    m->verdict = status;
-    m->why = arena_strdup(m->a, why);
+static void end(member *self, int status, const char *why) {
+    if (self->verdict >= 0) return;
+    self->verdict = status;
+    self->why = arena_strdup(self->a, why);
 }
 
 // --- finding node 0
@@ -70,77 +70,79 @@ static uint32_t resolve(const char *host) {
 }
 
 // CLOSED: the host is there, and no process of it listens.
-typedef enum attempt { CONNECTED, NOT_KNOWN, NOBODY, CLOSED, NOT_ACCEPTED } attempt;
+typedef enum try_result { CONNECTED, NOT_KNOWN, NOBODY, CLOSED, NOT_ACCEPTED } try_result;
 
 // Until the socket is ready, a signal asks to stop, or the time is up.
-static bool wait_for(member *m, int fd, short events, double end_s) {
-    while (clock_s() < end_s && m->verdict < 0) {
-        struct pollfd p[2] = {{fd, events, 0}, {m->local.signal_fd, POLLIN, 0}};
+static bool wait_for(member *self, int fd, short events, double end_s) {
+    while (clock_s() < end_s && self->verdict < 0) {
+        struct pollfd p[2] = {{fd, events, 0}, {self->local.signal_fd, POLLIN, 0}};
         if (poll(p, 2, LOOK_MS) < 0 && errno != EINTR) return false;
-        const int number = local_job_signal(&m->local);
+        const int number = local_job_signal(&self->local);
         if (number && number != SIGUSR2)
-            end(m, EXIT_STOPPED,
+            end(self, EXIT_STOPPED,
                     "stopped before the nodes had met; the same command starts it again");
         if (p[0].revents) return true;
     }
     return false;
 }
 
-static attempt shake_hands(member *m, int fd, const job_secret *secret) {
+static try_result shake_hands(member *self, int fd, const job_secret *secret) {
     handshake h;
     job_secret session;
     const double end_s = clock_s() + HANDS_S;
     handshake_begin(&h, fd, true, secret, LAUNCH_PURPOSE, HANDS_S);
     while (handshake_go_on(&h) == HANDSHAKE_UNDERWAY)
-        if (!wait_for(m, fd, POLLIN, end_s)) break;
+        if (!wait_for(self, fd, POLLIN, end_s)) break;
     if (h.state != HANDSHAKE_PROVEN) return h.step > 0 ? NOT_ACCEPTED : NOBODY;
     if (handshake_session(&h, &session) != DRV_OK) return NOBODY;
-    control_open(&m->line, fd, true, &session);
+    control_open(&self->line, fd, true, &session);
     return CONNECTED;
 }
 
-static attempt try_once(member *m) {
-    const launch_job *job = m->job;
+static try_result try_once(member *self) {
+    const launch_job *job = self->job;
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)job->port)};
     int error = 0;
     const int on = 1;
-    socklen_t n = sizeof error;
-    address.sin_addr.s_addr = resolve(job->world.master.value);
+    socklen_t n_bytes = sizeof error;
+    address.sin_addr.s_addr = resolve(job->placement.master.value);
     if (!address.sin_addr.s_addr) return NOT_KNOWN;
-    inet_ntop(AF_INET, &address.sin_addr, m->address, sizeof m->address);
-    if (!job->has_secret && launch_find_secret(m->a, m->address, job->port, &m->found))
-        m->has_found = true;
-    if (!job->has_secret && !m->has_found) return NOBODY;
-    const job_secret secret = job->has_secret ? job->secret : m->found;
+    inet_ntop(AF_INET, &address.sin_addr, self->address, sizeof self->address);
+    if (!job->has_secret && launch_find_secret(self->a, self->address, job->port, &self->found))
+        self->has_found = true;
+    if (!job->has_secret && !self->has_found) return NOBODY;
+    const job_secret secret = job->has_secret ? job->secret : self->found;
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return NOBODY;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     const bool begun =
             connect(fd, (struct sockaddr *)&address, sizeof address) == 0 || errno == EINPROGRESS;
-    attempt made = NOBODY;
-    if (begun && wait_for(m, fd, POLLOUT, clock_s() + HANDS_S) &&
-            getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &n) == 0)
-        made = error == 0 ? shake_hands(m, fd, &secret) : error == ECONNREFUSED ? CLOSED : NOBODY;
+    try_result made = NOBODY;
+    if (begun && wait_for(self, fd, POLLOUT, clock_s() + HANDS_S) &&
+            getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &n_bytes) == 0)
+        made = error == 0              ? shake_hands(self, fd, &secret)
+               : error == ECONNREFUSED ? CLOSED
+                                       : NOBODY;
     if (made != CONNECTED) close(fd);
     return made;
 }
 
-static const char *what_is_missing(attempt last) {
+static const char *what_is_missing(try_result last) {
     if (last == NOT_KNOWN) return "the name is not known";
     return last == NOT_ACCEPTED ? "it does not accept this node's secret" : "nobody answers there";
 }
 
 // `again`: it was found before, so that a port at which nobody listens any more means its end.
-static drv_status find_head(member *m, double seconds, bool again) {
-    const launch_job *job = m->job;
+static drv_status find_head(member *self, double seconds, bool again) {
+    const launch_job *job = self->job;
     const double end_s = clock_s() + seconds;
     double say_s = clock_s() + 1;
     int refusals = 0, n_closed = 0;
-    for (attempt last; (last = try_once(m)) != CONNECTED;) {
-        if (m->verdict >= 0) return DRV_OK;
+    for (try_result last; (last = try_once(self)) != CONNECTED;) {
+        if (self->verdict >= 0) return DRV_OK;
         n_closed += last == CLOSED;
         if (again && n_closed == MAX_CLOSED) {
-            end(m, EXIT_TRY_AGAIN, "node 0 is gone");
+            end(self, EXIT_TRY_AGAIN, "node 0 is gone");
             return DRV_OK;
         }
         refusals = last == NOT_ACCEPTED ? refusals + 1 : 0;
@@ -148,29 +150,29 @@ static drv_status find_head(member *m, double seconds, bool again) {
         if (refusals == MAX_REFUSALS && job->has_secret)
             return drv_fail(DRV_E_USAGE,
                     "node 0 at %s:%d does not accept this node's secret; expected the same DROVER_JOB_SECRET_FILE on all nodes",
-                    job->world.master.value, job->port);
+                    job->placement.master.value, job->port);
         if (clock_s() > end_s)
             return drv_fail(DRV_E_BUSY, "node 0 at %s:%d was not found within %.0f s: %s",
-                    job->world.master.value, job->port, seconds, why);
+                    job->placement.master.value, job->port, seconds, why);
         if (clock_s() > say_s) {
-            log_info("waiting for node 0 at %s:%d, for at most %.0f s: %s", job->world.master.value,
-                    job->port, seconds, why);
+            log_info("waiting for node 0 at %s:%d, for at most %.0f s: %s",
+                    job->placement.master.value, job->port, seconds, why);
             say_s = clock_s() + SAY_S;
         }
-        wait_for(m, -1, 0, clock_s() + RETRY_S);
+        wait_for(self, -1, 0, clock_s() + RETRY_S);
     }
     return DRV_OK;
 }
 
 // --- what node 0 says
-static void say_hello(member *m) {
-    const launch_job *job = m->job;
+static void say_hello(member *self) {
+    const launch_job *job = self->job;
     char host[64] = "?";
     if (gethostname(host, sizeof host - 1) != 0) memcpy(host, "?", 2);
-    const char *fields[] = {drover_version(), arena_printf(m->a, "%d", job->node),
-            arena_printf(m->a, "%d", job->n_nodes), arena_printf(m->a, "%d", job->ranks), host,
-            m->process};
-    control_send(&m->line, CONTROL_HELLO, fields, 6);
+    const char *fields[] = {drover_version(), arena_printf(self->a, "%d", job->node),
+            arena_printf(self->a, "%d", job->n_nodes), arena_printf(self->a, "%d", job->ranks),
+            host, self->process};
+    control_send(&self->line, CONTROL_HELLO, fields, 6);
 }
 
 // A folder of programs or libraries goes before what the variable has here.
@@ -181,139 +183,141 @@ static const char *with_own(arena *a, const char *variable) {
     return arena_printf(a, "%s:%s", variable, old);
 }
 
-static drv_status run_daemon(member *m, const control_message *said) {
-    launch_job here = *m->job;
+static drv_status run_daemon(member *self, const control_message *said) {
+    launch_job here = *self->job;
     daemon_order order;
     int n = 0;
     DRV_TRY(daemon_order_parse(said->field, said->n_fields, &order));
-    if (order.n_nodes > m->job->n_nodes)
-        return drv_fail(DRV_E_DATA, "node 0 has a world of %d nodes, expected at most %d",
-                order.n_nodes, m->job->n_nodes);
-    m->place = here.node = order.place;
+    if (order.n_nodes > self->job->n_nodes)
+        return drv_fail(DRV_E_DATA, "node 0 has an attempt of %d nodes, expected at most %d",
+                order.n_nodes, self->job->n_nodes);
+    self->place = here.node = order.place;
     here.n_nodes = order.n_nodes;
-    const char **variables = launch_variables(m->a, &here, m->local.dir, m->address);
+    const char **variables = launch_variables(self->a, &here, self->local.dir, self->address);
     while (variables[n])
         n++;
-    const char **all = ARENA_ARRAY(m->a, const char *, n + order.n_variables + 1);
+    const char **all = ARENA_ARRAY(self->a, const char *, n + order.n_variables + 1);
     memcpy(all, variables, sizeof *all * (size_t)n);
     for (int i = 0; i < order.n_variables; i++)
-        all[n++] = with_own(m->a, order.variables[i]);
-    const char **argv = ARENA_ARRAY(m->a, const char *, order.n_args + 1);
+        all[n++] = with_own(self->a, order.variables[i]);
+    const char **argv = ARENA_ARRAY(self->a, const char *, order.n_args + 1);
     for (int i = 0; i < order.n_args; i++)
-        argv[i] = arena_strdup(m->a, order.argv[i]);
-    return local_job_start(&m->local, argv, all);
+        argv[i] = arena_strdup(self->a, order.argv[i]);
+    return local_job_start(&self->local, argv, all);
 }
 
-static void obey(member *m) {
+static void obey(member *self) {
     control_message said;
-    while (m->verdict < 0 && control_take(&m->line, &said)) {
+    while (self->verdict < 0 && control_take(&self->line, &said)) {
         const bool ends = said.kind == CONTROL_END || said.kind == CONTROL_REFUSED;
         if (said.kind == CONTROL_WELCOME && said.n_fields == 2) {
-            m->welcome = true;
-            m->returns = strcmp(said.field[1], "1") == 0;
-            log_info("node %d of %d: node 0 is there, at %s; waiting for its word", m->job->node,
-                    m->job->n_nodes, m->address);
+            self->welcome = true;
+            self->returns = strcmp(said.field[1], "1") == 0;
+            log_info("node %d of %d: node 0 is there, at %s; waiting for its word", self->job->node,
+                    self->job->n_nodes, self->address);
         }
-        if (said.kind == CONTROL_OVER) m->clears = true;
-        if (said.kind == CONTROL_COMMAND && m->welcome && !m->local.child && !m->clears &&
-                run_daemon(m, &said) != DRV_OK)
-            end(m, 1, drv_message());
-        if (ends && said.n_fields == 2) end(m, control_number(said.field[0]), said.field[1]);
+        if (said.kind == CONTROL_OVER) self->clears = true;
+        if (said.kind == CONTROL_COMMAND && self->welcome && !self->local.child && !self->clears &&
+                run_daemon(self, &said) != DRV_OK)
+            end(self, 1, drv_message());
+        if (ends && said.n_fields == 2) end(self, control_number(said.field[0]), said.field[1]);
     }
-    if (m->line.closed && !(m->welcome && m->returns)) end(m, EXIT_TRY_AGAIN, "node 0 is gone");
+    if (self->line.closed && !(self->welcome && self->returns))
+        end(self, EXIT_TRY_AGAIN, "node 0 is gone");
 }
 
 // --- this node's part
-static void tell_result(member *m) {
-    const local_job *l = &m->local;
+static void tell_result(member *self) {
+    const local_job *l = &self->local;
     const bool over = l->child && (l->child_ended || l->ranks_ended_s > 0);
-    if (m->told && !m->returns && clock_s() - m->told_s > VERDICT_S)
-        end(m, EXIT_TRY_AGAIN, "node 0 does not say how the job has ended");
-    if (m->told || !over || m->clears) return;
-    const char *fields[] = {outcome_text(m->a,
-                                    local_job_outcome(&m->local, m->place * m->job->ranks)),
-            local_job_lacked_memory(&m->local) ? "1" : "0"};
-    control_send(&m->line, CONTROL_RESULT, fields, 2);
-    m->told = true;
-    m->told_s = clock_s();
+    if (self->told && !self->returns && clock_s() - self->told_s > VERDICT_S)
+        end(self, EXIT_TRY_AGAIN, "node 0 does not say how the job has ended");
+    if (self->told || !over || self->clears) return;
+    const char *fields[] = {outcome_text(self->a, local_job_outcome(&self->local,
+                                                          self->place * self->job->ranks)),
+            local_job_lacked_memory(&self->local) ? "1" : "0"};
+    control_send(&self->line, CONTROL_RESULT, fields, 2);
+    self->told = true;
+    self->told_s = clock_s();
 }
 
-static void pass_on(member *m) {
-    for (int number; (number = local_job_signal(&m->local));) {
-        local_job_forward(&m->local, number);
-        // Node 0 starts no further world; where there is none, it ends all.
-        if (number != SIGUSR2) control_send(&m->line, CONTROL_LEAVE, NULL, 0);
+static void pass_on(member *self) {
+    for (int number; (number = local_job_signal(&self->local));) {
+        local_job_forward(&self->local, number);
+        // Node 0 starts no further attempt; where there is none, it ends all.
+        if (number != SIGUSR2) control_send(&self->line, CONTROL_LEAVE, NULL, 0);
     }
 }
 
-// Ends what is left of a world, without waiting; true: nothing is.
-static bool clear_up(member *m) {
-    if (m->local.child && !m->local.child_ended) {
-        local_job_end(&m->local);
+// Ends what is left of an attempt, without waiting; true: nothing is.
+static bool clear_up(member *self) {
+    if (self->local.child && !self->local.child_ended) {
+        local_job_end(&self->local);
         return false;
     }
-    if (m->local.child && local_job_renew(&m->local) != DRV_OK) end(m, 1, drv_message());
-    m->clears = m->told = false;
+    if (self->local.child && local_job_renew(&self->local) != DRV_OK) end(self, 1, drv_message());
+    self->clears = self->told = false;
     return true;
 }
 
-// The ranks here are of a world that has lost this node. A signal meanwhile ends the search.
-static drv_status come_again(member *m) {
+// The ranks here are of an attempt that has lost this node. A signal meanwhile ends the search.
+static drv_status come_again(member *self) {
     log_warn("the connection to node 0 is lost; looking for it again");
-    control_close(&m->line);
-    m->welcome = false;
-    while (!clear_up(m)) {
+    control_close(&self->line);
+    self->welcome = false;
+    while (!clear_up(self)) {
         poll(NULL, 0, LOOK_MS);
-        const int number = local_job_signal(&m->local);
-        if (number && number != SIGUSR2) end(m, EXIT_STOPPED, "stopped after node 0 was lost");
+        const int number = local_job_signal(&self->local);
+        if (number && number != SIGUSR2) end(self, EXIT_STOPPED, "stopped after node 0 was lost");
     }
-    if (m->verdict < 0) DRV_TRY(find_head(m, RETURN_S, true));
-    if (m->verdict < 0) say_hello(m);
+    if (self->verdict < 0) DRV_TRY(find_head(self, RETURN_S, true));
+    if (self->verdict < 0) say_hello(self);
     return DRV_OK;
 }
 
-static drv_status serve(member *m) {
-    say_hello(m);
-    while (m->verdict < 0) {
-        if (m->line.closed) DRV_TRY(come_again(m));
-        if (m->verdict >= 0) break;
-        struct pollfd p[2] = {{m->line.fd, (short)(POLLIN | (m->line.out.n ? POLLOUT : 0)), 0},
-                {m->local.signal_fd, POLLIN, 0}};
+static drv_status serve(member *self) {
+    say_hello(self);
+    while (self->verdict < 0) {
+        if (self->line.closed) DRV_TRY(come_again(self));
+        if (self->verdict >= 0) break;
+        struct pollfd p[2] = {{self->line.fd, (short)(POLLIN | (self->line.out.n ? POLLOUT : 0)),
+                                      0},
+                {self->local.signal_fd, POLLIN, 0}};
         poll(p, 2, LOOK_MS);
-        pass_on(m);
-        local_job_look(&m->local);
-        tell_result(m);
-        if (m->clears && clear_up(m)) control_send(&m->line, CONTROL_READY, NULL, 0);
-        control_pump(&m->line);
-        obey(m);
+        pass_on(self);
+        local_job_look(&self->local);
+        tell_result(self);
+        if (self->clears && clear_up(self)) control_send(&self->line, CONTROL_READY, NULL, 0);
+        control_pump(&self->line);
+        obey(self);
     }
     return DRV_OK;
 }
 
 // Different for each process, also of several containers whose process ids are alike.
-static drv_status name_process(member *m) {
+static drv_status name_process(member *self) {
     job_secret chance;
     uint64_t number;
     DRV_TRY(secret_make(&chance));
     memcpy(&number, chance.bytes, sizeof number);
-    snprintf(m->process, sizeof m->process, "%016llx", (unsigned long long)number);
+    snprintf(self->process, sizeof self->process, "%016llx", (unsigned long long)number);
     return DRV_OK;
 }
 
 drv_status launch_member(arena *a, const launch_job *job) {
-    member m = {.a = a, .job = job, .line = {.fd = -1, .closed = true}, .verdict = -1, .why = ""};
-    DRV_TRY(local_job_open(a, job->ranks, &m.local));
-    drv_status status = name_process(&m);
-    if (status == DRV_OK) status = find_head(&m, job->wait_s, false);
-    if (status == DRV_OK && m.verdict < 0) status = serve(&m);
-    while (m.local.child && !m.local.child_ended) { // it is killed at last
-        local_job_end(&m.local);
+    member self = {.a = a, .job = job, .line = {.fd = -1, .closed = true}, .verdict = -1, .why = ""};
+    DRV_TRY(local_job_open(a, job->ranks, &self.local));
+    drv_status status = name_process(&self);
+    if (status == DRV_OK) status = find_head(&self, job->wait_s, false);
+    if (status == DRV_OK && self.verdict < 0) status = serve(&self);
+    while (self.local.child && !self.local.child_ended) { // it is killed at last
+        local_job_end(&self.local);
         poll(NULL, 0, LOOK_MS);
-        while (local_job_signal(&m.local)) {
+        while (local_job_signal(&self.local)) {
         }
     }
-    control_close(&m.line);
-    local_job_close(&m.local);
+    control_close(&self.line);
+    local_job_close(&self.local);
     if (status != DRV_OK) return status;
-    return m.verdict == 0 ? DRV_OK : drv_fail(outcome_as_status(m.verdict), "%s", m.why);
+    return self.verdict == 0 ? DRV_OK : drv_fail(outcome_as_status(self.verdict), "%s", self.why);
 }

@@ -19,7 +19,7 @@ typedef struct said_text {
     const char *by;
 } said_text;
 
-typedef struct node_world {
+typedef struct node_placement {
     said_number node_rank, nodes, ranks_per_node;
     said_text master; // the host of node 0
     said_number port; // on it; 0: any that is free there
@@ -29,17 +29,18 @@ typedef struct node_world {
     said_text job;        // the scheduler's name of the job
     said_number restarts; // how often it was started again
     bool is_rank;         // mpirun or srun has started this process as a rank of MPI
-} node_world;
+} node_placement;
 
 // environment: "NAME=VALUE", NULL at the end, as environ. `out` may hold what options say, which
 // goes before all else; what is not said is zero. Strings live in `a`. DRV_E_USAGE: variables
 // contradict each other or themselves, or ask for what drover has not (elastic sizes); the message
 // names them.
-DRV_CHECKED drv_status nodes_discover(arena *a, const char *const *environment, node_world *out);
+DRV_CHECKED drv_status nodes_discover(arena *a, const char *const *environment,
+        node_placement *out);
 // Returns the number of nodes: 1 where nothing says otherwise.
-int nodes_count(const node_world *w);
+int nodes_count(const node_placement *found);
 // Says in words "16 nodes x 32 ranks, by PET_NODE_RANK"; ranks: of a node, 0: not known.
-const char *nodes_words(arena *a, const node_world *w, int ranks);
+const char *nodes_words(arena *a, const node_placement *found, int ranks);
 // Splits "HOST:PORT" or "HOST" (port -1); "[::1]:5" is refused, since ranks meet by IPv4.
 DRV_CHECKED drv_status nodes_split_address(arena *a, const char *text, const char *by,
         const char **host, int *port);

@@ -20,7 +20,7 @@ typedef enum outcome_kind {
 typedef struct outcome {
     outcome_kind kind;
     int status;      // exit_status_plain
-    int rank;        // of the world
+    int rank;        // its number in the job
     drv_status code; // what it is a status of: 75 has several
 } outcome;
 

@@ -35,7 +35,7 @@ static drv_status number_of(const char *variable, int *out) {
     return DRV_OK;
 }
 
-// Every rank stands where its number says: else the world is not the one that was asked for.
+// Every rank stands where its number says: else mpirun has started other ranks than it was asked for.
 static drv_status find_place(bool checks, rank_place *out) {
     const char *node = getenv(LAUNCH_NODE);
     DRV_TRY(number_of("OMPI_COMM_WORLD_RANK", &out->rank));

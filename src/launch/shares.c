@@ -22,7 +22,7 @@ static bool read_range(const char *word, int *first, int *last) {
            *last >= *first;
 }
 
-drv_status devices_share(arena *a, const char *variable, const char *list, int local, int n,
+drv_status devices_share(arena *a, const char *variable, const char *list, int local, int n_ranks,
         const char **out) {
     const char **device = ARENA_ARRAY(a, const char *, MAX_DEVICES);
     char *rest = arena_strdup(a, list), *word;
@@ -40,13 +40,13 @@ drv_status devices_share(arena *a, const char *variable, const char *list, int l
             device[count++] = arena_printf(a, "%d", i);
         }
     }
-    if (count % n)
+    if (count % n_ranks)
         return drv_fail(DRV_E_USAGE,
                 "%s is \"%s\", %d devices, expected a multiple of the %d ranks of a node", variable,
-                list, count, n);
+                list, count, n_ranks);
     str share = {0};
-    for (int i = 0; i < count / n; i++)
-        str_printf(&share, "%s%s", i ? "," : "", device[local * (count / n) + i]);
+    for (int i = 0; i < count / n_ranks; i++)
+        str_printf(&share, "%s%s", i ? "," : "", device[local * (count / n_ranks) + i]);
     *out = arena_strdup(a, share.p);
     str_free(&share);
     return DRV_OK;
@@ -75,7 +75,7 @@ static int by_core(const void *x, const void *y) {
     return (a->cpu > b->cpu) - (a->cpu < b->cpu);
 }
 
-void cores_share(const cpu_set_t *allowed, int local, int n, cpu_set_t *out) {
+void cores_share(const cpu_set_t *allowed, int local, int n_ranks, cpu_set_t *out) {
     cpu_core *list = mem_zeroed(sizeof *list * CPU_SETSIZE);
     int count = 0, n_cores = 0;
     CPU_ZERO(out);
@@ -92,8 +92,8 @@ void cores_share(const cpu_set_t *allowed, int local, int n, cpu_set_t *out) {
         n_cores += !same;
         list[i].index = n_cores - 1;
     }
-    const int from = local * n_cores / n, to = (local + 1) * n_cores / n;
-    for (int i = 0; i < count && n_cores >= n; i++)
+    const int from = local * n_cores / n_ranks, to = (local + 1) * n_cores / n_ranks;
+    for (int i = 0; i < count && n_cores >= n_ranks; i++)
         if (list[i].index >= from && list[i].index < to) CPU_SET((size_t)list[i].cpu, out);
     free(list);
 }

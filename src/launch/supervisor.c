@@ -10,7 +10,7 @@
 enum { SAME_STEP = 3, SAME_HOST = 2 };
 
 // first_s: before the first restart in a row, doubled by each further one up to most_s. A cause
-// that restarts at once waits only where the world before has failed alike without a step between.
+// that restarts at once waits only where the attempt before has failed alike without a step between.
 typedef struct rule {
     const char *name, *cause, *happens;
     bool restarts, blames; // blames: a host that it happens to twice is left out
@@ -26,7 +26,7 @@ static const rule rules_of[N_END_CAUSES] = {
                 .happens = "no restart: the step is saved"},
         [END_GROWS] = {.name = "grows",
                 .cause = "nodes have come (back)",
-                .happens = "after the next save a world with them, which counts as no restart",
+                .happens = "after the next save an attempt with them, which counts as no restart",
                 .restarts = true},
         [END_LOST] = {.name = "lost",
                 .cause = "lost host or rank",
@@ -65,15 +65,15 @@ const char *end_cause_name(end_cause cause) {
     return rules_of[cause].name;
 }
 
-static int count_restarts(const supervisor_rules *rules, const world_end *ends, int n) {
+static int count_restarts(const supervisor_rules *rules, const attempt_end *ends, int n) {
     int count = 0;
     for (int i = 0; i + 1 < n; i++)
         count += ends[i].cause != END_GROWS && ends[n - 1].at_s - ends[i].at_s < rules->window_s;
     return count;
 }
 
-static bool is_twice(const supervisor_rules *rules, const world_end *ends, int n) {
-    const world_end *last = &ends[n - 1];
+static bool is_twice(const supervisor_rules *rules, const attempt_end *ends, int n) {
+    const attempt_end *last = &ends[n - 1];
     int count = 0;
     for (int i = 0; i < n && last->node >= 0; i++)
         count += rules_of[ends[i].cause].blames && ends[i].node == last->node &&
@@ -82,8 +82,8 @@ static bool is_twice(const supervisor_rules *rules, const world_end *ends, int n
 }
 
 // Different nodes on which the step after ends[n - 1].step has failed.
-static int count_hosts(const world_end *ends, int n) {
-    const world_end *last = &ends[n - 1];
+static int count_hosts(const attempt_end *ends, int n) {
+    const attempt_end *last = &ends[n - 1];
     int count = 0;
     for (int i = 0; i < n && last->step >= 0; i++) {
         bool counts =
@@ -98,8 +98,8 @@ static int count_hosts(const world_end *ends, int n) {
 
 // Returns the seconds to wait, by how many ends before the last were of its cause, one after the
 // other. A full disk may let steps through; for all others a finished step is a new beginning.
-static double wait_of(const world_end *ends, int n) {
-    const world_end *last = &ends[n - 1];
+static double wait_of(const attempt_end *ends, int n) {
+    const attempt_end *last = &ends[n - 1];
     const rule *r = &rules_of[last->cause];
     int repeated = 0;
     for (int i = n - 1; i > 0 && ends[i - 1].cause == last->cause; i--) {
@@ -114,9 +114,9 @@ static decision end_with(int status, const char *why) {
     return (decision){.status = status, .excluded = -1, .why = why};
 }
 
-decision supervisor_decide(arena *a, const supervisor_rules *rules, const world_end *ends, int n,
+decision supervisor_decide(arena *a, const supervisor_rules *rules, const attempt_end *ends, int n,
         int n_usable) {
-    const world_end *last = &ends[n - 1];
+    const attempt_end *last = &ends[n - 1];
     const rule *of = &rules_of[last->cause];
     const int before = count_restarts(rules, ends, n);
     if (!of->restarts) return end_with(last->status, of->happens);
@@ -153,7 +153,7 @@ void supervisor_explain(const supervisor_rules *rules, str *out) {
     str_printf(out, "%-50s  %s\n", "node 0 is gone",
             "all others end with 75: the scheduler's turn");
     str_printf(out,
-            "at most %d restart%s within %s, worlds of at least %d node%s; alike again without a step "
+            "at most %d restart%s within %s, attempts of at least %d node%s; alike again without a step "
             "between: 1 s, doubled up to 1 min\n",
             rules->max_restarts, str_plural(rules->max_restarts),
             str_long_duration(rules->window_s), rules->min_nodes, str_plural(rules->min_nodes));

@@ -1,5 +1,5 @@
-// Decides what follows the end of a world: a pure function of how all worlds so far have ended. A
-// world is the ranks of one mpirun; the loop that starts them is in head.c.
+// Decides what follows the end of a launch attempt: a pure function of how all attempts so far have
+// ended. An attempt is one mpirun and its ranks; the loop that starts them is in head.c.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,25 +24,25 @@ typedef enum end_cause {
 } end_cause;
 const char *end_cause_name(end_cause cause); // "lost", as events.jsonl has it
 
-typedef struct world_end {
+typedef struct attempt_end {
     end_cause cause;
     int status;    // exit status
     int node;      // of the job, on which it began; -1: not known
     int64_t step;  // the last finished one; -1: not known
     double at_s;   // clock
     char host[64]; // of that node; "": not known
-} world_end;
+} attempt_end;
 
 typedef struct supervisor_rules {
     int max_restarts; // in any window
     double window_s;
-    int min_nodes; // of a world
+    int min_nodes; // of an attempt
 } supervisor_rules;
 
 typedef struct decision {
     bool restarts;
     int status;     // of the job, where it ends
-    double wait_s;  // before the next world
+    double wait_s;  // before the next attempt
     int excluded;   // a node that takes part no more; -1: none
     bool spared;    // that node would have been excluded, if the others were enough
     bool same_rows; // the same step failed on several hosts
@@ -50,8 +50,8 @@ typedef struct decision {
 } decision;
 
 // The last of n ends is the one to decide upon. n_usable: nodes that may take part in the next
-// world, with the one on which it failed. Texts live in `a`.
-decision supervisor_decide(arena *a, const supervisor_rules *rules, const world_end *ends, int n,
+// attempt, with the one on which it failed. Texts live in `a`.
+decision supervisor_decide(arena *a, const supervisor_rules *rules, const attempt_end *ends, int n,
         int n_usable);
 // Prints the policy as a table: what supervisor_decide does, cause by cause.
 void supervisor_explain(const supervisor_rules *rules, str *out);

@@ -3,16 +3,44 @@
 
 #include <stdlib.h>
 
+#include "base/file.h"
 #include "base/str.h"
+#include "ckpt/ckpt.h"
 #include "train/run_inputs.h"
+#include "train/set_counters.h"
+#include "train/trainer_json.h"
 
-static drv_status add_names(const run_config *cfg, rows *train, int64_t step, str *out) {
+// Moves the rows to where the newest checkpoint before the step left them, whatever batch, length
+// of rows or weights led there; *done: its step, 0 without one. One that cannot be read is passed
+// over, as a resume does.
+static void go_to_checkpoint(arena *a, const run_config *cfg, rows *train, int64_t step,
+        int64_t *done) {
+    const char *dir = path_join(a, cfg->run_dir, "checkpoints");
+    char **names;
+    int n;
+    *done = 0;
+    if (ckpt_list(a, dir, &names, &n) != DRV_OK) return;
+    while (n-- > 0) {
+        run_state state;
+        json_t *before;
+        const char *folder = path_join(a, dir, names[n]);
+        if (ckpt_step_of(folder) >= step || trainer_json_read(folder, &state, &before) != DRV_OK)
+            continue;
+        json_decref(set_counters_resume(train, before, state.rows_taken));
+        json_decref(before);
+        *done = state.step;
+        return;
+    }
+}
+
+static drv_status add_names(arena *a, const run_config *cfg, rows *train, int64_t step, str *out) {
     enum { MOST = 16 };
     const int64_t all = cfg->global_batch_size, n = all < MOST ? all : MOST;
     int32_t *row = mem_alloc(sizeof *row * 3 * (size_t)cfg->sequence_length);
-    int64_t counted = 0;
+    int64_t counted = 0, done;
     drv_status status = DRV_OK;
-    rows_skip(train, (step - 1) * all);
+    go_to_checkpoint(a, cfg, train, step, &done);
+    rows_skip(train, (step - 1 - done) * all);
     for (int64_t i = 0; i < n && status == DRV_OK; i++) {
         status = rows_next(train, row, row + cfg->sequence_length, row + 2 * cfg->sequence_length,
                 &counted);
@@ -30,7 +58,7 @@ const char *step_rows_names(arena *a, const run_config *cfg, int64_t step) {
     const char *text = NULL;
     config_one_rank(&alone);
     drv_status status = run_inputs_open(a, &alone, false, &train, &valid);
-    if (status == DRV_OK) status = add_names(&alone, train, step, &names);
+    if (status == DRV_OK) status = add_names(a, &alone, train, step, &names);
     if (status == DRV_OK) text = arena_printf(a, "rows of step %lld: %s", (long long)step, names.p);
     if (train) rows_close(train);
     if (valid) rows_close(valid);

@@ -6,7 +6,7 @@
 [ -x "$launchers"/ray/bin/ray ] || skip "no Ray in $launchers (tools/fetch_launchers.sh ray gets it)"
 echo "reads $launchers/ray, outside the tree"
 shim=$(realpath "$tests"/../examples/launch/ray/ray_nodes.py)
-PATH=$launchers/ray/bin:$PATH
+PATH=$launchers/ray/bin:$(dirname "$drover"):$PATH
 make_data
 sed -i "s#tokenizer: tok#tokenizer: $dir/tok#; s#train: data/set#train: $dir/data/set#" run.yaml
 sed -i 's/micro_batch_size: 2/micro_batch_size: 1/; s/steps: 40/steps: 100000/; s/every: 3/every: 50/' run.yaml
@@ -58,6 +58,28 @@ is status done 0
 journal done '"event": *"start".*"ranks": *4'
 expect 0 "step 6" ranks 4 train run.yaml --set run_dir=mpi --set training.steps=6
 check "the bits of mpirun" test "$(sums done 000006)" = "$(sums mpi 000006)"
+
+# --- a cluster that stays: the files and variables of `launch ray --cluster`, as a ConfigMap lies in the pod that submits them
+printf 'cpus: 2\nmemory_gib: 4\n' >machine.yaml
+expect 0 next "$drover" launch ray run.yaml --nodes 2 --ranks-per-node 2 --instance-file machine.yaml --image r/d:1 --pvc c --mount "$dir" \
+    --cluster stays --env DROVER_THREADS=1 --set run_dir=sent --set training.steps=6 --out stays
+mkdir -p map/..2026
+ln -s ..2026 map/..data
+"$launchers"/ray/bin/python3 - map >sent.json <<'PY'
+import json, os, sys, yaml
+files, job = yaml.safe_load_all(open("stays/rayjob.yaml"))
+for name, text in files["data"].items():
+    open(f"{sys.argv[1]}/..data/{name}", "w").write(text)
+    os.symlink(f"..data/{name}", f"{sys.argv[1]}/{name}")
+given = yaml.safe_load(job["spec"]["runtimeEnvYAML"])
+assert given["working_dir"] == "/etc/drover", given
+print(json.dumps({**given, "working_dir": os.path.abspath(sys.argv[1])}))
+open("entrypoint", "w").write(job["spec"]["entrypoint"])
+PY
+# shellcheck disable=SC2046
+expect 0 "succeeded" timeout -s KILL $LIMIT ray job submit --submission-id sent --runtime-env-json "$(cat sent.json)" -- $(cat entrypoint)
+is status sent 0
+check "the bits of mpirun, on a cluster that stays" test "$(sums sent 000006)" = "$(sums mpi 000006)"
 
 job killed training.stop_at_step=0
 "${submit[@]}" >out 2>&1 &

@@ -28,11 +28,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     case 'o':
         status = job_state_of_object(a, text, n, &record, &state);
         break;
-    case 'p':
-        status = job_state_add_pods(a, text, n, &state, &n_alive);
-        break;
     default:
-        status = job_state_of_sky(a, text, n, &record, &state);
+        status = job_state_add_pods(a, text, n, &state, &n_alive);
     }
     if (status != DRV_OK) DRV_ASSERT(*drv_message() && !strchr(drv_message(), '\n'), "no line");
     DRV_ASSERT(state.phase < N_JOB_PHASES && n_alive >= 0, "no state");

@@ -1,5 +1,5 @@
-// Any bytes as an environment, a variable a line: a world whose numbers fit each other, or one line
-// of refusal.
+// Any bytes as an environment, a variable a line: a placement whose numbers fit each other, or one
+// line of refusal.
 #include <stdint.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     char *text = arena_strndup(a, (const char *)bytes, n_bytes), *rest = text, *line;
     for (int n = 0; n < MOST && (line = strsep(&rest, "\n"));)
         variables[n++] = line;
-    node_world w = {0};
+    node_placement w = {0};
     const drv_status status = nodes_discover(a, variables, &w);
     DRV_ASSERT(status == DRV_OK || status == DRV_E_USAGE, "%d: %s", status, drv_message());
     if (status == DRV_OK) {

@@ -21,7 +21,7 @@ drv_status batch_job_write(arena *a, const job_spec *spec, job_files *files) {
     yaml_map(w, "spec");
     yaml_int(w, "backoffLimit", spec->tries);
     if (spec->time_s) yaml_int(w, "activeDeadlineSeconds", spec->time_s);
-    if (spec->queue && spec->kind->by_kueue) yaml_bool(w, "suspend", true); // until Kueue admits it
+    if (job_is_queued(spec)) yaml_bool(w, "suspend", true); // until Kueue admits it
     yaml_map(w, "podFailurePolicy");
     yaml_list(w, "rules");
     yaml_map(w, NULL);

@@ -1,21 +1,18 @@
-// Words for sbatch, squeue, scancel, kubectl and sky.
+// Words for sbatch, squeue, scancel and kubectl.
 #include "launch/jobs/job_commands.h"
 
 #include <string.h>
 
+#include "base/file.h"
 #include "launch/jobs/job_state.h"
 #include "launch/jobs/pod.h"
 
 bool job_is_slurm(const job_record *record) {
-    return !record->kind->is_kubernetes && !record->kind->is_node_launch;
-}
-
-bool job_is_sky(const job_record *record) {
-    return !record->kind->is_kubernetes && record->kind->is_node_launch;
+    return !record->kind->is_kubernetes;
 }
 
 const char *job_program(const job_record *record) {
-    return record->kind->is_kubernetes ? "kubectl" : job_is_sky(record) ? "sky" : "sbatch";
+    return record->kind->is_kubernetes ? "kubectl" : "sbatch";
 }
 
 static void say_all(program_words *c, const char *const *words, int n) {
@@ -43,7 +40,7 @@ static const char *selector(arena *a, const job_record *record) {
             record->name);
 }
 
-program_words job_submit_words(arena *a, const job_record *record, const char *path,
+program_words job_submit_words(arena *a, const job_record *record, const char *dir,
         bool only_test) {
     program_words c = {0};
     if (record->kind->is_kubernetes) {
@@ -51,22 +48,18 @@ program_words job_submit_words(arena *a, const job_record *record, const char *p
         SAY(&c, "apply");
         if (only_test) SAY(&c, "--dry-run=server");
         SAY(&c, "-f");
-    } else if (job_is_sky(record)) {
-        SAY(&c, "sky", "jobs", "launch", "--yes", "--detach-run");
-        if (record->has_secret) SAY(&c, "--secret", SECRET_VARIABLE);
     } else {
         SAY(&c, "sbatch", only_test ? "--test-only" : "--parsable");
     }
-    program_say(&c, path);
+    program_say(&c, job_record_path(a, dir, record));
+    if (job_record_has_page(record)) SAY(&c, "-f", path_join(a, dir, PAGE_FILE));
     return c;
 }
 
 program_words job_ask_words(arena *a, const job_record *record) {
     program_words c = {0};
     if (job_is_slurm(record)) {
-        SAY(&c, "squeue", "--me", "--noheader", "--name", record->name, "--format", SQUEUE_FORMAT);
-    } else if (job_is_sky(record)) {
-        SAY(&c, "sky", "jobs", "queue", "--output", "json");
+        SAY(&c, "squeue", "--me", "--noheader", "--format", SQUEUE_FORMAT);
     } else {
         c = job_kubectl(a, record);
         SAY(&c, "get", resource(record), record->name, "--ignore-not-found", "--output=json");
@@ -82,13 +75,7 @@ program_words job_pods_words(arena *a, const job_record *record) {
 
 program_words job_logs_words(arena *a, const job_record *record, const char *pod_name,
         int n_lines) {
-    program_words c = {0};
-    if (job_is_sky(record)) {
-        SAY(&c, "sky", "jobs", "logs", "--no-follow", "--tail", arena_printf(a, "%d", n_lines),
-                "--name", record->name);
-        return c;
-    }
-    c = job_kubectl(a, record);
+    program_words c = job_kubectl(a, record);
     SAY(&c, "logs", arena_printf(a, "--tail=%d", n_lines), pod_name);
     return c;
 }
@@ -110,8 +97,6 @@ program_words job_end_words(arena *a, const job_record *record, const char *id) 
     program_words c = {0};
     if (job_is_slurm(record)) {
         SAY(&c, "scancel", id);
-    } else if (job_is_sky(record)) {
-        SAY(&c, "sky", "jobs", "cancel", "--yes", "--name", record->name);
     } else {
         c = job_kubectl(a, record);
         SAY(&c, "delete", resource(record), record->name, "--ignore-not-found", "--wait=false");
@@ -120,7 +105,7 @@ program_words job_end_words(arena *a, const job_record *record, const char *id) 
 }
 
 const char *const *job_objects(arena *a, const job_record *record, int *n) {
-    const char **list = ARENA_ARRAY(a, const char *, 6);
+    const char **list = ARENA_ARRAY(a, const char *, MAX_JOB_OBJECTS);
     *n = 0;
     list[(*n)++] = arena_printf(a, "%s/%s", resource(record), record->name);
     if (record->work == WORK_TRAIN && strcmp(record->kind->name, "trainjob") == 0)
@@ -129,6 +114,10 @@ const char *const *job_objects(arena *a, const job_record *record, int *n) {
         list[(*n)++] = arena_printf(a, "raycluster.ray.io/%s", record->name);
     list[(*n)++] = arena_printf(a, "configmap/%s-config", record->name);
     if (record->has_secret) list[(*n)++] = arena_printf(a, "secret/%s-secret", record->name);
+    if (!job_record_has_page(record)) return list;
+    list[(*n)++] = arena_printf(a, "deployment.apps/%s-page", record->name);
+    list[(*n)++] = arena_printf(a, "service/%s-page", record->name);
+    list[(*n)++] = arena_printf(a, "secret/%s-page", record->name);
     return list;
 }
 

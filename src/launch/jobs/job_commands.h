@@ -4,22 +4,18 @@
 #include "launch/jobs/foreign_program.h"
 #include "launch/jobs/job_record.h"
 
-#define SECRET_VARIABLE "DROVER_JOB_SECRET" // of SkyPilot's tasks
-
-bool job_is_sky(const job_record *record);
 bool job_is_slurm(const job_record *record);
-// Names the program that hands the job over: "kubectl", "sbatch" or "sky".
+// Names the program that hands the job over: "kubectl" or "sbatch".
 const char *job_program(const job_record *record);
 // kubectl, with the namespace of the job and a limit for each of its requests.
 program_words job_kubectl(arena *a, const job_record *record);
-// Hands the file at `path` over; `only_test`: asks whether it would be taken (not of SkyPilot).
-program_words job_submit_words(arena *a, const job_record *record, const char *path,
-        bool only_test);
-// Prints the state of the job, for job_state_of_squeue, _object or _sky.
+// Hands the files in `dir` over; `only_test`: asks whether they would be taken.
+program_words job_submit_words(arena *a, const job_record *record, const char *dir, bool only_test);
+// Prints the state of the job, for job_state_of_squeue or _object.
 program_words job_ask_words(arena *a, const job_record *record);
 // Prints its pods as JSON, for job_state_add_pods.
 program_words job_pods_words(arena *a, const job_record *record);
-// Prints the last lines that the pod has written, or a SkyPilot job.
+// Prints the last lines that the pod has written.
 program_words job_logs_words(arena *a, const job_record *record, const char *pod_name, int n_lines);
 // Prints a file of a pod that runs.
 program_words job_cat_words(arena *a, const job_record *record, const char *pod_name,
@@ -30,6 +26,7 @@ program_words job_save_words(const char *id);
 program_words job_end_words(arena *a, const job_record *record, const char *id);
 // Prints the names of all objects that were made of the job's files and have its label, one a line.
 program_words job_objects_words(arena *a, const job_record *record);
+enum { MAX_JOB_OBJECTS = 8 };
 // Returns the types and names of the objects that the job's files and --submit make:
 // "configmap/NAME-config".
 const char *const *job_objects(arena *a, const job_record *record, int *n);

@@ -1,11 +1,12 @@
 // The table of kinds, and which of a kind's writers makes the files of a job.
 #include "launch/jobs/job_spec.h"
 #include "launch/jobs/kinds.h"
+#include "launch/jobs/pod.h"
 
 // Names: pods of operators are DNS labels, of which the last node's is the longest; KubeRay appends
 // to the names of jobs (47) itself; a JobSet's pods have a suffix of their own.
 const job_kind job_kinds[] = {
-        {.name = "slurm", .most_name = 63, .write = slurm_write},
+        {.name = "slurm", .most_name = 63, .counts_tiers = true, .write = slurm_write},
         {.name = "mpi-operator",
                 .file = "mpijob.yaml",
                 .resource = "mpijob.kubeflow.org",
@@ -49,13 +50,15 @@ const job_kind job_kinds[] = {
                 .first_pod = -1,
                 .most_name = 51, // NAME-mpimaster-0
                 .is_kubernetes = true,
+                .counts_tiers = true,
                 .write = volcano_write},
-        {.name = "skypilot", .most_name = 63, .is_node_launch = true, .write = skypilot_write},
 };
 const int n_job_kinds = sizeof job_kinds / sizeof *job_kinds;
 
 drv_status job_write(arena *a, const job_spec *spec, job_files *files) {
     if (spec->work != WORK_TRAIN && spec->kind->is_kubernetes)
         return batch_job_write(a, spec, files);
-    return spec->kind->write(a, spec, files);
+    DRV_TRY(spec->kind->write(a, spec, files));
+    if (spec->has_page) page_write(a, spec, files);
+    return DRV_OK;
 }

@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -14,12 +13,6 @@
 enum { VERSION = 1, MAX_BYTES = 1 << 16, MAX_NUMBER = 1 << 24, MAX_PATH = 4096 };
 
 static const char *const works[] = {"train", "compile", "data"};
-
-static void hash_of(const void *p, size_t n, char out[RECORD_HASH]) {
-    const XXH128_hash_t hash = XXH3_128bits(p, n);
-    snprintf(out, RECORD_HASH, "%016llx%016llx", (unsigned long long)hash.high64,
-            (unsigned long long)hash.low64);
-}
 
 job_record job_record_of(arena *a, const job_spec *spec, const job_files *files) {
     job_record r = {.kind = spec->kind,
@@ -35,10 +28,8 @@ job_record job_record_of(arena *a, const job_spec *spec, const job_files *files)
             .has_secret = job_secret_name(a, spec) != NULL,
             .id = "",
             .folder = ""};
-    for (int i = 0; i < files->n; i++) {
-        r.files[i].name = files->file[i].name;
-        hash_of(files->file[i].text.p, files->file[i].text.n, r.files[i].hash);
-    }
+    for (int i = 0; i < files->n; i++)
+        r.files[i] = files->file[i].name;
     r.n_files = files->n;
     return r;
 }
@@ -48,11 +39,10 @@ static json_t *text_or_null(const char *text) {
     return text ? json_string(text) : json_null();
 }
 
-// The object without its hash.
 static json_t *object_of(const job_record *r) {
-    json_t *object = json_object(), *files = json_object(), *submitted = json_null();
+    json_t *object = json_object(), *files = json_array(), *submitted = json_null();
     for (int i = 0; i < r->n_files; i++)
-        json_object_set_new(files, r->files[i].name, json_string(r->files[i].hash));
+        json_array_append_new(files, json_string(r->files[i]));
     if (r->time_s > 0)
         submitted = json_pack("{s:f,s:s,s:s}", "time", r->time_s, "id", r->id, "folder", r->folder);
     json_object_set_new(object, "version", json_integer(VERSION));
@@ -72,17 +62,8 @@ static json_t *object_of(const job_record *r) {
     return object;
 }
 
-static void own_hash(const json_t *object, char out[RECORD_HASH]) {
-    char *text = json_print(object, JSON_COMPACT | JSON_SORT_KEYS);
-    hash_of(text, strlen(text), out);
-    free(text);
-}
-
 void job_record_text(const job_record *record, str *out) {
     json_t *object = object_of(record);
-    char hash[RECORD_HASH];
-    own_hash(object, hash);
-    json_object_set_new(object, "hash", json_string(hash));
     char *text = json_print(object, JSON_INDENT(1));
     str_printf(out, "%s\n", text);
     free(text);
@@ -165,21 +146,21 @@ static drv_status take_names(const reader *r, job_record *out) {
     return DRV_OK;
 }
 
+static drv_status take_file(const reader *r, const char *name, job_record *out) {
+    if (!name || !name_is_label(name) || out->n_files == MAX_JOB_FILES)
+        return refuse(r, "files", "names of files");
+    out->files[out->n_files++] = arena_strdup(r->a, name);
+    return DRV_OK;
+}
+
+// A list; in folders of earlier versions an object, whose keys are the names.
 static drv_status take_files(const reader *r, job_record *out) {
     json_t *files = json_object_get(r->object, "files"), *value;
     const char *name;
-    if (!json_is_object(files) || json_object_size(files) < 1 ||
-            json_object_size(files) > MAX_JOB_FILES)
-        return refuse(r, "files", "names and hashes");
-    json_object_foreach(files, name, value) {
-        struct recorded_file *file = &out->files[out->n_files++];
-        const char *hash = json_string_value(value);
-        if (!name_is_label(name) || !hash || strlen(hash) != RECORD_HASH - 1)
-            return refuse(r, "files", "names and hashes");
-        file->name = arena_strdup(r->a, name);
-        memcpy(file->hash, hash, RECORD_HASH);
-    }
-    return DRV_OK;
+    size_t i;
+    json_object_foreach(files, name, value) DRV_TRY(take_file(r, name, out));
+    json_array_foreach(files, i, value) DRV_TRY(take_file(r, json_string_value(value), out));
+    return out->n_files ? DRV_OK : refuse(r, "files", "names of files");
 }
 
 static drv_status take_submission(const reader *r, job_record *out) {
@@ -208,19 +189,6 @@ static drv_status check_version(const reader *r) {
             (long long)json_integer_value(version), VERSION);
 }
 
-static drv_status check_hash(const reader *r) {
-    json_t *copy = json_copy((json_t *)(uintptr_t)r->object);
-    char hash[RECORD_HASH];
-    const char *said = json_string_value(json_object_get(r->object, "hash"));
-    json_object_del(copy, "hash");
-    own_hash(copy, hash);
-    json_decref(copy);
-    if (said && strcmp(said, hash) == 0) return DRV_OK;
-    return drv_fail(DRV_E_USAGE,
-            "%s was changed since drover wrote it: its \"hash\" does not fit; make the job anew, or ask the scheduler's own program",
-            r->path);
-}
-
 static drv_status take_all(const reader *r, job_record *out) {
     if (!json_is_object(r->object)) return drv_fail(DRV_E_USAGE, "%s: expected an object", r->path);
     DRV_TRY(check_version(r));
@@ -232,8 +200,7 @@ static drv_status take_all(const reader *r, job_record *out) {
     DRV_TRY(take_bool(r, "launch_node", &out->is_node_launch));
     DRV_TRY(take_bool(r, "secret", &out->has_secret));
     DRV_TRY(take_files(r, out));
-    DRV_TRY(take_submission(r, out));
-    return check_hash(r);
+    return take_submission(r, out);
 }
 
 drv_status job_record_parse(arena *a, const char *path, const char *text, size_t n,
@@ -257,21 +224,6 @@ static drv_status read_file(arena *a, const char *path, char **text, size_t *n) 
     return file_read(a, path, text, n);
 }
 
-static drv_status check_file(arena *a, const char *dir, const struct recorded_file *file) {
-    const char *path = path_join(a, dir, file->name);
-    char *text, hash[RECORD_HASH];
-    size_t n;
-    if (!file_exists(path))
-        return drv_fail(DRV_E_USAGE, "\"%s\" is gone, which %s names; make the job anew", path,
-                JOB_RECORD);
-    DRV_TRY(read_file(a, path, &text, &n));
-    hash_of(text, n, hash);
-    if (strcmp(hash, file->hash) == 0) return DRV_OK;
-    return drv_fail(DRV_E_USAGE,
-            "\"%s\" was changed since drover wrote it: its hash in %s does not fit; make the job anew, or ask the scheduler's own program",
-            path, JOB_RECORD);
-}
-
 drv_status job_record_read(arena *a, const char *dir, job_record *out) {
     const char *path = path_join(a, dir, JOB_RECORD);
     char *text;
@@ -280,12 +232,15 @@ drv_status job_record_read(arena *a, const char *dir, job_record *out) {
         return drv_fail(DRV_E_USAGE,
                 "there is no \"%s\"; expected a folder that drover launch KIND has made", path);
     DRV_TRY(read_file(a, path, &text, &n));
-    DRV_TRY(job_record_parse(a, path, text, n, out));
-    for (int i = 0; i < out->n_files; i++)
-        DRV_TRY(check_file(a, dir, &out->files[i]));
-    return DRV_OK;
+    return job_record_parse(a, path, text, n, out);
+}
+
+bool job_record_has_page(const job_record *record) {
+    for (int i = 0; i < record->n_files; i++)
+        if (strcmp(record->files[i], PAGE_FILE) == 0) return true;
+    return false;
 }
 
 const char *job_record_path(arena *a, const char *dir, const job_record *record) {
-    return path_join(a, dir, record->files[0].name);
+    return path_join(a, dir, record->files[0]);
 }

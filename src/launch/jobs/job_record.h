@@ -1,6 +1,6 @@
-// launch.json: what a folder of `drover launch KIND` is, beside the files that it made, for the
-// verbs that look after the job (docs/launch-jobs.md). It holds hashes of those files and of
-// itself, so that a folder that somebody has changed is refused instead of half understood.
+// launch.json: identifies the job of a folder that `drover launch KIND` has made, for the verbs
+// that look after it (docs/launch-jobs.md). They read nothing else of the folder, so a user may
+// edit the files beside it.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -8,8 +8,6 @@
 #include "launch/jobs/job_spec.h"
 
 #define JOB_RECORD "launch.json"
-
-enum { RECORD_HASH = 33 }; // 32 hexadecimal digits of XXH3-128, and a NUL
 
 typedef struct job_record {
     const job_kind *kind;
@@ -19,10 +17,7 @@ typedef struct job_record {
     int nodes, ranks;              // ranks: of each node
     int grace_s;                   // what a save may take
     bool is_node_launch, has_secret;
-    struct recorded_file {
-        const char *name;
-        char hash[RECORD_HASH];
-    } files[MAX_JOB_FILES];
+    const char *files[MAX_JOB_FILES]; // their names; the first is handed to the scheduler
     int n_files;
     // The submission by drover; time_s 0: none.
     double time_s;      // seconds since 1970
@@ -34,14 +29,15 @@ typedef struct job_record {
 job_record job_record_of(arena *a, const job_spec *spec, const job_files *files);
 // Appends launch.json.
 void job_record_text(const job_record *record, str *out);
-// Reads launch.json; `path` is for messages. DRV_E_USAGE: no record, one of another version, one
-// that was changed by hand; one line. Texts live in `a`.
+// Reads launch.json; `path` is for messages. DRV_E_USAGE: no record, one of another version, a
+// key that is missing or of another form; one line. Texts live in `a`.
 DRV_CHECKED drv_status job_record_parse(arena *a, const char *path, const char *text, size_t n,
         job_record *out);
-// Reads DIR/launch.json and holds all files of the job against it. DRV_E_USAGE: as above, or a file
-// is gone or was changed.
+// Reads DIR/launch.json. DRV_E_USAGE: as above.
 DRV_CHECKED drv_status job_record_read(arena *a, const char *dir, job_record *out);
 // Replaces DIR/launch.json.
 DRV_CHECKED drv_status job_record_write(arena *a, const char *dir, const job_record *record);
+// Returns whether the page of the run has a Deployment.
+bool job_record_has_page(const job_record *record);
 // Returns the manifest or script that is handed to the scheduler.
 const char *job_record_path(arena *a, const char *dir, const job_record *record);

@@ -7,7 +7,7 @@
 #include "base/str.h"
 #include "launch/jobs/job_names.h"
 
-enum { NAME_MOST = 63, MAP_MOST = 900 << 10 };
+enum { NAME_MOST = 63, MAP_MOST = 900 << 10, MAX_TIER = 1000 };
 
 const char *const preflight_words[N_PREFLIGHT_USES] = {"off", "warn", "exclude"};
 
@@ -16,7 +16,7 @@ static drv_status check_name(const job_spec *spec) {
     const job_kind *kind = spec->kind;
     if (!name_is_dns_label(spec->name, NAME_MOST))
         return drv_fail(DRV_E_USAGE,
-                "--name: \"%s\" is no name for a job, expected at most %d of a-z, 0-9 and -, a letter first",
+                "--name: \"%s\" is not a name for a job, expected at most %d of a-z, 0-9 and -, a letter first",
                 spec->name, NAME_MOST);
     if (strlen(spec->name) > kind->most_name)
         return drv_fail(DRV_E_USAGE,
@@ -44,7 +44,7 @@ static drv_status check_kubernetes(const job_spec *spec) {
             (!name_is_dns_subdomain(spec->name_space) || strchr(spec->name_space, '.') ||
                     strlen(spec->name_space) > NAME_MOST))
         return drv_fail(DRV_E_USAGE,
-                "--namespace: \"%s\" is no namespace, expected at most %d of a-z, 0-9 and -",
+                "--namespace: \"%s\" is not a namespace, expected at most %d of a-z, 0-9 and -",
                 spec->name_space, NAME_MOST);
     if (spec->config_text && strlen(spec->config_text) > MAP_MOST)
         return drv_fail(DRV_E_USAGE, "\"%s\" has %zu bytes, expected at most %d in a ConfigMap",
@@ -68,24 +68,67 @@ static drv_status check_texts(const job_spec *spec) {
     return DRV_OK;
 }
 
+static drv_status check_topology(const job_spec *spec) {
+    int64_t number;
+    if (!spec->topology) return DRV_OK;
+    if (!job_counts_tiers(spec)) {
+        if (name_is_label_key(spec->topology)) return DRV_OK;
+        return drv_fail(DRV_E_USAGE,
+                "--topology: \"%s\", expected a label of nodes, as topology.kubernetes.io/zone",
+                spec->topology);
+    }
+    if (str_to_i64(spec->topology, &number) && number >= 1 && number <= MAX_TIER) return DRV_OK;
+    return drv_fail(DRV_E_USAGE, "--topology: \"%s\", expected a number from 1 to %d: %s",
+            spec->topology, MAX_TIER,
+            spec->kind->is_kubernetes ? "the highest tier of Volcano's HyperNodes"
+                                      : "leaf switches of Slurm");
+}
+
+static drv_status check_ray(const job_spec *spec) {
+    if (!spec->ray_cluster) return DRV_OK;
+    if (!name_is_dns_label(spec->ray_cluster, NAME_MOST))
+        return drv_fail(DRV_E_USAGE, "--cluster: \"%s\", expected the name of a RayCluster",
+                spec->ray_cluster);
+    if (strcmp(spec->ray_cluster, spec->name) == 0)
+        return drv_fail(DRV_E_USAGE,
+                "--cluster: \"%s\" is the name of the job, too; expected another --name",
+                spec->name);
+    if (spec->by_volcano)
+        return drv_fail(DRV_E_USAGE,
+                "--gang is of a cluster that starts with the job, expected no --cluster");
+    if (spec->queue)
+        return drv_fail(DRV_E_USAGE,
+                "--queue holds back a job that brings its cluster, expected no --cluster");
+    if (spec->topology)
+        return drv_fail(DRV_E_USAGE,
+                "--topology places the pods of a new cluster, expected no --cluster");
+    if (spec->pods.n[POD_SECRET_ENV])
+        return drv_fail(DRV_E_USAGE,
+                "--secret-env is of the pods of a new cluster, expected no --cluster");
+    return DRV_OK;
+}
+
 drv_status job_check(arena *a, const job_spec *spec) {
     (void)a;
     DRV_TRY(check_name(spec));
     DRV_TRY(check_texts(spec));
+    DRV_TRY(check_topology(spec));
+    DRV_TRY(check_ray(spec));
     if (spec->image && !name_is_image(spec->image))
         return drv_fail(DRV_E_USAGE,
-                "--image: \"%s\" is no image, expected REGISTRY/NAME:TAG or REGISTRY/NAME@DIGEST",
+                "--image: \"%s\" is not an image, expected REGISTRY/NAME:TAG or REGISTRY/NAME@DIGEST",
                 spec->image);
     if (spec->queue && !name_is_label(spec->queue))
         return drv_fail(DRV_E_USAGE,
-                "--queue: \"%s\" is no name of a queue, expected at most 63 letters, digits, -, _ and .",
+                "--queue: \"%s\" is not the name of a queue, expected at most 63 letters, digits, -, _ and .",
                 spec->queue);
     if (spec->claim && !name_is_dns_subdomain(spec->claim))
         return drv_fail(DRV_E_USAGE,
-                "--pvc: \"%s\" is no name of a claim, expected a-z, 0-9, - and .", spec->claim);
+                "--pvc: \"%s\" is not the name of a claim, expected a-z, 0-9, - and .",
+                spec->claim);
     if (spec->mount && !name_is_mount(spec->mount))
         return drv_fail(DRV_E_USAGE,
-                "--mount: \"%s\" is no place for a volume, expected an absolute path without \":\" and \"..\"",
+                "--mount: \"%s\" is not a place for a volume, expected an absolute path without \":\" and \"..\"",
                 spec->mount);
     const int most = spec->instance->cpus;
     if (spec->work == WORK_TRAIN && spec->ranks > most)
@@ -135,19 +178,29 @@ drv_status job_read_time(const char *text, int64_t *out) {
     }
     if (result <= 0 || result > (int64_t)MOST * DAY)
         return drv_fail(DRV_E_USAGE,
-                "--time: \"%s\" is no time, expected HH:MM:SS, DAYS-HH:MM:SS, or as 90m, 24h, 7d",
+                "--time: \"%s\" is not a time, expected HH:MM:SS, DAYS-HH:MM:SS, or as 90m, 24h, 7d",
                 text);
     *out = result;
     return DRV_OK;
 }
 
 // --- what all kinds have alike
+bool job_is_queued(const job_spec *spec) {
+    return spec->queue && spec->kind->by_kueue && !spec->by_volcano;
+}
+
+bool job_counts_tiers(const job_spec *spec) {
+    return spec->kind->counts_tiers || spec->by_volcano;
+}
+
 int job_ranks(const job_spec *spec) {
     return (spec->nodes - spec->spares) * spec->ranks;
 }
 
 const char *job_secret_name(arena *a, const job_spec *spec) {
-    const bool is_needed = spec->work == WORK_TRAIN && spec->is_node_launch && spec->nodes > 1;
+    // A cluster of Ray that stays knows no secret of this job: ray_nodes.py draws one.
+    const bool is_needed = spec->work == WORK_TRAIN && spec->is_node_launch && spec->nodes > 1 &&
+                           !spec->ray_cluster;
     return is_needed ? arena_printf(a, "%s-secret", spec->name) : NULL;
 }
 

@@ -1,4 +1,4 @@
-// Lines of squeue, objects of Kubernetes, tables of SkyPilot -> one state.
+// Lines of squeue, objects of Kubernetes -> one state.
 #include "launch/jobs/job_state.h"
 
 #include <string.h>
@@ -265,39 +265,5 @@ drv_status job_state_add_pods(arena *a, const char *text, size_t n, job_state *s
     *n_alive = count.n_alive;
     str_free(&count.names);
     json_decref(object);
-    return DRV_OK;
-}
-
-// --- SkyPilot
-static job_phase sky_phase(const char *status) {
-    if (str_starts(status, "FAILED") || strcmp(status, "CANCELLED") == 0) return JOB_FAILED;
-    if (strcmp(status, "SUCCEEDED") == 0) return JOB_DONE;
-    return strcmp(status, "RUNNING") == 0 || strcmp(status, "CANCELLING") == 0 ? JOB_RUNNING
-                                                                               : JOB_QUEUED;
-}
-
-drv_status job_state_of_sky(arena *a, const char *text, size_t n, const job_record *record,
-        job_state *out) {
-    job_state found = job_state_new();
-    json_t *list, *each;
-    json_int_t newest = -1;
-    size_t i;
-    DRV_TRY(read_json(a, "sky", text, n, &list));
-    if (!json_is_array(list)) {
-        json_decref(list);
-        return drv_fail(DRV_E_DATA, "sky printed no list of jobs");
-    }
-    json_array_foreach(list, i, each) {
-        const json_int_t id = json_integer_value(json_object_get(each, "job_id"));
-        if (strcmp(text_at(each, "job_name", NULL), record->name) != 0 || id <= newest) continue;
-        const char *status = text_at(each, "status", NULL),
-                   *why = text_at(each, "failure_reason", NULL);
-        newest = id;
-        found.phase = sky_phase(status);
-        found.id = arena_printf(a, "%lld", (long long)id);
-        found.why = found.phase == JOB_RUNNING ? "" : words_of(a, status, why);
-    }
-    *out = found;
-    json_decref(list);
     return DRV_OK;
 }

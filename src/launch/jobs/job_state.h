@@ -17,7 +17,7 @@ typedef struct job_state {
     job_phase phase;
     const char *why;   // the scheduler's reason or state in its words, printable; "": none
     const char *where; // hosts or pods; "": none
-    const char *id;    // Slurm's number now, which a try on other hosts changes; SkyPilot's; ""
+    const char *id;    // Slurm's number now, which a try on other hosts changes; ""
     const char *pod;   // the launcher, or else one with ranks; "": none
     bool pod_runs;     // it has not ended
 } job_state;
@@ -37,7 +37,3 @@ DRV_CHECKED drv_status job_state_of_object(arena *a, const char *text, size_t n,
 // it: what runs, or why nothing does. *n_alive: pods that have not ended. DRV_E_DATA: no such list.
 DRV_CHECKED drv_status job_state_add_pods(arena *a, const char *text, size_t n, job_state *state,
         int *n_alive);
-// Reads the array of managed jobs that `sky jobs queue --output json` prints; ours is the newest of
-// that name.
-DRV_CHECKED drv_status job_state_of_sky(arena *a, const char *text, size_t n,
-        const job_record *record, job_state *out);

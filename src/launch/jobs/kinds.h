@@ -8,6 +8,5 @@ DRV_CHECKED drv_status trainjob_write(arena *a, const job_spec *spec, job_files 
 DRV_CHECKED drv_status pytorchjob_write(arena *a, const job_spec *spec, job_files *files);
 DRV_CHECKED drv_status ray_write(arena *a, const job_spec *spec, job_files *files);
 DRV_CHECKED drv_status volcano_write(arena *a, const job_spec *spec, job_files *files);
-DRV_CHECKED drv_status skypilot_write(arena *a, const job_spec *spec, job_files *files);
 // Work of one pod (WORK_COMPILE, WORK_DATA) on any Kubernetes: a Job of batch/v1.
 DRV_CHECKED drv_status batch_job_write(arena *a, const job_spec *spec, job_files *files);

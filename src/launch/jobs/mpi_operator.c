@@ -22,7 +22,7 @@ static void put_policy(yaml_writer *w, const job_spec *spec) {
     yaml_text(w, "cleanPodPolicy", "Running");
     yaml_int(w, "backoffLimit", spec->tries);
     if (spec->time_s) yaml_int(w, "activeDeadlineSeconds", spec->time_s);
-    if (spec->queue) yaml_bool(w, "suspend", true); // until Kueue admits it
+    if (job_is_queued(spec)) yaml_bool(w, "suspend", true); // until Kueue admits it
     yaml_map_end(w);
 }
 

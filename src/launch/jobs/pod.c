@@ -17,24 +17,41 @@ yaml_writer *manifest_open(const job_spec *spec, str *out) {
     return yaml_writer_open(out);
 }
 
-static void put_labels(yaml_writer *w, const job_spec *spec, bool by_kueue) {
-    yaml_map(w, "labels");
-    yaml_text(w, "app.kubernetes.io/name", "drover");
+// KubeRay makes the group of pods for Volcano by these (its releases from 1.5 on; older ones by
+// ray.io/scheduler-name).
+static void put_gang_labels(yaml_writer *w, const job_spec *spec) {
+    yaml_text(w, "ray.io/scheduler-name", "volcano");
+    if (spec->pods.n[POD_PRIORITY_CLASS])
+        yaml_text(w, "ray.io/priority-class-name", spec->pods.items[POD_PRIORITY_CLASS][0].name);
+    if (spec->queue) yaml_text(w, "volcano.sh/queue-name", spec->queue);
+    if (!spec->topology) return;
+    yaml_text(w, "volcano.sh/network-topology-mode", "hard");
+    yaml_text(w, "volcano.sh/network-topology-highest-tier-allowed", spec->topology);
+}
+
+static void put_own_labels(yaml_writer *w, const job_spec *spec, bool is_page) {
+    yaml_text(w, "app.kubernetes.io/name", is_page ? PAGE_NAME : "drover");
     yaml_text(w, JOB_LABEL, spec->name);
-    if (by_kueue && spec->queue) yaml_text(w, KUEUE_LABEL, spec->queue);
     pod_options_pairs(w, &spec->pods, POD_LABEL);
+}
+
+static void put_labels(yaml_writer *w, const job_spec *spec, bool is_job) {
+    yaml_map(w, "labels");
+    put_own_labels(w, spec, false);
+    if (is_job && job_is_queued(spec)) yaml_text(w, KUEUE_LABEL, spec->queue);
+    if (is_job && spec->by_volcano) put_gang_labels(w, spec);
     yaml_map_end(w);
 }
 
 void manifest_begin(yaml_writer *w, const job_spec *spec, const char *version, const char *kind,
-        const char *name, bool by_kueue) {
+        const char *name, bool is_job) {
     yaml_document(w);
     yaml_text(w, "apiVersion", version);
     yaml_text(w, "kind", kind);
     yaml_map(w, "metadata");
     yaml_text(w, "name", name);
     if (spec->name_space) yaml_text(w, "namespace", spec->name_space);
-    put_labels(w, spec, by_kueue);
+    put_labels(w, spec, is_job);
     if (spec->is_hyperpod && strcmp(kind, "PyTorchJob") == 0) {
         yaml_map(w, "annotations");
         yaml_text(w, HYPERPOD_SAYS "enable-job-auto-resume", "true");
@@ -214,10 +231,18 @@ static void put_mounts(yaml_writer *w, arena *a, const job_spec *spec, const pod
     yaml_list(w, "volumeMounts");
     put_mount(w, "shared", spec->mount, false);
     if (has_shm(p)) put_mount(w, "shm", "/dev/shm", false);
-    if (spec->config_text) put_mount(w, "config", CONFIG_DIR, true);
+    if (spec->config_text && !p->is_page) put_mount(w, "config", CONFIG_DIR, true);
     if (secret_of(a, spec, p)) put_mount(w, "secret", SECRET_DIR, true);
+    if (p->is_page) put_mount(w, "password", PAGE_DIR, true);
     if (p->has_progress) put_mount(w, "progress", "/var/run/secrets/kubeflow/trainer", true);
     yaml_list_end(w);
+}
+
+static void put_secret(yaml_writer *w, const char *volume, const char *secret) {
+    yaml_map(w, NULL), yaml_text(w, "name", volume), yaml_map(w, "secret");
+    yaml_text(w, "secretName", secret);
+    yaml_int(w, "defaultMode", 0440); // of root and the pod's group
+    yaml_map_end(w), yaml_map_end(w);
 }
 
 static void put_volumes(yaml_writer *w, arena *a, const job_spec *spec, const pod *p) {
@@ -232,17 +257,13 @@ static void put_volumes(yaml_writer *w, arena *a, const job_spec *spec, const po
         yaml_text(w, "sizeLimit", pod_quantity(a, spec->shm));
         yaml_map_end(w), yaml_map_end(w);
     }
-    if (spec->config_text) {
+    if (spec->config_text && !p->is_page) {
         yaml_map(w, NULL), yaml_text(w, "name", "config"), yaml_map(w, "configMap");
         yaml_text(w, "name", arena_printf(a, "%s-config", spec->name));
         yaml_map_end(w), yaml_map_end(w);
     }
-    if (secret) {
-        yaml_map(w, NULL), yaml_text(w, "name", "secret"), yaml_map(w, "secret");
-        yaml_text(w, "secretName", secret);
-        yaml_int(w, "defaultMode", 0440); // of root and the pod's group
-        yaml_map_end(w), yaml_map_end(w);
-    }
+    if (secret) put_secret(w, "secret", secret);
+    if (p->is_page) put_secret(w, "password", arena_printf(a, "%s-page", spec->name));
     if (p->has_progress) put_progress(w, a, spec);
     yaml_list_end(w);
 }
@@ -252,6 +273,35 @@ static void put_shell(yaml_writer *w, arena *a, const char *script) {
     pod_words(w, a, "command", words, 3);
 }
 
+int pod_health_port(const job_spec *spec) {
+    return spec->spares == 0 && spec->fewest == spec->nodes ? spec->health_port : 0;
+}
+
+enum { PROBE_S = 30 };
+
+static void put_probe(yaml_writer *w, const char *key, int port, int failures) {
+    yaml_map(w, key), yaml_map(w, "httpGet");
+    yaml_text(w, "path", "/healthz");
+    yaml_int(w, "port", port);
+    yaml_map_end(w);
+    yaml_int(w, "periodSeconds", PROBE_S);
+    yaml_int(w, "timeoutSeconds", 5);
+    yaml_int(w, "failureThreshold", failures);
+    yaml_map_end(w);
+}
+
+// A run answers once its data and programs are there, and not between two attempts.
+static void put_health(yaml_writer *w, const pod *p) {
+    yaml_list(w, "ports");
+    yaml_map(w, NULL);
+    yaml_text(w, "name", "http");
+    yaml_int(w, "containerPort", p->health_port);
+    yaml_map_end(w);
+    yaml_list_end(w);
+    if (p->start_s) put_probe(w, "startupProbe", p->health_port, p->start_s / PROBE_S);
+    put_probe(w, "livenessProbe", p->health_port, p->unhealthy_s / PROBE_S);
+}
+
 static void put_container(yaml_writer *w, arena *a, const job_spec *spec, const pod *p) {
     yaml_map(w, NULL);
     yaml_text(w, "name", p->container);
@@ -259,6 +309,7 @@ static void put_container(yaml_writer *w, arena *a, const job_spec *spec, const 
     if (p->n_command) pod_words(w, a, "command", p->command, p->n_command);
     yaml_text(w, "workingDir", spec->mount);
     if (p->has_program) put_environment(w, a, spec, p->environment);
+    if (p->health_port) put_health(w, p);
     if (p->ssh_port) {
         yaml_map(w, "readinessProbe"), yaml_map(w, "tcpSocket");
         yaml_int(w, "port", p->ssh_port);
@@ -327,24 +378,56 @@ static void put_places(yaml_writer *w, arena *a, const job_spec *spec, const pod
     }
 }
 
-void pod_template(yaml_writer *w, arena *a, const job_spec *spec, const pod *p) {
+// Returns whether --topology is of this pod, and a key of nodes: Kueue's where it starts the job.
+static bool is_placed(const job_spec *spec, const pod *p) {
+    return spec->topology && !job_counts_tiers(spec) && p->size == POD_DEVICES;
+}
+
+// The first pod goes anywhere; the others to the domain of one that is there.
+static void put_affinity(yaml_writer *w, const job_spec *spec) {
+    yaml_map(w, "affinity"), yaml_map(w, "podAffinity");
+    yaml_list(w, "requiredDuringSchedulingIgnoredDuringExecution");
+    yaml_map(w, NULL);
+    yaml_text(w, "topologyKey", spec->topology);
+    yaml_map(w, "labelSelector"), yaml_map(w, "matchLabels");
+    yaml_text(w, JOB_LABEL, spec->name);
+    yaml_text(w, RANKS_LABEL, "ranks");
+    yaml_map_end(w), yaml_map_end(w);
+    yaml_map_end(w);
+    yaml_list_end(w);
+    yaml_map_end(w), yaml_map_end(w);
+}
+
+static void put_metadata(yaml_writer *w, const job_spec *spec, const pod *p) {
+    const bool by_kueue = is_placed(spec, p) && job_is_queued(spec);
     yaml_map(w, "metadata");
-    put_labels(w, spec, false);
-    if (spec->pods.n[POD_ANNOTATION]) {
+    yaml_map(w, "labels");
+    put_own_labels(w, spec, p->is_page);
+    if (is_placed(spec, p)) yaml_text(w, RANKS_LABEL, "ranks");
+    yaml_map_end(w);
+    if (spec->pods.n[POD_ANNOTATION] || by_kueue) {
         yaml_map(w, "annotations");
+        if (by_kueue) yaml_text(w, KUEUE_PLACES "required-topology", spec->topology);
+        if (by_kueue && p->is_one_of_two) yaml_text(w, KUEUE_PLACES "group-name", spec->name);
         pod_options_pairs(w, &spec->pods, POD_ANNOTATION);
         yaml_map_end(w);
     }
     yaml_map_end(w);
+}
+
+void pod_template(yaml_writer *w, arena *a, const job_spec *spec, const pod *p) {
+    put_metadata(w, spec, p);
     yaml_map(w, "spec");
     pod_options_names(w, &spec->pods);
     yaml_bool(w, "automountServiceAccountToken", false);
     yaml_bool(w, "enableServiceLinks", false);
     if (p->restart) yaml_text(w, "restartPolicy", p->restart);
     if (p->by_volcano) yaml_text(w, "schedulerName", "volcano");
+    if (p->deadline_s) yaml_int(w, "activeDeadlineSeconds", p->deadline_s);
     yaml_int(w, "terminationGracePeriodSeconds", spec->grace_s);
     put_pod_security(w);
     put_places(w, a, spec, p);
+    if (is_placed(spec, p) && !job_is_queued(spec)) put_affinity(w, spec);
     if (p->wait_first) put_waiting(w, a, spec, p);
     yaml_list(w, "containers");
     put_container(w, a, spec, p);

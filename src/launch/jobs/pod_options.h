@@ -1,5 +1,5 @@
-// Options by which an operator fits the pods of a job to a cluster: what each of them gets beside
-// what its kind needs.
+// Options by which an operator fits the pods of a job to a cluster. Each pod gets them beside what
+// its kind needs.
 #pragma once
 #include <stdbool.h>
 

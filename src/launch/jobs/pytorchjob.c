@@ -26,7 +26,11 @@ drv_status pytorchjob_write(arena *a, const job_spec *spec, job_files *files) {
             .n_command = n,
             .size = POD_DEVICES,
             .has_program = true,
+            .is_one_of_two = spec->nodes > 1,
             .environment = retry};
+    pod first = node;
+    first.health_port = pod_health_port(spec);
+    first.unhealthy_s = RUN_UNHEALTHY_S, first.start_s = RUN_START_S;
     yaml_writer *w = manifest_open(spec, job_files_add(files, spec->kind->file, false));
     manifest_config_map(w, a, spec, NULL, 0);
     manifest_begin(w, spec, "kubeflow.org/v1", "PyTorchJob", spec->name, true);
@@ -36,10 +40,10 @@ drv_status pytorchjob_write(arena *a, const job_spec *spec, job_files *files) {
     yaml_text(w, "cleanPodPolicy", "Running");
     yaml_int(w, "backoffLimit", spec->tries);
     if (spec->time_s) yaml_int(w, "activeDeadlineSeconds", spec->time_s);
-    if (spec->queue) yaml_bool(w, "suspend", true); // until Kueue admits it
+    if (job_is_queued(spec)) yaml_bool(w, "suspend", true); // until Kueue admits it
     yaml_map_end(w);
     yaml_map(w, "pytorchReplicaSpecs");
-    put_role(w, a, spec, "Master", 1, &node);
+    put_role(w, a, spec, "Master", 1, &first);
     if (spec->nodes > 1) put_role(w, a, spec, "Worker", spec->nodes - 1, &node);
     yaml_map_end(w);
     yaml_map_end(w);

@@ -1,18 +1,24 @@
 // RayJob and RayCluster ray.io/v1 of KubeRay. Ray places one actor on each node by ray_nodes.py,
-// which starts `drover launch node` there. The job has a cluster of its own; the same as a
-// RayCluster stands beside it for those who submit to one that stays. What may hold a user's
-// letters stands in a JSON file of the ConfigMap, since the entrypoint goes through a shell.
+// which starts `drover launch node` there. The job has a cluster of its own, and the same stands
+// beside it as a RayCluster; or (--cluster) it is submitted to one that stays, whose pods do not
+// mount its ConfigMap: the submitter does, and Ray takes that folder to all nodes. What may hold a
+// user's letters stands in a JSON file of the ConfigMap, since the entrypoint goes through a shell.
 #include <stdlib.h>
 
 #include "base/json.h"
 #include "launch/jobs/kinds.h"
 #include "launch/jobs/pod.h"
 
-#define ENTRYPOINT "python3 " CONFIG_DIR "/ray_nodes.py " CONFIG_DIR "/job.json"
+#define ENTRYPOINT      "python3 " CONFIG_DIR "/ray_nodes.py " CONFIG_DIR "/job.json"
+#define SENT_ENTRYPOINT "python3 ray_nodes.py job.json" // in the folder that Ray has brought
 
 enum { NODES_WAIT_S = 1800, KEPT_S = 600, NEW_CLUSTERS = 1 };
 
 extern const char ray_nodes_py[]; // the file, made text by CMake
+
+// Ray leaves an actor's devices alone: ranks share them by `drover launch node`.
+static const char *const whole_devices[] = {"RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES", "1",
+        "RAY_EXPERIMENTAL_NOSET_NEURON_RT_VISIBLE_CORES", "1", NULL};
 
 // Names the device that Ray is told a node has, and is asked to reserve.
 static const char *device_name(const instance_type *t) {
@@ -32,6 +38,10 @@ static const char *job_json(arena *a, const job_spec *spec) {
             device_name(spec->instance), device_count(spec->instance), "command", command, "tries",
             spec->tries, "wait_s", NODES_WAIT_S, "grace_s", spec->grace_s, "restarts",
             spec->restarts);
+    if (spec->ray_cluster) {
+        json_object_set_new(job, "sent", json_string(pod_config(a, spec)));
+        json_object_set_new(job, "folder", json_string(spec->mount));
+    }
     char *text = json_print(job, JSON_INDENT(1));
     const char *kept = arena_printf(a, "%s\n", text);
     free(text);
@@ -58,10 +68,10 @@ static void put_head(yaml_writer *w, arena *a, const job_spec *spec) {
 }
 
 static void put_workers(yaml_writer *w, arena *a, const job_spec *spec) {
-    // Ranks share the devices by `drover launch node`, and none outlives its actor.
-    static const char *const environment[] = {"RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES", "1",
-            "RAY_EXPERIMENTAL_NOSET_NEURON_RT_VISIBLE_CORES", "1",
-            "RAY_kill_child_processes_on_worker_exit_with_raylet_subreaper", "true", NULL};
+    // And none outlives its actor.
+    const char *const environment[] = {whole_devices[0], whole_devices[1], whole_devices[2],
+            whole_devices[3], "RAY_kill_child_processes_on_worker_exit_with_raylet_subreaper",
+            "true", NULL};
     const pod worker = {.container = "ray-worker",
             .size = POD_DEVICES,
             .has_program = true,
@@ -95,26 +105,64 @@ static void put_config(yaml_writer *w, arena *a, const job_spec *spec) {
     manifest_config_map(w, a, spec, more, 2);
 }
 
+static void put_own_cluster(yaml_writer *w, arena *a, const job_spec *spec) {
+    yaml_bool(w, "shutdownAfterJobFinishes", true);
+    yaml_int(w, "ttlSecondsAfterFinished", KEPT_S);
+    yaml_int(w, "backoffLimit", NEW_CLUSTERS); // a lost head; ray_nodes.py tries again by status
+    if (job_is_queued(spec)) yaml_bool(w, "suspend", true); // until Kueue admits it
+    yaml_map(w, "rayClusterSpec");
+    put_cluster(w, a, spec);
+    yaml_map_end(w);
+}
+
+static void add_variables(json_t *to, const char *const *list) {
+    for (; *list; list += 2)
+        json_object_set_new(to, list[0], json_string(list[1]));
+}
+
+// Returns what Ray brings to each process of the job: files, and the variables that pods of a
+// cluster of its own would have. JSON is YAML.
+static const char *runtime_env(arena *a, const job_spec *spec) {
+    json_t *variables = json_object();
+    add_variables(variables, job_environment(a, spec, true));
+    add_variables(variables, whole_devices);
+    for (int i = 0; i < spec->pods.n[POD_ENV]; i++)
+        json_object_set_new(variables, spec->pods.items[POD_ENV][i].name,
+                json_string(spec->pods.items[POD_ENV][i].value));
+    json_t *object = json_pack("{s:s,s:o}", "working_dir", CONFIG_DIR, "env_vars", variables);
+    char *text = json_print(object, JSON_INDENT(1));
+    const char *kept = arena_printf(a, "%s\n", text);
+    free(text);
+    json_decref(object);
+    return kept;
+}
+
+// KubeRay takes neither a backoffLimit nor a time to live where the cluster is another's.
+static void put_standing_cluster(yaml_writer *w, arena *a, const job_spec *spec) {
+    yaml_map(w, "clusterSelector");
+    yaml_text(w, "ray.io/cluster", spec->ray_cluster);
+    yaml_map_end(w);
+    yaml_lines(w, "runtimeEnvYAML", runtime_env(a, spec));
+}
+
 static void write_job(arena *a, const job_spec *spec, str *out) {
     const pod submitter = {.container = "ray-job-submitter", .restart = "Never"};
     yaml_writer *w = manifest_open(spec, out);
     put_config(w, a, spec);
     manifest_begin(w, spec, "ray.io/v1", "RayJob", spec->name, true);
     yaml_map(w, "spec");
-    yaml_text(w, "entrypoint", ENTRYPOINT);
+    yaml_text(w, "entrypoint", spec->ray_cluster ? SENT_ENTRYPOINT : ENTRYPOINT);
     yaml_text(w, "submissionMode", "K8sJobMode");
-    yaml_bool(w, "shutdownAfterJobFinishes", true);
-    yaml_int(w, "ttlSecondsAfterFinished", KEPT_S);
-    yaml_int(w, "backoffLimit", NEW_CLUSTERS); // a lost head; ray_nodes.py tries again by status
     if (spec->time_s) yaml_int(w, "activeDeadlineSeconds", spec->time_s);
-    if (spec->queue) yaml_bool(w, "suspend", true); // until Kueue admits it
     yaml_map(w, "submitterConfig"), yaml_int(w, "backoffLimit", 0), yaml_map_end(w);
     yaml_map(w, "submitterPodTemplate");
     pod_template(w, a, spec, &submitter);
     yaml_map_end(w);
-    yaml_map(w, "rayClusterSpec");
-    put_cluster(w, a, spec);
-    yaml_map_end(w), yaml_map_end(w);
+    if (spec->ray_cluster)
+        put_standing_cluster(w, a, spec);
+    else
+        put_own_cluster(w, a, spec);
+    yaml_map_end(w);
     yaml_document_end(w);
     yaml_writer_close(w);
 }
@@ -124,7 +172,7 @@ static void write_cluster(arena *a, const job_spec *spec, str *out) {
     put_config(w, a, spec);
     manifest_begin(w, spec, "ray.io/v1", "RayCluster", spec->name, true);
     yaml_map(w, "spec");
-    if (spec->queue) yaml_bool(w, "suspend", true); // until Kueue admits it
+    if (job_is_queued(spec)) yaml_bool(w, "suspend", true); // until Kueue admits it
     put_cluster(w, a, spec);
     yaml_map_end(w);
     yaml_document_end(w);
@@ -133,7 +181,7 @@ static void write_cluster(arena *a, const job_spec *spec, str *out) {
 
 drv_status ray_write(arena *a, const job_spec *spec, job_files *files) {
     write_job(a, spec, job_files_add(files, spec->kind->file, false));
-    write_cluster(a, spec, job_files_add(files, "raycluster.yaml", false));
+    if (!spec->ray_cluster) write_cluster(a, spec, job_files_add(files, "raycluster.yaml", false));
     str_puts(job_files_add(files, "ray_nodes.py", true), ray_nodes_py);
     return DRV_OK;
 }

@@ -31,6 +31,7 @@ static void put_head(const job_spec *spec, str *out) {
     str_printf(out, "#SBATCH --cpus-per-task=%d\n", spec->instance->cpus / tasks);
     str_puts(out, "#SBATCH --exclusive\n");
     if (spec->queue) str_printf(out, "#SBATCH --partition=%s\n", spec->queue);
+    if (spec->topology) str_printf(out, "#SBATCH --switches=%s\n", spec->topology);
     if (spec->time_s) put_time(out, spec->time_s);
     if (spec->restarts) str_puts(out, "#SBATCH --no-kill\n"); // the other nodes go on
     if (spec->work == WORK_TRAIN)

@@ -126,6 +126,9 @@ static void put_jobs(yaml_writer *w, arena *a, const job_spec *spec) {
               alone = {.container = "node",
                       .has_program = true,
                       .restart = "Never",
+                      .health_port = spec->nodes == 1 ? pod_health_port(spec) : 0,
+                      .unhealthy_s = RUN_UNHEALTHY_S,
+                      .start_s = RUN_START_S,
                       .size = POD_DEVICES};
     yaml_list(w, "replicatedJobs");
     if (spec->is_node_launch) {
@@ -181,7 +184,7 @@ drv_status trainjob_write(arena *a, const job_spec *spec, job_files *files) {
     put_runtime(w, a, spec);
     manifest_begin(w, spec, "trainer.kubeflow.org/v1alpha1", "TrainJob", spec->name, true);
     yaml_map(w, "spec");
-    if (spec->queue) yaml_bool(w, "suspend", true); // until Kueue admits it
+    if (job_is_queued(spec)) yaml_bool(w, "suspend", true); // until Kueue admits it
     yaml_map(w, "runtimeRef");
     yaml_text(w, "apiGroup", "trainer.kubeflow.org");
     yaml_text(w, "kind", "TrainingRuntime");

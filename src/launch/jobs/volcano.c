@@ -1,6 +1,8 @@
 // Job batch.volcano.sh/v1alpha1: Volcano alone, no operator. Its plugins bring host file (svc) and
 // keys (ssh); mpi opens the port and tells the tasks of each other. Policies are read in their
-// order: by status first, then whatever else has failed.
+// order: by status first, then whatever else has failed. A job has no limit of time of its own:
+// the launcher's pod has it, whose ranks save before it ends.
+#include "base/str.h"
 #include "launch/jobs/kinds.h"
 #include "launch/jobs/pod.h"
 
@@ -47,6 +49,15 @@ static void put_task(yaml_writer *w, arena *a, const job_spec *spec, const char 
     yaml_map_end(w);
 }
 
+static void put_topology(yaml_writer *w, const job_spec *spec) {
+    int64_t tier = 0;
+    DRV_ASSERT(str_to_i64(spec->topology, &tier), "job_check has read it");
+    yaml_map(w, "networkTopology");
+    yaml_text(w, "mode", "hard");
+    yaml_int(w, "highestTierAllowed", tier);
+    yaml_map_end(w);
+}
+
 static void put_plugins(yaml_writer *w) {
     static const char *const keys[] = {"--ssh-key-file-path=" SSH_DIR},
                              *const mpi[] = {"--master=mpimaster", "--worker=mpiworker",
@@ -77,6 +88,7 @@ drv_status volcano_write(arena *a, const job_spec *spec, job_files *files) {
                       .pre_stop = mpirun_pre_stop,
                       .wait_first = wait_for_hosts(a, HOSTS),
                       .restart = "Never",
+                      .deadline_s = spec->time_s,
                       .by_volcano = true},
               worker = {.container = "mpiworker",
                       .command = sshd,
@@ -93,6 +105,7 @@ drv_status volcano_write(arena *a, const job_spec *spec, job_files *files) {
     yaml_text(w, "schedulerName", "volcano");
     yaml_int(w, "minAvailable", spec->nodes + 1); // all or none
     if (spec->queue) yaml_text(w, "queue", spec->queue);
+    if (spec->topology) put_topology(w, spec);
     yaml_int(w, "maxRetry", spec->tries + 1);
     put_plugins(w);
     yaml_list(w, "tasks");

@@ -48,6 +48,7 @@ static bool host_is_ours(const page_keys *keys, const char *text) {
 static bool origin_is_ours(const page_request *request) {
     const char *scheme = "http://", *origin = request->origin;
     if (!origin) return true;
+    if (!request->host) return false;
     return str_starts(origin, scheme) && strcasecmp(origin + strlen(scheme), request->host) == 0;
 }
 
@@ -104,6 +105,35 @@ static bool has_bearer(const page_request *request, const char *token) {
     return n < TOKEN_MAX && is_secret(token, text, n);
 }
 
+// Decodes base64 into at most TOKEN_MAX bytes; 0: it is none.
+static size_t decode_base64(const char *text, size_t n, char out[TOKEN_MAX]) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    unsigned bits = 0;
+    size_t n_out = 0;
+    while (n > 0 && text[n - 1] == '=')
+        n--;
+    if (n / 4 * 3 + 3 > TOKEN_MAX) return 0;
+    for (size_t i = 0; i < n; i++) {
+        const char *digit = strchr(digits, text[i]);
+        if (!digit || !text[i]) return 0;
+        bits = bits << 6 | (unsigned)(digit - digits);
+        if (i % 4) out[n_out++] = (char)(bits >> (6 - 2 * (i % 4)) & 0xFF);
+    }
+    return n_out;
+}
+
+// "Basic BASE64", of NAME:PASSWORD with any name (RFC 7617).
+static bool has_password(const page_request *request, const char *password) {
+    const char *scheme = "Basic ", *text = request->authorization;
+    char pair[TOKEN_MAX];
+    if (!password || !text || strncasecmp(text, scheme, strlen(scheme)) != 0) return false;
+    text += strlen(scheme);
+    text += strspn(text, " ");
+    const size_t n = decode_base64(text, strcspn(text, " "), pair);
+    const char *colon = memchr(pair, ':', n);
+    return colon && page_secret_is(password, colon + 1, (size_t)(pair + n - colon - 1));
+}
+
 // Finds NAME in "a=1; NAME=SECRET".
 static bool has_cookie(const page_request *request, const page_keys *keys) {
     const size_t n_name = strlen(keys->cookie_name);
@@ -121,7 +151,7 @@ static bool has_cookie(const page_request *request, const page_keys *keys) {
 static bool may(const page_request *request, const page_keys *keys, page_path path) {
     const bool token = has_bearer(request, keys->token), cookie = has_cookie(request, keys);
     const bool metrics = path == PATH_PROMETHEUS && has_bearer(request, keys->metrics_token);
-    return token || cookie || metrics;
+    return token || cookie || metrics || has_password(request, keys->password);
 }
 
 static page_answer refuse(int status, const char *why) {
@@ -146,7 +176,8 @@ page_answer page_request_check(const page_request *request, const page_keys *key
         return refuse(405, "expected GET or HEAD: no request changes anything");
     if (request->has_body) return refuse(413, "expected no body");
     if (!target_is_plain(request->target)) return refuse(400, "expected a plain path");
-    if (!host_is_ours(keys, request->host))
+    // A browser sends a password to the name for which it was typed, so no other name gets it.
+    if (!keys->password && !host_is_ours(keys, request->host))
         return refuse(403,
                 "the Host header names another machine; expected an address, localhost, this machine's "
                 "name or that of training.http");
@@ -161,8 +192,10 @@ page_answer page_request_check(const page_request *request, const page_keys *key
         }
     if (!may(request, keys, known ? answer.path : N_PAGE_PATHS))
         return refuse(401,
-                "expected the token: \"Authorization: Bearer TOKEN\", or open in a browser the address "
-                "that RUN_DIR/http.json has as \"open\"; it works once and is renewed there");
+                keys->password
+                        ? "expected the password, by HTTP's Basic scheme"
+                        : "expected the token: \"Authorization: Bearer TOKEN\", or open in a browser the address "
+                          "that RUN_DIR/http.json has as \"open\"; it works once and is renewed there");
     if (!known) return refuse(404, "there is no such path");
     return check_query(request, answer);
 }

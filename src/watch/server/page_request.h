@@ -40,6 +40,7 @@ typedef struct page_keys {
     char cookie_name[32];          // has the port in it, since cookies do not distinguish ports
     char metrics_token[TOKEN_MAX]; // for PATH_PROMETHEUS alone; "": there is none
     char host[256], name[256];     // the configured host and this machine's name: allowed in Host
+    const char *password;          // for every path, by HTTP's Basic scheme; NULL: there is none
 } page_keys;
 
 // The answer to a request.

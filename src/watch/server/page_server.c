@@ -134,7 +134,8 @@ static void add_headers(struct MHD_Response *made, const page_reply *reply) {
         http->add_response_header(made, always[i][0], always[i][1]);
     http->add_response_header(made, "Content-Type", reply->type);
     if (reply->status == 401)
-        http->add_response_header(made, "WWW-Authenticate", "Bearer realm=\"drover\"");
+        http->add_response_header(made, "WWW-Authenticate",
+                reply->asks_password ? "Basic realm=\"drover\"" : "Bearer realm=\"drover\"");
     if (reply->status == 405) http->add_response_header(made, "Allow", "GET, HEAD");
     if (reply->cookie) http->add_response_header(made, "Set-Cookie", reply->cookie);
     if (reply->location) http->add_response_header(made, "Location", reply->location);

@@ -11,6 +11,7 @@ typedef struct page_reply {
     const char *type;     // type of the body
     const char *cookie;   // a Set-Cookie; NULL: none
     const char *location; // of a redirection; NULL: none
+    bool asks_password;   // a 401 asks for a name and a password, else for a token
     str body;             // the server frees it
 } page_reply;
 

@@ -14,7 +14,10 @@ typedef struct run_observed {
     const char *about;  // model and layout as text
     int64_t save_every; // steps between checkpoints; 0: only at the end
     // Keys of the config.
-    const char *http; // NULL: no page
+    const char *http;          // NULL: no page
+    const char *password_file; // of a page that is apart from the run: its password alone opens it,
+                               // and its health is its own; NULL: keys are made, and written to
+                               // RUN_DIR/http.json
     const char *http_metrics_token_file;
     bool http_ranks;
     run_view *view; // reads its files

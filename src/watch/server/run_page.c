@@ -38,7 +38,7 @@ typedef struct run_page {
     page_server *server;
     kept_answer kept[N_PAGE_PATHS];
     char *run_dir, *about, *metrics_path, *token_file; // copies: a thread may outlive the run
-    char set_cookie[160];
+    char set_cookie[160], password[TOKEN_MAX];
     bool failing; // a fault of http.json or of a token file has been reported
 } run_page;
 
@@ -130,7 +130,9 @@ static void answer_records(const run_page *self, int64_t from, page_reply *out) 
 static void answer_run(run_page *self, page_path path, page_reply *out) {
     int64_t number;
     watched_run *run = run_view_take(self->run.view, &number);
-    if (path == PATH_HEALTH)
+    if (path == PATH_HEALTH && self->keys.password)
+        str_puts(&out->body, "ok\n");
+    else if (path == PATH_HEALTH)
         answer_health(run, out);
     else if (path == PATH_READY)
         answer_ready(run, out);
@@ -185,6 +187,7 @@ static void answer(void *ctx, const page_request *request, page_reply *out) {
     }
     out->status = asked.status;
     if (asked.status != 200) {
+        out->asks_password = self->keys.password != NULL;
         str_printf(&out->body, "%s\n", asked.why);
         return;
     }
@@ -245,7 +248,10 @@ static drv_status make_keys(run_page *self) {
 
 static void say_open(const run_page *self) {
     const page_listener *listener = &self->listener;
-    if (listener->to_others)
+    if (self->keys.password)
+        log_info("page: http://%s/ shows \"%s\", unencrypted; the password opens it, /healthz needs none",
+                listener->address, self->run_dir);
+    else if (listener->to_others)
         log_warn("page: http://%s/ is open to other machines (training.http: %s), unencrypted; the token in "
                  "%s/http.json opens it, /healthz and /readyz need none",
                 listener->address, self->run.http, self->run_dir);
@@ -255,9 +261,12 @@ static void say_open(const run_page *self) {
 }
 
 static drv_status open_page(run_page *self) {
+    const char *password = self->run.password_file;
+    if (password) DRV_TRY(page_token_read(password, LEAST_TOKEN, self->password));
+    if (password) self->keys.password = self->password;
     DRV_TRY(page_listen(self->run.http, &self->listener));
-    drv_status status = make_keys(self);
-    if (status == DRV_OK)
+    drv_status status = password ? DRV_OK : make_keys(self);
+    if (status == DRV_OK && !password)
         status = page_secrets_write(self->run_dir, self->listener.address, &self->keys);
     if (status == DRV_OK) return page_server_start(self->listener.fd, &calls, self, &self->server);
     close(self->listener.fd);
@@ -269,7 +278,8 @@ static drv_status begin(const run_observed *run, void **out) {
     run_page *self = new_page(run);
     const drv_status status = open_page(self);
     if (status != DRV_OK) {
-        page_secrets_remove(self->run_dir); // also those of an earlier attempt
+        // Also what an earlier attempt has left.
+        if (!run->password_file) page_secrets_remove(self->run_dir);
         free_page(self);
         return status;
     }
@@ -281,7 +291,7 @@ static drv_status begin(const run_observed *run, void **out) {
 static bool end(void *ctx) {
     run_page *self = ctx;
     const bool stopped = page_server_stop(self->server);
-    page_secrets_remove(self->run_dir);
+    if (!self->keys.password) page_secrets_remove(self->run_dir);
     if (!stopped) return false;
     free_page(self);
     return true;

@@ -1,5 +1,5 @@
 // From an exit status, which has several causes, to one of them.
-#include "launch/world_cause.h"
+#include "launch/attempt_cause.h"
 
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 // Returns the cause of status 75. A rank that failed by itself says its code even where nothing can
 // be written.
-static end_cause cause_to_try_again(const world_facts *facts) {
+static end_cause cause_to_try_again(const attempt_facts *facts) {
     const bool said = facts->said && facts->said->end == RUN_FAILED;
     const char *cause = said ? facts->said->cause : "";
     const bool failed = facts->all.kind == OUTCOME_FAILED;
@@ -19,7 +19,7 @@ static end_cause cause_to_try_again(const world_facts *facts) {
     return strcmp(cause, "hang") == 0 ? END_HANG : END_LOST;
 }
 
-end_cause world_cause(const world_facts *facts) {
+end_cause attempt_cause(const attempt_facts *facts) {
     const bool said = facts->said && facts->said->end == RUN_FAILED;
     switch (facts->status) {
     case 0:

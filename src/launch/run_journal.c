@@ -1,33 +1,33 @@
 // Reads what node 0 needs of a run, and adds to its journal: the run directory belongs to the
-// ranks, so it writes only where one of its own worlds has been.
+// ranks, so it writes only where one of its own attempts has been.
 #include <string.h>
 
 #include "base/json.h"
 #include "base/log.h"
-#include "launch/head.h"
+#include "launch/run_journal.h"
 
 // A run that has not begun yet has no files.
-static bool read_status(const head *h, run_status *out) {
-    return run_status_read(h->a, h->job->run_dir, out) == DRV_OK;
+static bool read_status(const run_journal *self, run_status *out) {
+    return run_status_read(self->a, self->run_dir, out) == DRV_OK;
 }
 
-void record_look(const head *h, int64_t *attempt, int64_t *saved_step) {
+void journal_look(const run_journal *self, int64_t *run_attempt, int64_t *saved_step) {
     run_status status;
-    const bool found = read_status(h, &status);
-    *attempt = found ? status.attempt : 0;
+    const bool found = read_status(self, &status);
+    *run_attempt = found ? status.attempt : 0;
     *saved_step = found ? status.saved_step : -1;
 }
 
-bool record_said(const head *h, run_status *out) {
-    return read_status(h, out) && out->attempt > h->world.attempt_before;
+bool journal_said(const run_journal *self, run_status *out) {
+    return read_status(self, out) && out->attempt > self->attempt_before;
 }
 
 // A journal that cannot be written stops nothing.
-static void add(const head *h, run_event_kind kind, json_t *fields) {
+static void add(const run_journal *self, run_event_kind kind, json_t *fields) {
     run_status status;
     run_events *events;
-    if (!record_said(h, &status) ||
-            run_events_open(h->a, h->job->run_dir, status.attempt, &events) != DRV_OK) {
+    if (!journal_said(self, &status) ||
+            run_events_open(self->a, self->run_dir, status.attempt, &events) != DRV_OK) {
         json_decref(fields);
         return;
     }
@@ -44,33 +44,33 @@ static json_t *node_or_null(int node) {
     return node >= 0 ? json_integer(node) : json_null();
 }
 
-void record_restart(const head *h, const world_end *end, const decision *made) {
+void journal_restart(const run_journal *self, const attempt_end *end, const decision *made) {
     json_t *fields = json_object();
     json_object_set_new(fields, "cause", json_string(end_cause_name(end->cause)));
     json_object_set_new(fields, "node", node_or_null(end->node));
     json_object_set_new(fields, "host", host_of(end->host));
     json_object_set_new(fields, "step", end->step >= 0 ? json_integer(end->step) : json_null());
     json_object_set_new(fields, "wait_s", json_real(made->wait_s));
-    add(h, EVENT_RESTART, fields);
+    add(self, EVENT_RESTART, fields);
 }
 
-void record_exclusion(const head *h, const world_end *end) {
+void journal_exclusion(const run_journal *self, const attempt_end *end) {
     json_t *fields = json_object();
     json_object_set_new(fields, "node", json_integer(end->node));
     json_object_set_new(fields, "host", host_of(end->host));
     json_object_set_new(fields, "cause", json_string(end_cause_name(end->cause)));
-    add(h, EVENT_EXCLUSION, fields);
+    add(self, EVENT_EXCLUSION, fields);
 }
 
-void record_layout(const head *h, const world_layout *layout) {
+void journal_layout(const run_journal *self, const attempt_layout *layout, int ranks) {
     str sets = {0};
     json_t *fields = json_object();
     for (int i = 0; i < layout->n_sets; i++)
         str_printf(&sets, "%s%s", i ? " " : "", layout->sets[i]);
     json_object_set_new(fields, "nodes", json_integer(layout->n_nodes));
-    json_object_set_new(fields, "ranks", json_integer(layout->n_nodes * h->job->ranks));
+    json_object_set_new(fields, "ranks", json_integer(layout->n_nodes * ranks));
     json_object_set_new(fields, "settings", json_string(sets.p ? sets.p : ""));
     json_object_set_new(fields, "same_bits", json_boolean(layout->same_bits));
     str_free(&sets);
-    add(h, EVENT_LAYOUT, fields);
+    add(self, EVENT_LAYOUT, fields);
 }

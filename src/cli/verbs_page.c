@@ -1,0 +1,52 @@
+// page: the page of a run, by a process of its own.
+#include <unistd.h>
+
+#include "base/stop.h"
+#include "cli/cli.h"
+#include "watch/server/run_observer.h"
+
+enum { LOOK_US = 200000 };
+
+static drv_status run_page(arena *a, const cli_args *args) {
+    const char *password_file = cli_get(args, "--password-file", NULL);
+    void *page = NULL;
+    (void)a;
+    if (!password_file)
+        return drv_fail(DRV_E_USAGE,
+                "page: --password-file is missing: a file with the password, 16 letters or more");
+    run_view *view = run_view_open(args->positional[0], 0);
+    const run_observed run = {.run_dir = args->positional[0],
+            .about = "",
+            .http = cli_get(args, "--listen", "127.0.0.1:8080"),
+            .http_metrics_token_file = "",
+            .http_ranks = true,
+            .password_file = password_file,
+            .view = view};
+    stop_listen();
+    const drv_status status = page_observer.begin(&run, &page);
+    while (status == DRV_OK && !stop_requested())
+        usleep(LOOK_US);
+    if (!page || page_observer.end(page)) run_view_close(view);
+    return status;
+}
+
+static const cli_option options[] = {
+        {"--listen", "HOST:PORT", "where (127.0.0.1:8080; 0.0.0.0:PORT: other machines, too)"},
+        {"--password-file", "FILE", "its password, 16 letters or more; any name goes with it"},
+};
+
+const verb verb_page = {
+        .name = "page",
+        .summary = "serve the page of a run",
+        .usage = "RUN_DIR --password-file FILE [--listen HOST:PORT]",
+        .help = "Serves what training.http serves, from the run's files alone: on another machine, before,\n"
+                "during and after the run. Browsers ask for the password; /healthz needs none, and says that\n"
+                "the page is there, whatever became of the run. TERM ends it. It is unencrypted.\n"
+                "drover launch KIND --page makes a Deployment of it.\n"
+                "Example: drover page runs/perl --listen 0.0.0.0:8080 --password-file password",
+        .options = options,
+        .n_options = sizeof options / sizeof *options,
+        .min_positional = 1,
+        .max_positional = 1,
+        .run = run_page,
+};

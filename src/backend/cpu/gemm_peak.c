@@ -1,6 +1,5 @@
-// Measures how fast products are: of one shape, by us and by oneDNN (drover bench gemm), and the
-// peak that MFU is measured against: products of tile registers alone, or the best of a few
-// squares.
+// Measures the speed of products of one shape, by our kernels and by oneDNN (drover bench gemm),
+// and the peak for MFU: products of tile registers only, or the best of a few square products.
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/onednn.h"
 #include "base/clock.h"

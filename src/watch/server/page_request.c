@@ -131,7 +131,7 @@ static bool has_password(const page_request *request, const char *password) {
     text += strspn(text, " ");
     const size_t n = decode_base64(text, strcspn(text, " "), pair);
     const char *colon = memchr(pair, ':', n);
-    return colon && page_secret_is(password, colon + 1, (size_t)(pair + n - colon - 1));
+    return colon && is_secret(password, colon + 1, (size_t)(pair + n - colon - 1));
 }
 
 // Finds NAME in "a=1; NAME=SECRET".

@@ -1,12 +1,10 @@
-// The vtable of back ends: what null and cpu say of themselves, plans made without a device, memory
-// that the system refuses, and oneDNN on the calling thread alone.
-#include <dirent.h>
+// The vtable of back ends: what null and cpu say of themselves, plans made without a device, and
+// memory that the system refuses.
 #include <sys/resource.h>
 #include <time.h>
 
 #include "backend/backend.h"
 #include "backend/cpu/gemm.h"
-#include "backend/cpu/onednn.h"
 #include "harness.h"
 
 // A product of two inputs, its result an output; n rows.
@@ -113,8 +111,7 @@ static void every_call_of_null(void **state) {
     assert_true(flops == 0);
     OK(backend_memory_rate(b, 2, &bytes));
     assert_true(bytes == 0);
-    assert_int_equal(backend_describe(b).n_ways, 0);
-    assert_string_equal(backend_describe(b).libraries, "");
+    assert_false(backend_times_products(b));
     assert_non_null(backend_arithmetic(b));
     OK(backend_prepare(b));
     OK(backend_run(b, NULL));
@@ -141,7 +138,7 @@ static void cpu_says_how_it_multiplies(void **state) {
         OK(backend_open(a, "cpu", &b));
         assert_string_equal(backend_arithmetic(b), cases[i].want);
         assert_string_equal(backend_describe(b).kernels, cases[i].level);
-        assert_true(strncmp(backend_describe(b).libraries, "oneDNN ", 7) == 0);
+        assert_true(backend_times_products(b));
         backend_close(b);
         arena_free(a);
         unsetenv("DROVER_CPU");
@@ -200,76 +197,9 @@ static void memory_that_is_refused(void **state) {
     arena_free(a);
 }
 
-static int n_threads_of_process(void) {
-    int n = 0;
-    DIR *d = opendir("/proc/self/task");
-    assert_non_null(d);
-    for (const struct dirent *e; (e = readdir(d));)
-        n += e->d_name[0] != '.';
-    closedir(d);
-    return n;
-}
-
-// Whether a library of that name is mapped.
-static bool has_loaded(const char *name) {
-    char line[4096];
-    bool found = false;
-    FILE *maps = fopen("/proc/self/maps", "r");
-    assert_non_null(maps);
-    while (fgets(line, sizeof line, maps))
-        found = found || strstr(line, name);
-    fclose(maps);
-    return found;
-}
-
-// What a run does of products and peaks opens neither oneDNN nor the OpenMP that it brings.
-static void a_run_opens_no_library(void **state) {
-    (void)state;
-    arena *a = arena_new("test");
-    backend *device;
-    gemm_machine *machine;
-    double flops_per_s;
-    OK(backend_open(a, "cpu", &device));
-    assert_non_null(backend_arithmetic(device));
-    OK(backend_peak_flops(device, &flops_per_s));
-    OK(gemm_machine_open(a, GEMM_BY_RULE, &machine));
-    for (int i = 0; i < 2; i++) {
-        const gemm_shape s = {.m = 64,
-                .n = 64,
-                .k = 64,
-                .lda = 64,
-                .ldb = 64,
-                .ldc = 64,
-                .in = i ? DT_BF16 : DT_F32,
-                .out = DT_F32};
-        OK(gemm_time(a, machine, &s, 1, &flops_per_s));
-    }
-    assert_false(has_loaded("libdnnl") || has_loaded("libgomp"));
-    gemm_machine_close(machine);
-    backend_close(device);
-    arena_free(a);
-}
-
-// Debian's oneDNN has OpenMP: without being told it would start a thread for each core in each of
-// our threads (and its results then depend on their number).
-static void onednn_starts_no_threads(void **state) {
-    (void)state;
-    arena *a = arena_new("test");
-    par_set_threads(3);
-    if (!onednn_can_run()) skip();
-    const gemm_shape s = {.m = 1024, .n = 1024, .k = 256, .lda = 256, .ldb = 1024, .ldc = 1024};
-    double flops_per_s;
-    OK(gemm_time_onednn(a, &s, 3, &flops_per_s));
-    assert_true(flops_per_s > 0);
-    assert_true(n_threads_of_process() <= 3);
-    par_set_threads(2);
-    arena_free(a);
-}
-
 int main(void) {
     par_set_threads(2);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_run_opens_no_library), // first
-            cmocka_unit_test(onednn_starts_no_threads), cmocka_unit_test(peak_is_measured_or_said),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(peak_is_measured_or_said),
             cmocka_unit_test(peak_is_looked_at_until_two_agree),
             cmocka_unit_test(null_plans_what_cpu_runs), cmocka_unit_test(every_call_of_null),
             cmocka_unit_test(cpu_says_how_it_multiplies), cmocka_unit_test(rule_of_the_vendor),

@@ -13,17 +13,14 @@ typedef struct executable executable; // belongs to its back end
 
 // Describes how a back end computes, for doctor and bench. Texts belong to the back end; "" where
 // there is nothing to say.
-enum { MAX_WAYS = 2 };
 typedef struct backend_info {
     const char *kernels;      // "avx512"
     const char *best_kernels; // what the device could use: "avx512_bf16"
     const char *features;     // beyond that: "AMX bf16"
-    const char *libraries;    // "oneDNN 2.6.0"
     const char *bf16_by;      // how bf16 mode multiplies: "bf16 dot product"
     dtype bf16_peak;          // whose peak that can reach: DT_F32 where bf16 is widened
     bool peak_of_registers;   // the bf16 peak is one that no product from memory comes near
     const char *other_way;    // what to set for the other arithmetic: "DROVER_GEMM=fp32"
-    int n_ways;               // how products can be timed here: as in a run, then by a yardstick
 } backend_info;
 
 // c [m,n] = a [m,k] b [k,n] or c += a b, dense, for measurements.
@@ -120,7 +117,6 @@ typedef struct backend_vtable {
     void (*time_nodes)(backend *b, bool on);
     const double *(*node_seconds)(const executable *e, int64_t *n_runs);
     const char *(*device)(backend *b); // "AMD EPYC"; belongs to the back end
-    // Opens the libraries that it names: nothing for the start of a run.
     void (*describe)(backend *b, backend_info *out);
     // Says in one line how numbers are made, the same in every run on this machine with these
     // settings.
@@ -131,10 +127,10 @@ typedef struct backend_vtable {
     // Highest of `tries` rates at which all threads go through memory beyond any cache, reading or
     // reading and writing, bytes/s; 0: unknown.
     drv_status (*memory_rate)(backend *b, int tries, double *bytes_per_s);
-    // Best FLOP/s of `tries` of one product. way: [0, n_ways) of backend_info; *by says how it was
-    // multiplied; 0: this way has no such product. NULL where n_ways is 0.
-    drv_status (*time_product)(backend *b, int way, const backend_product *p, int tries,
-            double *flops_per_s, const char **by);
+    // Measures the best FLOP/s of `tries` of one product; *by says how a run multiplies it. NULL:
+    // the back end multiplies nothing that could be timed alone.
+    drv_status (*time_product)(backend *b, const backend_product *p, int tries, double *flops_per_s,
+            const char **by);
     void (*close)(backend *b);
 } backend_vtable;
 
@@ -228,9 +224,12 @@ static inline drv_status backend_peak(backend *b, dtype dt, int tries, double *f
 static inline drv_status backend_memory_rate(backend *b, int tries, double *bytes_per_s) {
     return b->v->memory_rate(b, tries, bytes_per_s);
 }
-static inline drv_status backend_time_product(backend *b, int way, const backend_product *p,
-        int tries, double *flops_per_s, const char **by) {
-    return b->v->time_product(b, way, p, tries, flops_per_s, by);
+static inline bool backend_times_products(const backend *b) {
+    return b->v->time_product != NULL;
+}
+static inline drv_status backend_time_product(backend *b, const backend_product *p, int tries,
+        double *flops_per_s, const char **by) {
+    return b->v->time_product(b, p, tries, flops_per_s, by);
 }
 static inline void backend_close(backend *b) {
     b->v->close(b);

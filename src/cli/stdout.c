@@ -45,7 +45,7 @@ void cli_open_stdout(void) {
     stdout = f;
 }
 
-// The stream itself is not closed: a C++ library loaded since (oneDNN, a plugin) has taken it for
+// The stream itself is not closed: a C++ library loaded since (a plugin) has taken it for
 // the C library's own, which is never freed, and flushes it when the process ends.
 void cli_close_stdout(void) {
     if (fflush(stdout) != 0 || close(STDOUT_FILENO) != 0) // NFS and quotas tell bad news at a close

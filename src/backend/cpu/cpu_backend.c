@@ -6,7 +6,6 @@
 
 #include "backend/cpu/cpu_state.h"
 #include "backend/cpu/memory_rate.h"
-#include "backend/cpu/onednn.h"
 #include "base/clock.h"
 #include "base/parallel.h"
 #include "ir/op.h"
@@ -293,14 +292,12 @@ static void describe(backend *base, backend_info *out) {
     *out = (backend_info){.kernels = cpu_level_name(b->level),
             .best_kernels = cpu_level_name(cpu_detect()),
             .features = cpu_has_amx_bf16() ? "AMX bf16" : "",
-            .libraries = arena_printf(b->a, "oneDNN %s", onednn_version(b->a)),
             .bf16_by = gemm_arithmetic(b->gemm),
             .bf16_peak = gemm_widens(b->gemm) ? DT_F32 : DT_BF16,
             .peak_of_registers = gemm_amx(b->level) != NULL,
             .other_way = !gemm_widens(b->gemm) ? "DROVER_GEMM=fp32"
                          : gemm_amx(b->level)  ? "DROVER_GEMM=amx"
-                                               : "DROVER_GEMM=bf16",
-            .n_ways = onednn_can_run() ? 2 : 1};
+                                               : "DROVER_GEMM=bf16"};
 }
 
 static const char *arithmetic(backend *base) {
@@ -319,8 +316,7 @@ static drv_status memory_rate(backend *b, int tries, double *bytes_per_s) {
     return memory_rate_measure(self(b)->kernels, tries, bytes_per_s);
 }
 
-// Way 0: as a run multiplies; 1: oneDNN, the yardstick.
-static drv_status time_product(backend *device, int way, const backend_product *product, int tries,
+static drv_status time_product(backend *device, const backend_product *product, int tries,
         double *flops_per_s, const char **by) {
     const gemm_shape shape = {.m = product->m,
             .n = product->n,
@@ -338,9 +334,8 @@ static drv_status time_product(backend *device, int way, const backend_product *
     arena *a = arena_new("a product");
     drv_status status = gemm_machine_open(a, portable ? GEMM_PORTABLE : GEMM_BY_RULE, &machine);
     if (status == DRV_OK) {
-        *by = way != 0 ? "oneDNN" : product->in == DT_BF16 ? gemm_arithmetic(machine) : "fp32";
-        status = way == 0 ? gemm_time(a, machine, &shape, tries, flops_per_s)
-                          : gemm_time_onednn(a, &shape, tries, flops_per_s);
+        *by = product->in == DT_BF16 ? gemm_arithmetic(machine) : "fp32";
+        status = gemm_time(a, machine, &shape, tries, flops_per_s);
         gemm_machine_close(machine);
     }
     arena_free(a);

@@ -58,7 +58,6 @@ static void describe(backend *b, backend_info *out) {
     *out = (backend_info){.kernels = "",
             .best_kernels = "",
             .features = "",
-            .libraries = "",
             .bf16_by = "",
             .bf16_peak = DT_BF16,
             .other_way = ""};

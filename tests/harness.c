@@ -147,7 +147,7 @@ test_run *test_run_open(const char *const *sets, int n) {
     backend *b;
     r->a = a;
     OK(config_load(a, NULL, sets, n, &r->c));
-    OK(backend_open(a, "cpu", &b));
+    OK(backend_open_host(a, &b));
     OK(programs_build(a, &r->c, &r->p));
     OK(programs_load(a, b, &r->p));
     OK(held_init_weights(&r->p.held));

@@ -60,7 +60,7 @@ static op_run run_open(const addends_case *c, bool whole) {
     op_run r = {.a = arena_new("addends")};
     tensor *in[MAX_IN];
     op_attrs attrs = c->attrs;
-    OK(backend_open(r.a, "cpu", &r.b));
+    OK(backend_open_host(r.a, &r.b));
     r.g = graph_new(r.a, whole ? "whole" : "one");
     for (int i = 0; i < c->n_in; i++)
         in[i] = make_input(r.g, c, &c->in[i], whole);

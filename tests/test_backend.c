@@ -65,8 +65,8 @@ static void null_plans_what_cpu_runs(void **state) {
     backend *cpu, *null;
     plan *on_cpu, *on_null;
     executable *e;
-    OK(backend_open(a, "cpu", &cpu));
-    OK(backend_open(a, "null", &null));
+    OK(backend_open_host(a, &cpu));
+    null = backend_open_planner(a);
     OK(backend_compile(a, cpu, product_graph(a, 512), &on_cpu, &e));
     OK(backend_compile(a, null, product_graph(a, 512), &on_null, &e));
     assert_true(on_cpu->arena_bytes > 0);
@@ -88,7 +88,7 @@ static void peak_is_measured_or_said(void **state) {
     arena *a = arena_new("test");
     backend *b;
     double peak;
-    OK(backend_open(a, "cpu", &b));
+    OK(backend_open_host(a, &b));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         setenv("DROVER_PEAK_FLOPS", cases[i].said, 1);
         const drv_status status = backend_peak_flops(b, &peak);
@@ -105,7 +105,7 @@ static void every_call_of_null(void **state) {
     arena *a = arena_new("test");
     backend *b;
     double bytes = 1, flops = 1;
-    OK(backend_open(a, "null", &b));
+    b = backend_open_planner(a);
     assert_false(backend_times_nodes(b));
     OK(backend_peak(b, DT_BF16, 2, &flops));
     assert_true(flops == 0);
@@ -135,7 +135,7 @@ static void cpu_says_how_it_multiplies(void **state) {
         if (i > (size_t)cpu_detect() + 1) break; // one level has two cases
         setenv("DROVER_CPU", cases[i].level, 1);
         if (cases[i].gemm) setenv("DROVER_GEMM", cases[i].gemm, 1);
-        OK(backend_open(a, "cpu", &b));
+        OK(backend_open_host(a, &b));
         assert_string_equal(backend_arithmetic(b), cases[i].want);
         assert_string_equal(backend_describe(b).kernels, cases[i].level);
         assert_true(backend_times_products(b));
@@ -160,7 +160,7 @@ static void rule_of_the_vendor(void **state) {
     fclose(f);
     arena *a = arena_new("test");
     backend *device;
-    OK(backend_open(a, "cpu", &device));
+    OK(backend_open_host(a, &device));
     assert_string_equal(backend_arithmetic(device),
             strstr(text, "GenuineIntel")
                     ? "kernels avx512_bf16, bf16 products by fp32"
@@ -177,7 +177,7 @@ static void memory_that_is_refused(void **state) {
     arena *a = arena_new("test");
     backend *device;
     executable *e;
-    OK(backend_open(a, "cpu", &device));
+    OK(backend_open_host(a, &device));
     OK(backend_compile(a, device, product_graph(a, 64), NULL, &e));
     struct rlimit before, small = {.rlim_cur = (rlim_t)1 << 30};
     getrlimit(RLIMIT_AS, &before);

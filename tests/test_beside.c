@@ -97,7 +97,7 @@ static drv_status fill(comm *self, const scene *of, backend *device) {
 }
 
 static drv_status open_rank(comm *self, arena *a, const scene *of, rank_programs *out) {
-    DRV_TRY(backend_open(a, "cpu", &out->device));
+    DRV_TRY(backend_open_host(a, &out->device));
     backend_join(out->device, self, &both);
     out->begin = beside_graph(a, of);
     out->other = reading_graph(a, of);
@@ -323,7 +323,7 @@ static drv_status take_summed(comm *self, void *ctx) {
     (void)ctx;
     arena *a = arena_new("summed");
     backend *device;
-    DRV_TRY(backend_open(a, "cpu", &device));
+    DRV_TRY(backend_open_host(a, &device));
     backend_join(device, self, &both);
     DRV_TRY(run_summed(self, a, device));
     backend_close(device);

@@ -77,7 +77,7 @@ static attention_run run_open(const rows_case *c, const char *name, const backen
                   qkv_dim[] = {*n, (c->heads + 2 * c->kv_heads) * c->d},
                   o_dim[] = {*n, c->heads * c->d};
     int32_t positions[MAX_TOKENS];
-    OK(backend_open_with(r.a, name, opts, &r.b));
+    OK(backend_open(r.a, name, opts, &r.b));
     if (opts->plugin) pjrt_lowering(r.b)->cudnn.documents = c->way;
     graph *g = graph_new(r.a, "attention");
     r.qkv = graph_state(g, TENSOR_INPUT, "qkv", dt, 2, qkv_dim);
@@ -259,7 +259,7 @@ static void calls_and_flags_agree(void **state) {
     const backend_opts *opts = *state;
     backend *b;
     executable *program;
-    OK(backend_open_with(a, "pjrt", opts, &b));
+    OK(backend_open(a, "pjrt", opts, &b));
     pjrt_lowering(b)->cudnn.deterministic = false;
     const op_attrs attrs = {.n_heads = 1, .n_kv_heads = 1, .head_dim = 8, .seq = 4, .causal = true};
     graph *g = graph_new(a, "attention");

@@ -317,7 +317,7 @@ static memory_plan plan_of(arena *a, const char *key) {
     programs *p = ARENA_NEW(a, programs);
     backend *null;
     OK(config_load(a, NULL, sets, sizeof sets / sizeof *sets, cfg));
-    OK(backend_open(a, "null", &null));
+    null = backend_open_planner(a);
     OK(programs_build(a, cfg, p));
     OK(programs_load(a, null, p));
     const memory_plan m = programs_memory(p);

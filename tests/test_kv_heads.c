@@ -76,7 +76,7 @@ static drv_status one_op(comm *self, arena *a, const op_case *of, dtype dt) {
     plan *planned;
     tensor *x;
     const int first = comm_rank(self) / REPLICAS * REPLICAS, pair[REPLICAS] = {first, first + 1};
-    DRV_TRY(backend_open(a, "cpu", &device));
+    DRV_TRY(backend_open_host(a, &device));
     backend_join(device, self, &four);
     graph *built = graph_of(a, of, dt, &x);
     DRV_TRY(graph_verify(built, STAGE_DIFFERENTIATED));

@@ -53,7 +53,7 @@ static small_run run_open(bool tied, choice trained, recompute_policy policy) {
     m->tie_word_embeddings = tied;
     const model_layout l = layout_of(m);
     const llama_opts opts = {.rows = ROWS, .seq = SEQ, .dt = DT_F64};
-    OK(backend_open(run.a, "cpu", &run.b));
+    OK(backend_open_host(run.a, &run.b));
     run.params = llama_params(run.a, &l, NULL);
     for (int i = 0; i < run.params.n; i++)
         run.params.p[i].trainable = trained(run.params.p[i].name);

@@ -260,7 +260,7 @@ static drv_status run_case(comm *self, void *ctx) {
             .ranks = ranks,
             .axis = all->which->axis,
             .dim = all->which->dim};
-    DRV_TRY(backend_open_with(a, all->pool ? "pjrt" : "cpu", &opts, &device));
+    DRV_TRY(backend_open(a, all->pool ? "pjrt" : "cpu", &opts, &device));
     backend_join(device, self, &ranks);
     if (all->pool) pjrt_lowering(device)->attention_block = TEST_BLOCK;
     built.g->mesh = ranks;

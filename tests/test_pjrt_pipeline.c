@@ -66,7 +66,7 @@ static void memory_is_that_of_the_largest_part(void **state) {
     OK(config_load(a, NULL, sets, sizeof sets / sizeof *sets, &cfg));
     OK(config_set_ranks(&cfg, 2));
     const mesh ranks = run_mesh(&cfg);
-    OK(backend_open_with(a, "pjrt", &opts, &device));
+    OK(backend_open(a, "pjrt", &opts, &device));
     backend_join(device, NULL, &ranks);
     OK(programs_build(a, &cfg, &built));
     OK(programs_compile(a, device, &built, NULL));

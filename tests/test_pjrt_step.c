@@ -37,7 +37,7 @@ static step_run *open_run(const char *name, int micro_batch, bool bf16) {
             bf16 ? "training.precision=bf16" : "training.precision=fp32"};
     r->a = a;
     OK(config_load(a, NULL, sets, sizeof sets / sizeof *sets, &r->cfg));
-    OK(backend_open_with(a, name, &(backend_opts){.plugin = "cpu", .cache_dir = cache}, &b));
+    OK(backend_open(a, name, &(backend_opts){.plugin = "cpu", .cache_dir = cache}, &b));
     OK(programs_build(a, &r->cfg, &r->p));
     OK(programs_load(a, b, &r->p));
     OK(held_init_weights(&r->p.held));

@@ -321,7 +321,7 @@ static void log_probs_of(int n_losses, const double *losses, double out[2]) {
     node *pairs = graph_add(one.g, OP_preference, 3, in, &(op_attrs){.beta1 = 0.5});
     graph_output(one.g, pairs->out[2], "log_probs");
     OK(graph_verify(one.g, STAGE_BUILT));
-    OK(backend_open(a, "cpu", &cpu));
+    OK(backend_open_host(a, &cpu));
     OK(backend_compile(a, cpu, one.g, NULL, &program));
     OK(backend_prepare(cpu));
     example_fill(cpu, &one);

@@ -192,7 +192,7 @@ static drv_status run_on(comm *self, arena *a, ring_run *run) {
     backend *device;
     plan *planned;
     executable *program;
-    DRV_TRY(backend_open(a, "cpu", &device));
+    DRV_TRY(backend_open_host(a, &device));
     backend_join(device, self, &ranks);
     const nodes x = build(a, run, &ranks);
     DRV_TRY(graph_verify(x.g, STAGE_DIFFERENTIATED));

@@ -239,7 +239,7 @@ static memory_plan memory_of(int ranks, const char *const *keys) {
     programs built;
     backend *device;
     build(a, ranks, 0, keys, &cfg, &built);
-    OK(backend_open(a, "null", &device));
+    device = backend_open_planner(a);
     OK(programs_load(a, device, &built));
     const memory_plan memory = programs_memory(&built);
     arena_free(a);

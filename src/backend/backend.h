@@ -273,28 +273,21 @@ typedef struct backend_opts {
     comm *cluster; // of several processes, each with one device; NULL: this one is alone
 } backend_opts;
 
-// Opens the embedded CPU back end, with backend_opts.portable.
-// DROVER_CPU=ref|plain|avx2|avx512|avx512_bf16 forces a level of kernels,
-// DROVER_GEMM=fp32|bf16|amx|amx_twin how products of bf16 are multiplied (backend/cpu/gemm.h).
-DRV_CHECKED drv_status backend_open_cpu(arena *a, const backend_opts *opts, backend **out);
-extern const backend_vtable backend_cpu;
-// Opens a back end that plans for another one and verifies, computes nothing, holds nothing.
-DRV_CHECKED drv_status backend_open_null(arena *a, const backend_vtable *planned_for,
-        backend **out);
-
-// Opens any accelerator that has a PJRT plugin. DRV_E_USAGE: an unknown plugin; DRV_E_DEVICE: it
-// cannot be opened.
-DRV_CHECKED drv_status backend_open_pjrt(arena *a, const backend_opts *opts, backend **out);
 // Opens the first n_devices devices of a plugin, or n_targets of a target. DRV_E_DEVICE: there are
 // fewer.
 DRV_CHECKED drv_status device_pool_open(arena *a, const backend_opts *opts, int n_devices,
         device_pool **out);
 void device_pool_close(device_pool *p);
 
-// Opens a back end by its name: cpu, pjrt, or null, which plans for cpu.
-DRV_CHECKED drv_status backend_open_with(arena *a, const char *name, const backend_opts *opts,
+// Opens the back end that a config names; NULL or "": the one of this host's processor.
+// DRV_E_USAGE: there is no such back end, or no such plugin; DRV_E_DEVICE: it cannot be opened.
+DRV_CHECKED drv_status backend_open(arena *a, const char *name, const backend_opts *opts,
         backend **out);
-DRV_CHECKED drv_status backend_open(arena *a, const char *name, backend **out); // with the defaults
+// Opens the back end that computes on this host's processor, with the default options.
+DRV_CHECKED drv_status backend_open_host(arena *a, backend **out);
+// Makes a back end that plans as the host's does and verifies. It computes nothing and holds
+// nothing, so closing it may be left out.
+backend *backend_open_planner(arena *a);
 
 // Plans a graph for a back end.
 plan *backend_plan(arena *a, backend *b, graph *g);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-const backend_caps backend_caps_cpu = {.name = "cpu",
+static const backend_caps backend_caps_cpu = {.name = "cpu",
         .orders_sums = true,
         .keeps_gradients = true,
         .sends_beside = true,

@@ -16,7 +16,7 @@ typedef struct backend_caps {
     bool has_devices;      // a process may have several, found by a plugin (keys pjrt.*)
 } backend_caps;
 
-extern const backend_caps backend_caps_cpu, backend_caps_pjrt;
+extern const backend_caps backend_caps_pjrt; // the one that compiles for a device that is not there
 
 // Returns what a back end can do, by its name. A name that no back end has gets those of cpu:
 // opening it says what is wrong.

@@ -15,8 +15,8 @@ typedef struct json_cursor {
 
 // Returns the first byte of the next value, 0 at the end; white space before it is skipped.
 char jc_peek(json_cursor *cursor);
-// Returns whether nothing but white space is left. A NUL byte is something, although jc_peek returns
-// 0 for it too.
+// Returns whether nothing but white space is left. A NUL byte is something, although jc_peek
+// returns 0 for it too.
 bool jc_at_end(json_cursor *cursor);
 // Moves past a value, which must be well-formed. False: `error` says why.
 bool jc_skip(json_cursor *cursor);

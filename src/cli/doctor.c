@@ -34,7 +34,7 @@ static drv_status look(arena *a, machine *out) {
     struct sysinfo system;
     out->n_plugins = plugins_look(a, NULL, out->plugins);
     out->n_needs = environment_look(a, "", NULL, &out->needs);
-    DRV_TRY(backend_open_cpu(a, &(backend_opts){0}, &b));
+    DRV_TRY(backend_open_host(a, &b));
     out->device = backend_device(b);
     out->info = backend_describe(b);
     out->libraries = arena_printf(a, "jansson %s", jansson_version_str());

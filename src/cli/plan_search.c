@@ -204,11 +204,11 @@ drv_status plan_read_power(arena *a, const cli_args *args, int64_t ranks, rank_p
     DRV_TRY(read_links(args, ranks, &links));
     DRV_TRY(cli_get_bytes(args, "--memory", 1 << 20, &memory));
     if (gflops == 0) {
-        backend *cpu;
-        DRV_TRY(backend_open_cpu(a, &(backend_opts){0}, &cpu));
-        const drv_status status = backend_peak_flops(cpu, &gflops);
-        share = backend_expected_share(cpu);
-        backend_close(cpu);
+        backend *host;
+        DRV_TRY(backend_open_host(a, &host));
+        const drv_status status = backend_peak_flops(host, &gflops);
+        share = backend_expected_share(host);
+        backend_close(host);
         DRV_TRY(status);
         gflops /= 1e9;
     }

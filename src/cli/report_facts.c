@@ -15,18 +15,14 @@ enum { SAMPLE_TOKENS = 100 };
 // --- the plan
 static drv_status plan_one(arena *a, const run_config *cfg, report_facts *facts) {
     programs built;
-    backend *null;
     double wire[N_AXES], again;
-    DRV_TRY(backend_open(a, "null", &null));
-    DRV_TRY(programs_build(a, cfg, &built));
-    DRV_TRY(programs_load(a, null, &built));
+    DRV_TRY(programs_plan(a, cfg, &built));
     programs_wire(&built, wire);
     again = programs_flops_per_token(&built, true);
     facts->work = again / programs_flops_per_token(&built, false);
     facts->rank_bytes = (double)(programs_memory(&built).total + process_bytes(cfg));
     for (int axis = 0; axis < N_AXES; axis++)
         facts->sent_bytes += wire[axis];
-    backend_close(null);
     return DRV_OK;
 }
 

@@ -363,12 +363,12 @@ static void print_plan_json(const plan_report *report) {
 
 static drv_status measure_time(arena *a, plan_report *r) {
     const run_config *cfg = r->cfg;
-    backend *cpu;
-    DRV_TRY(backend_open_cpu(a, &(backend_opts){0}, &cpu));
+    backend *host;
+    DRV_TRY(backend_open_host(a, &host));
     double peak;
-    const drv_status status = backend_peak_flops(cpu, &peak);
-    r->share = backend_expected_share(cpu);
-    backend_close(cpu);
+    const drv_status status = backend_peak_flops(host, &peak);
+    r->share = backend_expected_share(host);
+    backend_close(host);
     DRV_TRY(status);
     const double tokens = (double)(cfg->global_batch_size * cfg->sequence_length / cfg->data_ranks);
     if (peak > 0)
@@ -383,7 +383,6 @@ static drv_status measure_time(arena *a, plan_report *r) {
 static drv_status run_plan(arena *a, const cli_args *args) {
     run_config cfg;
     programs built;
-    backend *null;
     int64_t ranks = 0;
     DRV_TRY(load(a, args, &cfg));
     DRV_TRY(cli_get_i64(args, "--ranks", 1, 1 << 20, &ranks));
@@ -397,9 +396,7 @@ static drv_status run_plan(arena *a, const cli_args *args) {
     const char *refused = inputs == DRV_OK ? NULL : arena_strdup(a, drv_message());
     stage_plans stages;
     if (cfg.pipeline_parallel > 1) DRV_TRY(stage_plans_make(a, false, &cfg, &stages));
-    DRV_TRY(backend_open(a, "null", &null));
-    DRV_TRY(programs_build(a, &cfg, &built));
-    DRV_TRY(programs_load(a, null, &built));
+    DRV_TRY(programs_plan(a, &cfg, &built));
     plan_report report = {.cfg = &cfg,
             .p = &built,
             .memory = programs_memory(&built),

@@ -155,7 +155,7 @@ drv_status replay_open(arena *a, const model_config *m, const replay_prompts *pr
     const int64_t widest = PIECE_BYTES / 4 > r->l.ffn ? PIECE_BYTES / 4 : r->l.ffn;
     r->piece = mem_alloc(sizeof *r->piece * (size_t)widest);
     product *p;
-    drv_status status = backend_open_cpu(a, &(backend_opts){0}, &r->b);
+    drv_status status = backend_open_host(a, &r->b);
     if (status == DRV_OK) status = build_norm(r);
     if (status == DRV_OK) status = build_attention(r);
     if (status == DRV_OK) status = build_swiglu(r);

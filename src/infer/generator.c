@@ -153,9 +153,7 @@ drv_status generator_load(generator *gen, int64_t capacity) {
     gen->held = (held_model){.c = &gen->config,
             .dt = bf16 ? DT_BF16 : DT_F32,
             .params = llama_params(gen->a, &layout, &branches)};
-    DRV_TRY(backend_open_with(gen->a,
-            gen->opts->backend ? gen->opts->backend : backend_caps_cpu.name, &gen->opts->device,
-            &gen->held.b));
+    DRV_TRY(backend_open(gen->a, gen->opts->backend, &gen->opts->device, &gen->held.b));
     for (int i = 0; i < N_BLOCKS; i++)
         DRV_TRY(compile(gen, LLAMA_PREFILL, block_tokens[i], &gen->block[i]));
     DRV_TRY(compile(gen, LLAMA_DECODE, 1, &gen->decode));

@@ -72,15 +72,12 @@ static drv_status compile(arena *a, backend *b, const scorer_opts *opts, scorer 
 // Bytes that it would hold.
 static drv_status plan_bytes(const scorer_opts *opts, const scorer *like, int64_t *out) {
     arena *a = arena_new("a plan of scoring");
-    backend *null;
     scorer s = {.config = like->config};
-    drv_status status = backend_open(a, "null", &null);
-    if (status == DRV_OK) status = compile(a, null, opts, &s);
+    const drv_status status = compile(a, backend_open_planner(a), opts, &s);
     if (status == DRV_OK) {
         *out = s.plan->arena_bytes + process_bytes(&s.config);
         for (int i = 0; i < N_TENSOR_CLASSES; i++)
             *out += s.plan->class_bytes[i];
-        backend_close(null);
     }
     arena_free(a);
     return status;
@@ -116,9 +113,8 @@ drv_status scorer_open(arena *a, const scorer_opts *opts, scorer **out) {
     s->config.sequence_length = opts->row_tokens;
     DRV_TRY(model_config_read(opts->folder, &s->config.model));
     DRV_TRY(check_memory(opts, s));
-    const char *name = *opts->backend ? opts->backend : backend_caps_cpu.name;
-    DRV_TRY_CTX(backend_open_with(a, name, &opts->device, &b), "key \"%s\"",
-            device_key(name, opts->device.plugin));
+    DRV_TRY_CTX(backend_open(a, opts->backend, &opts->device, &b), "key \"%s\"",
+            device_key(opts->backend, opts->device.plugin));
     *out = s;
     DRV_TRY(compile(a, b, opts, s));
     s->batch = batch_new(a, opts->rows, opts->row_tokens);

@@ -267,6 +267,11 @@ drv_status programs_load(arena *a, backend *b, programs *p) {
     return backend_prepare(b);
 }
 
+drv_status programs_plan(arena *a, const run_config *cfg, programs *p) {
+    DRV_TRY(programs_build(a, cfg, p));
+    return programs_load(a, backend_open_planner(a), p);
+}
+
 drv_status programs_finish_lane(programs *p, const lane_programs *lanes, int64_t lane,
         int64_t n_lanes) {
     const bool last = lane + 1 == n_lanes;

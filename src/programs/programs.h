@@ -66,6 +66,8 @@ DRV_CHECKED drv_status programs_write_dloss(programs *p, double dloss);
 // Plans all programs for a back end and loads them, and says to those that round by chance which
 // part of each weight this rank has. DRV_E_DEVICE: as programs_check_fit says, among others.
 DRV_CHECKED drv_status programs_load(arena *a, backend *b, programs *p);
+// Builds the programs of a run and plans them as the host's back end would, without a device.
+DRV_CHECKED drv_status programs_plan(arena *a, const run_config *cfg, programs *p);
 // Compiles all of them, whatever becomes of each; the first failure is returned.
 DRV_CHECKED drv_status programs_compile(arena *a, backend *b, programs *p,
         const compile_report *report);

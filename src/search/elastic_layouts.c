@@ -16,11 +16,11 @@ enum { TOP = 64, MAX_SETS = 16 };
 drv_status elastic_power(arena *a, int ranks, rank_power *out) {
     const int64_t free_bytes = memory_limit_read("").free;
     double flops;
-    backend *cpu;
-    DRV_TRY(backend_open_cpu(a, &(backend_opts){0}, &cpu));
-    const drv_status status = backend_peak_flops(cpu, &flops);
-    const double share = backend_expected_share(cpu);
-    backend_close(cpu);
+    backend *host;
+    DRV_TRY(backend_open_host(a, &host));
+    const drv_status status = backend_peak_flops(host, &flops);
+    const double share = backend_expected_share(host);
+    backend_close(host);
     DRV_TRY(status);
     *out = (rank_power){share * flops, share, (double)free_bytes / ranks,
             {LINK_BYTES_PER_S, LINK_BYTES_PER_S, 0}};

@@ -21,16 +21,10 @@ typedef struct planned {
 
 static drv_status plan_whole(arena *a, const run_config *cfg, planned *out) {
     programs p;
-    backend *null;
-    DRV_TRY(backend_open(a, "null", &null));
-    drv_status status = programs_build(a, cfg, &p);
-    if (status == DRV_OK) status = programs_load(a, null, &p);
-    if (status == DRV_OK) {
-        *out = (planned){.bytes = programs_memory(&p).total};
-        programs_wire(&p, out->wire);
-    }
-    backend_close(null);
-    return status;
+    DRV_TRY(programs_plan(a, cfg, &p));
+    *out = (planned){.bytes = programs_memory(&p).total};
+    programs_wire(&p, out->wire);
+    return DRV_OK;
 }
 
 static drv_status plan_pipeline(arena *a, run_config *cfg, planned *out) {

@@ -1,5 +1,5 @@
 // The CPU back end: named state and one arena, both plain pages; programs are lists of instructions.
-#include "backend/backend.h"
+#include "backend/backend_kinds.h"
 
 #include <stdlib.h>
 #include <string.h>

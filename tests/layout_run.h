@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "base/pair_word.h"
+#include "ir/pair_word.h"
 #include "ckpt/pieces.h"
 #include "programs/step.h"
 #include "weights/lora_state.h"

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/pair_loss.h"
-#include "base/pair_word.h"
+#include "ir/pair_loss.h"
+#include "ir/pair_word.h"
 #include "ckpt/safetensors.h"
 #include "data/set/dataset_writer.h"
 #include "data/set/reference_file.h"

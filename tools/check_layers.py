@@ -40,7 +40,7 @@ SYSTEM = re.compile(r"(?:sys|linux|net|netinet|arpa)/\w+\.h|(?:ctype|dirent|dlfc
 bad = [f"layers.txt: {f} includes itself through others" for f in folders if reaches(f, f, frozenset())]
 edges = 0
 
-# Folders that ask what a back end can do (src/base/backend_caps.h) and not for its name; but for the key, and for PJRT's own
+# Folders that ask what a back end can do (src/backend/caps/backend_caps.h) and not for its name; but for the key, and for PJRT's own
 # verbs, in whose JSON the names are fields.
 ASKS_FOR_NO_NAME = {"weights", "infer", "programs", "record", "train", "search", "config", "cli", "convert"}
 NAMES_A_BACK_END = {"config/run_keys.c", "cli/doctor.c", "cli/verbs_devices.c"}
@@ -65,7 +65,7 @@ for path in sorted(src.rglob("*.[ch]")):
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if re.search(r'"(pjrt|cpu)"', line) and not line.lstrip().startswith("//") and here in ASKS_FOR_NO_NAME and \
                 str(path.relative_to(src)) not in NAMES_A_BACK_END:
-            bad.append(f"{where}:{number}: names a back end, expected a question of base/backend_caps.h")
+            bad.append(f"{where}:{number}: names a back end, expected a question of backend/caps/backend_caps.h")
         if here.split("/")[0] != "backend" and OPENS_BY_NAME.search(line):
             bad.append(f"{where}:{number}: opens a back end by its name, expected backend_open, backend_open_host or "
                        "backend_open_planner")

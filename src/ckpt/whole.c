@@ -7,7 +7,7 @@
 #include <xxhash.h>
 
 #include "base/log.h"
-#include "base/model_files.h"
+#include "model/family/model_files.h"
 #include "ckpt/block_hash.h"
 #include "ckpt/ckpt.h"
 

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
-#include "base/block_matrix.h"
+#include "kernels/blocks/block_matrix.h"
 #include "base/dtype.h"
 #include "base/name_map.h"
 #include "base/status.h"

@@ -1,5 +1,5 @@
-// The graph of a Llama, and of what its families add (base/model_family.h). The residual stream h
-// and the last branch are kept apart: see norm_of_stream.
+// The graph of a Llama, and of what its families add (model/family/model_family.h). The residual
+// stream h and the last branch are kept apart: see norm_of_stream.
 #include "model/llama.h"
 
 #include "ir/program_inputs.h"

@@ -1,5 +1,5 @@
-// Llama 2, 3 and 3.1 (arXiv:2307.09288, arXiv:2407.21783), and its relatives (base/model_family.h),
-// as graphs of one rank.
+// Llama 2, 3 and 3.1 (arXiv:2307.09288, arXiv:2407.21783), and its relatives
+// (model/family/model_family.h), as graphs of one rank.
 //
 // Legend: N = rows * seq tokens; H, V, F, C as in layout.h.
 #pragma once

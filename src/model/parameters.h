@@ -1,7 +1,7 @@
 // The weights of one rank: their names and shapes, their place in the model, and which Hugging Face
 // parameters they are made of.
 #pragma once
-#include "base/block_matrix.h"
+#include "kernels/blocks/block_matrix.h"
 #include "base/dtype.h"
 #include "base/name_map.h"
 #include "model/layout.h"

@@ -5,8 +5,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/pair_loss.h"
-#include "base/pair_word.h"
+#include "ir/pair_loss.h"
+#include "ir/pair_word.h"
 #include "base/round.h"
 #include "base/stop.h"
 #include "base/str.h"

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/pair_word.h"
+#include "ir/pair_word.h"
 #include "base/rng.h"
 #include "ir/program_inputs.h"
 #include "programs/fit.h"

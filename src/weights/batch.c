@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/bus_error.h"
-#include "base/pair_word.h"
+#include "ir/pair_word.h"
 
 drv_status batch_open_rows(arena *a, const run_config *cfg, bool train, int64_t stride,
         rows **out) {

@@ -7,14 +7,14 @@
 
 #include "backend/cpu/cpu_op.h"
 #include "base/exact_sum.h"
-#include "base/pair_loss.h"
-#include "base/pair_word.h"
+#include "ir/pair_loss.h"
+#include "ir/pair_word.h"
 #include "base/round.h"
 #include "ir/token_sums.h"
 
 typedef struct told {              // of a token
     double loss, reference, scale; // scale: the gradient of the sum that the token is in
-    int64_t word;                  // base/pair_word.h
+    int64_t word;                  // ir/pair_word.h
 } told;
 
 typedef struct pair_call {

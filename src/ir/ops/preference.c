@@ -6,7 +6,7 @@
 //   -> loss f64[S], figures f64[3 S], log_probs f64[2 N].
 // p is the model, whose log p(response) is minus the sum of the losses of the tokens that predict
 // it; r the reference, whose log r(response) stands at the head of each, a double in two words, low
-// word first. `pair` says which pair and response a token is of (base/pair_word.h). Sums over
+// word first. `pair` says which pair and response a token is of (ir/pair_word.h). Sums over
 // tokens are exact (base/exact_sum.h), so that no layout changes a bit. S sums over tokens
 // (ir/token_sums.h): a pair counts in that in which the head of its chosen response lies. `figures`
 // holds of each sum the rewards beta (log p - log r) of the chosen responses and of the rejected

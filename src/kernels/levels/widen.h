@@ -1,6 +1,6 @@
 // Rows that are held in blocks, widened by vectors: Q8_0, Q4_K and Q6_K; other types go by their
-// definition. Layouts are drawn in base/quants.c; each product and sum is rounded as there, so the
-// bits are those of block_widen at every level.
+// definition. Layouts are drawn in kernels/blocks/quants.c; each product and sum is rounded as
+// there, so the bits are those of block_widen at every level.
 #pragma once
 #include "base/round.h"
 #include "kernels/kernels.h"

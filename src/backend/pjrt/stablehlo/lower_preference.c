@@ -109,7 +109,7 @@ static hlo_value smoothed(hlo_text *h, hlo_value of_minus, hlo_value of_margin, 
             hlo_scale(h, of_margin, sign * smoothing));
 }
 
-// As base/pair_loss.c: -log sigmoid(-x) = max(x, 0) + log(1 + exp(-|x|)).
+// As ir/pair_loss.c: -log sigmoid(-x) = max(x, 0) + log(1 + exp(-|x|)).
 static void put_loss(hlo_text *h, hlo_value margin, const op_attrs *attrs, hlo_value *of) {
     const hlo_value minus = hlo_unary(h, "negate", margin), none = hlo_fill(h, 0, &margin),
                     small = hlo_unary(h, "exponential", hlo_binary(h, "minimum", margin, minus)),

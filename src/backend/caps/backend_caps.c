@@ -1,5 +1,5 @@
 // A row for each back end that a config can name.
-#include "base/backend_caps.h"
+#include "backend/caps/backend_caps.h"
 
 #include <string.h>
 

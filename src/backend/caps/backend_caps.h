@@ -8,9 +8,10 @@ typedef struct backend_caps {
     // It adds in the order that a graph gives: addends, lanes and leaves of one rank are joined in
     // their trees, so that the bits do not depend on who computes them (docs/adr/0009, 0026).
     bool orders_sums;
-    bool keeps_gradients; // between programs, where they can be read
-    bool sends_beside;    // messages of `beside` nodes travel while it computes (docs/adr/0027)
-    bool widens_blocks;   // its products read weights that are held in blocks (base/block_matrix.h)
+    bool keeps_gradients;  // between programs, where they can be read
+    bool sends_beside;     // messages of `beside` nodes travel while it computes (docs/adr/0027)
+    bool widens_blocks;    // its products read weights that are held in blocks
+                           // (kernels/blocks/block_matrix.h)
     bool uses_host_memory; // its state and temporaries lie in this process, as the plan places them
     bool is_processor;     // the processor computes, by the kernels that a process chooses
     bool has_devices;      // a process may have several, found by a plugin (keys pjrt.*)

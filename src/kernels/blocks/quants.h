@@ -1,6 +1,6 @@
 // The element types of GGUF tensors: what a block of each holds, and how it is turned into fp32.
 // Blocks lie in rows; a row is a whole number of blocks. Files have weights in them, and so may the
-// memory of a run (base/block_matrix.h); whoever widens a block gives the bits of `to_f32`.
+// memory of a run (kernels/blocks/block_matrix.h); whoever widens a block gives the bits of `to_f32`.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,11 +1,11 @@
-// A matrix that is held in blocks (base/quants.h): rows that lie one after the other, those of one
-// type before those of the next. A matrix of several types is one that Hugging Face has in parts
-// and a file in types of its own for each.
+// A matrix that is held in blocks (kernels/blocks/quants.h): rows that lie one after the other,
+// those of one type before those of the next. A matrix of several types is one that Hugging Face
+// has in parts and a file in types of its own for each.
 #pragma once
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/quants.h"
+#include "kernels/blocks/quants.h"
 
 enum { MAX_BLOCK_PARTS = 3 };
 

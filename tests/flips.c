@@ -37,9 +37,9 @@ static drv_status turn_over(stepper *s, const char *what) {
     const flip this = asked();
     uint32_t word;
     if (strcmp(this.what, what) != 0 || this.step != s->step) return DRV_OK;
-    DRV_TRY(backend_read(s->p->held.b, 0, this.state, 4 * this.element, 4, &word));
+    DRV_TRY(backend_read(s->p->held.b, this.state, 4 * this.element, 4, &word));
     word ^= 1u << this.bit;
-    return backend_write(s->p->held.b, 0, this.state, 4 * this.element, 4, &word);
+    return backend_write(s->p->held.b, this.state, 4 * this.element, 4, &word);
 }
 
 drv_status __wrap_stepper_gradients(stepper *s, const batch *b, drv_status (*between)(void *ctx),

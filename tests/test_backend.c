@@ -41,7 +41,7 @@ static void peak_is_looked_at_until_two_agree(void **state) {
             // Slow looks hold up no start.
             {.look = {10e9, 20e9, 40e9}, .want = 20e9, .n = 2, .ms = 250}};
     const backend_vtable calls = {.name = "fake", .peak = next_look};
-    backend fake = {.v = &calls, .n_local_ranks = 1};
+    backend fake = {.v = &calls};
     const char *said = getenv("DROVER_PEAK_FLOPS");
     char *kept = said ? strdup(said) : NULL;
     unsetenv("DROVER_PEAK_FLOPS");
@@ -72,7 +72,7 @@ static void null_plans_what_cpu_runs(void **state) {
     assert_true(on_cpu->arena_bytes > 0);
     assert_int_equal(on_null->arena_bytes, on_cpu->arena_bytes);
     assert_int_equal(backend_held_bytes(null), 0);
-    FAILS(backend_read(null, 0, "x", 0, 4, &(float){0}), DRV_E_DEVICE, "\"x\"");
+    FAILS(backend_read(null, "x", 0, 4, &(float){0}), DRV_E_DEVICE, "\"x\"");
     backend_close(null);
     backend_close(cpu);
     arena_free(a);

@@ -83,17 +83,17 @@ static drv_status fill(comm *self, const scene *of, backend *device) {
     const int32_t last = 1;
     for (int64_t i = 0; i < N; i++)
         x[i] = value_of(comm_rank(self), i);
-    DRV_TRY(backend_write(device, 0, "x", 0, sizeof x, x));
+    DRV_TRY(backend_write(device, "x", 0, sizeof x, x));
     if (of->what != GATHER) {
-        DRV_TRY(backend_write(device, 0, "last", 0, sizeof last, &last));
-        return backend_write(device, 0, "t", 0, sizeof x, x);
+        DRV_TRY(backend_write(device, "last", 0, sizeof last, &last));
+        return backend_write(device, "t", 0, sizeof x, x);
     }
     const int64_t first = shard_first(N, RANKS, comm_rank(self)),
                   count = shard_count(N, RANKS, comm_rank(self));
-    DRV_TRY(backend_write(device, 0, "shard", 0, 4 * count, x + first));
+    DRV_TRY(backend_write(device, "shard", 0, 4 * count, x + first));
     for (int64_t i = 0; i < N; i++)
         x[i] = -1;
-    return backend_write(device, 0, "t", 0, sizeof x, x);
+    return backend_write(device, "t", 0, sizeof x, x);
 }
 
 static drv_status open_rank(comm *self, arena *a, const scene *of, rank_programs *out) {
@@ -120,7 +120,7 @@ static float expected(const scene *of, int rank, int64_t i, int rounds) {
 static drv_status is_complete(comm *self, const scene *of, const char *name, int factor,
         int rounds) {
     float x[N];
-    DRV_TRY(backend_read(of->device, 0, name, 0, sizeof x, x));
+    DRV_TRY(backend_read(of->device, name, 0, sizeof x, x));
     for (int64_t i = 0; i < N; i++)
         if (x[i] != (float)factor * expected(of, comm_rank(self), i, rounds))
             return drv_fail(DRV_E_DATA, "collective %d, toucher %d, rank %d: %s[%lld] is %g",
@@ -130,7 +130,7 @@ static drv_status is_complete(comm *self, const scene *of, const char *name, int
 
 static drv_status is_past_others(const scene *of) {
     float z[N];
-    DRV_TRY(backend_read(of->device, 0, "z", 0, sizeof z, z));
+    DRV_TRY(backend_read(of->device, "z", 0, sizeof z, z));
     for (int64_t i = 0; i < N; i++)
         EXPECT(of->self, z[i] == 2 * value_of(0, i));
     return DRV_OK;
@@ -182,9 +182,9 @@ static drv_status touch_by_host(scene *of, const rank_programs *mine) {
     case HOST_WRITES: // what arrives later would be seen
         for (int64_t i = 0; i < N; i++)
             values[i] = 7;
-        DRV_TRY(backend_write(mine->device, 0, "t", 0, sizeof values, values));
+        DRV_TRY(backend_write(mine->device, "t", 0, sizeof values, values));
         pause_ms(20);
-        DRV_TRY(backend_read(mine->device, 0, "t", 0, sizeof values, values));
+        DRV_TRY(backend_read(mine->device, "t", 0, sizeof values, values));
         for (int64_t i = 0; i < N; i++)
             EXPECT(of->self, values[i] == 7);
         return DRV_OK;
@@ -269,10 +269,10 @@ static drv_status not_the_last(comm *self, void *ctx) {
     DRV_TRY(open_rank(self, a, &of, &mine));
     of.device = mine.device;
     for (int32_t last = 0; last < 2; last++) {
-        DRV_TRY(backend_write(mine.device, 0, "last", 0, sizeof last, &last));
+        DRV_TRY(backend_write(mine.device, "last", 0, sizeof last, &last));
         DRV_TRY(backend_run(mine.device, mine.run));
         float x[N];
-        DRV_TRY(backend_read(mine.device, 0, "t", 0, sizeof x, x));
+        DRV_TRY(backend_read(mine.device, "t", 0, sizeof x, x));
         for (int64_t i = 0; i < N; i++)
             EXPECT(self, x[i] == (last ? expected(&of, comm_rank(self), i, 1)
                                        : value_of(comm_rank(self), i)));
@@ -303,16 +303,16 @@ static drv_status run_summed(comm *self, arena *a, backend *device) {
     DRV_TRY(backend_prepare(device));
     for (int64_t i = 0; i < FIRST; i++)
         values[i] = 5;
-    DRV_TRY(backend_write(device, 0, "mine", 0, 4 * FIRST, values)); // of a step before
+    DRV_TRY(backend_write(device, "mine", 0, 4 * FIRST, values)); // of a step before
     for (int64_t i = 0; i < N; i++)
         values[i] = 1 + value_of(comm_rank(self), i);
-    DRV_TRY(backend_write(device, 0, "t", 0, sizeof values, values));
+    DRV_TRY(backend_write(device, "t", 0, sizeof values, values));
     DRV_TRY(backend_run(device, run));
     const int64_t first = comm_rank(self) * FIRST, count = comm_rank(self) ? N - FIRST : FIRST;
-    DRV_TRY(backend_read(device, 0, "mine", 0, 4 * FIRST, values));
+    DRV_TRY(backend_read(device, "mine", 0, 4 * FIRST, values));
     for (int64_t i = 0; i < FIRST; i++)
         EXPECT(self, values[i] == (i < count ? 1 + value_of(comm_rank(self), first + i) : 0));
-    DRV_TRY(backend_read(device, 0, "t", 0, sizeof values, values));
+    DRV_TRY(backend_read(device, "t", 0, sizeof values, values));
     for (int64_t i = 0; i < N; i++)
         EXPECT(self, values[i] == 0);
     EXPECT(self, planned->wire_bytes[AXIS_DATA] == 0);
@@ -343,7 +343,7 @@ static drv_status hears(backend *device, const rank_programs *mine, bool *heard)
     float x[N];
     drv_status status = backend_run(device, mine->run);
     if (status == DRV_OK) status = backend_run(device, mine->run_other);
-    *heard = status == DRV_E_PEER && backend_read(device, 0, "t", 0, sizeof x, x) == DRV_E_PEER;
+    *heard = status == DRV_E_PEER && backend_read(device, "t", 0, sizeof x, x) == DRV_E_PEER;
     return status;
 }
 

@@ -94,8 +94,8 @@ static attention_run run_open(const rows_case *c, const char *name, const backen
     graph_output(g, r.dqkv, "dqkv");
     OK(backend_compile(r.a, r.b, g, NULL, &r.program));
     set_positions(c, positions);
-    OK(backend_write(r.b, 0, "position", 0, *n * (int64_t)sizeof *positions, positions));
-    if (hidden) OK(backend_write(r.b, 0, "hidden", 0, sizeof pairs_hidden, c->hidden));
+    OK(backend_write(r.b, "position", 0, *n * (int64_t)sizeof *positions, positions));
+    if (hidden) OK(backend_write(r.b, "hidden", 0, sizeof pairs_hidden, c->hidden));
     write_values(r.b, r.qkv, 1);
     write_values(r.b, r.d_o, 2);
     OK(backend_run(r.b, r.program));

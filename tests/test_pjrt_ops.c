@@ -187,7 +187,7 @@ static void far_positions(void **state) {
     tensor *table = graph_add(g, OP_rope_table, 1, &position, &attrs)->out[0];
     graph_output(g, table, "table");
     OK(backend_compile(a, device, g, NULL, &program));
-    OK(backend_write(device, 0, "position", 0, sizeof at, at));
+    OK(backend_write(device, "position", 0, sizeof at, at));
     OK(backend_run(device, program));
     for (int i = 0; i < N; i++)
         for (int j = 0; j < D / 2; j++) {

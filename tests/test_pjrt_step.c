@@ -140,7 +140,7 @@ static void a_skipped_step_counts_no_update(void **state) {
         start_whole(got, 1, 1, 1, &v);
         OK(stepper_finish(&got->stepper, &v));
         step_apart(want, 1, 1);
-        OK(backend_write(got->p.held.b, 0, "grad_norm2", 0, sizeof norm2, &norm2));
+        OK(backend_write(got->p.held.b, "grad_norm2", 0, sizeof norm2, &norm2));
         start_whole(got, 2, 40, 2, &v); // far apart, to tell them
         OK(stepper_finish(&got->stepper, &v));
         const step_values w = step_apart(want, 2, skipped ? 2 : 40);
@@ -158,9 +158,9 @@ static void a_step_without_a_finite_norm_changes_nothing(void **state) {
     const float nan = NAN;
     float before[4], after[4];
     step_values v[2];
-    OK(backend_write(run->p.held.b, 0, name, 0, sizeof nan, &nan));
+    OK(backend_write(run->p.held.b, name, 0, sizeof nan, &nan));
     fill_batch(run, 1);
-    OK(backend_read(run->p.held.b, 0, name, 4, sizeof before, before));
+    OK(backend_read(run->p.held.b, name, 4, sizeof before, before));
     for (int i = 0; i < ROWS * TOKENS; i++)
         run->batch.tokens[i] = 0; // the row of the NaN
     double hyper[2 * N_HYPER];
@@ -171,7 +171,7 @@ static void a_step_without_a_finite_norm_changes_nothing(void **state) {
     OK(stepper_finish(&run->stepper, &v[0]));
     OK(stepper_finish(&run->stepper, &v[1]));
     assert_true(isnan(v[0].grad_norm) != 0);
-    OK(backend_read(run->p.held.b, 0, name, 4, sizeof after, after));
+    OK(backend_read(run->p.held.b, name, 4, sizeof after, after));
     assert_memory_equal(before, after, sizeof before);
     close_run(run);
 }

@@ -1,6 +1,6 @@
-// The interface that every back end has (design D5). A back end owns the state of its local ranks
-// (weights, gradients, optimizer, inputs, outputs, by name) and runs planned programs on it. Loops
-// over ranks belong to the caller: everything takes a local rank.
+// The interface that every back end has (design D5). A back end owns the state of one rank
+// (weights, gradients, optimizer, inputs, outputs, by name) and runs planned programs on it. Ranks
+// of one process are threads, each with a back end of its own.
 #pragma once
 #include "base/arena.h"
 #include "base/status.h"
@@ -89,17 +89,16 @@ typedef struct backend_vtable {
     // Reads a whole small state as the program that was run last leaves it, without waiting: the
     // bytes are at dst when `arrive` has returned, whatever is run in between. arrive waits for the
     // n oldest. NULL, both: `read` does it.
-    drv_status (*fetch)(backend *b, int rank, const char *name, int64_t bytes, void *dst);
+    drv_status (*fetch)(backend *b, const char *name, int64_t bytes, void *dst);
     drv_status (*arrive)(backend *b, int n_oldest);
     // Chooses the slot that programs see from here on of the tensors that have several; at first 0.
     // NULL: backend_compile refuses graphs of a pipeline, which alone have such tensors.
     void (*use_slot)(backend *b, int slot);
     // Part of a state tensor, as bytes; its slots lie one after the other. Only inputs have to be
     // written before each run.
-    drv_status (*write)(backend *b, int rank, const char *name, int64_t offset, int64_t bytes,
-            const void *src);
-    drv_status (*read)(backend *b, int rank, const char *name, int64_t offset, int64_t bytes,
-            void *dst);
+    drv_status (
+            *write)(backend *b, const char *name, int64_t offset, int64_t bytes, const void *src);
+    drv_status (*read)(backend *b, const char *name, int64_t offset, int64_t bytes, void *dst);
     // Returns the bytes of state and arenas; 0: the memory is not placed by the plan.
     int64_t (*held_bytes)(backend *b);
     // Fills the memory of a loaded program. False: unknown. NULL: as the plan says.
@@ -136,7 +135,6 @@ typedef struct backend_vtable {
 
 struct backend {
     const backend_vtable *v;
-    int n_local_ranks;
     int64_t step;  // of training, that is computed: messages of pjrt name it; 0: none
     int64_t n_run; // programs that pjrt's device was given: one that it refuses changes no state
     bool refused;  // pjrt: the last one was, on the devices of all ranks alike
@@ -161,18 +159,16 @@ static inline drv_status backend_run(backend *b, executable *e) {
 static inline void backend_use_slot(backend *b, int slot) {
     b->v->use_slot(b, slot);
 }
-static inline drv_status backend_write(backend *b, int rank, const char *name, int64_t offset,
-        int64_t bytes, const void *src) {
-    return b->v->write(b, rank, name, offset, bytes, src);
+static inline drv_status backend_write(backend *b, const char *name, int64_t offset, int64_t bytes,
+        const void *src) {
+    return b->v->write(b, name, offset, bytes, src);
 }
-static inline drv_status backend_read(backend *b, int rank, const char *name, int64_t offset,
-        int64_t bytes, void *dst) {
-    return b->v->read(b, rank, name, offset, bytes, dst);
-}
-static inline drv_status backend_fetch(backend *b, int rank, const char *name, int64_t bytes,
+static inline drv_status backend_read(backend *b, const char *name, int64_t offset, int64_t bytes,
         void *dst) {
-    return b->v->fetch ? b->v->fetch(b, rank, name, bytes, dst)
-                       : b->v->read(b, rank, name, 0, bytes, dst);
+    return b->v->read(b, name, offset, bytes, dst);
+}
+static inline drv_status backend_fetch(backend *b, const char *name, int64_t bytes, void *dst) {
+    return b->v->fetch ? b->v->fetch(b, name, bytes, dst) : b->v->read(b, name, 0, bytes, dst);
 }
 static inline drv_status backend_arrive(backend *b, int n_oldest) {
     return b->v->arrive ? b->v->arrive(b, n_oldest) : DRV_OK;

@@ -60,7 +60,7 @@ static drv_status write_noise(backend *b, const tensor *to, uint64_t seed) {
         else
             ((float *)(void *)values)[i] = x;
     }
-    const drv_status status = backend_write(b, 0, to->name, 0, bytes, values);
+    const drv_status status = backend_write(b, to->name, 0, bytes, values);
     free(values);
     return status;
 }
@@ -90,7 +90,7 @@ static drv_status write_inputs(backend *b, const graph *g, attention_case *c) {
                  share = fill_positions(c, position) / (tokens * (tokens + 1) / 2);
     c->forward = share * op_rows[OP_attention]->flops(g->nodes[0]);
     c->backward = share * op_rows[OP_attention_grad]->flops(g->nodes[1]);
-    const drv_status status = backend_write(b, 0, "position", 0, bytes, position);
+    const drv_status status = backend_write(b, "position", 0, bytes, position);
     free(position);
     if (status != DRV_OK) return status;
     DRV_TRY(write_noise(b, graph_find(g, "qkv"), 1));

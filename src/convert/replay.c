@@ -202,9 +202,9 @@ static drv_status read_weights(const replay *r, const model_source *s, const sou
 static drv_status one_piece(replay *r, const product *p, const model_source *s,
         const source_tensor *t, int64_t row, int64_t n, float *y, int64_t width, float scale) {
     DRV_TRY(read_weights(r, s, t, row, n, r->piece));
-    DRV_TRY(backend_write(r->b, 0, p->w, 0, 4 * n * p->k, r->piece));
+    DRV_TRY(backend_write(r->b, p->w, 0, 4 * n * p->k, r->piece));
     DRV_TRY(backend_run(r->b, p->run));
-    DRV_TRY(backend_read(r->b, 0, p->y, 0, 4 * r->n * p->rows, r->result));
+    DRV_TRY(backend_read(r->b, p->y, 0, 4 * r->n * p->rows, r->result));
     for (int64_t token = 0; token < r->n; token++) {
         const float *from = r->result + token * p->rows;
         float *to = y + token * width;
@@ -219,7 +219,7 @@ static drv_status multiply_rows(replay *r, const model_source *s, const source_t
         int64_t first, int64_t n_rows, const float *x_NK, float *y, int64_t width, float scale) {
     product *p;
     DRV_TRY(product_for(r, t->cols, &p));
-    DRV_TRY(backend_write(r->b, 0, p->x, 0, 4 * r->n * p->k, x_NK));
+    DRV_TRY(backend_write(r->b, p->x, 0, 4 * r->n * p->k, x_NK));
     for (int64_t row = 0; row < n_rows; row += p->rows) {
         const int64_t n = n_rows - row < p->rows ? n_rows - row : p->rows;
         DRV_TRY(one_piece(r, p, s, t, first + row, n, y + row, width, scale));
@@ -287,7 +287,7 @@ static drv_status put_vector(replay *r, const model *m, const param *w, const ch
     const source_tensor *t = model_source_find(&m->source, w->part[0].hf_name);
     float *values = mem_alloc(sizeof *values * (size_t)t->rows);
     drv_status status = read_weights(r, &m->source, t, 0, t->rows, values);
-    if (status == DRV_OK) status = backend_write(r->b, 0, state_name, 0, 4 * t->rows, values);
+    if (status == DRV_OK) status = backend_write(r->b, state_name, 0, 4 * t->rows, values);
     free(values);
     return status;
 }
@@ -301,9 +301,9 @@ static drv_status put_head_norms(replay *r, const model *m, const layer_params *
 static drv_status norm(replay *r, const model *m, const param *w, activations *act) {
     const int64_t bytes = 4 * r->n * r->l.hidden;
     DRV_TRY(put_vector(r, m, w, "gain"));
-    DRV_TRY(backend_write(r->b, 0, "stream", 0, bytes, act->stream_NH));
+    DRV_TRY(backend_write(r->b, "stream", 0, bytes, act->stream_NH));
     DRV_TRY(backend_run(r->b, r->norm));
-    return backend_read(r->b, 0, "normed", 0, bytes, act->normed_NH);
+    return backend_read(r->b, "normed", 0, bytes, act->normed_NH);
 }
 
 static void add_branch(const replay *r, activations *act) {
@@ -317,11 +317,11 @@ static drv_status attend(replay *r, const model *m, int i, activations *act) {
     const layer_params *w = &m->params.layer[i];
     DRV_TRY(fused(r, m, w->qkv, act->normed_NH, act->wide));
     DRV_TRY(put_head_norms(r, m, w));
-    DRV_TRY(backend_write(r->b, 0, "qkv", 0, 4 * n * r->l.qkv_width, act->wide));
-    DRV_TRY(backend_write(r->b, 0, program_inputs[INPUT_POSITION].name, 0, 4 * n,
+    DRV_TRY(backend_write(r->b, "qkv", 0, 4 * n * r->l.qkv_width, act->wide));
+    DRV_TRY(backend_write(r->b, program_inputs[INPUT_POSITION].name, 0, 4 * n,
             r->prompts->position));
     DRV_TRY(backend_run(r->b, r->attention[is_other_layer(r, i)]));
-    DRV_TRY(backend_read(r->b, 0, "attended", 0, 4 * n * r->l.q_width, act->attended));
+    DRV_TRY(backend_read(r->b, "attended", 0, 4 * n * r->l.q_width, act->attended));
     return fused(r, m, w->o, act->attended, act->branch_NH);
 }
 
@@ -333,9 +333,9 @@ static drv_status layer(replay *r, const model *m, int i, activations *act) {
     add_branch(r, act);
     DRV_TRY(norm(r, m, w->post_norm, act));
     DRV_TRY(fused(r, m, w->gate_up, act->normed_NH, act->wide));
-    DRV_TRY(backend_write(r->b, 0, "gate_up", 0, 8 * n * r->l.ffn, act->wide));
+    DRV_TRY(backend_write(r->b, "gate_up", 0, 8 * n * r->l.ffn, act->wide));
     DRV_TRY(backend_run(r->b, r->swiglu));
-    DRV_TRY(backend_read(r->b, 0, "activated", 0, 4 * n * r->l.ffn, act->wide));
+    DRV_TRY(backend_read(r->b, "activated", 0, 4 * n * r->l.ffn, act->wide));
     DRV_TRY(fused(r, m, w->down, act->wide, act->branch_NH));
     add_branch(r, act);
     return DRV_OK;

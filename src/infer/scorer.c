@@ -143,7 +143,7 @@ drv_status scorer_run(scorer *s, const double **losses) {
         DRV_TRY(batch_write_rows(b, &s->held, which, INPUT_ALONE, 0, 0, b->rows));
     if (b->hidden) DRV_TRY(batch_write_rows(b, &s->held, INPUT_HIDDEN, INPUT_ALONE, 0, 0, b->rows));
     DRV_TRY(backend_run(s->held.b, s->score));
-    DRV_TRY(backend_read(s->held.b, 0, "token_loss", 0, n * (int64_t)sizeof(double), s->losses));
+    DRV_TRY(backend_read(s->held.b, "token_loss", 0, n * (int64_t)sizeof(double), s->losses));
     *losses = s->losses;
     for (int64_t i = 0; i < n; i++)
         if (!isfinite(s->losses[i]))
@@ -162,11 +162,10 @@ drv_status scorer_run_logits(scorer *s) {
 
 drv_status scorer_read_logits(scorer *s, int64_t at, float *logits) {
     const int64_t n = s->config.model.vocab_size;
-    if (s->held.dt == DT_F32)
-        return backend_read(s->held.b, 0, "logits", 4 * at * n, 4 * n, logits);
+    if (s->held.dt == DT_F32) return backend_read(s->held.b, "logits", 4 * at * n, 4 * n, logits);
     // In the second half of its place; widened from the front, none is overwritten before its turn.
     uint16_t *words = (uint16_t *)(void *)(logits + n) - n;
-    DRV_TRY(backend_read(s->held.b, 0, "logits", 2 * at * n, 2 * n, words));
+    DRV_TRY(backend_read(s->held.b, "logits", 2 * at * n, 2 * n, words));
     for (int64_t i = 0; i < n; i++) {
         const float wide = bf16_to_f32(words[i]);
         memcpy(logits + i, &wide, sizeof wide);

@@ -84,7 +84,7 @@ static drv_status note_pairs(evaluation *e) {
     const batch *b = &e->batch;
     const int64_t n = b->rows * b->row_tokens;
     if (!b->pair) return DRV_OK;
-    DRV_TRY(backend_read(e->p->held.b, 0, "log_probs", 0, 2 * n * (int64_t)sizeof *e->of_tokens,
+    DRV_TRY(backend_read(e->p->held.b, "log_probs", 0, 2 * n * (int64_t)sizeof *e->of_tokens,
             e->of_tokens));
     for (int64_t i = 0; i < n; i++) {
         if (!pair_is_head(b->pair[i]) || pair_is_rejected(b->pair[i])) continue;
@@ -103,7 +103,7 @@ static drv_status note_loss(evaluation *e, int64_t first) {
     double loss = 0;
     if (first >= e->n_rows) return DRV_OK;
     DRV_TRY(note_pairs(e));
-    DRV_TRY(backend_read(e->p->held.b, 0, "loss", 0, n * (int64_t)sizeof loss, e->mine));
+    DRV_TRY(backend_read(e->p->held.b, "loss", 0, n * (int64_t)sizeof loss, e->mine));
     for (int64_t i = 0; i < n; i++) {
         const int64_t part = e->first + i / e->n_addends;
         e->losses[part * losses_of_part(e) + at + i % e->n_addends] = e->mine[i];

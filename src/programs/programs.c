@@ -197,10 +197,9 @@ bool programs_is_last(const programs *p, int chunk) {
 
 drv_status programs_write_dloss(programs *p, double dloss) {
     const int n = p->layout.zigzag.leaves_here * p->layout.addends;
-    for (int rank = 0; rank < p->held.b->n_local_ranks; rank++)
-        for (int i = 0; i < n; i++)
-            DRV_TRY(backend_write(p->held.b, rank, program_inputs[INPUT_DLOSS].name,
-                    i * (int64_t)sizeof dloss, sizeof dloss, &dloss));
+    for (int i = 0; i < n; i++)
+        DRV_TRY(backend_write(p->held.b, program_inputs[INPUT_DLOSS].name,
+                i * (int64_t)sizeof dloss, sizeof dloss, &dloss));
     return DRV_OK;
 }
 

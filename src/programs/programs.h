@@ -61,7 +61,7 @@ DRV_CHECKED drv_status programs_build(arena *a, const run_config *cfg, programs 
 bool programs_is_last(const programs *p, int chunk);
 // Returns whether any chunk of this rank is.
 bool programs_has_loss(const programs *p);
-// Writes the gradient of every loss that a micro-batch has, on all local ranks.
+// Writes the gradient of every loss that a micro-batch has.
 DRV_CHECKED drv_status programs_write_dloss(programs *p, double dloss);
 // Plans all programs for a back end and loads them, and says to those that round by chance which
 // part of each weight this rank has. DRV_E_DEVICE: as programs_check_fit says, among others.

@@ -126,8 +126,7 @@ static drv_status load_part(held_model *p, const model_source *source, const par
         status = source_read_blocks(source, t, part->first_row + row, n, rows);
         for (int64_t i = 0; i < n; i++)
             memmove(rows + i * mine, rows + i * t->row_bytes + before, (size_t)mine);
-        for (int rank = 0; rank < p->b->n_local_ranks && status == DRV_OK; rank++)
-            status = backend_write(p->b, rank, w->name, offset, n * mine, rows);
+        if (status == DRV_OK) status = backend_write(p->b, w->name, offset, n * mine, rows);
     }
     free(rows);
     return status;

@@ -187,10 +187,8 @@ drv_status batch_write_rows(const batch *b, held_model *p, program_input which, 
     const int64_t in_row = program_inputs[which].per_token * b->row_tokens,
                   row_bytes = in_row * (int64_t)sizeof **arrays;
     const input_name name = input_name_of(which, chunk);
-    for (int rank = 0; rank < p->b->n_local_ranks; rank++)
-        DRV_TRY(backend_write(p->b, rank, name.text, to * row_bytes, n * row_bytes,
-                arrays[which] + first * in_row));
-    return DRV_OK;
+    return backend_write(p->b, name.text, to * row_bytes, n * row_bytes,
+            arrays[which] + first * in_row);
 }
 
 int64_t batch_index(const batch *b, int64_t m) {

@@ -89,8 +89,7 @@ drv_status held_write_extents(held_model *p) {
             used |= graph_find(p->all[k].graph, name) != NULL;
         if (!used) continue;
         fill_extent(p, w, extent);
-        for (int rank = 0; rank < p->b->n_local_ranks; rank++)
-            DRV_TRY(backend_write(p->b, rank, name, 0, sizeof extent, extent));
+        DRV_TRY(backend_write(p->b, name, 0, sizeof extent, extent));
     }
     return DRV_OK;
 }

@@ -188,9 +188,7 @@ static drv_status put_weight(void *ctx, const ckpt_tensor *t, const ckpt_piece *
         int64_t first, int64_t n, const float *values) {
     held_model *p = ctx;
     const param *w = param_of_part(&p->params, t->entry.name);
-    for (int rank = 0; rank < p->b->n_local_ranks; rank++)
-        DRV_TRY(held_write_weight(p, rank, w, piece->offset / 4 + first, n, values));
-    return DRV_OK;
+    return held_write_weight(p, w, piece->offset / 4 + first, n, values);
 }
 
 static drv_status put_compute(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece,
@@ -202,8 +200,8 @@ static drv_status put_compute(void *ctx, const ckpt_tensor *t, const ckpt_piece 
     uint16_t *rounded = mem_alloc(sizeof *rounded * (size_t)n);
     for (int64_t i = 0; i < n && bf16; i++)
         rounded[i] = f32_to_bf16(values[i]);
-    drv_status s = bf16 ? backend_write(p->b, 0, w->name, 2 * element, 2 * n, rounded)
-                        : backend_write(p->b, 0, w->name, 4 * element, 4 * n, values);
+    drv_status s = bf16 ? backend_write(p->b, w->name, 2 * element, 2 * n, rounded)
+                        : backend_write(p->b, w->name, 4 * element, 4 * n, values);
     free(rounded);
     return s;
 }
@@ -229,10 +227,8 @@ static drv_status put_moment(void *ctx, const ckpt_tensor *t, const ckpt_piece *
     uint16_t *rounded = mem_alloc(sizeof *rounded * (size_t)n);
     for (int64_t i = 0; i < n && bf16; i++)
         rounded[i] = f32_to_bf16(values[i]);
-    drv_status status = DRV_OK;
-    for (int rank = 0; rank < p->b->n_local_ranks && status == DRV_OK; rank++)
-        status = bf16 ? backend_write(p->b, rank, piece->source, 2 * element, 2 * n, rounded)
-                      : backend_write(p->b, rank, piece->source, 4 * element, 4 * n, values);
+    const drv_status status = bf16 ? backend_write(p->b, piece->source, 2 * element, 2 * n, rounded)
+                                   : backend_write(p->b, piece->source, 4 * element, 4 * n, values);
     free(rounded);
     return status;
 }
@@ -240,10 +236,10 @@ static drv_status put_moment(void *ctx, const ckpt_tensor *t, const ckpt_piece *
 drv_status state_read_f32(void *ctx, const char *source, int64_t offset, int64_t bytes, void *dst) {
     const held_model *p = ctx;
     if (held_state_type(p, source) != DT_BF16)
-        return backend_read(p->b, 0, source, offset, bytes, dst);
+        return backend_read(p->b, source, offset, bytes, dst);
     float *values = dst;
     uint16_t *stored = (uint16_t *)dst + bytes / 4; // the upper half, widened from below
-    DRV_TRY(backend_read(p->b, 0, source, offset / 2, bytes / 2, stored));
+    DRV_TRY(backend_read(p->b, source, offset / 2, bytes / 2, stored));
     for (int64_t i = 0; i < bytes / 4; i++) {
         const float value = bf16_to_f32(stored[i]);
         memcpy(&values[i], &value, sizeof value);

@@ -256,18 +256,16 @@ static void join_ranks(backend *base, comm *c, const mesh *m) {
     if (c && comm_size(c) > 1) b->states.courier = courier_open(c);
 }
 
-static drv_status write_state(backend *b, int rank, const char *name, int64_t offset, int64_t bytes,
+static drv_status write_state(backend *b, const char *name, int64_t offset, int64_t bytes,
         const void *src) {
-    (void)rank;
     char *p;
     DRV_TRY(store_find(&self(b)->states, name, offset, bytes, &p));
     memcpy(p, src, (size_t)bytes);
     return DRV_OK;
 }
 
-static drv_status read_state(backend *b, int rank, const char *name, int64_t offset, int64_t bytes,
+static drv_status read_state(backend *b, const char *name, int64_t offset, int64_t bytes,
         void *dst) {
-    (void)rank;
     char *p;
     DRV_TRY(store_find(&self(b)->states, name, offset, bytes, &p));
     memcpy(dst, p, (size_t)bytes);
@@ -371,7 +369,7 @@ const backend_vtable backend_cpu = {.name = "cpu",
 
 drv_status backend_open_cpu(arena *a, const backend_opts *opts, backend **out) {
     cpu_backend *b = ARENA_NEW(a, cpu_backend);
-    b->base = (backend){.v = &backend_cpu, .n_local_ranks = 1};
+    b->base = (backend){.v = &backend_cpu};
     b->a = b->states.a = b->states.names.a = a;
     b->mesh = mesh_single();
     DRV_TRY(cpu_level_chosen(&b->level));

@@ -31,15 +31,15 @@ static void use_slot(backend *b, int slot) {
     (void)b, (void)slot;
 }
 
-static drv_status write_nowhere(backend *b, int rank, const char *name, int64_t offset,
-        int64_t bytes, const void *src) {
-    (void)b, (void)rank, (void)name, (void)offset, (void)bytes, (void)src;
+static drv_status write_nowhere(backend *b, const char *name, int64_t offset, int64_t bytes,
+        const void *src) {
+    (void)b, (void)name, (void)offset, (void)bytes, (void)src;
     return DRV_OK;
 }
 
-static drv_status read_nothing(backend *b, int rank, const char *name, int64_t offset,
-        int64_t bytes, void *dst) {
-    (void)b, (void)rank, (void)offset, (void)bytes, (void)dst;
+static drv_status read_nothing(backend *b, const char *name, int64_t offset, int64_t bytes,
+        void *dst) {
+    (void)b, (void)offset, (void)bytes, (void)dst;
     return drv_fail(DRV_E_DEVICE, "the null back end has no values to read (\"%s\")", name);
 }
 
@@ -102,6 +102,6 @@ backend *backend_open_null(arena *a, const backend_vtable *planned_for) {
             .peak = peak,
             .memory_rate = memory_rate,
             .close = finish};
-    b->base = (backend){.v = &b->calls, .n_local_ranks = 1};
+    b->base = (backend){.v = &b->calls};
     return &b->base;
 }

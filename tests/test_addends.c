@@ -65,7 +65,7 @@ static op_run run_open(const addends_case *c, bool whole) {
     for (int i = 0; i < c->n_in; i++)
         in[i] = make_input(r.g, c, &c->in[i], whole);
     if (!whole) attrs.sum.row_leaves = attrs.sum.addends = 0;
-    if (!whole && attrs.chunk > c->tokens) attrs.chunk = (int)c->tokens;
+    if (!whole && attrs.vocabulary.chunk > c->tokens) attrs.vocabulary.chunk = (int)c->tokens;
     r.n = graph_add(r.g, c->op, c->n_in, in, &attrs);
     for (int o = 0; o < r.n->n_out; o++)
         if (tensor_root(r.n->out[o])->cls == TENSOR_TEMP)
@@ -161,7 +161,7 @@ enum { IN = 19, OUT = 70, VOCABULARY = 53 };
 static addends_case matmul_case(dtype dt) {
     return (addends_case){.text = "matmul",
             .op = OP_matmul,
-            .attrs = {.ta = 1},
+            .attrs = {.matmul.ta = 1},
             .in = {{"dy", BY_ROW, dt, 0, OUT, 1}, {"x", BY_ROW, dt, 0, IN, 1},
                     {"acc", ACCUMULATOR, DT_F32, OUT, IN, 1}},
             .n_in = 3};
@@ -170,7 +170,9 @@ static addends_case matmul_case(dtype dt) {
 static addends_case low_rank_case(dtype dt) {
     return (addends_case){.text = "lora_up_grad_b",
             .op = OP_lora_up_grad_b,
-            .attrs = {.branches[0].alpha = 0.7, .branches[0].column = 31, .from = 2},
+            .attrs = {.low_rank.branches[0].alpha = 0.7,
+                    .low_rank.branches[0].column = 31,
+                    .low_rank.from = 2},
             .in = {{"dy", BY_ROW, dt, 0, OUT, 1}, {"t", BY_ROW, dt, 0, 6, 1},
                     {"acc", ACCUMULATOR, DT_F32, 33, 4, 1}},
             .n_in = 3};
@@ -179,7 +181,7 @@ static addends_case low_rank_case(dtype dt) {
 static addends_case norm_case(dtype dt) {
     return (addends_case){.text = "rmsnorm_grad",
             .op = OP_rmsnorm_grad,
-            .attrs = {.eps = 1e-5},
+            .attrs = {.norm.eps = 1e-5},
             .in = {{"dy", BY_ROW, dt, 0, IN, 1}, {"x", BY_ROW, dt, 0, IN, 1},
                     {"w", WHOLE, DT_F32, IN, 0, 1}, {"r", BY_TOKEN, DT_F32, 0, 0, 1},
                     {"acc", ACCUMULATOR, DT_F32, IN, 0, 1}},
@@ -210,7 +212,7 @@ static addends_case loss_case(dtype dt) {
 // As many whole addends as a chunk of `most` rows holds, or part of one.
 static void set_chunk(addends_case *c, int most) {
     const int fit = (int)(most / c->tokens), addends = addends_of(&c->attrs);
-    c->attrs.chunk = fit ? (int)c->tokens * (fit < addends ? fit : addends) : most;
+    c->attrs.vocabulary.chunk = fit ? (int)c->tokens * (fit < addends ? fit : addends) : most;
     c->attrs.sum.apart = !fit;
 }
 
@@ -250,7 +252,7 @@ static void chunks_of_the_loss(void **state) {
             for (int leaves = 0; leaves <= 4; leaves += 4) {
                 addends_case c = loss_case((dtype)dt);
                 c.attrs.sum.leaves = leaves;
-                c.attrs.part = leaves ? 56 : 0;
+                c.attrs.vocabulary.part = leaves ? 56 : 0;
                 c.attrs.sum.row_leaves = most % 4 ? 2 : 0;
                 c.attrs.sum.addends = 5;
                 c.tokens = 33;
@@ -263,7 +265,7 @@ static void chunks_of_the_loss(void **state) {
 static void parts_of_the_loss(void **state) {
     (void)state;
     addends_case c = loss_case(DT_F32);
-    c.attrs.skip_dx = 1;
+    c.attrs.vocabulary.skip_dx = 1;
     c.attrs.sum.addends = 3;
     c.acc = 1;
     c.tokens = 21;
@@ -317,7 +319,7 @@ static void what_does_not_divide(void **state) {
         graph *g = graph_new(a, "refused");
         tensor *in[MAX_IN];
         c.tokens = 20;
-        if (c.op == OP_linear_cross_entropy_grad) c.attrs.chunk = 20;
+        if (c.op == OP_linear_cross_entropy_grad) c.attrs.vocabulary.chunk = 20;
         for (int k = 0; k < c.n_in; k++)
             in[k] = make_input(g, &c, &c.in[k], false);
         assert_null(refusal(c.op, c.n_in, in, c.attrs));
@@ -337,11 +339,11 @@ static void chunks_that_cut_addends(void **state) {
     c.tokens = 5;
     for (int k = 0; k < c.n_in; k++)
         in[k] = make_input(g, &c, &c.in[k], true);
-    c.attrs.chunk = 10;
+    c.attrs.vocabulary.chunk = 10;
     assert_null(refusal(c.op, c.n_in, in, c.attrs));
-    c.attrs.chunk = 12;
+    c.attrs.vocabulary.chunk = 12;
     assert_non_null(strstr(refusal(c.op, c.n_in, in, c.attrs), "whole addends"));
-    c.attrs.chunk = 3;
+    c.attrs.vocabulary.chunk = 3;
     assert_non_null(strstr(refusal(c.op, c.n_in, in, c.attrs), "summed apart"));
     c.attrs.sum.apart = 1;
     assert_null(refusal(c.op, c.n_in, in, c.attrs));

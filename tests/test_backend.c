@@ -12,7 +12,7 @@ static graph *product_graph(arena *a, int64_t n) {
     graph *g = graph_new(a, "product");
     tensor *x = graph_state(g, TENSOR_INPUT, "x", DT_F32, 2, (int64_t[]){n, 64});
     tensor *w = graph_state(g, TENSOR_WEIGHT, "w", DT_F32, 2, (int64_t[]){64, 64});
-    graph_add(g, OP_matmul, 2, (tensor *[]){x, w}, &(op_attrs){.tb = 1});
+    graph_add(g, OP_matmul, 2, (tensor *[]){x, w}, &(op_attrs){.matmul.tb = 1});
     return g;
 }
 

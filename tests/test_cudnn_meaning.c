@@ -65,14 +65,12 @@ static void write_values(backend *b, const tensor *t, uint64_t seed) {
 static attention_run run_open(const rows_case *c, const char *name, const backend_opts *opts,
         dtype dt) {
     attention_run r = {.a = arena_new("attention")};
-    const op_attrs attrs = {.n_heads = c->heads,
-            .n_kv_heads = c->kv_heads,
-            .head_dim = c->d,
-            .seq = c->tokens,
-            .window = c->window,
-            .causal = c->causal,
+    const op_attrs attrs = {.heads = {c->heads, c->kv_heads, c->d},
+            .attention.seq = c->tokens,
+            .attention.window = c->window,
+            .attention.causal = c->causal,
             .sum.wide = c->wide,
-            .documents = c->documents};
+            .attention.documents = c->documents};
     const int64_t n[] = {c->rows * c->tokens}, hidden_dim[] = {2 * *n},
                   qkv_dim[] = {*n, (c->heads + 2 * c->kv_heads) * c->d},
                   o_dim[] = {*n, c->heads * c->d};
@@ -261,7 +259,7 @@ static void calls_and_flags_agree(void **state) {
     executable *program;
     OK(backend_open(a, "pjrt", opts, &b));
     pjrt_lowering(b)->cudnn.deterministic = false;
-    const op_attrs attrs = {.n_heads = 1, .n_kv_heads = 1, .head_dim = 8, .seq = 4, .causal = true};
+    const op_attrs attrs = {.heads = {1, 1, 8}, .attention.seq = 4, .attention.causal = true};
     graph *g = graph_new(a, "attention");
     tensor *in[] = {graph_state(g, TENSOR_INPUT, "qkv", DT_BF16, 2, (int64_t[]){4, 24}),
             graph_state(g, TENSOR_INPUT, "position", DT_I32, 1, (int64_t[]){4})};

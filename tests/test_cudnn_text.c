@@ -70,13 +70,11 @@ typedef struct shape {
 } shape;
 
 static graph *graph_of(arena *a, const shape *of, dtype dt) {
-    const op_attrs attrs = {.n_heads = of->heads,
-            .n_kv_heads = of->kv_heads,
-            .head_dim = of->d,
-            .seq = (int)of->tokens,
-            .window = of->window,
-            .causal = !of->masked && !of->segments,
-            .documents = of->segments};
+    const op_attrs attrs = {.heads = {of->heads, of->kv_heads, of->d},
+            .attention.seq = (int)of->tokens,
+            .attention.window = of->window,
+            .attention.causal = !of->masked && !of->segments,
+            .attention.documents = of->segments};
     const int64_t n[] = {of->rows * of->tokens},
                   qkv_dim[] = {*n, (of->heads + 2 * of->kv_heads) * of->d},
                   o_dim[] = {*n, of->heads * of->d};
@@ -255,11 +253,9 @@ static void masks_are_made_once(void **state) {
     (void)state;
     for (int segments = 0; segments < 2; segments++) {
         arena *a = arena_new("layers");
-        const op_attrs attrs = {.n_heads = 2,
-                .n_kv_heads = 2,
-                .head_dim = 64,
-                .seq = 64,
-                .documents = segments ? 4 : 0};
+        const op_attrs attrs = {.heads = {2, 2, 64},
+                .attention.seq = 64,
+                .attention.documents = segments ? 4 : 0};
         const int64_t n[] = {128}, dim[] = {128, 384}, o_dim[] = {128, 128};
         graph *g = graph_new(a, "layers");
         tensor *position = graph_state(g, TENSOR_INPUT, "position", DT_I32, 1, n),

@@ -183,7 +183,7 @@ static void far_positions(void **state) {
     OK(backend_open(a, "pjrt", *state, &device));
     graph *g = graph_new(a, "far");
     tensor *position = graph_state(g, TENSOR_INPUT, "position", DT_I32, 1, (int64_t[]){N});
-    const op_attrs attrs = {.head_dim = D, .rope.theta = 500000, .table_dtype = DT_F32};
+    const op_attrs attrs = {.heads.head_dim = D, .rope.theta = 500000, .rope.table_dtype = DT_F32};
     tensor *table = graph_add(g, OP_rope_table, 1, &position, &attrs)->out[0];
     graph_output(g, table, "table");
     OK(backend_compile(a, device, g, NULL, &program));

@@ -318,7 +318,7 @@ static void log_probs_of(int n_losses, const double *losses, double out[2]) {
     tensor *in[] = {example_losses(&one, "token_loss", 2 * n_losses),
             example_integers(&one, "pair", 2 * n_losses, pair),
             example_integers(&one, "reference", 4 * n_losses, reference)};
-    node *pairs = graph_add(one.g, OP_preference, 3, in, &(op_attrs){.beta1 = 0.5});
+    node *pairs = graph_add(one.g, OP_preference, 3, in, &(op_attrs){.preference.beta = 0.5});
     graph_output(one.g, pairs->out[2], "log_probs");
     OK(graph_verify(one.g, STAGE_BUILT));
     OK(backend_open_host(a, &cpu));

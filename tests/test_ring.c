@@ -98,10 +98,9 @@ static nodes build(arena *a, const ring_run *run, const mesh *ranks) {
     const ring_case *shape = run->c;
     const int64_t n_tokens = shape->rows * shape->tokens / run->ranks;
     nodes made = {.g = graph_new(a, "ring")};
-    const op_attrs attrs = {.n_heads = shape->n_heads / replicas_of(run),
-            .n_kv_heads = shape->n_kv_heads,
-            .head_dim = shape->head_dim,
-            .seq = (int)(shape->tokens / run->ranks),
+    const op_attrs attrs = {.heads = {shape->n_heads / replicas_of(run), shape->n_kv_heads,
+                                    shape->head_dim},
+            .attention.seq = (int)(shape->tokens / run->ranks),
             .mesh.axis = run->ranks > 1 ? AXIS_CONTEXT : 0,
             .mesh.ranks = run->ranks > 1 ? run->ranks : 0,
             .sum.row_leaves = run->leaves_here > 1 ? run->leaves_here : 0,

@@ -157,6 +157,7 @@ static void each_sum_follows_what_adds_last(void **state) {
     }
 }
 
+static const op_attrs tb = {.matmul.tb = 1};
 // No model has a weight that two nodes add to: here is one that is multiplied by three times.
 static void several_nodes_add(void **state) {
     (void)state;
@@ -170,7 +171,7 @@ static void several_nodes_add(void **state) {
     tensor *const by[] = {w, v, w, w};
     w->trainable = v->trainable = true;
     for (int i = 0; i < 4; i++)
-        h = graph_add(built, OP_matmul, 2, (tensor *[]){h, by[i]}, &(op_attrs){.tb = 1})->out[0];
+        h = graph_add(built, OP_matmul, 2, (tensor *[]){h, by[i]}, &tb)->out[0];
     graph_output(built, h, "y");
     OK(graph_verify(built, STAGE_BUILT));
     pass_autodiff(built, "y");

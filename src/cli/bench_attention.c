@@ -73,10 +73,8 @@ static graph *build(arena *a, dtype dt, const attention_case *c) {
            *d_o = graph_state(g, TENSOR_INPUT, "d_o", dt, 2,
                    (int64_t[]){n, c->n_heads * c->head_dim}),
            *position = graph_state(g, TENSOR_INPUT, "position", DT_I32, 1, &n);
-    const op_attrs attrs = {.n_heads = c->n_heads,
-            .n_kv_heads = c->n_kv_heads,
-            .head_dim = c->head_dim,
-            .seq = (int)c->tokens};
+    const op_attrs attrs = {.heads = {c->n_heads, c->n_kv_heads, c->head_dim},
+            .attention.seq = (int)c->tokens};
     const node *forward = graph_add(g, OP_attention, 2, (tensor *[]){qkv, position}, &attrs);
     tensor *in[] = {d_o, qkv, forward->out[0], forward->out[1], position};
     graph_add(g, OP_attention_grad, 5, in, &attrs);

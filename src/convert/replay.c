@@ -53,7 +53,7 @@ static drv_status build_norm(replay *r) {
     graph *g = graph_new(r->a, "norm");
     tensor *in[] = {state(g, TENSOR_INPUT, "stream", r->n, r->l.hidden),
             state(g, TENSOR_WEIGHT, "gain", r->l.hidden, 0)};
-    const op_attrs attrs = {.eps = r->config.rms_norm_eps};
+    const op_attrs attrs = {.norm.eps = r->config.rms_norm_eps};
     graph_output(g, graph_add(g, OP_rmsnorm, 2, in, &attrs)->out[0], "normed");
     return compile(r, g, &r->norm);
 }
@@ -71,8 +71,8 @@ static drv_status build_attention_in(replay *self, bool other, executable **out)
     tensor *qkv = state(program, TENSOR_INPUT, "qkv", self->n, self->l.qkv_width);
     tensor *position = graph_state(program, TENSOR_INPUT, program_inputs[INPUT_POSITION].name,
             DT_I32, 1, &self->n);
-    const op_attrs table = {.head_dim = self->l.head_dim,
-            .table_dtype = DT_F32,
+    const op_attrs table = {.heads.head_dim = self->l.head_dim,
+            .rope.table_dtype = DT_F32,
             .rope.theta = config->rope_theta,
             .rope.factor = config->rope_factor,
             .rope.low_freq_factor = config->rope_low_freq_factor,
@@ -81,24 +81,20 @@ static drv_status build_attention_in(replay *self, bool other, executable **out)
     if (config->qk_norm) {
         tensor *normed[] = {qkv, state(program, TENSOR_WEIGHT, "q_norm", self->l.head_dim, 0),
                 state(program, TENSOR_WEIGHT, "k_norm", self->l.head_dim, 0)};
-        const op_attrs norm = {.n_heads = self->l.n_heads,
-                .n_kv_heads = self->l.n_kv_heads,
-                .head_dim = self->l.head_dim,
-                .eps = config->rms_norm_eps};
+        const op_attrs norm = {.heads = {self->l.n_heads, self->l.n_kv_heads, self->l.head_dim},
+                .norm.eps = config->rms_norm_eps};
         qkv = graph_add(program, OP_head_norm, 3, normed, &norm)->out[0];
     }
     if (!other || !config->no_rope_layer_interval) {
         tensor *rotated[] = {qkv, graph_add(program, OP_rope_table, 1, &position, &table)->out[0]};
-        const op_attrs rope = {.n_heads = self->l.n_heads + self->l.n_kv_heads,
-                .head_dim = self->l.head_dim};
+        const op_attrs rope = {.heads.n_heads = self->l.n_heads + self->l.n_kv_heads,
+                .heads.head_dim = self->l.head_dim};
         qkv = graph_add(program, OP_rope, 2, rotated, &rope)->out[0];
     }
     tensor *in[] = {qkv, position};
-    const op_attrs attrs = {.n_heads = self->l.n_heads,
-            .n_kv_heads = self->l.n_kv_heads,
-            .head_dim = self->l.head_dim,
-            .seq = (int)self->n,
-            .window = other ? (int)config->sliding_window : 0};
+    const op_attrs attrs = {.heads = {self->l.n_heads, self->l.n_kv_heads, self->l.head_dim},
+            .attention.seq = (int)self->n,
+            .attention.window = other ? (int)config->sliding_window : 0};
     graph_output(program, graph_add(program, OP_attention, 2, in, &attrs)->out[0], "attended");
     return compile(self, program, out);
 }
@@ -135,7 +131,7 @@ static drv_status product_for(replay *self, int64_t k, product **out) {
     graph *g = graph_new(self->a, arena_printf(self->a, "product.%lld", (long long)k));
     tensor *in[] = {state(g, TENSOR_INPUT, p->x, self->n, k),
             state(g, TENSOR_WEIGHT, p->w, p->rows, k)};
-    graph_output(g, graph_add(g, OP_matmul, 2, in, &(op_attrs){.tb = 1})->out[0], p->y);
+    graph_output(g, graph_add(g, OP_matmul, 2, in, &(op_attrs){.matmul.tb = 1})->out[0], p->y);
     DRV_TRY(compile(self, g, &p->run));
     if (self->n * p->rows > self->result_elements) {
         self->result_elements = self->n * p->rows;

@@ -45,7 +45,7 @@ static void sum_over_tokens(const builder *b, op_attrs *attrs) {
 // (docs/adr/0012).
 static tensor *times_weight(builder *b, tensor *x_NK, const param *w_OK) {
     tensor *in[] = {x_NK, weight(b, w_OK)};
-    op_attrs attrs = {.tb = 1};
+    op_attrs attrs = {.matmul.tb = 1};
     const bool several = b->l->mesh.size[AXIS_TENSOR] > 1, leaves = b->l->all_leaves > 1;
     if (w_OK->split == SPLIT_COLUMNS && leaves) {
         attrs.sum.leaves = b->l->leaves;
@@ -93,7 +93,7 @@ static op_attrs over_tensor(const builder *b) {
 
 static op_attrs split_vocabulary(const builder *b) {
     op_attrs attrs = over_tensor(b);
-    if (attrs.mesh.ranks) attrs.part = (int)b->l->vocab_part;
+    if (attrs.mesh.ranks) attrs.vocabulary.part = (int)b->l->vocab_part;
     return attrs;
 }
 
@@ -111,7 +111,7 @@ static tensor *leave(builder *b, tensor *y_NH) {
     if (!attrs.mesh.ranks) return y_NH;
     y_NH = add1(b, b->l->sequence ? OP_reduce_scatter : OP_all_reduce, 1, &y_NH, attrs);
     if (y_NH->dt == b->opts->dt) return y_NH;
-    return add1(b, OP_narrow, 1, &y_NH, (op_attrs){.to = b->opts->dt});
+    return add1(b, OP_narrow, 1, &y_NH, (op_attrs){.narrow.to = b->opts->dt});
 }
 
 // `part`: what of x this rank has, if ranks share it.
@@ -119,10 +119,10 @@ static tensor *dropped(builder *b, tensor *x_MK, int site, op_attrs part) {
     const llama_opts *opts = b->opts;
     tensor *origin = graph_find(b->g, name_of_input(b, INPUT_ORIGIN));
     if (!origin) origin = token_input(b, INPUT_ORIGIN);
-    part.seq = (int)opts->seq;
-    part.rate = opts->dropout;
-    part.site = site;
-    part.seed = (double)opts->seed;
+    part.dropout.seq = (int)opts->seq;
+    part.dropout.rate = opts->dropout;
+    part.dropout.site = site;
+    part.dropout.seed = (double)opts->seed;
     return add1(b, OP_dropout, 2, (tensor *[]){x_MK, origin}, part);
 }
 
@@ -143,12 +143,12 @@ static tensor *branches_up(builder *b, tensor *y_NO, tensor *t_NR, const param *
     tensor *in[2 + MAX_PARTS] = {y_NO, t_NR};
     for (int i = 0; i < branches->n; i++)
         in[2 + i] = weight(b, branches->b[i]);
-    op_attrs attrs = {.branches[0].alpha = branches->scale[0],
-            .branches[1].alpha = branches->scale[1],
-            .branches[2].alpha = branches->scale[2],
-            .branches[0].column = branches->column[0],
-            .branches[1].column = branches->column[1],
-            .branches[2].column = branches->column[2]};
+    op_attrs attrs = {.low_rank.branches[0].alpha = branches->scale[0],
+            .low_rank.branches[1].alpha = branches->scale[1],
+            .low_rank.branches[2].alpha = branches->scale[2],
+            .low_rank.branches[0].column = branches->column[0],
+            .low_rank.branches[1].column = branches->column[1],
+            .low_rank.branches[2].column = branches->column[2]};
     if (w_OK->split != SPLIT_ROWS) {
         sum_over_tokens(b, &attrs);
     } else if (b->l->all_leaves > 1) {
@@ -177,8 +177,8 @@ static tensor *joined_linear(builder *b, tensor *x_NK, const param *w_OK) {
 
 static tensor *rope_table(builder *b) {
     const model_config *m = b->l->model;
-    const op_attrs attrs = {.head_dim = b->l->head_dim,
-            .table_dtype = dtype_acc(b->opts->dt),
+    const op_attrs attrs = {.heads.head_dim = b->l->head_dim,
+            .rope.table_dtype = dtype_acc(b->opts->dt),
             .rope.theta = m->rope_theta,
             .rope.factor = m->rope_factor,
             .rope.low_freq_factor = m->rope_low_freq_factor,
@@ -192,7 +192,7 @@ static tensor *rope_table(builder *b) {
 static tensor *norm_of_stream(builder *b, const param *p, tensor **h, tensor **branch) {
     tensor *w = weight(b, p);
     op_attrs attrs = b->l->sequence ? over_tensor(b) : (op_attrs){0};
-    attrs.eps = b->l->model->rms_norm_eps;
+    attrs.norm.eps = b->l->model->rms_norm_eps;
     if (b->l->all_leaves > 1) // of tokens
         attrs.sum.leaves = b->l->sequence ? b->l->leaves : b->l->all_leaves;
     if (!*branch) return add1(b, OP_rmsnorm, 2, (tensor *[]){*h, w}, attrs);
@@ -227,21 +227,19 @@ static int window_of_layer(const builder *b) {
 }
 
 // Attention is cut by the heads of the model: all_heads, where ranks share them.
-static op_attrs attention_attrs(const builder *b) {
+static op_attrs attrs_of_attention(const builder *b) {
     const model_layout *l = b->l;
-    const int window = window_of_layer(b);
-    op_attrs attrs = {.n_heads = l->n_heads,
-            .all_heads = over_tensor(b).mesh.ranks ? (int)l->model->num_attention_heads : 0,
-            .n_kv_heads = l->n_kv_heads,
-            .head_dim = l->head_dim,
-            .seq = (int)b->opts->seq,
+    const int all = over_tensor(b).mesh.ranks ? (int)l->model->num_attention_heads : 0;
+    op_attrs attrs = {.heads = {l->n_heads, l->n_kv_heads, l->head_dim},
+            .attention = {.seq = (int)b->opts->seq,
+                    .causal = b->opts->causal,
+                    .documents = b->opts->documents,
+                    .window = window_of_layer(b),
+                    .all_heads = all},
             .sum.row_leaves = node_row_leaves(b),
             .sum.leaves = l->head_leaves > 1 ? l->head_leaves : 0,
             .sum.wide = l->replicas > 1 && !attention_joins(b),
-            .mesh.replicas = l->replicas > 1 && attention_joins(b) ? l->replicas : 0,
-            .causal = b->opts->causal,
-            .documents = b->opts->documents,
-            .window = window};
+            .mesh.replicas = l->replicas > 1 && attention_joins(b) ? l->replicas : 0};
     if (l->mesh.size[AXIS_CONTEXT] > 1) {
         attrs.mesh.axis = AXIS_CONTEXT;
         attrs.mesh.ranks = l->mesh.size[AXIS_CONTEXT];
@@ -255,8 +253,8 @@ static tensor *over_replicas(builder *b, op_kind op, tensor *qkv) {
     if (b->l->replicas == 1) return qkv;
     op_attrs attrs = over_tensor(b);
     attrs.mesh.replicas = b->l->replicas;
-    attrs.n_heads = b->l->n_heads;
-    attrs.head_dim = b->l->head_dim;
+    attrs.heads.n_heads = b->l->n_heads;
+    attrs.heads.head_dim = b->l->head_dim;
     return add1(b, op, 1, &qkv, attrs);
 }
 
@@ -265,10 +263,10 @@ static tensor *norm_of_heads(builder *b, const layer_params *w, tensor *qkv_NC) 
     const model_layout *l = b->l;
     op_attrs attrs = over_tensor(b);
     attrs.mesh.replicas = l->replicas > 1 ? l->replicas : 0;
-    attrs.eps = l->model->rms_norm_eps;
-    attrs.n_heads = l->n_heads;
-    attrs.n_kv_heads = l->n_kv_heads;
-    attrs.head_dim = l->head_dim;
+    attrs.norm.eps = l->model->rms_norm_eps;
+    attrs.heads.n_heads = l->n_heads;
+    attrs.heads.n_kv_heads = l->n_kv_heads;
+    attrs.heads.head_dim = l->head_dim;
     tensor *in[] = {qkv_NC, weight(b, w->q_norm), weight(b, w->k_norm)};
     return add1(b, OP_head_norm, 3, in, attrs);
 }
@@ -276,7 +274,8 @@ static tensor *norm_of_heads(builder *b, const layer_params *w, tensor *qkv_NC) 
 static tensor *rotated(builder *b, tensor *qkv_NC) {
     const model_layout *l = b->l;
     if (!model_layer_rotates(l->model, b->g->layer)) return qkv_NC;
-    const op_attrs attrs = {.n_heads = l->n_heads + l->n_kv_heads, .head_dim = l->head_dim};
+    const op_attrs attrs = {.heads.n_heads = l->n_heads + l->n_kv_heads,
+            .heads.head_dim = l->head_dim};
     return add1(b, OP_rope, 2, (tensor *[]){qkv_NC, b->rope}, attrs);
 }
 
@@ -285,7 +284,7 @@ static tensor *attention_block(builder *b, const layer_params *w, tensor *x_NH) 
     if (w->q_norm) whole_NC = norm_of_heads(b, w, whole_NC);
     tensor *qkv_NC = rotated(b, whole_NC);
     if (!attention_joins(b)) qkv_NC = over_replicas(b, OP_share_kv, qkv_NC);
-    const op_attrs attrs = attention_attrs(b);
+    const op_attrs attrs = attrs_of_attention(b);
     if (!is_cached(b)) {
         tensor *in[] = {qkv_NC, b->position, b->hidden};
         return joined_linear(b, add1(b, OP_attention, b->hidden ? 3 : 2, in, attrs), w->o);
@@ -326,13 +325,14 @@ static tensor *head_table(builder *b) {
 
 static op_attrs loss_attrs(const builder *b) {
     op_attrs attrs = split_vocabulary(b);
-    attrs.chunk = logit_rows(b);
+    attrs.vocabulary.chunk = logit_rows(b);
     attrs.sum.row_leaves = node_row_leaves(b);
     attrs.sum.addends = b->g->addends > 1 ? b->g->addends : 0;
-    attrs.sum.apart = (b->opts->adds_up || attrs.sum.addends) && attrs.chunk < tokens_of_addend(b);
+    attrs.sum.apart =
+            (b->opts->adds_up || attrs.sum.addends) && attrs.vocabulary.chunk < tokens_of_addend(b);
     if (b->l->all_leaves > 1) {
         attrs.sum.leaves = b->l->leaves;
-        attrs.part = (int)b->l->vocab_part;
+        attrs.vocabulary.part = (int)b->l->vocab_part;
         attrs.sum.dx_wide = attrs.mesh.ranks > 1;
     }
     return attrs;
@@ -340,8 +340,8 @@ static op_attrs loss_attrs(const builder *b) {
 
 // The loss of pairs, of the losses of their tokens, which context ranks bring together.
 static void pairs(builder *b, tensor *token_loss_N) {
-    op_attrs attrs = {.beta1 = b->opts->preference.beta,
-            .eps = b->opts->preference.label_smoothing,
+    op_attrs attrs = {.preference.beta = b->opts->preference.beta,
+            .preference.smoothing = b->opts->preference.label_smoothing,
             .sum.row_leaves = node_row_leaves(b),
             .sum.addends = b->g->addends > 1 ? b->g->addends : 0};
     if (b->l->mesh.size[AXIS_CONTEXT] > 1) {

@@ -23,7 +23,7 @@ static void momentum_chunk(void *arg, int64_t chunk, int thread) {
         memset(output_at(ins, 2, first), 0, (size_t)(n * dtype_bytes(u->dt)));
         return;
     }
-    const momentum_args args = {.decay = ins->node->attrs.beta1,
+    const momentum_args args = {.decay = ins->node->attrs.update.beta1,
             .grad_scale = clip_scale(norm2, ins->in[3]),
             .g = g->dt,
             .to = u->dt};
@@ -92,7 +92,7 @@ static void descend_chunk(void *arg, int64_t chunk, int thread) {
                   n = chunk_length(tensor_elements(p), CHUNK_ELEMENTS, chunk);
     if (!isfinite(*(const double *)ins->in[2])) return;
     ins->kernels->descend(p->dt, n, output_at(ins, 0, first), input_at(ins, 1, first),
-            hyper[HYPER_LR], ins->node->attrs.weight_decay,
+            hyper[HYPER_LR], ins->node->attrs.update.weight_decay,
             ins->node->n_in > 4 ? (uint16_t *)(void *)output_at(ins, 1, first) : NULL);
 }
 
@@ -300,7 +300,7 @@ static void newton_schulz(ns_call *call, gemm *const *product, char *scratch, in
     const muon_matrix *one = call->one;
     const int64_t elements = one->R * one->C, square = one->M * one->M;
     const bool wide = is_wide(one);
-    for (int step = 0; step < call->ins->node->attrs.ns_steps; step++) {
+    for (int step = 0; step < call->ins->node->attrs.update.ns_steps; step++) {
         gemm_run(product[0], call->x, call->x, call->a, scratch, bytes);
         gemm_run(product[1], call->a, call->a, call->sums, scratch, bytes);
         combine(call, square, NS_B, call->a, call->sums);
@@ -322,7 +322,7 @@ static void scale_rows(void *arg, int64_t chunk, int thread) {
     (void)thread;
     const ns_call *call = arg;
     const muon_matrix *one = call->one;
-    const double beta2 = call->ins->node->attrs.beta2;
+    const double beta2 = call->ins->node->attrs.update.beta2;
     const bool is_double = dtype_acc(call->dt) == DT_F64,
                counts = isfinite(*(const double *)call->ins->in[3]);
     void *v = mean_squares(call);
@@ -361,7 +361,8 @@ static void orthogonalise_one(const instruction *ins, const muon_matrix *one,
             .squares = (double *)(void *)(base + offset.squares),
             .rows = ins->node->n_in > 2 ? (row_scale *)(void *)(base + offset.rows) : NULL};
     par_for(div_up(one->R, CHUNK_ROWS), load_rows, &call);
-    combine(&call, one->R * one->C, 1 / fmax(norm_of(&call), ins->node->attrs.eps), call.x, NULL);
+    combine(&call, one->R * one->C, 1 / fmax(norm_of(&call), ins->node->attrs.update.eps), call.x,
+            NULL);
     newton_schulz(&call, product, base + offset.products, ins->workspace_bytes - offset.products);
     call.factor = call.rows ? normalise(&call)
                             : MUON_RMS * sqrt((double)(one->R > one->C ? one->R : one->C));

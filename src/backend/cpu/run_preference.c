@@ -135,8 +135,8 @@ static void preference(const instruction *ins) {
     const node *pairs = ins->node;
     pair_call call = {.ins = ins,
             .n = pairs->in[0]->dim[0],
-            .beta = pairs->attrs.beta1,
-            .smoothing = pairs->attrs.eps,
+            .beta = pairs->attrs.preference.beta,
+            .smoothing = pairs->attrs.preference.smoothing,
             .grad = pairs->op == OP_preference_grad};
     told *mine = ins->workspace, *all = mine + call.n;
     call.n_all = call.n * n_ranks(pairs);

@@ -12,7 +12,7 @@
 // --- embedding
 // Counts the rows of a split table that the ranks before this one have.
 static int64_t rows_before(const instruction *ins) {
-    return ins->group ? (int64_t)group_place(ins->group) * ins->node->attrs.part : 0;
+    return ins->group ? (int64_t)group_place(ins->group) * ins->node->attrs.vocabulary.part : 0;
 }
 
 // All types have their sign in the last byte of an element (little-endian, as the file formats).
@@ -130,7 +130,8 @@ static void rmsnorm_rows(void *arg, int64_t c, int thread) {
     const int64_t width = x->dim[1], row = c * CHUNK_ROWS,
                   n = chunk_length(x->dim[0], CHUNK_ROWS, c);
     ins->kernels->rmsnorm(x->dt, n, width, input_at(ins, 0, row * width), NULL, ins->in[1],
-            ins->node->attrs.eps, NULL, output_at(ins, 0, row * width), output_at(ins, 1, row));
+            ins->node->attrs.norm.eps, NULL, output_at(ins, 0, row * width),
+            output_at(ins, 1, row));
 }
 
 static void rmsnorm(const instruction *ins) {
@@ -145,7 +146,7 @@ static void add_rmsnorm_rows(void *arg, int64_t c, int thread) {
     const tensor *x = ins->node->in[0];
     const int64_t width = x->dim[1], row = c * CHUNK_ROWS, first = row * width;
     ins->kernels->rmsnorm(x->dt, chunk_length(x->dim[0], CHUNK_ROWS, c), width,
-            input_at(ins, 0, first), input_at(ins, 1, first), ins->in[2], ins->node->attrs.eps,
+            input_at(ins, 0, first), input_at(ins, 1, first), ins->in[2], ins->node->attrs.norm.eps,
             output_at(ins, 0, first), output_at(ins, 1, first), output_at(ins, 2, row));
 }
 
@@ -192,10 +193,10 @@ static void rmsnorm_grad_part(void *arg, int64_t c, int thread) {
                   size = div_up(in_leaf, cut.parts), width = dy->dim[1],
                   rows = chunk_length(in_leaf, size, c % cut.parts),
                   row = begin + c % cut.parts * size, first = row * width;
-    char *dw = n->attrs.skip_dw ? NULL : (char *)ins->workspace + c * norm_part_bytes(n);
+    char *dw = n->attrs.norm.skip_dw ? NULL : (char *)ins->workspace + c * norm_part_bytes(n);
     if (dw) memset(dw, 0, (size_t)norm_part_bytes(n));
     if (rows <= 0) return;
-    const int dh = n->attrs.skip_dw ? 4 : 5; // the input dh, if it is there
+    const int dh = n->attrs.norm.skip_dw ? 4 : 5; // the input dh, if it is there
     ins->kernels->rmsnorm_grad(dy->dt, rows, width, input_at(ins, 0, first),
             input_at(ins, 1, first), ins->in[2], input_at(ins, 3, row),
             dh < n->n_in ? input_at(ins, dh, first) : NULL, output_at(ins, 0, first), dw);
@@ -248,7 +249,7 @@ static void rmsnorm_grad(const instruction *ins) {
     const int64_t width = norm->in[0]->dim[1], bytes = norm_part_bytes(norm);
     char *sums = ins->workspace, *exchange = sums + norm_parts_bytes(norm);
     run_chunks(ins, cut.leaves * cut.parts, 1, rmsnorm_grad_part);
-    if (attrs->skip_dw) return;
+    if (attrs->norm.skip_dw) return;
     join_norm_parts(ins, &cut);
     if (ins->group && tells_runs(attrs)) {
         *ins->failed = comm_all_gather(ins->group, sums,
@@ -267,7 +268,7 @@ static void rmsnorm_grad(const instruction *ins) {
 
 static int64_t rmsnorm_grad_workspace(const node *n, int n_threads) {
     (void)n_threads;
-    return n->attrs.skip_dw ? 0 : norm_parts_bytes(n) + norm_exchange_bytes(n);
+    return n->attrs.norm.skip_dw ? 0 : norm_parts_bytes(n) + norm_exchange_bytes(n);
 }
 
 const cpu_op cpu_op_rmsnorm_grad = {.run = rmsnorm_grad, .workspace = rmsnorm_grad_workspace};
@@ -333,7 +334,7 @@ const cpu_op cpu_op_bias_grad = {.run = bias_grad};
 // --- positions
 static void rope_table(const instruction *ins) {
     const op_attrs *attrs = &ins->node->attrs;
-    const rope_args args = {.head_dim = attrs->head_dim,
+    const rope_args args = {.head_dim = attrs->heads.head_dim,
             .theta = attrs->rope.theta,
             .factor = attrs->rope.factor,
             .low_freq_factor = attrs->rope.low_freq_factor,
@@ -351,9 +352,10 @@ static void rope_rows(void *arg, int64_t c, int thread) {
     const op_attrs *attrs = &ins->node->attrs;
     const tensor *x = ins->node->in[0];
     const int64_t width = x->dim[1], row = c * CHUNK_ROWS;
-    ins->kernels->rope(x->dt, chunk_length(x->dim[0], CHUNK_ROWS, c), width, attrs->n_heads,
-            attrs->head_dim, input_at(ins, 0, row * width), input_at(ins, 1, row * attrs->head_dim),
-            attrs->inverse, output_at(ins, 0, row * width));
+    ins->kernels->rope(x->dt, chunk_length(x->dim[0], CHUNK_ROWS, c), width, attrs->heads.n_heads,
+            attrs->heads.head_dim, input_at(ins, 0, row * width),
+            input_at(ins, 1, row * attrs->heads.head_dim), attrs->rope.inverse,
+            output_at(ins, 0, row * width));
 }
 
 static void rope(const instruction *ins) {
@@ -457,9 +459,9 @@ static void dropout_tokens(void *arg, int64_t c, int thread) {
     const tensor *x = ins->node->in[0];
     const dropout_part part = part_of(ins);
     const int64_t width = x->dim[1], end = c * CHUNK_ROWS + chunk_length(x->dim[0], CHUNK_ROWS, c);
-    dropout_args args = {.key = {(uint64_t)attrs->seed, RNG_DROPOUT, 0},
-            .site = (uint64_t)attrs->site,
-            .rate = attrs->rate};
+    dropout_args args = {.key = {(uint64_t)attrs->dropout.seed, RNG_DROPOUT, 0},
+            .site = (uint64_t)attrs->dropout.site,
+            .rate = attrs->dropout.rate};
     for (int64_t token = c * CHUNK_ROWS, n; token < end; token += n) {
         const int32_t *origin = (const int32_t *)ins->in[1] + 3 * (part.token + token);
         n = part.all_columns == width ? tokens_in_a_row(origin, end - token) : 1;

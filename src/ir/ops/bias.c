@@ -81,7 +81,7 @@ const op_row op_row_bias_grad = {
         .min_in = 2,
         .max_in = 2,
         .shape = grad_shape,
-        .attrs = ATTR(row_leaves) | ATTR(addends),
+        .attrs = ATTRS(ATTR(sum, row_leaves), ATTR(sum, addends)),
         .differentiated = true,
         .examples = {grad_example, grad_addends_example},
 };

@@ -22,19 +22,19 @@ static const char *check(const node *n) {
     if (!is_matrix(h) || !is_matrix(w) || h->dt != w->dt || h->dim[1] != w->dim[1])
         return "h and w must be matrices of one width";
     if (!is_i32(n->in[2], h->dim[0])) return "labels must be i32[N]";
-    if (n->attrs.chunk < 1) return "chunk must be positive";
     const op_attrs *attrs = &n->attrs;
+    const int chunk = attrs->vocabulary.chunk, part = attrs->vocabulary.part;
+    if (chunk < 1) return "chunk must be positive";
     const int64_t addend = h->dim[0] / sums_of_tokens(attrs);
     if (h->dim[0] % sums_of_tokens(attrs)) return "row_leaves and addends must divide the tokens";
-    if (attrs->sum.addends > 1 && attrs->chunk >= addend && attrs->chunk % addend)
+    if (attrs->sum.addends > 1 && chunk >= addend && chunk % addend)
         return "a chunk must hold whole addends, or part of one";
-    if (attrs->sum.addends > 1 && attrs->chunk < addend && !attrs->sum.apart)
+    if (attrs->sum.addends > 1 && chunk < addend && !attrs->sum.apart)
         return "an addend of several chunks must be summed apart";
-    const int64_t leaf = attrs->sum.leaves > 0 ? attrs->part / attrs->sum.leaves : 0;
-    if (attrs->sum.leaves && (leaf < 1 || attrs->part % attrs->sum.leaves))
+    const int64_t leaf = attrs->sum.leaves > 0 ? part / attrs->sum.leaves : 0;
+    if (attrs->sum.leaves && (leaf < 1 || part % attrs->sum.leaves))
         return "part must be of leaves";
-    if (attrs->sum.leaves &&
-            (w->dim[0] > attrs->part || w->dim[0] <= (attrs->sum.leaves - 1) * leaf))
+    if (attrs->sum.leaves && (w->dim[0] > part || w->dim[0] <= (attrs->sum.leaves - 1) * leaf))
         return "every leaf must have rows";
     return NULL;
 }
@@ -65,8 +65,8 @@ static void grad_of_output(grad_ctx *ctx, node *n, int output) {
     if (acc) in[4] = acc;
     const bool dx = grad_wanted(ctx, n->in[0]);
     op_attrs attrs = n->attrs;
-    attrs.skip_dx = !dx;
-    attrs.skip_dw = !acc;
+    attrs.vocabulary.skip_dx = !dx;
+    attrs.vocabulary.skip_dw = !acc;
     node *made = graph_add(ctx->g, OP_linear_cross_entropy_grad, acc ? 5 : 4, in, &attrs);
     if (output == 0) grad_replace(ctx, n->out[0], made->out[0]);
     if (dx) grad_add(ctx, n->in[0], made->out[1]);
@@ -84,7 +84,7 @@ static const int32_t example_labels[6] = {3, 0, -1, 10, 7, 3};
 static void loss_example(example *e) {
     tensor *in[] = {example_activation(e, "h", 6, 5), example_weight(e, "w", e->dt, 11, 5),
             example_integers(e, "labels", 6, example_labels)};
-    graph_add(e->g, OP_linear_cross_entropy, 3, in, &(op_attrs){.chunk = 4});
+    graph_add(e->g, OP_linear_cross_entropy, 3, in, &(op_attrs){.vocabulary.chunk = 4});
 }
 
 // Four leaves, the last of them shorter.
@@ -92,7 +92,7 @@ static void loss_leaves_example(example *e) {
     tensor *in[] = {example_activation(e, "h", 6, 5), example_weight(e, "w", e->dt, 11, 5),
             example_integers(e, "labels", 6, example_labels)};
     graph_add(e->g, OP_linear_cross_entropy, 3, in,
-            &(op_attrs){.chunk = 4, .sum.leaves = 4, .part = 12});
+            &(op_attrs){.vocabulary.chunk = 4, .sum.leaves = 4, .vocabulary.part = 12});
 }
 
 // Two leaves of a row, each a chunk and a shorter one.
@@ -100,14 +100,16 @@ static void loss_row_leaves_example(example *e) {
     tensor *in[] = {example_activation(e, "h", 6, 5), example_weight(e, "w", e->dt, 11, 5),
             example_integers(e, "labels", 6, example_labels)};
     e->g->row_leaves = 2;
-    graph_add(e->g, OP_linear_cross_entropy, 3, in, &(op_attrs){.chunk = 2, .sum.row_leaves = 2});
+    graph_add(e->g, OP_linear_cross_entropy, 3, in,
+            &(op_attrs){.vocabulary.chunk = 2, .sum.row_leaves = 2});
 }
 
 // Three addends, two of them in the first chunk.
 static void loss_addends_example(example *e) {
     tensor *in[] = {example_activation(e, "h", 6, 5), example_weight(e, "w", e->dt, 11, 5),
             example_integers(e, "labels", 6, example_labels)};
-    graph_add(e->g, OP_linear_cross_entropy, 3, in, &(op_attrs){.chunk = 4, .sum.addends = 3});
+    graph_add(e->g, OP_linear_cross_entropy, 3, in,
+            &(op_attrs){.vocabulary.chunk = 4, .sum.addends = 3});
 }
 
 const op_row op_row_linear_cross_entropy = {
@@ -121,8 +123,9 @@ const op_row op_row_linear_cross_entropy = {
         .wire = wire,
         .built = true,
         .differentiated = true,
-        .attrs = ATTR(chunk) | ATTR(axis) | ATTR(ranks) | ATTR(leaves) | ATTR(part) |
-                 ATTR(dx_wide) | ATTR(row_leaves) | ATTR(addends) | ATTR(apart),
+        .attrs = ATTRS(ATTR(vocabulary, part), ATTR(vocabulary, chunk), ATTR_RANKS,
+                ATTR(sum, row_leaves), ATTR(sum, addends), ATTR(sum, leaves), ATTR(sum, dx_wide),
+                ATTR(sum, apart)),
         .examples = {loss_example, loss_leaves_example, loss_row_leaves_example,
                 loss_addends_example},
 };
@@ -132,7 +135,7 @@ const op_row op_row_linear_cross_entropy = {
 // frozen.
 static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *w = n->in[1];
-    const bool dx = !n->attrs.skip_dx, dw = !n->attrs.skip_dw;
+    const bool dx = !n->attrs.vocabulary.skip_dx, dw = !n->attrs.vocabulary.skip_dw;
     *n_out = 0;
     if (n->n_in != (dw ? 5 : 4)) return "acc and skip_dw exclude each other";
     out[(*n_out)++] = spec_1d(DT_F64, sums_of_tokens(&n->attrs));
@@ -151,7 +154,7 @@ static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
 
 // The logits, and a product as large for each gradient.
 static double grad_flops(const node *n) {
-    return (3 - !!n->attrs.skip_dx - !!n->attrs.skip_dw) * flops(n);
+    return (3 - !!n->attrs.vocabulary.skip_dx - !!n->attrs.vocabulary.skip_dw) * flops(n);
 }
 
 static void grad_with_example(example *e, op_attrs attrs, int64_t n_dloss) {
@@ -160,9 +163,10 @@ static void grad_with_example(example *e, op_attrs attrs, int64_t n_dloss) {
             example_state(e, TENSOR_INPUT, "dloss", DT_F64, n_dloss, 0, 0.5, 1)};
     const int64_t dim[] = {attrs.sum.row_leaves, 11, 5};
     const bool row_leaves = attrs.sum.row_leaves > 1;
-    if (!attrs.skip_dw) in[4] = example_accumulator(e, "acc", 2 + row_leaves, dim + !row_leaves);
-    if (!attrs.chunk) attrs.chunk = row_leaves ? 2 : 4;
-    graph_add(e->g, OP_linear_cross_entropy_grad, attrs.skip_dw ? 4 : 5, in, &attrs);
+    if (!attrs.vocabulary.skip_dw)
+        in[4] = example_accumulator(e, "acc", 2 + row_leaves, dim + !row_leaves);
+    if (!attrs.vocabulary.chunk) attrs.vocabulary.chunk = row_leaves ? 2 : 4;
+    graph_add(e->g, OP_linear_cross_entropy_grad, attrs.vocabulary.skip_dw ? 4 : 5, in, &attrs);
 }
 
 static void grad_of_example(example *e, op_attrs attrs) {
@@ -178,15 +182,15 @@ static void grad_example(example *e) {
 }
 
 static void frozen_weight_example(example *e) {
-    grad_of_example(e, (op_attrs){.skip_dw = 1});
+    grad_of_example(e, (op_attrs){.vocabulary.skip_dw = 1});
 }
 
 static void weight_alone_example(example *e) {
-    grad_of_example(e, (op_attrs){.skip_dx = 1});
+    grad_of_example(e, (op_attrs){.vocabulary.skip_dx = 1});
 }
 
 static void leaves_example(example *e) {
-    grad_of_example(e, (op_attrs){.sum.leaves = 4, .part = 12});
+    grad_of_example(e, (op_attrs){.sum.leaves = 4, .vocabulary.part = 12});
 }
 
 static void row_leaves_example(example *e) {
@@ -207,16 +211,18 @@ static void addends_example(example *e) {
 }
 
 static void long_addends_example(example *e) {
-    grad_of_example(e, (op_attrs){.sum.addends = 2, .chunk = 2, .sum.apart = 1});
+    grad_of_example(e, (op_attrs){.sum.addends = 2, .vocabulary.chunk = 2, .sum.apart = 1});
 }
 
 static void addends_row_leaves_example(example *e) {
-    grad_of_example(e,
-            (op_attrs){.sum.addends = 3, .sum.row_leaves = 2, .sum.leaves = 4, .part = 12});
+    grad_of_example(e, (op_attrs){.sum.addends = 3,
+                               .sum.row_leaves = 2,
+                               .sum.leaves = 4,
+                               .vocabulary.part = 12});
 }
 
 static void partial_example(example *e) {
-    grad_of_example(e, (op_attrs){.sum.leaves = 2, .part = 12, .sum.dx_wide = 1});
+    grad_of_example(e, (op_attrs){.sum.leaves = 2, .vocabulary.part = 12, .sum.dx_wide = 1});
 }
 
 const op_row op_row_linear_cross_entropy_grad = {
@@ -228,9 +234,9 @@ const op_row op_row_linear_cross_entropy_grad = {
         .flops = grad_flops,
         .wire = wire,
         .differentiated = true,
-        .attrs = ATTR(chunk) | ATTR(skip_dx) | ATTR(skip_dw) | ATTR(axis) | ATTR(ranks) |
-                 ATTR(leaves) | ATTR(part) | ATTR(dx_wide) | ATTR(row_leaves) | ATTR(addends) |
-                 ATTR(apart),
+        .attrs = ATTRS(ATTR(vocabulary, part), ATTR(vocabulary, chunk), ATTR(vocabulary, skip_dx),
+                ATTR(vocabulary, skip_dw), ATTR_RANKS, ATTR(sum, row_leaves), ATTR(sum, addends),
+                ATTR(sum, leaves), ATTR(sum, dx_wide), ATTR(sum, apart)),
         .examples = {grad_example, frozen_weight_example, weight_alone_example, leaves_example,
                 partial_example, row_leaves_example, apart_example, apart_row_leaves_example,
                 addends_example, long_addends_example, addends_row_leaves_example,

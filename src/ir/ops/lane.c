@@ -92,6 +92,6 @@ const op_row op_row_join_leaves = {
         .wire = join_wire,
         .collective = true,
         .differentiated = true,
-        .attrs = ATTR(row_leaves) | ATTR(axis) | ATTR(ranks) | ATTR(data_ranks),
+        .attrs = ATTRS(ATTR_RANKS, ATTR(sum, row_leaves), ATTR(sum, data_ranks)),
         .examples = {join_example},
 };

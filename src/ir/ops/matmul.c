@@ -31,16 +31,16 @@ static const char *check_leaves(const op_attrs *attrs, int leaves, int64_t k) {
 
 static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *a = n->in[0], *b = n->in[1];
+    const matmul_attrs *by = &n->attrs.matmul;
     *n_out = 1;
     if (!is_matrix(a) || !is_matrix(b) || a->dt != b->dt)
         return "a and b must be matrices of one type";
-    int64_t m = a->dim[n->attrs.ta], k = a->dim[!n->attrs.ta], kb = b->dim[n->attrs.tb];
-    int64_t cols = b->dim[!n->attrs.tb];
-    if (k != kb) return "inner dims differ";
+    const int64_t m = a->dim[by->ta], k = a->dim[!by->ta], cols = b->dim[!by->tb];
+    if (k != b->dim[by->tb]) return "inner dims differ";
     out[0] = spec_2d(n->attrs.sum.wide ? dtype_acc(a->dt) : a->dt, m, cols);
     const bool for_dx = n->attrs.sum.dx_leaves > 0;
-    if ((n->attrs.sum.row_leaves > 1 || n->attrs.sum.addends > 1) &&
-            (n->n_in < 3 || !n->attrs.ta || n->attrs.tb))
+    const bool of_tokens = n->attrs.sum.row_leaves > 1 || n->attrs.sum.addends > 1;
+    if (of_tokens && (n->n_in < 3 || !by->ta || by->tb))
         return "row_leaves and addends are of weight gradients";
     if (n->n_in < 3)
         return check_leaves(&n->attrs, for_dx ? n->attrs.sum.dx_leaves : n->attrs.sum.leaves,
@@ -53,15 +53,15 @@ static const char *shape(const node *n, tensor_spec *out, int *n_out) {
 
 static double flops(const node *n) {
     const tensor *a = n->in[0];
-    const double all = (double)tensor_elements(n->out[0]) * (double)a->dim[!n->attrs.ta];
+    const double all = (double)tensor_elements(n->out[0]) * (double)a->dim[!n->attrs.matmul.ta];
     return 2 * all / row_leaves_of(&n->attrs);
 }
 
 static void grad(grad_ctx *ctx, node *n) {
     tensor *a = n->in[0], *b = n->in[1], *dy = grad_of(ctx, n->out[0]);
-    DRV_ASSERT(!n->attrs.ta && n->attrs.tb, "only x W^T is differentiated");
+    DRV_ASSERT(!n->attrs.matmul.ta && n->attrs.matmul.tb, "only x W^T is differentiated");
     tensor *in_b[] = {dy, a, grad_buffer(ctx, b)};
-    const op_attrs tokens = grad_tokens(ctx, n, (op_attrs){.ta = 1});
+    const op_attrs tokens = grad_tokens(ctx, n, (op_attrs){.matmul.ta = 1});
     if (in_b[2]) grad_buffer_set(ctx, b, graph_add(ctx->g, OP_matmul, 3, in_b, &tokens)->out[0]);
     if (!grad_wanted(ctx, a)) return;
     op_attrs attrs = {.sum.leaves = n->attrs.sum.dx_leaves,
@@ -79,19 +79,19 @@ static void grad(grad_ctx *ctx, node *n) {
 
 static void linear_example(example *e) {
     tensor *in[] = {example_activation(e, "x", 5, 7), example_weight(e, "w", e->dt, 3, 7)};
-    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.tb = 1});
+    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.matmul.tb = 1});
 }
 
 static void linear_row_leaves_example(example *e) {
     tensor *in[] = {example_activation(e, "x", 8, 7), example_weight(e, "w", e->dt, 3, 7)};
     e->g->row_leaves = 2;
-    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.tb = 1});
+    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.matmul.tb = 1});
 }
 
 // A single row has a path of its own on the CPU: generation.
 static void one_row_example(example *e) {
     tensor *in[] = {example_activation(e, "x", 1, 37), example_weight(e, "w", e->dt, 70, 37)};
-    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.tb = 1});
+    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.matmul.tb = 1});
 }
 
 static void plain_example(example *e) {
@@ -102,20 +102,21 @@ static void plain_example(example *e) {
 static void accumulating_example(example *e) {
     tensor *in[] = {example_given(e, "dy", 5, 3), example_given(e, "x", 5, 7),
             example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 3, 7, -1, 1)};
-    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.ta = 1});
+    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.matmul.ta = 1});
 }
 
 static void row_leaves_example(example *e) {
     const int64_t dim[] = {2, 3, 7};
     tensor *in[] = {example_given(e, "dy", 10, 3), example_given(e, "x", 10, 7),
             example_accumulator(e, "acc", 3, dim)};
-    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.ta = 1, .sum.row_leaves = 2});
+    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.matmul.ta = 1, .sum.row_leaves = 2});
 }
 
 static void addends_example(example *e) {
     tensor *in[] = {example_given(e, "dy", 12, 3), example_given(e, "x", 12, 7),
             example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 3, 7, -1, 1)};
-    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.ta = 1, .sum.addends = 4, .sum.leaves = 2});
+    graph_add(e->g, OP_matmul, 3, in,
+            &(op_attrs){.matmul.ta = 1, .sum.addends = 4, .sum.leaves = 2});
 }
 
 // Two leaves of the row, each of two addends.
@@ -127,14 +128,14 @@ static void linear_addends_example(example *e) {
 // The weight's gradient is a sum of three runs of 5 tokens: 1, 2 and 2 of them.
 static void tokens_example(example *e) {
     tensor *in[] = {example_activation(e, "x", 5, 7), example_weight(e, "w", e->dt, 3, 7)};
-    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.tb = 1, .sum.dw_leaves = 3});
+    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.matmul.tb = 1, .sum.dw_leaves = 3});
 }
 
 // More runs than tokens.
 static void few_tokens_example(example *e) {
     tensor *in[] = {example_given(e, "dy", 5, 3), example_given(e, "x", 5, 7),
             example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 3, 7, -1, 1)};
-    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.ta = 1, .sum.leaves = 8});
+    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.matmul.ta = 1, .sum.leaves = 8});
 }
 
 // A product alone exchanges nothing (all_reduce does that); ranks join what is added to a gradient.
@@ -150,7 +151,7 @@ static void leaves_example(example *e) {
 
 static void partial_example(example *e) {
     tensor *in[] = {example_activation(e, "x", 5, 12), example_weight(e, "w", e->dt, 7, 12)};
-    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.tb = 1, .sum.leaves = 4, .sum.wide = 1});
+    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.matmul.tb = 1, .sum.leaves = 4, .sum.wide = 1});
 }
 
 const op_row op_row_matmul = {
@@ -164,9 +165,10 @@ const op_row op_row_matmul = {
         .wire = grad_wire,
         .built = true,
         .differentiated = true,
-        .attrs = ATTR(ta) | ATTR(tb) | ATTR(leaves) | ATTR(dx_leaves) | ATTR(run1) | ATTR(run2) |
-                 ATTR(wide) | ATTR(dx_wide) | ATTR(dw_leaves) | ATTR(dw_ranks) | ATTR(axis) |
-                 ATTR(ranks) | ATTR(row_leaves) | ATTR(addends),
+        .attrs = ATTRS(ATTR(matmul, ta), ATTR(matmul, tb), ATTR_RANKS, ATTR(sum, row_leaves),
+                ATTR(sum, addends), ATTR(sum, leaves), ATTR(sum, dx_leaves), ATTR(sum, dw_leaves),
+                ATTR(sum, dw_ranks), ATTR(sum, wide), ATTR(sum, dx_wide), ATTR(sum, run1),
+                ATTR(sum, run2)),
         .examples = {linear_example, one_row_example, plain_example, accumulating_example,
                 leaves_example, partial_example, row_leaves_example, linear_row_leaves_example,
                 tokens_example, few_tokens_example, addends_example, linear_addends_example},
@@ -179,10 +181,10 @@ static const char *add_shape(const node *n, tensor_spec *out, int *n_out) {
     *n_out = 1;
     if (!is_matrix(a) || !is_matrix(b) || !is_matrix(c) || a->dt != b->dt || a->dt != c->dt)
         return "a, b and c must be matrices of one type";
-    if (a->dim[!n->attrs.ta] != b->dim[n->attrs.tb]) return "inner dims differ";
-    const char *bad = check_leaves(&n->attrs, n->attrs.sum.leaves, a->dim[!n->attrs.ta]);
+    if (a->dim[!n->attrs.matmul.ta] != b->dim[n->attrs.matmul.tb]) return "inner dims differ";
+    const char *bad = check_leaves(&n->attrs, n->attrs.sum.leaves, a->dim[!n->attrs.matmul.ta]);
     if (bad) return bad;
-    if (c->dim[0] != a->dim[n->attrs.ta] || c->dim[1] != b->dim[!n->attrs.tb])
+    if (c->dim[0] != a->dim[n->attrs.matmul.ta] || c->dim[1] != b->dim[!n->attrs.matmul.tb])
         return "c does not fit the product";
     return NULL;
 }
@@ -207,6 +209,7 @@ const op_row op_row_matmul_add = {
         .reads_blocks = true,
         .flops = flops,
         .differentiated = true,
-        .attrs = ATTR(ta) | ATTR(tb) | ATTR(leaves) | ATTR(run1) | ATTR(run2),
+        .attrs = ATTRS(ATTR(matmul, ta), ATTR(matmul, tb), ATTR(sum, leaves), ATTR(sum, run1),
+                ATTR(sum, run2)),
         .examples = {add_example, add_leaves_example},
 };

@@ -66,8 +66,8 @@ const op_row op_row_sum_shard = {
         .wire = sum_wire,
         .collective = true,
         .differentiated = true,
-        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(data_ranks) | ATTR(in_lane) | ATTR(whole) |
-                 ATTR(beside),
+        .attrs = ATTRS(ATTR_RANKS, ATTR(mesh, beside), ATTR(mesh, whole), ATTR(sum, data_ranks),
+                ATTR(sum, in_lane)),
         .examples = {sum_example},
 };
 
@@ -123,7 +123,8 @@ const op_row op_row_reduce_shard = {
         .wire = reduce_wire,
         .collective = true,
         .differentiated = true,
-        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(row_leaves) | ATTR(data_ranks) | ATTR(summed),
+        .attrs =
+                ATTRS(ATTR_RANKS, ATTR(mesh, summed), ATTR(sum, row_leaves), ATTR(sum, data_ranks)),
         .examples = {reduce_example, reduce_summed_example, reduce_leaves_example},
 };
 
@@ -185,7 +186,8 @@ const op_row op_row_add_shard = {
         .wire = shard_wire,
         .collective = true,
         .differentiated = true,
-        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(row_leaves) | ATTR(data_ranks) | ATTR(in_lane),
+        .attrs =
+                ATTRS(ATTR_RANKS, ATTR(sum, row_leaves), ATTR(sum, data_ranks), ATTR(sum, in_lane)),
         .examples = {add_example, add_first_example, add_later_example},
 };
 
@@ -220,7 +222,7 @@ const op_row op_row_join_shards = {
         .max_in = 1,
         .shape = join_shape,
         .differentiated = true,
-        .attrs = ATTR(open),
+        .attrs = ATTRS(ATTR(sum, open)),
         .examples = {join_example, join_one_example},
 };
 
@@ -251,7 +253,7 @@ const op_row op_row_take_shard = {
         .max_in = 1,
         .shape = take_shape,
         .differentiated = true,
-        .attrs = ATTR(axis) | ATTR(ranks),
+        .attrs = ATTRS(ATTR_RANKS),
         .examples = {take_example, take_all_example},
 };
 
@@ -283,6 +285,6 @@ const op_row op_row_gather_shards = {
         .wire = shard_wire,
         .collective = true,
         .differentiated = true,
-        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(beside),
+        .attrs = ATTRS(ATTR_RANKS, ATTR(mesh, beside)),
         .examples = {gather_example},
 };

@@ -33,9 +33,9 @@ wait $pid || exit
 echo "$peak" >>peaks
 SH
 chmod +x peak.sh
-printf '%-8s %8s %14s %14s %10s %10s %8s\n' context leaves planned peak besides allowed step_s
-run() { # RANKS LEAVES
-    local sets=(--set parallel.context=$1 --set parallel.context_leaves=$2 --set run_dir=run$1.$2) launch=()
+printf '%-8s %8s %14s %14s %10s %10s %8s\n' context blocks planned peak besides allowed step_s
+run() { # RANKS BLOCKS
+    local sets=(--set parallel.context=$1 --set parallel.context_blocks=$2 --set run_dir=run$1.$2) launch=()
     plan=$("$drover" plan run.yaml --json --ranks $1 "${sets[@]}")
     [ $1 = 1 ] || launch=(mpirun --oversubscribe -n $1)
     rm -f peaks

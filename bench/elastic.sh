@@ -4,7 +4,7 @@
 # usage: elastic.sh PROGRAM
 . "$(dirname "$0")"/../tests/nodes.bash
 sed -i 's/num_hidden_layers: 2/num_hidden_layers: 3/; s/checkpoint:.*/checkpoint: {every: 20, keep: 0}/; s/training: {/training: {log_every: 10, /' run.yaml
-echo 'parallel: {lanes: 4}' >>run.yaml
+echo 'parallel: {accumulation_groups: 4}' >>run.yaml
 steps=240
 "$drover" train run.yaml --set run_dir=base --set training.steps=2 >base.out 2>&1 || bad "the base" base.out
 base=$(ls -d base/checkpoints/step-*)

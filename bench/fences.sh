@@ -8,7 +8,7 @@ pauses=${2:-100}
 make_data
 sed -i 's/checkpoint:.*/checkpoint: {every: 5, keep: 0}/; s/training: {/training: {log_every: 100, /; s/micro_batch_size: 2/micro_batch_size: 1/' run.yaml
 sed -i 's/warmup_steps: 5/type: constant, warmup_steps: 5/' run.yaml # other numbers of steps, the same rates
-echo 'parallel: {lanes: 2}' >>run.yaml
+echo 'parallel: {accumulation_groups: 2}' >>run.yaml
 run=runs/fenced
 mkdir runs
 # As sums, but for the number of steps that a config says.

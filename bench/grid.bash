@@ -14,7 +14,7 @@ training: {steps: 10, global_batch_size: 8, micro_batch_size: 1, eval_every: 10,
 optimizer: {lr: 1.0e-2, clip_grad_norm: 0.5}
 schedule: {type: constant, warmup_steps: 2}
 checkpoint: {every: 0}
-parallel: {lanes: 4, context_leaves: 2}
+parallel: {accumulation_groups: 4, context_blocks: 2}
 YAML
 # LoRA upon a checkpoint of the same shape, whose sums are to be those of one rank as well.
 sed '/^ *num_key_value_heads/d; s/^model:.*/model: {from: base}/' run.yaml >lora.yaml

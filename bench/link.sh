@@ -9,7 +9,7 @@
 # every run. With --against each case is run once more in each round, with these keys after those of --set.
 # A row is of medians: seconds of a step; tokens/s; seconds that a rank waits in it for messages, mean of both; MB that a rank sends;
 # seconds that these take at what the link reaches, which is measured first; the share of the step that is waiting; the
-# speed-up if all of it were hidden that fits beside computing, at most one micro-batch (the backward pass of the last one and the
+# speed-up if all of it were hidden that fits during computing, at most one micro-batch (the backward pass of the last one and the
 # next forward pass); with --against its seconds, and the speed of the run against it (above 1: faster), median of the rounds.
 # Needs root, mpirun, iproute2. About 10 s a run.
 usage() { sed -n 3p "$0" | cut -c5-; exit 2; }

@@ -18,7 +18,7 @@ CASES = {  # the peer's script, its mode:micro-batch, model, tokens a row, rows 
     "llama-15m": ("pytorch_step.py", "eager-bf16:8", "llama-15m", 512, 8, []),
     "lora": ("lora_step.py", "eager-bf16:1", "llama-135m", 1024, 2, Q_AND_V),
     "lora-15m": (None, None, "llama-15m", 512, 8, [*Q_AND_V, "training.micro_batch_size=4"]),
-    "lora-15m-1-leaf": (None, None, "llama-15m", 512, 8, [*Q_AND_V, "training.micro_batch_size=4", "parallel.leaves=1"]),
+    "lora-15m-1-block": (None, None, "llama-15m", 512, 8, [*Q_AND_V, "training.micro_batch_size=4", "parallel.tensor_blocks=1"]),
 }
 
 

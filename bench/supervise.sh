@@ -16,7 +16,7 @@ make_data
 sed -i 's/num_hidden_layers: 2/num_hidden_layers: 3/; s/micro_batch_size: 2/micro_batch_size: 1/' run.yaml
 sed -i 's/checkpoint:.*/checkpoint: {every: 100, keep: 0}/; s/training: {/training: {log_every: 100, /' run.yaml
 sed -i 's/warmup_steps: 5/type: constant, warmup_steps: 5/' run.yaml # it ends at another step than it begins for
-echo 'parallel: {lanes: 4, give_up_s: 10}' >>run.yaml
+echo 'parallel: {accumulation_groups: 4, give_up_s: 10}' >>run.yaml
 head -c 32 /dev/urandom >secret && chmod 600 secret
 export DROVER_JOB_SECRET_FILE=$dir/secret OMPI_MCA_btl_tcp_if_include=lo
 unset HWLOC_SYNTHETIC

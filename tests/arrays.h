@@ -88,7 +88,7 @@ static inline int vector_levels(const kernels *levels[3]) {
 enum { MAX_ATTENTION_LEVELS = 5 };
 static inline int attention_levels(dtype dt, const kernels *levels[MAX_ATTENTION_LEVELS]) {
     static kernels by_tiles[2];
-    const tile_kernels *tiles[] = {&tiles_amx_twin, gemm_amx(cpu_detect())};
+    const tile_kernels *tiles[] = {&tiles_amx_emulated, gemm_amx(cpu_detect())};
     int n = vector_levels(levels);
     for (int i = 0; i < 2 && dt == DT_BF16; i++) {
         if (!tiles[i]) continue;

@@ -110,7 +110,7 @@ check "nothing was written" [ ! -e out.bin ]
 for case in "generate $model --precision fp64" "graph run.yaml --program forward" "plot run --out a.png" "plot run --keys nothing" \
     "tokenizer train --input text.txt --out x --pattern gpt4" "ckpt export $model --out x --dtype f8" \
     "ckpt export $model --gguf x.gguf --type q3" "ckpt import model.gguf --out x --dtype int8" \
-    "data build --input text.txt --tokenizer tok --out x --eod nothing" "config --set training.precision=fp8"; do
+    "data build --input text.txt --tokenizer tok --out x --eod nothing" "config --set training.precision=fp16"; do
     refused $case
     says "${case##*[ =]}"
 done

@@ -44,7 +44,7 @@ check "a plan leaves nothing behind" test ! -e a
 DROVER_PEAK_FLOPS=fast expect 2 'DROVER_PEAK_FLOPS is "fast", expected what one rank can compute, in FLOP/s' "$drover" plan --set model.preset=tiny
 expect 0 " for 100000 steps" "$drover" plan --set model.preset=llama-15m --set training.steps=100000
 expect 2 "expected a multiple of" "$drover" plan --set model.preset=tiny --ranks 3
-expect 0 "layout        tensor 2 with its tokens shared, data 4, 4 lanes" "$drover" plan --set model.preset=tiny --set parallel.tensor=2 --ranks 8
+expect 0 "layout        tensor 2 with its tokens shared, data 4, 4 accumulation groups" "$drover" plan --set model.preset=tiny --set parallel.tensor=2 --ranks 8
 says "sent by a rank in a step over the data axis" "sent by a rank in a step over the tensor axis" "8 ranks"
 expect 2 "\"parallel.tensor\" is 8, expected a divisor of model.intermediate_size 172" "$drover" plan --set model.preset=tiny --set parallel.tensor=8 --ranks 8
 expect 2 "6 ranks were started, expected a multiple of tensor 4" "$drover" plan --set model.preset=tiny --set parallel.tensor=4 --ranks 6

@@ -183,7 +183,7 @@ void test_run_batch(test_run *r, uint64_t seed, int document) {
 }
 
 double test_run_step(test_run *r, double dloss) {
-    const int64_t n = run_layout_of(&r->c).addends;
+    const int64_t n = run_layout_of(&r->c).partial_sums;
     double losses[16], sum = 0;
     assert_true(n <= 16);
     OK(programs_write_dloss(&r->p, dloss));

@@ -5,7 +5,7 @@
 # script is beside it, and every wait has a limit. Needs mpirun and drover_mpi.so. usage: launch_supervise.sh DROVER
 . "$(dirname "$0")"/nodes.bash
 sed -i 's/num_hidden_layers: 2/num_hidden_layers: 3/; s/checkpoint:.*/checkpoint: {every: 10, keep: 0}/' run.yaml
-echo 'parallel: {lanes: 4}' >>run.yaml
+echo 'parallel: {accumulation_groups: 4}' >>run.yaml
 sed -i 's/training: {/training: {log_every: 10, /; s/steps: 6/steps: 100000/; s/global_batch_size: 8/global_batch_size: 4/; s/sequence_length: 64/sequence_length: 32/' run.yaml
 goes_on() { # RUN: until a further checkpoint is there
     follows has_saved "$1" "$(last_saved "$1")"

@@ -18,7 +18,7 @@ static inline layout_run run_case(const bits_case *c, const char *const *sets, i
     const char *all[MAX_SETS];
     char degree[64], context[64], pipeline[64];
     int n = 0;
-    all[n++] = "training.global_batch_size=4"; // two lanes of two micro-batches
+    all[n++] = "training.global_batch_size=4"; // two accumulation groups of two micro-batches
     for (int i = 0; i < n_sets; i++)
         all[n++] = sets[i];
     snprintf(degree, sizeof degree, "parallel.tensor=%d", c->tensor);
@@ -27,7 +27,7 @@ static inline layout_run run_case(const bits_case *c, const char *const *sets, i
     all[n++] = degree;
     all[n++] = context;
     all[n++] = pipeline;
-    all[n++] = "parallel.lanes=2";
+    all[n++] = "parallel.accumulation_groups=2";
     for (int i = 0; i < 3 && c->sets[i]; i++)
         all[n++] = c->sets[i];
     print_message("tensor %d, context %d, data %d, pipeline %d, %s; %s, %s\n", c->tensor,

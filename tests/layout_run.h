@@ -247,9 +247,9 @@ static inline drv_status one_rank(comm *self, arena *a, layout_run *run) {
     }
     DRV_TRY(put_weights(self, a, &mine.built, &mine.ranks, run));
     backend_close(mine.device); // all that was under way has been sent
-    // Losses and figures of pairs, 8 bytes an addend and leaf, are not planned.
+    // Losses and figures of pairs, 8 bytes a partial sum and reduction block, are not planned.
     const int64_t places = (int64_t)mine.ranks.size[AXIS_DATA] * mine.ranks.size[AXIS_CONTEXT],
-                  losses = STEPS * (places - 1) * steps.n_leaves * steps.n_losses * 8 *
+                  losses = STEPS * (places - 1) * steps.n_blocks * steps.n_losses * 8 *
                            steps.n_values;
     double wire[N_AXES];
     programs_wire(&mine.built, wire);

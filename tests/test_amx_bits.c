@@ -9,7 +9,7 @@
 #define BF16 "training.precision=bf16"
 
 static void by_tiles(void) {
-    setenv("DROVER_GEMM", gemm_amx(cpu_detect()) ? "amx" : "amx_twin", 1);
+    setenv("DROVER_GEMM", gemm_amx(cpu_detect()) ? "amx" : "amx_emulated", 1);
 }
 
 static void other_bits_than_fp32(const layout_run *tiles, const char *const *sets, int n_sets) {
@@ -33,7 +33,7 @@ static void same_bits(void **state) {
             {"training.micro_batch_size=1", 2, {2, 1, 1, 1, {SHARED, ZERO1}}},
             {"training.micro_batch_size=2", 2, {2, 1, 2, 1, {WHOLE, ZERO1}}},
             {"training.micro_batch_size=1", 2, {1, 2, 1, 1, {ZERO1}}}};
-    const char *sets[] = {BF16, "model.num_hidden_layers=1", "parallel.context_leaves=2",
+    const char *sets[] = {BF16, "model.num_hidden_layers=1", "parallel.context_blocks=2",
             "model.vocab_size=96", "training.micro_batch_size=1"};
     par_set_threads(1);
     layout_run one = run_case(&alone, sets, 5);

@@ -353,7 +353,7 @@ static void grow(problem *x, double factor) {
 }
 
 static void expect_plain_bits(const tile_kernels *by, attention_case shape, double factor) {
-    const tile_kernels *both[] = {by, &tiles_amx_twin};
+    const tile_kernels *both[] = {by, &tiles_amx_emulated};
     problem x[2];
     for (int i = 0; i < 2; i++) {
         const kernels k = {.name = both[i]->name,
@@ -382,9 +382,9 @@ static void expect_plain_bits_of_all(const tile_kernels *by) {
 static void instructions_give_the_bits_of_plain_c(void **state) {
     (void)state;
     const tile_kernels *amx = gemm_amx(cpu_detect());
-#ifdef TWIN_AVX512
-    extern const tile_kernels tiles_twin_avx512;
-    if (cpu_detect() >= CPU_AVX512) expect_plain_bits_of_all(&tiles_twin_avx512);
+#ifdef EMULATED_AVX512
+    extern const tile_kernels tiles_emulated_avx512;
+    if (cpu_detect() >= CPU_AVX512) expect_plain_bits_of_all(&tiles_emulated_avx512);
 #endif
     if (amx) expect_plain_bits_of_all(amx);
     if (amx) return;

@@ -124,10 +124,10 @@ static void cpu_says_how_it_multiplies(void **state) {
     static const struct {
         const char *level, *gemm, *want;
     } cases[] = {{"ref", NULL, "kernels ref, bf16 products by fp32"},
-            {"plain", "amx_twin", "kernels plain, bf16 products by AMX in plain C"},
+            {"plain", "amx_emulated", "kernels plain, bf16 products by AMX in plain C"},
             {"plain", "fp32", "kernels plain, bf16 products by fp32"},
             {"avx2", "fp32", "kernels avx2, bf16 products by fp32"},
-            {"avx512", "amx_twin", "kernels avx512, bf16 products by AMX in plain C"},
+            {"avx512", "amx_emulated", "kernels avx512, bf16 products by AMX in plain C"},
             {"avx512_bf16", "bf16", "kernels avx512_bf16, bf16 products by bf16 dot product"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         arena *a = arena_new("test");

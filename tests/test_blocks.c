@@ -263,10 +263,10 @@ static void products_have_the_bits_of_widened_matrices(void **state) {
             }
 }
 
-// The tiles of a team, and sums in leaves; what is planned is enough.
-static void tiles_and_leaves_by(gemm_choice choice) {
-    static const gemm_tree trees[] = {{0}, {.n_leaves = 4, .n_runs = 1, .each = {192}},
-            {.n_leaves = 4, .n_runs = 2, .first = {0, 512}, .each = {128, 64}}};
+// The tiles of a team, and sums in reduction blocks; what is planned is enough.
+static void tiles_and_blocks_by(gemm_choice choice) {
+    static const gemm_tree trees[] = {{0}, {.n_blocks = 4, .n_runs = 1, .each = {192}},
+            {.n_blocks = 4, .n_runs = 2, .first = {0, 512}, .each = {128, 64}}};
     static const quant_id ids[] = {QUANT_Q4_K, QUANT_Q6_K};
     arena *a = arena_new("gemm");
     gemm_machine *machine;
@@ -299,10 +299,10 @@ static void tiles_and_leaves_by(gemm_choice choice) {
 }
 
 // By vectors, and by the registers of AMX in plain C.
-static void tiles_and_leaves_widen_their_part(void **state) {
+static void tiles_and_blocks_widen_their_part(void **state) {
     (void)state;
-    tiles_and_leaves_by(GEMM_FP32);
-    tiles_and_leaves_by(GEMM_AMX_TWIN);
+    tiles_and_blocks_by(GEMM_FP32);
+    tiles_and_blocks_by(GEMM_AMX_EMULATED);
 }
 
 int main(void) {
@@ -311,7 +311,7 @@ int main(void) {
             cmocka_unit_test(four_bits_are_used_well),
             cmocka_unit_test(four_bits_are_as_good_as_ggmls),
             cmocka_unit_test(products_have_the_bits_of_widened_matrices),
-            cmocka_unit_test(tiles_and_leaves_widen_their_part)};
+            cmocka_unit_test(tiles_and_blocks_widen_their_part)};
     par_set_threads(2);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

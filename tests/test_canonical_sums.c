@@ -1,7 +1,7 @@
 // Sums whose bits may not depend on who adds what (design D7), on numbers that sums are tripped by:
-// -0, denormals, the largest beside the smallest, infinities, NaN. Trees (comm/join.h, leaves of
-// products) against a tree of our own; exact sums (base/exact_sum.h, kernels.squares), in any
-// order, against a row of bits that is added to as on paper.
+// -0, denormals, the largest beside the smallest, infinities, NaN. Trees (comm/join.h, reduction
+// blocks of products) against a tree of our own; exact sums (base/exact_sum.h, kernels.squares), in
+// any order, against a row of bits that is added to as on paper.
 #include "arrays.h"
 
 #include <float.h>
@@ -146,21 +146,21 @@ static void maxima_do_not_know_the_order(void **state) {
     }
 }
 
-// --- leaves of a product: each is a product of its own, then the tree
-enum { ROWS = 5, COLUMNS = 19, LEAF = 24 };
+// --- reduction blocks of a product: each is a product of its own, then the tree
+enum { ROWS = 5, COLUMNS = 19, BLOCK = 24 };
 
 typedef struct product {
     arena *mem; // of the machine and of what it makes, which it remembers
     gemm_machine *m;
     array a, b; // [ROWS, k], [k, COLUMNS]
-    int leaves;
+    int blocks;
 } product;
 
 static void multiply(const product *x, int64_t first, int64_t k, const gemm_tree *tree, float *c) {
     const gemm_shape s = {.m = ROWS,
             .n = COLUMNS,
             .k = k,
-            .lda = (int64_t)x->leaves * LEAF,
+            .lda = (int64_t)x->blocks * BLOCK,
             .ldb = COLUMNS,
             .ldc = COLUMNS,
             .in = DT_F32,
@@ -174,30 +174,30 @@ static void multiply(const product *x, int64_t first, int64_t k, const gemm_tree
 }
 
 static void expect_tree(const product *x) {
-    const gemm_tree tree = {.n_leaves = x->leaves, .n_runs = 1, .each = {LEAF}};
-    static float got[ROWS * COLUMNS], leaf[MAX_JOINED][ROWS * COLUMNS];
-    multiply(x, 0, (int64_t)x->leaves * LEAF, x->leaves > 1 ? &tree : NULL, got);
-    for (int i = 0; i < x->leaves; i++)
-        multiply(x, (int64_t)i * LEAF, LEAF, NULL, leaf[i]);
+    const gemm_tree tree = {.n_blocks = x->blocks, .n_runs = 1, .each = {BLOCK}};
+    static float got[ROWS * COLUMNS], block[MAX_JOINED][ROWS * COLUMNS];
+    multiply(x, 0, (int64_t)x->blocks * BLOCK, x->blocks > 1 ? &tree : NULL, got);
+    for (int i = 0; i < x->blocks; i++)
+        multiply(x, (int64_t)i * BLOCK, BLOCK, NULL, block[i]);
     for (int i = 0; i < ROWS * COLUMNS; i++) {
         float one[MAX_JOINED];
-        for (int k = 0; k < x->leaves; k++)
-            one[k] = leaf[k][i];
-        const float want = tree_of(one, x->leaves);
+        for (int k = 0; k < x->blocks; k++)
+            one[k] = block[k][i];
+        const float want = tree_of(one, x->blocks);
         if (!same_number(got[i], want))
-            fail_msg("%d leaves, element %d: %a, expected %a", x->leaves, i, (double)got[i],
-                    (double)want);
+            fail_msg("%d reduction blocks, element %d: %a, expected %a", x->blocks, i,
+                    (double)got[i], (double)want);
     }
 }
 
-static void leaves_of_a_product_are_joined_in_the_tree(void **state) {
+static void blocks_of_a_product_are_joined_in_the_tree(void **state) {
     (void)state;
-    product x = {.mem = arena_new("product"), .leaves = 2};
+    product x = {.mem = arena_new("product"), .blocks = 2};
     OK(gemm_machine_open(x.mem, GEMM_FP32, &x.m));
-    for (; x.leaves <= 9; x.leaves++)
+    for (; x.blocks <= 9; x.blocks++)
         for (int kinds = N_FINITE; kinds <= N_ODD; kinds += N_ODD - N_FINITE) {
-            x.a = array_new(DT_F32, (int64_t)ROWS * x.leaves * LEAF, 0, 1, 0);
-            x.b = array_new(DT_F32, (int64_t)COLUMNS * x.leaves * LEAF, 5, 1, 0);
+            x.a = array_new(DT_F32, (int64_t)ROWS * x.blocks * BLOCK, 0, 1, 0);
+            x.b = array_new(DT_F32, (int64_t)COLUMNS * x.blocks * BLOCK, 5, 1, 0);
             for (int64_t i = 0; i < x.a.n; i++)
                 array_put(&x.a, i, (double)number(9, (uint64_t)i, i % 40 ? N_FINITE - 9 : kinds));
             expect_tree(&x);
@@ -369,7 +369,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(parts_are_joined_in_the_tree),
             cmocka_unit_test(complete_parts_may_be_joined_before),
             cmocka_unit_test(maxima_do_not_know_the_order),
-            cmocka_unit_test(leaves_of_a_product_are_joined_in_the_tree),
+            cmocka_unit_test(blocks_of_a_product_are_joined_in_the_tree),
             cmocka_unit_test(exact_sums_are_rounded_once),
             cmocka_unit_test(what_is_not_finite_is_not_lost),
             cmocka_unit_test(squares_of_every_size)};

@@ -320,7 +320,7 @@ static drv_status no_space(void *ctx, const char *source, int64_t offset, int64_
     return drv_fail(DRV_E_IO, "no space left");
 }
 
-static void failed_save_leaves_the_old(void **state) {
+static void failed_save_blocks_the_old(void **state) {
     (void)state;
     arena *a = arena_new("ckpt");
     const char *dir = save_some(a, 1, 1, 1), *path;
@@ -505,7 +505,7 @@ int main(void) {
             cmocka_unit_test(newest_and_retention), cmocka_unit_test(weights_alone),
             cmocka_unit_test(retention_spares_the_broken), cmocka_unit_test(another_attempts_stays),
             cmocka_unit_test(harmed), cmocka_unit_test(manifests_of_other_versions_and_types),
-            cmocka_unit_test(too_many_blocks), cmocka_unit_test(failed_save_leaves_the_old),
+            cmocka_unit_test(too_many_blocks), cmocka_unit_test(failed_save_blocks_the_old),
             cmocka_unit_test(what_is_no_number_is_not_saved),
             cmocka_unit_test(adapters_are_checkpoints), cmocka_unit_test(filling),
             cmocka_unit_test(filling_tied), cmocka_unit_test(indexes_that_lie)};

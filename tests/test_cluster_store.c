@@ -43,7 +43,7 @@ static drv_status exchange(comm *self, void *ctx) {
     }
     EXPECT(self, store_get(store, "nobody", 6, 0, &got, &size) == STORE_MISSING);
     EXPECT(self, store_get(store, "nobody", 6, 20, &got, &size) == STORE_MISSING);
-    DRV_TRY(comm_barrier(comm_world(self)));
+    DRV_TRY(comm_barrier(comm_all_ranks(self)));
     cluster_store_close(store);
     return DRV_OK;
 }

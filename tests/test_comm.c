@@ -196,7 +196,7 @@ static drv_status reductions_of_type(comm *self, comm_group *group, dtype dt) {
 
 static drv_status every_collective(comm *self, void *ctx) {
     (void)ctx;
-    comm_group *groups[3] = {comm_world(self)};
+    comm_group *groups[3] = {comm_all_ranks(self)};
     int n_groups = 1;
     const int size = comm_size(self);
     if (size % 2 == 0) { // data x tensor
@@ -248,7 +248,7 @@ static drv_status one_gives_up(comm *c, void *ctx) {
     if (comm_rank(c) == who) return drv_fail(DRV_E_DATA, "bad row 17");
     float x[3] = {0};
     for (;;)
-        DRV_TRY(comm_all_reduce(comm_world(c), DT_F32, COMM_SUM, x, 3, NULL));
+        DRV_TRY(comm_all_reduce(comm_all_ranks(c), DT_F32, COMM_SUM, x, 3, NULL));
 }
 
 static void a_failure_ends_all_with_its_message(void **state) {
@@ -304,17 +304,17 @@ static void processes_print_it_once(void **state) {
 }
 
 // --- two threads of each rank
-typedef struct beside {
+typedef struct second_thread {
     comm *c;
     drv_status status;
-} beside;
+} second_thread;
 
 static drv_status sums_of_ranks(comm *c, int rounds, double factor) {
     for (int i = 0; i < rounds; i++) {
         double x[600];
         for (int k = 0; k < 600; k++)
             x[k] = factor * (comm_rank(c) + k + i);
-        DRV_TRY(comm_all_reduce(comm_world(c), DT_F64, COMM_SUM, x, 600, NULL));
+        DRV_TRY(comm_all_reduce(comm_all_ranks(c), DT_F64, COMM_SUM, x, 600, NULL));
         const int n = comm_size(c);
         for (int k = 0; k < 600; k++)
             EXPECT(c, x[k] == factor * (n * (k + i) + n * (n - 1) / 2));
@@ -322,20 +322,20 @@ static drv_status sums_of_ranks(comm *c, int rounds, double factor) {
     return DRV_OK;
 }
 
-static void *sum_beside(void *arg) {
-    beside *b = arg;
+static void *sum_both(void *arg) {
+    second_thread *b = arg;
     b->status = sums_of_ranks(b->c, 100, 3);
     return NULL;
 }
 
-static drv_status twins_sum(comm *c, void *ctx) {
+static drv_status duplicates_sum(comm *c, void *ctx) {
     (void)ctx;
-    beside b = {.c = comm_twin(c)};
+    second_thread b = {.c = comm_duplicate(c)};
     pthread_t thread;
-    EXPECT(c, pthread_create(&thread, NULL, sum_beside, &b) == 0);
+    EXPECT(c, pthread_create(&thread, NULL, sum_both, &b) == 0);
     drv_status status = sums_of_ranks(c, 100, 5);
     pthread_join(thread, NULL);
-    comm_twin_close(b.c);
+    comm_duplicate_close(b.c);
     if (status == DRV_OK && b.status != DRV_OK)
         return drv_fail(b.status, "the second thread of rank %d", comm_rank(c));
     return status;
@@ -345,8 +345,8 @@ static void a_rank_may_have_two_threads(void **state) {
     (void)state;
     arena *a = arena_new("test");
     const char *out = path_join(a, temporary_dir(a), "out");
-    OK(comm_run_threads(4, 1, NULL, twins_sum, NULL));
-    if (has_mpirun() && exit_of(start_mpirun(3, "twins", "", out)) != 0)
+    OK(comm_run_threads(4, 1, NULL, duplicates_sum, NULL));
+    if (has_mpirun() && exit_of(start_mpirun(3, "duplicates", "", out)) != 0)
         fail_msg("%s", text_of(a, out));
     arena_free(a);
 }
@@ -372,7 +372,7 @@ static void all_hear_of_the_first_failure(void **state) {
 
 int main(int argc, char **argv) {
     int who = 1;
-    if (argc > 1 && strcmp(argv[1], "twins") == 0) return play(twins_sum, NULL, NULL);
+    if (argc > 1 && strcmp(argv[1], "duplicates") == 0) return play(duplicates_sum, NULL, NULL);
     if (argc > 1 && strcmp(argv[1], "collectives") == 0) return play(every_collective, NULL, NULL);
     if (argc > 1 && strcmp(argv[1], "gives up") == 0) return play(one_gives_up, &who, NULL);
     if (argc > 1 && strcmp(argv[1], "gives up alone") == 0)

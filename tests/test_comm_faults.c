@@ -56,7 +56,7 @@ static drv_status steps(comm *self, void *ctx) {
     DRV_TRY(comm_record(self, dir));
     for (int64_t step = 1;; step++) {
         comm_note(self, step, "step");
-        DRV_TRY(comm_all_reduce(comm_world(self), DT_F32, COMM_SUM, values, 1500, NULL));
+        DRV_TRY(comm_all_reduce(comm_all_ranks(self), DT_F32, COMM_SUM, values, 1500, NULL));
         if (step >= 100 && !told && hears_of(self, VICTIM)) {
             DRV_TRY(leave_file(dir, "pid", rank));
             told = true;
@@ -85,7 +85,8 @@ static drv_status gives_up(comm *self, void *ctx) {
     comm_note(self, 1, "step");
     if (rank != VICTIM) {
         DRV_TRY(leave_file(dir, "pid", rank));
-        const drv_status status = strstr(dir, "computes") ? DRV_OK : comm_barrier(comm_world(self));
+        const drv_status status =
+                strstr(dir, "computes") ? DRV_OK : comm_barrier(comm_all_ranks(self));
         while (comm_blamed(self).rank != VICTIM)
             usleep(1000);
         OK(leave_file(dir, "heard", rank));
@@ -153,7 +154,7 @@ static void kill_one(const char *folder) {
             strstr(text, "last heard of at step 0"))
         fail_msg("not named by %d others: %s", RANKS - 1, text);
     const char *record = text_of(a, arena_printf(a, "%s/rank-%05d.txt", dir, VICTIM));
-    if (strlen(record) != 65 * 128 || !strstr(record, "all_reduce over world"))
+    if (strlen(record) != 65 * 128 || !strstr(record, "all_reduce over all ranks"))
         fail_msg("record: %s", record);
     arena_free(a);
 }
@@ -207,8 +208,8 @@ static void a_stopped_rank_is_found(void **state) {
     kill(victim, SIGKILL);
     const int status = exit_of(run);
     const char *text = said_by_all(a, dir, out);
-    static const char *const said[] = {"rank 2 (", "holds up the others", "all_reduce over world",
-            "the others wait for this one", "rank 2 continues",
+    static const char *const said[] = {"rank 2 (", "holds up the others",
+            "all_reduce over all ranks", "the others wait for this one", "rank 2 continues",
             "stopped answering, last heard of at step"};
     for (size_t i = 0; i < sizeof said / sizeof *said; i++)
         if (!strstr(text, said[i])) fail_msg("no \"%s\" in: %s", said[i], text);

@@ -19,7 +19,7 @@ static void values_out_of_range_are_refused(void **state) {
             {TINY "optimizer: {betas: [0.9]}\n", {"optimizer.betas", "a list of 1", "2 numbers"}},
             {TINY "optimizer: {betas: 0.9}\n", {"optimizer.betas", "0.9", "a list of 2 numbers"}},
             {TINY "optimizer: {betas: [0.9, null]}\n", {"betas[1]", "empty"}},
-            {TINY "training: {precision: fp16}\n", {"fp16", "bf16 or fp32"}},
+            {TINY "training: {precision: fp16}\n", {"fp16", "bf16, fp32 or fp8"}},
             {TINY "training: {precision: [bf16]}\n", {"precision", "a list of 1"}},
             {TINY "backend: gpu\n", {"run.yaml:2", "backend", "gpu", "cpu"}},
             {TINY "parallel: {context: 2}\ndata: {sequence_length: 62}\n",
@@ -92,10 +92,10 @@ static void keys_in_conflict_are_named(void **state) {
                     {"model.bos_token_id is 512", "0 to 511", "vocab_size is 512"}},
             {"model: {preset: tiny, eos_token_id: [1, 600]}\n", {"eos_token_id is 600"}},
             {"model: {preset: tiny, pad_token_id: 512}\n", {"pad_token_id is 512"}},
-            {TINY "training: {global_batch_size: 4}\nparallel: {lanes: 3}\n",
-                    {"run.yaml:3", "parallel.lanes", "is 3", "a divisor of the 4 micro-batches"}},
-            {TINY "parallel: {data: 2, lanes: 1}\n",
-                    {"parallel.lanes", "is 1", "a multiple of the 2 data-parallel ranks"}},
+            {TINY "training: {global_batch_size: 4}\nparallel: {accumulation_groups: 3}\n",
+                    {"run.yaml:3", "accumulation_groups", "is 3", "divisor of the 4"}},
+            {TINY "parallel: {data: 2, accumulation_groups: 1}\n",
+                    {"accumulation_groups", "is 1", "a multiple of the 2 data-parallel ranks"}},
             {"model: {preset: tiny, max_position_embeddings: 4096}\n"
              "training: {micro_batch_size: 1048576, global_batch_size: 1048576}\n"
              "data: {sequence_length: 2048}\n",
@@ -323,7 +323,7 @@ static void defaults_that_depend_on_others(void **state) {
     assert_int_equal(cfg.lora.rank, 0);
     OK(load(a, TINY "parallel: {data: 2}\n", &cfg));
     OK(config_set_ranks(&cfg, 2));
-    assert_int_equal(cfg.n_lanes, 2);
+    assert_int_equal(cfg.n_accum_groups, 2);
     FAILS(config_set_ranks(&cfg, 4), DRV_E_USAGE,
             "key \"parallel.data\" is 2, but 4 ranks were started, expected mpirun -n 2");
     FAILS(config_set_ranks(&cfg, 1), DRV_E_USAGE, "but 1 rank was started");

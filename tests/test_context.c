@@ -70,7 +70,7 @@ static void rows_may_be_shared(void **state) {
 
 static void rows_of_bf16(void **state) {
     (void)state;
-    const char *more[] = {"training.precision=bf16", "parallel.lanes=2"};
+    const char *more[] = {"training.precision=bf16", "parallel.accumulation_groups=2"};
     layout_run one = run_on(&(layout){1, 1, 1, 1}, more, 2);
     for (int context = 2; context <= 4; context *= 2) {
         layout_run several = run_on(&(layout){context, 2, 1, 1}, more, 2);

@@ -1,6 +1,6 @@
-// Context ranks give the bits of one rank that has as many leaves of the row: any degree, beside
-// tensor, data and pipeline ranks and ZeRO, whatever the type, the ties, the vocabulary and the
-// documents of a row (docs/adr/0015).
+// Context ranks give the bits of one rank that has as many reduction blocks of the row: any degree,
+// beside tensor, data and pipeline ranks and ZeRO, whatever the type, the ties, the vocabulary and
+// the documents of a row (docs/adr/0015).
 #include "layout_run.h"
 
 typedef struct mesh_case {
@@ -12,24 +12,24 @@ typedef struct model_case {
     int n_sets;
 } model_case;
 
-enum { LEAVES = 4 };
+enum { BLOCKS = 4 };
 
-static layout_run run_case(const mesh_case *c, const model_case *model, int leaves,
+static layout_run run_case(const mesh_case *c, const model_case *model, int blocks,
         const char *more) {
     arena *a = arena_new("sets");
     const char *all[16];
     int n = 0;
-    all[n++] = "training.global_batch_size=4"; // two lanes of two micro-batches
-    all[n++] = "parallel.lanes=2";
+    all[n++] = "training.global_batch_size=4"; // two accumulation groups of two micro-batches
+    all[n++] = "parallel.accumulation_groups=2";
     for (int i = 0; i < model->n_sets; i++)
         all[n++] = model->sets[i];
     all[n++] = arena_printf(a, "parallel.tensor=%d", c->tensor);
     all[n++] = arena_printf(a, "parallel.context=%d", c->context);
     all[n++] = arena_printf(a, "parallel.pipeline=%d", c->pipeline);
-    all[n++] = arena_printf(a, "parallel.context_leaves=%d", leaves);
+    all[n++] = arena_printf(a, "parallel.context_blocks=%d", blocks);
     if (more) all[n++] = more;
     print_message("tensor %d, context %d of %d, pipeline %d, data %d, %s, %s\n", c->tensor,
-            c->context, leaves, c->pipeline, c->data, model->sets[0], more ? more : "");
+            c->context, blocks, c->pipeline, c->data, model->sets[0], more ? more : "");
     layout_run r = train_layout(c->tensor * c->context * c->pipeline * c->data, all, n);
     arena_free(a);
     return r;
@@ -37,11 +37,11 @@ static layout_run run_case(const mesh_case *c, const model_case *model, int leav
 
 static const mesh_case alone = {1, 1, 1, 1};
 
-static void same_bits_on(const mesh_case *cases, int n_cases, const model_case *model, int leaves,
+static void same_bits_on(const mesh_case *cases, int n_cases, const model_case *model, int blocks,
         const char *more) {
-    layout_run one = run_case(&alone, model, leaves, NULL);
+    layout_run one = run_case(&alone, model, blocks, NULL);
     for (int i = 0; i < n_cases; i++) {
-        layout_run several = run_case(&cases[i], model, leaves, more);
+        layout_run several = run_case(&cases[i], model, blocks, more);
         expect_same_bits(&several, &one);
         free(several.weights);
     }
@@ -71,17 +71,18 @@ static int every_mesh(mesh_case *out) {
 static void every_mesh_fp32(void **state) {
     (void)state;
     mesh_case all[24];
-    same_bits_on(all, every_mesh(all), &fp32, LEAVES, NULL);
+    same_bits_on(all, every_mesh(all), &fp32, BLOCKS, NULL);
 }
 
 static void every_mesh_bf16(void **state) {
     (void)state;
     mesh_case all[24];
-    same_bits_on(all, every_mesh(all), &bf16, LEAVES, NULL);
+    same_bits_on(all, every_mesh(all), &bf16, BLOCKS, NULL);
 }
 
-// Tensor ranks beyond the two key-value heads: several share one, and its query heads are in leaves
-// on whoever has fewer of them. Every degree of both axes, beside pipelines and data.
+// Tensor ranks beyond the two key-value heads: several share one, and its query heads are in
+// reduction blocks on whoever has fewer of them. Every degree of both axes, beside pipelines and
+// data.
 static void ranks_that_share_a_head(void **state) {
     (void)state;
     static const mesh_case some[] = {{4, 1, 1, 1}, {4, 2, 1, 1}, {2, 4, 1, 1}, {8, 1, 1, 1},
@@ -92,8 +93,8 @@ static void ranks_that_share_a_head(void **state) {
         grouped[i].sets[1] = "model.num_attention_heads=16";
         grouped[i].sets[grouped[i].n_sets++] = "model.intermediate_size=176";
         grouped[i].sets[grouped[i].n_sets++] = "model.num_hidden_layers=2";
-        same_bits_on(some, 8, &grouped[i], LEAVES, NULL);
-        same_bits_on(some, 3, &grouped[i], LEAVES, more[i]);
+        same_bits_on(some, 8, &grouped[i], BLOCKS, NULL);
+        same_bits_on(some, 3, &grouped[i], BLOCKS, more[i]);
     }
 }
 
@@ -101,25 +102,26 @@ static void ranks_that_share_a_head(void **state) {
 static void beside_other_keys(void **state) {
     (void)state;
     static const mesh_case some[] = {{1, 2, 1, 2}, {2, 1, 1, 2}, {2, 2, 2, 1}, {1, 1, 1, 2}};
-    same_bits_on(some, 4, &fp32, LEAVES, "parallel.zero=0");
-    same_bits_on(some, 4, &bf16, LEAVES, "parallel.sequence=false");
+    same_bits_on(some, 4, &fp32, BLOCKS, "parallel.zero=0");
+    same_bits_on(some, 4, &bf16, BLOCKS, "parallel.sequence=false");
     model_case two_rows = bf16;
     two_rows.sets[two_rows.n_sets++] = "training.micro_batch_size=2";
-    same_bits_on(some, 4, &two_rows, LEAVES, "training.recompute=full");
+    same_bits_on(some, 4, &two_rows, BLOCKS, "training.recompute=full");
 }
 
-// Lanes are joined in a tree of their own before leaves are, also where they are no power of two.
+// Accumulation groups are joined in a tree of their own before reduction blocks are, also where
+// they are no power of two.
 static void three_data_ranks(void **state) {
     (void)state;
     static const mesh_case some[] = {{1, 1, 1, 3}, {1, 2, 1, 3}, {2, 2, 1, 3}};
     static const char *const levels[] = {"parallel.zero=0", "parallel.zero=1", "parallel.zero=2"};
     model_case three = fp32;
     three.sets[three.n_sets++] = "training.global_batch_size=6";
-    three.sets[three.n_sets++] = "parallel.lanes=3";
+    three.sets[three.n_sets++] = "parallel.accumulation_groups=3";
     three.sets[three.n_sets++] = "model.num_hidden_layers=2";
     for (int zero = 0; zero < 3; zero++)
-        for (int leaves = 2; leaves <= LEAVES; leaves *= 2)
-            same_bits_on(some, 3, &three, leaves, levels[zero]);
+        for (int blocks = 2; blocks <= BLOCKS; blocks *= 2)
+            same_bits_on(some, 3, &three, blocks, levels[zero]);
 }
 
 static void eight_ranks(void **state) {
@@ -135,12 +137,13 @@ static void eight_ranks(void **state) {
     }
 }
 
-// What ranks send in the ring and in the update; several data ranks send each of their leaves.
+// What ranks send in the ring and in the update; several data ranks send each of their reduction
+// blocks.
 static void bytes_are_those_of_the_plan(void **state) {
     (void)state;
     static const struct {
         mesh_case mesh;
-        int leaves;
+        int blocks;
         const char *zero;
     } cases[] = {{{1, 2, 1, 1}, 2, "parallel.zero=1"}, {{1, 4, 1, 1}, 4, "parallel.zero=0"},
             {{1, 2, 1, 2}, 4, "parallel.zero=1"}, {{1, 2, 1, 2}, 4, "parallel.zero=0"},
@@ -149,7 +152,7 @@ static void bytes_are_those_of_the_plan(void **state) {
     model_case even = bf16;
     even.sets[3] = "model.vocab_size=512"; // ranks have as much each
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        layout_run r = run_case(&cases[i].mesh, &even, cases[i].leaves, cases[i].zero);
+        layout_run r = run_case(&cases[i].mesh, &even, cases[i].blocks, cases[i].zero);
         for (int axis = AXIS_DATA; axis <= AXIS_CONTEXT; axis++) {
             const double planned = STEPS * r.ranks * r.wire[axis];
             if (fabs((double)r.sent[axis] - planned) > 1e-9 * planned + 0.5)
@@ -162,24 +165,24 @@ static void bytes_are_those_of_the_plan(void **state) {
     }
 }
 
-// The number of leaves decides, not the ranks: with others the bits are others, and the default on
-// one rank is what it was.
-static void leaves_decide(void **state) {
+// The number of reduction blocks decides, not the ranks: with others the bits are others, and the
+// default on one rank is what it was.
+static void blocks_decide(void **state) {
     (void)state;
     layout_run four = run_case(&alone, &fp32, 4, NULL), two = run_case(&alone, &fp32, 2, NULL);
     assert_memory_not_equal(four.weights, two.weights, sizeof(float) * (size_t)two.n_weights);
     free(four.weights), free(two.weights);
 }
 
-static void leaves_that_do_not_divide_are_refused(void **state) {
+static void blocks_that_do_not_divide_are_refused(void **state) {
     (void)state;
     static const struct {
         const char *sets[2], *text;
-    } cases[] = {{{"parallel.context=2", "parallel.context_leaves=6"},
+    } cases[] = {{{"parallel.context=2", "parallel.context_blocks=6"},
                          "6, expected parallel.context 2 x 1, 2, 4"},
-            {{"parallel.context=4", "parallel.context_leaves=2"}, "2, expected parallel.context 4"},
-            {{"data.sequence_length=40", "parallel.context_leaves=8"},
-                    "is 40, expected a multiple of 16: two chunks for each of parallel.context_leaves 8"}};
+            {{"parallel.context=4", "parallel.context_blocks=2"}, "2, expected parallel.context 4"},
+            {{"data.sequence_length=40", "parallel.context_blocks=8"},
+                    "is 40, expected a multiple of 16: two chunks for each of parallel.context_blocks 8"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         expect_refused(cases[i].sets[0], cases[i].sets[1], cases[i].text);
 }
@@ -189,7 +192,7 @@ int main(void) {
             cmocka_unit_test(every_mesh_bf16), cmocka_unit_test(ranks_that_share_a_head),
             cmocka_unit_test(beside_other_keys), cmocka_unit_test(three_data_ranks),
             cmocka_unit_test(eight_ranks), cmocka_unit_test(bytes_are_those_of_the_plan),
-            cmocka_unit_test(leaves_decide),
-            cmocka_unit_test(leaves_that_do_not_divide_are_refused)};
+            cmocka_unit_test(blocks_decide),
+            cmocka_unit_test(blocks_that_do_not_divide_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

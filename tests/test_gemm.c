@@ -1,5 +1,6 @@
 // Tiled products against plain loops in double: all transpositions and types, rows with gaps, sizes
-// that leave rests in m, n and k, both arithmetics of bf16, 1 to 16 threads, sums in leaves.
+// that leave rests in m, n and k, both arithmetics of bf16, 1 to 16 threads, sums in reduction
+// blocks.
 #include "harness.h"
 
 #include <math.h>
@@ -167,7 +168,7 @@ enum { MAX_MACHINES = 16 };
 
 // The tiles of AMX, by its instructions where the processor has them.
 static gemm_choice tiles(void) {
-    return gemm_amx(cpu_detect()) ? GEMM_AMX : GEMM_AMX_TWIN;
+    return gemm_amx(cpu_detect()) ? GEMM_AMX : GEMM_AMX_EMULATED;
 }
 
 static int all_ways(way *out) {
@@ -242,7 +243,7 @@ enum { AFTER = 64, UNTOUCHED = 0x5A };
 static void run_in_plan(gemm_machine *m, arena *a, const product *p, const gemm_tree *tree) {
     gemm_shape s = p->s;
     gemm *g;
-    if (tree->addends) s.k /= tree->addends;
+    if (tree->partial_sums) s.k /= tree->partial_sums;
     OK(gemm_new(a, m, &s, tree, &g));
     const int64_t bytes = gemm_workspace(&s, tree, par_threads());
     unsigned char *workspace = mem_alloc((size_t)bytes + AFTER);
@@ -251,18 +252,18 @@ static void run_in_plan(gemm_machine *m, arena *a, const product *p, const gemm_
     gemm_run(g, p->x, p->y, p->c, workspace, bytes);
     for (int i = 0; i < AFTER; i++)
         if (workspace[bytes + i] != UNTOUCHED)
-            fail_msg("%s by %s, %d threads, %d leaves: byte %d after %lld of scratch was written",
-                    dtype_name(s.in), gemm_arithmetic(m), par_threads(), tree->n_leaves, i,
+            fail_msg("%s by %s, %d threads, %d reduction blocks: byte %d after %lld of scratch was written",
+                    dtype_name(s.in), gemm_arithmetic(m), par_threads(), tree->n_blocks, i,
                     (long long)bytes);
     free(workspace);
 }
 
-static const gemm_tree trees[] = {{0}, {.n_leaves = 8, .n_runs = 1, .each = {6}}, {.addends = 3},
-        {.n_leaves = 4, .n_runs = 1, .each = {4}, .addends = 3}};
+static const gemm_tree trees[] = {{0}, {.n_blocks = 8, .n_runs = 1, .each = {6}},
+        {.partial_sums = 3}, {.n_blocks = 4, .n_runs = 1, .each = {4}, .partial_sums = 3}};
 enum { N_FORMS = 2 * sizeof trees / sizeof *trees };
 
 static product product_of_form(int form) {
-    const bool adds = trees[form / 2].addends > 0;
+    const bool adds = trees[form / 2].partial_sums > 0;
     return product_new((gemm_shape){.m = 190,
                                .n = 410,
                                .k = 48,
@@ -285,12 +286,12 @@ static void forms_of_a_plan(const product *forms, double *const *wants) {
     arena_free(a);
 }
 
-// A leaf of two runs, each longer than the kernels pack at once: the second one is added to the
-// first, for which they form its sum aside.
-static void long_runs_of_leaves(void **state) {
+// A reduction block of two runs, each longer than the kernels pack at once: the second one is added
+// to the first, for which they form its sum aside.
+static void long_runs_of_blocks(void **state) {
     (void)state;
     enum { RUN = 4 * GEMM_WORDS }; // whole blocks, of pairs too: no room is left over
-    static const gemm_tree tree = {.n_leaves = 1,
+    static const gemm_tree tree = {.n_blocks = 1,
             .n_runs = 2,
             .first = {0, RUN},
             .each = {RUN, RUN}};
@@ -317,7 +318,7 @@ static void long_runs_of_leaves(void **state) {
 // of any number of threads: they fit it, and sums are right.
 static void any_number_of_threads(void **state) {
     (void)state;
-    const char *arithmetics[] = {"fp32", tiles() == GEMM_AMX ? "amx" : "amx_twin", "bf16"};
+    const char *arithmetics[] = {"fp32", tiles() == GEMM_AMX ? "amx" : "amx_emulated", "bf16"};
     product forms[N_FORMS];
     double *wants[N_FORMS];
     for (int form = 0; form < N_FORMS; form++) {
@@ -443,7 +444,7 @@ int main(void) {
     par_set_threads(2);
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_way),
             cmocka_unit_test(empty_products), cmocka_unit_test(bits),
-            cmocka_unit_test(a_sum_is_added_as_a_whole), cmocka_unit_test(long_runs_of_leaves),
+            cmocka_unit_test(a_sum_is_added_as_a_whole), cmocka_unit_test(long_runs_of_blocks),
             cmocka_unit_test(any_number_of_threads), cmocka_unit_test(too_little_scratch)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

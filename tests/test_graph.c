@@ -216,7 +216,7 @@ static void the_text_is_an_identity(void **state) {
 }
 
 // Sums over ranks that no node names (of norms, along the pipeline) are read from the mesh.
-static void ranks_and_leaves_print(void **state) {
+static void ranks_and_blocks_print(void **state) {
     (void)state;
     arena *a = arena_new("text");
     str text = {0};
@@ -224,12 +224,13 @@ static void ranks_and_leaves_print(void **state) {
     graph *g = new_graph(a, "g", &x, &acc);
     print(g, &text);
     assert_memory_equal(text.p, "graph g {\n", 10);
-    g->row_leaves = 2;
+    g->row_blocks = 2;
     print(g, &text);
-    assert_memory_equal(text.p, "graph g on 2 leaves of a row {\n", 31);
+    assert_memory_equal(text.p, "graph g on 2 reduction blocks of a row {\n", 31);
     g->mesh = (mesh){{3, 1, 2, 4}};
     print(g, &text);
-    const char *want = "graph g on pipeline 3, context 2, tensor 4, 2 leaves of a row {\n";
+    const char *want =
+            "graph g on pipeline 3, context 2, tensor 4, 2 reduction blocks of a row {\n";
     assert_memory_equal(text.p, want, strlen(want));
     str_free(&text);
     arena_free(a);
@@ -293,7 +294,7 @@ static void pruning_keeps_what_has_an_effect(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(verifier_refuses),
             cmocka_unit_test(verifier_accepts_chains), cmocka_unit_test(the_text_is_an_identity),
-            cmocka_unit_test(ranks_and_leaves_print), cmocka_unit_test(frozen_weights_print),
+            cmocka_unit_test(ranks_and_blocks_print), cmocka_unit_test(frozen_weights_print),
             cmocka_unit_test(names_are_found), cmocka_unit_test(pruning_keeps_what_has_an_effect)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

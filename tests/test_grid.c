@@ -60,7 +60,7 @@ static const char *const model[] = {"model.vocab_size=263", "model.hidden_size=3
         "model.intermediate_size=64", "model.num_hidden_layers=8", "model.num_attention_heads=8",
         "model.num_key_value_heads=2", "data.sequence_length=32", "training.global_batch_size=8",
         "training.micro_batch_size=1", "training.hash_every=1", "optimizer.clip_grad_norm=0.5",
-        "parallel.lanes=4", "parallel.context_leaves=2"};
+        "parallel.accumulation_groups=4", "parallel.context_blocks=2"};
 enum { N_MODEL = sizeof model / sizeof *model, CASE_SETS = N_MODEL + N_GRID + 1 };
 
 typedef struct grid_case {

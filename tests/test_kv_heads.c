@@ -190,7 +190,7 @@ static void one_head_for_all(void **state) {
 static void low_rank_branches(void **state) {
     (void)state;
     const char *sets[] = {"training.precision=fp32", "model.num_key_value_heads=2", "lora.rank=4",
-            "lora.target_modules=[k_proj, v_proj, o_proj]", "parallel.leaves=4",
+            "lora.target_modules=[k_proj, v_proj, o_proj]", "parallel.tensor_blocks=4",
             "parallel.tensor=4"};
     layout_run one = train_layout(1, sets, 5), four_ranks = train_layout(4, sets, 6);
     expect_close_numbers(&four_ranks, &one, 1e-6);

@@ -4,11 +4,11 @@
 #include <math.h>
 
 // --- data parallel
-static void lanes_give_the_same_bits_on_any_ranks(void **state) {
+static void accum_groups_give_the_same_bits_on_any_ranks(void **state) {
     (void)state;
     static const char *const precisions[] = {"training.precision=fp32", "training.precision=bf16"};
     for (int p = 0; p < 2; p++) {
-        const char *sets[] = {"parallel.lanes=8", precisions[p], NULL};
+        const char *sets[] = {"parallel.accumulation_groups=8", precisions[p], NULL};
         layout_run one = train_layout(1, sets, 2);
         for (int ranks = 2; ranks <= 8; ranks *= 2)
             for (int zero = 0; zero < 2; zero++) {
@@ -21,10 +21,11 @@ static void lanes_give_the_same_bits_on_any_ranks(void **state) {
     }
 }
 
-// As many lanes as ranks, unless more are asked for; three leave a tree that is not full.
-static void three_ranks_are_three_lanes(void **state) {
+// As many accumulation groups as ranks, unless more are asked for; three leave a tree that is not
+// full.
+static void three_ranks_are_three_accum_groups(void **state) {
     (void)state;
-    const char *sets[] = {"training.global_batch_size=12", "parallel.lanes=3"};
+    const char *sets[] = {"training.global_batch_size=12", "parallel.accumulation_groups=3"};
     layout_run one = train_layout(1, sets, 2), three = train_layout(3, sets, 1);
     expect_same_bits(&three, &one);
     free(one.weights);
@@ -164,7 +165,8 @@ static void ranks_that_do_not_fit_are_refused(void **state) {
     } cases[] = {
             {3, "parallel.data=auto", "a multiple of micro_batch_size 1 x data-parallel ranks 3"},
             {2, "parallel.data=4", "\"parallel.data\" is 4, but 2 ranks were started"},
-            {4, "parallel.lanes=2", "\"parallel.lanes\" is 2, expected a multiple of the 4"},
+            {4, "parallel.accumulation_groups=2",
+                    "\"parallel.accumulation_groups\" is 2, expected a multiple of the 4"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         arena *a = arena_new("cfg");
@@ -177,8 +179,9 @@ static void ranks_that_do_not_fit_are_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(lanes_give_the_same_bits_on_any_ranks),
-            cmocka_unit_test(three_ranks_are_three_lanes),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(
+                                               accum_groups_give_the_same_bits_on_any_ranks),
+            cmocka_unit_test(three_ranks_are_three_accum_groups),
             cmocka_unit_test(data_ranks_share_the_optimizer),
             cmocka_unit_test(tensor_ranks_are_close_to_one), cmocka_unit_test(tensor_ranks_of_bf16),
             cmocka_unit_test(a_split_model_begins_alike),

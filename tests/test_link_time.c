@@ -11,13 +11,14 @@ static void near(double x, double expected) {
     if (fabs(x - expected) > 1e-12 * expected) fail_msg("%.17g, expected %.17g", x, expected);
 }
 
-// 1 GB to each of the others: 1/450 s to one in the host, 1/50 s to one elsewhere.
+// The ranks of a host share what leaves it, and pass it on at the same time.
 static void parts_to_all(void **state) {
     (void)state;
     near(link_all_seconds(&hosts, 1, 8, 7e9), 7 / 450.0);
-    near(link_all_seconds(&hosts, 1, 16, 15e9), 7 / 450.0 + 8 / 50.0);
-    near(link_all_seconds(&hosts, 4, 4, 3e9), 1 / 450.0 + 2 / 50.0); // two in each host
-    near(link_all_seconds(&hosts, 8, 64, 63e9), 63 / 50.0);          // one in each host
+    near(link_all_seconds(&hosts, 1, 16, 15e9), 15 / 8.0 / 50);
+    near(link_all_seconds(&hosts, 1, 9 * 8, 71e9), 71 / 8.0 / 50); // nine hosts: still an eighth
+    near(link_all_seconds(&hosts, 4, 4, 3e9), 3 / 2.0 / 50);       // two in each host
+    near(link_all_seconds(&hosts, 8, 64, 63e9), 63 / 50.0);        // one in each host
     near(link_all_seconds(&hosts, 100, 2, 1e9), 1 / 50.0);
     near(link_all_seconds(&alike, 1, 16, 15e9), 15 / 50.0);
     assert_true(link_all_seconds(&hosts, 1, 1, 0) == 0);
@@ -41,7 +42,7 @@ static void axes_of_a_mesh(void **state) {
     const mesh m = {{[AXIS_PIPELINE] = 2, [AXIS_DATA] = 4, [AXIS_CONTEXT] = 2, [AXIS_TENSOR] = 2}};
     near(link_axis_seconds(&hosts, &m, AXIS_TENSOR, 9e9), 9 / 450.0);
     near(link_axis_seconds(&hosts, &m, AXIS_CONTEXT, 9e9), 9 / 450.0);
-    near(link_axis_seconds(&hosts, &m, AXIS_DATA, 7e9), 3 / 450.0 + 4 / 50.0);
+    near(link_axis_seconds(&hosts, &m, AXIS_DATA, 7e9), 7 / 4.0 / 50);
     near(link_axis_seconds(&hosts, &m, AXIS_PIPELINE, 9e9), 9 / 50.0);
     const mesh one = mesh_single();
     for (int axis = 0; axis < N_AXES; axis++)

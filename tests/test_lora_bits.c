@@ -78,8 +78,9 @@ static void sizes_that_fill_nothing(void **state) {
         same_branches_on(some, 3, sets[i], 7);
 }
 
-// 42 tokens in 4 leaves, 20 (two rows of 10) and 4 in 8: lengths that differ by one, and none.
-static void leaves_of_uneven_length(void **state) {
+// 42 tokens in 4 reduction blocks, 20 (two rows of 10) and 4 in 8: lengths that differ by one, and
+// none.
+static void blocks_of_uneven_length(void **state) {
     (void)state;
     const char *const sets[][7] = {{bf16, all_linear, dropped, "data.sequence_length=42"},
             {fp32, all_linear, dropped, "data.sequence_length=10", "training.micro_batch_size=2",
@@ -120,7 +121,8 @@ static void shared_heads(void **state) {
         same_branches_on(some, i == 0 ? 3 : 2, sets[i], 5);
 }
 
-// Rows in four leaves. Where tensor ranks share the tokens, those of a leaf may be on several.
+// Rows in four reduction blocks. Where tensor ranks share the tokens, those of a reduction block
+// may be on several.
 static void context_ranks_too(void **state) {
     (void)state;
     static const bits_case some[] = {{1, 2, 1, 1, {NULL}},
@@ -129,11 +131,11 @@ static void context_ranks_too(void **state) {
             {1, 2, 2, 1, {ZERO0}}, {2, 2, 2, 1, {SHARED, "training.recompute=selective"}},
             {1, 2, 1, 2, {"parallel.schedule=zb-h1"}}, {2, 2, 1, 2, {SHARED}}};
     const char *const sets[][6] = {{fp32, all_linear, tied, dropped, "data.sequence_length=40",
-                                           "parallel.context_leaves=4"},
+                                           "parallel.context_blocks=4"},
             {bf16, all_linear, untied, dropped, "data.sequence_length=40",
-                    "parallel.context_leaves=4"},
+                    "parallel.context_blocks=4"},
             {bf16, q_and_v, dropped, "training.micro_batch_size=2", "data.sequence_length=56",
-                    "parallel.context_leaves=4"}};
+                    "parallel.context_blocks=4"}};
     for (int i = 0; i < 3; i++)
         same_branches_on(some, sizeof some / sizeof *some, sets[i], 6);
 }
@@ -148,20 +150,21 @@ static void context_ranks_and_shared_heads(void **state) {
     const char *const sets[][7] = {{fp32, all_linear, dropped, "model.num_key_value_heads=2",
                                            "model.num_attention_heads=8",
                                            "model.intermediate_size=176",
-                                           "parallel.context_leaves=4"},
+                                           "parallel.context_blocks=4"},
             {bf16, "lora.target_modules=[k_proj, v_proj]", kept, "model.num_key_value_heads=2",
                     "model.num_attention_heads=16", "model.intermediate_size=176",
-                    "parallel.context_leaves=4"}};
+                    "parallel.context_blocks=4"}};
     for (int i = 0; i < 2; i++)
         same_branches_on(some, sizeof some / sizeof *some, sets[i], 7);
 }
 
-// The number of leaves decides: with others the bits are others, so the cases above say something.
-static void leaves_decide(void **state) {
+// The number of reduction blocks decides: with others the bits are others, so the cases above say
+// something.
+static void blocks_decide(void **state) {
     (void)state;
-    const char *sets[] = {fp32, q_and_v, "parallel.leaves=4", RANK};
+    const char *sets[] = {fp32, q_and_v, "parallel.tensor_blocks=4", RANK};
     layout_run four = run_case(&alone, sets, 4);
-    sets[2] = "parallel.leaves=1";
+    sets[2] = "parallel.tensor_blocks=1";
     layout_run chain = run_case(&alone, sets, 4);
     assert_memory_not_equal(chain.weights, four.weights, sizeof(float) * (size_t)four.n_weights);
     free(four.weights), free(chain.weights);
@@ -171,8 +174,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(all_branches_fp32),
             cmocka_unit_test(all_branches_bf16), cmocka_unit_test(query_and_value_alone),
             cmocka_unit_test(some_branches), cmocka_unit_test(sizes_that_fill_nothing),
-            cmocka_unit_test(leaves_of_uneven_length), cmocka_unit_test(eight_ranks),
+            cmocka_unit_test(blocks_of_uneven_length), cmocka_unit_test(eight_ranks),
             cmocka_unit_test(shared_heads), cmocka_unit_test(context_ranks_too),
-            cmocka_unit_test(context_ranks_and_shared_heads), cmocka_unit_test(leaves_decide)};
+            cmocka_unit_test(context_ranks_and_shared_heads), cmocka_unit_test(blocks_decide)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@ typedef struct rows_case {
     bits_case on;
 } rows_case;
 
-// Eight rows a step, in two lanes: a rank of two has four.
+// Eight rows a step, in two accumulation groups: a rank of two has four.
 static void same_bits_with_any_rows(const rows_case *cases, size_t n_cases, const char *const *sets,
         int n_sets) {
     const char *all[MAX_SETS] = {"training.global_batch_size=8"};
@@ -44,7 +44,7 @@ static void on_one_rank(void **state) {
     }
 }
 
-// Addends longer than a chunk of logits and than a block of a product.
+// Partial sums longer than a chunk of logits and than a block of a product.
 static void long_rows(void **state) {
     (void)state;
     static const rows_case cases[] = {{2, {1, 1, 1, 1, {0}}}, {4, {2, 1, 1, 1, {0}}}};
@@ -56,8 +56,8 @@ static void long_rows(void **state) {
     }
 }
 
-// Tensor ranks that share tokens have whole addends, parts of one, or of two: odd rows of 40 tokens
-// in 2 leaves a row are on two ranks.
+// Tensor ranks that share tokens have whole partial sums, parts of one, or of two: odd rows of 40
+// tokens in 2 reduction blocks a row are on two ranks.
 static void in_layouts(void **state) {
     (void)state;
     static const rows_case cases[] = {{2, {2, 1, 1, 1, {SHARED}}}, {4, {2, 1, 1, 1, {SHARED}}},
@@ -68,14 +68,14 @@ static void in_layouts(void **state) {
             {4, {1, 2, 2, 1, {"training.recompute=full"}}}};
     static const char *const precisions[] = {FP32, BF16};
     for (size_t i = 0; i < N_OF(precisions); i++) {
-        const char *sets[] = {precisions[i], "parallel.context_leaves=4",
+        const char *sets[] = {precisions[i], "parallel.context_blocks=4",
                 "model.num_hidden_layers=2"};
         same_bits_with_any_rows(cases, N_OF(cases), sets, 3);
     }
 }
 
-// Runs of tokens whose number no rank's share is a multiple of; addends that are on two of four
-// ranks.
+// Runs of tokens whose number no rank's share is a multiple of; partial sums that are on two of
+// four ranks.
 static void tokens_that_do_not_divide(void **state) {
     (void)state;
     static const rows_case cases[] = {{2, {2, 1, 1, 1, {SHARED}}}, {4, {4, 1, 1, 1, {SHARED}}},
@@ -95,18 +95,18 @@ static void low_rank_branches(void **state) {
     static const char *const precisions[] = {FP32, BF16};
     for (size_t i = 0; i < N_OF(precisions); i++) {
         const char *sets[] = {precisions[i], "lora.rank=4", "lora.dropout=0.1",
-                "lora.target_modules=all-linear", "parallel.context_leaves=2"};
+                "lora.target_modules=all-linear", "parallel.context_blocks=2"};
         same_bits_with_any_rows(cases, N_OF(cases), sets, 5);
     }
 }
 
-// Level 2 adds whole micro-batches: the others have its bits with addends of as many rows.
-static void addends_of_two_rows(void **state) {
+// Level 2 adds whole micro-batches: the others have its bits with partial sums of as many rows.
+static void partial_sums_of_two_rows(void **state) {
     (void)state;
     static const rows_case cases[] = {{4, {1, 1, 1, 1, {0}}},
             {2, {1, 1, 2, 1, {"parallel.zero=2"}}}, {4, {1, 1, 2, 1, {ZERO1}}},
             {2, {1, 1, 1, 1, {"parallel.zero=2"}}}};
-    const char *all[] = {"training.global_batch_size=8", BF16, "parallel.addend_rows=2",
+    const char *all[] = {"training.global_batch_size=8", BF16, "parallel.partial_sum_rows=2",
             "training.micro_batch_size=2", NULL};
     char size[64];
     layout_run one = run_case(&alone, all, 4);
@@ -142,15 +142,15 @@ static void what_cannot_be_is_refused(void **state) {
     (void)state;
     static const struct {
         const char *sets[3], *text;
-    } cases[] = {{{"parallel.addend_rows=3"},
-                         "key \"parallel.addend_rows\" is 3, expected a divisor of "
+    } cases[] = {{{"parallel.partial_sum_rows=3"},
+                         "key \"parallel.partial_sum_rows\" is 3, expected a divisor of "
                          "training.micro_batch_size 4"},
-            {{"parallel.addend_rows=2", "parallel.zero=2"},
+            {{"parallel.partial_sum_rows=2", "parallel.zero=2"},
                     "is 2, but parallel.zero 2 adds whole micro-batches up, expected auto or "
                     "training.micro_batch_size 4"},
-            {{"parallel.addend_rows=1", "training.grad_dtype=bf16"},
+            {{"parallel.partial_sum_rows=1", "training.grad_dtype=bf16"},
                     "is 1, but training.grad_dtype bf16 adds whole micro-batches up"},
-            {{"parallel.addend_rows=2", "backend=pjrt"},
+            {{"parallel.partial_sum_rows=2", "backend=pjrt"},
                     "is 2, but backend pjrt adds whole micro-batches up"}};
     for (size_t i = 0; i < N_OF(cases); i++) {
         arena *a = arena_new("cfg");
@@ -169,15 +169,15 @@ static void what_auto_comes_to(void **state) {
         const char *set;
         int64_t rows;
     } cases[] = {{"training.steps=9", 1}, {"parallel.zero=0", 1}, {"parallel.zero=2", 4},
-            {"training.grad_dtype=bf16", 4}, {"backend=pjrt", 4}, {"parallel.addend_rows=2", 2},
-            {"parallel.addend_rows=4", 4}};
+            {"training.grad_dtype=bf16", 4}, {"backend=pjrt", 4},
+            {"parallel.partial_sum_rows=2", 2}, {"parallel.partial_sum_rows=4", 4}};
     for (size_t i = 0; i < N_OF(cases); i++) {
         arena *a = arena_new("cfg");
         run_config cfg;
         const char *sets[] = {"model.preset=tiny", "training.global_batch_size=8",
                 "training.micro_batch_size=4", cases[i].set};
         OK(config_load(a, NULL, sets, 4, &cfg));
-        assert_int_equal(config_addend_rows(&cfg), cases[i].rows);
+        assert_int_equal(config_partial_sum_rows(&cfg), cases[i].rows);
         arena_free(a);
     }
 }
@@ -185,7 +185,7 @@ static void what_auto_comes_to(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(on_one_rank), cmocka_unit_test(long_rows),
             cmocka_unit_test(in_layouts), cmocka_unit_test(tokens_that_do_not_divide),
-            cmocka_unit_test(low_rank_branches), cmocka_unit_test(addends_of_two_rows),
+            cmocka_unit_test(low_rank_branches), cmocka_unit_test(partial_sums_of_two_rows),
             cmocka_unit_test(as_planned), cmocka_unit_test(what_cannot_be_is_refused),
             cmocka_unit_test(what_auto_comes_to)};
     return cmocka_run_group_tests(tests, NULL, NULL);

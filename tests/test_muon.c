@@ -199,8 +199,9 @@ static void other_families_have_the_bits_of_one(void **state) {
     (void)state;
     static const char *const families[] = {"model.qkv_bias=true", "model.qk_norm=true"};
     for (int k = 0; k < 2; k++) {
-        const char *sets[] = {"optimizer.type=normuon", families[k], "parallel.lanes=2",
-                "parallel.addend_rows=1", "parallel.tensor=2", "parallel.zero=2"};
+        const char *sets[] = {"optimizer.type=normuon", families[k],
+                "parallel.accumulation_groups=2", "parallel.partial_sum_rows=1",
+                "parallel.tensor=2", "parallel.zero=2"};
         layout_run one = train_layout(1, sets, 4), four = train_layout(4, sets, 5),
                    shards = train_layout(4, sets, 6);
         expect_same_bits(&four, &one);

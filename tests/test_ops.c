@@ -191,20 +191,21 @@ static void run_backward(grad_case *c) {
 
 // The gradient of an input as the rule made it; NULL if it was not wanted.
 static const tensor *gradient_of(const grad_case *c, const example_input *in) {
-    const tensor *twin = c->g->tensors[in->t->id];
-    if (!twin->trainable) {
-        if (grad_buffer(&c->ctx, twin) || grad_of(&c->ctx, twin))
-            fail_msg("%s: a gradient for %s, which is frozen", op_rows[c->op]->name, twin->name);
+    const tensor *of_graph = c->g->tensors[in->t->id];
+    if (!of_graph->trainable) {
+        if (grad_buffer(&c->ctx, of_graph) || grad_of(&c->ctx, of_graph))
+            fail_msg("%s: a gradient for %s, which is frozen", op_rows[c->op]->name,
+                    of_graph->name);
         return NULL;
     }
-    const tensor *d =
-            in->role == EXAMPLE_WEIGHT ? grad_buffer(&c->ctx, twin) : grad_of(&c->ctx, twin);
-    if (!d) fail_msg("%s gives no gradient for %s", op_rows[c->op]->name, twin->name);
+    const tensor *d = in->role == EXAMPLE_WEIGHT ? grad_buffer(&c->ctx, of_graph)
+                                                 : grad_of(&c->ctx, of_graph);
+    if (!d) fail_msg("%s gives no gradient for %s", op_rows[c->op]->name, of_graph->name);
     return d;
 }
 
-// With leaves of the row each has an accumulator: together they are the gradient.
-static double sum_over_lanes(const op_run *r, const tensor *d, int64_t n, int64_t k) {
+// With reduction blocks of the row each has an accumulator: together they are the gradient.
+static double sum_over_blocks(const op_run *r, const tensor *d, int64_t n, int64_t k) {
     double sum = 0;
     for (int64_t at = k; at < tensor_elements(d); at += n)
         sum += element_read(r->b, d, at);
@@ -217,7 +218,7 @@ static int64_t compare_with_differences(const grad_case *c, const example_input 
     if (!d) return 0;
     for (int64_t k = 0; k < tensor_elements(in->t); k++) {
         const double x = element_read(r->b, in->t, k),
-                     got = sum_over_lanes(r, d, tensor_elements(in->t), k);
+                     got = sum_over_blocks(r, d, tensor_elements(in->t), k);
         element_write(r->b, in->t, k, x + h);
         const double up = loss_of(r);
         element_write(r->b, in->t, k, x - h);

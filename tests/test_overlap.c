@@ -1,4 +1,4 @@
-// What travels beside programs (parallel.overlap, docs/adr/0027) changes neither bits nor bytes:
+// What travels during programs (parallel.overlap, docs/adr/0027) changes neither bits nor bytes:
 // the same steps with and without it, and as one rank.
 #include "layout_run.h"
 
@@ -56,7 +56,7 @@ static void same_bits_as_one(const char *const *sets, const overlap_case *cases,
 // Four micro-batches a rank; tied tables, which two stages of a pipeline have.
 static void in_fp32(void **state) {
     (void)state;
-    static const char *const sets[] = {"parallel.lanes=2", "training.precision=fp32",
+    static const char *const sets[] = {"parallel.accumulation_groups=2", "training.precision=fp32",
             "model.tie_word_embeddings=true", NULL};
     static const overlap_case cases[] = {{2, {"parallel.zero=0"}}, {2, {"parallel.zero=1"}},
             {2, {"parallel.zero=2"}}, {4, {"parallel.zero=1", "parallel.tensor=2"}},
@@ -70,7 +70,7 @@ static void in_fp32(void **state) {
 
 static void in_bf16(void **state) {
     (void)state;
-    static const char *const sets[] = {"parallel.lanes=2", "training.precision=bf16",
+    static const char *const sets[] = {"parallel.accumulation_groups=2", "training.precision=bf16",
             "model.tie_word_embeddings=false", "training.recompute=full", "data.sequence_length=24",
             NULL};
     static const overlap_case cases[] = {{2, {"parallel.zero=0"}}, {2, {"parallel.zero=1"}},
@@ -81,11 +81,12 @@ static void in_bf16(void **state) {
     same_bits_as_one(sets, cases, N_OF(cases));
 }
 
-// The first micro-batch of a rank is its last one; and several lanes a rank, which are joined
-// before anything travels.
-static void many_lanes(void **state) {
+// The first micro-batch of a rank is its last one; and several accumulation groups a rank, which
+// are joined before anything travels.
+static void many_accum_groups(void **state) {
     (void)state;
-    static const char *const sets[] = {"parallel.lanes=8", "data.sequence_length=24", NULL};
+    static const char *const sets[] = {"parallel.accumulation_groups=8", "data.sequence_length=24",
+            NULL};
     static const overlap_case cases[] = {{8, {"parallel.zero=0"}}, {8, {"parallel.zero=1"}},
             {4, {"parallel.zero=1"}}, {2, {"parallel.zero=0"}}};
     same_bits_as_one(sets, cases, N_OF(cases));
@@ -94,16 +95,18 @@ static void many_lanes(void **state) {
 // Shards of other lengths, a tree that is not full.
 static void three_ranks(void **state) {
     (void)state;
-    static const char *const sets[] = {"parallel.lanes=3", "training.global_batch_size=12",
-            "training.precision=bf16", "model.tie_word_embeddings=false", NULL};
+    static const char *const sets[] = {"parallel.accumulation_groups=3",
+            "training.global_batch_size=12", "training.precision=bf16",
+            "model.tie_word_embeddings=false", NULL};
     static const overlap_case cases[] = {{3, {"parallel.zero=0"}}, {3, {"parallel.zero=1"}}};
     same_bits_as_one(sets, cases, N_OF(cases));
 }
 
-// Leaves of the row: one a rank, whose sums travel with those of data ranks, or several.
+// Reduction blocks of the row: one a rank, whose sums travel with those of data ranks, or several.
 static void context_ranks(void **state) {
     (void)state;
-    static const char *const sets[] = {"parallel.context_leaves=4", "parallel.lanes=2", NULL};
+    static const char *const sets[] = {"parallel.context_blocks=4",
+            "parallel.accumulation_groups=2", NULL};
     static const overlap_case cases[] = {{4, {"parallel.zero=1", "parallel.context=2"}},
             {4, {"parallel.zero=0", "parallel.context=2"}},
             {8, {"parallel.zero=0", "parallel.context=4"}},
@@ -116,8 +119,9 @@ static void context_ranks(void **state) {
 // Branches alone have gradients. The first stage has none.
 static void low_rank_branches(void **state) {
     (void)state;
-    static const char *const sets[] = {"lora.rank=4", "lora.dropout=0.1", "parallel.lanes=2",
-            "lora.target_modules=.*layers\\.(2|3)\\..*proj", "training.precision=bf16", NULL};
+    static const char *const sets[] = {"lora.rank=4", "lora.dropout=0.1",
+            "parallel.accumulation_groups=2", "lora.target_modules=.*layers\\.(2|3)\\..*proj",
+            "training.precision=bf16", NULL};
     static const overlap_case cases[] = {{4, {"parallel.zero=1", "parallel.tensor=2"}},
             {4, {"parallel.zero=0", "parallel.pipeline=2", "parallel.schedule=zb-h1"}}};
     same_bits_as_one(sets, cases, N_OF(cases));
@@ -126,7 +130,7 @@ static void low_rank_branches(void **state) {
 // The second stage has a backward pass and nothing to sum.
 static void branches_before(void **state) {
     (void)state;
-    static const char *const sets[] = {"lora.rank=4", "parallel.lanes=2",
+    static const char *const sets[] = {"lora.rank=4", "parallel.accumulation_groups=2",
             "lora.target_modules=.*layers\\.(0|1)\\..*proj", "parallel.pipeline=2", NULL};
     static const overlap_case cases[] = {{4, {"parallel.zero=1"}}, {4, {"parallel.zero=2"}},
             {4, {"parallel.zero=0", "parallel.schedule=zb-h1"}},
@@ -149,7 +153,7 @@ static void rounded_gradients(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(in_fp32), cmocka_unit_test(in_bf16),
-            cmocka_unit_test(many_lanes), cmocka_unit_test(three_ranks),
+            cmocka_unit_test(many_accum_groups), cmocka_unit_test(three_ranks),
             cmocka_unit_test(context_ranks), cmocka_unit_test(low_rank_branches),
             cmocka_unit_test(branches_before), cmocka_unit_test(rounded_gradients)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -80,10 +80,10 @@ static drv_status run_rank(comm *c, void *ctx) {
     waiting w = {.c = c, .schedule = t->schedule, .unit_s = t->unit_s};
     const pipeline_actions actions = {&w, take, compute, give};
     pipeline_link *link = pipeline_link_new(a, c, &m, MESSAGE);
-    drv_status status = comm_barrier(comm_world(c));
+    drv_status status = comm_barrier(comm_all_ranks(c));
     const double begin = clock_s();
     if (status == DRV_OK) status = pipeline_run(link, t->schedule, &actions);
-    if (status == DRV_OK) status = comm_barrier(comm_world(c));
+    if (status == DRV_OK) status = comm_barrier(comm_all_ranks(c));
     if (comm_rank(c) == 0) t->seconds = clock_s() - begin;
     t->ends_s[comm_rank(c)] = w.clock_s;
     if (comm_rank(c) == 1) t->sent = comm_sent(link->forward) + comm_sent(link->backward);

@@ -11,7 +11,7 @@ typedef struct layout_case {
     const char *sets[4];
 } layout_case;
 static const layout_case cases[] = {{8, 1, false, {"parallel.zero=0"}},
-        {8, 2, false, {"parallel.lanes=8", "training.recompute=full"}},
+        {8, 2, false, {"parallel.accumulation_groups=8", "training.recompute=full"}},
         {4, 2, false, {"parallel.tensor=4", "parallel.sequence=false"}},
         {4, 2, false, {"parallel.tensor=4", "training.recompute=selective"}},
         {8, 2, false, {"parallel.tensor=2", "parallel.zero=1"}},

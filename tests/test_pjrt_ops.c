@@ -59,9 +59,10 @@ static double tolerance_of(dtype computed, dtype stored) {
     return computed == DT_BF16 || stored == DT_BF16 ? 0x1p-6 : 1e-5;
 }
 
-// Of leaves of the row, of several lanes in shards, or an op without a rule: the back end refuses it.
+// Of reduction blocks of the row, of several accumulation groups in shards, or an op without a
+// rule: the back end refuses it.
 static bool is_refused(const node *last) {
-    return last->attrs.sum.row_leaves > 1 || last->attrs.sum.addends > 1 ||
+    return last->attrs.sum.row_blocks > 1 || last->attrs.sum.partial_sums > 1 ||
            lower_has_several_sums(last) || !lower_ops[last->op]->lower;
 }
 

@@ -10,7 +10,8 @@ typedef struct pipeline_case {
 static const pipeline_case cases[] = {{2, {"parallel.schedule=zb-h1"}},
         {2, {"parallel.schedule=interleaved", "parallel.virtual_stages=2"}},
         {4, {"parallel.schedule=gpipe", "parallel.tensor=2"}},
-        {8, {"parallel.schedule=1f1b", "parallel.tensor=2", "parallel.zero=1", "parallel.lanes=4"}},
+        {8, {"parallel.schedule=1f1b", "parallel.tensor=2", "parallel.zero=1",
+                    "parallel.accumulation_groups=4"}},
         {4, {"parallel.schedule=1f1b", "parallel.zero=2"}}};
 
 enum { SHARED_SETS = 3 };

@@ -33,7 +33,7 @@ static step_run *open_run(const char *name, int micro_batch, bool bf16) {
             arena_printf(a, "data.sequence_length=%d", TOKENS),
             arena_printf(a, "training.global_batch_size=%d", ROWS),
             arena_printf(a, "training.micro_batch_size=%d", micro_batch),
-            arena_printf(a, "parallel.addend_rows=%d", micro_batch), // as with backend pjrt
+            arena_printf(a, "parallel.partial_sum_rows=%d", micro_batch), // as with backend pjrt
             bf16 ? "training.precision=bf16" : "training.precision=fp32"};
     r->a = a;
     OK(config_load(a, NULL, sets, sizeof sets / sizeof *sets, &r->cfg));

@@ -10,7 +10,8 @@ typedef struct layout_case {
 
 static layout_run run_case(const layout_case *c, const char *const *model, int n_model) {
     const char *all[16] = {"training.objective=dpo", "dpo.label_smoothing=0.1",
-            "training.global_batch_size=4", "parallel.lanes=2", "parallel.context_leaves=2"};
+            "training.global_batch_size=4", "parallel.accumulation_groups=2",
+            "parallel.context_blocks=2"};
     int n = 5;
     for (int i = 0; i < n_model; i++)
         all[n++] = model[i];
@@ -64,15 +65,15 @@ static void in_a_window(void **state) {
     same_bits(model, 2, cases, 1);
 }
 
-// Leaves of the row, which go around in the ring, are sums of other parts of the same numbers; also
-// where the first token of a chunk, by its window, sees less of the row than later ones, with which
-// a rejected response begins.
-static void leaves_of_rows(void **state) {
+// Reduction blocks of the row, which go around in the ring, are sums of other parts of the same
+// numbers; also where the first token of a chunk, by its window, sees less of the row than later
+// ones, with which a rejected response begins.
+static void blocks_of_rows(void **state) {
     (void)state;
     const char *const model[] = {"training.precision=fp32", "model.sliding_window=4"};
     for (int n = 1; n <= 2; n++) {
-        const layout_case leaves = {.ranks = 1}, whole = {1, {"parallel.context_leaves=1"}, 1};
-        layout_run cut = run_case(&leaves, model, n), one = run_case(&whole, model, n);
+        const layout_case blocks = {.ranks = 1}, whole = {1, {"parallel.context_blocks=1"}, 1};
+        layout_run cut = run_case(&blocks, model, n), one = run_case(&whole, model, n);
         expect_close_numbers(&cut, &one, 1e-6);
         free(cut.weights);
         free(one.weights);
@@ -91,6 +92,6 @@ int main(void) {
     par_set_threads(2);
     const struct CMUnitTest tests[] = {cmocka_unit_test(ranks_of_every_kind),
             cmocka_unit_test(branches_in_bf16), cmocka_unit_test(in_a_window),
-            cmocka_unit_test(leaves_of_rows)};
+            cmocka_unit_test(blocks_of_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

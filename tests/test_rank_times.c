@@ -57,7 +57,7 @@ static drv_status share(comm *self, void *ctx) {
         EXPECT(self, t.of[i].compute == 1 + i / 2.0 && t.of[i].wait == (3 - i) / 2.0 &&
                              t.of[i].sent == 4 * i);
     const int64_t before = comm_sent_by(self);
-    OK(comm_barrier(comm_world(self)));
+    OK(comm_barrier(comm_all_ranks(self)));
     EXPECT(self, comm_sent_by(self) - before == 2); // a byte in each of two rounds
     arena_free(a);
     return DRV_OK;
@@ -103,7 +103,7 @@ static drv_status waits(comm *self, void *ctx) {
         usleep(1000);
         comm_look(self, 0, &other);
     }
-    OK(comm_barrier(comm_world(self)));
+    OK(comm_barrier(comm_all_ranks(self)));
     const double waited = comm_waited(self) - before;
     EXPECT(self, comm_rank(self) == 1 || waited > 0);
     return DRV_OK;

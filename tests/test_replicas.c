@@ -77,7 +77,7 @@ static drv_status one_harm(comm *self, arena *a, const harm *done, int index) {
         pthread_mutex_unlock(&lock);
     }
     backend_close(mine.device);
-    return comm_barrier(comm_world(self));
+    return comm_barrier(comm_all_ranks(self));
 }
 
 static drv_status all_harms(comm *self, void *ctx) {

@@ -282,21 +282,24 @@ static void another_arithmetic_is_said(void **state) {
     arena_free(a);
 }
 
-// Earlier versions recorded the size of a micro-batch, all of which was an addend.
-static void addends_of_an_earlier_version(void **state) {
+// Earlier versions recorded the size of a micro-batch, all of which was a partial sum.
+static void partial_sums_of_an_earlier_version(void **state) {
     (void)state;
     arena *a = arena_new("test");
     json_t *before = about(CONFIG, SOURCE, "fp32"), *now = about(CONFIG, SOURCE, "fp32"),
            *config = json_object_get(before, "config");
     json_object_set_new(config, "training.micro_batch_size", json_string("4"));
-    json_object_set_new(json_object_get(now, "config"), "parallel.addend_rows", json_string("4"));
+    json_object_set_new(json_object_get(now, "config"), "parallel.partial_sum_rows",
+            json_string("4"));
     resume_say_changes(before, now);
     assert_string_equal(said(a), "");
-    json_object_set_new(json_object_get(now, "config"), "parallel.addend_rows", json_string("1"));
+    json_object_set_new(json_object_get(now, "config"), "parallel.partial_sum_rows",
+            json_string("1"));
     resume_say_changes(before, now);
     assert_non_null(strstr(said(a),
-            "parallel.addend_rows: 4 -> 1; gradients are sums of other addends, the last bits differ"));
-    json_object_set_new(config, "parallel.addend_rows", json_string("1")); // what it says itself
+            "parallel.partial_sum_rows: 4 -> 1; gradients are sums of other partial sums, the last bits differ"));
+    json_object_set_new(config, "parallel.partial_sum_rows",
+            json_string("1")); // what it says itself
     resume_say_changes(before, now);
     assert_string_equal(said(a), "");
     json_decref(before);
@@ -369,7 +372,7 @@ int main(void) {
             cmocka_unit_test(moments_are_not_trusted),
             cmocka_unit_test(what_changed_is_said_in_one_line),
             cmocka_unit_test(another_arithmetic_is_said),
-            cmocka_unit_test(addends_of_an_earlier_version),
+            cmocka_unit_test(partial_sums_of_an_earlier_version),
             cmocka_unit_test(other_files_that_are_carried_are_said),
             cmocka_unit_test(configs_of_earlier_parts_stay)};
     const int n_failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 // Attention of rows that several ranks share: a ring of threads against one rank that computes in
-// double; the same bits on any number of ranks for one number of leaves, of the row and of the
-// query heads of a group, which tensor ranks may share; the bytes on the wire.
+// double; the same bits on any number of ranks for one number of reduction blocks, of the row and
+// of the query heads of a group, which tensor ranks may share; the bytes on the wire.
 #include "ranks.h"
 
 #include <math.h>
@@ -17,13 +17,13 @@ static void write_sum(void *ctx, int left, int right) {
     memcpy(text[left], both, strlen(both) + 1);
 }
 
-// Leaves first, first - 1, .. around; or rising.
+// Reduction blocks first, first - 1, .. around; or rising.
 static const char *sum_of(char (*text)[512], int n, int first, int step) {
-    ring_tree t = {.n_leaves = n, .n_slots = ring_tree_slots(n, 1), .join = write_sum, .ctx = text};
+    ring_tree t = {.n_blocks = n, .n_slots = ring_tree_slots(n, 1), .join = write_sum, .ctx = text};
     for (int i = 0; i < n; i++) {
-        const int leaf = (first + n + step * i) % n, slot = ring_tree_take(&t);
-        snprintf(text[slot], sizeof *text, "%d", leaf);
-        ring_tree_add(&t, (leaf_run){leaf, leaf + 1}, slot);
+        const int block = (first + n + step * i) % n, slot = ring_tree_take(&t);
+        snprintf(text[slot], sizeof *text, "%d", block);
+        ring_tree_add(&t, (block_run){block, block + 1}, slot);
     }
     return text[ring_tree_result(&t)];
 }
@@ -58,8 +58,8 @@ enum { N_RESULTS = 2, MAX_REPLICAS = 4 }; // o, dqkv
 typedef struct ring_run {
     const ring_case *c;
     dtype dt;
-    int ranks, leaves_here;
-    int leaves, replicas; // of the heads of a group, in all; tensor ranks that share one. 0: one
+    int ranks, blocks_here;
+    int blocks, replicas; // of the heads of a group, in all; tensor ranks that share one. 0: one
     double *result[N_RESULTS]; // by row, token in the row, column
 } ring_run;
 
@@ -103,8 +103,8 @@ static nodes build(arena *a, const ring_run *run, const mesh *ranks) {
             .attention.seq = (int)(shape->tokens / run->ranks),
             .mesh.axis = run->ranks > 1 ? AXIS_CONTEXT : 0,
             .mesh.ranks = run->ranks > 1 ? run->ranks : 0,
-            .sum.row_leaves = run->leaves_here > 1 ? run->leaves_here : 0,
-            .sum.leaves = run->leaves / replicas_of(run),
+            .sum.row_blocks = run->blocks_here > 1 ? run->blocks_here : 0,
+            .sum.blocks = run->blocks / replicas_of(run),
             .mesh.replicas = run->replicas};
     made.g->mesh = *ranks;
     made.qkv = graph_state(made.g, TENSOR_INPUT, "qkv", run->dt, 2,
@@ -132,9 +132,9 @@ typedef void token_fn(backend *b, const nodes *x, ring_run *r, const token_place
 static void each_token(backend *b, const nodes *x, ring_run *r, const mesh *m, int rank,
         token_fn *fn) {
     const int place = mesh_place(m, rank, AXIS_CONTEXT);
-    const zigzag cut = {r->ranks, r->leaves_here, r->c->tokens};
+    const zigzag cut = {r->ranks, r->blocks_here, r->c->tokens};
     const int64_t u = zigzag_chunk_tokens(&cut);
-    const bool whole = r->ranks * r->leaves_here == 1;
+    const bool whole = r->ranks * r->blocks_here == 1;
     for (int64_t row = 0; row < r->c->rows; row++)
         for (int i = 0; i < zigzag_chunks(&cut); i++)
             for (int64_t t = 0; t < u; t++) {
@@ -218,13 +218,13 @@ static drv_status ring_rank(comm *self, void *ctx) {
     return status;
 }
 
-static ring_run run_heads(const ring_case *c, dtype dt, int context, int leaves_here, int leaves,
+static ring_run run_heads(const ring_case *c, dtype dt, int context, int blocks_here, int blocks,
         int replicas) {
     ring_run r = {.c = c,
             .dt = dt,
             .ranks = context,
-            .leaves_here = leaves_here,
-            .leaves = leaves,
+            .blocks_here = blocks_here,
+            .blocks = blocks,
             .replicas = replicas};
     const int ranks = r.ranks * replicas_of(&r);
     for (int k = 0; k < N_RESULTS; k++) {
@@ -237,8 +237,8 @@ static ring_run run_heads(const ring_case *c, dtype dt, int context, int leaves_
     return r;
 }
 
-static ring_run run_ring(const ring_case *c, dtype dt, int ranks, int leaves_here) {
-    return run_heads(c, dt, ranks, leaves_here, 0, 0);
+static ring_run run_ring(const ring_case *c, dtype dt, int ranks, int blocks_here) {
+    return run_heads(c, dt, ranks, blocks_here, 0, 0);
 }
 
 static void free_run(ring_run *r) {
@@ -252,9 +252,9 @@ static void expect_near(const ring_run *got, const ring_run *want, double bound)
         const int64_t n = got->c->rows * got->c->tokens * columns(got->c, k);
         const double error = relative_error(got->result[k], want->result[k], n);
         if (!(error < bound))
-            fail_msg("%s, %lld tokens, documents of %d, %d ranks x %d leaves: %s differs by %.3g",
+            fail_msg("%s, %lld tokens, documents of %d, %d ranks x %d reduction blocks: %s differs by %.3g",
                     dtype_name(got->dt), (long long)got->c->tokens, got->c->document, got->ranks,
-                    got->leaves_here, names[k], error);
+                    got->blocks_here, names[k], error);
     }
 }
 
@@ -278,16 +278,16 @@ static void expect_bits(const ring_run *want, ring_run got) {
         const int64_t n = want->c->rows * want->c->tokens * columns(want->c, k);
         for (int64_t i = 0; i < n; i++)
             if (got.result[k][i] != want->result[k][i])
-                fail_msg("%s, %lld tokens, documents of %d, %d ranks x %d leaves, %d replicas: "
+                fail_msg("%s, %lld tokens, documents of %d, %d ranks x %d reduction blocks, %d replicas: "
                          "element %lld of %d is %.9g, expected %.9g",
                         dtype_name(got.dt), (long long)got.c->tokens, got.c->document, got.ranks,
-                        got.leaves_here, got.replicas, (long long)i, k, got.result[k][i],
+                        got.blocks_here, got.replicas, (long long)i, k, got.result[k][i],
                         want->result[k][i]);
     }
     free_run(&got);
 }
 
-static void leaves_decide_the_bits(void **state) {
+static void blocks_decide_the_bits(void **state) {
     (void)state;
     static const int layouts[][2] = {{1, 8}, {2, 4}, {4, 2}};
     for (int i = 0; i < N_CASES; i++)
@@ -302,24 +302,24 @@ static void leaves_decide_the_bits(void **state) {
 }
 
 // So do those of the heads of a group, whichever tensor ranks have them: every degree of both axes.
-// Leaves of one head, of two and of three; the last rank has one.
-static void leaves_of_heads_decide_the_bits(void **state) {
+// Reduction blocks of one head, of two and of three; the last rank has one.
+static void blocks_of_heads_decide_the_bits(void **state) {
     (void)state;
     static const struct {
         ring_case of;
-        int leaves;
+        int blocks;
     } heads[] = {{{64, 2, 8, 1, 8, 17}, 8}, {{64, 1, 8, 1, 12, 5}, 4}, {{160, 1, 12, 1, 4, 160}, 4},
             {{1040, 1, 4, 1, 32, 333}, 4}};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         for (int bf16 = 0; bf16 < 2; bf16++) {
             const dtype dt = bf16 ? DT_BF16 : DT_F32;
-            ring_run want = run_heads(&heads[i].of, dt, 1, 4, heads[i].leaves, 0),
+            ring_run want = run_heads(&heads[i].of, dt, 1, 4, heads[i].blocks, 0),
                      exact = run_ring(&heads[i].of, DT_F64, 1, 1);
             expect_near(&want, &exact, bf16 ? 1e-2 : 3e-6);
             for (int replicas = 1; replicas <= MAX_REPLICAS; replicas *= 2)
                 for (int ranks = replicas == 1 ? 2 : 1; ranks <= 4; ranks *= 2)
                     expect_bits(&want, run_heads(&heads[i].of, dt, ranks, 4 / ranks,
-                                               heads[i].leaves, replicas));
+                                               heads[i].blocks, replicas));
             free_run(&want), free_run(&exact);
         }
 }
@@ -327,7 +327,7 @@ static void leaves_of_heads_decide_the_bits(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_tree_does_not_depend_on_the_order),
             cmocka_unit_test(ranks_find_what_one_finds_in_double),
-            cmocka_unit_test(leaves_decide_the_bits),
-            cmocka_unit_test(leaves_of_heads_decide_the_bits)};
+            cmocka_unit_test(blocks_decide_the_bits),
+            cmocka_unit_test(blocks_of_heads_decide_the_bits)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

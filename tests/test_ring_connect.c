@@ -73,7 +73,7 @@ static drv_status meet(comm *self, void *ctx) {
     if (send(fd[1], &sent, 1, MSG_NOSIGNAL) != 1 || poll(&p, 1, 1000 * LONGEST_S) != 1 ||
             recv(fd[0], &heard, 1, 0) != 1 || heard != (comm_rank(self) + RANKS - 1) % RANKS)
         m->whole[comm_rank(self)] = false;
-    DRV_TRY(comm_barrier(comm_world(self)));
+    DRV_TRY(comm_barrier(comm_all_ranks(self)));
     close(fd[0]), close(fd[1]);
     return DRV_OK;
 }

@@ -59,13 +59,14 @@ static void a_pipeline_has_the_bits_of_one_rank(void **state) {
         all_schedules(cases[i], 2, 4);
 }
 
-// Two data ranks have one lane each, or each several; one rank has them all.
+// Two data ranks have one accumulation group each, or each several; one rank has them all.
 static void beside_data_ranks(void **state) {
     (void)state;
-    static const stages_case cases[] = {{{"parallel.lanes=2", "model.tie_word_embeddings=true"}, 2,
-                                                0, 2, 1},
-            {{"parallel.lanes=4", "model.tie_word_embeddings=false"}, 2, 0, 2, 1},
-            {{"parallel.lanes=8", "model.tie_word_embeddings=true"}, 2, 0, 1, 1}};
+    static const stages_case cases[] = {{{"parallel.accumulation_groups=2",
+                                                 "model.tie_word_embeddings=true"},
+                                                2, 0, 2, 1},
+            {{"parallel.accumulation_groups=4", "model.tie_word_embeddings=false"}, 2, 0, 2, 1},
+            {{"parallel.accumulation_groups=8", "model.tie_word_embeddings=true"}, 2, 0, 1, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         all_schedules(cases[i], 2, 2);
 }

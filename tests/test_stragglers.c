@@ -7,7 +7,7 @@
 
 enum { RANKS = 8, FIRST = 5 };
 
-typedef struct world {
+typedef struct cluster {
     arena *mem;
     stragglers *found;
     int n, stages[RANKS], hosts[RANKS];
@@ -18,16 +18,16 @@ typedef struct world {
     double data[RANKS], save[RANKS];
     straggler told[64];
     int n_told;
-} world;
+} cluster;
 
-static world make(int n, int n_stages, int ranks_per_host) {
-    world w = {.mem = arena_new("test"), .n = n};
+static cluster make(int n, int n_stages, int ranks_per_host) {
+    cluster w = {.mem = arena_new("test"), .n = n};
     for (int i = 0; i < RANKS; i++)
         w.slow[i] = 1;
     return w.stages[0] = n_stages, w.hosts[0] = ranks_per_host, w;
 }
 
-static void open_world(world *w) {
+static void open_cluster(cluster *w) {
     const int n_stages = w->stages[0], per_host = w->hosts[0];
     for (int i = 0; i < w->n; i++) {
         w->stages[i] = i * n_stages / w->n;
@@ -36,11 +36,11 @@ static void open_world(world *w) {
     w->found = stragglers_new(w->mem, w->n, w->stages, w->hosts, 1.2);
 }
 
-static double chance(world *w) {
+static double chance(cluster *w) {
     return 0.5 + 0.5 * noise(17, w->draws++);
 }
 
-static void steps(world *w, int count) {
+static void steps(cluster *w, int count) {
     for (int k = 0; k < count; k++) {
         rank_time of[RANKS];
         double longest = 0;
@@ -60,15 +60,15 @@ static void steps(world *w, int count) {
     }
 }
 
-static void shut(world *w) {
+static void shut(cluster *w) {
     arena_free(w->mem);
 }
 
 static void a_slow_rank_is_named_and_its_end(void **state) {
     (void)state;
     for (int rank = 0; rank < 4; rank++) {
-        world w = make(4, 1, 2);
-        open_world(&w);
+        cluster w = make(4, 1, 2);
+        open_cluster(&w);
         steps(&w, 50);
         assert_int_equal(w.n_told, 0);
         w.slow[rank] = 2;
@@ -92,8 +92,8 @@ static void a_slow_rank_is_named_and_its_end(void **state) {
 static void the_reason_is_what_it_has_more_of(void **state) {
     (void)state;
     for (int save = 0; save < 2; save++) {
-        world w = make(4, 1, 4);
-        open_world(&w);
+        cluster w = make(4, 1, 4);
+        open_cluster(&w);
         (save ? w.save : w.data)[2] = 0.5;
         steps(&w, 60);
         assert_int_equal(w.n_told, 1);
@@ -105,8 +105,8 @@ static void the_reason_is_what_it_has_more_of(void **state) {
 static void noise_that_all_have_names_nobody(void **state) {
     (void)state;
     for (int n = 2; n <= 8; n *= 2) {
-        world w = make(n, 1, n);
-        open_world(&w);
+        cluster w = make(n, 1, n);
+        open_cluster(&w);
         w.noisy = 3;
         steps(&w, 5000);
         assert_int_equal(w.n_told, 0);
@@ -120,8 +120,8 @@ static void noise_that_all_have_names_nobody(void **state) {
 
 static void a_slow_host_is_named_as_the_host(void **state) {
     (void)state;
-    world w = make(8, 2, 2); // hosts 0 and 1 are stage 0, hosts 2 and 3 stage 1
-    open_world(&w);
+    cluster w = make(8, 2, 2); // hosts 0 and 1 are stage 0, hosts 2 and 3 stage 1
+    open_cluster(&w);
     steps(&w, 30);
     w.noisy = 0.5; // they do not become slow at the same step
     w.slow[4] = 1.8;
@@ -139,13 +139,13 @@ static void a_slow_host_is_named_as_the_host(void **state) {
 
 static void what_is_not_reported(void **state) {
     (void)state;
-    world w = make(4, 4, 1); // each rank alone in its stage: the stages differ by design
-    open_world(&w);
+    cluster w = make(4, 4, 1); // each rank alone in its stage: the stages differ by design
+    open_cluster(&w);
     steps(&w, 200);
     assert_int_equal(w.n_told, 0);
     shut(&w);
     w = make(4, 1, 4);
-    open_world(&w);
+    open_cluster(&w);
     w.slow[1] = 10; // the first steps
     steps(&w, FIRST + 10);
     w.slow[1] = 1;

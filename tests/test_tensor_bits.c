@@ -21,7 +21,8 @@ static void every_mesh_bf16(void **state) {
     same_bits_on(meshes, N_MESHES, sets, 2);
 }
 
-// 509 rows are three parts of 128 and one of 125; heads of 10 numbers, leaves of odd length.
+// 509 rows are three parts of 128 and one of 125; heads of 10 numbers, reduction blocks of odd
+// length.
 static void sizes_that_fill_nothing(void **state) {
     (void)state;
     static const char *const models[][6] = {{"training.precision=fp32", "model.vocab_size=509",
@@ -66,26 +67,26 @@ static void eight_ranks(void **state) {
         same_bits_on(some, 3, models[i], 6);
 }
 
-// The number of leaves decides, not the ranks: with others the bits are others.
-static void leaves_decide(void **state) {
+// The number of reduction blocks decides, not the ranks: with others the bits are others.
+static void blocks_decide(void **state) {
     (void)state;
-    const char *sets[] = {"training.precision=fp32", "parallel.leaves=2"};
+    const char *sets[] = {"training.precision=fp32", "parallel.tensor_blocks=2"};
     const bits_case two = {2, 1, 1, 1, {SHARED, ZERO1}};
     layout_run one = run_case(&alone, sets, 2), several = run_case(&two, sets, 2);
     expect_same_bits(&several, &one);
-    sets[1] = "parallel.leaves=1";
+    sets[1] = "parallel.tensor_blocks=1";
     layout_run chains = run_case(&alone, sets, 2);
     assert_memory_not_equal(chains.weights, one.weights, sizeof(float) * (size_t)one.n_weights);
     free(one.weights), free(several.weights), free(chains.weights);
 }
 
-static void leaves_that_do_not_divide_are_refused(void **state) {
+static void blocks_that_do_not_divide_are_refused(void **state) {
     (void)state;
     static const struct {
         const char *set, *text;
-    } cases[] = {{"parallel.leaves=3", "3, expected parallel.tensor 2 x 1, 2, 4"},
-            {"parallel.leaves=6", "6, expected parallel.tensor 2 x 1, 2, 4"},
-            {"parallel.leaves=8", "8, expected a divisor of model.intermediate_size 172"},
+    } cases[] = {{"parallel.tensor_blocks=3", "3, expected parallel.tensor 2 x 1, 2, 4"},
+            {"parallel.tensor_blocks=6", "6, expected parallel.tensor 2 x 1, 2, 4"},
+            {"parallel.tensor_blocks=8", "8, expected a divisor of model.intermediate_size 172"},
             {"model.vocab_size=5", "so few that each has rows of the vocabulary of 5"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         arena *a = arena_new("cfg");
@@ -93,7 +94,7 @@ static void leaves_that_do_not_divide_are_refused(void **state) {
         programs p;
         const char *sets[] = {"model.preset=tiny", "training.micro_batch_size=1",
                 "data.sequence_length=48", "parallel.tensor=2", cases[i].set,
-                i == 3 ? "parallel.leaves=4" : "training.seed=1"};
+                i == 3 ? "parallel.tensor_blocks=4" : "training.seed=1"};
         OK(config_load(a, NULL, sets, 6, &cfg));
         FAILS(programs_build(a, &cfg, &p), DRV_E_USAGE, cases[i].text);
         arena_free(a);
@@ -104,7 +105,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_mesh_fp32),
             cmocka_unit_test(every_mesh_bf16), cmocka_unit_test(sizes_that_fill_nothing),
             cmocka_unit_test(state_and_gradients_in_bf16), cmocka_unit_test(eight_ranks),
-            cmocka_unit_test(leaves_decide),
-            cmocka_unit_test(leaves_that_do_not_divide_are_refused)};
+            cmocka_unit_test(blocks_decide),
+            cmocka_unit_test(blocks_that_do_not_divide_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

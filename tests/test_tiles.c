@@ -203,7 +203,7 @@ static void *multiply(const tile_kernels *by, const gemm_shape *s, bool any) {
 }
 
 static void expect_order(const gemm_shape *s, const float *sums) {
-    void *c = multiply(&tiles_amx_twin, s, false), *want = before_of(s->out, s->m * s->ldc);
+    void *c = multiply(&tiles_amx_emulated, s, false), *want = before_of(s->out, s->m * s->ldc);
     for (int64_t i = 0; i < s->m; i++)
         for (int64_t j = 0; j < s->n; j++) {
             const int64_t at = i * s->ldc + j;
@@ -258,7 +258,7 @@ static void by_the_instructions(void **state) {
         for (int form = 0; form < FORMS * N_TYPES * 2; form++) {
             const bool any = form >= FORMS * N_TYPES;
             const gemm_shape s = shape_of(sizes[i], form % FORMS, &types[form / FORMS % N_TYPES]);
-            void *got = multiply(amx, &s, any), *want = multiply(&tiles_amx_twin, &s, any);
+            void *got = multiply(amx, &s, any), *want = multiply(&tiles_amx_emulated, &s, any);
             for (int64_t at = 0; at < s.m * s.ldc; at++)
                 if (!same_number(&s, got, want, at))
                     fail_msg("%lld x %lld x %lld, form %d: element %lld has other bits",
@@ -273,7 +273,7 @@ static void by_the_instructions(void **state) {
 static void past_the_caches(void **state) {
     (void)state;
     enum { M = 530, N = 548, LD = 576, K = 40, PART = 137 };
-    const tile_kernels *const all[] = {&tiles_amx_twin, gemm_amx(cpu_detect())};
+    const tile_kernels *const all[] = {&tiles_amx_emulated, gemm_amx(cpu_detect())};
     uint16_t *rows = operand_of(1, M, K, true, false), *columns = operand_of(2, N, K, true, false);
     for (int of = 0; of < 4 && all[of / 2]; of++) {
         gemm_shape s = {.m = M,
@@ -292,7 +292,7 @@ static void past_the_caches(void **state) {
         all[of / 2]->gemm(&s, rows, columns, got, scratch);
         s.n = PART;
         for (int64_t j = 0; j < N; j += PART)
-            tiles_amx_twin.gemm(&s, rows, columns + j * s.ldb, want + j * unit, scratch);
+            tiles_amx_emulated.gemm(&s, rows, columns + j * s.ldb, want + j * unit, scratch);
         assert_memory_equal(got, want, (size_t)bytes);
         free(got), free(want), free(scratch);
     }
@@ -319,7 +319,7 @@ static void what_may_be_asked_for(void **state) {
             "the kernels are plain, expected avx512 or higher");
     setenv("DROVER_GEMM", "onednn", 1);
     FAILS(gemm_machine_open(a, GEMM_BY_RULE, &machine), DRV_E_USAGE,
-            "DROVER_GEMM is \"onednn\", expected fp32, bf16, amx or amx_twin");
+            "DROVER_GEMM is \"onednn\", expected fp32, bf16, amx or amx_emulated");
     unsetenv("DROVER_CPU");
     unsetenv("DROVER_GEMM");
     arena_free(a);

@@ -174,7 +174,7 @@ static void levels_agree(void **state) {
         free(gradients_after_step("training.seed=1", "training.precision=bf16", &m, &losses[n++]));
     }
     unsetenv("DROVER_CPU");
-    static const char *const arithmetics[] = {"fp32", "amx_twin"};
+    static const char *const arithmetics[] = {"fp32", "amx_emulated"};
     for (int i = 0; i < 2; i++) {
         int64_t m;
         setenv("DROVER_GEMM", arithmetics[i], 1);

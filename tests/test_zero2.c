@@ -35,27 +35,29 @@ static void same_bits_as_one(const char *const *sets, const zero_case *cases, si
 
 #define N_OF(list) (sizeof(list) / sizeof *(list))
 
-// A single lane, as on one rank, and several, which ranks share however they divide.
-static void lanes_on_any_ranks(void **state) {
+// A single accumulation group, as on one rank, and several, which ranks share however they divide.
+static void accum_groups_on_any_ranks(void **state) {
     (void)state;
     static const zero_case cases[] = {{2, {0}}, {4, {0}}, {8, {0}}};
-    static const char *const lanes[] = {"parallel.lanes=auto", "parallel.lanes=2",
-            "parallel.lanes=4", "parallel.lanes=8"};
-    for (size_t i = 0; i < N_OF(lanes); i++) {
-        const char *sets[] = {lanes[i],
+    static const char *const accum_groups[] = {"parallel.accumulation_groups=auto",
+            "parallel.accumulation_groups=2", "parallel.accumulation_groups=4",
+            "parallel.accumulation_groups=8"};
+    for (size_t i = 0; i < N_OF(accum_groups); i++) {
+        const char *sets[] = {accum_groups[i],
                 i % 2 ? "training.precision=fp32" : "training.precision=bf16", NULL};
         same_bits_as_one(sets, cases, N_OF(cases));
     }
 }
 
-// Three lanes leave a tree that is not full, three ranks shards of other lengths, and lanes that
-// end while a rank's turn goes on.
+// Three accumulation groups leave a tree that is not full, three ranks shards of other lengths, and
+// accumulation groups that end while a rank's turn goes on.
 static void what_does_not_divide(void **state) {
     (void)state;
     static const zero_case cases[] = {{2, {0}}, {3, {0}}, {4, {0}}, {6, {0}}};
-    static const char *const lanes[] = {"parallel.lanes=3", "parallel.lanes=4", "parallel.lanes=6"};
-    for (size_t i = 0; i < N_OF(lanes); i++) {
-        const char *sets[] = {lanes[i], "training.global_batch_size=12", NULL};
+    static const char *const accum_groups[] = {"parallel.accumulation_groups=3",
+            "parallel.accumulation_groups=4", "parallel.accumulation_groups=6"};
+    for (size_t i = 0; i < N_OF(accum_groups); i++) {
+        const char *sets[] = {accum_groups[i], "training.global_batch_size=12", NULL};
         same_bits_as_one(sets, cases, N_OF(cases));
     }
 }
@@ -69,8 +71,8 @@ static void large_micro_batches(void **state) {
     for (size_t i = 0; i < N_OF(precisions); i++) {
         const char *sets[] = {precisions[i], "data.sequence_length=840",
                 "training.micro_batch_size=2", "model.num_hidden_layers=1",
-                "model.max_position_embeddings=1024", "parallel.lanes=1", "parallel.addend_rows=2",
-                NULL};
+                "model.max_position_embeddings=1024", "parallel.accumulation_groups=1",
+                "parallel.partial_sum_rows=2", NULL};
         same_bits_as_one(sets, cases, N_OF(cases));
     }
 }
@@ -86,17 +88,18 @@ static void beside_other_axes(void **state) {
     static const char *const tied[] = {"model.tie_word_embeddings=true",
             "model.tie_word_embeddings=false"};
     for (int i = 0; i < 2; i++) {
-        const char *sets[] = {tied[i], "parallel.lanes=2", "training.precision=bf16", NULL};
+        const char *sets[] = {tied[i], "parallel.accumulation_groups=2", "training.precision=bf16",
+                NULL};
         same_bits_as_one(sets, cases, N_OF(cases));
     }
 }
 
-// Leaves of the row: a sum for each, wherever they are.
+// Reduction blocks of the row: a sum for each, wherever they are.
 static void beside_context_ranks(void **state) {
     (void)state;
     static const zero_case cases[] = {{2, {"parallel.context=2"}}, {4, {"parallel.context=2"}},
             {4, {"parallel.context=4"}}, {2, {0}}, {8, {"parallel.context=4"}}};
-    const char *sets[] = {"parallel.context_leaves=4", "parallel.lanes=2", NULL};
+    const char *sets[] = {"parallel.context_blocks=4", "parallel.accumulation_groups=2", NULL};
     same_bits_as_one(sets, cases, N_OF(cases));
 }
 
@@ -104,7 +107,8 @@ static void low_rank_branches(void **state) {
     (void)state;
     static const zero_case cases[] = {{2, {0}}, {4, {"parallel.tensor=2"}},
             {4, {"parallel.pipeline=2"}}};
-    const char *sets[] = {"lora.rank=4", "lora.dropout=0.1", "parallel.lanes=1", NULL};
+    const char *sets[] = {"lora.rank=4", "lora.dropout=0.1", "parallel.accumulation_groups=1",
+            NULL};
     same_bits_as_one(sets, cases, N_OF(cases));
 }
 
@@ -113,7 +117,8 @@ static void with_other_keys(void **state) {
     (void)state;
     static const zero_case cases[] = {{2, {0}}, {4, {0}}};
     const char *sets[] = {"training.recompute=full", "optimizer.state_dtype=bf16",
-            "optimizer.master_dtype=fp32", "training.precision=bf16", "parallel.lanes=1", NULL};
+            "optimizer.master_dtype=fp32", "training.precision=bf16",
+            "parallel.accumulation_groups=1", NULL};
     same_bits_as_one(sets, cases, N_OF(cases));
 }
 
@@ -122,13 +127,14 @@ static void memory_and_wire(void **state) {
     (void)state;
     static const struct {
         int ranks;
-        const char *lanes;
+        const char *accum_groups;
         int64_t open; // sums that wait, of each element
-    } cases[] = {{2, "parallel.lanes=auto", 1}, {4, "parallel.lanes=auto", 1},
-            {2, "parallel.lanes=2", 2}, {2, "parallel.lanes=4", 2}, {4, "parallel.lanes=4", 1},
-            {8, "parallel.lanes=8", 1}};
+    } cases[] = {{2, "parallel.accumulation_groups=auto", 1},
+            {4, "parallel.accumulation_groups=auto", 1}, {2, "parallel.accumulation_groups=2", 2},
+            {2, "parallel.accumulation_groups=4", 2}, {4, "parallel.accumulation_groups=4", 1},
+            {8, "parallel.accumulation_groups=8", 1}};
     for (size_t i = 0; i < N_OF(cases); i++) {
-        const char *sets[] = {cases[i].lanes, "training.precision=fp32",
+        const char *sets[] = {cases[i].accum_groups, "training.precision=fp32",
                 "model.tie_word_embeddings=false", NULL},
                    *zero2[] = {ZERO2, NULL};
         layout_run got = run_sets(cases[i].ranks, sets, zero2);
@@ -152,8 +158,8 @@ static void what_cannot_be_is_refused(void **state) {
     static const struct {
         const char *sets[2], *text;
     } cases[] = {{{"training.grad_dtype=bf16", NULL}, "expected zero 0 or 1, or grad_dtype fp32"},
-            {{"backend=pjrt", "parallel.lanes=2"},
-                    "\"parallel.lanes\" is 2, but with parallel.zero 2"}};
+            {{"backend=pjrt", "parallel.accumulation_groups=2"},
+                    "\"parallel.accumulation_groups\" is 2, but with parallel.zero 2"}};
     for (size_t i = 0; i < N_OF(cases); i++) {
         arena *a = arena_new("cfg");
         run_config cfg;
@@ -165,11 +171,11 @@ static void what_cannot_be_is_refused(void **state) {
         arena_free(a);
     }
     expect_refused("parallel.zero=3", "parallel.data=2", "expected");
-    expect_refused("parallel.lanes=3", ZERO2, "expected a divisor of the");
+    expect_refused("parallel.accumulation_groups=3", ZERO2, "expected a divisor of the");
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(lanes_on_any_ranks),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(accum_groups_on_any_ranks),
             cmocka_unit_test(what_does_not_divide), cmocka_unit_test(large_micro_batches),
             cmocka_unit_test(beside_other_axes), cmocka_unit_test(beside_context_ranks),
             cmocka_unit_test(low_rank_branches), cmocka_unit_test(with_other_keys),

@@ -4,7 +4,7 @@
 . "$(dirname "$0")"/ranks.bash
 make_data
 sed -i 's/steps: 40/steps: 4/; s/micro_batch_size: 2/micro_batch_size: 1/; s/warmup_steps: 5/warmup_steps: 1/; s/checkpoint:.*/checkpoint: {every: 2}/' run.yaml
-echo 'parallel: {lanes: 2}' >>run.yaml
+echo 'parallel: {accumulation_groups: 2}' >>run.yaml
 lines() { wc -l <"$1"; }
 
 expect 0 "step 4" train 1 off

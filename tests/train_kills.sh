@@ -8,7 +8,7 @@ tests=$(realpath "$(dirname "$0")")
 . "$tests"/events.bash
 make_data
 sed -i 's/num_hidden_layers: 2/num_hidden_layers: 4/; s/micro_batch_size: 2/micro_batch_size: 1/; s/checkpoint:.*/checkpoint: {every: 3, keep: 4}/; s/schedule:.*/schedule: {type: constant, warmup_steps: 5}/' run.yaml
-echo 'parallel: {lanes: 4}' >>run.yaml
+echo 'parallel: {accumulation_groups: 4}' >>run.yaml
 layouts=(
     "4 parallel.data=4"
     "4 parallel.data=4 parallel.zero=0"

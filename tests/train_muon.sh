@@ -7,7 +7,7 @@ sed -i 's/every: 3, keep: 2/every: 5, keep: 2/' run.yaml
 run() { # STATUS TEXT RANKS RUN_DIR STEPS SETTING...
     local status=$1 text=$2 n=$3 dir=$4 steps=$5
     shift 5
-    expect "$status" "$text" train "$n" "$dir" optimizer.type=muon schedule.type=constant training.steps="$steps" parallel.lanes=2 "$@"
+    expect "$status" "$text" train "$n" "$dir" optimizer.type=muon schedule.type=constant training.steps="$steps" parallel.accumulation_groups=2 "$@"
 }
 sums() { (cd "$1/checkpoints/step-$2" && sha256sum -- *.safetensors); }
 names() { # FILE: kinds of state, each with the number of its tensors

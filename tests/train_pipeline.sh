@@ -26,7 +26,7 @@ expect 0 "step 6" train 2 zb parallel.pipeline=2 parallel.schedule=zb-h1
 expect 0 "pipeline 2 x 2 stages" train 2 v2 parallel.pipeline=2 parallel.virtual_stages=2
 expect 0 "step 6" train 4 p4 parallel.pipeline=4 parallel.schedule=gpipe
 expect 0 "pipeline 2 x 1 stages, data 2" train 4 p2d2 parallel.pipeline=2
-expect 0 "data 2, 2 lanes" train 2 d2
+expect 0 "data 2, 2 accumulation groups" train 2 d2
 check "beside data ranks: losses and weights of data ranks alone" same p2d2 d2
 for run in p2 zb v2 p4; do
     check "$run: losses and weights of one rank" same $run one

@@ -5,7 +5,7 @@
 make_data
 train() { expect 0 "" "$drover" train run.yaml --set schedule.type=constant --set checkpoint.every=10 --set run_dir="$@"; }
 # Bounds: in fp32 losses differ by 1e-8. In bf16 each back end is up to 5e-5 away from the losses of fp32, and the CPU 1.3e-5
-# from itself with its sums in other leaves (parallel.leaves): two back ends may be twice 5e-5 apart.
+# from itself with its sums in other reduction blocks (parallel.tensor_blocks): two back ends may be twice 5e-5 apart.
 
 # --- 20 steps on both, fp32 and bf16
 for precision in fp32 bf16; do

@@ -9,8 +9,8 @@ train() { "$drover" train run.yaml --set schedule.type=constant --set checkpoint
 pjrt="--set backend=pjrt"
 
 expect 0 "step 10" train one $pjrt
-expect 0 "8 ranks on 1 host over threads: tensor 1, data 8, 8 lanes, ZeRO-1" train d8 $pjrt --set pjrt.devices=8
-expect 0 "tensor 2, data 4, 4 lanes, ZeRO-1" train t2d4 $pjrt --set pjrt.devices=8 --set parallel.tensor=2
+expect 0 "8 ranks on 1 host over threads: tensor 1, data 8, 8 accumulation groups, ZeRO-1" train d8 $pjrt --set pjrt.devices=8
+expect 0 "tensor 2, data 4, 4 accumulation groups, ZeRO-1" train t2d4 $pjrt --set pjrt.devices=8 --set parallel.tensor=2
 expect 0 "2 ranks on 1 host over threads: tensor 2, data 1" train t2 $pjrt --set parallel.tensor=2
 for run in d8 t2d4 t2; do
     check "$run: losses of one device" near 1e-5 $run one
@@ -68,7 +68,7 @@ expect 2 "key \"pjrt.devices\" is 3, expected a multiple of 2: tensor 2 x pipeli
 expect 2 "key \"pjrt.devices\" is 4, expected 8" train bad $pjrt --set pjrt.devices=4 --set parallel.data=8
 expect 2 "expected a multiple of micro_batch_size 1 x data-parallel ranks 5" train bad $pjrt --set pjrt.devices=5
 expect 2 "key \"pjrt.devices\" is \"0\"" train bad $pjrt --set pjrt.devices=0
-expect 2 "2 tensor ranks in 2 leaves cut the vocabulary of 401 unevenly" train bad $pjrt --set parallel.tensor=2 --set model.vocab_size=401
+expect 2 "2 tensor ranks in 2 reduction blocks cut the vocabulary of 401 unevenly" train bad $pjrt --set parallel.tensor=2 --set model.vocab_size=401
 
 # --- several processes of one cluster, a device each: stages exchange over MPI; the CPU plugin joins none in one program
 if command -v mpirun >/dev/null && [ -e "$(dirname "$drover")/drover_mpi.so" ]; then
@@ -79,5 +79,5 @@ if command -v mpirun >/dev/null && [ -e "$(dirname "$drover")/drover_mpi.so" ]; 
     expect 1 "is for 2 processes, but plugin \"cpu\" joins none; expected parallel.pipeline 2" two bad
     expect 2 "key \"pjrt.devices\" is 2, but 2 processes were started, expected 1" two bad --set pjrt.devices=2
 fi
-expect 2 "key \"parallel.context_leaves\" is 4, expected 2, a leaf of the row for each context rank: backend pjrt" train bad $pjrt --set parallel.context=2 --set parallel.context_leaves=4
+expect 2 "key \"parallel.context_blocks\" is 4, expected 2, a reduction block of the row for each context rank: backend pjrt" train bad $pjrt --set parallel.context=2 --set parallel.context_blocks=4
 finish

@@ -35,6 +35,6 @@ same high-bf16 pipeline
 
 # --- what would break the promise is refused
 DROVER_CPU=ref expect 2 'DROVER_CPU is "ref", which computes in double' train 1 refused
-DROVER_GEMM=amx_twin expect 2 'DROVER_GEMM is "amx_twin", but training.arithmetic is portable' train 1 refused
+DROVER_GEMM=amx_emulated expect 2 'DROVER_GEMM is "amx_emulated", but training.arithmetic is portable' train 1 refused
 expect 2 'training.arithmetic" is portable, expected fastest with backend pjrt' "$drover" config run.yaml --set backend=pjrt --set training.hash_every=0
 finish

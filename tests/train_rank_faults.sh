@@ -6,7 +6,7 @@ tests=$(realpath "$(dirname "$0")")
 . "$tests"/ranks.bash
 make_data
 sed -i 's/micro_batch_size: 2/micro_batch_size: 1/; s/checkpoint:.*/checkpoint: {every: 5, keep: 0}/; s/precision: bf16/precision: fp32/; s/schedule:.*/schedule: {type: constant, warmup_steps: 0}/' run.yaml
-echo 'parallel: {lanes: 2}' >>run.yaml
+echo 'parallel: {accumulation_groups: 2}' >>run.yaml
 base=$dir
 for rank in 0 1; do mkdir rank$rank && cp -r data tok run.yaml rank$rank; done
 cat >rank.sh <<'SH'
@@ -69,7 +69,7 @@ ends io "$on_rank_1: .*Input/output error"
 unset FAULT_READ
 settings=optimizer.lr=0 # so that the test knows what to look for in memory
 export FAULT_NAN=$dir/bytes
-spoil() { # RUN: a weight of it, as its first checkpoint has it, which is written beside the steps that follow
+spoil() { # RUN: a weight of it, as its first checkpoint has it, which is written during the steps that follow
     wait_for test -d $1/checkpoints/step-000005 || return
     python3 - $1/checkpoints/step-000005/model.safetensors <<'PY'
 import json, os, sys

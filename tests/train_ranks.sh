@@ -6,10 +6,10 @@ readme=$(realpath "$(dirname "$0")/../README.md")
 losses() { sed -n 's/.*"\(loss\|val_loss\|grad_norm\|param_norm\)":\([^,]*\),.*/\2/p' "$1/metrics.jsonl"; }
 make_data
 sed -i 's/steps: 40/steps: 9/; s/eval_every: 0/eval_every: 3, eval_batches: 5/; s/micro_batch_size: 2/micro_batch_size: 1/' run.yaml
-echo 'parallel: {lanes: 4}' >>run.yaml
+echo 'parallel: {accumulation_groups: 4}' >>run.yaml
 
 expect 0 "step 9" "$drover" train run.yaml --set run_dir=one
-expect 0 "2 ranks on 1 host over MPI: tensor 1, data 2, 4 lanes" ranks 2 train run.yaml --set run_dir=two
+expect 0 "2 ranks on 1 host over MPI: tensor 1, data 2, 4 accumulation groups" ranks 2 train run.yaml --set run_dir=two
 expect 0 "data 4" ranks 4 train run.yaml --set run_dir=four
 for run in two four; do
     check "$run ranks: weights, optimizer and counters as of one" test "$(sums one 000009)" = "$(sums $run 000009)"
@@ -35,7 +35,7 @@ expect 0 "resumed from mixed/checkpoints/step-000006" ranks 2 train run.yaml --s
 check "4 ranks, then 2: the bits of one" test "$(sums one 000009)" = "$(sums mixed 000009)"
 
 # --- what cannot be
-expect 2 "expected a multiple of micro_batch_size 1 x data-parallel ranks 3" ranks 3 train run.yaml --set run_dir=bad --set parallel.lanes=auto
+expect 2 "expected a multiple of micro_batch_size 1 x data-parallel ranks 3" ranks 3 train run.yaml --set run_dir=bad --set parallel.accumulation_groups=auto
 check "it is said once" test "$(grep -c 'data-parallel ranks 3' out)" = 1
 expect 2 "\"parallel.data\" is 2, but 1 rank was started, expected mpirun -n 2" "$drover" train run.yaml --set parallel.data=2 --set run_dir=bad
 expect 2 "unknown key" ranks 3 train run.yaml --set run_dir=bad --set training.stps=3

@@ -6,14 +6,14 @@
 make_data
 sed -i 's/steps: 40/steps: 6, hash_every: 1/; s/eval_every: 0/eval_every: 3, eval_batches: 2/; s/micro_batch_size: 2/micro_batch_size: 1/; s/sequence_length: 64/sequence_length: 32/' run.yaml
 sed -i 's/schedule:.*/schedule: {type: constant, warmup_steps: 2}/' run.yaml # the rate of a step does not depend on training.steps
-echo 'parallel: {lanes: 4, context_leaves: 2}' >>run.yaml
+echo 'parallel: {accumulation_groups: 4, context_blocks: 2}' >>run.yaml
 same() { # ONE RUN: hashes of every step, losses and every file of the last checkpoint but the time in it
     sed -i 's/"created[^,]*,//' "$1"/checkpoints/step-000006/trainer.json "$2"/checkpoints/step-000006/trainer.json
     cmp "$1/hashes.jsonl" "$2/hashes.jsonl" && cmp <(losses "$1" loss) <(losses "$2" loss) && diff -rq "$1/checkpoints/step-000006" "$2/checkpoints/step-000006" -x manifest.json
 }
 
 expect 0 "step 6" train 1 one
-expect 0 "4 ranks on 1 host over MPI: tensor 2, context 1 with 2 leaves, data 2, 4 lanes" train 4 mesh parallel.tensor=2
+expect 0 "4 ranks on 1 host over MPI: tensor 2, context 1 with 2 reduction blocks, data 2, 4 accumulation groups" train 4 mesh parallel.tensor=2
 check "tensor 2, data 2: the bits of one rank" same one mesh
 expect 0 ": ok" "$drover" ckpt verify mesh/checkpoints/step-000006
 loss_of() { "$drover" eval run.yaml --set run_dir="$1" "${@:2}" 2>/dev/null | sed -n 's/^loss \([0-9.]*\).*/\1/p'; }
@@ -23,7 +23,7 @@ expect 0 "" "$drover" generate mesh --prompt "Document" --max-tokens 4
 # --- from one layout, level of ZeRO and micro-batch to another
 expect 0 "step 2" train 4 mixed training.steps=2 parallel.zero=2 parallel.tensor=2
 expect 0 "resumed from mixed/checkpoints/step-000002" train 4 mixed training.steps=3 parallel.zero=0 parallel.context=2 training.micro_batch_size=2
-check "a resumed run says that a micro-batch of another size changes something" [ "$(grep -cE "changed since.*(micro|addend)" out)" = 0 ]
+check "a resumed run says that a micro-batch of another size changes something" [ "$(grep -cE "changed since.*(micro|partial_sum)" out)" = 0 ]
 expect 0 "resumed from mixed/checkpoints/step-000003" train 4 mixed training.steps=4 parallel.zero=2 parallel.pipeline=2
 expect 0 "resumed from mixed/checkpoints/step-000004" train 4 mixed training.steps=5 parallel.tensor=4 parallel.sequence=false
 expect 0 "resumed from mixed/checkpoints/step-000005" train 1 mixed

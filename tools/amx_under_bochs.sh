@@ -55,7 +55,7 @@ run_by() { DROVER_GEMM=$1 "$drover" train run.yaml --set run_dir="$2"; }
     cd guest/job
     "$drover" tokenizer train --input ../../text.txt --vocab-size 400 --out tok
     "$drover" data build --input ../../text.txt --separator $'\n\n' --tokenizer tok --out set --append-eod
-    run_by amx_twin ../../twin
+    run_by amx_emulated ../../emulated
     run_by fp32 ../../wide
 ) >here.log 2>&1 || { tail here.log; exit 1; }
 
@@ -155,9 +155,9 @@ for name in by_rule by_name $tests doctor; do
 done
 ! grep -q 'no AMX here' granted.console || bad "test_tiles leaves the instructions out"
 for run in by_rule by_name; do
-    [ "$(tr -d '\r' <granted.console | sed -n "s/^FILE $run //p")" = "$(hashes twin)" ] || bad "$run has other files than plain C"
+    [ "$(tr -d '\r' <granted.console | sed -n "s/^FILE $run //p")" = "$(hashes emulated)" ] || bad "$run has other files than plain C"
 done
-[ "$(hashes twin)" != "$(hashes wide)" ] || bad "fp32 has the files of the tiles: nothing is told"
+[ "$(hashes emulated)" != "$(hashes wide)" ] || bad "fp32 has the files of the tiles: nothing is told"
 
 boot refused 1 refused clearcpuid=324 # XFD: without it the kernel permits no tiles
 sed -n '/^kernel/,$p' refused.console

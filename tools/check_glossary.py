@@ -1,17 +1,14 @@
 #!/usr/bin/env python3
 """Holds docs/glossary.md to the code: a file that a word is explained with is there and uses the word; the words below have
-such a file; the functions of ARCHITECTURE.md's path are where it says; and names keep to one meaning. A lane is of
-micro-batches and nothing else: no other name has the word in it, and none gets its value from leaves. `at` and `place` are
+such a file; the functions of ARCHITECTURE.md's path are where it says; and names keep to one meaning. Lanes
+are those of vectors, in src/kernels alone; no number of accumulation groups comes from one of blocks. `at` and `place` are
 numbers (of an element or a byte, of a rank)."""
 import pathlib, re, sys
 
 from check_names import blank
 
 root = pathlib.Path(__file__).resolve().parent.parent
-WITH_A_FILE = ["addend", "at", "branch", "chunk", "courier", "extent", "lane", "leaf", "place", "run", "share", "slot", "turn"]
-# Names with the word lane, outside of src/kernels, where it is part of a vector. Each is of micro-batches that are added up.
-LANES = {"lane", "lanes", "n_lanes", "in_lane", "lanes_here", "n_lane_slots", "lane_programs", "build_lanes", "pass_lane",
-         "programs_finish_lane", "lane_example"}
+WITH_A_FILE = ["at", "branch", "chunk", "extent", "place", "run", "share", "slot", "turn"]
 # Names -> the types that they may have: never a pointer, an array or a struct.
 NUMBERS = {"int", "int32_t", "int64_t", "uint32_t", "uint64_t", "size_t", "json_int_t"}
 TYPES = {"at": NUMBERS, "place": NUMBERS | {"hlo_value", "hlo_index", "rank_place"}}  # the latter: on devices, on a host
@@ -27,10 +24,9 @@ for number, line in enumerate((root / "docs/glossary.md").read_text().splitlines
     for path in re.findall(r"`(src/[\w/.]+)`", cells[1]):
         seen.setdefault(cells[0], []).append(path)
         file = root / path
-        stem = cells[0][:-1] if cells[0].endswith("f") else cells[0]  # leaf, leaves
         if not file.exists():
             bad.append(f"docs/glossary.md:{number}: {path} is not there")
-        elif not re.search(stem, file.read_text()):
+        elif not re.search(cells[0], file.read_text()):
             bad.append(f'docs/glossary.md:{number}: {path} does not have the word "{cells[0]}"')
 bad += [f'docs/glossary.md: "{word}" has no row with a file of src/' for word in WITH_A_FILE if word not in seen]
 for number, line in enumerate((root / "ARCHITECTURE.md").read_text().splitlines(), 1):
@@ -47,12 +43,11 @@ for path in sorted((root / "src").rglob("*.[ch]")):
 
     if "lane" in text and not name.startswith("kernels/"):
         for m in re.finditer(r"\w+", text):
-            if re.search(r"(?:\b|_)lanes?(?:\b|_)", m[0]) and m[0] not in LANES:
-                refuse(m, f"{m[0]}: a lane is something else")
-        for m in re.finditer(r"(\w*lanes\w*|\w*leaves\w*)\s*=(?!=)([^;,]*)", text):
-            other = r"leaves|zigzag" if "lanes" in m[1] else "lanes"
-            if re.search(other, m[2]):
-                refuse(m, f"{m[1]} = {m[2].strip()}: lanes are no leaves")
+            if re.search(r"(?:\b|_)lanes?(?:\b|_)", m[0]):
+                refuse(m, f"{m[0]}: lanes are parts of a vector")
+    for m in re.finditer(r"(\w*accum_groups\w*)\s*=(?!=)([^;,]*)", text):
+        if re.search("blocks|zigzag", m[2]):
+            refuse(m, f"{m[1]} = {m[2].strip()}: accumulation groups are not blocks")
     for m in re.finditer(r"\b(at|place)\b\s*([=;,)\[])", text):
         before = re.search(r"(\w+)(\s+(?:const\s+)?\**|\s*\*+(?:const\s+)?)$", text[max(m.start() - 40, 0):m.start()])
         if not before or before[1] in NO_TYPES:

@@ -77,14 +77,14 @@ for axis, what in (("tensor", "tensor, in each layer: all_gather of the tokens b
                               "maxima and sums, the gradients of norms"),
                    ("pipeline", "pipeline, after a task: activations to the next stage, their gradients to the one before; received while the task "
                                 "in front computes"),
-                   ("data", "data, once a step: gradients to the shards of the optimizer, beside the last B (fixed tree); the weights back, "
-                            "beside the next F")):
+                   ("data", "data, once a step: gradients to the shards of the optimizer, during the last B (fixed tree); the weights back, "
+                            "during the next F")):
     line(LEFT - 40, y - 4, LEFT - 10, y - 4, axis, axis != "pipeline")
     text(LEFT, y, what, 11, "start")
     y += 20
 for what in ("first and last stage, once a step: the gradient of a table that reads tokens and predicts them (tie_word_embeddings)",
              "all, once a step: 544 bytes each for the norms of gradients and weights, the losses, times, and whether a stop or a save was asked for",
-             "on the side: a ring of sockets that names a rank that dies; the checkpoint, whose parts ranks send each other and write beside the next steps"):
+             "on the side: a ring of sockets that names a rank that dies; the checkpoint, whose parts ranks send each other and write during the next steps"):
     text(LEFT, y, what, 11, "start", LINE)
     y += 20
 print("</svg>")

@@ -4,7 +4,7 @@
 #include "backend/backend.h"
 
 // cpu: of backend_opts it takes `portable`. DROVER_CPU=ref|plain|avx2|avx512|avx512_bf16 forces a
-// level of kernels, DROVER_GEMM=fp32|bf16|amx|amx_twin how products of bf16 are multiplied
+// level of kernels, DROVER_GEMM=fp32|bf16|amx|amx_emulated how products of bf16 are multiplied
 // (backend/cpu/gemm.h).
 DRV_CHECKED drv_status backend_open_cpu(arena *a, const backend_opts *opts, backend **out);
 extern const backend_vtable backend_cpu;

@@ -40,7 +40,7 @@ int64_t cudnn_mask_tokens(int64_t tokens) {
 static bool fits(const cudnn_choice *how, const node *n) {
     const op_attrs *attrs = &n->attrs;
     const bool whole =
-            attrs->mesh.ranks <= 1 && attrs->sum.row_leaves <= 1 && attrs->mesh.replicas <= 1;
+            attrs->mesh.ranks <= 1 && attrs->sum.row_blocks <= 1 && attrs->mesh.replicas <= 1;
     return whole && heads_of(n)->dt == DT_BF16 && attrs->heads.head_dim % HEAD_DIM_STEP == 0 &&
            attrs->heads.head_dim <= how->head_dim;
 }

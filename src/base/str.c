@@ -150,6 +150,23 @@ bool str_to_f64(const char *s, double *out) {
     return true;
 }
 
+bool str_to_bytes(const char *s, double *out) {
+    static const char units[] = "KMGT";
+    char *end;
+    double bytes = strtod(s, &end);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    if (end == s) return false;
+    if (unit) {
+        const double step = strcmp(end + 1, "B") == 0 ? 1000 : 1024; // 5GB as Hugging Face means it
+        end += strcmp(end + 1, "iB") == 0 ? 3 : step == 1000 ? 2 : 1;
+        for (const char *u = units; u <= unit; u++)
+            bytes *= step;
+    }
+    if (*end) return false;
+    *out = bytes;
+    return true;
+}
+
 // Letters put in, left out, changed, or two neighbours exchanged (optimal string alignment: Damerau
 // 1964).
 static int edit_distance(const char *typed, const char *name) {

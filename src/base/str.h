@@ -37,6 +37,8 @@ bool str_unescape(char *s);
 // 1e-400, which would be 0).
 bool str_to_i64(const char *s, int64_t *out);
 bool str_to_f64(const char *s, double *out);
+// Reads a number of bytes: "80GB" (powers of 1000), "96GiB" and "4G" (powers of 1024), "512".
+bool str_to_bytes(const char *s, double *out);
 
 // Returns the one of `n` names with the smallest edit distance to `s`, if that is small enough to
 // be a slip of the keyboard (a third of the letters at most); else NULL.

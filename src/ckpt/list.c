@@ -50,14 +50,14 @@ drv_status ckpt_clean(const char *dir) {
 // Rank 0 has read the folder; all look at the same ones.
 static drv_status share_names(arena *a, const ckpt_ranks *ranks, char ***names, int *n) {
     if (ckpt_size(ranks) == 1) return DRV_OK;
-    comm_group *world = comm_world(ranks->comm);
-    DRV_TRY(comm_broadcast(world, 0, n, sizeof *n));
+    comm_group *all_ranks = comm_all_ranks(ranks->comm);
+    DRV_TRY(comm_broadcast(all_ranks, 0, n, sizeof *n));
     if (ckpt_rank(ranks) != 0) *names = ARENA_ARRAY(a, char *, *n + 1);
     for (int i = 0; i < *n; i++) {
         int64_t bytes = ckpt_rank(ranks) == 0 ? (int64_t)strlen((*names)[i]) + 1 : 0;
-        DRV_TRY(comm_broadcast(world, 0, &bytes, sizeof bytes));
+        DRV_TRY(comm_broadcast(all_ranks, 0, &bytes, sizeof bytes));
         if (ckpt_rank(ranks) != 0) (*names)[i] = arena_alloc(a, (size_t)bytes);
-        DRV_TRY(comm_broadcast(world, 0, (*names)[i], bytes));
+        DRV_TRY(comm_broadcast(all_ranks, 0, (*names)[i], bytes));
     }
     return DRV_OK;
 }

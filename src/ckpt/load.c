@@ -147,7 +147,7 @@ static drv_status fill_round(filling *fill, int64_t round) {
     float *to = fill->out;
     for (int r = 0; r < fill->n_ranks; r++)
         to = pack(fill, &fill->all[r], row, n_bytes, to);
-    DRV_TRY(comm_all_to_all(comm_world(fill->ranks->comm), fill->out, fill->out_bytes, fill->in,
+    DRV_TRY(comm_all_to_all(comm_all_ranks(fill->ranks->comm), fill->out, fill->out_bytes, fill->in,
             fill->in_bytes, 0));
     const float *values = fill->in;
     for (int r = 0; r < fill->n_ranks && fill->status == DRV_OK; r++) {
@@ -175,7 +175,7 @@ static drv_status fill_alone(filling *f) {
 }
 
 static drv_status fill_together(filling *f) {
-    DRV_TRY(comm_all_gather(comm_world(f->ranks->comm), f->to, sizeof *f->to, NULL, f->all));
+    DRV_TRY(comm_all_gather(comm_all_ranks(f->ranks->comm), f->to, sizeof *f->to, NULL, f->all));
     const int64_t rounds = div_up(f->from->rows, f->chunk_rows * f->n_ranks);
     for (int64_t k = 0; k < rounds; k++)
         DRV_TRY(fill_round(f, k));

@@ -21,7 +21,7 @@ typedef struct known_checkpoint {
 struct ckpt_saver {
     const char *dir;
     int64_t keep, step;
-    ckpt_ranks mine;         // a twin of the run's ranks
+    ckpt_ranks mine;         // a duplicate of the run's ranks
     const ckpt_ranks *ranks; // NULL: one
     ckpt_read read;
     void *ctx;
@@ -157,7 +157,7 @@ static drv_status begin(ckpt_saver *saver) {
 static drv_status share_block_bytes(ckpt_saver *saver) {
     if (ckpt_size(saver->ranks) == 1) return DRV_OK;
     int64_t *bytes = &saver->folder.block_bytes;
-    return comm_broadcast(comm_world(saver->ranks->comm), 0, bytes, sizeof *bytes);
+    return comm_broadcast(comm_all_ranks(saver->ranks->comm), 0, bytes, sizeof *bytes);
 }
 
 // Does what rank 0 does alone: texts, the manifest, the rename into place.
@@ -220,7 +220,7 @@ ckpt_saver *ckpt_saver_new(const char *dir, int64_t keep, const ckpt_ranks *rank
     *saver = (ckpt_saver){.dir = dir, .keep = keep, .read = read, .ctx = ctx, .state_read = true};
     if (ranks) {
         saver->mine = *ranks;
-        saver->mine.comm = comm_twin(ranks->comm);
+        saver->mine.comm = comm_duplicate(ranks->comm);
         saver->ranks = &saver->mine;
     }
     pthread_mutex_init(&saver->lock, NULL);
@@ -285,7 +285,7 @@ void ckpt_saver_free(ckpt_saver *saver) {
     if (!saver) return;
     const drv_status status = ckpt_wait(saver);
     if (status != DRV_OK && status != DRV_E_PEER) log_warn("%s", drv_message()); // a peer's is said
-    if (saver->ranks) comm_twin_close(saver->mine.comm);
+    if (saver->ranks) comm_duplicate_close(saver->mine.comm);
     free(saver->known);
     pthread_mutex_destroy(&saver->lock);
     pthread_cond_destroy(&saver->changed);

@@ -202,8 +202,8 @@ static drv_status exchange(shared_file *f) {
         f->stopped = f->status != DRV_OK;
         return DRV_OK;
     }
-    comm_group *world = comm_world(f->ranks->comm);
-    DRV_TRY(comm_all_to_all(world, f->out_bytes, NULL, f->in_bytes, NULL, sizeof *f->in_bytes));
+    comm_group *all_ranks = comm_all_ranks(f->ranks->comm);
+    DRV_TRY(comm_all_to_all(all_ranks, f->out_bytes, NULL, f->in_bytes, NULL, sizeof *f->in_bytes));
     int64_t total = 0;
     const drv_status lost = add_sizes(f, &total);
     if (lost != DRV_OK) {
@@ -213,7 +213,7 @@ static drv_status exchange(shared_file *f) {
     if (f->stopped) return DRV_OK;
     f->in.n = 0;
     grow(&f->in, total);
-    return comm_all_to_all(world, f->out.p, f->out_bytes, f->in.p, f->in_bytes, 0);
+    return comm_all_to_all(all_ranks, f->out.p, f->out_bytes, f->in.p, f->in_bytes, 0);
 }
 
 // Bytes that a rank sends while it is killed may arrive as rubbish: Open MPI says that it could not
@@ -306,7 +306,7 @@ static drv_status note_file(shared_file *f, out_folder *o, const char *name) {
     }
     if (f->n_ranks > 1) {
         all = ARENA_ARRAY(o->a, block_digest, f->n_blocks + 1);
-        DRV_TRY(comm_all_gather(comm_world(f->ranks->comm), f->digests, 0, sizes, all));
+        DRV_TRY(comm_all_gather(comm_all_ranks(f->ranks->comm), f->digests, 0, sizes, all));
     }
     block_hash_list(all, f->n_blocks, hex);
     if (f->rank == 0) out_folder_note(o, name, f->begin[f->n], hex);

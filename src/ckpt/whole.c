@@ -254,7 +254,7 @@ static drv_status gather(const verification *v, const ckpt_ranks *ranks, block_d
         total += bytes[r];
     }
     *all = arena_alloc(v->a, (size_t)total + 1);
-    return comm_all_gather(comm_world(ranks->comm), v->mine, 0, bytes, *all);
+    return comm_all_gather(comm_all_ranks(ranks->comm), v->mine, 0, bytes, *all);
 }
 
 static drv_status verify(verification *v, const ckpt_ranks *ranks) {

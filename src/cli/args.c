@@ -219,18 +219,8 @@ drv_status cli_get_f64(const cli_args *args, const char *name, double min, doubl
 drv_status cli_get_bytes(const cli_args *args, const char *name, int64_t min, int64_t *inout) {
     const char *text = cli_get(args, name, NULL);
     if (!text) return DRV_OK;
-    static const char units[] = "KMGT";
-    char *end;
-    double bytes = strtod(text, &end);
-    const char *unit = *end ? strchr(units, *end) : NULL;
-    if (unit) {
-        const double step =
-                strcmp(end + 1, "B") == 0 ? 1000 : 1024; // 5GB is what Hugging Face means
-        end += strcmp(end + 1, "iB") == 0 ? 3 : step == 1000 ? 2 : 1;
-        for (const char *u = units; u <= unit; u++)
-            bytes *= step;
-    }
-    if (end == text || *end || !(bytes >= (double)min) || bytes > 0x1p60)
+    double bytes;
+    if (!str_to_bytes(text, &bytes) || !(bytes >= (double)min) || bytes > 0x1p60)
         return drv_fail(DRV_E_USAGE, "%s: %s is \"%s\", expected a size of at least %s, as in 4G",
                 args->name, name, text, str_bytes((double)min));
     *inout = (int64_t)bytes;

@@ -60,7 +60,7 @@ static drv_status bench_layers(backend *device, const run_config *cfg, int tries
     } layers[] = {{"qkv", h, q + 2 * model->num_key_value_heads * model->head_dim},
             {"attention out", q, h}, {"gate and up", h, 2 * f}, {"down", f, h},
             {"head", h, model->vocab_size}};
-    const dtype dt = cfg->precision == PRECISION_BF16 ? DT_BF16 : DT_F32;
+    const dtype dt = cfg->precision != PRECISION_F32 ? DT_BF16 : DT_F32;
     const backend_product small = {.m = 64, .n = 64, .k = 64, .in = dt, .out = dt};
     const char *by;
     double ignored;
@@ -213,7 +213,7 @@ static const verb subverbs[] = {
                 .name = "data",
                 .summary = "building a data set",
                 .usage = "--tokenizer DIR --input FILE [--json]",
-                .help = "MB/s of text of a build with its files written, beside the encoding alone.",
+                .help = "MB/s of text of a build with its files written, during the encoding alone.",
                 .options = data_options,
                 .n_options = sizeof data_options / sizeof *data_options,
                 .run = bench_data,

@@ -98,7 +98,7 @@ static drv_status write_inputs(backend *b, const graph *g, attention_case *c) {
 static drv_status time_case(arena *a, const run_config *cfg, int64_t repeats, attention_case *c) {
     backend *b;
     executable *program;
-    graph *g = build(a, cfg->precision == PRECISION_BF16 ? DT_BF16 : DT_F32, c);
+    graph *g = build(a, cfg->precision != PRECISION_F32 ? DT_BF16 : DT_F32, c);
     DRV_TRY(device_open(a, cfg, &b));
     drv_status status = backend_compile(a, b, g, NULL, &program);
     if (status == DRV_OK) status = write_inputs(b, g, c);

@@ -34,7 +34,7 @@ typedef struct step_report {
 } step_report;
 
 static const char *type_name(const run_config *cfg) {
-    return cfg->precision == PRECISION_BF16 ? "bf16" : "fp32";
+    return cfg->precision != PRECISION_F32 ? "bf16" : "fp32";
 }
 
 // Returns what products of the run's own type can reach.

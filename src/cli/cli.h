@@ -108,7 +108,7 @@ void cli_print_ids(const id_list *ids, bool json, bool begins, bool ends);
     { "--set", "KEY=VALUE", "override a key of the config (repeatable)" }
 #define CLI_ADAPTER                                                                                \
     { "--adapter", "DIR", "a LoRA adapter, used with MODEL or with the base that it names" }
-// The options that say what a run expects of its world (launch/expect.h).
+// The options that say how many ranks and nodes a run expects (launch/expect.h).
 #define CLI_EXPECT                                                                                 \
     {"--expect-ranks", "N", "refuse any other number of ranks (or DROVER_EXPECT_RANKS)"}, {        \
         "--expect-nodes", "N", "refuse any other number of hosts (or DROVER_EXPECT_NODES)"         \

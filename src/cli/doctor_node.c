@@ -32,10 +32,10 @@ static void use_all_cores(const comm *c) {
 static drv_status measure(arena *a, comm *c, const char *dir, double seconds, node_result *all) {
     node_result mine;
     use_all_cores(c);
-    DRV_TRY(comm_barrier(comm_world(c)));
+    DRV_TRY(comm_barrier(comm_all_ranks(c)));
     DRV_TRY(node_measure(a, c, dir, seconds, &mine));
     DRV_TRY(node_measure_others(a, c, dir, LINK_SHARE * seconds, &mine));
-    return comm_all_gather(comm_world(c), &mine, sizeof mine, NULL, all);
+    return comm_all_gather(comm_all_ranks(c), &mine, sizeof mine, NULL, all);
 }
 
 // --- telling

@@ -172,8 +172,8 @@ static drv_status set_bounds(const cli_args *args, run_config *cfg) {
     return DRV_OK;
 }
 
-// All programs of a world. n: as of open_devices.
-static drv_status compile_world(arena *a, const cli_args *args, run_config *cfg, int64_t n,
+// Compiles all programs of one layout. n: as in open_devices.
+static drv_status compile_layout(arena *a, const cli_args *args, run_config *cfg, int64_t n,
         counts *c) {
     compiled_for to = {0};
     drv_status status = DRV_OK;
@@ -200,7 +200,7 @@ static drv_status load_config(arena *a, const cli_args *args, const elastic_layo
     return config_load(a, args->positional[0], all, n + layout->n_sets, cfg);
 }
 
-// Those of every world that the job may come down to.
+// Compiles for every number of nodes that the job may come down to.
 static drv_status compile_elastic(arena *a, const cli_args *args, const run_config *cfg,
         counts *c) {
     elastic_job job;
@@ -212,14 +212,14 @@ static drv_status compile_elastic(arena *a, const cli_args *args, const run_conf
     DRV_TRY(elastic_power(a, job.ranks, &job.power));
     for (int n = job.n_nodes; n > 0; n--) {
         elastic_layout found;
-        run_config of_world;
+        run_config smaller;
         if (elastic_on(a, &job, n, &found) != DRV_OK) {
             log_info("%d node%s: %s", n, str_plural(n), drv_message());
             continue;
         }
         log_info("%d node%s: %s", n, str_plural(n), found.words);
-        DRV_TRY(load_config(a, args, &found, &of_world));
-        DRV_TRY(compile_world(a, args, &of_world, (int64_t)n * job.ranks, c));
+        DRV_TRY(load_config(a, args, &found, &smaller));
+        DRV_TRY(compile_layout(a, args, &smaller, (int64_t)n * job.ranks, c));
     }
     return DRV_OK;
 }
@@ -234,7 +234,7 @@ static drv_status compile(arena *a, const cli_args *args) {
     if (cli_has(args, "--elastic"))
         DRV_TRY(compile_elastic(a, args, &cfg, &c));
     else
-        DRV_TRY(compile_world(a, args, &cfg, 0, &c));
+        DRV_TRY(compile_layout(a, args, &cfg, 0, &c));
     if (c.n_kept) fprintf(stderr, "%d of %d from the cache\n", c.n_kept, c.n);
     printf("Total graphs: %d\nTotal successful: %d\nTotal failed: %d\n", c.n, c.n - c.n_failed,
             c.n_failed);
@@ -302,7 +302,7 @@ const verb verb_compile = {
                 "devices, or of N of the target; of a pipeline those of each of its ranks.\n"
                 "\n"
                 "--elastic compiles what a job of drover launch node may go on with, too: the layouts of all\n"
-                "smaller numbers of nodes, so that a world with fewer starts at once.\n"
+                "smaller numbers of nodes, so that a job that goes on with fewer starts at once.\n"
                 "\n"
                 "--target compiles for a GPU that this machine has not got, keeps nothing, and prints\n"
                 "what the compiler plans beside what `drover plan` says: does the step compile, and does\n"

@@ -7,9 +7,11 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "cli/cli.h"
+#include "cli/plan_device.h"
 #include "cli/plan_elastic.h"
 #include "cli/plan_search.h"
 #include "cli/plan_stages.h"
+#include "config/old_keys.h"
 #include "data/set/dataset.h"
 #include "programs/fit.h"
 #include "search/layout_search.h"
@@ -115,6 +117,7 @@ static drv_status run_config_verb(arena *a, const cli_args *args) {
         config_print_reference(&text);
     } else {
         DRV_TRY(load(a, args, &cfg));
+        config_say_old_keys(&cfg);
         config_print(&cfg, true, &text);
     }
     fputs(text.p, stdout);
@@ -192,7 +195,7 @@ typedef struct plan_report {
     const run_config *cfg;
     const programs *p;
     memory_plan memory;
-    int64_t process; // bytes beside them
+    int64_t process; // bytes beside them; 0: in another memory than the device's
     memory_limit limit;
     int ranks;
     mesh mesh;
@@ -206,6 +209,7 @@ typedef struct plan_report {
     double reference_flops;    // to compute the reference's log-probabilities, once; 0: no pairs
     bool is_measured;          // step_s is of micro-batches that were run, not of the GEMM peak
     double share;              // of that peak which a step is expected to reach
+    const device_plan *device; // what --device names; NULL: this machine
     const char *refused;       // why `drover train` would not begin; NULL: it would
 } plan_report;
 
@@ -213,8 +217,8 @@ static double flops_of_step(const plan_report *r) {
     return r->flops_per_token * (double)(r->cfg->global_batch_size * r->cfg->sequence_length);
 }
 
-static void print_memory(const plan_report *r) {
-    const memory_plan *m = &r->memory;
+static void print_memory(const plan_report *report) {
+    const memory_plan *m = &report->memory;
     const struct {
         const char *name;
         int64_t bytes;
@@ -227,12 +231,13 @@ static void print_memory(const plan_report *r) {
         if (classes[i].bytes || strcmp(classes[i].name, "cuDNN") != 0)
             printf("  %-14s %12s  %lld\n", classes[i].name, str_bytes((double)classes[i].bytes),
                     (long long)classes[i].bytes);
-    printf("  besides, %s for the process: code and libraries, graphs, %swhat a save holds\n",
-            str_bytes((double)r->process), r->ranks > 1 ? "MPI, " : "");
-    printf("fits          %s: %s needed, %s %s\n", r->fits ? "yes" : "no",
-            str_bytes((double)(m->total + r->process)), str_bytes((double)r->limit.free),
-            r->limit.what);
-    if (r->would_fit) printf("              would fit: %s\n", r->would_fit);
+    if (report->process)
+        printf("  besides, %s for the process: code and libraries, graphs, %swhat a save holds\n",
+                str_bytes((double)report->process), report->ranks > 1 ? "MPI, " : "");
+    printf("fits          %s: %s needed, %s %s\n", report->fits ? "yes" : "no",
+            str_bytes((double)(m->total + report->process)), str_bytes((double)report->limit.free),
+            report->limit.what);
+    if (report->would_fit) printf("              would fit: %s\n", report->would_fit);
 }
 
 // The reference of a run that learns from pairs: a pass over all rows before the first step, whose
@@ -288,17 +293,18 @@ static void print_plan(const plan_report *report) {
             (long long)cfg->sequence_length, (long long)cfg->micro_batch_size, report->ranks,
             report->ranks > 1 ? "s" : "");
     char shared[64] = "";
-    const bool leaves = cfg->n_context_leaves > cfg->context_parallel;
-    if (leaves)
-        snprintf(shared, sizeof shared, ", context %d with %lld leaves",
-                report->mesh.size[AXIS_CONTEXT], (long long)cfg->n_context_leaves);
+    const bool several = cfg->n_context_blocks > cfg->context_parallel;
+    if (several)
+        snprintf(shared, sizeof shared, ", context %d with %lld reduction blocks",
+                report->mesh.size[AXIS_CONTEXT], (long long)cfg->n_context_blocks);
     else if (report->mesh.size[AXIS_CONTEXT] > 1)
         snprintf(shared, sizeof shared, ", context %d", report->mesh.size[AXIS_CONTEXT]);
-    if (report->ranks > 1 || leaves)
-        printf("layout        tensor %d%s%s, data %d, %lld lane%s\n",
+    if (report->ranks > 1 || several)
+        printf("layout        tensor %d%s%s, data %d, %lld accumulation group%s\n",
                 report->mesh.size[AXIS_TENSOR],
                 report->p->held.params.layout.sequence ? " with its tokens shared" : "", shared,
-                report->mesh.size[AXIS_DATA], (long long)cfg->n_lanes, str_plural(cfg->n_lanes));
+                report->mesh.size[AXIS_DATA], (long long)cfg->n_accum_groups,
+                str_plural(cfg->n_accum_groups));
     if (report->stages) plan_stages_print(report->stages);
     printf("compute       %s FLOP per token, %s per step\n", str_si(report->flops_per_token),
             str_si(flops_of_step(report)));
@@ -321,7 +327,15 @@ static void print_plan(const plan_report *report) {
                 update ? " and context" : "");
         traffic = "";
     }
+    if (report->device) {
+        device_plan_print(report->device, report->ranks, cfg->steps);
+        return;
+    }
     print_time(report);
+    if (report->ranks > par_threads())
+        printf("              of %d ranks like this machine: --device NAME plans for another one "
+               "(drover devices --profiles)\n",
+                report->ranks);
 }
 
 static json_t *reference_json(const plan_report *r) {
@@ -352,6 +366,13 @@ static void print_plan_json(const plan_report *report) {
     json_object_set_new(all, "reference", reference_json(report));
     if (report->stages) json_object_set_new(all, "pipeline", plan_stages_json(report->stages));
     json_object_set_new(all, "step_is_measured", json_boolean(report->is_measured));
+    if (report->device) {
+        const device_plan *d = report->device;
+        json_object_set_new(all, "device", json_string(d->device.name));
+        json_object_set_new(all, "terms", device_plan_terms(d));
+        json_object_set_new(all, "tokens_per_s", json_real(d->tokens_per_s));
+        json_object_set_new(all, "mfu", json_real(d->mfu));
+    }
     json_object_set_new(all, "steps", json_integer((json_int_t)report->cfg->steps));
     json_object_set_new(all, "refused",
             report->refused ? json_string(report->refused) : json_null());
@@ -380,7 +401,30 @@ static drv_status measure_time(arena *a, plan_report *r) {
     return DRV_OK;
 }
 
+// A run of one rank is tried; one rank cannot run what several share.
+static drv_status time_here(arena *a, plan_report *r) {
+    const run_config *cfg = r->cfg;
+    DRV_TRY(measure_time(a, r));
+    if (cfg->tensor_parallel * cfg->pipeline_parallel * cfg->context_parallel > 1) return DRV_OK;
+    return step_rehearse(a, cfg, &r->limit, r->step_s, &r->step_s, &r->is_measured);
+}
+
+// The device's memory counts alone: the process has that of its host.
+static drv_status plan_for_device(arena *a, const char *device, device_plan *planned,
+        plan_report *r) {
+    DRV_TRY(device_plan_make(a, device, r->p, r->stages, planned));
+    r->device = planned;
+    r->process = 0;
+    r->limit = (memory_limit){.machine = planned->device.memory,
+            .free = planned->device.memory,
+            .what = arena_printf(a, "on %s", planned->device.name)};
+    r->step_s = planned->cost.seconds;
+    return DRV_OK;
+}
+
 static drv_status run_plan(arena *a, const cli_args *args) {
+    const char *device = cli_get(args, "--device", NULL);
+    device_plan planned;
     run_config cfg;
     programs built;
     int64_t ranks = 0;
@@ -408,6 +452,7 @@ static drv_status run_plan(arena *a, const cli_args *args) {
             .stages = cfg.pipeline_parallel > 1 ? &stages : NULL,
             .flops_per_token = programs_flops_per_token(&built, false)};
     report.ranks = mesh_ranks(&report.mesh);
+    if (device) DRV_TRY(plan_for_device(a, device, &planned, &report));
     programs_wire(&built, report.wire);
     if (report.stages) memcpy(report.wire, stages.wire, sizeof report.wire);
     report.again = programs_flops_per_token(&built, true) - report.flops_per_token;
@@ -416,11 +461,7 @@ static drv_status run_plan(arena *a, const cli_args *args) {
                 programs_eval_flops_per_token(&built) * (double)(counts.rows * cfg.sequence_length);
     report.fits = report.memory.total + report.process <= report.limit.free;
     if (!report.fits) DRV_TRY(fit_suggest(a, &cfg, &report.limit, &report.would_fit));
-    DRV_TRY(measure_time(a, &report));
-    // One rank cannot run what several share.
-    if (cfg.tensor_parallel * cfg.pipeline_parallel * cfg.context_parallel == 1)
-        DRV_TRY(step_rehearse(a, &cfg, &report.limit, report.step_s, &report.step_s,
-                &report.is_measured));
+    if (!device) DRV_TRY(time_here(a, &report));
     report.run_s = report.step_s * (double)cfg.steps;
     if (cli_has(args, "--json"))
         print_plan_json(&report);
@@ -437,6 +478,7 @@ static const cli_option plan_options[] = {
         CLI_SET,
         CLI_JSON,
         {"--ranks", "N", "ranks of the job; those that parallel.tensor leaves share the rows"},
+        PLAN_DEVICE_OPTION,
         PLAN_SEARCH_OPTIONS,
         ELASTIC_OPTIONS(
                 "for each number of nodes up to --nodes the layout that a job would go on with"),
@@ -450,7 +492,7 @@ const verb verb_plan = {
         .name = "plan",
         .summary = "print memory, FLOPs and time of a run before it runs",
         .usage =
-                "[CONFIG] [--ranks N] [--json] [--set KEY=VALUE]...\n[CONFIG] --ranks N --search [--top N] [--memory SIZE] [--gflops X] [--link X[:Y]]\n[CONFIG] --elastic --nodes N [--ranks-per-node N] [--memory SIZE] [--gflops X]",
+                "[CONFIG] [--ranks N] [--device NAME|FILE] [--json] [--set KEY=VALUE]...\n[CONFIG] --ranks N --search [--top N] [--memory SIZE] [--gflops X] [--link X[:Y]]\n[CONFIG] --elastic --nodes N [--ranks-per-node N] [--memory SIZE] [--gflops X]",
         .help = "Builds the graphs, differentiates them and places every byte, without allocating a\n"
                 "weight. The run stays within what is printed. It says whether that fits into the memory\n"
                 "of this machine, its control group and ulimit, or what would; and how long the run\n"
@@ -462,6 +504,12 @@ const verb verb_plan = {
                 "them out (--set data.train=[] --set tokenizer=) to plan a shape alone. Of a pipeline it\n"
                 "tells each rank's layers and memory, the rank that needs most, and the bubble: the share of\n"
                 "time in which a rank waits, found by simulating the schedule.\n"
+                "\n"
+                "--device NAME|FILE plans for a device that need not be here, as one rank has it: memory, time by\n"
+                "terms (products, attention, memory, messages, bubble), tokens/s and MFU. drover devices\n"
+                "--profiles lists the names; fields after commas replace a profile's own.\n"
+                "Example: drover plan run.yaml --ranks 64 --device h100\n"
+                "         drover plan run.yaml --ranks 64 --device h100,memory=96GB,price_per_hour=2.5\n"
                 "\n"
                 "--search tries the layouts of N ranks: tensor x pipeline (schedule, virtual stages) x context x\n"
                 "data, with micro-batches, recomputation, tokens and optimizer shared or not; training.* and\n"
@@ -478,7 +526,7 @@ const verb verb_plan = {
                 "\n"
                 "--elastic lists what drover launch node --min-nodes goes on with when nodes are lost: for each\n"
                 "number of nodes the fastest layout that fits, its tokens/s, and whether it has the bits of the\n"
-                "whole job, which parallel.lanes decides; all nodes have the config's own.\n"
+                "whole job, which parallel.accumulation_groups decides; all nodes have the config's own.\n"
                 "Example: drover plan run.yaml --elastic --nodes 16 --ranks-per-node 8\n"
                 "\n"
                 "Example: drover plan --set model.preset=llama-3.1-405b",

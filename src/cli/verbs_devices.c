@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/plugin_report.h"
+#include "search/device_profile.h"
 
 json_t *plugin_reports_json(const plugin_report *reports, int n) {
     json_t *list = json_array();
@@ -32,15 +33,47 @@ const char *plugin_report_text(arena *a, const plugin_report *report) {
             report->minor, report->stablehlo);
 }
 
-static void print_json(const plugin_report *reports, int n) {
-    json_t *list = plugin_reports_json(reports, n);
+static void print_list(const json_t *list) {
     char *text = json_dumps(list, JSON_INDENT(2));
     puts(text);
     free(text);
+}
+
+static void print_json(const plugin_report *reports, int n) {
+    json_t *list = plugin_reports_json(reports, n);
+    print_list(list);
     json_decref(list);
 }
 
+static drv_status print_profiles(arena *a, bool as_json) {
+    json_t *list = json_array();
+    if (!as_json)
+        printf("%-12s %9s %9s %11s %9s %15s %9s  %s\n", "profile", "bf16", "fp8", "memory",
+                "memory", "links in a host", "between", "source");
+    for (int i = 0; i < device_profile_count(); i++) {
+        device_profile d;
+        DRV_TRY(device_profile_read(a, device_profile_name(i), &d));
+        json_array_append_new(list,
+                json_pack("{ss sf sf sI sf sf sf sI ss}", "name", d.name, "bf16_flops",
+                        d.bf16_flops, "fp8_flops", d.fp8_flops, "memory_bytes",
+                        (json_int_t)d.memory, "memory_bytes_per_s", d.bytes_per_s,
+                        "link_inside_bytes_per_s", d.links.inside, "link_between_bytes_per_s",
+                        d.links.between, "ranks_per_host", (json_int_t)d.links.ranks_per_host,
+                        "source", d.source));
+        if (as_json) continue;
+        printf("%-12s %4.0f TF/s", d.name, d.bf16_flops / 1e12);
+        printf(d.fp8_flops > 0 ? " %4.0f TF/s" : "         -", d.fp8_flops / 1e12);
+        printf(" %11s %4.0f GB/s %4lld x %3.0f GB/s %4.3g GB/s  %s\n", str_bytes((double)d.memory),
+                d.bytes_per_s / 1e9, (long long)d.links.ranks_per_host, d.links.inside / 1e9,
+                d.links.between / 1e9, d.source);
+    }
+    if (as_json) print_list(list);
+    json_decref(list);
+    return DRV_OK;
+}
+
 static drv_status run(arena *a, const cli_args *args) {
+    if (cli_has(args, "--profiles")) return print_profiles(a, cli_has(args, "--json"));
     plugin_report reports[MAX_PLUGINS];
     const char *wanted = args->n_positional ? args->positional[0] : NULL;
     int works = 0;
@@ -59,17 +92,23 @@ static drv_status run(arena *a, const cli_args *args) {
     return DRV_OK;
 }
 
-static const cli_option options[] = {CLI_JSON};
+static const cli_option options[] = {
+        CLI_JSON,
+        {"--profiles", NULL, "list the devices that drover plan --device knows by name"},
+};
 const verb verb_devices = {
         .name = "devices",
         .summary = "list the accelerators that can be computed on",
-        .usage = "[PLUGIN] [--json]",
+        .usage = "[PLUGIN] [--json]\n--profiles [--json]",
         .help = "Looks for PJRT plugins, opens each in a process of its own and prints its devices, their\n"
                 "memory and its versions, or what it lacks. PLUGIN: one of cuda, rocm, tpu, neuron, cpu,\n"
                 "or the path of a plugin's file; exit status 1 when that cannot be used.\n"
                 "\n"
                 "Plugins lie in $DROVER_PJRT_DIR/NAME/*.so (default: ~/.cache/drover/pjrt);\n"
                 "tools/fetch_pjrt.py gets those for the CPU and for NVIDIA GPUs.\n"
+                "\n"
+                "--profiles lists the devices that are known without being here: drover plan --device NAME says\n"
+                "what a run takes on them. A profile of one's own is a YAML file with the same fields.\n"
                 "\n"
                 "A run computes on one with   drover train RUN.yaml --set backend=pjrt --set pjrt.plugin=cuda",
         .options = options,

@@ -140,10 +140,10 @@ static void warn_of_context(arena *a, const char *folder, const score_result *r)
 }
 
 // Pairs are judged with the sums of the run, so that the figures are those of its own evaluations.
-static drv_status keep_leaves(run_config *cfg) {
+static drv_status keep_blocks(run_config *cfg) {
     model_layout layout;
     DRV_TRY(run_layout_model(cfg, &layout));
-    cfg->leaves = layout.all_leaves;
+    cfg->tensor_blocks = layout.all_blocks;
     return DRV_OK;
 }
 
@@ -151,7 +151,7 @@ static drv_status eval_set(arena *a, const cli_args *args, score_opts *opts, sco
     run_config cfg;
     model_ref model;
     DRV_TRY(open_set(a, args, &cfg, &model));
-    if (cfg.objective == OBJECTIVE_DPO) DRV_TRY(keep_leaves(&cfg));
+    if (cfg.objective == OBJECTIVE_DPO) DRV_TRY(keep_blocks(&cfg));
     config_one_rank(&cfg); // a checkpoint is a Hugging Face model, whatever the layout
     par_set_threads((int)cfg.threads);
     opts->model = (scorer_opts){.folder = model.folder,
@@ -161,7 +161,7 @@ static drv_status eval_set(arena *a, const cli_args *args, score_opts *opts, sco
     DRV_TRY(set_precision(a, args, &opts->model));
     const bool config = config_of(a, args) != NULL;
     if (!cli_has(args, "--precision") && (config || config_gives(&cfg, "training.precision")))
-        opts->model.bf16 = cfg.precision == PRECISION_BF16;
+        opts->model.bf16 = cfg.precision != PRECISION_F32;
     const bool said = config || config_gives(&cfg, "data.sequence_length");
     const int64_t most = cfg.model.max_position_embeddings;
     DRV_TRY(read_windows(args, most, said ? cfg.sequence_length : most, opts));

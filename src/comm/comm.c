@@ -34,7 +34,7 @@ comm *comm_new(arena *a, const comm_transport *v, void *state, int rank, int siz
     int *all = ARENA_ARRAY(a, int, size);
     for (int i = 0; i < size; i++)
         all[i] = i;
-    c->world = comm_ranks(c, "world", all, size);
+    c->all_ranks = comm_ranks(c, "all ranks", all, size);
     return c;
 }
 
@@ -55,7 +55,7 @@ drv_status comm_meet(comm *c) {
     if (gethostname(mine->host, sizeof mine->host - 1) != 0) memcpy(mine->host, "?", 2);
     snprintf(mine->version, sizeof mine->version, "%s", drover_version());
     mine->pid = (int32_t)getpid();
-    DRV_TRY(comm_all_gather(c->world, mine, sizeof *mine, NULL, c->info));
+    DRV_TRY(comm_all_gather(c->all_ranks, mine, sizeof *mine, NULL, c->info));
     return check_versions(c);
 }
 
@@ -75,41 +75,41 @@ drv_status comm_open(arena *a, const comm_opts *opts, comm **out) {
 
 void comm_close(comm *c) {
     bool failed = has_failed(c); // and the message of this thread is of that failure
-    if (!failed) failed = comm_barrier(c->world) != DRV_OK;
+    if (!failed) failed = comm_barrier(c->all_ranks) != DRV_OK;
     ring_close(c->ring, failed);
     if (c->v->close) c->v->close(c, failed);
     free_comm(c);
 }
 
-// A group's tag follows from its name alone, since ranks need not open the same groups. Twins have
-// tags of their own; all stay below the 32767 that the MPI standard grants.
-enum { N_TAGS = 1920, MAX_TWINS = 16 };
+// A group's tag follows from its name alone, since ranks need not open the same groups. Duplicates
+// have tags of their own; all stay below the 32767 that the MPI standard grants.
+enum { N_TAGS = 1920, MAX_DUPLICATES = 16 };
 
-comm *comm_twin(comm *c) {
+comm *comm_duplicate(comm *c) {
     arena *a = arena_new("a second thread of a rank");
-    comm *twin = ARENA_NEW(a, comm);
+    comm *duplicate = ARENA_NEW(a, comm);
     int *all = ARENA_ARRAY(a, int, c->size);
-    DRV_ASSERT(++c->n_twins <= MAX_TWINS, "%d threads of a rank", c->n_twins);
-    *twin = (comm){.a = a,
+    DRV_ASSERT(++c->n_duplicates <= MAX_DUPLICATES, "%d threads of a rank", c->n_duplicates);
+    *duplicate = (comm){.a = a,
             .v = c->v,
-            .state = c->v->twin ? c->v->twin(c, a) : c->state,
+            .state = c->v->duplicate ? c->v->duplicate(c, a) : c->state,
             .rank = c->rank,
             .size = c->size,
             .opts = c->opts,
             .info = c->info,
             .failure = c->failure,
-            .first_tag = N_TAGS * c->n_twins,
+            .first_tag = N_TAGS * c->n_duplicates,
             .began_s = clock_s()};
-    pthread_mutex_init(&twin->lock, NULL);
+    pthread_mutex_init(&duplicate->lock, NULL);
     for (int i = 0; i < c->size; i++)
         all[i] = i;
-    twin->world = comm_ranks(twin, "world", all, c->size);
-    return twin;
+    duplicate->all_ranks = comm_ranks(duplicate, "all ranks", all, c->size);
+    return duplicate;
 }
 
-void comm_twin_close(comm *twin) {
-    free_comm(twin);
-    arena_free(twin->a);
+void comm_duplicate_close(comm *duplicate) {
+    free_comm(duplicate);
+    arena_free(duplicate->a);
 }
 
 // --- who is there
@@ -152,8 +152,8 @@ int comm_ranks_here(const comm *c) {
 }
 
 // --- groups
-comm_group *comm_world(const comm *c) {
-    return c->world;
+comm_group *comm_all_ranks(const comm *c) {
+    return c->all_ranks;
 }
 
 static comm_group *find_group(const comm *c, const char *name, const int *ranks, int n) {
@@ -414,9 +414,9 @@ drv_status comm_agree_on_first(comm *c, drv_status status) {
         return status;
     }
     rank_result first = result_of(c, status);
-    DRV_TRY(comm_all_reduce(c->world, DT_I32, COMM_MAX, &worst, 1, NULL));
+    DRV_TRY(comm_all_reduce(c->all_ranks, DT_I32, COMM_MAX, &worst, 1, NULL));
     if (worst == 0) return DRV_OK;
-    DRV_TRY(comm_broadcast(c->world, c->size - worst, &first, sizeof first));
+    DRV_TRY(comm_broadcast(c->all_ranks, c->size - worst, &first, sizeof first));
     c->agreed = (comm_blame){c->size - worst, (drv_status)first.status, false, ""};
     return drv_fail(c->agreed.status, "%s", first.text);
 }

@@ -40,10 +40,10 @@ const char *comm_launcher(void); // ", started by mpirun" and the like; "": by n
 // Ends the part of this rank: waits for all others, unless the job has failed.
 void comm_close(comm *c);
 // The same rank for another thread of its process, with groups and messages of its own: what works
-// beside the steps, as a checkpoint does. Every rank opens and closes as many, in the same order.
+// during the steps, as a checkpoint does. Every rank opens and closes as many, in the same order.
 // Its operations are not in the watchdog's table. Closed before `c`, without waiting for others.
-comm *comm_twin(comm *c);
-void comm_twin_close(comm *twin);
+comm *comm_duplicate(comm *c);
+void comm_duplicate_close(comm *duplicate);
 
 // Runs fn as n_ranks ranks, each in a thread with a team of n_threads of its own, and closes them.
 // When one fails, the others fail with DRV_E_PEER; the first failure is returned.
@@ -58,9 +58,9 @@ int comm_hosts(const comm *c);      // how many hosts the ranks are on
 const char *comm_backend(const comm *c);
 
 // --- groups
-comm_group *comm_world(const comm *c);
+comm_group *comm_all_ranks(const comm *c);
 // Returns the ranks that differ from this one along `axes` alone (bits 1 << AXIS_DATA, ...), in the
-// order of their ranks; `of` may not be larger than the world. Opened once, the same one is
+// order of their ranks; `of` may not have more ranks than there are. Opened once, the same one is
 // returned.
 comm_group *comm_axes(comm *c, const mesh *of, unsigned axes);
 // Returns the ranks along the data axis of mesh_of_update(of), in the order of their places there.
@@ -73,7 +73,7 @@ int group_size(const comm_group *g);
 int group_place(const comm_group *g); // of this rank
 int group_rank(const comm_group *g, int place);
 // Returns the bytes that this rank has sent to others in collectives and messages of the group;
-// those of an errand (comm/courier.h) from when it is handed over.
+// those of an asynchronous operation (comm/comm_thread.h) from when it is handed over.
 int64_t comm_sent(const comm_group *g);
 int64_t comm_sent_by(
         const comm *c); // the same of all its groups, and of messages that control the run

@@ -21,7 +21,7 @@ typedef struct comm_transport {
     // Looks at what another rank does, where all are of this process; NULL: they are not. False: it
     // has closed, and that is what it did last.
     bool (*look)(const comm *c, int rank, struct rank_status *out);
-    void *(*twin)(const comm *c, arena *a); // the state of a twin; NULL: that of c
+    void *(*duplicate)(const comm *c, arena *a); // the state of a duplicate; NULL: that of c
 } comm_transport;
 
 // The reason why the job cannot go on. One for each process; written once, read when `kind` is set.
@@ -71,7 +71,7 @@ struct comm_group {
     int64_t *sizes;
     comm_transfer *transfers; // [2 n]
     _Atomic int64_t sent;
-    comm_group *beside, *of; // the same ranks on a courier's comm, and the other way
+    comm_group *async, *of; // the same ranks on a communication thread's comm, and the other way
     comm_group *next;
 };
 
@@ -83,8 +83,8 @@ struct comm {
     comm_opts opts;
     rank_info *info; // by rank
     comm_failure *failure;
-    comm_group *world, *groups;
-    int first_tag, n_twins;
+    comm_group *all_ranks, *groups;
+    int first_tag, n_duplicates;
     char *scratch;
     int64_t scratch_bytes;
     // Guards the status of this rank, which the failure ring reads.

@@ -24,7 +24,7 @@ enum { FIRST_SLEEP_NS = 20000, LONGEST_SLEEP_NS = 500000 };
 
 typedef struct mpi_state {
     const mpi_module *m;
-    pthread_mutex_t *lock; // around each call: twins are threads, and MPI takes one at a time
+    pthread_mutex_t *lock; // around each call: duplicates are threads, and MPI takes one at a time
     bool crowded;          // more ranks here than cores
     double waiting_since;
     long sleep_ns;
@@ -191,7 +191,7 @@ static void finish(comm *c, bool has_failed_) {
     if (!has_failed_) s->m->close();
 }
 
-static void *twin(const comm *c, arena *a) {
+static void *duplicate(const comm *c, arena *a) {
     mpi_state *s = ARENA_NEW(a, mpi_state);
     *s = *(const mpi_state *)c->state;
     return s;
@@ -202,7 +202,7 @@ static const comm_transport transport = {.name = "MPI",
         .advance = advance,
         .cancel = cancel,
         .close = finish,
-        .twin = twin};
+        .duplicate = duplicate};
 
 // Open MPI ends a process of srun that finds no PMIx, with a page about how Slurm is built.
 static drv_status check_launcher(void) {

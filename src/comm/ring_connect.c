@@ -138,7 +138,7 @@ static drv_status exchange_endpoints(comm *self, meeting *made, introduction *al
     drv_status status = host_addresses_find(&mine.here);
     if (status == DRV_OK && self->rank == 0) status = secret_make(&mine.secret);
     DRV_TRY(comm_agree_on_first(self, status));
-    DRV_TRY(comm_all_gather(self->world, &mine, sizeof mine, NULL, all));
+    DRV_TRY(comm_all_gather(self->all_ranks, &mine, sizeof mine, NULL, all));
     made->secret = &all[0].secret;
     const int before = (self->rank + self->size - 1) % self->size;
     endpoint here = {.address = host_address_towards(&mine.here, &all[before].here)};
@@ -147,7 +147,7 @@ static drv_status exchange_endpoints(comm *self, meeting *made, introduction *al
     made->listener = listen_at(&here);
     name_link(purpose, before, self->rank);
     if (made->listener >= 0) made->callers = reception_open(made->listener, made->secret, purpose);
-    status = comm_all_gather(self->world, &here, sizeof here, NULL, endpoints);
+    status = comm_all_gather(self->all_ranks, &here, sizeof here, NULL, endpoints);
     made->next = endpoints[(self->rank + 1) % self->size];
     *open = true;
     for (int i = 0; i < self->size; i++)
@@ -165,21 +165,22 @@ static void set_up(int fd) {
 
 drv_status ring_connect(comm *self, int fd[2]) {
     introduction *all = mem_zeroed(sizeof *all * (size_t)self->size);
-    meeting m = {.listener = -1, .call.fd = -1, .fd = {-1, -1}};
+    meeting met = {.listener = -1, .call.fd = -1, .fd = {-1, -1}};
     bool open = false;
     fd[0] = fd[1] = -1;
-    drv_status status = exchange_endpoints(self, &m, all, &open);
-    if (status == DRV_OK && open) meet(&m);
-    stop_listening(&m);
+    drv_status status = exchange_endpoints(self, &met, all, &open);
+    if (status == DRV_OK && open) meet(&met);
+    stop_listening(&met);
     const int next = (self->rank + 1) % self->size;
-    if (status == DRV_OK && m.fd[1] < 0)
+    if (status == DRV_OK && met.fd[1] < 0)
         log_warn("rank %d (%s) cannot be reached by TCP", next, self->info[next].host);
-    int32_t broken = m.fd[0] < 0 || m.fd[1] < 0;
-    if (status == DRV_OK) status = comm_all_reduce(self->world, DT_I32, COMM_MAX, &broken, 1, NULL);
+    int32_t broken = met.fd[0] < 0 || met.fd[1] < 0;
+    if (status == DRV_OK)
+        status = comm_all_reduce(self->all_ranks, DT_I32, COMM_MAX, &broken, 1, NULL);
     broken |= status != DRV_OK;
     for (int i = 0; i < 2; i++) {
-        if (m.fd[i] >= 0 && broken) close(m.fd[i]);
-        if (!broken) set_up(fd[i] = m.fd[i]);
+        if (met.fd[i] >= 0 && broken) close(met.fd[i]);
+        if (!broken) set_up(fd[i] = met.fd[i]);
     }
     if (broken && self->rank == 0)
         log_warn("ranks cannot watch each other: one that dies is seen by the launcher alone");

@@ -66,7 +66,8 @@ static void start(comm *self, comm_transfer *transfer) {
     comm_transfer *match = *found;
     take_out(other, found);
     match->moved = 1; // belongs to this thread until done
-    pthread_cond_t *changed = &shared->boxes[match->owner->rank].changed; // twins wait there, too
+    pthread_cond_t *changed =
+            &shared->boxes[match->owner->rank].changed; // duplicates wait there, too
     pthread_mutex_unlock(&shared->lock);
     DRV_ASSERT(match->bytes == transfer->bytes, "rank %d and rank %d: %lld bytes meet %lld",
             self->rank, transfer->peer, (long long)transfer->bytes, (long long)match->bytes);

@@ -136,8 +136,8 @@ const backend_caps *config_backend(const run_config *cfg) {
     return backend_caps_of(cfg->backend);
 }
 
-static int64_t context_leaves(const run_config *cfg) {
-    return cfg->context_leaves ? cfg->context_leaves : cfg->context_parallel;
+static int64_t context_blocks(const run_config *cfg) {
+    return cfg->context_blocks ? cfg->context_blocks : cfg->context_parallel;
 }
 
 // Names what adds whole micro-batches up, in sums that know no rows (docs/adr/0026). NULL: nothing.
@@ -147,24 +147,24 @@ static const char *adds_whole(const run_config *cfg) {
     return cfg->grad_dtype == PRECISION_BF16 ? "training.grad_dtype bf16" : NULL;
 }
 
-int64_t config_addend_rows(const run_config *cfg) {
-    if (cfg->addend_rows) return cfg->addend_rows;
+int64_t config_partial_sum_rows(const run_config *cfg) {
+    if (cfg->partial_sum_rows) return cfg->partial_sum_rows;
     return adds_whole(cfg) ? cfg->micro_batch_size : 1;
 }
 
-static drv_status check_addends(const run_config *cfg) {
+static drv_status check_partial_sums(const run_config *cfg) {
     const char *whole = adds_whole(cfg);
-    if (cfg->micro_batch_size % config_addend_rows(cfg) != 0)
+    if (cfg->micro_batch_size % config_partial_sum_rows(cfg) != 0)
         return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.addend_rows\" is %lld, expected a divisor of "
+                "%s: key \"parallel.partial_sum_rows\" is %lld, expected a divisor of "
                 "training.micro_batch_size %lld",
-                config_where(cfg, "parallel.addend_rows"), (long long)cfg->addend_rows,
+                config_where(cfg, "parallel.partial_sum_rows"), (long long)cfg->partial_sum_rows,
                 (long long)cfg->micro_batch_size);
-    if (whole && config_addend_rows(cfg) < cfg->micro_batch_size)
+    if (whole && config_partial_sum_rows(cfg) < cfg->micro_batch_size)
         return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.addend_rows\" is %lld, but %s%s adds whole micro-batches up, expected "
+                "%s: key \"parallel.partial_sum_rows\" is %lld, but %s%s adds whole micro-batches up, expected "
                 "auto or training.micro_batch_size %lld",
-                config_where(cfg, "parallel.addend_rows"), (long long)cfg->addend_rows,
+                config_where(cfg, "parallel.partial_sum_rows"), (long long)cfg->partial_sum_rows,
                 whole == cfg->backend ? "backend " : "", whole, (long long)cfg->micro_batch_size);
     return DRV_OK;
 }
@@ -184,10 +184,12 @@ drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
                 "or parallel.data: auto",
                 config_where(cfg, "parallel.data"), (long long)cfg->data_parallel, (long long)ranks,
                 ranks > 1 ? "s were" : " was", (long long)(cfg->data_parallel * others));
-    DRV_TRY(check_addends(cfg));
+    DRV_TRY(check_partial_sums(cfg));
     cfg->data_ranks = ranks / others;
-    cfg->n_lanes = cfg->lanes ? cfg->lanes : cfg->zero == 2 ? 1 : cfg->data_ranks;
-    cfg->n_context_leaves = context_leaves(cfg);
+    cfg->n_accum_groups = cfg->accum_groups ? cfg->accum_groups
+                          : cfg->zero == 2  ? 1
+                                            : cfg->data_ranks;
+    cfg->n_context_blocks = context_blocks(cfg);
     const int64_t shares = cfg->micro_batch_size * cfg->data_ranks;
     if (cfg->global_batch_size % shares != 0)
         return drv_fail(DRV_E_USAGE,
@@ -196,17 +198,17 @@ drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
                 config_where(cfg, "training"), (long long)cfg->global_batch_size,
                 (long long)cfg->micro_batch_size, (long long)cfg->data_ranks);
     const int64_t micro_batches = cfg->global_batch_size / cfg->micro_batch_size;
-    if (micro_batches % cfg->n_lanes != 0)
+    if (micro_batches % cfg->n_accum_groups != 0)
         return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.lanes\" is %lld, expected a divisor of the %lld micro-batches of a "
+                "%s: key \"parallel.accumulation_groups\" is %lld, expected a divisor of the %lld micro-batches of a "
                 "step",
-                config_where(cfg, "parallel.lanes"), (long long)cfg->n_lanes,
+                config_where(cfg, "parallel.accumulation_groups"), (long long)cfg->n_accum_groups,
                 (long long)micro_batches);
-    if (cfg->zero < 2 && cfg->n_lanes % cfg->data_ranks != 0)
+    if (cfg->zero < 2 && cfg->n_accum_groups % cfg->data_ranks != 0)
         return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.lanes\" is %lld, expected a multiple of the %lld data-parallel "
+                "%s: key \"parallel.accumulation_groups\" is %lld, expected a multiple of the %lld data-parallel "
                 "ranks, or parallel.zero: 2",
-                config_where(cfg, "parallel.lanes"), (long long)cfg->n_lanes,
+                config_where(cfg, "parallel.accumulation_groups"), (long long)cfg->n_accum_groups,
                 (long long)cfg->data_ranks);
     return DRV_OK;
 }
@@ -215,20 +217,21 @@ static bool is_power_of_two(int64_t n) {
     return n > 0 && (n & (n - 1)) == 0;
 }
 
-// Rows are cut in two chunks a leaf, and each rank has 1, 2, 4, ... leaves (ir/zigzag.h).
+// Rows are cut in two chunks a reduction block, and each rank has 1, 2, 4, ... reduction blocks
+// (ir/zigzag.h).
 static drv_status check_context(const run_config *cfg) {
-    const int64_t ranks = cfg->context_parallel, leaves = context_leaves(cfg);
-    if (leaves % ranks != 0 || !is_power_of_two(leaves / ranks))
+    const int64_t ranks = cfg->context_parallel, blocks = context_blocks(cfg);
+    if (blocks % ranks != 0 || !is_power_of_two(blocks / ranks))
         return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.context_leaves\" is %lld, expected parallel.context %lld x 1, 2, 4, "
+                "%s: key \"parallel.context_blocks\" is %lld, expected parallel.context %lld x 1, 2, 4, "
                 "...",
-                config_where(cfg, "parallel.context_leaves"), (long long)leaves, (long long)ranks);
-    if (leaves > ranks && cfg->sequence_length % (2 * leaves) != 0)
+                config_where(cfg, "parallel.context_blocks"), (long long)blocks, (long long)ranks);
+    if (blocks > ranks && cfg->sequence_length % (2 * blocks) != 0)
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"data.sequence_length\" is %lld, expected a multiple of %lld: two chunks for "
-                "each of parallel.context_leaves %lld",
+                "each of parallel.context_blocks %lld",
                 config_where(cfg, "data.sequence_length"), (long long)cfg->sequence_length,
-                (long long)(2 * leaves), (long long)leaves);
+                (long long)(2 * blocks), (long long)blocks);
     if (ranks > 1 && cfg->sequence_length % (2 * ranks) != 0)
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"data.sequence_length\" is %lld, expected a multiple of %lld: two chunks for "
@@ -267,8 +270,8 @@ void config_one_rank(run_config *cfg) {
     cfg->tensor_parallel = cfg->pipeline_parallel = cfg->context_parallel = 1;
     cfg->virtual_stages = 1;
     cfg->data_parallel = cfg->data_ranks = 1;
-    cfg->lanes = cfg->n_lanes = 1;
-    cfg->context_leaves = cfg->n_context_leaves = 1;
+    cfg->accum_groups = cfg->n_accum_groups = 1;
+    cfg->context_blocks = cfg->n_context_blocks = 1;
     cfg->rank = 0;
 }
 
@@ -400,7 +403,7 @@ static drv_status check_optimizer(const run_config *cfg) {
                 "%s: key \"optimizer.type\" is %s and optimizer.state_dtype is bf16, expected fp32: the "
                 "momentum of Muon is not rounded",
                 where, type);
-    if (cfg->precision == PRECISION_BF16 && !config_has_masters(cfg))
+    if (cfg->precision != PRECISION_F32 && !config_has_masters(cfg))
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"optimizer.type\" is %s and optimizer.master_dtype is bf16, expected fp32: Muon "
                 "updates fp32 masters",

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "config/config_internal.h"
 #include "config/key.h"
+#include "config/old_keys.h"
 
 // The values that were given to keys, by index (key_find).
 struct given_keys {
@@ -61,7 +62,7 @@ static drv_status give_null(loader *l, const value *v) {
 }
 
 static drv_status collect(loader *l, const value *v) {
-    const int index = key_find(v->path);
+    const int index = key_find(config_key_now(v->path));
     if (index >= 0) return give(l, index, v);
     const int below = first_below(l->a, v->path);
     if (below < 0 && *v->path) {
@@ -101,10 +102,15 @@ const char *config_where(const run_config *cfg, const char *path) {
     return where;
 }
 
-bool config_gives(const run_config *cfg, const char *path) {
+const value *config_given(const run_config *cfg, const char *path) {
     const int i = key_find(path);
     DRV_ASSERT(i >= 0, "no key \"%s\"", path);
-    return cfg->given && cfg->given->value[i] && cfg->given->value[i]->kind != VALUE_NULL;
+    return cfg->given ? cfg->given->value[i] : NULL;
+}
+
+bool config_gives(const run_config *cfg, const char *path) {
+    const value *v = config_given(cfg, path);
+    return v && v->kind != VALUE_NULL;
 }
 
 stage_schedule config_pipeline_schedule(const run_config *cfg) {
@@ -119,7 +125,7 @@ bool config_has_masters(const run_config *cfg) {
 
 save_dtype config_save_dtype(const run_config *cfg) {
     if (cfg->save_dtype != SAVE_AUTO) return cfg->save_dtype;
-    return cfg->precision == PRECISION_BF16 ? SAVE_BF16 : SAVE_F32;
+    return cfg->precision != PRECISION_F32 ? SAVE_BF16 : SAVE_F32;
 }
 
 bool config_loads_weights(const run_config *cfg) {

@@ -10,7 +10,7 @@
 
 enum { EVAL_TOKENS = 100000 }; // an evaluation by default (docs/adr/0005)
 
-typedef enum precision { PRECISION_BF16, PRECISION_F32 } precision;
+typedef enum precision { PRECISION_BF16, PRECISION_F32, PRECISION_F8 } precision;
 // The bits of this kind of processor, or of any (docs/adr/0036).
 typedef enum arithmetic_kind { ARITHMETIC_FASTEST, ARITHMETIC_PORTABLE } arithmetic_kind;
 typedef enum stage_schedule {
@@ -42,7 +42,7 @@ typedef enum base_dtype { BASE_AUTO, BASE_BF16, BASE_Q8_0, BASE_Q4_K, BASE_GGUF 
 // (arXiv:2305.18290).
 typedef enum objective_type { OBJECTIVE_TOKENS, OBJECTIVE_DPO } objective_type;
 
-const char *precision_name(precision p); // "bf16", "fp32"
+const char *precision_name(precision p); // "bf16", "fp32", "fp8"
 const char *recompute_name(recompute_mode r);
 const char *schedule_name(schedule_type t);
 const char *optimizer_name(optimizer_type t);
@@ -143,12 +143,13 @@ typedef struct run_config {
     int64_t tensor_parallel, pipeline_parallel, context_parallel, data_parallel; // data 0: auto
     double give_up_s;    // a rank that hangs for so long ends the job
     int64_t check_every; // steps; 0: never
-    int64_t lanes, leaves, context_leaves, addend_rows; // 0: auto; see config_addend_rows
-    stage_schedule pipeline_schedule;                   // see config_pipeline_schedule
-    int64_t virtual_stages;                             // of each pipeline rank
+    int64_t accum_groups, tensor_blocks, context_blocks,
+            partial_sum_rows;         // 0: auto; see config_partial_sum_rows
+    stage_schedule pipeline_schedule; // see config_pipeline_schedule
+    int64_t virtual_stages;           // of each pipeline rank
     int64_t row_documents; // of a row to train on at most, once the data is open; 0: not known
     // The numbers of the job to which config_set_ranks resolves auto; 1 until then.
-    int64_t data_ranks, n_lanes, n_context_leaves;
+    int64_t data_ranks, n_accum_groups, n_context_blocks;
     int64_t rank; // of this process
     bool sequence_parallel, overlap;
     int64_t zero;
@@ -188,9 +189,9 @@ const char *config_http(const run_config *cfg);
 int64_t config_warmup_steps(const run_config *cfg);
 // parallel.schedule, or what it stands for when that is auto.
 stage_schedule config_pipeline_schedule(const run_config *cfg);
-// Returns the rows of an addend of the gradients (docs/adr/0026): parallel.addend_rows, or what it
-// stands for when that is auto.
-int64_t config_addend_rows(const run_config *cfg);
+// Returns the rows of a partial sum of the gradients (docs/adr/0026): parallel.partial_sum_rows, or
+// what it stands for when that is auto.
+int64_t config_partial_sum_rows(const run_config *cfg);
 // Makes it a config of one rank, for what runs on one whatever the layout of training: evaluating a
 // model, measuring.
 void config_one_rank(run_config *cfg);

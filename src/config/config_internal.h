@@ -13,6 +13,9 @@ DRV_CHECKED drv_status config_check(arena *a, run_config *cfg);
 // Refuses two answers to how long the run or its warm-up is; sets cfg->steps where no data is needed.
 DRV_CHECKED drv_status config_check_length(run_config *cfg);
 
+// Returns the value that a key was given; NULL: none.
+const value *config_given(const run_config *cfg, const char *path);
+
 // Values whose paths are not keys, in the order in which they stand.
 typedef struct unknown_keys {
     const value **list; // of mem_alloc

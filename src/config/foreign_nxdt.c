@@ -87,7 +87,7 @@ const foreign_key foreign_nxdt[] = {
         NONE(BOTH,
                 "exp_manager.checkpoint_callback_params.use_master_weights_in_ckpt exp_manager.save_xser exp_manager.load_xser "
                 "exp_manager.async_checkpointing exp_manager.ckpt_ptl_version model.save_xser model.load_xser",
-                "a checkpoint is a Hugging Face folder, written beside the training, with fp32 weights where the run has them"),
+                "a checkpoint is a Hugging Face folder, written during the training, with fp32 weights where the run has them"),
         {"exp_manager.save_bf16", "training.save_dtype", NULL, BOTH, FOREIGN_map,
                 "true=bf16 false=auto"},
         // distributed_strategy
@@ -215,7 +215,7 @@ const foreign_key foreign_nxdt[] = {
         NONE(NEMO,
                 "model.convert_to_hf model.output_dir model.config_path async_checkpointing "
                 "enable_recovery_time_instrumentation enable_checkpoint_removal_protection",
-                "a checkpoint is a Hugging Face folder, written beside the training"),
+                "a checkpoint is a Hugging Face folder, written during the training"),
         ONLY(NEMO, "restore_from_path model.restore_from_path", "null",
                 "NeMo's own files are not read: give the Hugging Face folder by --set model.from=DIR"),
         ONLY(NEMO, "model.data.fine_tuning model.data.chat", "false",

@@ -18,7 +18,8 @@ static const choice long_choices[] = {{"truncate", LONG_TRUNCATE}, {"drop", LONG
 static const choice objective_choices[] = {{"tokens", OBJECTIVE_TOKENS}, {"dpo", OBJECTIVE_DPO},
         {NULL, 0}};
 static const choice precision_choices[] = {{"bf16", PRECISION_BF16}, {"fp32", PRECISION_F32},
-        {NULL, 0}};
+        {"fp8", PRECISION_F8}, {NULL, 0}};
+static const choice kept_choices[] = {{"bf16", PRECISION_BF16}, {"fp32", PRECISION_F32}, {NULL, 0}};
 static const choice arithmetic_choices[] = {{"fastest", ARITHMETIC_FASTEST},
         {"portable", ARITHMETIC_PORTABLE}, {NULL, 0}};
 static const choice save_choices[] = {{"auto", SAVE_AUTO}, {"f32", SAVE_F32}, {"bf16", SAVE_BF16},
@@ -124,7 +125,8 @@ static const key run_keys[] = {
         {KEY("training.precision", choice, precision), .choices = precision_choices,
                 .initial = "bf16",
                 .help = "of products and stored activations; what bf16 leaves in fp32 (weights, moments, gradients) "
-                        "is for optimizer.state_dtype and training.grad_dtype to say"},
+                        "is for optimizer.state_dtype and training.grad_dtype to say; fp8: products with weights in fp8, "
+                        "the rest as with bf16, which only drover plan knows yet"},
         {KEY("training.arithmetic", choice, arithmetic), .choices = arithmetic_choices,
                 .initial = "fastest",
                 .help = "portable: the same bits on any processor (bf16 products in fp32 arithmetic), also of ranks on "
@@ -135,8 +137,7 @@ static const key run_keys[] = {
         {KEY("training.save_dtype", choice, save_dtype), .choices = save_choices, .initial = "auto",
                 .help = "of a checkpoint's model file: f32, bf16 or f16; auto: bf16 in bf16 runs, else f32. "
                         "fp32 weights that the run keeps lie beside it, and it resumes from them"},
-        {KEY("training.grad_dtype", choice, grad_dtype), .choices = precision_choices,
-                .initial = "fp32",
+        {KEY("training.grad_dtype", choice, grad_dtype), .choices = kept_choices, .initial = "fp32",
                 .help = "of the sums of gradients; bf16: 2 bytes a parameter less, each micro-batch is rounded stochastically "
                         "as it is added"},
         {KEY("training.recompute", choice, recompute), .choices = recompute_choices,
@@ -194,7 +195,7 @@ static const key run_keys[] = {
                 .help = "true: the weights of norms and biases decay too"},
         {KEY("optimizer.clip_grad_norm", real, clip_grad_norm), .initial = "1.0", .max = 1e9,
                 .help = "gradients with a larger global norm are scaled down to it; 0: never"},
-        {KEY("optimizer.state_dtype", choice, state_dtype), .choices = precision_choices,
+        {KEY("optimizer.state_dtype", choice, state_dtype), .choices = kept_choices,
                 .initial = "fp32",
                 .help = "of both moments of AdamW; bf16, rounded stochastically: 4 bytes a parameter less, and 4 more without "
                         "masters"},
@@ -267,25 +268,25 @@ static const key run_keys[] = {
         {KEY("parallel.data", int, data_parallel), .choices = auto_choices, .initial = "auto",
                 .min = 1, .max = 1 << 20,
                 .help = "ranks that share the global batch; auto: as many as mpirun or srun starts"},
-        {KEY("parallel.lanes", int, lanes), .choices = auto_choices, .initial = "auto", .min = 1,
-                .max = 1 << 20,
-                .help = "gradients are added in so many lanes, then in a tree: the same bits on any "
-                        "number of data ranks that leaves each 1, 2, 4, ... lanes; auto: one each, with "
-                        "zero 2 a single one, as on one rank; a rank with n lanes needs 4 log2 n "
+        {KEY("parallel.accumulation_groups", int, accum_groups), .choices = auto_choices,
+                .initial = "auto", .min = 1, .max = 1 << 20,
+                .help = "gradients are added in so many accumulation groups, then in a tree: the same bits on any "
+                        "number of data ranks that leaves each 1, 2, 4, ... accumulation groups; auto: one each, with "
+                        "zero 2 a single one, as on one rank; a rank with n accumulation groups needs 4 log2 n "
                         "more bytes a parameter, which zero 2 shares"},
-        {KEY("parallel.leaves", int, leaves), .choices = auto_choices, .initial = "auto", .min = 1,
-                .max = 256,
-                .help = "sums over what tensor ranks split are trees of so many leaves: the same "
-                        "bits on any number of them that leaves each 1, 2, 4, ... leaves; auto: 8, "
-                        "or what heads and widths can be cut into"},
-        {KEY("parallel.context_leaves", int, context_leaves), .choices = auto_choices,
+        {KEY("parallel.tensor_blocks", int, tensor_blocks), .choices = auto_choices,
                 .initial = "auto", .min = 1, .max = 256,
-                .help = "sums over the tokens of a row are trees of so many leaves: the same bits on "
-                        "any number of context ranks that leaves each 1, 2, 4, ... leaves; auto: one "
-                        "each; a rank with n leaves needs 4 (n - 1) more bytes a parameter"},
-        {KEY("parallel.addend_rows", int, addend_rows), .choices = auto_choices, .initial = "auto",
-                .min = 1, .max = 1 << 20,
-                .help = "gradients are sums of addends of so many rows, a divisor of "
+                .help = "sums over what tensor ranks split are trees of so many reduction blocks: the same "
+                        "bits on any number of them that leaves each 1, 2, 4, ... reduction blocks; auto: 8, "
+                        "or what heads and widths can be cut into"},
+        {KEY("parallel.context_blocks", int, context_blocks), .choices = auto_choices,
+                .initial = "auto", .min = 1, .max = 256,
+                .help = "sums over the tokens of a row are trees of so many reduction blocks: the same bits on "
+                        "any number of context ranks that leaves each 1, 2, 4, ... reduction blocks; auto: one "
+                        "each; a rank with n reduction blocks needs 4 (n - 1) more bytes a parameter"},
+        {KEY("parallel.partial_sum_rows", int, partial_sum_rows), .choices = auto_choices,
+                .initial = "auto", .min = 1, .max = 1 << 20,
+                .help = "gradients are sums of partial sums of so many rows, a divisor of "
                         "training.micro_batch_size: the same bits with any size of a micro-batch; "
                         "auto: 1; with zero 2, grad_dtype bf16 and backend pjrt the whole micro-batch"},
         {KEY("parallel.sequence", bool, sequence_parallel), .initial = "true",
@@ -294,11 +295,11 @@ static const key run_keys[] = {
                 .help = "what data ranks share (ZeRO). 1: the optimizer, so that masters and moments "
                         "take a part each; 2: sums of gradients too, which travel after each "
                         "micro-batch instead of once a step; 0: nothing. With the same "
-                        "parallel.lanes and addend_rows the same bits"},
+                        "parallel.accumulation_groups and partial_sum_rows the same bits"},
         {KEY("parallel.overlap", bool, overlap), .initial = "true",
-                .help = "sums of gradients travel beside the backward pass of the last micro-batch, "
-                        "new weights beside the next forward pass: the same bits. Sums of zero 2 and of several "
-                        "lanes or context leaves a rank travel as without; backend pjrt: as its compiler has it"},
+                .help = "sums of gradients travel during the backward pass of the last micro-batch, "
+                        "new weights during the next forward pass: the same bits. Sums of zero 2 and of several "
+                        "accumulation groups or context reduction blocks a rank travel as without; backend pjrt: as its compiler has it"},
         {KEY("parallel.check_every", int, check_every), .initial = "100", .max = NO_MAX,
                 .help = "steps between comparisons of weights that ranks should have alike, by their "
                         "hashes, which also happen at the start; 0: never"},

@@ -31,7 +31,7 @@ typedef struct score_result {
 DRV_CHECKED drv_status score_documents(arena *a, const score_opts *opts, const documents *texts,
         score_result *out);
 // Scores the validation rows of a config of training.objective dpo, whole pairs as in training and
-// with sums of parallel.leaves leaves, against the reference of the run that wrote the
+// with sums of parallel.tensor_blocks leaves, against the reference of the run that wrote the
 // model. DRV_E_USAGE: the model names no reference; DRV_E_DATA: its log-probabilities of these
 // pairs are not kept. The same statuses.
 DRV_CHECKED drv_status score_pairs(arena *a, const score_opts *opts, const run_config *cfg,

@@ -124,7 +124,7 @@ drv_status score_pairs(arena *a, const score_opts *opts, const run_config *cfg, 
     run_config wide = *cfg;
     wide.sequence_length = how.row_tokens = opts->context;
     how.branches = true;
-    how.leaves = (int)cfg->leaves;
+    how.blocks = (int)cfg->tensor_blocks;
     how.rows = SCORER_TOKENS / how.row_tokens > 1 ? SCORER_TOKENS / how.row_tokens : 1;
     DRV_TRY_CTX(batch_open_rows(a, &wide, false, 0, &pass.rows), "%s",
             cfg->n_valid ? cfg->valid[0].where : config_where(cfg, "data.split"));

@@ -42,8 +42,8 @@ static drv_status find_layout(const scorer_opts *opts, const model_config *model
         model_layout *out) {
     const mesh alone = mesh_single();
     *out = layout_of(model);
-    if (opts->leaves == 0) return DRV_OK;
-    return layout_on(model, &alone, 0, &(layout_opts){.leaves = opts->leaves}, out);
+    if (opts->blocks == 0) return DRV_OK;
+    return layout_on(model, &alone, 0, &(layout_opts){.blocks = opts->blocks}, out);
 }
 
 // The program of `opts`, planned and loaded on `b`.

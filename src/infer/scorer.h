@@ -14,7 +14,7 @@ typedef struct scorer_opts {
     bool bf16;                    // products; else fp32
     bool logits;                  // scorer_run_logits instead of scorer_run
     bool branches;                // its windows have several, or its rows are of pairs
-    int leaves;                   // of its sums, as those of a run (model/layout.h); 0: chains
+    int blocks;                   // of its sums, as those of a run (model/layout.h); 0: chains
 } scorer_opts;
 
 // Tokens of a forward pass that keep the cores busy: more are hardly faster (bench/results).

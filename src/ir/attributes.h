@@ -14,7 +14,7 @@
     X(g, int, n_alike)  /* sum_squares: so many first inputs are the same on all tensor ranks */   \
     X(g, int, replicas) /* tensor ranks that work with one key-value head */                       \
     X(g, int, in_place) /* all_reduce: of state */                                                 \
-    X(g, int, beside)   /* collectives: goes on beside the nodes that follow (docs/adr/0027) */    \
+    X(g, int, async)    /* collectives: goes on during the nodes that follow (docs/adr/0027) */    \
     X(g, int, whole)    /* sum_shard: of all shards, on all ranks */                               \
     X(g, int, summed)   /* reduce_shard: by sum_shard, so that nothing travels */                  \
     X(g, int, owner)    /* to_owner, from_owner: the place that has the whole; */                  \
@@ -24,20 +24,20 @@
 // micro-batch (docs/adr/0012, docs/adr/0015, docs/adr/0026); zero for ops that add nothing up over
 // tokens or over what ranks split.
 #define SUM_TREE(X, g)                                                                             \
-    X(g, int, row_leaves) /* so many leaves of each row are on this rank (zigzag.h); 0: one */     \
-    X(g, int, addends)    /* sums over tokens: addends of each leaf of the row; 0: one */          \
-    X(g, int, leaves)     /* sums over what tensor ranks split: leaves here (docs/adr/0012) */     \
-    X(g, int, dx_leaves)  /* matmul, lora_up: those of the gradient of x, or of t */               \
-    X(g, int, dw_leaves)  /* matmul, lora_up: runs of tokens of the gradient of w, of B */         \
-    X(g, int, dw_ranks)   /* and ranks along the axis that have other tokens */                    \
-    X(g, int, data_ranks) /* sums over leaves of the row: so many neighbours have one leaf */      \
-    X(g, int, in_lane)    /* add_shard: micro-batches of a lane; sum_shard: of a rank and step */  \
-    X(g, int, open)       /* join_shards: sums that are left at the end of a step */               \
-    X(g, int, wide)       /* the result is a partial sum, in the accumulation type */              \
-    X(g, int, dx_wide)    /* so is dx */                                                           \
-    X(g, int, apart)      /* linear_cross_entropy: what chunks give w is summed first */           \
-    X(g, int, run1)       /* matmul: where what leaves are cut from has its second run; */         \
-    X(g, int, run2)       /* and its third */
+    X(g, int, row_blocks)   /* reduction blocks of each row on this rank (zigzag.h); 0: one */     \
+    X(g, int, partial_sums) /* sums over tokens: so many for each row block; 0: one */             \
+    X(g, int, blocks)       /* sums over what tensor ranks split: reduction blocks on this rank */ \
+    X(g, int, dx_blocks)    /* matmul, lora_up: those of the gradient of x, or of t */             \
+    X(g, int, dw_blocks) /* matmul, lora_up: runs of tokens in the gradient of the weight, of B */ \
+    X(g, int, dw_ranks)  /* and ranks along the axis that have other tokens */                     \
+    X(g, int, data_ranks)     /* sums over row blocks: so many neighbours have the same one */     \
+    X(g, int, in_accum_group) /* add_shard: micro-batches in a group; sum_shard: in a step */      \
+    X(g, int, open)           /* join_shards: sums that are left at the end of a step */           \
+    X(g, int, wide)           /* the result is a partial sum, in the accumulation type */          \
+    X(g, int, dx_wide)        /* so is dx */                                                       \
+    X(g, int, apart) /* linear_cross_entropy: what chunks give w is summed before it is added */   \
+    X(g, int, run1)  /* matmul: K index at which the second segment starts; */                     \
+    X(g, int, run2)  /* and the third */
 
 // The heads in the columns of an input, on this rank.
 #define HEAD_SIZES(X, g)                                                                           \

@@ -86,12 +86,12 @@ tensor *grad_buffer(const grad_ctx *ctx, const tensor *t) {
     return t->id < ctx->n ? ctx->buffer[t->id] : NULL;
 }
 
-int grad_row_leaves(const grad_ctx *ctx) {
-    return ctx->g->row_leaves > 1 ? ctx->g->row_leaves : 0;
+int grad_row_blocks(const grad_ctx *ctx) {
+    return ctx->g->row_blocks > 1 ? ctx->g->row_blocks : 0;
 }
 
-int grad_addends(const grad_ctx *ctx) {
-    return ctx->g->addends > 1 ? ctx->g->addends : 0;
+int grad_partial_sums(const grad_ctx *ctx) {
+    return ctx->g->partial_sums > 1 ? ctx->g->partial_sums : 0;
 }
 
 void grad_buffer_set(grad_ctx *ctx, const tensor *t, tensor *updated) {
@@ -100,9 +100,9 @@ void grad_buffer_set(grad_ctx *ctx, const tensor *t, tensor *updated) {
 }
 
 op_attrs grad_tokens(const grad_ctx *ctx, const node *n, op_attrs attrs) {
-    attrs.sum.row_leaves = grad_row_leaves(ctx);
-    attrs.sum.addends = grad_addends(ctx);
-    attrs.sum.leaves = n->attrs.sum.dw_leaves;
+    attrs.sum.row_blocks = grad_row_blocks(ctx);
+    attrs.sum.partial_sums = grad_partial_sums(ctx);
+    attrs.sum.blocks = n->attrs.sum.dw_blocks;
     if (n->attrs.sum.dw_ranks <= 1) return attrs;
     attrs.mesh.axis = n->attrs.mesh.axis;
     attrs.mesh.ranks = n->attrs.sum.dw_ranks;
@@ -110,7 +110,7 @@ op_attrs grad_tokens(const grad_ctx *ctx, const node *n, op_attrs attrs) {
 }
 
 double wire_of_tokens(const op_attrs *attrs, const tensor *accumulator) {
-    const double bytes = (double)tensor_bytes(accumulator) / row_leaves_of(attrs);
+    const double bytes = (double)tensor_bytes(accumulator) / row_blocks_of(attrs);
     if (attrs->mesh.ranks <= 1) return 0;
     if (!tells_runs(attrs)) return wire_all_reduce(bytes, attrs->mesh.ranks);
     return wire_gather(bytes * (double)(runs_of_rank(attrs) / runs_joined_here(attrs)),

@@ -27,15 +27,16 @@ void grad_add(grad_ctx *ctx, const tensor *t, tensor *d);
 // Makes d all of dL/dt, where it holds what grad_of() gave already. t must be wanted.
 void grad_put(grad_ctx *ctx, const tensor *t, tensor *d);
 // Returns the accumulator of a weight, a state tensor that an op updates in place. NULL: t is not a
-// weight, or is frozen. With several leaves of the row the op has that attribute (grad_row_leaves)
-// and adds what each leaf of its tokens gives to the accumulator of that leaf, as a rank with no
-// other leaf would.
+// weight, or is frozen. With several reduction blocks of the row the op has that attribute
+// (grad_row_blocks) and adds what each reduction block of its tokens gives to the accumulator of
+// that reduction block, as a rank with no other reduction block would.
 tensor *grad_buffer(const grad_ctx *ctx, const tensor *t);
-int grad_row_leaves(const grad_ctx *ctx); // the attribute; 0: a single one
-int grad_addends(const grad_ctx *ctx);    // likewise: what is added is a chain of so many addends
+int grad_row_blocks(const grad_ctx *ctx); // the attribute; 0: a single one
+int grad_partial_sums(
+        const grad_ctx *ctx); // likewise: what is added is a chain of so many partial sums
 void grad_buffer_set(grad_ctx *ctx, const tensor *t, tensor *updated);
-// `attrs`, and how the gradient of a forward node's weight is summed over tokens: dw_leaves,
-// dw_ranks, grad_row_leaves, grad_addends.
+// `attrs`, and how the gradient of a forward node's weight is summed over tokens: dw_blocks,
+// dw_ranks, grad_row_blocks, grad_partial_sums.
 op_attrs grad_tokens(const grad_ctx *ctx, const node *n, op_attrs attrs);
 // Returns the bytes that a rank sends for it (ir/token_sums.h).
 double wire_of_tokens(const op_attrs *attrs, const tensor *accumulator);

@@ -11,7 +11,7 @@ graph *graph_new(arena *a, const char *name) {
     g->name = name;
     g->layer = -1;
     g->mesh = mesh_single();
-    g->row_leaves = g->addends = 1;
+    g->row_blocks = g->partial_sums = 1;
     g->names.a = a;
     return g;
 }
@@ -43,8 +43,8 @@ tensor *graph_state(graph *g, tensor_class cls, const char *name, dtype dt, int 
 }
 
 tensor *graph_accumulator(graph *g, const char *name, const tensor *w) {
-    const int outer = g->row_leaves > 1;
-    int64_t dim[MAX_DIMS] = {g->row_leaves};
+    const int outer = g->row_blocks > 1;
+    int64_t dim[MAX_DIMS] = {g->row_blocks};
     DRV_ASSERT(w->n_dims + outer <= MAX_DIMS, "%s has %d dims", name, w->n_dims);
     memcpy(dim + outer, w->dim, sizeof *dim * (size_t)w->n_dims);
     return graph_state(g, TENSOR_GRAD, name, dtype_acc(w->dt), w->n_dims + outer, dim);

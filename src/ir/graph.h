@@ -55,7 +55,7 @@
     X(take_shard)                                                                                  \
     X(gather_shards)                                                                               \
     X(adamw)                                                                                       \
-    X(join_leaves)                                                                                 \
+    X(join_blocks)                                                                                 \
     X(adamw_rounded)                                                                               \
     X(momentum)                                                                                    \
     X(orthogonalise)                                                                               \
@@ -97,7 +97,7 @@ typedef enum tensor_class {
     N_TENSOR_CLASSES
 } tensor_class;
 
-enum { MAX_DIMS = 3, MAX_OUT = 5, MAX_LEAVES = 256 };
+enum { MAX_DIMS = 3, MAX_OUT = 5, MAX_REDUCTION_BLOCKS = 256 };
 
 typedef struct node node;
 
@@ -144,12 +144,13 @@ typedef struct graph {
     int n_tensors, cap_tensors;
     name_map names; // -> tensor
     mesh mesh;      // of the ranks that run it; one rank unless set
-    // Leaves of each row on this rank (zigzag.h), 1 unless set. Tokens lie leaf after leaf, and the
-    // gradient of a weight has an accumulator for each.
-    int row_leaves;
-    // A micro-batch adds so many addends for each of these leaves to a gradient, each the sum of
-    // some rows (docs/adr/0026); 1 unless set. They differ in the rows alone, which lie in order.
-    int addends;
+    // Reduction blocks of each row on this rank (zigzag.h), 1 unless set. Tokens lie block after
+    // block, and the gradient of a weight has an accumulator for each.
+    int row_blocks;
+    // A micro-batch adds so many partial sums for each of these reduction blocks to a gradient,
+    // each the sum of some rows (docs/adr/0026); 1 unless set. They differ in the rows alone, which
+    // lie in order.
+    int partial_sums;
     int layer;   // given to nodes that are added
     phase phase; // likewise
 } graph;
@@ -161,8 +162,8 @@ tensor *graph_state(graph *g, tensor_class cls, const char *name, dtype dt, int 
         const int64_t *dim);
 tensor *graph_find(const graph *g, const char *name); // a named tensor; NULL if absent
 // Makes the state in which the gradient of a weight is summed: as w is, in the accumulation type;
-// on a rank that has several leaves of each row (g->row_leaves) one after the other for each:
-// [row_leaves, ...].
+// on a rank that has several reduction blocks of each row (g->row_blocks) one after the other for
+// each: [row_blocks, ...].
 tensor *graph_accumulator(graph *g, const char *name, const tensor *w);
 
 // Appends a node; shapes of the outputs come from the op's row. Wrong inputs are our bug: abort.
@@ -191,6 +192,6 @@ const tensor *tensor_root(const tensor *t); // follows aliases to the storage's 
 DRV_CHECKED drv_status graph_verify(const graph *g, graph_stage stage);
 
 // Prints one line per node. Graphs with the same text compute the same: it holds the mesh and the
-// leaves of a row, the state, the nodes in order, every type and every attribute to the last bit.
-// (Two texts may differ in the numbers of temporaries alone.)
+// reduction blocks of a row, the state, the nodes in order, every type and every attribute to the
+// last bit. (Two texts may differ in the numbers of temporaries alone.)
 void graph_print(const graph *g, str *out);

@@ -16,6 +16,9 @@ typedef struct tensor_spec {
     bool may_alias; // alias_in is allowed, not required: only when that input is not needed later
 } tensor_spec;
 
+// Kinds of arithmetic, which run at different rates on a device.
+typedef enum flops_kind { FLOPS_PRODUCTS, FLOPS_HEAD, FLOPS_ATTENTION } flops_kind;
+
 typedef struct grad_ctx grad_ctx; // ir/grad.h
 
 enum { MAX_EXAMPLES = 12 };
@@ -64,6 +67,9 @@ typedef struct op_row {
     // Floating-point operations of the arithmetic that a model needs (matmuls, attention; causal
     // attention counts the pairs that are attended). NULL: counted as none.
     double (*flops)(const node *n);
+    flops_kind flops_of;
+    // Returns 1/M + 1/N + 1/K of the product M x K by K x N that the op is. NULL: not one of those.
+    double (*inverse_dims)(const node *n);
     // Returns the bytes of memory that it must read and write. NULL: all its inputs and outputs
     // (node_bytes).
     double (*touched)(const node *n);
@@ -130,33 +136,33 @@ static inline tensor_spec spec_1d(dtype dt, int64_t n) {
 static inline tensor_spec spec_2d(dtype dt, int64_t n, int64_t m) {
     return (tensor_spec){.dt = dt, .n_dims = 2, .dim = {n, m, 0}, .alias_in = -1};
 }
-// Returns the leaves of the row that a node has to do with (graph.h: row_leaves).
-static inline int row_leaves_of(const op_attrs *attrs) {
-    return attrs->sum.row_leaves > 1 ? attrs->sum.row_leaves : 1;
+// Returns the reduction blocks of the row that a node has to do with (graph.h: row_blocks).
+static inline int row_blocks_of(const op_attrs *attrs) {
+    return attrs->sum.row_blocks > 1 ? attrs->sum.row_blocks : 1;
 }
-// Returns the addends of each leaf that a sum over tokens gives, one after the other.
-static inline int addends_of(const op_attrs *attrs) {
-    return attrs->sum.addends > 1 ? attrs->sum.addends : 1;
+// Returns the partial sums of each reduction block that a sum over tokens gives, one after the other.
+static inline int partial_sums_of(const op_attrs *attrs) {
+    return attrs->sum.partial_sums > 1 ? attrs->sum.partial_sums : 1;
 }
-// Returns the shape of something that each leaf of the row has one of: `one` after `one`.
-static inline tensor_spec spec_by_leaf(const op_attrs *attrs, tensor_spec one) {
+// Returns the shape of something that each reduction block of the row has one of: `one` after `one`.
+static inline tensor_spec spec_by_block(const op_attrs *attrs, tensor_spec one) {
     tensor_spec all = one;
-    if (attrs->sum.row_leaves <= 1) return one;
+    if (attrs->sum.row_blocks <= 1) return one;
     all.n_dims = one.n_dims + 1;
-    all.dim[0] = attrs->sum.row_leaves;
+    all.dim[0] = attrs->sum.row_blocks;
     for (int i = 0; i < one.n_dims && i + 1 < MAX_DIMS; i++)
         all.dim[i + 1] = one.dim[i];
     return all;
 }
 // Checks how a weight's gradient is summed over tokens (ir/token_sums.h). Where tensor ranks share
-// them, an addend may be on several.
+// them, a partial sum may be on several.
 static inline const char *check_tokens(const op_attrs *attrs, int64_t n_tokens) {
     const int ranks = attrs->mesh.ranks > 1 ? attrs->mesh.ranks : 1;
-    if (attrs->sum.leaves < 0 || row_leaves_of(attrs) * attrs->sum.leaves > MAX_LEAVES)
-        return "no such number of leaves";
-    if (n_tokens * ranks % row_leaves_of(attrs)) return "row_leaves must divide the tokens";
-    if (n_tokens * ranks / row_leaves_of(attrs) % addends_of(attrs))
-        return "addends must divide the tokens";
+    if (attrs->sum.blocks < 0 || row_blocks_of(attrs) * attrs->sum.blocks > MAX_REDUCTION_BLOCKS)
+        return "no such number of reduction blocks";
+    if (n_tokens * ranks % row_blocks_of(attrs)) return "row_blocks must divide the tokens";
+    if (n_tokens * ranks / row_blocks_of(attrs) % partial_sums_of(attrs))
+        return "partial sums must divide the tokens";
     return NULL;
 }
 static inline bool is_like(const tensor *t, const tensor_spec *spec) {

@@ -80,8 +80,8 @@ static void print_node(const node *n, str *out) {
     str_puts(out, "\n");
 }
 
-// The ranks among which it runs, and leaves of a row, where there are several: what sums go over
-// does not stand in the nodes alone.
+// The ranks among which it runs, and reduction blocks of a row, where there are several: what sums
+// go over does not stand in the nodes alone.
 static void print_head(const graph *g, str *out) {
     const char *before = " on ";
     str_printf(out, "graph %s", g->name);
@@ -90,7 +90,7 @@ static void print_head(const graph *g, str *out) {
         str_printf(out, "%s%s %d", before, mesh_axis_name((mesh_axis)axis), g->mesh.size[axis]);
         before = ", ";
     }
-    if (g->row_leaves > 1) str_printf(out, "%s%d leaves of a row", before, g->row_leaves);
+    if (g->row_blocks > 1) str_printf(out, "%s%d reduction blocks of a row", before, g->row_blocks);
     str_puts(out, " {\n");
 }
 

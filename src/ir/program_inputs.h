@@ -15,7 +15,7 @@ typedef enum program_input {
     // Filled for each micro-batch by the loop of a run.
     INPUT_NUMBER, // of its first row in the run, in two words: for gradients rounded by chance
     INPUT_TURN,   // which of the rank's micro-batches of the step it is: for ZeRO-2
-    INPUT_LAST,   // 1: the rank's last of the step, whose sums travel beside the backward pass
+    INPUT_LAST,   // 1: the rank's last of the step, whose sums travel during the backward pass
     INPUT_DLOSS,  // of each loss that the program has: its share of the step's loss
     // Between stages of a pipeline; by the message of the neighbour.
     INPUT_STREAM,      // [N, H] the residual stream that a stage begins with

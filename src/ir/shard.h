@@ -26,20 +26,20 @@ static inline int64_t shard_count(int64_t n, int ranks, int place) {
 
 // --- sums of gradients in shards (ZeRO-2, docs/adr/0021)
 // Sums that are open when `before` micro-batches are added: one of each complete part of the tree
-// over their lanes, and the lane that is under way.
-static inline int shard_open(int64_t before, int64_t in_lane) {
-    int n = before % in_lane > 0;
-    for (int64_t lanes = before / in_lane; lanes > 0; lanes /= 2)
-        n += (int)(lanes % 2);
+// over their accumulation groups, and the accumulation group that is under way.
+static inline int shard_open(int64_t before, int64_t in_accum_group) {
+    int n = before % in_accum_group > 0;
+    for (int64_t accum_groups = before / in_accum_group; accum_groups > 0; accum_groups /= 2)
+        n += (int)(accum_groups % 2);
     return n;
 }
 
 // Returns the most of them that are kept while `all` micro-batches come, `at_once` of them at a
 // time.
-static inline int shard_most_open(int64_t all, int64_t at_once, int64_t in_lane) {
+static inline int shard_most_open(int64_t all, int64_t at_once, int64_t in_accum_group) {
     int most = 1;
     for (int64_t before = at_once; before <= all; before += at_once) {
-        const int n = shard_open(before, in_lane);
+        const int n = shard_open(before, in_accum_group);
         if (n > most) most = n;
     }
     return most;

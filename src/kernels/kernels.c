@@ -18,7 +18,7 @@ const tile_kernels *tiles_by_instructions(void) {
 #ifdef DROVER_X86
     return &tiles_amx;
 #else
-    return &tiles_amx_twin;
+    return &tiles_amx_emulated;
 #endif
 }
 

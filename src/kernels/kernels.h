@@ -79,8 +79,9 @@ typedef struct attention_args {
     // Elements from one row of qkv, and of o and d_o, to the next; 0: there are no others between.
     int64_t qkv_width, o_width;
     const void *d_o; // gradient of o
-    // Sums over the query heads of a group are of so many equal leaves (docs/adr/0018); 0: chains.
-    int leaves;
+    // Sums over the query heads of a group are of so many equal reduction blocks (docs/adr/0018);
+    // 0: chains.
+    int blocks;
     bool dqkv_is_acc;   // dqkv is of acc: a partial sum
     void *dqkv;         // like qkv; NULL: the gradient is added to these, of acc:
     void *dq, *dk, *dv; // [seq, n_heads or n_kv_heads * head_dim]
@@ -143,7 +144,7 @@ typedef struct kernels {
     // may begin where logits begin; NULL: no gradient) = scale * (softmax(logits) - onehot(label)).
     double (*cross_entropy)(dtype dt, int64_t n, void *logits, int64_t label, double scale,
             void *d);
-    // The two halves of it, for a row whose columns are in leaves or on several ranks:
+    // The two halves of it, for a row whose columns are in reduction blocks or on several ranks:
     // x (acc) = exp(x - max), in place; max: the largest x; returns the sum.
     double (*exponents)(dtype dt, int64_t n, void *x, double *max);
     // y (dt) = factor x (acc), rounded once; y may begin where x begins, or before.

@@ -17,7 +17,7 @@ typedef struct tile_kernels {
     void (*spin)(int64_t n);
 } tile_kernels;
 enum { TILE_FLOPS = 2 * 16 * 16 * 32 };
-extern const tile_kernels tiles_amx, tiles_amx_twin;
+extern const tile_kernels tiles_amx, tiles_amx_emulated;
 
 // Returns the kernels by the instructions; a build for another processor has the plain C alone.
 const tile_kernels *tiles_by_instructions(void);

@@ -46,10 +46,10 @@ int node_partner(int n_nodes, int node, int round) {
 static drv_status move(comm *c, bool sends, int to, void *p, int64_t bytes) {
     comm_transfer t;
     if (sends)
-        comm_send(comm_world(c), to, p, bytes, &t);
+        comm_send(comm_all_ranks(c), to, p, bytes, &t);
     else
-        comm_receive(comm_world(c), to, p, bytes, &t);
-    return comm_wait(comm_world(c), "doctor: a link", &t, 1);
+        comm_receive(comm_all_ranks(c), to, p, bytes, &t);
+    return comm_wait(comm_all_ranks(c), "doctor: a link", &t, 1);
 }
 
 // There and back; who leads says how long the next message is. *seconds: of both ways.
@@ -97,7 +97,7 @@ static drv_status measure_links(arena *a, comm *c, double seconds, node_result *
     for (int round = 0; round < rounds; round++) {
         const int partner = node_partner(n, comm_rank(c), round);
         double bandwidth, latency;
-        DRV_TRY(comm_barrier(comm_world(c)));
+        DRV_TRY(comm_barrier(comm_all_ranks(c)));
         if (partner < 0) continue;
         DRV_TRY(measure_pair(c, partner, seconds / rounds, buffer, &bandwidth, &latency));
         // The best of them: a bad link of another node is that node's.
@@ -135,14 +135,14 @@ static drv_status look_for_lock(arena *a, comm *c, const char *dir, node_result 
     int32_t taken = 0;
     int fd = holds ? open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
     if (fd >= 0) taken = flock(fd, LOCK_EX | LOCK_NB) == 0;
-    DRV_TRY(comm_broadcast(comm_world(c), 0, &taken, sizeof taken));
+    DRV_TRY(comm_broadcast(comm_all_ranks(c), 0, &taken, sizeof taken));
     if (!holds) fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (!taken)
         out->sees_lock = -1;
     else
         out->sees_lock =
                 holds || (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK);
-    const drv_status status = comm_barrier(comm_world(c)); // until all have looked
+    const drv_status status = comm_barrier(comm_all_ranks(c)); // until all have looked
     if (fd >= 0) close(fd);
     if (holds) unlink(path);
     return status;
@@ -166,8 +166,8 @@ static drv_status look_for_rename(arena *a, comm *c, const char *dir, node_resul
         snprintf(text, sizeof text, "%.17g", clock_utc_s());
         made = file_write_atomic(path, text, sizeof text) == DRV_OK;
     }
-    DRV_TRY(comm_broadcast(comm_world(c), 0, text, sizeof text));
-    DRV_TRY(comm_broadcast(comm_world(c), 0, &made, sizeof made));
+    DRV_TRY(comm_broadcast(comm_all_ranks(c), 0, text, sizeof text));
+    DRV_TRY(comm_broadcast(comm_all_ranks(c), 0, &made, sizeof made));
     const double until = clock_s() + SEEN_WITHIN_S;
     bool seen = has_bytes(path, text, sizeof text);
     while (made && !seen && clock_s() < until) {
@@ -175,7 +175,7 @@ static drv_status look_for_rename(arena *a, comm *c, const char *dir, node_resul
         seen = has_bytes(path, text, sizeof text);
     }
     out->sees_rename = seen || !made; // node 0 alone is to blame
-    DRV_TRY(comm_barrier(comm_world(c)));
+    DRV_TRY(comm_barrier(comm_all_ranks(c)));
     if (comm_rank(c) == 0) unlink(path);
     return DRV_OK;
 }
@@ -184,7 +184,7 @@ drv_status node_measure_others(arena *a, comm *c, const char *dir, double second
         node_result *out) {
     if (comm_size(c) == 1) return DRV_OK;
     DRV_TRY(measure_links(a, c, seconds, out));
-    DRV_TRY(comm_barrier(comm_world(c)));
+    DRV_TRY(comm_barrier(comm_all_ranks(c)));
     DRV_TRY(measure_clock(c, out));
     DRV_TRY(look_for_lock(a, c, dir, out));
     return look_for_rename(a, c, dir, out);

@@ -28,16 +28,16 @@ model_layout layout_of(const model_config *model) {
             .ffn = model->intermediate_size,
             .mesh = mesh_single(),
             .replicas = 1,
-            .leaves = 1,
-            .all_leaves = 1,
-            .head_leaves = 1,
+            .blocks = 1,
+            .all_blocks = 1,
+            .head_blocks = 1,
             .vocab_part = model->vocab_size};
     find_widths(&l);
     return l;
 }
 
-// A size that is cut in equal leaves, of heads and columns; the vocabulary's last one may be
-// shorter.
+// A size that is cut in equal reduction blocks, of heads and columns; the vocabulary's last one may
+// be shorter.
 typedef struct cut_size {
     const char *name;
     int64_t value;
@@ -55,20 +55,20 @@ static bool cuts_kv_heads(const model_config *m, int64_t value) {
     return heads % value == 0 || (value % heads == 0 && m->head_dim % (value / heads) == 0);
 }
 
-static bool may_have_leaves(const model_config *m, int leaves) {
+static bool may_have_blocks(const model_config *m, int blocks) {
     cut_size cut[N_CUT_SIZES];
     find_cut_sizes(m, cut);
     for (int i = 0; i < N_CUT_SIZES; i++)
-        if (cut[i].value % leaves != 0) return false;
-    return cuts_kv_heads(m, leaves) && m->vocab_size > (leaves - 1) * div_up(m->vocab_size, leaves);
+        if (cut[i].value % blocks != 0) return false;
+    return cuts_kv_heads(m, blocks) && m->vocab_size > (blocks - 1) * div_up(m->vocab_size, blocks);
 }
 
-static int default_leaves(const model_config *model, int tensor_ranks) {
+static int default_blocks(const model_config *model, int tensor_ranks) {
     enum { WANTED = 8 };
-    int leaves = tensor_ranks;
-    while (2 * leaves <= WANTED && may_have_leaves(model, 2 * leaves))
-        leaves *= 2;
-    return leaves;
+    int blocks = tensor_ranks;
+    while (2 * blocks <= WANTED && may_have_blocks(model, 2 * blocks))
+        blocks *= 2;
+    return blocks;
 }
 
 static drv_status check_cut(const model_config *model, const char *key, int value) {
@@ -83,7 +83,7 @@ static drv_status check_cut(const model_config *model, const char *key, int valu
                 "key \"%s\" is %d, expected a divisor of model.num_key_value_heads %lld, or a "
                 "multiple that cuts a head of %lld evenly",
                 key, value, (long long)model->num_key_value_heads, (long long)model->head_dim);
-    if (!may_have_leaves(model, value))
+    if (!may_have_blocks(model, value))
         return drv_fail(DRV_E_USAGE,
                 "key \"%s\" is %d, expected so few that each has rows of the vocabulary of %lld",
                 key, value, (long long)model->vocab_size);
@@ -91,21 +91,21 @@ static drv_status check_cut(const model_config *model, const char *key, int valu
 }
 
 // Each rank has a complete part of the tree, or all of it.
-static drv_status check_leaves(const model_config *model, int leaves, int ranks) {
-    const int each = leaves / ranks;
-    if (leaves % ranks != 0 || (ranks > 1 && (each & (each - 1))))
+static drv_status check_blocks(const model_config *model, int blocks, int ranks) {
+    const int each = blocks / ranks;
+    if (blocks % ranks != 0 || (ranks > 1 && (each & (each - 1))))
         return drv_fail(DRV_E_USAGE,
-                "key \"parallel.leaves\" is %d, expected parallel.tensor %d x 1, 2, 4, ...", leaves,
-                ranks);
-    return check_cut(model, "parallel.leaves", leaves);
+                "key \"parallel.tensor_blocks\" is %d, expected parallel.tensor %d x 1, 2, 4, ...",
+                blocks, ranks);
+    return check_cut(model, "parallel.tensor_blocks", blocks);
 }
 
 drv_status layout_on(const model_config *model, const mesh *ranks, int rank,
         const layout_opts *opts, model_layout *out) {
     const int n_tensor = ranks->size[AXIS_TENSOR],
-              leaves = opts->leaves ? opts->leaves : default_leaves(model, n_tensor);
+              blocks = opts->blocks ? opts->blocks : default_blocks(model, n_tensor);
     DRV_TRY(check_cut(model, "parallel.tensor", n_tensor));
-    DRV_TRY(check_leaves(model, leaves, n_tensor));
+    DRV_TRY(check_blocks(model, blocks, n_tensor));
     model_layout layout = layout_of(model);
     const int all_kv_heads = layout.n_kv_heads;
     layout.n_heads /= n_tensor;
@@ -115,10 +115,10 @@ drv_status layout_on(const model_config *model, const mesh *ranks, int rank,
     layout.mesh = *ranks;
     layout.place = mesh_place(ranks, rank, AXIS_TENSOR);
     layout.sequence = opts->sequence && n_tensor > 1;
-    layout.all_leaves = leaves;
-    layout.leaves = leaves / n_tensor;
-    layout.head_leaves = leaves > all_kv_heads ? leaves / all_kv_heads / layout.replicas : 1;
-    layout.vocab_part = div_up(model->vocab_size, leaves) * layout.leaves;
+    layout.all_blocks = blocks;
+    layout.blocks = blocks / n_tensor;
+    layout.head_blocks = blocks > all_kv_heads ? blocks / all_kv_heads / layout.replicas : 1;
+    layout.vocab_part = div_up(model->vocab_size, blocks) * layout.blocks;
     const int64_t left = model->vocab_size - layout.place * layout.vocab_part;
     layout.vocab = left < layout.vocab_part ? left : layout.vocab_part;
     find_widths(&layout);

@@ -34,10 +34,10 @@ typedef struct model_layout {
     mesh mesh;
     int place; // of this rank along the tensor axis
     bool sequence;
-    // Sums over what tensor ranks split are trees of so many leaves, those of this rank a complete
-    // part of them (docs/adr/0012). 1: chains.
-    int leaves, all_leaves;
-    int head_leaves;    // of the query heads of a group, those of this rank; 1: a chain
+    // Sums over what tensor ranks split are trees of so many reduction blocks, those of this rank a
+    // complete part of them (docs/adr/0012). 1: chains.
+    int blocks, all_blocks;
+    int head_blocks;    // of the query heads of a group, those of this rank; 1: a chain
     int64_t vocab_part; // rows of the vocabulary of each rank, of the last one perhaps fewer
 } model_layout;
 
@@ -48,11 +48,11 @@ double layout_head_in_layers(const model_config *model);
 // of them, so it gets fewer; of what does not divide the first gets nothing if it can be (it has
 // the embedding, and the most micro-batches in flight). `out`: n_stages numbers, each at least 1.
 void layout_share_layers(const model_config *model, int n_stages, int *out);
-// The way in which tensor ranks share the model: tokens between products as well; leaves of all
-// sums (0: up to 8 that heads and widths can be cut into, or one for each rank).
+// The way in which tensor ranks share the model: tokens between products as well; reduction blocks
+// of all sums (0: up to 8 that heads and widths can be cut into, or one for each rank).
 typedef struct layout_opts {
     bool sequence;
-    int leaves;
+    int blocks;
 } layout_opts;
 // Fills the layout of one chunk on one rank of the mesh. DRV_E_USAGE names what does not divide.
 DRV_CHECKED drv_status layout_on(const model_config *model, const mesh *ranks, int rank,

@@ -33,26 +33,26 @@ static tensor *weight(builder *b, const param *p) {
 
 // The gradient of a weight that tensor ranks have alike is a sum over tokens, which they may share.
 static void sum_over_tokens(const builder *b, op_attrs *attrs) {
-    if (b->l->all_leaves <= 1) return;
-    attrs->sum.dw_leaves = b->l->sequence ? b->l->leaves : b->l->all_leaves;
+    if (b->l->all_blocks <= 1) return;
+    attrs->sum.dw_blocks = b->l->sequence ? b->l->blocks : b->l->all_blocks;
     if (!b->l->sequence) return;
     attrs->mesh.axis = AXIS_TENSOR;
     attrs->sum.dw_ranks = b->l->mesh.size[AXIS_TENSOR];
 }
 
-// Sums over what tensor ranks split are made of leaves: over columns of x, or of dx over those of
-// y, where a leaf has some of each part of the weight; or of the gradient of the weight over tokens
-// (docs/adr/0012).
+// Sums over what tensor ranks split are made of reduction blocks: over columns of x, or of dx over
+// those of y, where a reduction block has some of each part of the weight; or of the gradient of
+// the weight over tokens (docs/adr/0012).
 static tensor *times_weight(builder *b, tensor *x_NK, const param *w_OK) {
     tensor *in[] = {x_NK, weight(b, w_OK)};
     op_attrs attrs = {.matmul.tb = 1};
-    const bool several = b->l->mesh.size[AXIS_TENSOR] > 1, leaves = b->l->all_leaves > 1;
-    if (w_OK->split == SPLIT_COLUMNS && leaves) {
-        attrs.sum.leaves = b->l->leaves;
+    const bool several = b->l->mesh.size[AXIS_TENSOR] > 1, blocks = b->l->all_blocks > 1;
+    if (w_OK->split == SPLIT_COLUMNS && blocks) {
+        attrs.sum.blocks = b->l->blocks;
         attrs.sum.wide = several;
     }
-    if (w_OK->split == SPLIT_ROWS && leaves) {
-        attrs.sum.dx_leaves = b->l->leaves;
+    if (w_OK->split == SPLIT_ROWS && blocks) {
+        attrs.sum.dx_blocks = b->l->blocks;
         attrs.sum.dx_wide = several;
         if (w_OK->n_parts > 1) attrs.sum.run1 = (int)w_OK->part[1].row;
         if (w_OK->n_parts > 2) attrs.sum.run2 = (int)w_OK->part[2].row;
@@ -151,8 +151,8 @@ static tensor *branches_up(builder *b, tensor *y_NO, tensor *t_NR, const param *
             .low_rank.branches[2].column = branches->column[2]};
     if (w_OK->split != SPLIT_ROWS) {
         sum_over_tokens(b, &attrs);
-    } else if (b->l->all_leaves > 1) {
-        attrs.sum.dx_leaves = b->l->leaves;
+    } else if (b->l->all_blocks > 1) {
+        attrs.sum.dx_blocks = b->l->blocks;
         attrs.sum.dx_wide = b->l->mesh.size[AXIS_TENSOR] > 1;
     }
     return add1(b, OP_lora_up, 2 + branches->n, in, attrs);
@@ -193,8 +193,8 @@ static tensor *norm_of_stream(builder *b, const param *p, tensor **h, tensor **b
     tensor *w = weight(b, p);
     op_attrs attrs = b->l->sequence ? over_tensor(b) : (op_attrs){0};
     attrs.norm.eps = b->l->model->rms_norm_eps;
-    if (b->l->all_leaves > 1) // of tokens
-        attrs.sum.leaves = b->l->sequence ? b->l->leaves : b->l->all_leaves;
+    if (b->l->all_blocks > 1) // of tokens
+        attrs.sum.blocks = b->l->sequence ? b->l->blocks : b->l->all_blocks;
     if (!*branch) return add1(b, OP_rmsnorm, 2, (tensor *[]){*h, w}, attrs);
     node *n = graph_add(b->g, OP_add_rmsnorm, 3, (tensor *[]){*h, *branch, w}, &attrs);
     *h = n->out[0];
@@ -208,13 +208,13 @@ static tensor *cache(builder *b, const char *kind) {
     return graph_state(b->g, TENSOR_CACHE, name, b->opts->dt, 3, dim);
 }
 
-static int node_row_leaves(const builder *b) {
-    return b->g->row_leaves > 1 ? b->g->row_leaves : 0;
+static int node_row_blocks(const builder *b) {
+    return b->g->row_blocks > 1 ? b->g->row_blocks : 0;
 }
 
 // Attention of rows that are cut joins what tensor ranks find of one key-value head itself.
 static bool attention_joins(const builder *b) {
-    return b->l->mesh.size[AXIS_CONTEXT] > 1 || node_row_leaves(b);
+    return b->l->mesh.size[AXIS_CONTEXT] > 1 || node_row_blocks(b);
 }
 
 // Tokens that a token of this layer sees at most; 0: all before it, as rows and caches are no longer.
@@ -236,8 +236,8 @@ static op_attrs attrs_of_attention(const builder *b) {
                     .documents = b->opts->documents,
                     .window = window_of_layer(b),
                     .all_heads = all},
-            .sum.row_leaves = node_row_leaves(b),
-            .sum.leaves = l->head_leaves > 1 ? l->head_leaves : 0,
+            .sum.row_blocks = node_row_blocks(b),
+            .sum.blocks = l->head_blocks > 1 ? l->head_blocks : 0,
             .sum.wide = l->replicas > 1 && !attention_joins(b),
             .mesh.replicas = l->replicas > 1 && attention_joins(b) ? l->replicas : 0};
     if (l->mesh.size[AXIS_CONTEXT] > 1) {
@@ -300,20 +300,20 @@ static tensor *mlp_block(builder *b, const layer_params *w, tensor *x_NH) {
     return joined_linear(b, y_NF, w->down);
 }
 
-static int64_t tokens_of_addend(const builder *b) {
-    return b->opts->rows * b->opts->seq / b->g->row_leaves / b->g->addends;
+static int64_t tokens_of_partial_sum(const builder *b) {
+    return b->opts->rows * b->opts->seq / b->g->row_blocks / b->g->partial_sums;
 }
 
 // Rows of logits that exist at a time: enough for an efficient GEMM, at most 256 MiB of them on one
 // rank. A gradient is added to chunk by chunk, so ranks that share the vocabulary cut alike; so do
-// those that share the row, where a leaf is cut by itself. A chunk is part of an addend, or as many
-// whole ones as fit.
+// those that share the row, where a reduction block is cut by itself. A chunk is part of a partial
+// sum, or as many whole ones as fit.
 static int logit_rows(const builder *b) {
-    int64_t n = tokens_of_addend(b), rows = 512;
+    int64_t n = tokens_of_partial_sum(b), rows = 512;
     while (rows > 32 && rows * b->l->model->vocab_size * 4 > (256 << 20))
         rows /= 2;
     if (rows <= n) return (int)rows;
-    return (int)(n * (rows / n < b->g->addends ? rows / n : b->g->addends));
+    return (int)(n * (rows / n < b->g->partial_sums ? rows / n : b->g->partial_sums));
 }
 
 // A tied table is used here for the second time.
@@ -326,12 +326,12 @@ static tensor *head_table(builder *b) {
 static op_attrs loss_attrs(const builder *b) {
     op_attrs attrs = split_vocabulary(b);
     attrs.vocabulary.chunk = logit_rows(b);
-    attrs.sum.row_leaves = node_row_leaves(b);
-    attrs.sum.addends = b->g->addends > 1 ? b->g->addends : 0;
-    attrs.sum.apart =
-            (b->opts->adds_up || attrs.sum.addends) && attrs.vocabulary.chunk < tokens_of_addend(b);
-    if (b->l->all_leaves > 1) {
-        attrs.sum.leaves = b->l->leaves;
+    attrs.sum.row_blocks = node_row_blocks(b);
+    attrs.sum.partial_sums = b->g->partial_sums > 1 ? b->g->partial_sums : 0;
+    attrs.sum.apart = (b->opts->adds_up || attrs.sum.partial_sums) &&
+                      attrs.vocabulary.chunk < tokens_of_partial_sum(b);
+    if (b->l->all_blocks > 1) {
+        attrs.sum.blocks = b->l->blocks;
         attrs.vocabulary.part = (int)b->l->vocab_part;
         attrs.sum.dx_wide = attrs.mesh.ranks > 1;
     }
@@ -342,8 +342,8 @@ static op_attrs loss_attrs(const builder *b) {
 static void pairs(builder *b, tensor *token_loss_N) {
     op_attrs attrs = {.preference.beta = b->opts->preference.beta,
             .preference.smoothing = b->opts->preference.label_smoothing,
-            .sum.row_leaves = node_row_leaves(b),
-            .sum.addends = b->g->addends > 1 ? b->g->addends : 0};
+            .sum.row_blocks = node_row_blocks(b),
+            .sum.partial_sums = b->g->partial_sums > 1 ? b->g->partial_sums : 0};
     if (b->l->mesh.size[AXIS_CONTEXT] > 1) {
         attrs.mesh.axis = AXIS_CONTEXT;
         attrs.mesh.ranks = b->l->mesh.size[AXIS_CONTEXT];
@@ -419,8 +419,8 @@ graph *llama_build(arena *a, const param_list *params, llama_mode mode, const ll
     build.is_first = build.layers->first == 0;
     build.is_last = build.layers->first + build.layers->n == layout->model->num_hidden_layers;
     build.g->mesh = layout->mesh;
-    if (opts->row_leaves > 1) build.g->row_leaves = opts->row_leaves;
-    if (opts->addend_rows) build.g->addends = (int)(opts->rows / opts->addend_rows);
+    if (opts->row_blocks > 1) build.g->row_blocks = opts->row_blocks;
+    if (opts->partial_sum_rows) build.g->partial_sums = (int)(opts->rows / opts->partial_sum_rows);
     tensor *branch_NH = NULL, *h_NH = enter_stage(&build);
     for (int i = 0; i < build.layers->n; i++) {
         const layer_params *w = &params->layer[build.layers->first_here + i];

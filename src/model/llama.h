@@ -7,9 +7,10 @@
 #include "model/parameters.h"
 
 typedef enum llama_mode {
-    // tokens, position, labels i32[N] -> loss f64[row_leaves * addends], sums over counted tokens;
+    // tokens, position, labels i32[N] -> loss f64[row_blocks * partial_sums], sums over counted
+    // tokens;
     // with `preference` also hidden i32[2 N] (ir/ops/attention.c), pair i32[N], reference i32[2 N] ->
-    // the loss is a sum over pairs, figures f64[3 row_leaves * addends], log_probs f64[2 N]
+    // the loss is a sum over pairs, figures f64[3 row_blocks * partial_sums], log_probs f64[2 N]
     // (ir/ops/preference.c)
     LLAMA_LOSS,
     LLAMA_SCORE,   // the same inputs -> token_loss f64[N], 0 where the label is negative
@@ -26,13 +27,14 @@ typedef struct preference_loss {
 
 typedef struct llama_opts {
     int64_t rows, seq; // seq: tokens of a row, on this rank where ranks share rows
-    int row_leaves;    // LLAMA_LOSS: leaves of each row on this rank (ir/zigzag.h); 0: one
-    dtype dt;          // of GEMM inputs and stored activations
-    int64_t capacity;  // of the caches, tokens
-    double dropout;    // of the inputs of low-rank branches. Above 0: origin i32[3 N] is an input
-    int64_t seed;      // of dropout
-    // LLAMA_LOSS: so many rows are an addend of each sum over tokens (docs/adr/0026); 0: all of them
-    int64_t addend_rows;
+    int row_blocks;   // LLAMA_LOSS: reduction blocks of each row on this rank (ir/zigzag.h); 0: one
+    dtype dt;         // of GEMM inputs and stored activations
+    int64_t capacity; // of the caches, tokens
+    double dropout;   // of the inputs of low-rank branches. Above 0: origin i32[3 N] is an input
+    int64_t seed;     // of dropout
+    // LLAMA_LOSS: so many rows are a partial sum of each sum over tokens (docs/adr/0026); 0: all of
+    // them
+    int64_t partial_sum_rows;
     bool adds_up; // gradients are those of several micro-batches (docs/adr/0021)
     // The chunk of the layout whose stage is built, and the slots of the stage's inputs
     // (docs/adr/0011); 0: one.

@@ -55,7 +55,7 @@ static void stand_by(graph *g, const node *n) {
 // The first node adds to zeros instead.
 static node *begin(graph *g, const accumulator *a) {
     node *first = g->nodes[a->first];
-    const op_attrs attrs = {.sum.row_leaves = g->row_leaves > 1 ? g->row_leaves : 0};
+    const op_attrs attrs = {.sum.row_blocks = g->row_blocks > 1 ? g->row_blocks : 0};
     stand_by(g, first);
     tensor *sum = a->sum, *like = a->weight;
     node *zeros = graph_make(g, OP_zeros, 1, &like, &attrs);

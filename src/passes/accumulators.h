@@ -1,6 +1,6 @@
 // Adds one node after the last op that adds to each sum of gradients: it rounds, shards or sums
-// what the micro-batch gave (round_gradients.c, shard_gradients.c, sum_beside.c). No other op knows
-// of it.
+// what the micro-batch gave (round_gradients.c, shard_gradients.c, overlapped_sums.c). No other op
+// knows of it.
 #pragma once
 #include "ir/program_inputs.h"
 

@@ -27,9 +27,10 @@ void pass_round_gradients(graph *g, int chunk, int n_slots);
 typedef struct gradient_shards {
     int ranks; // data and context ranks, each with a shard; 0: sums are whole
     int data_ranks,
-            row_leaves;    // of them so many neighbours have the same leaves, `row_leaves` each
+            row_blocks; // of them so many neighbours have the same reduction blocks, `row_blocks`
+                        // each
     int64_t micro_batches; // of a step, of all ranks; data rank i has numbers i, i + data_ranks, ...
-    int64_t in_lane;       // of a lane, whose sums are joined in a tree
+    int64_t in_accum_group; // of an accumulation group, whose sums are joined in a tree
 } gradient_shards;
 // STAGE_DIFFERENTIATED -> the same. Each sum becomes this rank's shard of it. INPUT_TURN of
 // the chunk, with so many slots, says which of the rank's micro-batches of the step it is, from 0.
@@ -48,7 +49,7 @@ typedef struct gradient_sums {
 } gradient_sums;
 // STAGE_DIFFERENTIATED -> the same. For each sum a node joins the ranks. INPUT_LAST of the chunk,
 // with so many slots, says whether this is the rank's last micro-batch of the step.
-void pass_sum_beside(graph *g, const gradient_sums *by, int chunk, int n_slots);
+void pass_overlapped_sums(graph *g, const gradient_sums *by, int chunk, int n_slots);
 
 // A weight that Muon updates (ir/ops/muon.c): up to three matrices, one below the other, each
 // orthogonalised by itself.
@@ -68,15 +69,15 @@ typedef struct update_opts {
     // or twice on one rank, where its gradient has a second part (grad_open). `copy`: of one on
     // another rank: norms count it there.
     const bool *tied, *copy;
-    // Leaves of the row on this rank, and ranks that have the same ones: of those in the data axis
-    // of `mesh` so many neighbours.
-    int row_leaves, data_ranks;
+    // Reduction blocks of the row on this rank, and ranks that have the same ones: of those in the
+    // data axis of `mesh` so many neighbours.
+    int row_blocks, data_ranks;
     bool zero;            // data ranks share the optimizer: each has a shard of its state (ZeRO-1)
     dtype moments, grads; // DT_BF16: rounded stochastically (docs/adr/0019); else sums of weights
     bool no_masters;      // a weight in bf16 is updated itself
     gradient_shards shards; // of sums of gradients; with `zero`
-    bool summed;            // pass_sum_beside has summed gradients over the ranks
-    bool gathers_beside;    // new weights come from other ranks while the next program runs
+    bool summed;            // pass_overlapped_sums has summed gradients over the ranks
+    bool gathers_async;     // new weights come from other ranks while the next program runs
     // The sum of each gradient over all ranks, or this rank's shard of it, stays as the output
     // "gradient.W" for the host to read.
     bool keep_gradients;
@@ -97,10 +98,10 @@ tensor *pass_extent(graph *g, const char *weight);
 graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *opts);
 
 // Returns a new graph in STAGE_DIFFERENTIATED. Moves the gradients of `n` weights to slot number
-// `slot` (states "laneK.W") and clears them, or adds that slot to them from the left. `row_leaves`:
-// leaves of the row on this rank; grads: as in update_opts.
-graph *pass_lane(arena *a, tensor *const *weights, int n, int slot, int row_leaves, bool put_aside,
-        dtype grads);
+// `slot` (states "accum_groupK.W") and clears them, or adds that slot to them from the left.
+// `row_blocks`: reduction blocks of the row on this rank; grads: as in update_opts.
+graph *pass_accum_group(arena *a, tensor *const *weights, int n, int slot, int row_blocks,
+        bool put_aside, dtype grads);
 // Returns the type that state of a weight in `dt` has: bf16 if `kept` says so, or that of its sums.
 static inline dtype pass_kept_type(dtype kept, dtype dt) {
     return kept == DT_BF16 && dt != DT_F64 ? DT_BF16 : dtype_acc(dt);

@@ -8,13 +8,13 @@
 #include "passes/accumulators.h"
 #include "passes/passes.h"
 
-static int n_leaves(const gradient_shards *by) { // of the row, of all ranks
-    return by->row_leaves * by->ranks / by->data_ranks;
+static int n_blocks(const gradient_shards *by) { // of the row, of all ranks
+    return by->row_blocks * by->ranks / by->data_ranks;
 }
 
 static void set_dims(const gradient_shards *by, const tensor *w, int64_t dim[3]) {
-    dim[0] = shard_most_open(by->micro_batches, by->data_ranks, by->in_lane);
-    dim[1] = n_leaves(by);
+    dim[0] = shard_most_open(by->micro_batches, by->data_ranks, by->in_accum_group);
+    dim[1] = n_blocks(by);
     dim[2] = shard_length(tensor_elements(w), by->ranks);
 }
 
@@ -38,8 +38,8 @@ static node *add_shard(graph *g, const accumulator *of, void *ctx) {
     const op_attrs attrs = {.mesh.axis = AXIS_DATA,
             .mesh.ranks = by->ranks,
             .sum.data_ranks = by->data_ranks,
-            .sum.row_leaves = by->row_leaves > 1 ? by->row_leaves : 0,
-            .sum.in_lane = (int)by->in_lane};
+            .sum.row_blocks = by->row_blocks > 1 ? by->row_blocks : 0,
+            .sum.in_accum_group = (int)by->in_accum_group};
     return graph_make(g, OP_add_shard, 3, in, &attrs);
 }
 
@@ -48,6 +48,6 @@ void pass_shard_gradients(graph *g, const gradient_shards *by, int chunk, int n_
 }
 
 tensor *pass_join_shards(graph *g, tensor *sums, const gradient_shards *by) {
-    const op_attrs attrs = {.sum.open = shard_open(by->micro_batches, by->in_lane)};
+    const op_attrs attrs = {.sum.open = shard_open(by->micro_batches, by->in_accum_group)};
     return graph_add(g, OP_join_shards, 1, &sums, &attrs)->out[0];
 }

@@ -20,21 +20,21 @@ static tensor *sum_over(graph *g, tensor *x, mesh_axis axis) {
     return attrs.mesh.ranks == 1 ? x : graph_add(g, OP_all_reduce, 1, &x, &attrs)->out[0];
 }
 
-// Sums over data and context ranks, and the leaves of the row that each has. Where no two ranks
-// have the same leaves, a rank's are complete and are joined before anything travels.
+// Sums over data and context ranks, and the reduction blocks of the row that each has. Where no two
+// ranks have the same reduction blocks, a rank's are complete and are joined before anything travels.
 static tensor *sum_over_update(graph *g, tensor *grad, const update_opts *opts) {
     op_attrs attrs = update_along(g, AXIS_DATA);
     attrs.mesh.summed = opts->summed;
     if (opts->summed && !opts->zero) return grad;
-    const op_attrs here = {.sum.row_leaves = opts->row_leaves};
-    const bool row_leaves = opts->row_leaves > 1, together = row_leaves && opts->data_ranks > 1;
-    if (row_leaves && !together) grad = graph_add(g, OP_join_leaves, 1, &grad, &here)->out[0];
+    const op_attrs here = {.sum.row_blocks = opts->row_blocks};
+    const bool row_blocks = opts->row_blocks > 1, together = row_blocks && opts->data_ranks > 1;
+    if (row_blocks && !together) grad = graph_add(g, OP_join_blocks, 1, &grad, &here)->out[0];
     if (together) {
-        attrs.sum.row_leaves = opts->row_leaves;
+        attrs.sum.row_blocks = opts->row_blocks;
         attrs.sum.data_ranks = opts->data_ranks;
     }
     if (opts->zero) return graph_add(g, OP_reduce_shard, 1, &grad, &attrs)->out[0];
-    if (together) return graph_add(g, OP_join_leaves, 1, &grad, &attrs)->out[0];
+    if (together) return graph_add(g, OP_join_blocks, 1, &grad, &attrs)->out[0];
     return sum_over(g, grad, AXIS_DATA);
 }
 
@@ -98,7 +98,7 @@ updated_weight update_weight(graph *g, const tensor *w, const update_opts *opts)
 
 tensor *update_end(graph *g, const updated_weight *it, const node *n, const update_opts *opts) {
     op_attrs over_data = update_along(g, AXIS_DATA);
-    over_data.mesh.beside = opts->gathers_beside;
+    over_data.mesh.async = opts->gathers_async;
     tensor *gathered[] = {it->weight, it->copy ? n->out[n->n_out - 1] : n->out[0]};
     if (opts->zero) graph_add(g, OP_gather_shards, 2, gathered, &over_data);
     return n->out[0];
@@ -162,7 +162,7 @@ graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *o
     graph *g = graph_new(a, "update");
     g->phase = PHASE_UPDATE;
     g->mesh = opts->mesh;
-    g->row_leaves = opts->row_leaves;
+    g->row_blocks = opts->row_blocks;
     tensor *hyper = hyper_input(g);
     tensor **grads = ARENA_ARRAY(a, tensor *, n), **updated = ARENA_ARRAY(a, tensor *, n);
     for (int i = 0; i < n; i++)

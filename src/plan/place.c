@@ -34,7 +34,7 @@ enum { MAX_SETS = 128 }; // of one range: at most two nodes per level, and two a
 
 typedef struct placer {
     time_node *nodes; // a heap: the children of i are 2 i and 2 i + 1
-    int n_leaves;     // power of two
+    int n_blocks;     // power of two
     const byte_set *taken[MAX_SETS];
     int n_taken;
     int64_t probes;
@@ -122,16 +122,16 @@ static int by_size(const void *x, const void *y) {
 }
 
 static void open_placer(placer *p, int n_times) {
-    *p = (placer){.n_leaves = 1};
-    while (p->n_leaves < n_times)
-        p->n_leaves *= 2;
-    const size_t bytes = sizeof *p->nodes * 2 * (size_t)p->n_leaves;
+    *p = (placer){.n_blocks = 1};
+    while (p->n_blocks < n_times)
+        p->n_blocks *= 2;
+    const size_t bytes = sizeof *p->nodes * 2 * (size_t)p->n_blocks;
     p->nodes = mem_alloc(bytes);
     memset(p->nodes, 0, bytes);
 }
 
 static void close_placer(placer *p) {
-    for (int i = 0; i < 2 * p->n_leaves; i++) {
+    for (int i = 0; i < 2 * p->n_blocks; i++) {
         free(p->nodes[i].whole.p);
         free(p->nodes[i].some.p);
     }
@@ -145,9 +145,9 @@ int64_t place_items(place_item *items, int n, int n_times, int64_t *probes) {
     qsort(items, (size_t)n, sizeof *items, by_size);
     for (int i = 0; i < n; i++) {
         p.n_taken = 0;
-        collect(&p, 1, 0, p.n_leaves, &items[i]);
+        collect(&p, 1, 0, p.n_blocks, &items[i]);
         items[i].offset = lowest_gap(&p, items[i].bytes);
-        insert(&p, 1, 0, p.n_leaves, &items[i]);
+        insert(&p, 1, 0, p.n_blocks, &items[i]);
         if (items[i].offset + items[i].bytes > top) top = items[i].offset + items[i].bytes;
     }
     if (probes) *probes = p.probes;

@@ -14,7 +14,7 @@ batch batch_of_run(arena *a, const run_config *cfg, int64_t n_rows) {
     b.micro = cfg->micro_batch_size;
     const bool pairs = cfg->objective == OBJECTIVE_DPO;
     if (pairs) batch_add_pairs(a, &b);
-    if (zigzag_leaves(&b.zigzag) > 1)
+    if (zigzag_blocks(&b.zigzag) > 1)
         b.row = ARENA_ARRAY(a, int32_t,
                 (pairs ? BATCH_PAIR_ARRAYS : BATCH_ARRAYS) * b.zigzag.tokens);
     return b;
@@ -22,11 +22,12 @@ batch batch_of_run(arena *a, const run_config *cfg, int64_t n_rows) {
 
 // Returns the row of token t of a micro-batch on this rank, and its place in the whole row.
 static int64_t row_of_token(const batch *b, int64_t t, int64_t *in_row) {
-    const int64_t u = zigzag_chunk_tokens(&b->zigzag), leaf = ZIGZAG_HALVES * u;
+    const int64_t u = zigzag_chunk_tokens(&b->zigzag), block = ZIGZAG_HALVES * u;
     *in_row = t % b->row_tokens;
     if (!b->row) return t / b->row_tokens;
-    const int64_t run = t / leaf; // of the tokens of a row that a leaf has; rows follow each other
-    const int chunk = (int)(run / b->micro * ZIGZAG_HALVES + t % leaf / u);
+    const int64_t run =
+            t / block; // of the tokens of a row that a reduction block has; rows follow each other
+    const int chunk = (int)(run / b->micro * ZIGZAG_HALVES + t % block / u);
     *in_row = zigzag_chunk(&b->zigzag, b->place, chunk) * u + t % u;
     return run % b->micro;
 }
@@ -183,7 +184,7 @@ int64_t batch_reader_bytes(const run_config *cfg) {
     const run_layout layout = run_layout_of(cfg);
     const bool pairs = cfg->objective == OBJECTIVE_DPO;
     const int64_t share = cfg->global_batch_size / cfg->data_ranks,
-                  whole = zigzag_leaves(&layout.zigzag) > 1 ? layout.zigzag.tokens
+                  whole = zigzag_blocks(&layout.zigzag) > 1 ? layout.zigzag.tokens
                                                             : 0, // a row before it is cut
             arrays = pairs ? BATCH_PAIR_ARRAYS : BATCH_ARRAYS,
                   numbers =

@@ -32,11 +32,11 @@ typedef struct evaluation {
     batch batch;
     int ranks, me;              // of those that share the micro-batches
     comm_group *joined;         // with those that share rows
-    int first, n_here, n_parts; // leaves of a row: on this rank, of all
+    int first, n_here, n_parts; // reduction blocks of a row: on this rank, of all
     // By micro-batch, so that they are added in one order whichever rank has computed them; losses
-    // by addend (docs/adr/0026), leaf by leaf. `mine`: those of a micro-batch, as its program gives
-    // them.
-    int64_t n_micro_batches, n_addends, *counted;
+    // by partial sum (docs/adr/0026), block by block. `mine`: those of a micro-batch, as its
+    // program gives them.
+    int64_t n_micro_batches, n_partial_sums, *counted;
     double *losses, *mine;
     double sum;                // of this rank so far, for the status line
     int64_t tokens, n_counted; // n_counted: of them, or of pairs, so far: what a mean is of
@@ -46,7 +46,7 @@ typedef struct evaluation {
     int64_t n_pairs;
     double *pairs, *of_tokens;
     // Turns are taken in portions, between which all ranks agree on whether to stop.
-    comm_group *world;
+    comm_group *all_ranks;
     int64_t turn, portion; // turns so far; in the portion
     double began_s;        // clock: of the portion
 } evaluation;
@@ -76,7 +76,7 @@ static drv_status fill_batch(evaluation *e, int64_t first) {
 }
 
 static int64_t losses_of_part(const evaluation *e) {
-    return e->n_micro_batches * e->n_addends;
+    return e->n_micro_batches * e->n_partial_sums;
 }
 
 // Notes the log-probabilities of the pairs whose chosen response has its head on this rank.
@@ -99,14 +99,14 @@ static drv_status note_pairs(evaluation *e) {
 // Notes the losses of the rows that are in the batch.
 static drv_status note_loss(evaluation *e, int64_t first) {
     const batch *b = &e->batch;
-    const int64_t n = e->n_here * e->n_addends, at = first / b->rows * e->n_addends;
+    const int64_t n = e->n_here * e->n_partial_sums, at = first / b->rows * e->n_partial_sums;
     double loss = 0;
     if (first >= e->n_rows) return DRV_OK;
     DRV_TRY(note_pairs(e));
     DRV_TRY(backend_read(e->p->held.b, "loss", 0, n * (int64_t)sizeof loss, e->mine));
     for (int64_t i = 0; i < n; i++) {
-        const int64_t part = e->first + i / e->n_addends;
-        e->losses[part * losses_of_part(e) + at + i % e->n_addends] = e->mine[i];
+        const int64_t part = e->first + i / e->n_partial_sums;
+        e->losses[part * losses_of_part(e) + at + i % e->n_partial_sums] = e->mine[i];
         loss += e->mine[i];
     }
     e->sum += loss;
@@ -202,7 +202,7 @@ static void say_progress(const evaluation *e, double begin_s) {
 static drv_status agree(evaluation *e) {
     const double now = clock_s();
     double asked[2] = {stop_number(), now - e->began_s};
-    DRV_TRY(comm_all_reduce(e->world, DT_F64, COMM_MAX, asked, 2, NULL));
+    DRV_TRY(comm_all_reduce(e->all_ranks, DT_F64, COMM_MAX, asked, 2, NULL));
     if (asked[0] > 0) stop_take_over((int)asked[0]);
     if (asked[0] > 0) return drv_fail(DRV_STOPPED, "%s while evaluating", stop_requested());
     const double more = (double)e->portion * AGREE_S / fmax(asked[1], 1e-6);
@@ -241,7 +241,7 @@ static drv_status run_all(evaluation *e) {
 static void make_arrays(arena *a, evaluation *e) {
     e->n_micro_batches = div_up(e->n_rows, e->batch.rows);
     e->losses = ARENA_ARRAY(a, double, losses_of_part(e) * e->n_parts);
-    e->mine = ARENA_ARRAY(a, double, e->n_here * e->n_addends);
+    e->mine = ARENA_ARRAY(a, double, e->n_here * e->n_partial_sums);
     e->counted = ARENA_ARRAY(a, int64_t, e->n_micro_batches);
     if (!e->batch.pair) return;
     e->n_pairs = rows_n_pairs(e->rows);
@@ -258,11 +258,11 @@ static evaluation open_evaluation(arena *a, programs *p, rows *source, int64_t n
             .ranks = ranks->size[AXIS_DATA],
             .me = mesh_place(ranks, comm_rank(self), AXIS_DATA),
             .joined = comm_update_ranks(self, ranks),
-            .world = comm_world(self),
-            .first = mesh_place(ranks, comm_rank(self), AXIS_CONTEXT) * z.leaves_here,
-            .n_here = z.leaves_here,
-            .n_parts = zigzag_leaves(&z),
-            .n_addends = p->layout.addends,
+            .all_ranks = comm_all_ranks(self),
+            .first = mesh_place(ranks, comm_rank(self), AXIS_CONTEXT) * z.blocks_here,
+            .n_here = z.blocks_here,
+            .n_parts = zigzag_blocks(&z),
+            .n_partial_sums = p->layout.partial_sums,
             .batch = batch_of_run(a, p->held.c, p->held.c->micro_batch_size)};
     e.n_rows = n_rows && n_rows < e.all ? n_rows : e.all;
     make_arrays(a, &e);

@@ -22,13 +22,13 @@ static int64_t state_bytes(const memory_plan *planned) {
     return planned->weights + planned->gradients + planned->optimizer;
 }
 
-// The largest micro-batch of whole addends, up to the config's own, that fits and divides what it
-// divides; 0: none.
+// The largest micro-batch of whole partial sums, up to the config's own, that fits and divides what
+// it divides; 0: none.
 static drv_status largest_micro_batch(const run_config *cfg, const memory_limit *limit,
         int64_t *out) {
     run_config smaller = *cfg;
     memory_plan planned;
-    const int64_t least = cfg->addend_rows ? cfg->addend_rows : 1;
+    const int64_t least = cfg->partial_sum_rows ? cfg->partial_sum_rows : 1;
     *out = 0;
     smaller.micro_batch_size = least;
     DRV_TRY(fit_plan(&smaller, &planned));
@@ -72,7 +72,7 @@ static drv_status suggest(arena *a, const run_config *cfg, const run_config *bas
     // Neither rows nor recomputation make the state smaller, and bf16 keeps fp32 beside it, but for
     // weights that rest.
     if (state_bytes(&planned) + process_bytes(cfg) > limit->free &&
-            (base->lora.rank == 0 || base->precision == PRECISION_BF16))
+            (base->lora.rank == 0 || base->precision != PRECISION_F32))
         return DRV_OK;
     for (size_t p = 0; p < sizeof precisions / sizeof *precisions; p++)
         for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {

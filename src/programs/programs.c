@@ -22,8 +22,8 @@ static drv_status build_step(arena *a, programs *p) {
 static drv_status build_eval(arena *a, const run_config *cfg, programs *p) {
     const llama_opts opts = {.rows = cfg->micro_batch_size,
             .seq = p->layout.row_tokens,
-            .row_leaves = p->layout.zigzag.leaves_here,
-            .addend_rows = config_addend_rows(cfg),
+            .row_blocks = p->layout.zigzag.blocks_here,
+            .partial_sum_rows = config_partial_sum_rows(cfg),
             .dt = p->held.dt,
             .preference = stages_preference(cfg)};
     p->eval_graph = llama_build(a, &p->held.params, LLAMA_LOSS, &opts);
@@ -36,23 +36,24 @@ static dtype kept_dtype(precision p) {
     return p == PRECISION_BF16 ? DT_BF16 : DT_F32;
 }
 
-// Slots for the binary counter of this rank's lanes. `of`: the program that adds to the gradients.
-static drv_status build_lanes(arena *a, tensor *const *weights, int n, const graph *of,
-        lane_programs *lanes, programs *p) {
+// Slots for the binary counter of this rank's accumulation groups. `of`: the program that adds to
+// the gradients.
+static drv_status build_accum_groups(arena *a, tensor *const *weights, int n, const graph *of,
+        accum_group_programs *accum_groups, programs *p) {
     tensor **added = ARENA_ARRAY(a, tensor *, n);
     const dtype grads = kept_dtype(p->held.c->grad_dtype);
     int n_added = 0;
-    const int leaves = p->layout.zigzag.leaves_here;
+    const int blocks = p->layout.zigzag.blocks_here;
     for (int i = 0; i < n; i++)
         if (graph_find(of, arena_printf(a, "grad.%s", weights[i]->name)))
             added[n_added++] = weights[i];
-    for (int slot = 0; slot < p->n_lane_slots && n_added; slot++) {
-        graph *aside = pass_lane(a, added, n_added, slot, leaves, true, grads),
-              *back = pass_lane(a, added, n_added, slot, leaves, false, grads);
+    for (int slot = 0; slot < p->n_accum_slots && n_added; slot++) {
+        graph *aside = pass_accum_group(a, added, n_added, slot, blocks, true, grads),
+              *back = pass_accum_group(a, added, n_added, slot, blocks, false, grads);
         if (p->n_stages) aside->name = arena_printf(a, "%s.%s", of->name, aside->name);
         if (p->n_stages) back->name = arena_printf(a, "%s.%s", of->name, back->name);
-        held_add(a, &p->held, aside, &lanes->aside[slot], false);
-        held_add(a, &p->held, back, &lanes->back[slot], false);
+        held_add(a, &p->held, aside, &accum_groups->aside[slot], false);
+        held_add(a, &p->held, back, &accum_groups->back[slot], false);
         DRV_TRY(graph_verify(aside, STAGE_DIFFERENTIATED));
         DRV_TRY(graph_verify(back, STAGE_DIFFERENTIATED));
     }
@@ -105,13 +106,17 @@ static update_weights list_weights(arena *a, const programs *p) {
 static drv_status build_update(arena *a, const run_config *cfg, programs *p) {
     const update_weights list = list_weights(a, p);
     const int n_all = list.n + list.n_second;
-    for (int64_t lanes = p->layout.lanes_here; (int64_t)1 << p->n_lane_slots < lanes;)
-        p->n_lane_slots++;
-    if (!p->n_stages) DRV_TRY(build_lanes(a, list.w, n_all, p->step_graph, &p->lanes, p));
+    for (int64_t accum_groups = p->layout.accum_groups_here;
+            (int64_t)1 << p->n_accum_slots < accum_groups;)
+        p->n_accum_slots++;
+    if (!p->n_stages)
+        DRV_TRY(build_accum_groups(a, list.w, n_all, p->step_graph, &p->accum_groups, p));
     for (int v = 0; v < p->n_stages; v++)
         for (int part = CUT_BACKWARD; part < N_CUTS; part++) {
             const graph *of = p->stage[v].graph[part];
-            if (of) DRV_TRY(build_lanes(a, list.w, n_all, of, &p->stage[v].lanes[part], p));
+            if (of)
+                DRV_TRY(build_accum_groups(a, list.w, n_all, of, &p->stage[v].accum_groups[part],
+                        p));
         }
     const run_layout *layout = &p->layout;
     const update_opts opts = {.beta1 = cfg->betas[0],
@@ -122,7 +127,7 @@ static drv_status build_update(arena *a, const run_config *cfg, programs *p) {
             .split = list.split,
             .tied = list.tied,
             .copy = list.copy,
-            .row_leaves = layout->zigzag.leaves_here,
+            .row_blocks = layout->zigzag.blocks_here,
             .data_ranks = (int)cfg->data_ranks,
             .zero = p->held.zero > 0,
             .moments = kept_dtype(cfg->state_dtype),
@@ -130,7 +135,7 @@ static drv_status build_update(arena *a, const run_config *cfg, programs *p) {
             .no_masters = !config_has_masters(cfg),
             .shards = layout->shards,
             .summed = layout->sums.ranks > 0,
-            .gathers_beside = layout->gathers_beside,
+            .gathers_async = layout->gathers_async,
             .keep_gradients = cfg->hash_every > 0,
             .decay_norms = cfg->decay_norms,
             .muon = cfg->optimizer == OPTIMIZER_ADAMW ? NULL : list.muon,
@@ -153,11 +158,11 @@ static drv_status check_mesh(const run_config *cfg, const run_layout *layout) {
                 "micro-batch%s, or parallel.sequence: false",
                 config_where(cfg, "parallel.tensor"), (long long)t, (long long)tokens,
                 cfg->context_parallel > 1 ? " on a context rank" : "");
-    if (!config_backend(cfg)->orders_sums && layout->zigzag.leaves_here > 1)
+    if (!config_backend(cfg)->orders_sums && layout->zigzag.blocks_here > 1)
         return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.context_leaves\" is %lld, expected %lld, a leaf of the row for "
-                "each context rank: backend %s joins no leaves of one rank",
-                config_where(cfg, "parallel.context_leaves"), (long long)cfg->n_context_leaves,
+                "%s: key \"parallel.context_blocks\" is %lld, expected %lld, a reduction block of the row for "
+                "each context rank: backend %s joins no reduction blocks of one rank",
+                config_where(cfg, "parallel.context_blocks"), (long long)cfg->n_context_blocks,
                 (long long)cfg->context_parallel, cfg->backend);
     return DRV_OK;
 }
@@ -165,14 +170,14 @@ static drv_status check_mesh(const run_config *cfg, const run_layout *layout) {
 drv_status programs_build(arena *a, const run_config *cfg, programs *p) {
     *p = (programs){.layout = run_layout_of(cfg)};
     p->held = (held_model){.c = cfg,
-            .dt = cfg->precision == PRECISION_BF16 ? DT_BF16 : DT_F32,
+            .dt = cfg->precision != PRECISION_F32 ? DT_BF16 : DT_F32,
             .zero = p->layout.zero};
     model_layout layout;
-    if (cfg->grad_dtype == PRECISION_BF16 && p->layout.zigzag.leaves_here > 1)
+    if (cfg->grad_dtype == PRECISION_BF16 && p->layout.zigzag.blocks_here > 1)
         return drv_fail(DRV_E_USAGE,
-                "%s: training.grad_dtype is bf16, but each rank has %d leaves of a row, whose gradients "
-                "are fp32: expected as many context ranks as leaves",
-                config_where(cfg, "training.grad_dtype"), p->layout.zigzag.leaves_here);
+                "%s: training.grad_dtype is bf16, but each rank has %d reduction blocks of a row, whose gradients "
+                "are fp32: expected as many context ranks as reduction blocks",
+                config_where(cfg, "training.grad_dtype"), p->layout.zigzag.blocks_here);
     DRV_TRY(run_layout_check(cfg));
     DRV_TRY(check_mesh(cfg, &p->layout));
     DRV_TRY_CTX(run_layout_model(cfg, &layout), "%s", config_where(cfg, "parallel.tensor"));
@@ -196,7 +201,7 @@ bool programs_is_last(const programs *p, int chunk) {
 }
 
 drv_status programs_write_dloss(programs *p, double dloss) {
-    const int n = p->layout.zigzag.leaves_here * p->layout.addends;
+    const int n = p->layout.zigzag.blocks_here * p->layout.partial_sums;
     for (int i = 0; i < n; i++)
         DRV_TRY(backend_write(p->held.b, program_inputs[INPUT_DLOSS].name,
                 i * (int64_t)sizeof dloss, sizeof dloss, &dloss));
@@ -209,7 +214,7 @@ bool programs_has_loss(const programs *p) {
 
 // Pairs have figures beside their loss, which are read after every micro-batch.
 static bool has_whole_step(const backend *b, const programs *p) {
-    return backend_has_steps(b) && !p->n_stages && p->n_lane_slots == 0 &&
+    return backend_has_steps(b) && !p->n_stages && p->n_accum_slots == 0 &&
            mesh_ranks(&p->layout.mesh) == 1 && p->held.c->objective != OBJECTIVE_DPO;
 }
 
@@ -271,14 +276,16 @@ drv_status programs_plan(arena *a, const run_config *cfg, programs *p) {
     return programs_load(a, backend_open_planner(a), p);
 }
 
-drv_status programs_finish_lane(programs *p, const lane_programs *lanes, int64_t lane,
-        int64_t n_lanes) {
-    const bool last = lane + 1 == n_lanes;
-    for (int slot = 0; slot < p->n_lane_slots; slot++) {
-        const bool taken = lane >> slot & 1;
+drv_status programs_finish_accum_group(programs *p, const accum_group_programs *accum_groups,
+        int64_t accum_group, int64_t n_accum_groups) {
+    const bool last = accum_group + 1 == n_accum_groups;
+    for (int slot = 0; slot < p->n_accum_slots; slot++) {
+        const bool taken = accum_group >> slot & 1;
         if (!taken && !last)
-            return lanes->aside[slot] ? backend_run(p->held.b, lanes->aside[slot]) : DRV_OK;
-        if (taken && lanes->back[slot]) DRV_TRY(backend_run(p->held.b, lanes->back[slot]));
+            return accum_groups->aside[slot] ? backend_run(p->held.b, accum_groups->aside[slot])
+                                             : DRV_OK;
+        if (taken && accum_groups->back[slot])
+            DRV_TRY(backend_run(p->held.b, accum_groups->back[slot]));
     }
     return DRV_OK;
 }

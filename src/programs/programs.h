@@ -6,13 +6,13 @@
 #include "plan/pipeline.h"
 #include "weights/held_model.h"
 
-enum { MAX_SLOTS = 20 }; // 2^20 lanes
+enum { MAX_SLOTS = 20 }; // 2^20 accumulation groups
 
-// Programs of a rank with several lanes (parallel.lanes): gradients to and from each slot, of those
-// weights that one program adds to.
-typedef struct lane_programs {
+// Programs of a rank with several accumulation groups (parallel.accumulation_groups): gradients to
+// and from each slot, of those weights that one program adds to.
+typedef struct accum_group_programs {
     executable *aside[MAX_SLOTS], *back[MAX_SLOTS];
-} lane_programs;
+} accum_group_programs;
 
 // The programs of one pipeline stage of this rank. Inputs and kept state have slots.
 typedef struct stage_programs {
@@ -21,7 +21,7 @@ typedef struct stage_programs {
     bool drops;                      // it has dropout, and so the input origin.CHUNK
     graph *graph[N_CUTS], *eval_graph;
     executable *run[N_CUTS], *eval; // run[CUT_WEIGHTS] NULL: weight gradients are not split off
-    lane_programs lanes[N_CUTS];    // of the weights that each part adds to
+    accum_group_programs accum_groups[N_CUTS]; // of the weights that each part adds to
 } stage_programs;
 
 // Returns whether a stage has a backward pass.
@@ -40,11 +40,12 @@ typedef struct programs {
     run_layout layout;
     graph *step_graph, *update_graph, *eval_graph;
     executable *step, *update, *eval;
-    // Whole steps (backend.h: step_parts), where the back end has them and one rank and one lane
-    // make a step, not of pairs: it takes the place of step and update, which are NULL.
+    // Whole steps (backend.h: step_parts), where the back end has them and one rank and one
+    // accumulation group make a step, not of pairs: it takes the place of step and update, which
+    // are NULL.
     executable *whole_step;
-    lane_programs lanes;
-    int n_lane_slots;
+    accum_group_programs accum_groups;
+    int n_accum_slots;
     // A pipeline: the stages take the place of step and eval, which are NULL.
     int n_stages; // of this rank; 0: no pipeline
     stage_programs *stage;
@@ -72,10 +73,11 @@ DRV_CHECKED drv_status programs_plan(arena *a, const run_config *cfg, programs *
 DRV_CHECKED drv_status programs_compile(arena *a, backend *b, programs *p,
         const compile_report *report);
 
-// Finishes lane number `lane` of `n_lanes` of this rank. Every slot that holds its left neighbour
-// is added; what comes out waits in the first free slot, or, of the last lane, is the sum of all.
-DRV_CHECKED drv_status programs_finish_lane(programs *p, const lane_programs *lanes, int64_t lane,
-        int64_t n_lanes);
+// Finishes accumulation group number `accumulation group` of `n_accum_groups` of this rank. Every
+// slot that holds its left neighbour is added; what comes out waits in the first free slot, or, of
+// the last accumulation group, is the sum of all.
+DRV_CHECKED drv_status programs_finish_accum_group(programs *p,
+        const accum_group_programs *accum_groups, int64_t accum_group, int64_t n_accum_groups);
 
 // Counts the arithmetic of a step by the nodes of its graph: 6 operations a number of a trained
 // matrix and token, 4 where it is frozen, and the causal half of attention. `recomputed`: with what

@@ -76,14 +76,14 @@ static int64_t largest_exchange(const programs *p) {
         for (int i = 0; i < p->held.all[k].graph->n_nodes; i++) {
             const node *n = p->held.all[k].graph->nodes[i];
             if (!op_rows[n->op]->wire || n->attrs.mesh.ranks <= 1) continue; // 0: along no axis
-            if (n->attrs.mesh.beside || n->attrs.mesh.summed) continue;      // takes nothing there
+            if (n->attrs.mesh.async || n->attrs.mesh.summed) continue;       // takes nothing there
             const int64_t bytes = tensor_bytes(n->in[0]);
             if (bytes > largest) largest = bytes;
         }
     return largest;
 }
 
-// Returns the bytes of the largest bucket through which sums go beside the backward pass.
+// Returns the bytes of the largest bucket through which sums go during the backward pass.
 static int64_t largest_bucket(const programs *p) {
     int64_t largest = 0;
     for (int k = 0; k < p->held.n_all; k++)

@@ -23,10 +23,11 @@ llama_opts stages_step_opts(const programs *p) {
     const run_layout *layout = &p->layout;
     return (llama_opts){.rows = cfg->micro_batch_size,
             .seq = layout->row_tokens,
-            .row_leaves = layout->zigzag.leaves_here,
+            .row_blocks = layout->zigzag.blocks_here,
             .dt = p->held.dt,
-            .addend_rows = config_addend_rows(cfg),
-            .adds_up = layout->in_lane > 1 && cfg->grad_dtype != PRECISION_BF16 && layout->zero < 2,
+            .partial_sum_rows = config_partial_sum_rows(cfg),
+            .adds_up = layout->in_accum_group > 1 && cfg->grad_dtype != PRECISION_BF16 &&
+                       layout->zero < 2,
             .dropout = cfg->lora.dropout,
             .seed = cfg->seed,
             .causal = cfg->pack == PACK_STREAM,
@@ -45,7 +46,7 @@ drv_status stages_differentiate(const programs *p, graph *g, const char *name, i
     if (shards->ranks) pass_shard_gradients(g, shards, chunk, n_slots);
     if (cfg->grad_dtype == PRECISION_BF16) pass_round_gradients(g, chunk, n_slots);
     const gradient_sums *sums = &p->layout.sums;
-    if (sums->ranks) pass_sum_beside(g, sums, chunk, n_slots);
+    if (sums->ranks) pass_overlapped_sums(g, sums, chunk, n_slots);
     return graph_verify(g, STAGE_DIFFERENTIATED);
 }
 
@@ -112,8 +113,8 @@ static drv_status build_eval(arena *a, const run_config *cfg, programs *p, int c
     stage_programs *stage = &p->stage[chunk];
     const llama_opts opts = {.rows = cfg->micro_batch_size,
             .seq = p->layout.row_tokens,
-            .row_leaves = p->layout.zigzag.leaves_here,
-            .addend_rows = config_addend_rows(cfg),
+            .row_blocks = p->layout.zigzag.blocks_here,
+            .partial_sum_rows = config_partial_sum_rows(cfg),
             .dt = p->held.dt,
             .chunk = chunk,
             .n_slots = stage->n_slots,

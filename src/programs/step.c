@@ -1,6 +1,6 @@
 // A step: forward and backward of each micro-batch into the gradients, one after the other or as
-// the table of a pipeline says; at the end of a lane its sum is put aside or joined, as bits of a
-// binary counter are; then the update, which joins ranks.
+// the table of a pipeline says; at the end of an accumulation group its sum is put aside or joined,
+// as bits of a binary counter are; then the update, which joins ranks.
 #include "programs/step.h"
 
 #include <math.h>
@@ -19,20 +19,20 @@ static int n_values_of(const run_config *cfg) {
 stepper stepper_new(arena *a, programs *p, comm *c, const mesh *m) {
     const run_config *cfg = p->held.c;
     const run_layout *l = &p->layout;
-    const int n_leaves = l->zigzag.leaves_here, n_addends = l->addends;
-    const int64_t n_losses = l->micro_batches * n_addends;
+    const int n_blocks = l->zigzag.blocks_here, n_partial_sums = l->partial_sums;
+    const int64_t n_losses = l->micro_batches * n_partial_sums, n_values = n_values_of(cfg);
     const stepper s = {.p = p,
             .comm = c,
             .mesh = *m,
             .n_micro_batches = l->micro_batches,
-            .n_lanes = l->lanes_here,
-            .n_leaves = n_leaves,
-            .n_addends = n_addends,
+            .n_accum_groups = l->accum_groups_here,
+            .n_blocks = n_blocks,
+            .n_partial_sums = n_partial_sums,
             .losses = ARENA_ARRAY(a, double,
-                    n_values_of(cfg) * l->all_micro_batches * n_addends * cfg->n_context_leaves),
-            .mine = ARENA_ARRAY(a, double, n_values_of(cfg) * n_leaves * n_addends),
-            .n_values = n_values_of(cfg),
-            .first_loss = n_losses * n_leaves * mesh_place_in_update(m, comm_rank(c)),
+                    n_values * l->all_micro_batches * n_partial_sums * cfg->n_context_blocks),
+            .mine = ARENA_ARRAY(a, double, n_values *n_blocks *n_partial_sums),
+            .n_values = (int)n_values,
+            .first_loss = n_losses * n_blocks * mesh_place_in_update(m, comm_rank(c)),
             .n_losses = n_losses};
     if (p->n_stages) p->link = pipeline_link_new(a, c, m, p->message_bytes);
     return s;
@@ -46,13 +46,13 @@ static drv_status read_result(const stepper *s, const graph *g, const char *name
     return DRV_OK;
 }
 
-// Values of micro-batch m of this rank, `n` of each addend, as number `first` and so on of each.
+// Values of micro-batch m of this rank, `n` of each partial sum, as number `first` and so on of each.
 static drv_status note(stepper *s, const graph *g, int64_t m, const char *name, int first, int n) {
-    const int64_t n_sums = (int64_t)s->n_leaves * s->n_addends;
+    const int64_t n_sums = (int64_t)s->n_blocks * s->n_partial_sums;
     DRV_TRY(read_result(s, g, name, n * n_sums * (int64_t)sizeof *s->mine, s->mine));
     for (int64_t i = 0; i < n_sums; i++) {
-        const int64_t index = s->first_loss + i / s->n_addends * s->n_losses + m * s->n_addends +
-                              i % s->n_addends;
+        const int64_t index = s->first_loss + i / s->n_partial_sums * s->n_losses +
+                              m * s->n_partial_sums + i % s->n_partial_sums;
         memcpy(s->losses + index * s->n_values + first, s->mine + i * n,
                 sizeof *s->mine * (size_t)n);
     }
@@ -72,28 +72,28 @@ static drv_status run_micro_batch(stepper *s, const batch *b, int64_t m) {
 }
 
 static int64_t loss_bytes(const stepper *s) { // of a rank
-    return s->n_values * s->n_leaves * s->n_losses * (int64_t)sizeof *s->losses;
+    return s->n_values * s->n_blocks * s->n_losses * (int64_t)sizeof *s->losses;
 }
 
 static double *losses_of_rank(const stepper *s) {
     return s->losses + s->n_values * s->first_loss;
 }
 
-// Losses of all ranks, added in the order of rows, addend by addend; of one, in that of the leaves
-// of its rows.
+// Losses of all ranks, added in the order of rows, partial sum by partial sum; of one, in that of
+// the reduction blocks of its rows.
 static drv_status sum_losses(stepper *s, double sums[MAX_VALUES]) {
     comm_group *ranks = comm_update_ranks(s->comm, &s->mesh);
     const int n_data = s->mesh.size[AXIS_DATA],
-              all_leaves = s->mesh.size[AXIS_CONTEXT] * s->n_leaves;
+              all_blocks = s->mesh.size[AXIS_CONTEXT] * s->n_blocks;
     DRV_TRY(comm_all_gather(ranks, losses_of_rank(s), loss_bytes(s), NULL, s->losses));
-    // Else a rank's follow each other. Where ranks take turns an addend is a micro-batch.
+    // Else a rank's follow each other. Where ranks take turns a partial sum is a micro-batch.
     const bool in_turn = s->p->layout.every_micro > 1;
     for (int64_t i = 0; i < n_data * s->n_losses; i++) {
         const int64_t data = in_turn ? i % n_data : i / s->n_losses,
                       at = in_turn ? i / n_data : i % s->n_losses;
-        for (int leaf = 0; leaf < all_leaves; leaf++) {
-            const int64_t place = leaf / s->n_leaves * n_data + data,
-                          run = place * s->n_leaves + leaf % s->n_leaves;
+        for (int block = 0; block < all_blocks; block++) {
+            const int64_t place = block / s->n_blocks * n_data + data,
+                          run = place * s->n_blocks + block % s->n_blocks;
             for (int k = 0; k < s->n_values; k++)
                 sums[k] += s->losses[(run * s->n_losses + at) * s->n_values + k];
         }
@@ -116,12 +116,13 @@ static drv_status look_around(const step_call *call) {
 
 static drv_status run_whole_model(const step_call *call) {
     stepper *s = call->s;
-    const int64_t in_lane = s->n_micro_batches / s->n_lanes;
+    const int64_t in_accum_group = s->n_micro_batches / s->n_accum_groups;
     for (int64_t i = 0; i < s->n_micro_batches; i++) {
         DRV_TRY(look_around(call));
         DRV_TRY(run_micro_batch(s, call->b, i));
-        if ((i + 1) % in_lane == 0)
-            DRV_TRY(programs_finish_lane(s->p, &s->p->lanes, i / in_lane, s->n_lanes));
+        if ((i + 1) % in_accum_group == 0)
+            DRV_TRY(programs_finish_accum_group(s->p, &s->p->accum_groups, i / in_accum_group,
+                    s->n_accum_groups));
     }
     return DRV_OK;
 }
@@ -149,13 +150,14 @@ static drv_status compute(void *ctx, const pipeline_task *item) {
     stepper *s = call->s;
     stage_programs *stage = &s->p->stage[item->chunk];
     const cut_part part = parts[item->work];
-    const int64_t in_lane = s->n_micro_batches / s->n_lanes, m = item->micro_batch;
+    const int64_t in_accum_group = s->n_micro_batches / s->n_accum_groups, m = item->micro_batch;
     if (part == CUT_FORWARD || stage_trains(stage))
         DRV_TRY(backend_run(s->p->held.b, stage->run[part]));
     if (part == CUT_BACKWARD && programs_is_last(s->p, item->chunk))
         DRV_TRY(note_loss(s, stage->graph[part], m));
-    if (part == CUT_FORWARD || (m + 1) % in_lane != 0) return DRV_OK;
-    return programs_finish_lane(s->p, &stage->lanes[part], m / in_lane, s->n_lanes);
+    if (part == CUT_FORWARD || (m + 1) % in_accum_group != 0) return DRV_OK;
+    return programs_finish_accum_group(s->p, &stage->accum_groups[part], m / in_accum_group,
+            s->n_accum_groups);
 }
 
 static drv_status give(void *ctx, const pipeline_task *item, void *message) {
@@ -191,7 +193,7 @@ drv_status stepper_gradients(stepper *s, const batch *b, drv_status (*between)(v
 int stepper_bad_rank(const stepper *s) {
     const mesh *m = &s->mesh;
     const int places = m->size[AXIS_DATA] * m->size[AXIS_CONTEXT];
-    const int64_t of_place = s->n_values * s->n_leaves * s->n_losses;
+    const int64_t of_place = s->n_values * s->n_blocks * s->n_losses;
     for (int64_t i = 0; i < places * of_place; i++) {
         if (isfinite(s->losses[i])) continue;
         const int rank = group_rank(comm_update_ranks(s->comm, m), (int)(i / of_place)),

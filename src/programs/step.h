@@ -1,5 +1,6 @@
-// A training step on one rank of several: its micro-batches in lanes, the losses of all, the
-// update. The same bits on any number of data ranks, as parallel.lanes says (docs/adr/0009).
+// A training step on one rank of several: its micro-batches in accumulation groups, the losses of
+// all, the update. The same bits on any number of data ranks, as parallel.accumulation_groups says
+// (docs/adr/0009).
 #pragma once
 #include "comm/comm.h"
 #include "ir/hyper.h"
@@ -15,15 +16,15 @@ typedef struct stepper {
     programs *p;
     comm *comm;
     mesh mesh;
-    int64_t n_micro_batches, n_lanes; // of this rank
-    int n_leaves;                     // of each row, on this rank
-    int n_addends;                    // of a micro-batch (docs/adr/0026)
-    // Sums of all addends of a step, place after place in the update's data axis, leaf by leaf: the
-    // loss, and for rows of pairs also the three of pair_figures. `mine`: those of a micro-batch,
-    // as its program gives them.
+    int64_t n_micro_batches, n_accum_groups; // of this rank
+    int n_blocks;                            // of each row, on this rank
+    int n_partial_sums;                      // of a micro-batch (docs/adr/0026)
+    // Sums of all partial sums of a step, place after place in the update's data axis, block by
+    // block: the loss, and for rows of pairs also the three of pair_figures. `mine`: those of a
+    // micro-batch, as its program gives them.
     double *losses, *mine;
     int n_values;
-    int64_t first_loss, n_losses; // of this rank; of a leaf
+    int64_t first_loss, n_losses; // of this rank; of a reduction block
     int64_t step;                 // told to other ranks
     pair_figures figures;         // of the last step; of rows of pairs
 } stepper;

@@ -77,7 +77,7 @@ drv_status rank_times_share(rank_times *t) {
     t->of[0] = mine;
     t->sum.energy_steps = 0;
     if (comm_size(t->comm) == 1) return DRV_OK;
-    DRV_TRY(comm_all_gather(comm_world(t->comm), &mine, sizeof mine, NULL, t->of));
+    DRV_TRY(comm_all_gather(comm_all_ranks(t->comm), &mine, sizeof mine, NULL, t->of));
     t->n = comm_size(t->comm);
     t->slowest = rank_times_slowest(t->of, t->n, &t->reason);
     memset(&t->sum, 0, sizeof t->sum);
@@ -89,8 +89,8 @@ drv_status rank_times_share_recent(rank_times *t, bool *there) {
     *there = false;
     if (comm_size(t->comm) == 1 || t->n_recent < RECENT_STEPS) return DRV_OK;
     t->n_recent = 0;
-    DRV_TRY(comm_all_gather(comm_world(t->comm), t->recent, sizeof(float[RECENT_STEPS][4]), NULL,
-            t->recent_of));
+    DRV_TRY(comm_all_gather(comm_all_ranks(t->comm), t->recent, sizeof(float[RECENT_STEPS][4]),
+            NULL, t->recent_of));
     *there = true;
     return DRV_OK;
 }

@@ -175,7 +175,7 @@ drv_status record_take(arena *a, const run_config *cfg, comm *c, run_record **ou
 drv_status record_share(arena *a, const run_config *cfg, comm *c, run_record **self) {
     int64_t attempt = *self ? (*self)->attempt : 0;
     if (comm_size(c) == 1) return DRV_OK;
-    DRV_TRY(comm_broadcast(comm_world(c), 0, &attempt, sizeof attempt));
+    DRV_TRY(comm_broadcast(comm_all_ranks(c), 0, &attempt, sizeof attempt));
     if (!*self) {
         *self = new_record(a, cfg, c, attempt);
         (*self)->dir_fd = open(cfg->run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -1,6 +1,6 @@
-// Searches with the trees of sums pinned to those of the whole job: lanes, leaves and addends are
-// all that bits depend on (docs/layouts.md). Where that finds nothing, one without.
-// Legend: d, t, p, c degrees of data, tensor, pipeline, context.
+// Searches with the trees of sums pinned to those of the whole job: accumulation groups, reduction
+// blocks and partial sums are all that bits depend on (docs/layouts.md). Where that finds nothing,
+// one without. Legend: d, t, p, c degrees of data, tensor, pipeline, context.
 #include "search/elastic_layouts.h"
 
 #include <string.h>
@@ -43,7 +43,7 @@ static void set_number(arena *a, const char **sets, int *n, const char *key, int
                            : arena_printf(a, "%s=auto", key);
 }
 
-// pinned: the config that was searched with; lanes and leaves 0: auto.
+// pinned: the config that was searched with; accumulation groups and reduction blocks 0: auto.
 static void fill_sets(arena *a, const run_config *pinned, elastic_layout *out) {
     const layout_candidate *c = &out->layout;
     const char **sets = ARENA_ARRAY(a, const char *, MAX_SETS);
@@ -53,9 +53,9 @@ static void fill_sets(arena *a, const run_config *pinned, elastic_layout *out) {
     set_number(a, sets, &n, "parallel.context", c->context);
     set_number(a, sets, &n, "parallel.data", c->data);
     set_number(a, sets, &n, "parallel.zero", c->zero);
-    set_number(a, sets, &n, "parallel.lanes", pinned->lanes);
-    set_number(a, sets, &n, "parallel.context_leaves", pinned->context_leaves);
-    set_number(a, sets, &n, "parallel.addend_rows", pinned->addend_rows);
+    set_number(a, sets, &n, "parallel.accumulation_groups", pinned->accum_groups);
+    set_number(a, sets, &n, "parallel.context_blocks", pinned->context_blocks);
+    set_number(a, sets, &n, "parallel.partial_sum_rows", pinned->partial_sum_rows);
     set_number(a, sets, &n, "parallel.virtual_stages", c->virtual_stages);
     set_number(a, sets, &n, "training.micro_batch_size", c->micro_batch);
     sets[n++] = arena_printf(a, "parallel.schedule=%s", schedule_of(c));
@@ -68,14 +68,14 @@ static void fill_sets(arena *a, const run_config *pinned, elastic_layout *out) {
 // Says which numbers of data ranks would have had the bits.
 static const char *other_bits(arena *a, const run_config *whole) {
     str list = {0};
-    for (int64_t d = 1; d <= whole->n_lanes; d++) {
-        const int64_t each = whole->n_lanes / d;
-        if (whole->n_lanes % d == 0 && (each & (each - 1)) == 0)
+    for (int64_t d = 1; d <= whole->n_accum_groups; d++) {
+        const int64_t each = whole->n_accum_groups / d;
+        if (whole->n_accum_groups % d == 0 && (each & (each - 1)) == 0)
             str_printf(&list, "%s%lld", list.n ? ", " : "", (long long)d);
     }
-    const char *text =
-            arena_printf(a, "other bits: parallel.lanes %lld keeps them on %s data rank%s",
-                    (long long)whole->n_lanes, list.p, list.n > 1 ? "s" : "");
+    const char *text = arena_printf(a,
+            "other bits: parallel.accumulation_groups %lld keeps them on %s data rank%s",
+            (long long)whole->n_accum_groups, list.p, list.n > 1 ? "s" : "");
     str_free(&list);
     return text;
 }
@@ -117,16 +117,16 @@ static drv_status apply(const run_config *pinned, const layout_candidate *c, int
         run_config *out) {
     *out = *pinned;
     DRV_TRY(layout_candidate_apply(c, ranks, out));
-    out->context_leaves = pinned->context_leaves;
+    out->context_blocks = pinned->context_blocks;
     return config_set_ranks(out, ranks);
 }
 
 static bool has_bits(const run_config *whole, const run_config *pinned, const layout_candidate *c,
         int64_t ranks) {
     run_config tried;
-    return is_power_of_two(whole->n_context_leaves / c->context) &&
-           whole->n_context_leaves % c->context == 0 &&
-           (c->zero == 2 || is_power_of_two(whole->n_lanes / c->data)) &&
+    return is_power_of_two(whole->n_context_blocks / c->context) &&
+           whole->n_context_blocks % c->context == 0 &&
+           (c->zero == 2 || is_power_of_two(whole->n_accum_groups / c->data)) &&
            apply(pinned, c, ranks, &tried) == DRV_OK;
 }
 
@@ -202,15 +202,15 @@ drv_status elastic_on(arena *a, const elastic_job *job, int n_nodes, elastic_lay
     DRV_TRY(whole_job(job, &whole));
     if (n_nodes == job->n_nodes) return own_layout(a, job, &whole, out);
     run_config pinned = *job->cfg;
-    pinned.lanes = whole.n_lanes;
-    pinned.context_leaves = whole.n_context_leaves;
-    pinned.addend_rows = config_addend_rows(&whole);
+    pinned.accum_groups = whole.n_accum_groups;
+    pinned.context_blocks = whole.n_context_blocks;
+    pinned.partial_sum_rows = config_partial_sum_rows(&whole);
     if (config_backend(&whole)->orders_sums &&
             search(a, job, &whole, &pinned, true, ranks, out) == DRV_OK)
         return DRV_OK;
     pinned = *job->cfg;
-    pinned.lanes = 0;
-    pinned.context_leaves = 0;
+    pinned.accum_groups = 0;
+    pinned.context_blocks = 0;
     return search(a, job, &whole, &pinned, false, ranks, out);
 }
 
@@ -220,7 +220,7 @@ drv_status elastic_on(arena *a, const elastic_job *job, int n_nodes, elastic_lay
 
 drv_status elastic_choose(arena *a, const elastic_job *job, int n_nodes, int min_nodes,
         elastic_layout *out) {
-    const bool keeps_bits = config_gives(job->cfg, "parallel.lanes");
+    const bool keeps_bits = config_gives(job->cfg, "parallel.accumulation_groups");
     const double begin_s = clock_s();
     bool found = false;
     drv_status status = DRV_OK;

@@ -26,7 +26,7 @@ DRV_CHECKED drv_status elastic_power(arena *a, int ranks, rank_power *out);
 DRV_CHECKED drv_status elastic_on(arena *a, const elastic_job *job, int n_nodes,
         elastic_layout *out);
 // Finds the best on at most n_nodes and at least min_nodes: with the same bits where the config
-// gives parallel.lanes and a layout has them, else the fastest. Looks for no better one when it has
-// one and ten seconds have passed. DRV_E_USAGE: there is none.
+// gives parallel.accumulation_groups and a layout has them, else the fastest. Looks for no better
+// one when it has one and ten seconds have passed. DRV_E_USAGE: there is none.
 DRV_CHECKED drv_status elastic_choose(arena *a, const elastic_job *job, int n_nodes, int min_nodes,
         elastic_layout *out);

@@ -48,7 +48,7 @@ drv_status layout_candidate_apply(const layout_candidate *c, int64_t ranks, run_
     out->tensor_parallel = c->tensor;
     out->pipeline_parallel = c->pipeline;
     out->context_parallel = c->context;
-    out->context_leaves = 0;
+    out->context_blocks = 0;
     out->data_parallel = c->data;
     out->micro_batch_size = c->micro_batch;
     out->zero = c->zero;
@@ -81,7 +81,7 @@ static double in_flight(const layout_candidate *c, double micro_batches) {
 // Bytes that the forward of a layer leaves for its backward, on one rank.
 static double kept_of_layer(const search *s, const layout_candidate *c) {
     const model_config *m = &s->cfg->model;
-    const double t = (double)c->tensor, unit = s->cfg->precision == PRECISION_BF16 ? 2 : 4,
+    const double t = (double)c->tensor, unit = s->cfg->precision != PRECISION_F32 ? 2 : 4,
                  tokens = (double)(c->micro_batch * s->cfg->sequence_length / c->context),
                  h = (double)m->hidden_size, f = (double)m->intermediate_size,
                  heads = fmax((double)m->num_key_value_heads / t, 1), // of keys, at least one
@@ -95,12 +95,12 @@ static double kept_of_layer(const search *s, const layout_candidate *c) {
 // Counts the sums of each element of a gradient that a step of ZeRO-2 leaves open (ir/shard.h).
 static double open_sums(const search *s, const layout_candidate *c) {
     const int64_t all = s->cfg->global_batch_size / c->micro_batch,
-                  lanes = s->cfg->lanes ? s->cfg->lanes : 1;
-    return shard_most_open(all, c->data, all / lanes);
+                  accum_groups = s->cfg->accum_groups ? s->cfg->accum_groups : 1;
+    return shard_most_open(all, c->data, all / accum_groups);
 }
 
 static double bytes_of(const search *s, const layout_candidate *c) {
-    const bool bf16 = s->cfg->precision == PRECISION_BF16;
+    const bool bf16 = s->cfg->precision != PRECISION_F32;
     const double layers = (double)s->cfg->model.num_hidden_layers, p = (double)c->pipeline,
                  parameters = s->parameters / (double)(c->tensor * c->pipeline);
     const double sums = c->zero == 2 ? 4.0 * open_sums(s, c) / (double)c->data : 4,
@@ -136,16 +136,16 @@ static double compute_seconds(const search *work, const layout_candidate *of) {
     return one * (micro_batches * slowest + fill);
 }
 
-// Sums go beside two thirds of a micro-batch, its backward pass, and new weights beside the forward
-// pass of the next one.
+// Sums overlap with two thirds of a micro-batch, its backward pass, and new weights during the
+// forward pass of the next one.
 double layout_exposed_seconds(const run_config *cfg, double data_s, double micro_batch_s) {
     const run_layout run = run_layout_of(cfg);
-    const double weights = cfg->precision == PRECISION_BF16 ? 2 : 4, // bytes of wire a parameter
+    const double weights = cfg->precision != PRECISION_F32 ? 2 : 4, // bytes of wire a parameter
             sums = run.zero == 2 ? 4 * (double)run.micro_batches
                    : run.zero    ? 4
                                  : 8,
                  gathers = run.zero ? weights : 0, sums_s = data_s * sums / (sums + gathers);
-    if (!run.gathers_beside && !run.sums.ranks) return data_s;
+    if (!run.gathers_async && !run.sums.ranks) return data_s;
     return fmax(sums_s - (run.sums.ranks ? micro_batch_s * 2 / 3 : 0), 0) +
            fmax(data_s - sums_s - micro_batch_s / 3, 0);
 }
@@ -157,7 +157,7 @@ static double wire_seconds(const search *work, const layout_candidate *of, doubl
                  h = (double)model->hidden_size,
                  layers = (double)model->num_hidden_layers / (double)of->pipeline,
                  tokens = (double)(of->micro_batch * work->cfg->sequence_length / of->context),
-                 bf16 = work->cfg->precision == PRECISION_BF16 ? 1 : 2;
+                 bf16 = work->cfg->precision != PRECISION_F32 ? 1 : 2;
     const double kv = (double)(model->num_key_value_heads * model->head_dim),
                  // Keys and values forward and backward, their gradients in fp32.
             ring = (8 * bf16 + 8) * tokens * kv / t * (n - 1) * layers;
@@ -365,7 +365,7 @@ void layout_candidates_find(const run_config *cfg, int64_t ranks, const step_flo
     refuse_degrees(&work);
     for (int64_t t = 1; t <= ranks; t++) {
         const mesh m = {{1, 1, 1, (int)t}};
-        const layout_opts opts = {.leaves = (int)cfg->leaves};
+        const layout_opts opts = {.blocks = (int)cfg->tensor_blocks};
         model_layout layout;
         if (ranks % t) continue;
         if (layout_on(&cfg->model, &m, 0, &opts, &layout) == DRV_OK)

@@ -127,7 +127,7 @@ static drv_status count_flops(layout_search *f) {
         programs p;
         config_one_rank(&one);
         one.micro_batch_size = 1;
-        one.addend_rows = 0;
+        one.partial_sum_rows = 0;
         one.recompute = (recompute_mode)mode;
         const drv_status status = programs_build(a, &one, &p);
         if (status == DRV_OK) {

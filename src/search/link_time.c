@@ -1,6 +1,8 @@
 // Two link speeds, and what they make of messages.
 #include "search/link_time.h"
 
+#include <math.h>
+
 // Counts those of n ranks, `stride` apart, that share a host.
 static int64_t together(const link_speeds *l, int64_t stride, int64_t n) {
     const int64_t here = l->ranks_per_host ? l->ranks_per_host / stride : n;
@@ -10,8 +12,8 @@ static int64_t together(const link_speeds *l, int64_t stride, int64_t n) {
 double link_all_seconds(const link_speeds *l, int64_t stride, int64_t n, double bytes) {
     if (n <= 1) return 0;
     const int64_t here = together(l, stride, n);
-    const double part = bytes / (double)(n - 1); // to each of the others
-    return part * (double)(here - 1) / l->inside + part * (double)(n - here) / l->between;
+    const double inside = here > 1 ? bytes / l->inside : 0;
+    return here == n ? inside : fmax(inside, bytes / (double)here / l->between);
 }
 
 double link_next_seconds(const link_speeds *l, int64_t stride, int64_t n, double bytes) {

@@ -9,9 +9,9 @@ typedef struct link_speeds {
     int64_t ranks_per_host; // 0: all links are alike
 } link_speeds;
 
-// Returns the seconds for `bytes` that a rank sends in equal parts to all others of n ranks which
-// are `stride` ranks apart: collectives (comm/collectives.c). What stays in the host and what
-// leaves it follow each other.
+// Returns the seconds of a collective in which a rank sends `bytes` to n ranks which are `stride`
+// ranks apart. The ranks of a host share what leaves it and pass it on to each other meanwhile, as
+// NCCL does (https://docs.nvidia.com/deeplearning/nccl): each sends its part of it between hosts.
 double link_all_seconds(const link_speeds *l, int64_t stride, int64_t n, double bytes);
 // Returns the seconds for `bytes` that each of them sends to its neighbour: a ring of context
 // ranks, the boundaries of a pipeline. All wait for the slowest, the one whose neighbour is on

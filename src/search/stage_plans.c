@@ -10,6 +10,7 @@ static drv_status plan_rank(const run_config *cfg, stage_plans *s, int place) {
     const drv_status status = programs_plan(a, cfg, &p);
     if (status == DRV_OK) {
         programs_wire(&p, wire);
+        step_work_take(&p, &s->work);
         s->bytes[place] = programs_memory(&p).total;
         for (int axis = 0; axis < N_AXES; axis++)
             if (wire[axis] > s->wire[axis]) s->wire[axis] = wire[axis];
@@ -27,7 +28,8 @@ drv_status stage_plans_make(arena *a, bool ends, run_config *cfg, stage_plans *o
     *out = (stage_plans){.n = n,
             .layers = ARENA_ARRAY(a, int, n *shape.chunks),
             .bytes = ARENA_ARRAY(a, int64_t, n),
-            .sent = ARENA_ARRAY(a, double, n)};
+            .sent = ARENA_ARRAY(a, double, n),
+            .work = step_work_new(a, cfg)};
     for (int place = 0; place < n; place++) {
         if (ends && place > 1 && place < n - 2) continue;
         cfg->rank = place * stride;

@@ -1,6 +1,7 @@
 // The plans of a pipeline's ranks: its stages, which rank needs most, the bubble.
 #pragma once
 #include "programs/programs.h"
+#include "search/step_work.h"
 
 typedef struct stage_plans {
     pipeline_schedule schedule;
@@ -10,6 +11,7 @@ typedef struct stage_plans {
     int n, worst;           // ranks; that which holds most
     double *sent;           // bytes of a step by all axes, of each
     double wire[N_AXES];    // sent in a step by the rank that sends most over that axis
+    step_work work;         // of all stages; `ends`: of those that were planned, and alike between
 } stage_plans;
 
 // Plans every rank of the pipeline, one after the other. *cfg becomes that of the worst one.

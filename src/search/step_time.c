@@ -163,7 +163,7 @@ drv_status step_rehearse(arena *a, const run_config *cfg, const memory_limit *li
     const int64_t n_micro = cfg->global_batch_size / (cfg->micro_batch_size * cfg->data_ranks);
     if (by_peak_s <= 0 || by_peak_s / (double)n_micro > 1) return DRV_OK;
     one.global_batch_size = cfg->micro_batch_size;
-    one.data_ranks = one.n_lanes = 1;
+    one.data_ranks = one.n_accum_groups = 1;
     DRV_TRY(fit_plan(&one, &planned));
     if (planned.total > 1 << 30 || planned.total > limit->free / 2) return DRV_OK;
     DRV_TRY(device_open(a, cfg, &device));

@@ -36,11 +36,11 @@ drv_status ranks_agree_on_arithmetic(run *r) {
     char mine[ARITHMETIC_TEXT] = "",
          *all = ARENA_ARRAY(r->a, char, (int64_t)ranks *ARITHMETIC_TEXT);
     snprintf(mine, sizeof mine, "%s", backend_arithmetic(r->b));
-    DRV_TRY(comm_all_gather(comm_world(r->comm), mine, sizeof mine, NULL, all));
+    DRV_TRY(comm_all_gather(comm_all_ranks(r->comm), mine, sizeof mine, NULL, all));
     const int other = find_other(all, ranks);
     if (!other) return DRV_OK;
     int32_t lowest = -(int32_t)level;
-    DRV_TRY(comm_all_reduce(comm_world(r->comm), DT_I32, COMM_MAX, &lowest, 1, NULL));
+    DRV_TRY(comm_all_reduce(comm_all_ranks(r->comm), DT_I32, COMM_MAX, &lowest, 1, NULL));
     DRV_TRY(take_lowest(r, (cpu_level)-lowest));
     log_info("ranks differ: %s on rank 0 (%s), %s on rank %d (%s); for the same bits all take %s",
             all, comm_host(r->comm, 0), all + other * ARITHMETIC_TEXT, other,

@@ -151,7 +151,7 @@ static drv_status end_at(run *r, const step_metrics *at_step, const difference *
     audit_result *result = r->audit->result;
     shared_find all = {(int32_t)found->kind, found->of ? found->index : -1, found->n == 1,
             found->recorded - found->replayed};
-    DRV_TRY(comm_broadcast(comm_world(r->comm), 0, &all, sizeof all));
+    DRV_TRY(comm_broadcast(comm_all_ranks(r->comm), 0, &all, sizeof all));
     if (all.kind == AUDIT_EQUAL) return DRV_OK;
     const tensor_hashes *of = lists[all.kind];
     result->kind = (audit_kind)all.kind;

@@ -123,13 +123,15 @@ static drv_status read_trees(const audit *self, const char *config, char **sets,
     DRV_TRY(file_read_small(self->a, config, MAX_CONFIG, &text, &bytes));
     DRV_TRY(config_load(self->a, config, NULL, 0, cfg));
     DRV_TRY_CTX(config_set_ranks(cfg, ranks), "%s, for %d ranks", config, ranks);
-    sets[(*n)++] = arena_printf(self->a, "parallel.lanes=%lld", (long long)cfg->n_lanes);
-    if (cfg->leaves)
-        sets[(*n)++] = arena_printf(self->a, "parallel.leaves=%lld", (long long)cfg->leaves);
+    sets[(*n)++] = arena_printf(self->a, "parallel.accumulation_groups=%lld",
+            (long long)cfg->n_accum_groups);
+    if (cfg->tensor_blocks)
+        sets[(*n)++] =
+                arena_printf(self->a, "parallel.tensor_blocks=%lld", (long long)cfg->tensor_blocks);
     sets[(*n)++] =
-            arena_printf(self->a, "parallel.context_leaves=%lld", (long long)cfg->n_context_leaves);
-    sets[(*n)++] =
-            arena_printf(self->a, "parallel.addend_rows=%lld", (long long)config_addend_rows(cfg));
+            arena_printf(self->a, "parallel.context_blocks=%lld", (long long)cfg->n_context_blocks);
+    sets[(*n)++] = arena_printf(self->a, "parallel.partial_sum_rows=%lld",
+            (long long)config_partial_sum_rows(cfg));
     return DRV_OK;
 }
 

@@ -29,11 +29,11 @@ drv_status ranks_share_config(run *r) {
     str mine = {0};
     config_print_shared(r->cfg, &mine);
     int64_t n = (int64_t)mine.n;
-    drv_status status = comm_broadcast(comm_world(r->comm), 0, &n, sizeof n);
+    drv_status status = comm_broadcast(comm_all_ranks(r->comm), 0, &n, sizeof n);
     if (status == DRV_OK) {
         char *first = ARENA_ARRAY(a, char, n + 1);
         if (comm_rank(r->comm) == 0) memcpy(first, mine.p, (size_t)n);
-        status = comm_broadcast(comm_world(r->comm), 0, first, n);
+        status = comm_broadcast(comm_all_ranks(r->comm), 0, first, n);
         if (status == DRV_OK) status = compare(a, first, mine.p);
     }
     str_free(&mine);

@@ -189,7 +189,7 @@ drv_status rank_watch_open_energy(run *r) {
     of->read_s = clock_s();
     arena *a = arena_new("energy of hosts");
     char *all = arena_alloc(a, (size_t)comm_size(r->comm) * ENERGY_WORDS);
-    status = comm_all_gather(comm_world(r->comm), mine, sizeof mine, NULL, all);
+    status = comm_all_gather(comm_all_ranks(r->comm), mine, sizeof mine, NULL, all);
     if (status == DRV_OK && r->leads) say_energy(r, all);
     arena_free(a);
     return status;

@@ -54,16 +54,17 @@ static void say_ranks(const run_config *cfg, const comm *c) {
     if (cfg->pipeline_parallel > 1)
         snprintf(pipeline, sizeof pipeline, ", pipeline %lld x %lld stages",
                 (long long)cfg->pipeline_parallel, (long long)cfg->virtual_stages);
-    if (cfg->n_context_leaves > cfg->context_parallel)
-        snprintf(context, sizeof context, ", context %lld with %lld leaves",
-                (long long)cfg->context_parallel, (long long)cfg->n_context_leaves);
+    if (cfg->n_context_blocks > cfg->context_parallel)
+        snprintf(context, sizeof context, ", context %lld with %lld reduction blocks",
+                (long long)cfg->context_parallel, (long long)cfg->n_context_blocks);
     else if (cfg->context_parallel > 1)
         snprintf(context, sizeof context, ", context %lld", (long long)cfg->context_parallel);
-    log_info("%d ranks on %d host%s over %s: tensor %lld%s%s, data %lld, %lld lane%s%s; %d thread%s a rank, %s%s",
+    log_info("%d ranks on %d host%s over %s: tensor %lld%s%s, data %lld, %lld accumulation group%s%s; %d thread%s a rank, %s%s",
             comm_size(c), hosts, hosts > 1 ? "s" : "", comm_backend(c),
             (long long)cfg->tensor_parallel, pipeline, context, (long long)cfg->data_ranks,
-            (long long)cfg->n_lanes, cfg->n_lanes > 1 ? "s" : "", levels[run_layout_of(cfg).zero],
-            threads, threads > 1 ? "s" : "", cores, comm_launcher());
+            (long long)cfg->n_accum_groups, cfg->n_accum_groups > 1 ? "s" : "",
+            levels[run_layout_of(cfg).zero], threads, threads > 1 ? "s" : "", cores,
+            comm_launcher());
 }
 
 drv_status ranks_set_up(run *r, run_config *cfg) {
@@ -84,7 +85,7 @@ drv_status ranks_open_files(run *r) {
     if (r->leads) DRV_TRY(rank_watch_open(r->a, r->comm, r->cfg, &r->watch));
     if (r->leads) r->observers = observers_begin(r->a, r->cfg);
     if (comm_size(r->comm) == 1) return DRV_OK;
-    DRV_TRY(comm_barrier(comm_world(r->comm)));
+    DRV_TRY(comm_barrier(comm_all_ranks(r->comm)));
     const char *dir = path_join(r->a, r->cfg->run_dir, "ranks");
     DRV_TRY(comm_record(r->comm, dir));
     if (r->leads || r->pool) return DRV_OK;
@@ -104,7 +105,7 @@ drv_status ranks_agree(run *r, drv_status mine, bool *save) {
     int32_t asked[5] = {stop_number(), stop_take_save_request(), r->saver && !ckpt_ended(r->saver),
             mine != DRV_OK, minutes_are_over(r, cfg->max_minutes, r->began_s)};
     if (minutes_are_over(r, cfg->checkpoint_minutes, r->save_began_s)) asked[1] = 1;
-    DRV_TRY(comm_all_reduce(comm_world(r->comm), DT_I32, COMM_MAX, asked, 5, NULL));
+    DRV_TRY(comm_all_reduce(comm_all_ranks(r->comm), DT_I32, COMM_MAX, asked, 5, NULL));
     if (asked[3]) return ranks_together(r, mine);
     stop_take_over(asked[0]);
     r->stopping = asked[0] || asked[4];

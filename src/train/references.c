@@ -47,13 +47,13 @@ static int rows_of_run(const run *r, rows *out[2]) {
 // Reads the references of one of the data sets from the files. *found: on all ranks alike.
 static drv_status read_rows(run *r, rows *of, const char *model, bool say, bool *found) {
     double *values = ARENA_ARRAY(r->a, double, 2 * rows_n_pairs(of));
-    comm_group *world = comm_world(r->comm);
+    comm_group *all_ranks = comm_all_ranks(r->comm);
     const char *type = precision_name(r->cfg->precision);
     int64_t there = r->leads && references_load(of, model, type, say, values) == DRV_OK;
-    DRV_TRY(comm_broadcast(world, 0, &there, sizeof there));
+    DRV_TRY(comm_broadcast(all_ranks, 0, &there, sizeof there));
     *found = there;
     if (!there) return DRV_OK;
-    DRV_TRY(comm_broadcast(world, 0, values, 2 * rows_n_pairs(of) * (int64_t)sizeof *values));
+    DRV_TRY(comm_broadcast(all_ranks, 0, values, 2 * rows_n_pairs(of) * (int64_t)sizeof *values));
     rows_set_references(of, values);
     return DRV_OK;
 }

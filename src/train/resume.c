@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "ckpt/adapter.h"
 #include "ckpt/ckpt.h"
+#include "config/old_keys.h"
 
 // --- which checkpoint
 static int64_t saved_step(const char *run_dir) {
@@ -139,8 +140,8 @@ static const char *consequence(const char *key) {
             {"data.loss", "; other tokens are learned from here on"},
             {"data.too_long", "; rows come in another order from here on"},
             {"tokenizer", "; new checkpoints carry the new one"},
-            {"parallel.addend_rows",
-                    "; gradients are sums of other addends, the last bits differ from here on"},
+            {"parallel.partial_sum_rows",
+                    "; gradients are sums of other partial sums, the last bits differ from here on"},
             {"parallel.",
                     "; gradients are joined in another tree, the last bits differ from here on"},
     };
@@ -154,10 +155,11 @@ static const char *recorded(const json_t *value) {
     return !value ? "none" : json_is_string(value) ? json_string_value(value) : "no text";
 }
 
-// Earlier versions added whole micro-batches up.
+// Earlier versions had other names for some keys, and added whole micro-batches up.
 static const json_t *value_before(const json_t *before, const char *key) {
     const json_t *value = json_object_get(before, key);
-    if (value || strcmp(key, "parallel.addend_rows") != 0) return value;
+    if (!value && config_key_before(key)) value = json_object_get(before, config_key_before(key));
+    if (value || strcmp(key, "parallel.partial_sum_rows") != 0) return value;
     return json_object_get(before, "training.micro_batch_size");
 }
 

@@ -1,4 +1,4 @@
-// Checkpoints of a run: written beside the steps, forgiven for a while, noted when in place.
+// Checkpoints of a run: written during the steps, forgiven for a while, noted when in place.
 #include "train/run.h"
 
 #include <errno.h>
@@ -44,7 +44,7 @@ static drv_status gives_up(run *r, bool *out) {
     const double now = clock_s();
     if (r->failed_saves++ == 0) r->failing_since_s = now;
     double failing_s = now - r->failing_since_s;
-    DRV_TRY(comm_broadcast(comm_world(r->comm), 0, &failing_s, sizeof failing_s));
+    DRV_TRY(comm_broadcast(comm_all_ranks(r->comm), 0, &failing_s, sizeof failing_s));
     *out = r->failed_saves >= MIN_FAILED_SAVES &&
            failing_s >= 60 * r->cfg->checkpoint_give_up_minutes;
     return DRV_OK;
@@ -127,7 +127,7 @@ drv_status run_move_out(run *r) {
     char dir[4096] = "";
     const drv_status made = r->leads ? open_orphan_dir(r, dir, sizeof dir) : DRV_OK;
     DRV_TRY(ranks_together(r, made));
-    DRV_TRY(comm_broadcast(comm_world(r->comm), 0, dir, sizeof dir));
+    DRV_TRY(comm_broadcast(comm_all_ranks(r->comm), 0, dir, sizeof dir));
     ckpt_saver_free(r->saver);
     r->saver = NULL;
     r->run_dir = arena_strdup(r->a, dir);

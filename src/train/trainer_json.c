@@ -70,9 +70,10 @@ static void add_trees(const run_config *cfg, json_t *values) {
     const struct {
         const char *key;
         int64_t n;
-    } trees[] = {{"parallel.lanes", cfg->n_lanes}, {"parallel.leaves", cfg->leaves},
-            {"parallel.context_leaves", cfg->n_context_leaves},
-            {"parallel.addend_rows", config_addend_rows(cfg)}};
+    } trees[] = {{"parallel.accumulation_groups", cfg->n_accum_groups},
+            {"parallel.tensor_blocks", cfg->tensor_blocks},
+            {"parallel.context_blocks", cfg->n_context_blocks},
+            {"parallel.partial_sum_rows", config_partial_sum_rows(cfg)}};
     char text[32];
     for (size_t i = 0; i < sizeof trees / sizeof *trees; i++) {
         snprintf(text, sizeof text, "%lld", (long long)trees[i].n);

@@ -10,7 +10,7 @@ typedef struct batch {
     int64_t rows, row_tokens; // row_tokens: of a row, on this rank
     zigzag zigzag;            // how ranks share a row
     int place;                // of this rank in it
-    int64_t micro;            // rows of a micro-batch, whose leaves follow each other
+    int64_t micro;            // rows of a micro-batch, whose reduction blocks follow each other
     // A whole row: [zigzag.tokens] of each array, BATCH_ARRAYS of them, or BATCH_PAIR_ARRAYS of
     // rows of pairs. NULL: rows are not cut.
     int32_t *row;

@@ -105,11 +105,11 @@ static drv_status add_tensors(const held_model *p, const ckpt_tensor *list, int 
 
 static drv_status add_ranks(arena *a, const held_model *p, uint64_t *sums, int n) {
     if (!p->comm || comm_size(p->comm) == 1) return DRV_OK;
-    comm_group *world = comm_world(p->comm);
-    uint64_t *all = ARENA_ARRAY(a, uint64_t, (int64_t)n * group_size(world));
-    DRV_TRY(comm_all_gather(world, sums, n * (int64_t)sizeof *sums, NULL, all));
+    comm_group *all_ranks = comm_all_ranks(p->comm);
+    uint64_t *all = ARENA_ARRAY(a, uint64_t, (int64_t)n * group_size(all_ranks));
+    DRV_TRY(comm_all_gather(all_ranks, sums, n * (int64_t)sizeof *sums, NULL, all));
     memset(sums, 0, sizeof *sums * (size_t)n);
-    for (int rank = 0; rank < group_size(world); rank++)
+    for (int rank = 0; rank < group_size(all_ranks); rank++)
         for (int i = 0; i < n; i++)
             sums[i] += all[(int64_t)rank * n + i];
     return DRV_OK;
@@ -206,7 +206,8 @@ drv_status hashes_find_bit(const held_model *p, const ckpt_tensor *t, uint64_t d
     }
     int64_t found = call.found;
     DRV_TRY(status);
-    if (p->comm) DRV_TRY(comm_all_reduce(comm_world(p->comm), DT_I64, COMM_MAX, &found, 1, NULL));
+    if (p->comm)
+        DRV_TRY(comm_all_reduce(comm_all_ranks(p->comm), DT_I64, COMM_MAX, &found, 1, NULL));
     *element = found < 0 ? -1 : found / 32;
     *bit = found < 0 ? 0 : (int)(found % 32);
     return DRV_OK;

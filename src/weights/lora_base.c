@@ -70,7 +70,7 @@ static drv_status exchange_hashes(arena *a, const shared_hashes *s, comm *c) {
     int64_t *bytes = ARENA_ARRAY(a, int64_t, s->ranks);
     for (int r = 0; r < s->ranks; r++)
         bytes[r] = HASH_CHARS * (first_of_rank(s, r + 1) - first_of_rank(s, r));
-    return comm_all_gather(comm_world(c), s->hash + first_of_rank(s, comm_rank(c)), 0, bytes,
+    return comm_all_gather(comm_all_ranks(c), s->hash + first_of_rank(s, comm_rank(c)), 0, bytes,
             s->hash);
 }
 

@@ -6,7 +6,7 @@
 static const backend_caps backend_caps_cpu = {.name = "cpu",
         .orders_sums = true,
         .keeps_gradients = true,
-        .sends_beside = true,
+        .sends_async = true,
         .widens_blocks = true,
         .uses_host_memory = true,
         .is_processor = true};

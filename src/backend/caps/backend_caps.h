@@ -5,11 +5,12 @@
 
 typedef struct backend_caps {
     const char *name; // as `backend:` of a config
-    // It adds in the order that a graph gives: addends, lanes and leaves of one rank are joined in
-    // their trees, so that the bits do not depend on who computes them (docs/adr/0009, 0026).
+    // It adds in the order that a graph gives: partial sums, accumulation groups and reduction
+    // blocks of one rank are joined in their trees, so that the bits do not depend on who computes
+    // them (docs/adr/0009, 0026).
     bool orders_sums;
     bool keeps_gradients;  // between programs, where they can be read
-    bool sends_beside;     // messages of `beside` nodes travel while it computes (docs/adr/0027)
+    bool sends_async;      // messages of `async` nodes travel while it computes (docs/adr/0027)
     bool widens_blocks;    // its products read weights that are held in blocks
                            // (kernels/blocks/block_matrix.h)
     bool uses_host_memory; // its state and temporaries lie in this process, as the plan places them

@@ -102,8 +102,8 @@ static drv_status lower(cpu_backend *b, const mesh *m, const node *n, instructio
             .kernels = b->kernels,
             .attention = gemm_kernels(b->gemm, n->n_in > 0 ? n->in[0]->dt : DT_F32)};
     DRV_TRY(find_group(b, m, n, &out->group));
-    if (n->attrs.mesh.beside && out->group)
-        out->group = courier_group(b->states.courier, out->group);
+    if (n->attrs.mesh.async && out->group)
+        out->group = comm_thread_group(b->states.comm_thread, out->group);
     if (row->over_replicas && n->attrs.mesh.replicas > 1)
         out->replicas = replicas_of(b, group_along(b, m, AXIS_TENSOR), n->attrs.mesh.replicas);
     out->tensor_place = b->comm ? mesh_place(&b->mesh, comm_rank(b->comm), AXIS_TENSOR) : 0;
@@ -132,7 +132,7 @@ static drv_status load(backend *base, const plan *planned, executable **out) {
         ins->out = ARENA_ARRAY(cpu->a, void *, n->n_out);
         ins->workspace = (void *)(uintptr_t)planned->workspace[i]; // an offset until linked
         ins->workspace_bytes = planned->scratch_bytes[i];
-        if (cpu->states.courier) ins->touched = store_touched(&cpu->states, planned, n);
+        if (cpu->states.comm_thread) ins->touched = store_touched(&cpu->states, planned, n);
         program->n_code++;
     }
     if (planned->arena_bytes > cpu->arena_wanted) cpu->arena_wanted = planned->arena_bytes;
@@ -235,7 +235,7 @@ static drv_status run(backend *base, executable *e) {
         const instruction *ins = &e->code[i], *writer = NULL;
         if (ins->touched) DRV_TRY(store_settle(&b->states, ins->touched, &writer));
         if (b->times_nodes && writer) note_time(writer, &since);
-        if (ins->node->attrs.mesh.beside && ins->group)
+        if (ins->node->attrs.mesh.async && ins->group)
             store_begin(&b->states, e->plan, ins);
         else
             ins->run(ins);
@@ -253,7 +253,7 @@ static void join_ranks(backend *base, comm *c, const mesh *m) {
     cpu_backend *b = self(base);
     b->comm = c;
     b->mesh = *m;
-    if (c && comm_size(c) > 1) b->states.courier = courier_open(c);
+    if (c && comm_size(c) > 1) b->states.comm_thread = comm_thread_open(c);
 }
 
 static drv_status write_state(backend *b, const char *name, int64_t offset, int64_t bytes,

@@ -41,7 +41,7 @@ bool is_row_product(const instruction *ins);
 typedef struct cpu_op {
     // Cuts the work in chunks of a fixed size and calls the kernels. NULL: nothing to compute.
     void (*run)(const instruction *ins);
-    // A node that goes on beside those that follow (attrs.mesh.beside) has two halves. `begin` does
+    // A node that goes on during those that follow (attrs.mesh.async) has two halves. `begin` does
     // what cannot wait and returns how many bytes the rest sends to others, or a negative number
     // where there is no rest; the rest runs on another thread, with state alone, since temporaries
     // are gone by then.

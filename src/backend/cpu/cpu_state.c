@@ -47,8 +47,8 @@ drv_status store_create(state_store *store, const graph *of) {
 }
 
 void store_free(state_store *s) {
-    courier_close(s->courier);
-    s->courier = NULL;
+    comm_thread_close(s->comm_thread);
+    s->comm_thread = NULL;
     for (int i = 0; i < s->n_blocks; i++)
         pages_free(s->blocks[i].p, (size_t)s->blocks[i].bytes);
     free(s->blocks);
@@ -68,8 +68,8 @@ drv_status store_find(const state_store *s, const char *name, int64_t offset, in
             "\"%s\": %lld bytes at %lld of %lld", name, (long long)bytes, (long long)offset,
             (long long)found->bytes);
     *out = found->p + offset;
-    const int64_t errand = atomic_load(&found->errand);
-    return errand ? courier_wait(s->courier, errand, NULL, NULL) : DRV_OK;
+    const int64_t async_op = atomic_load(&found->async_op);
+    return async_op ? comm_thread_wait(s->comm_thread, async_op, NULL, NULL) : DRV_OK;
 }
 
 // --- beside the nodes that follow
@@ -85,11 +85,11 @@ state **store_touched(const state_store *s, const plan *p, const node *n) {
 
 drv_status store_settle(const state_store *s, state *const *touched, const instruction **writer) {
     for (state *const *one = touched; *one; one++) {
-        const int64_t errand = atomic_load(&(*one)->errand);
-        if (!errand) continue;
+        const int64_t async_op = atomic_load(&(*one)->async_op);
+        if (!async_op) continue;
         const instruction *by = (*one)->writer;
-        DRV_TRY(courier_wait(s->courier, errand, by->group, op_rows[by->node->op]->name));
-        atomic_store(&(*one)->errand, 0);
+        DRV_TRY(comm_thread_wait(s->comm_thread, async_op, by->group, op_rows[by->node->op]->name));
+        atomic_store(&(*one)->async_op, 0);
         *writer = by;
     }
     return DRV_OK;
@@ -99,10 +99,10 @@ void store_begin(const state_store *s, const plan *p, const instruction *ins) {
     const cpu_op *row = cpu_ops[ins->node->op];
     const int64_t bytes = row->begin(ins);
     if (bytes < 0) return;
-    const int64_t errand = courier_hand(s->courier, row->rest, ins, ins->group, bytes);
+    const int64_t async_op = comm_thread_start(s->comm_thread, row->rest, ins, ins->group, bytes);
     for (int o = 0; o < ins->node->n_out; o++) {
         state *written = store_of(s, p, ins->node->out[o]);
         written->writer = ins;
-        atomic_store(&written->errand, errand);
+        atomic_store(&written->async_op, async_op);
     }
 }

@@ -1,17 +1,17 @@
-// Named state of the CPU back end: plain pages that programs share. The courier of the rank
-// (comm/courier.h) may still be writing some of it when the next node runs; whoever touches that
-// waits.
+// Named state of the CPU back end: plain pages that programs share. The communication thread of the
+// rank (comm/comm_thread.h) may still be writing some of it when the next node runs; whoever
+// touches that waits.
 #pragma once
 #include "backend/cpu/cpu_op.h"
 #include "base/name_map.h"
-#include "comm/courier.h"
+#include "comm/comm_thread.h"
 #include "plan/plan.h"
 
 typedef struct state { // storage of a named tensor
     char *p;
     int64_t bytes;             // of all slots
-    _Atomic int64_t errand;    // that writes it; 0: none
-    const instruction *writer; // whose errand that is
+    _Atomic int64_t async_op;  // that writes it; 0: none
+    const instruction *writer; // whose asynchronous operation that is
 } state;
 
 typedef struct page_block { // to give back
@@ -24,8 +24,8 @@ typedef struct state_store {
     name_map names;
     page_block *blocks;
     int n_blocks, cap_blocks;
-    int64_t held;     // bytes of pages
-    courier *courier; // NULL: one rank
+    int64_t held;             // bytes of pages
+    comm_thread *comm_thread; // NULL: one rank
 } state_store;
 
 // DRV_E_DEVICE: the machine has not got them. What it has promised to others as well fails only
@@ -46,5 +46,5 @@ state **store_touched(const state_store *s, const plan *p, const node *n);
 // Until nobody writes any of these. *writer: the last one that was waited for; stays if none was.
 DRV_CHECKED drv_status store_settle(const state_store *s, state *const *touched,
         const instruction **writer);
-// Runs a node that goes on beside those that follow.
+// Runs a node that goes on during those that follow.
 void store_begin(const state_store *s, const plan *p, const instruction *ins);

@@ -58,17 +58,17 @@ static drv_status check_choice(gemm_choice choice, cpu_level level) {
     if (choice != GEMM_AMX || gemm_amx(level)) return DRV_OK;
     if (level < CPU_AVX512)
         return drv_fail(DRV_E_USAGE,
-                "DROVER_GEMM is \"amx\", but the kernels are %s, expected avx512 or higher; \"amx_twin\" has the same bits anywhere, slowly",
+                "DROVER_GEMM is \"amx\", but the kernels are %s, expected avx512 or higher; \"amx_emulated\" has the same bits anywhere, slowly",
                 cpu_level_name(level));
     return drv_fail(DRV_E_USAGE,
-            "DROVER_GEMM is \"amx\", but %s (%s); \"amx_twin\" has the same bits anywhere, slowly",
+            "DROVER_GEMM is \"amx\", but %s (%s); \"amx_emulated\" has the same bits anywhere, slowly",
             amx_errno == ENODEV ? "this processor has no amx_bf16"
                                 : "the system refuses the registers of its tiles",
             strerror(amx_errno));
 }
 
 static drv_status choose(gemm_choice *choice, cpu_level level) {
-    static const char *const names[] = {"", "bf16", "fp32", "amx", "amx_twin"};
+    static const char *const names[] = {"", "bf16", "fp32", "amx", "amx_emulated"};
     const char *asked = getenv("DROVER_GEMM");
     if (*choice == GEMM_PORTABLE && level == CPU_REF)
         return drv_fail(DRV_E_USAGE,
@@ -77,11 +77,11 @@ static drv_status choose(gemm_choice *choice, cpu_level level) {
         return drv_fail(DRV_E_USAGE,
                 "DROVER_GEMM is \"%s\", but training.arithmetic is portable, expected fp32 or none",
                 asked);
-    for (gemm_choice i = GEMM_BF16; i <= GEMM_AMX_TWIN && asked && *choice == GEMM_BY_RULE; i++)
+    for (gemm_choice i = GEMM_BF16; i <= GEMM_AMX_EMULATED && asked && *choice == GEMM_BY_RULE; i++)
         if (strcmp(asked, names[i]) == 0) *choice = i;
     if (asked && *choice == GEMM_BY_RULE)
-        return drv_fail(DRV_E_USAGE, "DROVER_GEMM is \"%s\", expected fp32, bf16, amx or amx_twin",
-                asked);
+        return drv_fail(DRV_E_USAGE,
+                "DROVER_GEMM is \"%s\", expected fp32, bf16, amx or amx_emulated", asked);
     return check_choice(*choice, level);
 }
 
@@ -97,8 +97,8 @@ static drv_status find_rule(gemm_choice choice, gemm_rule *rule) {
     rule->kernels = kernels_for(level);
     rule->kernels_bf16 =
             level == CPU_AVX512_BF16 && !rule->dot ? kernels_for(CPU_AVX512) : rule->kernels;
-    if (choice == GEMM_AMX_TWIN)
-        rule->tiles = &tiles_amx_twin;
+    if (choice == GEMM_AMX_EMULATED)
+        rule->tiles = &tiles_amx_emulated;
     else
         rule->tiles = choice == GEMM_AMX || choice == GEMM_BY_RULE ? gemm_amx(level) : NULL;
     return DRV_OK;
@@ -157,8 +157,8 @@ static double tiling_cost(int64_t m, int64_t n, int64_t tile_m, int64_t tile_n, 
     return wait * (1 + 13 / (double)tile_m + 16 / (double)tile_n);
 }
 
-static int64_t addends_of_tree(const gemm_tree *tree) {
-    return tree->addends > 1 ? tree->addends : 1;
+static int64_t partial_sums_of_tree(const gemm_tree *tree) {
+    return tree->partial_sums > 1 ? tree->partial_sums : 1;
 }
 
 // The cheapest grid with tiles of 64 to 512 rows and 96 to 1024 columns. Where the sums of a tile
@@ -168,7 +168,7 @@ static int64_t addends_of_tree(const gemm_tree *tree) {
 // once.
 static void choose_tiles(gemm *g, bool by_amx, int64_t threads) {
     const gemm_shape *s = &g->shape;
-    const bool stays = tree_is_given(&g->tree) || (g->tree.addends > 1 && !by_amx);
+    const bool stays = tree_is_given(&g->tree) || (g->tree.partial_sums > 1 && !by_amx);
     const int64_t most_m = stays ? 256 : 512, most_n = tree_is_given(&g->tree) ? 336 : 1024;
     double best = 1e30;
     for (int64_t i = div_up(s->m, most_m); i <= div_up(s->m, 64); i = more_pieces(s->m, i, 16)) {
@@ -212,7 +212,7 @@ drv_status gemm_new(arena *a, gemm_machine *machine, const gemm_shape *shape, co
     const gemm_rule *rule = &machine->rule;
     gemm made = cut(rule->kernels, rule->tiles != NULL, shape, tree, par_threads());
     made.multiply = gemm_kernels(machine, shape->in)->gemm;
-    DRV_ASSERT(made.tree.addends <= 1 || (shape->accumulate && shape->ta && !shape->tb),
+    DRV_ASSERT(made.tree.partial_sums <= 1 || (shape->accumulate && shape->ta && !shape->tb),
             "a chain of products");
     for (int i = 0; i < machine->n_made; i++)
         if (same_gemm(&machine->made[i]->shape, shape) &&
@@ -267,7 +267,7 @@ static void run_tile(void *arg, int64_t index, int thread) {
     const char *b = move_b(&t, call->b, s->tb ? col : 0, s->tb ? 0 : col);
     char *c = call->c + os * (row * s->ldc + col);
     char *scratch = call->workspace + thread * thread_bytes(g);
-    for (int64_t addend = 0; addend < addends_of_tree(&g->tree); addend++) {
+    for (int64_t partial_sum = 0; partial_sum < partial_sums_of_tree(&g->tree); partial_sum++) {
         if (tree_is_given(&g->tree))
             tree_tile(g, &t, a, b, c, scratch);
         else

@@ -17,29 +17,30 @@ typedef struct gemm gemm;                 // immutable after build
 typedef struct gemm_machine gemm_machine; // which kernels multiply
 
 typedef enum gemm_choice {
-    GEMM_BY_RULE,  // or as DROVER_GEMM says, by one of the names below
-    GEMM_BF16,     // "bf16": bf16 by dot product; needs CPU_AVX512_BF16
-    GEMM_FP32,     // "fp32": bf16 widened
-    GEMM_AMX,      // "amx": bf16 by tile registers; needs them, and CPU_AVX512
-    GEMM_AMX_TWIN, // "amx_twin": the same bits in plain C, on any processor
-    GEMM_PORTABLE, // bits that every level has, bf16 widened; "fp32" agrees
+    GEMM_BY_RULE,      // or as DROVER_GEMM says, by one of the names below
+    GEMM_BF16,         // "bf16": bf16 by dot product; needs CPU_AVX512_BF16
+    GEMM_FP32,         // "fp32": bf16 widened
+    GEMM_AMX,          // "amx": bf16 by tile registers; needs them, and CPU_AVX512
+    GEMM_AMX_EMULATED, // "amx_emulated": the same bits in plain C, on any processor
+    GEMM_PORTABLE,     // bits that every level has, bf16 widened; "fp32" agrees
 } gemm_choice;
 
-// The order of the sum over the inner dimension, if it is not one chain: equal leaves, each a chain
-// over its runs, joined in the tree of comm/join.h. Any complete part of the tree may then be
-// another rank's. Leaf j has elements first[i] + j each[i] .. of run i.
+// The order of the sum over the inner dimension, if it is not one chain: equal reduction blocks,
+// each a chain over its runs, joined in the tree of comm/join.h. Any complete part of the tree may
+// then be another rank's. Reduction block j has elements first[i] + j each[i] .. of run i.
 enum { MAX_RUNS = 3 };
 typedef struct gemm_tree {
-    int n_leaves, n_runs; // 0: none
+    int n_blocks, n_runs; // 0: none
     int64_t first[MAX_RUNS], each[MAX_RUNS];
-    int64_t last; // elements of the last leaf, if it is shorter (and there is one run); 0: as each
-    // Leaves of one run whose lengths differ by one at most: leaf j has elements near j / n_leaves
-    // to near (j + 1) / n_leaves, each[0] of them or `last`. 0: no.
+    int64_t last; // elements of the last reduction block, if it is shorter (and there is one run);
+                  // 0: as each
+    // Reduction blocks of one run whose lengths differ by one at most: reduction block j has
+    // elements near j / n_blocks to near (j + 1) / n_blocks, each[0] of them or `last`. 0: no.
     int64_t near;
     // So many products, each of such a sum, are added to c one after the other (docs/adr/0026): of
     // a shape that accumulates and has ta, not tb, where each has the k rows after those of the one
     // before. A tile of c gets all while it is in the cache. 0: one.
-    int64_t addends;
+    int64_t partial_sums;
 } gemm_tree;
 
 DRV_CHECKED drv_status gemm_machine_open(arena *a, gemm_choice choice, gemm_machine **out);

@@ -1,5 +1,5 @@
-// Sums over the inner dimension in leaves that a tree joins, tile by tile, so that the sums of a
-// tile stay in the cache (docs/adr/0012).
+// Sums over the inner dimension in reduction blocks that a tree joins, tile by tile, so that the
+// sums of a tile stay in the cache (docs/adr/0012).
 //
 // Scratch of a tile: sums, as many tiles as are open in the tree | scratch of the kernels.
 #include <string.h>
@@ -16,10 +16,10 @@ typedef struct tile_sum {
 } tile_sum;
 
 bool tree_is_given(const gemm_tree *tree) {
-    return tree->n_leaves > 1 || tree->n_runs > 1;
+    return tree->n_blocks > 1 || tree->n_runs > 1;
 }
 
-// Runs of a leaf, and the run of a last leaf that is shorter.
+// Runs of a reduction block, and the run of a last reduction block that is shorter.
 enum { RUN_LENGTHS = MAX_RUNS + 1 };
 
 // Elements of k of a run (RUN_LENGTHS kinds; 0: there is none).
@@ -37,9 +37,9 @@ static gemm_shape run_shape(const gemm_tree *tree, const gemm_shape *tile, int k
     return s;
 }
 
-// Returns whether a leaf can be added to its left neighbour as the kernel ends: where its sum is
-// formed from 0 before that, in one block of the inner dimension.
-static bool leaves_join_themselves(const gemm *g) {
+// Returns whether a reduction block can be added to its left neighbour as the kernel ends: where
+// its sum is formed from 0 before that, in one block of the inner dimension.
+static bool blocks_join_themselves(const gemm *g) {
     const gemm_tree *tree = &g->tree;
     return g->plain != &kernels_ref && tree->n_runs == 1 && tree->each[0] <= GEMM_WORDS &&
            tree->last <= GEMM_WORDS;
@@ -52,14 +52,14 @@ static int64_t sums_bytes(const gemm_shape *tile) {
 // Sums that are open at a time: the right half is formed while the left one waits.
 static int open_sums(const gemm *g) {
     int levels = 0;
-    while (1 << levels < g->tree.n_leaves)
+    while (1 << levels < g->tree.n_blocks)
         levels++;
-    return levels > 0 && leaves_join_themselves(g) ? levels : levels + 1;
+    return levels > 0 && blocks_join_themselves(g) ? levels : levels + 1;
 }
 
 int64_t tree_scratch_bytes(const gemm *g, const gemm_shape *tile) {
     int64_t most = 0;
-    const bool adds = g->tree.n_runs > 1; // a leaf's second run is added to its first
+    const bool adds = g->tree.n_runs > 1; // a reduction block's second run is added to its first
     for (int kind = 0; kind < RUN_LENGTHS; kind++) {
         const gemm_shape s = run_shape(&g->tree, tile, kind, adds);
         if (gemm_scratch_bytes(&s) > most) most = gemm_scratch_bytes(&s);
@@ -75,44 +75,44 @@ static void add_run(const tile_sum *t, int kind, int64_t first, bool adds, char 
     g->multiply(&s, a, b, sums, t->scratch);
 }
 
-// A leaf may be empty: micro-batches of fewer tokens than leaves.
-static void add_near_leaf(const tile_sum *t, int leaf, bool adds, char *sums) {
+// A reduction block may be empty: micro-batches of fewer tokens than reduction blocks.
+static void add_near_block(const tile_sum *t, int block, bool adds, char *sums) {
     const gemm_tree *tree = &t->g->tree;
-    const int64_t first = tree->near * leaf / tree->n_leaves,
-                  length = tree->near * (leaf + 1) / tree->n_leaves - first;
+    const int64_t first = tree->near * block / tree->n_blocks,
+                  length = tree->near * (block + 1) / tree->n_blocks - first;
     if (length > 0)
         add_run(t, length == tree->each[0] ? 0 : MAX_RUNS, first, adds, sums);
     else if (!adds)
         memset(sums, 0, (size_t)t->sums_bytes);
 }
 
-static void add_leaf(const tile_sum *t, int leaf, bool adds, char *sums) {
+static void add_block(const tile_sum *t, int block, bool adds, char *sums) {
     const gemm_tree *tree = &t->g->tree;
     if (tree->near) {
-        add_near_leaf(t, leaf, adds, sums);
+        add_near_block(t, block, adds, sums);
         return;
     }
-    const bool shorter = tree->last > 0 && leaf == tree->n_leaves - 1;
+    const bool shorter = tree->last > 0 && block == tree->n_blocks - 1;
     for (int i = 0; i < tree->n_runs; i++)
-        add_run(t, shorter ? MAX_RUNS : i, tree->first[i] + leaf * tree->each[i], adds || i > 0,
+        add_run(t, shorter ? MAX_RUNS : i, tree->first[i] + block * tree->each[i], adds || i > 0,
                 sums);
 }
 
-// The sum of leaves [low, high), cut as in comm/join.h.
-static void join_leaves(const tile_sum *t, int low, int high, char *sums) {
+// The sum of reduction blocks [low, high), cut as in comm/join.h.
+static void join_blocks(const tile_sum *t, int low, int high, char *sums) {
     if (high - low == 1) {
-        add_leaf(t, low, false, sums);
+        add_block(t, low, false, sums);
         return;
     }
     int half = 1;
     while (2 * half < high - low)
         half *= 2;
-    join_leaves(t, low, low + half, sums);
-    if (high - low - half == 1 && leaves_join_themselves(t->g)) {
-        add_leaf(t, low + half, true, sums);
+    join_blocks(t, low, low + half, sums);
+    if (high - low - half == 1 && blocks_join_themselves(t->g)) {
+        add_block(t, low + half, true, sums);
         return;
     }
-    join_leaves(t, low + half, high, sums + t->sums_bytes);
+    join_blocks(t, low + half, high, sums + t->sums_bytes);
     t->g->plain->accumulate(dtype_acc(t->tile.in), t->tile.m * t->tile.n, sums + t->sums_bytes,
             sums);
 }
@@ -123,7 +123,7 @@ void tree_tile(const gemm *g, const gemm_shape *tile, const char *a, const char 
     tile_sum t = {.g = g, .tile = *tile, .a = a, .b = b};
     t.sums_bytes = sums_bytes(tile);
     t.scratch = scratch + open_sums(g) * t.sums_bytes;
-    join_leaves(&t, 0, g->tree.n_leaves, scratch);
+    join_blocks(&t, 0, g->tree.n_blocks, scratch);
     for (int64_t i = 0; i < tile->m; i++) {
         char *row = c + i * tile->ldc * unit;
         g->plain->narrow(tile->out, tile->n, scratch + i * tile->n * acc,

@@ -1,7 +1,7 @@
-// Products that are added to gradients. Three ways: in place, leaf by leaf, each a chain of
-// addends; where ranks join, by way of a sum that comm joins; where ranks join and there are
-// several sums, of leaves of the row or of addends, whose runs of tokens may lie on several ranks,
-// each gets what all have found of the runs.
+// Products that are added to gradients. Three ways: in place, block by block, each a chain of
+// partial sums; where ranks join, by way of a sum that comm joins; where ranks join and there are
+// several sums, of reduction blocks of the row or of partial sums, whose runs of tokens may lie on
+// several ranks, each gets what all have found of the runs.
 //
 // Workspace: scratch of the product, or of comm; before it what ranks join: a sum, or runs that
 // this rank joins | its joined runs | those of all ranks.
@@ -16,16 +16,16 @@ static bool ranks_join(const node *n) {
     return n->attrs.mesh.ranks > 1;
 }
 
-// Near-equal runs of n_tokens, the tokens of an addend.
-static gemm_tree tree_of_tokens(int leaves, int64_t n_tokens, int64_t addends) {
-    const gemm_tree chain = {.addends = addends};
-    if (leaves < 2) return chain;
-    const int64_t each = n_tokens / leaves;
-    return (gemm_tree){.addends = addends,
-            .n_leaves = leaves,
+// Near-equal runs of n_tokens, the tokens of a partial sum.
+static gemm_tree tree_of_tokens(int blocks, int64_t n_tokens, int64_t partial_sums) {
+    const gemm_tree chain = {.partial_sums = partial_sums};
+    if (blocks < 2) return chain;
+    const int64_t each = n_tokens / blocks;
+    return (gemm_tree){.partial_sums = partial_sums,
+            .n_blocks = blocks,
             .n_runs = 1,
             .each = {each},
-            .last = n_tokens % leaves ? each + 1 : 0,
+            .last = n_tokens % blocks ? each + 1 : 0,
             .near = n_tokens};
 }
 
@@ -45,7 +45,7 @@ static one_product product_of(const node *n, const gemm_shape *shape, int i) {
         one.shape.k = shape->k / runs_of_rank(&n->attrs) + i;
     } else {
         one.shape.k = shape->k / sums_of_tokens(&n->attrs);
-        one.tree = tree_of_tokens(n->attrs.sum.leaves, one.shape.k, n->attrs.sum.addends);
+        one.tree = tree_of_tokens(n->attrs.sum.blocks, one.shape.k, n->attrs.sum.partial_sums);
     }
     return one;
 }
@@ -106,10 +106,10 @@ static void run_product(const call *c, int i, int64_t first, char *out) {
 }
 
 static void in_place(const call *c) {
-    const int row_leaves = row_leaves_of(&c->ins->node->attrs);
-    for (int own_leaf = 0; own_leaf < row_leaves; own_leaf++)
-        run_product(c, 0, c->shape->k / row_leaves * own_leaf,
-                (char *)c->ins->out[0] + own_leaf * sum_bytes(c->shape));
+    const int row_blocks = row_blocks_of(&c->ins->node->attrs);
+    for (int own_block = 0; own_block < row_blocks; own_block++)
+        run_product(c, 0, c->shape->k / row_blocks * own_block,
+                (char *)c->ins->out[0] + own_block * sum_bytes(c->shape));
 }
 
 static void by_sum(const call *c) {
@@ -123,7 +123,7 @@ static void by_sum(const call *c) {
 }
 
 static void join_runs_of(const call *c, const char *first, int n, char *out) {
-    const void *run[MAX_LEAVES];
+    const void *run[MAX_REDUCTION_BLOCKS];
     for (int i = 0; i < n; i++)
         run[i] = first + i * sum_bytes(c->shape);
     join_parts(c->shape->out, COMM_SUM, run, n, c->shape->m * c->shape->n, out);
@@ -154,7 +154,7 @@ static void by_told_runs(const call *c) {
         char *sum = all + i * in_sum * bytes;
         join_runs_of(c, sum, in_sum, sum);
         ins->kernels->accumulate(c->shape->out, c->shape->m * c->shape->n, sum,
-                (char *)ins->out[0] + i / addends_of(attrs) * bytes);
+                (char *)ins->out[0] + i / partial_sums_of(attrs) * bytes);
     }
 }
 

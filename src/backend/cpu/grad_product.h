@@ -1,10 +1,10 @@
 // A product that is added to the gradient of a weight: a sum over tokens, in runs that a tree
-// joins, of ranks that have other tokens, for each leaf of the row and each addend of it
-// (docs/adr/0012, 0015, 0026).
+// joins, of ranks that have other tokens, for each reduction block of the row and each partial sum
+// of it (docs/adr/0012, 0015, 0026).
 #pragma once
 #include "backend/cpu/cpu_op.h"
 
-// Lowers the product of a node with the attributes leaves, ranks, row_leaves and addends, that
+// Lowers the product of a node with the attributes blocks, ranks, row_blocks and partial_sums, that
 // takes up to two of its gemms. shape: of all tokens into one accumulator, with `accumulate`.
 DRV_CHECKED drv_status grad_product_lower(arena *a, gemm_machine *m, const node *n,
         const gemm_shape *shape, instruction *out);

@@ -1,11 +1,13 @@
 // The backward pass of the ring. With the lse of whole rows the gradients of a pair of chunks stand
-// alone: those of the queries are added up over leaves of keys, where the queries are; those of
-// keys and values over leaves of queries, where the keys are: each rank sends its part to that one.
+// alone: those of the queries are added up over reduction blocks of keys, where the queries are;
+// those of keys and values over reduction blocks of queries, where the keys are: each rank sends
+// its part to that one.
 //
-// A leaf of queries gives to keys a sum over the query heads of a group, a tree of leaves as well,
-// which is joined before leaves of the row are (docs/adr/0015). Where tensor ranks share the head
-// (docs/adr/0018), each has some of its leaves: they join them after every hop, each rank a run of
-// the numbers, and only that run goes on along the ring. In the end all get all runs, rounded.
+// A reduction block of queries gives to keys a sum over the query heads of a group, a tree of
+// reduction blocks as well, which is joined before reduction blocks of the row are (docs/adr/0015).
+// Where tensor ranks share the head (docs/adr/0018), each has some of its reduction blocks: they
+// join them after every hop, each rank a run of the numbers, and only that run goes on along the
+// ring. In the end all get all runs, rounded.
 #include <string.h>
 
 #include "backend/cpu/ring_pass.h"
@@ -19,9 +21,10 @@ typedef struct backward {
     ring_tree queries, dkeys;
     float *dq;       // slots of the first tree, by chunk [u][H][D]
     float *dk;       // slots of the second, a run of dkeys (ring_pass.h)
-    float *parts[2]; // of what is found for another rank, leaf by leaf; one is under way
-    float *found;    // as parts, of each leaf of heads: [..][D] is [..][leaf][D]; else NULL
-    float *whole;    // dkeys leaf by leaf, before replicas cut them in runs; else NULL
+    float *parts[2]; // of what is found for another rank, block by block; one is under way
+    float *found;    // as parts, of each reduction block of heads: [..][D] is [..][reduction
+                     // block][D]; else NULL
+    float *whole;    // dkeys block by block, before replicas cut them in runs; else NULL
     char *join;      // memory for that
     char *rounded;   // dkeys of the compute type, of all replicas; else NULL
     float *part;     // of the kernels
@@ -35,16 +38,16 @@ static int64_t place_all(const ring *shape, char *base, int n_threads, backward 
     const int64_t dq_bytes = shape->seq * shape->heads * shape->head_dim * (int64_t)sizeof(float),
                   dk_bytes = shape->run_floats * (int64_t)sizeof(float),
                   all_bytes =
-                          shape->zigzag.leaves_here * shape->dkeys_floats * (int64_t)sizeof(float);
+                          shape->zigzag.blocks_here * shape->dkeys_floats * (int64_t)sizeof(float);
     const int n_buffers = shape->zigzag.ranks > 1 ? 2 : 1;
     int64_t used = 0;
     for (int i = 0; i < n_buffers; i++) {
         out->keys.buffer[i] = ring_take(base, &used, shape->keys_bytes);
-        out->parts[i] = ring_take(base, &used, shape->zigzag.leaves_here * dk_bytes);
+        out->parts[i] = ring_take(base, &used, shape->zigzag.blocks_here * dk_bytes);
     }
     out->dq = ring_take(base, &used, shape->n_slots * dq_bytes);
     out->dk = ring_take(base, &used, shape->n_d_slots * dk_bytes);
-    if (shape->head_leaves > 1) out->found = ring_take(base, &used, shape->head_leaves * all_bytes);
+    if (shape->head_blocks > 1) out->found = ring_take(base, &used, shape->head_blocks * all_bytes);
     if (shape->replicas > 1) {
         out->whole = ring_take(base, &used, all_bytes);
         out->join = ring_take(base, &used,
@@ -97,22 +100,23 @@ static void join_dkeys(void *ctx, int left, int right) {
     add_floats(b->dk + left * n, b->dk + right * n, n);
 }
 
-// Joins what this rank's leaves of queries give, in the tree of all leaves, into the first.
-static void join_leaves(const backward *b, float *parts, int first, int end) {
+// Joins what this rank's reduction blocks of queries give, in the tree of all reduction blocks,
+// into the first.
+static void join_blocks(const backward *b, float *parts, int first, int end) {
     const int64_t n = b->pass.r->run_floats;
     const int middle = first + (end - first) / 2;
     if (end - first == 1) return;
-    join_leaves(b, parts, first, middle);
-    join_leaves(b, parts, middle, end);
+    join_blocks(b, parts, first, middle);
+    join_blocks(b, parts, middle, end);
     add_floats(parts + first * n, parts + middle * n, n);
 }
 
-// The leaves of heads: found [n][leaf][D] -> to [n][D].
+// The reduction blocks of heads: found [n][reduction block][D] -> to [n][D].
 typedef struct heads_call {
     const float *found;
     float *to;
     int64_t n, head_dim;
-    int leaves;
+    int blocks;
 } heads_call;
 
 enum { HEADS_CHUNK = 256 }; // of n
@@ -120,12 +124,12 @@ enum { HEADS_CHUNK = 256 }; // of n
 static void join_heads_chunk(void *arg, int64_t c, int thread) {
     (void)thread;
     const heads_call *call = arg;
-    const void *leaf[MAX_LEAVES];
+    const void *block[MAX_REDUCTION_BLOCKS];
     const int64_t first = c * HEADS_CHUNK, end = first + chunk_length(call->n, HEADS_CHUNK, c);
     for (int64_t i = first; i < end; i++) {
-        for (int k = 0; k < call->leaves; k++)
-            leaf[k] = call->found + (i * call->leaves + k) * call->head_dim;
-        join_parts(DT_F32, COMM_SUM, leaf, call->leaves, call->head_dim,
+        for (int k = 0; k < call->blocks; k++)
+            block[k] = call->found + (i * call->blocks + k) * call->head_dim;
+        join_parts(DT_F32, COMM_SUM, block, call->blocks, call->head_dim,
                 call->to + i * call->head_dim);
     }
 }
@@ -133,9 +137,9 @@ static void join_heads_chunk(void *arg, int64_t c, int thread) {
 static void join_heads(const ring *r, const float *found, float *to) {
     heads_call call = {.found = found,
             .to = to,
-            .n = r->zigzag.leaves_here * r->dkeys_floats / r->head_dim,
+            .n = r->zigzag.blocks_here * r->dkeys_floats / r->head_dim,
             .head_dim = r->head_dim,
-            .leaves = r->head_leaves};
+            .blocks = r->head_blocks};
     par_for((call.n + HEADS_CHUNK - 1) / HEADS_CHUNK, join_heads_chunk, &call);
 }
 
@@ -170,28 +174,29 @@ static void pair_gradients(backward *sums, int slot, float *dkeys, int query, in
     args.dq =
             sums->dq + slot * dq_floats(shape) + query * shape->u * shape->heads * shape->head_dim;
     ring_units(shape, &args, attention_grad_units(&args), sums->scratch, grad_unit);
-    args.n_kv_heads *= shape->head_leaves; // each leaf of heads is a group of its own
-    args.dk = dkeys + key * 2 * kv * shape->head_leaves;
-    args.dv = (float *)args.dk + kv * shape->head_leaves;
+    args.n_kv_heads *= shape->head_blocks; // each reduction block of heads is a group of its own
+    args.dk = dkeys + key * 2 * kv * shape->head_blocks;
+    args.dv = (float *)args.dk + kv * shape->head_blocks;
     ring_units(shape, &args, attention_sum_units(&args), sums->scratch, sum_unit);
     ring_keys_test(&sums->keys);
 }
 
-static void leaf_gradients(backward *b, float *parts, int source, int own_leaf) {
+static void block_gradients(backward *b, float *parts, int source, int own_block) {
     const ring *r = b->pass.r;
-    const int slot = ring_tree_take(&b->queries), leaf = source * r->zigzag.leaves_here + own_leaf;
+    const int slot = ring_tree_take(&b->queries),
+              block = source * r->zigzag.blocks_here + own_block;
     memset(b->dq + slot * dq_floats(r), 0, sizeof *b->dq * (size_t)dq_floats(r));
     for (int q = 0; q < zigzag_chunks(&r->zigzag); q++)
         for (int half = 0; half < ZIGZAG_HALVES; half++)
-            pair_gradients(b, slot, parts + q / ZIGZAG_HALVES * r->dkeys_floats * r->head_leaves, q,
-                    source, own_leaf * ZIGZAG_HALVES + half);
-    ring_tree_add(&b->queries, (leaf_run){leaf, leaf + 1}, slot);
+            pair_gradients(b, slot, parts + q / ZIGZAG_HALVES * r->dkeys_floats * r->head_blocks, q,
+                    source, own_block * ZIGZAG_HALVES + half);
+    ring_tree_add(&b->queries, (block_run){block, block + 1}, slot);
 }
 
 // --- gradients of keys on their way home
 static void add_dkeys(backward *b, int rank, int slot) {
-    const int row_leaves = b->pass.r->zigzag.leaves_here;
-    ring_tree_add(&b->dkeys, (leaf_run){rank * row_leaves, (rank + 1) * row_leaves}, slot);
+    const int row_blocks = b->pass.r->zigzag.blocks_here;
+    ring_tree_add(&b->dkeys, (block_run){rank * row_blocks, (rank + 1) * row_blocks}, slot);
 }
 
 static drv_status finish_dkeys(backward *b) {
@@ -221,28 +226,28 @@ static drv_status send_dkeys(backward *b, int hop, const float *parts) {
     return DRV_OK;
 }
 
-// Joins what replicas have of the same leaves: each rank a run of the numbers.
+// Joins what replicas have of the same reduction blocks: each rank a run of the numbers.
 static drv_status join_replicas(const backward *b, float *runs) {
     const ring *r = b->pass.r;
-    for (int own_leaf = 0; own_leaf < r->zigzag.leaves_here; own_leaf++)
+    for (int own_block = 0; own_block < r->zigzag.blocks_here; own_block++)
         DRV_TRY(comm_reduce_scatter(r->ins->replicas, DT_F32, COMM_SUM,
-                b->whole + own_leaf * r->dkeys_floats, r->dkeys_floats, NULL,
-                runs + own_leaf * r->run_floats, b->join));
+                b->whole + own_block * r->dkeys_floats, r->dkeys_floats, NULL,
+                runs + own_block * r->run_floats, b->join));
     return DRV_OK;
 }
 
 static drv_status run_hop(backward *b, int hop) {
     const ring *r = b->pass.r;
-    const int row_leaves = r->zigzag.leaves_here, source = ring_source(r, hop);
+    const int row_blocks = r->zigzag.blocks_here, source = ring_source(r, hop);
     float *parts = b->parts[hop % 2], *whole = b->whole ? b->whole : parts,
           *found = b->found ? b->found : whole;
     ring_keys_start(&b->keys, hop);
-    memset(found, 0, sizeof *found * (size_t)(row_leaves * r->dkeys_floats * r->head_leaves));
-    for (int own_leaf = row_leaves - 1; own_leaf >= 0; own_leaf--)
-        leaf_gradients(b, found, source, own_leaf);
+    memset(found, 0, sizeof *found * (size_t)(row_blocks * r->dkeys_floats * r->head_blocks));
+    for (int own_block = row_blocks - 1; own_block >= 0; own_block--)
+        block_gradients(b, found, source, own_block);
     if (b->found) join_heads(r, found, whole);
     if (b->whole) DRV_TRY(join_replicas(b, parts));
-    join_leaves(b, parts, 0, row_leaves);
+    join_blocks(b, parts, 0, row_blocks);
     DRV_TRY(ring_keys_finish(&b->keys));
     return send_dkeys(b, hop, parts);
 }
@@ -296,11 +301,11 @@ static void put_block(void *ctx, int chunk, int64_t first, int64_t n) {
 
 static drv_status run_pass(backward *b) {
     const ring *r = b->pass.r;
-    b->queries = (ring_tree){.n_leaves = zigzag_leaves(&r->zigzag),
+    b->queries = (ring_tree){.n_blocks = zigzag_blocks(&r->zigzag),
             .n_slots = r->n_slots,
             .join = join_dq,
             .ctx = b};
-    b->dkeys = (ring_tree){.n_leaves = zigzag_leaves(&r->zigzag),
+    b->dkeys = (ring_tree){.n_blocks = zigzag_blocks(&r->zigzag),
             .n_slots = r->n_d_slots,
             .join = join_dkeys,
             .ctx = b};

@@ -1,5 +1,5 @@
-// The forward pass of the ring. Of each leaf of keys a partial result is found, o and lse as if
-// there were no other keys; two of them are joined by
+// The forward pass of the ring. Of each reduction block of keys a partial result is found, o and
+// lse as if there were no other keys; two of them are joined by
 //     lse = log(exp(lse1) + exp(lse2)),  o = exp(lse1 - lse) o1 + exp(lse2 - lse) o2.
 #include <math.h>
 #include <string.h>
@@ -128,15 +128,15 @@ static void see(forward *f, int slot, int q, int source, int k) {
     ring_keys_test(&f->keys);
 }
 
-static void see_leaf(forward *f, int source, int own_leaf) {
+static void see_block(forward *f, int source, int own_block) {
     const zigzag *z = &f->pass.r->zigzag;
-    const int slot = ring_tree_take(&f->tree), leaf = source * z->leaves_here + own_leaf;
+    const int slot = ring_tree_take(&f->tree), block = source * z->blocks_here + own_block;
     for (int q = 0; q < zigzag_chunks(z); q++) {
         *seen_of(f, slot, q) = false;
         for (int half = 0; half < ZIGZAG_HALVES; half++)
-            see(f, slot, q, source, own_leaf * ZIGZAG_HALVES + half);
+            see(f, slot, q, source, own_block * ZIGZAG_HALVES + half);
     }
-    ring_tree_add(&f->tree, (leaf_run){leaf, leaf + 1}, slot);
+    ring_tree_add(&f->tree, (block_run){block, block + 1}, slot);
 }
 
 // --- outputs
@@ -171,15 +171,15 @@ static void put_block(void *ctx, int chunk, int64_t first, int64_t n_tokens) {
 
 static drv_status run_pass(forward *f) {
     const ring *r = f->pass.r;
-    f->tree = (ring_tree){.n_leaves = zigzag_leaves(&r->zigzag),
+    f->tree = (ring_tree){.n_blocks = zigzag_blocks(&r->zigzag),
             .n_slots = r->n_slots,
             .join = join_slots,
             .ctx = f};
     ring_keys_pack(&f->keys, &f->pass, r->ins->in[0]);
     for (int hop = 0; hop < r->zigzag.ranks; hop++) {
         ring_keys_start(&f->keys, hop);
-        for (int own_leaf = r->zigzag.leaves_here - 1; own_leaf >= 0; own_leaf--)
-            see_leaf(f, ring_source(r, hop), own_leaf);
+        for (int own_block = r->zigzag.blocks_here - 1; own_block >= 0; own_block--)
+            see_block(f, ring_source(r, hop), own_block);
         DRV_TRY(ring_keys_finish(&f->keys));
     }
     output_call call = {f, ring_tree_result(&f->tree)};

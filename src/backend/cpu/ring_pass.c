@@ -24,20 +24,20 @@ static int at_least_one(int n) {
 ring ring_of(const node *of, const tensor *qkv, const instruction *ins) {
     const op_attrs *attrs = &of->attrs;
     const int ranks = at_least_one(attrs->mesh.ranks),
-              row_leaves = at_least_one(attrs->sum.row_leaves);
+              row_blocks = at_least_one(attrs->sum.row_blocks);
     ring made = {.ins = ins,
             .attrs = attrs,
             .group = ins ? ins->group : NULL,
             .place = ins && ins->group ? group_place(ins->group) : 0,
-            .zigzag = {ranks, row_leaves, (int64_t)attrs->attention.seq * ranks},
+            .zigzag = {ranks, row_blocks, (int64_t)attrs->attention.seq * ranks},
             .seq = attrs->attention.seq,
             .rows = qkv->dim[0] / attrs->attention.seq,
             .dt = qkv->dt,
             .n_rep = attrs->heads.n_heads / attrs->heads.n_kv_heads,
             .head_dim = attrs->heads.head_dim,
-            .n_slots = ring_tree_slots(ranks, row_leaves),
+            .n_slots = ring_tree_slots(ranks, row_blocks),
             .n_d_slots = ring_tree_slots(ranks, 1),
-            .head_leaves = at_least_one(attrs->sum.leaves),
+            .head_blocks = at_least_one(attrs->sum.blocks),
             .replicas = at_least_one(attrs->mesh.replicas)};
     made.u = zigzag_chunk_tokens(&made.zigzag);
     made.groups = groups_of_pass(attrs->heads.n_kv_heads, made.u);

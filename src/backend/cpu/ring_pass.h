@@ -1,7 +1,7 @@
 // Attention of rows that lie on several ranks, zigzag (ir/zigzag.h): a ring. Keys and values visit
 // all ranks in turn; each rank adds up what its queries find in them, and sends the gradients of
-// keys and values straight to the rank that has these. Every sum is over leaves of the row in one
-// tree (ring_tree.h), so its bits do not depend on how many ranks there are (docs/adr/0015).
+// keys and values straight to the rank that has these. Every sum is over reduction blocks of the row
+// in one tree (ring_tree.h), so its bits do not depend on how many ranks there are (docs/adr/0015).
 //
 // A pass goes through some of the groups of heads, so that what is kept of a pass is small; the
 // passes of a row follow each other, as do the rows.
@@ -25,7 +25,7 @@ typedef struct ring {
     int groups, heads;      // of a pass
     int64_t keys_bytes;     // of a rank
     int64_t dkeys_floats;   // likewise
-    int head_leaves;        // of the query heads of a group on this rank, in sums over them
+    int head_blocks;        // of the query heads of a group on this rank, in sums over them
     int replicas;           // tensor ranks that share the group
     int64_t run_floats;     // of dkeys: what one of them joins
     int n_slots, n_d_slots; // partial sums that wait: of queries, of dkeys
@@ -34,7 +34,7 @@ typedef struct ring {
 // `qkv` is an input of the node.
 ring ring_of(const node *of, const tensor *qkv, const instruction *ins);
 static inline bool ring_is_cut(const op_attrs *attrs) {
-    return attrs->mesh.ranks > 1 || attrs->sum.row_leaves > 1;
+    return attrs->mesh.ranks > 1 || attrs->sum.row_blocks > 1;
 }
 
 // The position of a pass: the first group of heads of a row.

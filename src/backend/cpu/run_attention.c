@@ -13,7 +13,7 @@ static attention_args attention_shape(const node *n, dtype dt) {
             .n_kv_heads = n->attrs.heads.n_kv_heads,
             .head_dim = n->attrs.heads.head_dim,
             .window = n->attrs.attention.window,
-            .leaves = n->attrs.sum.leaves,
+            .blocks = n->attrs.sum.blocks,
             .dqkv_is_acc = n->attrs.sum.wide};
 }
 

@@ -95,7 +95,7 @@ static void add_heads(const instruction *ins, char *given, int64_t sum, int64_t 
     for (int rank = 0; rank < ranks; rank += replicas)
         for (int64_t head = rank ? 0 : 1; head < n_heads; head++)
             ins->kernels->accumulate(acc, d, all + rank * given_bytes(n) + head * bytes, all);
-    ins->kernels->accumulate(acc, d, all, output_at(ins, o, sum / addends_of(&n->attrs) * d));
+    ins->kernels->accumulate(acc, d, all, output_at(ins, o, sum / partial_sums_of(&n->attrs) * d));
 }
 
 static void head_norm_grad(const instruction *ins) {

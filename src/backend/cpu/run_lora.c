@@ -57,7 +57,7 @@ static branch grad_branch(const node *n, int i) {
 // acc += alpha dy[:, columns]^T t_i
 static gemm_shape grad_b_shape(const node *n) {
     const tensor *dy = n->in[0], *t = n->in[1], *acc = n->out[0];
-    const int columns = acc->n_dims - 1; // leaves of the row come before both dims
+    const int columns = acc->n_dims - 1; // reduction blocks of the row come before both dims
     return (gemm_shape){.m = acc->dim[columns - 1],
             .n = acc->dim[columns],
             .k = dy->dim[0],
@@ -74,9 +74,9 @@ static gemm_shape grad_b_shape(const node *n) {
 // Returns the tree over the columns of a branch, over which dt is a sum.
 static gemm_tree branch_tree(const node *n, const branch *part) {
     const gemm_tree none = {0};
-    const int leaves = n->op == OP_lora_up_grad ? n->attrs.sum.leaves : 0;
-    if (leaves < 2) return none;
-    return (gemm_tree){.n_leaves = leaves, .n_runs = 1, .each = {part->shape.k / leaves}};
+    const int blocks = n->op == OP_lora_up_grad ? n->attrs.sum.blocks : 0;
+    if (blocks < 2) return none;
+    return (gemm_tree){.n_blocks = blocks, .n_runs = 1, .each = {part->shape.k / blocks}};
 }
 
 // The products of a node with a B for each branch, and the input that is the first B.

@@ -1,13 +1,13 @@
 // linear_cross_entropy and its gradient: chunk by chunk of rows; logits in the accumulation type,
-// then their gradient in the compute type in the same place. Chunks begin anew with each leaf of
-// the row (row_leaves), so that a leaf is computed as on a rank that has no other. A chunk holds
-// whole addends (docs/adr/0026), which are added to the gradient of the table one after the other,
-// or is part of one, with which chunks begin anew.
+// then their gradient in the compute type in the same place. Chunks begin anew with each reduction
+// block of the row (row_blocks), so that a reduction block is computed as on a rank that has no
+// other. A chunk holds whole partial sums (docs/adr/0026), which are added to the gradient of the
+// table one after the other, or is part of one, with which chunks begin anew.
 //
 // Workspace: logits of a chunk | scratch of the products | loss of each row (double), which without
-// gradient is an output; of a vocabulary in leaves, or split over ranks, also: what this rank and
-// all ranks have found of each row of a chunk in each leaf | the sums of exponents of this rank's |
-// where it is summed apart, the gradient of the table.
+// gradient is an output; of a vocabulary in reduction blocks, or split over ranks, also: what this
+// rank and all ranks have found of each row of a chunk in each reduction block | the sums of
+// exponents of this rank's | where it is summed apart, the gradient of the table.
 #include <math.h>
 #include <string.h>
 
@@ -19,10 +19,10 @@
 enum { LOGITS, DH, DW, N_PRODUCTS }; // those of a full chunk; those of the last, shorter one follow
 _Static_assert(2 * N_PRODUCTS <= MAX_GEMMS, "an instruction holds both sets of products");
 
-// The findings about a row in one leaf of the vocabulary.
+// The findings about a row in one reduction block of the vocabulary.
 typedef struct row_part {
     double lse; // log of the sum of exponents
-    double own; // logit of the label; -inf: it is in another leaf
+    double own; // logit of the label; -inf: it is in another reduction block
 } row_part;
 
 typedef struct loss_call {
@@ -33,15 +33,17 @@ typedef struct loss_call {
     int64_t first, n_vocab;
     dtype dt;
     bool grad;
-    // For a vocabulary in leaves: [m][leaves] of this rank, [ranks][m][leaves] of all; and of
-    // exp(logit - largest of the leaf), which take the place of the logits, the sums [m][leaves].
-    int leaves;
-    int64_t leaf; // rows of the table
+    // For a vocabulary in reduction blocks: [m][blocks] of this rank, [ranks][m][blocks] of all;
+    // and of exp(logit - largest of the reduction block), which take the place of the logits, the
+    // sums [m][blocks].
+    int blocks;
+    int64_t block; // rows of the table
     row_part *mine, *all;
     double *sums;
     int64_t m;
-    char *dw, *apart; // gradient of the table, of a leaf of the row; NULL: not summed apart
-    int64_t addend;   // rows
+    char *dw,
+            *apart; // gradient of the table, of a reduction block of the row; NULL: not summed apart
+    int64_t partial_sum; // rows
 } loss_call;
 
 typedef struct loss_shapes {
@@ -52,14 +54,15 @@ static int64_t logits_row_bytes(const node *n) {
     return n->in[1]->dim[0] * dtype_bytes(dtype_acc(n->in[0]->dt));
 }
 
-static int64_t rows_of_addend(const node *n) {
+static int64_t rows_of_partial_sum(const node *n) {
     return n->in[0]->dim[0] / sums_of_tokens(&n->attrs);
 }
 
-// With which chunks begin anew: a leaf of the row, or an addend longer than a chunk.
+// With which chunks begin anew: a reduction block of the row, or a partial sum longer than a chunk.
 static int64_t rows_of_run(const node *n) {
-    const int64_t addend = rows_of_addend(n);
-    return n->attrs.vocabulary.chunk < addend ? addend : addend * addends_of(&n->attrs);
+    const int64_t partial_sum = rows_of_partial_sum(n);
+    return n->attrs.vocabulary.chunk < partial_sum ? partial_sum
+                                                   : partial_sum * partial_sums_of(&n->attrs);
 }
 
 static gemm_shape logits_shape(const node *n, int64_t rows) {
@@ -93,11 +96,11 @@ static gemm_shape dh_shape(const node *n, int64_t rows) {
 }
 
 static gemm_shape dw_shape(const node *n, int64_t rows) {
-    const int64_t width = n->in[1]->dim[1], addend = rows_of_addend(n);
+    const int64_t width = n->in[1]->dim[1], partial_sum = rows_of_partial_sum(n);
     const dtype dt = n->in[0]->dt;
     return (gemm_shape){.m = n->in[1]->dim[0],
             .n = width,
-            .k = rows < addend ? rows : addend,
+            .k = rows < partial_sum ? rows : partial_sum,
             .ta = true,
             .lda = logits_row_bytes(n) / dtype_bytes(dt),
             .ldb = width,
@@ -122,38 +125,38 @@ static int64_t logits_bytes(const node *n) {
     return round_up(n->attrs.vocabulary.chunk * logits_row_bytes(n), 64);
 }
 
-// --- leaves
+// --- reduction blocks
 static int n_ranks(const node *n) {
     return n->attrs.mesh.ranks > 1 ? n->attrs.mesh.ranks : 1;
 }
 
-static int n_leaves(const node *n) {
-    return n->attrs.sum.leaves > 1 ? n->attrs.sum.leaves : 1;
+static int n_blocks(const node *n) {
+    return n->attrs.sum.blocks > 1 ? n->attrs.sum.blocks : 1;
 }
 
-static bool has_leaves(const node *n) {
-    return n_ranks(n) > 1 || n_leaves(n) > 1;
+static bool has_blocks(const node *n) {
+    return n_ranks(n) > 1 || n_blocks(n) > 1;
 }
 
-static int64_t leaf_rows(const node *n) {
-    return n->attrs.sum.leaves > 0 ? n->attrs.vocabulary.part / n->attrs.sum.leaves
+static int64_t rows_per_block(const node *n) {
+    return n->attrs.sum.blocks > 0 ? n->attrs.vocabulary.part / n->attrs.sum.blocks
                                    : n->in[1]->dim[0];
 }
 
 // The sum over the vocabulary in dh.
 static gemm_tree vocabulary_tree(const node *n) {
-    const int64_t leaf = leaf_rows(n), rest = n->in[1]->dim[0] % leaf;
-    gemm_tree tree = {.n_leaves = n->attrs.sum.leaves, .n_runs = n->attrs.sum.leaves > 0};
+    const int64_t block = rows_per_block(n), rest = n->in[1]->dim[0] % block;
+    gemm_tree tree = {.n_blocks = n->attrs.sum.blocks, .n_runs = n->attrs.sum.blocks > 0};
     if (tree.n_runs == 0) return tree;
-    tree.each[0] = leaf;
+    tree.each[0] = block;
     tree.last = rest;
     return tree;
 }
 
-// Returns the tree of the products of a chunk, which is part of an addend or holds several.
+// Returns the tree of the products of a chunk, which is part of a partial sum or holds several.
 static gemm_tree product_tree(const node *n, int product, int64_t rows) {
     gemm_tree tree = {0};
-    if (product == DW) tree.addends = rows / rows_of_addend(n);
+    if (product == DW) tree.partial_sums = rows / rows_of_partial_sum(n);
     return product == DH ? vocabulary_tree(n) : tree;
 }
 
@@ -174,8 +177,8 @@ static int64_t products_bytes(const node *n, int n_threads) {
     return largest;
 }
 
-static int64_t chunk_leaves(const node *n) {
-    return has_leaves(n) ? n->attrs.vocabulary.chunk * n_leaves(n) : 0;
+static int64_t chunk_blocks(const node *n) {
+    return has_blocks(n) ? n->attrs.vocabulary.chunk * n_blocks(n) : 0;
 }
 
 static int64_t losses_bytes(const node *n) {
@@ -186,7 +189,7 @@ static int64_t losses_bytes(const node *n) {
 static int64_t before_apart_bytes(const node *n, int n_threads) {
     const int64_t parts = (1 + n_ranks(n)) * (int64_t)sizeof(row_part) + (int64_t)sizeof(double);
     return round_up(logits_bytes(n) + products_bytes(n, n_threads) + losses_bytes(n) +
-                            chunk_leaves(n) * parts,
+                            chunk_blocks(n) * parts,
             64);
 }
 
@@ -200,17 +203,17 @@ static int64_t loss_workspace(const node *n, int n_threads) {
            (sums_apart(n) ? tensor_elements(w) * dtype_bytes(dtype_acc(w->dt)) : 0);
 }
 
-// --- rows of a vocabulary in leaves
+// --- rows of a vocabulary in reduction blocks
 // Place of the label in this rank's part; not in [0, n_vocab): it is another rank's, or none.
 static int64_t label_here(const loss_call *call, int64_t row) {
     const comm_group *group = call->ins->group;
-    const int64_t before = group ? (int64_t)group_place(group) * call->leaves * call->leaf : 0;
+    const int64_t before = group ? (int64_t)group_place(group) * call->blocks * call->block : 0;
     return ((const int32_t *)call->ins->in[2])[row] - before;
 }
 
-static int64_t leaf_length(const loss_call *call, int leaf) {
-    const int64_t left = call->n_vocab - leaf * call->leaf;
-    return left < call->leaf ? left : call->leaf;
+static int64_t block_length(const loss_call *call, int block) {
+    const int64_t left = call->n_vocab - block * call->block;
+    return left < call->block ? left : call->block;
 }
 
 static double logit_at(dtype acc, const char *logits, int64_t i) {
@@ -225,9 +228,9 @@ static void look_at_row(void *arg, int64_t r, int thread) {
     const dtype acc = dtype_acc(call->dt);
     const int64_t label = label_here(call, call->first + r);
     char *logits = call->logits + r * logits_row_bytes(call->ins->node);
-    for (int leaf = 0; leaf < call->leaves; leaf++) {
-        const int64_t begin = leaf * call->leaf, n = leaf_length(call, leaf),
-                      at = r * call->leaves + leaf;
+    for (int block = 0; block < call->blocks; block++) {
+        const int64_t begin = block * call->block, n = block_length(call, block),
+                      at = r * call->blocks + block;
         const bool own = label >= begin && label < begin + n;
         row_part *part = &call->mine[at];
         part->own = own ? logit_at(acc, logits, label) : -HUGE_VAL;
@@ -238,15 +241,15 @@ static void look_at_row(void *arg, int64_t r, int thread) {
     }
 }
 
-// Joined in the order of leaves, alike on all ranks.
+// Joined in the order of reduction blocks, alike on all ranks.
 static row_part join_parts_of(const loss_call *call, int64_t r) {
     const int ranks = n_ranks(call->ins->node);
     row_part whole = {-HUGE_VAL, -HUGE_VAL};
     double max = -HUGE_VAL, sum = 0;
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < ranks; i++)
-            for (int leaf = 0; leaf < call->leaves; leaf++) {
-                const row_part *part = &call->all[(i * call->m + r) * call->leaves + leaf];
+            for (int block = 0; block < call->blocks; block++) {
+                const row_part *part = &call->all[(i * call->m + r) * call->blocks + block];
                 if (pass == 0)
                     max = fmax(max, part->lse);
                 else
@@ -261,7 +264,7 @@ static row_part join_parts_of(const loss_call *call, int64_t r) {
 static double scale_of(const loss_call *call, int64_t row) {
     const node *loss = call->ins->node;
     const bool of_tokens = loss->in[3]->dim[0] == loss->in[0]->dim[0];
-    return ((const double *)call->ins->in[3])[of_tokens ? row : row / call->addend];
+    return ((const double *)call->ins->in[3])[of_tokens ? row : row / call->partial_sum];
 }
 
 static void put_number(dtype dt, char *p, int64_t i, double x) {
@@ -289,11 +292,12 @@ static void split_row(void *arg, int64_t index, int thread) {
     }
     const int64_t acc_bytes = dtype_bytes(dtype_acc(call->dt)), bytes = dtype_bytes(call->dt);
     const double scale = scale_of(call, row);
-    // In rising order: a leaf's gradient takes the place of exponentials that are done with.
-    for (int leaf = 0; leaf < call->leaves; leaf++) {
-        const int64_t begin = leaf * call->leaf, at = index * call->leaves + leaf;
+    // In rising order: a reduction block's gradient takes the place of exponentials that are done
+    // with.
+    for (int block = 0; block < call->blocks; block++) {
+        const int64_t begin = block * call->block, at = index * call->blocks + block;
         const double share = drv_exp(call->mine[at].lse - whole.lse);
-        call->ins->kernels->scaled(call->dt, leaf_length(call, leaf), logits + begin * acc_bytes,
+        call->ins->kernels->scaled(call->dt, block_length(call, block), logits + begin * acc_bytes,
                 scale * share / call->sums[at], logits + begin * bytes);
     }
     if (label >= 0 && label < call->n_vocab)
@@ -314,7 +318,7 @@ static void split_rows(loss_call *call, int64_t m) {
         return;
     }
     par_for(m, look_at_row, call);
-    const int64_t bytes = m * call->leaves * (int64_t)sizeof(row_part);
+    const int64_t bytes = m * call->blocks * (int64_t)sizeof(row_part);
     *ins->failed = comm_all_gather(ins->group, call->mine, bytes, NULL, call->all);
     if (*ins->failed == DRV_OK) par_for(m, split_row, call);
 }
@@ -344,10 +348,10 @@ static void add_table_chunk(void *arg, int64_t c, int thread) {
 }
 
 // Returns where the products of the chunks are added up; NULL: there are none.
-static char *begin_table(loss_call *call, int64_t own_leaf) {
+static char *begin_table(loss_call *call, int64_t own_block) {
     const node *loss = call->ins->node;
     if (!has_product(loss, DW)) return NULL;
-    call->dw = output_at(call->ins, loss->n_out - 1, own_leaf * tensor_elements(loss->in[1]));
+    call->dw = output_at(call->ins, loss->n_out - 1, own_block * tensor_elements(loss->in[1]));
     if (!call->apart) return call->dw;
     memset(call->apart, 0,
             (size_t)(tensor_elements(loss->in[1]) * dtype_bytes(dtype_acc(call->dt))));
@@ -370,7 +374,7 @@ static void chunk_of_loss(loss_call *call, int64_t m, char *dw) {
     const int64_t first = call->first * loss->in[0]->dim[1];
     gemm *const *g = ins->gemm + (m < loss->attrs.vocabulary.chunk ? N_PRODUCTS : 0);
     multiply(call, g[LOGITS], input_at(ins, 0, first), ins->in[1], call->logits);
-    if (call->leaves)
+    if (call->blocks)
         split_rows(call, m);
     else
         par_for(m, loss_row, call);
@@ -380,22 +384,22 @@ static void chunk_of_loss(loss_call *call, int64_t m, char *dw) {
     if (dw) multiply(call, g[DW], call->logits, input_at(ins, 0, first), dw);
 }
 
-// The rows of a leaf, or of an addend longer than a chunk.
+// The rows of a reduction block, or of a partial sum longer than a chunk.
 static void run_of_loss(loss_call *call, int64_t begin) {
     const node *loss = call->ins->node;
     const int64_t rows = rows_of_run(loss), chunk = loss->attrs.vocabulary.chunk;
-    char *dw = begin_table(call, begin / (call->addend * addends_of(&loss->attrs)));
+    char *dw = begin_table(call, begin / (call->partial_sum * partial_sums_of(&loss->attrs)));
     for (call->first = begin; call->first < begin + rows; call->first += chunk) {
         const int64_t left = begin + rows - call->first;
         chunk_of_loss(call, left < chunk ? left : chunk, dw);
         if (*call->ins->failed != DRV_OK) return;
     }
     end_table(call);
-    for (int64_t at = begin; at < begin + rows; at += call->addend) {
+    for (int64_t at = begin; at < begin + rows; at += call->partial_sum) {
         double sum = 0;
-        for (int64_t row = at; row < at + call->addend; row++)
+        for (int64_t row = at; row < at + call->partial_sum; row++)
             sum += call->loss[row];
-        ((double *)call->ins->out[0])[at / call->addend] = sum;
+        ((double *)call->ins->out[0])[at / call->partial_sum] = sum;
     }
 }
 
@@ -405,7 +409,7 @@ static void loss(const instruction *ins) {
             .logits = ins->workspace,
             .n_vocab = loss->in[1]->dim[0],
             .dt = loss->in[0]->dt,
-            .addend = rows_of_addend(loss),
+            .partial_sum = rows_of_partial_sum(loss),
             .grad = loss->op == OP_linear_cross_entropy_grad};
     call.scratch = call.logits + logits_bytes(loss);
     call.scratch_bytes = products_bytes(loss, par_threads());
@@ -413,12 +417,12 @@ static void loss(const instruction *ins) {
     call.loss = call.grad ? (double *)(void *)own : ins->out[1];
     if (sums_apart(loss))
         call.apart = (char *)ins->workspace + before_apart_bytes(loss, par_threads());
-    if (has_leaves(loss)) {
-        call.leaves = n_leaves(loss);
-        call.leaf = leaf_rows(loss);
+    if (has_blocks(loss)) {
+        call.blocks = n_blocks(loss);
+        call.block = rows_per_block(loss);
         call.mine = (row_part *)(void *)(own + losses_bytes(loss));
-        call.all = call.mine + chunk_leaves(loss);
-        call.sums = (double *)(void *)(call.all + n_ranks(loss) * chunk_leaves(loss));
+        call.all = call.mine + chunk_blocks(loss);
+        call.sums = (double *)(void *)(call.all + n_ranks(loss) * chunk_blocks(loss));
     }
     const int64_t n_rows = loss->in[0]->dim[0], in_run = rows_of_run(loss);
     for (int64_t begin = 0; begin < n_rows && *ins->failed == DRV_OK; begin += in_run)

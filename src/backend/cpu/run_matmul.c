@@ -92,7 +92,7 @@ static bool is_one_row(const node *n) {
 
 static gemm_shape matmul_shape(const node *n) {
     const tensor *x = n->in[0], *w = n->in[1], *y = n->out[0];
-    const int columns = y->n_dims - 1; // leaves of the row come before both dims
+    const int columns = y->n_dims - 1; // reduction blocks of the row come before both dims
     return (gemm_shape){.m = y->dim[columns - 1],
             .n = y->dim[columns],
             .k = x->dim[!n->attrs.matmul.ta],
@@ -111,12 +111,12 @@ static gemm_tree matmul_tree(const node *n) {
     const op_attrs *attrs = &n->attrs;
     const int64_t ends[MAX_RUNS] = {attrs->sum.run1, attrs->sum.run2,
             n->in[0]->dim[!attrs->matmul.ta]};
-    gemm_tree tree = {.n_leaves = attrs->sum.leaves};
+    gemm_tree tree = {.n_blocks = attrs->sum.blocks};
     int64_t begin = 0;
-    for (int i = 0; i < MAX_RUNS && attrs->sum.leaves > 0; i++) {
+    for (int i = 0; i < MAX_RUNS && attrs->sum.blocks > 0; i++) {
         if (ends[i] <= begin) continue;
         tree.first[tree.n_runs] = begin;
-        tree.each[tree.n_runs++] = (ends[i] - begin) / attrs->sum.leaves;
+        tree.each[tree.n_runs++] = (ends[i] - begin) / attrs->sum.blocks;
         begin = ends[i];
     }
     return tree;

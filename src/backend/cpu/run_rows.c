@@ -74,21 +74,21 @@ static int by_row(const void *x, const void *y) {
 // Those that this rank has the rows of, row by row, each in the order of tokens; then one of no row.
 static void sort_tokens(const instruction *ins, token_of_row *list) {
     const int32_t *ids = ins->in[0];
-    const int row_leaves = row_leaves_of(&ins->node->attrs);
-    const int64_t here = rows_before(ins), n_here = ins->node->in[2]->dim[row_leaves > 1],
-                  tokens = ins->node->in[1]->dim[0], in_leaf = tokens / row_leaves;
+    const int row_blocks = row_blocks_of(&ins->node->attrs);
+    const int64_t here = rows_before(ins), n_here = ins->node->in[2]->dim[row_blocks > 1],
+                  tokens = ins->node->in[1]->dim[0], in_block = tokens / row_blocks;
     int64_t n = 0;
     for (int64_t token = 0; token < tokens; token++) {
         const int64_t id = ids[token] - here;
         if (id >= 0 && id < n_here)
-            list[n++] = (token_of_row){token / in_leaf * n_here + id, token};
+            list[n++] = (token_of_row){token / in_block * n_here + id, token};
     }
     qsort(list, (size_t)n, sizeof *list, by_row);
     list[n] = (token_of_row){-1, 0};
 }
 
 // Each chunk owns a range of columns, so tokens are added in order whatever the threads. Tokens of
-// a row are summed first: the accumulator sees one addition of each addend, as of a product
+// a row are summed first: the accumulator sees one addition of each partial sum, as of a product
 // (docs/adr/0021).
 static void embedding_grad_columns(void *arg, int64_t c, int thread) {
     (void)thread;
@@ -97,9 +97,9 @@ static void embedding_grad_columns(void *arg, int64_t c, int thread) {
     const token_of_row *next = ins->workspace;
     const int64_t width = dx->dim[1], first = c * CHUNK_COLUMNS,
                   n = chunk_length(width, CHUNK_COLUMNS, c),
-                  in_addend = dx->dim[0] / sums_of_tokens(&ins->node->attrs);
+                  in_partial_sum = dx->dim[0] / sums_of_tokens(&ins->node->attrs);
     while (next->row >= 0) {
-        const int64_t row = next->row, end = (next->token / in_addend + 1) * in_addend;
+        const int64_t row = next->row, end = (next->token / in_partial_sum + 1) * in_partial_sum;
         double sum[CHUNK_COLUMNS] = {0}; // in the accumulation type
         for (; next->row == row && next->token < end; next++)
             ins->kernels->accumulate(dx->dt, n, input_at(ins, 1, next->token * width + first), sum);
@@ -156,20 +156,20 @@ static void add_rmsnorm(const instruction *ins) {
 
 const cpu_op cpu_op_add_rmsnorm = {.run = add_rmsnorm};
 
-// The weight's gradient: each leaf of tokens in fixed parts, added in their order; leaves in a
-// tree, which ranks that have other tokens continue; then what was there before. NORM_PARTS in all,
-// if there are not more leaves.
+// The weight's gradient: each reduction block of tokens in fixed parts, added in their order;
+// reduction blocks in a tree, which ranks that have other tokens continue; then what was there
+// before. NORM_PARTS in all, if there are not more reduction blocks.
 //
-// With leaves of the row and addends, the tokens of each are cut so. Where tensor ranks share the
-// tokens, runs of tokens of one sum may lie on several: each gets what all have found, and joins
-// that of a sum.
+// With reduction blocks of the row and partial sums, the tokens of each are cut so. Where tensor
+// ranks share the tokens, runs of tokens of one sum may lie on several: each gets what all have
+// found, and joins that of a sum.
 //
 // Workspace: a row of sums for each part | what ranks join from.
 enum { NORM_PARTS = 16 };
 
 typedef struct norm_cut {
-    int64_t tokens, leaves; // of this rank, all sums together
-    int parts;              // of each leaf
+    int64_t tokens, blocks; // of this rank, all sums together
+    int parts;              // of each reduction block
 } norm_cut;
 
 static norm_cut norm_cut_of(const node *n) {
@@ -188,10 +188,10 @@ static void rmsnorm_grad_part(void *arg, int64_t c, int thread) {
     const node *n = ins->node;
     const tensor *dy = n->in[0];
     const norm_cut cut = norm_cut_of(n);
-    const int64_t leaf = c / cut.parts, begin = cut.tokens * leaf / cut.leaves,
-                  in_leaf = cut.tokens * (leaf + 1) / cut.leaves - begin,
-                  size = div_up(in_leaf, cut.parts), width = dy->dim[1],
-                  rows = chunk_length(in_leaf, size, c % cut.parts),
+    const int64_t block = c / cut.parts, begin = cut.tokens * block / cut.blocks,
+                  in_block = cut.tokens * (block + 1) / cut.blocks - begin,
+                  size = div_up(in_block, cut.parts), width = dy->dim[1],
+                  rows = chunk_length(in_block, size, c % cut.parts),
                   row = begin + c % cut.parts * size, first = row * width;
     char *dw = n->attrs.norm.skip_dw ? NULL : (char *)ins->workspace + c * norm_part_bytes(n);
     if (dw) memset(dw, 0, (size_t)norm_part_bytes(n));
@@ -204,7 +204,7 @@ static void rmsnorm_grad_part(void *arg, int64_t c, int thread) {
 
 static int64_t norm_parts_bytes(const node *n) {
     const norm_cut cut = norm_cut_of(n);
-    return round_up(cut.leaves * cut.parts * norm_part_bytes(n), 64);
+    return round_up(cut.blocks * cut.parts * norm_part_bytes(n), 64);
 }
 
 // Bytes that follow in the workspace: what all ranks tell, or what a single sum is joined from.
@@ -216,29 +216,30 @@ static int64_t norm_exchange_bytes(const node *n) {
     return wire_scratch(dtype_acc(n->in[0]->dt), n->in[0]->dim[1], n->attrs.mesh.ranks);
 }
 
-static void join_norm_leaves(const instruction *ins, char *first, int n, char *out) {
+static void join_norm_blocks(const instruction *ins, char *first, int n, char *out) {
     const tensor *x = ins->node->in[0];
-    const void *leaf[MAX_LEAVES];
+    const void *block[MAX_REDUCTION_BLOCKS];
     for (int i = 0; i < n; i++)
-        leaf[i] = first + i * norm_part_bytes(ins->node);
-    join_parts(dtype_acc(x->dt), COMM_SUM, leaf, n, x->dim[1], out);
+        block[i] = first + i * norm_part_bytes(ins->node);
+    join_parts(dtype_acc(x->dt), COMM_SUM, block, n, x->dim[1], out);
 }
 
-// The sums of this rank's leaves, joined with the neighbours that it has; one after the other.
+// The sums of this rank's reduction blocks, joined with the neighbours that it has; one after the
+// other.
 static void join_norm_parts(const instruction *ins, const norm_cut *cut) {
     const node *n = ins->node;
     const dtype acc = dtype_acc(n->in[0]->dt);
     const int64_t width = n->in[0]->dim[1], bytes = norm_part_bytes(n);
     const int n_joined = runs_joined_here(&n->attrs);
     char *parts = ins->workspace;
-    for (int64_t i = 0; i < cut->leaves; i++) {
+    for (int64_t i = 0; i < cut->blocks; i++) {
         char *sum = parts + i * cut->parts * bytes;
         for (int c = 1; c < cut->parts; c++)
             ins->kernels->accumulate(acc, width, sum + c * bytes, sum);
         if (cut->parts > 1 && i > 0) memcpy(parts + i * bytes, sum, (size_t)bytes);
     }
-    for (int64_t i = 0; i < cut->leaves / n_joined; i++)
-        join_norm_leaves(ins, parts + i * n_joined * bytes, n_joined, parts + i * bytes);
+    for (int64_t i = 0; i < cut->blocks / n_joined; i++)
+        join_norm_blocks(ins, parts + i * n_joined * bytes, n_joined, parts + i * bytes);
 }
 
 static void rmsnorm_grad(const instruction *ins) {
@@ -248,12 +249,12 @@ static void rmsnorm_grad(const instruction *ins) {
     const dtype acc = dtype_acc(norm->in[0]->dt);
     const int64_t width = norm->in[0]->dim[1], bytes = norm_part_bytes(norm);
     char *sums = ins->workspace, *exchange = sums + norm_parts_bytes(norm);
-    run_chunks(ins, cut.leaves * cut.parts, 1, rmsnorm_grad_part);
+    run_chunks(ins, cut.blocks * cut.parts, 1, rmsnorm_grad_part);
     if (attrs->norm.skip_dw) return;
     join_norm_parts(ins, &cut);
     if (ins->group && tells_runs(attrs)) {
         *ins->failed = comm_all_gather(ins->group, sums,
-                cut.leaves / runs_joined_here(attrs) * bytes, NULL, exchange);
+                cut.blocks / runs_joined_here(attrs) * bytes, NULL, exchange);
         sums = exchange;
     } else if (ins->group) {
         *ins->failed = comm_all_reduce(ins->group, acc, COMM_SUM, sums, width, exchange);
@@ -261,8 +262,9 @@ static void rmsnorm_grad(const instruction *ins) {
     const int in_sum = tells_runs(attrs) ? runs_of_sum(attrs) / runs_joined_here(attrs) : 1;
     for (int64_t i = 0; i < sums_of_tokens(attrs); i++) {
         char *sum = sums + i * in_sum * bytes;
-        join_norm_leaves(ins, sum, in_sum, sum);
-        ins->kernels->accumulate(acc, width, sum, output_at(ins, 1, i / addends_of(attrs) * width));
+        join_norm_blocks(ins, sum, in_sum, sum);
+        ins->kernels->accumulate(acc, width, sum,
+                output_at(ins, 1, i / partial_sums_of(attrs) * width));
     }
 }
 
@@ -306,27 +308,27 @@ static void sum_of_tokens(const instruction *ins, int64_t column, int64_t n, int
     }
 }
 
-// Each chunk owns a range of columns of one leaf of the row.
+// Each chunk owns a range of columns of one reduction block of the row.
 static void bias_grad_columns(void *arg, int64_t c, int thread) {
     (void)thread;
     const instruction *ins = arg;
     const op_attrs *attrs = &ins->node->attrs;
     const tensor *dy = ins->node->in[0], *acc = ins->node->in[1];
-    const int64_t width = dy->dim[1], in_leaf = div_up(width, CHUNK_COLUMNS), leaf = c / in_leaf,
-                  column = c % in_leaf * CHUNK_COLUMNS,
-                  n = chunk_length(width, CHUNK_COLUMNS, c % in_leaf),
+    const int64_t width = dy->dim[1], in_block = div_up(width, CHUNK_COLUMNS), block = c / in_block,
+                  column = c % in_block * CHUNK_COLUMNS,
+                  n = chunk_length(width, CHUNK_COLUMNS, c % in_block),
                   tokens = dy->dim[0] / sums_of_tokens(attrs);
-    for (int64_t i = 0; i < addends_of(attrs); i++) {
+    for (int64_t i = 0; i < partial_sums_of(attrs); i++) {
         double sum[CHUNK_COLUMNS] = {0};
-        const int64_t first = (leaf * addends_of(attrs) + i) * tokens;
+        const int64_t first = (block * partial_sums_of(attrs) + i) * tokens;
         sum_of_tokens(ins, column, n, first, first + tokens, sum);
-        ins->kernels->accumulate(acc->dt, n, sum, output_at(ins, 0, leaf * width + column));
+        ins->kernels->accumulate(acc->dt, n, sum, output_at(ins, 0, block * width + column));
     }
 }
 
 static void bias_grad(const instruction *ins) {
     const int64_t chunks = div_up(ins->node->in[0]->dim[1], CHUNK_COLUMNS);
-    run_chunks(ins, row_leaves_of(&ins->node->attrs) * chunks, 1, bias_grad_columns);
+    run_chunks(ins, row_blocks_of(&ins->node->attrs) * chunks, 1, bias_grad_columns);
 }
 
 const cpu_op cpu_op_bias_grad = {.run = bias_grad};

@@ -1,4 +1,5 @@
-// Sums of gradients over data ranks and leaves of the row, and shards of state over data ranks.
+// Sums of gradients over data ranks and reduction blocks of the row, and shards of state over data
+// ranks.
 #include <string.h>
 
 #include "backend/cpu/cpu_op.h"
@@ -42,52 +43,53 @@ static int64_t sizes_bytes(const node *n) {
     return round_up((int64_t)sizeof(int64_t) * n->attrs.mesh.ranks, 64);
 }
 
-// --- sums over leaves of the row (docs/adr/0015)
-static int64_t leaf_elements(const node *n) {
-    return tensor_elements(n->in[0]) / row_leaves_of(&n->attrs);
+// --- sums over reduction blocks of the row (docs/adr/0015)
+static int64_t block_elements(const node *n) {
+    return tensor_elements(n->in[0]) / row_blocks_of(&n->attrs);
 }
 
-// Bytes of the parts that are joined to a shard: that of each leaf of each rank.
+// Bytes of the parts that are joined to a shard: that of each reduction block of each rank.
 static int64_t parts_bytes(const node *n) {
     const int64_t unit = dtype_bytes(n->in[0]->dt);
-    return round_up(row_leaves_of(&n->attrs) * n->attrs.mesh.ranks *
-                            shard_length(leaf_elements(n), n->attrs.mesh.ranks) * unit,
+    return round_up(row_blocks_of(&n->attrs) * n->attrs.mesh.ranks *
+                            shard_length(block_elements(n), n->attrs.mesh.ranks) * unit,
             64);
 }
 
 static int64_t list_bytes(const node *n) {
-    return round_up((int64_t)sizeof(void *) * row_leaves_of(&n->attrs) * n->attrs.mesh.ranks, 64);
+    return round_up((int64_t)sizeof(void *) * row_blocks_of(&n->attrs) * n->attrs.mesh.ranks, 64);
 }
 
-// This rank's shard of the sum over all leaves of all ranks, in the order that ops/own_leaf.c says.
-// Workspace: sizes | pointers to the parts | the parts, leaf by leaf in the order of ranks.
-static drv_status sum_row_leaves(const instruction *ins, const shard *s, void *out) {
+// This rank's shard of the sum over all reduction blocks of all ranks, in the order that
+// ops/own_block.c says. Workspace: sizes | pointers to the parts | the parts, block by block in the
+// order of ranks.
+static drv_status sum_row_blocks(const instruction *ins, const shard *s, void *out) {
     const node *n = ins->node;
     const dtype dt = n->in[0]->dt;
     const int64_t unit = dtype_bytes(dt), *sizes = sizes_of(ins, s, unit);
-    const int row_leaves = row_leaves_of(&n->attrs), data = n->attrs.sum.data_ranks;
+    const int row_blocks = row_blocks_of(&n->attrs), data = n->attrs.sum.data_ranks;
     const void **list = (const void **)((char *)ins->workspace + sizes_bytes(n));
     char *parts = (char *)list + list_bytes(n);
-    for (int own_leaf = 0; own_leaf < row_leaves; own_leaf++) {
-        char *here = parts + own_leaf * s->ranks * s->count * unit;
-        DRV_TRY(comm_all_to_all(ins->group, input_at(ins, 0, own_leaf * s->n), sizes, here, NULL,
+    for (int own_block = 0; own_block < row_blocks; own_block++) {
+        char *here = parts + own_block * s->ranks * s->count * unit;
+        DRV_TRY(comm_all_to_all(ins->group, input_at(ins, 0, own_block * s->n), sizes, here, NULL,
                 s->count * unit));
         for (int place = 0; place < s->ranks; place++)
-            list[(place / data * row_leaves + own_leaf) * data + place % data] =
+            list[(place / data * row_blocks + own_block) * data + place % data] =
                     here + place * s->count * unit;
     }
-    join_runs(dt, COMM_SUM, list, row_leaves * s->ranks, data, s->count, out);
+    join_runs(dt, COMM_SUM, list, row_blocks * s->ranks, data, s->count, out);
     return DRV_OK;
 }
 
-// The leaves of this rank alone.
+// The reduction blocks of this rank alone.
 static void join_here(const instruction *ins, void *out) {
     const node *n = ins->node;
-    const int row_leaves = row_leaves_of(&n->attrs);
-    const void *list[MAX_LEAVES];
-    for (int own_leaf = 0; own_leaf < row_leaves; own_leaf++)
-        list[own_leaf] = input_at(ins, 0, own_leaf * leaf_elements(n));
-    join_parts(n->in[0]->dt, COMM_SUM, list, row_leaves, leaf_elements(n), out);
+    const int row_blocks = row_blocks_of(&n->attrs);
+    const void *list[MAX_REDUCTION_BLOCKS];
+    for (int own_block = 0; own_block < row_blocks; own_block++)
+        list[own_block] = input_at(ins, 0, own_block * block_elements(n));
+    join_parts(n->in[0]->dt, COMM_SUM, list, row_blocks, block_elements(n), out);
 }
 
 // --- reduce_shard
@@ -103,13 +105,13 @@ static void clear_chunk(void *arg, int64_t c, int thread) {
 static void reduce_shard(const instruction *ins) {
     const node *n = ins->node;
     const tensor *g = n->in[0];
-    const shard s = shard_of(ins, leaf_elements(n));
+    const shard s = shard_of(ins, block_elements(n));
     if (n->attrs.mesh.summed)
         memcpy(ins->out[0], input_at(ins, 0, s.first), (size_t)(s.count * dtype_bytes(g->dt)));
     else if (!ins->group)
         join_here(ins, ins->out[0]);
-    else if (n->attrs.sum.row_leaves > 1)
-        *ins->failed = sum_row_leaves(ins, &s, ins->out[0]);
+    else if (n->attrs.sum.row_blocks > 1)
+        *ins->failed = sum_row_blocks(ins, &s, ins->out[0]);
     else
         *ins->failed = comm_reduce_scatter(ins->group, g->dt, COMM_SUM, ins->in[0], s.n,
                 sizes_of(ins, &s, 1), ins->out[0], (char *)ins->workspace + sizes_bytes(n));
@@ -121,70 +123,75 @@ static void reduce_shard(const instruction *ins) {
 static int64_t reduce_workspace(const node *n, int n_threads) {
     (void)n_threads;
     if (n->attrs.mesh.ranks <= 1 || n->attrs.mesh.summed) return 0;
-    return sizes_bytes(n) + (n->attrs.sum.row_leaves > 1 ? list_bytes(n) : 0) + parts_bytes(n);
+    return sizes_bytes(n) + (n->attrs.sum.row_blocks > 1 ? list_bytes(n) : 0) + parts_bytes(n);
 }
 
 const cpu_op cpu_op_reduce_shard = {.run = reduce_shard, .workspace = reduce_workspace};
 
 // --- add_shard
-enum { SUM_ELEMENTS = 256, MAX_OPEN = 24 }; // of a chunk that fits the cache; 2^20 lanes and more
+enum {
+    SUM_ELEMENTS = 256,
+    MAX_OPEN = 24
+}; // of a chunk that fits the cache; 2^20 accumulation groups and more
 
 typedef struct shard_call {
     const instruction *ins;
     const shard *s;
-    char *parts;                            // of each leaf, in the order of ranks
+    char *parts;                            // of each reduction block, in the order of ranks
     double (*sums)[MAX_OPEN][SUM_ELEMENTS]; // by thread, in the accumulation type
     int64_t before;                         // micro-batches that were added before these
 } shard_call;
 
-// Adds what the ranks have found, one after the other, as lanes are added up and joined on one rank
-// (programs_finish_lane). sums: those that are open, and then are.
+// Adds what the ranks have found, one after the other, as accumulation groups are added up and
+// joined on one rank (programs_finish_accum_group). sums: those that are open, and then are.
 static void add_in_order(const shard_call *call, const char *part, int64_t n,
         double (*sums)[SUM_ELEMENTS]) {
     const node *add = call->ins->node;
     const dtype dt = add->in[0]->dt;
-    const int64_t in_lane = add->attrs.sum.in_lane;
+    const int64_t in_accum_group = add->attrs.sum.in_accum_group;
     const kernels *k = call->ins->kernels;
     const int64_t from_rank_to_rank = call->s->count * dtype_bytes(dt);
-    int open = shard_open(call->before, in_lane);
+    int open = shard_open(call->before, in_accum_group);
     for (int i = 0; i < add->attrs.sum.data_ranks; i++) {
         const int64_t index = call->before + i;
-        if (index % in_lane == 0) memset(sums[open++], 0, sizeof *sums);
+        if (index % in_accum_group == 0) memset(sums[open++], 0, sizeof *sums);
         k->accumulate(dt, n, part + i * from_rank_to_rank, sums[open - 1]);
-        if ((index + 1) % in_lane != 0) continue;
-        for (int64_t lane = index / in_lane; lane % 2 == 1; lane /= 2, open--)
+        if ((index + 1) % in_accum_group != 0) continue;
+        for (int64_t accum_group = index / in_accum_group; accum_group % 2 == 1;
+                accum_group /= 2, open--)
             k->accumulate(dt, n, sums[open - 1], sums[open - 2]);
     }
 }
 
-// Adds to leaf `leaf` of all: its ranks are data_ranks neighbours.
-static void add_to_leaf(const shard_call *call, int64_t leaf, int64_t first, int64_t n,
+// Adds to block `block` of all: its ranks are data_ranks neighbours.
+static void add_to_block(const shard_call *call, int64_t block, int64_t first, int64_t n,
         double (*sums)[SUM_ELEMENTS]) {
     const instruction *ins = call->ins;
     const op_attrs *attrs = &ins->node->attrs;
     const tensor *kept = ins->node->in[1];
-    const int row_leaves = row_leaves_of(attrs);
+    const int row_blocks = row_blocks_of(attrs);
     const int64_t unit = dtype_bytes(kept->dt), bytes = n * unit, length = kept->dim[2],
-                  place = leaf / row_leaves * attrs->sum.data_ranks, own_leaf = leaf % row_leaves;
+                  place = block / row_blocks * attrs->sum.data_ranks,
+                  own_block = block % row_blocks;
     const char *part =
-            call->parts + ((own_leaf * call->s->ranks + place) * call->s->count + first) * unit;
-    const int before = shard_open(call->before, attrs->sum.in_lane),
-              after = shard_open(call->before + attrs->sum.data_ranks, attrs->sum.in_lane);
+            call->parts + ((own_block * call->s->ranks + place) * call->s->count + first) * unit;
+    const int before = shard_open(call->before, attrs->sum.in_accum_group),
+              after = shard_open(call->before + attrs->sum.data_ranks, attrs->sum.in_accum_group);
     for (int i = 0; i < before; i++)
-        memcpy(sums[i], output_at(ins, 0, (i * kept->dim[1] + leaf) * length + first),
+        memcpy(sums[i], output_at(ins, 0, (i * kept->dim[1] + block) * length + first),
                 (size_t)bytes);
     add_in_order(call, part, n, sums);
     for (int i = 0; i < after; i++)
-        memcpy(output_at(ins, 0, (i * kept->dim[1] + leaf) * length + first), sums[i],
+        memcpy(output_at(ins, 0, (i * kept->dim[1] + block) * length + first), sums[i],
                 (size_t)bytes);
 }
 
 static void add_shard_chunk(void *arg, int64_t c, int thread) {
     const shard_call *call = arg;
     const int64_t end = c * CHUNK_ELEMENTS + chunk_length(call->s->count, CHUNK_ELEMENTS, c);
-    for (int64_t leaf = 0; leaf < call->ins->node->in[1]->dim[1]; leaf++)
+    for (int64_t block = 0; block < call->ins->node->in[1]->dim[1]; block++)
         for (int64_t at = c * CHUNK_ELEMENTS; at < end; at += SUM_ELEMENTS)
-            add_to_leaf(call, leaf, at, end - at < SUM_ELEMENTS ? end - at : SUM_ELEMENTS,
+            add_to_block(call, block, at, end - at < SUM_ELEMENTS ? end - at : SUM_ELEMENTS,
                     call->sums[thread]);
 }
 
@@ -192,16 +199,16 @@ static void add_shard_chunk(void *arg, int64_t c, int thread) {
 // Workspace: sizes | sums of each thread | what has come from other ranks.
 static void add_shard(const instruction *ins) {
     const node *n = ins->node;
-    const shard s = shard_of(ins, leaf_elements(n));
+    const shard s = shard_of(ins, block_elements(n));
     const int64_t unit = dtype_bytes(n->in[0]->dt), *sizes = sizes_of(ins, &s, unit);
     shard_call call = {.ins = ins,
             .s = &s,
             .sums = (void *)((char *)ins->workspace + sizes_bytes(n)),
             .before = (int64_t) * (const int32_t *)ins->in[2] * n->attrs.sum.data_ranks};
     call.parts = ins->group ? (char *)(call.sums + par_threads()) : ins->in[0];
-    for (int own_leaf = 0; own_leaf < row_leaves_of(&n->attrs) && ins->group; own_leaf++) {
-        *ins->failed = comm_all_to_all(ins->group, input_at(ins, 0, own_leaf * s.n), sizes,
-                call.parts + own_leaf * s.ranks * s.count * unit, NULL, s.count * unit);
+    for (int own_block = 0; own_block < row_blocks_of(&n->attrs) && ins->group; own_block++) {
+        *ins->failed = comm_all_to_all(ins->group, input_at(ins, 0, own_block * s.n), sizes,
+                call.parts + own_block * s.ranks * s.count * unit, NULL, s.count * unit);
         if (*ins->failed != DRV_OK) return;
     }
     par_for(div_up(s.count, CHUNK_ELEMENTS), add_shard_chunk, &call);
@@ -215,7 +222,7 @@ static int64_t add_workspace(const node *n, int n_threads) {
 const cpu_op cpu_op_add_shard = {.run = add_shard, .workspace = add_workspace};
 
 // --- join_shards
-// Joins the open sums of all leaves, from the last one on.
+// Joins the open sums of all reduction blocks, from the last one on.
 static void close_sums(void *arg, int64_t c, int thread) {
     (void)thread;
     const instruction *ins = arg;
@@ -229,9 +236,9 @@ static void close_sums(void *arg, int64_t c, int thread) {
 
 static void join_shards(const instruction *ins) {
     const tensor *s = ins->node->in[0];
-    const void *list[MAX_LEAVES];
-    for (int64_t leaf = 0; leaf < s->dim[1]; leaf++)
-        list[leaf] = output_at(ins, 0, leaf * s->dim[2]);
+    const void *list[MAX_REDUCTION_BLOCKS];
+    for (int64_t block = 0; block < s->dim[1]; block++)
+        list[block] = output_at(ins, 0, block * s->dim[2]);
     if (ins->node->attrs.sum.open > 1)
         run_chunks(ins, s->dim[1] * s->dim[2], CHUNK_ELEMENTS, close_sums);
     if (s->dim[1] > 1) join_parts(s->dt, COMM_SUM, list, (int)s->dim[1], s->dim[2], ins->out[0]);
@@ -239,25 +246,25 @@ static void join_shards(const instruction *ins) {
 
 const cpu_op cpu_op_join_shards = {.run = join_shards};
 
-// --- join_leaves
-// Clears all leaves after the first.
-static void clear_leaves(void *arg, int64_t c, int thread) {
+// --- join_blocks
+// Clears all reduction blocks after the first.
+static void clear_blocks(void *arg, int64_t c, int thread) {
     (void)thread;
     const instruction *ins = arg;
-    const int64_t n = leaf_elements(ins->node), all = tensor_elements(ins->node->in[0]);
+    const int64_t n = block_elements(ins->node), all = tensor_elements(ins->node->in[0]);
     memset(output_at(ins, 0, n + c * CHUNK_ELEMENTS), 0,
             (size_t)(chunk_length(all - n, CHUNK_ELEMENTS, c) *
                      dtype_bytes(ins->node->out[0]->dt)));
 }
 
-// Each rank joins its shard, where it is in the first leaf, and gives it to all others.
-static void join_leaves(const instruction *ins) {
+// Each rank joins its shard, where it is in the first reduction block, and gives it to all others.
+static void join_blocks(const instruction *ins) {
     const node *n = ins->node;
-    const int64_t elements = leaf_elements(n), unit = dtype_bytes(n->in[0]->dt);
+    const int64_t elements = block_elements(n), unit = dtype_bytes(n->in[0]->dt);
     if (ins->group) {
         const shard s = shard_of(ins, elements);
         char *own = output_at(ins, 0, s.first);
-        *ins->failed = sum_row_leaves(ins, &s, own);
+        *ins->failed = sum_row_blocks(ins, &s, own);
         if (*ins->failed == DRV_OK)
             *ins->failed =
                     comm_all_gather(ins->group, own, 0, sizes_of(ins, &s, unit), ins->out[0]);
@@ -265,10 +272,10 @@ static void join_leaves(const instruction *ins) {
     } else {
         join_here(ins, ins->out[0]);
     }
-    run_chunks(ins, tensor_elements(n->in[0]) - elements, CHUNK_ELEMENTS, clear_leaves);
+    run_chunks(ins, tensor_elements(n->in[0]) - elements, CHUNK_ELEMENTS, clear_blocks);
 }
 
-const cpu_op cpu_op_join_leaves = {.run = join_leaves, .workspace = reduce_workspace};
+const cpu_op cpu_op_join_blocks = {.run = join_blocks, .workspace = reduce_workspace};
 
 // --- shards of weights
 static void take_shard(const instruction *ins) {

@@ -88,7 +88,7 @@ static void adamw(const instruction *ins) {
 
 const cpu_op cpu_op_adamw = {.run = adamw};
 
-// --- lanes
+// --- accumulation groups
 static void put_aside_chunk(void *arg, int64_t c, int thread) {
     (void)thread;
     const instruction *ins = arg;

@@ -1,4 +1,4 @@
-// The builder: reads and writes beside the encoding, keeps a journal to resume from, says what the
+// The builder: reads and writes during the encoding, keeps a journal to resume from, says what the
 // set is made of.
 #include "data/set/build.h"
 

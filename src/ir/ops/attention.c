@@ -15,10 +15,10 @@
 // and values go around in a ring (arXiv:2310.01889), in the backward pass their gradients go home.
 // position still counts from the start of the document, wherever that lies.
 //
-// `leaves`: sums over the query heads of a group are of so many equal leaves, joined in a tree.
-// `wide`: other ranks have more of them; dqkv is in the accumulation type (ir/ops/kv_heads.c).
-// `replicas`: of rows that are cut; so many tensor ranks have leaves of the one key-value head that
-// is here, and the op itself joins them, as what it sums over the row comes after.
+// `blocks`: sums over the query heads of a group are of so many equal reduction blocks, joined in a
+// tree. `wide`: other ranks have more of them; dqkv is in the accumulation type (ir/ops/kv_heads.c).
+// `replicas`: of rows that are cut; so many tensor ranks have reduction blocks of the one key-value
+// head that is here, and the op itself joins them, as what it sums over the row comes after.
 #include "ir/grad.h"
 #include "ir/wire.h"
 #include "ir/zigzag.h"
@@ -45,20 +45,20 @@ static const char *check(const tensor *qkv, const tensor *position, const tensor
     if (attrs->attention.window < 0) return "a window must not be negative";
     if (attrs->attention.seq < 1 || qkv->dim[0] % attrs->attention.seq)
         return "seq must divide the tokens";
-    const bool cut = attrs->mesh.ranks > 1 || attrs->sum.row_leaves > 1;
-    const int row_leaves = attrs->sum.row_leaves > 1 ? attrs->sum.row_leaves : 1;
+    const bool cut = attrs->mesh.ranks > 1 || attrs->sum.row_blocks > 1;
+    const int row_blocks = attrs->sum.row_blocks > 1 ? attrs->sum.row_blocks : 1;
     if (cut && qkv->dt == DT_F64) return "rows that are cut are f32 or bf16";
-    if (row_leaves & (row_leaves - 1)) return "row_leaves must be a power of two";
-    if (cut && attrs->attention.seq % (ZIGZAG_HALVES * row_leaves))
+    if (row_blocks & (row_blocks - 1)) return "row_blocks must be a power of two";
+    if (cut && attrs->attention.seq % (ZIGZAG_HALVES * row_blocks))
         return "seq must divide into chunks";
     if (attrs->mesh.replicas > 1 &&
             (!cut || attrs->heads.n_kv_heads != 1 || attrs->heads.head_dim % attrs->mesh.replicas))
         return "replicas must divide the one key-value head of rows that are cut";
     if (!is_i32(position, qkv->dim[0])) return "position must be i32[N]";
-    if (attrs->sum.leaves < 0 ||
-            (attrs->sum.leaves &&
-                    attrs->heads.n_heads / attrs->heads.n_kv_heads % attrs->sum.leaves))
-        return "leaves must divide the query heads of a group";
+    if (attrs->sum.blocks < 0 ||
+            (attrs->sum.blocks &&
+                    attrs->heads.n_heads / attrs->heads.n_kv_heads % attrs->sum.blocks))
+        return "reduction blocks must divide the query heads of a group";
     return check_hidden(qkv, hidden, attrs);
 }
 
@@ -148,7 +148,7 @@ static void example_branch_window(example *e) {
 static const op_attr row_attrs[] = {ATTR(heads, n_heads), ATTR(heads, n_kv_heads),
         ATTR(heads, head_dim), ATTR(attention, seq), ATTR(attention, causal),
         ATTR(attention, documents), ATTR(attention, window), ATTR(attention, all_heads), ATTR_RANKS,
-        ATTR(mesh, replicas), ATTR(sum, row_leaves), ATTR(sum, leaves), ATTR(sum, wide), {0}};
+        ATTR(mesh, replicas), ATTR(sum, row_blocks), ATTR(sum, blocks), ATTR(sum, wide), {0}};
 
 const op_row op_row_attention = {
         .name = "attention",
@@ -157,6 +157,7 @@ const op_row op_row_attention = {
         .shape = shape,
         .grad = grad,
         .flops = flops,
+        .flops_of = FLOPS_ATTENTION,
         .wire = wire,
         .built = true,
         .differentiated = true,
@@ -189,14 +190,14 @@ static double grad_wire(const node *n) {
     return wire_gather(kv_numbers(n, n->in[1]) * ((double)dtype_bytes(dt) + back), ranks_of(n));
 }
 
-// For every leaf of keys in the row and of queries here each replica gets a run of the sums; in the
-// end all get all runs, rounded.
+// For every reduction block of keys in the row and of queries here each replica gets a run of the
+// sums; in the end all get all runs, rounded.
 static double grad_wire_replicas(const node *n) {
     const dtype dt = n->in[1]->dt;
     const int replicas = replicas_of(n),
-              row_leaves = n->attrs.sum.row_leaves > 1 ? n->attrs.sum.row_leaves : 1;
+              row_blocks = n->attrs.sum.row_blocks > 1 ? n->attrs.sum.row_blocks : 1;
     const double numbers = kv_numbers(n, n->in[1]);
-    return ranks_of(n) * row_leaves *
+    return ranks_of(n) * row_blocks *
                    wire_scatter(numbers * (double)dtype_bytes(dtype_acc(dt)), replicas) +
            wire_gather(numbers / replicas * (double)dtype_bytes(dt), replicas);
 }
@@ -220,7 +221,7 @@ static void example_window_grad(example *e) {
 
 static void example_partial_grad(example *e) {
     op_attrs attrs = example_attrs;
-    attrs.sum.leaves = 2;
+    attrs.sum.blocks = 2;
     attrs.sum.wide = 1;
     example_grad_of(e, &attrs);
 }
@@ -238,6 +239,7 @@ const op_row op_row_attention_grad = {
         .max_in = 6,
         .shape = grad_shape,
         .flops = grad_flops,
+        .flops_of = FLOPS_ATTENTION,
         .wire = grad_wire,
         .wire_replicas = grad_wire_replicas,
         .differentiated = true,
@@ -292,6 +294,7 @@ const op_row op_row_cached_attention = {
         .max_in = 4,
         .shape = cached_shape,
         .flops = flops,
+        .flops_of = FLOPS_ATTENTION,
         .built = true,
         .differentiated = true,
         .attrs = ATTRS(ATTR(heads, n_heads), ATTR(heads, n_kv_heads), ATTR(heads, head_dim),

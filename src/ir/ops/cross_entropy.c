@@ -4,15 +4,16 @@
 // linear_cross_entropy(h_NH, w_VH, labels_N) -> loss f64[1], that of each token f64[N]. A negative
 // label is not counted: its loss is 0. With
 // `ranks`, w is this rank's part of the rows of one of V: `part` of them, fewer on the last rank.
-// `leaves`: the vocabulary of a rank is so many leaves of part / leaves rows. For each leaf the log
-// of its sum of exponents and the logit of the label, if it is there, go to all ranks, 16 bytes per
-// token and leaf, and are joined in their order; the sum over the vocabulary of dh is a tree of
-// leaves. With ranks dh is one of several partial sums (`dx_wide`: in the accumulation type).
-// `row_leaves`: N is so many leaves of the row, each with a loss, a dloss and an accumulator of its
-// own. `addends`: the rows of each leaf are so many addends, each with a loss and a dloss; what
-// they give w is added one after the other. A chunk holds whole addends, or part of one, of which
-// what the chunks give w is summed `apart`. The gradient may be that of the loss or, where the
-// losses of tokens are gone on with, that of each token's.
+// `blocks`: the vocabulary of a rank is so many reduction blocks of part / blocks rows. For each
+// reduction block the log of its sum of exponents and the logit of the label, if it is there, go to
+// all ranks, 16 bytes per token and reduction block, and are joined in their order; the sum over
+// the vocabulary of dh is a tree of reduction blocks. With ranks dh is one of several partial sums
+// (`dx_wide`: in the accumulation type). `row_blocks`: N is so many reduction blocks of the row,
+// each with a loss, a dloss and an accumulator of its own. `partial_sums`: the rows of each
+// reduction block are so many partial sums, each with a loss and a dloss; what they give w is added
+// one after the other. A chunk holds whole partial sums, or part of one, of which what the chunks
+// give w is summed `apart`. The gradient may be that of the loss or, where the losses of tokens are
+// gone on with, that of each token's.
 #include "ir/grad.h"
 #include "ir/token_sums.h"
 #include "ir/wire.h"
@@ -25,17 +26,17 @@ static const char *check(const node *n) {
     const op_attrs *attrs = &n->attrs;
     const int chunk = attrs->vocabulary.chunk, part = attrs->vocabulary.part;
     if (chunk < 1) return "chunk must be positive";
-    const int64_t addend = h->dim[0] / sums_of_tokens(attrs);
-    if (h->dim[0] % sums_of_tokens(attrs)) return "row_leaves and addends must divide the tokens";
-    if (attrs->sum.addends > 1 && chunk >= addend && chunk % addend)
-        return "a chunk must hold whole addends, or part of one";
-    if (attrs->sum.addends > 1 && chunk < addend && !attrs->sum.apart)
-        return "an addend of several chunks must be summed apart";
-    const int64_t leaf = attrs->sum.leaves > 0 ? part / attrs->sum.leaves : 0;
-    if (attrs->sum.leaves && (leaf < 1 || part % attrs->sum.leaves))
-        return "part must be of leaves";
-    if (attrs->sum.leaves && (w->dim[0] > part || w->dim[0] <= (attrs->sum.leaves - 1) * leaf))
-        return "every leaf must have rows";
+    const int64_t sums = sums_of_tokens(attrs), partial_sum = h->dim[0] / sums;
+    if (h->dim[0] % sums) return "row_blocks and partial_sums must divide the tokens";
+    if (attrs->sum.partial_sums > 1 && chunk >= partial_sum && chunk % partial_sum)
+        return "a chunk must hold whole partial sums, or part of one";
+    if (attrs->sum.partial_sums > 1 && chunk < partial_sum && !attrs->sum.apart)
+        return "a partial sum of several chunks must be summed apart";
+    const int64_t block = attrs->sum.blocks > 0 ? part / attrs->sum.blocks : 0;
+    if (attrs->sum.blocks && (block < 1 || part % attrs->sum.blocks))
+        return "part must be of reduction blocks";
+    if (attrs->sum.blocks && (w->dim[0] > part || w->dim[0] <= (attrs->sum.blocks - 1) * block))
+        return "every reduction block must have rows";
     return NULL;
 }
 
@@ -47,13 +48,18 @@ static const char *shape(const node *n, tensor_spec *out, int *n_out) {
 }
 
 static double wire(const node *n) {
-    const double pair = 2 * sizeof(double), leaves = n->attrs.sum.leaves ? n->attrs.sum.leaves : 1;
+    const double pair = 2 * sizeof(double), blocks = n->attrs.sum.blocks ? n->attrs.sum.blocks : 1;
     if (n->attrs.mesh.ranks <= 1) return 0;
-    return wire_gather(pair * leaves * (double)n->in[0]->dim[0], n->attrs.mesh.ranks);
+    return wire_gather(pair * blocks * (double)n->in[0]->dim[0], n->attrs.mesh.ranks);
 }
 
 static double flops(const node *n) {
     return 2.0 * (double)tensor_elements(n->in[0]) * (double)n->in[1]->dim[0];
+}
+
+static double inverse_dims(const node *n) {
+    const tensor *x = n->in[0], *w = n->in[1];
+    return 1 / (double)x->dim[0] + 1 / (double)x->dim[1] + 1 / (double)w->dim[0];
 }
 
 // The logits of a chunk serve the loss and both gradients while they are there, so the training
@@ -87,29 +93,29 @@ static void loss_example(example *e) {
     graph_add(e->g, OP_linear_cross_entropy, 3, in, &(op_attrs){.vocabulary.chunk = 4});
 }
 
-// Four leaves, the last of them shorter.
-static void loss_leaves_example(example *e) {
+// Four reduction blocks, the last of them shorter.
+static void loss_blocks_example(example *e) {
     tensor *in[] = {example_activation(e, "h", 6, 5), example_weight(e, "w", e->dt, 11, 5),
             example_integers(e, "labels", 6, example_labels)};
     graph_add(e->g, OP_linear_cross_entropy, 3, in,
-            &(op_attrs){.vocabulary.chunk = 4, .sum.leaves = 4, .vocabulary.part = 12});
+            &(op_attrs){.vocabulary.chunk = 4, .sum.blocks = 4, .vocabulary.part = 12});
 }
 
-// Two leaves of a row, each a chunk and a shorter one.
-static void loss_row_leaves_example(example *e) {
+// Two reduction blocks of a row, each a chunk and a shorter one.
+static void loss_row_blocks_example(example *e) {
     tensor *in[] = {example_activation(e, "h", 6, 5), example_weight(e, "w", e->dt, 11, 5),
             example_integers(e, "labels", 6, example_labels)};
-    e->g->row_leaves = 2;
+    e->g->row_blocks = 2;
     graph_add(e->g, OP_linear_cross_entropy, 3, in,
-            &(op_attrs){.vocabulary.chunk = 2, .sum.row_leaves = 2});
+            &(op_attrs){.vocabulary.chunk = 2, .sum.row_blocks = 2});
 }
 
-// Three addends, two of them in the first chunk.
-static void loss_addends_example(example *e) {
+// Three partial sums, two of them in the first chunk.
+static void loss_partial_sums_example(example *e) {
     tensor *in[] = {example_activation(e, "h", 6, 5), example_weight(e, "w", e->dt, 11, 5),
             example_integers(e, "labels", 6, example_labels)};
     graph_add(e->g, OP_linear_cross_entropy, 3, in,
-            &(op_attrs){.vocabulary.chunk = 4, .sum.addends = 3});
+            &(op_attrs){.vocabulary.chunk = 4, .sum.partial_sums = 3});
 }
 
 const op_row op_row_linear_cross_entropy = {
@@ -120,14 +126,16 @@ const op_row op_row_linear_cross_entropy = {
         .grad = grad,
         .reads_blocks = true,
         .flops = flops,
+        .flops_of = FLOPS_HEAD,
+        .inverse_dims = inverse_dims,
         .wire = wire,
         .built = true,
         .differentiated = true,
         .attrs = ATTRS(ATTR(vocabulary, part), ATTR(vocabulary, chunk), ATTR_RANKS,
-                ATTR(sum, row_leaves), ATTR(sum, addends), ATTR(sum, leaves), ATTR(sum, dx_wide),
-                ATTR(sum, apart)),
-        .examples = {loss_example, loss_leaves_example, loss_row_leaves_example,
-                loss_addends_example},
+                ATTR(sum, row_blocks), ATTR(sum, partial_sums), ATTR(sum, blocks),
+                ATTR(sum, dx_wide), ATTR(sum, apart)),
+        .examples = {loss_example, loss_blocks_example, loss_row_blocks_example,
+                loss_partial_sums_example},
 };
 
 // --- linear_cross_entropy_grad(h, w, labels, dloss[, acc]) -> loss[, dh][, acc']
@@ -146,7 +154,7 @@ static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     const char *bad = check(n);
     if (bad) return bad;
     const tensor_spec acc =
-            spec_by_leaf(&n->attrs, spec_2d(dtype_acc(w->dt), w->dim[0], w->dim[1]));
+            spec_by_block(&n->attrs, spec_2d(dtype_acc(w->dt), w->dim[0], w->dim[1]));
     if (!is_f64(n->in[3], sums_of_tokens(&n->attrs)) && !is_f64(n->in[3], n->in[0]->dim[0]))
         return "dloss must be like the loss, or of each token";
     return dw && !is_like(n->in[4], &acc) ? "the accumulator must fit w" : NULL;
@@ -161,11 +169,11 @@ static void grad_with_example(example *e, op_attrs attrs, int64_t n_dloss) {
     tensor *in[5] = {example_given(e, "h", 6, 5), example_given(e, "w", 11, 5),
             example_integers(e, "labels", 6, example_labels),
             example_state(e, TENSOR_INPUT, "dloss", DT_F64, n_dloss, 0, 0.5, 1)};
-    const int64_t dim[] = {attrs.sum.row_leaves, 11, 5};
-    const bool row_leaves = attrs.sum.row_leaves > 1;
+    const int64_t dim[] = {attrs.sum.row_blocks, 11, 5};
+    const bool row_blocks = attrs.sum.row_blocks > 1;
     if (!attrs.vocabulary.skip_dw)
-        in[4] = example_accumulator(e, "acc", 2 + row_leaves, dim + !row_leaves);
-    if (!attrs.vocabulary.chunk) attrs.vocabulary.chunk = row_leaves ? 2 : 4;
+        in[4] = example_accumulator(e, "acc", 2 + row_blocks, dim + !row_blocks);
+    if (!attrs.vocabulary.chunk) attrs.vocabulary.chunk = row_blocks ? 2 : 4;
     graph_add(e->g, OP_linear_cross_entropy_grad, attrs.vocabulary.skip_dw ? 4 : 5, in, &attrs);
 }
 
@@ -189,40 +197,40 @@ static void weight_alone_example(example *e) {
     grad_of_example(e, (op_attrs){.vocabulary.skip_dx = 1});
 }
 
-static void leaves_example(example *e) {
-    grad_of_example(e, (op_attrs){.sum.leaves = 4, .vocabulary.part = 12});
+static void blocks_example(example *e) {
+    grad_of_example(e, (op_attrs){.sum.blocks = 4, .vocabulary.part = 12});
 }
 
-static void row_leaves_example(example *e) {
-    grad_of_example(e, (op_attrs){.sum.row_leaves = 2});
+static void row_blocks_example(example *e) {
+    grad_of_example(e, (op_attrs){.sum.row_blocks = 2});
 }
 
 static void apart_example(example *e) {
     grad_of_example(e, (op_attrs){.sum.apart = 1});
 }
 
-static void apart_row_leaves_example(example *e) {
-    grad_of_example(e, (op_attrs){.sum.apart = 1, .sum.row_leaves = 2});
+static void apart_row_blocks_example(example *e) {
+    grad_of_example(e, (op_attrs){.sum.apart = 1, .sum.row_blocks = 2});
 }
 
-// In a chunk two addends and one; then each in a chunk and a shorter one.
-static void addends_example(example *e) {
-    grad_of_example(e, (op_attrs){.sum.addends = 3});
+// In a chunk two partial sums and one; then each in a chunk and a shorter one.
+static void partial_sums_example(example *e) {
+    grad_of_example(e, (op_attrs){.sum.partial_sums = 3});
 }
 
-static void long_addends_example(example *e) {
-    grad_of_example(e, (op_attrs){.sum.addends = 2, .vocabulary.chunk = 2, .sum.apart = 1});
+static void long_partial_sums_example(example *e) {
+    grad_of_example(e, (op_attrs){.sum.partial_sums = 2, .vocabulary.chunk = 2, .sum.apart = 1});
 }
 
-static void addends_row_leaves_example(example *e) {
-    grad_of_example(e, (op_attrs){.sum.addends = 3,
-                               .sum.row_leaves = 2,
-                               .sum.leaves = 4,
+static void partial_sums_row_blocks_example(example *e) {
+    grad_of_example(e, (op_attrs){.sum.partial_sums = 3,
+                               .sum.row_blocks = 2,
+                               .sum.blocks = 4,
                                .vocabulary.part = 12});
 }
 
 static void partial_example(example *e) {
-    grad_of_example(e, (op_attrs){.sum.leaves = 2, .vocabulary.part = 12, .sum.dx_wide = 1});
+    grad_of_example(e, (op_attrs){.sum.blocks = 2, .vocabulary.part = 12, .sum.dx_wide = 1});
 }
 
 const op_row op_row_linear_cross_entropy_grad = {
@@ -232,13 +240,15 @@ const op_row op_row_linear_cross_entropy_grad = {
         .shape = grad_shape,
         .reads_blocks = true,
         .flops = grad_flops,
+        .flops_of = FLOPS_HEAD,
+        .inverse_dims = inverse_dims,
         .wire = wire,
         .differentiated = true,
         .attrs = ATTRS(ATTR(vocabulary, part), ATTR(vocabulary, chunk), ATTR(vocabulary, skip_dx),
-                ATTR(vocabulary, skip_dw), ATTR_RANKS, ATTR(sum, row_leaves), ATTR(sum, addends),
-                ATTR(sum, leaves), ATTR(sum, dx_wide), ATTR(sum, apart)),
-        .examples = {grad_example, frozen_weight_example, weight_alone_example, leaves_example,
-                partial_example, row_leaves_example, apart_example, apart_row_leaves_example,
-                addends_example, long_addends_example, addends_row_leaves_example,
+                ATTR(vocabulary, skip_dw), ATTR_RANKS, ATTR(sum, row_blocks),
+                ATTR(sum, partial_sums), ATTR(sum, blocks), ATTR(sum, dx_wide), ATTR(sum, apart)),
+        .examples = {grad_example, frozen_weight_example, weight_alone_example, blocks_example,
+                partial_example, row_blocks_example, apart_example, apart_row_blocks_example,
+                partial_sums_example, long_partial_sums_example, partial_sums_row_blocks_example,
                 of_tokens_example},
 };

@@ -24,8 +24,8 @@ static void grad(grad_ctx *ctx, node *n) {
     if (!acc) return;
     tensor *in[] = {n->in[0], dx, acc};
     op_attrs attrs = n->attrs;
-    attrs.sum.row_leaves = grad_row_leaves(ctx);
-    attrs.sum.addends = grad_addends(ctx);
+    attrs.sum.row_blocks = grad_row_blocks(ctx);
+    attrs.sum.partial_sums = grad_partial_sums(ctx);
     grad_buffer_set(ctx, n->in[1], graph_add(ctx->g, OP_embedding_grad, 3, in, &attrs)->out[0]);
 }
 
@@ -43,14 +43,14 @@ static void example_lookup(example *e) {
     graph_add(e->g, OP_embedding, 2, in, NULL);
 }
 
-static void row_leaves_lookup(example *e) {
-    e->g->row_leaves = 2;
+static void row_blocks_lookup(example *e) {
+    e->g->row_blocks = 2;
     example_lookup(e);
 }
 
-static void addends_lookup(example *e) {
-    e->g->addends = 3;
-    row_leaves_lookup(e);
+static void partial_sums_lookup(example *e) {
+    e->g->partial_sums = 3;
+    row_blocks_lookup(e);
 }
 
 const op_row op_row_embedding = {
@@ -64,19 +64,20 @@ const op_row op_row_embedding = {
         .attrs = ATTRS(ATTR(vocabulary, part), ATTR_RANKS),
         .built = true,
         .differentiated = true,
-        .examples = {example_lookup, row_leaves_lookup, addends_lookup},
+        .examples = {example_lookup, row_blocks_lookup, partial_sums_lookup},
 };
 
-// dtable_VH += sum over tokens of dx_NH at row ids[n]. `row_leaves`: N is so many leaves of the
-// row, each with a table of its own. `addends`: of each so many, summed apart.
+// dtable_VH += sum over tokens of dx_NH at row ids[n]. `row_blocks`: N is so many reduction blocks
+// of the row, each with a table of its own. `partial_sums`: of each so many, summed apart.
 static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *ids = n->in[0], *dx = n->in[1], *acc = n->in[2];
     if (!is_matrix(dx) || !is_i32(ids, dx->dim[0])) return "ids must be i32[N] for dx[N,H]";
-    const int64_t rows = acc->dim[n->attrs.sum.row_leaves > 1];
-    const tensor_spec table = spec_by_leaf(&n->attrs, spec_2d(dtype_acc(dx->dt), rows, dx->dim[1]));
+    const int64_t rows = acc->dim[n->attrs.sum.row_blocks > 1];
+    const tensor_spec table =
+            spec_by_block(&n->attrs, spec_2d(dtype_acc(dx->dt), rows, dx->dim[1]));
     if (!is_like(acc, &table)) return "the accumulator must be [V,H]";
     if (dx->dim[0] % sums_of_tokens(&n->attrs))
-        return "row_leaves and addends must divide the tokens";
+        return "row_blocks and partial_sums must divide the tokens";
     out[0] = spec_in_place(n, 2);
     *n_out = 1;
     return check_part(n, rows);
@@ -95,20 +96,20 @@ static void grad_example(example *e) {
     graph_add(e->g, OP_embedding_grad, 3, in, NULL);
 }
 
-static void grad_row_leaves_example(example *e) {
+static void grad_row_blocks_example(example *e) {
     const int64_t dim[] = {2, 7, 5};
     tensor *in[] = {example_integers(e, "ids", 6, example_ids), example_given(e, "dx", 6, 5),
             example_accumulator(e, "acc", 3, dim)};
-    graph_add(e->g, OP_embedding_grad, 3, in, &(op_attrs){.sum.row_leaves = 2});
+    graph_add(e->g, OP_embedding_grad, 3, in, &(op_attrs){.sum.row_blocks = 2});
 }
 
-// Row 5 has two tokens, of two addends; in the second one also two.
-static const int32_t addends_ids[6] = {0, 5, 3, 5, 5, 2};
+// Row 5 has two tokens, of two partial sums; in the second one also two.
+static const int32_t partial_sums_ids[6] = {0, 5, 3, 5, 5, 2};
 
-static void grad_addends_example(example *e) {
-    tensor *in[] = {example_integers(e, "ids", 6, addends_ids), example_given(e, "dx", 6, 5),
+static void grad_partial_sums_example(example *e) {
+    tensor *in[] = {example_integers(e, "ids", 6, partial_sums_ids), example_given(e, "dx", 6, 5),
             example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 7, 5, -1, 1)};
-    graph_add(e->g, OP_embedding_grad, 3, in, &(op_attrs){.sum.addends = 2});
+    graph_add(e->g, OP_embedding_grad, 3, in, &(op_attrs){.sum.partial_sums = 2});
 }
 
 const op_row op_row_embedding_grad = {
@@ -117,8 +118,8 @@ const op_row op_row_embedding_grad = {
         .max_in = 3,
         .shape = grad_shape,
         .touched = grad_touched,
-        .attrs = ATTRS(ATTR(vocabulary, part), ATTR_RANKS, ATTR(sum, row_leaves),
-                ATTR(sum, addends)),
+        .attrs = ATTRS(ATTR(vocabulary, part), ATTR_RANKS, ATTR(sum, row_blocks),
+                ATTR(sum, partial_sums)),
         .differentiated = true,
-        .examples = {grad_example, grad_row_leaves_example, grad_addends_example},
+        .examples = {grad_example, grad_row_blocks_example, grad_partial_sums_example},
 };

@@ -4,11 +4,11 @@
 // many value heads, which are copied.
 //   y = x * r * w,  r = 1/sqrt(mean(x^2) + eps) of each head
 //
-// A weight's gradient is a sum over tokens and heads. Of each addend of each leaf of the row
-// (ir/token_sums.h) it is a chain over the heads of the model, in their order, of what each gives:
-// a chain over its tokens. With `ranks` (of the tensor axis, which have all tokens and some heads)
-// they tell each other what their heads give, and all add up alike, whatever their number.
-// `replicas`: so many neighbours have the same key-value head, which counts once.
+// A weight's gradient is a sum over tokens and heads. Of each partial sum of each reduction block
+// of the row (ir/token_sums.h) it is a chain over the heads of the model, in their order, of what
+// each gives: a chain over its tokens. With `ranks` (of the tensor axis, which have all tokens and
+// some heads) they tell each other what their heads give, and all add up alike, whatever their
+// number. `replicas`: so many neighbours have the same key-value head, which counts once.
 #include "ir/grad.h"
 #include "ir/token_sums.h"
 #include "ir/wire.h"
@@ -49,8 +49,8 @@ static void grad(grad_ctx *ctx, node *n) {
     op_attrs attrs = n->attrs;
     const bool trained = in[5] && in[6];
     attrs.norm.skip_dw = !trained;
-    attrs.sum.row_leaves = trained ? grad_row_leaves(ctx) : 0;
-    attrs.sum.addends = trained ? grad_addends(ctx) : 0;
+    attrs.sum.row_blocks = trained ? grad_row_blocks(ctx) : 0;
+    attrs.sum.partial_sums = trained ? grad_partial_sums(ctx) : 0;
     node *made = graph_add(ctx->g, OP_head_norm_grad, trained ? 7 : 5, in, &attrs);
     if (trained) {
         grad_buffer_set(ctx, wq, made->out[1]);
@@ -70,15 +70,15 @@ static void norm_example(example *e) {
     graph_add(e->g, OP_head_norm, 3, in, &example_attrs);
 }
 
-static void norm_row_leaves_example(example *e) {
-    e->g->row_leaves = 2;
+static void norm_row_blocks_example(example *e) {
+    e->g->row_blocks = 2;
     norm_example(e);
 }
 
-// Two leaves of the row, each of two addends.
-static void norm_addends_example(example *e) {
-    e->g->addends = 2;
-    norm_row_leaves_example(e);
+// Two reduction blocks of the row, each of two partial sums.
+static void norm_partial_sums_example(example *e) {
+    e->g->partial_sums = 2;
+    norm_row_blocks_example(e);
 }
 
 const op_row op_row_head_norm = {
@@ -92,7 +92,7 @@ const op_row op_row_head_norm = {
         .n_statistics = 1,
         .built = true,
         .differentiated = true,
-        .examples = {norm_example, norm_row_leaves_example, norm_addends_example},
+        .examples = {norm_example, norm_row_blocks_example, norm_partial_sums_example},
 };
 
 // --- head_norm_grad(dy, x, wq, wk, r[, accq, acck]) -> dx[, accq', acck']; skip_dw: no
@@ -101,7 +101,7 @@ static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *dy = n->in[0], *x = n->in[1];
     const bool trained = !n->attrs.norm.skip_dw;
     const tensor_spec sums =
-            spec_by_leaf(&n->attrs, spec_1d(dtype_acc(x->dt), n->attrs.heads.head_dim));
+            spec_by_block(&n->attrs, spec_1d(dtype_acc(x->dt), n->attrs.heads.head_dim));
     out[0] = spec_may_alias(n, 0);
     *n_out = trained ? 3 : 1;
     if (n->n_in != (trained ? 7 : 5)) return "accumulators and skip_dw exclude each other";
@@ -127,8 +127,8 @@ static double grad_wire(const node *n) {
 
 static void grad_of_example(example *e, bool frozen, sum_tree sum) {
     const dtype acc = dtype_acc(e->dt);
-    const int leaves = sum.row_leaves;
-    const int64_t dim[] = {leaves, 6};
+    const int blocks = sum.row_blocks;
+    const int64_t dim[] = {blocks, 6};
     op_attrs attrs = example_attrs;
     tensor *x = example_given(e, "x", 4, EXAMPLE_WIDTH);
     tensor *wq = example_state(e, TENSOR_WEIGHT, "wq", acc, 6, 0, -1, 1),
@@ -136,8 +136,8 @@ static void grad_of_example(example *e, bool frozen, sum_tree sum) {
     node *norm = graph_add(e->g, OP_head_norm, 3, (tensor *[]){x, wq, wk}, &attrs);
     tensor *in[7] = {example_given(e, "dy", 4, EXAMPLE_WIDTH), x, wq, wk, norm->out[1]};
     for (int i = 5; i < 7 && !frozen; i++)
-        in[i] = example_accumulator(e, i == 5 ? "accq" : "acck", leaves ? 2 : 1,
-                leaves ? dim : dim + 1);
+        in[i] = example_accumulator(e, i == 5 ? "accq" : "acck", blocks ? 2 : 1,
+                blocks ? dim : dim + 1);
     attrs.norm.skip_dw = frozen;
     attrs.sum = sum;
     graph_add(e->g, OP_head_norm_grad, frozen ? 5 : 7, in, &attrs);
@@ -151,12 +151,12 @@ static void frozen_example(example *e) {
     grad_of_example(e, true, (sum_tree){0});
 }
 
-static void addends_example(example *e) {
-    grad_of_example(e, false, (sum_tree){.addends = 2});
+static void partial_sums_example(example *e) {
+    grad_of_example(e, false, (sum_tree){.partial_sums = 2});
 }
 
-static void row_leaves_example(example *e) {
-    grad_of_example(e, false, (sum_tree){.addends = 2, .row_leaves = 2});
+static void row_blocks_example(example *e) {
+    grad_of_example(e, false, (sum_tree){.partial_sums = 2, .row_blocks = 2});
 }
 
 const op_row op_row_head_norm_grad = {
@@ -167,7 +167,7 @@ const op_row op_row_head_norm_grad = {
         .wire = grad_wire,
         .attrs = ATTRS(ATTR(heads, n_heads), ATTR(heads, n_kv_heads), ATTR(heads, head_dim),
                 ATTR(norm, skip_dw), ATTR(norm, eps), ATTR_RANKS, ATTR(mesh, replicas),
-                ATTR(sum, row_leaves), ATTR(sum, addends)),
+                ATTR(sum, row_blocks), ATTR(sum, partial_sums)),
         .differentiated = true,
-        .examples = {grad_example, frozen_example, addends_example, row_leaves_example},
+        .examples = {grad_example, frozen_example, partial_sums_example, row_blocks_example},
 };

@@ -9,8 +9,9 @@
 //
 // The first half, t = x A^T for all branches at once, is a matmul.
 //
-// dx_leaves, dx_wide: dt is a sum over the columns of y, of so many equal leaves of each branch, a
-// partial sum where ranks share those columns. dw_leaves, dw_ranks: as in matmul.c, of the B.
+// dx_blocks, dx_wide: dt is a sum over the columns of y, of so many equal reduction blocks of each
+// branch, a partial sum where ranks share those columns. dw_blocks, dw_ranks: as in matmul.c, of
+// the B.
 #include "ir/grad.h"
 
 // Columns of t: the ranks of all branches, whose B are in[first ..].
@@ -24,12 +25,13 @@ static int64_t width_of_t(const node *n, int first) {
 // y_NO is what has the columns of the branches.
 static const char *check(const node *n, const tensor *y, int first) {
     int64_t end = 0;
-    const int leaves = first == 1 ? n->attrs.sum.leaves : n->attrs.sum.dx_leaves;
-    if (leaves < 0) return "leaves must not be negative";
+    const int blocks = first == 1 ? n->attrs.sum.blocks : n->attrs.sum.dx_blocks;
+    if (blocks < 0) return "reduction blocks must not be negative";
     for (int i = 0; i < n->n_in - first; i++) {
         const tensor *b = n->in[first + i];
         const int column = n->attrs.low_rank.branches[i].column;
-        if (leaves && b->dim[0] % leaves) return "leaves must divide the columns of a branch";
+        if (blocks && b->dim[0] % blocks)
+            return "reduction blocks must divide the columns of a branch";
         if (!is_matrix(b) || b->dt != y->dt) return "B must be [columns of its branch, rank]";
         if (column < end) return "branches must not overlap";
         end = column + b->dim[0];
@@ -80,9 +82,9 @@ static void grad(grad_ctx *ctx, node *up) {
     }
     if (!grad_wanted(ctx, up->in[1])) return;
     op_attrs attrs = up->attrs;
-    attrs.sum.leaves = attrs.sum.dx_leaves;
+    attrs.sum.blocks = attrs.sum.dx_blocks;
     attrs.sum.wide = attrs.sum.dx_wide;
-    attrs.sum.dx_leaves = attrs.sum.dx_wide = attrs.sum.dw_leaves = attrs.sum.dw_ranks =
+    attrs.sum.dx_blocks = attrs.sum.dx_wide = attrs.sum.dw_blocks = attrs.sum.dw_ranks =
             attrs.mesh.axis = 0;
     grad_add(ctx, up->in[1], graph_add(ctx->g, OP_lora_up_grad, up->n_in - 1, in, &attrs)->out[0]);
 }
@@ -106,29 +108,29 @@ static void one_branch_example(example *e) {
             &(op_attrs){.low_rank.branches[0].alpha = 2, .low_rank.branches[0].column = 3});
 }
 
-// dt in two leaves of each branch, the gradients of B in three runs of tokens.
-static void leaves_example(example *e) {
+// dt in two reduction blocks of each branch, the gradients of B in three runs of tokens.
+static void blocks_example(example *e) {
     tensor *in[] = {example_activation(e, "y", 5, 13), example_activation(e, "t", 5, 5),
             example_weight(e, "b1", e->dt, 4, 2), example_weight(e, "b2", e->dt, 6, 3)};
     op_attrs attrs = two_branches;
-    attrs.sum.dx_leaves = 2;
-    attrs.sum.dw_leaves = 3;
+    attrs.sum.dx_blocks = 2;
+    attrs.sum.dw_blocks = 3;
     graph_add(e->g, OP_lora_up, 4, in, &attrs);
 }
 
-static void row_leaves_example(example *e) {
+static void row_blocks_example(example *e) {
     tensor *in[] = {example_activation(e, "y", 8, 13), example_activation(e, "t", 8, 5),
             example_weight(e, "b1", e->dt, 4, 2), example_weight(e, "b2", e->dt, 6, 3)};
     op_attrs attrs = two_branches;
-    attrs.sum.dw_leaves = 2;
-    e->g->row_leaves = 2;
+    attrs.sum.dw_blocks = 2;
+    e->g->row_blocks = 2;
     graph_add(e->g, OP_lora_up, 4, in, &attrs);
 }
 
-// Two leaves of the row, each of two addends.
-static void addends_example(example *e) {
-    e->g->addends = 2;
-    row_leaves_example(e);
+// Two reduction blocks of the row, each of two partial sums.
+static void partial_sums_example(example *e) {
+    e->g->partial_sums = 2;
+    row_blocks_example(e);
 }
 
 const op_row op_row_lora_up = {
@@ -136,19 +138,19 @@ const op_row op_row_lora_up = {
         .min_in = 3,
         .max_in = 2 + MAX_BRANCHES,
         .shape = shape,
-        .attrs = ATTRS(ATTR(mesh, axis), ATTR(sum, dx_leaves), ATTR(sum, dw_leaves),
+        .attrs = ATTRS(ATTR(mesh, axis), ATTR(sum, dx_blocks), ATTR(sum, dw_blocks),
                 ATTR(sum, dw_ranks), ATTR(sum, dx_wide), ATTR_BRANCH(1), ATTR_BRANCH(2),
                 ATTR_BRANCH(3)),
         .grad = grad,
         .flops = flops,
         .built = true,
         .differentiated = true,
-        .examples = {two_branches_example, one_branch_example, leaves_example, row_leaves_example,
-                addends_example},
+        .examples = {two_branches_example, one_branch_example, blocks_example, row_blocks_example,
+                partial_sums_example},
 };
 
 // --- lora_up_grad(dy_NO, B1, ...) -> dt_NR: dt_i = alpha_i dy[:, c_i .. c_i + O_i] B_i, summed in
-// `leaves`; `wide`: a partial sum
+// `blocks`; `wide`: a partial sum
 static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *dy = n->in[0];
     *n_out = 1;
@@ -167,11 +169,11 @@ static void grad_example(example *e) {
     graph_add(e->g, OP_lora_up_grad, 3, in, &two_branches);
 }
 
-static void grad_leaves_example(example *e) {
+static void grad_blocks_example(example *e) {
     tensor *in[] = {example_given(e, "dy", 5, 13), example_given(e, "b1", 4, 2),
             example_given(e, "b2", 6, 3)};
     op_attrs attrs = two_branches;
-    attrs.sum.leaves = 2;
+    attrs.sum.blocks = 2;
     attrs.sum.wide = 1;
     graph_add(e->g, OP_lora_up_grad, 3, in, &attrs);
 }
@@ -181,26 +183,27 @@ const op_row op_row_lora_up_grad = {
         .min_in = 2,
         .max_in = 1 + MAX_BRANCHES,
         .shape = grad_shape,
-        .attrs = ATTRS(ATTR(sum, leaves), ATTR(sum, wide), ATTR_BRANCH(1), ATTR_BRANCH(2),
+        .attrs = ATTRS(ATTR(sum, blocks), ATTR(sum, wide), ATTR_BRANCH(1), ATTR_BRANCH(2),
                 ATTR_BRANCH(3)),
         .flops = grad_flops,
         .differentiated = true,
-        .examples = {grad_example, grad_leaves_example},
+        .examples = {grad_example, grad_blocks_example},
 };
 
 // --- lora_up_grad_b(dy_NO, t_NR, acc_i) -> acc_i + alpha1 dy[:, column1 .. + O_i]^T t_i; t_i
-// begins at column `from` of t; summed over tokens in `leaves`, which `ranks` join, and in `addends`
+// begins at column `from` of t; summed over tokens in `blocks`, which `ranks` join, and in
+// `partial_sums`
 static const char *grad_b_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *dy = n->in[0], *t = n->in[1], *acc = n->in[2];
-    const int first = row_leaves_of(&n->attrs) > 1; // dim of an accumulator
+    const int first = row_blocks_of(&n->attrs) > 1; // dim of an accumulator
     out[0] = spec_in_place(n, 2);
     *n_out = 1;
     if (!is_matrix(dy) || !is_matrix(t) || t->dt != dy->dt || t->dim[0] != dy->dim[0])
         return "dy and t must be matrices of one height";
-    const tensor_spec want = spec_by_leaf(&n->attrs,
+    const tensor_spec want = spec_by_block(&n->attrs,
             spec_2d(dtype_acc(dy->dt), acc->dim[first], acc->dim[first + 1]));
     if (!is_like(acc, &want))
-        return "the accumulator must be a matrix, or one for each leaf of the row";
+        return "the accumulator must be a matrix, or one for each reduction block of the row";
     if (n->attrs.low_rank.branches[0].column + acc->dim[first] > dy->dim[1])
         return "the branch ends beyond dy";
     if (n->attrs.low_rank.from + acc->dim[first + 1] > t->dim[1]) return "the branch ends beyond t";
@@ -208,22 +211,22 @@ static const char *grad_b_shape(const node *n, tensor_spec *out, int *n_out) {
 }
 
 static double grad_b_flops(const node *n) {
-    return branch_flops(n, 2, n->in[0]->dim[0]) / row_leaves_of(&n->attrs);
+    return branch_flops(n, 2, n->in[0]->dim[0]) / row_blocks_of(&n->attrs);
 }
 
 static double grad_b_wire(const node *n) {
     return wire_of_tokens(&n->attrs, n->in[2]);
 }
 
-static void grad_b_of_example(example *e, int leaves, int addends) {
-    const int n = addends > 1 ? 6 : 5;
+static void grad_b_of_example(example *e, int blocks, int partial_sums) {
+    const int n = partial_sums > 1 ? 6 : 5;
     tensor *in[] = {example_given(e, "dy", n, 13), example_given(e, "t", n, 5),
             example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 6, 3, -1, 1)};
     const op_attrs attrs = {.low_rank.branches[0].alpha = 0.7,
             .low_rank.branches[0].column = 7,
             .low_rank.from = 2,
-            .sum.leaves = leaves,
-            .sum.addends = addends};
+            .sum.blocks = blocks,
+            .sum.partial_sums = partial_sums};
     graph_add(e->g, OP_lora_up_grad_b, 3, in, &attrs);
 }
 
@@ -231,11 +234,11 @@ static void grad_b_example(example *e) {
     grad_b_of_example(e, 0, 0);
 }
 
-static void grad_b_leaves_example(example *e) {
+static void grad_b_blocks_example(example *e) {
     grad_b_of_example(e, 2, 0);
 }
 
-static void grad_b_addends_example(example *e) {
+static void grad_b_partial_sums_example(example *e) {
     grad_b_of_example(e, 2, 2);
 }
 
@@ -244,10 +247,10 @@ const op_row op_row_lora_up_grad_b = {
         .min_in = 3,
         .max_in = 3,
         .shape = grad_b_shape,
-        .attrs = ATTRS(ATTR(low_rank, from), ATTR_RANKS, ATTR(sum, row_leaves), ATTR(sum, addends),
-                ATTR(sum, leaves), ATTR_BRANCH(1)),
+        .attrs = ATTRS(ATTR(low_rank, from), ATTR_RANKS, ATTR(sum, row_blocks),
+                ATTR(sum, partial_sums), ATTR(sum, blocks), ATTR_BRANCH(1)),
         .flops = grad_b_flops,
         .wire = grad_b_wire,
         .differentiated = true,
-        .examples = {grad_b_example, grad_b_leaves_example, grad_b_addends_example},
+        .examples = {grad_b_example, grad_b_blocks_example, grad_b_partial_sums_example},
 };

@@ -2,28 +2,28 @@
 // in place (weight gradients). A linear layer is x_NK W_OK^T: tb = 1. matmul_add adds to an
 // activation and rounds once.
 //
-// `leaves`: the sum over the inner dimension is made of so many equal leaves, joined in a tree.
-// With run1 (and run2) that dimension consists of runs that begin there, and a leaf has a part of
-// each: the columns of heads in q, k and v. `wide`: the result is a partial sum, in the
-// accumulation type, which ranks join. dx_leaves, dx_wide and the runs of a linear layer are for
-// its dx.
+// `blocks`: the sum over the inner dimension is made of so many equal reduction blocks, joined in a
+// tree. With run1 (and run2) that dimension consists of runs that begin there, and a reduction
+// block has a part of each: the columns of heads in q, k and v. `wide`: the result is a partial
+// sum, in the accumulation type, which ranks join. dx_blocks, dx_wide and the runs of a linear
+// layer are for its dx.
 //
-// A weight's gradient is a sum over tokens. dw_leaves: made of so many runs of tokens, which differ
+// A weight's gradient is a sum over tokens. dw_blocks: made of so many runs of tokens, which differ
 // by one at most, joined in a tree; dw_ranks: along the axis each rank has other tokens, and they
-// join what each has before it is added. (In the product itself: `leaves` and `ranks`.)
-// `row_leaves`: the tokens are so many leaves of the row, and the sum of each is added to an
-// accumulator of its own: acc[row_leaves, M, N]. `addends`: the tokens of each are so many addends,
-// whose products are added one after the other.
+// join what each has before it is added. (In the product itself: `blocks` and `ranks`.)
+// `row_blocks`: the tokens are so many reduction blocks of the row, and the sum of each is added to
+// an accumulator of its own: acc[row_blocks, M, N]. `partial_sums`: the tokens of each are so many
+// partial sums, whose products are added one after the other.
 #include "ir/grad.h"
 
-static const char *check_leaves(const op_attrs *attrs, int leaves, int64_t k) {
+static const char *check_blocks(const op_attrs *attrs, int blocks, int64_t k) {
     const int64_t ends[] = {attrs->sum.run1, attrs->sum.run2, k};
     int64_t begin = 0;
-    if (leaves < 0) return "leaves must not be negative";
+    if (blocks < 0) return "reduction blocks must not be negative";
     for (int i = 0; i < 3; i++) {
         if (!ends[i]) continue;
         if (ends[i] <= begin) return "runs must follow each other within the inner dimension";
-        if (leaves && (ends[i] - begin) % leaves) return "leaves must divide every run";
+        if (blocks && (ends[i] - begin) % blocks) return "reduction blocks must divide every run";
         begin = ends[i];
     }
     return NULL;
@@ -38,14 +38,14 @@ static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     const int64_t m = a->dim[by->ta], k = a->dim[!by->ta], cols = b->dim[!by->tb];
     if (k != b->dim[by->tb]) return "inner dims differ";
     out[0] = spec_2d(n->attrs.sum.wide ? dtype_acc(a->dt) : a->dt, m, cols);
-    const bool for_dx = n->attrs.sum.dx_leaves > 0;
-    const bool of_tokens = n->attrs.sum.row_leaves > 1 || n->attrs.sum.addends > 1;
+    const bool for_dx = n->attrs.sum.dx_blocks > 0;
+    const bool of_tokens = n->attrs.sum.row_blocks > 1 || n->attrs.sum.partial_sums > 1;
     if (of_tokens && (n->n_in < 3 || !by->ta || by->tb))
-        return "row_leaves and addends are of weight gradients";
+        return "row_blocks and partial_sums are of weight gradients";
     if (n->n_in < 3)
-        return check_leaves(&n->attrs, for_dx ? n->attrs.sum.dx_leaves : n->attrs.sum.leaves,
+        return check_blocks(&n->attrs, for_dx ? n->attrs.sum.dx_blocks : n->attrs.sum.blocks,
                 for_dx ? cols : k);
-    const tensor_spec acc = spec_by_leaf(&n->attrs, spec_2d(dtype_acc(a->dt), m, cols));
+    const tensor_spec acc = spec_by_block(&n->attrs, spec_2d(dtype_acc(a->dt), m, cols));
     out[0] = spec_in_place(n, 2);
     if (!is_like(n->in[2], &acc)) return "the accumulator does not fit the product";
     return check_tokens(&n->attrs, k);
@@ -54,7 +54,13 @@ static const char *shape(const node *n, tensor_spec *out, int *n_out) {
 static double flops(const node *n) {
     const tensor *a = n->in[0];
     const double all = (double)tensor_elements(n->out[0]) * (double)a->dim[!n->attrs.matmul.ta];
-    return 2 * all / row_leaves_of(&n->attrs);
+    return 2 * all / row_blocks_of(&n->attrs);
+}
+
+static double inverse_dims(const node *n) {
+    const tensor *a = n->in[0], *out = n->out[0];
+    return 1 / (double)out->dim[out->n_dims - 2] + 1 / (double)out->dim[out->n_dims - 1] +
+           1 / (double)a->dim[!n->attrs.matmul.ta];
 }
 
 static void grad(grad_ctx *ctx, node *n) {
@@ -64,7 +70,7 @@ static void grad(grad_ctx *ctx, node *n) {
     const op_attrs tokens = grad_tokens(ctx, n, (op_attrs){.matmul.ta = 1});
     if (in_b[2]) grad_buffer_set(ctx, b, graph_add(ctx->g, OP_matmul, 3, in_b, &tokens)->out[0]);
     if (!grad_wanted(ctx, a)) return;
-    op_attrs attrs = {.sum.leaves = n->attrs.sum.dx_leaves,
+    op_attrs attrs = {.sum.blocks = n->attrs.sum.dx_blocks,
             .sum.run1 = n->attrs.sum.run1,
             .sum.run2 = n->attrs.sum.run2};
     tensor *in_a[] = {dy, b, grad_of(ctx, a)};
@@ -82,9 +88,9 @@ static void linear_example(example *e) {
     graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.matmul.tb = 1});
 }
 
-static void linear_row_leaves_example(example *e) {
+static void linear_row_blocks_example(example *e) {
     tensor *in[] = {example_activation(e, "x", 8, 7), example_weight(e, "w", e->dt, 3, 7)};
-    e->g->row_leaves = 2;
+    e->g->row_blocks = 2;
     graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.matmul.tb = 1});
 }
 
@@ -105,37 +111,37 @@ static void accumulating_example(example *e) {
     graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.matmul.ta = 1});
 }
 
-static void row_leaves_example(example *e) {
+static void row_blocks_example(example *e) {
     const int64_t dim[] = {2, 3, 7};
     tensor *in[] = {example_given(e, "dy", 10, 3), example_given(e, "x", 10, 7),
             example_accumulator(e, "acc", 3, dim)};
-    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.matmul.ta = 1, .sum.row_leaves = 2});
+    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.matmul.ta = 1, .sum.row_blocks = 2});
 }
 
-static void addends_example(example *e) {
+static void partial_sums_example(example *e) {
     tensor *in[] = {example_given(e, "dy", 12, 3), example_given(e, "x", 12, 7),
             example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 3, 7, -1, 1)};
     graph_add(e->g, OP_matmul, 3, in,
-            &(op_attrs){.matmul.ta = 1, .sum.addends = 4, .sum.leaves = 2});
+            &(op_attrs){.matmul.ta = 1, .sum.partial_sums = 4, .sum.blocks = 2});
 }
 
-// Two leaves of the row, each of two addends.
-static void linear_addends_example(example *e) {
-    e->g->addends = 2;
-    linear_row_leaves_example(e);
+// Two reduction blocks of the row, each of two partial sums.
+static void linear_partial_sums_example(example *e) {
+    e->g->partial_sums = 2;
+    linear_row_blocks_example(e);
 }
 
 // The weight's gradient is a sum of three runs of 5 tokens: 1, 2 and 2 of them.
 static void tokens_example(example *e) {
     tensor *in[] = {example_activation(e, "x", 5, 7), example_weight(e, "w", e->dt, 3, 7)};
-    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.matmul.tb = 1, .sum.dw_leaves = 3});
+    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.matmul.tb = 1, .sum.dw_blocks = 3});
 }
 
 // More runs than tokens.
 static void few_tokens_example(example *e) {
     tensor *in[] = {example_given(e, "dy", 5, 3), example_given(e, "x", 5, 7),
             example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 3, 7, -1, 1)};
-    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.matmul.ta = 1, .sum.leaves = 8});
+    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.matmul.ta = 1, .sum.blocks = 8});
 }
 
 // A product alone exchanges nothing (all_reduce does that); ranks join what is added to a gradient.
@@ -143,15 +149,15 @@ static double grad_wire(const node *n) {
     return n->n_in < 3 ? 0 : wire_of_tokens(&n->attrs, n->in[2]);
 }
 
-// Two leaves of q, k and v: 4, 2 and 2 columns each.
-static void leaves_example(example *e) {
+// Two reduction blocks of q, k and v: 4, 2 and 2 columns each.
+static void blocks_example(example *e) {
     tensor *in[] = {example_given(e, "dy", 5, 16), example_given(e, "w", 16, 7)};
-    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.sum.leaves = 2, .sum.run1 = 8, .sum.run2 = 12});
+    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.sum.blocks = 2, .sum.run1 = 8, .sum.run2 = 12});
 }
 
 static void partial_example(example *e) {
     tensor *in[] = {example_activation(e, "x", 5, 12), example_weight(e, "w", e->dt, 7, 12)};
-    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.matmul.tb = 1, .sum.leaves = 4, .sum.wide = 1});
+    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.matmul.tb = 1, .sum.blocks = 4, .sum.wide = 1});
 }
 
 const op_row op_row_matmul = {
@@ -162,16 +168,18 @@ const op_row op_row_matmul = {
         .grad = grad,
         .reads_blocks = true,
         .flops = flops,
+        .inverse_dims = inverse_dims,
         .wire = grad_wire,
         .built = true,
         .differentiated = true,
-        .attrs = ATTRS(ATTR(matmul, ta), ATTR(matmul, tb), ATTR_RANKS, ATTR(sum, row_leaves),
-                ATTR(sum, addends), ATTR(sum, leaves), ATTR(sum, dx_leaves), ATTR(sum, dw_leaves),
-                ATTR(sum, dw_ranks), ATTR(sum, wide), ATTR(sum, dx_wide), ATTR(sum, run1),
-                ATTR(sum, run2)),
+        .attrs = ATTRS(ATTR(matmul, ta), ATTR(matmul, tb), ATTR_RANKS, ATTR(sum, row_blocks),
+                ATTR(sum, partial_sums), ATTR(sum, blocks), ATTR(sum, dx_blocks),
+                ATTR(sum, dw_blocks), ATTR(sum, dw_ranks), ATTR(sum, wide), ATTR(sum, dx_wide),
+                ATTR(sum, run1), ATTR(sum, run2)),
         .examples = {linear_example, one_row_example, plain_example, accumulating_example,
-                leaves_example, partial_example, row_leaves_example, linear_row_leaves_example,
-                tokens_example, few_tokens_example, addends_example, linear_addends_example},
+                blocks_example, partial_example, row_blocks_example, linear_row_blocks_example,
+                tokens_example, few_tokens_example, partial_sums_example,
+                linear_partial_sums_example},
 };
 
 // --- matmul_add(a, b, c_MN) -> c + op(a) op(b), all of one type
@@ -182,7 +190,7 @@ static const char *add_shape(const node *n, tensor_spec *out, int *n_out) {
     if (!is_matrix(a) || !is_matrix(b) || !is_matrix(c) || a->dt != b->dt || a->dt != c->dt)
         return "a, b and c must be matrices of one type";
     if (a->dim[!n->attrs.matmul.ta] != b->dim[n->attrs.matmul.tb]) return "inner dims differ";
-    const char *bad = check_leaves(&n->attrs, n->attrs.sum.leaves, a->dim[!n->attrs.matmul.ta]);
+    const char *bad = check_blocks(&n->attrs, n->attrs.sum.blocks, a->dim[!n->attrs.matmul.ta]);
     if (bad) return bad;
     if (c->dim[0] != a->dim[n->attrs.matmul.ta] || c->dim[1] != b->dim[!n->attrs.matmul.tb])
         return "c does not fit the product";
@@ -195,10 +203,10 @@ static void add_example(example *e) {
     graph_add(e->g, OP_matmul_add, 3, in, NULL);
 }
 
-static void add_leaves_example(example *e) {
+static void add_blocks_example(example *e) {
     tensor *in[] = {example_given(e, "dy", 5, 12), example_given(e, "w", 12, 7),
             example_given(e, "c", 5, 7)};
-    graph_add(e->g, OP_matmul_add, 3, in, &(op_attrs){.sum.leaves = 3});
+    graph_add(e->g, OP_matmul_add, 3, in, &(op_attrs){.sum.blocks = 3});
 }
 
 const op_row op_row_matmul_add = {
@@ -208,8 +216,9 @@ const op_row op_row_matmul_add = {
         .shape = add_shape,
         .reads_blocks = true,
         .flops = flops,
+        .inverse_dims = inverse_dims,
         .differentiated = true,
-        .attrs = ATTRS(ATTR(matmul, ta), ATTR(matmul, tb), ATTR(sum, leaves), ATTR(sum, run1),
+        .attrs = ATTRS(ATTR(matmul, ta), ATTR(matmul, tb), ATTR(sum, blocks), ATTR(sum, run1),
                 ATTR(sum, run2)),
-        .examples = {add_example, add_leaves_example},
+        .examples = {add_example, add_blocks_example},
 };

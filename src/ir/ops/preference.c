@@ -26,7 +26,7 @@ static const char *check(const node *n) {
     if (!is_i32(n->in[1], n_tokens)) return "pair must be i32[N]";
     if (!is_i32(n->in[2], 2 * n_tokens)) return "reference must be i32[2 N]";
     if (n_tokens % sums_of_tokens(&n->attrs))
-        return "row_leaves and addends must divide the tokens";
+        return "row_blocks and partial_sums must divide the tokens";
     if (!(n->attrs.preference.beta > 0)) return "beta must be positive";
     if (!(n->attrs.preference.smoothing >= 0 && n->attrs.preference.smoothing < 0.5))
         return "smoothing must be in [0, 0.5)";
@@ -82,14 +82,14 @@ static void pairs_example(example *e) {
 }
 static void smoothed_example(example *e) {
     example_of(e, two_pairs, example_reference,
-            (op_attrs){.preference.smoothing = 0.125, .sum.addends = 2});
+            (op_attrs){.preference.smoothing = 0.125, .sum.partial_sums = 2});
 }
 static void across_example(example *e) {
-    example_of(e, across, across_reference, (op_attrs){.sum.row_leaves = 2});
+    example_of(e, across, across_reference, (op_attrs){.sum.row_blocks = 2});
 }
 
 static const op_attr row_attrs[] = {ATTR(preference, beta), ATTR(preference, smoothing), ATTR_RANKS,
-        ATTR(sum, row_leaves), ATTR(sum, addends), {0}};
+        ATTR(sum, row_blocks), ATTR(sum, partial_sums), {0}};
 
 const op_row op_row_preference = {
         .name = "preference",
@@ -124,14 +124,14 @@ static void grad_of_example(example *e, const int32_t *pair, const int32_t *refe
 }
 
 static void grad_pairs_example(example *e) {
-    grad_of_example(e, two_pairs, example_reference, (op_attrs){.sum.addends = 2});
+    grad_of_example(e, two_pairs, example_reference, (op_attrs){.sum.partial_sums = 2});
 }
 static void grad_plain_example(example *e) {
     grad_of_example(e, two_pairs, example_reference, (op_attrs){.preference.smoothing = 0.125});
 }
 static void grad_across_example(example *e) {
     grad_of_example(e, across, across_reference,
-            (op_attrs){.preference.smoothing = 0.125, .sum.row_leaves = 2});
+            (op_attrs){.preference.smoothing = 0.125, .sum.row_blocks = 2});
 }
 
 const op_row op_row_preference_grad = {

@@ -3,12 +3,12 @@
 // add_rmsnorm first adds the branch to the residual stream, h = x + d, and normalises the h that is
 // stored, so that h alone is enough to get y again.
 //
-// The weight's gradient is a sum over tokens: of so many equal runs of them (`leaves`), joined in a
+// The weight's gradient is a sum over tokens: of so many equal runs of them (`blocks`), joined in a
 // tree. With `ranks`, each has a part of the tokens, and the sum is that of all: they tell each
-// other theirs in rmsnorm_grad. `row_leaves`: there are so many leaves of the row, the tokens of
-// each are cut in these runs, and each has an accumulator of its own: acc[row_leaves, H].
-// `addends`: the tokens of each leaf of the row are so many addends, cut in runs likewise and added
-// one after the other.
+// other theirs in rmsnorm_grad. `row_blocks`: there are so many reduction blocks of the row, the
+// tokens of each are cut in these runs, and each has an accumulator of its own: acc[row_blocks, H].
+// `partial_sums`: the tokens of each reduction block of the row are so many partial sums, cut in
+// runs likewise and added one after the other.
 #include "ir/grad.h"
 
 static const char *check(const tensor *x, const tensor *w) {
@@ -35,8 +35,8 @@ static tensor *input_grad(grad_ctx *ctx, const node *n, tensor *dy, tensor *x, t
     if (dh) in[n_in++] = dh;
     op_attrs attrs = n->attrs;
     attrs.norm.skip_dw = !acc;
-    attrs.sum.row_leaves = acc ? grad_row_leaves(ctx) : 0;
-    attrs.sum.addends = acc ? grad_addends(ctx) : 0;
+    attrs.sum.row_blocks = acc ? grad_row_blocks(ctx) : 0;
+    attrs.sum.partial_sums = acc ? grad_partial_sums(ctx) : 0;
     node *made = graph_add(ctx->g, OP_rmsnorm_grad, n_in, in, &attrs);
     if (acc) grad_buffer_set(ctx, w, made->out[1]);
     return made->out[0];
@@ -56,15 +56,15 @@ static void norm_example(example *e) {
     graph_add(e->g, OP_rmsnorm, 2, in, &(op_attrs){.norm.eps = 1e-2});
 }
 
-static void norm_row_leaves_example(example *e) {
-    e->g->row_leaves = 2;
+static void norm_row_blocks_example(example *e) {
+    e->g->row_blocks = 2;
     norm_example(e);
 }
 
-// Two leaves of the row, each of two addends.
-static void norm_addends_example(example *e) {
-    e->g->addends = 2;
-    norm_row_leaves_example(e);
+// Two reduction blocks of the row, each of two partial sums.
+static void norm_partial_sums_example(example *e) {
+    e->g->partial_sums = 2;
+    norm_row_blocks_example(e);
 }
 
 const op_row op_row_rmsnorm = {
@@ -72,13 +72,13 @@ const op_row op_row_rmsnorm = {
         .min_in = 2,
         .max_in = 2,
         .shape = shape,
-        .attrs = ATTRS(ATTR(norm, eps), ATTR_RANKS, ATTR(sum, leaves)),
+        .attrs = ATTRS(ATTR(norm, eps), ATTR_RANKS, ATTR(sum, blocks)),
         .grad = grad,
         .n_statistics = 1,
         .cheap = true,
         .built = true,
         .differentiated = true,
-        .examples = {norm_example, norm_row_leaves_example, norm_addends_example},
+        .examples = {norm_example, norm_row_blocks_example, norm_partial_sums_example},
 };
 
 // --- add_rmsnorm(x, d, w) -> h, y, r
@@ -116,7 +116,7 @@ const op_row op_row_add_rmsnorm = {
         .min_in = 3,
         .max_in = 3,
         .shape = add_shape,
-        .attrs = ATTRS(ATTR(norm, eps), ATTR_RANKS, ATTR(sum, leaves)),
+        .attrs = ATTRS(ATTR(norm, eps), ATTR_RANKS, ATTR(sum, blocks)),
         .grad = add_grad,
         .n_statistics = 1,
         .n_kept = 1,
@@ -142,7 +142,7 @@ static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     if (acc) out[1] = spec_in_place(n, acc);
     if (!same_type(dy, x) || (has_dh && !same_type(n->in[dh], x))) return "dy, x, dh differ";
     if (!is_acc(n->in[3], x->dt, x->dim[0])) return "r must have one number per row";
-    const tensor_spec sums = spec_by_leaf(&n->attrs, spec_1d(dtype_acc(x->dt), x->dim[1]));
+    const tensor_spec sums = spec_by_block(&n->attrs, spec_1d(dtype_acc(x->dt), x->dim[1]));
     if (acc && !is_like(n->in[acc], &sums)) return "the accumulator must be a vector";
     const char *bad = acc ? check_tokens(&n->attrs, x->dim[0]) : NULL;
     return bad ? bad : check(x, n->in[2]);
@@ -154,8 +154,8 @@ static double grad_wire(const node *n) {
 
 static void grad_of_example(example *e, bool frozen, bool past, op_attrs attrs) {
     const dtype acc = dtype_acc(e->dt);
-    const int row_leaves = attrs.sum.row_leaves;
-    const int64_t dim[] = {row_leaves, 33};
+    const int row_blocks = attrs.sum.row_blocks;
+    const int64_t dim[] = {row_blocks, 33};
     attrs.norm.eps = 1e-2;
     attrs.norm.skip_dw = frozen;
     tensor *x = example_given(e, "x", 4, 33);
@@ -164,7 +164,7 @@ static void grad_of_example(example *e, bool frozen, bool past, op_attrs attrs) 
     tensor *in[6] = {example_given(e, "dy", 4, 33), x, w, norm->out[1]};
     int n_in = 4;
     if (!frozen)
-        in[n_in++] = example_accumulator(e, "acc", row_leaves ? 2 : 1, row_leaves ? dim : dim + 1);
+        in[n_in++] = example_accumulator(e, "acc", row_blocks ? 2 : 1, row_blocks ? dim : dim + 1);
     if (past) in[n_in++] = example_given(e, "dh", 4, 33);
     graph_add(e->g, OP_rmsnorm_grad, n_in, in, &attrs);
 }
@@ -185,21 +185,21 @@ static void frozen_past_example(example *e) {
     grad_of_example(e, true, true, (op_attrs){0});
 }
 
-static void leaves_example(example *e) {
-    grad_of_example(e, false, true, (op_attrs){.sum.leaves = 2});
+static void blocks_example(example *e) {
+    grad_of_example(e, false, true, (op_attrs){.sum.blocks = 2});
 }
 
-static void row_leaves_example(example *e) {
-    grad_of_example(e, false, true, (op_attrs){.sum.row_leaves = 2});
+static void row_blocks_example(example *e) {
+    grad_of_example(e, false, true, (op_attrs){.sum.row_blocks = 2});
 }
 
-static void addends_example(example *e) {
-    grad_of_example(e, false, true, (op_attrs){.sum.addends = 2});
+static void partial_sums_example(example *e) {
+    grad_of_example(e, false, true, (op_attrs){.sum.partial_sums = 2});
 }
 
-static void addends_row_leaves_example(example *e) {
+static void partial_sums_row_blocks_example(example *e) {
     grad_of_example(e, false, false,
-            (op_attrs){.sum.addends = 2, .sum.row_leaves = 2, .sum.leaves = 3});
+            (op_attrs){.sum.partial_sums = 2, .sum.row_blocks = 2, .sum.blocks = 3});
 }
 
 const op_row op_row_rmsnorm_grad = {
@@ -208,9 +208,10 @@ const op_row op_row_rmsnorm_grad = {
         .max_in = 6,
         .shape = grad_shape,
         .wire = grad_wire,
-        .attrs = ATTRS(ATTR(norm, skip_dw), ATTR(norm, eps), ATTR_RANKS, ATTR(sum, row_leaves),
-                ATTR(sum, addends), ATTR(sum, leaves)),
+        .attrs = ATTRS(ATTR(norm, skip_dw), ATTR(norm, eps), ATTR_RANKS, ATTR(sum, row_blocks),
+                ATTR(sum, partial_sums), ATTR(sum, blocks)),
         .differentiated = true,
         .examples = {grad_example, past_example, frozen_example, frozen_past_example,
-                leaves_example, row_leaves_example, addends_example, addends_row_leaves_example},
+                blocks_example, row_blocks_example, partial_sums_example,
+                partial_sums_row_blocks_example},
 };

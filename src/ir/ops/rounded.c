@@ -78,13 +78,13 @@ const op_row op_row_adamw_rounded = {
         .examples = {all_bf16_example, masters_example, gradients_example},
 };
 
-// zeros(like) -> 0, real sums in the shape of `like`, which is not read, for each leaf of the row.
-// A gradient of a micro-batch is added to these zeros before its sum is rounded, or sent to the
-// rank that keeps it.
+// zeros(like) -> 0, real sums in the shape of `like`, which is not read, for each reduction block
+// of the row. A gradient of a micro-batch is added to these zeros before its sum is rounded, or
+// sent to the rank that keeps it.
 static const char *zeros_shape(const node *n, tensor_spec *out, int *n_out) {
     tensor_spec one = spec_like(n->in[0]);
     one.dt = dtype_acc(n->in[0]->dt);
-    out[0] = spec_by_leaf(&n->attrs, one);
+    out[0] = spec_by_block(&n->attrs, one);
     *n_out = 1;
     return n->in[0]->dt == DT_I32 ? "it must be real" : NULL;
 }
@@ -94,9 +94,9 @@ static void zeros_example(example *e) {
     graph_add(e->g, OP_zeros, 1, &like, NULL);
 }
 
-static void zeros_row_leaves_example(example *e) {
+static void zeros_row_blocks_example(example *e) {
     tensor *like = example_state(e, TENSOR_GRAD, "g", e->dt, 3, 17, -1, 1);
-    graph_add(e->g, OP_zeros, 1, &like, &(op_attrs){.sum.row_leaves = 2});
+    graph_add(e->g, OP_zeros, 1, &like, &(op_attrs){.sum.row_blocks = 2});
 }
 
 const op_row op_row_zeros = {
@@ -106,8 +106,8 @@ const op_row op_row_zeros = {
         .max_in = 1,
         .shape = zeros_shape,
         .differentiated = true,
-        .attrs = ATTRS(ATTR(sum, row_leaves)),
-        .examples = {zeros_example, zeros_row_leaves_example},
+        .attrs = ATTRS(ATTR(sum, row_blocks)),
+        .examples = {zeros_example, zeros_row_blocks_example},
 };
 
 // add_rounded(g, x, extent, number) -> g' = g + x, in place, rounded stochastically by bits of

@@ -21,7 +21,7 @@ static double shard_wire(const node *n) {
 }
 
 // sum_shard(g, last i32[1]) -> g': where `last` is not 0, this rank's shard of g becomes the sum
-// over the axis, in place; `whole`: all of g does. Else nothing happens: of the in_lane
+// over the axis, in place; `whole`: all of g does. Else nothing happens: of the in_accum_group
 // micro-batches of a step, whose sum g is, one is the last.
 static const char *sum_shape(const node *n, tensor_spec *out, int *n_out) {
     *n_out = 1;
@@ -30,17 +30,17 @@ static const char *sum_shape(const node *n, tensor_spec *out, int *n_out) {
     if (bad) return bad;
     if (n->attrs.sum.data_ranks < 1 || n->attrs.mesh.ranks % n->attrs.sum.data_ranks)
         return "data ranks must divide ranks";
-    if (n->attrs.sum.in_lane < 1) return "a step must have micro-batches";
+    if (n->attrs.sum.in_accum_group < 1) return "a step must have micro-batches";
     return is_i32(n->in[1], 1) ? NULL : "last must be i32[1]";
 }
 
 static double sum_wire(const node *n) {
-    return shard_wire(n) * (n->attrs.mesh.whole ? 2 : 1) / n->attrs.sum.in_lane;
+    return shard_wire(n) * (n->attrs.mesh.whole ? 2 : 1) / n->attrs.sum.in_accum_group;
 }
 
 // Spreads the bytes of the last micro-batch, the only one that sums, over all of them.
 static double sum_touched(const node *n) {
-    return 2 * (double)tensor_bytes(n->in[0]) / n->attrs.sum.in_lane;
+    return 2 * (double)tensor_bytes(n->in[0]) / n->attrs.sum.in_accum_group;
 }
 
 static void sum_example(example *e) {
@@ -51,8 +51,8 @@ static void sum_example(example *e) {
             &(op_attrs){.mesh.axis = AXIS_DATA,
                     .mesh.ranks = 1,
                     .sum.data_ranks = 1,
-                    .sum.in_lane = 2,
-                    .mesh.beside = 1});
+                    .sum.in_accum_group = 2,
+                    .mesh.async = 1});
 }
 
 const op_row op_row_sum_shard = {
@@ -66,25 +66,26 @@ const op_row op_row_sum_shard = {
         .wire = sum_wire,
         .collective = true,
         .differentiated = true,
-        .attrs = ATTRS(ATTR_RANKS, ATTR(mesh, beside), ATTR(mesh, whole), ATTR(sum, data_ranks),
-                ATTR(sum, in_lane)),
+        .attrs = ATTRS(ATTR_RANKS, ATTR(mesh, async), ATTR(mesh, whole), ATTR(sum, data_ranks),
+                ATTR(sum, in_accum_group)),
         .examples = {sum_example},
 };
 
 // reduce_shard(g) -> s, g' = 0: this rank's shard of the sum over the axis; `summed`: it is there
-// already. `row_leaves`: each rank has so many leaves of the row, which are summed as in
-// join_leaves (ops/lane.c).
+// already. `row_blocks`: each rank has so many reduction blocks of the row, which are summed as in
+// join_blocks (ops/accum_group.c).
 static const char *reduce_shape(const node *n, tensor_spec *out, int *n_out) {
     *n_out = 2;
     const tensor *g = n->in[0];
     const char *bad = check_state(n, g);
     if (bad) return bad;
-    const int row_leaves = row_leaves_of(&n->attrs);
-    out[0] = spec_1d(g->dt, shard_length(tensor_elements(g) / row_leaves, n->attrs.mesh.ranks));
+    const int row_blocks = row_blocks_of(&n->attrs);
+    out[0] = spec_1d(g->dt, shard_length(tensor_elements(g) / row_blocks, n->attrs.mesh.ranks));
     out[1] = spec_in_place(n, 0);
-    if (row_leaves > 1 && n->attrs.mesh.summed) return "leaves of the row cannot be summed before";
-    if (row_leaves > 1 && g->dim[0] != row_leaves) return "the first dim must be the row_leaves";
-    if (row_leaves > 1 &&
+    if (row_blocks > 1 && n->attrs.mesh.summed)
+        return "reduction blocks of the row cannot be summed before";
+    if (row_blocks > 1 && g->dim[0] != row_blocks) return "the first dim must be the row_blocks";
+    if (row_blocks > 1 &&
             (n->attrs.sum.data_ranks < 1 || n->attrs.mesh.ranks % n->attrs.sum.data_ranks))
         return "data ranks must divide ranks";
     return NULL;
@@ -105,13 +106,13 @@ static void reduce_summed_example(example *e) {
             &(op_attrs){.mesh.axis = AXIS_DATA, .mesh.ranks = 1, .mesh.summed = 1});
 }
 
-static void reduce_leaves_example(example *e) {
+static void reduce_blocks_example(example *e) {
     const int64_t dim[] = {2, 3, 17};
     tensor *in[] = {example_accumulator(e, "g", 3, dim)};
     graph_add(e->g, OP_reduce_shard, 1, in,
             &(op_attrs){.mesh.axis = AXIS_DATA,
                     .mesh.ranks = 1,
-                    .sum.row_leaves = 2,
+                    .sum.row_blocks = 2,
                     .sum.data_ranks = 1});
 }
 
@@ -124,35 +125,36 @@ const op_row op_row_reduce_shard = {
         .collective = true,
         .differentiated = true,
         .attrs =
-                ATTRS(ATTR_RANKS, ATTR(mesh, summed), ATTR(sum, row_leaves), ATTR(sum, data_ranks)),
-        .examples = {reduce_example, reduce_summed_example, reduce_leaves_example},
+                ATTRS(ATTR_RANKS, ATTR(mesh, summed), ATTR(sum, row_blocks), ATTR(sum, data_ranks)),
+        .examples = {reduce_example, reduce_summed_example, reduce_blocks_example},
 };
 
-// add_shard(g, s[open, leaves, length], turn i32[1]) -> s': what the ranks have found in their
-// micro-batch number `turn` is added to this rank's shard of the sums, in place. `leaves` of the
-// row are those of all ranks, `row_leaves` of them here. Data rank i of n has micro-batches i, i +
+// add_shard(g, s[open, blocks, length], turn i32[1]) -> s': what the ranks have found in their
+// micro-batch number `turn` is added to this rank's shard of the sums, in place. `blocks` of the
+// row are those of all ranks, `row_blocks` of them here. Data rank i of n has micro-batches i, i +
 // n,
-// ... of the step: they come in the order in which one rank would run them, and row_leaves of
-// `in_lane` of them are joined as there; sums of them that wait for others are `open` (ir/shard.h).
+// ... of the step: they come in the order in which one rank would run them, and row_blocks of
+// `in_accum_group` of them are joined as there; sums of them that wait for others are `open`
+// (ir/shard.h).
 static const char *add_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *g = n->in[0], *s = n->in[1];
     const op_attrs *attrs = &n->attrs;
-    const int row_leaves = row_leaves_of(attrs);
+    const int row_blocks = row_blocks_of(attrs);
     *n_out = 1;
     out[0] = spec_in_place(n, 1);
     const char *bad = check_state(n, g);
     if (bad) return bad;
     if (attrs->sum.data_ranks < 1 || attrs->mesh.ranks % attrs->sum.data_ranks)
         return "data ranks must divide ranks";
-    if (attrs->sum.in_lane < 1) return "a lane must have micro-batches";
-    const int64_t leaves = row_leaves * attrs->mesh.ranks / attrs->sum.data_ranks,
-                  length = shard_length(tensor_elements(g) / row_leaves, attrs->mesh.ranks);
-    if (s->dt != g->dt || s->n_dims != 3 || s->dim[1] != leaves || s->dim[2] != length)
-        return "s must be shards of sums for each leaf";
+    if (attrs->sum.in_accum_group < 1) return "an accumulation group must have micro-batches";
+    const int64_t blocks = row_blocks * attrs->mesh.ranks / attrs->sum.data_ranks,
+                  length = shard_length(tensor_elements(g) / row_blocks, attrs->mesh.ranks);
+    if (s->dt != g->dt || s->n_dims != 3 || s->dim[1] != blocks || s->dim[2] != length)
+        return "s must be shards of sums for each reduction block";
     return is_i32(n->in[2], 1) ? NULL : "turn must be i32[1]";
 }
 
-static void add_to_open(example *e, int64_t open, const int32_t *turn, int in_lane) {
+static void add_to_open(example *e, int64_t open, const int32_t *turn, int in_accum_group) {
     const int64_t dim[] = {open, 1, 51};
     tensor *in[] = {example_state(e, TENSOR_GRAD, "g", dtype_acc(e->dt), 3, 17, -1, 1),
             example_accumulator(e, "s", 3, dim), example_integers(e, "turn", 1, turn)};
@@ -160,7 +162,7 @@ static void add_to_open(example *e, int64_t open, const int32_t *turn, int in_la
             &(op_attrs){.mesh.axis = AXIS_DATA,
                     .mesh.ranks = 1,
                     .sum.data_ranks = 1,
-                    .sum.in_lane = in_lane});
+                    .sum.in_accum_group = in_accum_group});
 }
 
 static const int32_t first_turn[] = {0}, later_turn[] = {3};
@@ -186,13 +188,13 @@ const op_row op_row_add_shard = {
         .wire = shard_wire,
         .collective = true,
         .differentiated = true,
-        .attrs =
-                ATTRS(ATTR_RANKS, ATTR(sum, row_leaves), ATTR(sum, data_ranks), ATTR(sum, in_lane)),
+        .attrs = ATTRS(ATTR_RANKS, ATTR(sum, row_blocks), ATTR(sum, data_ranks),
+                ATTR(sum, in_accum_group)),
         .examples = {add_example, add_first_example, add_later_example},
 };
 
-// join_shards(s[.., leaves, length]) -> g[length]: the sum of what is open of each leaf, then of
-// the leaves, in the memory of the first one.
+// join_shards(s[.., blocks, length]) -> g[length]: the sum of what is open of each reduction block,
+// then of the reduction blocks, in the memory of the first one.
 static const char *join_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *s = n->in[0];
     *n_out = 1;
@@ -210,7 +212,7 @@ static void join_example(example *e) {
     graph_add(e->g, OP_join_shards, 1, &s, &(op_attrs){.sum.open = 2});
 }
 
-static void join_one_example(example *e) { // of one lane and leaf
+static void join_one_example(example *e) { // of one accumulation group and reduction block
     const int64_t dim[] = {1, 1, 51};
     tensor *s = example_accumulator(e, "s", 3, dim);
     graph_add(e->g, OP_join_shards, 1, &s, &(op_attrs){.sum.open = 1});
@@ -257,7 +259,7 @@ const op_row op_row_take_shard = {
         .examples = {take_example, take_all_example},
 };
 
-// gather_shards(w, s) -> w': the shards of all ranks, in place. `beside`: s is read at once, the
+// gather_shards(w, s) -> w': the shards of all ranks, in place. `async`: s is read at once, the
 // others' shards may come later.
 static const char *gather_shape(const node *n, tensor_spec *out, int *n_out) {
     *n_out = 1;
@@ -285,6 +287,6 @@ const op_row op_row_gather_shards = {
         .wire = shard_wire,
         .collective = true,
         .differentiated = true,
-        .attrs = ATTRS(ATTR_RANKS, ATTR(mesh, beside)),
+        .attrs = ATTRS(ATTR_RANKS, ATTR(mesh, async)),
         .examples = {gather_example},
 };

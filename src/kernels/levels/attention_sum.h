@@ -32,25 +32,25 @@ INLINE void sum_parts(const float *part, int64_t n_parts, int64_t apart, int64_t
     FOR_VECTORS(j, k, d, { put_sum(chain_of(part + j, n_parts, apart, k), j, k, to); });
 }
 
-// The same of equal leaves, each a chain, in the tree of comm/join.h: subtrees wait until their
-// neighbour is there, as the ones of a binary counter do.
-INLINE void sum_leaves(const float *part, int64_t n_parts, int64_t leaves, int64_t apart, int64_t d,
+// The same of equal reduction blocks, each a chain, in the tree of comm/join.h: subtrees wait until
+// their neighbour is there, as the ones of a binary counter do.
+INLINE void sum_blocks(const float *part, int64_t n_parts, int64_t blocks, int64_t apart, int64_t d,
         sum_target to) {
     enum { MAX_OPEN = 32 };
-    const int64_t each = n_parts / leaves;
+    const int64_t each = n_parts / blocks;
     FOR_VECTORS(j, k, d, {
         vec open[MAX_OPEN];
-        for (int64_t leaf = 0; leaf < leaves; leaf++) {
+        for (int64_t block = 0; block < blocks; block++) {
             int level = 0;
-            vec sum = chain_of(part + j + leaf * each * apart, each, apart, k);
-            for (; leaf >> level & 1; level++)
+            vec sum = chain_of(part + j + block * each * apart, each, apart, k);
+            for (; block >> level & 1; level++)
                 sum = v_add(open[level], sum);
             open[level] = sum;
         }
-        int level = __builtin_ctzll((unsigned long long)leaves);
+        int level = __builtin_ctzll((unsigned long long)blocks);
         vec sum = open[level++];
-        for (; leaves >> level; level++)
-            if (leaves >> level & 1) sum = v_add(open[level], sum);
+        for (; blocks >> level; level++)
+            if (blocks >> level & 1) sum = v_add(open[level], sum);
         put_sum(sum, j, k, to);
     });
 }
@@ -87,8 +87,8 @@ INLINE void sum_keys(dtype dt, const attention_args *args, span tokens, const fl
                   apart = (attention_grad_chunks(args) + 2) * args->seq * d;
     for (int64_t t = tokens.begin; t < tokens.end; t++) {
         const sum_target to = target_of(dt, args, t, head);
-        if (args->leaves > 1)
-            sum_leaves(part + t * d, n_rep, args->leaves, apart, d, to);
+        if (args->blocks > 1)
+            sum_blocks(part + t * d, n_rep, args->blocks, apart, d, to);
         else
             sum_parts(part + t * d, n_rep, apart, d, to);
     }

@@ -147,7 +147,7 @@ INLINE void do_some(const tiles_job *job, chores *c) {
 
 // --- passes
 INLINE void tile_pass(const tiles_job *job, const uint32_t *a, const uint32_t *b, float *between,
-        chores *beside) {
+        chores *overlapped) {
     const int64_t line = 4 * TILE_SIDE;
 #pragma GCC unroll 4
     for (int t = 0; t < 4; t++)
@@ -164,7 +164,7 @@ INLINE void tile_pass(const tiles_job *job, const uint32_t *a, const uint32_t *b
         tile_load_once(ROWS_TILE + 1, a + TILE_WORDS, line);
         tile_dot(1, 0);
         tile_dot(1, 1);
-        do_some(job, beside);
+        do_some(job, overlapped);
     }
 #pragma GCC unroll 4
     for (int t = 0; t < 4; t++)
@@ -176,14 +176,14 @@ INLINE void tile_pass(const tiles_job *job, const uint32_t *a, const uint32_t *b
 }
 
 static void run_pass(tiles_job *job, int64_t i, int64_t j, const uint32_t *b, float *between,
-        chores *beside) {
+        chores *overlapped) {
     const gemm_shape *s = job->shape;
-    beside->sums = lines_of_c(job, i, j);
-    tile_pass(job, job->packed_a + i / PAIR * job->n_groups * PAIR_WORDS, b, between, beside);
-    put_some(job, &beside->ended, PAIR);
+    overlapped->sums = lines_of_c(job, i, j);
+    tile_pass(job, job->packed_a + i / PAIR * job->n_groups * PAIR_WORDS, b, between, overlapped);
+    put_some(job, &overlapped->ended, PAIR);
     if (!job->last) return;
     float *ended = job->ends[0];
-    beside->ended = (ended_pass){.sums = ended,
+    overlapped->ended = (ended_pass){.sums = ended,
             .row = i,
             .column = j,
             .n_rows = at_most(s->m - i, PAIR),
@@ -194,7 +194,7 @@ static void run_pass(tiles_job *job, int64_t i, int64_t j, const uint32_t *b, fl
 
 static void run_block(tiles_job *job) {
     const gemm_shape *s = job->shape;
-    chores beside = {.rows_each = job->n_groups ? div_up(PAIR, job->n_groups) : PAIR};
+    chores overlapped = {.rows_each = job->n_groups ? div_up(PAIR, job->n_groups) : PAIR};
     float *between = job->between;
     const int64_t wide = s->tb ? PAIR : WIDE;
     const strip_source rows = rows_of_a(job);
@@ -203,13 +203,13 @@ static void run_block(tiles_job *job) {
         if (j % wide == 0) {
             const strip_source columns = columns_of_b(job, j);
             pack_pairs(&columns, at_most(s->n - j, wide), job->k, job->packed_b);
-            beside.columns = lines_of_columns(job, j + wide, wide);
+            overlapped.columns = lines_of_columns(job, j + wide, wide);
         }
         const uint32_t *b = job->packed_b + j % wide / PAIR * job->n_groups * PAIR_WORDS;
         for (int64_t i = 0; i < s->m; i += PAIR, between += PASS_SUMS)
-            run_pass(job, i, j, b, between, &beside);
+            run_pass(job, i, j, b, between, &overlapped);
     }
-    put_some(job, &beside.ended, PAIR);
+    put_some(job, &overlapped.ended, PAIR);
 }
 
 // Notes where the job's block of k of b is: in memory, or, of what is held in blocks, in what is

@@ -216,19 +216,20 @@ static void put_sum(const attention_args *args, int64_t t, int head, int d, doub
                 (t * kv + key % kv) * args->head_dim + d, x);
 }
 
-// Sums element `at` of heads [first, first + n), which are `leaves` equal leaves, in the tree of
-// comm/join.h: other ranks may have some, so the sum of any of them is rounded to the type of acc.
-static double sum_of_heads(const attention_args *args, int first, int n, int leaves, int64_t which,
+// Sums element `at` of heads [first, first + n), which are `blocks` equal reduction blocks, in the
+// tree of comm/join.h: other ranks may have some, so the sum of any of them is rounded to the type
+// of acc.
+static double sum_of_heads(const attention_args *args, int first, int n, int blocks, int64_t which,
         int64_t at) {
     const dtype acc = dtype_acc(args->dt);
     double x = 0;
-    if (leaves > 1) {
+    if (blocks > 1) {
         int half = 1;
-        while (2 * half < leaves)
+        while (2 * half < blocks)
             half *= 2;
-        const int left = n / leaves * half;
+        const int left = n / blocks * half;
         x = sum_of_heads(args, first, left, half, which, at) +
-            sum_of_heads(args, first + left, n - left, leaves - half, which, at);
+            sum_of_heads(args, first + left, n - left, blocks - half, which, at);
     } else {
         for (int h = first; h < first + n; h++)
             x += get(acc, args->part, part_at(args, h, which, 0) + at);
@@ -252,7 +253,7 @@ void ref_attention_grad_sum(const attention_args *args, int64_t unit) {
             for (int d = 0; d < args->head_dim; d++)
                 for (int which = 0; which < 2; which++)
                     put_sum(args, t, args->n_heads + which * args->n_kv_heads + g, d,
-                            sum_of_heads(args, g * rep, rep, args->leaves, n_chunks + which,
+                            sum_of_heads(args, g * rep, rep, args->blocks, n_chunks + which,
                                     t * args->head_dim + d));
     }
 }

@@ -51,7 +51,7 @@ static void b_to_double(operand_b *b, int64_t k, int64_t col, int64_t cols, doub
 }
 
 // Rounds a sum that is added to c to c's type, so that it may as well be formed elsewhere first.
-static double as_addend(const gemm_shape *shape, double sum) {
+static double as_partial_sum(const gemm_shape *shape, double sum) {
     return shape->accumulate && shape->out == DT_F32 ? (double)(float)sum : sum;
 }
 
@@ -72,7 +72,7 @@ static void block(const gemm_shape *shape, const void *a, const void *b, void *c
         for (int64_t j = 0; j < cols; j++) {
             const int64_t at = (row + i) * shape->ldc + col + j;
             const double before = shape->accumulate ? get(shape->out, c, at) : 0;
-            put(shape->out, c, at, before + as_addend(shape, scale * sum[i][j]));
+            put(shape->out, c, at, before + as_partial_sum(shape, scale * sum[i][j]));
         }
 }
 

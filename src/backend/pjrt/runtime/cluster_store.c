@@ -72,7 +72,7 @@ static drv_status meet(cluster_store *store, const str *mine, bool leaves, bool 
     const int n = comm_size(store->c);
     news own = {(int64_t)mine->n, leaves}, *of = mem_alloc(sizeof *of * (size_t)n);
     int64_t *bytes = mem_alloc(sizeof *bytes * (size_t)n), all = 0;
-    drv_status status = comm_all_gather(comm_world(store->c), &own, sizeof own, NULL, of);
+    drv_status status = comm_all_gather(comm_all_ranks(store->c), &own, sizeof own, NULL, of);
     for (int i = 0; i < n && status == DRV_OK; i++) {
         bytes[i] = of[i].bytes;
         all += bytes[i];
@@ -81,7 +81,7 @@ static drv_status meet(cluster_store *store, const str *mine, bool leaves, bool 
     *heard = all > 0;
     char *told = mem_alloc((size_t)all + 1);
     if (status == DRV_OK && all > 0)
-        status = comm_all_gather(comm_world(store->c), mine->p, 0, bytes, told);
+        status = comm_all_gather(comm_all_ranks(store->c), mine->p, 0, bytes, told);
     pthread_mutex_lock(&store->lock);
     if (status == DRV_OK) keep_all(store, told, all);
     if (*heard) pthread_cond_broadcast(&store->changed);
@@ -131,7 +131,7 @@ static void *serve(void *arg) {
 
 cluster_store *cluster_store_open(comm *c) {
     cluster_store *s = mem_zeroed(sizeof *s);
-    s->c = comm_twin(c);
+    s->c = comm_duplicate(c);
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
     const int error = pthread_create(&s->thread, NULL, serve, s);
@@ -145,7 +145,7 @@ void cluster_store_close(cluster_store *s) {
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
     pthread_join(s->thread, NULL);
-    comm_twin_close(s->c);
+    comm_duplicate_close(s->c);
     for (int i = 0; i < s->n; i++) {
         str_free(&s->entries[i].key);
         str_free(&s->entries[i].value);

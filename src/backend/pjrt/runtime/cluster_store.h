@@ -7,7 +7,7 @@
 
 typedef struct cluster_store cluster_store; // thread-safe
 
-// Every rank opens one, in the same order among its twins (comm.h). Belongs to the caller.
+// Every rank opens one, in the same order among its duplicates (comm.h). Belongs to the caller.
 cluster_store *cluster_store_open(comm *c);
 // Ends it for all ranks, as soon as they have heard what this one has put: what one asks for after
 // another has left may never come.

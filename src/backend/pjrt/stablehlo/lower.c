@@ -141,20 +141,20 @@ static drv_status check_nodes(const lowering *l) {
         const char *name = op_rows[n->op]->name;
         const mesh along = lower_ops[n->op]->of_update ? mesh_of_update(&l->mesh) : l->mesh;
         const int here = n->attrs.mesh.ends ? n->attrs.mesh.ranks : along.size[n->attrs.mesh.axis];
-        if (n->attrs.sum.row_leaves > 1)
+        if (n->attrs.sum.row_blocks > 1)
             return drv_fail(DRV_E_DEVICE,
-                    "graph \"%s\": node %d %s is of %d leaves of a row, which the pjrt back end has no "
-                    "rule for; expected parallel.context_leaves auto, a leaf for each context rank",
-                    program->name, i, name, n->attrs.sum.row_leaves);
-        if (n->attrs.sum.addends > 1)
+                    "graph \"%s\": node %d %s is of %d reduction blocks of a row, which the pjrt back end has no "
+                    "rule for; expected parallel.context_blocks auto, a reduction block for each context rank",
+                    program->name, i, name, n->attrs.sum.row_blocks);
+        if (n->attrs.sum.partial_sums > 1)
             return drv_fail(DRV_E_DEVICE,
-                    "graph \"%s\": node %d %s is of %d addends, which the pjrt back end has no rule for; "
-                    "expected parallel.addend_rows auto, the whole micro-batch",
-                    program->name, i, name, n->attrs.sum.addends);
+                    "graph \"%s\": node %d %s is of %d partial sums, which the pjrt back end has no rule for; "
+                    "expected parallel.partial_sum_rows auto, the whole micro-batch",
+                    program->name, i, name, n->attrs.sum.partial_sums);
         if (lower_has_several_sums(n))
             return drv_fail(DRV_E_DEVICE,
-                    "graph \"%s\": node %d %s is of several lanes or leaves, which the pjrt back end has "
-                    "no rule for; expected parallel.lanes 1",
+                    "graph \"%s\": node %d %s is of several accumulation groups or reduction blocks, which the pjrt back end has "
+                    "no rule for; expected parallel.accumulation_groups 1",
                     program->name, i, name);
         if (!lower_ops[n->op]->lower)
             return drv_fail(DRV_E_DEVICE,

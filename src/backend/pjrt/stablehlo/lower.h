@@ -137,8 +137,8 @@ typedef struct state_use { // by tensor id
     const tensor **last;   // the last value that took the place of a state; NULL: it is not written
 } state_use;
 state_use lower_state_use(arena *a, const graph *g);
-// Returns whether a node keeps shards of sums for several lanes or leaves, for which there is no
-// rule.
+// Returns whether a node keeps shards of sums for several accumulation groups or reduction blocks,
+// for which there is no rule.
 bool lower_has_several_sums(const node *n);
 // Before the first value of a program is made. DRV_E_DEVICE: as lower_graph.
 DRV_CHECKED drv_status lower_open(arena *a, const graph *g, const lower_options *options,

@@ -144,7 +144,8 @@ static hlo_groups groups_of_update(const lowering *l, const node *n) {
     return groups_of(&merged, n);
 }
 
-// One lane and one leaf (weights/run_layout.c): there is one sum, which begins anew in turn 0.
+// One accumulation group and one reduction block (weights/run_layout.c): there is one sum, which
+// begins anew in turn 0.
 static void add_shard(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     const hlo_value row = in_shards(l, n, lower_in(l, n, 0)), kept = lower_in(l, n, 1);

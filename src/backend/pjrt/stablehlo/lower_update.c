@@ -1,4 +1,4 @@
-// Norms, AdamW, lanes.
+// Norms, AdamW, accumulation groups.
 // Legend: p weight; g gradient; m, v moments; s numbers of the step.
 #include "backend/pjrt/stablehlo/lower_adamw.h"
 #include "backend/pjrt/stablehlo/lower_collective.h"
@@ -128,7 +128,7 @@ static void adamw(lowering *l, const node *n) {
 
 const lower_op lower_op_adamw = {.lower = adamw};
 
-// --- lanes
+// --- accumulation groups
 static void put_aside(lowering *l, const node *n) {
     const hlo_value g = lower_in(l, n, 0);
     lower_set(l, n, 0, hlo_fill(&l->h, 0, &g));
@@ -141,8 +141,9 @@ static void take_back(lowering *l, const node *n) {
     lower_set(l, n, 1, hlo_fill(&l->h, 0, &slot));
 }
 
-// No rules: graphs with leaves of the row are refused (lower.c), and nothing goes beside.
-const lower_op lower_op_join_leaves = {.lower = NULL};
+// No rules: graphs with reduction blocks of the row are refused (lower.c), and nothing is
+// asynchronous.
+const lower_op lower_op_join_blocks = {.lower = NULL};
 const lower_op lower_op_sum_shard = {.lower = NULL};
 const lower_op lower_op_put_aside = {.lower = put_aside};
 const lower_op lower_op_take_back = {.lower = take_back};

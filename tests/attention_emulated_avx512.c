@@ -2,4 +2,4 @@
 // and the instructions, so that a test tells which of the two differs.
 #include "kernels/levels/level_tiles.h"
 
-LEVEL_TILES(tiles_twin_avx512, "AMX in plain C, vectors of AVX-512", NULL);
+LEVEL_TILES(tiles_emulated_avx512, "AMX in plain C, vectors of AVX-512", NULL);

@@ -1,6 +1,7 @@
-// Gradients of several lanes on one rank. Of lanes of micro-batches a binary counter of finished
-// sums (docs/adr/0009): the sum of a lane is put aside; when its neighbour in the tree is finished,
-// the two are joined. Of leaves of the row (docs/adr/0015) all are there until they are joined.
+// Gradients of several accumulation groups on one rank. Of accumulation groups of micro-batches a
+// binary counter of finished sums (docs/adr/0009): the sum of an accumulation group is put aside;
+// when its neighbour in the tree is finished, the two are joined. Of reduction blocks of the row
+// (docs/adr/0015) all are there until they are joined.
 #include "ir/op.h"
 #include "ir/wire.h"
 
@@ -12,7 +13,7 @@ static const char *aside_shape(const node *n, tensor_spec *out, int *n_out) {
     return same_type(n->in[0], n->in[1]) ? NULL : "the slot must be like the gradient";
 }
 
-static void lane_example(example *e, op_kind op) {
+static void accum_group_example(example *e, op_kind op) {
     const dtype acc = dtype_acc(e->dt);
     tensor *in[] = {example_state(e, TENSOR_GRAD, "g", acc, 3, 17, -1, 1),
             example_state(e, TENSOR_GRAD, "slot", acc, 3, 17, -1, 1)};
@@ -20,7 +21,7 @@ static void lane_example(example *e, op_kind op) {
 }
 
 static void aside_example(example *e) {
-    lane_example(e, OP_put_aside);
+    accum_group_example(e, OP_put_aside);
 }
 
 const op_row op_row_put_aside = {
@@ -32,7 +33,8 @@ const op_row op_row_put_aside = {
         .examples = {aside_example},
 };
 
-// take_back(g, slot) -> g = slot + g, slot = 0, both in place: the earlier lanes are on the left.
+// take_back(g, slot) -> g = slot + g, slot = 0, both in place: the earlier accumulation groups are
+// on the left.
 static const char *back_shape(const node *n, tensor_spec *out, int *n_out) {
     out[0] = spec_in_place(n, 0);
     out[1] = spec_in_place(n, 1);
@@ -41,7 +43,7 @@ static const char *back_shape(const node *n, tensor_spec *out, int *n_out) {
 }
 
 static void back_example(example *e) {
-    lane_example(e, OP_take_back);
+    accum_group_example(e, OP_take_back);
 }
 
 const op_row op_row_take_back = {
@@ -53,14 +55,15 @@ const op_row op_row_take_back = {
         .examples = {back_example},
 };
 
-// join_leaves(g[row_leaves, ...]) -> s[...]: the sum over the leaves of the row, in the memory of
-// the first one; the others are cleared. With ranks it is the sum over all of theirs: data ranks
-// (`data_ranks` of them) in a tree, then leaves, then context ranks.
+// join_blocks(g[row_blocks, ...]) -> s[...]: the sum over the reduction blocks of the row, in the
+// memory of the first one; the others are cleared. With ranks it is the sum over all of theirs:
+// data ranks
+// (`data_ranks` of them) in a tree, then reduction blocks, then context ranks.
 static const char *join_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *g = n->in[0];
     *n_out = 1;
-    if (n->attrs.sum.row_leaves < 2 || g->n_dims < 2 || g->dim[0] != n->attrs.sum.row_leaves)
-        return "the first dim must be row_leaves";
+    if (n->attrs.sum.row_blocks < 2 || g->n_dims < 2 || g->dim[0] != n->attrs.sum.row_blocks)
+        return "the first dim must be row_blocks";
     out[0] = (tensor_spec){.dt = g->dt,
             .n_dims = g->n_dims - 1,
             .dim = {g->dim[1], g->dim[2]},
@@ -75,23 +78,23 @@ static double join_wire(const node *n) {
     const double bytes = (double)tensor_bytes(n->in[0]);
     const int ranks = n->attrs.mesh.ranks;
     if (ranks <= 1) return 0;
-    return wire_scatter(bytes, ranks) + wire_gather(bytes / n->attrs.sum.row_leaves / ranks, ranks);
+    return wire_scatter(bytes, ranks) + wire_gather(bytes / n->attrs.sum.row_blocks / ranks, ranks);
 }
 
 static void join_example(example *e) {
     const int64_t dim[] = {4, 3, 17};
     tensor *in[] = {example_accumulator(e, "g", 3, dim)};
-    graph_add(e->g, OP_join_leaves, 1, in, &(op_attrs){.sum.row_leaves = 4});
+    graph_add(e->g, OP_join_blocks, 1, in, &(op_attrs){.sum.row_blocks = 4});
 }
 
-const op_row op_row_join_leaves = {
-        .name = "join_leaves",
+const op_row op_row_join_blocks = {
+        .name = "join_blocks",
         .min_in = 1,
         .max_in = 1,
         .shape = join_shape,
         .wire = join_wire,
         .collective = true,
         .differentiated = true,
-        .attrs = ATTRS(ATTR_RANKS, ATTR(sum, row_leaves), ATTR(sum, data_ranks)),
+        .attrs = ATTRS(ATTR_RANKS, ATTR(sum, row_blocks), ATTR(sum, data_ranks)),
         .examples = {join_example},
 };

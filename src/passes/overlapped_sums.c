@@ -1,4 +1,4 @@
-// Sums of gradients over the data ranks beside the backward pass (docs/adr/0027): that of a weight
+// Sums of gradients over the data ranks during the backward pass (docs/adr/0027): that of a weight
 // begins right after the last op of the last micro-batch that adds to it.
 #include "ir/op.h"
 #include "passes/accumulators.h"
@@ -15,12 +15,12 @@ static node *sum_shard(graph *g, const accumulator *of, void *ctx) {
     const op_attrs attrs = {.mesh.axis = AXIS_DATA,
             .mesh.ranks = call->by->ranks,
             .sum.data_ranks = call->by->data_ranks,
-            .sum.in_lane = call->by->micro_batches,
+            .sum.in_accum_group = call->by->micro_batches,
             .mesh.whole = call->by->whole,
-            .mesh.beside = 1};
+            .mesh.async = 1};
     return graph_make(g, OP_sum_shard, 2, in, &attrs);
 }
 
-void pass_sum_beside(graph *g, const gradient_sums *by, int chunk, int n_slots) {
+void pass_overlapped_sums(graph *g, const gradient_sums *by, int chunk, int n_slots) {
     accumulators_follow(g, sum_shard, &(sum_shards){by, {INPUT_LAST, chunk, n_slots}});
 }

@@ -1,4 +1,4 @@
-// Where sums of gradients stand that go beside the backward pass: each right after the last op that
+// Where sums of gradients stand that go during the backward pass: each right after the last op that
 // adds to it, once for each, in whatever program that is; what the update is left with; and the
 // memory that a plan counts for it.
 #include "layout_run.h"
@@ -53,9 +53,9 @@ static void expect_attrs(const op_attrs *got, const op_attrs *want) {
     assert_int_equal(got->mesh.axis, AXIS_DATA);
     assert_int_equal(got->mesh.ranks, want->mesh.ranks);
     assert_int_equal(got->sum.data_ranks, want->sum.data_ranks);
-    assert_int_equal(got->sum.in_lane, want->sum.in_lane);
+    assert_int_equal(got->sum.in_accum_group, want->sum.in_accum_group);
     assert_int_equal(got->mesh.whole, want->mesh.whole);
-    assert_true(got->mesh.beside);
+    assert_true(got->mesh.async);
 }
 
 static void note_adds(const graph *g, const node *n, found *f) {
@@ -105,28 +105,29 @@ typedef struct graph_case {
 } graph_case;
 
 static const graph_case cases[] = {
-        {2, {.mesh = {.ranks = 2, .whole = 1}, .sum = {.data_ranks = 2, .in_lane = 4}}, false,
-                {"parallel.zero=0", "model.tie_word_embeddings=true"}},
-        {2, {.mesh = {.ranks = 2}, .sum = {.data_ranks = 2, .in_lane = 4}}, false,
+        {2, {.mesh = {.ranks = 2, .whole = 1}, .sum = {.data_ranks = 2, .in_accum_group = 4}},
+                false, {"parallel.zero=0", "model.tie_word_embeddings=true"}},
+        {2, {.mesh = {.ranks = 2}, .sum = {.data_ranks = 2, .in_accum_group = 4}}, false,
                 {"parallel.zero=1", "model.tie_word_embeddings=false", "training.recompute=full"}},
-        {4, {.mesh = {.ranks = 4, .whole = 1}, .sum = {.data_ranks = 2, .in_lane = 4}}, false,
-                {"parallel.zero=0", "parallel.context=2", "parallel.context_leaves=2",
+        {4, {.mesh = {.ranks = 4, .whole = 1}, .sum = {.data_ranks = 2, .in_accum_group = 4}},
+                false,
+                {"parallel.zero=0", "parallel.context=2", "parallel.context_blocks=2",
                         "training.recompute=selective"}},
-        {8, {.mesh = {.ranks = 2}, .sum = {.data_ranks = 2, .in_lane = 2}}, false,
+        {8, {.mesh = {.ranks = 2}, .sum = {.data_ranks = 2, .in_accum_group = 2}}, false,
                 {"parallel.zero=1", "parallel.pipeline=2", "parallel.tensor=2",
                         "model.tie_word_embeddings=true", "training.recompute=full",
                         "training.micro_batch_size=2"}},
-        {4, {.mesh = {.ranks = 2, .whole = 1}, .sum = {.data_ranks = 2, .in_lane = 4}}, true,
+        {4, {.mesh = {.ranks = 2, .whole = 1}, .sum = {.data_ranks = 2, .in_accum_group = 4}}, true,
                 {"parallel.zero=0", "parallel.pipeline=2", "parallel.schedule=zb-h1",
                         "model.tie_word_embeddings=true"}},
-        {4, {.mesh = {.ranks = 2}, .sum = {.data_ranks = 2, .in_lane = 4}}, true,
+        {4, {.mesh = {.ranks = 2}, .sum = {.data_ranks = 2, .in_accum_group = 4}}, true,
                 {"parallel.zero=1", "parallel.pipeline=2", "parallel.schedule=zb-h1",
                         "training.grad_dtype=bf16", "training.precision=bf16",
                         "training.recompute=full"}},
-        {4, {.mesh = {.ranks = 2}, .sum = {.data_ranks = 2, .in_lane = 4}}, true,
+        {4, {.mesh = {.ranks = 2}, .sum = {.data_ranks = 2, .in_accum_group = 4}}, true,
                 {"parallel.zero=1", "parallel.pipeline=2", "parallel.schedule=zb-h1", "lora.rank=4",
                         "lora.dropout=0.1"}},
-        {4, {.mesh = {.ranks = 2}, .sum = {.data_ranks = 2, .in_lane = 4}}, false,
+        {4, {.mesh = {.ranks = 2}, .sum = {.data_ranks = 2, .in_accum_group = 4}}, false,
                 {"parallel.zero=1", "parallel.pipeline=2", "parallel.schedule=interleaved",
                         "parallel.virtual_stages=2", "model.tie_word_embeddings=true"}},
 };
@@ -175,25 +176,25 @@ static void several_nodes_add(void **state) {
     graph_output(built, h, "y");
     OK(graph_verify(built, STAGE_BUILT));
     pass_autodiff(built, "y");
-    const gradient_sums beside = {.ranks = 6, .data_ranks = 3, .micro_batches = 5, .whole = true};
-    pass_sum_beside(built, &beside, INPUT_ALONE, 1);
+    const gradient_sums async = {.ranks = 6, .data_ranks = 3, .micro_batches = 5, .whole = true};
+    pass_overlapped_sums(built, &async, INPUT_ALONE, 1);
     OK(graph_verify(built, STAGE_DIFFERENTIATED));
-    look_at(built, sums,
-            &(op_attrs){.mesh.ranks = 6, .sum.data_ranks = 3, .sum.in_lane = 5, .mesh.whole = 1});
-    assert_int_equal(sums->n, 2);
-    assert_int_equal(sums->n_adds[find(sums, "grad.w")], 3);
+    const op_attrs all = {.mesh = {.ranks = 6, .whole = 1},
+            .sum = {.data_ranks = 3, .in_accum_group = 5}};
+    look_at(built, sums, &all);
+    assert_true(sums->n == 2 && sums->n_adds[find(sums, "grad.w")] == 3);
     assert_ptr_equal(sums->summed_in[find(sums, "grad.w")], built);
     assert_ptr_equal(sums->summed_in[find(sums, "grad.v")], built);
     arena_free(a);
 }
 
 // --- the update
-static int count_beside(const programs *p, op_kind op, int beside, int summed) {
+static int count_async(const programs *p, op_kind op, int async, int summed) {
     int n = 0;
     for (int i = 0; i < p->update_graph->n_nodes; i++) {
         const node *one = p->update_graph->nodes[i];
         n += one->op == op && one->attrs.mesh.axis == AXIS_DATA && one->attrs.mesh.ranks == 2 &&
-             one->attrs.mesh.beside == beside && one->attrs.mesh.summed == summed;
+             one->attrs.mesh.async == async && one->attrs.mesh.summed == summed;
     }
     return n;
 }
@@ -204,13 +205,13 @@ static void the_update_is_left_with(void **state) {
     enum { N_WEIGHTS = 4 * 6 + 3 };
     static const struct {
         const char *keys[3];
-        int reduced, summed, gathered, gathered_beside;
+        int reduced, summed, gathered, gathered_async;
         int all_reduced; // at least
     } shapes[] = {{{"parallel.zero=0"}, 0, 0, 0, 0, 0},
             {{"parallel.zero=1"}, 0, N_WEIGHTS, 0, N_WEIGHTS, 0},
             {{"parallel.zero=1", "parallel.overlap=false"}, N_WEIGHTS, 0, N_WEIGHTS, 0, 0},
             {{"parallel.zero=0", "parallel.overlap=false"}, 0, 0, 0, 0, N_WEIGHTS},
-            {{"parallel.zero=1", "parallel.lanes=4"}, N_WEIGHTS, 0, 0, N_WEIGHTS, 0},
+            {{"parallel.zero=1", "parallel.accumulation_groups=4"}, N_WEIGHTS, 0, 0, N_WEIGHTS, 0},
             {{"parallel.zero=2"}, 0, 0, 0, N_WEIGHTS, 0}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         arena *a = arena_new("update");
@@ -220,11 +221,11 @@ static void the_update_is_left_with(void **state) {
                 shapes[i].keys[1], NULL};
         build(a, 2, 0, keys, &cfg, &built);
         print_message("%s %s\n", keys[1], keys[2] ? keys[2] : "");
-        assert_int_equal(count_beside(&built, OP_reduce_shard, 0, 0), shapes[i].reduced);
-        assert_int_equal(count_beside(&built, OP_reduce_shard, 0, 1), shapes[i].summed);
-        assert_int_equal(count_beside(&built, OP_gather_shards, 0, 0), shapes[i].gathered);
-        assert_int_equal(count_beside(&built, OP_gather_shards, 1, 0), shapes[i].gathered_beside);
-        const int all_reduced = count_beside(&built, OP_all_reduce, 0, 0);
+        assert_int_equal(count_async(&built, OP_reduce_shard, 0, 0), shapes[i].reduced);
+        assert_int_equal(count_async(&built, OP_reduce_shard, 0, 1), shapes[i].summed);
+        assert_int_equal(count_async(&built, OP_gather_shards, 0, 0), shapes[i].gathered);
+        assert_int_equal(count_async(&built, OP_gather_shards, 1, 0), shapes[i].gathered_async);
+        const int all_reduced = count_async(&built, OP_all_reduce, 0, 0);
         assert_true(
                 all_reduced >= shapes[i].all_reduced && all_reduced <= shapes[i].all_reduced + 2);
         const bool sums = shapes[i].summed || (i == 0);

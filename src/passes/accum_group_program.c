@@ -1,16 +1,16 @@
-// The programs of lanes: every gradient goes to a slot, or comes back from it.
+// The programs of accumulation groups: every gradient goes to a slot, or comes back from it.
 #include "ir/op.h"
 #include "passes/passes.h"
 
-graph *pass_lane(arena *a, tensor *const *weights, int n, int slot, int row_leaves, bool put_aside,
-        dtype grads) {
+graph *pass_accum_group(arena *a, tensor *const *weights, int n, int slot, int row_blocks,
+        bool put_aside, dtype grads) {
     graph *g = graph_new(a, arena_printf(a, "%s_%d", put_aside ? "put_aside" : "take_back", slot));
     g->phase = PHASE_UPDATE;
-    g->row_leaves = row_leaves;
+    g->row_blocks = row_blocks;
     for (int i = 0; i < n; i++) {
         const tensor *w = weights[i];
         const char *const names[] = {arena_printf(a, "grad.%s", w->name),
-                arena_printf(a, "lane%d.%s", slot, w->name)};
+                arena_printf(a, "accum_group%d.%s", slot, w->name)};
         tensor *in[2];
         for (int k = 0; k < 2; k++)
             in[k] = pass_sum(g, names[k], w, grads);

@@ -1,4 +1,4 @@
-// Collectives that go on beside the nodes that follow (docs/adr/0027), on two ranks, each with a
+// Collectives that go on during the nodes that follow (docs/adr/0027), on two ranks, each with a
 // back end of its own: rank 1 comes late, and what rank 0 does not need of it is done before;
 // whoever touches what is still being written, in any way, finds it complete.
 #include "ranks.h"
@@ -44,19 +44,19 @@ typedef struct rank_programs {
 } rank_programs;
 
 // t travels; z = x + x does not touch it; y = t + t in the same program or in another one.
-static graph *beside_graph(arena *a, const scene *of) {
-    graph *built = graph_new(a, "beside");
+static graph *async_graph(arena *a, const scene *of) {
+    graph *built = graph_new(a, "async");
     built->mesh = both;
     const int64_t dim = N, length = shard_length(N, RANKS);
     tensor *x = graph_state(built, TENSOR_INPUT, "x", DT_F32, 1, &dim), *end;
-    op_attrs attrs = {.mesh.axis = AXIS_DATA, .mesh.ranks = RANKS, .mesh.beside = 1};
+    op_attrs attrs = {.mesh.axis = AXIS_DATA, .mesh.ranks = RANKS, .mesh.async = 1};
     if (of->what == GATHER) {
         tensor *in[] = {graph_state(built, TENSOR_WEIGHT, "t", DT_F32, 1, &dim),
                 graph_state(built, TENSOR_OPTIMIZER, "shard", DT_F32, 1, &length)};
         end = graph_add(built, OP_gather_shards, 2, in, &attrs)->out[0];
     } else {
         attrs.sum.data_ranks = RANKS;
-        attrs.sum.in_lane = 1;
+        attrs.sum.in_accum_group = 1;
         attrs.mesh.whole = of->what == SUM_WHOLE;
         tensor *in[] = {graph_state(built, TENSOR_GRAD, "t", DT_F32, 1, &dim),
                 graph_state(built, TENSOR_INPUT, "last", DT_I32, 1, (int64_t[]){1})};
@@ -99,7 +99,7 @@ static drv_status fill(comm *self, const scene *of, backend *device) {
 static drv_status open_rank(comm *self, arena *a, const scene *of, rank_programs *out) {
     DRV_TRY(backend_open_host(a, &out->device));
     backend_join(out->device, self, &both);
-    out->begin = beside_graph(a, of);
+    out->begin = async_graph(a, of);
     out->other = reading_graph(a, of);
     DRV_TRY(backend_compile(a, out->device, out->begin, &out->planned, &out->run));
     DRV_TRY(backend_compile(a, out->device, out->other, NULL, &out->run_other));

@@ -1,0 +1,64 @@
+// The terms of a step's time, as a table and as JSON.
+#include "cli/plan_device.h"
+
+#include <stdio.h>
+
+#include "base/str.h"
+
+drv_status device_plan_make(arena *a, const char *device, const programs *p,
+        const stage_plans *stages, device_plan *out) {
+    const run_config *cfg = p->held.c;
+    step_work whole = step_work_new(a, cfg);
+    if (!stages) step_work_take(p, &whole);
+    *out = (device_plan){.tokens_per_s = 0};
+    DRV_TRY(device_profile_read(a, device, &out->device));
+    DRV_TRY(step_cost_make(a, cfg, stages ? &stages->work : &whole,
+            stages ? &stages->schedule : NULL, &out->device, &out->cost));
+    const mesh m = run_mesh(cfg);
+    out->tokens_per_s = (double)(cfg->global_batch_size * cfg->sequence_length) / out->cost.seconds;
+    out->mfu = out->tokens_per_s * programs_flops_per_token(p, false) /
+               ((double)mesh_ranks(&m) * out->device.bf16_flops);
+    return DRV_OK;
+}
+
+static step_term largest_with_advice(const step_cost *c) {
+    step_term largest = TERM_PRODUCTS;
+    for (step_term t = TERM_HEAD; t < N_STEP_TERMS; t++)
+        if (step_term_advice(t) && c->term[t] > c->term[largest]) largest = t;
+    return largest;
+}
+
+// Products are what the step is for: what comes next is what can be mended.
+static step_term to_mend(const step_cost *c) {
+    step_cost rest = *c;
+    rest.term[TERM_PRODUCTS] = 0;
+    const step_term term = largest_with_advice(&rest);
+    return rest.term[term] > 0.05 * c->seconds ? term : TERM_PRODUCTS;
+}
+
+void device_plan_print(const device_plan *d, int ranks, int64_t steps) {
+    const step_cost *c = &d->cost;
+    printf("device        %s, %d of them\n", d->device.name, ranks);
+    printf("step          %.4g s, %s tokens/s, %s a rank, %.1f %% MFU\n", c->seconds,
+            str_si(d->tokens_per_s), str_si(d->tokens_per_s / ranks), 100 * d->mfu);
+    for (step_term t = 0; t < N_STEP_TERMS; t++)
+        if (c->term[t] >= 5e-4 * c->seconds)
+            printf("  %-11s %10.4g s %6.1f %%\n", step_term_name(t), c->term[t],
+                    100 * c->term[t] / c->seconds);
+    const step_term mend = to_mend(c);
+    printf("              most would come of %s: %s\n", step_term_name(mend),
+            step_term_advice(mend));
+    const double hours = c->seconds * (double)steps / 3600;
+    printf("time          %s for %lld step%s; evaluations and checkpoints not counted\n",
+            str_long_duration(3600 * hours), (long long)steps, str_plural(steps));
+    if (d->device.price_per_hour > 0)
+        printf("cost          %.2f, at %g an hour for each rank\n",
+                hours * ranks * d->device.price_per_hour, d->device.price_per_hour);
+}
+
+json_t *device_plan_terms(const device_plan *d) {
+    json_t *terms = json_object();
+    for (step_term t = 0; t < N_STEP_TERMS; t++)
+        json_object_set_new(terms, step_term_name(t), json_real(d->cost.term[t]));
+    return terms;
+}

@@ -1,0 +1,25 @@
+// drover plan --device: how long a step takes on a device that is not here.
+#pragma once
+#include "base/json.h"
+#include "cli/cli.h"
+#include "search/step_cost.h"
+
+#define PLAN_DEVICE_OPTION                                                                         \
+    {                                                                                              \
+        "--device", "NAME|FILE",                                                                   \
+                "the device of a rank, as h100 or a file; fields after commas replace its own"     \
+    }
+
+typedef struct device_plan {
+    device_profile device;
+    step_cost cost;
+    double tokens_per_s, mfu; // of all ranks; of the peak of bf16 products
+} device_plan;
+
+// Plans the run on what --device names. `stages`: NULL without a pipeline; then p has all programs.
+DRV_CHECKED drv_status device_plan_make(arena *a, const char *device, const programs *p,
+        const stage_plans *stages, device_plan *out);
+// Prints the terms of a step's time as a table, what would help most, and the cost of `steps` steps.
+void device_plan_print(const device_plan *d, int ranks, int64_t steps);
+// Returns the same as an object, {"products": seconds, ...}.
+json_t *device_plan_terms(const device_plan *d);

@@ -1,0 +1,179 @@
+// Profiles from YAML: a table of the fields, each with its unit in its name and its range.
+#include "search/device_profile.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/str.h"
+#include "config/value.h"
+
+// Made by CMake from search/devices.
+extern const char *const device_profile_files[][2];
+
+int device_profile_count(void) {
+    int n = 0;
+    while (device_profile_files[n][0])
+        n++;
+    return n;
+}
+
+const char *device_profile_name(int i) {
+    return device_profile_files[i][0];
+}
+
+const char *device_profile_text(int i) {
+    return device_profile_files[i][1];
+}
+
+// --- fields
+typedef enum field_kind { FIELD_NUMBER, FIELD_BYTES, FIELD_RANKS } field_kind;
+typedef struct field {
+    const char *path;
+    size_t offset;
+    double unit, least, most; // as they are written; in `unit`s of the member
+    field_kind kind;
+    bool optional;
+} field;
+
+#define AT(member) offsetof(device_profile, member)
+static const field fields[] = {
+        {"memory", AT(memory), 1, 1 << 20, 0x1p50, FIELD_BYTES, false},
+        {"peak.bf16_tflops", AT(bf16_flops), 1e12, 1e-6, 1e6, FIELD_NUMBER, false},
+        {"peak.fp8_tflops", AT(fp8_flops), 1e12, 0, 1e6, FIELD_NUMBER, true},
+        {"memory_gb_s", AT(bytes_per_s), 1e9, 1e-3, 1e6, FIELD_NUMBER, false},
+        {"links.inside_gb_s", AT(links.inside), 1e9, 1e-6, 1e6, FIELD_NUMBER, false},
+        {"links.between_gb_s", AT(links.between), 1e9, 1e-6, 1e6, FIELD_NUMBER, false},
+        {"links.ranks_per_host", AT(links.ranks_per_host), 1, 1, 1 << 20, FIELD_RANKS, false},
+        {"reached.products", AT(reached_products), 1, 0.01, 1.5, FIELD_NUMBER, false},
+        {"reached.products_fp8", AT(reached_fp8), 1, 0.01, 1.5, FIELD_NUMBER, true},
+        {"reached.attention", AT(reached_attention), 1, 0.01, 1.5, FIELD_NUMBER, false},
+        {"reached.memory", AT(reached_memory), 1, 0.01, 1.5, FIELD_NUMBER, false},
+        {"reached.inside", AT(reached_inside), 1, 0.01, 1.5, FIELD_NUMBER, false},
+        {"reached.between", AT(reached_between), 1, 0.01, 1.5, FIELD_NUMBER, false},
+        {"small_product", AT(small_product), 1, 0, 1e5, FIELD_NUMBER, true},
+        {"launch_us", AT(launch_s), 1e-6, 0, 1e6, FIELD_NUMBER, true},
+        {"message_us", AT(message_s), 1e-6, 0, 1e6, FIELD_NUMBER, true},
+        {"overlap.tensor", AT(overlap_tensor), 1, 0, 1, FIELD_NUMBER, true},
+        {"overlap.data", AT(overlap_data), 1, 0, 1, FIELD_NUMBER, true},
+        {"price_per_hour", AT(price_per_hour), 1, 0, 1e6, FIELD_NUMBER, true},
+};
+enum { N_FIELDS = sizeof fields / sizeof *fields };
+
+typedef struct reader {
+    arena *a;
+    bool seen[N_FIELDS];
+    device_profile *out;
+} reader;
+
+static const char *expected(arena *a, const field *f) {
+    if (f->kind == FIELD_BYTES) return "a size as 80GB or 96GiB";
+    return arena_printf(a, "a %snumber from %g to %g", f->kind == FIELD_RANKS ? "whole " : "",
+            f->least, f->most);
+}
+
+static drv_status set_field(reader *reading, const value *given, int i) {
+    const field *f = &fields[i];
+    char *member = (char *)reading->out + f->offset;
+    double x = 0;
+    int64_t whole = 0;
+    bool ok = given->kind == VALUE_TEXT;
+    if (ok && f->kind == FIELD_BYTES) ok = str_to_bytes(given->text, &x);
+    if (ok && f->kind == FIELD_NUMBER) ok = str_to_f64(given->text, &x);
+    if (ok && f->kind == FIELD_RANKS) {
+        ok = str_to_i64(given->text, &whole);
+        x = (double)whole;
+    }
+    if (!ok || !(x >= f->least && x <= f->most))
+        return drv_fail(DRV_E_USAGE, "%s: %s is %s, expected %s", given->where, f->path,
+                value_shown(reading->a, given), expected(reading->a, f));
+    if (f->kind == FIELD_NUMBER)
+        *(double *)member = x * f->unit;
+    else
+        *(int64_t *)member = (int64_t)x;
+    reading->seen[i] = true;
+    return DRV_OK;
+}
+
+static drv_status set_value(reader *r, const value *v) {
+    if (v->kind == VALUE_MAP) {
+        for (int i = 0; i < v->n; i++)
+            DRV_TRY(set_value(r, &v->items[i]));
+        return DRV_OK;
+    }
+    if (strcmp(v->path, "source") == 0) {
+        r->out->source = v->text;
+        return DRV_OK;
+    }
+    const char *names[N_FIELDS];
+    for (int i = 0; i < N_FIELDS; i++) {
+        names[i] = fields[i].path;
+        if (strcmp(v->path, fields[i].path) == 0) return set_field(r, v, i);
+    }
+    const char *near = str_nearest(v->path, names, N_FIELDS);
+    return drv_fail(DRV_E_USAGE, "%s: %s is not a field of a device profile%s%s%s", v->where,
+            v->path, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+}
+
+static drv_status check(const reader *r) {
+    for (int i = 0; i < N_FIELDS; i++)
+        if (!r->seen[i] && !fields[i].optional)
+            return drv_fail(DRV_E_USAGE, "%s: %s is missing, expected %s", r->out->name,
+                    fields[i].path, expected(r->a, &fields[i]));
+    if (r->out->fp8_flops > 0 && r->out->reached_fp8 == 0)
+        return drv_fail(DRV_E_USAGE,
+                "%s: reached.products_fp8 is missing, which peak.fp8_tflops needs", r->out->name);
+    return DRV_OK;
+}
+
+// --- profiles
+static drv_status no_profile(arena *a, const char *name) {
+    str all = {0};
+    for (int i = 0; i < device_profile_count(); i++)
+        str_printf(&all, "%s%s", i ? ", " : "", device_profile_name(i));
+    const char *names = arena_strdup(a, all.p);
+    str_free(&all);
+    return drv_fail(DRV_E_USAGE,
+            "--device: there is no profile \"%s\", expected one of %s, or the path of a file", name,
+            names);
+}
+
+static drv_status read_text(reader *r, const char *text, size_t n) {
+    value root;
+    DRV_TRY(yaml_read(r->a, r->out->name, text, n, &root));
+    return set_value(r, &root);
+}
+
+static drv_status read_profile(reader *r, const char *name) {
+    r->out->name = name;
+    if (strpbrk(name, "./")) {
+        char *text;
+        size_t n;
+        DRV_TRY(file_read(r->a, name, &text, &n));
+        return read_text(r, text, n);
+    }
+    for (int i = 0; i < device_profile_count(); i++) {
+        const char *text = device_profile_text(i);
+        if (strcmp(name, device_profile_name(i)) == 0) return read_text(r, text, strlen(text));
+    }
+    return no_profile(r->a, name);
+}
+
+drv_status device_profile_read(arena *a, const char *text, device_profile *out) {
+    reader r = {.a = a, .out = out};
+    char *rest = arena_strdup(a, text);
+    *out = (device_profile){.name = NULL};
+    DRV_TRY(read_profile(&r, strsep(&rest, ",")));
+    for (char *set; (set = strsep(&rest, ","));) {
+        value v;
+        char *equal = strchr(set, '=');
+        if (!equal)
+            return drv_fail(DRV_E_USAGE, "--device: \"%.80s\" is not FIELD=VALUE, as memory=96GB",
+                    set);
+        *equal = 0;
+        DRV_TRY(yaml_read_value(a, set, "--device", equal + 1, &v));
+        DRV_TRY(set_value(&r, &v));
+    }
+    return check(&r);
+}

@@ -1,0 +1,172 @@
+// Work over rates. What the formulas are, and how well they foretell published runs, is in
+// docs/plan-a-cluster.md; tools/fit_devices.py has the same ones.
+#include "search/step_cost.h"
+
+#include <math.h>
+
+typedef struct times {
+    double term[N_STEP_TERMS];
+} times;
+
+static double sum_of(const times *t) {
+    double sum = 0;
+    for (int i = 0; i < N_STEP_TERMS; i++)
+        sum += t->term[i];
+    return sum;
+}
+
+// The peaks of a device times what is reached of them.
+typedef struct rates {
+    const device_profile *device;
+    double products, head, attention, bytes;
+    link_speeds links;
+    mesh mesh;
+} rates;
+
+static rates rates_of(const run_config *cfg, const device_profile *d) {
+    const bool fp8 = cfg->precision == PRECISION_F8;
+    return (rates){.device = d,
+            .products = fp8 ? d->fp8_flops * d->reached_fp8 : d->bf16_flops * d->reached_products,
+            .head = d->bf16_flops * d->reached_products,
+            .attention = d->bf16_flops * d->reached_attention,
+            .bytes = d->bytes_per_s * d->reached_memory,
+            .links = {.inside = d->links.inside * d->reached_inside,
+                    .between = d->links.between * d->reached_between,
+                    .ranks_per_host = d->links.ranks_per_host},
+            .mesh = run_mesh(cfg)};
+}
+
+static double product_seconds(const rates *r, const product_work *w, double rate) {
+    return (w->flops + r->device->small_product * w->small) / rate;
+}
+
+// A context rank computes with the keys that it has while the next ones are on their way.
+static times stage_seconds(const rates *r, const work *w) {
+    const device_profile *d = r->device;
+    times t = {{0}};
+    t.term[TERM_PRODUCTS] = product_seconds(r, &w->weights, r->products);
+    t.term[TERM_HEAD] = product_seconds(r, &w->head, r->head);
+    t.term[TERM_ATTENTION] = w->attention / r->attention;
+    t.term[TERM_MEMORY] = w->bytes / r->bytes;
+    t.term[TERM_LAUNCHES] = w->launches * d->launch_s;
+    t.term[TERM_TENSOR] =
+            link_axis_seconds(&r->links, &r->mesh, AXIS_TENSOR, w->wire[AXIS_TENSOR]) *
+                    (1 - d->overlap_tensor) +
+            w->messages[AXIS_TENSOR] * d->message_s;
+    t.term[TERM_CONTEXT] =
+            fmax(link_axis_seconds(&r->links, &r->mesh, AXIS_CONTEXT, w->wire[AXIS_CONTEXT]) -
+                            t.term[TERM_ATTENTION],
+                    0) +
+            w->messages[AXIS_CONTEXT] * d->message_s;
+    return t;
+}
+
+// Sums of gradients and gathered weights go beside part of a micro-batch. What each micro-batch
+// sends (ZeRO-2) goes beside its own.
+static double data_seconds(const rates *r, const step_work *w, const work *stages,
+        double micro_batches, double micro_batch_s) {
+    const double beside = r->device->overlap_data * micro_batch_s,
+                 each = link_axis_seconds(&r->links, &r->mesh, AXIS_DATA, stages->wire[AXIS_DATA]),
+                 once = link_axis_seconds(&r->links, &r->mesh, AXIS_DATA,
+                         w->update.wire[AXIS_DATA]),
+                 last = once + each;
+    return fmax(each - beside, 0) * (micro_batches - 1) + fmax(last - beside, 0) +
+           (stages->messages[AXIS_DATA] + w->update.messages[AXIS_DATA]) * r->device->message_s;
+}
+
+// Returns the work of a micro-batch on the rank of the pipeline that takes longest.
+static work longest_rank(const rates *by, const step_work *whole, times *out) {
+    const int n_ranks = by->mesh.size[AXIS_PIPELINE];
+    work longest = {.bytes = 0};
+    double most = -1;
+    for (int rank = 0; rank < n_ranks; rank++) {
+        work all = {.bytes = 0};
+        times t = {{0}};
+        for (int stage = rank; stage < whole->n_stages; stage += n_ranks) {
+            const times f = stage_seconds(by, &whole->forward[stage]),
+                        b = stage_seconds(by, &whole->backward[stage]);
+            for (int i = 0; i < N_STEP_TERMS; i++)
+                t.term[i] += f.term[i] + b.term[i];
+            work_add(&whole->forward[stage], &all);
+            work_add(&whole->backward[stage], &all);
+        }
+        if (sum_of(&t) <= most) continue;
+        most = sum_of(&t);
+        longest = all;
+        *out = t;
+    }
+    return longest;
+}
+
+static drv_status simulate(arena *a, const rates *r, const step_work *w,
+        const pipeline_schedule *schedule, pipeline_result *out) {
+    double *forward = ARENA_ARRAY(a, double, w->n_stages),
+           *backward = ARENA_ARRAY(a, double, w->n_stages);
+    for (int stage = 0; stage < w->n_stages; stage++) {
+        const times f = stage_seconds(r, &w->forward[stage]),
+                    b = stage_seconds(r, &w->backward[stage]);
+        forward[stage] = sum_of(&f);
+        backward[stage] = sum_of(&b) / 2; // of inputs and of weights
+    }
+    const pipeline_cost cost = {.forward = forward,
+            .input_grad = backward,
+            .weight_grad = backward,
+            .transfer = link_axis_seconds(&r->links, &r->mesh, AXIS_PIPELINE, w->boundary_bytes) +
+                        r->device->message_s};
+    return pipeline_simulate(a, schedule, &cost, out);
+}
+
+drv_status step_cost_make(arena *a, const run_config *cfg, const step_work *whole,
+        const pipeline_schedule *schedule, const device_profile *device, step_cost *out) {
+    const rates by = rates_of(cfg, device);
+    if (cfg->precision == PRECISION_F8 && device->fp8_flops == 0)
+        return drv_fail(DRV_E_USAGE, "training.precision is fp8, and %s has no peak.fp8_tflops",
+                device->name);
+    const double micro_batches =
+            (double)(cfg->global_batch_size / (cfg->micro_batch_size * cfg->data_ranks));
+    times each;
+    const work longest = longest_rank(&by, whole, &each);
+    const double micro_batch_s = sum_of(&each), compute_s = micro_batches * micro_batch_s;
+    *out = (step_cost){.seconds = 0};
+    for (int i = 0; i < N_STEP_TERMS; i++)
+        out->term[i] = micro_batches * each.term[i];
+    if (schedule) {
+        pipeline_result simulated;
+        DRV_TRY(simulate(a, &by, whole, schedule, &simulated));
+        out->bubble = simulated.bubble;
+        out->term[TERM_BUBBLE] = fmax(simulated.seconds - compute_s, 0);
+    }
+    out->term[TERM_DATA] = data_seconds(&by, whole, &longest, micro_batches, micro_batch_s);
+    out->term[TERM_UPDATE] = whole->update.bytes / by.bytes +
+                             product_seconds(&by, &whole->update.weights, by.head) +
+                             whole->update.launches * device->launch_s;
+    for (int i = 0; i < N_STEP_TERMS; i++)
+        out->seconds += out->term[i];
+    return DRV_OK;
+}
+
+static const struct {
+    const char *name, *advice;
+} terms[N_STEP_TERMS] = {
+        [TERM_PRODUCTS] = {"products",
+                "more ranks, training.precision fp8 where the device has it, or "
+                "less recomputation"},
+        [TERM_HEAD] = {"head", NULL},
+        [TERM_ATTENTION] = {"attention", "shorter rows or a sliding window"},
+        [TERM_MEMORY] = {"memory", NULL},
+        [TERM_LAUNCHES] = {"launches", "a larger training.micro_batch_size"},
+        [TERM_TENSOR] = {"tensor", "fewer tensor ranks, or all of them in one host"},
+        [TERM_CONTEXT] = {"context", "fewer context ranks"},
+        [TERM_BUBBLE] = {"bubble", "more micro-batches a step, parallel.virtual_stages, or fewer "
+                                   "pipeline ranks"},
+        [TERM_DATA] = {"data", "a larger training.global_batch_size, or fewer data ranks"},
+        [TERM_UPDATE] = {"update", "parallel.zero 1, which shares the optimizer"},
+};
+
+const char *step_term_name(step_term term) {
+    return terms[term].name;
+}
+
+const char *step_term_advice(step_term term) {
+    return terms[term].advice;
+}

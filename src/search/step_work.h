@@ -1,0 +1,16 @@
+// The work of a whole step: of each pipeline stage for one micro-batch, and of the update.
+#pragma once
+#include "programs/programs.h"
+#include "search/work.h"
+
+typedef struct step_work {
+    int n_stages;             // of the whole pipeline; 1 without one
+    work *forward, *backward; // by stage, of a micro-batch
+    work update;              // of the rank whose update touches most
+    double boundary_bytes;    // of what a stage hands to the next one; 0 without a pipeline
+} step_work;
+
+// Makes room for the stages of a run. Lives in `a`.
+step_work step_work_new(arena *a, const run_config *cfg);
+// Notes the work of the programs of one rank of the pipeline, that at cfg->rank.
+void step_work_take(const programs *p, step_work *to);

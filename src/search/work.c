@@ -1,0 +1,61 @@
+// Nodes by what limits them.
+#include "search/work.h"
+
+#include "ir/op.h"
+#include "plan/plan.h"
+
+static void add_product(const op_row *row, const node *n, product_work *to) {
+    const double flops = row->flops(n);
+    to->flops += flops;
+    if (row->inverse_dims) to->small += flops * row->inverse_dims(n);
+}
+
+static void add_flops(const op_row *row, const node *n, work *to) {
+    switch (row->flops_of) {
+    case FLOPS_ATTENTION:
+        to->attention += row->flops(n);
+        return;
+    case FLOPS_HEAD:
+        add_product(row, n, &to->head);
+        return;
+    case FLOPS_PRODUCTS:
+        add_product(row, n, &to->weights);
+    }
+}
+
+static void add_node(const graph *g, const node *n, work *to) {
+    const op_row *row = op_rows[n->op];
+    double wire[N_AXES] = {0};
+    plan_add_wire(g, n, wire);
+    for (int axis = 0; axis < N_AXES; axis++) {
+        to->wire[axis] += wire[axis];
+        to->messages[axis] += wire[axis] > 0;
+    }
+    if (row->renames) return;
+    to->launches++;
+    if (row->flops)
+        add_flops(row, n, to);
+    else if (!row->collective)
+        to->bytes += node_bytes(n);
+}
+
+void work_add_graph(const graph *g, work *forward, work *backward) {
+    for (int i = 0; i < g->n_nodes; i++) {
+        const node *n = g->nodes[i];
+        add_node(g, n, n->phase == PHASE_FORWARD && !n->recomputed ? forward : backward);
+    }
+}
+
+void work_add(const work *more, work *to) {
+    to->weights.flops += more->weights.flops;
+    to->weights.small += more->weights.small;
+    to->head.flops += more->head.flops;
+    to->head.small += more->head.small;
+    to->attention += more->attention;
+    to->bytes += more->bytes;
+    to->launches += more->launches;
+    for (int axis = 0; axis < N_AXES; axis++) {
+        to->wire[axis] += more->wire[axis];
+        to->messages[axis] += more->messages[axis];
+    }
+}

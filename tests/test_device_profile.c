@@ -1,0 +1,69 @@
+// Profiles of devices: those that ship, fields that are replaced, and what is refused.
+#include "harness.h"
+
+#include "search/device_profile.h"
+
+static void shipped_ones_are_read(void **state) {
+    (void)state;
+    arena *a = arena_new("profiles");
+    device_profile d;
+    assert_true(device_profile_count() >= 9);
+    for (int i = 0; i < device_profile_count(); i++) {
+        OK(device_profile_read(a, device_profile_name(i), &d));
+        assert_string_equal(d.name, device_profile_name(i));
+        assert_non_null(d.source);
+        assert_true(d.bf16_flops > 1e13 && d.bytes_per_s > 1e11 && d.memory >= 16e9);
+        assert_true(d.links.inside >= d.links.between);
+    }
+    OK(device_profile_read(a, "h100", &d));
+    assert_true(d.bf16_flops == 989e12 && d.fp8_flops == 1979e12 && d.memory == 80000000000);
+    assert_true(d.bytes_per_s == 3350e9 && d.links.between == 50e9 && d.launch_s == 3e-6);
+    OK(device_profile_read(a, "h100,memory=96GiB,links.ranks_per_host=4,peak.bf16_tflops=500", &d));
+    assert_true(d.memory == 96ll << 30 && d.links.ranks_per_host == 4 && d.bf16_flops == 500e12);
+    arena_free(a);
+}
+
+// The text of h100's file with one line replaced.
+static const char *changed(arena *a, const char *line, const char *by) {
+    int i = 0;
+    while (strcmp(device_profile_name(i), "h100") != 0)
+        i++;
+    const char *text = device_profile_text(i), *begin = strstr(text, line);
+    assert_non_null(begin);
+    const char *path = path_join(a, temporary_dir(a), "mine.yaml"),
+               *whole = arena_printf(a, "%.*s%s%s", (int)(begin - text), text, by,
+                       strchr(begin, '\n'));
+    OK(file_write_atomic(path, whole, strlen(whole)));
+    return path;
+}
+
+static void what_is_refused(void **state) {
+    (void)state;
+    arena *a = arena_new("profiles");
+    device_profile d;
+    FAILS(device_profile_read(a, "h1000", &d), DRV_E_USAGE, "a100, b200, gb200, h100");
+    FAILS(device_profile_read(a, "", &d), DRV_E_USAGE, "no profile \"\"");
+    FAILS(device_profile_read(a, "./no.yaml", &d), DRV_E_IO, "./no.yaml");
+    FAILS(device_profile_read(a, "h100,memory", &d), DRV_E_USAGE, "FIELD=VALUE");
+    FAILS(device_profile_read(a, "h100,memory=96TFLOPS", &d), DRV_E_USAGE, "80GB or 96GiB");
+    FAILS(device_profile_read(a, "h100,links.inside_gb_s=0", &d), DRV_E_USAGE,
+            "links.inside_gb_s is \"0\", expected a number from 1e-06");
+    FAILS(device_profile_read(a, "h100,links.ranks_per_host=1.5", &d), DRV_E_USAGE, "whole number");
+    FAILS(device_profile_read(a, "h100,memory_gbs=1", &d), DRV_E_USAGE,
+            "did you mean memory_gb_s?");
+    FAILS(device_profile_read(a, changed(a, "memory:", ""), &d), DRV_E_USAGE,
+            "mine.yaml: memory is missing, expected a size");
+    FAILS(device_profile_read(a, changed(a, "memory:", "memory: [1]"), &d), DRV_E_USAGE,
+            "mine.yaml:3: memory is a list of 1");
+    FAILS(device_profile_read(a, changed(a, "memory_gb_s:", "memory_gb_s: 3350 GB/s"), &d),
+            DRV_E_USAGE, "memory_gb_s is \"3350 GB/s\"");
+    FAILS(device_profile_read(a, changed(a, "memory:", "memory: 80GB\nwatts: 700"), &d),
+            DRV_E_USAGE, "watts is not a field of a device profile");
+    arena_free(a);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(shipped_ones_are_read),
+            cmocka_unit_test(what_is_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

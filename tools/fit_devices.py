@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""Holds `drover plan --device` against published runs, and fits the profiles of devices on them.
+
+    tools/fit_devices.py RUNS.json [--drover PATH] [--table FILE.md]   each run: published, planned, error
+    tools/fit_devices.py RUNS.json --leave-out 8                       the same with an eighth of the set-ups left out of the fit each time
+    tools/fit_devices.py RUNS.json --write                             fits and writes the shares into src/search/devices/*.yaml
+
+RUNS.json has a list "runs": id, device, ranks, model (a preset or its fields), layout and batch, tokens_per_s_per_rank as published, and
+`group`, which ties the sizes of one set-up together: a set-up counts once, and is left out as a whole.
+
+What is fitted are the shares of the peaks under `reached`. The time of a term falls as its share grows, so the terms of a plan made with
+one set of shares tell those of any other; after each fit all runs are planned again, until nothing moves. Shares of one device stay near
+those of all devices unless its runs say otherwise (PULL), and all of them near what is measured on devices (PRIOR).
+"""
+import argparse, json, math, os, re, statistics, subprocess, sys
+
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+DEVICES = os.path.join(HERE, "src/search/devices")
+NAMES = {"h100mt": "h100-500w", "h200x4": "h200"}  # of the runs' file -> of the profiles; hosts of four: an override
+OVERRIDES = {"h200x4": ",links.ranks_per_host=4"}
+SHARES = ["products", "products_fp8", "attention", "memory", "inside", "between"]
+PRIOR = dict(products=.75, products_fp8=.60, attention=.45, memory=.80, inside=.70, between=.60)
+STIFF = dict(products=.002, products_fp8=.002, attention=.05, memory=.2, inside=.05, between=.1)  # of all devices, to PRIOR
+PULL = dict(products=.3, products_fp8=.5, attention=20, memory=20, inside=3, between=3)            # of a device, to all
+
+
+def command(drover, run, device):
+    sets = {"data.sequence_length": run["sequence_length"], "data.pack": "stream", "training.global_batch_size": run["global_batch_size"],
+            "training.micro_batch_size": run["micro_batch_size"], "training.recompute": run["recompute"], "training.precision": run["precision"],
+            "parallel.tensor": run["tensor"], "parallel.pipeline": run["pipeline"], "parallel.context": run["context"],
+            "parallel.sequence": str(run["sequence"]).lower(), "parallel.zero": run["zero"] or 0}
+    if run["pipeline"] > 1:
+        sets["parallel.virtual_stages"] = run["virtual_stages"]
+        sets["parallel.schedule"] = "interleaved" if run["virtual_stages"] > 1 else "1f1b"
+    model = run["model"]
+    sets.update({"model.preset": model} if isinstance(model, str) else {"model." + k: v for k, v in model.items()})
+    words = [word for k, v in sets.items() for word in ("--set", f"{k}={v}")]
+    return [drover, "plan", "--json", "--ranks", str(run["ranks"]), "--device", device] + words
+
+
+def plan(drover, run, shares):
+    """The terms of the run's step in seconds, with these shares of its device's peaks."""
+    name = NAMES.get(run["device"], run["device"])
+    fields = "".join(f",reached.{k}={v:.6g}" for k, v in shares.items())
+    done = subprocess.run(command(drover, run, name + OVERRIDES.get(run["device"], "") + fields), capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{run['id']}: {done.stderr.strip()}")
+    return json.loads(done.stdout)["terms"]
+
+
+def seconds(terms, run, old, new):
+    """The step's time with new shares, from terms that were planned with old ones."""
+    by = {k: old[k] / new[k] for k in SHARES}
+    main = by["products_fp8"] if run["precision"] == "fp8" else by["products"]
+    hosts = by["between"] if run["ranks"] > 8 else by["inside"]
+    compute = {"products": main, "head": by["products"], "attention": by["attention"], "memory": by["memory"], "launches": 1,
+               "tensor": by["inside"] if run["tensor"] <= 8 else by["between"], "context": by["inside"]}
+    before = sum(terms[k] for k in compute)
+    after = sum(terms[k] * f for k, f in compute.items())
+    return after + terms["bubble"] * after / before + terms["data"] * hosts + terms["update"] * by["memory"]
+
+
+def error(run, took):
+    """Planned over published speed, as a logarithm."""
+    return math.log(run["global_batch_size"] * run["sequence_length"] / took / run["ranks"] / run["tokens_per_s_per_rank"])
+
+
+def apart_from(x, every, k):
+    """How far a share of one device is from that of all. What slows bf16 products down, as a limit of power, slows fp8 as much."""
+    usual = every[k] * (x["products"] / every["products"] if k == "products_fp8" else 1)
+    return math.log(x[k] / usual)
+
+
+def descend(loss, x, steps=(.2, .05, .01)):
+    """The place of a minimum near x, by trying each number up and down."""
+    x, best = dict(x), loss(x)
+    for step in steps:
+        moved = True
+        while moved:
+            moved = False
+            for k in x:
+                for factor in (1 + step, 1 / (1 + step)):
+                    y = dict(x, **{k: min(1.2, x[k] * factor)})
+                    at = loss(y)
+                    if at < best - 1e-9:
+                        x, best, moved = y, at, True
+    return x
+
+
+def fit(drover, runs, rounds=3):
+    """Shares by device: (shares of all devices, {device: its own})."""
+    sizes = {}
+    for run in runs:
+        sizes[run["group"]] = sizes.get(run["group"], 0) + 1
+    weight = lambda run: 1 / sizes[run["group"]]
+    devices = sorted({NAMES.get(run["device"], run["device"]) for run in runs})
+    every, own = dict(PRIOR), {d: dict(PRIOR) for d in devices}
+    of = lambda run: NAMES.get(run["device"], run["device"])
+    for _ in range(rounds):
+        old = {run["id"]: own[of(run)] for run in runs}
+        terms = {run["id"]: plan(drover, run, own[of(run)]) for run in runs}
+        miss = lambda run, new: abs(error(run, seconds(terms[run["id"]], run, old[run["id"]], new))) * weight(run)
+        total = sum(map(weight, runs))
+        apart = {d: {k: own[d][k] / every[k] for k in SHARES} for d in devices}
+
+        def loss_of_all(x):
+            return sum(miss(run, {k: x[k] * apart[of(run)][k] for k in SHARES}) for run in runs) / total + \
+                sum(STIFF[k] * math.log(x[k] / PRIOR[k]) ** 2 for k in SHARES)
+
+        every = descend(loss_of_all, every)
+        for d in devices:
+            mine = [run for run in runs if of(run) == d]
+            loss = lambda x: sum(miss(run, x) for run in mine) + sum(PULL[k] * apart_from(x, every, k) ** 2 for k in SHARES)
+            own[d] = descend(loss, {k: every[k] * apart[d][k] for k in SHARES})
+    return every, own
+
+
+def shares_of(device):
+    with open(os.path.join(DEVICES, device + ".yaml")) as f:
+        line = re.search(r"^reached: \{(.*)\}$", f.read(), re.M).group(1)
+    return {k: float(v) for k, v in (pair.split(": ") for pair in line.split(", "))}
+
+
+def write(every, own):
+    for file in sorted(os.listdir(DEVICES)):
+        path, shares = os.path.join(DEVICES, file), own.get(file[:-5], every)
+        with open(path) as f:
+            text = f.read()
+        fields = ", ".join(f"{k}: {shares[k]:.3f}" for k in SHARES)
+        with open(path, "w") as f:
+            f.write(re.sub(r"^reached: \{.*\}$", f"reached: {{{fields}}}", text, flags=re.M))
+
+
+def summary(errors):
+    sizes = [abs(math.exp(e) - 1) for e in errors]
+    return (f"{len(sizes)} runs: median error {100 * statistics.median(sizes):.1f} %, mean {100 * statistics.mean(sizes):.1f} %, "
+            f"{sum(s <= .25 for s in sizes)} within 25 %, {sum(s <= .10 for s in sizes)} within 10 %")
+
+
+def leave_out(drover, runs, parts):
+    groups = sorted({run["group"] for run in runs})
+    groups = sorted(groups, key=lambda g: hash_of(g))
+    errors = []
+    for i in range(parts):
+        out = set(groups[i::parts])
+        every, own = fit(drover, [run for run in runs if run["group"] not in out], 2)
+        for run in (r for r in runs if r["group"] in out):
+            shares = own.get(NAMES.get(run["device"], run["device"]), every)
+            errors.append(error(run, sum(plan(drover, run, shares).values())))
+            print(f"{run['id']:12} {run['device']:8} {100 * (math.exp(errors[-1]) - 1):+6.1f} %", flush=True)
+    print("left out of the fit:", summary(errors))
+
+
+def hash_of(text):
+    return sum((i + 1) * ord(c) * 2654435761 for i, c in enumerate(text)) % 1000003
+
+
+def table(drover, runs, out):
+    rows, errors = [], {}
+    for run in runs:
+        shares = shares_of(NAMES.get(run["device"], run["device"]))
+        took = sum(plan(drover, run, shares).values())
+        e = error(run, took)
+        errors.setdefault(run["device"], []).append(e)
+        model = run["model"] if isinstance(run["model"], str) else run["model"].get("preset", f"{run['model'].get('num_hidden_layers')} layers")
+        rows.append((run["id"], run["source"], run["device"], run["ranks"], model, run["precision"],
+                     "x".join(str(run[k]) for k in ("tensor", "pipeline", "context")), f"{run['tokens_per_s_per_rank']:.6g}",
+                     f"{run['tokens_per_s_per_rank'] * math.exp(e):.4g}", f"{100 * (math.exp(e) - 1):+.1f} %"))
+    head = ("run", "source", "device", "ranks", "model", "precision", "tensor x pipeline x context", "published", "planned", "error")
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)] + ["| " + " | ".join(map(str, r)) + " |" for r in rows]
+    lines += ["", "Tokens/s of a rank. " + summary([e for all_ in errors.values() for e in all_]) + ".", ""]
+    lines += [f"- {device}: {summary(list_)}" for device, list_ in sorted(errors.items())]
+    text = "\n".join(lines) + "\n"
+    if out:
+        with open(out, "w") as f:
+            f.write(text)
+    print(text, end="")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs")
+    parser.add_argument("--drover", default=os.path.join(HERE, "build/drover"))
+    parser.add_argument("--table", metavar="FILE")
+    parser.add_argument("--leave-out", type=int, metavar="PARTS")
+    parser.add_argument("--write", action="store_true")
+    args = parser.parse_args()
+    with open(args.runs) as f:
+        runs = json.load(f)["runs"]
+    if args.leave_out:
+        leave_out(args.drover, runs, args.leave_out)
+    elif args.write:
+        every, own = fit(args.drover, runs)
+        write(every, own)
+        print("all devices:", {k: round(v, 3) for k, v in every.items()})
+    else:
+        table(args.drover, runs, args.table)
+
+
+if __name__ == "__main__":
+    main()

@@ -96,7 +96,7 @@ static drv_status find_group(cpu_backend *b, const mesh *m, const node *n, comm_
 
 static drv_status lower(cpu_backend *b, const mesh *m, const node *n, instruction *out) {
     const cpu_op *row = cpu_ops[n->op];
-    *out = (instruction){.run = row->run,
+    *out = (instruction){.run = run_of_op(row),
             .node = n,
             .failed = &b->failed,
             .kernels = b->kernels,

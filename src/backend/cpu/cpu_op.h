@@ -39,8 +39,12 @@ bool is_row_product(const instruction *ins);
 // Every function depends on the node, the number of threads, and how products are multiplied in
 // this process (gemm.h), not on an open back end.
 typedef struct cpu_op {
-    // Cuts the work in chunks of a fixed size and calls the kernels. NULL: nothing to compute.
+    // Cuts the work in chunks of a fixed size and calls the kernels. All three NULL: nothing to
+    // compute.
     void (*run)(const instruction *ins);
+    // In the place of `run`: the work of one chunk of CHUNK_ROWS rows of the first output, or of
+    // CHUNK_ELEMENTS of its elements; called as fn(ins, chunk, thread).
+    par_fn *rows, *elements;
     // A node that goes on during those that follow (attrs.mesh.async) has two halves. `begin` does
     // what cannot wait and returns how many bytes the rest sends to others, or a negative number
     // where there is no rest; the rest runs on another thread, with state alone, since temporaries
@@ -66,6 +70,8 @@ static inline int64_t chunk_length(int64_t n, int64_t size, int64_t c) {
     return n - c * size < size ? n - c * size : size;
 }
 
+// Returns the function that runs an op as its row says; NULL: nothing to compute.
+void (*run_of_op(const cpu_op *row))(const instruction *ins);
 // Calls fn(ins, c, thread) for each chunk c of n things.
 void run_chunks(const instruction *ins, int64_t n, int64_t size, par_fn *fn);
 

@@ -15,3 +15,16 @@ const cpu_op *const cpu_ops[N_OPS] = {
 void run_chunks(const instruction *ins, int64_t n, int64_t size, par_fn *fn) {
     par_for(div_up(n, size), fn, (void *)(uintptr_t)ins);
 }
+
+static void run_rows(const instruction *ins) {
+    run_chunks(ins, ins->node->out[0]->dim[0], CHUNK_ROWS, cpu_ops[ins->node->op]->rows);
+}
+
+static void run_elements(const instruction *ins) {
+    run_chunks(ins, tensor_elements(ins->node->out[0]), CHUNK_ELEMENTS,
+            cpu_ops[ins->node->op]->elements);
+}
+
+void (*run_of_op(const cpu_op *row))(const instruction *ins) {
+    return row->rows ? run_rows : row->elements ? run_elements : row->run;
+}

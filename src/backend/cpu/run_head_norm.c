@@ -47,11 +47,7 @@ static void head_norm_rows(void *arg, int64_t c, int thread) {
     }
 }
 
-static void head_norm(const instruction *ins) {
-    run_chunks(ins, ins->node->in[0]->dim[0], CHUNK_ROWS, head_norm_rows);
-}
-
-const cpu_op cpu_op_head_norm = {.run = head_norm};
+const cpu_op cpu_op_head_norm = {.rows = head_norm_rows};
 
 // --- gradient. Workspace: what the heads here give to each sum, acc [S][H][D] | the same of all
 // ranks, by place.

@@ -31,11 +31,7 @@ static void momentum_chunk(void *arg, int64_t chunk, int thread) {
             output_at(ins, 2, first), &args);
 }
 
-static void momentum(const instruction *ins) {
-    run_chunks(ins, tensor_elements(ins->node->in[0]), CHUNK_ELEMENTS, momentum_chunk);
-}
-
-const cpu_op cpu_op_momentum = {.run = momentum};
+const cpu_op cpu_op_momentum = {.elements = momentum_chunk};
 
 // --- to_owner, from_owner. Workspace: bytes to each place | bytes from each
 static int64_t owner_workspace(const node *n, int n_threads) {
@@ -96,11 +92,7 @@ static void descend_chunk(void *arg, int64_t chunk, int thread) {
             ins->node->n_in > 4 ? (uint16_t *)(void *)output_at(ins, 1, first) : NULL);
 }
 
-static void descend(const instruction *ins) {
-    run_chunks(ins, tensor_elements(ins->node->in[0]), CHUNK_ELEMENTS, descend_chunk);
-}
-
-const cpu_op cpu_op_descend = {.run = descend};
+const cpu_op cpu_op_descend = {.elements = descend_chunk};
 
 // --- orthogonalise
 enum { PRODUCTS = 3 };

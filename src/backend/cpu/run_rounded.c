@@ -38,11 +38,7 @@ static void update_chunk(void *arg, int64_t chunk, int thread) {
     }
 }
 
-static void adamw_rounded(const instruction *ins) {
-    run_chunks(ins, tensor_elements(ins->node->in[0]), CHUNK_ELEMENTS, update_chunk);
-}
-
-const cpu_op cpu_op_adamw_rounded = {.run = adamw_rounded};
+const cpu_op cpu_op_adamw_rounded = {.elements = update_chunk};
 
 // --- sums of gradients
 static void zeros_chunk(void *arg, int64_t chunk, int thread) {
@@ -53,11 +49,7 @@ static void zeros_chunk(void *arg, int64_t chunk, int thread) {
     memset(output_at(ins, 0, chunk * CHUNK_ELEMENTS), 0, (size_t)(n * dtype_bytes(sum->dt)));
 }
 
-static void zeros(const instruction *ins) {
-    run_chunks(ins, tensor_elements(ins->node->out[0]), CHUNK_ELEMENTS, zeros_chunk);
-}
-
-const cpu_op cpu_op_zeros = {.run = zeros};
+const cpu_op cpu_op_zeros = {.elements = zeros_chunk};
 
 static void add_chunk(void *arg, int64_t chunk, int thread) {
     (void)thread;
@@ -74,8 +66,4 @@ static void add_chunk(void *arg, int64_t chunk, int thread) {
     }
 }
 
-static void add_rounded(const instruction *ins) {
-    run_chunks(ins, tensor_elements(ins->node->in[0]), CHUNK_ELEMENTS, add_chunk);
-}
-
-const cpu_op cpu_op_add_rounded = {.run = add_rounded};
+const cpu_op cpu_op_add_rounded = {.elements = add_chunk};

@@ -54,11 +54,7 @@ static void embedding_rows(void *arg, int64_t c, int thread) {
     }
 }
 
-static void embedding(const instruction *ins) {
-    run_chunks(ins, ins->node->out[0]->dim[0], CHUNK_ROWS, embedding_rows);
-}
-
-const cpu_op cpu_op_embedding = {.run = embedding};
+const cpu_op cpu_op_embedding = {.rows = embedding_rows};
 
 // A token and the row of the accumulator that its gradient belongs to.
 typedef struct token_of_row {
@@ -134,11 +130,7 @@ static void rmsnorm_rows(void *arg, int64_t c, int thread) {
             output_at(ins, 1, row));
 }
 
-static void rmsnorm(const instruction *ins) {
-    run_chunks(ins, ins->node->in[0]->dim[0], CHUNK_ROWS, rmsnorm_rows);
-}
-
-const cpu_op cpu_op_rmsnorm = {.run = rmsnorm};
+const cpu_op cpu_op_rmsnorm = {.rows = rmsnorm_rows};
 
 static void add_rmsnorm_rows(void *arg, int64_t c, int thread) {
     (void)thread;
@@ -150,11 +142,7 @@ static void add_rmsnorm_rows(void *arg, int64_t c, int thread) {
             output_at(ins, 0, first), output_at(ins, 1, first), output_at(ins, 2, row));
 }
 
-static void add_rmsnorm(const instruction *ins) {
-    run_chunks(ins, ins->node->in[0]->dim[0], CHUNK_ROWS, add_rmsnorm_rows);
-}
-
-const cpu_op cpu_op_add_rmsnorm = {.run = add_rmsnorm};
+const cpu_op cpu_op_add_rmsnorm = {.rows = add_rmsnorm_rows};
 
 // The weight's gradient: each reduction block of tokens in fixed parts, added in their order;
 // reduction blocks in a tree, which ranks that have other tokens continue; then what was there
@@ -287,11 +275,7 @@ static void add_bias_rows(void *arg, int64_t c, int thread) {
                 output_at(ins, 0, row * width));
 }
 
-static void add_bias(const instruction *ins) {
-    run_chunks(ins, ins->node->in[0]->dim[0], CHUNK_ROWS, add_bias_rows);
-}
-
-const cpu_op cpu_op_add_bias = {.run = add_bias};
+const cpu_op cpu_op_add_bias = {.rows = add_bias_rows};
 
 enum { BIAS_RUN = 64 }; // tokens: rounding errors grow with the root of a chain's length
 
@@ -360,11 +344,7 @@ static void rope_rows(void *arg, int64_t c, int thread) {
             output_at(ins, 0, row * width));
 }
 
-static void rope(const instruction *ins) {
-    run_chunks(ins, ins->node->in[0]->dim[0], CHUNK_ROWS, rope_rows);
-}
-
-const cpu_op cpu_op_rope = {.run = rope};
+const cpu_op cpu_op_rope = {.rows = rope_rows};
 
 // --- swiglu
 static void swiglu_rows(void *arg, int64_t c, int thread) {
@@ -376,11 +356,7 @@ static void swiglu_rows(void *arg, int64_t c, int thread) {
             input_at(ins, 0, 2 * first), output_at(ins, 0, first));
 }
 
-static void swiglu(const instruction *ins) {
-    run_chunks(ins, ins->node->out[0]->dim[0], CHUNK_ROWS, swiglu_rows);
-}
-
-const cpu_op cpu_op_swiglu = {.run = swiglu};
+const cpu_op cpu_op_swiglu = {.rows = swiglu_rows};
 
 static void swiglu_grad_rows(void *arg, int64_t c, int thread) {
     (void)thread;
@@ -391,11 +367,7 @@ static void swiglu_grad_rows(void *arg, int64_t c, int thread) {
             input_at(ins, 0, first), input_at(ins, 1, 2 * first), output_at(ins, 0, 2 * first));
 }
 
-static void swiglu_grad(const instruction *ins) {
-    run_chunks(ins, ins->node->in[0]->dim[0], CHUNK_ROWS, swiglu_grad_rows);
-}
-
-const cpu_op cpu_op_swiglu_grad = {.run = swiglu_grad};
+const cpu_op cpu_op_swiglu_grad = {.rows = swiglu_grad_rows};
 
 // --- add
 static void add_elements(void *arg, int64_t c, int thread) {
@@ -407,11 +379,7 @@ static void add_elements(void *arg, int64_t c, int thread) {
             input_at(ins, 0, first), input_at(ins, 1, first), output_at(ins, 0, first));
 }
 
-static void add(const instruction *ins) {
-    run_chunks(ins, tensor_elements(ins->node->out[0]), CHUNK_ELEMENTS, add_elements);
-}
-
-const cpu_op cpu_op_add = {.run = add};
+const cpu_op cpu_op_add = {.elements = add_elements};
 
 // --- narrow
 static void narrow_elements(void *arg, int64_t c, int thread) {
@@ -424,11 +392,7 @@ static void narrow_elements(void *arg, int64_t c, int thread) {
             output_at(ins, 0, first));
 }
 
-static void narrow(const instruction *ins) {
-    run_chunks(ins, tensor_elements(ins->node->out[0]), CHUNK_ELEMENTS, narrow_elements);
-}
-
-const cpu_op cpu_op_narrow = {.run = narrow};
+const cpu_op cpu_op_narrow = {.elements = narrow_elements};
 
 // --- dropout
 // A rank's part of x: its first token among those of `origin`, and its columns in a whole token.
@@ -473,8 +437,4 @@ static void dropout_tokens(void *arg, int64_t c, int thread) {
     }
 }
 
-static void dropout(const instruction *ins) {
-    run_chunks(ins, ins->node->in[0]->dim[0], CHUNK_ROWS, dropout_tokens);
-}
-
-const cpu_op cpu_op_dropout = {.run = dropout};
+const cpu_op cpu_op_dropout = {.rows = dropout_tokens};

@@ -82,11 +82,7 @@ static void adamw_chunk(void *arg, int64_t chunk, int thread) {
             ins->node->n_in > 6 ? (uint16_t *)(void *)output_at(ins, 4, first) : NULL);
 }
 
-static void adamw(const instruction *ins) {
-    run_chunks(ins, tensor_elements(ins->node->in[0]), CHUNK_ELEMENTS, adamw_chunk);
-}
-
-const cpu_op cpu_op_adamw = {.run = adamw};
+const cpu_op cpu_op_adamw = {.elements = adamw_chunk};
 
 // --- accumulation groups
 static void put_aside_chunk(void *arg, int64_t c, int thread) {
@@ -100,11 +96,7 @@ static void put_aside_chunk(void *arg, int64_t c, int thread) {
     memset(output_at(ins, 0, first), 0, bytes);
 }
 
-static void put_aside(const instruction *ins) {
-    run_chunks(ins, tensor_elements(ins->node->in[0]), CHUNK_ELEMENTS, put_aside_chunk);
-}
-
-const cpu_op cpu_op_put_aside = {.run = put_aside};
+const cpu_op cpu_op_put_aside = {.elements = put_aside_chunk};
 
 static void take_back_chunk(void *arg, int64_t c, int thread) {
     (void)thread;
@@ -117,11 +109,7 @@ static void take_back_chunk(void *arg, int64_t c, int thread) {
     memset(output_at(ins, 1, first), 0, (size_t)(n * dtype_bytes(g->dt)));
 }
 
-static void take_back(const instruction *ins) {
-    run_chunks(ins, tensor_elements(ins->node->in[0]), CHUNK_ELEMENTS, take_back_chunk);
-}
-
-const cpu_op cpu_op_take_back = {.run = take_back};
+const cpu_op cpu_op_take_back = {.elements = take_back_chunk};
 
 // An alias; nodes run in order.
 const cpu_op cpu_op_barrier = {.run = NULL};

@@ -1,11 +1,11 @@
 // Asynchronous operations of a rank: a list that its own thread writes and another one works off.
 #include "comm/comm_thread.h"
 
-#include <signal.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/parallel.h"
+#include "base/task.h"
 #include "comm/comm_internal.h"
 
 typedef struct async_op {
@@ -83,20 +83,10 @@ static void *work(void *arg) {
     return NULL;
 }
 
-// Signals are for the rank's own threads.
-static bool start_thread(comm_thread *q) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const bool started = pthread_create(&q->thread, NULL, work, q) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return started;
-}
-
 int64_t comm_thread_start(comm_thread *q, drv_status (*run)(const void *async_op), const void *what,
         comm_group *g, int64_t bytes) {
     if (g) g->of->sent += bytes;
-    if (!q->has_thread) q->has_thread = start_thread(q);
+    if (!q->has_thread) q->has_thread = thread_start(&q->thread, work, q) == DRV_OK;
     if (!q->has_thread) { // none to be had: at once
         q->n_handed++;
         do_async_op(q, &(async_op){run, what, g, bytes});

@@ -42,9 +42,10 @@ typedef struct cpu_op {
     // Cuts the work in chunks of a fixed size and calls the kernels. All three NULL: nothing to
     // compute.
     void (*run)(const instruction *ins);
-    // In the place of `run`: the work of one chunk of CHUNK_ROWS rows of the first output, or of
-    // CHUNK_ELEMENTS of its elements; called as fn(ins, chunk, thread).
-    par_fn *rows, *elements;
+    // In the place of `run`, computes a chunk: `n` rows of the first output, at most CHUNK_ROWS, or
+    // of its elements, at most CHUNK_ELEMENTS.
+    void (*rows)(const instruction *ins, int64_t first, int64_t n);
+    void (*elements)(const instruction *ins, int64_t first, int64_t n);
     // A node that goes on during those that follow (attrs.mesh.async) has two halves. `begin` does
     // what cannot wait and returns how many bytes the rest sends to others, or a negative number
     // where there is no rest; the rest runs on another thread, with state alone, since temporaries

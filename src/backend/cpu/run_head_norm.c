@@ -30,14 +30,12 @@ static void copy_values(const instruction *ins, int from, const head_shape *shap
                 (size_t)(shape->k * shape->d * dtype_bytes(ins->node->out[0]->dt)));
 }
 
-static void head_norm_rows(void *arg, int64_t c, int thread) {
-    (void)thread;
-    const instruction *ins = arg;
+static void head_norm_rows(const instruction *ins, int64_t first_row, int64_t rows) {
     const node *n = ins->node;
     const tensor *x = n->in[0];
     const head_shape shape = shape_of(n);
-    const int64_t first = c * CHUNK_ROWS, end = first + chunk_length(x->dim[0], CHUNK_ROWS, c);
-    for (int64_t row = first; row < end; row++) {
+    const int64_t end = first_row + rows;
+    for (int64_t row = first_row; row < end; row++) {
         const int64_t q = row * shape.width, k = q + shape.q * shape.d, r = row * shape.all;
         ins->kernels->rmsnorm(x->dt, shape.q, shape.d, input_at(ins, 0, q), NULL, ins->in[1],
                 n->attrs.norm.eps, NULL, output_at(ins, 0, q), output_at(ins, 1, r));

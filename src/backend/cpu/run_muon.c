@@ -11,13 +11,9 @@
 #include "ir/shard.h"
 
 // --- momentum
-static void momentum_chunk(void *arg, int64_t chunk, int thread) {
-    (void)thread;
-    const instruction *ins = arg;
+static void momentum_chunk(const instruction *ins, int64_t first, int64_t n) {
     const tensor *m = ins->node->in[0], *g = ins->node->in[1], *u = ins->node->out[2];
     const double norm2 = *(const double *)ins->in[2];
-    const int64_t first = chunk * CHUNK_ELEMENTS,
-                  n = chunk_length(tensor_elements(m), CHUNK_ELEMENTS, chunk);
     if (!isfinite(norm2)) {
         memset(output_at(ins, 1, first), 0, (size_t)(n * dtype_bytes(g->dt)));
         memset(output_at(ins, 2, first), 0, (size_t)(n * dtype_bytes(u->dt)));
@@ -79,13 +75,9 @@ static void from_owner(const instruction *ins) {
 const cpu_op cpu_op_from_owner = {.run = from_owner, .workspace = owner_workspace};
 
 // --- descend
-static void descend_chunk(void *arg, int64_t chunk, int thread) {
-    (void)thread;
-    const instruction *ins = arg;
+static void descend_chunk(const instruction *ins, int64_t first, int64_t n) {
     const tensor *p = ins->node->in[0];
     const double *hyper = ins->in[3];
-    const int64_t first = chunk * CHUNK_ELEMENTS,
-                  n = chunk_length(tensor_elements(p), CHUNK_ELEMENTS, chunk);
     if (!isfinite(*(const double *)ins->in[2])) return;
     ins->kernels->descend(p->dt, n, output_at(ins, 0, first), input_at(ins, 1, first),
             hyper[HYPER_LR], ins->node->attrs.update.weight_decay,

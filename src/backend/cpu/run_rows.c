@@ -37,15 +37,12 @@ static void copy_row(const instruction *ins, int64_t row, char *to) {
     ins->kernels->widen(table->dt, type, held, 0, width, to);
 }
 
-static void embedding_rows(void *arg, int64_t c, int thread) {
-    (void)thread;
-    const instruction *ins = arg;
+static void embedding_rows(const instruction *ins, int64_t first_row, int64_t rows) {
     const tensor *x = ins->node->out[0];
     const int32_t *ids = ins->in[0];
-    const int64_t width = x->dim[1], first = c * CHUNK_ROWS,
-                  end = first + chunk_length(x->dim[0], CHUNK_ROWS, c);
+    const int64_t width = x->dim[1], end = first_row + rows;
     const int64_t here = rows_before(ins), n_here = ins->node->in[1]->dim[0];
-    for (int64_t row = first; row < end; row++) {
+    for (int64_t row = first_row; row < end; row++) {
         const int64_t id = ids[row] - here;
         if (id >= 0 && id < n_here)
             copy_row(ins, id, output_at(ins, 0, row * width));
@@ -119,27 +116,22 @@ const cpu_op cpu_op_embedding_grad = {
 };
 
 // --- norms
-static void rmsnorm_rows(void *arg, int64_t c, int thread) {
-    (void)thread;
-    const instruction *ins = arg;
+static void rmsnorm_rows(const instruction *ins, int64_t row, int64_t rows) {
     const tensor *x = ins->node->in[0];
-    const int64_t width = x->dim[1], row = c * CHUNK_ROWS,
-                  n = chunk_length(x->dim[0], CHUNK_ROWS, c);
-    ins->kernels->rmsnorm(x->dt, n, width, input_at(ins, 0, row * width), NULL, ins->in[1],
+    const int64_t width = x->dim[1];
+    ins->kernels->rmsnorm(x->dt, rows, width, input_at(ins, 0, row * width), NULL, ins->in[1],
             ins->node->attrs.norm.eps, NULL, output_at(ins, 0, row * width),
             output_at(ins, 1, row));
 }
 
 const cpu_op cpu_op_rmsnorm = {.rows = rmsnorm_rows};
 
-static void add_rmsnorm_rows(void *arg, int64_t c, int thread) {
-    (void)thread;
-    const instruction *ins = arg;
+static void add_rmsnorm_rows(const instruction *ins, int64_t row, int64_t rows) {
     const tensor *x = ins->node->in[0];
-    const int64_t width = x->dim[1], row = c * CHUNK_ROWS, first = row * width;
-    ins->kernels->rmsnorm(x->dt, chunk_length(x->dim[0], CHUNK_ROWS, c), width,
-            input_at(ins, 0, first), input_at(ins, 1, first), ins->in[2], ins->node->attrs.norm.eps,
-            output_at(ins, 0, first), output_at(ins, 1, first), output_at(ins, 2, row));
+    const int64_t width = x->dim[1], first = row * width;
+    ins->kernels->rmsnorm(x->dt, rows, width, input_at(ins, 0, first), input_at(ins, 1, first),
+            ins->in[2], ins->node->attrs.norm.eps, output_at(ins, 0, first),
+            output_at(ins, 1, first), output_at(ins, 2, row));
 }
 
 const cpu_op cpu_op_add_rmsnorm = {.rows = add_rmsnorm_rows};
@@ -264,13 +256,10 @@ static int64_t rmsnorm_grad_workspace(const node *n, int n_threads) {
 const cpu_op cpu_op_rmsnorm_grad = {.run = rmsnorm_grad, .workspace = rmsnorm_grad_workspace};
 
 // --- biases
-static void add_bias_rows(void *arg, int64_t c, int thread) {
-    (void)thread;
-    const instruction *ins = arg;
+static void add_bias_rows(const instruction *ins, int64_t first_row, int64_t rows) {
     const tensor *x = ins->node->in[0];
-    const int64_t width = x->dim[1], first = c * CHUNK_ROWS,
-                  end = first + chunk_length(x->dim[0], CHUNK_ROWS, c);
-    for (int64_t row = first; row < end; row++)
+    const int64_t width = x->dim[1], end = first_row + rows;
+    for (int64_t row = first_row; row < end; row++)
         ins->kernels->narrow(x->dt, width, ins->in[1], input_at(ins, 0, row * width),
                 output_at(ins, 0, row * width));
 }
@@ -332,64 +321,50 @@ static void rope_table(const instruction *ins) {
 
 const cpu_op cpu_op_rope_table = {.run = rope_table};
 
-static void rope_rows(void *arg, int64_t c, int thread) {
-    (void)thread;
-    const instruction *ins = arg;
+static void rope_rows(const instruction *ins, int64_t row, int64_t rows) {
     const op_attrs *attrs = &ins->node->attrs;
     const tensor *x = ins->node->in[0];
-    const int64_t width = x->dim[1], row = c * CHUNK_ROWS;
-    ins->kernels->rope(x->dt, chunk_length(x->dim[0], CHUNK_ROWS, c), width, attrs->heads.n_heads,
-            attrs->heads.head_dim, input_at(ins, 0, row * width),
-            input_at(ins, 1, row * attrs->heads.head_dim), attrs->rope.inverse,
-            output_at(ins, 0, row * width));
+    const int64_t width = x->dim[1];
+    ins->kernels->rope(x->dt, rows, width, attrs->heads.n_heads, attrs->heads.head_dim,
+            input_at(ins, 0, row * width), input_at(ins, 1, row * attrs->heads.head_dim),
+            attrs->rope.inverse, output_at(ins, 0, row * width));
 }
 
 const cpu_op cpu_op_rope = {.rows = rope_rows};
 
 // --- swiglu
-static void swiglu_rows(void *arg, int64_t c, int thread) {
-    (void)thread;
-    const instruction *ins = arg;
+static void swiglu_rows(const instruction *ins, int64_t row, int64_t rows) {
     const tensor *y = ins->node->out[0];
-    const int64_t first = c * CHUNK_ROWS * y->dim[1];
-    ins->kernels->swiglu(y->dt, chunk_length(y->dim[0], CHUNK_ROWS, c), y->dim[1],
-            input_at(ins, 0, 2 * first), output_at(ins, 0, first));
+    const int64_t first = row * y->dim[1];
+    ins->kernels->swiglu(y->dt, rows, y->dim[1], input_at(ins, 0, 2 * first),
+            output_at(ins, 0, first));
 }
 
 const cpu_op cpu_op_swiglu = {.rows = swiglu_rows};
 
-static void swiglu_grad_rows(void *arg, int64_t c, int thread) {
-    (void)thread;
-    const instruction *ins = arg;
+static void swiglu_grad_rows(const instruction *ins, int64_t row, int64_t rows) {
     const tensor *dy = ins->node->in[0];
-    const int64_t first = c * CHUNK_ROWS * dy->dim[1];
-    ins->kernels->swiglu_grad(dy->dt, chunk_length(dy->dim[0], CHUNK_ROWS, c), dy->dim[1],
-            input_at(ins, 0, first), input_at(ins, 1, 2 * first), output_at(ins, 0, 2 * first));
+    const int64_t first = row * dy->dim[1];
+    ins->kernels->swiglu_grad(dy->dt, rows, dy->dim[1], input_at(ins, 0, first),
+            input_at(ins, 1, 2 * first), output_at(ins, 0, 2 * first));
 }
 
 const cpu_op cpu_op_swiglu_grad = {.rows = swiglu_grad_rows};
 
 // --- add
-static void add_elements(void *arg, int64_t c, int thread) {
-    (void)thread;
-    const instruction *ins = arg;
+static void add_elements(const instruction *ins, int64_t first, int64_t n) {
     const tensor *y = ins->node->out[0];
-    const int64_t first = c * CHUNK_ELEMENTS;
-    ins->kernels->add(y->dt, chunk_length(tensor_elements(y), CHUNK_ELEMENTS, c),
-            input_at(ins, 0, first), input_at(ins, 1, first), output_at(ins, 0, first));
+    ins->kernels->add(y->dt, n, input_at(ins, 0, first), input_at(ins, 1, first),
+            output_at(ins, 0, first));
 }
 
 const cpu_op cpu_op_add = {.elements = add_elements};
 
 // --- narrow
-static void narrow_elements(void *arg, int64_t c, int thread) {
-    (void)thread;
-    const instruction *ins = arg;
+static void narrow_elements(const instruction *ins, int64_t first, int64_t n) {
     const tensor *y = ins->node->out[0];
-    const int64_t first = c * CHUNK_ELEMENTS;
-    ins->kernels->narrow(y->dt, chunk_length(tensor_elements(y), CHUNK_ELEMENTS, c),
-            input_at(ins, 0, first), ins->node->n_in > 1 ? input_at(ins, 1, first) : NULL,
-            output_at(ins, 0, first));
+    ins->kernels->narrow(y->dt, n, input_at(ins, 0, first),
+            ins->node->n_in > 1 ? input_at(ins, 1, first) : NULL, output_at(ins, 0, first));
 }
 
 const cpu_op cpu_op_narrow = {.elements = narrow_elements};
@@ -418,17 +393,15 @@ static int64_t tokens_in_a_row(const int32_t *origin, int64_t n) {
     return run;
 }
 
-static void dropout_tokens(void *arg, int64_t c, int thread) {
-    (void)thread;
-    const instruction *ins = arg;
+static void dropout_tokens(const instruction *ins, int64_t row, int64_t rows) {
     const op_attrs *attrs = &ins->node->attrs;
     const tensor *x = ins->node->in[0];
     const dropout_part part = part_of(ins);
-    const int64_t width = x->dim[1], end = c * CHUNK_ROWS + chunk_length(x->dim[0], CHUNK_ROWS, c);
+    const int64_t width = x->dim[1], end = row + rows;
     dropout_args args = {.key = {(uint64_t)attrs->dropout.seed, RNG_DROPOUT, 0},
             .site = (uint64_t)attrs->dropout.site,
             .rate = attrs->dropout.rate};
-    for (int64_t token = c * CHUNK_ROWS, n; token < end; token += n) {
+    for (int64_t token = row, n; token < end; token += n) {
         const int32_t *origin = (const int32_t *)ins->in[1] + 3 * (part.token + token);
         n = part.all_columns == width ? tokens_in_a_row(origin, end - token) : 1;
         args.key.step = (uint64_t)(uint32_t)origin[1] << 32 | (uint32_t)origin[0];

@@ -322,7 +322,7 @@ static memory_plan plan_of(arena *a, const char *key) {
 }
 
 static void runs_are_planned_with_it(void **state) {
-    enum { HEADS = 8 }; // of the preset
+    enum { HEADS = 8, HIDDEN = 64, GATE_UP = 2 * 172 }; // of the preset
     (void)state;
     arena *a = arena_new("plans");
     const int64_t mask = 2 * 128 * 128 * 2, heads = plan_of(a, "data.pack=auto").workspace / mask;
@@ -330,8 +330,18 @@ static void runs_are_planned_with_it(void **state) {
                       other = plan_of(a, "pjrt.plugin=cpu");
     assert_int_equal(heads, HEADS); // of a row the gradient takes for each what a mask takes
     assert_int_equal(documents.masks, mask);
-    assert_int_equal(documents.total, other.total + mask + heads * mask);
-    assert_int_equal(other.masks + other.workspace, 0);
+    assert_int_equal(documents.total, other.total + mask + heads * mask + documents.products);
+    assert_int_equal(other.masks + other.workspace + other.products, 0);
+    // The most is the gradient of what goes into gate and up, [2 x 128, GATE_UP] by [GATE_UP,
+    // HIDDEN] in bf16. A larger model's get what XLA gives a product at most.
+    assert_int_equal(documents.products, 2 * GATE_UP * (2 * 128 + HIDDEN));
+    assert_int_equal(plan_of(a, "model.preset=llama-3.2-1b").products, 32 << 20);
+    // Without a name it is the plugin that a run would find.
+    setenv("DROVER_PJRT_PLUGIN", "cuda", 1);
+    assert_int_equal(plan_of(a, "pjrt.plugin=").products, documents.products);
+    setenv("DROVER_PJRT_PLUGIN", "cpu", 1);
+    assert_int_equal(plan_of(a, "pjrt.plugin=").products, 0);
+    unsetenv("DROVER_PJRT_PLUGIN");
     assert_int_equal(plan_of(a, "data.pack=stream").masks, 0);
     assert_int_equal(plan_of(a, "training.deterministic=false").workspace, 0);
     assert_int_equal(plan_of(a, "training.precision=fp32").workspace, 0);

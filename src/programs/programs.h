@@ -94,12 +94,13 @@ void programs_wire(const programs *p, double bytes[N_AXES]);
 // The memory of a run by class, in bytes per rank. `activations` is the arena and what stages keep
 // of micro-batches in flight; `communication` is part of the arena and, outside the back end,
 // `messages` between stages; `data` is inputs and outputs of the programs and, outside the back
-// end, `batches`: the rows of two global batches, one of which is read ahead. `masks` and
-// `workspace` are of cuDNN's attention where pjrt.plugin names CUDA's (backend/cudnn_attention.h);
-// the latter is not known to a compiler without a device.
+// end, `batches`: the rows of two global batches, one of which is read ahead. Where a run would
+// open CUDA's plugin, `masks` and `workspace` are of cuDNN's attention (backend/cudnn_attention.h),
+// the latter not known to a compiler without a device, and `products` is cuBLASLt's scratch
+// (backend/cublas_scratch.h).
 typedef struct memory_plan {
     int64_t weights, gradients, optimizer, activations, communication, data, batches, messages,
-            masks, workspace, total;
+            masks, workspace, products, total;
 } memory_plan;
 memory_plan programs_memory(const programs *p);
 // Returns the most that the device holds while a loaded program runs, as its compiler plans it, and

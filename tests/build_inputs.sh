@@ -3,6 +3,7 @@
 # document; what info and verify know of it afterwards. usage: build_inputs.sh DROVER
 set -u
 . "$(dirname "$0")"/program.bash
+tests=$(realpath "$(dirname "$0")")
 dir=$(mktemp -d) && cd "$dir" || exit 1
 trap 'rm -rf "$dir"' EXIT
 passed=0 failed=0
@@ -235,5 +236,25 @@ ok "its lock is gone" test ! -e set.build.lock
 ok "the next build goes" build --input small.txt
 echo 99999 >set.build.lock
 ok "a lock that nobody holds stops nobody" build --input small.txt
+# --- the text of a long object of JSON is decoded in pieces: the ids are those of the text, and of the object one copy is held
+awk 'BEGIN { for (i = 0; i < 400000; i++) printf "%sthe %d cats \303\274ber \"that\" hat and\ta \\ more", i ? " " : "", i * 7919 % 1000 }' >long.txt
+{ printf '{"text": "not the last one", "n": [1, {"text": 2}], "text": "'
+  sed 's/\\/\\\\/g; s/"/\\"/g; s/\t/\\t/g; s/\xc3\xbc/\\u00fc/g' long.txt
+  printf '", "z": null}\n{"text": "short"}\n'; } | tr -d '\n' | sed 's/}{/}\n{/' >long.jsonl
+{ printf '['; sed '$!s/$/,/' long.jsonl; printf ']'; } >long.json
+printf 'short' >short.txt
+peak() { python3 "$tests"/peak_memory.py "$drover" data build --tokenizer tok --append-eod "$@" 2>log; }
+plain=$(peak --out whole --input long.txt short.txt) lines=$(peak --out lines --input long.jsonl) array=$(peak --out array --input long.json)
+ok "the ids of a long line" cmp whole.bin lines.bin
+ok "documents of a long line" cmp whole.idx lines.idx
+ok "the ids of a long element" cmp whole.bin array.bin
+size=$(($(wc -c <long.jsonl) >> 20))
+sanitized || ok "a line of $size MiB takes $lines MiB, a text $plain" [ $((lines - plain)) -lt $((size * 3 / 2)) ]
+sanitized || ok "an element of $size MiB takes $array MiB, a text $plain" [ $((array - plain)) -lt $((size * 3 / 2)) ]
+{ printf '{"text": "'; cat long.txt | tr '"\\\t' '   '; printf '\xff", "x": }\n{"text": "short"}\n'; } >broken.jsonl # wrong behind its text
+ok "a long line that is broken" build --input broken.jsonl
+ok "its name" says "broken.jsonl:1: not a JSON value"
+ok "what is left" documents 1
+
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

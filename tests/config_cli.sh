@@ -66,13 +66,24 @@ export DROVER_PEAK_FLOPS=$peak
 small="--set training.steps=2 --set training.eval_every=0 --set training.global_batch_size=8"
 expect 0 "step-000002" "$drover" train "$tree/examples/tiny.yaml" $small
 mkdir -p run/perl/checkpoints
+mkdir -p runs/base/checkpoints
 cp -r runs/tiny/checkpoints/step-000002 run/perl/checkpoints/step-000600
+cp -r runs/tiny/checkpoints/step-000002 runs/base/checkpoints/step-000100
 expect 0 "step-000002" "$drover" train "$tree/examples/continue.yaml" $small
 expect 0 "weights: load" "$drover" config "$tree/examples/continue.yaml"
 expect 0 '"tok"' "$drover" config "$tree/examples/llama-135m.yaml"
+# Each is in the program as it lies there, and is accepted.
+"$drover" examples >list
 for example in "$tree"/examples/*.yaml; do
-    expect 0 "fits " "$drover" plan "$example" --set data.train=[] --set data.valid=[] --set tokenizer=
+    name=$(basename "$example" .yaml)
+    "$drover" examples "$name" >example.yaml
+    check "drover examples $name" cmp example.yaml "$example"
+    check "the line of $name" grep -qE "^$name +[A-Z][^#]*\.$" list
+    expect 0 "# " "$drover" config example.yaml
+    expect 0 "fits " "$drover" plan example.yaml --set data.train=[] --set data.valid=[] --set tokenizer=
 done
+check "as many lines as examples" test "$(wc -l <list)" = "$(ls "$tree"/examples/*.yaml | wc -l)"
+expect 2 '"tiney" is not an example, expected one of ' "$drover" examples tiney
 
 # --- what train refuses, plan does: with the same error after the plan, and as a warning for a job elsewhere
 given=(--set model.preset=tiny --set model.vocab_size=500)

@@ -91,7 +91,7 @@ for page in sorted(pages):
             block = not block
             continue
         if page.endswith(".yaml"):
-            commands = re.findall(r"(?:build/|`)drover ([^`]*)", line) if "#" in line else []
+            commands = re.findall(r"[ `]drover ([a-z][^`]*)", line) if "#" in line else []
         elif block:
             commands = [c for c in re.findall(r"(?:^|[ /(])drover ((?:[a-z]+\b).*)", line.rstrip()) if c]
             commands = commands if re.match(r"^(?:mpirun .*|build/|for .*|echo .*|cat .*|printf .*)?(?:build/)?drover ", line) else []

@@ -62,7 +62,7 @@ expect 1 "long.jsonl:1: choice 0: it has" "$drover" eval $golden --choices long.
 expect 2 "exclude each other" "$drover" eval $golden --choices bad.jsonl --data set
 expect 2 "exclude each other" "$drover" eval $golden --choices bad.jsonl --stride 4
 expect 2 "--separator needs --text" "$drover" eval $golden --choices bad.jsonl --separator x
-expect 2 "expected bf16 or fp32" "$drover" eval $golden --choices $golden/records.jsonl --precision f16
+expect 2 "expected bf16, fp32 or blocks" "$drover" eval $golden --choices $golden/records.jsonl --precision f16
 
 # --- Ctrl-C: what was scored is printed, and that it is not all
 python3 -c 'import sys; sys.stdout.write(open(sys.argv[1]).read() * 4000)' $golden/records.jsonl >many.jsonl

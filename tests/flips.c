@@ -33,7 +33,7 @@ static flip asked(void) {
     return out;
 }
 
-static drv_status turn_over(stepper *s, const char *what) {
+static drv_status flip(stepper *s, const char *what) {
     const flip this = asked();
     uint32_t word;
     if (strcmp(this.what, what) != 0 || this.step != s->step) return DRV_OK;
@@ -44,14 +44,14 @@ static drv_status turn_over(stepper *s, const char *what) {
 
 drv_status __wrap_stepper_gradients(stepper *s, const batch *b, drv_status (*between)(void *ctx),
         void *ctx, double *loss) {
-    DRV_TRY(turn_over(s, "weight"));
+    DRV_TRY(flip(s, "weight"));
     return __real_stepper_gradients(s, b, between, ctx, loss);
 }
 
 drv_status __wrap_stepper_update(stepper *s, const double hyper[N_HYPER], double *grad_norm,
         double *param_norm) {
-    DRV_TRY(turn_over(s, "gradient"));
-    DRV_TRY(turn_over(s, "moment"));
+    DRV_TRY(flip(s, "gradient"));
+    DRV_TRY(flip(s, "moment"));
     return __real_stepper_update(s, hyper, grad_norm, param_norm);
 }
 

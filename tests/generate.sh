@@ -85,7 +85,7 @@ check "bf16 by config.json" grep -q "bf16 weights" err
 refused 2 "expected --max-tokens of at most" $model --prompt Document --max-tokens 300
 refused 2 "the prompt has" $model --prompt "$(printf 'hens %.0s' $(seq 300))"
 refused 2 "exclude each other" $model --prompt x --prompt-file prompt.txt
-refused 2 "expected bf16 or fp32" $model --prompt x --precision int8
+refused 2 "expected bf16, fp32 or blocks" $model --prompt x --precision int8
 refused 2 "--stop is empty" $model --prompt x --stop ""
 refused 2 "expected a whole number" $model --prompt x --top-k -1
 refused 1 "nothing.txt" $model --prompt-file nothing.txt

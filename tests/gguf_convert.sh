@@ -44,8 +44,21 @@ check "a filler is not a token" test -z "$(grep PAD7 bpe/tokenizer.json)"
 expect 0 "in a config: model: {from:" "$drover" ckpt import "$corpus"/sentencepiece.gguf --out sp
 expect 0 "1 9 7 3 7" "$drover" tokenizer encode --tokenizer sp < <(printf 'ab a\n a')
 cp -r bpe stripping
-sed -i '0,/"lstrip": false/s//"lstrip": true/' stripping/tokenizer.json
-expect 0 "GGUF has no place for lstrip of added tokens" "$drover" ckpt export stripping --gguf stripping.gguf
+sed -i '0,/"lstrip": false/s//"lstrip": true/' stripping/tokenizer.json stripping/tokenizer_config.json
+expect 0 "llama.cpp does not know lstrip of added tokens" "$drover" ckpt export stripping --gguf stripping.gguf
+# Flags of added tokens come back, and tokens that only a file beside tokenizer.json has are in the file.
+sed -i '0,/"normalized": false/s//"normalized": true/; 0,/"rstrip": false/s//"rstrip": true/' stripping/tokenizer.json
+sed -i '0,/"added_tokens_decoder": {/s//&"7": {"content": "<|x|>", "special": true, "single_word": true},/' stripping/tokenizer_config.json
+sed -i '0,/"normalized": false/s//"normalized": true/; 0,/"rstrip": false/s//"rstrip": true/' stripping/tokenizer_config.json
+expect 0 "tensors" "$drover" ckpt export stripping --gguf stripping.gguf --force
+expect 0 "tensors" "$drover" ckpt import stripping.gguf --out stripped
+for text in 'ab a' 'ab <|x|> a' 'ab<|x|>a' '<s> ab </s> a'; do
+    "$drover" tokenizer encode --tokenizer stripping <<<"$text" >ids 2>out
+    "$drover" tokenizer encode --tokenizer stripped <<<"$text" >back 2>out
+    check "ids of $text" cmp ids back
+done
+check "flags" diff <(grep -o '"[lrns][a-z_]*": true' stripping/tokenizer_config.json | sort | uniq -c) <(grep -o '"[lrns][a-z_]*": true' stripped/tokenizer_config.json | sort | uniq -c)
+check "a token beside" grep -q '"<|x|>": 7' stripped/tokenizer.json
 for model in bpe sp; do
     expect 0 "tensors" "$drover" ckpt export $model --gguf $model.gguf
     expect 0 "in a config: model: {from:" "$drover" ckpt import $model.gguf --out $model-back
@@ -54,8 +67,46 @@ for model in bpe sp; do
     done
 done
 
+echo "-- generate, chat and eval take the file itself, as the folder that import makes of it, to the bit"
+mkdir tmp
+printf 'ab a ab b a a ab\n' >ab.txt
+echo '[{"role": "user", "content": "ab"}]' >ab.json
+gone() { for i in {1..500}; do [ -z "$(ls tmp)" ] && return; sleep 0.02; done; ls tmp; false; }
+for type in f32 q8_0; do
+    expect 0 "tensors" "$drover" ckpt export bpe --gguf bpe-$type.gguf --type $type
+    expect 0 "tensors" "$drover" ckpt import bpe-$type.gguf --out bpe-$type
+    for model in bpe-$type bpe-$type.gguf; do
+        export TMPDIR=$dir/tmp
+        expect 0 "" "$drover" generate $model --prompt "ab a" --temperature 0 --max-tokens 8 --json
+        grep -o '"ids": [^]]*' out >$model.ids
+        expect 0 "" "$drover" eval $model --text ab.txt --logits $model.logits
+        expect 0 "loss " "$drover" eval $model --text ab.txt
+        grep "^loss" out >>$model.ids
+        expect 0 "ab" "$drover" chat $model --messages ab.json --print
+        cat out >>$model.ids
+        unset TMPDIR
+    done
+    expect 0 "" "$drover" eval bpe-$type.gguf --text ab.txt --logits bpe-$type.blocks --precision blocks
+    check "logits of the blocks of bpe-$type.gguf" cmp bpe-$type.logits bpe-$type.blocks
+    expect 0 "" "$drover" generate bpe-$type.gguf --prompt "ab a" --temperature 0 --max-tokens 8 --json --precision blocks
+    says "$(head -n 1 bpe-$type.ids)"
+    check "ids, loss and chat of bpe-$type.gguf" cmp bpe-$type.ids bpe-$type.gguf.ids
+    check "logits of bpe-$type.gguf" cmp bpe-$type.logits bpe-$type.gguf.logits
+done
+check "the folders are gone" gone
+# An adapter beside the blocks of a file
+cp -r tied-f32 adapted && cp bpe/tokenizer.json adapted
+expect 0 "tensors" "$drover" ckpt export adapted --gguf adapted.gguf --type q8_0
+for precision in fp32 blocks; do
+    expect 0 "" "$drover" eval adapted.gguf --adapter "$golden"/adapters/plain --text ab.txt --logits adapted-$precision --precision $precision
+done
+check "logits of an adapter beside blocks" cmp adapted-fp32 adapted-blocks
+expect 2 "the adapter changes the output weight" "$drover" eval adapted.gguf --adapter "$golden"/adapters/head --text ab.txt --logits none --precision blocks
+expect 2 'the weights of "bpe-f32" are not those of a GGUF file, which --precision blocks expects' "$drover" generate bpe-f32 --prompt x --precision blocks
+TMPDIR=$dir/nowhere expect 1 "could not make folder" "$drover" generate bpe.gguf --prompt x
+expect 1 'tied-q8.gguf" has no tokenizer; make a folder of it' "$drover" generate tied-q8.gguf --prompt x
+
 echo "-- what is refused, with what to do; nothing is written"
-expect 2 "make a folder of it first: drover ckpt import bpe.gguf" "$drover" generate bpe.gguf --prompt x
 expect 2 "drover ckpt import bpe.gguf --out DIR" "$drover" plan --set model.from=bpe.gguf
 mkdir pickle meta full
 cp bpe/config.json pickle && touch pickle/pytorch_model.bin

@@ -4,10 +4,12 @@
     intruder.py silent AT N          N connections that say nothing, held until this process ends
     intruder.py drip AT N            N that say a byte every 0.2 s, also when they are dropped: others come
     intruder.py flood AT             connections as fast as they come, some with a wrong proof, until this process ends
-    intruder.py relay AT TO FILE     passes one connection on to TO, and keeps what the caller says in FILE
+    intruder.py relay AT TO FILE     listens, passes one connection on to TO, and keeps what the caller says in FILE
     intruder.py replay AT FILE       says that again; exit 0: all that comes back is a challenge
     intruder.py pretend AT FILE      listens, and answers as node 0 without the secret would
     intruder.py known AT SECRET      who knows the secret and speaks out of turn; exit 0: each was turned away
+
+Those that stay print "there" once they are, and those that listen the port behind it; at port 0 they take one that is free.
 """
 import hashlib
 import hmac
@@ -27,6 +29,12 @@ def place(text):
 
 def call(at):
     return socket.create_connection(place(at), timeout=30)
+
+
+def listen(at):
+    listener = socket.create_server(place(at))
+    print("there", listener.getsockname()[1], flush=True)
+    return listener
 
 
 def exactly(s, n):
@@ -81,8 +89,7 @@ def flood(at):
 
 
 def relay(at, to, path):
-    listener = socket.create_server(place(at))
-    print("there", flush=True)
+    listener = listen(at)
     caller = listener.accept()[0]
     listener.close()
     node_0 = call(to)
@@ -117,8 +124,7 @@ def replay(at, path):
 
 def pretend(at, path):
     """Asks for a proof, and gives that proof back: a mirror. Keeps whatever a caller says beyond its proof."""
-    listener = socket.create_server(place(at))
-    print("there", flush=True)
+    listener = listen(at)
     while True:
         caller = listener.accept()[0]
         try:

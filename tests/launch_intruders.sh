@@ -18,14 +18,14 @@ leave() {
     strangers=()
 }
 at_end() { leave; }
-node_0=$address:$port
-node 0 3 --set run_dir=crowd
-follows grep -q "waiting for node" node-0.out
+listens() { echo "$address:$(sed 's/^there //' there.$1)"; } # WORD: where that intruder does
+master=$address:0 node 0 3 --set run_dir=crowd
+node_0=$address:$(told_port node-0.out)
+expect 2 "gives port 0, and this is node 1; expected the port that node 0 says" "$drover" launch node run.yaml --nodes 3 --node-rank 1 --master $address:0
 
 # --- what is said again, and who knows the secret and speaks out of turn
-new_port
-intruder relay $address:$port $node_0 said
-node 1 3 --set run_dir=crowd
+intruder relay $address:0 $node_0 said
+master=$(listens relay) node 1 3 --set run_dir=crowd
 follows grep -q "node 0 is there" node-1.out
 expect 0 "" "$tests"/intruder.py replay $node_0 said
 check "the relay saw no secret" [ "$(grep -caF "$(cat secret | tr -d '\0')" said)" = 0 ]
@@ -35,9 +35,8 @@ follows grep -q "waiting for it to come again" node-0.out
 VERSION=$("$drover" --version) expect 0 "" "$tests"/intruder.py known $node_0 secret
 
 # --- a mirror in the place of node 0
-new_port
-intruder pretend $address:$port beyond
-node 1 3 --wait 20
+intruder pretend $address:0 beyond
+master=$(listens pretend) node 1 3 --wait 20
 ended "a mirror" 2 1
 check "a mirror: it learns nothing" [ ! -s beyond ]
 leave

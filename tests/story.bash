@@ -46,6 +46,11 @@ finish() {
 own_address() { echo 127.$(($1 + ($$ >> 16) % 64)).$(($$ >> 8 & 255)).$(($$ & 255)); } # SECOND BYTE, of 64 numbers
 address=$(own_address 64) port=21000
 new_port() { port=$((port + 1)); }
+# told_port FILE: the port that a `drover launch node` of node 0, told to take any, says there that it waits at
+told_port() {
+    wait_for grep -q "waiting for node.* at $address:" "$1"
+    sed -n "s/.*waiting for node.* at $address:\([0-9]*\),.*/\1/p" "$1" | head -n 1
+}
 # make_text > FILE; make_data: tokenizer in tok/ (400 tokens), data set data/set (3000 documents), run.yaml
 make_text() {
     awk 'BEGIN { for (i = 0; i < 3000; i++) printf "Document %d tells of the fox, the dog and %d lazy hens.\n\n", i, i * i % 97 }'

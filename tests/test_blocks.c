@@ -265,8 +265,8 @@ static void products_have_the_bits_of_widened_matrices(void **state) {
 
 // The tiles of a team, and sums in reduction blocks; what is planned is enough.
 static void tiles_and_blocks_by(gemm_choice choice) {
-    static const gemm_tree trees[] = {{0}, {.n_blocks = 4, .n_runs = 1, .each = {192}},
-            {.n_blocks = 4, .n_runs = 2, .first = {0, 512}, .each = {128, 64}}};
+    static const gemm_tree trees[] = {{0}, {.n_blocks = 4, .n_segments = 1, .each = {192}},
+            {.n_blocks = 4, .n_segments = 2, .first = {0, 512}, .each = {128, 64}}};
     static const quant_id ids[] = {QUANT_Q4_K, QUANT_Q6_K};
     arena *a = arena_new("gemm");
     gemm_machine *machine;

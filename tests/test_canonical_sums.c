@@ -174,7 +174,7 @@ static void multiply(const product *x, int64_t first, int64_t k, const gemm_tree
 }
 
 static void expect_tree(const product *x) {
-    const gemm_tree tree = {.n_blocks = x->blocks, .n_runs = 1, .each = {BLOCK}};
+    const gemm_tree tree = {.n_blocks = x->blocks, .n_segments = 1, .each = {BLOCK}};
     static float got[ROWS * COLUMNS], block[MAX_JOINED][ROWS * COLUMNS];
     multiply(x, 0, (int64_t)x->blocks * BLOCK, x->blocks > 1 ? &tree : NULL, got);
     for (int i = 0; i < x->blocks; i++)

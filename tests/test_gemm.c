@@ -258,8 +258,8 @@ static void run_in_plan(gemm_machine *m, arena *a, const product *p, const gemm_
     free(workspace);
 }
 
-static const gemm_tree trees[] = {{0}, {.n_blocks = 8, .n_runs = 1, .each = {6}},
-        {.partial_sums = 3}, {.n_blocks = 4, .n_runs = 1, .each = {4}, .partial_sums = 3}};
+static const gemm_tree trees[] = {{0}, {.n_blocks = 8, .n_segments = 1, .each = {6}},
+        {.partial_sums = 3}, {.n_blocks = 4, .n_segments = 1, .each = {4}, .partial_sums = 3}};
 enum { N_FORMS = 2 * sizeof trees / sizeof *trees };
 
 static product product_of_form(int form) {
@@ -292,7 +292,7 @@ static void long_runs_of_blocks(void **state) {
     (void)state;
     enum { RUN = 4 * GEMM_WORDS }; // whole blocks, of pairs too: no room is left over
     static const gemm_tree tree = {.n_blocks = 1,
-            .n_runs = 2,
+            .n_segments = 2,
             .first = {0, RUN},
             .each = {RUN, RUN}};
     arena *a = arena_new("gemm");

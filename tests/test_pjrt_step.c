@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-#include "backend/pjrt/device_team.h"
+#include "backend/pjrt/device_group.h"
 #include "backend/pjrt/runtime/plugin.h"
 #include "ir/op.h"
 #include "programs/step.h"
@@ -216,7 +216,7 @@ static void a_refused_operation_is_named_by_its_node(void **state) {
     const graph *eval = small->p.eval_graph;
     device_pool *pool;
     lowered program;
-    team_compiled made;
+    group_compiled made;
     OK(device_pool_open(small->a, &opts, 1, &pool));
     OK(lower_graph(small->a, eval, &(lower_options){.has_f64 = true}, &program));
     char *order = strstr(program.text.p, "permutation = array<i64: 0, 2");
@@ -227,8 +227,8 @@ static void a_refused_operation_is_named_by_its_node(void **state) {
         line += *p == '\n';
     for (int i = 0; i < program.n_lines && program.lines[i].first <= line; i++)
         refused = program.lines[i].node;
-    team_member alone = {.team = device_team_of(pool, 0, 1, 1)};
-    OK(team_compile(&alone, &program, 1, &made));
+    device_member alone = {.group = device_group_of(pool, 0, 1, 1)};
+    OK(group_compile(&alone, &program, 1, &made));
     assert_int_equal(made.status, DRV_E_DEVICE);
     const char *named = arena_printf(small->a, "graph \"%s\", node %d %s: plugin", eval->name,
             refused, op_rows[eval->nodes[refused]->op]->name);

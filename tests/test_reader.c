@@ -6,6 +6,9 @@
 #include <zlib.h>
 
 #include "base/json.h"
+#include "base/json_cursor.h"
+#include "base/rng.h"
+#include "data/read/long_json.h"
 #include "data/read/parquet.h"
 #include "data/read/text_batch.h"
 #include "tok/train_words.h"
@@ -334,11 +337,54 @@ static void counts_spill(void **state) {
     arena_free(a);
 }
 
+static void check_pieces(const str *line, const str *whole, int64_t bad, size_t piece, str *out) {
+    long_json j = {0};
+    int64_t sum = 0, more;
+    assert_true(long_json_open(&j, line->p, line->n, "text"));
+    for (bool last = false; !last; sum += more) {
+        const size_t before = out->n;
+        last = long_json_next(&j, piece, out, &more);
+        assert_true(last || out->n > before);
+        assert_true(last || out->p[out->n - 1] != ' ');
+    }
+    assert_int_equal(out->n, whole->n);
+    assert_memory_equal(out->p, whole->p, whole->n);
+    assert_int_equal(sum, bad);
+    long_json_free(&j);
+    assert_false(long_json_open(&j, line->p, line->n - 1, "text"));
+    assert_false(long_json_open(&j, line->p, line->n, "x"));
+    long_json_free(&j);
+}
+
+// The pieces of a string, of any size and with any escapes, are what jc_string reads of the whole.
+static void long_json_pieces(void **state) {
+    (void)state;
+    static const char *const parts[] = {" ", " ", "a", "bc ", "Z z", "\\n", "\\\"", "\\\\",
+            "\\u00fc", "\\ud83d\\ude00", "\\ud83d", "\xc3\xbc", "\xff", "  x", "\\u0020y"};
+    enum { N_PARTS = sizeof parts / sizeof *parts, N_CASES = 600 };
+    const rng_key key = {.seed = 5, .purpose = RNG_TEST};
+    uint64_t drawn = 0;
+    for (int c = 0; c < N_CASES; c++) {
+        str line = {0}, whole = {0}, pieced = {0};
+        const int n = (int)(rng_u64(&key, drawn++) % 80);
+        str_puts(&line, "{\"text\": \"first\", \"text\": \"");
+        for (int i = 0; i < n; i++)
+            str_puts(&line, parts[rng_u64(&key, drawn++) % N_PARTS]);
+        str_puts(&line, "\", \"x\": [1]}");
+        json_cursor at = {.p = line.p + strlen("{\"text\": \"first\", \"text\": "),
+                .end = line.p + line.n};
+        assert_true(jc_string(&at, &whole));
+        check_pieces(&line, &whole, at.bad_surrogates, 1 + rng_u64(&key, drawn++) % 50, &pieced);
+        str_free(&line), str_free(&whole), str_free(&pieced);
+    }
+}
+
 int main(void) {
     par_set_threads(2);
     const struct CMUnitTest tests[] = {cmocka_unit_test(parquet_rows),
-            cmocka_unit_test(parquet_broken), cmocka_unit_test(parquet_of_others),
-            cmocka_unit_test(json_lines), cmocka_unit_test(pieces),
-            cmocka_unit_test(packed_and_globbed), cmocka_unit_test(counts_spill)};
+            cmocka_unit_test(long_json_pieces), cmocka_unit_test(parquet_broken),
+            cmocka_unit_test(parquet_of_others), cmocka_unit_test(json_lines),
+            cmocka_unit_test(pieces), cmocka_unit_test(packed_and_globbed),
+            cmocka_unit_test(counts_spill)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

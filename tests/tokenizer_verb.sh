@@ -29,6 +29,21 @@ expect 2 "--pad is \"?\", which is not UTF-8" train --out bytes --pad $'\xff'
 expect 0 "special token a: id 0" train --out letter --special a # a symbol of the alphabet: one id
 same "$(printf 'a' | "$drover" tokenizer encode --tokenizer letter)" 0 "a special token of one letter"
 
+# --- a tokenizer for conversations: markers, template and ends of a turn
+expect 0 "special token <|im_end|>: id 2, end of a turn" train --out chatml --chat chatml
+says "special token <|endoftext|>: id 0, beginning of text (bos), end of text (eos)" "special token <|im_start|>: id 1, mark of a turn"
+same "$(tr -d ' \n' <chatml/generation_config.json)" '{"bos_token_id":0,"eos_token_id":[0,2]}' "the ends of chatml"
+echo '[{"role": "user", "content": "hens?"}, {"role": "assistant", "content": "12"}, {"role": "user", "content": " foxes? "}]' >turns.json
+text() { "$drover" chat "$1" --messages turns.json --print --generation-prompt; }
+same "$(text chatml)" "$(printf '<|im_start|>user\nhens?<|im_end|>\n<|im_start|>assistant\n12<|im_end|>\n<|im_start|>user\n foxes? <|im_end|>\n<|im_start|>assistant\n')" chatml
+same "$(text chatml | "$drover" tokenizer encode --tokenizer chatml | tr ' ' '\n' | grep -cx '[12]')" 7 "markers of chatml are tokens"
+expect 0 "special token <|begin_of_text|>: id 0, beginning of text (bos), put before each text" train --out llama3 --chat llama3 --pad "<|pad|>"
+same "$(tr -d ' \n' <llama3/generation_config.json)" '{"bos_token_id":0,"eos_token_id":[1,5],"pad_token_id":2}' "the ends of llama3"
+h='<|start_header_id|>%s<|end_header_id|>\n\n'
+same "$(text llama3)" "$(printf "<|begin_of_text|>${h}hens?<|eot_id|>${h}12<|eot_id|>${h}foxes?<|eot_id|>$h" user assistant user assistant)" llama3
+expect 2 '--chat is "vicuna", expected chatml or llama3' train --out vicuna --chat vicuna
+expect 0 "chatml/chat_template.jinja is there already and stays as it is" train --out chatml
+
 # --- files of folders by their ending
 mkdir code && printf 'the fox and the hen and the dog\n' >code/a.py
 expect 2 "--ending" "$drover" tokenizer train --input code --out coded

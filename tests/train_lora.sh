@@ -90,6 +90,15 @@ expect 0 '"loss"' "$drover" eval $base --data data/set --json
 check "the adapter changes nothing" eval '! grep -qF "$(grep loss adapter.json)" out'
 expect 0 "Document" "$drover" generate $base --adapter $last --prompt "Document" --max-tokens 8 --temperature 0
 expect 0 "Document" "$drover" generate $last --prompt "Document" --max-tokens 8 --temperature 0
+# The adapter's folder may have a tokenizer of its own, of which a letter is a token here; without one it is the base's.
+cp -r $last retokened && rm retokened/tokenizer* retokened/special_tokens_map.json
+expect 0 '"prompt_tokens": 0,' "$drover" generate $base --adapter retokened --prompt "Document" --max-tokens 1 --json
+echo "text" | "$drover" tokenizer train --input - --vocab-size 257 --out letters 2>out && cp letters/tokenizer* retokened
+expect 0 '"prompt_tokens": 7,' "$drover" generate $base --adapter retokened --prompt "Document" --max-tokens 1 --json
+echo "Document" >document.txt
+for verb in "--text document.txt" "--text document.txt --no-bos"; do
+    expect 0 "tokens 9" "$drover" eval $base --adapter retokened $verb
+done
 expect 2 "is an adapter itself" "$drover" generate $last --adapter $last --prompt x
 expect 2 "it is not an adapter" "$drover" generate $base --adapter $base --prompt x
 expect 2 "no model" "$drover" generate --prompt x

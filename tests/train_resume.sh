@@ -158,7 +158,7 @@ mv tok tok1 && mv tok2 tok
 expect 0 "tokenizer.json is not that of othertok/checkpoints/step-000040" "$drover" train run.yaml --set run_dir=othertok --set training.steps=41
 check "the same tokens in another file are warned of" [ "$(grep -c "another tokenizer" out)" = 0 ]
 sed -i '/texts_xxh3/d' data/set.idx.json
-expect 0 'data set "data/set" was built with another tokenizer' "$drover" train run.yaml --set run_dir=othertok --set training.steps=41
+expect 0 'data set "data/set" was built with another tokenizer.json' "$drover" train run.yaml --set run_dir=othertok --set training.steps=41
 cp kept/* data/
 check "the new tokenizer is not carried" cmp -s tok/tokenizer.json othertok/checkpoints/step-000041/tokenizer.json
 rm -rf tok && mv tok1 tok

@@ -140,6 +140,29 @@ expect 0 "step-000060" "${turns[@]}" --set run_dir=text --set data.train=data/te
 answer=$("$drover" chat text --template text.jinja --temperature 0 --max-tokens 20 <<<"Say" 2>err)
 check "chat does not end with the text of a turn's end: $answer" [ "$answer" = fox ]
 
+# A template that was given goes with the checkpoints: chat and export know it, and two that differ are not mixed.
+answer=$("$drover" chat text --temperature 0 --max-tokens 20 <<<"Say" 2>err)
+check "chat does not know the template of the data: $answer" [ "$answer" = fox ]
+check "the template of a file" cmp text.jinja "$(newest text)/chat_template.jinja"
+expect 0 "" "$drover" ckpt export text --gguf text.gguf
+check "the template in GGUF" grep -q "_end_" text.gguf
+echo '[{"role": "user", "content": "Say"}]' >say.json
+"$drover" tokenizer train --input text.txt --vocab-size 400 --bos '<s>' --eos '</s>' --out begins 2>out
+rm begins/special_tokens_map.json && echo '{"bos_token": "<s>"}' >begins/tokenizer_config.json # </s> ends a text by its name
+for tokenizer in turns begins; do
+    alpaca=(--set tokenizer=$tokenizer --set data.train=data/alpaca-$tokenizer --set data.sequence_length=256 --set training.steps=1 --set checkpoint.every=1)
+    expect 0 "40 documents" "$drover" data build --sft --input say.jsonl --tokenizer $tokenizer --template alpaca --out data/alpaca-$tokenizer
+    expect 0 "was built with the template alpaca: the checkpoints carry it as chat_template.jinja" "${turns[@]}" "${alpaca[@]}" --set run_dir=alpaca-$tokenizer
+    "$drover" data show data/alpaca-$tokenizer --tokenizer $tokenizer --document 0 | tr -d '[]*' >want
+    echo '[{"role": "user", "content": "Say"}, {"role": "assistant", "content": "fox"}]' >said.json
+    "$drover" chat alpaca-$tokenizer --messages said.json --print >got 2>err
+    echo >>got
+    check "alpaca of $tokenizer" diff got want
+done
+expect 0 '"data/alpaca-turns" and "data/text" were built with different chat templates' "${turns[@]}" "${alpaca[@]}" --set tokenizer=turns \
+    --set 'data.train=[{prefix: data/alpaca-turns}, {prefix: data/text}]' --set run_dir=mixed-templates
+check "the tokenizer's own" cmp turns/chat_template.jinja "$(newest mixed-templates)/chat_template.jinja"
+
 # --- weights alone are enough for those who do not train
 rm "$(newest turned)/optimizer.safetensors"
 for verb in "generate turned --prompt x --max-tokens 1" "eval turned --data data/turns" "ckpt export turned --out exported"; do

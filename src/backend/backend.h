@@ -44,17 +44,19 @@ static inline int64_t backend_memory_total(const backend_memory *m) {
     return m->arguments + m->results - m->aliased + m->temporary + m->elsewhere;
 }
 
-// A training step as one program: `turn`, forward and backward of a micro-batch, n_turns times on
-// slices of its inputs, from gradients of zero; then `rest`, the update. Gradients live in it
-// alone. Beside the states of both graphs:
-//   step.X       [n_turns, ...] for each input X of `turn` (but d...: the same in all turns)
-//   step.hyper   f64[2 N_HYPER]: the input "hyper" of `rest` (ir/hyper.h) if the step before
-//                counted, then if it did not because its norm was not finite; the program sees which
-//   X            each output of `turn`: the sum over all turns
+// A training step as one program: `micro_batch`, forward and backward of a micro-batch,
+// n_micro_batches times on slices of its inputs, from gradients of zero; then `rest`, the update.
+// Gradients live in it alone. Beside the states of both graphs:
+//   step.X       [n_micro_batches, ...] for each input X of `micro_batch` (but d...: the same in
+//   all micro-batches) step.hyper   f64[2 N_HYPER]: the input "hyper" of `rest` (ir/hyper.h) if the
+//   step before
+//                counted, then if it did not because its norm was not finite; the program sees
+//                which
+//   X            each output of `micro_batch`: the sum over all micro-batches
 typedef struct step_parts {
     const char *name;
-    const graph *turn, *rest;
-    int n_turns;
+    const graph *micro_batch, *rest;
+    int n_micro_batches;
 } step_parts;
 
 // A program that is to be loaded beside others, and what becomes of it.

@@ -173,11 +173,11 @@ static drv_status hash_range(int fd, const listed_file *f, int64_t first, int64_
     return DRV_OK;
 }
 
-// Every rank gets its share of each file; a file of one block is the turn of another rank each time.
+// Every rank gets its share of each file; a file of one block goes to another rank each time.
 static block_range share_of(const verification *v, int file, int rank) {
     const listed_file *f = &v->files[file];
-    const int turn = f->n_blocks < v->ranks ? (rank + file) % v->ranks : rank;
-    return blocks_of_rank(f->n_blocks, turn, v->ranks);
+    const int shifted = f->n_blocks < v->ranks ? (rank + file) % v->ranks : rank;
+    return blocks_of_rank(f->n_blocks, shifted, v->ranks);
 }
 
 static drv_status hash_share(verification *v, int file, XXH3_state_t *state, char *piece) {

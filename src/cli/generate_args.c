@@ -17,9 +17,11 @@ drv_status generation_precision(const cli_args *args, generate_precision *out) {
         *out = GENERATE_BF16;
     else if (strcmp(name, "fp32") == 0)
         *out = GENERATE_FP32;
+    else if (strcmp(name, "blocks") == 0)
+        *out = GENERATE_BLOCKS;
     else if (cli_has(args, "--precision"))
-        return drv_fail(DRV_E_USAGE, "%s: --precision is \"%s\", expected bf16 or fp32", args->name,
-                name);
+        return drv_fail(DRV_E_USAGE, "%s: --precision is \"%s\", expected bf16, fp32 or blocks",
+                args->name, name);
     return DRV_OK;
 }
 

@@ -77,11 +77,12 @@ static int64_t memory_for_rank(const job_spec *spec) {
 static drv_status check_fewest(arena *a, const run_config *cfg, const job_spec *spec) {
     const int nodes = spec->nodes - spec->spares;
     const bool on_device = spec->instance->family != DEVICE_NONE;
-    const int64_t beside = on_device ? 0 : process_bytes(cfg);
+    const link_speeds links = {1e9, 1e9, 0};
     const elastic_job job = {.cfg = cfg,
             .n_nodes = nodes,
             .ranks = spec->ranks,
-            .power = {1e12, 1, (double)(memory_for_rank(spec) - beside), {1e9, 1e9, 0}}};
+            .device = device_profile_by_hand("any", 1e12, 1, memory_for_rank(spec), &links),
+            .on_host = !on_device};
     elastic_layout found;
     if (spec->fewest >= nodes) return DRV_OK;
     DRV_TRY_CTX(elastic_on(a, &job, spec->fewest, &found), "--min-nodes %d", spec->fewest);

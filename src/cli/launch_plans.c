@@ -11,14 +11,14 @@
 
 typedef struct planning {
     elastic_job job;
-    bool has_power;
+    bool has_device;
 } planning;
 
 static drv_status choose(void *ctx, arena *a, int n_nodes, int min_nodes, world_layout *out) {
     planning *p = ctx;
     elastic_layout found;
-    if (!p->has_power) DRV_TRY(elastic_power(a, p->job.ranks, &p->job.power));
-    p->has_power = true;
+    if (!p->has_device) DRV_TRY(elastic_device(a, p->job.ranks, &p->job.device));
+    p->has_device = p->job.on_host = true;
     DRV_TRY(elastic_choose(a, &p->job, n_nodes, min_nodes, &found));
     *out = (world_layout){.n_nodes = found.n_nodes,
             .sets = found.sets,

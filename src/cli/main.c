@@ -23,6 +23,7 @@ const verb *const cli_verbs[] = {
         &verb_top,
         &verb_report,
         &verb_audit,
+        &verb_examples,
         &verb_config,
         &verb_plan,
         &verb_graph,

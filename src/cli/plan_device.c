@@ -11,10 +11,11 @@ drv_status device_plan_make(arena *a, const char *device, const programs *p,
     step_work whole = step_work_new(a, cfg);
     if (!stages) step_work_take(p, &whole);
     *out = (device_plan){.tokens_per_s = 0};
+    const mesh m = run_mesh(cfg);
     DRV_TRY(device_profile_read(a, device, &out->device));
+    DRV_TRY(device_profile_check_ranks(&out->device, mesh_ranks(&m)));
     DRV_TRY(step_cost_make(a, cfg, stages ? &stages->work : &whole,
             stages ? &stages->schedule : NULL, &out->device, &out->cost));
-    const mesh m = run_mesh(cfg);
     out->tokens_per_s = (double)(cfg->global_batch_size * cfg->sequence_length) / out->cost.seconds;
     out->mfu = out->tokens_per_s * programs_flops_per_token(p, false) /
                ((double)mesh_ranks(&m) * out->device.bf16_flops);

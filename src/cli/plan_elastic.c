@@ -8,13 +8,17 @@
 #include "base/str.h"
 #include "cli/plan_search.h"
 
-enum { MOST_NODES = 1 << 16, MOST_RANKS = 1 << 12 };
+enum { MOST_NODES = 1 << 16, MOST_RANKS = 1 << 20 };
 
 drv_status elastic_job_read(const cli_args *args, const run_config *cfg, elastic_job *out) {
     int64_t n_nodes = 1, ranks = 1;
     run_config whole = *cfg;
     DRV_TRY(cli_get_i64(args, "--nodes", 1, MOST_NODES, &n_nodes));
     DRV_TRY(cli_get_i64(args, "--ranks-per-node", 1, MOST_RANKS, &ranks));
+    if (n_nodes * ranks > MOST_RANKS)
+        return drv_fail(DRV_E_USAGE,
+                "%s: --nodes %lld of %lld ranks each, expected at most %d ranks", args->name,
+                (long long)n_nodes, (long long)ranks, MOST_RANKS);
     DRV_TRY_CTX(config_set_ranks(&whole, n_nodes * ranks), "%s: --nodes %lld, of %lld rank%s each",
             args->name, (long long)n_nodes, (long long)ranks, str_plural(ranks));
     *out = (elastic_job){.cfg = cfg, .n_nodes = (int)n_nodes, .ranks = (int)ranks};
@@ -51,7 +55,7 @@ drv_status plan_elastic(arena *a, const cli_args *args, const run_config *cfg) {
     elastic_job job;
     drv_status status = DRV_OK;
     DRV_TRY(elastic_job_read(args, cfg, &job));
-    DRV_TRY(plan_read_power(a, args, (int64_t)job.n_nodes * job.ranks, &job.power));
+    DRV_TRY(plan_read_device(a, args, (int64_t)job.n_nodes * job.ranks, &job.device, &job.on_host));
     if (!as_json)
         printf("%6s %6s %10s  %-9s  %s\n", "nodes", "ranks", "tokens/s", "bits", "layout");
     json_t *list = json_array();

@@ -47,8 +47,7 @@ static double tokens_per_s(const layout_search *f, const layout_candidate *c) {
 
 // Returns the share of the peak; what is computed again counts nothing.
 static double mfu_of(const layout_search *f, const layout_candidate *c) {
-    return tokens_per_s(f, c) * f->flops.per_token[RECOMPUTE_NONE] * f->power.share /
-           ((double)f->ranks * f->power.flops);
+    return tokens_per_s(f, c) * f->flops_per_token / ((double)f->ranks * f->device.bf16_flops);
 }
 
 static void print_row(const layout_search *f, const layout_candidate *c) {
@@ -76,9 +75,9 @@ static const char *links_of(arena *a, const link_speeds *l) {
 
 static void print_found(arena *a, const layout_search *best) {
     const layout_candidates *all = &best->all;
-    printf("%lld ranks of %s and %s FLOP/s (%.0f %% of the peak), %s; a batch of %lld rows of %lld tokens\n",
-            (long long)best->ranks, str_bytes(best->power.memory), str_si(best->power.flops),
-            100 * best->power.share, links_of(a, &best->power.links),
+    printf("%lld ranks (%s) of %s and %s FLOP/s, %s; a batch of %lld rows of %lld tokens\n",
+            (long long)best->ranks, best->device.name, str_bytes((double)best->device.memory),
+            str_si(best->device.bf16_flops), links_of(a, &best->device.links),
             (long long)best->cfg->global_batch_size, (long long)best->cfg->sequence_length);
     printf("%10s %9s %6s %11s %7s %9s %8s %6s  %-15s %8s %6s  %-10s %-9s %5s\n", "step", "tokens/s",
             "MFU", "memory", "tensor", "pipeline", "context", "data", "schedule", "bubble", "micro",
@@ -114,12 +113,13 @@ static void print_json(arena *a, const layout_search *best) {
     str refused = {0};
     layout_refusals_add(all, &refused);
     json_t *o = json_pack("{s:I,s:f,s:f,s:f,s:I,s:f,s:i,s:i,s:i,s:i,s:s,s:o}", "ranks",
-            (json_int_t)best->ranks, "rank_flops", best->power.flops, "rank_bytes_per_s",
-            best->power.links.between, "rank_bytes_per_s_inside", best->power.links.inside,
-            "ranks_per_host", (json_int_t)best->power.links.ranks_per_host, "rank_memory",
-            best->power.memory, "variants", all->n + all->n_too_large, "meshes", all->n_meshes,
-            "variants_too_large", all->n_too_large, "meshes_too_large", best->n_not, "not_possible",
-            refused.n ? refused.p : "", "layouts", list);
+            (json_int_t)best->ranks, "rank_flops",
+            best->device.bf16_flops * best->device.reached_products, "rank_bytes_per_s",
+            best->device.links.between, "rank_bytes_per_s_inside", best->device.links.inside,
+            "ranks_per_host", (json_int_t)best->device.links.ranks_per_host, "rank_memory",
+            (double)best->device.memory, "variants", all->n + all->n_too_large, "meshes",
+            all->n_meshes, "variants_too_large", all->n_too_large, "meshes_too_large", best->n_not,
+            "not_possible", refused.n ? refused.p : "", "layouts", list);
     str_free(&refused);
     char *text = json_dumps(o, 0);
     puts(text);
@@ -143,7 +143,7 @@ static drv_status report(arena *a, const cli_args *args, const layout_search *be
                 "plan: of %d variants of %d meshes of %lld ranks none fits into %s a rank; expected more "
                 "ranks, more memory or a smaller data.sequence_length",
                 all->n + all->n_too_large, all->n_meshes, (long long)best->ranks,
-                str_bytes(best->power.memory));
+                str_bytes((double)best->device.memory));
     if (cli_has(args, "--json"))
         print_json(a, best);
     else
@@ -196,7 +196,7 @@ static drv_status read_links(const cli_args *args, int64_t ranks, link_speeds *o
     return DRV_OK;
 }
 
-drv_status plan_read_power(arena *a, const cli_args *args, int64_t ranks, rank_power *out) {
+static drv_status read_by_hand(arena *a, const cli_args *args, int64_t ranks, device_profile *out) {
     double gflops = 0, share = BACKEND_EXPECTED_SHARE;
     link_speeds links;
     int64_t memory = memory_limit_read("").free;
@@ -212,8 +212,18 @@ drv_status plan_read_power(arena *a, const cli_args *args, int64_t ranks, rank_p
         DRV_TRY(status);
         gflops /= 1e9;
     }
-    *out = (rank_power){share * gflops * 1e9, share, (double)memory, links};
+    *out = device_profile_by_hand(cli_has(args, "--gflops") ? "of --gflops" : "like this machine",
+            gflops * 1e9, share, memory, &links);
     return DRV_OK;
+}
+
+drv_status plan_read_device(arena *a, const cli_args *args, int64_t ranks, device_profile *out,
+        bool *on_host) {
+    const char *device = cli_get(args, "--device", NULL);
+    *on_host = device == NULL;
+    if (!device) return read_by_hand(a, args, ranks, out);
+    DRV_TRY(device_profile_read(a, device, out));
+    return device_profile_check_ranks(out, ranks);
 }
 
 // The default batch is of one machine: on many ranks it would leave most of them in a bubble.
@@ -226,11 +236,36 @@ static drv_status check_batch(const run_config *cfg, int64_t ranks) {
             (long long)cfg->global_batch_size, (long long)ranks);
 }
 
+static bool is_named(const char *name, const char *end, mesh_axis axis) {
+    const char *wanted = mesh_axis_name(axis);
+    return strlen(wanted) == (size_t)(end - name) && strncmp(name, wanted, strlen(wanted)) == 0;
+}
+
+static drv_status read_pins(arena *a, const cli_args *args, int64_t ranks, mesh *out) {
+    int n;
+    const char **pins = cli_get_all(a, args, "--pin", &n);
+    for (int i = 0; i < n; i++) {
+        const char *equal = strchr(pins[i], '=');
+        int64_t size = 0;
+        int axis = 0;
+        while (equal && axis < N_AXES && !is_named(pins[i], equal, (mesh_axis)axis))
+            axis++;
+        if (!equal || axis == N_AXES || !str_to_i64(equal + 1, &size) || size < 1 || ranks % size)
+            return drv_fail(DRV_E_USAGE,
+                    "plan: --pin is \"%.60s\", expected tensor, pipeline, context or data = a divisor "
+                    "of the %lld ranks, as tensor=8",
+                    pins[i], (long long)ranks);
+        out->size[axis] = (int)size;
+    }
+    return DRV_OK;
+}
+
 drv_status plan_search(arena *a, const cli_args *args, const run_config *cfg, int64_t ranks) {
     layout_search s = {.cfg = cfg, .ranks = ranks, .top = 10};
     DRV_TRY(cli_get_i64(args, "--top", 1, 1000, &s.top));
     DRV_TRY(check_batch(cfg, ranks));
-    DRV_TRY(plan_read_power(a, args, ranks, &s.power));
+    DRV_TRY(read_pins(a, args, ranks, &s.pinned));
+    DRV_TRY(plan_read_device(a, args, ranks, &s.device, &s.on_host));
     drv_status status = layout_search_run(&s);
     if (status == DRV_OK) status = report(a, args, &s);
     layout_search_free(&s);

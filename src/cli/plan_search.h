@@ -6,27 +6,30 @@
 #include "config/config.h"
 
 // Options of its own, for the table of the verb.
-#define PLAN_SEARCH_OPTIONS                                                                        \
-    {"--search", NULL, "list the best layouts of --ranks ranks, each with its keys"},              \
-            {"--top", "N", "how many of them (default 10)"},                                       \
-            {"--gflops", "X", "GFLOP/s of a rank in products (default: of this machine)"},         \
-            {"--link", "X[:Y]",                                                                    \
-                    "GB/s that a rank can send; X:Y: X in its host, Y to others (default 12.5)"},  \
-            {"--ranks-per-host", "N", "ranks of a host, for --link X:Y"}, {                        \
-        "--memory", "SIZE", "bytes of a rank, as 80GB or 24GiB (default: free on this machine)"    \
+#define PLAN_SEARCH_OPTIONS                                                                            \
+    {"--search", NULL, "list the best layouts of --ranks ranks, each with its keys"},                  \
+            {"--top", "N", "how many of them (default 10)"},                                           \
+            {"--pin", "AXIS=N",                                                                        \
+                    "only layouts with N ranks along tensor, pipeline, context or data (repeatable)"}, \
+            {"--gflops", "X", "GFLOP/s of a rank in products (default: of this machine)"},             \
+            {"--link", "X[:Y]",                                                                        \
+                    "GB/s that a rank can send; X:Y: X in its host, Y to others (default 12.5)"},      \
+            {"--ranks-per-host", "N", "ranks of a host, for --link X:Y"}, {                            \
+        "--memory", "SIZE", "bytes of a rank, as 80GB or 24GiB (default: free on this machine)"        \
     }
 #define PLAN_SEARCH_RULES                                                                          \
     {.option = "--search", .needs = "--ranks", .excludes = "--elastic"},                           \
-            {.option = "--top", .needs = "--search"},                                              \
-            {.option = "--gflops", .needs = "--search --elastic"},                                 \
-            {.option = "--link", .needs = "--search --elastic"},                                   \
+            {.option = "--top", .needs = "--search"}, {.option = "--pin", .needs = "--search"},    \
+            {.option = "--gflops", .needs = "--search --elastic", .excludes = "--device"},         \
+            {.option = "--link", .needs = "--search --elastic", .excludes = "--device"},           \
             {.option = "--ranks-per-host", .needs = "--search --elastic"}, {                       \
-        .option = "--memory", .needs = "--search --elastic"                                        \
+        .option = "--memory", .needs = "--search --elastic", .excludes = "--device"                \
     }
 
-// Reads what a rank can do, from the options and this machine.
-DRV_CHECKED drv_status plan_read_power(arena *a, const cli_args *args, int64_t ranks,
-        rank_power *out);
+// Reads what a rank can do: from --device, or from the other options and this machine. *on_host: a
+// rank's process takes the same memory.
+DRV_CHECKED drv_status plan_read_device(arena *a, const cli_args *args, int64_t ranks,
+        device_profile *out, bool *on_host);
 // DRV_E_USAGE: no layout is possible, with what does not divide what; or none fits.
 DRV_CHECKED drv_status plan_search(arena *a, const cli_args *args, const run_config *cfg,
         int64_t ranks);

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/task.h"
+#include "chat/chat_form.h"
 #include "data/read/text_batch.h"
 #include "tok/bpe_trainer.h"
 #include "tok/unicode.h"
@@ -24,12 +25,23 @@ static drv_status check_special(const char *option, const char *text) {
     return drv_fail(DRV_E_USAGE, "tokenizer train: %s is \"%s\", which is not UTF-8", option, text);
 }
 
-// The special tokens in the order of their ids: those of --special, then those of --bos, --eos,
-// --pad and --unk. A role that no option names goes to the token whose name says it.
-static drv_status choose_specials(arena *a, const cli_args *args, bpe_trainer_opts *opts) {
+// The special token that begins or ends a text where no option names one; NULL: none does.
+static const char *default_role(token_role role, const chat_form *chat, bool lists_specials) {
+    if (role == ROLE_BOS) return chat ? chat->bos : NULL;
+    if (role != ROLE_EOS) return NULL;
+    if (chat) return chat->eos;
+    return lists_specials ? NULL : default_eos;
+}
+
+// The special tokens in the order of their ids: those of --special, those of --bos, --eos, --pad
+// and --unk, and those of --chat. A role that no option names goes to the token whose name says it.
+static drv_status choose_specials(arena *a, const cli_args *args, const chat_form *chat,
+        bpe_trainer_opts *opts) {
     int n_specials;
     const char **named = cli_get_all(a, args, "--special", &n_specials);
-    const char **list = ARENA_ARRAY(a, const char *, n_specials + N_TOKEN_ROLES + 1);
+    const char **list =
+            ARENA_ARRAY(a, const char *, n_specials + N_TOKEN_ROLES + MAX_CHAT_MARKERS + 1);
+    const bool lists_specials = n_specials > 0;
     for (int i = 0; i < n_specials; i++) {
         DRV_TRY(check_special("--special", named[i]));
         if (is_listed(list, i, named[i]))
@@ -39,13 +51,13 @@ static drv_status choose_specials(arena *a, const cli_args *args, bpe_trainer_op
     }
     for (token_role role = 0; role < N_TOKEN_ROLES; role++) {
         const char *option = arena_printf(a, "--%s", token_role_short(role));
-        opts->role[role] = cli_get(args, option, NULL);
-        if (role == ROLE_EOS && !opts->role[role] && n_specials == 0)
-            opts->role[role] = default_eos;
+        opts->role[role] = cli_get(args, option, default_role(role, chat, lists_specials));
         if (!opts->role[role]) continue;
         DRV_TRY(check_special(option, opts->role[role]));
         if (!is_listed(list, n_specials, opts->role[role])) list[n_specials++] = opts->role[role];
     }
+    for (int i = 0; chat && i < MAX_CHAT_MARKERS && chat->markers[i]; i++)
+        if (!is_listed(list, n_specials, chat->markers[i])) list[n_specials++] = chat->markers[i];
     opts->begin_with_bos = opts->role[ROLE_BOS] != NULL;
     for (token_role role = 0; role < N_TOKEN_ROLES; role++)
         for (const char *const *name = token_role_names(role); !opts->role[role] && *name; name++)
@@ -55,7 +67,7 @@ static drv_status choose_specials(arena *a, const cli_args *args, bpe_trainer_op
     return DRV_OK;
 }
 
-static void print_specials(const bpe_trainer_opts *o) {
+static void print_specials(const bpe_trainer_opts *o, const chat_form *chat) {
     for (int id = 0; id < o->n_specials; id++) {
         str roles = {0};
         for (token_role role = 0; role < N_TOKEN_ROLES; role++)
@@ -63,6 +75,10 @@ static void print_specials(const bpe_trainer_opts *o) {
                 str_printf(&roles, "%s%s (%s)%s", roles.n ? ", " : "", token_role_means(role),
                         token_role_short(role),
                         role == ROLE_BOS && o->begin_with_bos ? ", put before each text" : "");
+        for (int i = 0; chat && i < MAX_CHAT_MARKERS && chat->markers[i]; i++)
+            if (strcmp(chat->markers[i], o->specials[id]) == 0)
+                str_printf(&roles, "%s%s", roles.n ? ", " : "",
+                        chat->markers[i] == chat->turn_end ? "end of a turn" : "mark of a turn");
         log_info("special token %s: id %d, %s", o->specials[id], id,
                 roles.n ? roles.p : "no role (--bos, --eos, --pad, --unk give one)");
         str_free(&roles);
@@ -121,8 +137,13 @@ static drv_status count_all(reader *in, bpe_trainer *trainer, int64_t *bytes) {
     return status;
 }
 
-static drv_status read_options(arena *a, const cli_args *args, bpe_trainer_opts *o) {
-    const char *pattern = cli_get(args, "--pattern", "gpt2");
+static drv_status read_options(arena *a, const cli_args *args, const chat_form **chat,
+        bpe_trainer_opts *o) {
+    const char *pattern = cli_get(args, "--pattern", "gpt2"), *form = cli_get(args, "--chat", NULL);
+    *chat = form ? chat_form_of(form) : NULL;
+    if (form && !*chat)
+        return drv_fail(DRV_E_USAGE, "tokenizer train: --chat is \"%s\", expected " CHAT_FORM_NAMES,
+                form);
     DRV_TRY(cli_get_i64(args, "--vocab-size", 257, 1 << 24, &o->vocab_size));
     DRV_TRY(cli_get_i64(args, "--min-frequency", 1, INT64_MAX, &o->min_frequency));
     DRV_TRY(cli_get_bytes(args, "--memory", BPE_TRAINER_MIN_MEMORY, &o->memory));
@@ -133,17 +154,39 @@ static drv_status read_options(arena *a, const cli_args *args, bpe_trainer_opts 
     else
         return drv_fail(DRV_E_USAGE,
                 "tokenizer train: --pattern is \"%s\", expected gpt2 or llama3", pattern);
-    return choose_specials(a, args, o);
+    return choose_specials(a, args, *chat, o);
+}
+
+static int id_of(const bpe_trainer_opts *o, const char *special) {
+    for (int id = 0; special && id < o->n_specials; id++)
+        if (strcmp(o->specials[id], special) == 0) return id;
+    return -1;
+}
+
+static drv_status write_chat(const bpe_trainer_opts *o, const chat_form *chat, const char *out) {
+    const chat_form_ids ids = {.bos = id_of(o, o->role[ROLE_BOS]),
+            .eos = id_of(o, o->role[ROLE_EOS]),
+            .pad = id_of(o, o->role[ROLE_PAD]),
+            .turn_end = id_of(o, chat->turn_end)};
+    DRV_TRY(chat_form_write(chat, &ids, out));
+    log_info("%s/chat_template.jinja: the form %s; generation_config.json beside it names %s as an end",
+            out, chat->name, chat->turn_end);
+    return DRV_OK;
 }
 
 // A model's own tokenizer is not replaced by one whose ids mean something else, nor any silently.
-static drv_status check_folder(arena *a, const char *out) {
+static drv_status check_folder(arena *a, const char *out, const chat_form *chat) {
+    static const char *const chat_files[] = {"chat_template.jinja", "generation_config.json"};
     if (file_exists(path_join(a, out, "config.json")))
         return drv_fail(DRV_E_USAGE,
                 "tokenizer train: --out is \"%s\", which holds a model (config.json), expected a folder of its own",
                 out);
     const char *old = path_join(a, out, "tokenizer.json");
     if (file_exists(old)) log_info("%s is there already; it is replaced when this is done", old);
+    for (size_t i = 0; !chat && i < sizeof chat_files / sizeof *chat_files; i++)
+        if (file_exists(path_join(a, out, chat_files[i])))
+            log_warn("%s/%s is there already and stays as it is: its tokens may be others than those of this tokenizer",
+                    out, chat_files[i]);
     return DRV_OK;
 }
 
@@ -162,8 +205,9 @@ drv_status tokenizer_train(arena *a, const cli_args *args) {
     DRV_TRY(tokenizer_set_threads(args));
     DRV_TRY(cli_need(args, "--out", &out));
     if (!n_inputs) return drv_fail(DRV_E_USAGE, "tokenizer train: --input is missing");
-    DRV_TRY(read_options(a, args, &opts));
-    DRV_TRY(check_folder(a, out));
+    const chat_form *chat;
+    DRV_TRY(read_options(a, args, &chat, &opts));
+    DRV_TRY(check_folder(a, out, chat));
     const double begin = clock_s();
     int64_t bytes = 0, n_vocab = 0;
     reader *r;
@@ -172,10 +216,11 @@ drv_status tokenizer_train(arena *a, const cli_args *args) {
     bpe_trainer *t = bpe_trainer_new(&opts);
     status = count_all(r, t, &bytes);
     if (status == DRV_OK) status = bpe_trainer_finish(t, out, &n_vocab);
+    if (status == DRV_OK && chat) status = write_chat(&opts, chat, out);
     bpe_trainer_free(t);
     reader_close(r);
     if (status != DRV_OK) return cli_judge_input(status);
-    print_specials(&opts);
+    print_specials(&opts, chat);
     log_info("%s/tokenizer.json: %lld tokens from %s of text in %.1f s", out, (long long)n_vocab,
             str_bytes((double)bytes), clock_s() - begin);
     if (n_vocab < opts.vocab_size)

@@ -195,7 +195,7 @@ static drv_status converse(arena *a, const cli_args *args, conversation_opts *op
         conversation_set_system(c, cli_get(args, "--system", ""));
         if (isatty(STDIN_FILENO))
             log_info("a context of %lld tokens, %s weights; /help shows the commands, Ctrl-D leaves",
-                    (long long)generator_capacity(g), generator_is_bf16(g) ? "bf16" : "fp32");
+                    (long long)generator_capacity(g), generator_weights(g));
         status = chat_prompt_run(c);
     }
     conversation_close(c);
@@ -259,7 +259,7 @@ const verb verb_chat = {
                 "same ones with the same --seed, or with --temperature 0, have the same answers.\n"
                 "\n"
                 "MODEL is a Hugging Face folder with tokenizer and chat template, a run directory or CONFIG,\n"
-                "or an adapter, as for generate; the template of the adapter's folder goes before the\n"
+                "a GGUF file, or an adapter, as for generate; the template of the adapter's folder goes before the\n"
                 "model's. Weights are bf16 where config.json or the run says so.\n"
                 "\n"
                 "Commands, each on a line of its own:\n"

@@ -32,12 +32,13 @@ typedef struct counts {
     char too_large[MAX_MESSAGE]; // of the first rank whose programs do not fit; "": all do
 } counts;
 
-static void tell_facts(const counts *c, const char *name, const executable *e) {
+static void tell_facts(const counts *tally, const char *name, const executable *e) {
     program_facts f;
     bool matters;
-    const bool known = backend_program_facts(c->b, e, &f, &matters);
-    if (known && c->explains) program_facts_print(stderr, &f);
-    if (!known && c->explains) fputs("  the compiler does not say what it made of it\n", stderr);
+    const bool known = backend_program_facts(tally->b, e, &f, &matters);
+    if (known && tally->explains) program_facts_print(stderr, &f);
+    if (!known && tally->explains)
+        fputs("  the compiler does not say what it made of it\n", stderr);
     if (known && matters) program_facts_warn(name, &f);
 }
 
@@ -202,14 +203,15 @@ static drv_status load_config(arena *a, const cli_args *args, const elastic_layo
 
 // Compiles for every number of nodes that the job may come down to.
 static drv_status compile_elastic(arena *a, const cli_args *args, const run_config *cfg,
-        counts *c) {
+        counts *tally) {
     elastic_job job;
     DRV_TRY(elastic_job_read(args, cfg, &job));
     if (!config_backend(cfg)->has_devices && !cli_has(args, "--target"))
         return drv_fail(DRV_E_USAGE,
                 "compile: --elastic, but `backend: %s` keeps no programs, expected backend pjrt or --target",
                 cfg->backend);
-    DRV_TRY(elastic_power(a, job.ranks, &job.power));
+    DRV_TRY(elastic_device(a, job.ranks, &job.device));
+    job.on_host = true;
     for (int n = job.n_nodes; n > 0; n--) {
         elastic_layout found;
         run_config smaller;
@@ -219,7 +221,7 @@ static drv_status compile_elastic(arena *a, const cli_args *args, const run_conf
         }
         log_info("%d node%s: %s", n, str_plural(n), found.words);
         DRV_TRY(load_config(a, args, &found, &smaller));
-        DRV_TRY(compile_layout(a, args, &smaller, (int64_t)n * job.ranks, c));
+        DRV_TRY(compile_layout(a, args, &smaller, (int64_t)n * job.ranks, tally));
     }
     return DRV_OK;
 }

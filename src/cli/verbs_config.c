@@ -493,7 +493,7 @@ const verb verb_plan = {
         .name = "plan",
         .summary = "print memory, FLOPs and time of a run before it runs",
         .usage =
-                "[CONFIG] [--ranks N] [--device NAME|FILE] [--json] [--set KEY=VALUE]...\n[CONFIG] --ranks N --search [--top N] [--memory SIZE] [--gflops X] [--link X[:Y]]\n[CONFIG] --elastic --nodes N [--ranks-per-node N] [--memory SIZE] [--gflops X]",
+                "[CONFIG] [--ranks N] [--device NAME|FILE] [--json] [--set KEY=VALUE]...\n[CONFIG] --ranks N --search [--device NAME|FILE] [--top N] [--pin AXIS=N]\n[CONFIG] --ranks N --search [--memory SIZE] [--gflops X] [--link X[:Y]]\n[CONFIG] --elastic --nodes N [--ranks-per-node N] [--memory SIZE] [--gflops X]",
         .help = "Builds the graphs, differentiates them and places every byte, without allocating a\n"
                 "weight. The run stays within what is printed. It says whether that fits into the memory\n"
                 "of this machine, its control group and ulimit, or what would; and how long the run\n"
@@ -515,14 +515,12 @@ const verb verb_plan = {
                 "--search tries the layouts of N ranks: tensor x pipeline (schedule, virtual stages) x context x\n"
                 "data, with micro-batches, recomputation, tokens and optimizer shared or not; training.* and\n"
                 "model.* stay, and parallel.* of the config is not looked at. It lists the fastest variant of\n"
-                "each mesh that fits, with the keys to set, by time: products at 75 % of --gflops (without\n"
-                "it of this machine's peak; 20 % where that is of AMX's registers), bytes at --link,\n"
-                "at the same time only what parallel.overlap says; tokens/s, and MFU of --gflops. With\n"
-                "--link X:Y --ranks-per-host N messages go at X GB/s inside a host and at Y between hosts:\n"
-                "tensor ranks are neighbours, then context, data and pipeline ranks. No cluster is needed: say\n"
-                "what a rank of yours is.\n"
-                "Example: drover plan --set model.preset=llama-3-70b --ranks 512 --search\n"
-                "             --memory 80GB --gflops 990e3 --link 450:50 --ranks-per-host 8\n"
+                "each mesh that fits, with the keys to set, by time, tokens/s and MFU, on what --device names. Without\n"
+                "it products run at 75 % of --gflops (without that of this machine's peak; 20 % where that is of\n"
+                "AMX's registers), bytes go at --link, and nothing else takes time. With --link X:Y\n"
+                "--ranks-per-host N messages go at X GB/s inside a host and at Y between hosts: tensor ranks are\n"
+                "neighbours, then context, data and pipeline ranks. --pin tensor=8 keeps an axis.\n"
+                "Example: drover plan --set model.preset=llama-3-70b --ranks 512 --search --device h100\n"
                 "             --set training.global_batch_size=1024\n"
                 "\n"
                 "--elastic lists what drover launch node --min-nodes goes on with when nodes are lost: for each\n"

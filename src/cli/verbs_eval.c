@@ -28,7 +28,8 @@ static const cli_option eval_options[] = {
         {"--context", "N", "tokens that a window holds (default: the model's, or CONFIG's rows)"},
         {"--stride", "N", "tokens that a window predicts of a longer document (default: all)"},
         {"--logits", "FILE", "write the logits of the beginning of the text as safetensors"},
-        {"--precision", "NAME", "of the weights, bf16 or fp32 (default: the model's)"},
+        {"--precision", "NAME",
+                "of the weights: bf16, fp32, or blocks, as a GGUF file has them (default: the model's)"},
         {"--json-key", "KEY", "of the text in JSON lines, or the Parquet column (default: text)"},
         {"--separator", "TEXT", "between the documents of a .txt (default: a file is one)"},
         {"--no-bos", NULL, "no special tokens around texts, choices and contexts"},
@@ -65,6 +66,7 @@ static run_config *run_config_of(arena *a, const cli_args *args) {
 static drv_status set_precision(arena *a, const cli_args *args, scorer_opts *out) {
     generate_precision asked = GENERATE_AUTO;
     DRV_TRY(generation_precision(args, &asked));
+    out->quantised = asked == GENERATE_BLOCKS;
     out->bf16 = asked == GENERATE_BF16 ||
                 (asked == GENERATE_AUTO && generator_says_bf16(a, out->folder));
     return DRV_OK;
@@ -179,7 +181,7 @@ static drv_status read_texts(arena *a, const cli_args *args, const scorer_opts *
                                    .separator = cli_get(args, "--separator", NULL)},
             .specials = !cli_has(args, "--no-bos")};
     opts.inputs = cli_get_all(a, args, "--text", &opts.n_inputs);
-    DRV_TRY(tokenizer_open(a, model->folder, &t));
+    DRV_TRY(tokenizer_open(a, model_tokenizer_folder(a, model->folder, model->adapter), &t));
     drv_status status = prefix_token(t, &opts.prefix);
     if (status == DRV_OK) status = documents_read(a, t, &opts, out);
     tokenizer_close(t);
@@ -295,7 +297,7 @@ const verb verb_eval = {
         .name = "eval",
         .summary = "mean loss and perplexity of texts, or accuracy on multiple choice",
         .usage = "CONFIG|RUN_DIR|MODEL [--data PREFIX|--text PATH...|--choices FILE] [OPTION]...",
-        .help = "MODEL is a Hugging Face folder (a checkpoint is one) or a run directory; of a run, also\n"
+        .help = "MODEL is a Hugging Face folder (a checkpoint is one), a GGUF file or a run directory; of a run, also\n"
                 "when its CONFIG is given, the newest valid checkpoint is evaluated, by default on the run's\n"
                 "validation data. An adapter (a folder that PEFT saved, a checkpoint of a LoRA run) may stand\n"
                 "in the place of MODEL, and is then used with the base that it names.\n"

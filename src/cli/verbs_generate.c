@@ -95,8 +95,7 @@ static drv_status print_samples(generate_call *call) {
     }
     log_info("%lld prompt token%s in %.3g s, %lld new token%s in %.3g s: %.1f tokens/s, %s weights",
             (long long)call->ids.n, str_plural(call->ids.n), prompt_s, (long long)tokens,
-            str_plural(tokens), seconds, rate(tokens, seconds),
-            generator_is_bf16(call->generator) ? "bf16" : "fp32");
+            str_plural(tokens), seconds, rate(tokens, seconds), generator_weights(call->generator));
     return DRV_OK;
 }
 
@@ -170,16 +169,19 @@ const verb verb_generate = {
         .name = "generate",
         .summary = "write text with a model",
         .usage = "[MODEL] [--adapter DIR] --prompt TEXT [--max-tokens N] [--temperature X]",
-        .help = "MODEL is a Hugging Face folder with a tokenizer: a checkpoint of a run, or any Llama; or a\n"
-                "run directory or CONFIG, of which the newest checkpoint is taken. Nothing is printed\n"
-                "before the model is loaded and the prompt fits.\n"
+        .help = "MODEL is a Hugging Face folder with a tokenizer: a checkpoint of a run, or any Llama; a run\n"
+                "directory or CONFIG, of which the newest checkpoint is taken; or a GGUF file with its own\n"
+                "tokenizer. Nothing is printed before the model is loaded and the prompt fits.\n"
                 "\n"
                 "An adapter is a folder that PEFT saved or a checkpoint of a LoRA run; it may take the\n"
-                "place of MODEL, and is then used with the base that it names.\n"
+                "place of MODEL, and is then used with the base that it names. Its folder's tokenizer, where it\n"
+                "has one, goes before the base's.\n"
                 "\n"
                 "Weights are bf16 where config.json says bfloat16, and for checkpoints of a run that\n"
                 "trained in bf16 (fp32 weights are rounded, as in training): generation is bound by\n"
-                "memory, and half the bytes take half the time. --precision says otherwise.\n"
+                "memory, and half the bytes take half the time. --precision says otherwise: with blocks those of\n"
+                "a GGUF file stay as they lie there and are widened to fp32 as they are used, which takes the\n"
+                "memory of the file, several times as long, and gives the numbers of fp32.\n"
                 "\n"
                 "Draws apply the penalty, temperature, top k and top p in the order of transformers.\n"
                 "--json prints prompt, text, tokens (new ones), ids, finish_reason (stop, length),\n"

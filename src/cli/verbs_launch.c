@@ -55,7 +55,7 @@ static drv_status take_options(arena *a, const cli_args *args, node_world *w) {
     const char *host;
     DRV_TRY(nodes_split_address(a, cli_get(args, "--master", ""), "--master", &host, &port));
     w->master = (said_text){host, "--master"};
-    if (port) w->port = (said_number){port, "--master"};
+    if (port >= 0) w->port = (said_number){port, "--master"};
     return DRV_OK;
 }
 
@@ -73,6 +73,10 @@ static drv_status check_world(const node_world *w, int n_nodes) {
     if (n_nodes > 1 && !*w->master.value)
         return drv_fail(DRV_E_USAGE,
                 "launch node: nothing says where node 0 is; expected --master HOST:PORT or DROVER_MASTER");
+    if (w->port.by && w->port.value == 0 && w->node_rank.value > 0)
+        return drv_fail(DRV_E_USAGE,
+                "launch node: %s gives port 0, and this is node %d; expected the port that node 0 says",
+                w->port.by, w->node_rank.value);
     return DRV_OK;
 }
 
@@ -219,8 +223,8 @@ static const verb subverbs[] = {
                         "\n"
                         "Several hosts share a secret: DROVER_JOB_SECRET_FILE, the same file of mode 0600 on all.\n"
                         "Node 0 listens only until all have come (with --max-restarts as long as the job runs), on the\n"
-                        "address of --master (DROVER_INTERFACE: another one). Local ranks share the cores and, with\n"
-                        "backend: pjrt, the devices.\n"
+                        "address of --master (DROVER_INTERFACE: another one); at port 0 it takes one that is free and\n"
+                        "says it. Local ranks share the cores and, with backend: pjrt, the devices.\n"
                         "\n"
                         "SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGUSR2 reach the ranks, and it waits for the save. Every\n"
                         "node ends with the status of the first rank that failed: 0, 1, 2, 3, 75 as of drover train.\n"

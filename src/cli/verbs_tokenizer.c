@@ -187,6 +187,7 @@ static const cli_option train_options[] = {
         {"--special", "TEXT", "a special token (repeatable); its name may tell its role"},
         {"--bos", "TEXT", "token that begins a text; encoding puts it first"},
         {"--eos", "TEXT", "token that ends a text (without --special: <|endoftext|>)"},
+        {"--chat", "FORM", "prepare for conversations in this form: chatml or llama3"},
         {"--pad", "TEXT", "token that pads rows"},
         {"--unk", "TEXT", "token for what is unknown; no text needs it, as all bytes are tokens"},
         {"--ending", "EXT...", "files of folders that are texts too, as --ending py c h"},
@@ -217,7 +218,11 @@ static const verb subverbs[] = {
                 .usage = "--input PATH... --vocab-size N --out DIR",
                 .help = "Writes a Hugging Face tokenizer.json with the merges that its own trainer would find. What the\n"
                         "special tokens are for is printed and written beside it: --bos, --eos, --pad and --unk say it, or\n"
-                        "their names (<s>, </s>, <pad>, <unk>, <|endoftext|>, <|begin_of_text|>, <|end_of_text|> ...).",
+                        "their names (<s>, </s>, <pad>, <unk>, <|endoftext|>, <|begin_of_text|>, <|end_of_text|> ...).\n"
+                        "\n"
+                        "--chat adds the special tokens that mark turns, writes the chat template of that form\n"
+                        "(chat_template.jinja), and names the end of a turn in generation_config.json: data build --sft,\n"
+                        "train and chat need nothing else.",
                 .options = train_options,
                 .n_options = sizeof train_options / sizeof *train_options,
                 .run = tokenizer_train,

@@ -1,5 +1,5 @@
-// A rank: how it is opened, its groups, what it is doing, and why it cannot go on. One that is
-// alone has no transport: no collective of a group of one sends anything.
+// A rank: opening, groups, its status, and failures. The only rank of a job has no transport, since
+// a collective of a group of one sends nothing.
 #include "comm/comm_internal.h"
 
 #include <stdio.h>
@@ -38,7 +38,7 @@ comm *comm_new(arena *a, const comm_transport *v, void *state, int rank, int siz
     return c;
 }
 
-// Another version may count, name or send something else. All ranks see it, and one says it.
+// Refuses ranks of different versions, whose messages may differ. All ranks notice; rank 0 prints.
 static drv_status check_versions(const comm *c) {
     for (int i = 1; i < c->size; i++) {
         if (strcmp(c->info[i].version, c->info[0].version) == 0) continue;
@@ -74,7 +74,7 @@ drv_status comm_open(arena *a, const comm_opts *opts, comm **out) {
 }
 
 void comm_close(comm *c) {
-    bool failed = has_failed(c); // and the message of this thread is of that failure
+    bool failed = has_failed(c); // drv_message() then describes that failure
     if (!failed) failed = comm_barrier(c->all_ranks) != DRV_OK;
     ring_close(c->ring, failed);
     if (c->v->close) c->v->close(c, failed);
@@ -112,7 +112,7 @@ void comm_duplicate_close(comm *duplicate) {
     arena_free(duplicate->a);
 }
 
-// --- who is there
+// --- ranks and hosts
 int comm_rank(const comm *c) {
     return c->rank;
 }
@@ -261,7 +261,7 @@ int64_t comm_sent_by(const comm *c) {
     return sum;
 }
 
-// --- what this rank is doing
+// --- the status of this rank
 double comm_waited(const comm *c) {
     return c->waited_s;
 }
@@ -309,7 +309,7 @@ rank_status comm_status_now(comm *c) {
     return now;
 }
 
-// Returns what is known of a rank, without its name.
+// Returns the last status of a rank; the caller fills in the name.
 static watched last_heard(comm *c, int rank) {
     const double now = clock_s();
     watched w = {.heard_s = -1};
@@ -390,7 +390,7 @@ void comm_said(comm *c) {
     if (c->ring && has_failed(c)) ring_tell_said(c->ring);
 }
 
-// A rank's word to the others on how it fared.
+// The status and message that a rank sends in comm_agree_on_first.
 typedef struct rank_result {
     int32_t status;
     char text[FAILURE_TEXT];

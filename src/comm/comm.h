@@ -1,14 +1,14 @@
-// Ranks that work on one run, and what they tell each other. A rank is a process under mpirun or
-// srun (mpi.c), a thread of this process (threads.c), or alone (comm.c); nothing above knows which.
+// Ranks, and the collectives and messages between them. A rank is a process under mpirun or srun
+// (mpi.c), a thread of this process (threads.c), or the only one (comm.c); callers need not know.
 //
-// Every collective is made of messages between two ranks, and each rank joins what it receives
+// Every collective consists of messages between two ranks. Each rank reduces what it receives
 // itself, in a tree over the places in the group (join.h). So the bits of a sum depend on the
-// values and on the order of the group, never on timing or on the back end, and what each rank
-// sends (comm_sent) can be known beforehand. Ranks must call the same collectives of a group in the
-// same order.
+// values and on the order of the group, never on timing or on the back end, and the bytes that a
+// rank sends (comm_sent) are known beforehand. All ranks of a group must call the same collectives
+// in the same order.
 //
-// A rank that dies, gives up or stops answering ends the job: whatever the others wait for returns
-// DRV_E_PEER, and the message names that rank, its host, step and operation.
+// A rank that dies, gives up or stops answering ends the job: the operation for which another rank
+// waits returns DRV_E_PEER, and the message names the rank, its host, step and operation.
 #pragma once
 #include <stdbool.h>
 
@@ -24,14 +24,14 @@ typedef enum comm_join { COMM_SUM, COMM_MAX } comm_join;
 
 // Seconds; 0: the default.
 typedef struct comm_opts {
-    double silent_s;  // a rank that has not been heard of for so long is named (5)
-    double stuck_s;   // so is who holds up an operation that has taken so long (300)
-    double give_up_s; // the job ends when that has lasted so long (600)
+    double silent_s;  // name a rank that has sent no status for this long (5)
+    double stuck_s;   // name the rank that holds up an operation for this long (300)
+    double give_up_s; // end the job when either has lasted this long (600)
 } comm_opts;
 
 // --- opening
-// Opens the rank that this process is: under mpirun or srun --mpi=pmix one of several, else the
-// only one. DRV_E_USAGE: started as one of several, but without what it needs to talk to them.
+// Opens this process as a rank: one of several under mpirun or srun --mpi=pmix, else the only one.
+// DRV_E_USAGE: a launcher started several processes, but they cannot communicate.
 DRV_CHECKED drv_status comm_open(arena *a, const comm_opts *opts, comm **out);
 // Returns how many ranks a launcher (mpirun, srun) has started, this process one of them; 1: none
 // has.
@@ -39,13 +39,14 @@ int comm_launched(void);
 const char *comm_launcher(void); // ", started by mpirun" and the like; "": by none that is known
 // Ends the part of this rank: waits for all others, unless the job has failed.
 void comm_close(comm *c);
-// The same rank for another thread of its process, with groups and messages of its own: what works
-// during the steps, as a checkpoint does. Every rank opens and closes as many, in the same order.
-// Its operations are not in the watchdog's table. Closed before `c`, without waiting for others.
+// Duplicates a communicator (as MPI_Comm_dup) for another thread of the same rank, for instance the
+// one that writes a checkpoint during the steps. All ranks open and close the same number, in the
+// same order. The watchdog's table does not show its operations. Close it before `c`; closing does
+// not wait for other ranks.
 comm *comm_duplicate(comm *c);
 void comm_duplicate_close(comm *duplicate);
 
-// Runs fn as n_ranks ranks, each in a thread with a team of n_threads of its own, and closes them.
+// Runs fn on n_ranks ranks, each a thread with a team of n_threads of its own, and closes them.
 // When one fails, the others fail with DRV_E_PEER; the first failure is returned.
 DRV_CHECKED drv_status comm_run_threads(int n_ranks, int n_threads, const comm_opts *opts,
         drv_status (*fn)(comm *self, void *ctx), void *ctx);
@@ -72,29 +73,29 @@ comm_group *comm_ranks(comm *self, const char *name, const int *ranks, int n_ran
 int group_size(const comm_group *g);
 int group_place(const comm_group *g); // of this rank
 int group_rank(const comm_group *g, int place);
-// Returns the bytes that this rank has sent to others in collectives and messages of the group;
-// those of an asynchronous operation (comm/comm_thread.h) from when it is handed over.
+// Returns the bytes that this rank has sent in collectives and messages of the group. The bytes of
+// an asynchronous operation (comm/comm_thread.h) count from the moment it is started.
 int64_t comm_sent(const comm_group *g);
 int64_t comm_sent_by(
         const comm *c); // the same of all its groups, and of messages that control the run
 
 // --- collectives
-// scratch: wire_scratch(dt, n, group_size(g)) bytes (ir/wire.h); NULL: memory of the comm's own,
-// which grows.
+// scratch: wire_scratch(dt, n, group_size(g)) bytes (ir/wire.h); NULL: a buffer of the comm, which
+// grows as needed.
 
-// p[n] = the join over the group, the same bits on every rank.
+// p[n] = the sum or maximum over the group, the same bits on every rank.
 DRV_CHECKED drv_status comm_all_reduce(comm_group *g, dtype dt, comm_join join, void *p, int64_t n,
         void *scratch);
-// in: one part for each place, counts[place] elements long, one after the other. out: this rank's
-// part, joined. NULL counts: all are n / group_size long, n the elements of `in`.
+// in: one part for each place, one after the other, counts[place] elements long. out: this rank's
+// part, reduced. NULL counts: each part has n / group_size elements, where n is the length of `in`.
 DRV_CHECKED drv_status comm_reduce_scatter(comm_group *g, dtype dt, comm_join join, const void *in,
         int64_t n, const int64_t *counts, void *out, void *scratch);
-// Sums a tensor p[n] of which place i keeps elements [i shard, (i + 1) shard), the last ones
-// perhaps fewer or none. This rank's shard becomes the sum over the group, what is outside stays:
-// in buckets, through so many bytes of the comm's own (comm_bucket_bytes).
+// Sums a tensor p[n] over the group. Place i keeps elements [i shard, (i + 1) shard); the last
+// places may have fewer or none. Only this rank's shard is overwritten. The exchange goes through
+// buckets of comm_bucket_bytes, which the comm allocates.
 DRV_CHECKED drv_status comm_sum_shards(comm_group *g, dtype dt, void *p, int64_t n, int64_t shard);
 int64_t comm_bucket_bytes(dtype dt, int64_t shard, int ranks);
-// Brings the shards of the other ranks to their places.
+// Copies the shards of the other ranks to their places in p.
 DRV_CHECKED drv_status comm_gather_shards(comm_group *g, dtype dt, void *p, int64_t n,
         int64_t shard);
 // out: one part for each place, bytes[place] long; in: this rank's. `in` may be its place in out.
@@ -108,9 +109,9 @@ DRV_CHECKED drv_status comm_broadcast(comm_group *g, int from, void *p, int64_t 
 DRV_CHECKED drv_status comm_barrier(comm_group *g);
 
 // --- messages
-// A message that is under way. The fields are the back end's; the memory belongs to the message
-// until comm_wait. Messages between two ranks of a group arrive in the order in which they were
-// begun.
+// A pending message. Only the back end uses the fields; the buffer belongs to the message until
+// comm_wait returns. Messages between two ranks of a group arrive in the order in which they were
+// started.
 typedef struct comm_transfer {
     int peer, tag; // rank of the job
     bool sends, done;
@@ -124,51 +125,51 @@ typedef struct comm_transfer {
 
 void comm_send(comm_group *g, int to, const void *p, int64_t bytes, comm_transfer *t);
 void comm_receive(comm_group *g, int from, void *p, int64_t bytes, comm_transfer *t);
-// Until all are done. `what` names the operation where a rank is looked for that holds up others.
+// Waits until all messages are done. `what` names the operation in the watchdog's messages.
 DRV_CHECKED drv_status comm_wait(comm_group *g, const char *what, comm_transfer *list, int n);
-// Gives up what was begun and is not done, when this rank cannot go on: the memory is free again.
+// Cancels the pending messages of a rank that cannot continue; their buffers may be freed.
 void comm_cancel(comm_group *g, comm_transfer *list, int n);
-// Moves on what is under way, and says whether that is done; never waits.
+// Advances the messages and sets *done if all have completed; never waits.
 DRV_CHECKED drv_status comm_test(comm_group *g, comm_transfer *list, int n, bool *done);
 
 // --- errors
-// All ranks tell how they fared. DRV_OK only if all did well; else all get the status of the lowest
-// rank that failed, and its message, with its name unless it is rank 0.
+// All ranks exchange their status. Returns DRV_OK if it is DRV_OK on all ranks; otherwise every
+// rank gets the status and message of the lowest rank that failed, with its name unless it is 0.
 DRV_CHECKED drv_status comm_agree_on_first(comm *c, drv_status status);
-// Tells all other ranks that this one fails with drv_message(), and why. They end with DRV_E_PEER
-// and an empty message: it is printed once, by the rank that it is of. Where several fail at the
-// same time, as of the same bad input, that is the lowest: false, another one says it. Of a failure
-// that came from another rank (DRV_E_PEER) all say what they know.
+// Tells all other ranks that this one failed, with drv_message() as the reason. They return
+// DRV_E_PEER with an empty message, so that only this rank prints it. If several ranks fail at the
+// same time, for instance because of the same bad input, the lowest one prints its message, and the
+// function returns false on the others. A failure that another rank caused (DRV_E_PEER) is printed
+// by all.
 bool comm_abort(comm *c, drv_status status);
-// This rank has printed why it ends: until then, or for a few seconds, the others wait in
-// comm_close. A launcher ends all processes when the first one exits with an error, and a message
-// that was not printed by then is lost. What all agreed on (comm_agree_on_first) needs none: it is
-// said before comm_close, where all ranks meet.
+// Tells the others that this rank has printed its message. They wait for this in comm_close, for a
+// few seconds at most: a launcher ends all processes when the first one exits with an error, and a
+// message that was not printed by then is lost. Failures that all ranks agreed on
+// (comm_agree_on_first) do not need this call.
 void comm_said(comm *c);
 // The rank that made the job fail, as far as this rank knows.
 typedef struct comm_blame {
-    int rank;          // -1: not known, or none has failed
-    drv_status status; // its own, where it told it; DRV_E_PEER: it died, or was given up
-    bool silent;       // it hangs, or does not answer
-    const char *text;  // of a failure that ended the job: how the others say it; else ""
+    int rank;          // -1: unknown, or no rank has failed
+    drv_status status; // that it reported; DRV_E_PEER: it died, or the others gave it up
+    bool silent;       // it hangs or does not answer
+    const char *text;  // the message that the other ranks print if the job ended; else ""
 } comm_blame;
-// Says who is to blame for the failure that ended the job, else for the last one that all agreed
-// on.
+// Returns the rank that caused the failure which ended the job, or the last one that all agreed on.
 comm_blame comm_blamed(const comm *c);
-// Calls fn(ctx) before this process is ended because another rank failed while this one's thread
-// computes: on another thread. A launcher may leave it a second then. NULL: no longer.
+// Registers fn(ctx), which another thread calls before it ends this process because another rank
+// failed while the rank's own thread computes. A launcher may allow it one second. NULL: none.
 void comm_before_end(comm *self, void (*fn)(void *ctx), void *ctx);
-// Returns DRV_E_PEER, with its message, if a rank has failed.
+// Returns DRV_E_PEER with the message of the failure if a rank has failed.
 DRV_CHECKED drv_status comm_check(const comm *c);
 
 // Returns the seconds that this rank has waited for messages in collectives and comm_wait, so far.
 double comm_waited(const comm *c);
 
-// Notes what this rank is doing, for messages and the table of a watchdog. The name must live on.
+// Sets the step and program that messages and the watchdog's table show for this rank. The string
+// must stay valid.
 void comm_note(comm *c, int64_t step, const char *program);
-// The figures of a rank's last step, which comm_tell tells: the seconds that went into it, and the
-// bytes that it holds, has planned, has on its device and has sent in the step. Text that does not
-// fit is cut.
+// The figures of a rank's last step: the seconds spent in its parts, and the bytes that are
+// resident, planned, on the device, and sent in the step. Text that does not fit is truncated.
 enum { RANK_ARITHMETIC = 12 };
 typedef struct rank_figures {
     float compute_s, wait_s, data_s, save_s;
@@ -176,17 +177,18 @@ typedef struct rank_figures {
     char arithmetic[RANK_ARITHMETIC];
 } rank_figures;
 void comm_tell(comm *c, const rank_figures *mine);
-// A view of a rank: what it was last heard to do. Texts live as long as the comm, or are copies.
+// The status that a rank last reported. Texts live as long as the comm, or are copies.
 typedef struct rank_view {
     const char *host;
     int32_t pid;
     int64_t step;
     char program[16], op[40]; // op "": between operations
-    double since_s, heard_s;  // in it, as it told; ago
-    bool ended;               // it has said good-bye
+    double since_s, heard_s;  // seconds in the operation, as reported; seconds since the report
+    bool ended;               // it closed its comm
     rank_figures figures;
 } rank_view;
-// Any thread may look, until comm_close. Ranks without a ring are heard of never: -1 in heard_s.
+// Any thread may call it until comm_close. heard_s is -1 where ranks have no ring and so send no
+// status.
 void comm_look(comm *c, int rank, rank_view *out);
 // Keeps the last 64 operations of this rank in DIR/rank-NNNNN.txt, readable also after kill -9.
 DRV_CHECKED drv_status comm_record(comm *self, const char *dir);

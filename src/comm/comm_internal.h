@@ -1,4 +1,4 @@
-// The files of src/comm share these: a rank, its back end, what is known of the others.
+// Shared by the files of src/comm: a rank, its transport, and the status of the other ranks.
 #pragma once
 #include <pthread.h>
 #include <stdatomic.h>
@@ -12,19 +12,19 @@ struct rank_status;
 typedef struct comm_transport {
     const char *name;
     void (*start)(comm *c, comm_transfer *t);
-    // Moves on what is under way; if not all are done and `wait`, rests for a short while.
-    // DRV_E_PEER: the back end gave up.
+    // Advances the messages; if not all are done and `wait` is set, sleeps for a short while.
+    // DRV_E_PEER: the back end failed.
     drv_status (*advance)(comm *c, comm_transfer *list, int n, bool wait, bool *done);
     void (*cancel)(comm *c, comm_transfer *list, int n); // after a failure
-    void (*wake)(comm *c); // other ranks of this process, since one has failed; NULL: none
+    void (*wake)(comm *c); // wakes the other ranks of this process after a failure; NULL: none
     void (*close)(comm *c, bool failed);
-    // Looks at what another rank does, where all are of this process; NULL: they are not. False: it
-    // has closed, and that is what it did last.
+    // Reads the status of another rank where all ranks are threads of this process; else NULL.
+    // False: that rank has closed, and this was its last status.
     bool (*look)(const comm *c, int rank, struct rank_status *out);
     void *(*duplicate)(const comm *c, arena *a); // the state of a duplicate; NULL: that of c
 } comm_transport;
 
-// The reason why the job cannot go on. One for each process; written once, read when `kind` is set.
+// The failure that ended the job. One for each process; written once, read after `kind` is set.
 typedef enum failure_kind { FAIL_NONE, FAIL_DIED, FAIL_GAVE_UP, FAIL_SILENT } failure_kind;
 enum { FAILURE_TEXT = 1024 };
 typedef struct comm_failure {
@@ -33,21 +33,21 @@ typedef struct comm_failure {
     int rank;
     drv_status status;       // of the rank, where it gave up
     double since_s;          // clock
-    char text[FAILURE_TEXT]; // as the ranks say it that did not fail
+    char text[FAILURE_TEXT]; // the message that the other ranks print
 } comm_failure;
 
-// The status of a rank: what it does, as it tells the others.
+// The status that a rank sends to the others.
 enum { PROGRAM_NAME = sizeof((rank_view *)0)->program, OP_NAME = sizeof((rank_view *)0)->op };
 typedef struct rank_status {
     int64_t step;
     uint64_t sequence; // operations begun
-    double since_s;    // for so long; of others: when it was told
+    double since_s;    // seconds in this state; of other ranks: when they reported it
     char program[PROGRAM_NAME];
     char op[OP_NAME]; // "": between operations
     rank_figures figures;
 } rank_status;
 
-typedef struct rank_info { // of any rank, known to all; the same in all versions of drover
+typedef struct rank_info { // known for every rank; the layout is the same in all versions
     char host[64];
     char version[96]; // drover_version
     int32_t pid;
@@ -63,7 +63,7 @@ struct comm_group {
     char name[40];
     int tag; // by its name
     int n, place;
-    int run; // so many places are joined before others
+    int run; // this many neighbouring places are reduced first
     int *ranks;
     // The memory of the collective under way, by place.
     piece *to, *from;
@@ -71,7 +71,7 @@ struct comm_group {
     int64_t *sizes;
     comm_transfer *transfers; // [2 n]
     _Atomic int64_t sent;
-    comm_group *async, *of; // the same ranks on a communication thread's comm, and the other way
+    comm_group *async, *of; // the same ranks on the communication thread's comm; and back
     comm_group *next;
 };
 
@@ -106,12 +106,12 @@ DRV_CHECKED drv_status comm_open_mpi(arena *a, const comm_opts *opts, comm_failu
 // --- comm.c
 comm *comm_new(arena *a, const comm_transport *v, void *state, int rank, int size,
         const comm_opts *opts, comm_failure *failure);
-// Gathers who the ranks are. The first use of the transport.
+// Gathers the rank_info of all ranks. This is the first use of the transport.
 DRV_CHECKED drv_status comm_meet(comm *c);
 void comm_begin(comm_group *g, const char *op, int64_t bytes);
 void comm_end(comm_group *g);
-// Records the first failure; `status`: of the rank that gave up, else DRV_E_PEER. True: this one is
-// it.
+// Records a failure unless one is recorded already. status: that of the rank that gave up, else
+// DRV_E_PEER. Returns whether this was the first.
 bool failure_set(comm_failure *f, failure_kind kind, int rank, drv_status status, const char *text);
 static inline bool has_failed(const comm *c) {
     return atomic_load(&c->failure->kind) != FAIL_NONE;
@@ -127,19 +127,19 @@ void flight_close(struct flight *f);
 DRV_CHECKED drv_status ring_open(comm *c, struct ring **out);
 void ring_tell_failure(struct ring *r); // and waits until it has left
 void ring_tell_said(struct ring *r);    // that this rank has printed why it gave up
-// failed: neighbours are not told good-bye, they know better.
+// failed: closes without telling the neighbours, since they know of the failure.
 void ring_close(struct ring *r, bool failed);
 
-// --- watch.c: what the others were last heard of
+// --- watch.c: the last status of the other ranks
 typedef struct watched {
     rank_status status;
     double heard_s; // clock
-    bool closed;    // has said good-bye
+    bool closed;    // it closed its comm
 } watched;
 void ring_look(struct ring *r, int rank, watched *out); // any thread
-// Prints a table of all ranks, who holds up whom; `suspect` is the rank that the others wait for.
+// Prints a table of all ranks; `suspect` is the rank that the others wait for.
 void watch_table(const comm *c, const watched *of, int suspect, const char *why);
-// Finds the rank that holds up the job: the one that was not heard of for opts.silent_s, else,
-// where an operation has taken opts.stuck_s, the one that has begun the fewest. -1: none. *for_s:
-// for how long.
+// Finds the rank that holds up the job: one that has sent no status for opts.silent_s, or, if an
+// operation has taken opts.stuck_s, the one that has started the fewest operations. -1: none.
+// *for_s: for how long.
 int watch_suspect(const comm *c, const watched *of, double now, double *for_s);

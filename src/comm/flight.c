@@ -1,5 +1,5 @@
-// The record of a rank's last operations: a file of lines of one width, written in place through a
-// map, so that it is whole after kill -9. A line costs about a microsecond.
+// The record of a rank's last operations: a file with lines of equal width, written in place
+// through a memory map, so that it is complete after kill -9. A line costs about a microsecond.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -14,7 +14,7 @@
 
 // A caller answers within a round trip; a busy machine may take seconds to let it run.
 #define CALLER_S 10.0
-// Callers taken before the others are heard again: a flood gives each that many rounds.
+// Connections accepted before the open ones are served again.
 enum { AT_ONCE = MAX_CALLERS / 8 };
 
 drv_status secret_make(job_secret *out) {
@@ -152,8 +152,8 @@ static void take_callers(reception *r) {
     }
 }
 
-// Those that are there before those that come: their word may be here already, and a flood of
-// others would push them out unheard.
+// Serves open connections before accepting new ones: their proof may have arrived already, and a
+// flood of new ones would push them out unread.
 int reception_serve(reception *r, handshake *proven) {
     for (int i = 0; i < r->n;) {
         const handshake_state state = handshake_go_on(&r->callers[i]);

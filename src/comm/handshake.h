@@ -5,8 +5,8 @@
 //   caller -> listener:  16 of chance, C, and HMAC-SHA256(secret, "caller" || purpose || L || C)
 //   listener -> caller:  HMAC-SHA256(secret, "listener" || purpose || L || C)
 //
-// Purpose is a text that both know: a proof for one purpose is none for another, and no proof holds
-// twice. Nothing here waits: sockets are non-blocking, and who is slow holds up nobody.
+// Both sides know the purpose, a text: a proof for one purpose is not valid for another, and none
+// is valid twice. Nothing here blocks: a slow peer does not hold up others.
 #pragma once
 #include <poll.h>
 #include <stdbool.h>
@@ -20,7 +20,7 @@ typedef struct job_secret {
     unsigned char bytes[SECRET_BYTES];
 } job_secret;
 
-// 256 bits of chance. DRV_E_IO: the system has none.
+// Draws 256 random bits. DRV_E_IO: the system cannot provide them.
 DRV_CHECKED drv_status secret_make(job_secret *out);
 
 typedef enum handshake_state {
@@ -45,24 +45,24 @@ typedef struct handshake {
 // outlive the handshake. It is refused after `seconds`.
 void handshake_begin(handshake *h, int fd, bool calls, const job_secret *secret,
         const char *purpose, double seconds);
-// Goes on as far as bytes are there. Never reads a byte beyond the handshake. Who does not know the
-// secret, closes or is too slow is refused; the caller of this closes the socket.
+// Continues as far as bytes have arrived; never reads beyond the handshake. A peer that does not
+// know the secret, closes the connection or is too slow is refused; the caller closes the socket.
 handshake_state handshake_go_on(handshake *h);
 
-// Makes a key for this connection alone, the same on both sides of a proven handshake.
+// Derives a key for this connection, the same on both sides of a proven handshake.
 DRV_CHECKED drv_status handshake_session(const handshake *h, job_secret *out);
 
 // --- Callers of a listening socket, served side by side.
 typedef struct reception reception;
 enum { MAX_CALLERS = 64 };
 
-// The listener stays the caller's, and the secret must outlive the reception.
+// The caller keeps the listener; the secret must outlive the reception.
 reception *reception_open(int listener, const job_secret *secret, const char *purpose);
 // Fills fds for poll(), at most MAX_CALLERS + 1; the number of them.
 int reception_fds(const reception *r, struct pollfd *fds);
-// Takes new callers and what callers have sent. The socket of one that has proven the secret, which
-// is now the caller's of this function, with its handshake in *proven (NULL: not wanted); -1: none
-// at the moment. One that takes more than ten seconds is dropped, and when there are MAX_CALLERS,
-// the one that has been there longest.
+// Accepts new connections and reads what they have sent. Returns the socket of one that has proven
+// the secret, which then belongs to the caller, and copies its handshake to *proven (may be NULL);
+// -1: none at the moment. Drops a connection after ten seconds, and the oldest one when there are
+// MAX_CALLERS.
 int reception_serve(reception *r, handshake *proven);
-void reception_close(reception *r); // drops who is there
+void reception_close(reception *r); // drops the connections that are still open

@@ -15,8 +15,8 @@
 #include "base/file.h"
 #include "base/rng.h"
 
-// The name of the boot of this machine and the network namespace: what shares both has one
-// 127.0.0.1. Host names would not tell: containers of two machines may have the same.
+// Identifies the boot of this machine and the network namespace: processes that share both share
+// 127.0.0.1. Host names are not enough, since containers on two machines may have the same one.
 static uint64_t name_network(void) {
     arena *a = arena_new("network");
     struct stat namespace = {0};

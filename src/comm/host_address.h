@@ -1,4 +1,5 @@
-// IPv4 addresses of this host, and which of them leads to another one. All in network byte order.
+// The IPv4 addresses of this host, and the one by which another host reaches it. All are in network
+// byte order.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,18 +15,18 @@ typedef struct host_addresses { // goes over the wire
     int32_t zero; // no byte is undefined
 } host_addresses;
 
-// Finds the addresses that are up, without the loopback. DROVER_INTERFACE leaves one of them: the
-// name of an interface, or an address; DRV_E_USAGE: this host has none of that name.
+// Finds the addresses of interfaces that are up, without the loopback. DROVER_INTERFACE, the name
+// of an interface or an address, selects one of them; DRV_E_USAGE: this host does not have it.
 DRV_CHECKED drv_status host_addresses_find(host_addresses *out);
-// Returns the address of this host from which packets go to one of `there`: where a process there
-// can connect to. 127.0.0.1 where both share a network. 0: none leads there.
+// Returns the address of this host to which a process on a host with addresses `there` can connect.
+// 127.0.0.1 if both share a network namespace. 0: there is no route.
 uint32_t host_address_towards(const host_addresses *here, const host_addresses *there);
 // The same towards one address.
 uint32_t host_address_route(uint32_t to);
 
-// Returns whether the host at the other end of a TCP connection is gone: its kernel, which answers
-// for a process that is stopped, too, has not been heard of for HOST_GONE_S. A link that is cut
-// resets no connection. Asked once a beat of a side that sends each time: *n_silent, which begins
-// at 0, lets what this process has slept through come first.
+// Returns whether the host at the other end of a TCP connection is gone, that is, whether its
+// kernel (which answers for a stopped process too) has not answered for HOST_GONE_S. A link that is
+// cut does not reset connections. Call it once per beat on a side that sends each time. *n_silent
+// begins at 0; it keeps a process that has slept itself from blaming the other host.
 #define HOST_GONE_S 10.0
 bool host_is_gone(int fd, int *n_silent);

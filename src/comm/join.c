@@ -6,7 +6,7 @@
 #include "base/parallel.h"
 #include "base/round.h"
 
-enum { BLOCK = 512, CHUNK = 64 * BLOCK }; // elements: of a partial result, of a thread's turn
+enum { BLOCK = 512, CHUNK = 64 * BLOCK }; // elements: of a partial result, of a thread's chunk
 
 typedef struct call {
     dtype dt;
@@ -17,7 +17,7 @@ typedef struct call {
     void *out;
 } call;
 
-// A block of values in the type that they are joined in.
+// A block of values in the type of the reduction.
 typedef union block {
     float f32[BLOCK];
     double f64[BLOCK];

@@ -1,7 +1,7 @@
-// Ranks that are processes under mpirun or srun. MPI is never waited in: Open MPI spins for as long
-// as a call blocks (measured: 1.96 s of processor time in 2 s of MPI_Barrier, also with
-// mpi_yield_when_idle), and a survivor's call never returns once a rank is killed. So messages are
-// tested, first often, then between sleeps of 20 to 500 us.
+// Ranks that are processes under mpirun or srun. No call blocks in MPI: Open MPI spins while a call
+// blocks (measured: 1.96 s of processor time in 2 s of MPI_Barrier, also with
+// mpi_yield_when_idle), and on the surviving ranks the call never returns once a rank is killed. So
+// messages are polled with MPI_Test, first often, then between sleeps of 20 to 500 us.
 #include <dlfcn.h>
 #include <errno.h>
 #include <sched.h>
@@ -17,14 +17,14 @@
 
 enum { PIECE_BYTES = 1 << 30 }; // MPI counts in int
 
-// Neighbours on the wire answer in a few us, a rank that still computes in ms. Looking is cheap
-// while a core is free for each rank; with more ranks than cores it would take the others' time.
+// A waiting peer answers within a few us, one that still computes within ms. Polling is cheap while
+// each rank has a core; with more ranks than cores it would take time from the others.
 #define LOOK_S 50e-6
 enum { FIRST_SLEEP_NS = 20000, LONGEST_SLEEP_NS = 500000 };
 
 typedef struct mpi_state {
     const mpi_module *m;
-    pthread_mutex_t *lock; // around each call: duplicates are threads, and MPI takes one at a time
+    pthread_mutex_t *lock; // around each call: duplicates are threads, and MPI allows one at a time
     bool crowded;          // more ranks here than cores
     double waiting_since;
     long sleep_ns;
@@ -36,8 +36,8 @@ static int number_of(const char *variable) {
     return text ? (int)strtol(text, NULL, 10) : 0;
 }
 
-// Tasks of this step of Slurm. In the shell of an interactive one SLURM_NTASKS is that of the
-// allocation.
+// Returns the tasks of this Slurm step. In the shell of an interactive step SLURM_NTASKS counts
+// those of the allocation.
 static int slurm_tasks(void) {
     const int n = number_of("SLURM_STEP_NUM_TASKS");
     return n > 0 ? n : number_of("SLURM_NTASKS");
@@ -62,7 +62,7 @@ const char *comm_launcher(void) {
 }
 
 // --- the module
-// Beside the program, where `make` puts it (tests lie one folder deeper), or where it is installed.
+// Next to the program, where `make` puts it (tests are one folder deeper), or where it is installed.
 static void *open_module(arena *a, const char **why) {
     static const char *const places[] = {"", "../", "../lib/drover/"};
     char exe[4096];
@@ -89,7 +89,7 @@ static drv_status find_module(arena *a, const mpi_module **out) {
     *out = handle ? dlsym(handle, MPI_MODULE_SYMBOL) : NULL;
     if (*out && (*out)->version == MPI_MODULE_VERSION) return DRV_OK;
     if (*out) why = "it is of another version of drover";
-    const bool no_mpi = strstr(why, "libmpi") != NULL; // the package only recommends it
+    const bool no_mpi = strstr(why, "libmpi") != NULL; // our package only recommends MPI
     return drv_fail(DRV_E_USAGE,
             "started as one of %d processes, but drover_mpi.so cannot be used: %s; expected %s",
             comm_launched(), why,
@@ -98,8 +98,8 @@ static drv_status find_module(arena *a, const mpi_module **out) {
 }
 
 // On one host Open MPI needs none of its network plug-ins, some of which warn when they find no
-// hardware; where the kernel forbids reading another process's memory (containers), it would warn
-// of that as well. What the user has set stays.
+// hardware. It would also warn where the kernel forbids reading another process's memory, as in
+// containers. Variables that the user has set stay.
 static void quieten(void) {
     char byte = 0, copy;
     struct iovec from = {&byte, 1}, to = {&copy, 1};
@@ -129,7 +129,7 @@ static const char *start_piece(const mpi_state *s, comm_transfer *t) {
     return bad;
 }
 
-// An error is found by comm_check, before anybody waits.
+// comm_check reports the error before any rank waits.
 static void start(comm *c, comm_transfer *t) {
     mpi_state *s = c->state;
     s->waiting_since = 0;
@@ -180,12 +180,12 @@ static drv_status advance(comm *c, comm_transfer *list, int n, bool wait, bool *
     return DRV_OK;
 }
 
-// Nothing can be taken back; the memory stays until the process ends, which is soon.
+// MPI cannot cancel them reliably; the memory stays until the process ends, which is soon.
 static void cancel(comm *c, comm_transfer *list, int n) {
     (void)c, (void)list, (void)n;
 }
 
-// After a failure MPI_Finalize would never return; the process ends without it.
+// After a failure MPI_Finalize would never return, so the process ends without it.
 static void finish(comm *c, bool has_failed_) {
     const mpi_state *s = c->state;
     if (!has_failed_) s->m->close();
@@ -204,7 +204,7 @@ static const comm_transport transport = {.name = "MPI",
         .close = finish,
         .duplicate = duplicate};
 
-// Open MPI ends a process of srun that finds no PMIx, with a page about how Slurm is built.
+// Without PMIx under srun Open MPI would end the process with a page about how Slurm was built.
 static drv_status check_launcher(void) {
     if (getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMIX_RANK") || getenv("PMI_RANK") ||
             getenv("PMI_FD"))
@@ -214,7 +214,7 @@ static drv_status check_launcher(void) {
             comm_launched());
 }
 
-// Open MPI without PMIx: each process would think itself alone.
+// Without PMIx each process would open as a job of one rank.
 static drv_status check_world(int size) {
     if (size == comm_launched()) return DRV_OK;
     return drv_fail(DRV_E_USAGE,

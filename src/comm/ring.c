@@ -1,8 +1,8 @@
-// The failure ring: a TCP connection from each rank to the next, beside MPI, which tells a survivor
-// nothing (Open MPI 4.1, measured). A process that dies closes its sockets, so its neighbours know
-// within milliseconds; they tell all others in both directions, and a ring with one gap still
-// reaches everybody. Four times a second each rank tells what it is doing; who stops telling is
-// found by all (watch.c). A thread does it, so that a rank that computes for long is heard of.
+// The failure ring: a TCP connection from each rank to the next, since MPI does not tell surviving
+// ranks of a death (Open MPI 4.1, measured). When a process dies its sockets close, so its
+// neighbours know within milliseconds and tell the others in both directions; a ring with one gap
+// still reaches every rank. Four times a second each rank sends its status, and all ranks notice
+// one that stops (watch.c). A thread does this, so that long computations do not delay it.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
@@ -21,17 +21,17 @@
 #include "comm/ring_connect.h"
 
 #define BEAT_S  0.25
-#define HOLD_S  0.6 // nobody ends before: mpirun kills the others at the first that does
-#define GRACE_S 0.2 // for the main thread to end by itself; mpirun kills survivors after 1.0 s
+#define HOLD_S  0.6 // no rank exits earlier: mpirun kills the others when the first one exits
+#define GRACE_S 0.2 // for the main thread to exit by itself; mpirun kills survivors after 1.0 s
 #define FLUSH_S 0.3
 #define YIELD_S 0.15
-#define SAID_S  5.0 // how long others wait for the words of the rank that gave up
+#define SAID_S  5.0 // the others wait so long for the rank that gave up to print its message
 
-enum { MAX_PENDING = 1 << 18 }; // bytes to a neighbour that does not read, before news are left out
+enum { MAX_PENDING = 1 << 18 }; // bytes queued for a neighbour that does not read; more are dropped
 
 typedef enum note_kind { NOTE_STATUS = 1, NOTE_FAILURE, NOTE_SAID, NOTE_BYE } note_kind;
 
-typedef struct note { // what goes round, as far as its kind needs (note_bytes)
+typedef struct note { // a message on the ring; its length depends on its kind (note_bytes)
     uint32_t kind, beat;
     int32_t rank, failure, reason; // reason: the drv_status of a rank that gave up
     rank_status status;            // NOTE_STATUS
@@ -55,7 +55,7 @@ struct ring {
     neighbour link[2]; // the rank before, the rank after
     int wake[2];       // pipe: main -> thread
     _Atomic bool closing, tells_failure, tells_said, flushed;
-    _Atomic int said; // the lowest rank that has said why it gave up; size: none
+    _Atomic int said; // the lowest rank that has printed why it gave up; size: none
     uint32_t beat;
     uint32_t *heard_beat; // by rank
     watched *of;          // by rank; written by the thread, under the lock
@@ -68,7 +68,7 @@ struct ring {
 static void flush(neighbour *l) {
     while (l->fd >= 0 && l->out.n > 0) {
         const ssize_t n = send(l->fd, l->out.p, l->out.n, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (n <= 0) return; // a lost connection shows when it is read
+        if (n <= 0) return; // reading reports a lost connection
         memmove(l->out.p, l->out.p + n, l->out.n - (size_t)n);
         l->out.n -= (size_t)n;
     }
@@ -120,14 +120,14 @@ static void lost(struct ring *r, neighbour *l, const char *how) {
     fail(r, FAIL_DIED, l->rank, text);
 }
 
-// Returns the status that a neighbour sends, if it is one of ours.
+// Returns the status that a neighbour reports; one that this version does not know is DRV_E_PEER.
 static drv_status status_of(const note *x) {
     const bool known = x->reason > DRV_OK && x->reason <= DRV_STOPPED;
     return known ? (drv_status)x->reason : DRV_E_PEER;
 }
 
-// Two ranks that gave up at the same time: the lower one says why. The higher one waits a moment
-// for this (ring_tell_failure). True: this is news.
+// If two ranks give up at the same time, the lower one prints why; the higher one waits a moment
+// for it (ring_tell_failure). Returns whether the note is new.
 static bool yield_to_lower(comm_failure *f, const note *x) {
     pthread_mutex_lock(&f->lock);
     const bool lower = f->kind == FAIL_GAVE_UP && x->failure == FAIL_GAVE_UP && x->rank < f->rank;
@@ -202,7 +202,7 @@ static void receive(struct ring *links, int from) {
 }
 
 // --- watching
-// The lowest rank that is not the suspect speaks for all.
+// Only the lowest rank that is not the suspect prints.
 static bool speaks(const struct ring *r, int suspect) {
     return r->c->rank == (suspect == 0);
 }
@@ -233,7 +233,7 @@ static void watch(struct ring *links, double now) {
     fail(links, FAIL_SILENT, suspect, text);
 }
 
-// A host whose link is cut, or that has lost its power, closes nothing.
+// A host that loses its link or its power does not close its connections.
 static void look_for_host(struct ring *r, neighbour *l) {
     enum { BEATS = 4 };
     if (l->fd < 0 || ++l->n_beats % BEATS != 0 || !host_is_gone(l->fd, &l->n_silent)) return;
@@ -250,7 +250,7 @@ static void beat(struct ring *r) {
     if (!has_failed(r->c)) watch(r, clock_s());
 }
 
-// Each rank names the dead before mpirun ends it.
+// Each rank prints which rank died before mpirun kills it.
 static void hold_back(const struct ring *r) {
     const comm_failure *f = r->c->failure;
     if (f->kind == FAIL_NONE || f->kind == FAIL_GAVE_UP) return;
@@ -258,7 +258,8 @@ static void hold_back(const struct ring *r) {
     if (left > 0) usleep((useconds_t)(1e6 * left));
 }
 
-// Another rank gave up and has not yet said why: who ended before would have the launcher end it.
+// Waits until the rank that gave up has printed why: the launcher would kill it if this rank exited
+// first.
 static bool waits_for_words(const struct ring *r) {
     const comm_failure *f = r->c->failure;
     return f->kind == FAIL_GAVE_UP && f->rank != r->c->rank && r->said > f->rank &&
@@ -273,7 +274,7 @@ static void run_before_end(comm *c) {
     if (fn) fn(ctx);
 }
 
-// The main thread is in a computation, or in something that does not look at the failure.
+// Ends the process when the main thread does not: it computes, or blocks in a call.
 static void end_process(struct ring *r) {
     const comm_failure *f = r->c->failure;
     const bool mine = f->kind == FAIL_GAVE_UP && f->rank == r->c->rank;
@@ -287,7 +288,7 @@ static void end_process(struct ring *r) {
 }
 
 // --- the thread
-// Until both neighbours have what they were sent, or the time is up.
+// Waits until both neighbours have received what was sent, or the time is up.
 static void flush_all(struct ring *r) {
     const double end = clock_s() + FLUSH_S;
     while ((r->link[0].out.n || r->link[1].out.n) && clock_s() < end) {
@@ -298,7 +299,7 @@ static void flush_all(struct ring *r) {
     r->flushed = true;
 }
 
-// Tells what the main thread asked for.
+// Sends what the main thread has asked for.
 static void tell(struct ring *r) {
     const note said = {.kind = NOTE_SAID, .rank = r->c->rank};
     const bool failure = atomic_exchange(&r->tells_failure, false),
@@ -327,7 +328,7 @@ static void *ring_main(void *arg) {
         }
         end_process(links);
     }
-    tell(links); // closing may have been asked for before this thread came to it
+    tell(links); // the request to close may come before the last notes were sent
     return NULL;
 }
 
@@ -376,8 +377,8 @@ void ring_tell_said(struct ring *r) {
     wake_and_wait(r);
 }
 
-// Closing with bytes unread would reset the connection, and the neighbour would lose what it was
-// told: so it is read to its end, for a moment.
+// Reads to the end for a moment before closing: closing with unread bytes would reset the
+// connection, and the neighbour would lose the last notes.
 static void drain(neighbour *l) {
     char bytes[4096];
     if (l->fd < 0) return;

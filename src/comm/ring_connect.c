@@ -1,5 +1,6 @@
-// Connecting the failure ring: every rank listens for the one before it, says where by the
-// transport, and connects to the next. A secret drawn by rank 0 keeps strangers out (handshake.h).
+// Connects the failure ring: every rank listens for the previous one, announces its address over
+// the transport, and connects to the next. A secret drawn by rank 0 keeps strangers out
+// (handshake.h).
 #include "comm/ring_connect.h"
 
 #include <arpa/inet.h>
@@ -16,11 +17,11 @@
 #include "comm/handshake.h"
 #include "comm/host_address.h"
 
-// A busy machine may take long to let a rank run. A call that was refused or dropped is made again.
+// A busy machine may take long to schedule a rank. A refused or dropped connection is retried.
 #define MEET_S  60.0
 #define PAUSE_S 0.05
 
-typedef struct introduction { // what a rank says of itself
+typedef struct introduction { // a rank's addresses
     job_secret secret;        // of rank 0: that of all
     host_addresses here;
 } introduction;
@@ -183,7 +184,7 @@ drv_status ring_connect(comm *self, int fd[2]) {
         if (!broken) set_up(fd[i] = met.fd[i]);
     }
     if (broken && self->rank == 0)
-        log_warn("ranks cannot watch each other: one that dies is seen by the launcher alone");
+        log_warn("ranks cannot watch each other: only the launcher notices one that dies");
     free(all);
     return status;
 }

@@ -2,7 +2,7 @@
 #pragma once
 #include "comm/comm_internal.h"
 
-// fd[0] to the rank before, fd[1] to the rank after. Both -1, on every rank and with a warning,
-// where two ranks cannot reach each other: the job runs, but a dead rank is then seen by the
-// launcher alone. Collective.
+// Connects fd[0] to the previous rank and fd[1] to the next one. If any two ranks cannot reach each
+// other, both are -1 on every rank and a warning is printed: the job runs, but only the launcher
+// notices a dead rank. All ranks must call it.
 DRV_CHECKED drv_status ring_connect(comm *self, int fd[2]);

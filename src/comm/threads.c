@@ -1,5 +1,5 @@
-// Ranks that are threads of one process. Messages meet in the receiver's box: whoever comes second
-// copies, straight from the sender's memory into the receiver's.
+// Ranks that are threads of one process. Messages meet in the receiver's box: the second of sender
+// and receiver copies directly from the sender's buffer to the receiver's.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +53,7 @@ static void start(comm *self, comm_transfer *transfer) {
     queue *mine = transfer->sends ? &receiver->sent : &receiver->awaited,
           *other = transfer->sends ? &receiver->awaited : &receiver->sent;
     pthread_mutex_lock(&shared->lock);
-    // In `awaited` all are of the receiver; they differ by whom they wait for.
+    // All in `awaited` belong to the receiver; they differ in the sender that they wait for.
     comm_transfer **found = NULL;
     if (!transfer->sends) found = find(other, transfer->peer, transfer->tag);
     for (comm_transfer **k = &other->first; transfer->sends && !found && *k; k = &(*k)->next)
@@ -77,10 +77,10 @@ static void start(comm *self, comm_transfer *transfer) {
     const bool last = !match->left || --*match->left == 0; // of all that its owner waits for
     transfer->done = match->done = true;                   // from here on the match may be gone
     pthread_mutex_unlock(&shared->lock);
-    if (last) pthread_cond_broadcast(changed); // unlocked: who wakes finds the lock free
+    if (last) pthread_cond_broadcast(changed); // after unlocking, so that the woken thread gets it
 }
 
-// Counts those of the list that are not done; each of these has `left` from here on.
+// Counts the pending messages of the list and makes them count down `left`.
 static int count_left(comm_transfer *list, int n, int *left) {
     int found = 0;
     for (int i = 0; i < n; i++)

@@ -1,5 +1,5 @@
-// Finds who holds up the job, and prints the table that says so. Suspicion needs no clock that
-// ranks share: all times are this rank's.
+// Finds the rank that holds up the job and prints a table of all ranks. Ranks need not share a
+// clock: all times are this rank's.
 #include "base/log.h"
 #include "base/str.h"
 #include "comm/comm_internal.h"
@@ -10,7 +10,7 @@ static bool is_computing(const watched *w) {
     return w->status.op[0] == 0;
 }
 
-// The longest silence, if it is too long.
+// Finds the rank with the longest silence, if that is too long.
 static int silent_rank(const comm *c, const watched *of, double now, double *for_s) {
     int found = -1;
     for (int r = 0; r < c->size; r++) {
@@ -23,8 +23,8 @@ static int silent_rank(const comm *c, const watched *of, double now, double *for
     return found;
 }
 
-// Somebody has waited too long: for the rank that has begun the fewest operations, and of those
-// for one that is in none.
+// If some rank has waited too long, finds the rank that it waits for: the one that has started the
+// fewest operations, and among those one that is between operations.
 static int stuck_rank(const comm *c, const watched *of, double now, double *for_s) {
     int behind = 0;
     double longest = 0;

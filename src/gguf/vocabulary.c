@@ -72,6 +72,27 @@ static drv_status read_tokens(arena *a, const gguf_file *f, vocabulary *v) {
     return read_types(a, f, v);
 }
 
+const char *const token_flag_names[] = {"lstrip", "rstrip", "single_word", "normalized"};
+
+static drv_status read_flags(arena *a, const gguf_file *f, vocabulary *v) {
+    const char *text = NULL;
+    json_t *list = NULL, *token;
+    size_t i;
+    v->flags = ARENA_ARRAY(a, int, v->n + 1);
+    DRV_TRY(gguf_get_text(a, f, GGUF_TOKEN_FLAGS, &text));
+    if (!text) return DRV_OK;
+    DRV_TRY(json_read_bytes(arena_printf(a, "%s: " GGUF_TOKEN_FLAGS, f->path), text, strlen(text),
+            &list));
+    json_array_foreach(list, i, token) {
+        const json_t *id = json_object_get(token, "id");
+        const int64_t at = json_is_integer(id) ? json_integer_value(id) : -1;
+        for (int k = 0; k < N_TOKEN_FLAGS && at >= 0 && at < v->n; k++)
+            if (json_is_true(json_object_get(token, token_flag_names[k]))) v->flags[at] |= 1 << k;
+    }
+    json_decref(list);
+    return DRV_OK;
+}
+
 // The special tokens; they are such even in a file without types.
 static drv_status read_specials(const gguf_file *f, vocabulary *v) {
     const struct {
@@ -246,6 +267,7 @@ drv_status vocabulary_read(arena *a, const gguf_file *f, vocabulary *out, bool *
     DRV_TRY(read_tokens(a, f, &v));
     DRV_TRY(read_specials(f, &v));
     DRV_TRY(mark_controls(f, &v));
+    DRV_TRY(read_flags(a, f, &v));
     DRV_TRY(read_merges(a, f, &v));
     DRV_TRY(read_chat(a, f, &v));
     *out = v;

@@ -15,6 +15,18 @@ typedef enum token_type { // tokenizer.ggml.token_type
     TOKEN_BYTE = 6,         // <0x0A>
 } token_type;
 
+typedef enum token_flag { // properties of an added token that llama.cpp does not know
+    TOKEN_LSTRIP = 1,
+    TOKEN_RSTRIP = 2,
+    TOKEN_SINGLE_WORD = 4,
+    TOKEN_NORMALIZED = 8,
+} token_flag;
+enum { N_TOKEN_FLAGS = 4 };
+// The names of the flags in tokenizer.json, in the order of their bits.
+extern const char *const token_flag_names[N_TOKEN_FLAGS];
+// The key that keeps them for drover: JSON, [{"id": 5, "lstrip": true}, ...].
+#define GGUF_TOKEN_FLAGS "drover.added_token_flags"
+
 enum { MAX_CHAT_TEMPLATES = 16 };
 
 typedef struct chat_text { // a chat template
@@ -26,6 +38,7 @@ typedef struct vocabulary {
     const pre_type *pre; // byte-level only
     gguf_text *tokens;
     int32_t *types; // token_type
+    int *flags;     // of added tokens, token_flag
     int64_t n;
     gguf_text (*merges)[2];
     int64_t n_merges;

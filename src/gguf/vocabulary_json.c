@@ -36,12 +36,21 @@ static json_t *token_text(const vocabulary *v, int64_t id) {
 }
 
 // --- the lists
+static bool has_flag(const vocabulary *v, int64_t id, token_flag flag) {
+    return v->flags[id] & (int)flag;
+}
+
+static const char *json_word(const vocabulary *v, int64_t id, token_flag flag) {
+    return has_flag(v, id, flag) ? "true" : "false";
+}
+
 static void add_flags(const vocabulary *v, int64_t id, str *out) {
     str_puts(out, "\"content\": ");
     str_add_json(out, v->tokens[id].p, v->tokens[id].n);
     str_printf(out,
-            ", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, \"normalized\": "
-            "false, \"special\": %s}",
+            ", \"single_word\": %s, \"lstrip\": %s, \"rstrip\": %s, \"normalized\": %s, \"special\": %s}",
+            json_word(v, id, TOKEN_SINGLE_WORD), json_word(v, id, TOKEN_LSTRIP),
+            json_word(v, id, TOKEN_RSTRIP), json_word(v, id, TOKEN_NORMALIZED),
             is_special(v, id) ? "true" : "false");
 }
 
@@ -214,7 +223,9 @@ static json_t *added_json(const vocabulary *v) {
         snprintf(key, sizeof key, "%lld", (long long)id);
         json_object_set_new(all, key,
                 json_pack("{s:o, s:b, s:b, s:b, s:b, s:b}", "content", token_text(v, id), "lstrip",
-                        0, "normalized", 0, "rstrip", 0, "single_word", 0, "special",
+                        has_flag(v, id, TOKEN_LSTRIP), "normalized",
+                        has_flag(v, id, TOKEN_NORMALIZED), "rstrip", has_flag(v, id, TOKEN_RSTRIP),
+                        "single_word", has_flag(v, id, TOKEN_SINGLE_WORD), "special",
                         is_special(v, id)));
     }
     return all;

@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "gguf/score_merges.h"
 #include "gguf/vocabulary.h"
+#include "tok/tokenizer.h"
 
 #define SPACE_MARK "\xE2\x96\x81" // U+2581, which sentencepiece writes for a space
 #define KEY(name)  "tokenizer.ggml." name
@@ -23,6 +25,9 @@ typedef struct writing {
     int64_t n;
     bool sentencepiece, space_prefix, ignore_merges;
     const pre_type *pre;
+    tokenizer *tokenizer; // with the files beside it; NULL: it is of no folder, or not read
+    tokenizer_added *added;
+    int n_added;
     gguf_builder *out;
 } writing;
 
@@ -110,50 +115,97 @@ static drv_status read_vocab(writing *w) {
     return DRV_OK;
 }
 
-// A property of an added token that has no place in GGUF; NULL: there is none.
-static const char *lost_flag(const json_t *token, bool normalizes) {
-    static const char *const flags[] = {"lstrip", "rstrip", "single_word", "normalized"};
-    for (int i = 0; i < (normalizes ? 4 : 3); i++)
-        if (json_is_true(json_object_get(token, flags[i]))) return flags[i];
-    return NULL;
+// --- added tokens
+static void take_json_token(writing *w, const json_t *token) {
+    const json_t *vocab = json_object_get(json_object_get(w->root, "model"), "vocab");
+    const char *text = json_string_value(json_object_get(token, "content"));
+    if (!text || !*text) return;
+    const json_t *known = json_object_get(vocab, text),
+                 *id = known ? known : json_object_get(token, "id");
+    const int64_t value = json_is_integer(id) ? json_integer_value(id) : -1;
+    w->added[w->n_added++] =
+            (tokenizer_added){.id = value >= 0 && value < INT32_MAX ? (int32_t)value : -1,
+                    .text = text,
+                    .special = json_is_true(json_object_get(token, "special")),
+                    .normalized = json_is_true(json_object_get(token, "normalized")),
+                    .single_word = json_is_true(json_object_get(token, "single_word")),
+                    .lstrip = json_is_true(json_object_get(token, "lstrip")),
+                    .rstrip = json_is_true(json_object_get(token, "rstrip"))};
 }
 
-static void tell_lost_flags(const writing *w) {
-    const bool normalizes = json_is_object(json_object_get(w->root, "normalizer"));
-    const char *flag = NULL, *text = NULL;
-    int n_lost = 0;
+// Lists the added tokens: those that the tokenizer has with the files beside it, or those of
+// tokenizer.json alone where it is of no folder, or drover does not read it.
+static void list_added(writing *w) {
+    const json_t *own = json_object_get(w->root, "added_tokens");
     size_t i;
     json_t *token;
-    json_array_foreach(json_object_get(w->root, "added_tokens"), i, token) {
-        const char *lost = lost_flag(token, normalizes);
-        if (!lost) continue;
-        if (n_lost++ > 0) continue;
-        flag = lost;
-        text = json_string_value(json_object_get(token, "content"));
+    if (file_exists(w->path) && tokenizer_open(w->a, w->path, &w->tokenizer) != DRV_OK)
+        log_warn("tokens that only the files beside it have are left out, since drover does not read this tokenizer: %s",
+                drv_message());
+    if (w->tokenizer) {
+        tokenizer_added one;
+        while (tokenizer_added_at(w->tokenizer, w->n_added, &one))
+            w->n_added++;
+        w->added = ARENA_ARRAY(w->a, tokenizer_added, w->n_added + 1);
+        for (int k = 0; k < w->n_added; k++)
+            tokenizer_added_at(w->tokenizer, k, &w->added[k]);
+        return;
     }
-    if (n_lost > 0)
-        log_warn("%s: GGUF has no place for %s of added tokens (\"%s\"%s): texts with white space or marks beside "
-                 "them may be cut in other tokens",
-                w->path, flag, text ? text : "", n_lost > 1 ? " and others" : "");
+    w->added = ARENA_ARRAY(w->a, tokenizer_added, (int64_t)json_array_size(own) + 1);
+    json_array_foreach(own, i, token) take_json_token(w, token);
 }
 
-static drv_status read_added(writing *w) {
-    const json_t *vocab = json_object_get(json_object_get(w->root, "model"), "vocab");
+static int flags_of(const tokenizer_added *t) {
+    return (t->lstrip ? TOKEN_LSTRIP : 0) | (t->rstrip ? TOKEN_RSTRIP : 0) |
+           (t->single_word ? TOKEN_SINGLE_WORD : 0) | (t->normalized ? TOKEN_NORMALIZED : 0);
+}
+
+static void put_flags(const writing *w) {
+    json_t *list = json_array();
+    for (int i = 0; i < w->n_added; i++) {
+        const int flags = flags_of(&w->added[i]);
+        json_t *token = json_pack("{s:i}", "id", (int)w->added[i].id);
+        for (int k = 0; k < N_TOKEN_FLAGS; k++)
+            if (flags >> k & 1) json_object_set_new(token, token_flag_names[k], json_true());
+        if (flags) json_array_append(list, token);
+        json_decref(token);
+    }
+    char *text = json_dumps(list, JSON_COMPACT);
+    if (json_array_size(list) > 0) gguf_put_text(w->out, GGUF_TOKEN_FLAGS, text);
+    free(text);
+    json_decref(list);
+}
+
+// llama.cpp finds added tokens in the text as it is; a normalizer is what makes a difference.
+static void tell_flags(const writing *w) {
+    const bool normalizes = json_is_object(json_object_get(w->root, "normalizer"));
+    int n = 0, first = 0, flag = 0;
+    for (int i = w->n_added - 1; i >= 0; i--) {
+        const int lost = flags_of(&w->added[i]) & (normalizes ? ~0 : ~(int)TOKEN_NORMALIZED);
+        if (!lost) continue;
+        n++;
+        first = i;
+        flag = __builtin_ctz((unsigned)lost);
+    }
+    if (n > 0)
+        log_warn("%s: llama.cpp does not know %s of added tokens (\"%s\"%s), and may cut texts with white space or "
+                 "marks beside them in other tokens; the file keeps it for drover",
+                w->path, token_flag_names[flag], w->added[first].text, n > 1 ? " and others" : "");
+}
+
+static drv_status put_added(writing *w) {
     const char *unk =
             json_string_value(json_object_get(json_object_get(w->root, "model"), "unk_token"));
-    size_t i;
-    json_t *token;
-    json_array_foreach(json_object_get(w->root, "added_tokens"), i, token) {
-        const char *text = json_string_value(json_object_get(token, "content"));
-        if (!text || !*text) continue;
-        const json_t *known = json_object_get(vocab, text), *id = known;
-        if (!id) id = json_object_get(token, "id");
-        const bool special = json_is_true(json_object_get(token, "special"));
-        DRV_TRY(set_token(w, json_is_integer(id) ? json_integer_value(id) : -1, text, strlen(text),
-                unk && strcmp(unk, text) == 0 ? TOKEN_UNKNOWN
-                : special                     ? TOKEN_CONTROL
-                                              : TOKEN_USER_DEFINED));
+    list_added(w);
+    for (int i = 0; i < w->n_added; i++) {
+        const tokenizer_added *t = &w->added[i];
+        DRV_TRY(set_token(w, t->id, t->text, strlen(t->text),
+                unk && strcmp(unk, t->text) == 0 ? TOKEN_UNKNOWN
+                : t->special                     ? TOKEN_CONTROL
+                                                 : TOKEN_USER_DEFINED));
     }
+    put_flags(w);
+    tell_flags(w);
     return DRV_OK;
 }
 
@@ -407,8 +459,7 @@ static drv_status put_all(writing *w) {
     const json_t *merges = json_object_get(json_object_get(w->root, "model"), "merges");
     DRV_TRY(find_kind(w));
     DRV_TRY(read_vocab(w));
-    DRV_TRY(read_added(w));
-    tell_lost_flags(w);
+    DRV_TRY(put_added(w));
     fill_up(w);
     gguf_put_text(w->out, KEY("model"), w->sentencepiece ? "llama" : "gpt2");
     gguf_put_text(w->out, KEY("pre"), w->sentencepiece ? "default" : w->pre->name);
@@ -454,6 +505,7 @@ drv_status vocabulary_put(const tokenizer_texts *texts, gguf_builder *out) {
         status = read_optional(texts, "special_tokens_map.json", texts->special_tokens_map_json,
                 texts->n_special_tokens_map_json, &state.map);
     if (status == DRV_OK) status = put_all(&state);
+    if (state.tokenizer) tokenizer_close(state.tokenizer);
     json_decref(state.root);
     json_decref(state.config);
     json_decref(state.map);

@@ -11,6 +11,7 @@
 #include "base/stop.h"
 #include "base/str.h"
 #include "infer/prefix.h"
+#include "weights/resolve.h"
 
 // Rows that are packed together: so many that they are full, so few that progress is seen.
 enum { ROWS_TOGETHER = 32 };
@@ -154,7 +155,8 @@ static void add_windows(scoring *s, const token_run *context, const request *lis
             if (list[i].again || list[i].cut != list[k].cut) continue;
             if (s->windows.p[s->windows.n - 1].n_tokens + list[i].n_scored > most)
                 window_add(&s->windows, stem);
-            window_add_branch(&s->windows, (token_run){list[i].first, (int32_t)list[i].n_scored});
+            window_add_continuation(&s->windows,
+                    (token_run){list[i].first, (int32_t)list[i].n_scored});
         }
     }
 }
@@ -282,9 +284,9 @@ static drv_status open_and_score(arena *a, scoring *s) {
     const choices_opts *opts = s->opts;
     scorer *model = NULL;
     scorer_opts how = opts->model;
-    how.branches = true;
+    how.continuations = true;
     DRV_TRY(model_config_read(how.folder, &s->model));
-    DRV_TRY(tokenizer_open(a, how.folder, &s->tokenizer));
+    DRV_TRY(tokenizer_open(a, model_tokenizer_folder(a, how.folder, how.adapter), &s->tokenizer));
     s->encoder = encoder_new(s->tokenizer);
     drv_status status = encode_all(a, s);
     const int64_t context = s->model.max_position_embeddings, longest = s->windows.longest;

@@ -12,8 +12,10 @@
 #include "base/memory_limit.h"
 #include "base/str.h"
 #include "ir/program_inputs.h"
+#include "weights/base_blocks.h"
 #include "weights/lora_state.h"
 #include "weights/process_bytes.h"
+#include "weights/resolve.h"
 #include "weights/state.h"
 
 // Tokens of a block of a prompt, smallest first: one program for each.
@@ -90,7 +92,8 @@ drv_status generator_open(arena *a, const generator_opts *opts, generator **out)
     *g = (generator){.a = a, .opts = opts};
     g->config.lora.adapter = opts->adapter ? opts->adapter : "";
     DRV_TRY(model_config_read(opts->folder, &g->config.model));
-    DRV_TRY(tokenizer_open(a, opts->folder, &g->tokenizer));
+    DRV_TRY(tokenizer_open(a, model_tokenizer_folder(a, opts->folder, opts->adapter),
+            &g->tokenizer));
     collect_ends(g);
     *out = g;
     return DRV_OK;
@@ -153,6 +156,9 @@ drv_status generator_load(generator *gen, int64_t capacity) {
     gen->held = (held_model){.c = &gen->config,
             .dt = bf16 ? DT_BF16 : DT_F32,
             .params = llama_params(gen->a, &layout, &branches)};
+    if (asked == GENERATE_BLOCKS)
+        DRV_TRY(base_blocks_hold(gen->a, &gen->config, gen->opts->folder, DT_F32,
+                &gen->held.params));
     DRV_TRY(backend_open(gen->a, gen->opts->backend, &gen->opts->device, &gen->held.b));
     for (int i = 0; i < N_BLOCKS; i++)
         DRV_TRY(compile(gen, LLAMA_PREFILL, block_tokens[i], &gen->block[i]));
@@ -183,8 +189,9 @@ int64_t generator_capacity(const generator *g) {
     return g->capacity;
 }
 
-bool generator_is_bf16(const generator *g) {
-    return g->held.dt == DT_BF16;
+const char *generator_weights(const generator *g) {
+    if (g->config.base_dtype == BASE_GGUF) return "GGUF";
+    return g->held.dt == DT_BF16 ? "bf16" : "fp32";
 }
 
 bool generator_is_end(const generator *g, int32_t id) {

@@ -17,10 +17,11 @@ typedef enum generate_precision {
     GENERATE_AUTO, // bf16 where config.json's dtype or the run that wrote the checkpoint says so
     GENERATE_BF16,
     GENERATE_FP32,
+    GENERATE_BLOCKS, // fp32 numbers of the blocks of a GGUF file, which the weights stay in
 } generate_precision;
 
 typedef struct generator_opts {
-    const char *folder;  // a Hugging Face folder with its tokenizer
+    const char *folder;  // a Hugging Face folder with its tokenizer (model_tokenizer_folder)
     const char *adapter; // PEFT's folder, used with it; NULL or "": none
     generate_precision precision;
     const char *backend; // NULL: cpu
@@ -49,7 +50,8 @@ const tokenizer *generator_tokenizer(const generator *g);
 const model_config *generator_model(const generator *g);
 int64_t generator_context(const generator *g);  // tokens that the model was made for
 int64_t generator_capacity(const generator *g); // tokens; 0 before generator_load
-bool generator_is_bf16(const generator *g);
+// Names the type of the weights: "bf16", "fp32" or "GGUF".
+const char *generator_weights(const generator *g);
 // Returns whether a token ends a text, as config.json, generation_config.json (also an adapter's),
 // the tokenizer or generator_add_end say.
 bool generator_is_end(const generator *g, int32_t id);

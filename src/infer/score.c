@@ -9,6 +9,7 @@
 #include "base/stop.h"
 #include "infer/text_size.h"
 #include "weights/carry.h"
+#include "weights/resolve.h"
 
 typedef struct pass { // over all rows
     score_result *out;
@@ -155,7 +156,8 @@ drv_status score_rows(arena *a, const score_opts *opts, const run_config *cfg, s
         DRV_TRY(batch_open_rows(a, &wide, false, how.row_tokens, &r));
     }
     text_size size;
-    drv_status status = text_size_open(a, how.folder, r, &size);
+    drv_status status =
+            text_size_open(a, model_tokenizer_folder(a, how.folder, how.adapter), r, &size);
     if (status == DRV_OK) status = scorer_open(a, &how, &model);
     if (status == DRV_OK) status = score_all_rows(model, r, &size, out);
     scorer_close(model);

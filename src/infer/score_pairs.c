@@ -123,7 +123,7 @@ drv_status score_pairs(arena *a, const score_opts *opts, const run_config *cfg, 
     scorer_opts how = opts->model;
     run_config wide = *cfg;
     wide.sequence_length = how.row_tokens = opts->context;
-    how.branches = true;
+    how.continuations = true;
     how.blocks = (int)cfg->tensor_blocks;
     how.rows = SCORER_TOKENS / how.row_tokens > 1 ? SCORER_TOKENS / how.row_tokens : 1;
     DRV_TRY_CTX(batch_open_rows(a, &wide, false, 0, &pass.rows), "%s",

@@ -10,6 +10,7 @@
 #include "base/memory_limit.h"
 #include "base/round.h"
 #include "ir/program_inputs.h"
+#include "weights/base_blocks.h"
 #include "weights/device.h"
 #include "weights/lora_state.h"
 #include "weights/process_bytes.h"
@@ -46,20 +47,26 @@ static drv_status find_layout(const scorer_opts *opts, const model_config *model
     return layout_on(model, &alone, 0, &(layout_opts){.blocks = opts->blocks}, out);
 }
 
-// The program of `opts`, planned and loaded on `b`.
-static drv_status compile(arena *a, backend *b, const scorer_opts *opts, scorer *s) {
+// Lists the weights, and says what they are held in.
+static drv_status list_weights(arena *a, const scorer_opts *opts, scorer *s) {
     lora_set branches;
     model_layout layout;
+    held_model *held = &s->held;
     DRV_TRY(find_layout(opts, &s->config.model, &layout));
     DRV_TRY(lora_of_run(a, &s->config, &branches));
-    s->held = (held_model){.c = &s->config,
-            .b = b,
-            .dt = opts->bf16 ? DT_BF16 : DT_F32,
-            .params = llama_params(a, &layout, &branches)};
+    held->params = llama_params(a, &layout, &branches);
+    if (!opts->quantised) return DRV_OK;
+    return base_blocks_hold(a, &s->config, opts->folder, held->dt, &held->params);
+}
+
+// Plans the program of `opts` and loads it on `b`.
+static drv_status compile(arena *a, backend *b, const scorer_opts *opts, scorer *s) {
+    s->held = (held_model){.c = &s->config, .b = b, .dt = opts->bf16 ? DT_BF16 : DT_F32};
+    DRV_TRY(list_weights(a, opts, s));
     const llama_opts shape = {.rows = opts->rows,
             .seq = opts->row_tokens,
             .dt = s->held.dt,
-            .branches = opts->branches};
+            .continuations = opts->continuations};
     s->score_graph =
             llama_build(a, &s->held.params, opts->logits ? LLAMA_LOGITS : LLAMA_SCORE, &shape);
     DRV_TRY(graph_verify(s->score_graph, STAGE_BUILT));
@@ -119,7 +126,7 @@ drv_status scorer_open(arena *a, const scorer_opts *opts, scorer **out) {
     DRV_TRY(compile(a, b, opts, s));
     s->batch = batch_new(a, opts->rows, opts->row_tokens);
     s->losses = ARENA_ARRAY(a, double, opts->rows * opts->row_tokens);
-    if (opts->branches) batch_add_hidden(a, &s->batch);
+    if (opts->continuations) batch_add_hidden(a, &s->batch);
     // fp32 masters exist only in training: in bf16 the weights are rounded once here too.
     return *opts->adapter ? lora_load_eval(&s->held, opts->folder, opts->adapter)
                           : state_load_eval_weights(&s->held, opts->folder);

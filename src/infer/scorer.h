@@ -12,8 +12,9 @@ typedef struct scorer_opts {
     backend_opts device;          // what it is opened with
     int64_t row_tokens, rows;     // of a forward pass
     bool bf16;                    // products; else fp32
+    bool quantised;               // the weights stay in the blocks of a GGUF file; goes with fp32
     bool logits;                  // scorer_run_logits instead of scorer_run
-    bool branches;                // its windows have several, or its rows are of pairs
+    bool continuations;           // its windows have several, or its rows are of pairs
     int blocks;                   // of its sums, as those of a run (model/layout.h); 0: chains
 } scorer_opts;
 
@@ -40,7 +41,7 @@ DRV_CHECKED drv_status scorer_read_logits(scorer *s, int64_t at, float *logits);
 // ends the scoring.
 typedef drv_status (*scorer_each)(void *ctx, int64_t n_tokens);
 // Scores windows [first, first + n) of a list: losses[i] = -log p of ids[i] given what its window
-// has before it, for those that branches predict; all others stay as they are. No window is longer
-// than a row, and it has one branch if opts.branches is not set.
+// has before it, for those that continuations predict; all others stay as they are. No window is
+// longer than a row, and it has one continuation if opts.continuations is not set.
 DRV_CHECKED drv_status scorer_windows(scorer *s, const int32_t *ids, const window_list *list,
         int64_t first, int64_t n, double *losses, scorer_each each, void *ctx);

@@ -1,4 +1,4 @@
-// Windows with branches: how they lie in a row, and whose the losses are that come back.
+// Windows with continuations: how they lie in a row, and whose the losses are that come back.
 #include "infer/windows.h"
 
 #include <stdlib.h>
@@ -6,17 +6,17 @@
 void window_add(window_list *list, token_run stem) {
     MEM_GROW(list->p, list->n, list->cap);
     list->p[list->n++] =
-            (score_window){.stem = stem, .branch = list->n_branches, .n_tokens = stem.n};
+            (score_window){.stem = stem, .continuation = list->n_continuations, .n_tokens = stem.n};
     list->total += stem.n;
 }
 
-void window_add_branch(window_list *list, token_run branch) {
+void window_add_continuation(window_list *list, token_run continuation) {
     score_window *w = &list->p[list->n - 1];
-    MEM_GROW(list->branches, list->n_branches, list->cap_branches);
-    list->branches[list->n_branches++] = branch;
-    w->n_branches++;
-    w->n_tokens += branch.n;
-    list->total += branch.n;
+    MEM_GROW(list->continuations, list->n_continuations, list->cap_continuations);
+    list->continuations[list->n_continuations++] = continuation;
+    w->n_continuations++;
+    w->n_tokens += continuation.n;
+    list->total += continuation.n;
     if (w->n_tokens > list->longest) list->longest = w->n_tokens;
 }
 
@@ -25,14 +25,15 @@ window_list windows_of_pieces(const piece_list *pieces) {
     for (int64_t i = 0; i < pieces->n; i++) {
         const row_piece *piece = pieces->p + i;
         window_add(&list, (token_run){piece->first, piece->skip});
-        window_add_branch(&list, (token_run){piece->first + piece->skip, piece->n - piece->skip});
+        window_add_continuation(&list,
+                (token_run){piece->first + piece->skip, piece->n - piece->skip});
     }
     return list;
 }
 
 void window_list_free(window_list *list) {
     free(list->p);
-    free(list->branches);
+    free(list->continuations);
     *list = (window_list){0};
 }
 
@@ -49,11 +50,12 @@ void window_put(const window_list *list, const score_window *w, const int32_t *i
     for (int32_t i = 0; i < w->stem.n; i++)
         put_token(row, ids[w->stem.first + i], i, -1);
     const int64_t fork = row->at;
-    for (int32_t k = 0; k < w->n_branches; k++) {
-        const token_run *branch = &list->branches[w->branch + k];
+    for (int32_t k = 0; k < w->n_continuations; k++) {
+        const token_run *continuation = &list->continuations[w->continuation + k];
         const int64_t begin = row->at;
-        for (int32_t i = 0; i < branch->n; i++) {
-            put_token(row, ids[branch->first + i], w->stem.n + i, ids[branch->first + i + 1]);
+        for (int32_t i = 0; i < continuation->n; i++) {
+            put_token(row, ids[continuation->first + i], w->stem.n + i,
+                    ids[continuation->first + i + 1]);
             if (!row->hidden) continue;
             row->hidden[2 * (begin + i)] = (int32_t)fork;
             row->hidden[2 * (begin + i) + 1] = (int32_t)begin;
@@ -69,10 +71,10 @@ void window_row_end(window_row *row) {
 int64_t window_take(const window_list *list, const score_window *w, const double *of_row,
         double *losses) {
     int64_t at = w->stem.n;
-    for (int32_t k = 0; k < w->n_branches; k++) {
-        const token_run *branch = &list->branches[w->branch + k];
-        for (int32_t i = 0; i < branch->n; i++)
-            losses[branch->first + i + 1] = of_row[at++];
+    for (int32_t k = 0; k < w->n_continuations; k++) {
+        const token_run *continuation = &list->continuations[w->continuation + k];
+        for (int32_t i = 0; i < continuation->n; i++)
+            losses[continuation->first + i + 1] = of_row[at++];
     }
     return at;
 }

@@ -4,7 +4,7 @@
 #pragma once
 #include "base/dtype.h"
 
-// Says how a node uses the ranks of the mesh; zero for ops that know no ranks.
+// The attributes of collectives: which ranks of the mesh a node uses. All zero for other ops.
 #define MESH_USE(X, g)                                                                             \
     X(g, int, axis)     /* collectives: mesh axis */                                               \
     X(g, int, ranks)    /* collectives: size of that axis */                                       \
@@ -20,9 +20,9 @@
     X(g, int, owner)    /* to_owner, from_owner: the place that has the whole; */                  \
     X(g, int, owns)     /* and that is this rank */
 
-// The tree in which a node adds up, so that the bits depend on no rank, thread or size of a
-// micro-batch (docs/adr/0012, docs/adr/0015, docs/adr/0026); zero for ops that add nothing up over
-// tokens or over what ranks split.
+// The tree in which a node adds, so that the bits do not depend on the number of ranks or threads
+// or on the size of a micro-batch (docs/adr/0012, docs/adr/0015, docs/adr/0026). All zero for ops
+// that sum neither over tokens nor over dimensions that ranks split.
 #define SUM_TREE(X, g)                                                                             \
     X(g, int, row_blocks)   /* reduction blocks of each row on this rank (zigzag.h); 0: one */     \
     X(g, int, partial_sums) /* sums over tokens: so many for each row block; 0: one */             \
@@ -36,8 +36,8 @@
     X(g, int, wide)           /* the result is a partial sum, in the accumulation type */          \
     X(g, int, dx_wide)        /* so is dx */                                                       \
     X(g, int, apart) /* linear_cross_entropy: what chunks give w is summed before it is added */   \
-    X(g, int, run1)  /* matmul: K index at which the second segment starts; */                     \
-    X(g, int, run2)  /* and the third */
+    X(g, int, segment2) /* matmul: K index at which the second segment starts; */                  \
+    X(g, int, segment3) /* and the third */
 
 // The heads in the columns of an input, on this rank.
 #define HEAD_SIZES(X, g)                                                                           \

@@ -3,9 +3,8 @@
 #include "ir/token_sums.h"
 #include "ir/wire.h"
 
-// The accumulator of a weight. A share of a weight has its own: with an accumulator for each use of
-// a tied table the sums are those of a pipeline, where the two uses are on different ranks
-// (docs/adr/0011).
+// Returns the accumulator of a weight. Each use of a tied table has its own, so that the sums are
+// those of a pipeline, where the two uses are on different ranks (docs/adr/0011).
 static tensor *new_accumulator(graph *g, const tensor *t) {
     const tensor *w = tensor_root(t);
     const bool renamed = t != w && op_rows[t->def->op]->renames;

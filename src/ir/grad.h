@@ -1,19 +1,21 @@
-// The tools of gradient rules. A rule runs while autodiff (passes/autodiff.c) walks the forward
-// nodes backwards: it reads the gradients of a node's outputs and adds to those of its inputs.
+// Functions for gradient rules. Autodiff (passes/autodiff.c) walks the forward nodes in reverse and
+// calls the rule of each: it reads the gradients of the node's outputs and adds to those of its
+// inputs.
 #pragma once
 #include "ir/op.h"
 
 struct grad_ctx {
     graph *g;
     int n;             // tensors of the forward graph: the length of the arrays
-    bool *wanted;      // by tensor id: it depends on something trainable
+    bool *wanted;      // by tensor id: it depends on a trainable tensor
     tensor **d;        // by tensor id: dL/dt so far
     tensor **buffer;   // by tensor id: current value of the accumulator
-    tensor **replaced; // by tensor id: what its readers are to read instead
+    tensor **replaced; // by tensor id: the tensor that its readers read instead
 };
 
-// Allocates the arrays, marks what is wanted, and gives every trainable weight W the state
-// "grad.W", zero at the start of a step (graph_accumulator); a share of W has "grad.W.second".
+// Allocates the arrays, marks the wanted tensors, and makes an accumulator "grad.W" for every
+// trainable weight W, zero at the start of a step (graph_accumulator). A second use of a tied W
+// accumulates in "grad.W.second".
 grad_ctx grad_open(graph *g);
 // Applies the replacements. The graph may then be pruned.
 void grad_close(grad_ctx *ctx);
@@ -22,23 +24,22 @@ void grad_close(grad_ctx *ctx);
 tensor *grad_of(const grad_ctx *ctx, const tensor *t);
 // Returns whether dL/dt is needed: false if t depends on no weight that is trained.
 bool grad_wanted(const grad_ctx *ctx, const tensor *t);
-// Adds d to dL/dt; nothing if it is not wanted.
+// Adds d to dL/dt; does nothing if t is not wanted.
 void grad_add(grad_ctx *ctx, const tensor *t, tensor *d);
-// Makes d all of dL/dt, where it holds what grad_of() gave already. t must be wanted.
+// Replaces dL/dt by d, which already includes what grad_of() returned. t must be wanted.
 void grad_put(grad_ctx *ctx, const tensor *t, tensor *d);
 // Returns the accumulator of a weight, a state tensor that an op updates in place. NULL: t is not a
-// weight, or is frozen. With several reduction blocks of the row the op has that attribute
-// (grad_row_blocks) and adds what each reduction block of its tokens gives to the accumulator of
-// that reduction block, as a rank with no other reduction block would.
+// weight, or it is frozen. If the rank has several reduction blocks of each row, the op has that
+// attribute (grad_row_blocks) and adds the contribution of each block to the block's own
+// accumulator, as a rank that has only this block would.
 tensor *grad_buffer(const grad_ctx *ctx, const tensor *t);
-int grad_row_blocks(const grad_ctx *ctx); // the attribute; 0: a single one
-int grad_partial_sums(
-        const grad_ctx *ctx); // likewise: what is added is a chain of so many partial sums
+int grad_row_blocks(const grad_ctx *ctx);   // the attribute; 0: one block
+int grad_partial_sums(const grad_ctx *ctx); // likewise: the partial sums that are added in order
 void grad_buffer_set(grad_ctx *ctx, const tensor *t, tensor *updated);
-// `attrs`, and how the gradient of a forward node's weight is summed over tokens: dw_blocks,
-// dw_ranks, grad_row_blocks, grad_partial_sums.
+// Returns `attrs` with the attributes that describe how the weight gradient of a forward node is
+// summed over tokens: dw_blocks, dw_ranks, grad_row_blocks, grad_partial_sums.
 op_attrs grad_tokens(const grad_ctx *ctx, const node *n, op_attrs attrs);
 // Returns the bytes that a rank sends for it (ir/token_sums.h).
 double wire_of_tokens(const op_attrs *attrs, const tensor *accumulator);
-// Whoever reads `old` reads `with` (used where forward and backward are one op).
+// Makes all readers of `old` read `with` instead (used if forward and backward are one op).
 void grad_replace(grad_ctx *ctx, const tensor *old, tensor *with);

@@ -1,4 +1,4 @@
-// Building graphs: tensors, state, nodes, and dropping what is not needed.
+// Builds graphs: tensors, state, nodes; removes what is not needed.
 #include "ir/graph.h"
 
 #include <string.h>
@@ -129,7 +129,7 @@ const tensor *tensor_root(const tensor *t) {
     return t;
 }
 
-// A node or the host reads one of its results, or it changes state.
+// Returns whether a node or the host reads one of its results, or it changes state.
 static bool is_needed(const node *n, const bool *used) {
     const bool writes = !op_rows[n->op]->renames;
     for (int o = 0; o < n->n_out; o++) {

@@ -83,17 +83,17 @@ typedef enum op_kind {
             N_OPS
 } op_kind;
 
-// Says what a tensor is for. All but TENSOR_TEMP have a name, live across programs and are counted
-// in the plan under their class.
+// The purpose of a tensor. All classes but TENSOR_TEMP have a name, outlive a program, and are
+// counted in the plan under their class.
 typedef enum tensor_class {
     TENSOR_TEMP,
     TENSOR_INPUT,     // written by the host before a run
     TENSOR_OUTPUT,    // read by the host after a run
-    TENSOR_WEIGHT,    // what the model multiplies with
+    TENSOR_WEIGHT,    // in the type in which the model computes
     TENSOR_GRAD,      // accumulated gradient of a weight
     TENSOR_OPTIMIZER, // master weights and moments
     TENSOR_CACHE,     // keys and values while generating
-    TENSOR_KEPT,      // what one program of a pipeline stage leaves for another
+    TENSOR_KEPT,      // passed from one program of a pipeline stage to another
     N_TENSOR_CLASSES
 } tensor_class;
 
@@ -107,13 +107,13 @@ typedef struct tensor {
     dtype dt;
     int n_dims;
     int64_t dim[MAX_DIMS];
-    // A frozen weight that is held in blocks of quantised numbers: dt is what ops see of it (op.h:
-    // reads_blocks). NULL: elements of dt.
+    // A frozen weight may be stored in blocks of quantised numbers; ops read it as dt (op.h:
+    // reads_blocks). NULL: it is stored as elements of dt.
     const block_matrix *blocks;
     tensor_class cls;
-    // Autodiff makes its gradient. Weights begin with true, real inputs with false.
+    // Autodiff computes its gradient. Initially true for weights, false for real inputs.
     bool trainable;
-    // The copies of a state tensor; a program sees the one that the back end was told.
+    // The copies of a state tensor; backend_use_slot chooses the one that programs access.
     int n_slots;
     node *def;            // NULL: exists before the program runs
     struct tensor *alias; // shares this older value's storage; NULL otherwise
@@ -144,14 +144,13 @@ typedef struct graph {
     int n_tensors, cap_tensors;
     name_map names; // -> tensor
     mesh mesh;      // of the ranks that run it; one rank unless set
-    // Reduction blocks of each row on this rank (zigzag.h), 1 unless set. Tokens lie block after
+    // Reduction blocks of each row on this rank (zigzag.h), 1 unless set. Tokens are ordered by
     // block, and the gradient of a weight has an accumulator for each.
     int row_blocks;
-    // A micro-batch adds so many partial sums for each of these reduction blocks to a gradient,
-    // each the sum of some rows (docs/adr/0026); 1 unless set. They differ in the rows alone, which
-    // lie in order.
+    // The partial sums that a micro-batch adds to a gradient for each of these reduction blocks,
+    // each over some consecutive rows (docs/adr/0026); 1 unless set.
     int partial_sums;
-    int layer;   // given to nodes that are added
+    int layer;   // of the nodes that graph_add appends
     phase phase; // likewise
 } graph;
 
@@ -161,37 +160,38 @@ graph *graph_new(arena *a, const char *name);
 tensor *graph_state(graph *g, tensor_class cls, const char *name, dtype dt, int n_dims,
         const int64_t *dim);
 tensor *graph_find(const graph *g, const char *name); // a named tensor; NULL if absent
-// Makes the state in which the gradient of a weight is summed: as w is, in the accumulation type;
-// on a rank that has several reduction blocks of each row (g->row_blocks) one after the other for
-// each: [row_blocks, ...].
+// Makes the state that accumulates the gradient of a weight: the shape of w in the accumulation
+// type; [row_blocks, ...] on a rank that has several reduction blocks of each row (g->row_blocks).
 tensor *graph_accumulator(graph *g, const char *name, const tensor *w);
 
-// Appends a node; shapes of the outputs come from the op's row. Wrong inputs are our bug: abort.
+// Appends a node; the op's row computes the shapes of the outputs. Aborts on invalid inputs, which
+// are a bug of ours.
 node *graph_add(graph *g, op_kind op, int n_in, tensor *const *in, const op_attrs *attrs);
 // Makes a node without appending it (passes insert it themselves).
 node *graph_make(graph *self, op_kind op, int n_in, tensor *const *in, const op_attrs *attrs);
 void graph_append(graph *g, node *n);
 
-// Names a value and keeps it for the host. The name must live as long as the graph.
+// Names a value and makes it an output that the host can read. The name must live as long as the
+// graph.
 void graph_output(graph *g, tensor *t, const char *name);
 // Gives an output's name to another value; the old one becomes a temporary.
 void graph_move_output(graph *g, tensor *from, tensor *to);
 
-// Drops nodes whose results are neither used nor kept nor written to state.
+// Removes nodes whose results are neither read nor kept nor written to state.
 void graph_prune(graph *g);
 
 int64_t tensor_elements(const tensor *t);
 int64_t tensor_bytes(const tensor *t); // of one slot
-// Returns the blocks that hold the storage in which t lies; NULL: it is held as elements.
+// Returns the quantised blocks in which the storage of t is kept; NULL: it is kept as elements.
 const block_matrix *tensor_blocks(const tensor *t);
 const tensor *tensor_root(const tensor *t); // follows aliases to the storage's first value
 
-// Checks that shapes, aliases, attributes and numbers of ranks are those of the op rows and of the
-// mesh, that every value is defined before it is read, that nobody reads what was overwritten, and
-// that the stage allows every op. DRV_E_DATA names the node; also where g has not reached `stage`.
+// Checks that shapes, aliases, attributes and numbers of ranks agree with the op rows and the mesh,
+// that every value is defined before it is read, that no node reads an overwritten value, and that
+// every op is allowed in the stage. DRV_E_DATA names the node; also if g has not reached `stage`.
 DRV_CHECKED drv_status graph_verify(const graph *g, graph_stage stage);
 
-// Prints one line per node. Graphs with the same text compute the same: it holds the mesh and the
-// reduction blocks of a row, the state, the nodes in order, every type and every attribute to the
-// last bit. (Two texts may differ in the numbers of temporaries alone.)
+// Prints one line per node. Graphs with the same text compute the same: the text contains the mesh,
+// the reduction blocks of a row, the state, the nodes in order, and every type and attribute to the
+// last bit. (Two texts may differ in the numbers of temporaries only.)
 void graph_print(const graph *g, str *out);

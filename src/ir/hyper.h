@@ -1,4 +1,5 @@
-// The numbers that the host gives the update program for a step: the input `hyper`, f64[N_HYPER].
+// The numbers of a step that the host passes to the update program: the input `hyper`,
+// f64[N_HYPER].
 #pragma once
 
 enum {

@@ -1,5 +1,5 @@
-// The layout of ranks, as plain data (design D2). Tensor is the fastest axis: with a rank's place
-// p, d, c, t on the axes, rank = ((p * size[DATA] + d) * size[CONTEXT] + c) * size[TENSOR] + t.
+// The mesh of ranks (design D2). Tensor is the fastest axis: a rank with places p, d, c, t on the
+// axes is rank ((p * size[DATA] + d) * size[CONTEXT] + c) * size[TENSOR] + t.
 #pragma once
 
 typedef enum mesh_axis { AXIS_PIPELINE, AXIS_DATA, AXIS_CONTEXT, AXIS_TENSOR, N_AXES } mesh_axis;
@@ -24,7 +24,7 @@ static inline int mesh_ranks(const mesh *m) {
     return n;
 }
 
-// Returns how far apart neighbours along an axis are.
+// Returns the difference of the ranks of two neighbours along an axis.
 static inline int mesh_stride(const mesh *m, mesh_axis axis) {
     int stride = 1;
     for (int faster = N_AXES - 1; faster > (int)axis; faster--)
@@ -32,9 +32,9 @@ static inline int mesh_stride(const mesh *m, mesh_axis axis) {
     return stride;
 }
 
-// Data and context ranks have the same weights, share the sums of gradients and the optimizer: to
-// the update they are one axis. Its places go through the data ranks first, so that sums over those
-// are complete before ranks of the context axis join theirs.
+// Data and context ranks have the same weights and share the sums of gradients and the optimizer,
+// so they form one axis of the update. Its places count through the data ranks first: sums over
+// data ranks are complete before they are summed over the context axis.
 static inline mesh mesh_of_update(const mesh *m) {
     mesh merged = *m;
     merged.size[AXIS_DATA] *= m->size[AXIS_CONTEXT];

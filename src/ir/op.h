@@ -1,7 +1,7 @@
-// The op table (design D1): one row per op. A file of ops/ holds the rows of one family, an op
-// beside its gradient. A row says all that is known of the op without a device: inputs, shapes,
-// aliasing, gradient, cost, recomputation, in which stages it is legal, and examples from which the
-// tests make inputs. docs/extending.md adds an op step by step.
+// The op table (design D1): one row per op. A file of ops/ contains the rows of one family, an op
+// next to its gradient. A row describes everything about the op that does not depend on a device:
+// inputs, shapes, aliasing, gradient, cost, recomputation, the stages in which it is legal, and
+// examples from which the tests make inputs. docs/extending.md adds an op step by step.
 #pragma once
 #include <stddef.h>
 
@@ -16,7 +16,7 @@ typedef struct tensor_spec {
     bool may_alias; // alias_in is allowed, not required: only when that input is not needed later
 } tensor_spec;
 
-// Kinds of arithmetic, which run at different rates on a device.
+// Kinds of arithmetic that run at different rates on a device.
 typedef enum flops_kind { FLOPS_PRODUCTS, FLOPS_HEAD, FLOPS_ATTENTION } flops_kind;
 
 typedef struct grad_ctx grad_ctx; // ir/grad.h
@@ -54,7 +54,7 @@ typedef struct op_attr {
 typedef struct op_row {
     const char *name;
     int min_in, max_in; // max_in -1: any number
-    // Fills out[] and n_out. Returns NULL, or what is wrong with the inputs or attributes.
+    // Fills out[] and n_out. Returns NULL, or the error in the inputs or attributes.
     const char *(*shape)(const node *n, tensor_spec *out, int *n_out);
     // The attributes that the op reads: ATTRS(ATTR_RANKS, ATTR(norm, eps)), in the order of the
     // text; NULL: none.
@@ -63,44 +63,45 @@ typedef struct op_row {
     // Adds the nodes of the gradient. NULL: not differentiable.
     void (*grad)(grad_ctx *ctx, node *n);
     bool reads_blocks; // input 1 may be held in blocks of quantised numbers
-    int n_statistics;  // the last outputs, which have no gradient: what it reads, or only the host
-    // Floating-point operations of the arithmetic that a model needs (matmuls, attention; causal
-    // attention counts the pairs that are attended). NULL: counted as none.
+    int n_statistics;  // the last outputs, without a gradient: read by the gradient op or the host
+    // Returns the floating-point operations that the model needs (matmuls and attention; causal
+    // attention counts the attended pairs). NULL: counts as none.
     double (*flops)(const node *n);
     flops_kind flops_of;
-    // Returns 1/M + 1/N + 1/K of the product M x K by K x N that the op is. NULL: not one of those.
+    // Returns 1/M + 1/N + 1/K of a matrix product M x K by K x N. NULL: the op is no such product.
     double (*inverse_dims)(const node *n);
-    // Returns the bytes of memory that it must read and write. NULL: all its inputs and outputs
+    // Returns the bytes of memory that the op must read and write. NULL: all inputs and outputs
     // (node_bytes).
     double (*touched)(const node *n);
     // Returns the bytes that a rank sends to others. NULL: none.
     double (*wire)(const node *n);
-    // Returns the bytes that an op over another axis sends to tensor ranks besides. NULL: none.
+    // Returns the bytes that an op over another axis also sends to tensor ranks. NULL: none.
     double (*wire_replicas)(const node *n);
 
-    // Recomputation. The first n_kept outputs are never dropped: the residual stream. `remake`
-    // makes a node (not in place) whose outputs are those after them, from n's inputs and kept
-    // outputs; NULL: n runs again.
+    // Recomputation. The first n_kept outputs (the residual stream) are never dropped. `remake`
+    // makes a node, not in place, that computes the other outputs from n's inputs and kept outputs;
+    // NULL: n itself runs again.
     int n_kept;
     node *(*remake)(graph *g, const node *n);
-    bool cheap;      // beside the products of a layer: made again under KEEP_GEMMS
-    bool renames;    // outputs are inputs by another name: nothing is computed, nothing overwritten
-    bool collective; // it only moves or joins what ranks have
+    bool cheap;      // compared with the products of a layer: recomputed under KEEP_GEMMS
+    bool renames;    // outputs are inputs under other names: nothing is computed or overwritten
+    bool collective; // only moves or reduces data of ranks
 
-    // Sums of gradients. `clears`: the output is what a sum begins with. `goes_with`: 1 + the input
-    // that the op takes into a sum, or passes on; a cut leaves it beside the op that makes that
-    // input. 0: of no input. `in_buckets`: what it sends goes through buckets (comm_bucket_bytes).
+    // Sums of gradients. `clears`: the output is the zero with which a sum begins. `goes_with`:
+    // 1 + the input that the op adds to a sum or passes on; passes/cut.c keeps the op in the
+    // program that computes that input. 0: no input. `in_buckets`: it sends through buckets
+    // (comm_bucket_bytes).
     int goes_with;
     bool clears, in_buckets;
 
-    bool built, differentiated;        // stages in which the op may stand (all may be planned)
+    bool built, differentiated;        // stages in which the op is legal (all ops may be planned)
     example_fn examples[MAX_EXAMPLES]; // at least one; the last node of each is of this op
 } op_row;
 
 extern const op_row *const op_rows[N_OPS];
 
-// Returns the bytes of memory that a node reads and writes at least: each input and each output
-// once, or what its row says.
+// Returns the minimum of bytes that a node reads and writes: each input and output once, or what
+// its row returns.
 double node_bytes(const node *n);
 
 // Returns whether the op reads an attribute: OP_READS(n->op, mesh, axis).
@@ -136,15 +137,15 @@ static inline tensor_spec spec_1d(dtype dt, int64_t n) {
 static inline tensor_spec spec_2d(dtype dt, int64_t n, int64_t m) {
     return (tensor_spec){.dt = dt, .n_dims = 2, .dim = {n, m, 0}, .alias_in = -1};
 }
-// Returns the reduction blocks of the row that a node has to do with (graph.h: row_blocks).
+// Returns the number of reduction blocks of the row that a node processes (graph.h: row_blocks).
 static inline int row_blocks_of(const op_attrs *attrs) {
     return attrs->sum.row_blocks > 1 ? attrs->sum.row_blocks : 1;
 }
-// Returns the partial sums of each reduction block that a sum over tokens gives, one after the other.
+// Returns the number of partial sums into which a sum over tokens is split for each reduction block.
 static inline int partial_sums_of(const op_attrs *attrs) {
     return attrs->sum.partial_sums > 1 ? attrs->sum.partial_sums : 1;
 }
-// Returns the shape of something that each reduction block of the row has one of: `one` after `one`.
+// Returns the shape of `one` for each reduction block of the row: [row_blocks, one].
 static inline tensor_spec spec_by_block(const op_attrs *attrs, tensor_spec one) {
     tensor_spec all = one;
     if (attrs->sum.row_blocks <= 1) return one;
@@ -154,8 +155,8 @@ static inline tensor_spec spec_by_block(const op_attrs *attrs, tensor_spec one) 
         all.dim[i + 1] = one.dim[i];
     return all;
 }
-// Checks how a weight's gradient is summed over tokens (ir/token_sums.h). Where tensor ranks share
-// them, a partial sum may be on several.
+// Checks how a weight's gradient is summed over tokens (ir/token_sums.h). If tensor ranks share the
+// tokens, the tokens of a partial sum may be on several ranks.
 static inline const char *check_tokens(const op_attrs *attrs, int64_t n_tokens) {
     const int ranks = attrs->mesh.ranks > 1 ? attrs->mesh.ranks : 1;
     if (attrs->sum.blocks < 0 || row_blocks_of(attrs) * attrs->sum.blocks > MAX_REDUCTION_BLOCKS)

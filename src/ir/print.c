@@ -80,8 +80,8 @@ static void print_node(const node *n, str *out) {
     str_puts(out, "\n");
 }
 
-// The ranks among which it runs, and reduction blocks of a row, where there are several: what sums
-// go over does not stand in the nodes alone.
+// Prints the mesh and the reduction blocks of a row where there are several: sums depend on them,
+// but nodes do not show them.
 static void print_head(const graph *g, str *out) {
     const char *before = " on ";
     str_printf(out, "graph %s", g->name);

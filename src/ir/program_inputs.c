@@ -14,7 +14,7 @@ const program_input_row program_inputs[N_PROGRAM_INPUTS] = {
         [INPUT_HIDDEN] = {.name = "hidden", .dt = DT_I32, .per_token = 2},
         [INPUT_ORIGIN] = {.name = "origin", .dt = DT_I32, .per_token = 3},
         [INPUT_NUMBER] = {.name = "number", .dt = DT_I32, .alone = 2},
-        [INPUT_TURN] = {.name = "turn", .dt = DT_I32, .alone = 1},
+        [INPUT_MICRO_BATCH] = {.name = "micro_batch", .dt = DT_I32, .alone = 1},
         [INPUT_LAST] = {.name = "last", .dt = DT_I32, .alone = 1},
         [INPUT_DLOSS] = {.name = "dloss", .dt = DT_F64},
         [INPUT_STREAM] = {.name = "h"},

@@ -1,5 +1,5 @@
-// The inputs of programs: what the host writes before one runs. Who builds a graph, who rewrites
-// it, who lowers it and who fills it agree on them here, and nowhere else is a name spelled out.
+// The inputs that the host writes before a program runs. Their names are defined only here, for the
+// code that builds, rewrites, lowers and fills graphs.
 #pragma once
 #include "ir/graph.h"
 
@@ -13,10 +13,10 @@ typedef enum program_input {
     INPUT_HIDDEN,    // the two ends of what it does not see (attention_args)
     INPUT_ORIGIN,    // number of its row in the run, in two words, and its place there: for dropout
     // Filled for each micro-batch by the loop of a run.
-    INPUT_NUMBER, // of its first row in the run, in two words: for gradients rounded by chance
-    INPUT_TURN,   // which of the rank's micro-batches of the step it is: for ZeRO-2
-    INPUT_LAST,   // 1: the rank's last of the step, whose sums travel during the backward pass
-    INPUT_DLOSS,  // of each loss that the program has: its share of the step's loss
+    INPUT_NUMBER,      // of its first row in the run, in two words: for gradients rounded by chance
+    INPUT_MICRO_BATCH, // which of the rank's micro-batches of the step it is: for ZeRO-2
+    INPUT_LAST,        // 1: the rank's last of the step, whose sums travel during the backward pass
+    INPUT_DLOSS,       // of each loss that the program has: its share of the step's loss
     // Between stages of a pipeline; by the message of the neighbour.
     INPUT_STREAM,      // [N, H] the residual stream that a stage begins with
     INPUT_STREAM_GRAD, // [N, H] the gradient of what it has handed on

@@ -1,13 +1,11 @@
-// Says how a node sums over its tokens what it adds to gradients. Tokens lie block after block of
-// the row (row_blocks), in each partial sum after partial sum (docs/adr/0026), and each of these
-// sums is a tree over `blocks` runs of its tokens on each rank (docs/adr/0012). Where `ranks` share
-// the tokens, each has as many of all runs, which follow each other: those of one sum may be on
-// several.
+// The order in which a node sums gradients over its tokens. Tokens are ordered by block of the row
+// (row_blocks), then by partial sum (docs/adr/0026). Each of these sums is a tree over `blocks`
+// runs of consecutive tokens on each rank (docs/adr/0012). If `ranks` share the tokens, each has an
+// equal number of consecutive runs, so the runs of one sum may be on several ranks.
 #pragma once
 #include "ir/op.h"
 
-// Counts the sums over tokens of all ranks together: block after block, partial sum after partial
-// sum.
+// Returns the number of sums over tokens, over all ranks.
 static inline int64_t sums_of_tokens(const op_attrs *attrs) {
     return (int64_t)row_blocks_of(attrs) * partial_sums_of(attrs);
 }
@@ -16,24 +14,23 @@ static inline int runs_of_block(const op_attrs *attrs) {
     return attrs->sum.blocks > 1 ? attrs->sum.blocks : 1;
 }
 
-// Runs of a sum, of all ranks.
+// Returns the number of runs of one sum on all ranks.
 static inline int runs_of_sum(const op_attrs *attrs) {
     return runs_of_block(attrs) * (attrs->mesh.ranks > 1 ? attrs->mesh.ranks : 1);
 }
 
-// Runs of this rank, of all sums.
+// Returns the number of runs of all sums on this rank.
 static inline int64_t runs_of_rank(const op_attrs *attrs) {
     return sums_of_tokens(attrs) * runs_of_block(attrs);
 }
 
-// Returns whether ranks tell each other what they have found of several sums; a single one they
-// join.
+// Returns whether ranks exchange their results for several sums; for a single one they reduce.
 static inline bool tells_runs(const op_attrs *attrs) {
     return attrs->mesh.ranks > 1 && sums_of_tokens(attrs) > 1;
 }
 
-// So many neighbouring runs a rank joins itself: its runs of a sum; where it tells them, the
-// largest complete parts of the tree (comm/join.h) that lie on one rank whatever its place.
+// Returns how many neighbouring runs a rank adds itself: its runs of the sum or, where ranks
+// exchange results, the largest subtree (comm/join.h) that is on one rank whatever its place.
 static inline int runs_joined_here(const op_attrs *attrs) {
     int n = 1;
     if (!tells_runs(attrs)) return runs_of_block(attrs);

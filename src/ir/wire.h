@@ -1,4 +1,4 @@
-// Bytes that a rank sends in a collective, as src/comm does it: what a plan says and a run counts.
+// The bytes that a rank sends in a collective of src/comm, for plans and for the counts of a run.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -7,13 +7,13 @@
 #include "base/exact_sum.h"
 #include "base/round.h"
 
-// Sums up to this size travel whole: one round of messages instead of two.
+// Sums up to this size are exchanged whole: one round of messages instead of two.
 enum { WIRE_SMALL_BYTES = 4096 };
 
 // An exact sum of doubles (base/exact_sum.h).
 enum { WIRE_EXACT_BYTES = EXACT_LIMBS * 8 };
 
-// Memory that a sum of n elements is joined in.
+// Returns the bytes of scratch in which a sum of n elements is reduced.
 static inline int64_t wire_scratch(dtype dt, int64_t n, int ranks) {
     if (ranks == 1) return 0;
     const bool whole = n * dtype_bytes(dt) <= WIRE_SMALL_BYTES;

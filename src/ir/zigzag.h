@@ -1,7 +1,6 @@
-// Says how a row is cut among the ranks of the context axis (docs/adr/0015): in 2 n chunks, of
-// which reduction block j of n has j and 2 n - 1 - j, so that under a causal mask all reduction
-// blocks have the same work. A rank has `blocks_here` neighbouring reduction blocks, one unless
-// asked for more.
+// Cuts a row among the ranks of the context axis (docs/adr/0015) into 2 n chunks. Reduction block j
+// of n has chunks j and 2 n - 1 - j, so that under a causal mask all blocks have the same work. A
+// rank has `blocks_here` neighbouring reduction blocks, by default one.
 #pragma once
 #include <stdint.h>
 
@@ -22,13 +21,13 @@ static inline int64_t zigzag_chunk_tokens(const zigzag *z) {
 static inline int zigzag_chunks(const zigzag *z) {
     return ZIGZAG_HALVES * z->blocks_here;
 }
-// Returns the place in the row, in chunks, of chunk i of the rank at `place`.
+// Returns the index in the row of the chunk that is chunk i of the rank at `place`.
 static inline int64_t zigzag_chunk(const zigzag *z, int place, int i) {
     const int64_t block = (int64_t)place * z->blocks_here + i / ZIGZAG_HALVES;
     return i % ZIGZAG_HALVES ? ZIGZAG_HALVES * zigzag_blocks(z) - 1 - block : block;
 }
-// Returns where chunk i of row `row` begins among the tokens that a rank has of n_rows: reduction
-// block after reduction block, so that the tokens of one are those of a rank that has no other.
+// Returns the index of the first token of chunk i of row `row` among a rank's tokens of n_rows
+// rows. They are ordered by block, so that one block has the tokens of a rank with a single block.
 static inline int64_t zigzag_token(const zigzag *z, int64_t n_rows, int64_t row, int i) {
     return ((i / ZIGZAG_HALVES * n_rows + row) * ZIGZAG_HALVES + i % ZIGZAG_HALVES) *
            zigzag_chunk_tokens(z);

@@ -179,7 +179,7 @@ static void say_absent(head *h, double until_s) {
     const char *nodes = absent.p ? absent.p : "";
     if (now < until_s)
         log_info("waiting for node%s %s of %d at %s:%d, for at most %.0f s", str_plural(n_absent),
-                nodes, h->job->n_nodes, h->address, h->job->port, h->job->wait_s);
+                nodes, h->job->n_nodes, h->address, h->port, h->job->wait_s);
     else
         head_end(h, EXIT_TRY_AGAIN,
                 arena_printf(h->a, "node%s %s of %d did not come within %.0f s",

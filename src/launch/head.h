@@ -61,6 +61,7 @@ typedef struct head {
     const char *secret_folder; // left for this machine; NULL: none
     int secret_fd;             // holds it
     char address[INET_ADDRSTRLEN];
+    int port; // of `listener`
     int listener, agent_listener;
     reception *callers;
     head_member *members; // by node; of the first only `measured` and `share` are set

@@ -65,8 +65,11 @@ drv_status head_listen(head *h) {
     if (h->listener < 0)
         return drv_fail(errno == EADDRINUSE ? DRV_E_BUSY : DRV_E_IO,
                 "could not listen at %s:%d: %s", h->address, job->port, strerror(errno));
+    struct sockaddr_in bound = {0};
+    getsockname(h->listener, (struct sockaddr *)&bound, &(socklen_t){sizeof bound});
+    h->port = ntohs(bound.sin_port);
     if (!job->has_secret)
-        DRV_TRY(launch_leave_secret(h->a, h->address, job->port, &h->secret, &h->secret_folder,
+        DRV_TRY(launch_leave_secret(h->a, h->address, h->port, &h->secret, &h->secret_folder,
                 &h->secret_fd));
     h->callers = reception_open(h->listener, &h->secret, LAUNCH_PURPOSE);
     return DRV_OK;

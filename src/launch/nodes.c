@@ -67,16 +67,16 @@ static drv_status take_master(const reading *r, const char *host, const char *po
     const bool ours = !r->w->master.by;
     take_text(&r->w->master, get(r, host), host);
     if (!ours || r->w->port.by) return DRV_OK;
-    return take_variable(r, &r->w->port, port, 1, 65535);
+    return take_variable(r, &r->w->port, port, 0, 65535);
 }
 
 drv_status nodes_split_address(arena *a, const char *text, const char *by, const char **host,
         int *port) {
     const char *colon = strchr(text, ':');
     const size_t n = colon ? (size_t)(colon - text) : strlen(text);
-    int64_t number = 0;
+    int64_t number = -1;
     const bool wrong = n == 0 || n > 253 || strcspn(text, " \t/@[]'\"\\$`;|&<>()") < n;
-    if (wrong || (colon && (!str_to_i64(colon + 1, &number) || number < 1 || number > 65535)))
+    if (wrong || (colon && (!str_to_i64(colon + 1, &number) || number < 0 || number > 65535)))
         return drv_fail(DRV_E_USAGE, "%s is \"%s\", expected HOST:PORT, a name or an IPv4 address",
                 by, text);
     *host = arena_strndup(a, text, n);
@@ -90,7 +90,7 @@ static drv_status take_address(const reading *r, const char *name) {
     if (!has(r, name) || r->w->master.by) return DRV_OK;
     DRV_TRY(nodes_split_address(r->a, get(r, name), name, &host, &port));
     r->w->master = (said_text){host, name};
-    if (port && !r->w->port.by) r->w->port = (said_number){port, name};
+    if (port >= 0 && !r->w->port.by) r->w->port = (said_number){port, name};
     return DRV_OK;
 }
 

@@ -22,7 +22,7 @@ typedef struct said_text {
 typedef struct node_world {
     said_number node_rank, nodes, ranks_per_node;
     said_text master; // the host of node 0
-    said_number port; // on it
+    said_number port; // on it; 0: any that is free there
     // Processes per node that a launcher has started, each of which sees these variables: torchrun,
     // or srun with several tasks a node. 1 where it is one, as `drover launch node` needs.
     said_number tasks_per_node;
@@ -40,7 +40,7 @@ DRV_CHECKED drv_status nodes_discover(arena *a, const char *const *environment, 
 int nodes_count(const node_world *w);
 // Says in words "16 nodes x 32 ranks, by PET_NODE_RANK"; ranks: of a node, 0: not known.
 const char *nodes_words(arena *a, const node_world *w, int ranks);
-// Splits "HOST:PORT" or "HOST" (port 0); "[::1]:5" is refused, since ranks meet by IPv4.
+// Splits "HOST:PORT" or "HOST" (port -1); "[::1]:5" is refused, since ranks meet by IPv4.
 DRV_CHECKED drv_status nodes_split_address(arena *a, const char *text, const char *by,
         const char **host, int *port);
 // Returns the first host of a Slurm host list: "n[03-10,12],m1" is n03. NULL: it is no host list.

@@ -14,7 +14,7 @@ typedef struct builder {
     bool staged; // one of several stages
     bool is_first, is_last;
     tensor *position, *rope; // rope_ND
-    tensor *hidden;          // of rows with branches or pairs; else NULL
+    tensor *hidden;          // of rows with continuations or pairs; else NULL
 } builder;
 
 static tensor *add1(builder *b, op_kind op, int n_in, tensor *const *in, op_attrs attrs) {
@@ -54,8 +54,8 @@ static tensor *times_weight(builder *b, tensor *x_NK, const param *w_OK) {
     if (w_OK->split == SPLIT_ROWS && blocks) {
         attrs.sum.dx_blocks = b->l->blocks;
         attrs.sum.dx_wide = several;
-        if (w_OK->n_parts > 1) attrs.sum.run1 = (int)w_OK->part[1].row;
-        if (w_OK->n_parts > 2) attrs.sum.run2 = (int)w_OK->part[2].row;
+        if (w_OK->n_parts > 1) attrs.sum.segment2 = (int)w_OK->part[1].row;
+        if (w_OK->n_parts > 2) attrs.sum.segment3 = (int)w_OK->part[2].row;
     }
     if (w_OK->split == SPLIT_NONE) sum_over_tokens(b, &attrs);
     return add1(b, OP_matmul, 2, in, attrs);
@@ -388,7 +388,8 @@ static tensor *enter_stage(builder *b) {
         b->position = token_input(b, INPUT_POSITION);
     }
     b->rope = rope_table(b);
-    if (b->opts->branches || b->opts->preference.beta > 0) b->hidden = token_input(b, INPUT_HIDDEN);
+    if (b->opts->continuations || b->opts->preference.beta > 0)
+        b->hidden = token_input(b, INPUT_HIDDEN);
     return h_NH;
 }
 

@@ -42,7 +42,7 @@ typedef struct llama_opts {
     bool frozen_before; // of a stage: nothing is trained in those before it
     bool causal;        // rows are one document each: position counts from their first token
     int documents;      // else of a row, at most; 0: not known
-    bool branches;      // LLAMA_SCORE: hidden i32[2 N] is an input (ir/ops/attention.c)
+    bool continuations; // LLAMA_SCORE: hidden i32[2 N] is an input (ir/ops/attention.c)
     preference_loss preference; // LLAMA_LOSS
 } llama_opts;
 

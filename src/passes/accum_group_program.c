@@ -1,4 +1,4 @@
-// The programs of accumulation groups: every gradient goes to a slot, or comes back from it.
+// The programs of accumulation groups: they move every gradient to a slot, or add the slot to it.
 #include "ir/op.h"
 #include "passes/passes.h"
 

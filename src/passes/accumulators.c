@@ -1,5 +1,4 @@
-// Finds what gradients are added to, and what comes after the last op that does; puts zeros in its
-// place.
+// Finds the accumulators of gradients and the last op that adds to each; replaces them by zeros.
 #include "passes/accumulators.h"
 
 #include <string.h>
@@ -46,7 +45,7 @@ tensor *slotted_input_of(graph *g, const slotted_input *input) {
     return made;
 }
 
-// New nodes stand where this one does.
+// Gives new nodes the layer and phase of this one.
 static void stand_by(graph *g, const node *n) {
     g->layer = n->layer;
     g->phase = n->phase;

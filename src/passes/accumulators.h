@@ -1,30 +1,30 @@
-// Adds one node after the last op that adds to each sum of gradients: it rounds, shards or sums
-// what the micro-batch gave (round_gradients.c, shard_gradients.c, overlapped_sums.c). No other op
-// knows of it.
+// Appends a node to each sum of gradients, after the last op that adds to it. The node rounds,
+// shards or sums the gradient of the micro-batch (round_gradients.c, shard_gradients.c,
+// overlapped_sums.c); other ops do not change.
 #pragma once
 #include "ir/program_inputs.h"
 
 typedef struct accumulator {
     tensor *sum;     // the state "grad.W" or "grad.W.second"
     tensor *weight;  // W
-    int first, last; // nodes: the first that reads it, the last that adds to it
-    tensor *added;   // what that gives: with all of this micro-batch
+    int first, last; // indices of the first node that reads it and the last one that adds to it
+    tensor *added;   // the output of the latter: includes the whole micro-batch
 } accumulator;
 
-// An input that such nodes read, of a chunk, with so many slots.
+// An input of a model chunk, with n_slots slots, that such nodes read.
 typedef struct slotted_input {
     program_input which;
     int chunk, n_slots;
 } slotted_input;
-// Made when a node first asks for it.
+// Returns the input; makes it on the first call.
 tensor *slotted_input_of(graph *g, const slotted_input *input);
 
-// Gives the sum its type and shape and returns the node, not yet in the graph, that takes `added`
-// into it.
+// Sets the type and shape of the sum and returns the node, not yet in the graph, that adds `added`
+// to it.
 typedef node *(*take_in_fn)(graph *g, const accumulator *of, void *ctx);
 
-// Replaces every sum of fp32 of a differentiated graph: ops add to zeros, and the node takes in
-// what they have become.
+// Replaces every fp32 sum of a differentiated graph: ops add to zeros, and the node adds the result
+// to the sum.
 void accumulators_replace(graph *g, take_in_fn take_in, void *ctx);
-// Lets the node follow every sum.
+// Appends the node to every sum.
 void accumulators_follow(graph *g, take_in_fn take_in, void *ctx);

@@ -1,6 +1,6 @@
-// Deals the nodes of a differentiated stage out to programs that run at different times
-// (docs/adr/0011). What one part makes and another reads becomes kept state, named after its number
-// in the whole graph, so that all parts mean the same.
+// Distributes the nodes of a differentiated stage over programs that run at different times
+// (docs/adr/0011). Values that one part computes and another reads become kept state, which is
+// named after its number in the whole graph, so that all parts use the same name.
 #include "ir/op.h"
 #include "passes/passes.h"
 
@@ -14,10 +14,9 @@ typedef struct cutter {
     graph *g;       // that part
 } cutter;
 
-// A backward node that the stage before does not wait for: it adds to gradients of weights alone,
-// or makes something again that only such nodes read; or rounds or shares what such a node has
-// added up. (The chain of gradients of inputs stays together, also on the first stage, where it
-// ends in a weight.)
+// Returns whether no other stage waits for a backward node: it only adds to gradients of weights,
+// recomputes a value that only such nodes read, or rounds or shards the sum of such a node. (The
+// chain of input gradients stays together, also on the first stage, where it ends in a weight.)
 static bool is_for_weights(const node *n, const bool *read_earlier) {
     const op_row *row = op_rows[n->op];
     const bool again = n->recomputed || row->renames;

@@ -1,10 +1,10 @@
-// The update by Muon (ir/ops/muon.c). Data ranks that share the optimizer each have a shard of the
-// momentum, but a matrix is orthogonalised whole: they send what the momentum gives to the matrix's
-// owner, who sends back what comes of it. Matrices get owners in groups, so that ranks compute at
-// the same time, and no more than a group is whole at a time.
+// The Muon update (ir/ops/muon.c). Data ranks that share the optimizer each have a shard of the
+// momentum, but a matrix is orthogonalised as a whole: they send the updated momentum to the
+// matrix's owner, which returns the result. Owners are assigned in groups of matrices, so that
+// ranks compute at the same time and only one group is gathered at a time.
 #include "passes/update_internal.h"
 
-// Below this norm a matrix counts as 0: that of torch.optim.Muon.
+// A matrix with a smaller norm counts as 0, as in torch.optim.Muon.
 #define MUON_EPS 1e-7
 
 // Weights of a group for each rank: those of a layer, so that each rank gets one of each shape.
@@ -52,7 +52,7 @@ static tensor *gather(graph *g, tensor *x, mesh_axis axis) {
     return attrs.mesh.ranks == 1 ? x : graph_add(g, OP_all_gather, 1, &x, &attrs)->out[0];
 }
 
-// Adds the momentum of a weight, whose result goes to whoever orthogonalises it.
+// Adds the node that updates the momentum of a weight and sends the result to the matrix's owner.
 static void begin(const muon_pass *pass, const tensor *w, tensor *grad, muon_step *step) {
     graph *g = pass->g;
     step->it = update_weight(g, w, pass->opts);
@@ -67,7 +67,7 @@ static void begin(const muon_pass *pass, const tensor *w, tensor *grad, muon_ste
         step->u = gather(g, step->u, AXIS_DATA);
 }
 
-// A number for each row of all tensor ranks, on whoever orthogonalises the weight.
+// Makes state with a number for each row of all tensor ranks, on the owner of the weight.
 static tensor *row_squares(graph *g, const tensor *w, const op_attrs *attrs) {
     const int64_t rows = w->dim[0] * (attrs->mesh.dim == 0 ? attrs->mesh.ranks : 1);
     return graph_state(g, TENSOR_OPTIMIZER, arena_printf(g->a, "row_squares.%s", w->name),
@@ -106,7 +106,7 @@ static double cost(const muon_pass *pass, const tensor *w, const muon_weight *by
     return op_rows[OP_orthogonalise]->flops(&n);
 }
 
-// The dearest first, to the rank that has least to do: it goes on from group to group.
+// Assigns the most expensive matrix first, to the rank with the least work so far in all groups.
 static void choose_owners(const muon_pass *pass, muon_step *steps, int n) {
     for (int left = n; left > 0; left--) {
         muon_step *dearest = NULL;

@@ -1,5 +1,5 @@
-// Sums of gradients over the data ranks during the backward pass (docs/adr/0027): that of a weight
-// begins right after the last op of the last micro-batch that adds to it.
+// Sums gradients over the data ranks during the backward pass (docs/adr/0027): the sum of a weight
+// starts right after the last op of the last micro-batch that adds to it.
 #include "ir/op.h"
 #include "passes/accumulators.h"
 #include "passes/passes.h"

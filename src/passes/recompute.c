@@ -1,6 +1,6 @@
-// Replaces what the backward pass reads from dropped forward nodes by copies of those nodes, placed
-// right before the first reader. The copies see their inputs through barriers, so that no compiler
-// takes a copy and its original for one.
+// Copies the dropped forward nodes whose values the backward pass reads, right before the first
+// reader. The copies read their inputs through barriers, so that no compiler merges a copy with its
+// original.
 #include <string.h>
 
 #include "ir/op.h"
@@ -32,7 +32,8 @@ static bool is_dropped(const recompute_pass *p, const tensor *t) {
 
 static tensor *recomputed(recompute_pass *p, tensor *t);
 
-// The value of t, but not before p->dep exists. Tensors that this pass made already wait for it.
+// Returns the value of t behind a barrier that waits for p->dep. Tensors made by this pass already
+// wait for it.
 static tensor *guarded(recompute_pass *p, tensor *t) {
     if (t->id >= p->n_tensors) return t;
     if (p->again[t->id]) return p->again[t->id];
@@ -41,8 +42,8 @@ static tensor *guarded(recompute_pass *p, tensor *t) {
     return p->again[t->id] = barrier->out[0];
 }
 
-// Every value passes through a barrier. State does not need one, unless there is nothing else: a
-// node that reads state alone could be taken for its original.
+// Puts every value behind a barrier. State needs none unless it is the only input: a compiler could
+// merge a node that reads only state with its original.
 static void guard_inputs(recompute_pass *p, tensor **in, int n_in) {
     bool state_alone = n_in > 0;
     for (int k = 0; k < n_in; k++) {
@@ -82,7 +83,7 @@ static tensor *recomputed(recompute_pass *p, tensor *t) {
     return p->again[t->id];
 }
 
-// Lets a backward node read copies in place of what is dropped; they come right before it.
+// Makes a backward node read copies of dropped values, which are inserted right before it.
 static void read_copies(recompute_pass *p, node *n) {
     p->dep = n->in[0];
     for (int k = 0; k < n->n_in; k++)

@@ -1,5 +1,5 @@
-// Sums of gradients of which each rank keeps its shard (ZeRO-2, docs/adr/0021): what a micro-batch
-// adds goes to the ranks that keep it as soon as it is complete, weight by weight in the order in
+// Shards the sums of gradients over ranks (ZeRO-2, docs/adr/0021): the gradient of a micro-batch is
+// sent to the owners of its shards as soon as it is complete, weight by weight in the order in
 // which the backward pass finishes them.
 #include <string.h>
 
@@ -26,7 +26,7 @@ tensor *pass_shards(graph *g, const char *name, const tensor *w, const gradient_
 
 typedef struct add_shards {
     const gradient_shards *by;
-    slotted_input turn;
+    slotted_input micro_batch;
 } add_shards;
 
 static node *add_shard(graph *g, const accumulator *of, void *ctx) {
@@ -34,7 +34,7 @@ static node *add_shard(graph *g, const accumulator *of, void *ctx) {
     const gradient_shards *by = call->by;
     of->sum->n_dims = 3;
     set_dims(by, of->weight, of->sum->dim);
-    tensor *in[] = {of->added, of->sum, slotted_input_of(g, &call->turn)};
+    tensor *in[] = {of->added, of->sum, slotted_input_of(g, &call->micro_batch)};
     const op_attrs attrs = {.mesh.axis = AXIS_DATA,
             .mesh.ranks = by->ranks,
             .sum.data_ranks = by->data_ranks,
@@ -44,7 +44,7 @@ static node *add_shard(graph *g, const accumulator *of, void *ctx) {
 }
 
 void pass_shard_gradients(graph *g, const gradient_shards *by, int chunk, int n_slots) {
-    accumulators_replace(g, add_shard, &(add_shards){by, {INPUT_TURN, chunk, n_slots}});
+    accumulators_replace(g, add_shard, &(add_shards){by, {INPUT_MICRO_BATCH, chunk, n_slots}});
 }
 
 tensor *pass_join_shards(graph *g, tensor *sums, const gradient_shards *by) {

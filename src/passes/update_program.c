@@ -20,8 +20,8 @@ static tensor *sum_over(graph *g, tensor *x, mesh_axis axis) {
     return attrs.mesh.ranks == 1 ? x : graph_add(g, OP_all_reduce, 1, &x, &attrs)->out[0];
 }
 
-// Sums over data and context ranks, and the reduction blocks of the row that each has. Where no two
-// ranks have the same reduction blocks, a rank's are complete and are joined before anything travels.
+// Sums a gradient over data and context ranks and over the reduction blocks of the row. If no two
+// ranks have the same blocks, a rank's sums are complete and are added before communication.
 static tensor *sum_over_update(graph *g, tensor *grad, const update_opts *opts) {
     op_attrs attrs = update_along(g, AXIS_DATA);
     attrs.mesh.summed = opts->summed;
@@ -38,7 +38,7 @@ static tensor *sum_over_update(graph *g, tensor *grad, const update_opts *opts) 
     return sum_over(g, grad, AXIS_DATA);
 }
 
-// Tensor ranks that share tokens have joined the gradients of what all of them have.
+// Tensor ranks that share tokens have already summed the gradients of replicated weights.
 static tensor *gradient(graph *g, const tensor *w, const char *use, const update_opts *opts) {
     const char *name = arena_printf(g->a, "grad.%s%s", w->name, use);
     if (opts->shards.ranks)
@@ -56,7 +56,7 @@ static tensor *both_uses(graph *g, const tensor *w, tensor *grad, const update_o
     return graph_add(g, opts->zero ? OP_add : OP_take_back, 2, in, NULL)->out[0];
 }
 
-// Sums the squares of all weights, on all stages; those that tensor ranks have alike come first.
+// Sums the squares of all gradients on all stages; those replicated on tensor ranks come first.
 static tensor *global_squares(graph *g, tensor *const *t, int n, const update_opts *opts) {
     const bool tensor_ranks = g->mesh.size[AXIS_TENSOR] > 1;
     tensor **in = ARENA_ARRAY(g->a, tensor *, n);
@@ -75,7 +75,7 @@ static tensor *global_squares(graph *g, tensor *const *t, int n, const update_op
     return graph_add(g, OP_sum_squares, n_in, in, &attrs)->out[0];
 }
 
-// State of the optimizer beside a weight: its shard, where data ranks share it.
+// Makes optimizer state for a weight: its shard if data ranks share it.
 tensor *update_state(graph *g, const char *prefix, const tensor *w, dtype dt,
         const update_opts *opts) {
     const int64_t length = shard_length(tensor_elements(w), g->mesh.size[AXIS_DATA]);
@@ -111,8 +111,8 @@ tensor *pass_extent(graph *g, const char *weight) {
                  : graph_state(g, TENSOR_OPTIMIZER, name, DT_I32, 1, (int64_t[]){N_EXTENT_WORDS});
 }
 
-// The node that updates p, in the form for what is kept in bf16 where something is. copy: the
-// weight, which is a rounded copy of p; NULL: it is p.
+// Makes the node that updates p; it rounds stochastically if any of its state is bf16. copy: the
+// weight, a rounded copy of p; NULL: p is the weight.
 static const node *add_update(graph *g, const tensor *w, tensor *state[4], tensor *norm2,
         tensor *hyper, tensor *copy, const update_opts *opts) {
     bool rounds = false;
@@ -129,7 +129,7 @@ static const node *add_update(graph *g, const tensor *w, tensor *state[4], tenso
     return graph_add(g, rounds ? OP_adamw_rounded : OP_adamw, n_in, in, &attrs);
 }
 
-// The new value of a weight's master, or of its shard, by AdamW.
+// Returns the new value of a weight's master, or of its shard, by AdamW.
 static tensor *update(graph *g, const tensor *w, tensor *grad, tensor *norm2, tensor *hyper,
         const update_opts *opts) {
     const dtype moments = pass_kept_type(opts->moments, w->dt);

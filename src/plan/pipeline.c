@@ -18,10 +18,10 @@ static void put(table *t, pipeline_work work, pipeline_task task) {
     t->order[t->n++] = (pipeline_task){work, task.chunk, task.micro_batch};
 }
 
-// The i-th turn of a rank. With several chunks, a group of micro-batches passes chunk 0, then chunk
-// 1, and so on, before the next group begins; the last group may be short. Backward goes through
-// the chunks from the last to the first.
-static pipeline_task turn(const pipeline_shape *shape, int i, bool backward) {
+// Returns the i-th task of a rank. With several chunks, a group of micro-batches passes chunk 0,
+// then chunk 1, and so on, before the next group begins; the last group may be short. Backward goes
+// through the chunks from the last to the first.
+static pipeline_task nth_task(const pipeline_shape *shape, int i, bool backward) {
     const int per_group = shape->group * shape->chunks, begin = i / per_group * shape->group;
     const int left = shape->micro_batches - begin;
     const int n = left < shape->group ? left : shape->group; // of this group
@@ -39,16 +39,16 @@ static int warm_up(const pipeline_shape *shape, int rank) {
     return w < n ? w : n;
 }
 
-// One backward; ZB-H1 splits it, and begins to catch up on weight gradients so late that as many
-// wait as fill the bubble of this rank.
+// Adds one backward. ZB-H1 splits it and delays weight gradients until as many are waiting as fill
+// the bubble of this rank.
 static void put_backward(table *t, int i) {
     const pipeline_shape *shape = t->shape;
     if (shape->kind != PIPELINE_ZB_H1) {
-        put(t, WORK_BACKWARD, turn(shape, i, true));
+        put(t, WORK_BACKWARD, nth_task(shape, i, true));
         return;
     }
-    put(t, WORK_INPUT_GRAD, turn(shape, i, true));
-    if (i >= t->rank) put(t, WORK_WEIGHT_GRAD, turn(shape, i - t->rank, true));
+    put(t, WORK_INPUT_GRAD, nth_task(shape, i, true));
+    if (i >= t->rank) put(t, WORK_WEIGHT_GRAD, nth_task(shape, i - t->rank, true));
 }
 
 static int fill(const pipeline_shape *shape, int rank, pipeline_task *order) {
@@ -56,14 +56,14 @@ static int fill(const pipeline_shape *shape, int rank, pipeline_task *order) {
     const int n = shape->chunks * shape->micro_batches;
     const int warm = shape->forward_only ? n : warm_up(shape, rank);
     for (int i = 0; i < warm; i++)
-        put(&t, WORK_FORWARD, turn(shape, i, false));
+        put(&t, WORK_FORWARD, nth_task(shape, i, false));
     for (int i = 0; i < n && !shape->forward_only; i++) {
-        if (warm + i < n) put(&t, WORK_FORWARD, turn(shape, warm + i, false));
+        if (warm + i < n) put(&t, WORK_FORWARD, nth_task(shape, warm + i, false));
         put_backward(&t, i);
     }
     if (shape->kind == PIPELINE_ZB_H1 && !shape->forward_only) // those that still wait
         for (int i = n > rank ? n - rank : 0; i < n; i++)
-            put(&t, WORK_WEIGHT_GRAD, turn(shape, i, true));
+            put(&t, WORK_WEIGHT_GRAD, nth_task(shape, i, true));
     return t.n;
 }
 
@@ -125,7 +125,7 @@ pipeline_work pipeline_last_work(const pipeline_shape *shape) {
     return shape->kind == PIPELINE_ZB_H1 ? WORK_WEIGHT_GRAD : WORK_BACKWARD;
 }
 
-// The lowest slot that is free at the forward.
+// Gives each micro-batch the lowest slot that is free at its forward.
 pipeline_slots pipeline_find_slots(arena *a, const pipeline_schedule *schedule, int rank) {
     const pipeline_shape *shape = &schedule->shape;
     const int m = shape->micro_batches;

@@ -1,8 +1,8 @@
-// Pipeline schedules as tables (design D3): what each rank works on, in which order; and a
-// simulator that says of a table whether it ends, how long it takes and how much it holds.
+// Pipeline schedules as tables (design D3): the order of the tasks of each rank. A simulator checks
+// that a table ends, and computes its time and memory.
 //
-// Legend: P ranks, V chunks of the model per rank, M micro-batches. Chunk v of rank p is stage
-// v P + p of the model, so that a micro-batch visits the ranks in order, V times.
+// Legend: P ranks, V model chunks per rank (virtual stages), M micro-batches. Chunk v of rank p is
+// stage v P + p of the model, so that a micro-batch visits the ranks in order, V times.
 #pragma once
 #include <stdbool.h>
 
@@ -20,8 +20,8 @@ typedef enum pipeline_kind {
 typedef enum pipeline_work {
     WORK_FORWARD,
     WORK_BACKWARD,    // both gradients
-    WORK_INPUT_GRAD,  // what the stage before waits for
-    WORK_WEIGHT_GRAD, // what nobody waits for
+    WORK_INPUT_GRAD,  // the previous stage waits for it
+    WORK_WEIGHT_GRAD, // no other stage waits for it
     N_WORKS,
 } pipeline_work;
 
@@ -33,7 +33,7 @@ typedef struct pipeline_task {
 typedef struct pipeline_shape {
     pipeline_kind kind;
     int ranks, chunks, micro_batches; // P, V, M; V is 1 unless the kind is interleaved
-    int group; // interleaved: micro-batches that pass a chunk before the next chunk's turn; 0: P
+    int group; // interleaved: micro-batches that pass a chunk before they pass the next one; 0: P
     bool forward_only; // an evaluation: any kind, any number of micro-batches
 } pipeline_shape;
 
@@ -43,27 +43,27 @@ typedef struct pipeline_schedule {
     int n_tasks;           // of each rank
 } pipeline_schedule;
 
-// Builds the table. DRV_E_USAGE: the kind does not exist for these numbers. Lives in `a`.
+// Builds the table in `a`. DRV_E_USAGE: the schedule is not possible with these numbers.
 DRV_CHECKED drv_status pipeline_build(arena *a, const pipeline_shape *shape,
         pipeline_schedule *out);
 
-// Returns the work after which a rank no longer needs what it keeps of a micro-batch.
+// Returns the work after which a rank no longer needs the kept values of a micro-batch.
 pipeline_work pipeline_last_work(const pipeline_shape *shape);
 
-// The room in which a rank keeps what the forward of a micro-batch leaves for its backward: each
-// chunk has slots, as many as it ever needs at a time. Lives in `a`.
+// The slots in which a rank keeps values from the forward to the backward of a micro-batch. Each
+// model chunk has as many slots as it needs at a time. Lives in `a`.
 typedef struct pipeline_slots {
     int *n;  // by chunk
     int *of; // by chunk x micro_batches + micro-batch
 } pipeline_slots;
 pipeline_slots pipeline_find_slots(arena *a, const pipeline_schedule *schedule, int rank);
 
-// Returns the stage of a task of a rank, counted through the model.
+// Returns the stage of the model to which a task of a rank belongs.
 static inline int pipeline_stage(const pipeline_shape *shape, int rank, const pipeline_task *item) {
     return item->chunk * shape->ranks + rank;
 }
-// Returns whether the rank receives the input of a task (the first stage's forward and the last
-// one's backward begin with what is there), and whether another takes its result.
+// Return whether a task needs an input from another rank (the first stage's forward and the last
+// stage's backward do not), and whether another rank needs its result.
 bool pipeline_receives(const pipeline_shape *shape, int rank, const pipeline_task *task);
 bool pipeline_sends(const pipeline_shape *shape, int rank, const pipeline_task *task);
 
@@ -79,9 +79,9 @@ typedef struct pipeline_result {
     int *peak;      // by rank: micro-batches whose activations one of its chunks holds, at most
 } pipeline_result;
 
-// Runs the table. A rank has one send under way per direction (activations, gradients) and posts
-// the receive of a task before it begins the task in front of it. Fails with DRV_E_DATA, naming a
-// rank and its task, when the table cannot end: a task is missing, or ranks wait for each other.
+// Simulates the table. A rank has one pending send per direction (activations, gradients) and posts
+// the receive of a task before it begins the preceding task. DRV_E_DATA names a rank and its task
+// if the table cannot end: a task is missing, or ranks wait for each other.
 DRV_CHECKED drv_status pipeline_simulate(arena *a, const pipeline_schedule *schedule,
         const pipeline_cost *cost, pipeline_result *out);
 

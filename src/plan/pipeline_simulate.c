@@ -1,6 +1,6 @@
-// The simulator of pipeline schedules. Time is found under sends that never wait; that the table
-// ends is tried with one send under way per rank and direction, and no buffer at the receiver but
-// the posted one, so that it holds whatever a transport does.
+// The simulator of pipeline schedules. Times assume that sends never block. Whether the table ends
+// is checked with one pending send per rank and direction and no buffer at the receiver but the
+// posted one, so the result holds for any transport.
 #include "plan/pipeline.h"
 
 typedef enum direction { ACTIVATION, GRADIENT, N_DIRECTIONS } direction;
@@ -90,8 +90,8 @@ static drv_status cannot_end(const simulation *s, const char *why) {
             task->micro_batch);
 }
 
-// The result of this task has left its rank: its receive was posted, one task ahead of the one that
-// takes it.
+// Returns whether the result of this task has been sent: the receiver posts the receive one task
+// before it needs the result.
 static bool has_left(const simulation *s, int rank, const pipeline_task *task) {
     const int target = target_of(s, stage_of(s, rank, task), task);
     if (target < 0) return true;
@@ -100,8 +100,8 @@ static bool has_left(const simulation *s, int rank, const pipeline_task *task) {
     return taker == rank || s->next[taker] + 1 >= takes;
 }
 
-// Advances as far as the rank comes with one send under way per direction; `sending`: by direction
-// and rank, whose result that is.
+// Advances the rank as far as possible with one pending send per direction; `sending`: the task
+// whose result is being sent, by direction and rank.
 static bool advance(simulation *s, int rank, const pipeline_task **sending[N_DIRECTIONS]) {
     const int begin = s->next[rank];
     for (; s->next[rank] < s->schedule->n_tasks; s->next[rank]++) {

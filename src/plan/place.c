@@ -1,14 +1,14 @@
 // Greedy by size (arXiv:2001.03288, section 5.2): the largest item first, each in the lowest gap
 // between those placed before it whose lifetimes overlap its own.
 //
-// The gap is found without looking at those items. A segment tree over time keeps two sets of bytes
+// The gap is found without examining those items. A segment tree over time keeps two sets of bytes
 // in each node, as sorted intervals that neither overlap nor touch:
 //   whole  bytes of items that live through all the node's time and do not do so in its parent
 //   some   bytes of items that live at any of its time
 // The memory that is taken in first .. last is then the union of `some` of the O(log n) nodes that
 // make up first .. last and `whole` of the nodes above them. Items fill the arena from below, so
-// the intervals merge and the sets stay short: n items take about n log n looks, where comparing
-// with all items that are alive takes n^2 when activations wait for the backward pass.
+// the intervals merge and the sets stay short: n items take about n log n steps, whereas comparing
+// with all live items takes n^2 when activations wait for the backward pass.
 #include "plan/place.h"
 
 #include <stdlib.h>
@@ -87,7 +87,7 @@ static void take(placer *p, const byte_set *set) {
     if (set->n) p->taken[p->n_taken++] = set;
 }
 
-// Collects the sets whose union is what is taken while the item lives.
+// Collects the sets whose union is the memory in use during the item's lifetime.
 static void collect(placer *p, int node, int begin, int end, const place_item *item) {
     const time_node *t = &p->nodes[node];
     if (item->first <= begin && end - 1 <= item->last) {
@@ -100,8 +100,8 @@ static void collect(placer *p, int node, int begin, int end, const place_item *i
     if (item->last >= middle) collect(p, 2 * node + 1, middle, end, item);
 }
 
-// The lowest offset at which no set has any of the `bytes` bytes: each interval in the way lifts
-// it, until a whole round finds none.
+// Finds the lowest offset at which `bytes` bytes are free in all sets: each overlapping interval
+// raises it, until a whole round finds none.
 static int64_t lowest_gap(placer *p, int64_t bytes) {
     int64_t offset = 0;
     for (int quiet = 0, i = 0; quiet < p->n_taken; i = (i + 1) % p->n_taken) {

@@ -1,4 +1,4 @@
-// Places things with known sizes and lifetimes in one arena.
+// Places buffers with known sizes and lifetimes in one arena.
 #pragma once
 #include <stdint.h>
 
@@ -9,6 +9,6 @@ typedef struct place_item { // needs `bytes` at the times first .. last, both in
     int64_t offset; // result
 } place_item;
 
-// Sets every offset; items are put in another order. Times are 0 .. n_times - 1. Returns the end of
-// the highest item. `probes` (may be NULL) counts looks at intervals, for tests of growth.
+// Sets every offset and reorders the items. Times are 0 .. n_times - 1. Returns the end of the
+// highest item. `probes` (may be NULL) counts the intervals examined, for tests of complexity.
 int64_t place_items(place_item *items, int n, int n_times, int64_t *probes);

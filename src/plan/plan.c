@@ -19,8 +19,8 @@ static void find_lifetimes(plan *p) {
     }
 }
 
-// The tensor in whose storage t lies. Storages are joined later ones to earlier ones; the path to
-// the first is shortened on the way.
+// Finds the tensor whose storage t shares (union-find with path compression; later storages point
+// to earlier ones).
 static const tensor *storage_of(plan *p, const tensor *t) {
     const tensor *root = t;
     while (p->storage[root->id] != root)
@@ -33,13 +33,13 @@ static const tensor *storage_of(plan *p, const tensor *t) {
     return root;
 }
 
-// Lets t and all that lies in its storage lie in that of `root` from now on, which lives as long.
+// Merges the storage of t into that of `root` and extends the lifetime of `root`.
 static void join(plan *p, const tensor *t, const tensor *root) {
     p->storage[t->id] = root;
     if (p->last[t->id] > p->last[root->id]) p->last[root->id] = p->last[t->id];
 }
 
-// Joins in-place outputs to their storage, in program order.
+// Merges in-place outputs with the storage of their inputs, in program order.
 static void find_storage(plan *p) {
     const graph *g = p->g;
     for (int i = 0; i < g->n_tensors; i++)
@@ -51,7 +51,7 @@ static void find_storage(plan *p) {
         }
 }
 
-// Another input of the node lies in the same storage.
+// Returns whether another input of the node shares the storage.
 static bool is_read_twice(plan *p, const node *n, int input) {
     const tensor *root = storage_of(p, n->in[input]);
     for (int k = 0; k < n->n_in; k++)
@@ -59,8 +59,8 @@ static bool is_read_twice(plan *p, const node *n, int input) {
     return false;
 }
 
-// An output takes over the storage of an input that is a temporary of the same size and is no
-// longer needed.
+// Lets an output take over the storage of an input that is a temporary of the same size and not
+// needed later.
 static bool may_take_over(plan *p, int index, const tensor *t, int input) {
     const node *n = p->g->nodes[index];
     const tensor *root = storage_of(p, n->in[input]);
@@ -82,8 +82,8 @@ static void find_optional_aliases(plan *p) {
         storage_of(p, p->g->tensors[i]); // every path has one step now
 }
 
-// Lists what needs a place: each storage of temporaries, with the tensor's id, and the scratch of
-// each node, with the node's index after all tensors. Returns how many there are.
+// Lists the items to place: each storage of temporaries under the tensor's id, and the scratch of
+// each node under the node's index after all tensors. Returns their number.
 static int list_items(const plan *p, workspace_fn workspace, void *ctx, place_item *items) {
     const graph *g = p->g;
     int n_items = 0;

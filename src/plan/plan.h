@@ -1,9 +1,9 @@
-// Static memory (design D4): which node runs when, and where every temporary lies.
+// Static memory planning (design D4): the lifetime and the offset of every temporary.
 //
 // Invariants (checked by tests): two temporaries whose lifetimes overlap do not overlap in the
 // arena, unless one is the in-place successor of the other; every offset is a multiple of
-// PLAN_ALIGN; arena_bytes is the end of the last one. A back end that holds the state of a graph,
-// each tensor rounded up to PLAN_ALIGN, and its arena holds what the plan says, to the byte.
+// PLAN_ALIGN; arena_bytes is the end of the last one. A back end that allocates the state of a
+// graph, each tensor rounded up to PLAN_ALIGN, and its arena allocates exactly the planned bytes.
 #pragma once
 #include "ir/graph.h"
 
@@ -12,18 +12,19 @@ enum { PLAN_ALIGN = 64 };
 typedef struct plan {
     const graph *g;
     int64_t *offset;        // by tensor id, in the arena; -1: not a temporary
-    int *first, *last;      // by tensor id: node that defines, node that reads last; -1: none
-    const tensor **storage; // by tensor id: the tensor whose storage it is in
+    int *first, *last;      // by tensor id: nodes that define it and read it last; -1: none
+    const tensor **storage; // by tensor id: the tensor whose storage it shares
     int64_t *workspace;     // by node: offset of its scratch
-    int64_t *scratch_bytes; // by node: of that
+    int64_t *scratch_bytes; // by node: size of its scratch
     int64_t arena_bytes;
     int64_t class_bytes[N_TENSOR_CLASSES]; // state by class, as plan_state_bytes says
     double flops;
     double wire_bytes[N_AXES]; // sent by a rank, by axis of the mesh
-    int64_t place_probes;      // work of placing, see place_items
+    int64_t place_probes;      // steps of placing, see place_items
 } plan;
 
-// Returns the bytes that a back end holds for a state tensor: its slots, rounded up to PLAN_ALIGN.
+// Returns the bytes that a back end allocates for a state tensor: all slots, rounded up to
+// PLAN_ALIGN.
 int64_t plan_state_bytes(const tensor *t);
 
 // Scratch that a back end needs while it runs a node.

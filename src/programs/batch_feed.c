@@ -69,12 +69,12 @@ static drv_status put_number(const batch *b, programs *p, int chunk, int64_t slo
 
 // Writes the input of ops that have to do with other ranks' gradients; nothing where there are
 // none.
-static drv_status put_turn(programs *p, int chunk, int slot, int64_t m) {
+static drv_status put_micro_batch(programs *p, int chunk, int slot, int64_t m) {
     const gradient_sums *sums = &p->layout.sums;
-    const bool turns = p->layout.zero == 2;
-    const int32_t value = turns ? (int32_t)m : m + 1 == sums->micro_batches;
-    if (!turns && !sums->ranks) return DRV_OK;
-    return put(p, turns ? INPUT_TURN : INPUT_LAST, chunk, slot * (int64_t)sizeof value,
+    const bool numbered = p->layout.zero == 2;
+    const int32_t value = numbered ? (int32_t)m : m + 1 == sums->micro_batches;
+    if (!numbered && !sums->ranks) return DRV_OK;
+    return put(p, numbered ? INPUT_MICRO_BATCH : INPUT_LAST, chunk, slot * (int64_t)sizeof value,
             sizeof value, &value);
 }
 
@@ -101,7 +101,7 @@ drv_status batch_feed(const batch *b, programs *p, int chunk, int slot, int64_t 
                 n_rows));
     if (alone || p->stage[chunk].trains_here) {
         DRV_TRY(put_number(b, p, chunk, slot, m));
-        DRV_TRY(put_turn(p, chunk, slot, m));
+        DRV_TRY(put_micro_batch(p, chunk, slot, m));
     }
     return batch_feed_rows(b, p, chunk, slot, m);
 }

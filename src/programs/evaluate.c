@@ -47,14 +47,14 @@ typedef struct evaluation {
     double *pairs, *of_tokens;
     // Turns are taken in portions, between which all ranks agree on whether to stop.
     comm_group *all_ranks;
-    int64_t turn, portion; // turns so far; in the portion
-    double began_s;        // clock: of the portion
+    int64_t round, portion; // rounds so far; in the portion
+    double began_s;         // clock: of the portion
 } evaluation;
 enum { OF_CHOSEN, OF_REJECTED, SEEN, N_OF_PAIR };
 
 // Ranks may meet in each program, so all of them run as many micro-batches: those that come after
 // the last row are empty.
-static int64_t turns_of(const evaluation *e) {
+static int64_t rounds_of(const evaluation *e) {
     return div_up(e->n_micro_batches, e->ranks);
 }
 
@@ -122,13 +122,13 @@ static drv_status run_micro_batch(evaluation *e, int64_t first) {
     return note_loss(e, first);
 }
 
-static int64_t row_of_turn(const evaluation *e, int64_t turn) {
-    return (turn * e->ranks + e->me) * e->batch.rows;
+static int64_t row_of_round(const evaluation *e, int64_t round) {
+    return (round * e->ranks + e->me) * e->batch.rows;
 }
 
 // --- by a pipeline: this rank's stages of every micro-batch of its data rank
 static int64_t first_row(const evaluation *e, const pipeline_task *item) {
-    return row_of_turn(e, e->turn + item->micro_batch);
+    return row_of_round(e, e->round + item->micro_batch);
 }
 
 static drv_status take(void *ctx, const pipeline_task *item, const void *message) {
@@ -150,12 +150,12 @@ static drv_status give(void *ctx, const pipeline_task *item, void *message) {
     return stages_get(e->p, item, message);
 }
 
-static drv_status run_stages(evaluation *e, int64_t n_turns) {
+static drv_status run_stages(evaluation *e, int64_t n_rounds) {
     const pipeline_actions actions = {e, take, compute, give};
     pipeline_shape shape = stages_shape(e->p->held.c);
     pipeline_schedule schedule;
     shape.forward_only = true;
-    shape.micro_batches = (int)n_turns;
+    shape.micro_batches = (int)n_rounds;
     arena *a = arena_new("schedule");
     drv_status status = pipeline_build(a, &shape, &schedule);
     if (status == DRV_OK) status = pipeline_run(e->p->link, &schedule, &actions);
@@ -182,14 +182,14 @@ static drv_status join_ranks(evaluation *e) {
     return comm_all_reduce(e->joined, DT_I64, COMM_SUM, e->counted, n, NULL);
 }
 
-static drv_status run_rows(evaluation *e, int64_t n_turns) {
-    for (int64_t i = 0; i < n_turns; i++)
-        DRV_TRY(run_micro_batch(e, row_of_turn(e, e->turn + i)));
+static drv_status run_rows(evaluation *e, int64_t n_rounds) {
+    for (int64_t i = 0; i < n_rounds; i++)
+        DRV_TRY(run_micro_batch(e, row_of_round(e, e->round + i)));
     return DRV_OK;
 }
 
 static void say_progress(const evaluation *e, double begin_s) {
-    const int64_t most = e->turn * e->ranks * e->batch.rows,
+    const int64_t most = e->round * e->ranks * e->batch.rows,
                   done = most < e->n_rows ? most : e->n_rows;
     if (e->n_rows <= e->batch.rows || e->p->n_stages) return;
     progress("evaluating: row %lld of %lld, loss %.4f, %s left", (long long)done,
@@ -197,7 +197,7 @@ static void say_progress(const evaluation *e, double begin_s) {
             str_duration((clock_s() - begin_s) * (double)(e->n_rows - done) / (double)done));
 }
 
-// All ranks stop at the same turn, and take as many more until they ask again: as many as the
+// All ranks stop at the same round, and take as many more until they ask again: as many as the
 // slowest of them does in half a second.
 static drv_status agree(evaluation *e) {
     const double now = clock_s();
@@ -211,21 +211,21 @@ static drv_status agree(evaluation *e) {
     return DRV_OK;
 }
 
-static drv_status run_turns(evaluation *e) {
+static drv_status run_rounds(evaluation *e) {
     const double begin_s = e->began_s = clock_s();
     e->portion = e->p->n_stages ? e->p->n_stages : 1;
     for (;;) {
-        const int64_t left = turns_of(e) - e->turn, n = left < e->portion ? left : e->portion;
+        const int64_t left = rounds_of(e) - e->round, n = left < e->portion ? left : e->portion;
         DRV_TRY(e->p->n_stages ? run_stages(e, n) : run_rows(e, n));
-        e->turn += n;
-        if (e->turn == turns_of(e)) return DRV_OK;
+        e->round += n;
+        if (e->round == rounds_of(e)) return DRV_OK;
         say_progress(e, begin_s);
         DRV_TRY(agree(e));
     }
 }
 
 static drv_status run_all(evaluation *e) {
-    DRV_TRY(run_turns(e));
+    DRV_TRY(run_rounds(e));
     DRV_TRY(join_ranks(e));
     e->sum = 0;
     e->tokens = 0;

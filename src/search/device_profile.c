@@ -177,3 +177,27 @@ drv_status device_profile_read(arena *a, const char *text, device_profile *out) 
     }
     return check(&r);
 }
+
+drv_status device_profile_check_ranks(const device_profile *d, int64_t ranks) {
+    const int64_t host = d->links.ranks_per_host;
+    if (ranks <= host || ranks % host == 0) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "%s: links.ranks_per_host is %lld, expected a divisor of the %lld ranks", d->name,
+            (long long)host, (long long)ranks);
+}
+
+device_profile device_profile_by_hand(const char *name, double flops, double share, int64_t memory,
+        const link_speeds *links) {
+    return (device_profile){.name = name,
+            .source = "options",
+            .memory = memory,
+            .bf16_flops = flops,
+            .bytes_per_s = HUGE_VAL,
+            .links = *links,
+            .reached_products = share,
+            .reached_attention = share,
+            .reached_memory = 1,
+            .reached_inside = 1,
+            .reached_between = 1,
+            .overlap_data = 2.0 / 3}; // sums of gradients while the backward pass goes on
+}

@@ -32,6 +32,13 @@ typedef struct device_profile {
 // out of its range, with its place.
 DRV_CHECKED drv_status device_profile_read(arena *a, const char *text, device_profile *out);
 
+// Checks that hosts of so many ranks divide `ranks`. DRV_E_USAGE.
+DRV_CHECKED drv_status device_profile_check_ranks(const device_profile *d, int64_t ranks);
+// Makes a profile of what is known of a rank without measuring it: `share` of the peak of products
+// is reached by whatever computes, memory limits nothing, and messages go at the speed of the links.
+device_profile device_profile_by_hand(const char *name, double flops, double share, int64_t memory,
+        const link_speeds *links);
+
 // The profiles that ship with the program, by name.
 int device_profile_count(void);
 const char *device_profile_name(int i);

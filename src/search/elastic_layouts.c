@@ -13,8 +13,9 @@
 enum { TOP = 64, MAX_SETS = 16 };
 #define LINK_BYTES_PER_S 12.5e9 // the default of drover plan --search
 
-drv_status elastic_power(arena *a, int ranks, rank_power *out) {
+drv_status elastic_device(arena *a, int ranks, device_profile *out) {
     const int64_t free_bytes = memory_limit_read("").free;
+    const link_speeds links = {LINK_BYTES_PER_S, LINK_BYTES_PER_S, 0};
     double flops;
     backend *host;
     DRV_TRY(backend_open_host(a, &host));
@@ -22,8 +23,7 @@ drv_status elastic_power(arena *a, int ranks, rank_power *out) {
     const double share = backend_expected_share(host);
     backend_close(host);
     DRV_TRY(status);
-    *out = (rank_power){share * flops, share, (double)free_bytes / ranks,
-            {LINK_BYTES_PER_S, LINK_BYTES_PER_S, 0}};
+    *out = device_profile_by_hand("this machine", flops, share, free_bytes / ranks, &links);
     return DRV_OK;
 }
 
@@ -143,7 +143,8 @@ static bool pick(arena *a, const elastic_job *job, const run_config *whole,
                 .layout = *c,
                 .tokens_per_s =
                         (double)(whole->global_batch_size * whole->sequence_length) / c->seconds,
-                .perfect = (double)s->ranks * s->power.flops / s->flops.per_token[RECOMPUTE_NONE],
+                .perfect = (double)s->ranks * s->device.bf16_flops * s->device.reached_products /
+                           s->flops_per_token,
                 .same_bits = same_bits};
         fill_sets(a, pinned, out);
         fill_words(a, whole, out);
@@ -154,7 +155,11 @@ static bool pick(arena *a, const elastic_job *job, const run_config *whole,
 
 static drv_status search(arena *a, const elastic_job *job, const run_config *whole,
         const run_config *pinned, bool same_bits, int64_t ranks, elastic_layout *out) {
-    layout_search made = {.cfg = pinned, .ranks = ranks, .top = TOP, .power = job->power};
+    layout_search made = {.cfg = pinned,
+            .ranks = ranks,
+            .top = TOP,
+            .device = job->device,
+            .on_host = job->on_host};
     drv_status status = layout_search_run(&made);
     if (status == DRV_OK && !pick(a, job, whole, pinned, same_bits, &made, out)) {
         str refused = {0};
@@ -171,7 +176,11 @@ static drv_status search(arena *a, const elastic_job *job, const run_config *who
 static drv_status own_layout(arena *a, const elastic_job *job, const run_config *whole,
         elastic_layout *out) {
     const int64_t ranks = (int64_t)job->n_nodes * job->ranks;
-    layout_search made = {.cfg = job->cfg, .ranks = ranks, .top = 1, .power = job->power};
+    layout_search made = {.cfg = job->cfg,
+            .ranks = ranks,
+            .top = 1,
+            .device = job->device,
+            .on_host = job->on_host};
     layout_candidate mine = {.tensor = whole->tensor_parallel,
             .pipeline = whole->pipeline_parallel,
             .context = whole->context_parallel,

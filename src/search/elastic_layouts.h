@@ -6,7 +6,8 @@
 typedef struct elastic_job {
     const run_config *cfg; // for any number of ranks
     int n_nodes, ranks;    // of the whole job; of each node
-    rank_power power;      // of a rank
+    device_profile device; // of a rank
+    bool on_host;          // layout_search.h
 } elastic_job;
 
 typedef struct elastic_layout {
@@ -19,8 +20,8 @@ typedef struct elastic_layout {
     const char *words; // "data 2 x tensor 2, the same bits"
 } elastic_layout;
 
-// Finds what a rank of this machine can do: the peak of products, its share of the free memory.
-DRV_CHECKED drv_status elastic_power(arena *a, int ranks, rank_power *out);
+// Makes the profile of a rank of this machine: the peak of products, its share of the free memory.
+DRV_CHECKED drv_status elastic_device(arena *a, int ranks, device_profile *out);
 // Takes the job's own layout on all its nodes, else the fastest on exactly n_nodes; with other bits
 // only where none has the same. DRV_E_USAGE: there is none, with the reasons. Texts live in `a`.
 DRV_CHECKED drv_status elastic_on(arena *a, const elastic_job *job, int n_nodes,

@@ -1,11 +1,6 @@
 // Enumerates meshes, and of each mesh schedules, micro-batches, recomputation, sharing of tokens
-// and of the optimizer. Time and memory are estimated by the formulas of Korthikanti et al.
-// (arXiv:2205.05198) and Narayanan et al. (arXiv:2104.04473), good enough for an order: what is
-// listed is really planned.
-//
-// Legend: t, p, n, d ranks along the tensor, pipeline, context and data axes; M micro-batches of a
-// data rank, V stages of a pipeline rank; h, f, k hidden, feed-forward, key-value width; T tokens
-// of a micro-batch.
+// and of the optimizer. Time and memory are estimated from the work of one layer (layer_work.h) by
+// the same model of time as plans (step_cost.h); what is listed is really planned.
 #include "search/layout_candidates.h"
 
 #include <math.h>
@@ -17,9 +12,11 @@
 #include "base/round.h"
 #include "ir/shard.h"
 #include "model/layout.h"
+#include "search/layer_work.h"
+#include "search/step_cost.h"
 #include "weights/run_layout.h"
 
-enum { MAX_VIRTUAL = 32 };
+enum { MAX_VIRTUAL = 32, MOST_TASKS = 512 }; // tasks: simulated even for an estimate
 // Estimates may be so much too high before a layout is left out unplanned.
 #define SLACK 1.15
 
@@ -27,8 +24,9 @@ typedef struct search {
     const run_config *cfg;
     run_config with; // the same with the keys of the candidate that is looked at
     int64_t ranks;
-    const step_flops *flops;
-    const rank_power *power;
+    const device_profile *device;
+    const mesh *pinned;
+    layer_works *layers;
     layout_candidates *out;
     double parameters, begin; // begin: clock_s
 } search;
@@ -78,18 +76,13 @@ static double in_flight(const layout_candidate *c, double micro_batches) {
     }
 }
 
-// Bytes that the forward of a layer leaves for its backward, on one rank.
-static double kept_of_layer(const search *s, const layout_candidate *c) {
-    const model_config *m = &s->cfg->model;
-    const double t = (double)c->tensor, unit = s->cfg->precision != PRECISION_F32 ? 2 : 4,
-                 tokens = (double)(c->micro_batch * s->cfg->sequence_length / c->context),
-                 h = (double)m->hidden_size, f = (double)m->intermediate_size,
-                 heads = fmax((double)m->num_key_value_heads / t, 1), // of keys, at least one
-            k = heads * (double)m->head_dim, alike = c->sequence ? t : 1;
-    if (c->recompute == RECOMPUTE_FULL) return unit * tokens * h / alike;
-    const double all = unit * tokens * (4 * h / alike + (2 * h + 3 * f) / t + 2 * k);
-    if (c->recompute == RECOMPUTE_NONE) return all;
-    return all - unit * tokens * (2 * h / alike + f / t);
+static const layer_work *layer_of(const search *s, const layout_candidate *c) {
+    const layer_key key = {.tensor = c->tensor,
+            .context = c->context,
+            .micro_batch = c->micro_batch,
+            .recompute = c->recompute,
+            .sequence = c->sequence};
+    return layer_works_get(s->layers, &key);
 }
 
 // Counts the sums of each element of a gradient that a step of ZeRO-2 leaves open (ir/shard.h).
@@ -99,7 +92,7 @@ static double open_sums(const search *s, const layout_candidate *c) {
     return shard_most_open(all, c->data, all / accum_groups);
 }
 
-static double bytes_of(const search *s, const layout_candidate *c) {
+static double bytes_of(const search *s, const layout_candidate *c, const layer_work *layer) {
     const bool bf16 = s->cfg->precision != PRECISION_F32;
     const double layers = (double)s->cfg->model.num_hidden_layers, p = (double)c->pipeline,
                  parameters = s->parameters / (double)(c->tensor * c->pipeline);
@@ -109,94 +102,95 @@ static double bytes_of(const search *s, const layout_candidate *c) {
                  optimizer = ((bf16 ? 4 : 0) + moments) /
                              (c->zero ? (double)(c->data * c->context) : 1);
     return parameters * (state + optimizer) +
-           kept_of_layer(s, c) * layers / p * in_flight(c, micro_batches_of(s, c));
+           layer->kept * layers / p * in_flight(c, micro_batches_of(s, c)) + layer->transient;
 }
 
-// The slowest rank works, the others wait while the pipeline fills and drains.
-static double compute_seconds(const search *work, const layout_candidate *of) {
-    const model_config *m = &work->cfg->model;
-    const int n_stages = (int)(of->pipeline * of->virtual_stages);
-    const double head = layout_head_in_layers(m), all = (double)m->num_hidden_layers + head,
-                 tokens = (double)(of->micro_batch * work->cfg->sequence_length / of->context),
-                 micro_batches = micro_batches_of(work, of);
-    const double one = work->flops->per_token[of->recompute] * tokens /
-                       ((double)of->tensor * work->power->flops); // a micro-batch through the model
-    double slowest = 0, fill;
+// Bytes that an update reads and writes of a parameter: those that ranks share, and others.
+enum { OWN_BYTES = 6, SHARED_BYTES = 38 };
+
+// The work of a step by stage, or, where `to` has as many as ranks, the stages of each rank as one.
+static void compose(const search *s, const layout_candidate *c, const layer_work *layer,
+        step_work *to) {
+    const int p = (int)c->pipeline, n_stages = p * (int)c->virtual_stages;
+    const double t = (double)c->tensor, shared = (double)(c->data * c->context),
+                 mine = s->parameters / (t * p), sent = mine * (shared - 1) / shared,
+                 weights = s->cfg->precision != PRECISION_F32 ? 2 : 4;
     int *layers = mem_alloc(sizeof *layers * (size_t)n_stages);
-    layout_share_layers(m, n_stages, layers);
-    for (int rank = 0; rank < of->pipeline; rank++) {
-        double mine = rank == of->pipeline - 1 ? head : 0;
-        for (int v = 0; v < of->virtual_stages; v++)
-            mine += layers[v * of->pipeline + rank];
-        slowest = fmax(slowest, mine / all);
+    layout_share_layers(&s->cfg->model, n_stages, layers);
+    for (int stage = 0; stage < n_stages; stage++) {
+        work_add(&layer->forward, layers[stage], &to->forward[stage % to->n_stages]);
+        work_add(&layer->backward, layers[stage], &to->backward[stage % to->n_stages]);
     }
     free(layers);
-    fill = (double)(of->pipeline - 1) / (double)of->pipeline / (double)of->virtual_stages;
-    if (of->schedule == SCHEDULE_ZB_H1) fill /= 3; // tF + tI - tW of tF + tI + tW
-    return one * (micro_batches * slowest + fill);
+    work_add(&layer->ends_forward, 1, &to->forward[to->n_stages - 1]);
+    work_add(&layer->ends_backward, 1, &to->backward[to->n_stages - 1]);
+    for (int rank = 0; rank < p; rank++)
+        to->backward[rank].wire[AXIS_DATA] = c->zero == 2 ? 4 * sent : 0;
+    to->update.wire[AXIS_DATA] = sent * (c->zero == 2 ? weights : c->zero ? 4 + weights : 8);
+    to->update.bytes = mine * (OWN_BYTES + SHARED_BYTES / (c->zero ? shared : 1));
 }
 
-// Sums overlap with two thirds of a micro-batch, its backward pass, and new weights during the
-// forward pass of the next one.
-double layout_exposed_seconds(const run_config *cfg, double data_s, double micro_batch_s) {
-    const run_layout run = run_layout_of(cfg);
-    const double weights = cfg->precision != PRECISION_F32 ? 2 : 4, // bytes of wire a parameter
-            sums = run.zero == 2 ? 4 * (double)run.micro_batches
-                   : run.zero    ? 4
-                                 : 8,
-                 gathers = run.zero ? weights : 0, sums_s = data_s * sums / (sums + gathers);
-    if (!run.gathers_async && !run.sums.ranks) return data_s;
-    return fmax(sums_s - (run.sums.ranks ? micro_batch_s * 2 / 3 : 0), 0) +
-           fmax(data_s - sums_s - micro_batch_s / 3, 0);
+// Bytes of what a stage hands to the next one.
+static double boundary_of(const search *s, const layout_candidate *c) {
+    const double tokens = (double)(c->micro_batch * s->cfg->sequence_length / c->context);
+    return tokens * (double)s->cfg->model.hidden_size *
+           (s->cfg->precision != PRECISION_F32 ? 2 : 4) / (double)(c->sequence ? c->tensor : 1);
 }
 
-// compute_s: of the step.
-static double wire_seconds(const search *work, const layout_candidate *of, double compute_s) {
-    const model_config *model = &work->cfg->model;
-    const double t = (double)of->tensor, n = (double)of->context, d = (double)of->data * n,
-                 h = (double)model->hidden_size,
-                 layers = (double)model->num_hidden_layers / (double)of->pipeline,
-                 tokens = (double)(of->micro_batch * work->cfg->sequence_length / of->context),
-                 bf16 = work->cfg->precision != PRECISION_F32 ? 1 : 2;
-    const double kv = (double)(model->num_key_value_heads * model->head_dim),
-                 // Keys and values forward and backward, their gradients in fp32.
-            ring = (8 * bf16 + 8) * tokens * kv / t * (n - 1) * layers;
-    const double between = (of->sequence ? 20 : 16) * bf16 * tokens * h * (t - 1) / t * layers;
-    const double boundary = of->pipeline > 1 ? 4 * bf16 * tokens * h * (double)of->virtual_stages /
-                                                       (of->sequence ? t : 1)
-                                             : 0;
-    const double weights = work->parameters / (t * (double)of->pipeline),
-                 sums = of->zero == 2 ? 4 * micro_batches_of(work, of) : 4,
-                 data = (d - 1) / d * weights * (of->zero ? sums + 2 * bf16 : 8);
-    const link_speeds *l = &work->power->links;
-    const mesh m = layout_mesh(of);
-    const double each = link_axis_seconds(l, &m, AXIS_TENSOR, between) +
-                        link_axis_seconds(l, &m, AXIS_PIPELINE, boundary) +
-                        link_axis_seconds(l, &m, AXIS_CONTEXT, ring);
-    return each * micro_batches_of(work, of) + layout_exposed_seconds(&work->with,
-                                                       link_axis_seconds(l, &m, AXIS_DATA, data),
-                                                       compute_s / micro_batches_of(work, of));
+// The others wait while the pipeline fills and drains: a part of a micro-batch's whole way.
+static double bubble_of(const layout_candidate *c, const step_cost *cost, double micro_batches) {
+    const double busy = cost->seconds - cost->term[TERM_DATA] - cost->term[TERM_UPDATE],
+                 fill = (double)(c->pipeline - 1) / (double)c->virtual_stages;
+    // tF + tI - tW of tF + tI + tW
+    return busy / micro_batches * (c->schedule == SCHEDULE_ZB_H1 ? fill / 3 : fill);
 }
 
 // --- enumeration
-double layout_update_seconds(const run_config *cfg, const step_flops *flops,
-        const rank_power *power, const layout_candidate *of) {
-    const bool shared = of->zero && !config_backend(cfg)->has_devices;
-    return flops->update /
-           ((double)of->pipeline * power->flops * (shared ? (double)(of->data * of->context) : 1));
+// Builds the schedule of a pipeline that is soon simulated; false: it is not.
+static bool schedule_of(arena *a, const layout_candidate *c, double micro_batches,
+        pipeline_schedule *out) {
+    static const pipeline_kind kinds[] = {[SCHEDULE_1F1B] = PIPELINE_1F1B,
+            [SCHEDULE_GPIPE] = PIPELINE_GPIPE,
+            [SCHEDULE_INTERLEAVED] = PIPELINE_INTERLEAVED,
+            [SCHEDULE_ZB_H1] = PIPELINE_ZB_H1};
+    const pipeline_shape shape = {.kind = kinds[c->schedule],
+            .ranks = (int)c->pipeline,
+            .chunks = (int)c->virtual_stages,
+            .micro_batches = (int)micro_batches};
+    if (micro_batches * (double)(c->pipeline * c->virtual_stages) > MOST_TASKS) return false;
+    return pipeline_build(a, &shape, out) == DRV_OK;
+}
+
+static double seconds_of(search *s, const layout_candidate *c, const layer_work *layer) {
+    const double micro_batches = micro_batches_of(s, c);
+    arena *a = arena_new("an estimate");
+    pipeline_schedule schedule;
+    const bool simulates = c->pipeline > 1 && schedule_of(a, c, micro_batches, &schedule);
+    const int n = (int)(simulates ? c->pipeline * c->virtual_stages : c->pipeline);
+    step_work all = {.n_stages = n,
+            .forward = ARENA_ARRAY(a, work, n),
+            .backward = ARENA_ARRAY(a, work, n),
+            .boundary_bytes = boundary_of(s, c)};
+    step_cost cost;
+    compose(s, c, layer, &all);
+    const drv_status status =
+            step_cost_make(a, &s->with, &all, simulates ? &schedule : NULL, s->device, &cost);
+    arena_free(a);
+    if (status != DRV_OK) return HUGE_VAL;
+    return cost.seconds + (simulates ? 0 : bubble_of(c, &cost, micro_batches));
 }
 
 static void add(search *s, layout_candidate c) {
     layout_candidates *out = s->out;
+    const layer_work *layer = layer_of(s, &c);
+    if (!layer) return;
     s->with.zero = c.zero;
-    c.bytes = bytes_of(s, &c);
-    if (c.bytes > SLACK * s->power->memory) {
+    c.bytes = bytes_of(s, &c, layer);
+    if (c.bytes > SLACK * (double)s->device->memory) {
         out->n_too_large++;
         return;
     }
-    const double compute_s = compute_seconds(s, &c);
-    c.seconds = compute_s + layout_update_seconds(s->cfg, s->flops, s->power, &c) +
-                wire_seconds(s, &c, compute_s);
+    c.seconds = seconds_of(s, &c, layer);
     MEM_GROW(out->list, out->n, out->cap);
     out->list[out->n++] = c;
 }
@@ -242,7 +236,15 @@ static void add_schedules(search *s, layout_candidate c) {
         add_variants(s, c);
 }
 
+static bool is_wanted(const search *s, const layout_candidate *c) {
+    const mesh m = layout_mesh(c);
+    for (int axis = 0; s->pinned && axis < N_AXES; axis++)
+        if (s->pinned->size[axis] && s->pinned->size[axis] != m.size[axis]) return false;
+    return true;
+}
+
 static void add_micro_batches(search *s, layout_candidate c) {
+    if (!is_wanted(s, &c)) return;
     const int64_t share = s->cfg->global_batch_size / c.data;
     const int before = s->out->n + s->out->n_too_large;
     for (c.micro_batch = 1; c.micro_batch <= 16 && c.micro_batch <= share; c.micro_batch *= 2) {
@@ -351,28 +353,30 @@ static void group_meshes(layout_candidates *c) {
     c->list = grouped;
 }
 
-void layout_candidates_find(const run_config *cfg, int64_t ranks, const step_flops *flops,
-        const rank_power *power, layout_candidates *out) {
-    search work = {.cfg = cfg,
+void layout_candidates_find(const run_config *cfg, int64_t ranks, const device_profile *device,
+        const mesh *pinned, layout_candidates *out) {
+    search all = {.cfg = cfg,
             .with = *cfg,
             .ranks = ranks,
-            .flops = flops,
-            .power = power,
+            .device = device,
+            .pinned = pinned,
+            .layers = layer_works_new(cfg),
             .out = out,
             .parameters = (double)model_parameters(&cfg->model),
             .begin = clock_s()};
     *out = (layout_candidates){0};
-    refuse_degrees(&work);
+    refuse_degrees(&all);
     for (int64_t t = 1; t <= ranks; t++) {
         const mesh m = {{1, 1, 1, (int)t}};
         const layout_opts opts = {.blocks = (int)cfg->tensor_blocks};
         model_layout layout;
         if (ranks % t) continue;
         if (layout_on(&cfg->model, &m, 0, &opts, &layout) == DRV_OK)
-            add_contexts(&work, (layout_candidate){.tensor = t});
+            add_contexts(&all, (layout_candidate){.tensor = t});
         else
-            refuse(&work, "tensor", t, strstr(drv_message(), "expected"));
+            refuse(&all, "tensor", t, strstr(drv_message(), "expected"));
     }
+    layer_works_free(all.layers);
     group_meshes(out);
     progress_end();
 }

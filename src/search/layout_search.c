@@ -8,82 +8,93 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "programs/fit.h"
-#include "search/stage_plans.h"
+#include "search/step_cost.h"
 #include "weights/process_bytes.h"
 
-enum { MAX_TRIES = 8 }; // variants of one mesh that are planned
+enum { MAX_TRIES = 16 }; // variants of one mesh that are planned
+// Plans may be so much faster than their estimates.
+#define FASTER 0.97
 
 // --- planning one
 typedef struct planned {
     int64_t bytes;
-    double bubble, wire[N_AXES];
+    step_cost cost;
 } planned;
 
-static drv_status plan_whole(arena *a, const run_config *cfg, planned *out) {
+static drv_status plan_whole(arena *a, const run_config *cfg, const device_profile *device,
+        planned *out) {
     programs p;
+    step_work all = step_work_new(a, cfg);
     DRV_TRY(programs_plan(a, cfg, &p));
-    *out = (planned){.bytes = programs_memory(&p).total};
-    programs_wire(&p, out->wire);
-    return DRV_OK;
+    out->bytes = programs_memory(&p).total;
+    step_work_take(&p, &all);
+    return step_cost_make(a, cfg, &all, NULL, device, &out->cost);
 }
 
-static drv_status plan_pipeline(arena *a, run_config *cfg, planned *out) {
+static drv_status plan_pipeline(arena *a, run_config *cfg, const device_profile *device,
+        planned *out) {
     stage_plans stages;
     DRV_TRY(stage_plans_make(a, true, cfg, &stages));
-    *out = (planned){.bytes = stages.bytes[stages.worst], .bubble = stages.result.bubble};
-    memcpy(out->wire, stages.wire, sizeof out->wire);
-    return DRV_OK;
-}
-
-static double step_seconds(const layout_search *on, const layout_candidate *c,
-        const run_config *cfg, const planned *made) {
-    const double tokens = (double)(cfg->global_batch_size * cfg->sequence_length),
-                 compute = on->flops.per_token[c->recompute] * tokens /
-                           ((double)on->ranks * on->power.flops),
-                 micro_batches = (double)(cfg->global_batch_size / (c->micro_batch * c->data));
-    const mesh m = layout_mesh(c);
-    double wire = 0;
-    for (int axis = 0; axis < N_AXES; axis++) {
-        const double seconds =
-                link_axis_seconds(&on->power.links, &m, (mesh_axis)axis, made->wire[axis]);
-        wire += axis == AXIS_DATA ? layout_exposed_seconds(cfg, seconds, compute / micro_batches)
-                                  : seconds;
-    }
-    return compute / (1 - made->bubble) + wire +
-           layout_update_seconds(cfg, &on->flops, &on->power, c);
+    out->bytes = stages.bytes[stages.worst];
+    return step_cost_make(a, cfg, &stages.work, &stages.schedule, device, &out->cost);
 }
 
 // Plans what a layout takes and needs; DRV_E_USAGE: it is not possible after all.
 drv_status layout_search_plan(const layout_search *s, layout_candidate *what) {
     arena *a = arena_new("a layout");
     run_config cfg = *s->cfg;
-    planned made = {0};
+    planned made;
     drv_status status = layout_candidate_apply(what, s->ranks, &cfg);
     if (status == DRV_OK)
-        status = what->pipeline > 1 ? plan_pipeline(a, &cfg, &made) : plan_whole(a, &cfg, &made);
+        status = what->pipeline > 1 ? plan_pipeline(a, &cfg, &s->device, &made)
+                                    : plan_whole(a, &cfg, &s->device, &made);
     if (status == DRV_OK) {
-        what->bubble = made.bubble;
-        what->seconds = step_seconds(s, what, &cfg, &made);
-        what->planned_bytes = made.bytes + process_bytes(&cfg);
+        what->bubble = made.cost.bubble;
+        what->seconds = made.cost.seconds;
+        what->planned_bytes = made.bytes + (s->on_host ? process_bytes(&cfg) : 0);
         what->bytes = (double)what->planned_bytes;
     }
     arena_free(a);
     return status;
 }
 
-// The first variant of the mesh at `first` that fits. *next: where the next mesh begins.
-static bool find_variant(const layout_search *f, const layout_candidates *all, int first, int *next,
-        layout_candidate *out) {
+// Variants whose memory is estimated alike.
+static bool is_alike(const layout_candidate *x, const layout_candidate *y) {
+    return x->recompute == y->recompute && x->schedule == y->schedule &&
+           x->sequence == y->sequence && x->zero == y->zero;
+}
+
+// The excess over its estimate that alike variants showed; 1: not known.
+static double excess_of(const layout_candidate *tried, const double *excess, int n,
+        const layout_candidate *c) {
+    double most = 1;
+    for (int i = 0; i < n; i++)
+        if (is_alike(&tried[i], c)) most = fmax(most, excess[i]);
+    return most;
+}
+
+// The fastest variant of the mesh at `first` that fits. *next: where the next mesh begins. Variants
+// are planned in the order of their estimates, until none is left that may be faster; those are
+// passed over of which an alike one needed so much more than its estimate that they cannot fit.
+static bool find_variant(const layout_search *made, const layout_candidates *all, int first,
+        int *next, layout_candidate *out) {
+    const double memory = (double)made->device.memory;
+    layout_candidate tried[MAX_TRIES];
+    double excess[MAX_TRIES];
     int tries = 0;
     bool fits = false;
     for (*next = first; *next < all->n; ++*next) {
         if (!layout_same_mesh(&all->list[first], &all->list[*next])) break;
         layout_candidate c = all->list[*next];
-        if (fits || tries == MAX_TRIES) continue;
-        if (layout_search_plan(f, &c) != DRV_OK) continue;
-        tries++;
-        fits = c.bytes <= f->power.memory;
-        if (fits) *out = c;
+        const double estimated = c.bytes;
+        if (tries == MAX_TRIES || (fits && FASTER * c.seconds > out->seconds)) continue;
+        if (estimated * excess_of(tried, excess, tries, &c) > memory) continue;
+        if (layout_search_plan(made, &c) != DRV_OK) continue;
+        excess[tries] = c.bytes / estimated;
+        tried[tries++] = c;
+        if (c.bytes > memory || (fits && c.seconds >= out->seconds)) continue;
+        fits = true;
+        *out = c;
     }
     return fits;
 }
@@ -102,47 +113,43 @@ static void show_progress(const layout_search *f, const layout_candidates *all, 
             all->n_meshes, f->n, str_duration(seconds / tried * left));
 }
 
-// The estimates' order is nearly that of the plans: a few more are planned than listed.
+// Ends when no mesh that is left is estimated to be faster than the last one that is wanted.
 static void plan_best(layout_search *f, const layout_candidates *all) {
-    enum { MORE = 4 };
     const double begin = clock_s();
-    f->list = mem_alloc(sizeof *f->list * (size_t)(f->top + MORE));
-    for (int i = 0, next; i < all->n && f->n < f->top + MORE; i = next) {
+    int room = 0;
+    for (int i = 0, next; i < all->n; i = next) {
+        if (f->n >= f->top && FASTER * all->list[i].seconds > f->list[f->top - 1].seconds) break;
         if (i > 0) show_progress(f, all, begin);
-        if (find_variant(f, all, i, &next, &f->list[f->n]))
-            f->n++;
-        else
+        layout_candidate found;
+        if (!find_variant(f, all, i, &next, &found)) {
             f->n_not++;
+            continue;
+        }
+        MEM_GROW(f->list, f->n, room);
+        f->list[f->n++] = found;
+        qsort(f->list, (size_t)f->n, sizeof *f->list, by_seconds);
     }
     progress_end();
-    qsort(f->list, (size_t)f->n, sizeof *f->list, by_seconds);
     if (f->n > f->top) f->n = (int)f->top;
 }
 
 // Counts what a token costs, which does not depend on the layout.
 static drv_status count_flops(layout_search *f) {
-    for (int mode = RECOMPUTE_NONE; mode <= RECOMPUTE_FULL; mode++) {
-        arena *a = arena_new("flops");
-        run_config one = *f->cfg;
-        programs p;
-        config_one_rank(&one);
-        one.micro_batch_size = 1;
-        one.partial_sum_rows = 0;
-        one.recompute = (recompute_mode)mode;
-        const drv_status status = programs_build(a, &one, &p);
-        if (status == DRV_OK) {
-            f->flops.per_token[mode] = programs_flops_per_token(&p, true);
-            f->flops.update = programs_update_flops(&p);
-        }
-        arena_free(a);
-        DRV_TRY(status);
-    }
-    return DRV_OK;
+    arena *a = arena_new("flops");
+    run_config one = *f->cfg;
+    programs p;
+    config_one_rank(&one);
+    one.micro_batch_size = 1;
+    one.partial_sum_rows = 0;
+    const drv_status status = programs_build(a, &one, &p);
+    if (status == DRV_OK) f->flops_per_token = programs_flops_per_token(&p, false);
+    arena_free(a);
+    return status;
 }
 
 drv_status layout_search_run(layout_search *s) {
     DRV_TRY(count_flops(s));
-    layout_candidates_find(s->cfg, s->ranks, &s->flops, &s->power, &s->all);
+    layout_candidates_find(s->cfg, s->ranks, &s->device, &s->pinned, &s->all);
     plan_best(s, &s->all);
     return DRV_OK;
 }

@@ -5,10 +5,12 @@
 
 typedef struct layout_search {
     const run_config *cfg;
-    int64_t ranks, top; // top: layouts that are wanted
-    rank_power power;
+    int64_t ranks, top;    // top: layouts that are wanted
+    mesh pinned;           // sizes of axes that are decided; 0: not
+    device_profile device; // of a rank
+    bool on_host;          // the process takes the device's memory too
     // The results; layout_search_free gives them back.
-    step_flops flops;
+    double flops_per_token; // of the model, without what is computed again
     layout_candidates all;
     layout_candidate *list; // that fit, planned, the fastest first
     int n, n_not;           // of the list; meshes of which no variant fits

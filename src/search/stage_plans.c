@@ -21,22 +21,34 @@ static drv_status plan_rank(const run_config *cfg, stage_plans *s, int place) {
     return status;
 }
 
+// Ranks between the ends that were not planned do what the second one does, for their own layers.
+static void fill_work(stage_plans *s, int n_chunks) {
+    for (int place = 2; place < s->n - 2; place++)
+        for (int v = 0; v < n_chunks; v++) {
+            const int stage = v * s->n + place, like = v * s->n + 1;
+            const double times = s->layers[stage] / (double)s->layers[like];
+            work_add(&s->work.forward[like], times, &s->work.forward[stage]);
+            work_add(&s->work.backward[like], times, &s->work.backward[stage]);
+        }
+}
+
 drv_status stage_plans_make(arena *a, bool ends, run_config *cfg, stage_plans *out) {
-    const mesh m = run_mesh(cfg);
-    const int n = m.size[AXIS_PIPELINE], stride = mesh_stride(&m, AXIS_PIPELINE);
+    const mesh ranks = run_mesh(cfg);
+    const int n_ranks = ranks.size[AXIS_PIPELINE], stride = mesh_stride(&ranks, AXIS_PIPELINE);
     const pipeline_shape shape = stages_shape(cfg);
-    *out = (stage_plans){.n = n,
-            .layers = ARENA_ARRAY(a, int, n *shape.chunks),
-            .bytes = ARENA_ARRAY(a, int64_t, n),
-            .sent = ARENA_ARRAY(a, double, n),
+    *out = (stage_plans){.n = n_ranks,
+            .layers = ARENA_ARRAY(a, int, n_ranks *shape.chunks),
+            .bytes = ARENA_ARRAY(a, int64_t, n_ranks),
+            .sent = ARENA_ARRAY(a, double, n_ranks),
             .work = step_work_new(a, cfg)};
-    for (int place = 0; place < n; place++) {
-        if (ends && place > 1 && place < n - 2) continue;
+    for (int place = 0; place < n_ranks; place++) {
+        if (ends && place > 1 && place < n_ranks - 2) continue;
         cfg->rank = place * stride;
         DRV_TRY(plan_rank(cfg, out, place));
         if (out->bytes[place] > out->bytes[out->worst]) out->worst = place;
     }
     cfg->rank = out->worst * stride;
-    layout_share_layers(&cfg->model, n * shape.chunks, out->layers);
+    layout_share_layers(&cfg->model, n_ranks * shape.chunks, out->layers);
+    if (ends) fill_work(out, shape.chunks);
     return stages_schedule(a, cfg, &out->schedule, &out->result);
 }

@@ -21,9 +21,11 @@ typedef struct rates {
     double products, head, attention, bytes;
     link_speeds links;
     mesh mesh;
+    bool overlaps; // what data ranks send, with computing
 } rates;
 
 static rates rates_of(const run_config *cfg, const device_profile *d) {
+    const run_layout layout = run_layout_of(cfg);
     const bool fp8 = cfg->precision == PRECISION_F8;
     return (rates){.device = d,
             .products = fp8 ? d->fp8_flops * d->reached_fp8 : d->bf16_flops * d->reached_products,
@@ -33,7 +35,8 @@ static rates rates_of(const run_config *cfg, const device_profile *d) {
             .links = {.inside = d->links.inside * d->reached_inside,
                     .between = d->links.between * d->reached_between,
                     .ranks_per_host = d->links.ranks_per_host},
-            .mesh = run_mesh(cfg)};
+            .mesh = run_mesh(cfg),
+            .overlaps = layout.gathers_async || layout.sums.ranks > 0};
 }
 
 static double product_seconds(const rates *r, const product_work *w, double rate) {
@@ -65,7 +68,7 @@ static times stage_seconds(const rates *r, const work *w) {
 // sends (ZeRO-2) goes beside its own.
 static double data_seconds(const rates *r, const step_work *w, const work *stages,
         double micro_batches, double micro_batch_s) {
-    const double beside = r->device->overlap_data * micro_batch_s,
+    const double beside = r->overlaps ? r->device->overlap_data * micro_batch_s : 0,
                  each = link_axis_seconds(&r->links, &r->mesh, AXIS_DATA, stages->wire[AXIS_DATA]),
                  once = link_axis_seconds(&r->links, &r->mesh, AXIS_DATA,
                          w->update.wire[AXIS_DATA]),
@@ -87,8 +90,8 @@ static work longest_rank(const rates *by, const step_work *whole, times *out) {
                         b = stage_seconds(by, &whole->backward[stage]);
             for (int i = 0; i < N_STEP_TERMS; i++)
                 t.term[i] += f.term[i] + b.term[i];
-            work_add(&whole->forward[stage], &all);
-            work_add(&whole->backward[stage], &all);
+            work_add(&whole->forward[stage], 1, &all);
+            work_add(&whole->backward[stage], 1, &all);
         }
         if (sum_of(&t) <= most) continue;
         most = sum_of(&t);

@@ -46,16 +46,16 @@ void work_add_graph(const graph *g, work *forward, work *backward) {
     }
 }
 
-void work_add(const work *more, work *to) {
-    to->weights.flops += more->weights.flops;
-    to->weights.small += more->weights.small;
-    to->head.flops += more->head.flops;
-    to->head.small += more->head.small;
-    to->attention += more->attention;
-    to->bytes += more->bytes;
-    to->launches += more->launches;
+void work_add(const work *more, double times, work *to) {
+    to->weights.flops += times * more->weights.flops;
+    to->weights.small += times * more->weights.small;
+    to->head.flops += times * more->head.flops;
+    to->head.small += times * more->head.small;
+    to->attention += times * more->attention;
+    to->bytes += times * more->bytes;
+    to->launches += times * more->launches;
     for (int axis = 0; axis < N_AXES; axis++) {
-        to->wire[axis] += more->wire[axis];
-        to->messages[axis] += more->messages[axis];
+        to->wire[axis] += times * more->wire[axis];
+        to->messages[axis] += times * more->messages[axis];
     }
 }

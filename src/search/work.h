@@ -21,4 +21,5 @@ typedef struct work {
 // Adds the nodes of a graph: forward nodes to *forward; all others, and those that compute again,
 // to *backward. Both may be the same.
 void work_add_graph(const graph *g, work *forward, work *backward);
-void work_add(const work *more, work *to);
+// Adds `times` of the amounts.
+void work_add(const work *more, double times, work *to);

@@ -64,6 +64,19 @@ int32_t tokenizer_id(const tokenizer *t, const char *text) {
     return utf8_valid(text, strlen(text)) ? tokenizer_entry(t, text, strlen(text)) : -1;
 }
 
+bool tokenizer_added_at(const tokenizer *t, int i, tokenizer_added *out) {
+    if (i >= t->n_added) return false;
+    const added_token *token = &t->added[i];
+    *out = (tokenizer_added){.id = token->id,
+            .text = token->name,
+            .special = token->special,
+            .normalized = token->normalized,
+            .single_word = token->single_word,
+            .lstrip = token->lstrip,
+            .rstrip = token->rstrip};
+    return true;
+}
+
 bool tokenizer_is_added(const tokenizer *t, int32_t id) {
     for (int i = 0; i < t->n_added; i++)
         if (t->added[i].id == id) return true;

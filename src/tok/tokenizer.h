@@ -39,6 +39,14 @@ bool tokenizer_can_cut(const tokenizer *t);
 // says where that is right.
 size_t split_cut(const void *text, size_t n);
 int32_t tokenizer_id(const tokenizer *t, const char *text); // of vocabulary or added; -1: none
+// An added token, as tokenizer.json or the files beside it have it.
+typedef struct tokenizer_added {
+    int32_t id;
+    const char *text; // belongs to the tokenizer
+    bool special, normalized, single_word, lstrip, rstrip;
+} tokenizer_added;
+// Gives the i-th added token, i from 0. False: there are no more.
+bool tokenizer_added_at(const tokenizer *t, int i, tokenizer_added *out);
 // Returns whether a token is an added one, which is found in a text whole or not at all.
 bool tokenizer_is_added(const tokenizer *t, int32_t id);
 

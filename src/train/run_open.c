@@ -343,7 +343,7 @@ static drv_status open_programs(run *r) {
     const run_config *cfg = r->cfg;
     r->about = trainer_about(cfg, r->train_rows, backend_arithmetic(r->b));
     DRV_TRY(carry_files(r->a, cfg, &r->content));
-    DRV_TRY(carry_turn_ends(r->a, cfg, r->train_rows, r->leads, &r->content));
+    DRV_TRY(carry_conversations(r->a, cfg, r->train_rows, r->leads, &r->content));
     json_t *model = model_config_json(&cfg->model);
     set_save_dtype(r, model);
     char *text = json_print(model, JSON_INDENT(2));

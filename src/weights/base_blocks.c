@@ -107,6 +107,30 @@ drv_status base_blocks_choose(arena *mem, const run_config *cfg, dtype compute,
     return status;
 }
 
+drv_status base_blocks_hold(arena *mem, run_config *cfg, const char *folder, dtype compute,
+        param_list *params) {
+    model_source source;
+    bool quantised = false;
+    arena *a = arena_new("header of the model");
+    drv_status status = model_source_open(a, folder, &source);
+    if (status == DRV_OK) {
+        for (int i = 0; i < source.n; i++)
+            quantised |= source.tensors[i].quant != NULL;
+        model_source_close(&source);
+    }
+    arena_free(a);
+    DRV_TRY(status);
+    if (!quantised)
+        return drv_fail(DRV_E_USAGE,
+                "the weights of \"%s\" are not those of a GGUF file, which --precision blocks expects",
+                folder);
+    cfg->from = folder;
+    cfg->base_dtype = BASE_GGUF;
+    for (int i = 0; i < params->n; i++)
+        params->p[i].trainable = params->p[i].is_adapter;
+    return base_blocks_choose(mem, cfg, compute, params);
+}
+
 // --- the blocks of a file
 enum { PIECE = 1 << 22 }; // bytes that are read at a time
 

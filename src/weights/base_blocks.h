@@ -8,6 +8,10 @@
 // DRV_E_DATA, DRV_E_IO: the GGUF file cannot be read, or has a type that drover does not widen.
 DRV_CHECKED drv_status base_blocks_choose(arena *mem, const run_config *cfg, dtype compute,
         param_list *params);
+// Says of each matrix of a model that is not trained, its adapter aside, that it is held in the
+// blocks of the GGUF file in `folder`, and notes that in `cfg`. DRV_E_USAGE: there is no such file.
+DRV_CHECKED drv_status base_blocks_hold(arena *mem, run_config *cfg, const char *folder,
+        dtype compute, param_list *params);
 // Reads the blocks of the GGUF file in `folder` as they are, if the run holds those; other bases
 // are quantised as their values come in (held_write_weight).
 DRV_CHECKED drv_status base_blocks_load(held_model *p, const char *folder);

@@ -73,11 +73,12 @@ static drv_status refuse_set(const run_config *cfg, const dataset *set, const ch
             built ? "\"," : "", cfg->tokenizer, why);
 }
 
-// Sets that say less than drover writes now are warned of.
+// Sets of older versions do not say what their ids mean, which cannot be compared then.
 static drv_status warn_of_set(const run_config *cfg, const dataset *set) {
     const char *built = set->about.tokenizer;
-    log_warn("data set \"%s\" was built with another tokenizer%s%s%s than \"%s\": its ids may mean other text",
-            set->prefix, built ? ", \"" : "", built ? built : "", built ? "\"," : "",
+    log_warn("data set \"%s\" was built with another tokenizer.json%s%s%s than that of \"%s\", and does not say what its ids mean: "
+             "they may mean other text here; a set that is built again says it",
+            set->prefix, built ? " (\"" : "", built ? built : "", built ? "\")" : "",
             cfg->tokenizer);
     return DRV_OK;
 }
@@ -220,29 +221,73 @@ static bool add_turn_ends(const run_config *cfg, const rows *stream, bool say, j
     return added;
 }
 
-drv_status carry_turn_ends(arena *a, const run_config *cfg, const rows *stream, bool say,
-        ckpt_content *out) {
-    static const char name[] = "generation_config.json";
-    ckpt_carried *list = ARENA_ARRAY(a, ckpt_carried, out->n_carried + 1);
-    json_t *generation = NULL;
+// Puts a file in the place of the one of its name, or beside the others.
+static void put_file(ckpt_carried *list, int *n, const ckpt_carried *file) {
     int at = 0;
-    if (!*cfg->tokenizer) return DRV_OK;
-    memcpy(list, out->carried, sizeof *list * (size_t)out->n_carried);
-    while (at < out->n_carried && strcmp(list[at].name, name) != 0)
+    while (at < *n && strcmp(list[at].name, file->name) != 0)
         at++;
-    if (at < out->n_carried)
-        DRV_TRY(json_read_bytes(name, list[at].bytes, list[at].n, &generation));
-    else
-        generation = json_object();
+    list[at] = *file;
+    *n += at == *n;
+}
+
+static drv_status carry_turn_ends(arena *a, const run_config *cfg, const rows *stream, bool say,
+        ckpt_carried *list, int *n) {
+    static const char name[] = "generation_config.json";
+    json_t *generation = NULL;
+    for (int i = 0; i < *n && !generation; i++)
+        if (strcmp(list[i].name, name) == 0)
+            DRV_TRY(json_read_bytes(name, list[i].bytes, list[i].n, &generation));
+    if (!generation) generation = json_object();
     fill_ids(&cfg->model, generation);
     if (add_turn_ends(cfg, stream, say, generation)) {
         json_object_del(generation, "_from_model_config"); // or transformers goes by config.json
         char *text = json_print(generation, JSON_INDENT(2));
-        list[at] = (ckpt_carried){.name = name, .bytes = arena_strdup(a, text), .n = strlen(text)};
-        out->carried = list;
-        out->n_carried += at == out->n_carried;
+        put_file(list, n,
+                &(ckpt_carried){.name = name, .bytes = arena_strdup(a, text), .n = strlen(text)});
         free(text);
     }
     json_decref(generation);
+    return DRV_OK;
+}
+
+// --- the chat template
+static bool same_text(const char *x, const char *y) {
+    return x == y || (x && y && strcmp(x, y) == 0);
+}
+
+// The template of the sets, if all that have conversations were built with one that was given.
+static void carry_template(arena *a, const rows *stream, bool say, ckpt_carried *list, int *n) {
+    static const char name[] = "chat_template.jinja";
+    const dataset *first = NULL;
+    for (int i = 0; i < rows_n_sources(stream); i++) {
+        const dataset *set = rows_source(stream, i);
+        if (!set->about.template) continue;
+        if (!first) first = set;
+        if (same_text(set->about.template_text, first->about.template_text)) continue;
+        if (say)
+            log_warn("\"%s\" and \"%s\" were built with different chat templates: the checkpoints carry the tokenizer's own, or none",
+                    first->prefix, set->prefix);
+        return;
+    }
+    const char *text = first ? first->about.template_text : NULL;
+    if (!text) return;
+    put_file(list, n,
+            &(ckpt_carried){.name = name, .bytes = arena_strdup(a, text), .n = strlen(text)});
+    if (say)
+        log_info("\"%s\" was built with the template %s: the checkpoints carry it as %s",
+                first->prefix, first->about.template, name);
+}
+
+drv_status carry_conversations(arena *a, const run_config *cfg, const rows *stream, bool say,
+        ckpt_content *out) {
+    enum { ADDED = 2 };
+    ckpt_carried *list = ARENA_ARRAY(a, ckpt_carried, out->n_carried + ADDED);
+    int n = out->n_carried;
+    if (!*cfg->tokenizer) return DRV_OK;
+    if (n > 0) memcpy(list, out->carried, sizeof *list * (size_t)n);
+    DRV_TRY(carry_turn_ends(a, cfg, stream, say, list, &n));
+    carry_template(a, stream, say, list, &n);
+    out->carried = list;
+    out->n_carried = n;
     return DRV_OK;
 }

@@ -12,10 +12,11 @@ DRV_CHECKED drv_status carry_token_ids(arena *a, run_config *cfg);
 // generation_config.json included; what is missing there, from model.from when that has the same
 // tokenizer. They are held in memory, so a checkpoint does not depend on folders that may go.
 DRV_CHECKED drv_status carry_files(arena *a, const run_config *cfg, ckpt_content *out);
-// Adds to them the tokens with which the answers of the data sets end by their template: what
-// generates with the model has to end there too, and looks into generation_config.json. `say`: a
-// line tells of each that is new.
-DRV_CHECKED drv_status carry_turn_ends(arena *a, const run_config *cfg, const rows *stream,
+// Adds to them what data sets of conversations say: the tokens with which their answers end, since
+// what generates with the model has to end there too and looks into generation_config.json; and, as
+// chat_template.jinja, the template that they were built with, where it was not the tokenizer's.
+// `say`: a line tells of each that is new.
+DRV_CHECKED drv_status carry_conversations(arena *a, const run_config *cfg, const rows *stream,
         bool say, ckpt_content *out);
 // Returns the memory that they take, by the sizes of the tokenizer's files.
 int64_t carry_bytes(const run_config *cfg);

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "ckpt/adapter.h"
 #include "ckpt/pieces.h"
+#include "weights/base_blocks.h"
 #include "weights/lora_base.h"
 #include "weights/state.h"
 
@@ -232,11 +233,16 @@ static drv_status load_both(arena *a, held_model *p, const char *base, const ada
     merging m = {.next = &compute, .head = head_module(ad)};
     const ckpt_sink sink = {.write = merge_head, .ctx = &m};
     json_t *hashes;
+    if (m.head && p->c->base_dtype == BASE_GGUF)
+        return drv_fail(DRV_E_USAGE,
+                "%s: the adapter changes the output weight, which stays as it is with --precision blocks; expected bf16 or fp32",
+                ad->path);
     DRV_TRY(check_shapes(a, p, ad, base));
     DRV_TRY(read_head(a, ad, &m));
     DRV_TRY(lora_load_hashed(p, base, &sink, &hashes));
     drv_status status = lora_check_base(ad->path, base, hashes);
     json_decref(hashes);
+    if (status == DRV_OK) status = base_blocks_load(p, base);
     return status == DRV_OK ? load_opened(a, p, ad, &compute) : status;
 }
 

@@ -11,6 +11,7 @@
 #include "ckpt/ckpt.h"
 #include "ckpt/model_source.h"
 #include "config/config.h"
+#include "weights/gguf_view.h"
 
 static drv_status newest_in(arena *a, const char *dir, const char *run, const char **folder) {
     DRV_TRY(ckpt_newest_weights(a, dir, folder));
@@ -76,7 +77,9 @@ static drv_status base_of(arena *a, const char *folder, const char **out) {
 
 drv_status model_resolve(arena *a, const char *name, const char *beside, model_ref *out) {
     *out = (model_ref){NULL, ""};
-    if (name) DRV_TRY(ckpt_resolve(a, name, &out->folder));
+    const bool gguf = name && str_ends(name, ".gguf") && file_exists(name) && !file_is_dir(name);
+    if (name)
+        DRV_TRY(gguf ? gguf_view_make(a, name, &out->folder) : ckpt_resolve(a, name, &out->folder));
     if (name && adapter_is_folder(a, out->folder)) {
         if (beside)
             return drv_fail(DRV_E_USAGE,
@@ -94,4 +97,9 @@ drv_status model_resolve(arena *a, const char *name, const char *beside, model_r
     DRV_TRY(base_of(a, out->adapter, &out->folder));
     log_info("base: %s", out->folder);
     return DRV_OK;
+}
+
+const char *model_tokenizer_folder(arena *a, const char *folder, const char *beside) {
+    const bool own = beside && *beside && file_exists(path_join(a, beside, "tokenizer.json"));
+    return own ? beside : folder;
 }

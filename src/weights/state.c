@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ckpt/pieces.h"
+#include "weights/base_blocks.h"
 
 const ckpt_ranks *state_ranks(const held_model *p, ckpt_ranks *out) {
     *out = (ckpt_ranks){.comm = p->comm, .mesh = run_mesh(p->c)};
@@ -195,6 +196,7 @@ static drv_status put_compute(void *ctx, const ckpt_tensor *t, const ckpt_piece 
         int64_t first, int64_t n, const float *values) {
     held_model *p = ctx;
     const param *w = param_of_part(&p->params, t->entry.name);
+    if (w->blocks) return DRV_OK; // read by base_blocks_load
     const bool bf16 = param_dtype(w, p->dt) == DT_BF16;
     const int64_t element = piece->offset / 4 + first;
     uint16_t *rounded = mem_alloc(sizeof *rounded * (size_t)n);
@@ -272,7 +274,8 @@ drv_status state_load_weights(held_model *p, const char *folder) {
 
 drv_status state_load_eval_weights(held_model *p, const char *folder) {
     const ckpt_sink sink = state_compute_sink(p);
-    return state_load_model(p, folder, &sink);
+    DRV_TRY(state_load_model(p, folder, &sink));
+    return base_blocks_load(p, folder);
 }
 
 drv_status state_load_moments(held_model *p, const char *folder) {

@@ -24,7 +24,8 @@ static void same_as_jansson(const char *bytes, size_t n_bytes) {
             jc_skip(&cursor);
     }
     const bool ours = !cursor.error && jc_at_end(&cursor) && found;
-    json_t *o = json_loadb(bytes, n_bytes, JSON_ALLOW_NUL, NULL);
+    json_error_t why;
+    json_t *o = json_loadb(bytes, n_bytes, JSON_ALLOW_NUL, &why);
     const json_t *want = json_object_get(o, "text");
     // Jansson also refuses what is not UTF-8, half surrogate pairs and numbers that do not fit.
     if (o && json_object_size(o) == 1 && json_is_string(want)) {
@@ -33,6 +34,8 @@ static void same_as_jansson(const char *bytes, size_t n_bytes) {
                            (text.n == 0 || memcmp(text.p, json_string_value(want), text.n) == 0),
                 "jansson reads another text");
     }
+    DRV_ASSERT(!ours || o || json_error_code(&why) != json_error_end_of_input_expected,
+            "jansson finds more after it");
     json_decref(o);
     str_free(&key);
     str_free(&text);

@@ -26,15 +26,15 @@ typedef enum gemm_choice {
 } gemm_choice;
 
 // The order of the sum over the inner dimension, if it is not one chain: equal reduction blocks,
-// each a chain over its runs, joined in the tree of comm/join.h. Any complete part of the tree may
-// then be another rank's. Reduction block j has elements first[i] + j each[i] .. of run i.
-enum { MAX_RUNS = 3 };
+// each a chain over its segments, joined in the tree of comm/join.h. Any complete part of the tree
+// may then be another rank's. Reduction block j has elements first[i] + j each[i] .. of segment i.
+enum { MAX_SEGMENTS = 3 };
 typedef struct gemm_tree {
-    int n_blocks, n_runs; // 0: none
-    int64_t first[MAX_RUNS], each[MAX_RUNS];
-    int64_t last; // elements of the last reduction block, if it is shorter (and there is one run);
+    int n_blocks, n_segments; // 0: none
+    int64_t first[MAX_SEGMENTS], each[MAX_SEGMENTS];
+    int64_t last; // elements of the last reduction block, if it is shorter (of a single segment);
                   // 0: as each
-    // Reduction blocks of one run whose lengths differ by one at most: reduction block j has
+    // Reduction blocks of one segment whose lengths differ by one at most: reduction block j has
     // elements near j / n_blocks to near (j + 1) / n_blocks, each[0] of them or `last`. 0: no.
     int64_t near;
     // So many products, each of such a sum, are added to c one after the other (docs/adr/0026): of

@@ -16,18 +16,18 @@ typedef struct tile_sum {
 } tile_sum;
 
 bool tree_is_given(const gemm_tree *tree) {
-    return tree->n_blocks > 1 || tree->n_runs > 1;
+    return tree->n_blocks > 1 || tree->n_segments > 1;
 }
 
-// Runs of a reduction block, and the run of a last reduction block that is shorter.
-enum { RUN_LENGTHS = MAX_RUNS + 1 };
+// Segments of a reduction block, and that of a last reduction block that is shorter.
+enum { SEGMENT_LENGTHS = MAX_SEGMENTS + 1 };
 
-// Elements of k of a run (RUN_LENGTHS kinds; 0: there is none).
+// Elements of k of a segment (SEGMENT_LENGTHS kinds; 0: there is none).
 static int64_t run_length(const gemm_tree *tree, int kind) {
-    return kind == MAX_RUNS ? tree->last : kind < tree->n_runs ? tree->each[kind] : 0;
+    return kind == MAX_SEGMENTS ? tree->last : kind < tree->n_segments ? tree->each[kind] : 0;
 }
 
-// A run's product in a tile of sums, as large as the tile.
+// The product of a segment in a tile of sums, as large as the tile.
 static gemm_shape run_shape(const gemm_tree *tree, const gemm_shape *tile, int kind, bool adds) {
     gemm_shape s = *tile;
     s.k = run_length(tree, kind);
@@ -41,7 +41,7 @@ static gemm_shape run_shape(const gemm_tree *tree, const gemm_shape *tile, int k
 // its sum is formed from 0 before that, in one block of the inner dimension.
 static bool blocks_join_themselves(const gemm *g) {
     const gemm_tree *tree = &g->tree;
-    return g->plain != &kernels_ref && tree->n_runs == 1 && tree->each[0] <= GEMM_WORDS &&
+    return g->plain != &kernels_ref && tree->n_segments == 1 && tree->each[0] <= GEMM_WORDS &&
            tree->last <= GEMM_WORDS;
 }
 
@@ -59,15 +59,15 @@ static int open_sums(const gemm *g) {
 
 int64_t tree_scratch_bytes(const gemm *g, const gemm_shape *tile) {
     int64_t most = 0;
-    const bool adds = g->tree.n_runs > 1; // a reduction block's second run is added to its first
-    for (int kind = 0; kind < RUN_LENGTHS; kind++) {
+    const bool adds = g->tree.n_segments > 1; // the second segment of a block is added to the first
+    for (int kind = 0; kind < SEGMENT_LENGTHS; kind++) {
         const gemm_shape s = run_shape(&g->tree, tile, kind, adds);
         if (gemm_scratch_bytes(&s) > most) most = gemm_scratch_bytes(&s);
     }
     return open_sums(g) * sums_bytes(tile) + most;
 }
 
-static void add_run(const tile_sum *t, int kind, int64_t first, bool adds, char *sums) {
+static void add_segment(const tile_sum *t, int kind, int64_t first, bool adds, char *sums) {
     const gemm *g = t->g;
     gemm_shape s = run_shape(&g->tree, &t->tile, kind, adds);
     const char *a = t->a + dtype_bytes(s.in) * (s.ta ? first * s.lda : first),
@@ -81,7 +81,7 @@ static void add_near_block(const tile_sum *t, int block, bool adds, char *sums) 
     const int64_t first = tree->near * block / tree->n_blocks,
                   length = tree->near * (block + 1) / tree->n_blocks - first;
     if (length > 0)
-        add_run(t, length == tree->each[0] ? 0 : MAX_RUNS, first, adds, sums);
+        add_segment(t, length == tree->each[0] ? 0 : MAX_SEGMENTS, first, adds, sums);
     else if (!adds)
         memset(sums, 0, (size_t)t->sums_bytes);
 }
@@ -93,9 +93,9 @@ static void add_block(const tile_sum *t, int block, bool adds, char *sums) {
         return;
     }
     const bool shorter = tree->last > 0 && block == tree->n_blocks - 1;
-    for (int i = 0; i < tree->n_runs; i++)
-        add_run(t, shorter ? MAX_RUNS : i, tree->first[i] + block * tree->each[i], adds || i > 0,
-                sums);
+    for (int i = 0; i < tree->n_segments; i++)
+        add_segment(t, shorter ? MAX_SEGMENTS : i, tree->first[i] + block * tree->each[i],
+                adds || i > 0, sums);
 }
 
 // The sum of reduction blocks [low, high), cut as in comm/join.h.

@@ -23,7 +23,7 @@ static gemm_tree tree_of_tokens(int blocks, int64_t n_tokens, int64_t partial_su
     const int64_t each = n_tokens / blocks;
     return (gemm_tree){.partial_sums = partial_sums,
             .n_blocks = blocks,
-            .n_runs = 1,
+            .n_segments = 1,
             .each = {each},
             .last = n_tokens % blocks ? each + 1 : 0,
             .near = n_tokens};

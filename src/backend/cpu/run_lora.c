@@ -76,7 +76,7 @@ static gemm_tree branch_tree(const node *n, const branch *part) {
     const gemm_tree none = {0};
     const int blocks = n->op == OP_lora_up_grad ? n->attrs.sum.blocks : 0;
     if (blocks < 2) return none;
-    return (gemm_tree){.n_blocks = blocks, .n_runs = 1, .each = {part->shape.k / blocks}};
+    return (gemm_tree){.n_blocks = blocks, .n_segments = 1, .each = {part->shape.k / blocks}};
 }
 
 // The products of a node with a B for each branch, and the input that is the first B.

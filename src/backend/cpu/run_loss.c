@@ -146,8 +146,8 @@ static int64_t rows_per_block(const node *n) {
 // The sum over the vocabulary in dh.
 static gemm_tree vocabulary_tree(const node *n) {
     const int64_t block = rows_per_block(n), rest = n->in[1]->dim[0] % block;
-    gemm_tree tree = {.n_blocks = n->attrs.sum.blocks, .n_runs = n->attrs.sum.blocks > 0};
-    if (tree.n_runs == 0) return tree;
+    gemm_tree tree = {.n_blocks = n->attrs.sum.blocks, .n_segments = n->attrs.sum.blocks > 0};
+    if (tree.n_segments == 0) return tree;
     tree.each[0] = block;
     tree.last = rest;
     return tree;

@@ -109,14 +109,14 @@ static gemm_shape matmul_shape(const node *n) {
 
 static gemm_tree matmul_tree(const node *n) {
     const op_attrs *attrs = &n->attrs;
-    const int64_t ends[MAX_RUNS] = {attrs->sum.run1, attrs->sum.run2,
+    const int64_t ends[MAX_SEGMENTS] = {attrs->sum.segment2, attrs->sum.segment3,
             n->in[0]->dim[!attrs->matmul.ta]};
     gemm_tree tree = {.n_blocks = attrs->sum.blocks};
     int64_t begin = 0;
-    for (int i = 0; i < MAX_RUNS && attrs->sum.blocks > 0; i++) {
+    for (int i = 0; i < MAX_SEGMENTS && attrs->sum.blocks > 0; i++) {
         if (ends[i] <= begin) continue;
-        tree.first[tree.n_runs] = begin;
-        tree.each[tree.n_runs++] = (ends[i] - begin) / attrs->sum.blocks;
+        tree.first[tree.n_segments] = begin;
+        tree.each[tree.n_segments++] = (ends[i] - begin) / attrs->sum.blocks;
         begin = ends[i];
     }
     return tree;

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/pjrt/device_team.h"
+#include "backend/pjrt/device_group.h"
 #include "backend/pjrt/pjrt_state.h"
 #include "base/log.h"
 
 struct executable {
-    device_program *program; // the team's
+    device_program *program; // the device group's
     device_state **in, **out;
     bool *dies,
             *fresh; // by argument: nothing reads it later; by result: it takes no argument's place
@@ -33,7 +33,7 @@ typedef struct pjrt_backend {
     arena *a;
     device_pool *pool;
     bool owns_pool;
-    team_member member;
+    device_member member;
     state_table states;
     lower_options lower;
     running_program running[MAX_RUNNING]; // the last ones, the oldest first
@@ -115,7 +115,7 @@ static drv_status lower_request(pjrt_backend *b, const load_request *r, lowered 
 }
 
 // From the program's n parts.
-static void take_program(pjrt_backend *b, const lowered *l, const team_compiled *made, int n,
+static void take_program(pjrt_backend *b, const lowered *l, const group_compiled *made, int n,
         load_request *r) {
     executable *first = NULL, **end = &first;
     r->status = DRV_OK;
@@ -147,11 +147,11 @@ static drv_status load_all(backend *base, load_request *requests, int n) {
         n_all += n_parts[i];
     }
     lowered *parts = ARENA_ARRAY(b->a, lowered, n_all);
-    team_compiled *made = ARENA_ARRAY(b->a, team_compiled, n_all);
+    group_compiled *made = ARENA_ARRAY(b->a, group_compiled, n_all);
     for (int i = 0, k = 0; i < n && status == DRV_OK; i++)
         for (const lowered *l = &firsts[i]; l; l = l->next)
             parts[k++] = *l;
-    if (status == DRV_OK) status = team_compile(&b->member, parts, n_all, made);
+    if (status == DRV_OK) status = group_compile(&b->member, parts, n_all, made);
     for (int i = 0; i < n && status == DRV_OK; done += n_parts[i++])
         take_program(b, parts + done, made + done, n_parts[i], &requests[i]);
     for (int i = 0; i < n; i++)
@@ -175,7 +175,7 @@ static drv_status prepare(backend *b) {
 static drv_status start(pjrt_backend *b, executable *e) {
     running_program next = {.name = e->program->name, .step = b->base.step};
     const drv_status status =
-            team_execute(&b->member, e->program, e->arguments, e->results, &next.done);
+            group_execute(&b->member, e->program, e->arguments, e->results, &next.done);
     b->base.refused = status != DRV_OK && b->member.met && b->n_together == mesh_ranks(&b->mesh);
     DRV_TRY(status);
     next.number = ++b->base.n_run;
@@ -259,7 +259,7 @@ static drv_status write_places(pjrt_backend *b, int rank) {
     return state_write(&b->states, state_table_get(&b->states, &like), 0, sizeof places, places);
 }
 
-// The ranks of a pipeline stage are a team: those of another one run other programs.
+// The ranks of a pipeline stage are a device group: those of another one run other programs.
 static void join_ranks(backend *base, comm *c, const mesh *m) {
     pjrt_backend *b = self(base);
     mesh stage = *m;
@@ -270,7 +270,7 @@ static void join_ranks(backend *base, comm *c, const mesh *m) {
     b->lower.ranks = stage;
     b->alone = n_here == 1;
     b->n_together = n_here;
-    b->member = (team_member){.team = device_team_of(b->pool, rank - rank % n, n, n_here),
+    b->member = (device_member){.group = device_group_of(b->pool, rank - rank % n, n, n_here),
             .place = n_here == 1 ? 0 : rank % n,
             .c = c};
     const drv_status status = write_places(b, rank % n);
@@ -510,7 +510,7 @@ drv_status backend_open_pjrt(arena *a, const backend_opts *opts, backend **out) 
     DRV_TRY(open_pool(b, opts));
     b->lower = (lower_options){.has_f64 = b->pool->plugin->has_f64, .ranks = mesh_single()};
     choose_attention(b, &wish);
-    b->member.team = device_team_of(b->pool, opts->device, 1, 1);
+    b->member.group = device_group_of(b->pool, opts->device, 1, 1);
     b->alone = true;
     b->mesh = mesh_single();
     state_table_open(a, b->pool->client, opts->device, &b->states);

@@ -12,11 +12,13 @@
 #include "data/read/array_scan.h"
 #include "data/read/arrow.h"
 #include "data/read/csv_table.h"
+#include "data/read/long_json.h"
 #include "data/read/parquet.h"
 #include "data/read/parquet_rows.h"
 #include "tok/tokenizer.h"
 
 enum { READ_BYTES = 1 << 20, PIECE_BYTES = 1 << 20, MAX_ROW_BYTES = 64 << 20 };
+enum { LONG_JSON_BYTES = 4 << 20 }; // an object of more is decoded piece by piece
 
 enum { NAMED_FILES = 10 }; // of which it is said what they were taken for
 
@@ -39,6 +41,8 @@ struct reader {
     bool eof, within; // within: a piece of the text was handed out
     bool is_array;    // its records are the elements of one JSON array
     array_scan array;
+    long_json text;     // of a long object, while it is handed out
+    size_t text_bytes;  // of the buffer that are passed when it is done; 0: there is none
     const char *broken; // why none of the file can be read; it is one broken record
     bool nulls_said;
     int64_t number;
@@ -92,6 +96,7 @@ static void close_file(reader *in) {
 void reader_close(reader *in) {
     close_file(in);
     str_free(&in->buffer);
+    long_json_free(&in->text);
 }
 
 void reader_skip_files(reader *in, int n) {
@@ -310,6 +315,30 @@ static void take(reader *in, size_t n, size_t skip, str *bytes) {
     in->at += n + skip;
 }
 
+static void next_piece(reader *in, str *bytes, record *out) {
+    out->json = false;
+    out->begins = !in->within;
+    out->ends = long_json_next(&in->text, PIECE_BYTES, bytes, &out->bad);
+    in->within = !out->ends;
+    if (in->within) return;
+    in->at += in->text_bytes;
+    in->text_bytes = 0;
+}
+
+// Takes the object of n bytes that lies `before` bytes further on in the buffer, and passes `skip`
+// bytes behind it. A long one is handed out in pieces of its text, where it has one.
+static void take_object(reader *in, size_t before, size_t n, size_t skip, str *bytes, record *out) {
+    const char *p = in->buffer.p ? in->buffer.p + in->at + before : "";
+    if (n > LONG_JSON_BYTES && !in->o.lines && !in->o.whole &&
+            long_json_open(&in->text, p, n, in->o.key)) {
+        in->text_bytes = before + n + skip;
+        next_piece(in, bytes, out);
+        return;
+    }
+    str_add(bytes, p, n);
+    in->at += before + n + skip;
+}
+
 // Up to the mark or the end of the file; a long text up to a place where it may be cut.
 static drv_status next_marked(reader *in, const char *mark, str *bytes, record *out) {
     const size_t n_mark = mark ? strlen(mark) : 0;
@@ -322,6 +351,11 @@ static drv_status next_marked(reader *in, const char *mark, str *bytes, record *
                                     : NULL;
         out->begins = !in->within;
         out->ends = true;
+        if (out->json && (found || in->eof)) {
+            take_object(in, 0, found ? (size_t)(found - left) : n_left, found ? n_mark : 0, bytes,
+                    out);
+            return DRV_OK;
+        }
         if (found || in->eof) {
             take(in, found ? (size_t)(found - left) : n_left, found ? n_mark : 0, bytes);
             in->within = false;
@@ -344,13 +378,12 @@ static drv_status next_marked(reader *in, const char *mark, str *bytes, record *
 }
 
 // The next element of the array that the file is.
-static drv_status next_element(reader *in, str *bytes, bool *done) {
+static drv_status next_element(reader *in, str *bytes, record *out, bool *done) {
     for (;;) {
         const char *p = in->buffer.p ? in->buffer.p + in->at : "";
         switch (array_scan_next(&in->array, p, in->buffer.n - in->at, in->eof)) {
         case ARRAY_ELEMENT:
-            str_add(bytes, p + in->array.begin, in->array.end - in->array.begin);
-            in->at += in->array.end;
+            take_object(in, in->array.begin, in->array.end - in->array.begin, 0, bytes, out);
             return DRV_OK;
         case ARRAY_END:
             *done = true;
@@ -405,7 +438,11 @@ static drv_status next_of_file(reader *in, str *bytes, record *out, bool *done) 
         out->broken = in->broken;
         return DRV_OK;
     }
-    if (in->is_array) return next_element(in, bytes, done);
+    if (in->text_bytes) {
+        next_piece(in, bytes, out);
+        return DRV_OK;
+    }
+    if (in->is_array) return next_element(in, bytes, out, done);
     if (in->table) {
         DRV_TRY(next_row(in, done));
         if (*done) return DRV_OK;

@@ -93,7 +93,9 @@ static bool decode_text(const decode_job *job, int64_t i, int thread, size_t *n_
     batch_span *span = &job->b->spans[i];
     const char *raw = job->b->raw.p ? job->b->raw.p + from->at : "";
     const bool in_json = from->json && job->key;
-    *span = (batch_span){.thread = in_json ? thread : -1, .at = in_json ? to->text.n : from->at};
+    *span = (batch_span){.thread = in_json ? thread : -1,
+            .at = in_json ? to->text.n : from->at,
+            .bad = from->bad};
     *n_bytes = from->n;
     if (from->broken) return false;
     if (from->ids) return true; // no text

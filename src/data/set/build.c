@@ -214,6 +214,7 @@ static drv_status write_about(const builder *build) {
             .largest_id = build->counts.largest_id,
             .largest_at = build->counts.largest_at,
             .template = build->format ? sft_format_name(build->format) : NULL,
+            .template_text = build->format ? sft_format_given(build->format) : NULL,
             .turn_end = build->format ? sft_format_turn_end(build->format, build->tokenizer) : -1,
             .answers = build->counts.answers,
             .last_answers = build->counts.last_answers,

@@ -25,7 +25,8 @@ typedef struct dataset_about {
     int64_t largest_at;     // token that has it, the first one
     const char *roles_hash; // XXH3-64 of PREFIX.roles; NULL: the set has none
     const char *template;   // that the text of the conversations was made with; NULL: not said
-    int64_t turn_end;       // id with which it ends an answer; -1: none, or not said
+    const char *template_text; // its source, where it is not the tokenizer's own; NULL: it is
+    int64_t turn_end;          // id with which it ends an answer; -1: none, or not said
     const char *turn_end_text; // NULL: none
     int64_t answers,
             last_answers; // tokens that are answers; of them, of the last one of each document

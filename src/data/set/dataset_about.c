@@ -73,6 +73,7 @@ static drv_status parse(const dataset *set, const char *path, const json_t *root
     DRV_TRY(get_object(path, root, "roles", &roles));
     DRV_TRY(json_get_str(path, roles, "xxh3", &about->roles_hash));
     DRV_TRY(json_get_str(path, roles, "template", &about->template));
+    DRV_TRY(json_get_str(path, roles, "template_text", &about->template_text));
     DRV_TRY(get_object(path, roles, "turn_end", &turn_end));
     DRV_TRY(json_get_i64(path, turn_end, "id", &about->turn_end));
     DRV_TRY(in_range(path, "roles.turn_end.id", about->turn_end, -1, INT32_MAX));
@@ -102,7 +103,7 @@ drv_status dataset_about_parse(arena *a, const dataset *set, const char *path, c
     if (status == DRV_OK) { // the strings belong to the JSON tree
         const char **texts[] = {&about.drover, &about.tokenizer, &about.tokenizer_hash,
                 &about.texts_hash, &about.eod_text, &about.roles_hash, &about.template,
-                &about.turn_end_text, &about.pairs_hash};
+                &about.template_text, &about.turn_end_text, &about.pairs_hash};
         for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
             if (*texts[i]) *texts[i] = arena_strdup(a, *texts[i]);
         *out = about;
@@ -148,6 +149,8 @@ drv_status dataset_about_write(const dataset *set, const dataset_about *about) {
     if (about->roles_hash)
         json_object_set_new(roles, "turn_end",
                 token_or_null(about->turn_end, about->turn_end_text));
+    if (about->roles_hash && about->template_text)
+        json_object_set_new(roles, "template_text", text_or_null(about->template_text));
     if (about->pairs) json_object_set_new(roles, "pairs", json_integer(about->pairs));
     if (about->pairs_hash) json_object_set_new(roles, "pairs_xxh3", json_string(about->pairs_hash));
     json_object_set_new(root, "drover", text_or_null(about->drover));

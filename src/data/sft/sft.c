@@ -81,6 +81,28 @@ static drv_status find_tool_template(arena *a, const char *folder, const chat_mo
     return DRV_OK;
 }
 
+// Whoever applies a template that lies in a folder encodes its text without a BOS, and knows the
+// eos_token that the folder names: a built-in template says both itself.
+static const char *given_source(arena *a, const tokenizer *tok, const char *name,
+        const chat_model *model, bool names_eos) {
+    str source = {0};
+    id_list ids = {0};
+    if (strcmp(name, "chat") == 0) return NULL;
+    encoder *e = encoder_new(tok);
+    encoder_run(e, "", 0, true, &ids);
+    const bool begins = model->built_in && ids.n > 0 && ids.p[0] == tokenizer_bos(tok);
+    if (begins) str_puts(&source, tokenizer_token_text(tok, ids.p[0]));
+    for (int i = 0; i < model->n_specials && model->built_in && !names_eos; i++)
+        if (strcmp(model->specials[i].role, "eos_token") == 0)
+            str_printf(&source, "{%%- set eos_token = '%s' -%%}", model->specials[i].text);
+    str_add(&source, model->source, model->n_source);
+    const char *out = arena_strndup(a, source.p, source.n);
+    encoder_free(e);
+    id_list_free(&ids);
+    str_free(&source);
+    return out;
+}
+
 drv_status sft_format_open(arena *a, const tokenizer *tok, const char *folder, const char *name,
         const char *date, const sft_format **out) {
     chat_model model, tool_model;
@@ -92,6 +114,7 @@ drv_status sft_format_open(arena *a, const tokenizer *tok, const char *folder, c
         folder = slash ? arena_strndup(a, folder, (size_t)(slash - folder)) : ".";
     if (!name) name = "chat";
     DRV_TRY(chat_model_read(a, folder, false, &model));
+    const int n_named = model.n_specials;
     DRV_TRY(find_template(a, tok, folder, name, &model));
     DRV_TRY(chat_template_open(a, model.path, model.source, model.n_source, &template));
     const chat_template *with_tools = template;
@@ -113,6 +136,7 @@ drv_status sft_format_open(arena *a, const tokenizer *tok, const char *folder, c
             .specials = model.specials,
             .n_specials = model.n_specials,
             .now = now,
+            .given = given_source(a, tok, name, &model, model.n_specials == n_named),
             .built_in = model.built_in};
     *out = format;
     return DRV_OK;
@@ -128,6 +152,10 @@ uint64_t sft_format_hash(const sft_format *f) {
 
 const char *sft_format_name(const sft_format *f) {
     return f->template ? chat_template_name(f->template) : "none";
+}
+
+const char *sft_format_given(const sft_format *f) {
+    return f->given;
 }
 
 int32_t sft_format_turn_end(const sft_format *f, const tokenizer *tok) {

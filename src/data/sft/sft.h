@@ -25,6 +25,9 @@ DRV_CHECKED drv_status sft_format_open(arena *a, const tokenizer *tok, const cha
         const char *name, const char *date, const sft_format **out);
 uint64_t sft_format_hash(const sft_format *f);    // of template and special tokens
 const char *sft_format_name(const sft_format *f); // of the template, for messages
+// Returns the source of a template that was given by name or file, as a folder's own would have to
+// be to write the same text; NULL: it is the folder's own, or there is none.
+const char *sft_format_given(const sft_format *f);
 // Returns the token with which an answer ends (turn_end.h); -1: none, or it cannot be told.
 int32_t sft_format_turn_end(const sft_format *f, const tokenizer *tok);
 

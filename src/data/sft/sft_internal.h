@@ -12,7 +12,8 @@ struct sft_format {
     const special_text *specials;
     int n_specials;
     struct tm now;
-    uint64_t hash; // of template and special tokens
+    uint64_t hash;     // of template and special tokens
+    const char *given; // source of a template that is not the folder's own (sft_format_given)
     bool built_in; // knows "instruction" and "input"; its text gets the tokenizer's BOS, which a
                    // chat template writes itself
     int32_t eos;   // of texts: what ends a response

@@ -1,7 +1,7 @@
-// Gradients of several accumulation groups on one rank. Of accumulation groups of micro-batches a
-// binary counter of finished sums (docs/adr/0009): the sum of an accumulation group is put aside;
-// when its neighbour in the tree is finished, the two are joined. Of reduction blocks of the row
-// (docs/adr/0015) all are there until they are joined.
+// Gradients of several accumulation groups on one rank. Finished sums form a binary counter
+// (docs/adr/0009): put_aside stores the sum of a group, and take_back adds it when its neighbour in
+// the tree is finished. The sums of reduction blocks of the row (docs/adr/0015) are all kept until
+// join_blocks adds them.
 #include "ir/op.h"
 #include "ir/wire.h"
 
@@ -55,10 +55,9 @@ const op_row op_row_take_back = {
         .examples = {back_example},
 };
 
-// join_blocks(g[row_blocks, ...]) -> s[...]: the sum over the reduction blocks of the row, in the
-// memory of the first one; the others are cleared. With ranks it is the sum over all of theirs:
-// data ranks
-// (`data_ranks` of them) in a tree, then reduction blocks, then context ranks.
+// join_blocks(g[row_blocks, ...]) -> s[...]: the sum over the reduction blocks of the row, stored
+// in place of the first one; the others are cleared. With `ranks`, the sum over those of all ranks:
+// a tree over data ranks (`data_ranks` of them), then over blocks, then over context ranks.
 static const char *join_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *g = n->in[0];
     *n_out = 1;

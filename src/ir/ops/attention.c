@@ -117,7 +117,7 @@ static node *example_forward(example *e, tensor *qkv) {
 }
 
 // A row of two tokens and three continuations; one of a continuation alone, then a document.
-static node *example_branches(example *e, tensor *qkv, int window) {
+static node *example_continuations(example *e, tensor *qkv, int window) {
     static const int32_t positions[14] = {0, 1, 2, 3, 2, 2, 3, 0, 1, 1, 2, 0, 1, 2};
     static const int32_t hidden[28] = {[8] = 2, 4, 2, 5, 2, 5, [18] = 1, 2, 1, 2};
     tensor *in[] = {qkv, example_integers(e, "position", 14, positions),
@@ -136,13 +136,13 @@ static void example_window(example *e) {
     example_forward(e, example_activation(e, "qkv", 10, 48))->attrs.attention.window = 2;
 }
 
-static void example_branch_rows(example *e) {
-    example_branches(e, example_activation(e, "qkv", 14, 48), 0);
+static void example_continuation_rows(example *e) {
+    example_continuations(e, example_activation(e, "qkv", 14, 48), 0);
 }
 
 // A window of two tokens: within a continuation, and across what is hidden from it.
-static void example_branch_window(example *e) {
-    example_branches(e, example_activation(e, "qkv", 14, 48), 2);
+static void example_continuation_window(example *e) {
+    example_continuations(e, example_activation(e, "qkv", 14, 48), 2);
 }
 
 static const op_attr row_attrs[] = {ATTR(heads, n_heads), ATTR(heads, n_kv_heads),
@@ -164,7 +164,8 @@ const op_row op_row_attention = {
         .attrs = row_attrs,
         .n_statistics = 1,
         .cheap = true,
-        .examples = {example_rows, example_window, example_branch_rows, example_branch_window},
+        .examples = {example_rows, example_window, example_continuation_rows,
+                example_continuation_window},
 };
 
 // attention_grad(do, qkv, o, lse, position[, hidden]) -> dqkv
@@ -226,8 +227,8 @@ static void example_partial_grad(example *e) {
     example_grad_of(e, &attrs);
 }
 
-static void example_branch_grad(example *e) {
-    node *forward = example_branches(e, example_given(e, "qkv", 14, 48), 0);
+static void example_continuation_grad(example *e) {
+    node *forward = example_continuations(e, example_given(e, "qkv", 14, 48), 0);
     tensor *in[] = {example_given(e, "do", 14, 24), forward->in[0], forward->out[0],
             forward->out[1], forward->in[1], forward->in[2]};
     graph_add(e->g, OP_attention_grad, 6, in, &forward->attrs);
@@ -244,7 +245,8 @@ const op_row op_row_attention_grad = {
         .wire_replicas = grad_wire_replicas,
         .differentiated = true,
         .attrs = row_attrs,
-        .examples = {example_grad, example_window_grad, example_partial_grad, example_branch_grad},
+        .examples = {example_grad, example_window_grad, example_partial_grad,
+                example_continuation_grad},
 };
 
 // cached_attention(qkv_NC, keys, values, position_N) -> o, keys', values': appends the N tokens of

@@ -2,7 +2,7 @@
 // (arXiv:2205.05198, section 4.1), for a loss that every rank of the axis computes alike:
 //   share       value: x as it is           gradient: summed over the ranks   (Megatron's f)
 //   all_reduce  value: summed               gradient: as it is                (Megatron's g)
-//   all_gather <-> reduce_scatter           of ranks that go on with different parts of the work
+//   all_gather <-> reduce_scatter           between ranks that then work on different parts
 // So a gradient that follows a share is one of several partial sums until it has passed that share.
 #include "ir/grad.h"
 #include "ir/wire.h"
@@ -20,8 +20,8 @@ static double bytes_in(const node *n) {
     return (double)tensor_bytes(n->in[0]);
 }
 
-// Partial sums that come in the accumulation type are rounded once, when they have been joined and
-// what other readers of x gave so far is added: as a product on one rank does (matmul_add).
+// Partial sums in the accumulation type are rounded once, after they are added up and the gradients
+// from other readers of x are added, as a product on one rank does (matmul_add).
 static void pass_back(grad_ctx *ctx, node *n, op_kind op) {
     const tensor *x = n->in[0];
     if (!grad_wanted(ctx, x)) return;
@@ -36,14 +36,15 @@ static void pass_back(grad_ctx *ctx, node *n, op_kind op) {
     grad_put(ctx, x, graph_add(ctx->g, OP_narrow, in[1] ? 2 : 1, in, &attrs)->out[0]);
 }
 
-// An example of one rank: all that a test in one process can run (test_layouts has several).
+// An example for one rank, the only kind that a test in one process can run (test_layouts has
+// several).
 static void one_rank(example *e, op_kind op, tensor *x, op_attrs attrs) {
     attrs.mesh.axis = AXIS_TENSOR;
     attrs.mesh.ranks = 1;
     graph_add(e->g, op, 1, &x, &attrs);
 }
 
-// share(x) -> x: from here on each rank does other work with it.
+// share(x) -> x: the ranks use x for different work from here on.
 static const char *share_shape(const node *n, tensor_spec *out, int *n_out) {
     out[0] = spec_in_place(n, 0);
     *n_out = 1;

@@ -5,9 +5,9 @@
 //   share:  | q: n_heads * head_dim | k: head_dim / replicas | v: head_dim / replicas |
 //   whole:  | q: n_heads * head_dim | k: head_dim            | v: head_dim            |
 //
-// gather_kv makes the whole of the shares. From share_kv on each replica does other work with it:
-// for its own query heads. So what each finds of the gradients of k and v is a partial sum, which
-// join_kv completes; slice_kv takes the rank's share of what all replicas then have alike.
+// gather_kv assembles the whole from the shares. After share_kv each replica uses it for its own
+// query heads, so its gradients of k and v are partial sums, which join_kv adds; slice_kv takes the
+// rank's share of the result, which is the same on all replicas.
 #include "ir/grad.h"
 #include "ir/wire.h"
 
@@ -40,7 +40,8 @@ static double kv_numbers(const node *n) {
     return 2.0 * (double)n->in[0]->dim[0] * n->attrs.heads.head_dim;
 }
 
-// All that a test in one process can run (test_kv_heads has several ranks).
+// An example for one rank, the only kind that a test in one process can run (test_kv_heads has
+// several ranks).
 static const op_attrs one_rank = {.mesh.axis = AXIS_TENSOR,
         .mesh.ranks = 1,
         .mesh.replicas = 1,
@@ -153,7 +154,7 @@ static const char *join_shape(const node *n, tensor_spec *out, int *n_out) {
     return check(n, n->attrs.heads.head_dim);
 }
 
-// Sums travel in the accumulation type, what they come to as it is rounded.
+// Sums travel in the accumulation type (fp32), results in the type `to` (bf16).
 static double join_wire(const node *n) {
     const int replicas = n->attrs.mesh.replicas;
     return wire_scatter(kv_numbers(n) * (double)dtype_bytes(n->in[0]->dt), replicas) +

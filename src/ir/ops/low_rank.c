@@ -4,8 +4,8 @@
 //   lora_up(y_NO, t_NR, B1, ...) -> y':   y'[:, c_i .. c_i + O_i] = y + alpha_i t_i B_i^T
 //
 //          column1            column2
-//   y  |   [+ t_1 B_1^T]  . . [+ t_2 B_2^T]  |      t = [t_1 | t_2], r_i columns each; B_i [O_i,
-//   r_i]
+//   y  |   [+ t_1 B_1^T]  . . [+ t_2 B_2^T]  |      t = [t_1 | t_2], r_i columns each
+//                                                   B_i [O_i, r_i]
 //
 // The first half, t = x A^T for all branches at once, is a matmul.
 //

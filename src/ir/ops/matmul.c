@@ -2,28 +2,28 @@
 // in place (weight gradients). A linear layer is x_NK W_OK^T: tb = 1. matmul_add adds to an
 // activation and rounds once.
 //
-// `blocks`: the sum over the inner dimension is made of so many equal reduction blocks, joined in a
-// tree. With run1 (and run2) that dimension consists of runs that begin there, and a reduction
-// block has a part of each: the columns of heads in q, k and v. `wide`: the result is a partial
-// sum, in the accumulation type, which ranks join. dx_blocks, dx_wide and the runs of a linear
-// layer are for its dx.
+// `blocks`: the number of equal reduction blocks into which the sum over the inner dimension is
+// split; a tree adds them. segment2 (and segment3) are the K indices at which the second (and
+// third) segment starts; a reduction block has a part of each segment, as a head has columns in q,
+// k and v. `wide`: the result is a partial sum in the accumulation type, which ranks add.
+// dx_blocks, dx_wide and the segments of a linear layer apply to its dx.
 //
-// A weight's gradient is a sum over tokens. dw_blocks: made of so many runs of tokens, which differ
-// by one at most, joined in a tree; dw_ranks: along the axis each rank has other tokens, and they
-// join what each has before it is added. (In the product itself: `blocks` and `ranks`.)
-// `row_blocks`: the tokens are so many reduction blocks of the row, and the sum of each is added to
-// an accumulator of its own: acc[row_blocks, M, N]. `partial_sums`: the tokens of each are so many
-// partial sums, whose products are added one after the other.
+// A weight's gradient is a sum over tokens. dw_blocks: the number of runs of tokens, of nearly
+// equal length, that a tree adds; dw_ranks: the ranks along the axis that have other tokens, whose
+// sums are added first. (The product itself has `blocks` and `ranks`.) `row_blocks`: the reduction
+// blocks of the row, each with an accumulator of its own: acc[row_blocks, M, N]. `partial_sums`:
+// the partial sums of each block, whose products are added one after the other.
 #include "ir/grad.h"
 
 static const char *check_blocks(const op_attrs *attrs, int blocks, int64_t k) {
-    const int64_t ends[] = {attrs->sum.run1, attrs->sum.run2, k};
+    const int64_t ends[] = {attrs->sum.segment2, attrs->sum.segment3, k};
     int64_t begin = 0;
     if (blocks < 0) return "reduction blocks must not be negative";
     for (int i = 0; i < 3; i++) {
         if (!ends[i]) continue;
-        if (ends[i] <= begin) return "runs must follow each other within the inner dimension";
-        if (blocks && (ends[i] - begin) % blocks) return "reduction blocks must divide every run";
+        if (ends[i] <= begin) return "segments must follow each other within the inner dimension";
+        if (blocks && (ends[i] - begin) % blocks)
+            return "reduction blocks must divide every segment";
         begin = ends[i];
     }
     return NULL;
@@ -71,8 +71,8 @@ static void grad(grad_ctx *ctx, node *n) {
     if (in_b[2]) grad_buffer_set(ctx, b, graph_add(ctx->g, OP_matmul, 3, in_b, &tokens)->out[0]);
     if (!grad_wanted(ctx, a)) return;
     op_attrs attrs = {.sum.blocks = n->attrs.sum.dx_blocks,
-            .sum.run1 = n->attrs.sum.run1,
-            .sum.run2 = n->attrs.sum.run2};
+            .sum.segment2 = n->attrs.sum.segment2,
+            .sum.segment3 = n->attrs.sum.segment3};
     tensor *in_a[] = {dy, b, grad_of(ctx, a)};
     if (in_a[2]) { // what other readers of a gave so far
         DRV_ASSERT(!n->attrs.sum.dx_wide, "a partial sum joins no other gradient");
@@ -152,7 +152,8 @@ static double grad_wire(const node *n) {
 // Two reduction blocks of q, k and v: 4, 2 and 2 columns each.
 static void blocks_example(example *e) {
     tensor *in[] = {example_given(e, "dy", 5, 16), example_given(e, "w", 16, 7)};
-    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.sum.blocks = 2, .sum.run1 = 8, .sum.run2 = 12});
+    graph_add(e->g, OP_matmul, 2, in,
+            &(op_attrs){.sum.blocks = 2, .sum.segment2 = 8, .sum.segment3 = 12});
 }
 
 static void partial_example(example *e) {
@@ -175,7 +176,7 @@ const op_row op_row_matmul = {
         .attrs = ATTRS(ATTR(matmul, ta), ATTR(matmul, tb), ATTR_RANKS, ATTR(sum, row_blocks),
                 ATTR(sum, partial_sums), ATTR(sum, blocks), ATTR(sum, dx_blocks),
                 ATTR(sum, dw_blocks), ATTR(sum, dw_ranks), ATTR(sum, wide), ATTR(sum, dx_wide),
-                ATTR(sum, run1), ATTR(sum, run2)),
+                ATTR(sum, segment2), ATTR(sum, segment3)),
         .examples = {linear_example, one_row_example, plain_example, accumulating_example,
                 blocks_example, partial_example, row_blocks_example, linear_row_blocks_example,
                 tokens_example, few_tokens_example, partial_sums_example,
@@ -218,7 +219,7 @@ const op_row op_row_matmul_add = {
         .flops = flops,
         .inverse_dims = inverse_dims,
         .differentiated = true,
-        .attrs = ATTRS(ATTR(matmul, ta), ATTR(matmul, tb), ATTR(sum, blocks), ATTR(sum, run1),
-                ATTR(sum, run2)),
+        .attrs = ATTRS(ATTR(matmul, ta), ATTR(matmul, tb), ATTR(sum, blocks), ATTR(sum, segment2),
+                ATTR(sum, segment3)),
         .examples = {add_example, add_blocks_example},
 };

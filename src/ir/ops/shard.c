@@ -1,5 +1,5 @@
-// Optimizer state that data ranks share (ZeRO-1): each updates its shard of every weight; sums of
-// gradients of which each keeps its shard alone (ZeRO-2).
+// ZeRO: data ranks share the optimizer state, and each updates its shard of every weight (ZeRO-1);
+// each keeps only its shard of the sums of gradients (ZeRO-2).
 #include "ir/op.h"
 #include "ir/shard.h"
 #include "ir/wire.h"
@@ -20,9 +20,9 @@ static double shard_wire(const node *n) {
     return wire_scatter((double)tensor_bytes(n->in[0]), n->attrs.mesh.ranks);
 }
 
-// sum_shard(g, last i32[1]) -> g': where `last` is not 0, this rank's shard of g becomes the sum
-// over the axis, in place; `whole`: all of g does. Else nothing happens: of the in_accum_group
-// micro-batches of a step, whose sum g is, one is the last.
+// sum_shard(g, last i32[1]) -> g': if `last` is not 0, this rank's shard of g is replaced by its
+// sum over the axis; `whole`: all of g is. Otherwise nothing happens: g accumulates in_accum_group
+// micro-batches of a step, and only the last one sums over ranks.
 static const char *sum_shape(const node *n, tensor_spec *out, int *n_out) {
     *n_out = 1;
     out[0] = spec_in_place(n, 0);
@@ -71,9 +71,9 @@ const op_row op_row_sum_shard = {
         .examples = {sum_example},
 };
 
-// reduce_shard(g) -> s, g' = 0: this rank's shard of the sum over the axis; `summed`: it is there
-// already. `row_blocks`: each rank has so many reduction blocks of the row, which are summed as in
-// join_blocks (ops/accum_group.c).
+// reduce_shard(g) -> s, g' = 0: this rank's shard of the sum over the axis; `summed`: sum_shard has
+// computed it already. `row_blocks`: the reduction blocks of the row on each rank, which are summed
+// as in join_blocks (ops/accum_group.c).
 static const char *reduce_shape(const node *n, tensor_spec *out, int *n_out) {
     *n_out = 2;
     const tensor *g = n->in[0];
@@ -129,13 +129,12 @@ const op_row op_row_reduce_shard = {
         .examples = {reduce_example, reduce_summed_example, reduce_blocks_example},
 };
 
-// add_shard(g, s[open, blocks, length], turn i32[1]) -> s': what the ranks have found in their
-// micro-batch number `turn` is added to this rank's shard of the sums, in place. `blocks` of the
-// row are those of all ranks, `row_blocks` of them here. Data rank i of n has micro-batches i, i +
-// n,
-// ... of the step: they come in the order in which one rank would run them, and row_blocks of
-// `in_accum_group` of them are joined as there; sums of them that wait for others are `open`
-// (ir/shard.h).
+// add_shard(g, s[open, blocks, length], micro_batch i32[1]) -> s': adds the gradients of all ranks
+// for micro-batch `micro_batch` to this rank's shard of the sums, in place. `blocks` counts the
+// reduction blocks of the row on all ranks, `row_blocks` those on this one. Data rank i of n has
+// micro-batches i, i + n, i + 2 n, ...: the sums are formed in the order in which a single rank
+// would run them, in groups of `in_accum_group`. Sums that wait for their neighbour in the tree are
+// `open` (ir/shard.h).
 static const char *add_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *g = n->in[0], *s = n->in[1];
     const op_attrs *attrs = &n->attrs;
@@ -151,13 +150,14 @@ static const char *add_shape(const node *n, tensor_spec *out, int *n_out) {
                   length = shard_length(tensor_elements(g) / row_blocks, attrs->mesh.ranks);
     if (s->dt != g->dt || s->n_dims != 3 || s->dim[1] != blocks || s->dim[2] != length)
         return "s must be shards of sums for each reduction block";
-    return is_i32(n->in[2], 1) ? NULL : "turn must be i32[1]";
+    return is_i32(n->in[2], 1) ? NULL : "micro_batch must be i32[1]";
 }
 
-static void add_to_open(example *e, int64_t open, const int32_t *turn, int in_accum_group) {
+static void add_to_open(example *e, int64_t open, const int32_t *micro_batch, int in_accum_group) {
     const int64_t dim[] = {open, 1, 51};
     tensor *in[] = {example_state(e, TENSOR_GRAD, "g", dtype_acc(e->dt), 3, 17, -1, 1),
-            example_accumulator(e, "s", 3, dim), example_integers(e, "turn", 1, turn)};
+            example_accumulator(e, "s", 3, dim),
+            example_integers(e, "micro_batch", 1, micro_batch)};
     graph_add(e->g, OP_add_shard, 3, in,
             &(op_attrs){.mesh.axis = AXIS_DATA,
                     .mesh.ranks = 1,
@@ -165,18 +165,18 @@ static void add_to_open(example *e, int64_t open, const int32_t *turn, int in_ac
                     .sum.in_accum_group = in_accum_group});
 }
 
-static const int32_t first_turn[] = {0}, later_turn[] = {3};
+static const int32_t first_micro_batch[] = {0}, later_micro_batch[] = {3};
 
 static void add_example(example *e) {
-    add_to_open(e, 2, later_turn, 2);
+    add_to_open(e, 2, later_micro_batch, 2);
 }
 
 static void add_first_example(example *e) { // in the place of what is there
-    add_to_open(e, 1, first_turn, 8);
+    add_to_open(e, 1, first_micro_batch, 8);
 }
 
 static void add_later_example(example *e) {
-    add_to_open(e, 1, later_turn, 8);
+    add_to_open(e, 1, later_micro_batch, 8);
 }
 
 const op_row op_row_add_shard = {
@@ -193,8 +193,8 @@ const op_row op_row_add_shard = {
         .examples = {add_example, add_first_example, add_later_example},
 };
 
-// join_shards(s[.., blocks, length]) -> g[length]: the sum of what is open of each reduction block,
-// then of the reduction blocks, in the memory of the first one.
+// join_shards(s[.., blocks, length]) -> g[length]: adds the open sums of each reduction block, then
+// the blocks, in place of the first one.
 static const char *join_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *s = n->in[0];
     *n_out = 1;
@@ -259,8 +259,8 @@ const op_row op_row_take_shard = {
         .examples = {take_example, take_all_example},
 };
 
-// gather_shards(w, s) -> w': the shards of all ranks, in place. `async`: s is read at once, the
-// others' shards may come later.
+// gather_shards(w, s) -> w': the shards of all ranks, in place. `async`: s is copied at once, the
+// shards of other ranks may arrive later.
 static const char *gather_shape(const node *n, tensor_spec *out, int *n_out) {
     *n_out = 1;
     const tensor *w = n->in[0], *s = n->in[1];

@@ -177,7 +177,8 @@ static void pack_lines(const attention_args *args, operand from, int64_t n, bool
 }
 
 // The same as operand A with a line for each element of the head and words along the tokens.
-static void pack_turned(const attention_args *args, operand from, int64_t n, uint32_t *to) {
+static void pack_squares_transposed(const attention_args *args, operand from, int64_t n,
+        uint32_t *to) {
     for (int64_t line = 0; line < head_groups(args) * TILE_GROUP; line += TILE_SIDE) {
         const strip_source source = {(const uint16_t *)from.m.p + from.at + line, from.m.ld, false,
                 true};

@@ -252,8 +252,8 @@ INLINE void pack_query_block(tiles_backward *b, int64_t q0) {
                   d_o = {{args->d_o, o_width}, q0 * o_width + b->u.head * args->head_dim};
     pack_lines(args, q, n, true, b->u.q_a);
     pack_lines(args, d_o, n, true, b->u.do_a);
-    pack_turned(args, q, n, b->u.q_b);
-    pack_turned(args, d_o, n, b->u.do_b);
+    pack_squares_transposed(args, q, n, b->u.q_b);
+    pack_squares_transposed(args, d_o, n, b->u.do_b);
     for (int64_t i = 0; i < BLOCK; i++) { // p of a query that does not exist is 0
         b->minus_lse[i] = i < n ? -LOG2_E * b->u.lse[q0 + i] : -INFINITY;
         b->minus_delta[i] = i < n ? -b->u.scale * b->u.delta[q0 + i] : 0;
@@ -289,14 +289,14 @@ INLINE void pack_key_block(tiles_backward *b, int64_t k0, int block) {
 }
 
 // Sums of the n keys of a block, squares with a line for each element of the head, to rows.
-INLINE void put_turned(const float *from, int64_t n, int64_t d, float *to) {
+INLINE void put_transposed(const float *from, int64_t n, int64_t d, float *to) {
     for (int64_t k = 0; k < n; k += TILE_SIDE)
         for (int64_t j = 0; j < d; j += TILE_SIDE) {
             const int64_t square = j / TILE_SIDE * BLOCK_TILES + k / TILE_SIDE;
-            uint32_t turned[TILE_WORDS];
-            turn_square(from + square * TILE_WORDS, 4 * TILE_SIDE, turned);
+            uint32_t transposed[TILE_WORDS];
+            transpose_square(from + square * TILE_WORDS, 4 * TILE_SIDE, transposed);
             for (int64_t i = 0; i < TILE_SIDE && k + i < n; i++)
-                memcpy(to + (k + i) * d + j, turned + i * TILE_SIDE,
+                memcpy(to + (k + i) * d + j, transposed + i * TILE_SIDE,
                         sizeof *to * (size_t)at_most(d - j, TILE_SIDE));
         }
 }
@@ -316,8 +316,8 @@ static void run_keys(tiles_backward *b, int64_t begin, int64_t end) {
     }
     for (int64_t k0 = begin; k0 < end; k0 += BLOCK) {
         const int64_t block = (k0 - begin) / BLOCK, n = keys_of_block(args, k0);
-        put_turned(b->dk[block], n, d, u->dk + k0 * d);
-        put_turned(b->dv[block], n, d, u->dv + k0 * d);
+        put_transposed(b->dk[block], n, d, u->dk + k0 * d);
+        put_transposed(b->dv[block], n, d, u->dv + k0 * d);
     }
 }
 

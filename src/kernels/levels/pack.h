@@ -16,7 +16,8 @@
 //            ...
 //     As pairs: word (w, j) = { b[2w][j], b[2w + 1][j] }.
 //
-// pack_transposed: operand B stored [n, k]. One such panel, made by transposing TURN x TURN words:
+// pack_transposed: operand B stored [n, k]. One such panel, made by transposing SQUARE x SQUARE
+// words:
 //
 //     storage, words along rows            panel
 //     j = 0   w0 w1 w2 ...                 w = 0   | j0 j1 j2 ... |
@@ -74,21 +75,21 @@ INLINE uint32_t word_of(const arithmetic *by, matrix m, int64_t at, int64_t i, i
     return word;
 }
 
-// n <= panel, a multiple of TURN.
+// n <= panel, a multiple of SQUARE.
 INLINE void pack_transposed(const arithmetic *by, const int panel, matrix m, int64_t at, int64_t n,
         int64_t k, uint32_t *dst) {
     const int64_t n_words = words_of(by, k), whole_words = k / by->per_word;
-    for (int64_t r = 0; r < panel; r += TURN) {
-        int64_t done = 0; // words of these TURN rows
-        for (; r + TURN <= n && done + TURN <= whole_words; done += TURN) {
-            turn_row block[TURN];
-            for (int i = 0; i < TURN; i++)
-                block[i] = by->turn_along(m.p, at + (r + i) * m.ld + done * by->per_word);
-            turn(block);
-            for (int i = 0; i < TURN; i++)
-                turn_store(dst + (done + i) * panel + r, block[i]);
+    for (int64_t r = 0; r < panel; r += SQUARE) {
+        int64_t done = 0; // words of these SQUARE rows
+        for (; r + SQUARE <= n && done + SQUARE <= whole_words; done += SQUARE) {
+            square_row block[SQUARE];
+            for (int i = 0; i < SQUARE; i++)
+                block[i] = by->square_along(m.p, at + (r + i) * m.ld + done * by->per_word);
+            transpose(block);
+            for (int i = 0; i < SQUARE; i++)
+                square_store(dst + (done + i) * panel + r, block[i]);
         }
-        for (int64_t i = r; i < r + TURN; i++)
+        for (int64_t i = r; i < r + SQUARE; i++)
             for (int64_t w = done; w < n_words; w++)
                 dst[w * panel + i] = word_of(by, m, at, i, n, k, w);
     }

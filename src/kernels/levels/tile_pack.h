@@ -37,17 +37,17 @@ INLINE void join_square(const uint16_t *from, int64_t ld, uint32_t *to) {
 }
 
 // Word j of row i becomes word i of row j.
-INLINE void turn_square(const void *from, int64_t row_bytes, uint32_t *to) {
-    for (int i = 0; i < TILE_SIDE; i += TURN)
-        for (int j = 0; j < TILE_SIDE; j += TURN) {
-            turn_row block[TURN];
+INLINE void transpose_square(const void *from, int64_t row_bytes, uint32_t *to) {
+    for (int i = 0; i < TILE_SIDE; i += SQUARE)
+        for (int j = 0; j < TILE_SIDE; j += SQUARE) {
+            square_row block[SQUARE];
 #pragma GCC unroll 16
-            for (int r = 0; r < TURN; r++)
-                block[r] = turn_load((const char *)from + (i + r) * row_bytes + 4 * j);
-            turn(block);
+            for (int r = 0; r < SQUARE; r++)
+                block[r] = square_load((const char *)from + (i + r) * row_bytes + 4 * j);
+            transpose(block);
 #pragma GCC unroll 16
-            for (int r = 0; r < TURN; r++)
-                turn_store(to + (j + r) * TILE_SIDE + i, block[r]);
+            for (int r = 0; r < SQUARE; r++)
+                square_store(to + (j + r) * TILE_SIDE + i, block[r]);
         }
 }
 
@@ -57,12 +57,12 @@ INLINE void pack_whole(const strip_source *from, uint32_t *to) {
     if (from->along && from->by_line) {
         copy_square(from->p, from->ld, to);
     } else if (from->along) {
-        turn_square(from->p, 2 * from->ld, to);
+        transpose_square(from->p, 2 * from->ld, to);
     } else if (!from->by_line) {
         join_square(from->p, from->ld, to);
     } else {
         join_square(from->p, from->ld, joined);
-        turn_square(joined, 4 * TILE_SIDE, to);
+        transpose_square(joined, 4 * TILE_SIDE, to);
     }
 }
 

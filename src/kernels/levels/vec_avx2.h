@@ -4,7 +4,7 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-#include "kernels/levels/turn_avx.h"
+#include "kernels/levels/transpose_avx.h"
 
 typedef __m256 vec;
 typedef vec join_function(vec a, vec b);

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "kernels/levels/turn_avx512.h"
+#include "kernels/levels/transpose_avx512.h"
 
 typedef __m512 vec;
 typedef vec join_function(vec a, vec b);

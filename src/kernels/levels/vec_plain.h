@@ -227,22 +227,22 @@ INLINE vec v_if_at_least(ints a, ints limit, vec x) { // x where a >= limit, els
 }
 
 // --- blocks of 4 x 4 words that are transposed in registers
-enum { TURN = WIDTH };
-typedef vec turn_row;
+enum { SQUARE = WIDTH };
+typedef vec square_row;
 
-INLINE turn_row turn_load(const void *words) {
-    return v_load((const float *)words, TURN);
+INLINE square_row square_load(const void *words) {
+    return v_load((const float *)words, SQUARE);
 }
-INLINE turn_row turn_load_bf16(const uint16_t *p) { // widened
-    return v_load_bf16(p, TURN);
+INLINE square_row square_load_bf16(const uint16_t *p) { // widened
+    return v_load_bf16(p, SQUARE);
 }
-INLINE void turn_store(uint32_t *p, turn_row row) {
-    v_store((float *)(void *)p, row, TURN);
+INLINE void square_store(uint32_t *p, square_row row) {
+    v_store((float *)(void *)p, row, SQUARE);
 }
 // Word j of row i becomes word i of row j.
-INLINE void turn(turn_row r[TURN]) {
+INLINE void transpose(square_row r[SQUARE]) {
     const vec a = r[0], b = r[1], c = r[2], d = r[3];
-    for (int i = 0; i < TURN; i++)
+    for (int i = 0; i < SQUARE; i++)
         r[i] = (vec){a[i], b[i], c[i], d[i]};
 }
 INLINE void v_store_past_caches(dtype dt, void *p, int64_t i, vec x) {

@@ -24,8 +24,8 @@ typedef struct arithmetic {
     vec (*mac)(vec sum, uint32_t a, vec b);
     // n elements of a row as words; the half of a last word that is missing becomes 0.
     void (*along)(const void *src, int64_t at, int64_t n, uint32_t *dst);
-    // TURN words of a row.
-    turn_row (*turn_along)(const void *src, int64_t at);
+    // SQUARE words of a row.
+    square_row (*square_along)(const void *src, int64_t at);
     // WIDTH words that run down the rows: word i from element at + i of per_word rows that are
     // ld elements apart. Elements from n on and rows from n_rows on are 0.
     vec (*across)(const void *src, int64_t at, int64_t ld, int64_t n_rows, int n);
@@ -86,8 +86,8 @@ INLINE void f32_along(const void *src, int64_t at, int64_t n, uint32_t *dst) {
     float *out = (float *)(void *)dst;
     FOR_VECTORS(j, k, n, { v_store(out + j, v_load_as(DT_F32, src, at + j, k), k); });
 }
-INLINE turn_row f32_turn_along(const void *src, int64_t at) {
-    return turn_load((const float *)src + at);
+INLINE square_row f32_square_along(const void *src, int64_t at) {
+    return square_load((const float *)src + at);
 }
 INLINE vec f32_across(const void *src, int64_t at, int64_t ld, int64_t n_rows, int n) {
     (void)ld; // of one row
@@ -98,8 +98,8 @@ INLINE void wide_along(const void *src, int64_t at, int64_t n, uint32_t *dst) {
     float *out = (float *)(void *)dst;
     FOR_VECTORS(j, k, n, { v_store(out + j, v_load_as(DT_BF16, src, at + j, k), k); });
 }
-INLINE turn_row wide_turn_along(const void *src, int64_t at) {
-    return turn_load_bf16((const uint16_t *)src + at);
+INLINE square_row wide_square_along(const void *src, int64_t at) {
+    return square_load_bf16((const uint16_t *)src + at);
 }
 INLINE vec wide_across(const void *src, int64_t at, int64_t ld, int64_t n_rows, int n) {
     (void)ld; // of one row
@@ -111,7 +111,7 @@ static const arithmetic f32_words = {
         .per_word = 1,
         .mac = float_mac,
         .along = f32_along,
-        .turn_along = f32_turn_along,
+        .square_along = f32_square_along,
         .across = f32_across,
 };
 
@@ -120,6 +120,6 @@ static const arithmetic wide_words = {
         .per_word = 1,
         .mac = float_mac,
         .along = wide_along,
-        .turn_along = wide_turn_along,
+        .square_along = wide_square_along,
         .across = wide_across,
 };

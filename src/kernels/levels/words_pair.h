@@ -17,8 +17,8 @@ INLINE void pair_along(const void *src, int64_t at, int64_t n, uint32_t *dst) {
         dst[j / 2] = x[j] | (j + 1 < n ? (uint32_t)x[j + 1] << 16 : 0);
 }
 
-INLINE turn_row pair_turn_along(const void *src, int64_t at) {
-    return turn_load((const uint16_t *)src + at);
+INLINE square_row pair_square_along(const void *src, int64_t at) {
+    return square_load((const uint16_t *)src + at);
 }
 
 // Words of 16 low and 16 high halves.
@@ -45,7 +45,7 @@ static const arithmetic pair_words = {
         .per_word = 2,
         .mac = pair_mac,
         .along = pair_along,
-        .turn_along = pair_turn_along,
+        .square_along = pair_square_along,
         .across = pair_across,
         .put_across = pair_put_across,
 };

@@ -122,11 +122,11 @@ hlo_value hlo_put(hlo_text *h, hlo_value x, hlo_value part, int dim, hlo_index f
 // Element `index` of a table of whole numbers, the numbers of which are known.
 hlo_index hlo_index_of(hlo_text *h, const int64_t *table, int n, hlo_index index);
 
-// Runs `body` n times, n known; `carried` holds what a turn takes over and what it leaves. Few
-// turns are written out one after the other, more are a loop.
-typedef void hlo_body(hlo_text *h, void *ctx, hlo_index turn, hlo_value *carried);
+// Runs `body` n times, n known; `carried` holds what an iteration takes over and what it leaves.
+// Few iterations are written out one after the other, more are a loop.
+typedef void hlo_body(hlo_text *h, void *ctx, hlo_index iteration, hlo_value *carried);
 enum { HLO_MAX_UNROLLED = 3 };
 void hlo_repeat(hlo_text *h, int n, hlo_value *carried, int n_carried, hlo_body *body, void *ctx);
 // Always a loop.
-void hlo_loop(hlo_text *h, int n_turns, hlo_value *carried, int n_carried, hlo_body *body,
+void hlo_loop(hlo_text *h, int n_iterations, hlo_value *carried, int n_carried, hlo_body *body,
         void *ctx);

@@ -229,9 +229,9 @@ static void put_block(hlo_text *h, const hlo_value *like, int n, hlo_value *fres
     hlo_end_line(h);
 }
 
-void hlo_loop(hlo_text *h, int n_turns, hlo_value *carried, int n_carried, hlo_body *body,
+void hlo_loop(hlo_text *h, int n_iterations, hlo_value *carried, int n_carried, hlo_body *body,
         void *ctx) {
-    const int n_all = n_carried + 1; // the first one counts turns from 0
+    const int n_all = n_carried + 1; // the first one counts iterations from 0
     hlo_value *all = mem_alloc(2 * sizeof *all * (size_t)n_all), *fresh = all + n_all;
     all[0] = hlo_scalar(h, HLO_I32, 0);
     memcpy(all + 1, carried, sizeof *carried * (size_t)n_carried);
@@ -240,7 +240,7 @@ void hlo_loop(hlo_text *h, int n_turns, hlo_value *carried, int n_carried, hlo_b
     hlo_put_values(h, all, n_all);
     str_puts(&h->s, ") ({ ");
     put_block(h, all, n_all, fresh);
-    const hlo_value more = hlo_compare(h, "LT", fresh[0], hlo_scalar(h, HLO_I32, n_turns));
+    const hlo_value more = hlo_compare(h, "LT", fresh[0], hlo_scalar(h, HLO_I32, n_iterations));
     hlo_put_return(h, "stablehlo.return", &more, 1);
     str_puts(&h->s, "  }, { ");
     put_block(h, all, n_all, fresh);

@@ -6,8 +6,8 @@
 // Legend: R rows of S tokens (S padded to whole blocks), K key heads with G query heads each, D of
 // a head. Heads of all rows are batches of products: q is [R K, G S, D], k and v are [R K, S, D].
 // Pairs of blocks are one loop over (i, j), j <= i, whose places come from two tables; so its
-// number of turns is fixed. G query heads of a block are taken together: [R K, G, S, D] while it is
-// cut.
+// number of iterations is fixed. G query heads of a block are taken together: [R K, G, S, D] while
+// it is cut.
 #include "backend/pjrt/stablehlo/lower_attention.h"
 #include "backend/pjrt/stablehlo/lower_cudnn.h"
 
@@ -111,7 +111,7 @@ static hlo_value for_heads(const attention_call *c, hlo_value x) {
 static hlo_value cut_hidden(attention_call *c, hlo_value hidden, hlo_value first) {
     hlo_text *h = &c->l->h;
     hlo_value end[2];
-    c->branches = true;
+    c->continuations = true;
     hidden = hlo_reshape(h, hidden, HLO_DIMS(c->rows, c->seq, 2));
     for (int i = 0; i < 2; i++) {
         end[i] = hlo_reshape(h, hlo_slice(h, hidden, 2, i, 1), HLO_DIMS(c->rows, c->seq));
@@ -174,10 +174,10 @@ static hlo_value numbers_from(hlo_text *h, const hlo_value *like, int along, hlo
     return hlo_binary(h, "add", count, hlo_spread(h, hlo_index_value(h, first), like));
 }
 
-// The first token of block `turn` of a table.
-static hlo_index first_token(const attention_call *c, const int64_t *blocks, hlo_index turn) {
+// The first token of block `iteration` of a table.
+static hlo_index first_token(const attention_call *c, const int64_t *blocks, hlo_index iteration) {
     hlo_text *h = &c->l->h;
-    hlo_index first = hlo_index_times(h, hlo_index_of(h, blocks, c->n_pairs, turn), c->block);
+    hlo_index first = hlo_index_times(h, hlo_index_of(h, blocks, c->n_pairs, iteration), c->block);
     if (!c->offset.moves) return first;
     first.value = hlo_binary(h, "add", hlo_index_value(h, first), c->offset.value);
     first.moves = true;
@@ -204,10 +204,10 @@ static hlo_value without_hidden(const attention_call *c, const block_pair *p, hl
 }
 
 // Token t of a row sees those from first[t] to t, but for what is hidden.
-static block_pair open_pair(const attention_call *c, hlo_index turn) {
+static block_pair open_pair(const attention_call *c, hlo_index iteration) {
     hlo_text *h = &c->l->h;
-    block_pair p = {.query = first_token(c, c->query_block, turn),
-            .key = first_token(c, c->key_block, turn)};
+    block_pair p = {.query = first_token(c, c->query_block, iteration),
+            .key = first_token(c, c->key_block, iteration)};
     p.q = take_queries(c, c->q, p.query);
     p.k = hlo_take(h, c->k, 1, p.key, c->block);
     p.v = hlo_take(h, c->v, 1, p.key, c->block);
@@ -219,7 +219,7 @@ static block_pair open_pair(const attention_call *c, hlo_index turn) {
     const hlo_value from = beside(h, hlo_take(h, c->first, 2, p.query, c->block), &like);
     p.visible =
             hlo_binary(h, "and", hlo_compare(h, "LE", key, query), hlo_compare(h, "GE", key, from));
-    if (c->branches) p.visible = without_hidden(c, &p, key);
+    if (c->continuations) p.visible = without_hidden(c, &p, key);
     return p;
 }
 
@@ -240,10 +240,10 @@ static hlo_value flat(const attention_call *c, hlo_value x) {
 }
 
 // --- forward
-void attention_pair(hlo_text *h, void *ctx, hlo_index turn, hlo_value *carried) {
+void attention_pair(hlo_text *h, void *ctx, hlo_index iteration, hlo_value *carried) {
     const attention_call *c = ctx;
     static const int64_t keys[] = {3};
-    block_pair p = open_pair(c, turn);
+    block_pair p = open_pair(c, iteration);
     const hlo_value old_max = hlo_take(h, carried[MAX], 2, p.query, c->block),
                     old_sum = hlo_take(h, carried[SUM], 2, p.query, c->block),
                     old_out = hlo_take(h, carried[OUT], 2, p.query, c->block);
@@ -299,9 +299,9 @@ static void attention(lowering *l, const node *n) {
 const lower_op lower_op_attention = {.lower = attention};
 
 // --- gradient
-void attention_grad_pair(hlo_text *h, void *ctx, hlo_index turn, hlo_value *carried) {
+void attention_grad_pair(hlo_text *h, void *ctx, hlo_index iteration, hlo_value *carried) {
     const attention_call *c = ctx;
-    const block_pair p = open_pair(c, turn);
+    const block_pair p = open_pair(c, iteration);
     const hlo_value d_o = take_queries(c, c->d_o, p.query);
     const hlo_value e = visible_exp(h, &p, hlo_take(h, c->lse, 2, p.query, c->block));
     const hlo_value dp = as_blocks(c, hlo_dot(h, d_o, p.v, 1, 1, c->acc), c->block);

@@ -17,7 +17,7 @@ typedef struct attention_call {
     bool numbered;             // else tokens count from 0 in S:
     hlo_value query, key;      // i32 [S]: their places in the row
     hlo_value first;           // i32 [RK, G, S]: the first token that each sees
-    bool branches;             // hides tokens after that one, from the first to before the second:
+    bool continuations;        // hides tokens after that one, from the first to before the second:
     hlo_value hidden[2];       // i32 [RK, G, S]
     hlo_value d_o, lse, delta; // of the gradient: [RK, G, S, D], [RK, G, S]
 } attention_call;

@@ -145,12 +145,12 @@ static hlo_groups groups_of_update(const lowering *l, const node *n) {
 }
 
 // One accumulation group and one reduction block (weights/run_layout.c): there is one sum, which
-// begins anew in turn 0.
+// begins anew in micro-batch 0.
 static void add_shard(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     const hlo_value row = in_shards(l, n, lower_in(l, n, 0)), kept = lower_in(l, n, 1);
-    const hlo_value turn = hlo_reshape(h, lower_in(l, n, 2), 0, NULL);
-    const hlo_value first = hlo_compare(h, "EQ", turn, hlo_scalar(h, HLO_I32, 0));
+    const hlo_value micro_batch = hlo_reshape(h, lower_in(l, n, 2), 0, NULL);
+    const hlo_value first = hlo_compare(h, "EQ", micro_batch, hlo_scalar(h, HLO_I32, 0));
     const hlo_value like = {.type = HLO_BOOL,
             .n_dims = 3,
             .dim = {kept.dim[0], kept.dim[1], kept.dim[2]}};

@@ -53,12 +53,12 @@ static hlo_value column_of(const loss_call *c, hlo_value labels) {
     return lower_rows_here(c->l, c->n, labels, c->w.dim[0], &is_here);
 }
 
-static void chunk(hlo_text *h, void *ctx, hlo_index turn, hlo_value *carried) {
+static void chunk(hlo_text *h, void *ctx, hlo_index iteration, hlo_value *carried) {
     const loss_call *c = ctx;
     static const int64_t columns[] = {1};
     const int64_t rows =
             c->n->attrs.vocabulary.chunk < c->h.dim[0] ? c->n->attrs.vocabulary.chunk : c->h.dim[0];
-    const hlo_index first = hlo_index_times(h, turn, rows);
+    const hlo_index first = hlo_index_times(h, iteration, rows);
     const hlo_value x = hlo_take(h, c->h, 0, first, rows),
                     label = hlo_take(h, c->labels, 0, first, rows);
     const hlo_value logits = hlo_dot(h, x, c->w, 1, 1, lower_acc(c->l, c->n->in[0]));

@@ -20,11 +20,11 @@ typedef struct ring_call {
     attention_call *c;
     const node *n;
     hlo_groups ranks;
-    hlo_value place; // of this rank, i32
-    int hops;        // after which keys are where they were
-    int first_turn;  // the hop of a loop's turn 0
-    hlo_body *pair;  // of blocks
-    int n_sums;      // of carried values that pairs add to
+    hlo_value place;     // of this rank, i32
+    int hops;            // after which keys are where they were
+    int first_iteration; // the hop of a loop's iteration 0
+    hlo_body *pair;      // of blocks
+    int n_sums;          // of carried values that pairs add to
 } ring_call;
 
 // --- where tokens are
@@ -119,27 +119,27 @@ static ring_call open_ring(attention_call *c, const node *n, hlo_body *pair, int
             .n_sums = n_sums};
 }
 
-static hlo_index hop_of(hlo_text *h, const ring_call *r, hlo_index turn) {
-    if (!turn.moves) return hlo_at(turn.fixed + r->first_turn);
-    const hlo_value first = hlo_fill(h, r->first_turn, &turn.value);
-    return (hlo_index){true, 0, hlo_binary(h, "add", turn.value, first)};
+static hlo_index hop_of(hlo_text *h, const ring_call *r, hlo_index iteration) {
+    if (!iteration.moves) return hlo_at(iteration.fixed + r->first_iteration);
+    const hlo_value first = hlo_fill(h, r->first_iteration, &iteration.value);
+    return (hlo_index){true, 0, hlo_binary(h, "add", iteration.value, first)};
 }
 
 // --- carried over hops: sums, then keys and values, which move on while a rank computes with them
 enum { MAX_SUMS = 3 };
 
-static void hop_body(hlo_text *h, const ring_call *r, hlo_index turn, hlo_value *carried, bool last,
-        void (*compute)(const ring_call *r, hlo_index hop, hlo_value *carried)) {
+static void hop_body(hlo_text *h, const ring_call *r, hlo_index iteration, hlo_value *carried,
+        bool last, void (*compute)(const ring_call *r, hlo_index hop, hlo_value *carried)) {
     hlo_value *k = carried + r->n_sums, *v = k + 1;
     r->c->k = *k;
     r->c->v = *v;
     if (!last) *k = pass_on(r, *k);
     if (!last) *v = pass_on(r, *v);
-    compute(r, hop_of(h, r, turn), carried);
+    compute(r, hop_of(h, r, iteration), carried);
 }
 
-static void forward_hop(hlo_text *h, void *ctx, hlo_index turn, hlo_value *carried) {
-    hop_body(h, ctx, turn, carried, false, keys_of_hop);
+static void forward_hop(hlo_text *h, void *ctx, hlo_index iteration, hlo_value *carried) {
+    hop_body(h, ctx, iteration, carried, false, keys_of_hop);
 }
 
 // The gradients of keys that a rank finds are added to those that come with the keys.
@@ -154,8 +154,8 @@ static void add_gradients(const ring_call *r, hlo_index hop, hlo_value *carried)
         carried[i] = hlo_binary(h, "add", pass_on(r, carried[i]), here[i]);
 }
 
-static void backward_hop(hlo_text *h, void *ctx, hlo_index turn, hlo_value *carried) {
-    hop_body(h, ctx, turn, carried, false, add_gradients);
+static void backward_hop(hlo_text *h, void *ctx, hlo_index iteration, hlo_value *carried) {
+    hop_body(h, ctx, iteration, carried, false, add_gradients);
 }
 
 static void go_around(ring_call *r, hlo_value *sums, hlo_body *hop,
@@ -168,7 +168,7 @@ static void go_around(ring_call *r, hlo_value *sums, hlo_body *hop,
         carried[i] = sums[i];
     carried[r->n_sums] = k;
     carried[r->n_sums + 1] = v;
-    r->first_turn = 1;
+    r->first_iteration = 1;
     if (r->hops > 2) hlo_repeat(h, r->hops - 2, carried, r->n_sums + 2, hop, r);
     hop_body(h, r, hlo_at(r->hops - 2), carried, true, compute);
     for (int i = 0; i < r->n_sums; i++)

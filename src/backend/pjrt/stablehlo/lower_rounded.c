@@ -114,8 +114,8 @@ static hlo_value rounded(hlo_text *h, hlo_value x, hlo_value by, hlo_type type) 
 }
 
 // The step's word, which all weights have alike, is computed once, as the numbers of the update are
-// (lower_update.c), but without their barrier, with which XLA orders the turns so that they need a
-// third more memory. `of`: what it is made of; step: not mixed yet.
+// (lower_update.c), but without their barrier, with which XLA orders the iterations so that they
+// need a third more memory. `of`: what it is made of; step: not mixed yet.
 static hlo_value mixed_once(lowering *l, const tensor *of,
         hlo_value (*step)(hlo_text *, hlo_value)) {
     hlo_text *h = &l->h;

@@ -1,7 +1,7 @@
 // A whole training step as one program: micro-batches one after the other, their gradients carried
-// from turn to turn, and the update after the last. The gradients begin at zero and are used up, so
-// they are no state: the compiler places them, and forgets them as the update reads them.
-// Legend: turn, rest: the two graphs; carried: gradients, then sums of outputs.
+// from micro-batch to micro-batch, and the update after the last. The gradients begin at zero and
+// are used up, so they are no state: the compiler places them, and forgets them as the update reads
+// them. Legend: micro_batch, rest: the two graphs; carried: gradients, then sums of outputs.
 #include "backend/pjrt/stablehlo/lower.h"
 
 #include <string.h>
@@ -13,16 +13,16 @@ typedef struct step_lowering {
     arena *a;
     const step_parts *parts;
     lowered *out;
-    lowering turn, rest;
-    state_use turn_use, rest_use;
+    lowering micro_batch, rest;
+    state_use micro_batch_use, rest_use;
     hlo_value *in, *made; // arguments, results
     name_map arguments;   // name -> its lowered_state
     hlo_value *carried;
-    const tensor **carries; // of `turn`: the accumulator or output that a carried value is of
+    const tensor **carries; // of `micro_batch`: the accumulator or output that a carried value is of
     int n_carried;
 } step_lowering;
 
-// Others are one number for all turns: INPUT_DLOSS.
+// Others are one number for all micro-batches: INPUT_DLOSS.
 static bool is_sliced(const tensor *t) {
     return t->cls == TENSOR_INPUT && t->dt != DT_F64;
 }
@@ -30,8 +30,8 @@ static bool is_sliced(const tensor *t) {
 static void add_argument(step_lowering *s, const lowering *l, const lowered_state *state) {
     lowered *out = s->out;
     if (name_map_get(&s->arguments, state->name)) return; // of both graphs
-    s->in[out->n_in] =
-            hlo_new(&s->turn.h, lower_type(l, state->host), state->shape.n_dims, state->shape.dim);
+    s->in[out->n_in] = hlo_new(&s->micro_batch.h, lower_type(l, state->host), state->shape.n_dims,
+            state->shape.dim);
     out->in[out->n_in] = *state;
     name_map_set(&s->arguments, state->name, &out->in[out->n_in++]);
 }
@@ -47,10 +47,10 @@ static const char *sliced_name(const step_lowering *s, const tensor *t) {
 }
 
 static lowered_state sliced_state(const step_lowering *s, const tensor *t) {
-    lowered_state state = lower_state(&s->turn, t, -1);
+    lowered_state state = lower_state(&s->micro_batch, t, -1);
     state.name = sliced_name(s, t);
     memmove(state.shape.dim + 1, state.shape.dim, sizeof *state.shape.dim * (size_t)t->n_dims);
-    state.shape.dim[0] = s->parts->n_turns;
+    state.shape.dim[0] = s->parts->n_micro_batches;
     state.shape.n_dims++;
     return state;
 }
@@ -60,14 +60,15 @@ static bool is_hyper(const tensor *t) {
 }
 
 static void add_arguments(step_lowering *self) {
-    const graph *turn = self->parts->turn, *rest = self->parts->rest;
-    for (int i = 0; i < turn->n_tensors; i++) {
-        const tensor *t = turn->tensors[i];
-        if (t->def || t->cls == TENSOR_TEMP || t->cls == TENSOR_GRAD || !self->turn_use.read[i])
+    const graph *micro_batch = self->parts->micro_batch, *rest = self->parts->rest;
+    for (int i = 0; i < micro_batch->n_tensors; i++) {
+        const tensor *t = micro_batch->tensors[i];
+        if (t->def || t->cls == TENSOR_TEMP || t->cls == TENSOR_GRAD ||
+                !self->micro_batch_use.read[i])
             continue;
         const lowered_state state =
-                is_sliced(t) ? sliced_state(self, t) : lower_state(&self->turn, t, -1);
-        add_argument(self, &self->turn, &state);
+                is_sliced(t) ? sliced_state(self, t) : lower_state(&self->micro_batch, t, -1);
+        add_argument(self, &self->micro_batch, &state);
     }
     for (int i = 0; i < rest->n_tensors; i++) {
         const tensor *t = rest->tensors[i];
@@ -86,7 +87,7 @@ static void add_arguments(step_lowering *self) {
 
 // Results: what the update writes, in the memory of what it was; then what both graphs put out.
 static void add_results(step_lowering *s) {
-    const graph *turn = s->parts->turn, *rest = s->parts->rest;
+    const graph *micro_batch = s->parts->micro_batch, *rest = s->parts->rest;
     lowered *out = s->out;
     for (int i = 0; i < rest->n_tensors; i++) {
         const tensor *t = rest->tensors[i];
@@ -96,50 +97,51 @@ static void add_results(step_lowering *s) {
     for (int i = 0; i < rest->n_tensors; i++)
         if (rest->tensors[i]->cls == TENSOR_OUTPUT)
             out->out[out->n_out++] = lower_state(&s->rest, rest->tensors[i], -1);
-    for (int i = 0; i < turn->n_tensors; i++)
-        if (turn->tensors[i]->cls == TENSOR_OUTPUT)
-            out->out[out->n_out++] = lower_state(&s->turn, turn->tensors[i], -1);
+    for (int i = 0; i < micro_batch->n_tensors; i++)
+        if (micro_batch->tensors[i]->cls == TENSOR_OUTPUT)
+            out->out[out->n_out++] = lower_state(&s->micro_batch, micro_batch->tensors[i], -1);
 }
 
-// --- the turns
+// --- the micro-batches
 static void find_carried(step_lowering *s) {
-    const graph *turn = s->parts->turn;
-    s->carried = ARENA_ARRAY(s->a, hlo_value, turn->n_tensors);
-    s->carries = ARENA_ARRAY(s->a, const tensor *, turn->n_tensors);
-    for (int i = 0; i < turn->n_tensors; i++) {
-        const tensor *t = turn->tensors[i];
+    const graph *micro_batch = s->parts->micro_batch;
+    s->carried = ARENA_ARRAY(s->a, hlo_value, micro_batch->n_tensors);
+    s->carries = ARENA_ARRAY(s->a, const tensor *, micro_batch->n_tensors);
+    for (int i = 0; i < micro_batch->n_tensors; i++) {
+        const tensor *t = micro_batch->tensors[i];
         const bool output = t->cls == TENSOR_OUTPUT;
-        DRV_ASSERT(output || t->cls == TENSOR_GRAD || t->cls == TENSOR_TEMP || !s->turn_use.last[i],
-                "a turn writes \"%s\"", t->name);
+        DRV_ASSERT(output || t->cls == TENSOR_GRAD || t->cls == TENSOR_TEMP ||
+                           !s->micro_batch_use.last[i],
+                "a micro-batch writes \"%s\"", t->name);
         if (!output && (t->def || t->cls != TENSOR_GRAD)) continue;
-        hlo_value like = {.type = lower_type(&s->turn, t->dt), .n_dims = t->n_dims};
+        hlo_value like = {.type = lower_type(&s->micro_batch, t->dt), .n_dims = t->n_dims};
         memcpy(like.dim, t->dim, sizeof *t->dim * (size_t)t->n_dims);
         s->carries[s->n_carried] = t;
-        s->carried[s->n_carried++] = hlo_fill(&s->turn.h, 0, &like);
+        s->carried[s->n_carried++] = hlo_fill(&s->micro_batch.h, 0, &like);
     }
 }
 
-static void set_turn_values(step_lowering *s, hlo_text *h, hlo_index turn) {
-    const graph *g = s->parts->turn;
+static void set_micro_batch_values(step_lowering *s, hlo_text *h, hlo_index iteration) {
+    const graph *g = s->parts->micro_batch;
     for (int i = 0; i < g->n_tensors; i++) {
         const tensor *t = g->tensors[i];
-        if (t->def || t->cls == TENSOR_TEMP || t->cls == TENSOR_GRAD || !s->turn_use.read[i])
+        if (t->def || t->cls == TENSOR_TEMP || t->cls == TENSOR_GRAD || !s->micro_batch_use.read[i])
             continue;
         hlo_value v = s->in[argument_of(s, is_sliced(t) ? sliced_name(s, t) : t->name)];
-        if (is_sliced(t)) v = hlo_reshape(h, hlo_take(h, v, 0, turn, 1), t->n_dims, t->dim);
-        s->turn.values[i] = v;
+        if (is_sliced(t)) v = hlo_reshape(h, hlo_take(h, v, 0, iteration, 1), t->n_dims, t->dim);
+        s->micro_batch.values[i] = v;
     }
 }
 
-static void run_turn(hlo_text *h, void *ctx, hlo_index turn, hlo_value *carried) {
+static void run_micro_batch(hlo_text *h, void *ctx, hlo_index iteration, hlo_value *carried) {
     step_lowering *s = ctx;
-    hlo_value *values = s->turn.values;
-    set_turn_values(s, h, turn);
+    hlo_value *values = s->micro_batch.values;
+    set_micro_batch_values(s, h, iteration);
     for (int i = 0; i < s->n_carried; i++)
         if (s->carries[i]->cls == TENSOR_GRAD) values[s->carries[i]->id] = carried[i];
-    lower_nodes(&s->turn, s->out, 0, s->turn.g->n_nodes);
+    lower_nodes(&s->micro_batch, s->out, 0, s->micro_batch.g->n_nodes);
     for (int i = 0; i < s->n_carried; i++) {
-        const tensor *t = s->carries[i], *last = s->turn_use.last[t->id];
+        const tensor *t = s->carries[i], *last = s->micro_batch_use.last[t->id];
         if (t->cls == TENSOR_OUTPUT)
             carried[i] = hlo_binary(h, "add", carried[i], values[t->id]);
         else if (last)
@@ -202,13 +204,14 @@ static void collect_results(step_lowering *s) {
 static void lower_parts(step_lowering *s) {
     add_arguments(s);
     add_results(s);
-    lower_head(&s->turn, s->out);
+    lower_head(&s->micro_batch, s->out);
     find_carried(s);
-    if (s->parts->n_turns == 1)
-        run_turn(&s->turn.h, s, hlo_at(0), s->carried);
+    if (s->parts->n_micro_batches == 1)
+        run_micro_batch(&s->micro_batch.h, s, hlo_at(0), s->carried);
     else
-        hlo_loop(&s->turn.h, s->parts->n_turns, s->carried, s->n_carried, run_turn, s);
-    s->rest.h = s->turn.h;
+        hlo_loop(&s->micro_batch.h, s->parts->n_micro_batches, s->carried, s->n_carried,
+                run_micro_batch, s);
+    s->rest.h = s->micro_batch.h;
     run_rest(s);
     collect_results(s);
     lower_results(&s->rest, s->made, s->out->n_out);
@@ -217,15 +220,16 @@ static void lower_parts(step_lowering *s) {
 
 drv_status lower_step(arena *a, const step_parts *parts, const lower_options *options,
         lowered *out) {
-    const int n = parts->turn->n_tensors + parts->rest->n_tensors + 1;
+    const int n = parts->micro_batch->n_tensors + parts->rest->n_tensors + 1;
     step_lowering s = {.a = a, .parts = parts, .out = out, .arguments.a = a};
     *out = (lowered){.name = parts->name,
             .in = ARENA_ARRAY(a, lowered_state, n),
             .out = ARENA_ARRAY(a, lowered_state, n),
-            .lines = ARENA_ARRAY(a, lowered_line, parts->turn->n_nodes + parts->rest->n_nodes)};
-    DRV_TRY(lower_open(a, parts->turn, options, &s.turn));
+            .lines = ARENA_ARRAY(a, lowered_line,
+                    parts->micro_batch->n_nodes + parts->rest->n_nodes)};
+    DRV_TRY(lower_open(a, parts->micro_batch, options, &s.micro_batch));
     DRV_TRY(lower_open(a, parts->rest, options, &s.rest));
-    s.turn_use = lower_state_use(a, parts->turn);
+    s.micro_batch_use = lower_state_use(a, parts->micro_batch);
     s.rest_use = lower_state_use(a, parts->rest);
     s.in = ARENA_ARRAY(a, hlo_value, n);
     s.made = ARENA_ARRAY(a, hlo_value, n);

@@ -2,15 +2,15 @@
 // what the beginning and it would give in a row of their own, whatever lies between.
 #include "arrays.h"
 
-enum { MAX_BRANCHES_HERE = 4 };
-typedef struct branch_case {
-    int64_t before, stem, branch[MAX_BRANCHES_HERE]; // tokens; before: of a document in front
+enum { MAX_CONTINUATIONS = 4 };
+typedef struct continuation_case {
+    int64_t before, stem, continuation[MAX_CONTINUATIONS]; // tokens; before: of a document in front
     int n_heads, n_kv_heads, head_dim;
-} branch_case;
+} continuation_case;
 
-static const branch_case cases[] = {
+static const continuation_case cases[] = {
         {0, 1, {1, 1}, 1, 1, 2}, {0, 5, {3, 1, 7, 2}, 4, 2, 6},
-        {3, 60, {4, 70, 3, 9}, 6, 2, 16}, // branches over the ends of blocks
+        {3, 60, {4, 70, 3, 9}, 6, 2, 16}, // continuations over the ends of blocks
         {70, 130, {64, 1, 64, 30}, 2, 1, 64},
         {1, 2, {200, 5, 1, 190}, 3, 1, 24}, // all of a block of keys is hidden
 };
@@ -23,7 +23,7 @@ typedef struct row {
 
 static int64_t window; // of all rows
 
-static row row_new(dtype dt, const branch_case *c, int64_t seq) {
+static row row_new(dtype dt, const continuation_case *c, int64_t seq) {
     const int64_t width = (c->n_heads + 2 * c->n_kv_heads) * c->head_dim;
     row x = {.qkv = array_new(dt, seq * width, 5, 1.5, 0),
             .o = array_new(dt, seq * c->n_heads * c->head_dim, 6, 1, 0),
@@ -54,10 +54,10 @@ static void run(const kernels *k, const attention_args *args) {
     free(scratch);
 }
 
-static row whole_row(const kernels *k, dtype dt, const branch_case *c) {
+static row whole_row(const kernels *k, dtype dt, const continuation_case *c) {
     int64_t seq = c->before + c->stem;
-    for (int i = 0; i < MAX_BRANCHES_HERE; i++)
-        seq += c->branch[i];
+    for (int i = 0; i < MAX_CONTINUATIONS; i++)
+        seq += c->continuation[i];
     row x = row_new(dt, c, seq);
     x.args.hidden = x.hidden;
     for (int64_t t = 0; t < c->before; t++)
@@ -65,8 +65,8 @@ static row whole_row(const kernels *k, dtype dt, const branch_case *c) {
     for (int64_t t = 0; t < c->stem; t++)
         x.position[c->before + t] = (int32_t)t;
     int64_t begin = c->before + c->stem;
-    for (int i = 0; i < MAX_BRANCHES_HERE; begin += c->branch[i++])
-        for (int64_t t = 0; t < c->branch[i]; t++) {
+    for (int i = 0; i < MAX_CONTINUATIONS; begin += c->continuation[i++])
+        for (int64_t t = 0; t < c->continuation[i]; t++) {
             x.position[begin + t] = (int32_t)(c->stem + t);
             x.hidden[2 * (begin + t)] = (int32_t)(c->before + c->stem);
             x.hidden[2 * (begin + t) + 1] = (int32_t)begin;
@@ -75,8 +75,8 @@ static row whole_row(const kernels *k, dtype dt, const branch_case *c) {
     return x;
 }
 
-// The stem and the branch that begins at token `begin` of the whole row, in a row of their own.
-static row path_alone(const kernels *k, dtype dt, const branch_case *c, const row *whole,
+// The stem and the continuation that begins at token `begin` of the whole row, in a row of their own.
+static row path_alone(const kernels *k, dtype dt, const continuation_case *c, const row *whole,
         int64_t begin, int64_t n) {
     const int64_t width = (c->n_heads + 2 * c->n_kv_heads) * c->head_dim;
     row x = row_new(dt, c, c->stem + n);
@@ -91,13 +91,13 @@ static row path_alone(const kernels *k, dtype dt, const branch_case *c, const ro
 }
 
 // Blocks of keys end elsewhere, so sums have another order: c eps sqrt(K).
-static void expect_paths(const kernels *level, dtype dt, const branch_case *shape) {
+static void expect_paths(const kernels *level, dtype dt, const continuation_case *shape) {
     const double bound = 4 * (dt == DT_BF16 ? 0x1p-8 : 0x1p-23) * sqrt((double)(shape->stem + 200));
     const int64_t o_width = shape->n_heads * shape->head_dim;
     row whole = whole_row(level, dt, shape);
     int64_t begin = shape->before + shape->stem;
-    for (int i = 0; i < MAX_BRANCHES_HERE; begin += shape->branch[i++]) {
-        row alone = path_alone(level, dt, shape, &whole, begin, shape->branch[i]);
+    for (int i = 0; i < MAX_CONTINUATIONS; begin += shape->continuation[i++]) {
+        row alone = path_alone(level, dt, shape, &whole, begin, shape->continuation[i]);
         for (int64_t t = 0; t < alone.args.seq * o_width; t++) {
             const int64_t token = t / o_width, from = token < shape->stem
                                                               ? shape->before + token
@@ -105,7 +105,7 @@ static void expect_paths(const kernels *level, dtype dt, const branch_case *shap
             const double got = array_at(&whole.o, from * o_width + t % o_width),
                          want = array_at(&alone.o, t);
             if (fabs(got - want) > bound)
-                fail_msg("%s, %s, case %d, window %d, branch %d, token %lld: %.9g, expected %.9g",
+                fail_msg("%s, %s, case %d, window %d, continuation %d, token %lld: %.9g, expected %.9g",
                         level->name, dtype_name(dt), (int)(shape - cases), (int)window, i,
                         (long long)token, got, want);
         }
@@ -115,7 +115,7 @@ static void expect_paths(const kernels *level, dtype dt, const branch_case *shap
     row_free(&whole);
 }
 
-static void every_branch(void) {
+static void every_continuation(void) {
     const kernels *levels[MAX_ATTENTION_LEVELS + 1] = {NULL};
     for (int k = 0; k < 2; k++) {
         const dtype dt = k ? DT_BF16 : DT_F32;
@@ -127,25 +127,25 @@ static void every_branch(void) {
     }
 }
 
-static void branches_see_their_beginning_and_themselves(void **state) {
+static void continuations_see_their_beginning_and_themselves(void **state) {
     (void)state;
-    every_branch();
+    every_continuation();
 }
 
-// Within a branch, over its beginning, over the ends of blocks; a branch that reaches further back
-// than the end of the one before.
-static void branches_in_a_window(void **state) {
+// Within a continuation, over its beginning, over the ends of blocks; a continuation that reaches
+// further back than the end of the one before.
+static void continuations_in_a_window(void **state) {
     (void)state;
     static const int64_t windows[] = {1, 2, 6, 64, 100};
     for (size_t i = 0; i < sizeof windows / sizeof *windows; i++) {
         window = windows[i];
-        every_branch();
+        every_continuation();
     }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(
-                                               branches_see_their_beginning_and_themselves),
-            cmocka_unit_test(branches_in_a_window)};
+                                               continuations_see_their_beginning_and_themselves),
+            cmocka_unit_test(continuations_in_a_window)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

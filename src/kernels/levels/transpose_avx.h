@@ -5,21 +5,21 @@
 
 #include "kernels/levels/inline.h"
 
-enum { TURN = 8 };
-typedef __m256 turn_row;
+enum { SQUARE = 8 };
+typedef __m256 square_row;
 
-INLINE turn_row turn_load(const void *words) {
+INLINE square_row square_load(const void *words) {
     return _mm256_loadu_ps((const float *)words);
 }
-INLINE turn_row turn_load_bf16(const uint16_t *p) { // widened
+INLINE square_row square_load_bf16(const uint16_t *p) { // widened
     const __m128i half = _mm_loadu_si128((const __m128i *)(const void *)p);
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
 }
-INLINE void turn_store(uint32_t *p, turn_row row) {
+INLINE void square_store(uint32_t *p, square_row row) {
     _mm256_storeu_ps((float *)(void *)p, row);
 }
 // Word j of row i becomes word i of row j.
-INLINE void turn(turn_row r[TURN]) {
+INLINE void transpose(square_row r[SQUARE]) {
     __m256 t[8];
     for (int i = 0; i < 4; i++) {
         t[2 * i] = _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]);

@@ -1,5 +1,5 @@
 // Ranks that meet: whoever comes last does the work for all.
-#include "backend/pjrt/device_team.h"
+#include "backend/pjrt/device_group.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -16,20 +16,20 @@
 #include "base/log.h"
 #include "base/str.h"
 
-typedef struct team_program {
+typedef struct group_program {
     device_program program;
     XXH128_hash_t text; // what every rank must have printed
     bool from_cache;
     double seconds;
     drv_saved ended;
-} team_program;
+} group_program;
 
-struct device_team {
+struct device_group {
     device_pool *pool;
     int first, n, n_here;
     int *ids; // of all n devices
-    device_team *next;
-    team_program **programs; // in the order in which they were compiled
+    device_group *next;
+    group_program **programs; // in the order in which they were compiled
     int n_programs, cap_programs;
     // A meeting; with the lock.
     pthread_mutex_t lock;
@@ -47,7 +47,7 @@ struct device_team {
 enum { LOOK_NS = 100000000 }; // a waiting rank looks at the others ten times a second
 
 // With the lock held: until the meeting has ended, or a rank has failed elsewhere.
-static drv_status wait_for_end(device_team *t, const comm *c) {
+static drv_status wait_for_end(device_group *t, const comm *c) {
     const uint64_t mine = t->n_meetings;
     while (t->n_meetings == mine) {
         struct timespec until;
@@ -65,25 +65,26 @@ static drv_status wait_for_end(device_team *t, const comm *c) {
 }
 
 // Calls act(t, ctx of the last rank) once for all ranks here; all get its status.
-static drv_status meet(team_member *self, drv_status (*act)(device_team *t, void *ctx), void *ctx) {
-    device_team *t = self->team;
+static drv_status meet(device_member *self, drv_status (*act)(device_group *group, void *ctx),
+        void *ctx) {
+    device_group *group = self->group;
     drv_status status;
-    pthread_mutex_lock(&t->lock);
-    const uint64_t before = t->n_meetings;
-    if (t->broken) {
+    pthread_mutex_lock(&group->lock);
+    const uint64_t before = group->n_meetings;
+    if (group->broken) {
         status = self->c ? comm_check(self->c) : DRV_OK;
         if (status == DRV_OK) status = drv_fail(DRV_E_PEER, "%s", "");
-    } else if (++t->n_arrived < t->n_here) {
-        status = wait_for_end(t, self->c);
+    } else if (++group->n_arrived < group->n_here) {
+        status = wait_for_end(group, self->c);
     } else {
-        status = act(t, ctx);
-        drv_save(status, &t->met);
-        t->n_arrived = 0;
-        t->n_meetings++;
-        pthread_cond_broadcast(&t->ended);
+        status = act(group, ctx);
+        drv_save(status, &group->met);
+        group->n_arrived = 0;
+        group->n_meetings++;
+        pthread_cond_broadcast(&group->ended);
     }
-    self->met = t->n_meetings > before;
-    pthread_mutex_unlock(&t->lock);
+    self->met = group->n_meetings > before;
+    pthread_mutex_unlock(&group->lock);
     return status;
 }
 
@@ -114,11 +115,11 @@ static device_program describe(arena *a, const lowered *l) {
 
 // Programs that are compiled side by side.
 typedef struct compile_call {
-    device_team *t;
+    device_group *t;
     const lowered *l;
     int n, n_done;
     double start_s;
-    team_program **made;
+    group_program **made;
     pthread_mutex_t lock; // of n_done and of the status line
 } compile_call;
 
@@ -145,7 +146,7 @@ static void compile_one(void *ctx, int i) {
     compile_call *call = ctx;
     device_pool *pool = call->t->pool;
     const lowered *l = &call->l[i];
-    team_program *made = call->made[i];
+    group_program *made = call->made[i];
     const compile_options options = {call->t->n, call->t->ids, pool->flags.list, pool->flags.n};
     const int64_t bytes = compile_bytes((int64_t)l->text.n);
     compile_gate_enter(&pool->gate, bytes);
@@ -160,17 +161,17 @@ static void compile_one(void *ctx, int i) {
     tell_progress(call);
 }
 
-static team_program *new_program(device_pool *pool, const lowered *l) {
+static group_program *new_program(device_pool *pool, const lowered *l) {
     pthread_mutex_lock(&pool->lock);
-    team_program *made = ARENA_NEW(pool->a, team_program);
+    group_program *made = ARENA_NEW(pool->a, group_program);
     made->program = describe(pool->a, l);
     pthread_mutex_unlock(&pool->lock);
     made->text = XXH3_128bits(l->text.p, l->text.n);
     return made;
 }
 
-// Leaves all n programs at the end of the team's list, whatever has become of each.
-static drv_status compile_all(device_team *t, void *ctx) {
+// Leaves all n programs at the end of the device group's list, whatever has become of each.
+static drv_status compile_all(device_group *t, void *ctx) {
     compile_call *call = ctx;
     call->t = t;
     call->start_s = clock_s();
@@ -188,24 +189,24 @@ static drv_status compile_all(device_team *t, void *ctx) {
     return DRV_OK;
 }
 
-drv_status team_compile(team_member *self, const lowered *l, int n, team_compiled *out) {
-    device_team *team = self->team;
-    const device_pool *pool = team->pool;
-    if (team->n > team->n_here && pool->cluster && !pool->client->rank_devices)
+drv_status group_compile(device_member *self, const lowered *l, int n, group_compiled *out) {
+    device_group *group = self->group;
+    const device_pool *pool = group->pool;
+    if (group->n > group->n_here && pool->cluster && !pool->client->rank_devices)
         return drv_fail(DRV_E_DEVICE,
                 "program \"%s\" is for %d processes, but plugin \"%s\" joins none; expected "
                 "parallel.pipeline %d, a stage for each, or one process with pjrt.devices",
-                l->name, team->n, pool->plugin->name, comm_size(pool->cluster));
+                l->name, group->n, pool->plugin->name, comm_size(pool->cluster));
     compile_call call = {.l = l, .n = n};
     DRV_TRY(meet(self, compile_all, &call));
     // The next meeting, which would add programs, needs this rank.
     for (int i = 0; i < n; i++) {
-        team_program *made = team->programs[team->n_programs - n + i];
+        group_program *made = group->programs[group->n_programs - n + i];
         const XXH128_hash_t mine = XXH3_128bits(l[i].text.p, l[i].text.n);
         DRV_ASSERT(XXH128_isEqual(mine, made->text),
-                "rank %d of its team prints another program \"%s\" than the others", self->place,
+                "rank %d of its group prints another program \"%s\" than the others", self->place,
                 l[i].name);
-        out[i] = (team_compiled){.program = &made->program,
+        out[i] = (group_compiled){.program = &made->program,
                 .status = made->ended.status,
                 .message = made->ended.message,
                 .seconds = made->seconds,
@@ -215,15 +216,15 @@ drv_status team_compile(team_member *self, const lowered *l, int n, team_compile
 }
 
 // --- running
-static drv_status execute(device_team *t, void *ctx) {
+static drv_status execute(device_group *t, void *ctx) {
     device_program *p = ctx;
     return client_execute(t->pool->client, p, t->n_here, (pjrt_buffer *const *const *)t->arguments,
             (pjrt_buffer * *const *)t->results, t->done);
 }
 
-drv_status team_execute(team_member *self, device_program *p, pjrt_buffer **arguments,
+drv_status group_execute(device_member *self, device_program *p, pjrt_buffer **arguments,
         pjrt_buffer **results, pjrt_event **done) {
-    device_team *t = self->team;
+    device_group *t = self->group;
     t->arguments[self->place] = arguments;
     t->results[self->place] = results;
     DRV_TRY(meet(self, execute, p));
@@ -231,10 +232,10 @@ drv_status team_execute(team_member *self, device_program *p, pjrt_buffer **argu
     return DRV_OK;
 }
 
-// --- teams and pools
-static device_team *team_new(device_pool *pool, int first, int n, int n_here) {
-    device_team *t = ARENA_NEW(pool->a, device_team);
-    *t = (device_team){.pool = pool,
+// --- device groups and pools
+static device_group *group_new(device_pool *pool, int first, int n, int n_here) {
+    device_group *t = ARENA_NEW(pool->a, device_group);
+    *t = (device_group){.pool = pool,
             .first = first,
             .n = n,
             .n_here = n_here,
@@ -242,28 +243,28 @@ static device_team *team_new(device_pool *pool, int first, int n, int n_here) {
             .arguments = ARENA_ARRAY(pool->a, pjrt_buffer **, n_here),
             .results = ARENA_ARRAY(pool->a, pjrt_buffer **, n_here),
             .done = ARENA_ARRAY(pool->a, pjrt_event *, n_here),
-            .next = pool->teams};
+            .next = pool->groups};
     const int *of_ranks = pool->client->rank_devices;
     for (int i = 0; i < n; i++)
         t->ids[i] = of_ranks ? of_ranks[first + i]
                              : client_device_id(pool->client, pool->cluster ? 0 : first + i);
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->ended, NULL);
-    pool->teams = t;
+    pool->groups = t;
     return t;
 }
 
-device_team *device_team_of(device_pool *pool, int first, int n, int n_here) {
+device_group *device_group_of(device_pool *pool, int first, int n, int n_here) {
     pthread_mutex_lock(&pool->lock);
-    device_team *t = pool->teams;
+    device_group *t = pool->groups;
     while (t && !(t->first == first && t->n == n))
         t = t->next;
-    if (!t) t = team_new(pool, first, n, n_here);
+    if (!t) t = group_new(pool, first, n, n_here);
     pthread_mutex_unlock(&pool->lock);
     return t;
 }
 
-static void team_free(device_team *t) {
+static void group_free(device_group *t) {
     for (int i = 0; i < t->n_programs; i++)
         client_program_free(t->pool->client, &t->programs[i]->program);
     free(t->programs);
@@ -338,8 +339,8 @@ drv_status device_pool_open(arena *a, const backend_opts *opts, int n_devices, d
 }
 
 void device_pool_close(device_pool *p) {
-    for (device_team *t = p->teams; t; t = t->next)
-        team_free(t);
+    for (device_group *t = p->groups; t; t = t->next)
+        group_free(t);
     pthread_mutex_destroy(&p->lock);
     compile_gate_close(&p->gate);
     client_close(p->client);

@@ -1,0 +1,64 @@
+// Devices that run programs side by side. A pool is one client with its devices; a process opens it
+// once. The devices of a pool that share programs are a device group. Each rank is a thread with a
+// back end and a device of its own. The ranks of a group meet for each program: they compile it
+// once and start it on all of their devices in one call. A rank that is alone is a group of one.
+//
+// Legend: b the back end of a rank; l a lowered program; n how many there are of what stands before
+// it.
+#pragma once
+#include <pthread.h>
+
+#include "backend/backend.h"
+#include "backend/pjrt/compiler_flags.h"
+#include "backend/pjrt/runtime/compile_cache.h"
+#include "backend/pjrt/runtime/compile_gate.h"
+#include "backend/pjrt/stablehlo/lower.h"
+
+// Thread-safe.
+struct device_pool {
+    arena *a; // with the lock
+    pjrt_plugin *plugin;
+    device_client *client;
+    compile_cache cache;
+    compile_gate gate;
+    comm *cluster;        // of several processes, one device each; else NULL
+    cluster_store *store; // that the client uses; NULL: it needs none
+    compiler_flags flags;
+    bool deterministic; // as the flags say
+    pthread_mutex_t lock;
+    struct device_group *groups;
+};
+
+typedef struct device_group device_group; // thread-safe; belongs to its pool
+
+// Returns the group of devices [first, first + n), of which this process has n_here from `first`
+// on. The same one for all that ask for it.
+device_group *device_group_of(device_pool *pool, int first, int n, int n_here);
+
+// One rank in its device group. A rank that waits for the others looks at `c` meanwhile (NULL: it
+// does not) and returns its failure.
+typedef struct device_member {
+    device_group *group;
+    int place; // among the ranks of the device group in this process
+    comm *c;
+    bool met; // the last meeting came about: all ranks here have its status
+} device_member;
+
+// A program as it was compiled. It belongs to the device group; one that failed is not to be run.
+typedef struct group_compiled {
+    device_program *program;
+    drv_status status;
+    const char *message; // of a failure
+    double seconds;
+    bool from_cache;
+} group_compiled;
+
+// All ranks of a device group compile the same programs in the same order. Each of the n programs
+// is compiled by one of them, side by side as far as the pool's gate lets them. `in` and `out` of a
+// program live as long as the pool. A failure of a program is in out[i].
+DRV_CHECKED drv_status group_compile(device_member *self, const lowered *l, int n,
+        group_compiled *out);
+// Starts a program on the devices of all ranks of the device group, with this rank's arguments,
+// when the last of them has come. *done is this rank's.
+DRV_CHECKED drv_status group_execute(device_member *self, device_program *p,
+        pjrt_buffer **arguments, pjrt_buffer **results, pjrt_event **done);

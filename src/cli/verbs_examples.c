@@ -1,0 +1,49 @@
+// drover examples: the configs of examples/, which CMake puts into the program.
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+extern const char *const example_configs[][2]; // names and texts; the last one is NULL
+
+// Prints the comment of an example's first line, which says what the example is for.
+static void print_line(const char *name, const char *text) {
+    text += strspn(text, "# ");
+    printf("%-22s%.*s\n", name, (int)strcspn(text, "\n"), text);
+}
+
+static drv_status run(arena *a, const cli_args *args) {
+    str names = {0};
+    (void)a;
+    const char *name = args->n_positional ? args->positional[0] : NULL;
+    for (int i = 0; example_configs[i][0]; i++) {
+        const char *its = example_configs[i][0], *text = example_configs[i][1];
+        if (!name) print_line(its, text);
+        if (name && strcmp(its, name) == 0) {
+            fputs(text, stdout);
+            str_free(&names);
+            return DRV_OK;
+        }
+        str_printf(&names, "%s%s", names.n ? ", " : "", its);
+    }
+    drv_status status = DRV_OK;
+    if (name)
+        status = drv_fail(DRV_E_USAGE, "examples: \"%s\" is not an example, expected one of %s",
+                name, names.p);
+    str_free(&names);
+    return status;
+}
+
+const verb verb_examples = {
+        .name = "examples",
+        .summary = "list configs to begin with, or print one",
+        .usage = "[NAME]",
+        .help = "Without NAME, lists the examples, one a line, with what each is for. With NAME, prints that config:\n"
+                "\n"
+                "    drover examples tiny > run.yaml\n"
+                "\n"
+                "The comments at its top say which commands make its data. drover config FILE explains each key,\n"
+                "drover plan FILE says what the run takes.",
+        .max_positional = 1,
+        .run = run,
+};

@@ -1,0 +1,86 @@
+// The search for layouts against planning every variant: the same first five meshes, on twenty
+// small models, numbers of ranks, memories and links drawn from a fixed seed.
+#include "harness.h"
+
+#include "search/layout_search.h"
+
+enum { CASES = 20, TOP = 5 };
+
+static device_profile draw_device(const rng_key *key, uint64_t i) {
+    static const double links[] = {1e8, 1e9, 1e10};
+    const link_speeds speeds = {links[rng_u64(key, i) % 3], 1e8, 2};
+    device_profile d = device_profile_by_hand("drawn", 2e10, 0.6, 0, &speeds);
+    d.bytes_per_s = 1e10;
+    d.small_product = (double)(rng_u64(key, i + 1) % 64);
+    d.message_s = 1e-5;
+    // From what the smallest layout of one rank needs to what fits easily.
+    d.memory = (int64_t)(1.5e6 + (double)(rng_u64(key, i + 2) % 1000) * 8e3);
+    return d;
+}
+
+static run_config draw_config(arena *a, const rng_key *key, uint64_t i) {
+    const char *sets[] = {"model.preset=tiny", "model.vocab_size=128", "data.pack=stream",
+            "model.num_key_value_heads=4",
+            arena_printf(a, "model.num_hidden_layers=%d", 2 + (int)(rng_u64(key, i + 3) % 3)),
+            arena_printf(a, "data.sequence_length=%d", 16 << rng_u64(key, i + 4) % 3),
+            arena_printf(a, "training.global_batch_size=%d", 4 << rng_u64(key, i + 5) % 2)};
+    run_config cfg;
+    OK(config_load(a, NULL, sets, sizeof sets / sizeof *sets, &cfg));
+    return cfg;
+}
+
+static int by_seconds(const void *x, const void *y) {
+    const layout_candidate *a = x, *b = y;
+    return (a->seconds > b->seconds) - (a->seconds < b->seconds);
+}
+
+// Plans all variants, of each mesh the fastest that fits.
+static int plan_all(const layout_search *s, layout_candidate *best) {
+    layout_candidates all;
+    device_profile roomy = s->device;
+    int n = 0;
+    roomy.memory = INT64_MAX;
+    layout_candidates_find(s->cfg, s->ranks, &roomy, NULL, &all);
+    for (int i = 0; i < all.n; i++) {
+        layout_candidate c = all.list[i];
+        if (layout_search_plan(s, &c) != DRV_OK || c.bytes > (double)s->device.memory) continue;
+        if (n > 0 && layout_same_mesh(&best[n - 1], &c)) {
+            if (c.seconds < best[n - 1].seconds) best[n - 1] = c;
+        } else {
+            best[n++] = c;
+        }
+    }
+    layout_candidates_free(&all);
+    qsort(best, (size_t)n, sizeof *best, by_seconds);
+    return n;
+}
+
+static void check_case(int number) {
+    arena *a = arena_new("case");
+    const rng_key key = {7, RNG_TEST, (uint64_t)number};
+    const run_config cfg = draw_config(a, &key, 0);
+    layout_search s = {.cfg = &cfg, .ranks = 2 + 2 * (number % 2), .top = TOP};
+    static layout_candidate best[256];
+    s.device = draw_device(&key, 0);
+    OK(layout_search_run(&s));
+    const int n = plan_all(&s, best);
+    if (s.n != (n < TOP ? n : TOP)) fail_msg("case %d: %d found of %d", number, s.n, n);
+    for (int i = 0; i < s.n; i++)
+        if (s.list[i].seconds > best[i].seconds * (1 + 1e-9))
+            fail_msg("case %d, row %d: %g s, expected %g: tensor %d pipeline %d context %d", number,
+                    i, s.list[i].seconds, best[i].seconds, (int)best[i].tensor,
+                    (int)best[i].pipeline, (int)best[i].context);
+    layout_search_free(&s);
+    arena_free(a);
+}
+
+static void the_first_five(void **state) {
+    (void)state;
+    for (int i = 0; i < CASES; i++)
+        check_case(i);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_first_five)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -43,7 +43,8 @@ struct verb {
 
 extern const verb verb_config, verb_graph, verb_plan, verb_train, verb_eval, verb_generate,
         verb_ckpt, verb_tokenizer, verb_data, verb_model, verb_bench, verb_doctor, verb_plot,
-        verb_top, verb_report, verb_chat, verb_devices, verb_examples, verb_compile, verb_launch, verb_audit;
+        verb_top, verb_report, verb_chat, verb_devices, verb_examples, verb_compile, verb_launch,
+        verb_audit;
 
 // All verbs, in the order of the help.
 extern const verb *const cli_verbs[];

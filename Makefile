@@ -88,6 +88,7 @@ check: deps
 	@python3 tools/check_names.py
 	@python3 tools/check_initialisers.py
 	@python3 tools/check_glossary.py
+	@python3 tools/check_pages.py
 	@python3 tools/check_tiers.py
 	@python3 tools/check_commits.py
 	@python3 tools/wrap_docs.py --check

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Rounds of the README's tables of speed: drover and its peer one after the other, as often as it is called.
+"""Rounds of the tables of docs/speed.md: drover and its peer one after the other, as often as it is called.
 
     python bench/rounds.py build/drover PYTHON_WITH_TORCH RAW CASE...
     python bench/rounds.py - - RAW

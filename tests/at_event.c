@@ -1,6 +1,8 @@
-// Built and preloaded by tests/events.bash: pauses a process, as SIGSTOP from outside does, or
-// kills it, at a moment that no clock can find. AT_EVENT="pause|kill before|half|after N PATTERN":
-// the N-th event whose line matches PATTERN, as of a shell; half of a write may be done. AT_RANK:
+// Built and preloaded by tests/events.bash: pauses a process, as SIGSTOP from outside does, kills
+// it, or holds one of its threads, as a slow disk does, at a moment that no clock can find.
+// AT_EVENT="pause|kill|hold before|half|after N PATTERN": the N-th event whose line matches
+// PATTERN, as of a shell; half of a write may be done. A thread that is held makes the file
+// HELD.held, and goes on when there is a file HELD.released. AT_RANK:
 // only on this rank of MPI. EVENTS: a file that gets the line of every event. Their lines:
 //     write PATH    cut PATH    sync PATH    read PATH    make FOLDER    rename NEW PATH    remove
 //     PATH
@@ -51,9 +53,22 @@ static moment moment_of(const char *line) {
     return when[0] == 'b' ? BEFORE : when[0] == 'h' ? HALF : AFTER;
 }
 
+static void hold(void) {
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s.held", getenv("HELD"));
+    close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+    snprintf(path, sizeof path, "%s.released", getenv("HELD"));
+    while (access(path, F_OK) != 0)
+        usleep(1000);
+}
+
 // The thread that is there stops itself: one that stops its process may go on until another thread
 // has taken the signal.
 static void act(moment due, moment now) {
+    if (due == now && strncmp(getenv("AT_EVENT"), "hold", 4) == 0) {
+        hold();
+        return;
+    }
     if (due == now) raise(strncmp(getenv("AT_EVENT"), "kill", 4) == 0 ? SIGKILL : SIGSTOP);
 }
 

@@ -29,6 +29,12 @@ expect 1 "step 5 differs: batch (data): " audit bad --steps 5
 check "it is said once more, as a failure" grep -q "^drover: step 5 differs: batch" out
 expect 0 "equal" audit bad --steps 1:4
 
+# On ranks that have other layers than rank 0, the op is that of their graphs.
+cp -r run bad2 && rm -r bad2/audit
+sed -Ei '5s/("gradients":\{[^}]*"model.layers.1.mlp.down_proj.weight":")./\1!/' bad2/hashes.jsonl
+expect 1 "step 5 differs: gradient of model.layers.1.mlp.down_proj.weight (matmul): " ranks 2 audit bad2 --steps 5 --set parallel.pipeline=2
+expect 1 "step 5 differs: gradient of model.layers.1.mlp.down_proj.weight (matmul): " ranks 2 audit bad2 --steps 5 --set parallel.zero=2
+
 # --- refused
 expect 2 'is no run directory: there is no config.yaml' audit data --steps 1
 expect 2 "run/hashes.jsonl has 1 to 6" audit run --steps 4:9

@@ -46,7 +46,7 @@ static inline drv_status take_step(stepper *steps, const batch *b, step_values *
         DRV_TRY(stepper_start(steps, b, hyper, out));
         return stepper_finish(steps, out);
     }
-    DRV_TRY(stepper_gradients(steps, b, NULL, NULL, &out->loss));
+    DRV_TRY(stepper_gradients(steps, b, &out->loss));
     return stepper_update(steps, hyper, &out->grad_norm, &out->param_norm);
 }
 

@@ -146,8 +146,8 @@ static inline drv_status put_tensors(comm *self, arena *a, const programs *p, co
             const int64_t elements = piece_elements(piece);
             if (!is_first_copy(ranks, comm_rank(self), piece->replicated)) continue;
             float *values = ARENA_ARRAY(a, float, elements);
-            DRV_TRY(state_read_f32((void *)(uintptr_t)&p->held, piece->source, piece->offset,
-                    4 * elements, values));
+            DRV_TRY(state_read_f32((void *)(uintptr_t)&p->held, piece->source, piece->first,
+                    elements, values));
             for (int64_t e = 0, run; e < elements; e += run) {
                 const int64_t place = piece_index(piece, columns, e, &run);
                 if (run > elements - e) run = elements - e;
@@ -233,7 +233,7 @@ static inline drv_status one_rank(comm *self, arena *a, layout_run *run) {
                     global = share_of_batch(a, &mine.cfg, &whole);
         double loss, grad_norm, param_norm;
         steps.step = step + 1;
-        DRV_TRY(stepper_gradients(&steps, &global, NULL, NULL, &loss));
+        DRV_TRY(stepper_gradients(&steps, &global, &loss));
         DRV_TRY(stepper_update(&steps, hyper, &grad_norm, &param_norm));
         if (comm_rank(self) != 0) continue;
         run->loss[step] = loss;

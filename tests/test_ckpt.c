@@ -63,7 +63,7 @@ static void safetensors_that_lie(void **state) {
 }
 
 // All of a tensor, as every rank of one has it.
-static ckpt_tensor whole(st_entry entry, const char *source, int64_t offset) {
+static ckpt_tensor whole(st_entry entry, const char *source, int64_t first) {
     int64_t columns = 1;
     for (int i = 1; i < entry.n_dims; i++)
         columns *= entry.dim[i];
@@ -71,14 +71,14 @@ static ckpt_tensor whole(st_entry entry, const char *source, int64_t offset) {
             .piece = {{.rows = entry.dim[0],
                     .columns = columns,
                     .source = source,
-                    .offset = offset,
+                    .first = first,
                     .replicated = (1u << N_AXES) - 1}},
             .n_pieces = 1};
 }
 
-static drv_status zeros(void *ctx, const char *source, int64_t offset, int64_t bytes, void *dst) {
+static drv_status zeros(void *ctx, const char *source, int64_t first, int64_t n, float *values) {
     (void)ctx, (void)source;
-    memset(dst, (int)(offset / 4 + 1) & 0x3F, (size_t)bytes);
+    memset(values, (int)(first + 1) & 0x3F, sizeof *values * (size_t)n);
     return DRV_OK;
 }
 
@@ -99,7 +99,8 @@ static void save_as(const char *dir, int64_t from, int64_t to, int64_t keep, boo
     ckpt_saver *s = ckpt_saver_new(dir, keep, NULL, zeros, NULL);
     for (int64_t i = from; i <= to; i++) {
         OK(ckpt_start(s, i, &c));
-        ckpt_wait_read(s);
+        while (!ckpt_was_read(s, 60)) {
+        }
     }
     OK(ckpt_wait(s));
     ckpt_saver_free(s);
@@ -121,7 +122,7 @@ static void adapters_are_checkpoints(void **state) {
     arena *a = arena_new("ckpt");
     const char *dir = temporary_dir(a), *path, *json;
     save_as(dir, 1, 1, 0, true);
-    OK(ckpt_newest(a, NULL, dir, &path));
+    OK(ckpt_newest(a, NULL, dir, INT64_MAX, &path));
     assert_true(file_exists(path_join(a, path, "adapter_model.safetensors")));
     assert_true(file_exists(path_join(a, path, "adapter_config.json")));
     assert_false(file_exists(path_join(a, path, "model.safetensors")));
@@ -182,7 +183,7 @@ static void newest_and_retention(void **state) {
     OK(ckpt_list(a, dir, &names, &n));
     assert_int_equal(n, 3);
     assert_string_equal(names[0], "step-000010");
-    OK(ckpt_newest(a, NULL, dir, &path));
+    OK(ckpt_newest(a, NULL, dir, INT64_MAX, &path));
     assert_string_equal(path, path_join(a, dir, "step-000012"));
     arena_free(a);
 }
@@ -197,7 +198,7 @@ static void weights_alone(void **state) {
         const char *dir = save_some(a, 1, 2, 0), *last = path_join(a, dir, "step-000002"),
                    *gone = path_join(a, last, files[i]), *path;
         assert_int_equal(unlink(gone), 0);
-        OK(ckpt_newest(a, NULL, dir, &path));
+        OK(ckpt_newest(a, NULL, dir, INT64_MAX, &path));
         assert_string_equal(path, path_join(a, dir, "step-000001"));
         OK(ckpt_newest_weights(a, dir, &path));
         assert_string_equal(path, i < 2 ? last : path_join(a, dir, "step-000001"));
@@ -234,7 +235,7 @@ static void harmed(void **state) {
         assert_true(i == 4 || ckpt_verify(last) == DRV_E_DATA);
         unlink(file);
         assert_true(ckpt_verify(last) == DRV_E_IO);
-        OK(ckpt_newest(a, NULL, dir, &path));
+        OK(ckpt_newest(a, NULL, dir, INT64_MAX, &path));
         assert_string_equal(path, path_join(a, dir, "step-000001"));
         OK(file_write_atomic(file, good, n));
         OK(ckpt_verify(last));
@@ -309,14 +310,13 @@ static void too_many_blocks(void **state) {
     OK(json_write_file(path, manifest));
     assert_int_equal(truncate(path_join(a, last, "optimizer.safetensors"), BYTES), 0);
     FAILS(ckpt_verify(last), DRV_E_DATA, "optimizer.safetensors: 4194305 blocks of 64 bytes");
-    OK(ckpt_newest(a, NULL, dir, &found));
+    OK(ckpt_newest(a, NULL, dir, INT64_MAX, &found));
     assert_string_equal(found, path_join(a, dir, "step-000001"));
     arena_free(a);
 }
 
-static drv_status no_space(void *ctx, const char *source, int64_t offset, int64_t bytes,
-        void *dst) {
-    (void)ctx, (void)source, (void)offset, (void)bytes, (void)dst;
+static drv_status no_space(void *ctx, const char *source, int64_t first, int64_t n, float *values) {
+    (void)ctx, (void)source, (void)first, (void)n, (void)values;
     return drv_fail(DRV_E_IO, "no space left");
 }
 
@@ -336,7 +336,7 @@ static void failed_save_blocks_the_old(void **state) {
     FAILS(ckpt_wait(s), DRV_E_IO, "no space left; older checkpoints are untouched");
     ckpt_saver_free(s);
     assert_false(file_exists(path_join(a, dir, "step-000002.tmp")));
-    OK(ckpt_newest(a, NULL, dir, &path));
+    OK(ckpt_newest(a, NULL, dir, INT64_MAX, &path));
     assert_string_equal(path, path_join(a, dir, "step-000001"));
     arena_free(a);
 }
@@ -346,12 +346,11 @@ typedef struct odd_value { // of the tensor that it is in
     float value;
 } odd_value;
 
-static drv_status ones_but_one(void *ctx, const char *source, int64_t offset, int64_t bytes,
-        void *dst) {
+static drv_status ones_but_one(void *ctx, const char *source, int64_t first, int64_t n,
+        float *values) {
     const odd_value *odd = ctx;
-    for (int64_t i = 0; i < bytes / 4; i++)
-        ((float *)dst)[i] =
-                offset / 4 + i == odd->at && strcmp(source, "w") == 0 ? odd->value : 1.0f;
+    for (int64_t i = 0; i < n; i++)
+        values[i] = first + i == odd->at && strcmp(source, "w") == 0 ? odd->value : 1.0f;
     return DRV_OK;
 }
 
@@ -382,7 +381,7 @@ static void what_is_no_number_is_not_saved(void **state) {
         else
             FAILS(ckpt_wait(s), DRV_E_DATA, "\"w\" has a value that is no finite number");
         ckpt_saver_free(s);
-        OK(ckpt_newest(a, NULL, dir, &path));
+        OK(ckpt_newest(a, NULL, dir, INT64_MAX, &path));
         assert_int_equal(ckpt_step_of(path), fits ? step : 1);
     }
     arena_free(a);

@@ -6,6 +6,8 @@
 
 #include <signal.h>
 
+#include "base/stop.h"
+
 // PATIENCE: looks, 10 ms apart, at what must come.
 enum { RANKS = 4, VICTIM = 2, PATIENCE = 12000, LONGEST_S = 300 };
 
@@ -217,16 +219,41 @@ static void a_stopped_rank_is_found(void **state) {
     arena_free(a);
 }
 
+static drv_status is_asked_to_stop(comm *self, void *ctx) {
+    (void)ctx;
+    alarm(LONGEST_S);
+    stop_listen();
+    DRV_TRY(comm_barrier(comm_all_ranks(self)));
+    if (comm_rank(self) == VICTIM) raise(SIGUSR1);
+    for (int i = 0; i < PATIENCE && !stop_requested(); i++)
+        usleep(10000);
+    EXPECT(self, stop_number() == SIGUSR1);
+    return comm_barrier(comm_all_ranks(self));
+}
+
+static void a_stop_of_one_rank_reaches_all(void **state) {
+    (void)state;
+    if (!has_mpirun()) return;
+    arena *a = arena_new("test");
+    const char *out = path_join(a, temporary_dir(a), "out");
+    const int status = exit_of(start_mpirun(RANKS, "is asked to stop", ".", out));
+    if (status != 0) fail_msg("status %d: %s", status, text_of(a, out));
+    arena_free(a);
+}
+
 int main(int argc, char **argv) {
     const comm_opts opts = {.silent_s = 1.5, .stuck_s = 60, .give_up_s = 4};
     if (argc > 2 && strcmp(argv[1], "is stopped") == 0) return play(steps, argv[2], &opts);
     if (argc > 2 && strcmp(argv[1], "steps") == 0) return play(steps, argv[2], NULL);
     if (argc > 2 && strcmp(argv[1], "gives up") == 0) return play(gives_up, argv[2], NULL);
+    if (argc > 2 && strcmp(argv[1], "is asked to stop") == 0)
+        return play(is_asked_to_stop, argv[2], NULL);
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(a_killed_rank_is_named_by_all_others),
             cmocka_unit_test(also_while_they_compute),
             cmocka_unit_test(why_a_rank_gives_up_is_said_once),
             cmocka_unit_test(a_stopped_rank_is_found),
+            cmocka_unit_test(a_stop_of_one_rank_reaches_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -177,7 +177,7 @@ static drv_status steps_of_rank(comm *self, arena *a, case_run *run) {
         double number[3];
         state_hashes hashes;
         steps.step = step + 1;
-        DRV_TRY(stepper_gradients(&steps, &share, NULL, NULL, &number[0]));
+        DRV_TRY(stepper_gradients(&steps, &share, &number[0]));
         DRV_TRY(stepper_update(&steps, hyper, &number[1], &number[2]));
         DRV_TRY(hashes_take(comm_rank(self) == 0 ? run->a : a, &mine.built.held, &hashes));
         if (comm_rank(self) != 0) continue;

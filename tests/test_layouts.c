@@ -118,6 +118,23 @@ static void tensor_ranks_are_close_to_one(void **state) {
     }
 }
 
+// What tensor ranks gather is gathered once more: the same bits for more bytes on the wire.
+static void gathers_are_repeated(void **state) {
+    (void)state;
+    static const char *const precisions[] = {"training.precision=fp32", "training.precision=bf16"};
+    for (int p = 0; p < 2; p++) {
+        const char *sets[] = {precisions[p], "training.global_batch_size=4", "parallel.tensor=2",
+                "parallel.sequence=true", "training.recompute=none"};
+        layout_run kept = train_layout(2, sets, 5);
+        sets[4] = "training.recompute=gathers";
+        layout_run again = train_layout(2, sets, 5);
+        expect_same_bits(&again, &kept);
+        assert_true(again.wire[AXIS_TENSOR] > 1.1 * kept.wire[AXIS_TENSOR]);
+        free(kept.weights);
+        free(again.weights);
+    }
+}
+
 static void tensor_ranks_of_bf16(void **state) {
     (void)state;
     const char *sets[] = {"training.precision=bf16", "training.global_batch_size=4",
@@ -184,7 +201,7 @@ int main(void) {
             cmocka_unit_test(three_ranks_are_three_accum_groups),
             cmocka_unit_test(data_ranks_share_the_optimizer),
             cmocka_unit_test(tensor_ranks_are_close_to_one), cmocka_unit_test(tensor_ranks_of_bf16),
-            cmocka_unit_test(a_split_model_begins_alike),
+            cmocka_unit_test(gathers_are_repeated), cmocka_unit_test(a_split_model_begins_alike),
             cmocka_unit_test(heads_that_do_not_divide_are_refused),
             cmocka_unit_test(ranks_that_do_not_fit_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);

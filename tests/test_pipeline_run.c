@@ -16,7 +16,9 @@ enum { RANKS = 4, MESSAGE = 256 * 1024 };
 typedef struct waiting { // one rank's works
     comm *c;
     const pipeline_schedule *schedule;
-    double unit_s, clock_s; // of a forward or half a backward of a whole stage; so far
+    double unit_s, clock_s;   // of a forward or half a backward of a whole stage; so far
+    int n_rounds, stop_after; // rounds that are over; after which it stops
+    int n_computed;
 } waiting;
 
 typedef struct letter { // both ends of a message
@@ -53,8 +55,9 @@ static drv_status compute(void *ctx, const pipeline_task *item) {
     waiting *w = ctx;
     const double units = item->work == WORK_BACKWARD ? 2 : 1;
     const double seconds = units * w->unit_s / w->schedule->shape.chunks;
-    rest(seconds);
+    if (seconds > 0) rest(seconds);
     w->clock_s += seconds;
+    w->n_computed++;
     return DRV_OK;
 }
 
@@ -78,7 +81,7 @@ static drv_status run_rank(comm *c, void *ctx) {
     arena *a = arena_new("link");
     const mesh m = {{RANKS, 1, 1, 1}};
     waiting w = {.c = c, .schedule = t->schedule, .unit_s = t->unit_s};
-    const pipeline_actions actions = {&w, take, compute, give};
+    const pipeline_actions actions = {.ctx = &w, .take = take, .compute = compute, .give = give};
     pipeline_link *link = pipeline_link_new(a, c, &m, MESSAGE);
     drv_status status = comm_barrier(comm_all_ranks(c));
     const double begin = clock_s();
@@ -134,7 +137,7 @@ static drv_status run_failing(comm *c, void *ctx) {
     arena *a = arena_new("link");
     const mesh m = {{RANKS, 1, 1, 1}};
     waiting w = {.c = c, .schedule = schedule, .unit_s = 0.001};
-    const pipeline_actions actions = {&w, take, fails, give};
+    const pipeline_actions actions = {.ctx = &w, .take = take, .compute = fails, .give = give};
     const drv_status status =
             pipeline_run(pipeline_link_new(a, c, &m, MESSAGE), schedule, &actions);
     arena_free(a);
@@ -151,8 +154,67 @@ static void a_rank_that_fails_ends_all(void **state) {
     arena_free(a);
 }
 
+// --- rounds
+// All ranks meet after each round: none may need what another one does later.
+static drv_status meet(void *ctx) {
+    waiting *w = ctx;
+    DRV_TRY(comm_barrier(comm_all_ranks(w->c)));
+    return ++w->n_rounds == w->stop_after ? drv_fail(DRV_STOPPED, "after round %d", w->n_rounds)
+                                          : DRV_OK;
+}
+
+typedef struct stopped_run {
+    const pipeline_schedule *schedule;
+    int stop_after;
+} stopped_run;
+
+static drv_status run_until_stopped(comm *self, void *ctx) {
+    const stopped_run *asked = ctx;
+    arena *a = arena_new("link");
+    const mesh m = {{RANKS, 1, 1, 1}};
+    waiting w = {.c = self, .schedule = asked->schedule, .stop_after = asked->stop_after};
+    pipeline_actions actions = {.ctx = &w,
+            .take = take,
+            .compute = compute,
+            .give = give,
+            .after_round = meet};
+    actions.round = pipeline_rounds(a, asked->schedule, comm_rank(self), &actions.n_rounds);
+    pipeline_link *link = pipeline_link_new(a, self, &m, MESSAGE);
+    int n_before = 0; // tasks of the rounds that were computed
+    for (int i = 0; i < asked->schedule->n_tasks; i++)
+        n_before += actions.round[i] <= asked->stop_after;
+    const bool stops = asked->stop_after < actions.n_rounds;
+    const drv_status status = pipeline_run(link, asked->schedule, &actions);
+    EXPECT(self, status == (stops ? DRV_STOPPED : DRV_OK));
+    EXPECT(self, w.n_computed == n_before &&
+                         w.n_rounds == (stops ? asked->stop_after : actions.n_rounds - 1));
+    arena_free(a);
+    return comm_barrier(comm_all_ranks(self));
+}
+
+static void all_ranks_may_stop_after_the_same_round(void **state) {
+    (void)state;
+    static const pipeline_shape shapes[] = {{PIPELINE_GPIPE, RANKS, 1, 5, 0, false},
+            {PIPELINE_1F1B, RANKS, 1, 6, 0, false}, {PIPELINE_1F1B, RANKS, 1, 1, 0, false},
+            {PIPELINE_INTERLEAVED, RANKS, 2, 8, 0, false}, {PIPELINE_ZB_H1, RANKS, 1, 6, 0, false}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        arena *a = arena_new("test");
+        pipeline_schedule schedule;
+        int n_rounds;
+        OK(pipeline_build(a, &shapes[i], &schedule));
+        pipeline_rounds(a, &schedule, 0, &n_rounds);
+        assert_true(n_rounds >= schedule.n_tasks);
+        for (int stop_after = 1; stop_after <= n_rounds; stop_after++) {
+            stopped_run t = {&schedule, stop_after};
+            OK(comm_run_threads(RANKS, 1, NULL, run_until_stopped, &t));
+        }
+        arena_free(a);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(the_bubble_is_that_of_the_table),
-            cmocka_unit_test(a_rank_that_fails_ends_all)};
+            cmocka_unit_test(a_rank_that_fails_ends_all),
+            cmocka_unit_test(all_ranks_may_stop_after_the_same_round)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

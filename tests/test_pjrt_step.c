@@ -80,7 +80,7 @@ static step_values step_apart(step_run *r, int step, int updates) {
     step_values v;
     fill_batch(r, step);
     hyper_of(1e-2, updates, hyper);
-    OK(stepper_gradients(&r->stepper, &r->batch, NULL, NULL, &v.loss));
+    OK(stepper_gradients(&r->stepper, &r->batch, &v.loss));
     OK(stepper_update(&r->stepper, hyper, &v.grad_norm, &v.param_norm));
     return v;
 }

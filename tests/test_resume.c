@@ -5,8 +5,11 @@
 #include <math.h>
 
 #include "base/log.h"
+#include "ckpt/block_hash.h"
 #include "config/key.h"
+#include "data/set/dataset_writer.h"
 #include "train/resume.h"
+#include "train/train.h"
 #include "weights/carry.h"
 
 // --- the model
@@ -362,6 +365,86 @@ static void configs_of_earlier_parts_stay(void **state) {
     arena_free(a);
 }
 
+// --- a checkpoint that is damaged under right hashes, as a write by another program leaves it
+static const char *write_tokens(arena *a) {
+    const char *prefix = path_join(a, temporary_dir(a), "set");
+    dataset_writer *w;
+    OK(dataset_writer_open(a, prefix, 400, 0, 0, false, &w));
+    for (int32_t token = 0; token < 400; token++)
+        OK(dataset_writer_add(w, &token, 1));
+    OK(dataset_writer_end_document(w));
+    OK(dataset_writer_finish(w));
+    return prefix;
+}
+
+// Puts these bytes in the place of a file, and their hash in the manifest.
+static void replace_file(const char *folder, const char *name, const char *bytes, size_t n) {
+    arena *a = arena_new("replace");
+    const char *manifest = path_join(a, folder, "manifest.json");
+    json_t *all, *entry;
+    char hex[33];
+    const block_digest digest = block_hash(bytes, n);
+    block_hash_list(&digest, 1, hex);
+    OK(file_write_atomic(path_join(a, folder, name), bytes, n));
+    OK(json_read_file(manifest, &all));
+    entry = json_object_get(json_object_get(all, "files"), name);
+    assert_non_null(entry);
+    json_object_set_new(entry, "bytes", json_integer((json_int_t)n));
+    json_object_set_new(entry, "xxh3_128_blocks", json_string(hex));
+    OK(json_write_file(manifest, all));
+    OK(ckpt_verify(folder));
+    arena_free(a);
+}
+
+static char *file_of(arena *a, const char *run_dir, const char *name, size_t *n) {
+    char *bytes;
+    OK(file_read(a, arena_printf(a, "%s/checkpoints/step-000003/%s", run_dir, name), &bytes, n));
+    return bytes;
+}
+
+static void damage_of_the_newest_leaves_the_older_ones(void **state) {
+    (void)state;
+    arena *a = arena_new("test");
+    const char *run_dir = path_join(a, temporary_dir(a), "run"), *weights = "model.safetensors",
+               *newest = path_join(a, run_dir, "checkpoints/step-000003");
+    const char *sets[] = {"model.preset=tiny", "model.vocab_size=400", "model.num_hidden_layers=1",
+            "data.sequence_length=16", arena_printf(a, "data.train=%s", write_tokens(a)),
+            "training.steps=3", "training.global_batch_size=2", "training.micro_batch_size=1",
+            "training.eval_every=0", "training.precision=fp32", "checkpoint.every=1",
+            "checkpoint.keep=0", arena_printf(a, "run_dir=%s", run_dir)};
+    const struct {
+        const char *name, *bytes; // NULL: its own, with a NaN at the end
+    } harm[] = {{"trainer.json", "{}"}, {"trainer.json", "step 3"},
+            {"trainer.json", "{\"step\": 2, \"updates\": 2, \"rows_taken\": 4, \"tokens\": 60, "
+                             "\"bad_steps\": 0}"},
+            {"config.json", "{\"hidden_size\": "}, {weights, NULL},
+            {"optimizer.safetensors", NULL}};
+    run_config cfg;
+    size_t n_want, n_got;
+    setenv("DROVER_PEAK_FLOPS", "1e11", 1); // else it is measured at each start
+    OK(config_load(a, NULL, sets, sizeof sets / sizeof *sets, &cfg));
+    OK(train(a, &cfg, false));
+    const char *want = file_of(a, run_dir, weights, &n_want);
+    for (size_t i = 0; i < sizeof harm / sizeof *harm; i++) {
+        static const unsigned char nan[] = {0, 0, 0xC0, 0x7F};
+        char *bytes = file_of(a, run_dir, harm[i].name, &n_got);
+        memcpy(bytes + n_got - sizeof nan, nan, sizeof nan);
+        if (harm[i].bytes)
+            replace_file(newest, harm[i].name, harm[i].bytes, strlen(harm[i].bytes));
+        else
+            replace_file(newest, harm[i].name, bytes, n_got);
+        OK(train(a, &cfg, false));
+        const char *got = file_of(a, run_dir, weights, &n_got);
+        assert_int_equal(n_got, n_want);
+        assert_memory_equal(got, want, n_got);
+        char *log;
+        OK(file_read(a, path_join(a, run_dir, "log.txt"), &log, NULL));
+        assert_int_equal(count(log, "step-000003\" is not used: "), (int)i + 1);
+        assert_int_equal(count(log, "step-000002: step 2, "), (int)i + 1);
+    }
+    arena_free(a);
+}
+
 int main(void) {
     arena *a = arena_new("log");
     log_path = path_join(a, temporary_dir(a), "log.txt");
@@ -374,7 +457,8 @@ int main(void) {
             cmocka_unit_test(another_arithmetic_is_said),
             cmocka_unit_test(partial_sums_of_an_earlier_version),
             cmocka_unit_test(other_files_that_are_carried_are_said),
-            cmocka_unit_test(configs_of_earlier_parts_stay)};
+            cmocka_unit_test(configs_of_earlier_parts_stay),
+            cmocka_unit_test(damage_of_the_newest_leaves_the_older_ones)};
     const int n_failed = cmocka_run_group_tests(tests, NULL, NULL);
     log_close_file();
     arena_free(a);

@@ -84,7 +84,7 @@ static ckpt_tensor tensor_of(const spec *of, const mesh *ranks, int rank) {
     if (tied && pp != 0 && pp != n_pp - 1) out.n_pieces = 0;
     for (int k = 0; k < out.n_pieces; k++) {
         out.piece[k].source = of->name;
-        out.piece[k].offset = 0;
+        out.piece[k].first = 0;
         out.piece[k].replicated = alike;
         out.piece[k].at_ends = tied;
     }
@@ -110,11 +110,11 @@ typedef struct rank_state { // found by the tensor's name; where pieces lie is t
 // Piece k of a tensor begins where the ones before it end.
 static void lay_out(rank_state *st) {
     for (int i = 0; i < N_SPECS; i++) {
-        int64_t offset = 0;
+        int64_t first = 0;
         st->list[i] = tensor_of(&specs[i], &st->j->mesh, st->rank);
         for (int k = 0; k < st->list[i].n_pieces; k++) {
-            st->list[i].piece[k].offset = offset;
-            offset += 4 * piece_elements(&st->list[i].piece[k]);
+            st->list[i].piece[k].first = first;
+            first += piece_elements(&st->list[i].piece[k]);
         }
     }
 }
@@ -130,13 +130,13 @@ static float element_of(const ckpt_tensor *t, int which, int64_t i) {
     return 0;
 }
 
-static drv_status read_piece(void *ctx, const char *source, int64_t offset, int64_t bytes,
-        void *dst) {
+static drv_status read_piece(void *ctx, const char *source, int64_t first, int64_t n,
+        float *values) {
     const rank_state *st = ctx;
     if (st->j->fails == st->rank) return drv_fail(DRV_E_IO, "no room on this host");
     for (int i = 0; i < N_SPECS; i++)
-        for (int64_t k = 0; strcmp(specs[i].name, source) == 0 && k < bytes / 4; k++)
-            ((float *)dst)[k] = element_of(&st->list[i], i, offset / 4 + k);
+        for (int64_t k = 0; strcmp(specs[i].name, source) == 0 && k < n; k++)
+            values[k] = element_of(&st->list[i], i, first + k);
     return DRV_OK;
 }
 
@@ -156,7 +156,8 @@ static drv_status save_rank(comm *self, void *ctx) {
     drv_status status = DRV_OK;
     for (int64_t step = 1; step <= 3 && status == DRV_OK; step++) {
         status = ckpt_start(s, step, &content);
-        ckpt_wait_read(s);
+        while (!ckpt_was_read(s, 60)) {
+        }
         if (status == DRV_OK) status = ckpt_wait(s);
     }
     // All know of a failure, and by the same words.
@@ -242,7 +243,7 @@ static drv_status load_rank(comm *c, void *ctx) {
     for (int i = 0; i < N_SPECS; i++)
         for (int k = 0; k < st.list[i].n_pieces; k++)
             left += piece_elements(&st.list[i].piece[k]);
-    DRV_TRY(ckpt_newest(a, &ranks, j->dir, &newest));
+    DRV_TRY(ckpt_newest(a, &ranks, j->dir, INT64_MAX, &newest));
     EXPECT(c, newest && ckpt_step_of(newest) == 3);
     const ckpt_sink sink = {.write = check_piece, .ctx = &left, .exact = true};
     DRV_TRY(ckpt_fill(&ranks, newest, "model", st.list, N_SPECS, &sink));

@@ -12,6 +12,7 @@ check "the rows of an epoch are said" test "${rows:-0}" -gt 100
 steps=$(((rows * 2 / 100 + 7) / 8)) # of 0.02 epochs, rounded up
 expect 0 "step $steps/$steps" train part --set training.epochs=0.02
 says "training.epochs 0.02 of $rows rows: $steps steps of 8 rows"
+check "the steps of a run with training.epochs are in its status" grep -q "\"steps\": $steps," part/status.json
 check "metrics of each step" test "$(grep -c '"loss"' part/metrics.jsonl)" = $steps
 expect 0 "nothing to do: step $steps of $steps is done; raise training.epochs to go on" train part --set training.epochs=0.02
 

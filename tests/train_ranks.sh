@@ -1,7 +1,7 @@
 #!/bin/bash
 # Training over mpirun: the same files as one process, resuming with another number of ranks, signals, a
 # rank that is killed, errors that are said once. Needs mpirun and drover_mpi.so.
-readme=$(realpath "$(dirname "$0")/../README.md")
+page=$(realpath "$(dirname "$0")/../docs/commands.md")
 . "$(dirname "$0")"/ranks.bash
 losses() { sed -n 's/.*"\(loss\|val_loss\|grad_norm\|param_norm\)":\([^,]*\),.*/\2/p' "$1/metrics.jsonl"; }
 make_data
@@ -87,10 +87,10 @@ last=$((10#$(newest_step killed)))
 expect 0 "resumed from killed/checkpoints/step-" ranks 2 train run.yaml --set run_dir=killed --set checkpoint.keep=0 --set training.steps=$((last + 3))
 expect 0 "step $((last + 3))" "$drover" train run.yaml --set run_dir=unbroken --set training.steps=$((last + 3))
 check "resumed after a kill: the bits of an unbroken run" test "$(sums killed "$(printf %06d $((last + 3)))")" = "$(sums unbroken "$(printf %06d $((last + 3)))")"
-# --- the line of the README, in a shell that says nothing to Open MPI, on whatever cores there are
-line=$(sed -n 's/^\(mpirun .*drover train run.yaml .*\)/\1/p' "$readme")
+# --- the line of docs/commands.md, in a shell that says nothing to Open MPI, on whatever cores there are
+line=$(sed -n 's/^\(mpirun .*drover train run.yaml .*\)/\1/p' "$page")
 ln -sf "$drover" drover && ln -sf "$(dirname "$drover")"/drover_mpi.so .
 sed 's/^parallel:.*//' run.yaml >four.yaml
 expect 0 "4 ranks on 1 host over MPI: tensor 2, data 2" env -u OMPI_ALLOW_RUN_AS_ROOT -u OMPI_ALLOW_RUN_AS_ROOT_CONFIRM \
-    PATH="$PWD:$PATH" bash -c "${line/run.yaml/four.yaml} --set run_dir=readme --set training.steps=1"
+    PATH="$PWD:$PATH" bash -c "${line/run.yaml/four.yaml} --set run_dir=page --set training.steps=1"
 finish

@@ -61,7 +61,7 @@ train changed 10
 train changed 20 $low
 says "optimizer.state_dtype"
 check "moments are not BF16" test "$(dtypes changed/checkpoints/step-000020/optimizer.safetensors exp_avg)" = BF16
-expect 1 "model.embed_tokens.weight\" is BF16, expected F32 to resume from; a run without masters" \
+expect 2 "model.embed_tokens.weight\" is BF16, expected F32 to resume from; a run without masters" \
     "$drover" train run.yaml --set run_dir=changed --set training.steps=21
 train changed 21 --set optimizer.master_dtype=bf16
 finish

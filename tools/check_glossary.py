@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Holds docs/glossary.md to the code: a file that a word is explained with is there and uses the word; the words below have
-such a file; the functions of ARCHITECTURE.md's path are where it says; and names keep to one meaning. Lanes
+such a file; the functions of ARCHITECTURE.md's path and of docs/how-it-works.md are where these say; and names keep to one meaning. Lanes
 are those of vectors, in src/kernels alone; no number of accumulation groups comes from one of blocks. `at` and `place` are
 numbers (of an element or a byte, of a rank)."""
 import pathlib, re, sys
@@ -12,8 +12,9 @@ WITH_A_FILE = ["at", "chunk", "extent", "place", "run", "share", "slot"]
 # Names -> the types that they may have: never a pointer, an array or a struct.
 NUMBERS = {"int", "int32_t", "int64_t", "uint32_t", "uint64_t", "size_t", "json_int_t"}
 TYPES = {"at": NUMBERS, "place": NUMBERS | {"hlo_value", "hlo_index", "rank_place"}}  # the latter: on devices, on a host
-# The newcomer's path of ARCHITECTURE.md: rows of a file and a function that is defined there.
-PATH_ROW = re.compile(r"\| `(src/[\w/.]+\.c)` \| `(\w+)` \|")
+# A newcomer's path: rows of a file and a function that is defined there.
+PATHS = ["ARCHITECTURE.md", "docs/how-it-works.md"]
+PATH_ROW = re.compile(r"\| `(src/[\w/.]+\.[ch])` \| `(\w+)` \|")
 NO_TYPES = {"return", "sizeof", "case", "else"}
 bad = []
 seen = {}
@@ -29,11 +30,11 @@ for number, line in enumerate((root / "docs/glossary.md").read_text().splitlines
         elif not re.search(cells[0], file.read_text()):
             bad.append(f'docs/glossary.md:{number}: {path} does not have the word "{cells[0]}"')
 bad += [f'docs/glossary.md: "{word}" has no row with a file of src/' for word in WITH_A_FILE if word not in seen]
-for number, line in enumerate((root / "ARCHITECTURE.md").read_text().splitlines(), 1):
+for page, (number, line) in ((page, row) for page in PATHS for row in enumerate((root / page).read_text().splitlines(), 1)):
     if m := PATH_ROW.match(line):
         file = root / m[1]
         if not file.exists() or not re.search(rf"^\w[^;=]*?\b{m[2]}\([^;{{}}]*\)\s*\{{", file.read_text(), re.M):
-            bad.append(f"ARCHITECTURE.md:{number}: {m[1]} has no function {m[2]}")
+            bad.append(f"{page}:{number}: {m[1]} has no function {m[2]}")
 for path in sorted((root / "src").rglob("*.[ch]")):
     name = str(path.relative_to(root / "src"))
     text = blank(path.read_text())

@@ -2,7 +2,8 @@
 """Draws docs/images/path.svg: the path of the data through drover, a box per folder of src/.
 Usage: tools/draw_path.py > docs/images/path.svg"""
 
-W, H, GAP = 132, 58, 34  # of a box; between boxes
+W, H, GAP = 146, 58, 30  # a box; the space between boxes
+TITLE, WHAT = 14, 12  # sizes of the two lines of a box
 INK, LINE, TEXT_FILL, RUN_FILL, OUT_FILL = "#1f2933", "#7b8794", "#e3f2e8", "#e4ecf7", "#fdf0d5"
 
 # (column, row): title, what happens there, fill
@@ -30,6 +31,11 @@ ARROWS = [((0, 0), (1, 0)), ((1, 0), (2, 0)), ((2, 0), (3, 0)), ((3, 0), (4, 0))
 VERBS = {(1, 1): "drover config", (2, 1): "drover graph", (3, 1): "drover plan", (3, 0): "drover data show",
          (2, 0): "drover tokenizer", (5, 0): "drover plot", (3, 2): "drover generate, eval"}
 ROW = H + 52
+EM = 0.62  # the mean width of a letter of DejaVu Sans Bold, the widest font that a viewer may take, as a part of its size
+
+for title, what, _ in BOXES.values():
+    for text, size in (title, TITLE), (what, WHAT):
+        assert len(text) * EM * size <= W - 8, f'"{text}" does not fit into a box of {W}'
 
 
 def corner(box):
@@ -59,12 +65,12 @@ for a, b in ARROWS:
 for box, (title, what, fill) in BOXES.items():
     x, y = corner(box)
     print(f'<rect x="{x}" y="{y}" width="{W}" height="{H}" rx="8" fill="{fill}" stroke="{LINE}"/>')
-    print(f'<text x="{x + W / 2}" y="{y + 25}" text-anchor="middle" font-size="15" font-weight="bold">{title}</text>')
-    print(f'<text x="{x + W / 2}" y="{y + 44}" text-anchor="middle" font-size="12">{what}</text>')
+    print(f'<text x="{x + W / 2}" y="{y + 25}" text-anchor="middle" font-size="{TITLE}" font-weight="bold">{title}</text>')
+    print(f'<text x="{x + W / 2}" y="{y + 44}" text-anchor="middle" font-size="{WHAT}">{what}</text>')
 for box, verb in VERBS.items():
     x, y = corner(box)
     dy = H + 16
-    print(f'<text x="{x + W / 2 + {(1, 1): 28, (5, 0): -38}.get(box, 0)}" y="{y + dy}" text-anchor="middle" font-size="11" '
+    print(f'<text x="{x + W / 2 + {(1, 1): 28, (5, 0): -46}.get(box, 0)}" y="{y + dy}" text-anchor="middle" font-size="11" '
           f'font-family="monospace" fill="#52606d">{verb}</text>')
 x, y = corner((1, 2))
 for line, words in enumerate(("a checkpoint, or any Llama from the hub,", "continues: model.from")):

@@ -1,5 +1,6 @@
 // Memory by lifetime: everything allocated from an arena goes away with it. The arena argument of a
-// function *is* the lifetime of its result. Out of memory aborts, naming the arena.
+// function *is* the lifetime of its result. Where memory runs out, the process ends with one line
+// that names the arena (DRV_MEMORY).
 #pragma once
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +27,7 @@ char *arena_printf(arena *a, const char *fmt, ...) __attribute__((format(printf,
 void *mem_alloc(size_t bytes);
 void *mem_realloc(void *old, size_t bytes);
 void *mem_zeroed(size_t bytes);
-// malloc with cache lines of its own: for what one thread writes often.
+// Allocates whole cache lines, for data that one thread writes often.
 void *mem_alloc_lines(size_t bytes);
 
 // Zeroed pages straight from the system, 2 MiB aligned so that huge pages can back them.

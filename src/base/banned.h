@@ -1,5 +1,5 @@
-// Included before every file (CMakeLists.txt): functions that overrun or swallow errors do not
-// compile.
+// Included before every file (CMakeLists.txt): makes functions that overrun buffers or hide errors
+// fail to compile.
 #pragma once
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
-// Reading maps of files that others may shorten: without this, touching a page that is gone ends
-// the process.
+// Protects reads of memory-mapped files that other processes may truncate: without it, reading a
+// page that no longer exists ends the process.
 #pragma once
 #include "base/status.h"
 
-// Runs fn(ctx) and returns its status; DRV_E_IO, naming `what`, when it touched a page of a mapped
-// file that is no longer there. What fn had allocated by hand is leaked then, and it must not hold
-// locks while it reads from maps. Per thread; does not nest.
+// Runs fn(ctx) and returns its status; DRV_E_IO with `what` if it read a page of a mapped file that
+// no longer exists. Memory that fn had allocated is leaked then; fn must not hold locks while it
+// reads from maps. Per thread; does not nest.
 DRV_CHECKED drv_status bus_error_guard(drv_status (*fn)(void *ctx), void *ctx, const char *what);

@@ -8,8 +8,8 @@ typedef struct cgroup_tree {
     const char *mount;      // where its folders are: "/sys/fs/cgroup/memory"
 } cgroup_tree;
 
-// Calls fn for our group in a tree and for each group above it, whose limits count as well; not at
-// all where this process is not in such a tree. `root` is put before all paths: "", or a folder of
-// files in tests.
+// Calls fn for our group in a tree and for each of its parents, whose limits apply as well; does
+// nothing if this process is not in such a tree. `root` is a prefix of all paths: "", or a folder
+// in tests.
 void cgroup_each(arena *a, const char *root, const cgroup_tree *tree,
         void (*fn)(void *ctx, arena *a, const char *folder), void *ctx);

@@ -21,6 +21,13 @@ double clock_utc_s(void) {
     return read_clock_s(CLOCK_REALTIME);
 }
 
+struct timespec clock_after(double seconds) {
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    const int64_t ns = t.tv_nsec + (int64_t)(seconds * 1e9);
+    return (struct timespec){t.tv_sec + (time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+}
+
 double clock_process_s(void) {
     // Field 22 of /proc/self/stat: start time in clock ticks since boot (proc(5)).
     FILE *f = fopen("/proc/self/stat", "r");

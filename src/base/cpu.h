@@ -1,4 +1,4 @@
-// Finds out what this processor can do, and which level of kernels is used.
+// Detects the instructions of this processor and chooses the level of kernels.
 #pragma once
 #include <stdbool.h>
 
@@ -6,15 +6,15 @@
 
 typedef enum cpu_level {
     CPU_REF,         // scalar C in double: the definition of every kernel
-    CPU_PLAIN,       // C without instructions of a processor: the bits of the levels above it
+    CPU_PLAIN,       // portable C with the bits of the levels above it
     CPU_AVX2,        // AVX2 + FMA
     CPU_AVX512,      // AVX-512 F, BW, DQ, VL
     CPU_AVX512_BF16, // and its bf16 dot product
 } cpu_level;
 
 cpu_level cpu_detect(void);                              // highest level of this machine
-DRV_CHECKED drv_status cpu_level_chosen(cpu_level *out); // that, or lower as DROVER_CPU says
+DRV_CHECKED drv_status cpu_level_chosen(cpu_level *out); // that, or a lower one by DROVER_CPU
 const char *cpu_level_name(cpu_level level); // "ref", "plain", "avx2", "avx512", "avx512_bf16"
 bool cpu_has_amx_bf16(void);
-bool cpu_is_intel(void); // by CPUID's vendor, which hypervisors leave alone, unlike the model
-const char *cpu_model_name(void); // as the system names it; static buffer
+bool cpu_is_intel(void); // by the vendor in CPUID, which hypervisors keep, unlike the model
+const char *cpu_model_name(void); // from the operating system; static buffer

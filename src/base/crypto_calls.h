@@ -1,4 +1,4 @@
-// The functions of OpenSSL's libcrypto that drover calls, opened when one is first needed.
+// The functions of OpenSSL's libcrypto that drover calls; the library is opened on first use.
 #pragma once
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -16,5 +16,5 @@ typedef struct crypto_calls {
     __typeof__(HMAC) *HMAC;
 } crypto_calls;
 
-// DRV_E_IO: the library cannot be loaded; `what` begins the message and says what needs it.
+// Opens the library. DRV_E_IO: it cannot be loaded; the message begins with `what`, which needs it.
 DRV_CHECKED drv_status crypto_open(const char *what, const crypto_calls **out);

@@ -1,5 +1,5 @@
-// The only file that sees libcurl's header: the functions of it that drover calls. libcurl is
-// opened when a download begins, or a run that posts its progress (base/library.h).
+// The functions of libcurl that drover calls; no other file includes libcurl's header. The library
+// is opened when a download begins, or a run that posts its progress (base/library.h).
 #pragma once
 #include <curl/curl.h>
 
@@ -26,6 +26,6 @@ typedef struct curl_calls {
 
 extern const curl_calls *const curl; // to be called after curl_open
 
-// DRV_E_IO: libcurl is not there; `what` begins the message and says what needs it ("downloads
-// need"). The first call is of a thread that no other one runs beside in libcurl.
+// Opens the library. DRV_E_IO: it is not installed; the message begins with `what` ("downloads
+// need"). No other thread may be in libcurl during the first call.
 DRV_CHECKED drv_status curl_open(const char *what);

@@ -15,7 +15,7 @@ static inline const char *dtype_name(dtype d) {
     return names[d];
 }
 
-// Returns the type of sums, statistics and gradients that belong to values of type d.
+// Returns the accumulation type of d, which sums, statistics and gradients have.
 static inline dtype dtype_acc(dtype d) {
     return d == DT_F64 ? DT_F64 : DT_F32;
 }

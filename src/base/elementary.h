@@ -1,8 +1,7 @@
-// Elementary functions in double that are the same bits on any processor and with any C library,
-// where training computes by them: glibc picks variants with and without FMA by the processor, and
-// their last bits differ. They are made of additions, multiplications and divisions that IEEE 754
-// rounds, in a fixed order (the build forbids the compiler to contract these). Within 2 units in
-// the last place of the true value. NaN gives NaN.
+// Elementary functions in double for training, with the same bits on any processor and with any C
+// library: glibc chooses variants with or without FMA by processor, whose last bits differ. These
+// consist of additions, multiplications and divisions as rounded by IEEE 754, in a fixed order (the
+// build forbids contraction). The error is at most 2 units in the last place. NaN gives NaN.
 #pragma once
 
 double drv_exp(double x); // infinity above 709.78, 0 below -745.2

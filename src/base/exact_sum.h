@@ -1,6 +1,6 @@
-// Sums of doubles without rounding: the same for any order and any way to share them. A number is
-// kept in limbs of 32 bits, each an integer in a double, so that limbs of several sums can be added
-// one by one, by any reduction. (A superaccumulator: Kulisch, Computer Arithmetic and Validity 2008.)
+// Exact sums of doubles, which do not depend on order or partition. A superaccumulator (Kulisch,
+// Computer Arithmetic and Validity, 2008) has limbs of 32 bits, each an integer in a double, so
+// that any reduction can add the limbs of several sums element by element.
 #pragma once
 #include <stdint.h>
 
@@ -15,7 +15,7 @@ typedef struct exact_sum {
 
 // Adds x, of any sign, as long as the whole sum is not negative. NaN and infinity make it NaN.
 void exact_add(exact_sum *s, double x);
-// Moves carries on: limbs of up to 2^20 such sums may then be added.
+// Propagates carries: the limbs of up to 2^20 such sums may then be added.
 void exact_settle(exact_sum *s);
 // s += other, which is settled.
 void exact_join(exact_sum *s, const exact_sum *other);

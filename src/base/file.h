@@ -1,5 +1,5 @@
-// Files and folders. Every failure is DRV_E_IO with the path and the system's reason; DRV_E_FULL
-// where that is a disk without room, or a quota that is used up.
+// Files and folders. Every failure is DRV_E_IO with the path and the system's reason; DRV_E_FULL if
+// the disk is full or a quota is exceeded.
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,12 +9,11 @@
 #include "base/arena.h"
 #include "base/status.h"
 
-// "could not WHAT "PATH": ..." of errno, with the status that it stands for.
+// Fails with "could not WHAT "PATH": REASON" for errno, and returns the corresponding status.
 DRV_CHECKED drv_status file_fail(const char *what, const char *path);
 
-// Opens what has a size and can be read at any place: a file on a disk. Anything else (a pipe, a
-// socket, a device, a folder) is refused at once, by what it is; nobody has to write into a pipe
-// first.
+// Opens a regular file. Anything else (a pipe, a socket, a device, a folder) is refused with the
+// kind of file; opening does not wait for a writer of a pipe.
 DRV_CHECKED drv_status file_open_regular(const char *path, int *fd, int64_t *n_bytes);
 // Names the kind of file that file_open_regular would refuse ("a pipe"); NULL: a file on a disk, or
 // nothing.

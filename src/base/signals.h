@@ -1,6 +1,5 @@
-// Signals as a program needs them when it starts, whatever it has inherited: who starts it may have
-// SIGCHLD ignored (Ray's raylet has, and all that it starts), so that no child is ever seen to end,
-// or a stop blocked.
+// Resets the signals that a program inherits at its start: its parent may ignore SIGCHLD (as Ray's
+// raylet does for all its children), so that waiting for children would fail, or block signals.
 #pragma once
 #include <stdbool.h>
 

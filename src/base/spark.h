@@ -1,4 +1,4 @@
-// A series of numbers, kept at a bounded size, and drawn as a row of small bars.
+// A series of numbers in bounded memory, drawn as a row of small bars.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

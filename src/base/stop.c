@@ -139,6 +139,11 @@ void stop_take_over(int number) {
     if (!stop_signal) stop_signal = number;
 }
 
+drv_status stop_check(const char *doing) {
+    const char *signal = stop_requested();
+    return signal ? drv_fail(DRV_STOPPED, "%s while %s", signal, doing) : DRV_OK;
+}
+
 bool stop_take_save_request(void) {
     const bool wanted = save_wanted;
     if (wanted) save_wanted = 0;

@@ -14,14 +14,14 @@ void str_add(str *s, const void *bytes, size_t n);
 void str_reserve(str *s, size_t more); // room after the last byte
 void str_puts(str *s, const char *text);
 void str_printf(str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-// Appends bytes with every `from` in them as `to`.
+// Appends bytes, replacing every `from` by `to`.
 void str_replace(str *s, const void *bytes, size_t n, const char *from, const char *to);
-// Appends a path as a shell takes it: in single quotes where it needs them.
+// Appends a path for a shell, in single quotes if it needs them.
 void str_add_shell(str *s, const char *path);
 // Appends valid UTF-8 as a JSON text, quotes included.
 void str_add_json(str *s, const char *p, size_t n);
-// Appends a real as JSON that reads back as the same real: "3.0", "1e-05"; what is not finite as
-// Python has it: "NaN", "Infinity", "-Infinity".
+// Appends a real as JSON that reads back as the same real: "3.0", "1e-05"; non-finite numbers as
+// Python writes them: "NaN", "Infinity", "-Infinity".
 void str_add_json_real(str *s, double x);
 void str_clear(str *s); // keeps the memory
 void str_free(str *s);
@@ -30,10 +30,10 @@ bool str_is(const str *s, const char *text); // the same bytes
 bool str_starts(const char *s, const char *prefix);
 bool str_ends(const char *s, const char *suffix);
 
-// Replaces \n, \t, \r and \\ in place by what they stand for. False: another escape.
+// Replaces \n, \t, \r and \\ in place by the characters. False: there is another escape.
 bool str_unescape(char *s);
 
-// Reads the whole of `s` as a finite number; false when it is not one or does not fit (1e400, or
+// Parses all of `s` as a finite number; false if it is not one or not representable (1e400, or
 // 1e-400, which would be 0).
 bool str_to_i64(const char *s, int64_t *out);
 bool str_to_f64(const char *s, double *out);
@@ -41,13 +41,13 @@ bool str_to_f64(const char *s, double *out);
 bool str_to_bytes(const char *s, double *out);
 
 // Returns the one of `n` names with the smallest edit distance to `s`, if that is small enough to
-// be a slip of the keyboard (a third of the letters at most); else NULL.
+// be a slip of the keyboard (a third of the letters of `s`, rounded to the nearest); else NULL.
 const char *str_nearest(const char *s, const char *const *names, int n);
 
 // "1.5 GiB", "12.3 MiB", "512 B" in a buffer that this thread's next 7 calls (of all below) leave
 // alone.
 const char *str_bytes(double bytes);
-// Returns the end of a noun after a number of things: "s", or nothing after one.
+// Returns the plural ending of a noun after a number: "s", or "" for 1.
 const char *str_plural(int64_t n);
 // "1.23 G", "456 M": decimal prefixes, same buffers.
 const char *str_si(double x);

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
+
 static void *run(void *arg) {
     task *t = arg;
     drv_save(t->run(t->ctx), &t->ended);
@@ -17,6 +19,13 @@ void task_start(task *t, drv_status (*fn)(void *ctx), void *ctx) {
     t->ctx = ctx;
     t->running = pthread_create(&t->thread, NULL, run, t) == 0;
     if (!t->running) run(t); // no more threads: here and now
+}
+
+bool task_ended(task *t, double at_most_s) {
+    const struct timespec end = clock_after(at_most_s);
+    if (!t->running) return true;
+    t->running = pthread_timedjoin_np(t->thread, NULL, &end) != 0;
+    return !t->running;
 }
 
 drv_status task_wait(task *t) {

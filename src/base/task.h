@@ -1,4 +1,4 @@
-// A function that runs beside the caller, for input and output that would keep the cores waiting.
+// A function that runs on another thread, for input and output that would keep the cores waiting.
 #pragma once
 #include <pthread.h>
 #include <stdbool.h>
@@ -14,6 +14,8 @@ typedef struct task {
 } task;
 
 void task_start(task *t, drv_status (*run)(void *ctx), void *ctx);
+// Waits so many seconds at most, and returns whether the task has ended.
+bool task_ended(task *t, double at_most_s);
 // Waits for the task and returns its status and message; DRV_OK when none was started.
 DRV_CHECKED drv_status task_wait(task *t);
 

@@ -1,4 +1,4 @@
-// Says which drover this is. The number is in CMakeLists.txt alone.
+// The version of this program. The number is defined only in CMakeLists.txt.
 #pragma once
 
 const char *drover_version(void); // "drover 0.1.0 (commit abc1234)"

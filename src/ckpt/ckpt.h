@@ -44,7 +44,7 @@ DRV_CHECKED drv_status ckpt_agree(const ckpt_ranks *r, drv_status status);
 typedef struct ckpt_piece {
     int64_t row, rows, column, columns;
     const char *source; // name that the owner of the state knows
-    int64_t offset;     // bytes there
+    int64_t first;      // element there
     unsigned replicated;
     bool at_ends;
 } ckpt_piece;
@@ -58,8 +58,9 @@ typedef struct ckpt_tensor {
     int n_pieces;
 } ckpt_tensor;
 
+// Reads elements [first, first + n) of a source as fp32, whatever it keeps them in.
 typedef drv_status (
-        *ckpt_read)(void *ctx, const char *source, int64_t offset, int64_t bytes, void *dst);
+        *ckpt_read)(void *ctx, const char *source, int64_t first, int64_t n, float *values);
 // Takes the values of this rank's pieces: elements [first, first + n) of one, in rising order.
 typedef struct ckpt_sink {
     drv_status (*write)(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece, int64_t first,
@@ -81,9 +82,9 @@ typedef struct ckpt_content {
     int n_carried;
 } ckpt_content;
 
-// A background writer for one run. The state must not change from ckpt_start until ckpt_wait_read
-// returns: the files are written from it in place, so a checkpoint needs no second copy in memory.
-// Ranks (NULL: one) start the same saves in the same order, and all succeed or all fail.
+// A background writer for one run. The state must not change from ckpt_start until ckpt_was_read
+// returns true: the files are written from it in place, so a checkpoint needs no second copy in
+// memory. Ranks (NULL: one) start the same saves in the same order, and all succeed or all fail.
 typedef struct ckpt_saver ckpt_saver;
 ckpt_saver *ckpt_saver_new(const char *dir, int64_t keep, const ckpt_ranks *ranks, ckpt_read read,
         void *ctx);
@@ -91,12 +92,16 @@ ckpt_saver *ckpt_saver_new(const char *dir, int64_t keep, const ckpt_ranks *rank
 // thread that does it: where the folder is another run's by now, nothing there may be touched.
 // DRV_OK: it is ours.
 void ckpt_saver_guard(ckpt_saver *saver, drv_status (*is_ours)(void *ctx), void *ctx);
+// Tells the saver that the checkpoint of this step could not be used, though its files match its
+// manifest: it counts as none, and is moved aside where a new one takes its name.
+void ckpt_saver_refuse(ckpt_saver *saver, int64_t step);
 // Waits for an earlier save, then starts this one. trainer_json is copied; the rest of `content`
 // must live until the save is done.
 DRV_CHECKED drv_status ckpt_start(ckpt_saver *saver, int64_t step, const ckpt_content *content);
-void ckpt_wait_read(ckpt_saver *saver); // until the state may change again
-// Returns whether a save that was started has come to its end: ckpt_wait will not wait.
-bool ckpt_ended(ckpt_saver *saver);
+// Waits so many seconds at most, and returns whether the state may change again.
+bool ckpt_was_read(ckpt_saver *saver, double at_most_s);
+// The same of the end of a save that was started: then ckpt_wait will not wait.
+bool ckpt_ended(ckpt_saver *saver, double at_most_s);
 // Waits for the save and tells that the checkpoint is in place, or why not (then nothing of it is
 // left).
 DRV_CHECKED drv_status ckpt_wait(ckpt_saver *saver);
@@ -105,18 +110,20 @@ DRV_CHECKED drv_status ckpt_wait(ckpt_saver *saver);
 void ckpt_saved(const ckpt_saver *saver, double *seconds, int64_t *n_bytes);
 void ckpt_saver_free(ckpt_saver *saver);
 
-// Finds the newest checkpoint in `dir` whose files all match its manifest; refused ones are warned
-// of by name. *path is NULL when there is none at all; DRV_E_DATA when there are some and all are
-// refused, with the reasons. All ranks look, and find the same.
+// Finds the newest checkpoint in `dir` of a step below `below` (INT64_MAX: of any) whose files all
+// match its manifest; refused ones are warned of by name. *path is NULL when there is none at all;
+// DRV_E_DATA when there are some and all are refused, with the reasons; DRV_STOPPED: a stop was
+// asked for. All ranks look, and find the same.
 DRV_CHECKED drv_status ckpt_newest(arena *a, const ckpt_ranks *ranks, const char *dir,
-        const char **path);
+        int64_t below, const char **path);
 // The same for one process that reads no more than weights: files that only resuming needs,
 // optimizer.safetensors and trainer.json, may be gone, which is then said.
 DRV_CHECKED drv_status ckpt_newest_weights(arena *a, const char *dir, const char **path);
 // Checks sizes and hashes. DRV_E_DATA, DRV_E_IO: names the file and the difference.
 DRV_CHECKED drv_status ckpt_verify(const char *path);
 DRV_CHECKED drv_status ckpt_verify_weights(const char *path); // likewise
-// The same by all ranks, each its share of the bytes.
+// The same by all ranks of a run that begins, each its share of the bytes. DRV_STOPPED: a stop was
+// asked for.
 DRV_CHECKED drv_status ckpt_verify_shared(const ckpt_ranks *ranks, const char *path);
 // Lists the names "step-NNNNNN" in `dir`, oldest first; none when there is no `dir`.
 DRV_CHECKED drv_status ckpt_list(arena *a, const char *dir, char ***names, int *n);
@@ -131,6 +138,7 @@ DRV_CHECKED drv_status ckpt_check(const model_source *s, const ckpt_tensor *list
 // Fills the pieces of every rank from a model (a checkpoint is one). `which`: "model" or
 // "optimizer". Each rank reads its share of every tensor and sends the others what is theirs.
 // DRV_E_DATA: a tensor is missing, of another shape or not expected, a value is not finite, or an
-// index does not fit its files.
+// index does not fit its files. DRV_E_USAGE: a resume of a run with masters from one without.
+// DRV_STOPPED: a stop was asked for.
 DRV_CHECKED drv_status ckpt_fill(const ckpt_ranks *ranks, const char *path, const char *which,
         const ckpt_tensor *list, int n, const ckpt_sink *sink);

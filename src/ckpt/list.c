@@ -70,7 +70,7 @@ static drv_status choose(arena *a, const ckpt_ranks *ranks, const char *dir, cha
         const char *candidate = path_join(a, dir, names[i]);
         const drv_status whole =
                 weights_do ? ckpt_verify_weights(candidate) : ckpt_verify_shared(ranks, candidate);
-        if (whole == DRV_E_PEER) return whole;
+        if (whole == DRV_E_PEER || whole == DRV_STOPPED) return whole;
         if (whole == DRV_OK) {
             *path = candidate;
             str_free(&reasons);
@@ -87,13 +87,16 @@ static drv_status choose(arena *a, const ckpt_ranks *ranks, const char *dir, cha
     return status;
 }
 
-drv_status ckpt_newest(arena *a, const ckpt_ranks *ranks, const char *dir, const char **path) {
+drv_status ckpt_newest(arena *a, const ckpt_ranks *ranks, const char *dir, int64_t below,
+        const char **path) {
     char **names = NULL;
     int n_names = 0;
     *path = NULL;
     DRV_TRY(ckpt_agree(ranks,
             ckpt_rank(ranks) == 0 ? ckpt_list(a, dir, &names, &n_names) : DRV_OK));
     DRV_TRY(share_names(a, ranks, &names, &n_names));
+    while (n_names > 0 && ckpt_step_of(names[n_names - 1]) >= below)
+        n_names--;
     return choose(a, ranks, dir, names, n_names, false, path);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/round.h"
+#include "base/stop.h"
 #include "ckpt/pieces.h"
 
 enum { PIECE = 1 << 18, SHARED_PIECE = 1 << 21 }; // bytes in fp32 that a rank reads at a time
@@ -124,21 +125,22 @@ static drv_status give(filling *f, int64_t row, int64_t n_rows, const float *val
 }
 
 static void read_rows(filling *f, int64_t row, int64_t n) {
+    if (f->status == DRV_OK) f->status = stop_check("weights were loaded");
     if (f->status == DRV_OK && n) f->status = source_read_f32(f->source, f->from, row, n, f->rows);
 }
 
 // A rank that has failed keeps sending, so that the others can end the tensor.
 static drv_status fill_round(filling *fill, int64_t round) {
-    int64_t n_bytes, total_out = 0, total_in = 0;
-    const int64_t row = rows_of(fill, fill->rank, round, &n_bytes);
-    read_rows(fill, row, n_bytes);
+    int64_t n_rows, total_out = 0, total_in = 0;
+    const int64_t row = rows_of(fill, fill->rank, round, &n_rows);
+    read_rows(fill, row, n_rows);
     for (int r = 0; r < fill->n_ranks; r++) {
         int64_t n_theirs;
         const int64_t theirs = rows_of(fill, r, round, &n_theirs);
-        const int64_t out = elements_in(fill, &fill->all[r], row, n_bytes),
+        const int64_t out = elements_in(fill, &fill->all[r], row, n_rows),
                       in = elements_in(fill, fill->to, theirs, n_theirs);
-        fill->out_bytes[r] = out * (int64_t)sizeof(float);
-        fill->in_bytes[r] = in * (int64_t)sizeof(float);
+        fill->out_bytes[r] = out * (int64_t)sizeof *fill->out;
+        fill->in_bytes[r] = in * (int64_t)sizeof *fill->in;
         total_out += out;
         total_in += in;
     }
@@ -146,14 +148,14 @@ static drv_status fill_round(filling *fill, int64_t round) {
     fill->in = room(fill->in, &fill->in_cap, total_in);
     float *to = fill->out;
     for (int r = 0; r < fill->n_ranks; r++)
-        to = pack(fill, &fill->all[r], row, n_bytes, to);
+        to = pack(fill, &fill->all[r], row, n_rows, to);
     DRV_TRY(comm_all_to_all(comm_all_ranks(fill->ranks->comm), fill->out, fill->out_bytes, fill->in,
             fill->in_bytes, 0));
     const float *values = fill->in;
     for (int r = 0; r < fill->n_ranks && fill->status == DRV_OK; r++) {
-        const int64_t theirs = rows_of(fill, r, round, &n_bytes);
-        fill->status = give(fill, theirs, n_bytes, values);
-        values += fill->in_bytes[r] / (int64_t)sizeof(float);
+        const int64_t theirs = rows_of(fill, r, round, &n_rows);
+        fill->status = give(fill, theirs, n_rows, values);
+        values += elements_in(fill, fill->to, theirs, n_rows);
     }
     return DRV_OK;
 }
@@ -185,9 +187,11 @@ static drv_status fill_together(filling *f) {
 static drv_status check_type(const ckpt_sink *sink, const source_tensor *from, const st_entry *to) {
     if (!sink->exact || from->type == ST_F32 || from->type == to->type) return DRV_OK;
     if (from->type == ST_BF16 && sink->takes_bf16) return DRV_OK;
-    return drv_fail(DRV_E_DATA, "%s: tensor \"%s\" is %s, expected F32 to resume from%s",
-            from->file, to->name, from->type_name,
-            from->type == ST_BF16
+    const bool of_other_run = from->type == ST_BF16; // no damage: another config wrote it
+    return drv_fail(of_other_run ? DRV_E_USAGE : DRV_E_DATA,
+            "%s: tensor \"%s\" is %s, expected F32 to resume from%s", from->file, to->name,
+            from->type_name,
+            of_other_run
                     ? "; a run without masters (optimizer.master_dtype: bf16) resumes from BF16"
                     : "");
 }

@@ -89,6 +89,16 @@ static void note_known(ckpt_saver *saver, int64_t step, bool valid) {
     saver->known[saver->n_known++] = (known_checkpoint){step, valid};
 }
 
+void ckpt_saver_refuse(ckpt_saver *saver, int64_t step) {
+    note_known(saver, step, false);
+}
+
+static bool was_refused(const ckpt_saver *saver, int64_t step) {
+    for (int i = 0; i < saver->n_known; i++)
+        if (saver->known[i].step == step) return !saver->known[i].valid;
+    return false;
+}
+
 static bool is_valid(ckpt_saver *saver, int64_t step, const char *path) {
     for (int i = 0; i < saver->n_known; i++)
         if (saver->known[i].step == step) return saver->known[i].valid;
@@ -127,7 +137,7 @@ static drv_status retain(ckpt_saver *saver) {
 // check_ours looked.
 static drv_status move_aside(ckpt_saver *saver) {
     if (access(saver->final, F_OK) != 0 && errno == ENOENT) return DRV_OK;
-    if (ckpt_verify(saver->final) == DRV_OK)
+    if (!was_refused(saver, saver->step) && ckpt_verify(saver->final) == DRV_OK)
         return drv_fail(DRV_E_IO, "\"%s\" is there, written by another drover", saver->final);
     char *aside = arena_printf(saver->a, "%s.refused", saver->final);
     for (int i = 2; file_exists(aside); i++)
@@ -267,18 +277,23 @@ drv_status ckpt_start(ckpt_saver *saver, int64_t step, const ckpt_content *conte
     return DRV_OK;
 }
 
-void ckpt_wait_read(ckpt_saver *saver) {
+// `what` is one of the two that are guarded by the lock.
+static bool wait_until(ckpt_saver *saver, const bool *what, double at_most_s) {
+    const struct timespec end = clock_after(at_most_s);
     pthread_mutex_lock(&saver->lock);
-    while (!saver->state_read)
-        pthread_cond_wait(&saver->changed, &saver->lock);
+    for (bool late = at_most_s <= 0; !*what && !late;)
+        late = pthread_cond_timedwait(&saver->changed, &saver->lock, &end) != 0;
+    const bool reached = *what;
     pthread_mutex_unlock(&saver->lock);
+    return reached;
 }
 
-bool ckpt_ended(ckpt_saver *saver) {
-    pthread_mutex_lock(&saver->lock);
-    const bool ended = saver->running && saver->done;
-    pthread_mutex_unlock(&saver->lock);
-    return ended;
+bool ckpt_was_read(ckpt_saver *saver, double at_most_s) {
+    return wait_until(saver, &saver->state_read, at_most_s);
+}
+
+bool ckpt_ended(ckpt_saver *saver, double at_most_s) {
+    return saver->running && wait_until(saver, &saver->done, at_most_s);
 }
 
 void ckpt_saver_free(ckpt_saver *saver) {

@@ -135,7 +135,7 @@ static drv_status put_piece(shared_file *f, int writer, const ckpt_tensor *t, co
                   unit = st_type_bytes(t->entry.type);
     for (int64_t i = piece_before(p, columns, first), n; i < end; i += n) {
         n = end - i < SCRATCH ? end - i : SCRATCH;
-        DRV_TRY(f->read(f->ctx, p->source, p->offset + 4 * i, 4 * n, f->scratch));
+        DRV_TRY(f->read(f->ctx, p->source, p->first + i, n, f->scratch));
         DRV_TRY(check_finite(f, t->entry.name, n));
         if (t->entry.type != ST_F32)
             DRV_TRY(tensor_round(t->entry.name, t->entry.type, f->scratch, n, f->scratch));

@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "base/log.h"
+#include "base/stop.h"
 #include "model/family/model_files.h"
 #include "ckpt/block_hash.h"
 #include "ckpt/ckpt.h"
@@ -22,7 +23,8 @@ typedef struct verification {
     arena *a;
     const char *folder;
     int rank, ranks;
-    bool weights_do; // what only resuming reads may be gone
+    bool weights_do;  // what only resuming reads may be gone
+    bool heeds_stops; // of a run that has not begun; one that saves goes on to its end
     json_t *manifest;
     int64_t block_bytes;
     listed_file *files;
@@ -154,12 +156,13 @@ static drv_status list_files(verification *v) {
 // --- hashes
 // Read in pieces, not mapped: pages of a map would count as this process's memory.
 static drv_status hash_range(int fd, const listed_file *f, int64_t first, int64_t n,
-        XXH3_state_t *state, char *piece, block_digest *out) {
+        bool heeds_stops, XXH3_state_t *state, char *piece, block_digest *out) {
     enum { PIECE = 1 << 20 };
     XXH128_canonical_t canonical;
     XXH3_128bits_reset(state);
     for (int64_t at = first; at < first + n;) {
         const int64_t left = first + n - at;
+        if (heeds_stops) DRV_TRY(stop_check("a checkpoint was checked"));
         const ssize_t got = pread(fd, piece, (size_t)(left < PIECE ? left : PIECE), at);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0)
@@ -191,7 +194,7 @@ static drv_status hash_share(verification *v, int file, XXH3_state_t *state, cha
     for (int64_t b = mine.first; b < mine.end && status == DRV_OK; b++) {
         const int64_t size = f->by_blocks ? v->block_bytes : f->bytes, first = b * size,
                       left = f->bytes - first;
-        status = hash_range(fd, f, first, left < size ? left : size, state, piece,
+        status = hash_range(fd, f, first, left < size ? left : size, v->heeds_stops, state, piece,
                 &v->mine[v->n_mine++]);
     }
     close(fd);
@@ -265,25 +268,28 @@ static drv_status verify(verification *v, const ckpt_ranks *ranks) {
     return compare(v, all);
 }
 
+static drv_status verify_and_free(verification *v, const ckpt_ranks *ranks) {
+    const drv_status status = verify(v, ranks);
+    json_decref(v->manifest);
+    arena_free(v->a);
+    return status;
+}
+
 drv_status ckpt_verify_shared(const ckpt_ranks *ranks, const char *path) {
     verification v = {.a = arena_new("verify"),
             .folder = path,
             .ranks = ckpt_size(ranks),
-            .rank = ckpt_rank(ranks)};
-    const drv_status status = verify(&v, ranks);
-    json_decref(v.manifest);
-    arena_free(v.a);
-    return status;
+            .rank = ckpt_rank(ranks),
+            .heeds_stops = true};
+    return verify_and_free(&v, ranks);
 }
 
 drv_status ckpt_verify(const char *path) {
-    return ckpt_verify_shared(NULL, path);
+    verification v = {.a = arena_new("verify"), .folder = path, .ranks = 1};
+    return verify_and_free(&v, NULL);
 }
 
 drv_status ckpt_verify_weights(const char *path) {
     verification v = {.a = arena_new("verify"), .folder = path, .ranks = 1, .weights_do = true};
-    const drv_status status = verify(&v, NULL);
-    json_decref(v.manifest);
-    arena_free(v.a);
-    return status;
+    return verify_and_free(&v, NULL);
 }

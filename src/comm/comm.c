@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "base/stop.h"
 #include "base/version.h"
 
 static double or_default(double given, double otherwise) {
@@ -305,6 +306,7 @@ rank_status comm_status_now(comm *c) {
     pthread_mutex_lock(&c->lock);
     rank_status now = c->mine;
     now.since_s = clock_s() - c->began_s;
+    now.stop = stop_number();
     pthread_mutex_unlock(&c->lock);
     return now;
 }

@@ -111,7 +111,8 @@ DRV_CHECKED drv_status comm_barrier(comm_group *g);
 // --- messages
 // A pending message. Only the back end uses the fields; the buffer belongs to the message until
 // comm_wait returns. Messages between two ranks of a group arrive in the order in which they were
-// started.
+// started. An empty message may arrive in place of an awaited one; then the buffer is not
+// written.
 typedef struct comm_transfer {
     int peer, tag; // rank of the job
     bool sends, done;

@@ -42,6 +42,7 @@ typedef struct rank_status {
     int64_t step;
     uint64_t sequence; // operations begun
     double since_s;    // seconds in this state; of other ranks: when they reported it
+    int32_t stop;      // number of the signal that asked this rank to stop; 0: none
     char program[PROGRAM_NAME];
     char op[OP_NAME]; // "": between operations
     rank_figures figures;

@@ -149,10 +149,11 @@ static drv_status test(comm *c, comm_transfer *t) {
     pthread_mutex_unlock(s->lock);
     if (bad) return failed(c, t, bad);
     if (!done) return DRV_OK;
-    DRV_ASSERT(t->sends || received == expected, "%d bytes from rank %d, expected %d", received,
-            t->peer, expected);
+    const bool empty = t->moved == 0 && received == 0;
+    DRV_ASSERT(t->sends || empty || received == expected, "%d bytes from rank %d, expected %d",
+            received, t->peer, expected);
     t->moved += expected;
-    t->done = t->moved == t->bytes;
+    t->done = t->moved == t->bytes || (empty && !t->sends);
     if (!t->done && (bad = start_piece(s, t))) return failed(c, t, bad);
     return DRV_OK;
 }

@@ -2,7 +2,8 @@
 // ranks of a death (Open MPI 4.1, measured). When a process dies its sockets close, so its
 // neighbours know within milliseconds and tell the others in both directions; a ring with one gap
 // still reaches every rank. Four times a second each rank sends its status, and all ranks notice
-// one that stops (watch.c). A thread does this, so that long computations do not delay it.
+// one that stops (watch.c). A thread does this, so that long computations do not delay it. A
+// stop signal that one rank received reaches the others in the same way (base/stop.h).
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
@@ -15,6 +16,7 @@
 #include "base/clock.h"
 #include "base/exit_status.h"
 #include "base/log.h"
+#include "base/stop.h"
 #include "base/str.h"
 #include "base/task.h"
 #include "comm/host_address.h"
@@ -173,6 +175,7 @@ static void take_note(struct ring *r, int from, note *x) {
     if (x->kind != NOTE_STATUS || (int32_t)(x->beat - r->heard_beat[x->rank]) <= 0) return;
     r->heard_beat[x->rank] = x->beat;
     hear(r, x->rank, &x->status);
+    if (x->status.stop) stop_take_over(x->status.stop);
     send_note(onward, x);
 }
 

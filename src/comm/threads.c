@@ -69,10 +69,12 @@ static void start(comm *self, comm_transfer *transfer) {
     pthread_cond_t *changed =
             &shared->boxes[match->owner->rank].changed; // duplicates wait there, too
     pthread_mutex_unlock(&shared->lock);
-    DRV_ASSERT(match->bytes == transfer->bytes, "rank %d and rank %d: %lld bytes meet %lld",
-            self->rank, transfer->peer, (long long)transfer->bytes, (long long)match->bytes);
-    memcpy(transfer->sends ? match->p : transfer->p, transfer->sends ? transfer->p : match->p,
-            (size_t)transfer->bytes);
+    const comm_transfer *from = transfer->sends ? transfer : match,
+                        *to = transfer->sends ? match : transfer;
+    DRV_ASSERT(from->bytes == to->bytes || from->bytes == 0,
+            "rank %d and rank %d: %lld bytes meet %lld", self->rank, transfer->peer,
+            (long long)transfer->bytes, (long long)match->bytes);
+    if (from->bytes) memcpy(to->p, from->p, (size_t)from->bytes);
     pthread_mutex_lock(&shared->lock);
     const bool last = !match->left || --*match->left == 0; // of all that its owner waits for
     transfer->done = match->done = true;                   // from here on the match may be gone

@@ -22,21 +22,27 @@ typedef enum stage_schedule {
 } stage_schedule;
 typedef enum save_dtype { SAVE_AUTO, SAVE_F32, SAVE_BF16, SAVE_F16 } save_dtype;
 typedef enum master_mode { MASTER_AUTO, MASTER_F32, MASTER_BF16 } master_mode;
-typedef enum recompute_mode { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL } recompute_mode;
+// In the order of the memory that they save.
+typedef enum recompute_mode {
+    RECOMPUTE_NONE,
+    RECOMPUTE_GATHERS,
+    RECOMPUTE_SELECTIVE,
+    RECOMPUTE_FULL
+} recompute_mode;
 typedef enum schedule_type {
     SCHEDULE_COSINE,
     SCHEDULE_LINEAR,
     SCHEDULE_WSD,
     SCHEDULE_CONSTANT
 } schedule_type;
-// The trainer whose rule the rates of the warm-up follow (train/schedule.c).
+// The trainer whose formula the warm-up uses (train/schedule.c).
 typedef enum warmup_rule { WARMUP_TORCHTITAN, WARMUP_TRANSFORMERS, WARMUP_NEMO } warmup_rule;
 typedef enum optimizer_type { OPTIMIZER_ADAMW, OPTIMIZER_MUON, OPTIMIZER_NORMUON } optimizer_type;
 typedef enum pack_mode { PACK_AUTO, PACK_DOCUMENTS, PACK_STREAM, PACK_EXAMPLES } pack_mode;
 typedef enum long_mode { LONG_TRUNCATE, LONG_DROP } long_mode;
 typedef enum loss_mode { COUNT_AUTO, COUNT_RESPONSES, COUNT_LAST, COUNT_ALL } loss_mode;
 typedef enum weights_mode { WEIGHTS_RANDOM, WEIGHTS_LOAD } weights_mode;
-// The form in which the frozen base of low-rank branches is held (docs/adr/0039).
+// The type in which the frozen base of a LoRA run is stored in memory (docs/adr/0039).
 typedef enum base_dtype { BASE_AUTO, BASE_BF16, BASE_Q8_0, BASE_Q4_K, BASE_GGUF } base_dtype;
 // The objective of a run: to predict the next token, or which of two responses is preferred
 // (arXiv:2305.18290).
@@ -51,17 +57,17 @@ const char *base_dtype_name(base_dtype t);
 typedef struct data_source {
     const char *prefix;
     double weight;
-    const char *where; // who named it, for messages: "run.yaml:12", "--set", "--data"
+    const char *where; // its origin, for messages: "run.yaml:12", "--set", "--data"
 } data_source;
 
 // Low-rank adapters (arXiv:2106.09685) on a frozen model; the names are PEFT's.
 typedef struct lora_config {
-    int64_t rank; // 0: none, all weights are trained
+    int64_t rank; // 0: no LoRA, all weights are trained
     double alpha, dropout;
     bool use_rslora;             // scaled by alpha / sqrt(rank): arXiv:2312.03732
     const char **target_modules; // names, regular expressions, or "all-linear" (model/lora.h)
     int n_target_modules;
-    const char *adapter; // PEFT folder to continue from, which says all of the above; ""
+    const char *adapter; // PEFT folder to continue from, which defines all of the above; ""
 } lora_config;
 
 typedef struct dpo_config {
@@ -75,10 +81,10 @@ typedef struct pjrt_config {
     int64_t devices; // of this process, a rank each; 0: auto
     double memory_fraction;
     const char *cache;
-    double cache_gib;     // most of all programs there; 0: any
+    double cache_gib;     // limit for all programs in the cache; 0: none
     int64_t compile_jobs; // at a time; 0: auto
     double compile_gib;   // of the host's memory for them; 0: what is free
-    double give_up_s;     // a device that is silent for so long has failed
+    double give_up_s;     // a device that does not answer for this long has failed
 } pjrt_config;
 
 typedef struct run_config {
@@ -106,7 +112,7 @@ typedef struct run_config {
     int64_t global_batch_size, micro_batch_size, seed; // batches in rows
     precision precision;
     arithmetic_kind arithmetic;
-    bool deterministic;    // the same program gives the same bits again
+    bool deterministic;    // repeating a program gives the same bits
     save_dtype save_dtype; // of a checkpoint's model file; SAVE_AUTO: see config_save_dtype
     precision grad_dtype;  // of sums of gradients
     recompute_mode recompute;
@@ -141,14 +147,14 @@ typedef struct run_config {
     double min_lr;
     // parallel, in ranks
     int64_t tensor_parallel, pipeline_parallel, context_parallel, data_parallel; // data 0: auto
-    double give_up_s;    // a rank that hangs for so long ends the job
+    double give_up_s;    // a rank that hangs for this long ends the job
     int64_t check_every; // steps; 0: never
     int64_t accum_groups, tensor_blocks, context_blocks,
             partial_sum_rows;         // 0: auto; see config_partial_sum_rows
     stage_schedule pipeline_schedule; // see config_pipeline_schedule
     int64_t virtual_stages;           // of each pipeline rank
-    int64_t row_documents; // of a row to train on at most, once the data is open; 0: not known
-    // The numbers of the job to which config_set_ranks resolves auto; 1 until then.
+    int64_t row_documents; // most documents in a training row, set when data is opened; 0: unknown
+    // The resolved values of `auto`, set by config_set_ranks; 1 until then.
     int64_t data_ranks, n_accum_groups, n_context_blocks;
     int64_t rank; // of this process
     bool sequence_parallel, overlap;
@@ -160,66 +166,65 @@ typedef struct run_config {
     const char *backend;
     pjrt_config pjrt; // of backend pjrt
     const char *run_dir;
-    const struct given_keys *given; // what was said, and where: for config_where; NULL: nothing
+    const struct given_keys *given; // the keys that were given, for config_where; NULL: none
 } run_config;
 
 // `sets` are "a.b=value" overrides of the command line, applied after the file (`path` NULL: none;
 // "-": standard input).
-// The config's values live in `a`, or are arguments. DRV_E_USAGE: it says something wrong;
-// DRV_E_IO, DRV_E_DATA: what it names (the file, model.from) cannot be read or used.
+// Loads and checks a config. Its values live in `a` or are arguments. DRV_E_USAGE: a key or value
+// is invalid; DRV_E_IO, DRV_E_DATA: the file or model.from cannot be read or used.
 DRV_CHECKED drv_status config_load(arena *a, const char *path, const char *const *sets, int n_sets,
         run_config *out);
 
-// The same for text that was read or made already; `name` is for messages.
+// The same for text in memory; `name` is for messages.
 DRV_CHECKED drv_status config_load_text(arena *a, const char *name, const char *text,
         size_t n_bytes, run_config *out);
 
-// Sets the ranks that the job has: what parallel.* leaves to the start. DRV_E_USAGE names what does
-// not divide what.
+// Sets the number of ranks of the job and resolves `auto` in parallel.*. DRV_E_USAGE names the
+// numbers that do not divide.
 DRV_CHECKED drv_status config_set_ranks(run_config *cfg, int64_t ranks);
-// Sets the steps of training.epochs, with an epoch of so many rows, of which the run has taken some
-// in its first `step` steps; leaves training.steps alone.
+// Computes the steps of training.epochs from the rows of an epoch and the rows that the run took in
+// its first `step` steps; does nothing if training.steps is given.
 void config_count_steps(run_config *cfg, int64_t epoch_rows, int64_t step, int64_t taken);
-// Returns the key that says how long the run is: "training.epochs" or "training.steps".
+// Returns the key that determines the length of the run: "training.epochs" or "training.steps".
 const char *config_length_key(const run_config *cfg);
 // Returns training.http: a port, or HOST:PORT; NULL: no page.
 const char *config_http(const run_config *cfg);
 // Returns the steps of the warm-up: schedule.warmup_steps or the share schedule.warmup_ratio of
 // cfg->steps; auto is a tenth of the steps, at most 100.
 int64_t config_warmup_steps(const run_config *cfg);
-// parallel.schedule, or what it stands for when that is auto.
+// Returns parallel.schedule with auto resolved.
 stage_schedule config_pipeline_schedule(const run_config *cfg);
-// Returns the rows of a partial sum of the gradients (docs/adr/0026): parallel.partial_sum_rows, or
-// what it stands for when that is auto.
+// Returns the rows of a partial sum of the gradients (docs/adr/0026): parallel.partial_sum_rows
+// with auto resolved.
 int64_t config_partial_sum_rows(const run_config *cfg);
-// Makes it a config of one rank, for what runs on one whatever the layout of training: evaluating a
-// model, measuring.
+// Turns a config into one for a single rank, for work that needs one whatever the training layout,
+// such as evaluation and measurement.
 void config_one_rank(run_config *cfg);
-// Returns what the back end that the config names can do.
+// Returns the capabilities of the config's back end.
 const backend_caps *config_backend(const run_config *cfg);
-// Returns whether fp32 masters lie beside weights in bf16: optimizer.master_dtype, or what it
-// stands for when that is auto: as optimizer.state_dtype. Without them the bf16 weights are all
-// there is.
+// Returns whether a bf16 run keeps fp32 master weights: optimizer.master_dtype, where auto means as
+// optimizer.state_dtype. Without masters the bf16 weights are the only copy.
 bool config_has_masters(const run_config *cfg);
-// training.save_dtype, or what it stands for when that is auto: bf16 in a bf16 run, else f32.
+// Returns training.save_dtype with auto resolved: bf16 in a bf16 run, else f32.
 save_dtype config_save_dtype(const run_config *cfg);
-// True: the run begins with the weights of model.from; false: with fresh ones.
+// Returns whether the run begins with the weights of model.from; otherwise they are random.
 bool config_loads_weights(const run_config *cfg);
-// Says who gave a key, or the last of the keys below a section: "run.yaml:12" or "--set"; the file,
-// or "configuration", when nobody did. For messages: DRV_TRY_CTX(..., "%s: tokenizer",
+// Returns the origin of a key, or of the last key below a section: "run.yaml:12" or "--set"; if it
+// was not given, the file or "configuration". For messages: DRV_TRY_CTX(..., "%s: tokenizer",
 // config_where(cfg, "tokenizer")).
 const char *config_where(const run_config *cfg, const char *path);
 // Returns whether a key was given a value.
 bool config_gives(const run_config *cfg, const char *path);
 
-// Prints the effective options as YAML that config_load reads back to the same; with_help adds
-// defaults and what each means.
+// Prints the effective options as YAML that config_load reads back; with_help adds the meaning and
+// default of each.
 void config_print(const run_config *cfg, bool with_help, str *out);
 // Returns the value of key `i` of all keys in order, in one line as config_print has it, and its
 // path, both in `a`; NULL: there are no more keys.
 const char *config_key_text(arena *a, const run_config *cfg, int i, const char **path);
-// Prints a line "path: value (default: ...)" for each key that differs from its default. Shapes of
-// the model, whose defaults are the preset's, are left out.
+// Prints a line "path: value (default: ...)" for each key that differs from its default, except for
+// the model's shape, whose defaults are those of the preset.
 void config_print_changed(const run_config *cfg, str *out);
 // Prints a line "path: value" for each key that is the same on all ranks of a run: paths of files
 // and threads may differ from host to host.

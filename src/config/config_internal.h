@@ -1,5 +1,5 @@
-// Between the files of config: loading (config.c), the model a run begins with and what must hold
-// together (check.c), and the answer to keys that do not exist (unknown_key.c).
+// Shared by the files of config: loading (config.c), the initial model and rules over several keys
+// (check.c), and messages for unknown keys (unknown_key.c).
 #pragma once
 #include "config/config.h"
 #include "config/value.h"
@@ -10,19 +10,19 @@ DRV_CHECKED drv_status config_base_model(arena *a, run_config *cfg);
 void config_choose_ids(run_config *cfg);
 // Rules over several keys; fills in the shape of heads.
 DRV_CHECKED drv_status config_check(arena *a, run_config *cfg);
-// Refuses two answers to how long the run or its warm-up is; sets cfg->steps where no data is needed.
+// Refuses conflicting keys for the length of the run or its warm-up; sets cfg->steps if that does
+// not depend on the data.
 DRV_CHECKED drv_status config_check_length(run_config *cfg);
 
 // Returns the value that a key was given; NULL: none.
 const value *config_given(const run_config *cfg, const char *path);
 
-// Values whose paths are not keys, in the order in which they stand.
+// The values whose paths are not keys, in file order.
 typedef struct unknown_keys {
     const value **list; // of mem_alloc
     int n, cap;
 } unknown_keys;
-// Adds a value, or what lies in it when it is a section.
+// Adds a value, or the values in it if it is a section.
 void unknown_keys_add(unknown_keys *all, const value *v);
-// Refuses all of them, each with the key that was meant, as far as that can be told. DRV_OK: there
-// are none.
+// Refuses all of them, each with the key that was probably meant. DRV_OK: there are none.
 DRV_CHECKED drv_status unknown_keys_refuse(arena *a, const unknown_keys *all);

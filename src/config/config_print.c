@@ -78,7 +78,7 @@ static bool is_default(arena *a, const key *k, const key_table *table, const run
     return same;
 }
 
-// Loads what the same model comes to without another key; false: the keys alone describe the model.
+// Loads the config that has only this model's preset or folder; false: single keys describe it.
 static bool load_untouched(arena *a, const run_config *cfg, run_config *out) {
     const bool from = *cfg->from != 0;
     if (!from && !*cfg->preset) return false;
@@ -89,7 +89,7 @@ static bool load_untouched(arena *a, const run_config *cfg, run_config *out) {
     return config_load(a, NULL, &set, 1, out) == DRV_OK;
 }
 
-// Compares a key whose default depends on others with what those come to (NULL: they say nothing).
+// Compares a key whose default depends on other keys with that default (untouched NULL: none).
 static bool is_untouched(const char *path, const key *k, const key_table *table,
         const run_config *cfg, const run_config *untouched) {
     // Those that a run has by its tokenizer and its own name.

@@ -1,13 +1,13 @@
-// The list of other trainers' keys: what each is called, which key of drover's it becomes, and how.
-// The answers to unknown keys (unknown_key.c), `drover config --from` (src/translate) and the
-// tables of docs/keys.md are made from it.
+// The list of other trainers' keys: their names, the corresponding keys of drover, and the rule
+// that converts the value. Messages for unknown keys (unknown_key.c), `drover config --from`
+// (src/translate) and the tables of docs/keys.md use it.
 #pragma once
 #include <stdbool.h>
 
 #include "base/arena.h"
 #include "base/str.h"
 
-// The places where a name stands; a row may serve several.
+// The kinds of files and command lines in which a name occurs; a row may serve several.
 typedef enum foreign_kind {
     FOREIGN_NXDT = 1,     // a path in the YAML of NxD Training
     FOREIGN_NEMO = 2,     // a path in a Hydra override or the YAML of neuronx-nemo-megatron
@@ -23,8 +23,8 @@ typedef enum foreign_kind {
     FOREIGN_LAUNCHERS = 64 | 128 | 256 | 512 | 1024,
 } foreign_kind;
 
-// The ways in which a value becomes ours; each is a function in src/translate/rules.c. `argument`
-// is the row's.
+// The rules that convert a value; each is a function in src/translate/rules.c. `argument` is the
+// row's.
 #define FOREIGN_RULES(X)                                                                           \
     X(hint)    /* it is answered, and not translated */                                            \
     X(same)    /* the same value */                                                                \
@@ -46,8 +46,8 @@ typedef enum foreign_rule {
 typedef struct foreign_key {
     const char *names;  // words; a "*" at the end of one stands for any rest
     const char *ours;   // a key; NULL: none
-    const char *remark; // what differs, or why there is none; NULL: nothing to say
-    unsigned kinds;     // of foreign_kind; 0: it is only answered
+    const char *remark; // the difference, or why there is no such key; NULL: none
+    unsigned kinds;     // of foreign_kind; 0: only for messages
     foreign_rule rule;
     const char *argument;
 } foreign_key;
@@ -63,18 +63,19 @@ extern const foreign_table foreign_tables[N_FOREIGN_TABLES];
 
 // Returns the row of a name of one of these kinds; NULL: the list has none.
 const foreign_key *foreign_find(unsigned kinds, const char *name);
-// Returns the name of these kinds that `name` is a slip of; NULL: none is near. Lives in `a`.
+// Returns the name of these kinds that is nearest to a misspelt `name`; NULL: none is near. Lives
+// in `a`.
 const char *foreign_nearest(arena *a, unsigned kinds, const char *name);
-// Says where a path of another trainer's configuration leads here, as the end of a message: "here
-// it is optimizer.lr"; NULL: no trainer that drover knows has such a key. `whole`: only what is
-// known by its whole path ("optimizer.type"), not by its last part. Lives in `a`.
+// Returns the end of a message about another trainer's key: "here it is optimizer.lr"; NULL: no
+// trainer in the list has such a key. `whole`: only matches a whole path ("optimizer.type"), not
+// its last part. Lives in `a`.
 const char *foreign_hint(arena *a, const char *full, bool whole);
 // The same for a flag of a program or a key of Axolotl.
 const char *foreign_flag_hint(arena *a, const char *name);
-// Writes the names that are answered by their last part into `out` (NULL: they are only counted);
-// returns how many. They live in `a`.
+// Writes the names that are matched by their last part to `out` (NULL: only counts them); returns
+// their number. They live in `a`.
 int foreign_names(arena *a, const char **out);
 // Prints the tables as Markdown.
 void foreign_keys_print(str *out);
-// "the same", "no effect here", ...: the rule as docs/keys.md says it.
+// Returns the description of a rule in docs/keys.md: "the same", "no effect here", ...
 const char *foreign_how(const foreign_key *row);

@@ -49,7 +49,7 @@ const foreign_key foreign_peers[] = {
         HINT("gradient_checkpointing activation_checkpointing activations_checkpoint_granularity "
              "activations_checkpoint_method recompute_granularity recompute_activations "
              "recompute_method recompute_num_layers activation_checkpoint selective_ac_option",
-                "training.recompute", "none, selective or full"),
+                "training.recompute", "none, gathers, selective or full"),
         HINT("zero_stage zero_optimization use_distributed_optimizer fsdp deepspeed "
              "data_parallel_shard_degree wrap_with_zero",
                 "parallel.zero", NULL),

@@ -1,9 +1,8 @@
-// A key of the configuration or a field of config.json: where its value lies in a struct, how it is
-// read and printed, what it may be and what it means. The tables of keys (run_keys.c,
-// model_config.c) list each once; parsing, printing, checking of one value, defaults and
-// docs/keys.md follow them. Rules over several keys are in check.c. Two lists elsewhere name keys
-// that are left out: those that differ from host to host (config_print.c), and those that a
-// checkpoint does not record (train/trainer_json.c).
+// A key of the configuration or a field of config.json: the offset of its value in a struct, its
+// type, range, default and help. The tables of keys (run_keys.c, model_config.c) list each once;
+// parsing, printing, checks of single values, defaults and docs/keys.md use them. Rules over
+// several keys are in check.c. Two other lists name exceptions: keys that differ between hosts
+// (config_print.c), and keys that a checkpoint does not record (train/trainer_json.c).
 #pragma once
 #include <stdbool.h>
 
@@ -15,11 +14,11 @@ typedef struct choice {
     int value;
 } choice;
 
-const char *choice_name(const choice *choices, int wanted); // one of the list's
+const char *choice_name(const choice *choices, int wanted); // which must be in the list
 
 typedef struct key key;
 
-// `base` is the struct that the key's offset counts from. What parse keeps lives in `a`.
+// `base` is the struct to which the key's offset applies. parse allocates in `a`.
 typedef struct key_type {
     // DRV_E_USAGE with place, key, value and what was expected.
     drv_status (*parse)(arena *a, const key *k, const value *v, void *base);
@@ -31,7 +30,7 @@ typedef struct key_type {
 extern const key_type type_int;     // int64_t
 extern const key_type type_real;    // double
 extern const key_type type_bool;    // bool
-extern const key_type type_text;    // const char *; nothing is ""
+extern const key_type type_text;    // const char *; "" if not given
 extern const key_type type_texts;   // const char ** and an int: a text or a list of them
 extern const key_type type_choice;  // an enum of the width of int: one of the key's choices
 extern const key_type type_ids;     // int64_t[max_items] and an int: a number or a list
@@ -42,23 +41,23 @@ struct key {
     const char *path; // "optimizer.lr", or "rope_scaling.factor" below a prefix
     const key_type *type;
     size_t offset, count_offset; // of the value, and of the count of a list
-    const char *initial;         // default, in YAML; NULL: depends on others
-    const char *initial_note;    // then: on what, in words; NULL: there is none
+    const char *initial;         // default, in YAML; NULL: depends on other keys
+    const char *initial_note;    // then: a description of the default; NULL: there is none
     double min, max;
-    const choice *choices; // of a number: names for some; of a text: all it may be
+    const choice *choices; // for numbers: names of some values; for texts: all allowed values
     int max_items;
     bool optional;        // `none` stands for no value, printed as null
     double none;          //
-    const char *expected; // instead of the range, where a sentence says more
+    const char *expected; // replaces the range in messages; NULL: the range
     const char *help;
 };
 
-// Upper limit of what has none worth telling; whole numbers below 2^53 are exact in a double.
+// The upper limit of keys without a meaningful one; whole numbers below 2^53 are exact in a double.
 #define NO_MAX 9e15
 
-// Refuses a value: place, key, value, and what the key expects.
+// Fails with the place, the key, the value, and the values that the key accepts.
 drv_status key_refuse(const key *k, const value *v);
-// Returns whether a number stands in the key's range (or is its `none`).
+// Returns whether a number is in the key's range (or is its `none`).
 bool key_in_range(const key *k, double x);
 
 // The fields of model_config, named as in config.json; in YAML below "model.".

@@ -21,7 +21,7 @@ static const value *find_value(const value *v, const char *path) {
     return NULL;
 }
 
-// The graph of these is that of no family here, for what is named. Sources: modeling_*.py of
+// Model types that no family here can represent, with the reason. Sources: modeling_*.py of
 // transformers.
 static const struct {
     const char *model_type, *differs;
@@ -88,7 +88,7 @@ static const char *family_names(arena *a) {
     return names;
 }
 
-// A config.json that says nothing is one of a Llama.
+// A config.json without a type describes a Llama.
 static drv_status find_family(arena *a, const value *root, const model_family **out) {
     const value *type = find_value(root, "model_type");
     *out = model_family_of_type("llama");
@@ -236,8 +236,8 @@ static drv_status check_layer_types(const value *root, const model_config *m) {
     return DRV_OK;
 }
 
-// Lets a number that is null, where a family has one of its own, follow from the heads, as in
-// transformers.
+// A null num_key_value_heads or head_dim follows from the number of heads, as in transformers, also
+// in a family with a default of its own.
 static bool follows_if_null(const key *k, const value *v, model_config *out) {
     const bool follows = k->offset == offsetof(model_config, num_key_value_heads) ||
                          k->offset == offsetof(model_config, head_dim);

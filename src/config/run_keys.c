@@ -28,7 +28,7 @@ static const choice optimizer_choices[] = {{"adamw", OPTIMIZER_ADAMW}, {"muon", 
         {"normuon", OPTIMIZER_NORMUON}, {NULL, 0}};
 static const choice master_choices[] = {{"auto", MASTER_AUTO}, {"fp32", MASTER_F32},
         {"bf16", MASTER_BF16}, {NULL, 0}};
-static const choice recompute_choices[] = {{"none", RECOMPUTE_NONE},
+static const choice recompute_choices[] = {{"none", RECOMPUTE_NONE}, {"gathers", RECOMPUTE_GATHERS},
         {"selective", RECOMPUTE_SELECTIVE}, {"full", RECOMPUTE_FULL}, {NULL, 0}};
 static const choice schedule_choices[] = {{"cosine", SCHEDULE_COSINE}, {"linear", SCHEDULE_LINEAR},
         {"wsd", SCHEDULE_WSD}, {"constant", SCHEDULE_CONSTANT}, {NULL, 0}};
@@ -74,8 +74,8 @@ static const key model_source_keys[] = {
                 .initial_note = "load with model.from, else random",
                 .help = "load: begin with the weights of model.from; random: with fresh ones"},
         {KEY("model.base_dtype", choice, base_dtype), .choices = base_choices, .initial = "auto",
-                .help = "what the frozen matrices of a LoRA run lie in memory as: q8_0, q4_k: quantised when they are loaded; "
-                        "gguf: the blocks of the GGUF file that model.from has; auto: training.precision"},
+                .help = "type in which a LoRA run keeps the frozen matrices in memory: q8_0, q4_k: quantised when they are "
+                        "loaded; gguf: the blocks of the GGUF file of model.from; auto: training.precision"},
 };
 static const int n_model_source_keys = sizeof model_source_keys / sizeof *model_source_keys;
 
@@ -84,7 +84,7 @@ static const key run_keys[] = {
                 .help = "folder with tokenizer.json, carried into checkpoints; its bos and eos are "
                         "the run's"},
         {KEY("data.train", sources, train), COUNT(n_train), .initial = "[]",
-                .help = "what `drover data build` wrote: PREFIX, or a list of {prefix, weight}"},
+                .help = "data sets that `drover data build` wrote: PREFIX, or a list of {prefix, weight}"},
         {KEY("data.valid", sources, valid), COUNT(n_valid), .initial = "[]",
                 .help = "the same for evaluation; or give data.split"},
         {KEY("data.split", reals, split), .max = 1e9, .max_items = 3, .optional = true,
@@ -119,30 +119,31 @@ static const key run_keys[] = {
                 .max = 1 << 24, .help = "rows per step, over all ranks and micro-batches"},
         {KEY("training.micro_batch_size", int, micro_batch_size), .initial = "1", .min = 1,
                 .max = 1 << 20,
-                .help = "rows per forward/backward pass: how a step is divided, not what it computes; more rows take more memory"},
+                .help = "rows per forward/backward pass: divides a step without changing its result; more rows take more memory"},
         {KEY("training.seed", int, seed), .initial = "1234", .max = NO_MAX,
                 .help = "decides fresh weights and the order of the data"},
         {KEY("training.precision", choice, precision), .choices = precision_choices,
                 .initial = "bf16",
-                .help = "of products and stored activations; what bf16 leaves in fp32 (weights, moments, gradients) "
-                        "is for optimizer.state_dtype and training.grad_dtype to say; fp8: products with weights in fp8, "
+                .help = "type of products and stored activations; weights, moments and gradients stay fp32 unless "
+                        "optimizer.state_dtype and training.grad_dtype say otherwise; fp8: products with weights in fp8, "
                         "the rest as with bf16, which only drover plan knows yet"},
         {KEY("training.arithmetic", choice, arithmetic), .choices = arithmetic_choices,
                 .initial = "fastest",
-                .help = "portable: the same bits on any processor (bf16 products in fp32 arithmetic), also of ranks on "
-                        "different ones; fastest: those of this kind of processor"},
+                .help = "portable: the same bits on any processor (bf16 products in fp32 arithmetic), also with ranks on "
+                        "different ones; fastest: the bits depend on the kind of processor"},
         {KEY("training.deterministic", bool, deterministic), .initial = "true",
-                .help = "true: on the same device the same program gives the same bits again; false: a GPU may add in another "
-                        "order each time, where that is faster, and the run cannot be audited"},
+                .help = "true: a program gives the same bits each time on the same device; false: a GPU may add in another "
+                        "order each time where that is faster, and the run cannot be audited"},
         {KEY("training.save_dtype", choice, save_dtype), .choices = save_choices, .initial = "auto",
-                .help = "of a checkpoint's model file: f32, bf16 or f16; auto: bf16 in bf16 runs, else f32. "
-                        "fp32 weights that the run keeps lie beside it, and it resumes from them"},
+                .help = "type of a checkpoint's model file: f32, bf16 or f16; auto: bf16 in bf16 runs, else f32. "
+                        "A run that has fp32 weights saves them too, and resumes from them"},
         {KEY("training.grad_dtype", choice, grad_dtype), .choices = kept_choices, .initial = "fp32",
-                .help = "of the sums of gradients; bf16: 2 bytes a parameter less, each micro-batch is rounded stochastically "
-                        "as it is added"},
+                .help = "type of the sums of gradients; bf16 saves 2 bytes a parameter, and each micro-batch is rounded "
+                        "stochastically as it is added"},
         {KEY("training.recompute", choice, recompute), .choices = recompute_choices,
                 .initial = "none",
-                .help = "less memory for more time: selective: norms, activations, attention; full: "
+                .help = "less memory for more time: gathers: what tensor ranks "
+                        "gather from each other, with parallel.sequence; selective: also norms, activations, attention; full: "
                         "all but the residual stream"},
         {KEY("training.eval_every", int, eval_every), .initial = "100", .max = NO_MAX,
                 .help = "steps between evaluations; 0: none"},
@@ -197,11 +198,11 @@ static const key run_keys[] = {
                 .help = "gradients with a larger global norm are scaled down to it; 0: never"},
         {KEY("optimizer.state_dtype", choice, state_dtype), .choices = kept_choices,
                 .initial = "fp32",
-                .help = "of both moments of AdamW; bf16, rounded stochastically: 4 bytes a parameter less, and 4 more without "
-                        "masters"},
+                .help = "type of both moments of AdamW; bf16, rounded stochastically, saves 4 bytes a parameter, and 4 more "
+                        "without masters"},
         {KEY("optimizer.master_dtype", choice, master_dtype), .choices = master_choices,
                 .initial = "auto",
-                .help = "what a bf16 run updates: fp32 masters beside its weights, or, with bf16, the weights themselves, rounded "
+                .help = "fp32: a bf16 run updates fp32 master weights; bf16: it updates the weights themselves, rounded "
                         "stochastically; auto: as state_dtype"},
         {KEY("optimizer.muon_momentum", real, muon_momentum), .initial = "0.95", .max = 0.9999999,
                 .help = "Muon: decay of the momentum, which takes Nesterov's step"},
@@ -251,7 +252,7 @@ static const key run_keys[] = {
         {KEY("parallel.tensor", int, tensor_parallel), .initial = "1", .min = 1, .max = 1 << 10,
                 .help = "ranks that share each product: heads, ffn and vocabulary are cut among them"},
         {KEY("parallel.pipeline", int, pipeline_parallel), .initial = "1", .min = 1, .max = 1 << 10,
-                .help = "ranks that share the layers: each has a run of them, the last one fewer, "
+                .help = "ranks that share the layers: each has consecutive ones, the last rank fewer, "
                         "since it has the head too"},
         {KEY("parallel.schedule", choice, pipeline_schedule), .choices = schedules,
                 .initial = "auto",
@@ -260,7 +261,7 @@ static const key run_keys[] = {
                         "weight gradients fill the gaps; auto: 1f1b, or interleaved where there are "
                         "virtual stages"},
         {KEY("parallel.virtual_stages", int, virtual_stages), .initial = "1", .min = 1, .max = 32,
-                .help = "runs of layers of each pipeline rank: n of them leave a gap of 1/n, for n "
+                .help = "model chunks of each pipeline rank: n of them reduce the bubble to 1/n, for n "
                         "times the messages"},
         {KEY("parallel.context", int, context_parallel), .initial = "1", .min = 1, .max = 1 << 10,
                 .help = "ranks that share each row, for long ones: 2 n divides data.sequence_length; keys and values go around "
@@ -270,42 +271,42 @@ static const key run_keys[] = {
                 .help = "ranks that share the global batch; auto: as many as mpirun or srun starts"},
         {KEY("parallel.accumulation_groups", int, accum_groups), .choices = auto_choices,
                 .initial = "auto", .min = 1, .max = 1 << 20,
-                .help = "gradients are added in so many accumulation groups, then in a tree: the same bits on any "
-                        "number of data ranks that leaves each 1, 2, 4, ... accumulation groups; auto: one each, with "
-                        "zero 2 a single one, as on one rank; a rank with n accumulation groups needs 4 log2 n "
+                .help = "groups of neighbouring micro-batches: gradients are added in order within a group, then a tree "
+                        "adds the groups. The same bits on any number of data ranks that have 1, 2, 4, ... groups each; "
+                        "auto: one for each data rank, with zero 2 a single one; a rank with n groups needs 4 log2 n "
                         "more bytes a parameter, which zero 2 shares"},
         {KEY("parallel.tensor_blocks", int, tensor_blocks), .choices = auto_choices,
                 .initial = "auto", .min = 1, .max = 256,
-                .help = "sums over what tensor ranks split are trees of so many reduction blocks: the same "
-                        "bits on any number of them that leaves each 1, 2, 4, ... reduction blocks; auto: 8, "
-                        "or what heads and widths can be cut into"},
+                .help = "reduction blocks of sums over dimensions that tensor ranks split; a tree adds them. The same "
+                        "bits on any number of tensor ranks that have 1, 2, 4, ... blocks each; auto: 8, or as many as "
+                        "heads and widths can be cut into"},
         {KEY("parallel.context_blocks", int, context_blocks), .choices = auto_choices,
                 .initial = "auto", .min = 1, .max = 256,
-                .help = "sums over the tokens of a row are trees of so many reduction blocks: the same bits on "
-                        "any number of context ranks that leaves each 1, 2, 4, ... reduction blocks; auto: one "
-                        "each; a rank with n reduction blocks needs 4 (n - 1) more bytes a parameter"},
+                .help = "reduction blocks of sums over the tokens of a row; a tree adds them. The same bits on any "
+                        "number of context ranks that have 1, 2, 4, ... blocks each; auto: one for each context rank; "
+                        "a rank with n blocks needs 4 (n - 1) more bytes a parameter"},
         {KEY("parallel.partial_sum_rows", int, partial_sum_rows), .choices = auto_choices,
                 .initial = "auto", .min = 1, .max = 1 << 20,
-                .help = "gradients are sums of partial sums of so many rows, a divisor of "
-                        "training.micro_batch_size: the same bits with any size of a micro-batch; "
-                        "auto: 1; with zero 2, grad_dtype bf16 and backend pjrt the whole micro-batch"},
+                .help = "rows whose gradients are summed before the sum is added to that of earlier rows, a divisor "
+                        "of training.micro_batch_size: the same bits with any micro-batch size; auto: 1; with zero 2, "
+                        "grad_dtype bf16 or backend pjrt the whole micro-batch"},
         {KEY("parallel.sequence", bool, sequence_parallel), .initial = "true",
                 .help = "tensor ranks share the tokens between products"},
         {KEY("parallel.zero", int, zero), .initial = "1", .max = 2,
-                .help = "what data ranks share (ZeRO). 1: the optimizer, so that masters and moments "
-                        "take a part each; 2: sums of gradients too, which travel after each "
-                        "micro-batch instead of once a step; 0: nothing. With the same "
-                        "parallel.accumulation_groups and partial_sum_rows the same bits"},
+                .help = "level of ZeRO: data ranks share 0: nothing; 1: the optimizer, so that each has a part of "
+                        "masters and moments; 2: sums of gradients too, which are exchanged after each micro-batch "
+                        "instead of once a step. With the same accumulation_groups and partial_sum_rows all "
+                        "levels give the same bits"},
         {KEY("parallel.overlap", bool, overlap), .initial = "true",
-                .help = "sums of gradients travel during the backward pass of the last micro-batch, "
-                        "new weights during the next forward pass: the same bits. Sums of zero 2 and of several "
-                        "accumulation groups or context reduction blocks a rank travel as without; backend pjrt: as its compiler has it"},
+                .help = "gradients are exchanged during the backward pass of the last micro-batch, and new "
+                        "weights during the next forward pass, with the same bits. It has no effect on gradients with "
+                        "zero 2, or with several accumulation groups or context blocks a rank; backend pjrt: its compiler decides"},
         {KEY("parallel.check_every", int, check_every), .initial = "100", .max = NO_MAX,
                 .help = "steps between comparisons of weights that ranks should have alike, by their "
                         "hashes, which also happen at the start; 0: never"},
         {KEY("parallel.give_up_s", real, give_up_s), .initial = "600", .min = 6, .max = 1e6,
-                .help = "seconds after which a rank that is not heard of ends the job on all ranks, "
-                        "with 75, as does one that holds up an operation for so long and 300 s"},
+                .help = "seconds without a status from a rank after which the job ends on all ranks with exit "
+                        "status 75; it also ends when a rank holds up an operation for so long and 300 s"},
         {KEY("checkpoint.every", int, checkpoint_every), .initial = "100", .max = NO_MAX,
                 .help = "steps between checkpoints; 0: only at the end"},
         {KEY("checkpoint.every_minutes", real, checkpoint_minutes), .initial = "0", .max = 1e9,
@@ -318,7 +319,7 @@ static const key run_keys[] = {
                 .help = "minutes of failing saves, three at least, after which the run ends: a full disk may have "
                         "room again before"},
         {KEY("backend", text, backend), .choices = backend_choices, .initial = "cpu",
-                .help = "what computes; pjrt: an accelerator, or anything else that has a PJRT plugin"},
+                .help = "back end that computes; pjrt: an accelerator, or anything else with a PJRT plugin"},
         {KEY("pjrt.plugin", text, pjrt.plugin), .initial = "",
                 .help = "cuda, rocm, tpu, neuron, cpu, or a plugin's file; nothing: DROVER_PJRT_PLUGIN, "
                         "or the first that drover devices lists"},
@@ -338,11 +339,11 @@ static const key run_keys[] = {
                 .initial = "auto", .min = 1, .max = 1 << 10,
                 .help = "programs that are compiled at a time; auto: as many as there are cores"},
         {KEY("pjrt.compile_gib", real, pjrt.compile_gib), .initial = "0", .max = NO_MAX,
-                .help = "GiB of this machine's memory for compiling: so many programs at a time as fit, by the length of their text; 0: three quarters of what is free"},
+                .help = "GiB of host memory for compiling: limits how many programs compile at a time, estimated by the length of their text; 0: three quarters of the free memory"},
         {KEY("pjrt.give_up_s", real, pjrt.give_up_s), .initial = "1800", .min = 1, .max = 1e9,
-                .help = "seconds after which a device that has not done what it was given ends the run, with 75: more than a step takes"},
+                .help = "seconds after which a device that has not finished its work ends the run with exit status 75: more than a step takes"},
         {KEY("run_dir", text, run_dir), .initial_note = "runs/ and the name of the config",
-                .help = "gets logs, metrics and checkpoints; a run resumes from what is there"},
+                .help = "folder of logs, metrics and checkpoints; a run resumes from its newest checkpoint"},
 };
 static const int n_run_keys = sizeof run_keys / sizeof *run_keys;
 

@@ -1,13 +1,13 @@
-// Works out how long a run and its warm-up are: training.steps or training.epochs,
-// schedule.warmup_steps or schedule.warmup_ratio, and what auto comes to.
+// Computes the length of a run and its warm-up from training.steps or training.epochs and
+// schedule.warmup_steps or schedule.warmup_ratio, and the resolved values of `auto`.
 #include <float.h>
 #include <math.h>
 
 #include "config/config_internal.h"
 #include "config/key.h"
 
-// Products of decimal fractions may lie a rounding above the whole number that is meant, which
-// makes no further step.
+// Rounds up, but not by a step for a rounding error: a product of decimal fractions may be slightly
+// above the intended whole number.
 static double without_rounding(double product) {
     return product - 4 * DBL_EPSILON * product;
 }

@@ -1,5 +1,5 @@
-// Answers to keys that do not exist: another trainer's name for one of ours, a right word in a
-// wrong section, a slip of the keyboard.
+// Messages for unknown keys: another trainer's name for a key, a known name in the wrong section,
+// or a misspelling.
 #include <ctype.h>
 #include <string.h>
 
@@ -8,7 +8,8 @@
 #include "config/foreign_key.h"
 #include "config/key.h"
 
-// As keys are written here: Megatron's arguments have dashes, environments capitals.
+// Converts a name to the spelling of keys: lower case, "_" for "-" (Megatron's arguments have
+// dashes, environment variables capitals).
 static const char *plain(arena *a, const char *path) {
     char *text = arena_strdup(a, path);
     for (char *p = text; *p; p++)
@@ -21,7 +22,7 @@ static const char *last_part(const char *path) {
     return dot ? dot + 1 : path;
 }
 
-// The keys whose last part is that of `path`: one, or several as "a", "b" or "c"; NULL: none.
+// Lists the keys whose last part is that of `path`, as "a" or "b"; NULL: none.
 static const char *same_last_part(arena *a, const char *path) {
     str found = {0};
     int n = 0;
@@ -37,13 +38,13 @@ static const char *same_last_part(arena *a, const char *path) {
     return names;
 }
 
-// One key begins with the other's name, as log and log_every.
+// Returns whether one name is a prefix of the other, as log and log_every.
 static bool is_part(const char *x, const char *y) {
     const size_t n = strlen(x), m = strlen(y);
     return n >= 3 && m >= 3 && strncmp(x, y, n < m ? n : m) == 0;
 }
 
-// Another trainer's key that `name` is a slip of, or most of; NULL when one of ours is nearer.
+// Finds another trainer's key that `name` misspells or abbreviates; NULL: a key of ours is nearer.
 static const char *nearest_peer(arena *a, const char *name, const char *const *ours, int n_ours) {
     enum { MOST = 6 }; // letters of whole words that are enough to know a longer name by
     const size_t n_name = strlen(name);
@@ -60,8 +61,8 @@ static const char *nearest_peer(arena *a, const char *name, const char *const *o
     return NULL;
 }
 
-// Near names in the section that was named, then in any, then those of other trainers: the end of
-// the message.
+// Returns the end of the message: similar names in the given section, in any section, then those of
+// other trainers.
 static const char *nearest_key(arena *a, const char *path) {
     const char *name = last_part(path);
     const size_t n_section = (size_t)(name - path);
@@ -87,8 +88,8 @@ static const char *nearest_key(arena *a, const char *path) {
     return found ? arena_printf(a, "did you mean %s?", same_last_part(a, found)) : NULL;
 }
 
-// A key that no trainer here is known by, in a section that is, as zero_optimization.stage: the
-// innermost such section answers; NULL: none.
+// For an unknown key in a known section of another trainer, such as zero_optimization.stage,
+// returns the hint of the innermost such section; NULL: none.
 static const char *section_hint(arena *a, const char *path) {
     char *section = arena_strdup(a, path);
     for (char *dot; (dot = strrchr(section, '.'));) {
@@ -99,7 +100,7 @@ static const char *section_hint(arena *a, const char *path) {
     return NULL;
 }
 
-// The end of the message; NULL: nothing is known of such a key.
+// Returns the end of the message; NULL: there is no hint.
 static const char *hint(arena *a, const char *written) {
     const char *path = plain(a, written);
     const char *peer = foreign_hint(a, path, true), *same = same_last_part(a, path);
@@ -111,7 +112,7 @@ static const char *hint(arena *a, const char *written) {
     return nearest_key(a, path);
 }
 
-// The keys of a section that no key has: it is they that are answered.
+// Adds every key of an unknown section, since the message names each of them.
 static void add_leaves(const value *v, unknown_keys *out) {
     if (v->kind != VALUE_MAP || v->n == 0) {
         MEM_GROW(out->list, out->n, out->cap);

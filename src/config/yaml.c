@@ -1,5 +1,5 @@
-// YAML to values (value.h), by libyaml (docs/adr/0001-libyaml.md says why not libcyaml), with
-// messages that name the line and what a person can do about it; and text back to YAML.
+// Converts YAML to values (value.h) with libyaml (docs/adr/0001-libyaml.md explains why not
+// libcyaml), with messages that name the line and a remedy; and values back to YAML.
 #include <string.h>
 #include <yaml.h>
 
@@ -92,7 +92,7 @@ static drv_status read_node(yaml_walk *w, int id, int depth, value *v) {
     return read_map(w, node, depth, v);
 }
 
-// --- what libyaml could not read
+// --- errors of libyaml
 // Returns whether a tab stands in the indentation of the line (counted from 0).
 static bool has_tab(const char *text, size_t n, size_t line) {
     const char *p = text, *end = text + n;

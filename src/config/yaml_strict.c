@@ -1,4 +1,4 @@
-// Walks over libyaml's tokens, with an eye on the text between them.
+// Walks over libyaml's tokens and the text between them.
 #include "config/yaml_strict.h"
 
 #include <stdbool.h>
@@ -88,7 +88,7 @@ static void count_open(strict_walk *w, const yaml_token_t *t) {
     if (type == YAML_BLOCK_END_TOKEN && w->n_blocks > 0) w->n_blocks--;
 }
 
-// libyaml takes time in the square of the depth, and no key lies deeper than a few levels.
+// libyaml's time is quadratic in the depth, and no key is deeper than a few levels.
 static drv_status check_depth(const strict_walk *w, const yaml_token_t *t) {
     enum { MOST = 64 };
     if (w->flow + w->n_blocks <= MOST) return DRV_OK;

@@ -1,10 +1,10 @@
-// Plain arithmetic on pointers: one table of functions per level of the processor, chosen once.
-// kernels_ref is the definition: scalar loops that compute in double. No kernel has threads,
-// allocates or knows a graph. Arrays of rows are dense and row-major.
+// Arithmetic on pointers: one table of functions for each level of processor, chosen once.
+// kernels_ref is the definition: scalar loops that compute in double. Kernels start no threads,
+// allocate nothing and do not depend on graphs. Arrays of rows are dense and row-major.
 //
 // dt is the type of activations: f32, bf16 (or f64: ref only). `acc` arrays are of dtype_acc(dt):
-// f32 for f32 and bf16. Outputs may be the same array as an input where "in place" is said. No
-// alignment and no multiple is required of any length.
+// f32 for f32 and bf16. An output may be the same array as an input only where a comment says "in
+// place". Lengths need not be multiples of anything, and pointers need no alignment.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,9 +35,9 @@ typedef struct momentum_args {
     dtype g, to;              // of the gradient and of the direction
 } momentum_args;
 
-// The elements of a row of the data that are dropped are a function of {seed, row, site, element}:
-// never of how rows are batched or when the value is made again. Random words come in groups: of
-// element e it is word e % GROUP / (GROUP / 4) of counter (site, e / GROUP, e % (GROUP / 4)).
+// Parameters of dropout. The dropped elements of a row are a function of {seed, row, site,
+// element}, independent of batching and recomputation. Random words come in groups: element e uses
+// word e % GROUP / (GROUP / 4) of counter (site, e / GROUP, e % (GROUP / 4)).
 enum { DROPOUT_GROUP = 64 };
 typedef struct dropout_args {
     rng_key key;   // seed, RNG_DROPOUT, number of the row
@@ -51,21 +51,20 @@ static inline uint32_t dropout_threshold(const dropout_args *args) {
     return (uint32_t)(args->rate * 0x1p32); // words below it drop
 }
 
-// Attention of one sequence of `seq` tokens. qkv rows hold n_heads queries, then n_kv_heads keys,
-// then n_kv_heads values. With keys of their own the rows are tokens first .. first + seq - 1 of
-// what begins where those keys do: a longer sequence, all of which lies in a cache (generation), or
-// another part of a row that several ranks share, of which a row may see no key at all.
+// Attention of one sequence of `seq` tokens. Rows of qkv hold n_heads queries, then n_kv_heads
+// keys, then n_kv_heads values. If `keys` is given, the rows are tokens first .. first + seq - 1 of
+// the sequence that begins with those keys: a cached sequence (generation), or another part of a
+// row that several ranks share, where a token may not see any key.
 typedef struct attention_args {
     dtype dt;
     int64_t seq;
     int n_heads, n_kv_heads, head_dim;
     int all_heads;           // query heads of the model, where ranks share them; 0: n_heads
     const void *qkv;         // [seq, (n_heads + 2 n_kv_heads) * head_dim], or queries alone
-    const int32_t *position; // [seq] tokens before t that it sees: the last ones up to t
-    int64_t window;          // of which there are fewer than this; 0: any number
-    // [seq][2]: the tokens from the first to before the second, which lie among those and are not
-    // seen nor counted by position; NULL: none. They are counted from where the keys begin less
-    // `hidden_from`: from the beginning of the row, where keys are a part of it.
+    const int32_t *position; // [seq] number of tokens before t that it sees: the last ones before t
+    int64_t window;          // it sees fewer than this many of them; 0: no limit
+    // [seq][2]: half-open range of tokens that t does not see and position does not count; NULL:
+    // none. Indices count from the beginning of the row, `hidden_from` tokens before the keys.
     const int32_t *hidden;
     int64_t hidden_from;
     void *o;       // [seq, n_heads * head_dim]; read by the gradient
@@ -75,12 +74,12 @@ typedef struct attention_args {
     // NULL: the keys and values of qkv itself. Else [n_kv_heads, capacity, head_dim] each.
     const void *keys, *values;
     int64_t capacity, first; // tokens; first is 0 with the keys of qkv
-    int64_t n_keys;          // that there are; 0: first + seq
-    // Elements from one row of qkv, and of o and d_o, to the next; 0: there are no others between.
+    int64_t n_keys;          // number of keys; 0: first + seq
+    // Row strides of qkv, and of o and d_o, in elements; 0: rows are contiguous.
     int64_t qkv_width, o_width;
     const void *d_o; // gradient of o
-    // Sums over the query heads of a group are of so many equal reduction blocks (docs/adr/0018);
-    // 0: chains.
+    // The number of equal reduction blocks of sums over the query heads of a group
+    // (docs/adr/0018); 0: plain sums.
     int blocks;
     bool dqkv_is_acc;   // dqkv is of acc: a partial sum
     void *dqkv;         // like qkv; NULL: the gradient is added to these, of acc:
@@ -96,9 +95,10 @@ typedef struct gemm_shape {
     dtype in, out;
     bool accumulate; // c += scale a b: bf16 rounded once; fp32 as if a b had been stored first
     double scale;    // 0 says 1
-    // b is held in blocks: it is the part of this matrix that begins there, and the pointer to it
-    // is one to the matrix; ldb is not read. Values are widened block of k by block of k, rounded
-    // to `in`, so that c has the bits of a product with a b that was widened before. NULL: plain.
+    // b is stored in quantised blocks: it is the part of this matrix that begins at `b`, which
+    // points to the matrix; ldb is not read. Blocks of k are widened one after the other and
+    // rounded to `in`, so that c has the bits of a product with a b that was widened beforehand.
+    // NULL: b is stored as elements.
     const block_matrix *blocks;
     int64_t b_row, b_column;
 } gemm_shape;
@@ -106,15 +106,15 @@ static inline double gemm_scale(const gemm_shape *shape) {
     return shape->scale != 0 ? shape->scale : 1;
 }
 
-// Squares of floats reach over 554 bits: 40 of the first sum, 41 of each further one.
+// Squares of floats span 554 bits: the first sum covers 40 of them, each further one 41.
 enum { SQUARES_MOST = 4096, SQUARES_SUMS = 14 };
 
 typedef struct kernels {
     const char *name;
     // c = scale a b or c += scale a b; scratch of gemm_scratch_bytes().
     void (*gemm)(const gemm_shape *shape, const void *a, const void *b, void *c, void *scratch);
-    // Widens columns [first, first + n) of a row that is held in blocks, as fp32 or bf16:
-    // block_widen, then rounded. WIDEN_UNIT says which columns.
+    // Widens columns [first, first + n) of a row of quantised blocks to fp32 or bf16 (block_widen,
+    // then rounding). The range begins and ends at multiples of WIDEN_UNIT or at the row's end.
     void (*widen)(dtype dt, const quant_type *type, const void *row, int64_t first, int64_t n,
             void *out);
     // y = a + b; in place.
@@ -152,17 +152,17 @@ typedef struct kernels {
     // y = x / (1 - rate), or 0 where it is dropped: n elements of a row from `first` on; in place.
     void (*dropout)(dtype dt, const dropout_args *args, int64_t first, int64_t n, const void *x,
             void *y);
-    // Up to SQUARES_SUMS numbers that add up to the sum of squares without rounding, of at most
-    // SQUARES_MOST numbers; how many. Of f64 one, rounded. NaN or infinity if any x is.
+    // Writes up to SQUARES_SUMS numbers whose exact sum is the sum of squares of at most
+    // SQUARES_MOST numbers, and returns how many. For f64 it writes one, rounded. NaN or infinity
+    // if any x is.
     int (*squares)(dtype dt, int64_t n, const void *x, double *parts);
-    // Updates p, m, v and clears g (all acc); w (bf16, NULL: none) = p rounded. What is taken from
-    // p, lr (m / c1) / (sqrt(v / c2) + eps) + lr weight_decay p, is summed before p is rounded,
-    // once.
+    // Updates p, m, v and clears g (all acc); w (bf16, NULL: none) = p rounded. The whole change of
+    // p, lr (m / c1) / (sqrt(v / c2) + eps) + lr weight_decay p, is summed before p is rounded once.
     void (*adamw)(dtype acc, int64_t n, void *p, void *m, void *v, void *g, const adamw_args *args,
             uint16_t *w);
-    // The same in fp32 of what is kept in other types: p, m and v are rounded to theirs by random
-    // bits of element by->first and those after it, in bf16: m by the lower half of the first word,
-    // v by the upper one, p by the second word.
+    // The same in fp32 for p, m, v and g stored in other types. Values stored in bf16 are rounded
+    // with random bits of the elements from by->first on: m with the lower half of the first word,
+    // v with the upper half, p with the second word.
     void (*adamw_rounded)(const adamw_types *types, int64_t n, void *p, void *m, void *v, void *g,
             const adamw_args *args, const rounding *by, uint16_t *w);
     // sum (bf16) += x (f32), rounded by the first words. (ref: both f64, not rounded, where dt is.)
@@ -177,11 +177,11 @@ typedef struct kernels {
     // p (acc) -= lr (o + weight_decay p), rounded once; w (bf16, NULL: none) = p rounded.
     void (*descend)(dtype acc, int64_t n, void *p, const void *o, double lr, double weight_decay,
             uint16_t *w);
-    // These are rounded to dt, in every arithmetic: operands of products, that is qkv, d_o, and
-    // P = exp(score - largest score of the blocks of ATTENTION_BLOCK keys so far) as it multiplies
-    // V (by tiles a whole power of 2 at most 256 times smaller in its place: tile_kernels.h),
-    // P = exp(score - lse) and dS as they multiply d_o, Q and K; and what is stored. Scores, dP,
-    // their sums, the sum of P and delta (rows of d_o o) are not.
+    // Every arithmetic rounds to dt the stored results and the operands of products: qkv, d_o, P =
+    // exp(score - largest score in the blocks of ATTENTION_BLOCK keys so far) as a factor of V (with
+    // tiles scaled down by a power of 2 of at most 256: tile_kernels.h), and P = exp(score - lse)
+    // and dS as factors of d_o, Q and K. Scores, dP, their sums, the sum of P and delta (rows of
+    // d_o o) are not rounded.
     // Forward: units 0 .. attention_units() - 1, each with its own scratch.
     void (*attention)(const attention_args *args, int64_t unit, void *scratch);
     // Gradient: first all units of part one, then all of part two.
@@ -189,22 +189,22 @@ typedef struct kernels {
     void (*attention_grad_sum)(const attention_args *args, int64_t unit);
     // y_N = x_K W_NK^T for a single row x (generation).
     void (*row_times_matrix)(dtype dt, int64_t n, int64_t k, const void *x, const void *w, void *y);
-    // The same as `attention` for a single row over the first + 1 tokens of its cache (generation),
-    // P in acc: units 0 .. row_attention_units() - 1, each with its own scratch, write to `part`;
-    // then one call joins them.
+    // Attention of a single row over the first + 1 tokens of its cache (generation), with P in acc:
+    // units 0 .. row_attention_units() - 1, each with its own scratch, write to `part`; a final
+    // call combines them.
     void (*row_attention)(const attention_args *args, int64_t unit, void *part, void *scratch);
     void (*row_attention_join)(const attention_args *args, const void *part);
 } kernels;
 
 extern const kernels kernels_ref, kernels_plain, kernels_avx2, kernels_avx512, kernels_avx512_bf16;
 
-// Returns the table for a level; levels that this build lacks fall back to the next lower one.
+// Returns the table of a level; a level that this build lacks falls back to the next lower one.
 const kernels *kernels_for(cpu_level level);
 
-// The inner dimension of a product is packed at most GEMM_WORDS floats or pairs of bf16 at a time
-// (for the second-level cache), rows of them GEMM_PAD words apart (off the same cache sets); by
-// tiles (tile_kernels.h) at most GEMM_GROUPS groups of 32 elements: 32 columns of them are 36 KiB,
-// in a first-level cache of 48. Enough scratch for all levels.
+// Products pack at most GEMM_WORDS floats or pairs of bf16 of the inner dimension at a time, to fit
+// the second-level cache; GEMM_PAD words between rows keep them off the same cache sets. Products
+// by tiles (tile_kernels.h) pack at most GEMM_GROUPS groups of 32 elements: 32 columns of them are
+// 36 KiB in a first-level cache of 48 KiB. The scratch suffices for all levels.
 enum { GEMM_WORDS = 768, GEMM_PAD = 16, GEMM_GROUPS = 18 };
 int64_t gemm_scratch_bytes(const gemm_shape *shape);
 
@@ -223,8 +223,8 @@ static inline attention_span attention_hidden(const attention_args *args, int64_
             args->hidden[2 * t + 1] - args->hidden_from};
 }
 
-// Returns the first token that row t sees; below 0: one before the keys. What is hidden lies within
-// a window or before it.
+// Returns the first token that row t sees; negative: it lies before the keys. Hidden tokens lie
+// within a window or before it.
 static inline int64_t attention_first(const attention_args *args, int64_t t) {
     const int64_t all = args->position[t], token = args->first + t,
                   first = token - (args->window && all >= args->window ? args->window - 1 : all);
@@ -232,8 +232,8 @@ static inline int64_t attention_first(const attention_args *args, int64_t t) {
     return args->window && hidden.end <= first ? first : first - (hidden.end - hidden.begin);
 }
 
-// Returns a token before which neither row t nor a later one sees any: of continuations that follow
-// each other the next one may reach further back than the end of this one.
+// Returns a lower bound for the first token that row t or any later row sees: a later continuation
+// may reach further back than the end of this one.
 static inline int64_t attention_earliest(const attention_args *args, int64_t t) {
     const attention_span hidden = attention_hidden(args, t);
     if (!args->hidden || !args->window) return attention_first(args, t);
@@ -248,9 +248,9 @@ static inline int64_t attention_o_width(const attention_args *args) {
     return args->o_width ? args->o_width : (int64_t)args->n_heads * args->head_dim;
 }
 
-// The cut of attention, which depends on the shape alone. Blocks: 64 query tokens of all heads of a
-// group. Runs: blocks of keys that the gradient takes for one of queries after the other; 4, of
-// heads of 128, are 640 KiB with their sums. Bits do not depend on them.
+// Attention is cut into units by shape alone. A block is 64 query tokens of all heads of a group. A
+// run is the blocks of keys that the gradient processes for one block of queries after the other; 4
+// blocks with heads of 128 take 640 KiB with their sums. Bits do not depend on runs.
 enum { ATTENTION_BLOCK = 64, ATTENTION_RUN = 4 };
 int64_t attention_units(const attention_args *args);
 int64_t attention_grad_chunks(const attention_args *args); // of keys, per head
@@ -259,8 +259,8 @@ int64_t attention_sum_units(const attention_args *args);
 int64_t attention_part_floats(const attention_args *args);
 int64_t attention_scratch_bytes(const attention_args *args);
 
-// The cut of the attention of a single row: chunks of cached keys, by their number alone; a unit is
-// a chunk of a group of heads; units that follow each other read on in the cache. Sizes grow with
+// Attention of a single row is cut into chunks of cached keys by their number alone; a unit is a
+// chunk of a group of heads, and consecutive units read consecutive cache memory. Sizes grow with
 // args->first.
 int64_t row_attention_chunk(const attention_args *args); // keys
 int64_t row_attention_units(const attention_args *args);

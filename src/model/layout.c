@@ -36,8 +36,7 @@ model_layout layout_of(const model_config *model) {
     return l;
 }
 
-// A size that is cut in equal reduction blocks, of heads and columns; the vocabulary's last one may
-// be shorter.
+// A size that reduction blocks divide equally; only the last block of the vocabulary may be shorter.
 typedef struct cut_size {
     const char *name;
     int64_t value;
@@ -49,7 +48,7 @@ static void find_cut_sizes(const model_config *m, cut_size out[N_CUT_SIZES]) {
     out[1] = (cut_size){"intermediate_size", m->intermediate_size};
 }
 
-// Key-value heads are cut in runs, or each of them in equal runs of columns.
+// Returns whether blocks have whole key-value heads, or equal parts of one head's columns.
 static bool cuts_kv_heads(const model_config *m, int64_t value) {
     const int64_t heads = m->num_key_value_heads;
     return heads % value == 0 || (value % heads == 0 && m->head_dim % (value / heads) == 0);
@@ -90,7 +89,7 @@ static drv_status check_cut(const model_config *model, const char *key, int valu
     return DRV_OK;
 }
 
-// Each rank has a complete part of the tree, or all of it.
+// Checks that each rank has a complete subtree.
 static drv_status check_blocks(const model_config *model, int blocks, int ranks) {
     const int each = blocks / ranks;
     if (blocks % ranks != 0 || (ranks > 1 && (each & (each - 1))))

@@ -1,23 +1,23 @@
-// Says how much of a model one rank holds: the sizes that parameters and graph share. Everything
-// above asks here instead of computing widths from the config, so that splitting a model over ranks
-// is a change of layout_of alone.
+// The sizes of the part of a model that one rank holds, shared by parameters and graph. Other code
+// does not compute widths from the config, so that only this file depends on how ranks split a
+// model.
 //
 // Legend: H hidden_size, V vocab_size, F intermediate_size, C columns of the fused q, k, v.
 #pragma once
 #include "config/model_config.h"
 #include "ir/mesh.h"
 
-// A stage of the pipeline on this rank: consecutive layers of the model. A micro-batch visits the
-// ranks in order, as many times as each has chunks: chunk v of place p is stage v * ranks + p.
+// A model chunk: the consecutive layers of one pipeline stage on this rank. A micro-batch visits
+// the ranks in order, once for each chunk: chunk v of place p is stage v * ranks + p.
 enum { MAX_CHUNKS = 32 };
 typedef struct layer_chunk {
     int first, n;   // layers, numbered in the whole model
-    int first_here; // where they begin among those of this rank
+    int first_here; // index of the first one among the layers of this rank
 } layer_chunk;
 
-// A layout says which part of the model one rank of a mesh has: over the tensor axis heads,
-// feed-forward width and vocabulary are cut in equal parts, over the pipeline axis the layers in
-// runs. `sequence`: between products each tensor rank has a part of the tokens.
+// The part of a model that one rank of a mesh holds. The tensor axis splits heads, feed-forward
+// width and vocabulary into equal parts, the pipeline axis the layers into stages. `sequence`:
+// between products each tensor rank has a part of the tokens (sequence parallelism).
 typedef struct model_layout {
     const model_config *model; // must outlive the layout; for what ranks do not share (eps, theta)
     int n_layers;              // of this rank, in all its chunks
@@ -34,30 +34,33 @@ typedef struct model_layout {
     mesh mesh;
     int place; // of this rank along the tensor axis
     bool sequence;
-    // Sums over what tensor ranks split are trees of so many reduction blocks, those of this rank a
-    // complete part of them (docs/adr/0012). 1: chains.
+    // The reduction blocks on this rank and on all ranks: sums over dimensions that tensor ranks
+    // split are trees over all of them, and this rank has a complete subtree (docs/adr/0012). 1:
+    // plain sums.
     int blocks, all_blocks;
     int head_blocks;    // of the query heads of a group, those of this rank; 1: a chain
     int64_t vocab_part; // rows of the vocabulary of each rank, of the last one perhaps fewer
 } model_layout;
 
 model_layout layout_of(const model_config *model); // of one rank alone
-// Returns the products of a token in the head, in those of a layer (Llama-3.1-8B: 2.4).
+// Returns the FLOPs of the head as a multiple of those of a layer (Llama-3.1-8B: 2.4).
 double layout_head_in_layers(const model_config *model);
-// Deals the layers out to the stages. The last one also has the head, which takes as long as some
-// of them, so it gets fewer; of what does not divide the first gets nothing if it can be (it has
-// the embedding, and the most micro-batches in flight). `out`: n_stages numbers, each at least 1.
+// Distributes the layers over the stages. The last stage also has the head, which takes as long as
+// some layers, so it gets fewer. If the number does not divide, the first stage gets none of the
+// rest if possible: it has the embedding and the most micro-batches in flight. `out`: n_stages
+// numbers, each at least 1.
 void layout_share_layers(const model_config *model, int n_stages, int *out);
-// The way in which tensor ranks share the model: tokens between products as well; reduction blocks
-// of all sums (0: up to 8 that heads and widths can be cut into, or one for each rank).
+// Options of tensor parallelism: whether ranks also share the tokens between products, and the
+// number of reduction blocks (0: up to 8 if heads and widths can be cut so, at least one per rank).
 typedef struct layout_opts {
     bool sequence;
     int blocks;
 } layout_opts;
-// Fills the layout of one chunk on one rank of the mesh. DRV_E_USAGE names what does not divide.
+// Fills the layout of one model chunk on one rank. DRV_E_USAGE names the size that does not divide.
 DRV_CHECKED drv_status layout_on(const model_config *model, const mesh *ranks, int rank,
         const layout_opts *opts, model_layout *out);
-// The same with the layers of all stages, as one rank has them.
+// The same with the layers of all stages, as for a single pipeline rank.
 model_layout layout_all_layers(const model_layout *l);
-// Gives it the layers of `n_chunks` stages. DRV_E_USAGE: there are fewer layers than stages.
+// Assigns the layers of `n_chunks` stages to the rank. DRV_E_USAGE: there are more stages than
+// layers.
 DRV_CHECKED drv_status layout_cut_layers(model_layout *layout, int rank, int n_chunks);

@@ -1,5 +1,5 @@
-// The graph of a Llama, and of what its families add (model/family/model_family.h). The residual
-// stream h and the last branch are kept apart: see norm_of_stream.
+// Builds the graph of a Llama and of related families (model/family/model_family.h). The residual
+// stream h and the output of the last layer block are separate values: see norm_of_stream.
 #include "model/llama.h"
 
 #include "ir/program_inputs.h"
@@ -21,7 +21,7 @@ static tensor *add1(builder *b, op_kind op, int n_in, tensor *const *in, op_attr
     return graph_add(b->g, op, n_in, in, &attrs)->out[0];
 }
 
-// A weight that is used twice (a tied table) is one tensor.
+// Returns the tensor of a weight; a tied table that is used twice is one tensor.
 static tensor *weight(builder *b, const param *p) {
     tensor *w = graph_find(b->g, p->name);
     if (w) return w;
@@ -31,7 +31,8 @@ static tensor *weight(builder *b, const param *p) {
     return w;
 }
 
-// The gradient of a weight that tensor ranks have alike is a sum over tokens, which they may share.
+// Sets the attributes of the gradient of a replicated weight: a sum over tokens, which tensor ranks
+// may share.
 static void sum_over_tokens(const builder *b, op_attrs *attrs) {
     if (b->l->all_blocks <= 1) return;
     attrs->sum.dw_blocks = b->l->sequence ? b->l->blocks : b->l->all_blocks;
@@ -40,9 +41,9 @@ static void sum_over_tokens(const builder *b, op_attrs *attrs) {
     attrs->sum.dw_ranks = b->l->mesh.size[AXIS_TENSOR];
 }
 
-// Sums over what tensor ranks split are made of reduction blocks: over columns of x, or of dx over
-// those of y, where a reduction block has some of each part of the weight; or of the gradient of
-// the weight over tokens (docs/adr/0012).
+// Sets the reduction blocks of sums over dimensions that tensor ranks split: in y over the columns
+// of x; in dx over the columns of y, where a block has some columns of each part of the weight; in
+// the gradient of the weight over tokens (docs/adr/0012).
 static tensor *times_weight(builder *b, tensor *x_NK, const param *w_OK) {
     tensor *in[] = {x_NK, weight(b, w_OK)};
     op_attrs attrs = {.matmul.tb = 1};
@@ -85,7 +86,7 @@ static tensor *token_input(builder *b, program_input which) {
     return input(b, which, row->dt, 1, &n);
 }
 
-// The attributes of what works over the tensor axis; none of it where that has one rank.
+// Returns the attributes of a collective over the tensor axis; all zero if that has one rank.
 static op_attrs over_tensor(const builder *b) {
     const int ranks = b->l->mesh.size[AXIS_TENSOR];
     return ranks > 1 ? (op_attrs){.mesh.axis = AXIS_TENSOR, .mesh.ranks = ranks} : (op_attrs){0};
@@ -97,15 +98,15 @@ static op_attrs split_vocabulary(const builder *b) {
     return attrs;
 }
 
-// Prepares the input of products that are split by columns: all tokens, and from here on each rank
-// computes something else with them.
+// Prepares the input of column-parallel products: gathers all tokens; ranks then compute different
+// columns.
 static tensor *enter(builder *b, tensor *x_NH) {
     const op_attrs attrs = over_tensor(b);
     if (!attrs.mesh.ranks) return x_NH;
     return add1(b, b->l->sequence ? OP_all_gather : OP_share, 1, &x_NH, attrs);
 }
 
-// Joins the output of products that are split by rows: one of several partial sums.
+// Sums the outputs of row-parallel products, which are partial sums.
 static tensor *leave(builder *b, tensor *y_NH) {
     const op_attrs attrs = over_tensor(b);
     if (!attrs.mesh.ranks) return y_NH;
@@ -114,7 +115,7 @@ static tensor *leave(builder *b, tensor *y_NH) {
     return add1(b, OP_narrow, 1, &y_NH, (op_attrs){.narrow.to = b->opts->dt});
 }
 
-// `part`: what of x this rank has, if ranks share it.
+// `part`: the part of x on this rank if ranks share it.
 static tensor *dropped(builder *b, tensor *x_MK, int site, op_attrs part) {
     const llama_opts *opts = b->opts;
     tensor *origin = graph_find(b->g, name_of_input(b, INPUT_ORIGIN));
@@ -136,8 +137,8 @@ static tensor *branches_down(builder *b, tensor *x_MK, const param *w_OK) {
     return times_weight(b, x_MK, branches->a);
 }
 
-// y_NO and the second half, on some of its columns, which tensor ranks may share: the gradient of t
-// is then a sum over what they split.
+// Adds the second half of the branches to some columns of y_NO. If tensor ranks split the columns,
+// the gradient of t is a sum over them.
 static tensor *branches_up(builder *b, tensor *y_NO, tensor *t_NR, const param *w_OK) {
     const param_branches *branches = w_OK->branches;
     tensor *in[2 + MAX_PARTS] = {y_NO, t_NR};
@@ -158,8 +159,9 @@ static tensor *branches_up(builder *b, tensor *y_NO, tensor *t_NR, const param *
     return add1(b, OP_lora_up, 2 + branches->n, in, attrs);
 }
 
-// A product whose columns are split over tensor ranks, and its bias. Its branches narrow x before
-// the ranks exchange it: A is whole on each of them, B is split as the product is (docs/adr/0008).
+// A column-parallel product and its bias. Its low-rank branches compute t = x A^T before ranks
+// exchange x, so that only t crosses the network: A is replicated, B is split as the product is
+// (docs/adr/0008).
 static tensor *spread_linear(builder *b, tensor *x_MK, const param *w_OK) {
     tensor *y_NO = times_weight(b, enter(b, x_MK), w_OK);
     if (w_OK->bias)
@@ -168,7 +170,7 @@ static tensor *spread_linear(builder *b, tensor *x_MK, const param *w_OK) {
     return branches_up(b, y_NO, enter(b, branches_down(b, x_MK, w_OK)), w_OK);
 }
 
-// A product of what is split by columns: A is split as x is, B is whole and works on the sums.
+// A row-parallel product: A is split as x is; B is replicated and applied to the sum.
 static tensor *joined_linear(builder *b, tensor *x_NK, const param *w_OK) {
     tensor *y_MO = leave(b, times_weight(b, x_NK, w_OK));
     if (!w_OK->branches) return y_MO;
@@ -187,8 +189,8 @@ static tensor *rope_table(builder *b) {
     return add1(b, OP_rope_table, 1, &b->position, attrs);
 }
 
-// The residual stream is kept apart from the last branch: *h + *branch is its value, and the next
-// norm adds them in the same pass over memory. branch NULL: nothing to add.
+// Normalises the residual stream, whose value is *h + *branch: the norm adds the output of the last
+// block in the same pass over memory. branch NULL: there is nothing to add.
 static tensor *norm_of_stream(builder *b, const param *p, tensor **h, tensor **branch) {
     tensor *w = weight(b, p);
     op_attrs attrs = b->l->sequence ? over_tensor(b) : (op_attrs){0};
@@ -212,12 +214,13 @@ static int node_row_blocks(const builder *b) {
     return b->g->row_blocks > 1 ? b->g->row_blocks : 0;
 }
 
-// Attention of rows that are cut joins what tensor ranks find of one key-value head itself.
+// Returns whether the attention op itself adds the parts of tensor ranks that share a key-value
+// head: it does if context ranks share rows.
 static bool attention_joins(const builder *b) {
     return b->l->mesh.size[AXIS_CONTEXT] > 1 || node_row_blocks(b);
 }
 
-// Tokens that a token of this layer sees at most; 0: all before it, as rows and caches are no longer.
+// Returns the size of this layer's attention window; 0: rows and caches are no longer than it.
 static int window_of_layer(const builder *b) {
     const model_config *m = b->l->model;
     const int64_t row =
@@ -226,7 +229,8 @@ static int window_of_layer(const builder *b) {
                                                                           : 0;
 }
 
-// Attention is cut by the heads of the model: all_heads, where ranks share them.
+// Returns the attributes of attention. `all_heads` counts the heads of the whole model, by which
+// the op cuts its work if tensor ranks share them.
 static op_attrs attrs_of_attention(const builder *b) {
     const model_layout *l = b->l;
     const int all = over_tensor(b).mesh.ranks ? (int)l->model->num_attention_heads : 0;
@@ -247,8 +251,8 @@ static op_attrs attrs_of_attention(const builder *b) {
     return attrs;
 }
 
-// Adds, if several ranks work with one key-value head, `op` between the share that each has the
-// weights of and the whole.
+// Adds `op` between a rank's share of a key-value head and the whole head, if several ranks work
+// with one head.
 static tensor *over_replicas(builder *b, op_kind op, tensor *qkv) {
     if (b->l->replicas == 1) return qkv;
     op_attrs attrs = over_tensor(b);
@@ -258,7 +262,7 @@ static tensor *over_replicas(builder *b, op_kind op, tensor *qkv) {
     return add1(b, op, 1, &qkv, attrs);
 }
 
-// Heads are whole here, and every rank has all tokens.
+// Normalises heads, which are whole here; every rank has all tokens.
 static tensor *norm_of_heads(builder *b, const layer_params *w, tensor *qkv_NC) {
     const model_layout *l = b->l;
     op_attrs attrs = over_tensor(b);
@@ -304,10 +308,10 @@ static int64_t tokens_of_partial_sum(const builder *b) {
     return b->opts->rows * b->opts->seq / b->g->row_blocks / b->g->partial_sums;
 }
 
-// Rows of logits that exist at a time: enough for an efficient GEMM, at most 256 MiB of them on one
-// rank. A gradient is added to chunk by chunk, so ranks that share the vocabulary cut alike; so do
-// those that share the row, where a reduction block is cut by itself. A chunk is part of a partial
-// sum, or as many whole ones as fit.
+// Returns the rows of logits in memory at a time: enough for an efficient GEMM, at most 256 MiB on
+// one rank. The chunks determine the order of the gradient's sum, so ranks that share the
+// vocabulary, or the row, use the same chunks within a reduction block. A chunk is part of a
+// partial sum, or as many whole partial sums as fit.
 static int logit_rows(const builder *b) {
     int64_t n = tokens_of_partial_sum(b), rows = 512;
     while (rows > 32 && rows * b->l->model->vocab_size * 4 > (256 << 20))
@@ -316,7 +320,7 @@ static int logit_rows(const builder *b) {
     return (int)(n * (rows / n < b->g->partial_sums ? rows / n : b->g->partial_sums));
 }
 
-// A tied table is used here for the second time.
+// Returns the head's weight; a tied table is used here for the second time.
 static tensor *head_table(builder *b) {
     tensor *w_VH = weight(b, b->params->head);
     if (b->params->head != b->params->embedding) return w_VH;
@@ -338,7 +342,7 @@ static op_attrs loss_attrs(const builder *b) {
     return attrs;
 }
 
-// The loss of pairs, of the losses of their tokens, which context ranks bring together.
+// Adds the loss of preference pairs, computed from the losses of their tokens on all context ranks.
 static void pairs(builder *b, tensor *token_loss_N) {
     op_attrs attrs = {.preference.beta = b->opts->preference.beta,
             .preference.smoothing = b->opts->preference.label_smoothing,
@@ -372,7 +376,7 @@ static void head(builder *b, tensor *x_NH) {
         graph_output(b->g, n->out[1], "token_loss");
 }
 
-// The residual stream that the layers begin with.
+// Returns the residual stream with which the layers of this stage begin.
 static tensor *enter_stage(builder *b) {
     const model_layout *l = b->l;
     tensor *h_NH;
@@ -406,7 +410,7 @@ static void leave_stage(builder *b, tensor *h_NH, tensor *branch_NH) {
 
 graph *llama_build(arena *a, const param_list *params, llama_mode mode, const llama_opts *opts) {
     static const char *const names[] = {"loss", "score", "logits", "prefill", "decode"};
-    // Prompts go through in blocks of several sizes: a program for each.
+    // Prompts are processed in blocks of several sizes, with a program for each size.
     const char *name = mode == LLAMA_PREFILL ? arena_printf(a, "prefill.%lld", (long long)opts->seq)
                                              : names[mode];
     builder build = {.g = graph_new(a, name),

@@ -1,5 +1,5 @@
-// Llama 2, 3 and 3.1 (arXiv:2307.09288, arXiv:2407.21783), and its relatives
-// (model/family/model_family.h), as graphs of one rank.
+// Graphs of one rank for Llama 2, 3 and 3.1 (arXiv:2307.09288, arXiv:2407.21783) and related
+// families (model/family/model_family.h).
 //
 // Legend: N = rows * seq tokens; H, V, F, C as in layout.h.
 #pragma once
@@ -19,7 +19,7 @@ typedef enum llama_mode {
     LLAMA_DECODE,  // decode.tokens, decode.position, the caches -> logits [N,V]
 } llama_mode;
 
-// Learning from pairs: the numbers of direct preference optimisation.
+// The parameters of direct preference optimisation.
 typedef struct preference_loss {
     double beta; // 0: the loss is that of tokens
     double label_smoothing;
@@ -32,23 +32,22 @@ typedef struct llama_opts {
     int64_t capacity; // of the caches, tokens
     double dropout;   // of the inputs of low-rank branches. Above 0: origin i32[3 N] is an input
     int64_t seed;     // of dropout
-    // LLAMA_LOSS: so many rows are a partial sum of each sum over tokens (docs/adr/0026); 0: all of
-    // them
+    // LLAMA_LOSS: the rows of each partial sum over tokens (docs/adr/0026); 0: all of them
     int64_t partial_sum_rows;
-    bool adds_up; // gradients are those of several micro-batches (docs/adr/0021)
-    // The chunk of the layout whose stage is built, and the slots of the stage's inputs
-    // (docs/adr/0011); 0: one.
+    bool adds_up; // gradients accumulate over several micro-batches (docs/adr/0021)
+    // The model chunk to build, and the slots of its inputs (docs/adr/0011); 0: one.
     int chunk, n_slots;
-    bool frozen_before; // of a stage: nothing is trained in those before it
+    bool frozen_before; // no earlier stage has a trainable weight
     bool causal;        // rows are one document each: position counts from their first token
     int documents;      // else of a row, at most; 0: not known
     bool continuations; // LLAMA_SCORE: hidden i32[2 N] is an input (ir/ops/attention.c)
     preference_loss preference; // LLAMA_LOSS
 } llama_opts;
 
-// With several stages each is a graph of its own, and the names of its inputs end in its chunk:
-// tokens.0 (the first stage), position.0, h.0 (others: what out.0 of the stage before was),
-// labels.0 (the last). LLAMA_LOSS and LLAMA_SCORE alone know stages; what is not the last gives
-// out.CHUNK, the residual stream [N, H]. h.CHUNK is differentiated, unless all is frozen before it.
-// `params` are needed while the graph is built only. Weights that are not trainable are frozen in it.
+// With several pipeline stages each has its own graph, and the names of its inputs end in the
+// number of its model chunk: tokens.0 (first stage), position.0, h.0 (other stages: the value of
+// out.0 of the previous one), labels.0 (last stage). Only LLAMA_LOSS and LLAMA_SCORE support
+// stages; all but the last output out.CHUNK, the residual stream [N, H]. h.CHUNK is differentiated
+// unless everything before it is frozen. `params` is only read while the graph is built. Weights
+// that are not trainable are frozen in the graph.
 graph *llama_build(arena *a, const param_list *params, llama_mode mode, const llama_opts *opts);

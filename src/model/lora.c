@@ -1,4 +1,4 @@
-// Targets of LoRA by name and by expression.
+// Matches the targets of LoRA, by name and by expression.
 #include "model/lora.h"
 
 #include <math.h>
@@ -91,7 +91,7 @@ static bool is_suffix(const char *module, const char *end) {
     return m == n || module[n - m - 1] == '.';
 }
 
-// A text that is no expression fits nothing; check_target tells so.
+// A text that is not an expression matches nothing; check_target reports it.
 static bool matches(target *t, const char *module) {
     bool all = false;
     t->is_regex = python_re_fullmatch(t->text, module, &all) == DRV_OK;

@@ -1,5 +1,5 @@
-// Says which projections have low-rank branches (LoRA, arXiv:2106.09685), of which rank, and how
-// much each counts. Modules have Hugging Face's names: model.layers.0.self_attn.q_proj.
+// The low-rank branches of projections (LoRA, arXiv:2106.09685) with their ranks and scales.
+// Modules have Hugging Face's names: model.layers.0.self_attn.q_proj.
 #pragma once
 #include "base/name_map.h"
 #include "config/config.h"
@@ -22,15 +22,14 @@ lora_set lora_set_new(arena *a, int n);
 void lora_set_add(lora_set *set, const lora_branch *branch);
 const lora_branch *lora_find(const lora_set *set, const char *module); // NULL: no branch
 
-// Lists the branches of the config: each projection that a target fits. A target is the last parts
-// of a name ("q_proj", "self_attn.q_proj"), a regular expression that matches all of it, as PEFT's
-// (in the syntax of Python's re), or "all-linear". DRV_E_USAGE: a target is not an expression, or
-// fits no projection.
+// Lists the branches of the config: each projection that a target matches. A target is the end of a
+// name ("q_proj", "self_attn.q_proj"), a regular expression (in the syntax of Python's re) that
+// matches the whole name as in PEFT, or "all-linear". DRV_E_USAGE: a target is not a valid
+// expression or matches no projection.
 DRV_CHECKED drv_status lora_of_config(arena *a, const lora_config *lora, const model_config *model,
         lora_set *out);
 
-// Counts the numbers of all branches, counted from the shapes of the projections: rank (in + out)
-// each.
+// Counts the parameters of all branches: rank (in + out) for each projection.
 int64_t lora_parameters(const lora_set *set, const model_config *model);
 // The same of some layers.
 int64_t lora_parameters_of(const lora_set *set, const model_config *model, int64_t first_layer,

@@ -66,7 +66,7 @@ static const param *matrix(arena *a, param_list *list, int layer, const char *na
     return p;
 }
 
-// Several Hugging Face parameters, one below the other; each is cut by its rows.
+// A fused weight: several Hugging Face parameters stacked by rows; each is split by rows.
 static const param *fused(arena *a, param_list *list, int layer, const char *name,
         const part_spec parts[MAX_PARTS], int64_t columns) {
     param *p = add(a, list, layer, name);
@@ -76,7 +76,7 @@ static const param *fused(arena *a, param_list *list, int layer, const char *nam
     return p;
 }
 
-// Adds the bias of a fused weight's rows: its parts by other names.
+// Adds the bias of a fused weight; its parts are Hugging Face's biases.
 static void add_bias(arena *a, param_list *list, int layer, const char *name,
         const part_spec parts[MAX_PARTS], const param *projection) {
     param *p = add(a, list, layer, name);
@@ -104,8 +104,8 @@ static char *module_of(arena *a, const char *weight) {
     return arena_strndup(a, weight, strlen(weight) - strlen(".weight"));
 }
 
-// Branches of those parts of a projection that are targets, under PEFT's names. Over tensor ranks A
-// is split as what it reads, B as what it adds to.
+// Adds branches to the targeted parts of a projection, under PEFT's names. Tensor ranks split A as
+// its input and B as the output to which it is added.
 static void add_branches(arena *a, param_list *list, const param *projection, int site,
         const lora_set *lora) {
     param *weight = &list->p[projection - list->p], *down = NULL;
@@ -146,7 +146,7 @@ static void add_layer_branches(arena *a, param_list *list, int layer, int here,
 }
 
 // --- all weights
-// Adds what families have beside the projections of attention.
+// Adds the biases and head norms that some families have in attention.
 static void add_to_qkv(arena *a, param_list *list, int layer, layer_params *w) {
     const model_layout *l = &list->layout;
     const part_spec bias[MAX_PARTS] = {{"self_attn.q_proj.bias", l->q_width},
@@ -183,7 +183,7 @@ static const param *table(arena *a, param_list *list, const char *name) {
     return p;
 }
 
-// A tied head is the embedding, or, where that is on another rank, a copy of it by the same name.
+// A tied head is the embedding or, if that is on another rank, a copy of it with the same name.
 static void add_head(arena *a, param_list *list) {
     const model_layout *l = &list->layout;
     list->final_norm = norm(a, list, -1, "model.norm.weight", l->hidden);
@@ -194,7 +194,7 @@ static void add_head(arena *a, param_list *list) {
     list->p[list->n - 1].is_copy = true;
 }
 
-// The branches of this rank's layers, as wholes, are those that the projections ask for.
+// Checks that the branches of this rank's layers are those of the LoRA set.
 static void check_branches(const param_list *list, const lora_set *lora) {
     const model_layout *sizes = &list->layout;
     int64_t n = 0, expected = 0;

@@ -1,5 +1,5 @@
-// The weights of one rank: their names and shapes, their place in the model, and which Hugging Face
-// parameters they are made of.
+// The weights of one rank: their names and shapes, their position in the model, and the Hugging
+// Face parameters that they consist of.
 #pragma once
 #include "kernels/blocks/block_matrix.h"
 #include "base/dtype.h"
@@ -9,7 +9,8 @@
 
 enum { MAX_PARTS = 3 };
 
-// Rows row .. row + rows - 1 of a weight are one Hugging Face parameter, or its rows from first_row.
+// A part of a weight: rows row .. row + rows - 1 are rows of one Hugging Face parameter, from
+// first_row on.
 typedef struct param_part {
     const char *hf_name;
     int64_t row, rows;
@@ -19,7 +20,7 @@ typedef struct param_part {
 // The split of a weight over the tensor axis, if that has several ranks.
 typedef enum param_split { SPLIT_NONE, SPLIT_ROWS, SPLIT_COLUMNS } param_split;
 
-// The values with which a fresh weight begins.
+// The distribution of a weight's initial values.
 typedef enum param_init {
     INIT_NORMAL,  // model.initializer_range wide
     INIT_ONES,    // norms
@@ -38,7 +39,7 @@ typedef struct param {
     int n_parts;
     param_init init;
     bool trainable;             // false: frozen, no gradient, no master, no optimizer state
-    const block_matrix *blocks; // what a frozen matrix is held in; NULL: elements of param_dtype
+    const block_matrix *blocks; // quantised blocks of a frozen matrix; NULL: elements of param_dtype
     bool is_copy; // the first stage of the pipeline has it as well (a tied head): it counts there
     bool is_adapter;                       // stored in an adapter's folder, not in the model's
     const struct param_branches *branches; // of a projection; NULL: none
@@ -77,11 +78,12 @@ typedef struct param_list {
     name_map by_part;    // Hugging Face name -> param
 } param_list;
 
-// All are trainable; with LoRA (`lora` NULL or empty: without) the branches alone. Lives in `a`.
+// Lists the weights in `a`. All are trainable; with LoRA (`lora` neither NULL nor empty) only the
+// low-rank branches are.
 param_list llama_params(arena *a, const model_layout *sizes, const lora_set *lora);
 int64_t param_elements(const param *p);
 // Norms and biases stay in fp32: they are a few thousand numbers and no GEMM reads them.
 dtype param_dtype(const param *p, dtype compute);
-int64_t param_bytes(const param *p, dtype compute); // as it is held
+int64_t param_bytes(const param *p, dtype compute); // in memory
 // Returns the weight that holds this Hugging Face parameter; NULL: none.
 const param *param_of_part(const param_list *list, const char *hf_name);

@@ -14,8 +14,9 @@ void pass_autodiff(graph *g, const char *name);
 // to the bit.
 typedef enum recompute_policy {
     KEEP_ALL,
-    KEEP_GEMMS, // recompute norms, activations and attention (arXiv:2205.05198, section 5)
-    KEEP_STREAM // recompute whole layers from the residual stream (arXiv:1604.06174)
+    KEEP_SHARDS, // gather again what tensor ranks share (arXiv:2205.05198, section 4.2.2)
+    KEEP_GEMMS,  // recompute norms, activations and attention (arXiv:2205.05198, section 5)
+    KEEP_STREAM  // recompute whole layers from the residual stream (arXiv:1604.06174)
 } recompute_policy;
 void pass_recompute(graph *g, recompute_policy policy);
 

@@ -27,6 +27,7 @@ static bool is_dropped(const recompute_pass *p, const tensor *t) {
     const op_row *row = op_rows[n->op];
     for (int o = 0; o < row->n_kept; o++)
         if (t == n->out[o]) return false;
+    if (p->policy == KEEP_SHARDS) return n->op == OP_all_gather;
     return p->policy == KEEP_STREAM || row->cheap;
 }
 

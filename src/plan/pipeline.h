@@ -85,4 +85,10 @@ typedef struct pipeline_result {
 DRV_CHECKED drv_status pipeline_simulate(arena *a, const pipeline_schedule *schedule,
         const pipeline_cost *cost, pipeline_result *out);
 
+// Deals a table that can end out in rounds: in each, a rank does at most one task, and only tasks
+// whose inputs were computed in earlier rounds. So all ranks may pause, or end, after the same
+// round: nobody waits for what comes after it. Returns the round of each task of the rank, from 1
+// on, which lives in `a`.
+int *pipeline_rounds(arena *a, const pipeline_schedule *schedule, int rank, int *n_rounds);
+
 const char *pipeline_kind_name(pipeline_kind kind);

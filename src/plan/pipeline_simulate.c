@@ -12,6 +12,7 @@ typedef struct simulation {
     double *end[N_DIRECTIONS]; // by stage and micro-batch: when it was computed; -1: not yet
     int *taken[N_DIRECTIONS];  // the same: which task of its rank computes it
     int *next;                 // by rank: the task at hand
+    int round;                 // the one under way (pipeline_rounds); 0: there are none
 } simulation;
 
 static int stage_of(const simulation *s, int rank, const pipeline_task *task) {
@@ -101,27 +102,35 @@ static bool has_left(const simulation *s, int rank, const pipeline_task *task) {
 }
 
 // Advances the rank as far as possible with one pending send per direction; `sending`: the task
-// whose result is being sent, by direction and rank.
+// whose result is being sent, by direction and rank. In a round it advances by one task, whose
+// inputs were computed in earlier rounds.
 static bool advance(simulation *s, int rank, const pipeline_task **sending[N_DIRECTIONS]) {
     const int begin = s->next[rank];
     for (; s->next[rank] < s->schedule->n_tasks; s->next[rank]++) {
         const pipeline_task *task = &s->schedule->order[rank][s->next[rank]];
-        if (inputs_at(s, rank, task) < 0) break;
+        const double inputs = inputs_at(s, rank, task);
+        if (inputs < 0 || (s->round && (inputs >= s->round || s->next[rank] > begin))) break;
         if (task->work == WORK_WEIGHT_GRAD) continue;
         const pipeline_task **under_way = &sending[result_of(task)][rank];
         if (*under_way && !has_left(s, rank, *under_way)) break;
         *under_way = task;
-        computed(s, rank, task, 0);
+        computed(s, rank, task, s->round);
     }
     return s->next[rank] > begin;
 }
 
+typedef const pipeline_task **sends[N_DIRECTIONS];
+
+static void begin_sends(arena *a, simulation *s, sends sending) {
+    for (int d = 0; d < N_DIRECTIONS; d++)
+        sending[d] = ARENA_ARRAY(a, const pipeline_task *, s->schedule->shape.ranks);
+    forget_results(s);
+}
+
 static drv_status try_to_end(arena *a, simulation *s) {
     const int n_ranks = s->schedule->shape.ranks;
-    const pipeline_task **sending[N_DIRECTIONS];
-    for (int d = 0; d < N_DIRECTIONS; d++)
-        sending[d] = ARENA_ARRAY(a, const pipeline_task *, n_ranks);
-    forget_results(s);
+    sends sending;
+    begin_sends(a, s, sending);
     for (bool moved = true; moved;) {
         moved = false;
         for (int rank = 0; rank < n_ranks; rank++)
@@ -196,16 +205,48 @@ static drv_status find_tasks(simulation *s) {
     return DRV_OK;
 }
 
+static simulation open_simulation(arena *a, const pipeline_schedule *schedule,
+        const pipeline_cost *cost) {
+    const pipeline_shape *shape = &schedule->shape;
+    simulation s = {.schedule = schedule, .cost = cost, .n_stages = shape->ranks * shape->chunks};
+    for (int d = 0; d < N_DIRECTIONS; d++) {
+        s.end[d] = ARENA_ARRAY(a, double, s.n_stages * shape->micro_batches);
+        s.taken[d] = ARENA_ARRAY(a, int, s.n_stages * shape->micro_batches);
+    }
+    s.next = ARENA_ARRAY(a, int, shape->ranks);
+    return s;
+}
+
+// --- rounds
+int *pipeline_rounds(arena *a, const pipeline_schedule *schedule, int rank, int *n_rounds) {
+    static const pipeline_cost no_time;
+    arena *scratch = arena_new("pipeline_rounds");
+    simulation s = open_simulation(scratch, schedule, &no_time);
+    int *round = ARENA_ARRAY(a, int, schedule->n_tasks);
+    sends sending;
+    *n_rounds = 0;
+    bool moved = find_tasks(&s) == DRV_OK;
+    begin_sends(scratch, &s, sending);
+    while (moved) {
+        moved = false;
+        s.round = *n_rounds + 1;
+        for (int r = 0; r < schedule->shape.ranks; r++) {
+            if (!advance(&s, r, sending)) continue;
+            moved = true;
+            if (r == rank) round[s.next[r] - 1] = s.round;
+        }
+        if (moved) *n_rounds = s.round;
+    }
+    DRV_ASSERT(s.next[rank] == schedule->n_tasks, "a schedule that does not end");
+    arena_free(scratch);
+    return round;
+}
+
 drv_status pipeline_simulate(arena *a, const pipeline_schedule *schedule, const pipeline_cost *cost,
         pipeline_result *out) {
     const pipeline_shape *shape = &schedule->shape;
-    simulation s = {.schedule = schedule, .cost = cost, .n_stages = shape->ranks * shape->chunks};
     arena *scratch = arena_new("pipeline_simulate");
-    for (int d = 0; d < N_DIRECTIONS; d++) {
-        s.end[d] = ARENA_ARRAY(scratch, double, s.n_stages * shape->micro_batches);
-        s.taken[d] = ARENA_ARRAY(scratch, int, s.n_stages * shape->micro_batches);
-    }
-    s.next = ARENA_ARRAY(scratch, int, shape->ranks);
+    simulation s = open_simulation(scratch, schedule, cost);
     *out = (pipeline_result){.peak = ARENA_ARRAY(a, int, shape->ranks)};
     drv_status status = find_tasks(&s);
     if (status == DRV_OK) status = try_to_end(scratch, &s);

@@ -168,6 +168,12 @@ static drv_status fill_other(void *ctx) {
     return DRV_OK;
 }
 
+bool batch_reader_ready(batch_reader *reader, double at_most_s) {
+    if (!reader->started) task_start(&reader->task, fill_other, reader);
+    reader->started = true;
+    return task_ended(&reader->task, at_most_s);
+}
+
 drv_status batch_reader_next(batch_reader *reader, bool more, batch **out) {
     if (!reader->started) task_start(&reader->task, fill_other, reader);
     reader->started = false;

@@ -31,6 +31,8 @@ typedef struct batch_reader {
 // Makes a reader of the rows that a data rank has in the global batches of a config: its share one
 // after the other, or every so many micro-batches one (run_layout.h).
 batch_reader batch_reader_new(arena *a, rows *r, const run_config *cfg);
+// Waits so many seconds at most, and returns whether batch_reader_next will not wait.
+bool batch_reader_ready(batch_reader *reader, double at_most_s);
 // Hands over the next batch, which stays as it is until the next call. `more`: another one will be
 // asked for, so it is read meanwhile. An error of that read is returned by the call that asks for
 // it.

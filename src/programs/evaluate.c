@@ -8,13 +8,11 @@
 #include "ir/pair_loss.h"
 #include "ir/pair_word.h"
 #include "base/round.h"
-#include "base/stop.h"
 #include "base/str.h"
 #include "ir/program_inputs.h"
 #include "programs/pipeline_run.h"
 #include "programs/stages.h"
-
-#define AGREE_S 0.5
+#include "programs/stop_poll.h"
 
 int64_t evaluate_run_rows(const run_config *cfg, const rows *r) {
     const int64_t batch_tokens = cfg->global_batch_size * cfg->sequence_length;
@@ -45,10 +43,8 @@ typedef struct evaluation {
     // tokens].
     int64_t n_pairs;
     double *pairs, *of_tokens;
-    // Turns are taken in portions, between which all ranks agree on whether to stop.
-    comm_group *all_ranks;
-    int64_t round, portion; // rounds so far; in the portion
-    double began_s;         // clock: of the portion
+    int64_t round;  // rounds so far
+    stop_poll poll; // by rounds
 } evaluation;
 enum { OF_CHOSEN, OF_REJECTED, SEEN, N_OF_PAIR };
 
@@ -151,7 +147,7 @@ static drv_status give(void *ctx, const pipeline_task *item, void *message) {
 }
 
 static drv_status run_stages(evaluation *e, int64_t n_rounds) {
-    const pipeline_actions actions = {e, take, compute, give};
+    const pipeline_actions actions = {.ctx = e, .take = take, .compute = compute, .give = give};
     pipeline_shape shape = stages_shape(e->p->held.c);
     pipeline_schedule schedule;
     shape.forward_only = true;
@@ -197,30 +193,16 @@ static void say_progress(const evaluation *e, double begin_s) {
             str_duration((clock_s() - begin_s) * (double)(e->n_rows - done) / (double)done));
 }
 
-// All ranks stop at the same round, and take as many more until they ask again: as many as the
-// slowest of them does in half a second.
-static drv_status agree(evaluation *e) {
-    const double now = clock_s();
-    double asked[2] = {stop_number(), now - e->began_s};
-    DRV_TRY(comm_all_reduce(e->all_ranks, DT_F64, COMM_MAX, asked, 2, NULL));
-    if (asked[0] > 0) stop_take_over((int)asked[0]);
-    if (asked[0] > 0) return drv_fail(DRV_STOPPED, "%s while evaluating", stop_requested());
-    const double more = (double)e->portion * AGREE_S / fmax(asked[1], 1e-6);
-    e->portion = more < 1 ? 1 : more < 2 * (double)e->portion ? (int64_t)more : 2 * e->portion;
-    e->began_s = now;
-    return DRV_OK;
-}
-
 static drv_status run_rounds(evaluation *e) {
-    const double begin_s = e->began_s = clock_s();
-    e->portion = e->p->n_stages ? e->p->n_stages : 1;
+    const double begin_s = clock_s();
     for (;;) {
-        const int64_t left = rounds_of(e) - e->round, n = left < e->portion ? left : e->portion;
+        const int64_t left = rounds_of(e) - e->round,
+                      n = left < e->poll.every ? left : e->poll.every;
         DRV_TRY(e->p->n_stages ? run_stages(e, n) : run_rows(e, n));
         e->round += n;
         if (e->round == rounds_of(e)) return DRV_OK;
         say_progress(e, begin_s);
-        DRV_TRY(agree(e));
+        DRV_TRY(stop_poll_done(&e->poll, n, "evaluating"));
     }
 }
 
@@ -258,7 +240,7 @@ static evaluation open_evaluation(arena *a, programs *p, rows *source, int64_t n
             .ranks = ranks->size[AXIS_DATA],
             .me = mesh_place(ranks, comm_rank(self), AXIS_DATA),
             .joined = comm_update_ranks(self, ranks),
-            .all_ranks = comm_all_ranks(self),
+            .poll = stop_poll_new(self, p->n_stages ? p->n_stages : 1),
             .first = mesh_place(ranks, comm_rank(self), AXIS_CONTEXT) * z.blocks_here,
             .n_here = z.blocks_here,
             .n_parts = zigzag_blocks(&z),

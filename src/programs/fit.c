@@ -65,7 +65,8 @@ static const char *differences(arena *a, const run_config *cfg, const run_config
 // The change that costs least time, from rows and recomputation to what changes the arithmetic.
 static drv_status suggest(arena *a, const run_config *cfg, const run_config *base,
         const memory_limit *limit, const char **keys) {
-    static const recompute_mode modes[] = {RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL};
+    static const recompute_mode modes[] = {RECOMPUTE_NONE, RECOMPUTE_GATHERS, RECOMPUTE_SELECTIVE,
+            RECOMPUTE_FULL};
     static const precision precisions[] = {PRECISION_F32, PRECISION_BF16};
     memory_plan planned;
     DRV_TRY(fit_plan(base, &planned));

@@ -14,7 +14,9 @@ typedef struct running {
     comm_transfer received[N_DIRECTIONS][RECEIVED], sent[N_DIRECTIONS];
     int n_posted[N_DIRECTIONS], n_taken[N_DIRECTIONS];
     bool sending[N_DIRECTIONS];
-    int next; // the first task whose receive is not posted
+    int next;          // the first task whose receive is not posted
+    int round;         // so many are over
+    drv_saved stopped; // status DRV_OK: it is not
 } running;
 
 int64_t pipeline_link_bytes(int64_t message_bytes) {
@@ -76,13 +78,19 @@ static drv_status wait_for(running *r, direction d, const char *what, comm_trans
     return DRV_OK;
 }
 
+static bool is_stopped(const running *r) {
+    return r->stopped.status != DRV_OK;
+}
+
 static drv_status take(running *r, const pipeline_task *item) {
     const direction d = direction_of(item);
-    if (!pipeline_receives(&r->schedule->shape, r->link->place, item))
-        return r->actions->take(r->actions->ctx, item, NULL);
-    const int buffer = r->n_taken[d]++ % RECEIVED;
-    DRV_TRY(wait_for(r, d, "receive", &r->received[d][buffer]));
-    return r->actions->take(r->actions->ctx, item, buffer_of(r, d, buffer));
+    const char *message = NULL;
+    if (pipeline_receives(&r->schedule->shape, r->link->place, item)) {
+        const int buffer = r->n_taken[d]++ % RECEIVED;
+        DRV_TRY(wait_for(r, d, "receive", &r->received[d][buffer]));
+        message = buffer_of(r, d, buffer);
+    }
+    return is_stopped(r) ? DRV_OK : r->actions->take(r->actions->ctx, item, message);
 }
 
 static drv_status finish_send(running *r, direction d) {
@@ -94,11 +102,25 @@ static drv_status finish_send(running *r, direction d) {
 static drv_status give(running *r, const pipeline_task *item) {
     const direction d = direction_of(item);
     char *message = buffer_of(r, d, RECEIVED);
+    const int64_t bytes = is_stopped(r) ? 0 : r->link->bytes;
     if (!pipeline_sends(&r->schedule->shape, r->link->place, item)) return DRV_OK;
     DRV_TRY(finish_send(r, d));
-    DRV_TRY(r->actions->give(r->actions->ctx, item, message));
-    comm_send(group_of(r, d), neighbour(r, d, true), message, r->link->bytes, &r->sent[d]);
+    if (bytes) DRV_TRY(r->actions->give(r->actions->ctx, item, message));
+    comm_send(group_of(r, d), neighbour(r, d, true), message, bytes, &r->sent[d]);
     r->sending[d] = true;
+    return DRV_OK;
+}
+
+// Ends all rounds before `round`. A stop leaves the loop over the tasks running: messages that are
+// on their way have to be taken.
+static drv_status end_rounds(running *r, int round) {
+    for (; r->actions->after_round && r->round + 1 < round && !is_stopped(r); r->round++) {
+        const drv_status status = r->actions->after_round(r->actions->ctx);
+        if (status == DRV_STOPPED)
+            drv_save(status, &r->stopped);
+        else
+            DRV_TRY(status);
+    }
     return DRV_OK;
 }
 
@@ -106,13 +128,15 @@ static drv_status run_tasks(running *r) {
     for (int i = 0; i < r->schedule->n_tasks; i++) {
         const pipeline_task *item = &r->schedule->order[r->link->place][i];
         post(r, i + 1);
+        DRV_TRY(end_rounds(r, r->actions->round ? r->actions->round[i] : 0));
         DRV_TRY(take(r, item));
-        DRV_TRY(r->actions->compute(r->actions->ctx, item));
+        if (!is_stopped(r)) DRV_TRY(r->actions->compute(r->actions->ctx, item));
         DRV_TRY(give(r, item));
     }
+    DRV_TRY(end_rounds(r, r->actions->n_rounds));
     for (direction d = 0; d < N_DIRECTIONS; d++)
         DRV_TRY(finish_send(r, d));
-    return DRV_OK;
+    return drv_restore(&r->stopped);
 }
 
 // Nothing may write to the buffers any more.
@@ -130,6 +154,6 @@ drv_status pipeline_run(pipeline_link *link, const pipeline_schedule *schedule,
     DRV_ASSERT(schedule->shape.ranks == link->ranks, "a schedule of %d ranks on %d",
             schedule->shape.ranks, link->ranks);
     const drv_status status = run_tasks(&r);
-    if (status != DRV_OK) give_up(&r);
+    if (status != DRV_OK && status != DRV_STOPPED) give_up(&r);
     return status;
 }

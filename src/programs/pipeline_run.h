@@ -24,6 +24,12 @@ typedef struct pipeline_actions {
     drv_status (*compute)(void *ctx, const pipeline_task *item);
     // Writes the message that another stage waits for; only if there is one.
     drv_status (*give)(void *ctx, const pipeline_task *item, void *message);
+    // Called after each round (pipeline_rounds) but the last; NULL: there are none. DRV_STOPPED,
+    // which all ranks return after the same one: nothing more is computed, and the messages that
+    // are left of the table are empty.
+    drv_status (*after_round)(void *ctx);
+    const int *round; // by task of this rank
+    int n_rounds;
 } pipeline_actions;
 
 // Runs all tasks of this rank. It has one send under way per direction, and posts the receive of a

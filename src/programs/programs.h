@@ -51,6 +51,7 @@ typedef struct programs {
     stage_programs *stage;
     pipeline_schedule schedule;
     pipeline_slots slots;
+    int *round, n_rounds;       // of the tasks of this rank (pipeline_rounds)
     int64_t message_bytes;      // of what a stage hands to the next one
     struct pipeline_link *link; // to the neighbours; NULL until there is a stepper
 } programs;

@@ -15,6 +15,7 @@ preference_loss stages_preference(const run_config *cfg) {
 }
 
 static const recompute_policy policies[] = {[RECOMPUTE_NONE] = KEEP_ALL,
+        [RECOMPUTE_GATHERS] = KEEP_SHARDS,
         [RECOMPUTE_SELECTIVE] = KEEP_GEMMS,
         [RECOMPUTE_FULL] = KEEP_STREAM};
 
@@ -95,8 +96,9 @@ drv_status stages_schedule(arena *a, const run_config *cfg, pipeline_schedule *o
 static drv_status build_schedule(arena *a, const run_config *cfg, programs *p) {
     pipeline_result result;
     DRV_TRY(stages_schedule(a, cfg, &p->schedule, &result));
-    p->slots = pipeline_find_slots(a, &p->schedule,
-            mesh_place(&p->layout.mesh, (int)cfg->rank, AXIS_PIPELINE));
+    const int place = mesh_place(&p->layout.mesh, (int)cfg->rank, AXIS_PIPELINE);
+    p->slots = pipeline_find_slots(a, &p->schedule, place);
+    p->round = pipeline_rounds(a, &p->schedule, place, &p->n_rounds);
     return DRV_OK;
 }
 

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "ir/program_inputs.h"
 #include "programs/pipeline_run.h"
 #include "programs/stages.h"
@@ -16,14 +17,14 @@ static int n_values_of(const run_config *cfg) {
     return cfg->objective == OBJECTIVE_DPO ? MAX_VALUES : 1;
 }
 
-stepper stepper_new(arena *a, programs *p, comm *c, const mesh *m) {
+stepper stepper_new(arena *a, programs *p, comm *self, const mesh *ranks) {
     const run_config *cfg = p->held.c;
     const run_layout *l = &p->layout;
     const int n_blocks = l->zigzag.blocks_here, n_partial_sums = l->partial_sums;
     const int64_t n_losses = l->micro_batches * n_partial_sums, n_values = n_values_of(cfg);
     const stepper s = {.p = p,
-            .comm = c,
-            .mesh = *m,
+            .comm = self,
+            .mesh = *ranks,
             .n_micro_batches = l->micro_batches,
             .n_accum_groups = l->accum_groups_here,
             .n_blocks = n_blocks,
@@ -32,9 +33,10 @@ stepper stepper_new(arena *a, programs *p, comm *c, const mesh *m) {
                     n_values * l->all_micro_batches * n_partial_sums * cfg->n_context_blocks),
             .mine = ARENA_ARRAY(a, double, n_values *n_blocks *n_partial_sums),
             .n_values = (int)n_values,
-            .first_loss = n_losses * n_blocks * mesh_place_in_update(m, comm_rank(c)),
-            .n_losses = n_losses};
-    if (p->n_stages) p->link = pipeline_link_new(a, c, m, p->message_bytes);
+            .first_loss = n_losses * n_blocks * mesh_place_in_update(ranks, comm_rank(self)),
+            .n_losses = n_losses,
+            .poll = stop_poll_new(self, 1)};
+    if (p->n_stages) p->link = pipeline_link_new(a, self, ranks, p->message_bytes);
     return s;
 }
 
@@ -105,20 +107,18 @@ static drv_status sum_losses(stepper *s, double sums[MAX_VALUES]) {
 typedef struct step_call {
     stepper *s;
     const batch *b;
-    drv_status (*between)(void *ctx);
-    void *ctx;
 } step_call;
 
-static drv_status look_around(const step_call *call) {
-    if (call->between) DRV_TRY(call->between(call->ctx));
-    return comm_check(call->s->comm);
+static drv_status heed_stop(stepper *s) {
+    return stop_poll_done(&s->poll, 1, "a step was computed");
 }
 
 static drv_status run_whole_model(const step_call *call) {
     stepper *s = call->s;
     const int64_t in_accum_group = s->n_micro_batches / s->n_accum_groups;
     for (int64_t i = 0; i < s->n_micro_batches; i++) {
-        DRV_TRY(look_around(call));
+        if (i > 0) DRV_TRY(heed_stop(s));
+        DRV_TRY(comm_check(s->comm));
         DRV_TRY(run_micro_batch(s, call->b, i));
         if ((i + 1) % in_accum_group == 0)
             DRV_TRY(programs_finish_accum_group(s->p, &s->p->accum_groups, i / in_accum_group,
@@ -138,7 +138,7 @@ static drv_status take(void *ctx, const pipeline_task *item, const void *message
     const stepper *s = call->s;
     programs *p = s->p;
     const int m = item->micro_batch, slot = p->slots.of[item->chunk * s->n_micro_batches + m];
-    DRV_TRY(look_around(call));
+    DRV_TRY(comm_check(s->comm));
     backend_use_slot(p->held.b, slot);
     if (message) DRV_TRY(stages_put(p, item, slot, message));
     if (item->work != WORK_FORWARD) return DRV_OK;
@@ -165,27 +165,44 @@ static drv_status give(void *ctx, const pipeline_task *item, void *message) {
     return stages_get(call->s->p, item, message);
 }
 
+static drv_status after_round(void *ctx) {
+    const step_call *call = ctx;
+    return heed_stop(call->s);
+}
+
 static drv_status run_stages(step_call *call) {
     stepper *s = call->s;
-    const pipeline_actions actions = {call, take, compute, give};
+    const pipeline_actions actions = {.ctx = call,
+            .take = take,
+            .compute = compute,
+            .give = give,
+            .after_round = after_round,
+            .round = s->p->round,
+            .n_rounds = s->p->n_rounds};
     DRV_TRY(pipeline_run(s->p->link, &s->p->schedule, &actions));
     // The last stage has the losses.
     comm_group *stages = comm_axes(s->comm, &s->mesh, 1u << AXIS_PIPELINE);
     return comm_broadcast(stages, group_size(stages) - 1, losses_of_rank(s), loss_bytes(s));
 }
 
-drv_status stepper_gradients(stepper *s, const batch *b, drv_status (*between)(void *ctx),
-        void *ctx, double *loss) {
-    step_call call = {s, b, between, ctx};
+void stepper_pace(stepper *s, double seconds) {
+    stop_poll_pace(&s->poll, s->p->n_stages ? s->p->n_rounds : s->n_micro_batches, seconds);
+}
+
+drv_status stepper_gradients(stepper *s, const batch *b, double *loss) {
+    step_call call = {s, b};
+    const double begin = clock_s();
     // Normalised by the counted tokens or pairs of the global batch, whatever the micro-batches.
     const double dloss = 1 / (double)(b->pair ? b->pairs : b->counted);
     double sums[MAX_VALUES] = {0};
     comm_note(s->comm, s->step, "step");
     s->p->held.b->step = s->step;
+    stop_poll_begin(&s->poll);
     if (programs_has_loss(s->p)) DRV_TRY(programs_write_dloss(s->p, dloss));
     DRV_TRY(s->p->n_stages ? run_stages(&call) : run_whole_model(&call));
     DRV_TRY(sum_losses(s, sums));
     *loss = sums[0] * dloss;
+    s->gradients_s = clock_s() - begin;
     s->figures = (pair_figures){sums[1] * dloss, sums[2] * dloss, sums[3] * dloss};
     return DRV_OK;
 }

@@ -5,6 +5,7 @@
 #include "comm/comm.h"
 #include "ir/hyper.h"
 #include "programs/batch_feed.h"
+#include "programs/stop_poll.h"
 
 // The figures of the pairs of a batch: the mean reward of a chosen and of a rejected response, and
 // the share of pairs whose chosen response has the greater one (ir/ops/preference.c).
@@ -26,16 +27,20 @@ typedef struct stepper {
     int n_values;
     int64_t first_loss, n_losses; // of this rank; of a reduction block
     int64_t step;                 // told to other ranks
+    stop_poll poll;               // by micro-batches, or by rounds of a pipeline
+    double gradients_s;           // the last gradients took this rank so long
     pair_figures figures;         // of the last step; of rows of pairs
 } stepper;
 
-stepper stepper_new(arena *a, programs *p, comm *c, const mesh *m);
+stepper stepper_new(arena *a, programs *p, comm *self, const mesh *ranks);
 
 // Forward and backward of this rank's share; *loss is that of the global batch, on every rank, as
-// are s->figures.
-// between: called before each micro-batch; what it returns but DRV_OK ends the step; NULL: nothing.
-DRV_CHECKED drv_status stepper_gradients(stepper *s, const batch *b,
-        drv_status (*between)(void *ctx), void *ctx, double *loss);
+// are s->figures. DRV_STOPPED, on all ranks: a stop was asked for, and the step is given up between
+// two micro-batches; it has changed no weight.
+DRV_CHECKED drv_status stepper_gradients(stepper *s, const batch *b, double *loss);
+// Tells the stepper how long the last gradients took the slowest rank, the same number on all, so
+// that the ranks of the next step ask each other for a stop in time, and in short steps never.
+void stepper_pace(stepper *s, double seconds);
 // Returns, after these, the rank that computed the first loss of the step that is no finite number,
 // of tensor ranks the first one; where all are finite, rank 0.
 int stepper_bad_rank(const stepper *s);

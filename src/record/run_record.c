@@ -69,6 +69,7 @@ static void add_event(run_record *self, run_event_kind kind, json_t *fields) {
 static void write_status(run_record *self, bool lasts) {
     if (self->dir_fd < 0 || is_taken_over(self)) return;
     self->written_s = clock_s();
+    self->status.steps = self->cfg->steps; // of training.epochs known once the data is open
     note(self, run_status_write(self->dir_fd, &self->status, lasts));
 }
 
@@ -112,7 +113,6 @@ static run_record *new_record(arena *a, const run_config *cfg, comm *c, int64_t 
     self->status.message = self->message;
     self->status.failed_host = self->failed_host;
     self->status.attempt = attempt;
-    self->status.steps = cfg->steps;
     self->status.ranks = comm_size(c);
     self->status.nodes = comm_hosts(c);
     self->status.pid = self->leads ? getpid() : -1;
@@ -134,7 +134,8 @@ static void add_start(run_record *self) {
     json_object_set_new(fields, "pid", json_integer(self->status.pid));
     json_object_set_new(fields, "job", job ? job : json_string(""));
     json_object_set_new(fields, "restarts", restarts());
-    json_object_set_new(fields, "steps", json_integer(self->cfg->steps));
+    json_object_set_new(fields, "steps",
+            step_or_null(self->cfg->steps > 0 ? self->cfg->steps : -1));
     json_object_set_new(fields, "backend", json_string(self->cfg->backend));
     add_event(self, EVENT_START, fields);
 }
@@ -219,8 +220,11 @@ void record_resume(run_record *self, int64_t step, const char *from, const lost_
     json_object_set_new(fields, "lost_steps", json_integer(lost->steps));
     json_object_set_new(fields, "lost_s", json_real(lost->seconds));
     add_event(self, EVENT_RESUME, fields);
+    pthread_mutex_lock(&self->lock);
     self->status.step = step;
     if (from) self->status.saved_step = step;
+    if (self->leads && !self->ended) write_status(self, false);
+    pthread_mutex_unlock(&self->lock);
 }
 
 void record_running(run_record *self, int64_t step, const char *energy) {

@@ -209,6 +209,7 @@ static void add_variants(search *s, layout_candidate c) {
     for (int mode = RECOMPUTE_NONE; mode <= RECOMPUTE_FULL; mode++)
         for (int sequence = 0; sequence <= (c.tensor > 1 && tokens % c.tensor == 0); sequence++)
             for (int64_t zero = 0; zero < zero_end; zero++) {
+                if (mode == RECOMPUTE_GATHERS && !sequence) continue; // nothing is gathered
                 c.recompute = (recompute_mode)mode;
                 c.sequence = sequence;
                 c.zero = zero;

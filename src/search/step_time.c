@@ -73,7 +73,7 @@ static drv_status run_whole_step(programs *p, const batch *b) {
 static drv_status run_step(stepper *s, const batch *b) {
     double loss, grad_norm, param_norm;
     if (s->p->whole_step) return run_whole_step(s->p, b);
-    DRV_TRY(stepper_gradients(s, b, NULL, NULL, &loss));
+    DRV_TRY(stepper_gradients(s, b, &loss));
     return stepper_update(s, hyper, &grad_norm, &param_norm);
 }
 

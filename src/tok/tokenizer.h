@@ -24,9 +24,9 @@ int32_t tokenizer_bos(const tokenizer *t);
 int32_t tokenizer_eos(const tokenizer *t);
 int32_t tokenizer_pad(const tokenizer *t);
 int32_t tokenizer_unk(const tokenizer *t);
-// Returns the text of a token for messages, about 60 bytes at most; bytes that are not text as
-// \xNN, "?" for an id that does not exist. Belongs to the tokenizer, or is overwritten 8 calls
-// later in this thread.
+// Returns the text of a token for messages: the whole name of an added token, at most 63 bytes of
+// any other; bytes that are not text as \xNN, "?" for an id that does not exist. Belongs to the
+// tokenizer, or is overwritten 8 calls later in this thread.
 const char *tokenizer_token_text(const tokenizer *tok, int32_t id);
 // XXH3-64 of the texts of the ids below n by id: the same where these ids mean the same, whatever
 // else differs. Ids that are no token count as such.

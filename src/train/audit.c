@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "programs/gradient_ops.h"
 #include "train/ranks.h"
 
 static const char *const kind_names[] = {"equal", "batch", "weight", "loss", "gradient",
@@ -32,15 +33,6 @@ static void seek(audit *self, int64_t step) {
 }
 
 // --- what is found
-// By the op whose result it is: of a parameter's name.
-static const char *gradient_op(const char *name) {
-    if (strstr(name, "lora_")) return "low_rank_grad";
-    if (strstr(name, "norm")) return "rmsnorm_grad";
-    if (strstr(name, "embed_tokens")) return "embedding_grad";
-    if (str_ends(name, ".bias")) return "bias_grad";
-    return "matmul_grad";
-}
-
 typedef struct difference {
     audit_kind kind;
     const tensor_hashes *of; // NULL: no tensor
@@ -85,8 +77,8 @@ static void compare_tensors(const audit *self, const char *key, const tensor_has
 }
 
 // --- what it says
-static const char *op_of(const difference *found, const char *name) {
-    switch (found->kind) {
+static const char *op_of(audit_kind kind, const char *gradient_ops) {
+    switch (kind) {
     case AUDIT_BATCH:
         return "data";
     case AUDIT_WEIGHT:
@@ -94,7 +86,7 @@ static const char *op_of(const difference *found, const char *name) {
     case AUDIT_LOSS:
         return "forward";
     case AUDIT_GRADIENT:
-        return gradient_op(name);
+        return gradient_ops;
     case AUDIT_UPDATE:
         return "update";
     default:
@@ -122,6 +114,21 @@ static const char *meaning_of(arena *a, const audit_result *x) {
     default:
         return "from equal tensors";
     }
+}
+
+// The ops that compute the gradient of a tensor, for rank 0, from the first rank that has it: on a
+// pipeline no rank has the graphs of another stage.
+static drv_status share_gradient_ops(run *r, const char *parameter, const char **out) {
+    enum { BYTES = 256 };
+    char mine[BYTES] = "", *all = ARENA_ARRAY(r->a, char, BYTES *comm_size(r->comm));
+    str ops = {0};
+    programs_gradient_ops(&r->p, parameter, &ops);
+    if (ops.n) snprintf(mine, sizeof mine, "%s", ops.p);
+    str_free(&ops);
+    DRV_TRY(comm_all_gather(comm_all_ranks(r->comm), mine, sizeof mine, NULL, all));
+    for (int rank = comm_size(r->comm) - 1; rank >= 0; rank--)
+        if (all[rank * BYTES]) *out = all + rank * BYTES;
+    return DRV_OK;
 }
 
 static drv_status say(run *r, const audit_result *x) {
@@ -160,6 +167,9 @@ static drv_status end_at(run *r, const step_metrics *at_step, const difference *
     if (of && all.alone)
         DRV_TRY(hashes_find_bit(&r->p.held, &of->list[all.index], all.difference, &result->element,
                 &result->bit));
+    const char *gradient_ops = NULL;
+    if (result->kind == AUDIT_GRADIENT)
+        DRV_TRY(share_gradient_ops(r, of->list[all.index].entry.name, &gradient_ops));
     drv_status status = DRV_OK;
     if (r->leads) {
         result->equal_to = r->audit->equal_to;
@@ -167,7 +177,7 @@ static drv_status end_at(run *r, const step_metrics *at_step, const difference *
         result->tensor = of ? arena_strdup(r->audit->a, of->list[all.index].entry.name) : NULL;
         result->recorded = found->recorded;
         result->replayed = found->replayed;
-        result->op = op_of(found, result->tensor ? result->tensor : "");
+        result->op = op_of(result->kind, gradient_ops);
         status = say(r, result);
     }
     return ranks_together(r, status);

@@ -34,7 +34,8 @@ typedef struct audit_result {
     int64_t step, equal_to;  // where; the last step before it that is known to be equal
     const char *tensor;      // the first one in the order of the computation; NULL: none
     int n_tensors;           // that differ there
-    const char *op; // "data", "memory", "forward", "matmul_grad", "update", ...; NULL: equal
+    const char *op; // "data", "memory", "forward", "update", "squares", or the ops of the graph
+                    // that compute a gradient, as "matmul"; NULL: equal
     uint64_t recorded, replayed; // hashes of the tensor or the batch
     int64_t element;             // whose one bit explains the difference; -1: not one
     int bit;                     // of the element as a float, from the lowest

@@ -1,6 +1,7 @@
 // Ranks of a run: threads and cores, files, requests that reach one of them.
 #include "train/ranks.h"
 
+#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,17 +103,45 @@ static bool minutes_are_over(const run *r, double minutes, double since_s) {
 
 drv_status ranks_agree(run *r, drv_status mine, bool *save) {
     const run_config *cfg = r->cfg;
-    int32_t asked[5] = {stop_number(), stop_take_save_request(), r->saver && !ckpt_ended(r->saver),
-            mine != DRV_OK, minutes_are_over(r, cfg->max_minutes, r->began_s)};
+    enum { LONGEST_S = 1000000 };
+    const double gradients_s =
+            r->stepper.gradients_s < LONGEST_S ? r->stepper.gradients_s : LONGEST_S;
+    int32_t asked[] = {stop_number(), stop_take_save_request(),
+            r->saver && !ckpt_ended(r->saver, 0), mine != DRV_OK,
+            minutes_are_over(r, cfg->max_minutes, r->began_s), (int32_t)ceil(1000 * gradients_s)};
     if (minutes_are_over(r, cfg->checkpoint_minutes, r->save_began_s)) asked[1] = 1;
-    DRV_TRY(comm_all_reduce(comm_all_ranks(r->comm), DT_I32, COMM_MAX, asked, 5, NULL));
+    DRV_TRY(comm_all_reduce(comm_all_ranks(r->comm), DT_I32, COMM_MAX, asked,
+            sizeof asked / sizeof *asked, NULL));
     if (asked[3]) return ranks_together(r, mine);
+    if (asked[5] > 0) stepper_pace(&r->stepper, asked[5] / 1e3); // else there was no step yet
     stop_take_over(asked[0]);
     r->stopping = asked[0] || asked[4];
     if (asked[4] && !asked[0]) r->limit = "training.max_minutes";
     *save = asked[1];
     r->save_ended = !asked[2];
     return DRV_OK;
+}
+
+drv_status ranks_share_stop(run *r) {
+    int32_t number = stop_number();
+    DRV_TRY(comm_all_reduce(comm_all_ranks(r->comm), DT_I32, COMM_MAX, &number, 1, NULL));
+    stop_take_over(number);
+    return DRV_OK;
+}
+
+drv_status ranks_wait(run *r, ranks_is_done is_done, void *ctx, const char *doing) {
+    const double at_most_s = 0.25;
+    drv_status status = DRV_OK;
+    for (bool done = false;;) {
+        done = done || is_done(ctx, at_most_s, &status);
+        int32_t asked[] = {stop_number(), !done, status != DRV_OK};
+        DRV_TRY(comm_all_reduce(comm_all_ranks(r->comm), DT_I32, COMM_MAX, asked,
+                sizeof asked / sizeof *asked, NULL));
+        if (asked[2]) return ranks_together(r, status);
+        if (!asked[1]) return DRV_OK;
+        stop_take_over(asked[0]);
+        if (asked[0]) return stop_check(doing);
+    }
 }
 
 drv_status ranks_together(run *r, drv_status status) {

@@ -14,6 +14,13 @@ DRV_CHECKED drv_status ranks_agree_on_arithmetic(run *r);
 // Agrees after a step: a failure of one rank, `mine`, a stop or a save that it was asked for, or
 // that is due by rank 0's clock, become those of all; also whether a save has ended on all.
 DRV_CHECKED drv_status ranks_agree(run *r, drv_status mine, bool *save);
+// Waits for work that another thread does on every rank. is_done waits so many seconds at most and
+// tells how the work fared on this rank, once it is done. A failure of one becomes that of all, as
+// by ranks_together; DRV_STOPPED, on all: a stop was asked for before all were done.
+typedef bool (*ranks_is_done)(void *ctx, double at_most_s, drv_status *status);
+DRV_CHECKED drv_status ranks_wait(run *r, ranks_is_done is_done, void *ctx, const char *doing);
+// Takes over, on all ranks, a stop that one of them was asked for.
+DRV_CHECKED drv_status ranks_share_stop(run *r);
 // Refuses a rank that has another configuration than rank 0 (one_config.c).
 DRV_CHECKED drv_status ranks_share_config(run *r);
 // Ends the part of this rank. A failure ends all ranks, with the message of the one that it is of;

@@ -42,16 +42,17 @@ void resume_note_saved(const char *run_dir, int64_t step, drv_status (*is_ours)(
 static const char how_to_start[] =
         "restore a checkpoint, or start again at step 0 with `drover train CONFIG --fresh`, which moves what is there to RUN_DIR/before-N";
 
-drv_status resume_choose(arena *a, const ckpt_ranks *ranks, const char *run_dir,
+drv_status resume_choose(arena *a, const ckpt_ranks *ranks, const char *run_dir, int64_t below,
         const char **folder) {
     const char *dir = path_join(a, run_dir, "checkpoints");
     const int64_t saved = saved_step(run_dir);
     DRV_TRY(ckpt_agree(ranks, ckpt_rank(ranks) == 0 ? ckpt_clean(dir) : DRV_OK));
-    drv_status status = ckpt_newest(a, ranks, dir, folder);
+    drv_status status = ckpt_newest(a, ranks, dir, below, folder);
     if (status != DRV_OK) {
         const char *why = arena_strdup(a, drv_message());
         return drv_fail(status, "%s; %s", why, how_to_start);
     }
+    if (!*folder && below < INT64_MAX) return DRV_OK;
     if (!*folder && saved >= 0)
         return drv_fail(DRV_E_DATA,
                 "\"%s\" was saved up to step %lld (saved.json), but %s holds no checkpoint; %s",

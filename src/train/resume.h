@@ -3,10 +3,11 @@
 #include "ckpt/ckpt.h"
 #include "train/trainer_json.h"
 
-// Chooses the newest valid checkpoint of the run; NULL when none was ever completed. DRV_E_DATA
-// when there were some and none can be used: says why and what to do. All ranks choose the same.
+// Chooses the newest valid checkpoint of the run, of a step below `below` (INT64_MAX: of any); NULL
+// when none was ever completed, or none is below. DRV_E_DATA when there were some and none can be
+// used: says why and what to do. All ranks choose the same.
 DRV_CHECKED drv_status resume_choose(arena *a, const ckpt_ranks *ranks, const char *run_dir,
-        const char **folder);
+        int64_t below, const char **folder);
 // Notes that the checkpoint of this step is in place: so much a later start must find. Asked right
 // before the note is put in the place of an older one: is_ours(ctx), as by ckpt_saver_guard.
 void resume_note_saved(const char *run_dir, int64_t step, drv_status (*is_ours)(void *ctx),

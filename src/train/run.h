@@ -66,12 +66,14 @@ typedef struct run {
     json_t *about;                     // recorded in trainer.json beside the counters
     const char *run_dir, *checkpoints; // where it saves
     int64_t saved_step, saving_step;   // in place; under way. -1: none
-    bool save_ended;                   // on all ranks (ranks_agree)
-    int failed_saves;                  // in a row
-    double failing_since_s;            // clock at the first of them
-    bool saves_given_up;               // they have failed for too long, which ends the run
-    bool weights_lost;                 // an update failed half-way: they belong to no step
-    bool start_failed;                 // of a step as one program: they are lost for good
+    int64_t *refused;                  // steps of checkpoints that could not be used
+    int n_refused, cap_refused;
+    bool save_ended;        // on all ranks (ranks_agree)
+    int failed_saves;       // in a row
+    double failing_since_s; // clock at the first of them
+    bool saves_given_up;    // they have failed for too long, which ends the run
+    bool weights_lost;      // an update failed half-way: they belong to no step
+    bool start_failed;      // of a step as one program: they are lost for good
     // of those who watch
     run_record *record;             // NULL: the directory is not taken yet
     const char *cause;              // of its end, where the status does not say it; NULL: it does
@@ -96,6 +98,18 @@ bool run_checks_replicas(const run *r);
 // Measures the peak of products again now and then, and keeps the higher: the machine may have been
 // busy before.
 DRV_CHECKED drv_status run_measure_peak(run *r);
+
+// Takes all steps that were started to their end and their lines (train.c).
+DRV_CHECKED drv_status run_finish_steps(run *r);
+
+// --- run_end.c
+// Names what asked for a stop: a signal, or a key of this run.
+const char *run_stop_reason(const run *r);
+// Ends a run whose loop ended with `status`: saves the last finished step, unless that is what
+// failed, and returns the status of the run, with the message that is to be said.
+DRV_CHECKED drv_status run_end(run *r, drv_status status);
+// Ends a run that was stopped while it was opened: it has nothing to save.
+DRV_CHECKED drv_status run_end_early(run *r);
 
 // Checks that the run directory is still this run's; a collective. DRV_E_IO: it was moved, removed
 // or taken over, which ends the run: nothing there is touched any more.

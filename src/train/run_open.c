@@ -223,6 +223,33 @@ static drv_status open_references(run *r, const char *folder, bool *begun) {
     return DRV_OK;
 }
 
+// A checkpoint was not usable, as `status` and the message say: chooses an older one, with a line.
+// Where there is none, or what is wrong is not the checkpoint, it returns the failure.
+static drv_status choose_older(run *r, drv_status status, const char **folder) {
+    ckpt_ranks ranks;
+    const ckpt_ranks *all = state_ranks(&r->p.held, &ranks);
+    const char *older;
+    drv_saved refused;
+    drv_save(status, &refused);
+    if (r->audit || (status != DRV_E_DATA && status != DRV_E_IO)) return status;
+    DRV_TRY(resume_choose(r->a, all, r->cfg->run_dir, ckpt_step_of(*folder), &older));
+    if (!older) return drv_restore(&refused);
+    if (r->leads) log_warn("checkpoint \"%s\" is not used: %s", *folder, refused.message);
+    MEM_GROW(r->refused, r->n_refused, r->cap_refused);
+    r->refused[r->n_refused++] = ckpt_step_of(*folder);
+    r->together = false; // they go on
+    *folder = older;
+    return DRV_OK;
+}
+
+static drv_status read_counters(run *r, const char *folder) {
+    json_t *ignored = NULL;
+    run_state state;
+    const drv_status status = trainer_json_read(folder, &state, &ignored);
+    json_decref(ignored);
+    return ranks_together(r, status);
+}
+
 // Chooses where the run goes on (*folder NULL: at step 0), and of LoRA the base.
 static drv_status choose_checkpoint(run *r, const char **folder) {
     ckpt_ranks ranks;
@@ -231,14 +258,22 @@ static drv_status choose_checkpoint(run *r, const char **folder) {
     r->saved_step = r->saving_step = -1;
     *folder = NULL;
     if (!r->audit)
-        DRV_TRY(resume_choose(r->a, all, r->cfg->run_dir, folder));
+        DRV_TRY(resume_choose(r->a, all, r->cfg->run_dir, INT64_MAX, folder));
     else if ((*folder = audit_checkpoint(r)))
         DRV_TRY(ckpt_verify_shared(all, *folder));
+    for (drv_status status; *folder && (status = read_counters(r, *folder)) != DRV_OK;)
+        DRV_TRY_CTX(choose_older(r, status, folder), "cannot resume");
     return lora_is_on(r->cfg) ? open_base(r) : DRV_OK;
 }
 
+static drv_status resume(run *r, const char *folder) {
+    for (drv_status status; (status = ranks_together(r, resume_from(r, folder))) != DRV_OK;)
+        DRV_TRY(choose_older(r, status, &folder));
+    return DRV_OK;
+}
+
 static drv_status open_weights(run *r, const char *folder, bool begun) {
-    if (folder) return resume_from(r, folder);
+    if (folder) return resume(r, folder);
     count_steps(r);
     if (r->leads) DRV_TRY(keep_lost_metrics(r));
     if (!begun) DRV_TRY(begin_model(r));
@@ -438,5 +473,6 @@ void run_close(run *r) {
     json_decref(r->about);
     json_decref(r->base_hashes);
     json_decref(r->kept_counters);
+    free(r->refused);
     record_close(r->record);
 }

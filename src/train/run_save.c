@@ -88,8 +88,10 @@ drv_status run_settle_save(run *r, bool wait) {
 static void open_saver(run *r) {
     ckpt_ranks ranks;
     r->saver = ckpt_saver_new(r->checkpoints, r->cfg->checkpoint_keep,
-            state_ranks(&r->p.held, &ranks), state_read_f32, &r->p);
+            state_ranks(&r->p.held, &ranks), state_read_f32, &r->p.held);
     ckpt_saver_guard(r->saver, is_ours, r);
+    for (int i = 0; i < r->n_refused; i++)
+        ckpt_saver_refuse(r->saver, r->refused[i]);
     int *n_model = &r->content.n_model;
     r->content.model = r->content.is_adapter ? state_adapter(r->a, &r->p.held, false, n_model)
                                              : state_model(r->a, &r->p.held, false, n_model);

@@ -20,15 +20,6 @@
 #include "weights/lora_state.h"
 
 // --- a step
-// DRV_STOPPED between two micro-batches: the partial gradient is thrown away, the step is done anew
-// after a resume, so the bits do not depend on when a run was stopped. Several ranks stop between
-// two steps, where they agree on it.
-static drv_status heed_stop(void *ctx) {
-    const run *r = ctx;
-    if (comm_size(r->comm) > 1 || !stop_requested()) return DRV_OK;
-    return drv_fail(DRV_STOPPED, "%s", stop_requested());
-}
-
 static void fill_hyper(const run_config *cfg, double lr, int64_t updates, double out[N_HYPER]) {
     out[HYPER_LR] = lr;
     out[HYPER_C1] = 1 - drv_pow(cfg->betas[0], (double)updates);
@@ -55,11 +46,25 @@ static drv_status take_hashes(run *r, step_metrics *m) {
     return hashes_take(r->hashed, &r->p.held, &m->hashes);
 }
 
-// Runs forward and backward. If a program is refused, all ranks are here with the weights of the
-// step before, which they can save.
+// Runs forward and backward. A stop gives the step up: it is computed anew after a resume, so the
+// bits do not depend on when a run was stopped. If a program is refused, all ranks are here with
+// the weights of the step before, which they can save.
 static drv_status find_gradients(run *r, const batch *b, double *loss) {
-    const drv_status status = stepper_gradients(&r->stepper, b, heed_stop, r, loss);
+    const drv_status status = stepper_gradients(&r->stepper, b, loss);
     return r->b->refused ? ranks_together(r, status) : status;
+}
+
+static bool state_was_read(void *ctx, double at_most_s, drv_status *status) {
+    const run *r = ctx;
+    *status = DRV_OK; // a save that fails is heard of when it has ended
+    return ckpt_was_read(r->saver, at_most_s);
+}
+
+// Waits for a checkpoint that is still reading the weights. A stop gives the step up: the one that
+// is being saved is then the last one.
+static drv_status wait_for_state(run *r) {
+    return r->saving_step < 0 ? DRV_OK
+                              : ranks_wait(r, state_was_read, r, "a checkpoint was written");
 }
 
 // Runs forward and backward, then the update, and waits for each.
@@ -71,7 +76,7 @@ static drv_status run_apart(run *r, const batch *b, started_step *s) {
     DRV_TRY(find_gradients(r, b, &v->loss));
     const double compute = clock_s();
     DRV_TRY(begin_hashes(r, b, &s->m));
-    if (r->saver) ckpt_wait_read(r->saver); // a checkpoint may still be reading the weights
+    DRV_TRY(wait_for_state(r));
     const double saved = clock_s();
     r->weights_lost = true; // until the update is done
     DRV_TRY(stepper_update(&r->stepper, hyper, &v->grad_norm, &v->param_norm));
@@ -92,7 +97,7 @@ static drv_status start_whole(run *r, const batch *b, started_step *s) {
     fill_hyper(r->cfg, s->m.lr, updates + r->n_started, hyper);
     fill_hyper(r->cfg, s->m.lr, updates, hyper + N_HYPER);
     const double begin = clock_s();
-    if (r->saver) ckpt_wait_read(r->saver);
+    DRV_TRY(wait_for_state(r));
     s->m.save_s = clock_s() - begin;
     r->blocked_s += s->m.save_s;
     const int64_t n_run = r->b->n_run;
@@ -103,18 +108,33 @@ static drv_status start_whole(run *r, const batch *b, started_step *s) {
     return status;
 }
 
+typedef struct next_rows {
+    run *r;
+    bool more;
+    batch *taken;
+    double begin_s, read_s; // clock; seconds that this rank's took
+} next_rows;
+
+static bool rows_were_read(void *ctx, double at_most_s, drv_status *status) {
+    next_rows *next = ctx;
+    if (!batch_reader_ready(&next->r->reader, at_most_s)) return false;
+    *status = batch_reader_next(&next->r->reader, next->more, &next->taken);
+    next->read_s = clock_s() - next->begin_s;
+    return true;
+}
+
 static drv_status start_step(run *r) {
     const run_config *cfg = r->cfg;
     started_step *started = &r->started[(r->first_started + r->n_started) % MAX_STARTED];
-    batch *taken;
     const int n_sets = rows_n_sources(r->train_rows);
     const int64_t step = r->state.step + r->n_started + 1;
     started->begin = clock_s();
     started->waited = comm_waited(r->comm);
     started->sent = comm_sent_by(r->comm);
-    const drv_status read = batch_reader_next(&r->reader, step < cfg->steps, &taken);
-    started->read_s = clock_s() - started->begin;
-    DRV_TRY(ranks_together(r, read));
+    next_rows next = {.r = r, .more = step < cfg->steps, .begin_s = started->begin};
+    DRV_TRY(ranks_wait(r, rows_were_read, &next, "rows were read"));
+    batch *taken = next.taken;
+    started->read_s = next.read_s;
     int64_t counts[] = {taken->counted, taken->pairs};
     DRV_TRY(comm_all_reduce(comm_update_ranks(r->comm, &r->stepper.mesh), DT_I64, COMM_SUM, counts,
             2, NULL));
@@ -322,7 +342,7 @@ static drv_status finish_step(run *r) {
     return r->audit ? audit_end_step(r, &m) : DRV_OK;
 }
 
-static drv_status finish_all(run *r) {
+drv_status run_finish_steps(run *r) {
     while (r->n_started)
         DRV_TRY(finish_step(r));
     return DRV_OK;
@@ -359,6 +379,18 @@ static drv_status compare_replicas(run *r) {
     return status;
 }
 
+static bool save_has_ended(void *ctx, double at_most_s, drv_status *status) {
+    const run *r = ctx;
+    *status = DRV_OK; // run_settle_save takes it
+    return ckpt_ended(r->saver, at_most_s);
+}
+
+// Waits for the save before, as a stop does not.
+static drv_status wait_for_save(run *r) {
+    return r->saving_step < 0 ? DRV_OK
+                              : ranks_wait(r, save_has_ended, r, "a checkpoint was written");
+}
+
 static drv_status one_round(run *r, bool first) {
     DRV_TRY(start_step(r));
     const int ahead = may_run_ahead(r, first);
@@ -370,14 +402,12 @@ static drv_status one_round(run *r, bool first) {
     bool asked;
     const bool checked = r->leads && vocab_check_done(&r->vocab);
     DRV_TRY(ranks_agree(r, checked ? vocab_check_wait(&r->vocab) : DRV_OK, &asked));
-    if (asked) DRV_TRY(finish_all(r));
-    if (asked || (!r->n_started && save_is_due(r, r->state.step))) DRV_TRY(run_start_save(r));
+    if (asked) DRV_TRY(run_finish_steps(r));
+    if (asked || (!r->n_started && save_is_due(r, r->state.step))) {
+        DRV_TRY(wait_for_save(r));
+        DRV_TRY(run_start_save(r));
+    }
     return run_settle_save(r, false);
-}
-
-// Names what asked for a stop: a signal, or a key of this run.
-static const char *stop_reason(const run *r) {
-    return r->limit ? r->limit : stop_requested();
 }
 
 static bool is_to_stop(const run *r) {
@@ -411,104 +441,14 @@ static drv_status loop(run *r) {
         record_running(r->record, r->state.step + 1, rank_watch_energy_words(r));
     for (bool first = true; r->state.step < last_step(cfg); first = false) {
         if (is_to_stop(r)) {
-            DRV_TRY(finish_all(r));
-            return drv_fail(DRV_STOPPED, "%s", stop_reason(r));
+            DRV_TRY(run_finish_steps(r));
+            return drv_fail(DRV_STOPPED, "%s", run_stop_reason(r));
         }
         DRV_TRY(one_round(r, first));
     }
     if (r->state.step >= cfg->steps || r->audit) return DRV_OK;
     r->limit = "training.stop_at_step";
     return drv_fail(DRV_STOPPED, "%s", r->limit);
-}
-
-// All steps were skipped, here and in the parts before: nothing was learned.
-static drv_status check_learned(run *r) {
-    const run_state *state = &r->state;
-    if (state->updates > 0 || state->step < r->cfg->steps || state->step == 0) return DRV_OK;
-    r->cause = "not_finite";
-    r->weights_lost = true; // they are those of the start: no result
-    return drv_fail(DRV_E_DATA,
-            "none of the %lld steps changed a weight: the gradient of each was not finite, or no token was to be "
-            "predicted; look at the first skipped step in log.txt, at optimizer.lr and at the weights that it began with",
-            (long long)state->step);
-}
-
-// Saves the last step beside the run directory where that is not this run's any more.
-static drv_status leave_dir(run *r, drv_status status, char *why, size_t size) {
-    char before[1024];
-    if (!r->lost_dir) {
-        const drv_status held = run_check_dir(r);
-        if (held == DRV_OK || held == DRV_E_PEER) return held == DRV_OK ? status : held;
-        snprintf(before, sizeof before, "%s", why);
-        const bool failed = status != DRV_OK && status != DRV_STOPPED;
-        snprintf(why, size, "%s%s%s", failed ? before : "", failed ? "; " : "", drv_message());
-    }
-    r->cause = NULL;
-    if (r->weights_lost || r->state.step == 0) return DRV_E_IO;
-    if (run_move_out(r) != DRV_OK) {
-        r->weights_lost = true; // there is no place for them
-        snprintf(before, sizeof before, "%s; %s", why, drv_message());
-        snprintf(why, size, "%s", before);
-    }
-    return DRV_E_IO;
-}
-
-// Tells the end of a run that was stopped, in a message.
-static drv_status tell_stopped(const run *r) {
-    const long long step = r->state.step, steps = r->cfg->steps;
-    if (r->limit && strcmp(r->limit, "training.stop_at_step") == 0)
-        return drv_fail(DRV_STOPPED, "stopped by %s after step %lld of %lld; raise it to go on",
-                r->limit, step, steps);
-    return drv_fail(DRV_STOPPED,
-            "stopped by %s after step %lld of %lld; the same command%s resumes it", stop_reason(r),
-            step, steps, r->fresh ? " without --fresh" : "");
-}
-
-// However the loop ended, its last finished step is saved, unless that is what failed.
-static drv_status end(run *r, drv_status status) {
-    char why[1024];
-    snprintf(why, sizeof why, "%s", drv_message());
-    progress_end();
-    if (status != DRV_OK && finish_all(r) != DRV_OK) log_file_only("%s", drv_message());
-    const long long step = r->state.step;
-    if (status == DRV_STOPPED) log_info("%s: saving after step %lld", stop_reason(r), step);
-    // Asked while the last evaluation ran: all steps are done; the next start evaluates.
-    if (status == DRV_STOPPED && step >= r->cfg->steps) status = DRV_OK;
-    if (status == DRV_STOPPED && r->leads)
-        record_stop(r->record, step, r->limit ? NULL : stop_requested(), r->limit);
-    drv_status saved = DRV_OK;
-    // If one rank of several fails, the others are in the middle of a step.
-    r->together |= status == DRV_OK || status == DRV_STOPPED || comm_size(r->comm) == 1;
-    if (status == DRV_OK && check_learned(r) != DRV_OK) {
-        status = DRV_E_DATA;
-        snprintf(why, sizeof why, "%s", drv_message());
-    }
-    if (r->together && status != DRV_E_PEER) status = leave_dir(r, status, why, sizeof why);
-    if (!r->weights_lost && !r->saves_given_up && r->together) saved = run_save_last(r);
-    // One that is under way was read before the weights were lost.
-    else if (r->together && run_settle_save(r, true) != DRV_OK)
-        log_file_only("%s", drv_message());
-    // Rank 0 says what all know of; a line that another rank has said needs no second one.
-    const bool silent = !*why || (r->together && !r->leads);
-    if (status != DRV_OK && silent) return drv_fail(status, "%s", why);
-    if (status == DRV_OK && !r->leads) return DRV_OK;
-    if (status == DRV_OK) {
-        if (saved == DRV_OK && r->saved_step >= 0 && !r->audit)
-            report_summary(r->report,
-                    arena_printf(r->a, "%s/step-%06lld", r->checkpoints, (long long)r->saved_step));
-        return saved;
-    }
-    if (saved != DRV_OK && status == DRV_E_FAULT) { // it does not answer any more
-        log_file_only("%s", drv_message());
-        return drv_fail(status, "%s; step %lld could not be saved", why, step);
-    }
-    if (saved != DRV_OK) return drv_context(saved, "%s", why);
-    if (status == DRV_STOPPED) return tell_stopped(r);
-    if (r->saved_step < 0) return drv_fail(status, "%s", why);
-    if (r->lost_dir)
-        return drv_fail(status, "%s; step %lld is saved in \"%s\"", why, (long long)r->saved_step,
-                r->run_dir);
-    return drv_fail(status, "%s; step %lld is saved", why, (long long)r->saved_step);
 }
 
 static drv_status set_up(run *r, run_config *cfg) {
@@ -519,8 +459,9 @@ static drv_status set_up(run *r, run_config *cfg) {
 
 static drv_status open_and_run(run *r, run_config *cfg, bool fresh) {
     DRV_TRY(ranks_together(r, set_up(r, cfg)));
-    DRV_TRY(run_open(r, fresh));
-    return end(r, loop(r));
+    const drv_status opened = run_open(r, fresh);
+    if (opened == DRV_STOPPED) return run_end_early(r);
+    return opened == DRV_OK ? run_end(r, loop(r)) : opened;
 }
 
 drv_status run_all(run *r, run_config *cfg, bool fresh) {

@@ -34,7 +34,7 @@ static const struct {
 } kinds[N_EVENT_KINDS] = {
         [EVENT_START] = {"start",
                 {{'s', "version"}, {'i', "ranks"}, {'i', "nodes"}, {'s', "host"}, {'i', "pid"},
-                        {'s', "job"}, {'I', "restarts"}, {'i', "steps"}, {'s', "backend"}}},
+                        {'s', "job"}, {'I', "restarts"}, {'I', "steps"}, {'s', "backend"}}},
         [EVENT_RESUME] = {"resume",
                 {{'i', "step"}, {'S', "from"}, {'i', "lost_steps"}, {'n', "lost_s"}}},
         [EVENT_RUNNING] = {"running", {{'i', "step"}}},

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/stop.h"
 #include "ckpt/model_source.h"
 
 // --- types
@@ -164,6 +165,7 @@ drv_status base_blocks_load(held_model *p, const char *folder) {
     const bool opened = status == DRV_OK;
     for (int i = 0; i < p->params.n && status == DRV_OK; i++) {
         const param *w = &p->params.p[i];
+        status = stop_check("weights were loaded");
         for (int k = 0; k < w->n_parts && w->blocks && status == DRV_OK; k++)
             status = load_part(p, &source, w, &w->part[k]);
     }

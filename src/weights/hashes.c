@@ -43,8 +43,7 @@ static drv_status read_chunk(const held_model *p, const ckpt_piece *piece, int64
     *first = chunk * CHUNK;
     const int64_t left = piece_elements(piece) - *first;
     *n = left < CHUNK ? left : CHUNK;
-    return state_read_f32((void *)(uintptr_t)p, piece->source, piece->offset + 4 * *first, 4 * *n,
-            values);
+    return state_read_f32((void *)(uintptr_t)p, piece->source, piece->first + *first, *n, values);
 }
 
 static void hash_chunk(void *arg, int64_t chunk, int thread) {

@@ -5,6 +5,7 @@
 #include "base/parallel.h"
 #include "base/rng.h"
 #include "base/round.h"
+#include "base/stop.h"
 #include "weights/held_model.h"
 
 // The weight is a rounded copy of a master. What is frozen has no other value than that.
@@ -179,6 +180,7 @@ static drv_status fill_part(held_model *p, const param *w, const param_part *par
 static drv_status init_weights(held_model *p, bool adapter_alone) {
     for (int i = 0; i < p->params.n; i++) {
         const param *w = &p->params.p[i];
+        DRV_TRY(stop_check("fresh weights were drawn"));
         for (int k = 0; k < w->n_parts; k++)
             if (w->is_adapter || !adapter_alone) DRV_TRY(fill_part(p, w, &w->part[k]));
     }

@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include "base/file.h"
+#include "base/stop.h"
 #include "ckpt/adapter.h"
 #include "weights/base_blocks.h"
 #include "weights/state.h"
@@ -61,6 +62,7 @@ static int64_t first_of_rank(const shared_hashes *s, int rank) {
 static drv_status hash_some(const shared_hashes *s, int rank) {
     for (int64_t i = first_of_rank(s, rank); i < first_of_rank(s, rank + 1); i++) {
         const source_tensor *t = model_source_find(&s->base, s->list[i].entry.name);
+        DRV_TRY(stop_check("weights were hashed"));
         if (t) DRV_TRY(source_hash_f32(&s->base, t, s->hash[i])); // else said while it is read
     }
     return DRV_OK;

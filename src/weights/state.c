@@ -30,8 +30,7 @@ static bool by_adamw(const held_model *p, const param *w) {
 }
 
 // Returns this rank's pieces of a part of a weight: elements [first, first + n) of its own part of
-// the whole weight, which lie at the beginning of `source`. Offsets are those of fp32 values,
-// whatever the source keeps them in (state_read_f32).
+// the whole weight, which lie at the beginning of `source`.
 static ckpt_tensor tensor_of(const param *w, const param_part *part, const char *name, st_type type,
         const char *source, int64_t first, int64_t n, unsigned replicated, bool at_ends) {
     const int64_t columns = w->n_dims == 2 ? w->dim[1] : 1, begin = part->row * columns,
@@ -40,16 +39,16 @@ static ckpt_tensor tensor_of(const param *w, const param_part *part, const char 
     ckpt_tensor t = {.entry = {name, w->n_dims,
                              {part->all_rows, w->n_dims == 2 ? w->all_columns : 0}, type}};
     if (from < to) t.n_pieces = pieces_of_run(from - begin, to - from, columns, t.piece);
-    int64_t offset = 4 * (from - first);
+    int64_t element = from - first; // of the source
     for (int k = 0; k < t.n_pieces; k++) {
         ckpt_piece *p = &t.piece[k];
         p->row += part->first_row;
         p->column += w->n_dims == 2 ? w->first_column : 0;
         p->source = source;
-        p->offset = offset;
+        p->first = element;
         p->replicated = replicated;
         p->at_ends = at_ends;
-        offset += 4 * p->rows * p->columns;
+        element += p->rows * p->columns;
     }
     return t;
 }
@@ -151,7 +150,7 @@ static ckpt_tensor row_squares_of(arena *a, const held_model *p, const param *na
     t.piece[0] = (ckpt_piece){.rows = part->all_rows,
             .columns = 1,
             .source = source,
-            .offset = 4 * w->part[k].row * (by_rows ? p->params.layout.mesh.size[AXIS_TENSOR] : 1),
+            .first = w->part[k].row * (by_rows ? p->params.layout.mesh.size[AXIS_TENSOR] : 1),
             .replicated = axes};
     return t;
 }
@@ -189,7 +188,7 @@ static drv_status put_weight(void *ctx, const ckpt_tensor *t, const ckpt_piece *
         int64_t first, int64_t n, const float *values) {
     held_model *p = ctx;
     const param *w = param_of_part(&p->params, t->entry.name);
-    return held_write_weight(p, w, piece->offset / 4 + first, n, values);
+    return held_write_weight(p, w, piece->first + first, n, values);
 }
 
 static drv_status put_compute(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece,
@@ -198,7 +197,7 @@ static drv_status put_compute(void *ctx, const ckpt_tensor *t, const ckpt_piece 
     const param *w = param_of_part(&p->params, t->entry.name);
     if (w->blocks) return DRV_OK; // read by base_blocks_load
     const bool bf16 = param_dtype(w, p->dt) == DT_BF16;
-    const int64_t element = piece->offset / 4 + first;
+    const int64_t element = piece->first + first;
     uint16_t *rounded = mem_alloc(sizeof *rounded * (size_t)n);
     for (int64_t i = 0; i < n && bf16; i++)
         rounded[i] = f32_to_bf16(values[i]);
@@ -225,7 +224,7 @@ static drv_status put_moment(void *ctx, const ckpt_tensor *t, const ckpt_piece *
     held_model *p = ctx;
     DRV_TRY(check_squares(t, piece, first, n, values));
     const bool bf16 = held_state_type(p, piece->source) == DT_BF16;
-    const int64_t element = piece->offset / 4 + first;
+    const int64_t element = piece->first + first;
     uint16_t *rounded = mem_alloc(sizeof *rounded * (size_t)n);
     for (int64_t i = 0; i < n && bf16; i++)
         rounded[i] = f32_to_bf16(values[i]);
@@ -235,14 +234,13 @@ static drv_status put_moment(void *ctx, const ckpt_tensor *t, const ckpt_piece *
     return status;
 }
 
-drv_status state_read_f32(void *ctx, const char *source, int64_t offset, int64_t bytes, void *dst) {
+drv_status state_read_f32(void *ctx, const char *source, int64_t first, int64_t n, float *values) {
     const held_model *p = ctx;
     if (held_state_type(p, source) != DT_BF16)
-        return backend_read(p->b, source, offset, bytes, dst);
-    float *values = dst;
-    uint16_t *stored = (uint16_t *)dst + bytes / 4; // the upper half, widened from below
-    DRV_TRY(backend_read(p->b, source, offset / 2, bytes / 2, stored));
-    for (int64_t i = 0; i < bytes / 4; i++) {
+        return backend_read(p->b, source, 4 * first, 4 * n, values);
+    uint16_t *stored = (uint16_t *)values + n; // the upper half, widened from below
+    DRV_TRY(backend_read(p->b, source, 2 * first, 2 * n, stored));
+    for (int64_t i = 0; i < n; i++) {
         const float value = bf16_to_f32(stored[i]);
         memcpy(&values[i], &value, sizeof value);
     }

@@ -23,7 +23,7 @@ ckpt_tensor *state_gradients(arena *a, const held_model *p, int *n);
 
 // Reads fp32 values of what the tensors above name, whatever type it is kept in: a ckpt_read, of
 // the programs.
-drv_status state_read_f32(void *ctx, const char *source, int64_t offset, int64_t bytes, void *dst);
+drv_status state_read_f32(void *ctx, const char *source, int64_t first, int64_t n, float *values);
 
 // Loads the weights of any Hugging Face folder. DRV_E_DATA: they are not exactly those of the
 // model.

@@ -1,4 +1,4 @@
-// The CPU back end: named state and one arena, both plain pages; programs are lists of instructions.
+// The CPU back end: named state and one arena, both in pages; programs are lists of instructions.
 #include "backend/backend_kinds.h"
 
 #include <stdlib.h>
@@ -217,7 +217,7 @@ static const double *node_seconds(const executable *e, int64_t *n_runs) {
     return e->seconds;
 }
 
-// The one place where nodes are timed: what has passed since the node before is this one's.
+// Nodes are timed only here: a node's time is the time since the end of the previous node.
 static void note_time(const instruction *ins, double *since) {
     const double now = clock_s();
     *ins->seconds += now - *since;

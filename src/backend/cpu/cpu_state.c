@@ -1,4 +1,4 @@
-// Pages of named state, and who writes them.
+// Pages of named state, and the operations that write them.
 #include "backend/cpu/cpu_state.h"
 
 #include <stdatomic.h>
@@ -72,7 +72,7 @@ drv_status store_find(const state_store *s, const char *name, int64_t offset, in
     return async_op ? comm_thread_wait(s->comm_thread, async_op, NULL, NULL) : DRV_OK;
 }
 
-// --- beside the nodes that follow
+// --- asynchronous nodes
 state **store_touched(const state_store *s, const plan *p, const node *n) {
     state **list = ARENA_ARRAY(s->a, state *, n->n_in + n->n_out + 1);
     int n_touched = 0;

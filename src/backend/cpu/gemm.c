@@ -1,5 +1,5 @@
-// Chooses the kernel that multiplies, cuts a product into tiles for the team, and deals the tiles
-// out to its threads.
+// Chooses the kernel of a product, cuts the product into tiles, and distributes the tiles over the
+// threads of the team.
 #include "backend/cpu/gemm_internal.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "base/parallel.h"
 #include "base/round.h"
 
-// The way in which products are multiplied in this process.
+// The arithmetic of products in this process.
 typedef struct gemm_rule {
     const kernels *kernels, *kernels_bf16; // for fp32 and f64, and for bf16 operands
     bool dot;                              // kernels_bf16 takes the bf16 dot product
@@ -26,8 +26,8 @@ struct gemm_machine {
     int n_made, cap_made;
 };
 
-// The tiles' registers must be asked for (Linux, Documentation/arch/x86/xstate.rst); a sandbox may
-// refuse. Asked once, for all threads of the process.
+// Requests permission to use the tile registers (Linux, Documentation/arch/x86/xstate.rst), once
+// for all threads of the process; a sandbox may refuse.
 static int amx_errno; // 0: they may be used
 
 static void ask_for_amx(void) {
@@ -49,7 +49,7 @@ const tile_kernels *gemm_amx(cpu_level level) {
     return level >= CPU_AVX512 && may_use_amx() ? tiles_by_instructions() : NULL;
 }
 
-// Fails with what the arithmetic needs and this process does not have.
+// Fails with the requirement of the arithmetic that this process does not meet.
 static drv_status check_choice(gemm_choice choice, cpu_level level) {
     if (choice == GEMM_BF16 && level < CPU_AVX512_BF16)
         return drv_fail(DRV_E_USAGE,
@@ -135,13 +135,13 @@ const kernels *gemm_kernels(const gemm_machine *m, dtype dt) {
     return dt == DT_BF16 ? &m->kernels_bf16 : m->rule.kernels;
 }
 
-// Near-equal pieces of n, multiples of `unit`.
+// Returns the length of nearly equal pieces of n, a multiple of `unit`.
 static int64_t piece(int64_t n, int64_t n_pieces, int64_t unit) {
     const int64_t size = round_up(div_up(n, n_pieces), unit);
     return size < n ? size : n;
 }
 
-// The next number of pieces at which they are smaller: between the two they are the same.
+// Returns the next number of pieces that makes them smaller; numbers in between give the same length.
 static int64_t more_pieces(int64_t n, int64_t n_pieces, int64_t unit) {
     const int64_t size = round_up(div_up(n, n_pieces), unit);
     return size > unit ? div_up(n, size - unit) : n + 1;
@@ -227,7 +227,7 @@ drv_status gemm_new(arena *a, gemm_machine *machine, const gemm_shape *shape, co
     return DRV_OK;
 }
 
-// Scratch of a thread: what a tile needs.
+// Returns the scratch of one thread: that of a tile.
 static int64_t thread_bytes(const gemm *g) {
     const gemm_shape t = tile_shape(g, false, false); // no other is larger
     return round_up(tree_is_given(&g->tree) ? tree_scratch_bytes(g, &t) : gemm_scratch_bytes(&t),

@@ -1,9 +1,9 @@
-// Matrix products cut in tiles for our team of threads, by our own kernels (kernels.h,
+// Matrix products, cut into tiles for the team of threads, by our own kernels (kernels.h,
 // docs/adr/0040-amx.md).
 //
-// bf16 mode says what is rounded, not which instruction multiplies (design D6): bf16 operands go by
-// the tile registers of AMX, by the bf16 dot product, or widened to fp32 as they are packed. The
-// choice is a rule on the processor, not a measurement, so that it is the same in every run.
+// bf16 mode defines what is rounded, not which instruction multiplies (design D6): bf16 operands are
+// multiplied by AMX tile registers, by the bf16 dot product, or after widening to fp32 as they are
+// packed. A rule on the processor decides, not a measurement, so that every run decides the same.
 #pragma once
 #include <stdbool.h>
 
@@ -25,9 +25,9 @@ typedef enum gemm_choice {
     GEMM_PORTABLE,     // bits that every level has, bf16 widened; "fp32" agrees
 } gemm_choice;
 
-// The order of the sum over the inner dimension, if it is not one chain: equal reduction blocks,
-// each a chain over its segments, joined in the tree of comm/join.h. Any complete part of the tree
-// may then be another rank's. Reduction block j has elements first[i] + j each[i] .. of segment i.
+// The order of the sum over the inner dimension, if it is not a plain sum: equal reduction blocks,
+// each summed over its segments in order, added in the tree of comm/join.h. Any complete subtree
+// may be on another rank. Reduction block j has elements first[i] + j each[i] .. of segment i.
 enum { MAX_SEGMENTS = 3 };
 typedef struct gemm_tree {
     int n_blocks, n_segments; // 0: none
@@ -37,9 +37,9 @@ typedef struct gemm_tree {
     // Reduction blocks of one segment whose lengths differ by one at most: reduction block j has
     // elements near j / n_blocks to near (j + 1) / n_blocks, each[0] of them or `last`. 0: no.
     int64_t near;
-    // So many products, each of such a sum, are added to c one after the other (docs/adr/0026): of
-    // a shape that accumulates and has ta, not tb, where each has the k rows after those of the one
-    // before. A tile of c gets all while it is in the cache. 0: one.
+    // The number of products, each with such a sum, that are added to c one after the other
+    // (docs/adr/0026). The shape accumulates and has ta, not tb; each product takes the next k
+    // rows. All are added to a tile of c while it is in the cache. 0: one.
     int64_t partial_sums;
 } gemm_tree;
 
@@ -49,8 +49,8 @@ void gemm_machine_close(gemm_machine *m);
 // or "fp32".
 const char *gemm_arithmetic(const gemm_machine *m);
 bool gemm_widens(const gemm_machine *m); // bf16 operands to fp32
-// Returns the tile registers that kernels of a level may use in this process, which are asked for
-// at the first call; NULL: there are none, or the system refuses them.
+// Returns the tile kernels for a level. The first call requests permission for AMX registers; NULL:
+// there are none, or the system refuses them.
 const tile_kernels *gemm_amx(cpu_level level);
 // Returns the table whose products and attention suit operands of a type here; that of fp32 is the
 // one for all else, of any type.
@@ -60,12 +60,12 @@ const kernels *gemm_kernels(const gemm_machine *m, dtype dt);
 // tree NULL: none.
 DRV_CHECKED drv_status gemm_new(arena *a, gemm_machine *machine, const gemm_shape *shape,
         const gemm_tree *tree, gemm **out);
-// Scratch of a product that any machine will multiply on a team of `threads`: for plans, which are
-// made without one.
+// Returns the scratch that a product needs with `threads` threads in any arithmetic, for plans,
+// which are made without an open back end.
 int64_t gemm_workspace(const gemm_shape *s, const gemm_tree *tree, int threads);
 int64_t gemm_bytes(const gemm *g); // that of one that is built, for the current team
-// Multiplies on the team that the product was built for. bytes: of workspace; fewer than gemm_bytes
-// end the program: they would be wrong numbers elsewhere.
+// Multiplies on the team that the product was built for. Aborts if the workspace has fewer bytes
+// than gemm_bytes, since that would overwrite other tensors.
 void gemm_run(const gemm *g, const void *a, const void *b, void *c, void *workspace, int64_t bytes);
 
 // Measurements, for bench, doctor and MFU. gemm_time: best rate of `tries` runs of a shape, FLOP/s.

@@ -1,5 +1,5 @@
-// Measures how fast products are: of one shape, and the peak that MFU is measured against: products
-// of tile registers alone, or the best of a few squares.
+// Measures the speed of products of one shape and the peak for MFU: products of tile registers
+// only, or the best of a few square products.
 #include "backend/cpu/gemm.h"
 #include "base/clock.h"
 #include "base/parallel.h"

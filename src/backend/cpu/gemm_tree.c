@@ -27,7 +27,7 @@ static int64_t run_length(const gemm_tree *tree, int kind) {
     return kind == MAX_SEGMENTS ? tree->last : kind < tree->n_segments ? tree->each[kind] : 0;
 }
 
-// The product of a segment in a tile of sums, as large as the tile.
+// Multiplies one segment into a tile of sums.
 static gemm_shape run_shape(const gemm_tree *tree, const gemm_shape *tile, int kind, bool adds) {
     gemm_shape s = *tile;
     s.k = run_length(tree, kind);
@@ -49,7 +49,7 @@ static int64_t sums_bytes(const gemm_shape *tile) {
     return round_up(tile->m * tile->n * dtype_bytes(dtype_acc(tile->in)), 64);
 }
 
-// Sums that are open at a time: the right half is formed while the left one waits.
+// Returns the number of open sums: the right half is computed while the left half waits.
 static int open_sums(const gemm *g) {
     int levels = 0;
     while (1 << levels < g->tree.n_blocks)
@@ -75,7 +75,7 @@ static void add_segment(const tile_sum *t, int kind, int64_t first, bool adds, c
     g->multiply(&s, a, b, sums, t->scratch);
 }
 
-// A reduction block may be empty: micro-batches of fewer tokens than reduction blocks.
+// A reduction block is empty if a micro-batch has fewer tokens than there are blocks.
 static void add_near_block(const tile_sum *t, int block, bool adds, char *sums) {
     const gemm_tree *tree = &t->g->tree;
     const int64_t first = tree->near * block / tree->n_blocks,

@@ -1,10 +1,10 @@
-// Products that are added to gradients. Three ways: in place, block by block, each a chain of
-// partial sums; where ranks join, by way of a sum that comm joins; where ranks join and there are
-// several sums, of reduction blocks of the row or of partial sums, whose runs of tokens may lie on
-// several ranks, each gets what all have found of the runs.
+// Products that are added to gradients, in one of three ways. On one rank each reduction block is
+// updated in place, partial sum after partial sum. A single sum over ranks is computed in scratch
+// and reduced by comm. If there are several sums (reduction blocks or partial sums), whose runs of
+// tokens may be on several ranks, the ranks exchange the results of all runs.
 //
-// Workspace: scratch of the product, or of comm; before it what ranks join: a sum, or runs that
-// this rank joins | its joined runs | those of all ranks.
+// Workspace: the data to exchange, then the scratch of the product or of comm. The data is one sum,
+// or: runs that this rank adds | its sums of runs | those of all ranks.
 #include "backend/cpu/grad_product.h"
 
 #include "base/round.h"
@@ -67,7 +67,7 @@ static int64_t sum_bytes(const gemm_shape *shape) {
     return shape->m * shape->n * dtype_bytes(shape->out);
 }
 
-// Neighbouring runs that this rank has joined, where all are told.
+// The neighbouring runs that this rank has added before the exchange.
 static int64_t n_told(const node *n) {
     return runs_of_rank(&n->attrs) / runs_joined_here(&n->attrs);
 }
@@ -129,7 +129,7 @@ static void join_runs_of(const call *c, const char *first, int n, char *out) {
     join_parts(c->shape->out, COMM_SUM, run, n, c->shape->m * c->shape->n, out);
 }
 
-// Finds what this rank tells the others: its runs, joined with the neighbours that it has.
+// Computes what this rank sends: its runs, added to the neighbours that are on this rank.
 static void find_runs(const call *c, char *told) {
     const op_attrs *attrs = &c->ins->node->attrs;
     const int64_t tokens = c->shape->k, runs = runs_of_rank(attrs), bytes = sum_bytes(c->shape);

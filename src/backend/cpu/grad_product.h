@@ -1,5 +1,5 @@
-// A product that is added to the gradient of a weight: a sum over tokens, in runs that a tree
-// joins, of ranks that have other tokens, for each reduction block of the row and each partial sum
+// A product that is added to the gradient of a weight. It is a sum over tokens, also over those of
+// other ranks, in runs that a tree adds, for each reduction block of the row and each partial sum
 // of it (docs/adr/0012, 0015, 0026).
 #pragma once
 #include "backend/cpu/cpu_op.h"

@@ -1,4 +1,5 @@
-// Measures how fast memory is, beyond caches: the other limit of an op beside the peak of products.
+// Measures the memory bandwidth beyond caches: besides the peak of products, the other limit of an
+// op's speed.
 #pragma once
 #include "base/status.h"
 #include "kernels/kernels.h"

@@ -1,13 +1,13 @@
-// The backward pass of the ring. With the lse of whole rows the gradients of a pair of chunks stand
-// alone: those of the queries are added up over reduction blocks of keys, where the queries are;
-// those of keys and values over reduction blocks of queries, where the keys are: each rank sends
-// its part to that one.
+// The backward pass of the ring. Given the lse of whole rows, the gradients of a pair of chunks do
+// not depend on other chunks. Gradients of queries are summed over reduction blocks of keys, on the
+// rank of the queries; gradients of keys and values are summed over reduction blocks of queries, on
+// the rank of the keys, to which the other ranks send their parts.
 //
-// A reduction block of queries gives to keys a sum over the query heads of a group, a tree of
-// reduction blocks as well, which is joined before reduction blocks of the row are (docs/adr/0015).
-// Where tensor ranks share the head (docs/adr/0018), each has some of its reduction blocks: they
-// join them after every hop, each rank a run of the numbers, and only that run goes on along the
-// ring. In the end all get all runs, rounded.
+// The part of one reduction block of queries is a sum over the query heads of a group, itself a
+// tree over reduction blocks of heads, which is added first (docs/adr/0015). If tensor ranks share
+// the key-value head (docs/adr/0018), each has some of these blocks: after every hop each rank adds
+// one range of the elements over the replicas, and only that range travels along the ring. At the
+// end all ranks get all ranges, rounded.
 #include <string.h>
 
 #include "backend/cpu/ring_pass.h"
@@ -100,8 +100,7 @@ static void join_dkeys(void *ctx, int left, int right) {
     add_floats(b->dk + left * n, b->dk + right * n, n);
 }
 
-// Joins what this rank's reduction blocks of queries give, in the tree of all reduction blocks,
-// into the first.
+// Adds the parts of this rank's reduction blocks of queries, a subtree, into the first one.
 static void join_blocks(const backward *b, float *parts, int first, int end) {
     const int64_t n = b->pass.r->run_floats;
     const int middle = first + (end - first) / 2;
@@ -111,7 +110,7 @@ static void join_blocks(const backward *b, float *parts, int first, int end) {
     add_floats(parts + first * n, parts + middle * n, n);
 }
 
-// The reduction blocks of heads: found [n][reduction block][D] -> to [n][D].
+// Adds the reduction blocks of heads: found [n][block][D] -> to [n][D].
 typedef struct heads_call {
     const float *found;
     float *to;
@@ -226,7 +225,7 @@ static drv_status send_dkeys(backward *b, int hop, const float *parts) {
     return DRV_OK;
 }
 
-// Joins what replicas have of the same reduction blocks: each rank a run of the numbers.
+// Adds the parts of the replicas for the same reduction blocks: each rank one range of elements.
 static drv_status join_replicas(const backward *b, float *runs) {
     const ring *r = b->pass.r;
     for (int own_block = 0; own_block < r->zigzag.blocks_here; own_block++)

@@ -1,5 +1,5 @@
-// The forward pass of the ring. Of each reduction block of keys a partial result is found, o and
-// lse as if there were no other keys; two of them are joined by
+// The forward pass of the ring. For each reduction block of keys it computes a partial result, o
+// and lse as if there were no other keys, and combines two of them by
 //     lse = log(exp(lse1) + exp(lse2)),  o = exp(lse1 - lse) o1 + exp(lse2 - lse) o2.
 #include <math.h>
 #include <string.h>
@@ -107,7 +107,7 @@ static void forward_unit(const kernels *k, const attention_args *args, int64_t u
     k->attention(args, unit, scratch);
 }
 
-// Adds what the queries of chunk q find in chunk k of the keys that are there.
+// Adds the attention of the queries of chunk q to chunk k of the current keys.
 static void see(forward *f, int slot, int q, int source, int k) {
     const ring *r = f->pass.r;
     const instruction *ins = r->ins;

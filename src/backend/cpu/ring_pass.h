@@ -1,10 +1,10 @@
-// Attention of rows that lie on several ranks, zigzag (ir/zigzag.h): a ring. Keys and values visit
-// all ranks in turn; each rank adds up what its queries find in them, and sends the gradients of
-// keys and values straight to the rank that has these. Every sum is over reduction blocks of the row
-// in one tree (ring_tree.h), so its bits do not depend on how many ranks there are (docs/adr/0015).
+// Ring attention for rows that are split over ranks in a zigzag (ir/zigzag.h). Keys and values visit
+// all ranks one after the other. Each rank computes the attention of its queries to them, and sends
+// the gradients of keys and values directly to their owner. Every sum over the row is a tree over
+// reduction blocks (ring_tree.h), so its bits do not depend on the number of ranks (docs/adr/0015).
 //
-// A pass goes through some of the groups of heads, so that what is kept of a pass is small; the
-// passes of a row follow each other, as do the rows.
+// A pass processes some of the groups of heads, to keep its buffers small; the passes of a row, and
+// the rows, follow each other.
 //
 // Legend: u tokens of a chunk; H heads, G groups of a pass; D head_dim.
 //     keys   of a rank, by chunk: K [G][u][D], then V [G][u][D], in the compute type
@@ -14,7 +14,7 @@
 #include "ir/zigzag.h"
 
 typedef struct ring {
-    const instruction *ins; // NULL: sizes alone are wanted
+    const instruction *ins; // NULL: only sizes are computed
     const op_attrs *attrs;
     comm_group *group; // NULL: one rank
     int place;
@@ -27,8 +27,8 @@ typedef struct ring {
     int64_t dkeys_floats;   // likewise
     int head_blocks;        // of the query heads of a group on this rank, in sums over them
     int replicas;           // tensor ranks that share the group
-    int64_t run_floats;     // of dkeys: what one of them joins
-    int n_slots, n_d_slots; // partial sums that wait: of queries, of dkeys
+    int64_t run_floats;     // elements of dkeys that one replica adds
+    int n_slots, n_d_slots; // slots for pending partial sums of queries and of dkeys
 } ring;
 
 // `qkv` is an input of the node.
@@ -54,8 +54,8 @@ typedef struct ring_tokens {
     const void *qkv;
     const int32_t *position, *hidden; // hidden NULL: none
 } ring_tokens;
-// Sets queries, what they see, and keys: chunk `q` of this rank and chunk `k` of what the rank at
-// `source` has. False: no query sees a key.
+// Sets the arguments for the queries of this rank's chunk `q` and the keys of chunk `k` of the rank
+// at `source`. False: no query sees a key.
 bool ring_pair(const ring_pass *p, const ring_tokens *tokens, int q, int source, int k,
         const char *keys, attention_args *args);
 
@@ -69,7 +69,7 @@ void ring_units(const ring *r, const attention_args *args, int64_t n_units, char
 typedef void ring_block_fn(void *ctx, int chunk, int64_t first, int64_t n);
 void ring_blocks(const ring *r, ring_block_fn *fn, void *ctx);
 
-// Keys under way around the ring, in two buffers.
+// The keys that travel around the ring, double-buffered.
 typedef struct ring_keys {
     const ring *r;
     char *buffer[2];
@@ -79,18 +79,18 @@ typedef struct ring_keys {
 } ring_keys;
 // Fills the first buffer with the keys of this rank.
 void ring_keys_pack(ring_keys *k, const ring_pass *p, const char *qkv);
-// Begins to send what is read on to the next rank; `hop` of ranks.
+// Starts sending the current buffer to the next rank; hops count from 0.
 void ring_keys_start(ring_keys *k, int hop);
 DRV_CHECKED drv_status ring_keys_finish(ring_keys *k);
-// Moves them on between two pieces of work. (An error shows when they are waited for.)
+// Advances the messages between two pieces of work; waiting for them reports errors.
 void ring_keys_test(ring_keys *k);
 void ring_keys_cancel(ring_keys *k); // after a failure
-// Returns the rank whose keys are there in a hop.
+// Returns the rank whose keys are in the current buffer in a hop.
 static inline int ring_source(const ring *r, int hop) {
     return (r->place + r->zigzag.ranks - hop) % r->zigzag.ranks;
 }
 
-// Takes bytes of the workspace; base NULL: counts alone.
+// Takes bytes of the workspace; base NULL: only counts them.
 static inline void *ring_take(char *base, int64_t *used, int64_t bytes) {
     char *taken = base ? base + *used : NULL;
     *used += (bytes + 63) / 64 * 64;

@@ -1,4 +1,4 @@
-// A fixed tree over reduction blocks that come in any order.
+// A fixed tree over reduction blocks that arrive in any order.
 #include "backend/cpu/ring_tree.h"
 
 #include "base/status.h"
@@ -31,7 +31,7 @@ int ring_tree_take(ring_tree *t) {
     return 0;
 }
 
-// Takes a run out of those that wait; its slot, or -1.
+// Removes the sum of these blocks from the pending ones; returns its slot, or -1.
 static int take_waiting(ring_tree *t, block_run blocks) {
     for (int i = 0; i < t->n_waiting; i++)
         if (t->waiting[i].blocks.first == blocks.first && t->waiting[i].blocks.end == blocks.end) {

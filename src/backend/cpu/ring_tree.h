@@ -1,7 +1,6 @@
-// Sums whose reduction blocks come in any order and are joined in one tree, that of comm/join.h: as
-// soon as both halves of a node are there they are joined, the earlier reduction blocks on the
-// left. So the bits follow from the reduction blocks alone, and no more partial sums wait than the
-// order makes necessary.
+// Sums of reduction blocks that arrive in any order, in the tree of comm/join.h. As soon as both
+// halves of a node exist they are added, the earlier blocks as the left operand. So the bits depend
+// on the blocks only, and no more partial sums are pending than the order requires.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,7 +14,7 @@ typedef struct block_run {
 
 typedef struct ring_tree {
     int n_blocks, n_slots;
-    bool taken[RING_TREE_SLOTS]; // memory for a partial sum, of which the caller has n_slots
+    bool taken[RING_TREE_SLOTS]; // the slots for partial sums, of which the caller has n_slots
     struct waiting_sum {
         block_run blocks;
         int slot;
@@ -25,11 +24,11 @@ typedef struct ring_tree {
     void *ctx;
 } ring_tree;
 
-// Returns the slots that n_ranks ranks with `row_blocks` reduction blocks each need at most,
-// whichever begins, where reduction blocks come rank after rank, rising or falling, once around.
+// Returns the maximum of slots for n_ranks ranks with `row_blocks` reduction blocks each, whose
+// blocks arrive rank after rank, in rising or falling order, once around from any rank.
 int ring_tree_slots(int n_ranks, int row_blocks);
 int ring_tree_take(ring_tree *t); // a free slot
-// Gives a slot back to the tree: it holds the sum of these reduction blocks, a node of the tree.
+// Adds the sum of these reduction blocks, a node of the tree, which is in `slot`.
 void ring_tree_add(ring_tree *t, block_run blocks, int slot);
-// Returns the slot of the sum of all reduction blocks, which have been added.
+// Returns the slot of the total after all reduction blocks were added.
 int ring_tree_result(const ring_tree *t);

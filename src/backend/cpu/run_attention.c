@@ -1,4 +1,4 @@
-// attention of whole rows, its gradient, and attention over a cache of keys and values (generation).
+// Attention of whole rows, its gradient, and attention over a cache of keys and values (generation).
 #include <string.h>
 
 #include "backend/cpu/ring_pass.h"
@@ -166,8 +166,8 @@ static int64_t row_part_bytes(const node *n) {
     return round_up(row_attention_part_bytes(&args), 64);
 }
 
-// Cuts the units into at most twice as many runs as there are threads: a thread reads on in the
-// cache, and one that is late leaves work to the others.
+// Cuts the units into at most twice as many runs as there are threads: a thread reads consecutive
+// cache memory, and other threads take over the runs of one that is late.
 static int64_t row_runs(const attention_call *call) {
     const int64_t units = row_attention_units(&call->args), most = 2 * (int64_t)par_threads();
     return units < most ? units : most;

@@ -1,5 +1,5 @@
-// Norms of the heads of queries and keys, and their gradients (ir/ops/head_norm.c): the kernels of
-// rmsnorm, for which the heads of a token are rows.
+// Norms of the heads of queries and keys, and their gradients (ir/ops/head_norm.c), by the kernels
+// of rmsnorm, which treat the heads of a token as rows.
 //
 // Legend: D head_dim; S sums over tokens (ir/token_sums.h); Q, K heads of queries and keys, all
 // those that are normalised: H = Q + K.

@@ -1,5 +1,5 @@
-// Key-value heads that several tensor ranks work with (ir/ops/kv_heads.c): shares put together, the
-// gradients of wholes joined, a share taken.
+// Key-value heads that several tensor ranks share (ir/ops/kv_heads.c): assembles shares, sums the
+// gradients of whole heads, and takes a share.
 //
 // Legend: N tokens; W columns of k and v together in what is packed: those of a share or a whole.
 #include <string.h>

@@ -1,8 +1,8 @@
-// linear_cross_entropy and its gradient: chunk by chunk of rows; logits in the accumulation type,
-// then their gradient in the compute type in the same place. Chunks begin anew with each reduction
-// block of the row (row_blocks), so that a reduction block is computed as on a rank that has no
-// other. A chunk holds whole partial sums (docs/adr/0026), which are added to the gradient of the
-// table one after the other, or is part of one, with which chunks begin anew.
+// linear_cross_entropy and its gradient, one chunk of rows after the other: the logits in the
+// accumulation type, then their gradient in the compute type in the same memory. Each reduction
+// block of the row (row_blocks) begins a new chunk, so that a block is computed as on a rank that
+// has only this one. A chunk holds whole partial sums (docs/adr/0026), which are added to the
+// gradient of the table one after the other, or part of a single partial sum.
 //
 // Workspace: logits of a chunk | scratch of the products | loss of each row (double), which without
 // gradient is an output; of a vocabulary in reduction blocks, or split over ranks, also: what this
@@ -19,7 +19,7 @@
 enum { LOGITS, DH, DW, N_PRODUCTS }; // those of a full chunk; those of the last, shorter one follow
 _Static_assert(2 * N_PRODUCTS <= MAX_GEMMS, "an instruction holds both sets of products");
 
-// The findings about a row in one reduction block of the vocabulary.
+// The partial softmax of a row in one reduction block of the vocabulary.
 typedef struct row_part {
     double lse; // log of the sum of exponents
     double own; // logit of the label; -inf: it is in another reduction block
@@ -58,7 +58,8 @@ static int64_t rows_of_partial_sum(const node *n) {
     return n->in[0]->dim[0] / sums_of_tokens(&n->attrs);
 }
 
-// With which chunks begin anew: a reduction block of the row, or a partial sum longer than a chunk.
+// Returns the rows after which a new chunk must begin: a reduction block of the row, or a partial
+// sum that is longer than a chunk.
 static int64_t rows_of_run(const node *n) {
     const int64_t partial_sum = rows_of_partial_sum(n);
     return n->attrs.vocabulary.chunk < partial_sum ? partial_sum
@@ -221,7 +222,7 @@ static double logit_at(dtype acc, const char *logits, int64_t i) {
     return (double)((const float *)(const void *)logits)[i];
 }
 
-// Leaves exponentials in place of the logits.
+// Replaces the logits by their exponentials.
 static void look_at_row(void *arg, int64_t r, int thread) {
     (void)thread;
     const loss_call *call = arg;
@@ -241,7 +242,7 @@ static void look_at_row(void *arg, int64_t r, int thread) {
     }
 }
 
-// Joined in the order of reduction blocks, alike on all ranks.
+// Combines the reduction blocks in order, with the same result on all ranks.
 static row_part join_parts_of(const loss_call *call, int64_t r) {
     const int ranks = n_ranks(call->ins->node);
     row_part whole = {-HUGE_VAL, -HUGE_VAL};
@@ -347,7 +348,7 @@ static void add_table_chunk(void *arg, int64_t c, int thread) {
             call->apart + first * dtype_bytes(acc), call->dw + first * dtype_bytes(acc));
 }
 
-// Returns where the products of the chunks are added up; NULL: there are none.
+// Returns the memory in which the products of the chunks are summed; NULL: there are none.
 static char *begin_table(loss_call *call, int64_t own_block) {
     const node *loss = call->ins->node;
     if (!has_product(loss, DW)) return NULL;

@@ -9,10 +9,10 @@
 
 enum { MIN_COLUMNS = 16 }; // of a piece: some 20 KB of weights or more
 
-// A thread's share of the matrix, columns next .. end of the result: it walks there in order, so
-// that it reads one stream of memory, and helps with the others' shares when its own is done. What
-// is taken at a time is a quarter of what is left: few steps while there is much, and all threads
-// end together.
+// A thread's share of the matrix, columns next .. end of the result. The thread processes it in
+// order, so that it reads one stream of memory, and helps with other shares when its own is done.
+// It takes a quarter of the remaining columns at a time: few steps at first, and all threads end
+// together.
 typedef struct share {
     _Alignas(64) _Atomic int64_t next;
     int64_t end;
@@ -41,8 +41,8 @@ static int64_t share_begin(int64_t n_columns, int i, int n_shares) {
     return n_columns * i / n_shares;
 }
 
-// Begins to load what this thread reads first in the product that comes next: the small operations
-// between two products, and waiting for each other, then cost no time of the memory's.
+// Prefetches what this thread reads first in the next product, so that memory is not idle during
+// the small operations between two products and while threads wait for each other.
 static void fetch_next(const row_call *call, int i) {
     enum { FETCHED = 16384, LINE = 64 }; // bytes
     const instruction *next = call->ins->next_product;

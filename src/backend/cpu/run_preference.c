@@ -1,5 +1,5 @@
-// preference and its gradient: what the ranks that share the rows know of each token is brought
-// together, then pairs are gone through in the order of their numbers. A few operations a token.
+// preference and its gradient: gathers the data of each token from the ranks that share the rows,
+// then processes the pairs in the order of their numbers. This takes a few operations per token.
 //
 // Workspace: what is told of this rank's tokens | of all ranks' | where the tokens of each pair
 // begin | tokens pair by pair.
@@ -89,7 +89,7 @@ static response find_response(const pair_call *call, int64_t pair, bool rejected
     return found;
 }
 
-// Adds what a pair gives to its sum, on the rank that has its head.
+// Adds the loss of a pair to its sum, on the rank that has the pair's head.
 static void put_pair(const pair_call *call, const response *chosen, const response *rejected) {
     const instruction *ins = call->ins;
     const int64_t at = chosen->head - call->first;

@@ -44,7 +44,7 @@ static void zeros_chunk(const instruction *ins, int64_t first, int64_t n) {
 
 const cpu_op cpu_op_zeros = {.elements = zeros_chunk};
 
-static void add_chunk(const instruction *ins, int64_t first, int64_t n) {
+static void add_rounded_elements(const instruction *ins, int64_t first, int64_t n) {
     const uint32_t *extent = ins->in[2], *number = ins->in[3];
     const tensor *sum = ins->node->in[0];
     for (int64_t at = first; at < first + n;) {
@@ -55,4 +55,4 @@ static void add_chunk(const instruction *ins, int64_t first, int64_t n) {
     }
 }
 
-const cpu_op cpu_op_add_rounded = {.elements = add_chunk};
+const cpu_op cpu_op_add_rounded = {.elements = add_rounded_elements};

@@ -61,7 +61,7 @@ static int64_t list_bytes(const node *n) {
 }
 
 // This rank's shard of the sum over all reduction blocks of all ranks, in the order that
-// ops/own_block.c says. Workspace: sizes | pointers to the parts | the parts, block by block in the
+// ir/ops/shard.c says. Workspace: sizes | pointers to the parts | the parts, block by block in the
 // order of ranks.
 static drv_status sum_row_blocks(const instruction *ins, const shard *s, void *out) {
     const node *n = ins->node;
@@ -142,8 +142,8 @@ typedef struct shard_call {
     int64_t before;                         // micro-batches that were added before these
 } shard_call;
 
-// Adds what the ranks have found, one after the other, as accumulation groups are added up and
-// joined on one rank (programs_finish_accum_group). sums: those that are open, and then are.
+// Adds the gradients of the ranks one after the other, as a single rank adds its accumulation
+// groups (programs_finish_accum_group). sums: the open sums before and after.
 static void add_in_order(const shard_call *call, const char *part, int64_t n,
         double (*sums)[SUM_ELEMENTS]) {
     const node *add = call->ins->node;
@@ -163,7 +163,7 @@ static void add_in_order(const shard_call *call, const char *part, int64_t n,
     }
 }
 
-// Adds to block `block` of all: its ranks are data_ranks neighbours.
+// Adds to reduction block `block`, which data_ranks neighbouring ranks have.
 static void add_to_block(const shard_call *call, int64_t block, int64_t first, int64_t n,
         double (*sums)[SUM_ELEMENTS]) {
     const instruction *ins = call->ins;
@@ -195,7 +195,7 @@ static void add_shard_chunk(void *arg, int64_t c, int thread) {
                     call->sums[thread]);
 }
 
-// Elements that are missing of a short shard stay as they are, which is zero.
+// The padding of a short shard stays zero.
 // Workspace: sizes | sums of each thread | what has come from other ranks.
 static void add_shard(const instruction *ins) {
     const node *n = ins->node;
@@ -257,7 +257,7 @@ static void clear_blocks(void *arg, int64_t c, int thread) {
                      dtype_bytes(ins->node->out[0]->dt)));
 }
 
-// Each rank joins its shard, where it is in the first reduction block, and gives it to all others.
+// Each rank sums its shard in place in the first reduction block and sends it to all others.
 static void join_blocks(const instruction *ins) {
     const node *n = ins->node;
     const int64_t elements = block_elements(n), unit = dtype_bytes(n->in[0]->dt);
@@ -297,7 +297,7 @@ static int64_t gather_bytes(const shard *s, dtype dt) {
     return (s->ranks - 1) * s->count * dtype_bytes(dt);
 }
 
-// This rank's goes to its place, from where it is sent.
+// Copies this rank's shard to its place, from which it is sent.
 static int64_t begin_gather(const instruction *ins) {
     const tensor *w = ins->node->in[0];
     const shard s = shard_of(ins, tensor_elements(w));

@@ -1,5 +1,5 @@
-// The back end that only plans: scratch is that of the back end it plans for, so that a plan made
-// without a device is the plan of a run on one.
+// A back end that only plans. It uses the workspace sizes of another back end, so that a plan made
+// without a device is the plan of a run on that device.
 #include "backend/backend_kinds.h"
 
 typedef struct null_backend {

@@ -1,6 +1,6 @@
-// The element types of GGUF tensors: what a block of each holds, and how it is turned into fp32.
-// Blocks lie in rows; a row is a whole number of blocks. Files have weights in them, and so may the
-// memory of a run (kernels/blocks/block_matrix.h); whoever widens a block gives the bits of `to_f32`.
+// The element types of GGUF tensors: the content of a block and its conversion to fp32. A row is a
+// whole number of blocks. Files store weights in these types, and so may the memory of a run
+// (kernels/blocks/block_matrix.h); every conversion gives the bits of `to_f32`.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -8,7 +8,7 @@
 
 #include "base/dtype.h"
 
-typedef enum quant_id { // numbers of the format, of types that are named
+typedef enum quant_id { // the format's numbers of the types that drover names
     QUANT_F32 = 0,
     QUANT_F16 = 1,
     QUANT_Q8_0 = 8,
@@ -24,7 +24,8 @@ typedef struct quant_type {
     void (*to_f32)(const unsigned char *blocks, int64_t n, float *out);
     // `n` blocks from fp32; NULL: this type is not written.
     void (*from_f32)(const float *values, int64_t n, unsigned char *blocks);
-    // Values must be smaller than this in size to be written, as scales are fp16; 0: any finite.
+    // The absolute values that can be written are smaller than this, since scales are fp16; 0: any
+    // finite value can.
     float limit;
 } quant_type;
 
@@ -33,9 +34,8 @@ const quant_type *quant_type_of(uint32_t id);
 // Returns the names of all types that are read, separated by ", ".
 const char *quant_types_read(void);
 
-// Returns the type that a matrix gets in a model whose matrices are to be of type `asked`: the
-// output weight (of a tied model the embedding) is Q8_0 in one of Q4_K, as four bits there cost
-// most.
+// Returns the type of a matrix in a model of type `asked`: in a Q4_K model the output weight (the
+// embedding if tied) is Q8_0, since 4 bits lose the most accuracy there.
 quant_id quant_of_weight(quant_id asked, bool is_output);
 
 // --- parts of blocks

@@ -1,6 +1,6 @@
 // The part of the PJRT C interface that drover calls, version 0.114: where each function stands in
 // the plugin's table, and what its arguments look like in memory. All sizes and offsets are held
-// against the header that the plugin packages ship by tests/test_pjrt_abi.c.
+// against the header that the plugin packages ship by tests/pjrt_abi.sh.
 //
 // The rules of the interface: every struct begins with its size and a list of extensions; a plugin
 // refuses a struct that is smaller than what it was built with and leaves alone what lies beyond

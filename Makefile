@@ -10,7 +10,7 @@
 # make deps     looks for what the build needs, and nothing else
 # make bundle   one tarball in build/ that runs on a Debian 12 or newer without network: program, libraries, docs, hashes
 # make wheel    the same for pip: a wheel in build/, with no line of Python in it
-# make bench    speed against this machine's GEMM peak
+# make bench    speed against this machine's GEMM peak, and against oneDNN where its header is (Debian 12: libdnnl-dev)
 # make arm64    cross-builds for arm64, runs the tests of its bits under qemu, makes a .deb and a wheel in build-arm64/
 # make format   clang-format lays out the sources   make clean   removes the folders of builds
 # make help     prints these lines
@@ -104,7 +104,8 @@ fuzz: deps
 	  { tail -n 40 build-sanitized/corpus/$$n.log; exit 255; }; tail -n 1 build-sanitized/corpus/$$n.log | sed "s/^/$$n: /"' sh {}
 
 bench: program
-	$(BUILD)/drover bench gemm
+	$(BUILD)/drover bench gemm | tee $(BUILD)/bench_gemm.txt
+	@! $(CC) -O2 bench/onednn_gemm.c -ldnnl -o $(BUILD)/onednn_gemm 2>/dev/null || $(BUILD)/onednn_gemm <$(BUILD)/bench_gemm.txt
 	$(BUILD)/drover bench step
 	$(BUILD)/drover bench step --set model.preset=llama-15m --set data.sequence_length=512
 

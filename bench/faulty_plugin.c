@@ -4,46 +4,22 @@
 // line:
 //   CALL KIND [N]   the N-th (1) call of that function while the file is there, by its name in
 //   PJRT_SLOTS, fails:
-//     error    it returns an internal error
-//     memory   it returns "out of memory"
-//     await    the event that it gives comes with an internal error, and what it was to fill is
-//     left alone never    the event that it gives never comes lost     the buffers that it gives
-//     cannot be read; their events come as if all were well
-#include <dlfcn.h>
+//     error   it returns an internal error
+//     memory  it returns "out of memory"
+//     await   the event that it gives comes with an internal error, and nothing is filled
+//     never   the event that it gives never comes
+//     lost    the buffers that it gives cannot be read; their events come as if all were well
 #include <pthread.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "backend/pjrt/runtime/pjrt_abi.h"
+#include "wrapped_plugin.h"
 
-#define PLACE(name) PLACE_##name
-enum {
-#define X(name, place, args, last) PLACE(name) = place,
-    PJRT_SLOTS(X)
-#undef X
-};
-
-static pjrt_api api;
-static const pjrt_api *real;
-static int fault, no_memory; // their addresses are the errors
-
-static bool is_ours(const pjrt_error *error) {
-    return (const void *)error == (const void *)&fault ||
-           (const void *)error == (const void *)&no_memory;
-}
-
-static pjrt_error *error_of(const int *which) {
-    return (pjrt_error *)(uintptr_t)which;
-}
-
-static pjrt_error *go_on(int place, void *args) {
-    pjrt_error *(*function)(void *);
-    memcpy(&function, &real->slot[place], sizeof function);
-    return function(args);
-}
+enum { FAULT, NO_MEMORY, N_ERRORS };
+static const own_error errors[N_ERRORS] = {[FAULT] = {"the device fell off the bus",
+                                                   PJRT_CODE_INTERNAL},
+        [NO_MEMORY] = {"no 7 bytes are left", PJRT_CODE_RESOURCE_EXHAUSTED}};
 
 // --- when to fail
 typedef enum fault_kind { NO_FAULT, ERROR, MEMORY, AWAIT, NEVER, LOST } fault_kind;
@@ -129,19 +105,19 @@ static void spoil_event(fault_kind kind, pjrt_event **event) {
 // --- calls
 static pjrt_error *event_call(int place, void *args) {
     odd *event = find(((pjrt_event_args *)args)->event);
-    if (!event) return go_on(place, args);
+    if (!event) return call_real(place, args);
     pjrt_event_args real_one = {{sizeof(pjrt_event_args), NULL}, event->event};
     if (place == PLACE(Event_Destroy)) {
         drop(event);
-        return event->event ? go_on(place, &real_one) : NULL;
+        return event->event ? call_real(place, &real_one) : NULL;
     }
     while (event->kind == NEVER && place == PLACE(Event_Await))
         pause();
     if (event->kind == NEVER) return NULL;
-    if (event->event) go_on(PLACE(Event_Await), &real_one);
-    if (place == PLACE(Event_Await)) return error_of(&fault);
+    if (event->event) call_real(PLACE(Event_Await), &real_one);
+    if (place == PLACE(Event_Await)) return error_of(&errors[FAULT]);
     pjrt_event_ready_args *asked = args;
-    asked->callback(error_of(&fault), asked->arg);
+    asked->callback(error_of(&errors[FAULT]), asked->arg);
     return NULL;
 }
 
@@ -153,17 +129,17 @@ static bool takes_lost(const pjrt_execute_args *run) {
 
 static size_t n_outputs(pjrt_loaded *loaded) {
     pjrt_get_executable_args program = {.head.size = sizeof program, .loaded = loaded};
-    go_on(PLACE(LoadedExecutable_GetExecutable), &program);
+    call_real(PLACE(LoadedExecutable_GetExecutable), &program);
     pjrt_n_outputs_args outputs = {.head.size = sizeof outputs, .executable = program.executable};
-    go_on(PLACE(Executable_NumOutputs), &outputs);
-    go_on(PLACE(Executable_Destroy),
+    call_real(PLACE(Executable_NumOutputs), &outputs);
+    call_real(PLACE(Executable_Destroy),
             &(pjrt_executable_args){{sizeof(pjrt_executable_args), NULL}, program.executable});
     return outputs.n_outputs;
 }
 
 static pjrt_error *execute(fault_kind kind, pjrt_execute_args *run) {
-    if (takes_lost(run)) return error_of(&fault);
-    pjrt_error *error = go_on(PLACE(LoadedExecutable_Execute), run);
+    if (takes_lost(run)) return error_of(&errors[FAULT]);
+    pjrt_error *error = call_real(PLACE(LoadedExecutable_Execute), run);
     for (size_t d = 0; !error && d < run->n_devices; d++) {
         if (kind == AWAIT || kind == NEVER) spoil_event(kind, &run->done[d]);
         for (size_t i = 0; kind == LOST && i < n_outputs(run->executable); i++)
@@ -173,16 +149,17 @@ static pjrt_error *execute(fault_kind kind, pjrt_execute_args *run) {
 }
 
 static pjrt_error *download(fault_kind kind, pjrt_download_args *args) {
-    if (find(args->buffer)) return error_of(&fault);
+    if (find(args->buffer)) return error_of(&errors[FAULT]);
     pjrt_error *error = NULL;
     args->event = NULL;
-    if (kind != AWAIT) error = go_on(PLACE(Buffer_ToHostBuffer), args); // else nothing is filled
+    if (kind != AWAIT)
+        error = call_real(PLACE(Buffer_ToHostBuffer), args); // else nothing is filled
     if (kind != NO_FAULT && !error) spoil_event(kind, &args->event);
     return error;
 }
 
 static pjrt_error *upload(fault_kind kind, pjrt_upload_args *args) {
-    pjrt_error *error = go_on(PLACE(Client_BufferFromHostBuffer), args);
+    pjrt_error *error = call_real(PLACE(Client_BufferFromHostBuffer), args);
     if (kind != NO_FAULT && !error) spoil_event(kind, &args->done_with_host_buffer);
     return error;
 }
@@ -190,12 +167,13 @@ static pjrt_error *upload(fault_kind kind, pjrt_upload_args *args) {
 static pjrt_error *destroy_buffer(pjrt_buffer_args *args) {
     const odd *lost = find(args->buffer);
     if (lost) drop(lost);
-    return go_on(PLACE(Buffer_Destroy), args);
+    return call_real(PLACE(Buffer_Destroy), args);
 }
 
 static pjrt_error *call(int place, const char *name, void *args) {
     const fault_kind kind = due(name);
-    if (kind == ERROR || kind == MEMORY) return error_of(kind == ERROR ? &fault : &no_memory);
+    if (kind == ERROR || kind == MEMORY)
+        return error_of(&errors[kind == ERROR ? FAULT : NO_MEMORY]);
     switch (place) {
     case PLACE(Event_Await):
     case PLACE(Event_OnReady):
@@ -210,7 +188,7 @@ static pjrt_error *call(int place, const char *name, void *args) {
     case PLACE(Buffer_Destroy):
         return destroy_buffer(args);
     default:
-        return go_on(place, args);
+        return call_real(place, args);
     }
 }
 
@@ -221,47 +199,14 @@ static pjrt_error *call(int place, const char *name, void *args) {
 PJRT_SLOTS(X)
 #undef X
 
-// --- errors
-static void tell_words(void *args) {
-    pjrt_error_message_args *said = args;
-    const char *words =
-            said->error == error_of(&fault) ? "the device fell off the bus" : "no 7 bytes are left";
-    if (!is_ours(said->error)) {
-        go_on(PLACE(Error_Message), args);
-        return;
-    }
-    said->message = words;
-    said->message_size = strlen(words);
-}
-
-static pjrt_error *tell_code(void *args) {
-    pjrt_error_code_args *said = args;
-    if (!is_ours(said->error)) return go_on(PLACE(Error_GetCode), args);
-    said->code =
-            said->error == error_of(&fault) ? PJRT_CODE_INTERNAL : PJRT_CODE_RESOURCE_EXHAUSTED;
-    return NULL;
-}
-
-static void forget(void *args) {
-    if (!is_ours(((pjrt_error_args *)args)->error)) go_on(PLACE(Error_Destroy), args);
-}
-
 const pjrt_api *GetPjrtApi(void);
 const pjrt_api *GetPjrtApi(void) {
-    const pjrt_api *(*get)(void);
     if (real) return &api;
-    void *library = dlopen(FAULT_PLUGIN, RTLD_NOW | RTLD_LOCAL),
-         *found = library ? dlsym(library, "GetPjrtApi") : NULL;
-    if (!found) return NULL;
-    memcpy(&get, &found, sizeof get);
-    real = get();
-    memcpy(&api, real, real->size < sizeof api ? real->size : sizeof api);
+    if (!wrap_plugin(FAULT_PLUGIN, errors, N_ERRORS)) return NULL;
 #define X(name, place, args, last)                                                                 \
     if (api.slot[place]) api.slot[place] = (void *)(uintptr_t)call_##name;
     PJRT_SLOTS(X)
 #undef X
-    api.slot[PLACE(Error_Message)] = (void *)(uintptr_t)tell_words;
-    api.slot[PLACE(Error_GetCode)] = (void *)(uintptr_t)tell_code;
-    api.slot[PLACE(Error_Destroy)] = (void *)(uintptr_t)forget;
+    wrap_errors();
     return &api;
 }

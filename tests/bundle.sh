@@ -49,8 +49,6 @@ expect 0 "400 tokens" bare $in_root tokenizer train --input /home/text.txt --voc
 expect 0 "3000 documents" bare $in_root data build --input /home/text.txt --separator '\n\n' --tokenizer /home/tok --out /home/set --append-eod
 expect 0 "step-000003" bare $in_root train /home/run.yaml
 expect 0 "documents" bare $in_root data build --tokenizer /home/tok --out /home/packed --input "/home/$(basename "$tree"/tests/golden/parquet/snappy*.parquet)"
-expect 0 "oneDNN" bare $in_root doctor
-check "oneDNN is there" bash -c '! grep -q "not there" <(grep libraries out)'
 expect 1 "127.0.0.1" bare $in_root data get http://127.0.0.1:9/x --out /home/x
 check "libcurl is there" bash -c '! grep -q "cannot be loaded" out'
 rm -rf root/home/drover/lib/drover/lib

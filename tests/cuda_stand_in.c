@@ -2,59 +2,14 @@
 // file STAND_IN_FOR names in the environment. It says that it is of Hopper's kind and computes
 // calls of cuDNN by their definition (cudnn_definition.h). Programs whose calls and compiler flags
 // disagree on determinism are refused: XLA would not find their kernels.
-#include <dlfcn.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "backend/pjrt/runtime/pjrt_abi.h"
+#include "../bench/wrapped_plugin.h"
 #include "cudnn_definition.h"
 
-#define PLACE(name) PLACE_##name
-enum {
-#define X(name, place, args, last) PLACE(name) = place,
-    PJRT_SLOTS(X)
-#undef X
-};
-
-static pjrt_api api;
-static const pjrt_api *real;
-static int refusal; // its address is the error
-static const char words[] = "calls of cuDNN and xla_gpu_exclude_nondeterministic_ops disagree";
-
-static pjrt_error *call_real(int place, void *args) {
-    pjrt_error *(*go_on)(void *);
-    void *slot = real->slot[place];
-    memcpy(&go_on, &slot, sizeof go_on);
-    return go_on(args);
-}
-
-// --- the error
-static bool is_ours(const pjrt_error *error) {
-    return (const void *)error == (const void *)&refusal;
-}
-
-static void tell_words(void *args) {
-    pjrt_error_message_args *said = args;
-    if (!is_ours(said->error)) {
-        call_real(PLACE(Error_Message), args);
-        return;
-    }
-    said->message = words;
-    said->message_size = strlen(words);
-}
-
-static pjrt_error *tell_code(void *args) {
-    pjrt_error_code_args *said = args;
-    if (!is_ours(said->error)) return call_real(PLACE(Error_GetCode), args);
-    said->code = PJRT_CODE_INTERNAL;
-    return NULL;
-}
-
-static void forget(void *args) {
-    if (!is_ours(((pjrt_error_args *)args)->error)) call_real(PLACE(Error_Destroy), args);
-}
+static const own_error refusal = {"calls of cuDNN and xla_gpu_exclude_nondeterministic_ops disagree",
+        PJRT_CODE_INTERNAL};
 
 // --- the device
 static pjrt_error *tell_attributes(void *args) {
@@ -119,7 +74,7 @@ static pjrt_error *compile(void *args) {
     const int yes = times(text, "force_deterministic\\\":true"),
               no = times(text, "force_deterministic\\\":false");
     char *made = with_handlers(text, &program.code_size);
-    pjrt_error *error = (pjrt_error *)(uintptr_t)&refusal;
+    pjrt_error *error = error_of(&refusal);
     program.code = made;
     changed.program = &program;
     if ((yes == 0 || flag_says(&changed, "True")) && (no == 0 || flag_says(&changed, "False")))
@@ -155,19 +110,9 @@ static bool register_handlers(void) {
 
 const pjrt_api *GetPjrtApi(void);
 const pjrt_api *GetPjrtApi(void) {
-    const pjrt_api *(*get)(void);
-    const char *plugin = getenv("STAND_IN_FOR");
     if (real) return &api;
-    void *library = plugin ? dlopen(plugin, RTLD_NOW | RTLD_LOCAL) : NULL,
-         *found = library ? dlsym(library, "GetPjrtApi") : NULL;
-    if (!found) return NULL;
-    memcpy(&get, &found, sizeof get);
-    real = get();
-    if (!register_handlers()) return NULL;
-    memcpy(&api, real, real->size < sizeof api ? real->size : sizeof api);
-    api.slot[PLACE(Error_Message)] = (void *)(uintptr_t)tell_words;
-    api.slot[PLACE(Error_GetCode)] = (void *)(uintptr_t)tell_code;
-    api.slot[PLACE(Error_Destroy)] = (void *)(uintptr_t)forget;
+    if (!wrap_plugin(getenv("STAND_IN_FOR"), &refusal, 1) || !register_handlers()) return NULL;
+    wrap_errors();
     api.slot[PLACE(DeviceDescription_Attributes)] = (void *)(uintptr_t)tell_attributes;
     api.slot[PLACE(Client_Compile)] = (void *)(uintptr_t)compile;
     return &api;

@@ -33,7 +33,7 @@ static inline drv_status keep_weights(device_run *run, int rank, const programs 
     run->weights[rank] = mem_alloc((size_t)run->bytes[rank]);
     for (int i = 0; i < list->n; i++) {
         const int64_t bytes = param_elements(&list->p[i]) * 4;
-        DRV_TRY(backend_read(p->held.b, 0, list->p[i].name, 0, bytes, run->weights[rank] + at));
+        DRV_TRY(backend_read(p->held.b, list->p[i].name, 0, bytes, run->weights[rank] + at));
         at += bytes;
     }
     return DRV_OK;

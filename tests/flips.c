@@ -39,9 +39,9 @@ static drv_status flip_bit(stepper *s, const char *what) {
     const flip this = asked(what, s->step);
     uint32_t word;
     if (this.element < 0) return DRV_OK;
-    DRV_TRY(backend_read(s->p->held.b, 0, this.state, 4 * this.element, 4, &word));
+    DRV_TRY(backend_read(s->p->held.b, this.state, 4 * this.element, 4, &word));
     word ^= 1u << this.bit;
-    return backend_write(s->p->held.b, 0, this.state, 4 * this.element, 4, &word);
+    return backend_write(s->p->held.b, this.state, 4 * this.element, 4, &word);
 }
 
 drv_status __wrap_stepper_gradients(stepper *s, const batch *b, double *loss) {

@@ -101,7 +101,7 @@ typedef union element {
 double element_read(backend *b, const tensor *t, int64_t k) {
     const int64_t bytes = dtype_bytes(t->dt);
     element x;
-    OK(backend_read(b, 0, tensor_root(t)->name, k * bytes, bytes, &x));
+    OK(backend_read(b, tensor_root(t)->name, k * bytes, bytes, &x));
     switch (t->dt) {
     case DT_F32:
         return (double)x.f32;
@@ -130,7 +130,7 @@ void element_write(backend *b, const tensor *t, int64_t k, double value) {
     default:
         x.i32 = (int32_t)value;
     }
-    OK(backend_write(b, 0, tensor_root(t)->name, k * bytes, bytes, &x));
+    OK(backend_write(b, tensor_root(t)->name, k * bytes, bytes, &x));
 }
 
 void example_fill(backend *b, const example *e) {
@@ -147,7 +147,7 @@ test_run *test_run_open(const char *const *sets, int n) {
     backend *b;
     r->a = a;
     OK(config_load(a, NULL, sets, n, &r->c));
-    OK(backend_open(a, "cpu", &b));
+    OK(backend_open_host(a, &b));
     OK(programs_build(a, &r->c, &r->p));
     OK(programs_load(a, b, &r->p));
     OK(held_init_weights(&r->p.held));
@@ -160,7 +160,7 @@ void test_run_close(test_run *r) {
 }
 
 static void put_i32(test_run *r, const char *name, const int32_t *x, int64_t n) {
-    OK(backend_write(r->p.held.b, 0, name, 0, 4 * n, x));
+    OK(backend_write(r->p.held.b, name, 0, 4 * n, x));
 }
 
 void test_run_batch(test_run *r, uint64_t seed, int document) {
@@ -188,7 +188,7 @@ double test_run_step(test_run *r, double dloss) {
     assert_true(n <= 16);
     OK(programs_write_dloss(&r->p, dloss));
     OK(backend_run(r->p.held.b, r->p.step));
-    OK(backend_read(r->p.held.b, 0, "loss", 0, n * (int64_t)sizeof *losses, losses));
+    OK(backend_read(r->p.held.b, "loss", 0, n * (int64_t)sizeof *losses, losses));
     for (int64_t i = 0; i < n; i++)
         sum += losses[i];
     return sum;
@@ -205,7 +205,7 @@ float *test_run_state(test_run *r, const char *prefix, int64_t *n) {
         const char *name = *prefix ? arena_printf(r->a, "%s%s", prefix, w->name)
                                    : held_master(r->a, &r->p.held, w);
         const int64_t k = param_elements(w);
-        OK(backend_read(r->p.held.b, 0, name, 0, 4 * k, x + *n));
+        OK(backend_read(r->p.held.b, name, 0, 4 * k, x + *n));
         *n += k;
     }
     return x;

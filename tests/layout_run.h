@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "base/pair_word.h"
+#include "ir/pair_word.h"
 #include "ckpt/pieces.h"
 #include "programs/step.h"
 #include "weights/lora_state.h"
@@ -209,7 +209,7 @@ static inline drv_status rank_run_open(comm *self, arena *a, const char *const *
     DRV_TRY(config_set_ranks(&out->cfg, comm_size(self)));
     out->cfg.rank = comm_rank(self);
     out->ranks = run_mesh(&out->cfg);
-    DRV_TRY(backend_open_with(a, name, opts ? opts : &(backend_opts){0}, &out->device));
+    DRV_TRY(backend_open(a, name, opts ? opts : &(backend_opts){0}, &out->device));
     backend_join(out->device, self, &out->ranks);
     DRV_TRY(programs_build(a, &out->cfg, &out->built));
     out->built.held.comm = self;

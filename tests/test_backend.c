@@ -1,12 +1,10 @@
-// The vtable of back ends: what null and cpu say of themselves, plans made without a device, memory
-// that the system refuses, and oneDNN on the calling thread alone.
-#include <dirent.h>
+// The vtable of back ends: what null and cpu say of themselves, plans made without a device, and
+// memory that the system refuses.
 #include <sys/resource.h>
 #include <time.h>
 
 #include "backend/backend.h"
 #include "backend/cpu/gemm.h"
-#include "backend/cpu/onednn.h"
 #include "harness.h"
 
 // A product of two inputs, its result an output; n rows.
@@ -14,7 +12,7 @@ static graph *product_graph(arena *a, int64_t n) {
     graph *g = graph_new(a, "product");
     tensor *x = graph_state(g, TENSOR_INPUT, "x", DT_F32, 2, (int64_t[]){n, 64});
     tensor *w = graph_state(g, TENSOR_WEIGHT, "w", DT_F32, 2, (int64_t[]){64, 64});
-    graph_add(g, OP_matmul, 2, (tensor *[]){x, w}, &(op_attrs){.tb = 1});
+    graph_add(g, OP_matmul, 2, (tensor *[]){x, w}, &(op_attrs){.matmul.tb = 1});
     return g;
 }
 
@@ -43,7 +41,7 @@ static void peak_is_looked_at_until_two_agree(void **state) {
             // Slow looks hold up no start.
             {.look = {10e9, 20e9, 40e9}, .want = 20e9, .n = 2, .ms = 250}};
     const backend_vtable calls = {.name = "fake", .peak = next_look};
-    backend fake = {.v = &calls, .n_local_ranks = 1};
+    backend fake = {.v = &calls};
     const char *said = getenv("DROVER_PEAK_FLOPS");
     char *kept = said ? strdup(said) : NULL;
     unsetenv("DROVER_PEAK_FLOPS");
@@ -67,14 +65,14 @@ static void null_plans_what_cpu_runs(void **state) {
     backend *cpu, *null;
     plan *on_cpu, *on_null;
     executable *e;
-    OK(backend_open(a, "cpu", &cpu));
-    OK(backend_open(a, "null", &null));
+    OK(backend_open_host(a, &cpu));
+    null = backend_open_planner(a);
     OK(backend_compile(a, cpu, product_graph(a, 512), &on_cpu, &e));
     OK(backend_compile(a, null, product_graph(a, 512), &on_null, &e));
     assert_true(on_cpu->arena_bytes > 0);
     assert_int_equal(on_null->arena_bytes, on_cpu->arena_bytes);
     assert_int_equal(backend_held_bytes(null), 0);
-    FAILS(backend_read(null, 0, "x", 0, 4, &(float){0}), DRV_E_DEVICE, "\"x\"");
+    FAILS(backend_read(null, "x", 0, 4, &(float){0}), DRV_E_DEVICE, "\"x\"");
     backend_close(null);
     backend_close(cpu);
     arena_free(a);
@@ -90,7 +88,7 @@ static void peak_is_measured_or_said(void **state) {
     arena *a = arena_new("test");
     backend *b;
     double peak;
-    OK(backend_open(a, "cpu", &b));
+    OK(backend_open_host(a, &b));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         setenv("DROVER_PEAK_FLOPS", cases[i].said, 1);
         const drv_status status = backend_peak_flops(b, &peak);
@@ -107,14 +105,13 @@ static void every_call_of_null(void **state) {
     arena *a = arena_new("test");
     backend *b;
     double bytes = 1, flops = 1;
-    OK(backend_open(a, "null", &b));
+    b = backend_open_planner(a);
     assert_false(backend_times_nodes(b));
     OK(backend_peak(b, DT_BF16, 2, &flops));
     assert_true(flops == 0);
     OK(backend_memory_rate(b, 2, &bytes));
     assert_true(bytes == 0);
-    assert_int_equal(backend_describe(b).n_ways, 0);
-    assert_string_equal(backend_describe(b).libraries, "");
+    assert_false(backend_times_products(b));
     assert_non_null(backend_arithmetic(b));
     OK(backend_prepare(b));
     OK(backend_run(b, NULL));
@@ -138,10 +135,10 @@ static void cpu_says_how_it_multiplies(void **state) {
         if (i > (size_t)cpu_detect() + 1) break; // one level has two cases
         setenv("DROVER_CPU", cases[i].level, 1);
         if (cases[i].gemm) setenv("DROVER_GEMM", cases[i].gemm, 1);
-        OK(backend_open(a, "cpu", &b));
+        OK(backend_open_host(a, &b));
         assert_string_equal(backend_arithmetic(b), cases[i].want);
         assert_string_equal(backend_describe(b).kernels, cases[i].level);
-        assert_true(strncmp(backend_describe(b).libraries, "oneDNN ", 7) == 0);
+        assert_true(backend_times_products(b));
         backend_close(b);
         arena_free(a);
         unsetenv("DROVER_CPU");
@@ -163,7 +160,7 @@ static void rule_of_the_vendor(void **state) {
     fclose(f);
     arena *a = arena_new("test");
     backend *device;
-    OK(backend_open(a, "cpu", &device));
+    OK(backend_open_host(a, &device));
     assert_string_equal(backend_arithmetic(device),
             strstr(text, "GenuineIntel")
                     ? "kernels avx512_bf16, bf16 products by fp32"
@@ -180,7 +177,7 @@ static void memory_that_is_refused(void **state) {
     arena *a = arena_new("test");
     backend *device;
     executable *e;
-    OK(backend_open(a, "cpu", &device));
+    OK(backend_open_host(a, &device));
     OK(backend_compile(a, device, product_graph(a, 64), NULL, &e));
     struct rlimit before, small = {.rlim_cur = (rlim_t)1 << 30};
     getrlimit(RLIMIT_AS, &before);
@@ -200,76 +197,9 @@ static void memory_that_is_refused(void **state) {
     arena_free(a);
 }
 
-static int n_threads_of_process(void) {
-    int n = 0;
-    DIR *d = opendir("/proc/self/task");
-    assert_non_null(d);
-    for (const struct dirent *e; (e = readdir(d));)
-        n += e->d_name[0] != '.';
-    closedir(d);
-    return n;
-}
-
-// Whether a library of that name is mapped.
-static bool has_loaded(const char *name) {
-    char line[4096];
-    bool found = false;
-    FILE *maps = fopen("/proc/self/maps", "r");
-    assert_non_null(maps);
-    while (fgets(line, sizeof line, maps))
-        found = found || strstr(line, name);
-    fclose(maps);
-    return found;
-}
-
-// What a run does of products and peaks opens neither oneDNN nor the OpenMP that it brings.
-static void a_run_opens_no_library(void **state) {
-    (void)state;
-    arena *a = arena_new("test");
-    backend *device;
-    gemm_machine *machine;
-    double flops_per_s;
-    OK(backend_open(a, "cpu", &device));
-    assert_non_null(backend_arithmetic(device));
-    OK(backend_peak_flops(device, &flops_per_s));
-    OK(gemm_machine_open(a, GEMM_BY_RULE, &machine));
-    for (int i = 0; i < 2; i++) {
-        const gemm_shape s = {.m = 64,
-                .n = 64,
-                .k = 64,
-                .lda = 64,
-                .ldb = 64,
-                .ldc = 64,
-                .in = i ? DT_BF16 : DT_F32,
-                .out = DT_F32};
-        OK(gemm_time(a, machine, &s, 1, &flops_per_s));
-    }
-    assert_false(has_loaded("libdnnl") || has_loaded("libgomp"));
-    gemm_machine_close(machine);
-    backend_close(device);
-    arena_free(a);
-}
-
-// Debian's oneDNN has OpenMP: without being told it would start a thread for each core in each of
-// our threads (and its results then depend on their number).
-static void onednn_starts_no_threads(void **state) {
-    (void)state;
-    arena *a = arena_new("test");
-    par_set_threads(3);
-    if (!onednn_can_run()) skip();
-    const gemm_shape s = {.m = 1024, .n = 1024, .k = 256, .lda = 256, .ldb = 1024, .ldc = 1024};
-    double flops_per_s;
-    OK(gemm_time_onednn(a, &s, 3, &flops_per_s));
-    assert_true(flops_per_s > 0);
-    assert_true(n_threads_of_process() <= 3);
-    par_set_threads(2);
-    arena_free(a);
-}
-
 int main(void) {
     par_set_threads(2);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_run_opens_no_library), // first
-            cmocka_unit_test(onednn_starts_no_threads), cmocka_unit_test(peak_is_measured_or_said),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(peak_is_measured_or_said),
             cmocka_unit_test(peak_is_looked_at_until_two_agree),
             cmocka_unit_test(null_plans_what_cpu_runs), cmocka_unit_test(every_call_of_null),
             cmocka_unit_test(cpu_says_how_it_multiplies), cmocka_unit_test(rule_of_the_vendor),

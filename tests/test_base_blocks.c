@@ -41,12 +41,12 @@ static drv_status widen_base(comm *self, arena *a, programs *p, const char *cons
         const int64_t bytes = block_matrix_bytes(w->blocks), columns = w->dim[1];
         char *blocks = mem_alloc((size_t)bytes);
         float *row = mem_alloc(sizeof *row * (size_t)columns);
-        DRV_TRY(backend_read(held.device, 0, w->name, 0, bytes, blocks));
+        DRV_TRY(backend_read(held.device, w->name, 0, bytes, blocks));
         for (int64_t r = 0; r < w->dim[0]; r++) {
             const quant_type *type;
             const int64_t at = block_row_at(w->blocks, r, &type);
             block_widen(type, blocks + at, 0, columns, row);
-            DRV_TRY(held_write_weight(&p->held, 0, plain, r * columns, columns, row));
+            DRV_TRY(held_write_weight(&p->held, plain, r * columns, columns, row));
         }
         free(blocks), free(row);
     }
@@ -113,7 +113,7 @@ static int64_t weight_bytes(const char *const *sets, int n_sets) {
     programs p;
     backend *null;
     OK(config_load(a, NULL, sets, n_sets, &cfg));
-    OK(backend_open(a, "null", &null));
+    null = backend_open_planner(a);
     OK(programs_build(a, &cfg, &p));
     OK(programs_load(a, null, &p));
     const int64_t bytes = programs_memory(&p).weights;

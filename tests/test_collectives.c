@@ -42,7 +42,7 @@ static drv_status one_case(comm *self, arena *a, const case_of *checked, dtype d
     executable *program;
     plan *planned;
     const mesh ranks = data_x_tensor;
-    DRV_TRY(backend_open(a, "cpu", &device));
+    DRV_TRY(backend_open_host(a, &device));
     backend_join(device, self, &ranks);
     graph *built = graph_new(a, "collective");
     built->mesh = ranks;
@@ -132,7 +132,7 @@ static void ranks_must_be_those_of_the_mesh(void **state) {
     add_one(a, OP_all_reduce, 2, &m, &g);
     backend *b;
     executable *program;
-    OK(backend_open(a, "cpu", &b)); // which has joined no ranks
+    OK(backend_open_host(a, &b)); // which has joined no ranks
     FAILS(backend_compile(a, b, g, NULL, &program), DRV_E_DEVICE, "the tensor axis here has 1");
     backend_close(b);
     arena_free(a);

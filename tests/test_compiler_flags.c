@@ -80,11 +80,9 @@ static void users_cannot_part_it_from_the_calls(void **state) {
 // The text of attention and its gradient as cuDNN's calls.
 static str calls_of(arena *a, bool deterministic) {
     enum { TOKENS = 128, HEADS = 2, D = 64 };
-    const op_attrs attrs = {.n_heads = HEADS,
-            .n_kv_heads = 1,
-            .head_dim = D,
-            .seq = TOKENS,
-            .causal = true};
+    const op_attrs attrs = {.heads = {HEADS, 1, D},
+            .attention.seq = TOKENS,
+            .attention.causal = true};
     const lower_options options = {.cudnn.head_dim = 256,
             .cudnn.deterministic = deterministic,
             .ranks = mesh_single()};

@@ -65,19 +65,17 @@ static void write_values(backend *b, const tensor *t, uint64_t seed) {
 static attention_run run_open(const rows_case *c, const char *name, const backend_opts *opts,
         dtype dt) {
     attention_run r = {.a = arena_new("attention")};
-    const op_attrs attrs = {.n_heads = c->heads,
-            .n_kv_heads = c->kv_heads,
-            .head_dim = c->d,
-            .seq = c->tokens,
-            .window = c->window,
-            .causal = c->causal,
+    const op_attrs attrs = {.heads = {c->heads, c->kv_heads, c->d},
+            .attention.seq = c->tokens,
+            .attention.window = c->window,
+            .attention.causal = c->causal,
             .sum.wide = c->wide,
-            .documents = c->documents};
+            .attention.documents = c->documents};
     const int64_t n[] = {c->rows * c->tokens}, hidden_dim[] = {2 * *n},
                   qkv_dim[] = {*n, (c->heads + 2 * c->kv_heads) * c->d},
                   o_dim[] = {*n, c->heads * c->d};
     int32_t positions[MAX_TOKENS];
-    OK(backend_open_with(r.a, name, opts, &r.b));
+    OK(backend_open(r.a, name, opts, &r.b));
     if (opts->plugin) pjrt_lowering(r.b)->cudnn.documents = c->way;
     graph *g = graph_new(r.a, "attention");
     r.qkv = graph_state(g, TENSOR_INPUT, "qkv", dt, 2, qkv_dim);
@@ -94,8 +92,8 @@ static attention_run run_open(const rows_case *c, const char *name, const backen
     graph_output(g, r.dqkv, "dqkv");
     OK(backend_compile(r.a, r.b, g, NULL, &r.program));
     set_positions(c, positions);
-    OK(backend_write(r.b, 0, "position", 0, *n * (int64_t)sizeof *positions, positions));
-    if (hidden) OK(backend_write(r.b, 0, "hidden", 0, sizeof pairs_hidden, c->hidden));
+    OK(backend_write(r.b, "position", 0, *n * (int64_t)sizeof *positions, positions));
+    if (hidden) OK(backend_write(r.b, "hidden", 0, sizeof pairs_hidden, c->hidden));
     write_values(r.b, r.qkv, 1);
     write_values(r.b, r.d_o, 2);
     OK(backend_run(r.b, r.program));
@@ -259,9 +257,9 @@ static void calls_and_flags_agree(void **state) {
     const backend_opts *opts = *state;
     backend *b;
     executable *program;
-    OK(backend_open_with(a, "pjrt", opts, &b));
+    OK(backend_open(a, "pjrt", opts, &b));
     pjrt_lowering(b)->cudnn.deterministic = false;
-    const op_attrs attrs = {.n_heads = 1, .n_kv_heads = 1, .head_dim = 8, .seq = 4, .causal = true};
+    const op_attrs attrs = {.heads = {1, 1, 8}, .attention.seq = 4, .attention.causal = true};
     graph *g = graph_new(a, "attention");
     tensor *in[] = {graph_state(g, TENSOR_INPUT, "qkv", DT_BF16, 2, (int64_t[]){4, 24}),
             graph_state(g, TENSOR_INPUT, "position", DT_I32, 1, (int64_t[]){4})};

@@ -70,13 +70,11 @@ typedef struct shape {
 } shape;
 
 static graph *graph_of(arena *a, const shape *of, dtype dt) {
-    const op_attrs attrs = {.n_heads = of->heads,
-            .n_kv_heads = of->kv_heads,
-            .head_dim = of->d,
-            .seq = (int)of->tokens,
-            .window = of->window,
-            .causal = !of->masked && !of->segments,
-            .documents = of->segments};
+    const op_attrs attrs = {.heads = {of->heads, of->kv_heads, of->d},
+            .attention.seq = (int)of->tokens,
+            .attention.window = of->window,
+            .attention.causal = !of->masked && !of->segments,
+            .attention.documents = of->segments};
     const int64_t n[] = {of->rows * of->tokens},
                   qkv_dim[] = {*n, (of->heads + 2 * of->kv_heads) * of->d},
                   o_dim[] = {*n, of->heads * of->d};
@@ -255,11 +253,9 @@ static void masks_are_made_once(void **state) {
     (void)state;
     for (int segments = 0; segments < 2; segments++) {
         arena *a = arena_new("layers");
-        const op_attrs attrs = {.n_heads = 2,
-                .n_kv_heads = 2,
-                .head_dim = 64,
-                .seq = 64,
-                .documents = segments ? 4 : 0};
+        const op_attrs attrs = {.heads = {2, 2, 64},
+                .attention.seq = 64,
+                .attention.documents = segments ? 4 : 0};
         const int64_t n[] = {128}, dim[] = {128, 384}, o_dim[] = {128, 128};
         graph *g = graph_new(a, "layers");
         tensor *position = graph_state(g, TENSOR_INPUT, "position", DT_I32, 1, n),
@@ -317,7 +313,7 @@ static memory_plan plan_of(arena *a, const char *key) {
     programs *p = ARENA_NEW(a, programs);
     backend *null;
     OK(config_load(a, NULL, sets, sizeof sets / sizeof *sets, cfg));
-    OK(backend_open(a, "null", &null));
+    null = backend_open_planner(a);
     OK(programs_build(a, cfg, p));
     OK(programs_load(a, null, p));
     const memory_plan m = programs_memory(p);
@@ -326,7 +322,7 @@ static memory_plan plan_of(arena *a, const char *key) {
 }
 
 static void runs_are_planned_with_it(void **state) {
-    enum { HEADS = 8 }; // of the preset
+    enum { HEADS = 8, HIDDEN = 64, GATE_UP = 2 * 172 }; // of the preset
     (void)state;
     arena *a = arena_new("plans");
     const int64_t mask = 2 * 128 * 128 * 2, heads = plan_of(a, "data.pack=auto").workspace / mask;
@@ -334,8 +330,18 @@ static void runs_are_planned_with_it(void **state) {
                       other = plan_of(a, "pjrt.plugin=cpu");
     assert_int_equal(heads, HEADS); // of a row the gradient takes for each what a mask takes
     assert_int_equal(documents.masks, mask);
-    assert_int_equal(documents.total, other.total + mask + heads * mask);
-    assert_int_equal(other.masks + other.workspace, 0);
+    assert_int_equal(documents.total, other.total + mask + heads * mask + documents.products);
+    assert_int_equal(other.masks + other.workspace + other.products, 0);
+    // The most is the gradient of what goes into gate and up, [2 x 128, GATE_UP] by [GATE_UP,
+    // HIDDEN] in bf16. A larger model's get what XLA gives a product at most.
+    assert_int_equal(documents.products, 2 * GATE_UP * (2 * 128 + HIDDEN));
+    assert_int_equal(plan_of(a, "model.preset=llama-3.2-1b").products, 32 << 20);
+    // Without a name it is the plugin that a run would find.
+    setenv("DROVER_PJRT_PLUGIN", "cuda", 1);
+    assert_int_equal(plan_of(a, "pjrt.plugin=").products, documents.products);
+    setenv("DROVER_PJRT_PLUGIN", "cpu", 1);
+    assert_int_equal(plan_of(a, "pjrt.plugin=").products, 0);
+    unsetenv("DROVER_PJRT_PLUGIN");
     assert_int_equal(plan_of(a, "data.pack=stream").masks, 0);
     assert_int_equal(plan_of(a, "training.deterministic=false").workspace, 0);
     assert_int_equal(plan_of(a, "training.precision=fp32").workspace, 0);

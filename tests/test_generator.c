@@ -125,10 +125,10 @@ static void the_whole_prompt_in_one_program(void **state) {
         executable *e;
         OK(backend_compile(run->a, run->p.held.b,
                 llama_build(run->a, &run->p.held.params, LLAMA_LOGITS, &shape), NULL, &e));
-        OK(backend_write(run->p.held.b, 0, "tokens", 0, sizeof ids, ids));
-        OK(backend_write(run->p.held.b, 0, "position", 0, sizeof position, position));
+        OK(backend_write(run->p.held.b, "tokens", 0, sizeof ids, ids));
+        OK(backend_write(run->p.held.b, "position", 0, sizeof position, position));
         OK(backend_run(run->p.held.b, e));
-        OK(backend_read(run->p.held.b, 0, "logits", 0, (bf16 ? 2 : 4) * 128 * VOCAB,
+        OK(backend_read(run->p.held.b, "logits", 0, (bf16 ? 2 : 4) * 128 * VOCAB,
                 bf16 ? (void *)words : (void *)want));
         for (int k = 0; k < 128 * VOCAB && bf16; k++)
             want[k] = bf16_to_f32(words[k]);

@@ -78,16 +78,16 @@ static void put_rows(const golden *from, test_run *run, int roll, int first, int
         }
     }
     const int64_t bytes = 4 * n_rows * SEQ;
-    OK(backend_write(run->p.held.b, 0, "tokens", 0, bytes, tokens));
-    OK(backend_write(run->p.held.b, 0, "labels", 0, bytes, labels));
-    OK(backend_write(run->p.held.b, 0, "position", 0, bytes, position));
+    OK(backend_write(run->p.held.b, "tokens", 0, bytes, tokens));
+    OK(backend_write(run->p.held.b, "labels", 0, bytes, labels));
+    OK(backend_write(run->p.held.b, "position", 0, bytes, position));
 }
 
 // Elements of a named tensor from `first` on, as doubles.
 static double *run_values(test_run *run, const char *name, dtype dt, int64_t first, int64_t n) {
     double *out = ARENA_ARRAY(run->a, double, n);
     void *raw = arena_alloc(run->a, (size_t)(n * dtype_bytes(dt)));
-    OK(backend_read(run->p.held.b, 0, name, first * dtype_bytes(dt), n * dtype_bytes(dt), raw));
+    OK(backend_read(run->p.held.b, name, first * dtype_bytes(dt), n * dtype_bytes(dt), raw));
     for (int64_t i = 0; i < n; i++)
         out[i] = (double)(dt == DT_BF16 ? bf16_to_f32(((const uint16_t *)raw)[i])
                                         : ((const float *)raw)[i]);
@@ -196,7 +196,7 @@ static double train_step(const golden *from, test_run *run, int step, int micro_
     }
     const double hyper[N_HYPER] = {schedule_lr(&run->c, step + 1), 1 - pow(0.9, step + 1),
             1 - pow(0.95, step + 1), 1, step + 1};
-    OK(backend_write(run->p.held.b, 0, "hyper", 0, sizeof hyper, hyper));
+    OK(backend_write(run->p.held.b, "hyper", 0, sizeof hyper, hyper));
     OK(backend_run(run->p.held.b, run->p.update));
     return loss;
 }

@@ -38,11 +38,11 @@ static uint64_t sum_of(const tensor_hashes *h) {
 // Two neighbours of a weight change places; then they change back.
 static void swap(test_run *run, const char *name, int64_t at) {
     float pair[2], swapped[2];
-    OK(backend_read(run->p.held.b, 0, name, 4 * at, sizeof pair, pair));
+    OK(backend_read(run->p.held.b, name, 4 * at, sizeof pair, pair));
     swapped[0] = pair[1];
     swapped[1] = pair[0];
     assert_true(pair[0] != pair[1]);
-    OK(backend_write(run->p.held.b, 0, name, 4 * at, sizeof swapped, swapped));
+    OK(backend_write(run->p.held.b, name, 4 * at, sizeof swapped, swapped));
 }
 
 static void hashes_see_which_weight_and_where(void **state) {

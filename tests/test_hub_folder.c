@@ -2,7 +2,7 @@
 // (tools/golden_splits.py), and which files of a folder are read.
 #include "harness.h"
 
-#include "base/data_split.h"
+#include "data/read/data_split.h"
 #include "base/log.h"
 #include "data/read/inputs.h"
 

@@ -50,12 +50,12 @@ static graph *graph_of(arena *a, const op_case *of, dtype dt, tensor **x) {
     op_attrs attrs = {.mesh.axis = AXIS_TENSOR,
             .mesh.ranks = RANKS,
             .mesh.replicas = REPLICAS,
-            .n_heads = HEADS,
-            .head_dim = HEAD_DIM};
+            .heads.n_heads = HEADS,
+            .heads.head_dim = HEAD_DIM};
     graph *g = graph_new(a, "heads");
     g->mesh = four;
     g->stage = STAGE_DIFFERENTIATED;
-    if (of->op == OP_join_kv) attrs.to = dt;
+    if (of->op == OP_join_kv) attrs.narrow.to = dt;
     *x = graph_state(g, TENSOR_INPUT, "x", of->op == OP_join_kv ? DT_F32 : dt, 2,
             (int64_t[]){TOKENS, Q + 2 * of->kv_in});
     graph_output(g, graph_add(g, of->op, 1, x, &attrs)->out[0], "y");
@@ -76,7 +76,7 @@ static drv_status one_op(comm *self, arena *a, const op_case *of, dtype dt) {
     plan *planned;
     tensor *x;
     const int first = comm_rank(self) / REPLICAS * REPLICAS, pair[REPLICAS] = {first, first + 1};
-    DRV_TRY(backend_open(a, "cpu", &device));
+    DRV_TRY(backend_open_host(a, &device));
     backend_join(device, self, &four);
     graph *built = graph_of(a, of, dt, &x);
     DRV_TRY(graph_verify(built, STAGE_DIFFERENTIATED));
@@ -114,16 +114,22 @@ static void attributes_that_cannot_be_are_refused(void **state) {
         op_attrs attrs;
         const char *text;
     } cases[] = {{{.mesh = {.axis = AXIS_TENSOR, .ranks = 4, .replicas = 3},
-                          .n_heads = 2,
-                          .head_dim = 6},
+                          .heads.n_heads = 2,
+                          .heads.head_dim = 6},
                          "replicas must divide the ranks"},
-            {{.mesh = {.axis = AXIS_TENSOR, .ranks = 4}, .n_heads = 2, .head_dim = 6},
+            {{.mesh = {.axis = AXIS_TENSOR, .ranks = 4}, .heads.n_heads = 2, .heads.head_dim = 6},
                     "replicas must divide the ranks"},
-            {{.mesh = {.axis = AXIS_TENSOR, .ranks = 4, .replicas = 4}, .n_heads = 2, .head_dim = 6},
+            {{.mesh = {.axis = AXIS_TENSOR, .ranks = 4, .replicas = 4},
+                     .heads.n_heads = 2,
+                     .heads.head_dim = 6},
                     "replicas must divide head_dim"},
-            {{.mesh = {.axis = AXIS_DATA, .ranks = 1, .replicas = 1}, .n_heads = 2, .head_dim = 6},
+            {{.mesh = {.axis = AXIS_DATA, .ranks = 1, .replicas = 1},
+                     .heads.n_heads = 2,
+                     .heads.head_dim = 6},
                     "along the tensor axis"},
-            {{.mesh = {.axis = AXIS_TENSOR, .ranks = 4, .replicas = 2}, .n_heads = 3, .head_dim = 6},
+            {{.mesh = {.axis = AXIS_TENSOR, .ranks = 4, .replicas = 2},
+                     .heads.n_heads = 3,
+                     .heads.head_dim = 6},
                     "has not the columns of its heads"}};
     arena *a = arena_new("refused");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

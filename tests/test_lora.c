@@ -61,9 +61,9 @@ static test_run *open_case(arena *a, const peft_case *of, const char *file, gold
         position[i] = (int32_t)(i % want->seq);
         labels[i] = (i + 1) % want->seq ? (int32_t)ids[i + 1] : -1;
     }
-    OK(backend_write(r->p.held.b, 0, "tokens", 0, 4 * n, words));
-    OK(backend_write(r->p.held.b, 0, "labels", 0, 4 * n, labels));
-    OK(backend_write(r->p.held.b, 0, "position", 0, 4 * n, position));
+    OK(backend_write(r->p.held.b, "tokens", 0, 4 * n, words));
+    OK(backend_write(r->p.held.b, "labels", 0, 4 * n, labels));
+    OK(backend_write(r->p.held.b, "position", 0, 4 * n, position));
     return r;
 }
 
@@ -95,7 +95,7 @@ static void logits_of_adapters(void **state) {
         const double *want = numbers(a, &g, "logits", &n);
         double *got = ARENA_ARRAY(a, double, n);
         float *logits = ARENA_ARRAY(a, float, n);
-        OK(backend_read(r->p.held.b, 0, "logits", 0, 4 * n, logits));
+        OK(backend_read(r->p.held.b, "logits", 0, 4 * n, logits));
         for (int64_t k = 0; k < n; k++)
             got[k] = (double)logits[k];
         compare(cases[i].name, "logits", got, want, n, 1e-5);
@@ -123,7 +123,7 @@ static void check_part(arena *a, const golden *g, test_run *r, const param *w, i
     double *got = ARENA_ARRAY(a, double, n);
     float *grad = ARENA_ARRAY(a, float, n);
     assert_true(n == w->part[part].rows * w->dim[1]);
-    OK(backend_read(r->p.held.b, 0, arena_printf(a, "grad.%s", w->name),
+    OK(backend_read(r->p.held.b, arena_printf(a, "grad.%s", w->name),
             4 * w->part[part].row * w->dim[1], 4 * n, grad));
     for (int64_t k = 0; k < n; k++)
         got[k] = (double)grad[k];
@@ -231,7 +231,7 @@ static void published_counts(void **state) {
         programs p;
         backend *null;
         OK(config_load(a, NULL, sets, sizeof sets / sizeof *sets, &c));
-        OK(backend_open(a, "null", &null));
+        null = backend_open_planner(a);
         OK(programs_build(a, &c, &p));
         OK(programs_load(a, null, &p));
         const memory_plan m = programs_memory(&p);

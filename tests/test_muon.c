@@ -58,7 +58,7 @@ static drv_status fill_gradients(arena *a, programs *p, int step) {
                             number(matrix_of(w->part[k].hf_name), step,
                                     (w->part[k].first_row + row) * w->all_columns +
                                             w->first_column + column);
-        DRV_TRY(backend_write(p->held.b, 0, arena_printf(a, "grad.%s", w->name), 0,
+        DRV_TRY(backend_write(p->held.b, arena_printf(a, "grad.%s", w->name), 0,
                 4 * param_elements(w), values));
     }
     return DRV_OK;

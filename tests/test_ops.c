@@ -35,7 +35,7 @@ static graph_stage stage_of(op_kind op) {
 
 static op_run run_open(op_kind op, int which, dtype dt) {
     op_run r = {.a = arena_new("example")};
-    OK(backend_open(r.a, "cpu", &r.b));
+    OK(backend_open_host(r.a, &r.b));
     build_example(op, which, dt, r.a, &r.e);
     r.last = last_node(r.e.g);
     for (int o = 0; o < r.last->n_out; o++)

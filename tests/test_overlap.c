@@ -269,7 +269,8 @@ static void several_nodes_add(void **state) {
     tensor *const by[] = {shared, single, shared, shared};
     shared->trainable = single->trainable = true;
     for (int i = 0; i < 4; i++)
-        value = graph_add(built, OP_matmul, 2, (tensor *[]){value, by[i]}, &(op_attrs){.tb = 1})
+        value = graph_add(built, OP_matmul, 2, (tensor *[]){value, by[i]},
+                &(op_attrs){.matmul.tb = 1})
                         ->out[0];
     graph_output(built, value, "y");
     OK(graph_verify(built, STAGE_BUILT));
@@ -294,7 +295,7 @@ static memory_plan memory_of(int ranks, const char *keys, const char *overlap) {
     programs built;
     backend *device;
     build(a, ranks, 0, arena_printf(a, "%s %s", keys, overlap), &cfg, &built);
-    OK(backend_open(a, "null", &device));
+    device = backend_open_planner(a);
     OK(programs_load(a, device, &built));
     const memory_plan memory = programs_memory(&built);
     arena_free(a);
@@ -400,21 +401,21 @@ static drv_status fill(comm *self, const scene *of, backend *device) {
     const int32_t last = 1;
     for (int64_t i = 0; i < N; i++)
         x[i] = value_of(comm_rank(self), i);
-    DRV_TRY(backend_write(device, 0, "x", 0, sizeof x, x));
+    DRV_TRY(backend_write(device, "x", 0, sizeof x, x));
     if (of->what != GATHER) {
-        DRV_TRY(backend_write(device, 0, "last", 0, sizeof last, &last));
-        return backend_write(device, 0, "t", 0, sizeof x, x);
+        DRV_TRY(backend_write(device, "last", 0, sizeof last, &last));
+        return backend_write(device, "t", 0, sizeof x, x);
     }
     const int64_t first = shard_first(N, RANKS, comm_rank(self)),
                   count = shard_count(N, RANKS, comm_rank(self));
-    DRV_TRY(backend_write(device, 0, "shard", 0, 4 * count, x + first));
+    DRV_TRY(backend_write(device, "shard", 0, 4 * count, x + first));
     for (int64_t i = 0; i < N; i++)
         x[i] = -1;
-    return backend_write(device, 0, "t", 0, sizeof x, x);
+    return backend_write(device, "t", 0, sizeof x, x);
 }
 
 static drv_status open_rank(comm *self, arena *a, const scene *of, rank_programs *out) {
-    DRV_TRY(backend_open(a, "cpu", &out->device));
+    DRV_TRY(backend_open_host(a, &out->device));
     backend_join(out->device, self, &both);
     DRV_TRY(backend_compile(a, out->device, async_graph(a, of), NULL, &out->run));
     DRV_TRY(backend_compile(a, out->device, reading_graph(a, of), NULL, &out->run_other));
@@ -431,7 +432,7 @@ static float expected(const scene *of, int rank, int64_t i) { // of t when all i
 
 static drv_status is_complete(comm *self, const scene *of, const char *name, int factor) {
     float x[N];
-    DRV_TRY(backend_read(of->device, 0, name, 0, sizeof x, x));
+    DRV_TRY(backend_read(of->device, name, 0, sizeof x, x));
     for (int64_t i = 0; i < N; i++)
         if (x[i] != (float)factor * expected(of, comm_rank(self), i))
             return drv_fail(DRV_E_DATA, "collective %d, toucher %d, rank %d: %s[%lld] is %g",
@@ -442,7 +443,7 @@ static drv_status is_complete(comm *self, const scene *of, const char *name, int
 // What comes before the collective, and what does not touch its tensor, is done.
 static drv_status is_past_others(const scene *of) {
     float z[N];
-    DRV_TRY(backend_read(of->device, 0, "z", 0, sizeof z, z));
+    DRV_TRY(backend_read(of->device, "z", 0, sizeof z, z));
     for (int64_t i = 0; i < N; i++)
         EXPECT(of->self, z[i] == 2 * value_of(0, i));
     return DRV_OK;
@@ -480,9 +481,9 @@ static drv_status touch_by_host(scene *of, const rank_programs *mine) {
     case HOST_WRITES: // what arrives later would be seen
         for (int64_t i = 0; i < N; i++)
             values[i] = 7;
-        DRV_TRY(backend_write(mine->device, 0, "t", 0, sizeof values, values));
+        DRV_TRY(backend_write(mine->device, "t", 0, sizeof values, values));
         pause_ms(20);
-        DRV_TRY(backend_read(mine->device, 0, "t", 0, sizeof values, values));
+        DRV_TRY(backend_read(mine->device, "t", 0, sizeof values, values));
         for (int64_t i = 0; i < N; i++)
             EXPECT(of->self, values[i] == 7);
         return DRV_OK;
@@ -566,7 +567,7 @@ static drv_status hears(backend *device, const rank_programs *mine, bool *heard)
     float x[N];
     drv_status status = backend_run(device, mine->run);
     if (status == DRV_OK) status = backend_run(device, mine->run_other);
-    *heard = status == DRV_E_PEER && backend_read(device, 0, "t", 0, sizeof x, x) == DRV_E_PEER;
+    *heard = status == DRV_E_PEER && backend_read(device, "t", 0, sizeof x, x) == DRV_E_PEER;
     return status;
 }
 

@@ -6,7 +6,7 @@
 #include <xxhash.h>
 
 #include "base/file.h"
-#include "base/pair_word.h"
+#include "ir/pair_word.h"
 #include "data/set/dataset_writer.h"
 #include "data/set/pair_marks.h"
 #include "data/set/rows.h"

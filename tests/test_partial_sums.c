@@ -61,12 +61,12 @@ static op_run run_open(const partial_sums_case *c, bool whole) {
     op_run r = {.a = arena_new("partial_sums")};
     tensor *in[MAX_IN];
     op_attrs attrs = c->attrs;
-    OK(backend_open(r.a, "cpu", &r.b));
+    OK(backend_open_host(r.a, &r.b));
     r.g = graph_new(r.a, whole ? "whole" : "one");
     for (int i = 0; i < c->n_in; i++)
         in[i] = make_input(r.g, c, &c->in[i], whole);
     if (!whole) attrs.sum.row_blocks = attrs.sum.partial_sums = 0;
-    if (!whole && attrs.chunk > c->tokens) attrs.chunk = (int)c->tokens;
+    if (!whole && attrs.vocabulary.chunk > c->tokens) attrs.vocabulary.chunk = (int)c->tokens;
     r.n = graph_add(r.g, c->op, c->n_in, in, &attrs);
     for (int o = 0; o < r.n->n_out; o++)
         if (tensor_root(r.n->out[o])->cls == TENSOR_TEMP)
@@ -162,7 +162,7 @@ enum { IN = 19, OUT = 70, VOCABULARY = 53 };
 static partial_sums_case matmul_case(dtype dt) {
     return (partial_sums_case){.text = "matmul",
             .op = OP_matmul,
-            .attrs = {.ta = 1},
+            .attrs = {.matmul.ta = 1},
             .in = {{"dy", BY_ROW, dt, 0, OUT, 1}, {"x", BY_ROW, dt, 0, IN, 1},
                     {"acc", ACCUMULATOR, DT_F32, OUT, IN, 1}},
             .n_in = 3};
@@ -171,7 +171,9 @@ static partial_sums_case matmul_case(dtype dt) {
 static partial_sums_case low_rank_case(dtype dt) {
     return (partial_sums_case){.text = "lora_up_grad_b",
             .op = OP_lora_up_grad_b,
-            .attrs = {.branches[0].alpha = 0.7, .branches[0].column = 31, .from = 2},
+            .attrs = {.low_rank.branches[0].alpha = 0.7,
+                    .low_rank.branches[0].column = 31,
+                    .low_rank.from = 2},
             .in = {{"dy", BY_ROW, dt, 0, OUT, 1}, {"t", BY_ROW, dt, 0, 6, 1},
                     {"acc", ACCUMULATOR, DT_F32, 33, 4, 1}},
             .n_in = 3};
@@ -180,7 +182,7 @@ static partial_sums_case low_rank_case(dtype dt) {
 static partial_sums_case norm_case(dtype dt) {
     return (partial_sums_case){.text = "rmsnorm_grad",
             .op = OP_rmsnorm_grad,
-            .attrs = {.eps = 1e-5},
+            .attrs = {.norm.eps = 1e-5},
             .in = {{"dy", BY_ROW, dt, 0, IN, 1}, {"x", BY_ROW, dt, 0, IN, 1},
                     {"w", WHOLE, DT_F32, IN, 0, 1}, {"r", BY_TOKEN, DT_F32, 0, 0, 1},
                     {"acc", ACCUMULATOR, DT_F32, IN, 0, 1}},
@@ -211,7 +213,8 @@ static partial_sums_case loss_case(dtype dt) {
 // As many whole partial sums as a chunk of `most` rows holds, or part of one.
 static void set_chunk(partial_sums_case *c, int most) {
     const int fit = (int)(most / c->tokens), partial_sums = partial_sums_of(&c->attrs);
-    c->attrs.chunk = fit ? (int)c->tokens * (fit < partial_sums ? fit : partial_sums) : most;
+    c->attrs.vocabulary.chunk =
+            fit ? (int)c->tokens * (fit < partial_sums ? fit : partial_sums) : most;
     c->attrs.sum.apart = !fit;
 }
 
@@ -253,7 +256,7 @@ static void chunks_of_the_loss(void **state) {
             for (int blocks = 0; blocks <= 4; blocks += 4) {
                 partial_sums_case c = loss_case((dtype)dt);
                 c.attrs.sum.blocks = blocks;
-                c.attrs.part = blocks ? 56 : 0;
+                c.attrs.vocabulary.part = blocks ? 56 : 0;
                 c.attrs.sum.row_blocks = most % 4 ? 2 : 0;
                 c.attrs.sum.partial_sums = 5;
                 c.tokens = 33;
@@ -266,7 +269,7 @@ static void chunks_of_the_loss(void **state) {
 static void parts_of_the_loss(void **state) {
     (void)state;
     partial_sums_case c = loss_case(DT_F32);
-    c.attrs.skip_dx = 1;
+    c.attrs.vocabulary.skip_dx = 1;
     c.attrs.sum.partial_sums = 3;
     c.acc = 1;
     c.tokens = 21;
@@ -320,7 +323,7 @@ static void what_does_not_divide(void **state) {
         graph *g = graph_new(a, "refused");
         tensor *in[MAX_IN];
         c.tokens = 20;
-        if (c.op == OP_linear_cross_entropy_grad) c.attrs.chunk = 20;
+        if (c.op == OP_linear_cross_entropy_grad) c.attrs.vocabulary.chunk = 20;
         for (int k = 0; k < c.n_in; k++)
             in[k] = make_input(g, &c, &c.in[k], false);
         assert_null(refusal(c.op, c.n_in, in, c.attrs));
@@ -340,11 +343,11 @@ static void chunks_that_cut_partial_sums(void **state) {
     c.tokens = 5;
     for (int k = 0; k < c.n_in; k++)
         in[k] = make_input(g, &c, &c.in[k], true);
-    c.attrs.chunk = 10;
+    c.attrs.vocabulary.chunk = 10;
     assert_null(refusal(c.op, c.n_in, in, c.attrs));
-    c.attrs.chunk = 12;
+    c.attrs.vocabulary.chunk = 12;
     assert_non_null(strstr(refusal(c.op, c.n_in, in, c.attrs), "whole partial sums"));
-    c.attrs.chunk = 3;
+    c.attrs.vocabulary.chunk = 3;
     assert_non_null(strstr(refusal(c.op, c.n_in, in, c.attrs), "summed apart"));
     c.attrs.sum.apart = 1;
     assert_null(refusal(c.op, c.n_in, in, c.attrs));

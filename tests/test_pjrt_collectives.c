@@ -106,7 +106,7 @@ static void squares(const built_case *c) {
 enum { VOCAB = 22 }; // of all tensor ranks
 static void embedding(const built_case *c) {
     op_attrs attrs = along(c);
-    const int64_t here = attrs.part = VOCAB / attrs.mesh.ranks;
+    const int64_t here = attrs.vocabulary.part = VOCAB / attrs.mesh.ranks;
     tensor *ids = state(c, TENSOR_INPUT, "same_ids", DT_I32, 12, 0);
     tensor *in[] = {ids, state(c, TENSOR_WEIGHT, "table", c->dt, here, 5)};
     tensor *grad[] = {ids, state(c, TENSOR_INPUT, "dx", c->dt, 12, 5),
@@ -117,8 +117,8 @@ static void embedding(const built_case *c) {
 
 static void loss_of(const built_case *c, op_kind op) {
     op_attrs attrs = along(c);
-    attrs.chunk = 5; // three of 12 tokens, the last one shorter
-    attrs.part = VOCAB / attrs.mesh.ranks;
+    attrs.vocabulary.chunk = 5; // three of 12 tokens, the last one shorter
+    attrs.vocabulary.part = VOCAB / attrs.mesh.ranks;
     tensor *in[] = {state(c, TENSOR_WEIGHT, "same_h", c->dt, 12, 7),
             state(c, TENSOR_WEIGHT, "w", c->dt, VOCAB / attrs.mesh.ranks, 7),
             state(c, TENSOR_INPUT, "same_labels", DT_I32, 12, 0), NULL, NULL};
@@ -143,17 +143,17 @@ enum { HEADS = 2, HEAD_DIM = 6, TOKENS = 15 };
 static void heads(const built_case *c) {
     op_attrs attrs = along(c);
     attrs.mesh.replicas = 2;
-    attrs.n_heads = HEADS;
-    attrs.head_dim = HEAD_DIM;
+    attrs.heads.n_heads = HEADS;
+    attrs.heads.head_dim = HEAD_DIM;
     const int64_t columns = (int64_t)HEADS * HEAD_DIM, share = HEAD_DIM / attrs.mesh.replicas;
     tensor *x = state(c, TENSOR_INPUT, "x", c->dt, TOKENS, columns + 2 * share),
            *whole = graph_add(c->g, OP_gather_kv, 1, &x, &attrs)->out[0],
            *sums = state(c, TENSOR_INPUT, "sums", DT_F32, TOKENS, columns + (int64_t)2 * HEAD_DIM);
     graph_output(c->g, whole, "whole");
-    attrs.to = c->dt;
+    attrs.narrow.to = c->dt;
     tensor *joined = graph_add(c->g, OP_join_kv, 1, &sums, &attrs)->out[0];
     graph_output(c->g, joined, "joined");
-    attrs.to = 0;
+    attrs.narrow.to = 0;
     graph_output(c->g, graph_add(c->g, OP_slice_kv, 1, &joined, &attrs)->out[0], "sliced");
 }
 
@@ -161,10 +161,10 @@ static void heads(const built_case *c) {
 enum { ROWS = 2, GROUPS = 2 };
 static void attention_of(const built_case *c, int64_t seq, bool grad) {
     op_attrs attrs = along(c);
-    attrs.n_heads = 2 * GROUPS;
-    attrs.n_kv_heads = GROUPS;
-    attrs.head_dim = HEAD_DIM;
-    attrs.seq = (int)seq;
+    attrs.heads.n_heads = 2 * GROUPS;
+    attrs.heads.n_kv_heads = GROUPS;
+    attrs.heads.head_dim = HEAD_DIM;
+    attrs.attention.seq = (int)seq;
     const int64_t width = (int64_t)2 * GROUPS * HEAD_DIM;
     tensor *in[] = {state(c, TENSOR_INPUT, "qkv", c->dt, ROWS * seq, 2 * width),
             state(c, TENSOR_INPUT, "position", DT_I32, ROWS * seq, 0)};
@@ -260,7 +260,7 @@ static drv_status run_case(comm *self, void *ctx) {
             .ranks = ranks,
             .axis = all->which->axis,
             .dim = all->which->dim};
-    DRV_TRY(backend_open_with(a, all->pool ? "pjrt" : "cpu", &opts, &device));
+    DRV_TRY(backend_open(a, all->pool ? "pjrt" : "cpu", &opts, &device));
     backend_join(device, self, &ranks);
     if (all->pool) pjrt_lowering(device)->attention_block = TEST_BLOCK;
     built.g->mesh = ranks;

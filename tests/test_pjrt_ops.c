@@ -25,7 +25,7 @@ typedef struct op_run {
 static op_run run_open(const char *name, const backend_opts *opts, op_kind op, int which,
         dtype dt) {
     op_run r = {.a = arena_new("example")};
-    OK(backend_open_with(r.a, name, opts, &r.b));
+    OK(backend_open(r.a, name, opts, &r.b));
     if (strcmp(name, "pjrt") == 0) *pjrt_lowering(r.b) = lowered_with;
     r.e = (example){.g = graph_new(r.a, op_rows[op]->name), .dt = dt};
     op_rows[op]->examples[which](&r.e);
@@ -76,7 +76,7 @@ static bool expect_refusal(const backend_opts *opts, op_kind op, int which, dtyp
     if (refused) {
         backend *b;
         executable *program;
-        OK(backend_open_with(a, "pjrt", opts, &b));
+        OK(backend_open(a, "pjrt", opts, &b));
         e.g->stage = op_rows[op]->built ? STAGE_BUILT : STAGE_DIFFERENTIATED;
         assert_int_equal(backend_compile(a, b, e.g, NULL, &program), DRV_E_DEVICE);
         if (!strstr(drv_message(), op_rows[op]->name) || !strstr(drv_message(), "no rule"))
@@ -181,14 +181,14 @@ static void far_positions(void **state) {
     arena *a = arena_new("rope");
     backend *device;
     executable *program;
-    OK(backend_open_with(a, "pjrt", *state, &device));
+    OK(backend_open(a, "pjrt", *state, &device));
     graph *g = graph_new(a, "far");
     tensor *position = graph_state(g, TENSOR_INPUT, "position", DT_I32, 1, (int64_t[]){N});
-    const op_attrs attrs = {.head_dim = D, .rope.theta = 500000, .table_dtype = DT_F32};
+    const op_attrs attrs = {.heads.head_dim = D, .rope.theta = 500000, .rope.table_dtype = DT_F32};
     tensor *table = graph_add(g, OP_rope_table, 1, &position, &attrs)->out[0];
     graph_output(g, table, "table");
     OK(backend_compile(a, device, g, NULL, &program));
-    OK(backend_write(device, 0, "position", 0, sizeof at, at));
+    OK(backend_write(device, "position", 0, sizeof at, at));
     OK(backend_run(device, program));
     for (int i = 0; i < N; i++)
         for (int j = 0; j < D / 2; j++) {

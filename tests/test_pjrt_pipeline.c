@@ -58,7 +58,8 @@ static void expect_update_in_place(const programs *p, backend *device) {
 static void memory_is_that_of_the_largest_part(void **state) {
     const char *sets[] = {"model.preset=tiny", "model.num_hidden_layers=4", "parallel.pipeline=2",
             "data.sequence_length=40", "training.global_batch_size=8",
-            "training.micro_batch_size=1", "training.precision=fp32", "backend=pjrt"};
+            "training.micro_batch_size=1", "training.precision=fp32", "backend=pjrt",
+            "pjrt.plugin=cpu"};
     arena *a = arena_new("memory");
     const backend_opts opts = {.pool = *state};
     backend *device;
@@ -67,7 +68,7 @@ static void memory_is_that_of_the_largest_part(void **state) {
     OK(config_load(a, NULL, sets, sizeof sets / sizeof *sets, &cfg));
     OK(config_set_ranks(&cfg, 2));
     const mesh ranks = run_mesh(&cfg);
-    OK(backend_open_with(a, "pjrt", &opts, &device));
+    OK(backend_open(a, "pjrt", &opts, &device));
     backend_join(device, NULL, &ranks);
     OK(programs_build(a, &cfg, &built));
     OK(programs_compile(a, device, &built, NULL));

@@ -37,7 +37,7 @@ static step_run *open_run(const char *name, int micro_batch, bool bf16) {
             bf16 ? "training.precision=bf16" : "training.precision=fp32"};
     r->a = a;
     OK(config_load(a, NULL, sets, sizeof sets / sizeof *sets, &r->cfg));
-    OK(backend_open_with(a, name, &(backend_opts){.plugin = "cpu", .cache_dir = cache}, &b));
+    OK(backend_open(a, name, &(backend_opts){.plugin = "cpu", .cache_dir = cache}, &b));
     OK(programs_build(a, &r->cfg, &r->p));
     OK(programs_load(a, b, &r->p));
     OK(held_init_weights(&r->p.held));
@@ -140,7 +140,7 @@ static void a_skipped_step_counts_no_update(void **state) {
         start_whole(got, 1, 1, 1, &v);
         OK(stepper_finish(&got->stepper, &v));
         step_apart(want, 1, 1);
-        OK(backend_write(got->p.held.b, 0, "grad_norm2", 0, sizeof norm2, &norm2));
+        OK(backend_write(got->p.held.b, "grad_norm2", 0, sizeof norm2, &norm2));
         start_whole(got, 2, 40, 2, &v); // far apart, to tell them
         OK(stepper_finish(&got->stepper, &v));
         const step_values w = step_apart(want, 2, skipped ? 2 : 40);
@@ -158,9 +158,9 @@ static void a_step_without_a_finite_norm_changes_nothing(void **state) {
     const float nan = NAN;
     float before[4], after[4];
     step_values v[2];
-    OK(backend_write(run->p.held.b, 0, name, 0, sizeof nan, &nan));
+    OK(backend_write(run->p.held.b, name, 0, sizeof nan, &nan));
     fill_batch(run, 1);
-    OK(backend_read(run->p.held.b, 0, name, 4, sizeof before, before));
+    OK(backend_read(run->p.held.b, name, 4, sizeof before, before));
     for (int i = 0; i < ROWS * TOKENS; i++)
         run->batch.tokens[i] = 0; // the row of the NaN
     double hyper[2 * N_HYPER];
@@ -171,7 +171,7 @@ static void a_step_without_a_finite_norm_changes_nothing(void **state) {
     OK(stepper_finish(&run->stepper, &v[0]));
     OK(stepper_finish(&run->stepper, &v[1]));
     assert_true(isnan(v[0].grad_norm) != 0);
-    OK(backend_read(run->p.held.b, 0, name, 4, sizeof after, after));
+    OK(backend_read(run->p.held.b, name, 4, sizeof after, after));
     assert_memory_equal(before, after, sizeof before);
     close_run(run);
 }

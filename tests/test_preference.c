@@ -6,8 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/pair_loss.h"
-#include "base/pair_word.h"
+#include "ir/pair_loss.h"
+#include "ir/pair_word.h"
 #include "ckpt/safetensors.h"
 #include "data/set/dataset_writer.h"
 #include "data/set/reference_file.h"
@@ -114,12 +114,12 @@ static void put_response(golden *from, int pair, int side, int number, bool shar
 static void write_row(test_run *run, const row *r) {
     backend *b = run->p.held.b;
     const int64_t words = run->c.sequence_length * (int64_t)sizeof(int32_t);
-    OK(backend_write(b, 0, "tokens", 0, words, r->tokens));
-    OK(backend_write(b, 0, "position", 0, words, r->position));
-    OK(backend_write(b, 0, "labels", 0, words, r->labels));
-    OK(backend_write(b, 0, "pair", 0, words, r->pair));
-    OK(backend_write(b, 0, "reference", 0, 2 * words, r->reference));
-    OK(backend_write(b, 0, "hidden", 0, 2 * words, r->hidden));
+    OK(backend_write(b, "tokens", 0, words, r->tokens));
+    OK(backend_write(b, "position", 0, words, r->position));
+    OK(backend_write(b, "labels", 0, words, r->labels));
+    OK(backend_write(b, "pair", 0, words, r->pair));
+    OK(backend_write(b, "reference", 0, 2 * words, r->reference));
+    OK(backend_write(b, "hidden", 0, 2 * words, r->hidden));
 }
 
 static void expect_close(const char *what, const double *got, const double *want, int64_t n) {
@@ -137,7 +137,7 @@ static void check_gradient(golden *from, test_run *run, const char *which, const
         float *values = ARENA_ARRAY(from->a, float, n);
         for (int use = 0; use <= both_uses; use++) {
             const char *name = arena_printf(from->a, "grad.%s%s", w->name, use ? ".second" : "");
-            OK(backend_read(run->p.held.b, 0, name, 4 * part->row * cols, 4 * n, values));
+            OK(backend_read(run->p.held.b, name, 4 * part->row * cols, 4 * n, values));
             for (int64_t k = 0; k < n; k++)
                 got[k] += (double)values[k];
         }
@@ -150,7 +150,7 @@ static void check_gradient(golden *from, test_run *run, const char *which, const
 static void read_log_probs(test_run *run, const row *r, double *out) {
     const int64_t n = run->c.sequence_length;
     double all[2 * SEQ];
-    OK(backend_read(run->p.held.b, 0, "log_probs", 0, 2 * n * (int64_t)sizeof *all, all));
+    OK(backend_read(run->p.held.b, "log_probs", 0, 2 * n * (int64_t)sizeof *all, all));
     for (int64_t i = 0; i < n; i++) {
         if (!pair_is_head(r->pair[i]) || pair_is_rejected(r->pair[i])) continue;
         memcpy(out + 2 * pair_of_word(r->pair[i]), all + 2 * i, 2 * sizeof *out);
@@ -182,7 +182,7 @@ static void take_row(golden *from, test_run *run, const row *r, int64_t first, s
     write_row(run, r);
     sum->loss += test_run_step(run, 1.0 / from->n_pairs) / from->n_pairs;
     read_log_probs(run, r, sum->log_probs + 2 * first);
-    OK(backend_read(run->p.held.b, 0, "figures", 0, sizeof figures, figures));
+    OK(backend_read(run->p.held.b, "figures", 0, sizeof figures, figures));
     for (int k = 0; k < 3; k++)
         sum->rewards[k] += figures[k] / from->n_pairs;
 }
@@ -318,10 +318,10 @@ static void log_probs_of(int n_losses, const double *losses, double out[2]) {
     tensor *in[] = {example_losses(&one, "token_loss", 2 * n_losses),
             example_integers(&one, "pair", 2 * n_losses, pair),
             example_integers(&one, "reference", 4 * n_losses, reference)};
-    node *pairs = graph_add(one.g, OP_preference, 3, in, &(op_attrs){.beta1 = 0.5});
+    node *pairs = graph_add(one.g, OP_preference, 3, in, &(op_attrs){.preference.beta = 0.5});
     graph_output(one.g, pairs->out[2], "log_probs");
     OK(graph_verify(one.g, STAGE_BUILT));
-    OK(backend_open(a, "cpu", &cpu));
+    OK(backend_open_host(a, &cpu));
     OK(backend_compile(a, cpu, one.g, NULL, &program));
     OK(backend_prepare(cpu));
     example_fill(cpu, &one);
@@ -330,7 +330,7 @@ static void log_probs_of(int n_losses, const double *losses, double out[2]) {
         element_write(cpu, in[0], 2 * n_losses - 1 - i, losses[i]);
     }
     OK(backend_run(cpu, program));
-    OK(backend_read(cpu, 0, "log_probs", 0, 2 * (int64_t)sizeof *out, out));
+    OK(backend_read(cpu, "log_probs", 0, 2 * (int64_t)sizeof *out, out));
     backend_close(cpu);
     arena_free(a);
 }

@@ -63,9 +63,9 @@ static drv_status one_harm(comm *self, arena *a, const harm *done, int index) {
     DRV_TRY(rank_run_open(self, a, sets, 8, "cpu", NULL, &mine));
     if (done->state && comm_rank(self) == done->rank) {
         const int64_t at = done->last ? last_byte(&mine.built, done->state) : 0;
-        DRV_TRY(backend_read(mine.device, 0, done->state, at, 1, &byte));
+        DRV_TRY(backend_read(mine.device, done->state, at, 1, &byte));
         byte ^= 1;
-        DRV_TRY(backend_write(mine.device, 0, done->state, at, 1, &byte));
+        DRV_TRY(backend_write(mine.device, done->state, at, 1, &byte));
     }
     const drv_status found = replicas_check(&mine.built.held, 7);
     EXPECT(self, found == DRV_OK || (found == DRV_E_DATA && done->text));
@@ -122,14 +122,14 @@ static void a_weight_that_is_no_number_is_named(void **state) {
                       unit = dtype_bytes(held_state_type(&run->p.held, cases[i].state));
         const uint16_t half = (uint16_t)(cases[i].bits >> 16);
         char before[4];
-        OK(backend_read(run->p.held.b, 0, cases[i].state, at * unit, unit, before));
-        OK(backend_write(run->p.held.b, 0, cases[i].state, at * unit, unit,
+        OK(backend_read(run->p.held.b, cases[i].state, at * unit, unit, before));
+        OK(backend_write(run->p.held.b, cases[i].state, at * unit, unit,
                 unit == 2 ? (const void *)&half : &cases[i].bits));
         if (cases[i].text)
             FAILS(replicas_check_finite(&run->p.held, 3), DRV_E_DATA, cases[i].text);
         else
             OK(replicas_check_finite(&run->p.held, 3));
-        OK(backend_write(run->p.held.b, 0, cases[i].state, at * unit, unit, before));
+        OK(backend_write(run->p.held.b, cases[i].state, at * unit, unit, before));
     }
     test_run_close(run);
 }

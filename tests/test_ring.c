@@ -98,10 +98,9 @@ static nodes build(arena *a, const ring_run *run, const mesh *ranks) {
     const ring_case *shape = run->c;
     const int64_t n_tokens = shape->rows * shape->tokens / run->ranks;
     nodes made = {.g = graph_new(a, "ring")};
-    const op_attrs attrs = {.n_heads = shape->n_heads / replicas_of(run),
-            .n_kv_heads = shape->n_kv_heads,
-            .head_dim = shape->head_dim,
-            .seq = (int)(shape->tokens / run->ranks),
+    const op_attrs attrs = {.heads = {shape->n_heads / replicas_of(run), shape->n_kv_heads,
+                                    shape->head_dim},
+            .attention.seq = (int)(shape->tokens / run->ranks),
             .mesh.axis = run->ranks > 1 ? AXIS_CONTEXT : 0,
             .mesh.ranks = run->ranks > 1 ? run->ranks : 0,
             .sum.row_blocks = run->blocks_here > 1 ? run->blocks_here : 0,
@@ -192,7 +191,7 @@ static drv_status run_on(comm *self, arena *a, ring_run *run) {
     backend *device;
     plan *planned;
     executable *program;
-    DRV_TRY(backend_open(a, "cpu", &device));
+    DRV_TRY(backend_open_host(a, &device));
     backend_join(device, self, &ranks);
     const nodes x = build(a, run, &ranks);
     DRV_TRY(graph_verify(x.g, STAGE_DIFFERENTIATED));

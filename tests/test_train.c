@@ -85,11 +85,11 @@ static void documents_are_apart(void **state) {
                 tokens[i] = (i * 7 + (i < 40 ? 13 * k : 0)) % 512;
                 position[i] = i < 40 ? i : i - 40;
             }
-            OK(backend_write(run->p.held.b, 0, "tokens", 0, sizeof tokens, tokens));
-            OK(backend_write(run->p.held.b, 0, "position", 0, sizeof position, position));
+            OK(backend_write(run->p.held.b, "tokens", 0, sizeof tokens, tokens));
+            OK(backend_write(run->p.held.b, "position", 0, sizeof position, position));
             OK(backend_run(run->p.held.b, step));
             logits[k] = mem_alloc((size_t)bytes);
-            OK(backend_read(run->p.held.b, 0, "logits", 0, bytes, logits[k]));
+            OK(backend_read(run->p.held.b, "logits", 0, bytes, logits[k]));
         }
         assert_true(memcmp(logits[0], logits[1], (size_t)(40 * row)) != 0);
         assert_memory_equal(logits[0] + 40 * row, logits[1] + 40 * row, (size_t)(50 * row));
@@ -115,8 +115,8 @@ static void micro_batches_add_up(void **state) {
         static const char *const names[] = {"tokens", "labels", "position"};
         for (int k = 0; k < 3; k++) {
             int32_t x[64];
-            OK(backend_read(first->p.held.b, 0, names[k], 256 * i, 256, x));
-            OK(backend_write(second->p.held.b, 0, names[k], 0, 256, x));
+            OK(backend_read(first->p.held.b, names[k], 256 * i, 256, x));
+            OK(backend_write(second->p.held.b, names[k], 0, 256, x));
         }
         sum += test_run_step(second, 1.0 / 200);
     }
@@ -153,7 +153,7 @@ static void nan_is_skipped(void **state) {
     int64_t n;
     float *before = test_run_state(r, "", &n);
     const double hyper[N_HYPER] = {0.1, 0.1, 0.05, 1, 1};
-    OK(backend_write(b, 0, "hyper", 0, sizeof hyper, hyper));
+    OK(backend_write(b, "hyper", 0, sizeof hyper, hyper));
     OK(backend_run(b, r->p.update));
     float *after = test_run_state(r, "", &n), *grads = test_run_state(r, "grad.", &n);
     assert_memory_equal(before, after, sizeof *after * (size_t)n);

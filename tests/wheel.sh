@@ -67,8 +67,9 @@ data: {train: set, sequence_length: 64}
 training: {steps: 3, global_batch_size: 4, micro_batch_size: 2}
 YAML
 expect 0 "step-000003" bare venv/bin/drover train run.yaml
-for library in dnnl jansson; do # one that is opened, and one that it is linked with: those of the wheel
-    expect 0 "calling init: $dir/venv/bin/../lib/drover/lib/lib$library" env LD_DEBUG=files venv/bin/drover doctor
+# A library that is opened, and one that the program is linked with: both are the wheel's.
+for library in curl jansson; do
+    expect 1 "calling init: $dir/venv/bin/../lib/drover/lib/lib$library" env LD_DEBUG=files venv/bin/drover data get http://127.0.0.1:1/x --out x
 done
 check "man page and completion" [ -e venv/share/man/man1/drover.1 ] && check "completion" [ -e venv/share/bash-completion/completions/drover ]
 expect 0 "Successfully uninstalled drover" venv/bin/python -B "${pip[0]}/pip" --isolated uninstall -y drover

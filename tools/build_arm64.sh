@@ -1,12 +1,12 @@
 #!/bin/sh
 # Builds drover for arm64 with Debian's cross compiler, in build-arm64/, runs the tests of its bits under qemu, and makes the .deb
 # and the wheel, whose programs train a tokenizer, build a set and train a model there. What is missing is installed, as root on
-# Debian: compiler, qemu, and the libraries of that architecture (with oneDNN's as it is loaded: the headers of two architectures
-# exclude each other, as do those of Open MPI, so there is no MPI module). Exit status 77: they cannot be had.
+# Debian: compiler, qemu, and the libraries of that architecture (but Open MPI's, whose headers of two architectures exclude each
+# other: there is no MPI module). Exit status 77: they cannot be had.
 set -e
 cd "$(dirname "$0")/.."
 libraries="libc6 libjansson-dev libyaml-dev libxxhash-dev libprotobuf-c-dev libutf8proc-dev libpcre2-dev libzstd-dev
-zlib1g-dev liblz4-dev libcmocka-dev libcurl4-openssl-dev libssl-dev libdnnl2 libsnappy-dev libncurses-dev libmicrohttpd-dev"
+zlib1g-dev liblz4-dev libcmocka-dev libcurl4-openssl-dev libssl-dev libsnappy-dev libncurses-dev libmicrohttpd-dev"
 wanted="gcc-aarch64-linux-gnu qemu-user-static dpkg-dev patchelf python3-wheel"
 for library in $libraries; do wanted="$wanted $library:arm64"; done
 missing=
@@ -21,8 +21,7 @@ if [ -n "$missing" ]; then
     # shellcheck disable=SC2086 # packages
     apt-get update -q && apt-get install -y -q --no-install-recommends --no-remove $missing || exit 77
 fi
-cmake -S . -B build-arm64 -DCMAKE_TOOLCHAIN_FILE=cmake/arm64.cmake \
-    -DFILE_OF_dnnl=/usr/lib/aarch64-linux-gnu/libdnnl.so.2 >build-arm64.log || { cat build-arm64.log; exit 1; }
+cmake -S . -B build-arm64 -DCMAKE_TOOLCHAIN_FILE=cmake/arm64.cmake >build-arm64.log || { cat build-arm64.log; exit 1; }
 rm build-arm64.log
 # Kernels and ops, tokenizers, data, checkpoints and what resuming holds, the longest first; training and resuming themselves are
 # tried with the packages below, and against runs of this machine by tests/train_arm64.sh.

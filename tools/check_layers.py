@@ -10,7 +10,7 @@ for line in (root / "layers.txt").read_text().splitlines():
     name, _, rest = line.split("#")[0].strip().partition(":")
     if name.startswith("<"):
         owners[name[1:].rstrip(">")] = rest.split()
-    elif name:
+    elif name and not name.startswith("lines "):  # the budget of tools/check_sizes.py
         folders[name.strip()] = rest.split()
 
 
@@ -40,10 +40,13 @@ SYSTEM = re.compile(r"(?:sys|linux|net|netinet|arpa)/\w+\.h|(?:ctype|dirent|dlfc
 bad = [f"layers.txt: {f} includes itself through others" for f in folders if reaches(f, f, frozenset())]
 edges = 0
 
-# Folders that ask what a back end can do (src/base/backend_caps.h) and not for its name; but for the key, and for PJRT's own
+# Folders that ask what a back end can do (src/backend/caps/backend_caps.h) and not for its name; but for the key, and for PJRT's own
 # verbs, in whose JSON the names are fields.
 ASKS_FOR_NO_NAME = {"weights", "infer", "programs", "record", "train", "search", "config", "cli", "convert"}
 NAMES_A_BACK_END = {"config/run_keys.c", "cli/doctor.c", "cli/verbs_devices.c"}
+
+# Only src/backend opens one of its back ends by name; all others open the one of the config, the host's or the planner.
+OPENS_BY_NAME = re.compile(r'\bbackend_(?:open_)?(?:cpu|null|pjrt)\b|\bbackend_open\([^,"]*,\s*"|"backend/backend_kinds\.h"')
 
 # Names of the inputs of programs are spelled out in one table (src/ir/program_inputs.h). Fields of JSON are something else.
 INPUTS = re.findall(r'\.name = "(\w+)"', (src / "ir/program_inputs.c").read_text())
@@ -62,7 +65,10 @@ for path in sorted(src.rglob("*.[ch]")):
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if re.search(r'"(pjrt|cpu)"', line) and not line.lstrip().startswith("//") and here in ASKS_FOR_NO_NAME and \
                 str(path.relative_to(src)) not in NAMES_A_BACK_END:
-            bad.append(f"{where}:{number}: names a back end, expected a question of base/backend_caps.h")
+            bad.append(f"{where}:{number}: names a back end, expected a question of backend/caps/backend_caps.h")
+        if here.split("/")[0] != "backend" and OPENS_BY_NAME.search(line):
+            bad.append(f"{where}:{number}: opens a back end by its name, expected backend_open, backend_open_host or "
+                       "backend_open_planner")
         if re.search(r"\bOP_[a-z]", line.split("//")[0]):
             name = str(path.relative_to(src))
             if not NAMES_OPS.match(name) or KNOWS_NO_OP.match(name):

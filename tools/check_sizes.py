@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Refuses files over 600 lines, functions over 60 lines (tables of data apart), and file names that are not
-unique in src/. Functions of tests are held to the same."""
+"""Refuses files over 600 lines, functions over 60 lines (tables of data apart), file names that are not unique in
+src/, and a folder of src/ with more lines of .c and .h than its budget in layers.txt. Functions of tests are held
+to the same."""
 import collections, pathlib, re, sys
 
 MAX_FILE, MAX_FUNCTION = 600, 60
 root = pathlib.Path(__file__).resolve().parent.parent
-bad, names, total = [], collections.defaultdict(list), 0
+bad, names, lines_of = [], collections.defaultdict(list), collections.Counter()
+budgets = {m[1]: int(m[2]) for m in re.finditer(r"^lines (\w+): +(\d+)$", (root / "layers.txt").read_text(), re.M)}
 
 
 def functions(lines):
@@ -27,13 +29,17 @@ for path in sorted(p for folder in ("src", "tests", "bench") for p in (root / fo
     lines = path.read_text().splitlines()
     short = path.relative_to(root)
     if short.parts[0] == "src":
-        total += len(lines)
+        lines_of[short.parts[1]] += len(lines)
         names[path.name].append(str(short))
     if len(lines) > MAX_FILE:
         bad.append(f"{short}: {len(lines)} lines, at most {MAX_FILE}")
     bad += [f"{short}:{at}: function {name} has {n} lines, at most {MAX_FUNCTION}"
             for at, name, n in functions(lines) if n > MAX_FUNCTION]
 bad += [f"one name, several files: {', '.join(p)}" for p in names.values() if len(p) > 1]
+for folder, n in sorted(lines_of.items()):
+    if n > budgets.get(folder, 0):
+        bad.append(f"src/{folder} has {n} lines, its budget in layers.txt is {budgets.get(folder, 0)}: take some out, or raise it "
+                   "in a commit that says why")
 print(*bad, sep="\n", end="\n" if bad else "")
-print(f"sizes: {total} lines in src, {len(bad)} problems")
+print(f"sizes: {sum(lines_of.values())} lines in src, {len(bad)} problems")
 sys.exit(bool(bad))

@@ -30,18 +30,19 @@ def insert(file, anchor, text, after=False):
 
 
 def add_op(blocks):
-    for block in blocks[:2]:  # a line that is there, and the new one after it
+    for file, block in zip(("graph", "attributes", "attributes"), blocks):  # a line that is there, and the new one after it
         old, new = block.splitlines(True)
-        insert("src/ir/graph.h", old, new, after=True)
-    (work / "src/ir/ops/scale.c").write_text(blocks[2])
+        insert(f"src/ir/{file}.h", old, new, after=True)
+    blocks = blocks[3:]
+    (work / "src/ir/ops/scale.c").write_text(blocks[0])
     with open(work / "src/backend/cpu/run_rows.c", "a") as file:
-        file.write("\n" + blocks[3])
-    insert("src/kernels/kernels.h", "    // acc += x.\n", blocks[4])
-    insert("src/kernels/ref/kernels_ref.c", "static void rope(dtype dt", blocks[5] + "\n")
+        file.write("\n" + blocks[1])
+    insert("src/kernels/kernels.h", "    // acc += x.\n", blocks[2])
+    insert("src/kernels/ref/kernels_ref.c", "static void rope(dtype dt", blocks[3] + "\n")
     insert("src/kernels/ref/kernels_ref.c", "        .rope = rope,\n", "        .scale = scale,\n")
-    insert("src/kernels/levels/elementwise.h", "INLINE void accumulate_as(", blocks[6] + "\n")
+    insert("src/kernels/levels/elementwise.h", "INLINE void accumulate_as(", blocks[4] + "\n")
     with open(work / "src/backend/pjrt/stablehlo/lower_rows.c", "a") as file:
-        file.write("\n" + blocks[7])
+        file.write("\n" + blocks[5])
     insert("src/kernels/levels/level_table.h", "            .rope = rope,", "            .scale = scale, \\\n")
 
 

@@ -27,7 +27,6 @@ library libcrypto libssl-dev
 library ncursesw libncurses-dev
 library libmicrohttpd libmicrohttpd-dev
 header snappy-c.h libsnappy-dev
-header dnnl.h libdnnl-dev
 header cmocka.h libcmocka-dev
 '
 # Without these drover is built for one process: only installed as root, and not missed otherwise.

@@ -5,19 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/backend_kinds.h"
 #include "base/clock.h"
 #include "base/parallel.h"
 #include "base/str.h"
 
-drv_status backend_open_with(arena *a, const char *name, const backend_opts *opts, backend **out) {
-    if (strcmp(name, "cpu") == 0) return backend_open_cpu(a, opts, out);
+drv_status backend_open(arena *a, const char *name, const backend_opts *opts, backend **out) {
+    if (!name || !*name || strcmp(name, "cpu") == 0) return backend_open_cpu(a, opts, out);
     if (strcmp(name, "pjrt") == 0) return backend_open_pjrt(a, opts, out);
-    if (strcmp(name, "null") == 0) return backend_open_null(a, &backend_cpu, out);
-    return drv_fail(DRV_E_USAGE, "back end \"%s\" is unknown, expected cpu, pjrt or null", name);
+    return drv_fail(DRV_E_USAGE, "back end \"%s\" is unknown, expected cpu or pjrt", name);
 }
 
-drv_status backend_open(arena *a, const char *name, backend **out) {
-    return backend_open_with(a, name, &(backend_opts){0}, out);
+drv_status backend_open_host(arena *a, backend **out) {
+    return backend_open_cpu(a, &(backend_opts){0}, out);
+}
+
+backend *backend_open_planner(arena *a) {
+    return backend_open_null(a, &backend_cpu);
 }
 
 // A look is low while other programs take the cores, never high: looked at until the two highest

@@ -1,6 +1,6 @@
-// The interface that every back end has (design D5). A back end owns the state of its local ranks
-// (weights, gradients, optimizer, inputs, outputs, by name) and runs planned programs on it. Loops
-// over ranks belong to the caller: everything takes a local rank.
+// The interface that every back end has (design D5). A back end owns the state of one rank
+// (weights, gradients, optimizer, inputs, outputs, by name) and runs planned programs on it. Ranks
+// of one process are threads, each with a back end of its own.
 #pragma once
 #include "base/arena.h"
 #include "base/status.h"
@@ -13,17 +13,14 @@ typedef struct executable executable; // belongs to its back end
 
 // Describes how a back end computes, for doctor and bench. Texts belong to the back end; "" where
 // there is nothing to say.
-enum { MAX_WAYS = 2 };
 typedef struct backend_info {
     const char *kernels;      // "avx512"
     const char *best_kernels; // what the device could use: "avx512_bf16"
     const char *features;     // beyond that: "AMX bf16"
-    const char *libraries;    // "oneDNN 2.6.0"
     const char *bf16_by;      // how bf16 mode multiplies: "bf16 dot product"
     dtype bf16_peak;          // whose peak that can reach: DT_F32 where bf16 is widened
     bool peak_of_registers;   // the bf16 peak is one that no product from memory comes near
     const char *other_way;    // what to set for the other arithmetic: "DROVER_GEMM=fp32"
-    int n_ways;               // how products can be timed here: as in a run, then by a yardstick
 } backend_info;
 
 // c [m,n] = a [m,k] b [k,n] or c += a b, dense, for measurements.
@@ -94,17 +91,16 @@ typedef struct backend_vtable {
     // Reads a whole small state as the program that was run last leaves it, without waiting: the
     // bytes are at dst when `arrive` has returned, whatever is run in between. arrive waits for the
     // n oldest. NULL, both: `read` does it.
-    drv_status (*fetch)(backend *b, int rank, const char *name, int64_t bytes, void *dst);
+    drv_status (*fetch)(backend *b, const char *name, int64_t bytes, void *dst);
     drv_status (*arrive)(backend *b, int n_oldest);
     // Chooses the slot that programs see from here on of the tensors that have several; at first 0.
     // NULL: backend_compile refuses graphs of a pipeline, which alone have such tensors.
     void (*use_slot)(backend *b, int slot);
     // Part of a state tensor, as bytes; its slots lie one after the other. Only inputs have to be
     // written before each run.
-    drv_status (*write)(backend *b, int rank, const char *name, int64_t offset, int64_t bytes,
-            const void *src);
-    drv_status (*read)(backend *b, int rank, const char *name, int64_t offset, int64_t bytes,
-            void *dst);
+    drv_status (
+            *write)(backend *b, const char *name, int64_t offset, int64_t bytes, const void *src);
+    drv_status (*read)(backend *b, const char *name, int64_t offset, int64_t bytes, void *dst);
     // Returns the bytes of state and arenas; 0: the memory is not placed by the plan.
     int64_t (*held_bytes)(backend *b);
     // Fills the memory of a loaded program. False: unknown. NULL: as the plan says.
@@ -122,7 +118,6 @@ typedef struct backend_vtable {
     void (*time_nodes)(backend *b, bool on);
     const double *(*node_seconds)(const executable *e, int64_t *n_runs);
     const char *(*device)(backend *b); // "AMD EPYC"; belongs to the back end
-    // Opens the libraries that it names: nothing for the start of a run.
     void (*describe)(backend *b, backend_info *out);
     // Says in one line how numbers are made, the same in every run on this machine with these
     // settings.
@@ -133,16 +128,15 @@ typedef struct backend_vtable {
     // Highest of `tries` rates at which all threads go through memory beyond any cache, reading or
     // reading and writing, bytes/s; 0: unknown.
     drv_status (*memory_rate)(backend *b, int tries, double *bytes_per_s);
-    // Best FLOP/s of `tries` of one product. way: [0, n_ways) of backend_info; *by says how it was
-    // multiplied; 0: this way has no such product. NULL where n_ways is 0.
-    drv_status (*time_product)(backend *b, int way, const backend_product *p, int tries,
-            double *flops_per_s, const char **by);
+    // Measures the best FLOP/s of `tries` of one product; *by says how a run multiplies it. NULL:
+    // the back end multiplies nothing that could be timed alone.
+    drv_status (*time_product)(backend *b, const backend_product *p, int tries, double *flops_per_s,
+            const char **by);
     void (*close)(backend *b);
 } backend_vtable;
 
 struct backend {
     const backend_vtable *v;
-    int n_local_ranks;
     int64_t step;  // of training, that is computed: messages of pjrt name it; 0: none
     int64_t n_run; // programs that pjrt's device was given: one that it refuses changes no state
     bool refused;  // pjrt: the last one was, on the devices of all ranks alike
@@ -167,18 +161,16 @@ static inline drv_status backend_run(backend *b, executable *e) {
 static inline void backend_use_slot(backend *b, int slot) {
     b->v->use_slot(b, slot);
 }
-static inline drv_status backend_write(backend *b, int rank, const char *name, int64_t offset,
-        int64_t bytes, const void *src) {
-    return b->v->write(b, rank, name, offset, bytes, src);
+static inline drv_status backend_write(backend *b, const char *name, int64_t offset, int64_t bytes,
+        const void *src) {
+    return b->v->write(b, name, offset, bytes, src);
 }
-static inline drv_status backend_read(backend *b, int rank, const char *name, int64_t offset,
-        int64_t bytes, void *dst) {
-    return b->v->read(b, rank, name, offset, bytes, dst);
-}
-static inline drv_status backend_fetch(backend *b, int rank, const char *name, int64_t bytes,
+static inline drv_status backend_read(backend *b, const char *name, int64_t offset, int64_t bytes,
         void *dst) {
-    return b->v->fetch ? b->v->fetch(b, rank, name, bytes, dst)
-                       : b->v->read(b, rank, name, 0, bytes, dst);
+    return b->v->read(b, name, offset, bytes, dst);
+}
+static inline drv_status backend_fetch(backend *b, const char *name, int64_t bytes, void *dst) {
+    return b->v->fetch ? b->v->fetch(b, name, bytes, dst) : b->v->read(b, name, 0, bytes, dst);
 }
 static inline drv_status backend_arrive(backend *b, int n_oldest) {
     return b->v->arrive ? b->v->arrive(b, n_oldest) : DRV_OK;
@@ -230,9 +222,12 @@ static inline drv_status backend_peak(backend *b, dtype dt, int tries, double *f
 static inline drv_status backend_memory_rate(backend *b, int tries, double *bytes_per_s) {
     return b->v->memory_rate(b, tries, bytes_per_s);
 }
-static inline drv_status backend_time_product(backend *b, int way, const backend_product *p,
-        int tries, double *flops_per_s, const char **by) {
-    return b->v->time_product(b, way, p, tries, flops_per_s, by);
+static inline bool backend_times_products(const backend *b) {
+    return b->v->time_product != NULL;
+}
+static inline drv_status backend_time_product(backend *b, const backend_product *p, int tries,
+        double *flops_per_s, const char **by) {
+    return b->v->time_product(b, p, tries, flops_per_s, by);
 }
 static inline void backend_close(backend *b) {
     b->v->close(b);
@@ -276,28 +271,21 @@ typedef struct backend_opts {
     comm *cluster; // of several processes, each with one device; NULL: this one is alone
 } backend_opts;
 
-// Opens the embedded CPU back end, with backend_opts.portable.
-// DROVER_CPU=ref|plain|avx2|avx512|avx512_bf16 forces a level of kernels,
-// DROVER_GEMM=fp32|bf16|amx|amx_emulated how products of bf16 are multiplied (backend/cpu/gemm.h).
-DRV_CHECKED drv_status backend_open_cpu(arena *a, const backend_opts *opts, backend **out);
-extern const backend_vtable backend_cpu;
-// Opens a back end that plans for another one and verifies, computes nothing, holds nothing.
-DRV_CHECKED drv_status backend_open_null(arena *a, const backend_vtable *planned_for,
-        backend **out);
-
-// Opens any accelerator that has a PJRT plugin. DRV_E_USAGE: an unknown plugin; DRV_E_DEVICE: it
-// cannot be opened.
-DRV_CHECKED drv_status backend_open_pjrt(arena *a, const backend_opts *opts, backend **out);
 // Opens the first n_devices devices of a plugin, or n_targets of a target. DRV_E_DEVICE: there are
 // fewer.
 DRV_CHECKED drv_status device_pool_open(arena *a, const backend_opts *opts, int n_devices,
         device_pool **out);
 void device_pool_close(device_pool *p);
 
-// Opens a back end by its name: cpu, pjrt, or null, which plans for cpu.
-DRV_CHECKED drv_status backend_open_with(arena *a, const char *name, const backend_opts *opts,
+// Opens the back end that a config names; NULL or "": the one of this host's processor.
+// DRV_E_USAGE: there is no such back end, or no such plugin; DRV_E_DEVICE: it cannot be opened.
+DRV_CHECKED drv_status backend_open(arena *a, const char *name, const backend_opts *opts,
         backend **out);
-DRV_CHECKED drv_status backend_open(arena *a, const char *name, backend **out); // with the defaults
+// Opens the back end that computes on this host's processor, with the default options.
+DRV_CHECKED drv_status backend_open_host(arena *a, backend **out);
+// Makes a back end that plans as the host's does and verifies. It computes nothing and holds
+// nothing, so closing it may be left out.
+backend *backend_open_planner(arena *a);
 
 // Plans a graph for a back end.
 plan *backend_plan(arena *a, backend *b, graph *g);

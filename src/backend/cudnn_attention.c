@@ -13,7 +13,7 @@ enum {
 
 // Attention reads how many documents a row has; its gradient is in no graph as it is built.
 static bool is_attention(const node *n) {
-    return op_reads(n->op, ATTR_documents);
+    return OP_READS(n->op, attention, documents);
 }
 
 static bool is_gradient(const node *n) {
@@ -29,7 +29,7 @@ static bool hides(const node *n) {
 }
 
 static int64_t rows_of(const node *n) {
-    return heads_of(n)->dim[0] / n->attrs.seq;
+    return heads_of(n)->dim[0] / n->attrs.attention.seq;
 }
 
 int64_t cudnn_mask_tokens(int64_t tokens) {
@@ -41,8 +41,8 @@ static bool fits(const cudnn_choice *how, const node *n) {
     const op_attrs *attrs = &n->attrs;
     const bool whole =
             attrs->mesh.ranks <= 1 && attrs->sum.row_blocks <= 1 && attrs->mesh.replicas <= 1;
-    return whole && heads_of(n)->dt == DT_BF16 && attrs->head_dim % HEAD_DIM_STEP == 0 &&
-           attrs->head_dim <= how->head_dim;
+    return whole && heads_of(n)->dt == DT_BF16 && attrs->heads.head_dim % HEAD_DIM_STEP == 0 &&
+           attrs->heads.head_dim <= how->head_dim;
 }
 
 // cuDNN's window goes with no segments, what is hidden is not said by them, and their statistics
@@ -51,19 +51,21 @@ static bool takes_segments(const cudnn_choice *how, const node *n) {
     const op_attrs *attrs = &n->attrs;
     const bool wanted = how->documents == DOCUMENTS_SEGMENTS ||
                         (how->documents == DOCUMENTS_BY_RULE && !how->deterministic);
-    const double statistics = (double)heads_of(n)->dim[0] * attrs->documents * attrs->n_heads;
-    return wanted && attrs->documents > 1 && !attrs->window && !hides(n) && statistics < 0x1p31;
+    const double statistics =
+            (double)heads_of(n)->dim[0] * attrs->attention.documents * attrs->heads.n_heads;
+    return wanted && attrs->attention.documents > 1 && !attrs->attention.window && !hides(n) &&
+           statistics < 0x1p31;
 }
 
 cudnn_form cudnn_form_of(const cudnn_choice *how, const node *n) {
     if (!fits(how, n)) return CUDNN_NONE;
-    if (n->attrs.causal) return CUDNN_CAUSAL;
+    if (n->attrs.attention.causal) return CUDNN_CAUSAL;
     return takes_segments(how, n) ? CUDNN_SEGMENTS : CUDNN_MASK;
 }
 
 // --- memory
 static bool same_mask(const node *a, const node *b) {
-    return a->attrs.window == b->attrs.window && hides(a) == hides(b);
+    return a->attrs.attention.window == b->attrs.attention.window && hides(a) == hides(b);
 }
 
 // Nodes before this one have no mask like its own.
@@ -82,7 +84,7 @@ int64_t cudnn_mask_bytes(const cudnn_choice *how, const graph *g) {
         const node *n = g->nodes[i];
         if (!is_attention(n) || cudnn_form_of(how, n) != CUDNN_MASK || !is_first(how, g, i))
             continue;
-        const int64_t tokens = cudnn_mask_tokens(n->attrs.seq);
+        const int64_t tokens = cudnn_mask_tokens(n->attrs.attention.seq);
         bytes += rows_of(n) * tokens * tokens * dtype_bytes(DT_BF16);
     }
     return bytes;
@@ -91,9 +93,10 @@ int64_t cudnn_mask_bytes(const cudnn_choice *how, const graph *g) {
 static int64_t scratch_of(const cudnn_choice *how, const node *n) {
     const cudnn_form form = cudnn_form_of(how, n);
     if (form == CUDNN_NONE) return 0;
-    const int64_t tokens = form == CUDNN_MASK ? cudnn_mask_tokens(n->attrs.seq) : n->attrs.seq,
-                  heads = rows_of(n) * (form == CUDNN_SEGMENTS ? n->attrs.documents : 1) *
-                          n->attrs.n_heads,
+    const int64_t tokens = form == CUDNN_MASK ? cudnn_mask_tokens(n->attrs.attention.seq)
+                                              : n->attrs.attention.seq,
+                  heads = rows_of(n) * (form == CUDNN_SEGMENTS ? n->attrs.attention.documents : 1) *
+                          n->attrs.heads.n_heads,
                   width = round_up(tokens, GRADIENT_BLOCK),
                   statistics = form == CUDNN_SEGMENTS ? heads * tokens * dtype_bytes(DT_F32) : 0;
     return statistics +

@@ -6,8 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// RTLD_GLOBAL and RTLD_DEFAULT: what a library brings is found as well (OpenMP's functions, of
-// oneDNN), and a test puts functions of its own in the place of a library's.
+// RTLD_GLOBAL and RTLD_DEFAULT: a test puts functions of its own in the place of a library's.
 static bool open_library(const library *self) {
     if (!dlopen(self->file, RTLD_LAZY | RTLD_GLOBAL)) return false;
     for (int i = 0; i < self->n_calls; i++) {

@@ -1,7 +1,7 @@
-// A stack for signal handlers. A library with generated code (oneDNN 2.6, which bench gemm
-// measures) keeps values below the stack pointer, beyond the red zone of 128 bytes that the kernel
-// preserves (System V ABI, AMD64, 3.2.2): handlers on the same stack corrupted memory about once in
-// a thousand signals.
+// A stack for signal handlers. A library with generated code, as a PJRT plugin may bring one, can
+// keep values below the stack pointer, beyond the red zone of 128 bytes that the kernel preserves
+// (System V ABI, AMD64, 3.2.2): with oneDNN 2.6 handlers on the same stack corrupted memory about
+// once in a thousand signals.
 #pragma once
 
 // Gives the calling thread a separate stack for handlers that are installed with SA_ONSTACK. Other

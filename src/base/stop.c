@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/task.h"
 
 static const struct {
     int number;
@@ -86,17 +87,12 @@ static void *tell_main(void *arg) {
 }
 
 drv_status stop_tell_end(void (*fn)(void *ctx), void *ctx) {
-    sigset_t all, before;
     teller.fn = fn;
     teller.ctx = ctx;
     teller.asked = teller.over = false;
     if (sem_init(&teller.wanted, 0, 0) != 0)
         return drv_fail(DRV_E_DEVICE, "could not make a semaphore: %s", strerror(errno));
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int bad = pthread_create(&teller.thread, NULL, tell_main, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (bad) return drv_fail(DRV_E_DEVICE, "could not start a thread: %s", strerror(bad));
+    DRV_TRY(thread_start(&teller.thread, tell_main, NULL));
     teller.is_there = true;
     return DRV_OK;
 }

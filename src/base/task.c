@@ -1,6 +1,10 @@
 // One function on a thread of its own; its status and message reach the thread that waits.
 #include "base/task.h"
 
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
 #include "base/clock.h"
 
 static void *run(void *arg) {
@@ -30,4 +34,21 @@ drv_status task_wait(task *t) {
     const drv_status status = drv_restore(&t->ended);
     drv_save(DRV_OK, &t->ended);
     return status;
+}
+
+drv_status thread_start(pthread_t *out, void *(*fn)(void *ctx), void *ctx) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int bad = pthread_create(out, NULL, fn, ctx);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return bad ? drv_fail(DRV_E_DEVICE, "could not start a thread: %s", strerror(bad)) : DRV_OK;
+}
+
+void cond_init_monotonic(pthread_cond_t *out) {
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(out, &monotonic);
+    pthread_condattr_destroy(&monotonic);
 }

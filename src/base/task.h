@@ -18,3 +18,9 @@ void task_start(task *t, drv_status (*run)(void *ctx), void *ctx);
 bool task_ended(task *t, double at_most_s);
 // Waits for the task and returns its status and message; DRV_OK when none was started.
 DRV_CHECKED drv_status task_wait(task *t);
+
+// Starts a thread that gets no signals: they are for the threads that there were. DRV_E_DEVICE:
+// the system gives no more threads.
+DRV_CHECKED drv_status thread_start(pthread_t *out, void *(*fn)(void *ctx), void *ctx);
+// Makes a condition variable whose timed waits end by CLOCK_MONOTONIC.
+void cond_init_monotonic(pthread_cond_t *out);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/model_files.h"
+#include "model/family/model_files.h"
 
 enum { MAX_SPECIALS = 64 };
 

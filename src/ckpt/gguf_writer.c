@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/model_files.h"
+#include "model/family/model_files.h"
 #include "ckpt/tensor_writer.h"
 #include "gguf/gguf_builder.h"
 #include "gguf/llama_generation.h"

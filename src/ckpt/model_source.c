@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/hub_name.h"
 #include "base/json_python.h"
-#include "base/model_files.h"
+#include "model/family/model_files.h"
 #include "gguf/gguf.h"
 
 const char *const ckpt_carried_names[] = {"tokenizer.json", "tokenizer_config.json",

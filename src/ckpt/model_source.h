@@ -3,7 +3,7 @@
 // once. A new format is a row in model_source.c: what recognises it, and what opens it.
 #pragma once
 #include "base/json.h"
-#include "base/quants.h"
+#include "kernels/blocks/quants.h"
 #include "ckpt/safetensors.h"
 
 typedef struct source_tensor {

@@ -7,8 +7,8 @@
 #include <xxhash.h>
 
 #include "base/log.h"
-#include "base/model_files.h"
 #include "base/stop.h"
+#include "model/family/model_files.h"
 #include "ckpt/block_hash.h"
 #include "ckpt/ckpt.h"
 

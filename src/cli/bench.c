@@ -20,28 +20,11 @@ drv_status bench_raise_peaks(backend *b, int tries, bench_peaks *p) {
 }
 
 // --- GEMM
-// Measures what the yardstick, way 1, reaches with squares; 0: it has no such product.
-static drv_status yardstick_peaks(backend *device, int tries, bench_peaks *out) {
-    enum { SIZES = 2, QUICK_TRIES = 4 };
-    static const int64_t sizes[SIZES] = {768, 1536};
-    static const dtype types[] = {DT_F32, DT_BF16};
-    double *const best[] = {&out->f32, &out->bf16};
-    for (int i = 0; i < 2 * (tries <= QUICK_TRIES ? 1 : SIZES); i++) {
-        const int64_t n = sizes[i / 2];
-        const backend_product square = {.m = n, .n = n, .k = n, .in = types[i % 2], .out = DT_F32};
-        double rate;
-        const char *by;
-        DRV_TRY(backend_time_product(device, 1, &square, tries, &rate, &by));
-        if (rate > *best[i % 2]) *best[i % 2] = rate;
-    }
-    return DRV_OK;
-}
-
 // A layer of x [tokens, in] and w [out, in] has three products: forward, y = x w'; the gradient of
 // its input, dx = dy w; and that of its weight, dw += dy' x.
 enum { N_PRODUCTS = 3 };
-static drv_status bench_layer(backend *device, int n_ways, const char *name, dtype dt,
-        int64_t tokens, int64_t in, int64_t out, int tries) {
+static drv_status bench_layer(backend *device, const char *name, dtype dt, int64_t tokens,
+        int64_t in, int64_t out, int tries) {
     const backend_product forward =
                                   {.m = tokens, .n = out, .k = in, .tb = true, .in = dt, .out = dt},
                           input = {.m = tokens, .n = in, .k = out, .in = dt, .out = dt},
@@ -58,23 +41,16 @@ static drv_status bench_layer(backend *device, int n_ways, const char *name, dty
             (long long)out);
     printf("%-14s %21s ", name, shape);
     for (int i = 0; i < N_PRODUCTS; i++) {
-        for (int way = 0; way < n_ways; way++) {
-            double rate;
-            const char *by;
-            DRV_TRY(backend_time_product(device, way, products[i], tries, &rate, &by));
-            printf("%s", way == 0 ? "   " : " / ");
-            if (rate > 0)
-                printf("%5.1f", rate / 1e9);
-            else
-                printf("    -");
-        }
-        if (n_ways == 1) printf(" /     -");
+        double rate;
+        const char *by;
+        DRV_TRY(backend_time_product(device, products[i], tries, &rate, &by));
+        printf("  %8.1f", rate / 1e9);
     }
     printf("\n");
     return DRV_OK;
 }
 
-static drv_status bench_layers(backend *device, int n_ways, const run_config *cfg, int tries) {
+static drv_status bench_layers(backend *device, const run_config *cfg, int tries) {
     const model_config *model = &cfg->model;
     const int64_t tokens = cfg->micro_batch_size * cfg->sequence_length, h = model->hidden_size;
     const int64_t q = model->num_attention_heads * model->head_dim, f = model->intermediate_size;
@@ -86,41 +62,37 @@ static drv_status bench_layers(backend *device, int n_ways, const run_config *cf
             {"head", h, model->vocab_size}};
     const dtype dt = cfg->precision != PRECISION_F32 ? DT_BF16 : DT_F32;
     const backend_product small = {.m = 64, .n = 64, .k = 64, .in = dt, .out = dt};
-    const char *by[MAX_WAYS] = {"", "-"};
+    const char *by;
     double ignored;
-    for (int way = 0; way < n_ways; way++)
-        DRV_TRY(backend_time_product(device, way, &small, 1, &ignored, &by[way]));
-    printf("GFLOP/s, %s by %s / by %s\n%-14s %21s  %15s %15s %15s\n", dtype_name(dt), by[0], by[1],
-            "layer", "tokens x in x out", "forward", "input", "weight");
+    DRV_TRY(backend_time_product(device, &small, 1, &ignored, &by));
+    printf("GFLOP/s, %s by %s\n%-14s %21s   %8s  %8s  %8s\n", dtype_name(dt), by, "layer",
+            "tokens x in x out", "forward", "input", "weight");
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
-        DRV_TRY(bench_layer(device, n_ways, layers[i].name, dt, tokens, layers[i].in, layers[i].out,
+        DRV_TRY(bench_layer(device, layers[i].name, dt, tokens, layers[i].in, layers[i].out,
                 tries));
     return DRV_OK;
 }
 
 static drv_status bench_gemm(arena *a, const cli_args *args, const run_config *cfg) {
     backend *device;
-    bench_peaks peak = {0, 0}, yardstick = {0, 0};
+    bench_peaks peak = {0, 0};
     int64_t repeats = 0; // not said
     DRV_TRY(cli_get_i64(args, "--repeats", 1, 1000, &repeats));
     DRV_TRY(device_open(a, cfg, &device));
-    const backend_info info = backend_describe(device);
-    if (info.n_ways == 0)
+    if (!backend_times_products(device))
         return drv_fail(DRV_E_USAGE,
                 "bench gemm: back end \"%s\" computes nothing that could be measured",
                 backend_name(device));
     const int tries = repeats ? (int)repeats : PEAK_TRIES;
     DRV_TRY(bench_raise_peaks(device, tries, &peak));
-    if (info.n_ways > 1) DRV_TRY(yardstick_peaks(device, tries, &yardstick));
     if (cli_has(args, "--json")) {
-        printf("{\"threads\": %d, \"gemm_peak_fp32\": %.4g, \"gemm_peak_bf16\": %.4g, "
-               "\"onednn_fp32\": %.4g, \"onednn_bf16\": %.4g}\n",
-                par_threads(), peak.f32, peak.bf16, yardstick.f32, yardstick.bf16);
+        printf("{\"threads\": %d, \"gemm_peak_fp32\": %.4g, \"gemm_peak_bf16\": %.4g}\n",
+                par_threads(), peak.f32, peak.bf16);
     } else {
-        printf("%d thread%s of %s\npeak: fp32 %.1f GFLOP/s, bf16 %.1f GFLOP/s; %s: fp32 %.1f, bf16 %.1f (0: none)\n",
+        printf("%d thread%s of %s\npeak: fp32 %.1f GFLOP/s, bf16 %.1f GFLOP/s (0: none)\n",
                 par_threads(), str_plural(par_threads()), backend_device(device), peak.f32 / 1e9,
-                peak.bf16 / 1e9, info.libraries, yardstick.f32 / 1e9, yardstick.bf16 / 1e9);
-        DRV_TRY(bench_layers(device, info.n_ways, cfg, repeats ? (int)repeats : LAYER_TRIES));
+                peak.bf16 / 1e9);
+        DRV_TRY(bench_layers(device, cfg, repeats ? (int)repeats : LAYER_TRIES));
     }
     backend_close(device);
     return DRV_OK;
@@ -195,7 +167,8 @@ static const verb subverbs[] = {
                 .summary = "products of matrices: the peak, then a model's shapes",
                 .usage = "[CONFIG] [--set KEY=VALUE]... [--repeats N] [--json]",
                 .help = "The peak (of square products; with AMX of its tile registers alone), then the layer\n"
-                        "shapes of the model, each as a run multiplies and by oneDNN. Without CONFIG: llama-135m.",
+                        "shapes of the model, each as a run multiplies. Without CONFIG: llama-135m.\n"
+                        "bench/onednn_gemm.c of the sources times the same shapes by oneDNN.",
                 .options = gemm_options,
                 .n_options = sizeof gemm_options / sizeof *gemm_options,
                 .max_positional = 1,

@@ -61,7 +61,7 @@ static drv_status write_noise(backend *b, const tensor *to, uint64_t seed) {
         else
             ((float *)(void *)values)[i] = x;
     }
-    const drv_status status = backend_write(b, 0, to->name, 0, bytes, values);
+    const drv_status status = backend_write(b, to->name, 0, bytes, values);
     free(values);
     return status;
 }
@@ -74,10 +74,8 @@ static graph *build(arena *a, dtype dt, const attention_case *c) {
            *d_o = graph_state(g, TENSOR_INPUT, "d_o", dt, 2,
                    (int64_t[]){n, c->n_heads * c->head_dim}),
            *position = graph_state(g, TENSOR_INPUT, "position", DT_I32, 1, &n);
-    const op_attrs attrs = {.n_heads = c->n_heads,
-            .n_kv_heads = c->n_kv_heads,
-            .head_dim = c->head_dim,
-            .seq = (int)c->tokens};
+    const op_attrs attrs = {.heads = {c->n_heads, c->n_kv_heads, c->head_dim},
+            .attention.seq = (int)c->tokens};
     const node *forward = graph_add(g, OP_attention, 2, (tensor *[]){qkv, position}, &attrs);
     tensor *in[] = {d_o, qkv, forward->out[0], forward->out[1], position};
     graph_add(g, OP_attention_grad, 5, in, &attrs);
@@ -91,7 +89,7 @@ static drv_status write_inputs(backend *b, const graph *g, attention_case *c) {
                  share = fill_positions(c, position) / (tokens * (tokens + 1) / 2);
     c->forward = share * op_rows[OP_attention]->flops(g->nodes[0]);
     c->backward = share * op_rows[OP_attention_grad]->flops(g->nodes[1]);
-    const drv_status status = backend_write(b, 0, "position", 0, bytes, position);
+    const drv_status status = backend_write(b, "position", 0, bytes, position);
     free(position);
     if (status != DRV_OK) return status;
     DRV_TRY(write_noise(b, graph_find(g, "qkv"), 1));

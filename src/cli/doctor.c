@@ -17,6 +17,7 @@
 typedef struct machine {
     const char *device;
     backend_info info;
+    const char *libraries;
     double f32, bf16; // peaks, FLOP/s
     double memory, free_now;
     plugin_report plugins[MAX_PLUGINS];
@@ -33,9 +34,10 @@ static drv_status look(arena *a, machine *out) {
     struct sysinfo system;
     out->n_plugins = plugins_look(a, NULL, out->plugins);
     out->n_needs = environment_look(a, "", NULL, &out->needs);
-    DRV_TRY(backend_open_cpu(a, &(backend_opts){0}, &b));
+    DRV_TRY(backend_open_host(a, &b));
     out->device = backend_device(b);
     out->info = backend_describe(b);
+    out->libraries = arena_printf(a, "jansson %s", jansson_version_str());
     drv_status status = backend_peak(b, DT_F32, 4, &out->f32);
     if (status == DRV_OK) status = backend_peak(b, DT_BF16, 4, &out->bf16);
     backend_close(b);
@@ -71,7 +73,7 @@ static void print_json(const machine *m) {
     json_t *o = json_pack("{ss ss ss ss ss si sI ss sf sf ss so so}", "version", drover_number(),
             "commit", drover_commit(), "cpu", m->device, "level", info->kernels, "features",
             info->features, "threads", par_threads(), "memory_bytes", (json_int_t)m->memory,
-            "libraries", info->libraries, "gemm_peak_fp32", m->f32, "gemm_peak_bf16", m->bf16,
+            "libraries", m->libraries, "gemm_peak_fp32", m->f32, "gemm_peak_bf16", m->bf16,
             "bf16_arithmetic", info->bf16_by, "pjrt", plugin_reports_json(m->plugins, m->n_plugins),
             "needs", needs_json(m->needs, m->n_needs));
     char *text = json_dumps(o, JSON_REAL_PRECISION(5));
@@ -112,7 +114,7 @@ static void print_text(arena *a, const machine *m) {
             *info->features ? ", " : "", info->features);
     printf("threads     %d\n", par_threads());
     printf("memory      %s, %s free\n", str_bytes(m->memory), str_bytes(m->free_now));
-    printf("libraries   %s, jansson %s\n", info->libraries, jansson_version_str());
+    printf("libraries   %s\n", m->libraries);
     printf("GEMM peak   fp32 %.1f GFLOP/s, bf16 %.1f GFLOP/s\n", m->f32 / 1e9, m->bf16 / 1e9);
     printf("bf16 mode   multiplies by %s\n", info->bf16_by);
     print_plugins(a, m);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/backend_caps.h"
+#include "backend/caps/backend_caps.h"
 #include "base/file.h"
 #include "base/parallel.h"
 #include "record/model_hint.h"

@@ -1,11 +1,11 @@
 // A queue of operations: the rank's own thread appends to it, the communication thread runs them.
 #include "comm/comm_thread.h"
 
-#include <signal.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/parallel.h"
+#include "base/task.h"
 #include "comm/comm_internal.h"
 
 typedef struct async_op {
@@ -83,20 +83,10 @@ static void *work(void *arg) {
     return NULL;
 }
 
-// Blocks all signals in the new thread: the rank's own thread handles them.
-static bool start_thread(comm_thread *self) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const bool started = pthread_create(&self->thread, NULL, work, self) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return started;
-}
-
 int64_t comm_thread_start(comm_thread *self, drv_status (*run)(const void *async_op),
         const void *what, comm_group *g, int64_t bytes) {
     if (g) g->of->sent += bytes;
-    if (!self->has_thread) self->has_thread = start_thread(self);
+    if (!self->has_thread) self->has_thread = thread_start(&self->thread, work, self) == DRV_OK;
     if (!self->has_thread) { // it could not be started: run the operation now
         self->n_handed++;
         do_async_op(self, &(async_op){run, what, g, bytes});

@@ -7,7 +7,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 #include "base/log.h"
 #include "base/stop.h"
 #include "base/str.h"
+#include "base/task.h"
 #include "comm/host_address.h"
 #include "comm/ring_connect.h"
 
@@ -335,15 +335,6 @@ static void *ring_main(void *arg) {
     return NULL;
 }
 
-static drv_status start_thread(struct ring *r) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int bad = pthread_create(&r->thread, NULL, ring_main, r);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return bad ? drv_fail(DRV_E_DEVICE, "could not start a thread: %s", strerror(bad)) : DRV_OK;
-}
-
 drv_status ring_open(comm *c, struct ring **out) {
     struct ring *r = ARENA_NEW(c->a, struct ring);
     int fd[2];
@@ -361,7 +352,7 @@ drv_status ring_open(comm *c, struct ring **out) {
     for (int i = 0; i < c->size; i++)
         r->of[i].heard_s = clock_s();
     if (pipe(r->wake) != 0) return drv_fail(DRV_E_IO, "could not make a pipe: %s", strerror(errno));
-    DRV_TRY(start_thread(r));
+    DRV_TRY(thread_start(&r->thread, ring_main, r));
     *out = r;
     return DRV_OK;
 }

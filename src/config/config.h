@@ -3,7 +3,7 @@
 // nearest key.
 #pragma once
 #include "base/arena.h"
-#include "base/backend_caps.h"
+#include "backend/caps/backend_caps.h"
 #include "base/status.h"
 #include "base/str.h"
 #include "config/model_config.h"

@@ -1,12 +1,12 @@
 // The shape of a model: Hugging Face config.json's own fields, and what its family
-// (base/model_family.h) adds to a Llama.
+// (model/family/model_family.h) adds to a Llama.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/arena.h"
 #include "base/json.h"
-#include "base/model_family.h"
+#include "model/family/model_family.h"
 #include "base/status.h"
 
 enum { MAX_EOS = 8 };

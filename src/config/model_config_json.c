@@ -1,5 +1,5 @@
 // config.json of Hugging Face -> a model's shape, and back. What differs between families of models
-// is in base/model_family.h; what none of them has is refused here.
+// is in model/family/model_family.h; what none of them has is refused here.
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>

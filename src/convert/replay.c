@@ -53,7 +53,7 @@ static drv_status build_norm(replay *r) {
     graph *g = graph_new(r->a, "norm");
     tensor *in[] = {state(g, TENSOR_INPUT, "stream", r->n, r->l.hidden),
             state(g, TENSOR_WEIGHT, "gain", r->l.hidden, 0)};
-    const op_attrs attrs = {.eps = r->config.rms_norm_eps};
+    const op_attrs attrs = {.norm.eps = r->config.rms_norm_eps};
     graph_output(g, graph_add(g, OP_rmsnorm, 2, in, &attrs)->out[0], "normed");
     return compile(r, g, &r->norm);
 }
@@ -71,8 +71,8 @@ static drv_status build_attention_in(replay *self, bool other, executable **out)
     tensor *qkv = state(program, TENSOR_INPUT, "qkv", self->n, self->l.qkv_width);
     tensor *position = graph_state(program, TENSOR_INPUT, program_inputs[INPUT_POSITION].name,
             DT_I32, 1, &self->n);
-    const op_attrs table = {.head_dim = self->l.head_dim,
-            .table_dtype = DT_F32,
+    const op_attrs table = {.heads.head_dim = self->l.head_dim,
+            .rope.table_dtype = DT_F32,
             .rope.theta = config->rope_theta,
             .rope.factor = config->rope_factor,
             .rope.low_freq_factor = config->rope_low_freq_factor,
@@ -81,24 +81,20 @@ static drv_status build_attention_in(replay *self, bool other, executable **out)
     if (config->qk_norm) {
         tensor *normed[] = {qkv, state(program, TENSOR_WEIGHT, "q_norm", self->l.head_dim, 0),
                 state(program, TENSOR_WEIGHT, "k_norm", self->l.head_dim, 0)};
-        const op_attrs norm = {.n_heads = self->l.n_heads,
-                .n_kv_heads = self->l.n_kv_heads,
-                .head_dim = self->l.head_dim,
-                .eps = config->rms_norm_eps};
+        const op_attrs norm = {.heads = {self->l.n_heads, self->l.n_kv_heads, self->l.head_dim},
+                .norm.eps = config->rms_norm_eps};
         qkv = graph_add(program, OP_head_norm, 3, normed, &norm)->out[0];
     }
     if (!other || !config->no_rope_layer_interval) {
         tensor *rotated[] = {qkv, graph_add(program, OP_rope_table, 1, &position, &table)->out[0]};
-        const op_attrs rope = {.n_heads = self->l.n_heads + self->l.n_kv_heads,
-                .head_dim = self->l.head_dim};
+        const op_attrs rope = {.heads.n_heads = self->l.n_heads + self->l.n_kv_heads,
+                .heads.head_dim = self->l.head_dim};
         qkv = graph_add(program, OP_rope, 2, rotated, &rope)->out[0];
     }
     tensor *in[] = {qkv, position};
-    const op_attrs attrs = {.n_heads = self->l.n_heads,
-            .n_kv_heads = self->l.n_kv_heads,
-            .head_dim = self->l.head_dim,
-            .seq = (int)self->n,
-            .window = other ? (int)config->sliding_window : 0};
+    const op_attrs attrs = {.heads = {self->l.n_heads, self->l.n_kv_heads, self->l.head_dim},
+            .attention.seq = (int)self->n,
+            .attention.window = other ? (int)config->sliding_window : 0};
     graph_output(program, graph_add(program, OP_attention, 2, in, &attrs)->out[0], "attended");
     return compile(self, program, out);
 }
@@ -135,7 +131,7 @@ static drv_status product_for(replay *self, int64_t k, product **out) {
     graph *g = graph_new(self->a, arena_printf(self->a, "product.%lld", (long long)k));
     tensor *in[] = {state(g, TENSOR_INPUT, p->x, self->n, k),
             state(g, TENSOR_WEIGHT, p->w, p->rows, k)};
-    graph_output(g, graph_add(g, OP_matmul, 2, in, &(op_attrs){.tb = 1})->out[0], p->y);
+    graph_output(g, graph_add(g, OP_matmul, 2, in, &(op_attrs){.matmul.tb = 1})->out[0], p->y);
     DRV_TRY(compile(self, g, &p->run));
     if (self->n * p->rows > self->result_elements) {
         self->result_elements = self->n * p->rows;
@@ -155,7 +151,7 @@ drv_status replay_open(arena *a, const model_config *m, const replay_prompts *pr
     const int64_t widest = PIECE_BYTES / 4 > r->l.ffn ? PIECE_BYTES / 4 : r->l.ffn;
     r->piece = mem_alloc(sizeof *r->piece * (size_t)widest);
     product *p;
-    drv_status status = backend_open_cpu(a, &(backend_opts){0}, &r->b);
+    drv_status status = backend_open_host(a, &r->b);
     if (status == DRV_OK) status = build_norm(r);
     if (status == DRV_OK) status = build_attention(r);
     if (status == DRV_OK) status = build_swiglu(r);
@@ -202,9 +198,9 @@ static drv_status read_weights(const replay *r, const model_source *s, const sou
 static drv_status one_piece(replay *r, const product *p, const model_source *s,
         const source_tensor *t, int64_t row, int64_t n, float *y, int64_t width, float scale) {
     DRV_TRY(read_weights(r, s, t, row, n, r->piece));
-    DRV_TRY(backend_write(r->b, 0, p->w, 0, 4 * n * p->k, r->piece));
+    DRV_TRY(backend_write(r->b, p->w, 0, 4 * n * p->k, r->piece));
     DRV_TRY(backend_run(r->b, p->run));
-    DRV_TRY(backend_read(r->b, 0, p->y, 0, 4 * r->n * p->rows, r->result));
+    DRV_TRY(backend_read(r->b, p->y, 0, 4 * r->n * p->rows, r->result));
     for (int64_t token = 0; token < r->n; token++) {
         const float *from = r->result + token * p->rows;
         float *to = y + token * width;
@@ -219,7 +215,7 @@ static drv_status multiply_rows(replay *r, const model_source *s, const source_t
         int64_t first, int64_t n_rows, const float *x_NK, float *y, int64_t width, float scale) {
     product *p;
     DRV_TRY(product_for(r, t->cols, &p));
-    DRV_TRY(backend_write(r->b, 0, p->x, 0, 4 * r->n * p->k, x_NK));
+    DRV_TRY(backend_write(r->b, p->x, 0, 4 * r->n * p->k, x_NK));
     for (int64_t row = 0; row < n_rows; row += p->rows) {
         const int64_t n = n_rows - row < p->rows ? n_rows - row : p->rows;
         DRV_TRY(one_piece(r, p, s, t, first + row, n, y + row, width, scale));
@@ -287,7 +283,7 @@ static drv_status put_vector(replay *r, const model *m, const param *w, const ch
     const source_tensor *t = model_source_find(&m->source, w->part[0].hf_name);
     float *values = mem_alloc(sizeof *values * (size_t)t->rows);
     drv_status status = read_weights(r, &m->source, t, 0, t->rows, values);
-    if (status == DRV_OK) status = backend_write(r->b, 0, state_name, 0, 4 * t->rows, values);
+    if (status == DRV_OK) status = backend_write(r->b, state_name, 0, 4 * t->rows, values);
     free(values);
     return status;
 }
@@ -301,9 +297,9 @@ static drv_status put_head_norms(replay *r, const model *m, const layer_params *
 static drv_status norm(replay *r, const model *m, const param *w, activations *act) {
     const int64_t bytes = 4 * r->n * r->l.hidden;
     DRV_TRY(put_vector(r, m, w, "gain"));
-    DRV_TRY(backend_write(r->b, 0, "stream", 0, bytes, act->stream_NH));
+    DRV_TRY(backend_write(r->b, "stream", 0, bytes, act->stream_NH));
     DRV_TRY(backend_run(r->b, r->norm));
-    return backend_read(r->b, 0, "normed", 0, bytes, act->normed_NH);
+    return backend_read(r->b, "normed", 0, bytes, act->normed_NH);
 }
 
 static void add_branch(const replay *r, activations *act) {
@@ -317,11 +313,11 @@ static drv_status attend(replay *r, const model *m, int i, activations *act) {
     const layer_params *w = &m->params.layer[i];
     DRV_TRY(fused(r, m, w->qkv, act->normed_NH, act->wide));
     DRV_TRY(put_head_norms(r, m, w));
-    DRV_TRY(backend_write(r->b, 0, "qkv", 0, 4 * n * r->l.qkv_width, act->wide));
-    DRV_TRY(backend_write(r->b, 0, program_inputs[INPUT_POSITION].name, 0, 4 * n,
+    DRV_TRY(backend_write(r->b, "qkv", 0, 4 * n * r->l.qkv_width, act->wide));
+    DRV_TRY(backend_write(r->b, program_inputs[INPUT_POSITION].name, 0, 4 * n,
             r->prompts->position));
     DRV_TRY(backend_run(r->b, r->attention[is_other_layer(r, i)]));
-    DRV_TRY(backend_read(r->b, 0, "attended", 0, 4 * n * r->l.q_width, act->attended));
+    DRV_TRY(backend_read(r->b, "attended", 0, 4 * n * r->l.q_width, act->attended));
     return fused(r, m, w->o, act->attended, act->branch_NH);
 }
 
@@ -333,9 +329,9 @@ static drv_status layer(replay *r, const model *m, int i, activations *act) {
     add_branch(r, act);
     DRV_TRY(norm(r, m, w->post_norm, act));
     DRV_TRY(fused(r, m, w->gate_up, act->normed_NH, act->wide));
-    DRV_TRY(backend_write(r->b, 0, "gate_up", 0, 8 * n * r->l.ffn, act->wide));
+    DRV_TRY(backend_write(r->b, "gate_up", 0, 8 * n * r->l.ffn, act->wide));
     DRV_TRY(backend_run(r->b, r->swiglu));
-    DRV_TRY(backend_read(r->b, 0, "activated", 0, 4 * n * r->l.ffn, act->wide));
+    DRV_TRY(backend_read(r->b, "activated", 0, 4 * n * r->l.ffn, act->wide));
     DRV_TRY(fused(r, m, w->down, act->wide, act->branch_NH));
     add_branch(r, act);
     return DRV_OK;

@@ -14,7 +14,7 @@
 #include "base/arena.h"
 #include "base/name_map.h"
 #include "base/status.h"
-#include "base/quants.h"
+#include "kernels/blocks/quants.h"
 
 typedef enum gguf_type { // numbers of the format
     GGUF_U8,

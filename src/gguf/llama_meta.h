@@ -2,7 +2,7 @@
 // and generation_config.json that say the same.
 #pragma once
 #include "base/json.h"
-#include "base/model_family.h"
+#include "model/family/model_family.h"
 
 #include "gguf/gguf.h"
 #include "gguf/llama_rope.h"

@@ -4,7 +4,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
-#include "base/model_family.h"
+#include "model/family/model_family.h"
 
 typedef enum llama_rows {
     ROWS_AS_THEY_ARE,

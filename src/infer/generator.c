@@ -159,9 +159,7 @@ drv_status generator_load(generator *gen, int64_t capacity) {
     if (asked == GENERATE_BLOCKS)
         DRV_TRY(base_blocks_hold(gen->a, &gen->config, gen->opts->folder, DT_F32,
                 &gen->held.params));
-    DRV_TRY(backend_open_with(gen->a,
-            gen->opts->backend ? gen->opts->backend : backend_caps_cpu.name, &gen->opts->device,
-            &gen->held.b));
+    DRV_TRY(backend_open(gen->a, gen->opts->backend, &gen->opts->device, &gen->held.b));
     for (int i = 0; i < N_BLOCKS; i++)
         DRV_TRY(compile(gen, LLAMA_PREFILL, block_tokens[i], &gen->block[i]));
     DRV_TRY(compile(gen, LLAMA_DECODE, 1, &gen->decode));
@@ -242,9 +240,9 @@ static drv_status run_tokens(generator *g, executable *e, const char *program, i
         position[i] = (int32_t)(g->n_cached + i);
     char name[32];
     snprintf(name, sizeof name, "%s.%s", program, program_inputs[INPUT_TOKENS].name);
-    DRV_TRY(backend_write(g->held.b, 0, name, 0, 4 * size, ids));
+    DRV_TRY(backend_write(g->held.b, name, 0, 4 * size, ids));
     snprintf(name, sizeof name, "%s.%s", program, program_inputs[INPUT_POSITION].name);
-    DRV_TRY(backend_write(g->held.b, 0, name, 0, 4 * size, position));
+    DRV_TRY(backend_write(g->held.b, name, 0, 4 * size, position));
     DRV_TRY(backend_run(g->held.b, e));
     g->n_cached += n;
     return DRV_OK;
@@ -302,8 +300,8 @@ drv_status generator_logits(generator *g, float **out) {
     while (g->n_cached < g->sequence.n)
         DRV_TRY(run_tokens(g, g->decode, "decode", 1, 1));
     *out = g->logits;
-    if (!g->words) return backend_read(b, 0, "logits", 0, 4 * n_vocab, g->logits);
-    DRV_TRY(backend_read(b, 0, "logits", 0, 2 * n_vocab, g->words));
+    if (!g->words) return backend_read(b, "logits", 0, 4 * n_vocab, g->logits);
+    DRV_TRY(backend_read(b, "logits", 0, 2 * n_vocab, g->words));
     for (int64_t i = 0; i < n_vocab; i++)
         g->logits[i] = bf16_to_f32(g->words[i]);
     return DRV_OK;

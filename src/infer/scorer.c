@@ -79,15 +79,12 @@ static drv_status compile(arena *a, backend *b, const scorer_opts *opts, scorer 
 // Bytes that it would hold.
 static drv_status plan_bytes(const scorer_opts *opts, const scorer *like, int64_t *out) {
     arena *a = arena_new("a plan of scoring");
-    backend *null;
     scorer s = {.config = like->config};
-    drv_status status = backend_open(a, "null", &null);
-    if (status == DRV_OK) status = compile(a, null, opts, &s);
+    const drv_status status = compile(a, backend_open_planner(a), opts, &s);
     if (status == DRV_OK) {
         *out = s.plan->arena_bytes + process_bytes(&s.config);
         for (int i = 0; i < N_TENSOR_CLASSES; i++)
             *out += s.plan->class_bytes[i];
-        backend_close(null);
     }
     arena_free(a);
     return status;
@@ -123,9 +120,8 @@ drv_status scorer_open(arena *a, const scorer_opts *opts, scorer **out) {
     s->config.sequence_length = opts->row_tokens;
     DRV_TRY(model_config_read(opts->folder, &s->config.model));
     DRV_TRY(check_memory(opts, s));
-    const char *name = *opts->backend ? opts->backend : backend_caps_cpu.name;
-    DRV_TRY_CTX(backend_open_with(a, name, &opts->device, &b), "key \"%s\"",
-            device_key(name, opts->device.plugin));
+    DRV_TRY_CTX(backend_open(a, opts->backend, &opts->device, &b), "key \"%s\"",
+            device_key(opts->backend, opts->device.plugin));
     *out = s;
     DRV_TRY(compile(a, b, opts, s));
     s->batch = batch_new(a, opts->rows, opts->row_tokens);
@@ -154,7 +150,7 @@ drv_status scorer_run(scorer *s, const double **losses) {
         DRV_TRY(batch_write_rows(b, &s->held, which, INPUT_ALONE, 0, 0, b->rows));
     if (b->hidden) DRV_TRY(batch_write_rows(b, &s->held, INPUT_HIDDEN, INPUT_ALONE, 0, 0, b->rows));
     DRV_TRY(backend_run(s->held.b, s->score));
-    DRV_TRY(backend_read(s->held.b, 0, "token_loss", 0, n * (int64_t)sizeof(double), s->losses));
+    DRV_TRY(backend_read(s->held.b, "token_loss", 0, n * (int64_t)sizeof(double), s->losses));
     *losses = s->losses;
     for (int64_t i = 0; i < n; i++)
         if (!isfinite(s->losses[i]))
@@ -173,11 +169,10 @@ drv_status scorer_run_logits(scorer *s) {
 
 drv_status scorer_read_logits(scorer *s, int64_t at, float *logits) {
     const int64_t n = s->config.model.vocab_size;
-    if (s->held.dt == DT_F32)
-        return backend_read(s->held.b, 0, "logits", 4 * at * n, 4 * n, logits);
+    if (s->held.dt == DT_F32) return backend_read(s->held.b, "logits", 4 * at * n, 4 * n, logits);
     // In the second half of its place; widened from the front, none is overwritten before its turn.
     uint16_t *words = (uint16_t *)(void *)(logits + n) - n;
-    DRV_TRY(backend_read(s->held.b, 0, "logits", 2 * at * n, 2 * n, words));
+    DRV_TRY(backend_read(s->held.b, "logits", 2 * at * n, 2 * n, words));
     for (int64_t i = 0; i < n; i++) {
         const float wide = bf16_to_f32(words[i]);
         memcpy(logits + i, &wide, sizeof wide);

@@ -9,11 +9,12 @@
 #include <stdint.h>
 
 #include "base/arena.h"
-#include "base/block_matrix.h"
+#include "kernels/blocks/block_matrix.h"
 #include "base/dtype.h"
 #include "base/name_map.h"
 #include "base/status.h"
 #include "base/str.h"
+#include "ir/attributes.h"
 #include "ir/mesh.h"
 
 // Every op. Its row is op_row_NAME in a file of ops/.
@@ -99,113 +100,6 @@ typedef enum tensor_class {
 enum { MAX_DIMS = 3, MAX_OUT = 5, MAX_REDUCTION_BLOCKS = 256 };
 
 typedef struct node node;
-
-// The attributes of collectives: which ranks of the mesh a node uses. All zero for other ops.
-#define MESH_USE(X)                                                                                \
-    X(int, axis)     /* collectives: mesh axis */                                                  \
-    X(int, ranks)    /* collectives: size of that axis */                                          \
-    X(int, dim)      /* collectives: dim that is cut in parts */                                   \
-    X(int, axes)     /* sum_squares: over them as well, bits 1 << axis */                          \
-    X(int, ends)     /* all_reduce: of the first and the last rank of the axis alone */            \
-    X(int, n_alike)  /* sum_squares: so many first inputs are the same on all tensor ranks */      \
-    X(int, replicas) /* tensor ranks that work with one key-value head */                          \
-    X(int, in_place) /* all_reduce: of state */                                                    \
-    X(int, async)    /* collectives: goes on during the nodes that follow (docs/adr/0027) */       \
-    X(int, whole)    /* sum_shard: of all shards, on all ranks */                                  \
-    X(int, summed)   /* reduce_shard: by sum_shard, so that nothing travels */                     \
-    X(int, owner)    /* to_owner, from_owner: the place that has the whole; */                     \
-    X(int, owns)     /* and that is this rank */
-typedef struct mesh_use {
-#define X(type, name) type name;
-    MESH_USE(X)
-#undef X
-} mesh_use;
-
-// The tree in which a node adds, so that the bits do not depend on the number of ranks or threads
-// or on the size of a micro-batch (docs/adr/0012, docs/adr/0015, docs/adr/0026). All zero for ops
-// that sum neither over tokens nor over dimensions that ranks split.
-#define SUM_TREE(X)                                                                                \
-    X(int, row_blocks)   /* reduction blocks of each row on this rank (zigzag.h); 0: one */        \
-    X(int, partial_sums) /* sums over tokens: so many for each row block; 0: one */                \
-    X(int, blocks)       /* sums over what tensor ranks split: reduction blocks on this rank */    \
-    X(int, dx_blocks)    /* matmul, lora_up: those of the gradient of x, or of t */                \
-    X(int, dw_blocks)    /* matmul, lora_up: runs of tokens in the gradient of the weight, of B */ \
-    X(int, dw_ranks)     /* and ranks along the axis that have other tokens */                     \
-    X(int, data_ranks)   /* sums over row blocks: so many neighbours have the same one */          \
-    X(int, in_accum_group) /* add_shard: micro-batches in a group; sum_shard: in a step */         \
-    X(int, open)           /* join_shards: sums that are left at the end of a step */              \
-    X(int, wide)           /* the result is a partial sum, in the accumulation type */             \
-    X(int, dx_wide)        /* so is dx */                                                          \
-    X(int, apart)    /* linear_cross_entropy: what chunks give w is summed before it is added */   \
-    X(int, segment2) /* matmul: K index at which the second segment starts; */                     \
-    X(int, segment3) /* and the third */
-typedef struct sum_tree {
-#define X(type, name) type name;
-    SUM_TREE(X)
-#undef X
-} sum_tree;
-
-// rope_table: the base of its angles, and how Llama 3.1 stretches them.
-#define ROPE_ANGLES(X)                                                                             \
-    X(double, theta) /* rope_table: and its frequency scaling */                                   \
-    X(double, factor)                                                                              \
-    X(double, low_freq_factor)                                                                     \
-    X(double, high_freq_factor)                                                                    \
-    X(double, original_context)
-typedef struct rope_angles {
-#define X(type, name) type name;
-    ROPE_ANGLES(X)
-#undef X
-} rope_angles;
-
-// A low-rank branch (ops/low_rank.c): its first column in the matrix of its projection, its factor.
-typedef struct low_rank_branch {
-    int column;
-    double alpha;
-} low_rank_branch;
-enum { MAX_BRANCHES = 3 };
-
-// The attributes of nodes: X(type, name). The row of an op lists those that it reads (op.h); all
-// others are zero in its nodes. The text of a graph prints the listed ones.
-#define OP_ATTRS(X)                                                                                \
-    X(int, ta) /* matmul: transpose a */                                                           \
-    X(int, tb)                                                                                     \
-    X(int, n_heads)                                                                                \
-    X(int, n_kv_heads)                                                                             \
-    X(int, head_dim)                                                                               \
-    X(int, seq)           /* attention: tokens per row, on this rank */                            \
-    X(int, causal)        /* attention: every row is one document, position[t] is t */             \
-    X(int, documents)     /* attention: of a row, at most; 0: not known */                         \
-    X(int, window)        /* attention: a token sees so many at most, itself too; 0: any number */ \
-    X(int, inverse)       /* rope: rotate back */                                                  \
-    X(int, part)          /* split vocabulary: rows of a rank, of the last one perhaps fewer */    \
-    X(int, all_heads)     /* attention: query heads of all tensor ranks; 0: n_heads */             \
-    X(dtype, to)          /* narrow, join_kv: type of the result */                                \
-    X(int, chunk)         /* linear_cross_entropy: rows of logits at a time */                     \
-    X(int, skip_dx)       /* gradients: that of the input is not wanted */                         \
-    X(int, skip_dw)       /* gradients: that of the weight is not wanted (it is frozen) */         \
-    X(dtype, table_dtype) /* rope_table: type of the table */                                      \
-    X(int, site)          /* dropout: the place in the model, a number */                          \
-    X(int, from)          /* lora_up_grad_b: first column of the branch in t */                    \
-    X(double, rate)       /* dropout: the share that is dropped */                                 \
-    X(double, seed)       /* dropout: training.seed, below 2^53 */                                 \
-    X(int, ns_steps)      /* orthogonalise: steps of Newton-Schulz */                              \
-    X(int, second_row)    /* orthogonalise: row with which the second matrix begins; 0: no such */ \
-    X(int, third_row)     /* likewise */                                                           \
-    X(double, eps)        /* rmsnorm, adamw, orthogonalise */                                      \
-    X(double, beta1)      /* adamw, momentum; preference: its beta, and eps its smoothing */       \
-    X(double, beta2)                                                                               \
-    X(double, weight_decay)
-
-typedef struct op_attrs {
-#define X(type, name) type name;
-    OP_ATTRS(X)
-#undef X
-    mesh_use mesh;
-    sum_tree sum;
-    rope_angles rope;
-    low_rank_branch branches[MAX_BRANCHES];
-} op_attrs;
 
 typedef struct tensor {
     int id;

@@ -16,7 +16,8 @@ typedef struct muon_matrix {
 static inline int muon_matrices(const node *n, muon_matrix list[MAX_MATRICES]) {
     const tensor *like = n->in[1];
     const op_attrs *attrs = &n->attrs;
-    const int64_t ends[MAX_MATRICES] = {attrs->second_row, attrs->third_row, like->dim[0]},
+    const int64_t ends[MAX_MATRICES] = {attrs->update.second_row, attrs->update.third_row,
+            like->dim[0]},
                   ranks = attrs->mesh.ranks;
     int n_matrices = 0;
     for (int64_t k = 0, begin = 0; k < MAX_MATRICES; k++) {

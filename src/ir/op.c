@@ -1,7 +1,7 @@
 // The table of all ops and the table of all attributes.
 #include "ir/op.h"
 
-#include <stddef.h>
+#include <string.h>
 
 #define X(name) extern const op_row op_row_##name;
 IR_OPS(X)
@@ -23,41 +23,43 @@ double node_bytes(const node *n) {
     return bytes;
 }
 
-#define ROW(type, name, member) {#name, offsetof(op_attrs, member), ATTR_KIND_##type},
-const op_attr op_attr_table[N_ATTRS] = {
-#define X(type, name) ROW(type, name, name)
-        OP_ATTRS(X)
-#undef X
-#define X(type, name) ROW(type, name, mesh.name)
-                MESH_USE(X)
-#undef X
-#define X(type, name) ROW(type, name, sum.name)
-                        SUM_TREE(X)
-#undef X
-#define X(type, name) ROW(type, name, rope.name)
-                                ROPE_ANGLES(X)
-#undef X
-#define X(i, first, factor)                                                                        \
-    ROW(int, first, branches[i].column) ROW(double, factor, branches[i].alpha)
-                                        BRANCH_ATTRS(X)
-#undef X
-};
+#define ROW(g, type, name) ATTR(g, name),
+#define G(family, LIST)    LIST(ROW, family)
+const op_attr op_attr_table[] = {MESH_USE(ROW, mesh) SUM_TREE(ROW, sum) HEAD_SIZES(ROW, heads)
+                                         OP_FAMILIES(G) ATTR(low_rank, from),
+        ATTR_BRANCH(1), ATTR_BRANCH(2), ATTR_BRANCH(3), {0}};
+#undef G
+#undef ROW
 
-_Static_assert(N_ATTRS <= 8 * (int)sizeof(op_attr_set), "a row lists its attributes as bits");
-
-// Every double but +0 counts as set: -0 and NaN print as themselves.
-static bool is_zero(const op_attrs *attrs, const op_attr *field) {
-    static const char zeros[sizeof(double)];
-    const char *value = (const char *)attrs + field->offset;
-    const size_t bytes = field->kind == ATTR_KIND_double  ? sizeof(double)
-                         : field->kind == ATTR_KIND_dtype ? sizeof(dtype)
-                                                          : sizeof(int);
-    return memcmp(value, zeros, bytes) == 0;
+static bool is_same(const op_attr *a, const op_attr *b) {
+    return a->group == b->group && a->offset == b->offset;
 }
 
+bool op_reads(op_kind op, const op_attr *attr) {
+    for (const op_attr *listed = op_rows[op]->attrs; listed && listed->name; listed++)
+        if (is_same(listed, attr)) return true;
+    return false;
+}
+
+static size_t attr_bytes(const op_attr *attr) {
+    return attr->kind == ATTR_DOUBLE  ? sizeof(double)
+           : attr->kind == ATTR_DTYPE ? sizeof(dtype)
+                                      : sizeof(int);
+}
+
+// Every double but +0 counts as set: -0 and NaN print as themselves.
 const char *op_attrs_unlisted(const node *n) {
-    for (int i = 0; i < N_ATTRS; i++)
-        if (!op_reads(n->op, (op_attr_id)i) && !is_zero(&n->attrs, &op_attr_table[i]))
+    static const char zeros[sizeof(double)];
+    op_attr_group family = ATTRS_low_rank;
+    op_attrs rest = n->attrs;
+    for (const op_attr *listed = op_rows[n->op]->attrs; listed && listed->name; listed++) {
+        memset((char *)&rest + listed->offset, 0, attr_bytes(listed));
+        if (listed->group >= ATTRS_low_rank) family = listed->group;
+    }
+    for (const op_attr *attr = op_attr_table; attr->name; attr++) {
+        const bool applies = attr->group < ATTRS_low_rank || attr->group == family;
+        if (applies && memcmp((const char *)&rest + attr->offset, zeros, attr_bytes(attr)) != 0)
             return "an attribute is set that the op's row does not list";
+    }
     return NULL;
 }

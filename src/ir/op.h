@@ -3,6 +3,8 @@
 // inputs, shapes, aliasing, gradient, cost, recomputation, the stages in which it is legal, and
 // examples from which the tests make inputs. docs/extending.md adds an op step by step.
 #pragma once
+#include <stddef.h>
+
 #include "ir/example.h"
 #include "ir/graph.h"
 
@@ -21,15 +23,42 @@ typedef struct grad_ctx grad_ctx; // ir/grad.h
 
 enum { MAX_EXAMPLES = 12 };
 
-// A set of attributes, one bit each; there are more than 64.
-__extension__ typedef unsigned __int128 op_attr_set;
+// --- attributes
+typedef enum op_attr_group {
+    ATTRS_mesh,
+    ATTRS_sum,
+    ATTRS_heads,
+    ATTRS_low_rank, // from here on: the families
+#define G(family, LIST) ATTRS_##family,
+    OP_FAMILIES(G)
+#undef G
+} op_attr_group;
+typedef enum op_attr_kind { ATTR_INT, ATTR_DOUBLE, ATTR_DTYPE } op_attr_kind;
+typedef struct op_attr {
+    const char *name;    // in the text of a graph
+    op_attr_group group; // of op_attrs; a row has attributes of one family at most
+    op_attr_kind kind;
+    size_t offset; // in op_attrs
+} op_attr;
+#define ATTR_KIND_OF(x) _Generic((x), int : ATTR_INT, double : ATTR_DOUBLE, dtype : ATTR_DTYPE)
+#define ATTR_AS(g, field, text)                                                                    \
+    { text, ATTRS_##g, ATTR_KIND_OF(((const op_attrs *)0)->g.field), offsetof(op_attrs, g.field) }
+#define ATTR(g, field) ATTR_AS(g, field, #field)
+#define ATTR_RANKS     ATTR(mesh, axis), ATTR(mesh, ranks)
+// A branch has its number, from 1, in the text.
+#define ATTR_BRANCH(n)                                                                             \
+    ATTR_AS(low_rank, branches[(n)-1].column, "column" #n),                                        \
+            ATTR_AS(low_rank, branches[(n)-1].alpha, "alpha" #n)
+#define ATTRS(...) ((const op_attr[]){__VA_ARGS__, {0}})
 
 typedef struct op_row {
     const char *name;
     int min_in, max_in; // max_in -1: any number
     // Fills out[] and n_out. Returns NULL, or the error in the inputs or attributes.
     const char *(*shape)(const node *n, tensor_spec *out, int *n_out);
-    op_attr_set attrs; // those that the op reads: ATTR(seq) | ATTR(eps)
+    // The attributes that the op reads: ATTRS(ATTR_RANKS, ATTR(norm, eps)), in the order of the
+    // text; NULL: none.
+    const op_attr *attrs;
 
     // Adds the nodes of the gradient. NULL: not differentiable.
     void (*grad)(grad_ctx *ctx, node *n);
@@ -75,32 +104,14 @@ extern const op_row *const op_rows[N_OPS];
 // its row returns.
 double node_bytes(const node *n);
 
-// --- attributes
-// The names of a branch's attributes end in its number, from 1.
-#define BRANCH_ATTRS(X) X(0, column1, alpha1) X(1, column2, alpha2) X(2, column3, alpha3)
-typedef enum op_attr_id {
-#define X(type, name) ATTR_##name,
-    OP_ATTRS(X) MESH_USE(X) SUM_TREE(X) ROPE_ANGLES(X)
-#undef X
-#define X(i, column, alpha) ATTR_##column, ATTR_##alpha,
-            BRANCH_ATTRS(X)
-#undef X
-                    N_ATTRS
-} op_attr_id;
-#define ATTR(name) ((op_attr_set)1 << ATTR_##name)
-static inline bool op_reads(op_kind op, op_attr_id attr) {
-    return op_rows[op]->attrs >> attr & 1;
-}
+// Returns whether the op reads an attribute: OP_READS(n->op, mesh, axis).
+#define OP_READS(op, g, field) op_reads(op, &(const op_attr)ATTR(g, field))
+bool op_reads(op_kind op, const op_attr *attr);
+// All attributes of all groups; the last one has no name.
+extern const op_attr op_attr_table[];
 
-typedef enum op_attr_kind { ATTR_KIND_int, ATTR_KIND_double, ATTR_KIND_dtype } op_attr_kind;
-typedef struct op_attr {
-    const char *name;
-    size_t offset; // in op_attrs
-    op_attr_kind kind;
-} op_attr;
-extern const op_attr op_attr_table[N_ATTRS];
-
-// Returns NULL, or an error if an attribute that the op does not read is not zero.
+// NULL, or what is wrong: an attribute that the op does not read is not zero. Of other families
+// than the op's, which lie in the same place, nothing can be told.
 const char *op_attrs_unlisted(const node *n);
 
 // --- shorthands for rows

@@ -23,13 +23,13 @@ static void print_attr(const op_attrs *attrs, const op_attr *field, str *out) {
     const void *value = (const char *)attrs + field->offset;
     str_printf(out, "%s ", field->name);
     switch (field->kind) {
-    case ATTR_KIND_int:
+    case ATTR_INT:
         str_printf(out, "%d", *(const int *)value);
         break;
-    case ATTR_KIND_double:
+    case ATTR_DOUBLE:
         str_puts(out, str_real(*(const double *)value));
         break;
-    case ATTR_KIND_dtype:
+    case ATTR_DTYPE:
         str_puts(out, dtype_name(*(const dtype *)value));
         break;
     }
@@ -37,13 +37,13 @@ static void print_attr(const op_attrs *attrs, const op_attr *field, str *out) {
 
 static void print_attrs(const node *n, str *out) {
     const char *before = " {";
-    for (int i = 0; i < N_ATTRS; i++) {
-        if (!op_reads(n->op, (op_attr_id)i)) continue;
+    const op_attr *listed = op_rows[n->op]->attrs;
+    for (; listed && listed->name; listed++) {
         str_puts(out, before);
-        print_attr(&n->attrs, &op_attr_table[i], out);
+        print_attr(&n->attrs, listed, out);
         before = ", ";
     }
-    if (op_rows[n->op]->attrs) str_puts(out, "}");
+    if (listed) str_puts(out, "}");
 }
 
 static void print_state(const graph *g, str *out) {

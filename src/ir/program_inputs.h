@@ -8,7 +8,7 @@ typedef enum program_input {
     INPUT_TOKENS,    // its id
     INPUT_POSITION,  // in its document
     INPUT_LABELS,    // the id that follows; negative: it predicts nothing
-    INPUT_PAIR,      // what it is to a preference pair (base/pair_word.h)
+    INPUT_PAIR,      // what it is to a preference pair (ir/pair_word.h)
     INPUT_REFERENCE, // of a response's head: the reference's log-probability, a double in two words
     INPUT_HIDDEN,    // the two ends of what it does not see (attention_args)
     INPUT_ORIGIN,    // number of its row in the run, in two words, and its place there: for dropout

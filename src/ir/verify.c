@@ -83,8 +83,8 @@ static drv_status check_row(const checker *check, const node *checked) {
     const int axis = checked->attrs.mesh.axis, ranks = checked->attrs.mesh.ranks;
     const mesh update = mesh_of_update(&check->g->mesh); // over which gradients are summed
     const bool along = ranks == check->g->mesh.size[axis] ||
-                       (op_reads(checked->op, ATTR_data_ranks) && ranks == update.size[axis]);
-    if (op_reads(checked->op, ATTR_axis) && ranks && !along)
+                       (OP_READS(checked->op, sum, data_ranks) && ranks == update.size[axis]);
+    if (OP_READS(checked->op, mesh, axis) && ranks && !along)
         return drv_fail(DRV_E_DATA, "graph %s: node %d %s: %d ranks, but the %s axis has %d",
                 check->g->name, check->index, row->name, ranks, mesh_axis_name((mesh_axis)axis),
                 check->g->mesh.size[axis]);

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/block_matrix.h"
+#include "kernels/blocks/block_matrix.h"
 #include "base/cpu.h"
 #include "base/dtype.h"
 #include "base/rng.h"

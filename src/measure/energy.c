@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -14,6 +13,7 @@
 #include "base/file.h"
 #include "base/library.h"
 #include "base/str.h"
+#include "base/task.h"
 
 enum { MAX_ZONES = 64, MAX_DEVICES = 64, TEXT = 256, EVERY_S = 10 };
 
@@ -214,24 +214,16 @@ static void *read_main(void *arg) {
 }
 
 static drv_status start_thread(energy *self) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int bad = pthread_create(&self->thread, NULL, read_main, self);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (bad) return drv_fail(DRV_E_DEVICE, "could not start a thread: %s", strerror(bad));
+    DRV_TRY(thread_start(&self->thread, read_main, self));
     self->has_thread = true;
     return DRV_OK;
 }
 
 drv_status energy_open(arena *a, const energy_opts *opts, energy **out) {
-    pthread_condattr_t monotonic;
     energy *self = ARENA_NEW(a, energy);
     memset(self, 0, sizeof *self);
     pthread_mutex_init(&self->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&self->changed, &monotonic);
+    cond_init_monotonic(&self->changed);
     open_rapl(self, a, opts && opts->powercap ? opts->powercap : "/sys/class/powercap");
     open_nvml(self, opts && opts->nvml ? opts->nvml : "libnvidia-ml.so.1");
     say_source(self);

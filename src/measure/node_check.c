@@ -39,7 +39,7 @@ static drv_status measure_gemm(arena *a, double seconds, double *out) {
     backend *device;
     const double until = clock_s() + seconds;
     drv_status status = DRV_OK;
-    DRV_TRY(backend_open_cpu(a, &(backend_opts){0}, &device));
+    DRV_TRY(backend_open_host(a, &device));
     *out = 0;
     do {
         for (int i = 0; i < 2 && status == DRV_OK; i++) {

@@ -1,5 +1,5 @@
-// Builds the graph of a Llama and of related families (base/model_family.h). The residual stream h
-// and the output of the last layer block are separate values: see norm_of_stream.
+// Builds the graph of a Llama and of related families (model/family/model_family.h). The residual
+// stream h and the output of the last layer block are separate values: see norm_of_stream.
 #include "model/llama.h"
 
 #include "ir/program_inputs.h"
@@ -46,7 +46,7 @@ static void sum_over_tokens(const builder *b, op_attrs *attrs) {
 // the gradient of the weight over tokens (docs/adr/0012).
 static tensor *times_weight(builder *b, tensor *x_NK, const param *w_OK) {
     tensor *in[] = {x_NK, weight(b, w_OK)};
-    op_attrs attrs = {.tb = 1};
+    op_attrs attrs = {.matmul.tb = 1};
     const bool several = b->l->mesh.size[AXIS_TENSOR] > 1, blocks = b->l->all_blocks > 1;
     if (w_OK->split == SPLIT_COLUMNS && blocks) {
         attrs.sum.blocks = b->l->blocks;
@@ -94,7 +94,7 @@ static op_attrs over_tensor(const builder *b) {
 
 static op_attrs split_vocabulary(const builder *b) {
     op_attrs attrs = over_tensor(b);
-    if (attrs.mesh.ranks) attrs.part = (int)b->l->vocab_part;
+    if (attrs.mesh.ranks) attrs.vocabulary.part = (int)b->l->vocab_part;
     return attrs;
 }
 
@@ -112,7 +112,7 @@ static tensor *leave(builder *b, tensor *y_NH) {
     if (!attrs.mesh.ranks) return y_NH;
     y_NH = add1(b, b->l->sequence ? OP_reduce_scatter : OP_all_reduce, 1, &y_NH, attrs);
     if (y_NH->dt == b->opts->dt) return y_NH;
-    return add1(b, OP_narrow, 1, &y_NH, (op_attrs){.to = b->opts->dt});
+    return add1(b, OP_narrow, 1, &y_NH, (op_attrs){.narrow.to = b->opts->dt});
 }
 
 // `part`: the part of x on this rank if ranks share it.
@@ -120,10 +120,10 @@ static tensor *dropped(builder *b, tensor *x_MK, int site, op_attrs part) {
     const llama_opts *opts = b->opts;
     tensor *origin = graph_find(b->g, name_of_input(b, INPUT_ORIGIN));
     if (!origin) origin = token_input(b, INPUT_ORIGIN);
-    part.seq = (int)opts->seq;
-    part.rate = opts->dropout;
-    part.site = site;
-    part.seed = (double)opts->seed;
+    part.dropout.seq = (int)opts->seq;
+    part.dropout.rate = opts->dropout;
+    part.dropout.site = site;
+    part.dropout.seed = (double)opts->seed;
     return add1(b, OP_dropout, 2, (tensor *[]){x_MK, origin}, part);
 }
 
@@ -144,12 +144,12 @@ static tensor *branches_up(builder *b, tensor *y_NO, tensor *t_NR, const param *
     tensor *in[2 + MAX_PARTS] = {y_NO, t_NR};
     for (int i = 0; i < branches->n; i++)
         in[2 + i] = weight(b, branches->b[i]);
-    op_attrs attrs = {.branches[0].alpha = branches->scale[0],
-            .branches[1].alpha = branches->scale[1],
-            .branches[2].alpha = branches->scale[2],
-            .branches[0].column = branches->column[0],
-            .branches[1].column = branches->column[1],
-            .branches[2].column = branches->column[2]};
+    op_attrs attrs = {.low_rank.branches[0].alpha = branches->scale[0],
+            .low_rank.branches[1].alpha = branches->scale[1],
+            .low_rank.branches[2].alpha = branches->scale[2],
+            .low_rank.branches[0].column = branches->column[0],
+            .low_rank.branches[1].column = branches->column[1],
+            .low_rank.branches[2].column = branches->column[2]};
     if (w_OK->split != SPLIT_ROWS) {
         sum_over_tokens(b, &attrs);
     } else if (b->l->all_blocks > 1) {
@@ -179,8 +179,8 @@ static tensor *joined_linear(builder *b, tensor *x_NK, const param *w_OK) {
 
 static tensor *rope_table(builder *b) {
     const model_config *m = b->l->model;
-    const op_attrs attrs = {.head_dim = b->l->head_dim,
-            .table_dtype = dtype_acc(b->opts->dt),
+    const op_attrs attrs = {.heads.head_dim = b->l->head_dim,
+            .rope.table_dtype = dtype_acc(b->opts->dt),
             .rope.theta = m->rope_theta,
             .rope.factor = m->rope_factor,
             .rope.low_freq_factor = m->rope_low_freq_factor,
@@ -194,7 +194,7 @@ static tensor *rope_table(builder *b) {
 static tensor *norm_of_stream(builder *b, const param *p, tensor **h, tensor **branch) {
     tensor *w = weight(b, p);
     op_attrs attrs = b->l->sequence ? over_tensor(b) : (op_attrs){0};
-    attrs.eps = b->l->model->rms_norm_eps;
+    attrs.norm.eps = b->l->model->rms_norm_eps;
     if (b->l->all_blocks > 1) // of tokens
         attrs.sum.blocks = b->l->sequence ? b->l->blocks : b->l->all_blocks;
     if (!*branch) return add1(b, OP_rmsnorm, 2, (tensor *[]){*h, w}, attrs);
@@ -231,21 +231,19 @@ static int window_of_layer(const builder *b) {
 
 // Returns the attributes of attention. `all_heads` counts the heads of the whole model, by which
 // the op cuts its work if tensor ranks share them.
-static op_attrs attention_attrs(const builder *b) {
+static op_attrs attrs_of_attention(const builder *b) {
     const model_layout *l = b->l;
-    const int window = window_of_layer(b);
-    op_attrs attrs = {.n_heads = l->n_heads,
-            .all_heads = over_tensor(b).mesh.ranks ? (int)l->model->num_attention_heads : 0,
-            .n_kv_heads = l->n_kv_heads,
-            .head_dim = l->head_dim,
-            .seq = (int)b->opts->seq,
+    const int all = over_tensor(b).mesh.ranks ? (int)l->model->num_attention_heads : 0;
+    op_attrs attrs = {.heads = {l->n_heads, l->n_kv_heads, l->head_dim},
+            .attention = {.seq = (int)b->opts->seq,
+                    .causal = b->opts->causal,
+                    .documents = b->opts->documents,
+                    .window = window_of_layer(b),
+                    .all_heads = all},
             .sum.row_blocks = node_row_blocks(b),
             .sum.blocks = l->head_blocks > 1 ? l->head_blocks : 0,
             .sum.wide = l->replicas > 1 && !attention_joins(b),
-            .mesh.replicas = l->replicas > 1 && attention_joins(b) ? l->replicas : 0,
-            .causal = b->opts->causal,
-            .documents = b->opts->documents,
-            .window = window};
+            .mesh.replicas = l->replicas > 1 && attention_joins(b) ? l->replicas : 0};
     if (l->mesh.size[AXIS_CONTEXT] > 1) {
         attrs.mesh.axis = AXIS_CONTEXT;
         attrs.mesh.ranks = l->mesh.size[AXIS_CONTEXT];
@@ -259,8 +257,8 @@ static tensor *over_replicas(builder *b, op_kind op, tensor *qkv) {
     if (b->l->replicas == 1) return qkv;
     op_attrs attrs = over_tensor(b);
     attrs.mesh.replicas = b->l->replicas;
-    attrs.n_heads = b->l->n_heads;
-    attrs.head_dim = b->l->head_dim;
+    attrs.heads.n_heads = b->l->n_heads;
+    attrs.heads.head_dim = b->l->head_dim;
     return add1(b, op, 1, &qkv, attrs);
 }
 
@@ -269,10 +267,10 @@ static tensor *norm_of_heads(builder *b, const layer_params *w, tensor *qkv_NC) 
     const model_layout *l = b->l;
     op_attrs attrs = over_tensor(b);
     attrs.mesh.replicas = l->replicas > 1 ? l->replicas : 0;
-    attrs.eps = l->model->rms_norm_eps;
-    attrs.n_heads = l->n_heads;
-    attrs.n_kv_heads = l->n_kv_heads;
-    attrs.head_dim = l->head_dim;
+    attrs.norm.eps = l->model->rms_norm_eps;
+    attrs.heads.n_heads = l->n_heads;
+    attrs.heads.n_kv_heads = l->n_kv_heads;
+    attrs.heads.head_dim = l->head_dim;
     tensor *in[] = {qkv_NC, weight(b, w->q_norm), weight(b, w->k_norm)};
     return add1(b, OP_head_norm, 3, in, attrs);
 }
@@ -280,7 +278,8 @@ static tensor *norm_of_heads(builder *b, const layer_params *w, tensor *qkv_NC) 
 static tensor *rotated(builder *b, tensor *qkv_NC) {
     const model_layout *l = b->l;
     if (!model_layer_rotates(l->model, b->g->layer)) return qkv_NC;
-    const op_attrs attrs = {.n_heads = l->n_heads + l->n_kv_heads, .head_dim = l->head_dim};
+    const op_attrs attrs = {.heads.n_heads = l->n_heads + l->n_kv_heads,
+            .heads.head_dim = l->head_dim};
     return add1(b, OP_rope, 2, (tensor *[]){qkv_NC, b->rope}, attrs);
 }
 
@@ -289,7 +288,7 @@ static tensor *attention_block(builder *b, const layer_params *w, tensor *x_NH) 
     if (w->q_norm) whole_NC = norm_of_heads(b, w, whole_NC);
     tensor *qkv_NC = rotated(b, whole_NC);
     if (!attention_joins(b)) qkv_NC = over_replicas(b, OP_share_kv, qkv_NC);
-    const op_attrs attrs = attention_attrs(b);
+    const op_attrs attrs = attrs_of_attention(b);
     if (!is_cached(b)) {
         tensor *in[] = {qkv_NC, b->position, b->hidden};
         return joined_linear(b, add1(b, OP_attention, b->hidden ? 3 : 2, in, attrs), w->o);
@@ -330,14 +329,14 @@ static tensor *head_table(builder *b) {
 
 static op_attrs loss_attrs(const builder *b) {
     op_attrs attrs = split_vocabulary(b);
-    attrs.chunk = logit_rows(b);
+    attrs.vocabulary.chunk = logit_rows(b);
     attrs.sum.row_blocks = node_row_blocks(b);
     attrs.sum.partial_sums = b->g->partial_sums > 1 ? b->g->partial_sums : 0;
-    attrs.sum.apart =
-            (b->opts->adds_up || attrs.sum.partial_sums) && attrs.chunk < tokens_of_partial_sum(b);
+    attrs.sum.apart = (b->opts->adds_up || attrs.sum.partial_sums) &&
+                      attrs.vocabulary.chunk < tokens_of_partial_sum(b);
     if (b->l->all_blocks > 1) {
         attrs.sum.blocks = b->l->blocks;
-        attrs.part = (int)b->l->vocab_part;
+        attrs.vocabulary.part = (int)b->l->vocab_part;
         attrs.sum.dx_wide = attrs.mesh.ranks > 1;
     }
     return attrs;
@@ -345,8 +344,8 @@ static op_attrs loss_attrs(const builder *b) {
 
 // Adds the loss of preference pairs, computed from the losses of their tokens on all context ranks.
 static void pairs(builder *b, tensor *token_loss_N) {
-    op_attrs attrs = {.beta1 = b->opts->preference.beta,
-            .eps = b->opts->preference.label_smoothing,
+    op_attrs attrs = {.preference.beta = b->opts->preference.beta,
+            .preference.smoothing = b->opts->preference.label_smoothing,
             .sum.row_blocks = node_row_blocks(b),
             .sum.partial_sums = b->g->partial_sums > 1 ? b->g->partial_sums : 0};
     if (b->l->mesh.size[AXIS_CONTEXT] > 1) {

@@ -1,5 +1,5 @@
 // Graphs of one rank for Llama 2, 3 and 3.1 (arXiv:2307.09288, arXiv:2407.21783) and related
-// families (base/model_family.h).
+// families (model/family/model_family.h).
 //
 // Legend: N = rows * seq tokens; H, V, F, C as in layout.h.
 #pragma once

@@ -1,7 +1,7 @@
 // The weights of one rank: their names and shapes, their position in the model, and the Hugging
 // Face parameters that they consist of.
 #pragma once
-#include "base/block_matrix.h"
+#include "kernels/blocks/block_matrix.h"
 #include "base/dtype.h"
 #include "base/name_map.h"
 #include "model/layout.h"

@@ -32,11 +32,11 @@ static bool has_owners(const muon_pass *pass) {
 static op_attrs matrices_of(const muon_pass *pass, const muon_weight *by) {
     op_attrs attrs = update_along(pass->g, AXIS_TENSOR);
     attrs.mesh.dim = by->by_columns;
-    attrs.ns_steps = pass->opts->ns_steps;
-    attrs.second_row = by->second_row;
-    attrs.third_row = by->third_row;
-    attrs.eps = MUON_EPS;
-    attrs.beta2 = pass->opts->normuon_beta2;
+    attrs.update.ns_steps = pass->opts->ns_steps;
+    attrs.update.second_row = by->second_row;
+    attrs.update.third_row = by->third_row;
+    attrs.update.eps = MUON_EPS;
+    attrs.update.beta2 = pass->opts->normuon_beta2;
     return attrs;
 }
 
@@ -58,7 +58,7 @@ static void begin(const muon_pass *pass, const tensor *w, tensor *grad, muon_ste
     step->it = update_weight(g, w, pass->opts);
     tensor *in[] = {update_state(g, "momentum.", w, dtype_acc(w->dt), pass->opts), grad,
             pass->norm2, pass->hyper};
-    const op_attrs attrs = {.to = w->dt, .beta1 = pass->opts->muon_momentum},
+    const op_attrs attrs = {.update.to = w->dt, .update.beta1 = pass->opts->muon_momentum},
                    to = owned(pass, step);
     step->u = graph_add(g, OP_momentum, 4, in, &attrs)->out[2];
     if (has_owners(pass))
@@ -79,11 +79,12 @@ static void orthogonalise(const muon_pass *pass, muon_step *step) {
     step->o = step->u; // of another's, which nobody reads
     if (has_owners(pass) && step->owner != pass->opts->place) return;
     tensor *in[4] = {gather(pass->g, step->u, AXIS_TENSOR), step->it.weight};
-    if (attrs.beta2 > 0) {
+    if (attrs.update.beta2 > 0) {
         in[2] = row_squares(pass->g, step->it.weight, &attrs);
         in[3] = pass->norm2;
     }
-    step->o = graph_add(pass->g, OP_orthogonalise, attrs.beta2 > 0 ? 4 : 2, in, &attrs)->out[0];
+    step->o =
+            graph_add(pass->g, OP_orthogonalise, attrs.update.beta2 > 0 ? 4 : 2, in, &attrs)->out[0];
 }
 
 static tensor *end(const muon_pass *pass, const muon_step *step) {
@@ -94,7 +95,7 @@ static tensor *end(const muon_pass *pass, const muon_step *step) {
                                  : update_share(g, step->o, pass->opts);
     tensor *in[] = {step->it.p, o, pass->norm2, pass->hyper, step->it.copy};
     const node *n = graph_add(g, OP_descend, step->it.copy ? 5 : 4, in,
-            &(op_attrs){.weight_decay = pass->opts->weight_decay});
+            &(op_attrs){.update.weight_decay = pass->opts->weight_decay});
     return update_end(g, &step->it, n, pass->opts);
 }
 

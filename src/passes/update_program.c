@@ -122,10 +122,10 @@ static const node *add_update(graph *g, const tensor *w, tensor *state[4], tenso
         rounds |= state[i]->dt == DT_BF16;
     if (rounds) in[n_in++] = pass_extent(g, w->name);
     if (copy) in[n_in++] = copy;
-    const op_attrs attrs = {.beta1 = opts->beta1,
-            .beta2 = opts->beta2,
-            .eps = opts->eps,
-            .weight_decay = w->n_dims == 2 || opts->decay_norms ? opts->weight_decay : 0};
+    const op_attrs attrs = {.update.beta1 = opts->beta1,
+            .update.beta2 = opts->beta2,
+            .update.eps = opts->eps,
+            .update.weight_decay = w->n_dims == 2 || opts->decay_norms ? opts->weight_decay : 0};
     return graph_add(g, rounds ? OP_adamw_rounded : OP_adamw, n_in, in, &attrs);
 }
 

@@ -135,7 +135,7 @@ void plan_add_wire(const graph *g, const node *n, double bytes[N_AXES]) {
     node along = *n;
     const op_row *row = op_rows[n->op];
     if (!row->wire) return;
-    if (op_reads(n->op, ATTR_axis)) bytes[n->attrs.mesh.axis] += row->wire(n);
+    if (OP_READS(n->op, mesh, axis)) bytes[n->attrs.mesh.axis] += row->wire(n);
     if (row->wire_replicas) bytes[AXIS_TENSOR] += row->wire_replicas(n);
     for (int axis = 0; axis < N_AXES; axis++) {
         if (!(n->attrs.mesh.axes >> axis & 1)) continue;

@@ -35,9 +35,7 @@ static int64_t row_of_token(const batch *b, int64_t t, int64_t *in_row) {
 static drv_status put(programs *p, program_input which, int chunk, int64_t first, int64_t bytes,
         const void *from) {
     const input_name name = input_name_of(which, chunk);
-    for (int rank = 0; rank < p->held.b->n_local_ranks; rank++)
-        DRV_TRY(backend_write(p->held.b, rank, name.text, first, bytes, from));
-    return DRV_OK;
+    return backend_write(p->held.b, name.text, first, bytes, from);
 }
 
 // Writes where the tokens of n rows are from, from `first` of the global batch on, to element `to`.

@@ -5,8 +5,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/pair_loss.h"
-#include "base/pair_word.h"
+#include "ir/pair_loss.h"
+#include "ir/pair_word.h"
 #include "base/round.h"
 #include "base/str.h"
 #include "ir/program_inputs.h"
@@ -80,7 +80,7 @@ static drv_status note_pairs(evaluation *e) {
     const batch *b = &e->batch;
     const int64_t n = b->rows * b->row_tokens;
     if (!b->pair) return DRV_OK;
-    DRV_TRY(backend_read(e->p->held.b, 0, "log_probs", 0, 2 * n * (int64_t)sizeof *e->of_tokens,
+    DRV_TRY(backend_read(e->p->held.b, "log_probs", 0, 2 * n * (int64_t)sizeof *e->of_tokens,
             e->of_tokens));
     for (int64_t i = 0; i < n; i++) {
         if (!pair_is_head(b->pair[i]) || pair_is_rejected(b->pair[i])) continue;
@@ -99,7 +99,7 @@ static drv_status note_loss(evaluation *e, int64_t first) {
     double loss = 0;
     if (first >= e->n_rows) return DRV_OK;
     DRV_TRY(note_pairs(e));
-    DRV_TRY(backend_read(e->p->held.b, 0, "loss", 0, n * (int64_t)sizeof loss, e->mine));
+    DRV_TRY(backend_read(e->p->held.b, "loss", 0, n * (int64_t)sizeof loss, e->mine));
     for (int64_t i = 0; i < n; i++) {
         const int64_t part = e->first + i / e->n_partial_sums;
         e->losses[part * losses_of_part(e) + at + i % e->n_partial_sums] = e->mine[i];

@@ -1,5 +1,4 @@
-// Plans a run and its cheaper variants on the null back end, and compares them with the memory
-// there is.
+// Plans a run and its cheaper variants, and compares them with the memory there is.
 #include "programs/fit.h"
 
 #include <string.h>
@@ -8,15 +7,9 @@
 
 drv_status fit_plan(const run_config *cfg, memory_plan *out) {
     arena *a = arena_new("fit");
-    backend *null;
     programs p;
-    drv_status status = backend_open(a, "null", &null);
-    if (status == DRV_OK) status = programs_build(a, cfg, &p);
-    if (status == DRV_OK) status = programs_load(a, null, &p);
-    if (status == DRV_OK) {
-        *out = programs_memory(&p);
-        backend_close(null);
-    }
+    const drv_status status = programs_plan(a, cfg, &p);
+    if (status == DRV_OK) *out = programs_memory(&p);
     arena_free(a);
     return status;
 }

@@ -202,10 +202,9 @@ bool programs_is_last(const programs *p, int chunk) {
 
 drv_status programs_write_dloss(programs *p, double dloss) {
     const int n = p->layout.zigzag.blocks_here * p->layout.partial_sums;
-    for (int rank = 0; rank < p->held.b->n_local_ranks; rank++)
-        for (int i = 0; i < n; i++)
-            DRV_TRY(backend_write(p->held.b, rank, program_inputs[INPUT_DLOSS].name,
-                    i * (int64_t)sizeof dloss, sizeof dloss, &dloss));
+    for (int i = 0; i < n; i++)
+        DRV_TRY(backend_write(p->held.b, program_inputs[INPUT_DLOSS].name,
+                i * (int64_t)sizeof dloss, sizeof dloss, &dloss));
     return DRV_OK;
 }
 
@@ -270,6 +269,11 @@ drv_status programs_load(arena *a, backend *b, programs *p) {
     DRV_TRY(programs_check_fit(p));
     DRV_TRY(held_write_extents(&p->held));
     return backend_prepare(b);
+}
+
+drv_status programs_plan(arena *a, const run_config *cfg, programs *p) {
+    DRV_TRY(programs_build(a, cfg, p));
+    return programs_load(a, backend_open_planner(a), p);
 }
 
 drv_status programs_finish_accum_group(programs *p, const accum_group_programs *accum_groups,

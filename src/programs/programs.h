@@ -63,11 +63,13 @@ DRV_CHECKED drv_status programs_build(arena *a, const run_config *cfg, programs 
 bool programs_is_last(const programs *p, int chunk);
 // Returns whether any chunk of this rank is.
 bool programs_has_loss(const programs *p);
-// Writes the gradient of every loss that a micro-batch has, on all local ranks.
+// Writes the gradient of every loss that a micro-batch has.
 DRV_CHECKED drv_status programs_write_dloss(programs *p, double dloss);
 // Plans all programs for a back end and loads them, and says to those that round by chance which
 // part of each weight this rank has. DRV_E_DEVICE: as programs_check_fit says, among others.
 DRV_CHECKED drv_status programs_load(arena *a, backend *b, programs *p);
+// Builds the programs of a run and plans them as the host's back end would, without a device.
+DRV_CHECKED drv_status programs_plan(arena *a, const run_config *cfg, programs *p);
 // Compiles all of them, whatever becomes of each; the first failure is returned.
 DRV_CHECKED drv_status programs_compile(arena *a, backend *b, programs *p,
         const compile_report *report);
@@ -93,12 +95,13 @@ void programs_wire(const programs *p, double bytes[N_AXES]);
 // The memory of a run by class, in bytes per rank. `activations` is the arena and what stages keep
 // of micro-batches in flight; `communication` is part of the arena and, outside the back end,
 // `messages` between stages; `data` is inputs and outputs of the programs and, outside the back
-// end, `batches`: the rows of two global batches, one of which is read ahead. `masks` and
-// `workspace` are of cuDNN's attention where pjrt.plugin names CUDA's (backend/cudnn_attention.h);
-// the latter is not known to a compiler without a device.
+// end, `batches`: the rows of two global batches, one of which is read ahead. Where a run would
+// open CUDA's plugin, `masks` and `workspace` are of cuDNN's attention (backend/cudnn_attention.h),
+// the latter not known to a compiler without a device, and `products` is cuBLASLt's scratch
+// (backend/cublas_scratch.h).
 typedef struct memory_plan {
     int64_t weights, gradients, optimizer, activations, communication, data, batches, messages,
-            masks, workspace, total;
+            masks, workspace, products, total;
 } memory_plan;
 memory_plan programs_memory(const programs *p);
 // Returns the most that the device holds while a loaded program runs, as its compiler plans it, and

@@ -6,7 +6,9 @@
 #include "base/str.h"
 #include "ir/op.h"
 #include "ir/shard.h"
+#include "backend/cublas_scratch.h"
 #include "backend/cudnn_attention.h"
+#include "backend/devices.h"
 #include "programs/batch_feed.h"
 #include "programs/pipeline_run.h"
 #include "programs/programs.h"
@@ -112,22 +114,34 @@ static void add_state(const programs *p, int64_t bytes[N_TENSOR_CLASSES]) {
     arena_free(a);
 }
 
+static bool is_on_cuda(const run_config *cfg) {
+    if (!config_backend(cfg)->has_devices) return false;
+    arena *a = arena_new("the plugin");
+    const bool cuda = strstr(plugin_name_of(a, cfg->pjrt.plugin), "cuda") != NULL;
+    arena_free(a);
+    return cuda;
+}
+
 // Programs run one after the other: one arena serves the largest of them, counted with what
-// attention by cuDNN takes beside it, as on Hopper.
+// attention by cuDNN and products by cuBLASLt take beside it, as on Hopper.
 static void add_largest(const programs *p, memory_plan *m) {
     const run_config *cfg = p->held.config;
-    const bool cuda = config_backend(cfg)->has_devices && strstr(cfg->pjrt.plugin, "cuda");
+    const bool cuda = is_on_cuda(cfg);
     const cudnn_choice how = {.head_dim = cuda ? CUDNN_HOPPER_HEAD_DIM : 0,
             .deterministic = cfg->deterministic};
     for (int i = 0; i < p->held.n_all; i++) {
         const built_program *one = &p->held.all[i];
         const int64_t arena_bytes = one->plan->arena_bytes,
                       masks = cudnn_mask_bytes(&how, one->graph),
-                      workspace = cudnn_workspace_bytes(&how, one->graph);
-        if (arena_bytes + masks + workspace <= m->activations + m->masks + m->workspace) continue;
+                      workspace = cudnn_workspace_bytes(&how, one->graph),
+                      products = cuda ? cublas_scratch_bytes(one->graph) : 0;
+        if (arena_bytes + masks + workspace + products <=
+                m->activations + m->masks + m->workspace + m->products)
+            continue;
         m->activations = arena_bytes;
         m->masks = masks;
         m->workspace = workspace;
+        m->products = products;
     }
 }
 
@@ -144,7 +158,7 @@ memory_plan programs_memory(const programs *p) {
     m.data = state[TENSOR_INPUT] + state[TENSOR_OUTPUT] + m.batches;
     m.communication = largest_exchange(p) + m.messages;
     m.total = m.weights + m.gradients + m.optimizer + m.activations + m.data + m.messages +
-              m.masks + m.workspace;
+              m.masks + m.workspace + m.products;
     return m;
 }
 

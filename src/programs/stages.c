@@ -203,7 +203,7 @@ drv_status stages_put(programs *p, const pipeline_task *item, int slot, const vo
     const int64_t offset = forward || splits_weights(p) ? slot * p->message_bytes : 0;
     if (!forward && !stage_trains(&p->stage[item->chunk])) return DRV_OK;
     const input_name name = input_name_of(forward ? INPUT_STREAM : INPUT_STREAM_GRAD, item->chunk);
-    return backend_write(p->held.b, 0, name.text, offset, p->message_bytes, message);
+    return backend_write(p->held.b, name.text, offset, p->message_bytes, message);
 }
 
 // Stages before which all is frozen send their empty messages all the same: the schedule is one.
@@ -215,5 +215,5 @@ drv_status stages_get(const programs *p, const pipeline_task *item, void *messag
     }
     snprintf(name, sizeof name, item->work == WORK_FORWARD ? STAGE_OUTPUT : STAGE_STREAM_GRAD,
             item->chunk);
-    return backend_read(p->held.b, 0, name, 0, p->message_bytes, message);
+    return backend_read(p->held.b, name, 0, p->message_bytes, message);
 }

@@ -43,7 +43,7 @@ stepper stepper_new(arena *a, programs *p, comm *self, const mesh *ranks) {
 // Reads what the program of graph g has left, as soon as it has ended.
 static drv_status read_result(const stepper *s, const graph *g, const char *name, int64_t bytes,
         void *dst) {
-    DRV_TRY_CTX(backend_read(s->p->held.b, 0, name, 0, bytes, dst), "step %lld: program \"%s\"",
+    DRV_TRY_CTX(backend_read(s->p->held.b, name, 0, bytes, dst), "step %lld: program \"%s\"",
             (long long)s->step, g->name);
     return DRV_OK;
 }
@@ -226,9 +226,7 @@ drv_status stepper_update(stepper *s, const double hyper[N_HYPER], double *grad_
         double *param_norm) {
     backend *b = s->p->held.b;
     comm_note(s->comm, s->step, "update");
-    for (int rank = 0; rank < b->n_local_ranks; rank++)
-        DRV_TRY(backend_write(b, rank, program_inputs[INPUT_HYPER].name, 0, N_HYPER * sizeof *hyper,
-                hyper));
+    DRV_TRY(backend_write(b, program_inputs[INPUT_HYPER].name, 0, N_HYPER * sizeof *hyper, hyper));
     DRV_TRY(backend_run(b, s->p->update));
     const graph *g = s->p->update_graph;
     DRV_TRY(read_result(s, g, "grad_norm2", sizeof *grad_norm, grad_norm));
@@ -250,12 +248,12 @@ drv_status stepper_start(stepper *s, const batch *b, const double hyper[2 * N_HY
     p->held.b->step = s->step;
     DRV_TRY(batch_feed_step(b, p));
     DRV_TRY(programs_write_dloss(p, out->dloss));
-    DRV_TRY(backend_write(p->held.b, 0, input_name_of(INPUT_HYPER, INPUT_OF_STEP).text, 0,
+    DRV_TRY(backend_write(p->held.b, input_name_of(INPUT_HYPER, INPUT_OF_STEP).text, 0,
             2 * N_HYPER * bytes, hyper));
     DRV_TRY(backend_run(p->held.b, p->whole_step));
-    DRV_TRY(backend_fetch(p->held.b, 0, "loss", bytes, &out->loss));
-    DRV_TRY(backend_fetch(p->held.b, 0, "grad_norm2", bytes, &out->grad_norm));
-    return backend_fetch(p->held.b, 0, "param_norm2", bytes, &out->param_norm);
+    DRV_TRY(backend_fetch(p->held.b, "loss", bytes, &out->loss));
+    DRV_TRY(backend_fetch(p->held.b, "grad_norm2", bytes, &out->grad_norm));
+    return backend_fetch(p->held.b, "param_norm2", bytes, &out->param_norm);
 }
 
 drv_status stepper_finish(stepper *s, step_values *v) {

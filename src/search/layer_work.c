@@ -66,7 +66,6 @@ static drv_status build(arena *a, const run_config *cfg, const layer_key *key, i
         built_model *out) {
     run_config one = *cfg;
     programs built;
-    backend *null;
     config_one_rank(&one);
     one.model.num_hidden_layers = layers;
     one.tensor_parallel = key->tensor;
@@ -76,17 +75,12 @@ static drv_status build(arena *a, const run_config *cfg, const layer_key *key, i
     one.sequence_parallel = key->sequence;
     one.context_blocks = one.partial_sum_rows = one.accum_groups = 0;
     DRV_TRY(config_set_ranks(&one, key->tensor * key->context));
-    DRV_TRY(backend_open(a, "null", &null));
-    drv_status status = programs_build(a, &one, &built);
-    if (status == DRV_OK) status = programs_load(a, null, &built);
-    if (status == DRV_OK) {
-        const plan *step = held_find(&built.held, built.step_graph->name)->plan;
-        work_add_graph(built.step_graph, &out->forward, &out->backward);
-        out->kept = kept_bytes(step);
-        out->arena = (double)step->arena_bytes;
-    }
-    backend_close(null);
-    return status;
+    DRV_TRY(programs_plan(a, &one, &built));
+    const plan *step = held_find(&built.held, built.step_graph->name)->plan;
+    work_add_graph(built.step_graph, &out->forward, &out->backward);
+    out->kept = kept_bytes(step);
+    out->arena = (double)step->arena_bytes;
+    return DRV_OK;
 }
 
 static drv_status sample(const run_config *cfg, const layer_key *key, layer_work *out) {

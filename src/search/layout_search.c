@@ -24,18 +24,11 @@ typedef struct planned {
 static drv_status plan_whole(arena *a, const run_config *cfg, const device_profile *device,
         planned *out) {
     programs p;
-    backend *null;
     step_work all = step_work_new(a, cfg);
-    DRV_TRY(backend_open(a, "null", &null));
-    drv_status status = programs_build(a, cfg, &p);
-    if (status == DRV_OK) status = programs_load(a, null, &p);
-    if (status == DRV_OK) {
-        out->bytes = programs_memory(&p).total;
-        step_work_take(&p, &all);
-        status = step_cost_make(a, cfg, &all, NULL, device, &out->cost);
-    }
-    backend_close(null);
-    return status;
+    DRV_TRY(programs_plan(a, cfg, &p));
+    out->bytes = programs_memory(&p).total;
+    step_work_take(&p, &all);
+    return step_cost_make(a, cfg, &all, NULL, device, &out->cost);
 }
 
 static drv_status plan_pipeline(arena *a, run_config *cfg, const device_profile *device,

@@ -1,4 +1,4 @@
-// Plans every rank of a pipeline on the null back end.
+// Plans every rank of a pipeline.
 #include "search/stage_plans.h"
 
 #include "programs/stages.h"
@@ -6,11 +6,8 @@
 static drv_status plan_rank(const run_config *cfg, stage_plans *s, int place) {
     arena *a = arena_new("a stage");
     programs p;
-    backend *null;
     double wire[N_AXES];
-    drv_status status = backend_open(a, "null", &null);
-    if (status == DRV_OK) status = programs_build(a, cfg, &p);
-    if (status == DRV_OK) status = programs_load(a, null, &p);
+    const drv_status status = programs_plan(a, cfg, &p);
     if (status == DRV_OK) {
         programs_wire(&p, wire);
         step_work_take(&p, &s->work);
@@ -19,7 +16,6 @@ static drv_status plan_rank(const run_config *cfg, stage_plans *s, int place) {
             if (wire[axis] > s->wire[axis]) s->wire[axis] = wire[axis];
         for (int axis = 0; axis < N_AXES; axis++)
             s->sent[place] += wire[axis];
-        backend_close(null);
     }
     arena_free(a);
     return status;

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/pair_word.h"
+#include "ir/pair_word.h"
 #include "base/rng.h"
 #include "ir/program_inputs.h"
 #include "programs/fit.h"
@@ -63,11 +63,11 @@ static batch new_batch(arena *a, const programs *p) {
 static drv_status run_whole_step(programs *p, const batch *b) {
     double loss;
     DRV_TRY(programs_write_dloss(p, 1 / (double)b->counted));
-    DRV_TRY(backend_write(p->held.b, 0, input_name_of(INPUT_HYPER, INPUT_OF_STEP).text, 0,
+    DRV_TRY(backend_write(p->held.b, input_name_of(INPUT_HYPER, INPUT_OF_STEP).text, 0,
             sizeof hyper, hyper));
     DRV_TRY(batch_feed_step(b, p));
     DRV_TRY(backend_run(p->held.b, p->whole_step));
-    return backend_read(p->held.b, 0, "loss", 0, sizeof loss, &loss);
+    return backend_read(p->held.b, "loss", 0, sizeof loss, &loss);
 }
 
 static drv_status run_step(stepper *s, const batch *b) {
@@ -146,7 +146,7 @@ static drv_status rehearse(arena *a, const run_config *cfg, backend *device, dou
         return mean_seconds(&all, run_micro_batch, 0.2, micro_batch_s);
     }
     DRV_TRY(programs_write_dloss(&p, 1 / (double)b.counted));
-    DRV_TRY(backend_write(device, 0, program_inputs[INPUT_HYPER].name, 0, N_HYPER * sizeof *hyper,
+    DRV_TRY(backend_write(device, program_inputs[INPUT_HYPER].name, 0, N_HYPER * sizeof *hyper,
             hyper));
     DRV_TRY(run_micro_batch(&all));
     DRV_TRY(run_update(&all));

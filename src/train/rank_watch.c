@@ -3,13 +3,13 @@
 
 #include <math.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/task.h"
 #include "train/ranks.h"
 #include "train/run.h"
 #include "measure/energy.h"
@@ -80,20 +80,6 @@ static void *watch_main(void *arg) {
     return NULL;
 }
 
-static drv_status start_thread(rank_watch *w) {
-    sigset_t all, before;
-    pthread_condattr_t monotonic;
-    pthread_mutex_init(&w->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&w->changed, &monotonic);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int bad = pthread_create(&w->thread, NULL, watch_main, w);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return bad ? drv_fail(DRV_E_DEVICE, "could not start a thread: %s", strerror(bad)) : DRV_OK;
-}
-
 drv_status rank_watch_open(arena *a, comm *job, const run_config *cfg, rank_watch **out) {
     rank_watch *w = ARENA_NEW(a, rank_watch);
     const int n = comm_size(job);
@@ -102,7 +88,9 @@ drv_status rank_watch_open(arena *a, comm *job, const run_config *cfg, rank_watc
         log_warn("table of ranks: %s", drv_message());
         return DRV_OK;
     }
-    const drv_status status = start_thread(w);
+    pthread_mutex_init(&w->lock, NULL);
+    cond_init_monotonic(&w->changed);
+    const drv_status status = thread_start(&w->thread, watch_main, w);
     if (status == DRV_OK)
         *out = w;
     else

@@ -22,7 +22,7 @@ static drv_status hash_state(const held_model *model, const char *name, int64_t 
     XXH3_64bits_reset(state);
     for (int64_t offset = 0; offset < bytes; offset += PIECE_BYTES) {
         const int64_t n = bytes - offset < PIECE_BYTES ? bytes - offset : PIECE_BYTES;
-        DRV_TRY(backend_read(model->b, 0, name, offset, n, piece));
+        DRV_TRY(backend_read(model->b, name, offset, n, piece));
         XXH3_64bits_update(state, piece, (size_t)n);
     }
     *out = XXH3_64bits_digest(state);
@@ -132,7 +132,7 @@ static drv_status check_state(const held_model *model, const char *name, int64_t
     const int64_t unit = dtype_bytes(dt), most = PIECE_BYTES / unit;
     for (int64_t at = 0; at < n; at += most) {
         const int64_t here = n - at < most ? n - at : most;
-        DRV_TRY(backend_read(model->b, 0, name, at * unit, here * unit, piece));
+        DRV_TRY(backend_read(model->b, name, at * unit, here * unit, piece));
         for (int64_t i = 0; i < here; i++)
             if (!is_finite(dt, piece, i))
                 return drv_fail(DRV_E_DATA,

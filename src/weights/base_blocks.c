@@ -151,8 +151,7 @@ static drv_status load_part(held_model *model, const model_source *source, const
         status = source_read_blocks(source, t, part->first_row + row, n, rows);
         for (int64_t i = 0; i < n; i++)
             memmove(rows + i * mine, rows + i * t->row_bytes + before, (size_t)mine);
-        for (int rank = 0; rank < model->b->n_local_ranks && status == DRV_OK; rank++)
-            status = backend_write(model->b, rank, w->name, offset, n * mine, rows);
+        if (status == DRV_OK) status = backend_write(model->b, w->name, offset, n * mine, rows);
     }
     free(rows);
     return status;

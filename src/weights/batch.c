@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/bus_error.h"
-#include "base/pair_word.h"
+#include "ir/pair_word.h"
 
 drv_status batch_open_rows(arena *a, const run_config *cfg, bool train, int64_t stride,
         rows **out) {
@@ -187,10 +187,8 @@ drv_status batch_write_rows(const batch *b, held_model *model, program_input whi
     const int64_t in_row = program_inputs[which].per_token * b->row_tokens,
                   row_bytes = in_row * (int64_t)sizeof **arrays;
     const input_name name = input_name_of(which, chunk);
-    for (int rank = 0; rank < model->b->n_local_ranks; rank++)
-        DRV_TRY(backend_write(model->b, rank, name.text, to * row_bytes, n * row_bytes,
-                arrays[which] + first * in_row));
-    return DRV_OK;
+    return backend_write(model->b, name.text, to * row_bytes, n * row_bytes,
+            arrays[which] + first * in_row);
 }
 
 int64_t batch_index(const batch *b, int64_t m) {

@@ -56,6 +56,6 @@ void batch_pad(batch *b);
 // Returns the number of micro-batch m of this rank in the global batch.
 int64_t batch_index(const batch *b, int64_t m);
 // Writes one of INPUT_TOKENS to INPUT_HIDDEN of rows [first, first + n) to the input of
-// that chunk (or INPUT_ALONE, INPUT_OF_STEP) of every local rank, as its rows from `to` on.
+// that chunk (or INPUT_ALONE, INPUT_OF_STEP) as its rows from `to` on.
 DRV_CHECKED drv_status batch_write_rows(const batch *b, held_model *model, program_input which,
         int chunk, int64_t to, int64_t first, int64_t n);

@@ -41,8 +41,8 @@ drv_status device_open_among(arena *a, const run_config *cfg, comm *c, backend *
     DRV_TRY(refuse_fp8(cfg));
     if (c && comm_size(c) > 1) opts.cluster = c;
     const char *key = device_key(cfg->backend, opts.plugin);
-    DRV_TRY_CTX(backend_open_with(a, cfg->backend, &opts, out), "%s: key \"%s\"",
-            config_where(cfg, key), key);
+    DRV_TRY_CTX(backend_open(a, cfg->backend, &opts, out), "%s: key \"%s\"", config_where(cfg, key),
+            key);
     return DRV_OK;
 }
 
@@ -67,7 +67,7 @@ drv_status device_open_of(arena *a, const run_config *cfg, device_pool *pool, in
     backend_opts opts = device_opts(cfg);
     opts.pool = pool;
     opts.device = device;
-    return backend_open_with(a, cfg->backend, &opts, out);
+    return backend_open(a, cfg->backend, &opts, out);
 }
 
 drv_status device_open_targets(arena *a, const run_config *cfg, const char *target, int n_devices,

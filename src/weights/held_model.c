@@ -91,8 +91,7 @@ drv_status held_write_extents(held_model *model) {
             used |= graph_find(model->all[k].graph, name) != NULL;
         if (!used) continue;
         fill_extent(model, w, extent);
-        for (int rank = 0; rank < model->b->n_local_ranks; rank++)
-            DRV_TRY(backend_write(model->b, rank, name, 0, sizeof extent, extent));
+        DRV_TRY(backend_write(model->b, name, 0, sizeof extent, extent));
     }
     return DRV_OK;
 }

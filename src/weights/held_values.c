@@ -19,15 +19,15 @@ const char *held_master(arena *a, const held_model *model, const param *w) {
 }
 
 // Those of elements [first, first + n) that this rank's master has.
-static drv_status write_master(held_model *model, int rank, const param *w, int64_t first,
-        int64_t n, const float *values) {
+static drv_status write_master(held_model *model, const param *w, int64_t first, int64_t n,
+        const float *values) {
     char master[256];
     const held_shard shard = held_shard_of(model, w);
     const int64_t from = first > shard.first ? first : shard.first,
                   end = first + n < shard.first + shard.n ? first + n : shard.first + shard.n;
     snprintf(master, sizeof master, "master.%s", w->name);
     if (from >= end) return DRV_OK;
-    return backend_write(model->b, rank, master, 4 * (from - shard.first), 4 * (end - from),
+    return backend_write(model->b, master, 4 * (from - shard.first), 4 * (end - from),
             values + (from - first));
 }
 
@@ -67,8 +67,8 @@ static drv_status check_limit(const param *w, const quant_type *type, int64_t n,
 
 // Whole blocks of rows of one type, which lie one after the other. The blocks of a GGUF file are
 // not made of values (base_blocks_load).
-static drv_status write_blocks(held_model *model, int rank, const param *w, int64_t first,
-        int64_t n, const float *values) {
+static drv_status write_blocks(held_model *model, const param *w, int64_t first, int64_t n,
+        const float *values) {
     const int64_t columns = w->blocks->columns;
     const quant_type *type;
     int64_t offset = block_row_at(w->blocks, first / columns, &type);
@@ -80,31 +80,29 @@ static drv_status write_blocks(held_model *model, int rank, const param *w, int6
     const int64_t bytes = block_row_bytes(type, n);
     quantise_call call = {type, values, n, mem_alloc((size_t)bytes)};
     par_for(div_up(n, QUANTISED), quantise_piece, &call);
-    const drv_status status = backend_write(model->b, rank, w->name, offset, bytes, call.blocks);
+    const drv_status status = backend_write(model->b, w->name, offset, bytes, call.blocks);
     free(call.blocks);
     return status;
 }
 
-drv_status held_write_weight(held_model *model, int rank, const param *w, int64_t first, int64_t n,
+drv_status held_write_weight(held_model *model, const param *w, int64_t first, int64_t n,
         const float *values) {
     backend *b = model->b;
-    if (w->blocks) return write_blocks(model, rank, w, first, n, values);
-    if (param_dtype(w, model->dt) == DT_F32)
-        return backend_write(b, rank, w->name, first * 4, n * 4, values);
-    if (has_master(model, w)) DRV_TRY(write_master(model, rank, w, first, n, values));
+    if (w->blocks) return write_blocks(model, w, first, n, values);
+    if (param_dtype(w, model->dt) == DT_F32) return backend_write(b, w->name, first * 4, n * 4, values);
+    if (has_master(model, w)) DRV_TRY(write_master(model, w, first, n, values));
     uint16_t rounded[ROUNDED];
     for (int64_t i = 0; i < n; i += ROUNDED) {
         const int64_t m = n - i < ROUNDED ? n - i : ROUNDED;
         for (int64_t j = 0; j < m; j++)
             rounded[j] = f32_to_bf16(values[i + j]);
-        DRV_TRY(backend_write(b, rank, w->name, (first + i) * 2, m * 2, rounded));
+        DRV_TRY(backend_write(b, w->name, (first + i) * 2, m * 2, rounded));
     }
     return DRV_OK;
 }
 
 typedef struct fill_call { // one part of a weight, filled by all threads
     held_model *model;
-    int rank;
     const param *w;
     const param_part *part;
     drv_status *status; // by piece
@@ -162,14 +160,13 @@ static void fill_piece(void *arg, int64_t i, int thread) {
     float *x = mem_alloc(sizeof *x * PIECE);
     draw_part(f, first, n, x);
     const int64_t above = f->part->row * (total / f->part->rows);
-    f->status[i] = held_write_weight(f->model, f->rank, f->w, above + first, n, x);
+    f->status[i] = held_write_weight(f->model, f->w, above + first, n, x);
     free(x);
 }
 
-static drv_status fill_part(held_model *model, int rank, const param *w, const param_part *part) {
+static drv_status fill_part(held_model *model, const param *w, const param_part *part) {
     const int64_t pieces = div_up(part_elements(w, part), PIECE);
     fill_call f = {.model = model,
-            .rank = rank,
             .w = w,
             .part = part,
             .status = mem_alloc(sizeof *f.status * (size_t)pieces)};
@@ -182,14 +179,12 @@ static drv_status fill_part(held_model *model, int rank, const param *w, const p
 }
 
 static drv_status init_weights(held_model *model, bool adapter_alone) {
-    for (int rank = 0; rank < model->b->n_local_ranks; rank++)
-        for (int i = 0; i < model->params.n; i++) {
-            const param *w = &model->params.p[i];
-            DRV_TRY(stop_check("fresh weights were drawn"));
-            for (int k = 0; k < w->n_parts; k++)
-                if (w->is_adapter || !adapter_alone)
-                    DRV_TRY(fill_part(model, rank, w, &w->part[k]));
-        }
+    for (int i = 0; i < model->params.n; i++) {
+        const param *w = &model->params.p[i];
+        DRV_TRY(stop_check("fresh weights were drawn"));
+        for (int k = 0; k < w->n_parts; k++)
+            if (w->is_adapter || !adapter_alone) DRV_TRY(fill_part(model, w, &w->part[k]));
+    }
     return DRV_OK;
 }
 

@@ -189,9 +189,7 @@ static drv_status put_weight(void *ctx, const ckpt_tensor *t, const ckpt_piece *
         int64_t first, int64_t n, const float *values) {
     held_model *model = ctx;
     const param *w = param_of_part(&model->params, t->entry.name);
-    for (int rank = 0; rank < model->b->n_local_ranks; rank++)
-        DRV_TRY(held_write_weight(model, rank, w, piece->first + first, n, values));
-    return DRV_OK;
+    return held_write_weight(model, w, piece->first + first, n, values);
 }
 
 static drv_status put_compute(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece,
@@ -204,8 +202,8 @@ static drv_status put_compute(void *ctx, const ckpt_tensor *t, const ckpt_piece 
     uint16_t *rounded = mem_alloc(sizeof *rounded * (size_t)n);
     for (int64_t i = 0; i < n && bf16; i++)
         rounded[i] = f32_to_bf16(values[i]);
-    drv_status s = bf16 ? backend_write(model->b, 0, w->name, 2 * element, 2 * n, rounded)
-                        : backend_write(model->b, 0, w->name, 4 * element, 4 * n, values);
+    drv_status s = bf16 ? backend_write(model->b, w->name, 2 * element, 2 * n, rounded)
+                        : backend_write(model->b, w->name, 4 * element, 4 * n, values);
     free(rounded);
     return s;
 }
@@ -231,10 +229,8 @@ static drv_status put_moment(void *ctx, const ckpt_tensor *t, const ckpt_piece *
     uint16_t *rounded = mem_alloc(sizeof *rounded * (size_t)n);
     for (int64_t i = 0; i < n && bf16; i++)
         rounded[i] = f32_to_bf16(values[i]);
-    drv_status status = DRV_OK;
-    for (int rank = 0; rank < model->b->n_local_ranks && status == DRV_OK; rank++)
-        status = bf16 ? backend_write(model->b, rank, piece->source, 2 * element, 2 * n, rounded)
-                      : backend_write(model->b, rank, piece->source, 4 * element, 4 * n, values);
+    const drv_status status = bf16 ? backend_write(model->b, piece->source, 2 * element, 2 * n, rounded)
+                                   : backend_write(model->b, piece->source, 4 * element, 4 * n, values);
     free(rounded);
     return status;
 }
@@ -242,9 +238,9 @@ static drv_status put_moment(void *ctx, const ckpt_tensor *t, const ckpt_piece *
 drv_status state_read_f32(void *ctx, const char *source, int64_t first, int64_t n, float *values) {
     const held_model *model = ctx;
     if (held_state_type(model, source) != DT_BF16)
-        return backend_read(model->b, 0, source, 4 * first, 4 * n, values);
+        return backend_read(model->b, source, 4 * first, 4 * n, values);
     uint16_t *stored = (uint16_t *)values + n; // the upper half, widened from below
-    DRV_TRY(backend_read(model->b, 0, source, 2 * first, 2 * n, stored));
+    DRV_TRY(backend_read(model->b, source, 2 * first, 2 * n, stored));
     for (int64_t i = 0; i < n; i++) {
         const float value = bf16_to_f32(stored[i]);
         memcpy(&values[i], &value, sizeof value);

@@ -15,10 +15,10 @@ static inline adamw_args adamw_args_of(const instruction *ins) {
     const op_attrs *attrs = &ins->node->attrs;
     const double norm2 = *(const double *)ins->in[4], *hyper = ins->in[5];
     return (adamw_args){.lr = hyper[HYPER_LR],
-            .beta1 = attrs->beta1,
-            .beta2 = attrs->beta2,
-            .eps = attrs->eps,
-            .weight_decay = attrs->weight_decay,
+            .beta1 = attrs->update.beta1,
+            .beta2 = attrs->update.beta2,
+            .eps = attrs->update.eps,
+            .weight_decay = attrs->update.weight_decay,
             .c1 = hyper[HYPER_C1],
             .c2 = hyper[HYPER_C2],
             .grad_scale = clip_scale(norm2, hyper)};

@@ -1,12 +1,11 @@
 // The CPU back end: named state and one arena, both in pages; programs are lists of instructions.
-#include "backend/backend.h"
+#include "backend/backend_kinds.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/cpu/cpu_state.h"
 #include "backend/cpu/memory_rate.h"
-#include "backend/cpu/onednn.h"
 #include "base/clock.h"
 #include "base/parallel.h"
 #include "ir/op.h"
@@ -97,7 +96,7 @@ static drv_status find_group(cpu_backend *b, const mesh *m, const node *n, comm_
 
 static drv_status lower(cpu_backend *b, const mesh *m, const node *n, instruction *out) {
     const cpu_op *row = cpu_ops[n->op];
-    *out = (instruction){.run = row->run,
+    *out = (instruction){.run = run_of_op(row),
             .node = n,
             .failed = &b->failed,
             .kernels = b->kernels,
@@ -257,18 +256,16 @@ static void join_ranks(backend *base, comm *c, const mesh *m) {
     if (c && comm_size(c) > 1) b->states.comm_thread = comm_thread_open(c);
 }
 
-static drv_status write_state(backend *b, int rank, const char *name, int64_t offset, int64_t bytes,
+static drv_status write_state(backend *b, const char *name, int64_t offset, int64_t bytes,
         const void *src) {
-    (void)rank;
     char *p;
     DRV_TRY(store_find(&self(b)->states, name, offset, bytes, &p));
     memcpy(p, src, (size_t)bytes);
     return DRV_OK;
 }
 
-static drv_status read_state(backend *b, int rank, const char *name, int64_t offset, int64_t bytes,
+static drv_status read_state(backend *b, const char *name, int64_t offset, int64_t bytes,
         void *dst) {
-    (void)rank;
     char *p;
     DRV_TRY(store_find(&self(b)->states, name, offset, bytes, &p));
     memcpy(dst, p, (size_t)bytes);
@@ -293,14 +290,12 @@ static void describe(backend *base, backend_info *out) {
     *out = (backend_info){.kernels = cpu_level_name(b->level),
             .best_kernels = cpu_level_name(cpu_detect()),
             .features = cpu_has_amx_bf16() ? "AMX bf16" : "",
-            .libraries = arena_printf(b->a, "oneDNN %s", onednn_version(b->a)),
             .bf16_by = gemm_arithmetic(b->gemm),
             .bf16_peak = gemm_widens(b->gemm) ? DT_F32 : DT_BF16,
             .peak_of_registers = gemm_amx(b->level) != NULL,
             .other_way = !gemm_widens(b->gemm) ? "DROVER_GEMM=fp32"
                          : gemm_amx(b->level)  ? "DROVER_GEMM=amx"
-                                               : "DROVER_GEMM=bf16",
-            .n_ways = onednn_can_run() ? 2 : 1};
+                                               : "DROVER_GEMM=bf16"};
 }
 
 static const char *arithmetic(backend *base) {
@@ -319,8 +314,7 @@ static drv_status memory_rate(backend *b, int tries, double *bytes_per_s) {
     return memory_rate_measure(self(b)->kernels, tries, bytes_per_s);
 }
 
-// Way 0: as a run multiplies; 1: oneDNN, the yardstick.
-static drv_status time_product(backend *device, int way, const backend_product *product, int tries,
+static drv_status time_product(backend *device, const backend_product *product, int tries,
         double *flops_per_s, const char **by) {
     const gemm_shape shape = {.m = product->m,
             .n = product->n,
@@ -338,9 +332,8 @@ static drv_status time_product(backend *device, int way, const backend_product *
     arena *a = arena_new("a product");
     drv_status status = gemm_machine_open(a, portable ? GEMM_PORTABLE : GEMM_BY_RULE, &machine);
     if (status == DRV_OK) {
-        *by = way != 0 ? "oneDNN" : product->in == DT_BF16 ? gemm_arithmetic(machine) : "fp32";
-        status = way == 0 ? gemm_time(a, machine, &shape, tries, flops_per_s)
-                          : gemm_time_onednn(a, &shape, tries, flops_per_s);
+        *by = product->in == DT_BF16 ? gemm_arithmetic(machine) : "fp32";
+        status = gemm_time(a, machine, &shape, tries, flops_per_s);
         gemm_machine_close(machine);
     }
     arena_free(a);
@@ -376,7 +369,7 @@ const backend_vtable backend_cpu = {.name = "cpu",
 
 drv_status backend_open_cpu(arena *a, const backend_opts *opts, backend **out) {
     cpu_backend *b = ARENA_NEW(a, cpu_backend);
-    b->base = (backend){.v = &backend_cpu, .n_local_ranks = 1};
+    b->base = (backend){.v = &backend_cpu};
     b->a = b->states.a = b->states.names.a = a;
     b->mesh = mesh_single();
     DRV_TRY(cpu_level_chosen(&b->level));

@@ -39,8 +39,13 @@ bool is_row_product(const instruction *ins);
 // The functions depend on the node, the number of threads and the arithmetic of products in this
 // process (gemm.h), but not on an open back end.
 typedef struct cpu_op {
-    // Cuts the work into chunks of a fixed size and calls the kernels. NULL: nothing to compute.
+    // Cuts the work into chunks of a fixed size and calls the kernels. All three NULL: nothing to
+    // compute.
     void (*run)(const instruction *ins);
+    // Instead of `run`: computes `n` rows of the first output, at most CHUNK_ROWS, or `n` of its
+    // elements, at most CHUNK_ELEMENTS.
+    void (*rows)(const instruction *ins, int64_t first, int64_t n);
+    void (*elements)(const instruction *ins, int64_t first, int64_t n);
     // An asynchronous node (attrs.mesh.async) has two halves. `begin` runs at once and returns the
     // bytes that `rest` will send, or a negative number if there is nothing left to do. `rest` runs
     // on the communication thread while later nodes run; it may only access state, since
@@ -66,6 +71,8 @@ static inline int64_t chunk_length(int64_t n, int64_t size, int64_t c) {
     return n - c * size < size ? n - c * size : size;
 }
 
+// Returns the function that runs an op as its row says; NULL: nothing to compute.
+void (*run_of_op(const cpu_op *row))(const instruction *ins);
 // Calls fn(ins, c, thread) for each chunk c of n elements.
 void run_chunks(const instruction *ins, int64_t n, int64_t size, par_fn *fn);
 

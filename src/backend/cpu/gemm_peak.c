@@ -1,7 +1,6 @@
-// Measures the speed of products of one shape, by our kernels and by oneDNN (drover bench gemm),
-// and the peak for MFU: products of tile registers only, or the best of a few square products.
+// Measures the speed of products of one shape and the peak for MFU: products of tile registers
+// only, or the best of a few square products.
 #include "backend/cpu/gemm.h"
-#include "backend/cpu/onednn.h"
 #include "base/clock.h"
 #include "base/parallel.h"
 #include "base/str.h"
@@ -51,49 +50,22 @@ static drv_status get_buffers(const gemm_shape *shape, int64_t scratch_bytes, bu
     return DRV_OK;
 }
 
-typedef void multiply_function(const void *product, const buffers *all);
-
-static drv_status time_runs(const gemm_shape *shape, multiply_function *multiply,
-        const void *product, int64_t scratch_bytes, int tries, double *flops_per_s) {
+drv_status gemm_time(arena *a, gemm_machine *m, const gemm_shape *shape, int tries,
+        double *flops_per_s) {
+    gemm *product;
     buffers all;
-    DRV_TRY(get_buffers(shape, scratch_bytes, &all));
+    DRV_TRY(gemm_new(a, m, shape, NULL, &product));
+    DRV_TRY(get_buffers(shape, gemm_bytes(product), &all));
     double best = 1e30;
     for (int i = 0; i < tries; i++) {
         const double begin = clock_s();
-        multiply(product, &all);
+        gemm_run(product, all.p[0], all.p[1], all.p[2], all.p[3], (int64_t)all.bytes[3]);
         const double seconds = clock_s() - begin;
         if (seconds < best) best = seconds;
     }
     free_buffers(&all);
     *flops_per_s = 2.0 * (double)shape->m * (double)shape->n * (double)shape->k / best;
     return DRV_OK;
-}
-
-static void multiply_by_us(const void *product, const buffers *all) {
-    gemm_run(product, all->p[0], all->p[1], all->p[2], all->p[3], (int64_t)all->bytes[3]);
-}
-
-drv_status gemm_time(arena *a, gemm_machine *m, const gemm_shape *shape, int tries,
-        double *flops_per_s) {
-    gemm *product;
-    DRV_TRY(gemm_new(a, m, shape, NULL, &product));
-    return time_runs(shape, multiply_by_us, product, gemm_bytes(product), tries, flops_per_s);
-}
-
-static void multiply_by_onednn(const void *product, const buffers *all) {
-    onednn_run(product, all->p[0], all->p[1], all->p[2]);
-}
-
-// oneDNN has bf16 from AVX-512 on.
-drv_status gemm_time_onednn(arena *a, const gemm_shape *shape, int tries, double *flops_per_s) {
-    onednn_product *product = NULL;
-    *flops_per_s = 0;
-    if (!onednn_can_run() || (shape->in == DT_BF16 && cpu_detect() < CPU_AVX512)) return DRV_OK;
-    drv_status status = onednn_new(a, shape, &product);
-    if (status == DRV_OK)
-        status = time_runs(shape, multiply_by_onednn, product, 1, tries, flops_per_s);
-    onednn_free(product);
-    return status;
 }
 
 static gemm_shape square(int64_t n, dtype dt) {

@@ -15,3 +15,29 @@ const cpu_op *const cpu_ops[N_OPS] = {
 void run_chunks(const instruction *ins, int64_t n, int64_t size, par_fn *fn) {
     par_for(div_up(n, size), fn, (void *)(uintptr_t)ins);
 }
+
+static void rows_of_chunk(void *arg, int64_t c, int thread) {
+    (void)thread;
+    const instruction *ins = arg;
+    cpu_ops[ins->node->op]->rows(ins, c * CHUNK_ROWS,
+            chunk_length(ins->node->out[0]->dim[0], CHUNK_ROWS, c));
+}
+
+static void run_rows(const instruction *ins) {
+    run_chunks(ins, ins->node->out[0]->dim[0], CHUNK_ROWS, rows_of_chunk);
+}
+
+static void elements_of_chunk(void *arg, int64_t c, int thread) {
+    (void)thread;
+    const instruction *ins = arg;
+    cpu_ops[ins->node->op]->elements(ins, c * CHUNK_ELEMENTS,
+            chunk_length(tensor_elements(ins->node->out[0]), CHUNK_ELEMENTS, c));
+}
+
+static void run_elements(const instruction *ins) {
+    run_chunks(ins, tensor_elements(ins->node->out[0]), CHUNK_ELEMENTS, elements_of_chunk);
+}
+
+void (*run_of_op(const cpu_op *row))(const instruction *ins) {
+    return row->rows ? run_rows : row->elements ? run_elements : row->run;
+}

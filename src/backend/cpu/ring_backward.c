@@ -292,9 +292,9 @@ static void put_block(void *ctx, int chunk, int64_t first, int64_t n) {
     for (int64_t t = first; t < first + n; t++) {
         const int64_t row = (ring_token(&b->pass, chunk) + t) * all, group = b->pass.first_group;
         put_rounded(r, output_at(r->ins, 0, row + group * r->n_rep * d), dq + t * q_width, q_width);
-        put_dkeys(b, row + (attrs->n_heads + group) * d, dk + t * kv_width, kv_width);
-        put_dkeys(b, row + (attrs->n_heads + attrs->n_kv_heads + group) * d, dv + t * kv_width,
-                kv_width);
+        put_dkeys(b, row + (attrs->heads.n_heads + group) * d, dk + t * kv_width, kv_width);
+        put_dkeys(b, row + (attrs->heads.n_heads + attrs->heads.n_kv_heads + group) * d,
+                dv + t * kv_width, kv_width);
     }
 }
 
@@ -323,7 +323,7 @@ void ring_backward(const instruction *ins) {
     backward b = {.pass.r = &r, .keys.r = &r};
     place_all(&r, ins->workspace, par_threads(), &b);
     for (b.pass.row = 0; b.pass.row < r.rows; b.pass.row++)
-        for (b.pass.first_group = 0; b.pass.first_group < r.attrs->n_kv_heads;
+        for (b.pass.first_group = 0; b.pass.first_group < r.attrs->heads.n_kv_heads;
                 b.pass.first_group += r.groups) {
             *ins->failed = run_pass(&b);
             if (*ins->failed == DRV_OK) continue;

@@ -192,7 +192,7 @@ void ring_forward(const instruction *ins) {
     forward f = {.pass.r = &r, .keys.r = &r};
     place_all(&r, ins->workspace, par_threads(), &f);
     for (f.pass.row = 0; f.pass.row < r.rows; f.pass.row++)
-        for (f.pass.first_group = 0; f.pass.first_group < r.attrs->n_kv_heads;
+        for (f.pass.first_group = 0; f.pass.first_group < r.attrs->heads.n_kv_heads;
                 f.pass.first_group += r.groups) {
             *ins->failed = run_pass(&f);
             if (*ins->failed == DRV_OK) continue;

@@ -29,18 +29,18 @@ ring ring_of(const node *of, const tensor *qkv, const instruction *ins) {
             .attrs = attrs,
             .group = ins ? ins->group : NULL,
             .place = ins && ins->group ? group_place(ins->group) : 0,
-            .zigzag = {ranks, row_blocks, (int64_t)attrs->seq * ranks},
-            .seq = attrs->seq,
-            .rows = qkv->dim[0] / attrs->seq,
+            .zigzag = {ranks, row_blocks, (int64_t)attrs->attention.seq * ranks},
+            .seq = attrs->attention.seq,
+            .rows = qkv->dim[0] / attrs->attention.seq,
             .dt = qkv->dt,
-            .n_rep = attrs->n_heads / attrs->n_kv_heads,
-            .head_dim = attrs->head_dim,
+            .n_rep = attrs->heads.n_heads / attrs->heads.n_kv_heads,
+            .head_dim = attrs->heads.head_dim,
             .n_slots = ring_tree_slots(ranks, row_blocks),
             .n_d_slots = ring_tree_slots(ranks, 1),
             .head_blocks = at_least_one(attrs->sum.blocks),
             .replicas = at_least_one(attrs->mesh.replicas)};
     made.u = zigzag_chunk_tokens(&made.zigzag);
-    made.groups = groups_of_pass(attrs->n_kv_heads, made.u);
+    made.groups = groups_of_pass(attrs->heads.n_kv_heads, made.u);
     made.heads = made.groups * made.n_rep;
     made.dkeys_floats = 2 * made.seq * made.groups * made.head_dim;
     made.run_floats = made.dkeys_floats / made.replicas;
@@ -50,14 +50,14 @@ ring ring_of(const node *of, const tensor *qkv, const instruction *ins) {
 
 attention_args ring_args(const ring *r) {
     const op_attrs *attrs = r->attrs;
-    const int64_t q_width = (int64_t)attrs->n_heads * r->head_dim,
-                  kv_width = (int64_t)attrs->n_kv_heads * r->head_dim;
+    const int64_t q_width = (int64_t)attrs->heads.n_heads * r->head_dim,
+                  kv_width = (int64_t)attrs->heads.n_kv_heads * r->head_dim;
     return (attention_args){.dt = r->dt,
             .seq = r->u,
             .n_heads = r->heads,
             .n_kv_heads = r->groups,
             .head_dim = r->head_dim,
-            .window = attrs->window,
+            .window = attrs->attention.window,
             .capacity = r->u,
             .n_keys = r->u,
             .qkv_width = q_width + 2 * kv_width,
@@ -140,11 +140,11 @@ static void pack_block(void *ctx, int chunk, int64_t first, int64_t n) {
     const op_attrs *attrs = r->attrs;
     const int64_t head_bytes = r->head_dim * dtype_bytes(r->dt),
                   kv_bytes = r->u * r->groups * head_bytes,
-                  width = attrs->n_heads + 2 * attrs->n_kv_heads; // in heads
+                  width = attrs->heads.n_heads + 2 * attrs->heads.n_kv_heads; // in heads
     for (int64_t t = first; t < first + n; t++)
         for (int which = 0; which < 2; which++)
             for (int g = 0; g < r->groups; g++) {
-                const int64_t head = attrs->n_heads + which * attrs->n_kv_heads +
+                const int64_t head = attrs->heads.n_heads + which * attrs->heads.n_kv_heads +
                                      call->p->first_group + g,
                               token = ring_token(call->p, chunk) + t;
                 memcpy(call->keys + (2 * chunk + which) * kv_bytes + (g * r->u + t) * head_bytes,

@@ -7,12 +7,12 @@
 // Fills in the arguments that do not differ between the sequences of a batch.
 static attention_args attention_shape(const node *n, dtype dt) {
     return (attention_args){.dt = dt,
-            .seq = n->attrs.seq,
-            .n_heads = n->attrs.n_heads,
-            .all_heads = n->attrs.all_heads,
-            .n_kv_heads = n->attrs.n_kv_heads,
-            .head_dim = n->attrs.head_dim,
-            .window = n->attrs.window,
+            .seq = n->attrs.attention.seq,
+            .n_heads = n->attrs.heads.n_heads,
+            .all_heads = n->attrs.attention.all_heads,
+            .n_kv_heads = n->attrs.heads.n_kv_heads,
+            .head_dim = n->attrs.heads.head_dim,
+            .window = n->attrs.attention.window,
             .blocks = n->attrs.sum.blocks,
             .dqkv_is_acc = n->attrs.sum.wide};
 }
@@ -30,7 +30,7 @@ static void attention_of_rows(void *arg, int64_t unit, int thread) {
     const attention_call *call = arg;
     const instruction *ins = call->ins;
     const node *n = ins->node;
-    const int64_t units = attention_units(&call->args), t = unit / units * n->attrs.seq;
+    const int64_t units = attention_units(&call->args), t = unit / units * n->attrs.attention.seq;
     attention_args args = call->args;
     args.qkv = input_at(ins, 0, t * n->in[0]->dim[1]);
     args.position = (const int32_t *)ins->in[1] + t;
@@ -51,7 +51,8 @@ static void attention(const instruction *ins) {
     call.scratch = ins->workspace;
     call.scratch_bytes = attention_scratch_bytes(&call.args);
     call.args.lse_stride = tokens;
-    par_for(tokens / n->attrs.seq * attention_units(&call.args), attention_of_rows, &call);
+    par_for(tokens / n->attrs.attention.seq * attention_units(&call.args), attention_of_rows,
+            &call);
 }
 
 static int64_t attention_workspace(const node *n, int n_threads) {
@@ -79,7 +80,7 @@ static int64_t attention_part_bytes(const attention_args *args) {
 static attention_args grad_args(const attention_call *call, int64_t i) {
     const instruction *ins = call->ins;
     const node *n = ins->node;
-    const int64_t t = (call->first + i) * n->attrs.seq, width = n->in[1]->dim[1],
+    const int64_t t = (call->first + i) * n->attrs.attention.seq, width = n->in[1]->dim[1],
                   o_width = n->in[0]->dim[1];
     attention_args args = call->args;
     args.d_o = input_at(ins, 0, t * o_width);
@@ -115,7 +116,7 @@ static void attention_grad(const instruction *ins) {
         return;
     }
     attention_call call = {.ins = ins, .args = attention_shape(of, of->in[1]->dt)};
-    const int64_t tokens = of->in[1]->dim[0], all = tokens / of->attrs.seq,
+    const int64_t tokens = of->in[1]->dim[0], all = tokens / of->attrs.attention.seq,
                   at_once = sequences_at_once(of, &call.args, par_threads());
     call.args.lse_stride = tokens;
     call.scratch = (char *)ins->workspace + at_once * attention_part_bytes(&call.args);
@@ -144,10 +145,10 @@ static void fill_cache(const instruction *ins, int output) {
     const op_attrs *attrs = &ins->node->attrs;
     const tensor *qkv = ins->node->in[0], *cache = ins->node->out[output];
     const int32_t *slots = ins->in[3];
-    const int64_t d = attrs->head_dim,
-                  first_head = attrs->n_heads + (output - 1) * attrs->n_kv_heads;
+    const int64_t d = attrs->heads.head_dim,
+                  first_head = attrs->heads.n_heads + (output - 1) * attrs->heads.n_kv_heads;
     for (int64_t row = 0; row < qkv->dim[0]; row++)
-        for (int64_t head = 0; head < attrs->n_kv_heads; head++)
+        for (int64_t head = 0; head < attrs->heads.n_kv_heads; head++)
             memcpy(output_at(ins, output, (head * cache->dim[1] + slots[row]) * d),
                     input_at(ins, 0, row * qkv->dim[1] + (first_head + head) * d),
                     (size_t)(d * dtype_bytes(cache->dt)));

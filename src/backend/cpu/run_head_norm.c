@@ -15,11 +15,11 @@ typedef struct head_shape {
 
 static head_shape shape_of(const node *n) {
     const op_attrs *attrs = &n->attrs;
-    return (head_shape){.q = attrs->n_heads,
-            .k = attrs->n_kv_heads,
-            .all = attrs->n_heads + attrs->n_kv_heads,
-            .d = attrs->head_dim,
-            .width = (attrs->n_heads + 2 * attrs->n_kv_heads) * attrs->head_dim};
+    return (head_shape){.q = attrs->heads.n_heads,
+            .k = attrs->heads.n_kv_heads,
+            .all = attrs->heads.n_heads + attrs->heads.n_kv_heads,
+            .d = attrs->heads.head_dim,
+            .width = (attrs->heads.n_heads + 2 * attrs->heads.n_kv_heads) * attrs->heads.head_dim};
 }
 
 // The columns of values, from input `from` to output 0.
@@ -30,33 +30,27 @@ static void copy_values(const instruction *ins, int from, const head_shape *shap
                 (size_t)(shape->k * shape->d * dtype_bytes(ins->node->out[0]->dt)));
 }
 
-static void head_norm_rows(void *arg, int64_t c, int thread) {
-    (void)thread;
-    const instruction *ins = arg;
+static void head_norm_rows(const instruction *ins, int64_t first_row, int64_t rows) {
     const node *n = ins->node;
     const tensor *x = n->in[0];
     const head_shape shape = shape_of(n);
-    const int64_t first = c * CHUNK_ROWS, end = first + chunk_length(x->dim[0], CHUNK_ROWS, c);
-    for (int64_t row = first; row < end; row++) {
+    const int64_t end = first_row + rows;
+    for (int64_t row = first_row; row < end; row++) {
         const int64_t q = row * shape.width, k = q + shape.q * shape.d, r = row * shape.all;
         ins->kernels->rmsnorm(x->dt, shape.q, shape.d, input_at(ins, 0, q), NULL, ins->in[1],
-                n->attrs.eps, NULL, output_at(ins, 0, q), output_at(ins, 1, r));
+                n->attrs.norm.eps, NULL, output_at(ins, 0, q), output_at(ins, 1, r));
         ins->kernels->rmsnorm(x->dt, shape.k, shape.d, input_at(ins, 0, k), NULL, ins->in[2],
-                n->attrs.eps, NULL, output_at(ins, 0, k), output_at(ins, 1, r + shape.q));
+                n->attrs.norm.eps, NULL, output_at(ins, 0, k), output_at(ins, 1, r + shape.q));
         copy_values(ins, 0, &shape, row);
     }
 }
 
-static void head_norm(const instruction *ins) {
-    run_chunks(ins, ins->node->in[0]->dim[0], CHUNK_ROWS, head_norm_rows);
-}
-
-const cpu_op cpu_op_head_norm = {.run = head_norm};
+const cpu_op cpu_op_head_norm = {.rows = head_norm_rows};
 
 // --- gradient. Workspace: what the heads here give to each sum, acc [S][H][D] | the same of all
 // ranks, by place.
 static int64_t vector_bytes(const node *n) {
-    return n->attrs.head_dim * dtype_bytes(dtype_acc(n->in[1]->dt));
+    return n->attrs.heads.head_dim * dtype_bytes(dtype_acc(n->in[1]->dt));
 }
 
 static int64_t given_bytes(const node *n) {
@@ -73,7 +67,7 @@ static void head_norm_grad_head(void *arg, int64_t c, int thread) {
     const int64_t head = c % shape.all, tokens = x->dim[0] / sums_of_tokens(&n->attrs),
                   first = c / shape.all * tokens;
     const void *w = ins->in[head < shape.q ? 2 : 3];
-    char *dw = n->attrs.skip_dw ? NULL : (char *)ins->workspace + c * vector_bytes(n);
+    char *dw = n->attrs.norm.skip_dw ? NULL : (char *)ins->workspace + c * vector_bytes(n);
     if (dw) memset(dw, 0, (size_t)vector_bytes(n));
     for (int64_t row = first; row < first + tokens; row++) {
         const int64_t at = row * shape.width + head * shape.d;
@@ -90,7 +84,7 @@ static void add_heads(const instruction *ins, char *given, int64_t sum, int64_t 
     const node *n = ins->node;
     const int ranks = ins->group ? n->attrs.mesh.ranks : 1;
     const dtype acc = dtype_acc(n->in[1]->dt);
-    const int64_t bytes = vector_bytes(n), d = n->attrs.head_dim;
+    const int64_t bytes = vector_bytes(n), d = n->attrs.heads.head_dim;
     char *all = given + (sum * shape_of(n).all + first) * bytes;
     for (int rank = 0; rank < ranks; rank += replicas)
         for (int64_t head = rank ? 0 : 1; head < n_heads; head++)
@@ -104,7 +98,7 @@ static void head_norm_grad(const instruction *ins) {
     const int replicas = n->attrs.mesh.replicas > 1 ? n->attrs.mesh.replicas : 1;
     char *given = ins->workspace;
     run_chunks(ins, sums_of_tokens(&n->attrs) * shape.all, 1, head_norm_grad_head);
-    if (n->attrs.skip_dw) return;
+    if (n->attrs.norm.skip_dw) return;
     if (ins->group) {
         char *all = (char *)ins->workspace + round_up(given_bytes(n), 64);
         *ins->failed = comm_all_gather(ins->group, given, given_bytes(n), NULL, all);
@@ -119,7 +113,7 @@ static void head_norm_grad(const instruction *ins) {
 static int64_t head_norm_grad_workspace(const node *n, int n_threads) {
     (void)n_threads;
     const int ranks = n->attrs.mesh.ranks > 1 ? n->attrs.mesh.ranks : 0;
-    return n->attrs.skip_dw ? 0 : round_up(given_bytes(n), 64) + ranks * given_bytes(n);
+    return n->attrs.norm.skip_dw ? 0 : round_up(given_bytes(n), 64) + ranks * given_bytes(n);
 }
 
 const cpu_op cpu_op_head_norm_grad = {.run = head_norm_grad,

@@ -16,8 +16,9 @@ typedef struct kv_columns {
 
 static kv_columns columns_of(const node *n) {
     const op_attrs *attrs = &n->attrs;
-    return (kv_columns){(int64_t)attrs->n_heads * attrs->head_dim, attrs->head_dim,
-            attrs->head_dim / attrs->mesh.replicas, attrs->mesh.replicas};
+    return (kv_columns){(int64_t)attrs->heads.n_heads * attrs->heads.head_dim,
+            attrs->heads.head_dim, attrs->heads.head_dim / attrs->mesh.replicas,
+            attrs->mesh.replicas};
 }
 
 static void copy(char *to, const char *from, int64_t n, int64_t unit) {
@@ -88,7 +89,7 @@ static void gather_kv(const instruction *ins) {
 }
 
 static int64_t kv_numbers(const node *n) { // of wholes
-    return tokens_of(n) * 2 * n->attrs.head_dim;
+    return tokens_of(n) * 2 * n->attrs.heads.head_dim;
 }
 
 static int64_t gather_workspace(const node *n, int n_threads) {
@@ -136,7 +137,7 @@ static int64_t place_all(const node *n, char *base, join_call *out) {
     const dtype acc = n->in[0]->dt;
     const int64_t all = kv_numbers(n), replicas = n->attrs.mesh.replicas;
     const int64_t bytes[] = {all * dtype_bytes(acc), wire_scratch(acc, all, (int)replicas),
-            all / replicas * dtype_bytes(acc), all * dtype_bytes(n->attrs.to)};
+            all / replicas * dtype_bytes(acc), all * dtype_bytes(n->attrs.narrow.to)};
     char **parts[] = {&out->partial, &out->scratch, &out->sums, &out->rounded};
     int64_t used = 0;
     for (int i = 0; i < 4; i++) {
@@ -156,7 +157,7 @@ static void begin_join(void *arg, int64_t c, int thread) {
                   unit = dtype_bytes(ins->node->in[0]->dt);
     for (int64_t t = first; t < first + n; t++) {
         const int64_t at = t * (of.q + 2 * of.head);
-        ins->kernels->narrow(ins->node->attrs.to, of.q, input_at(ins, 0, at), NULL,
+        ins->kernels->narrow(ins->node->attrs.narrow.to, of.q, input_at(ins, 0, at), NULL,
                 output_at(ins, 0, at));
         copy(call->partial + t * 2 * of.head * unit, input_at(ins, 0, at + of.q), 2 * of.head,
                 unit);
@@ -169,7 +170,7 @@ static void end_join(void *arg, int64_t c, int thread) {
     const instruction *ins = call->ins;
     const kv_columns of = call->of;
     const int64_t first = c * CHUNK_ROWS, n = chunk_length(tokens_of(ins->node), CHUNK_ROWS, c),
-                  unit = dtype_bytes(ins->node->attrs.to);
+                  unit = dtype_bytes(ins->node->attrs.narrow.to);
     for (int64_t t = first; t < first + n; t++)
         copy(output_at(ins, 0, t * (of.q + 2 * of.head) + of.q),
                 call->rounded + t * 2 * of.head * unit, 2 * of.head, unit);
@@ -177,7 +178,7 @@ static void end_join(void *arg, int64_t c, int thread) {
 
 static drv_status join_over_replicas(const join_call *call) {
     const instruction *ins = call->ins;
-    const dtype acc = ins->node->in[0]->dt, dt = ins->node->attrs.to;
+    const dtype acc = ins->node->in[0]->dt, dt = ins->node->attrs.narrow.to;
     const int64_t all = kv_numbers(ins->node), run = all / call->of.replicas;
     char *mine = call->rounded + group_place(ins->group) * run * dtype_bytes(dt);
     DRV_TRY(comm_reduce_scatter(ins->group, acc, COMM_SUM, call->partial, all, NULL, call->sums,
@@ -191,7 +192,8 @@ static void join_kv(const instruction *ins) {
     const int64_t chunks = div_up(tokens_of(n), CHUNK_ROWS);
     join_call call = {.ins = ins, .of = columns_of(n)};
     if (!ins->group) {
-        ins->kernels->narrow(n->attrs.to, tensor_elements(n->in[0]), ins->in[0], NULL, ins->out[0]);
+        ins->kernels->narrow(n->attrs.narrow.to, tensor_elements(n->in[0]), ins->in[0], NULL,
+                ins->out[0]);
         return;
     }
     place_all(n, ins->workspace, &call);

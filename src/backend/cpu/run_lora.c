@@ -34,8 +34,8 @@ static branch up_branch(const node *n, int i) {
                             .in = t->dt,
                             .out = y->dt,
                             .accumulate = true,
-                            .scale = n->attrs.branches[i].alpha},
-            from_of(n, 2, i), n->attrs.branches[i].column};
+                            .scale = n->attrs.low_rank.branches[i].alpha},
+            from_of(n, 2, i), n->attrs.low_rank.branches[i].column};
 }
 
 // dt_i = alpha dy[:, columns] B_i
@@ -50,8 +50,8 @@ static branch grad_branch(const node *n, int i) {
                             .ldc = dt->dim[1],
                             .in = dy->dt,
                             .out = dt->dt,
-                            .scale = n->attrs.branches[i].alpha},
-            n->attrs.branches[i].column, from_of(n, 1, i)};
+                            .scale = n->attrs.low_rank.branches[i].alpha},
+            n->attrs.low_rank.branches[i].column, from_of(n, 1, i)};
 }
 
 // acc += alpha dy[:, columns]^T t_i
@@ -68,7 +68,7 @@ static gemm_shape grad_b_shape(const node *n) {
             .in = dy->dt,
             .out = acc->dt,
             .accumulate = true,
-            .scale = n->attrs.branches[0].alpha};
+            .scale = n->attrs.low_rank.branches[0].alpha};
 }
 
 // Returns the tree over the columns of a branch, over which dt is a sum.
@@ -135,8 +135,8 @@ const cpu_op cpu_op_lora_up_grad = {.run = run_branches,
 static void lora_up_grad_b(const instruction *ins) {
     const op_attrs *attrs = &ins->node->attrs;
     const gemm_shape shape = grad_b_shape(ins->node);
-    grad_product_run(ins, &shape, input_at(ins, 0, attrs->branches[0].column),
-            input_at(ins, 1, attrs->from));
+    grad_product_run(ins, &shape, input_at(ins, 0, attrs->low_rank.branches[0].column),
+            input_at(ins, 1, attrs->low_rank.from));
 }
 
 static int64_t grad_b_workspace(const node *n, int n_threads) {

@@ -62,7 +62,8 @@ static int64_t rows_of_partial_sum(const node *n) {
 // sum that is longer than a chunk.
 static int64_t rows_of_run(const node *n) {
     const int64_t partial_sum = rows_of_partial_sum(n);
-    return n->attrs.chunk < partial_sum ? partial_sum : partial_sum * partial_sums_of(&n->attrs);
+    return n->attrs.vocabulary.chunk < partial_sum ? partial_sum
+                                                   : partial_sum * partial_sums_of(&n->attrs);
 }
 
 static gemm_shape logits_shape(const node *n, int64_t rows) {
@@ -118,11 +119,11 @@ static loss_shapes shapes(const node *n, int64_t rows) {
 static bool has_product(const node *n, int product) {
     if (product == LOGITS) return true;
     if (n->op == OP_linear_cross_entropy) return false;
-    return !(product == DH ? n->attrs.skip_dx : n->attrs.skip_dw);
+    return !(product == DH ? n->attrs.vocabulary.skip_dx : n->attrs.vocabulary.skip_dw);
 }
 
 static int64_t logits_bytes(const node *n) {
-    return round_up(n->attrs.chunk * logits_row_bytes(n), 64);
+    return round_up(n->attrs.vocabulary.chunk * logits_row_bytes(n), 64);
 }
 
 // --- reduction blocks
@@ -139,7 +140,8 @@ static bool has_blocks(const node *n) {
 }
 
 static int64_t rows_per_block(const node *n) {
-    return n->attrs.sum.blocks > 0 ? n->attrs.part / n->attrs.sum.blocks : n->in[1]->dim[0];
+    return n->attrs.sum.blocks > 0 ? n->attrs.vocabulary.part / n->attrs.sum.blocks
+                                   : n->in[1]->dim[0];
 }
 
 // The sum over the vocabulary in dh.
@@ -160,7 +162,8 @@ static gemm_tree product_tree(const node *n, int product, int64_t rows) {
 }
 
 static int64_t products_bytes(const node *n, int n_threads) {
-    const int64_t rows = rows_of_run(n), chunk = n->attrs.chunk, sizes[] = {chunk, rows % chunk};
+    const int64_t rows = rows_of_run(n), chunk = n->attrs.vocabulary.chunk,
+                  sizes[] = {chunk, rows % chunk};
     int64_t largest = 0;
     for (int i = 0; i < 2; i++) {
         if (sizes[i] == 0 || sizes[i] > rows) continue;
@@ -176,7 +179,7 @@ static int64_t products_bytes(const node *n, int n_threads) {
 }
 
 static int64_t chunk_blocks(const node *n) {
-    return has_blocks(n) ? n->attrs.chunk * n_blocks(n) : 0;
+    return has_blocks(n) ? n->attrs.vocabulary.chunk * n_blocks(n) : 0;
 }
 
 static int64_t losses_bytes(const node *n) {
@@ -370,7 +373,7 @@ static void chunk_of_loss(loss_call *call, int64_t m, char *dw) {
     const instruction *ins = call->ins;
     const node *loss = ins->node;
     const int64_t first = call->first * loss->in[0]->dim[1];
-    gemm *const *g = ins->gemm + (m < loss->attrs.chunk ? N_PRODUCTS : 0);
+    gemm *const *g = ins->gemm + (m < loss->attrs.vocabulary.chunk ? N_PRODUCTS : 0);
     multiply(call, g[LOGITS], input_at(ins, 0, first), ins->in[1], call->logits);
     if (call->blocks)
         split_rows(call, m);
@@ -385,7 +388,7 @@ static void chunk_of_loss(loss_call *call, int64_t m, char *dw) {
 // The rows of a reduction block, or of a partial sum longer than a chunk.
 static void run_of_loss(loss_call *call, int64_t begin) {
     const node *loss = call->ins->node;
-    const int64_t rows = rows_of_run(loss), chunk = loss->attrs.chunk;
+    const int64_t rows = rows_of_run(loss), chunk = loss->attrs.vocabulary.chunk;
     char *dw = begin_table(call, begin / (call->partial_sum * partial_sums_of(&loss->attrs)));
     for (call->first = begin; call->first < begin + rows; call->first += chunk) {
         const int64_t left = begin + rows - call->first;
@@ -437,8 +440,9 @@ static drv_status lower_chunk(arena *a, gemm_machine *m, const node *n, int64_t 
 }
 
 static drv_status lower_loss(arena *a, gemm_machine *m, const node *n, instruction *out) {
-    const int64_t rows = rows_of_run(n), rest = rows % n->attrs.chunk;
-    if (rows >= n->attrs.chunk) DRV_TRY(lower_chunk(a, m, n, n->attrs.chunk, out->gemm));
+    const int64_t rows = rows_of_run(n), rest = rows % n->attrs.vocabulary.chunk;
+    if (rows >= n->attrs.vocabulary.chunk)
+        DRV_TRY(lower_chunk(a, m, n, n->attrs.vocabulary.chunk, out->gemm));
     return rest ? lower_chunk(a, m, n, rest, out->gemm + N_PRODUCTS) : DRV_OK;
 }
 

@@ -86,7 +86,7 @@ bool is_row_product(const instruction *ins) {
 }
 
 static bool is_one_row(const node *n) {
-    return n->in[0]->dim[0] == 1 && n->attrs.tb && !n->attrs.ta && n->n_in == 2 &&
+    return n->in[0]->dim[0] == 1 && n->attrs.matmul.tb && !n->attrs.matmul.ta && n->n_in == 2 &&
            !n->attrs.sum.wide && !tensor_blocks(n->in[1]);
 }
 
@@ -95,9 +95,9 @@ static gemm_shape matmul_shape(const node *n) {
     const int columns = y->n_dims - 1; // reduction blocks of the row come before both dims
     return (gemm_shape){.m = y->dim[columns - 1],
             .n = y->dim[columns],
-            .k = x->dim[!n->attrs.ta],
-            .ta = n->attrs.ta,
-            .tb = n->attrs.tb,
+            .k = x->dim[!n->attrs.matmul.ta],
+            .ta = n->attrs.matmul.ta,
+            .tb = n->attrs.matmul.tb,
             .lda = x->dim[1],
             .ldb = w->dim[1],
             .ldc = y->dim[columns],
@@ -110,7 +110,7 @@ static gemm_shape matmul_shape(const node *n) {
 static gemm_tree matmul_tree(const node *n) {
     const op_attrs *attrs = &n->attrs;
     const int64_t ends[MAX_SEGMENTS] = {attrs->sum.segment2, attrs->sum.segment3,
-            n->in[0]->dim[!attrs->ta]};
+            n->in[0]->dim[!attrs->matmul.ta]};
     gemm_tree tree = {.n_blocks = attrs->sum.blocks};
     int64_t begin = 0;
     for (int i = 0; i < MAX_SEGMENTS && attrs->sum.blocks > 0; i++) {

@@ -11,19 +11,15 @@
 #include "ir/shard.h"
 
 // --- momentum
-static void momentum_chunk(void *arg, int64_t chunk, int thread) {
-    (void)thread;
-    const instruction *ins = arg;
+static void momentum_chunk(const instruction *ins, int64_t first, int64_t n) {
     const tensor *m = ins->node->in[0], *g = ins->node->in[1], *u = ins->node->out[2];
     const double norm2 = *(const double *)ins->in[2];
-    const int64_t first = chunk * CHUNK_ELEMENTS,
-                  n = chunk_length(tensor_elements(m), CHUNK_ELEMENTS, chunk);
     if (!isfinite(norm2)) {
         memset(output_at(ins, 1, first), 0, (size_t)(n * dtype_bytes(g->dt)));
         memset(output_at(ins, 2, first), 0, (size_t)(n * dtype_bytes(u->dt)));
         return;
     }
-    const momentum_args args = {.decay = ins->node->attrs.beta1,
+    const momentum_args args = {.decay = ins->node->attrs.update.beta1,
             .grad_scale = clip_scale(norm2, ins->in[3]),
             .g = g->dt,
             .to = u->dt};
@@ -31,11 +27,7 @@ static void momentum_chunk(void *arg, int64_t chunk, int thread) {
             output_at(ins, 2, first), &args);
 }
 
-static void momentum(const instruction *ins) {
-    run_chunks(ins, tensor_elements(ins->node->in[0]), CHUNK_ELEMENTS, momentum_chunk);
-}
-
-const cpu_op cpu_op_momentum = {.run = momentum};
+const cpu_op cpu_op_momentum = {.elements = momentum_chunk};
 
 // --- to_owner, from_owner. Workspace: bytes to each place | bytes from each
 static int64_t owner_workspace(const node *n, int n_threads) {
@@ -83,24 +75,16 @@ static void from_owner(const instruction *ins) {
 const cpu_op cpu_op_from_owner = {.run = from_owner, .workspace = owner_workspace};
 
 // --- descend
-static void descend_chunk(void *arg, int64_t chunk, int thread) {
-    (void)thread;
-    const instruction *ins = arg;
+static void descend_chunk(const instruction *ins, int64_t first, int64_t n) {
     const tensor *p = ins->node->in[0];
     const double *hyper = ins->in[3];
-    const int64_t first = chunk * CHUNK_ELEMENTS,
-                  n = chunk_length(tensor_elements(p), CHUNK_ELEMENTS, chunk);
     if (!isfinite(*(const double *)ins->in[2])) return;
     ins->kernels->descend(p->dt, n, output_at(ins, 0, first), input_at(ins, 1, first),
-            hyper[HYPER_LR], ins->node->attrs.weight_decay,
+            hyper[HYPER_LR], ins->node->attrs.update.weight_decay,
             ins->node->n_in > 4 ? (uint16_t *)(void *)output_at(ins, 1, first) : NULL);
 }
 
-static void descend(const instruction *ins) {
-    run_chunks(ins, tensor_elements(ins->node->in[0]), CHUNK_ELEMENTS, descend_chunk);
-}
-
-const cpu_op cpu_op_descend = {.run = descend};
+const cpu_op cpu_op_descend = {.elements = descend_chunk};
 
 // --- orthogonalise
 enum { PRODUCTS = 3 };
@@ -300,7 +284,7 @@ static void newton_schulz(ns_call *call, gemm *const *product, char *scratch, in
     const muon_matrix *one = call->one;
     const int64_t elements = one->R * one->C, square = one->M * one->M;
     const bool wide = is_wide(one);
-    for (int step = 0; step < call->ins->node->attrs.ns_steps; step++) {
+    for (int step = 0; step < call->ins->node->attrs.update.ns_steps; step++) {
         gemm_run(product[0], call->x, call->x, call->a, scratch, bytes);
         gemm_run(product[1], call->a, call->a, call->sums, scratch, bytes);
         combine(call, square, NS_B, call->a, call->sums);
@@ -322,7 +306,7 @@ static void scale_rows(void *arg, int64_t chunk, int thread) {
     (void)thread;
     const ns_call *call = arg;
     const muon_matrix *one = call->one;
-    const double beta2 = call->ins->node->attrs.beta2;
+    const double beta2 = call->ins->node->attrs.update.beta2;
     const bool is_double = dtype_acc(call->dt) == DT_F64,
                counts = isfinite(*(const double *)call->ins->in[3]);
     void *v = mean_squares(call);
@@ -361,7 +345,8 @@ static void orthogonalise_one(const instruction *ins, const muon_matrix *one,
             .squares = (double *)(void *)(base + offset.squares),
             .rows = ins->node->n_in > 2 ? (row_scale *)(void *)(base + offset.rows) : NULL};
     par_for(div_up(one->R, CHUNK_ROWS), load_rows, &call);
-    combine(&call, one->R * one->C, 1 / fmax(norm_of(&call), ins->node->attrs.eps), call.x, NULL);
+    combine(&call, one->R * one->C, 1 / fmax(norm_of(&call), ins->node->attrs.update.eps), call.x,
+            NULL);
     newton_schulz(&call, product, base + offset.products, ins->workspace_bytes - offset.products);
     call.factor = call.rows ? normalise(&call)
                             : MUON_RMS * sqrt((double)(one->R > one->C ? one->R : one->C));

@@ -7,14 +7,14 @@
 
 #include "backend/cpu/cpu_op.h"
 #include "base/exact_sum.h"
-#include "base/pair_loss.h"
-#include "base/pair_word.h"
+#include "ir/pair_loss.h"
+#include "ir/pair_word.h"
 #include "base/round.h"
 #include "ir/token_sums.h"
 
 typedef struct told {              // of a token
     double loss, reference, scale; // scale: the gradient of the sum that the token is in
-    int64_t word;                  // base/pair_word.h
+    int64_t word;                  // ir/pair_word.h
 } told;
 
 typedef struct pair_call {
@@ -135,8 +135,8 @@ static void preference(const instruction *ins) {
     const node *pairs = ins->node;
     pair_call call = {.ins = ins,
             .n = pairs->in[0]->dim[0],
-            .beta = pairs->attrs.beta1,
-            .smoothing = pairs->attrs.eps,
+            .beta = pairs->attrs.preference.beta,
+            .smoothing = pairs->attrs.preference.smoothing,
             .grad = pairs->op == OP_preference_grad};
     told *mine = ins->workspace, *all = mine + call.n;
     call.n_all = call.n * n_ranks(pairs);

@@ -13,12 +13,8 @@ static rounding keys_at(const extent_run *run, int word, uint32_t step) {
     return rounding_of(&keys, step, run->first);
 }
 
-static void update_chunk(void *arg, int64_t chunk, int thread) {
-    (void)thread;
-    const instruction *ins = arg;
+static void update_chunk(const instruction *ins, int64_t first, int64_t n) {
     const bool copies = ins->node->n_in > 7;
-    const int64_t first = chunk * CHUNK_ELEMENTS,
-                  n = chunk_length(tensor_elements(ins->node->in[0]), CHUNK_ELEMENTS, chunk);
     const uint32_t *extent = ins->in[6];
     if (!isfinite(*(const double *)ins->in[4])) {
         memset(output_at(ins, 3, first), 0, (size_t)(n * dtype_bytes(ins->node->in[3]->dt)));
@@ -38,34 +34,19 @@ static void update_chunk(void *arg, int64_t chunk, int thread) {
     }
 }
 
-static void adamw_rounded(const instruction *ins) {
-    run_chunks(ins, tensor_elements(ins->node->in[0]), CHUNK_ELEMENTS, update_chunk);
-}
-
-const cpu_op cpu_op_adamw_rounded = {.run = adamw_rounded};
+const cpu_op cpu_op_adamw_rounded = {.elements = update_chunk};
 
 // --- sums of gradients
-static void zeros_chunk(void *arg, int64_t chunk, int thread) {
-    (void)thread;
-    const instruction *ins = arg;
+static void zeros_chunk(const instruction *ins, int64_t first, int64_t n) {
     const tensor *sum = ins->node->out[0];
-    const int64_t n = chunk_length(tensor_elements(sum), CHUNK_ELEMENTS, chunk);
-    memset(output_at(ins, 0, chunk * CHUNK_ELEMENTS), 0, (size_t)(n * dtype_bytes(sum->dt)));
+    memset(output_at(ins, 0, first), 0, (size_t)(n * dtype_bytes(sum->dt)));
 }
 
-static void zeros(const instruction *ins) {
-    run_chunks(ins, tensor_elements(ins->node->out[0]), CHUNK_ELEMENTS, zeros_chunk);
-}
+const cpu_op cpu_op_zeros = {.elements = zeros_chunk};
 
-const cpu_op cpu_op_zeros = {.run = zeros};
-
-static void add_chunk(void *arg, int64_t chunk, int thread) {
-    (void)thread;
-    const instruction *ins = arg;
+static void add_rounded_elements(const instruction *ins, int64_t first, int64_t n) {
     const uint32_t *extent = ins->in[2], *number = ins->in[3];
     const tensor *sum = ins->node->in[0];
-    const int64_t first = chunk * CHUNK_ELEMENTS,
-                  n = chunk_length(tensor_elements(sum), CHUNK_ELEMENTS, chunk);
     for (int64_t at = first; at < first + n;) {
         const extent_run run = extent_run_at(extent, at, first + n - at);
         const rounding by = keys_at(&run, PART_GRADIENT, rounding_step(number[0], number[1]));
@@ -74,8 +55,4 @@ static void add_chunk(void *arg, int64_t chunk, int thread) {
     }
 }
 
-static void add_rounded(const instruction *ins) {
-    run_chunks(ins, tensor_elements(ins->node->in[0]), CHUNK_ELEMENTS, add_chunk);
-}
-
-const cpu_op cpu_op_add_rounded = {.run = add_rounded};
+const cpu_op cpu_op_add_rounded = {.elements = add_rounded_elements};

@@ -12,7 +12,7 @@
 // --- embedding
 // Counts the rows of a split table that the ranks before this one have.
 static int64_t rows_before(const instruction *ins) {
-    return ins->group ? (int64_t)group_place(ins->group) * ins->node->attrs.part : 0;
+    return ins->group ? (int64_t)group_place(ins->group) * ins->node->attrs.vocabulary.part : 0;
 }
 
 // All types have their sign in the last byte of an element (little-endian, as the file formats).
@@ -37,15 +37,12 @@ static void copy_row(const instruction *ins, int64_t row, char *to) {
     ins->kernels->widen(table->dt, type, held, 0, width, to);
 }
 
-static void embedding_rows(void *arg, int64_t c, int thread) {
-    (void)thread;
-    const instruction *ins = arg;
+static void embedding_rows(const instruction *ins, int64_t first_row, int64_t rows) {
     const tensor *x = ins->node->out[0];
     const int32_t *ids = ins->in[0];
-    const int64_t width = x->dim[1], first = c * CHUNK_ROWS,
-                  end = first + chunk_length(x->dim[0], CHUNK_ROWS, c);
+    const int64_t width = x->dim[1], end = first_row + rows;
     const int64_t here = rows_before(ins), n_here = ins->node->in[1]->dim[0];
-    for (int64_t row = first; row < end; row++) {
+    for (int64_t row = first_row; row < end; row++) {
         const int64_t id = ids[row] - here;
         if (id >= 0 && id < n_here)
             copy_row(ins, id, output_at(ins, 0, row * width));
@@ -54,11 +51,7 @@ static void embedding_rows(void *arg, int64_t c, int thread) {
     }
 }
 
-static void embedding(const instruction *ins) {
-    run_chunks(ins, ins->node->out[0]->dim[0], CHUNK_ROWS, embedding_rows);
-}
-
-const cpu_op cpu_op_embedding = {.run = embedding};
+const cpu_op cpu_op_embedding = {.rows = embedding_rows};
 
 // A token and the row of the accumulator that its gradient belongs to.
 typedef struct token_of_row {
@@ -123,37 +116,25 @@ const cpu_op cpu_op_embedding_grad = {
 };
 
 // --- norms
-static void rmsnorm_rows(void *arg, int64_t c, int thread) {
-    (void)thread;
-    const instruction *ins = arg;
+static void rmsnorm_rows(const instruction *ins, int64_t row, int64_t rows) {
     const tensor *x = ins->node->in[0];
-    const int64_t width = x->dim[1], row = c * CHUNK_ROWS,
-                  n = chunk_length(x->dim[0], CHUNK_ROWS, c);
-    ins->kernels->rmsnorm(x->dt, n, width, input_at(ins, 0, row * width), NULL, ins->in[1],
-            ins->node->attrs.eps, NULL, output_at(ins, 0, row * width), output_at(ins, 1, row));
+    const int64_t width = x->dim[1];
+    ins->kernels->rmsnorm(x->dt, rows, width, input_at(ins, 0, row * width), NULL, ins->in[1],
+            ins->node->attrs.norm.eps, NULL, output_at(ins, 0, row * width),
+            output_at(ins, 1, row));
 }
 
-static void rmsnorm(const instruction *ins) {
-    run_chunks(ins, ins->node->in[0]->dim[0], CHUNK_ROWS, rmsnorm_rows);
-}
+const cpu_op cpu_op_rmsnorm = {.rows = rmsnorm_rows};
 
-const cpu_op cpu_op_rmsnorm = {.run = rmsnorm};
-
-static void add_rmsnorm_rows(void *arg, int64_t c, int thread) {
-    (void)thread;
-    const instruction *ins = arg;
+static void add_rmsnorm_rows(const instruction *ins, int64_t row, int64_t rows) {
     const tensor *x = ins->node->in[0];
-    const int64_t width = x->dim[1], row = c * CHUNK_ROWS, first = row * width;
-    ins->kernels->rmsnorm(x->dt, chunk_length(x->dim[0], CHUNK_ROWS, c), width,
-            input_at(ins, 0, first), input_at(ins, 1, first), ins->in[2], ins->node->attrs.eps,
-            output_at(ins, 0, first), output_at(ins, 1, first), output_at(ins, 2, row));
+    const int64_t width = x->dim[1], first = row * width;
+    ins->kernels->rmsnorm(x->dt, rows, width, input_at(ins, 0, first), input_at(ins, 1, first),
+            ins->in[2], ins->node->attrs.norm.eps, output_at(ins, 0, first),
+            output_at(ins, 1, first), output_at(ins, 2, row));
 }
 
-static void add_rmsnorm(const instruction *ins) {
-    run_chunks(ins, ins->node->in[0]->dim[0], CHUNK_ROWS, add_rmsnorm_rows);
-}
-
-const cpu_op cpu_op_add_rmsnorm = {.run = add_rmsnorm};
+const cpu_op cpu_op_add_rmsnorm = {.rows = add_rmsnorm_rows};
 
 // The weight's gradient: each reduction block of tokens in fixed parts, added in their order;
 // reduction blocks in a tree, which ranks that have other tokens continue; then what was there
@@ -192,10 +173,10 @@ static void rmsnorm_grad_part(void *arg, int64_t c, int thread) {
                   size = div_up(in_block, cut.parts), width = dy->dim[1],
                   rows = chunk_length(in_block, size, c % cut.parts),
                   row = begin + c % cut.parts * size, first = row * width;
-    char *dw = n->attrs.skip_dw ? NULL : (char *)ins->workspace + c * norm_part_bytes(n);
+    char *dw = n->attrs.norm.skip_dw ? NULL : (char *)ins->workspace + c * norm_part_bytes(n);
     if (dw) memset(dw, 0, (size_t)norm_part_bytes(n));
     if (rows <= 0) return;
-    const int dh = n->attrs.skip_dw ? 4 : 5; // the input dh, if it is there
+    const int dh = n->attrs.norm.skip_dw ? 4 : 5; // the input dh, if it is there
     ins->kernels->rmsnorm_grad(dy->dt, rows, width, input_at(ins, 0, first),
             input_at(ins, 1, first), ins->in[2], input_at(ins, 3, row),
             dh < n->n_in ? input_at(ins, dh, first) : NULL, output_at(ins, 0, first), dw);
@@ -249,7 +230,7 @@ static void rmsnorm_grad(const instruction *ins) {
     const int64_t width = norm->in[0]->dim[1], bytes = norm_part_bytes(norm);
     char *sums = ins->workspace, *exchange = sums + norm_parts_bytes(norm);
     run_chunks(ins, cut.blocks * cut.parts, 1, rmsnorm_grad_part);
-    if (attrs->skip_dw) return;
+    if (attrs->norm.skip_dw) return;
     join_norm_parts(ins, &cut);
     if (ins->group && tells_runs(attrs)) {
         *ins->failed = comm_all_gather(ins->group, sums,
@@ -269,28 +250,21 @@ static void rmsnorm_grad(const instruction *ins) {
 
 static int64_t rmsnorm_grad_workspace(const node *n, int n_threads) {
     (void)n_threads;
-    return n->attrs.skip_dw ? 0 : norm_parts_bytes(n) + norm_exchange_bytes(n);
+    return n->attrs.norm.skip_dw ? 0 : norm_parts_bytes(n) + norm_exchange_bytes(n);
 }
 
 const cpu_op cpu_op_rmsnorm_grad = {.run = rmsnorm_grad, .workspace = rmsnorm_grad_workspace};
 
 // --- biases
-static void add_bias_rows(void *arg, int64_t c, int thread) {
-    (void)thread;
-    const instruction *ins = arg;
+static void add_bias_rows(const instruction *ins, int64_t first_row, int64_t rows) {
     const tensor *x = ins->node->in[0];
-    const int64_t width = x->dim[1], first = c * CHUNK_ROWS,
-                  end = first + chunk_length(x->dim[0], CHUNK_ROWS, c);
-    for (int64_t row = first; row < end; row++)
+    const int64_t width = x->dim[1], end = first_row + rows;
+    for (int64_t row = first_row; row < end; row++)
         ins->kernels->narrow(x->dt, width, ins->in[1], input_at(ins, 0, row * width),
                 output_at(ins, 0, row * width));
 }
 
-static void add_bias(const instruction *ins) {
-    run_chunks(ins, ins->node->in[0]->dim[0], CHUNK_ROWS, add_bias_rows);
-}
-
-const cpu_op cpu_op_add_bias = {.run = add_bias};
+const cpu_op cpu_op_add_bias = {.rows = add_bias_rows};
 
 enum { BIAS_RUN = 64 }; // tokens: rounding errors grow with the root of a chain's length
 
@@ -335,7 +309,7 @@ const cpu_op cpu_op_bias_grad = {.run = bias_grad};
 // --- positions
 static void rope_table(const instruction *ins) {
     const op_attrs *attrs = &ins->node->attrs;
-    const rope_args args = {.head_dim = attrs->head_dim,
+    const rope_args args = {.head_dim = attrs->heads.head_dim,
             .theta = attrs->rope.theta,
             .factor = attrs->rope.factor,
             .low_freq_factor = attrs->rope.low_freq_factor,
@@ -347,86 +321,53 @@ static void rope_table(const instruction *ins) {
 
 const cpu_op cpu_op_rope_table = {.run = rope_table};
 
-static void rope_rows(void *arg, int64_t c, int thread) {
-    (void)thread;
-    const instruction *ins = arg;
+static void rope_rows(const instruction *ins, int64_t row, int64_t rows) {
     const op_attrs *attrs = &ins->node->attrs;
     const tensor *x = ins->node->in[0];
-    const int64_t width = x->dim[1], row = c * CHUNK_ROWS;
-    ins->kernels->rope(x->dt, chunk_length(x->dim[0], CHUNK_ROWS, c), width, attrs->n_heads,
-            attrs->head_dim, input_at(ins, 0, row * width), input_at(ins, 1, row * attrs->head_dim),
-            attrs->inverse, output_at(ins, 0, row * width));
+    const int64_t width = x->dim[1];
+    ins->kernels->rope(x->dt, rows, width, attrs->heads.n_heads, attrs->heads.head_dim,
+            input_at(ins, 0, row * width), input_at(ins, 1, row * attrs->heads.head_dim),
+            attrs->rope.inverse, output_at(ins, 0, row * width));
 }
 
-static void rope(const instruction *ins) {
-    run_chunks(ins, ins->node->in[0]->dim[0], CHUNK_ROWS, rope_rows);
-}
-
-const cpu_op cpu_op_rope = {.run = rope};
+const cpu_op cpu_op_rope = {.rows = rope_rows};
 
 // --- swiglu
-static void swiglu_rows(void *arg, int64_t c, int thread) {
-    (void)thread;
-    const instruction *ins = arg;
+static void swiglu_rows(const instruction *ins, int64_t row, int64_t rows) {
     const tensor *y = ins->node->out[0];
-    const int64_t first = c * CHUNK_ROWS * y->dim[1];
-    ins->kernels->swiglu(y->dt, chunk_length(y->dim[0], CHUNK_ROWS, c), y->dim[1],
-            input_at(ins, 0, 2 * first), output_at(ins, 0, first));
-}
-
-static void swiglu(const instruction *ins) {
-    run_chunks(ins, ins->node->out[0]->dim[0], CHUNK_ROWS, swiglu_rows);
-}
-
-const cpu_op cpu_op_swiglu = {.run = swiglu};
-
-static void swiglu_grad_rows(void *arg, int64_t c, int thread) {
-    (void)thread;
-    const instruction *ins = arg;
-    const tensor *dy = ins->node->in[0];
-    const int64_t first = c * CHUNK_ROWS * dy->dim[1];
-    ins->kernels->swiglu_grad(dy->dt, chunk_length(dy->dim[0], CHUNK_ROWS, c), dy->dim[1],
-            input_at(ins, 0, first), input_at(ins, 1, 2 * first), output_at(ins, 0, 2 * first));
-}
-
-static void swiglu_grad(const instruction *ins) {
-    run_chunks(ins, ins->node->in[0]->dim[0], CHUNK_ROWS, swiglu_grad_rows);
-}
-
-const cpu_op cpu_op_swiglu_grad = {.run = swiglu_grad};
-
-// --- add
-static void add_elements(void *arg, int64_t c, int thread) {
-    (void)thread;
-    const instruction *ins = arg;
-    const tensor *y = ins->node->out[0];
-    const int64_t first = c * CHUNK_ELEMENTS;
-    ins->kernels->add(y->dt, chunk_length(tensor_elements(y), CHUNK_ELEMENTS, c),
-            input_at(ins, 0, first), input_at(ins, 1, first), output_at(ins, 0, first));
-}
-
-static void add(const instruction *ins) {
-    run_chunks(ins, tensor_elements(ins->node->out[0]), CHUNK_ELEMENTS, add_elements);
-}
-
-const cpu_op cpu_op_add = {.run = add};
-
-// --- narrow
-static void narrow_elements(void *arg, int64_t c, int thread) {
-    (void)thread;
-    const instruction *ins = arg;
-    const tensor *y = ins->node->out[0];
-    const int64_t first = c * CHUNK_ELEMENTS;
-    ins->kernels->narrow(y->dt, chunk_length(tensor_elements(y), CHUNK_ELEMENTS, c),
-            input_at(ins, 0, first), ins->node->n_in > 1 ? input_at(ins, 1, first) : NULL,
+    const int64_t first = row * y->dim[1];
+    ins->kernels->swiglu(y->dt, rows, y->dim[1], input_at(ins, 0, 2 * first),
             output_at(ins, 0, first));
 }
 
-static void narrow(const instruction *ins) {
-    run_chunks(ins, tensor_elements(ins->node->out[0]), CHUNK_ELEMENTS, narrow_elements);
+const cpu_op cpu_op_swiglu = {.rows = swiglu_rows};
+
+static void swiglu_grad_rows(const instruction *ins, int64_t row, int64_t rows) {
+    const tensor *dy = ins->node->in[0];
+    const int64_t first = row * dy->dim[1];
+    ins->kernels->swiglu_grad(dy->dt, rows, dy->dim[1], input_at(ins, 0, first),
+            input_at(ins, 1, 2 * first), output_at(ins, 0, 2 * first));
 }
 
-const cpu_op cpu_op_narrow = {.run = narrow};
+const cpu_op cpu_op_swiglu_grad = {.rows = swiglu_grad_rows};
+
+// --- add
+static void add_elements(const instruction *ins, int64_t first, int64_t n) {
+    const tensor *y = ins->node->out[0];
+    ins->kernels->add(y->dt, n, input_at(ins, 0, first), input_at(ins, 1, first),
+            output_at(ins, 0, first));
+}
+
+const cpu_op cpu_op_add = {.elements = add_elements};
+
+// --- narrow
+static void narrow_elements(const instruction *ins, int64_t first, int64_t n) {
+    const tensor *y = ins->node->out[0];
+    ins->kernels->narrow(y->dt, n, input_at(ins, 0, first),
+            ins->node->n_in > 1 ? input_at(ins, 1, first) : NULL, output_at(ins, 0, first));
+}
+
+const cpu_op cpu_op_narrow = {.elements = narrow_elements};
 
 // --- dropout
 // A rank's part of x: its first token among those of `origin`, and its columns in a whole token.
@@ -452,17 +393,15 @@ static int64_t tokens_in_a_row(const int32_t *origin, int64_t n) {
     return run;
 }
 
-static void dropout_tokens(void *arg, int64_t c, int thread) {
-    (void)thread;
-    const instruction *ins = arg;
+static void dropout_tokens(const instruction *ins, int64_t row, int64_t rows) {
     const op_attrs *attrs = &ins->node->attrs;
     const tensor *x = ins->node->in[0];
     const dropout_part part = part_of(ins);
-    const int64_t width = x->dim[1], end = c * CHUNK_ROWS + chunk_length(x->dim[0], CHUNK_ROWS, c);
-    dropout_args args = {.key = {(uint64_t)attrs->seed, RNG_DROPOUT, 0},
-            .site = (uint64_t)attrs->site,
-            .rate = attrs->rate};
-    for (int64_t token = c * CHUNK_ROWS, n; token < end; token += n) {
+    const int64_t width = x->dim[1], end = row + rows;
+    dropout_args args = {.key = {(uint64_t)attrs->dropout.seed, RNG_DROPOUT, 0},
+            .site = (uint64_t)attrs->dropout.site,
+            .rate = attrs->dropout.rate};
+    for (int64_t token = row, n; token < end; token += n) {
         const int32_t *origin = (const int32_t *)ins->in[1] + 3 * (part.token + token);
         n = part.all_columns == width ? tokens_in_a_row(origin, end - token) : 1;
         args.key.step = (uint64_t)(uint32_t)origin[1] << 32 | (uint32_t)origin[0];
@@ -471,8 +410,4 @@ static void dropout_tokens(void *arg, int64_t c, int thread) {
     }
 }
 
-static void dropout(const instruction *ins) {
-    run_chunks(ins, ins->node->in[0]->dim[0], CHUNK_ROWS, dropout_tokens);
-}
-
-const cpu_op cpu_op_dropout = {.run = dropout};
+const cpu_op cpu_op_dropout = {.rows = dropout_tokens};

@@ -66,12 +66,8 @@ static int64_t sum_squares_workspace(const node *n, int n_threads) {
 const cpu_op cpu_op_sum_squares = {.run = sum_squares, .workspace = sum_squares_workspace};
 
 // --- adamw
-static void adamw_chunk(void *arg, int64_t chunk, int thread) {
-    (void)thread;
-    const instruction *ins = arg;
+static void adamw_chunk(const instruction *ins, int64_t first, int64_t n) {
     const tensor *p = ins->node->in[0];
-    const int64_t first = chunk * CHUNK_ELEMENTS,
-                  n = chunk_length(tensor_elements(p), CHUNK_ELEMENTS, chunk);
     if (!isfinite(*(const double *)ins->in[4])) {
         memset(output_at(ins, 3, first), 0, (size_t)(n * dtype_bytes(p->dt)));
         return;
@@ -82,46 +78,26 @@ static void adamw_chunk(void *arg, int64_t chunk, int thread) {
             ins->node->n_in > 6 ? (uint16_t *)(void *)output_at(ins, 4, first) : NULL);
 }
 
-static void adamw(const instruction *ins) {
-    run_chunks(ins, tensor_elements(ins->node->in[0]), CHUNK_ELEMENTS, adamw_chunk);
-}
-
-const cpu_op cpu_op_adamw = {.run = adamw};
+const cpu_op cpu_op_adamw = {.elements = adamw_chunk};
 
 // --- accumulation groups
-static void put_aside_chunk(void *arg, int64_t c, int thread) {
-    (void)thread;
-    const instruction *ins = arg;
+static void put_aside_chunk(const instruction *ins, int64_t first, int64_t n) {
     const tensor *g = ins->node->in[0];
-    const int64_t first = c * CHUNK_ELEMENTS,
-                  n = chunk_length(tensor_elements(g), CHUNK_ELEMENTS, c);
     const size_t bytes = (size_t)(n * dtype_bytes(g->dt));
     memcpy(output_at(ins, 1, first), input_at(ins, 0, first), bytes);
     memset(output_at(ins, 0, first), 0, bytes);
 }
 
-static void put_aside(const instruction *ins) {
-    run_chunks(ins, tensor_elements(ins->node->in[0]), CHUNK_ELEMENTS, put_aside_chunk);
-}
+const cpu_op cpu_op_put_aside = {.elements = put_aside_chunk};
 
-const cpu_op cpu_op_put_aside = {.run = put_aside};
-
-static void take_back_chunk(void *arg, int64_t c, int thread) {
-    (void)thread;
-    const instruction *ins = arg;
+static void take_back_chunk(const instruction *ins, int64_t first, int64_t n) {
     const tensor *g = ins->node->in[0];
-    const int64_t first = c * CHUNK_ELEMENTS,
-                  n = chunk_length(tensor_elements(g), CHUNK_ELEMENTS, c);
     ins->kernels->add(g->dt, n, input_at(ins, 1, first), input_at(ins, 0, first),
             output_at(ins, 0, first));
     memset(output_at(ins, 1, first), 0, (size_t)(n * dtype_bytes(g->dt)));
 }
 
-static void take_back(const instruction *ins) {
-    run_chunks(ins, tensor_elements(ins->node->in[0]), CHUNK_ELEMENTS, take_back_chunk);
-}
-
-const cpu_op cpu_op_take_back = {.run = take_back};
+const cpu_op cpu_op_take_back = {.elements = take_back_chunk};
 
 // An alias; nodes run in order.
 const cpu_op cpu_op_barrier = {.run = NULL};

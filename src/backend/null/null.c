@@ -1,6 +1,6 @@
 // A back end that only plans. It uses the workspace sizes of another back end, so that a plan made
 // without a device is the plan of a run on that device.
-#include "backend/backend.h"
+#include "backend/backend_kinds.h"
 
 typedef struct null_backend {
     backend base;
@@ -31,15 +31,15 @@ static void use_slot(backend *b, int slot) {
     (void)b, (void)slot;
 }
 
-static drv_status write_nowhere(backend *b, int rank, const char *name, int64_t offset,
-        int64_t bytes, const void *src) {
-    (void)b, (void)rank, (void)name, (void)offset, (void)bytes, (void)src;
+static drv_status write_nowhere(backend *b, const char *name, int64_t offset, int64_t bytes,
+        const void *src) {
+    (void)b, (void)name, (void)offset, (void)bytes, (void)src;
     return DRV_OK;
 }
 
-static drv_status read_nothing(backend *b, int rank, const char *name, int64_t offset,
-        int64_t bytes, void *dst) {
-    (void)b, (void)rank, (void)offset, (void)bytes, (void)dst;
+static drv_status read_nothing(backend *b, const char *name, int64_t offset, int64_t bytes,
+        void *dst) {
+    (void)b, (void)offset, (void)bytes, (void)dst;
     return drv_fail(DRV_E_DEVICE, "the null back end has no values to read (\"%s\")", name);
 }
 
@@ -58,7 +58,6 @@ static void describe(backend *b, backend_info *out) {
     *out = (backend_info){.kernels = "",
             .best_kernels = "",
             .features = "",
-            .libraries = "",
             .bf16_by = "",
             .bf16_peak = DT_BF16,
             .other_way = ""};
@@ -85,7 +84,7 @@ static void finish(backend *b) {
     (void)b;
 }
 
-drv_status backend_open_null(arena *a, const backend_vtable *planned_for, backend **out) {
+backend *backend_open_null(arena *a, const backend_vtable *planned_for) {
     null_backend *b = ARENA_NEW(a, null_backend);
     b->calls = (backend_vtable){.name = "null",
             .workspace = planned_for->workspace,
@@ -103,7 +102,6 @@ drv_status backend_open_null(arena *a, const backend_vtable *planned_for, backen
             .peak = peak,
             .memory_rate = memory_rate,
             .close = finish};
-    b->base = (backend){.v = &b->calls, .n_local_ranks = 1};
-    *out = &b->base;
-    return DRV_OK;
+    b->base = (backend){.v = &b->calls};
+    return &b->base;
 }

@@ -284,22 +284,19 @@ static device_state *find(backend *b, const char *name) {
     return d;
 }
 
-static drv_status write_state(backend *b, int rank, const char *name, int64_t offset, int64_t bytes,
+static drv_status write_state(backend *b, const char *name, int64_t offset, int64_t bytes,
         const void *src) {
-    (void)rank;
     device_state *d = state_slot_at(find(b, name), &offset);
     return state_write(&self(b)->states, d, offset, bytes, src);
 }
 
-static drv_status read_state(backend *b, int rank, const char *name, int64_t offset, int64_t bytes,
+static drv_status read_state(backend *b, const char *name, int64_t offset, int64_t bytes,
         void *dst) {
-    (void)rank;
     device_state *d = state_slot_at(find(b, name), &offset);
     return state_read(&self(b)->states, d, offset, bytes, dst);
 }
 
-static drv_status fetch(backend *b, int rank, const char *name, int64_t bytes, void *dst) {
-    (void)rank;
+static drv_status fetch(backend *b, const char *name, int64_t bytes, void *dst) {
     state_table *s = &self(b)->states;
     const drv_status status = state_fetch(s, find(b, name), b->n_run, bytes, dst);
     const running_program *last = &self(b)->running[MAX_RUNNING - 1];
@@ -404,14 +401,11 @@ static const char *device(backend *base) {
     return arena_printf(b->a, "%s (%s)", b->pool->client->kind, b->pool->client->platform);
 }
 
-static void describe(backend *base, backend_info *out) {
-    pjrt_backend *b = self(base);
+static void describe(backend *b, backend_info *out) {
+    (void)b;
     *out = (backend_info){.kernels = "XLA",
             .best_kernels = "XLA",
             .features = "",
-            .libraries = arena_printf(b->a, "PJRT %d.%d, StableHLO %s",
-                    b->pool->plugin->api->version.major, b->pool->plugin->api->version.minor,
-                    b->pool->plugin->stablehlo),
             .bf16_by = "XLA",
             .bf16_peak = DT_BF16,
             .other_way = ""};
@@ -509,7 +503,7 @@ static void choose_attention(pjrt_backend *b, const attention_wish *wish) {
 
 drv_status backend_open_pjrt(arena *a, const backend_opts *opts, backend **out) {
     pjrt_backend *b = ARENA_NEW(a, pjrt_backend);
-    b->base = (backend){.v = &calls, .n_local_ranks = 1};
+    b->base = (backend){.v = &calls};
     b->a = a;
     attention_wish wish;
     DRV_TRY(read_wish(&wish));

@@ -1,6 +1,6 @@
 // Settings of an open PJRT back end that tests change, before its first program.
 #pragma once
-#include "backend/backend.h"
+#include "backend/backend_kinds.h"
 #include "backend/pjrt/stablehlo/lower.h"
 
 // b must be of backend_open_pjrt.

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/data_split.h"
+#include "data/read/data_split.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "base/model_files.h"
+#include "model/family/model_files.h"
 #include "base/str.h"
 
 typedef struct hub {

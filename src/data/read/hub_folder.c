@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/data_split.h"
+#include "data/read/data_split.h"
 #include "base/log.h"
 #include "base/str.h"
 

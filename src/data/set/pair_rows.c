@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/pair_word.h"
+#include "ir/pair_word.h"
 #include "data/set/pair_marks.h"
 #include "data/sft/sft.h"
 

@@ -64,7 +64,7 @@ typedef struct rows_opts {
 typedef struct row_out {
     int32_t *tokens, *position, *labels; // see rows_next
     // Three arrays for rows of pairs; NULL: they are not wanted. `pair` says what each token is to
-    // the pairs of the row (base/pair_word.h), which are numbered from 0; `reference` has the
+    // the pairs of the row (ir/pair_word.h), which are numbered from 0; `reference` has the
     // reference's log-probability at the head of each response, a double in two words: [2
     // row_tokens]; `hidden` has for each token the two ends of what it does not see of the row
     // (pair_rows.h): likewise.

@@ -94,6 +94,6 @@ const op_row op_row_join_blocks = {
         .wire = join_wire,
         .collective = true,
         .differentiated = true,
-        .attrs = ATTR(row_blocks) | ATTR(axis) | ATTR(ranks) | ATTR(data_ranks),
+        .attrs = ATTRS(ATTR_RANKS, ATTR(sum, row_blocks), ATTR(sum, data_ranks)),
         .examples = {join_example},
 };

@@ -34,10 +34,10 @@ const op_row op_row_add = {
 static const char *narrow_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *x = n->in[0], *c = n->n_in > 1 ? n->in[1] : NULL;
     out[0] = c ? spec_may_alias(n, 1) : spec_like(x);
-    out[0].dt = n->attrs.to;
+    out[0].dt = n->attrs.narrow.to;
     *n_out = 1;
-    if (c && (c->dt != n->attrs.to || !same_shape(c, x))) return "c must be like the result";
-    return x->dt == dtype_acc(n->attrs.to) ? NULL : "x must be of the accumulation type";
+    if (c && (c->dt != n->attrs.narrow.to || !same_shape(c, x))) return "c must be like the result";
+    return x->dt == dtype_acc(n->attrs.narrow.to) ? NULL : "x must be of the accumulation type";
 }
 
 static void narrow_grad(grad_ctx *ctx, node *n) {
@@ -50,7 +50,7 @@ static void narrow_example(example *e) {
     e->dt = dtype_acc(dt);
     tensor *x = example_activation(e, "x", 3, 17);
     e->dt = dt;
-    graph_add(e->g, OP_narrow, 1, &x, &(op_attrs){.to = dt});
+    graph_add(e->g, OP_narrow, 1, &x, &(op_attrs){.narrow.to = dt});
 }
 
 static void narrow_sum_example(example *e) {
@@ -59,7 +59,7 @@ static void narrow_sum_example(example *e) {
     tensor *in[] = {example_activation(e, "x", 3, 17), NULL};
     e->dt = dt;
     in[1] = example_activation(e, "c", 3, 17);
-    graph_add(e->g, OP_narrow, 2, in, &(op_attrs){.to = dt});
+    graph_add(e->g, OP_narrow, 2, in, &(op_attrs){.narrow.to = dt});
 }
 
 const op_row op_row_narrow = {
@@ -70,6 +70,6 @@ const op_row op_row_narrow = {
         .grad = narrow_grad,
         .built = true,
         .differentiated = true,
-        .attrs = ATTR(to),
+        .attrs = ATTRS(ATTR(narrow, to)),
         .examples = {narrow_example, narrow_sum_example},
 };

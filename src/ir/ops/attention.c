@@ -30,38 +30,43 @@ static tensor *hidden_of(const node *n, int k) {
 
 static const char *check_hidden(const tensor *qkv, const tensor *hidden, const op_attrs *attrs) {
     if (!hidden) return NULL;
-    if (attrs->causal) return "rows of one document hide nothing";
+    if (attrs->attention.causal) return "rows of one document hide nothing";
     return is_i32(hidden, 2 * qkv->dim[0]) ? NULL : "hidden must be i32[2 N]";
 }
 
 static const char *check(const tensor *qkv, const tensor *position, const tensor *hidden,
         const op_attrs *attrs) {
     if (!is_matrix(qkv)) return "qkv must be a matrix";
-    if (attrs->n_kv_heads < 1 || attrs->n_heads % attrs->n_kv_heads)
+    if (attrs->heads.n_kv_heads < 1 || attrs->heads.n_heads % attrs->heads.n_kv_heads)
         return "kv_heads must divide heads";
-    if (qkv->dim[1] != (int64_t)(attrs->n_heads + 2 * attrs->n_kv_heads) * attrs->head_dim)
+    if (qkv->dim[1] !=
+            (int64_t)(attrs->heads.n_heads + 2 * attrs->heads.n_kv_heads) * attrs->heads.head_dim)
         return "qkv has not (heads + 2 kv_heads) * head_dim columns";
-    if (attrs->window < 0) return "a window must not be negative";
-    if (attrs->seq < 1 || qkv->dim[0] % attrs->seq) return "seq must divide the tokens";
+    if (attrs->attention.window < 0) return "a window must not be negative";
+    if (attrs->attention.seq < 1 || qkv->dim[0] % attrs->attention.seq)
+        return "seq must divide the tokens";
     const bool cut = attrs->mesh.ranks > 1 || attrs->sum.row_blocks > 1;
     const int row_blocks = attrs->sum.row_blocks > 1 ? attrs->sum.row_blocks : 1;
     if (cut && qkv->dt == DT_F64) return "rows that are cut are f32 or bf16";
     if (row_blocks & (row_blocks - 1)) return "row_blocks must be a power of two";
-    if (cut && attrs->seq % (ZIGZAG_HALVES * row_blocks)) return "seq must divide into chunks";
+    if (cut && attrs->attention.seq % (ZIGZAG_HALVES * row_blocks))
+        return "seq must divide into chunks";
     if (attrs->mesh.replicas > 1 &&
-            (!cut || attrs->n_kv_heads != 1 || attrs->head_dim % attrs->mesh.replicas))
+            (!cut || attrs->heads.n_kv_heads != 1 || attrs->heads.head_dim % attrs->mesh.replicas))
         return "replicas must divide the one key-value head of rows that are cut";
     if (!is_i32(position, qkv->dim[0])) return "position must be i32[N]";
     if (attrs->sum.blocks < 0 ||
-            (attrs->sum.blocks && attrs->n_heads / attrs->n_kv_heads % attrs->sum.blocks))
+            (attrs->sum.blocks &&
+                    attrs->heads.n_heads / attrs->heads.n_kv_heads % attrs->sum.blocks))
         return "reduction blocks must divide the query heads of a group";
     return check_hidden(qkv, hidden, attrs);
 }
 
 static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *qkv = n->in[0];
-    out[0] = spec_2d(qkv->dt, qkv->dim[0], (int64_t)n->attrs.n_heads * n->attrs.head_dim);
-    out[1] = spec_2d(dtype_acc(qkv->dt), n->attrs.n_heads, qkv->dim[0]);
+    out[0] = spec_2d(qkv->dt, qkv->dim[0],
+            (int64_t)n->attrs.heads.n_heads * n->attrs.heads.head_dim);
+    out[1] = spec_2d(dtype_acc(qkv->dt), n->attrs.heads.n_heads, qkv->dim[0]);
     *n_out = 2;
     return check(qkv, n->in[1], hidden_of(n, 2), &n->attrs);
 }
@@ -76,18 +81,19 @@ static int replicas_of(const node *n) {
 
 // The tokens of its row that a token sees, on average: with a window of w, 1, 2, .. w, w, ..
 static double seen(const node *n) {
-    const double row = (double)n->attrs.seq * ranks_of(n), w = n->attrs.window;
+    const double row = (double)n->attrs.attention.seq * ranks_of(n), w = n->attrs.attention.window;
     return w == 0 || w >= row ? (row + 1) / 2 : w * (1 - (w - 1) / (2 * row));
 }
 
 // Two products.
 static double flops(const node *n) {
-    return 4.0 * (double)n->in[0]->dim[0] * n->attrs.n_heads * n->attrs.head_dim * seen(n);
+    return 4.0 * (double)n->in[0]->dim[0] * n->attrs.heads.n_heads * n->attrs.heads.head_dim *
+           seen(n);
 }
 
 // Keys and values, in numbers.
 static double kv_numbers(const node *n, const tensor *qkv) {
-    return 2.0 * (double)qkv->dim[0] * n->attrs.n_kv_heads * n->attrs.head_dim;
+    return 2.0 * (double)qkv->dim[0] * n->attrs.heads.n_kv_heads * n->attrs.heads.head_dim;
 }
 
 static double wire(const node *n) {
@@ -102,7 +108,7 @@ static void grad(grad_ctx *ctx, node *n) {
 }
 
 // Two rows of two documents each, two query heads to a key head.
-static const op_attrs example_attrs = {.n_heads = 4, .n_kv_heads = 2, .head_dim = 6, .seq = 5};
+static const op_attrs example_attrs = {.heads = {4, 2, 6}, .attention.seq = 5};
 static const int32_t example_positions[10] = {0, 1, 2, 0, 1, 0, 1, 2, 0, 1};
 
 static node *example_forward(example *e, tensor *qkv) {
@@ -117,22 +123,17 @@ static node *example_continuations(example *e, tensor *qkv, int window) {
     tensor *in[] = {qkv, example_integers(e, "position", 14, positions),
             example_integers(e, "hidden", 28, hidden)};
     op_attrs attrs = example_attrs;
-    attrs.seq = 7;
-    attrs.window = window;
+    attrs.attention.seq = 7;
+    attrs.attention.window = window;
     return graph_add(e->g, OP_attention, 3, in, &attrs);
 }
-
-#define ATTENTION_ATTRS                                                                            \
-    (ATTR(n_heads) | ATTR(n_kv_heads) | ATTR(head_dim) | ATTR(seq) | ATTR(axis) | ATTR(ranks) |    \
-            ATTR(row_blocks) | ATTR(all_heads) | ATTR(blocks) | ATTR(wide) | ATTR(replicas) |      \
-            ATTR(causal) | ATTR(window) | ATTR(documents))
 
 static void example_rows(example *e) {
     example_forward(e, example_activation(e, "qkv", 10, 48));
 }
 
 static void example_window(example *e) {
-    example_forward(e, example_activation(e, "qkv", 10, 48))->attrs.window = 2;
+    example_forward(e, example_activation(e, "qkv", 10, 48))->attrs.attention.window = 2;
 }
 
 static void example_continuation_rows(example *e) {
@@ -143,6 +144,11 @@ static void example_continuation_rows(example *e) {
 static void example_continuation_window(example *e) {
     example_continuations(e, example_activation(e, "qkv", 14, 48), 2);
 }
+
+static const op_attr row_attrs[] = {ATTR(heads, n_heads), ATTR(heads, n_kv_heads),
+        ATTR(heads, head_dim), ATTR(attention, seq), ATTR(attention, causal),
+        ATTR(attention, documents), ATTR(attention, window), ATTR(attention, all_heads), ATTR_RANKS,
+        ATTR(mesh, replicas), ATTR(sum, row_blocks), ATTR(sum, blocks), ATTR(sum, wide), {0}};
 
 const op_row op_row_attention = {
         .name = "attention",
@@ -155,7 +161,7 @@ const op_row op_row_attention = {
         .wire = wire,
         .built = true,
         .differentiated = true,
-        .attrs = ATTENTION_ATTRS,
+        .attrs = row_attrs,
         .n_statistics = 1,
         .cheap = true,
         .examples = {example_rows, example_window, example_continuation_rows,
@@ -174,7 +180,8 @@ static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
 
 // Five products where the forward pass has two; the one that recomputes the scores does not count.
 static double grad_flops(const node *n) {
-    return 8.0 * (double)n->in[1]->dim[0] * n->attrs.n_heads * n->attrs.head_dim * seen(n);
+    return 8.0 * (double)n->in[1]->dim[0] * n->attrs.heads.n_heads * n->attrs.heads.head_dim *
+           seen(n);
 }
 
 // Gradients of keys and values come back in the accumulation type, of replicas a run from each.
@@ -209,7 +216,7 @@ static void example_grad(example *e) {
 
 static void example_window_grad(example *e) {
     op_attrs attrs = example_attrs;
-    attrs.window = 2;
+    attrs.attention.window = 2;
     example_grad_of(e, &attrs);
 }
 
@@ -237,7 +244,7 @@ const op_row op_row_attention_grad = {
         .wire = grad_wire,
         .wire_replicas = grad_wire_replicas,
         .differentiated = true,
-        .attrs = ATTENTION_ATTRS,
+        .attrs = row_attrs,
         .examples = {example_grad, example_window_grad, example_partial_grad,
                 example_continuation_grad},
 };
@@ -247,12 +254,13 @@ const op_row op_row_attention_grad = {
 // and attends to all that is cached up to each.
 static const char *cached_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *qkv = n->in[0], *k = n->in[1];
-    out[0] = spec_2d(qkv->dt, qkv->dim[0], (int64_t)n->attrs.n_heads * n->attrs.head_dim);
+    out[0] = spec_2d(qkv->dt, qkv->dim[0],
+            (int64_t)n->attrs.heads.n_heads * n->attrs.heads.head_dim);
     out[1] = spec_in_place(n, 1);
     out[2] = spec_in_place(n, 2);
     *n_out = 3;
-    if (k->n_dims != 3 || k->dim[0] != n->attrs.n_kv_heads || k->dim[2] != n->attrs.head_dim ||
-            !same_type(k, n->in[2]) || k->dt != qkv->dt)
+    if (k->n_dims != 3 || k->dim[0] != n->attrs.heads.n_kv_heads ||
+            k->dim[2] != n->attrs.heads.head_dim || !same_type(k, n->in[2]) || k->dt != qkv->dt)
         return "the caches must be [kv_heads, capacity, head_dim]";
     return check(qkv, n->in[3], NULL, &n->attrs);
 }
@@ -265,8 +273,8 @@ static void cached_example_of(example *e, int n, int window) {
            *values = example_cache(e, "values", (int64_t[]){2, 9, 6});
     tensor *in[] = {qkv, keys, values, example_integers(e, "position", n, positions)};
     op_attrs attrs = example_attrs;
-    attrs.seq = n;
-    attrs.window = window;
+    attrs.attention.seq = n;
+    attrs.attention.window = window;
     graph_add(e->g, OP_cached_attention, 4, in, &attrs);
 }
 
@@ -291,7 +299,7 @@ const op_row op_row_cached_attention = {
         .flops_of = FLOPS_ATTENTION,
         .built = true,
         .differentiated = true,
-        .attrs = ATTR(n_heads) | ATTR(n_kv_heads) | ATTR(head_dim) | ATTR(seq) | ATTR(all_heads) |
-                 ATTR(window),
+        .attrs = ATTRS(ATTR(heads, n_heads), ATTR(heads, n_kv_heads), ATTR(heads, head_dim),
+                ATTR(attention, seq), ATTR(attention, window), ATTR(attention, all_heads)),
         .examples = {cached_example, cached_window_example, cached_row_window_example},
 };

@@ -81,7 +81,7 @@ const op_row op_row_bias_grad = {
         .min_in = 2,
         .max_in = 2,
         .shape = grad_shape,
-        .attrs = ATTR(row_blocks) | ATTR(partial_sums),
+        .attrs = ATTRS(ATTR(sum, row_blocks), ATTR(sum, partial_sums)),
         .differentiated = true,
         .examples = {grad_example, grad_partial_sums_example},
 };

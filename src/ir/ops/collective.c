@@ -32,7 +32,7 @@ static void pass_back(grad_ctx *ctx, node *n, op_kind op) {
         return;
     }
     tensor *in[] = {d, grad_of(ctx, x)};
-    const op_attrs attrs = {.to = x->dt};
+    const op_attrs attrs = {.narrow.to = x->dt};
     grad_put(ctx, x, graph_add(ctx->g, OP_narrow, in[1] ? 2 : 1, in, &attrs)->out[0]);
 }
 
@@ -68,7 +68,7 @@ const op_row op_row_share = {
         .renames = true,
         .built = true,
         .differentiated = true,
-        .attrs = ATTR(axis) | ATTR(ranks),
+        .attrs = ATTRS(ATTR_RANKS),
         .examples = {share_example},
 };
 
@@ -107,7 +107,7 @@ const op_row op_row_all_reduce = {
         .collective = true,
         .built = true,
         .differentiated = true,
-        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(in_place) | ATTR(ends),
+        .attrs = ATTRS(ATTR_RANKS, ATTR(mesh, ends), ATTR(mesh, in_place)),
         .examples = {reduce_example, reduce_state_example},
 };
 
@@ -147,7 +147,7 @@ const op_row op_row_all_gather = {
         .cheap = true,
         .built = true,
         .differentiated = true,
-        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(dim),
+        .attrs = ATTRS(ATTR_RANKS, ATTR(mesh, dim)),
         .examples = {gather_example, gather_columns_example},
 };
 
@@ -188,6 +188,6 @@ const op_row op_row_reduce_scatter = {
         .collective = true,
         .built = true,
         .differentiated = true,
-        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(dim),
+        .attrs = ATTRS(ATTR_RANKS, ATTR(mesh, dim)),
         .examples = {scatter_example, scatter_columns_example},
 };

@@ -23,19 +23,19 @@ static const char *check(const node *n) {
     if (!is_matrix(h) || !is_matrix(w) || h->dt != w->dt || h->dim[1] != w->dim[1])
         return "h and w must be matrices of one width";
     if (!is_i32(n->in[2], h->dim[0])) return "labels must be i32[N]";
-    if (n->attrs.chunk < 1) return "chunk must be positive";
     const op_attrs *attrs = &n->attrs;
+    const int chunk = attrs->vocabulary.chunk, part = attrs->vocabulary.part;
+    if (chunk < 1) return "chunk must be positive";
     const int64_t sums = sums_of_tokens(attrs), partial_sum = h->dim[0] / sums;
     if (h->dim[0] % sums) return "row_blocks and partial_sums must divide the tokens";
-    if (attrs->sum.partial_sums > 1 && attrs->chunk >= partial_sum && attrs->chunk % partial_sum)
+    if (attrs->sum.partial_sums > 1 && chunk >= partial_sum && chunk % partial_sum)
         return "a chunk must hold whole partial sums, or part of one";
-    if (attrs->sum.partial_sums > 1 && attrs->chunk < partial_sum && !attrs->sum.apart)
+    if (attrs->sum.partial_sums > 1 && chunk < partial_sum && !attrs->sum.apart)
         return "a partial sum of several chunks must be summed apart";
-    const int64_t block = attrs->sum.blocks > 0 ? attrs->part / attrs->sum.blocks : 0;
-    if (attrs->sum.blocks && (block < 1 || attrs->part % attrs->sum.blocks))
+    const int64_t block = attrs->sum.blocks > 0 ? part / attrs->sum.blocks : 0;
+    if (attrs->sum.blocks && (block < 1 || part % attrs->sum.blocks))
         return "part must be of reduction blocks";
-    if (attrs->sum.blocks &&
-            (w->dim[0] > attrs->part || w->dim[0] <= (attrs->sum.blocks - 1) * block))
+    if (attrs->sum.blocks && (w->dim[0] > part || w->dim[0] <= (attrs->sum.blocks - 1) * block))
         return "every reduction block must have rows";
     return NULL;
 }
@@ -71,8 +71,8 @@ static void grad_of_output(grad_ctx *ctx, node *n, int output) {
     if (acc) in[4] = acc;
     const bool dx = grad_wanted(ctx, n->in[0]);
     op_attrs attrs = n->attrs;
-    attrs.skip_dx = !dx;
-    attrs.skip_dw = !acc;
+    attrs.vocabulary.skip_dx = !dx;
+    attrs.vocabulary.skip_dw = !acc;
     node *made = graph_add(ctx->g, OP_linear_cross_entropy_grad, acc ? 5 : 4, in, &attrs);
     if (output == 0) grad_replace(ctx, n->out[0], made->out[0]);
     if (dx) grad_add(ctx, n->in[0], made->out[1]);
@@ -90,7 +90,7 @@ static const int32_t example_labels[6] = {3, 0, -1, 10, 7, 3};
 static void loss_example(example *e) {
     tensor *in[] = {example_activation(e, "h", 6, 5), example_weight(e, "w", e->dt, 11, 5),
             example_integers(e, "labels", 6, example_labels)};
-    graph_add(e->g, OP_linear_cross_entropy, 3, in, &(op_attrs){.chunk = 4});
+    graph_add(e->g, OP_linear_cross_entropy, 3, in, &(op_attrs){.vocabulary.chunk = 4});
 }
 
 // Four reduction blocks, the last of them shorter.
@@ -98,7 +98,7 @@ static void loss_blocks_example(example *e) {
     tensor *in[] = {example_activation(e, "h", 6, 5), example_weight(e, "w", e->dt, 11, 5),
             example_integers(e, "labels", 6, example_labels)};
     graph_add(e->g, OP_linear_cross_entropy, 3, in,
-            &(op_attrs){.chunk = 4, .sum.blocks = 4, .part = 12});
+            &(op_attrs){.vocabulary.chunk = 4, .sum.blocks = 4, .vocabulary.part = 12});
 }
 
 // Two reduction blocks of a row, each a chunk and a shorter one.
@@ -106,14 +106,16 @@ static void loss_row_blocks_example(example *e) {
     tensor *in[] = {example_activation(e, "h", 6, 5), example_weight(e, "w", e->dt, 11, 5),
             example_integers(e, "labels", 6, example_labels)};
     e->g->row_blocks = 2;
-    graph_add(e->g, OP_linear_cross_entropy, 3, in, &(op_attrs){.chunk = 2, .sum.row_blocks = 2});
+    graph_add(e->g, OP_linear_cross_entropy, 3, in,
+            &(op_attrs){.vocabulary.chunk = 2, .sum.row_blocks = 2});
 }
 
 // Three partial sums, two of them in the first chunk.
 static void loss_partial_sums_example(example *e) {
     tensor *in[] = {example_activation(e, "h", 6, 5), example_weight(e, "w", e->dt, 11, 5),
             example_integers(e, "labels", 6, example_labels)};
-    graph_add(e->g, OP_linear_cross_entropy, 3, in, &(op_attrs){.chunk = 4, .sum.partial_sums = 3});
+    graph_add(e->g, OP_linear_cross_entropy, 3, in,
+            &(op_attrs){.vocabulary.chunk = 4, .sum.partial_sums = 3});
 }
 
 const op_row op_row_linear_cross_entropy = {
@@ -129,8 +131,9 @@ const op_row op_row_linear_cross_entropy = {
         .wire = wire,
         .built = true,
         .differentiated = true,
-        .attrs = ATTR(chunk) | ATTR(axis) | ATTR(ranks) | ATTR(blocks) | ATTR(part) |
-                 ATTR(dx_wide) | ATTR(row_blocks) | ATTR(partial_sums) | ATTR(apart),
+        .attrs = ATTRS(ATTR(vocabulary, part), ATTR(vocabulary, chunk), ATTR_RANKS,
+                ATTR(sum, row_blocks), ATTR(sum, partial_sums), ATTR(sum, blocks),
+                ATTR(sum, dx_wide), ATTR(sum, apart)),
         .examples = {loss_example, loss_blocks_example, loss_row_blocks_example,
                 loss_partial_sums_example},
 };
@@ -140,7 +143,7 @@ const op_row op_row_linear_cross_entropy = {
 // frozen.
 static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *w = n->in[1];
-    const bool dx = !n->attrs.skip_dx, dw = !n->attrs.skip_dw;
+    const bool dx = !n->attrs.vocabulary.skip_dx, dw = !n->attrs.vocabulary.skip_dw;
     *n_out = 0;
     if (n->n_in != (dw ? 5 : 4)) return "acc and skip_dw exclude each other";
     out[(*n_out)++] = spec_1d(DT_F64, sums_of_tokens(&n->attrs));
@@ -159,7 +162,7 @@ static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
 
 // The logits, and a product as large for each gradient.
 static double grad_flops(const node *n) {
-    return (3 - !!n->attrs.skip_dx - !!n->attrs.skip_dw) * flops(n);
+    return (3 - !!n->attrs.vocabulary.skip_dx - !!n->attrs.vocabulary.skip_dw) * flops(n);
 }
 
 static void grad_with_example(example *e, op_attrs attrs, int64_t n_dloss) {
@@ -168,9 +171,10 @@ static void grad_with_example(example *e, op_attrs attrs, int64_t n_dloss) {
             example_state(e, TENSOR_INPUT, "dloss", DT_F64, n_dloss, 0, 0.5, 1)};
     const int64_t dim[] = {attrs.sum.row_blocks, 11, 5};
     const bool row_blocks = attrs.sum.row_blocks > 1;
-    if (!attrs.skip_dw) in[4] = example_accumulator(e, "acc", 2 + row_blocks, dim + !row_blocks);
-    if (!attrs.chunk) attrs.chunk = row_blocks ? 2 : 4;
-    graph_add(e->g, OP_linear_cross_entropy_grad, attrs.skip_dw ? 4 : 5, in, &attrs);
+    if (!attrs.vocabulary.skip_dw)
+        in[4] = example_accumulator(e, "acc", 2 + row_blocks, dim + !row_blocks);
+    if (!attrs.vocabulary.chunk) attrs.vocabulary.chunk = row_blocks ? 2 : 4;
+    graph_add(e->g, OP_linear_cross_entropy_grad, attrs.vocabulary.skip_dw ? 4 : 5, in, &attrs);
 }
 
 static void grad_of_example(example *e, op_attrs attrs) {
@@ -186,15 +190,15 @@ static void grad_example(example *e) {
 }
 
 static void frozen_weight_example(example *e) {
-    grad_of_example(e, (op_attrs){.skip_dw = 1});
+    grad_of_example(e, (op_attrs){.vocabulary.skip_dw = 1});
 }
 
 static void weight_alone_example(example *e) {
-    grad_of_example(e, (op_attrs){.skip_dx = 1});
+    grad_of_example(e, (op_attrs){.vocabulary.skip_dx = 1});
 }
 
 static void blocks_example(example *e) {
-    grad_of_example(e, (op_attrs){.sum.blocks = 4, .part = 12});
+    grad_of_example(e, (op_attrs){.sum.blocks = 4, .vocabulary.part = 12});
 }
 
 static void row_blocks_example(example *e) {
@@ -215,16 +219,18 @@ static void partial_sums_example(example *e) {
 }
 
 static void long_partial_sums_example(example *e) {
-    grad_of_example(e, (op_attrs){.sum.partial_sums = 2, .chunk = 2, .sum.apart = 1});
+    grad_of_example(e, (op_attrs){.sum.partial_sums = 2, .vocabulary.chunk = 2, .sum.apart = 1});
 }
 
 static void partial_sums_row_blocks_example(example *e) {
-    grad_of_example(e,
-            (op_attrs){.sum.partial_sums = 3, .sum.row_blocks = 2, .sum.blocks = 4, .part = 12});
+    grad_of_example(e, (op_attrs){.sum.partial_sums = 3,
+                               .sum.row_blocks = 2,
+                               .sum.blocks = 4,
+                               .vocabulary.part = 12});
 }
 
 static void partial_example(example *e) {
-    grad_of_example(e, (op_attrs){.sum.blocks = 2, .part = 12, .sum.dx_wide = 1});
+    grad_of_example(e, (op_attrs){.sum.blocks = 2, .vocabulary.part = 12, .sum.dx_wide = 1});
 }
 
 const op_row op_row_linear_cross_entropy_grad = {
@@ -238,9 +244,9 @@ const op_row op_row_linear_cross_entropy_grad = {
         .inverse_dims = inverse_dims,
         .wire = wire,
         .differentiated = true,
-        .attrs = ATTR(chunk) | ATTR(skip_dx) | ATTR(skip_dw) | ATTR(axis) | ATTR(ranks) |
-                 ATTR(blocks) | ATTR(part) | ATTR(dx_wide) | ATTR(row_blocks) | ATTR(partial_sums) |
-                 ATTR(apart),
+        .attrs = ATTRS(ATTR(vocabulary, part), ATTR(vocabulary, chunk), ATTR(vocabulary, skip_dx),
+                ATTR(vocabulary, skip_dw), ATTR_RANKS, ATTR(sum, row_blocks),
+                ATTR(sum, partial_sums), ATTR(sum, blocks), ATTR(sum, dx_wide), ATTR(sum, apart)),
         .examples = {grad_example, frozen_weight_example, weight_alone_example, blocks_example,
                 partial_example, row_blocks_example, apart_example, apart_row_blocks_example,
                 partial_sums_example, long_partial_sums_example, partial_sums_row_blocks_example,

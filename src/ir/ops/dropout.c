@@ -14,13 +14,13 @@ static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     const int64_t parts = attrs->mesh.ranks > 1 && attrs->mesh.dim == 0 ? attrs->mesh.ranks : 1;
     out[0] = spec_may_alias(n, 0);
     *n_out = 1;
-    if (!is_matrix(x) || attrs->seq < 1 || parts * x->dim[0] % attrs->seq)
+    if (!is_matrix(x) || attrs->dropout.seq < 1 || parts * x->dim[0] % attrs->dropout.seq)
         return "x must be rows of seq";
     if (!is_i32(n->in[1], 3 * parts * x->dim[0])) return "origin must be three words per token";
     if (attrs->mesh.axis < 0 || attrs->mesh.axis >= N_AXES) return "the mesh has no such axis";
     if (attrs->mesh.dim < 0 || attrs->mesh.dim > 1) return "dim must be 0 or 1";
-    if (!(attrs->rate >= 0 && attrs->rate < 1)) return "rate must be in [0, 1)";
-    if (attrs->site < 0 || attrs->site >= 1 << 24) return "site must be below 2^24";
+    if (!(attrs->dropout.rate >= 0 && attrs->dropout.rate < 1)) return "rate must be in [0, 1)";
+    if (attrs->dropout.site < 0 || attrs->dropout.site >= 1 << 24) return "site must be below 2^24";
     return NULL;
 }
 
@@ -33,7 +33,10 @@ static void grad(grad_ctx *ctx, node *n) {
 static void rows_example(example *e) {
     static const int32_t origin[18] = {7, 0, 0, 7, 0, 1, 7, 0, 2, -1, 3, 0, -1, 3, 1, -1, 3, 2};
     tensor *in[] = {example_activation(e, "x", 6, 30), example_integers(e, "origin", 18, origin)};
-    const op_attrs attrs = {.seq = 3, .rate = 0.25, .site = 5, .seed = 1234};
+    const op_attrs attrs = {.dropout.seq = 3,
+            .dropout.rate = 0.25,
+            .dropout.site = 5,
+            .dropout.seed = 1234};
     graph_add(e->g, OP_dropout, 2, in, &attrs);
 }
 
@@ -42,8 +45,8 @@ const op_row op_row_dropout = {
         .min_in = 2,
         .max_in = 2,
         .shape = shape,
-        .attrs = ATTR(seq) | ATTR(rate) | ATTR(site) | ATTR(seed) | ATTR(axis) | ATTR(ranks) |
-                 ATTR(dim),
+        .attrs = ATTRS(ATTR(dropout, seq), ATTR(dropout, site), ATTR(dropout, rate),
+                ATTR(dropout, seed), ATTR_RANKS, ATTR(mesh, dim)),
         .grad = grad,
         .cheap = true,
         .built = true,

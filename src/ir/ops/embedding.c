@@ -5,7 +5,9 @@
 #include "ir/token_sums.h"
 
 static const char *check_part(const node *n, int64_t rows) {
-    return n->attrs.mesh.ranks > 1 && n->attrs.part < rows ? "a split table needs its part" : NULL;
+    return n->attrs.mesh.ranks > 1 && n->attrs.vocabulary.part < rows
+                   ? "a split table needs its part"
+                   : NULL;
 }
 
 static const char *shape(const node *n, tensor_spec *out, int *n_out) {
@@ -59,7 +61,7 @@ const op_row op_row_embedding = {
         .grad = grad,
         .touched = touched,
         .reads_blocks = true,
-        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(part),
+        .attrs = ATTRS(ATTR(vocabulary, part), ATTR_RANKS),
         .built = true,
         .differentiated = true,
         .examples = {example_lookup, row_blocks_lookup, partial_sums_lookup},
@@ -116,7 +118,8 @@ const op_row op_row_embedding_grad = {
         .max_in = 3,
         .shape = grad_shape,
         .touched = grad_touched,
-        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(part) | ATTR(row_blocks) | ATTR(partial_sums),
+        .attrs = ATTRS(ATTR(vocabulary, part), ATTR_RANKS, ATTR(sum, row_blocks),
+                ATTR(sum, partial_sums)),
         .differentiated = true,
         .examples = {grad_example, grad_row_blocks_example, grad_partial_sums_example},
 };

@@ -16,20 +16,21 @@
 static const char *check(const node *n, const tensor *x, const tensor *wq, const tensor *wk) {
     const op_attrs *attrs = &n->attrs;
     if (!is_matrix(x)) return "x must be a matrix";
-    if (attrs->n_heads < 1 || attrs->n_kv_heads < 1) return "there must be heads";
-    if (x->dim[1] != (int64_t)(attrs->n_heads + 2 * attrs->n_kv_heads) * attrs->head_dim)
+    if (attrs->heads.n_heads < 1 || attrs->heads.n_kv_heads < 1) return "there must be heads";
+    if (x->dim[1] !=
+            (int64_t)(attrs->heads.n_heads + 2 * attrs->heads.n_kv_heads) * attrs->heads.head_dim)
         return "x has not (heads + 2 kv_heads) * head_dim columns";
-    if (!is_acc(wq, x->dt, attrs->head_dim) || !is_acc(wk, x->dt, attrs->head_dim))
+    if (!is_acc(wq, x->dt, attrs->heads.head_dim) || !is_acc(wk, x->dt, attrs->heads.head_dim))
         return "both weights must be as long as a head";
     if (attrs->mesh.replicas > 1 &&
-            (attrs->n_kv_heads != 1 || attrs->mesh.ranks % attrs->mesh.replicas))
+            (attrs->heads.n_kv_heads != 1 || attrs->mesh.ranks % attrs->mesh.replicas))
         return "replicas must divide the ranks, which have one key-value head each";
     return NULL;
 }
 
 // The heads that are normalised.
 static int64_t normed(const node *n) {
-    return n->attrs.n_heads + n->attrs.n_kv_heads;
+    return n->attrs.heads.n_heads + n->attrs.heads.n_kv_heads;
 }
 
 static const char *shape(const node *n, tensor_spec *out, int *n_out) {
@@ -47,7 +48,7 @@ static void grad(grad_ctx *ctx, node *n) {
             grad_buffer(ctx, wk)};
     op_attrs attrs = n->attrs;
     const bool trained = in[5] && in[6];
-    attrs.skip_dw = !trained;
+    attrs.norm.skip_dw = !trained;
     attrs.sum.row_blocks = trained ? grad_row_blocks(ctx) : 0;
     attrs.sum.partial_sums = trained ? grad_partial_sums(ctx) : 0;
     node *made = graph_add(ctx->g, OP_head_norm_grad, trained ? 7 : 5, in, &attrs);
@@ -59,7 +60,7 @@ static void grad(grad_ctx *ctx, node *n) {
 }
 
 // Three query heads to a key head, two key heads, two value heads, of four tokens.
-static const op_attrs example_attrs = {.n_heads = 6, .n_kv_heads = 2, .head_dim = 6, .eps = 1e-2};
+static const op_attrs example_attrs = {.heads = {6, 2, 6}, .norm.eps = 1e-2};
 enum { EXAMPLE_WIDTH = (6 + 2 * 2) * 6 };
 
 static void norm_example(example *e) {
@@ -80,16 +81,13 @@ static void norm_partial_sums_example(example *e) {
     norm_row_blocks_example(e);
 }
 
-#define HEADS                                                                                      \
-    (ATTR(eps) | ATTR(n_heads) | ATTR(n_kv_heads) | ATTR(head_dim) | ATTR(axis) | ATTR(ranks) |    \
-            ATTR(replicas))
-
 const op_row op_row_head_norm = {
         .name = "head_norm",
         .min_in = 3,
         .max_in = 3,
         .shape = shape,
-        .attrs = HEADS,
+        .attrs = ATTRS(ATTR(heads, n_heads), ATTR(heads, n_kv_heads), ATTR(heads, head_dim),
+                ATTR(norm, eps), ATTR_RANKS, ATTR(mesh, replicas)),
         .grad = grad,
         .n_statistics = 1,
         .built = true,
@@ -101,8 +99,9 @@ const op_row op_row_head_norm = {
 // accumulators, the weights are frozen. dx and what each head gives as in rmsnorm_grad.
 static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *dy = n->in[0], *x = n->in[1];
-    const bool trained = !n->attrs.skip_dw;
-    const tensor_spec sums = spec_by_block(&n->attrs, spec_1d(dtype_acc(x->dt), n->attrs.head_dim));
+    const bool trained = !n->attrs.norm.skip_dw;
+    const tensor_spec sums =
+            spec_by_block(&n->attrs, spec_1d(dtype_acc(x->dt), n->attrs.heads.head_dim));
     out[0] = spec_may_alias(n, 0);
     *n_out = trained ? 3 : 1;
     if (n->n_in != (trained ? 7 : 5)) return "accumulators and skip_dw exclude each other";
@@ -120,9 +119,9 @@ static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
 // Bytes that a rank sends: what each head gives to each sum.
 static double grad_wire(const node *n) {
     const int ranks = n->attrs.mesh.ranks > 1 ? n->attrs.mesh.ranks : 1;
-    if (n->attrs.skip_dw) return 0;
+    if (n->attrs.norm.skip_dw) return 0;
     const double numbers =
-            (double)sums_of_tokens(&n->attrs) * (double)(normed(n) * n->attrs.head_dim);
+            (double)sums_of_tokens(&n->attrs) * (double)(normed(n) * n->attrs.heads.head_dim);
     return wire_gather(numbers * (double)dtype_bytes(dtype_acc(n->in[1]->dt)), ranks);
 }
 
@@ -139,7 +138,7 @@ static void grad_of_example(example *e, bool frozen, sum_tree sum) {
     for (int i = 5; i < 7 && !frozen; i++)
         in[i] = example_accumulator(e, i == 5 ? "accq" : "acck", blocks ? 2 : 1,
                 blocks ? dim : dim + 1);
-    attrs.skip_dw = frozen;
+    attrs.norm.skip_dw = frozen;
     attrs.sum = sum;
     graph_add(e->g, OP_head_norm_grad, frozen ? 5 : 7, in, &attrs);
 }
@@ -166,7 +165,9 @@ const op_row op_row_head_norm_grad = {
         .max_in = 7,
         .shape = grad_shape,
         .wire = grad_wire,
-        .attrs = HEADS | ATTR(skip_dw) | ATTR(row_blocks) | ATTR(partial_sums),
+        .attrs = ATTRS(ATTR(heads, n_heads), ATTR(heads, n_kv_heads), ATTR(heads, head_dim),
+                ATTR(norm, skip_dw), ATTR(norm, eps), ATTR_RANKS, ATTR(mesh, replicas),
+                ATTR(sum, row_blocks), ATTR(sum, partial_sums)),
         .differentiated = true,
         .examples = {grad_example, frozen_example, partial_sums_example, row_blocks_example},
 };

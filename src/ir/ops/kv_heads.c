@@ -19,40 +19,38 @@ static const char *check(const node *n, int64_t kv_columns) {
     if (attrs->mesh.replicas < 1 || attrs->mesh.ranks < 1 ||
             attrs->mesh.ranks % attrs->mesh.replicas)
         return "replicas must divide the ranks";
-    if (attrs->head_dim % attrs->mesh.replicas) return "replicas must divide head_dim";
-    if (x->dim[1] != (int64_t)attrs->n_heads * attrs->head_dim + 2 * kv_columns)
+    if (attrs->heads.head_dim % attrs->mesh.replicas) return "replicas must divide head_dim";
+    if (x->dim[1] != (int64_t)attrs->heads.n_heads * attrs->heads.head_dim + 2 * kv_columns)
         return "x has not the columns of its heads";
     return NULL;
 }
 
 static int64_t columns_of_share(const node *n) {
-    return n->attrs.mesh.replicas > 0 ? n->attrs.head_dim / n->attrs.mesh.replicas : 0;
+    return n->attrs.mesh.replicas > 0 ? n->attrs.heads.head_dim / n->attrs.mesh.replicas : 0;
 }
 
 static tensor_spec with_columns(const node *n, int64_t kv_columns) {
     tensor_spec spec = spec_like(n->in[0]);
-    spec.dim[1] = (int64_t)n->attrs.n_heads * n->attrs.head_dim + 2 * kv_columns;
+    spec.dim[1] = (int64_t)n->attrs.heads.n_heads * n->attrs.heads.head_dim + 2 * kv_columns;
     return spec;
 }
 
 // Numbers of whole keys and values.
 static double kv_numbers(const node *n) {
-    return 2.0 * (double)n->in[0]->dim[0] * n->attrs.head_dim;
+    return 2.0 * (double)n->in[0]->dim[0] * n->attrs.heads.head_dim;
 }
-
-#define KV_ATTRS (ATTR(axis) | ATTR(ranks) | ATTR(replicas) | ATTR(n_heads) | ATTR(head_dim))
 
 // An example for one rank, the only kind that a test in one process can run (test_kv_heads has
 // several ranks).
 static const op_attrs one_rank = {.mesh.axis = AXIS_TENSOR,
         .mesh.ranks = 1,
         .mesh.replicas = 1,
-        .n_heads = 2,
-        .head_dim = 6};
+        .heads.n_heads = 2,
+        .heads.head_dim = 6};
 
 // --- gather_kv(share) -> whole
 static const char *gather_shape(const node *n, tensor_spec *out, int *n_out) {
-    out[0] = with_columns(n, n->attrs.head_dim);
+    out[0] = with_columns(n, n->attrs.heads.head_dim);
     *n_out = 1;
     return check(n, columns_of_share(n));
 }
@@ -73,6 +71,9 @@ static void gather_example(example *e) {
     graph_add(e->g, OP_gather_kv, 1, &x, &one_rank);
 }
 
+static const op_attr row_attrs[] = {ATTR(heads, n_heads), ATTR(heads, head_dim), ATTR_RANKS,
+        ATTR(mesh, replicas), {0}};
+
 const op_row op_row_gather_kv = {
         .name = "gather_kv",
         .min_in = 1,
@@ -84,7 +85,7 @@ const op_row op_row_gather_kv = {
         .cheap = true,
         .built = true,
         .differentiated = true,
-        .attrs = KV_ATTRS,
+        .attrs = row_attrs,
         .examples = {gather_example},
 };
 
@@ -92,7 +93,7 @@ const op_row op_row_gather_kv = {
 static const char *slice_shape(const node *n, tensor_spec *out, int *n_out) {
     out[0] = with_columns(n, columns_of_share(n));
     *n_out = 1;
-    return check(n, n->attrs.head_dim);
+    return check(n, n->attrs.heads.head_dim);
 }
 
 static void slice_example(example *e) {
@@ -106,7 +107,7 @@ const op_row op_row_slice_kv = {
         .max_in = 1,
         .shape = slice_shape,
         .differentiated = true,
-        .attrs = KV_ATTRS,
+        .attrs = row_attrs,
         .examples = {slice_example},
 };
 
@@ -114,13 +115,13 @@ const op_row op_row_slice_kv = {
 static const char *share_shape(const node *n, tensor_spec *out, int *n_out) {
     out[0] = spec_in_place(n, 0);
     *n_out = 1;
-    return check(n, n->attrs.head_dim);
+    return check(n, n->attrs.heads.head_dim);
 }
 
 static void share_grad(grad_ctx *ctx, node *n) {
     op_attrs attrs = n->attrs;
     tensor *d = grad_of(ctx, n->out[0]);
-    attrs.to = n->in[0]->dt;
+    attrs.narrow.to = n->in[0]->dt;
     if (grad_wanted(ctx, n->in[0]))
         grad_add(ctx, n->in[0], graph_add(ctx->g, OP_join_kv, 1, &d, &attrs)->out[0]);
 }
@@ -139,7 +140,7 @@ const op_row op_row_share_kv = {
         .renames = true,
         .built = true,
         .differentiated = true,
-        .attrs = KV_ATTRS,
+        .attrs = row_attrs,
         .examples = {share_example},
 };
 
@@ -147,23 +148,24 @@ const op_row op_row_share_kv = {
 // summed over the replicas and then rounded, those of q rounded.
 static const char *join_shape(const node *n, tensor_spec *out, int *n_out) {
     out[0] = spec_like(n->in[0]);
-    out[0].dt = n->attrs.to;
+    out[0].dt = n->attrs.narrow.to;
     *n_out = 1;
-    if (n->in[0]->dt != dtype_acc(n->attrs.to)) return "x must be of the accumulation type";
-    return check(n, n->attrs.head_dim);
+    if (n->in[0]->dt != dtype_acc(n->attrs.narrow.to)) return "x must be of the accumulation type";
+    return check(n, n->attrs.heads.head_dim);
 }
 
 // Sums travel in the accumulation type (fp32), results in the type `to` (bf16).
 static double join_wire(const node *n) {
     const int replicas = n->attrs.mesh.replicas;
     return wire_scatter(kv_numbers(n) * (double)dtype_bytes(n->in[0]->dt), replicas) +
-           wire_gather(kv_numbers(n) * (double)dtype_bytes(n->attrs.to) / replicas, replicas);
+           wire_gather(kv_numbers(n) * (double)dtype_bytes(n->attrs.narrow.to) / replicas,
+                   replicas);
 }
 
 static void join_example(example *e) {
     tensor *x = example_state(e, TENSOR_INPUT, "x", dtype_acc(e->dt), 5, 24, -1, 1);
     op_attrs attrs = one_rank;
-    attrs.to = e->dt;
+    attrs.narrow.to = e->dt;
     graph_add(e->g, OP_join_kv, 1, &x, &attrs);
 }
 
@@ -175,6 +177,7 @@ const op_row op_row_join_kv = {
         .wire = join_wire,
         .collective = true,
         .differentiated = true,
-        .attrs = KV_ATTRS | ATTR(to),
+        .attrs = ATTRS(ATTR(heads, n_heads), ATTR(heads, head_dim), ATTR(narrow, to), ATTR_RANKS,
+                ATTR(mesh, replicas)),
         .examples = {join_example},
 };

@@ -29,7 +29,7 @@ static const char *check(const node *n, const tensor *y, int first) {
     if (blocks < 0) return "reduction blocks must not be negative";
     for (int i = 0; i < n->n_in - first; i++) {
         const tensor *b = n->in[first + i];
-        const int column = n->attrs.branches[i].column;
+        const int column = n->attrs.low_rank.branches[i].column;
         if (blocks && b->dim[0] % blocks)
             return "reduction blocks must divide the columns of a branch";
         if (!is_matrix(b) || b->dt != y->dt) return "B must be [columns of its branch, rank]";
@@ -65,9 +65,9 @@ static double flops(const node *n) {
 static void grad_b(grad_ctx *ctx, const node *up, int i, int from) {
     tensor *b = up->in[2 + i], *in[] = {grad_of(ctx, up->out[0]), up->in[1], grad_buffer(ctx, b)};
     const op_attrs attrs = grad_tokens(ctx, up,
-            (op_attrs){.branches[0].alpha = up->attrs.branches[i].alpha,
-                    .branches[0].column = up->attrs.branches[i].column,
-                    .from = from});
+            (op_attrs){.low_rank.branches[0].alpha = up->attrs.low_rank.branches[i].alpha,
+                    .low_rank.branches[0].column = up->attrs.low_rank.branches[i].column,
+                    .low_rank.from = from});
     if (in[2]) grad_buffer_set(ctx, b, graph_add(ctx->g, OP_lora_up_grad_b, 3, in, &attrs)->out[0]);
 }
 
@@ -91,9 +91,9 @@ static void grad(grad_ctx *ctx, node *up) {
 
 // Branches of the first and the last columns, none between, of different ranks; and one in the
 // middle.
-static const op_attrs two_branches = {.branches[0].alpha = 0.7,
-        .branches[1].alpha = 1.25,
-        .branches[1].column = 7};
+static const op_attrs two_branches = {.low_rank.branches[0].alpha = 0.7,
+        .low_rank.branches[1].alpha = 1.25,
+        .low_rank.branches[1].column = 7};
 
 static void two_branches_example(example *e) {
     tensor *in[] = {example_activation(e, "y", 5, 13), example_activation(e, "t", 5, 5),
@@ -105,7 +105,7 @@ static void one_branch_example(example *e) {
     tensor *in[] = {example_activation(e, "y", 1, 9), example_activation(e, "t", 1, 2),
             example_weight(e, "b1", e->dt, 5, 2)};
     graph_add(e->g, OP_lora_up, 3, in,
-            &(op_attrs){.branches[0].alpha = 2, .branches[0].column = 3});
+            &(op_attrs){.low_rank.branches[0].alpha = 2, .low_rank.branches[0].column = 3});
 }
 
 // dt in two reduction blocks of each branch, the gradients of B in three runs of tokens.
@@ -133,16 +133,14 @@ static void partial_sums_example(example *e) {
     row_blocks_example(e);
 }
 
-#define BRANCHES                                                                                   \
-    (ATTR(column1) | ATTR(column2) | ATTR(column3) | ATTR(alpha1) | ATTR(alpha2) | ATTR(alpha3))
-
 const op_row op_row_lora_up = {
         .name = "lora_up",
         .min_in = 3,
         .max_in = 2 + MAX_BRANCHES,
         .shape = shape,
-        .attrs = BRANCHES | ATTR(dx_blocks) | ATTR(dx_wide) | ATTR(dw_blocks) | ATTR(dw_ranks) |
-                 ATTR(axis),
+        .attrs = ATTRS(ATTR(mesh, axis), ATTR(sum, dx_blocks), ATTR(sum, dw_blocks),
+                ATTR(sum, dw_ranks), ATTR(sum, dx_wide), ATTR_BRANCH(1), ATTR_BRANCH(2),
+                ATTR_BRANCH(3)),
         .grad = grad,
         .flops = flops,
         .built = true,
@@ -185,7 +183,8 @@ const op_row op_row_lora_up_grad = {
         .min_in = 2,
         .max_in = 1 + MAX_BRANCHES,
         .shape = grad_shape,
-        .attrs = BRANCHES | ATTR(blocks) | ATTR(wide),
+        .attrs = ATTRS(ATTR(sum, blocks), ATTR(sum, wide), ATTR_BRANCH(1), ATTR_BRANCH(2),
+                ATTR_BRANCH(3)),
         .flops = grad_flops,
         .differentiated = true,
         .examples = {grad_example, grad_blocks_example},
@@ -205,9 +204,9 @@ static const char *grad_b_shape(const node *n, tensor_spec *out, int *n_out) {
             spec_2d(dtype_acc(dy->dt), acc->dim[first], acc->dim[first + 1]));
     if (!is_like(acc, &want))
         return "the accumulator must be a matrix, or one for each reduction block of the row";
-    if (n->attrs.branches[0].column + acc->dim[first] > dy->dim[1])
+    if (n->attrs.low_rank.branches[0].column + acc->dim[first] > dy->dim[1])
         return "the branch ends beyond dy";
-    if (n->attrs.from + acc->dim[first + 1] > t->dim[1]) return "the branch ends beyond t";
+    if (n->attrs.low_rank.from + acc->dim[first + 1] > t->dim[1]) return "the branch ends beyond t";
     return check_tokens(&n->attrs, dy->dim[0]);
 }
 
@@ -223,9 +222,9 @@ static void grad_b_of_example(example *e, int blocks, int partial_sums) {
     const int n = partial_sums > 1 ? 6 : 5;
     tensor *in[] = {example_given(e, "dy", n, 13), example_given(e, "t", n, 5),
             example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 6, 3, -1, 1)};
-    const op_attrs attrs = {.branches[0].alpha = 0.7,
-            .branches[0].column = 7,
-            .from = 2,
+    const op_attrs attrs = {.low_rank.branches[0].alpha = 0.7,
+            .low_rank.branches[0].column = 7,
+            .low_rank.from = 2,
             .sum.blocks = blocks,
             .sum.partial_sums = partial_sums};
     graph_add(e->g, OP_lora_up_grad_b, 3, in, &attrs);
@@ -248,8 +247,8 @@ const op_row op_row_lora_up_grad_b = {
         .min_in = 3,
         .max_in = 3,
         .shape = grad_b_shape,
-        .attrs = ATTR(alpha1) | ATTR(column1) | ATTR(from) | ATTR(blocks) | ATTR(axis) |
-                 ATTR(ranks) | ATTR(row_blocks) | ATTR(partial_sums),
+        .attrs = ATTRS(ATTR(low_rank, from), ATTR_RANKS, ATTR(sum, row_blocks),
+                ATTR(sum, partial_sums), ATTR(sum, blocks), ATTR_BRANCH(1)),
         .flops = grad_b_flops,
         .wire = grad_b_wire,
         .differentiated = true,

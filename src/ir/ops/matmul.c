@@ -31,16 +31,16 @@ static const char *check_blocks(const op_attrs *attrs, int blocks, int64_t k) {
 
 static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *a = n->in[0], *b = n->in[1];
+    const matmul_attrs *by = &n->attrs.matmul;
     *n_out = 1;
     if (!is_matrix(a) || !is_matrix(b) || a->dt != b->dt)
         return "a and b must be matrices of one type";
-    int64_t m = a->dim[n->attrs.ta], k = a->dim[!n->attrs.ta], kb = b->dim[n->attrs.tb];
-    int64_t cols = b->dim[!n->attrs.tb];
-    if (k != kb) return "inner dims differ";
+    const int64_t m = a->dim[by->ta], k = a->dim[!by->ta], cols = b->dim[!by->tb];
+    if (k != b->dim[by->tb]) return "inner dims differ";
     out[0] = spec_2d(n->attrs.sum.wide ? dtype_acc(a->dt) : a->dt, m, cols);
     const bool for_dx = n->attrs.sum.dx_blocks > 0;
-    if ((n->attrs.sum.row_blocks > 1 || n->attrs.sum.partial_sums > 1) &&
-            (n->n_in < 3 || !n->attrs.ta || n->attrs.tb))
+    const bool of_tokens = n->attrs.sum.row_blocks > 1 || n->attrs.sum.partial_sums > 1;
+    if (of_tokens && (n->n_in < 3 || !by->ta || by->tb))
         return "row_blocks and partial_sums are of weight gradients";
     if (n->n_in < 3)
         return check_blocks(&n->attrs, for_dx ? n->attrs.sum.dx_blocks : n->attrs.sum.blocks,
@@ -53,21 +53,21 @@ static const char *shape(const node *n, tensor_spec *out, int *n_out) {
 
 static double flops(const node *n) {
     const tensor *a = n->in[0];
-    const double all = (double)tensor_elements(n->out[0]) * (double)a->dim[!n->attrs.ta];
+    const double all = (double)tensor_elements(n->out[0]) * (double)a->dim[!n->attrs.matmul.ta];
     return 2 * all / row_blocks_of(&n->attrs);
 }
 
 static double inverse_dims(const node *n) {
     const tensor *a = n->in[0], *out = n->out[0];
     return 1 / (double)out->dim[out->n_dims - 2] + 1 / (double)out->dim[out->n_dims - 1] +
-           1 / (double)a->dim[!n->attrs.ta];
+           1 / (double)a->dim[!n->attrs.matmul.ta];
 }
 
 static void grad(grad_ctx *ctx, node *n) {
     tensor *a = n->in[0], *b = n->in[1], *dy = grad_of(ctx, n->out[0]);
-    DRV_ASSERT(!n->attrs.ta && n->attrs.tb, "only x W^T is differentiated");
+    DRV_ASSERT(!n->attrs.matmul.ta && n->attrs.matmul.tb, "only x W^T is differentiated");
     tensor *in_b[] = {dy, a, grad_buffer(ctx, b)};
-    const op_attrs tokens = grad_tokens(ctx, n, (op_attrs){.ta = 1});
+    const op_attrs tokens = grad_tokens(ctx, n, (op_attrs){.matmul.ta = 1});
     if (in_b[2]) grad_buffer_set(ctx, b, graph_add(ctx->g, OP_matmul, 3, in_b, &tokens)->out[0]);
     if (!grad_wanted(ctx, a)) return;
     op_attrs attrs = {.sum.blocks = n->attrs.sum.dx_blocks,
@@ -85,19 +85,19 @@ static void grad(grad_ctx *ctx, node *n) {
 
 static void linear_example(example *e) {
     tensor *in[] = {example_activation(e, "x", 5, 7), example_weight(e, "w", e->dt, 3, 7)};
-    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.tb = 1});
+    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.matmul.tb = 1});
 }
 
 static void linear_row_blocks_example(example *e) {
     tensor *in[] = {example_activation(e, "x", 8, 7), example_weight(e, "w", e->dt, 3, 7)};
     e->g->row_blocks = 2;
-    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.tb = 1});
+    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.matmul.tb = 1});
 }
 
 // A single row has a path of its own on the CPU: generation.
 static void one_row_example(example *e) {
     tensor *in[] = {example_activation(e, "x", 1, 37), example_weight(e, "w", e->dt, 70, 37)};
-    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.tb = 1});
+    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.matmul.tb = 1});
 }
 
 static void plain_example(example *e) {
@@ -108,20 +108,21 @@ static void plain_example(example *e) {
 static void accumulating_example(example *e) {
     tensor *in[] = {example_given(e, "dy", 5, 3), example_given(e, "x", 5, 7),
             example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 3, 7, -1, 1)};
-    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.ta = 1});
+    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.matmul.ta = 1});
 }
 
 static void row_blocks_example(example *e) {
     const int64_t dim[] = {2, 3, 7};
     tensor *in[] = {example_given(e, "dy", 10, 3), example_given(e, "x", 10, 7),
             example_accumulator(e, "acc", 3, dim)};
-    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.ta = 1, .sum.row_blocks = 2});
+    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.matmul.ta = 1, .sum.row_blocks = 2});
 }
 
 static void partial_sums_example(example *e) {
     tensor *in[] = {example_given(e, "dy", 12, 3), example_given(e, "x", 12, 7),
             example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 3, 7, -1, 1)};
-    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.ta = 1, .sum.partial_sums = 4, .sum.blocks = 2});
+    graph_add(e->g, OP_matmul, 3, in,
+            &(op_attrs){.matmul.ta = 1, .sum.partial_sums = 4, .sum.blocks = 2});
 }
 
 // Two reduction blocks of the row, each of two partial sums.
@@ -133,14 +134,14 @@ static void linear_partial_sums_example(example *e) {
 // The weight's gradient is a sum of three runs of 5 tokens: 1, 2 and 2 of them.
 static void tokens_example(example *e) {
     tensor *in[] = {example_activation(e, "x", 5, 7), example_weight(e, "w", e->dt, 3, 7)};
-    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.tb = 1, .sum.dw_blocks = 3});
+    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.matmul.tb = 1, .sum.dw_blocks = 3});
 }
 
 // More runs than tokens.
 static void few_tokens_example(example *e) {
     tensor *in[] = {example_given(e, "dy", 5, 3), example_given(e, "x", 5, 7),
             example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 3, 7, -1, 1)};
-    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.ta = 1, .sum.blocks = 8});
+    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.matmul.ta = 1, .sum.blocks = 8});
 }
 
 // A product alone exchanges nothing (all_reduce does that); ranks join what is added to a gradient.
@@ -157,7 +158,7 @@ static void blocks_example(example *e) {
 
 static void partial_example(example *e) {
     tensor *in[] = {example_activation(e, "x", 5, 12), example_weight(e, "w", e->dt, 7, 12)};
-    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.tb = 1, .sum.blocks = 4, .sum.wide = 1});
+    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.matmul.tb = 1, .sum.blocks = 4, .sum.wide = 1});
 }
 
 const op_row op_row_matmul = {
@@ -172,9 +173,10 @@ const op_row op_row_matmul = {
         .wire = grad_wire,
         .built = true,
         .differentiated = true,
-        .attrs = ATTR(ta) | ATTR(tb) | ATTR(blocks) | ATTR(dx_blocks) | ATTR(segment2) |
-                 ATTR(segment3) | ATTR(wide) | ATTR(dx_wide) | ATTR(dw_blocks) | ATTR(dw_ranks) |
-                 ATTR(axis) | ATTR(ranks) | ATTR(row_blocks) | ATTR(partial_sums),
+        .attrs = ATTRS(ATTR(matmul, ta), ATTR(matmul, tb), ATTR_RANKS, ATTR(sum, row_blocks),
+                ATTR(sum, partial_sums), ATTR(sum, blocks), ATTR(sum, dx_blocks),
+                ATTR(sum, dw_blocks), ATTR(sum, dw_ranks), ATTR(sum, wide), ATTR(sum, dx_wide),
+                ATTR(sum, segment2), ATTR(sum, segment3)),
         .examples = {linear_example, one_row_example, plain_example, accumulating_example,
                 blocks_example, partial_example, row_blocks_example, linear_row_blocks_example,
                 tokens_example, few_tokens_example, partial_sums_example,
@@ -188,10 +190,10 @@ static const char *add_shape(const node *n, tensor_spec *out, int *n_out) {
     *n_out = 1;
     if (!is_matrix(a) || !is_matrix(b) || !is_matrix(c) || a->dt != b->dt || a->dt != c->dt)
         return "a, b and c must be matrices of one type";
-    if (a->dim[!n->attrs.ta] != b->dim[n->attrs.tb]) return "inner dims differ";
-    const char *bad = check_blocks(&n->attrs, n->attrs.sum.blocks, a->dim[!n->attrs.ta]);
+    if (a->dim[!n->attrs.matmul.ta] != b->dim[n->attrs.matmul.tb]) return "inner dims differ";
+    const char *bad = check_blocks(&n->attrs, n->attrs.sum.blocks, a->dim[!n->attrs.matmul.ta]);
     if (bad) return bad;
-    if (c->dim[0] != a->dim[n->attrs.ta] || c->dim[1] != b->dim[!n->attrs.tb])
+    if (c->dim[0] != a->dim[n->attrs.matmul.ta] || c->dim[1] != b->dim[!n->attrs.matmul.tb])
         return "c does not fit the product";
     return NULL;
 }
@@ -217,6 +219,7 @@ const op_row op_row_matmul_add = {
         .flops = flops,
         .inverse_dims = inverse_dims,
         .differentiated = true,
-        .attrs = ATTR(ta) | ATTR(tb) | ATTR(blocks) | ATTR(segment2) | ATTR(segment3),
+        .attrs = ATTRS(ATTR(matmul, ta), ATTR(matmul, tb), ATTR(sum, blocks), ATTR(sum, segment2),
+                ATTR(sum, segment3)),
         .examples = {add_example, add_blocks_example},
 };

@@ -21,10 +21,10 @@ static const char *momentum_shape(const node *n, tensor_spec *out, int *n_out) {
     out[0] = spec_in_place(n, 0);
     out[1] = spec_in_place(n, 1);
     out[2] = spec_like(m);
-    out[2].dt = n->attrs.to;
+    out[2].dt = n->attrs.update.to;
     if (!same_shape(m, g)) return "m and g must have one shape";
     if (g->dt != m->dt && g->dt != DT_BF16) return "g must be bf16 or as m";
-    if (dtype_acc(n->attrs.to) != m->dt) return "m must be of the sums of the result's type";
+    if (dtype_acc(n->attrs.update.to) != m->dt) return "m must be of the sums of the result's type";
     return check_numbers(n->in[2], n->in[3]);
 }
 
@@ -34,7 +34,7 @@ static void momentum_example(example *e) {
             example_state(e, TENSOR_GRAD, "g", acc, 3, 17, -1, 1),
             example_state(e, TENSOR_INPUT, "norm2", DT_F64, 1, 0, 1, 4),
             example_state(e, TENSOR_INPUT, "hyper", DT_F64, N_HYPER, 0, 0.1, 0.5)};
-    graph_add(e->g, OP_momentum, 4, in, &(op_attrs){.to = e->dt, .beta1 = 0.95});
+    graph_add(e->g, OP_momentum, 4, in, &(op_attrs){.update.to = e->dt, .update.beta1 = 0.95});
 }
 
 static void bf16_gradient_example(example *e) {
@@ -43,7 +43,7 @@ static void bf16_gradient_example(example *e) {
             example_state(e, TENSOR_GRAD, "g", acc == DT_F64 ? acc : DT_BF16, 3, 17, -1, 1),
             example_state(e, TENSOR_INPUT, "norm2", DT_F64, 1, 0, 1, 4),
             example_state(e, TENSOR_INPUT, "hyper", DT_F64, N_HYPER, 0, 0.1, 0.5)};
-    graph_add(e->g, OP_momentum, 4, in, &(op_attrs){.to = e->dt, .beta1 = 0.95});
+    graph_add(e->g, OP_momentum, 4, in, &(op_attrs){.update.to = e->dt, .update.beta1 = 0.95});
 }
 
 const op_row op_row_momentum = {
@@ -53,7 +53,7 @@ const op_row op_row_momentum = {
         .shape = momentum_shape,
         .built = true,
         .differentiated = true,
-        .attrs = ATTR(to) | ATTR(beta1),
+        .attrs = ATTRS(ATTR(update, to), ATTR(update, beta1)),
         .examples = {momentum_example, bf16_gradient_example},
 };
 
@@ -72,18 +72,18 @@ const op_row op_row_momentum = {
 static const char *check_matrices(const node *n) {
     const tensor *like = n->in[1];
     const op_attrs *attrs = &n->attrs;
-    const int64_t second = attrs->second_row, third = attrs->third_row;
+    const int64_t second = attrs->update.second_row, third = attrs->update.third_row;
     if (attrs->mesh.dim < 0 || attrs->mesh.dim > 1) return "a matrix has no such dim";
     if (second < 0 || second >= like->dim[0]) return "no such second_row";
     if (third && (third <= second || !second || third >= like->dim[0])) return "no such third_row";
-    return attrs->ns_steps >= 1 ? NULL : "ns_steps must be positive";
+    return attrs->update.ns_steps >= 1 ? NULL : "ns_steps must be positive";
 }
 
 static const char *check_row_squares(const node *n) {
     const tensor *u = n->in[0], *like = n->in[1];
     const int64_t rows = like->dim[0] * (n->attrs.mesh.dim == 0 ? n->attrs.mesh.ranks : 1);
     if (n->n_in == 3) return "v and norm2 go together";
-    if ((n->n_in == 4) != (n->attrs.beta2 > 0)) return "v and beta2 go together";
+    if ((n->n_in == 4) != (n->attrs.update.beta2 > 0)) return "v and beta2 go together";
     if (n->n_in < 4) return NULL;
     if (!is_acc(n->in[2], u->dt, rows)) return "v must be a sum for each row of all ranks";
     return is_f64(n->in[3], 1) ? NULL : "norm2 must be one f64";
@@ -112,7 +112,7 @@ static double orthogonalise_flops(const node *n) {
     for (int k = 0; k < n_matrices; k++) {
         const double rows = (double)list[k].R, columns = (double)list[k].C,
                      less = (double)list[k].M;
-        flops += 2 * less * less * (2 * (rows + columns - less) + less) * n->attrs.ns_steps;
+        flops += 2 * less * less * (2 * (rows + columns - less) + less) * n->attrs.update.ns_steps;
     }
     return flops;
 }
@@ -121,30 +121,32 @@ static void orthogonalise_of(example *e, int64_t rows, int64_t columns, op_attrs
     const dtype acc = dtype_acc(e->dt);
     tensor *in[4] = {example_given(e, "u", rows, columns),
             example_state(e, TENSOR_WEIGHT, "w", e->dt, rows, columns, -1, 1)};
-    if (attrs.beta2 > 0) {
+    if (attrs.update.beta2 > 0) {
         in[2] = example_state(e, TENSOR_OPTIMIZER, "v", acc, rows, 0, 0.01, 0.1);
         in[3] = example_state(e, TENSOR_INPUT, "norm2", DT_F64, 1, 0, 1, 4);
     }
     attrs.mesh.axis = AXIS_TENSOR;
     attrs.mesh.ranks = 1;
-    attrs.eps = 1e-7;
-    graph_add(e->g, OP_orthogonalise, attrs.beta2 > 0 ? 4 : 2, in, &attrs);
+    attrs.update.eps = 1e-7;
+    graph_add(e->g, OP_orthogonalise, attrs.update.beta2 > 0 ? 4 : 2, in, &attrs);
 }
 
 static void wide_example(example *e) {
-    orthogonalise_of(e, 3, 17, (op_attrs){.ns_steps = 2});
+    orthogonalise_of(e, 3, 17, (op_attrs){.update.ns_steps = 2});
 }
 
 static void tall_example(example *e) {
-    orthogonalise_of(e, 17, 4, (op_attrs){.ns_steps = 5, .mesh.dim = 1});
+    orthogonalise_of(e, 17, 4, (op_attrs){.update.ns_steps = 5, .mesh.dim = 1});
 }
 
 static void parts_example(example *e) {
-    orthogonalise_of(e, 12, 5, (op_attrs){.ns_steps = 1, .second_row = 7, .third_row = 10});
+    orthogonalise_of(e, 12, 5,
+            (op_attrs){.update.ns_steps = 1, .update.second_row = 7, .update.third_row = 10});
 }
 
 static void normuon_example(example *e) {
-    orthogonalise_of(e, 9, 5, (op_attrs){.ns_steps = 1, .second_row = 4, .beta2 = 0.95});
+    orthogonalise_of(e, 9, 5,
+            (op_attrs){.update.ns_steps = 1, .update.second_row = 4, .update.beta2 = 0.95});
 }
 
 const op_row op_row_orthogonalise = {
@@ -155,8 +157,8 @@ const op_row op_row_orthogonalise = {
         .flops = orthogonalise_flops,
         .built = true,
         .differentiated = true,
-        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(dim) | ATTR(ns_steps) | ATTR(second_row) |
-                 ATTR(third_row) | ATTR(eps) | ATTR(beta2),
+        .attrs = ATTRS(ATTR(update, ns_steps), ATTR(update, second_row), ATTR(update, third_row),
+                ATTR(update, eps), ATTR(update, beta2), ATTR_RANKS, ATTR(mesh, dim)),
         .examples = {wide_example, tall_example, parts_example, normuon_example},
 };
 
@@ -195,7 +197,7 @@ const op_row op_row_to_owner = {
         .wire = to_owner_wire,
         .collective = true,
         .differentiated = true,
-        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(owner) | ATTR(owns),
+        .attrs = ATTRS(ATTR_RANKS, ATTR(mesh, owner), ATTR(mesh, owns)),
         .examples = {to_owner_example},
 };
 
@@ -236,7 +238,7 @@ const op_row op_row_from_owner = {
         .wire = from_owner_wire,
         .collective = true,
         .differentiated = true,
-        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(owner) | ATTR(owns),
+        .attrs = ATTRS(ATTR_RANKS, ATTR(mesh, owner), ATTR(mesh, owns)),
         .examples = {from_owner_example},
 };
 
@@ -260,7 +262,7 @@ static void descend_of(example *e, bool copy) {
             example_state(e, TENSOR_INPUT, "norm2", DT_F64, 1, 0, 1, 4),
             example_state(e, TENSOR_INPUT, "hyper", DT_F64, N_HYPER, 0, 0.1, 0.5)};
     if (copy) in[4] = example_state(e, TENSOR_WEIGHT, "w", DT_BF16, 3, 17, -1, 1);
-    graph_add(e->g, OP_descend, copy ? 5 : 4, in, &(op_attrs){.weight_decay = 0.1});
+    graph_add(e->g, OP_descend, copy ? 5 : 4, in, &(op_attrs){.update.weight_decay = 0.1});
 }
 
 static void descend_example(example *e) {
@@ -278,6 +280,6 @@ const op_row op_row_descend = {
         .shape = descend_shape,
         .built = true,
         .differentiated = true,
-        .attrs = ATTR(weight_decay),
+        .attrs = ATTRS(ATTR(update, weight_decay)),
         .examples = {descend_example, descend_copy_example},
 };

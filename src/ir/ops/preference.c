@@ -1,12 +1,13 @@
 // Direct preference optimisation (arXiv:2305.18290, eq. 7, with the label smoothing of its authors'
 // "conservative DPO", as TRL has it), of the pairs that lie in the rows of a micro-batch.
 //   margin = beta ((log p(chosen) - log r(chosen)) - (log p(rejected) - log r(rejected)))
-//   loss   = sum over pairs of  -(1 - eps) log sigmoid(margin) - eps log sigmoid(-margin)
+//   loss   = sum over pairs of  -(1 - smoothing) log sigmoid(margin) - smoothing log
+//   sigmoid(-margin)
 // preference(token_loss f64[N], pair i32[N], reference i32[2 N])
 //   -> loss f64[S], figures f64[3 S], log_probs f64[2 N].
 // p is the model, whose log p(response) is minus the sum of the losses of the tokens that predict
 // it; r the reference, whose log r(response) stands at the head of each, a double in two words, low
-// word first. `pair` says which pair and response a token is of (base/pair_word.h). Sums over
+// word first. `pair` says which pair and response a token is of (ir/pair_word.h). Sums over
 // tokens are exact (base/exact_sum.h), so that no layout changes a bit. S sums over tokens
 // (ir/token_sums.h): a pair counts in that in which the head of its chosen response lies. `figures`
 // holds of each sum the rewards beta (log p - log r) of the chosen responses and of the rejected
@@ -26,8 +27,9 @@ static const char *check(const node *n) {
     if (!is_i32(n->in[2], 2 * n_tokens)) return "reference must be i32[2 N]";
     if (n_tokens % sums_of_tokens(&n->attrs))
         return "row_blocks and partial_sums must divide the tokens";
-    if (!(n->attrs.beta1 > 0)) return "beta1 must be positive";
-    if (!(n->attrs.eps >= 0 && n->attrs.eps < 0.5)) return "eps must be in [0, 0.5)";
+    if (!(n->attrs.preference.beta > 0)) return "beta must be positive";
+    if (!(n->attrs.preference.smoothing >= 0 && n->attrs.preference.smoothing < 0.5))
+        return "smoothing must be in [0, 0.5)";
     return NULL;
 }
 
@@ -71,7 +73,7 @@ static void example_of(example *e, const int32_t *pair, const int32_t *reference
     tensor *in[] = {example_losses(e, "token_loss", EXAMPLE_TOKENS),
             example_integers(e, "pair", EXAMPLE_TOKENS, pair),
             example_integers(e, "reference", 2 * EXAMPLE_TOKENS, reference)};
-    attrs.beta1 = 0.5;
+    attrs.preference.beta = 0.5;
     graph_add(e->g, OP_preference, 3, in, &attrs);
 }
 
@@ -79,14 +81,15 @@ static void pairs_example(example *e) {
     example_of(e, two_pairs, example_reference, (op_attrs){0});
 }
 static void smoothed_example(example *e) {
-    example_of(e, two_pairs, example_reference, (op_attrs){.eps = 0.125, .sum.partial_sums = 2});
+    example_of(e, two_pairs, example_reference,
+            (op_attrs){.preference.smoothing = 0.125, .sum.partial_sums = 2});
 }
 static void across_example(example *e) {
     example_of(e, across, across_reference, (op_attrs){.sum.row_blocks = 2});
 }
 
-#define PREFERENCE_ATTRS                                                                           \
-    (ATTR(beta1) | ATTR(eps) | ATTR(axis) | ATTR(ranks) | ATTR(row_blocks) | ATTR(partial_sums))
+static const op_attr row_attrs[] = {ATTR(preference, beta), ATTR(preference, smoothing), ATTR_RANKS,
+        ATTR(sum, row_blocks), ATTR(sum, partial_sums), {0}};
 
 const op_row op_row_preference = {
         .name = "preference",
@@ -97,7 +100,7 @@ const op_row op_row_preference = {
         .wire = wire,
         .built = true,
         .differentiated = true,
-        .attrs = PREFERENCE_ATTRS,
+        .attrs = row_attrs,
         .n_statistics = 2,
         .examples = {pairs_example, smoothed_example, across_example},
 };
@@ -112,7 +115,7 @@ static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
 
 static void grad_of_example(example *e, const int32_t *pair, const int32_t *reference,
         op_attrs attrs) {
-    attrs.beta1 = 0.5;
+    attrs.preference.beta = 0.5;
     tensor *in[] = {example_state(e, TENSOR_INPUT, "token_loss", DT_F64, EXAMPLE_TOKENS, 0, 0.5, 3),
             example_integers(e, "pair", EXAMPLE_TOKENS, pair),
             example_integers(e, "reference", 2 * EXAMPLE_TOKENS, reference),
@@ -124,10 +127,11 @@ static void grad_pairs_example(example *e) {
     grad_of_example(e, two_pairs, example_reference, (op_attrs){.sum.partial_sums = 2});
 }
 static void grad_plain_example(example *e) {
-    grad_of_example(e, two_pairs, example_reference, (op_attrs){.eps = 0.125});
+    grad_of_example(e, two_pairs, example_reference, (op_attrs){.preference.smoothing = 0.125});
 }
 static void grad_across_example(example *e) {
-    grad_of_example(e, across, across_reference, (op_attrs){.eps = 0.125, .sum.row_blocks = 2});
+    grad_of_example(e, across, across_reference,
+            (op_attrs){.preference.smoothing = 0.125, .sum.row_blocks = 2});
 }
 
 const op_row op_row_preference_grad = {
@@ -137,6 +141,6 @@ const op_row op_row_preference_grad = {
         .shape = grad_shape,
         .wire = wire,
         .differentiated = true,
-        .attrs = PREFERENCE_ATTRS,
+        .attrs = row_attrs,
         .examples = {grad_plain_example, grad_pairs_example, grad_across_example},
 };

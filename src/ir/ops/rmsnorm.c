@@ -34,7 +34,7 @@ static tensor *input_grad(grad_ctx *ctx, const node *n, tensor *dy, tensor *x, t
     if (acc) in[n_in++] = acc;
     if (dh) in[n_in++] = dh;
     op_attrs attrs = n->attrs;
-    attrs.skip_dw = !acc;
+    attrs.norm.skip_dw = !acc;
     attrs.sum.row_blocks = acc ? grad_row_blocks(ctx) : 0;
     attrs.sum.partial_sums = acc ? grad_partial_sums(ctx) : 0;
     node *made = graph_add(ctx->g, OP_rmsnorm_grad, n_in, in, &attrs);
@@ -53,7 +53,7 @@ static void grad(grad_ctx *ctx, node *n) {
 static void norm_example(example *e) {
     tensor *in[] = {example_activation(e, "x", 4, 33),
             example_weight(e, "w", dtype_acc(e->dt), 33, 0)};
-    graph_add(e->g, OP_rmsnorm, 2, in, &(op_attrs){.eps = 1e-2});
+    graph_add(e->g, OP_rmsnorm, 2, in, &(op_attrs){.norm.eps = 1e-2});
 }
 
 static void norm_row_blocks_example(example *e) {
@@ -72,7 +72,7 @@ const op_row op_row_rmsnorm = {
         .min_in = 2,
         .max_in = 2,
         .shape = shape,
-        .attrs = ATTR(eps) | ATTR(blocks) | ATTR(axis) | ATTR(ranks),
+        .attrs = ATTRS(ATTR(norm, eps), ATTR_RANKS, ATTR(sum, blocks)),
         .grad = grad,
         .n_statistics = 1,
         .cheap = true,
@@ -108,7 +108,7 @@ static node *add_remake(graph *g, const node *n) {
 static void add_example(example *e) {
     tensor *in[] = {example_activation(e, "x", 4, 33), example_activation(e, "d", 4, 33),
             example_weight(e, "w", dtype_acc(e->dt), 33, 0)};
-    graph_add(e->g, OP_add_rmsnorm, 3, in, &(op_attrs){.eps = 1e-2});
+    graph_add(e->g, OP_add_rmsnorm, 3, in, &(op_attrs){.norm.eps = 1e-2});
 }
 
 const op_row op_row_add_rmsnorm = {
@@ -116,7 +116,7 @@ const op_row op_row_add_rmsnorm = {
         .min_in = 3,
         .max_in = 3,
         .shape = add_shape,
-        .attrs = ATTR(eps) | ATTR(blocks) | ATTR(axis) | ATTR(ranks),
+        .attrs = ATTRS(ATTR(norm, eps), ATTR_RANKS, ATTR(sum, blocks)),
         .grad = add_grad,
         .n_statistics = 1,
         .n_kept = 1,
@@ -132,7 +132,7 @@ const op_row op_row_add_rmsnorm = {
 // acc'_H = acc + sum_N(dy*x*r). r holds eps: 1/mean(x^2) in place of r^2 would be wrong.
 static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *dy = n->in[0], *x = n->in[1];
-    const int acc = n->attrs.skip_dw ? 0 : 4, dh = acc ? 5 : 4; // inputs; acc 0: none
+    const int acc = n->attrs.norm.skip_dw ? 0 : 4, dh = acc ? 5 : 4; // inputs; acc 0: none
     *n_out = acc ? 2 : 1;
     if (n->n_in < dh || n->n_in > dh + 1) return "acc and skip_dw exclude each other";
     const bool has_dh = n->n_in > dh;
@@ -149,18 +149,18 @@ static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
 }
 
 static double grad_wire(const node *n) {
-    return n->attrs.skip_dw ? 0 : wire_of_tokens(&n->attrs, n->in[4]);
+    return n->attrs.norm.skip_dw ? 0 : wire_of_tokens(&n->attrs, n->in[4]);
 }
 
 static void grad_of_example(example *e, bool frozen, bool past, op_attrs attrs) {
     const dtype acc = dtype_acc(e->dt);
     const int row_blocks = attrs.sum.row_blocks;
     const int64_t dim[] = {row_blocks, 33};
-    attrs.eps = 1e-2;
-    attrs.skip_dw = frozen;
+    attrs.norm.eps = 1e-2;
+    attrs.norm.skip_dw = frozen;
     tensor *x = example_given(e, "x", 4, 33);
     tensor *w = example_state(e, TENSOR_WEIGHT, "w", acc, 33, 0, -1, 1);
-    node *norm = graph_add(e->g, OP_rmsnorm, 2, (tensor *[]){x, w}, &(op_attrs){.eps = 1e-2});
+    node *norm = graph_add(e->g, OP_rmsnorm, 2, (tensor *[]){x, w}, &(op_attrs){.norm.eps = 1e-2});
     tensor *in[6] = {example_given(e, "dy", 4, 33), x, w, norm->out[1]};
     int n_in = 4;
     if (!frozen)
@@ -208,8 +208,8 @@ const op_row op_row_rmsnorm_grad = {
         .max_in = 6,
         .shape = grad_shape,
         .wire = grad_wire,
-        .attrs = ATTR(eps) | ATTR(skip_dw) | ATTR(blocks) | ATTR(axis) | ATTR(ranks) |
-                 ATTR(row_blocks) | ATTR(partial_sums),
+        .attrs = ATTRS(ATTR(norm, skip_dw), ATTR(norm, eps), ATTR_RANKS, ATTR(sum, row_blocks),
+                ATTR(sum, partial_sums), ATTR(sum, blocks)),
         .differentiated = true,
         .examples = {grad_example, past_example, frozen_example, frozen_past_example,
                 blocks_example, row_blocks_example, partial_sums_example,

@@ -9,10 +9,10 @@ static const char *table_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *p = n->in[0];
     *n_out = 1;
     if (!is_i32(p, p->dim[0])) return "position must be i32[N]";
-    if (n->attrs.head_dim < 2 || n->attrs.head_dim % 2) return "head_dim must be even";
-    if (n->attrs.table_dtype != DT_F32 && n->attrs.table_dtype != DT_F64)
+    if (n->attrs.heads.head_dim < 2 || n->attrs.heads.head_dim % 2) return "head_dim must be even";
+    if (n->attrs.rope.table_dtype != DT_F32 && n->attrs.rope.table_dtype != DT_F64)
         return "the table must be f32 or f64";
-    out[0] = spec_2d(n->attrs.table_dtype, p->dim[0], n->attrs.head_dim);
+    out[0] = spec_2d(n->attrs.rope.table_dtype, p->dim[0], n->attrs.heads.head_dim);
     return NULL;
 }
 
@@ -21,7 +21,9 @@ static const char *table_shape(const node *n, tensor_spec *out, int *n_out) {
 static const int32_t example_positions[5] = {0, 1, 2, 0, 70};
 
 static node *table(example *e, int head_dim, double factor) {
-    op_attrs attrs = {.head_dim = head_dim, .rope.theta = 10000, .table_dtype = dtype_acc(e->dt)};
+    op_attrs attrs = {.heads.head_dim = head_dim,
+            .rope.theta = 10000,
+            .rope.table_dtype = dtype_acc(e->dt)};
     if (factor > 0) {
         attrs.rope.factor = factor;
         attrs.rope.low_freq_factor = 1;
@@ -47,8 +49,9 @@ const op_row op_row_rope_table = {
         .shape = table_shape,
         .built = true,
         .differentiated = true,
-        .attrs = ATTR(head_dim) | ATTR(table_dtype) | ATTR(theta) | ATTR(factor) |
-                 ATTR(low_freq_factor) | ATTR(high_freq_factor) | ATTR(original_context),
+        .attrs = ATTRS(ATTR(heads, head_dim), ATTR(rope, table_dtype), ATTR(rope, theta),
+                ATTR(rope, factor), ATTR(rope, low_freq_factor), ATTR(rope, high_freq_factor),
+                ATTR(rope, original_context)),
         .examples = {table_example, scaled_table_example},
 };
 
@@ -58,22 +61,25 @@ static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     out[0] = spec_may_alias(n, 0);
     *n_out = 1;
     if (!is_matrix(x) || !is_matrix(t) || t->dt != dtype_acc(x->dt)) return "wrong types";
-    if (t->dim[0] != x->dim[0] || t->dim[1] != n->attrs.head_dim) return "the table does not fit x";
-    if ((int64_t)n->attrs.n_heads * n->attrs.head_dim > x->dim[1]) return "more heads than columns";
+    if (t->dim[0] != x->dim[0] || t->dim[1] != n->attrs.heads.head_dim)
+        return "the table does not fit x";
+    if ((int64_t)n->attrs.heads.n_heads * n->attrs.heads.head_dim > x->dim[1])
+        return "more heads than columns";
     return NULL;
 }
 
 static void grad(grad_ctx *ctx, node *n) {
     tensor *in[] = {grad_of(ctx, n->out[0]), n->in[1]};
     op_attrs attrs = n->attrs;
-    attrs.inverse = !attrs.inverse;
+    attrs.rope.inverse = !attrs.rope.inverse;
     grad_add(ctx, n->in[0], graph_add(ctx->g, OP_rope, 2, in, &attrs)->out[0]);
 }
 
 // Two heads are rotated, two copied.
 static void rotate(example *e, int inverse) {
     tensor *in[] = {example_activation(e, "x", 5, 24), table(e, 6, 0)->out[0]};
-    graph_add(e->g, OP_rope, 2, in, &(op_attrs){.n_heads = 2, .head_dim = 6, .inverse = inverse});
+    graph_add(e->g, OP_rope, 2, in,
+            &(op_attrs){.heads.n_heads = 2, .heads.head_dim = 6, .rope.inverse = inverse});
 }
 
 static void rotate_example(example *e) {
@@ -92,6 +98,6 @@ const op_row op_row_rope = {
         .grad = grad,
         .built = true,
         .differentiated = true,
-        .attrs = ATTR(n_heads) | ATTR(head_dim) | ATTR(inverse),
+        .attrs = ATTRS(ATTR(heads, n_heads), ATTR(heads, head_dim), ATTR(rope, inverse)),
         .examples = {rotate_example, inverse_example},
 };

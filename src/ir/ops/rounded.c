@@ -47,7 +47,10 @@ static void adamw_example_of(example *e, dtype weight, dtype moments, dtype grad
             example_state(e, TENSOR_INPUT, "hyper", DT_F64, N_HYPER, 0, 0.1, 0.5),
             example_integers(e, "extent", N_EXTENT_WORDS, example_extent)};
     if (copy) in[7] = example_state(e, TENSOR_WEIGHT, "w", DT_BF16, 3, 17, -1, 1);
-    const op_attrs attrs = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1};
+    const op_attrs attrs = {.update.beta1 = 0.9,
+            .update.beta2 = 0.95,
+            .update.eps = 1e-8,
+            .update.weight_decay = 0.1};
     graph_add(e->g, OP_adamw_rounded, copy ? 8 : 7, in, &attrs);
 }
 
@@ -70,7 +73,8 @@ const op_row op_row_adamw_rounded = {
         .shape = adamw_shape,
         .built = true,
         .differentiated = true,
-        .attrs = ATTR(beta1) | ATTR(beta2) | ATTR(eps) | ATTR(weight_decay),
+        .attrs = ATTRS(ATTR(update, eps), ATTR(update, beta1), ATTR(update, beta2),
+                ATTR(update, weight_decay)),
         .examples = {all_bf16_example, masters_example, gradients_example},
 };
 
@@ -102,7 +106,7 @@ const op_row op_row_zeros = {
         .max_in = 1,
         .shape = zeros_shape,
         .differentiated = true,
-        .attrs = ATTR(row_blocks),
+        .attrs = ATTRS(ATTR(sum, row_blocks)),
         .examples = {zeros_example, zeros_row_blocks_example},
 };
 

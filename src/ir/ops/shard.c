@@ -66,8 +66,8 @@ const op_row op_row_sum_shard = {
         .wire = sum_wire,
         .collective = true,
         .differentiated = true,
-        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(data_ranks) | ATTR(in_accum_group) | ATTR(whole) |
-                 ATTR(async),
+        .attrs = ATTRS(ATTR_RANKS, ATTR(mesh, async), ATTR(mesh, whole), ATTR(sum, data_ranks),
+                ATTR(sum, in_accum_group)),
         .examples = {sum_example},
 };
 
@@ -124,7 +124,8 @@ const op_row op_row_reduce_shard = {
         .wire = reduce_wire,
         .collective = true,
         .differentiated = true,
-        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(row_blocks) | ATTR(data_ranks) | ATTR(summed),
+        .attrs =
+                ATTRS(ATTR_RANKS, ATTR(mesh, summed), ATTR(sum, row_blocks), ATTR(sum, data_ranks)),
         .examples = {reduce_example, reduce_summed_example, reduce_blocks_example},
 };
 
@@ -187,8 +188,8 @@ const op_row op_row_add_shard = {
         .wire = shard_wire,
         .collective = true,
         .differentiated = true,
-        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(row_blocks) | ATTR(data_ranks) |
-                 ATTR(in_accum_group),
+        .attrs = ATTRS(ATTR_RANKS, ATTR(sum, row_blocks), ATTR(sum, data_ranks),
+                ATTR(sum, in_accum_group)),
         .examples = {add_example, add_first_example, add_later_example},
 };
 
@@ -223,7 +224,7 @@ const op_row op_row_join_shards = {
         .max_in = 1,
         .shape = join_shape,
         .differentiated = true,
-        .attrs = ATTR(open),
+        .attrs = ATTRS(ATTR(sum, open)),
         .examples = {join_example, join_one_example},
 };
 
@@ -254,7 +255,7 @@ const op_row op_row_take_shard = {
         .max_in = 1,
         .shape = take_shape,
         .differentiated = true,
-        .attrs = ATTR(axis) | ATTR(ranks),
+        .attrs = ATTRS(ATTR_RANKS),
         .examples = {take_example, take_all_example},
 };
 
@@ -286,6 +287,6 @@ const op_row op_row_gather_shards = {
         .wire = shard_wire,
         .collective = true,
         .differentiated = true,
-        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(async),
+        .attrs = ATTRS(ATTR_RANKS, ATTR(mesh, async)),
         .examples = {gather_example},
 };

@@ -31,7 +31,7 @@ const op_row op_row_sum_squares = {
         .max_in = -1,
         .shape = squares_shape,
         .wire = squares_wire,
-        .attrs = ATTR(axes) | ATTR(n_alike),
+        .attrs = ATTRS(ATTR(mesh, axes), ATTR(mesh, n_alike)),
         .examples = {squares_example},
         .built = true,
         .differentiated = true,
@@ -68,7 +68,10 @@ static void example_update(example *e, bool copy) {
             example_state(e, TENSOR_INPUT, "norm2", DT_F64, 1, 0, 1, 4),
             example_state(e, TENSOR_INPUT, "hyper", DT_F64, N_HYPER, 0, 0.1, 0.5)};
     if (copy) in[6] = example_state(e, TENSOR_WEIGHT, "w", DT_BF16, 3, 17, -1, 1);
-    const op_attrs attrs = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1};
+    const op_attrs attrs = {.update.beta1 = 0.9,
+            .update.beta2 = 0.95,
+            .update.eps = 1e-8,
+            .update.weight_decay = 0.1};
     graph_add(e->g, OP_adamw, copy ? 7 : 6, in, &attrs);
 }
 
@@ -87,7 +90,8 @@ const op_row op_row_adamw = {
         .shape = adamw_shape,
         .built = true,
         .differentiated = true,
-        .attrs = ATTR(beta1) | ATTR(beta2) | ATTR(eps) | ATTR(weight_decay),
+        .attrs = ATTRS(ATTR(update, eps), ATTR(update, beta1), ATTR(update, beta2),
+                ATTR(update, weight_decay)),
         .examples = {adamw_example, rounded_copy_example},
 };
 

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -19,6 +18,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/task.h"
 #include "watch/files/run_events.h"
 
 enum { TOKEN = 33, NAME = 64 };
@@ -208,12 +208,7 @@ static void *beat_main(void *arg) {
 }
 
 static drv_status start_beat(run_owner *self) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int bad = pthread_create(&self->thread, NULL, beat_main, self);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (bad) return drv_fail(DRV_E_DEVICE, "could not start a thread: %s", strerror(bad));
+    DRV_TRY(thread_start(&self->thread, beat_main, self));
     self->has_thread = true;
     return DRV_OK;
 }

@@ -3,7 +3,6 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -14,6 +13,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
+#include "base/task.h"
 #include "watch/server/http_calls.h"
 #include "watch/server/page_headers.h"
 
@@ -239,15 +239,6 @@ static void *server_main(void *arg) {
     return NULL;
 }
 
-static drv_status start_thread(page_server *self) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int bad = pthread_create(&self->thread, NULL, server_main, self);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return bad ? drv_fail(DRV_E_DEVICE, "could not start a thread: %s", strerror(bad)) : DRV_OK;
-}
-
 static drv_status start_daemon(page_server *self, int listen_fd) {
     self->daemon = http->start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, self,
             MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)MAX_PLACES,
@@ -260,8 +251,8 @@ static drv_status start_daemon(page_server *self, int listen_fd) {
             http->get_daemon_info(self->daemon, MHD_DAEMON_INFO_EPOLL_FD);
     self->epoll_fd = info->epoll_fd;
     self->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    const drv_status status =
-            self->stop_fd < 0 ? drv_fail(DRV_E_DEVICE, "no eventfd") : start_thread(self);
+    const drv_status status = self->stop_fd < 0 ? drv_fail(DRV_E_DEVICE, "no eventfd")
+                                                : thread_start(&self->thread, server_main, self);
     if (status != DRV_OK) http->stop_daemon(self->daemon);
     return status;
 }

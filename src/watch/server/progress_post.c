@@ -2,7 +2,6 @@
 // TrainJob's pods (KUBEFLOW_TRAINER_SERVER_*, feature gate TrainJobStatus of version 2.2). A thread
 // of its own posts; only the end of the run waits for it, for a moment.
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "base/curl_calls.h"
 #include "base/host_port.h"
 #include "base/log.h"
+#include "base/task.h"
 #include "watch/server/page_secrets.h"
 #include "watch/server/progress_body.h"
 #include "watch/server/run_observer.h"
@@ -127,20 +127,6 @@ static void *post_main(void *arg) {
     return NULL;
 }
 
-static drv_status start_thread(progress_post *self) {
-    sigset_t all, before;
-    pthread_condattr_t monotonic;
-    pthread_mutex_init(&self->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&self->changed, &monotonic);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int bad = pthread_create(&self->thread, NULL, post_main, self);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return bad ? drv_fail(DRV_E_DEVICE, "could not start a thread: %s", strerror(bad)) : DRV_OK;
-}
-
 // --- opening
 // Returns the host and port of the URL; the rest of it may be secret and is not logged.
 static drv_status find_server(const char *url, host_port *out) {
@@ -189,7 +175,9 @@ static drv_status begin(const run_observed *run, void **out) {
     self->ca_file = found.ca_file;
     self->token_file = found.token_file;
     self->view = run->view;
-    const drv_status status = start_thread(self);
+    pthread_mutex_init(&self->lock, NULL);
+    cond_init_monotonic(&self->changed);
+    const drv_status status = thread_start(&self->thread, post_main, self);
     if (status != DRV_OK) {
         free(self);
         return status;

@@ -12,6 +12,7 @@
 
 #include "backend/pjrt/runtime/plugin_file.h"
 #include "base/file.h"
+#include "base/task.h"
 
 const pjrt_slot_info pjrt_slot_table[N_PJRT_SLOTS] = {
 #define X(name, index, args, last) {#name, index, PJRT_SIZE(args, last)},
@@ -130,13 +131,9 @@ typedef struct arrival {
 
 static arrival *arrival_new(const pjrt_plugin *p) {
     arrival *a = mem_zeroed(sizeof *a);
-    pthread_condattr_t clock;
     a->p = p;
     pthread_mutex_init(&a->lock, NULL);
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&a->changed, &clock);
-    pthread_condattr_destroy(&clock);
+    cond_init_monotonic(&a->changed);
     return a;
 }
 

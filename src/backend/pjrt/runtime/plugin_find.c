@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/devices.h"
 #include "backend/pjrt/runtime/plugin.h"
 #include "base/file.h"
 #include "base/str.h"
@@ -90,4 +91,11 @@ drv_status plugin_find(arena *a, const char *wanted, const char **name, const ch
             "no PJRT plugin is there, expected one in \"%s/NAME/*.so\" (NAME: cuda, rocm, tpu, "
             "neuron, cpu); tools/fetch_pjrt.py gets one, pjrt.plugin or DROVER_PJRT_PLUGIN names one",
             plugin_folder(a));
+}
+
+const char *plugin_name_of(arena *a, const char *wanted) {
+    const char *name = "", *path;
+    const drv_status there = plugin_find(a, wanted, &name, &path);
+    (void)there; // a plan is made without it
+    return name;
 }

@@ -167,13 +167,13 @@ static drv_status check_nodes(const lowering *l) {
                     program->name, i, name, n->attrs.mesh.ranks,
                     mesh_axis_name((mesh_axis)n->attrs.mesh.axis), here);
         const int table = lower_ops[n->op]->vocabulary - 1;
-        if (n->attrs.mesh.ranks > 1 && table >= 0 && n->attrs.part &&
-                n->in[table]->dim[0] != n->attrs.part)
+        if (n->attrs.mesh.ranks > 1 && table >= 0 && n->attrs.vocabulary.part &&
+                n->in[table]->dim[0] != n->attrs.vocabulary.part)
             return drv_fail(DRV_E_DEVICE,
                     "graph \"%s\": node %d %s has %lld of %d rows of the vocabulary, but devices "
                     "run one program, expected a vocabulary that %d ranks share evenly",
-                    program->name, i, name, (long long)n->in[table]->dim[0], n->attrs.part,
-                    n->attrs.mesh.ranks);
+                    program->name, i, name, (long long)n->in[table]->dim[0],
+                    n->attrs.vocabulary.part, n->attrs.mesh.ranks);
     }
     return DRV_OK;
 }

@@ -28,17 +28,17 @@ static int first_key_block(const attention_call *c, int i) {
 static attention_call open_call(lowering *l, const node *n, const tensor *qkv) {
     const op_attrs *attrs = &n->attrs;
     attention_call c = {.l = l,
-            .seq = attrs->seq,
-            .rows = qkv->dim[0] / attrs->seq,
-            .n_heads = attrs->n_heads,
-            .n_kv = attrs->n_kv_heads,
-            .group = attrs->n_heads / attrs->n_kv_heads,
-            .d = attrs->head_dim,
+            .seq = attrs->attention.seq,
+            .rows = qkv->dim[0] / attrs->attention.seq,
+            .n_heads = attrs->heads.n_heads,
+            .n_kv = attrs->heads.n_kv_heads,
+            .group = attrs->heads.n_heads / attrs->heads.n_kv_heads,
+            .d = attrs->heads.head_dim,
             .dt = lower_type(l, qkv->dt),
             .acc = lower_acc(l, qkv),
             .n_chunks = attrs->mesh.ranks > 1 ? ZIGZAG_HALVES : 1,
-            .scale = 1 / sqrt((double)attrs->head_dim),
-            .window = attrs->window};
+            .scale = 1 / sqrt((double)attrs->heads.head_dim),
+            .window = attrs->attention.window};
     const int64_t chunk = c.seq / c.n_chunks;
     const int64_t most = l->options.attention_block ? l->options.attention_block : DEFAULT_BLOCK;
     c.n_blocks = (int)((chunk + most - 1) / most);

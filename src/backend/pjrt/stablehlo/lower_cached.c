@@ -9,7 +9,7 @@ static hlo_value append(lowering *l, const node *n, hlo_value qkv, int64_t first
         hlo_index slot) {
     hlo_text *h = &l->h;
     static const int64_t order[] = {1, 0, 2};
-    const int64_t d = n->attrs.head_dim, heads = n->attrs.n_kv_heads;
+    const int64_t d = n->attrs.heads.head_dim, heads = n->attrs.heads.n_kv_heads;
     hlo_value x = hlo_slice(h, qkv, 1, first * d, heads * d);
     x = hlo_transpose(h, hlo_reshape(h, x, HLO_DIMS(qkv.dim[0], heads, d)), order);
     return hlo_put(h, lower_in(l, n, k), x, 1, slot);
@@ -31,14 +31,15 @@ static void cached_attention(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     static const int64_t slots[] = {2}, to_heads[] = {1, 2, 0, 3}, to_rows[] = {2, 0, 1, 3};
     const op_attrs *attrs = &n->attrs;
-    const int64_t d = attrs->head_dim, kv = attrs->n_kv_heads, group = attrs->n_heads / kv;
+    const int64_t d = attrs->heads.head_dim, kv = attrs->heads.n_kv_heads,
+                  group = attrs->heads.n_heads / kv;
     const hlo_value qkv = lower_in(l, n, 0), position = lower_in(l, n, 3);
     const int64_t rows = qkv.dim[0];
     // Positions count up: the first one says where all go.
     const hlo_index slot = {true, 0, hlo_element(h, position, 0)};
-    const hlo_value keys = append(l, n, qkv, attrs->n_heads, 1, slot),
-                    values = append(l, n, qkv, attrs->n_heads + kv, 2, slot);
-    hlo_value q = hlo_slice(h, qkv, 1, 0, attrs->n_heads * d);
+    const hlo_value keys = append(l, n, qkv, attrs->heads.n_heads, 1, slot),
+                    values = append(l, n, qkv, attrs->heads.n_heads + kv, 2, slot);
+    hlo_value q = hlo_slice(h, qkv, 1, 0, attrs->heads.n_heads * d);
     q = hlo_transpose(h, hlo_reshape(h, q, HLO_DIMS(rows, kv, group, d)), to_heads);
     q = hlo_reshape(h, q, HLO_DIMS(kv, group * rows, d));
     const hlo_type acc = lower_acc(l, n->in[0]);
@@ -47,7 +48,8 @@ static void cached_attention(lowering *l, const node *n) {
     like.type = HLO_I32;
     const hlo_value own = hlo_broadcast(h, position, HLO_DIMS(kv, group, rows, like.dim[2]),
             (const int64_t[]){2});
-    const hlo_value visible = visible_slots(l, hlo_reshape(h, own, 3, like.dim), attrs->window);
+    const hlo_value visible =
+            visible_slots(l, hlo_reshape(h, own, 3, like.dim), attrs->attention.window);
     const hlo_value seen = hlo_select(h, visible, scores, hlo_fill(h, -__builtin_inf(), &scores));
     static const int64_t queries[] = {0, 1};
     const hlo_value max = hlo_reduce(h, "maximum", seen, 1, slots);
@@ -57,7 +59,7 @@ static void cached_attention(lowering *l, const node *n) {
     hlo_value o = hlo_dot(h, hlo_convert(h, e, qkv.type), values, 1, 0, acc);
     o = hlo_binary(h, "divide", o, hlo_broadcast(h, sum, 3, o.dim, queries));
     o = hlo_transpose(h, hlo_reshape(h, o, HLO_DIMS(kv, group, rows, d)), to_rows);
-    lower_round(l, n, 0, hlo_reshape(h, o, HLO_DIMS(rows, attrs->n_heads * d)));
+    lower_round(l, n, 0, hlo_reshape(h, o, HLO_DIMS(rows, attrs->heads.n_heads * d)));
     lower_set(l, n, 1, keys);
     lower_set(l, n, 2, values);
 }

@@ -20,32 +20,32 @@ typedef struct fused_call {
 // Inputs of_position and, where there is one, the next: hidden.
 static fused_call open_call(lowering *l, const node *n, const tensor *qkv, int of_position) {
     const op_attrs *attrs = &n->attrs;
-    const int64_t rows = qkv->dim[0] / attrs->seq;
+    const int64_t rows = qkv->dim[0] / attrs->attention.seq;
     fused_call c = {.l = l,
             .call = {.rows = rows,
-                    .seq = attrs->seq,
-                    .heads = attrs->n_heads,
-                    .kv_heads = attrs->n_kv_heads,
-                    .d = attrs->head_dim,
+                    .seq = attrs->attention.seq,
+                    .heads = attrs->heads.n_heads,
+                    .kv_heads = attrs->heads.n_kv_heads,
+                    .d = attrs->heads.head_dim,
                     .deterministic = l->options.cudnn.deterministic},
             .of = {.position = n->in[of_position],
                     .hidden = n->n_in > of_position + 1 ? n->in[of_position + 1] : NULL,
                     .rows = rows,
-                    .seq = attrs->seq,
-                    .padded = attrs->seq,
-                    .window = attrs->window,
-                    .n_segments = attrs->documents}};
+                    .seq = attrs->attention.seq,
+                    .padded = attrs->attention.seq,
+                    .window = attrs->attention.window,
+                    .n_segments = attrs->attention.documents}};
     switch (cudnn_form_of(&l->options.cudnn, n)) {
     case CUDNN_SEGMENTS:
-        c.call.segments = attrs->documents;
+        c.call.segments = attrs->attention.documents;
         break;
     case CUDNN_MASK:
         c.call.masked = true;
         c.of.n_segments = 0;
-        c.call.seq = c.of.padded = cudnn_mask_tokens(attrs->seq);
+        c.call.seq = c.of.padded = cudnn_mask_tokens(attrs->attention.seq);
         break;
     default:
-        c.call.window = attrs->window;
+        c.call.window = attrs->attention.window;
     }
     return c;
 }

@@ -42,12 +42,14 @@ static hlo_value row_words(lowering *l, const node *n, int64_t rows, int64_t gro
     enum { COUNTERS = DROPOUT_GROUP / 4 };
     hlo_text *h = &l->h;
     const int64_t dims[] = {rows, groups, COUNTERS};
-    const uint64_t seed = (uint64_t)n->attrs.seed;
-    const uint64_t site = (uint64_t)n->attrs.site << 40; // dropout_block: above the counters
+    const uint64_t seed = (uint64_t)n->attrs.dropout.seed;
+    const uint64_t site = (uint64_t)n->attrs.dropout.site
+                          << 40; // dropout_block: above the counters
     const hlo_value group = hlo_iota(h, HLO_U32, 3, dims, 1),
                     in_group = hlo_iota(h, HLO_U32, 3, dims, 2);
     // The origin of each row's first token: rows are whole here.
-    const hlo_value origin = hlo_reshape(h, lower_in(l, n, 1), HLO_DIMS(rows, 3 * n->attrs.seq)),
+    const hlo_value origin = hlo_reshape(h, lower_in(l, n, 1),
+                            HLO_DIMS(rows, 3 * n->attrs.dropout.seq)),
                     number = hlo_convert(h, hlo_slice(h, origin, 1, 0, 2), HLO_U32);
     const hlo_value low = hlo_reshape(h, hlo_slice(h, number, 1, 0, 1), HLO_DIMS(rows)),
                     high = hlo_reshape(h, hlo_slice(h, number, 1, 1, 1), HLO_DIMS(rows));
@@ -65,17 +67,17 @@ static hlo_value row_words(lowering *l, const node *n, int64_t rows, int64_t gro
 static void dropout(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     const hlo_value x = lower_in_acc(l, n, 0, 0);
-    const int64_t rows = x.dim[0] / n->attrs.seq, width = n->attrs.seq * x.dim[1],
+    const int64_t rows = x.dim[0] / n->attrs.dropout.seq, width = n->attrs.dropout.seq * x.dim[1],
                   groups = (width + DROPOUT_GROUP - 1) / DROPOUT_GROUP;
     DRV_ASSERT(groups * (DROPOUT_GROUP / 4) < (int64_t)1 << 32, "rows of %lld elements",
             (long long)width);
     hlo_value w = row_words(l, n, rows, groups);
     w = hlo_slice(h, hlo_reshape(h, w, HLO_DIMS(rows, groups * DROPOUT_GROUP)), 1, 0, width);
     w = hlo_reshape(h, w, x.n_dims, x.dim);
-    const dropout_args args = {.rate = n->attrs.rate};
+    const dropout_args args = {.rate = n->attrs.dropout.rate};
     const hlo_value least = hlo_whole(h, HLO_U32, dropout_threshold(&args));
     const hlo_value kept = hlo_compare(h, "GE", w, hlo_spread(h, least, &w));
-    const hlo_value scaled = hlo_binary(h, "divide", x, hlo_fill(h, 1 - n->attrs.rate, &x));
+    const hlo_value scaled = hlo_binary(h, "divide", x, hlo_fill(h, 1 - n->attrs.dropout.rate, &x));
     lower_round(l, n, 0, hlo_select(h, kept, scaled, hlo_scale(h, x, 0)));
 }
 

@@ -8,12 +8,13 @@ typedef struct heads { // of queries or of keys
 } heads;
 
 static heads heads_of(const node *n, bool keys) {
-    return keys ? (heads){n->attrs.n_heads, n->attrs.n_kv_heads} : (heads){0, n->attrs.n_heads};
+    return keys ? (heads){n->attrs.heads.n_heads, n->attrs.heads.n_kv_heads}
+                : (heads){0, n->attrs.heads.n_heads};
 }
 
 // [N, C] -> [N, H, D]
 static hlo_value take(lowering *l, const node *n, hlo_value x, heads of) {
-    const int64_t d = n->attrs.head_dim;
+    const int64_t d = n->attrs.heads.head_dim;
     return hlo_reshape(&l->h, hlo_slice(&l->h, x, 1, of.first * d, of.n * d),
             HLO_DIMS(x.dim[0], of.n, d));
 }
@@ -24,7 +25,8 @@ static hlo_value flat(lowering *l, hlo_value x_NHD) {
 
 // The columns of values as they are.
 static hlo_value values_of(lowering *l, const node *n, hlo_value x) {
-    const int64_t first = (int64_t)(n->attrs.n_heads + n->attrs.n_kv_heads) * n->attrs.head_dim;
+    const int64_t first =
+            (int64_t)(n->attrs.heads.n_heads + n->attrs.heads.n_kv_heads) * n->attrs.heads.head_dim;
     return hlo_slice(&l->h, x, 1, first, x.dim[1] - first);
 }
 
@@ -45,8 +47,8 @@ static void head_norm(lowering *l, const node *n) {
         const hlo_value x = take(l, n, all, heads_of(n, keys)),
                         w = hlo_along(h, lower_in(l, n, 1 + keys), &x, 2);
         const hlo_value mean = head_mean(l, hlo_binary(h, "multiply", x, x));
-        r[keys] =
-                hlo_unary(h, "rsqrt", hlo_binary(h, "add", mean, hlo_fill(h, n->attrs.eps, &mean)));
+        r[keys] = hlo_unary(h, "rsqrt",
+                hlo_binary(h, "add", mean, hlo_fill(h, n->attrs.norm.eps, &mean)));
         const hlo_value scaled = hlo_binary(h, "multiply", x, by_head(l, r[keys], &x));
         y[keys] = flat(l, hlo_binary(h, "multiply", scaled, w));
     }
@@ -81,7 +83,7 @@ static void head_norm_grad(lowering *l, const node *n) {
         const hlo_value mean = head_mean(l, hlo_binary(h, "multiply", g, normed));
         const hlo_value past = hlo_binary(h, "multiply", normed, by_head(l, mean, &x));
         d[keys] = flat(l, hlo_binary(h, "multiply", hlo_binary(h, "subtract", g, past), r));
-        if (!n->attrs.skip_dw) add_gradient(l, n, keys, hlo_binary(h, "multiply", dy, normed));
+        if (!n->attrs.norm.skip_dw) add_gradient(l, n, keys, hlo_binary(h, "multiply", dy, normed));
     }
     d[2] = values_of(l, n, all_dy);
     lower_round(l, n, 0, hlo_concat(h, d, 3, 1));

@@ -9,7 +9,7 @@ static void same(lowering *l, const node *n) {
 }
 
 static int64_t columns_of_q(const node *n) {
-    return (int64_t)n->attrs.n_heads * n->attrs.head_dim;
+    return (int64_t)n->attrs.heads.n_heads * n->attrs.heads.head_dim;
 }
 
 static hlo_value take_q(lowering *l, const node *n, hlo_value x) {
@@ -49,7 +49,7 @@ static void slice_kv(lowering *l, const node *n) {
     const hlo_value place = lower_place(l, (mesh_axis)n->attrs.mesh.axis),
                     among = hlo_binary(h, "remainder", place,
                             hlo_fill(h, n->attrs.mesh.replicas, &place));
-    const int64_t share = n->attrs.head_dim / n->attrs.mesh.replicas;
+    const int64_t share = n->attrs.heads.head_dim / n->attrs.mesh.replicas;
     const hlo_index first = hlo_index_times(h, (hlo_index){true, 0, among}, share);
     lower_set(l, n, 0,
             put_together(l, take_q(l, n, x), hlo_take(h, take_kv(l, n, x), 2, first, share)));

@@ -56,7 +56,8 @@ static hlo_value column_of(const loss_call *c, hlo_value labels) {
 static void chunk(hlo_text *h, void *ctx, hlo_index iteration, hlo_value *carried) {
     const loss_call *c = ctx;
     static const int64_t columns[] = {1};
-    const int64_t rows = c->n->attrs.chunk < c->h.dim[0] ? c->n->attrs.chunk : c->h.dim[0];
+    const int64_t rows =
+            c->n->attrs.vocabulary.chunk < c->h.dim[0] ? c->n->attrs.vocabulary.chunk : c->h.dim[0];
     const hlo_index first = hlo_index_times(h, iteration, rows);
     const hlo_value x = hlo_take(h, c->h, 0, first, rows),
                     label = hlo_take(h, c->labels, 0, first, rows);
@@ -95,7 +96,8 @@ static void loss(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     const bool grad = n->op == OP_linear_cross_entropy_grad;
     hlo_value carried[3], x = lower_in(l, n, 0), labels = lower_in(l, n, 2);
-    const int64_t rows = x.dim[0], size = n->attrs.chunk < rows ? n->attrs.chunk : rows,
+    const int64_t rows = x.dim[0],
+                  size = n->attrs.vocabulary.chunk < rows ? n->attrs.vocabulary.chunk : rows,
                   n_chunks = (rows + size - 1) / size;
     loss_call c = {.l = l, .n = n, .w = lower_in(l, n, 1), .grad = grad};
     int n_carried = 0;
@@ -115,8 +117,8 @@ static void loss(lowering *l, const node *n) {
                 of_tokens ? hlo_pad(h, dloss, 0, n_chunks * size) : hlo_reshape(h, dloss, 0, NULL);
         hlo_value like = c.h;
         if (n->attrs.sum.dx_wide) like.type = lower_acc(l, n->in[0]);
-        if (!n->attrs.skip_dx) carried[c.dh = n_carried++] = hlo_fill(h, 0, &like);
-        if (!n->attrs.skip_dw) carried[c.dw = n_carried++] = lower_in(l, n, 4);
+        if (!n->attrs.vocabulary.skip_dx) carried[c.dh = n_carried++] = hlo_fill(h, 0, &like);
+        if (!n->attrs.vocabulary.skip_dw) carried[c.dw = n_carried++] = lower_in(l, n, 4);
     }
     if (!grad) {
         const hlo_value like = {.type = carried[LOSS].type, .n_dims = 1, .dim = {c.h.dim[0]}};

@@ -5,7 +5,8 @@
 // op(a) op(b) in a type. A product that is stored in bf16 is printed in bf16: the sum is in fp32
 // inside all the same, and a converted fp32 result costs a GPU the memory of both.
 static hlo_value product(lowering *l, const node *n, hlo_type type) {
-    return hlo_dot(&l->h, lower_in(l, n, 0), lower_in(l, n, 1), !n->attrs.ta, n->attrs.tb, type);
+    return hlo_dot(&l->h, lower_in(l, n, 0), lower_in(l, n, 1), !n->attrs.matmul.ta,
+            n->attrs.matmul.tb, type);
 }
 
 // Adds to a gradient what all ranks with other tokens have.
@@ -37,13 +38,14 @@ static void lora_up(lowering *l, const node *n) {
     int64_t end = 0, from = 0;
     for (int i = 0; i < n->n_in - 2; i++) {
         const hlo_value b = lower_in(l, n, 2 + i);
-        const int64_t first = n->attrs.branches[i].column, width = b.dim[0], rank = b.dim[1];
+        const int64_t first = n->attrs.low_rank.branches[i].column, width = b.dim[0],
+                      rank = b.dim[1];
         if (first > end) part[n_parts++] = hlo_slice(h, y, 1, end, first - end);
         const hlo_value before =
                 hlo_convert(h, hlo_slice(h, y, 1, first, width), lower_acc(l, n->in[0]));
         const hlo_value t_i = hlo_slice(h, t, 1, from, rank);
-        const hlo_value up =
-                hlo_scale(h, hlo_dot(h, t_i, b, 1, 1, before.type), n->attrs.branches[i].alpha);
+        const hlo_value up = hlo_scale(h, hlo_dot(h, t_i, b, 1, 1, before.type),
+                n->attrs.low_rank.branches[i].alpha);
         part[n_parts++] = hlo_convert(h, hlo_binary(h, "add", before, up), y.type);
         end = first + width;
         from += rank;
@@ -59,9 +61,9 @@ static void lora_up_grad(lowering *l, const node *n) {
     hlo_value part[MAX_BRANCHES];
     for (int i = 0; i < n->n_in - 1; i++) {
         const hlo_value b = lower_in(l, n, 1 + i);
-        const hlo_value d = hlo_slice(h, dy, 1, n->attrs.branches[i].column, b.dim[0]);
+        const hlo_value d = hlo_slice(h, dy, 1, n->attrs.low_rank.branches[i].column, b.dim[0]);
         part[i] = hlo_scale(h, hlo_dot(h, d, b, 1, 0, lower_acc(l, n->in[0])),
-                n->attrs.branches[i].alpha);
+                n->attrs.low_rank.branches[i].alpha);
     }
     lower_round(l, n, 0, hlo_concat(h, part, n->n_in - 1, 1));
 }
@@ -71,10 +73,10 @@ static void lora_up_grad_b(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     const hlo_value acc = lower_in(l, n, 2);
     const hlo_value dy =
-            hlo_slice(h, lower_in(l, n, 0), 1, n->attrs.branches[0].column, acc.dim[0]);
-    const hlo_value t = hlo_slice(h, lower_in(l, n, 1), 1, n->attrs.from, acc.dim[1]);
+            hlo_slice(h, lower_in(l, n, 0), 1, n->attrs.low_rank.branches[0].column, acc.dim[0]);
+    const hlo_value t = hlo_slice(h, lower_in(l, n, 1), 1, n->attrs.low_rank.from, acc.dim[1]);
     const hlo_value added =
-            hlo_scale(h, hlo_dot(h, dy, t, 0, 0, acc.type), n->attrs.branches[0].alpha);
+            hlo_scale(h, hlo_dot(h, dy, t, 0, 0, acc.type), n->attrs.low_rank.branches[0].alpha);
     lower_set(l, n, 0, added_to(l, n, acc, added));
 }
 

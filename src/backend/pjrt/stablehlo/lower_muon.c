@@ -9,7 +9,7 @@
 // --- momentum(m, g, norm2, hyper)
 static void momentum(lowering *l, const node *n) {
     hlo_text *h = &l->h;
-    const double decay = n->attrs.beta1;
+    const double decay = n->attrs.update.beta1;
     const step_numbers s = lower_numbers(l, n, 2);
     const hlo_value m = lower_in(l, n, 0), g = lower_in(l, n, 1),
                     x = hlo_scale(h,
@@ -71,10 +71,10 @@ static hlo_value newton_schulz(lowering *l, const node *n, hlo_value x) {
                     squares = hlo_reduce_all(h, "add", hlo_binary(h, "multiply", wide, wide)),
                     root = hlo_convert(h, hlo_unary(h, "sqrt", squares), x.type),
                     norm = hlo_binary(h, "maximum", hlo_convert(h, root, acc),
-                            hlo_fill(h, n->attrs.eps, &squares));
+                            hlo_fill(h, n->attrs.update.eps, &squares));
     hlo_value made =
             hlo_convert(h, hlo_binary(h, "divide", wide, hlo_spread(h, norm, &wide)), x.type);
-    hlo_repeat(h, n->attrs.ns_steps, &made, 1, ns_step, &acc);
+    hlo_repeat(h, n->attrs.update.ns_steps, &made, 1, ns_step, &acc);
     return made;
 }
 
@@ -128,7 +128,8 @@ static void orthogonalise(lowering *l, const node *n) {
                         x = hlo_convert(h, newton_schulz(l, n, u), lower_acc(l, n->in[0]));
         if (n->n_in > 2) v[k] = hlo_slice(h, lower_in(l, n, 2), 0, ranks * list[k].row, x.dim[0]);
         made[k] = part_here(l, n,
-                n->n_in > 2 ? normalised_matrix(h, x, n->attrs.beta2, &v[k]) : scaled_matrix(h, x));
+                n->n_in > 2 ? normalised_matrix(h, x, n->attrs.update.beta2, &v[k])
+                            : scaled_matrix(h, x));
     }
     lower_set(l, n, 0, n_matrices == 1 ? made[0] : hlo_concat(h, made, n_matrices, 0));
     if (n->n_in > 2) keep_means(l, n, v, n_matrices);
@@ -142,7 +143,7 @@ static void descend(lowering *l, const node *n) {
     const step_numbers s = lower_numbers(l, n, 2);
     const hlo_value p = lower_in(l, n, 0),
                     taken = hlo_binary(h, "add", lower_in(l, n, 1),
-                            hlo_scale(h, p, n->attrs.weight_decay)),
+                            hlo_scale(h, p, n->attrs.update.weight_decay)),
                     new_p = hlo_binary(h, "subtract", p,
                             hlo_binary(h, "multiply", hlo_spread(h, s.lr, &p), taken));
     const hlo_value like = {.type = HLO_BOOL, .n_dims = p.n_dims, .dim = {p.dim[0], p.dim[1]}},

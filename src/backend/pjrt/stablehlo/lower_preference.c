@@ -109,17 +109,17 @@ static hlo_value smoothed(hlo_text *h, hlo_value of_minus, hlo_value of_margin, 
             hlo_scale(h, of_margin, sign * smoothing));
 }
 
-// As base/pair_loss.c: -log sigmoid(-x) = max(x, 0) + log(1 + exp(-|x|)).
+// As ir/pair_loss.c: -log sigmoid(-x) = max(x, 0) + log(1 + exp(-|x|)).
 static void put_loss(hlo_text *h, hlo_value margin, const op_attrs *attrs, hlo_value *of) {
     const hlo_value minus = hlo_unary(h, "negate", margin), none = hlo_fill(h, 0, &margin),
                     small = hlo_unary(h, "exponential", hlo_binary(h, "minimum", margin, minus)),
                     tail = hlo_unary(h, "log_plus_one", small);
     const hlo_value of_minus = hlo_binary(h, "add", hlo_binary(h, "maximum", minus, none), tail),
                     of_margin = hlo_binary(h, "add", hlo_binary(h, "maximum", margin, none), tail);
-    of[PAIR_LOSS] = smoothed(h, of_minus, of_margin, attrs->eps, 1);
+    of[PAIR_LOSS] = smoothed(h, of_minus, of_margin, attrs->preference.smoothing, 1);
     const hlo_value pull = smoothed(h, hlo_unary(h, "logistic", minus),
-            hlo_unary(h, "logistic", margin), attrs->eps, -1);
-    of[PULL] = hlo_scale(h, pull, attrs->beta1);
+            hlo_unary(h, "logistic", margin), attrs->preference.smoothing, -1);
+    of[PULL] = hlo_scale(h, pull, attrs->preference.beta);
 }
 
 // [P, N_COLUMNS] of [R, N_SUMS].
@@ -128,7 +128,7 @@ static hlo_value judge_pairs(hlo_text *h, hlo_value sums, const op_attrs *attrs)
     const hlo_value log_prob = hlo_unary(h, "negate", column_of(h, sums, LOSS)),
                     reward = hlo_scale(h,
                             hlo_binary(h, "subtract", log_prob, column_of(h, sums, REFERENCE)),
-                            attrs->beta1);
+                            attrs->preference.beta);
     for (int side = 0; side < N_SIDES; side++) {
         of[CHOSEN + side] = side_of(h, reward, side);
         of[LOG_CHOSEN + side] = side_of(h, log_prob, side);

@@ -15,13 +15,13 @@ enum { LOW_BITS = 12 };
 
 static void split_turns(const node *n, int64_t *high, int64_t *low) {
     const op_attrs *attrs = &n->attrs;
-    const rope_args args = {.head_dim = attrs->head_dim,
+    const rope_args args = {.head_dim = attrs->heads.head_dim,
             .theta = attrs->rope.theta,
             .factor = attrs->rope.factor,
             .low_freq_factor = attrs->rope.low_freq_factor,
             .high_freq_factor = attrs->rope.high_freq_factor,
             .original_context = attrs->rope.original_context};
-    for (int j = 0; j < attrs->head_dim / 2; j++) {
+    for (int j = 0; j < attrs->heads.head_dim / 2; j++) {
         const double turns = rope_frequency(&args, j) / TWO_PI, whole = floor(turns);
         const double units = (turns - whole) * 0x1p32;
         high[j] = (int64_t)floor(units);
@@ -31,7 +31,7 @@ static void split_turns(const node *n, int64_t *high, int64_t *low) {
 
 static void rope_table(lowering *l, const node *n) {
     hlo_text *h = &l->h;
-    const int half = n->attrs.head_dim / 2;
+    const int half = n->attrs.heads.head_dim / 2;
     int64_t *high = ARENA_ARRAY(l->g->a, int64_t, half), *low = ARENA_ARRAY(l->g->a, int64_t, half);
     split_turns(n, high, low);
     const hlo_value like = {.type = HLO_U32, .n_dims = 2, .dim = {n->in[0]->dim[0], half}};
@@ -43,7 +43,8 @@ static void rope_table(lowering *l, const node *n) {
     const hlo_value turns = hlo_binary(h, "add", hlo_binary(h, "multiply", p, f_high), rest);
     // As signed numbers: from half a turn back to half a turn on.
     const hlo_value angle = hlo_scale(h,
-            hlo_convert(h, hlo_bitcast(h, turns, HLO_I32), lower_type(l, n->attrs.table_dtype)),
+            hlo_convert(h, hlo_bitcast(h, turns, HLO_I32),
+                    lower_type(l, n->attrs.rope.table_dtype)),
             TWO_PI * 0x1p-32);
     const hlo_value both[] = {hlo_unary(h, "cosine", angle), hlo_unary(h, "sine", angle)};
     lower_set(l, n, 0, hlo_concat(h, both, 2, 1));
@@ -53,17 +54,18 @@ static void rope_table(lowering *l, const node *n) {
 static void rope(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     const hlo_value x = lower_in(l, n, 0), table = lower_in(l, n, 1);
-    const int64_t rows = x.dim[0], width = (int64_t)n->attrs.n_heads * n->attrs.head_dim,
-                  half = n->attrs.head_dim / 2;
+    const int64_t rows = x.dim[0],
+                  width = (int64_t)n->attrs.heads.n_heads * n->attrs.heads.head_dim,
+                  half = n->attrs.heads.head_dim / 2;
     const hlo_value heads = hlo_convert(h,
             hlo_reshape(h, hlo_slice(h, x, 1, 0, width),
-                    HLO_DIMS(rows, n->attrs.n_heads, n->attrs.head_dim)),
+                    HLO_DIMS(rows, n->attrs.heads.n_heads, n->attrs.heads.head_dim)),
             table.type);
     const hlo_value a = hlo_slice(h, heads, 2, 0, half), b = hlo_slice(h, heads, 2, half, half);
     static const int64_t dims[] = {0, 2};
     const hlo_value c = hlo_broadcast(h, hlo_slice(h, table, 1, 0, half), a.n_dims, a.dim, dims);
     hlo_value s = hlo_broadcast(h, hlo_slice(h, table, 1, half, half), a.n_dims, a.dim, dims);
-    if (n->attrs.inverse) s = hlo_unary(h, "negate", s);
+    if (n->attrs.rope.inverse) s = hlo_unary(h, "negate", s);
     const hlo_value turned[] = {hlo_binary(h, "subtract", hlo_binary(h, "multiply", a, c),
                                         hlo_binary(h, "multiply", b, s)),
             hlo_binary(h, "add", hlo_binary(h, "multiply", b, c), hlo_binary(h, "multiply", a, s))};

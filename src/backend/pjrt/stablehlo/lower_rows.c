@@ -51,7 +51,7 @@ static void normalise(lowering *l, const node *n, hlo_value x, hlo_value w) {
     hlo_text *h = &l->h;
     const hlo_value mean =
             hlo_scale(h, row_sum(h, hlo_binary(h, "multiply", x, x)), 1 / (double)x.dim[1]);
-    const hlo_value eps = hlo_fill(h, n->attrs.eps, &mean);
+    const hlo_value eps = hlo_fill(h, n->attrs.norm.eps, &mean);
     const hlo_value r = hlo_unary(h, "rsqrt", hlo_binary(h, "add", mean, eps));
     const hlo_value scaled = hlo_binary(h, "multiply", x, hlo_along(h, r, &x, 0));
     lower_round(l, n, n->n_out - 2, hlo_binary(h, "multiply", scaled, hlo_along(h, w, &x, 1)));
@@ -72,7 +72,7 @@ static void add_rmsnorm(lowering *l, const node *n) {
 // inputs: dy, x, w, r[, acc][, dh]
 static void rmsnorm_grad(lowering *l, const node *n) {
     hlo_text *h = &l->h;
-    const bool frozen = n->attrs.skip_dw;
+    const bool frozen = n->attrs.norm.skip_dw;
     const int past = frozen ? 4 : 5; // the input that flows past the norm
     const hlo_value dy = lower_in_acc(l, n, 0, 1), x = lower_in_acc(l, n, 1, 1);
     const hlo_value w = hlo_along(h, lower_in(l, n, 2), &x, 1), r = lower_in(l, n, 3);

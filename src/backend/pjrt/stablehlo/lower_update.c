@@ -93,14 +93,14 @@ adamw_values lower_adamw(lowering *l, const node *n, hlo_value *finite) {
     const step_numbers s = lower_numbers(l, n, 4);
     const hlo_value g =
             hlo_binary(h, "multiply", lower_in_acc(l, n, 3, 0), hlo_spread(h, s.grad_scale, &p));
-    const hlo_value new_m = moment(h, attrs->beta1, m, g),
-                    new_v = moment(h, attrs->beta2, v, hlo_binary(h, "multiply", g, g));
+    const hlo_value new_m = moment(h, attrs->update.beta1, m, g),
+                    new_v = moment(h, attrs->update.beta2, v, hlo_binary(h, "multiply", g, g));
     const hlo_value m_hat = hlo_binary(h, "divide", new_m, hlo_spread(h, s.c1, &p)),
                     v_hat = hlo_binary(h, "divide", new_v, hlo_spread(h, s.c2, &p));
     const hlo_value below =
-            hlo_binary(h, "add", hlo_unary(h, "sqrt", v_hat), hlo_fill(h, attrs->eps, &p));
+            hlo_binary(h, "add", hlo_unary(h, "sqrt", v_hat), hlo_fill(h, attrs->update.eps, &p));
     const hlo_value step = hlo_binary(h, "add", hlo_binary(h, "divide", m_hat, below),
-            hlo_scale(h, p, attrs->weight_decay));
+            hlo_scale(h, p, attrs->update.weight_decay));
     const hlo_value new_p =
             hlo_binary(h, "subtract", p, hlo_binary(h, "multiply", hlo_spread(h, s.lr, &p), step));
     const hlo_value like = {.type = HLO_BOOL, .n_dims = p.n_dims, .dim = {p.dim[0], p.dim[1]}};

@@ -1,6 +1,6 @@
 // The table. Defaults are those of transformers' configuration_*.py, names and the order of rows in
 // GGUF those of llama.cpp (conversion/*.py, llama-model.cpp: llama_model_rope_type).
-#include "base/model_family.h"
+#include "model/family/model_family.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // Rows of blocks in memory: where they lie, and what they say.
-#include "base/block_matrix.h"
+#include "kernels/blocks/block_matrix.h"
 
 int64_t block_row_bytes(const quant_type *type, int64_t columns) {
     return columns / type->block * type->block_bytes;

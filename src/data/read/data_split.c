@@ -1,5 +1,5 @@
 // Words of splits in names.
-#include "base/data_split.h"
+#include "data/read/data_split.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // Blocks of quantised weights <-> fp32. The layouts are those of ggml (ggml-common.h,
 // ggml-quants.c); each sum and product is rounded as gguf-py's does, so both give the same bits. d,
 // m: scale and minimum, fp16; q: a whole number; x = d * q + m.
-#include "base/quants.h"
+#include "kernels/blocks/quants.h"
 
 #include <stdbool.h>
 #include <stdio.h>

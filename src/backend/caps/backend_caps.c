@@ -1,9 +1,9 @@
 // A row for each back end that a config can name.
-#include "base/backend_caps.h"
+#include "backend/caps/backend_caps.h"
 
 #include <string.h>
 
-const backend_caps backend_caps_cpu = {.name = "cpu",
+static const backend_caps backend_caps_cpu = {.name = "cpu",
         .orders_sums = true,
         .keeps_gradients = true,
         .sends_async = true,

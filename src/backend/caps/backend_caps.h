@@ -11,13 +11,14 @@ typedef struct backend_caps {
     bool orders_sums;
     bool keeps_gradients;  // gradients can be read between programs
     bool sends_async;      // messages of `async` nodes travel while it computes (docs/adr/0027)
-    bool widens_blocks;    // its products read weights in quantised blocks (base/block_matrix.h)
+    bool widens_blocks;    // its products read weights in quantised blocks
+                           // (kernels/blocks/block_matrix.h)
     bool uses_host_memory; // its state and temporaries are in this process, placed by the plan
     bool is_processor;     // the processor computes, with the kernels that the process chose
     bool has_devices;      // a plugin finds devices, several per process (keys pjrt.*)
 } backend_caps;
 
-extern const backend_caps backend_caps_cpu, backend_caps_pjrt;
+extern const backend_caps backend_caps_pjrt; // the one that compiles for a device that is not there
 
 // Returns the capabilities of the named back end. An unknown name gets those of cpu; opening that
 // back end then reports the error.

@@ -1,6 +1,6 @@
 // The element types of GGUF tensors: the content of a block and its conversion to fp32. A row is a
 // whole number of blocks. Files store weights in these types, and so may the memory of a run
-// (base/block_matrix.h); every conversion gives the bits of `to_f32`.
+// (kernels/blocks/block_matrix.h); every conversion gives the bits of `to_f32`.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

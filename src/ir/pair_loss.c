@@ -1,5 +1,5 @@
 // Logistic functions that neither overflow nor lose their small values.
-#include "base/pair_loss.h"
+#include "ir/pair_loss.h"
 
 #include <math.h>
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/dtype.h"
-#include "base/quants.h"
+#include "kernels/blocks/quants.h"
 
 static void put_half(unsigned char *p, float x) {
     const uint16_t word = f32_to_f16(x);

@@ -1,11 +1,11 @@
-// A matrix in quantised blocks (base/quants.h). Rows are contiguous, and rows of one type precede
-// those of the next. A fused matrix has several types if a GGUF file has a different one for each
-// part.
+// A matrix in quantised blocks (kernels/blocks/quants.h). Rows are contiguous, and rows of one type
+// precede those of the next. A fused matrix has several types if a GGUF file has a different one
+// for each part.
 #pragma once
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/quants.h"
+#include "kernels/blocks/quants.h"
 
 enum { MAX_BLOCK_PARTS = 3 };
 

@@ -1,0 +1,14 @@
+// The back ends that there are, one for each folder. Only src/backend opens them by name; all other
+// code calls backend_open, backend_open_host and backend_open_planner (backend.h).
+#pragma once
+#include "backend/backend.h"
+
+// cpu: of backend_opts it takes `portable`. DROVER_CPU=ref|plain|avx2|avx512|avx512_bf16 forces a
+// level of kernels, DROVER_GEMM=fp32|bf16|amx|amx_emulated how products of bf16 are multiplied
+// (backend/cpu/gemm.h).
+DRV_CHECKED drv_status backend_open_cpu(arena *a, const backend_opts *opts, backend **out);
+extern const backend_vtable backend_cpu;
+// pjrt: any accelerator that has a PJRT plugin.
+DRV_CHECKED drv_status backend_open_pjrt(arena *a, const backend_opts *opts, backend **out);
+// null: plans for another back end.
+backend *backend_open_null(arena *a, const backend_vtable *planned_for);

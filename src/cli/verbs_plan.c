@@ -42,10 +42,10 @@ static void print_memory(const plan_report *report) {
     } classes[] = {{"weights", m->weights}, {"gradients", m->gradients},
             {"optimizer", m->optimizer}, {"activations", m->activations},
             {"communication", m->communication}, {"data", m->data},
-            {"cuDNN", m->masks + m->workspace}, {"total", m->total}};
+            {"cuDNN", m->masks + m->workspace}, {"cuBLASLt", m->products}, {"total", m->total}};
     printf("memory per rank\n");
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
-        if (classes[i].bytes || strcmp(classes[i].name, "cuDNN") != 0)
+        if (classes[i].bytes || strncmp(classes[i].name, "cu", 2) != 0)
             printf("  %-14s %12s  %lld\n", classes[i].name, str_bytes((double)classes[i].bytes),
                     (long long)classes[i].bytes);
     if (report->plan->process)
@@ -173,6 +173,7 @@ static void print_plan_json(const plan_report *report) {
             "communication", (json_int_t)memory->communication, "data", (json_int_t)memory->data,
             "total", (json_int_t)memory->total, "process", (json_int_t)report->plan->process);
     json_object_set_new(bytes, "cudnn", json_integer(memory->masks + memory->workspace));
+    json_object_set_new(bytes, "cublaslt", json_integer(memory->products));
     json_t *all = json_pack("{s:I,s:I,s:f,s:f,s:i,s:o,s:f,s:f,s:b,s:I,s:I,s:s?}", "parameters",
             (json_int_t)model_parameters(&report->cfg->model), "trainable_parameters",
             (json_int_t)held_trained(&report->plan->programs.held), "flops_per_token",

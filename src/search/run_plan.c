@@ -1,4 +1,4 @@
-// Plans the rank that holds most on the null back end, and predicts the time of its steps.
+// Plans the rank that holds most, and predicts the time of its steps.
 #include "search/run_plan.h"
 
 #include <math.h>
@@ -8,18 +8,11 @@
 #include "weights/process_bytes.h"
 
 drv_status run_plan_make(arena *a, run_config *cfg, run_plan *out) {
-    backend *null;
     *out = (run_plan){.cfg = cfg, .is_pipeline = cfg->pipeline_parallel > 1};
     if (out->is_pipeline) DRV_TRY(stage_plans_make(a, false, cfg, &out->stages));
-    DRV_TRY(backend_open(a, "null", &null));
-    drv_status status = programs_build(a, cfg, &out->programs);
-    if (status == DRV_OK) status = programs_load(a, null, &out->programs);
-    if (status == DRV_OK) {
-        out->memory = programs_memory(&out->programs);
-        programs_wire(&out->programs, out->wire);
-    }
-    backend_close(null);
-    DRV_TRY(status);
+    DRV_TRY(programs_plan(a, cfg, &out->programs));
+    out->memory = programs_memory(&out->programs);
+    programs_wire(&out->programs, out->wire);
     out->process = process_bytes(cfg);
     out->mesh = run_mesh(cfg);
     out->n_ranks = mesh_ranks(&out->mesh);
@@ -49,11 +42,11 @@ int64_t run_plan_needs(const run_plan *planned) {
 }
 
 drv_status host_peak(arena *a, double *flops_per_s, double *share) {
-    backend *cpu;
-    DRV_TRY(backend_open_cpu(a, &(backend_opts){0}, &cpu));
-    const drv_status status = backend_peak_flops(cpu, flops_per_s);
-    *share = backend_expected_share(cpu);
-    backend_close(cpu);
+    backend *host;
+    DRV_TRY(backend_open_host(a, &host));
+    const drv_status status = backend_peak_flops(host, flops_per_s);
+    *share = backend_expected_share(host);
+    backend_close(host);
     return status;
 }
 

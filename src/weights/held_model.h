@@ -55,8 +55,8 @@ held_shard held_shard_of(const held_model *model, const param *w);
 // Writes fp32 values of part of a weight (elements from `first`) to the master, as far as this rank
 // has it, and the compute copy. A weight in blocks is quantised; one that has the blocks of a GGUF
 // file is left to base_blocks_load. DRV_E_DATA: a value that its blocks cannot hold.
-DRV_CHECKED drv_status held_write_weight(held_model *model, const param *w, int64_t first, int64_t n,
-        const float *values);
+DRV_CHECKED drv_status held_write_weight(held_model *model, const param *w, int64_t first,
+        int64_t n, const float *values);
 // Makes fresh weights as transformers does: normal with initializer_range, norms 1.
 DRV_CHECKED drv_status held_init_weights(held_model *model);
 // Makes fresh low-rank branches as PEFT does: A uniform, B zero. All other weights stay.

@@ -89,7 +89,8 @@ drv_status held_write_weight(held_model *model, const param *w, int64_t first, i
         const float *values) {
     backend *b = model->b;
     if (w->blocks) return write_blocks(model, w, first, n, values);
-    if (param_dtype(w, model->dt) == DT_F32) return backend_write(b, w->name, first * 4, n * 4, values);
+    if (param_dtype(w, model->dt) == DT_F32)
+        return backend_write(b, w->name, first * 4, n * 4, values);
     if (has_master(model, w)) DRV_TRY(write_master(model, w, first, n, values));
     uint16_t rounded[ROUNDED];
     for (int64_t i = 0; i < n; i += ROUNDED) {

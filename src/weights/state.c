@@ -229,8 +229,9 @@ static drv_status put_moment(void *ctx, const ckpt_tensor *t, const ckpt_piece *
     uint16_t *rounded = mem_alloc(sizeof *rounded * (size_t)n);
     for (int64_t i = 0; i < n && bf16; i++)
         rounded[i] = f32_to_bf16(values[i]);
-    const drv_status status = bf16 ? backend_write(model->b, piece->source, 2 * element, 2 * n, rounded)
-                                   : backend_write(model->b, piece->source, 4 * element, 4 * n, values);
+    const drv_status status =
+            bf16 ? backend_write(model->b, piece->source, 2 * element, 2 * n, rounded)
+                 : backend_write(model->b, piece->source, 4 * element, 4 * n, values);
     free(rounded);
     return status;
 }

@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
         job_record_text(&again, &twice);
         DRV_ASSERT(str_is(&twice, text.p), "another text");
         DRV_ASSERT(name_is_dns_label(read.name, 63) && read.nodes > 0 && read.n_files > 0 &&
-                           !strchr(read.files[0].name, '/') && *read.files[0].name != '.',
+                           !strchr(read.files[0], '/') && *read.files[0] != '.',
                 "a record that is none");
         str_free(&text);
         str_free(&twice);

@@ -1,6 +1,6 @@
 // Converts rows of quantised blocks by vectors: Q8_0, Q4_K and Q6_K; other types use their
-// definition. kernels/blocks/quants.c draws the layouts; each product and sum is rounded as there, so the
-// bits are those of block_widen on every level.
+// definition. kernels/blocks/quants.c draws the layouts; each product and sum is rounded as there,
+// so the bits are those of block_widen on every level.
 #pragma once
 #include "base/round.h"
 #include "kernels/kernels.h"

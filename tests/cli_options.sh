@@ -29,11 +29,11 @@ arguments() {
     esac
     case $1 in
     plan) echo run.yaml --ranks 2 --search ;;
-    train | config | graph | compile | "launch node" | "bench gemm" | "bench step" | "bench attention") echo run.yaml ;;
+    train | config | graph | compile | "launch node" | "bench gemm" | "bench step" | "bench device" | "bench attention") echo run.yaml ;;
     eval) echo $model --data data/set ;;
     generate) echo $model --max-tokens 1 ;;
     chat) echo $model --template template ;;
-    plot | top | report | audit | "ckpt list") echo run ;;
+    plot | top | report | audit | page | "ckpt list") echo run ;;
     "tokenizer train") echo --input text.txt --vocab-size 300 --out out ;;
     "tokenizer encode" | "bench tokenizer" | "bench data") echo --tokenizer tok --input text.txt ;;
     "tokenizer decode") echo --tokenizer tok --input ids ;;

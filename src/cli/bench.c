@@ -243,7 +243,7 @@ static const verb subverbs[] = {
 
 const verb verb_bench = {
         .name = "bench",
-        .summary = "measure speed: GEMM, training step, device, attention, tokenizer, data set",
+        .summary = "measure speed: GEMM, step, device, attention, tokenizer, data set",
         .help = "Each is measured against the physical limit of this machine in the same run.",
         .subverbs = subverbs,
         .n_subverbs = sizeof subverbs / sizeof *subverbs,

@@ -57,7 +57,7 @@ static pjrt_error *own_code(void *args) {
     pjrt_error_code_args *said = args;
     const own_error *own = own_error_of(said->error);
     if (!own) return call_real(PLACE(Error_GetCode), args);
-    said->code = own->code;
+    said->code = (int)own->code;
     return NULL;
 }
 

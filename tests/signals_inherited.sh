@@ -35,6 +35,7 @@ alike eval $model --data data/set --max-batches 1
 alike generate --model $model --prompt "a" --max-tokens 2
 alike plot run --plain
 alike top run --once
+alike page run --listen nowhere # serving never ends
 alike report run
 alike audit run --steps 1-2
 alike config run.yaml
@@ -49,6 +50,7 @@ alike ckpt verify $model
 alike chat --model $model --prompt a --template chat.jinja --max-tokens 2
 alike bench gemm --seconds 0.01
 alike devices
+alike examples
 alike doctor
 alike launch node run.yaml --ranks-per-node 2 --set run_dir=ranks --fresh
 alike launch slurm run.yaml --name job --nodes 1 --out job

@@ -3,7 +3,7 @@
 (src/base/json.h, ops/swiglu.c, tests/train_*.sh), numbers of decisions (ADR 26, docs/adr/0026), and names in the READMEs of
 src/ (`hlo_index`). A path belongs to this tree if its first folder does; FOREIGN are paths of other projects that look like
 ours."""
-import fnmatch, pathlib, re, subprocess, sys
+import fnmatch, pathlib, re, shutil, subprocess, sys
 
 root = pathlib.Path(__file__).resolve().parent.parent
 ENDINGS = r"(?:[chp]y?|sh|md|bash|patch|ini|ya?ml|svg|png)"
@@ -17,9 +17,8 @@ FOREIGN = {"docs/gguf.md", "bench/results/DATE-h200.md"}
 
 
 def tracked():
-    names = subprocess.run(["git", "ls-files"], cwd=root, capture_output=True, text=True)
-    if names.returncode == 0:
-        return names.stdout.split()
+    if shutil.which("git") and (root / ".git").exists():
+        return subprocess.run(["git", "ls-files"], cwd=root, capture_output=True, text=True, check=True).stdout.split()
     return [str(p.relative_to(root)) for p in root.rglob("*") if p.is_file() and not str(p.relative_to(root)).startswith("build")]
 
 

@@ -29,7 +29,7 @@ static step_term largest_with_advice(const step_cost *c) {
     return largest;
 }
 
-// Products are what the step is for: what comes next is what can be mended.
+// Products are the purpose of the step, so the largest other term is named if it is over 5 %.
 static step_term to_mend(const step_cost *c) {
     step_cost rest = *c;
     rest.term[TERM_PRODUCTS] = 0;
@@ -47,7 +47,7 @@ void device_plan_print(const device_plan *d, int ranks, int64_t steps) {
             printf("  %-11s %10.4g s %6.1f %%\n", step_term_name(t), c->term[t],
                     100 * c->term[t] / c->seconds);
     const step_term mend = to_mend(c);
-    printf("              most would come of %s: %s\n", step_term_name(mend),
+    printf("              largest term to reduce: %s, by %s\n", step_term_name(mend),
             step_term_advice(mend));
     const double hours = c->seconds * (double)steps / 3600;
     printf("time          %s for %lld step%s; evaluations and checkpoints not counted\n",

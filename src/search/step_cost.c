@@ -1,5 +1,5 @@
-// Work over rates. What the formulas are, and how well they foretell published runs, is in
-// docs/plan-a-cluster.md; tools/fit_devices.py has the same ones.
+// Divides the work of a step by the rates of a device. tools/fit_devices.py compares the results
+// with published runs, and fits the shares of the peaks to them.
 #include "search/step_cost.h"
 
 #include <math.h>
@@ -64,8 +64,8 @@ static times stage_seconds(const rates *r, const work *w) {
     return t;
 }
 
-// Sums of gradients and gathered weights go beside part of a micro-batch. What each micro-batch
-// sends (ZeRO-2) goes beside its own.
+// Sums of gradients and gathered weights overlap with part of a micro-batch; what a micro-batch
+// sends itself (ZeRO-2) overlaps with that micro-batch.
 static double data_seconds(const rates *r, const step_work *w, const work *stages,
         double micro_batches, double micro_batch_s) {
     const double beside = r->overlaps ? r->device->overlap_data * micro_batch_s : 0,

@@ -27,8 +27,8 @@ const char *device_key(const char *backend_name, const char *plugin) {
 static drv_status refuse_fp8(const run_config *cfg) {
     if (cfg->precision != PRECISION_F8) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
-            "%s: key \"training.precision\" is fp8, in which no back end computes yet, expected bf16 or "
-            "fp32; drover plan --device tells what fp8 would bring",
+            "%s: key \"training.precision\" is fp8, which no back end supports yet, expected bf16 or "
+            "fp32; drover plan --device says how fast fp8 would be",
             config_where(cfg, "training.precision"));
 }
 

@@ -18,7 +18,7 @@
 #include "search/step_time.h"
 #include "train/ranks.h"
 #include "train/train.h"
-#include "weights/device.h"
+#include "setup/device.h"
 
 enum { MEMORY_TRIES = 4 };
 

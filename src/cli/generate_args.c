@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/parallel.h"
 #include "record/model_hint.h"
-#include "weights/device.h"
+#include "setup/device.h"
 #include "weights/resolve.h"
 
 drv_status generation_precision(const cli_args *args, generate_precision *out) {

@@ -11,7 +11,7 @@
 #include "config/config.h"
 #include "programs/programs.h"
 #include "train/run_inputs.h"
-#include "weights/device.h"
+#include "setup/device.h"
 
 enum { MAX_MESSAGE = 512 };
 

@@ -14,7 +14,7 @@
 #include "ir/program_inputs.h"
 #include "weights/base_blocks.h"
 #include "weights/lora_state.h"
-#include "weights/process_bytes.h"
+#include "setup/process_bytes.h"
 #include "weights/resolve.h"
 #include "weights/state.h"
 

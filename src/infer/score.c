@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/stop.h"
 #include "infer/text_size.h"
-#include "weights/carry.h"
+#include "setup/carry.h"
 #include "weights/resolve.h"
 
 typedef struct pass { // over all rows

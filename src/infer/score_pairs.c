@@ -12,7 +12,7 @@
 #include "ir/pair_word.h"
 #include "base/stop.h"
 #include "data/set/reference_file.h"
-#include "weights/carry.h"
+#include "setup/carry.h"
 
 typedef struct pair_pass {
     scorer *model;

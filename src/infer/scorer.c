@@ -11,9 +11,9 @@
 #include "base/round.h"
 #include "ir/program_inputs.h"
 #include "weights/base_blocks.h"
-#include "weights/device.h"
+#include "setup/device.h"
 #include "weights/lora_state.h"
-#include "weights/process_bytes.h"
+#include "setup/process_bytes.h"
 #include "weights/state.h"
 
 struct scorer {

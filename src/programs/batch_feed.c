@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "weights/hashes.h"
-#include "weights/run_layout.h"
+#include "setup/run_layout.h"
 
 batch batch_of_run(arena *a, const run_config *cfg, int64_t n_rows) {
     const run_layout layout = run_layout_of(cfg);

@@ -8,8 +8,8 @@
 #include "programs/fit.h"
 #include "search/elastic_layouts.h"
 #include "search/stage_plans.h"
-#include "weights/device.h"
-#include "weights/process_bytes.h"
+#include "setup/device.h"
+#include "setup/process_bytes.h"
 
 // Returns the nearest numbers of nodes that the layout divides, as "; 2 or 4 nodes would do".
 static const char *near_nodes(arena *a, const run_config *cfg, const job_spec *spec) {

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "programs/fit.h"
 #include "search/step_cost.h"
-#include "weights/process_bytes.h"
+#include "setup/process_bytes.h"
 
 enum { MAX_TRIES = 16 }; // variants of one mesh that are planned
 // Plans may be so much faster than their estimates.

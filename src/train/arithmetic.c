@@ -7,7 +7,7 @@
 #include "base/cpu.h"
 #include "base/log.h"
 #include "train/ranks.h"
-#include "weights/device.h"
+#include "setup/device.h"
 
 enum { ARITHMETIC_TEXT = 96 };
 

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "train/run.h"
-#include "weights/device.h"
+#include "setup/device.h"
 
 typedef struct local_run {
     const run_config *cfg;

@@ -14,7 +14,7 @@
 #include "base/stop.h"
 #include "launch/expect.h"
 #include "record/observers.h"
-#include "weights/run_layout.h"
+#include "setup/run_layout.h"
 
 // mpirun binds two ranks to one core each, whatever the machine has: all threads of a rank would
 // share it. A mask that somebody asked for stays: srun's, and mpirun's --bind-to.

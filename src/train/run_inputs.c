@@ -5,7 +5,7 @@
 #include "data/set/vocab_check.h"
 #include "train/schedule.h"
 #include "train/set_counters.h"
-#include "weights/carry.h"
+#include "setup/carry.h"
 
 // All ranks see all rows, and so count the same steps.
 void run_inputs_count(run_config *cfg, bool say, const rows *train, int64_t step) {

@@ -16,11 +16,11 @@
 #include "train/run.h"
 #include "train/run_inputs.h"
 #include "train/set_counters.h"
-#include "weights/carry.h"
-#include "weights/device.h"
+#include "setup/carry.h"
+#include "setup/device.h"
 #include "weights/lora_base.h"
 #include "weights/lora_state.h"
-#include "weights/process_bytes.h"
+#include "setup/process_bytes.h"
 #include "weights/state.h"
 
 static drv_status open_run_dir(run *r, bool fresh) {

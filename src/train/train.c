@@ -15,8 +15,8 @@
 #include "train/ranks.h"
 #include "train/replicas.h"
 #include "train/schedule.h"
-#include "weights/carry.h"
-#include "weights/device.h"
+#include "setup/carry.h"
+#include "setup/device.h"
 #include "weights/lora_state.h"
 
 // --- a step

@@ -38,6 +38,13 @@ static drv_status put(programs *p, program_input which, int chunk, int64_t first
     return backend_write(p->held.b, name.text, first, bytes, from);
 }
 
+// Writes n rows of the batch, from `first` on, to rows of an input from `to` on.
+static drv_status put_rows(const batch *b, programs *p, program_input which, int chunk, int64_t to,
+        int64_t first, int64_t n) {
+    return put(p, which, chunk, batch_bytes(b, which, to), batch_bytes(b, which, n),
+            batch_values(b, which, first));
+}
+
 // Writes where the tokens of n rows are from, from `first` of the global batch on, to element `to`.
 static drv_status put_origin(const batch *b, programs *p, int chunk, int64_t to, int64_t first,
         int64_t n_rows) {
@@ -89,7 +96,7 @@ drv_status batch_feed_rows(const batch *b, programs *p, int chunk, int slot, int
             [INPUT_REFERENCE] = last && b->pair,
             [INPUT_HIDDEN] = b->hidden != NULL};
     for (program_input which = INPUT_TOKENS; which <= INPUT_HIDDEN; which++)
-        if (taken[which]) DRV_TRY(batch_write_rows(b, &p->held, which, chunk, slot * n, m * n, n));
+        if (taken[which]) DRV_TRY(put_rows(b, p, which, chunk, slot * n, m * n, n));
     return DRV_OK;
 }
 
@@ -109,7 +116,7 @@ drv_status batch_feed(const batch *b, programs *p, int chunk, int slot, int64_t 
 drv_status batch_feed_step(const batch *b, programs *p) {
     const int64_t n_rows = p->held.config->micro_batch_size;
     for (program_input which = INPUT_TOKENS; which <= INPUT_LABELS; which++)
-        DRV_TRY(batch_write_rows(b, &p->held, which, INPUT_OF_STEP, 0, 0, b->rows));
+        DRV_TRY(put_rows(b, p, which, INPUT_OF_STEP, 0, 0, b->rows));
     for (int64_t m = 0; m < b->rows / n_rows; m++)
         DRV_TRY(put_number(b, p, INPUT_OF_STEP, m, m));
     if (p->held.config->lora.dropout == 0) return DRV_OK;

@@ -12,7 +12,7 @@
 #include "cli/generate_args.h"
 #include "cli/gguf_export.h"
 #include "convert/convert.h"
-#include "weights/resolve.h"
+#include "infer/resolve.h"
 
 // A run directory or config stands for its newest checkpoint. Anything else is passed on as it is,
 // so that the reader of models can say what is wrong with it. A checkpoint is checked byte by byte.

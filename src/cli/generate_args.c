@@ -9,7 +9,7 @@
 #include "base/parallel.h"
 #include "record/model_hint.h"
 #include "setup/device.h"
-#include "weights/resolve.h"
+#include "infer/resolve.h"
 
 drv_status generation_precision(const cli_args *args, generate_precision *out) {
     const char *name = cli_get(args, "--precision", "auto");

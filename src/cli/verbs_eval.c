@@ -16,7 +16,7 @@
 #include "train/resume.h"
 #include "setup/device.h"
 #include "weights/lora_state.h"
-#include "weights/resolve.h"
+#include "infer/resolve.h"
 #include "setup/run_layout.h"
 
 static const cli_option eval_options[] = {

@@ -15,7 +15,7 @@
 #include "weights/base_blocks.h"
 #include "weights/lora_state.h"
 #include "setup/process_bytes.h"
-#include "weights/resolve.h"
+#include "infer/resolve.h"
 #include "weights/state.h"
 
 // Tokens of a block of a prompt, smallest first: one program for each.

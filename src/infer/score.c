@@ -10,7 +10,7 @@
 #include "infer/text_size.h"
 #include "setup/carry.h"
 #include "setup/config_rows.h"
-#include "weights/resolve.h"
+#include "infer/resolve.h"
 
 typedef struct pass { // over all rows
     score_result *out;

@@ -228,7 +228,7 @@ for i in 0 1 2 3 4 5 6; do
 done
 echo 'A=1' >deep7.sh
 echo 'seed: 1' >deep7.yaml
-bounded="timeout 20 $drover config --set model.preset=tiny"
+bounded="timeout 300 $drover config --set model.preset=tiny"
 expect 2 "more than 100 files are read, which may call each other in a circle" $bounded --from args deep0.sh
 expect 2 "more than 100 files are read, which may call each other in a circle" $bounded --from nxdt deep0.yaml
 awk 'BEGIN { for (i = 0; i < 50000; i++) print "V" i "=1" }' >many.sh

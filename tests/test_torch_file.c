@@ -10,7 +10,7 @@ static const char *const forms[] = {"zip", "old", "zip_protocol_1", "zip_protoco
 enum { N_FORMS = sizeof forms / sizeof *forms };
 
 static const char *golden(arena *a, const char *form, const char *ending) {
-    return golden_path(a, arena_printf(a, "torch/%s.%s", form, ending));
+    return golden_path(a, arena_printf(a, "torch_save/%s.%s", form, ending));
 }
 
 // Reads a tensor in two pieces, cut within a row.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/torch: files of torch.save in both forms and every protocol (NAME.pt), and what torch's own weights_only
+"""Writes tests/golden/torch_save: files of torch.save in both forms and every protocol (NAME.pt), and what torch's own weights_only
 reader makes of each (NAME.safetensors), which tests/test_torch_file.c holds drover against.
 
     pip install torch safetensors numpy; tools/golden_torch.py
@@ -9,7 +9,7 @@ import argparse, collections, pathlib
 import torch
 from safetensors.torch import save_file
 
-OUT = pathlib.Path(__file__).resolve().parent.parent / "tests/golden/torch"
+OUT = pathlib.Path(__file__).resolve().parent.parent / "tests/golden/torch_save"
 TYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8,
          torch.bool]
 LATE = [torch.uint16, torch.uint32, torch.uint64, torch.float8_e4m3fn, torch.float8_e5m2]  # that torch has no storage class for

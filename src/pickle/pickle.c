@@ -282,7 +282,7 @@ static drv_status list_of(machine *m, pickle_value *v, pickle_list **out) {
 }
 
 static drv_status add_items(machine *m, pickle_value **items, int n) {
-    pickle_list *list;
+    pickle_list *list = NULL;
     DRV_TRY(list_of(m, top(m), &list));
     for (int i = 0; i < n; i++) {
         ARENA_GROW(m->a, list->items, list->n, list->cap);

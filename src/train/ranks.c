@@ -37,11 +37,11 @@ static void name_cores(const comm *c, int threads, char *out, size_t size) {
     cpu_set_t mine;
     const int all = (int)sysconf(_SC_NPROCESSORS_ONLN);
     const int n = sched_getaffinity(0, sizeof mine, &mine) == 0 ? CPU_COUNT(&mine) : all;
-    const char *turns = threads * comm_ranks_here(c) > all ? ", which they share" : "";
+    const char *shared = threads * comm_ranks_here(c) > all ? ", which they share" : "";
     if (n < all)
-        snprintf(out, size, "bound to %d of %d cores%s", n, all, turns);
+        snprintf(out, size, "bound to %d of %d cores%s", n, all, shared);
     else
-        snprintf(out, size, "not bound, %d core%s%s", all, all > 1 ? "s" : "", turns);
+        snprintf(out, size, "not bound, %d core%s%s", all, all > 1 ? "s" : "", shared);
 }
 
 static void say_ranks(const run_config *cfg, const comm *c) {

@@ -101,7 +101,7 @@ static drv_status begin_adapter(run *r) {
     if (!*adapter) return DRV_OK;
     DRV_TRY(lora_check_base(adapter, r->rank.cfg->from, r->opened.base_hashes));
     DRV_TRY(lora_load(&r->opened.programs.held, adapter, false));
-    log_info("branches from %s", adapter);
+    log_info("adapter from %s", adapter);
     return DRV_OK;
 }
 
@@ -334,7 +334,7 @@ static drv_status open_folder(run *r, bool fresh) {
     const run_config *cfg = r->rank.cfg;
     if (lora_is_on(cfg) && !config_loads_weights(cfg))
         return drv_fail(DRV_E_USAGE,
-                "%s: LoRA trains branches beside a model that is there: expected model.from, and "
+                "%s: LoRA trains adapters of a model that is there: expected model.from, and "
                 "model.weights load",
                 config_where(cfg, "lora"));
     memory_limit limit = memory_limit_read("");

@@ -418,7 +418,7 @@ expect 0 'train: "data/set"' "$drover" config --from axolotl axolotl.txt --set m
 expect 0 'train: "data/set"' "$drover" config --from args --set model.preset=tiny --data data/set -- python train.py --max_steps 5
 for optimizer in muon normuon; do
     sed "s/optimizer: .*/optimizer: $optimizer/" axolotl.txt >muon-lora.txt
-    expect 2 "is \"$optimizer\", for the branches of LoRA, too" "$drover" config --from axolotl muon-lora.txt --set model.preset=llama-3.1-8b --ranks 8
+    expect 2 "is \"$optimizer\", for LoRA's matrices, too" "$drover" config --from axolotl muon-lora.txt --set model.preset=llama-3.1-8b --ranks 8
     sed "/lora/d" muon-lora.txt >muon.txt
     expect 0 "type: $optimizer " "$drover" config --from axolotl muon.txt --set model.preset=llama-3.1-8b --ranks 8
 done

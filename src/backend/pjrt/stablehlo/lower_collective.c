@@ -189,4 +189,4 @@ const lower_op lower_op_reduce_shard = {.lower = reduce_shard};
 const lower_op lower_op_add_shard = {.lower = add_shard, .sums = 2, .of_update = true};
 const lower_op lower_op_join_shards = {.lower = join_shards, .sums = 1};
 const lower_op lower_op_gather_shards = {.lower = gather_shards};
-const lower_op lower_op_gather_weight = {.lower = gather_weight};
+const lower_op lower_op_gather_weight = {.lower = gather_weight, .of_update = true};

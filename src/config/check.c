@@ -143,7 +143,7 @@ static int64_t context_blocks(const run_config *cfg) {
 // Names what adds whole micro-batches up, in sums that know no rows (docs/adr/0026). NULL: nothing.
 static const char *adds_whole(const run_config *cfg) {
     if (!config_backend(cfg)->orders_sums) return cfg->backend;
-    if (cfg->zero == 2) return "parallel.zero 2";
+    if (cfg->zero >= 2) return cfg->zero == 2 ? "parallel.zero 2" : "parallel.zero 3";
     return cfg->grad_dtype == PRECISION_BF16 ? "training.grad_dtype bf16" : NULL;
 }
 
@@ -187,7 +187,7 @@ drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
     DRV_TRY(check_partial_sums(cfg));
     cfg->data_ranks = ranks / others;
     cfg->n_accum_groups = cfg->accum_groups ? cfg->accum_groups
-                          : cfg->zero == 2  ? 1
+                          : cfg->zero >= 2  ? 1
                                             : cfg->data_ranks;
     cfg->n_context_blocks = context_blocks(cfg);
     const int64_t shares = cfg->micro_batch_size * cfg->data_ranks;
@@ -207,7 +207,7 @@ drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
     if (cfg->zero < 2 && cfg->n_accum_groups % cfg->data_ranks != 0)
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"parallel.accumulation_groups\" is %lld, expected a multiple of the %lld data-parallel "
-                "ranks, or parallel.zero: 2",
+                "ranks, or parallel.zero: 2 or 3",
                 config_where(cfg, "parallel.accumulation_groups"), (long long)cfg->n_accum_groups,
                 (long long)cfg->data_ranks);
     return DRV_OK;

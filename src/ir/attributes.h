@@ -54,6 +54,8 @@
     X(g, int, ns_steps)   /* steps of Newton-Schulz */                                             \
     X(g, int, second_row) /* row with which the second matrix begins; 0: no such */                \
     X(g, int, third_row)  /* likewise */                                                           \
+    X(g, int, rows)       /* orthogonalise: of this rank's part of the weight */                   \
+    X(g, int, columns)    /* likewise */                                                           \
     X(g, dtype, to)       /* type of the result */
 #define ROPE_ATTRS(X, g)                                                                           \
     X(g, double, theta) /* the base of the angles; below, how Llama 3.1 stretches them */          \
@@ -89,6 +91,10 @@
     X(g, int, ta) /* transpose a */                                                                \
     X(g, int, tb)                                                                                  \
     X(g, int, fp8) /* fp8_use: how both operands are rounded before they are multiplied */
+#define WHOLE_ATTRS(X, g) /* zeros, gather_weight: of the result */                                \
+    X(g, int, rows)                                                                                \
+    X(g, int, columns) /* 0: it is a vector */                                                     \
+    X(g, dtype, type)
 #define NARROW_ATTRS(X, g) X(g, dtype, to) /* narrow, join_kv: type of the result */
 
 // The families whose structs are made of their lists; low_rank, which has branches, is not.
@@ -100,6 +106,7 @@
     G(dropout, DROPOUT_ATTRS)                                                                      \
     G(norm, NORM_ATTRS)                                                                            \
     G(preference, PREFERENCE_ATTRS)                                                                \
+    G(whole, WHOLE_ATTRS)                                                                          \
     G(matmul, MATMUL_ATTRS)                                                                        \
     G(narrow, NARROW_ATTRS)
 

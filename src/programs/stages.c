@@ -52,6 +52,10 @@ drv_status stages_differentiate(const programs *p, graph *g, const char *name, i
     return graph_verify(g, STAGE_DIFFERENTIATED);
 }
 
+void stages_shard_weights(const programs *p, graph *g) {
+    if (p->layout.weights.ranks) pass_shard_weights(g, &p->layout.weights);
+}
+
 // --- the schedule
 pipeline_shape stages_shape(const run_config *cfg) {
     static const pipeline_kind kinds[] = {[SCHEDULE_1F1B] = PIPELINE_1F1B,
@@ -125,6 +129,7 @@ static drv_status build_eval(arena *a, const run_config *cfg, programs *p, int c
             .preference = stages_preference(cfg)};
     stage->eval_graph = llama_build(a, &p->held.params, LLAMA_LOSS, &opts);
     stage->eval_graph->name = arena_printf(a, "%seval", prefix);
+    stages_shard_weights(p, stage->eval_graph);
     held_add(a, &p->held, stage->eval_graph, &stage->eval, false);
     return graph_verify(stage->eval_graph, STAGE_BUILT);
 }
@@ -175,6 +180,7 @@ static drv_status build_stage(arena *a, const run_config *cfg, programs *p, int 
     pass_cut(a, whole, &(cut_opts){prefix, stage->n_slots, split}, stage->graph);
     for (int part = 0; part < N_CUTS; part++) {
         if (!stage->graph[part]) continue;
+        stages_shard_weights(p, stage->graph[part]);
         held_add(a, &p->held, stage->graph[part], &stage->run[part], true);
         DRV_TRY(graph_verify(stage->graph[part], STAGE_DIFFERENTIATED));
     }

@@ -122,6 +122,10 @@ static bool is_on_cuda(const run_config *cfg) {
     return cuda;
 }
 
+static int64_t cublas_bytes(const graph *g) {
+    return cublas_scratch_bytes(g) + cublas_fp8_bytes(g);
+}
+
 // Programs run one after the other: one arena serves the largest of them, counted with what
 // attention by cuDNN and products by cuBLASLt take beside it, as on Hopper.
 static void add_largest(const programs *p, memory_plan *m) {

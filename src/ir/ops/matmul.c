@@ -44,10 +44,9 @@ static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     *n_out = 1;
     if (!is_matrix(a) || !is_matrix(b) || a->dt != b->dt)
         return "a and b must be matrices of one type";
-    const char *bad = check_fp8(n);
-    if (bad) return bad;
     const int64_t m = a->dim[by->ta], k = a->dim[!by->ta], cols = b->dim[!by->tb];
     if (k != b->dim[by->tb]) return "inner dims differ";
+    if (check_fp8(n)) return check_fp8(n);
     out[0] = spec_2d(n->attrs.sum.wide ? dtype_acc(a->dt) : a->dt, m, cols);
     const bool for_dx = n->attrs.sum.dx_blocks > 0;
     const bool of_tokens = n->attrs.sum.row_blocks > 1 || n->attrs.sum.partial_sums > 1;

@@ -138,9 +138,7 @@ static void add_largest(const programs *p, memory_plan *m) {
         const int64_t arena_bytes = one->plan->arena_bytes,
                       masks = cudnn_mask_bytes(&how, one->graph),
                       workspace = cudnn_workspace_bytes(&how, one->graph),
-                      products =
-                              cuda ? cublas_scratch_bytes(one->graph) + cublas_fp8_bytes(one->graph)
-                                   : 0;
+                      products = cuda ? cublas_bytes(one->graph) : 0;
         if (arena_bytes + masks + workspace + products <=
                 m->activations + m->masks + m->workspace + m->products)
             continue;

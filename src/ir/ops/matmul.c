@@ -52,9 +52,8 @@ static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     const bool of_tokens = n->attrs.sum.row_blocks > 1 || n->attrs.sum.partial_sums > 1;
     if (of_tokens && (n->n_in < 3 || !by->ta || by->tb))
         return "row_blocks and partial_sums are of weight gradients";
-    if (n->n_in < 3)
-        return check_blocks(&n->attrs, for_dx ? n->attrs.sum.dx_blocks : n->attrs.sum.blocks,
-                for_dx ? cols : k);
+    const int blocks = for_dx ? n->attrs.sum.dx_blocks : n->attrs.sum.blocks;
+    if (n->n_in < 3) return check_blocks(&n->attrs, blocks, for_dx ? cols : k);
     const tensor_spec acc = spec_by_block(&n->attrs, spec_2d(dtype_acc(a->dt), m, cols));
     out[0] = spec_in_place(n, 2);
     if (!is_like(n->in[2], &acc)) return "the accumulator does not fit the product";

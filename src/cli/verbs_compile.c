@@ -12,7 +12,7 @@
 #include "programs/programs.h"
 #include "search/device_profile.h"
 #include "train/run_inputs.h"
-#include "weights/device.h"
+#include "setup/device.h"
 
 enum { MAX_MESSAGE = 512 };
 

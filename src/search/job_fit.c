@@ -9,8 +9,8 @@
 #include "programs/fit.h"
 #include "search/elastic_layouts.h"
 #include "search/timed_plan.h"
-#include "weights/device.h"
-#include "weights/process_bytes.h"
+#include "setup/device.h"
+#include "setup/process_bytes.h"
 
 #define ANY "any" // a device of which only the memory is known
 

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "programs/fit.h"
 #include "search/timed_plan.h"
-#include "weights/process_bytes.h"
+#include "setup/process_bytes.h"
 
 enum { MAX_TRIES = 24 }; // variants of one mesh that are planned
 // Plans may be so much faster than their estimates.

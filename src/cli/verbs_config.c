@@ -101,6 +101,7 @@ static drv_status run_config_verb(arena *a, const cli_args *args) {
         config_print_reference(&text);
     } else {
         DRV_TRY(cli_load_config(a, args, &cfg));
+        config_say_old_keys(&cfg);
         config_print(&cfg, true, &text);
     }
     fputs(text.p, stdout);

@@ -121,8 +121,7 @@ const verb verb_audit = {
                 "Example: drover audit runs/a --steps 900:1000\n"
                 "\n"
                 "Exit status: 0 equal, 1 a step differs, 2 it cannot be audited here, and why.",
-        .options = options,
-        .n_options = sizeof options / sizeof *options,
+        CLI_OPTIONS(options),
         .min_positional = 1,
         .max_positional = 1,
         .run = run_audit,

@@ -126,10 +126,8 @@ const verb verb_config = {
                 "each key. A key that would change the result is refused until you accept it\n"
                 "(docs/translate.md).\n"
                 "Example: drover config --from nxdt hf_llama3_8B_config.yaml >run.yaml",
-        .options = config_options,
-        .n_options = sizeof config_options / sizeof *config_options,
-        .rules = config_rules,
-        .n_rules = sizeof config_rules / sizeof *config_rules,
+        CLI_OPTIONS(config_options),
+        CLI_RULES(config_rules),
         .max_positional = 1000,
         .run = run_config_verb,
 };
@@ -167,8 +165,7 @@ const verb verb_graph = {
         .usage = "[CONFIG] [--program NAME] [--set KEY=VALUE]...",
         .help = "Prints one line for each node: outputs with their types, op, inputs, attributes. Nothing is\n"
                 "allocated, so that every preset up to llama-3.1-405b prints on a laptop.",
-        .options = graph_options,
-        .n_options = sizeof graph_options / sizeof *graph_options,
+        CLI_OPTIONS(graph_options),
         .max_positional = 1,
         .run = run_graph,
 };

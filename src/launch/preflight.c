@@ -21,10 +21,6 @@ static const struct {
         [NODE_LATENCY] = {"latency", "latency_s", "us", 1e6},
 };
 
-const char *node_figure_name(node_figure figure) {
-    return figures[figure].name;
-}
-
 const char *node_figure_text(node_figure figure, double value) {
     static _Thread_local char texts[4][48];
     static _Thread_local unsigned next;

@@ -260,10 +260,8 @@ static const verb subverbs[] = {
                         "\n"
                         "The result is compared with the source by a hash of all values. Where --dtype has rounded\n"
                         "them, both models are run and compared as by export. verify.json has the result.",
-                .options = import_options,
-                .n_options = sizeof import_options / sizeof *import_options,
-                .rules = import_rules,
-                .n_rules = sizeof import_rules / sizeof *import_rules,
+                CLI_OPTIONS(import_options),
+                CLI_RULES(import_rules),
                 .min_positional = 1,
                 .max_positional = 1,
                 .run = ckpt_import,
@@ -273,8 +271,7 @@ static const verb subverbs[] = {
                 .summary = "list the checkpoints of a run, and verify them",
                 .usage = "RUN_DIR [--json]",
                 .help = "Checks every byte of each checkpoint against its manifest of hashes.",
-                .options = json_options,
-                .n_options = 1,
+                CLI_OPTIONS(json_options),
                 .min_positional = 1,
                 .max_positional = 1,
                 .run = run_list,
@@ -286,8 +283,7 @@ static const verb subverbs[] = {
                 .help = "Prints file, name, type and shape of each tensor of a Hugging Face folder, or of a file of\n"
                         "torch.save (.bin, .pt, .pth, .ckpt): its tensors by the keys that lead to them, joined by\n"
                         "dots.",
-                .options = show_options,
-                .n_options = sizeof show_options / sizeof *show_options,
+                CLI_OPTIONS(show_options),
                 .min_positional = 1,
                 .max_positional = 1,
                 .run = run_show,
@@ -309,8 +305,7 @@ static const verb subverbs[] = {
                         "Otherwise logits and weights may differ by no more than rounding to the coarser type\n"
                         "explains (docs/proof.md); the first weight beyond that is named with both values. Exit\n"
                         "status 1: out of bounds. The models stay on disk; memory is some 200 MB for any size.",
-                .options = json_options,
-                .n_options = sizeof json_options / sizeof *json_options,
+                CLI_OPTIONS(json_options),
                 .min_positional = 1,
                 .max_positional = 2,
                 .run = run_verify,
@@ -337,10 +332,8 @@ static const verb subverbs[] = {
                         "The result is proved: SRC and DIR are replayed as by ckpt verify A B, and the numbers are\n"
                         "kept in verify.json (FILE.verify.json). A result that is out of bounds is put at DIR.unproved\n"
                         "(FILE.unproved) and exits 1.",
-                .options = export_options,
-                .n_options = sizeof export_options / sizeof *export_options,
-                .rules = export_rules,
-                .n_rules = sizeof export_rules / sizeof *export_rules,
+                CLI_OPTIONS(export_options),
+                CLI_RULES(export_rules),
                 .min_positional = 1,
                 .max_positional = 1,
                 .run = ckpt_export,
@@ -360,10 +353,8 @@ static const verb subverbs[] = {
                         "The tokenizer is the adapter's where it has one. Everything else is as in ckpt export: base\n"
                         "+ adapter and the merged model are replayed and compared. --gguf quantises the merged model\n"
                         "as --type says; what the base lay in memory as while it was tuned does not count.",
-                .options = merge_options,
-                .n_options = sizeof merge_options / sizeof *merge_options,
-                .rules = gguf_rules,
-                .n_rules = sizeof gguf_rules / sizeof *gguf_rules,
+                CLI_OPTIONS(merge_options),
+                CLI_RULES(gguf_rules),
                 .min_positional = 2,
                 .max_positional = 2,
                 .run = ckpt_merge,
@@ -376,8 +367,7 @@ static const verb subverbs[] = {
                         "or into files of at most SIZE. Every tensor keeps its type and its bytes, and the copy\n"
                         "resumes as the original does. For a model to publish, or one of another type, see ckpt\n"
                         "export.",
-                .options = consolidate_options,
-                .n_options = sizeof consolidate_options / sizeof *consolidate_options,
+                CLI_OPTIONS(consolidate_options),
                 .min_positional = 1,
                 .max_positional = 1,
                 .run = ckpt_consolidate_verb,
@@ -390,6 +380,5 @@ const verb verb_ckpt = {
         .help = "A checkpoint is a Hugging Face folder with optimizer state and a manifest of hashes\n"
                 "beside it. Models come in by import, go out by export and merge, and verify says whether\n"
                 "one is the other.",
-        .subverbs = subverbs,
-        .n_subverbs = sizeof subverbs / sizeof *subverbs,
+        CLI_SUBVERBS(subverbs),
 };

@@ -57,9 +57,6 @@ const char *optimizer_name(optimizer_type t) {
 const char *base_dtype_name(base_dtype t) {
     return choice_name(base_choices, (int)t);
 }
-const char *schedule_name(schedule_type t) {
-    return choice_name(schedule_choices, (int)t);
-}
 
 #define KEY(name, kind, member)                                                                    \
     .path = name, .type = &type_##kind, .offset = offsetof(run_config, member)

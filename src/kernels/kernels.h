@@ -155,7 +155,7 @@ typedef struct kernels {
     double (*exponents)(dtype dt, int64_t n, void *x, double *max);
     // y (dt) = factor x (acc), rounded once; y may begin where x begins, or before.
     void (*scaled)(dtype dt, int64_t n, const void *x, double factor, void *y);
-    // y = x / (1 - rate), or 0 where it is dropped: n elements of a row from `first` on; in place.
+    // y = x / (1 - rate), or 0 where it is dropped: n elements of a row from `first` on; y may be x.
     void (*dropout)(dtype dt, const dropout_args *args, int64_t first, int64_t n, const void *x,
             void *y);
     // Writes up to SQUARES_SUMS numbers whose exact sum is the sum of squares of at most

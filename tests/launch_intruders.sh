@@ -19,8 +19,8 @@ leave() {
 }
 at_end() { leave; }
 listens() { echo "$address:$(sed 's/^there //' there.$1)"; } # WORD: where that intruder does
-master=$address:0 node 0 3 --set run_dir=crowd
-node_0=$address:$(told_port node-0.out)
+node 0 3 --set run_dir=crowd
+node_0=$address:$port
 expect 2 "gives port 0, and this is node 1; expected the port that node 0 says" "$drover" launch node run.yaml --nodes 3 --node-rank 1 --master $address:0
 
 # --- what is said again, and who knows the secret and speaks out of turn

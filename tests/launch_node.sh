@@ -4,6 +4,10 @@
 # taken; a signal, a rank that is killed, node 0 that is killed. Every wait has a limit. Needs mpirun and drover_mpi.so.
 # usage: launch_node.sh DROVER
 . "$(dirname "$0")"/nodes.bash
+# For the two stories in which the port is known before node 0 listens there. Nobody else is at it: the address is this test's alone
+# (story.bash), and the number is below those that the system hands out.
+known=21000
+known_port() { port=$((known++)); }
 left=/tmp/drover-node-$(head -c 8 /proc/sys/kernel/random/boot_id) # what a launcher keeps outside the run
 secret_name() { echo "$(stat -Lc %i /proc/self/ns/net)-${1:-$address}-$port.secret"; } # [ADDRESS]
 secret_file() { compgen -G "$left-secret-*/$(secret_name "$@")"; }                     # of a node 0 that has left one
@@ -17,10 +21,9 @@ chmod 600 secret other && chmod 644 open
 
 # --- who does not come: looked at further down, since these wait
 mkdir aside
-new_port
+port=0
 for i in 0n 1n; do TMPDIR=$dir/aside node $i 3 --wait 20 --set run_dir=never; done
-new_port
-TMPDIR=$dir/aside node 1m 2 --wait 2 --set run_dir=never
+TMPDIR=$dir/aside master=$address:1 node 1m 2 --wait 2 --set run_dir=never
 DROVER_JOB_SECRET_FILE=secret TMPDIR=$dir/aside master=no-such-host.invalid:2000 node 1u 2 --wait 2
 
 # --- the same bytes
@@ -28,7 +31,7 @@ four() { # RUN SETTING...
     local run=$1 i
     shift
     mapfile -t sets < <(settings run_dir="$run" "$@")
-    new_port
+    known_port # nodes may come before node 0
     for i in 3 1 0 2; do node $i 4 "${sets[@]}"; done
     ended "$run" 0 0 1 2 3
 }
@@ -39,7 +42,7 @@ expect 0 "step 6" ranks 4 train run.yaml --set run_dir=dp.mpi
 expect 0 "step 6" ranks 4 train run.yaml --set run_dir=tp.mpi --set parallel.tensor=2 --set parallel.pipeline=2
 check "data parallel: the bytes of mpirun" test "$(sums dp 000006)" = "$(sums dp.mpi 000006)"
 check "tensor x pipeline: the bytes of mpirun" test "$(sums tp 000006)" = "$(sums tp.mpi 000006)"
-new_port
+port=0
 for i in 0 1; do node $i 2 --ranks-per-node 2 --set run_dir=two; done
 ended "two ranks a node" 0 0 1
 check "two ranks a node: the bytes of mpirun" test "$(sums two 000006)" = "$(sums dp.mpi 000006)"
@@ -49,7 +52,7 @@ check "alone: the bytes of mpirun" test "$(sums alone 000006)" = "$(sums dp.mpi 
 nothing_is_left "after four jobs"
 
 # --- two jobs at one port of two addresses: each has a secret of its own
-new_port
+port=0
 there=$(own_address 128)
 node 0 2 --set run_dir=here
 master=$there:$port node 0x 2 --set run_dir=there
@@ -61,7 +64,7 @@ ended "two jobs at one port" 0 0 1 0x 1x
 nothing_is_left "after two jobs at one port"
 
 # --- who comes twice, or is somebody else
-new_port
+port=0
 six="--set run_dir=twice --set training.global_batch_size=6"
 for i in 0 1; do node $i 3 $six; done
 follows grep -q "node 0 is there" node-1.out
@@ -78,7 +81,7 @@ for i in 1 2; do node $i 3 $six; done
 ended "three at last" 0 0 1 2
 rm -rf "$TMPDIR"/drover-* # of the one that was killed
 
-new_port
+port=0
 export DROVER_JOB_SECRET_FILE=secret
 node 0 2 --set run_dir=known
 DROVER_JOB_SECRET_FILE=other node 1 2 --set run_dir=known
@@ -95,7 +98,7 @@ expect 2 "DROVER_JOB_SECRET_FILE" "$drover" launch node run.yaml --nodes 2 --nod
 # --- a rank that stops, and one that is killed; what its silence takes is used for the next parts
 starts() { # RUN [X]: three nodes, 0X to 2X, that train for long
     local i
-    new_port
+    port=0
     for i in 0 1 2; do node $i$2 3 --set run_dir="$1" --set training.steps=100000 --set checkpoint.every=100000 --set training.global_batch_size=6; done
     finished "$1" 5
 }
@@ -105,7 +108,7 @@ kill -STOP "$(launcher 1k)" "$stopped" # a while without a word harms nobody
 
 # --- others cannot keep a job from its secret, nor give it one: names that a job might take are taken, and folders lie there that
 # are not of this user alone, or of no node 0 that lives
-new_port
+known_port
 mkdir "$left-$(id -u)-$(secret_name)" # of a version that had its secrets there
 foreign=$left-secret-$(printf %06d $(($$ % 1000000)))
 for mode in 700 755; do
@@ -126,7 +129,7 @@ at_end() { :; }
 mkdir other-version
 cp "$(dirname "$drover")"/drover_mpi.so other-version
 sed -E 's/drover ([0-9.]+) \(commit ./drover \1 (commit X/g' "$drover" >other-version/drover && chmod +x other-version/drover
-new_port
+port=0
 node 0 2 --set run_dir=versions
 follows secret_file
 expect 2 "(commit X" timeout -s KILL $LIMIT other-version/drover launch node run.yaml --nodes 2 --node-rank 1 --master $address:$port
@@ -166,14 +169,14 @@ kill -KILL "$(launcher 1)"
 ended "node 1 is killed" 75 0 2
 
 # --- what launchers that were killed have left, the next one removes, and nothing of one that lives
-new_port
+port=0
 node 0 2 --set run_dir=next
 follows secret_file
 killed=$(secret_file)
 kill -KILL "$(launcher 0)"
 wait "${pids[0]}"
 touch -d "2 minutes ago" "${killed%/*}" "$TMPDIR"/drover-node-*
-new_port
+port=0
 node 0 2 --set run_dir=next
 follows secret_file
 check "the secret of one that was killed is gone" [ ! -e "${killed%/*}" ]

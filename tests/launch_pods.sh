@@ -16,7 +16,7 @@ more=(--env 'GREETING=a "b" $(HOME): c=d' --env EMPTY= --secret-env HF_TOKEN=hub
     --annotation 'example.org/note=yes: "it" is' --toleration gpu --toleration pool=train:NoSchedule --node-selector zone=a
     --image-pull-secret registry --image-pull-secret mirror --priority-class high --service-account trainer)
 for kind in "trainjob --policy mpi" "trainjob --policy torch" mpi-operator pytorchjob ray volcano; do # shellcheck disable=SC2086
-    expect 0 "next:" "$drover" launch $kind run.yaml --nodes 2 --instance p5.48xlarge --set backend=pjrt --set pjrt.plugin=cuda "${pods[@]}" "${more[@]}" \
+    expect 0 "tokens/s by the profile h100" "$drover" launch $kind run.yaml --nodes 2 --instance p5.48xlarge --set backend=pjrt --set pjrt.plugin=cuda "${pods[@]}" "${more[@]}" \
         --out "jobs/${kind// /}"
 done
 expect 0 "next:" "$drover" launch ray --job data --instance cpu "${pods[@]}" "${more[@]}" --out jobs/data -- model get hf:org/gated

@@ -4,12 +4,13 @@
 # drover_mpi.so. usage: launch_rows.sh DROVER
 . "$(dirname "$0")"/nodes.bash
 row=0
-# both BY RANKS ARGUMENTS -- VARIABLE...: two nodes; @ in a variable is the node, + the node and one, HERE and PORT where node 0 is
+# both BY RANKS ARGUMENTS -- VARIABLE...: two nodes; @ in a variable is the node, + the node and one, HERE and PORT where node 0 is:
+# it takes a port that is free, and says it before node 1 comes
 both() {
     local by=$1 each=$2 arguments=$3 i variables
     shift 4
-    row=$((row + 1))
-    new_port
+    row=$((row + 1)) port=0
+    : >node-0.out
     arguments=${arguments//HERE/$address}
     for i in 0 1; do
         variables=("${@//@/$i}")
@@ -19,6 +20,7 @@ both() {
         timeout -s KILL $LIMIT env "${variables[@]//PORT/$port}" "$drover" launch node run.yaml ${arguments//PORT/$port} \
             --set run_dir=row$row --set training.stop_at_step=1 >node-$i.out 2>&1 &
         pids[$i]=$!
+        [ $i = 1 ] || learn_port node-0.out
     done
     ended "$by" 3 0 1
     for i in 0 1; do

@@ -24,7 +24,7 @@ same_bits() { # RUN STEP: those of its first checkpoint, and of that step, are o
 }
 
 # --- what is wrong is said before anything starts
-here=("$drover" launch node run.yaml --nodes 4 --node-rank 0 --master $address:$port)
+here=("$drover" launch node run.yaml --nodes 4 --node-rank 0 --master $address:0)
 wrong() { # TEXT ARGUMENT...
     local text=$1
     shift
@@ -40,9 +40,9 @@ expect 0 "restart at once; the same host twice in the window: excluded" "${here[
 says "no restart: another try gives the same bits" "at most 3 restarts within 1 h, attempts of at least 2 nodes"
 
 # --- a rank, a node whose place a spare one takes, a daemon of a host that has failed before, and the nodes that come back
-new_port
+port=0
 opts="--max-restarts 9 --spare-nodes 1 --min-nodes 2 --grow-after 1s --wait 60 --set parallel.pipeline=3 --set run_dir=all"
-for i in 3 1 2 0; do node $i 4 $opts; done
+for i in 0 3 1 2; do node $i 4 $opts; done
 finished all 12
 strike all KILL "$(rank_of 1)"
 strike all KILL "$(launcher 2)" $(descendants "$(launcher 2)")
@@ -59,9 +59,9 @@ check "all faults: in the journal" grep -q '"event":"exclusion"' all/events.json
 nothing_left
 
 # --- fewer nodes: tensor and data ranks, ZeRO, another layout each time
-new_port
+port=0
 opts="--max-restarts 9 --min-nodes 1 --grow-after 0s --wait 60 --set parallel.tensor=2 --set run_dir=few"
-for i in 3 1 2 0; do node $i 4 $opts; done
+for i in 0 3 1 2; do node $i 4 $opts; done
 finished few 12
 strike few KILL "$(launcher 3)" $(descendants "$(launcher 3)")
 told 0 "3 nodes instead of 4: pipeline 3, micro-batch 1, zero 0; the same bits"
@@ -84,15 +84,15 @@ check "fewer nodes: each row once, in order" [ "$(sed -nE 's/.*"consumed_samples
 one=$!
 
 # --- a connection that breaks, a rank that hangs, a signal; beside it, jobs that fail where no restart helps
-new_port
-python3 "$tests"/flaky_proxy.py $address $port >proxy.port &
-proxy=$!
-at_end() { kill $proxy 2>/dev/null; }
-wait_for test -s proxy.port
+port=0
 head -c 32 /dev/urandom >secret && chmod 600 secret
 opts="--max-restarts 9 --wait 60 --set parallel.give_up_s=6 --set checkpoint.every=100000 --set run_dir=hang"
 export DROVER_JOB_SECRET_FILE=secret # without it nodes of one machine find it by the port
 node 0h 2 $opts
+python3 "$tests"/flaky_proxy.py $address $port >proxy.port &
+proxy=$!
+at_end() { kill $proxy 2>/dev/null; }
+wait_for test -s proxy.port
 master=127.0.0.1:$(cat proxy.port) node 1h 2 $opts
 unset DROVER_JOB_SECRET_FILE
 finished hang 5
@@ -105,7 +105,7 @@ kill -STOP "$(rank_of 1h)"
 fails() { # CODE TEXT RUN SETTING...
     local code=$1 text=$2 run=$3
     shift 3
-    new_port
+    port=0
     mapfile -t sets < <(settings run_dir="$run" "$@")
     for i in 0 1; do node $i 2 --max-restarts 3 "${sets[@]}"; done
     ended "$run" $code 0 1
@@ -132,14 +132,14 @@ kill $proxy
 
 # --- two attempts on one run directory. The second is refused; where the lock is lost, as on a file system without, it takes the
 # directory over from the first, which is paused, and the first, continued, puts no checkpoint there and no line in the journal.
-new_port
+port=0
 for i in 0a 1a; do node $i 2 --max-restarts 9 --set run_dir=first; done
 follows has_saved first 0
 fails 75 "the scheduler's turn" first
 first="$(launcher 0a) $(descendants "$(launcher 0a)")"
 kill -STOP $first
 rm first/.lock
-new_port
+port=0
 opts="--max-restarts 9 --set run_dir=first --set training.stop_at_step=$(($(last_saved first) + 10))"
 for i in 0 1; do node $i 2 $opts; done
 ended "the second attempt" 3 0 1
@@ -151,13 +151,13 @@ check "the first attempt has added nothing" cmp before <(written)
 told 0a "first.orphan-1"
 
 # --- node 0 is lost; a job that trains to its end
-new_port
+port=0
 for i in 0 1; do node $i 2 --max-restarts 9 --set run_dir=head; done
 finished head 5
 kill -KILL "$(launcher 0)"
 ended "node 0 is lost" 75 1
 told 1 "node 0 is gone"
-new_port
+port=0
 for i in 0 1; do node $i 2 --max-restarts 9 --set run_dir=done --set training.steps=5; done
 ended "all steps" 0 0 1
 nothing_left

@@ -11,7 +11,7 @@
 #include "ckpt/pieces.h"
 #include "programs/step.h"
 #include "weights/lora_state.h"
-#include "weights/run_layout.h"
+#include "setup/run_layout.h"
 #include "weights/state.h"
 
 // Two steps: the second has weights that were updated, and updates moments that are not zero.

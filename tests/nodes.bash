@@ -23,14 +23,16 @@ sed -i 's/micro_batch_size: 2/micro_batch_size: 1/; s/steps: 40/steps: 6/' run.y
 
 settings() { for set in "$@"; do printf -- '--set\n%s\n' "$set"; done; }
 # node I NODES ARGUMENT...: in the background, its process id in pids[I], its words in node-I.out; 1x is another node 1. master:
-# where node 0 is to be found, if not at $address:$port.
+# where node 0 is to be found, if not at $address:$port. After `port=0` comes a node 0, which takes a port and says it to this script.
 declare -A pids
 node() {
     local i=$1 nodes=$2
     shift 2
+    : >node-$i.out # a node of this name may have spoken before
     timeout -s KILL $LIMIT "$drover" launch node run.yaml --nodes "$nodes" --node-rank "${i%%[!0-9]*}" --master "${master:-$address:$port}" \
         "$@" >node-$i.out 2>&1 &
     pids[$i]=$!
+    if [ "${i%%[!0-9]*}" = 0 ] && [ "${master:-$port}" = 0 ]; then learn_port node-$i.out; fi
 }
 launcher() { pgrep -P "${pids[$1]}"; }        # of node I: the child of timeout
 daemon_of() { pgrep -P "$(launcher "$1")" 'orted|prted|mpirun'; }

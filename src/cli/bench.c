@@ -6,7 +6,7 @@
 #include "base/str.h"
 #include "cli/bench.h"
 #include "cli/cli.h"
-#include "weights/device.h"
+#include "setup/device.h"
 
 enum { LAYER_TRIES = 5 }; // runs of a product of the model
 

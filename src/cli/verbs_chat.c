@@ -10,7 +10,7 @@
 #include "cli/chat_prompt.h"
 #include "cli/generate_args.h"
 #include "data/sft/template_words.h"
-#include "weights/resolve.h"
+#include "infer/resolve.h"
 
 // --- what the template sees
 

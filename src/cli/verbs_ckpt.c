@@ -245,6 +245,9 @@ static const cli_option export_options[] = {
         {"--dtype", "TYPE", "type of the weights: bf16, f16 or f32 (default: as they are)"},
         SHARD_OPTION,
         GGUF_OPTIONS,
+        {"--dcp", "DIR", "write a checkpoint of torch.distributed.checkpoint instead"},
+        {"--names", "WHOSE", "its names: hf (default), torchtitan, torchtitan-main, megatron"},
+        {"--prefix", "TEXT", "what comes before each of its names, as \"model.\""},
         {"--no-verify", NULL, "do not replay and compare the result"},
         {"--force", NULL, "write into a folder that has other files, or replace FILE"},
         {"--threads", "N", "0: all cores (default)"},
@@ -252,6 +255,13 @@ static const cli_option export_options[] = {
 static const cli_rule gguf_rules[] = {
         {.option = "--gguf", .excludes = "--out --dtype --max-shard-size"},
         {.option = "--type", .needs = "--gguf"},
+};
+static const cli_rule export_rules[] = {
+        {.option = "--gguf", .excludes = "--out --dtype --max-shard-size --dcp"},
+        {.option = "--type", .needs = "--gguf"},
+        {.option = "--dcp", .excludes = "--out --max-shard-size"},
+        {.option = "--names", .needs = "--dcp"},
+        {.option = "--prefix", .needs = "--dcp"},
 };
 static const cli_option consolidate_options[] = {
         OUT_OPTION,
@@ -341,7 +351,7 @@ static const verb subverbs[] = {
                 .name = "export",
                 .summary = "write a model as people publish it, and prove it",
                 .usage =
-                        "SRC --out DIR [--dtype bf16|f16|f32]\nSRC --gguf FILE [--type f32|f16|bf16|q8_0|q4_k]",
+                        "SRC --out DIR [--dtype bf16|f16|f32]\nSRC --gguf FILE [--type f32|f16|bf16|q8_0|q4_k]\nSRC --dcp DIR [--names WHOSE] [--prefix TEXT] [--dtype bf16|f16|f32]",
                 .help = "SRC is a checkpoint, a run directory or config (its newest checkpoint), or any model that\n"
                         "drover reads. DIR becomes a Hugging Face folder for transformers, vLLM, llama.cpp's converter\n"
                         "and others: safetensors in shards with an index, config.json that says the type truthfully,\n"
@@ -353,13 +363,16 @@ static const verb subverbs[] = {
                         "tokenizer and chat template in one file that llama.cpp loads. Of --type q4_k the output weight\n"
                         "is Q8_0; of q8_0 and q4_k a matrix whose rows are no whole blocks (32, 256) is Q8_0 or F16.\n"
                         "\n"
+                        "--dcp writes what PyTorch, torchtitan and Megatron-Core load: .metadata and __0_0.distcp, under\n"
+                        "the names and in the order of rows that --names says (docs/foreign-checkpoints.md).\n"
+                        "\n"
                         "The result is proved: SRC and DIR are replayed as by ckpt verify A B, and the numbers are\n"
                         "kept in verify.json (FILE.verify.json). A result that is out of bounds is put at DIR.unproved\n"
                         "(FILE.unproved) and exits 1.",
                 .options = export_options,
                 .n_options = sizeof export_options / sizeof *export_options,
-                .rules = gguf_rules,
-                .n_rules = sizeof gguf_rules / sizeof *gguf_rules,
+                .rules = export_rules,
+                .n_rules = sizeof export_rules / sizeof *export_rules,
                 .min_positional = 1,
                 .max_positional = 1,
                 .run = ckpt_export,

@@ -14,10 +14,10 @@
 #include "infer/prefix.h"
 #include "infer/score.h"
 #include "train/resume.h"
-#include "weights/device.h"
+#include "setup/device.h"
 #include "weights/lora_state.h"
-#include "weights/resolve.h"
-#include "weights/run_layout.h"
+#include "infer/resolve.h"
+#include "setup/run_layout.h"
 
 static const cli_option eval_options[] = {
         CLI_SET,

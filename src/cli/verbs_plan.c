@@ -105,7 +105,7 @@ static void print_plan(const plan_report *report) {
     printf("model         %s parameters, %s\n", str_si((double)model_parameters(&cfg->model)),
             precision_name(cfg->precision));
     if (lora_is_on(cfg))
-        printf("trainable     %lld in low-rank branches, %.3g %% of the model\n",
+        printf("trainable     %lld in LoRA adapters, %.3g %% of the model\n",
                 (long long)held_trained(&report->plan->programs.held),
                 100 * trainable_share(report));
     printf("batch         %lld row%s of %lld tokens, %lld per micro-batch, %d rank%s\n",

@@ -364,7 +364,7 @@ static drv_status check_lora(arena *a, run_config *cfg) {
     if (lora->rank == 0 || lora->alpha > 0) return DRV_OK;
     if (config_gives(cfg, "lora.alpha"))
         return drv_fail(DRV_E_USAGE,
-                "%s: key \"lora.alpha\" is 0, expected more: the branches would count nothing",
+                "%s: key \"lora.alpha\" is 0, expected more: the adapters would add nothing",
                 config_where(cfg, "lora.alpha"));
     lora->alpha = (double)lora->rank;
     return DRV_OK;
@@ -410,7 +410,7 @@ static drv_status check_optimizer(const run_config *cfg) {
                 where, type);
     if (cfg->lora.rank > 0 || *cfg->lora.adapter)
         return drv_fail(DRV_E_USAGE,
-                "%s: key \"optimizer.type\" is %s, but of a LoRA run only branches are trained (lora.rank "
+                "%s: key \"optimizer.type\" is %s, but of a LoRA run only adapters are trained (lora.rank "
                 "%lld), which are AdamW's; expected adamw",
                 where, type, (long long)cfg->lora.rank);
     return DRV_OK;

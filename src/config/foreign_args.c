@@ -108,10 +108,10 @@ const foreign_key foreign_args[] = {
         FACT("lora_dropout", "lora.dropout", "lora_dropout"),
         FACT("use_rslora", "lora.use_rslora", "use_rslora"),
         FACT("lora_target_modules target_modules", "lora.target_modules", "targets"),
-        ONLY("lora_modules_to_save modules_to_save", "null", "nothing but the branches is trained"),
+        ONLY("lora_modules_to_save modules_to_save", "null", "nothing but the adapters is trained"),
         ONLY("lora_bias bias", "none", "biases are not trained: a Llama has none"),
         ONLY("lora_task_type", "CAUSAL_LM", "the model is a Llama that continues text"),
-        ONLY("use_dora", "false", "branches are plain LoRA"),
+        ONLY("use_dora", "false", "adapters are plain LoRA"),
         // data
         FACT("dataset_name dataset_id train_file data_dir dataset_path data_path dataset training_dir",
                 "data.train", "train"),

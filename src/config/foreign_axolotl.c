@@ -60,7 +60,7 @@ const foreign_key foreign_axolotl[] = {
         FACT("lora_target_linear", "lora.target_modules", "target_linear"),
         FACT("peft_use_rslora", "lora.use_rslora", "use_rslora"),
         ONLY("lora_fan_in_fan_out lora_modules_to_save peft_use_dora", "false null",
-                "branches are plain LoRA, and nothing else is trained"),
+                "adapters are plain LoRA, and nothing else is trained"),
         NONE("lora_mlp_kernel lora_qkv_kernel lora_o_kernel", "it says how the same is computed"),
         // batches and steps
         FACT("micro_batch_size", "training.micro_batch_size", "micro"),

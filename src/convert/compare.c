@@ -11,7 +11,7 @@
 
 // --- bounds
 // A matrix rounded with relative errors of at most u, spread evenly, errs by u / sqrt(3) of the
-// root mean square of its products. The errors of two branches in each of L layers and of the head
+// root mean square of its products. The errors of two blocks in each of L layers and of the head
 // are independent: u sqrt((2 L + 1) / 3) of the logits' spread, times what norms and softmax make
 // of it. Measured on right conversions to bf16 and f16 that was 1.1 to 2.4 with 2 layers and 1.4
 // with 30 (docs/proof.md); a wrong rotation or a lost matrix gives 30 and more. Of ten

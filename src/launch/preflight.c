@@ -27,8 +27,8 @@ const char *node_figure_name(node_figure figure) {
 
 const char *node_figure_text(node_figure figure, double value) {
     static _Thread_local char texts[4][48];
-    static _Thread_local unsigned turn;
-    char *text = texts[turn++ % 4];
+    static _Thread_local unsigned next;
+    char *text = texts[next++ % 4];
     if (isnan(value)) return "-";
     snprintf(text, sizeof *texts, "%.4g %s", value * figures[figure].scale, figures[figure].unit);
     return text;

@@ -189,18 +189,18 @@ static tensor *rope_table(builder *b) {
     return add1(b, OP_rope_table, 1, &b->position, attrs);
 }
 
-// Normalises the residual stream, whose value is *h + *branch: the norm adds the output of the last
-// block in the same pass over memory. branch NULL: there is nothing to add.
-static tensor *norm_of_stream(builder *b, const param *p, tensor **h, tensor **branch) {
+// Normalises the residual stream, whose value is *h + *block: the norm adds the output of the last
+// block in the same pass over memory. block NULL: there is nothing to add.
+static tensor *norm_of_stream(builder *b, const param *p, tensor **h, tensor **block) {
     tensor *w = weight(b, p);
     op_attrs attrs = b->l->sequence ? over_tensor(b) : (op_attrs){0};
     attrs.norm.eps = b->l->model->rms_norm_eps;
     if (b->l->all_blocks > 1) // of tokens
         attrs.sum.blocks = b->l->sequence ? b->l->blocks : b->l->all_blocks;
-    if (!*branch) return add1(b, OP_rmsnorm, 2, (tensor *[]){*h, w}, attrs);
-    node *n = graph_add(b->g, OP_add_rmsnorm, 3, (tensor *[]){*h, *branch, w}, &attrs);
+    if (!*block) return add1(b, OP_rmsnorm, 2, (tensor *[]){*h, w}, attrs);
+    node *n = graph_add(b->g, OP_add_rmsnorm, 3, (tensor *[]){*h, *block, w}, &attrs);
     *h = n->out[0];
-    *branch = NULL;
+    *block = NULL;
     return n->out[1];
 }
 
@@ -397,14 +397,14 @@ static tensor *enter_stage(builder *b) {
     return h_NH;
 }
 
-static void leave_stage(builder *b, tensor *h_NH, tensor *branch_NH) {
+static void leave_stage(builder *b, tensor *h_NH, tensor *block_NH) {
     if (!b->is_last) {
-        tensor *in[] = {h_NH, branch_NH};
+        tensor *in[] = {h_NH, block_NH};
         graph_output(b->g, add1(b, OP_add, 2, in, (op_attrs){0}),
                 arena_printf(b->g->a, STAGE_OUTPUT, b->opts->chunk));
         return;
     }
-    tensor *x_NH = norm_of_stream(b, b->params->final_norm, &h_NH, &branch_NH);
+    tensor *x_NH = norm_of_stream(b, b->params->final_norm, &h_NH, &block_NH);
     if (b->mode != LLAMA_PREFILL) head(b, x_NH);
 }
 
@@ -426,17 +426,17 @@ graph *llama_build(arena *a, const param_list *params, llama_mode mode, const ll
     build.g->mesh = layout->mesh;
     if (opts->row_blocks > 1) build.g->row_blocks = opts->row_blocks;
     if (opts->partial_sum_rows) build.g->partial_sums = (int)(opts->rows / opts->partial_sum_rows);
-    tensor *branch_NH = NULL, *h_NH = enter_stage(&build);
+    tensor *block_NH = NULL, *h_NH = enter_stage(&build);
     for (int i = 0; i < build.layers->n; i++) {
         const layer_params *w = &params->layer[build.layers->first_here + i];
         build.g->layer = build.layers->first + i;
-        tensor *x_NH = norm_of_stream(&build, w->input_norm, &h_NH, &branch_NH);
-        branch_NH = attention_block(&build, w, x_NH);
-        x_NH = norm_of_stream(&build, w->post_norm, &h_NH, &branch_NH);
-        branch_NH = mlp_block(&build, w, x_NH);
+        tensor *x_NH = norm_of_stream(&build, w->input_norm, &h_NH, &block_NH);
+        block_NH = attention_block(&build, w, x_NH);
+        x_NH = norm_of_stream(&build, w->post_norm, &h_NH, &block_NH);
+        block_NH = mlp_block(&build, w, x_NH);
     }
     build.g->layer = -1;
-    leave_stage(&build, h_NH, branch_NH);
+    leave_stage(&build, h_NH, block_NH);
     graph_prune(build.g);
     return build.g;
 }

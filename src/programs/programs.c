@@ -9,7 +9,7 @@
 #include "programs/stages.h"
 #include "weights/base_blocks.h"
 #include "weights/lora_state.h"
-#include "weights/run_layout.h"
+#include "setup/run_layout.h"
 
 static drv_status build_step(arena *a, programs *p) {
     llama_opts opts = stages_step_opts(p);

@@ -7,7 +7,7 @@
 
 #include "ir/program_inputs.h"
 
-#include "weights/run_layout.h"
+#include "setup/run_layout.h"
 
 preference_loss stages_preference(const run_config *cfg) {
     if (cfg->objective != OBJECTIVE_DPO) return (preference_loss){0};

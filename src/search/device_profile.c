@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "config/value.h"
+#include "launch/jobs/instance_types.h"
 
 // Made by CMake from search/devices.
 extern const char *const device_profile_files[][2];
@@ -96,24 +97,25 @@ static drv_status set_field(reader *reading, const value *given, int i) {
     return DRV_OK;
 }
 
-static drv_status set_value(reader *r, const value *v) {
-    if (v->kind == VALUE_MAP) {
-        for (int i = 0; i < v->n; i++)
-            DRV_TRY(set_value(r, &v->items[i]));
+static drv_status set_value(reader *reading, const value *given) {
+    if (given->kind == VALUE_MAP) {
+        for (int i = 0; i < given->n; i++)
+            DRV_TRY(set_value(reading, &given->items[i]));
         return DRV_OK;
     }
-    if (strcmp(v->path, "source") == 0) {
-        r->out->source = v->text;
+    const bool is_source = strcmp(given->path, "source") == 0;
+    if (is_source || strcmp(given->path, "target") == 0) {
+        *(is_source ? &reading->out->source : &reading->out->target) = given->text;
         return DRV_OK;
     }
     const char *names[N_FIELDS];
     for (int i = 0; i < N_FIELDS; i++) {
         names[i] = fields[i].path;
-        if (strcmp(v->path, fields[i].path) == 0) return set_field(r, v, i);
+        if (strcmp(given->path, fields[i].path) == 0) return set_field(reading, given, i);
     }
-    const char *near = str_nearest(v->path, names, N_FIELDS);
-    return drv_fail(DRV_E_USAGE, "%s: %s is not a field of a device profile%s%s%s", v->where,
-            v->path, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    const char *near = str_nearest(given->path, names, N_FIELDS);
+    return drv_fail(DRV_E_USAGE, "%s: %s is not a field of a device profile%s%s%s", given->where,
+            given->path, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
 static drv_status check(const reader *r) {
@@ -135,8 +137,8 @@ static drv_status no_profile(arena *a, const char *name) {
     const char *names = arena_strdup(a, all.p);
     str_free(&all);
     return drv_fail(DRV_E_USAGE,
-            "--device: there is no profile \"%s\", expected one of %s, or the path of a file", name,
-            names);
+            "there is no device profile \"%s\", expected one of %s, a machine that drover launch --instance knows, or the path of a file",
+            name, names);
 }
 
 static drv_status read_text(reader *r, const char *text, size_t n) {
@@ -145,8 +147,12 @@ static drv_status read_text(reader *r, const char *text, size_t n) {
     return set_value(r, &root);
 }
 
+static drv_status read_fields(reader *r, const char *text);
+
 static drv_status read_profile(reader *r, const char *name) {
-    r->out->name = name;
+    const instance_type *machine = instance_find(name);
+    if (!r->out->name) r->out->name = name;
+    if (machine && machine->device) return read_fields(r, machine->device);
     if (strpbrk(name, "./")) {
         char *text;
         size_t n;
@@ -160,21 +166,27 @@ static drv_status read_profile(reader *r, const char *name) {
     return no_profile(r->a, name);
 }
 
-drv_status device_profile_read(arena *a, const char *text, device_profile *out) {
-    reader r = {.a = a, .out = out};
-    char *rest = arena_strdup(a, text);
-    *out = (device_profile){.name = NULL};
-    DRV_TRY(read_profile(&r, strsep(&rest, ",")));
+// Reads the name of a profile and the fields after it.
+static drv_status read_fields(reader *r, const char *text) {
+    char *rest = arena_strdup(r->a, text);
+    DRV_TRY(read_profile(r, strsep(&rest, ",")));
     for (char *set; (set = strsep(&rest, ","));) {
         value v;
         char *equal = strchr(set, '=');
         if (!equal)
-            return drv_fail(DRV_E_USAGE, "--device: \"%.80s\" is not FIELD=VALUE, as memory=96GB",
-                    set);
+            return drv_fail(DRV_E_USAGE,
+                    "device profile: \"%.80s\" is not FIELD=VALUE, as memory=96GB", set);
         *equal = 0;
-        DRV_TRY(yaml_read_value(a, set, "--device", equal + 1, &v));
-        DRV_TRY(set_value(&r, &v));
+        DRV_TRY(yaml_read_value(r->a, set, "device profile", equal + 1, &v));
+        DRV_TRY(set_value(r, &v));
     }
+    return DRV_OK;
+}
+
+drv_status device_profile_read(arena *a, const char *text, device_profile *out) {
+    reader r = {.a = a, .out = out};
+    *out = (device_profile){.name = NULL};
+    DRV_TRY(read_fields(&r, text));
     return check(&r);
 }
 

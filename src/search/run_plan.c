@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "search/step_time.h"
-#include "weights/process_bytes.h"
+#include "setup/process_bytes.h"
 
 drv_status run_plan_make(arena *a, run_config *cfg, run_plan *out) {
     *out = (run_plan){.cfg = cfg, .is_pipeline = cfg->pipeline_parallel > 1};

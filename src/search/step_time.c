@@ -10,7 +10,7 @@
 #include "ir/program_inputs.h"
 #include "programs/fit.h"
 #include "programs/step.h"
-#include "weights/device.h"
+#include "setup/device.h"
 
 // The optimizer's numbers (ir/hyper.h), twice, as a program of a whole step needs them.
 static const double hyper[2 * N_HYPER] = {1e-5, 0.1, 0.05, 1, 1, 1e-5, 0.1, 0.05, 1, 1};

@@ -5,7 +5,7 @@
 #include "backend/backend.h"
 #include "config/config.h"
 #include "model/llama.h"
-#include "weights/run_layout.h"
+#include "setup/run_layout.h"
 
 typedef struct built_program {
     graph *graph;

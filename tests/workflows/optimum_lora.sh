@@ -52,11 +52,12 @@ start() { # SETTING...: in the background; ids in pids
     local i port=0 sets=() # 0: node 0 takes a port that is free and says it
     for set in "$@"; do sets+=(--set "$set"); done
     pids=()
+    : >job-0.out # the port of a job before is not this one's
     for i in 0 1; do
         RANK=$i WORLD_SIZE=2 MASTER_ADDR=$address MASTER_PORT=$port PET_NPROC_PER_NODE=2 \
             timeout -s KILL $LIMIT "$drover" launch node run.yaml --expect-ranks 4 "${sets[@]}" >job-$i.out 2>&1 &
         pids+=($!)
-        [ $i = 1 ] || port=$(told_port job-0.out)
+        [ $i = 1 ] || learn_port job-0.out
     done
 }
 job() {

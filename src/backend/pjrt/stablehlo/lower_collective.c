@@ -144,7 +144,7 @@ static hlo_groups groups_of_update(const lowering *l, const node *n) {
     return groups_of(&merged, n);
 }
 
-// One accumulation group and one reduction block (weights/run_layout.c): there is one sum, which
+// One accumulation group and one reduction block (setup/run_layout.c): there is one sum, which
 // begins anew in micro-batch 0.
 static void add_shard(lowering *l, const node *n) {
     hlo_text *h = &l->h;

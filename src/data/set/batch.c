@@ -1,42 +1,11 @@
-// Rows of a data set, or of what is scored, and their way into the back end.
-#include "weights/batch.h"
+// Lays out the rows of a batch, whole or the part of a rank.
+#include "data/set/batch.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/bus_error.h"
 #include "ir/pair_word.h"
-
-drv_status batch_open_rows(arena *a, const run_config *cfg, bool train, int64_t stride,
-        rows **out) {
-    static const rows_packing packings[] = {[PACK_AUTO] = PACKING_AUTO,
-            [PACK_DOCUMENTS] = PACKING_DOCUMENTS,
-            [PACK_STREAM] = PACKING_STREAM,
-            [PACK_EXAMPLES] = PACKING_EXAMPLES};
-    static const rows_loss losses[] = {[COUNT_AUTO] = LOSS_AUTO,
-            [COUNT_RESPONSES] = LOSS_RESPONSES,
-            [COUNT_LAST] = LOSS_LAST,
-            [COUNT_ALL] = LOSS_ALL};
-    const double total = cfg->split[0] + cfg->split[1] + cfg->split[2];
-    const bool split = total > 0 && cfg->n_valid == 0, pairs = cfg->objective == OBJECTIVE_DPO;
-    const data_source *list = train || split ? cfg->train : cfg->valid;
-    rows_opts o = {.n_sources = train || split ? cfg->n_train : cfg->n_valid,
-            .row_tokens = cfg->sequence_length,
-            .n_vocab = cfg->model.vocab_size,
-            .seed = (uint64_t)cfg->seed,
-            .shuffle = train,
-            .packing = pairs ? PACKING_PAIRS : packings[cfg->pack],
-            .loss = pairs ? LOSS_LAST : losses[cfg->loss],
-            .drop_long = cfg->too_long == LONG_DROP,
-            .stride = stride,
-            .part = train ? PART_TRAIN : PART_VALID};
-    if (split) memcpy(o.split, cfg->split, sizeof o.split);
-    row_source_spec *sources = ARENA_ARRAY(a, row_source_spec, o.n_sources + 1);
-    for (int i = 0; i < o.n_sources; i++)
-        sources[i] = (row_source_spec){list[i].prefix, list[i].weight};
-    o.sources = sources;
-    return rows_open(a, &o, out);
-}
 
 batch batch_new(arena *a, int64_t n_rows, int64_t row_tokens) {
     const int64_t n = n_rows * row_tokens;
@@ -176,19 +145,18 @@ void batch_pad(batch *b) {
         batch_make_row(b, make_padding, b);
 }
 
-drv_status batch_write_rows(const batch *b, held_model *model, program_input which, int chunk,
-        int64_t to, int64_t first, int64_t n) {
+const int32_t *batch_values(const batch *b, program_input which, int64_t first) {
     const int32_t *const arrays[] = {[INPUT_TOKENS] = b->tokens,
             [INPUT_POSITION] = b->position,
             [INPUT_LABELS] = b->labels,
             [INPUT_PAIR] = b->pair,
             [INPUT_REFERENCE] = b->reference,
             [INPUT_HIDDEN] = b->hidden};
-    const int64_t in_row = program_inputs[which].per_token * b->row_tokens,
-                  row_bytes = in_row * (int64_t)sizeof **arrays;
-    const input_name name = input_name_of(which, chunk);
-    return backend_write(model->b, name.text, to * row_bytes, n * row_bytes,
-            arrays[which] + first * in_row);
+    return arrays[which] + first * program_inputs[which].per_token * b->row_tokens;
+}
+
+int64_t batch_bytes(const batch *b, program_input which, int64_t n) {
+    return n * program_inputs[which].per_token * b->row_tokens * (int64_t)sizeof(int32_t);
 }
 
 int64_t batch_index(const batch *b, int64_t m) {

@@ -1,5 +1,5 @@
 // Tokenizer files, chat template, generation defaults and special ids: from source to checkpoint.
-#include "weights/carry.h"
+#include "setup/carry.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // Works out from a config what each rank does in a step.
-#include "weights/run_layout.h"
+#include "setup/run_layout.h"
 
 #include <string.h>
 

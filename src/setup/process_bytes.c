@@ -1,12 +1,12 @@
 // Memory of a process that no plan knows.
-#include "weights/process_bytes.h"
+#include "setup/process_bytes.h"
 
 #include "base/file.h"
 #include "base/parallel.h"
 #include "base/round.h"
 #include "ckpt/block_hash.h"
-#include "weights/carry.h"
-#include "weights/run_layout.h"
+#include "setup/carry.h"
+#include "setup/run_layout.h"
 
 // Measured on Zen 5 with 1 to 64 layers and 1 to 8 ranks (bench/results/2026-11-22-layouts.md).
 #define ALONE_BYTES  ((int64_t)20 << 20)  // code, libraries, reading data

@@ -1,5 +1,5 @@
 // Makes options of a back end of keys of the config.
-#include "weights/device.h"
+#include "setup/device.h"
 
 #include <string.h>
 

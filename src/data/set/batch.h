@@ -1,8 +1,8 @@
-// Rows of tokens, and their way into the inputs of programs.
+// A batch: rows of tokens as the inputs of programs expect them.
 #pragma once
 #include "data/set/rows.h"
 #include "ir/program_inputs.h"
-#include "weights/held_model.h"
+#include "ir/zigzag.h"
 
 // Rows of one global batch, those that a rank computes with, or of a micro-batch of an evaluation.
 enum { BATCH_ARRAYS = 3, BATCH_PAIR_ARRAYS = BATCH_ARRAYS + 1 + 2 + 2 }; // numbers of a token
@@ -30,12 +30,6 @@ typedef struct batch {
     str names;                       // which rows, for messages; str_free it
 } batch;
 
-// Opens the rows to train on, or those of an evaluation (data.valid or the split). stride: 0: cut
-// or packed as those of training; else windows with all the context that a row holds
-// (piece_windows).
-DRV_CHECKED drv_status batch_open_rows(arena *a, const run_config *cfg, bool train, int64_t stride,
-        rows **out);
-
 batch batch_new(arena *a, int64_t n_rows, int64_t row_tokens);
 // Lets its rows hide tokens; makes it one of rows of pairs, which do: how ranks share a row is set.
 void batch_add_hidden(arena *a, batch *b);
@@ -55,7 +49,7 @@ void batch_make_row(batch *b, row_maker make, void *ctx);
 void batch_pad(batch *b);
 // Returns the number of micro-batch m of this rank in the global batch.
 int64_t batch_index(const batch *b, int64_t m);
-// Writes one of INPUT_TOKENS to INPUT_HIDDEN of rows [first, first + n) to the input of
-// that chunk (or INPUT_ALONE, INPUT_OF_STEP) as its rows from `to` on.
-DRV_CHECKED drv_status batch_write_rows(const batch *b, held_model *model, program_input which,
-        int chunk, int64_t to, int64_t first, int64_t n);
+// Returns the numbers of an input, one of INPUT_TOKENS to INPUT_HIDDEN, from row `first` on.
+const int32_t *batch_values(const batch *b, program_input which, int64_t first);
+// Returns the bytes that n rows of such an input take.
+int64_t batch_bytes(const batch *b, program_input which, int64_t n);

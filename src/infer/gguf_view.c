@@ -1,5 +1,5 @@
 // Writes the small files of the folder, and has a process of its own remove it.
-#include "weights/gguf_view.h"
+#include "infer/gguf_view.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // A model by the name of a folder, a run or a config.
-#include "weights/resolve.h"
+#include "infer/resolve.h"
 
 #include <errno.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "ckpt/ckpt.h"
 #include "ckpt/model_source.h"
 #include "config/config.h"
-#include "weights/gguf_view.h"
+#include "infer/gguf_view.h"
 
 static drv_status newest_in(arena *a, const char *dir, const char *run, const char **folder) {
     DRV_TRY(ckpt_newest_weights(a, dir, folder));

@@ -9,7 +9,7 @@
 #include "harness.h"
 #include "programs/batch_feed.h"
 #include "programs/fit.h"
-#include "weights/process_bytes.h"
+#include "setup/process_bytes.h"
 
 static const int64_t MIB = 1 << 20, GIB = 1 << 30;
 

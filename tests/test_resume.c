@@ -10,7 +10,7 @@
 #include "data/set/dataset_writer.h"
 #include "train/resume.h"
 #include "train/train.h"
-#include "weights/carry.h"
+#include "setup/carry.h"
 
 // --- the model
 static model_config some_model(void) {

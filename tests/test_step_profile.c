@@ -5,7 +5,7 @@
 #include "harness.h"
 #include "ir/op.h"
 #include "search/step_time.h"
-#include "weights/device.h"
+#include "setup/device.h"
 
 typedef struct profiled {
     arena *a;

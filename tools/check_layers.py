@@ -42,7 +42,7 @@ edges = 0
 
 # Folders that ask what a back end can do (src/backend/caps/backend_caps.h) and not for its name; but for the key, and for PJRT's own
 # verbs, in whose JSON the names are fields.
-ASKS_FOR_NO_NAME = {"weights", "infer", "programs", "record", "train", "search", "config", "cli", "convert"}
+ASKS_FOR_NO_NAME = {"setup", "weights", "infer", "programs", "record", "train", "search", "config", "cli", "convert"}
 NAMES_A_BACK_END = {"config/run_keys.c", "cli/doctor.c", "cli/verbs_devices.c"}
 
 # Only src/backend opens one of its back ends by name; all others open the one of the config, the host's or the planner.
@@ -74,7 +74,7 @@ for path in sorted(src.rglob("*.[ch]")):
             if not NAMES_OPS.match(name) or KNOWS_NO_OP.match(name):
                 bad.append(f"{where}:{number}: names an op, expected a field of its row (src/ir/op.h)")
         if INPUT_LITERAL.search(line) and not line.lstrip().startswith("//") and here.split("/")[0] in (
-                "model", "passes", "backend", "weights", "infer", "programs", "record", "train", "search", "convert") and str(
+                "model", "passes", "backend", "setup", "weights", "infer", "programs", "record", "train", "search", "convert") and str(
                 path.relative_to(src)) not in NAMES_FIELDS:
             bad.append(f"{where}:{number}: names an input of a program, expected a row of ir/program_inputs.h")
         m = re.match(r'\s*#\s*include\s+(?:"([\w/]+/)[\w.]+"|<([^>]+)>)', line)

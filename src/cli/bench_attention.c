@@ -10,7 +10,7 @@
 #include "base/str.h"
 #include "cli/bench.h"
 #include "ir/op.h"
-#include "weights/device.h"
+#include "setup/device.h"
 
 // Lengths from 512 to 2^20 tokens, times 4: six of them.
 enum { LONGEST = 32768, SHORTEST = 512, TRIES = 3, MAX_CASES = 6 * 2 * 2 };

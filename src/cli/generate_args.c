@@ -8,8 +8,8 @@
 #include "base/file.h"
 #include "base/parallel.h"
 #include "record/model_hint.h"
-#include "weights/device.h"
-#include "weights/resolve.h"
+#include "setup/device.h"
+#include "infer/resolve.h"
 
 drv_status generation_precision(const cli_args *args, generate_precision *out) {
     const char *name = cli_get(args, "--precision", "auto");

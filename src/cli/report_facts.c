@@ -5,7 +5,7 @@
 #include "cli/run_about.h"
 #include "infer/generate.h"
 #include "search/run_plan.h"
-#include "weights/resolve.h"
+#include "infer/resolve.h"
 
 enum { SAMPLE_TOKENS = 100 };
 

@@ -11,7 +11,7 @@
 #include "base/stop.h"
 #include "base/str.h"
 #include "infer/prefix.h"
-#include "weights/resolve.h"
+#include "infer/resolve.h"
 
 // Rows that are packed together: so many that they are full, so few that progress is seen.
 enum { ROWS_TOGETHER = 32 };

@@ -14,8 +14,8 @@
 #include "ir/program_inputs.h"
 #include "weights/base_blocks.h"
 #include "weights/lora_state.h"
-#include "weights/process_bytes.h"
-#include "weights/resolve.h"
+#include "setup/process_bytes.h"
+#include "infer/resolve.h"
 #include "weights/state.h"
 
 // Tokens of a block of a prompt, smallest first: one program for each.

@@ -8,8 +8,9 @@
 #include "base/log.h"
 #include "base/stop.h"
 #include "infer/text_size.h"
-#include "weights/carry.h"
-#include "weights/resolve.h"
+#include "setup/carry.h"
+#include "setup/config_rows.h"
+#include "infer/resolve.h"
 
 typedef struct pass { // over all rows
     score_result *out;
@@ -132,7 +133,7 @@ static drv_status score_all_rows(scorer *model, rows *r, text_size *size, score_
 }
 
 static drv_status open_rows(arena *a, const run_config *cfg, int64_t stride, rows **out) {
-    DRV_TRY_CTX(batch_open_rows(a, cfg, false, stride, out), "%s",
+    DRV_TRY_CTX(config_open_rows(a, cfg, false, stride, out), "%s",
             cfg->n_valid ? cfg->valid[0].where : config_where(cfg, "data.split"));
     const drv_status status = carry_check_data(cfg, *out);
     if (status != DRV_OK) rows_close(*out);
@@ -153,7 +154,7 @@ drv_status score_rows(arena *a, const score_opts *opts, const run_config *cfg, s
     if (how.row_tokens < opts->context) { // each document is one window: rows may be as short
         rows_close(r);
         wide.sequence_length = how.row_tokens;
-        DRV_TRY(batch_open_rows(a, &wide, false, how.row_tokens, &r));
+        DRV_TRY(config_open_rows(a, &wide, false, how.row_tokens, &r));
     }
     text_size size;
     drv_status status =

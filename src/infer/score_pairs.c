@@ -12,7 +12,8 @@
 #include "ir/pair_word.h"
 #include "base/stop.h"
 #include "data/set/reference_file.h"
-#include "weights/carry.h"
+#include "setup/carry.h"
+#include "setup/config_rows.h"
 
 typedef struct pair_pass {
     scorer *model;
@@ -126,7 +127,7 @@ drv_status score_pairs(arena *a, const score_opts *opts, const run_config *cfg, 
     how.continuations = true;
     how.blocks = (int)cfg->tensor_blocks;
     how.rows = SCORER_TOKENS / how.row_tokens > 1 ? SCORER_TOKENS / how.row_tokens : 1;
-    DRV_TRY_CTX(batch_open_rows(a, &wide, false, 0, &pass.rows), "%s",
+    DRV_TRY_CTX(config_open_rows(a, &wide, false, 0, &pass.rows), "%s",
             cfg->n_valid ? cfg->valid[0].where : config_where(cfg, "data.split"));
     drv_status status = carry_check_data(cfg, pass.rows);
     out->longest = rows_longest(pass.rows);

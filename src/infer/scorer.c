@@ -11,9 +11,9 @@
 #include "base/round.h"
 #include "ir/program_inputs.h"
 #include "weights/base_blocks.h"
-#include "weights/device.h"
+#include "setup/device.h"
 #include "weights/lora_state.h"
-#include "weights/process_bytes.h"
+#include "setup/process_bytes.h"
 #include "weights/state.h"
 
 struct scorer {
@@ -143,12 +143,18 @@ batch *scorer_batch(scorer *s) {
     return &s->batch;
 }
 
+static drv_status write_rows(scorer *s, program_input which) {
+    const batch *b = &s->batch;
+    return backend_write(s->held.b, input_name_of(which, INPUT_ALONE).text, 0,
+            batch_bytes(b, which, b->rows), batch_values(b, which, 0));
+}
+
 drv_status scorer_run(scorer *s, const double **losses) {
     const batch *b = &s->batch;
     const int64_t n = b->rows * b->row_tokens;
     for (program_input which = INPUT_TOKENS; which <= INPUT_LABELS; which++)
-        DRV_TRY(batch_write_rows(b, &s->held, which, INPUT_ALONE, 0, 0, b->rows));
-    if (b->hidden) DRV_TRY(batch_write_rows(b, &s->held, INPUT_HIDDEN, INPUT_ALONE, 0, 0, b->rows));
+        DRV_TRY(write_rows(s, which));
+    if (b->hidden) DRV_TRY(write_rows(s, INPUT_HIDDEN));
     DRV_TRY(backend_run(s->held.b, s->score));
     DRV_TRY(backend_read(s->held.b, "token_loss", 0, n * (int64_t)sizeof(double), s->losses));
     *losses = s->losses;
@@ -161,9 +167,8 @@ drv_status scorer_run(scorer *s, const double **losses) {
 
 // --- logits
 drv_status scorer_run_logits(scorer *s) {
-    const batch *b = &s->batch;
     for (program_input which = INPUT_TOKENS; which <= INPUT_POSITION; which++)
-        DRV_TRY(batch_write_rows(b, &s->held, which, INPUT_ALONE, 0, 0, b->rows));
+        DRV_TRY(write_rows(s, which));
     return backend_run(s->held.b, s->score);
 }
 

@@ -2,7 +2,9 @@
 // forward pass over many of them. No logits are stored.
 #pragma once
 #include "infer/windows.h"
-#include "weights/batch.h"
+#include "backend/backend.h"
+#include "config/config.h"
+#include "data/set/batch.h"
 
 typedef struct scorer scorer; // single owner
 

@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "weights/hashes.h"
-#include "weights/run_layout.h"
+#include "setup/run_layout.h"
 
 batch batch_of_run(arena *a, const run_config *cfg, int64_t n_rows) {
     const run_layout layout = run_layout_of(cfg);
@@ -36,6 +36,13 @@ static drv_status put(programs *p, program_input which, int chunk, int64_t first
         const void *from) {
     const input_name name = input_name_of(which, chunk);
     return backend_write(p->held.b, name.text, first, bytes, from);
+}
+
+// Writes n rows of the batch, from `first` on, to rows of an input from `to` on.
+static drv_status put_rows(const batch *b, programs *p, program_input which, int chunk, int64_t to,
+        int64_t first, int64_t n) {
+    return put(p, which, chunk, batch_bytes(b, which, to), batch_bytes(b, which, n),
+            batch_values(b, which, first));
 }
 
 // Writes where the tokens of n rows are from, from `first` of the global batch on, to element `to`.
@@ -71,7 +78,7 @@ static drv_status put_number(const batch *b, programs *p, int chunk, int64_t slo
 // none.
 static drv_status put_micro_batch(programs *p, int chunk, int slot, int64_t m) {
     const gradient_sums *sums = &p->layout.sums;
-    const bool numbered = p->layout.zero == 2;
+    const bool numbered = p->layout.zero >= 2;
     const int32_t value = numbered ? (int32_t)m : m + 1 == sums->micro_batches;
     if (!numbered && !sums->ranks) return DRV_OK;
     return put(p, numbered ? INPUT_MICRO_BATCH : INPUT_LAST, chunk, slot * (int64_t)sizeof value,
@@ -89,7 +96,7 @@ drv_status batch_feed_rows(const batch *b, programs *p, int chunk, int slot, int
             [INPUT_REFERENCE] = last && b->pair,
             [INPUT_HIDDEN] = b->hidden != NULL};
     for (program_input which = INPUT_TOKENS; which <= INPUT_HIDDEN; which++)
-        if (taken[which]) DRV_TRY(batch_write_rows(b, &p->held, which, chunk, slot * n, m * n, n));
+        if (taken[which]) DRV_TRY(put_rows(b, p, which, chunk, slot * n, m * n, n));
     return DRV_OK;
 }
 
@@ -109,7 +116,7 @@ drv_status batch_feed(const batch *b, programs *p, int chunk, int slot, int64_t 
 drv_status batch_feed_step(const batch *b, programs *p) {
     const int64_t n_rows = p->held.config->micro_batch_size;
     for (program_input which = INPUT_TOKENS; which <= INPUT_LABELS; which++)
-        DRV_TRY(batch_write_rows(b, &p->held, which, INPUT_OF_STEP, 0, 0, b->rows));
+        DRV_TRY(put_rows(b, p, which, INPUT_OF_STEP, 0, 0, b->rows));
     for (int64_t m = 0; m < b->rows / n_rows; m++)
         DRV_TRY(put_number(b, p, INPUT_OF_STEP, m, m));
     if (p->held.config->lora.dropout == 0) return DRV_OK;

@@ -2,7 +2,7 @@
 #pragma once
 #include "base/task.h"
 #include "programs/programs.h"
-#include "weights/batch.h"
+#include "data/set/batch.h"
 
 // Makes a batch of n_rows rows, each with the part that this rank computes with.
 batch batch_of_run(arena *a, const run_config *cfg, int64_t n_rows);

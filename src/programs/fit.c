@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "weights/process_bytes.h"
+#include "setup/process_bytes.h"
 
 drv_status fit_plan(const run_config *cfg, memory_plan *out) {
     arena *a = arena_new("fit");

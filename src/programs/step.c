@@ -10,7 +10,7 @@
 #include "ir/program_inputs.h"
 #include "programs/pipeline_run.h"
 #include "programs/stages.h"
-#include "weights/run_layout.h"
+#include "setup/run_layout.h"
 
 enum { MAX_VALUES = 4 };
 static int n_values_of(const run_config *cfg) {

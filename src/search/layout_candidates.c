@@ -14,7 +14,7 @@
 #include "model/layout.h"
 #include "search/layer_work.h"
 #include "search/step_cost.h"
-#include "weights/run_layout.h"
+#include "setup/run_layout.h"
 
 enum { MAX_VIRTUAL = 32, MOST_TASKS = 512 }; // tasks: simulated even for an estimate
 // Estimates may be so much too high before a layout is left out unplanned.

@@ -5,7 +5,8 @@
 #include "data/set/vocab_check.h"
 #include "train/schedule.h"
 #include "train/set_counters.h"
-#include "weights/carry.h"
+#include "setup/carry.h"
+#include "setup/config_rows.h"
 
 // All ranks see all rows, and so count the same steps.
 void run_inputs_count(run_config *cfg, bool say, const rows *train, int64_t step) {
@@ -37,7 +38,7 @@ drv_status run_inputs_bound(run_config *cfg) {
     rows *train = NULL;
     if (cfg->deterministic || cfg->n_train == 0) return DRV_OK;
     arena *a = arena_new("rows");
-    const drv_status status = batch_open_rows(a, cfg, true, 0, &train);
+    const drv_status status = config_open_rows(a, cfg, true, 0, &train);
     if (status == DRV_OK) {
         bound_documents(cfg, train);
         rows_close(train);
@@ -51,14 +52,14 @@ drv_status run_inputs_open(arena *a, run_config *cfg, bool say, rows **train, ro
         return drv_fail(DRV_E_USAGE,
                 "%s: no data.train; expected the prefix of a .bin/.idx data set",
                 cfg->file ? cfg->file : "configuration");
-    DRV_TRY_CTX(batch_open_rows(a, cfg, true, 0, train), "%s: data.train",
+    DRV_TRY_CTX(config_open_rows(a, cfg, true, 0, train), "%s: data.train",
             config_where(cfg, "data.train"));
     run_inputs_count(cfg, say, *train, 0);
     bound_documents(cfg, *train);
     const bool split = cfg->n_valid == 0;
     if ((split && !(cfg->split[1] > 0)) || cfg->eval_every == 0) return DRV_OK;
     const char *key = split ? "data.split" : "data.valid";
-    DRV_TRY_CTX(batch_open_rows(a, cfg, false, 0, valid), "%s: %s", config_where(cfg, key), key);
+    DRV_TRY_CTX(config_open_rows(a, cfg, false, 0, valid), "%s: %s", config_where(cfg, key), key);
     return DRV_OK;
 }
 

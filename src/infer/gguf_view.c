@@ -1,0 +1,84 @@
+// Writes the small files of the folder, and has a process of its own remove it.
+#include "infer/gguf_view.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "ckpt/model_source.h"
+
+static drv_status write_files(arena *a, const model_source *source, const char *folder) {
+    ckpt_carried *list;
+    json_t *config;
+    int n;
+    bool has_tokenizer = false;
+    DRV_TRY(source->reader->files(a, source, &list, &n));
+    for (int i = 0; i < n; i++) {
+        has_tokenizer |= strcmp(list[i].name, "tokenizer.json") == 0;
+        DRV_TRY(file_write_aside(path_join(a, folder, list[i].name), list[i].bytes, list[i].n));
+        DRV_TRY(file_put_in_place(path_join(a, folder, list[i].name)));
+    }
+    if (!has_tokenizer)
+        return drv_fail(DRV_E_DATA,
+                "\"%s\" has no tokenizer; make a folder of it, and put one there: drover ckpt import %s --out DIR",
+                source->path, source->path);
+    DRV_TRY(source->reader->config(source, &config));
+    return json_write_file(path_join(a, folder, "config.json"), config);
+}
+
+static drv_status link_file(arena *a, const char *file, const char *folder) {
+    char whole[PATH_MAX];
+    if (!realpath(file, whole)) return file_fail("open", file);
+    const char *link = path_join(a, folder, SOURCE_GGUF);
+    return symlink(whole, link) == 0 ? DRV_OK : file_fail("make link", link);
+}
+
+// Waits until the last process that has the other end of the pipe is gone. Signals for this group,
+// as that of Ctrl-C, are not for this process.
+static _Noreturn void remove_at_end(int ended, const char *folder) {
+    char byte;
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, NULL);
+    dup2(ended, 0);
+    close_range(1, ~0u, 0);
+    while (read(0, &byte, 1) < 0 && errno == EINTR) {
+    }
+    _exit(dir_remove(folder) == DRV_OK ? 0 : 1);
+}
+
+// The end of the pipe that this process keeps is closed when it ends, and by nothing else.
+static drv_status remove_later(const char *folder) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return drv_fail(DRV_E_IO, "pipe: %s", strerror(errno));
+    const pid_t child = fork();
+    if (child == 0) {
+        close(ends[1]);
+        remove_at_end(ends[0], folder);
+    }
+    close(ends[0]);
+    if (child > 0) return DRV_OK;
+    close(ends[1]);
+    return drv_fail(DRV_E_IO, "could not start the process that removes \"%s\": %s", folder,
+            strerror(errno));
+}
+
+drv_status gguf_view_make(arena *a, const char *file, const char **folder) {
+    model_source source;
+    const char *temporary = getenv("TMPDIR"), *slash = strrchr(file, '/');
+    DRV_TRY(model_source_open_gguf(a, file, &source));
+    char *own = arena_printf(a, "%s/drover-XXXXXX", temporary && *temporary ? temporary : "/tmp");
+    drv_status status = mkdtemp(own) ? remove_later(own) : file_fail("make folder", own);
+    *folder = path_join(a, own, slash ? slash + 1 : file); // so that messages name the file
+    if (status == DRV_OK) status = dir_make(*folder);
+    if (status == DRV_OK) status = write_files(a, &source, *folder);
+    if (status == DRV_OK) status = link_file(a, file, *folder);
+    model_source_close(&source);
+    return status;
+}

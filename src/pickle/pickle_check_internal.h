@@ -1,0 +1,6 @@
+// The check of a pickle's values once all are there.
+#pragma once
+#include "pickle/pickle.h"
+
+// DRV_E_DATA: a value contains itself, or values are nested more than `max_depth` deep.
+DRV_CHECKED drv_status pickle_check(const char *path, pickle_value *root, int max_depth);

@@ -1,0 +1,19 @@
+// Storages, and tensors as views of them: what the files of this reader share.
+// Legend: f a torch file, v a value of the pickle, t a tensor, p a pickle.
+#pragma once
+#include "pickle/torch_file.h"
+
+typedef struct torch_storage {
+    int64_t at, bytes; // in the part
+} torch_storage;
+
+// Returns the type of the elements of a class of storages; of UntypedStorage bytes. NULL: none.
+const torch_type *torch_type_of_storage(const char *name);
+// Takes a persistent id apart: ("storage", class, key, device, elements). The key lives in `a`.
+// DRV_E_DATA: it is something else.
+DRV_CHECKED drv_status torch_storage_id(arena *a, const char *path, const pickle_value *persistent,
+        const torch_type **type, const char **key, int64_t *elements);
+// Lists the tensors below f->root.
+DRV_CHECKED drv_status torch_list(arena *a, torch_file *f);
+// Maps the file; the caller unmaps as many bytes as the file has.
+DRV_CHECKED drv_status torch_map(const torch_file *f, unsigned char **map);

@@ -1,0 +1,10 @@
+// Opens the rows of the data sets that a config names.
+#pragma once
+#include "config/config.h"
+#include "data/set/rows.h"
+
+// Opens the rows to train on, or those of an evaluation (data.valid or the split). stride: 0: cut
+// or packed as those of training; else windows with all the context that a row holds
+// (piece_windows).
+DRV_CHECKED drv_status config_open_rows(arena *a, const run_config *cfg, bool train, int64_t stride,
+        rows **out);

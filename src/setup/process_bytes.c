@@ -1,0 +1,63 @@
+// Memory of a process that no plan knows.
+#include "setup/process_bytes.h"
+
+#include "base/file.h"
+#include "base/parallel.h"
+#include "base/round.h"
+#include "ckpt/block_hash.h"
+#include "setup/carry.h"
+#include "setup/run_layout.h"
+
+// Measured on Zen 5 with 1 to 64 layers and 1 to 8 ranks (bench/results/2026-11-22-layouts.md).
+#define ALONE_BYTES  ((int64_t)20 << 20)  // code, libraries, reading data
+#define MPI_BYTES    ((int64_t)12 << 20)  // its code, and what it holds
+#define LAYER_BYTES  ((int64_t)100 << 10) // of a graph
+#define THREAD_BYTES ((int64_t)128 << 10)
+
+// A block of a file that a rank writes; among ranks that have not all the same also what it sends
+// to those that write others, and what they send (ckpt/shared_writer.c).
+static int64_t save_bytes(const run_config *cfg, const mesh *m) {
+    const int alike = cfg->zero ? 1 : m->size[AXIS_DATA] * m->size[AXIS_CONTEXT],
+              ranks = mesh_ranks(m) / alike;
+    const int64_t state = 12 *
+                          model_parameters(&cfg->model), // masters and moments, the largest file
+            block = state < CKPT_BLOCK_BYTES ? state : CKPT_BLOCK_BYTES;
+    return block + 2 * block * (ranks - 1) / ranks;
+}
+
+// Preference pairs that a list of sets has, by the sizes of their indices (docs/formats.md): of two
+// documents, 12 bytes for the sequence of each and 8 for where it begins.
+static int64_t pairs_of_sets(const data_source *list, int n) {
+    enum { INDEX_BYTES = 2 * (12 + 8) }; // of a pair
+    int64_t pairs = 0;
+    arena *a = arena_new("sizes");
+    for (int i = 0; i < n; i++) {
+        const int64_t bytes = file_size(arena_printf(a, "%s.idx", list[i].prefix));
+        if (bytes > 0) pairs += bytes / INDEX_BYTES;
+    }
+    arena_free(a);
+    return pairs;
+}
+
+// Counts what a run that learns from pairs knows of each: in the rows to train on and in those of
+// evaluations the reference's two log-probabilities (train/references.c) and its place in the rows
+// (packed_rows.h); while an evaluation runs also the model's, as they are collected and as they are
+// judged (programs/evaluate.c).
+static int64_t pair_bytes(const run_config *cfg) {
+    enum { ROWS_BYTES = 16 + 16, EVALUATION_BYTES = 24 + 16 };
+    if (cfg->objective != OBJECTIVE_DPO) return 0;
+    const int64_t train = pairs_of_sets(cfg->train, cfg->n_train),
+                  valid = cfg->n_valid ? pairs_of_sets(cfg->valid, cfg->n_valid)
+                                       : (cfg->split[1] > 0 ? train : 0);
+    return ROWS_BYTES * (train + valid) + EVALUATION_BYTES * (train > valid ? train : valid);
+}
+
+int64_t process_bytes(const run_config *cfg) {
+    mesh m = run_mesh(cfg);
+    for (int axis = 0; axis < N_AXES; axis++)
+        if (m.size[axis] == 0) m.size[axis] = 1; // of a model that is not trained
+    const int ranks = mesh_ranks(&m), stages = m.size[AXIS_PIPELINE];
+    return ALONE_BYTES + THREAD_BYTES * par_threads() + (ranks > 1 ? MPI_BYTES : 0) +
+           LAYER_BYTES * div_up(cfg->model.num_hidden_layers, stages) + carry_bytes(cfg) +
+           pair_bytes(cfg) + save_bytes(cfg, &m);
+}

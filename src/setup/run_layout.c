@@ -1,0 +1,96 @@
+// Works out from a config what each rank does in a step.
+#include "setup/run_layout.h"
+
+#include <string.h>
+
+mesh run_mesh(const run_config *cfg) {
+    return (mesh){{(int)cfg->pipeline_parallel, (int)cfg->data_ranks, (int)cfg->context_parallel,
+            (int)cfg->tensor_parallel}};
+}
+
+// Ranks along which the optimizer is shared and gradients are summed.
+static int update_ranks(const run_config *cfg) {
+    return (int)(cfg->data_ranks * cfg->context_parallel);
+}
+
+// Returns what data ranks share of the sums of gradients while they are made. Where the order of a
+// sum is not ours, reduction blocks of the row need no sums of their own.
+static gradient_shards shards_of(const run_config *cfg, const run_layout *l) {
+    if (l->zero < 2) return (gradient_shards){0};
+    return (gradient_shards){.ranks = update_ranks(cfg),
+            .data_ranks =
+                    config_backend(cfg)->orders_sums ? (int)cfg->data_ranks : update_ranks(cfg),
+            .row_blocks = l->zigzag.blocks_here,
+            .micro_batches = l->all_micro_batches,
+            .in_accum_group = l->in_accum_group};
+}
+
+// A sum that accumulation groups or reduction blocks of the row are joined to later is not complete
+// by then.
+static gradient_sums sums_of(const run_config *cfg, const run_layout *l) {
+    if (l->zero >= 2 || l->accum_groups_here > 1 || l->zigzag.blocks_here > 1)
+        return (gradient_sums){0};
+    return (gradient_sums){.ranks = update_ranks(cfg),
+            .data_ranks = (int)cfg->data_ranks,
+            .micro_batches = (int)l->micro_batches,
+            .whole = l->zero == 0};
+}
+
+run_layout run_layout_of(const run_config *cfg) {
+    const bool shares = update_ranks(cfg) > 1;
+    const int64_t all = cfg->global_batch_size / cfg->micro_batch_size;
+    run_layout l = {.mesh = run_mesh(cfg),
+            .zigzag = {(int)cfg->context_parallel,
+                    (int)(cfg->n_context_blocks / cfg->context_parallel), cfg->sequence_length},
+            .row_tokens = cfg->sequence_length / cfg->context_parallel,
+            .partial_sums = (int)(cfg->micro_batch_size / config_partial_sum_rows(cfg)),
+            .all_micro_batches = all,
+            .micro_batches = all / cfg->data_ranks,
+            .in_accum_group = all / cfg->n_accum_groups,
+            .zero = shares ? (int)cfg->zero : 0};
+    const int place = mesh_place(&l.mesh, (int)cfg->rank, AXIS_DATA);
+    const bool overlapped = shares && cfg->overlap && config_backend(cfg)->sends_async;
+    l.accum_groups_here = l.zero >= 2 ? 1 : cfg->n_accum_groups / cfg->data_ranks;
+    l.every_micro = l.zero >= 2 ? cfg->data_ranks : 1;
+    l.first_micro = l.zero >= 2 ? place : place * l.micro_batches;
+    l.gathers_async = overlapped && l.zero > 0;
+    l.shards = shards_of(cfg, &l);
+    if (l.zero == 3)
+        l.weights = (weight_shards){update_ranks(cfg), (int)cfg->data_ranks, overlapped};
+    if (overlapped) l.sums = sums_of(cfg, &l);
+    return l;
+}
+
+// Refuses what cannot be shared (docs/adr/0021).
+drv_status run_layout_check(const run_config *cfg) {
+    const int zero = run_layout_of(cfg).zero;
+    if (zero < 2) return DRV_OK;
+    if (!config_backend(cfg)->orders_sums && cfg->n_accum_groups > 1)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"parallel.accumulation_groups\" is %lld, but with parallel.zero %d backend %s adds up in one "
+                "accumulation group; expected auto or 1",
+                config_where(cfg, "parallel.accumulation_groups"), (long long)cfg->n_accum_groups,
+                zero, cfg->backend);
+    if (cfg->grad_dtype == PRECISION_BF16)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"parallel.zero\" is %d, which keeps sums of gradients in fp32, but "
+                "training.grad_dtype is bf16; expected zero 0 or 1, or grad_dtype fp32",
+                config_where(cfg, "parallel.zero"), zero);
+    return DRV_OK;
+}
+
+// Devices run one program: the vocabulary is cut evenly, in no more reduction blocks than ranks
+// unless told so.
+drv_status run_layout_model(const run_config *cfg, model_layout *out) {
+    const bool one_program = config_backend(cfg)->has_devices;
+    const mesh ranks = run_mesh(cfg);
+    const int n_tensor = ranks.size[AXIS_TENSOR],
+              blocks = one_program && !cfg->tensor_blocks ? n_tensor : (int)cfg->tensor_blocks;
+    DRV_TRY(layout_on(&cfg->model, &ranks, (int)cfg->rank,
+            &(layout_opts){cfg->sequence_parallel, blocks}, out));
+    if (!one_program || out->vocab_part * n_tensor == cfg->model.vocab_size) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "%d tensor ranks in %d reduction blocks cut the vocabulary of %lld unevenly, expected rows for "
+            "each alike: devices run one program",
+            n_tensor, out->all_blocks, (long long)cfg->model.vocab_size);
+}

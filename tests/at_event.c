@@ -1,9 +1,10 @@
 // Built and preloaded by tests/events.bash: pauses a process, as SIGSTOP from outside does, kills
 // it, interrupts it as two key presses do, or holds one of its threads, as a slow disk does, at a
 // moment that no clock can find. AT_EVENT="pause|kill|interrupt|hold before|half|after N PATTERN":
-// the N-th event whose line matches PATTERN, as of a shell; half of a write may be done. A thread
-// that is held makes the file HELD.held, and goes on when there is a file HELD.released. AT_RANK:
-// only on this rank of MPI. EVENTS: a file that gets the line of every event. Their lines:
+// the N-th event whose line matches PATTERN, as of a shell, or each of them, where N is "every";
+// half of a write may be done. A thread that is held makes the file HELD.held, and goes on when
+// there is a file HELD.released. AT_RANK: only on this rank of MPI. EVENTS: a file that gets the
+// line of every event. Their lines:
 //     write PATH    cut PATH    sync PATH    read PATH    make FOLDER    rename NEW PATH    remove
 //     PATH
 // A disk changes by these, and by the opening of files: a kill at any other moment leaves there
@@ -43,13 +44,14 @@ static moment moment_of(const char *line) {
     static atomic_int n_matches;
     const char *at = getenv("AT_EVENT"), *mine = getenv("AT_RANK"),
                *rank = getenv("OMPI_COMM_WORLD_RANK");
-    char when[8];
-    int nth, pattern;
+    char when[8], nth[16];
+    int pattern;
     log_line(line);
     if (!at || (mine && (!rank || strcmp(mine, rank) != 0))) return NEVER;
-    if (sscanf(at, "%*s %7s %d %n", when, &nth, &pattern) != 2) abort();
-    if (fnmatch(at + pattern, line, 0) != 0 || atomic_fetch_add(&n_matches, 1) + 1 != nth)
-        return NEVER;
+    if (sscanf(at, "%*s %7s %15s %n", when, nth, &pattern) != 2) abort();
+    if (fnmatch(at + pattern, line, 0) != 0) return NEVER;
+    const int n = atomic_fetch_add(&n_matches, 1) + 1;
+    if (strcmp(nth, "every") != 0 && n != strtol(nth, NULL, 10)) return NEVER;
     return when[0] == 'b' ? BEFORE : when[0] == 'h' ? HALF : AFTER;
 }
 

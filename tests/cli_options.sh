@@ -109,7 +109,7 @@ check "nothing was written" [ ! -e out.bin ]
 # --- values that are names of a list
 for case in "generate $model --precision fp64" "graph run.yaml --program forward" "plot run --out a.png" "plot run --keys nothing" \
     "tokenizer train --input text.txt --out x --pattern gpt4" "ckpt export $model --out x --dtype f8" \
-    "ckpt export $model --gguf x.gguf --type q3" "ckpt import model.gguf --out x --dtype int8" \
+    "ckpt export $model --gguf x.gguf --type q3" "ckpt export $model --dcp x --names nobody" "ckpt import model.gguf --out x --dtype int8" \
     "data build --input text.txt --tokenizer tok --out x --eod nothing" "config --set training.precision=fp16"; do
     refused $case
     says "${case##*[ =]}"
@@ -136,6 +136,8 @@ says "data build: --template needs --sft or --preference"
 refused data verify data/set --tokenizer tok --vocab-size 400
 both
 refused ckpt export $model --gguf x.gguf --dtype f16
+both
+refused ckpt export $model --dcp x --out y
 both
 refused data build --input text.txt --tokenizer tok --out data/
 says "a folder, expected what the names of the files begin with"

@@ -75,7 +75,7 @@ export HF_ENDPOINT=$endpoint
 ok "bad spec" fails hf:good --out x
 ok "is explained" says "expected hf:ORG/NAME"
 # Lists that do not end, files of one name, bodies of any length; each within its time.
-odd() { timeout 20 "$drover" data get "hf:odd/$1" --out "odd-$1" "${@:2}" >out 2>&1; }
+odd() { timeout 300 "$drover" data get "hf:odd/$1" --out "odd-$1" "${@:2}" >out 2>&1; }
 no_odd() { odd "$@"; [ $? = 1 ]; }
 for set in self circle empty; do
     ok "a list that does not end ($set)" no_odd $set

@@ -181,6 +181,9 @@ refused "--instance is missing" slurm run.yaml
 refused "the nearest that would do: 2 or 4 nodes" slurm run.yaml --instance cpu --nodes 3
 refused 'leaves the 8 devices of p5.48xlarge idle' slurm run.yaml --instance p5.48xlarge
 refused "a rank needs" slurm run.yaml --instance cpu --set model.preset=llama-3-70b --set training.global_batch_size=1
+refused "has 1.00 MiB for it" slurm run.yaml --instance p5.48xlarge --device h100,memory=1MiB --set backend=pjrt --set training.global_batch_size=8
+refused 'no device profile "h10", expected one of' slurm run.yaml --instance cpu --device h10
+refused 'training.precision is fp8, and trn1' slurm run.yaml --instance trn1.32xlarge --set backend=pjrt --set training.global_batch_size=32 --set training.precision=fp8
 refused '"Run" is not a name for a job' slurm run.yaml --instance cpu --name Run
 refused "the last pod would be" mpi-operator run.yaml --instance cpu --nodes 512 $pods --name "$(printf 'a%.0s' $(seq 53))"
 refused "expected at most 47 for ray" ray run.yaml --instance cpu $pods --name "$(printf 'a%.0s' $(seq 48))"

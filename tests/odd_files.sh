@@ -23,7 +23,7 @@ refused() {
     local file=$1 kind=$2 code
     shift 2
     mv "$file" kept && cp -a $kind "$file"
-    timeout 60 "$@" >out 2>&1 </dev/null
+    timeout 300 "$@" >out 2>&1 </dev/null
     code=$?
     rm -rf "$file" && mv kept "$file"
     if [ $code = 124 ] || [ $code -gt 128 ] || [ $code = 0 ]; then bad "exit $code with a $kind as $file: $*" out
@@ -41,7 +41,7 @@ unread() {
     local file=$1
     shift
     mv "$file" kept && cp -a pipe "$file"
-    timeout 60 "$@" >out 2>&1 </dev/null
+    timeout 300 "$@" >out 2>&1 </dev/null
     [ $? != 124 ] && ok || bad "a pipe as $file is waited for: $*" out
     rm "$file" && mv kept "$file"
 }
@@ -95,10 +95,10 @@ check "a link is still in the place of a file that was written" [ ! -e base/conf
 
 # --- inputs: a pipe that is named is read; one that a folder or a pattern gives is passed over
 mkdir texts && cp text.txt texts/a.txt && mkfifo texts/b.txt
-expect 0 "texts/b.txt is a pipe and is passed over" timeout 60 "$drover" data build --input texts --tokenizer tok --out data/folder
-expect 0 "texts/b.txt is a pipe and is passed over" timeout 60 "$drover" data build --input 'texts/*.txt' --tokenizer tok --out data/pattern
-timeout 60 cat text.txt >texts/b.txt &
-expect 0 "" timeout 60 "$drover" data build --input texts/b.txt --tokenizer tok --out data/named
+expect 0 "texts/b.txt is a pipe and is passed over" timeout 300 "$drover" data build --input texts --tokenizer tok --out data/folder
+expect 0 "texts/b.txt is a pipe and is passed over" timeout 300 "$drover" data build --input 'texts/*.txt' --tokenizer tok --out data/pattern
+timeout 300 cat text.txt >texts/b.txt &
+expect 0 "" timeout 300 "$drover" data build --input texts/b.txt --tokenizer tok --out data/named
 wait
 check "the same tokens by a pipe" cmp data/named.bin data/folder.bin
 

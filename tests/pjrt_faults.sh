@@ -68,7 +68,10 @@ fi
 
 # --- targets
 expect 2 'target "cuda:b20" is unknown, expected cuda:h200, h100, a100 or b200; did you mean "cuda:b200"?' "$drover" compile run.yaml --target cuda:b20
-expect 2 'target "h200", expected cuda:h200' "$drover" compile run.yaml --target h200
+expect 2 'target "rocm:h200", expected cuda:h200' "$drover" compile run.yaml --target rocm:h200
+expect 2 'there is no device profile "h20", expected one of a100' "$drover" compile run.yaml --target h20
+expect 2 '--target trn1: its compiler needs the device' "$drover" compile run.yaml --target trn1
+expect 1 'plugin "cuda" is not there' "$drover" compile run.yaml --target p5.48xlarge,memory=64GB
 expect 1 'plugin "cuda" is not there' "$drover" compile run.yaml --target cuda:h200
 if [ -e "$real"/cuda/xla_cuda_plugin.so ]; then
     echo "reads $real/cuda, outside the tree"

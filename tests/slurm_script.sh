@@ -30,7 +30,7 @@ job() { # DIR OPTION...
 # starts N CODE SCRIPT: the script ends with CODE and is requeued, N times in all (or is not, the last time)
 starts() {
     local n=$1 code=$2 i
-    for ((i = 1; i <= n; i++)); do expect "$code" "" timeout 60 bash "$3"; done
+    for ((i = 1; i <= n; i++)); do expect "$code" "" timeout 300 bash "$3"; done
 }
 requeues() { check "$1: requeued $(wc -l <requeued) times" test "$(wc -l <requeued)" = "$2"; }
 fresh() { rm -rf runs .run.tries requeued submitted limit step said slow; mkdir -p runs/run; touch requeued; echo 1 >versions; echo 0 >asked; }
@@ -52,14 +52,14 @@ for versions in "" 1 1,1; do # of the nodes that have answered
         echo 143 >asked
         starts 2 75 $script/train.sbatch
         requeues "srun fails" 2
-        expect 75 "could not start the program on all nodes in 2 tries" timeout 60 bash $script/train.sbatch
+        expect 75 "could not start the program on all nodes in 2 tries" timeout 300 bash $script/train.sbatch
         requeues "no try is left" 2
         check "the tries are over" test ! -e .run.tries
     done
 done
 fresh
 printf '1\n2\n1\n' >versions
-expect 1 "the nodes do not have one and the same program: 1, 2" timeout 60 bash plain/train.sbatch
+expect 1 "the nodes do not have one and the same program: 1, 2" timeout 300 bash plain/train.sbatch
 requeues "two versions" 0
 # --- a time limit: a start that saves no further step is a try, one that does is none
 fresh
@@ -89,29 +89,29 @@ echo 75 >code
 for word in 'tries[$(touch harmed)]' 'a[`touch harmed`]' '$(touch harmed)' '1;touch harmed' '-5' '99999999999999999999' 'tries' '0x10' '' $'1\n2'; do
     fresh
     printf '%s' "$word" >.run.tries
-    expect 75 "try 1 of 2" timeout 60 bash plain/train.sbatch
+    expect 75 "try 1 of 2" timeout 300 bash plain/train.sbatch
     check "\"$word\": counted on" test "$(cat .run.tries)" = 1
     fresh
     printf '%s' "$word" >.run.tries && echo n9 >slow
-    expect 75 "try 1 of 2 without n9" timeout 60 bash ranked/train.sbatch
+    expect 75 "try 1 of 2 without n9" timeout 300 bash ranked/train.sbatch
     fresh
     printf '{"saved_step": %s, "status": %s, "x": 1}' "$word" "$word" >said
-    expect 75 "" timeout 60 bash plain/train.sbatch
+    expect 75 "" timeout 300 bash plain/train.sbatch
     check "\"$word\": nothing of it is run" test ! -e harmed
 done
 for word in 'tries[$(touch harmed)]' '-5'; do
     fresh
     printf '%s' "$word" >over
-    expect 75 "try 1 of 2" timeout 60 bash held/train.sbatch # node 0 has not said how it ended
+    expect 75 "try 1 of 2" timeout 300 bash held/train.sbatch # node 0 has not said how it ended
     check "\"$word\": nothing of it is run" test ! -e harmed
 done
 fresh
 echo 08 >.run.tries
-expect 75 "ended with 75 after 2 tries" timeout 60 bash plain/train.sbatch
+expect 75 "ended with 75 after 2 tries" timeout 300 bash plain/train.sbatch
 fresh
 for _ in 1 2; do for host in n3 '$(touch harmed)' '--export=ALL' 'n4,n5' 'n6 n7'; do
     echo "{\"event\":\"failure\",\"rank\":0,\"host\":\"$host\",\"cause\":\"peer\"}" >>runs/run/events.jsonl
 done; done
-expect 75 "keeps away from n3" timeout 60 bash plain/train.sbatch
+expect 75 "keeps away from n3" timeout 300 bash plain/train.sbatch
 check "of names, hosts alone" grep -qx -- "--exclude=n3" submitted
 finish

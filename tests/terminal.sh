@@ -1,4 +1,6 @@
-#!/bin/sh
+#!/bin/bash
 # The status line on terminals of several widths; see terminal.py. usage: terminal.sh DROVER
-. "$(dirname "$0")"/program.bash
-exec python3 "$(dirname "$0")/terminal.py" "$drover"
+tests=$(realpath "$(dirname "$0")")
+. "$tests"/story.bash
+. "$tests"/events.bash
+python3 -B "$tests"/terminal.py "$drover"

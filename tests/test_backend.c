@@ -18,12 +18,20 @@ static graph *product_graph(arena *a, int64_t n) {
 
 // --- a peak that others disturb: looks are low while they take the cores, never high
 static const double *looks;
-static int n_looks, look_ms;
+static int n_looks, look_ms, n_ms = -1; // of a clock that looks alone advance; -1: the machine's
+
+int __real_clock_gettime(clockid_t id, struct timespec *out);
+int __wrap_clock_gettime(clockid_t id, struct timespec *out);
+int __wrap_clock_gettime(clockid_t id, struct timespec *out) {
+    if (n_ms < 0) return __real_clock_gettime(id, out);
+    *out = (struct timespec){n_ms / 1000, n_ms % 1000 * 1000000L};
+    return 0;
+}
 
 static drv_status next_look(backend *b, dtype dt, int tries, double *flops_per_s) {
     (void)b, (void)tries;
     *flops_per_s = dt == DT_F32 ? 0 : looks[n_looks++];
-    if (dt == DT_BF16) nanosleep(&(struct timespec){0, look_ms * 1000000L}, NULL);
+    if (dt == DT_BF16) n_ms += look_ms;
     return DRV_OK;
 }
 
@@ -50,7 +58,9 @@ static void peak_is_looked_at_until_two_agree(void **state) {
         looks = cases[i].look;
         n_looks = 0;
         look_ms = cases[i].ms;
+        n_ms = 0;
         OK(backend_peak_flops(&fake, &peak));
+        n_ms = -1;
         if (peak != cases[i].want || n_looks != cases[i].n)
             fail_msg("case %zu: %g FLOP/s after %d looks, expected %g after %d", i, peak, n_looks,
                     cases[i].want, cases[i].n);

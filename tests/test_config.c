@@ -101,7 +101,7 @@ static void keys_in_conflict_are_named(void **state) {
              "data: {sequence_length: 2048}\n",
                     {"run.yaml:2", "micro_batch_size 1048576", "sequence_length 2048", "2^30"}},
             {TINY "lora: {rank: 4, alpha: 0}\n",
-                    {"run.yaml:2", "lora.alpha", "0", "the branches would count nothing"}},
+                    {"run.yaml:2", "lora.alpha", "0", "the adapters would add nothing"}},
             {TINY "lora: {adapter: x, rank: 0}\n", {"lora.adapter", "there is no LoRA"}},
     };
     REFUSE_ALL(cases);

@@ -215,6 +215,9 @@ static void types_from_files(void **state) {
             &t));
     assert_int_equal(instance_ranks(&t), 4);
     assert_string_equal(t.resource, "nvidia.com/gpu");
+    OK(read_type(a,
+            "{family: gpu, devices: 8, device: \"h100,memory=64GB\", cpus: 8, memory_gib: 8}", &t));
+    assert_string_equal(t.device, "h100,memory=64GB");
     static const struct {
         const char *text, *says;
     } wrong[] = {{"{cpus: 8}", "\"memory_gib\" is missing"},
@@ -227,6 +230,11 @@ static void types_from_files(void **state) {
             {"{cpus: [8], memory_gib: 1}", "a whole number"},
             {"{cpus: 8, memory_gib: 8, devices: 2}", "both family and devices"},
             {"{cpus: 8, memory_gib: 8, family: gpu, devices: 2}", "device_memory_gib"},
+            {"{cpus: 8, memory_gib: 8, family: gpu, devices: 2, device: h100, device_memory_gib: 2}",
+                    "one of the keys \"device_memory_gib\""},
+            {"{cpus: 8, memory_gib: 8, family: gpu, devices: 2, device: [h100]}",
+                    "profile of a device"},
+            {"{cpus: 8, memory_gib: 8, device: h100}", "device without family"},
             {"{cpus: 8, memory_gib: 8, family: tpu}", "none, neuron or gpu"},
             {"{cpus: 8, memory_gib: 8, resource: \"a b\"}", "a name as nvidia.com/gpu"},
             {"{cpus: 8, memory_gib: 8, resource: a/b}", "no resource"},

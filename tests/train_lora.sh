@@ -107,7 +107,7 @@ sed -i 's#"base_model_name_or_path": .*#"base_model_name_or_path": "gone",#' mov
 expect 1 'base_model_name_or_path is "gone"' "$drover" generate moved --prompt x
 
 # --- trained further, all projections, and by expression
-expect 0 "branches from $last" "$drover" train run.yaml --set model.from=$base --set model.preset= --set run_dir=further \
+expect 0 "adapter from $last" "$drover" train run.yaml --set model.from=$base --set model.preset= --set run_dir=further \
     --set training.steps=2 --set lora.adapter=$last
 says "rank 4, alpha 8" "LoRA: 1792 parameters"
 expect 0 '"trainable_parameters": 9248,' "$drover" plan lora.yaml --json --set lora.target_modules=all-linear

@@ -46,6 +46,6 @@ run 2 "is of a run with optimizer.type muon, but the config has adamw" 1 parts 1
 check "what was refused has changed the run" test "$(sums parts 000010)" = "$(sums whole 000010)"
 run 2 "optimizer.state_dtype is bf16, expected fp32" 1 low 5 optimizer.state_dtype=bf16
 run 2 "optimizer.master_dtype is bf16, expected fp32" 1 low 5 optimizer.master_dtype=bf16
-run 2 "of a LoRA run only branches are trained" 1 low 5 lora.rank=4
+run 2 "of a LoRA run only adapters are trained" 1 low 5 lora.rank=4
 run 2 "expected adamw, muon or normuon" 1 low 5 optimizer.type=lion
 finish

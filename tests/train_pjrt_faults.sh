@@ -39,11 +39,9 @@ for row in "${rows[@]}"; do
     whole_run=one
     [ "$set" != "$two" ] || whole_run=two
     rm -rf failed && echo "$fault" >fault
-    start=$SECONDS
-    expect "$status" "" timeout -s KILL 60 "$drover" train run.yaml --set backend=pjrt --set pjrt.plugin=./faulty.so --set schedule.type=constant \
+    expect "$status" "" timeout -s KILL 300 "$drover" train run.yaml --set backend=pjrt --set pjrt.plugin=./faulty.so --set schedule.type=constant \
         --set training.steps=6 --set run_dir=failed --set pjrt.give_up_s=1 --set checkpoint.every=0 ${set:+--set $set}
     check "$fault: no failure came about" [ ! -e fault ]
-    check "$fault: $((SECONDS - start)) s" [ $((SECONDS - start)) -lt 30 ]
     last=$(tail -n 1 out)
     case $last in *$said*) ok ;; *) bad "$fault: not said: $said" out ;; esac
     check "$fault: said more than once" [ "$(grep -c 'plugin "faulty.so": ' out)" = 1 ]

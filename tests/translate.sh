@@ -228,7 +228,7 @@ for i in 0 1 2 3 4 5 6; do
 done
 echo 'A=1' >deep7.sh
 echo 'seed: 1' >deep7.yaml
-bounded="timeout 20 $drover config --set model.preset=tiny"
+bounded="timeout 300 $drover config --set model.preset=tiny"
 expect 2 "more than 100 files are read, which may call each other in a circle" $bounded --from args deep0.sh
 expect 2 "more than 100 files are read, which may call each other in a circle" $bounded --from nxdt deep0.yaml
 awk 'BEGIN { for (i = 0; i < 50000; i++) print "V" i "=1" }' >many.sh
@@ -256,6 +256,7 @@ expect 2 "drover model get hf:some/llama" "$drover" config --from args -- python
 expect 2 '"foo" is not a key of args' $args -- python train.py --max_steps 5 --foo 1
 expect 2 '--accept optim' $args -- python train.py --max_steps 5 --optim adafactor
 expect 2 "\"ls\": no command that trains, expected a program" $args -- ls -l
+expect 2 "script \"no/run_llama3.1_8b.sh\" does not exist; expected its path" $args -- bash no/run_llama3.1_8b.sh
 printf 'echo python train.py --lr 1\nFOO=1\npython prepare.py --input x\n' >nothing.sh
 expect 2 "nothing.sh: no command that trains, expected a program that ends in .py" $args nothing.sh
 : >empty.sh
@@ -417,7 +418,7 @@ expect 0 'train: "data/set"' "$drover" config --from axolotl axolotl.txt --set m
 expect 0 'train: "data/set"' "$drover" config --from args --set model.preset=tiny --data data/set -- python train.py --max_steps 5
 for optimizer in muon normuon; do
     sed "s/optimizer: .*/optimizer: $optimizer/" axolotl.txt >muon-lora.txt
-    expect 2 "is \"$optimizer\", for the branches of LoRA, too" "$drover" config --from axolotl muon-lora.txt --set model.preset=llama-3.1-8b --ranks 8
+    expect 2 "is \"$optimizer\", for LoRA's matrices, too" "$drover" config --from axolotl muon-lora.txt --set model.preset=llama-3.1-8b --ranks 8
     sed "/lora/d" muon-lora.txt >muon.txt
     expect 0 "type: $optimizer " "$drover" config --from axolotl muon.txt --set model.preset=llama-3.1-8b --ranks 8
 done

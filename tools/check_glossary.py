@@ -8,7 +8,7 @@ import pathlib, re, sys
 from check_names import blank
 
 root = pathlib.Path(__file__).resolve().parent.parent
-WITH_A_FILE = ["at", "chunk", "extent", "place", "run", "share", "slot"]
+WITH_A_FILE = ["at", "chunk", "extent", "place", "run", "share", "slot", "team", "turn"]
 # Names -> the types that they may have: never a pointer, an array or a struct.
 NUMBERS = {"int", "int32_t", "int64_t", "uint32_t", "uint64_t", "size_t", "json_int_t"}
 TYPES = {"at": NUMBERS, "place": NUMBERS | {"hlo_value", "hlo_index", "rank_place"}}  # the latter: on devices, on a host

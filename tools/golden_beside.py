@@ -48,7 +48,7 @@ def one_case(rng):
         config["added_tokens_decoder"] = {str(t["id"]): {k: v for k, v in t.items() if k != "id"} for t in own if rng.random() < .8}
         for _ in range(rng.randrange(3)):
             text = pick()
-            if all(t["content"] != text for t in config["added_tokens_decoder"].values()):
+            if rng.random() < .3 or all(t["content"] != text for t in config["added_tokens_decoder"].values()):
                 config["added_tokens_decoder"][str(rng.choice([len(vocab) + rng.randrange(9), rng.randrange(5)]))] = token(rng, text)
     if rng.random() < .1:
         config["split_special_tokens"] = True
@@ -59,7 +59,8 @@ def one_case(rng):
         if rng.random() < .3:
             files["special_tokens_map.json"][rng.choice(["additional_special_tokens", "extra_special_tokens"])] = [pick(), pick()]
     if rng.random() < .3:
-        files["added_tokens.json"] = {pick(): len(vocab) + rng.randrange(12) for _ in range(rng.randrange(3))}
+        ids = rng.choice([2, 12])  # few ids: several texts have one
+        files["added_tokens.json"] = {pick(): len(vocab) + rng.randrange(ids) for _ in range(rng.randrange(5))}
     def text():
         return "".join(rng.choice(SPACE) + rng.choice([pick(), pick(), "Hi", "the fox", "."]) for _ in range(rng.randrange(1, 9)))
     return dict(base=base, added=added, files=files, texts=[text() for _ in range(6)])

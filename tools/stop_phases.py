@@ -27,7 +27,7 @@ PHASES = {
     "check": ([], 3, "before", f"read {CHECKPOINT}", 4, True),
     "load": ([], 3, "before", f"read {CHECKPOINT}", 40, True),
     "draw": ([], 0, "after", "make */checkpoints", 1, True),
-    "data": ([], 0, "before", "read *set.bin", 60, False),
+    "data": ([], 0, "before", "read *set.bin", 40, False),
     "step": (LONG, 0, "after", "write */metrics.jsonl", 2, True),
     "evaluation": (["training.eval_every=1", "training.eval_batches=1000000"], 0, "before", "read *set.bin", 200, True),
     "save": (["checkpoint.every=1"], 0, "half", f"write {CHECKPOINT}", 8, False),

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "ckpt/carried_tokens.h"
+#include "ckpt/dcp_writer.h"
 #include "ckpt/tensor_writer.h"
 
 enum { PIECE = 4 << 20 }; // bytes in fp32
@@ -49,7 +50,7 @@ drv_status model_write_check(const char *source, const char *path, bool force) {
 }
 
 // A disk that is too small is found out before the work. Where nobody knows, writing tells.
-static drv_status check_room(const char *path, int64_t bytes) {
+drv_status model_write_room(const char *path, int64_t bytes) {
     struct statvfs disk;
     if (statvfs(path, &disk) != 0) return DRV_OK;
     const double room = (double)disk.f_bavail * (double)disk.f_frsize;
@@ -85,29 +86,26 @@ static void show_progress(const copying *c, int i, int n) {
             str_bytes(s > 0 ? (double)c->done / s : 0), str_duration(rest));
 }
 
-static drv_status copy_rows(copying *c, const source_tensor *t, st_type type, int64_t row,
-        int64_t n, float *values, void *bytes) {
-    const model_change *change = &c->opts->change;
-    if (!values)
-        DRV_TRY(source_read_raw(c->source, t, row, n, bytes));
-    else {
-        DRV_TRY(source_read_f32(c->source, t, row, n, values));
-        if (is_changed(change, t)) DRV_TRY(change->rows(change->ctx, t, row, n, values));
-        DRV_TRY(tensor_round(t->name, type, values, n * t->cols, bytes));
-    }
-    return tensor_writer_add(c->out, bytes, n * t->cols * st_type_bytes(type));
+drv_status model_read_as(const model_source *s, const model_change *change, const source_tensor *t,
+        st_type type, int64_t row, int64_t n, float *values, void *bytes) {
+    const bool changed = is_changed(change, t);
+    if (t->type == type && !changed) return source_read_raw(s, t, row, n, bytes);
+    DRV_TRY(source_read_f32(s, t, row, n, values));
+    if (changed) DRV_TRY(change->rows(change->ctx, t, row, n, values));
+    return tensor_round(t->name, type, values, n * t->cols, bytes);
 }
 
 static drv_status copy_tensor(copying *c, const source_tensor *t, st_type type) {
     const int64_t rows = source_piece_rows(t, PIECE);
-    const bool raw = t->type == type && !is_changed(&c->opts->change, t);
-    float *values = raw ? NULL : mem_alloc(sizeof *values * (size_t)(rows * t->cols));
+    float *values = mem_alloc(sizeof *values * (size_t)(rows * t->cols));
     void *bytes = mem_alloc((size_t)(rows * t->cols * st_type_bytes(type)));
     drv_status status = DRV_OK;
     for (int64_t row = 0; row < t->rows && status == DRV_OK; row += rows) {
-        const int64_t n = t->rows - row < rows ? t->rows - row : rows;
-        status = copy_rows(c, t, type, row, n, values, bytes);
-        c->done += n * t->cols * st_type_bytes(type);
+        const int64_t n = t->rows - row < rows ? t->rows - row : rows,
+                      n_bytes = n * t->cols * st_type_bytes(type);
+        status = model_read_as(c->source, &c->opts->change, t, type, row, n, values, bytes);
+        if (status == DRV_OK) status = tensor_writer_add(c->out, bytes, n_bytes);
+        c->done += n_bytes;
     }
     free(values);
     free(bytes);
@@ -125,7 +123,7 @@ static st_type main_type(const st_entry *list, int n) {
     return most;
 }
 
-static const char *torch_name(st_type type) {
+const char *model_torch_type(st_type type) {
     return type == ST_BF16 ? "bfloat16" : type == ST_F16 ? "float16" : "float32";
 }
 
@@ -135,7 +133,7 @@ static drv_status write_config(const model_source *s, out_folder *o, st_type typ
     DRV_TRY(s->reader->config(s, &config));
     const char *key = json_object_get(config, "dtype") ? "dtype" : "torch_dtype";
     if (json_object_get(config, "dtype")) json_object_del(config, "torch_dtype");
-    json_object_set_new(config, key, json_string(torch_name(type)));
+    json_object_set_new(config, key, json_string(model_torch_type(type)));
     char *text = json_dumps(config, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
     drv_status status = out_folder_put(o, "config.json", text, strlen(text));
     free(text);
@@ -164,7 +162,7 @@ static drv_status write_tensors(const model_source *s, const st_entry *list, int
     copying c = {.source = s, .began = clock_s(), .opts = opts};
     for (int i = 0; i < n; i++)
         c.total += st_entry_bytes(&list[i]);
-    DRV_TRY(check_room(o->tmp, c.total));
+    DRV_TRY(model_write_room(o->tmp, c.total));
     drv_status status = tensor_writer_open(o, "model", list, n, opts->shard_bytes, &c.out);
     for (int i = 0; i < n && status == DRV_OK; i++) {
         show_progress(&c, i, n);
@@ -181,7 +179,7 @@ static drv_status copy_file(const model_source *source, out_folder *folder,
     int fd;
     int64_t size;
     DRV_TRY(file_open_regular(source->path, &fd, &size));
-    drv_status status = check_room(folder->tmp, size);
+    drv_status status = model_write_room(folder->tmp, size);
     if (status == DRV_OK) status = out_stream_open(folder, SOURCE_GGUF, &to);
     if (status != DRV_OK) {
         close(fd);
@@ -234,7 +232,9 @@ static drv_status write_all(arena *a, const model_source *s, const st_entry *lis
             write_files(a, s, opts, &o); // what is refused here is, before the long work
     if (status == DRV_OK) status = write_config(s, &o, main_type(list, n));
     if (status == DRV_OK)
-        status = opts->keep_blocks ? copy_file(s, &o, opts) : write_tensors(s, list, n, &o, opts);
+        status = opts->keep_blocks ? copy_file(s, &o, opts)
+                 : opts->dcp       ? dcp_write(a, s, list, n, &o, opts)
+                                   : write_tensors(s, list, n, &o, opts);
     if (status == DRV_OK) status = finish(a, &o, opts, out);
     if (status != DRV_OK) out_folder_discard(&o);
     return status;
@@ -257,7 +257,7 @@ drv_status model_write(arena *a, const model_source *s, const st_entry *list, in
         typed[i] = list[i];
         typed[i].type = type_for(model_source_find(s, list[i].name), opts);
     }
-    *out = (model_written){.n_tensors = n, .type = main_type(typed, n)};
+    *out = (model_written){.n_tensors = n, .type = main_type(typed, n), .is_dcp = opts->dcp};
     for (int i = 0; i < n && !opts->keep_blocks; i++)
         out->bytes += st_entry_bytes(&typed[i]);
     if (opts->keep_blocks) out->bytes = file_size(s->path);

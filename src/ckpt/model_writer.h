@@ -1,6 +1,7 @@
 // A source as a Hugging Face folder: chosen tensors in any type, config.json that says so, and the
 // files that go with them. Memory is one piece of a tensor, whatever the model's size.
 #pragma once
+#include "ckpt/foreign_names.h"
 #include "ckpt/model_source.h"
 #include "ckpt/out_folder.h"
 
@@ -25,6 +26,8 @@ typedef struct model_write_opts {
     int64_t shard_bytes; // 0: SHARD_BYTES
     bool force;          // write into a folder that has other files
     bool keep_blocks;    // of a GGUF file: the file itself, as SOURCE_GGUF, without safetensors
+    const foreign_names *dcp;  // a checkpoint of torch.distributed.checkpoint; NULL: safetensors
+    const char *dcp_prefix;    // before its names
     const ckpt_carried *files; // instead of the source's own; NULL: those
     int n_files;
     model_change change; // has NULL: none
@@ -36,6 +39,7 @@ typedef struct model_written { // for a summary
     st_type type; // what config.json says
     int n_tensors;
     double seconds;
+    bool is_dcp;          // written for torch.distributed.checkpoint
     const char *unproved; // where it lies when it was not good; NULL: it is in place
 } model_written;
 
@@ -47,3 +51,11 @@ DRV_CHECKED drv_status model_write_check(const char *source, const char *path, b
 // all. What `out` holds lives in `a`.
 DRV_CHECKED drv_status model_write(arena *a, const model_source *s, const st_entry *list, int n,
         const char *path, const model_write_opts *opts, model_written *out);
+
+// For writers of other formats. Reads rows of a tensor as they are written, changed and rounded;
+// `values` has room for n * cols floats.
+DRV_CHECKED drv_status model_read_as(const model_source *s, const model_change *change,
+        const source_tensor *t, st_type type, int64_t row, int64_t n, float *values, void *bytes);
+// DRV_E_IO: the disk that `path` is on has no room for so many bytes.
+DRV_CHECKED drv_status model_write_room(const char *path, int64_t bytes);
+const char *model_torch_type(st_type type); // "bfloat16"

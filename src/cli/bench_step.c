@@ -203,7 +203,7 @@ static drv_status write_device(arena *a, const step_report *r, const char *file)
 
 // --- measuring
 // Alone whatever layout the config asks for; under mpirun or srun one of its ranks.
-static drv_status set_up(run *r, run_config *cfg) {
+static drv_status set_up(this_rank *r, run_config *cfg) {
     r->cfg = cfg;
     r->leads = comm_rank(r->comm) == 0;
     if (comm_size(r->comm) == 1) {
@@ -214,7 +214,7 @@ static drv_status set_up(run *r, run_config *cfg) {
     return ranks_together(r, ranks_share_config(r));
 }
 
-static drv_status open_device(run *r, bool profiled) {
+static drv_status open_device(this_rank *r, bool profiled) {
     DRV_TRY(device_open_among(r->a, r->cfg, r->comm, &r->b));
     if (!profiled || backend_times_nodes(r->b)) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
@@ -222,34 +222,35 @@ static drv_status open_device(run *r, bool profiled) {
             config_where(r->cfg, "backend"), r->cfg->backend);
 }
 
-static drv_status build(run *r) {
+static drv_status build(this_rank *r, programs *p) {
     const mesh ranks = run_mesh(r->cfg);
     if (comm_size(r->comm) > 1) backend_join(r->b, r->comm, &ranks);
-    DRV_TRY(programs_build(r->a, r->cfg, &r->p));
-    r->p.held.comm = r->comm;
-    DRV_TRY(programs_load(r->a, r->b, &r->p));
-    return held_init_weights(&r->p.held);
+    DRV_TRY(programs_build(r->a, r->cfg, p));
+    p->held.comm = r->comm;
+    DRV_TRY(programs_load(r->a, r->b, p));
+    return held_init_weights(&p->held);
 }
 
-static drv_status measure(run *r, int64_t repeats, step_report *out) {
+static drv_status measure(this_rank *r, int64_t repeats, step_report *out) {
+    programs *p = ARENA_NEW(r->a, programs);
     const int tries = repeats < 3 ? LOOK_TRIES : PEAK_TRIES;
     DRV_TRY(ranks_together(r, open_device(r, out->profile)));
     DRV_TRY(ranks_together(r, ranks_agree_on_arithmetic(r)));
     DRV_TRY(ranks_together(r, bench_raise_peaks(r->b, tries, &out->peak)));
     if (out->profile)
         DRV_TRY(ranks_together(r, backend_memory_rate(r->b, MEMORY_TRIES, &out->memory_per_s)));
-    DRV_TRY(ranks_together(r, build(r)));
-    DRV_TRY(step_time(r->a, &r->p, r->comm, repeats, &out->times, out->profile));
+    DRV_TRY(ranks_together(r, build(r, p)));
+    DRV_TRY(step_time(r->a, p, r->comm, repeats, &out->times, out->profile));
     out->peak_rss = memory_peak_bytes(); // the products below come on top of the weights
     // Again: a quiet spell must not flatter either side.
     DRV_TRY(ranks_together(r, bench_raise_peaks(r->b, tries, &out->peak)));
-    out->p = &r->p;
+    out->p = p;
     out->ranks = comm_size(r->comm);
     add_up(out);
     return DRV_OK;
 }
 
-static drv_status run_bench(run *r, const cli_args *args, run_config *cfg) {
+static drv_status run_bench(this_rank *r, const cli_args *args, run_config *cfg) {
     int64_t repeats = 3;
     const char *file = cli_get(args, "--out", NULL);
     const bool of_device = strcmp(args->verb->name, "device") == 0;
@@ -272,13 +273,12 @@ static drv_status run_bench(run *r, const cli_args *args, run_config *cfg) {
 
 drv_status bench_step(arena *a, const cli_args *args) {
     run_config *cfg = ARENA_NEW(a, run_config);
-    run *r = ARENA_NEW(a, run);
     const drv_status loaded = bench_load(a, args, cfg);
     if (loaded != DRV_OK) return train_refuse(a, loaded);
-    r->a = a;
-    DRV_TRY(comm_open(a, &(comm_opts){.give_up_s = cfg->give_up_s}, &r->comm));
+    this_rank rank = {.a = a};
+    DRV_TRY(comm_open(a, &(comm_opts){.give_up_s = cfg->give_up_s}, &rank.comm));
     drv_saved ended;
-    drv_save(run_bench(r, args, cfg), &ended);
-    if (r->b) backend_close(r->b);
-    return ranks_leave(r, &ended);
+    drv_save(run_bench(&rank, args, cfg), &ended);
+    if (rank.b) backend_close(rank.b);
+    return ranks_leave(&rank, &ended);
 }

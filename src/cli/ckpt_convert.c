@@ -62,7 +62,7 @@ static void print_result(const char *out, const convert_result *r) {
     if (r->compared) ckpt_print_comparison(&r->comparison);
     printf(r->compared ? "proved: verify.json in it holds these numbers\n"
                        : "not verified: drover ckpt verify compares two models\n");
-    generation_print_hint(out);
+    if (!r->written.is_dcp) generation_print_hint(out);
 }
 
 // --- verbs
@@ -108,15 +108,32 @@ static drv_status export_gguf(arena *a, const cli_args *args, const char *path, 
     return status;
 }
 
+// Reads --names and --prefix of --dcp.
+static drv_status read_names(const cli_args *args, model_write_opts *opts) {
+    const char *names = cli_get(args, "--names", "hf");
+    opts->dcp = foreign_names_find(names);
+    opts->dcp_prefix = cli_get(args, "--prefix", "");
+    if (opts->dcp) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "%s: --names is \"%s\", expected hf, torchtitan, torchtitan-main or megatron",
+            args->name, names);
+}
+
 drv_status ckpt_export(arena *a, const cli_args *args) {
-    const char *path, *out, *gguf = cli_get(args, "--gguf", NULL);
+    const char *path, *out, *gguf = cli_get(args, "--gguf", NULL),
+                            *dcp = cli_get(args, "--dcp", NULL);
     model_write_opts opts;
     convert_result result;
-    if (!gguf) DRV_TRY(cli_need(args, "--out", &out));
+    if (dcp)
+        out = dcp;
+    else if (!gguf)
+        DRV_TRY(cli_need(args, "--out", &out));
     DRV_TRY(read_options(args, "export", &opts));
+    if (dcp) DRV_TRY(read_names(args, &opts));
     DRV_TRY(find_model(a, args->positional[0], &path));
     if (gguf) return export_gguf(a, args, path, gguf);
-    drv_status status = convert_export(a, path, out, &opts, !cli_has(args, "--no-verify"), &result);
+    drv_status status =
+            convert_export(a, path, out, &opts, !dcp && !cli_has(args, "--no-verify"), &result);
     if (status == DRV_OK)
         print_result(out, &result);
     else if (result.compared)

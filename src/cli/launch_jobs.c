@@ -26,6 +26,7 @@ enum { DEFAULT_GRACE_S = 600, DEFAULT_TRIES = 3, MAX_GRACE_S = 86400, MAX_TRIES 
             {"--instance", "TYPE",                                                                 \
                     "their type (a wrong one lists all); cpu: 16 CPUs; ml.TYPE: of HyperPod"},     \
             {"--instance-file", "FILE", "another type, from YAML: docs/launch-jobs.md"},           \
+            {"--device", "NAME|FILE", "profile of a rank's device (that of the type)"},            \
             {"--ranks-per-node", "N", "ranks of each (a core of a device each; 1 on cpu)"},        \
             {"--name", "NAME", "of the job (from that of the config)"},                            \
             {"--job", "WORK", "train, compile (CONFIG's programs) or data (a verb, after --)"},    \
@@ -249,6 +250,17 @@ static drv_status read_instance(arena *a, const cli_args *args, job_spec *spec) 
             instance_names(a));
 }
 
+// Takes the profile of --device, such as one that was learned from a run, for that of the type.
+static drv_status read_device(arena *a, const cli_args *args, job_spec *spec) {
+    instance_type *t = ARENA_NEW(a, instance_type);
+    DRV_TRY(read_instance(a, args, spec));
+    if (!cli_has(args, "--device")) return DRV_OK;
+    *t = *spec->instance;
+    t->device = cli_get(args, "--device", NULL);
+    spec->instance = t;
+    return DRV_OK;
+}
+
 static drv_status read_numbers(const cli_args *args, job_spec *spec) {
     int64_t nodes = 1, ranks = instance_ranks(spec->instance), tries = DEFAULT_TRIES,
             grace = DEFAULT_GRACE_S;
@@ -401,7 +413,7 @@ static drv_status read_place(const cli_args *args, job_spec *spec) {
 static drv_status resolve(arena *a, const cli_args *args, job_spec *spec, run_config *cfg) {
     spec->kind = find_kind(args);
     DRV_TRY(read_work(args, &spec->work));
-    DRV_TRY(read_instance(a, args, spec));
+    DRV_TRY(read_device(a, args, spec));
     DRV_TRY(read_numbers(args, spec));
     // Ranks on Neuron need addresses and cores that mpirun and srun do not give them.
     const bool has_both = takes(args, "--policy") || takes(args, "--tasks");

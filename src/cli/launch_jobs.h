@@ -7,11 +7,11 @@
 
 // Options by kind; the numbers are held against the lists.
 enum {
-    N_LAUNCH_SLURM_OPTIONS = 21,
-    N_LAUNCH_VOLCANO_OPTIONS = 35,
-    N_LAUNCH_POD_OPTIONS = 35,
-    N_LAUNCH_RAY_OPTIONS = 37,
-    N_LAUNCH_TRAINJOB_OPTIONS = 37,
+    N_LAUNCH_SLURM_OPTIONS = 22,
+    N_LAUNCH_VOLCANO_OPTIONS = 36,
+    N_LAUNCH_POD_OPTIONS = 36,
+    N_LAUNCH_RAY_OPTIONS = 38,
+    N_LAUNCH_TRAINJOB_OPTIONS = 38,
     MAX_LAUNCH_WORDS = 4096
 };
 extern const cli_option launch_slurm_options[], launch_volcano_options[], launch_pod_options[],

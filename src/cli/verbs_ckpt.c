@@ -207,6 +207,9 @@ static const cli_option export_options[] = {
         {"--dtype", "TYPE", "type of the weights: bf16, f16 or f32 (default: as they are)"},
         SHARD_OPTION,
         GGUF_OPTIONS,
+        {"--dcp", "DIR", "write a checkpoint of torch.distributed.checkpoint instead"},
+        {"--names", "WHOSE", "its names: hf (default), torchtitan, torchtitan-main, megatron"},
+        {"--prefix", "TEXT", "what comes before each of its names, as \"model.\""},
         {"--no-verify", NULL, "do not replay and compare the result"},
         {"--force", NULL, "write into a folder that has other files, or replace FILE"},
         {"--threads", "N", "0: all cores (default)"},
@@ -214,6 +217,13 @@ static const cli_option export_options[] = {
 static const cli_rule gguf_rules[] = {
         {.option = "--gguf", .excludes = "--out --dtype --max-shard-size"},
         {.option = "--type", .needs = "--gguf"},
+};
+static const cli_rule export_rules[] = {
+        {.option = "--gguf", .excludes = "--out --dtype --max-shard-size --dcp"},
+        {.option = "--type", .needs = "--gguf"},
+        {.option = "--dcp", .excludes = "--out --max-shard-size"},
+        {.option = "--names", .needs = "--dcp"},
+        {.option = "--prefix", .needs = "--dcp"},
 };
 static const cli_option consolidate_options[] = {
         OUT_OPTION,
@@ -250,10 +260,8 @@ static const verb subverbs[] = {
                         "\n"
                         "The result is compared with the source by a hash of all values. Where --dtype has rounded\n"
                         "them, both models are run and compared as by export. verify.json has the result.",
-                .options = import_options,
-                .n_options = sizeof import_options / sizeof *import_options,
-                .rules = import_rules,
-                .n_rules = sizeof import_rules / sizeof *import_rules,
+                CLI_OPTIONS(import_options),
+                CLI_RULES(import_rules),
                 .min_positional = 1,
                 .max_positional = 1,
                 .run = ckpt_import,
@@ -263,8 +271,7 @@ static const verb subverbs[] = {
                 .summary = "list the checkpoints of a run, and verify them",
                 .usage = "RUN_DIR [--json]",
                 .help = "Checks every byte of each checkpoint against its manifest of hashes.",
-                .options = json_options,
-                .n_options = 1,
+                CLI_OPTIONS(json_options),
                 .min_positional = 1,
                 .max_positional = 1,
                 .run = run_list,
@@ -276,8 +283,7 @@ static const verb subverbs[] = {
                 .help = "Prints file, name, type and shape of each tensor of a Hugging Face folder, or of a file of\n"
                         "torch.save (.bin, .pt, .pth, .ckpt): its tensors by the keys that lead to them, joined by\n"
                         "dots.",
-                .options = show_options,
-                .n_options = sizeof show_options / sizeof *show_options,
+                CLI_OPTIONS(show_options),
                 .min_positional = 1,
                 .max_positional = 1,
                 .run = run_show,
@@ -299,8 +305,7 @@ static const verb subverbs[] = {
                         "Otherwise logits and weights may differ by no more than rounding to the coarser type\n"
                         "explains (docs/proof.md); the first weight beyond that is named with both values. Exit\n"
                         "status 1: out of bounds. The models stay on disk; memory is some 200 MB for any size.",
-                .options = json_options,
-                .n_options = sizeof json_options / sizeof *json_options,
+                CLI_OPTIONS(json_options),
                 .min_positional = 1,
                 .max_positional = 2,
                 .run = run_verify,
@@ -309,7 +314,7 @@ static const verb subverbs[] = {
                 .name = "export",
                 .summary = "write a model as people publish it, and prove it",
                 .usage =
-                        "SRC --out DIR [--dtype bf16|f16|f32]\nSRC --gguf FILE [--type f32|f16|bf16|q8_0|q4_k]",
+                        "SRC --out DIR [--dtype bf16|f16|f32]\nSRC --gguf FILE [--type f32|f16|bf16|q8_0|q4_k]\nSRC --dcp DIR [--names WHOSE] [--prefix TEXT] [--dtype bf16|f16|f32]",
                 .help = "SRC is a checkpoint, a run directory or config (its newest checkpoint), or any model that\n"
                         "drover reads. DIR becomes a Hugging Face folder for transformers, vLLM, llama.cpp's converter\n"
                         "and others: safetensors in shards with an index, config.json that says the type truthfully,\n"
@@ -321,13 +326,14 @@ static const verb subverbs[] = {
                         "tokenizer and chat template in one file that llama.cpp loads. Of --type q4_k the output weight\n"
                         "is Q8_0; of q8_0 and q4_k a matrix whose rows are no whole blocks (32, 256) is Q8_0 or F16.\n"
                         "\n"
+                        "--dcp writes what PyTorch, torchtitan and Megatron-Core load: .metadata and __0_0.distcp, under\n"
+                        "the names and in the order of rows that --names says (docs/foreign-checkpoints.md).\n"
+                        "\n"
                         "The result is proved: SRC and DIR are replayed as by ckpt verify A B, and the numbers are\n"
                         "kept in verify.json (FILE.verify.json). A result that is out of bounds is put at DIR.unproved\n"
                         "(FILE.unproved) and exits 1.",
-                .options = export_options,
-                .n_options = sizeof export_options / sizeof *export_options,
-                .rules = gguf_rules,
-                .n_rules = sizeof gguf_rules / sizeof *gguf_rules,
+                CLI_OPTIONS(export_options),
+                CLI_RULES(export_rules),
                 .min_positional = 1,
                 .max_positional = 1,
                 .run = ckpt_export,
@@ -347,10 +353,8 @@ static const verb subverbs[] = {
                         "The tokenizer is the adapter's where it has one. Everything else is as in ckpt export: base\n"
                         "+ adapter and the merged model are replayed and compared. --gguf quantises the merged model\n"
                         "as --type says; what the base lay in memory as while it was tuned does not count.",
-                .options = merge_options,
-                .n_options = sizeof merge_options / sizeof *merge_options,
-                .rules = gguf_rules,
-                .n_rules = sizeof gguf_rules / sizeof *gguf_rules,
+                CLI_OPTIONS(merge_options),
+                CLI_RULES(gguf_rules),
                 .min_positional = 2,
                 .max_positional = 2,
                 .run = ckpt_merge,
@@ -363,8 +367,7 @@ static const verb subverbs[] = {
                         "or into files of at most SIZE. Every tensor keeps its type and its bytes, and the copy\n"
                         "resumes as the original does. For a model to publish, or one of another type, see ckpt\n"
                         "export.",
-                .options = consolidate_options,
-                .n_options = sizeof consolidate_options / sizeof *consolidate_options,
+                CLI_OPTIONS(consolidate_options),
                 .min_positional = 1,
                 .max_positional = 1,
                 .run = ckpt_consolidate_verb,
@@ -377,6 +380,5 @@ const verb verb_ckpt = {
         .help = "A checkpoint is a Hugging Face folder with optimizer state and a manifest of hashes\n"
                 "beside it. Models come in by import, go out by export and merge, and verify says whether\n"
                 "one is the other.",
-        .subverbs = subverbs,
-        .n_subverbs = sizeof subverbs / sizeof *subverbs,
+        CLI_SUBVERBS(subverbs),
 };

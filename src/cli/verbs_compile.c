@@ -10,6 +10,7 @@
 #include "cli/plan_elastic.h"
 #include "config/config.h"
 #include "programs/programs.h"
+#include "search/device_profile.h"
 #include "train/run_inputs.h"
 #include "setup/device.h"
 
@@ -24,7 +25,8 @@ typedef struct compiled_for {
 
 typedef struct counts {
     int n, n_failed, n_kept; // for all ranks; n_kept: taken from the cache
-    bool has_device;         // false: a target, which is not present
+    const char *target;      // which is not present; NULL: a device
+    int64_t memory;          // of the target's profile; 0: not given
     // For the current rank:
     backend *device;
     bool explains;
@@ -65,7 +67,7 @@ static void tell(void *ctx, const char *name, int n_nodes, const load_request *m
 
 // Returns the bytes of cuDNN that the compiler did not count, since no device was present.
 static int64_t not_compiled(const counts *c, const memory_plan *planned) {
-    return c->has_device ? 0 : planned->workspace;
+    return c->target ? planned->workspace : 0;
 }
 
 // Prints the memory of the device while the largest program runs, as the compiler and as drover
@@ -91,6 +93,9 @@ static drv_status check_fit(const counts *c, const programs *p) {
     const memory_plan here = programs_memory(p);
     const int64_t most = programs_compiled_bytes(p, &name), more = not_compiled(c, &here);
     DRV_TRY(programs_check_fit(p));
+    if (c->memory && most + more > c->memory)
+        return drv_fail(DRV_E_DEVICE, "program \"%s\" needs %s, and the profile of %s has %s", name,
+                str_bytes((double)(most + more)), c->target, str_bytes((double)c->memory));
     return backend_check_fit(c->device, name, most + more,
             "cuDNN's scratch is in it: expected training.deterministic: false, a smaller micro-batch or shorter rows");
 }
@@ -107,10 +112,25 @@ static drv_status set_devices(const cli_args *args, const char *target, run_conf
     return DRV_OK;
 }
 
+// Reads --target: a target of the compiler, or a device profile that names one.
+static drv_status read_target(arena *a, const cli_args *args, counts *c) {
+    const char *text = cli_get(args, "--target", NULL);
+    device_profile device;
+    c->target = text;
+    if (!text || strchr(text, ':')) return DRV_OK;
+    DRV_TRY_CTX(device_profile_read(a, text, &device), "compile: --target");
+    if (!device.target)
+        return drv_fail(DRV_E_USAGE,
+                "compile: --target %s: its compiler needs the device, expected an NVIDIA GPU",
+                text);
+    c->target = device.target;
+    c->memory = device.memory;
+    return DRV_OK;
+}
+
 // n: devices; 0: from the options and the config.
-static drv_status open_devices(arena *a, const cli_args *args, run_config *cfg, int64_t n,
-        compiled_for *out) {
-    const char *target = cli_get(args, "--target", NULL);
+static drv_status open_devices(arena *a, const cli_args *args, const char *target, run_config *cfg,
+        int64_t n, compiled_for *out) {
     // The device decides the resolved values of `auto`.
     if (target) cfg->backend = backend_caps_pjrt.name;
     DRV_TRY(set_devices(args, target, cfg, &n));
@@ -177,9 +197,8 @@ static drv_status compile_layout(arena *a, const cli_args *args, run_config *cfg
         counts *c) {
     compiled_for to = {0};
     drv_status status = DRV_OK;
-    c->has_device = !cli_has(args, "--target");
     DRV_TRY(set_bounds(args, cfg));
-    DRV_TRY(open_devices(a, args, cfg, n, &to));
+    DRV_TRY(open_devices(a, args, c->target, cfg, n, &to));
     if (run_inputs_bound(cfg) != DRV_OK)
         log_warn("%s: a step for rows of any number of documents, another one than that of a run",
                 drv_message());
@@ -209,7 +228,7 @@ static drv_status compile_elastic(arena *a, const cli_args *args, const run_conf
         return drv_fail(DRV_E_USAGE,
                 "compile: --elastic, but `backend: %s` keeps no programs, expected backend pjrt or --target",
                 cfg->backend);
-    DRV_TRY(elastic_device(a, job.ranks, &job.device));
+    DRV_TRY(elastic_device(cfg, job.ranks, &job.device));
     job.on_host = true;
     for (int n = job.n_nodes; n > 0; n--) {
         elastic_layout found;
@@ -232,6 +251,7 @@ static drv_status compile(arena *a, const cli_args *args) {
     DRV_TRY(load_config(a, args, &own, &cfg));
     par_set_threads((int)cfg.threads);
     c.explains = cli_has(args, "--explain");
+    DRV_TRY(read_target(a, args, &c));
     if (cli_has(args, "--elastic"))
         DRV_TRY(compile_elastic(a, args, &cfg, &c));
     else
@@ -256,7 +276,8 @@ static drv_status run(arena *a, const cli_args *args) {
 
 static const cli_option options[] = {
         CLI_SET,
-        {"--target", "GPU", "cuda:h200, cuda:h100, cuda:a100 or cuda:b200; none need be present"},
+        {"--target", "DEVICE",
+                "a GPU that need not be present: cuda:h200, h100, a100 or b200, or a profile"},
         {"--devices", "N", "for N devices, divided as parallel.* says (default: as the config)"},
         ELASTIC_OPTIONS(
                 "for every number of nodes up to --nodes, as drover plan --elastic lists them"),
@@ -283,8 +304,8 @@ static const cli_rule rules[] = {
 const verb verb_compile = {
         .name = "compile",
         .summary = "compile the programs of a run, so that it starts at once",
-        .usage = "CONFIG [--target GPU] [--devices N] [--set KEY=VALUE]...\n"
-                 "CONFIG --elastic --nodes N [--ranks-per-node N] [--target GPU]\n"
+        .usage = "CONFIG [--target DEVICE] [--devices N] [--set KEY=VALUE]...\n"
+                 "CONFIG --elastic --nodes N [--ranks-per-node N] [--target DEVICE]\n"
                  "--list [CONFIG] [--cache DIR] [--json]\n"
                  "--evict [CONFIG] [--max-size SIZE] [--max-age DAYS] [--cache DIR]",
         .help = "Compiles the programs of a run and keeps them in the compile cache (pjrt.cache), where\n"
@@ -305,7 +326,8 @@ const verb verb_compile = {
                 "\n"
                 "--target compiles for a GPU that this machine does not have, and keeps nothing. It prints\n"
                 "the memory that the compiler plans and the plan of `drover plan`: does the step compile, and\n"
-                "does it fit? It needs the CUDA plugin and its ptxas (tools/fetch_pjrt.py cuda).\n"
+                "does it fit? It needs the CUDA plugin and its ptxas (tools/fetch_pjrt.py cuda). A profile,\n"
+                "as h100,memory=64GB or a file (drover devices --profiles), says what memory it has.\n"
                 "\n"
                 "--explain reports what the compiler made of each program: its calls of fused attention,\n"
                 "gradients of weights that are not matrix products, fp32 products in a bf16 run, and copies\n"
@@ -315,10 +337,8 @@ const verb verb_compile = {
                 "--list lists the programs in the cache: what they are for, their sizes and last uses. When\n"
                 "the folder grows beyond pjrt.cache_gib, the least recently used ones are removed; --evict\n"
                 "does so at once, by size or by age, and removes damaged ones.",
-        .options = options,
-        .n_options = sizeof options / sizeof *options,
-        .rules = rules,
-        .n_rules = sizeof rules / sizeof *rules,
+        CLI_OPTIONS(options),
+        CLI_RULES(rules),
         .max_positional = 1,
         .run = run,
 };

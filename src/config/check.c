@@ -155,7 +155,7 @@ static int64_t context_blocks(const run_config *cfg) {
 // Names what adds whole micro-batches up, in sums that know no rows (docs/adr/0026). NULL: nothing.
 static const char *adds_whole(const run_config *cfg) {
     if (!config_backend(cfg)->orders_sums) return cfg->backend;
-    if (cfg->zero == 2) return "parallel.zero 2";
+    if (cfg->zero >= 2) return cfg->zero == 2 ? "parallel.zero 2" : "parallel.zero 3";
     return cfg->grad_dtype == PRECISION_BF16 ? "training.grad_dtype bf16" : NULL;
 }
 
@@ -199,7 +199,7 @@ drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
     DRV_TRY(check_partial_sums(cfg));
     cfg->data_ranks = ranks / others;
     cfg->n_accum_groups = cfg->accum_groups ? cfg->accum_groups
-                          : cfg->zero == 2  ? 1
+                          : cfg->zero >= 2  ? 1
                                             : cfg->data_ranks;
     cfg->n_context_blocks = context_blocks(cfg);
     const int64_t shares = cfg->micro_batch_size * cfg->data_ranks;
@@ -219,7 +219,7 @@ drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
     if (cfg->zero < 2 && cfg->n_accum_groups % cfg->data_ranks != 0)
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"parallel.accumulation_groups\" is %lld, expected a multiple of the %lld data-parallel "
-                "ranks, or parallel.zero: 2",
+                "ranks, or parallel.zero: 2 or 3",
                 config_where(cfg, "parallel.accumulation_groups"), (long long)cfg->n_accum_groups,
                 (long long)cfg->data_ranks);
     return DRV_OK;
@@ -376,7 +376,7 @@ static drv_status check_lora(arena *a, run_config *cfg) {
     if (lora->rank == 0 || lora->alpha > 0) return DRV_OK;
     if (config_gives(cfg, "lora.alpha"))
         return drv_fail(DRV_E_USAGE,
-                "%s: key \"lora.alpha\" is 0, expected more: the branches would count nothing",
+                "%s: key \"lora.alpha\" is 0, expected more: the adapters would add nothing",
                 config_where(cfg, "lora.alpha"));
     lora->alpha = (double)lora->rank;
     return DRV_OK;
@@ -422,7 +422,7 @@ static drv_status check_optimizer(const run_config *cfg) {
                 where, type);
     if (cfg->lora.rank > 0 || *cfg->lora.adapter)
         return drv_fail(DRV_E_USAGE,
-                "%s: key \"optimizer.type\" is %s, but of a LoRA run only branches are trained (lora.rank "
+                "%s: key \"optimizer.type\" is %s, but of a LoRA run only adapters are trained (lora.rank "
                 "%lld), which are AdamW's; expected adamw",
                 where, type, (long long)cfg->lora.rank);
     return DRV_OK;

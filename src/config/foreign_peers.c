@@ -180,7 +180,7 @@ const foreign_key foreign_peers[] = {
         HINT("lora_bias bias modules_to_save lora_modules_to_save init_lora_weights fan_in_fan_out "
              "layers_to_transform layers_pattern rank_pattern alpha_pattern use_dora lora_plus_lr_ratio",
                 NULL,
-                "A begins uniform, B zero; all branches have one rank, and nothing else is trained"),
+                "A begins uniform, B zero; all adapters have one rank, and nothing else is trained"),
         HINT("qlora load_in_4bit load_in_8bit bnb_4bit_quant_type quantization_config quantize_base",
                 "model.base_dtype",
                 "q4_k and q8_0 hold a frozen model in 4 and 8 bits: blocks of ggml, not NF4"),

@@ -275,7 +275,7 @@ static drv_status fused(replay *r, const model *m, const param *w, const float *
 // --- layers
 // Buffers of a pass over all tokens.
 typedef struct activations {
-    float *stream_NH, *normed_NH, *wide, *attended, *branch_NH;
+    float *stream_NH, *normed_NH, *wide, *attended, *block_NH;
 } activations;
 
 // A vector of weights becomes the state of that name.
@@ -302,12 +302,12 @@ static drv_status norm(replay *r, const model *m, const param *w, activations *a
     return backend_read(r->b, "normed", 0, bytes, act->normed_NH);
 }
 
-static void add_branch(const replay *r, activations *act) {
+static void add_block(const replay *r, activations *act) {
     for (int64_t i = 0; i < r->n * r->l.hidden; i++)
-        act->stream_NH[i] += act->branch_NH[i];
+        act->stream_NH[i] += act->block_NH[i];
 }
 
-// From the normalised stream to the branch that is added to it.
+// From the normalised stream to the output of a block, which is added to it.
 static drv_status attend(replay *r, const model *m, int i, activations *act) {
     const int64_t n = r->n;
     const layer_params *w = &m->params.layer[i];
@@ -318,7 +318,7 @@ static drv_status attend(replay *r, const model *m, int i, activations *act) {
             r->prompts->position));
     DRV_TRY(backend_run(r->b, r->attention[is_other_layer(r, i)]));
     DRV_TRY(backend_read(r->b, "attended", 0, 4 * n * r->l.q_width, act->attended));
-    return fused(r, m, w->o, act->attended, act->branch_NH);
+    return fused(r, m, w->o, act->attended, act->block_NH);
 }
 
 static drv_status layer(replay *r, const model *m, int i, activations *act) {
@@ -326,14 +326,14 @@ static drv_status layer(replay *r, const model *m, int i, activations *act) {
     const layer_params *w = &m->params.layer[i];
     DRV_TRY(norm(r, m, w->input_norm, act));
     DRV_TRY(attend(r, m, i, act));
-    add_branch(r, act);
+    add_block(r, act);
     DRV_TRY(norm(r, m, w->post_norm, act));
     DRV_TRY(fused(r, m, w->gate_up, act->normed_NH, act->wide));
     DRV_TRY(backend_write(r->b, "gate_up", 0, 8 * n * r->l.ffn, act->wide));
     DRV_TRY(backend_run(r->b, r->swiglu));
     DRV_TRY(backend_read(r->b, "activated", 0, 4 * n * r->l.ffn, act->wide));
-    DRV_TRY(fused(r, m, w->down, act->wide, act->branch_NH));
-    add_branch(r, act);
+    DRV_TRY(fused(r, m, w->down, act->wide, act->block_NH));
+    add_block(r, act);
     return DRV_OK;
 }
 
@@ -365,14 +365,14 @@ drv_status replay_hidden(replay *r, const model *m, const char *what, float *hid
             .normed_NH = hidden_NH,
             .wide = mem_alloc(4 * n * wide),
             .attended = mem_alloc(4 * n * q),
-            .branch_NH = mem_alloc(4 * n * hidden)};
+            .block_NH = mem_alloc(4 * n * hidden)};
     r->disturbed = m->disturbed;
     drv_status status = all_layers(r, m, what, &act);
     progress_end();
     free(act.stream_NH);
     free(act.wide);
     free(act.attended);
-    free(act.branch_NH);
+    free(act.block_NH);
     return status;
 }
 

@@ -44,9 +44,9 @@ static void sum_over_tokens(const builder *b, op_attrs *attrs) {
 // Sets the reduction blocks of sums over dimensions that tensor ranks split: in y over the columns
 // of x; in dx over the columns of y, where a block has some columns of each part of the weight; in
 // the gradient of the weight over tokens (docs/adr/0012).
-static tensor *times_weight(builder *b, tensor *x_NK, const param *w_OK) {
+static tensor *times_weight_in(builder *b, tensor *x_NK, const param *w_OK, fp8_use fp8) {
     tensor *in[] = {x_NK, weight(b, w_OK)};
-    op_attrs attrs = {.matmul.tb = 1};
+    op_attrs attrs = {.matmul.tb = 1, .matmul.fp8 = fp8};
     const bool several = b->l->mesh.size[AXIS_TENSOR] > 1, blocks = b->l->all_blocks > 1;
     if (w_OK->split == SPLIT_COLUMNS && blocks) {
         attrs.sum.blocks = b->l->blocks;
@@ -60,6 +60,15 @@ static tensor *times_weight(builder *b, tensor *x_NK, const param *w_OK) {
     }
     if (w_OK->split == SPLIT_NONE) sum_over_tokens(b, &attrs);
     return add1(b, OP_matmul, 2, in, attrs);
+}
+
+static tensor *times_weight(builder *b, tensor *x_NK, const param *w_OK) {
+    return times_weight_in(b, x_NK, w_OK, FP8_NONE);
+}
+
+// The product of a layer with its matrix. One in quantised blocks stays as it is.
+static tensor *times_layer_weight(builder *b, tensor *x_NK, const param *w_OK) {
+    return times_weight_in(b, x_NK, w_OK, b->opts->fp8 && !w_OK->blocks ? FP8_FORWARD : FP8_NONE);
 }
 
 static bool is_cached(const builder *b) {
@@ -163,7 +172,7 @@ static tensor *branches_up(builder *b, tensor *y_NO, tensor *t_NR, const param *
 // exchange x, so that only t crosses the network: A is replicated, B is split as the product is
 // (docs/adr/0008).
 static tensor *spread_linear(builder *b, tensor *x_MK, const param *w_OK) {
-    tensor *y_NO = times_weight(b, enter(b, x_MK), w_OK);
+    tensor *y_NO = times_layer_weight(b, enter(b, x_MK), w_OK);
     if (w_OK->bias)
         y_NO = add1(b, OP_add_bias, 2, (tensor *[]){y_NO, weight(b, w_OK->bias)}, (op_attrs){0});
     if (!w_OK->branches) return y_NO;
@@ -172,7 +181,7 @@ static tensor *spread_linear(builder *b, tensor *x_MK, const param *w_OK) {
 
 // A row-parallel product: A is split as x is; B is replicated and applied to the sum.
 static tensor *joined_linear(builder *b, tensor *x_NK, const param *w_OK) {
-    tensor *y_MO = leave(b, times_weight(b, x_NK, w_OK));
+    tensor *y_MO = leave(b, times_layer_weight(b, x_NK, w_OK));
     if (!w_OK->branches) return y_MO;
     return branches_up(b, y_MO, leave(b, branches_down(b, x_NK, w_OK)), w_OK);
 }
@@ -189,18 +198,18 @@ static tensor *rope_table(builder *b) {
     return add1(b, OP_rope_table, 1, &b->position, attrs);
 }
 
-// Normalises the residual stream, whose value is *h + *branch: the norm adds the output of the last
-// block in the same pass over memory. branch NULL: there is nothing to add.
-static tensor *norm_of_stream(builder *b, const param *p, tensor **h, tensor **branch) {
+// Normalises the residual stream, whose value is *h + *block: the norm adds the output of the last
+// block in the same pass over memory. block NULL: there is nothing to add.
+static tensor *norm_of_stream(builder *b, const param *p, tensor **h, tensor **block) {
     tensor *w = weight(b, p);
     op_attrs attrs = b->l->sequence ? over_tensor(b) : (op_attrs){0};
     attrs.norm.eps = b->l->model->rms_norm_eps;
     if (b->l->all_blocks > 1) // of tokens
         attrs.sum.blocks = b->l->sequence ? b->l->blocks : b->l->all_blocks;
-    if (!*branch) return add1(b, OP_rmsnorm, 2, (tensor *[]){*h, w}, attrs);
-    node *n = graph_add(b->g, OP_add_rmsnorm, 3, (tensor *[]){*h, *branch, w}, &attrs);
+    if (!*block) return add1(b, OP_rmsnorm, 2, (tensor *[]){*h, w}, attrs);
+    node *n = graph_add(b->g, OP_add_rmsnorm, 3, (tensor *[]){*h, *block, w}, &attrs);
     *h = n->out[0];
-    *branch = NULL;
+    *block = NULL;
     return n->out[1];
 }
 
@@ -397,14 +406,14 @@ static tensor *enter_stage(builder *b) {
     return h_NH;
 }
 
-static void leave_stage(builder *b, tensor *h_NH, tensor *branch_NH) {
+static void leave_stage(builder *b, tensor *h_NH, tensor *block_NH) {
     if (!b->is_last) {
-        tensor *in[] = {h_NH, branch_NH};
+        tensor *in[] = {h_NH, block_NH};
         graph_output(b->g, add1(b, OP_add, 2, in, (op_attrs){0}),
                 arena_printf(b->g->a, STAGE_OUTPUT, b->opts->chunk));
         return;
     }
-    tensor *x_NH = norm_of_stream(b, b->params->final_norm, &h_NH, &branch_NH);
+    tensor *x_NH = norm_of_stream(b, b->params->final_norm, &h_NH, &block_NH);
     if (b->mode != LLAMA_PREFILL) head(b, x_NH);
 }
 
@@ -426,17 +435,17 @@ graph *llama_build(arena *a, const param_list *params, llama_mode mode, const ll
     build.g->mesh = layout->mesh;
     if (opts->row_blocks > 1) build.g->row_blocks = opts->row_blocks;
     if (opts->partial_sum_rows) build.g->partial_sums = (int)(opts->rows / opts->partial_sum_rows);
-    tensor *branch_NH = NULL, *h_NH = enter_stage(&build);
+    tensor *block_NH = NULL, *h_NH = enter_stage(&build);
     for (int i = 0; i < build.layers->n; i++) {
         const layer_params *w = &params->layer[build.layers->first_here + i];
         build.g->layer = build.layers->first + i;
-        tensor *x_NH = norm_of_stream(&build, w->input_norm, &h_NH, &branch_NH);
-        branch_NH = attention_block(&build, w, x_NH);
-        x_NH = norm_of_stream(&build, w->post_norm, &h_NH, &branch_NH);
-        branch_NH = mlp_block(&build, w, x_NH);
+        tensor *x_NH = norm_of_stream(&build, w->input_norm, &h_NH, &block_NH);
+        block_NH = attention_block(&build, w, x_NH);
+        x_NH = norm_of_stream(&build, w->post_norm, &h_NH, &block_NH);
+        block_NH = mlp_block(&build, w, x_NH);
     }
     build.g->layer = -1;
-    leave_stage(&build, h_NH, branch_NH);
+    leave_stage(&build, h_NH, block_NH);
     graph_prune(build.g);
     return build.g;
 }

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "config/value.h"
+#include "launch/jobs/instance_types.h"
 
 // Made by CMake from search/devices.
 extern const char *const device_profile_files[][2];
@@ -35,29 +36,31 @@ typedef struct field {
     double unit, least, most; // as they are written; in `unit`s of the member
     field_kind kind;
     bool optional;
+    double otherwise; // if it is optional and not given
 } field;
 
+// The shares that are not given are those of all devices together (tools/fit_devices.py).
 #define AT(member) offsetof(device_profile, member)
 static const field fields[] = {
-        {"memory", AT(memory), 1, 1 << 20, 0x1p50, FIELD_BYTES, false},
-        {"peak.bf16_tflops", AT(bf16_flops), 1e12, 1e-6, 1e6, FIELD_NUMBER, false},
-        {"peak.fp8_tflops", AT(fp8_flops), 1e12, 0, 1e6, FIELD_NUMBER, true},
-        {"memory_gb_s", AT(bytes_per_s), 1e9, 1e-3, 1e6, FIELD_NUMBER, false},
-        {"links.inside_gb_s", AT(links.inside), 1e9, 1e-6, 1e6, FIELD_NUMBER, false},
-        {"links.between_gb_s", AT(links.between), 1e9, 1e-6, 1e6, FIELD_NUMBER, false},
-        {"links.ranks_per_host", AT(links.ranks_per_host), 1, 1, 1 << 20, FIELD_RANKS, false},
-        {"reached.products", AT(reached_products), 1, 0.01, 1.5, FIELD_NUMBER, false},
-        {"reached.products_fp8", AT(reached_fp8), 1, 0.01, 1.5, FIELD_NUMBER, true},
-        {"reached.attention", AT(reached_attention), 1, 0.01, 1.5, FIELD_NUMBER, false},
-        {"reached.memory", AT(reached_memory), 1, 0.01, 1.5, FIELD_NUMBER, false},
-        {"reached.inside", AT(reached_inside), 1, 0.01, 1.5, FIELD_NUMBER, false},
-        {"reached.between", AT(reached_between), 1, 0.01, 1.5, FIELD_NUMBER, false},
-        {"small_product", AT(small_product), 1, 0, 1e5, FIELD_NUMBER, true},
-        {"launch_us", AT(launch_s), 1e-6, 0, 1e6, FIELD_NUMBER, true},
-        {"message_us", AT(message_s), 1e-6, 0, 1e6, FIELD_NUMBER, true},
-        {"overlap.tensor", AT(overlap_tensor), 1, 0, 1, FIELD_NUMBER, true},
-        {"overlap.data", AT(overlap_data), 1, 0, 1, FIELD_NUMBER, true},
-        {"price_per_hour", AT(price_per_hour), 1, 0, 1e6, FIELD_NUMBER, true},
+        {"memory", AT(memory), 1, 1 << 20, 0x1p50, FIELD_BYTES, false, 0},
+        {"peak.bf16_tflops", AT(bf16_flops), 1e12, 1e-6, 1e6, FIELD_NUMBER, false, 0},
+        {"peak.fp8_tflops", AT(fp8_flops), 1e12, 0, 1e6, FIELD_NUMBER, true, 0},
+        {"memory_gb_s", AT(bytes_per_s), 1e9, 1e-3, 1e6, FIELD_NUMBER, false, 0},
+        {"links.inside_gb_s", AT(links.inside), 1e9, 1e-6, 1e6, FIELD_NUMBER, false, 0},
+        {"links.between_gb_s", AT(links.between), 1e9, 1e-6, 1e6, FIELD_NUMBER, false, 0},
+        {"links.ranks_per_host", AT(links.ranks_per_host), 1, 1, 1 << 20, FIELD_RANKS, false, 0},
+        {"reached.products", AT(reached_products), 1, 0.01, 1.5, FIELD_NUMBER, true, 0.70},
+        {"reached.products_fp8", AT(reached_fp8), 1, 0.01, 1.5, FIELD_NUMBER, true, 0.59},
+        {"reached.attention", AT(reached_attention), 1, 0.01, 1.5, FIELD_NUMBER, true, 0.38},
+        {"reached.memory", AT(reached_memory), 1, 0.01, 1.5, FIELD_NUMBER, true, 0.78},
+        {"reached.inside", AT(reached_inside), 1, 0.01, 1.5, FIELD_NUMBER, true, 0.78},
+        {"reached.between", AT(reached_between), 1, 0.01, 1.5, FIELD_NUMBER, true, 0.59},
+        {"small_product", AT(small_product), 1, 0, 1e5, FIELD_NUMBER, true, 0},
+        {"launch_us", AT(launch_s), 1e-6, 0, 1e6, FIELD_NUMBER, true, 0},
+        {"message_us", AT(message_s), 1e-6, 0, 1e6, FIELD_NUMBER, true, 0},
+        {"overlap.tensor", AT(overlap_tensor), 1, 0, 1, FIELD_NUMBER, true, 0},
+        {"overlap.data", AT(overlap_data), 1, 0, 1, FIELD_NUMBER, true, 0},
+        {"price_per_hour", AT(price_per_hour), 1, 0, 1e6, FIELD_NUMBER, true, 0},
 };
 enum { N_FIELDS = sizeof fields / sizeof *fields };
 
@@ -96,24 +99,32 @@ static drv_status set_field(reader *reading, const value *given, int i) {
     return DRV_OK;
 }
 
-static drv_status set_value(reader *r, const value *v) {
-    if (v->kind == VALUE_MAP) {
-        for (int i = 0; i < v->n; i++)
-            DRV_TRY(set_value(r, &v->items[i]));
+static drv_status set_value(reader *reading, const value *given) {
+    if (given->kind == VALUE_MAP) {
+        for (int i = 0; i < given->n; i++)
+            DRV_TRY(set_value(reading, &given->items[i]));
         return DRV_OK;
     }
-    if (strcmp(v->path, "source") == 0) {
-        r->out->source = v->text;
+    const bool is_source = strcmp(given->path, "source") == 0;
+    if (is_source || strcmp(given->path, "target") == 0) {
+        *(is_source ? &reading->out->source : &reading->out->target) = given->text;
         return DRV_OK;
     }
     const char *names[N_FIELDS];
     for (int i = 0; i < N_FIELDS; i++) {
         names[i] = fields[i].path;
-        if (strcmp(v->path, fields[i].path) == 0) return set_field(r, v, i);
+        if (strcmp(given->path, fields[i].path) == 0) return set_field(reading, given, i);
     }
-    const char *near = str_nearest(v->path, names, N_FIELDS);
-    return drv_fail(DRV_E_USAGE, "%s: %s is not a field of a device profile%s%s%s", v->where,
-            v->path, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    const char *near = str_nearest(given->path, names, N_FIELDS);
+    return drv_fail(DRV_E_USAGE, "%s: %s is not a field of a device profile%s%s%s", given->where,
+            given->path, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+}
+
+// Sets what is optional and not given.
+static void set_others(const bool *seen, device_profile *out) {
+    for (int i = 0; i < N_FIELDS; i++)
+        if (!seen[i] && fields[i].optional)
+            *(double *)((char *)out + fields[i].offset) = fields[i].otherwise * fields[i].unit;
 }
 
 static drv_status check(const reader *r) {
@@ -121,9 +132,6 @@ static drv_status check(const reader *r) {
         if (!r->seen[i] && !fields[i].optional)
             return drv_fail(DRV_E_USAGE, "%s: %s is missing, expected %s", r->out->name,
                     fields[i].path, expected(r->a, &fields[i]));
-    if (r->out->fp8_flops > 0 && r->out->reached_fp8 == 0)
-        return drv_fail(DRV_E_USAGE,
-                "%s: reached.products_fp8 is missing, which peak.fp8_tflops needs", r->out->name);
     return DRV_OK;
 }
 
@@ -135,8 +143,8 @@ static drv_status no_profile(arena *a, const char *name) {
     const char *names = arena_strdup(a, all.p);
     str_free(&all);
     return drv_fail(DRV_E_USAGE,
-            "--device: there is no profile \"%s\", expected one of %s, or the path of a file", name,
-            names);
+            "there is no device profile \"%s\", expected one of %s, a machine that drover launch --instance knows, or the path of a file",
+            name, names);
 }
 
 static drv_status read_text(reader *r, const char *text, size_t n) {
@@ -145,8 +153,12 @@ static drv_status read_text(reader *r, const char *text, size_t n) {
     return set_value(r, &root);
 }
 
+static drv_status read_fields(reader *r, const char *text);
+
 static drv_status read_profile(reader *r, const char *name) {
-    r->out->name = name;
+    const instance_type *machine = instance_find(name);
+    if (!r->out->name) r->out->name = name;
+    if (machine && machine->device) return read_fields(r, machine->device);
     if (strpbrk(name, "./")) {
         char *text;
         size_t n;
@@ -160,21 +172,28 @@ static drv_status read_profile(reader *r, const char *name) {
     return no_profile(r->a, name);
 }
 
-drv_status device_profile_read(arena *a, const char *text, device_profile *out) {
-    reader r = {.a = a, .out = out};
-    char *rest = arena_strdup(a, text);
-    *out = (device_profile){.name = NULL};
-    DRV_TRY(read_profile(&r, strsep(&rest, ",")));
+// Reads the name of a profile and the fields after it.
+static drv_status read_fields(reader *r, const char *text) {
+    char *rest = arena_strdup(r->a, text);
+    DRV_TRY(read_profile(r, strsep(&rest, ",")));
     for (char *set; (set = strsep(&rest, ","));) {
         value v;
         char *equal = strchr(set, '=');
         if (!equal)
-            return drv_fail(DRV_E_USAGE, "--device: \"%.80s\" is not FIELD=VALUE, as memory=96GB",
-                    set);
+            return drv_fail(DRV_E_USAGE,
+                    "device profile: \"%.80s\" is not FIELD=VALUE, as memory=96GB", set);
         *equal = 0;
-        DRV_TRY(yaml_read_value(a, set, "--device", equal + 1, &v));
-        DRV_TRY(set_value(&r, &v));
+        DRV_TRY(yaml_read_value(r->a, set, "device profile", equal + 1, &v));
+        DRV_TRY(set_value(r, &v));
     }
+    return DRV_OK;
+}
+
+drv_status device_profile_read(arena *a, const char *text, device_profile *out) {
+    reader r = {.a = a, .out = out};
+    *out = (device_profile){.name = NULL};
+    DRV_TRY(read_fields(&r, text));
+    set_others(r.seen, out);
     return check(&r);
 }
 
@@ -186,18 +205,16 @@ drv_status device_profile_check_ranks(const device_profile *d, int64_t ranks) {
             (long long)host, (long long)ranks);
 }
 
-device_profile device_profile_by_hand(const char *name, double flops, double share, int64_t memory,
+device_profile device_profile_by_hand(const char *name, double flops, int64_t memory,
         const link_speeds *links) {
-    return (device_profile){.name = name,
+    const bool seen[N_FIELDS] = {false};
+    device_profile made = {.name = name,
             .source = "options",
             .memory = memory,
             .bf16_flops = flops,
             .bytes_per_s = HUGE_VAL,
-            .links = *links,
-            .reached_products = share,
-            .reached_attention = share,
-            .reached_memory = 1,
-            .reached_inside = 1,
-            .reached_between = 1,
-            .overlap_data = 2.0 / 3}; // sums of gradients while the backward pass goes on
+            .links = *links};
+    set_others(seen, &made);
+    made.overlap_data = 2.0 / 3; // sums of gradients while the backward pass goes on
+    return made;
 }

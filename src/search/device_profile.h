@@ -11,6 +11,7 @@
 typedef struct device_profile {
     const char *name;   // "h100", or the path of the file
     const char *source; // where the figures are from
+    const char *target; // for which drover compile --target compiles; NULL: none without the device
     int64_t memory;     // bytes
     double bf16_flops;  // peak of dense products, FLOP/s
     double fp8_flops;   // 0: there are none
@@ -26,17 +27,17 @@ typedef struct device_profile {
     double price_per_hour; // 0: unknown
 } device_profile;
 
-// Reads what --device names: a profile that ships with the program or a file (a name with a '.' or
-// a '/'), and after commas fields that replace its own: "h100,memory=96GB". Lives in `a`.
-// DRV_E_USAGE: there is no such profile, with those there are; a field that is missing, unknown, or
-// out of its range, with its place.
+// Reads what --device names: a profile that ships with the program, a machine that drover launch
+// --instance knows, or a file (a name with a '.' or a '/'), and after commas fields that replace
+// its own: "h100,memory=96GB". Lives in `a`. DRV_E_USAGE: there is no such profile, with those
+// there are; a field that is missing, unknown, or out of its range, with its place.
 DRV_CHECKED drv_status device_profile_read(arena *a, const char *text, device_profile *out);
 
 // Checks that hosts of so many ranks divide `ranks`. DRV_E_USAGE.
 DRV_CHECKED drv_status device_profile_check_ranks(const device_profile *d, int64_t ranks);
-// Makes a profile of what is known of a rank without measuring it: `share` of the peak of products
-// is reached by whatever computes, memory limits nothing, and messages go at the speed of the links.
-device_profile device_profile_by_hand(const char *name, double flops, double share, int64_t memory,
+// Makes a profile of what is known of a rank without measuring it: the shares of the peak that are
+// reached are those of all devices together, and memory limits nothing.
+device_profile device_profile_by_hand(const char *name, double flops, int64_t memory,
         const link_speeds *links);
 
 // The profiles that ship with the program, by name.

@@ -2,14 +2,17 @@
 #include "search/job_fit.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/parallel.h"
 #include "base/str.h"
 #include "programs/fit.h"
 #include "search/elastic_layouts.h"
-#include "search/stage_plans.h"
+#include "search/timed_plan.h"
 #include "setup/device.h"
 #include "setup/process_bytes.h"
+
+#define ANY "any" // a device of which only the memory is known
 
 // Returns the nearest numbers of nodes that the layout divides, as "; 2 or 4 nodes would do".
 static const char *near_nodes(arena *a, const run_config *cfg, const job_spec *spec) {
@@ -45,16 +48,19 @@ static drv_status set_ranks(arena *a, run_config *cfg, const job_spec *spec) {
             near_nodes(a, cfg, spec));
 }
 
-static drv_status planned_bytes(arena *a, run_config *cfg, int64_t *out) {
-    memory_plan planned;
-    stage_plans stages;
-    if (cfg->pipeline_parallel > 1) {
-        DRV_TRY(stage_plans_make(a, true, cfg, &stages));
-        *out = stages.bytes[stages.worst];
+// Makes the profile of a rank: that of its device in hosts of the job's ranks. Of a machine without
+// one only the memory is known.
+static drv_status read_device(arena *a, const job_spec *spec, device_profile *out) {
+    const instance_type *t = spec->instance;
+    const link_speeds links = {1e9, 1e9, 0};
+    if (t->device) {
+        DRV_TRY_CTX(device_profile_read(a, t->device, out), "the device of %s", t->name);
+        out->links.ranks_per_host = spec->ranks;
         return DRV_OK;
     }
-    DRV_TRY(fit_plan(cfg, &planned));
-    *out = planned.total;
+    *out = device_profile_by_hand(ANY, 1e12,
+            t->family == DEVICE_NONE ? t->pod_memory / spec->ranks : t->device_memory, &links);
+    out->fp8_flops = out->bf16_flops;
     return DRV_OK;
 }
 
@@ -65,23 +71,16 @@ static drv_status check_backend(const run_config *cfg, const instance_type *t) {
             config_where(cfg, "backend"), cfg->backend, t->devices, t->name);
 }
 
-// Returns the memory of a rank and its process.
-static int64_t memory_for_rank(const job_spec *spec) {
-    const instance_type *t = spec->instance;
-    return t->family == DEVICE_NONE ? t->pod_memory / spec->ranks : t->device_memory;
-}
-
 // Checks that a job which may go on with fewer nodes has a layout for the fewest; otherwise this
-// would be found out at the first failure. Only whether there is one matters, so any speeds will do.
-static drv_status check_fewest(arena *a, const run_config *cfg, const job_spec *spec) {
+// would be found out at the first failure.
+static drv_status check_fewest(arena *a, const run_config *cfg, const job_spec *spec,
+        const device_profile *device) {
     const int nodes = spec->nodes - spec->spares;
-    const bool on_device = spec->instance->family != DEVICE_NONE;
-    const link_speeds links = {1e9, 1e9, 0};
     const elastic_job job = {.cfg = cfg,
             .n_nodes = nodes,
             .ranks = spec->ranks,
-            .device = device_profile_by_hand("any", 1e12, 1, memory_for_rank(spec), &links),
-            .on_host = !on_device};
+            .device = *device,
+            .on_host = spec->instance->family == DEVICE_NONE};
     elastic_layout found;
     if (spec->fewest >= nodes) return DRV_OK;
     DRV_TRY_CTX(elastic_on(a, &job, spec->fewest, &found), "--min-nodes %d", spec->fewest);
@@ -101,25 +100,37 @@ drv_status job_check_compile(const run_config *cfg, const job_spec *spec) {
             n, t->name, instance_ranks(t));
 }
 
+// Returns the time of a step as the summary has it; "" where the device of a rank is not known.
+static const char *speed(arena *a, const run_config *cfg, const device_profile *device,
+        const timed_plan *planned) {
+    const double seconds = planned->cost.seconds;
+    if (strcmp(device->name, ANY) == 0) return "";
+    return arena_printf(a, "; a step takes %.3g s, %s tokens/s by the profile %s", seconds,
+            str_si((double)(cfg->global_batch_size * cfg->sequence_length) / seconds),
+            device->name);
+}
+
 drv_status job_check_fit(arena *a, run_config *cfg, const job_spec *spec, const char **summary) {
     const instance_type *type = spec->instance;
-    int64_t bytes;
+    device_profile device;
+    timed_plan planned;
     const char *keys = NULL;
     const run_config any_ranks = *cfg;
     DRV_TRY(check_backend(cfg, type));
     DRV_TRY(set_ranks(a, cfg, spec));
     par_set_threads(type->cpus / spec->ranks);
-    DRV_TRY(planned_bytes(a, cfg, &bytes));
+    DRV_TRY(read_device(a, spec, &device));
+    DRV_TRY(timed_plan_make(a, cfg, &device, &planned));
     const bool on_device = type->family != DEVICE_NONE;
-    const int64_t process = process_bytes(cfg), has = memory_for_rank(spec),
-                  needs = on_device ? bytes : bytes + process;
+    const int64_t process = process_bytes(cfg), has = device.memory,
+                  needs = on_device ? planned.bytes : planned.bytes + process;
     if (needs <= has) {
-        DRV_TRY(check_fewest(a, &any_ranks, spec));
-        *summary = arena_printf(a, "%d node%s%s x %d rank%s on %s: a rank needs %s of %s",
+        DRV_TRY(check_fewest(a, &any_ranks, spec, &device));
+        *summary = arena_printf(a, "%d node%s%s x %d rank%s on %s: a rank needs %s of %s%s",
                 spec->nodes - spec->spares, str_plural(spec->nodes - spec->spares),
                 spec->spares ? arena_printf(a, " (and %d spare)", spec->spares) : "", spec->ranks,
                 str_plural(spec->ranks), type->name, str_bytes((double)needs),
-                str_bytes((double)has));
+                str_bytes((double)has), speed(a, cfg, &device, &planned));
         return DRV_OK;
     }
     const memory_limit limit = {.machine = has, .free = on_device ? has + process : has};

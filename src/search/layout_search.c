@@ -8,46 +8,22 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "programs/fit.h"
-#include "search/step_cost.h"
+#include "search/timed_plan.h"
 #include "setup/process_bytes.h"
 
-enum { MAX_TRIES = 16 }; // variants of one mesh that are planned
+enum { MAX_TRIES = 24 }; // variants of one mesh that are planned
 // Plans may be so much faster than their estimates.
 #define FASTER 0.97
-
-// --- one layout
-typedef struct planned {
-    int64_t bytes;
-    step_cost cost;
-} planned;
-
-static drv_status plan_whole(arena *a, const run_config *cfg, const device_profile *device,
-        planned *out) {
-    programs p;
-    step_work all = step_work_new(a, cfg);
-    DRV_TRY(programs_plan(a, cfg, &p));
-    out->bytes = programs_memory(&p).total;
-    step_work_take(&p, &all);
-    return step_cost_make(a, cfg, &all, NULL, device, &out->cost);
-}
-
-static drv_status plan_pipeline(arena *a, run_config *cfg, const device_profile *device,
-        planned *out) {
-    stage_plans stages;
-    DRV_TRY(stage_plans_make(a, true, cfg, &stages));
-    out->bytes = stages.bytes[stages.worst];
-    return step_cost_make(a, cfg, &stages.work, &stages.schedule, device, &out->cost);
-}
+// The excess of an alike variant may be so much larger than that of another micro-batch.
+#define UNLIKE 1.03
 
 // Plans one layout; DRV_E_USAGE: it is not possible after all.
 drv_status layout_search_plan(const layout_search *s, layout_candidate *what) {
     arena *a = arena_new("a layout");
     run_config cfg = *s->cfg;
-    planned made;
+    timed_plan made;
     drv_status status = layout_candidate_apply(what, s->ranks, &cfg);
-    if (status == DRV_OK)
-        status = what->pipeline > 1 ? plan_pipeline(a, &cfg, &s->device, &made)
-                                    : plan_whole(a, &cfg, &s->device, &made);
+    if (status == DRV_OK) status = timed_plan_make(a, &cfg, &s->device, &made);
     if (status == DRV_OK) {
         what->bubble = made.cost.bubble;
         what->seconds = made.cost.seconds;
@@ -88,7 +64,7 @@ static bool find_variant(const layout_search *made, const layout_candidates *all
         layout_candidate c = all->list[*next];
         const double estimated = c.bytes;
         if (tries == MAX_TRIES || (fits && FASTER * c.seconds > out->seconds)) continue;
-        if (estimated * excess_of(tried, excess, tries, &c) > memory) continue;
+        if (estimated * excess_of(tried, excess, tries, &c) > UNLIKE * memory) continue;
         if (layout_search_plan(made, &c) != DRV_OK) continue;
         excess[tries] = c.bytes / estimated;
         tried[tries++] = c;

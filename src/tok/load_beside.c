@@ -1,8 +1,8 @@
 // Adds the tokens that the files beside tokenizer.json name, as AutoTokenizer of transformers 5
 // does (tokenization_utils_base.py, _from_pretrained; tokenization_utils_tokenizers.py, __init__):
-// first those of added_tokens_decoder that differ from tokenizer.json's, by their ids, then what
-// has a role, then additional ones. Where tokenizer_config.json has no added_tokens_decoder, the
-// older files special_tokens_map.json and added_tokens.json count, the former before the config.
+// first those of added_tokens_decoder, by their ids, then what has a role, then additional ones.
+// Where tokenizer_config.json has no added_tokens_decoder, the older files special_tokens_map.json
+// and added_tokens.json count, the former before the config.
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,10 +11,10 @@
 
 typedef struct beside {
     loader *load;
-    json_t *same;               // tokens of tokenizer.json as text, with all that is said of them
-    json_t *known;              // texts of tokens that are there, or that added_tokens_decoder adds
+    json_t *known;              // texts of tokens that are there, or that have a number: {text: id}
     json_t *by_text;            // what added_tokens_decoder, or the older files, say of a text
     json_t *named;              // texts of tokens that have a role
+    json_t *special;            // texts that are special where added_tokens.json names them
     json_t *found;              // the tokens to add
     json_t *given;              // the values that they come from
     json_t *more;               // tokens without a role
@@ -49,14 +49,6 @@ static json_t *whole_token(const json_t *value, bool special) {
     return token;
 }
 
-static bool is_same(const beside *b, const json_t *token, bool remember) {
-    char *text = json_dumps(token, JSON_COMPACT | JSON_SORT_KEYS);
-    const bool same = json_object_get(b->same, text) != NULL;
-    if (remember) json_object_set_new(b->same, text, json_true());
-    free(text);
-    return same;
-}
-
 // A token that a role or a list of more tokens names. The same value again adds nothing; another
 // one for the same text goes before the first.
 static void add_named(beside *b, const json_t *value, bool standard, bool special) {
@@ -81,6 +73,22 @@ static bool has_some(const json_t *tokens) {
     return json_array_size(tokens) > 0 || json_object_size(tokens) > 0;
 }
 
+// Notes the text of a value that makes a token of added_tokens.json special: a text, or an object of
+// the older file. An object of the config is not one, since AutoTokenizer makes it a token later.
+static void note_special(beside *b, const json_t *value, bool of_map) {
+    const char *text = of_map || json_is_string(value) ? loader_token_text(value) : NULL;
+    if (text) json_object_set_new(b->special, text, json_true());
+}
+
+static void find_special(beside *b, const json_t *extra, const json_t *extra_map) {
+    size_t i;
+    json_t *token;
+    for (i = 0; i < N_ROLES; i++)
+        note_special(b, own_key(b, roles[i]), json_object_get(b->load->map, roles[i]) != NULL);
+    json_array_foreach(extra, i, token) note_special(b, token, false);
+    json_array_foreach(extra_map, i, token) note_special(b, token, true);
+}
+
 // Finds the tokens that have no role: a list, and objects of {name: token}. The config's list goes
 // before the map's; only one called extra_special_tokens is joined with the map's.
 static void find_more(beside *self) {
@@ -101,6 +109,7 @@ static void find_more(beside *self) {
         self->own_names[1] = extra_map;
         extra = extra_map = NULL;
     }
+    find_special(self, extra, extra_map);
     if (json_object_get(map, "additional_special_tokens"))
         additional = json_object_get(map, "additional_special_tokens");
     if (!extra && !extra_map) extra = additional;
@@ -146,12 +155,19 @@ static void take_named(beside *b, const json_t *value, bool standard) {
 
 typedef struct numbered {
     int64_t id;
+    int order;     // place in the file
     json_t *token; // owned
 } numbered;
 
 static int by_id(const void *x, const void *y) {
-    const int64_t a = ((const numbered *)x)->id, b = ((const numbered *)y)->id;
-    return (a > b) - (a < b);
+    const numbered *a = x, *b = y;
+    return a->id != b->id ? (a->id > b->id) - (a->id < b->id) : a->order - b->order;
+}
+
+static void add_number(const beside *b, int64_t id, json_t *token, numbered *out, int *n) {
+    json_object_set(b->by_text, loader_token_text(token), token);
+    out[*n] = (numbered){id, *n, token};
+    ++*n;
 }
 
 // added_tokens_decoder: {"5": {"content": ...}}.
@@ -164,33 +180,35 @@ static drv_status read_decoder(const beside *b, const json_t *decoder, numbered 
             return drv_fail(DRV_E_DATA,
                     "%s: added_tokens_decoder: \"%.40s\" is no id with a token that has \"content\"",
                     loader_beside(b->load, "tokenizer_config.json"), key);
-        out[(*n)++] = (numbered){id, whole_token(value, false)};
+        add_number(b, id, whole_token(value, false), out, n);
     }
     return DRV_OK;
 }
 
-// added_tokens.json: {"<token>": 5}, without those whose id tokenizer.json has.
-static void read_older(beside *b, const json_t *own, const json_t *added, numbered *out, int *n) {
+// added_tokens.json: {"<token>": 5}. Tokens of tokenizer.json come after them: they replace one
+// that has the same id.
+static void read_older(const beside *b, const json_t *own, const json_t *older, numbered *out,
+        int *n) {
     const char *text;
     json_t *id, *token;
     size_t i;
-    json_object_foreach((json_t *)(uintptr_t)added, text, id) {
-        bool special = json_object_get(b->named, text) != NULL;
-        json_array_foreach(b->more, i, token) special |=
-                json_is_string(token) && strcmp(text, json_string_value(token)) == 0;
-        bool there = !json_is_integer(id) || !*text;
-        size_t k;
-        json_array_foreach(own, k, token) there |= json_equal(json_object_get(token, "id"), id);
-        if (there) continue;
+    json_object_foreach((json_t *)(uintptr_t)older, text, id) {
+        if (!json_is_integer(id)) continue;
+        const bool special = json_object_get(b->special, text) != NULL;
         token = json_pack("{s:s, s:b, s:b}", "content", text, "special", special, "normalized",
                 !special);
-        out[(*n)++] = (numbered){json_integer_value(id), whole_token(token, false)};
+        add_number(b, json_integer_value(id), whole_token(token, false), out, n);
         json_decref(token);
     }
-    json_array_foreach(own, i, token)
-            json_object_set_new(b->by_text, loader_token_text(token), whole_token(token, false));
+    json_array_foreach(own, i, token) {
+        id = json_object_get(token, "id");
+        if (loader_token_text(token) &&
+                json_is_integer(id)) // others are refused where they are read
+            add_number(b, json_integer_value(id), whole_token(token, false), out, n);
+    }
 }
 
+// All of them are added, also those that tokenizer.json has: the last one with a text counts.
 static drv_status add_numbered(beside *self, const json_t *own) {
     const json_t *decoder = json_object_get(self->load->config, "added_tokens_decoder");
     json_t *older = NULL;
@@ -199,7 +217,7 @@ static drv_status add_numbered(beside *self, const json_t *own) {
     if (!self->load->has_decoder)
         DRV_TRY(loader_read_beside(self->load, "added_tokens.json", &older));
     numbered *list = ARENA_ARRAY(self->load->a, numbered,
-            json_object_size(self->load->has_decoder ? decoder : older) + 1);
+            json_object_size(self->load->has_decoder ? decoder : older) + json_array_size(own) + 1);
     if (self->load->has_decoder)
         status = read_decoder(self, decoder, list, &n_tokens);
     else
@@ -207,12 +225,14 @@ static drv_status add_numbered(beside *self, const json_t *own) {
     qsort(list, (size_t)n_tokens, sizeof *list, by_id);
     for (int i = 0; i < n_tokens; i++) {
         const char *text = loader_token_text(list[i].token);
-        json_object_set(self->by_text, text, list[i].token);
-        if (status == DRV_OK && *text && !is_same(self, list[i].token, false)) {
-            json_t *token = json_copy(list[i].token);
-            json_object_set_new(token, "id", json_integer(list[i].id));
-            json_object_set_new(self->known, text, json_true());
+        const bool replaced = i + 1 < n_tokens && list[i + 1].id == list[i].id;
+        if (status == DRV_OK && *text && !replaced) {
+            json_t *token = json_copy(list[i].token), *id = json_integer(list[i].id);
+            if (!json_equal(json_object_get(self->known, text), id)) // otherwise it is known
+                json_object_set(token, "id", id);
+            json_object_set(self->known, text, id);
             json_array_append_new(self->found, token);
+            json_decref(id);
         }
         json_decref(list[i].token);
     }
@@ -220,41 +240,20 @@ static drv_status add_numbered(beside *self, const json_t *own) {
     return status;
 }
 
-// A token of tokenizer.json that has a role is special, whatever its flag says, where the role's
-// value is the token that added_tokens_decoder or an older file has: that object becomes special,
-// so that it differs from tokenizer.json's and is added once more.
-static void make_special(beside *b, const json_t *own) {
-    size_t i;
-    json_t *token;
-    json_array_foreach(own, i, token) {
-        const char *text = loader_token_text(token);
-        const bool named = text && json_object_get(b->named, text),
-                   special = json_is_true(json_object_get(token, "special"));
-        if (!named || special || !json_object_get(b->by_text, text)) continue;
-        json_t *again = whole_token(token, true);
-        json_object_set(again, "id", json_object_get(token, "id"));
-        json_array_insert_new(b->found, 0, again);
-    }
-    json_array_foreach(b->found, i, token) if (json_object_get(b->named, loader_token_text(token)))
-            json_object_set_new(token, "special", json_true());
-}
-
 static drv_status find_tokens(beside *b, const json_t *own) {
     size_t i;
     json_t *token;
     find_more(b);
     json_array_foreach(own, i, token) {
-        if (!loader_token_text(token)) continue; // refused where it is read
-        json_t *whole = whole_token(token, false);
-        is_same(b, whole, true);
-        json_object_set_new(b->known, loader_token_text(token), json_true());
-        json_decref(whole);
+        json_t *id = json_object_get(token, "id");
+        if (loader_token_text(token) && id) json_object_set(b->known, loader_token_text(token), id);
     }
     each_named(b, note_named);
     DRV_TRY(add_numbered(b, own));
     each_named(b, take_named);
     json_array_foreach(b->more, i, token) add_named(b, token, false, json_is_string(token));
-    make_special(b, own);
+    json_array_foreach(b->found, i, token) if (json_object_get(b->named, loader_token_text(token)))
+            json_object_set_new(token, "special", json_true());
     return DRV_OK;
 }
 
@@ -278,10 +277,10 @@ drv_status loader_read_beside(const loader *l, const char *name, json_t **out) {
 
 drv_status load_beside(loader *load, const json_t *own, json_t **out) {
     beside self = {.load = load,
-            .same = json_object(),
             .known = json_object(),
             .by_text = json_object(),
             .named = json_object(),
+            .special = json_object(),
             .found = json_array(),
             .given = json_array(),
             .more = json_array()};
@@ -291,10 +290,10 @@ drv_status load_beside(loader *load, const json_t *own, json_t **out) {
     load->t->splits_special = json_is_true(json_object_get(load->config, "split_special_tokens"));
     if (status == DRV_OK) status = find_tokens(&self, own);
     *out = self.found;
-    json_decref(self.same);
     json_decref(self.known);
     json_decref(self.by_text);
     json_decref(self.named);
+    json_decref(self.special);
     json_decref(self.given);
     json_decref(self.more);
     return status;

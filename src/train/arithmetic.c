@@ -19,7 +19,7 @@ static int find_other(const char *all, int ranks) {
 }
 
 // The level and the rule of this process, as a user would set them.
-static drv_status take_lowest(run *r, cpu_level level) {
+static drv_status take_lowest(this_rank *r, cpu_level level) {
     if (setenv("DROVER_CPU", cpu_level_name(level), 1) != 0 ||
             setenv("DROVER_GEMM", "fp32", 1) != 0)
         return drv_fail(DRV_E_IO, "could not set DROVER_CPU and DROVER_GEMM");
@@ -28,7 +28,7 @@ static drv_status take_lowest(run *r, cpu_level level) {
     return device_open(r->a, r->cfg, &r->b);
 }
 
-drv_status ranks_agree_on_arithmetic(run *r) {
+drv_status ranks_agree_on_arithmetic(this_rank *r) {
     const int ranks = comm_size(r->comm);
     if (ranks == 1 || r->pool || !config_backend(r->cfg)->is_processor) return DRV_OK;
     cpu_level level;

@@ -6,7 +6,6 @@
 
 #include "base/log.h"
 #include "programs/gradient_ops.h"
-#include "train/ranks.h"
 
 static const char *const kind_names[] = {"equal", "batch", "weight", "loss", "gradient",
         "gradient norm", "update", "parameter norm"};
@@ -120,13 +119,13 @@ static const char *meaning_of(arena *a, const audit_result *x) {
 // pipeline no rank has the graphs of another stage.
 static drv_status share_gradient_ops(run *r, const char *parameter, const char **out) {
     enum { BYTES = 256 };
-    char mine[BYTES] = "", *all = ARENA_ARRAY(r->a, char, BYTES *comm_size(r->comm));
+    char mine[BYTES] = "", *all = ARENA_ARRAY(r->rank.a, char, BYTES *comm_size(r->rank.comm));
     str ops = {0};
-    programs_gradient_ops(&r->p, parameter, &ops);
+    programs_gradient_ops(&r->opened.programs, parameter, &ops);
     if (ops.n) snprintf(mine, sizeof mine, "%s", ops.p);
     str_free(&ops);
-    DRV_TRY(comm_all_gather(comm_all_ranks(r->comm), mine, sizeof mine, NULL, all));
-    for (int rank = comm_size(r->comm) - 1; rank >= 0; rank--)
+    DRV_TRY(comm_all_gather(comm_all_ranks(r->rank.comm), mine, sizeof mine, NULL, all));
+    for (int rank = comm_size(r->rank.comm) - 1; rank >= 0; rank--)
         if (all[rank * BYTES]) *out = all + rank * BYTES;
     return DRV_OK;
 }
@@ -158,20 +157,20 @@ static drv_status end_at(run *r, const step_metrics *at_step, const difference *
     audit_result *result = r->audit->result;
     shared_find all = {(int32_t)found->kind, found->of ? found->index : -1, found->n == 1,
             found->recorded - found->replayed};
-    DRV_TRY(comm_broadcast(comm_all_ranks(r->comm), 0, &all, sizeof all));
+    DRV_TRY(comm_broadcast(comm_all_ranks(r->rank.comm), 0, &all, sizeof all));
     if (all.kind == AUDIT_EQUAL) return DRV_OK;
     const tensor_hashes *of = lists[all.kind];
     result->kind = (audit_kind)all.kind;
     result->step = at_step->step;
     result->element = -1;
     if (of && all.alone)
-        DRV_TRY(hashes_find_bit(&r->p.held, &of->list[all.index], all.difference, &result->element,
-                &result->bit));
+        DRV_TRY(hashes_find_bit(&r->opened.programs.held, &of->list[all.index], all.difference,
+                &result->element, &result->bit));
     const char *gradient_ops = NULL;
     if (result->kind == AUDIT_GRADIENT)
         DRV_TRY(share_gradient_ops(r, of->list[all.index].entry.name, &gradient_ops));
     drv_status status = DRV_OK;
-    if (r->leads) {
+    if (r->rank.leads) {
         result->equal_to = r->audit->equal_to;
         result->n_tensors = found->n;
         result->tensor = of ? arena_strdup(r->audit->a, of->list[all.index].entry.name) : NULL;
@@ -180,7 +179,7 @@ static drv_status end_at(run *r, const step_metrics *at_step, const difference *
         result->op = op_of(result->kind, gradient_ops);
         status = say(r, result);
     }
-    return ranks_together(r, status);
+    return ranks_together(&r->rank, status);
 }
 
 // --- for the loop
@@ -190,8 +189,8 @@ const char *audit_checkpoint(const run *r) {
 
 static drv_status check_arithmetic(const run *r) {
     audit *self = r->audit;
-    const char *mine = json_string_value(json_object_get(r->about, "arithmetic")), *recorded;
-    if (!r->leads) return DRV_OK;
+    const char *mine = json_string_value(json_object_get(r->opened.about, "arithmetic")), *recorded;
+    if (!r->rank.leads) return DRV_OK;
     seek(self, self->result->first);
     if (!self->line)
         return drv_fail(DRV_E_USAGE, "%s ends before step %lld", self->path,
@@ -207,17 +206,17 @@ static drv_status check_arithmetic(const run *r) {
 
 drv_status audit_open(run *r) {
     r->audit->equal_to = r->progress.state.step;
-    r->audit->result->leads = r->leads;
-    r->audit->result->ranks = comm_size(r->comm);
-    if (r->leads) DRV_TRY(json_lines_open(r->audit->path, true, &r->audit->lines));
-    if (r->leads) r->audit->line = json_lines_next(&r->audit->lines);
+    r->audit->result->leads = r->rank.leads;
+    r->audit->result->ranks = comm_size(r->rank.comm);
+    if (r->rank.leads) DRV_TRY(json_lines_open(r->audit->path, true, &r->audit->lines));
+    if (r->rank.leads) r->audit->line = json_lines_next(&r->audit->lines);
     return check_arithmetic(r);
 }
 
 drv_status audit_begin_step(run *r, const step_metrics *m) {
     difference found = {0};
     const tensor_hashes *lists[N_AUDIT_KINDS] = {[AUDIT_WEIGHT] = &m->hashes.before};
-    if (r->leads) {
+    if (r->rank.leads) {
         seek(r->audit, m->step);
         if (r->audit->at_step && m->step >= r->audit->result->first) {
             compare_number(r->audit, "batch", m->hashes.batch, AUDIT_BATCH, &found);
@@ -233,7 +232,7 @@ drv_status audit_end_step(run *r, const step_metrics *m) {
             {[AUDIT_GRADIENT] = &m->hashes.gradients, [AUDIT_UPDATE] = &m->hashes.weights};
     audit *self = r->audit;
     if (!m->hashed) return DRV_OK;
-    if (r->leads && self->at_step && m->step >= self->result->first) {
+    if (r->rank.leads && self->at_step && m->step >= self->result->first) {
         compare_real(self, "loss", m->loss, AUDIT_LOSS, &found);
         compare_tensors(self, "gradients", &m->hashes.gradients, AUDIT_GRADIENT, &found);
         compare_real(self, "grad_norm", m->grad_norm, AUDIT_NORM, &found);

@@ -18,13 +18,13 @@ typedef struct local_run {
 
 static drv_status run_here(run *r, local_run *all) {
     run_config cfg = *all->cfg;
-    r->cfg = &cfg;
+    r->rank.cfg = &cfg;
     drv_saved ended;
     drv_save(run_all(r, &cfg, all->fresh), &ended);
     run_close(r);
-    if (ended.status != DRV_OK && (!r->ending.together || ended.status == DRV_E_PEER))
+    if (ended.status != DRV_OK && (!r->rank.together || ended.status == DRV_E_PEER))
         return drv_restore(&ended);
-    if (r->leads) all->ended = ended;
+    if (r->rank.leads) all->ended = ended;
     return DRV_OK;
 }
 
@@ -32,11 +32,8 @@ static drv_status run_rank(comm *c, void *ctx) {
     local_run *all = ctx;
     arena *a = arena_new("run");
     run *r = ARENA_NEW(a, run); // more than a frame may hold
-    *r = (run){.a = a,
-            .comm = c,
-            .pool = all->pool,
-            .leads = comm_rank(c) == 0,
-            .saving = {.saved_step = -1, .step = -1}};
+    *r = (run){.rank = {.a = a, .comm = c, .pool = all->pool, .leads = comm_rank(c) == 0},
+            .saving.saved_step = -1};
     const drv_status status = run_here(r, all);
     arena_free(a);
     return status;

@@ -23,7 +23,7 @@ static drv_status compare(arena *a, const char *first, const char *mine) {
     return DRV_OK;
 }
 
-drv_status ranks_share_config(run *r) {
+drv_status ranks_share_config(this_rank *r) {
     if (comm_size(r->comm) == 1 || r->pool) return DRV_OK; // ranks of a process have one file
     arena *a = arena_new("shared config");
     str mine = {0};

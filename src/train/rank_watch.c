@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/task.h"
-#include "train/ranks.h"
 #include "train/run.h"
 #include "measure/energy.h"
 #include "watch/files/rank_table.h"
@@ -112,20 +111,20 @@ void rank_watch_close(rank_watch *w) {
 }
 
 void rank_watch_tell(run *r, const rank_time *step) {
-    rank_figures *f = &r->figures;
+    rank_figures *f = &r->shown.figures;
     const double now = clock_s();
     f->compute_s = (float)step->compute;
     f->wait_s = (float)step->wait;
     f->data_s = (float)step->data;
     f->save_s = (float)step->save;
     f->sent = (int64_t)step->sent;
-    if (now - r->measured_s >= EVERY_S) { // a file is read for it
-        const bool on_host = config_backend(r->cfg)->uses_host_memory;
+    if (now - r->shown.measured_s >= EVERY_S) { // a file is read for it
+        const bool on_host = config_backend(r->rank.cfg)->uses_host_memory;
         f->resident = memory_resident_bytes();
-        f->device = on_host ? 0 : backend_held_bytes(r->b);
-        r->measured_s = now;
+        f->device = on_host ? 0 : backend_held_bytes(r->rank.b);
+        r->shown.measured_s = now;
     }
-    comm_tell(r->comm, f);
+    comm_tell(r->rank.comm, f);
 }
 
 // --- energy
@@ -146,10 +145,10 @@ static bool is_first_of_host(const comm *c, int rank) {
 
 // "RAPL (package-0)"; hosts that differ from the first are counted, and one is named.
 static void say_energy(run *r, const char *words) {
-    const int n = comm_size(r->comm);
+    const int n = comm_size(r->rank.comm);
     int hosts = 0, others = 0, other = 0;
     for (int i = 0; i < n; i++) {
-        if (!is_first_of_host(r->comm, i)) continue;
+        if (!is_first_of_host(r->rank.comm, i)) continue;
         hosts++;
         if (strcmp(words, words + (size_t)i * ENERGY_WORDS) == 0) continue;
         if (!others++) other = i;
@@ -157,47 +156,47 @@ static void say_energy(run *r, const char *words) {
     char more[ENERGY_WORDS + 128] = "";
     if (others)
         snprintf(more, sizeof more, "; otherwise on %d of %d hosts, on %.64s: %s", others, hosts,
-                comm_host(r->comm, other), words + (size_t)other * ENERGY_WORDS);
-    r->energy->words = arena_printf(r->a, "%s%s", words, more);
-    log_file_only("energy: %s", r->energy->words);
+                comm_host(r->rank.comm, other), words + (size_t)other * ENERGY_WORDS);
+    r->shown.energy->words = arena_printf(r->rank.a, "%s%s", words, more);
+    log_file_only("energy: %s", r->shown.energy->words);
 }
 
 drv_status rank_watch_open_energy(run *r) {
     char mine[ENERGY_WORDS] = "";
     drv_status status = DRV_OK;
-    struct host_energy *of = r->energy = ARENA_NEW(r->a, struct host_energy);
+    struct host_energy *of = r->shown.energy = ARENA_NEW(r->rank.a, struct host_energy);
     *of = (struct host_energy){.step = r->progress.state.step, .words = ""};
-    if (is_first_of_host(r->comm, comm_rank(r->comm)))
-        status = energy_open(r->a, NULL, &of->counters);
-    DRV_TRY(ranks_together(r, status));
+    if (is_first_of_host(r->rank.comm, comm_rank(r->rank.comm)))
+        status = energy_open(r->rank.a, NULL, &of->counters);
+    DRV_TRY(ranks_together(&r->rank, status));
     if (of->counters) {
         cut(mine, sizeof mine, energy_source(of->counters));
         of->joules = energy_read(of->counters);
     }
     of->read_s = clock_s();
     arena *a = arena_new("energy of hosts");
-    char *all = arena_alloc(a, (size_t)comm_size(r->comm) * ENERGY_WORDS);
-    status = comm_all_gather(comm_all_ranks(r->comm), mine, sizeof mine, NULL, all);
-    if (status == DRV_OK && r->leads) say_energy(r, all);
+    char *all = arena_alloc(a, (size_t)comm_size(r->rank.comm) * ENERGY_WORDS);
+    status = comm_all_gather(comm_all_ranks(r->rank.comm), mine, sizeof mine, NULL, all);
+    if (status == DRV_OK && r->rank.leads) say_energy(r, all);
     arena_free(a);
     return status;
 }
 
 const char *rank_watch_energy_words(const run *r) {
-    return r->energy->words;
+    return r->shown.energy->words;
 }
 
 void rank_watch_close_energy(run *r) {
-    if (r->energy) energy_close(r->energy->counters);
+    if (r->shown.energy) energy_close(r->shown.energy->counters);
 }
 
 void rank_watch_energy(run *r, int64_t step) {
-    struct host_energy *of = r->energy;
-    const bool last = step >= r->cfg->steps;
+    struct host_energy *of = r->shown.energy;
+    const bool last = step >= r->rank.cfg->steps;
     if (!of->counters || (!last && clock_s() < of->read_s + EVERY_S)) return;
     const double joules = energy_read(of->counters);
     if (isfinite(joules) && step > of->step)
-        rank_times_set_energy(&r->times, joules - of->joules, step - of->step);
+        rank_times_set_energy(&r->shown.times, joules - of->joules, step - of->step);
     of->joules = joules;
     of->step = step;
     of->read_s = clock_s();
@@ -205,21 +204,22 @@ void rank_watch_energy(run *r, int64_t step) {
 
 // --- stragglers
 void rank_watch_find_stragglers(run *r, const mesh *ranks) {
-    const int n = comm_size(r->comm);
-    if (!r->leads || n == 1) return;
-    int *stages = ARENA_ARRAY(r->a, int, n), *hosts = ARENA_ARRAY(r->a, int, n), n_hosts = 0;
+    const int n = comm_size(r->rank.comm);
+    if (!r->rank.leads || n == 1) return;
+    int *stages = ARENA_ARRAY(r->rank.a, int, n), *hosts = ARENA_ARRAY(r->rank.a, int, n),
+        n_hosts = 0;
     for (int i = 0; i < n; i++) {
         int same = 0;
-        while (same < i && strcmp(comm_host(r->comm, same), comm_host(r->comm, i)) != 0)
+        while (same < i && strcmp(comm_host(r->rank.comm, same), comm_host(r->rank.comm, i)) != 0)
             same++;
         hosts[i] = same < i ? hosts[same] : n_hosts++;
         stages[i] = mesh_place(ranks, i, AXIS_PIPELINE);
     }
-    r->stragglers = stragglers_new(r->a, n, stages, hosts, r->cfg->straggler_ratio);
+    r->shown.stragglers = stragglers_new(r->rank.a, n, stages, hosts, r->rank.cfg->straggler_ratio);
 }
 
 static void tell_straggler(run *r, const straggler *told) {
-    const char *host = comm_host(r->comm, told->rank);
+    const char *host = comm_host(r->rank.comm, told->rank);
     char who[128];
     if (told->whole_host)
         snprintf(who, sizeof who, "host %s, all of its ranks,", host);
@@ -231,16 +231,17 @@ static void tell_straggler(run *r, const straggler *told) {
     else
         log_warn("%s holds the others up: %s, %.2f times as long since step %lld", who,
                 told->reason, told->ratio, (long long)told->step);
-    record_straggler(r->record, told, host);
+    record_straggler(r->shown.record, told, host);
 }
 
 drv_status rank_watch_stragglers(run *r, int64_t step) {
     straggler told;
     bool there;
-    DRV_TRY(rank_times_share_recent(&r->times, &there));
-    for (int i = 0; there && r->stragglers && i < RECENT_STEPS; i++) {
-        stragglers_add(r->stragglers, step - RECENT_STEPS + 1 + i, rank_times_recent(&r->times, i));
-        while (stragglers_next(r->stragglers, &told))
+    DRV_TRY(rank_times_share_recent(&r->shown.times, &there));
+    for (int i = 0; there && r->shown.stragglers && i < RECENT_STEPS; i++) {
+        stragglers_add(r->shown.stragglers, step - RECENT_STEPS + 1 + i,
+                rank_times_recent(&r->shown.times, i));
+        while (stragglers_next(r->shown.stragglers, &told))
             tell_straggler(r, &told);
     }
     return DRV_OK;

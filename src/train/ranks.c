@@ -1,19 +1,16 @@
 // Ranks of a run: threads and cores, files, requests that reach one of them.
 #include "train/ranks.h"
 
-#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/stop.h"
 #include "launch/expect.h"
-#include "record/observers.h"
 #include "setup/run_layout.h"
 
 // mpirun binds two ranks to one core each, whatever the machine has: all threads of a rank would
@@ -40,11 +37,11 @@ static void name_cores(const comm *c, int threads, char *out, size_t size) {
     cpu_set_t mine;
     const int all = (int)sysconf(_SC_NPROCESSORS_ONLN);
     const int n = sched_getaffinity(0, sizeof mine, &mine) == 0 ? CPU_COUNT(&mine) : all;
-    const char *turns = threads * comm_ranks_here(c) > all ? ", which they share" : "";
+    const char *shared = threads * comm_ranks_here(c) > all ? ", which they share" : "";
     if (n < all)
-        snprintf(out, size, "bound to %d of %d cores%s", n, all, turns);
+        snprintf(out, size, "bound to %d of %d cores%s", n, all, shared);
     else
-        snprintf(out, size, "not bound, %d core%s%s", all, all > 1 ? "s" : "", turns);
+        snprintf(out, size, "not bound, %d core%s%s", all, all > 1 ? "s" : "", shared);
 }
 
 static void say_ranks(const run_config *cfg, const comm *c) {
@@ -68,7 +65,7 @@ static void say_ranks(const run_config *cfg, const comm *c) {
             comm_launcher());
 }
 
-drv_status ranks_set_up(run *r, run_config *cfg) {
+drv_status ranks_set_up(this_rank *r, run_config *cfg) {
     if (r->pool)
         log_mute_thread(!r->leads);
     else
@@ -82,54 +79,14 @@ drv_status ranks_set_up(run *r, run_config *cfg) {
     return DRV_OK;
 }
 
-drv_status ranks_open_files(run *r) {
-    if (r->leads) DRV_TRY(rank_watch_open(r->a, r->comm, r->cfg, &r->watch));
-    if (r->leads) r->observers = observers_begin(r->a, r->cfg);
-    if (comm_size(r->comm) == 1) return DRV_OK;
-    DRV_TRY(comm_barrier(comm_all_ranks(r->comm)));
-    const char *dir = path_join(r->a, r->cfg->run_dir, "ranks");
-    DRV_TRY(comm_record(r->comm, dir));
-    if (r->leads || r->pool) return DRV_OK;
-    const int rank = comm_rank(r->comm);
-    DRV_TRY(log_open_file(arena_printf(r->a, "%s/log-%05d.txt", dir, rank)));
-    log_info("rank %d of %d, on %s", rank, comm_size(r->comm), comm_host(r->comm, rank));
-    return DRV_OK;
-}
-
-// Looks at rank 0's clock alone: those of the others may differ.
-static bool minutes_are_over(const run *r, double minutes, double since_s) {
-    return r->leads && minutes > 0 && clock_s() >= since_s + 60 * minutes;
-}
-
-drv_status ranks_agree(run *r, drv_status mine, bool *save) {
-    const run_config *cfg = r->cfg;
-    enum { LONGEST_S = 1000000 };
-    const double gradients_s =
-            r->stepper.gradients_s < LONGEST_S ? r->stepper.gradients_s : LONGEST_S;
-    int32_t asked[] = {stop_number(), stop_take_save_request(),
-            r->saving.saver && !ckpt_ended(r->saving.saver, 0), mine != DRV_OK,
-            minutes_are_over(r, cfg->max_minutes, r->began_s), (int32_t)ceil(1000 * gradients_s)};
-    if (minutes_are_over(r, cfg->checkpoint_minutes, r->saving.began_s)) asked[1] = 1;
-    DRV_TRY(comm_all_reduce(comm_all_ranks(r->comm), DT_I32, COMM_MAX, asked,
-            sizeof asked / sizeof *asked, NULL));
-    if (asked[3]) return ranks_together(r, mine);
-    if (asked[5] > 0) stepper_pace(&r->stepper, asked[5] / 1e3); // else there was no step yet
-    stop_take_over(asked[0]);
-    r->ending.stopping = asked[0] || asked[4];
-    if (asked[4] && !asked[0]) r->ending.limit = "training.max_minutes";
-    *save = asked[1];
-    r->saving.ended = !asked[2];
-    return DRV_OK;
-}
-
-drv_status ranks_share_stop(run *r) {
+drv_status ranks_share_stop(this_rank *r) {
     int32_t number = stop_number();
     DRV_TRY(comm_all_reduce(comm_all_ranks(r->comm), DT_I32, COMM_MAX, &number, 1, NULL));
     stop_take_over(number);
     return DRV_OK;
 }
 
-drv_status ranks_wait(run *r, ranks_is_done is_done, void *ctx, const char *doing) {
+drv_status ranks_wait(this_rank *r, ranks_is_done is_done, void *ctx, const char *doing) {
     const double at_most_s = 0.25;
     drv_status status = DRV_OK;
     for (bool done = false;;) {
@@ -144,16 +101,16 @@ drv_status ranks_wait(run *r, ranks_is_done is_done, void *ctx, const char *doin
     }
 }
 
-drv_status ranks_together(run *r, drv_status status) {
+drv_status ranks_together(this_rank *r, drv_status status) {
     status = comm_agree_on_first(r->comm, status);
-    r->ending.together |= status != DRV_OK && status != DRV_E_PEER;
+    r->together |= status != DRV_OK && status != DRV_E_PEER;
     return status;
 }
 
-drv_status ranks_leave(run *r, const drv_saved *ended) {
+drv_status ranks_leave(this_rank *r, const drv_saved *ended) {
     drv_status status = ended->status;
     bool mine = r->leads || status == DRV_E_PEER;
-    if (status != DRV_OK && (!r->ending.together || status == DRV_E_PEER)) {
+    if (status != DRV_OK && (!r->together || status == DRV_E_PEER)) {
         drv_restore(ended);
         mine = comm_abort(r->comm, status);
     }

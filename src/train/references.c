@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "data/set/reference_file.h"
 #include "programs/evaluate.h"
-#include "train/ranks.h"
 
 // A base that is rounded as it is loaded is another model; the blocks of a GGUF file are the values
 // that are hashed.
@@ -21,35 +20,35 @@ static const char *rounding_of_base(const run_config *cfg) {
 drv_status references_model(run *r, const char **out) {
     state_hashes hashes;
     uint64_t hash;
-    if (r->base_hashes) {
-        char *hashed = json_dumps(r->base_hashes, JSON_COMPACT | JSON_SORT_KEYS);
-        const char *text = arena_printf(r->a, "%s%s", hashed, rounding_of_base(r->cfg));
+    if (r->opened.base_hashes) {
+        char *hashed = json_dumps(r->opened.base_hashes, JSON_COMPACT | JSON_SORT_KEYS);
+        const char *text = arena_printf(r->rank.a, "%s%s", hashed, rounding_of_base(r->rank.cfg));
         hash = XXH3_64bits(text, strlen(text));
         free(hashed);
     } else {
         arena *a = arena_new("hash of the reference");
-        const drv_status status = hashes_begin(a, &r->p.held, 0, &hashes);
+        const drv_status status = hashes_begin(a, &r->opened.programs.held, 0, &hashes);
         hash = status == DRV_OK ? hashes.before.all : 0;
         arena_free(a);
         DRV_TRY(status);
     }
-    *out = arena_printf(r->a, "%016llx", (unsigned long long)hash);
+    *out = arena_printf(r->rank.a, "%016llx", (unsigned long long)hash);
     return DRV_OK;
 }
 
 // The rows of the run that there are, and how many.
 static int rows_of_run(const run *r, rows *out[2]) {
-    out[0] = r->train_rows;
-    out[1] = r->valid_rows;
-    return r->valid_rows ? 2 : 1;
+    out[0] = r->opened.train_rows;
+    out[1] = r->opened.valid_rows;
+    return r->opened.valid_rows ? 2 : 1;
 }
 
 // Reads the references of one of the data sets from the files. *found: on all ranks alike.
 static drv_status read_rows(run *r, rows *of, const char *model, bool say, bool *found) {
-    double *values = ARENA_ARRAY(r->a, double, 2 * rows_n_pairs(of));
-    comm_group *all_ranks = comm_all_ranks(r->comm);
-    const char *type = precision_name(r->cfg->precision);
-    int64_t there = r->leads && references_load(of, model, type, say, values) == DRV_OK;
+    double *values = ARENA_ARRAY(r->rank.a, double, 2 * rows_n_pairs(of));
+    comm_group *all_ranks = comm_all_ranks(r->rank.comm);
+    const char *type = precision_name(r->rank.cfg->precision);
+    int64_t there = r->rank.leads && references_load(of, model, type, say, values) == DRV_OK;
     DRV_TRY(comm_broadcast(all_ranks, 0, &there, sizeof there));
     *found = there;
     if (!there) return DRV_OK;
@@ -74,17 +73,17 @@ drv_status references_compute(run *r, const char *model, bool say) {
         bool found; // those that an earlier run left, or those of the same rows
         DRV_TRY(read_rows(r, of[i], model, say, &found));
         if (found) continue;
-        double *values = ARENA_ARRAY(r->a, double, 2 * rows_n_pairs(of[i]));
+        double *values = ARENA_ARRAY(r->rank.a, double, 2 * rows_n_pairs(of[i]));
         const double begin_s = clock_s();
         rows_begin(of[i], false);
-        DRV_TRY(evaluate_pairs(&r->p, of[i], r->comm, values));
+        DRV_TRY(evaluate_pairs(&r->opened.programs, of[i], r->rank.comm, values));
         rows_begin(of[i], i == 0); // the first are those of training
         rows_set_references(of[i], values);
         progress_end();
-        if (!r->leads) continue;
+        if (!r->rank.leads) continue;
         log_info("reference: log-probabilities of %s pairs computed in %s",
                 i == 0 ? "training" : "validation", str_duration(clock_s() - begin_s));
-        references_keep(of[i], model, precision_name(r->cfg->precision), values);
+        references_keep(of[i], model, precision_name(r->rank.cfg->precision), values);
     }
     return DRV_OK;
 }

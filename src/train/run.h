@@ -9,6 +9,7 @@
 #include "record/report.h"
 #include "record/run_record.h"
 #include "train/rank_watch.h"
+#include "train/ranks.h"
 #include "train/trainer_json.h"
 #include "weights/state.h"
 
@@ -35,6 +36,7 @@ typedef enum weights_state {
 
 // The steps of a run on this rank.
 typedef struct run_progress {
+    double began_s;  // clock at the start of the run
     run_state state; // after the last finished step
     weights_state weights;
     started_step started[MAX_STARTED]; // a ring: values on their way must not move
@@ -48,50 +50,21 @@ typedef struct run_progress {
     int n_doubts; // steps faster than the peak, after which it was measured again
 } run_progress;
 
-// The saves of a run.
-typedef struct run_saving {
-    ckpt_saver *saver;                 // NULL until the first save
-    ckpt_content content;              // what it writes
-    const char *run_dir, *checkpoints; // where it saves
-    int64_t saved_step, step;          // in place; of the save that is running. -1: none
-    bool ended;                        // the running save has ended on all ranks (ranks_agree)
-    int64_t *refused;                  // steps of checkpoints that could not be used
-    int n_refused, cap_refused;
-    int n_failed;              // saves in a row
-    double failing_since_s;    // clock at the first of them
-    bool given_up;             // they failed for too long, which ends the run
-    double began_s, blocked_s; // clock at the last save; seconds that training waited for it
-} run_saving;
-
-// The reason why a run ends.
-typedef struct run_ending {
-    bool stopping;     // all ranks agreed to stop; a signal to one rank alone does not set it
-    const char *limit; // key that asked for the stop; NULL: a signal did
-    const char *cause; // for status.json, where the exit status does not say it; NULL: it does
-    bool together;     // all ranks end for the same reason: they can save, and rank 0 reports it
-    bool lost_dir;     // the run directory was moved, removed or taken over
-} run_ending;
-
-typedef struct run {
-    // Opened once.
-    arena *a;
-    run_config *cfg; // fixed once the data is open (config_count_steps)
-    comm *comm;
-    device_pool *pool;   // ranks are threads of this process, on a device each; NULL: they are not
-    bool leads;          // rank 0: has the run directory's files, reports, saves
-    bool fresh;          // it began anew, with what was there moved aside
-    struct audit *audit; // a replay (audit.h), which saves nothing; NULL: a run
-    backend *b;
-    programs p;
+// Everything that is opened once, before the first step.
+typedef struct run_opened {
+    bool fresh; // the run began anew, with what was there moved aside
+    programs programs;
     stepper stepper;
     rows *train_rows, *valid_rows; // valid_rows NULL: no evaluation
     vocab_check vocab;             // of both, in the background
     batch_reader reader;
     json_t *base_hashes; // of LoRA's base, by tensor; NULL: no LoRA
     json_t *about;       // recorded in trainer.json beside the counters
-    double began_s;      // clock
     double flops_per_token, peak_flops;
-    // Watched from outside.
+} run_opened;
+
+// The view that others get of a run.
+typedef struct run_shown {
     run_record *record; // NULL: the directory is not taken yet
     metrics *metrics;
     report *report;
@@ -102,13 +75,57 @@ typedef struct run {
     struct host_energy *energy;  // of this host (rank_watch.c)
     rank_figures figures;        // of this rank, as the others hear them
     double measured_s;           // when `figures` had its memory looked at
+} run_shown;
 
+// The save that was started last.
+typedef enum save_state {
+    SAVE_NONE,    // no save is running
+    SAVE_RUNNING, // it writes on some rank
+    SAVE_ENDED,   // it has ended on all ranks, and its result was not handled yet
+    SAVE_GAVE_UP, // saves failed for too long, which ends the run
+} save_state;
+
+// The saves of a run.
+typedef struct run_saving {
+    save_state state;
+    ckpt_saver *saver;                 // NULL until the first save
+    ckpt_content content;              // what it writes
+    const char *run_dir, *checkpoints; // where it saves
+    bool lost_dir;                     // run_dir was moved, removed or taken over
+    int64_t step;                      // of the save that was started last
+    int64_t saved_step;                // of the newest checkpoint in place; -1: none
+    int64_t *refused;                  // steps of checkpoints that could not be used
+    int n_refused, cap_refused;
+    int n_failed;              // saves in a row
+    double failing_since_s;    // clock at the first of them
+    double began_s, blocked_s; // clock at the last save; seconds that training waited for it
+} run_saving;
+
+// The request that stops all ranks; a signal to one rank alone does not set it.
+typedef enum run_stop {
+    STOP_NONE,
+    STOP_SIGNAL,
+    STOP_MAX_MINUTES, // training.max_minutes
+    STOP_AT_STEP,     // training.stop_at_step
+} run_stop;
+
+// The reason why a run ends.
+typedef struct run_ending {
+    run_stop stop;
+    bool not_finite; // a value that is not finite ended it, which its exit status does not say
+} run_ending;
+
+typedef struct run {
+    this_rank rank;
+    struct audit *audit; // a replay (audit.h), which saves nothing; NULL: a run
+    run_opened opened;
+    run_shown shown;
     run_progress progress;
     run_saving saving;
     run_ending ending;
 } run;
 
-// Opens, runs and ends a run on one rank. The caller has set r->comm, r->pool and r->leads.
+// Opens, runs and ends a run on one rank. The caller has set r->rank.
 DRV_CHECKED drv_status run_all(run *r, run_config *cfg, bool fresh);
 // Does the same with one rank on each of n_devices local devices (local_ranks.c).
 DRV_CHECKED drv_status run_on_devices(const run_config *cfg, int n_devices, bool fresh);
@@ -130,6 +147,11 @@ DRV_CHECKED drv_status run_finish_steps(run *r);
 // --- run_end.c
 // Names what asked for a stop: a signal, or a key of this run.
 const char *run_stop_reason(const run *r);
+// Returns the key that asked for the stop; NULL: none did.
+const char *run_stop_key(const run *r);
+// Has all ranks agree after a step: on the failure `mine` of one rank, on a stop or a save that one
+// rank was asked for or that is due by rank 0's clock, and on whether a save has ended everywhere.
+DRV_CHECKED drv_status run_agree(run *r, drv_status mine, bool *save);
 // Ends a run whose loop ended with `status`: saves the last finished step, unless that is what
 // failed, and returns the status of the run, with the message that is to be said.
 DRV_CHECKED drv_status run_end(run *r, drv_status status);
@@ -147,6 +169,8 @@ DRV_CHECKED drv_status run_move_out(run *r);
 // the run, once the first of them is checkpoint.give_up_minutes old.
 enum { MIN_FAILED_SAVES = 3 };
 DRV_CHECKED drv_status run_start_save(run *r);
+// Returns whether a save was started whose result was not handled yet.
+bool run_is_saving(const run *r);
 // Handles the result of a save that has ended. `wait`: waits for a save that is still running.
 DRV_CHECKED drv_status run_settle_save(run *r, bool wait);
 // Saves the last finished step, and returns when the checkpoint is in place. Like every save, all

@@ -1,30 +1,64 @@
 // The end of a run: however its loop ended, the last finished step is saved, and rank 0 says why.
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/stop.h"
-#include "train/ranks.h"
 #include "train/run.h"
+
+const char *run_stop_key(const run *r) {
+    static const char *const keys[] =
+            {[STOP_MAX_MINUTES] = "training.max_minutes", [STOP_AT_STEP] = "training.stop_at_step"};
+    return keys[r->ending.stop];
+}
 
 // Names what asked for a stop: a signal, or a key of this run.
 const char *run_stop_reason(const run *r) {
-    return r->ending.limit ? r->ending.limit : stop_requested();
+    const char *key = run_stop_key(r);
+    return key ? key : stop_requested();
+}
+
+// Looks at rank 0's clock alone: those of the others may differ.
+static bool minutes_are_over(const run *r, double minutes, double since_s) {
+    return r->rank.leads && minutes > 0 && clock_s() >= since_s + 60 * minutes;
+}
+
+drv_status run_agree(run *r, drv_status mine, bool *save) {
+    const run_config *cfg = r->rank.cfg;
+    enum { LONGEST_S = 1000000 };
+    stepper *steps = &r->opened.stepper;
+    const double gradients_s = steps->gradients_s < LONGEST_S ? steps->gradients_s : LONGEST_S;
+    int32_t asked[] = {stop_number(), stop_take_save_request(),
+            r->saving.saver && !ckpt_ended(r->saving.saver, 0), mine != DRV_OK,
+            minutes_are_over(r, cfg->max_minutes, r->progress.began_s),
+            (int32_t)ceil(1000 * gradients_s)};
+    if (minutes_are_over(r, cfg->checkpoint_minutes, r->saving.began_s)) asked[1] = 1;
+    DRV_TRY(comm_all_reduce(comm_all_ranks(r->rank.comm), DT_I32, COMM_MAX, asked,
+            sizeof asked / sizeof *asked, NULL));
+    if (asked[3]) return ranks_together(&r->rank, mine);
+    if (asked[5] > 0) stepper_pace(steps, asked[5] / 1e3); // else there was no step yet
+    stop_take_over(asked[0]);
+    if (asked[0] || asked[4]) r->ending.stop = asked[0] ? STOP_SIGNAL : STOP_MAX_MINUTES;
+    *save = asked[1];
+    if (r->saving.state == SAVE_RUNNING && !asked[2]) r->saving.state = SAVE_ENDED;
+    return DRV_OK;
 }
 
 // A run that is stopped while it is opened has nothing to save.
 drv_status run_end_early(run *r) {
-    DRV_TRY(ranks_share_stop(r));
-    if (r->leads) record_stop(r->record, r->progress.state.step, stop_requested(), NULL);
+    DRV_TRY(ranks_share_stop(&r->rank));
+    if (r->rank.leads) record_stop(r->shown.record, r->progress.state.step, stop_requested(), NULL);
     return drv_fail(DRV_STOPPED, "stopped by %s while it was opened; the same command%s resumes it",
-            stop_requested(), r->fresh ? " without --fresh" : "");
+            stop_requested(), r->opened.fresh ? " without --fresh" : "");
 }
 
 // All steps were skipped, here and in the parts before: nothing was learned.
 static drv_status check_learned(run *r) {
     const run_state *state = &r->progress.state;
-    if (state->updates > 0 || state->step < r->cfg->steps || state->step == 0) return DRV_OK;
-    r->ending.cause = "not_finite";
+    if (state->updates > 0 || state->step < r->rank.cfg->steps || state->step == 0) return DRV_OK;
+    r->ending.not_finite = true;
     r->progress.weights = WEIGHTS_LOST; // they are those of the start: no result
     return drv_fail(DRV_E_DATA,
             "none of the %lld steps changed a weight: the gradient of each was not finite, or no token was to be "
@@ -35,14 +69,14 @@ static drv_status check_learned(run *r) {
 // Saves the last step beside the run directory where that is not this run's any more.
 static drv_status leave_dir(run *r, drv_status status, char *why, size_t size) {
     char before[1024];
-    if (!r->ending.lost_dir) {
+    if (!r->saving.lost_dir) {
         const drv_status held = run_check_dir(r);
         if (held == DRV_OK || held == DRV_E_PEER) return held == DRV_OK ? status : held;
         snprintf(before, sizeof before, "%s", why);
         const bool failed = status != DRV_OK && status != DRV_STOPPED;
         snprintf(why, size, "%s%s%s", failed ? before : "", failed ? "; " : "", drv_message());
     }
-    r->ending.cause = NULL;
+    r->ending.not_finite = false;
     if (r->progress.weights != WEIGHTS_OF_STEP || r->progress.state.step == 0) return DRV_E_IO;
     if (run_move_out(r) != DRV_OK) {
         r->progress.weights = WEIGHTS_LOST; // there is no place for them
@@ -54,13 +88,13 @@ static drv_status leave_dir(run *r, drv_status status, char *why, size_t size) {
 
 // Tells the end of a run that was stopped, in a message.
 static drv_status tell_stopped(const run *r) {
-    const long long step = r->progress.state.step, steps = r->cfg->steps;
-    if (r->ending.limit && strcmp(r->ending.limit, "training.stop_at_step") == 0)
+    const long long step = r->progress.state.step, steps = r->rank.cfg->steps;
+    if (r->ending.stop == STOP_AT_STEP)
         return drv_fail(DRV_STOPPED, "stopped by %s after step %lld of %lld; raise it to go on",
-                r->ending.limit, step, steps);
+                run_stop_reason(r), step, steps);
     return drv_fail(DRV_STOPPED,
             "stopped by %s after step %lld of %lld; the same command%s resumes it",
-            run_stop_reason(r), step, steps, r->fresh ? " without --fresh" : "");
+            run_stop_reason(r), step, steps, r->opened.fresh ? " without --fresh" : "");
 }
 
 // However the loop ended, its last finished step is saved, unless that is what failed.
@@ -72,30 +106,33 @@ drv_status run_end(run *r, drv_status status) {
     const long long step = r->progress.state.step;
     if (status == DRV_STOPPED) log_info("%s: saving after step %lld", run_stop_reason(r), step);
     // Asked while the last evaluation ran: all steps are done; the next start evaluates.
-    if (status == DRV_STOPPED && step >= r->cfg->steps) status = DRV_OK;
-    if (status == DRV_STOPPED && r->leads)
-        record_stop(r->record, step, r->ending.limit ? NULL : stop_requested(), r->ending.limit);
+    if (status == DRV_STOPPED && step >= r->rank.cfg->steps) status = DRV_OK;
+    if (status == DRV_STOPPED && r->rank.leads)
+        record_stop(r->shown.record, step, run_stop_key(r) ? NULL : stop_requested(),
+                run_stop_key(r));
     drv_status saved = DRV_OK;
     // If one rank of several fails, the others are in the middle of a step.
-    r->ending.together |= status == DRV_OK || status == DRV_STOPPED || comm_size(r->comm) == 1;
+    r->rank.together |= status == DRV_OK || status == DRV_STOPPED || comm_size(r->rank.comm) == 1;
     if (status == DRV_OK && check_learned(r) != DRV_OK) {
         status = DRV_E_DATA;
         snprintf(why, sizeof why, "%s", drv_message());
     }
-    if (r->ending.together && status != DRV_E_PEER) status = leave_dir(r, status, why, sizeof why);
-    if (r->progress.weights == WEIGHTS_OF_STEP && !r->saving.given_up && r->ending.together)
+    if (r->rank.together && status != DRV_E_PEER) status = leave_dir(r, status, why, sizeof why);
+    if (r->progress.weights == WEIGHTS_OF_STEP && r->saving.state != SAVE_GAVE_UP &&
+            r->rank.together)
         saved = run_save_last(r);
     // One that is under way was read before the weights were lost.
-    else if (r->ending.together && run_settle_save(r, true) != DRV_OK)
+    else if (r->rank.together && run_settle_save(r, true) != DRV_OK)
         log_file_only("%s", drv_message());
     // Rank 0 says what all know of; a line that another rank has said needs no second one.
-    const bool silent = !*why || (r->ending.together && !r->leads);
+    const bool silent = !*why || (r->rank.together && !r->rank.leads);
     if (status != DRV_OK && silent) return drv_fail(status, "%s", why);
-    if (status == DRV_OK && !r->leads) return DRV_OK;
+    if (status == DRV_OK && !r->rank.leads) return DRV_OK;
     if (status == DRV_OK) {
         if (saved == DRV_OK && r->saving.saved_step >= 0 && !r->audit)
-            report_summary(r->report, arena_printf(r->a, "%s/step-%06lld", r->saving.checkpoints,
-                                              (long long)r->saving.saved_step));
+            report_summary(r->shown.report,
+                    arena_printf(r->rank.a, "%s/step-%06lld", r->saving.checkpoints,
+                            (long long)r->saving.saved_step));
         return saved;
     }
     if (saved != DRV_OK && status == DRV_E_FAULT) { // it does not answer any more
@@ -105,7 +142,7 @@ drv_status run_end(run *r, drv_status status) {
     if (saved != DRV_OK) return drv_context(saved, "%s", why);
     if (status == DRV_STOPPED) return tell_stopped(r);
     if (r->saving.saved_step < 0) return drv_fail(status, "%s", why);
-    if (r->ending.lost_dir)
+    if (r->saving.lost_dir)
         return drv_fail(status, "%s; step %lld is saved in \"%s\"", why,
                 (long long)r->saving.saved_step, r->saving.run_dir);
     return drv_fail(status, "%s; step %lld is saved", why, (long long)r->saving.saved_step);

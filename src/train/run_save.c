@@ -10,21 +10,20 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "train/ranks.h"
 #include "train/resume.h"
 #include "train/set_counters.h"
 #include "weights/state.h"
 
 drv_status run_check_dir(run *r) {
-    if (r->ending.lost_dir) return DRV_OK; // it saves elsewhere
-    const drv_status status = ranks_together(r, record_check(r->record));
-    r->ending.lost_dir = status != DRV_OK && status != DRV_E_PEER;
+    if (r->saving.lost_dir) return DRV_OK; // it saves elsewhere
+    const drv_status status = ranks_together(&r->rank, record_check(r->shown.record));
+    r->saving.lost_dir = status != DRV_OK && status != DRV_E_PEER;
     return status;
 }
 
 static drv_status is_ours(void *ctx) {
     const run *r = ctx;
-    return r->ending.lost_dir ? DRV_OK : record_check(r->record);
+    return r->saving.lost_dir ? DRV_OK : record_check(r->shown.record);
 }
 
 static void note_saved(run *r) {
@@ -33,9 +32,9 @@ static void note_saved(run *r) {
     ckpt_saved(r->saving.saver, &seconds, &n_bytes);
     r->saving.n_failed = 0;
     r->saving.saved_step = r->saving.step;
-    if (!r->leads) return;
+    if (!r->rank.leads) return;
     resume_note_saved(r->saving.run_dir, r->saving.saved_step, is_ours, r);
-    record_saved(r->record, r->saving.saved_step, seconds, r->saving.blocked_s, n_bytes);
+    record_saved(r->shown.record, r->saving.saved_step, seconds, r->saving.blocked_s, n_bytes);
 }
 
 // Returns whether saves have failed often and long enough, by rank 0's clock, so that all ranks
@@ -44,9 +43,9 @@ static drv_status gives_up(run *r, bool *out) {
     const double now = clock_s();
     if (r->saving.n_failed++ == 0) r->saving.failing_since_s = now;
     double failing_s = now - r->saving.failing_since_s;
-    DRV_TRY(comm_broadcast(comm_all_ranks(r->comm), 0, &failing_s, sizeof failing_s));
+    DRV_TRY(comm_broadcast(comm_all_ranks(r->rank.comm), 0, &failing_s, sizeof failing_s));
     *out = r->saving.n_failed >= MIN_FAILED_SAVES &&
-           failing_s >= 60 * r->cfg->checkpoint_give_up_minutes;
+           failing_s >= 60 * r->rank.cfg->checkpoint_give_up_minutes;
     return DRV_OK;
 }
 
@@ -55,16 +54,18 @@ static drv_status note_failed(run *r, drv_status status) {
     drv_save(status, &failed);
     if (status == DRV_E_PEER) return status;
     DRV_TRY(run_check_dir(r)); // that says more
-    DRV_TRY(gives_up(r, &r->saving.given_up));
+    bool given_up;
+    DRV_TRY(gives_up(r, &given_up));
     drv_restore(&failed);
-    if (!r->saving.given_up) {
+    if (!given_up) {
         static const char text[] = "%s; training continues and tries again at the next checkpoint";
-        if (r->leads)
+        if (r->rank.leads)
             log_warn(text, drv_message());
         else
             log_info(text, drv_message()); // all ranks know of it, one says it
         return DRV_OK;
     }
+    r->saving.state = SAVE_GAVE_UP;
     return drv_context(status, "%d times in a row", r->saving.n_failed);
 }
 
@@ -74,29 +75,36 @@ static drv_status note_result(run *r, drv_status status) {
     return DRV_OK;
 }
 
+bool run_is_saving(const run *r) {
+    return r->saving.state == SAVE_RUNNING || r->saving.state == SAVE_ENDED;
+}
+
 drv_status run_settle_save(run *r, bool wait) {
-    if (r->saving.step < 0 || !(wait || r->saving.ended)) return DRV_OK;
+    if (!run_is_saving(r) || !(wait || r->saving.state == SAVE_ENDED)) return DRV_OK;
     const double begin = clock_s();
     const drv_status ended = ckpt_wait(r->saving.saver);
     r->saving.blocked_s += clock_s() - begin;
+    r->saving.state = SAVE_NONE;
     const drv_status status = note_result(r, ended);
-    r->saving.step = -1;
-    r->ending.together |= status != DRV_OK && status != DRV_E_PEER;
+    r->rank.together |= status != DRV_OK && status != DRV_E_PEER;
     return status;
 }
 
 static void open_saver(run *r) {
     ckpt_ranks ranks;
-    r->saving.saver = ckpt_saver_new(r->saving.checkpoints, r->cfg->checkpoint_keep,
-            state_ranks(&r->p.held, &ranks), state_read_f32, &r->p.held);
+    r->saving.saver = ckpt_saver_new(r->saving.checkpoints, r->rank.cfg->checkpoint_keep,
+            state_ranks(&r->opened.programs.held, &ranks), state_read_f32,
+            &r->opened.programs.held);
     ckpt_saver_guard(r->saving.saver, is_ours, r);
     for (int i = 0; i < r->saving.n_refused; i++)
         ckpt_saver_refuse(r->saving.saver, r->saving.refused[i]);
     int *n_model = &r->saving.content.n_model;
-    r->saving.content.model = r->saving.content.is_adapter
-                                      ? state_adapter(r->a, &r->p.held, false, n_model)
-                                      : state_model(r->a, &r->p.held, false, n_model);
-    r->saving.content.optimizer = state_optimizer(r->a, &r->p.held, &r->saving.content.n_optimizer);
+    r->saving.content.model =
+            r->saving.content.is_adapter
+                    ? state_adapter(r->rank.a, &r->opened.programs.held, false, n_model)
+                    : state_model(r->rank.a, &r->opened.programs.held, false, n_model);
+    r->saving.content.optimizer =
+            state_optimizer(r->rank.a, &r->opened.programs.held, &r->saving.content.n_optimizer);
 }
 
 // --- beside a directory that was lost
@@ -119,26 +127,26 @@ static drv_status make_orphan_dir(const char *run_dir, char *out, size_t size) {
 }
 
 static drv_status open_orphan_dir(run *r, char *out, size_t size) {
-    DRV_TRY(make_orphan_dir(r->cfg->run_dir, out, size));
-    DRV_TRY(dir_make(path_join(r->a, out, "checkpoints")));
-    run_config cfg = *r->cfg;
+    DRV_TRY(make_orphan_dir(r->rank.cfg->run_dir, out, size));
+    DRV_TRY(dir_make(path_join(r->rank.a, out, "checkpoints")));
+    run_config cfg = *r->rank.cfg;
     cfg.run_dir = out;
     return resume_write_config(&cfg, 0);
 }
 
 drv_status run_move_out(run *r) {
     char dir[4096] = "";
-    const drv_status made = r->leads ? open_orphan_dir(r, dir, sizeof dir) : DRV_OK;
-    DRV_TRY(ranks_together(r, made));
-    DRV_TRY(comm_broadcast(comm_all_ranks(r->comm), 0, dir, sizeof dir));
+    const drv_status made = r->rank.leads ? open_orphan_dir(r, dir, sizeof dir) : DRV_OK;
+    DRV_TRY(ranks_together(&r->rank, made));
+    DRV_TRY(comm_broadcast(comm_all_ranks(r->rank.comm), 0, dir, sizeof dir));
     ckpt_saver_free(r->saving.saver);
     r->saving.saver = NULL;
-    r->saving.run_dir = arena_strdup(r->a, dir);
-    r->saving.checkpoints = path_join(r->a, dir, "checkpoints");
-    r->saving.saved_step = r->saving.step = -1;
+    r->saving.run_dir = arena_strdup(r->rank.a, dir);
+    r->saving.checkpoints = path_join(r->rank.a, dir, "checkpoints");
+    r->saving.saved_step = -1;
     r->saving.n_failed = 0;
-    r->saving.given_up = false;
-    record_move(r->record, dir);
+    r->saving.state = SAVE_NONE;
+    record_move(r->shown.record, dir);
     return DRV_OK;
 }
 
@@ -146,25 +154,25 @@ drv_status run_move_out(run *r) {
 drv_status run_start_save(run *r) {
     r->saving.began_s = clock_s();
     if (r->audit || r->progress.state.step == r->saving.saved_step ||
-            r->progress.state.step == r->saving.step)
+            (run_is_saving(r) && r->progress.state.step == r->saving.step))
         return DRV_OK;
     DRV_TRY(run_settle_save(r, true));
     DRV_TRY(run_check_dir(r));
     if (!r->saving.saver) open_saver(r);
-    record_saving(r->record);
+    record_saving(r->shown.record);
     r->saving.blocked_s = 0;
-    json_object_set_new(r->about, "sets",
-            set_counters_json(r->train_rows, r->progress.set_counts, r->progress.kept_counters));
-    char *json = trainer_json_text(&r->progress.state, r->about);
+    json_object_set_new(r->opened.about, "sets",
+            set_counters_json(r->opened.train_rows, r->progress.set_counts,
+                    r->progress.kept_counters));
+    char *json = trainer_json_text(&r->progress.state, r->opened.about);
     r->saving.content.trainer_json = json;
     r->saving.step = r->progress.state.step;
-    r->saving.ended = false;
-    drv_status status = ckpt_start(r->saving.saver, r->progress.state.step, &r->saving.content);
+    const drv_status status =
+            ckpt_start(r->saving.saver, r->progress.state.step, &r->saving.content);
     free(json);
-    if (status == DRV_OK) return DRV_OK;
-    status = note_result(r, status);
-    r->saving.step = -1;
-    return status;
+    if (status != DRV_OK) return note_result(r, status);
+    r->saving.state = SAVE_RUNNING;
+    return DRV_OK;
 }
 
 drv_status run_save_last(run *r) {

@@ -12,7 +12,6 @@
 #include "base/stop.h"
 #include "programs/evaluate.h"
 #include "train/audit.h"
-#include "train/ranks.h"
 #include "train/replicas.h"
 #include "train/schedule.h"
 #include "setup/carry.h"
@@ -29,29 +28,30 @@ static void fill_hyper(const run_config *cfg, double lr, int64_t updates, double
 }
 
 static drv_status begin_hashes(run *r, const batch *b, step_metrics *m) {
-    const int64_t every = r->cfg->hash_every;
+    const int64_t every = r->rank.cfg->hash_every;
     m->hashed = every > 0 && m->step % every == 0;
     if (!m->hashed) return DRV_OK;
     arena_free(r->progress.hashed);
     r->progress.hashed = arena_new("hashes");
-    comm_note(r->comm, m->step, "hashes");
-    m->hashes.arithmetic = json_string_value(json_object_get(r->about, "arithmetic"));
-    DRV_TRY(hashes_begin(r->progress.hashed, &r->p.held, batch_hash(b, r->cfg), &m->hashes));
+    comm_note(r->rank.comm, m->step, "hashes");
+    m->hashes.arithmetic = json_string_value(json_object_get(r->opened.about, "arithmetic"));
+    DRV_TRY(hashes_begin(r->progress.hashed, &r->opened.programs.held, batch_hash(b, r->rank.cfg),
+            &m->hashes));
     return r->audit ? audit_begin_step(r, m) : DRV_OK;
 }
 
 static drv_status take_hashes(run *r, step_metrics *m) {
     if (!m->hashed) return DRV_OK;
-    comm_note(r->comm, m->step, "hashes");
-    return hashes_take(r->progress.hashed, &r->p.held, &m->hashes);
+    comm_note(r->rank.comm, m->step, "hashes");
+    return hashes_take(r->progress.hashed, &r->opened.programs.held, &m->hashes);
 }
 
 // Runs forward and backward. A stop gives the step up: it is computed anew after a resume, so the
 // bits do not depend on when a run was stopped. If a program is refused, all ranks are here with
 // the weights of the step before, which they can save.
 static drv_status find_gradients(run *r, const batch *b, double *loss) {
-    const drv_status status = stepper_gradients(&r->stepper, b, loss);
-    return r->b->refused ? ranks_together(r, status) : status;
+    const drv_status status = stepper_gradients(&r->opened.stepper, b, loss);
+    return r->rank.b->refused ? ranks_together(&r->rank, status) : status;
 }
 
 static bool state_was_read(void *ctx, double at_most_s, drv_status *status) {
@@ -63,15 +63,15 @@ static bool state_was_read(void *ctx, double at_most_s, drv_status *status) {
 // Waits for a checkpoint that is still reading the weights. A stop gives the step up: the one that
 // is being saved is then the last one.
 static drv_status wait_for_state(run *r) {
-    return r->saving.step < 0 ? DRV_OK
-                              : ranks_wait(r, state_was_read, r, "a checkpoint was written");
+    return !run_is_saving(r) ? DRV_OK
+                             : ranks_wait(&r->rank, state_was_read, r, "a checkpoint was written");
 }
 
 // Runs forward and backward, then the update, and waits for each.
 static drv_status run_apart(run *r, const batch *b, started_step *s) {
     double hyper[N_HYPER];
     step_values *v = &s->values;
-    fill_hyper(r->cfg, s->m.lr, r->progress.state.updates + 1, hyper);
+    fill_hyper(r->rank.cfg, s->m.lr, r->progress.state.updates + 1, hyper);
     const double begin = clock_s();
     DRV_TRY(find_gradients(r, b, &v->loss));
     const double compute = clock_s();
@@ -79,9 +79,9 @@ static drv_status run_apart(run *r, const batch *b, started_step *s) {
     DRV_TRY(wait_for_state(r));
     const double saved = clock_s();
     r->progress.weights = WEIGHTS_BETWEEN; // until the update is done
-    DRV_TRY(stepper_update(&r->stepper, hyper, &v->grad_norm, &v->param_norm));
+    DRV_TRY(stepper_update(&r->opened.stepper, hyper, &v->grad_norm, &v->param_norm));
     r->progress.weights = WEIGHTS_OF_STEP;
-    s->m.pairs = r->stepper.figures;
+    s->m.pairs = r->opened.stepper.figures;
     s->m.compute_s = compute - begin;
     s->m.save_s = saved - compute;
     r->saving.blocked_s += s->m.save_s;
@@ -94,16 +94,16 @@ static drv_status run_apart(run *r, const batch *b, started_step *s) {
 static drv_status start_whole(run *r, const batch *b, started_step *s) {
     double hyper[2 * N_HYPER];
     const int64_t updates = r->progress.state.updates + 1;
-    fill_hyper(r->cfg, s->m.lr, updates + r->progress.n_started, hyper);
-    fill_hyper(r->cfg, s->m.lr, updates, hyper + N_HYPER);
+    fill_hyper(r->rank.cfg, s->m.lr, updates + r->progress.n_started, hyper);
+    fill_hyper(r->rank.cfg, s->m.lr, updates, hyper + N_HYPER);
     const double begin = clock_s();
     DRV_TRY(wait_for_state(r));
     s->m.save_s = clock_s() - begin;
     r->saving.blocked_s += s->m.save_s;
-    const int64_t n_run = r->b->n_run;
-    const drv_status status = stepper_start(&r->stepper, b, hyper, &s->values);
+    const int64_t n_run = r->rank.b->n_run;
+    const drv_status status = stepper_start(&r->opened.stepper, b, hyper, &s->values);
     // A step that the device has not begun leaves the weights as they were.
-    if (status != DRV_OK && r->b->n_run > n_run)
+    if (status != DRV_OK && r->rank.b->n_run > n_run)
         r->progress.weights = WEIGHTS_LOST;
     else if (status == DRV_OK || r->progress.n_started > 0)
         r->progress.weights = WEIGHTS_BETWEEN;
@@ -119,28 +119,28 @@ typedef struct next_rows {
 
 static bool rows_were_read(void *ctx, double at_most_s, drv_status *status) {
     next_rows *next = ctx;
-    if (!batch_reader_ready(&next->r->reader, at_most_s)) return false;
-    *status = batch_reader_next(&next->r->reader, next->more, &next->taken);
+    if (!batch_reader_ready(&next->r->opened.reader, at_most_s)) return false;
+    *status = batch_reader_next(&next->r->opened.reader, next->more, &next->taken);
     next->read_s = clock_s() - next->begin_s;
     return true;
 }
 
 static drv_status start_step(run *r) {
-    const run_config *cfg = r->cfg;
+    const run_config *cfg = r->rank.cfg;
     started_step *started =
             &r->progress.started[(r->progress.first_started + r->progress.n_started) % MAX_STARTED];
-    const int n_sets = rows_n_sources(r->train_rows);
+    const int n_sets = rows_n_sources(r->opened.train_rows);
     const int64_t step = r->progress.state.step + r->progress.n_started + 1;
     started->begin = clock_s();
-    started->waited = comm_waited(r->comm);
-    started->sent = comm_sent_by(r->comm);
+    started->waited = comm_waited(r->rank.comm);
+    started->sent = comm_sent_by(r->rank.comm);
     next_rows next = {.r = r, .more = step < cfg->steps, .begin_s = started->begin};
-    DRV_TRY(ranks_wait(r, rows_were_read, &next, "rows were read"));
+    DRV_TRY(ranks_wait(&r->rank, rows_were_read, &next, "rows were read"));
     batch *taken = next.taken;
     started->read_s = next.read_s;
     int64_t counts[] = {taken->counted, taken->pairs};
-    DRV_TRY(comm_all_reduce(comm_update_ranks(r->comm, &r->stepper.mesh), DT_I64, COMM_SUM, counts,
-            2, NULL));
+    DRV_TRY(comm_all_reduce(comm_update_ranks(r->rank.comm, &r->opened.stepper.mesh), DT_I64,
+            COMM_SUM, counts, 2, NULL));
     taken->counted = counts[0];
     taken->pairs = counts[1];
     started->m = (step_metrics){.step = step,
@@ -153,9 +153,10 @@ static drv_status start_step(run *r) {
     memcpy(started->counts, taken->counts, sizeof *taken->counts * (size_t)n_sets);
     str_clear(&started->rows);
     str_puts(&started->rows, taken->names.p);
-    r->stepper.step = step;
+    r->opened.stepper.step = step;
     if (taken->counted)
-        DRV_TRY(r->p.whole_step ? start_whole(r, taken, started) : run_apart(r, taken, started));
+        DRV_TRY(r->opened.programs.whole_step ? start_whole(r, taken, started)
+                                              : run_apart(r, taken, started));
     r->progress.n_started++;
     return DRV_OK;
 }
@@ -165,23 +166,24 @@ static drv_status start_step(run *r) {
 // left out.
 static double share_of_peak(run *r, double flops_per_s) {
     enum { MAX_DOUBTS = 3 };
-    if (r->peak_flops <= 0) return 0;
-    if (flops_per_s > r->peak_flops && !r->p.whole_step && r->progress.n_doubts < MAX_DOUBTS) {
+    if (r->opened.peak_flops <= 0) return 0;
+    if (flops_per_s > r->opened.peak_flops && !r->opened.programs.whole_step &&
+            r->progress.n_doubts < MAX_DOUBTS) {
         r->progress.n_doubts++;
         if (run_measure_peak(r) != DRV_OK) return 0;
     }
-    return flops_per_s > r->peak_flops ? 0 : flops_per_s / r->peak_flops;
+    return flops_per_s > r->opened.peak_flops ? 0 : flops_per_s / r->opened.peak_flops;
 }
 
 static void fill_metrics(run *r, step_metrics *m) {
-    const run_config *cfg = r->cfg;
+    const run_config *cfg = r->rank.cfg;
     m->steps = cfg->steps;
     m->tokens = r->progress.state.tokens;
     m->step_tokens = cfg->global_batch_size * cfg->sequence_length;
     m->step_samples = cfg->global_batch_size;
     m->consumed_samples = r->progress.state.rows_taken;
     m->tokens_per_s = (double)m->step_tokens / m->step_s;
-    m->mfu = share_of_peak(r, m->tokens_per_s * r->flops_per_token);
+    m->mfu = share_of_peak(r, m->tokens_per_s * r->opened.flops_per_token);
     r->progress.mean_step_s = r->progress.mean_step_s > 0
                                       ? 0.9 * r->progress.mean_step_s + 0.1 * m->step_s
                                       : m->step_s;
@@ -190,14 +192,14 @@ static void fill_metrics(run *r, step_metrics *m) {
 
 // Shares, at each line of the log, what the steps since the last one were made of, on every rank.
 static drv_status share_times(run *r, step_metrics *m) {
-    rank_times *t = &r->times;
+    rank_times *t = &r->shown.times;
     m->times = t;
-    m->shared = m->step % r->cfg->log_every == 0 || m->step == m->steps;
+    m->shared = m->step % r->rank.cfg->log_every == 0 || m->step == m->steps;
     if (!m->shared) return DRV_OK;
     rank_watch_energy(r, m->step);
     DRV_TRY(rank_times_share(t));
-    if (comm_size(r->comm) == 1) return DRV_OK;
-    const rank_time *mine = &t->of[comm_rank(r->comm)];
+    if (comm_size(r->rank.comm) == 1) return DRV_OK;
+    const rank_time *mine = &t->of[comm_rank(r->rank.comm)];
     log_file_only(
             "step %lld: compute %.3f s, data %.3f s, save %.3f s, waited %.3f s, sent %.0f bytes; slowest rank %d",
             (long long)m->step, mine->compute, mine->data, mine->save, mine->wait, mine->sent,
@@ -212,7 +214,7 @@ static double without_sign(double x) {
 
 // Steps after one that failed have computed with what it left: none of them counts.
 static drv_status finish_whole(run *r, step_values *values) {
-    const drv_status status = stepper_finish(&r->stepper, values);
+    const drv_status status = stepper_finish(&r->opened.stepper, values);
     if (status != DRV_OK)
         r->progress.weights = WEIGHTS_LOST;
     else if (r->progress.weights != WEIGHTS_LOST)
@@ -225,7 +227,8 @@ static drv_status finish_whole(run *r, step_values *values) {
 static drv_status take_step(run *r, step_metrics *made) {
     started_step *started = &r->progress.started[r->progress.first_started];
     run_state *state = &r->progress.state;
-    if (r->p.whole_step && started->counted) DRV_TRY(finish_whole(r, &started->values));
+    if (r->opened.programs.whole_step && started->counted)
+        DRV_TRY(finish_whole(r, &started->values));
     const double now = clock_s(), begin = started->begin > r->progress.finished_s
                                                   ? started->begin
                                                   : r->progress.finished_s;
@@ -235,19 +238,19 @@ static drv_status take_step(run *r, step_metrics *made) {
     made->param_norm = started->values.param_norm;
     made->skipped = !isfinite(made->grad_norm);
     made->step_s = now - begin;
-    if (r->p.whole_step) made->compute_s = made->step_s - made->data_s - made->save_s;
+    if (r->opened.programs.whole_step) made->compute_s = made->step_s - made->data_s - made->save_s;
     r->progress.finished_s = now;
     state->step = made->step;
     state->rows_taken = started->rows_taken;
     memcpy(r->progress.set_counts, started->counts,
-            sizeof *r->progress.set_counts * (size_t)rows_n_sources(r->train_rows));
+            sizeof *r->progress.set_counts * (size_t)rows_n_sources(r->opened.train_rows));
     state->tokens += started->counted;
     state->loss = made->loss;
     rank_time mine = {.data = started->read_s, .save = made->save_s};
-    mine.wait = comm_waited(r->comm) - started->waited;
-    mine.sent = (double)(comm_sent_by(r->comm) - started->sent);
+    mine.wait = comm_waited(r->rank.comm) - started->waited;
+    mine.sent = (double)(comm_sent_by(r->rank.comm) - started->sent);
     mine.compute = made->step_s - rank_time_own(&mine) - mine.wait;
-    rank_times_add(&r->times, &mine);
+    rank_times_add(&r->shown.times, &mine);
     rank_watch_tell(r, &mine);
     fill_metrics(r, made);
     DRV_TRY(share_times(r, made));
@@ -257,11 +260,11 @@ static drv_status take_step(run *r, step_metrics *made) {
 // A step was skipped: of weights that are no numbers, on whatever rank, no later one can be better,
 // and they are not to be saved.
 static drv_status check_weights(run *r) {
-    if (r->p.whole_step) return DRV_OK; // they may be those of a later step
-    const drv_status status =
-            ranks_together(r, replicas_check_finite(&r->p.held, r->progress.state.step));
+    if (r->opened.programs.whole_step) return DRV_OK; // they may be those of a later step
+    const drv_status status = ranks_together(&r->rank,
+            replicas_check_finite(&r->opened.programs.held, r->progress.state.step));
     if (status != DRV_OK) r->progress.weights = WEIGHTS_LOST;
-    if (status != DRV_OK) r->ending.cause = "not_finite";
+    if (status != DRV_OK) r->ending.not_finite = true;
     return status;
 }
 
@@ -277,24 +280,24 @@ static drv_status count_bad_step(run *r, const started_step *started, const step
     }
     state->bad_steps++;
     DRV_TRY(check_weights(r));
-    const int bad = stepper_bad_rank(&r->stepper);
-    if (r->leads && bad == 0)
+    const int bad = stepper_bad_rank(&r->opened.stepper);
+    if (r->rank.leads && bad == 0)
         log_warn("step %lld skipped: %s (loss %g, gradient norm %g); its rows: %s",
                 (long long)made->step, why, made->loss, made->grad_norm, started->rows.p);
-    else if (r->leads)
+    else if (r->rank.leads)
         log_warn("step %lld skipped: %s (loss %g, gradient norm %g), at first on rank %d (%s)",
                 (long long)made->step, why, made->loss, made->grad_norm, bad,
-                comm_host(r->comm, bad));
-    if (state->bad_steps < r->cfg->max_bad_steps) return DRV_OK;
+                comm_host(r->rank.comm, bad));
+    if (state->bad_steps < r->rank.cfg->max_bad_steps) return DRV_OK;
     drv_status status = DRV_OK;
-    r->ending.cause = "not_finite";
-    if (comm_rank(r->comm) == bad)
+    r->ending.not_finite = true;
+    if (comm_rank(r->rank.comm) == bad)
         status = drv_fail(DRV_E_DATA,
                 "stopped at step %lld: %lld %s skipped: %s (loss %g); rows of the last: %s",
                 (long long)made->step, (long long)state->bad_steps,
                 state->bad_steps > 1 ? "steps in a row were" : "step was", why, made->loss,
                 started->rows.p);
-    return ranks_together(r, status);
+    return ranks_together(&r->rank, status);
 }
 
 // --- around the steps
@@ -307,23 +310,23 @@ static void note_metrics(run *r, drv_status status) {
 
 static bool evaluation_is_due(const run *r) {
     const run_state *state = &r->progress.state;
-    if (!r->valid_rows || state->evaluated >= state->step) return false;
-    return state->step % r->cfg->eval_every == 0 || state->step == r->cfg->steps;
+    if (!r->opened.valid_rows || state->evaluated >= state->step) return false;
+    return state->step % r->rank.cfg->eval_every == 0 || state->step == r->rank.cfg->steps;
 }
 
 static drv_status validate(run *r) {
     evaluation_result result;
     const double begin = clock_s();
-    comm_note(r->comm, r->progress.state.step, "eval");
-    DRV_TRY(evaluate(&r->p, r->valid_rows, evaluate_run_rows(r->cfg, r->valid_rows), r->comm,
-            &result));
+    comm_note(r->rank.comm, r->progress.state.step, "eval");
+    DRV_TRY(evaluate(&r->opened.programs, r->opened.valid_rows,
+            evaluate_run_rows(r->rank.cfg, r->opened.valid_rows), r->rank.comm, &result));
     r->progress.state.evaluated = r->progress.state.step;
     r->progress.state.val_loss = result.loss;
-    if (!r->leads) return DRV_OK;
+    if (!r->rank.leads) return DRV_OK;
     DRV_TRY(run_measure_peak(r)); // steps wait for it as for the evaluation
-    record_evaluation(r->record, r->progress.state.step, clock_s() - begin, result.loss);
-    report_valid(r->report, r->progress.state.step, &result);
-    note_metrics(r, metrics_valid(r->metrics, r->progress.state.step, &result));
+    record_evaluation(r->shown.record, r->progress.state.step, clock_s() - begin, result.loss);
+    report_valid(r->shown.report, r->progress.state.step, &result);
+    note_metrics(r, metrics_valid(r->shown.metrics, r->progress.state.step, &result));
     return DRV_OK;
 }
 
@@ -331,10 +334,10 @@ static drv_status validate(run *r) {
 static drv_status wait_for_vocabulary(run *r) {
     const struct timespec pause = {0, 5000000};
     const double until = clock_s() + 2;
-    if (!r->leads) return DRV_OK;
-    while (!vocab_check_done(&r->vocab) && clock_s() < until && !stop_requested())
+    if (!r->rank.leads) return DRV_OK;
+    while (!vocab_check_done(&r->opened.vocab) && clock_s() < until && !stop_requested())
         nanosleep(&pause, NULL);
-    return vocab_check_done(&r->vocab) ? vocab_check_wait(&r->vocab) : DRV_OK;
+    return vocab_check_done(&r->opened.vocab) ? vocab_check_wait(&r->opened.vocab) : DRV_OK;
 }
 
 // Takes the oldest step that was started to its end and its lines.
@@ -345,9 +348,9 @@ static drv_status finish_step(run *r) {
     drv_save(count_bad_step(r, &r->progress.started[r->progress.first_started], &m), &bad);
     r->progress.first_started = (r->progress.first_started + 1) % MAX_STARTED;
     r->progress.n_started--;
-    record_step(r->record, &m);
-    if (r->leads) report_step(r->report, &m);
-    if (r->leads) note_metrics(r, metrics_step(r->metrics, &m));
+    record_step(r->shown.record, &m);
+    if (r->rank.leads) report_step(r->shown.report, &m);
+    if (r->rank.leads) note_metrics(r, metrics_step(r->shown.metrics, &m));
     DRV_TRY(drv_restore(&bad));
     return r->audit ? audit_end_step(r, &m) : DRV_OK;
 }
@@ -359,7 +362,7 @@ drv_status run_finish_steps(run *r) {
 }
 
 static bool save_is_due(const run *r, int64_t step) {
-    return r->cfg->checkpoint_every > 0 && step % r->cfg->checkpoint_every == 0;
+    return r->rank.cfg->checkpoint_every > 0 && step % r->rank.cfg->checkpoint_every == 0;
 }
 
 // Returns the last step of this start.
@@ -370,24 +373,25 @@ static int64_t last_step(const run_config *cfg) {
 // Returns whether the step that was started last may be left on its way while the next one is
 // prepared: nothing is to be done after it that needs its weights or its outcome.
 static bool may_run_ahead(const run *r, bool first) {
-    const run_config *cfg = r->cfg;
+    const run_config *cfg = r->rank.cfg;
     const started_step *s =
             &r->progress.started[(r->progress.first_started + r->progress.n_started - 1) %
                                  MAX_STARTED];
     const int64_t step = s->m.step;
-    const bool evaluates = r->valid_rows && step % cfg->eval_every == 0;
-    return r->p.whole_step && !first && s->counted && step < last_step(cfg) && !evaluates &&
-           !save_is_due(r, step) && !stop_requested() &&
+    const bool evaluates = r->opened.valid_rows && step % cfg->eval_every == 0;
+    return r->opened.programs.whole_step && !first && s->counted && step < last_step(cfg) &&
+           !evaluates && !save_is_due(r, step) && !stop_requested() &&
            r->progress.state.bad_steps + r->progress.n_started < cfg->max_bad_steps;
 }
 
 // A rank whose weights have gone another way is found before they are saved.
 static drv_status compare_replicas(run *r) {
     if (!run_checks_replicas(r) || r->progress.n_started ||
-            r->progress.state.step % r->cfg->check_every != 0)
+            r->progress.state.step % r->rank.cfg->check_every != 0)
         return DRV_OK;
-    comm_note(r->comm, r->progress.state.step, "compare weights");
-    const drv_status status = ranks_together(r, replicas_check(&r->p.held, r->progress.state.step));
+    comm_note(r->rank.comm, r->progress.state.step, "compare weights");
+    const drv_status status = ranks_together(&r->rank,
+            replicas_check(&r->opened.programs.held, r->progress.state.step));
     if (status != DRV_OK)
         r->progress.weights = WEIGHTS_LOST; // which are right is not for the program to say
     return status;
@@ -401,8 +405,8 @@ static bool save_has_ended(void *ctx, double at_most_s, drv_status *status) {
 
 // Waits for the save before, as a stop does not.
 static drv_status wait_for_save(run *r) {
-    return r->saving.step < 0 ? DRV_OK
-                              : ranks_wait(r, save_has_ended, r, "a checkpoint was written");
+    return !run_is_saving(r) ? DRV_OK
+                             : ranks_wait(&r->rank, save_has_ended, r, "a checkpoint was written");
 }
 
 static drv_status one_round(run *r, bool first) {
@@ -411,11 +415,11 @@ static drv_status one_round(run *r, bool first) {
     while (r->progress.n_started > ahead)
         DRV_TRY(finish_step(r));
     DRV_TRY(compare_replicas(r));
-    if (first) DRV_TRY(programs_check_held(&r->p));
+    if (first) DRV_TRY(programs_check_held(&r->opened.programs));
     if (!r->progress.n_started && evaluation_is_due(r)) DRV_TRY(validate(r));
     bool asked;
-    const bool checked = r->leads && vocab_check_done(&r->vocab);
-    DRV_TRY(ranks_agree(r, checked ? vocab_check_wait(&r->vocab) : DRV_OK, &asked));
+    const bool checked = r->rank.leads && vocab_check_done(&r->opened.vocab);
+    DRV_TRY(run_agree(r, checked ? vocab_check_wait(&r->opened.vocab) : DRV_OK, &asked));
     if (asked) DRV_TRY(run_finish_steps(r));
     if (asked || (!r->progress.n_started && save_is_due(r, r->progress.state.step))) {
         DRV_TRY(wait_for_save(r));
@@ -425,11 +429,11 @@ static drv_status one_round(run *r, bool first) {
 }
 
 static bool is_to_stop(const run *r) {
-    return r->ending.stopping || (comm_size(r->comm) == 1 && stop_requested());
+    return r->ending.stop || (comm_size(r->rank.comm) == 1 && stop_requested());
 }
 
 static void say_nothing_to_do(const run *r) {
-    const run_config *cfg = r->cfg;
+    const run_config *cfg = r->rank.cfg;
     if (r->progress.state.step > cfg->steps)
         log_info("nothing to do: step %lld is done, and %s asks for %lld; raise it to go on",
                 (long long)r->progress.state.step, config_length_key(cfg), (long long)cfg->steps);
@@ -442,17 +446,17 @@ static void say_nothing_to_do(const run *r) {
 }
 
 static drv_status loop(run *r) {
-    const run_config *cfg = r->cfg;
+    const run_config *cfg = r->rank.cfg;
     say_nothing_to_do(r);
-    DRV_TRY(ranks_together(r, wait_for_vocabulary(r)));
+    DRV_TRY(ranks_together(&r->rank, wait_for_vocabulary(r)));
     if (evaluation_is_due(r)) DRV_TRY(validate(r));
     DRV_TRY(run_check_dir(r));
     r->saving.began_s = clock_s();
     bool asked; // while it was opened
-    DRV_TRY(ranks_agree(r, DRV_OK, &asked));
+    DRV_TRY(run_agree(r, DRV_OK, &asked));
     if (asked) DRV_TRY(run_start_save(r));
-    if (r->leads && r->progress.state.step < last_step(cfg))
-        record_running(r->record, r->progress.state.step + 1, rank_watch_energy_words(r));
+    if (r->rank.leads && r->progress.state.step < last_step(cfg))
+        record_running(r->shown.record, r->progress.state.step + 1, rank_watch_energy_words(r));
     for (bool first = true; r->progress.state.step < last_step(cfg); first = false) {
         if (is_to_stop(r)) {
             DRV_TRY(run_finish_steps(r));
@@ -461,42 +465,41 @@ static drv_status loop(run *r) {
         DRV_TRY(one_round(r, first));
     }
     if (r->progress.state.step >= cfg->steps || r->audit) return DRV_OK;
-    r->ending.limit = "training.stop_at_step";
-    return drv_fail(DRV_STOPPED, "%s", r->ending.limit);
+    r->ending.stop = STOP_AT_STEP;
+    return drv_fail(DRV_STOPPED, "%s", run_stop_reason(r));
 }
 
 static drv_status set_up(run *r, run_config *cfg) {
-    DRV_TRY(ranks_set_up(r, cfg));
-    DRV_TRY(carry_token_ids(r->a, cfg));
-    return lora_resolve(r->a, cfg);
+    DRV_TRY(ranks_set_up(&r->rank, cfg));
+    DRV_TRY(carry_token_ids(r->rank.a, cfg));
+    return lora_resolve(r->rank.a, cfg);
 }
 
 static drv_status open_and_run(run *r, run_config *cfg, bool fresh) {
-    DRV_TRY(ranks_together(r, set_up(r, cfg)));
+    DRV_TRY(ranks_together(&r->rank, set_up(r, cfg)));
     const drv_status opened = run_open(r, fresh);
     if (opened == DRV_STOPPED) return run_end_early(r);
     return opened == DRV_OK ? run_end(r, loop(r)) : opened;
 }
 
 drv_status run_all(run *r, run_config *cfg, bool fresh) {
-    r->began_s = clock_s();
+    r->progress.began_s = clock_s();
     drv_saved ended;
     drv_save(open_and_run(r, cfg, fresh), &ended);
-    record_end(r->record, ended.status, r->ending.cause, ended.message,
-            !r->ending.together || comm_size(r->comm) == 1);
+    record_end(r->shown.record, ended.status, r->ending.not_finite ? "not_finite" : NULL,
+            ended.message, !r->rank.together || comm_size(r->rank.comm) == 1);
     return drv_restore(&ended);
 }
 
 drv_status train_refuse(arena *a, drv_status status) {
-    run *r = ARENA_NEW(a, run); // more than a frame may hold beside messages
-    r->a = a;
+    this_rank rank = {.a = a};
     drv_saved refused;
     drv_save(status, &refused);
-    if (comm_launched() == 1 || comm_open(a, NULL, &r->comm) != DRV_OK)
+    if (comm_launched() == 1 || comm_open(a, NULL, &rank.comm) != DRV_OK)
         return drv_restore(&refused);
-    r->leads = comm_rank(r->comm) == 0;
-    drv_save(ranks_together(r, drv_restore(&refused)), &refused);
-    return ranks_leave(r, &refused);
+    rank.leads = comm_rank(rank.comm) == 0;
+    drv_save(ranks_together(&rank, drv_restore(&refused)), &refused);
+    return ranks_leave(&rank, &refused);
 }
 
 // Ranks are processes or devices of one, not both (docs/adr/0025).
@@ -512,7 +515,7 @@ static drv_status check_processes(const run_config *cfg) {
 static drv_status train_as(arena *a, const run_config *config, bool fresh, struct audit *audit) {
     run_config *cfg = ARENA_NEW(a, run_config);
     run *r = ARENA_NEW(a, run);
-    *r = (run){.a = a, .cfg = cfg, .audit = audit, .saving = {.saved_step = -1, .step = -1}};
+    *r = (run){.rank = {.a = a, .cfg = cfg}, .audit = audit, .saving.saved_step = -1};
     *cfg = *config;
     const int n_devices = comm_launched() > 1 ? 1 : device_count(config);
     const drv_status processes = check_processes(config);
@@ -520,12 +523,12 @@ static drv_status train_as(arena *a, const run_config *config, bool fresh, struc
     if (processes != DRV_OK) return train_refuse(a, processes);
     if (n_devices > 1) return run_on_devices(config, n_devices, fresh);
     const comm_opts opts = {.give_up_s = cfg->give_up_s};
-    DRV_TRY(comm_open(a, &opts, &r->comm));
-    r->leads = comm_rank(r->comm) == 0;
+    DRV_TRY(comm_open(a, &opts, &r->rank.comm));
+    r->rank.leads = comm_rank(r->rank.comm) == 0;
     drv_saved ended;
     drv_save(run_all(r, cfg, fresh), &ended);
     run_close(r);
-    return ranks_leave(r, &ended);
+    return ranks_leave(&r->rank, &ended);
 }
 
 drv_status train(arena *a, const run_config *config, bool fresh) {

@@ -107,13 +107,13 @@ static bool trains(const translation *self, const shell_command *c) {
     return false;
 }
 
-// Returns the index of the word that names an existing script by its path; the words behind it are
-// its arguments. -1: there is none.
-static int script_at(const shell_command *line) {
+// Returns the index of the word that names a script by its path; the words behind it are its
+// arguments. -1: there is none.
+static int script_at(const shell_command *line, bool is_there) {
     for (int i = 0; i < line->n && !is_flag(&line->words[i]); i++) {
         const char *word = line->words[i].text;
         if (str_ends(word, ".py")) return -1;
-        if (str_ends(word, ".sh") && file_exists(word)) return i;
+        if (str_ends(word, ".sh") && file_exists(word) == is_there) return i;
     }
     return -1;
 }
@@ -123,8 +123,8 @@ static int script_at(const shell_command *line) {
 static drv_status read_files(translation *self, const shell_command *line, shell_script *script) {
     const translate_opts *opts = self->opts;
     script_reader reader = {self, 0};
-    const bool arguments =
-            opts->n_files > 0 && line->n > 0 && program_at(line, true) < 0 && script_at(line) < 0;
+    const bool arguments = opts->n_files > 0 && line->n > 0 && program_at(line, true) < 0 &&
+                           script_at(line, true) < 0;
     for (int i = 0; i < opts->n_files; i++) {
         const bool last = i + 1 == opts->n_files;
         if (arguments && last) shell_set_arguments(script, line->words, line->n);
@@ -135,7 +135,7 @@ static drv_status read_files(translation *self, const shell_command *line, shell
                 "%s: \"%s\" is given after --, but the script uses no arguments, expected a command that trains, or nothing",
                 opts->files[opts->n_files - 1], line->words[0].text);
     script->arguments.known = false;
-    const int index = script_at(line);
+    const int index = script_at(line, true);
     if (index < 0) return DRV_OK;
     shell_set_arguments(script, line->words + index + 1, line->n - index - 1);
     return script_read(&reader, line->words[index].text, script);
@@ -144,7 +144,7 @@ static drv_status read_files(translation *self, const shell_command *line, shell
 // Finds the command that trains: that of the words, or the last one in the scripts.
 static drv_status choose_command(translation *self, const shell_command *line,
         const shell_script *script, const shell_command **out) {
-    const bool by_words = line->n > 0 && script_at(line) < 0 && trains(self, line);
+    const bool by_words = line->n > 0 && script_at(line, true) < 0 && trains(self, line);
     const shell_command *by_script = NULL;
     for (int i = script->n_commands - 1; !by_script && i >= 0; i--)
         if (trains(self, &script->commands[i])) by_script = &script->commands[i];
@@ -162,6 +162,10 @@ static drv_status read_line(translation *self, const shell_command *line, shell_
     DRV_TRY(choose_command(self, line, script, &command));
     if (command) return read_command(self, command, script);
     const bool words = line->n > 0 && (self->opts->n_files == 0 || program_at(line, true) >= 0);
+    const int missing = script_at(line, false);
+    if (words && missing >= 0)
+        return drv_fail(DRV_E_USAGE, "script \"%s\" does not exist; expected its path",
+                line->words[missing].text);
     if (words)
         return drv_fail(DRV_E_USAGE, "\"%s\": no command that trains, " PROGRAMS,
                 line->words[0].text);

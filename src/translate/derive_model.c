@@ -159,7 +159,7 @@ static void derive_optimizer(translation *self) {
     const bool muon = says(name, "muon") || says(name, "normuon");
     if (muon && translation_get(self, "lora.rank")) {
         report_add(self, CHANGES, name,
-                arena_printf(self->a, "is %s, for the branches of LoRA, too; they are AdamW's here",
+                arena_printf(self->a, "is %s, for LoRA's matrices, too; they are AdamW's here",
                         value_shown(self->a, name)));
         return;
     }
@@ -341,7 +341,7 @@ static void derive_dtype(translation *self) {
     if (strcmp(name, "float32") == 0)
         report_add(self, NO_EFFECT, dtype, "weights are kept in fp32");
     else if (strcmp(name, "bfloat16") == 0 && translation_get(self, "lora.rank"))
-        set_types(self, dtype, &mixed, "the base; branches are kept in fp32");
+        set_types(self, dtype, &mixed, "the base; adapters are kept in fp32");
     else if (strcmp(name, "bfloat16") == 0)
         set_types(self, dtype, &rounded, "without fp32 masters; here it is rounded stochastically");
     else if (strcmp(name, "auto") == 0)

@@ -19,7 +19,7 @@ extern char **environ;
 
 // A child that has ended may have left its output to a process that lives on.
 #define AFTERWARDS_S 0.5
-enum { TURN_MS = 50, CHUNK = 1 << 16 };
+enum { WAIT_MS = 50, CHUNK = 1 << 16 };
 
 void program_say(program_words *self, const char *word) {
     DRV_ASSERT(self->n < PROGRAM_WORDS - 1, "%d words", self->n);
@@ -157,10 +157,10 @@ static bool drain(running *self, int fd) {
     return true;
 }
 
-static void turn(running *self) {
+static void wait_and_copy(running *self) {
     struct pollfd fds[] = {{self->in, POLLOUT, 0}, {self->out, POLLIN, 0}, {self->err, POLLIN, 0},
             {self->signals, POLLIN, 0}};
-    if (poll(fds, 4, TURN_MS) <= 0) return;
+    if (poll(fds, 4, WAIT_MS) <= 0) return;
     if (fds[0].revents) feed(self);
     if (fds[1].revents && !drain(self, self->out)) close_one(&self->out);
     if (fds[2].revents && !drain(self, self->err)) close_one(&self->err);
@@ -177,7 +177,7 @@ static drv_status go_on(arena *a, running *self, int *ended) {
     double ended_s = 0;
     while (ended_s == 0 || ((self->out >= 0 || self->err >= 0) && clock_s() < ended_s)) {
         struct signalfd_siginfo got;
-        turn(self);
+        wait_and_copy(self);
         if (read(self->signals, &got, sizeof got) == (ssize_t)sizeof got) {
             if (ended_s == 0) end_group(self, ended);
             return drv_fail(DRV_STOPPED, "%s was ended by a signal to this process",

@@ -50,10 +50,17 @@ static drv_status take_family(arena *a, const value *v, device_family *out) {
     return refuse(a, v, "none, neuron or gpu");
 }
 
+static drv_status take_device(arena *a, const value *v, const char **out) {
+    if (v->kind != VALUE_TEXT || !*v->text)
+        return refuse(a, v, "the profile of a device, as h100 or the path of a file");
+    *out = v->text;
+    return DRV_OK;
+}
+
 static drv_status take_key(arena *a, const value *given, instance_type *out) {
     static const char *const keys[] = {"name", "family", "devices", "cores_per_device",
             "device_memory_gib", "cpus", "memory_gib", "efa", "huge_pages_gib", "resource", "label",
-            "label_value"};
+            "label_value", "device"};
     int key = 0;
     const int n = sizeof keys / sizeof *keys;
     while (key < n && strcmp(keys[key], given->name) != 0)
@@ -83,6 +90,8 @@ static drv_status take_key(arena *a, const value *given, instance_type *out) {
         return take_name(a, given, true, &out->label);
     case 11:
         return take_name(a, given, false, &out->label_value);
+    case 12:
+        return take_device(a, given, &out->device);
     }
     const char *near = str_nearest(given->name, keys, n);
     return drv_fail(DRV_E_USAGE, "%s: unknown key \"%s\"%s%s%s", given->where, given->path,
@@ -95,12 +104,14 @@ static drv_status check(const char *file, instance_type *t) {
                 t->cpus ? "memory_gib" : "cpus");
     if ((t->family == DEVICE_NONE) != (t->devices == 0))
         return drv_fail(DRV_E_USAGE, "%s: expected both family and devices, or neither", file);
-    if (t->family != DEVICE_NONE && !t->device_memory)
-        return drv_fail(DRV_E_USAGE, "%s: key \"device_memory_gib\" is missing: memory of a rank",
-                file);
-    if (t->family == DEVICE_NONE && (t->resource || t->cores_per_device || t->device_memory))
+    if (t->family != DEVICE_NONE && !t->device_memory == !t->device)
         return drv_fail(DRV_E_USAGE,
-                "%s: expected no resource, cores_per_device and device_memory_gib without family and devices",
+                "%s: expected one of the keys \"device_memory_gib\", the memory of a rank, and \"device\", its profile",
+                file);
+    if (t->family == DEVICE_NONE &&
+            (t->resource || t->cores_per_device || t->device_memory || t->device))
+        return drv_fail(DRV_E_USAGE,
+                "%s: expected no resource, cores_per_device, device_memory_gib and device without family and devices",
                 file);
     if (!t->label != !t->label_value)
         return drv_fail(DRV_E_USAGE, "%s: expected both label and label_value, or neither", file);

@@ -12,9 +12,10 @@ typedef enum device_family { DEVICE_NONE, DEVICE_NEURON, DEVICE_GPU } device_fam
 typedef struct instance_type {
     const char *name; // without the "ml." that SageMaker HyperPod puts before it
     device_family family;
-    int devices;           // of the machine
-    int cores_per_device;  // ranks that one device serves: the cores of a Neuron device; of a GPU 1
-    int64_t device_memory; // bytes that a rank has on its device; 0: those of the machine
+    int devices;          // of the machine
+    int cores_per_device; // ranks that one device serves: the cores of a Neuron device; of a GPU 1
+    const char *device; // profile of a rank's device, as drover plan --device takes it; NULL: none
+    int64_t device_memory; // bytes that a rank has on its device, where no profile says it
     int cpus;              // of the machine, as Slurm counts them
     int pod_cpus;          // that a pod can have beside those of the system
     int64_t pod_memory;    // bytes, likewise

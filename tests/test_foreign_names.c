@@ -1,0 +1,129 @@
+// Where rows lie in the tensors of other trainers, and the pickles that we write for them.
+#include "harness.h"
+
+#include "ckpt/foreign_names.h"
+#include "pickle/pickle_writer.h"
+
+// Every row of the parts has a place of its own, and comes back from there.
+static void check_round_trip(foreign_rows rows, const foreign_sizes *sizes, const int64_t *n_rows,
+        int n_parts) {
+    int64_t n = 0;
+    bool taken[256] = {0};
+    for (int k = 0; k < n_parts; k++)
+        n += n_rows[k];
+    for (int k = 0; k < n_parts; k++)
+        for (int64_t row = 0; row < n_rows[k]; row++) {
+            int part = -1;
+            const int64_t there = foreign_row_of(rows, sizes, k, row);
+            assert_true(there >= 0 && there < n && !taken[there]);
+            taken[there] = true;
+            assert_int_equal(foreign_row_back(rows, sizes, there, &part), row);
+            assert_int_equal(part, k);
+        }
+}
+
+static void rows_come_back(void **state) {
+    (void)state;
+    for (int64_t kv_heads = 1; kv_heads <= 4; kv_heads *= 2)
+        for (int64_t ranks = 1; ranks <= 3; ranks++) {
+            const foreign_sizes s = {.layers = 1,
+                    .heads = 4,
+                    .kv_heads = kv_heads,
+                    .head_dim = 6,
+                    .intermediate = 12,
+                    .tensor_ranks = ranks};
+            check_round_trip(FOREIGN_ROTARY, &s, (int64_t[]){24}, 1);
+            check_round_trip(FOREIGN_QKV, &s, (int64_t[]){24, 6 * kv_heads, 6 * kv_heads}, 3);
+            check_round_trip(FOREIGN_GATE_UP, &s, (int64_t[]){12, 12}, 2);
+        }
+}
+
+// Places that follow from the descriptions: Meta has (x_i, x_{i + d / 2}) side by side, Megatron a
+// query group after the other, each with its queries, its key and its value.
+static void rows_lie_where_they_should(void **state) {
+    (void)state;
+    const foreign_sizes s = {.layers = 1,
+            .heads = 4,
+            .kv_heads = 2,
+            .head_dim = 4,
+            .intermediate = 6,
+            .tensor_ranks = 2};
+    static const int64_t rotary[] = {0, 2, 1, 3, 4, 6, 5, 7};
+    for (int64_t row = 0; row < 8; row++)
+        assert_int_equal(foreign_row_of(FOREIGN_ROTARY, &s, 0, row), rotary[row]);
+    assert_int_equal(foreign_row_of(FOREIGN_QKV, &s, 0, 7), 7);     // the second head of group 0
+    assert_int_equal(foreign_row_of(FOREIGN_QKV, &s, 0, 8), 16);    // the first of group 1
+    assert_int_equal(foreign_row_of(FOREIGN_QKV, &s, 1, 0), 8);     // the key of group 0
+    assert_int_equal(foreign_row_of(FOREIGN_QKV, &s, 2, 5), 29);    // the value of group 1
+    assert_int_equal(foreign_row_of(FOREIGN_GATE_UP, &s, 0, 2), 2); // rank 0: gate 0-2, up 0-2
+    assert_int_equal(foreign_row_of(FOREIGN_GATE_UP, &s, 1, 0), 3);
+    assert_int_equal(foreign_row_of(FOREIGN_GATE_UP, &s, 0, 3), 6);
+}
+
+static void sizes_are_checked(void **state) {
+    (void)state;
+    static const struct {
+        const char *config, *error;
+    } cases[] = {
+            {"{'num_hidden_layers':2,'hidden_size':16,'intermediate_size':24,'num_attention_heads':4}",
+                    NULL},
+            {"{'hidden_size':16,'intermediate_size':24,'num_attention_heads':4}",
+                    "x: \"num_hidden_layers\" is missing or no size, expected an integer from 1"},
+            {"{'num_hidden_layers':2,'hidden_size':16,'intermediate_size':24,'num_attention_heads':0}",
+                    "\"num_attention_heads\""},
+            {"{'num_hidden_layers':2,'hidden_size':16,'intermediate_size':24,'num_attention_heads':4,"
+             "'num_key_value_heads':3}",
+                    "x: 4 heads of 4 with 3 of keys"},
+            {"{'num_hidden_layers':2,'hidden_size':2,'intermediate_size':24,'num_attention_heads':4}",
+                    "4 heads of 0"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[256];
+        foreign_sizes sizes;
+        snprintf(text, sizeof text, "%s", cases[i].config);
+        for (char *p = text; *p; p++)
+            if (*p == '\'') *p = '"';
+        json_t *config = json_loads(text, 0, NULL);
+        assert_non_null(config);
+        if (cases[i].error)
+            FAILS(foreign_sizes_read("x", config, &sizes), DRV_E_DATA, cases[i].error);
+        else
+            OK(foreign_sizes_read("x", config, &sizes));
+        json_decref(config);
+    }
+}
+
+// The same bytes as pickletools.optimize(pickle.dumps((1, -5, 70000, 2**40, 1.5, "\u00e9", True,
+// None), 2)), but that Python ends the shortest form of 2**40 at its sixth byte.
+static void pickles_are_those_of_python(void **state) {
+    (void)state;
+    static const char golden[] = "\x80\x02(K\x01J\xfb\xff\xff\xffJp\x11\x01\x00"
+                                 "\x8a\x08\x00\x00\x00\x00\x00\x01\x00\x00"
+                                 "G?\xf8\x00\x00\x00\x00\x00\x00X\x02\x00\x00\x00\xc3\xa9\x88Nt.";
+    str out = {0};
+    pickle_begin(&out);
+    pickle_put(&out, PUT_MARK);
+    pickle_put_int(&out, 1);
+    pickle_put_int(&out, -5);
+    pickle_put_int(&out, 70000);
+    pickle_put_int(&out, INT64_C(1) << 40);
+    pickle_put_real(&out, 1.5);
+    pickle_put_text(&out, "\u00e9");
+    pickle_put_bool(&out, true);
+    pickle_put(&out, PUT_NONE);
+    pickle_put(&out, PUT_TUPLE);
+    pickle_end(&out);
+    assert_int_equal(out.n, sizeof golden - 1);
+    assert_memory_equal(out.p, golden, out.n);
+    str_free(&out);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(rows_come_back),
+            cmocka_unit_test(rows_lie_where_they_should),
+            cmocka_unit_test(sizes_are_checked),
+            cmocka_unit_test(pickles_are_those_of_python),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,6 +1,6 @@
 // Prints the tensors of files of torch.save, for tools/check_torch_files.py: of each file a line
-// with its name, and of each tensor one with name, type, shape and bytes in hexadecimal digits. usage:
-// torch_values FILE...
+// with its name, and of each tensor one with name, type, shape and bytes in hexadecimal digits.
+// usage: torch_values FILE...
 #include <stdio.h>
 #include <stdlib.h>
 

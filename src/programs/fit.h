@@ -9,7 +9,8 @@
 DRV_CHECKED drv_status fit_plan(const run_config *cfg, memory_plan *out);
 
 // Finds keys that make the run fit, as "--set training.micro_batch_size=2 --set
-// training.recompute=full": the change that costs least time; a LoRA where nothing else is enough.
+// training.recompute=full": the change that costs least time; where that is not enough, the lowest
+// level of ZeRO that is; a LoRA where nothing else is.
 // NULL: that is not either. Each is really planned. Lives in `a`.
 DRV_CHECKED drv_status fit_suggest(arena *a, const run_config *cfg, const memory_limit *limit,
         const char **keys);

@@ -55,7 +55,7 @@ DRV_CHECKED drv_status chat_render(arena *a, const chat_template *t, const chat_
 
 // Reads the time that templates are told: `text` as 2026-11-22 or 2026-11-22T10:30:00; NULL: that
 // of SOURCE_DATE_EPOCH (reproducible-builds.org: seconds since 1970, UTC) where it is set, else
-// now. DRV_E_USAGE: the text is no date.
+// now. DRV_E_USAGE: the text is not a date.
 DRV_CHECKED drv_status chat_date(const char *text, struct tm *out);
 // Returns whether the template asks for the time, so that what it writes differs from day to day.
 bool chat_template_asks_date(const chat_template *t);

@@ -269,7 +269,7 @@ drv_status compare_models(arena *a, const model *model_a, const model *model_b, 
     }
     difference = left_out(model_a);
     if (difference) {
-        out->problem = arena_printf(a, "the adapter changes %s, which is no weight of the model",
+        out->problem = arena_printf(a, "the adapter changes %s, which is not a weight of the model",
                 difference);
         return DRV_OK;
     }

@@ -61,7 +61,7 @@ static drv_status choose_steps(const audit_opts *opts, audit *self) {
     audit_result *x = self->result;
     int64_t first, last;
     if (!file_exists(path_join(self->a, self->run_dir, "config.yaml")))
-        return drv_fail(DRV_E_USAGE, "\"%s\" is no run directory: there is no config.yaml",
+        return drv_fail(DRV_E_USAGE, "\"%s\" is not a run directory: it has no config.yaml",
                 self->run_dir);
     DRV_TRY(find_recorded(self->path, &first, &last));
     x->first = opts->first ? opts->first : first;

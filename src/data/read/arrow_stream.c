@@ -259,7 +259,7 @@ static void make_room(arrow_buffer *out, size_t n) {
     out->n = n;
 }
 
-// False: it is no LZ4 frame that fits.
+// False: it is not an LZ4 frame that fits.
 static bool unpack_lz4(const unsigned char *packed, size_t n_packed, arrow_buffer *out,
         size_t *made) {
     LZ4F_dctx *lz4;

@@ -12,7 +12,7 @@ typedef struct parquet_rows parquet_rows; // single owner
 // lists what it has.
 DRV_CHECKED drv_status parquet_rows_open(const char *path, const char *const *fields,
         parquet_rows **out);
-// Appends the next row. Bytes that are no UTF-8 stay in its strings. *row false: there are no more.
+// Appends the next row. Bytes that are not UTF-8 stay in its strings. *row false: there are no more.
 DRV_CHECKED drv_status parquet_rows_next(parquet_rows *rows, str *out, bool *row);
 const json_row_notes *parquet_rows_notes(const parquet_rows *rows);
 int64_t parquet_rows_where(const parquet_rows *rows); // bytes of the file that were passed

@@ -189,14 +189,14 @@ static drv_status fill_front(reader *in, bool line) {
     return DRV_OK;
 }
 
-// Looks for a file that is no text: it is refused where a person named it, and is a broken record
+// Looks for a file that is not text: it is refused where a person named it, and is a broken record
 // in a folder of texts.
 static drv_status look_for_foreign(reader *in) {
     const char *unpack,
             *name = content_foreign(in->buffer.p ? in->buffer.p : "", in->buffer.n, &unpack);
     if (!name) return DRV_OK;
     if (!in->f->guessed) {
-        in->broken = "is no text by its first bytes";
+        in->broken = "is not text by its first bytes";
         return DRV_OK;
     }
     const bool piped = strcmp(in->f->path, "-") == 0;

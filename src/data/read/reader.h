@@ -37,7 +37,7 @@ typedef struct record {
     bool json;
     bool ids;           // int32_t each, of the machine's byte order
     bool labels;        // then a byte for each: whether it has a label
-    int64_t bad;        // escapes of JSON that are no characters, read as U+FFFD already
+    int64_t bad;        // escapes of JSON that are not characters, read as U+FFFD already
     bool begins, ends;  // pieces of one text, see split_cut; a record alone is both
     const char *broken; // why there is no text; NULL: there is
 } record;

@@ -51,5 +51,5 @@ DRV_CHECKED drv_status conversation_front(conversation *c, size_t n, bool prompt
         size_t *out);
 // Adds the blocks that the template marked; those from message c->last on are the last ones.
 DRV_CHECKED drv_status conversation_marked(conversation *c);
-// Appends the tokens of the whole text, and what each is by the answers.
+// Appends the tokens of the whole text, and the role of each by the answers.
 DRV_CHECKED drv_status conversation_encode(conversation *c, encoder *e, sft_example *x);

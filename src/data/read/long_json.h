@@ -1,5 +1,5 @@
-// The text of a long JSON object, decoded piece by piece, so that beside the object itself no more
-// than a piece of it is held.
+// Decodes the text of a long JSON object piece by piece, so that memory holds the object and one
+// decoded piece.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

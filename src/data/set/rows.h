@@ -1,5 +1,5 @@
 // Turns data sets into fixed rows of T tokens, in an order that is a function of the seed and of
-// how many rows were taken: a resume reads nothing again, and the order is the same for any number
+// the number of rows taken: a resume reads nothing again, and the order is the same for any number
 // of ranks.
 //
 // The documents of a part (training, validation, test) stand one after the other and are cut every
@@ -108,8 +108,8 @@ void rows_seek(rows *stream, int64_t taken);
 
 // Writes how far each data set has come, [rows_n_sources].
 void rows_counts(const rows *stream, row_count *out);
-// Moves each data set to where it stands, after `taken` rows of a run whose data sets may have been
-// others before. The blend goes on where it was, or begins where all `blended` are 0.
+// Seeks each data set to its own position, after `taken` rows of a run whose data sets may have
+// changed. The blend continues, or begins if all `blended` are 0.
 void rows_go_to(rows *stream, int64_t taken, const row_count *of);
 // Counts how many of the first `n` rows of a blend each of n_sets data sets has.
 void rows_blend(const double *weights, int n_sets, int64_t n, int64_t *out);

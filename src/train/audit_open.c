@@ -113,7 +113,8 @@ static drv_status choose_config(const audit *self, const char **out) {
             self->run_dir, (long long)until, *out);
 }
 
-// Reads how the run's ranks joined their sums, for ranks of any other number: what auto came to.
+// Reads the resolved values of `auto` in the keys that determine how sums are joined, so that a
+// replay on any number of ranks joins them alike.
 static drv_status read_trees(const audit *self, const char *config, char **sets, int *n) {
     run_config *cfg = ARENA_NEW(self->a, run_config);
     rank_table table;

@@ -228,7 +228,7 @@ static drv_status compile_elastic(arena *a, const cli_args *args, const run_conf
         return drv_fail(DRV_E_USAGE,
                 "compile: --elastic, but `backend: %s` keeps no programs, expected backend pjrt or --target",
                 cfg->backend);
-    DRV_TRY(elastic_device(a, job.ranks, &job.device));
+    DRV_TRY(elastic_device(cfg, job.ranks, &job.device));
     job.on_host = true;
     for (int n = job.n_nodes; n > 0; n--) {
         elastic_layout found;

@@ -1,4 +1,4 @@
-// Words for what has become slow in compiled programs.
+// Reports the slow parts of compiled programs.
 #include <stdio.h>
 
 #include "base/log.h"

@@ -119,7 +119,7 @@ static drv_status fill(reader *in) {
     return DRV_OK;
 }
 
-// --- what a file is, by its content
+// --- recognising a file by its content
 // Columns are read here and there in a file, so a pipe cannot hold them.
 static drv_status find_columns_file(reader *in, const char *format, const char **path) {
     const input_file *file = in->f;
@@ -168,7 +168,7 @@ static drv_status open_columns(reader *in) {
                         : parquet_open(path, in->o.key, &in->parquet);
 }
 
-// Says what was found where the ending did not say it.
+// Logs the recognised format of a file whose ending is unknown.
 static void name_content(reader *in, input_packing packing) {
     static const char *const kinds[] = {"text", "JSON lines", "Parquet", "Arrow", "CSV", "TSV"},
                              *const packings[] = {"", ", gzip", ", zstd"};

@@ -305,6 +305,16 @@ static void add_ranks(json_t *record, const rank_times *t) {
     json_object_set_new(record, "rank_sent_bytes", sent);
 }
 
+static void add_terms(json_t *record, const step_metrics *step) {
+    json_t *terms = json_object();
+    for (int i = 0; i < step->n_terms; i++)
+        json_object_set_new(terms, step->term_name(i), number(step->terms[i]));
+    if (step->n_terms)
+        json_object_set_new(record, "terms", terms);
+    else
+        json_decref(terms);
+}
+
 // Adds the energy that each host used since it was last read, for hosts that were read now.
 static void add_energy(json_t *record, const rank_times *t) {
     json_t *hosts = json_array();
@@ -368,6 +378,7 @@ drv_status metrics_step(metrics *self, const step_metrics *step) {
     json_object_set_new(record, "compute_s", number(step->compute_s));
     json_object_set_new(record, "update_s", number(step->update_s));
     json_object_set_new(record, "save_s", number(step->save_s));
+    add_terms(record, step);
     if (step->mfu > 0) json_object_set_new(record, "mfu", number(step->mfu));
     if (step->n_pairs) {
         json_object_set_new(record, "pairs", json_integer(step->n_pairs));

@@ -337,10 +337,8 @@ const verb verb_compile = {
                 "--list lists the programs in the cache: what they are for, their sizes and last uses. When\n"
                 "the folder grows beyond pjrt.cache_gib, the least recently used ones are removed; --evict\n"
                 "does so at once, by size or by age, and removes damaged ones.",
-        .options = options,
-        .n_options = sizeof options / sizeof *options,
-        .rules = rules,
-        .n_rules = sizeof rules / sizeof *rules,
+        CLI_OPTIONS(options),
+        CLI_RULES(rules),
         .max_positional = 1,
         .run = run,
 };

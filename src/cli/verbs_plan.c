@@ -318,10 +318,8 @@ const verb verb_plan = {
                 "result is bit-identical to that of the whole job, which parallel.accumulation_groups\n"
                 "decides. On all nodes that is the layout of the config.\n"
                 "Example: drover plan run.yaml --elastic --nodes 16 --ranks-per-node 8",
-        .options = plan_options,
-        .n_options = sizeof plan_options / sizeof *plan_options,
-        .rules = plan_rules,
-        .n_rules = sizeof plan_rules / sizeof *plan_rules,
+        CLI_OPTIONS(plan_options),
+        CLI_RULES(plan_rules),
         .max_positional = 1,
         .run = run,
 };

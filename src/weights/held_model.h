@@ -21,7 +21,8 @@ typedef struct held_model {
     lora_set lora; // of all layers; empty: without LoRA
     param_list params;
     dtype dt; // of compute
-    int zero; // what data ranks share (parallel.zero): masters and moments, sums of gradients
+    int zero; // what data ranks share (parallel.zero): masters and moments, sums of gradients,
+              // weights
     built_program *all; // every program of a run; none of one that is not trained
     int n_all, cap_all;
 } held_model;
@@ -51,6 +52,10 @@ typedef struct held_shard {
     int64_t first, n;
 } held_shard;
 held_shard held_shard_of(const held_model *model, const param *w);
+// Returns the elements that this rank has of the weight itself, and their bytes: all of them, or,
+// where data ranks share weights, the same shard.
+held_shard held_weight_of(const held_model *model, const param *w);
+int64_t held_weight_bytes(const held_model *model, const param *w);
 
 // Writes fp32 values of part of a weight (elements from `first`) to the master, as far as this rank
 // has it, and the compute copy. A weight in blocks is quantised; one that has the blocks of a GGUF

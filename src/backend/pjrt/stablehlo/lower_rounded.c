@@ -155,8 +155,10 @@ const lower_op lower_op_adamw_rounded = {.lower = adamw_rounded};
 
 // --- sums of gradients
 static void zeros(lowering *l, const node *n) {
-    hlo_value like = lower_in(l, n, 0);
-    like.type = lower_type(l, n->out[0]->dt);
+    const tensor *t = n->out[0];
+    const hlo_value like = {.type = lower_type(l, t->dt),
+            .n_dims = t->n_dims,
+            .dim = {t->dim[0], t->dim[1], t->dim[2]}};
     lower_set(l, n, 0, hlo_fill(&l->h, 0, &like));
 }
 

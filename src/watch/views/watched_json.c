@@ -46,7 +46,7 @@ static json_t *terms_json(const watched_run *run) {
         json_object_set_new(planned, pairs[i].name, json_of_f64(pairs[i].planned_s));
         json_object_set_new(measured, pairs[i].name, json_of_f64(pairs[i].measured_s));
     }
-    json_object_set_new(object, "device", text(device));
+    json_object_set_new(object, "device", json_of_text(device));
     json_object_set_new(object, "planned_s", planned);
     json_object_set_new(object, "measured_s", measured);
     arena_free(a);

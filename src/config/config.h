@@ -163,7 +163,8 @@ typedef struct run_config {
     double checkpoint_give_up_minutes;         // saves may fail for so long
     double checkpoint_minutes;                 // 0: steps alone
     const char *backend;
-    pjrt_config pjrt; // of backend pjrt
+    const char *device; // profile for plans (search/device_profile.h); "" = not given
+    pjrt_config pjrt;   // of backend pjrt
     const char *run_dir;
     const struct given_keys *given; // the keys that were given, for config_where; NULL: none
 } run_config;

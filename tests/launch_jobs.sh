@@ -214,7 +214,7 @@ done
 refused '--max-restarts is "0.5", expected a whole number' ray run.yaml --instance cpu $pods --max-restarts 0.5
 refused '--restart-window is "x", expected a time' ray run.yaml --instance cpu $pods --restart-window x
 refused '--grow-after is "-1s", expected a time' ray run.yaml --instance cpu $pods --grow-after=-1s
-refused "--min-nodes 5, expected at most the 4 nodes that are no spare ones" pytorchjob run.yaml --instance cpu $pods --nodes 5 --spare-nodes 1 --min-nodes 5
+refused "--min-nodes 5, expected at most the 4 nodes that are not spare" pytorchjob run.yaml --instance cpu $pods --nodes 5 --spare-nodes 1 --min-nodes 5
 refused "--spare-nodes 2, expected fewer than the 2 nodes" pytorchjob run.yaml --instance cpu $pods --nodes 2 --spare-nodes 2
 refused "--nodes 4 with 1 spare, of 1 ranks each" ray run.yaml --instance cpu $pods --nodes 4 --spare-nodes 1
 refused "the nearest that would do: 3 or 5 nodes" ray run.yaml --instance cpu $pods --nodes 4 --spare-nodes 1

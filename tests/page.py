@@ -274,5 +274,6 @@ wide = Run("wide", "training.http=0.0.0.0:0").began()
 wide.wait(wide.keys, "http.json")
 assert "is open to other machines (training.http: 0.0.0.0:0)" in wide.said(), wide.said()
 is_(wide.listening(), ["00000000"], "listening for all")
-is_(ask("127.0.0.1:" + wide.keys()["address"].rsplit(":", 1)[1], "/readyz")[0], 200, "/readyz")
+here = "127.0.0.1:" + wide.keys()["address"].rsplit(":", 1)[1]
+wide.wait(lambda: ask(here, "/readyz")[0] == 200, "/readyz")  # 503 until all ranks have reported
 wide.end()

@@ -324,7 +324,7 @@ static const verb subverbs[] = {
                         "Without --dtype weights keep their type and their bytes. A weight that f16 cannot hold is\n"
                         "refused by name. Memory is bounded by pieces, whatever the size. --gguf writes weights,\n"
                         "tokenizer and chat template in one file that llama.cpp loads. Of --type q4_k the output weight\n"
-                        "is Q8_0; of q8_0 and q4_k a matrix whose rows are no whole blocks (32, 256) is Q8_0 or F16.\n"
+                        "is Q8_0; of q8_0 and q4_k a matrix whose rows are not whole blocks (32, 256) is Q8_0 or F16.\n"
                         "\n"
                         "--dcp writes what PyTorch, torchtitan and Megatron-Core load: .metadata and __0_0.distcp, under\n"
                         "the names and in the order of rows that --names says (docs/foreign-checkpoints.md).\n"

@@ -318,6 +318,9 @@ static const key run_keys[] = {
                         "room again before"},
         {KEY("backend", text, backend), .choices = backend_choices, .initial = "cpu",
                 .help = "back end that computes; pjrt: an accelerator, or anything else with a PJRT plugin"},
+        {KEY("device", text, device), .initial = "",
+                .help = "profile of a rank's device, as of drover plan --device: the plan that reports show beside the "
+                        "measured steps; nothing: one by the measured peak"},
         {KEY("pjrt.plugin", text, pjrt.plugin), .initial = "",
                 .help = "cuda, rocm, tpu, neuron, cpu, or a plugin's file; nothing: DROVER_PJRT_PLUGIN, "
                         "or the first that drover devices lists"},

@@ -14,6 +14,8 @@ expect 2 "--reference and --set exclude each other" "$drover" config --reference
 "$drover" config printed.yaml >again.yaml
 cmp -s printed.yaml again.yaml && ok || bad "config does not read back what it prints"
 grep -q '^    factor: 8 ' printed.yaml && ok || bad "rope scaling is not printed" printed.yaml
+printf 'model: {preset: tiny}\nparallel: {lanes: 2}\n' >older.yaml
+expect 0 'older.yaml:2: "parallel.lanes" is called "parallel.accumulation_groups" now' "$drover" config older.yaml
 
 # --- another trainer's file: all keys that are not ours in one answer
 for i in $(seq 90); do echo "strange_key_$i: $i"; done >foreign.yaml

@@ -113,7 +113,7 @@ cp bpe/config.json pickle && touch pickle/pytorch_model.bin
 touch meta/consolidated.00.pth meta/params.json full/mine
 expect 1 "consolidated.00.pth\" is Meta's own layout" "$drover" ckpt import meta/consolidated.00.pth --out refused
 expect 1 "Meta's own layout" "$drover" generate meta --prompt x
-expect 1 "a pickle, which can run code" "$drover" ckpt import pickle --out none
+expect 1 "pytorch_model.bin: is not a file of torch.save" "$drover" ckpt import pickle --out none
 expect 1 "Meta's own layout" "$drover" ckpt import meta --out none
 expect 2 "full\" has files in it, as \"mine\"" "$drover" ckpt import bpe.gguf --out full
 check "the folder is as it was" untouched full mine

@@ -11,7 +11,7 @@
 #include "backend/pjrt/runtime/plugin.h"
 
 // What programs are lowered with; changed by the tests below.
-static lower_options lowered_with = {.has_f64 = true};
+static lower_options lowered_with = {.has_f64 = true, .has_fp8 = true};
 
 // One example of an op on a back end; results of its last node can be read.
 typedef struct op_run {
@@ -159,6 +159,24 @@ static void numbers_in_f32(void **state) {
     lowered_with.has_f64 = true;
 }
 
+static void fp8_needs_a_device_that_has_it(void **state) {
+    arena *a = arena_new("refused");
+    const int64_t dim[] = {4, 4};
+    backend *b;
+    executable *program;
+    graph *g = graph_new(a, "narrow");
+    OK(backend_open(a, "pjrt", *state, &b));
+    pjrt_lowering(b)->has_fp8 = false;
+    tensor *in[] = {graph_state(g, TENSOR_INPUT, "x", DT_BF16, 2, dim),
+            graph_state(g, TENSOR_INPUT, "w", DT_BF16, 2, dim)};
+    const op_attrs attrs = {.matmul.tb = 1, .matmul.fp8 = FP8_FORWARD};
+    graph_output(g, graph_add(g, OP_matmul, 2, in, &attrs)->out[0], "y");
+    FAILS(backend_compile(a, b, g, NULL, &program), DRV_E_USAGE,
+            "training.precision is fp8, and the device multiplies no fp8");
+    backend_close(b);
+    arena_free(a);
+}
+
 // Rows of five tokens in blocks of 1 .. 4: three and fewer pairs are written out, more are a loop;
 // the last block is shorter.
 static void attention_in_blocks(void **state) {
@@ -218,6 +236,7 @@ static int test_plugin(const char *plugin) {
     const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(every_example, &opts),
             cmocka_unit_test_prestate(random_bits, &opts),
             cmocka_unit_test_prestate(numbers_in_f32, &opts),
+            cmocka_unit_test_prestate(fp8_needs_a_device_that_has_it, &opts),
             cmocka_unit_test_prestate(attention_in_blocks, &opts),
             cmocka_unit_test_prestate(far_positions, &opts)};
     return cmocka_run_group_tests_name(plugin, tests, NULL, NULL);

@@ -117,12 +117,10 @@ static drv_status open_all(arena *a, adapter *ad) {
     drv_status status = adapter_config_parse(a, config, root, &ad->config);
     json_decref(root);
     DRV_TRY(status);
-    if (!file_exists(path_join(a, ad->path, "adapter_model.safetensors")) &&
-            file_exists(path_join(a, ad->path, "adapter_model.bin")))
-        return drv_fail(DRV_E_DATA,
-                "\"%s\" has adapter_model.bin, a pickle, which can run code when it is read; load it with PEFT and save_pretrained(..., safe_serialization=True)",
-                ad->path);
-    DRV_TRY(model_source_open_folder(a, ad->path, "adapter_model", &ad->tensors));
+    const bool torch = !file_exists(path_join(a, ad->path, "adapter_model.safetensors")) &&
+                       model_source_is_torch_folder(a, ad->path, "adapter_model");
+    DRV_TRY((torch ? model_source_open_torch_folder : model_source_open_folder)(a, ad->path,
+            "adapter_model", &ad->tensors));
     return add_modules(a, ad);
 }
 

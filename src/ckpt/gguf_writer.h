@@ -1,5 +1,5 @@
 // A source as a GGUF file that llama.cpp loads: metadata, tokenizer and chat template, norms in
-// F32, matrices in one type. Memory is the rows of one head, or a piece of a tensor.
+// F32, matrices in one type. Memory is that of a piece of a tensor, at least the rows of one head.
 #pragma once
 #include "ckpt/model_writer.h"
 #include "gguf/llama_meta.h"

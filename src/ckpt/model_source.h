@@ -56,15 +56,25 @@ struct model_source {
     void *state; // the reader's own
 };
 
-// Opens a model. `path`: a Hugging Face folder (a checkpoint is one), a GGUF file, or a folder that
-// has one by the name of SOURCE_GGUF instead of safetensors. The source lives in `a`, but is closed
-// by hand. DRV_E_DATA: a format that drover does not read (named, with what to do), or a broken
-// one.
+// Opens a model. `path`: a Hugging Face folder (a checkpoint is one) with safetensors or with
+// pytorch_model.bin, a file of torch.save beside a config.json, a GGUF file, or a folder that has
+// one by the name of SOURCE_GGUF instead of safetensors. The source lives in `a`, but is closed by
+// hand. DRV_E_DATA: a format that drover does not read (named, with what to do), or a broken one.
 DRV_CHECKED drv_status model_source_open(arena *a, const char *path, model_source *out);
 #define SOURCE_GGUF "model.gguf"
 // Opens the tensors of WHICH.safetensors, or of the files of its index, in a folder.
 DRV_CHECKED drv_status model_source_open_folder(arena *a, const char *path, const char *which,
         model_source *out);
+// Opens the tensors of WHICH.bin, or of the files of its index, which torch.save wrote.
+DRV_CHECKED drv_status model_source_open_torch_folder(arena *a, const char *path, const char *which,
+        model_source *out);
+bool model_source_is_torch_folder(arena *a, const char *path, const char *which);
+// Opens a file of torch.save. `key`: the keys, joined by dots, of the dict of the model's tensors;
+// NULL: the file is that dict, or one dict in it. config.json and the tokenizer lie beside it.
+DRV_CHECKED drv_status model_source_open_torch(arena *a, const char *path, const char *key,
+        model_source *out);
+// Lists those of ckpt_carried_names that a folder has, in `a`.
+DRV_CHECKED drv_status model_folder_files(arena *a, const char *path, ckpt_carried **list, int *n);
 // Adds the tensors of `more`, which must be of a folder too, that `s` has none of the same name of;
 // both are closed by `s`.
 void model_source_join(arena *a, model_source *s, const model_source *more);

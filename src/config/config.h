@@ -50,7 +50,6 @@ typedef enum objective_type { OBJECTIVE_TOKENS, OBJECTIVE_DPO } objective_type;
 
 const char *precision_name(precision p); // "bf16", "fp32", "fp8"
 const char *recompute_name(recompute_mode r);
-const char *schedule_name(schedule_type t);
 const char *optimizer_name(optimizer_type t);
 const char *base_dtype_name(base_dtype t);
 

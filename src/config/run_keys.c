@@ -57,9 +57,6 @@ const char *optimizer_name(optimizer_type t) {
 const char *base_dtype_name(base_dtype t) {
     return choice_name(base_choices, (int)t);
 }
-const char *schedule_name(schedule_type t) {
-    return choice_name(schedule_choices, (int)t);
-}
 
 #define KEY(name, kind, member)                                                                    \
     .path = name, .type = &type_##kind, .offset = offsetof(run_config, member)
@@ -125,8 +122,8 @@ static const key run_keys[] = {
         {KEY("training.precision", choice, precision), .choices = precision_choices,
                 .initial = "bf16",
                 .help = "type of products and stored activations; weights, moments and gradients stay fp32 unless "
-                        "optimizer.state_dtype and training.grad_dtype say otherwise; fp8: products with weights in fp8, "
-                        "the rest as with bf16, which only drover plan supports"},
+                        "optimizer.state_dtype and training.grad_dtype say otherwise; fp8: products of layers with their "
+                        "weights in fp8 (e4m3, gradients e5m2, a scale per tensor), the rest as with bf16"},
         {KEY("training.arithmetic", choice, arithmetic), .choices = arithmetic_choices,
                 .initial = "fastest",
                 .help = "portable: the same bits on any processor (bf16 products in fp32 arithmetic), also with ranks on "

@@ -18,8 +18,7 @@ static void list_tensors(model *m) {
         }
 }
 
-static drv_status open_all(model *m, bool masters) {
-    DRV_TRY((masters ? model_source_open_masters : model_source_open)(m->a, m->path, &m->source));
+static drv_status check_source(model *m) {
     DRV_TRY(m->source.reader->config(&m->source, &m->config_json));
     const char *file = file_is_dir(m->path) ? path_join(m->a, m->path, "config.json") : m->path;
     DRV_TRY(model_config_of_json(file, m->config_json, &m->config));
@@ -29,19 +28,28 @@ static drv_status open_all(model *m, bool masters) {
     return ckpt_check(&m->source, m->tensors, m->n_tensors);
 }
 
-static drv_status open_as(arena *a, const char *path, bool masters, model *out) {
-    *out = (model){.a = a, .path = arena_strdup(a, path)};
-    drv_status status = open_all(out, masters);
-    if (status != DRV_OK) model_close(out);
+// Completes a model whose source was opened with `status`.
+static drv_status complete(drv_status status, arena *a, const char *path, model *m) {
+    m->a = a;
+    m->path = arena_strdup(a, path);
+    if (status == DRV_OK) status = check_source(m);
+    if (status != DRV_OK) model_close(m);
     return status;
 }
 
 drv_status model_open(arena *a, const char *path, model *out) {
-    return open_as(a, path, false, out);
+    *out = (model){0};
+    return complete(model_source_open(a, path, &out->source), a, path, out);
+}
+
+drv_status model_open_key(arena *a, const char *path, const char *key, model *out) {
+    *out = (model){0};
+    return complete(model_source_open_torch(a, path, key, &out->source), a, path, out);
 }
 
 drv_status model_open_masters(arena *a, const char *path, model *out) {
-    return open_as(a, path, true, out);
+    *out = (model){0};
+    return complete(model_source_open_masters(a, path, &out->source), a, path, out);
 }
 
 void model_close(model *m) {

@@ -89,7 +89,8 @@
     X(g, double, smoothing)
 #define MATMUL_ATTRS(X, g)                                                                         \
     X(g, int, ta) /* transpose a */                                                                \
-    X(g, int, tb)
+    X(g, int, tb)                                                                                  \
+    X(g, int, fp8)        /* fp8_use: how both operands are rounded before they are multiplied */
 #define WHOLE_ATTRS(X, g) /* zeros, gather_weight: of the result */                                \
     X(g, int, rows)                                                                                \
     X(g, int, columns) /* 0: it is a vector */                                                     \
@@ -108,6 +109,10 @@
     G(whole, WHOLE_ATTRS)                                                                          \
     G(matmul, MATMUL_ATTRS)                                                                        \
     G(narrow, NARROW_ATTRS)
+
+// Products in fp8 (docs/adr/0047): both operands are rounded to fp8 with a scale of their own.
+// FORWARD: both to e4m3; GRADIENT: a, which is a gradient of activations, to e5m2, b to e4m3.
+typedef enum fp8_use { FP8_NONE, FP8_FORWARD, FP8_GRADIENT } fp8_use;
 
 #define FIELD(g, type, name) type name;
 typedef struct mesh_use {

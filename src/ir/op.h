@@ -21,7 +21,7 @@ typedef enum flops_kind { FLOPS_PRODUCTS, FLOPS_HEAD, FLOPS_ATTENTION } flops_ki
 
 typedef struct grad_ctx grad_ctx; // ir/grad.h
 
-enum { MAX_EXAMPLES = 12 };
+enum { MAX_EXAMPLES = 14 };
 
 // --- attributes
 typedef enum op_attr_group {

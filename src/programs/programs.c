@@ -27,6 +27,7 @@ static drv_status build_eval(arena *a, const run_config *cfg, programs *p) {
             .row_blocks = p->layout.zigzag.blocks_here,
             .partial_sum_rows = config_partial_sum_rows(cfg),
             .dt = p->held.dt,
+            .fp8 = cfg->precision == PRECISION_F8,
             .preference = stages_preference(cfg)};
     p->eval_graph = llama_build(a, &p->held.params, LLAMA_LOSS, &opts);
     p->eval_graph->name = "eval";

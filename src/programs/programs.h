@@ -98,7 +98,7 @@ void programs_wire(const programs *p, double bytes[N_AXES]);
 // end, `batches`: the rows of two global batches, one of which is read ahead. Where a run would
 // open CUDA's plugin, `masks` and `workspace` are of cuDNN's attention (backend/cudnn_attention.h),
 // the latter not known to a compiler without a device, and `products` is cuBLASLt's scratch
-// (backend/cublas_scratch.h).
+// (backend/cublas_memory.h).
 typedef struct memory_plan {
     int64_t weights, gradients, optimizer, activations, communication, data, batches, messages,
             masks, workspace, products, total;

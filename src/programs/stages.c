@@ -26,6 +26,7 @@ llama_opts stages_step_opts(const programs *p) {
             .seq = layout->row_tokens,
             .row_blocks = layout->zigzag.blocks_here,
             .dt = p->held.dt,
+            .fp8 = cfg->precision == PRECISION_F8,
             .partial_sum_rows = config_partial_sum_rows(cfg),
             .adds_up = layout->in_accum_group > 1 && cfg->grad_dtype != PRECISION_BF16 &&
                        layout->zero < 2,
@@ -122,6 +123,7 @@ static drv_status build_eval(arena *a, const run_config *cfg, programs *p, int c
             .row_blocks = p->layout.zigzag.blocks_here,
             .partial_sum_rows = config_partial_sum_rows(cfg),
             .dt = p->held.dt,
+            .fp8 = cfg->precision == PRECISION_F8,
             .chunk = chunk,
             .n_slots = stage->n_slots,
             .preference = stages_preference(cfg)};

@@ -3,7 +3,7 @@
 
 #include "ir/op.h"
 
-#define UNKNOWN_LINK 12.5e9
+#define UNKNOWN_RATE 1e11
 
 typedef struct amount {
     double work, seconds;
@@ -20,7 +20,7 @@ static double reached(const amount *of, double peak) {
 }
 
 device_profile device_profile_of_step(const step_profile *step, const machine_roof *roof,
-        int64_t memory) {
+        int64_t memory_bytes) {
     amount products = {0, 0}, attention = products, bytes = products, links = products;
     double launches = 0;
     for (int i = 0; i < step->n_rows; i++) {
@@ -34,14 +34,17 @@ device_profile device_profile_of_step(const step_profile *step, const machine_ro
         else
             add(op->flops_of == FLOPS_ATTENTION ? &attention : &products, row->flops, row->seconds);
     }
-    const double link = links.seconds > 0 ? links.work / links.seconds : UNKNOWN_LINK;
-    return (device_profile){.memory = memory,
+    const double memory = roof->bytes_per_s > 0 ? roof->bytes_per_s
+                          : bytes.seconds > 0   ? bytes.work / bytes.seconds
+                                                : UNKNOWN_RATE,
+                 link = links.seconds > 0 ? links.work / links.seconds : UNKNOWN_LINK;
+    return (device_profile){.memory = memory_bytes,
             .bf16_flops = roof->flops_per_s,
-            .bytes_per_s = roof->bytes_per_s,
+            .bytes_per_s = memory,
             .links = {.inside = link, .between = link, .ranks_per_host = 1},
             .reached_products = reached(&products, roof->flops_per_s),
             .reached_attention = reached(&attention, roof->flops_per_s),
-            .reached_memory = reached(&bytes, roof->bytes_per_s),
+            .reached_memory = reached(&bytes, memory),
             .reached_inside = 1,
             .reached_between = 1,
             .launch_s = launches > 0 && step->outside_s > 0 ? step->outside_s / launches : 0};

@@ -6,19 +6,14 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/memory_limit.h"
 #include "base/str.h"
-#include "search/run_plan.h"
+#include "search/host_profile.h"
 
 enum { TOP = 64, MAX_SETS = 16 };
-#define LINK_BYTES_PER_S 12.5e9 // the default of drover plan --search
 
-drv_status elastic_device(arena *a, int ranks, device_profile *out) {
-    const int64_t free_bytes = memory_limit_read("").free;
-    const link_speeds links = {LINK_BYTES_PER_S, LINK_BYTES_PER_S, 0};
-    double flops, share;
-    DRV_TRY(host_peak(a, &flops, &share));
-    *out = device_profile_by_hand("this machine", flops, share, free_bytes / ranks, &links);
+drv_status elastic_device(const run_config *cfg, int ranks, device_profile *out) {
+    DRV_TRY(host_profile(cfg, out));
+    out->memory /= ranks;
     return DRV_OK;
 }
 

@@ -310,7 +310,6 @@ static void describe(backend *base, backend_info *out) {
             .features = cpu_has_amx_bf16() ? "AMX bf16" : "",
             .bf16_by = gemm_arithmetic(b->gemm),
             .bf16_peak = gemm_widens(b->gemm) ? DT_F32 : DT_BF16,
-            .peak_of_registers = gemm_amx(b->level) != NULL,
             .other_way = !gemm_widens(b->gemm) ? "DROVER_GEMM=fp32"
                          : gemm_amx(b->level)  ? "DROVER_GEMM=amx"
                                                : "DROVER_GEMM=bf16"};

@@ -112,7 +112,7 @@ mkdir pickle meta full
 cp bpe/config.json pickle && touch pickle/pytorch_model.bin
 touch meta/consolidated.00.pth meta/params.json full/mine
 expect 1 "is one of Meta's own files; drover ckpt import FOLDER" "$drover" ckpt import meta/consolidated.00.pth --out refused
-expect 1 "one of Meta's own files; drover ckpt import FOLDER" "$drover" generate meta --prompt x
+expect 1 "meta/params.json" "$drover" generate meta --prompt x
 expect 1 "pytorch_model.bin: is not a file of torch.save" "$drover" ckpt import pickle --out none
 expect 1 "meta/params.json" "$drover" ckpt import meta --out none
 expect 2 "full\" has files in it, as \"mine\"" "$drover" ckpt import bpe.gguf --out full

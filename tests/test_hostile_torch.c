@@ -10,7 +10,7 @@
 // --- making files
 static void put(str *s, uint64_t x, int bytes) {
     for (int i = 0; i < bytes; i++)
-        str_add(s, &(char){(char)(x >> 8 * i)}, 1);
+        str_add(s, &(char){(char)(i < 8 ? x >> 8 * i : 0)}, 1);
 }
 
 // An integer of 64 bits, as LONG1.

@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "ckpt/adapter.h"
+#include "infer/resolve.h"
 
 static const char *folder(arena *a, const char *name) {
     return golden_path(a, arena_printf(a, "torch_save/%s", name));
@@ -176,12 +177,44 @@ static void files_of_meta(void **state) {
     }
 }
 
-// Copies a file of the folder "columns" to another name in `dir`.
-static void copy_shard(arena *a, const char *dir, const char *from, const char *to) {
+static void copy_file(arena *a, const char *from, const char *dir, const char *to) {
     char *bytes;
     size_t n;
-    OK(file_read(a, golden_path(a, arena_printf(a, "meta/%s", from)), &bytes, &n));
+    OK(file_read(a, from, &bytes, &n));
     OK(file_write_atomic(path_join(a, dir, to), bytes, n));
+}
+
+// Copies a file of the golden folders of Meta to another name in `dir`.
+static void copy_shard(arena *a, const char *dir, const char *from, const char *to) {
+    copy_file(a, golden_path(a, arena_printf(a, "meta/%s", from)), dir, to);
+}
+
+// Verbs that use a model take these files as they are: a folder is made for them.
+static void models_that_are_used_as_they_are(void **state) {
+    (void)state;
+    arena *a = arena_new("views");
+    const char *meta = temporary_dir(a), *trainer = temporary_dir(a);
+    const char *checkpoint = path_join(a, trainer, "last.ckpt");
+    model_ref ref;
+    model_source s;
+    copy_shard(a, meta, "columns/consolidated.00.pth", "consolidated.00.pth");
+    copy_shard(a, meta, "columns/consolidated.01.pth", "consolidated.01.pth");
+    copy_shard(a, meta, "columns/params.json", "params.json");
+    FAILS(model_resolve(a, meta, NULL, &ref), DRV_E_DATA, "has no tokenizer");
+    OK(file_write_atomic(path_join(a, meta, "tokenizer.json"), "{}", 2));
+    OK(model_resolve(a, arena_printf(a, "%s/", meta), NULL, &ref));
+    assert_true(file_exists(path_join(a, ref.folder, "config.json")));
+    OK(model_source_open(a, ref.folder, &s));
+    is_model(a, &s, golden_path(a, "meta/columns/truth.safetensors"), 1);
+    model_source_close(&s);
+    copy_file(a, folder(a, "trainer/last.ckpt"), trainer, "last.ckpt");
+    copy_file(a, folder(a, "trainer/config.json"), trainer, "config.json");
+    OK(file_write_atomic(path_join(a, trainer, "tokenizer.json"), "{}", 2));
+    OK(model_resolve(a, checkpoint, NULL, &ref));
+    OK(model_source_open(a, ref.folder, &s));
+    is_the_model(a, &s, 1);
+    model_source_close(&s);
+    arena_free(a);
 }
 
 static void files_of_meta_that_do_not_fit(void **state) {
@@ -226,6 +259,7 @@ int main(void) {
             cmocka_unit_test(an_index_that_lies),
             cmocka_unit_test(files_of_meta),
             cmocka_unit_test(files_of_meta_that_do_not_fit),
+            cmocka_unit_test(models_that_are_used_as_they_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -270,12 +270,7 @@ static drv_status open_files(torch_source *torch, const char *which) {
     arena *a = torch->a;
     const char *one = arena_printf(a, "%s/%s.bin", torch->folder, which);
     const char *index = arena_printf(a, "%s/%s.bin.index.json", torch->folder, which);
-    if (file_exists(one)) {
-        torch->files = ARENA_NEW(a, torch_file);
-        DRV_TRY(torch_open(a, one, NULL, torch->files));
-        torch->n = 1;
-        return DRV_OK;
-    }
+    if (file_exists(one)) return open_file(torch, one, NULL);
     json_t *root;
     DRV_TRY(json_read_file(index, &root));
     drv_status status = open_indexed(torch, index, root);

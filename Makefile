@@ -81,18 +81,11 @@ sanitize: deps
 	@tools/build_sanitized.sh
 	@ctest --test-dir build-sanitized --output-on-failure -j $(TEST_JOBS) -L '^quick$$'
 
+# Side by side; all of them, so that each says what it has found.
 check: deps
-	@python3 tools/check_layers.py
-	@python3 tools/check_sizes.py
-	@python3 tools/check_headers.py
-	@python3 tools/check_names.py
-	@python3 tools/check_initialisers.py
-	@python3 tools/check_glossary.py
-	@python3 tools/check_pages.py
-	@python3 tools/check_tiers.py
-	@python3 tools/check_commits.py
-	@python3 tools/wrap_docs.py --check
-	@tools/check_format.sh
+	@printf 'tools/%s\n' check_layers.py check_sizes.py check_headers.py check_names.py check_initialisers.py check_glossary.py check_pages.py \
+	  check_tiers.py check_commits.py 'wrap_docs.py --check' check_format.sh | \
+	  xargs -P $(JOBS) -I{} sh -c 'case "{}" in *.sh) {} ;; *) python3 {} ;; esac'
 
 arm64: deps
 	@JOBS=$(JOBS) tools/build_arm64.sh

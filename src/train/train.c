@@ -272,7 +272,7 @@ static drv_status take_step(run *r, step_metrics *made) {
     return rank_watch_stragglers(r, made->step);
 }
 
-// A step was skipped: of weights that are no numbers, on whatever rank, no later one can be better,
+// A step was skipped: if a weight is not finite, on whatever rank, no later step can mend it,
 // and they are not to be saved.
 static drv_status check_weights(run *r) {
     if (r->opened.programs.whole_step) return DRV_OK; // they may be those of a later step

@@ -69,11 +69,12 @@ expect 0 "450 GB/s between the 8 of a host and 50 GB/s between hosts" "$drover" 
 says "tokens/s" "MFU"
 expect 0 "" "$drover" plan --set model.preset=llama-3-70b --set training.global_batch_size=1024 --set data.sequence_length=8192 \
     --ranks 512 --search --device h100 --top 5 --json
-check "the best five have tensor ranks in a host, the best several" python3 -c '
+check "the best five share the weights between data ranks, or between tensor ranks of a host and some stages" python3 -c '
 import json
 best = json.loads(open("out").read().splitlines()[-1])["layouts"] # below what is said of the progress
-assert all(l["tensor"] <= 8 for l in best) and 2 <= best[0]["tensor"] and best[0]["tensor"] * best[0]["context"] <= 8, best
-assert 2 <= best[0]["pipeline"] <= 16 and best[0]["mfu"] > 0.45, best[0]'
+for l in best:
+    assert l["tensor"] * l["context"] <= 8 and l["mfu"] > 0.45, l
+    assert l["zero"] == 3 or l["tensor"] >= 2 and 2 <= l["pipeline"] <= 16, l'
 expect 0 "" "$drover" plan "${large[@]}" --link 5:5 --ranks-per-host 8 --top 3 --json
 check "without a faster link inside a host tensor ranks do not pay" python3 -c '
 import json

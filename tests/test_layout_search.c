@@ -11,6 +11,10 @@ static device_profile draw_device(const rng_key *key, uint64_t i) {
     const link_speeds speeds = {links[rng_u64(key, i) % 3], 1e8, 2};
     device_profile d = device_profile_by_hand("drawn", 2e10, 0, &speeds);
     d.bytes_per_s = 1e10;
+    d.reached_products = 0.70;
+    d.reached_attention = 0.38;
+    d.reached_memory = d.reached_inside = 0.78;
+    d.reached_between = 0.59;
     d.small_product = (double)(rng_u64(key, i + 1) % 64);
     d.message_s = 1e-5;
     // From what the smallest layout of one rank needs to what fits easily.

@@ -2,7 +2,7 @@
 """Holds `drover plan --device` against published runs, and fits the profiles of devices on them.
 
     tools/fit_devices.py RUNS.json [--drover PATH] [--table FILE.md]   each run: published, planned, error
-    tools/fit_devices.py RUNS.json --leave-out 8                       the same with an eighth of the set-ups left out of the fit each time
+    tools/fit_devices.py RUNS.json --leave-out                         the same with each set-up left out of the fit in turn, by device
     tools/fit_devices.py RUNS.json --write                             fits and writes the shares into src/search/devices/*.yaml
 
 RUNS.json has a list "runs": id, device, ranks, model (a preset or its fields), layout and batch, tokens_per_s_per_rank as published, and
@@ -28,7 +28,7 @@ def command(drover, run, device):
     sets = {"data.sequence_length": run["sequence_length"], "data.pack": "stream", "training.global_batch_size": run["global_batch_size"],
             "training.micro_batch_size": run["micro_batch_size"], "training.recompute": run["recompute"], "training.precision": run["precision"],
             "parallel.tensor": run["tensor"], "parallel.pipeline": run["pipeline"], "parallel.context": run["context"],
-            "parallel.sequence": str(run["sequence"]).lower(), "parallel.zero": run["zero"] or 0}
+            "parallel.sequence": str(run["sequence"]).lower(), "parallel.zero": 3 if run["fsdp"] and run["ranks"] > run["tensor"] * run["pipeline"] else run["zero"] or 0}
     if run["pipeline"] > 1:
         sets["parallel.virtual_stages"] = run["virtual_stages"]
         sets["parallel.schedule"] = "interleaved" if run["virtual_stages"] > 1 else "1f1b"
@@ -87,18 +87,18 @@ def descend(loss, x, steps=(.2, .05, .01)):
     return x
 
 
-def fit(drover, runs, rounds=3):
-    """Shares by device: (shares of all devices, {device: its own})."""
+def fit(drover, runs, rounds=3, start=None, planned=None):
+    """Shares by device: (shares of all devices, {device: its own}), from those of `start`. planned: {id: (terms, their shares)}, if known."""
     sizes = {}
     for run in runs:
         sizes[run["group"]] = sizes.get(run["group"], 0) + 1
     weight = lambda run: 1 / sizes[run["group"]]
     devices = sorted({NAMES.get(run["device"], run["device"]) for run in runs})
-    every, own = dict(PRIOR), {d: dict(PRIOR) for d in devices}
+    every, own = (start[0], {d: start[1][d] for d in devices}) if start else (dict(PRIOR), {d: dict(PRIOR) for d in devices})
     of = lambda run: NAMES.get(run["device"], run["device"])
     for _ in range(rounds):
-        old = {run["id"]: own[of(run)] for run in runs}
-        terms = {run["id"]: plan(drover, run, own[of(run)]) for run in runs}
+        known = planned or {run["id"]: (plan(drover, run, own[of(run)]), own[of(run)]) for run in runs}
+        terms, old = {id_: k[0] for id_, k in known.items()}, {id_: k[1] for id_, k in known.items()}
         miss = lambda run, new: abs(error(run, seconds(terms[run["id"]], run, old[run["id"]], new))) * weight(run)
         total = sum(map(weight, runs))
         apart = {d: {k: own[d][k] / every[k] for k in SHARES} for d in devices}
@@ -137,22 +137,25 @@ def summary(errors):
             f"{sum(s <= .25 for s in sizes)} within 25 %, {sum(s <= .10 for s in sizes)} within 10 %")
 
 
-def leave_out(drover, runs, parts):
-    groups = sorted({run["group"] for run in runs})
-    groups = sorted(groups, key=lambda g: hash_of(g))
-    errors = []
-    for i in range(parts):
-        out = set(groups[i::parts])
-        every, own = fit(drover, [run for run in runs if run["group"] not in out], 2)
-        for run in (r for r in runs if r["group"] in out):
-            shares = own.get(NAMES.get(run["device"], run["device"]), every)
-            errors.append(error(run, sum(plan(drover, run, shares).values())))
-            print(f"{run['id']:12} {run['device']:8} {100 * (math.exp(errors[-1]) - 1):+6.1f} %", flush=True)
-    print("left out of the fit:", summary(errors))
-
-
-def hash_of(text):
-    return sum((i + 1) * ord(c) * 2654435761 for i, c in enumerate(text)) % 1000003
+def leave_out(drover, runs):
+    """Each set-up planned with shares that are fitted without it. Begins at the fit of all, from which the descent is short."""
+    every, own = fit(drover, runs)
+    of = lambda run: NAMES.get(run["device"], run["device"])
+    terms = {run["id"]: plan(drover, run, own[of(run)]) for run in runs}
+    planned = {run["id"]: (terms[run["id"]], own[of(run)]) for run in runs}
+    errors = {}
+    for group in sorted({run["group"] for run in runs}):
+        others = [run for run in runs if run["group"] != group]
+        all_, mine = fit(drover, others, 1, (every, own), planned)
+        for run in (r for r in runs if r["group"] == group):
+            alone = of(run) not in {of(other) for other in others}
+            shares = all_ if alone else mine[of(run)]
+            e = error(run, seconds(planned[run["id"]][0], run, planned[run["id"]][1], shares))
+            errors.setdefault(run["device"], []).append(e)
+            print(f"{run['id']:12} {run['device']:8} {100 * (math.exp(e) - 1):+6.1f} %{'  the only one of its device' if alone else ''}", flush=True)
+    print("each set-up left out of its fit:", summary([e for list_ in errors.values() for e in list_]))
+    for device, list_ in sorted(errors.items()):
+        print(f"- {device}: {summary(list_)}")
 
 
 def table(drover, runs, out):
@@ -182,13 +185,13 @@ def main():
     parser.add_argument("runs")
     parser.add_argument("--drover", default=os.path.join(HERE, "build/drover"))
     parser.add_argument("--table", metavar="FILE")
-    parser.add_argument("--leave-out", type=int, metavar="PARTS")
+    parser.add_argument("--leave-out", action="store_true")
     parser.add_argument("--write", action="store_true")
     args = parser.parse_args()
     with open(args.runs) as f:
         runs = json.load(f)["runs"]
     if args.leave_out:
-        leave_out(args.drover, runs, args.leave_out)
+        leave_out(args.drover, runs)
     elif args.write:
         every, own = fit(args.drover, runs)
         write(every, own)

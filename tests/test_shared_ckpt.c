@@ -24,9 +24,10 @@ typedef struct spec {
     owned how;
 } spec;
 
-static const spec specs[] = {{"embedding", 96, 17, BY_ROWS}, {"norm", 40, 0, ALIKE},
-        {"down", 24, 48, BY_COLUMNS}, {"moments", 31, 13, BY_RUNS}, {"up", 40, 9, BY_ROWS_AND_RUNS},
-        {"first", 16, 5, BY_STAGE}, {"vector", 77, 0, BY_RUNS}, {"one", 1, 1, ALIKE},
+// The first one is not on every rank: some have received nothing yet when they read it.
+static const spec specs[] = {{"first", 16, 5, BY_STAGE}, {"embedding", 96, 17, BY_ROWS},
+        {"norm", 40, 0, ALIKE}, {"down", 24, 48, BY_COLUMNS}, {"moments", 31, 13, BY_RUNS},
+        {"up", 40, 9, BY_ROWS_AND_RUNS}, {"vector", 77, 0, BY_RUNS}, {"one", 1, 1, ALIKE},
         {"table", 150, 16, TIED}, {"table moments", 150, 17, TIED_AND_RUNS},
         {"last", 60, 48, BY_STAGE}};
 enum { N_SPECS = sizeof specs / sizeof *specs };

@@ -201,7 +201,8 @@ static const verb subverbs[] = {
                          "--from RUN_DIR [--out FILE]",
                 .help = "Times the ops of a training step and writes what this machine reaches of its peaks as a\n"
                         "profile: a plan of the same step then takes as long as the step did. Without CONFIG:\n"
-                        "llama-135m. Under mpirun a rank is what one of them has, and the links are measured.\n"
+                        "llama-135m. Under mpirun a rank is what one of them has, and the links of data and tensor\n"
+                        "ranks are measured.\n"
                         "--from changes the profile that a run was planned with (its key device) until the plan of\n"
                         "its steps takes, term by term, what they took, and says which fields that determines.\n"
                         "Example: drover bench device --out mine.yaml\n"

@@ -78,7 +78,7 @@ static const int n_model_source_keys = sizeof model_source_keys / sizeof *model_
 
 static const key run_keys[] = {
         {KEY("tokenizer", text, tokenizer), .initial_note = "model.from, if it has a tokenizer",
-                .help = "folder with tokenizer.json, carried into checkpoints; its bos and eos are "
+                .help = "folder with tokenizer.json or tokenizer.model, or such a file, carried into checkpoints; its bos and eos are "
                         "the run's"},
         {KEY("data.train", sources, train), COUNT(n_train), .initial = "[]",
                 .help = "data sets that `drover data build` wrote: PREFIX, or a list of {prefix, weight}"},

@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "gguf/llama_meta.h"
-#include "gguf/score_merges.h"
+#include "tok/score_merges.h"
 
 enum { MAX_TOKENS = 1 << 24 };
 

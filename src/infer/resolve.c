@@ -13,6 +13,7 @@
 #include "config/config.h"
 #include "infer/model_view.h"
 #include "pickle/torch_file.h"
+#include "tok/model_file.h"
 
 static drv_status newest_in(arena *a, const char *dir, const char *run, const char **folder) {
     DRV_TRY(ckpt_newest_weights(a, dir, folder));
@@ -106,6 +107,6 @@ drv_status model_resolve(arena *a, const char *name, const char *beside, model_r
 }
 
 const char *model_tokenizer_folder(arena *a, const char *folder, const char *beside) {
-    const bool own = beside && *beside && file_exists(path_join(a, beside, "tokenizer.json"));
+    const bool own = beside && *beside && tokenizer_file_of(a, beside);
     return own ? beside : folder;
 }

@@ -10,6 +10,8 @@ typedef struct loader {
     const char *path;
     tokenizer *t;
     json_cursor vocab, merges; // the two large values: not part of the tree
+    const int32_t *ranks;      // of the merges; NULL: their places in the list
+    bool keeps_ids;            // added tokens of its own have the ids that are given
     int32_t n_new;             // added tokens that the vocabulary does not have
     int n_other_ids;           // added tokens that have another id than the file says
     int n_beside;              // tokens that only files beside tokenizer.json have
@@ -46,3 +48,5 @@ const char *loader_token_text(const json_t *value);
 DRV_CHECKED drv_status load_added(loader *load, const json_t *list, const json_t *beside);
 // Loads the roles of special tokens; needs all of the above and the post-processor.
 DRV_CHECKED drv_status load_roles(loader *l);
+// Loads a whole tokenizer from the bytes of a model file (model_file.h) in place of tokenizer.json.
+DRV_CHECKED drv_status load_model_file(loader *load, const void *bytes, size_t n);

@@ -1,6 +1,6 @@
-// Hugging Face tokenizer.json with a BPE model: byte-level (GPT-2, Llama-3, SmolLM2) and
-// sentencepiece-style with byte fallback (Llama-2, TinyLlama). What is not supported is refused by
-// name when the file is opened.
+// Tokenizers: Hugging Face tokenizer.json with a BPE model, byte-level (GPT-2, Llama-3, SmolLM2)
+// and sentencepiece-style with byte fallback (Llama-2, TinyLlama), and model files of sentencepiece
+// and tiktoken (model_file.h). What is not supported is refused by name when the file is opened.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,7 +11,7 @@
 
 typedef struct tokenizer tokenizer; // immutable after opening, but for the words it has seen
 
-// Opens a tokenizer. `path`: the file, or the folder that holds tokenizer.json.
+// Opens a tokenizer. `path`: the file, or the folder that holds tokenizer.json or a model file.
 DRV_CHECKED drv_status tokenizer_open(arena *a, const char *path, tokenizer **out);
 void tokenizer_close(tokenizer *t);
 

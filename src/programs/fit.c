@@ -66,7 +66,8 @@ static const char *differences(arena *a, const run_config *cfg, const run_config
 
 enum { MOST_ZERO = 3 }; // of parallel.zero
 
-// The change that costs least time, from rows and recomputation to what changes the arithmetic.
+// Finds the change that costs least time: first rows and recomputation, then changes of the
+// arithmetic.
 static drv_status suggest(arena *a, const run_config *cfg, const run_config *base,
         const memory_limit *limit, const char **keys) {
     static const recompute_mode modes[] = {RECOMPUTE_NONE, RECOMPUTE_GATHERS, RECOMPUTE_SELECTIVE,

@@ -12,6 +12,7 @@ one|1||0
 data 2, zero 0|2|parallel.zero=0|0
 data 2, zero 1|2||0
 data 2, zero 2|2|parallel.zero=2|0
+data 2, zero 3|2|parallel.zero=3|0
 tensor 2|2|parallel.tensor=2 parallel.sequence=false|0
 tensor 2, sequence|2|parallel.tensor=2|0
 gpipe 2|2|parallel.pipeline=2 parallel.schedule=gpipe|1/9

@@ -14,7 +14,7 @@ layouts=(
     "4 parallel.data=4 parallel.zero=0"
     "4 parallel.pipeline=2"
     "2 parallel.pipeline=2 parallel.schedule=zb-h1"
-    "2 parallel.data=2"
+    "2 parallel.data=2 parallel.zero=3"
     "2 parallel.pipeline=2 parallel.schedule=gpipe"
     "4 parallel.pipeline=4"
 )

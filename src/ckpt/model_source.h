@@ -53,7 +53,8 @@ struct model_source {
     source_tensor *tensors; // in the order of the data
     int n;
     name_map by_name;
-    void *state; // the reader's own
+    void *state;             // the reader's own
+    const char *config_file; // config.json of a format that has none; NULL: not given
 };
 
 // Opens a model. `path`: a Hugging Face folder (a checkpoint is one), a GGUF file, or a folder that
@@ -62,6 +63,12 @@ struct model_source {
 // one.
 DRV_CHECKED drv_status model_source_open(arena *a, const char *path, model_source *out);
 #define SOURCE_GGUF "model.gguf"
+// The same with the config.json of a checkpoint that has none; NULL: not given.
+DRV_CHECKED drv_status model_source_open_with(arena *a, const char *path, const char *config_file,
+        model_source *out);
+// Lists those of ckpt_carried_names that lie in a folder.
+DRV_CHECKED drv_status model_source_folder_files(arena *a, const char *dir, ckpt_carried **list,
+        int *n);
 // Opens the tensors of WHICH.safetensors, or of the files of its index, in a folder.
 DRV_CHECKED drv_status model_source_open_folder(arena *a, const char *path, const char *which,
         model_source *out);

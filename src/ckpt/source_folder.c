@@ -139,17 +139,21 @@ static drv_status read_config(const model_source *s, json_t **out) {
     return json_read_python(path_join(f->a, s->path, "config.json"), out);
 }
 
-static drv_status read_files(arena *a, const model_source *s, ckpt_carried **list, int *n) {
+drv_status model_source_folder_files(arena *a, const char *dir, ckpt_carried **list, int *n) {
     *list = ARENA_ARRAY(a, ckpt_carried, n_ckpt_carried_names);
     *n = 0;
     for (int i = 0; i < n_ckpt_carried_names; i++) {
-        char *bytes, *path = path_join(a, s->path, ckpt_carried_names[i]);
+        char *bytes, *path = path_join(a, dir, ckpt_carried_names[i]);
         size_t n_bytes;
         if (!file_exists(path)) continue;
         DRV_TRY(file_read(a, path, &bytes, &n_bytes));
-        (*list)[(*n)++] = (ckpt_carried){ckpt_carried_names[i], bytes, n_bytes, s->path};
+        (*list)[(*n)++] = (ckpt_carried){ckpt_carried_names[i], bytes, n_bytes, dir};
     }
     return DRV_OK;
+}
+
+static drv_status read_files(arena *a, const model_source *s, ckpt_carried **list, int *n) {
+    return model_source_folder_files(a, s->path, list, n);
 }
 
 static void close_folder(model_source *s) {

@@ -71,7 +71,7 @@ drv_status ckpt_import(arena *a, const cli_args *args) {
     DRV_TRY(cli_need(args, "--out", &out));
     DRV_TRY(read_options(args, &opts));
     DRV_TRY(model_write_check(in, out, opts.force));
-    DRV_TRY(model_open(a, in, &source));
+    DRV_TRY(model_open_with(a, in, cli_get(args, "--config", NULL), &source));
     const char *kept = opts.keep_blocks ? model_main_tensor(&source)->type_name : NULL;
     drv_status status = kept ? check_blocks(&source) : DRV_OK;
     result.compared = false;

@@ -199,6 +199,7 @@ static drv_status run_verify(arena *a, const cli_args *args) {
 static const cli_option import_options[] = {
         {"--out", "DIR", "where the Hugging Face folder goes"},
         {"--dtype", "TYPE", "type of all tensors: bf16, f16 or f32 (default: see above)"},
+        {"--config", "FILE", "the config.json of a checkpoint that has none"},
         {"--keep-blocks", NULL,
                 "keep the GGUF file as it is in the folder, to tune it in its blocks"},
         {"--max-shard-size", "SIZE", "largest size of a file, as 500MB or 2GB (default 5GB)"},
@@ -273,9 +274,9 @@ static const cli_option consolidate_options[] = {
 static const verb subverbs[] = {
         {
                 .name = "import",
-                .summary = "make a Hugging Face folder from a GGUF file or a folder",
+                .summary = "make a Hugging Face folder from models and checkpoints of others",
                 .usage =
-                        "FILE.gguf|HF_DIR --out DIR [--dtype bf16|f16|f32]\nFILE.gguf --out DIR --keep-blocks",
+                        "FILE.gguf|FOLDER --out DIR [--dtype bf16|f16|f32] [--config FILE]\nFILE.gguf --out DIR --keep-blocks",
                 .help = "Writes a folder that drover and transformers load: config.json, weights in safetensors, the\n"
                         "tokenizer (tokenizer.json, tokenizer_config.json with the chat template) and\n"
                         "generation_config.json. The folder appears complete or not at all. Memory is bounded\n"
@@ -291,6 +292,10 @@ static const verb subverbs[] = {
                         "Folders: reads safetensors in one or several files. Pickles (pytorch_model.bin) and Meta's\n"
                         "own layout (consolidated.00.pth) are refused with advice; models of an unknown family are\n"
                         "refused with what differs.\n"
+                        "\n"
+                        "Checkpoints of torch.distributed.checkpoint (.metadata: PyTorch, torchtitan, Megatron-Core) are\n"
+                        "read chunk by chunk. Their tensors get Hugging Face's names and order of rows; the sizes are\n"
+                        "those of config.json in the folder, or of --config (docs/foreign-checkpoints.md).\n"
                         "\n"
                         "The result is compared with the source by a hash of all values. Where --dtype has rounded\n"
                         "them, both models are run and compared as by export. verify.json has the result.",

@@ -18,8 +18,9 @@ static void list_tensors(model *m) {
         }
 }
 
-static drv_status open_all(model *m, bool masters) {
-    DRV_TRY((masters ? model_source_open_masters : model_source_open)(m->a, m->path, &m->source));
+static drv_status open_all(model *m, bool masters, const char *config_file) {
+    DRV_TRY(masters ? model_source_open_masters(m->a, m->path, &m->source)
+                    : model_source_open_with(m->a, m->path, config_file, &m->source));
     DRV_TRY(m->source.reader->config(&m->source, &m->config_json));
     const char *file = file_is_dir(m->path) ? path_join(m->a, m->path, "config.json") : m->path;
     DRV_TRY(model_config_of_json(file, m->config_json, &m->config));
@@ -29,19 +30,24 @@ static drv_status open_all(model *m, bool masters) {
     return ckpt_check(&m->source, m->tensors, m->n_tensors);
 }
 
-static drv_status open_as(arena *a, const char *path, bool masters, model *out) {
+static drv_status open_as(arena *a, const char *path, bool masters, const char *config_file,
+        model *out) {
     *out = (model){.a = a, .path = arena_strdup(a, path)};
-    drv_status status = open_all(out, masters);
+    drv_status status = open_all(out, masters, config_file);
     if (status != DRV_OK) model_close(out);
     return status;
 }
 
 drv_status model_open(arena *a, const char *path, model *out) {
-    return open_as(a, path, false, out);
+    return open_as(a, path, false, NULL, out);
+}
+
+drv_status model_open_with(arena *a, const char *path, const char *config_file, model *out) {
+    return open_as(a, path, false, config_file, out);
 }
 
 drv_status model_open_masters(arena *a, const char *path, model *out) {
-    return open_as(a, path, true, out);
+    return open_as(a, path, true, NULL, out);
 }
 
 void model_close(model *m) {

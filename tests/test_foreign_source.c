@@ -53,6 +53,36 @@ static void models_are_the_same(void **state) {
     (void)state;
     check_model("dcp", NULL);
     check_model("dcp", "model/config.json");
+    check_model("mcore", "model/config.json");
+    check_model("mcore/iter_0000007", "model/config.json");
+    check_model("classic", "model/config.json");
+    check_model("nxd", "model/config.json");
+    check_model("nxd/model", "model/config.json");
+    check_model("xser", "model/config.json");
+    check_model("nnm", "model/config.json");
+}
+
+// Megatron's arguments are a config.json, but for the size of the vocabulary before it was padded.
+static void arguments_are_a_config(void **state) {
+    (void)state;
+    arena *a = arena_new("arguments");
+    model_source s;
+    json_t *config;
+    OK(model_source_open(a, golden(a, "mcore"), &s));
+    OK(s.reader->config(&s, &config));
+    char *text = json_dumps(config, JSON_SORT_KEYS | JSON_COMPACT);
+    assert_string_equal(text,
+            "{\"architectures\":[\"LlamaForCausalLM\"],\"head_dim\":4,\"hidden_act\":\"silu\","
+            "\"hidden_size\":16,\"intermediate_size\":24,\"max_position_embeddings\":64,"
+            "\"model_type\":\"llama\",\"num_attention_heads\":4,\"num_hidden_layers\":2,"
+            "\"num_key_value_heads\":2,\"rms_norm_eps\":1.0000000000000001e-5,\"rope_theta\":10000.0,"
+            "\"tie_word_embeddings\":false,\"vocab_size\":32}");
+    free(text);
+    json_decref(config);
+    assert_int_equal(model_source_find(&s, "lm_head.weight")->rows, 32);
+    model_source_close(&s);
+    FAILS(model_source_open(a, golden(a, "classic"), &s), DRV_E_DATA, "without a config.json");
+    arena_free(a);
 }
 
 // --- .metadata
@@ -117,6 +147,43 @@ static void replace(arena *a, const char *file, const char *from, const char *to
     str_free(&out);
 }
 
+// The files of two tensor ranks, harmed in one.
+static void ranks_that_disagree(void **state) {
+    (void)state;
+    static const struct {
+        const char *rank, *from, *to, *error;
+    } cases[] = {
+            {"mp_rank_01", "", NULL, "lacks the file of tensor rank 0 and pipeline rank 0"},
+            {"mp_rank_01", "final_layernorm", "final_layernorn",
+                    "has no tensor \"language_model.encoder.final_layernorm.weight\""},
+            {"mp_rank_00", "final_layernorm", "final_layernorn", "none of a Llama's"},
+            {"mp_rank_00", "_rebuild_tensor_v2", "_rebuild_tensor_v9", "_rebuild_tensor_v9"},
+            {"mp_rank_01", "BFloat16Storage", "HalfStorage", "mp_rank_01"},
+            {"mp_rank_01", "PK\x01\x02", "PK\x01\x03", "mp_rank_01"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        arena *a = arena_new("ranks");
+        const char *dir = temporary_dir(a), *rank = path_join(a, dir, cases[i].rank);
+        model_source s;
+        for (int k = 0; k < 2; k++) {
+            char *bytes, *of = arena_printf(a, "mp_rank_%02d", k);
+            size_t n;
+            OK(file_read(a,
+                    golden(a, arena_printf(a, "classic/iter_0000007/%s/model_optim_rng.pt", of)),
+                    &bytes, &n));
+            OK(dir_make(path_join(a, dir, of)));
+            OK(file_write_atomic(arena_printf(a, "%s/%s/model_optim_rng.pt", dir, of), bytes, n));
+        }
+        if (cases[i].to)
+            replace(a, path_join(a, rank, "model_optim_rng.pt"), cases[i].from, cases[i].to);
+        else
+            OK(dir_remove(path_join(a, dir, "mp_rank_00")));
+        FAILS(model_source_open_with(a, dir, golden(a, "model/config.json"), &s), DRV_E_DATA,
+                cases[i].error);
+        arena_free(a);
+    }
+}
+
 static void harm_is_named(void **state) {
     (void)state;
     static const struct {
@@ -158,7 +225,9 @@ static void harm_is_named(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(models_are_the_same),
+            cmocka_unit_test(arguments_are_a_config),
             cmocka_unit_test(metadata_is_checked),
+            cmocka_unit_test(ranks_that_disagree),
             cmocka_unit_test(harm_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,12 @@
 that are wrong in one way each (bad, which fuzzing begins with too). Needs torch 2.11; runs four processes for a minute.
 
     dcp       PyTorch itself: torchtitan's names, two-way tensor parallelism and two-way FSDP, each chunk where they put it
+    mcore     Megatron-LM's files of 2 x 2 ranks, names of Transformer Engine (as the others below: from
+              the descriptions in tools/foreign_models.py)
+    classic   the older names, padded vocabulary, 2 tensor ranks
+    nxd       4 tensor ranks for 2 heads of keys
+    xser      NxD's one rank, references of xser
+    nnm       neuronx-nemo-megatron, 2 x 2 ranks
 """
 import os, pathlib, pickle, random, shutil, sys, warnings
 import torch
@@ -98,6 +104,11 @@ def main():
     tensors = models.write_model(ROOT / "model", CONFIG, 1)
     write_bad(ROOT / "bad")
     write_dcp(tensors, ROOT / "dcp")
+    models.write_megatron(ROOT / "mcore", tensors, CONFIG, pipeline=2)
+    models.write_megatron(ROOT / "classic", tensors, CONFIG, spec="classic", args=False)
+    models.write_nxd(ROOT / "nxd", tensors, CONFIG, tensor=4, copies=2)
+    models.write_nxd(ROOT / "xser", tensors, CONFIG, tensor=1, xser=True, below="shards/model")
+    models.write_nnm(ROOT / "nnm", tensors, CONFIG, pipeline=2, split=True)
 
 
 if __name__ == "__main__":

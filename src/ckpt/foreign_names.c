@@ -85,6 +85,8 @@ static const foreign_name classic[] = {
         ONE("language_model.encoder.final_layernorm.weight", "model.norm.weight"),
         ONE("language_model.encoder.final_norm.weight", "model.norm.weight"),
         ONE("language_model.output_layer.weight", "lm_head.weight"),
+        ONE("word_embeddings_for_head.weight", "lm_head.weight"), // the last stage's own table
+        ONE("word_embeddings.weight", "lm_head.weight"),
 };
 
 // Our own names, and where NxD and Optimum Neuron join tensors.

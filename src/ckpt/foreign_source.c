@@ -19,13 +19,24 @@ typedef struct origin {
 } origin;
 
 // --- reading
+drv_status foreign_read_block(const foreign_block *b, int64_t first, int64_t n, void *out) {
+    torch_file *file = b->file;
+    int64_t size;
+    if (file->part.fd != FOREIGN_REOPENED) return torch_read(file, b->tensor, first, n, out);
+    DRV_TRY(file_open_regular(file->part.path, &file->part.fd, &size));
+    const drv_status status = torch_read(file, b->tensor, first, n, out);
+    close(file->part.fd);
+    file->part.fd = FOREIGN_REOPENED;
+    return status;
+}
+
 // Reads rows [row, row + n) of a block into rows of `cols` columns.
 static drv_status read_block(const foreign_tensor *t, const foreign_block *b, int64_t row,
         int64_t n, char *out) {
     const int64_t bytes = t->type->bytes, first = b->first + (row - b->row) * b->cols;
-    if (b->cols == t->cols) return torch_read(b->file, b->tensor, first, n * b->cols, out);
+    if (b->cols == t->cols) return foreign_read_block(b, first, n * b->cols, out);
     char *piece = mem_alloc((size_t)(n * b->cols * bytes) + 1);
-    const drv_status status = torch_read(b->file, b->tensor, first, n * b->cols, piece);
+    const drv_status status = foreign_read_block(b, first, n * b->cols, piece);
     for (int64_t i = 0; i < n && status == DRV_OK; i++)
         memcpy(out + (i * t->cols + b->col) * bytes, piece + i * b->cols * bytes,
                 (size_t)(b->cols * bytes));
@@ -33,7 +44,7 @@ static drv_status read_block(const foreign_tensor *t, const foreign_block *b, in
     return status;
 }
 
-static drv_status read_rows(const foreign_tensor *t, int64_t row, int64_t n, char *out) {
+drv_status foreign_read_rows(const foreign_tensor *t, int64_t row, int64_t n, char *out) {
     for (int i = 0; i < t->n_blocks; i++) {
         const foreign_block *b = &t->blocks[i];
         const int64_t first = row > b->row ? row : b->row,
@@ -70,7 +81,8 @@ static drv_status read_raw(const model_source *s, const source_tensor *t, int64_
         for (run = 1; i + run < n; run++)
             if (foreign_row_of(from->rows, &m->sizes, from->part, row + i + run) != there + run)
                 break;
-        DRV_TRY(read_rows(from->tensor, from->base + there, run, (char *)out + i * t->row_bytes));
+        DRV_TRY(foreign_read_rows(from->tensor, from->base + there, run,
+                (char *)out + i * t->row_bytes));
     }
     if (from->heads_in_columns) order_columns(&m->sizes, t, n, out);
     return DRV_OK;

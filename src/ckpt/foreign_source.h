@@ -25,6 +25,13 @@ typedef struct foreign_tensor {
     int n_blocks;
 } foreign_tensor;
 
+enum { FOREIGN_REOPENED = -2 }; // in the place of a descriptor: its file is opened for each read
+// Reads elements [first, first + n) of a block, or rows [row, row + n) of a tensor, as stored.
+DRV_CHECKED drv_status foreign_read_block(const foreign_block *b, int64_t first, int64_t n,
+        void *out);
+DRV_CHECKED drv_status foreign_read_rows(const foreign_tensor *t, int64_t row, int64_t n,
+        char *out);
+
 typedef struct foreign_model { // single owner
     arena *a;
     const char *path, *folder; // as the user named it; what config.json and a tokenizer lie in

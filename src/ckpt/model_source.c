@@ -10,7 +10,9 @@
 #include "base/file.h"
 #include "base/hub_name.h"
 #include "base/json_python.h"
+#include "ckpt/rank_files.h"
 #include "ckpt/source_dcp.h"
+#include "ckpt/source_ranks.h"
 #include "model/family/model_files.h"
 #include "gguf/gguf.h"
 
@@ -66,7 +68,8 @@ static const struct {
     bool (*recognises)(arena *a, const char *path);
     drv_status (*open)(arena *a, const char *path, model_source *out);
 } formats[] = {{is_model_folder, open_model_folder}, {is_gguf, model_source_open_gguf},
-        {is_gguf_folder, open_gguf_folder}, {source_is_dcp, source_open_dcp}};
+        {is_gguf_folder, open_gguf_folder}, {source_is_dcp, source_open_dcp},
+        {rank_files_are_there, source_open_ranks}};
 
 // Files that people have and drover does not read, and what to do.
 static const struct {

@@ -6,6 +6,8 @@
 
 #include "base/file.h"
 #include "ckpt/foreign_source.h"
+#include "ckpt/megatron_args.h"
+#include "ckpt/rank_files.h"
 #include "pickle/dcp_metadata.h"
 
 enum { MAX_METADATA = 1 << 30 };
@@ -153,11 +155,25 @@ static drv_status add_tensors(dcp_reading *r, const char *prefix) {
     return DRV_OK;
 }
 
+// Megatron-Core keeps the arguments of the run beside the tensors, in a file or as an object.
+static drv_status read_args(dcp_reading *r, json_t **out) {
+    static const torch_opts opts = {.more_names = megatron_names};
+    const char *common = path_join(r->m->a, r->folder, "common.pt");
+    torch_file file;
+    *out = NULL;
+    if (!file_exists(common)) return DRV_OK;
+    DRV_TRY(torch_open(r->m->a, common, &opts, &file));
+    const drv_status status = megatron_args_config(common, pickle_get(file.top, "args"), out);
+    torch_close(&file);
+    return status;
+}
+
 static drv_status open_all(dcp_reading *r, const char *config_file, model_source *out) {
     foreign_model *m = r->m;
     const char *file = path_join(m->a, r->folder, ".metadata"), *prefix;
     char *bytes;
     size_t n;
+    json_t *own = NULL;
     DRV_TRY(file_read_small(m->a, file, MAX_METADATA, &bytes, &n));
     DRV_TRY(dcp_metadata_parse(m->a, file, bytes, n, &r->metadata));
     const char **names = ARENA_ARRAY(m->a, const char *, r->metadata.n + 1);
@@ -169,7 +185,8 @@ static drv_status open_all(dcp_reading *r, const char *config_file, model_source
                 "%s: no tensor is the embedding of a Llama, expected \"tok_embeddings.weight\", "
                 "\"model.embed_tokens.weight\" or \"embedding.word_embeddings.weight\"",
                 file);
-    DRV_TRY(foreign_config(m, config_file, NULL));
+    DRV_TRY(read_args(r, &own));
+    DRV_TRY(foreign_config(m, config_file, own));
     DRV_TRY(add_tensors(r, prefix));
     return foreign_source(m, out);
 }
@@ -177,6 +194,7 @@ static drv_status open_all(dcp_reading *r, const char *config_file, model_source
 // --- which folder
 static const char *folder_of(arena *a, const char *path) {
     static const char *const places[] = {"", "weights"}; // NeMo 2 has them in a folder below
+    path = rank_files_iteration(a, path);                // of Megatron
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         const char *folder = *places[i] ? path_join(a, path, places[i]) : path;
         if (file_exists(path_join(a, folder, ".metadata"))) return folder;

@@ -295,7 +295,8 @@ static const verb subverbs[] = {
                         "\n"
                         "Checkpoints of torch.distributed.checkpoint (.metadata: PyTorch, torchtitan, Megatron-Core) are\n"
                         "read chunk by chunk. Their tensors get Hugging Face's names and order of rows; the sizes are\n"
-                        "those of config.json in the folder, or of --config (docs/foreign-checkpoints.md).\n"
+                        "those of config.json in the folder, or of --config (docs/foreign-checkpoints.md). So are the\n"
+                        "files of ranks of Megatron-LM, NeMo 1, NxD, neuronx-nemo-megatron and Optimum Neuron.\n"
                         "\n"
                         "The result is compared with the source by a hash of all values. Where --dtype has rounded\n"
                         "them, both models are run and compared as by export. verify.json has the result.",
